@@ -1,0 +1,18 @@
+# The ISA levels that CPU kernels are compiled for, best last: one line of flags a level.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(TIGON_LEVELS v2 v3 v4)
+    set(TIGON_LEVELS_BF16 v4bf16) # for families that gain from bf16 dot products
+    set(TIGON_FLAGS_v2 -march=x86-64-v2)
+    set(TIGON_FLAGS_v3 -march=x86-64-v3)
+    set(TIGON_FLAGS_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+    set(TIGON_FLAGS_v4bf16 -march=x86-64-v4 -mprefer-vector-width=512 -mavx512bf16)
+    set(TIGON_NEEDS_v2 TG_CPU_V2)
+    set(TIGON_NEEDS_v3 TG_CPU_V3)
+    set(TIGON_NEEDS_v4 TG_CPU_V4)
+    set(TIGON_NEEDS_v4bf16 TG_CPU_V4|TG_CPU_BF16)
+else()
+    set(TIGON_LEVELS base)
+    set(TIGON_LEVELS_BF16)
+    set(TIGON_FLAGS_base)
+    set(TIGON_NEEDS_base 0)
+endif()

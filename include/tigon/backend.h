@@ -1,0 +1,137 @@
+/* tigon/backend.h - the only header that a vendor includes.
+ *
+ * A backend is a shared library that exports tg_backend_entry():
+ *
+ *   static tg_status my_rms_norm(tg_ctx *ctx, const tg_rms_norm_forward_args *args) { ... }
+ *   static const tg_row rows[] = { TG_ROW(rms_norm_forward, "", 0, NULL, my_rms_norm), TG_ROWS_END
+ * }; static const tg_backend acme = { TG_ABI, sizeof(tg_backend), "acme", "cpu", TG_DEVICE_CPU,
+ * .rows = rows }; TG_BACKEND_ENTRY { return &acme; }
+ *
+ * With rows = NULL its public symbols <vendor>_<operator>, functions of the type tg_<operator>_fn,
+ * are discovered instead. Load it with TIGON_BACKEND_PATH or tg_backend_load(). The arguments that
+ * a row sees have passed the operator's check. A row returns TG_EUNSUPPORTED, before it writes
+ * anything, to pass the call on.
+ */
+#ifndef TIGON_BACKEND_H
+#define TIGON_BACKEND_H
+
+#include <stdint.h>
+
+#include "tigon/context.h"
+#include "tigon/ops.h"
+#include "tigon/status.h"
+#include "tigon/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TG_ABI 1u
+
+/* TG_OP_<operator>: ids */
+typedef enum tg_op_id {
+#define TG_OP(op, fields) TG_OP_##op,
+#include "tigon/ops.def"
+#undef TG_OP
+    TG_OP_COUNT
+} tg_op_id;
+
+/* One typed pointer an operator, so that a row cannot hold the wrong function. */
+#define TG_OP(op, fields)                                                        \
+    typedef tg_status (*tg_##op##_fn)(tg_ctx * ctx, const tg_##op##_args *args); \
+    typedef int (*tg_##op##_accepts_fn)(const tg_##op##_args *args);
+#include "tigon/ops.def"
+#undef TG_OP
+
+typedef union tg_run {
+    void (*any)(void);
+#define TG_OP(op, fields) tg_##op##_fn op;
+#include "tigon/ops.def"
+#undef TG_OP
+} tg_run;
+
+typedef union tg_accepts {
+    void (*any)(void);
+#define TG_OP(op, fields) tg_##op##_accepts_fn op;
+#include "tigon/ops.def"
+#undef TG_OP
+} tg_accepts;
+
+/* One way to run one operator. accepts = NULL takes every problem. needs: CPU feature bits, 0 for
+ * none. */
+typedef struct tg_row {
+    const char *op;
+    const char *variant; /* the name's last part: "cpu/rms_norm_forward.v4"; "" for none */
+    uint64_t needs;
+    tg_accepts accepts;
+    tg_run run;
+} tg_row;
+
+#define TG_ROW(op, variant, needs, accepts, run) \
+    {                                            \
+#op, variant, needs, {.op = accepts },   \
+        {                                        \
+            .op = run                            \
+        }                                        \
+    }
+#define TG_ROWS_END   \
+    {                 \
+        0, 0, 0, {0}, \
+        {             \
+            0         \
+        }             \
+    }
+
+/* CPU features for tg_row.needs. */
+enum { TG_CPU_V2 = 1, TG_CPU_V3 = 2, TG_CPU_V4 = 4, TG_CPU_BF16 = 8 };
+
+/* What the library offers to a backend; valid as long as the process. */
+typedef struct tg_host {
+    uint32_t abi, size;
+    /* The default function of an operator on this machine (cast to tg_<operator>_fn), NULL if there
+     * is none. */
+    void (*(*default_of)(tg_ctx *ctx, const char *op))(void);
+    /* Any operator through dispatch; args is its argument struct. */
+    tg_status (*call)(tg_ctx *ctx, const char *op, const void *args);
+    /* Sets the thread's error message and returns the status. */
+    tg_status (*fail)(tg_status status, const char *format, ...);
+    void (*log)(tg_ctx *ctx, const char *format, ...);
+    /* Host scratch memory until the row returns; NULL, with the error set, if there is none. */
+    void *(*workspace)(tg_ctx *ctx, size_t bytes);
+    void (*parallel_for)(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void *arg);
+    int (*threads)(const tg_ctx *ctx);
+    void *(*stream)(const tg_ctx *ctx);
+} tg_host;
+
+typedef struct tg_backend {
+    uint32_t abi, size;                     /* TG_ABI, sizeof(tg_backend) */
+    const char *vendor;                     /* "acme": lower-case letters and digits */
+    const char *device;                     /* the device it serves: "cpu", "npu", ... */
+    int32_t device_type;                    /* type of the memory its rows take, TG_DEVICE_* */
+    const char *module_path;                /* filled by the loader if NULL */
+    tg_status (*open)(const tg_host *host); /* once, at load; NULL: nothing to do */
+    void (*close)(void);                    /* at exit; NULL: nothing to do */
+    /* Device memory; needed for the host fallback policy on a device other than the CPU. copy:
+     * either side may be host memory. */
+    void *(*alloc)(tg_ctx *ctx, size_t bytes);
+    void (*free)(tg_ctx *ctx, void *ptr);
+    tg_status (*copy)(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
+                      int src_device_type, size_t bytes);
+    tg_status (*sync)(tg_ctx *ctx);
+    const tg_row *rows; /* ends with TG_ROWS_END; NULL: discover <vendor>_<operator> */
+} tg_backend;
+
+#ifdef __cplusplus
+#define TG_BACKEND_ENTRY                                        \
+    extern "C" TG_API const tg_backend *tg_backend_entry(void); \
+    extern "C" const tg_backend *tg_backend_entry(void)
+#else
+#define TG_BACKEND_ENTRY                             \
+    TG_API const tg_backend *tg_backend_entry(void); \
+    const tg_backend *tg_backend_entry(void)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

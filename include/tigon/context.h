@@ -1,0 +1,109 @@
+/* tigon/context.h - tg_ctx: device, stream, choice of implementations, fallback, threads,
+ * workspace.
+ *
+ * A context is used by one thread at a time; any number of contexts may be used side by side. Every
+ * setting can come from the environment, which tg_ctx_create() reads once:
+ *
+ *   TIGON_DEVICE          tg_ctx_set_device       cpu, cuda, npu, xpu, or a device that a backend
+ * adds TIGON_IMPL            tg_ctx_set_impl         ordered list of backends, e.g. "acme,cpu"
+ *   TIGON_IMPL_<OPERATOR> tg_ctx_set_op_impl      the same for one operator; a full row name is
+ * allowed TIGON_STRICT          tg_ctx_set_strict       1: a fallback is an error TIGON_VERBOSE
+ * tg_ctx_set_verbose      1: one log line a call TIGON_CPU_MAX         tg_ctx_set_cpu_max ceiling
+ * of the CPU levels: v2, v3, v4, v4bf16 TIGON_FALLBACK        tg_ctx_set_fallback     error
+ * (default) or host TIGON_BACKEND_PATH    tg_backend_load         plug-ins to load, separated by
+ * ':' OMP_NUM_THREADS       tg_ctx_set_threads      threads of the default executor
+ */
+#ifndef TIGON_CONTEXT_H
+#define TIGON_CONTEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tigon/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tg_ctx tg_ctx;
+
+/* A new context with the settings of the environment. A wrong value there is TG_EINVAL or
+ * TG_ENOTFOUND, with a message that names the variable; nothing is created then and *ctx is NULL.
+ */
+TG_API tg_status tg_ctx_create(tg_ctx **ctx);
+TG_API void tg_ctx_destroy(tg_ctx *ctx);
+
+/* The device whose backends come first. NULL or "": infer it (tg_infer_device). */
+TG_API tg_status tg_ctx_set_device(tg_ctx *ctx, const char *device);
+TG_API const char *tg_ctx_device(const tg_ctx *ctx);
+
+/* The stream (cudaStream_t, aclrtStream...) that device rows launch on; NULL is the default stream.
+ */
+TG_API tg_status tg_ctx_set_stream(tg_ctx *ctx, void *stream);
+TG_API void *tg_ctx_stream(const tg_ctx *ctx);
+
+/* The backends that may run, in order. An explicit list is exhaustive: what it cannot run is an
+ * error. NULL or "": automatic (the device's backends, last loaded first, then cpu, then ref). */
+TG_API tg_status tg_ctx_set_impl(tg_ctx *ctx, const char *list);
+TG_API tg_status tg_ctx_set_op_impl(tg_ctx *ctx, const char *op, const char *list);
+
+/* What happens when tensors lie in device memory and no row of that device runs the problem. */
+typedef enum tg_fallback {
+    TG_FALLBACK_ERROR = 0, /* TG_EUNSUPPORTED, with a message that names this setting */
+    TG_FALLBACK_HOST = 1   /* copy in, run on the host, copy out; one log line an operator */
+} tg_fallback;
+TG_API tg_status tg_ctx_set_fallback(tg_ctx *ctx, tg_fallback policy);
+
+/* Strict: only rows of the chosen device run; `ref` and, for another device than the CPU, the CPU's
+ * rows are errors unless an explicit list names them. */
+TG_API tg_status tg_ctx_set_strict(tg_ctx *ctx, int on);
+
+/* One line a call: row, tensors, time. Lines go to `log`, to stderr without one. */
+typedef void (*tg_log_fn)(void *user, const char *line);
+TG_API tg_status tg_ctx_set_verbose(tg_ctx *ctx, int on);
+TG_API tg_status tg_ctx_set_log(tg_ctx *ctx, tg_log_fn log, void *user);
+
+/* Ceiling of the CPU levels; NULL or "": what the machine has. */
+TG_API tg_status tg_ctx_set_cpu_max(tg_ctx *ctx, const char *level);
+
+/* Full name of the row that ran last in this context, such as "cpu/rms_norm_forward.v4"; "" before.
+ * The outermost operator counts, not the parts that a composite row calls. */
+TG_API const char *tg_ctx_last_row(const tg_ctx *ctx);
+
+/* ---- threads ---- */
+
+/* Number of workers; 0: the default (OMP_NUM_THREADS, else the processors). Results do not depend
+ * on it: work is cut by the problem's size, partial sums are combined in index order. */
+TG_API tg_status tg_ctx_set_threads(tg_ctx *ctx, int threads);
+TG_API int tg_ctx_threads(const tg_ctx *ctx);
+
+/* An executor runs task(arg, i) once for each i in [0, tasks), in any order, on any threads, and
+ * returns when all have returned. tasks is at most tg_ctx_threads(). NULL: the default (OpenMP). */
+typedef void (*tg_executor)(void *user, int tasks, void (*task)(void *arg, int index), void *arg);
+TG_API tg_status tg_ctx_set_executor(tg_ctx *ctx, tg_executor run, void *user);
+
+/* Cuts [0, n) into chunks [k*grain, min(n, (k+1)*grain)) and calls fn once for each. `worker`, in
+ * [0, tg_ctx_threads()), tells which scratch slot the call may use: no two calls at once share it.
+ */
+typedef void (*tg_range_fn)(void *arg, int64_t begin, int64_t end, int worker);
+TG_API void tg_parallel_for(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void *arg);
+
+/* ---- workspace: scratch memory that rows take from the context, kept between calls ---- */
+
+/* Where the workspace comes from; NULL functions: the C library. */
+typedef void *(*tg_alloc_fn)(void *user, size_t bytes);
+typedef void (*tg_free_fn)(void *user, void *ptr);
+TG_API tg_status tg_ctx_set_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn release,
+                                      void *user);
+
+/* Largest number of bytes in use at once since the last reset. */
+TG_API size_t tg_ctx_workspace_peak(const tg_ctx *ctx);
+TG_API void tg_ctx_workspace_reset_peak(tg_ctx *ctx);
+
+/* Gives back all workspace memory that is kept but not in use. */
+TG_API void tg_ctx_workspace_trim(tg_ctx *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,126 @@
+/* tigon/registry.h - what there is: operators with their schema, backends, rows, devices.
+ *
+ * A binding in any language is generated from the schema and nothing else: every argument struct is
+ * an array of 8-byte slots in schema order (pointer, double or int64_t).
+ */
+#ifndef TIGON_REGISTRY_H
+#define TIGON_REGISTRY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tigon/context.h"
+#include "tigon/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tg_arg_kind {
+    TG_ARG_IN,
+    TG_ARG_OPT,
+    TG_ARG_OUT,
+    TG_ARG_OUT_OPT,
+    TG_ARG_F64,
+    TG_ARG_I64
+} tg_arg_kind;
+
+typedef struct tg_arg_info {
+    const char *name;
+    tg_arg_kind kind;
+    int reads;        /* an output that is read as well (TG_INOUT) */
+    const char *over; /* the input whose very buffer this output may be, or NULL */
+} tg_arg_info;
+
+typedef struct tg_op_info {
+    const char *name;
+    int nargs;
+    const tg_arg_info *args;
+} tg_op_info;
+
+/* "in", "opt", "out", "out_opt", "f64", "i64" */
+TG_API const char *tg_arg_kind_name(tg_arg_kind kind);
+
+TG_API int tg_op_count(void);
+TG_API const tg_op_info *tg_op_at(int id);
+/* Id of an operator by name, -1 if there is none. */
+TG_API int tg_op_by_name(const char *name);
+
+/* Calls an operator by id; args is the operator's argument struct. */
+TG_API tg_status tg_call(tg_ctx *ctx, int op, const void *args);
+/* The argument check alone. */
+TG_API tg_status tg_check(int op, const void *args);
+
+/* One row: one way to run one operator. */
+typedef struct tg_row_info {
+    const char *full_name; /* "cpu/rms_norm_forward.v4" */
+    const char *backend;   /* "cpu" */
+    const char *variant;   /* "v4", "" */
+    int op;
+    uint64_t needs; /* CPU feature bits, see tg_cpu_needs() */
+} tg_row_info;
+
+/* Rows are numbered from 0 in order of registration; plug-ins append. */
+TG_API int tg_row_count(void);
+TG_API const tg_row_info *tg_row_at(int row);
+/* The row of that full name, or of that name without ".variant" the first that ctx's machine level
+ * supports; -1 if there is none. */
+TG_API int tg_find(const tg_ctx *ctx, const char *full_name);
+/* The default row of an operator on the CPU, whatever backends are overlaid; -1 if there is none.
+ */
+TG_API int tg_default_of(const tg_ctx *ctx, const char *op);
+/* 1 if ctx's machine and CPU ceiling support the row. */
+TG_API int tg_row_supported(const tg_ctx *ctx, int row);
+/* 1 if the row also accepts this problem (which must have passed tg_check()). */
+TG_API int tg_row_accepts(const tg_ctx *ctx, int row, const void *args);
+/* Checks the arguments and runs that very row; no fallback. */
+TG_API tg_status tg_row_run(tg_ctx *ctx, int row, const void *args);
+/* The rows that a call of `op` tries in this context, in order: up to `max` row numbers; returns
+ * how many there are. */
+TG_API int tg_resolve(tg_ctx *ctx, int op, int *rows, int max);
+
+/* "v2 v3 v4" for a feature set; the buffer is static per value. "" for none. */
+TG_API const char *tg_cpu_needs(uint64_t needs);
+/* The highest level of this machine: "v2", "v3", "v4", "v4bf16", or "base" elsewhere than on
+ * x86-64. */
+TG_API const char *tg_cpu_level(void);
+
+/* ---- backends and devices ---- */
+
+typedef struct tg_backend_info {
+    const char *vendor;
+    const char *device;      /* "cpu", "npu", ... */
+    int device_type;         /* of the memory its rows take, TG_DEVICE_* */
+    const char *module_path; /* file of a plug-in, "built in" otherwise */
+    int rows;
+} tg_backend_info;
+
+TG_API int tg_backend_count(void);
+TG_API const tg_backend_info *tg_backend_at(int backend);
+/* Loads a plug-in. TG_ENOTFOUND if the file cannot be loaded, TG_EABI for another ABI, TG_EINVAL
+ * for a symbol with the vendor's prefix that names no operator. Loading the same file twice is
+ * harmless. Never unloaded. */
+TG_API tg_status tg_backend_load(const char *path);
+/* Number of the first backend that serves a device, -1 if none. */
+TG_API int tg_backend_for_device(const char *device);
+
+typedef struct tg_probe {
+    const char *device;  /* "cuda" */
+    const char *library; /* "libcuda.so.1", "" for the CPU */
+    int count;           /* devices found */
+    const char *why;     /* in words: "libcuda.so.1 cannot be loaded" */
+} tg_probe;
+
+/* The device to use: the first of cuda, npu, xpu with a driver that counts at least one device,
+ * else cpu. */
+TG_API const char *tg_infer_device(void);
+/* The probes in the order tried, made once; returns how many. */
+TG_API int tg_device_probes(const tg_probe **probes);
+
+/* "0.1.0" */
+TG_API const char *tg_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,13 @@
+/* tigon/tigon.h - everything a user of the library needs. */
+#ifndef TIGON_TIGON_H
+#define TIGON_TIGON_H
+
+#include "tigon/context.h"
+#include "tigon/ops.h"
+#include "tigon/registry.h"
+#include "tigon/status.h"
+#include "tigon/tensor.h"
+
+#define TG_VERSION "0.1.0"
+
+#endif

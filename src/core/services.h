@@ -1,0 +1,149 @@
+/* src/core/services.h - what core offers to operators: errors, argument checks, views, scratch,
+ * rows. */
+#ifndef TG_CORE_SERVICES_H
+#define TG_CORE_SERVICES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tigon/backend.h"
+#include "tigon/context.h"
+#include "tigon/ops.h"
+
+/* ---- errors ---- */
+
+/* Sets the thread's message and returns the status. */
+tg_status tg_fail(tg_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3), cold));
+
+#define TG_TRY(call)                                   \
+    do {                                               \
+        const tg_status try_status_ = (call);          \
+        if (__builtin_expect(try_status_ != TG_OK, 0)) \
+            return try_status_;                        \
+    } while (0)
+
+/* ---- checks: each returns TG_OK or fails with a message that names op, argument, found, expected
+ * ----
+ *
+ * Before an operator's own tg_check_<op>() runs, core has checked by the schema: args, required
+ * tensors and their data are not NULL, 0 <= ndim <= TG_MAX_NDIM, sizes are not negative, the last
+ * dimension is contiguous, all tensors lie on one device, and outputs overlap nothing that ops.def
+ * does not allow. NULL optional tensors pass every check below.
+ */
+
+/* Element type is one of f32, bf16, f16, f64. */
+tg_status tg_expect_float(const char *op, const char *name, const tg_tensor *t);
+/* Element type is exactly `type`. */
+tg_status tg_expect_type(const char *op, const char *name, const tg_tensor *t, int type);
+/* Element type is `type` or f32; when `type` is f64, exactly f64 (the rule for W, parameter
+ * gradients). */
+tg_status tg_expect_type_or_f32(const char *op, const char *name, const tg_tensor *t, int type);
+/* Element type is f32 (statistics, losses), or f64 beside tensors of `type` f64. */
+tg_status tg_expect_stat(const char *op, const char *name, const tg_tensor *t, int type);
+/* Same shape and element type as `like`. */
+tg_status tg_expect_like(const char *op, const char *name, const tg_tensor *t,
+                         const char *like_name, const tg_tensor *like);
+tg_status tg_expect_same_shape(const char *op, const char *name, const tg_tensor *t,
+                               const char *like_name, const tg_tensor *like);
+/* Rank. */
+tg_status tg_expect_ndim(const char *op, const char *name, const tg_tensor *t, int ndim);
+/* At least one dimension and leading dimensions that collapse to one row stride. */
+tg_status tg_expect_rows(const char *op, const char *name, const tg_tensor *t);
+/* A vector of n elements; `what` says what n is: "the last dimension of x". */
+tg_status tg_expect_vector(const char *op, const char *name, const tg_tensor *t, int64_t n,
+                           const char *what);
+/* A matrix [rows, cols]. */
+tg_status tg_expect_matrix(const char *op, const char *name, const tg_tensor *t, int64_t rows,
+                           int64_t cols, const char *what);
+/* n elements in any compact shape. */
+tg_status tg_expect_numel(const char *op, const char *name, const tg_tensor *t, int64_t n,
+                          const char *what);
+/* Compact row-major. */
+tg_status tg_expect_compact(const char *op, const char *name, const tg_tensor *t);
+/* Option in [low, high]. */
+tg_status tg_expect_i64(const char *op, const char *name, int64_t value, int64_t low, int64_t high);
+/* Option finite and in [low, high]. */
+tg_status tg_expect_f64(const char *op, const char *name, double value, double low, double high);
+
+/* "f32[7,4096]": for messages; writes at most size bytes and returns text. */
+const char *tg_describe(const tg_tensor *t, char *text, size_t size);
+
+/* ---- views ---- */
+
+static inline void *tg_data(const tg_tensor *t)
+{
+    return t ? (char *)t->data + t->byte_offset : NULL;
+}
+
+/* Stride of dimension i in elements. */
+static inline int64_t tg_stride(const tg_tensor *t, int i)
+{
+    if (t->strides)
+        return t->strides[i];
+    int64_t s = 1;
+    for (int k = t->ndim - 1; k > i; k--)
+        s *= t->shape[k];
+    return s;
+}
+
+/* A tensor of rows: leading dimensions collapsed. All zero for NULL. */
+typedef struct tg_rows {
+    char *data;
+    int type; /* tg_type */
+    int64_t rows, n;
+    int64_t stride; /* of a row, in elements */
+} tg_rows;
+tg_rows tg_rows_of(const tg_tensor *t);
+
+/* Index of a type in simd.h's order: f32 0, bf16 1, f16 2, f64 3. */
+static inline int tg_el(int type)
+{
+    return type == TG_F32 ? 0 : type == TG_BF16 ? 1 : type == TG_F16 ? 2 : 3;
+}
+
+/* For rows that take f32, bf16, f16 alone: 0 if the tensor is f64. */
+static inline int tg_fast_type(const tg_tensor *t)
+{
+    return tg_type_of(t) != TG_F64;
+}
+
+/* One element as double, for ref: any type of the contract, i64 included. */
+double tg_get(const void *data, int type, int64_t i);
+void tg_set(void *data, int type, int64_t i, double value);
+
+/* ---- scratch and threads (tg_parallel_for and tg_ctx_threads are public, in context.h) ---- */
+
+/* 64-byte aligned scratch, given back by itself when the running row returns, or earlier by
+ * tg_workspace_free. Called from the row's own thread only, never from inside parallel_for. NULL
+ * with the error set if there is none. */
+void *tg_workspace(tg_ctx *ctx, size_t bytes);
+void tg_workspace_free(tg_ctx *ctx, void *ptr);
+
+/* 1 if an output of so many bytes should be written with streaming stores: it will not be read from
+ * cache. */
+int tg_streams(int64_t bytes);
+
+/* ---- rows ----
+ *
+ * A file of the family defines one table of each kind that it has; CMake collects them:
+ *   <family>_ref.c       TG_REF_ROWS(family) = { TG_REF_ROW(op, run), ..., TG_ROWS_END };
+ *   <family>_unfused.c   TG_UNFUSED_ROWS(family) = { TG_UNFUSED_ROW(op, accepts, run), ... };
+ *   <family>_cpu.c       TG_CPU_ROWS(family) = { TG_CPU_ROW(op, accepts, run), ... };   once per
+ * level TG_LEVEL
+ */
+#define TG_REF_ROWS(family) const tg_row tg_rows_##family##_ref[]
+#define TG_UNFUSED_ROWS(family) const tg_row tg_rows_##family##_unfused[]
+#define TG_REF_ROW(op, run) TG_ROW(op, "", 0, NULL, run)
+#define TG_UNFUSED_ROW(op, accepts, run) TG_ROW(op, "", 0, accepts, run)
+
+#ifdef TG_LEVEL
+#define TG_PASTE4_(a, b, c, d) a##b##c##d
+#define TG_PASTE4(a, b, c, d) TG_PASTE4_(a, b, c, d)
+#define TG_STRING_(a) #a
+#define TG_STRING(a) TG_STRING_(a)
+#define TG_CPU_ROWS(family) const tg_row TG_PASTE4(tg_rows_, family, _cpu_, TG_LEVEL)[]
+#define TG_CPU_ROW(op, accepts, run) TG_ROW(op, TG_STRING(TG_LEVEL), TG_LEVEL_NEEDS, accepts, run)
+#endif
+
+#endif

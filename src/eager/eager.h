@@ -1,0 +1,73 @@
+/* src/eager/eager.h - elementary steps as an eager framework runs them; the opt-in rows `unfused` are made of these.
+ *
+ * Every step is one vectorised, threaded pass over memory that computes in f32 and rounds to the type of its output.
+ * Temporaries come from the context's workspace, which keeps freed memory, as the caching allocators of frameworks do.
+ * A failed allocation makes all later steps do nothing; eager_end() reports it.
+ *
+ *   eager e = eager_begin(ctx);
+ *   mat x = eager_rows(args->x), square = eager_new(&e, x.type, x.rows, x.cols);
+ *   eager_binary(&e, EAGER_MUL, square, x, x);
+ *   ...
+ *   eager_free(&e, square);
+ *   return eager_end(&e);
+ */
+#ifndef TG_EAGER_H
+#define TG_EAGER_H
+
+#include "core/services.h"
+
+/* A matrix in memory. rows = 1 broadcasts over rows, cols = 1 over columns, where it is an operand. */
+typedef struct mat {
+    void *data;
+    int type; /* TG_F32, TG_BF16, TG_F16 */
+    int64_t rows, cols;
+    int64_t stride; /* of a row, in elements */
+} mat;
+
+typedef struct eager {
+    tg_ctx *ctx;
+    tg_status status;
+    const struct eager_steps *steps; /* of this machine's level */
+} eager;
+
+typedef enum eager_op {
+    /* unary */
+    EAGER_COPY, /* also converts the type */
+    EAGER_NEG,
+    EAGER_EXP,
+    EAGER_LOG,
+    EAGER_SQRT,
+    EAGER_RECIPROCAL,
+    EAGER_RSQRT,
+    EAGER_SIGMOID,
+    EAGER_TANH,
+    /* binary; the second operand may be a scalar (eager_scalar) */
+    EAGER_ADD,
+    EAGER_SUB,
+    EAGER_MUL,
+    EAGER_DIV,
+    /* reductions */
+    EAGER_SUM,
+    EAGER_MAX
+} eager_op;
+
+eager eager_begin(tg_ctx *ctx);
+tg_status eager_end(eager *e);
+
+mat eager_rows(const tg_tensor *t);   /* [R, N] of a tensor of rows */
+mat eager_vector(const tg_tensor *t); /* [1, N] */
+mat eager_column(const tg_tensor *t); /* [R, 1] of R compact elements */
+mat eager_view(void *data, int type, int64_t rows, int64_t cols, int64_t stride);
+mat eager_new(eager *e, int type, int64_t rows, int64_t cols);
+void eager_free(eager *e, mat m);
+
+void eager_unary(eager *e, eager_op op, mat out, mat a);
+void eager_binary(eager *e, eager_op op, mat out, mat a, mat b);
+void eager_scalar(eager *e, eager_op op, mat out, mat a, double b);
+void eager_fill(eager *e, mat out, double value);
+/* out [R, 1] */
+void eager_reduce_rows(eager *e, eager_op op, mat out, mat a);
+/* out [1, N]: sum over rows, in f32, in the same order for any number of threads */
+void eager_sum_columns(eager *e, mat out, mat a);
+
+#endif

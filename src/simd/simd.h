@@ -1,0 +1,424 @@
+/* src/simd/simd.h - vectors of float, one source for every ISA level; every difference between
+ * levels is here.
+ *
+ * A file that includes this is compiled once per level; VL is the number of floats in a vector.
+ * Element types in memory are EL_F32, EL_BF16, EL_F16; arithmetic is always f32. Functions that
+ * take an `el` expect a constant after inlining: write the kernel once as an always-inline function
+ * whose first argument is the type, and let EL_SPECIALIZE make the three copies.
+ *
+ * Conversions to 16 bits round to nearest even, keep subnormals, infinities and NaN at every level.
+ */
+#ifndef TG_SIMD_H
+#define TG_SIMD_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define VL 16
+#elif defined(__AVX2__)
+#define VL 8
+#else
+#define VL 4
+#endif
+
+#define SIMD_INLINE static inline __attribute__((always_inline, unused))
+
+typedef float vf __attribute__((vector_size(4 * VL)));
+typedef int32_t vi __attribute__((vector_size(4 * VL)));
+typedef uint32_t vu __attribute__((vector_size(4 * VL)));
+typedef uint16_t vh __attribute__((vector_size(2 * VL)));
+typedef float vf_mem __attribute__((vector_size(4 * VL), aligned(4), may_alias));
+typedef uint16_t vh_mem __attribute__((vector_size(2 * VL), aligned(2), may_alias));
+
+typedef enum el { EL_F32, EL_BF16, EL_F16 } el;
+
+SIMD_INLINE int el_size(el e)
+{
+    return e == EL_F32 ? 4 : 2;
+}
+
+/* Calls fn(EL_..., args) with a constant type. fn: SIMD_INLINE. */
+#define EL_SPECIALIZE(e, fn, ...)     \
+    do {                              \
+        if ((e) == EL_F32)            \
+            fn(EL_F32, __VA_ARGS__);  \
+        else if ((e) == EL_BF16)      \
+            fn(EL_BF16, __VA_ARGS__); \
+        else                          \
+            fn(EL_F16, __VA_ARGS__);  \
+    } while (0)
+
+/* ---- arithmetic: + - * / and comparisons are the compiler's own ---- */
+
+SIMD_INLINE vf v_set(float x)
+{
+    return x - (vf){0};
+}
+
+SIMD_INLINE vi v_seti(int32_t x)
+{
+    return x - (vi){0};
+}
+
+/* mask lanes are all ones or all zeros, as comparisons give them */
+SIMD_INLINE vf v_select(vi mask, vf yes, vf no)
+{
+    return (vf)((mask & (vi)yes) | (~mask & (vi)no));
+}
+
+/* The larger; b where either is NaN. */
+SIMD_INLINE vf v_max(vf a, vf b)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (vf)_mm_max_ps((__m128)a, (__m128)b);
+#else
+    return v_select(a > b, a, b);
+#endif
+}
+
+/* The smaller; b where either is NaN. */
+SIMD_INLINE vf v_min(vf a, vf b)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#elif defined(__SSE2__)
+    return (vf)_mm_min_ps((__m128)a, (__m128)b);
+#else
+    return v_select(a < b, a, b);
+#endif
+}
+
+SIMD_INLINE vf v_abs(vf a)
+{
+    return (vf)((vi)a & v_seti(0x7fffffff));
+}
+
+SIMD_INLINE vf v_sqrt(vf a)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_sqrt_ps((__m512)a);
+#elif defined(__AVX2__)
+    return (vf)_mm256_sqrt_ps((__m256)a);
+#elif defined(__SSE2__)
+    return (vf)_mm_sqrt_ps((__m128)a);
+#else
+    for (int i = 0; i < VL; i++)
+        a[i] = sqrtf(a[i]);
+    return a;
+#endif
+}
+
+/* Lane numbers 0, 1, 2, ... */
+SIMD_INLINE vi v_iota(void)
+{
+    vi r = {0};
+    for (int i = 0; i < VL; i++)
+        r[i] = i;
+    return r;
+}
+
+/* Mask of the first n lanes. */
+SIMD_INLINE vi v_first(int64_t n)
+{
+    return v_iota() < v_seti((int32_t)(n < VL ? n : VL));
+}
+
+/* ---- reductions over lanes, in a fixed order ---- */
+
+SIMD_INLINE float v_sum(vf a)
+{
+    float part[VL];
+    memcpy(part, &a, sizeof part);
+    for (int width = VL / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++)
+            part[i] += part[i + width];
+    return part[0];
+}
+
+SIMD_INLINE float v_hmax(vf a)
+{
+    float part[VL];
+    memcpy(part, &a, sizeof part);
+    for (int width = VL / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++)
+            part[i] = part[i] > part[i + width] ? part[i] : part[i + width];
+    return part[0];
+}
+
+/* ---- conversions between f32 and the 16-bit types ---- */
+
+SIMD_INLINE vf v_from_bf16(vh h)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
+#elif defined(__AVX2__)
+    return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)h), 16);
+#else
+    return (vf)(__builtin_convertvector(h, vu) << 16);
+#endif
+}
+
+SIMD_INLINE vh v_narrow(vu a)
+{
+#if defined(__AVX512F__)
+    return (vh)_mm512_cvtepi32_epi16((__m512i)a);
+#elif defined(__AVX2__)
+    const __m256i pairs = _mm256_packus_epi32((__m256i)a, (__m256i)a);
+    return (vh)_mm256_castsi256_si128(_mm256_permute4x64_epi64(pairs, 0x08));
+#else
+    return __builtin_convertvector(a, vh);
+#endif
+}
+
+SIMD_INLINE vh v_to_bf16(vf a)
+{
+    const vu bits = (vu)a;
+    const vu rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    const vu quiet = bits >> 16 | 0x40u;
+    const vu nan = (vu)(a != a);
+    return v_narrow((quiet & nan) | (rounded & ~nan));
+}
+
+#if !defined(__F16C__) && !defined(__AVX512F__)
+SIMD_INLINE vf v_from_f16(vh h)
+{
+    const vu bits = __builtin_convertvector(h, vu);
+    const vu sign = (bits & 0x8000u) << 16;
+    const vu magnitude = (bits & 0x7fffu) << 13;
+    /* 2^112 moves the exponent's bias; it makes subnormals normal as well */
+    const vf scaled = (vf)magnitude * v_set(0x1p112f);
+    const vu special = (vu)((vi)(bits & 0x7c00u) == v_seti(0x7c00));
+    return (vf)(sign | (vu)scaled | (special & 0x7f800000u));
+}
+
+SIMD_INLINE vh v_to_f16(vf a)
+{
+    const vu bits = (vu)a;
+    const vu sign = bits >> 16 & 0x8000u;
+    const vf magnitude = v_abs(a);
+    const vu mbits = (vu)magnitude;
+    /* normal results: round the mantissa to 10 bits, move the bias */
+    const vu normal = (mbits + 0xfffu + (mbits >> 13 & 1u) - 0x38000000u) >> 13;
+    /* subnormal results: adding 0.5 aligns the mantissa so that the addition itself rounds */
+    const vu subnormal = (vu)(magnitude + v_set(0.5f)) - 0x3f000000u;
+    const vu tiny = (vu)(magnitude < v_set(0x1p-14f));
+    const vu huge = (vu)(magnitude >= v_set(65520.0f));
+    const vu nan = (vu)(a != a);
+    vu r = (subnormal & tiny) | (normal & ~tiny);
+    r = (0x7c00u & huge) | (r & ~huge);
+    r = ((0x7e00u | (mbits >> 13 & 0x3ffu)) & nan) | (r & ~nan);
+    return v_narrow(r | sign);
+}
+#else
+SIMD_INLINE vf v_from_f16(vh h)
+{
+#if VL == 16
+    return (vf)_mm512_cvtph_ps((__m256i)h);
+#else
+    return (vf)_mm256_cvtph_ps((__m128i)h);
+#endif
+}
+
+SIMD_INLINE vh v_to_f16(vf a)
+{
+#if VL == 16
+    return (vh)_mm512_cvtps_ph((__m512)a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    return (vh)_mm256_cvtps_ph((__m256)a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#endif
+}
+#endif
+
+/* Rounds to the type's precision and back. */
+SIMD_INLINE vf v_round(el e, vf a)
+{
+    return e == EL_F32 ? a : e == EL_BF16 ? v_from_bf16(v_to_bf16(a)) : v_from_f16(v_to_f16(a));
+}
+
+/* ---- memory: element i of an array of type e; any alignment ---- */
+
+SIMD_INLINE vf v_load(el e, const void *p, int64_t i)
+{
+    if (e == EL_F32)
+        return *(const vf_mem *)((const float *)p + i);
+    const vh h = *(const vh_mem *)((const uint16_t *)p + i);
+    return e == EL_BF16 ? v_from_bf16(h) : v_from_f16(h);
+}
+
+SIMD_INLINE void v_store(el e, void *p, int64_t i, vf a)
+{
+    if (e == EL_F32)
+        *(vf_mem *)((float *)p + i) = a;
+    else
+        *(vh_mem *)((uint16_t *)p + i) = e == EL_BF16 ? v_to_bf16(a) : v_to_f16(a);
+}
+
+/* Past the cache; the address must be a multiple of VL elements' size. Call v_fence() after the
+ * last one. */
+SIMD_INLINE void v_stream(el e, void *p, int64_t i, vf a)
+{
+#if defined(__AVX512F__)
+    if (e == EL_F32)
+        _mm512_stream_ps((float *)p + i, (__m512)a);
+    else
+        _mm256_stream_si256((__m256i *)((uint16_t *)p + i),
+                            (__m256i)(e == EL_BF16 ? v_to_bf16(a) : v_to_f16(a)));
+#elif defined(__AVX2__)
+    if (e == EL_F32)
+        _mm256_stream_ps((float *)p + i, (__m256)a);
+    else
+        _mm_stream_si128((__m128i *)((uint16_t *)p + i),
+                         (__m128i)(e == EL_BF16 ? v_to_bf16(a) : v_to_f16(a)));
+#elif defined(__SSE2__)
+    if (e == EL_F32)
+        _mm_stream_ps((float *)p + i, (__m128)a);
+    else
+        v_store(e, p, i, a);
+#else
+    v_store(e, p, i, a);
+#endif
+}
+
+SIMD_INLINE void v_fence(void)
+{
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+/* 1 if v_stream may be used on an array that starts there. */
+SIMD_INLINE int v_streamable(el e, const void *p)
+{
+    return ((uintptr_t)p & (uintptr_t)(VL * el_size(e) - 1)) == 0;
+}
+
+/* The first n elements (n <= VL, 0 allowed), the rest `fill`; nothing past them is read. */
+SIMD_INLINE vf v_load_n(el e, const void *p, int64_t i, int64_t n, float fill)
+{
+#if defined(__AVX512F__)
+    const __mmask16 m = (__mmask16)((1u << n) - 1u);
+    if (e == EL_F32)
+        return (vf)_mm512_mask_loadu_ps(_mm512_set1_ps(fill), m, (const float *)p + i);
+    const vh h = (vh)_mm256_maskz_loadu_epi16(m, (const uint16_t *)p + i);
+    const vf a = e == EL_BF16 ? v_from_bf16(h) : v_from_f16(h);
+    return (vf)_mm512_mask_mov_ps(_mm512_set1_ps(fill), m, (__m512)a);
+#else
+    if (e == EL_F32) {
+        float part[VL];
+        for (int k = 0; k < VL; k++)
+            part[k] = k < n ? ((const float *)p)[i + k] : fill;
+        vf a;
+        memcpy(&a, part, sizeof a);
+        return a;
+    }
+    uint16_t part[VL] = {0};
+    for (int k = 0; k < VL; k++)
+        part[k] = k < n ? ((const uint16_t *)p)[i + k] : 0;
+    vh h;
+    memcpy(&h, part, sizeof h);
+    const vf a = e == EL_BF16 ? v_from_bf16(h) : v_from_f16(h);
+    return v_select(v_first(n), a, v_set(fill));
+#endif
+}
+
+SIMD_INLINE void v_store_n(el e, void *p, int64_t i, int64_t n, vf a)
+{
+#if defined(__AVX512F__)
+    const __mmask16 m = (__mmask16)((1u << n) - 1u);
+    if (e == EL_F32)
+        _mm512_mask_storeu_ps((float *)p + i, m, (__m512)a);
+    else
+        _mm256_mask_storeu_epi16((uint16_t *)p + i, m,
+                                 (__m256i)(e == EL_BF16 ? v_to_bf16(a) : v_to_f16(a)));
+#else
+    if (e == EL_F32) {
+        float part[VL];
+        memcpy(part, &a, sizeof part);
+        for (int k = 0; k < VL && k < n; k++)
+            ((float *)p)[i + k] = part[k];
+    } else {
+        uint16_t part[VL];
+        const vh h = e == EL_BF16 ? v_to_bf16(a) : v_to_f16(a);
+        memcpy(part, &h, sizeof part);
+        for (int k = 0; k < VL && k < n; k++)
+            ((uint16_t *)p)[i + k] = part[k];
+    }
+#endif
+}
+
+/* One element as float, and back with rounding. */
+SIMD_INLINE float el_get(el e, const void *p, int64_t i)
+{
+    return e == EL_F32 ? ((const float *)p)[i] : v_load_n(e, p, i, 1, 0.0f)[0];
+}
+
+SIMD_INLINE void el_set(el e, void *p, int64_t i, float a)
+{
+    v_store_n(e, p, i, 1, v_set(a));
+}
+
+/* ---- exp, sigmoid, tanh ---- */
+
+/* exp(x), at most 1 ulp or so; 0 for -inf and below -104, +inf from 88.73 on, NaN stays NaN. */
+SIMD_INLINE vf v_exp(vf x)
+{
+    /* v_max and v_min give their second operand where the first is NaN, so x comes second */
+    const vf clamped = v_min(v_set(89.0f), v_max(v_set(-104.0f), x));
+    /* x = n ln 2 + r, |r| <= ln 2 / 2; adding 1.5 * 2^23 rounds to an integer */
+    const vf magic = v_set(12582912.0f);
+    const vf t = clamped * v_set(1.44269504f) + magic;
+    const vf n = t - magic;
+    const vf r = (clamped - n * v_set(0.693145751953125f)) - n * v_set(1.428606765330187e-06f);
+    /* exp(r) = 1 + r + r^2 q(r); q: minimax of degree 4, relative error 3.3e-9 */
+    vf q = v_set(0.0013813144760206342f);
+    q = q * r + v_set(0.008369418792426586f);
+    q = q * r + v_set(0.04166845604777336f);
+    q = q * r + v_set(0.16666515171527863f);
+    q = q * r + v_set(0.4999999403953552f);
+    const vf p = (q * (r * r) + r) + v_set(1.0f);
+#if defined(__AVX512F__)
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+    /* 2^n in two factors, so that neither overflows and subnormal results round once */
+    const vi in = (vi)t - (vi)magic;
+    const vi half = in >> 1;
+    const vf a = (vf)((half + 127) << 23), b = (vf)((in - half + 127) << 23);
+    return p * a * b;
+#endif
+}
+
+/* 1 / (1 + exp(-x)); exact 0 and 1 far out */
+SIMD_INLINE vf v_sigmoid(vf x)
+{
+    return v_set(1.0f) / (v_set(1.0f) + v_exp(-x));
+}
+
+/* tanh(x), about 2 ulp: odd polynomial near 0, (1 - e) / (1 + e) with e = exp(-2|x|) elsewhere */
+SIMD_INLINE vf v_tanh(vf x)
+{
+    const vf magnitude = v_abs(x), u = x * x;
+    vf q = v_set(-0.005717091262340546f);
+    q = q * u + v_set(0.020650634542107582f);
+    q = q * u + v_set(-0.05374351516366005f);
+    q = q * u + v_set(0.13331492245197296f);
+    q = q * u + v_set(-0.3333328366279602f);
+    const vf near = x + x * u * q;
+    const vf e = v_exp(magnitude * v_set(-2.0f));
+    const vf far = (v_set(1.0f) - e) / (v_set(1.0f) + e);
+    const vf signed_far = (vf)((vi)far | ((vi)x & v_seti((int32_t)0x80000000)));
+    return v_select(magnitude < v_set(0.625f), near, signed_far);
+}
+
+#endif
