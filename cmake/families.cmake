@@ -6,7 +6,7 @@ function(tigon_level_object target source level)
     target_compile_options(${target} PRIVATE ${TIGON_FLAGS_${level}})
     target_compile_definitions(${target} PRIVATE TG_LEVEL=${level} TG_LEVEL_NEEDS=${TIGON_NEEDS_${level}})
     target_link_libraries(${target} PRIVATE tigon_settings)
-    target_sources(tigon_objects PRIVATE $<TARGET_OBJECTS:${target}>)
+    set_property(GLOBAL APPEND PROPERTY TIGON_LEVEL_OBJECTS $<TARGET_OBJECTS:${target}>)
 endfunction()
 
 # Best level first: rows are tried in that order.
