@@ -3,6 +3,8 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 RELEASE = cmake --preset release >/dev/null && cmake --build --preset release -j $(JOBS)
 
+MAKEFLAGS += --no-print-directory
+
 all: setup
 	@$(RELEASE)
 
