@@ -10,13 +10,13 @@
 static int failures;
 
 /* Counts a failure and prints the first twenty; the test goes on. */
-#define EXPECT(condition, ...)                                                                     \
-    do {                                                                                           \
-        if (!(condition) && ++failures <= 20) {                                                    \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                                 \
-            printf(__VA_ARGS__);                                                                   \
-            printf("\n");                                                                          \
-        }                                                                                          \
+#define EXPECT(condition, ...)                                     \
+    do {                                                           \
+        if (!(condition) && ++failures <= 20) {                    \
+            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition); \
+            printf(__VA_ARGS__);                                   \
+            printf("\n");                                          \
+        }                                                          \
     } while (0)
 
 static inline tg_ctx *new_context(void)

@@ -23,7 +23,8 @@ static int64_t below(int64_t n)
 
 static int64_t odd_number(int64_t near)
 {
-    const int64_t values[] = {0, 1, -1, 2, near + 1, near - 1, 2 * near, INT64_MAX, INT64_MIN, (int64_t)1 << 40, 7, -100};
+    const int64_t values[] = {
+        0, 1, -1, 2, near + 1, near - 1, 2 * near, INT64_MAX, INT64_MIN, (int64_t)1 << 40, 7, -100};
     return values[below(sizeof values / sizeof *values)];
 }
 
@@ -41,7 +42,8 @@ static void mutate_tensor(problem *p, pb_tensor *t)
         t->view.ndim = (int32_t)(below(12) - 1);
         break;
     case 2:
-        t->view.dtype = (tg_dtype){(uint8_t)below(6), (uint8_t)(8 << below(4)), (uint16_t)(1 + below(8) / 7)};
+        t->view.dtype =
+            (tg_dtype){(uint8_t)below(6), (uint8_t)(8 << below(4)), (uint16_t)(1 + below(8) / 7)};
         break;
     case 3:
         t->shape[dim] = odd_number(t->shape[dim]);
@@ -74,14 +76,16 @@ static void mutate_option(problem *p)
     if (p->op->info->args[i].kind == TG_ARG_I64)
         p->slot[i].i64 = odd_number(p->slot[i].i64);
     if (p->op->info->args[i].kind == TG_ARG_F64) {
-        const double values[] = {0, 1, -1, 0.5, 2, 1e300, -1e300, 1e-300, 1.0 / 0.0, 0.0 / 0.0, 1e-5};
+        const double values[] = {0,      1,      -1,        0.5,       2,   1e300,
+                                 -1e300, 1e-300, 1.0 / 0.0, 0.0 / 0.0, 1e-5};
         p->slot[i].f64 = values[below(sizeof values / sizeof *values)];
     }
 }
 
 static void mutate_integers(pb_tensor *t)
 {
-    if (tg_type_of(&t->view) == TG_I64 && t->view.ndim > 0 && t->view.ndim <= 2 && !t->written && tg_numel(&t->view) > 0)
+    if (tg_type_of(&t->view) == TG_I64 && t->view.ndim > 0 && t->view.ndim <= 2 && !t->written &&
+        tg_numel(&t->view) > 0)
         ((int64_t *)((char *)t->view.data + t->view.byte_offset))[0] = odd_number(t->limit);
 }
 
@@ -101,7 +105,8 @@ static int inside(const problem *p, const tg_tensor *t)
     const unsigned char *low = (const unsigned char *)t->data + t->byte_offset;
     const unsigned char *high = low + (size_t)(last + 1) * tg_type_size(tg_type_of(t));
     for (int i = 0; i < p->nbuffers; i++)
-        if (low >= p->buffer[i].base + p->guard && high <= p->buffer[i].base + p->buffer[i].bytes - p->guard)
+        if (low >= p->buffer[i].base + p->guard &&
+            high <= p->buffer[i].base + p->buffer[i].bytes - p->guard)
             return 1;
     return 0;
 }
@@ -148,11 +153,12 @@ static void try_one(tg_ctx *ctx, problem *p, long *refused, long *ran)
     }
     if (status != TG_OK) {
         ++*refused;
-        EXPECT(status == TG_EINVAL || status == TG_EUNSUPPORTED || status == TG_ENOMEM, "%s: %s", name,
-               tg_status_name(status));
+        EXPECT(status == TG_EINVAL || status == TG_EUNSUPPORTED || status == TG_ENOMEM, "%s: %s",
+               name, tg_status_name(status));
         EXPECT(status == TG_ENOMEM || strncmp(tg_last_error(), name, strlen(name)) == 0,
                "%s: the message is \"%s\"", name, tg_last_error());
-        EXPECT(unchanged(p, before), "%s: refused (%s), yet something is written", name, tg_last_error());
+        EXPECT(unchanged(p, before), "%s: refused (%s), yet something is written", name,
+               tg_last_error());
     }
     for (int i = 0; i < p->nbuffers; i++)
         free(before[i]);
@@ -179,7 +185,8 @@ int main(int argc, char **argv)
         const int type = types[below(3)];
         if (!pb_same_group(c->group, op->group) || c->bench || !pb_case_takes(c, type))
             continue;
-        const pb_options options = {.type = type, .seed = next(), .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
+        const pb_options options = {
+            .type = type, .seed = next(), .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
         for (int tries = 0; tries < 20; tries++) {
             problem *p = problem_create(cat, op, c, &options, error);
             if (p && problem_memory(p) < 1u << 18)
@@ -189,7 +196,8 @@ int main(int argc, char **argv)
             problem_free(p);
         }
     }
-    EXPECT(refused > 100 && ran > 10, "%ld refused, %ld ran: too few to mean anything", refused, ran);
+    EXPECT(refused > 100 && ran > 10, "%ld refused, %ld ran: too few to mean anything", refused,
+           ran);
     printf("%ld refused, %ld ran\n", refused, ran);
     tg_ctx_destroy(ctx);
     return report();

@@ -82,11 +82,13 @@ static int fail_each(problem *p, const char *backend)
             EXPECT(status == TG_OK, "%s/%s: %s", backend, p->op->info->name, tg_last_error());
             return (int)n;
         }
-        EXPECT(status == TG_ENOMEM || status == TG_OK, "%s/%s: allocation %ld failed: %s, expected TG_ENOMEM", backend,
-               p->op->info->name, n, tg_status_name(status));
+        EXPECT(status == TG_ENOMEM || status == TG_OK,
+               "%s/%s: allocation %ld failed: %s, expected TG_ENOMEM", backend, p->op->info->name,
+               n, tg_status_name(status));
         EXPECT(status == TG_OK || *tg_last_error(), "%s: no message", p->op->info->name);
         EXPECT(status == TG_OK || strcmp(backend, "cpu") != 0 || unchanged(p),
-               "%s/%s: allocation %ld failed, yet outputs are written", backend, p->op->info->name, n);
+               "%s/%s: allocation %ld failed, yet outputs are written", backend, p->op->info->name,
+               n);
     }
     return -1;
 }
@@ -107,7 +109,8 @@ int main(void)
             const pb_case *c = &cat->cases[k];
             if (!pb_same_group(c->group, op->group) || c->bench || !pb_case_takes(c, TG_BF16))
                 continue;
-            const pb_options options = {.type = TG_BF16, .seed = 1, .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
+            const pb_options options = {
+                .type = TG_BF16, .seed = 1, .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
             problem *p = problem_create(cat, op, c, &options, error);
             if (p && problem_memory(p) >= most && problem_memory(p) < 1u << 20) {
                 most = problem_memory(p);
@@ -116,7 +119,8 @@ int main(void)
             problem_free(p);
         }
         EXPECT(best, "%s: no case", op->info->name);
-        const pb_options options = {.type = TG_BF16, .seed = 1, .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
+        const pb_options options = {
+            .type = TG_BF16, .seed = 1, .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
         problem *p = best ? problem_create(cat, op, best, &options, error) : NULL;
         EXPECT(p, "%s: %s", op->info->name, error);
         if (p)

@@ -60,8 +60,9 @@ static void compare(tg_ctx *ctx, problem *p, const char *backend)
         const tg_status status = tg_call(ctx, p->op->id, problem_args(p));
         EXPECT(status == TG_OK, "%s %s: %s", p->op->info->name, p->c->text, tg_last_error());
         copy_buffers(p, threads == 1 ? first : again);
-        EXPECT(threads == 1 || memcmp(first, again, bytes) == 0, "%s/%s, %s: other bits on %d threads than on 1", backend,
-               p->op->info->name, p->c->text, threads);
+        EXPECT(threads == 1 || memcmp(first, again, bytes) == 0,
+               "%s/%s, %s: other bits on %d threads than on 1", backend, p->op->info->name,
+               p->c->text, threads);
     }
     free(first);
     free(again);
@@ -84,7 +85,8 @@ int main(void)
             if (!pb_same_group(c->group, cat->ops[i].group) || !pb_case_takes(c, type) ||
                 (c->bench && strcmp(c->bench, "small") != 0))
                 continue;
-            const pb_options options = {.type = type, .seed = 1, .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
+            const pb_options options = {
+                .type = type, .seed = 1, .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
             problem *p = problem_create(cat, &cat->ops[i], c, &options, error);
             EXPECT(p, "%s %s: %s", cat->ops[i].info->name, c->text, error);
             if (p && problem_memory(p) < 16u << 20) {
