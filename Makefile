@@ -30,6 +30,7 @@ check: all
 
 lint:
 	@sh tests/rules/includes.sh .
+	@sh tests/rules/documents.sh .
 	@sh tests/rules/format.sh .
 
 format:
