@@ -47,14 +47,16 @@ function(tigon_family name)
     endif()
 endfunction()
 
-# The eager steps that unfused rows are made of, once per level.
+# The eager steps that unfused rows are made of, once per level; generated/eager_levels.inc lists the levels, best first.
 function(tigon_eager)
-    if(EXISTS ${CMAKE_SOURCE_DIR}/src/eager/eager_steps.c)
-        foreach(level IN LISTS TIGON_LEVELS)
-            tigon_level_object(tigon_eager_${level} ${CMAKE_SOURCE_DIR}/src/eager/eager_steps.c ${level})
-        endforeach()
-        target_sources(tigon_objects PRIVATE ${CMAKE_SOURCE_DIR}/src/eager/eager.c)
-    endif()
+    target_sources(tigon_objects PRIVATE ${CMAKE_SOURCE_DIR}/src/eager/eager.c)
+    set(lines)
+    foreach(level IN LISTS TIGON_LEVELS)
+        tigon_level_object(tigon_eager_${level} ${CMAKE_SOURCE_DIR}/src/eager/eager_steps.c ${level})
+        list(PREPEND lines "TG_EAGER_LEVEL(${level}, ${TIGON_NEEDS_${level}})")
+    endforeach()
+    list(JOIN lines "\n" lines)
+    file(CONFIGURE OUTPUT generated/eager_levels.inc CONTENT "${lines}\n" @ONLY)
 endfunction()
 
 function(tigon_families_done)

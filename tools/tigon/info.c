@@ -67,7 +67,8 @@ static void print_text(const tg_ctx *ctx, const char *problem)
     const int nprobes = tg_device_probes(&probes);
     printf("\nprobes, in this order\n");
     for (int i = 0; i < nprobes; i++)
-        printf("  %-6s %d  %s\n", probes[i].device, probes[i].count, probes[i].why);
+        printf("  %-6s %d  %s%s%s\n", probes[i].device, probes[i].count, probes[i].library,
+               *probes[i].library ? ": " : "", probes[i].why);
     printf("\nbackends\n");
     for (int i = 0; i < tg_backend_count(); i++) {
         const tg_backend_info *b = tg_backend_at(i);
