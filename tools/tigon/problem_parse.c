@@ -79,26 +79,14 @@ int pb_parse_shape(const char **at, pb_decl *d)
     return 0;
 }
 
-/* <limit !fill ~roundings, in any order */
+/* <limit !fill ~roundings ^inside %magnitude, in any order */
 static int parse_suffixes(const char *at, pb_decl *d)
 {
-    static const char stops[] = "<!~";
+    static const char stops[] = "<!~^%";
     while (*at) {
-        const char symbol = *at++;
-        char text[PB_EXPR];
-        if (part(&at, stops, text, sizeof text))
-            return -1;
-        if (symbol == '<')
-            strcpy(d->limit, text);
-        else if (symbol == '!')
-            snprintf(d->fill, sizeof d->fill, "%.*s", PB_NAME - 1, text);
-        else if (symbol == '~') {
-            char *end;
-            d->roundings = strtod(text, &end);
-            d->inside = *end == 'T';
-            if (end[d->inside])
-                return -1;
-        } else
+        char *const into[] = {d->limit, d->fill, d->roundings, d->inside, d->magnitude};
+        const char *symbol = strchr(stops, *at++);
+        if (!symbol || part(&at, stops, into[symbol - stops], *symbol == '!' ? PB_NAME : PB_EXPR))
             return -1;
     }
     return 0;
@@ -109,7 +97,6 @@ static int parse_decl(const char *word, pb_decl *d)
 {
     char type[PB_NAME];
     memset(d, 0, sizeof *d);
-    d->roundings = 1;
     const char *at = word;
     if (part(&at, ":", d->name, sizeof d->name) || *at++ != ':' ||
         part(&at, "[", type, sizeof type) || *at++ != '[' || pb_parse_shape(&at, d))
