@@ -129,6 +129,7 @@ typedef struct pb_tensor {
     int present;
     int written, read; /* by the operator */
     int buffer;        /* number in problem.buffer */
+    int over;          /* in place of another tensor */
     tg_tensor view;
     int64_t shape[TG_MAX_NDIM], strides[TG_MAX_NDIM];
     int64_t limit; /* integers in [0, limit) */
@@ -184,6 +185,7 @@ double pb_get(const pb_tensor *t, int64_t i);
 void pb_set(const pb_tensor *t, int64_t i, double value);
 /* All elements in row-major order; x has room for tg_numel(&t->view). */
 void pb_read(const pb_tensor *t, double *x);
+void pb_write(const pb_tensor *t, const double *x);
 /* A value rounded to a type, to nearest even. */
 double pb_round(int type, double value);
 /* Value of an element's bytes, and back. */
