@@ -105,6 +105,19 @@ SIMD_INLINE vf v_abs(vf a)
     return (vf)((vi)a & v_seti(0x7fffffff));
 }
 
+/* 1 / a, within 1 ulp, for normal a with a normal reciprocal; NaN stays NaN. Where division is
+ * slow, this is not. */
+SIMD_INLINE vf v_recip(vf a)
+{
+#if defined(__AVX512F__)
+    /* 14 bits, doubled by one Newton step */
+    const vf r = (vf)_mm512_rcp14_ps((__m512)a);
+    return r + r * (v_set(1.0f) - a * r);
+#else
+    return v_set(1.0f) / a;
+#endif
+}
+
 SIMD_INLINE vf v_sqrt(vf a)
 {
 #if defined(__AVX512F__)
@@ -265,6 +278,48 @@ SIMD_INLINE void v_store(el e, void *p, int64_t i, vf a)
         *(vh_mem *)((uint16_t *)p + i) = e == EL_BF16 ? v_to_bf16(a) : v_to_f16(a);
 }
 
+/* ---- 2 * VL elements at once, for elementwise work ----
+ *
+ * Which lane holds which element depends on the type `order`, and is the same wherever `order` is
+ * the same: bf16 goes even elements first, odd elements second, since that needs no shuffle. */
+
+typedef struct vf2 {
+    vf a, b;
+} vf2;
+
+typedef uint32_t vu_mem __attribute__((vector_size(4 * VL), aligned(2), may_alias));
+
+/* Elements of type e in the lane order of `order`. */
+SIMD_INLINE vf2 v_load2(el order, el e, const void *p, int64_t i)
+{
+    if (order == EL_BF16 && e == EL_BF16) {
+        const vu both = *(const vu_mem *)((const uint16_t *)p + i);
+        return (vf2){(vf)(both << 16), (vf)(both & 0xffff0000u)};
+    }
+    const vf first = v_load(e, p, i), second = v_load(e, p, i + VL);
+    if (order != EL_BF16)
+        return (vf2){first, second};
+    const vi even = v_iota() * 2;
+    return (vf2){__builtin_shuffle(first, second, even),
+                 __builtin_shuffle(first, second, even + 1)};
+}
+
+SIMD_INLINE vu v_bf16_high(vf a)
+{
+    const vu bits = (vu)a;
+    return (vu)v_select(a != a, (vf)(bits | 0x400000u), (vf)(bits + 0x7fffu + (bits >> 16 & 1u)));
+}
+
+SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
+{
+    if (e == EL_BF16) {
+        *(vu_mem *)((uint16_t *)p + i) = v_bf16_high(x.a) >> 16 | (v_bf16_high(x.b) & 0xffff0000u);
+        return;
+    }
+    v_store(e, p, i, x.a);
+    v_store(e, p, i + VL, x.b);
+}
+
 /* Past the cache; the address must be a multiple of VL elements' size. Call v_fence() after the
  * last one. */
 SIMD_INLINE void v_stream(el e, void *p, int64_t i, vf a)
@@ -291,6 +346,19 @@ SIMD_INLINE void v_stream(el e, void *p, int64_t i, vf a)
 #endif
 }
 
+/* v_stream of 2 * VL elements, in the lane order of e; for bf16 the address must be a multiple of
+ * twice as many bytes. */
+SIMD_INLINE void v_stream2(el e, void *p, int64_t i, vf2 x)
+{
+    if (e == EL_BF16) {
+        v_stream(EL_F32, (uint16_t *)p + i, 0,
+                 (vf)(v_bf16_high(x.a) >> 16 | (v_bf16_high(x.b) & 0xffff0000u)));
+        return;
+    }
+    v_stream(e, p, i, x.a);
+    v_stream(e, p, i + VL, x.b);
+}
+
 SIMD_INLINE void v_fence(void)
 {
 #if defined(__SSE2__)
@@ -302,6 +370,12 @@ SIMD_INLINE void v_fence(void)
 SIMD_INLINE int v_streamable(el e, const void *p)
 {
     return ((uintptr_t)p & (uintptr_t)(VL * el_size(e) - 1)) == 0;
+}
+
+/* 1 if v_stream2 may be used on an array that starts there. */
+SIMD_INLINE int v_streamable2(el e, const void *p)
+{
+    return ((uintptr_t)p & (uintptr_t)(VL * (e == EL_F16 ? 2 : 4) - 1)) == 0;
 }
 
 /* The first n elements (n <= VL, 0 allowed), the rest `fill`; nothing past them is read. */
@@ -397,6 +471,43 @@ SIMD_INLINE vf v_exp(vf x)
     const vf a = (vf)((half + 127) << 23), b = (vf)((in - half + 127) << 23);
     return p * a * b;
 #endif
+}
+
+/* exp(x) for results that will be rounded to 16 bits, half the work: relative error 2^-22 down to
+ * x = -20 and 2^-21 at -87; x <= 0 or NaN; 0 below -104. */
+SIMD_INLINE vf v_exp_brief(vf x)
+{
+#if defined(__AVX512F__)
+    /* x = n ln 2 + r with n a multiple of 1/32, so |r| <= ln 2 / 64, and
+     * exp(x) = 2^floor(n) * 2^(n - floor(n)) * exp(r). Adding 1.5 * 2^18 rounds to multiples of
+     * 1/32 and leaves 32 n in the low bits, of which the permutation takes five: the index into the
+     * table of 2^(k/32). scalef itself takes the floor of n. */
+    static const float powers[32] __attribute__((aligned(64))) = {
+        0x1.000000p+0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f,
+        0x1.1d4874p+0f, 0x1.2387a6p+0f, 0x1.29e9e0p+0f, 0x1.306fe0p+0f, 0x1.371a74p+0f,
+        0x1.3dea64p+0f, 0x1.44e086p+0f, 0x1.4bfdaep+0f, 0x1.5342b6p+0f, 0x1.5ab07ep+0f,
+        0x1.6247ecp+0f, 0x1.6a09e6p+0f, 0x1.71f75ep+0f, 0x1.7a1148p+0f, 0x1.82589ap+0f,
+        0x1.8ace54p+0f, 0x1.93737cp+0f, 0x1.9c4918p+0f, 0x1.a5503cp+0f, 0x1.ae89fap+0f,
+        0x1.b7f770p+0f, 0x1.c199bep+0f, 0x1.cb720ep+0f, 0x1.d5818ep+0f, 0x1.dfc974p+0f,
+        0x1.ea4afap+0f, 0x1.f50766p+0f};
+    const vf clamped = v_max(v_set(-104.0f), x);
+    const vf magic = v_set(0x1.8p18f);
+    const vf t = clamped * v_set(1.44269504f) + magic;
+    const vf n = t - magic;
+    const vf r = clamped - n * v_set(0.693147180559945f);
+    const vf q = r * (r * v_set(0.5f) + v_set(1.0000146645f)); /* exp(r) - 1, error 5e-8 */
+    const vf power =
+        (vf)_mm512_permutex2var_ps(_mm512_load_ps(powers), (__m512i)t, _mm512_load_ps(powers + 16));
+    return (vf)_mm512_scalef_ps((__m512)(power * q + power), (__m512)n);
+#else
+    return v_exp(x);
+#endif
+}
+
+/* The one of the two that suits results of type e; x <= 0 or NaN. */
+SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
+{
+    return e == EL_F32 ? v_exp(x) : v_exp_brief(x);
 }
 
 /* 1 / (1 + exp(-x)); exact 0 and 1 far out */
