@@ -29,11 +29,12 @@ static double capped(const ce_row *r, const ce_options *o, int64_t i)
     return o->softcap > 0 ? o->softcap * tanh(raw(r, i) / o->softcap) : raw(r, i);
 }
 
+/* NaN is never the largest. */
 static int64_t first_argmax(const ce_row *r, const ce_options *o)
 {
     int64_t best = 0;
     for (int64_t i = 1; i < r->logits->n; i++)
-        if (capped(r, o, i) > capped(r, o, best))
+        if (capped(r, o, i) > capped(r, o, best) || isnan(capped(r, o, best)))
             best = i;
     return best;
 }

@@ -1,10 +1,10 @@
 /* One row of cross_entropy: once through memory, one exponential an element.
  *
  * A row is taken in blocks. The exponentials of a block are relative to a reference point: the
- * largest logit so far (of the first block: its own). Only if a block rises more than RISE above
- * that is it done again from its own maximum, so no separate pass looks for maxima. The gradient
- * needs p = exp(x - lse): the forward pass keeps the exponentials of the row in scratch, and one
- * factor a block turns them into p.
+ * larger of the target's logit and the largest logit so far. Only if a block rises more than RISE
+ * above that is it done again from its own maximum, so no separate pass looks for maxima. The
+ * gradient needs p = exp(x - lse): the forward pass keeps the exponentials of the row in scratch,
+ * and one factor a block turns them into p.
  */
 #ifndef TG_CROSS_ENTROPY_ROW_H
 #define TG_CROSS_ENTROPY_ROW_H
@@ -28,7 +28,7 @@ static ce_layout layout_of(int64_t n, int64_t kept, int capped)
     l.slope = l.p + padded;
     l.capped = l.slope + (capped ? padded : 0);
     l.from = l.capped + (capped ? CE_BLOCK + VL : 0);
-    l.total = (l.from + n / CE_BLOCK + line) / line * line;
+    l.total = (l.from + n / CE_BLOCK + 2 + line) / line * line;
     return l;
 }
 
@@ -49,58 +49,35 @@ typedef struct ce_job {
     ce_layout at;
 } ce_job;
 
-/* What the row's exponentials add up to. */
+/* A row of V logits falls into segments: blocks of CE_BLOCK, the one around the target y cut in
+ * two. The target stands apart, so that for a confident row 1 - p_y, the sum of all others, and
+ * the loss keep their digits. */
+static int64_t first_begin(int64_t y)
+{
+    return y == 0;
+}
+
+static int64_t segment_end(int64_t begin, int64_t y, int64_t n)
+{
+    const int64_t end = begin / CE_BLOCK * CE_BLOCK + CE_BLOCK;
+    return begin < y && y < end ? y : end < n ? end : n;
+}
+
+static int64_t next_begin(int64_t end, int64_t y)
+{
+    return end + (end == y);
+}
+
+/* What a row's exponentials add up to. */
 typedef struct ce_row {
-    float max;
-    double sum; /* of exp(x - max) */
-    double wx;  /* sum of w x, for smoothing */
+    float x_y, max;
+    double slope;     /* of softcap at the target */
+    double others;    /* sum of exp(x - max) without the target */
+    double wx;        /* sum of w x, for smoothing */
+    double base, lse; /* lse - x_y, lse */
+    double p, q;      /* of the target: p, 1 - p */
     int64_t best;
 } ce_row;
-
-static void add_block(const ce_job *j, ce_row *r, el e, const void *x, int64_t begin, int64_t n,
-                      float *keep, float *at)
-{
-    float from = r->max > -INFINITY ? r->max : ce_max_block(e, x, n);
-    from = from > -INFINITY ? from : 0;
-    ce_sums part = ce_exp_block(e, x, n, from, keep);
-    if (part.max > from + RISE) {
-        from = part.max;
-        part = ce_exp_block(e, x, n, from, keep);
-    }
-    if (part.max > r->max) {
-        if (j->accuracy || j->predicted)
-            r->best = begin + ce_find(e, x, n, part.max);
-        r->sum *= exp((double)r->max - part.max);
-        r->max = part.max;
-    }
-    r->sum +=
-        r->max == from || r->max == -INFINITY ? part.sum : part.sum * exp((double)from - r->max);
-    if (j->o.smoothing != 0) {
-        const ce_smooth s = ce_smooth_block(e, x, n, from, j->weight ? j->weight + begin : NULL);
-        r->wx += (double)s.wx + (double)s.w * from;
-    }
-    *at = from;
-}
-
-static ce_row add_row(const ce_job *j, const char *x, float *scratch)
-{
-    ce_row r = {-INFINITY, 0, 0, 0};
-    for (int64_t begin = 0, b = 0; begin < j->n; begin += CE_BLOCK, b++) {
-        const int64_t n = j->n - begin < CE_BLOCK ? j->n - begin : CE_BLOCK;
-        const void *block = ce_at(j->type, x, begin);
-        float *keep = j->dlogits ? scratch + j->at.p + begin : NULL;
-        float *at = scratch + j->at.from + b;
-        if (j->o.softcap > 0) {
-            float *capped = scratch + j->at.capped;
-            ce_cap_block(j->type, block, n, (float)j->o.softcap, capped,
-                         j->dlogits ? scratch + j->at.slope + begin : NULL);
-            add_block(j, &r, EL_F32, capped, begin, n, keep, at);
-        } else {
-            add_block(j, &r, j->type, block, begin, n, keep, at);
-        }
-    }
-    return r;
-}
 
 /* The target's logit after softcap, and the slope of softcap there. */
 static float target_logit(const ce_job *j, const char *x, int64_t y, double *slope)
@@ -114,9 +91,73 @@ static float target_logit(const ce_job *j, const char *x, int64_t y, double *slo
     return capped[0];
 }
 
-/* dlogits_i = (scale p_i - bias w_i) slope_i, less `hit` at the target. */
+/* Adds a segment; returns the reference point of its exponentials. */
+static float add_segment(const ce_job *j, ce_row *r, el e, const void *x, int64_t begin, int64_t n,
+                         float *keep)
+{
+    float from = r->max > -INFINITY ? r->max : ce_max_block(e, x, n);
+    from = from > -INFINITY ? from : 0;
+    ce_sums part = ce_exp_block(e, x, n, from, keep);
+    if (part.max > from + RISE) {
+        from = part.max;
+        part = ce_exp_block(e, x, n, from, keep);
+    }
+    if ((j->accuracy || j->predicted) &&
+        (part.max > r->max || (part.max == r->max && begin < r->best))) {
+        const int64_t found = ce_find(e, x, n, part.max);
+        r->best = found < n ? begin + found : r->best;
+    }
+    if (part.max > r->max) {
+        r->others *= exp((double)r->max - part.max);
+        r->max = part.max;
+    }
+    const int as_is = r->max == from || r->max == -INFINITY;
+    r->others += as_is ? part.sum : part.sum * exp((double)from - r->max);
+    if (j->o.smoothing != 0) {
+        const ce_smooth s = ce_smooth_block(e, x, n, from, j->weight ? j->weight + begin : NULL);
+        r->wx += (double)s.wx + (double)s.w * from;
+    }
+    return from;
+}
+
+static ce_row add_row(const ce_job *j, const char *x, int64_t y, float *scratch)
+{
+    ce_row r = {.best = y};
+    r.max = r.x_y = target_logit(j, x, y, &r.slope);
+    if (r.x_y != r.x_y) { /* NaN is never the largest */
+        r.best = 0;
+        r.max = -INFINITY;
+    }
+    if (j->o.smoothing != 0) {
+        const double w = j->weight ? j->weight[y] : 1;
+        r.wx = w != 0 ? w * r.x_y : 0;
+    }
+    for (int64_t begin = first_begin(y), end, s = 0; begin < j->n; begin = next_begin(end, y)) {
+        end = segment_end(begin, y, j->n);
+        const void *part = ce_at(j->type, x, begin);
+        float *keep = j->dlogits ? scratch + j->at.p + begin : NULL;
+        el e = j->type;
+        if (j->o.softcap > 0) {
+            float *capped = scratch + j->at.capped;
+            ce_cap_block(e, part, end - begin, (float)j->o.softcap, capped,
+                         j->dlogits ? scratch + j->at.slope + begin : NULL);
+            part = capped;
+            e = EL_F32;
+        }
+        scratch[j->at.from + s++] = add_segment(j, &r, e, part, begin, end - begin, keep);
+    }
+    const double e_y = exp((double)r.x_y - r.max), sum = r.others + e_y;
+    const double log_sum = r.x_y == r.max ? log1p(r.others) : log(sum);
+    r.base = (double)r.max - r.x_y + log_sum;
+    r.lse = r.max > -INFINITY ? r.max + log_sum : r.max;
+    r.p = e_y / sum;
+    r.q = r.others / sum;
+    return r;
+}
+
+/* dlogits_i = ((hit + rest) p_i - bias w_i) slope_i, less hit slope_y at the target. */
 typedef struct ce_gradient {
-    double scale, bias, hit;
+    double hit, rest, bias;
 } ce_gradient;
 
 static ce_gradient gradient_of(const ce_job *j, int64_t row, double lse, double f)
@@ -124,31 +165,37 @@ static ce_gradient gradient_of(const ce_job *j, int64_t row, double lse, double 
     const double a = j->o.smoothing, e = a / (double)j->n;
     const double w = j->weight ? j->weight[j->target[row]] : 1;
     const double g = f * (j->dloss ? j->dloss[j->o.reduction == TG_NONE ? row : 0] : 1);
-    const double ce = (1 - a) * w + (a != 0 ? e * j->c.class_weights : 0);
+    const double smooth = a != 0 ? e * j->c.class_weights * j->c.per_ce : 0;
     const double z = j->o.z != 0 ? 2 * j->o.z * lse * j->c.per_z : 0;
-    return (ce_gradient){g * (ce * j->c.per_ce + z), g * e * j->c.per_ce,
-                         g * (1 - a) * w * j->c.per_ce};
+    return (ce_gradient){g * (1 - a) * w * j->c.per_ce, g * (smooth + z), g * e * j->c.per_ce};
 }
 
-/* The target's element, formed in double and rounded once. */
+/* The target's element, formed in double and rounded once; q = 1 - p. */
 static void set_target(const ce_job *j, const ce_gradient *g, char *dx, int64_t y, double p,
-                       double slope)
+                       double q, double slope)
 {
     const double w = j->weight ? j->weight[y] : 1;
-    el_set(j->dtype, dx, y, (float)((g->scale * p - g->hit - g->bias * w) * slope));
+    el_set(j->dtype, dx, y, (float)((g->rest * p - g->hit * q - g->bias * w) * slope));
 }
 
-static void write_row(const ce_job *j, const ce_row *r, const ce_gradient *g, char *dx,
+static void write_row(const ce_job *j, const ce_row *r, const ce_gradient *g, char *dx, int64_t y,
                       const float *scratch)
 {
-    for (int64_t begin = 0, b = 0; begin < j->n; begin += CE_BLOCK, b++) {
-        const double factor = exp((double)scratch[j->at.from + b] - r->max) / r->sum;
+    const double scale = (g->hit + g->rest) / (r->others + exp((double)r->x_y - r->max));
+    for (int64_t begin = first_begin(y), end, s = 0; begin < j->n; begin = next_begin(end, y)) {
+        end = segment_end(begin, y, j->n);
+        const double rise = (double)scratch[j->at.from + s++] - r->max;
         const ce_terms t = {scratch + j->at.p + begin, j->weight ? j->weight + begin : NULL,
                             j->o.softcap > 0 ? scratch + j->at.slope + begin : NULL,
-                            (float)(g->scale * factor), (float)g->bias};
-        const int64_t n = j->n - begin < CE_BLOCK ? j->n - begin : CE_BLOCK;
-        ce_grad_block(j->dtype, j->stream, &t, n, (char *)ce_at(j->dtype, dx, begin));
+                            (float)(rise == 0 ? scale : scale * exp(rise)), (float)g->bias};
+        ce_grad_block(j->dtype, j->stream, &t, end - begin, (char *)ce_at(j->dtype, dx, begin));
     }
+    set_target(j, g, dx, y, r->p, r->q, r->slope);
+}
+
+static void zero_row(const ce_job *j, char *dx)
+{
+    memset(dx, 0, (size_t)(j->n * el_size(j->dtype)));
 }
 
 static void forward_row(const ce_job *j, int64_t row, float *scratch)
@@ -156,35 +203,29 @@ static void forward_row(const ce_job *j, int64_t row, float *scratch)
     const char *x = j->logits + row * j->stride;
     char *dx = j->dlogits ? j->dlogits + row * j->dstride : NULL;
     const int64_t y = j->target[row];
-    double lse = 0, hit = 0;
     ce_row r = {.best = -1};
     j->ce[row] = j->z[row] = 0;
     if (y != j->o.ignore_index) {
-        r = add_row(j, x, scratch);
-        lse = r.max + log(r.sum);
-        double slope;
-        const double x_y = target_logit(j, x, y, &slope), p_y = exp(x_y - r.max) / r.sum;
-        const double f = j->o.token_scaling ? p_y : 1, w = j->weight ? j->weight[y] : 1;
-        double ce = (1 - j->o.smoothing) * w * (lse - x_y);
+        r = add_row(j, x, y, scratch);
+        const double f = j->o.token_scaling ? r.p : 1, w = j->weight ? j->weight[y] : 1;
+        double ce = (1 - j->o.smoothing) * w * r.base;
         if (j->o.smoothing != 0)
-            ce += j->o.smoothing / (double)j->n * (j->c.class_weights * lse - r.wx);
+            ce += j->o.smoothing / (double)j->n * (j->c.class_weights * r.lse - r.wx);
         j->ce[row] = f * ce;
-        j->z[row] = f * j->o.z * lse * lse;
-        hit = r.best == y;
+        j->z[row] = f * j->o.z * r.lse * r.lse;
         if (dx) {
-            const ce_gradient g = gradient_of(j, row, lse, f);
-            write_row(j, &r, &g, dx, scratch);
-            set_target(j, &g, dx, y, p_y, slope);
+            const ce_gradient g = gradient_of(j, row, r.lse, f);
+            write_row(j, &r, &g, dx, y, scratch);
         }
     } else if (dx) {
-        memset(dx, 0, (size_t)(j->n * el_size(j->dtype)));
+        zero_row(j, dx);
     }
     if (j->lse)
-        j->lse[row] = (float)lse;
+        j->lse[row] = (float)r.lse;
     if (j->predicted)
         j->predicted[row] = r.best;
     if (j->accuracy)
-        j->accuracy[row] = (float)hit;
+        j->accuracy[row] = r.best == y && y != j->o.ignore_index;
 }
 
 static void backward_row(const ce_job *j, int64_t row, float *scratch)
@@ -193,12 +234,12 @@ static void backward_row(const ce_job *j, int64_t row, float *scratch)
     char *dx = j->dlogits + row * j->dstride;
     const int64_t y = j->target[row];
     if (y == j->o.ignore_index) {
-        memset(dx, 0, (size_t)(j->n * el_size(j->dtype)));
+        zero_row(j, dx);
         return;
     }
     const float lse = j->saved[row];
     double y_slope;
-    const double p_y = exp((double)target_logit(j, x, y, &y_slope) - lse);
+    const double log_p = (double)target_logit(j, x, y, &y_slope) - lse, p_y = exp(log_p);
     const ce_gradient g = gradient_of(j, row, lse, j->o.token_scaling ? p_y : 1);
     for (int64_t begin = 0; begin < j->n; begin += CE_BLOCK) {
         const int64_t n = j->n - begin < CE_BLOCK ? j->n - begin : CE_BLOCK;
@@ -212,11 +253,11 @@ static void backward_row(const ce_job *j, int64_t row, float *scratch)
         } else {
             ce_exp_block(j->type, block, n, lse, p);
         }
-        const ce_terms t = {p, j->weight ? j->weight + begin : NULL, slope, (float)g.scale,
+        const ce_terms t = {p, j->weight ? j->weight + begin : NULL, slope, (float)(g.hit + g.rest),
                             (float)g.bias};
         ce_grad_block(j->dtype, j->stream, &t, n, (char *)ce_at(j->dtype, dx, begin));
     }
-    set_target(j, &g, dx, y, p_y, y_slope);
+    set_target(j, &g, dx, y, p_y, -expm1(log_p), y_slope);
 }
 
 #endif
