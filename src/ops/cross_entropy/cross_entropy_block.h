@@ -22,12 +22,6 @@ SIMD_INLINE vf ce_load(el e, const void *x, int64_t i, int64_t n, float fill)
     return n - i >= VL ? v_load(e, x, i) : v_load_n(e, x, i, n - i, fill);
 }
 
-/* Block-wide results, reduced over lanes. */
-typedef struct ce_sums {
-    float max; /* of x; NaN counts as nothing */
-    float sum; /* of exp(x - at) */
-} ce_sums;
-
 SIMD_INLINE vf ce_fold(const vf *a)
 {
     return (a[0] + a[1]) + (a[2] + a[3]);
@@ -38,42 +32,52 @@ SIMD_INLINE vf ce_fold_max(const vf *a)
     return v_max(v_max(a[0], a[1]), v_max(a[2], a[3]));
 }
 
-/* exp(x - at) into keep (if not NULL, padded to whole vectors), its sum, and the largest x. */
-SIMD_INLINE void ce_exp_body(el e, int kept, const void *x, int64_t n, float at, float *keep,
-                             ce_sums *result)
+/* Of exp(x - from), which goes into keep (if not NULL, padded to whole vectors), and of x. NaN is
+ * never the largest. */
+typedef struct ce_sums {
+    float sum, max; /* max only if asked for */
+} ce_sums;
+
+SIMD_INLINE void ce_exp_body(el e, int kept, int with_max, const void *x, int64_t n, float from,
+                             float *keep, ce_sums *result)
 {
-    const vf shift = v_set(at), lowest = v_set(-INFINITY);
+    const v_origin origin = v_origin_at(from);
+    const vf lowest = v_set(-INFINITY);
     vf max[CE_UNROLL] = {lowest, lowest, lowest, lowest}, sum[CE_UNROLL] = {{0}};
     int64_t i = 0;
     for (; i + CE_STEP <= n; i += CE_STEP)
         for (int u = 0; u < CE_UNROLL; u++) {
-            const vf a = v_load(e, x, i + u * VL);
-            const vf p = v_exp(a - shift);
-            max[u] = v_max(a, max[u]);
+            const vf a = v_load(e, x, i + u * VL), p = v_exp_from(a, origin);
             sum[u] += p;
+            if (with_max)
+                max[u] = v_max(a, max[u]);
             if (kept)
                 v_store(EL_F32, keep, i + u * VL, p);
         }
     for (; i < n; i += VL) {
-        const vf a = ce_load(e, x, i, n, -INFINITY);
-        const vf p = v_exp(a - shift);
-        max[0] = v_max(a, max[0]);
+        const vf a = ce_load(e, x, i, n, -INFINITY), p = v_exp_from(a, origin);
         sum[0] += p;
+        if (with_max)
+            max[0] = v_max(a, max[0]);
         if (kept)
             v_store(EL_F32, keep, i, p);
     }
-    result->max = v_hmax(ce_fold_max(max));
     result->sum = v_sum(ce_fold(sum));
+    result->max = with_max ? v_hmax(ce_fold_max(max)) : 0;
 }
 
-__attribute__((noinline)) static ce_sums ce_exp_block(el e, const void *x, int64_t n, float at,
-                                                      float *keep)
+__attribute__((noinline)) static ce_sums ce_exp_block(el e, int with_max, const void *x, int64_t n,
+                                                      float from, float *keep)
 {
     ce_sums r;
-    if (keep)
-        EL_SPECIALIZE(e, ce_exp_body, 1, x, n, at, keep, &r);
+    if (keep && with_max)
+        EL_SPECIALIZE(e, ce_exp_body, 1, 1, x, n, from, keep, &r);
+    else if (keep)
+        EL_SPECIALIZE(e, ce_exp_body, 1, 0, x, n, from, keep, &r);
+    else if (with_max)
+        EL_SPECIALIZE(e, ce_exp_body, 0, 1, x, n, from, keep, &r);
     else
-        EL_SPECIALIZE(e, ce_exp_body, 0, x, n, at, keep, &r);
+        EL_SPECIALIZE(e, ce_exp_body, 0, 0, x, n, from, keep, &r);
     return r;
 }
 

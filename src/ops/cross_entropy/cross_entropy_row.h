@@ -1,10 +1,10 @@
 /* One row of cross_entropy: once through memory, one exponential an element.
  *
- * A row is taken in blocks. The exponentials of a block are relative to a reference point: the
- * larger of the target's logit and the largest logit so far. Only if a block rises more than RISE
- * above that is it done again from its own maximum, so no separate pass looks for maxima. The
- * gradient needs p = exp(x - lse): the forward pass keeps the exponentials of the row in scratch,
- * and one factor a block turns them into p.
+ * A row is taken in blocks. The exponentials of a block are relative to a reference point, `from`:
+ * the largest logit of the first block or the target's, whichever is larger. Only if the sum of a
+ * block shows that some logit lies well above it, the block is done again from its own maximum, so
+ * no pass looks for maxima. The gradient needs p = exp(x - lse): the forward pass keeps the
+ * exponentials of the row in scratch, and one factor a block turns them into p.
  */
 #ifndef TG_CROSS_ENTROPY_ROW_H
 #define TG_CROSS_ENTROPY_ROW_H
@@ -12,8 +12,9 @@
 #include "cross_entropy.h"
 #include "cross_entropy_block.h"
 
-/* exp(RISE) times a block's length stays far from the largest float. */
-#define RISE 60.0f
+/* More than the sum of a whole block can be if no logit lies above `from`; below it, none lies
+ * above by more than ln RISE. */
+#define RISE (2.0f * CE_BLOCK)
 
 /* Scratch of one worker, in floats. */
 typedef struct ce_layout {
@@ -70,12 +71,13 @@ static int64_t next_begin(int64_t end, int64_t y)
 
 /* What a row's exponentials add up to. */
 typedef struct ce_row {
-    float x_y, max;
-    double slope;     /* of softcap at the target */
-    double others;    /* sum of exp(x - max) without the target */
-    double wx;        /* sum of w x, for smoothing */
-    double base, lse; /* lse - x_y, lse */
-    double p, q;      /* of the target: p, 1 - p */
+    float x_y, from, max; /* the target's logit; reference point; max only for the argmax */
+    double at;            /* reference point as v_exp_from takes it */
+    double others;        /* sum of exp(x - at) without the target */
+    double sum;           /* with the target */
+    double wx;            /* sum of w x, for smoothing */
+    double base, lse;     /* lse - x_y, lse */
+    double p, q, slope;   /* of the target: p, 1 - p, slope of softcap */
     int64_t best;
 } ce_row;
 
@@ -91,47 +93,68 @@ static float target_logit(const ce_job *j, const char *x, int64_t y, double *slo
     return capped[0];
 }
 
-/* Adds a segment; returns the reference point of its exponentials. */
-static float add_segment(const ce_job *j, ce_row *r, el e, const void *x, int64_t begin, int64_t n,
-                         float *keep)
+static void move_origin(ce_row *r, float from)
 {
-    float from = r->max > -INFINITY ? r->max : ce_max_block(e, x, n);
-    from = from > -INFINITY ? from : 0;
-    ce_sums part = ce_exp_block(e, x, n, from, keep);
-    if (part.max > from + RISE) {
-        from = part.max;
-        part = ce_exp_block(e, x, n, from, keep);
-    }
-    if ((j->accuracy || j->predicted) &&
-        (part.max > r->max || (part.max == r->max && begin < r->best))) {
-        const int64_t found = ce_find(e, x, n, part.max);
+    const double at = v_origin_at(from > -INFINITY ? from : 0).at;
+    if (r->others != 0)
+        r->others *= exp(r->at - at);
+    r->from = from;
+    r->at = at;
+}
+
+static void find_best(ce_row *r, el e, const void *x, int64_t begin, int64_t n, float max)
+{
+    if (max > r->max || (max == r->max && begin < r->best)) {
+        const int64_t found = ce_find(e, x, n, max);
         r->best = found < n ? begin + found : r->best;
+        r->max = max;
     }
-    if (part.max > r->max) {
-        r->others *= exp((double)r->max - part.max);
-        r->max = part.max;
+}
+
+static void add_segment(const ce_job *j, ce_row *r, el e, const void *x, int64_t begin, int64_t n,
+                        float *keep)
+{
+    const int with_max = j->accuracy || j->predicted;
+    if (r->from == -INFINITY)
+        move_origin(r, fmaxf(r->x_y, ce_max_block(e, x, n)));
+    float from = r->from > -INFINITY ? r->from : 0;
+    ce_sums part = ce_exp_block(e, with_max, x, n, from, keep);
+    if (part.sum > RISE) {
+        from = fmaxf(from, ce_max_block(e, x, n));
+        move_origin(r, from);
+        part = ce_exp_block(e, with_max, x, n, from, keep);
     }
-    const int as_is = r->max == from || r->max == -INFINITY;
-    r->others += as_is ? part.sum : part.sum * exp((double)from - r->max);
+    r->others += part.sum;
+    if (with_max)
+        find_best(r, e, x, begin, n, part.max);
     if (j->o.smoothing != 0) {
         const ce_smooth s = ce_smooth_block(e, x, n, from, j->weight ? j->weight + begin : NULL);
         r->wx += (double)s.wx + (double)s.w * from;
     }
-    return from;
+}
+
+static void add_target(const ce_job *j, ce_row *r, int64_t y)
+{
+    const double u = exp(r->x_y - r->at), w = j->weight ? j->weight[y] : 1;
+    r->sum = r->others + u;
+    r->lse = r->at + log(r->sum);
+    r->base = r->x_y - r->at > -40 ? log1p(r->others / u) : r->lse - r->x_y;
+    r->p = u / r->sum;
+    r->q = r->others / r->sum;
+    if (w != 0)
+        r->wx += w * r->x_y;
 }
 
 static ce_row add_row(const ce_job *j, const char *x, int64_t y, float *scratch)
 {
-    ce_row r = {.best = y};
-    r.max = r.x_y = target_logit(j, x, y, &r.slope);
+    ce_row r = {.from = -INFINITY, .best = y};
+    r.x_y = r.max = target_logit(j, x, y, &r.slope);
     if (r.x_y != r.x_y) { /* NaN is never the largest */
         r.best = 0;
         r.max = -INFINITY;
     }
-    if (j->o.smoothing != 0) {
-        const double w = j->weight ? j->weight[y] : 1;
-        r.wx = w != 0 ? w * r.x_y : 0;
-    }
+    if (j->n == 1)
+        move_origin(&r, r.x_y);
     for (int64_t begin = first_begin(y), end, s = 0; begin < j->n; begin = next_begin(end, y)) {
         end = segment_end(begin, y, j->n);
         const void *part = ce_at(j->type, x, begin);
@@ -144,14 +167,10 @@ static ce_row add_row(const ce_job *j, const char *x, int64_t y, float *scratch)
             part = capped;
             e = EL_F32;
         }
-        scratch[j->at.from + s++] = add_segment(j, &r, e, part, begin, end - begin, keep);
+        add_segment(j, &r, e, part, begin, end - begin, keep);
+        scratch[j->at.from + s++] = r.from;
     }
-    const double e_y = exp((double)r.x_y - r.max), sum = r.others + e_y;
-    const double log_sum = r.x_y == r.max ? log1p(r.others) : log(sum);
-    r.base = (double)r.max - r.x_y + log_sum;
-    r.lse = r.max > -INFINITY ? r.max + log_sum : r.max;
-    r.p = e_y / sum;
-    r.q = r.others / sum;
+    add_target(j, &r, y);
     return r;
 }
 
@@ -181,13 +200,14 @@ static void set_target(const ce_job *j, const ce_gradient *g, char *dx, int64_t 
 static void write_row(const ce_job *j, const ce_row *r, const ce_gradient *g, char *dx, int64_t y,
                       const float *scratch)
 {
-    const double scale = (g->hit + g->rest) / (r->others + exp((double)r->x_y - r->max));
+    const double scale = (g->hit + g->rest) / r->sum;
     for (int64_t begin = first_begin(y), end, s = 0; begin < j->n; begin = next_begin(end, y)) {
         end = segment_end(begin, y, j->n);
-        const double rise = (double)scratch[j->at.from + s++] - r->max;
+        const float from = scratch[j->at.from + s++];
+        const double factor = from == r->from ? 1 : exp(v_origin_at(from).at - r->at);
         const ce_terms t = {scratch + j->at.p + begin, j->weight ? j->weight + begin : NULL,
                             j->o.softcap > 0 ? scratch + j->at.slope + begin : NULL,
-                            (float)(rise == 0 ? scale : scale * exp(rise)), (float)g->bias};
+                            (float)(scale * factor), (float)g->bias};
         ce_grad_block(j->dtype, j->stream, &t, end - begin, (char *)ce_at(j->dtype, dx, begin));
     }
     set_target(j, g, dx, y, r->p, r->q, r->slope);
@@ -241,6 +261,7 @@ static void backward_row(const ce_job *j, int64_t row, float *scratch)
     double y_slope;
     const double log_p = (double)target_logit(j, x, y, &y_slope) - lse, p_y = exp(log_p);
     const ce_gradient g = gradient_of(j, row, lse, j->o.token_scaling ? p_y : 1);
+    const double scale = (g.hit + g.rest) * exp(v_origin_at(lse).at - lse);
     for (int64_t begin = 0; begin < j->n; begin += CE_BLOCK) {
         const int64_t n = j->n - begin < CE_BLOCK ? j->n - begin : CE_BLOCK;
         const void *block = ce_at(j->type, x, begin);
@@ -249,11 +270,11 @@ static void backward_row(const ce_job *j, int64_t row, float *scratch)
             float *capped = scratch + j->at.capped;
             slope = scratch + j->at.slope;
             ce_cap_block(j->type, block, n, (float)j->o.softcap, capped, slope);
-            ce_exp_block(EL_F32, capped, n, lse, p);
+            ce_exp_block(EL_F32, 0, capped, n, lse, p);
         } else {
-            ce_exp_block(j->type, block, n, lse, p);
+            ce_exp_block(j->type, 0, block, n, lse, p);
         }
-        const ce_terms t = {p, j->weight ? j->weight + begin : NULL, slope, (float)(g.hit + g.rest),
+        const ce_terms t = {p, j->weight ? j->weight + begin : NULL, slope, (float)scale,
                             (float)g.bias};
         ce_grad_block(j->dtype, j->stream, &t, n, (char *)ce_at(j->dtype, dx, begin));
     }
