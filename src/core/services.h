@@ -96,6 +96,9 @@ typedef struct tg_rows {
 } tg_rows;
 tg_rows tg_rows_of(const tg_tensor *t);
 
+/* 1 if the leading dimensions collapse to one row stride (so that tg_rows_of tells the truth). */
+int tg_rows_collapse(const tg_tensor *t);
+
 /* Index of a type in simd.h's order: f32 0, bf16 1, f16 2, f64 3. */
 static inline int tg_el(int type)
 {
