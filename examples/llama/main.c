@@ -3,7 +3,7 @@
  *   options.c      what the user asks for          data.c         text to windows of tokens
  *   model.c        memory and views                pass.c         forward, loss, backward
  *   optimizer.c    clipping, schedule, AdamW       train.c        the loop
- *   checkpoint.c   save and resume (with safetensors.c, json.c, disk.c)
+ *   checkpoint.c   save and resume (with safetensors.c, names.c, json.c, disk.c)
  *   sample.c       decoding                        compare.c      fused beside unfused
  *   report.c       progress, log, costs            plot.c         loss curves
  *   run.c          the context, calls that must succeed
@@ -33,16 +33,17 @@ static options *read_options(int argc, char **argv)
         die("out of memory");
     options_preset(o, "tiny");
     options_parse(o, argc, argv);
+    options_check_use(o);
     const char *preset = o->preset, *out = o->out;
     const int64_t resume = o->resume, demonstrate = o->demo;
     if (demonstrate)
         demo(o);
     else
         options_preset(o, preset);
-    if (resume && out)
+    if (resume)
         checkpoint_options(out, o);
     options_parse(o, argc, argv);
-    options_check(o);
+    options_check_sizes(o);
     return o;
 }
 

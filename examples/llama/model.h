@@ -99,7 +99,7 @@ void model_products(model *m, int accumulate);
 /* Floating-point operations in these. */
 double model_flops(const model *m);
 
-/* One tensor of Hugging Face's Llama as a part of our parameters. */
+/* One tensor of Hugging Face's Llama as a part of our parameters; in names.c. */
 typedef struct part {
     char name[80];
     int64_t offset; /* in elements */

@@ -195,7 +195,25 @@ void options_parse(options *o, int argc, char **argv)
     }
 }
 
-void options_check(const options *o)
+void options_check_use(const options *o)
+{
+    if (o->tokens && o->data.count)
+        die("--data and --tokens exclude each other");
+    if (o->val_tokens && !o->tokens)
+        die("--val-tokens needs --tokens");
+    if (o->val.count && o->tokens)
+        die("--val goes with --data; use --val-tokens with --tokens");
+    if (o->resume && !o->out)
+        die("--resume needs --out, the checkpoint's folder");
+    if (o->eval_only && !o->resume)
+        die("--eval-only needs --resume");
+    if ((o->compare || o->demo) && o->resume)
+        die("--compare starts anew: it does not go with --resume");
+    if ((o->compare || o->demo) && o->impl)
+        die("--compare chooses the implementations itself: it does not go with --impl");
+}
+
+void options_check_sizes(const options *o)
 {
     if (o->width % o->heads || (o->width / o->heads) % 2)
         die("--width %lld must be --heads %lld times an even number", (long long)o->width,
@@ -207,22 +225,10 @@ void options_check(const options *o)
         die("--type: '%s' is neither f32 nor bf16", o->type);
     if (o->beta1 >= 1 || o->beta2 >= 1)
         die("--beta1 and --beta2 must be below 1");
-    if (o->tokens && o->data.count)
-        die("--data and --tokens exclude each other");
-    if (o->val_tokens && !o->tokens)
-        die("--val-tokens needs --tokens");
-    if (o->val.count && o->tokens)
-        die("--val goes with --data; use --val-tokens with --tokens");
     if (!o->tokens && o->vocab < 256)
         die("--vocab %lld is too small for bytes, which need 256", (long long)o->vocab);
-    if ((o->resume || o->save_every) && !o->out)
-        die("--%s needs --out, the checkpoint's folder", o->resume ? "resume" : "save-every");
-    if (o->eval_only && !o->resume)
-        die("--eval-only needs --resume");
-    if (o->compare && o->resume)
-        die("--compare starts anew: it does not go with --resume");
-    if (o->compare && o->impl)
-        die("--compare chooses the implementations itself: it does not go with --impl");
+    if (o->save_every && !o->out)
+        die("--save-every needs --out, the checkpoint's folder");
 }
 
 void options_each_saved(const options *o,

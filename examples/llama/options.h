@@ -41,8 +41,9 @@ void options_preset(options *o, const char *preset);
 /* Writes what argv says over `o`. Wrong options leave with a message. */
 void options_parse(options *o, int argc, char **argv);
 
-/* Refuses options that contradict each other. */
-void options_check(const options *o);
+/* Refuse options that contradict each other: those of use, then, when all are known, the sizes. */
+void options_check_use(const options *o);
+void options_check_sizes(const options *o);
 
 /* The options that a checkpoint keeps, as text: calls back with name and value for each. */
 void options_each_saved(const options *o,

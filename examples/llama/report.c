@@ -141,9 +141,13 @@ void report_held_out(report *r, int64_t step, double loss)
                r->o->tokens ? "token" : "byte");
 }
 
-void report_close(report *r)
+void report_close(report *r, const history *h)
 {
-    if (r->log && fclose(r->log))
+    if (!r->log)
+        return;
+    fprintf(r->log, "{\"steps\":%lld,\"median_tokens_per_s\":%.1f,\"peak_bytes\":%lld}\n",
+            (long long)h->done, h->tokens_per_s, (long long)h->peak_bytes);
+    if (fclose(r->log))
         die("--log %s: %s", r->o->log, strerror(errno));
     r->log = NULL;
 }

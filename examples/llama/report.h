@@ -42,7 +42,8 @@ void report_step(report *r, const event *e);
 void report_held_out(report *r, int64_t step, double loss);
 /* A line that does not disturb the progress bar. */
 void report_say(report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void report_close(report *r);
+/* What the whole run came to, as the log's last line. */
+void report_close(report *r, const history *h);
 
 /* Median of the steps' times; moves the values around in a copy of its own. */
 double median(const float *values, int64_t n);

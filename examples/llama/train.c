@@ -144,7 +144,7 @@ int train(const options *o, const course *c, history *h)
     if (!interrupted)
         evaluate(&m, &data, &p, h, last);
     h->peak_bytes = peak_memory();
-    report_close(&p);
+    report_close(&p, h);
     if (c->sample && o->sample && !interrupted)
         sample_text(&m);
     run_close(&r);
