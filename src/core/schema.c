@@ -191,19 +191,38 @@ static int same_view(const span *a, const span *b)
     return 1;
 }
 
-/* Two columns of one matrix: equal row stride, the widths side by side within it. */
+/* A tensor as columns of a matrix: inner dimensions that lie compactly are one row, the outer ones
+ * must have one stride. 0 if they have not. */
+static int columns_of(const tg_tensor *t, int64_t *width, int64_t *stride, int64_t *rows)
+{
+    int i = t->ndim - 1;
+    for (*width = 1; i >= 0 && (t->shape[i] == 1 || tg_stride(t, i) == *width); i--)
+        *width *= t->shape[i];
+    for (*rows = 1; i >= 0; i--) {
+        if (t->shape[i] == 1)
+            continue;
+        if (*rows == 1)
+            *stride = tg_stride(t, i);
+        else if (tg_stride(t, i) != *rows * *stride)
+            return 0;
+        *rows *= t->shape[i];
+    }
+    return *rows > 1;
+}
+
+/* Two sets of columns of one matrix: equal row stride, the widths beside each other within it. */
 static int side_by_side(const span *a, const span *b)
 {
     if (a->low > b->low)
         return side_by_side(b, a);
-    if (!tg_rows_collapse(a->t) || !tg_rows_collapse(b->t))
+    int64_t aw, as, ar, bw, bs, br;
+    if (!columns_of(a->t, &aw, &as, &ar) || !columns_of(b->t, &bw, &bs, &br))
         return 0;
-    const tg_rows x = tg_rows_of(a->t), y = tg_rows_of(b->t);
-    const int64_t size = (int64_t)tg_type_size(x.type);
-    if (x.type != y.type || x.stride != y.stride || x.rows < 2 || (b->low - a->low) % size != 0)
+    const int64_t size = (int64_t)tg_type_size(tg_type_of(a->t));
+    if (tg_type_of(a->t) != tg_type_of(b->t) || as != bs || (b->low - a->low) % size != 0)
         return 0;
-    const int64_t column = (b->low - a->low) / size % x.stride;
-    return column >= x.n && column + y.n <= x.stride;
+    const int64_t column = (b->low - a->low) / size % as;
+    return column >= aw && column + bw <= as;
 }
 
 static tg_status check_overlap(int op, const span *spans)
