@@ -193,11 +193,12 @@ static void losses(ce_eager *s, const tg_cross_entropy_forward_args *args, mat m
     const int rank = args->predicted || args->accuracy;
     double loss = 0, z_loss = 0, hits = 0;
     for (int64_t r = 0; !s->e.status && r < s->rows; r++) {
-        double ce = 0, z = 0;
+        double ce = 0, z = 0, l = 0;
         const int64_t best = rank ? best_of(s, max, r) : -1;
         const int hit = best >= 0 && best == s->target[r];
         if (!ignored(s, r)) {
-            const double f = confidence(s, r), l = at(lse)[r];
+            const double f = confidence(s, r);
+            l = at(max)[r] > -INFINITY ? at(lse)[r] : -INFINITY;
             ce = (1 - o->smoothing) * weight_of(s, s->target[r]) * -log_p_of(s, r);
             if (o->smoothing != 0)
                 ce -= o->smoothing / (double)s->n * at(smooth)[r];
@@ -207,7 +208,7 @@ static void losses(ce_eager *s, const tg_cross_entropy_forward_args *args, mat m
         loss += ce + z;
         z_loss += z;
         hits += hit;
-        put(args->lse, r, ignored(s, r) ? 0 : at(lse)[r]);
+        put(args->lse, r, l);
         put(args->predicted, r, (double)best);
         if (o->reduction == TG_NONE) {
             put(args->loss, r, ce + z);
