@@ -443,6 +443,61 @@ SIMD_INLINE void el_set(el e, void *p, int64_t i, float a)
     v_store_n(e, p, i, 1, v_set(a));
 }
 
+/* ---- pairs of bf16: two in a 32-bit lane, the first in the low half ---- */
+
+/* v_pack_pairs rounds lo and hi to bf16 and puts lane i of both into lane i; v_pack_row rounds 2 VL
+ * floats in a row, so that lane i holds elements 2i and 2i + 1. v_dot_bf16 adds the products of the
+ * pairs of a and b to sum. These three are the machine's own instructions: subnormal operands and
+ * results count as zero, unlike in the conversions above. */
+#if defined(__AVX512BF16__)
+#define SIMD_BF16_DOT 1
+
+SIMD_INLINE vi v_pack_row(vf first, vf second)
+{
+    return (vi)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+}
+
+SIMD_INLINE vi v_pack_pairs(vf lo, vf hi)
+{
+    const vi order = v_iota() | (v_iota() + VL) << 16;
+    return (vi)_mm512_permutexvar_epi16((__m512i)order, (__m512i)v_pack_row(lo, hi));
+}
+
+/* Writes lane 0 of a, lane 0 of b, lane 1 of a, ... : 2 VL lanes. */
+SIMD_INLINE void v_store_interleaved(void *p, vi a, vi b)
+{
+    const vi low = (v_iota() >> 1) + (v_iota() & 1) * VL;
+    const vi both[2] = {__builtin_shuffle(a, b, low), __builtin_shuffle(a, b, low + VL / 2)};
+    memcpy(p, both, sizeof both);
+}
+
+SIMD_INLINE vf v_dot_bf16(vf sum, vi a, vi b)
+{
+    return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+}
+#endif
+
+/* ---- the transpose of VL vectors, in place ---- */
+
+SIMD_INLINE void v_transpose(vi row[VL])
+{
+#pragma GCC unroll 8
+    for (int step = 1; step < VL; step *= 2) {
+        /* lane i of low: i of a, or i - step of b where i has the bit `step`; high: i + step of a,
+         * or i of b */
+        const vi bit = v_iota() & step;
+        const vi low = v_iota() + bit * (VL / step - 1);
+        const vi high = v_iota() + (step - bit) + bit * (VL / step);
+#pragma GCC unroll 16
+        for (int i = 0; i < VL; i++)
+            if (!(i & step)) {
+                const vi a = row[i], b = row[i + step];
+                row[i] = __builtin_shuffle(a, b, low);
+                row[i + step] = __builtin_shuffle(a, b, high);
+            }
+    }
+}
+
 /* ---- exp, sigmoid, tanh ---- */
 
 /* exp(x), at most 1 ulp or so; 0 for -inf and below -104, +inf from 88.73 on, NaN stays NaN. */
@@ -508,6 +563,61 @@ SIMD_INLINE vf v_exp_brief(vf x)
 SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
 {
     return e == EL_F32 ? v_exp(x) : v_exp_brief(x);
+}
+
+/* ---- many exponentials relative to one point, as softmax and its losses need them ----
+ *
+ * v_exp_from(x, o) is exp(x - o.at), about 1.2 ulp besides the rounding of (x - at) log2(e), so
+ * meant for x not far above `at`. Below 2^-126 the result may be 0; 0 for -inf; above 2^127 it is
+ * some larger number; NaN stays NaN. Much cheaper than v_exp: where there is FMA, log2(e) (x - at) is one instruction,
+ * for which o.at lies within a rounding error of the point asked for. */
+typedef struct v_origin {
+    double at;
+    vf scaled;
+} v_origin;
+
+SIMD_INLINE v_origin v_origin_at(float at)
+{
+#if defined(__FMA__) || defined(__AVX512F__)
+    const float scaled = at * 1.44269504f;
+    return (v_origin){(double)scaled / 1.44269504f, v_set(scaled)};
+#else
+    return (v_origin){at, v_set(at)};
+#endif
+}
+
+SIMD_INLINE vf v_exp_from(vf x, v_origin o)
+{
+#if defined(__AVX512F__)
+    const vf y = (vf)_mm512_fmsub_ps((__m512)x, (__m512)v_set(1.44269504f), (__m512)o.scaled);
+    const vf r = (vf)_mm512_reduce_ps((__m512)y, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#else
+#if defined(__FMA__) && defined(__AVX2__)
+    const vf whole = (vf)_mm256_fmsub_ps((__m256)x, (__m256)v_set(1.44269504f), (__m256)o.scaled);
+#else
+    const vf whole = (x - o.scaled) * v_set(1.44269504f);
+#endif
+    const vf y = v_min(v_set(127.5f), v_max(v_set(-126.5f), whole));
+#if defined(__AVX2__)
+    const vf n = (vf)_mm256_floor_ps((__m256)y);
+#else
+    const vf magic = v_set(12582912.0f);
+    const vf n = (y - v_set(0.5f) + magic) - magic;
+#endif
+    const vf r = y - n;
+#endif
+    /* 2^r on [0, 1], exact at 0, relative error 8e-8 */
+    vf p = v_set(0.00186713004950434f);
+    p = p * r + v_set(0.00901703070849180f);
+    p = p * r + v_set(0.0557999126613140f);
+    p = p * r + v_set(0.240164443850517f);
+    p = p * r + v_set(0.693151295185089f);
+    p = p * r + v_set(1.0f);
+#if defined(__AVX512F__)
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)y); /* p 2^floor(y) */
+#else
+    return p * (vf)((__builtin_convertvector(n, vi) + 127) << 23);
+#endif
 }
 
 /* 1 / (1 + exp(-x)); exact 0 and 1 far out */
