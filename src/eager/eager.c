@@ -138,7 +138,7 @@ void eager_fill(eager *e, mat out, double value)
 {
     /* 0 * 0 + value: there is no operand to read */
     static const float zero = 0;
-    const mat a = {(void *)&zero, TG_F32, 1, 1, 1};
+    const mat a = {(void *)&zero, TG_F32, 1, 1, 1, 0};
     map(e, (eager_step){EAGER_ADD, out, a, {0}, (float)value});
 }
 
