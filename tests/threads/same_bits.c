@@ -1,38 +1,7 @@
 /* The same bits for any number of threads, on an executor of pthreads: every operator, every case of its family. */
-#include <pthread.h>
-
 #include "../common/test.h"
+#include "executor.h"
 #include "problem.h"
-
-/* ---- an executor: one thread a task ---- */
-
-typedef struct task {
-    pthread_t thread;
-    void (*run)(void *arg, int index);
-    void *arg;
-    int index;
-} task;
-
-static void *run_task(void *arg)
-{
-    task *t = arg;
-    t->run(t->arg, t->index);
-    return NULL;
-}
-
-static void run_on_threads(void *user, int tasks, void (*run)(void *arg, int index), void *arg)
-{
-    (void)user;
-    task *list = calloc((size_t)tasks, sizeof *list);
-    for (int i = 0; i < tasks; i++) {
-        list[i] = (task){.run = run, .arg = arg, .index = i};
-        if (pthread_create(&list[i].thread, NULL, run_task, &list[i]) != 0)
-            exit(1);
-    }
-    for (int i = 0; i < tasks; i++)
-        pthread_join(list[i].thread, NULL);
-    free(list);
-}
 
 /* ---- the comparison ---- */
 
@@ -75,7 +44,7 @@ int main(void)
     char error[PB_ERROR];
     const catalogue *cat = catalogue_get(error);
     tg_ctx *ctx = new_context();
-    tg_ctx_set_executor(ctx, run_on_threads, NULL);
+    tg_ctx_set_executor(ctx, run_on_pthreads, NULL);
     int count = 0;
     for (int i = 0; cat && i < cat->nops; i++)
         for (int k = 0; k < cat->ncases * 6; k++) {

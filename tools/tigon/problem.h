@@ -53,6 +53,9 @@ typedef struct pb_op {
     int ntensors;
     pb_decl tensor[PB_ARGS];
     const char *bytes, *flops; /* expressions of TG_WORK; NULL: the default */
+    /* Products that the operator is made of: "M,N,K" or "M,N,K,count" or "M,N,K,count,nt" (which
+     * of the two are transposed), several with ';' between. NULL: none. */
+    const char *gemm;
 } pb_op;
 
 typedef enum pb_token_kind {

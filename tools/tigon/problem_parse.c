@@ -136,7 +136,7 @@ static int parse_args(const struct line *l, pb_op *op, char *error)
     return 0;
 }
 
-/* "bytes=... flops=..." */
+/* "bytes=... flops=... gemm=..." */
 static int parse_work(const struct line *l, catalogue *cat, char *error)
 {
     pb_op *op = NULL;
@@ -146,11 +146,15 @@ static int parse_work(const struct line *l, catalogue *cat, char *error)
     if (!op)
         return pb_fail(error, "TG_WORK(%s): no TG_ARGS of that operator", l->name);
     for (const char *at = l->text; *(at += strspn(at, " \n\t")); at += strcspn(at, " \n\t")) {
-        const int is_bytes = !strncmp(at, "bytes=", 6), is_flops = !strncmp(at, "flops=", 6);
-        if (!is_bytes && !is_flops)
-            return pb_fail(error, "TG_WORK(%s): \"%.40s\" is neither bytes= nor flops=", l->name,
+        const size_t n = strcspn(at, "= \n\t");
+        const char **into = !strncmp(at, "bytes=", 6)   ? &op->bytes
+                            : !strncmp(at, "flops=", 6) ? &op->flops
+                            : !strncmp(at, "gemm=", 5)  ? &op->gemm
+                                                        : NULL;
+        if (!into)
+            return pb_fail(error, "TG_WORK(%s): \"%.40s\" is none of bytes= flops= gemm=", l->name,
                            at);
-        *(is_bytes ? &op->bytes : &op->flops) = strndup(at + 6, strcspn(at + 6, " \n\t"));
+        *into = strndup(at + n + 1, strcspn(at + n + 1, " \n\t"));
     }
     return 0;
 }
