@@ -196,8 +196,10 @@ static int parse_gemm(const problem *p, char *text, gemm_work *w)
     }
     if (n < 3)
         return -1;
+    char error[PB_ERROR];
     for (int i = 0; i < n && i < 4; i++)
-        value[i] = problem_value(p, field[i]);
+        if (problem_value(p, field[i], &value[i], error) != 0)
+            return -1;
     *w = (gemm_work){
         .m = (int64_t)value[0], .n = (int64_t)value[1], .k = (int64_t)value[2], .count = value[3]};
     w->trans_a = n == 5 && field[4][0] == 't';
