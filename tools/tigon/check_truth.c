@@ -117,7 +117,7 @@ static int expression(const truth *t, const char *text, double otherwise, double
                       char *error)
 {
     *value = otherwise;
-    return *text ? problem_eval(t->wide, text, value, error) : 0;
+    return *text ? problem_value(t->wide, text, value, error) : 0;
 }
 
 /* Room for the outputs; the longest sum that any of them can be. */

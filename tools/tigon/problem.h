@@ -171,9 +171,7 @@ void problem_reset(problem *p);
 
 /* Value of an expression over the case's dimensions and options, ESIZE, WSIZE and GSIZE (bytes of
  * one element of T, W, G). 0, or -1 with the error. */
-int problem_eval(const problem *p, const char *expression, double *value, char *error);
-/* The same; 0 for an expression that has no value. */
-double problem_value(const problem *p, const char *expression);
+int problem_value(const problem *p, const char *expression, double *value, char *error);
 /* Bytes that a run must move: TG_WORK, or every input once and every output once. */
 double problem_bytes(const problem *p);
 /* Floating-point operations of TG_WORK; 0 by default. */
