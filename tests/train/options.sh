@@ -31,7 +31,7 @@ refuses "are too few for a token file's header" --tokens few.txt
 head -c 2000 /dev/zero >zero.bin
 refuses "magic 0, version 0; a token file has 20240520, 1" --tokens zero.bin
 tokens() { # COUNT: a file of 4096 tokens 7, 8, 7, 8, ... whose header tells of COUNT
-    printf '\030\327\064\001\001\000\000\000'
+    printf '\210\330\064\001\001\000\000\000'
     printf "\\$(printf %o $(($1 % 256)))\\$(printf %o $(($1 / 256)))\\000\\000"
     head -c 1012 /dev/zero
     yes 'ab' | head -n 2048 | tr -d '\n' | sed 's/a/\x07\x00/g; s/b/\x08\x00/g'
