@@ -39,7 +39,7 @@ tokens() { # COUNT: a file of 4096 tokens 7, 8, 7, 8, ... whose header tells of 
 tokens 4096 >good.bin
 tokens 5000 >short.bin
 refuses "its header tells of 5000 tokens, the file holds 4096" --tokens short.bin
-refuses "token 7 at " --tokens good.bin --vocab 5 --steps 1
+refuses "is outside the vocabulary of 5" --tokens good.bin --vocab 5 --steps 1
 "$llama" $toy --tokens good.bin --vocab 16 --steps 30 --lr 1e-2 --log log --quiet >out 2>err ||
     fail "a token file: $(cat err)"
 grep '"loss"' log | tail -n 1 | awk -F'[:}]' '{ exit !($3 < 1.0) }' || fail "two tokens in turn are not learnt: $(tail -n 2 log)"

@@ -61,7 +61,7 @@ refuses "was trained on other data" --data held.txt --out f32 --resume
 refuses "expected [256,128]" $data --out f32 --resume --width 128
 refuses "expected BF16" $data --out f32 --resume --type bf16
 cp -r f32 broken
-head -c 5000 f32/model.safetensors >broken/model.safetensors
+head -c 100 f32/model.safetensors >broken/model.safetensors
 refuses "is no safetensors file" $data --out broken --resume
 head -c 30000 f32/model.safetensors >broken/model.safetensors
 refuses "its place in the file is wrong" $data --out broken --resume
