@@ -14,8 +14,8 @@ setup:
 
 # Train a small Llama on this repository's own text, fused and unfused, side by side.
 demo: setup
-	@$(RELEASE) --target demo_programs
-	@sh examples/llama/demo.sh build
+	@$(RELEASE) --target llama
+	@build/llama --demo --plot build/loss.svg
 
 test:
 	@sh scripts/setup.sh test
@@ -30,6 +30,7 @@ check: all
 
 lint:
 	@sh tests/rules/includes.sh .
+	@sh tests/rules/documents.sh .
 	@sh tests/rules/format.sh .
 
 format:

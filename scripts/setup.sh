@@ -33,6 +33,7 @@ onednn() {
 cmake_325() {
     version=$(cmake --version | sed -n '1s/.* \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
     set -- $version
+    [ $# -eq 2 ] || return 1
     [ "$1" -gt 3 ] || { [ "$1" -eq 3 ] && [ "$2" -ge 25 ]; }
 }
 

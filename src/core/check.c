@@ -47,7 +47,7 @@ static const char *shape_text(const tg_tensor *t, char *text, size_t size)
 
 /* ---- element types ---- */
 
-tg_status tg_expect_float(const char *op, const char *name, const tg_tensor *t)
+tg_status tg_refuse_float(const char *op, const char *name, const tg_tensor *t)
 {
     if (!t)
         return TG_OK;
@@ -59,7 +59,7 @@ tg_status tg_expect_float(const char *op, const char *name, const tg_tensor *t)
                    op, name, tg_type_name(type), t->dtype.code, t->dtype.bits, t->dtype.lanes);
 }
 
-tg_status tg_expect_type(const char *op, const char *name, const tg_tensor *t, int type)
+tg_status tg_refuse_type(const char *op, const char *name, const tg_tensor *t, int type)
 {
     if (!t || tg_type_of(t) == type)
         return TG_OK;
@@ -67,7 +67,7 @@ tg_status tg_expect_type(const char *op, const char *name, const tg_tensor *t, i
                    tg_type_name(tg_type_of(t)), tg_type_name(type));
 }
 
-tg_status tg_expect_type_or_f32(const char *op, const char *name, const tg_tensor *t, int type)
+tg_status tg_refuse_type_or_f32(const char *op, const char *name, const tg_tensor *t, int type)
 {
     if (!t || tg_type_of(t) == type || (tg_type_of(t) == TG_F32 && type != TG_F64))
         return TG_OK;
@@ -76,15 +76,10 @@ tg_status tg_expect_type_or_f32(const char *op, const char *name, const tg_tenso
                    type == TG_F64 || type == TG_F32 ? "" : " or f32");
 }
 
-tg_status tg_expect_stat(const char *op, const char *name, const tg_tensor *t, int type)
-{
-    return tg_expect_type(op, name, t, type == TG_F64 ? TG_F64 : TG_F32);
-}
-
 /* ---- shapes ---- */
 
-tg_status tg_expect_same_shape(const char *op, const char *name, const tg_tensor *t,
-                               const char *like_name, const tg_tensor *like)
+tg_status tg_refuse_shape(const char *op, const char *name, const tg_tensor *t,
+                          const char *like_name, const tg_tensor *like)
 {
     if (!t)
         return TG_OK;
@@ -99,7 +94,7 @@ tg_status tg_expect_same_shape(const char *op, const char *name, const tg_tensor
                    like_name);
 }
 
-tg_status tg_expect_like(const char *op, const char *name, const tg_tensor *t,
+tg_status tg_refuse_like(const char *op, const char *name, const tg_tensor *t,
                          const char *like_name, const tg_tensor *like)
 {
     if (!t)
@@ -107,10 +102,10 @@ tg_status tg_expect_like(const char *op, const char *name, const tg_tensor *t,
     if (tg_type_of(t) != tg_type_of(like))
         return tg_fail(TG_EINVAL, "%s: %s is of type %s, expected %s, the type of %s", op, name,
                        tg_type_name(tg_type_of(t)), tg_type_name(tg_type_of(like)), like_name);
-    return tg_expect_same_shape(op, name, t, like_name, like);
+    return tg_refuse_shape(op, name, t, like_name, like);
 }
 
-tg_status tg_expect_ndim(const char *op, const char *name, const tg_tensor *t, int ndim)
+tg_status tg_refuse_ndim(const char *op, const char *name, const tg_tensor *t, int ndim)
 {
     if (!t || t->ndim == ndim)
         return TG_OK;
@@ -138,7 +133,7 @@ int tg_rows_collapse(const tg_tensor *t)
     return 1;
 }
 
-tg_status tg_expect_rows(const char *op, const char *name, const tg_tensor *t)
+tg_status tg_refuse_rows(const char *op, const char *name, const tg_tensor *t)
 {
     if (!t)
         return TG_OK;
@@ -152,7 +147,7 @@ tg_status tg_expect_rows(const char *op, const char *name, const tg_tensor *t)
     return TG_OK;
 }
 
-tg_status tg_expect_vector(const char *op, const char *name, const tg_tensor *t, int64_t n,
+tg_status tg_refuse_vector(const char *op, const char *name, const tg_tensor *t, int64_t n,
                            const char *what)
 {
     if (!t || (t->ndim == 1 && t->shape[0] == n))
@@ -189,7 +184,7 @@ tg_status tg_expect_compact(const char *op, const char *name, const tg_tensor *t
     return TG_OK;
 }
 
-tg_status tg_expect_numel(const char *op, const char *name, const tg_tensor *t, int64_t n,
+tg_status tg_refuse_numel(const char *op, const char *name, const tg_tensor *t, int64_t n,
                           const char *what)
 {
     if (!t)
@@ -205,7 +200,7 @@ tg_status tg_expect_numel(const char *op, const char *name, const tg_tensor *t, 
 
 /* ---- options ---- */
 
-tg_status tg_expect_i64(const char *op, const char *name, int64_t value, int64_t low, int64_t high)
+tg_status tg_refuse_i64(const char *op, const char *name, int64_t value, int64_t low, int64_t high)
 {
     if (value >= low && value <= high)
         return TG_OK;
@@ -216,7 +211,7 @@ tg_status tg_expect_i64(const char *op, const char *name, int64_t value, int64_t
                    (long long)low, (long long)high);
 }
 
-tg_status tg_expect_f64(const char *op, const char *name, double value, double low, double high)
+tg_status tg_refuse_f64(const char *op, const char *name, double value, double low, double high)
 {
     if (isfinite(value) && value >= low && value <= high)
         return TG_OK;

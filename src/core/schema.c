@@ -96,7 +96,8 @@ typedef struct span {
     const char *low, *high;
 } span;
 
-static tg_status measure(const char *op, const char *name, const tg_tensor *t, span *s)
+/* The whole check of one tensor's form, message included. */
+static tg_status measure_any(const char *op, const char *name, const tg_tensor *t, span *s)
 {
     if (t->ndim < 0 || t->ndim > TG_MAX_NDIM)
         return tg_fail(TG_EINVAL, "%s: %s has %d dimensions, expected 0 to %d", op, name, t->ndim,
@@ -104,7 +105,6 @@ static tg_status measure(const char *op, const char *name, const tg_tensor *t, s
     if (t->ndim > 0 && !t->shape)
         return tg_fail(TG_EINVAL, "%s: %s has %d dimensions but its shape is NULL", op, name,
                        t->ndim);
-    const size_t size = tg_type_size(tg_type_of(t));
     int64_t last = 0, count = 1; /* offset of the last element; number of elements */
     for (int i = t->ndim - 1; i >= 0; i--) {
         const int64_t n = t->shape[i];
@@ -121,7 +121,7 @@ static tg_status measure(const char *op, const char *name, const tg_tensor *t, s
                            "%s: %s has stride %lld in its last dimension, expected 1 (contiguous)",
                            op, name, (long long)stride);
         if (__builtin_mul_overflow(count, n, &count) ||
-            (n > 0 && (__builtin_mul_overflow(n - 1, stride, &reach) ||
+            (n > 1 && (__builtin_mul_overflow(n - 1, stride, &reach) ||
                        __builtin_add_overflow(last, reach, &last))) ||
             last > INT64_MAX / 16)
             return tg_fail(TG_EINVAL, "%s: %s has more elements than 64 bits address", op, name);
@@ -131,16 +131,34 @@ static tg_status measure(const char *op, const char *name, const tg_tensor *t, s
                        (long long)count);
     s->t = t;
     s->low = (const char *)t->data + t->byte_offset;
-    s->high = count > 0 ? s->low + (size_t)(last + 1) * size : s->low;
+    s->high = count > 0 ? s->low + (size_t)(last + 1) * tg_type_size(tg_type_of(t)) : s->low;
     return TG_OK;
+}
+
+/* The common case first: compact, one to four dimensions, sizes whose product cannot overflow. */
+static inline tg_status measure(const char *op, const char *name, const tg_tensor *t, span *s)
+{
+    if (TG_LIKELY(!t->strides && t->data && t->shape && t->ndim > 0 && t->ndim <= 4)) {
+        uint64_t count = 1, bits = 0;
+        for (int i = 0; i < t->ndim; i++) {
+            bits |= (uint64_t)t->shape[i];
+            count *= (uint64_t)t->shape[i];
+        }
+        /* four sizes below 2^15, or two below 2^28: products below 2^60 */
+        if (TG_LIKELY(bits < (1u << 15) || (bits < (1u << 28) && t->ndim <= 2))) {
+            s->t = t;
+            s->low = (const char *)t->data + t->byte_offset;
+            s->high = s->low + count * tg_type_size(tg_type_of(t));
+            return TG_OK;
+        }
+    }
+    return measure_any(op, name, t, s);
 }
 
 /* An output's elements are distinct: each stride, in rising order, steps over all that lies below
  * it. */
 static int distinct(const tg_tensor *t)
 {
-    if (!t->strides)
-        return 1;
     int64_t reach = 0; /* of the dimensions passed, in rising order of stride */
     unsigned left = 0;
     for (int i = 0; i < t->ndim; i++) {
@@ -214,7 +232,7 @@ static tg_status check_overlap(int op, const span *spans)
         if (!list->at[i].output || !spans[i].t)
             continue;
         const span *out = &spans[i];
-        if (__builtin_expect(!distinct(out->t), 0))
+        if (!TG_LIKELY(!out->t->strides || distinct(out->t)))
             return tg_fail(TG_EINVAL,
                            "%s: elements of %s overlap each other, expected distinct ones",
                            tg_ops[op].name, tg_ops[op].args[list->at[i].slot].name);

@@ -30,7 +30,7 @@ enum {
 
 /* ---- the catalogue ---- */
 
-/* One tensor argument, as TG_ARGS declares it: name:type[shape]<limit!fill~k */
+/* One tensor argument, as TG_ARGS declares it: name:type[shape]<limit!fill~k^k%size */
 typedef struct pb_decl {
     char name[PB_NAME];
     int slot;    /* in the operator's argument struct */
@@ -40,8 +40,10 @@ typedef struct pb_decl {
     char shape[TG_MAX_NDIM][PB_EXPR];
     char limit[PB_EXPR]; /* integers in [0, limit); "" otherwise */
     char fill[PB_NAME];  /* default fill; "" is normal */
-    double roundings;    /* roundings to the output's type that the definition allows */
-    int inside;          /* ~kT: intermediates may be rounded to T as well */
+    /* Expressions; "" is 1 rounding and 0 of the others. */
+    char roundings[PB_EXPR]; /* ~: roundings to the output's type that the definition allows */
+    char inside[PB_EXPR];    /* ^: roundings of intermediates to T that it allows */
+    char magnitude[PB_EXPR]; /* %: size of f32 intermediates that cancel in the result */
 } pb_decl;
 
 typedef struct pb_op {
@@ -51,6 +53,9 @@ typedef struct pb_op {
     int ntensors;
     pb_decl tensor[PB_ARGS];
     const char *bytes, *flops; /* expressions of TG_WORK; NULL: the default */
+    /* Products that the operator is made of: "M,N,K" or "M,N,K,count" or "M,N,K,count,nt" (which
+     * of the two are transposed), several with ';' between. NULL: none. */
+    const char *gemm;
 } pb_op;
 
 typedef enum pb_token_kind {
@@ -165,8 +170,8 @@ const pb_tensor *problem_tensor(const problem *p, const char *name);
 void problem_reset(problem *p);
 
 /* Value of an expression over the case's dimensions and options, ESIZE, WSIZE and GSIZE (bytes of
- * one element of T, W, G), 0 for names it does not know. */
-double problem_value(const problem *p, const char *expression);
+ * one element of T, W, G). 0, or -1 with the error. */
+int problem_value(const problem *p, const char *expression, double *value, char *error);
 /* Bytes that a run must move: TG_WORK, or every input once and every output once. */
 double problem_bytes(const problem *p);
 /* Floating-point operations of TG_WORK; 0 by default. */
@@ -186,6 +191,10 @@ void pb_set(const pb_tensor *t, int64_t i, double value);
 /* All elements in row-major order; x has room for tg_numel(&t->view). */
 void pb_read(const pb_tensor *t, double *x);
 void pb_write(const pb_tensor *t, const double *x);
+/* Each row of the last dimension: its address, the number of its first element in row-major order,
+ * its elements. */
+typedef void (*pb_row_fn)(void *arg, char *row, int64_t first, int64_t cols);
+void pb_each_row(const pb_tensor *t, pb_row_fn fn, void *arg);
 /* A value rounded to a type, to nearest even. */
 double pb_round(int type, double value);
 /* Value of an element's bytes, and back. */

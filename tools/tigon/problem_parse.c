@@ -79,26 +79,14 @@ int pb_parse_shape(const char **at, pb_decl *d)
     return 0;
 }
 
-/* <limit !fill ~roundings, in any order */
+/* <limit !fill ~roundings ^inside %magnitude, in any order */
 static int parse_suffixes(const char *at, pb_decl *d)
 {
-    static const char stops[] = "<!~";
+    static const char stops[] = "<!~^%";
     while (*at) {
-        const char symbol = *at++;
-        char text[PB_EXPR];
-        if (part(&at, stops, text, sizeof text))
-            return -1;
-        if (symbol == '<')
-            strcpy(d->limit, text);
-        else if (symbol == '!')
-            snprintf(d->fill, sizeof d->fill, "%.*s", PB_NAME - 1, text);
-        else if (symbol == '~') {
-            char *end;
-            d->roundings = strtod(text, &end);
-            d->inside = *end == 'T';
-            if (end[d->inside])
-                return -1;
-        } else
+        char *const into[] = {d->limit, d->fill, d->roundings, d->inside, d->magnitude};
+        const char *symbol = strchr(stops, *at++);
+        if (!symbol || part(&at, stops, into[symbol - stops], *symbol == '!' ? PB_NAME : PB_EXPR))
             return -1;
     }
     return 0;
@@ -109,7 +97,6 @@ static int parse_decl(const char *word, pb_decl *d)
 {
     char type[PB_NAME];
     memset(d, 0, sizeof *d);
-    d->roundings = 1;
     const char *at = word;
     if (part(&at, ":", d->name, sizeof d->name) || *at++ != ':' ||
         part(&at, "[", type, sizeof type) || *at++ != '[' || pb_parse_shape(&at, d))
@@ -149,7 +136,7 @@ static int parse_args(const struct line *l, pb_op *op, char *error)
     return 0;
 }
 
-/* "bytes=... flops=..." */
+/* "bytes=... flops=... gemm=..." */
 static int parse_work(const struct line *l, catalogue *cat, char *error)
 {
     pb_op *op = NULL;
@@ -159,11 +146,15 @@ static int parse_work(const struct line *l, catalogue *cat, char *error)
     if (!op)
         return pb_fail(error, "TG_WORK(%s): no TG_ARGS of that operator", l->name);
     for (const char *at = l->text; *(at += strspn(at, " \n\t")); at += strcspn(at, " \n\t")) {
-        const int is_bytes = !strncmp(at, "bytes=", 6), is_flops = !strncmp(at, "flops=", 6);
-        if (!is_bytes && !is_flops)
-            return pb_fail(error, "TG_WORK(%s): \"%.40s\" is neither bytes= nor flops=", l->name,
+        const size_t n = strcspn(at, "= \n\t");
+        const char **into = !strncmp(at, "bytes=", 6)   ? &op->bytes
+                            : !strncmp(at, "flops=", 6) ? &op->flops
+                            : !strncmp(at, "gemm=", 5)  ? &op->gemm
+                                                        : NULL;
+        if (!into)
+            return pb_fail(error, "TG_WORK(%s): \"%.40s\" is none of bytes= flops= gemm=", l->name,
                            at);
-        *(is_bytes ? &op->bytes : &op->flops) = strndup(at + 6, strcspn(at + 6, " \n\t"));
+        *into = strndup(at + n + 1, strcspn(at + n + 1, " \n\t"));
     }
     return 0;
 }

@@ -28,11 +28,6 @@ typedef struct pb_scope {
 } pb_scope;
 int pb_scope_lookup(const void *scope, const char *name, double *value);
 
-/* problem_element.c: each row of the last dimension: its address, the number of its first element
- * in row-major order, its elements */
-typedef void (*pb_row_fn)(void *arg, char *row, int64_t first, int64_t cols);
-void pb_each_row(const pb_tensor *t, pb_row_fn fn, void *arg);
-
 /* problem_fill.c: values of an input, or the first values of a tensor that is updated. */
 int pb_fill(const problem *p, const pb_tensor *t, uint64_t seed, char *error);
 /* Writes poison into an output. */

@@ -6,12 +6,18 @@
 
 #include "problem_parts.h"
 
-double problem_value(const problem *p, const char *expression)
+int problem_value(const problem *p, const char *expression, double *value, char *error)
 {
     const pb_scope scope = {p->op, p->c, p->type};
+    return pb_eval(expression, pb_scope_lookup, &scope, value, error);
+}
+
+/* The value of an expression of TG_WORK; 0 if it has none. */
+static double work(const problem *p, const char *expression)
+{
     double value;
     char error[PB_ERROR];
-    return pb_eval(expression, pb_scope_lookup, &scope, &value, error) ? 0 : value;
+    return problem_value(p, expression, &value, error) ? 0 : value;
 }
 
 static double size_of(const pb_tensor *t)
@@ -22,7 +28,7 @@ static double size_of(const pb_tensor *t)
 double problem_bytes(const problem *p)
 {
     if (p->op->bytes)
-        return problem_value(p, p->op->bytes);
+        return work(p, p->op->bytes);
     double bytes = 0;
     for (int i = 0; i < p->op->ntensors; i++) {
         const pb_tensor *t = &p->tensor[i];
@@ -34,7 +40,7 @@ double problem_bytes(const problem *p)
 
 double problem_flops(const problem *p)
 {
-    return p->op->flops ? problem_value(p, p->op->flops) : 0;
+    return p->op->flops ? work(p, p->op->flops) : 0;
 }
 
 size_t problem_memory(const problem *p)
