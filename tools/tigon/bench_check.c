@@ -31,10 +31,10 @@ static double cost(const bench_cell *cell, int part, const pb_case *c)
     for (int i = 0; i < op->ntensors; i++) {
         double n = 1;
         for (int d = 0; d < op->tensor[i].ndim; d++)
-            n *= problem_value(&scope, op->tensor[i].shape[d]);
+            n *= bench_value(&scope, op->tensor[i].shape[d]);
         elements += n;
     }
-    const double flops = op->flops ? problem_value(&scope, op->flops) : 0;
+    const double flops = op->flops ? bench_value(&scope, op->flops) : 0;
     return fmax(elements / most_elements, flops / most_flops);
 }
 
