@@ -15,13 +15,12 @@ configure_package_config_file(cmake/TigonConfig.cmake.in ${CMAKE_BINARY_DIR}/Tig
     INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/TigonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/TigonConfig.cmake ${CMAKE_BINARY_DIR}/TigonConfigVersion.cmake
-    DESTINATION ${package_dir})
+    cmake/TigonOneDNN.cmake DESTINATION ${package_dir})
 
 # What a program that links libtigon.a needs besides.
 set(TIGON_PC_PRIVATE "${OpenMP_C_FLAGS} -lpthread -ldl -lm")
 if(TIGON_ONEDNN)
-    get_target_property(onednn_file DNNL::dnnl LOCATION)
-    get_filename_component(onednn_dir "${onednn_file}" DIRECTORY)
+    cmake_path(GET TIGON_ONEDNN_LIBRARY PARENT_PATH onednn_dir)
     if(onednn_dir IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
         set(TIGON_PC_PRIVATE "-ldnnl ${TIGON_PC_PRIVATE}")
     else()

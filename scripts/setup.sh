@@ -46,6 +46,7 @@ if [ "${1:-}" = test ]; then
     need "a C++ compiler" "g++" cxx_compiler
     need "pkg-config" "pkg-config" command -v pkg-config
     need "Python 3" "python3" command -v python3
+    need "clang-format" "clang-format" command -v clang-format
     need "mandoc" "mandoc" command -v mandoc
 fi
 [ -n "$packages" ] || exit 0

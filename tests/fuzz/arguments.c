@@ -23,8 +23,19 @@ static int64_t below(int64_t n)
 
 static int64_t odd_number(int64_t near)
 {
-    const int64_t values[] = {
-        0, 1, -1, 2, near + 1, near - 1, 2 * near, INT64_MAX, INT64_MIN, (int64_t)1 << 40, 7, -100};
+    const uint64_t n = (uint64_t)near; /* an odd number itself, perhaps: it may wrap */
+    const int64_t values[] = {0,
+                              1,
+                              -1,
+                              2,
+                              (int64_t)(n + 1),
+                              (int64_t)(n - 1),
+                              (int64_t)(2 * n),
+                              INT64_MAX,
+                              INT64_MIN,
+                              (int64_t)1 << 40,
+                              7,
+                              -100};
     return values[below(sizeof values / sizeof *values)];
 }
 
