@@ -254,10 +254,19 @@ SIMD_INLINE vh v_to_f16(vf a)
 }
 #endif
 
+/* Rounded to bf16, in the upper half of each lane; the lower half is left over. */
+SIMD_INLINE vu v_bf16_high(vf a)
+{
+    const vu bits = (vu)a;
+    return (vu)v_select(a != a, (vf)(bits | 0x400000u), (vf)(bits + 0x7fffu + (bits >> 16 & 1u)));
+}
+
 /* Rounds to the type's precision and back. */
 SIMD_INLINE vf v_round(el e, vf a)
 {
-    return e == EL_F32 ? a : e == EL_BF16 ? v_from_bf16(v_to_bf16(a)) : v_from_f16(v_to_f16(a));
+    if (e == EL_BF16)
+        return (vf)(v_bf16_high(a) & 0xffff0000u);
+    return e == EL_F32 ? a : v_from_f16(v_to_f16(a));
 }
 
 /* ---- memory: element i of an array of type e; any alignment ---- */
@@ -304,10 +313,25 @@ SIMD_INLINE vf2 v_load2(el order, el e, const void *p, int64_t i)
                  __builtin_shuffle(first, second, even + 1)};
 }
 
-SIMD_INLINE vu v_bf16_high(vf a)
+/* From the lane order of `order` to that of memory. */
+SIMD_INLINE vf2 v_natural2(el order, vf2 x)
 {
-    const vu bits = (vu)a;
-    return (vu)v_select(a != a, (vf)(bits | 0x400000u), (vf)(bits + 0x7fffu + (bits >> 16 & 1u)));
+    if (order != EL_BF16)
+        return x;
+    const vi half = v_iota() >> 1, from = half + (v_iota() & 1) * VL;
+    return (vf2){__builtin_shuffle(x.a, x.b, from), __builtin_shuffle(x.a, x.b, from + VL / 2)};
+}
+
+/* 2 * VL floats of scratch memory, kept in whatever order they were put there. */
+SIMD_INLINE vf2 v_get2(const float *p)
+{
+    return (vf2){v_load(EL_F32, p, 0), v_load(EL_F32, p, VL)};
+}
+
+SIMD_INLINE void v_put2(float *p, vf2 x)
+{
+    v_store(EL_F32, p, 0, x.a);
+    v_store(EL_F32, p, VL, x.b);
 }
 
 SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
