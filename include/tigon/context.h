@@ -63,6 +63,10 @@ typedef void (*tg_log_fn)(void *user, const char *line);
 TG_API tg_status tg_ctx_set_verbose(tg_ctx *ctx, int on);
 TG_API tg_status tg_ctx_set_log(tg_ctx *ctx, tg_log_fn log, void *user);
 
+/* Where log lines go that belong to no context, and those of contexts without a log; NULL: stderr.
+ */
+TG_API void tg_set_log(tg_log_fn log, void *user);
+
 /* Ceiling of the CPU levels; NULL or "": what the machine has. */
 TG_API tg_status tg_ctx_set_cpu_max(tg_ctx *ctx, const char *level);
 

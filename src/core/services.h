@@ -23,48 +23,7 @@ tg_status tg_fail(tg_status status, const char *format, ...)
             return try_status_;                        \
     } while (0)
 
-/* ---- checks: each returns TG_OK or fails with a message that names op, argument, found, expected
- * ----
- *
- * Before an operator's own tg_check_<op>() runs, core has checked by the schema: args, required
- * tensors and their data are not NULL, 0 <= ndim <= TG_MAX_NDIM, sizes are not negative, the last
- * dimension is contiguous, all tensors lie on one device, and outputs overlap nothing that ops.def
- * does not allow. NULL optional tensors pass every check below.
- */
-
-/* Element type is one of f32, bf16, f16, f64. */
-tg_status tg_expect_float(const char *op, const char *name, const tg_tensor *t);
-/* Element type is exactly `type`. */
-tg_status tg_expect_type(const char *op, const char *name, const tg_tensor *t, int type);
-/* Element type is `type` or f32; when `type` is f64, exactly f64 (the rule for W, parameter
- * gradients). */
-tg_status tg_expect_type_or_f32(const char *op, const char *name, const tg_tensor *t, int type);
-/* Element type is f32 (statistics, losses), or f64 beside tensors of `type` f64. */
-tg_status tg_expect_stat(const char *op, const char *name, const tg_tensor *t, int type);
-/* Same shape and element type as `like`. */
-tg_status tg_expect_like(const char *op, const char *name, const tg_tensor *t,
-                         const char *like_name, const tg_tensor *like);
-tg_status tg_expect_same_shape(const char *op, const char *name, const tg_tensor *t,
-                               const char *like_name, const tg_tensor *like);
-/* Rank. */
-tg_status tg_expect_ndim(const char *op, const char *name, const tg_tensor *t, int ndim);
-/* At least one dimension and leading dimensions that collapse to one row stride. */
-tg_status tg_expect_rows(const char *op, const char *name, const tg_tensor *t);
-/* A vector of n elements; `what` says what n is: "the last dimension of x". */
-tg_status tg_expect_vector(const char *op, const char *name, const tg_tensor *t, int64_t n,
-                           const char *what);
-/* A matrix [rows, cols]. */
-tg_status tg_expect_matrix(const char *op, const char *name, const tg_tensor *t, int64_t rows,
-                           int64_t cols, const char *what);
-/* n elements in any compact shape. */
-tg_status tg_expect_numel(const char *op, const char *name, const tg_tensor *t, int64_t n,
-                          const char *what);
-/* Compact row-major. */
-tg_status tg_expect_compact(const char *op, const char *name, const tg_tensor *t);
-/* Option in [low, high]. */
-tg_status tg_expect_i64(const char *op, const char *name, int64_t value, int64_t low, int64_t high);
-/* Option finite and in [low, high]. */
-tg_status tg_expect_f64(const char *op, const char *name, double value, double low, double high);
+#include "core/check.h"
 
 /* "f32[7,4096]": for messages; writes at most size bytes and returns text. */
 const char *tg_describe(const tg_tensor *t, char *text, size_t size);
@@ -95,6 +54,9 @@ typedef struct tg_rows {
     int64_t stride; /* of a row, in elements */
 } tg_rows;
 tg_rows tg_rows_of(const tg_tensor *t);
+
+/* 1 if the leading dimensions collapse to one row stride (so that tg_rows_of tells the truth). */
+int tg_rows_collapse(const tg_tensor *t);
 
 /* Index of a type in simd.h's order: f32 0, bf16 1, f16 2, f64 3. */
 static inline int tg_el(int type)

@@ -1,8 +1,10 @@
-/* src/eager/eager.h - elementary steps as an eager framework runs them; the opt-in rows `unfused` are made of these.
+/* src/eager/eager.h - elementary steps as an eager framework runs them; the opt-in rows `unfused`
+ * are made of these.
  *
- * Every step is one vectorised, threaded pass over memory that computes in f32 and rounds to the type of its output.
- * Temporaries come from the context's workspace, which keeps freed memory, as the caching allocators of frameworks do.
- * A failed allocation makes all later steps do nothing; eager_end() reports it.
+ * Every step is one vectorised, threaded pass over memory that computes in f32 and rounds to the
+ * type of its output. Temporaries come from the context's workspace, which keeps freed memory, as
+ * the caching allocators of frameworks do. A failed allocation makes all later steps do nothing;
+ * eager_end() reports it.
  *
  *   eager e = eager_begin(ctx);
  *   mat x = eager_rows(args->x), square = eager_new(&e, x.type, x.rows, x.cols);
@@ -16,7 +18,8 @@
 
 #include "core/services.h"
 
-/* A matrix in memory. rows = 1 broadcasts over rows, cols = 1 over columns, where it is an operand. */
+/* A matrix in memory. rows = 1 broadcasts over rows, cols = 1 over columns, where it is an operand.
+ */
 typedef struct mat {
     void *data;
     int type; /* TG_F32, TG_BF16, TG_F16 */

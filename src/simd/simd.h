@@ -105,6 +105,19 @@ SIMD_INLINE vf v_abs(vf a)
     return (vf)((vi)a & v_seti(0x7fffffff));
 }
 
+/* 1 / a, within 1 ulp, for normal a with a normal reciprocal; NaN stays NaN. Where division is
+ * slow, this is not. */
+SIMD_INLINE vf v_recip(vf a)
+{
+#if defined(__AVX512F__)
+    /* 14 bits, doubled by one Newton step */
+    const vf r = (vf)_mm512_rcp14_ps((__m512)a);
+    return r + r * (v_set(1.0f) - a * r);
+#else
+    return v_set(1.0f) / a;
+#endif
+}
+
 SIMD_INLINE vf v_sqrt(vf a)
 {
 #if defined(__AVX512F__)
@@ -309,6 +322,48 @@ SIMD_INLINE void v_store(el e, void *p, int64_t i, vf a)
         *(vh_mem *)((uint16_t *)p + i) = e == EL_BF16 ? v_to_bf16(a) : v_to_f16(a);
 }
 
+/* ---- 2 * VL elements at once, for elementwise work ----
+ *
+ * Which lane holds which element depends on the type `order`, and is the same wherever `order` is
+ * the same: bf16 goes even elements first, odd elements second, since that needs no shuffle. */
+
+typedef struct vf2 {
+    vf a, b;
+} vf2;
+
+typedef uint32_t vu_mem __attribute__((vector_size(4 * VL), aligned(2), may_alias));
+
+/* Elements of type e in the lane order of `order`. */
+SIMD_INLINE vf2 v_load2(el order, el e, const void *p, int64_t i)
+{
+    if (order == EL_BF16 && e == EL_BF16) {
+        const vu both = *(const vu_mem *)((const uint16_t *)p + i);
+        return (vf2){(vf)(both << 16), (vf)(both & 0xffff0000u)};
+    }
+    const vf first = v_load(e, p, i), second = v_load(e, p, i + VL);
+    if (order != EL_BF16)
+        return (vf2){first, second};
+    const vi even = v_iota() * 2;
+    return (vf2){__builtin_shuffle(first, second, even),
+                 __builtin_shuffle(first, second, even + 1)};
+}
+
+SIMD_INLINE vu v_bf16_high(vf a)
+{
+    const vu bits = (vu)a;
+    return (vu)v_select(a != a, (vf)(bits | 0x400000u), (vf)(bits + 0x7fffu + (bits >> 16 & 1u)));
+}
+
+SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
+{
+    if (e == EL_BF16) {
+        *(vu_mem *)((uint16_t *)p + i) = v_bf16_high(x.a) >> 16 | (v_bf16_high(x.b) & 0xffff0000u);
+        return;
+    }
+    v_store(e, p, i, x.a);
+    v_store(e, p, i + VL, x.b);
+}
+
 /* Past the cache; the address must be a multiple of VL elements' size. Call v_fence() after the
  * last one. */
 SIMD_INLINE void v_stream(el e, void *p, int64_t i, vf a)
@@ -335,6 +390,19 @@ SIMD_INLINE void v_stream(el e, void *p, int64_t i, vf a)
 #endif
 }
 
+/* v_stream of 2 * VL elements, in the lane order of e; for bf16 the address must be a multiple of
+ * twice as many bytes. */
+SIMD_INLINE void v_stream2(el e, void *p, int64_t i, vf2 x)
+{
+    if (e == EL_BF16) {
+        v_stream(EL_F32, (uint16_t *)p + i, 0,
+                 (vf)(v_bf16_high(x.a) >> 16 | (v_bf16_high(x.b) & 0xffff0000u)));
+        return;
+    }
+    v_stream(e, p, i, x.a);
+    v_stream(e, p, i + VL, x.b);
+}
+
 SIMD_INLINE void v_fence(void)
 {
 #if defined(__SSE2__)
@@ -346,6 +414,12 @@ SIMD_INLINE void v_fence(void)
 SIMD_INLINE int v_streamable(el e, const void *p)
 {
     return ((uintptr_t)p & (uintptr_t)(VL * el_size(e) - 1)) == 0;
+}
+
+/* 1 if v_stream2 may be used on an array that starts there. */
+SIMD_INLINE int v_streamable2(el e, const void *p)
+{
+    return ((uintptr_t)p & (uintptr_t)(VL * (e == EL_F16 ? 2 : 4) - 1)) == 0;
 }
 
 /* The first n elements (n <= VL, 0 allowed), the rest `fill`; nothing past them is read. */
@@ -413,6 +487,61 @@ SIMD_INLINE void el_set(el e, void *p, int64_t i, float a)
     v_store_n(e, p, i, 1, v_set(a));
 }
 
+/* ---- pairs of bf16: two in a 32-bit lane, the first in the low half ---- */
+
+/* v_pack_pairs rounds lo and hi to bf16 and puts lane i of both into lane i; v_pack_row rounds 2 VL
+ * floats in a row, so that lane i holds elements 2i and 2i + 1. v_dot_bf16 adds the products of the
+ * pairs of a and b to sum. These three are the machine's own instructions: subnormal operands and
+ * results count as zero, unlike in the conversions above. */
+#if defined(__AVX512BF16__)
+#define SIMD_BF16_DOT 1
+
+SIMD_INLINE vi v_pack_row(vf first, vf second)
+{
+    return (vi)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+}
+
+SIMD_INLINE vi v_pack_pairs(vf lo, vf hi)
+{
+    const vi order = v_iota() | (v_iota() + VL) << 16;
+    return (vi)_mm512_permutexvar_epi16((__m512i)order, (__m512i)v_pack_row(lo, hi));
+}
+
+/* Writes lane 0 of a, lane 0 of b, lane 1 of a, ... : 2 VL lanes. */
+SIMD_INLINE void v_store_interleaved(void *p, vi a, vi b)
+{
+    const vi low = (v_iota() >> 1) + (v_iota() & 1) * VL;
+    const vi both[2] = {__builtin_shuffle(a, b, low), __builtin_shuffle(a, b, low + VL / 2)};
+    memcpy(p, both, sizeof both);
+}
+
+SIMD_INLINE vf v_dot_bf16(vf sum, vi a, vi b)
+{
+    return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+}
+#endif
+
+/* ---- the transpose of VL vectors, in place ---- */
+
+SIMD_INLINE void v_transpose(vi row[VL])
+{
+#pragma GCC unroll 8
+    for (int step = 1; step < VL; step *= 2) {
+        /* lane i of low: i of a, or i - step of b where i has the bit `step`; high: i + step of a,
+         * or i of b */
+        const vi bit = v_iota() & step;
+        const vi low = v_iota() + bit * (VL / step - 1);
+        const vi high = v_iota() + (step - bit) + bit * (VL / step);
+#pragma GCC unroll 16
+        for (int i = 0; i < VL; i++)
+            if (!(i & step)) {
+                const vi a = row[i], b = row[i + step];
+                row[i] = __builtin_shuffle(a, b, low);
+                row[i + step] = __builtin_shuffle(a, b, high);
+            }
+    }
+}
+
 /* ---- exp, sigmoid, tanh ---- */
 
 /* exp(x), at most 1 ulp or so; 0 for -inf and below -104, +inf from 88.73 on, NaN stays NaN. */
@@ -440,6 +569,98 @@ SIMD_INLINE vf v_exp(vf x)
     const vi half = in >> 1;
     const vf a = (vf)((half + 127) << 23), b = (vf)((in - half + 127) << 23);
     return p * a * b;
+#endif
+}
+
+/* exp(x) for results that will be rounded to 16 bits, half the work: relative error 2^-22 down to
+ * x = -20 and 2^-21 at -87; x <= 0 or NaN; 0 below -104. */
+SIMD_INLINE vf v_exp_brief(vf x)
+{
+#if defined(__AVX512F__)
+    /* x = n ln 2 + r with n a multiple of 1/32, so |r| <= ln 2 / 64, and
+     * exp(x) = 2^floor(n) * 2^(n - floor(n)) * exp(r). Adding 1.5 * 2^18 rounds to multiples of
+     * 1/32 and leaves 32 n in the low bits, of which the permutation takes five: the index into the
+     * table of 2^(k/32). scalef itself takes the floor of n. */
+    static const float powers[32] __attribute__((aligned(64))) = {
+        0x1.000000p+0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f,
+        0x1.1d4874p+0f, 0x1.2387a6p+0f, 0x1.29e9e0p+0f, 0x1.306fe0p+0f, 0x1.371a74p+0f,
+        0x1.3dea64p+0f, 0x1.44e086p+0f, 0x1.4bfdaep+0f, 0x1.5342b6p+0f, 0x1.5ab07ep+0f,
+        0x1.6247ecp+0f, 0x1.6a09e6p+0f, 0x1.71f75ep+0f, 0x1.7a1148p+0f, 0x1.82589ap+0f,
+        0x1.8ace54p+0f, 0x1.93737cp+0f, 0x1.9c4918p+0f, 0x1.a5503cp+0f, 0x1.ae89fap+0f,
+        0x1.b7f770p+0f, 0x1.c199bep+0f, 0x1.cb720ep+0f, 0x1.d5818ep+0f, 0x1.dfc974p+0f,
+        0x1.ea4afap+0f, 0x1.f50766p+0f};
+    const vf clamped = v_max(v_set(-104.0f), x);
+    const vf magic = v_set(0x1.8p18f);
+    const vf t = clamped * v_set(1.44269504f) + magic;
+    const vf n = t - magic;
+    const vf r = clamped - n * v_set(0.693147180559945f);
+    const vf q = r * (r * v_set(0.5f) + v_set(1.0000146645f)); /* exp(r) - 1, error 5e-8 */
+    const vf power =
+        (vf)_mm512_permutex2var_ps(_mm512_load_ps(powers), (__m512i)t, _mm512_load_ps(powers + 16));
+    return (vf)_mm512_scalef_ps((__m512)(power * q + power), (__m512)n);
+#else
+    return v_exp(x);
+#endif
+}
+
+/* The one of the two that suits results of type e; x <= 0 or NaN. */
+SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
+{
+    return e == EL_F32 ? v_exp(x) : v_exp_brief(x);
+}
+
+/* ---- many exponentials relative to one point, as softmax and its losses need them ----
+ *
+ * v_exp_from(x, o) is exp(x - o.at), about 1.2 ulp besides the rounding of (x - at) log2(e), so
+ * meant for x not far above `at`. Below 2^-126 the result may be 0; 0 for -inf; above 2^127 it is
+ * some larger number; NaN stays NaN. Much cheaper than v_exp: where there is FMA, log2(e) (x - at) is one instruction,
+ * for which o.at lies within a rounding error of the point asked for. */
+typedef struct v_origin {
+    double at;
+    vf scaled;
+} v_origin;
+
+SIMD_INLINE v_origin v_origin_at(float at)
+{
+#if defined(__FMA__) || defined(__AVX512F__)
+    const float scaled = at * 1.44269504f;
+    return (v_origin){(double)scaled / 1.44269504f, v_set(scaled)};
+#else
+    return (v_origin){at, v_set(at)};
+#endif
+}
+
+SIMD_INLINE vf v_exp_from(vf x, v_origin o)
+{
+#if defined(__AVX512F__)
+    const vf y = (vf)_mm512_fmsub_ps((__m512)x, (__m512)v_set(1.44269504f), (__m512)o.scaled);
+    const vf r = (vf)_mm512_reduce_ps((__m512)y, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#else
+#if defined(__FMA__) && defined(__AVX2__)
+    const vf whole = (vf)_mm256_fmsub_ps((__m256)x, (__m256)v_set(1.44269504f), (__m256)o.scaled);
+#else
+    const vf whole = (x - o.scaled) * v_set(1.44269504f);
+#endif
+    const vf y = v_min(v_set(127.5f), v_max(v_set(-126.5f), whole));
+#if defined(__AVX2__)
+    const vf n = (vf)_mm256_floor_ps((__m256)y);
+#else
+    const vf magic = v_set(12582912.0f);
+    const vf n = (y - v_set(0.5f) + magic) - magic;
+#endif
+    const vf r = y - n;
+#endif
+    /* 2^r on [0, 1], exact at 0, relative error 8e-8 */
+    vf p = v_set(0.00186713004950434f);
+    p = p * r + v_set(0.00901703070849180f);
+    p = p * r + v_set(0.0557999126613140f);
+    p = p * r + v_set(0.240164443850517f);
+    p = p * r + v_set(0.693151295185089f);
+    p = p * r + v_set(1.0f);
+#if defined(__AVX512F__)
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)y); /* p 2^floor(y) */
+#else
+    return p * (vf)((__builtin_convertvector(n, vi) + 127) << 23);
 #endif
 }
 

@@ -1,0 +1,45 @@
+# Thin: everything is done by CMake; see CMakePresets.json. Results go to build/.
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX ?= /usr/local
+RELEASE = cmake --preset release >/dev/null && cmake --build --preset release -j $(JOBS)
+
+MAKEFLAGS += --no-print-directory
+
+all: setup
+	@$(RELEASE)
+
+# What is missing is installed with apt-get; nothing happens when all is there.
+setup:
+	@sh scripts/setup.sh
+
+# Train a small Llama on this repository's own text, fused and unfused, side by side.
+demo: setup
+	@$(RELEASE) --target llama
+	@build/llama --demo --plot build/loss.svg
+
+test:
+	@sh scripts/setup.sh test
+	@$(RELEASE)
+	@sh scripts/test.sh $(JOBS)
+
+bench: all
+	build/tigon bench
+
+check: all
+	build/tigon check
+
+lint:
+	@sh tests/rules/includes.sh .
+	@sh tests/rules/documents.sh .
+	@sh tests/rules/format.sh .
+
+format:
+	git ls-files '*.c' '*.h' | xargs clang-format -i
+
+install: all
+	cmake --install build --prefix $(PREFIX)
+
+clean:
+	rm -rf build build-dev build-tsan
+
+.PHONY: all setup demo test bench check lint format install clean

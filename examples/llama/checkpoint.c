@@ -1,0 +1,161 @@
+/* checkpoint.c - the folder: what is in it, in which order it is written. */
+#include "checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "disk.h"
+#include "json.h"
+#include "safetensors.h"
+
+static void path_in(char *path, size_t size, const char *folder, const char *name)
+{
+    if ((size_t)snprintf(path, size, "%s/%s", folder, name) >= size)
+        die("%.40s...: the path is too long", folder);
+}
+
+static void optimizer_name(char *name, size_t size, int64_t step)
+{
+    snprintf(name, size, "optimizer-%06" PRId64 ".safetensors", step);
+}
+
+void checkpoint_prepare(const options *o)
+{
+    char path[4096];
+    make_folders(o->out);
+    path_in(path, sizeof(path), o->out, "model.safetensors");
+    if (!o->resume && !access(path, F_OK))
+        die("%s holds a checkpoint; go on from it with --resume, or name another folder", o->out);
+    if (access(o->out, W_OK))
+        die("%s: %s", o->out, strerror(errno));
+}
+
+/* ---- saving ---- */
+
+static void write_config(const model *m)
+{
+    const options *o = m->o;
+    char path[4096], text[2048];
+    const int n = snprintf(
+        text, sizeof(text),
+        "{\n  \"architectures\": [\"LlamaForCausalLM\"],\n  \"model_type\": \"llama\",\n"
+        "  \"hidden_size\": %lld,\n  \"intermediate_size\": %lld,\n"
+        "  \"num_hidden_layers\": %lld,\n  \"num_attention_heads\": %lld,\n"
+        "  \"num_key_value_heads\": %lld,\n  \"head_dim\": %lld,\n  \"vocab_size\": %lld,\n"
+        "  \"max_position_embeddings\": %lld,\n  \"rms_norm_eps\": %.17g,\n"
+        "  \"rope_theta\": %.17g,\n  \"tie_word_embeddings\": %s,\n"
+        "  \"hidden_act\": \"silu\",\n  \"attention_bias\": false,\n  \"mlp_bias\": false,\n"
+        "  \"attention_dropout\": 0.0,\n  \"bos_token_id\": null,\n  \"eos_token_id\": null,\n"
+        "  \"pad_token_id\": null,\n  \"use_cache\": true,\n  \"torch_dtype\": \"%s\"\n}\n",
+        (long long)o->width, (long long)o->ff, (long long)o->layers, (long long)o->heads,
+        (long long)o->kv_heads, (long long)m->head_dim, (long long)o->vocab, (long long)o->seq,
+        o->eps, o->theta, o->untied ? "false" : "true", m->type == TG_F32 ? "float32" : "bfloat16");
+    path_in(path, sizeof(path), o->out, "config.json");
+    new_file f;
+    new_file_open(&f, path);
+    new_file_write(&f, text, (size_t)n);
+    new_file_commit(&f);
+}
+
+static void write_option(void *file, const char *name, const char *value)
+{
+    fprintf(file, ",\"%s\":\"%s\"", name, value);
+}
+
+/* Optimizer states of other steps than this one. */
+static void remove_old(const char *folder, const char *keep)
+{
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char path[4096];
+        long long step;
+        int end = 0;
+        if (sscanf(e->d_name, "optimizer-%lld.safetensors%n", &step, &end) != 1 || !end ||
+            e->d_name[end] || !strcmp(e->d_name, keep))
+            continue;
+        path_in(path, sizeof(path), folder, e->d_name);
+        unlink(path);
+    }
+    if (d)
+        closedir(d);
+}
+
+void checkpoint_save(const model *m, int64_t step, uint64_t data_hash)
+{
+    const options *o = m->o;
+    char path[4096], name[64], *metadata = NULL;
+    size_t size;
+    FILE *f = open_memstream(&metadata, &size);
+    if (!f)
+        die("out of memory");
+    fprintf(f, "{\"format\":\"pt\",\"step\":\"%" PRId64 "\",\"data\":\"%" PRIx64 "\"", step,
+            data_hash);
+    options_each_saved(o, write_option, f);
+    fputc('}', f);
+    if (fclose(f))
+        die("out of memory");
+    write_config(m);
+    optimizer_name(name, sizeof(name), step);
+    path_in(path, sizeof(path), o->out, name);
+    const arena state[] = {
+        {"exp_avg.", TG_F32, m->m}, {"exp_avg_sq.", TG_F32, m->v}, {"master.", TG_F32, m->master}};
+    safetensors_write(path, metadata, m, state, m->master ? 3 : 2);
+    path_in(path, sizeof(path), o->out, "model.safetensors");
+    safetensors_write(path, metadata, m, &(arena){"", m->type, m->param}, 1);
+    remove_old(o->out, name);
+    free(metadata);
+}
+
+/* ---- loading ---- */
+
+static void open_model(safetensors *s, char *path, size_t size, const char *folder)
+{
+    path_in(path, size, folder, "model.safetensors");
+    if (!safetensors_open(s, path, 0))
+        die("%s: there is no checkpoint to resume from", folder);
+}
+
+void checkpoint_options(const char *folder, options *o)
+{
+    safetensors s;
+    char path[4096], key[64], text[64];
+    open_model(&s, path, sizeof(path), folder);
+    const char *metadata = json_get(s.header, "__metadata__");
+    const char *v = metadata ? json_first(metadata, key, sizeof(key)) : NULL;
+    for (; v; v = json_next(v, key, sizeof(key)))
+        if (json_string(v, text, sizeof(text)))
+            options_set_saved(o, key, strdup(text));
+    safetensors_close(&s);
+}
+
+int64_t checkpoint_load(model *m, uint64_t data_hash)
+{
+    const options *o = m->o;
+    safetensors s;
+    char path[4096], text[64], name[64], hash[32];
+    open_model(&s, path, sizeof(path), o->out);
+    if (!safetensors_metadata(&s, "step", text, sizeof(text)))
+        die("%s: its metadata tell no step", path);
+    const int64_t step = strtoll(text, NULL, 10);
+    snprintf(hash, sizeof(hash), "%" PRIx64, data_hash);
+    if (data_hash && (!safetensors_metadata(&s, "data", text, sizeof(text)) || strcmp(text, hash)))
+        die("%s was trained on other data; name the same files", o->out);
+    safetensors_read(&s, m, &(arena){"", m->type, m->param});
+    safetensors_close(&s);
+    if (!m->m)
+        return step;
+    optimizer_name(name, sizeof(name), step);
+    path_in(path, sizeof(path), o->out, name);
+    safetensors_open(&s, path, 1);
+    safetensors_read(&s, m, &(arena){"exp_avg.", TG_F32, m->m});
+    safetensors_read(&s, m, &(arena){"exp_avg_sq.", TG_F32, m->v});
+    if (m->master)
+        safetensors_read(&s, m, &(arena){"master.", TG_F32, m->master});
+    safetensors_close(&s);
+    return step;
+}

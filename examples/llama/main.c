@@ -1,0 +1,68 @@
+/* main.c - llama: trains a Llama with Tigon's operators, on public headers alone.
+ *
+ *   options.c      what the user asks for          data.c         text to windows of tokens
+ *   model.c        memory and views                pass.c         forward, loss, backward
+ *   optimizer.c    clipping, schedule, AdamW       train.c        the loop
+ *   checkpoint.c   save and resume (with safetensors.c, names.c, json.c, disk.c)
+ *   sample.c       decoding                        compare.c      fused beside unfused
+ *   report.c       progress, log, costs            plot.c         loss curves
+ *   run.c          the context, calls that must succeed
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint.h"
+#include "plot.h"
+#include "train.h"
+
+/* What --demo asks for, unless the user says otherwise. */
+static void demo(options *o)
+{
+    options_preset(o, "tiny");
+    o->compare = 1;
+    o->sample = 400;
+    o->plot = "loss.svg";
+}
+
+/* Command line over checkpoint over preset: each is known only after a look at the others. */
+static options *read_options(int argc, char **argv)
+{
+    options *o = malloc(sizeof(*o));
+    if (!o)
+        die("out of memory");
+    options_preset(o, "tiny");
+    options_parse(o, argc, argv);
+    options_check_use(o);
+    const char *preset = o->preset, *out = o->out;
+    const int64_t resume = o->resume, demonstrate = o->demo;
+    if (demonstrate)
+        demo(o);
+    else
+        options_preset(o, preset);
+    if (resume)
+        checkpoint_options(out, o);
+    options_parse(o, argc, argv);
+    options_check_sizes(o);
+    return o;
+}
+
+static void draw(const options *o, history *h)
+{
+    const curve curves[] = {{"training", history_loss(h), h->steps + 1, "#4477aa", 0},
+                            {"held out", history_held_out(h), h->steps + 1, "#cc3311", 1}};
+    if (o->plot)
+        plot_svg(o->plot, "Loss (nats)", curves, 2);
+}
+
+int main(int argc, char **argv)
+{
+    options *o = read_options(argc, argv);
+    if (o->compare)
+        return compare(o);
+    history *h = history_new(o->steps);
+    const int status = train(o, &(course){"llama", o->impl, 1}, h);
+    draw(o, h);
+    free(o);
+    return status;
+}

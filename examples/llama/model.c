@@ -1,0 +1,270 @@
+/* model.c - memory: parameters, activations, and the views that the passes use. */
+#include "model.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "data.h"
+
+enum { ALIGN = 64 }; /* elements: each parameter starts on a cache line */
+
+/* ---- arrays ---- */
+
+static void array_set(array *a, const void *data, tg_type type, int ndim, const int64_t *shape)
+{
+    memcpy(a->shape, shape, (size_t)ndim * sizeof(*shape));
+    a->t = tg_tensor_of(data, type, ndim, a->shape);
+}
+
+static void vector(array *a, const void *data, tg_type type, int64_t n)
+{
+    array_set(a, data, type, 1, (int64_t[]){n});
+}
+
+static void matrix(array *a, const void *data, tg_type type, int64_t rows, int64_t cols)
+{
+    array_set(a, data, type, 2, (int64_t[]){rows, cols});
+}
+
+/* Columns of a matrix. */
+static void columns(array *a, const array *of, int64_t start, int64_t count)
+{
+    a->t = tg_tensor_slice(&of->t, start, count, a->shape, a->strides);
+}
+
+/* Columns of a matrix of batch * seq rows, as [batch, seq, heads, head_dim]. */
+static void by_heads(array *a, const array *of, int64_t start, int64_t batch, int64_t heads,
+                     int64_t head_dim)
+{
+    const int64_t seq = of->shape[0] / batch, width = of->shape[1];
+    columns(a, of, start, heads * head_dim);
+    a->t.ndim = 4;
+    memcpy(a->shape, (int64_t[]){batch, seq, heads, head_dim}, sizeof(a->shape));
+    memcpy(a->strides, (int64_t[]){seq * width, width, head_dim, 1}, sizeof(a->strides));
+}
+
+/* ---- parameters ---- */
+
+/* Where the layout has come to. */
+typedef struct layout {
+    model *m;
+    int64_t at;
+} layout;
+
+static void place(layout *l, weight *w, int64_t rows, int64_t cols)
+{
+    model *m = l->m;
+    const int64_t n = rows * cols;
+    if (m->param) { /* the second walk, when the memory is there */
+        const int ndim = rows == 1 ? 1 : 2;
+        const int64_t shape[2] = {rows == 1 ? cols : rows, cols};
+        array_set(&w->p, m->param + l->at * (int64_t)tg_type_size(m->type), m->type, ndim, shape);
+        if (m->grad)
+            array_set(&w->g, m->grad + l->at, TG_F32, ndim, shape);
+    } else {
+        m->used += n;
+    }
+    l->at += (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static void place_all(model *m)
+{
+    const options *o = m->o;
+    layout l = {m, 0};
+    place(&l, &m->embed, o->vocab, o->width);
+    if (o->untied)
+        place(&l, &m->head, o->vocab, o->width);
+    for (int64_t i = 0; i < o->layers; i++) {
+        layer *x = &m->layers[i];
+        place(&l, &x->wqkv, m->qkv_width, o->width);
+        place(&l, &x->wo, o->width, o->width);
+        place(&l, &x->wgate_up, 2 * o->ff, o->width);
+        place(&l, &x->wdown, o->width, o->ff);
+    }
+    m->decayed = l.at;
+    for (int64_t i = 0; i <= o->layers; i++)
+        place(&l, &m->norm1[i], 1, o->width);
+    for (int64_t i = 0; i < o->layers; i++)
+        place(&l, &m->layers[i].norm2, 1, o->width);
+    m->count = l.at;
+}
+
+/* One matrix of normal numbers: Box and Muller over hashes of the elements' places. */
+typedef struct normal_task {
+    model *m;
+    int64_t base;
+    float deviation;
+} normal_task;
+
+static void set_param(model *m, int64_t i, float value)
+{
+    if (m->type == TG_F32) {
+        ((float *)m->param)[i] = value;
+        return;
+    }
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    ((uint16_t *)m->param)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    if (m->master)
+        m->master[i] = value;
+}
+
+static void fill_normal(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const normal_task *t = arg;
+    (void)worker;
+    for (int64_t i = t->base + begin; i < t->base + end; i++) {
+        const uint64_t h = hash_at((uint64_t)t->m->o->seed ^ 0x5eed, (uint64_t)i);
+        const float u = ((float)(h >> 40) + 0.5f) / 16777216.0f;
+        const float a = (float)(h & 0xffffff) * (6.28318531f / 16777216.0f);
+        set_param(t->m, i, t->deviation * sqrtf(-2 * logf(u)) * cosf(a));
+    }
+}
+
+static void init_matrix(model *m, const weight *w, float deviation)
+{
+    const int64_t base = ((char *)w->p.t.data - m->param) / (int64_t)tg_type_size(m->type);
+    normal_task task = {m, base, deviation};
+    tg_parallel_for(m->r->ctx, tg_numel(&w->p.t), 1 << 14, fill_normal, &task);
+}
+
+static void init_params(model *m)
+{
+    const options *o = m->o;
+    const float small = 0.02f / sqrtf(2 * (float)o->layers); /* for what is added to the stream */
+    init_matrix(m, &m->embed, 0.02f);
+    if (o->untied)
+        init_matrix(m, &m->head, 0.02f);
+    for (int64_t i = 0; i < o->layers; i++) {
+        init_matrix(m, &m->layers[i].wqkv, 0.02f);
+        init_matrix(m, &m->layers[i].wo, small);
+        init_matrix(m, &m->layers[i].wgate_up, 0.02f);
+        init_matrix(m, &m->layers[i].wdown, small);
+    }
+    for (int64_t i = m->decayed; i < m->count; i++)
+        set_param(m, i, 1);
+}
+
+/* ---- activations ---- */
+
+static void init_rope(model *m)
+{
+    const int64_t seq = m->o->seq, half = m->head_dim / 2;
+    float *c = take_memory((size_t)(seq * half) * sizeof(*c));
+    float *s = take_memory((size_t)(seq * half) * sizeof(*s));
+    for (int64_t p = 0; p < seq; p++)
+        for (int64_t i = 0; i < half; i++) {
+            const double angle = (double)p * pow(m->o->theta, -(double)i / (double)half);
+            c[p * half + i] = (float)cos(angle);
+            s[p * half + i] = (float)sin(angle);
+        }
+    matrix(&m->cosine, c, TG_F32, seq, half);
+    matrix(&m->sine, s, TG_F32, seq, half);
+}
+
+static void take_activations(model *m, int training)
+{
+    const options *o = m->o;
+    const size_t rows = (size_t)m->rows, el = tg_type_size(m->type);
+    const size_t stream = rows * (size_t)o->width * el;
+    m->s1_data = take_memory(stream * (size_t)(o->layers + 1));
+    m->rstd1_data = take_memory(rows * 4 * (size_t)(o->layers + 1));
+    m->y_data = take_memory(stream);
+    m->h_data = take_memory(rows * (size_t)o->ff * el);
+    m->input_data = take_memory(rows * 8);
+    m->target_data = take_memory(rows * 8);
+    m->logits_data = take_memory((size_t)o->vocab * 4);
+    if (training) {
+        m->d_data = take_memory(stream);
+        m->e_data = take_memory(stream);
+        m->dqkv_data = take_memory(rows * (size_t)m->qkv_width * el);
+    }
+    for (int64_t i = 0; i < o->layers; i++) {
+        layer *l = &m->layers[i];
+        l->qkv_data = take_memory(rows * (size_t)m->qkv_width * el);
+        l->attended_data = take_memory(stream);
+        l->lse_data = take_memory(rows * (size_t)o->heads * 4);
+        l->s2_data = take_memory(stream);
+        l->rstd2_data = take_memory(rows * 4);
+        l->gate_up_data = take_memory(rows * 2 * (size_t)o->ff * el);
+    }
+}
+
+static void bind_layer(model *m, layer *l, extent x)
+{
+    const options *o = m->o;
+    const int64_t n = x.batch * x.count, dim = m->head_dim, el = (int64_t)tg_type_size(m->type);
+    const int64_t k_at = o->heads * dim, v_at = k_at + o->kv_heads * dim;
+    array all; /* qkv of the earlier positions and of these */
+    matrix(&all, l->qkv_data, m->type, x.batch * (x.first + x.count), m->qkv_width);
+    matrix(&l->qkv, l->qkv_data + x.first * m->qkv_width * el, m->type, n, m->qkv_width);
+    by_heads(&l->q, &l->qkv, 0, x.batch, o->heads, dim);
+    by_heads(&l->new_k, &l->qkv, k_at, x.batch, o->kv_heads, dim);
+    by_heads(&l->k, &all, k_at, x.batch, o->kv_heads, dim);
+    by_heads(&l->v, &all, v_at, x.batch, o->kv_heads, dim);
+    matrix(&l->attended, l->attended_data, m->type, n, o->width);
+    by_heads(&l->attended4, &l->attended, 0, x.batch, o->heads, dim);
+    array_set(&l->lse, l->lse_data, TG_F32, 3, (int64_t[]){x.batch, o->heads, x.count});
+    matrix(&l->s2, l->s2_data, m->type, n, o->width);
+    vector(&l->rstd2, l->rstd2_data, TG_F32, n);
+    matrix(&l->gate_up, l->gate_up_data, m->type, n, 2 * o->ff);
+    columns(&l->gate, &l->gate_up, 0, o->ff);
+    columns(&l->up, &l->gate_up, o->ff, o->ff);
+}
+
+void model_bind(model *m, extent x)
+{
+    const options *o = m->o;
+    const int64_t n = x.batch * x.count, dim = m->head_dim, el = (int64_t)tg_type_size(m->type);
+    for (int64_t i = 0; i <= o->layers; i++) {
+        matrix(&m->s1[i], m->s1_data + i * m->rows * o->width * el, m->type, n, o->width);
+        vector(&m->rstd1[i], m->rstd1_data + i * m->rows * 4, TG_F32, n);
+    }
+    for (int64_t i = 0; i < o->layers; i++)
+        bind_layer(m, &m->layers[i], x);
+    matrix(&m->y, m->y_data, m->type, n, o->width);
+    by_heads(&m->y4, &m->y, 0, x.batch, o->heads, dim);
+    matrix(&m->d, m->d_data, m->type, n, o->width);
+    matrix(&m->e, m->e_data, m->type, n, o->width);
+    matrix(&m->h, m->h_data, m->type, n, o->ff);
+    matrix(&m->dqkv, m->dqkv_data, m->type, n, m->qkv_width);
+    by_heads(&m->dq, &m->dqkv, 0, x.batch, o->heads, dim);
+    by_heads(&m->dk, &m->dqkv, o->heads * dim, x.batch, o->kv_heads, dim);
+    by_heads(&m->dv, &m->dqkv, (o->heads + o->kv_heads) * dim, x.batch, o->kv_heads, dim);
+    vector(&m->input, m->input_data, TG_I64, n);
+    vector(&m->target, m->target_data, TG_I64, n);
+    vector(&m->loss, &m->loss_value, TG_F32, 1);
+    vector(&m->dloss, &m->dloss_value, TG_F32, 1);
+    matrix(&m->last, m->y_data + (n - 1) * o->width * el, m->type, 1, o->width);
+    matrix(&m->logits, m->logits_data, TG_F32, 1, o->vocab);
+    m->first = x.first;
+}
+
+void model_open(model *m, run *r, const options *o, int training)
+{
+    *m = (model){.r = r, .o = o};
+    m->type = (tg_type)tg_type_by_name(o->type);
+    m->head_dim = o->width / o->heads;
+    m->qkv_width = (o->heads + 2 * o->kv_heads) * m->head_dim;
+    m->rows = o->batch * o->seq;
+    const size_t layers = (size_t)o->layers;
+    m->layers = take_memory(layers * sizeof(layer));
+    m->norm1 = take_memory((layers + 1) * sizeof(weight));
+    m->s1 = take_memory((layers + 1) * sizeof(array));
+    m->rstd1 = take_memory((layers + 1) * sizeof(array));
+    place_all(m); /* counts */
+    const size_t bytes = (size_t)m->count * 4;
+    if (training) {
+        m->grad = take_memory(bytes);
+        m->m = take_memory(bytes);
+        m->v = take_memory(bytes);
+        if (m->type != TG_F32)
+            m->master = take_memory(bytes);
+    }
+    m->param = take_memory((size_t)m->count * tg_type_size(m->type));
+    place_all(m);
+    init_params(m);
+    init_rope(m);
+    take_activations(m, training);
+    model_bind(m, (extent){o->batch, 0, o->seq});
+}

@@ -1,0 +1,112 @@
+/* model.h - a Llama: its parameters, what a forward pass keeps, and the two passes.
+ *
+ * All parameters lie in one row of memory, all gradients in another, laid out alike: first what
+ * weight decay applies to, then the norms. Products that read the same input are one product:
+ * q, k, v are the columns of qkv; gate and up the columns of gate_up.
+ */
+#ifndef LLAMA_MODEL_H
+#define LLAMA_MODEL_H
+
+#include <stdint.h>
+
+#include "options.h"
+#include "run.h"
+
+/* A tensor with room for its own shape. Not to be copied: `t` points into it. */
+typedef struct array {
+    tg_tensor t;
+    int64_t shape[4], strides[4];
+} array;
+
+/* A parameter and its gradient. */
+typedef struct weight {
+    array p, g;
+} weight;
+
+/* Rows of the batch that a pass works on: `batch` sequences of `count` positions from `first` on.
+ * Training has first = 0; sampling has batch = 1 and keeps earlier positions' k and v. */
+typedef struct extent {
+    int64_t batch, first, count;
+} extent;
+
+typedef struct layer {
+    weight wqkv;     /* [(heads + 2 kv_heads) head_dim, width] */
+    weight wo;       /* [width, width] */
+    weight wgate_up; /* [2 ff, width] */
+    weight wdown;    /* [width, ff] */
+    weight norm2;    /* [width] */
+    /* kept for backward */
+    array qkv, q, k, v;        /* q, k, v: views of qkv as [batch, seq, heads, head_dim] */
+    array new_k;               /* the positions of k that this pass computes */
+    array attended, attended4; /* [rows, width] and its view by heads */
+    array lse;                 /* [batch, heads, count] */
+    array s2, rstd2;           /* the stream before the feed-forward part */
+    array gate_up, gate, up;   /* gate, up: views of gate_up */
+    char *qkv_data, *attended_data, *lse_data, *s2_data, *rstd2_data, *gate_up_data;
+} layer;
+
+typedef struct model {
+    run *r;
+    const options *o;
+    int64_t head_dim, qkv_width;
+    int64_t rows;  /* batch * seq: the room of every activation */
+    int64_t first; /* position of the bound rows */
+    tg_type type;
+
+    /* parameters [count], and as much for each of: gradient, first and second moment, master */
+    int64_t count, decayed, used; /* used: without padding */
+    char *param;
+    float *grad, *m, *v, *master; /* master: NULL when the parameters are f32 themselves */
+
+    weight embed, head; /* [vocab, width]; head is embed if they are tied */
+    weight *norm1;      /* [layers + 1] of [width]: before each layer, and the last one */
+    layer *layers;
+
+    array *s1, *rstd1; /* [layers + 1]: the stream before each layer, and at the end */
+    char *s1_data, *rstd1_data;
+
+    /* shared by all layers */
+    array y, d, e;          /* [rows, width]: normed stream; gradients of the stream */
+    array y4;               /* y by heads: gradient of the attended values */
+    array h;                /* [rows, ff] */
+    array dqkv, dq, dk, dv; /* gradient of qkv, and its views */
+    array cosine, sine;     /* [seq, head_dim / 2] */
+    array input, target;    /* i64 [rows] */
+    array loss, dloss;      /* one element */
+    array last, logits;     /* sampling: last row of y, its logits f32 [1, vocab] */
+    char *y_data, *d_data, *e_data, *h_data, *dqkv_data;
+    int64_t *input_data, *target_data;
+    float loss_value, dloss_value, *logits_data;
+} model;
+
+/* Allocates and initialises; with `training` also gradients and moments. The options must live on.
+ */
+void model_open(model *m, run *r, const options *o, int training);
+void model_close(model *m);
+
+/* Points every activation at the rows of a pass. */
+void model_bind(model *m, extent extent);
+
+/* The passes over the bound rows, in pass.c. input (and target) hold the tokens. */
+void model_forward(model *m);
+/* Mean loss over the targets that are not -100. With `scale` > 0 also the gradient of scale * loss:
+ * of the stream into d, of the output matrix; `accumulate`: add to the parameters' gradients. */
+float model_loss(model *m, float scale, int accumulate);
+void model_backward(model *m, int accumulate);
+
+/* The products of both passes alone, to time them; their results are of no use. */
+void model_products(model *m, int accumulate);
+/* Floating-point operations in these. */
+double model_flops(const model *m);
+
+/* One tensor of Hugging Face's Llama as a part of our parameters; in names.c. */
+typedef struct part {
+    char name[80];
+    int64_t offset; /* in elements */
+    int ndim;
+    int64_t shape[2];
+} part;
+/* The i-th part; 0 behind the last. */
+int model_part(const model *m, int i, part *p);
+
+#endif

@@ -1,0 +1,55 @@
+/* names.c - our parameters under the names that Hugging Face's Llama gives them. What we hold as one
+ * matrix, because it is one product, are several there. */
+#include <stdio.h>
+
+#include "model.h"
+
+static int is_part(part *p, const char *name, const model *m, const weight *w, int64_t row,
+                   int64_t rows)
+{
+    const int64_t base = ((const char *)w->p.t.data - m->param) / (int64_t)tg_type_size(m->type);
+    snprintf(p->name, sizeof(p->name), "%s", name);
+    p->offset = base + row * m->o->width;
+    p->ndim = w->p.t.ndim;
+    p->shape[0] = rows;
+    p->shape[1] = w->p.t.ndim == 2 ? w->p.shape[1] : 1;
+    return 1;
+}
+
+/* The j-th of the nine parts of a layer. */
+static int layer_part(const model *m, int64_t i, int j, part *p)
+{
+    const options *o = m->o;
+    const layer *l = &m->layers[i];
+    const int64_t q = o->heads * m->head_dim, kv = o->kv_heads * m->head_dim;
+    const struct {
+        const char *name;
+        const weight *w;
+        int64_t row, rows;
+    } parts[9] = {{"input_layernorm", &m->norm1[i], 0, o->width},
+                  {"self_attn.q_proj", &l->wqkv, 0, q},
+                  {"self_attn.k_proj", &l->wqkv, q, kv},
+                  {"self_attn.v_proj", &l->wqkv, q + kv, kv},
+                  {"self_attn.o_proj", &l->wo, 0, o->width},
+                  {"post_attention_layernorm", &l->norm2, 0, o->width},
+                  {"mlp.gate_proj", &l->wgate_up, 0, o->ff},
+                  {"mlp.up_proj", &l->wgate_up, o->ff, o->ff},
+                  {"mlp.down_proj", &l->wdown, 0, o->width}};
+    char name[80];
+    snprintf(name, sizeof(name), "model.layers.%d.%s.weight", (int)i, parts[j].name);
+    return is_part(p, name, m, parts[j].w, parts[j].row, parts[j].rows);
+}
+
+int model_part(const model *m, int i, part *p)
+{
+    const options *o = m->o;
+    if (i == 0)
+        return is_part(p, "model.embed_tokens.weight", m, &m->embed, 0, o->vocab);
+    if (i <= 9 * o->layers)
+        return layer_part(m, (i - 1) / 9, (i - 1) % 9, p);
+    if (i == 9 * o->layers + 1)
+        return is_part(p, "model.norm.weight", m, &m->norm1[o->layers], 0, o->width);
+    if (i == 9 * o->layers + 2 && o->untied)
+        return is_part(p, "lm_head.weight", m, &m->head, 0, o->vocab);
+    return 0;
+}

@@ -1,0 +1,261 @@
+/* options.c - the table of options, presets, and what may not be combined. */
+#include "options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+typedef enum kind { FLAG, INTEGER, REAL, TEXT, FILES } kind;
+
+typedef struct option {
+    const char *name;
+    kind kind;
+    int saved; /* a checkpoint keeps it: the course depends on it */
+    size_t offset;
+    double low, high;
+    const char *help;
+} option;
+
+#define AT(field) offsetof(options, field)
+#define BIG 1e15
+
+static const option table[] = {
+    {"preset", TEXT, 1, AT(preset), 0, 0, "tiny, small or 124m (default tiny)"},
+    {"layers", INTEGER, 1, AT(layers), 1, 1000, "blocks"},
+    {"width", INTEGER, 1, AT(width), 2, 1 << 20, "width of the residual stream"},
+    {"heads", INTEGER, 1, AT(heads), 1, 1 << 14, "query heads"},
+    {"kv-heads", INTEGER, 1, AT(kv_heads), 1, 1 << 14, "key and value heads; divides --heads"},
+    {"ff", INTEGER, 1, AT(ff), 1, 1 << 20, "width of the feed-forward part"},
+    {"vocab", INTEGER, 1, AT(vocab), 2, 65536, "size of the vocabulary"},
+    {"untied", FLAG, 1, AT(untied), 0, 1, "give the output its own matrix"},
+    {"theta", REAL, 1, AT(theta), 1, 1e12, "base of the rotary frequencies"},
+    {"eps", REAL, 1, AT(eps), 1e-12, 1, "added to the mean square in rms_norm"},
+    {"type", TEXT, 1, AT(type), 0, 0, "f32, or bf16 with f32 master weights"},
+    {"batch", INTEGER, 1, AT(batch), 1, 1 << 20, "windows in a micro-batch"},
+    {"seq", INTEGER, 1, AT(seq), 1, 1 << 20, "tokens in a window"},
+    {"accumulate", INTEGER, 1, AT(accumulate), 1, 1 << 20, "micro-batches in a step"},
+    {"steps", INTEGER, 1, AT(steps), 0, 1e9, "length of the course"},
+    {"warmup", INTEGER, 1, AT(warmup), 0, 1e9, "steps of linear warm-up, then cosine"},
+    {"lr", REAL, 1, AT(lr), 0, 1e30, "peak learning rate"},
+    {"min-lr", REAL, 1, AT(min_lr), 0, 1e30, "learning rate at the end"},
+    {"weight-decay", REAL, 1, AT(weight_decay), 0, 1e3, "on matrices, not on norms"},
+    {"beta1", REAL, 1, AT(beta1), 1e-6, 1, "AdamW's first moment"},
+    {"beta2", REAL, 1, AT(beta2), 1e-6, 1, "AdamW's second moment"},
+    {"clip", REAL, 1, AT(clip), 0, 1e30, "largest global gradient norm; 0: no limit"},
+    {"seed", INTEGER, 1, AT(seed), 0, BIG, "of the initial weights and of the windows"},
+    {"data", FILES, 0, AT(data), 0, 0, "train on the bytes of these files (default: this source)"},
+    {"val", FILES, 0, AT(val), 0, 0, "held-out bytes (default: every tenth block of the data)"},
+    {"tokens", TEXT, 0, AT(tokens), 0, 0, "train on a token file in llm.c's format"},
+    {"val-tokens", TEXT, 0, AT(val_tokens), 0, 0, "held-out token file (default: its last part)"},
+    {"eval-every", INTEGER, 1, AT(eval_every), 0, 1e9,
+     "steps between held-out losses; 0: at the end"},
+    {"eval-windows", INTEGER, 1, AT(eval_windows), 1, 1e9, "windows in a held-out loss"},
+    {"out", TEXT, 0, AT(out), 0, 0, "checkpoint folder (default: nothing is saved)"},
+    {"save-every", INTEGER, 1, AT(save_every), 0, 1e9, "steps between checkpoints; 0: at the end"},
+    {"resume", FLAG, 0, AT(resume), 0, 1, "go on from the checkpoint in --out"},
+    {"stop-after", INTEGER, 0, AT(stop_after), 0, 1e9, "save and leave after so many steps"},
+    {"eval-only", FLAG, 0, AT(eval_only), 0, 1, "with --resume: held-out loss and sample alone"},
+    {"sample", INTEGER, 0, AT(sample), 0, 1e9, "tokens of text to write at the end"},
+    {"prompt", TEXT, 0, AT(prompt), 0, 0, "what the sample starts with (bytes)"},
+    {"temperature", REAL, 0, AT(temperature), 0, 1e3, "of the sample; 0: the likeliest token"},
+    {"top-k", INTEGER, 0, AT(top_k), 0, 65536, "sample among so many tokens; 0: all"},
+    {"log", TEXT, 0, AT(log), 0, 0, "write one JSON line a step to this file"},
+    {"plot", TEXT, 0, AT(plot), 0, 0, "draw the loss curve into this SVG file"},
+    {"profile", FLAG, 0, AT(profile), 0, 1, "time per operator and row, and of the GEMMs alone"},
+    {"compare", FLAG, 0, AT(compare), 0, 1, "run unfused and default side by side"},
+    {"demo", FLAG, 0, AT(demo), 0, 1, "--compare with a sample and a curve, a few minutes"},
+    {"impl", TEXT, 0, AT(impl), 0, 0, "backends in order, as in TIGON_IMPL"},
+    {"threads", INTEGER, 0, AT(threads), 0, 4096, "threads; 0: all processors"},
+    {"quiet", FLAG, 0, AT(quiet), 0, 1, "no progress"},
+};
+enum { COUNT = sizeof(table) / sizeof(table[0]) };
+
+static const struct preset {
+    const char *name;
+    int64_t layers, width, heads, kv_heads, ff, vocab;
+    int64_t batch, seq, steps, warmup, eval_every;
+    double lr;
+} presets[] = {
+    {"tiny", 4, 128, 4, 2, 384, 256, 8, 128, 800, 40, 100, 2e-3},
+    {"small", 8, 384, 6, 2, 1024, 256, 8, 256, 2000, 100, 200, 1e-3},
+    {"124m", 12, 768, 12, 12, 2048, 50304, 4, 256, 1000, 50, 250, 6e-4},
+};
+
+void options_preset(options *o, const char *name)
+{
+    const struct preset *p = NULL;
+    for (size_t i = 0; i < sizeof(presets) / sizeof(presets[0]); i++)
+        if (!strcmp(presets[i].name, name))
+            p = &presets[i];
+    if (!p)
+        die("--preset: '%s' is none of tiny, small, 124m", name);
+    *o = (options){.preset = p->name,
+                   .layers = p->layers,
+                   .width = p->width,
+                   .heads = p->heads,
+                   .kv_heads = p->kv_heads,
+                   .ff = p->ff,
+                   .vocab = p->vocab,
+                   .theta = 10000,
+                   .eps = 1e-5,
+                   .type = "f32",
+                   .batch = p->batch,
+                   .seq = p->seq,
+                   .accumulate = 1,
+                   .steps = p->steps,
+                   .warmup = p->warmup,
+                   .seed = 1,
+                   .lr = p->lr,
+                   .min_lr = p->lr / 10,
+                   .weight_decay = 0.1,
+                   .beta1 = 0.9,
+                   .beta2 = 0.95,
+                   .clip = 1,
+                   .eval_every = p->eval_every,
+                   .eval_windows = 64,
+                   .temperature = 0.8};
+}
+
+static void usage(void)
+{
+    puts("usage: llama [--preset tiny|small|124m] [--option value]...\n"
+         "Trains a Llama with Tigon's operators.\n");
+    for (int i = 0; i < COUNT; i++) {
+        static const char *const value[] = {"", " N", " X", " TEXT", " FILES..."};
+        char left[40];
+        snprintf(left, sizeof(left), "--%s%s", table[i].name, value[table[i].kind]);
+        printf("  %-20s %s\n", left, table[i].help);
+    }
+    exit(0);
+}
+
+/* Sets a scalar option from text. */
+static void set_value(options *o, const option *t, const char *text)
+{
+    void *field = (char *)o + t->offset;
+    if (t->kind == TEXT) {
+        if (!*text)
+            die("--%s: the text is empty", t->name);
+        *(const char **)field = text;
+        return;
+    }
+    char *end;
+    errno = 0;
+    const double real = strtod(text, &end);
+    const long long whole = t->kind == REAL ? 0 : strtoll(text, &end, 10);
+    if (end == text || *end || errno)
+        die("--%s: '%s' is not a %s", t->name, text, t->kind == REAL ? "number" : "whole number");
+    const double value = t->kind == REAL ? real : (double)whole;
+    if (!(value >= t->low && value <= t->high))
+        die("--%s: %s is not in [%g, %g]", t->name, text, t->low, t->high);
+    if (t->kind == REAL)
+        *(double *)field = real;
+    else
+        *(int64_t *)field = whole;
+}
+
+static const option *find(const char *name)
+{
+    for (int i = 0; i < COUNT; i++)
+        if (!strcmp(table[i].name, name))
+            return &table[i];
+    return NULL;
+}
+
+void options_parse(options *o, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+            usage();
+        const option *t = strncmp(argv[i], "--", 2) ? NULL : find(argv[i] + 2);
+        if (!t)
+            die("unknown option '%s'; --help lists them", argv[i]);
+        if (t->kind == FLAG) {
+            *(int64_t *)((char *)o + t->offset) = 1;
+        } else if (t->kind == FILES) {
+            files *list = (files *)((char *)o + t->offset);
+            list->count = 0;
+            while (i + 1 < argc && strncmp(argv[i + 1], "--", 2)) {
+                if (list->count == MAX_FILES)
+                    die("--%s: more than %d files", t->name, MAX_FILES);
+                list->path[list->count++] = argv[++i];
+            }
+            if (!list->count)
+                die("--%s: no file is named", t->name);
+        } else {
+            if (i + 1 == argc)
+                die("--%s: its value is missing", t->name);
+            set_value(o, t, argv[++i]);
+        }
+    }
+}
+
+void options_check_use(const options *o)
+{
+    if (o->tokens && o->data.count)
+        die("--data and --tokens exclude each other");
+    if (o->val_tokens && !o->tokens)
+        die("--val-tokens needs --tokens");
+    if (o->val.count && o->tokens)
+        die("--val goes with --data; use --val-tokens with --tokens");
+    if (o->resume && !o->out)
+        die("--resume needs --out, the checkpoint's folder");
+    if (o->eval_only && !o->resume)
+        die("--eval-only needs --resume");
+    if ((o->compare || o->demo) && o->resume)
+        die("--compare starts anew: it does not go with --resume");
+    if ((o->compare || o->demo) && o->impl)
+        die("--compare chooses the implementations itself: it does not go with --impl");
+}
+
+void options_check_sizes(const options *o)
+{
+    if (o->width % o->heads || (o->width / o->heads) % 2)
+        die("--width %lld must be --heads %lld times an even number", (long long)o->width,
+            (long long)o->heads);
+    if (o->heads % o->kv_heads)
+        die("--kv-heads %lld does not divide --heads %lld", (long long)o->kv_heads,
+            (long long)o->heads);
+    if (strcmp(o->type, "f32") && strcmp(o->type, "bf16"))
+        die("--type: '%s' is neither f32 nor bf16", o->type);
+    if (o->beta1 >= 1 || o->beta2 >= 1)
+        die("--beta1 and --beta2 must be below 1");
+    if (!o->tokens && o->vocab < 256)
+        die("--vocab %lld is too small for bytes, which need 256", (long long)o->vocab);
+    if (o->save_every && !o->out)
+        die("--save-every needs --out, the checkpoint's folder");
+}
+
+void options_each_saved(const options *o,
+                        void (*each)(void *user, const char *name, const char *value), void *user)
+{
+    for (int i = 0; i < COUNT; i++) {
+        const option *t = &table[i];
+        const void *field = (const char *)o + t->offset;
+        char text[40];
+        if (!t->saved)
+            continue;
+        if (t->kind == TEXT)
+            each(user, t->name, *(const char *const *)field);
+        else if (t->kind == REAL)
+            snprintf(text, sizeof(text), "%.17g", *(const double *)field);
+        else
+            snprintf(text, sizeof(text), "%lld", (long long)*(const int64_t *)field);
+        if (t->kind != TEXT)
+            each(user, t->name, text);
+    }
+}
+
+int options_set_saved(options *o, const char *name, const char *value)
+{
+    const option *t = find(name);
+    if (!t || !t->saved)
+        return 0;
+    set_value(o, t, value);
+    return 1;
+}

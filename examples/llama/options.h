@@ -1,0 +1,54 @@
+/* options.h - what the user asks for: sizes of the model, the course of training, files. */
+#ifndef LLAMA_OPTIONS_H
+#define LLAMA_OPTIONS_H
+
+#include <stdint.h>
+
+enum { MAX_FILES = 4096 };
+
+/* Paths, in order; each points into argv or into a list that found them. */
+typedef struct files {
+    int count;
+    const char *path[MAX_FILES];
+} files;
+
+typedef struct options {
+    /* the model */
+    const char *preset;
+    int64_t layers, width, heads, kv_heads, ff, vocab, untied;
+    double theta, eps;
+    const char *type; /* "f32" or "bf16": of parameters and activations */
+    /* the course */
+    int64_t batch, seq, accumulate, steps, warmup, seed;
+    double lr, min_lr, weight_decay, beta1, beta2, clip;
+    int64_t eval_every, eval_windows, save_every, stop_after;
+    /* data */
+    files data, val;
+    const char *tokens, *val_tokens;
+    /* output */
+    const char *out, *log, *plot, *prompt;
+    int64_t resume, eval_only, profile, compare, demo, quiet;
+    int64_t sample, top_k;
+    double temperature;
+    /* the machine */
+    const char *impl;
+    int64_t threads;
+} options;
+
+/* Options of a preset; leaves with a message if there is none of that name. */
+void options_preset(options *o, const char *preset);
+
+/* Writes what argv says over `o`. Wrong options leave with a message. */
+void options_parse(options *o, int argc, char **argv);
+
+/* Refuse options that contradict each other: those of use, then, when all are known, the sizes. */
+void options_check_use(const options *o);
+void options_check_sizes(const options *o);
+
+/* The options that a checkpoint keeps, as text: calls back with name and value for each. */
+void options_each_saved(const options *o,
+                        void (*each)(void *user, const char *name, const char *value), void *user);
+/* Sets a kept option from its text; 0 if no option has that name. `value` must live on. */
+int options_set_saved(options *o, const char *name, const char *value);
+
+#endif

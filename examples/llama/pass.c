@@ -1,0 +1,171 @@
+/* pass.c - the model itself: forward, loss, backward. Only calls of operators. */
+#include "model.h"
+
+/* out = x w^T */
+static void product(model *m, const array *x, const weight *w, array *out)
+{
+    CALL(m->r, gemm, .a = &x->t, .b = &w->p.t, .c = &out->t, .trans_b = 1);
+}
+
+/* Of out = x w^T: the gradient of w is dout^T x, added to what is there with `accumulate`. */
+static void product_dw(model *m, const array *dout, const array *x, weight *w, int accumulate)
+{
+    CALL(m->r, gemm, .a = &dout->t, .b = &x->t, .c = &w->g.t, .trans_a = 1, .beta = accumulate);
+}
+
+/* Of out = x w^T: the gradient of x is dout w. */
+static void product_dx(model *m, const array *dout, const weight *w, array *dx)
+{
+    CALL(m->r, gemm, .a = &dout->t, .b = &w->p.t, .c = &dx->t);
+}
+
+/* y = norm(stream + y), and the new stream is kept in s. */
+static void add_norm(model *m, const array *stream, const weight *norm, array *s, array *rstd)
+{
+    CALL(m->r, fused_add_rms_norm_forward, .x = &m->y.t, .residual = &stream->t,
+         .weight = &norm->p.t, .y = &m->y.t, .s = &s->t, .rstd = &rstd->t, .eps = m->o->eps);
+}
+
+/* The gradient of the stream below a norm: through the norm from dy, around it from ds. */
+static void add_norm_back(model *m, const array *dy, const array *ds, const array *s,
+                          const array *rstd, weight *norm, array *dx, int accumulate)
+{
+    CALL(m->r, fused_add_rms_norm_backward, .dy = &dy->t, .ds = ds ? &ds->t : NULL, .s = &s->t,
+         .weight = &norm->p.t, .rstd = &rstd->t, .dx = &dx->t, .dweight = &norm->g.t,
+         .accumulate = accumulate);
+}
+
+/* y = norm(s) once more: cheaper than to keep it. */
+static void norm_again(model *m, const array *s, const weight *norm)
+{
+    CALL(m->r, rms_norm_forward, .x = &s->t, .weight = &norm->p.t, .y = &m->y.t, .eps = m->o->eps);
+}
+
+void model_forward(model *m)
+{
+    run *r = m->r;
+    CALL(r, embedding_forward, .weight = &m->embed.p.t, .indices = &m->input.t, .y = &m->s1[0].t);
+    CALL(r, rms_norm_forward, .x = &m->s1[0].t, .weight = &m->norm1[0].p.t, .y = &m->y.t,
+         .rstd = &m->rstd1[0].t, .eps = m->o->eps);
+    for (int64_t i = 0; i < m->o->layers; i++) {
+        layer *l = &m->layers[i];
+        product(m, &m->y, &l->wqkv, &l->qkv);
+        CALL(r, rope_forward, .q = &l->q.t, .k = &l->new_k.t, .cos = &m->cosine.t,
+             .sin = &m->sine.t, .yq = &l->q.t, .yk = &l->new_k.t, .position_offset = m->first);
+        CALL(r, flash_attention_forward, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
+             .y = &l->attended4.t, .lse = &l->lse.t, .causal = 1);
+        product(m, &l->attended, &l->wo, &m->y);
+        add_norm(m, &m->s1[i], &l->norm2, &l->s2, &l->rstd2);
+        product(m, &m->y, &l->wgate_up, &l->gate_up);
+        CALL(r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &m->h.t);
+        product(m, &m->h, &l->wdown, &m->y);
+        add_norm(m, &l->s2, &m->norm1[i + 1], &m->s1[i + 1], &m->rstd1[i + 1]);
+    }
+}
+
+float model_loss(model *m, float scale, int accumulate)
+{
+    weight *head = m->o->untied ? &m->head : &m->embed;
+    const int train = scale > 0;
+    m->dloss_value = scale;
+    CALL(m->r, fused_linear_cross_entropy_forward, .x = &m->y.t, .weight = &head->p.t,
+         .target = &m->target.t, .dloss = train ? &m->dloss.t : NULL, .loss = &m->loss.t,
+         .dx = train ? &m->d.t : NULL, .dweight = train ? &head->g.t : NULL,
+         .accumulate = accumulate);
+    return m->loss_value;
+}
+
+/* In: d, the gradient of what the layer gives to the stream. Out: d, of what it takes from it. */
+static void layer_backward(model *m, int64_t i, int accumulate)
+{
+    run *r = m->r;
+    layer *l = &m->layers[i];
+    /* feed-forward part: e = gradient of the stream between the parts */
+    CALL(r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &m->h.t);
+    product_dw(m, &m->d, &m->h, &l->wdown, accumulate);
+    product_dx(m, &m->d, &l->wdown, &m->h);
+    CALL(r, swiglu_backward, .dy = &m->h.t, .gate = &l->gate.t, .up = &l->up.t, .dgate = &l->gate.t,
+         .dup = &l->up.t);
+    norm_again(m, &l->s2, &l->norm2);
+    product_dw(m, &l->gate_up, &m->y, &l->wgate_up, accumulate);
+    product_dx(m, &l->gate_up, &l->wgate_up, &m->y);
+    add_norm_back(m, &m->y, &m->d, &l->s2, &l->rstd2, &l->norm2, &m->e, accumulate);
+    /* attention: y holds the gradient of the attended values */
+    product_dw(m, &m->e, &l->attended, &l->wo, accumulate);
+    product_dx(m, &m->e, &l->wo, &m->y);
+    CALL(r, flash_attention_backward, .dy = &m->y4.t, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
+         .y = &l->attended4.t, .lse = &l->lse.t, .dq = &m->dq.t, .dk = &m->dk.t, .dv = &m->dv.t,
+         .causal = 1);
+    CALL(r, rope_backward, .dyq = &m->dq.t, .dyk = &m->dk.t, .cos = &m->cosine.t, .sin = &m->sine.t,
+         .dq = &m->dq.t, .dk = &m->dk.t);
+    norm_again(m, &m->s1[i], &m->norm1[i]);
+    product_dw(m, &m->dqkv, &m->y, &l->wqkv, accumulate);
+    product_dx(m, &m->dqkv, &l->wqkv, &m->y);
+    add_norm_back(m, &m->y, &m->e, &m->s1[i], &m->rstd1[i], &m->norm1[i], &m->d, accumulate);
+}
+
+void model_backward(model *m, int accumulate)
+{
+    const int64_t last = m->o->layers;
+    add_norm_back(m, &m->d, NULL, &m->s1[last], &m->rstd1[last], &m->norm1[last], &m->d,
+                  accumulate);
+    for (int64_t i = last - 1; i >= 0; i--)
+        layer_backward(m, i, accumulate);
+    /* a tied matrix has its output's gradient already */
+    CALL(m->r, embedding_backward, .dy = &m->d.t, .indices = &m->input.t, .dweight = &m->embed.g.t,
+         .accumulate = accumulate || !m->o->untied);
+}
+
+/* ---- the products alone ---- */
+
+/* Those of the loss, in chunks of rows as the fused operator takes them. */
+static void head_products(model *m, int accumulate)
+{
+    weight *head = m->o->untied ? &m->head : &m->embed;
+    const int64_t n = m->y.shape[0], width = m->o->width, vocab = m->o->vocab;
+    const int64_t el = (int64_t)tg_type_size(m->type), budget = 64 << 20;
+    const int64_t chunks = (n * vocab * el + budget - 1) / budget, most = (n + chunks - 1) / chunks;
+    static void *logits;
+    if (!logits)
+        logits = take_memory((size_t)(most * vocab * el));
+    for (int64_t i = 0; i < n; i += most) {
+        const int64_t rows = i + most < n ? most : n - i;
+        const int64_t narrow[2] = {rows, width}, wide[2] = {rows, vocab};
+        array x = {.t = tg_tensor_of(m->y_data + i * width * el, m->type, 2, narrow)};
+        array dx = {.t = tg_tensor_of(m->d_data + i * width * el, m->type, 2, narrow)};
+        array z = {.t = tg_tensor_of(logits, m->type, 2, wide)};
+        product(m, &x, head, &z);
+        product_dx(m, &z, head, &dx);
+        product_dw(m, &z, &x, head, accumulate || i > 0);
+    }
+}
+
+void model_products(model *m, int accumulate)
+{
+    for (int64_t i = 0; i < m->o->layers; i++) {
+        layer *l = &m->layers[i];
+        product(m, &m->y, &l->wqkv, &l->qkv);
+        product(m, &l->attended, &l->wo, &m->y);
+        product(m, &m->y, &l->wgate_up, &l->gate_up);
+        product(m, &m->h, &l->wdown, &m->y);
+    }
+    head_products(m, accumulate);
+    for (int64_t i = m->o->layers - 1; i >= 0; i--) {
+        layer *l = &m->layers[i];
+        product_dw(m, &m->d, &m->h, &l->wdown, accumulate);
+        product_dx(m, &m->d, &l->wdown, &m->h);
+        product_dw(m, &l->gate_up, &m->y, &l->wgate_up, accumulate);
+        product_dx(m, &l->gate_up, &l->wgate_up, &m->y);
+        product_dw(m, &m->e, &l->attended, &l->wo, accumulate);
+        product_dx(m, &m->e, &l->wo, &m->y);
+        product_dw(m, &m->dqkv, &m->y, &l->wqkv, accumulate);
+        product_dx(m, &m->dqkv, &l->wqkv, &m->y);
+    }
+}
+
+double model_flops(const model *m)
+{
+    const options *o = m->o;
+    const int64_t layer = (m->qkv_width + o->width + 3 * o->ff) * o->width;
+    return 6.0 * (double)m->y.shape[0] * (double)(o->layers * layer + o->vocab * o->width);
+}

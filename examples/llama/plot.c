@@ -1,0 +1,142 @@
+/* plot.c - axes, polylines, and braille dots. */
+#include "plot.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "disk.h"
+#include "run.h"
+
+typedef struct frame {
+    double x_max, y_min, y_max;
+} frame;
+
+static frame frame_of(const curve *curves, int count)
+{
+    frame f = {1, INFINITY, -INFINITY};
+    for (int c = 0; c < count; c++)
+        for (int64_t i = 0; i < curves[c].n; i++) {
+            const double y = (double)curves[c].y[i];
+            if (!isfinite(y))
+                continue;
+            f.x_max = fmax(f.x_max, (double)i);
+            f.y_min = fmin(f.y_min, y);
+            f.y_max = fmax(f.y_max, y);
+        }
+    if (!(f.y_min <= f.y_max))
+        return (frame){1, 0, 1};
+    f.y_min = floor(f.y_min * 2) / 2; /* to halves */
+    f.y_max = ceil(f.y_max * 2) / 2;
+    if (f.y_max == f.y_min)
+        f.y_max += 0.5;
+    return f;
+}
+
+/* ---- SVG ---- */
+
+enum { WIDTH = 800, HEIGHT = 480, LEFT = 60, RIGHT = 20, TOP = 50, BOTTOM = 50 };
+
+static double svg_x(const frame *f, double x)
+{
+    return LEFT + x / f->x_max * (WIDTH - LEFT - RIGHT);
+}
+
+static double svg_y(const frame *f, double y)
+{
+    return TOP + (f->y_max - y) / (f->y_max - f->y_min) * (HEIGHT - TOP - BOTTOM);
+}
+
+static void axes(FILE *out, const frame *f)
+{
+    for (double y = f->y_min; y <= f->y_max + 1e-9; y += (f->y_max - f->y_min) > 3 ? 1 : 0.5) {
+        const double at = svg_y(f, y);
+        fprintf(out, "<path d='M%d %.1fH%d' stroke='#ddd'/>\n", LEFT, at, WIDTH - RIGHT);
+        fprintf(out, "<text x='%d' y='%.1f' text-anchor='end'>%.1f</text>\n", LEFT - 8, at + 4, y);
+    }
+    for (int i = 0; i <= 5; i++) {
+        const double x = f->x_max * i / 5;
+        fprintf(out, "<text x='%.1f' y='%d' text-anchor='middle'>%.0f</text>\n", svg_x(f, x),
+                HEIGHT - BOTTOM + 20, x);
+    }
+    fprintf(out, "<text x='%d' y='%d' text-anchor='middle'>step</text>\n", (WIDTH + LEFT) / 2,
+            HEIGHT - 10);
+}
+
+static void line(FILE *out, const frame *f, const curve *c)
+{
+    fprintf(out, "<polyline fill='none' stroke='%s' stroke-width='%s' points='", c->colour,
+            c->points ? "2" : "1");
+    for (int64_t i = 0; i < c->n; i++)
+        if (isfinite(c->y[i]))
+            fprintf(out, "%.1f,%.1f ", svg_x(f, (double)i), svg_y(f, (double)c->y[i]));
+    fputs("'/>\n", out);
+    for (int64_t i = 0; c->points && i < c->n; i++)
+        if (isfinite(c->y[i]))
+            fprintf(out, "<circle cx='%.1f' cy='%.1f' r='3' fill='%s'/>\n", svg_x(f, (double)i),
+                    svg_y(f, (double)c->y[i]), c->colour);
+}
+
+void plot_svg(const char *path, const char *title, const curve *curves, int count)
+{
+    const frame f = frame_of(curves, count);
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        die("out of memory");
+    fprintf(out,
+            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d'\n"
+            " font-family='sans-serif' font-size='12'>\n<rect width='100%%' height='100%%'"
+            " fill='white'/>\n<text x='%d' y='24' font-size='15'>%s</text>\n",
+            WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, title);
+    axes(out, &f);
+    for (int c = 0; c < count; c++) {
+        line(out, &f, &curves[c]);
+        fprintf(out, "<text x='%d' y='%d' text-anchor='end' fill='%s'>%s</text>\n",
+                WIDTH - RIGHT - 8, TOP + 16 + 16 * c, curves[c].colour, curves[c].name);
+    }
+    fputs("</svg>\n", out);
+    if (fclose(out))
+        die("out of memory");
+    new_file file;
+    new_file_open(&file, path);
+    new_file_write(&file, text, size);
+    new_file_commit(&file);
+    free(text);
+}
+
+/* ---- terminal: each character is 2 x 4 dots ---- */
+
+enum { COLUMNS = 72, LINES = 14 };
+
+static void dot(unsigned char (*cells)[COLUMNS], const frame *f, double x, double y)
+{
+    static const unsigned char bits[4][2] = {
+        {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    const int i = (int)(x / f->x_max * (COLUMNS * 2 - 1) + 0.5);
+    const int j = (int)((f->y_max - y) / (f->y_max - f->y_min) * (LINES * 4 - 1) + 0.5);
+    cells[j / 4][i / 2] |= bits[j % 4][i % 2];
+}
+
+void plot_terminal(const curve *curves, int count)
+{
+    const frame f = frame_of(curves, count);
+    unsigned char cells[LINES][COLUMNS] = {{0}};
+    for (int c = 0; c < count; c++)
+        for (int64_t i = 0; i < curves[c].n; i++)
+            if (isfinite(curves[c].y[i]))
+                dot(cells, &f, (double)i, (double)curves[c].y[i]);
+    for (int l = 0; l < LINES; l++) {
+        const double y = f.y_max - (f.y_max - f.y_min) * (l + 0.5) / LINES;
+        printf("%6.2f │", y);
+        for (int i = 0; i < COLUMNS; i++) /* U+2800 + bits, in UTF-8 */
+            printf("\xe2%c%c", 0xa0 | cells[l][i] >> 6, 0x80 | (cells[l][i] & 0x3f));
+        putchar('\n');
+    }
+    printf("       └");
+    for (int i = 0; i < COLUMNS; i++)
+        printf("─");
+    printf("\n        0%*s%.0f steps\n", COLUMNS - 12, "", f.x_max);
+}

@@ -1,0 +1,98 @@
+/* run.c - the context and the book of costs. */
+#include "run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+
+void die(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    fflush(stdout);
+    fputs("llama: ", stderr);
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+    va_end(list);
+    exit(1);
+}
+
+double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void *take_memory(size_t bytes)
+{
+    if (bytes == 0)
+        bytes = 1;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        die("out of memory: %.1f MiB more are needed", (double)bytes / 1048576);
+    if (bytes >= (size_t)8 << 20)
+        madvise(p, bytes, MADV_HUGEPAGE);
+    return p;
+}
+
+int64_t peak_memory(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (int64_t)usage.ru_maxrss * 1024;
+}
+
+static void must(tg_status status)
+{
+    if (status != TG_OK)
+        die("%s", tg_last_error());
+}
+
+void run_open(run *r, const char *impl, int threads)
+{
+    *r = (run){0};
+    must(tg_ctx_create(&r->ctx));
+    must(tg_ctx_set_device(r->ctx, "cpu"));
+    if (impl)
+        must(tg_ctx_set_impl(r->ctx, impl));
+    if (threads)
+        must(tg_ctx_set_threads(r->ctx, threads));
+}
+
+void run_close(run *r)
+{
+    tg_ctx_destroy(r->ctx);
+    r->ctx = NULL;
+}
+
+void run_book(run *r, const char *op, const char *row, double seconds)
+{
+    if (!r->profile)
+        return;
+    int i = 0;
+    while (i < r->ncosts && (strcmp(r->costs[i].op, op) || strcmp(r->costs[i].row, row)))
+        i++;
+    if (i == MAX_COSTS)
+        return;
+    cost *c = &r->costs[i];
+    if (i == r->ncosts) {
+        r->ncosts++;
+        *c = (cost){.op = op};
+        snprintf(c->row, sizeof(c->row), "%s", row);
+    }
+    c->calls++;
+    c->seconds += seconds;
+}
+
+void run_note(run *r, const char *op, tg_status status, double begin)
+{
+    if (status != TG_OK)
+        die("%s: %s", tg_status_name(status), tg_last_error());
+    if (r->profile)
+        run_book(r, op, tg_ctx_last_row(r->ctx), now() - begin);
+}

@@ -1,0 +1,56 @@
+/* run.h - one context, calls of operators that must succeed, and what they cost. */
+#ifndef LLAMA_RUN_H
+#define LLAMA_RUN_H
+
+#include <stdint.h>
+
+#include <tigon/tigon.h>
+
+/* Time spent in one row of one operator. */
+typedef struct cost {
+    const char *op;
+    char row[64];
+    int64_t calls;
+    double seconds;
+} cost;
+
+enum { MAX_COSTS = 64 };
+
+typedef struct run {
+    tg_ctx *ctx;
+    int profile; /* 1: keep costs */
+    int ncosts;
+    cost costs[MAX_COSTS];
+} run;
+
+/* Prints "llama: ..." and leaves with status 1. */
+void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* Seconds of the monotonic clock. */
+double now(void);
+
+/* Zeroed memory on huge pages where the system gives them; never NULL. */
+void *take_memory(size_t bytes);
+
+/* Largest resident memory of this process so far, in bytes. */
+int64_t peak_memory(void);
+
+/* impl: an ordered list of backends, or NULL; threads: 0 for the default. */
+void run_open(run *r, const char *impl, int threads);
+void run_close(run *r);
+
+/* Books time, if costs are kept. */
+void run_book(run *r, const char *op, const char *row, double seconds);
+
+/* After a call: leaves with the library's message if it failed; books its time if asked for. */
+void run_note(run *r, const char *op, tg_status status, double begin);
+
+/* CALL(r, rms_norm_forward, .x = &x, .y = &y) */
+#define CALL(r, op, ...)                                                        \
+    do {                                                                        \
+        const double begin_ = (r)->profile ? now() : 0;                         \
+        const tg_status s_ = tg_##op((r)->ctx, &(tg_##op##_args){__VA_ARGS__}); \
+        run_note(r, #op, s_, begin_);                                           \
+    } while (0)
+
+#endif

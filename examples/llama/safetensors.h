@@ -1,0 +1,39 @@
+/* safetensors.h - files of named tensors: 8 bytes of header length, a JSON header, the data. */
+#ifndef LLAMA_SAFETENSORS_H
+#define LLAMA_SAFETENSORS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "model.h"
+
+/* One row of memory that holds the model's parts one after another, under names with a prefix. */
+typedef struct arena {
+    const char *prefix;
+    tg_type type;
+    void *data;
+} arena;
+
+/* Writes the model's parts from each arena, with metadata: a JSON object in text. Leaves with a
+ * message on failure; the file appears under `path` only when it is whole and on the disk. */
+void safetensors_write(const char *path, const char *metadata, const model *m, const arena *arenas,
+                       int count);
+
+typedef struct safetensors {
+    const char *path;
+    char *header; /* JSON text, ends with a zero byte */
+    int file;
+    int64_t begin, size; /* of the data */
+} safetensors;
+
+/* Opens a file and checks its frame. Returns 0 if there is no file and `must` is 0. */
+int safetensors_open(safetensors *s, const char *path, int must);
+void safetensors_close(safetensors *s);
+
+/* Value of a text in the metadata; 0 if there is none. */
+int safetensors_metadata(const safetensors *s, const char *key, char *text, size_t size);
+
+/* Reads the model's parts into an arena. */
+void safetensors_read(const safetensors *s, const model *m, const arena *a);
+
+#endif

@@ -1,0 +1,152 @@
+/* train.c - the loop. */
+#include "train.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "checkpoint.h"
+#include "data.h"
+#include "optimizer.h"
+#include "sample.h"
+
+static volatile sig_atomic_t interrupted;
+
+/* The first signal asks for an end after this step; a second one ends at once. */
+static void on_signal(int number)
+{
+    interrupted = 1;
+    signal(number, SIG_DFL);
+}
+
+static void catch_signals(void)
+{
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+}
+
+/* Mean loss of the held-out windows; NaN if there are none. */
+static double held_out_loss(model *m, const corpus *data)
+{
+    const options *o = m->o;
+    const int64_t windows = data_held_out_windows(data, o);
+    double sum = 0;
+    for (int64_t w = 0; w < windows; w += o->batch) {
+        const int64_t there = data_held_out(data, o, w, m->input_data, m->target_data);
+        model_forward(m);
+        sum += (double)model_loss(m, 0, 0) * (double)there;
+    }
+    return windows ? sum / (double)windows : NAN;
+}
+
+/* One step: gradients of all micro-batches, then the parameters. */
+static event one_step(model *m, const corpus *data, int64_t step)
+{
+    const options *o = m->o;
+    const double begin = now();
+    event e = {.step = step, .lr = learning_rate(o, step)};
+    for (int64_t i = 0; i < o->accumulate; i++) {
+        const int64_t window = ((step - 1) * o->accumulate + i) * o->batch;
+        data_train(data, o, window, m->input_data, m->target_data);
+        model_forward(m);
+        e.loss += (double)model_loss(m, 1 / (float)o->accumulate, i > 0) / (double)o->accumulate;
+        model_backward(m, i > 0);
+    }
+    e.norm = gradient_norm(m);
+    if (!isfinite(e.loss) || !isfinite(e.norm))
+        die("step %lld: the loss is %g, the gradient norm %g: stopped before the parameters "
+            "change; "
+            "a smaller --lr or --clip, a longer --warmup or --type f32 may help",
+            (long long)step, e.loss, e.norm);
+    optimizer_step(m, step, e.norm);
+    e.seconds = now() - begin;
+    e.tokens = (double)(o->batch * o->seq * o->accumulate);
+    return e;
+}
+
+static void note(history *h, const event *e)
+{
+    history_loss(h)[e->step] = (float)e->loss;
+    history_norm(h)[e->step] = (float)e->norm;
+    history_seconds(h)[e->step] = (float)e->seconds;
+    h->done = e->step;
+    h->tokens_per_s = e->tokens / median(history_seconds(h), h->done + 1);
+}
+
+static void evaluate(model *m, const corpus *data, report *r, history *h, int64_t step)
+{
+    const int profile = m->r->profile;
+    m->r->profile = 0;
+    const double loss = held_out_loss(m, data);
+    m->r->profile = profile;
+    if (isnan(loss))
+        return;
+    history_held_out(h)[step] = (float)loss;
+    h->held_out = loss;
+    report_held_out(r, step, loss);
+}
+
+/* Steps from `first` + 1 on; returns the last one done. */
+static int64_t run_steps(model *m, const corpus *data, report *r, history *h, int64_t first)
+{
+    const options *o = m->o;
+    int64_t step = first, saved = first;
+    const int64_t stop = o->stop_after ? first + o->stop_after : o->steps;
+    while (step < o->steps && step < stop && !interrupted) {
+        const event e = one_step(m, data, ++step);
+        note(h, &e);
+        report_step(r, &e);
+        if (o->eval_every && step % o->eval_every == 0 && step < o->steps)
+            evaluate(m, data, r, h, step);
+        if (o->save_every && step % o->save_every == 0) {
+            checkpoint_save(m, step, data->hash);
+            saved = step;
+        }
+    }
+    if (o->out && (saved < step || step == 0)) {
+        checkpoint_save(m, step, data->hash);
+        report_say(r, "saved %s after %lld steps", o->out, (long long)step);
+    }
+    return step;
+}
+
+static void describe(report *r, const model *m, const corpus *data)
+{
+    const options *o = m->o;
+    report_say(r, "%s: %lld layers, width %lld, %.2f M parameters, %s, %d threads", o->preset,
+               (long long)o->layers, (long long)o->width, (double)m->used / 1e6, o->type,
+               tg_ctx_threads(m->r->ctx));
+    report_say(r, "data: %s, %lld to train on, %lld held out", data->what,
+               (long long)data->train.count, (long long)data->held_out.count);
+}
+
+int train(const options *o, const course *c, history *h)
+{
+    run r;
+    model m;
+    corpus data;
+    report p;
+    run_open(&r, c->impl, (int)o->threads);
+    data_open(&data, o);
+    if (o->out)
+        checkpoint_prepare(o);
+    model_open(&m, &r, o, !o->eval_only);
+    const int64_t first = o->resume ? checkpoint_load(&m, o->eval_only ? 0 : data.hash) : 0;
+    report_open(&p, o, c->label, first);
+    describe(&p, &m, &data);
+    catch_signals();
+    r.profile = (int)o->profile;
+    const int64_t last = o->eval_only ? first : run_steps(&m, &data, &p, h, first);
+    r.profile = 0;
+    if (o->profile && last > first)
+        report_costs(&m, h, last - first);
+    if (!interrupted)
+        evaluate(&m, &data, &p, h, last);
+    h->peak_bytes = peak_memory();
+    report_close(&p, h);
+    if (c->sample && o->sample && !interrupted)
+        sample_text(&m);
+    run_close(&r);
+    return interrupted ? 130 : 0;
+}

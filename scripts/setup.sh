@@ -1,0 +1,76 @@
+#!/bin/sh
+# Installs what is missing to build Tigon. Silent and quick when everything is there.
+#   scripts/setup.sh          to build, run and plot
+#   scripts/setup.sh test     and to run the tests
+# On Debian and Ubuntu it uses apt-get, as root or through sudo, and says what it installs; elsewhere it
+# says what is missing and stops.
+set -eu
+
+packages=
+names=
+
+# need NAME PACKAGES COMMAND...: the packages are wanted if the command fails.
+need() {
+    name=$1
+    wanted=$2
+    shift 2
+    if ! "$@" >/dev/null 2>&1; then
+        packages="$packages $wanted"
+        names="$names${names:+, }$name"
+    fi
+}
+
+compiles() { # LANGUAGE FLAGS: does the program on stdin compile and link?
+    "$1" -x "$2" $3 - -o /dev/null
+}
+c_compiler() { printf '#include <math.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-fopenmp -lm"; }
+cxx_compiler() { printf '#include <vector>\nint main() { return 0; }\n' | compiles "${CXX:-c++}" c++ ""; }
+onednn() {
+    # Another oneDNN may be named to CMake: dnnl_DIR or CMAKE_PREFIX_PATH.
+    [ -n "${dnnl_DIR:-}${dnnl_ROOT:-}${CMAKE_PREFIX_PATH:-}" ] ||
+        printf '#include <oneapi/dnnl/dnnl.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-ldnnl"
+}
+cmake_325() {
+    version=$(cmake --version | sed -n '1s/.* \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+    set -- $version
+    [ $# -eq 2 ] || return 1
+    [ "$1" -gt 3 ] || { [ "$1" -eq 3 ] && [ "$2" -ge 25 ]; }
+}
+
+need "a C compiler with OpenMP" "gcc libc6-dev" c_compiler
+need "make" "make" command -v make
+need "CMake 3.25 or newer" "cmake" cmake_325
+need "oneDNN" "libdnnl-dev gcc libc6-dev" onednn
+need "gnuplot" "gnuplot-nox" command -v gnuplot
+if [ "${1:-}" = test ]; then
+    need "a C++ compiler" "g++" cxx_compiler
+    need "pkg-config" "pkg-config" command -v pkg-config
+    need "Python 3" "python3" command -v python3
+    need "clang-format" "clang-format" command -v clang-format
+    need "mandoc" "mandoc" command -v mandoc
+fi
+[ -n "$packages" ] || exit 0
+packages=$(printf '%s\n' $packages | sort -u | tr '\n' ' ')
+packages=${packages% }
+
+echo "missing: $names"
+if ! command -v apt-get >/dev/null; then
+    echo "This is not Debian or Ubuntu: please install them yourself. Debian's packages are called: $packages" >&2
+    exit 1
+fi
+root=
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "please run as root: apt-get install --no-install-recommends $packages" >&2
+        exit 1
+    fi
+    root=sudo
+fi
+echo "installing with apt-get: $packages"
+$root apt-get update -qq
+$root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $packages >/dev/null
+
+if ! cmake_325; then
+    echo "apt-get's CMake is too old: 3.25 or newer is needed" >&2
+    exit 1
+fi

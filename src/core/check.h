@@ -1,0 +1,148 @@
+/* src/core/check.h - the checks that an operator's tg_check_<op>() is made of.
+ *
+ * Each returns TG_OK or fails with a message that names operator, argument, found and expected. The common, good case is
+ * decided inline; the rest, message included, stands in check.c.
+ *
+ * Before an operator's own check runs, core has checked by the schema: args, required tensors and their data are not NULL,
+ * 0 <= ndim <= TG_MAX_NDIM, sizes are not negative, the last dimension is contiguous, all tensors lie on one device, and
+ * outputs overlap nothing that ops.def does not allow. NULL optional tensors pass every check below.
+ */
+#ifndef TG_CORE_CHECK_H
+#define TG_CORE_CHECK_H
+
+#include <stdint.h>
+
+#include "tigon/status.h"
+#include "tigon/tensor.h"
+
+/* The whole checks. */
+tg_status tg_refuse_float(const char *op, const char *name, const tg_tensor *t);
+tg_status tg_refuse_type(const char *op, const char *name, const tg_tensor *t, int type);
+tg_status tg_refuse_type_or_f32(const char *op, const char *name, const tg_tensor *t, int type);
+tg_status tg_refuse_shape(const char *op, const char *name, const tg_tensor *t,
+                          const char *like_name, const tg_tensor *like);
+tg_status tg_refuse_like(const char *op, const char *name, const tg_tensor *t,
+                         const char *like_name, const tg_tensor *like);
+tg_status tg_refuse_ndim(const char *op, const char *name, const tg_tensor *t, int ndim);
+tg_status tg_refuse_rows(const char *op, const char *name, const tg_tensor *t);
+tg_status tg_refuse_vector(const char *op, const char *name, const tg_tensor *t, int64_t n,
+                           const char *what);
+tg_status tg_refuse_numel(const char *op, const char *name, const tg_tensor *t, int64_t n,
+                          const char *what);
+tg_status tg_refuse_i64(const char *op, const char *name, int64_t value, int64_t low, int64_t high);
+tg_status tg_refuse_f64(const char *op, const char *name, double value, double low, double high);
+
+#define TG_LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+/* Element type is one of f32, bf16, f16, f64. */
+static inline tg_status tg_expect_float(const char *op, const char *name, const tg_tensor *t)
+{
+    if (TG_LIKELY(!t || tg_type_of(t) == TG_F32 || tg_type_of(t) == TG_BF16))
+        return TG_OK;
+    return tg_refuse_float(op, name, t);
+}
+
+/* Element type is exactly `type`. */
+static inline tg_status tg_expect_type(const char *op, const char *name, const tg_tensor *t,
+                                       int type)
+{
+    return TG_LIKELY(!t || tg_type_of(t) == type) ? TG_OK : tg_refuse_type(op, name, t, type);
+}
+
+/* Element type is `type` or f32; when `type` is f64, exactly f64 (the rule for W, parameter gradients). */
+static inline tg_status tg_expect_type_or_f32(const char *op, const char *name, const tg_tensor *t,
+                                              int type)
+{
+    return TG_LIKELY(!t || tg_type_of(t) == type) ? TG_OK
+                                                  : tg_refuse_type_or_f32(op, name, t, type);
+}
+
+/* Element type is f32 (statistics, losses), or f64 beside tensors of `type` f64. */
+static inline tg_status tg_expect_stat(const char *op, const char *name, const tg_tensor *t,
+                                       int type)
+{
+    return tg_expect_type(op, name, t, type == TG_F64 ? TG_F64 : TG_F32);
+}
+
+static inline int tg_same_shape(const tg_tensor *a, const tg_tensor *b)
+{
+    if (a->ndim != b->ndim)
+        return 0;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->shape[i] != b->shape[i])
+            return 0;
+    return 1;
+}
+
+/* Same shape as `like`. */
+static inline tg_status tg_expect_same_shape(const char *op, const char *name, const tg_tensor *t,
+                                             const char *like_name, const tg_tensor *like)
+{
+    return TG_LIKELY(!t || tg_same_shape(t, like)) ? TG_OK
+                                                   : tg_refuse_shape(op, name, t, like_name, like);
+}
+
+/* Same shape and element type as `like`. */
+static inline tg_status tg_expect_like(const char *op, const char *name, const tg_tensor *t,
+                                       const char *like_name, const tg_tensor *like)
+{
+    if (TG_LIKELY(!t || (tg_type_of(t) == tg_type_of(like) && tg_same_shape(t, like))))
+        return TG_OK;
+    return tg_refuse_like(op, name, t, like_name, like);
+}
+
+/* Rank. */
+static inline tg_status tg_expect_ndim(const char *op, const char *name, const tg_tensor *t,
+                                       int ndim)
+{
+    return TG_LIKELY(!t || t->ndim == ndim) ? TG_OK : tg_refuse_ndim(op, name, t, ndim);
+}
+
+/* At least one dimension and leading dimensions that collapse to one row stride. */
+static inline tg_status tg_expect_rows(const char *op, const char *name, const tg_tensor *t)
+{
+    return TG_LIKELY(!t || (t->ndim > 0 && !t->strides)) ? TG_OK : tg_refuse_rows(op, name, t);
+}
+
+/* A vector of n elements; `what` says what n is: "the last dimension of x". */
+static inline tg_status tg_expect_vector(const char *op, const char *name, const tg_tensor *t,
+                                         int64_t n, const char *what)
+{
+    return TG_LIKELY(!t || (t->ndim == 1 && t->shape[0] == n))
+               ? TG_OK
+               : tg_refuse_vector(op, name, t, n, what);
+}
+
+/* n elements in any compact shape. */
+static inline tg_status tg_expect_numel(const char *op, const char *name, const tg_tensor *t,
+                                        int64_t n, const char *what)
+{
+    return TG_LIKELY(!t || (tg_numel(t) == n && !t->strides))
+               ? TG_OK
+               : tg_refuse_numel(op, name, t, n, what);
+}
+
+/* A matrix [rows, cols]. */
+tg_status tg_expect_matrix(const char *op, const char *name, const tg_tensor *t, int64_t rows,
+                           int64_t cols, const char *what);
+/* Compact row-major. */
+tg_status tg_expect_compact(const char *op, const char *name, const tg_tensor *t);
+
+/* Option in [low, high]. */
+static inline tg_status tg_expect_i64(const char *op, const char *name, int64_t value, int64_t low,
+                                      int64_t high)
+{
+    return TG_LIKELY(value >= low && value <= high) ? TG_OK
+                                                    : tg_refuse_i64(op, name, value, low, high);
+}
+
+/* Option finite and in [low, high]. */
+static inline tg_status tg_expect_f64(const char *op, const char *name, double value, double low,
+                                      double high)
+{
+    return TG_LIKELY(value >= low && value <= high && value - value == 0)
+               ? TG_OK
+               : tg_refuse_f64(op, name, value, low, high);
+}
+
+#endif

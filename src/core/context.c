@@ -1,0 +1,387 @@
+/* Contexts: settings, their environment variables, and the rows that follow from them. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+
+extern char **environ;
+
+/* ---- lists of implementations ---- */
+
+/* Calls visit for each word of a list; stops at the first that is not TG_OK. */
+static tg_status each_word(const char *list, tg_status (*visit)(const char *word, void *arg),
+                           void *arg)
+{
+    while (*list) {
+        char word[128];
+        const size_t length = strcspn(list, ",");
+        snprintf(word, sizeof word, "%.*s", (int)length, list);
+        list += length + (list[length] == ',');
+        char *start = word + strspn(word, " ");
+        start[strcspn(start, " ")] = '\0';
+        if (*start)
+            TG_TRY(visit(start, arg));
+    }
+    return TG_OK;
+}
+
+typedef struct list_check {
+    const char *setting;
+    int op; /* rows of this operator may be named; -1: none */
+} list_check;
+
+static tg_status check_word(const char *word, void *arg)
+{
+    const list_check *c = arg;
+    const reg_row *row;
+    if (tg_registry_backend_by_vendor(word) >= 0)
+        return TG_OK;
+    for (int i = 0; c->op >= 0 && (row = tg_registry_row(i)); i++)
+        if (row->op == c->op && strcmp(row->info.full_name, word) == 0)
+            return TG_OK;
+    char known[256];
+    tg_registry_vendors(known, sizeof known);
+    return tg_fail(TG_ENOTFOUND, "%s: there is no backend%s %s, expected some of %s", c->setting,
+                   c->op >= 0 ? " or row of this operator" : "", word, known);
+}
+
+static tg_status set_list(tg_ctx *ctx, char **slot, const char *list, const char *setting, int op)
+{
+    char *copy = NULL;
+    if (list && *list) {
+        list_check c = {setting, op};
+        TG_TRY(each_word(list, check_word, &c));
+        copy = strdup(list);
+        if (!copy)
+            return tg_fail(TG_ENOMEM, "%s: no memory", setting);
+    }
+    free(*slot);
+    *slot = copy;
+    ctx->settings++;
+    return TG_OK;
+}
+
+tg_status tg_ctx_set_impl(tg_ctx *ctx, const char *list)
+{
+    return set_list(ctx, &ctx->impl, list, "TIGON_IMPL", -1);
+}
+
+static void op_setting(int op, char *text, size_t size)
+{
+    snprintf(text, size, "TIGON_IMPL_%s", tg_ops[op].name);
+    for (char *c = text; *c; c++)
+        *c = (char)toupper((unsigned char)*c);
+}
+
+tg_status tg_ctx_set_op_impl(tg_ctx *ctx, const char *op, const char *list)
+{
+    const int id = tg_op_by_name(op);
+    if (id < 0)
+        return tg_fail(TG_ENOTFOUND, "tg_ctx_set_op_impl: there is no operator %s",
+                       op ? op : "NULL");
+    char setting[96];
+    op_setting(id, setting, sizeof setting);
+    return set_list(ctx, &ctx->op_impl[id], list, setting, id);
+}
+
+const char *tg_ctx_list(const tg_ctx *ctx, int op, const char **setting)
+{
+    static _Thread_local char name[96];
+    *setting = "TIGON_IMPL";
+    if (!ctx->op_impl[op])
+        return ctx->impl;
+    op_setting(op, name, sizeof name);
+    *setting = name;
+    return ctx->op_impl[op];
+}
+
+/* ---- the rows that a call tries ---- */
+
+typedef struct route_build {
+    tg_ctx *ctx;
+    route *r;
+    int op, device_type;
+} route_build;
+
+static void add_row(route_build *b, const reg_row *row)
+{
+    const tg_backend *backend = &tg_registry_backend(row->backend)->table;
+    if (row->op == b->op && backend->device_type == b->device_type &&
+        tg_row_supported(b->ctx, row->index) && b->r->count < MAX_ROUTE)
+        b->r->rows[b->r->count++] = row;
+}
+
+static void add_backend(route_build *b, int backend)
+{
+    const reg_row *row;
+    for (int i = 0; (row = tg_registry_row(i)); i++)
+        if (row->backend == backend)
+            add_row(b, row);
+}
+
+static tg_status add_word(const char *word, void *arg)
+{
+    route_build *b = arg;
+    const int backend = tg_registry_backend_by_vendor(word);
+    if (backend >= 0)
+        add_backend(b, backend);
+    else
+        add_row(b, tg_registry_row(tg_find(b->ctx, word)));
+    return TG_OK;
+}
+
+/* The device's plug-ins, last loaded first; then cpu's; then what is built in: cpu, ref. */
+static void add_automatic(route_build *b)
+{
+    enum { CPU, REF, UNFUSED, FIRST_PLUGIN };
+    int last = 0;
+    while (tg_registry_backend(last))
+        last++;
+    const char *device = b->ctx->device;
+    const int accelerator = strcmp(device, "cpu") != 0;
+    for (int i = last - 1; i >= FIRST_PLUGIN; i--)
+        if (strcmp(tg_registry_backend(i)->table.device, device) == 0)
+            add_backend(b, i);
+    if (accelerator && b->ctx->strict)
+        return;
+    for (int i = last - 1; accelerator && i >= FIRST_PLUGIN; i--)
+        if (strcmp(tg_registry_backend(i)->table.device, "cpu") == 0)
+            add_backend(b, i);
+    add_backend(b, CPU);
+    if (!b->ctx->strict)
+        add_backend(b, REF);
+}
+
+const route *tg_ctx_route(tg_ctx *ctx, int op, int on_device)
+{
+    route *r = &ctx->routes[on_device][op];
+    const int generation = tg_registry_generation() + ctx->settings;
+    if (__builtin_expect(r->generation == generation, 1))
+        return r;
+    route_build b = {ctx, r, op, on_device ? ctx->device_type : TG_DEVICE_CPU};
+    const char *setting;
+    const char *list = tg_ctx_list(ctx, op, &setting);
+    r->count = 0;
+    if (list)
+        each_word(list, add_word, &b);
+    else
+        add_automatic(&b);
+    r->generation = generation;
+    return r;
+}
+
+int tg_resolve(tg_ctx *ctx, int op, int *rows, int max)
+{
+    if (op < 0 || op >= TG_OP_COUNT)
+        return 0;
+    const int on_device = ctx->device_type != TG_DEVICE_CPU;
+    const route *r = tg_ctx_route(ctx, op, on_device);
+    if (r->count == 0 && on_device)
+        r = tg_ctx_route(ctx, op, 0);
+    for (int i = 0; i < r->count && i < max; i++)
+        rows[i] = r->rows[i]->index;
+    return r->count;
+}
+
+/* ---- settings ---- */
+
+tg_status tg_ctx_set_device(tg_ctx *ctx, const char *device)
+{
+    int backend;
+    if (device && *device) {
+        backend = tg_backend_for_device(device);
+        if (backend < 0)
+            return tg_fail(
+                TG_ENOTFOUND,
+                "TIGON_DEVICE: no backend serves device %s; tigon info lists what there is",
+                device);
+    } else {
+        backend = tg_backend_for_device(tg_infer_device());
+        if (backend < 0)
+            backend = tg_backend_for_device("cpu");
+    }
+    const tg_backend *b = &tg_registry_backend(backend)->table;
+    snprintf(ctx->device, sizeof ctx->device, "%s", b->device);
+    ctx->device_type = b->device_type;
+    ctx->settings++;
+    return TG_OK;
+}
+
+const char *tg_ctx_device(const tg_ctx *ctx)
+{
+    return ctx->device;
+}
+
+tg_status tg_ctx_set_stream(tg_ctx *ctx, void *stream)
+{
+    ctx->stream = stream;
+    return TG_OK;
+}
+
+void *tg_ctx_stream(const tg_ctx *ctx)
+{
+    return ctx->stream;
+}
+
+tg_status tg_ctx_set_fallback(tg_ctx *ctx, tg_fallback policy)
+{
+    if (policy != TG_FALLBACK_ERROR && policy != TG_FALLBACK_HOST)
+        return tg_fail(
+            TG_EINVAL,
+            "tg_ctx_set_fallback: policy is %d, expected TG_FALLBACK_ERROR or TG_FALLBACK_HOST",
+            (int)policy);
+    ctx->fallback = policy;
+    return TG_OK;
+}
+
+tg_status tg_ctx_set_strict(tg_ctx *ctx, int on)
+{
+    ctx->strict = on != 0;
+    ctx->settings++;
+    return TG_OK;
+}
+
+tg_status tg_ctx_set_verbose(tg_ctx *ctx, int on)
+{
+    ctx->verbose = on != 0;
+    return TG_OK;
+}
+
+tg_status tg_ctx_set_log(tg_ctx *ctx, tg_log_fn log, void *user)
+{
+    ctx->log = log;
+    ctx->log_user = user;
+    return TG_OK;
+}
+
+tg_status tg_ctx_set_cpu_max(tg_ctx *ctx, const char *level)
+{
+    const int64_t ceiling = level && *level ? tg_cpu_level_features(level) : INT64_MAX;
+    if (ceiling < 0)
+        return tg_fail(TG_EINVAL,
+                       "TIGON_CPU_MAX: there is no level %s, expected v2, v3, v4 or v4bf16", level);
+    ctx->cpu_features = tg_cpu_features() & (uint64_t)ceiling;
+    ctx->settings++;
+    return TG_OK;
+}
+
+const char *tg_ctx_last_row(const tg_ctx *ctx)
+{
+    return ctx->last_row ? ctx->last_row->info.full_name : "";
+}
+
+tg_status tg_ctx_set_threads(tg_ctx *ctx, int threads)
+{
+    if (threads < 0 || threads > 4096)
+        return tg_fail(TG_EINVAL, "tg_ctx_set_threads: threads is %d, expected 0 to 4096", threads);
+    ctx->threads = threads ? threads : tg_default_threads();
+    return TG_OK;
+}
+
+int tg_ctx_threads(const tg_ctx *ctx)
+{
+    return ctx->threads;
+}
+
+tg_status tg_ctx_set_executor(tg_ctx *ctx, tg_executor run, void *user)
+{
+    ctx->executor = run;
+    ctx->executor_user = user;
+    return TG_OK;
+}
+
+/* ---- the environment ---- */
+
+static tg_status set_fallback_by_name(tg_ctx *ctx, const char *name)
+{
+    if (strcmp(name, "error") == 0 || strcmp(name, "host") == 0)
+        return tg_ctx_set_fallback(ctx, *name == 'h' ? TG_FALLBACK_HOST : TG_FALLBACK_ERROR);
+    return tg_fail(TG_EINVAL, "TIGON_FALLBACK: there is no policy %s, expected error or host",
+                   name);
+}
+
+static tg_status set_strict_by_name(tg_ctx *ctx, const char *value)
+{
+    if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
+        return tg_fail(TG_EINVAL, "TIGON_STRICT is %s, expected 0 or 1", value);
+    return tg_ctx_set_strict(ctx, *value == '1');
+}
+
+static tg_status set_verbose_by_name(tg_ctx *ctx, const char *value)
+{
+    if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
+        return tg_fail(TG_EINVAL, "TIGON_VERBOSE is %s, expected 0 or 1", value);
+    return tg_ctx_set_verbose(ctx, *value == '1');
+}
+
+static tg_status read_op_lists(tg_ctx *ctx)
+{
+    static const char prefix[] = "TIGON_IMPL_";
+    for (char **entry = environ; entry && *entry; entry++) {
+        if (strncmp(*entry, prefix, sizeof prefix - 1) != 0)
+            continue;
+        char name[96];
+        const char *start = *entry + sizeof prefix - 1;
+        const size_t length = strcspn(start, "=");
+        snprintf(name, sizeof name, "%.*s", (int)length, start);
+        for (char *c = name; *c; c++)
+            *c = (char)tolower((unsigned char)*c);
+        if (tg_op_by_name(name) < 0)
+            return tg_fail(TG_ENOTFOUND, "%.*s: there is no operator %s",
+                           (int)(sizeof prefix - 1 + length), *entry, name);
+        TG_TRY(tg_ctx_set_op_impl(ctx, name, start + length + (start[length] == '=')));
+    }
+    return TG_OK;
+}
+
+static tg_status read_environment(tg_ctx *ctx)
+{
+    static const struct {
+        const char *name;
+        tg_status (*set)(tg_ctx *ctx, const char *value);
+    } settings[] = {
+        {"TIGON_CPU_MAX", tg_ctx_set_cpu_max},  {"TIGON_STRICT", set_strict_by_name},
+        {"TIGON_VERBOSE", set_verbose_by_name}, {"TIGON_FALLBACK", set_fallback_by_name},
+        {"TIGON_DEVICE", tg_ctx_set_device},    {"TIGON_IMPL", tg_ctx_set_impl}};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const char *value = getenv(settings[i].name);
+        if (value && *value)
+            TG_TRY(settings[i].set(ctx, value));
+    }
+    return read_op_lists(ctx);
+}
+
+tg_status tg_ctx_create(tg_ctx **out)
+{
+    if (!out)
+        return tg_fail(TG_EINVAL, "tg_ctx_create: ctx is NULL, expected the address of a pointer");
+    *out = NULL;
+    TG_TRY(tg_registry_open());
+    tg_ctx *ctx = calloc(1, sizeof *ctx);
+    if (!ctx)
+        return tg_fail(TG_ENOMEM, "tg_ctx_create: no memory for a context");
+    ctx->cpu_features = tg_cpu_features();
+    ctx->threads = tg_default_threads();
+    tg_status status = tg_ctx_set_device(ctx, NULL);
+    if (status == TG_OK)
+        status = read_environment(ctx);
+    if (status != TG_OK) {
+        tg_ctx_destroy(ctx);
+        return status;
+    }
+    *out = ctx;
+    return TG_OK;
+}
+
+void tg_ctx_destroy(tg_ctx *ctx)
+{
+    if (!ctx)
+        return;
+    tg_workspace_close(&ctx->work);
+    free(ctx->impl);
+    for (int i = 0; i < TG_OP_COUNT; i++)
+        free(ctx->op_impl[i]);
+    free(ctx);
+}

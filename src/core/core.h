@@ -1,0 +1,154 @@
+/* src/core/core.h - what the files of core share and nobody else sees. */
+#ifndef TG_CORE_CORE_H
+#define TG_CORE_CORE_H
+
+#include <stdatomic.h>
+
+#include "core/services.h"
+#include "tigon/registry.h"
+
+enum { MAX_ROWS = 4096, MAX_BACKENDS = 64, MAX_ROUTE = 32, MAX_ARGS = 32, NAME_SIZE = 32 };
+
+/* ---- schema.c ---- */
+
+extern const tg_op_info tg_ops[TG_OP_COUNT];
+
+/* Tensor arguments of an operator in the form that the check of every call reads. */
+typedef struct tensor_slot {
+    uint8_t slot;     /* in the argument struct */
+    uint8_t required; /* not NULL */
+    uint8_t output;
+    int8_t over; /* index, in this list, of the input whose buffer it may be; -1: none */
+} tensor_slot;
+typedef struct op_tensors {
+    int count;
+    tensor_slot at[MAX_ARGS];
+} op_tensors;
+const op_tensors *tg_op_tensors(int op);
+void tg_schema_open(void); /* fills that form; once, from the registry */
+
+/* Checks args by the schema; tells where the tensors lie (TG_DEVICE_CPU if there are none). */
+tg_status tg_check_schema(int op, const void *args, int *device_type);
+
+/* ---- dispatch.c: typed calls behind untyped pointers, expanded from ops.def ---- */
+
+typedef struct op_calls {
+    tg_status (*check)(const void *args);
+    tg_status (*run)(const tg_row *row, tg_ctx *ctx, const void *args);
+    int (*accepts)(const tg_row *row, const void *args);
+} op_calls;
+extern const op_calls tg_op_calls[TG_OP_COUNT];
+
+tg_status tg_check_all(int op, const void *args, int *device_type);
+
+/* ---- registry.c ---- */
+
+typedef struct reg_row {
+    tg_row row;
+    tg_row_info info;
+    int index;   /* its number */
+    int backend; /* its backend's number */
+    int op;
+} reg_row;
+
+typedef struct reg_backend {
+    tg_backend table;
+    tg_backend_info info;
+    void *handle; /* of dlopen; NULL: built in */
+} reg_backend;
+
+/* Registers what is built in and loads TIGON_BACKEND_PATH, once; returns the outcome of that. */
+tg_status tg_registry_open(void);
+int tg_registry_generation(void); /* changes when rows were added */
+const reg_row *tg_registry_row(int row);
+const reg_backend *tg_registry_backend(int backend);
+int tg_registry_backend_by_vendor(const char *vendor);
+/* Takes a checked table; rows may differ from table->rows. Callers hold the load lock. */
+tg_status tg_registry_add(const tg_backend *table, const tg_row *rows, void *handle,
+                          const char *path);
+int tg_registry_has_handle(void *handle);
+/* "cpu, ref, unfused" */
+void tg_registry_vendors(char *text, size_t size);
+
+/* ---- plugin.c ---- */
+
+tg_status tg_plugin_load(const char *path);
+extern const tg_host tg_host_services;
+
+/* ---- cpu.c ---- */
+
+uint64_t tg_cpu_features(void);
+/* Feature set of a level's name; -1 for an unknown name. */
+int64_t tg_cpu_level_features(const char *level);
+
+/* ---- workspace.c ---- */
+
+typedef struct block {
+    void *ptr;
+    size_t bytes;
+    uint64_t serial; /* 0: free */
+} block;
+
+typedef struct workspace {
+    block *blocks;
+    int count, capacity;
+    uint64_t serial; /* of the newest allocation */
+    size_t used, peak;
+    tg_alloc_fn alloc;
+    tg_free_fn release;
+    void *user;
+} workspace;
+
+uint64_t tg_workspace_mark(const workspace *w);
+void tg_workspace_release(workspace *w, uint64_t mark);
+void tg_workspace_close(workspace *w);
+
+/* ---- context.c ---- */
+
+/* The rows that a call tries, for tensors in host memory or on the context's device. */
+typedef struct route {
+    int generation; /* of registry and settings; stale: resolve again */
+    int count;
+    const reg_row *rows[MAX_ROUTE];
+} route;
+
+struct tg_ctx {
+    char device[NAME_SIZE];
+    int device_type;
+    void *stream;
+    char *impl;                 /* NULL: automatic */
+    char *op_impl[TG_OP_COUNT]; /* NULL: as impl */
+    tg_fallback fallback;
+    int strict, verbose;
+    tg_log_fn log;
+    void *log_user;
+    uint64_t cpu_features; /* of the machine, below the ceiling */
+    int threads;
+    tg_executor executor;
+    void *executor_user;
+    workspace work;
+    int settings; /* changes when a setting changes */
+    int depth;    /* of running rows */
+    const reg_row *last_row;
+    uint8_t warned[TG_OP_COUNT]; /* host fallback said so */
+    route routes[2][TG_OP_COUNT];
+};
+
+const route *tg_ctx_route(tg_ctx *ctx, int op, int on_device);
+/* The list that governs an operator and the name of the setting it came from; NULL: automatic. */
+const char *tg_ctx_list(const tg_ctx *ctx, int op, const char **setting);
+int tg_device_type_by_name(const char *device);
+const char *tg_device_type_name(int device_type);
+
+/* ---- log.c, host.c ---- */
+
+void tg_log_line(const tg_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tg_log_call(tg_ctx *ctx, const reg_row *row, const void *args, double seconds,
+                 tg_status status);
+tg_status tg_run_on_host(tg_ctx *ctx, int op, const void *args);
+
+/* ---- thread.c ---- */
+
+int tg_default_threads(void);
+
+#endif

@@ -1,0 +1,68 @@
+/* What the CPU can do, as the levels that kernels are compiled for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core.h"
+
+static const struct {
+    const char *name;
+    uint64_t features; /* all that a machine of this level has */
+} levels[] = {
+    {"base", 0},
+    {"v2", TG_CPU_V2},
+    {"v3", TG_CPU_V2 | TG_CPU_V3},
+    {"v4", TG_CPU_V2 | TG_CPU_V3 | TG_CPU_V4},
+    {"v4bf16", TG_CPU_V2 | TG_CPU_V3 | TG_CPU_V4 | TG_CPU_BF16},
+};
+enum { LEVELS = sizeof levels / sizeof *levels };
+
+uint64_t tg_cpu_features(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+#define HAS(feature) (__builtin_cpu_supports(feature) != 0)
+    const int v2 = HAS("sse4.2") && HAS("ssse3") && HAS("popcnt");
+    const int v3 = v2 && HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2") && HAS("f16c");
+    const int v4 = v3 && HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") &&
+                   HAS("avx512vl");
+    const int bf16 = v4 && HAS("avx512bf16");
+#undef HAS
+    return levels[bf16 ? 4 : v4 ? 3 : v3 ? 2 : v2 ? 1 : 0].features;
+#else
+    return 0;
+#endif
+}
+
+int64_t tg_cpu_level_features(const char *level)
+{
+    for (int i = 0; i < LEVELS; i++)
+        if (strcmp(levels[i].name, level) == 0)
+            return (int64_t)levels[i].features;
+    return -1;
+}
+
+const char *tg_cpu_level(void)
+{
+    const uint64_t features = tg_cpu_features();
+    for (int i = LEVELS - 1; i > 0; i--)
+        if (levels[i].features == features)
+            return levels[i].name;
+    return levels[0].name;
+}
+
+const char *tg_cpu_needs(uint64_t needs)
+{
+    static const char *const names[16] = {"",        "v2",         "v3",         "v2 v3",
+                                          "v4",      "v2 v4",      "v3 v4",      "v2 v3 v4",
+                                          "bf16",    "v2 bf16",    "v3 bf16",    "v2 v3 bf16",
+                                          "v4 bf16", "v2 v4 bf16", "v3 v4 bf16", "v2 v3 v4 bf16"};
+    return needs < 16 ? names[needs] : "an unknown feature";
+}
+
+int tg_streams(int64_t bytes)
+{
+    /* An output of this size is gone from the caches before anyone reads it, so loading its lines
+     * first is lost. */
+    const int64_t threshold = (int64_t)16 << 20;
+    return bytes > threshold;
+}

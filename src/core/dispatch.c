@@ -1,0 +1,161 @@
+/* Every call: check, choose a row, run it. The typed parts are expanded from ops.def. */
+#include <time.h>
+
+#include "core/core.h"
+
+/* TODO(families): weak until every family of ops.def is in the tree */
+#define TG_OP(op, fields)                                                       \
+    tg_status tg_check_##op(const tg_##op##_args *args) __attribute__((weak));  \
+    static tg_status check_##op(const void *args)                               \
+    {                                                                           \
+        return tg_check_##op ? tg_check_##op(args) : TG_OK;                     \
+    }                                                                           \
+    static tg_status run_##op(const tg_row *row, tg_ctx *ctx, const void *args) \
+    {                                                                           \
+        return row->run.op(ctx, args);                                          \
+    }                                                                           \
+    static int accepts_##op(const tg_row *row, const void *args)                \
+    {                                                                           \
+        return row->accepts.op(args);                                           \
+    }
+#include "tigon/ops.def"
+#undef TG_OP
+
+const op_calls tg_op_calls[TG_OP_COUNT] = {
+#define TG_OP(op, fields) {check_##op, run_##op, accepts_##op},
+#include "tigon/ops.def"
+#undef TG_OP
+};
+
+tg_status tg_check_all(int op, const void *args, int *device_type)
+{
+    TG_TRY(tg_check_schema(op, args, device_type));
+    return tg_op_calls[op].check(args);
+}
+
+static int accepts(const reg_row *row, const void *args)
+{
+    return !row->row.accepts.any || tg_op_calls[row->op].accepts(&row->row, args);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static tg_status run(tg_ctx *ctx, const reg_row *row, const void *args)
+{
+    const uint64_t mark = tg_workspace_mark(&ctx->work);
+    const double start = ctx->verbose ? seconds() : 0;
+    ctx->depth++;
+    const tg_status status = tg_op_calls[row->op].run(&row->row, ctx, args);
+    ctx->depth--;
+    tg_workspace_release(&ctx->work, mark);
+    if (ctx->depth == 0)
+        ctx->last_row = row;
+    if (ctx->verbose)
+        tg_log_call(ctx, row, args, seconds() - start, status);
+    return status;
+}
+
+/* Nothing ran. */
+static tg_status no_row(tg_ctx *ctx, int op, const void *args, int device_type)
+{
+    const char *setting;
+    const char *list = tg_ctx_list(ctx, op, &setting);
+    const char *name = tg_ops[op].name;
+    const int on_device = device_type != TG_DEVICE_CPU;
+    if (on_device && ctx->fallback == TG_FALLBACK_HOST)
+        return tg_run_on_host(ctx, op, args);
+    if (list)
+        return tg_fail(TG_EUNSUPPORTED, "%s: no row of %s=%s runs this problem on %s", name,
+                       setting, list, tg_device_type_name(device_type));
+    if (on_device)
+        return tg_fail(TG_EUNSUPPORTED,
+                       "%s: no row of device %s runs this problem; TIGON_FALLBACK=host would run "
+                       "it on the CPU",
+                       name, tg_device_type_name(device_type));
+    return tg_fail(TG_EUNSUPPORTED,
+                   "%s: TIGON_STRICT is set and no row of device %s runs this problem", name,
+                   ctx->device);
+}
+
+static tg_status dispatch(tg_ctx *ctx, int op, const void *args)
+{
+    if (__builtin_expect(!ctx, 0))
+        return tg_fail(TG_EINVAL, "%s: ctx is NULL, expected a context of tg_ctx_create",
+                       tg_ops[op].name);
+    int device_type;
+    TG_TRY(tg_check_all(op, args, &device_type));
+    const int on_device = device_type != TG_DEVICE_CPU;
+    if (on_device && device_type != ctx->device_type)
+        return tg_fail(TG_EINVAL, "%s: the tensors lie on %s, the context's device is %s",
+                       tg_ops[op].name, tg_device_type_name(device_type), ctx->device);
+    const route *r = tg_ctx_route(ctx, op, on_device);
+    for (int i = 0; i < r->count; i++) {
+        if (!accepts(r->rows[i], args))
+            continue;
+        const tg_status status = run(ctx, r->rows[i], args);
+        if (status != TG_EUNSUPPORTED)
+            return status;
+    }
+    return no_row(ctx, op, args, device_type);
+}
+
+tg_status tg_call(tg_ctx *ctx, int op, const void *args)
+{
+    if (op < 0 || op >= TG_OP_COUNT)
+        return tg_fail(TG_ENOTFOUND, "tg_call: there is no operator %d, expected 0 to %d", op,
+                       TG_OP_COUNT - 1);
+    return dispatch(ctx, op, args);
+}
+
+tg_status tg_check(int op, const void *args)
+{
+    if (op < 0 || op >= TG_OP_COUNT)
+        return tg_fail(TG_ENOTFOUND, "tg_check: there is no operator %d, expected 0 to %d", op,
+                       TG_OP_COUNT - 1);
+    TG_TRY(tg_registry_open());
+    int device_type;
+    return tg_check_all(op, args, &device_type);
+}
+
+int tg_row_accepts(const tg_ctx *ctx, int row, const void *args)
+{
+    const reg_row *r = tg_registry_row(row);
+    return r && tg_row_supported(ctx, row) && accepts(r, args);
+}
+
+tg_status tg_row_run(tg_ctx *ctx, int row, const void *args)
+{
+    const reg_row *r = tg_registry_row(row);
+    if (!ctx)
+        return tg_fail(TG_EINVAL, "tg_row_run: ctx is NULL, expected a context of tg_ctx_create");
+    if (!r)
+        return tg_fail(TG_ENOTFOUND, "tg_row_run: there is no row %d", row);
+    if (!tg_row_supported(ctx, row))
+        return tg_fail(TG_EUNSUPPORTED,
+                       "%s: needs %s, which this machine or TIGON_CPU_MAX does not offer",
+                       r->info.full_name, tg_cpu_needs(r->row.needs));
+    int device_type;
+    TG_TRY(tg_check_all(r->op, args, &device_type));
+    if (device_type != tg_registry_backend(r->backend)->table.device_type)
+        return tg_fail(TG_EINVAL, "%s: the tensors lie on %s, the row takes memory of %s",
+                       r->info.full_name, tg_device_type_name(device_type),
+                       tg_device_type_name(tg_registry_backend(r->backend)->table.device_type));
+    if (!accepts(r, args))
+        return tg_fail(TG_EUNSUPPORTED, "%s does not accept this problem", r->info.full_name);
+    return run(ctx, r, args);
+}
+
+/* ---- the public entry points ---- */
+
+#define TG_OP(op, fields)                                      \
+    tg_status tg_##op(tg_ctx *ctx, const tg_##op##_args *args) \
+    {                                                          \
+        return dispatch(ctx, TG_OP_##op, args);                \
+    }
+#include "tigon/ops.def"
+#undef TG_OP

@@ -1,0 +1,184 @@
+/* Backends from outside: loading, checking, and finding the symbols of one that has no table. */
+#include <ctype.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+
+/* ---- the services that open() gets ---- */
+
+static void (*service_default_of(tg_ctx *ctx, const char *op))(void)
+{
+    const reg_row *row = tg_registry_row(tg_default_of(ctx, op));
+    return row ? row->row.run.any : NULL;
+}
+
+static tg_status service_call(tg_ctx *ctx, const char *op, const void *args)
+{
+    const int id = tg_op_by_name(op);
+    if (id < 0)
+        return tg_fail(TG_ENOTFOUND, "there is no operator %s", op);
+    return tg_call(ctx, id, args);
+}
+
+static void service_log(tg_ctx *ctx, const char *format, ...)
+{
+    char text[512];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    tg_log_line(ctx, "%s", text);
+}
+
+const tg_host tg_host_services = {
+    TG_ABI,      sizeof(tg_host), service_default_of, service_call,   tg_fail,
+    service_log, tg_workspace,    tg_parallel_for,    tg_ctx_threads, tg_ctx_stream,
+};
+
+/* ---- symbols of a shared object, read from its dynamic section ---- */
+
+typedef struct symbols {
+    const ElfW(Sym) * table;
+    const char *names;
+    size_t count;
+} symbols;
+
+/* The GNU hash table names no count: the last chain's end tells it. */
+static size_t gnu_hash_count(const uint32_t *hash)
+{
+    const uint32_t buckets = hash[0], offset = hash[1], bloom = hash[2];
+    const uint32_t *bucket = hash + 4 + bloom * (sizeof(ElfW(Addr)) / 4);
+    const uint32_t *chain = bucket + buckets;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < buckets; i++)
+        last = bucket[i] > last ? bucket[i] : last;
+    if (last < offset)
+        return offset;
+    while (!(chain[last - offset] & 1u))
+        last++;
+    return last + 1;
+}
+
+static symbols read_symbols(void *handle)
+{
+    symbols s = {0};
+    struct link_map *map;
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
+        return s;
+    for (const ElfW(Dyn) *d = map->l_ld; d->d_tag != DT_NULL; d++) {
+        const void *p = (const void *)d->d_un.d_ptr;
+        if (d->d_tag == DT_SYMTAB)
+            s.table = p;
+        else if (d->d_tag == DT_STRTAB)
+            s.names = p;
+        else if (d->d_tag == DT_HASH)
+            s.count = ((const uint32_t *)p)[1];
+        else if (d->d_tag == DT_GNU_HASH && s.count == 0)
+            s.count = gnu_hash_count(p);
+    }
+    if (!s.table || !s.names)
+        s.count = 0;
+    return s;
+}
+
+/* Rows for all symbols <vendor>_<operator>; the caller frees *list. */
+static tg_status discover(const char *path, void *handle, const char *vendor, tg_row **list)
+{
+    const symbols s = read_symbols(handle);
+    const size_t prefix = strlen(vendor);
+    tg_row *rows = calloc(TG_OP_COUNT + 1, sizeof *rows);
+    if (!rows)
+        return tg_fail(TG_ENOMEM, "%s: no memory for its rows", path);
+    int count = 0;
+    for (size_t i = 0; i < s.count; i++) {
+        const char *name = s.names + s.table[i].st_name;
+        if (s.table[i].st_shndx == SHN_UNDEF || strncmp(name, vendor, prefix) != 0 ||
+            name[prefix] != '_')
+            continue;
+        const int op = tg_op_by_name(name + prefix + 1);
+        if (op < 0 || count == TG_OP_COUNT) {
+            free(rows);
+            return tg_fail(TG_EINVAL,
+                           "%s: symbol %s carries the vendor's prefix but %s names no operator; "
+                           "make it static or hidden "
+                           "if it is not meant as one",
+                           path, name, name + prefix + 1);
+        }
+        rows[count].op = tg_ops[op].name;
+        rows[count].variant = "";
+        *(void **)&rows[count].run.any = dlsym(handle, name);
+        count++;
+    }
+    *list = rows;
+    if (count > 0)
+        return TG_OK;
+    free(rows);
+    return tg_fail(TG_EINVAL, "%s: it has neither a table of rows nor a symbol %s_<operator>", path,
+                   vendor);
+}
+
+/* ---- loading ---- */
+
+static tg_status check_table(const char *path, const tg_backend *b)
+{
+    if (!b)
+        return tg_fail(TG_EINVAL, "%s: tg_backend_entry() returned NULL", path);
+    if (b->abi != TG_ABI || b->size != sizeof *b)
+        return tg_fail(TG_EABI,
+                       "%s: built for ABI %u (backend of %u bytes), expected ABI %u (%zu bytes)",
+                       path, b->abi, b->size, TG_ABI, sizeof *b);
+    if (!b->vendor || !islower((unsigned char)b->vendor[0]))
+        return tg_fail(TG_EINVAL,
+                       "%s: vendor is %s, expected a name of lower-case letters and digits", path,
+                       b->vendor ? b->vendor : "NULL");
+    for (const char *c = b->vendor; *c; c++)
+        if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c))
+            return tg_fail(TG_EINVAL,
+                           "%s: vendor is %s, expected a name of lower-case letters and digits",
+                           path, b->vendor);
+    if (!b->device || !*b->device || strlen(b->device) >= NAME_SIZE)
+        return tg_fail(TG_EINVAL, "%s: device is %s, expected a name of 1 to %d characters", path,
+                       b->device ? b->device : "NULL", NAME_SIZE - 1);
+    if (strcmp(tg_device_type_name(b->device_type), "?") == 0)
+        return tg_fail(TG_EINVAL, "%s: device_type is %d, expected one of TG_DEVICE_*", path,
+                       b->device_type);
+    const int other = tg_registry_backend_by_vendor(b->vendor);
+    if (other >= 0)
+        return tg_fail(TG_EINVAL, "%s: vendor %s is already there, from %s", path, b->vendor,
+                       tg_registry_backend(other)->info.module_path);
+    return TG_OK;
+}
+
+tg_status tg_plugin_load(const char *path)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        return tg_fail(TG_ENOTFOUND, "%s: cannot be loaded: %s", path, dlerror());
+    if (tg_registry_has_handle(handle))
+        return TG_OK;
+    const tg_backend *(*entry)(void);
+    *(void **)&entry = dlsym(handle, "tg_backend_entry");
+    if (!entry)
+        return tg_fail(TG_EINVAL, "%s: it has no symbol tg_backend_entry", path);
+    const tg_backend *table = entry();
+    TG_TRY(check_table(path, table));
+    tg_row *found = NULL;
+    if (!table->rows)
+        TG_TRY(discover(path, handle, table->vendor, &found));
+    tg_status status = table->open ? table->open(&tg_host_services) : TG_OK;
+    if (status != TG_OK) {
+        char why[256];
+        snprintf(why, sizeof why, "%s", tg_last_error());
+        free(found);
+        return tg_fail(status, "%s: open() failed: %s", path, *why ? why : tg_status_name(status));
+    }
+    status = tg_registry_add(table, found ? found : table->rows, handle, path);
+    free(found);
+    return status;
+}

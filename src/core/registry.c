@@ -1,0 +1,265 @@
+/* Backends and rows: what is built in, what plug-ins add. Entries are only ever appended. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+
+#define TG_TABLE(backend, name) extern const tg_row tg_rows_##name[];
+#include "row_tables.inc"
+#undef TG_TABLE
+
+static const struct {
+    const char *backend;
+    const tg_row *rows;
+} tables[] = {
+#define TG_TABLE(backend, name) {#backend, tg_rows_##name},
+#include "row_tables.inc"
+#undef TG_TABLE
+};
+
+enum { TABLES = sizeof tables / sizeof *tables };
+
+static reg_row *rows[MAX_ROWS];
+static reg_backend *backends[MAX_BACKENDS];
+static atomic_int row_count, backend_count, generation;
+static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+static tg_status open_status;
+static char open_message[512];
+
+const reg_row *tg_registry_row(int row)
+{
+    return row >= 0 && row < atomic_load(&row_count) ? rows[row] : NULL;
+}
+
+const reg_backend *tg_registry_backend(int backend)
+{
+    return backend >= 0 && backend < atomic_load(&backend_count) ? backends[backend] : NULL;
+}
+
+int tg_registry_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_acquire);
+}
+
+int tg_registry_backend_by_vendor(const char *vendor)
+{
+    for (int i = 0; i < atomic_load(&backend_count); i++)
+        if (strcmp(backends[i]->table.vendor, vendor) == 0)
+            return i;
+    return -1;
+}
+
+int tg_registry_has_handle(void *handle)
+{
+    for (int i = 0; i < atomic_load(&backend_count); i++)
+        if (backends[i]->handle == handle)
+            return 1;
+    return 0;
+}
+
+void tg_registry_vendors(char *text, size_t size)
+{
+    text[0] = '\0';
+    for (int i = 0; i < atomic_load(&backend_count); i++) {
+        const size_t used = strlen(text);
+        snprintf(text + used, size - used, "%s%s", used ? ", " : "", backends[i]->table.vendor);
+    }
+}
+
+static tg_status add_row(int backend, const tg_row *row)
+{
+    const int count = atomic_load(&row_count);
+    const int op = tg_op_by_name(row->op);
+    const char *vendor = backends[backend]->table.vendor;
+    if (op < 0) {
+        tg_log_line(NULL,
+                    "tigon: backend %s has a row for %s, which is no operator of Tigon %s; skipped",
+                    vendor, row->op, tg_version());
+        return TG_OK;
+    }
+    const char *variant = row->variant ? row->variant : "";
+    const size_t size = strlen(vendor) + strlen(row->op) + strlen(variant) + 3;
+    reg_row *r = count < MAX_ROWS ? malloc(sizeof *r + size) : NULL;
+    if (!r)
+        return tg_fail(TG_ENOMEM, "no memory for row %s/%s", vendor, row->op);
+    char *name = (char *)(r + 1);
+    snprintf(name, size, "%s/%s%s%s", vendor, row->op, *variant ? "." : "", variant);
+    *r = (reg_row){.row = *row, .index = count, .backend = backend, .op = op};
+    r->info = (tg_row_info){name, vendor, variant, op, row->needs};
+    rows[count] = r;
+    atomic_store(&row_count, count + 1);
+    backends[backend]->info.rows++;
+    return TG_OK;
+}
+
+static tg_status add_backend(const tg_backend *table, void *handle, const char *path, int *number)
+{
+    const int count = atomic_load(&backend_count);
+    reg_backend *b = count < MAX_BACKENDS ? calloc(1, sizeof *b + strlen(path) + 1) : NULL;
+    if (!b)
+        return tg_fail(TG_ENOMEM, "no memory for backend %s", table->vendor);
+    char *path_copy = strcpy((char *)(b + 1), path);
+    b->table = *table;
+    b->handle = handle;
+    b->info = (tg_backend_info){table->vendor, table->device, table->device_type,
+                                table->module_path ? table->module_path : path_copy, 0};
+    backends[count] = b;
+    *number = count;
+    atomic_store(&backend_count, count + 1);
+    return TG_OK;
+}
+
+tg_status tg_registry_add(const tg_backend *table, const tg_row *list, void *handle,
+                          const char *path)
+{
+    int number;
+    TG_TRY(add_backend(table, handle, path, &number));
+    for (; list->op; list++)
+        TG_TRY(add_row(number, list));
+    atomic_fetch_add(&generation, 1);
+    return TG_OK;
+}
+
+/* ---- opening ---- */
+
+static tg_status add_built_in(void)
+{
+    static const char *const names[] = {"cpu", "ref", "unfused"};
+    for (int i = 0; i < 3; i++) {
+        const tg_backend table = {TG_ABI, sizeof table,  names[i],
+                                  "cpu",  TG_DEVICE_CPU, .module_path = "built in"};
+        int number;
+        TG_TRY(add_backend(&table, NULL, "built in", &number));
+        for (int k = 0; k < TABLES; k++)
+            for (const tg_row *row = tables[k].rows;
+                 row->op && strcmp(tables[k].backend, names[i]) == 0; row++)
+                TG_TRY(add_row(number, row));
+    }
+    atomic_fetch_add(&generation, 1);
+    return TG_OK;
+}
+
+static tg_status load_path(const char *path)
+{
+    char *copy = strdup(path), *rest = copy;
+    if (!copy)
+        return tg_fail(TG_ENOMEM, "no memory for TIGON_BACKEND_PATH");
+    tg_status status = TG_OK;
+    for (char *file; status == TG_OK && (file = strsep(&rest, ":"));)
+        if (*file)
+            status = tg_plugin_load(file);
+    free(copy);
+    return status;
+}
+
+static void close_backends(void)
+{
+    for (int i = atomic_load(&backend_count) - 1; i >= 0; i--)
+        if (backends[i]->table.close)
+            backends[i]->table.close();
+}
+
+static void open_once(void)
+{
+    pthread_mutex_lock(&load_lock);
+    tg_schema_open();
+    open_status = add_built_in();
+    const char *path = getenv("TIGON_BACKEND_PATH");
+    if (open_status == TG_OK && path)
+        open_status = load_path(path);
+    snprintf(open_message, sizeof open_message, "%s", open_status == TG_OK ? "" : tg_last_error());
+    atexit(close_backends);
+    pthread_mutex_unlock(&load_lock);
+}
+
+tg_status tg_registry_open(void)
+{
+    pthread_once(&opened, open_once);
+    return open_status == TG_OK ? TG_OK : tg_fail(open_status, "%s", open_message);
+}
+
+tg_status tg_backend_load(const char *path)
+{
+    if (!path || !*path)
+        return tg_fail(TG_EINVAL, "tg_backend_load: path is %s, expected a file",
+                       path ? "empty" : "NULL");
+    TG_TRY(tg_registry_open());
+    pthread_mutex_lock(&load_lock);
+    const tg_status status = tg_plugin_load(path);
+    pthread_mutex_unlock(&load_lock);
+    return status;
+}
+
+/* ---- queries ---- */
+
+int tg_row_count(void)
+{
+    tg_registry_open();
+    return atomic_load(&row_count);
+}
+
+const tg_row_info *tg_row_at(int row)
+{
+    const reg_row *r = tg_registry_row(row);
+    return r ? &r->info : NULL;
+}
+
+int tg_backend_count(void)
+{
+    tg_registry_open();
+    return atomic_load(&backend_count);
+}
+
+const tg_backend_info *tg_backend_at(int backend)
+{
+    const reg_backend *b = tg_registry_backend(backend);
+    return b ? &b->info : NULL;
+}
+
+int tg_backend_for_device(const char *device)
+{
+    tg_registry_open();
+    for (int i = 0; device && i < atomic_load(&backend_count); i++)
+        if (strcmp(backends[i]->table.device, device) == 0)
+            return i;
+    return -1;
+}
+
+int tg_row_supported(const tg_ctx *ctx, int row)
+{
+    const reg_row *r = tg_registry_row(row);
+    return r && (r->row.needs & ~ctx->cpu_features) == 0;
+}
+
+int tg_find(const tg_ctx *ctx, const char *full_name)
+{
+    const size_t length = full_name ? strlen(full_name) : 0;
+    for (int i = 0; length && i < atomic_load(&row_count); i++) {
+        const char *name = rows[i]->info.full_name;
+        if (strcmp(name, full_name) == 0)
+            return i;
+        if (strncmp(name, full_name, length) == 0 && name[length] == '.' &&
+            tg_row_supported(ctx, i))
+            return i;
+    }
+    return -1;
+}
+
+int tg_default_of(const tg_ctx *ctx, const char *op)
+{
+    char name[128];
+    snprintf(name, sizeof name, "cpu/%s", op ? op : "");
+    const int row = tg_find(ctx, name);
+    if (row >= 0)
+        return row;
+    snprintf(name, sizeof name, "ref/%s", op ? op : "");
+    return tg_find(ctx, name);
+}
+
+const char *tg_version(void)
+{
+    return TG_VERSION_TEXT;
+}

@@ -1,0 +1,60 @@
+/* parallel_for. The only file that knows OpenMP. */
+#include <omp.h>
+
+#include "core/core.h"
+
+typedef struct job {
+    tg_range_fn fn;
+    void *arg;
+    int64_t n, grain;
+    atomic_llong next; /* chunk to take */
+} job;
+
+/* Takes chunks until none is left. Libraries that use OpenMP by themselves (oneDNN) stay on this
+ * thread. */
+static void work(void *arg, int worker)
+{
+    job *j = arg;
+    const int outside = !omp_in_parallel();
+    const int threads = outside ? omp_get_max_threads() : 1;
+    if (outside && threads != 1)
+        omp_set_num_threads(1);
+    for (;;) {
+        const int64_t begin =
+            atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed) * j->grain;
+        if (begin >= j->n)
+            break;
+        j->fn(j->arg, begin, j->n - begin < j->grain ? j->n : begin + j->grain, worker);
+    }
+    if (outside && threads != 1)
+        omp_set_num_threads(threads);
+}
+
+static void run_openmp(int tasks, void (*task)(void *arg, int index), void *arg)
+{
+#pragma omp parallel for schedule(static, 1) num_threads(tasks)
+    for (int i = 0; i < tasks; i++)
+        task(arg, i);
+}
+
+void tg_parallel_for(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void *arg)
+{
+    if (n <= 0)
+        return;
+    if (grain < 1)
+        grain = 1;
+    const int64_t chunks = (n - 1) / grain + 1;
+    const int workers = chunks < ctx->threads ? (int)chunks : ctx->threads;
+    job j = {fn, arg, n, grain, 0};
+    if (workers <= 1)
+        work(&j, 0);
+    else if (ctx->executor)
+        ctx->executor(ctx->executor_user, workers, work, &j);
+    else
+        run_openmp(workers, work, &j);
+}
+
+int tg_default_threads(void)
+{
+    return omp_get_max_threads();
+}

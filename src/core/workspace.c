@@ -1,0 +1,162 @@
+/* Scratch memory of a context: a small caching allocator. Freed blocks are kept and reused by best
+ * fit. */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "core/core.h"
+
+enum { ALIGNMENT = 64 };
+static const size_t huge_page = (size_t)2 << 20;
+
+static void *default_alloc(void *user, size_t bytes)
+{
+    (void)user;
+    if (bytes < 2 * huge_page)
+        return aligned_alloc(ALIGNMENT, bytes);
+    void *p = aligned_alloc(huge_page, (bytes + huge_page - 1) / huge_page * huge_page);
+    if (p)
+        madvise(p, bytes, MADV_HUGEPAGE); /* a hint: failure costs speed alone */
+    return p;
+}
+
+static void default_free(void *user, void *ptr)
+{
+    (void)user;
+    free(ptr);
+}
+
+static void give_back(workspace *w, int i)
+{
+    (w->release ? w->release : default_free)(w->user, w->blocks[i].ptr);
+    w->blocks[i] = w->blocks[--w->count];
+}
+
+static void trim(workspace *w)
+{
+    for (int i = w->count - 1; i >= 0; i--)
+        if (w->blocks[i].serial == 0)
+            give_back(w, i);
+}
+
+/* The smallest free block that holds `bytes` without wasting more than half of itself. */
+static block *best_fit(workspace *w, size_t bytes)
+{
+    block *best = NULL;
+    for (int i = 0; i < w->count; i++) {
+        block *b = &w->blocks[i];
+        if (b->serial == 0 && b->bytes >= bytes && b->bytes / 2 <= bytes &&
+            (!best || b->bytes < best->bytes))
+            best = b;
+    }
+    return best;
+}
+
+static block *new_block(workspace *w, size_t bytes)
+{
+    if (w->count == w->capacity) {
+        const int capacity = w->capacity ? 2 * w->capacity : 16;
+        block *blocks = realloc(w->blocks, (size_t)capacity * sizeof *blocks);
+        if (!blocks)
+            return NULL;
+        w->blocks = blocks;
+        w->capacity = capacity;
+    }
+    const tg_alloc_fn alloc = w->alloc ? w->alloc : default_alloc;
+    void *p = alloc(w->user, bytes);
+    if (!p) {
+        trim(w); /* what is kept may be what is missing */
+        p = alloc(w->user, bytes);
+    }
+    if (!p)
+        return NULL;
+    block *b = &w->blocks[w->count++];
+    *b = (block){p, bytes, 0};
+    return b;
+}
+
+void *tg_workspace(tg_ctx *ctx, size_t bytes)
+{
+    workspace *w = &ctx->work;
+    if (bytes > SIZE_MAX / 2) {
+        tg_fail(TG_ENOMEM, "no workspace of %zu bytes", bytes);
+        return NULL;
+    }
+    const size_t rounded =
+        bytes < ALIGNMENT ? ALIGNMENT : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    block *b = best_fit(w, rounded);
+    if (!b)
+        b = new_block(w, rounded);
+    if (!b) {
+        tg_fail(TG_ENOMEM, "no workspace of %zu bytes, beside %zu in use", bytes, w->used);
+        return NULL;
+    }
+    b->serial = ++w->serial;
+    w->used += b->bytes;
+    if (w->used > w->peak)
+        w->peak = w->used;
+    return b->ptr;
+}
+
+void tg_workspace_free(tg_ctx *ctx, void *ptr)
+{
+    workspace *w = &ctx->work;
+    for (int i = 0; ptr && i < w->count; i++)
+        if (w->blocks[i].ptr == ptr && w->blocks[i].serial) {
+            w->used -= w->blocks[i].bytes;
+            w->blocks[i].serial = 0;
+            return;
+        }
+}
+
+uint64_t tg_workspace_mark(const workspace *w)
+{
+    return w->serial;
+}
+
+void tg_workspace_release(workspace *w, uint64_t mark)
+{
+    if (w->serial == mark)
+        return;
+    for (int i = 0; i < w->count; i++)
+        if (w->blocks[i].serial > mark) {
+            w->used -= w->blocks[i].bytes;
+            w->blocks[i].serial = 0;
+        }
+}
+
+void tg_workspace_close(workspace *w)
+{
+    while (w->count)
+        give_back(w, w->count - 1);
+    free(w->blocks);
+}
+
+size_t tg_ctx_workspace_peak(const tg_ctx *ctx)
+{
+    return ctx->work.peak;
+}
+
+void tg_ctx_workspace_reset_peak(tg_ctx *ctx)
+{
+    ctx->work.peak = ctx->work.used;
+}
+
+void tg_ctx_workspace_trim(tg_ctx *ctx)
+{
+    trim(&ctx->work);
+}
+
+tg_status tg_ctx_set_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn release, void *user)
+{
+    if (!alloc != !release)
+        return tg_fail(TG_EINVAL,
+                       "tg_ctx_set_allocator: %s is NULL, expected both functions or neither",
+                       alloc ? "release" : "alloc");
+    trim(&ctx->work);
+    if (ctx->work.count)
+        return tg_fail(TG_EINVAL, "tg_ctx_set_allocator: the workspace is in use");
+    ctx->work.alloc = alloc;
+    ctx->work.release = release;
+    ctx->work.user = user;
+    return TG_OK;
+}

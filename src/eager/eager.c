@@ -1,0 +1,160 @@
+/* Elementary steps: choice of the level, broadcasting checks left to the caller, work cut by size.
+ */
+#include "core/core.h"
+#include "eager/eager_steps.h"
+
+#define TG_EAGER_LEVEL(level, needs) extern const eager_steps tg_eager_steps_##level;
+#include "eager_levels.inc"
+#undef TG_EAGER_LEVEL
+
+static const struct {
+    uint64_t needs;
+    const eager_steps *steps;
+} levels[] = {
+#define TG_EAGER_LEVEL(level, needs) {needs, &tg_eager_steps_##level},
+#include "eager_levels.inc"
+#undef TG_EAGER_LEVEL
+};
+
+enum { CHUNK = 32768 }; /* elements */
+
+eager eager_begin(tg_ctx *ctx)
+{
+    eager e = {ctx, TG_OK, NULL};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels && !e.steps; i++)
+        if ((levels[i].needs & ~ctx->cpu_features) == 0)
+            e.steps = levels[i].steps;
+    if (!e.steps)
+        e.status =
+            tg_fail(TG_EUNSUPPORTED, "the unfused rows need a processor of level v2 at least");
+    return e;
+}
+
+tg_status eager_end(eager *e)
+{
+    return e->status;
+}
+
+mat eager_view(void *data, int type, int64_t rows, int64_t cols, int64_t stride)
+{
+    return (mat){data, type, rows, cols, stride};
+}
+
+mat eager_rows(const tg_tensor *t)
+{
+    const tg_rows r = tg_rows_of(t);
+    return (mat){r.data, r.type, r.rows, r.n, r.stride};
+}
+
+mat eager_vector(const tg_tensor *t)
+{
+    const int64_t n = t ? tg_numel(t) : 0;
+    return (mat){tg_data(t), t ? tg_type_of(t) : 0, 1, n, n};
+}
+
+mat eager_column(const tg_tensor *t)
+{
+    return (mat){tg_data(t), t ? tg_type_of(t) : 0, t ? tg_numel(t) : 0, 1, 1};
+}
+
+mat eager_new(eager *e, int type, int64_t rows, int64_t cols)
+{
+    mat m = {NULL, type, rows, cols, cols};
+    if (e->status == TG_OK)
+        m.data = tg_workspace(e->ctx, (size_t)(rows * cols) * tg_type_size(type));
+    if (e->status == TG_OK && !m.data)
+        e->status = TG_ENOMEM;
+    return m;
+}
+
+void eager_free(eager *e, mat m)
+{
+    tg_workspace_free(e->ctx, m.data);
+}
+
+/* ---- running a step ---- */
+
+typedef struct eager_job {
+    eager_step step;
+    void (*run)(const eager_step *step, int64_t begin, int64_t end);
+} eager_job;
+
+static void run_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const eager_job *job = arg;
+    job->run(&job->step, begin, end);
+}
+
+static int64_t rows_per_chunk(int64_t cols)
+{
+    return cols > 0 && CHUNK / cols > 1 ? CHUNK / cols : 1;
+}
+
+/* A compact matrix that needs no broadcasting, as one of long rows: short rows are no reason to be
+ * slow. */
+static int flat(const eager_step *s)
+{
+    const int64_t rows = s->out.rows, cols = s->out.cols;
+    const mat *all[] = {&s->out, &s->a, &s->b};
+    for (int i = 0; i < 3; i++)
+        if (all[i]->data &&
+            (all[i]->rows != rows || all[i]->cols != cols || all[i]->stride != cols))
+            return 0;
+    return rows > 1 && cols > 0 && cols < CHUNK && rows * cols % CHUNK == 0;
+}
+
+static void map(eager *e, eager_step s)
+{
+    if (e->status != TG_OK)
+        return;
+    if (flat(&s)) {
+        const int64_t rows = s.out.rows * s.out.cols / CHUNK;
+        mat *all[] = {&s.out, &s.a, &s.b};
+        for (int i = 0; i < 3; i++)
+            if (all[i]->data)
+                *all[i] = (mat){all[i]->data, all[i]->type, rows, CHUNK, CHUNK};
+    }
+    eager_job job = {s, e->steps->map};
+    tg_parallel_for(e->ctx, s.out.rows, rows_per_chunk(s.out.cols), run_chunk, &job);
+}
+
+void eager_unary(eager *e, eager_op op, mat out, mat a)
+{
+    map(e, (eager_step){op, out, a, {0}, 0});
+}
+
+void eager_binary(eager *e, eager_op op, mat out, mat a, mat b)
+{
+    map(e, (eager_step){op, out, a, b, 0});
+}
+
+void eager_scalar(eager *e, eager_op op, mat out, mat a, double b)
+{
+    map(e, (eager_step){op, out, a, {0}, (float)b});
+}
+
+void eager_fill(eager *e, mat out, double value)
+{
+    /* 0 * 0 + value: there is no operand to read */
+    static const float zero = 0;
+    const mat a = {(void *)&zero, TG_F32, 1, 1, 1};
+    map(e, (eager_step){EAGER_ADD, out, a, {0}, (float)value});
+}
+
+void eager_reduce_rows(eager *e, eager_op op, mat out, mat a)
+{
+    if (e->status != TG_OK)
+        return;
+    eager_job job = {{op, out, a, {0}, 0}, e->steps->reduce};
+    tg_parallel_for(e->ctx, a.rows, rows_per_chunk(a.cols), run_chunk, &job);
+}
+
+void eager_sum_columns(eager *e, mat out, mat a)
+{
+    if (e->status != TG_OK)
+        return;
+    eager_job job = {{EAGER_SUM, out, a, {0}, 0}, e->steps->sum_columns};
+    const int64_t strip = 64, least = a.rows > 0 ? CHUNK / a.rows : a.cols;
+    tg_parallel_for(e->ctx, a.cols, (least + strip) / strip * strip, run_chunk, &job);
+}

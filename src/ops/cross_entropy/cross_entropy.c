@@ -1,0 +1,117 @@
+/* cross_entropy: what the arguments must be. */
+#include <float.h>
+
+#include "cross_entropy.h"
+
+/* The arguments that both directions have. */
+typedef struct ce_common {
+    const char *op;
+    const tg_tensor *logits, *target, *class_weight, *dloss, *lse, *dlogits;
+    int64_t ignore_index;
+} ce_common;
+
+static tg_status check_targets(const ce_common *c, int64_t rows, int64_t classes)
+{
+    if (c->target->device.device_type != TG_DEVICE_CPU)
+        return TG_OK;
+    const int64_t *target = tg_data(c->target);
+    const int64_t ignore = ce_ignore_index(c->ignore_index);
+    int64_t bad = 0;
+    for (int64_t r = 0; r < rows; r++)
+        bad |= (int64_t)((uint64_t)target[r] >= (uint64_t)classes) & (target[r] != ignore);
+    if (!bad)
+        return TG_OK;
+    int64_t r = 0;
+    while ((target[r] >= 0 && target[r] < classes) || target[r] == ignore)
+        r++;
+    return tg_fail(TG_EINVAL,
+                   "%s: target[%lld] is %lld, out of bounds: expected [0, %lld) or "
+                   "ignore_index, which is %lld",
+                   c->op, (long long)r, (long long)target[r], (long long)classes,
+                   (long long)ignore);
+}
+
+/* dlogits has the type of logits; beside f32 logits a 16-bit type as well, but then not in place.
+ */
+static tg_status check_dlogits(const ce_common *c)
+{
+    const int type = tg_type_of(c->logits), out = tg_type_of(c->dlogits);
+    TG_TRY(tg_expect_float(c->op, "dlogits", c->dlogits));
+    TG_TRY(tg_expect_same_shape(c->op, "dlogits", c->dlogits, "logits", c->logits));
+    TG_TRY(tg_expect_rows(c->op, "dlogits", c->dlogits));
+    if (out != type && (type != TG_F32 || out == TG_F64))
+        return tg_fail(TG_EINVAL, "%s: dlogits is %s, expected %s, the type of logits", c->op,
+                       tg_type_name(out), tg_type_name(type));
+    if (out != type && tg_data(c->dlogits) == tg_data(c->logits) && tg_numel(c->logits))
+        return tg_fail(TG_EINVAL, "%s: dlogits is %s in the buffer of logits, expected f32", c->op,
+                       tg_type_name(out));
+    return TG_OK;
+}
+
+static tg_status check_common(const ce_common *c, double smoothing, double z, double softcap,
+                              int64_t reduction, int64_t token_scaling)
+{
+    const int type = tg_type_of(c->logits);
+    TG_TRY(tg_expect_float(c->op, "logits", c->logits));
+    TG_TRY(tg_expect_rows(c->op, "logits", c->logits));
+    const int64_t classes = c->logits->shape[c->logits->ndim - 1];
+    int64_t rows = 1;
+    for (int i = 0; i < c->logits->ndim - 1; i++)
+        rows *= c->logits->shape[i];
+    const char *what = "the number of rows of logits";
+    TG_TRY(tg_expect_type(c->op, "target", c->target, TG_I64));
+    TG_TRY(tg_expect_numel(c->op, "target", c->target, rows, what));
+    TG_TRY(tg_expect_stat(c->op, "class_weight", c->class_weight, type));
+    TG_TRY(tg_expect_vector(c->op, "class_weight", c->class_weight, classes,
+                            "the last dimension of logits"));
+    TG_TRY(tg_expect_i64(c->op, "reduction", reduction, TG_MEAN, TG_NONE));
+    TG_TRY(tg_expect_stat(c->op, "dloss", c->dloss, type));
+    if (reduction == TG_NONE)
+        TG_TRY(tg_expect_numel(c->op, "dloss", c->dloss, rows, what));
+    else
+        TG_TRY(tg_expect_numel(c->op, "dloss", c->dloss, 1, "one for a reduced loss"));
+    TG_TRY(tg_expect_stat(c->op, "lse", c->lse, type));
+    TG_TRY(tg_expect_numel(c->op, "lse", c->lse, rows, what));
+    TG_TRY(tg_expect_f64(c->op, "label_smoothing", smoothing, 0, 1));
+    TG_TRY(tg_expect_f64(c->op, "lse_square_scale", z, -DBL_MAX, DBL_MAX));
+    TG_TRY(tg_expect_f64(c->op, "softcap", softcap, 0, DBL_MAX));
+    TG_TRY(tg_expect_i64(c->op, "token_scaling", token_scaling, 0, 1));
+    if (c->dlogits)
+        TG_TRY(check_dlogits(c));
+    return check_targets(c, rows, classes);
+}
+
+tg_status tg_check_cross_entropy_forward(const tg_cross_entropy_forward_args *a)
+{
+    static const char op[] = "cross_entropy_forward";
+    const ce_common c = {op,       a->logits, a->target,  a->class_weight,
+                         a->dloss, a->lse,    a->dlogits, a->ignore_index};
+    const int type = tg_type_of(a->logits), each = a->reduction == TG_NONE;
+    const int64_t n = each ? tg_numel(a->target) : 1;
+    const char *what = each ? "the number of rows of logits" : "one for a reduced loss";
+    TG_TRY(tg_expect_stat(op, "loss", a->loss, type));
+    TG_TRY(tg_expect_numel(op, "loss", a->loss, n, what));
+    TG_TRY(tg_expect_stat(op, "z_loss", a->z_loss, type));
+    TG_TRY(tg_expect_numel(op, "z_loss", a->z_loss, n, what));
+    TG_TRY(tg_expect_stat(op, "accuracy", a->accuracy, type));
+    TG_TRY(tg_expect_numel(op, "accuracy", a->accuracy, n, what));
+    TG_TRY(tg_expect_type(op, "predicted", a->predicted, TG_I64));
+    TG_TRY(tg_expect_numel(op, "predicted", a->predicted, tg_numel(a->target),
+                           "the number of rows of logits"));
+    return check_common(&c, a->label_smoothing, a->lse_square_scale, a->softcap, a->reduction,
+                        a->token_scaling);
+}
+
+tg_status tg_check_cross_entropy_backward(const tg_cross_entropy_backward_args *a)
+{
+    const ce_common c = {"cross_entropy_backward",
+                         a->logits,
+                         a->target,
+                         a->class_weight,
+                         a->dloss,
+                         a->lse,
+                         a->dlogits,
+                         a->ignore_index};
+    return check_common(&c, a->label_smoothing, a->lse_square_scale, a->softcap, a->reduction,
+                        a->token_scaling);
+}

@@ -1,0 +1,58 @@
+/* What the rows of cross_entropy share: the options with their defaults filled in, and the counts
+ * over all rows that a mean needs before its first gradient. */
+#ifndef TG_CROSS_ENTROPY_H
+#define TG_CROSS_ENTROPY_H
+
+#include "core/services.h"
+
+typedef struct ce_options {
+    int64_t ignore_index, reduction;
+    double smoothing, z, softcap; /* softcap 0: none */
+    int token_scaling;
+} ce_options;
+
+static inline int64_t ce_ignore_index(int64_t option)
+{
+    return option == 0 ? -100 : option == TG_IGNORE_CLASS_0 ? 0 : option;
+}
+
+/* Of the argument struct of either direction. */
+#define CE_OPTIONS(args)                                                                       \
+    (ce_options)                                                                               \
+    {                                                                                          \
+        .ignore_index = ce_ignore_index((args)->ignore_index), .reduction = (args)->reduction, \
+        .smoothing = (args)->label_smoothing, .z = (args)->lse_square_scale,                   \
+        .softcap = (args)->softcap, .token_scaling = (int)(args)->token_scaling                \
+    }
+
+/* The divisors of TG_MEAN. A divisor of zero (all rows ignored, or all their weights zero) counts
+ * as infinite, so that loss and gradient are 0. */
+typedef struct ce_counts {
+    int64_t n;            /* rows not ignored */
+    double per_ce, per_z; /* 1/D, 1/n; 1 unless TG_MEAN */
+    double class_weights; /* W, sum over the classes */
+} ce_counts;
+
+static inline ce_counts ce_count(const ce_options *o, const int64_t *target, int64_t rows,
+                                 const void *weight, int weight_type, int64_t classes)
+{
+    ce_counts c = {0, 1, 1, (double)classes};
+    double d = 0;
+    for (int64_t r = 0; r < rows; r++)
+        if (target[r] != o->ignore_index) {
+            c.n++;
+            d += weight ? tg_get(weight, weight_type, target[r]) : 1;
+        }
+    if (weight && o->smoothing != 0) {
+        c.class_weights = 0;
+        for (int64_t i = 0; i < classes; i++)
+            c.class_weights += tg_get(weight, weight_type, i);
+    }
+    if (o->reduction == TG_MEAN) {
+        c.per_ce = d != 0 ? 1 / d : 0;
+        c.per_z = c.n ? 1 / (double)c.n : 0;
+    }
+    return c;
+}
+
+#endif

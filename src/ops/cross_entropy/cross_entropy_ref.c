@@ -1,0 +1,177 @@
+/* cross_entropy, plain and in double: the definition. */
+#include <math.h>
+#include <stddef.h>
+
+#include "cross_entropy.h"
+
+/* One row as both directions see it. */
+typedef struct ce_row {
+    const tg_rows *logits;
+    const tg_tensor *class_weight;
+    int64_t row, target;
+} ce_row;
+
+static double weight_of(const ce_row *r, int64_t i)
+{
+    if (!r->class_weight)
+        return 1;
+    return tg_get(tg_data(r->class_weight), tg_type_of(r->class_weight), i);
+}
+
+static double raw(const ce_row *r, int64_t i)
+{
+    return tg_get(r->logits->data, r->logits->type, r->row * r->logits->stride + i);
+}
+
+/* The logit after softcap. */
+static double capped(const ce_row *r, const ce_options *o, int64_t i)
+{
+    return o->softcap > 0 ? o->softcap * tanh(raw(r, i) / o->softcap) : raw(r, i);
+}
+
+/* NaN is never the largest. */
+static int64_t first_argmax(const ce_row *r, const ce_options *o)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < r->logits->n; i++)
+        if (capped(r, o, i) > capped(r, o, best) || isnan(capped(r, o, best)))
+            best = i;
+    return best;
+}
+
+static double log_sum_exp(const ce_row *r, const ce_options *o, double max)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < r->logits->n; i++)
+        sum += exp(capped(r, o, i) - max);
+    return max > -INFINITY ? max + log(sum) : max;
+}
+
+/* ce = (1 - a) w_y (lse - x_y) + e (W lse - sum_i w_i x_i); a class of weight 0 adds nothing, even
+ * if its logit is -inf. */
+static double row_loss(const ce_row *r, const ce_options *o, double class_weights, double lse)
+{
+    double ce = (1 - o->smoothing) * weight_of(r, r->target) * (lse - capped(r, o, r->target));
+    if (o->smoothing == 0)
+        return ce;
+    double sum = 0;
+    for (int64_t i = 0; i < r->logits->n; i++)
+        if (weight_of(r, i) != 0)
+            sum += weight_of(r, i) * capped(r, o, i);
+    return ce + o->smoothing / (double)r->logits->n * (class_weights * lse - sum);
+}
+
+static double confidence(const ce_row *r, const ce_options *o, double lse)
+{
+    return o->token_scaling ? exp(capped(r, o, r->target) - lse) : 1;
+}
+
+/* g: the upstream gradient times the factor of token scaling. Element i of dlogits depends on
+ * element i of logits alone, so both may be one buffer. */
+static void row_gradient(const ce_row *r, const ce_options *o, const ce_counts *c, double lse,
+                         double g, const tg_rows *dlogits)
+{
+    const double a = o->smoothing, e = a / (double)r->logits->n, w_y = weight_of(r, r->target);
+    for (int64_t i = 0; i < r->logits->n; i++) {
+        const double x = capped(r, o, i), p = exp(x - lse);
+        double d = (1 - a) * w_y * (p - (i == r->target)) * c->per_ce;
+        if (a != 0)
+            d += e * (c->class_weights * p - weight_of(r, i)) * c->per_ce;
+        d += 2 * o->z * lse * p * c->per_z;
+        if (o->softcap > 0)
+            d *= 1 - (x / o->softcap) * (x / o->softcap);
+        tg_set(dlogits->data, dlogits->type, r->row * dlogits->stride + i, g * d);
+    }
+}
+
+static void zero_gradient(const tg_rows *dlogits, int64_t row)
+{
+    for (int64_t i = 0; i < dlogits->n; i++)
+        tg_set(dlogits->data, dlogits->type, row * dlogits->stride + i, 0);
+}
+
+/* Upstream gradient of a row: one for all, one each for TG_NONE, 1 if not given. */
+static double upstream(const tg_tensor *dloss, const ce_options *o, int64_t row)
+{
+    if (!dloss)
+        return 1;
+    return tg_get(tg_data(dloss), tg_type_of(dloss), o->reduction == TG_NONE ? row : 0);
+}
+
+static void put(tg_tensor *t, int64_t i, double value)
+{
+    if (t)
+        tg_set(tg_data(t), tg_type_of(t), i, value);
+}
+
+static ce_counts count(const ce_options *o, const tg_tensor *target, const tg_tensor *class_weight,
+                       const tg_rows *logits)
+{
+    return ce_count(o, tg_data(target), logits->rows, tg_data(class_weight),
+                    class_weight ? tg_type_of(class_weight) : 0, logits->n);
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
+{
+    (void)ctx;
+    const ce_options o = CE_OPTIONS(args);
+    const tg_rows logits = tg_rows_of(args->logits), dlogits = tg_rows_of(args->dlogits);
+    const int64_t *target = tg_data(args->target);
+    const ce_counts c = count(&o, args->target, args->class_weight, &logits);
+    double loss = 0, z_loss = 0, hits = 0;
+    for (int64_t row = 0; row < logits.rows; row++) {
+        const ce_row r = {&logits, args->class_weight, row, target[row]};
+        double lse = 0, ce = 0, z = 0;
+        int64_t best = -1;
+        if (r.target != o.ignore_index) {
+            best = first_argmax(&r, &o);
+            lse = log_sum_exp(&r, &o, capped(&r, &o, best));
+            const double f = confidence(&r, &o, lse);
+            ce = f * row_loss(&r, &o, c.class_weights, lse) * c.per_ce;
+            z = f * o.z * lse * lse * c.per_z;
+            if (dlogits.data)
+                row_gradient(&r, &o, &c, lse, f * upstream(args->dloss, &o, row), &dlogits);
+        } else if (dlogits.data) {
+            zero_gradient(&dlogits, row);
+        }
+        loss += ce + z;
+        z_loss += z;
+        hits += best == r.target && best >= 0;
+        put(args->lse, row, lse);
+        put(args->predicted, row, (double)best);
+        if (o.reduction == TG_NONE) {
+            put(args->loss, row, ce + z);
+            put(args->z_loss, row, z);
+            put(args->accuracy, row, best == r.target && best >= 0);
+        }
+    }
+    if (o.reduction != TG_NONE) {
+        put(args->loss, 0, loss);
+        put(args->z_loss, 0, z_loss);
+        put(args->accuracy, 0, c.n ? hits / (double)c.n : 0);
+    }
+    return TG_OK;
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args)
+{
+    (void)ctx;
+    const ce_options o = CE_OPTIONS(args);
+    const tg_rows logits = tg_rows_of(args->logits), dlogits = tg_rows_of(args->dlogits);
+    const int64_t *target = tg_data(args->target);
+    const ce_counts c = count(&o, args->target, args->class_weight, &logits);
+    for (int64_t row = 0; row < logits.rows; row++) {
+        const ce_row r = {&logits, args->class_weight, row, target[row]};
+        if (r.target == o.ignore_index) {
+            zero_gradient(&dlogits, row);
+            continue;
+        }
+        const double lse = tg_get(tg_data(args->lse), tg_type_of(args->lse), row);
+        const double g = confidence(&r, &o, lse) * upstream(args->dloss, &o, row);
+        row_gradient(&r, &o, &c, lse, g, &dlogits);
+    }
+    return TG_OK;
+}
+
+TG_REF_ROWS(cross_entropy) = {TG_REF_ROW(cross_entropy_forward, forward),
+                              TG_REF_ROW(cross_entropy_backward, backward), TG_ROWS_END};

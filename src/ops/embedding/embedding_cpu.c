@@ -1,0 +1,243 @@
+/* embedding, fast.
+ *
+ * Forward copies rows. Backward sorts the positions by index (counting sort, stable), then every
+ * row of the table has one owner that adds its positions in order: no atomics, the same bits for
+ * any number of threads.
+ */
+#include "simd.h"
+
+#include "core/services.h"
+
+enum { CHUNK = 16384 }; /* elements to a chunk, at least: what is worth a thread */
+enum { COLUMNS = 512 }; /* columns of dweight that are summed at once */
+enum { LINE = 64 };
+
+/* Whole vectors of bytes as f32: loads and stores keep all bits. */
+SIMD_INLINE void copy_bytes(int stream, char *y, const char *x, int64_t bytes)
+{
+    int64_t head = stream ? (int64_t)(-(uintptr_t)y & (LINE - 1)) : bytes;
+    if (head >= bytes) {
+        memcpy(y, x, (size_t)bytes);
+        return;
+    }
+    memcpy(y, x, (size_t)head);
+    for (; head + LINE <= bytes; head += LINE)
+        for (int64_t i = 0; i < LINE / 4; i += VL)
+            v_stream(EL_F32, y + head, i, v_load(EL_F32, x + head, i));
+    memcpy(y + head, x + head, (size_t)(bytes - head));
+}
+
+static void zero_bytes(int stream, char *y, int64_t bytes)
+{
+    int64_t head = stream ? (int64_t)(-(uintptr_t)y & (LINE - 1)) : bytes;
+    if (head >= bytes) {
+        memset(y, 0, (size_t)bytes);
+        return;
+    }
+    memset(y, 0, (size_t)head);
+    for (; head + LINE <= bytes; head += LINE)
+        for (int64_t i = 0; i < LINE / 4; i += VL)
+            v_stream(EL_F32, y + head, i, v_set(0.0f));
+    memset(y + head, 0, (size_t)(bytes - head));
+}
+
+static int64_t items_a_chunk(int64_t elements)
+{
+    return elements < CHUNK ? CHUNK / (elements > 0 ? elements : 1) : 1;
+}
+
+/* ---- forward ---- */
+
+typedef struct lookup {
+    const char *weight;
+    const int64_t *index;
+    char *y;
+    int64_t weight_stride, y_stride, width; /* in bytes */
+    int stream;
+} lookup;
+
+static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const lookup *j = arg;
+    for (int64_t i = begin; i < end; i++) {
+        const char *x = j->weight + j->index[i] * j->weight_stride;
+        char *y = j->y + i * j->y_stride;
+        copy_bytes(j->stream, y, x, j->width);
+    }
+    if (j->stream)
+        v_fence();
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_embedding_forward_args *args)
+{
+    const tg_rows weight = tg_rows_of(args->weight), y = tg_rows_of(args->y);
+    const int64_t size = (int64_t)tg_type_size(y.type);
+    lookup j = {.weight = weight.data,
+                .index = tg_data(args->indices),
+                .y = y.data,
+                .weight_stride = weight.stride * size,
+                .y_stride = y.stride * size,
+                .width = y.n * size,
+                .stream = tg_streams(y.rows * y.n * size)};
+    tg_parallel_for(ctx, y.rows, items_a_chunk(y.n), forward_chunk, &j);
+    return TG_OK;
+}
+
+/* ---- backward ---- */
+
+/* Positions sorted by index: those of the u-th index that occurs, row[u], are
+ * position[start[u]..start[u+1]). */
+typedef struct sorted {
+    int64_t used;
+    int64_t *row, *start, *position;
+} sorted;
+
+typedef struct job {
+    el type, out_type;
+    int accumulate, stream;
+    const char *dy;
+    char *dweight;
+    int64_t dy_stride, dweight_stride; /* in bytes */
+    int64_t n;                         /* width */
+    const int64_t *count;              /* how often each index occurs */
+    sorted by;
+} job;
+
+/* count: V zeros, on return how often each index occurs; row [V]. */
+static void sort_positions(const int64_t *index, int64_t n, int64_t rows, int64_t *count, sorted *s)
+{
+    for (int64_t i = 0; i < n; i++)
+        count[index[i]]++;
+    int64_t used = 0, begin = 0;
+    for (int64_t v = 0; v < rows; v++) {
+        if (!count[v])
+            continue;
+        s->row[used] = v;
+        s->start[used++] = begin;
+        begin += count[v];
+        count[v] = begin - count[v]; /* where the next position goes, for now */
+    }
+    s->start[used] = n;
+    s->used = used;
+    for (int64_t i = 0; i < n; i++)
+        s->position[count[index[i]]++] = i;
+    for (int64_t u = 0; u < used; u++)
+        count[s->row[u]] = s->start[u + 1] - s->start[u];
+}
+
+static void zero_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job *j = arg;
+    for (int64_t v = begin; v < end; v++)
+        if (!j->count[v])
+            zero_bytes(j->stream, j->dweight + v * j->dweight_stride, j->n * el_size(j->out_type));
+    if (j->stream)
+        v_fence();
+}
+
+/* Adds columns [0, n) of one row of dy to sum. */
+SIMD_INLINE void add_row(el e, float *sum, const char *dy, int64_t n)
+{
+    int64_t c = 0;
+    for (; c + VL <= n; c += VL)
+        v_store(EL_F32, sum, c, v_load(EL_F32, sum, c) + v_load(e, dy, c));
+    if (c < n)
+        v_store_n(EL_F32, sum, c, n - c,
+                  v_load_n(EL_F32, sum, c, n - c, 0.0f) + v_load_n(e, dy, c, n - c, 0.0f));
+}
+
+/* Columns [0, n) of the u-th row in use: dy and out point at the first of them. */
+SIMD_INLINE void sum_columns(el e, el oe, const job *j, int64_t u, const char *dy, char *out,
+                             int64_t n)
+{
+    float sum[COLUMNS] = {0};
+    for (int64_t k = j->by.start[u]; k < j->by.start[u + 1]; k++)
+        add_row(e, sum, dy + j->by.position[k] * j->dy_stride, n);
+    int64_t c = 0;
+    for (; c + VL <= n; c += VL) {
+        const vf old = j->accumulate ? v_load(oe, out, c) : v_set(0.0f);
+        v_store(oe, out, c, v_load(EL_F32, sum, c) + old);
+    }
+    if (c < n) {
+        const vf old = j->accumulate ? v_load_n(oe, out, c, n - c, 0.0f) : v_set(0.0f);
+        v_store_n(oe, out, c, n - c, v_load_n(EL_F32, sum, c, n - c, 0.0f) + old);
+    }
+}
+
+/* Items: blocks of columns times rows in use, so that one index that occurs everywhere is shared
+ * out as well. */
+SIMD_INLINE void sum_items(el e, el oe, const job *j, int64_t begin, int64_t end)
+{
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t u = item % j->by.used, c = item / j->by.used * COLUMNS;
+        sum_columns(e, oe, j, u, j->dy + c * el_size(e),
+                    j->dweight + j->by.row[u] * j->dweight_stride + c * el_size(oe),
+                    j->n - c < COLUMNS ? j->n - c : COLUMNS);
+    }
+}
+
+SIMD_INLINE void sum_typed(el e, const job *j, int64_t begin, int64_t end)
+{
+    if (e != EL_F32 && j->out_type == EL_F32)
+        sum_items(e, EL_F32, j, begin, end);
+    else
+        sum_items(e, e, j, begin, end);
+}
+
+static void sum_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job *j = arg;
+    EL_SPECIALIZE(j->type, sum_typed, j, begin, end);
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_embedding_backward_args *args)
+{
+    const tg_rows dy = tg_rows_of(args->dy), dweight = tg_rows_of(args->dweight);
+    const int64_t most = dy.rows < dweight.rows ? dy.rows : dweight.rows;
+    int64_t *space =
+        tg_workspace(ctx, (size_t)(dweight.rows + 2 * most + 1 + dy.rows) * sizeof *space);
+    if (!space)
+        return TG_ENOMEM;
+    int64_t *count = space;
+    job j = {.type = (el)tg_el(dy.type), .out_type = (el)tg_el(dweight.type), .n = dy.n};
+    j.accumulate = args->accumulate != 0;
+    j.dy = dy.data;
+    j.dweight = dweight.data;
+    j.dy_stride = dy.stride * el_size(j.type);
+    j.dweight_stride = dweight.stride * el_size(j.out_type);
+    j.stream = tg_streams(dweight.rows * dweight.n * el_size(j.out_type));
+    j.count = count;
+    j.by = (sorted){.row = count + dweight.rows};
+    j.by.start = j.by.row + most;
+    j.by.position = j.by.start + most + 1;
+    memset(count, 0, (size_t)dweight.rows * sizeof *count);
+    sort_positions(tg_data(args->indices), dy.rows, dweight.rows, count, &j.by);
+    if (!j.accumulate)
+        tg_parallel_for(ctx, dweight.rows, items_a_chunk(dweight.n), zero_chunk, &j);
+    if (j.by.used && j.n) {
+        const int64_t blocks = (j.n + COLUMNS - 1) / COLUMNS;
+        const int64_t columns = j.n < COLUMNS ? j.n : COLUMNS;
+        tg_parallel_for(ctx, blocks * j.by.used, items_a_chunk(columns * dy.rows / j.by.used),
+                        sum_chunk, &j);
+    }
+    return TG_OK;
+}
+
+static int accepts_forward(const tg_embedding_forward_args *args)
+{
+    return tg_fast_type(args->weight);
+}
+
+static int accepts_backward(const tg_embedding_backward_args *args)
+{
+    return tg_fast_type(args->dy);
+}
+
+TG_CPU_ROWS(embedding) = {
+    TG_CPU_ROW(embedding_forward, accepts_forward, forward),
+    TG_CPU_ROW(embedding_backward, accepts_backward, backward),
+    TG_ROWS_END,
+};

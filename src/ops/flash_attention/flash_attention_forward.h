@@ -1,0 +1,233 @@
+/* flash_attention_forward.h - the forward kernel: online softmax over tiles of keys. */
+#ifndef TG_FLASH_ATTENTION_FORWARD_H
+#define TG_FLASH_ATTENTION_FORWARD_H
+
+#include "flash_attention_pack.h"
+
+typedef struct fa_sizes {
+    el type;
+    int64_t batch, queries, keys, heads, key_heads, d;
+    int causal;
+    float scale;
+} fa_sizes;
+
+/* exp of a score less its maximum; 0 instead of subnormal numbers, which would only slow products
+ */
+SIMD_INLINE vf fa_exp(vf x)
+{
+    return v_select(x < v_set(-87.0f), v_set(0.0f), v_exp(x));
+}
+
+/* ---- the running softmax of a panel of FA_NR queries ---- */
+
+SIMD_INLINE vf fa_score(const float *scores, int key, int j, int masked, vi keys)
+{
+    const vf score = *(const vf_mem *)(scores + key * FA_QB + j * VL);
+    return masked ? v_select(v_seti(key) < keys, score, v_set(-INFINITY)) : score;
+}
+
+SIMD_INLINE void fa_panel_max(const float *scores, int begin, int end, int masked,
+                              const vi keys[FA_NV], vf max[FA_NV])
+{
+    vf other[FA_NV];
+    for (int j = 0; j < FA_NV; j++)
+        other[j] = max[j];
+    for (int k = begin; k < end; k += 2)
+        for (int j = 0; j < FA_NV; j++) {
+            max[j] = v_max(max[j], fa_score(scores, k, j, masked, keys[j]));
+            other[j] = v_max(other[j], fa_score(scores, k + 1, j, masked, keys[j]));
+        }
+    for (int j = 0; j < FA_NV; j++)
+        max[j] = v_max(max[j], other[j]);
+}
+
+/* scores become probabilities, words of keys, in place */
+SIMD_INLINE void fa_panel_exp(float *scores, int begin, int end, int masked, const vi keys[FA_NV],
+                              const vf max[FA_NV], vf sum[FA_NV])
+{
+    for (int k = begin; k < end; k += 2)
+        for (int j = 0; j < FA_NV; j++) {
+            const vf p0 = fa_exp(fa_score(scores, k, j, masked, keys[j]) - max[j]);
+            const vf p1 = fa_exp(fa_score(scores, k + 1, j, masked, keys[j]) - max[j]);
+            sum[j] += p0 + p1;
+#if FA_PAIRS
+            *(vi_mem *)((word *)scores + k / 2 * FA_QB + j * VL) = v_pack_pairs(p0, p1);
+#else
+            *(vf_mem *)(scores + k * FA_QB + j * VL) = p0;
+            *(vf_mem *)(scores + (k + 1) * FA_QB + j * VL) = p1;
+#endif
+        }
+}
+
+/* Words of keys `begin` to `end` of one panel become zero. */
+SIMD_INLINE void fa_panel_clear(word *p, int begin, int end)
+{
+    for (int k = begin / FA_PER_WORD; k < end / FA_PER_WORD; k++)
+        for (int j = 0; j < FA_NV; j++)
+            *(vi_mem *)(p + k * FA_QB + j * VL) = v_seti(0);
+}
+
+/* keys that all queries of the panel at i see, even */
+SIMD_INLINE int fa_keys_all(const fa_tile *t, int i)
+{
+    return fa_keys(t, i) & ~1;
+}
+
+SIMD_INLINE void fa_panel_keys(const fa_tile *t, int i, vi keys[FA_NV])
+{
+    for (int j = 0; j < FA_NV; j++) {
+        const vi seen = v_iota() + (t->first + i + j * VL), all = v_seti(t->nk);
+        const vi more = seen > all;
+        keys[j] = t->first == FA_KB ? all : (all & more) | (seen & ~more);
+    }
+}
+
+/* Takes the tile's scores of the panel at query i into max and sum; factor is what the sums of
+ * earlier tiles are to be multiplied by. */
+static void fa_softmax(const fa_tile *t, int i, int filled, float *scores, float *max, float *sum,
+                       float *factor)
+{
+    const int full = fa_keys_all(t, i), end = fa_keys_up(t, i + FA_NR - 1);
+    vi keys[FA_NV];
+    vf top[FA_NV], base[FA_NV], total[FA_NV];
+    fa_panel_keys(t, i, keys);
+    for (int j = 0; j < FA_NV; j++)
+        top[j] = *(vf_mem *)(max + j * VL);
+    fa_panel_max(scores, 0, full, 0, keys, top);
+    fa_panel_max(scores, full, end, 1, keys, top);
+    for (int j = 0; j < FA_NV; j++) {
+        base[j] = v_select(top[j] == v_set(-INFINITY), v_set(0.0f), top[j]);
+        const vf less = fa_exp(*(vf_mem *)(max + j * VL) - base[j]);
+        total[j] = *(vf_mem *)(sum + j * VL) * less;
+        *(vf_mem *)(factor + j * VL) = less;
+        *(vf_mem *)(max + j * VL) = top[j];
+    }
+    fa_panel_exp(scores, 0, full, 0, keys, base, total);
+    fa_panel_exp(scores, full, end, 1, keys, base, total);
+    fa_panel_clear((word *)scores, end, filled);
+    for (int j = 0; j < FA_NV; j++)
+        *(vf_mem *)(sum + j * VL) = total[j];
+}
+
+/* keys for which all register blocks of queries need words */
+SIMD_INLINE int fa_filled(const fa_tile *t)
+{
+    const int64_t panels = fa_round_up(t->nq, FA_NR), blocks = fa_round_up(t->nq, FA_MR);
+    return fa_keys_up(t, (int)fa_max(panels, blocks) - 1);
+}
+
+/* ---- a task: up to FA_FORWARD_BLOCKS blocks of queries of one head over all keys ---- */
+
+enum { FA_FORWARD_BLOCKS = 4 };
+
+typedef struct fa_forward {
+    fa_sizes n;
+    fa_view q, k, v, y;
+    float *lse;             /* [B,Hq,S] or NULL */
+    int64_t blocks, chunks; /* blocks of queries in a task; tasks of a head */
+    char *scratch;          /* one piece of scratch_size for each worker */
+    int64_t scratch_size;
+} fa_forward;
+
+/* What a block of queries keeps from tile to tile. */
+typedef struct fa_queries {
+    float max[FA_QB], sum[FA_QB];
+    word *q;     /* layout lanes */
+    float *sums; /* [slice][FA_QB][64] */
+} fa_queries;
+
+SIMD_INLINE int64_t fa_forward_words(int64_t d)
+{
+    const int64_t tile = fa_slices(d) * FA_ROWS_TILE, stack = fa_slices(d) * FA_STACK_TILE;
+    return 2 * tile + stack + FA_KB * FA_QB +
+           FA_FORWARD_BLOCKS * fa_slices(d) * (FA_ROWS_TILE + FA_SUM_TILE);
+}
+
+static void fa_forward_tile(const fa_tile *t, const fa_sizes *n, const word *k, const word *v,
+                            fa_queries *block, float *scores)
+{
+    float factor[FA_QB] __attribute__((aligned(64)));
+    fa_scores(t, n->d, k, FA_KB, block->q, n->scale, scores);
+    const int filled = fa_filled(t);
+    for (int i = 0; i < t->nq; i += FA_NR)
+        fa_softmax(t, i, filled, scores + i, block->max + i, block->sum + i, factor + i);
+    for (int i = 0; i < t->nq; i++) {
+        if (factor[i] == 1.0f)
+            continue;
+        for (int64_t c = 0; c < n->d; c += VL) {
+            float *sums = block->sums + (c / FA_SLICE * FA_QB + i) * FA_SLICE + c % FA_SLICE;
+            *(vf_mem *)sums = *(vf_mem *)sums * v_set(factor[i]);
+        }
+    }
+    fa_sum_keys(t, n->d, (const word *)scores, v, FA_KB, block->sums, FA_QB);
+}
+
+static void fa_forward_finish(const fa_forward *f, const fa_queries *block, int64_t b, int64_t h,
+                              int64_t q0, int64_t nq)
+{
+    float *lse = f->lse ? f->lse + (b * f->n.heads + h) * f->n.queries + q0 : NULL;
+    for (int64_t i = 0; i < nq; i++) {
+        const float sum = block->sum[i];
+        const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
+        fa_store_row(f->n.type, fa_at(&f->y, f->n.type, b, q0 + i, h), f->n.d,
+                     block->sums + i * FA_SLICE, FA_QB * FA_SLICE, factor);
+        if (lse)
+            lse[i] = sum == 0.0f ? -INFINITY : block->max[i] + logf(sum);
+    }
+}
+
+static void fa_forward_task(const fa_forward *f, int64_t b, int64_t h, int64_t chunk, int worker)
+{
+    const fa_sizes *n = &f->n;
+    const int64_t slices = fa_slices(n->d), offset = n->keys - n->queries;
+    const int64_t hk = h / (n->heads / n->key_heads);
+    word *k = (word *)(f->scratch + worker * f->scratch_size);
+    word *v = k + slices * FA_ROWS_TILE, *v_stack = v + slices * FA_ROWS_TILE;
+    float *scores = (float *)(v_stack + slices * FA_STACK_TILE);
+    word *rest = (word *)(scores + FA_KB * FA_QB);
+    fa_queries blocks[FA_FORWARD_BLOCKS] __attribute__((aligned(64)));
+
+    const int64_t begin = chunk * f->blocks * FA_QB;
+    const int64_t end = fa_min(n->queries, begin + f->blocks * FA_QB);
+    for (int64_t q0 = begin, i = 0; q0 < end; q0 += FA_QB, i++) {
+        const int64_t nq = fa_min(end - q0, FA_QB);
+        fa_queries *block = &blocks[i];
+        block->q = rest;
+        block->sums = (float *)(rest + slices * FA_ROWS_TILE);
+        rest += slices * (FA_ROWS_TILE + FA_SUM_TILE);
+        fa_pack_rows(n->type, fa_at(&f->q, n->type, b, q0, h), f->q.row, nq, fa_round_up(nq, FA_NR),
+                     n->d, k, FA_QB);
+        fa_lanes(k, nq, n->d, block->q);
+        memset(block->sums, 0, (size_t)(slices * FA_SUM_TILE) * sizeof(float));
+        for (int64_t j = 0; j < FA_QB; j++)
+            block->max[j] = -INFINITY, block->sum[j] = 0.0f;
+    }
+    const int64_t seen = n->causal ? fa_min(n->keys, end + offset) : n->keys;
+    for (int64_t k0 = 0; k0 < seen; k0 += FA_KB) {
+        const int64_t nk = fa_min(n->keys - k0, FA_KB), padded = fa_round_up(nk, FA_MR);
+        fa_pack_rows(n->type, fa_at(&f->k, n->type, b, k0, hk), f->k.row, nk, padded, n->d, k,
+                     FA_KB);
+        fa_pack_rows(n->type, fa_at(&f->v, n->type, b, k0, hk), f->v.row, nk, padded, n->d, v,
+                     FA_KB);
+        const word *stack = fa_stack(v, v_stack, padded, n->d, FA_KB);
+        for (int64_t q0 = begin, i = 0; q0 < end; q0 += FA_QB, i++) {
+            const fa_tile t = fa_tile_of(q0, fa_min(end - q0, FA_QB), k0, nk, n->causal, offset);
+            if (fa_keys(&t, t.nq - 1) > 0)
+                fa_forward_tile(&t, n, k, stack, &blocks[i], scores);
+        }
+    }
+    for (int64_t q0 = begin, i = 0; q0 < end; q0 += FA_QB, i++)
+        fa_forward_finish(f, &blocks[i], b, h, q0, fa_min(end - q0, FA_QB));
+}
+
+/* The last chunk of a head first: under a causal mask it costs most. */
+static void fa_forward_tasks(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const fa_forward *f = arg;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t head = task / f->chunks, chunk = f->chunks - 1 - task % f->chunks;
+        fa_forward_task(f, head / f->n.heads, head % f->n.heads, chunk, worker);
+    }
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* rms_norm and fused_add_rms_norm: what is a valid problem. */
+#include <math.h>
+
+#include "core/services.h"
+
+static tg_status check_weight(const char *op, const tg_tensor *weight, const char *name,
+                              const tg_tensor *x)
+{
+    TG_TRY(tg_expect_type_or_f32(op, name, weight, tg_type_of(x)));
+    return tg_expect_vector(op, name, weight, x->shape[x->ndim - 1], "the last dimension of x");
+}
+
+static tg_status check_rstd(const char *op, const tg_tensor *rstd, const tg_tensor *x)
+{
+    TG_TRY(tg_expect_stat(op, "rstd", rstd, tg_type_of(x)));
+    return tg_expect_numel(op, "rstd", rstd, tg_rows_of(x).rows, "one for each row");
+}
+
+static tg_status check_options(const char *op, double eps, double offset, int64_t casting_mode)
+{
+    TG_TRY(tg_expect_f64(op, "eps", eps, 0, HUGE_VAL));
+    TG_TRY(tg_expect_f64(op, "offset", offset, -HUGE_VAL, HUGE_VAL));
+    return tg_expect_i64(op, "casting_mode", casting_mode, -1, 1);
+}
+
+/* A tensor of rows like x. */
+static tg_status check_like(const char *op, const char *name, const tg_tensor *t,
+                            const char *x_name, const tg_tensor *x)
+{
+    TG_TRY(tg_expect_like(op, name, t, x_name, x));
+    return tg_expect_rows(op, name, t);
+}
+
+static tg_status check_x(const char *op, const char *name, const tg_tensor *x)
+{
+    TG_TRY(tg_expect_float(op, name, x));
+    return tg_expect_rows(op, name, x);
+}
+
+tg_status tg_check_rms_norm_forward(const tg_rms_norm_forward_args *a)
+{
+    static const char op[] = "rms_norm_forward";
+    TG_TRY(check_x(op, "x", a->x));
+    TG_TRY(check_weight(op, a->weight, "weight", a->x));
+    TG_TRY(check_like(op, "y", a->y, "x", a->x));
+    TG_TRY(check_rstd(op, a->rstd, a->x));
+    return check_options(op, a->eps, a->offset, a->casting_mode);
+}
+
+tg_status tg_check_rms_norm_backward(const tg_rms_norm_backward_args *a)
+{
+    static const char op[] = "rms_norm_backward";
+    TG_TRY(check_x(op, "x", a->x));
+    TG_TRY(check_like(op, "dy", a->dy, "x", a->x));
+    TG_TRY(check_weight(op, a->weight, "weight", a->x));
+    TG_TRY(check_rstd(op, a->rstd, a->x));
+    TG_TRY(check_like(op, "dx", a->dx, "x", a->x));
+    if (a->dweight && !a->weight)
+        return tg_fail(TG_EINVAL,
+                       "%s: dweight is given but weight is NULL, expected both or neither", op);
+    TG_TRY(check_weight(op, a->dweight, "dweight", a->x));
+    TG_TRY(tg_expect_i64(op, "accumulate", a->accumulate, 0, 1));
+    return check_options(op, 0, a->offset, a->casting_mode);
+}
+
+tg_status tg_check_fused_add_rms_norm_forward(const tg_fused_add_rms_norm_forward_args *a)
+{
+    static const char op[] = "fused_add_rms_norm_forward";
+    TG_TRY(check_x(op, "x", a->x));
+    TG_TRY(check_like(op, "residual", a->residual, "x", a->x));
+    TG_TRY(check_weight(op, a->weight, "weight", a->x));
+    TG_TRY(check_like(op, "y", a->y, "x", a->x));
+    TG_TRY(check_like(op, "s", a->s, "x", a->x));
+    TG_TRY(check_rstd(op, a->rstd, a->x));
+    return check_options(op, a->eps, a->offset, a->casting_mode);
+}
+
+tg_status tg_check_fused_add_rms_norm_backward(const tg_fused_add_rms_norm_backward_args *a)
+{
+    static const char op[] = "fused_add_rms_norm_backward";
+    TG_TRY(check_x(op, "s", a->s));
+    TG_TRY(check_like(op, "dy", a->dy, "s", a->s));
+    TG_TRY(check_like(op, "ds", a->ds, "s", a->s));
+    TG_TRY(check_weight(op, a->weight, "weight", a->s));
+    TG_TRY(check_rstd(op, a->rstd, a->s));
+    TG_TRY(check_like(op, "dx", a->dx, "s", a->s));
+    TG_TRY(check_weight(op, a->dweight, "dweight", a->s));
+    TG_TRY(tg_expect_i64(op, "accumulate", a->accumulate, 0, 1));
+    return check_options(op, 0, a->offset, a->casting_mode);
+}

@@ -1,0 +1,272 @@
+/* softmax, fast: one exponential an element.
+ *
+ * Forward reads a row once. It goes block by block: the maximum of each lane so far, then the
+ * exponentials against it into scratch, with their sum. The maxima only grow, so the blocks are
+ * brought to a common maximum at the end, by one factor a lane and block; the second pass over the
+ * scratch multiplies by it. Nothing is reduced over lanes until the row's end.
+ */
+#include <float.h>
+
+#include "simd.h"
+
+#include "core/services.h"
+
+enum { BLOCK = 512 };
+
+/* Elements to a chunk, at least: what is worth a thread. */
+enum { CHUNK = 16384 };
+
+typedef struct job {
+    el type;
+    int stream; /* write past the cache */
+    int64_t n;
+    const char *x, *dy; /* dy: backward alone, x is y there */
+    char *out;
+    int64_t x_stride, dy_stride, out_stride; /* in bytes */
+    float *scratch;                          /* scratch_size floats a worker */
+    int64_t scratch_size;
+} job;
+
+/* What a block leaves for the end of its row, lane by lane. */
+typedef struct stats {
+    vf max, sum;
+} stats;
+
+SIMD_INLINE vf block_max(el e, const char *x, int64_t begin, int64_t end, vf max)
+{
+    vf a = max, b = max;
+    int64_t i = begin;
+    for (; i + 2 * VL <= end; i += 2 * VL) {
+        const vf2 v = v_load2(e, e, x, i);
+        a = v_max(v.a, a);
+        b = v_max(v.b, b);
+    }
+    for (; i < end; i += VL)
+        a = v_max(v_load_n(e, x, i, end - i < VL ? end - i : VL, -INFINITY), a);
+    return v_max(a, b);
+}
+
+/* exp(x - max) into scratch; returns the sums of the lanes. */
+SIMD_INLINE vf block_exp(el e, const char *x, float *scratch, int64_t begin, int64_t end, vf max)
+{
+    vf a = v_set(0.0f), b = a;
+    int64_t i = begin;
+    for (; i + 2 * VL <= end; i += 2 * VL) {
+        const vf2 v = v_load2(e, e, x, i);
+        const vf p = v_exp_nonpositive(e, v.a - max), q = v_exp_nonpositive(e, v.b - max);
+        v_store(EL_F32, scratch, i, p);
+        v_store(EL_F32, scratch, i + VL, q);
+        a += p;
+        b += q;
+    }
+    for (; i < end; i += VL) {
+        const vf v = v_load_n(e, x, i, end - i < VL ? end - i : VL, -INFINITY);
+        const vf p = v_exp_nonpositive(e, v - max);
+        v_store(EL_F32, scratch, i, p);
+        a += p;
+    }
+    return a + b;
+}
+
+/* Replaces the sums by factors: exp(own maximum - common maximum) / sum over the row. */
+SIMD_INLINE void finish_stats(stats *s, int64_t blocks)
+{
+    const vf max = v_set(v_hmax(s[blocks - 1].max));
+    vf total = v_set(0.0f);
+    for (int64_t b = 0; b < blocks; b++) {
+        const vf factor = v_exp(s[b].max - max);
+        total += s[b].sum * factor;
+        s[b].sum = factor;
+    }
+    const vf scale = v_set(1.0f / v_sum(total));
+    for (int64_t b = 0; b < blocks; b++)
+        s[b].sum *= scale;
+}
+
+SIMD_INLINE void block_scale(el e, int stream, const float *scratch, char *y, int64_t begin,
+                             int64_t end, vf factor, const char *next)
+{
+    int64_t i = begin;
+    for (; i + 2 * VL <= end; i += 2 * VL) {
+        const vf2 v = {v_load(EL_F32, scratch, i) * factor,
+                       v_load(EL_F32, scratch, i + VL) * factor};
+        __builtin_prefetch(next + i * el_size(e));
+        if (2 * VL * el_size(e) > 64)
+            __builtin_prefetch(next + i * el_size(e) + 64);
+        if (stream)
+            v_stream2(e, y, i, v);
+        else
+            v_store2(e, y, i, v);
+    }
+    for (; i < end; i += VL)
+        v_store_n(e, y, i, end - i < VL ? end - i : VL, v_load(EL_F32, scratch, i) * factor);
+}
+
+/* next: the row that will be read after this one */
+SIMD_INLINE void forward_row(el e, int stream, const char *x, char *y, int64_t n, float *scratch,
+                             const char *next)
+{
+    const int64_t blocks = (n + BLOCK - 1) / BLOCK;
+    stats *s = (stats *)scratch;
+    float *powers = scratch + blocks * (int64_t)(sizeof(stats) / sizeof(float));
+    /* the clamp lets a block of -inf give 0, and a whole row of them 0 / 0 */
+    vf max = v_set(-FLT_MAX);
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t begin = b * BLOCK, end = begin + BLOCK < n ? begin + BLOCK : n;
+        max = block_max(e, x, begin, end, max);
+        s[b].max = max;
+        s[b].sum = block_exp(e, x, powers, begin, end, max);
+    }
+    finish_stats(s, blocks);
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t begin = b * BLOCK, end = begin + BLOCK < n ? begin + BLOCK : n;
+        block_scale(e, stream, powers, y, begin, end, s[b].sum, next);
+    }
+}
+
+SIMD_INLINE void forward_rows(el e, const job *j, int64_t begin, int64_t end, int worker)
+{
+    float *scratch = j->scratch + worker * j->scratch_size;
+    for (int64_t r = begin; r < end; r++) {
+        const char *x = j->x + r * j->x_stride;
+        const char *next = r + 1 < end ? x + j->x_stride : x;
+        char *y = j->out + r * j->out_stride;
+        if (j->stream && v_streamable2(e, y))
+            forward_row(e, 1, x, y, j->n, scratch, next);
+        else
+            forward_row(e, 0, x, y, j->n, scratch, next);
+    }
+    if (j->stream)
+        v_fence();
+}
+
+static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const job *j = arg;
+    EL_SPECIALIZE(j->type, forward_rows, j, begin, end, worker);
+}
+
+SIMD_INLINE float dot(el e, const char *y, const char *dy, int64_t n)
+{
+    vf a = v_set(0.0f), b = a, c = a, d = a;
+    int64_t i = 0;
+    for (; i + 4 * VL <= n; i += 4 * VL) {
+        const vf2 y0 = v_load2(e, e, y, i), g0 = v_load2(e, e, dy, i);
+        const vf2 y1 = v_load2(e, e, y, i + 2 * VL), g1 = v_load2(e, e, dy, i + 2 * VL);
+        a += y0.a * g0.a;
+        b += y0.b * g0.b;
+        c += y1.a * g1.a;
+        d += y1.b * g1.b;
+    }
+    for (; i < n; i += VL) {
+        const int64_t count = n - i < VL ? n - i : VL;
+        a += v_load_n(e, y, i, count, 0.0f) * v_load_n(e, dy, i, count, 0.0f);
+    }
+    return v_sum((a + b) + (c + d));
+}
+
+SIMD_INLINE void backward_row(el e, int stream, const char *y, const char *dy, char *dx, int64_t n,
+                              int64_t y_next, int64_t dy_next)
+{
+    const vf mean = v_set(dot(e, y, dy, n));
+    int64_t i = 0;
+    for (; i + 2 * VL <= n; i += 2 * VL) {
+        const vf2 p = v_load2(e, e, y, i), g = v_load2(e, e, dy, i);
+        const vf2 d = {p.a * (g.a - mean), p.b * (g.b - mean)};
+        const int64_t at = i * el_size(e);
+        __builtin_prefetch(y + y_next + at);
+        __builtin_prefetch(dy + dy_next + at);
+        if (2 * VL * el_size(e) > 64) {
+            __builtin_prefetch(y + y_next + at + 64);
+            __builtin_prefetch(dy + dy_next + at + 64);
+        }
+        if (stream)
+            v_stream2(e, dx, i, d);
+        else
+            v_store2(e, dx, i, d);
+    }
+    for (; i < n; i += VL) {
+        const int64_t count = n - i < VL ? n - i : VL;
+        const vf p = v_load_n(e, y, i, count, 0.0f), g = v_load_n(e, dy, i, count, 0.0f);
+        v_store_n(e, dx, i, count, p * (g - mean));
+    }
+}
+
+SIMD_INLINE void backward_rows(el e, const job *j, int64_t begin, int64_t end)
+{
+    for (int64_t r = begin; r < end; r++) {
+        const char *y = j->x + r * j->x_stride, *dy = j->dy + r * j->dy_stride;
+        const int64_t y_next = r + 1 < end ? j->x_stride : 0;
+        const int64_t dy_next = r + 1 < end ? j->dy_stride : 0;
+        char *dx = j->out + r * j->out_stride;
+        if (j->stream && v_streamable2(e, dx))
+            backward_row(e, 1, y, dy, dx, j->n, y_next, dy_next);
+        else
+            backward_row(e, 0, y, dy, dx, j->n, y_next, dy_next);
+    }
+    if (j->stream)
+        v_fence();
+}
+
+static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job *j = arg;
+    EL_SPECIALIZE(j->type, backward_rows, j, begin, end);
+}
+
+static int64_t rows_a_chunk(int64_t n)
+{
+    return n < CHUNK ? CHUNK / n : 1;
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
+{
+    const tg_rows x = tg_rows_of(args->x), y = tg_rows_of(args->y);
+    if (x.n == 0)
+        return TG_OK;
+    const int64_t size = (int64_t)tg_type_size(x.type);
+    job j = {.type = (el)tg_el(x.type), .n = x.n, .x = x.data, .out = y.data};
+    j.x_stride = x.stride * size;
+    j.out_stride = y.stride * size;
+    j.stream = x.data != y.data && tg_streams(x.rows * x.n * size);
+    const int64_t blocks = (x.n + BLOCK - 1) / BLOCK;
+    j.scratch_size = (int64_t)(sizeof(stats) / sizeof(float)) * blocks + (x.n + VL - 1) / VL * VL;
+    j.scratch_size = (j.scratch_size + 15) / 16 * 16;
+    j.scratch = tg_workspace(ctx, (size_t)(tg_ctx_threads(ctx) * j.scratch_size) * sizeof(float));
+    if (!j.scratch)
+        return TG_ENOMEM;
+    tg_parallel_for(ctx, x.rows, rows_a_chunk(x.n), forward_chunk, &j);
+    return TG_OK;
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_softmax_backward_args *args)
+{
+    const tg_rows dy = tg_rows_of(args->dy), y = tg_rows_of(args->y), dx = tg_rows_of(args->dx);
+    if (y.n == 0)
+        return TG_OK;
+    const int64_t size = (int64_t)tg_type_size(y.type);
+    job j = {.type = (el)tg_el(y.type), .n = y.n, .x = y.data, .dy = dy.data, .out = dx.data};
+    j.x_stride = y.stride * size;
+    j.dy_stride = dy.stride * size;
+    j.out_stride = dx.stride * size;
+    j.stream = dx.data != dy.data && tg_streams(y.rows * y.n * size);
+    tg_parallel_for(ctx, y.rows, rows_a_chunk(y.n), backward_chunk, &j);
+    return TG_OK;
+}
+
+static int accepts_forward(const tg_softmax_forward_args *args)
+{
+    return tg_fast_type(args->x);
+}
+
+static int accepts_backward(const tg_softmax_backward_args *args)
+{
+    return tg_fast_type(args->dy);
+}
+
+TG_CPU_ROWS(softmax) = {
+    TG_CPU_ROW(softmax_forward, accepts_forward, forward),
+    TG_CPU_ROW(softmax_backward, accepts_backward, backward),
+    TG_ROWS_END,
+};

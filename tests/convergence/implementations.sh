@@ -1,0 +1,35 @@
+#!/bin/sh
+# The same course with the reference, the unfused rows, the default rows and each ceiling of the CPU's levels: losses and
+# gradient norms of every step agree. Random upstream gradients and long accumulations are the checker's part; here it
+# is 32 whole steps.
+. "$(dirname "$0")/../train/common.sh"
+run() { # NAME TYPE ARGUMENTS...
+    name=$1
+    type=$2
+    shift 2
+    "$llama" $toy $data --type $type --steps 32 --lr 3e-3 --log $name-$type.log "$@" || fail "$name, $type"
+    grep grad_norm $name-$type.log | sed 's/[^0-9.e+-][^0-9.e+-]*/ /g' | awk '{ print $1, $2, $3 }' >$name-$type
+}
+agree() { # NAME TYPE LIMIT_OF_LOSS LIMIT_OF_NORM (both relative)
+    paste ref-$2 $1-$2 | awk -v what="$1, $2" -v a=$3 -v b=$4 '
+        function gap(x, y) { x = (x - y) / (x > 1 ? x : 1); return x < 0 ? -x : x }
+        { if (gap($2, $5) > loss) loss = gap($2, $5); if (gap($3, $6) > norm) norm = gap($3, $6) }
+        END {
+            printf "%s against ref: loss differs by at most %.1e (limit %.0e), gradient norm by %.1e (limit %.0e)\n",
+                what, loss, a, norm, b
+            exit !(NR == 32 && loss <= a && norm <= b)
+        }' || fail "$1, $2 disagrees with the reference"
+}
+run ref f32 --impl ref
+run ref bf16 --impl ref
+for type in f32 bf16; do
+    [ $type = f32 ] && limits="1e-4 2e-3" || limits="2e-2 1e-1"
+    run default $type
+    agree default $type $limits
+    run unfused $type --impl unfused,cpu
+    agree unfused $type $limits
+    for level in v2 v3; do
+        TIGON_CPU_MAX=$level run $level $type
+        agree $level $type $limits
+    done
+done

@@ -1,0 +1,215 @@
+/* Fuzzing of argument checks: valid problems with one to three fields of their arguments changed. Each call either is
+ * refused, with a message that begins with the operator's name and with nothing written, or it runs.
+ *   fuzz_arguments [SECONDS [SEED]] */
+#include <time.h>
+
+#include "../common/test.h"
+#include "problem.h"
+
+static uint64_t state;
+
+static uint64_t next(void)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+static int64_t below(int64_t n)
+{
+    return (int64_t)(next() % (uint64_t)n);
+}
+
+static int64_t odd_number(int64_t near)
+{
+    const uint64_t n = (uint64_t)near; /* an odd number itself, perhaps: it may wrap */
+    const int64_t values[] = {0,
+                              1,
+                              -1,
+                              2,
+                              (int64_t)(n + 1),
+                              (int64_t)(n - 1),
+                              (int64_t)(2 * n),
+                              INT64_MAX,
+                              INT64_MIN,
+                              (int64_t)1 << 40,
+                              7,
+                              -100};
+    return values[below(sizeof values / sizeof *values)];
+}
+
+/* ---- mutations of a tensor ---- */
+
+static void mutate_tensor(problem *p, pb_tensor *t)
+{
+    const pb_tensor *other = &p->tensor[below(p->op->ntensors)];
+    const int dim = t->view.ndim > 0 ? (int)below(t->view.ndim) : 0;
+    switch (below(10)) {
+    case 0:
+        p->slot[t->decl->slot].ptr = NULL;
+        break;
+    case 1:
+        t->view.ndim = (int32_t)(below(12) - 1);
+        break;
+    case 2:
+        t->view.dtype =
+            (tg_dtype){(uint8_t)below(6), (uint8_t)(8 << below(4)), (uint16_t)(1 + below(8) / 7)};
+        break;
+    case 3:
+        t->shape[dim] = odd_number(t->shape[dim]);
+        break;
+    case 4:
+        t->strides[dim] = odd_number(t->strides[dim]);
+        break;
+    case 5:
+        t->view.strides = t->view.strides ? NULL : t->strides;
+        break;
+    case 6:
+        t->view.data = other->view.data;
+        t->view.byte_offset = other->view.byte_offset;
+        break;
+    case 7:
+        t->view.data = NULL;
+        break;
+    case 8:
+        t->view.device.device_type = (int32_t)below(24);
+        break;
+    default:
+        t->view.shape = below(8) ? t->shape : NULL;
+        break;
+    }
+}
+
+static void mutate_option(problem *p)
+{
+    const int i = (int)below(p->op->info->nargs);
+    if (p->op->info->args[i].kind == TG_ARG_I64)
+        p->slot[i].i64 = odd_number(p->slot[i].i64);
+    if (p->op->info->args[i].kind == TG_ARG_F64) {
+        const double values[] = {0,      1,      -1,        0.5,       2,   1e300,
+                                 -1e300, 1e-300, 1.0 / 0.0, 0.0 / 0.0, 1e-5};
+        p->slot[i].f64 = values[below(sizeof values / sizeof *values)];
+    }
+}
+
+static void mutate_integers(pb_tensor *t)
+{
+    if (tg_type_of(&t->view) == TG_I64 && t->view.ndim > 0 && t->view.ndim <= 2 && !t->written &&
+        tg_numel(&t->view) > 0)
+        ((int64_t *)((char *)t->view.data + t->view.byte_offset))[0] = odd_number(t->limit);
+}
+
+/* ---- what may run: every tensor that is left lies within a buffer of the problem ---- */
+
+static int inside(const problem *p, const tg_tensor *t)
+{
+    int64_t last = 0;
+    for (int i = 0, compact; i < t->ndim; i++) {
+        int64_t stride = 1;
+        for (compact = t->ndim - 1; compact > i; compact--)
+            stride *= t->shape[compact];
+        if (t->shape[i] == 0)
+            return 1;
+        last += (t->shape[i] - 1) * (t->strides ? t->strides[i] : stride);
+    }
+    const unsigned char *low = (const unsigned char *)t->data + t->byte_offset;
+    const unsigned char *high = low + (size_t)(last + 1) * tg_type_size(tg_type_of(t));
+    for (int i = 0; i < p->nbuffers; i++)
+        if (low >= p->buffer[i].base + p->guard &&
+            high <= p->buffer[i].base + p->buffer[i].bytes - p->guard)
+            return 1;
+    return 0;
+}
+
+static int may_run(const problem *p)
+{
+    for (int i = 0; i < p->op->ntensors; i++) {
+        const tg_tensor *t = p->slot[p->op->tensor[i].slot].ptr;
+        if (t && !inside(p, t))
+            return 0;
+    }
+    return 1;
+}
+
+static int unchanged(const problem *p, unsigned char *const *before)
+{
+    for (int i = 0; i < p->nbuffers; i++)
+        if (memcmp(p->buffer[i].base, before[i], p->buffer[i].bytes) != 0)
+            return 0;
+    return 1;
+}
+
+static void try_one(tg_ctx *ctx, problem *p, long *refused, long *ran)
+{
+    for (int64_t k = 1 + below(3); k > 0; k--) {
+        pb_tensor *t = &p->tensor[below(p->op->ntensors)];
+        if (below(4) == 0)
+            mutate_option(p);
+        else if (below(4) == 0 && p->slot[t->decl->slot].ptr == &t->view)
+            mutate_integers(t);
+        else
+            mutate_tensor(p, t);
+    }
+    unsigned char *before[PB_ARGS];
+    for (int i = 0; i < p->nbuffers; i++) {
+        before[i] = malloc(p->buffer[i].bytes);
+        memcpy(before[i], p->buffer[i].base, p->buffer[i].bytes);
+    }
+    const char *name = p->op->info->name;
+    tg_status status = tg_check(p->op->id, problem_args(p));
+    if (status == TG_OK && may_run(p)) {
+        status = tg_call(ctx, p->op->id, problem_args(p));
+        ++*ran;
+    }
+    if (status != TG_OK) {
+        ++*refused;
+        EXPECT(status == TG_EINVAL || status == TG_EUNSUPPORTED || status == TG_ENOMEM, "%s: %s",
+               name, tg_status_name(status));
+        EXPECT(status == TG_ENOMEM || strncmp(tg_last_error(), name, strlen(name)) == 0,
+               "%s: the message is \"%s\"", name, tg_last_error());
+        EXPECT(unchanged(p, before), "%s: refused (%s), yet something is written", name,
+               tg_last_error());
+    }
+    for (int i = 0; i < p->nbuffers; i++)
+        free(before[i]);
+}
+
+int main(int argc, char **argv)
+{
+    const double seconds = argc > 1 ? atof(argv[1]) : 5;
+    state = argc > 2 ? strtoull(argv[2], NULL, 10) : 20261121;
+    printf("seed %llu\n", (unsigned long long)state);
+    char error[PB_ERROR];
+    const catalogue *cat = catalogue_get(error);
+    if (!cat || !cat->nops) {
+        printf("no problems: %s\n", cat ? "the catalogue is empty" : error);
+        return 1;
+    }
+    tg_ctx *ctx = new_context();
+    long refused = 0, ran = 0;
+    const time_t end = time(NULL) + (time_t)seconds;
+    while (time(NULL) < end && failures < 20) {
+        const pb_op *op = &cat->ops[below(cat->nops)];
+        const pb_case *c = &cat->cases[below(cat->ncases)];
+        const int types[] = {TG_F32, TG_BF16, TG_F16};
+        const int type = types[below(3)];
+        if (!pb_same_group(c->group, op->group) || c->bench || !pb_case_takes(c, type))
+            continue;
+        const pb_options options = {
+            .type = type, .seed = next(), .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
+        for (int tries = 0; tries < 20; tries++) {
+            problem *p = problem_create(cat, op, c, &options, error);
+            if (p && problem_memory(p) < 1u << 18)
+                try_one(ctx, p, &refused, &ran);
+            else
+                tries = 20;
+            problem_free(p);
+        }
+    }
+    EXPECT(refused > 100 && ran > 10, "%ld refused, %ld ran: too few to mean anything", refused,
+           ran);
+    printf("%ld refused, %ld ran\n", refused, ran);
+    tg_ctx_destroy(ctx);
+    return report();
+}

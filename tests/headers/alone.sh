@@ -1,0 +1,37 @@
+#!/bin/sh
+# Each public header compiles alone, as C99, C11 and C++17, without a warning.
+#   alone.sh INCLUDE_DIR [C_COMPILER]
+set -eu
+include=$1
+cc=${2:-cc}
+failed=0
+
+try() { # COMPILER STANDARD LANGUAGE HEADER
+    echo "#include <tigon/$4>" |
+        "$1" -std="$2" -x "$3" -pedantic -Wall -Wextra -Werror -I"$include" -fsyntax-only - ||
+        { echo "tigon/$4 does not compile alone as $2"; failed=1; }
+}
+for path in "$include"/tigon/*.h; do
+    header=${path##*/}
+    try "$cc" c99 c "$header"
+    try "$cc" c11 c "$header"
+    if command -v c++ >/dev/null; then
+        try c++ c++17 c++ "$header"
+    fi
+done
+command -v c++ >/dev/null || echo "no C++ compiler: C++17 was not tried"
+
+# A tensor is DLPack's, field for field, whichever header comes first.
+layout() {
+    "$cc" -std=c11 -Wall -Wextra -Werror -I"$include" -I"$(dirname "$0")" -fsyntax-only -x c - ||
+        { echo "tg_tensor differs from DLTensor"; failed=1; }
+}
+assertions='
+#include <stddef.h>
+#define SAME(field) _Static_assert(offsetof(tg_tensor, field) == offsetof(DLTensor, field), #field)
+SAME(data); SAME(device); SAME(ndim); SAME(dtype); SAME(shape); SAME(strides); SAME(byte_offset);
+_Static_assert(sizeof(tg_tensor) == sizeof(DLTensor), "size");
+'
+printf '#include <tigon/tensor.h>\n#include "dlpack_layout.h"\n%s' "$assertions" | layout
+printf '#define DLPACK_DLPACK_H_\n#include "dlpack_layout.h"\n#include <tigon/tigon.h>\n%s' "$assertions" | layout
+exit $failed

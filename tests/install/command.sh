@@ -1,0 +1,14 @@
+#!/bin/sh
+# The installed command finds its library without help, also after the tree has been moved; the man page is well-formed.
+#   command.sh PREFIX
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp -R "$1" "$work/moved"
+env -u LD_LIBRARY_PATH "$work/moved/bin/tigon" --version
+if command -v mandoc >/dev/null; then
+    mandoc -T lint -W error "$1/share/man/man1/tigon.1"
+fi
+for command in $("$1/bin/tigon" --help | awk '/^  [a-z]/ { print $1 }'); do
+    grep -q "Cm $command" "$1/share/man/man1/tigon.1" || { echo "the man page has no tigon $command"; exit 1; }
+done

@@ -1,0 +1,17 @@
+/* A plug-in of another time. */
+#include <tigon/backend.h>
+
+static const tg_row rows[] = {TG_ROWS_END};
+static const tg_backend bad = {
+    .abi = TG_ABI + 1,
+    .size = sizeof(tg_backend),
+    .vendor = "bad",
+    .device = "cpu",
+    .device_type = TG_DEVICE_CPU,
+    .rows = rows,
+};
+
+TG_BACKEND_ENTRY
+{
+    return &bad;
+}

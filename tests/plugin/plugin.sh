@@ -1,0 +1,53 @@
+#!/bin/sh
+# Backends from outside: the template, built as a project of its own against an installed Tigon, both ways; and plug-ins that
+# must be refused, with a message that says why.
+#   plugin.sh PREFIX C_COMPILER PLUGIN_TEST
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+prefix=$1
+cc=$2
+tigon=$prefix/bin/tigon
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() {
+    echo "$1"
+    exit 1
+}
+
+# As a vendor does it: the folder is copied away from this repository.
+cp -R "$here/../../backends/template" "$work/acme"
+cmake -S "$work/acme" -B "$work/acme/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+cmake --build "$work/acme/build" >/dev/null
+for plugin in libacme.so libacme_symbols.so; do
+    echo "$plugin"
+    "$3" acme "$work/acme/build/$plugin"
+    if "$tigon" check --help >/dev/null 2>&1; then
+        "$tigon" check --backend "$work/acme/build/$plugin" | tail -1
+        "$tigon" check --backend "$work/acme/build/$plugin" | tail -1 | grep -q ' 0 failed' || fail "the conformance run fails"
+    fi
+done
+
+refused() { # NAME WORDS...: loading it fails, and the message has all the words
+    name=$1
+    shift
+    "$cc" -shared -fPIC -I"$prefix/include" "$here/$name.c" -o "$work/$name.so"
+    if message=$(TIGON_BACKEND_PATH=$work/$name.so "$tigon" info 2>&1); then
+        fail "$name is not refused"
+    fi
+    for word in "$@"; do
+        case $message in *"$word"*) ;; *) fail "$name: the message does not say \"$word\": $message" ;; esac
+    done
+    echo "$name: $(echo "$message" | grep '^wrong:')"
+}
+refused bad_abi bad_abi.so ABI
+refused bad_symbol bad_symbol.so bad_rms_nrom_forward
+refused no_entry no_entry.so tg_backend_entry
+if message=$(TIGON_BACKEND_PATH=$work/missing.so "$tigon" info 2>&1); then
+    fail "a missing file is not refused"
+fi
+
+# A row of tomorrow is skipped with one line; the rest of the plug-in works.
+"$cc" -shared -fPIC -I"$prefix/include" "$here/newer_table.c" -o "$work/newer.so"
+lines=$(TIGON_BACKEND_PATH=$work/newer.so "$tigon" list --resolve softmax_forward 2>&1 >"$work/list") || fail "$lines"
+[ "$(echo "$lines" | grep -c operator_of_tomorrow)" -eq 1 ] || fail "no log line about the unknown operator: $lines"
+grep -q newer/softmax_forward "$work/list" || fail "the known operator of the table is not there"

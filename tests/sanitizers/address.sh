@@ -1,0 +1,9 @@
+#!/bin/sh
+# AddressSanitizer and UndefinedBehaviorSanitizer: builds, then runs the test programs and the checker on its quick cases.
+#   address.sh SOURCE_DIR BUILD_DIR
+set -eu
+cmake -S "$1" -B "$2" -DCMAKE_BUILD_TYPE=Sanitize "-DTIGON_SANITIZE=address;undefined" "-DTIGON_ONLY_LEVELS=v3;v4;v4bf16" >/dev/null
+cmake --build "$2" -j 2 >"$2/build.log" 2>&1 || { tail -50 "$2/build.log"; exit 1; }
+export ASAN_OPTIONS="detect_stack_use_after_return=0:allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+export UBSAN_OPTIONS="print_stacktrace=1"
+exec ctest --test-dir "$2" --output-on-failure --no-tests=error

@@ -1,0 +1,73 @@
+/* The same bits for any number of threads, on an executor of pthreads: every operator, every case of its family. */
+#include "../common/test.h"
+#include "executor.h"
+#include "problem.h"
+
+/* ---- the comparison ---- */
+
+static size_t total_bytes(const problem *p)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < p->nbuffers; i++)
+        bytes += p->buffer[i].bytes;
+    return bytes;
+}
+
+static void copy_buffers(const problem *p, unsigned char *out)
+{
+    for (int i = 0; i < p->nbuffers; out += p->buffer[i].bytes, i++)
+        memcpy(out, p->buffer[i].base, p->buffer[i].bytes);
+}
+
+static void compare(tg_ctx *ctx, problem *p, const char *backend)
+{
+    const size_t bytes = total_bytes(p);
+    unsigned char *first = malloc(bytes), *again = malloc(bytes);
+    for (int threads = 1; threads <= 7; threads += threads == 1 ? 1 : 5) {
+        tg_ctx_set_threads(ctx, threads);
+        problem_reset(p);
+        const tg_status status = tg_call(ctx, p->op->id, problem_args(p));
+        EXPECT(status == TG_OK, "%s %s: %s", p->op->info->name, p->c->text, tg_last_error());
+        copy_buffers(p, threads == 1 ? first : again);
+        EXPECT(threads == 1 || memcmp(first, again, bytes) == 0,
+               "%s/%s, %s: other bits on %d threads than on 1", backend, p->op->info->name,
+               p->c->text, threads);
+    }
+    free(first);
+    free(again);
+}
+
+int main(void)
+{
+    static const int types[] = {TG_F32, TG_BF16, TG_F16};
+    static const char *const backends[] = {"cpu", "unfused"};
+    char error[PB_ERROR];
+    const catalogue *cat = catalogue_get(error);
+    tg_ctx *ctx = new_context();
+    tg_ctx_set_executor(ctx, run_on_pthreads, NULL);
+    int count = 0;
+    for (int i = 0; cat && i < cat->nops; i++)
+        for (int k = 0; k < cat->ncases * 6; k++) {
+            const pb_case *c = &cat->cases[k / 6];
+            const int type = types[k % 3];
+            const char *backend = backends[k / 3 % 2];
+            if (!pb_same_group(c->group, cat->ops[i].group) || !pb_case_takes(c, type) ||
+                (c->bench && strcmp(c->bench, "small") != 0))
+                continue;
+            const pb_options options = {
+                .type = type, .seed = 1, .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
+            problem *p = problem_create(cat, &cat->ops[i], c, &options, error);
+            EXPECT(p, "%s %s: %s", cat->ops[i].info->name, c->text, error);
+            if (p && problem_memory(p) < 16u << 20) {
+                tg_ctx_set_impl(ctx, backend);
+                compare(ctx, p, backend);
+                tg_ctx_set_impl(ctx, NULL);
+                count++;
+            }
+            problem_free(p);
+        }
+    EXPECT(count > 0, "no problem ran: %s", cat ? "the catalogue is empty" : error);
+    tg_ctx_destroy(ctx);
+    printf("%d problems\n", count);
+    return report();
+}

@@ -1,0 +1,61 @@
+#!/bin/sh
+# The command line: help, wrong usage, and JSON that is JSON, with the fields that bindings are generated from.
+#   commands.sh TIGON
+set -eu
+tigon=$1
+fail() {
+    echo "$1"
+    exit 1
+}
+expect() { # STATUS ARGUMENTS...
+    wanted=$1
+    shift
+    status=0
+    output=$("$tigon" "$@" 2>&1) || status=$?
+    [ "$status" -eq "$wanted" ] || fail "tigon $*: exit status $status, expected $wanted: $output"
+}
+expect 0 --help
+expect 0 --version
+expect 2
+expect 2 no-such-command
+for command in $("$tigon" --help | awk '/^  [a-z]/ { print $1 }'); do
+    expect 0 "$command" --help
+    case $output in *"usage: tigon $command"*) ;; *) fail "tigon $command --help: no usage line" ;; esac
+    case $output in *--json*) ;; *) fail "tigon $command has no --json" ;; esac
+    expect 2 "$command" --no-such-option
+done
+expect 0 info
+expect 0 list
+expect 0 list --resolve rms_norm
+expect 2 list no_such_operator
+TIGON_CPU_MAX=v99 && export TIGON_CPU_MAX
+expect 1 info
+case $output in *TIGON_CPU_MAX*) ;; *) fail "tigon info does not explain a wrong TIGON_CPU_MAX: $output" ;; esac
+unset TIGON_CPU_MAX
+
+command -v python3 >/dev/null || exit 0
+"$tigon" info --json | python3 -c '
+import json, sys
+info = json.load(sys.stdin)
+assert info["version"] and info["probes"] and info["backends"], info
+assert all({"device", "count", "why"} <= set(p) for p in info["probes"])
+'
+"$tigon" list --json --resolve | python3 -c '
+import json, sys
+kinds = {"in", "opt", "out", "out_opt", "f64", "i64"}
+operators = json.load(sys.stdin)["operators"]
+assert len(operators) > 10
+for op in operators:
+    names = [a["name"] for a in op["arguments"]]
+    assert len(set(names)) == len(names) > 0, op
+    assert all(a["kind"] in kinds for a in op["arguments"]), op
+    assert all(a.get("over", names[0]) in names for a in op["arguments"]), op
+    assert op["rows"], op["name"] + " has no rows"
+    assert all({"name", "backend", "needs"} <= set(r) for r in op["rows"]), op
+    assert any(r["backend"] == "ref" for r in op["rows"]), op["name"] + " has no reference"
+    assert set(op["resolved"]) <= {r["name"] for r in op["rows"]}, op
+rms = next(op for op in operators if op["name"] == "rms_norm_forward")
+assert [(a["name"], a["kind"]) for a in rms["arguments"]] == [
+    ("x", "in"), ("weight", "opt"), ("y", "out"), ("rstd", "out_opt"),
+    ("eps", "f64"), ("offset", "f64"), ("casting_mode", "i64")], rms
+'

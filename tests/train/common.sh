@@ -1,0 +1,36 @@
+# Sourced by the tests of the trainer. $1 is the program.
+set -eu
+llama=$(realpath "$1")
+source=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+# A corpus that does not change with the tree.
+cat "$source"/include/tigon/tensor.h "$source"/include/tigon/status.h "$source"/include/tigon/context.h >corpus.txt
+cat "$source"/include/tigon/ops.def >held.txt
+data="--data corpus.txt --val held.txt --eval-windows 8 --quiet"
+toy="--layers 2 --width 64 --heads 4 --kv-heads 2 --ff 96 --seq 48 --batch 2 --warmup 5"
+
+fail() {
+    echo "FAILED: $1"
+    exit 1
+}
+# The steps of a log without its times.
+course() {
+    sed 's/,"seconds".*//' "$1"
+}
+same() { # A B WHAT
+    cmp -s "$1" "$2" || {
+        diff "$1" "$2" | head -4
+        fail "$3"
+    }
+}
+# refuses WORDS ARGUMENTS...: must leave with status 1 and a message that holds the words
+refuses() {
+    words=$1
+    shift
+    status=0
+    "$llama" "$@" >out 2>err || status=$?
+    [ $status -eq 1 ] || fail "llama $*: status $status, expected 1"
+    grep -qF -- "$words" err || fail "llama $*: says '$(cat err)', expected '$words'"
+}

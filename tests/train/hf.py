@@ -1,0 +1,125 @@
+"""Our checkpoints in Hugging Face's LlamaForCausalLM: the same held-out loss, the same course.
+
+    hf.py LLAMA
+
+For each model: `llama` trains a few steps and saves; transformers loads the folder unchanged and computes the loss of
+the same held-out windows. Then the course itself: transformers starts from our initial weights, torch's AdamW takes the
+same windows, and losses and gradient norms are compared step by step.
+"""
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+import torch
+from transformers import LlamaForCausalLM
+
+torch.set_num_threads(2)
+SEQ, BATCH, STEPS, WARMUP = 64, 4, 12, 4
+LR, MIN_LR, DECAY, CLIP, SEED = 1e-3, 1e-4, 0.1, 1.0, 3
+SIZES = ["--layers", "3", "--width", "96", "--heads", "6", "--kv-heads", "2", "--ff", "160"]
+MASK = (1 << 64) - 1
+
+
+def hash_at(seed, i):
+    """data.c's stateless random number."""
+    z = ((seed + 1) * 0xD1342543DE82EF95 + (i + 1) * 0x9E3779B97F4A7C15) & MASK
+    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & MASK
+    return z ^ z >> 31
+
+
+def windows(data, starts):
+    rows = torch.tensor([list(data[s:s + SEQ + 1]) for s in starts], dtype=torch.long)
+    return rows[:, :-1], rows[:, 1:]
+
+
+def loss_of(model, tokens, target):
+    logits = model(tokens).logits.float()
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
+
+
+def run(llama, folder, log, *more):
+    data = os.path.join(os.path.dirname(folder), "data.txt")
+    held = os.path.join(os.path.dirname(folder), "val.txt")
+    subprocess.run([llama, *SIZES, "--seq", str(SEQ), "--batch", str(BATCH), "--steps", str(STEPS), "--warmup",
+                    str(WARMUP), "--lr", str(LR), "--min-lr", str(MIN_LR), "--weight-decay", str(DECAY), "--seed",
+                    str(SEED), "--eval-windows", "16", "--quiet", "--data", data, "--val", held, "--out", folder,
+                    "--log", log, *more], check=True)
+    lines = [json.loads(line) for line in open(log)]
+    return ([(x["loss"], x["grad_norm"]) for x in lines if "loss" in x], [x["held_out"] for x in lines if "held_out" in x])
+
+
+def held_out(model, text):
+    model.eval()
+    with torch.no_grad():
+        tokens, target = windows(text, [i * SEQ for i in range(16)])
+        return loss_of(model, tokens, target).item()
+
+
+def course(model, text):
+    """The same steps in torch."""
+    model.train()
+    matrices = [p for p in model.parameters() if p.ndim == 2]
+    norms = [p for p in model.parameters() if p.ndim == 1]
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": norms, "weight_decay": 0}],
+                                  betas=(0.9, 0.95), eps=1e-8)
+    result = []
+    for step in range(1, STEPS + 1):
+        part = max(0, step - WARMUP) / (STEPS - WARMUP)
+        rate = LR * step / WARMUP if step <= WARMUP else MIN_LR + (LR - MIN_LR) * 0.5 * (1 + math.cos(math.pi * part))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        starts = [hash_at(SEED, (step - 1) * BATCH + b) % (len(text) - SEQ) for b in range(BATCH)]
+        loss = loss_of(model, *windows(text, starts))
+        optimizer.zero_grad()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        result.append((loss.item(), norm.item()))
+    return result
+
+
+def check(what, ours, theirs, tolerance):
+    difference = abs(ours - theirs)
+    print(f"{what}: {ours:.6f}, Hugging Face {theirs:.6f}, difference {difference:.1e} (limit {tolerance:.0e})")
+    if not difference <= tolerance:
+        sys.exit(f"{what}: DIFFERENT")
+
+
+def compare(llama, place, name, options, dtype, loss_limit, norm_limit):
+    text = open(os.path.join(place, "data.txt"), "rb").read()
+    val = open(os.path.join(place, "val.txt"), "rb").read()
+    start, end = os.path.join(place, name + "-start"), os.path.join(place, name + "-end")
+    run(llama, start, os.path.join(place, "log"), *options, "--steps", "0")
+    steps, held = run(llama, end, os.path.join(place, "log"), *options)
+    model, info = LlamaForCausalLM.from_pretrained(end, dtype=dtype, output_loading_info=True)
+    missing = [key for keys in info.values() for key in keys]
+    if missing:
+        sys.exit(f"{name}: keys that do not match: {missing}")
+    check(f"{name}: held-out loss", held[-1], held_out(model, val), loss_limit)
+    if dtype != torch.float32:
+        return
+    theirs = course(LlamaForCausalLM.from_pretrained(start, dtype=dtype), text)
+    for what, k, limit in (("loss", 0, loss_limit), ("gradient norm", 1, norm_limit)):
+        worst = max(range(STEPS), key=lambda i: abs(steps[i][k] - theirs[i][k]))
+        check(f"{name}: {what}, worst of {STEPS} steps", steps[worst][k], theirs[worst][k], limit)
+
+
+def main():
+    llama = sys.argv[1]
+    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    with tempfile.TemporaryDirectory() as place:
+        for target, names in (("data.txt", ["ops.h", "backend.h", "registry.h"]), ("val.txt", ["tensor.h", "context.h"])):
+            with open(os.path.join(place, target), "wb") as f:
+                for name in names:
+                    f.write(open(os.path.join(source, "include/tigon", name), "rb").read())
+        compare(llama, place, "tied", [], torch.float32, 1e-4, 1e-3)
+        compare(llama, place, "untied", ["--untied", "--accumulate", "1"], torch.float32, 1e-4, 1e-3)
+        compare(llama, place, "bf16", ["--type", "bf16"], torch.bfloat16, 2e-2, 0)
+    print("Hugging Face agrees")
+
+
+main()

@@ -1,0 +1,49 @@
+#!/bin/sh
+# Wrong options and files: a clear message, status 1, never a crash.
+. "$(dirname "$0")/common.sh"
+refuses "unknown option '--foo'" --foo
+refuses "unknown option 'foo'" foo
+refuses "--steps: its value is missing" --steps
+refuses "--steps: 'x' is not a whole number" --steps x
+refuses "--steps: '1.5' is not a whole number" --steps 1.5
+refuses "--steps: -1 is not in [0, 1e+09]" --steps -1
+refuses "--lr: nan is not in" --lr nan
+refuses "--preset: 'big' is none of tiny, small, 124m" --preset big
+refuses "--type: 'f16' is neither f32 nor bf16" --type f16
+refuses "--width 100 must be --heads 3 times an even number" --width 100 --heads 3
+refuses "--kv-heads 3 does not divide --heads 4" --kv-heads 3
+refuses "--vocab 100 is too small for bytes" --vocab 100
+refuses "--data: no file is named" --data --steps 1
+refuses "nowhere: No such file or directory" --data nowhere
+refuses ".: is a folder" --data .
+refuses "--data and --tokens exclude each other" --data held.txt --tokens held.txt
+refuses "--resume needs --out" --resume
+refuses "there is no checkpoint to resume from" --resume --out nowhere
+refuses "--compare starts anew" --compare --resume --out nowhere
+refuses "--log nowhere/log" --log nowhere/log --steps 1
+refuses "Not a directory" --out held.txt/x --steps 0
+refuses "there is no backend foo" --impl foo --steps 1
+printf 'few' >few.txt
+refuses "are too few for a window" --data few.txt
+
+# Token files in llm.c's format: int32 magic, version, count; 1024 bytes; uint16 tokens.
+refuses "are too few for a token file's header" --tokens few.txt
+head -c 2000 /dev/zero >zero.bin
+refuses "magic 0, version 0; a token file has 20240520, 1" --tokens zero.bin
+tokens() { # COUNT: a file of 4096 tokens 7, 8, 7, 8, ... whose header tells of COUNT
+    printf '\030\327\064\001\001\000\000\000'
+    printf "\\$(printf %o $(($1 % 256)))\\$(printf %o $(($1 / 256)))\\000\\000"
+    head -c 1012 /dev/zero
+    yes 'ab' | head -n 2048 | tr -d '\n' | sed 's/a/\x07\x00/g; s/b/\x08\x00/g'
+}
+tokens 4096 >good.bin
+tokens 5000 >short.bin
+refuses "its header tells of 5000 tokens, the file holds 4096" --tokens short.bin
+refuses "token 7 at " --tokens good.bin --vocab 5 --steps 1
+"$llama" $toy --tokens good.bin --vocab 16 --steps 30 --lr 1e-2 --log log --quiet >out 2>err ||
+    fail "a token file: $(cat err)"
+grep '"loss"' log | tail -n 1 | awk -F'[:}]' '{ exit !($3 < 1.0) }' || fail "two tokens in turn are not learnt: $(tail -n 2 log)"
+
+# A loss that is not finite ends the course, and says so.
+refuses "stopped before the parameters change" $toy $data --steps 50 --lr 1e20 --warmup 0 --clip 0
+echo "wrong options and files are refused"

@@ -1,0 +1,69 @@
+#!/bin/sh
+# A run that is stopped and resumed gives the same bits as one that is not, however it was stopped.
+. "$(dirname "$0")/common.sh"
+compare() { # NAME ARGUMENTS...
+    name=$1
+    shift
+    "$llama" $toy $data --steps 20 "$@" --out $name-whole --log whole.log || fail "$name: whole"
+    "$llama" $toy $data --steps 20 "$@" --out $name --log parts.log --stop-after 7 || fail "$name: first part"
+    "$llama" $data --out $name --log parts.log --resume --stop-after 6 || fail "$name: second part"
+    "$llama" $data --out $name --log parts.log --resume || fail "$name: last part"
+    course whole.log | grep loss >whole
+    course parts.log | grep loss >parts
+    same whole parts "$name: losses differ"
+    for file in model optimizer-000020; do
+        same $name-whole/$file.safetensors $name/$file.safetensors "$name: $file.safetensors differs"
+    done
+    [ "$(ls $name | wc -l)" -eq 3 ] || fail "$name: holds $(ls $name | tr '\n' ' ')"
+}
+compare f32
+compare bf16 --type bf16 --accumulate 2 --untied
+
+# Micro-batches: the same windows, so nearly the same course.
+"$llama" $toy $data --steps 10 --batch 4 --log whole.log
+"$llama" $toy $data --steps 10 --batch 2 --accumulate 2 --log parts.log
+paste whole.log parts.log | grep grad_norm | sed 's/[^0-9.e+-][^0-9.e+-]*/ /g' | awk '
+    { d = $2 - $8; n = $3 - $9; if (d * d > 1e-8 || n * n > 1e-6) { print; bad = 1 } } END { exit bad || NR != 10 }' ||
+    fail "two micro-batches are not one batch"
+
+# Ctrl-C: saves, leaves with 130, and the course goes on.
+"$llama" $toy $data --steps 100000 --out signal --log signal.log &
+process=$!
+for i in $(seq 100); do
+    [ "$(grep -c loss signal.log 2>/dev/null || true)" -gt 3 ] 2>/dev/null && break
+    sleep 0.1
+done
+kill -INT $process
+status=0
+wait $process || status=$?
+[ $status -eq 130 ] || fail "Ctrl-C: status $status, expected 130"
+before=$(grep -c loss signal.log)
+"$llama" $data --out signal --log signal.log --resume --stop-after 3 || fail "resume after Ctrl-C"
+[ "$(grep '"loss"' signal.log | tail -n 1 | sed 's/[^0-9]*\([0-9]*\).*/\1/')" -eq $((before + 3)) ] ||
+    fail "resume after Ctrl-C: $(tail -n 1 signal.log)"
+
+# Killed in the middle of saving, again and again: there is always a checkpoint to go on from.
+"$llama" $toy $data --steps 100000 --out killed --stop-after 1
+for pause in 0.11 0.17 0.23 0.31; do
+    "$llama" $data --out killed --resume --save-every 1 &
+    process=$!
+    sleep $pause
+    kill -KILL $process
+    wait $process 2>/dev/null || true
+    "$llama" $data --out killed --resume --stop-after 1 || fail "resume after a kill: $(ls killed)"
+done
+
+# What does not fit is refused.
+refuses "holds a checkpoint; go on from it with --resume" $toy $data --steps 1 --out f32
+refuses "was trained on other data" --data held.txt --out f32 --resume
+refuses "expected [256,128]" $data --out f32 --resume --width 128
+refuses "expected BF16" $data --out f32 --resume --type bf16
+cp -r f32 broken
+head -c 5000 f32/model.safetensors >broken/model.safetensors
+refuses "is no safetensors file" $data --out broken --resume
+head -c 30000 f32/model.safetensors >broken/model.safetensors
+refuses "its place in the file is wrong" $data --out broken --resume
+cp f32/model.safetensors broken
+rm broken/optimizer-000020.safetensors
+refuses "optimizer-000020.safetensors: No such file" $data --out broken --resume
+echo "stopped and resumed runs give the same bits; broken checkpoints are refused"

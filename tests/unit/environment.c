@@ -1,0 +1,52 @@
+/* The environment's settings: each right value works, each wrong one is an error that names the variable. */
+#include "../common/test.h"
+
+static void expect_status(const char *name, const char *value, tg_status expected)
+{
+    tg_ctx *ctx = NULL;
+    setenv(name, value, 1);
+    const tg_status status = tg_ctx_create(&ctx);
+    EXPECT(status == expected, "%s=%s: %s, expected %s (%s)", name, value, tg_status_name(status),
+           tg_status_name(expected), tg_last_error());
+    EXPECT(status == TG_OK || (!ctx && strstr(tg_last_error(), name)),
+           "%s=%s: the message is \"%s\"", name, value, tg_last_error());
+    tg_ctx_destroy(ctx);
+    unsetenv(name);
+}
+
+int main(void)
+{
+    static const struct {
+        const char *name, *good, *bad;
+        tg_status error;
+    } settings[] = {
+        {"TIGON_DEVICE", "cpu", "tpu", TG_ENOTFOUND},
+        {"TIGON_IMPL", "unfused,cpu", "cpu,foo", TG_ENOTFOUND},
+        {"TIGON_IMPL_RMS_NORM_FORWARD", "ref/rms_norm_forward", "ref/rms_norm_backward",
+         TG_ENOTFOUND},
+        {"TIGON_IMPL_SOFTMAX_FORWARD", "ref,cpu", "nobody", TG_ENOTFOUND},
+        {"TIGON_IMPL_RSM_NORM", "", "cpu", TG_ENOTFOUND},
+        {"TIGON_STRICT", "1", "yes", TG_EINVAL},
+        {"TIGON_VERBOSE", "0", "2", TG_EINVAL},
+        {"TIGON_CPU_MAX", "v2", "v5", TG_EINVAL},
+        {"TIGON_FALLBACK", "host", "maybe", TG_EINVAL},
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (*settings[i].good)
+            expect_status(settings[i].name, settings[i].good, TG_OK);
+        expect_status(settings[i].name, settings[i].bad, settings[i].error);
+    }
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (strncmp(settings[i].name, "TIGON_IMPL_", 11) != 0)
+            expect_status(settings[i].name, "", TG_OK); /* empty: not set */
+    EXPECT(tg_ctx_create(NULL) == TG_EINVAL, "%s", tg_last_error());
+    EXPECT(tg_backend_load("/nowhere/libnone.so") == TG_ENOTFOUND &&
+               strstr(tg_last_error(), "libnone"),
+           "%s", tg_last_error());
+    EXPECT(tg_backend_load("") == TG_EINVAL && tg_backend_load(NULL) == TG_EINVAL, "%s",
+           tg_last_error());
+    EXPECT(strcmp(tg_status_name(TG_ENOMEM), "TG_ENOMEM") == 0 &&
+               strcmp(tg_status_name((tg_status)5), "TG_?") == 0,
+           "names");
+    return report();
+}

@@ -1,0 +1,115 @@
+/* What an error says: operator, argument, found, expected; and that nothing is written then. */
+#include "../common/test.h"
+
+enum { R = 4, N = 24 };
+
+static float x[2 * R * N], y[2 * R * N], weight[N], rstd[R];
+static int64_t shape[] = {R, N}, strides[] = {N, 1}, columns = N, rows = R;
+
+typedef struct parts {
+    tg_tensor x, weight, y, rstd;
+    tg_rms_norm_forward_args args;
+} parts;
+
+static void fresh(parts *p)
+{
+    shape[0] = rows = R;
+    shape[1] = columns = N;
+    strides[0] = N;
+    strides[1] = 1;
+    p->x = tg_tensor_of(x, TG_F32, 2, shape);
+    p->y = tg_tensor_of(y, TG_F32, 2, shape);
+    p->weight = tg_tensor_of(weight, TG_F32, 1, &columns);
+    p->rstd = tg_tensor_of(rstd, TG_F32, 1, &rows);
+    p->args =
+        (tg_rms_norm_forward_args){.x = &p->x, .weight = &p->weight, .y = &p->y, .rstd = &p->rstd};
+}
+
+static void refused(tg_ctx *ctx, const parts *p, const char *expected)
+{
+    for (int i = 0; i < 2 * R * N; i++)
+        y[i] = 7.0f;
+    EXPECT(tg_rms_norm_forward(ctx, &p->args) == TG_EINVAL, "expected \"%s\"", expected);
+    EXPECT(strcmp(tg_last_error(), expected) == 0, "the message is\n  %s, expected\n  %s",
+           tg_last_error(), expected);
+    for (int i = 0; i < 2 * R * N; i++)
+        EXPECT(y[i] == 7.0f, "y[%d] is written", i);
+}
+
+int main(void)
+{
+    tg_ctx *ctx = new_context();
+    parts p;
+    int64_t other[] = {R, N - 1}, wide[] = {R, 2, N}, wide_strides[] = {2 * N, 5 * N, 1},
+            short_columns = N - 1;
+
+    fresh(&p);
+    p.args.x = NULL;
+    refused(ctx, &p, "rms_norm_forward: x is NULL, expected a tensor");
+    fresh(&p);
+    p.x.data = NULL;
+    refused(ctx, &p, "rms_norm_forward: x has 96 elements but its data is NULL");
+    fresh(&p);
+    p.weight.shape = &short_columns;
+    refused(ctx, &p, "rms_norm_forward: weight is [23], expected [24], the last dimension of x");
+    fresh(&p);
+    p.y.shape = other;
+    refused(ctx, &p, "rms_norm_forward: y is [4,23], expected [4,24], the shape of x");
+    fresh(&p);
+    p.y = tg_tensor_of(y, TG_BF16, 2, shape);
+    refused(ctx, &p, "rms_norm_forward: y is of type bf16, expected f32, the type of x");
+    fresh(&p);
+    p.x = tg_tensor_of(x, TG_I64, 2, shape);
+    refused(
+        ctx, &p,
+        "rms_norm_forward: x is of type i64 (code 0, 64 bits, 1 lanes), expected f32, bf16 or f16");
+    fresh(&p);
+    p.x.ndim = 0;
+    p.y.ndim = 0;
+    refused(ctx, &p, "rms_norm_forward: x has no dimensions, expected at least one");
+    fresh(&p);
+    p.x.ndim = 9;
+    refused(ctx, &p, "rms_norm_forward: x has 9 dimensions, expected 0 to 8");
+    fresh(&p);
+    p.x.strides = strides;
+    strides[1] = 2;
+    refused(ctx, &p,
+            "rms_norm_forward: x has stride 2 in its last dimension, expected 1 (contiguous)");
+    fresh(&p);
+    p.x.shape = wide;
+    p.x.ndim = 3;
+    p.x.strides = wide_strides;
+    refused(ctx, &p,
+            "rms_norm_forward: the leading dimensions of x have strides that do not collapse to "
+            "one row stride");
+    fresh(&p);
+    p.y.data = x + 1;
+    refused(ctx, &p,
+            "rms_norm_forward: y overlaps x, expected separate memory or the very same view of x");
+    fresh(&p);
+    p.rstd.data = y;
+    refused(
+        ctx, &p,
+        "rms_norm_forward: y overlaps rstd, expected separate memory or the very same view of x");
+    fresh(&p);
+    p.y.strides = strides;
+    strides[0] = N / 2;
+    refused(ctx, &p, "rms_norm_forward: elements of y overlap each other, expected distinct ones");
+    fresh(&p);
+    rows = R + 1;
+    refused(ctx, &p, "rms_norm_forward: rstd is [5], of 5 elements, expected 4, one for each row");
+    fresh(&p);
+    p.args.casting_mode = 2;
+    refused(ctx, &p, "rms_norm_forward: casting_mode is 2, expected -1 to 1");
+    fresh(&p);
+    p.args.eps = -1;
+    refused(ctx, &p, "rms_norm_forward: eps is -1, expected a finite number of at least 0");
+    fresh(&p);
+    p.weight.device.device_type = TG_DEVICE_CUDA;
+    refused(ctx, &p,
+            "rms_norm_forward: weight lies on cuda:0, expected cpu:0 as the other tensors");
+    EXPECT(tg_rms_norm_forward(ctx, NULL) == TG_EINVAL, "%s", tg_last_error());
+    EXPECT(strcmp(tg_last_error(), "rms_norm_forward: args is NULL") == 0, "%s", tg_last_error());
+    tg_ctx_destroy(ctx);
+    return report();
+}

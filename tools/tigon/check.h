@@ -1,0 +1,95 @@
+/* tools/tigon/check.h - what the files of `tigon check` share. docs/numerics.md argues the
+ * tolerances. */
+#ifndef TIGON_CHECK_H
+#define TIGON_CHECK_H
+
+#include "problem.h"
+
+enum { CHECK_GUARD = 256, CHECK_WHY = 768 };
+
+typedef struct check_settings {
+    int64_t seed, threads;
+    int quick, strict, verbose;
+} check_settings;
+
+/* What became of one row with one problem. */
+typedef enum verdict { PASSED, FAILED, SKIPPED } verdict;
+
+typedef struct outcome {
+    verdict verdict;
+    double error, tolerance; /* of the element that came closest to its tolerance, or beyond */
+    char why[CHECK_WHY];     /* for FAILED and SKIPPED */
+} outcome;
+
+/* ---- truth: what a problem's outputs should be, and how far off they may be ---- */
+
+typedef struct truth_output {
+    int64_t n, cols;
+    double *value;     /* ref's, in f64 */
+    double *condition; /* change of the output when inputs move by an f32 rounding */
+    double *inside;    /* the same for a rounding to T */
+    double roundings, inside_roundings, magnitude; /* of pb_decl */
+    double *yard;   /* largest error of the unfused row, one a row; NULL: not measured */
+    int yard_state; /* 0: not tried, 1: there, -1: no unfused row runs this problem */
+} truth_output;
+
+typedef struct truth {
+    tg_ctx *ctx;
+    problem *wide; /* the problem in f64 */
+    int type;      /* T of the problem */
+    uint64_t seed;
+    int64_t length;            /* longest sum */
+    truth_output out[PB_ARGS]; /* as op->tensor; n = 0 and value NULL for inputs */
+} truth;
+
+truth *truth_create(tg_ctx *ctx, const problem *p, uint64_t seed, char *error);
+void truth_free(truth *t);
+/* How far element i may be off. loose: for an unfused row in 16 bits, which rounds every step. */
+double truth_tolerance(const truth *t, int output, int64_t i, int type, int loose);
+/* Twice the error of the unfused row on the same problem plus the roundings; negative if there is
+ * none. */
+double truth_yardstick(truth *t, int output, int64_t i, int type);
+/* 1 if an integer output may be `found`: a perturbation as small as the arithmetic's own errors
+ * makes ref choose it. */
+int truth_may_be(truth *t, int output, int64_t i, double found);
+
+/* Unit roundoff and largest finite value of a type. */
+double type_unit(int type);
+double type_largest(int type);
+
+/* ---- runs ---- */
+
+/* Runs `ref` of the problem's operator; for a backward whose row is missing, an error. */
+int run_ref(tg_ctx *ctx, const problem *p, char *error);
+/* Everything that is asked of one row with one problem. */
+outcome check_row(tg_ctx *ctx, int row, problem *p, truth *t, const check_settings *s);
+/* Finite differences of ref's forward against its gradients. SKIPPED: nothing to differentiate. */
+outcome check_gradients(tg_ctx *ctx, const catalogue *cat, const pb_op *op, const pb_case *c,
+                        const check_settings *s);
+
+/* "y[2,5]" */
+void element_name(const pb_tensor *t, int64_t i, char *text, size_t size);
+
+/* ---- totals: one line for each row and type ---- */
+
+typedef struct tally {
+    int row, type;
+    int passed, failed, skipped;
+    double error, tolerance;
+} tally;
+
+typedef struct totals {
+    int passed, failed, skipped;
+    int n, room;
+    tally *line;
+} totals;
+
+void totals_add(totals *t, int row, int type, const outcome *o);
+/* Failures of a row and type so far. */
+int totals_failed(const totals *t, int row, int type);
+void totals_print(const totals *t);
+/* For a vendor: row by row, whether it agrees. */
+void totals_print_backend(const totals *t, const char *file);
+void totals_json(const totals *t);
+
+#endif

@@ -1,0 +1,74 @@
+/* tools/tigon/check_tolerance.c - how far an element may be off; docs/numerics.md gives the reasons.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+
+double type_unit(int type)
+{
+    return type == TG_F64 ? 0x1p-53 : type == TG_F32 ? 0x1p-24 : type == TG_BF16 ? 0x1p-8 : 0x1p-11;
+}
+
+double type_largest(int type)
+{
+    return type == TG_F64    ? 0x1.fffffffffffffp1023
+           : type == TG_F32  ? 0x1.fffffep127
+           : type == TG_BF16 ? 0x1.fep127
+                             : 65504;
+}
+
+/* Results below the normal range of f32 may be flushed; those of f16 are rounded to its subnormals.
+ */
+static double smallest_error(int type, double roundings)
+{
+    return (type == TG_F16 ? roundings * 0x1p-25 : 0) + 0x1p-126;
+}
+
+double truth_tolerance(const truth *t, int output, int64_t i, int type, int loose)
+{
+    const truth_output *o = &t->out[output];
+    const double value = fabs(o->value[i]);
+    const double sums = 4 + 0.75 * sqrt((double)t->length);
+    const double unit = type_unit(TG_F32), unit_inside = type_unit(t->type);
+    double tolerance = o->roundings * type_unit(type) * value + smallest_error(type, o->roundings);
+    tolerance += sums * (o->condition[i] + unit * value) + 4 * unit * o->magnitude;
+    tolerance += 3 * o->inside_roundings * o->inside[i];
+    if (loose)
+        tolerance += 16 * (o->inside[i] + unit_inside * (value + o->magnitude));
+    return tolerance;
+}
+
+/* Errors of the unfused row: in T if intermediates may be rounded to T, else in f32, since an
+ * operator computes in f32. */
+static int measure_yard(truth *t, int output)
+{
+    char error[PB_ERROR], name[PB_NAME + 12];
+    truth_output *o = &t->out[output];
+    snprintf(name, sizeof name, "unfused/%s", t->wide->op->info->name);
+    const int row = tg_find(t->ctx, name);
+    if (row < 0)
+        return -1;
+    problem *p = problem_convert(t->wide, o->inside_roundings > 0 ? t->type : TG_F32, error);
+    o->yard = calloc((size_t)(o->n / o->cols) + 1, sizeof(double));
+    const int ran = p && o->yard && !tg_row_run(t->ctx, row, problem_args(p));
+    for (int64_t k = 0; ran && k < o->n; k++) {
+        const double off = fabs(pb_get(&p->tensor[output], k) - o->value[k]);
+        if (off > o->yard[k / o->cols])
+            o->yard[k / o->cols] = off;
+    }
+    problem_free(p);
+    return ran ? 1 : -1;
+}
+
+double truth_yardstick(truth *t, int output, int64_t i, int type)
+{
+    truth_output *o = &t->out[output];
+    if (!o->yard_state)
+        o->yard_state = measure_yard(t, output);
+    if (o->yard_state < 0)
+        return -1;
+    return 2 * o->yard[i / o->cols] + o->roundings * type_unit(type) * fabs(o->value[i]) +
+           smallest_error(type, o->roundings);
+}

@@ -1,0 +1,226 @@
+/* tools/tigon/check_truth.c - ref in f64, and how much the result moves when inputs move by a
+ * rounding. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+/* Draws of the perturbation, by the number of elements of a problem. */
+enum { SMALL = 20000, MEDIUM = 300000, DRAWS_SMALL = 12, DRAWS_MEDIUM = 8, DRAWS_LARGE = 6 };
+
+int run_ref(tg_ctx *ctx, const problem *p, char *error)
+{
+    char name[PB_NAME + 8];
+    snprintf(name, sizeof name, "ref/%s", p->op->info->name);
+    const int row = tg_find(ctx, name);
+    if (row < 0)
+        snprintf(error, PB_ERROR, "there is no row %s", name);
+    else if (tg_row_run(ctx, row, problem_args(p)))
+        snprintf(error, PB_ERROR, "%s: %.400s", name, tg_last_error());
+    else
+        return 0;
+    return -1;
+}
+
+static int floating(const pb_tensor *t)
+{
+    return tg_type_of(&t->view) != TG_I64;
+}
+
+/* Tensors of the problem in f64 are compact. */
+static double *data_of(const pb_tensor *t)
+{
+    return (double *)((char *)t->view.data + t->view.byte_offset);
+}
+
+static uint64_t scramble(uint64_t x)
+{
+    x = (x ^ x >> 33) * 0xff51afd7ed558ccdu;
+    x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
+    return x ^ x >> 33;
+}
+
+/* Moves every input element by 0.5 to 1.5 roundings, up or down: of `unit` for tensors whose type
+ * follows T, of f32 for the others. */
+static void perturb(problem *wide, double unit, uint64_t key)
+{
+    problem_reset(wide);
+    for (int i = 0; i < wide->op->ntensors; i++) {
+        const pb_tensor *t = &wide->tensor[i];
+        if (!t->present || !t->read || !floating(t))
+            continue;
+        const double step = t->decl->symbol ? unit : type_unit(TG_F32);
+        double *x = data_of(t);
+        const int64_t n = tg_numel(&t->view);
+        for (int64_t k = 0; k < n; k++) {
+            const uint64_t bits = scramble(key + (uint64_t)k * 0x9e3779b97f4a7c15u + (uint64_t)i);
+            const double size = 0.5 + (double)(bits >> 40) * 0x1p-24;
+            x[k] *= 1 + (bits & 1 ? step : -step) * size;
+        }
+    }
+}
+
+/* Largest change of each output over several perturbations. */
+static int measure(truth *t, double unit, int draws, int inside, char *error)
+{
+    for (int draw = 0; draw < draws; draw++) {
+        perturb(t->wide, unit, scramble(t->seed + (uint64_t)draw * 2 + (uint64_t)inside + 77));
+        if (run_ref(t->ctx, t->wide, error))
+            return -1;
+        for (int i = 0; i < t->wide->op->ntensors; i++) {
+            truth_output *o = &t->out[i];
+            double *into = inside ? o->inside : o->condition;
+            if (!into)
+                continue;
+            const double *x = data_of(&t->wide->tensor[i]);
+            for (int64_t k = 0; k < o->n; k++) {
+                const double change = fabs(x[k] - o->value[k]);
+                if (change > into[k] && change <= 0x1p1000)
+                    into[k] = change;
+            }
+        }
+    }
+    return 0;
+}
+
+/* A few draws can miss a change by luck. So an element counts with at least the row's typical change:
+ * the smaller of its root mean square, and of the row's typical change relative to the value. */
+static void smooth(const truth_output *o, double *change)
+{
+    for (int64_t first = 0; first < o->n; first += o->cols) {
+        double squares = 0, logs = 0;
+        int64_t counted = 0, relative = 0;
+        for (int64_t k = first; k < first + o->cols; k++) {
+            if (!(change[k] > 0))
+                continue;
+            squares += change[k] * change[k];
+            counted++;
+            if (o->value[k] != 0 && fabs(o->value[k]) <= 0x1p1000) {
+                logs += log(change[k] / fabs(o->value[k]));
+                relative++;
+            }
+        }
+        if (!counted || !relative)
+            continue;
+        const double rms = sqrt(squares / (double)counted), typical = exp(logs / (double)relative);
+        for (int64_t k = first; k < first + o->cols; k++) {
+            const double floor = fmin(rms, typical * fabs(o->value[k]));
+            if (floor > change[k])
+                change[k] = floor;
+        }
+    }
+}
+
+static int expression(const truth *t, const char *text, double otherwise, double *value,
+                      char *error)
+{
+    *value = otherwise;
+    return *text ? problem_value(t->wide, text, value, error) : 0;
+}
+
+/* Room for the outputs; the longest sum that any of them can be. */
+static int prepare(truth *t, char *error)
+{
+    for (int i = 0; i < t->wide->op->ntensors; i++) {
+        const pb_tensor *x = &t->wide->tensor[i];
+        if (!x->present)
+            continue;
+        const int64_t n = tg_numel(&x->view);
+        const int64_t cols = x->view.ndim ? x->shape[x->view.ndim - 1] : 1;
+        const int64_t longest = cols > 0 && n / cols > cols ? n / cols : cols;
+        if (longest > t->length)
+            t->length = longest;
+        if (!x->written)
+            continue;
+        truth_output *o = &t->out[i];
+        *o = (truth_output){.n = n, .cols = cols > 0 ? cols : 1};
+        o->value = malloc(((size_t)n + 1) * sizeof(double));
+        o->condition = floating(x) ? calloc((size_t)n + 1, sizeof(double)) : NULL;
+        o->inside = floating(x) ? calloc((size_t)n + 1, sizeof(double)) : NULL;
+        if (!o->value || (floating(x) && (!o->condition || !o->inside))) {
+            snprintf(error, PB_ERROR, "out of memory");
+            return -1;
+        }
+        const pb_decl *d = x->decl;
+        if (expression(t, d->roundings, 1, &o->roundings, error) ||
+            expression(t, d->inside, 0, &o->inside_roundings, error) ||
+            expression(t, d->magnitude, 0, &o->magnitude, error))
+            return -1;
+    }
+    return 0;
+}
+
+static int compute(truth *t, char *error)
+{
+    if (prepare(t, error) || run_ref(t->ctx, t->wide, error))
+        return -1;
+    int64_t elements = 0;
+    for (int i = 0; i < t->wide->op->ntensors; i++) {
+        const pb_tensor *x = &t->wide->tensor[i];
+        elements += x->present ? tg_numel(&x->view) : 0;
+        if (t->out[i].value)
+            pb_read(x, t->out[i].value);
+    }
+    const int draws = elements <= SMALL    ? DRAWS_SMALL
+                      : elements <= MEDIUM ? DRAWS_MEDIUM
+                                           : DRAWS_LARGE;
+    if (measure(t, type_unit(TG_F32), draws, 0, error))
+        return -1;
+    if (t->type != TG_F32 && t->type != TG_F64 && measure(t, type_unit(t->type), draws, 1, error))
+        return -1;
+    for (int i = 0; i < t->wide->op->ntensors; i++)
+        if (t->out[i].condition) {
+            smooth(&t->out[i], t->out[i].condition);
+            smooth(&t->out[i], t->out[i].inside);
+        }
+    problem_reset(t->wide);
+    return 0;
+}
+
+truth *truth_create(tg_ctx *ctx, const problem *p, uint64_t seed, char *error)
+{
+    truth *t = calloc(1, sizeof *t);
+    if (!t) {
+        snprintf(error, PB_ERROR, "out of memory");
+        return NULL;
+    }
+    *t = (truth){.ctx = ctx, .type = p->type, .seed = seed};
+    t->wide = problem_convert(p, TG_F64, error);
+    if (t->wide && !compute(t, error))
+        return t;
+    truth_free(t);
+    return NULL;
+}
+
+void truth_free(truth *t)
+{
+    for (int i = 0; t && i < PB_ARGS; i++) {
+        free(t->out[i].value);
+        free(t->out[i].condition);
+        free(t->out[i].inside);
+        free(t->out[i].yard);
+    }
+    if (t)
+        problem_free(t->wide);
+    free(t);
+}
+
+int truth_may_be(truth *t, int output, int64_t i, double found)
+{
+    enum { TRIES = 32 };
+    const pb_tensor *x = &t->wide->tensor[output];
+    const truth_output *o = &t->out[output];
+    if (o->inside_roundings <= 0 && o->roundings <= 1)
+        return 0;
+    const double unit = o->inside_roundings > 0 ? 4 * type_unit(t->type) : 16 * type_unit(TG_F32);
+    int match = 0;
+    char error[PB_ERROR];
+    for (int k = 0; !match && k < TRIES; k++) {
+        perturb(t->wide, unit, scramble(t->seed + (uint64_t)k + 999));
+        match = !run_ref(t->ctx, t->wide, error) && pb_get(x, i) == found;
+    }
+    problem_reset(t->wide);
+    return match;
+}

@@ -1,0 +1,164 @@
+/* tools/tigon/list.c - `tigon list`: operators, arguments, rows, and which row a call resolves to.
+ *
+ * --json carries the run-time schema: a binding in any language is generated from it alone. Every
+ * argument is one 8-byte slot: a pointer to a tg_tensor, a double or an int64_t.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tigon/tigon.h>
+
+#include "cli.h"
+#include "json.h"
+
+enum { MAX_ROWS = 256 };
+
+typedef struct listing {
+    tg_ctx *ctx;
+    int resolve;
+    int nwanted;
+    char **wanted; /* prefixes of operators; none: all */
+} listing;
+
+static int is_wanted(const listing *l, const char *op)
+{
+    for (int i = 0; i < l->nwanted; i++)
+        if (!strncmp(op, l->wanted[i], strlen(l->wanted[i])))
+            return 1;
+    return !l->nwanted;
+}
+
+/* The rows that a call of `op` tries, in order. */
+static int resolve(const listing *l, int op, int *rows)
+{
+    const int n = tg_resolve(l->ctx, op, rows, MAX_ROWS);
+    return n < MAX_ROWS ? n : MAX_ROWS;
+}
+
+static void print_argument(const tg_arg_info *a, int last)
+{
+    const char *kind = tg_arg_kind_name(a->kind);
+    printf("%s %s%s%s%s%s", kind, a->name, a->reads ? " (read too)" : "", a->over ? " over " : "",
+           a->over ? a->over : "", last ? "\n" : ", ");
+}
+
+static void print_operator(const listing *l, int op)
+{
+    const tg_op_info *info = tg_op_at(op);
+    printf("%s\n  ", info->name);
+    for (int i = 0; i < info->nargs; i++)
+        print_argument(&info->args[i], i == info->nargs - 1);
+    if (l->resolve) {
+        int rows[MAX_ROWS];
+        const int n = resolve(l, op, rows);
+        for (int i = 0; i < n; i++)
+            printf("  %d. %s\n", i + 1, tg_row_at(rows[i])->full_name);
+        if (!n)
+            printf("  no row of the allowed implementations\n");
+        return;
+    }
+    for (int r = 0; r < tg_row_count(); r++) {
+        const tg_row_info *row = tg_row_at(r);
+        if (row->op != op)
+            continue;
+        const char *needs = tg_cpu_needs(row->needs);
+        printf("  %-44s %s%s%s\n", row->full_name, *needs ? "needs " : "", needs,
+               tg_row_supported(l->ctx, r) ? "" : "  (not on this machine)");
+    }
+}
+
+static void json_operator(json *j, const listing *l, int op)
+{
+    const tg_op_info *info = tg_op_at(op);
+    json_object(j, NULL);
+    json_text(j, "name", info->name);
+    json_int(j, "id", op);
+    json_array(j, "arguments");
+    for (int i = 0; i < info->nargs; i++) {
+        const tg_arg_info *a = &info->args[i];
+        json_object(j, NULL);
+        json_text(j, "name", a->name);
+        json_text(j, "kind", tg_arg_kind_name(a->kind));
+        if (a->reads)
+            json_bool(j, "inout", 1);
+        if (a->over)
+            json_text(j, "over", a->over);
+        json_close(j);
+    }
+    json_close(j);
+    json_array(j, "rows");
+    for (int r = 0; r < tg_row_count(); r++) {
+        const tg_row_info *row = tg_row_at(r);
+        if (row->op != op)
+            continue;
+        json_object(j, NULL);
+        json_text(j, "name", row->full_name);
+        json_text(j, "backend", row->backend);
+        json_text(j, "needs", tg_cpu_needs(row->needs));
+        json_bool(j, "supported", tg_row_supported(l->ctx, r));
+        json_close(j);
+    }
+    json_close(j);
+    if (l->resolve) {
+        int rows[MAX_ROWS];
+        const int n = resolve(l, op, rows);
+        json_array(j, "resolved");
+        for (int i = 0; i < n; i++)
+            json_text(j, NULL, tg_row_at(rows[i])->full_name);
+        json_close(j);
+    }
+    json_close(j);
+}
+
+int command_list(int argc, char **argv)
+{
+    int as_json = 0;
+    listing l = {0};
+    const cli_option options[] = {
+        {"--json", CLI_FLAG, &as_json, NULL, "print the schema as one JSON object"},
+        {"--resolve", CLI_FLAG, &l.resolve, NULL, "print the rows that a call tries, in order"},
+        {0},
+    };
+    const cli_usage usage = {
+        "tigon list",
+        "[OPERATOR...]",
+        "Operators with their arguments in slot order, and their rows.",
+        "OPERATOR may be the beginning of a name: rms_norm stands for rms_norm_forward and\n"
+        "rms_norm_backward. The settings of the environment (TIGON_IMPL and so on) count for\n"
+        "--resolve; of the rows it prints, the first that accepts a call's problem runs it.",
+        options,
+        64};
+    const int parsed = cli_parse(&usage, argc, argv);
+    if (parsed < 0)
+        return cli_exit(parsed);
+    l.nwanted = parsed;
+    l.wanted = argv + 1;
+
+    if (tg_ctx_create(&l.ctx)) {
+        fprintf(stderr, "tigon list: %s\n", tg_last_error());
+        return 1;
+    }
+    json j = json_begin(stdout, 4);
+    if (as_json) {
+        json_object(&j, NULL);
+        json_text(&j, "version", tg_version());
+        json_array(&j, "operators");
+    }
+    int found = 0;
+    for (int op = 0; op < tg_op_count(); op++) {
+        if (!is_wanted(&l, tg_op_at(op)->name))
+            continue;
+        found++;
+        if (as_json)
+            json_operator(&j, &l, op);
+        else
+            print_operator(&l, op);
+    }
+    if (as_json) {
+        json_close(&j);
+        json_close(&j);
+        json_end(&j);
+    }
+    tg_ctx_destroy(l.ctx);
+    return found ? 0 : cli_error(&usage, "no operator begins with \"%s\"", argv[1]);
+}

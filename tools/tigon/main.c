@@ -1,0 +1,50 @@
+/* tools/tigon/main.c - the command `tigon`: one line a sub-command, one file each. */
+#include <stdio.h>
+#include <string.h>
+#include <tigon/tigon.h>
+
+#include "cli.h"
+
+/* A build without one of these files has one sub-command less. */
+#pragma weak command_check
+#pragma weak command_bench
+#pragma weak command_plot
+
+static const struct {
+    const char *name;
+    cli_command *run;
+    const char *summary;
+} commands[] = {
+    {"info", command_info, "version, processor, devices, backends, settings"},
+    {"list", command_list, "operators, their arguments and rows; which row a call resolves to"},
+    {"check", command_check, "compare every row with the reference, forward and backward"},
+    {"bench", command_bench, "measure speed and memory against the machine's own limits"},
+    {"plot", command_plot, "draw the results of tigon bench"},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static int usage(FILE *out)
+{
+    fprintf(out, "usage: tigon COMMAND [options]\n\nFused operators for training language models: "
+                 "what is there, is it right, is it fast.\n\n");
+    for (int i = 0; i < COMMANDS; i++)
+        if (commands[i].run)
+            fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+    fprintf(out, "\nEach takes --json and --help. tigon --version prints the version.\n");
+    return out == stdout ? 0 : 2;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return usage(stderr);
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+        return usage(stdout);
+    if (!strcmp(argv[1], "--version"))
+        return printf("tigon %s\n", tg_version()) < 0;
+    for (int i = 0; i < COMMANDS; i++)
+        if (commands[i].run && !strcmp(argv[1], commands[i].name))
+            return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "tigon: no command \"%s\"\n\n", argv[1]);
+    return usage(stderr);
+}

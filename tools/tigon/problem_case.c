@@ -1,0 +1,184 @@
+/* tools/tigon/problem_case.c - reads the text of a case into tokens, and answers questions about it.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "problem_parts.h"
+
+/* Settings that belong to the problem rather than to the operator. */
+static const char *const own_settings[] = {"pad", "offset", "types", "only", NULL};
+
+int pb_same_group(const char *a, const char *b)
+{
+    return !strcmp(a, b);
+}
+
+int pb_is_option(const tg_op_info *info, const char *name)
+{
+    for (int i = 0; i < info->nargs; i++)
+        if (info->args[i].kind >= TG_ARG_F64 && !strcmp(info->args[i].name, name))
+            return 1;
+    return 0;
+}
+
+static int is_tensor(const pb_op *op, const char *name)
+{
+    for (int i = 0; i < op->ntensors; i++)
+        if (!strcmp(op->tensor[i].name, name))
+            return 1;
+    return 0;
+}
+
+/* The name must mean something to an operator of the group. */
+static int check_name(const catalogue *cat, const pb_case *c, const pb_token *t, char *error)
+{
+    if (t->kind == PB_FLAG)
+        return 0;
+    const int is_dim = t->kind == PB_SET && isupper((unsigned char)t->name[0]);
+    for (int i = 0; t->kind == PB_SET && own_settings[i]; i++)
+        if (!strcmp(t->name, own_settings[i]))
+            return 0;
+    int found = is_dim;
+    for (int i = 0; !found && i < cat->nops; i++) {
+        const pb_op *op = &cat->ops[i];
+        if (pb_same_group(op->group, c->group))
+            found = t->kind == PB_SET ? pb_is_option(op->info, t->name) : is_tensor(op, t->name);
+    }
+    if (found)
+        return 0;
+    return pb_fail(error, "%s: \"%s\": no operator of the group has %s \"%s\"", c->group, c->text,
+                   t->kind == PB_SET ? "an option" : "a tensor", t->name);
+}
+
+static int copy_part(char *into, size_t size, const char *from, size_t n)
+{
+    if (!n || n >= size)
+        return -1;
+    memcpy(into, from, n);
+    into[n] = 0;
+    return 0;
+}
+
+/* One word of a case. Its separator tells the kind. */
+static int parse_token(const char *word, size_t n, pb_token *t)
+{
+    static const struct {
+        char separator;
+        pb_token_kind kind;
+    } kinds[] = {{'=', PB_SET},  {'[', PB_SHAPE},  {'!', PB_FILL},
+                 {'@', PB_OVER}, {'|', PB_BESIDE}, {':', PB_TYPE}};
+    memset(t, 0, sizeof *t);
+    if (word[0] == '-') {
+        t->kind = PB_DROP;
+        return copy_part(t->name, sizeof t->name, word + 1, n - 1);
+    }
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        const char *at = memchr(word, kinds[k].separator, n);
+        if (!at)
+            continue;
+        t->kind = kinds[k].kind;
+        size_t rest = n - (size_t)(at + 1 - word);
+        if (t->kind == PB_SHAPE) { /* without the closing bracket; [] is no dimension */
+            if (!rest || at[rest] != ']')
+                return -1;
+            if (!--rest)
+                return copy_part(t->name, sizeof t->name, word, (size_t)(at - word));
+        }
+        return copy_part(t->name, sizeof t->name, word, (size_t)(at - word)) |
+               copy_part(t->value, sizeof t->value, at + 1, rest);
+    }
+    t->kind = PB_FLAG;
+    return copy_part(t->name, sizeof t->name, word, n);
+}
+
+int pb_case_parse(const catalogue *cat, const char *group, const char *text, pb_case *c,
+                  char *error)
+{
+    memset(c, 0, sizeof *c);
+    c->group = group;
+    if (strlen(text) >= sizeof c->text)
+        return pb_fail(error, "%s: the case \"%.40s...\" is too long", group, text);
+    strcpy(c->text, text);
+    for (const char *at = text; *at;) {
+        const size_t n = strcspn(at, " \n\t");
+        if (n) {
+            pb_token *t = &c->token[c->ntokens];
+            if (c->ntokens == PB_TOKENS || parse_token(at, n, t))
+                return pb_fail(error, "%s: \"%s\": cannot read \"%.*s\"", group, text, (int)n, at);
+            c->ntokens++;
+            if (check_name(cat, c, t, error))
+                return -1;
+        }
+        at += n;
+        at += strspn(at, " \n\t");
+    }
+    return 0;
+}
+
+const pb_token *pb_token_of(const pb_case *c, pb_token_kind kind, const char *name)
+{
+    for (int i = c->ntokens - 1; i >= 0; i--)
+        if (c->token[i].kind == kind && !strcmp(c->token[i].name, name))
+            return &c->token[i];
+    return NULL;
+}
+
+int pb_drops(const pb_case *c, const char *name)
+{
+    return pb_token_of(c, PB_DROP, name) != NULL;
+}
+
+double pb_case_value(const pb_case *c, const char *name)
+{
+    const pb_token *t = pb_token_of(c, PB_SET, name);
+    return t ? strtod(t->value, NULL) : 0;
+}
+
+int pb_case_flag(const pb_case *c, const char *flag)
+{
+    return pb_token_of(c, PB_FLAG, flag) != NULL;
+}
+
+int pb_case_takes(const pb_case *c, int type)
+{
+    const pb_token *t = pb_token_of(c, PB_SET, "types");
+    if (!t)
+        return 1;
+    const char *name = tg_type_name(type);
+    const size_t n = strlen(name);
+    for (const char *at = t->value; *at; at += strcspn(at, ","), at += *at == ',')
+        if (!strncmp(at, name, n) && (!at[n] || at[n] == ','))
+            return 1;
+    return 0;
+}
+
+/* W defaults to T, G to W. */
+int pb_type_of_symbol(const pb_case *c, char symbol, int type)
+{
+    if (type == TG_F64 || symbol == 'T')
+        return type;
+    const pb_token *t = pb_token_of(c, PB_SET, symbol == 'W' ? "W" : "G");
+    const int set = t ? tg_type_by_name(t->value) : 0;
+    if (set)
+        return set;
+    return symbol == 'G' ? pb_type_of_symbol(c, 'W', type) : type;
+}
+
+int pb_scope_lookup(const void *arg, const char *name, double *value)
+{
+    const pb_scope *scope = arg;
+    static const char sizes[] = "EWG";
+    if (name[0] && strchr(sizes, name[0]) && !strcmp(name + 1, "SIZE")) {
+        const char symbol = name[0] == 'E' ? 'T' : name[0];
+        *value = (double)tg_type_size(pb_type_of_symbol(scope->c, symbol, scope->type));
+        return 0;
+    }
+    if (pb_token_of(scope->c, PB_SET, name)) {
+        *value = pb_case_value(scope->c, name);
+        return 0;
+    }
+    *value = 0;
+    return pb_is_option(scope->op->info, name) ? 0 : -1;
+}
