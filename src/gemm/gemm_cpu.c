@@ -109,18 +109,18 @@ SIMD_INLINE void pack_rows(el e, const char *src, int64_t ld, int64_t lanes, int
 SIMD_INLINE void pack_square(el e, const char *src, int64_t ld, int whole, int64_t rows,
                              int64_t terms, int width, float *out)
 {
-    vf square[VL];
+    vi square[VL];
 #pragma GCC unroll 16
     for (int i = 0; i < VL; i++, src += ld * el_size(e)) {
-        square[i] = v_set(0.0f);
+        square[i] = v_seti(0);
         if (i < rows)
-            square[i] = whole ? v_load(e, src, 0) : v_load_n(e, src, 0, terms, 0.0f);
+            square[i] = (vi)(whole ? v_load(e, src, 0) : v_load_n(e, src, 0, terms, 0.0f));
     }
     v_transpose(square);
 #pragma GCC unroll 16
     for (int i = 0; i < VL; i++)
         if (whole || i < terms)
-            v_store(EL_F32, out, (int64_t)i * width, square[i]);
+            v_store(EL_F32, out, (int64_t)i * width, (vf)square[i]);
 }
 
 SIMD_INLINE void pack_columns(el e, const char *src, int64_t ld, int64_t lanes, int64_t terms,
@@ -140,8 +140,8 @@ SIMD_INLINE void pack_columns(el e, const char *src, int64_t ld, int64_t lanes, 
         }
 }
 
-SIMD_INLINE void pack_panel(el e, const matrix *m, int terms_are_rows, int64_t lane0,
-                            int64_t lanes, int64_t p0, int64_t terms, int width, float *out)
+SIMD_INLINE void pack_panel(el e, const matrix *m, int terms_are_rows, int64_t lane0, int64_t lanes,
+                            int64_t p0, int64_t terms, int width, float *out)
 {
     if (terms_are_rows)
         pack_rows(e, element(m, p0, lane0), m->ld, lanes, terms, width, out);

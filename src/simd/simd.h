@@ -170,50 +170,6 @@ SIMD_INLINE float v_hmax(vf a)
     return part[0];
 }
 
-/* ---- rearranging lanes ---- */
-
-/* a0 b0 a1 b1 ... of the lower halves, and of the upper halves */
-SIMD_INLINE vf v_zip_low(vf a, vf b)
-{
-#if VL == 16
-    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-#elif VL == 8
-    return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-#else
-    return __builtin_shufflevector(a, b, 0, 4, 1, 5);
-#endif
-}
-
-SIMD_INLINE vf v_zip_high(vf a, vf b)
-{
-#if VL == 16
-    return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
-                                   31);
-#elif VL == 8
-    return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-#else
-    return __builtin_shufflevector(a, b, 2, 6, 3, 7);
-#endif
-}
-
-/* Transposes a square of VL x VL floats held in VL vectors: zipping the two halves of the vectors
- * log2(VL) times. */
-SIMD_INLINE void v_transpose(vf square[VL])
-{
-#pragma GCC unroll 4
-    for (int width = 1; width < VL; width *= 2) {
-        vf next[VL];
-#pragma GCC unroll 8
-        for (int i = 0; i < VL / 2; i++) {
-            next[2 * i] = v_zip_low(square[i], square[i + VL / 2]);
-            next[2 * i + 1] = v_zip_high(square[i], square[i + VL / 2]);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < VL; i++)
-            square[i] = next[i];
-    }
-}
-
 /* ---- conversions between f32 and the 16-bit types ---- */
 
 SIMD_INLINE vf v_from_bf16(vh h)
