@@ -12,6 +12,7 @@
 
 #include "json.h"
 #include "limits.h"
+#include "plot_json.h"
 #include "problem.h"
 
 enum {
@@ -64,6 +65,8 @@ tg_status bench_cell_run(const bench_cell *cell, tg_ctx *ctx);
 /* What a plain loop must move for a part, and the part's products (returns how many). */
 memory_work bench_memory_work(const problem *p);
 int bench_gemm_work(const problem *p, gemm_work *work);
+/* Value of an expression in the problem's sizes; 0 if it cannot be read. */
+double bench_value(const problem *p, const char *expression);
 
 /* ---- checks ---- */
 
@@ -145,6 +148,8 @@ typedef struct sweep {
 /* Adds a cell's results at x. -1: out of memory. */
 int sweep_add(sweep *w, const bench_settings *s, const bench_results *r, const char *x_name,
               double x);
+/* A curve of which no point ran says nothing; it is left out. */
+int sweep_is_empty(const sweep_curve *c);
 void sweep_print(const sweep *w);
 /* Merges into a CSV file by Liger's rule of row identity; 0, or -1 after a message. */
 int sweep_save(const sweep *w, const char *path, int overwrite);
@@ -154,8 +159,9 @@ void sweep_free(sweep *w);
 
 /* check + dispatch, in nanoseconds a call. Returns the exit status. */
 int bench_dispatch(bench_settings *s, char **groups, int n, int as_json);
-/* Prints what changed since a file of --json; returns 1 if something got slower by more than
- * `allowed` (0.1 is 10 %). */
-struct json_file;
+/* Says on stderr what changed since an earlier run's records. 1 if a provider got slower by more
+ * than `allowed` (0.1 is 10 %), and so against the machine's limit, which may itself have changed. */
+int bench_compare(const json_file *baseline, const bench_settings *s, const bench_results *r,
+                  double allowed);
 
 #endif

@@ -180,6 +180,13 @@ memory_work bench_memory_work(const problem *p)
     return w;
 }
 
+double bench_value(const problem *p, const char *expression)
+{
+    double value;
+    char error[PB_ERROR];
+    return problem_value(p, expression, &value, error) ? 0 : value;
+}
+
 /* One product: "M,N,K[,count[,layout]]" */
 static int parse_gemm(const problem *p, char *text, gemm_work *w)
 {
@@ -196,10 +203,8 @@ static int parse_gemm(const problem *p, char *text, gemm_work *w)
     }
     if (n < 3)
         return -1;
-    char error[PB_ERROR];
     for (int i = 0; i < n && i < 4; i++)
-        if (problem_value(p, field[i], &value[i], error) != 0)
-            return -1;
+        value[i] = bench_value(p, field[i]);
     *w = (gemm_work){
         .m = (int64_t)value[0], .n = (int64_t)value[1], .k = (int64_t)value[2], .count = value[3]};
     w->trans_a = n == 5 && field[4][0] == 't';

@@ -23,14 +23,6 @@ static double tolerance(int type)
 
 /* ---- the small case ---- */
 
-/* 0 for what cannot be told */
-static double value_of(const problem *scope, const char *expression)
-{
-    char error[PB_ERROR];
-    double value;
-    return problem_value(scope, expression, &value, error) == 0 ? value : 0;
-}
-
 static double cost(const bench_cell *cell, int part, const pb_case *c)
 {
     const pb_op *op = cell->part[part]->op;
@@ -39,10 +31,10 @@ static double cost(const bench_cell *cell, int part, const pb_case *c)
     for (int i = 0; i < op->ntensors; i++) {
         double n = 1;
         for (int d = 0; d < op->tensor[i].ndim; d++)
-            n *= value_of(&scope, op->tensor[i].shape[d]);
+            n *= bench_value(&scope, op->tensor[i].shape[d]);
         elements += n;
     }
-    const double flops = op->flops ? value_of(&scope, op->flops) : 0;
+    const double flops = op->flops ? bench_value(&scope, op->flops) : 0;
     return fmax(elements / most_elements, flops / most_flops);
 }
 

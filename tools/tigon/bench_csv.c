@@ -243,7 +243,8 @@ int sweep_save(const sweep *w, const char *path, int overwrite)
     int kept = 0;
     int status = load(&t, path);
     for (int i = 0; !status && i < w->count; i++)
-        status = merge_curve(&t, w, &w->curve[i], overwrite, &kept);
+        if (!sweep_is_empty(&w->curve[i]))
+            status = merge_curve(&t, w, &w->curve[i], overwrite, &kept);
     if (!status)
         status = store(&t, path);
     if (!status && kept)

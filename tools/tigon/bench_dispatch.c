@@ -12,12 +12,16 @@
 
 enum { CALLS = 2000, SAMPLES = 101 };
 
-/* The case with its first size set to 0. */
+/* The case with its first size set to 0, without outputs that would be work even so (dweight). */
 static int make_empty(const bench_settings *s, const pb_op *op, const pb_case *from, pb_case *c,
                       char *error)
 {
     char text[PB_TEXT];
     snprintf(text, sizeof text, "%s", from->text);
+    for (int i = 0; i < op->info->nargs; i++)
+        if (op->info->args[i].kind == TG_ARG_OUT_OPT && op->info->args[i].name[0] == 'd')
+            snprintf(text + strlen(text), sizeof text - strlen(text), " -%s",
+                     op->info->args[i].name);
     for (int i = 0; i < from->ntokens; i++) {
         const pb_token *t = &from->token[i];
         if (t->kind != PB_SET || !isupper((unsigned char)t->name[0]))

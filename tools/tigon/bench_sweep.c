@@ -100,8 +100,7 @@ void sweep_free(sweep *w)
     *w = (sweep){0};
 }
 
-/* A curve of which no point ran says nothing. */
-static int is_empty(const sweep_curve *c)
+int sweep_is_empty(const sweep_curve *c)
 {
     for (int i = 0; i < c->count; i++)
         if (isfinite(c->points[i].y50))
@@ -131,7 +130,7 @@ void sweep_print(const sweep *w)
     const char *between = "\n";
     for (int i = 0; i < w->count; i++) {
         const sweep_curve *c = &w->curve[i];
-        if (is_empty(c))
+        if (sweep_is_empty(c))
             continue;
         printf("%s  {\n    \"kernel_name\": \"%s\",\n    \"kernel_provider\": \"%s\",\n", between,
                c->kernel, c->provider);

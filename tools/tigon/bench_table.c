@@ -46,7 +46,7 @@ void bench_table_head(const bench_settings *s, const bench_results *r)
     printf("\n%s  %s  %s%s%s, %s cache, %d thread%s\n", c->group, c->shape, tg_type_name(c->type),
            *c->size ? ", " : "", c->size, c->cold ? "cold" : "warm", s->threads,
            s->threads == 1 ? "" : "s");
-    printf("  %-8s  %-9s %9s  %-15s %7s %6s %7s %6s %9s %7s  %s\n", "mode", "provider", "ms",
+    printf("  %-8s  %-9s %9s  %-17s %7s %6s %7s %6s %9s %7s  %s\n", "mode", "provider", "ms",
            "20-80 %", "GB/s", "limit", "GF/s", "gemm", "peak MiB", "unfused", "row");
 }
 
@@ -62,13 +62,13 @@ void bench_table_rows(const bench_settings *s, const bench_results *r)
             continue;
         }
         char spread[40], gbps[16], limit[16], gflops[16], gemm[16], times[16];
-        snprintf(spread, sizeof spread, "%.4g-%.4g", x->time.q20 * 1e3, x->time.q80 * 1e3);
+        snprintf(spread, sizeof spread, "%.3g-%.3g", x->time.q20 * 1e3, x->time.q80 * 1e3);
         number(gbps, sizeof gbps, x->gbps, "%.1f", "");
         number(limit, sizeof limit, x->fraction_of_limit * 100, "%.0f", " %");
         number(gflops, sizeof gflops, x->gflops, "%.1f", "");
         number(gemm, sizeof gemm, x->fraction_of_gemm * 100, "%.0f", " %");
         number(times, sizeof times, unfused / x->time.q50, "%.2f", "x");
-        printf("  %-8s  %-9s %9.4g  %-15s %7s %6s %7s %6s %9.1f %7s  %s\n", mode,
+        printf("  %-8s  %-9s %9.4g  %-17s %7s %6s %7s %6s %9.1f %7s  %s\n", mode,
                s->provider[i].name, x->time.q50 * 1e3, spread, gbps, limit, gflops, gemm,
                x->peak_bytes / (1 << 20), times, x->row);
         mode = "";

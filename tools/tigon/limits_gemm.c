@@ -1,7 +1,6 @@
 /* tools/tigon/limits_gemm.c - the rate of products: oneDNN alone with its own threads, on plain
  * row-major matrices, 2.6 or 3.x; through tg_gemm in a build without it.
  */
-#define _GNU_SOURCE
 #include "limits.h"
 
 #include <dlfcn.h>
