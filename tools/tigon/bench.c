@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench_request.h"
 
@@ -148,6 +149,18 @@ static int run_shape(const cli_usage *u, const bench_request *q, bench_settings 
     return count;
 }
 
+/* Others at work on the same cores spoil what is measured. */
+static void warn_if_busy(const bench_settings *s)
+{
+    double load;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (getloadavg(&load, 1) == 1 && cores > 0 && load + s->threads > 1.5 * (double)cores + 1)
+        fprintf(
+            stderr,
+            "tigon bench: the machine is busy (load %.1f on %ld cores): do not trust the times\n",
+            load, cores);
+}
+
 static int run_all(const cli_usage *u, const bench_request *q, bench_settings *s)
 {
     report out = {.j = json_begin(stdout, 1)};
@@ -156,6 +169,7 @@ static int run_all(const cli_usage *u, const bench_request *q, bench_settings *s
         return cli_error(u, "%s", error);
     if (q->as_json)
         json_array(&out.j, NULL);
+    warn_if_busy(s);
     const int count = q->shape ? run_shape(u, q, s, &out) : run_sizes(q, s, &out);
     if (q->as_json) {
         json_close(&out.j);
