@@ -58,12 +58,18 @@ static void run_cell(const bench_request *q, bench_settings *s, report *out, ben
     bench_cell_close(cell);
 }
 
+/* "large" and "large_master" are large. */
+static int is_size(const char *name, const char *kind)
+{
+    return !strncmp(name, kind, strlen(kind));
+}
+
 /* All types, states of the cache and modes of one size. */
 static void run_size(const bench_request *q, bench_settings *s, report *out, const pb_case *c,
                      const char *text, double x)
 {
     const char *size = c->bench ? c->bench : "";
-    const int small = !strcmp(size, "small");
+    const int small = is_size(size, "small");
     const int both = !q->warm && !q->cold;
     for (int t = 0; t < q->ntypes; t++) {
         if (!pb_case_takes(c, q->types[t]))
@@ -116,9 +122,9 @@ static int run_sizes(const bench_request *q, bench_settings *s, report *out)
     int count = 0;
     for (int i = 0; i < s->cat->ncases; i++) {
         const pb_case *c = &s->cat->cases[i];
-        if (!c->bench || !group_is_wanted(q, s, c->group) || (size && strcmp(size, c->bench)))
+        if (!c->bench || !group_is_wanted(q, s, c->group) || (size && !is_size(c->bench, size)))
             continue;
-        if (!size && strcmp(c->bench, "small") && strcmp(c->bench, "large"))
+        if (!size && !is_size(c->bench, "small") && !is_size(c->bench, "large"))
             continue;
         run_case(q, s, out, c);
         count++;
