@@ -37,29 +37,29 @@ tg_status eager_end(eager *e)
 
 mat eager_view(void *data, int type, int64_t rows, int64_t cols, int64_t stride)
 {
-    return (mat){data, type, rows, cols, stride};
+    return (mat){data, type, rows, cols, stride, 0};
 }
 
 mat eager_rows(const tg_tensor *t)
 {
     const tg_rows r = tg_rows_of(t);
-    return (mat){r.data, r.type, r.rows, r.n, r.stride};
+    return (mat){r.data, r.type, r.rows, r.n, r.stride, 0};
 }
 
 mat eager_vector(const tg_tensor *t)
 {
     const int64_t n = t ? tg_numel(t) : 0;
-    return (mat){tg_data(t), t ? tg_type_of(t) : 0, 1, n, n};
+    return (mat){tg_data(t), t ? tg_type_of(t) : 0, 1, n, n, 0};
 }
 
 mat eager_column(const tg_tensor *t)
 {
-    return (mat){tg_data(t), t ? tg_type_of(t) : 0, t ? tg_numel(t) : 0, 1, 1};
+    return (mat){tg_data(t), t ? tg_type_of(t) : 0, t ? tg_numel(t) : 0, 1, 1, 0};
 }
 
 mat eager_new(eager *e, int type, int64_t rows, int64_t cols)
 {
-    mat m = {NULL, type, rows, cols, cols};
+    mat m = {NULL, type, rows, cols, cols, 0};
     if (e->status == TG_OK)
         m.data = tg_workspace(e->ctx, (size_t)(rows * cols) * tg_type_size(type));
     if (e->status == TG_OK && !m.data)
@@ -113,7 +113,7 @@ static void map(eager *e, eager_step s)
         mat *all[] = {&s.out, &s.a, &s.b};
         for (int i = 0; i < 3; i++)
             if (all[i]->data)
-                *all[i] = (mat){all[i]->data, all[i]->type, rows, CHUNK, CHUNK};
+                *all[i] = (mat){all[i]->data, all[i]->type, rows, CHUNK, CHUNK, 0};
     }
     eager_job job = {s, e->steps->map};
     tg_parallel_for(e->ctx, s.out.rows, rows_per_chunk(s.out.cols), run_chunk, &job);
@@ -138,7 +138,7 @@ void eager_fill(eager *e, mat out, double value)
 {
     /* 0 * 0 + value: there is no operand to read */
     static const float zero = 0;
-    const mat a = {(void *)&zero, TG_F32, 1, 1, 1};
+    const mat a = {(void *)&zero, TG_F32, 1, 1, 1, 0};
     map(e, (eager_step){EAGER_ADD, out, a, {0}, (float)value});
 }
 

@@ -25,6 +25,7 @@ typedef struct mat {
     int type; /* TG_F32, TG_BF16, TG_F16 */
     int64_t rows, cols;
     int64_t stride; /* of a row, in elements */
+    int64_t repeat; /* of an operand: each row stands for so many rows of the result; 0 means 1 */
 } mat;
 
 typedef struct eager {

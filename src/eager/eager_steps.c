@@ -5,8 +5,9 @@
 /* Row i of an operand. */
 static const void *row_of(const mat *m, int64_t i)
 {
+    const int64_t row = m->repeat > 1 ? i / m->repeat : i;
     return (const char *)m->data +
-           (m->rows == 1 ? 0 : i * m->stride) * (int64_t)tg_type_size(m->type);
+           (m->rows == 1 ? 0 : row * m->stride) * (int64_t)tg_type_size(m->type);
 }
 
 /* A vector of an operand's row: broadcast where it has one column. */

@@ -8,7 +8,7 @@ run() { # NAME TYPE ARGUMENTS...
     type=$2
     shift 2
     "$llama" $toy $data --type $type --steps 32 --lr 3e-3 --log $name-$type.log "$@" || fail "$name, $type"
-    grep grad_norm $name-$type.log | sed 's/[^0-9.e+-][^0-9.e+-]*/ /g' | awk '{ print $1, $2, $3 }' >$name-$type
+    numbers $name-$type.log >$name-$type
 }
 agree() { # NAME TYPE LIMIT_OF_LOSS LIMIT_OF_NORM (both relative)
     paste ref-$2 $1-$2 | awk -v what="$1, $2" -v a=$3 -v b=$4 '

@@ -12,7 +12,7 @@ complain() {
 documents=$(find . -name '*.md' -not -path './build*' -not -path './.git/*' -not -path './shared/*')
 for document in $documents; do
     folder=$(dirname "$document")
-    for target in $(grep -oE '(^|[`; ]|&& )make [a-z]+' "$document" | sed 's/.*make //' | sort -u); do
+    for target in $(grep -oE '(^|[`; ]|&& )make [a-z-]+' "$document" | sed 's/.*make //' | sort -u); do
         case $target in a | an | it | the | sure | them | this | sense | up) continue ;; esac
         grep -qE "^$target:|^\.PHONY:.* $target( |$)" Makefile || complain "$document: make $target: no such target"
     done

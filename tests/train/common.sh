@@ -19,6 +19,10 @@ fail() {
 course() {
     sed 's/,"seconds".*//' "$1"
 }
+# Step, loss and gradient norm of each step.
+numbers() {
+    sed -n 's/{"step":\([^,]*\),"loss":\([^,]*\),"grad_norm":\([^,]*\),.*/\1 \2 \3/p' "$1"
+}
 same() { # A B WHAT
     cmp -s "$1" "$2" || {
         diff "$1" "$2" | head -4

@@ -22,8 +22,10 @@ compare bf16 --type bf16 --accumulate 2 --untied
 # Micro-batches: the same windows, so nearly the same course.
 "$llama" $toy $data --steps 10 --batch 4 --log whole.log
 "$llama" $toy $data --steps 10 --batch 2 --accumulate 2 --log parts.log
-paste whole.log parts.log | grep grad_norm | sed 's/[^0-9.e+-][^0-9.e+-]*/ /g' | awk '
-    { d = $2 - $8; n = $3 - $9; if (d * d > 1e-8 || n * n > 1e-6) { print; bad = 1 } } END { exit bad || NR != 10 }' ||
+numbers whole.log >whole
+numbers parts.log >parts
+paste whole parts | awk '
+    { d = $2 - $5; n = $3 - $6; if (d * d > 1e-8 || n * n > 1e-6) { print; bad = 1 } } END { exit bad || NR != 10 }' ||
     fail "two micro-batches are not one batch"
 
 # Ctrl-C: saves, leaves with 130, and the course goes on.
@@ -59,7 +61,7 @@ refuses "was trained on other data" --data held.txt --out f32 --resume
 refuses "expected [256,128]" $data --out f32 --resume --width 128
 refuses "expected BF16" $data --out f32 --resume --type bf16
 cp -r f32 broken
-head -c 5000 f32/model.safetensors >broken/model.safetensors
+head -c 100 f32/model.safetensors >broken/model.safetensors
 refuses "is no safetensors file" $data --out broken --resume
 head -c 30000 f32/model.safetensors >broken/model.safetensors
 refuses "its place in the file is wrong" $data --out broken --resume

@@ -12,7 +12,7 @@ typedef struct rows {
     const char *x;
     char *y;
     int stream; /* write past the cache */
-    int64_t count, per_batch, inner;
+    int64_t count, per_batch, outer, inner;
     int inner_is_position; /* else the inner dimension is the head */
     int64_t x_batch, x_outer, x_inner, y_batch, y_outer, y_inner; /* strides in bytes */
 } rows;
@@ -72,21 +72,36 @@ SIMD_INLINE void copy_rest(el e, const char *x, char *y, int64_t begin, int64_t 
                (size_t)((width - begin) * el_size(e)));
 }
 
+/* Where row i stands; moved on row by row, since divisions would cost as much as a short row. */
+typedef struct place {
+    int64_t b, outer, inner;
+} place;
+
+static void step(place *at, const rows *t)
+{
+    if (++at->inner < t->inner)
+        return;
+    at->inner = 0;
+    if (++at->outer < t->outer)
+        return;
+    at->outer = 0;
+    at->b++;
+}
+
 SIMD_INLINE void some_rows(el e, el te, const job *j, const rows *t, int64_t begin, int64_t end)
 {
-    const int64_t rest = 2 * j->half;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t b = i / t->per_batch, in_batch = i % t->per_batch;
-        const int64_t outer = in_batch / t->inner, inner = in_batch % t->inner;
-        const int64_t position = t->inner_is_position ? inner : outer;
-        const angles at = {j->cos + b * j->cos_batch + position * j->cos_position,
-                           j->sin + b * j->sin_batch + position * j->sin_position, j->direction};
-        const char *x = t->x + b * t->x_batch + outer * t->x_outer + inner * t->x_inner;
-        char *y = t->y + b * t->y_batch + outer * t->y_outer + inner * t->y_inner;
+    const int64_t in_batch = begin % t->per_batch, rest = 2 * j->half;
+    place at = {begin / t->per_batch, in_batch / t->inner, in_batch % t->inner};
+    for (int64_t i = begin; i < end; i++, step(&at, t)) {
+        const int64_t position = t->inner_is_position ? at.inner : at.outer;
+        const angles by = {j->cos + at.b * j->cos_batch + position * j->cos_position,
+                           j->sin + at.b * j->sin_batch + position * j->sin_position, j->direction};
+        const char *x = t->x + at.b * t->x_batch + at.outer * t->x_outer + at.inner * t->x_inner;
+        char *y = t->y + at.b * t->y_batch + at.outer * t->y_outer + at.inner * t->y_inner;
         if (t->stream && v_streamable2(e, y) && v_streamable2(e, y + j->half * el_size(e)))
-            rotate_row(e, te, 1, x, y, at, j->half);
+            rotate_row(e, te, 1, x, y, by, j->half);
         else
-            rotate_row(e, te, 0, x, y, at, j->half);
+            rotate_row(e, te, 0, x, y, by, j->half);
         if (rest < j->width)
             copy_rest(e, x, y, rest, j->width);
     }
@@ -125,7 +140,8 @@ static rows rows_of(const tg_tensor *x, const tg_tensor *y)
     const int outer = 3 - inner;
     rows t = {.x = tg_data(x), .y = tg_data(y), .inner_is_position = inner == 1};
     t.inner = x->shape[inner];
-    t.per_batch = x->shape[1] * x->shape[2];
+    t.outer = x->shape[outer];
+    t.per_batch = t.inner * t.outer;
     t.count = x->shape[0] * t.per_batch;
     t.x_batch = tg_stride(x, 0) * size;
     t.x_outer = tg_stride(x, outer) * size;

@@ -1,0 +1,32 @@
+/* What the rows of adamw share: the options with their defaults, reduced to factors in double. */
+#ifndef TG_ADAMW_H
+#define TG_ADAMW_H
+
+#include <math.h>
+
+#include "core/services.h"
+
+typedef struct adamw_factors {
+    double scale;        /* of the gradient */
+    double beta1, beta2; /* m = beta1 m + (1 - beta1) g, v likewise */
+    double keep;         /* 1 - lr weight_decay */
+    double step;         /* lr / (1 - beta1^step) */
+    double root;         /* 1 / sqrt(1 - beta2^step) */
+    double eps;
+} adamw_factors;
+
+static inline adamw_factors adamw_factors_of(const tg_adamw_args *a)
+{
+    adamw_factors f;
+    f.scale = a->grad_scale != 0 ? a->grad_scale : 1;
+    f.beta1 = a->beta1 != 0 ? a->beta1 : 0.9;
+    f.beta2 = a->beta2 != 0 ? a->beta2 : 0.999;
+    f.eps = a->eps != 0 ? a->eps : 1e-8;
+    f.keep = 1 - a->lr * a->weight_decay;
+    /* 1 - beta^step without cancellation for beta near 1 */
+    f.step = a->lr / -expm1((double)a->step * log(f.beta1));
+    f.root = 1 / sqrt(-expm1((double)a->step * log(f.beta2)));
+    return f;
+}
+
+#endif

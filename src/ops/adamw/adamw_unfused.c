@@ -1,0 +1,58 @@
+/* adamw as an eager framework runs it (its single-tensor, not its fused optimizer): updates in
+ * place, one pass a step. */
+#include "adamw.h"
+#include "eager/eager.h"
+
+static mat flat(const tg_tensor *t)
+{
+    return eager_vector(t);
+}
+
+/* In f32: the tensor itself or a converted copy. */
+static mat wide(eager *e, mat a)
+{
+    if (a.type == TG_F32)
+        return a;
+    const mat copy = eager_new(e, TG_F32, a.rows, a.cols);
+    eager_unary(e, EAGER_COPY, copy, a);
+    return copy;
+}
+
+static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
+{
+    const adamw_factors f = adamw_factors_of(a);
+    eager e = eager_begin(ctx);
+    const mat param = flat(a->param), m = flat(a->m), v = flat(a->v);
+    const mat p = wide(&e, a->master ? flat(a->master) : param), raw = wide(&e, flat(a->grad));
+    mat g = raw;
+    if (f.scale != 1) {
+        g = eager_new(&e, TG_F32, raw.rows, raw.cols);
+        eager_scalar(&e, EAGER_MUL, g, raw, f.scale);
+    }
+    const mat t = eager_new(&e, TG_F32, p.rows, p.cols), u = eager_new(&e, TG_F32, p.rows, p.cols);
+    eager_scalar(&e, EAGER_MUL, p, p, f.keep);
+    /* m = m + (1 - beta1) (g - m), as lerp_ does */
+    eager_binary(&e, EAGER_SUB, t, g, m);
+    eager_scalar(&e, EAGER_MUL, t, t, 1 - f.beta1);
+    eager_binary(&e, EAGER_ADD, m, m, t);
+    eager_scalar(&e, EAGER_MUL, v, v, f.beta2);
+    eager_binary(&e, EAGER_MUL, t, g, g);
+    eager_scalar(&e, EAGER_MUL, t, t, 1 - f.beta2);
+    eager_binary(&e, EAGER_ADD, v, v, t);
+    eager_unary(&e, EAGER_SQRT, t, v);
+    eager_scalar(&e, EAGER_MUL, t, t, f.root);
+    eager_scalar(&e, EAGER_ADD, t, t, f.eps);
+    eager_binary(&e, EAGER_DIV, u, m, t);
+    eager_scalar(&e, EAGER_MUL, u, u, f.step);
+    eager_binary(&e, EAGER_SUB, p, p, u);
+    if (p.data != param.data)
+        eager_unary(&e, EAGER_COPY, param, p);
+    return eager_end(&e);
+}
+
+static int accepts(const tg_adamw_args *a)
+{
+    return tg_fast_type(a->param);
+}
+
+TG_UNFUSED_ROWS(adamw) = {TG_UNFUSED_ROW(adamw, accepts, adamw), TG_ROWS_END};

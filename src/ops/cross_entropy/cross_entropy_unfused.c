@@ -1,0 +1,261 @@
+/* cross_entropy as an eager framework runs it: log_softmax and nll_loss from elementary steps in
+ * f32, and the backward of each, with the optional terms as further steps. */
+#include <math.h>
+
+#include "cross_entropy.h"
+#include "eager/eager.h"
+
+/* What both directions share. Matrices of f32: log_p [R,V], tanh [R,V] of softcap, or no data. */
+typedef struct ce_eager {
+    eager e;
+    ce_options o;
+    ce_counts c;
+    int64_t rows, n;
+    const int64_t *target;
+    const float *weight, *dloss;
+    mat x, tanh, log_p;
+} ce_eager;
+
+static mat matrix(ce_eager *s)
+{
+    return eager_new(&s->e, TG_F32, s->rows, s->n);
+}
+
+static mat column(ce_eager *s)
+{
+    return eager_new(&s->e, TG_F32, s->rows, 1);
+}
+
+static float *at(mat m)
+{
+    return m.data;
+}
+
+/* The logits in f32, after softcap. */
+static ce_eager begin(tg_ctx *ctx, const ce_options *o, const tg_tensor *logits,
+                      const tg_tensor *target, const tg_tensor *class_weight,
+                      const tg_tensor *dloss)
+{
+    ce_eager s = {.e = eager_begin(ctx), .o = *o, .target = tg_data(target)};
+    s.x = eager_rows(logits);
+    s.rows = s.x.rows;
+    s.n = s.x.cols;
+    s.weight = tg_data(class_weight);
+    s.dloss = tg_data(dloss);
+    s.c = ce_count(o, s.target, s.rows, s.weight, TG_F32, s.n);
+    if (s.x.type != TG_F32) {
+        const mat wide = matrix(&s);
+        eager_unary(&s.e, EAGER_COPY, wide, s.x);
+        s.x = wide;
+    }
+    if (o->softcap > 0) {
+        const mat scaled = matrix(&s), capped = matrix(&s);
+        s.tanh = matrix(&s);
+        eager_scalar(&s.e, EAGER_DIV, scaled, s.x, o->softcap);
+        eager_unary(&s.e, EAGER_TANH, s.tanh, scaled);
+        eager_scalar(&s.e, EAGER_MUL, capped, s.tanh, o->softcap);
+        eager_free(&s.e, scaled);
+        s.x = capped;
+    }
+    return s;
+}
+
+/* log_p = x - max - log(sum(exp(x - max))); lse and max are columns. */
+static void log_softmax(ce_eager *s, mat max, mat lse)
+{
+    const mat shifted = matrix(s), power = matrix(s), sum = column(s), log_sum = column(s);
+    eager_reduce_rows(&s->e, EAGER_MAX, max, s->x);
+    eager_binary(&s->e, EAGER_SUB, shifted, s->x, max);
+    eager_unary(&s->e, EAGER_EXP, power, shifted);
+    eager_reduce_rows(&s->e, EAGER_SUM, sum, power);
+    eager_free(&s->e, power);
+    eager_unary(&s->e, EAGER_LOG, log_sum, sum);
+    eager_binary(&s->e, EAGER_ADD, lse, max, log_sum);
+    s->log_p = matrix(s);
+    eager_binary(&s->e, EAGER_SUB, s->log_p, shifted, log_sum);
+    eager_free(&s->e, shifted);
+}
+
+static int ignored(const ce_eager *s, int64_t r)
+{
+    return s->target[r] == s->o.ignore_index;
+}
+
+static double weight_of(const ce_eager *s, int64_t i)
+{
+    return s->weight ? s->weight[i] : 1;
+}
+
+static double log_p_of(const ce_eager *s, int64_t r)
+{
+    return at(s->log_p)[r * s->n + s->target[r]];
+}
+
+static double confidence(const ce_eager *s, int64_t r)
+{
+    return s->o.token_scaling ? exp(log_p_of(s, r)) : 1;
+}
+
+/* Column of sum_i w_i log_p_i, for smoothing. */
+static mat smooth_sums(ce_eager *s, const tg_tensor *class_weight)
+{
+    const mat sums = column(s);
+    if (s->weight) {
+        const mat weighted = matrix(s);
+        eager_binary(&s->e, EAGER_MUL, weighted, s->log_p, eager_vector(class_weight));
+        eager_reduce_rows(&s->e, EAGER_SUM, sums, weighted);
+        eager_free(&s->e, weighted);
+    } else {
+        eager_reduce_rows(&s->e, EAGER_SUM, sums, s->log_p);
+    }
+    return sums;
+}
+
+/* The gradient of log_p: -hit at the target and -bias w_i everywhere. */
+static mat log_p_gradient(ce_eager *s, const tg_tensor *class_weight)
+{
+    const double a = s->o.smoothing, e = a / (double)s->n;
+    const mat d = matrix(s), bias = column(s);
+    eager_fill(&s->e, d, 0);
+    if (s->e.status)
+        return d;
+    for (int64_t r = 0; r < s->rows; r++) {
+        const double dloss = s->dloss ? s->dloss[s->o.reduction == TG_NONE ? r : 0] : 1;
+        const double g = ignored(s, r) ? 0 : dloss * confidence(s, r) * s->c.per_ce;
+        at(bias)[r] = (float)(-g * e);
+        if (!ignored(s, r))
+            at(d)[r * s->n + s->target[r]] = (float)(-g * (1 - a) * weight_of(s, s->target[r]));
+    }
+    if (a == 0)
+        return d;
+    const mat sum = matrix(s);
+    if (s->weight) {
+        const mat spread = matrix(s);
+        eager_fill(&s->e, spread, 0);
+        eager_binary(&s->e, EAGER_ADD, sum, spread, eager_vector(class_weight));
+        eager_binary(&s->e, EAGER_MUL, spread, sum, bias);
+        eager_binary(&s->e, EAGER_ADD, sum, d, spread);
+    } else {
+        eager_binary(&s->e, EAGER_ADD, sum, d, bias);
+    }
+    eager_free(&s->e, d);
+    return sum;
+}
+
+/* dx = d - p * (sum(d) - dlse), times 1 - tanh^2; dlse is the gradient of lse by the z-loss. */
+static void gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dlogits)
+{
+    const mat d = log_p_gradient(s, class_weight), sum = column(s);
+    eager_reduce_rows(&s->e, EAGER_SUM, sum, d);
+    for (int64_t r = 0; s->o.z != 0 && !s->e.status && r < s->rows; r++) {
+        const double dloss = s->dloss ? s->dloss[s->o.reduction == TG_NONE ? r : 0] : 1;
+        if (!ignored(s, r))
+            at(sum)[r] -= (float)(dloss * confidence(s, r) * 2 * s->o.z * at(lse)[r] * s->c.per_z);
+    }
+    const mat p = matrix(s), product = matrix(s);
+    eager_unary(&s->e, EAGER_EXP, p, s->log_p);
+    eager_binary(&s->e, EAGER_MUL, product, p, sum);
+    eager_free(&s->e, p);
+    if (s->o.softcap == 0) {
+        eager_binary(&s->e, EAGER_SUB, dlogits, d, product);
+        return;
+    }
+    const mat dx = matrix(s), square = matrix(s), slope = matrix(s);
+    eager_binary(&s->e, EAGER_SUB, dx, d, product);
+    eager_binary(&s->e, EAGER_MUL, square, s->tanh, s->tanh);
+    eager_unary(&s->e, EAGER_NEG, slope, square);
+    eager_scalar(&s->e, EAGER_ADD, square, slope, 1);
+    eager_binary(&s->e, EAGER_MUL, dlogits, dx, square);
+}
+
+/* First element of the row that equals its maximum, -1 for ignored rows. */
+static int64_t best_of(const ce_eager *s, mat max, int64_t r)
+{
+    if (ignored(s, r))
+        return -1;
+    const float *row = at(s->x) + r * s->x.stride;
+    int64_t i = 0;
+    while (i < s->n - 1 && row[i] != at(max)[r])
+        i++;
+    return i;
+}
+
+static void put(tg_tensor *t, int64_t i, double value)
+{
+    if (t)
+        tg_set(tg_data(t), tg_type_of(t), i, value);
+}
+
+static void losses(ce_eager *s, const tg_cross_entropy_forward_args *args, mat max, mat lse)
+{
+    const ce_options *o = &s->o;
+    const mat smooth = o->smoothing != 0 ? smooth_sums(s, args->class_weight) : column(s);
+    const int rank = args->predicted || args->accuracy;
+    double loss = 0, z_loss = 0, hits = 0;
+    for (int64_t r = 0; !s->e.status && r < s->rows; r++) {
+        double ce = 0, z = 0, l = 0;
+        const int64_t best = rank ? best_of(s, max, r) : -1;
+        const int hit = best >= 0 && best == s->target[r];
+        if (!ignored(s, r)) {
+            const double f = confidence(s, r);
+            l = at(max)[r] > -INFINITY ? at(lse)[r] : -INFINITY;
+            ce = (1 - o->smoothing) * weight_of(s, s->target[r]) * -log_p_of(s, r);
+            if (o->smoothing != 0)
+                ce -= o->smoothing / (double)s->n * at(smooth)[r];
+            ce *= f * s->c.per_ce;
+            z = f * o->z * l * l * s->c.per_z;
+        }
+        loss += ce + z;
+        z_loss += z;
+        hits += hit;
+        put(args->lse, r, l);
+        put(args->predicted, r, (double)best);
+        if (o->reduction == TG_NONE) {
+            put(args->loss, r, ce + z);
+            put(args->z_loss, r, z);
+            put(args->accuracy, r, hit);
+        }
+    }
+    if (o->reduction != TG_NONE && !s->e.status) {
+        put(args->loss, 0, loss);
+        put(args->z_loss, 0, z_loss);
+        put(args->accuracy, 0, s->c.n ? hits / (double)s->c.n : 0);
+    }
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
+{
+    const ce_options o = CE_OPTIONS(args);
+    ce_eager s = begin(ctx, &o, args->logits, args->target, args->class_weight, args->dloss);
+    const mat max = column(&s), lse = column(&s);
+    log_softmax(&s, max, lse);
+    losses(&s, args, max, lse);
+    if (args->dlogits)
+        gradient(&s, args->class_weight, lse, eager_rows(args->dlogits));
+    return eager_end(&s.e);
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args)
+{
+    const ce_options o = CE_OPTIONS(args);
+    ce_eager s = begin(ctx, &o, args->logits, args->target, args->class_weight, args->dloss);
+    const mat lse = eager_column(args->lse);
+    s.log_p = matrix(&s);
+    eager_binary(&s.e, EAGER_SUB, s.log_p, s.x, lse);
+    gradient(&s, args->class_weight, lse, eager_rows(args->dlogits));
+    return eager_end(&s.e);
+}
+
+static int accepts_forward(const tg_cross_entropy_forward_args *args)
+{
+    return tg_fast_type(args->logits);
+}
+
+static int accepts_backward(const tg_cross_entropy_backward_args *args)
+{
+    return tg_fast_type(args->logits);
+}
+
+TG_UNFUSED_ROWS(cross_entropy) = {
+    TG_UNFUSED_ROW(cross_entropy_forward, accepts_forward, forward),
+    TG_UNFUSED_ROW(cross_entropy_backward, accepts_backward, backward), TG_ROWS_END};

@@ -1,0 +1,97 @@
+/* swiglu as an eager framework runs it: one pass and one temporary a step, in the storage type. */
+#include "eager/eager.h"
+
+static mat like(eager *e, mat a)
+{
+    return eager_new(e, a.type, a.rows, a.cols);
+}
+
+/* A multiplier that needs no step: the default. */
+static int is_one(double multiplier)
+{
+    return multiplier == 0 || multiplier == 1;
+}
+
+/* a * by, or a itself where by is 1 */
+static mat scaled(eager *e, mat a, double by)
+{
+    if (is_one(by))
+        return a;
+    const mat product = like(e, a);
+    eager_scalar(e, EAGER_MUL, product, a, by);
+    return product;
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
+{
+    eager e = eager_begin(ctx);
+    const mat gate = eager_rows(args->gate), up = eager_rows(args->up), y = eager_rows(args->y);
+    const mat u = scaled(&e, gate, args->gate_multiplier), s = like(&e, gate);
+    eager_unary(&e, EAGER_SIGMOID, s, u);
+    const mat silu = like(&e, gate);
+    eager_binary(&e, EAGER_MUL, silu, u, s);
+    eager_free(&e, s);
+    const double down = args->down_multiplier;
+    const mat product = is_one(down) ? y : like(&e, y);
+    eager_binary(&e, EAGER_MUL, product, silu, up);
+    if (!is_one(down))
+        eager_scalar(&e, EAGER_MUL, y, product, down);
+    return eager_end(&e);
+}
+
+/* s * (1 + u * (1 - s)), the derivative of silu */
+static mat derivative(eager *e, mat u, mat s)
+{
+    const mat minus = like(e, s), rest = like(e, s);
+    eager_unary(e, EAGER_NEG, minus, s);
+    eager_scalar(e, EAGER_ADD, rest, minus, 1.0);
+    eager_free(e, minus);
+    const mat slope = like(e, s), sum = like(e, s);
+    eager_binary(e, EAGER_MUL, slope, u, rest);
+    eager_free(e, rest);
+    eager_scalar(e, EAGER_ADD, sum, slope, 1.0);
+    eager_free(e, slope);
+    const mat product = like(e, s);
+    eager_binary(e, EAGER_MUL, product, s, sum);
+    eager_free(e, sum);
+    return product;
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
+{
+    eager e = eager_begin(ctx);
+    const mat gate = eager_rows(args->gate), up = eager_rows(args->up);
+    const mat dgate = eager_rows(args->dgate), dup = eager_rows(args->dup);
+    const mat g = scaled(&e, eager_rows(args->dy), args->down_multiplier);
+    const mat u = scaled(&e, gate, args->gate_multiplier), s = like(&e, gate);
+    eager_unary(&e, EAGER_SIGMOID, s, u);
+    const mat silu = like(&e, gate), dsilu = like(&e, gate);
+    eager_binary(&e, EAGER_MUL, silu, u, s);
+    eager_binary(&e, EAGER_MUL, dsilu, g, up); /* before dup, which may be up */
+    eager_binary(&e, EAGER_MUL, dup, g, silu);
+    eager_free(&e, silu);
+    const mat slope = derivative(&e, u, s);
+    eager_free(&e, s);
+    const double multiplier = args->gate_multiplier;
+    const mat du = is_one(multiplier) ? dgate : like(&e, gate);
+    eager_binary(&e, EAGER_MUL, du, dsilu, slope);
+    if (!is_one(multiplier))
+        eager_scalar(&e, EAGER_MUL, dgate, du, multiplier);
+    return eager_end(&e);
+}
+
+static int accepts_forward(const tg_swiglu_forward_args *args)
+{
+    return tg_fast_type(args->gate);
+}
+
+static int accepts_backward(const tg_swiglu_backward_args *args)
+{
+    return tg_fast_type(args->gate);
+}
+
+TG_UNFUSED_ROWS(swiglu) = {
+    TG_UNFUSED_ROW(swiglu_forward, accepts_forward, forward),
+    TG_UNFUSED_ROW(swiglu_backward, accepts_backward, backward),
+    TG_ROWS_END,
+};
