@@ -10,6 +10,7 @@
 #include "simd/simd.h"
 
 enum { CE_BLOCK = 2048, CE_UNROLL = 4, CE_STEP = CE_UNROLL * VL };
+enum { CE_AHEAD = 8192 }; /* bytes; arithmetic keeps hardware prefetchers from running far ahead */
 
 static inline const void *ce_at(el e, const void *p, int64_t i)
 {
@@ -41,6 +42,7 @@ typedef struct ce_sums {
 SIMD_INLINE void ce_exp_body(el e, int kept, int with_max, const void *x, int64_t n, float from,
                              float *keep, ce_sums *result)
 {
+    const int64_t ahead = CE_AHEAD / el_size(e);
     const v_origin origin = v_origin_at(from);
     const vf lowest = v_set(-INFINITY);
     vf max[CE_UNROLL] = {lowest, lowest, lowest, lowest}, sum[CE_UNROLL] = {{0}};
@@ -48,6 +50,8 @@ SIMD_INLINE void ce_exp_body(el e, int kept, int with_max, const void *x, int64_
     for (; i + CE_STEP <= n; i += CE_STEP)
         for (int u = 0; u < CE_UNROLL; u++) {
             const vf a = v_load(e, x, i + u * VL), p = v_exp_from(a, origin);
+            if (u * VL * el_size(e) % 64 == 0)
+                v_prefetch(ce_at(e, x, i + u * VL + ahead));
             sum[u] += p;
             if (with_max)
                 max[u] = v_max(a, max[u]);
