@@ -137,8 +137,13 @@ static void add_target(const ce_job *j, ce_row *r, int64_t y)
 {
     const double u = exp(r->x_y - r->at), w = j->weight ? j->weight[y] : 1;
     r->sum = r->others + u;
-    r->lse = r->at + log(r->sum);
-    r->base = r->x_y - r->at > -40 ? log1p(r->others / u) : r->lse - r->x_y;
+    if (r->others < 0.01 * u) { /* a confident row: keep the digits of a small loss */
+        r->base = log1p(r->others / u);
+        r->lse = r->x_y + r->base;
+    } else {
+        r->lse = r->at + log(r->sum);
+        r->base = r->lse - r->x_y;
+    }
     r->p = u / r->sum;
     r->q = r->others / r->sum;
     if (w != 0)
