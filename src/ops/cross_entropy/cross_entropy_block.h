@@ -226,4 +226,40 @@ __attribute__((noinline)) static void ce_grad_block(el e, int stream, const ce_t
         EL_SPECIALIZE(e, ce_grad_body, 0, 0, t, n, out);
 }
 
+/* exp(x - from) scale of any length: the gradient from a saved lse, where nothing else is asked
+ * for. out has the type of x and may be x. */
+SIMD_INLINE void ce_direct_body(el e, int stream, const void *x, int64_t n, float from, float scale,
+                                void *out)
+{
+    const int64_t ahead = CE_AHEAD / el_size(e);
+    const v_origin origin = v_origin_at(from);
+    const vf s = v_set(scale);
+    int64_t i = 0;
+    if (stream) { /* up to the first aligned address */
+        const int64_t off = (int64_t)((uintptr_t)out / (uintptr_t)el_size(e) % VL);
+        i = off ? VL - off : 0;
+        i = i < n ? i : n;
+        v_store_n(e, out, 0, i, s * v_exp_from(ce_load(e, x, 0, n, 0), origin));
+    }
+    for (; i + VL <= n; i += VL) {
+        v_prefetch(ce_at(e, x, i + ahead));
+        const vf d = s * v_exp_from(v_load(e, x, i), origin);
+        if (stream)
+            v_stream(e, out, i, d);
+        else
+            v_store(e, out, i, d);
+    }
+    if (i < n)
+        v_store_n(e, out, i, n - i, s * v_exp_from(v_load_n(e, x, i, n - i, 0), origin));
+}
+
+__attribute__((noinline)) static void ce_direct(el e, int stream, const void *x, int64_t n,
+                                                float from, float scale, void *out)
+{
+    if (stream)
+        EL_SPECIALIZE(e, ce_direct_body, 1, x, n, from, scale, out);
+    else
+        EL_SPECIALIZE(e, ce_direct_body, 0, x, n, from, scale, out);
+}
+
 #endif
