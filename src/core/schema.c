@@ -124,8 +124,9 @@ static tg_status measure_any(const char *op, const char *name, const tg_tensor *
                            "%s: %s has stride %lld in its last dimension, expected 1 (contiguous)",
                            op, name, (long long)stride);
         if (stride > limit || stride < -limit)
-            return tg_fail(TG_EINVAL, "%s: %s has stride %lld in dimension %d, expected at most %lld",
-                           op, name, (long long)stride, i, (long long)limit);
+            return tg_fail(TG_EINVAL,
+                           "%s: %s has stride %lld in dimension %d, expected at most %lld", op,
+                           name, (long long)stride, i, (long long)limit);
         if (__builtin_mul_overflow(volume, n > 0 ? n : 1, &volume) || volume > limit ||
             (n > 1 && (__builtin_mul_overflow(n - 1, stride, &reach) ||
                        __builtin_add_overflow(last, reach, &last))) ||
