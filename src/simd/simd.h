@@ -72,6 +72,18 @@ SIMD_INLINE vf v_select(vi mask, vf yes, vf no)
     return (vf)((mask & (vi)yes) | (~mask & (vi)no));
 }
 
+/* yes where the sign bit of a is set: one or two instructions */
+SIMD_INLINE vf v_if_negative(vf a, vf yes, vf no)
+{
+#if defined(__AVX512DQ__)
+    return (vf)_mm512_mask_mov_ps((__m512)no, _mm512_movepi32_mask((__m512i)a), (__m512)yes);
+#elif defined(__AVX2__)
+    return (vf)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)a);
+#else
+    return v_select((vi)a >> 31, yes, no);
+#endif
+}
+
 /* The larger; b where either is NaN. */
 SIMD_INLINE vf v_max(vf a, vf b)
 {
@@ -116,6 +128,11 @@ SIMD_INLINE vf v_recip(vf a)
 #else
     return v_set(1.0f) / a;
 #endif
+}
+
+SIMD_INLINE vf v_minus_abs(vf a)
+{
+    return (vf)((vu)a | 0x80000000u);
 }
 
 SIMD_INLINE vf v_sqrt(vf a)
@@ -258,6 +275,11 @@ SIMD_INLINE vh v_to_f16(vf a)
 SIMD_INLINE vu v_bf16_high(vf a)
 {
     const vu bits = (vu)a;
+#if defined(__AVX512F__)
+    const __mmask16 number = _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q);
+    return (vu)_mm512_mask_add_epi32((__m512i)(bits | 0x400000u), number, (__m512i)(bits + 0x7fffu),
+                                     (__m512i)(bits >> 16 & 1u));
+#endif
     return (vu)v_select(a != a, (vf)(bits | 0x400000u), (vf)(bits + 0x7fffu + (bits >> 16 & 1u)));
 }
 
@@ -565,9 +587,10 @@ SIMD_INLINE vf v_exp_normal(vf x)
     return v_select(x < v_set(-87.0f), v_set(0.0f), p);
 }
 
-/* exp(x) for results that will be rounded to 16 bits, half the work: relative error 2^-22 down to
- * x = -20 and 2^-21 at -87; x <= 0 or NaN; 0 below -104. */
-SIMD_INLINE vf v_exp_brief(vf x)
+/* exp(x) for x <= 0 or NaN, for results of type e, with less work than v_exp: 0 below -104. Relative
+ * error 2^-23 for f32; for results that are rounded to 16 bits 2^-22 down to x = -20, 2^-21 at -87.
+ */
+SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
 {
 #if defined(__AVX512F__)
     /* x = n ln 2 + r with n a multiple of 1/32, so |r| <= ln 2 / 64, and
@@ -586,20 +609,20 @@ SIMD_INLINE vf v_exp_brief(vf x)
     const vf magic = v_set(0x1.8p18f);
     const vf t = clamped * v_set(1.44269504f) + magic;
     const vf n = t - magic;
-    const vf r = clamped - n * v_set(0.693147180559945f);
-    const vf q = r * (r * v_set(0.5f) + v_set(1.0000146645f)); /* exp(r) - 1, error 5e-8 */
+    vf r = clamped - n * v_set(0.693147182464599609375f), q; /* exp(r) - 1 */
+    if (e == EL_F32) {
+        r += n * v_set(1.904654e-09f);
+        q = r * ((r * v_set(0.166666667f) + v_set(0.5f)) * r + v_set(1.0f));
+    } else {
+        q = r * (r * v_set(0.5f) + v_set(1.0000146645f)); /* error 5e-8 */
+    }
     const vf power =
         (vf)_mm512_permutex2var_ps(_mm512_load_ps(powers), (__m512i)t, _mm512_load_ps(powers + 16));
     return (vf)_mm512_scalef_ps((__m512)(power * q + power), (__m512)n);
 #else
+    (void)e;
     return v_exp(x);
 #endif
-}
-
-/* The one of the two that suits results of type e; x <= 0 or NaN. */
-SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
-{
-    return e == EL_F32 ? v_exp(x) : v_exp_brief(x);
 }
 
 /* ---- many exponentials relative to one point, as softmax and its losses need them ----

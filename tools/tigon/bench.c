@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench_request.h"
 
@@ -57,12 +58,18 @@ static void run_cell(const bench_request *q, bench_settings *s, report *out, ben
     bench_cell_close(cell);
 }
 
+/* "large" and "large_master" are large. */
+static int is_size(const char *name, const char *kind)
+{
+    return !strncmp(name, kind, strlen(kind));
+}
+
 /* All types, states of the cache and modes of one size. */
 static void run_size(const bench_request *q, bench_settings *s, report *out, const pb_case *c,
                      const char *text, double x)
 {
     const char *size = c->bench ? c->bench : "";
-    const int small = !strcmp(size, "small");
+    const int small = is_size(size, "small");
     const int both = !q->warm && !q->cold;
     for (int t = 0; t < q->ntypes; t++) {
         if (!pb_case_takes(c, q->types[t]))
@@ -115,9 +122,9 @@ static int run_sizes(const bench_request *q, bench_settings *s, report *out)
     int count = 0;
     for (int i = 0; i < s->cat->ncases; i++) {
         const pb_case *c = &s->cat->cases[i];
-        if (!c->bench || !group_is_wanted(q, s, c->group) || (size && strcmp(size, c->bench)))
+        if (!c->bench || !group_is_wanted(q, s, c->group) || (size && !is_size(c->bench, size)))
             continue;
-        if (!size && strcmp(c->bench, "small") && strcmp(c->bench, "large"))
+        if (!size && !is_size(c->bench, "small") && !is_size(c->bench, "large"))
             continue;
         run_case(q, s, out, c);
         count++;
@@ -148,6 +155,18 @@ static int run_shape(const cli_usage *u, const bench_request *q, bench_settings 
     return count;
 }
 
+/* Others at work on the same cores spoil what is measured. */
+static void warn_if_busy(const bench_settings *s)
+{
+    double load;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (getloadavg(&load, 1) == 1 && cores > 0 && load + s->threads > 1.5 * (double)cores + 1)
+        fprintf(
+            stderr,
+            "tigon bench: the machine is busy (load %.1f on %ld cores): do not trust the times\n",
+            load, cores);
+}
+
 static int run_all(const cli_usage *u, const bench_request *q, bench_settings *s)
 {
     report out = {.j = json_begin(stdout, 1)};
@@ -156,6 +175,7 @@ static int run_all(const cli_usage *u, const bench_request *q, bench_settings *s
         return cli_error(u, "%s", error);
     if (q->as_json)
         json_array(&out.j, NULL);
+    warn_if_busy(s);
     const int count = q->shape ? run_shape(u, q, s, &out) : run_sizes(q, s, &out);
     if (q->as_json) {
         json_close(&out.j);

@@ -144,39 +144,66 @@ static double size_of(const pb_tensor *t)
     return (double)tg_numel(&t->view) * (double)tg_type_size(tg_type_of(&t->view));
 }
 
-/* Streams are the tensors that matter: a sixteenth of the largest or more. Where the family states
- * the bytes itself, the outputs count as they are and the inputs are what remains. */
-memory_work bench_memory_work(const problem *p)
+/* The problem's tensors as streams; two tensors on the very same memory are one stream in place. */
+static int all_streams(const problem *p, memory_stream *stream)
 {
-    memory_work w = {0};
-    double largest = 0, reads = 0, writes = 0;
-    for (int i = 0; i < p->op->ntensors; i++)
-        if (p->tensor[i].present && size_of(&p->tensor[i]) > largest)
-            largest = size_of(&p->tensor[i]);
+    int n = 0;
+    const pb_tensor *owner[PB_ARGS];
     for (int i = 0; i < p->op->ntensors; i++) {
         const pb_tensor *t = &p->tensor[i];
+        int k = 0;
         if (!t->present)
             continue;
-        const double size = size_of(t);
-        const int counts = size * 16 >= largest;
-        reads += t->read ? size : 0;
-        writes += t->written ? size : 0;
-        w.reads += counts && t->read;
-        w.writes += counts && t->written;
-        w.over += counts && t->written && (t->over || t->read);
+        while (k < n &&
+               (owner[k]->buffer != t->buffer || owner[k]->view.byte_offset != t->view.byte_offset))
+            k++;
+        if (k == n) {
+            owner[n] = t;
+            stream[n++] = (memory_stream){.bytes = (int64_t)size_of(t)};
+        }
+        stream[k].read |= t->read;
+        stream[k].write |= t->written;
     }
+    return n;
+}
+
+static double bytes_of(const memory_stream *stream, int n, int writes)
+{
+    double bytes = 0;
+    for (int i = 0; i < n; i++)
+        bytes += (double)stream[i].bytes * (writes ? stream[i].write : stream[i].read);
+    return bytes;
+}
+
+static void scale(memory_stream *stream, int n, int only_inputs, double by)
+{
+    for (int i = 0; i < n; i++)
+        if (!only_inputs || !stream[i].write)
+            stream[i].bytes = (int64_t)((double)stream[i].bytes * by);
+}
+
+/* Streams are the tensors that matter: a sixteenth of the largest or more; what the others are is
+ * spread over these. Where the family states the bytes itself, outputs count as they are and inputs
+ * are what remains (of a table of which few rows are read). */
+memory_work bench_memory_work(const problem *p)
+{
+    memory_stream all[PB_ARGS];
+    memory_work w = {0};
     const double bytes = problem_bytes(p);
+    const int n = all_streams(p, all);
+    const double writes = bytes_of(all, n, 1), reads = bytes_of(all, n, 0);
     const double rest = bytes - writes;
-    if (reads > 0 && rest > bytes / 16)
-        reads = rest;
-    else if (reads + writes > 0) {
-        reads *= bytes / (reads + writes);
-        writes = bytes - reads;
-    }
-    w.read_bytes = (int64_t)reads;
-    w.write_bytes = (int64_t)writes;
-    w.reads = w.reads ? w.reads : reads > 0;
-    w.writes = w.writes ? w.writes : writes > 0;
+    if (p->op->bytes && reads > 0 && rest > bytes / 16)
+        scale(all, n, 1, rest / reads);
+    int64_t largest = 0;
+    for (int i = 0; i < n; i++)
+        largest = all[i].bytes > largest ? all[i].bytes : largest;
+    for (int i = 0; i < n; i++)
+        if (all[i].bytes * 16 >= largest && w.count < MEMORY_STREAMS)
+            w.stream[w.count++] = all[i];
+    const double counted = bytes_of(w.stream, w.count, 0) + bytes_of(w.stream, w.count, 1);
+    if (counted > 0)
+        scale(w.stream, w.count, 0, bytes / counted);
     return w;
 }
 

@@ -51,7 +51,7 @@ static void open_probes(probes *q, const bench_settings *s, const bench_cell *ce
 {
     for (int i = 0; s->limits && i < cell->nparts; i++) {
         const memory_work w = bench_memory_work(cell->part[i]);
-        memory_limit *m = w.reads + w.writes ? memory_limit_new(s->ctx, &w, probe_cap()) : NULL;
+        memory_limit *m = w.count ? memory_limit_new(s->ctx, &w, probe_cap()) : NULL;
         if (m)
             q->memory[q->nmemory++] = m;
         gemm_work g[BENCH_GEMMS];
@@ -118,8 +118,13 @@ static int try_provider(const bench_provider *p, const bench_cell *cell, bench_r
             return 0;
         }
         const size_t used = strlen(result->row);
-        snprintf(result->row + used, sizeof result->row - used, "%s%s", i ? " + " : "",
-                 tg_ctx_last_row(p->ctx));
+        const char *row = tg_ctx_last_row(p->ctx);
+        snprintf(result->row + used, sizeof result->row - used, "%s%s", i ? " + " : "", row);
+        if (strcmp(p->name, "tigon") && strncmp(row, p->name, strcspn(row, "/"))) {
+            snprintf(result->why, sizeof result->why, "%s/%s does not run it", p->name,
+                     part->op->info->name);
+            return 0;
+        }
     }
     result->peak_bytes = output_bytes(cell) + (double)tg_ctx_workspace_peak(p->ctx);
     return 1;

@@ -11,13 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOP_STREAMS = 8, LINE_BYTES = 64, PAGE = 4096 };
+enum { LINE_BYTES = 64, PAGE = 4096 };
 
 typedef struct loop_args {
     int reads, writes;
-    int64_t read_step, write_step; /* bytes of each stream to move */
-    const char *r[LOOP_STREAMS];
-    char *w[LOOP_STREAMS];
+    int64_t bytes; /* of each stream */
+    const char *r[MEMORY_STREAMS];
+    char *w[MEMORY_STREAMS];
 } loop_args;
 
 #if defined(__x86_64__)
@@ -76,45 +76,48 @@ double seconds(void)
 /* One way to run the loop. */
 typedef struct way {
     int apart, stream;
-    int64_t
-        block; /* bytes of the longer streams between two switches of stream; 0: a whole chunk */
+    int64_t block;  /* bytes of the longest stream between two groups; 0: a whole chunk */
     int64_t chunks; /* pieces of work: 1, one a thread, or more */
 } way;
 
+/* Streams of one length, which can go vector by vector. */
+typedef struct group {
+    int64_t bytes;
+    int reads, writes;
+    char *r[MEMORY_STREAMS], *w[MEMORY_STREAMS];
+} group;
+
 struct memory_limit {
     tg_ctx *ctx;
-    int reads, writes;
-    int64_t read_len, write_len; /* of one stream */
-    char *r[LOOP_STREAMS], *w[LOOP_STREAMS];
-    char *owned[2 * LOOP_STREAMS];
-    int nowned;
+    int ngroups, nowned;
+    group group[MEMORY_STREAMS];
+    char *owned[MEMORY_STREAMS];
+    int64_t longest, total; /* bytes of the longest stream, and of all reads and writes */
     double scale;
     way best;
     char name[80];
 };
-
-/* The part [begin, end) of `total` units of a stream of len bytes, cut at whole lines. */
-static int64_t cut(int64_t len, int64_t i, int64_t total)
-{
-    const int64_t lines = len / LINE_BYTES;
-    return (lines * i / total) * LINE_BYTES;
-}
 
 typedef struct job {
     const memory_limit *limit;
     way way;
 } job;
 
-static void run_part(const memory_limit *l, const way *y, int64_t r0, int64_t r1, int64_t w0,
-                     int64_t w1)
+/* Where part i of `parts` of a stream begins: at a whole line. */
+static int64_t cut(int64_t bytes, int64_t i, int64_t parts)
 {
-    loop_args a = {l->reads, l->writes, r1 - r0, w1 - w0, {0}, {0}};
-    for (int j = 0; j < l->reads; j++)
-        a.r[j] = l->r[j] + r0;
-    for (int j = 0; j < l->writes; j++)
-        a.w[j] = l->w[j] + w0;
-    if (!l->reads)
-        a.read_step = a.write_step; /* counts the lines of the loop */
+    return bytes / LINE_BYTES * i / parts * LINE_BYTES;
+}
+
+static void run_part(const group *g, const way *y, int64_t part, int64_t parts)
+{
+    const int64_t begin = cut(g->bytes, part, parts);
+    loop_args a = {
+        .reads = g->reads, .writes = g->writes, .bytes = cut(g->bytes, part + 1, parts) - begin};
+    for (int j = 0; j < g->reads; j++)
+        a.r[j] = g->r[j] + begin;
+    for (int j = 0; j < g->writes; j++)
+        a.w[j] = g->w[j] + begin;
     move(&a, y->apart, y->stream);
 }
 
@@ -123,18 +126,14 @@ static void run_chunks(void *arg, int64_t begin, int64_t end, int worker)
     (void)worker;
     const job *j = arg;
     const memory_limit *l = j->limit;
-    const int64_t total = j->way.chunks;
-    for (int64_t c = begin; c < end; c++) {
-        const int64_t r0 = cut(l->read_len, c, total), r1 = cut(l->read_len, c + 1, total);
-        const int64_t w0 = cut(l->write_len, c, total), w1 = cut(l->write_len, c + 1, total);
-        const int64_t longer = r1 - r0 > w1 - w0 ? r1 - r0 : w1 - w0;
-        const int64_t blocks = j->way.block ? (longer + j->way.block - 1) / j->way.block : 1;
-        for (int64_t b = 0; b < blocks; b++)
-            run_part(l, &j->way, r0 + cut(r1 - r0, b, blocks), r0 + cut(r1 - r0, b + 1, blocks),
-                     w0 + cut(w1 - w0, b, blocks), w0 + cut(w1 - w0, b + 1, blocks));
-    }
+    const way *y = &j->way;
+    const int64_t chunk = l->longest / y->chunks;
+    const int64_t blocks = y->block && chunk > y->block ? chunk / y->block : 1;
+    for (int64_t c = begin * blocks; c < end * blocks; c++)
+        for (int g = 0; g < l->ngroups; g++)
+            run_part(&l->group[g], y, c, y->chunks * blocks);
 #if defined(__x86_64__)
-    if (j->way.stream)
+    if (y->stream)
         _mm_sfence();
 #endif
 }
@@ -182,27 +181,31 @@ static double time_way(const memory_limit *l, const way *y)
 static void choose_way(memory_limit *l)
 {
     const int threads = tg_ctx_threads(l->ctx);
-    const int64_t bytes = l->reads * l->read_len + l->writes * l->write_len;
-    const int equal = !l->reads || !l->writes || l->read_len == l->write_len;
-    const int64_t cuts[] = {threads, 1, bytes / (1 << 20)};
-    static const int64_t blocks[] = {0, 1024, 4096, 16384};
+    int writes = 0;
+    for (int g = 0; g < l->ngroups; g++)
+        writes += l->group[g].writes;
+    static const struct {
+        int apart;
+        int64_t block;
+    } shapes[] = {{0, 0}, {0, 1024}, {0, 8192}, {1, 1024}, {1, 4096}, {1, 16384}};
+    const int64_t cuts[] = {1, l->total >> 20};
     double best = 1e30;
-    for (int stream = 0; stream <= (l->writes > 0); stream++)
-        for (int k = 0; k < 4; k++) {
-            const int apart = k > 0;
-            if (!apart && !equal)
+    for (int stream = 0; stream <= (writes > 0); stream++)
+        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+            const int one = l->ngroups == 1; /* needs no blocks, others do */
+            if (!shapes[k].apart && one != !shapes[k].block)
                 continue;
-            const way y = {apart, stream, blocks[k], threads};
+            const way y = {shapes[k].apart, stream, shapes[k].block, threads};
             const double t = time_way(l, &y);
             if (t < best) {
                 best = t;
                 l->best = y;
             }
         }
-    for (int k = 1; k < 3; k++) {
+    for (int k = 0; k < 2; k++) {
         way y = l->best;
         y.chunks = cuts[k];
-        if (y.chunks < 1 || y.chunks == l->best.chunks || (y.chunks == 1 && bytes > (8 << 20)))
+        if (y.chunks < 1 || y.chunks == l->best.chunks || (y.chunks == 1 && l->total > (8 << 20)))
             continue;
         const double t = time_way(l, &y);
         if (t < best) {
@@ -211,11 +214,11 @@ static void choose_way(memory_limit *l)
         }
     }
     snprintf(l->name, sizeof l->name, "%s stores, %s, %s",
-             !l->writes       ? "no"
+             !writes          ? "no"
              : l->best.stream ? "streaming"
                               : "cached",
              l->best.apart ? "streams in turn" : "streams together",
-             l->best.chunks == 1 ? "1 thread" : "all threads");
+             threads == 1 || l->best.chunks == 1 ? "1 thread" : "all threads");
 }
 
 typedef struct touch_args {
@@ -240,39 +243,53 @@ static char *touched(tg_ctx *ctx, int64_t bytes)
     return a.data;
 }
 
+/* The group of streams of about that length; a new one if there is none. */
+static group *group_of(memory_limit *l, int64_t bytes)
+{
+    for (int i = 0; i < l->ngroups; i++)
+        if (llabs(l->group[i].bytes - bytes) <= bytes / 50)
+            return &l->group[i];
+    group *g = &l->group[l->ngroups++];
+    g->bytes = bytes;
+    return g;
+}
+
+static int add_stream(memory_limit *l, const memory_stream *s)
+{
+    int64_t bytes = (int64_t)((double)s->bytes / l->scale);
+    bytes = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    group *g = group_of(l, bytes);
+    char *data = touched(l->ctx, g->bytes);
+    if (!data)
+        return -1;
+    l->owned[l->nowned++] = data;
+    if (s->read)
+        g->r[g->reads++] = data;
+    if (s->write)
+        g->w[g->writes++] = data;
+    l->longest = g->bytes > l->longest ? g->bytes : l->longest;
+    l->total += g->bytes * (s->read + s->write);
+    return 0;
+}
+
 memory_limit *memory_limit_new(tg_ctx *ctx, const memory_work *work, int64_t cap)
 {
     memory_limit *l = calloc(1, sizeof *l);
     if (!l)
         return NULL;
+    double total = 0;
+    for (int i = 0; i < work->count; i++)
+        total += (double)work->stream[i].bytes * (work->stream[i].read + work->stream[i].write);
     l->ctx = ctx;
-    l->reads = work->reads < LOOP_STREAMS ? work->reads : LOOP_STREAMS;
-    l->writes = work->writes < LOOP_STREAMS ? work->writes : LOOP_STREAMS;
-    const int over = work->over < l->reads ? work->over : l->reads;
-    const int64_t total = work->read_bytes + work->write_bytes;
-    l->scale = cap > 0 && total > cap ? (double)total / (double)cap : 1;
-    if (l->reads)
-        l->read_len = (int64_t)((double)work->read_bytes / l->reads / l->scale);
-    if (l->writes)
-        l->write_len = (int64_t)((double)work->write_bytes / l->writes / l->scale);
-    if (l->reads && l->writes && llabs(l->read_len - l->write_len) < l->read_len / 50)
-        l->read_len = l->write_len = (l->read_len + l->write_len) / 2;
-    l->read_len = (l->read_len + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
-    l->write_len = (l->write_len + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
-    for (int j = 0; j < l->reads + l->writes; j++) {
-        const int write = j >= l->reads;
-        char **slot = write ? &l->w[j - l->reads] : &l->r[j];
-        if (write && j - l->reads < over && l->write_len <= l->read_len) {
-            *slot = l->r[j - l->reads];
-            continue;
-        }
-        *slot = touched(ctx, write ? l->write_len : l->read_len);
-        if (!*slot) {
-            memory_limit_free(l);
-            return NULL;
-        }
-        l->owned[l->nowned++] = *slot;
+    l->scale = cap > 0 && total > (double)cap ? total / (double)cap : 1;
+    int failed = total <= 0;
+    for (int i = 0; !failed && i < work->count; i++)
+        failed = add_stream(l, &work->stream[i]);
+    if (failed) {
+        memory_limit_free(l);
+        return NULL;
     }
+    l->scale = total / (double)l->total;
     choose_way(l);
     return l;
 }

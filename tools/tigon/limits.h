@@ -13,10 +13,16 @@
 
 /* ---- memory ---- */
 
+enum { MEMORY_STREAMS = 12 };
+
+typedef struct memory_stream {
+    int64_t bytes;
+    int read, write; /* both: in place */
+} memory_stream;
+
 typedef struct memory_work {
-    int reads, writes;               /* streams */
-    int over;                        /* how many of the written streams are read ones in place */
-    int64_t read_bytes, write_bytes; /* of all streams together */
+    int count;
+    memory_stream stream[MEMORY_STREAMS];
 } memory_work;
 
 typedef struct memory_limit memory_limit;

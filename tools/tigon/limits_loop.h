@@ -6,9 +6,9 @@
 static inline LOOP_TARGET __attribute__((always_inline)) void
 LOOP(together)(const loop_args *a, int nr, int nw, int stream)
 {
-    const int64_t n = a->read_step / (int64_t)sizeof(LINE);
-    const LINE *r[LOOP_STREAMS];
-    LINE *w[LOOP_STREAMS];
+    const int64_t n = a->bytes / (int64_t)sizeof(LINE);
+    const LINE *r[MEMORY_STREAMS];
+    LINE *w[MEMORY_STREAMS];
     for (int j = 0; j < nr; j++)
         r[j] = (const LINE *)a->r[j];
     for (int j = 0; j < nw; j++)
@@ -47,20 +47,19 @@ LOOP(together)(const loop_args *a, int nr, int nw, int stream)
     __asm__ volatile("" : : "m"(sum));
 }
 
-/* Stream by stream within a block: for streams of different lengths. */
+/* Stream by stream, first the reads and then the writes. */
 static inline LOOP_TARGET __attribute__((always_inline)) void
 LOOP(apart)(const loop_args *a, int nr, int nw, int stream)
 {
     LINE part[4] = {{0}};
-    const int64_t rn = a->read_step / (int64_t)sizeof(LINE);
-    const int64_t wn = a->write_step / (int64_t)sizeof(LINE);
+    const int64_t n = a->bytes / (int64_t)sizeof(LINE);
     for (int j = 0; j < nr; j++) {
         const LINE *r = (const LINE *)a->r[j];
         int64_t i = 0;
-        for (; i + 3 < rn; i += 4)
+        for (; i + 3 < n; i += 4)
             for (int k = 0; k < 4; k++)
                 part[k] ^= r[i + k];
-        for (; i < rn; i++)
+        for (; i < n; i++)
             part[0] ^= r[i];
     }
     const LINE sum = part[0] ^ part[1] ^ part[2] ^ part[3];
@@ -68,10 +67,10 @@ LOOP(apart)(const loop_args *a, int nr, int nw, int stream)
     for (int j = 0; j < nw; j++) {
         LINE *w = (LINE *)a->w[j];
         if (stream)
-            for (int64_t i = 0; i < wn; i++)
+            for (int64_t i = 0; i < n; i++)
                 STREAM(&w[i], sum);
         else
-            for (int64_t i = 0; i < wn; i++)
+            for (int64_t i = 0; i < n; i++)
                 w[i] = sum;
     }
 }

@@ -140,8 +140,9 @@ static int read_record(charts *all, const json_node *r, const chart_filter *f)
         return 1;
     char where[CHART_NAME], title[2 * CHART_NAME];
     const char *size = json_get_text(r, "size");
-    snprintf(where, sizeof where, "%s%s%s cache, %.0f threads", size, *size ? ", " : "",
-             json_get_text(r, "cache"), json_get_number(r, "threads"));
+    const double threads = json_get_number(r, "threads");
+    snprintf(where, sizeof where, "%s%s%s cache, %.0f thread%s", size, *size ? ", " : "",
+             json_get_text(r, "cache"), threads, threads == 1 ? "" : "s");
     const double ms[3] = {json_get_number(r, "ms_20"), json_get_number(r, "ms_50"),
                           json_get_number(r, "ms_80")};
     const double mib = json_get_number(r, "peak_bytes") / (1 << 20);
@@ -177,6 +178,20 @@ static const json_node *item(const json_node *list, int i)
     return n;
 }
 
+/* {"dtype": "f32", "N": 4096} -> ", dtype: f32, N: 4096" */
+static void add_config(char *title, size_t size, const char *config)
+{
+    size_t n = strlen(title);
+    if (*config && n + 3 < size) {
+        title[n++] = ',';
+        title[n++] = ' ';
+    }
+    for (; *config && n + 1 < size; config++)
+        if (!strchr("{}\"", *config))
+            title[n++] = *config;
+    title[n] = 0;
+}
+
 static int read_sweep(charts *all, const json_node *r, const chart_filter *f)
 {
     const json_node *xs = json_get(r, "x_values"), *ys = json_get(r, "y_values_50");
@@ -189,13 +204,11 @@ static int read_sweep(charts *all, const json_node *r, const chart_filter *f)
         return 1;
     char title[2 * CHART_NAME];
     snprintf(title, sizeof title, "%s %s: %s", kernel, mode, metric);
-    const json_node *extra = json_get(r, "extra_benchmark_config_str");
-    if (extra && *extra->text)
-        snprintf(title + strlen(title), sizeof title - strlen(title), "  %s", extra->text);
+    add_config(title, sizeof title, json_get_text(r, "extra_benchmark_config_str"));
     chart *c = charts_add(all, title);
     if (!c)
         return 1;
-    c->log_x = 1;
+    c->log_x = c->log_y = 1;
     snprintf(c->x_label, sizeof c->x_label, "%s", json_get_text(r, "x_label"));
     snprintf(c->y_label, sizeof c->y_label, "%s", json_get_text(r, "metric_unit"));
     series *s = chart_series(all, c, json_get_text(r, "kernel_provider"));
@@ -206,6 +219,7 @@ static int read_sweep(charts *all, const json_node *r, const chart_filter *f)
         series_add(all, s, isfinite(x) ? x : i, item(ys, i)->number, l ? l->number : NAN,
                    h ? h->number : NAN);
         c->log_x &= x > 0;
+        c->log_y &= !(item(ys, i)->number <= 0);
     }
     return 1;
 }

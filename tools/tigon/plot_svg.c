@@ -75,7 +75,7 @@ static void draw_bars(FILE *out, const chart *c, int id)
     bar_data(out, c, id, base);
     fputs("set xlabel ", out);
     quoted(out, c->y_label);
-    fprintf(out, "\nunset ylabel\n%s logscale x\n", c->log_x ? "set" : "unset");
+    fprintf(out, "\nunset ylabel\nunset logscale\n%s logscale x\n", c->log_x ? "set" : "unset");
     fprintf(out, "set xrange [%.9g:*]\n", base);
     fprintf(out, "set yrange [%d:%d]\n", -(c->nlabels * (c->nseries + 1)) + 1, 1);
     fputs("set ytics scale 0 (", out);
@@ -114,7 +114,7 @@ static void draw_lines(FILE *out, const chart *c, int id)
     quoted(out, c->y_label);
     fprintf(out, "\n%s\nset xrange [*:*]\nset yrange [*:*]\nset ytics auto\n",
             c->log_x ? "set logscale x 2" : "unset logscale x");
-    fputs("unset arrow\nplot ", out);
+    fprintf(out, "%s logscale y\nunset arrow\nplot ", c->log_y ? "set" : "unset");
     for (int s = 0; s < c->nseries; s++) {
         const char *how = c->series[s].dots ? "points pt 7 ps 0.6"
                           : c->log_x        ? "yerrorlines pt 7 ps 0.5 lw 2"
@@ -136,15 +136,15 @@ static void script(FILE *out, const charts *all, const char *path)
     fputs("set encoding utf8\nset termoption noenhanced\nset output ", out);
     quoted(out, path);
     fputs("\nset multiplot\nset grid lc '#dddddd'\nset border 3\nset tics nomirror\n"
-          "set key outside top right horizontal\n",
+          "set key outside top left horizontal\nset tmargin 5\n",
           out);
     for (int i = 0; i < all->count; i++) {
         const chart *c = &all->chart[i];
         const int height = height_of(c);
-        fprintf(out, "set origin 0,%.6f\nset size 1,%.6f\nset title ",
+        fprintf(out, "set origin 0,%.6f\nset size 1,%.6f\nset label 1 ",
                 1.0 - (double)(top + height) / total, (double)height / total);
         quoted(out, c->title);
-        fputs(" left\n", out);
+        fputs(" at graph 0, graph 1 left offset 0,2.4 font ',13'\n", out);
         top += height;
         if (c->bars)
             draw_bars(out, c, i);
