@@ -19,6 +19,7 @@ function(tigon_family name)
         set(FAMILY_LEVELS ${TIGON_LEVELS})
     endif()
     set(stem ${CMAKE_SOURCE_DIR}/${FAMILY_DIR}/${name})
+    file(GLOB parts CONFIGURE_DEPENDS ${stem}*) # a file that comes or goes is noticed
     set(tables)
     foreach(part "" _ref _unfused _onednn)
         if(part STREQUAL "_onednn" AND NOT TIGON_ONEDNN)

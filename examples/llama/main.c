@@ -51,8 +51,11 @@ static void draw(const options *o, history *h)
 {
     const curve curves[] = {{"training", history_loss(h), h->steps + 1, "#4477aa", 0},
                             {"held out", history_held_out(h), h->steps + 1, "#cc3311", 1}};
-    if (o->plot)
-        plot_svg(o->plot, "Loss (nats)", curves, 2);
+    if (!o->plot)
+        return;
+    plot_terminal(curves, 2);
+    plot_svg(o->plot, "Loss (nats)", curves, 2);
+    printf("loss curve: %s\n", o->plot);
 }
 
 int main(int argc, char **argv)

@@ -93,6 +93,8 @@ static int64_t run_steps(model *m, const corpus *data, report *r, history *h, in
     const options *o = m->o;
     int64_t step = first, saved = first;
     const int64_t stop = o->stop_after ? first + o->stop_after : o->steps;
+    if (step == 0 && o->eval_every && o->steps)
+        evaluate(m, data, r, h, 0);
     while (step < o->steps && step < stop && !interrupted) {
         const event e = one_step(m, data, ++step);
         note(h, &e);

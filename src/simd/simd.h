@@ -72,6 +72,18 @@ SIMD_INLINE vf v_select(vi mask, vf yes, vf no)
     return (vf)((mask & (vi)yes) | (~mask & (vi)no));
 }
 
+/* yes where the sign bit of a is set: one or two instructions */
+SIMD_INLINE vf v_if_negative(vf a, vf yes, vf no)
+{
+#if defined(__AVX512DQ__)
+    return (vf)_mm512_mask_mov_ps((__m512)no, _mm512_movepi32_mask((__m512i)a), (__m512)yes);
+#elif defined(__AVX2__)
+    return (vf)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)a);
+#else
+    return v_select((vi)a >> 31, yes, no);
+#endif
+}
+
 /* The larger; b where either is NaN. */
 SIMD_INLINE vf v_max(vf a, vf b)
 {
@@ -116,6 +128,11 @@ SIMD_INLINE vf v_recip(vf a)
 #else
     return v_set(1.0f) / a;
 #endif
+}
+
+SIMD_INLINE vf v_minus_abs(vf a)
+{
+    return (vf)((vu)a | 0x80000000u);
 }
 
 SIMD_INLINE vf v_sqrt(vf a)
@@ -254,10 +271,24 @@ SIMD_INLINE vh v_to_f16(vf a)
 }
 #endif
 
+/* Rounded to bf16, in the upper half of each lane; the lower half is left over. */
+SIMD_INLINE vu v_bf16_high(vf a)
+{
+    const vu bits = (vu)a;
+#if defined(__AVX512F__)
+    const __mmask16 number = _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q);
+    return (vu)_mm512_mask_add_epi32((__m512i)(bits | 0x400000u), number, (__m512i)(bits + 0x7fffu),
+                                     (__m512i)(bits >> 16 & 1u));
+#endif
+    return (vu)v_select(a != a, (vf)(bits | 0x400000u), (vf)(bits + 0x7fffu + (bits >> 16 & 1u)));
+}
+
 /* Rounds to the type's precision and back. */
 SIMD_INLINE vf v_round(el e, vf a)
 {
-    return e == EL_F32 ? a : e == EL_BF16 ? v_from_bf16(v_to_bf16(a)) : v_from_f16(v_to_f16(a));
+    if (e == EL_BF16)
+        return (vf)(v_bf16_high(a) & 0xffff0000u);
+    return e == EL_F32 ? a : v_from_f16(v_to_f16(a));
 }
 
 /* ---- memory: element i of an array of type e; any alignment ---- */
@@ -304,10 +335,25 @@ SIMD_INLINE vf2 v_load2(el order, el e, const void *p, int64_t i)
                  __builtin_shuffle(first, second, even + 1)};
 }
 
-SIMD_INLINE vu v_bf16_high(vf a)
+/* From the lane order of `order` to that of memory. */
+SIMD_INLINE vf2 v_natural2(el order, vf2 x)
 {
-    const vu bits = (vu)a;
-    return (vu)v_select(a != a, (vf)(bits | 0x400000u), (vf)(bits + 0x7fffu + (bits >> 16 & 1u)));
+    if (order != EL_BF16)
+        return x;
+    const vi half = v_iota() >> 1, from = half + (v_iota() & 1) * VL;
+    return (vf2){__builtin_shuffle(x.a, x.b, from), __builtin_shuffle(x.a, x.b, from + VL / 2)};
+}
+
+/* 2 * VL floats of scratch memory, kept in whatever order they were put there. */
+SIMD_INLINE vf2 v_get2(const float *p)
+{
+    return (vf2){v_load(EL_F32, p, 0), v_load(EL_F32, p, VL)};
+}
+
+SIMD_INLINE void v_put2(float *p, vf2 x)
+{
+    v_store(EL_F32, p, 0, x.a);
+    v_store(EL_F32, p, VL, x.b);
 }
 
 SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
@@ -500,16 +546,14 @@ SIMD_INLINE void v_transpose(vi row[VL])
 
 /* ---- exp, sigmoid, tanh ---- */
 
-/* exp(x), at most 1 ulp or so; 0 for -inf and below -104, +inf from 88.73 on, NaN stays NaN. */
-SIMD_INLINE vf v_exp(vf x)
+/* exp(x) for x in [-104, 89] or NaN, at most 1 ulp or so. */
+SIMD_INLINE vf v_exp_within(vf x)
 {
-    /* v_max and v_min give their second operand where the first is NaN, so x comes second */
-    const vf clamped = v_min(v_set(89.0f), v_max(v_set(-104.0f), x));
     /* x = n ln 2 + r, |r| <= ln 2 / 2; adding 1.5 * 2^23 rounds to an integer */
     const vf magic = v_set(12582912.0f);
-    const vf t = clamped * v_set(1.44269504f) + magic;
+    const vf t = x * v_set(1.44269504f) + magic;
     const vf n = t - magic;
-    const vf r = (clamped - n * v_set(0.693145751953125f)) - n * v_set(1.428606765330187e-06f);
+    const vf r = (x - n * v_set(0.693145751953125f)) - n * v_set(1.428606765330187e-06f);
     /* exp(r) = 1 + r + r^2 q(r); q: minimax of degree 4, relative error 3.3e-9 */
     vf q = v_set(0.0013813144760206342f);
     q = q * r + v_set(0.008369418792426586f);
@@ -528,9 +572,25 @@ SIMD_INLINE vf v_exp(vf x)
 #endif
 }
 
-/* exp(x) for results that will be rounded to 16 bits, half the work: relative error 2^-22 down to
- * x = -20 and 2^-21 at -87; x <= 0 or NaN; 0 below -104. */
-SIMD_INLINE vf v_exp_brief(vf x)
+/* exp(x), at most 1 ulp or so; 0 for -inf and below -104, +inf from 88.73 on, NaN stays NaN. */
+SIMD_INLINE vf v_exp(vf x)
+{
+    /* v_max and v_min give their second operand where the first is NaN, so x comes second */
+    return v_exp_within(v_min(v_set(89.0f), v_max(v_set(-104.0f), x)));
+}
+
+/* exp(x) for x <= 89 or NaN, but 0 below -87 instead of the subnormal numbers near there, which
+ * processors are slow to make and to multiply. */
+SIMD_INLINE vf v_exp_normal(vf x)
+{
+    const vf p = v_exp_within(v_max(v_set(-87.0f), x));
+    return v_select(x < v_set(-87.0f), v_set(0.0f), p);
+}
+
+/* exp(x) for x <= 0 or NaN, for results of type e, with less work than v_exp: 0 below -104. Relative
+ * error 2^-23 for f32; for results that are rounded to 16 bits 2^-22 down to x = -20, 2^-21 at -87.
+ */
+SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
 {
 #if defined(__AVX512F__)
     /* x = n ln 2 + r with n a multiple of 1/32, so |r| <= ln 2 / 64, and
@@ -549,74 +609,19 @@ SIMD_INLINE vf v_exp_brief(vf x)
     const vf magic = v_set(0x1.8p18f);
     const vf t = clamped * v_set(1.44269504f) + magic;
     const vf n = t - magic;
-    const vf r = clamped - n * v_set(0.693147180559945f);
-    const vf q = r * (r * v_set(0.5f) + v_set(1.0000146645f)); /* exp(r) - 1, error 5e-8 */
+    vf r = clamped - n * v_set(0.693147182464599609375f), q; /* exp(r) - 1 */
+    if (e == EL_F32) {
+        r += n * v_set(1.904654e-09f);
+        q = r * ((r * v_set(0.166666667f) + v_set(0.5f)) * r + v_set(1.0f));
+    } else {
+        q = r * (r * v_set(0.5f) + v_set(1.0000146645f)); /* error 5e-8 */
+    }
     const vf power =
         (vf)_mm512_permutex2var_ps(_mm512_load_ps(powers), (__m512i)t, _mm512_load_ps(powers + 16));
     return (vf)_mm512_scalef_ps((__m512)(power * q + power), (__m512)n);
 #else
+    (void)e;
     return v_exp(x);
-#endif
-}
-
-/* The one of the two that suits results of type e; x <= 0 or NaN. */
-SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
-{
-    return e == EL_F32 ? v_exp(x) : v_exp_brief(x);
-}
-
-/* ---- many exponentials relative to one point, as softmax and its losses need them ----
- *
- * v_exp_from(x, o) is exp(x - o.at), about 1.2 ulp besides the rounding of (x - at) log2(e), so
- * meant for x not far above `at`. Below 2^-126 the result may be 0; 0 for -inf; above 2^127 it is
- * some larger number; NaN stays NaN. Much cheaper than v_exp: where there is FMA, log2(e) (x - at) is one instruction,
- * for which o.at lies within a rounding error of the point asked for. */
-typedef struct v_origin {
-    double at;
-    vf scaled;
-} v_origin;
-
-SIMD_INLINE v_origin v_origin_at(float at)
-{
-#if defined(__FMA__) || defined(__AVX512F__)
-    const float scaled = at * 1.44269504f;
-    return (v_origin){(double)scaled / 1.44269504f, v_set(scaled)};
-#else
-    return (v_origin){at, v_set(at)};
-#endif
-}
-
-SIMD_INLINE vf v_exp_from(vf x, v_origin o)
-{
-#if defined(__AVX512F__)
-    const vf y = (vf)_mm512_fmsub_ps((__m512)x, (__m512)v_set(1.44269504f), (__m512)o.scaled);
-    const vf r = (vf)_mm512_reduce_ps((__m512)y, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-#else
-#if defined(__FMA__) && defined(__AVX2__)
-    const vf whole = (vf)_mm256_fmsub_ps((__m256)x, (__m256)v_set(1.44269504f), (__m256)o.scaled);
-#else
-    const vf whole = (x - o.scaled) * v_set(1.44269504f);
-#endif
-    const vf y = v_min(v_set(127.5f), v_max(v_set(-126.5f), whole));
-#if defined(__AVX2__)
-    const vf n = (vf)_mm256_floor_ps((__m256)y);
-#else
-    const vf magic = v_set(12582912.0f);
-    const vf n = (y - v_set(0.5f) + magic) - magic;
-#endif
-    const vf r = y - n;
-#endif
-    /* 2^r on [0, 1], exact at 0, relative error 8e-8 */
-    vf p = v_set(0.00186713004950434f);
-    p = p * r + v_set(0.00901703070849180f);
-    p = p * r + v_set(0.0557999126613140f);
-    p = p * r + v_set(0.240164443850517f);
-    p = p * r + v_set(0.693151295185089f);
-    p = p * r + v_set(1.0f);
-#if defined(__AVX512F__)
-    return (vf)_mm512_scalef_ps((__m512)p, (__m512)y); /* p 2^floor(y) */
-#else
-    return p * (vf)((__builtin_convertvector(n, vi) + 127) << 23);
 #endif
 }
 

@@ -10,4 +10,4 @@ if [ "$(rank "$2")" -gt "$(rank "$machine")" ]; then
     echo "this machine's level is $machine"
     exit 77
 fi
-exec "$1" check
+exec "$1" check --strict

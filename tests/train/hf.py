@@ -89,6 +89,27 @@ def check(what, ours, theirs, tolerance):
         sys.exit(f"{what}: DIFFERENT")
 
 
+def generate(llama, place):
+    """Greedy decoding, which reads keys and values of earlier positions from the cache, by a model that has learnt."""
+    folder = os.path.join(place, "text")
+    run(llama, folder, os.path.join(place, "log"), "--steps", "200", "--lr", "5e-3", "--batch", "8")
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    prompt, count = "/* tg_tensor *a, size_t", 40
+    ours = subprocess.run([llama, "--out", folder, "--resume", "--eval-only", "--quiet", "--data",
+                           os.path.join(place, "data.txt"), "--temperature", "0", "--sample", str(count), "--prompt",
+                           prompt], check=True, capture_output=True).stdout.decode("latin1")
+    tokens = torch.tensor([list(prompt.encode())])
+    model.eval()
+    for _ in range(count):
+        with torch.no_grad():
+            best = model(tokens[:, -SEQ:], use_cache=False).logits[0, -1].argmax()
+        tokens = torch.cat([tokens, best.view(1, 1)], 1)
+    theirs = "".join(chr(t) if t in (9, 10) or t >= 32 and t != 127 else "?" for t in tokens[0].tolist()) + "\n"
+    print(f"greedy sample: {ours[:-1]!r}")
+    if ours != theirs:
+        sys.exit(f"Hugging Face writes {theirs!r}")
+
+
 def compare(llama, place, name, options, dtype, loss_limit, norm_limit):
     text = open(os.path.join(place, "data.txt"), "rb").read()
     val = open(os.path.join(place, "val.txt"), "rb").read()
@@ -108,17 +129,22 @@ def compare(llama, place, name, options, dtype, loss_limit, norm_limit):
         check(f"{name}: {what}, worst of {STEPS} steps", steps[worst][k], theirs[worst][k], limit)
 
 
+def write_texts(place):
+    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    for target, names in (("data.txt", ["ops.h", "backend.h", "registry.h"]), ("val.txt", ["tensor.h", "context.h"])):
+        with open(os.path.join(place, target), "wb") as f:
+            for name in names:
+                f.write(open(os.path.join(source, "include/tigon", name), "rb").read())
+
+
 def main():
     llama = sys.argv[1]
-    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     with tempfile.TemporaryDirectory() as place:
-        for target, names in (("data.txt", ["ops.h", "backend.h", "registry.h"]), ("val.txt", ["tensor.h", "context.h"])):
-            with open(os.path.join(place, target), "wb") as f:
-                for name in names:
-                    f.write(open(os.path.join(source, "include/tigon", name), "rb").read())
+        write_texts(place)
         compare(llama, place, "tied", [], torch.float32, 1e-4, 1e-3)
         compare(llama, place, "untied", ["--untied", "--accumulate", "1"], torch.float32, 1e-4, 1e-3)
         compare(llama, place, "bf16", ["--type", "bf16"], torch.bfloat16, 2e-2, 0)
+        generate(llama, place)
     print("Hugging Face agrees")
 
 

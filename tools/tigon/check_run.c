@@ -264,8 +264,16 @@ static int check_repeats(trial *r, const check_settings *s)
     return bad;
 }
 
-/* Without optional outputs, one at a time and all at once, the others stay right; not in a case
- * flagged `nodrop`, where an optional output changes what the others mean. */
+/* An optional argument that is written alone; what is updated in place is an input, too. */
+static int is_optional_output(const problem *p, int slot)
+{
+    for (int i = 0; i < p->op->ntensors; i++)
+        if (p->op->tensor[i].slot == slot && p->tensor[i].read)
+            return 0;
+    return p->op->info->args[slot].kind == TG_ARG_OUT_OPT;
+}
+
+/* Without optional outputs, one at a time and all at once, the others stay right. */
 static int check_without_optional(trial *r, const check_settings *s)
 {
     const tg_op_info *info = r->p->op->info;
@@ -274,8 +282,7 @@ static int check_without_optional(trial *r, const check_settings *s)
         int dropped = 0;
         for (int i = 0; i < info->nargs; i++) {
             kept[i] = r->p->slot[i].ptr;
-            if (info->args[i].kind == TG_ARG_OUT_OPT && kept[i] &&
-                (drop == info->nargs || drop == i)) {
+            if (is_optional_output(r->p, i) && kept[i] && (drop == info->nargs || drop == i)) {
                 r->p->slot[i].ptr = NULL;
                 dropped++;
             }
@@ -310,7 +317,6 @@ outcome check_row(tg_ctx *ctx, int row, problem *p, truth *t, const check_settin
     r.loose = r.unfused && p->type != TG_F32;
     if (run(&r, (int)s->threads) || check_untouched(&r) || compare(&r) || check_repeats(&r, s))
         return o;
-    if (!pb_case_flag(p->c, "nodrop"))
-        check_without_optional(&r, s);
+    check_without_optional(&r, s);
     return o;
 }

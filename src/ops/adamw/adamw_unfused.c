@@ -3,9 +3,12 @@
 #include "adamw.h"
 #include "eager/eager.h"
 
-static mat flat(const tg_tensor *t)
+/* Elements [begin, begin + rows * cols) as a matrix, whose rows the threads share. */
+static mat part(const tg_tensor *t, int64_t begin, int64_t rows, int64_t cols)
 {
-    return eager_vector(t);
+    const int type = tg_type_of(t);
+    char *data = (char *)tg_data(t) + begin * (int64_t)tg_type_size(type);
+    return eager_view(data, type, rows, cols, cols);
 }
 
 /* In f32: the tensor itself or a converted copy. */
@@ -18,35 +21,45 @@ static mat wide(eager *e, mat a)
     return copy;
 }
 
-static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
+static void steps(eager *e, const tg_adamw_args *a, int64_t begin, int64_t rows, int64_t cols)
 {
     const adamw_factors f = adamw_factors_of(a);
-    eager e = eager_begin(ctx);
-    const mat param = flat(a->param), m = flat(a->m), v = flat(a->v);
-    const mat p = wide(&e, a->master ? flat(a->master) : param), raw = wide(&e, flat(a->grad));
+    const mat param = part(a->param, begin, rows, cols);
+    const mat m = part(a->m, begin, rows, cols), v = part(a->v, begin, rows, cols);
+    const mat p = wide(e, a->master ? part(a->master, begin, rows, cols) : param);
+    const mat raw = wide(e, part(a->grad, begin, rows, cols));
     mat g = raw;
     if (f.scale != 1) {
-        g = eager_new(&e, TG_F32, raw.rows, raw.cols);
-        eager_scalar(&e, EAGER_MUL, g, raw, f.scale);
+        g = eager_new(e, TG_F32, raw.rows, raw.cols);
+        eager_scalar(e, EAGER_MUL, g, raw, f.scale);
     }
-    const mat t = eager_new(&e, TG_F32, p.rows, p.cols), u = eager_new(&e, TG_F32, p.rows, p.cols);
-    eager_scalar(&e, EAGER_MUL, p, p, f.keep);
+    const mat t = eager_new(e, TG_F32, p.rows, p.cols), u = eager_new(e, TG_F32, p.rows, p.cols);
+    eager_scalar(e, EAGER_MUL, p, p, f.keep);
     /* m = m + (1 - beta1) (g - m), as lerp_ does */
-    eager_binary(&e, EAGER_SUB, t, g, m);
-    eager_scalar(&e, EAGER_MUL, t, t, 1 - f.beta1);
-    eager_binary(&e, EAGER_ADD, m, m, t);
-    eager_scalar(&e, EAGER_MUL, v, v, f.beta2);
-    eager_binary(&e, EAGER_MUL, t, g, g);
-    eager_scalar(&e, EAGER_MUL, t, t, 1 - f.beta2);
-    eager_binary(&e, EAGER_ADD, v, v, t);
-    eager_unary(&e, EAGER_SQRT, t, v);
-    eager_scalar(&e, EAGER_MUL, t, t, f.root);
-    eager_scalar(&e, EAGER_ADD, t, t, f.eps);
-    eager_binary(&e, EAGER_DIV, u, m, t);
-    eager_scalar(&e, EAGER_MUL, u, u, f.step);
-    eager_binary(&e, EAGER_SUB, p, p, u);
+    eager_binary(e, EAGER_SUB, t, g, m);
+    eager_scalar(e, EAGER_MUL, t, t, 1 - f.beta1);
+    eager_binary(e, EAGER_ADD, m, m, t);
+    eager_scalar(e, EAGER_MUL, v, v, f.beta2);
+    eager_binary(e, EAGER_MUL, t, g, g);
+    eager_scalar(e, EAGER_MUL, t, t, 1 - f.beta2);
+    eager_binary(e, EAGER_ADD, v, v, t);
+    eager_unary(e, EAGER_SQRT, t, v);
+    eager_scalar(e, EAGER_MUL, t, t, f.root);
+    eager_scalar(e, EAGER_ADD, t, t, f.eps);
+    eager_binary(e, EAGER_DIV, u, m, t);
+    eager_scalar(e, EAGER_MUL, u, u, f.step);
+    eager_binary(e, EAGER_SUB, p, p, u);
     if (p.data != param.data)
-        eager_unary(&e, EAGER_COPY, param, p);
+        eager_unary(e, EAGER_COPY, param, p);
+}
+
+static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
+{
+    enum { COLS = 32768 };
+    const int64_t n = tg_numel(a->param), body = n / COLS * COLS;
+    eager e = eager_begin(ctx);
+    steps(&e, a, 0, n / COLS, COLS);
+    steps(&e, a, body, 1, n - body);
     return eager_end(&e);
 }
 

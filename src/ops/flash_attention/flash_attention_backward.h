@@ -115,7 +115,7 @@ SIMD_INLINE void fa_panel_gradient(float *p, float *ds, word *ds_keys, int panel
         for (int r = 0; r < 2; r++)
             for (int j = 0; j < FA_NV; j++) {
                 const int64_t at = (k + r) * FA_QB + panel + j * VL;
-                const vf e = fa_exp(*(const vf_mem *)(p + at) - lse[j]);
+                const vf e = v_exp_normal(v_min(v_set(88.0f), *(const vf_mem *)(p + at) - lse[j]));
                 const vf s = e * (*(const vf_mem *)(ds + at) - products[j]);
                 const vi seen = v_seti(k + r) < keys[j];
                 pk[r][j] = masked ? v_select(seen, e, v_set(0.0f)) : e;

@@ -11,13 +11,6 @@ typedef struct fa_sizes {
     float scale;
 } fa_sizes;
 
-/* exp of a score less its maximum; 0 instead of subnormal numbers, which would only slow products
- */
-SIMD_INLINE vf fa_exp(vf x)
-{
-    return v_select(x < v_set(-87.0f), v_set(0.0f), v_exp(x));
-}
-
 /* ---- the running softmax of a panel of FA_NR queries ---- */
 
 SIMD_INLINE vf fa_score(const float *scores, int key, int j, int masked, vi keys)
@@ -47,8 +40,8 @@ SIMD_INLINE void fa_panel_exp(float *scores, int begin, int end, int masked, con
 {
     for (int k = begin; k < end; k += 2)
         for (int j = 0; j < FA_NV; j++) {
-            const vf p0 = fa_exp(fa_score(scores, k, j, masked, keys[j]) - max[j]);
-            const vf p1 = fa_exp(fa_score(scores, k + 1, j, masked, keys[j]) - max[j]);
+            const vf p0 = v_exp_normal(fa_score(scores, k, j, masked, keys[j]) - max[j]);
+            const vf p1 = v_exp_normal(fa_score(scores, k + 1, j, masked, keys[j]) - max[j]);
             sum[j] += p0 + p1;
 #if FA_PAIRS
             *(vi_mem *)((word *)scores + k / 2 * FA_QB + j * VL) = v_pack_pairs(p0, p1);
@@ -97,7 +90,7 @@ static void fa_softmax(const fa_tile *t, int i, int filled, float *scores, float
     fa_panel_max(scores, full, end, 1, keys, top);
     for (int j = 0; j < FA_NV; j++) {
         base[j] = v_select(top[j] == v_set(-INFINITY), v_set(0.0f), top[j]);
-        const vf less = fa_exp(*(vf_mem *)(max + j * VL) - base[j]);
+        const vf less = v_exp_normal(*(vf_mem *)(max + j * VL) - base[j]);
         total[j] = *(vf_mem *)(sum + j * VL) * less;
         *(vf_mem *)(factor + j * VL) = less;
         *(vf_mem *)(max + j * VL) = top[j];

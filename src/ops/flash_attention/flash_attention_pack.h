@@ -21,8 +21,8 @@ SIMD_INLINE vi fa_words(const uint16_t *row, int64_t c, int64_t d)
 {
     vi words = {0};
     if (c + 2 * VL <= d)
-        return *(const vi_mem *)(row + c);
-    if (c < d)
+        memcpy(&words, row + c, sizeof words); /* a row may begin between two words */
+    else if (c < d)
         memcpy(&words, row + c, (size_t)(d - c) * sizeof *row);
     return words;
 }

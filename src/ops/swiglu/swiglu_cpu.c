@@ -24,10 +24,9 @@ typedef struct gates {
 /* exp(-|u|) cannot overflow, 1 + exp(-|u|) lies in [1, 2], and neither result cancels. */
 SIMD_INLINE gates sigmoids(el e, vf u)
 {
-    const vf power = v_exp_nonpositive(e, -v_abs(u));
+    const vf power = v_exp_nonpositive(e, v_minus_abs(u));
     const vf large = v_recip(v_set(1.0f) + power), small = power * large;
-    const vi negative = u < v_set(0.0f);
-    return (gates){v_select(negative, small, large), v_select(negative, large, small)};
+    return (gates){v_if_negative(u, small, large), v_if_negative(u, large, small)};
 }
 
 /* Constants of the loops. */

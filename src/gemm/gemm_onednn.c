@@ -1,0 +1,246 @@
+/* src/gemm/gemm_onednn.c - gemm's default row: oneDNN, 2.6 or 3.x.
+ *
+ * c is cut into blocks by the problem's sizes alone; each block is one product of oneDNN on one
+ * thread, so that the bits do not depend on the number of threads, and any executor will do. f32
+ * goes through dnnl_sgemm. bf16 goes through the matmul primitive, on processors whose bf16
+ * products are faster than f32's; elsewhere the portable row, which converts as it packs, is.
+ */
+#include "gemm_onednn.h"
+
+#include "core/services.h"
+
+enum {
+    BLOCK_ROWS = 512,
+    BLOCK_COLS = 1024,
+    BLOCK_UNIT = 64,           /* cuts are multiples of it */
+    MIN_BLOCKS = 4,            /* wanted at least, to share the work */
+    MANY_BLOCKS = 16,          /* from so many on an odd one makes no difference */
+    MIN_WORK = 128 * 128 * 128 /* multiplications that a block is worth */
+};
+
+typedef struct product {
+    call whole;
+    const char *a, *b;
+    char *c;
+    int64_t size, c_size; /* bytes of an element */
+    int type;
+    float alpha;
+    int64_t rows, cols; /* of a block */
+    const matmul *matmul[4];
+    int missing; /* a primitive that oneDNN does not have */
+    char *scratch;
+    int64_t scratch_bytes; /* of a worker */
+} product;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Block `index` of the product, and where its operands start. */
+static call block_of(const product *g, int64_t index, const char **a, const char **b, char **c)
+{
+    const call *w = &g->whole;
+    const int64_t down = ceil_div(w->m, g->rows);
+    const int64_t i = index % down * g->rows, j = index / down * g->cols;
+    *a = g->a + (w->trans_a ? i : i * w->ld_a) * g->size;
+    *b = g->b + (w->trans_b ? j * w->ld_b : j) * g->size;
+    *c = g->c + (i * w->ld_c + j) * g->c_size;
+    call block = *w;
+    block.m = w->m - i < g->rows ? w->m - i : g->rows;
+    block.n = w->n - j < g->cols ? w->n - j : g->cols;
+    return block;
+}
+
+/* What runs if oneDNN finds no memory: it has not touched c then, and results must still come. */
+static void plain_block(const product *g, const call *w, const char *a, const char *b, char *c)
+{
+    for (int64_t i = 0; i < w->m; i++)
+        for (int64_t j = 0; j < w->n; j++) {
+            double sum = 0;
+            for (int64_t p = 0; p < w->k; p++)
+                sum += tg_get(a, g->type, w->trans_a ? p * w->ld_a + i : i * w->ld_a + p) *
+                       tg_get(b, g->type, w->trans_b ? j * w->ld_b + p : p * w->ld_b + j);
+            sum *= (double)g->alpha;
+            const int64_t at = i * w->ld_c + j;
+            if (w->beta != 0)
+                sum += tg_get(c, w->c_type, at);
+            tg_set(c, w->c_type, at, sum);
+        }
+}
+
+/* ---- f32 ---- */
+
+static void run_sgemm(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const product *g = arg;
+    for (int64_t n = begin; n < end; n++) {
+        const char *a, *b;
+        char *c;
+        const call w = block_of(g, n, &a, &b, &c);
+        if (dnnl_sgemm(w.trans_a ? 'T' : 'N', w.trans_b ? 'T' : 'N', w.m, w.n, w.k, g->alpha,
+                       (const float *)a, w.ld_a, (const float *)b, w.ld_b, w.beta, (float *)c,
+                       w.ld_c) != dnnl_success)
+            plain_block(g, &w, a, b, c);
+    }
+}
+
+/* ---- bf16 ---- */
+
+/* Blocks come in up to four shapes: whole, at the right, at the bottom, and in the corner. */
+static int shape_of(const product *g, const call *block)
+{
+    return (block->m < g->rows) + 2 * (block->n < g->cols);
+}
+
+/* Runs as a task, since primitives are made for the number of threads that they find. */
+static void find_matmuls(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)begin, (void)end, (void)worker;
+    product *g = arg;
+    const int64_t down = ceil_div(g->whole.m, g->rows), across = ceil_div(g->whole.n, g->cols);
+    const int64_t sample[] = {0, down - 1, (across - 1) * down, across * down - 1};
+    for (int i = 0; i < 4; i++) {
+        const char *a, *b;
+        char *c;
+        const call w = block_of(g, sample[i], &a, &b, &c);
+        const matmul **m = &g->matmul[shape_of(g, &w)];
+        if (!*m)
+            *m = find_matmul(&w);
+        if (!*m)
+            g->missing = 1;
+        else if ((*m)->scratch_bytes > g->scratch_bytes)
+            g->scratch_bytes = (*m)->scratch_bytes;
+    }
+}
+
+static void run_matmuls(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const product *g = arg;
+    for (int64_t n = begin; n < end; n++) {
+        const char *a, *b;
+        char *c;
+        const call w = block_of(g, n, &a, &b, &c);
+        char *scratch = g->scratch + worker * g->scratch_bytes;
+        if (!run_matmul(g->matmul[shape_of(g, &w)], &w, a, b, c, scratch))
+            plain_block(g, &w, a, b, c);
+    }
+}
+
+static tg_status run_bf16(tg_ctx *ctx, product *g, int64_t blocks)
+{
+    tg_status status = TG_EUNSUPPORTED;
+    tg_parallel_for(ctx, 1, 1, find_matmuls, g);
+    if (!g->missing) {
+        g->scratch_bytes = ceil_div(g->scratch_bytes, 4096) * 4096;
+        g->scratch = tg_workspace(ctx, (size_t)(g->scratch_bytes * tg_ctx_threads(ctx)));
+        status = g->scratch ? TG_OK : TG_ENOMEM;
+    }
+    if (!status)
+        tg_parallel_for(ctx, blocks, 1, run_matmuls, g);
+    for (int i = 0; i < 4; i++)
+        let_go(g->matmul[i]);
+    return status;
+}
+
+/* ---- the row ---- */
+
+/* Cuts c into blocks; returns how many. */
+static int64_t cut(product *g)
+{
+    const int64_t m = g->whole.m, n = g->whole.n;
+    int64_t down = ceil_div(m, BLOCK_ROWS), across = ceil_div(n, BLOCK_COLS);
+    while (down * across < MIN_BLOCKS && m * n / (down * across) * g->whole.k >= 2 * MIN_WORK) {
+        if (m / down > n / across)
+            down++;
+        else
+            across++;
+    }
+    if (down * across > 1 && down * across < MANY_BLOCKS && down * across % 2)
+        across++;
+    g->rows = ceil_div(ceil_div(m, down), BLOCK_UNIT) * BLOCK_UNIT;
+    g->cols = ceil_div(ceil_div(n, across), BLOCK_UNIT) * BLOCK_UNIT;
+    return ceil_div(m, g->rows) * ceil_div(n, g->cols);
+}
+
+/* Row stride; a single row may have any. */
+static int64_t stride_of(const tg_tensor *t)
+{
+    if (t->shape[0] > 1)
+        return tg_stride(t, 0);
+    return t->shape[1] > 0 ? t->shape[1] : 1;
+}
+
+static void scale_c(const product *g)
+{
+    for (int64_t i = 0; i < g->whole.m && g->whole.beta == 0; i++)
+        memset(g->c + i * g->whole.ld_c * g->c_size, 0, (size_t)(g->whole.n * g->c_size));
+}
+
+static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
+{
+    const int type = tg_type_of(args->a), c_type = tg_type_of(args->c);
+    product g = {.whole = {.m = args->c->shape[0],
+                           .n = args->c->shape[1],
+                           .k = args->a->shape[!args->trans_a],
+                           .ld_a = stride_of(args->a),
+                           .ld_b = stride_of(args->b),
+                           .ld_c = stride_of(args->c),
+                           .trans_a = (int32_t)args->trans_a,
+                           .trans_b = (int32_t)args->trans_b,
+                           .c_type = c_type,
+                           .beta = (float)args->beta},
+                 .a = tg_data(args->a),
+                 .b = tg_data(args->b),
+                 .c = tg_data(args->c),
+                 .size = (int64_t)tg_type_size(type),
+                 .c_size = (int64_t)tg_type_size(c_type),
+                 .type = type,
+                 .alpha = args->alpha == 0 ? 1.0f : (float)args->alpha};
+    if (g.whole.m == 0 || g.whole.n == 0 || g.whole.k == 0) {
+        scale_c(&g);
+        return TG_OK;
+    }
+    const int64_t blocks = cut(&g);
+    if (type == TG_BF16)
+        return run_bf16(ctx, &g, blocks);
+    tg_parallel_for(ctx, blocks, 1, run_sgemm, &g);
+    return TG_OK;
+}
+
+/* 1 where products of bf16 run faster than those of f32: in matrix units, and on AMD's cores, but
+ * not in the vector units of Intel's. */
+static int fast_bf16(void)
+{
+    static atomic_int known; /* 0: not yet, 1: no, 2: yes */
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer)
+        return answer - 1;
+    answer = 1;
+#if defined(__x86_64__)
+    const int isa = (int)dnnl_get_effective_cpu_isa();
+    const int amx = dnnl_cpu_isa_avx512_core_amx, bf16 = dnnl_cpu_isa_avx512_core_bf16;
+    __builtin_cpu_init();
+    if ((isa & amx) == amx || ((isa & bf16) == bf16 && __builtin_cpu_is("amd")))
+        answer = 2;
+#endif
+    atomic_store_explicit(&known, answer, memory_order_relaxed);
+    return answer - 1;
+}
+
+/* Row strides that BLAS knows: none shorter than a row. */
+static int plain_stride(const tg_tensor *t)
+{
+    return stride_of(t) >= t->shape[1];
+}
+
+static int accepts(const tg_gemm_args *args)
+{
+    const int type = tg_type_of(args->a);
+    if (type == TG_BF16 ? (args->alpha != 0 && args->alpha != 1) || !fast_bf16() : type != TG_F32)
+        return 0;
+    return plain_stride(args->a) && plain_stride(args->b) && plain_stride(args->c);
+}
+
+const tg_row tg_rows_gemm_onednn[] = {TG_ROW(gemm, "onednn", 0, accepts, run), TG_ROWS_END};

@@ -1,0 +1,255 @@
+/* src/gemm/gemm_onednn.h - one bf16 product of oneDNN: its matmul primitive. Every difference between
+ * oneDNN 2.6 and 3.x is here.
+ *
+ * Primitives are costly to make, so a table keeps the last ones used, shared by all threads. They
+ * use scratch memory of the caller.
+ */
+#ifndef TG_GEMM_ONEDNN_H
+#define TG_GEMM_ONEDNN_H
+
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tigon/tensor.h"
+
+/* One call of oneDNN. The key of the table as it is: it has no padding. */
+typedef struct call {
+    int64_t m, n, k, ld_a, ld_b, ld_c;
+    int32_t trans_a, trans_b;
+    int32_t c_type; /* tg_type */
+    float beta;
+} call;
+
+enum { SRC, WEIGHTS, DST, SCRATCH, ARGS, CACHE_SIZE = 64 };
+
+typedef struct matmul {
+    call key;
+    atomic_int holders;
+    dnnl_primitive_t primitive;
+    int64_t scratch_bytes;
+} matmul;
+
+static struct {
+    pthread_mutex_t lock;
+    dnnl_engine_t engine; /* created on first use, kept for good */
+    matmul *entry[CACHE_SIZE];
+    uint64_t used[CACHE_SIZE], clock;
+} cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void let_go(const matmul *m)
+{
+    matmul *mine = (matmul *)m;
+    if (!m || atomic_fetch_sub(&mine->holders, 1) > 1)
+        return;
+    dnnl_primitive_destroy(m->primitive);
+    free(mine);
+}
+
+/* The matrices of a call, as oneDNN describes them. */
+static int make_desc(const call *w, int which, dnnl_memory_desc_t *desc)
+{
+    const dnnl_dims_t dims[] = {{w->m, w->k}, {w->k, w->n}, {w->m, w->n}};
+    const dnnl_dims_t strides[] = {{w->trans_a ? 1 : w->ld_a, w->trans_a ? w->ld_a : 1},
+                                   {w->trans_b ? 1 : w->ld_b, w->trans_b ? w->ld_b : 1},
+                                   {w->ld_c, 1}};
+    const dnnl_data_type_t type = which == DST && w->c_type == TG_F32 ? dnnl_f32 : dnnl_bf16;
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl_memory_desc_create_with_strides(desc, 2, dims[which], type, strides[which]) ==
+           dnnl_success;
+#else
+    return dnnl_memory_desc_init_by_strides(desc, 2, dims[which], type, strides[which]) ==
+           dnnl_success;
+#endif
+}
+
+static void drop_desc(dnnl_memory_desc_t *desc)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    dnnl_memory_desc_destroy(*desc);
+#else
+    (void)desc;
+#endif
+}
+
+/* beta as a post-operation; scratch memory is ours. */
+static dnnl_primitive_attr_t make_attr(float beta)
+{
+    dnnl_primitive_attr_t attr;
+    if (dnnl_primitive_attr_create(&attr) != dnnl_success)
+        return NULL;
+    dnnl_post_ops_t ops = NULL;
+    int ok =
+        dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success;
+    if (ok && beta != 0) {
+        ok = dnnl_post_ops_create(&ops) == dnnl_success;
+#if DNNL_VERSION_MAJOR >= 3
+        ok = ok && dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef) == dnnl_success;
+#else
+        ok = ok && dnnl_post_ops_append_sum(ops, 1) == dnnl_success;
+#endif
+        ok = ok && dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
+        if (ops)
+            dnnl_post_ops_destroy(ops);
+    }
+    if (ok)
+        return attr;
+    dnnl_primitive_attr_destroy(attr);
+    return NULL;
+}
+
+static dnnl_primitive_desc_t make_primitive_desc(const call *w, dnnl_primitive_attr_t attr)
+{
+    dnnl_memory_desc_t desc[3];
+    int made = 0;
+    while (made < 3 && make_desc(w, made, &desc[made]))
+        made++;
+    dnnl_primitive_desc_t pd = NULL;
+    if (made == 3) {
+#if DNNL_VERSION_MAJOR >= 3
+        if (dnnl_matmul_primitive_desc_create(&pd, cache.engine, desc[SRC], desc[WEIGHTS], NULL,
+                                              desc[DST], attr) != dnnl_success)
+            pd = NULL;
+#else
+        dnnl_matmul_desc_t op;
+        if (dnnl_matmul_desc_init(&op, &desc[SRC], &desc[WEIGHTS], NULL, &desc[DST]) !=
+                dnnl_success ||
+            dnnl_primitive_desc_create(&pd, &op, attr, cache.engine, NULL) != dnnl_success)
+            pd = NULL;
+#endif
+    }
+    while (made > 0)
+        drop_desc(&desc[--made]);
+    return pd;
+}
+
+static int64_t scratch_of(dnnl_primitive_desc_t pd)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    const_dnnl_memory_desc_t desc = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+#else
+    const dnnl_memory_desc_t *desc = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+#endif
+    return desc ? (int64_t)dnnl_memory_desc_get_size(desc) : 0;
+}
+
+static matmul *make_matmul(const call *w)
+{
+    dnnl_primitive_attr_t attr = make_attr(w->beta);
+    dnnl_primitive_desc_t pd = attr ? make_primitive_desc(w, attr) : NULL;
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    if (!pd)
+        return NULL;
+    const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name);
+    matmul *m = strncmp(name, "ref", 3) ? calloc(1, sizeof *m) : NULL;
+    if (m && dnnl_primitive_create(&m->primitive, pd) != dnnl_success) {
+        free(m);
+        m = NULL;
+    }
+    if (m) {
+        m->key = *w;
+        m->scratch_bytes = scratch_of(pd);
+    }
+    dnnl_primitive_desc_destroy(pd);
+    return m;
+}
+
+/* The primitive of a call, held for the caller; NULL if oneDNN has none. */
+static const matmul *find_matmul(const call *w)
+{
+    pthread_mutex_lock(&cache.lock);
+    int i = 0, oldest = 0;
+    while (i < CACHE_SIZE && !(cache.entry[i] && !memcmp(&cache.entry[i]->key, w, sizeof *w))) {
+        if (cache.used[i] < cache.used[oldest])
+            oldest = i;
+        i++;
+    }
+    if (i == CACHE_SIZE) {
+        matmul *m = NULL;
+        if (cache.engine || dnnl_engine_create(&cache.engine, dnnl_cpu, 0) == dnnl_success)
+            m = make_matmul(w);
+        if (m) {
+            i = oldest;
+            let_go(cache.entry[i]);
+            cache.entry[i] = m;
+            atomic_store(&m->holders, 1);
+        }
+    }
+    const matmul *found = NULL;
+    if (i < CACHE_SIZE) {
+        cache.used[i] = ++cache.clock;
+        atomic_fetch_add(&cache.entry[i]->holders, 1);
+        found = cache.entry[i];
+    }
+    pthread_mutex_unlock(&cache.lock);
+    return found;
+}
+
+static dnnl_status_t make_memory(const call *w, int which, void *data, dnnl_memory_t *memory)
+{
+    dnnl_memory_desc_t desc;
+    if (!make_desc(w, which, &desc))
+        return dnnl_out_of_memory;
+#if DNNL_VERSION_MAJOR >= 3
+    const dnnl_status_t status = dnnl_memory_create(memory, desc, cache.engine, data);
+#else
+    const dnnl_status_t status = dnnl_memory_create(memory, &desc, cache.engine, data);
+#endif
+    drop_desc(&desc);
+    return status;
+}
+
+static dnnl_status_t make_scratch(int64_t bytes, void *data, dnnl_memory_t *memory)
+{
+    const dnnl_dims_t dims = {bytes}, strides = {1};
+    dnnl_memory_desc_t desc;
+#if DNNL_VERSION_MAJOR >= 3
+    if (dnnl_memory_desc_create_with_strides(&desc, 1, dims, dnnl_u8, strides) != dnnl_success)
+        return dnnl_out_of_memory;
+    const dnnl_status_t status = dnnl_memory_create(memory, desc, cache.engine, data);
+#else
+    if (dnnl_memory_desc_init_by_strides(&desc, 1, dims, dnnl_u8, strides) != dnnl_success)
+        return dnnl_out_of_memory;
+    const dnnl_status_t status = dnnl_memory_create(memory, &desc, cache.engine, data);
+#endif
+    drop_desc(&desc);
+    return status;
+}
+
+static int run_matmul(const matmul *m, const call *w, const char *a, const char *b, char *c,
+                      char *scratch)
+{
+    static const int slots[ARGS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST,
+                                    DNNL_ARG_SCRATCHPAD};
+    void *const data[] = {(void *)a, (void *)b, c};
+    dnnl_exec_arg_t args[ARGS];
+    int n = 0;
+    for (; n < 3; n++) {
+        args[n].arg = slots[n];
+        if (make_memory(w, n, data[n], &args[n].memory) != dnnl_success)
+            break;
+    }
+    int ok = n == 3;
+    if (ok && m->scratch_bytes) {
+        args[n].arg = slots[n];
+        ok = make_scratch(m->scratch_bytes, scratch, &args[n].memory) == dnnl_success;
+        n += ok;
+    }
+    dnnl_stream_t stream = NULL;
+    ok = ok && dnnl_stream_create(&stream, cache.engine, dnnl_stream_default_flags) == dnnl_success;
+    ok = ok && dnnl_primitive_execute(m->primitive, stream, n, args) == dnnl_success;
+    if (stream) {
+        dnnl_stream_wait(stream);
+        dnnl_stream_destroy(stream);
+    }
+    while (n > 0)
+        dnnl_memory_destroy(args[--n].memory);
+    return ok;
+}
+
+#endif
