@@ -625,6 +625,61 @@ SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
 #endif
 }
 
+/* ---- many exponentials relative to one point, as softmax and its losses need them ----
+ *
+ * v_exp_from(x, o) is exp(x - o.at), about 1.2 ulp besides the rounding of (x - at) log2(e), so
+ * meant for x not far above `at`. Below 2^-126 the result may be 0; 0 for -inf; above 2^127 it is
+ * some larger number; NaN stays NaN. Much cheaper than v_exp: where there is FMA, log2(e) (x - at) is one instruction,
+ * for which o.at lies within a rounding error of the point asked for. */
+typedef struct v_origin {
+    double at;
+    vf scaled;
+} v_origin;
+
+SIMD_INLINE v_origin v_origin_at(float at)
+{
+#if defined(__FMA__) || defined(__AVX512F__)
+    const float scaled = at * 1.44269504f;
+    return (v_origin){(double)scaled / 1.44269504f, v_set(scaled)};
+#else
+    return (v_origin){at, v_set(at)};
+#endif
+}
+
+SIMD_INLINE vf v_exp_from(vf x, v_origin o)
+{
+#if defined(__AVX512F__)
+    const vf y = (vf)_mm512_fmsub_ps((__m512)x, (__m512)v_set(1.44269504f), (__m512)o.scaled);
+    const vf r = (vf)_mm512_reduce_ps((__m512)y, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#else
+#if defined(__FMA__) && defined(__AVX2__)
+    const vf whole = (vf)_mm256_fmsub_ps((__m256)x, (__m256)v_set(1.44269504f), (__m256)o.scaled);
+#else
+    const vf whole = (x - o.scaled) * v_set(1.44269504f);
+#endif
+    const vf y = v_min(v_set(127.5f), v_max(v_set(-126.5f), whole));
+#if defined(__AVX2__)
+    const vf n = (vf)_mm256_floor_ps((__m256)y);
+#else
+    const vf magic = v_set(12582912.0f);
+    const vf n = (y - v_set(0.5f) + magic) - magic;
+#endif
+    const vf r = y - n;
+#endif
+    /* 2^r on [0, 1], exact at 0, relative error 8e-8 */
+    vf p = v_set(0.00186713004950434f);
+    p = p * r + v_set(0.00901703070849180f);
+    p = p * r + v_set(0.0557999126613140f);
+    p = p * r + v_set(0.240164443850517f);
+    p = p * r + v_set(0.693151295185089f);
+    p = p * r + v_set(1.0f);
+#if defined(__AVX512F__)
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)y); /* p 2^floor(y) */
+#else
+    return p * (vf)((__builtin_convertvector(n, vi) + 127) << 23);
+#endif
+}
+
 /* 1 / (1 + exp(-x)); exact 0 and 1 far out */
 SIMD_INLINE vf v_sigmoid(vf x)
 {
