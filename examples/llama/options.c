@@ -39,7 +39,7 @@ static const option table[] = {
     {"batch", INTEGER, 1, AT(batch), 1, 1 << 20, "windows in a micro-batch"},
     {"seq", INTEGER, 1, AT(seq), 1, 1 << 20, "tokens in a window"},
     {"accumulate", INTEGER, 1, AT(accumulate), 1, 1 << 20, "micro-batches in a step"},
-    {"steps", INTEGER, 1, AT(steps), 0, 1e9, "length of the course"},
+    {"steps", INTEGER, 1, AT(steps), 0, 1e7, "length of the course"},
     {"warmup", INTEGER, 1, AT(warmup), 0, 1e9, "steps of linear warm-up, then cosine"},
     {"lr", REAL, 1, AT(lr), 0, 1e30, "peak learning rate"},
     {"min-lr", REAL, 1, AT(min_lr), 0, 1e30, "learning rate at the end"},

@@ -151,7 +151,7 @@ void report_close(report *r, const history *h)
     if (!r->log)
         return;
     fprintf(r->log, "{\"steps\":%lld,\"median_tokens_per_s\":%.1f,\"peak_bytes\":%lld}\n",
-            (long long)h->done, h->tokens_per_s, (long long)h->peak_bytes);
+            (long long)h->done, h->done ? h->tokens_per_s : 0, (long long)h->peak_bytes);
     if (fclose(r->log))
         die("--log %s: %s", r->o->log, strerror(errno));
     r->log = NULL;

@@ -71,7 +71,6 @@ static void note(history *h, const event *e)
     history_norm(h)[e->step] = (float)e->norm;
     history_seconds(h)[e->step] = (float)e->seconds;
     h->done = e->step;
-    h->tokens_per_s = e->tokens / median(history_seconds(h), h->done + 1);
 }
 
 /* With --profile: the step's products alone, right after it, so that both meet the same machine.
@@ -163,6 +162,8 @@ int train(const options *o, const course *c, history *h)
         report_costs(&m, h, first + 1 < last ? first + 1 : first, last);
     if (!interrupted)
         evaluate(&m, &data, &p, h, last);
+    h->tokens_per_s =
+        (double)(o->batch * o->seq * o->accumulate) / median(history_seconds(h), h->done + 1);
     h->peak_bytes = peak_memory();
     report_close(&p, h);
     if (c->sample && o->sample && !interrupted)
