@@ -167,24 +167,47 @@ SIMD_INLINE vi v_first(int64_t n)
 
 /* ---- reductions over lanes, in a fixed order ---- */
 
+/* a[i] + a[i + 8], then + 4, + 2, + 1: halves of what is left */
 SIMD_INLINE float v_sum(vf a)
 {
-    float part[VL];
-    memcpy(part, &a, sizeof part);
-    for (int width = VL / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
-            part[i] += part[i + width];
-    return part[0];
+#if defined(__AVX512F__)
+    const __m256 b =
+        _mm256_add_ps(_mm512_castps512_ps256((__m512)a), _mm512_extractf32x8_ps((__m512)a, 1));
+    const __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+#elif defined(__AVX2__)
+    const __m128 c =
+        _mm_add_ps(_mm256_castps256_ps128((__m256)a), _mm256_extractf128_ps((__m256)a, 1));
+#elif defined(__SSE2__)
+    const __m128 c = (__m128)a;
+#endif
+#if defined(__SSE2__)
+    const __m128 d = _mm_add_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
+#else
+    return (a[0] + a[2]) + (a[1] + a[3]);
+#endif
 }
 
+/* The same for the larger. */
 SIMD_INLINE float v_hmax(vf a)
 {
-    float part[VL];
-    memcpy(part, &a, sizeof part);
-    for (int width = VL / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
-            part[i] = part[i] > part[i + width] ? part[i] : part[i + width];
-    return part[0];
+#if defined(__AVX512F__)
+    const __m256 b =
+        _mm256_max_ps(_mm512_castps512_ps256((__m512)a), _mm512_extractf32x8_ps((__m512)a, 1));
+    const __m128 c = _mm_max_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+#elif defined(__AVX2__)
+    const __m128 c =
+        _mm_max_ps(_mm256_castps256_ps128((__m256)a), _mm256_extractf128_ps((__m256)a, 1));
+#elif defined(__SSE2__)
+    const __m128 c = (__m128)a;
+#endif
+#if defined(__SSE2__)
+    const __m128 d = _mm_max_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
+#else
+    const float d = a[0] > a[2] ? a[0] : a[2], e = a[1] > a[3] ? a[1] : a[3];
+    return d > e ? d : e;
+#endif
 }
 
 /* ---- conversions between f32 and the 16-bit types ---- */
@@ -214,11 +237,23 @@ SIMD_INLINE vh v_narrow(vu a)
 
 SIMD_INLINE vh v_to_bf16(vf a)
 {
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+    const __m512i all = (__m512i)a,
+                  odd = _mm512_and_si512(_mm512_srli_epi32(all, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(_mm512_add_epi32(all, _mm512_set1_epi32(0x7fff)), odd);
+    const __mmask16 nan = _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q);
+    const __m512i whole = _mm512_mask_or_epi32(up, nan, all, _mm512_set1_epi32(0x400000));
+    /* the upper halves: words 1, 3, 5, ... */
+    const __m512i words = _mm512_setr_epi32(0x30001, 0x70005, 0xb0009, 0xf000d, 0x130011, 0x170015,
+                                            0x1b0019, 0x1f001d, 0, 0, 0, 0, 0, 0, 0, 0);
+    return (vh)_mm512_castsi512_si256(_mm512_permutexvar_epi16(words, whole));
+#else
     const vu bits = (vu)a;
     const vu rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
     const vu quiet = bits >> 16 | 0x40u;
     const vu nan = (vu)(a != a);
     return v_narrow((quiet & nan) | (rounded & ~nan));
+#endif
 }
 
 #if !defined(__F16C__) && !defined(__AVX512F__)
@@ -410,6 +445,12 @@ SIMD_INLINE void v_fence(void)
 #if defined(__SSE2__)
     _mm_sfence();
 #endif
+}
+
+/* Asks for the line at p, to be read soon; p need not be in any array. */
+SIMD_INLINE void v_prefetch(const void *p)
+{
+    __builtin_prefetch(p, 0, 2);
 }
 
 /* 1 if v_stream may be used on an array that starts there. */
@@ -622,6 +663,61 @@ SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
 #else
     (void)e;
     return v_exp(x);
+#endif
+}
+
+/* ---- many exponentials relative to one point, as softmax and its losses need them ----
+ *
+ * v_exp_from(x, o) is exp(x - o.at), about 1.2 ulp besides the rounding of (x - at) log2(e), so
+ * meant for x not far above `at`. Below 2^-126 the result may be 0; 0 for -inf; above 2^127 it is
+ * some larger number; NaN stays NaN. Much cheaper than v_exp: where there is FMA, log2(e) (x - at) is one instruction,
+ * for which o.at lies within a rounding error of the point asked for. */
+typedef struct v_origin {
+    double at;
+    vf scaled;
+} v_origin;
+
+SIMD_INLINE v_origin v_origin_at(float at)
+{
+#if defined(__FMA__) || defined(__AVX512F__)
+    const float scaled = at * 1.44269504f;
+    return (v_origin){(double)scaled / 1.44269504f, v_set(scaled)};
+#else
+    return (v_origin){at, v_set(at)};
+#endif
+}
+
+SIMD_INLINE vf v_exp_from(vf x, v_origin o)
+{
+#if defined(__AVX512F__)
+    const vf y = (vf)_mm512_fmsub_ps((__m512)x, (__m512)v_set(1.44269504f), (__m512)o.scaled);
+    const vf r = (vf)_mm512_reduce_ps((__m512)y, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#else
+#if defined(__FMA__) && defined(__AVX2__)
+    const vf whole = (vf)_mm256_fmsub_ps((__m256)x, (__m256)v_set(1.44269504f), (__m256)o.scaled);
+#else
+    const vf whole = (x - o.scaled) * v_set(1.44269504f);
+#endif
+    const vf y = v_min(v_set(127.5f), v_max(v_set(-126.5f), whole));
+#if defined(__AVX2__)
+    const vf n = (vf)_mm256_floor_ps((__m256)y);
+#else
+    const vf magic = v_set(12582912.0f);
+    const vf n = (y - v_set(0.5f) + magic) - magic;
+#endif
+    const vf r = y - n;
+#endif
+    /* 2^r on [0, 1], exact at 0, relative error 8e-8 */
+    vf p = v_set(0.00186713004950434f);
+    p = p * r + v_set(0.00901703070849180f);
+    p = p * r + v_set(0.0557999126613140f);
+    p = p * r + v_set(0.240164443850517f);
+    p = p * r + v_set(0.693151295185089f);
+    p = p * r + v_set(1.0f);
+#if defined(__AVX512F__)
+    return (vf)_mm512_scalef_ps((__m512)p, (__m512)y); /* p 2^floor(y) */
+#else
+    return p * (vf)((__builtin_convertvector(n, vi) + 127) << 23);
 #endif
 }
 

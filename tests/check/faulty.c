@@ -238,6 +238,102 @@ static tg_status dx_scale(tg_ctx *ctx, const backward *args)
     return status;
 }
 
+/* ---- cross_entropy ---- */
+
+typedef tg_cross_entropy_forward_args ce_forward;
+typedef tg_cross_entropy_backward_args ce_backward;
+
+static tg_status default_ce(tg_ctx *ctx, const ce_forward *args)
+{
+    return ((tg_cross_entropy_forward_fn)host->default_of(ctx, "cross_entropy_forward"))(ctx, args);
+}
+
+static tg_status default_ce_backward(tg_ctx *ctx, const ce_backward *args)
+{
+    return ((tg_cross_entropy_backward_fn)host->default_of(ctx, "cross_entropy_backward"))(ctx,
+                                                                                           args);
+}
+
+static tg_status ce_right(tg_ctx *ctx, const ce_forward *args)
+{
+    return default_ce(ctx, args);
+}
+
+/* The term of label smoothing is off by a thousandth. */
+static tg_status ce_smoothing(tg_ctx *ctx, const ce_forward *args)
+{
+    ce_forward wrong = *args;
+    wrong.label_smoothing *= 1.001;
+    return default_ce(ctx, &wrong);
+}
+
+static tg_status ce_no_z_loss(tg_ctx *ctx, const ce_forward *args)
+{
+    ce_forward wrong = *args;
+    wrong.lse_square_scale = 0;
+    return default_ce(ctx, &wrong);
+}
+
+/* Takes an upstream gradient of 1 for granted. */
+static tg_status ce_upstream(tg_ctx *ctx, const ce_forward *args)
+{
+    ce_forward wrong = *args;
+    wrong.dloss = NULL;
+    return default_ce(ctx, &wrong);
+}
+
+/* The last class is never predicted. */
+static tg_status ce_predicted(tg_ctx *ctx, const ce_forward *args)
+{
+    const tg_status status = default_ce(ctx, args);
+    int64_t *found = args->predicted
+                         ? (int64_t *)((char *)args->predicted->data + args->predicted->byte_offset)
+                         : NULL;
+    for (int64_t i = 0; found && i < tg_numel(args->predicted); i++)
+        found[i] -= found[i] == cols_of(args->logits) - 1;
+    return status;
+}
+
+/* Plain mean of bf16 rows: where the rounding below can be undone. */
+static int ce_bf16_accepts(const ce_backward *args)
+{
+    return tg_type_of(args->logits) == TG_BF16 && !args->class_weight && args->softcap == 0 &&
+           args->reduction == TG_SUM && args->label_smoothing == 0 && args->lse_square_scale == 0;
+}
+
+static float from_bf16(uint16_t h)
+{
+    const uint32_t bits = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static uint16_t to_bf16(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* Rounds the target's probability to bf16 before it subtracts 1: a confident token loses its
+ * gradient. */
+static tg_status ce_confident(tg_ctx *ctx, const ce_backward *args)
+{
+    const tg_status status = default_ce_backward(ctx, args);
+    const tg_tensor *d = args->dlogits;
+    const int64_t stride = d->strides ? d->strides[0] : cols_of(d);
+    const int64_t *target = (int64_t *)((char *)args->target->data + args->target->byte_offset);
+    const float g =
+        args->dloss ? *(float *)((char *)args->dloss->data + args->dloss->byte_offset) : 1;
+    for (int64_t r = 0; r < rows_of(d) && g != 0; r++) {
+        uint16_t *at = (uint16_t *)((char *)d->data + d->byte_offset) + r * stride + target[r];
+        if (target[r] >= 0)
+            *at = to_bf16((from_bf16(to_bf16(from_bf16(*at) / g + 1)) - 1) * g);
+    }
+    return status;
+}
+
 static const tg_row rows[] = {
     TG_ROW(rms_norm_forward, "right", 0, forward_accepts, right),
     TG_ROW(rms_norm_forward, "tail", 0, forward_accepts, tail),
@@ -259,6 +355,12 @@ static const tg_row rows[] = {
     TG_ROW(rms_norm_backward, "last_row", 0, backward_accepts, last_row),
     TG_ROW(rms_norm_backward, "overwrites", 0, backward_accepts, overwrites),
     TG_ROW(rms_norm_backward, "dx_scale", 0, backward_accepts, dx_scale),
+    TG_ROW(cross_entropy_forward, "right", 0, NULL, ce_right),
+    TG_ROW(cross_entropy_forward, "smoothing", 0, NULL, ce_smoothing),
+    TG_ROW(cross_entropy_forward, "no_z_loss", 0, NULL, ce_no_z_loss),
+    TG_ROW(cross_entropy_forward, "upstream", 0, NULL, ce_upstream),
+    TG_ROW(cross_entropy_forward, "predicted", 0, NULL, ce_predicted),
+    TG_ROW(cross_entropy_backward, "confident", 0, ce_bf16_accepts, ce_confident),
     TG_ROWS_END,
 };
 

@@ -47,7 +47,8 @@ static uint64_t scramble(uint64_t x)
     return x ^ x >> 33;
 }
 
-/* ---- the scalar L and its magnitude ---- */
+/* ---- the scalar L, and the size of what its rounding errors come from: its terms, and terms of
+ * order 1 that may have cancelled in the outputs ---- */
 
 static int evaluate(differences *d, double *sum, double *magnitude)
 {
@@ -61,7 +62,7 @@ static int evaluate(differences *d, double *sum, double *magnitude)
         for (int64_t k = 0; k < n; k++) {
             const double term = data_of(out)[k] * (up ? data_of(up)[k] : 1);
             *sum += term;
-            *magnitude += fabs(term);
+            *magnitude += fabs(term) + fabs(up ? data_of(up)[k] : 1);
         }
     }
     return 0;

@@ -33,7 +33,7 @@ double truth_tolerance(const truth *t, int output, int64_t i, int type, int loos
     const double sums = 4 + 0.75 * sqrt((double)t->length);
     const double unit = type_unit(TG_F32), unit_inside = type_unit(t->type);
     double tolerance = o->roundings * type_unit(type) * value + smallest_error(type, o->roundings);
-    tolerance += sums * (o->condition[i] + unit * value) + 4 * unit * o->magnitude;
+    tolerance += sums * (o->condition[i] + unit * value) + 2 * unit * o->magnitude;
     tolerance += 3 * o->inside_roundings * o->inside[i];
     if (loose)
         tolerance += 16 * (o->inside[i] + unit_inside * (value + o->magnitude));

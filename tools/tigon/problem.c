@@ -229,22 +229,29 @@ static int remember(problem *p, char *error)
     return 0;
 }
 
+/* Values of inputs and poison of outputs. Integers come first: values may depend on the targets. */
+static int fill(const catalogue *cat, problem *p, int integers, uint64_t seed, char *error)
+{
+    for (int i = 0; i < p->op->ntensors; i++) {
+        const pb_tensor *t = &p->tensor[i];
+        if (!t->present || t->over || (tg_type_of(&t->view) == TG_I64) != integers)
+            continue;
+        if (!t->read && p->guard)
+            pb_poison(t);
+        if (t->read && !pb_is_saved(cat, p->op, t->decl->name) && pb_fill(p, t, seed, error))
+            return -1;
+    }
+    return 0;
+}
+
 problem *problem_create(const catalogue *cat, const pb_op *op, const pb_case *c,
                         const pb_options *options, char *error)
 {
     problem *p = layout(op, c, options->type, options->guard, 0, error);
     if (!p)
         return NULL;
-    int failed = 0;
-    for (int i = 0; !failed && i < op->ntensors; i++) {
-        const pb_tensor *t = &p->tensor[i];
-        if (!t->present || t->over)
-            continue;
-        if (t->read && !pb_is_saved(cat, op, t->decl->name))
-            failed = pb_fill(p, t, options->seed, error);
-        else if (!t->read && p->guard)
-            pb_poison(t);
-    }
+    const int failed =
+        fill(cat, p, 1, options->seed, error) || fill(cat, p, 0, options->seed, error);
     if (failed || pb_fill_saved(cat, p, options, error) || remember(p, error)) {
         problem_free(p);
         return NULL;

@@ -9,6 +9,14 @@
 
 /* Settings that belong to the problem rather than to the operator. */
 static const char *const own_settings[] = {"pad", "offset", "types", "only", NULL};
+static const char *const flags[] = {"nofd", "hard", NULL};
+
+static int is_among(const char *name, const char *const *names)
+{
+    while (*names && strcmp(*names, name))
+        names++;
+    return *names != NULL;
+}
 
 int pb_same_group(const char *a, const char *b)
 {
@@ -35,11 +43,12 @@ static int is_tensor(const pb_op *op, const char *name)
 static int check_name(const catalogue *cat, const pb_case *c, const pb_token *t, char *error)
 {
     if (t->kind == PB_FLAG)
-        return 0;
+        return is_among(t->name, flags) ? 0
+                                        : pb_fail(error, "%s: \"%s\": there is no flag \"%s\"",
+                                                  c->group, c->text, t->name);
     const int is_dim = t->kind == PB_SET && isupper((unsigned char)t->name[0]);
-    for (int i = 0; t->kind == PB_SET && own_settings[i]; i++)
-        if (!strcmp(t->name, own_settings[i]))
-            return 0;
+    if (t->kind == PB_SET && is_among(t->name, own_settings))
+        return 0;
     int found = is_dim;
     for (int i = 0; !found && i < cat->nops; i++) {
         const pb_op *op = &cat->ops[i];

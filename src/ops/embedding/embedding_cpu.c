@@ -15,6 +15,8 @@ enum { LINE = 64 };
 /* Whole vectors of bytes as f32: loads and stores keep all bits. */
 SIMD_INLINE void copy_bytes(int stream, char *y, const char *x, int64_t bytes)
 {
+    if (!bytes) /* then the pointers may be NULL */
+        return;
     int64_t head = stream ? (int64_t)(-(uintptr_t)y & (LINE - 1)) : bytes;
     if (head >= bytes) {
         memcpy(y, x, (size_t)bytes);
@@ -29,6 +31,8 @@ SIMD_INLINE void copy_bytes(int stream, char *y, const char *x, int64_t bytes)
 
 static void zero_bytes(int stream, char *y, int64_t bytes)
 {
+    if (!bytes)
+        return;
     int64_t head = stream ? (int64_t)(-(uintptr_t)y & (LINE - 1)) : bytes;
     if (head >= bytes) {
         memset(y, 0, (size_t)bytes);
