@@ -6,4 +6,4 @@ cmake -S "$1" -B "$2" -DCMAKE_BUILD_TYPE=Sanitize "-DTIGON_SANITIZE=address;unde
 cmake --build "$2" -j 2 >"$2/build.log" 2>&1 || { tail -50 "$2/build.log"; exit 1; }
 export ASAN_OPTIONS="detect_stack_use_after_return=0:allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 export UBSAN_OPTIONS="print_stacktrace=1"
-exec ctest --test-dir "$2" --output-on-failure --no-tests=error
+exec ctest --test-dir "$2" -j 2 --output-on-failure --no-tests=error

@@ -1,6 +1,6 @@
 #!/bin/sh
 # `tigon check` under a ceiling of the processor's levels; skipped on a machine that has less.
-#   check_level.sh TIGON LEVEL
+#   check_level.sh TIGON LEVEL [OPTIONS]
 set -eu
 machine=$(TIGON_CPU_MAX= "$1" info --json | sed -n 's/.*"cpu_level": "\([^"]*\)".*/\1/p')
 rank() {
@@ -10,4 +10,6 @@ if [ "$(rank "$2")" -gt "$(rank "$machine")" ]; then
     echo "this machine's level is $machine"
     exit 77
 fi
-exec "$1" check --strict
+tigon=$1
+shift 2
+exec "$tigon" check --strict "$@"
