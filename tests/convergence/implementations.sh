@@ -7,7 +7,7 @@ run() { # NAME TYPE ARGUMENTS...
     name=$1
     type=$2
     shift 2
-    "$llama" $toy $data --type $type --steps 32 --lr 3e-3 --log $name-$type.log "$@" || fail "$name, $type"
+    "$llama" $toy --width 32 --ff 64 --seq 32 $data --type $type --steps 32 --lr 3e-3 --log $name-$type.log "$@" || fail "$name, $type"
     numbers $name-$type.log >$name-$type
 }
 agree() { # NAME TYPE LIMIT_OF_LOSS LIMIT_OF_NORM (both relative)
