@@ -125,6 +125,17 @@ tg_status tg_registry_add(const tg_backend *table, const tg_row *list, void *han
 
 /* ---- opening ---- */
 
+/* The built-in rows of a backend: those that need a slow feature, or the others. */
+static tg_status add_tables(int number, const char *name, int slow)
+{
+    for (int i = 0; i < TABLES; i++)
+        for (const tg_row *row = tables[i].rows; row->op && strcmp(tables[i].backend, name) == 0;
+             row++)
+            if (((row->needs & tg_cpu_slow_features()) != 0) == slow)
+                TG_TRY(add_row(number, row));
+    return TG_OK;
+}
+
 static tg_status add_built_in(void)
 {
     static const char *const names[] = {"cpu", "ref", "unfused"};
@@ -133,10 +144,8 @@ static tg_status add_built_in(void)
                                   "cpu",  TG_DEVICE_CPU, .module_path = "built in"};
         int number;
         TG_TRY(add_backend(&table, NULL, "built in", &number));
-        for (int k = 0; k < TABLES; k++)
-            for (const tg_row *row = tables[k].rows;
-                 row->op && strcmp(tables[k].backend, names[i]) == 0; row++)
-                TG_TRY(add_row(number, row));
+        TG_TRY(add_tables(number, names[i], 0));
+        TG_TRY(add_tables(number, names[i], 1));
     }
     atomic_fetch_add(&generation, 1);
     return TG_OK;

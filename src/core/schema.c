@@ -105,7 +105,10 @@ static tg_status measure_any(const char *op, const char *name, const tg_tensor *
     if (t->ndim > 0 && !t->shape)
         return tg_fail(TG_EINVAL, "%s: %s has %d dimensions but its shape is NULL", op, name,
                        t->ndim);
-    int64_t last = 0, count = 1; /* offset of the last element; number of elements */
+    /* Offset of the last element, number of elements, the same without sizes of zero. */
+    int64_t last = 0, count = 1, volume = 1;
+    /* Rows multiply strides with sizes of elements, also where a size of 1 makes them meaningless. */
+    const int64_t limit = INT64_MAX / 16;
     for (int i = t->ndim - 1; i >= 0; i--) {
         const int64_t n = t->shape[i];
         const int64_t stride = t->strides ? t->strides[i] : count;
@@ -120,11 +123,16 @@ static tg_status measure_any(const char *op, const char *name, const tg_tensor *
             return tg_fail(TG_EINVAL,
                            "%s: %s has stride %lld in its last dimension, expected 1 (contiguous)",
                            op, name, (long long)stride);
-        if (__builtin_mul_overflow(count, n, &count) ||
+        if (stride > limit || stride < -limit)
+            return tg_fail(TG_EINVAL,
+                           "%s: %s has stride %lld in dimension %d, expected at most %lld", op,
+                           name, (long long)stride, i, (long long)limit);
+        if (__builtin_mul_overflow(volume, n > 0 ? n : 1, &volume) || volume > limit ||
             (n > 1 && (__builtin_mul_overflow(n - 1, stride, &reach) ||
                        __builtin_add_overflow(last, reach, &last))) ||
-            last > INT64_MAX / 16)
+            last > limit)
             return tg_fail(TG_EINVAL, "%s: %s has more elements than 64 bits address", op, name);
+        count *= n; /* volume or zero */
     }
     if (count > 0 && !t->data)
         return tg_fail(TG_EINVAL, "%s: %s has %lld elements but its data is NULL", op, name,

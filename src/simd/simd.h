@@ -167,24 +167,47 @@ SIMD_INLINE vi v_first(int64_t n)
 
 /* ---- reductions over lanes, in a fixed order ---- */
 
+/* a[i] + a[i + 8], then + 4, + 2, + 1: halves of what is left */
 SIMD_INLINE float v_sum(vf a)
 {
-    float part[VL];
-    memcpy(part, &a, sizeof part);
-    for (int width = VL / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
-            part[i] += part[i + width];
-    return part[0];
+#if defined(__AVX512F__)
+    const __m256 b =
+        _mm256_add_ps(_mm512_castps512_ps256((__m512)a), _mm512_extractf32x8_ps((__m512)a, 1));
+    const __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+#elif defined(__AVX2__)
+    const __m128 c =
+        _mm_add_ps(_mm256_castps256_ps128((__m256)a), _mm256_extractf128_ps((__m256)a, 1));
+#elif defined(__SSE2__)
+    const __m128 c = (__m128)a;
+#endif
+#if defined(__SSE2__)
+    const __m128 d = _mm_add_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
+#else
+    return (a[0] + a[2]) + (a[1] + a[3]);
+#endif
 }
 
+/* The same for the larger. */
 SIMD_INLINE float v_hmax(vf a)
 {
-    float part[VL];
-    memcpy(part, &a, sizeof part);
-    for (int width = VL / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++)
-            part[i] = part[i] > part[i + width] ? part[i] : part[i + width];
-    return part[0];
+#if defined(__AVX512F__)
+    const __m256 b =
+        _mm256_max_ps(_mm512_castps512_ps256((__m512)a), _mm512_extractf32x8_ps((__m512)a, 1));
+    const __m128 c = _mm_max_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
+#elif defined(__AVX2__)
+    const __m128 c =
+        _mm_max_ps(_mm256_castps256_ps128((__m256)a), _mm256_extractf128_ps((__m256)a, 1));
+#elif defined(__SSE2__)
+    const __m128 c = (__m128)a;
+#endif
+#if defined(__SSE2__)
+    const __m128 d = _mm_max_ps(c, _mm_movehl_ps(c, c));
+    return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
+#else
+    const float d = a[0] > a[2] ? a[0] : a[2], e = a[1] > a[3] ? a[1] : a[3];
+    return d > e ? d : e;
+#endif
 }
 
 /* ---- conversions between f32 and the 16-bit types ---- */
@@ -214,11 +237,23 @@ SIMD_INLINE vh v_narrow(vu a)
 
 SIMD_INLINE vh v_to_bf16(vf a)
 {
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+    const __m512i all = (__m512i)a,
+                  odd = _mm512_and_si512(_mm512_srli_epi32(all, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(_mm512_add_epi32(all, _mm512_set1_epi32(0x7fff)), odd);
+    const __mmask16 nan = _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_UNORD_Q);
+    const __m512i whole = _mm512_mask_or_epi32(up, nan, all, _mm512_set1_epi32(0x400000));
+    /* the upper halves: words 1, 3, 5, ... */
+    const __m512i words = _mm512_setr_epi32(0x30001, 0x70005, 0xb0009, 0xf000d, 0x130011, 0x170015,
+                                            0x1b0019, 0x1f001d, 0, 0, 0, 0, 0, 0, 0, 0);
+    return (vh)_mm512_castsi512_si256(_mm512_permutexvar_epi16(words, whole));
+#else
     const vu bits = (vu)a;
     const vu rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
     const vu quiet = bits >> 16 | 0x40u;
     const vu nan = (vu)(a != a);
     return v_narrow((quiet & nan) | (rounded & ~nan));
+#endif
 }
 
 #if !defined(__F16C__) && !defined(__AVX512F__)
@@ -356,6 +391,16 @@ SIMD_INLINE void v_put2(float *p, vf2 x)
     v_store(EL_F32, p, VL, x.b);
 }
 
+/* Asks for the memory of v_load2 some way further on, for long walks: the hardware looks ahead as
+ * well, but stops at the end of each page. Addresses behind the end do no harm. */
+SIMD_INLINE void v_ahead2(el e, const void *p, int64_t i)
+{
+    const char *at = (const char *)p + i * el_size(e) + 2048;
+    __builtin_prefetch(at);
+    if (2 * VL * el_size(e) > 64)
+        __builtin_prefetch(at + 64);
+}
+
 SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
 {
     if (e == EL_BF16) {
@@ -410,6 +455,12 @@ SIMD_INLINE void v_fence(void)
 #if defined(__SSE2__)
     _mm_sfence();
 #endif
+}
+
+/* Asks for the line at p, to be read soon; p need not be in any array. */
+SIMD_INLINE void v_prefetch(const void *p)
+{
+    __builtin_prefetch(p, 0, 2);
 }
 
 /* 1 if v_stream may be used on an array that starts there. */

@@ -44,7 +44,8 @@ static int64_t odd_number(int64_t near)
 static void mutate_tensor(problem *p, pb_tensor *t)
 {
     const pb_tensor *other = &p->tensor[below(p->op->ntensors)];
-    const int dim = t->view.ndim > 0 ? (int)below(t->view.ndim) : 0;
+    const int ndim = t->view.ndim < TG_MAX_NDIM ? t->view.ndim : TG_MAX_NDIM;
+    const int dim = ndim > 0 ? (int)below(ndim) : 0;
     switch (below(10)) {
     case 0:
         p->slot[t->decl->slot].ptr = NULL;
@@ -96,7 +97,7 @@ static void mutate_option(problem *p)
 static void mutate_integers(pb_tensor *t)
 {
     if (tg_type_of(&t->view) == TG_I64 && t->view.ndim > 0 && t->view.ndim <= 2 && !t->written &&
-        tg_numel(&t->view) > 0)
+        t->view.data && tg_numel(&t->view) > 0)
         ((int64_t *)((char *)t->view.data + t->view.byte_offset))[0] = odd_number(t->limit);
 }
 

@@ -2,7 +2,10 @@
 #include "adamw.h"
 #include "simd/simd.h"
 
-enum { GRAIN = 16384 }; /* elements of a chunk: a multiple of every vector */
+enum {
+    GRAIN = 16384, /* elements of a chunk: a multiple of every vector */
+    AHEAD = 256    /* elements from a load to its prefetch */
+};
 
 typedef struct adamw_job {
     void *param;
@@ -37,10 +40,23 @@ SIMD_INLINE void step_n(el e, el ge, int has_master, const adamw_job *j, int64_t
     v_store_n(e, j->param, i, n, p);
 }
 
+/* Four to five streams, each with writes: the hardware's prefetchers keep too short a distance. */
+SIMD_INLINE void prefetch(el e, el ge, int has_master, const adamw_job *j, int64_t i)
+{
+    v_prefetch(j->m + i);
+    v_prefetch(j->v + i);
+    v_prefetch((const char *)j->grad + i * el_size(ge));
+    if (has_master)
+        v_prefetch(j->master + i);
+    else
+        v_prefetch((const char *)j->param + i * el_size(e));
+}
+
 SIMD_INLINE void range(el e, el ge, int has_master, const adamw_job *j, int64_t begin, int64_t end)
 {
     int64_t i = begin;
     for (; i + VL <= end; i += VL) {
+        prefetch(e, ge, has_master, j, i + AHEAD);
         vf m = v_load(EL_F32, j->m, i), v = v_load(EL_F32, j->v, i);
         const vf old = has_master ? v_load(EL_F32, j->master, i) : v_load(e, j->param, i);
         const vf p = updated(j, old, v_load(ge, j->grad, i), &m, &v);

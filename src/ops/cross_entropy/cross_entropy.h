@@ -33,6 +33,11 @@ typedef struct ce_counts {
     double class_weights; /* W, sum over the classes */
 } ce_counts;
 
+static inline double ce_weight(const void *weight, int type, int64_t i)
+{
+    return type == TG_F32 ? ((const float *)weight)[i] : tg_get(weight, type, i);
+}
+
 static inline ce_counts ce_count(const ce_options *o, const int64_t *target, int64_t rows,
                                  const void *weight, int weight_type, int64_t classes)
 {
@@ -41,12 +46,12 @@ static inline ce_counts ce_count(const ce_options *o, const int64_t *target, int
     for (int64_t r = 0; r < rows; r++)
         if (target[r] != o->ignore_index) {
             c.n++;
-            d += weight ? tg_get(weight, weight_type, target[r]) : 1;
+            d += weight ? ce_weight(weight, weight_type, target[r]) : 1;
         }
     if (weight && o->smoothing != 0) {
         c.class_weights = 0;
         for (int64_t i = 0; i < classes; i++)
-            c.class_weights += tg_get(weight, weight_type, i);
+            c.class_weights += ce_weight(weight, weight_type, i);
     }
     if (o->reduction == TG_MEAN) {
         c.per_ce = d != 0 ? 1 / d : 0;

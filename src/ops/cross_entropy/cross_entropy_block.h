@@ -10,6 +10,7 @@
 #include "simd/simd.h"
 
 enum { CE_BLOCK = 2048, CE_UNROLL = 4, CE_STEP = CE_UNROLL * VL };
+enum { CE_AHEAD = 8192 }; /* bytes; arithmetic keeps hardware prefetchers from running far ahead */
 
 static inline const void *ce_at(el e, const void *p, int64_t i)
 {
@@ -41,6 +42,7 @@ typedef struct ce_sums {
 SIMD_INLINE void ce_exp_body(el e, int kept, int with_max, const void *x, int64_t n, float from,
                              float *keep, ce_sums *result)
 {
+    const int64_t ahead = CE_AHEAD / el_size(e);
     const v_origin origin = v_origin_at(from);
     const vf lowest = v_set(-INFINITY);
     vf max[CE_UNROLL] = {lowest, lowest, lowest, lowest}, sum[CE_UNROLL] = {{0}};
@@ -48,6 +50,8 @@ SIMD_INLINE void ce_exp_body(el e, int kept, int with_max, const void *x, int64_
     for (; i + CE_STEP <= n; i += CE_STEP)
         for (int u = 0; u < CE_UNROLL; u++) {
             const vf a = v_load(e, x, i + u * VL), p = v_exp_from(a, origin);
+            if (u * VL * el_size(e) % 64 == 0)
+                v_prefetch(ce_at(e, x, i + u * VL + ahead));
             sum[u] += p;
             if (with_max)
                 max[u] = v_max(a, max[u]);
@@ -220,6 +224,42 @@ __attribute__((noinline)) static void ce_grad_block(el e, int stream, const ce_t
         EL_SPECIALIZE(e, ce_grad_body, 0, 1, t, n, out);
     else
         EL_SPECIALIZE(e, ce_grad_body, 0, 0, t, n, out);
+}
+
+/* exp(x - from) scale of any length: the gradient from a saved lse, where nothing else is asked
+ * for. out has the type of x and may be x. */
+SIMD_INLINE void ce_direct_body(el e, int stream, const void *x, int64_t n, float from, float scale,
+                                void *out)
+{
+    const int64_t ahead = CE_AHEAD / el_size(e);
+    const v_origin origin = v_origin_at(from);
+    const vf s = v_set(scale);
+    int64_t i = 0;
+    if (stream) { /* up to the first aligned address */
+        const int64_t off = (int64_t)((uintptr_t)out / (uintptr_t)el_size(e) % VL);
+        i = off ? VL - off : 0;
+        i = i < n ? i : n;
+        v_store_n(e, out, 0, i, s * v_exp_from(ce_load(e, x, 0, n, 0), origin));
+    }
+    for (; i + VL <= n; i += VL) {
+        v_prefetch(ce_at(e, x, i + ahead));
+        const vf d = s * v_exp_from(v_load(e, x, i), origin);
+        if (stream)
+            v_stream(e, out, i, d);
+        else
+            v_store(e, out, i, d);
+    }
+    if (i < n)
+        v_store_n(e, out, i, n - i, s * v_exp_from(v_load_n(e, x, i, n - i, 0), origin));
+}
+
+__attribute__((noinline)) static void ce_direct(el e, int stream, const void *x, int64_t n,
+                                                float from, float scale, void *out)
+{
+    if (stream)
+        EL_SPECIALIZE(e, ce_direct_body, 1, x, n, from, scale, out);
+    else
+        EL_SPECIALIZE(e, ce_direct_body, 0, x, n, from, scale, out);
 }
 
 #endif

@@ -28,7 +28,8 @@ static ce_job job_of(const ce_options *o, const tg_tensor *logits, const tg_tens
     j.dtype = dlogits ? (el)tg_el(dx.type) : EL_F32;
     j.stride = x.stride * el_size(j.type);
     j.dstride = dx.stride * el_size(j.dtype);
-    j.chunk = x.n < 16384 ? 16384 / (x.n + 1) + 1 : 1;
+    /* neighbouring rows to one worker: the end of a row prefetches the start of the next */
+    j.chunk = x.rows / 256 + 16384 / (x.n + 1) + 1;
     j.stream = x.data != dx.data && tg_streams(dx.rows * dx.n * el_size(j.dtype));
     j.target = tg_data(target);
     j.weight = tg_data(class_weight);

@@ -137,8 +137,13 @@ static void add_target(const ce_job *j, ce_row *r, int64_t y)
 {
     const double u = exp(r->x_y - r->at), w = j->weight ? j->weight[y] : 1;
     r->sum = r->others + u;
-    r->lse = r->at + log(r->sum);
-    r->base = r->x_y - r->at > -40 ? log1p(r->others / u) : r->lse - r->x_y;
+    if (r->others < 0.01 * u) { /* a confident row: keep the digits of a small loss */
+        r->base = log1p(r->others / u);
+        r->lse = r->x_y + r->base;
+    } else {
+        r->lse = r->at + log(r->sum);
+        r->base = r->lse - r->x_y;
+    }
     r->p = u / r->sum;
     r->q = r->others / r->sum;
     if (w != 0)
@@ -215,7 +220,8 @@ static void write_row(const ce_job *j, const ce_row *r, const ce_gradient *g, ch
 
 static void zero_row(const ce_job *j, char *dx)
 {
-    memset(dx, 0, (size_t)(j->n * el_size(j->dtype)));
+    if (j->n) /* there may be no memory otherwise */
+        memset(dx, 0, (size_t)(j->n * el_size(j->dtype)));
 }
 
 static void forward_row(const ce_job *j, int64_t row, float *scratch)
@@ -248,20 +254,10 @@ static void forward_row(const ce_job *j, int64_t row, float *scratch)
         j->accuracy[row] = r.best == y && y != j->o.ignore_index;
 }
 
-static void backward_row(const ce_job *j, int64_t row, float *scratch)
+/* p and its slope of one block after the other, for options that need more than p. */
+static void write_from_lse(const ce_job *j, const char *x, float lse, double scale, double bias,
+                           char *dx, float *scratch)
 {
-    const char *x = j->logits + row * j->stride;
-    char *dx = j->dlogits + row * j->dstride;
-    const int64_t y = j->target[row];
-    if (y == j->o.ignore_index) {
-        zero_row(j, dx);
-        return;
-    }
-    const float lse = j->saved[row];
-    double y_slope;
-    const double log_p = (double)target_logit(j, x, y, &y_slope) - lse, p_y = exp(log_p);
-    const ce_gradient g = gradient_of(j, row, lse, j->o.token_scaling ? p_y : 1);
-    const double scale = (g.hit + g.rest) * exp(v_origin_at(lse).at - lse);
     for (int64_t begin = 0; begin < j->n; begin += CE_BLOCK) {
         const int64_t n = j->n - begin < CE_BLOCK ? j->n - begin : CE_BLOCK;
         const void *block = ce_at(j->type, x, begin);
@@ -275,10 +271,30 @@ static void backward_row(const ce_job *j, int64_t row, float *scratch)
             ce_exp_block(j->type, 0, block, n, lse, p);
         }
         const ce_terms t = {p, j->weight ? j->weight + begin : NULL, slope, (float)scale,
-                            (float)g.bias};
+                            (float)bias};
         ce_grad_block(j->dtype, j->stream, &t, n, (char *)ce_at(j->dtype, dx, begin));
     }
-    set_target(j, &g, dx, y, p_y, -expm1(log_p), y_slope);
+}
+
+static void backward_row(const ce_job *j, int64_t row, float *scratch)
+{
+    const char *x = j->logits + row * j->stride;
+    char *dx = j->dlogits + row * j->dstride;
+    const int64_t y = j->target[row];
+    if (y == j->o.ignore_index) {
+        zero_row(j, dx);
+        return;
+    }
+    const float lse = j->saved[row];
+    double slope;
+    const double log_p = (double)target_logit(j, x, y, &slope) - lse, p_y = exp(log_p);
+    const ce_gradient g = gradient_of(j, row, lse, j->o.token_scaling ? p_y : 1);
+    const double scale = (g.hit + g.rest) * exp(v_origin_at(lse).at - lse);
+    if (g.bias == 0 && j->o.softcap == 0 && j->type == j->dtype)
+        ce_direct(j->type, j->stream, x, j->n, lse, (float)scale, dx);
+    else
+        write_from_lse(j, x, lse, scale, g.bias, dx, scratch);
+    set_target(j, &g, dx, y, p_y, -expm1(log_p), slope);
 }
 
 #endif

@@ -1,0 +1,108 @@
+/* fused_linear_cross_entropy: what is a valid problem. */
+#include <float.h>
+
+#include "fused_linear_cross_entropy.h"
+
+static tg_status check_targets(const char *op, const flce *f, int64_t rows, int64_t classes)
+{
+    if (f->target->device.device_type != TG_DEVICE_CPU)
+        return TG_OK;
+    const int64_t *target = tg_data(f->target), ignored = flce_ignored(f);
+    int64_t wrong = 0;
+    for (int64_t r = 0; r < rows; r++)
+        wrong |= (target[r] < 0 || target[r] >= classes) & (target[r] != ignored);
+    if (!wrong)
+        return TG_OK;
+    int64_t r = 0;
+    while ((target[r] >= 0 && target[r] < classes) || target[r] == ignored)
+        r++;
+    return tg_fail(TG_EINVAL,
+                   "%s: target[%lld] is %lld, out of bounds: expected [0, %lld), or %lld to ignore "
+                   "the row",
+                   op, (long long)r, (long long)target[r], (long long)classes, (long long)ignored);
+}
+
+static tg_status check_parameters(const char *op, const flce *f)
+{
+    const int type = tg_type_of(f->x);
+    const int64_t hidden = f->x->shape[f->x->ndim - 1], classes = f->weight->shape[0];
+    const char *what = "the rows of weight";
+    TG_TRY(tg_expect_type(op, "weight", f->weight, type));
+    TG_TRY(tg_expect_matrix(op, "weight", f->weight, classes, hidden,
+                            "its columns as the last dimension of x"));
+    TG_TRY(tg_expect_type_or_f32(op, "bias", f->bias, type));
+    TG_TRY(tg_expect_vector(op, "bias", f->bias, classes, what));
+    TG_TRY(tg_expect_stat(op, "class_weight", f->class_weight, type));
+    TG_TRY(tg_expect_vector(op, "class_weight", f->class_weight, classes, what));
+    TG_TRY(tg_expect_like(op, "dx", f->dx, "x", f->x));
+    if (f->dx)
+        TG_TRY(tg_expect_rows(op, "dx", f->dx));
+    TG_TRY(tg_expect_type_or_f32(op, "dweight", f->dweight, type));
+    TG_TRY(tg_expect_same_shape(op, "dweight", f->dweight, "weight", f->weight));
+    if (f->dbias && !f->bias)
+        return tg_fail(TG_EINVAL, "%s: dbias is given but bias is NULL, expected both or neither",
+                       op);
+    TG_TRY(tg_expect_type_or_f32(op, "dbias", f->dbias, type));
+    return tg_expect_vector(op, "dbias", f->dbias, classes, what);
+}
+
+static tg_status check_options(const char *op, const flce *f)
+{
+    TG_TRY(tg_expect_i64(op, "reduction", f->reduction, TG_MEAN, TG_NONE));
+    TG_TRY(tg_expect_f64(op, "label_smoothing", f->smoothing, 0, 1));
+    TG_TRY(tg_expect_f64(op, "lse_square_scale", f->z, -DBL_MAX, DBL_MAX));
+    TG_TRY(tg_expect_f64(op, "softcap", f->softcap, 0, DBL_MAX));
+    TG_TRY(tg_expect_i64(op, "token_scaling", f->token_scaling, 0, 1));
+    TG_TRY(tg_expect_i64(op, "accumulate", f->accumulate, 0, 1));
+    return tg_expect_i64(op, "chunk_bytes", f->chunk_bytes, 0, INT64_MAX);
+}
+
+/* A value a row for TG_NONE, else one. */
+static tg_status check_result(const char *op, const char *name, const tg_tensor *t, const flce *f,
+                              int64_t rows)
+{
+    TG_TRY(tg_expect_stat(op, name, t, tg_type_of(f->x)));
+    if (f->reduction == TG_NONE)
+        return tg_expect_numel(op, name, t, rows, "one for each row of x");
+    return tg_expect_numel(op, name, t, 1, "one for a reduced loss");
+}
+
+static tg_status check(const char *op, const flce *f)
+{
+    const int type = tg_type_of(f->x);
+    TG_TRY(tg_expect_float(op, "x", f->x));
+    TG_TRY(tg_expect_rows(op, "x", f->x));
+    TG_TRY(tg_expect_ndim(op, "weight", f->weight, 2));
+    TG_TRY(check_options(op, f));
+    TG_TRY(check_parameters(op, f));
+    int64_t rows = 1;
+    for (int i = 0; i < f->x->ndim - 1; i++)
+        rows *= f->x->shape[i];
+    const char *what = "one for each row of x";
+    TG_TRY(tg_expect_type(op, "target", f->target, TG_I64));
+    TG_TRY(tg_expect_numel(op, "target", f->target, rows, what));
+    TG_TRY(check_result(op, "dloss", f->dloss, f, rows));
+    TG_TRY(check_result(op, "loss", f->loss, f, rows));
+    TG_TRY(check_result(op, "z_loss", f->z_loss, f, rows));
+    TG_TRY(check_result(op, "accuracy", f->accuracy, f, rows));
+    const tg_tensor *lse = f->saved ? f->saved : f->lse;
+    TG_TRY(tg_expect_stat(op, "lse", lse, type));
+    TG_TRY(tg_expect_numel(op, "lse", lse, rows, what));
+    TG_TRY(tg_expect_type(op, "predicted", f->predicted, TG_I64));
+    TG_TRY(tg_expect_numel(op, "predicted", f->predicted, rows, what));
+    return check_targets(op, f, rows, f->weight->shape[0]);
+}
+
+tg_status
+tg_check_fused_linear_cross_entropy_forward(const tg_fused_linear_cross_entropy_forward_args *args)
+{
+    const flce f = flce_forward(args);
+    return check("fused_linear_cross_entropy_forward", &f);
+}
+
+tg_status tg_check_fused_linear_cross_entropy_backward(
+    const tg_fused_linear_cross_entropy_backward_args *args)
+{
+    const flce f = flce_backward(args);
+    return check("fused_linear_cross_entropy_backward", &f);
+}

@@ -1,0 +1,103 @@
+/* What the files of fused_linear_cross_entropy share: one view of both directions' arguments, and
+ * the counts over all rows. */
+#ifndef TG_FUSED_LINEAR_CROSS_ENTROPY_H
+#define TG_FUSED_LINEAR_CROSS_ENTROPY_H
+
+#include "core/services.h"
+
+/* The arguments; NULL for what is not given or not of this direction. */
+typedef struct flce {
+    const tg_tensor *x, *weight, *target, *bias, *class_weight, *dloss;
+    const tg_tensor *saved; /* backward: lse */
+    tg_tensor *loss, *z_loss, *lse, *accuracy, *predicted;
+    tg_tensor *dx, *dweight, *dbias;
+    int64_t ignore_index, reduction, token_scaling, accumulate, chunk_bytes;
+    double smoothing, z, softcap;
+} flce;
+
+#define FLCE_COMMON(a)                                                               \
+    .x = (a)->x, .weight = (a)->weight, .target = (a)->target, .bias = (a)->bias,    \
+    .class_weight = (a)->class_weight, .dloss = (a)->dloss, .dx = (a)->dx,           \
+    .dweight = (a)->dweight, .dbias = (a)->dbias, .ignore_index = (a)->ignore_index, \
+    .reduction = (a)->reduction, .token_scaling = (a)->token_scaling,                \
+    .accumulate = (a)->accumulate, .chunk_bytes = (a)->chunk_bytes,                  \
+    .smoothing = (a)->label_smoothing, .z = (a)->lse_square_scale, .softcap = (a)->softcap
+
+static inline flce flce_forward(const tg_fused_linear_cross_entropy_forward_args *a)
+{
+    return (flce){FLCE_COMMON(a), .loss = a->loss,         .z_loss = a->z_loss,
+                  .lse = a->lse,  .accuracy = a->accuracy, .predicted = a->predicted};
+}
+
+static inline flce flce_backward(const tg_fused_linear_cross_entropy_backward_args *a)
+{
+    return (flce){FLCE_COMMON(a), .saved = a->lse};
+}
+
+/* The class that is ignored. */
+static inline int64_t flce_ignored(const flce *f)
+{
+    return f->ignore_index == 0 ? -100 : f->ignore_index == TG_IGNORE_CLASS_0 ? 0 : f->ignore_index;
+}
+
+/* D and n of the mean: weights of the targets, and rows, that are not ignored. */
+typedef struct flce_counts {
+    double weights;
+    int64_t rows;
+} flce_counts;
+
+static inline flce_counts flce_count(const flce *f)
+{
+    const int64_t *target = tg_data(f->target), ignored = flce_ignored(f);
+    const int64_t rows = tg_numel(f->target);
+    const void *weight = tg_data(f->class_weight);
+    const int type = f->class_weight ? tg_type_of(f->class_weight) : 0;
+    flce_counts c = {0, 0};
+    for (int64_t r = 0; r < rows; r++)
+        if (target[r] != ignored) {
+            c.rows++;
+            c.weights += weight ? tg_get(weight, type, target[r]) : 1;
+        }
+    return c;
+}
+
+/* A matrix view that owns its shape. */
+typedef struct view {
+    tg_tensor t;
+    int64_t shape[2], strides[2];
+} view;
+
+static inline void set_view(view *v, void *data, int type, int64_t rows, int64_t cols,
+                            int64_t stride)
+{
+    v->shape[0] = rows;
+    v->shape[1] = cols;
+    v->strides[0] = stride;
+    v->strides[1] = 1;
+    v->t = tg_tensor_of(data, (tg_type)type, 2, v->shape);
+    v->t.strides = v->strides;
+}
+
+static inline void set_vector(view *v, void *data, int type, int64_t n)
+{
+    v->shape[0] = n;
+    v->t = tg_tensor_of(data, (tg_type)type, 1, v->shape);
+}
+
+static inline void set_rows(view *v, const tg_rows *t, int64_t first, int64_t rows)
+{
+    const int64_t bytes = first * t->stride * (int64_t)tg_type_size(t->type);
+    set_view(v, t->data + bytes, t->type, rows, t->n, t->stride);
+}
+
+/* Elements [first, first + n) of a tensor of one value a row. */
+static inline tg_tensor *part(view *v, const tg_tensor *t, int64_t first, int64_t n)
+{
+    if (!t)
+        return NULL;
+    const int type = tg_type_of(t);
+    set_vector(v, (char *)tg_data(t) + first * (int64_t)tg_type_size(type), type, n);
+    return &v->t;
+}
+
+#endif

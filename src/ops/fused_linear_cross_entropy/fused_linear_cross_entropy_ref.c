@@ -1,0 +1,235 @@
+/* fused_linear_cross_entropy, plainly: one row of logits at a time, in double precision. */
+#include <math.h>
+#include <string.h>
+
+#include "fused_linear_cross_entropy.h"
+
+typedef struct state {
+    const flce *f;
+    tg_rows x, weight, dx, dweight;
+    const int64_t *target;
+    int64_t classes, hidden;
+    double per_ce, per_z;          /* 1/D, 1/n */
+    double class_weights;          /* W */
+    double *logits;                /* of one row, after softcap; then the gradient */
+    double *sum_weight, *sum_bias; /* of the gradients */
+} state;
+
+static double value(const tg_tensor *t, int64_t i, double otherwise)
+{
+    return t ? tg_get(tg_data(t), tg_type_of(t), i) : otherwise;
+}
+
+static void put(tg_tensor *t, int64_t i, double x)
+{
+    if (t)
+        tg_set(tg_data(t), tg_type_of(t), i, x);
+}
+
+static double element(const tg_rows *t, int64_t i, int64_t j)
+{
+    return tg_get(t->data, t->type, i * t->stride + j);
+}
+
+/* Logits of a row, after softcap. */
+static void project(const state *s, int64_t row)
+{
+    for (int64_t v = 0; v < s->classes; v++) {
+        double sum = value(s->f->bias, v, 0);
+        for (int64_t h = 0; h < s->hidden; h++)
+            sum += element(&s->x, row, h) * element(&s->weight, v, h);
+        const double cap = s->f->softcap;
+        s->logits[v] = cap > 0 ? cap * tanh(sum / cap) : sum;
+    }
+}
+
+static int64_t argmax(const state *s)
+{
+    int64_t best = 0;
+    for (int64_t v = 1; v < s->classes; v++)
+        if (s->logits[v] > s->logits[best] || isnan(s->logits[best]))
+            best = v;
+    return best;
+}
+
+static double log_sum_exp(const state *s, double max)
+{
+    double sum = 0;
+    for (int64_t v = 0; v < s->classes; v++)
+        sum += exp(s->logits[v] - max);
+    return max > -INFINITY ? max + log(sum) : max;
+}
+
+static double cross_entropy(const state *s, int64_t y, double lse)
+{
+    const double a = s->f->smoothing;
+    double loss = (1 - a) * value(s->f->class_weight, y, 1) * (lse - s->logits[y]), sum = 0;
+    if (a == 0)
+        return loss;
+    for (int64_t v = 0; v < s->classes; v++)
+        if (value(s->f->class_weight, v, 1) != 0)
+            sum += value(s->f->class_weight, v, 1) * s->logits[v];
+    return loss + a / (double)s->classes * (s->class_weights * lse - sum);
+}
+
+/* Turns the row's logits into their gradient. */
+static void differentiate(const state *s, int64_t y, double lse, double g)
+{
+    const double a = s->f->smoothing, e = a / (double)s->classes, cap = s->f->softcap;
+    const double w_y = value(s->f->class_weight, y, 1);
+    for (int64_t v = 0; v < s->classes; v++) {
+        const double x = s->logits[v], p = exp(x - lse);
+        double d = (1 - a) * w_y * (p - (v == y)) * s->per_ce;
+        if (a != 0)
+            d += e * (s->class_weights * p - value(s->f->class_weight, v, 1)) * s->per_ce;
+        d += 2 * s->f->z * lse * p * s->per_z;
+        if (cap > 0)
+            d *= 1 - (x / cap) * (x / cap);
+        s->logits[v] = g * d;
+    }
+}
+
+/* What the gradient of a row's logits contributes to dx, dweight and dbias. */
+static void contribute(const state *s, int64_t row)
+{
+    for (int64_t h = 0; s->f->dx && h < s->hidden; h++) {
+        double sum = 0;
+        for (int64_t v = 0; v < s->classes; v++)
+            sum += s->logits[v] * element(&s->weight, v, h);
+        tg_set(s->dx.data, s->dx.type, row * s->dx.stride + h, sum);
+    }
+    for (int64_t v = 0; s->f->dbias && v < s->classes; v++)
+        s->sum_bias[v] += s->logits[v];
+    for (int64_t v = 0; s->f->dweight && v < s->classes; v++)
+        for (int64_t h = 0; h < s->hidden; h++)
+            s->sum_weight[v * s->hidden + h] += s->logits[v] * element(&s->x, row, h);
+}
+
+/* Adds the sums to what accumulate = 1 keeps, and writes them. */
+static void finish(const state *s)
+{
+    const int keep = s->f->accumulate != 0;
+    for (int64_t v = 0; s->f->dbias && v < s->classes; v++)
+        put(s->f->dbias, v, s->sum_bias[v] + (keep ? value(s->f->dbias, v, 0) : 0));
+    for (int64_t v = 0; s->f->dweight && v < s->classes; v++)
+        for (int64_t h = 0; h < s->hidden; h++) {
+            const double before = keep ? element(&s->dweight, v, h) : 0;
+            tg_set(s->dweight.data, s->dweight.type, v * s->dweight.stride + h,
+                   s->sum_weight[v * s->hidden + h] + before);
+        }
+}
+
+static void count(state *s)
+{
+    const flce_counts c = flce_count(s->f);
+    s->per_ce = s->per_z = 1;
+    if (s->f->reduction == TG_MEAN) {
+        s->per_ce = c.weights != 0 ? 1 / c.weights : 0;
+        s->per_z = c.rows ? 1 / (double)c.rows : 0;
+    }
+    for (int64_t v = 0; v < s->classes; v++)
+        s->class_weights += value(s->f->class_weight, v, 1);
+}
+
+static void zero_row(const state *s, int64_t row)
+{
+    for (int64_t h = 0; s->f->dx && h < s->hidden; h++)
+        tg_set(s->dx.data, s->dx.type, row * s->dx.stride + h, 0);
+}
+
+static tg_status prepare(tg_ctx *ctx, state *s, const flce *f)
+{
+    *s = (state){.f = f,
+                 .x = tg_rows_of(f->x),
+                 .weight = tg_rows_of(f->weight),
+                 .dx = tg_rows_of(f->dx),
+                 .dweight = tg_rows_of(f->dweight),
+                 .target = tg_data(f->target),
+                 .classes = f->weight->shape[0],
+                 .hidden = f->weight->shape[1]};
+    const int64_t n = s->classes * (2 + (f->dweight ? s->hidden : 0));
+    s->logits = tg_workspace(ctx, (size_t)n * sizeof(double));
+    if (!s->logits)
+        return TG_ENOMEM;
+    memset(s->logits, 0, (size_t)n * sizeof(double));
+    s->sum_bias = s->logits + s->classes;
+    s->sum_weight = s->sum_bias + s->classes;
+    count(s);
+    return TG_OK;
+}
+
+static double upstream(const state *s, int64_t row)
+{
+    return value(s->f->dloss, s->f->reduction == TG_NONE ? row : 0, 1);
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forward_args *args)
+{
+    const flce f = flce_forward(args);
+    const int each = f.reduction == TG_NONE;
+    state s;
+    TG_TRY(prepare(ctx, &s, &f));
+    double loss = 0, z_loss = 0, hits = 0;
+    int64_t rows = 0;
+    for (int64_t row = 0; row < s.x.rows; row++) {
+        const int64_t y = s.target[row];
+        const int ignored = y == flce_ignored(&f);
+        double lse = 0, ce = 0, z = 0;
+        int64_t best = -1;
+        if (ignored) {
+            zero_row(&s, row);
+        } else {
+            project(&s, row);
+            best = argmax(&s);
+            lse = log_sum_exp(&s, s.logits[best]);
+            const double scale = f.token_scaling ? exp(s.logits[y] - lse) : 1;
+            ce = scale * cross_entropy(&s, y, lse) * s.per_ce;
+            z = scale * f.z * lse * lse * s.per_z;
+            differentiate(&s, y, lse, scale * upstream(&s, row));
+            contribute(&s, row);
+        }
+        put(f.lse, row, lse);
+        put(f.predicted, row, (double)best);
+        if (each) {
+            put(f.loss, row, ce + z);
+            put(f.z_loss, row, z);
+            put(f.accuracy, row, !ignored && best == y);
+        }
+        loss += ce + z;
+        z_loss += z;
+        hits += !ignored && best == y;
+        rows += !ignored;
+    }
+    if (!each) {
+        put(f.loss, 0, loss);
+        put(f.z_loss, 0, z_loss);
+        put(f.accuracy, 0, rows ? hits / (double)rows : 0);
+    }
+    finish(&s);
+    return TG_OK;
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backward_args *args)
+{
+    const flce f = flce_backward(args);
+    state s;
+    TG_TRY(prepare(ctx, &s, &f));
+    for (int64_t row = 0; row < s.x.rows; row++) {
+        const int64_t y = s.target[row];
+        if (y == flce_ignored(&f)) {
+            zero_row(&s, row);
+            continue;
+        }
+        project(&s, row);
+        const double lse = value(f.saved, row, 0);
+        const double scale = f.token_scaling ? exp(s.logits[y] - lse) : 1;
+        differentiate(&s, y, lse, scale * upstream(&s, row));
+        contribute(&s, row);
+    }
+    finish(&s);
+    return TG_OK;
+}
+
+TG_REF_ROWS(fused_linear_cross_entropy) = {
+    TG_REF_ROW(fused_linear_cross_entropy_forward, forward),
+    TG_REF_ROW(fused_linear_cross_entropy_backward, backward), TG_ROWS_END};
