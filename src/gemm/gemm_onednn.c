@@ -135,7 +135,7 @@ static tg_status run_bf16(tg_ctx *ctx, product *g, int64_t blocks)
     if (!g->missing) {
         g->scratch_bytes = ceil_div(g->scratch_bytes, 4096) * 4096;
         g->scratch = tg_workspace(ctx, (size_t)(g->scratch_bytes * tg_ctx_threads(ctx)));
-        status = g->scratch ? TG_OK : TG_ENOMEM;
+        status = g->scratch ? TG_OK : TG_EUNSUPPORTED; /* the portable row can do without */
     }
     if (!status)
         tg_parallel_for(ctx, blocks, 1, run_matmuls, g);
