@@ -241,7 +241,7 @@ static tg_status allocate(run_state *s)
     if (!p)
         return TG_ENOMEM;
     s->logits = (float *)p;
-    s->dlogits = dlogits ? p + logits : NULL;
+    s->dlogits = s->gradients && !wide ? p + logits : NULL;
     s->row_loss = (float *)(p + logits + dlogits);
     s->row_z = s->row_loss + rows / 4;
     s->row_accuracy = s->row_z + rows / 4;

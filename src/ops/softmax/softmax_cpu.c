@@ -53,6 +53,7 @@ SIMD_INLINE vf block_exp(el e, const char *x, float *scratch, int64_t begin, int
     int64_t i = begin;
     for (; i + 2 * VL <= end; i += 2 * VL) {
         const vf2 v = v_load2(e, e, x, i);
+        v_ahead2(e, x, i);
         const vf p = v_exp_nonpositive(e, v.a - max), q = v_exp_nonpositive(e, v.b - max);
         v_store(EL_F32, scratch, i, p);
         v_store(EL_F32, scratch, i + VL, q);
@@ -84,15 +85,12 @@ SIMD_INLINE void finish_stats(stats *s, int64_t blocks)
 }
 
 SIMD_INLINE void block_scale(el e, int stream, const float *scratch, char *y, int64_t begin,
-                             int64_t end, vf factor, const char *next)
+                             int64_t end, vf factor)
 {
     int64_t i = begin;
     for (; i + 2 * VL <= end; i += 2 * VL) {
         const vf2 v = {v_load(EL_F32, scratch, i) * factor,
                        v_load(EL_F32, scratch, i + VL) * factor};
-        __builtin_prefetch(next + i * el_size(e));
-        if (2 * VL * el_size(e) > 64)
-            __builtin_prefetch(next + i * el_size(e) + 64);
         if (stream)
             v_stream2(e, y, i, v);
         else
@@ -102,39 +100,47 @@ SIMD_INLINE void block_scale(el e, int stream, const float *scratch, char *y, in
         v_store_n(e, y, i, end - i < VL ? end - i : VL, v_load(EL_F32, scratch, i) * factor);
 }
 
-/* next: the row that will be read after this one */
-SIMD_INLINE void forward_row(el e, int stream, const char *x, char *y, int64_t n, float *scratch,
-                             const char *next)
+/* A row between its two passes. */
+typedef struct pending {
+    stats *blocks;
+    float *powers;
+} pending;
+
+static pending pending_at(const job *j, int worker, int64_t r)
 {
-    const int64_t blocks = (n + BLOCK - 1) / BLOCK;
-    stats *s = (stats *)scratch;
-    float *powers = scratch + blocks * (int64_t)(sizeof(stats) / sizeof(float));
-    /* the clamp lets a block of -inf give 0, and a whole row of them 0 / 0 */
-    vf max = v_set(-FLT_MAX);
-    for (int64_t b = 0; b < blocks; b++) {
-        const int64_t begin = b * BLOCK, end = begin + BLOCK < n ? begin + BLOCK : n;
-        max = block_max(e, x, begin, end, max);
-        s[b].max = max;
-        s[b].sum = block_exp(e, x, powers, begin, end, max);
-    }
-    finish_stats(s, blocks);
-    for (int64_t b = 0; b < blocks; b++) {
-        const int64_t begin = b * BLOCK, end = begin + BLOCK < n ? begin + BLOCK : n;
-        block_scale(e, stream, powers, y, begin, end, s[b].sum, next);
-    }
+    float *scratch = j->scratch + (2 * worker + (r & 1)) * j->scratch_size;
+    const int64_t blocks = (j->n + BLOCK - 1) / BLOCK;
+    return (pending){(stats *)scratch, scratch + blocks * (int64_t)(sizeof(stats) / sizeof(float))};
 }
 
+/* The first pass over row r goes along with the second over row r - 1, block by block, so that
+ * memory is read, computed on and written all the time. */
 SIMD_INLINE void forward_rows(el e, const job *j, int64_t begin, int64_t end, int worker)
 {
-    float *scratch = j->scratch + worker * j->scratch_size;
-    for (int64_t r = begin; r < end; r++) {
+    const int64_t blocks = (j->n + BLOCK - 1) / BLOCK;
+    for (int64_t r = begin; r <= end; r++) {
+        const pending now = pending_at(j, worker, r), last = pending_at(j, worker, r + 1);
         const char *x = j->x + r * j->x_stride;
-        const char *next = r + 1 < end ? x + j->x_stride : x;
-        char *y = j->out + r * j->out_stride;
-        if (j->stream && v_streamable2(e, y))
-            forward_row(e, 1, x, y, j->n, scratch, next);
-        else
-            forward_row(e, 0, x, y, j->n, scratch, next);
+        char *y = j->out + (r - 1) * j->out_stride;
+        const int stream = j->stream && v_streamable2(e, y);
+        /* the clamp lets a block of -inf give 0, and a whole row of them 0 / 0 */
+        vf max = v_set(-FLT_MAX);
+        for (int64_t b = 0; b < blocks; b++) {
+            const int64_t first = b * BLOCK, stop = first + BLOCK < j->n ? first + BLOCK : j->n;
+            if (r < end) {
+                max = block_max(e, x, first, stop, max);
+                now.blocks[b].max = max;
+                now.blocks[b].sum = block_exp(e, x, now.powers, first, stop, max);
+            }
+            if (r == begin)
+                continue;
+            if (stream)
+                block_scale(e, 1, last.powers, y, first, stop, last.blocks[b].sum);
+            else
+                block_scale(e, 0, last.powers, y, first, stop, last.blocks[b].sum);
+        }
+        if (r < end)
+            finish_stats(now.blocks, blocks);
     }
     if (j->stream)
         v_fence();
@@ -233,7 +239,8 @@ static tg_status forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
     const int64_t blocks = (x.n + BLOCK - 1) / BLOCK;
     j.scratch_size = (int64_t)(sizeof(stats) / sizeof(float)) * blocks + (x.n + VL - 1) / VL * VL;
     j.scratch_size = (j.scratch_size + 15) / 16 * 16;
-    j.scratch = tg_workspace(ctx, (size_t)(tg_ctx_threads(ctx) * j.scratch_size) * sizeof(float));
+    j.scratch =
+        tg_workspace(ctx, (size_t)(2 * tg_ctx_threads(ctx) * j.scratch_size) * sizeof(float));
     if (!j.scratch)
         return TG_ENOMEM;
     tg_parallel_for(ctx, x.rows, rows_a_chunk(x.n), forward_chunk, &j);
