@@ -37,8 +37,8 @@ typedef struct bench_settings {
     bench_provider provider[BENCH_PROVIDERS];
     int threads;
     const char *clock; /* "wall" or "cpu" */
-    int64_t rounds; /* 0: as many as fit the budget */
-    double budget;  /* seconds a cell, roughly */
+    int64_t rounds;    /* 0: as many as fit the budget */
+    double budget;     /* seconds a cell, roughly */
     int checks, limits;
     evictor *evictor; /* made when first needed */
 } bench_settings;
