@@ -108,6 +108,7 @@ typedef struct timed {
     void (*run)(void *arg);
     void *arg;
     int inner;
+    int warm;    /* whatever the state of the caches: a rate rather than a call */
     double once; /* seconds of a call, roughly */
     quantiles time;
 } timed;
