@@ -23,12 +23,14 @@ enum {
     NR = NV * VL,
     KB = 512,
     BLOCK_ROWS = 560 / MR * MR,
-    BLOCKS = 4, /* blocks of rows in a step */
+    BLOCKS = 2, /* blocks of rows in a step: bounds the workspace */
     NB = 2048,
     MB = BLOCKS * BLOCK_ROWS,
-    PACK_PANELS = 4, /* panels of a packed at a time */
-    LINE = 64,       /* bytes of a cache line */
-    AHEAD = 16,      /* terms between two prefetches */
+    PACK_WORK = 32 << 10, /* elements of a that are worth a task */
+    TILE_WORK = 1 << 20,  /* multiplications that are worth a task */
+    MANY_TASKS = 64,      /* from so many on, tasks of four panels */
+    LINE = 64,            /* bytes of a cache line */
+    AHEAD = 16,           /* terms between two prefetches */
 };
 
 typedef struct matrix {
@@ -313,7 +315,7 @@ static void compute(void *arg, int64_t begin, int64_t end, int worker)
 
 static void step(tg_ctx *ctx, const product *g)
 {
-    tg_parallel_for(ctx, ceil_div(g->mb, MR), PACK_PANELS, pack_a, (void *)g);
+    tg_parallel_for(ctx, ceil_div(g->mb, MR), ceil_div(PACK_WORK, MR * g->kb), pack_a, (void *)g);
 
     const place c = {(char *)element(&g->c, g->i0, g->j0), g->c.type, g->c.ld};
     const place sums = {(char *)g->sums, EL_F32, g->nb};
@@ -322,10 +324,30 @@ static void step(tg_ctx *ctx, const product *g)
     const task t = {g, first ? g->beta != 0.0f ? c : none : between, last ? c : between,
                     even_part(g->mb, BLOCK_ROWS, MR)};
     const int64_t tasks = ceil_div(g->mb, t.rows) * ceil_div(g->nb, NR);
-    tg_parallel_for(ctx, tasks, tasks < 64 ? 1 : 4, compute, (void *)&t);
+    const int64_t worth = ceil_div(TILE_WORK, t.rows * NR * g->kb);
+    tg_parallel_for(ctx, tasks, tasks < MANY_TASKS || worth > 4 ? worth : 4, compute, (void *)&t);
 }
 
-static tg_status run_product(tg_ctx *ctx, product *g)
+/* What runs without a workspace: results must come, however slowly, since a composite operator may
+ * have written others already. */
+static void plain_rows(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const product *g = arg;
+    for (int64_t i = begin; i < end; i++)
+        for (int64_t j = 0; j < g->n; j++) {
+            float sum = 0;
+            for (int64_t p = 0; p < g->k; p++)
+                sum +=
+                    el_get(g->a.type, g->a.trans ? element(&g->a, p, i) : element(&g->a, i, p), 0) *
+                    el_get(g->b.type, g->b.trans ? element(&g->b, j, p) : element(&g->b, p, j), 0);
+            sum *= g->alpha;
+            void *c = (void *)element(&g->c, i, j);
+            el_set(g->c.type, c, 0, g->beta != 0 ? sum + el_get(g->c.type, c, 0) : sum);
+        }
+}
+
+static void run_product(tg_ctx *ctx, product *g)
 {
     const int64_t mb = even_part(g->m, MB, MR), nb = even_part(g->n, NB, NR),
                   kb = even_part(g->k, KB, 4);
@@ -334,8 +356,10 @@ static tg_status run_product(tg_ctx *ctx, product *g)
     const int needs_sums = g->c.type != EL_F32 && kb < g->k;
     const int64_t floats = floats_a + floats_b + (needs_sums ? mb * nb : 0);
     g->packed_a = tg_workspace(ctx, (size_t)floats * sizeof(float));
-    if (!g->packed_a)
-        return TG_ENOMEM;
+    if (!g->packed_a) {
+        tg_parallel_for(ctx, g->m, 1, plain_rows, g);
+        return;
+    }
     g->packed_b = g->packed_a + floats_a;
     g->sums = needs_sums ? g->packed_b + floats_b : NULL;
     for (g->j0 = 0; g->j0 < g->n; g->j0 += nb)
@@ -346,7 +370,6 @@ static tg_status run_product(tg_ctx *ctx, product *g)
                 g->kb = min64(kb, g->k - g->p0);
                 step(ctx, g);
             }
-    return TG_OK;
 }
 
 /* ---- the row ---- */
@@ -380,7 +403,8 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
             clear(&g);
         return TG_OK;
     }
-    return run_product(ctx, &g);
+    run_product(ctx, &g);
+    return TG_OK;
 }
 
 static int accepts(const tg_gemm_args *args)

@@ -10,12 +10,13 @@
 #include "core/services.h"
 
 enum {
-    BLOCK_ROWS = 512,
-    BLOCK_COLS = 1024,
-    BLOCK_UNIT = 64,           /* cuts are multiples of it */
-    MIN_BLOCKS = 4,            /* wanted at least, to share the work */
-    MANY_BLOCKS = 16,          /* from so many on an odd one makes no difference */
-    MIN_WORK = 128 * 128 * 128 /* multiplications that a block is worth */
+    BLOCK = 1024,               /* most rows and columns of a block */
+    GOOD_BLOCK = 512,           /* smaller ones run slower */
+    BLOCK_UNIT = 64,            /* cuts are multiples of it */
+    FEW_BLOCKS = 4,             /* wanted at least, to share the work */
+    MORE_BLOCKS = 8,            /* wanted if they are good ones */
+    MANY_BLOCKS = 16,           /* from so many on an odd one makes no difference */
+    MIN_WORK = 128 * 128 * 128, /* multiplications that a block is worth */
 };
 
 typedef struct product {
@@ -135,7 +136,7 @@ static tg_status run_bf16(tg_ctx *ctx, product *g, int64_t blocks)
     if (!g->missing) {
         g->scratch_bytes = ceil_div(g->scratch_bytes, 4096) * 4096;
         g->scratch = tg_workspace(ctx, (size_t)(g->scratch_bytes * tg_ctx_threads(ctx)));
-        status = g->scratch ? TG_OK : TG_ENOMEM;
+        status = g->scratch ? TG_OK : TG_EUNSUPPORTED; /* the portable row can do without */
     }
     if (!status)
         tg_parallel_for(ctx, blocks, 1, run_matmuls, g);
@@ -146,16 +147,24 @@ static tg_status run_bf16(tg_ctx *ctx, product *g, int64_t blocks)
 
 /* ---- the row ---- */
 
+/* 1 to halve blocks of rows x cols, `blocks` by now. */
+static int halve(int64_t blocks, int64_t rows, int64_t cols, int64_t k)
+{
+    if (blocks < FEW_BLOCKS)
+        return rows * cols * k >= 2 * MIN_WORK;
+    return blocks < MORE_BLOCKS && (rows > cols ? rows : cols) >= 2 * GOOD_BLOCK;
+}
+
 /* Cuts c into blocks; returns how many. */
 static int64_t cut(product *g)
 {
     const int64_t m = g->whole.m, n = g->whole.n;
-    int64_t down = ceil_div(m, BLOCK_ROWS), across = ceil_div(n, BLOCK_COLS);
-    while (down * across < MIN_BLOCKS && m * n / (down * across) * g->whole.k >= 2 * MIN_WORK) {
+    int64_t down = ceil_div(m, BLOCK), across = ceil_div(n, BLOCK);
+    while (halve(down * across, m / down, n / across, g->whole.k)) {
         if (m / down > n / across)
-            down++;
+            down *= 2;
         else
-            across++;
+            across *= 2;
     }
     if (down * across > 1 && down * across < MANY_BLOCKS && down * across % 2)
         across++;

@@ -46,25 +46,52 @@ SIMD_INLINE vf block_max(el e, const char *x, int64_t begin, int64_t end, vf max
     return v_max(a, b);
 }
 
-/* exp(x - max) into scratch; returns the sums of the lanes. */
-SIMD_INLINE vf block_exp(el e, const char *x, float *scratch, int64_t begin, int64_t end, vf max)
+/* What one step over a block takes: of row r, x and where its exponentials go; of row r - 1, its
+ * exponentials, their factor, and where the result goes. */
+typedef struct step {
+    const char *x;
+    float *powers;
+    vf max;
+    const float *last;
+    vf factor;
+    char *y;
+} step;
+
+/* Row r: exp(x - max) into scratch; returns the sums of the lanes. Row r - 1: exponentials times
+ * factor. */
+SIMD_INLINE vf block_step(el e, int begins, int ends, int stream, step s, int64_t begin,
+                          int64_t end)
 {
     vf a = v_set(0.0f), b = a;
     int64_t i = begin;
     for (; i + 2 * VL <= end; i += 2 * VL) {
-        const vf2 v = v_load2(e, e, x, i);
-        v_ahead2(e, x, i);
-        const vf p = v_exp_nonpositive(e, v.a - max), q = v_exp_nonpositive(e, v.b - max);
-        v_store(EL_F32, scratch, i, p);
-        v_store(EL_F32, scratch, i + VL, q);
-        a += p;
-        b += q;
+        if (begins) {
+            const vf2 v = v_load2(e, e, s.x, i);
+            v_ahead2(e, s.x, i);
+            const vf p = v_exp_nonpositive(e, v.a - s.max), q = v_exp_nonpositive(e, v.b - s.max);
+            v_store(EL_F32, s.powers, i, p);
+            v_store(EL_F32, s.powers, i + VL, q);
+            a += p;
+            b += q;
+        }
+        if (ends) {
+            const vf2 v = {v_load(EL_F32, s.last, i) * s.factor,
+                           v_load(EL_F32, s.last, i + VL) * s.factor};
+            if (stream)
+                v_stream2(e, s.y, i, v);
+            else
+                v_store2(e, s.y, i, v);
+        }
     }
     for (; i < end; i += VL) {
-        const vf v = v_load_n(e, x, i, end - i < VL ? end - i : VL, -INFINITY);
-        const vf p = v_exp_nonpositive(e, v - max);
-        v_store(EL_F32, scratch, i, p);
-        a += p;
+        const int64_t n = end - i < VL ? end - i : VL;
+        if (begins) {
+            const vf p = v_exp_nonpositive(e, v_load_n(e, s.x, i, n, -INFINITY) - s.max);
+            v_store(EL_F32, s.powers, i, p);
+            a += p;
+        }
+        if (ends)
+            v_store_n(e, s.y, i, n, v_load(EL_F32, s.last, i) * s.factor);
     }
     return a + b;
 }
@@ -82,22 +109,6 @@ SIMD_INLINE void finish_stats(stats *s, int64_t blocks)
     const vf scale = v_set(1.0f / v_sum(total));
     for (int64_t b = 0; b < blocks; b++)
         s[b].sum *= scale;
-}
-
-SIMD_INLINE void block_scale(el e, int stream, const float *scratch, char *y, int64_t begin,
-                             int64_t end, vf factor)
-{
-    int64_t i = begin;
-    for (; i + 2 * VL <= end; i += 2 * VL) {
-        const vf2 v = {v_load(EL_F32, scratch, i) * factor,
-                       v_load(EL_F32, scratch, i + VL) * factor};
-        if (stream)
-            v_stream2(e, y, i, v);
-        else
-            v_store2(e, y, i, v);
-    }
-    for (; i < end; i += VL)
-        v_store_n(e, y, i, end - i < VL ? end - i : VL, v_load(EL_F32, scratch, i) * factor);
 }
 
 /* A row between its two passes. */
@@ -120,24 +131,32 @@ SIMD_INLINE void forward_rows(el e, const job *j, int64_t begin, int64_t end, in
     const int64_t blocks = (j->n + BLOCK - 1) / BLOCK;
     for (int64_t r = begin; r <= end; r++) {
         const pending now = pending_at(j, worker, r), last = pending_at(j, worker, r + 1);
-        const char *x = j->x + r * j->x_stride;
-        char *y = j->out + (r - 1) * j->out_stride;
-        const int stream = j->stream && v_streamable2(e, y);
+        step s = {.x = j->x + r * j->x_stride,
+                  .powers = now.powers,
+                  .last = last.powers,
+                  .y = r > begin ? j->out + (r - 1) * j->out_stride : NULL};
+        const int stream = j->stream && v_streamable2(e, s.y);
         /* the clamp lets a block of -inf give 0, and a whole row of them 0 / 0 */
-        vf max = v_set(-FLT_MAX);
+        s.max = v_set(-FLT_MAX);
         for (int64_t b = 0; b < blocks; b++) {
             const int64_t first = b * BLOCK, stop = first + BLOCK < j->n ? first + BLOCK : j->n;
-            if (r < end) {
-                max = block_max(e, x, first, stop, max);
-                now.blocks[b].max = max;
-                now.blocks[b].sum = block_exp(e, x, now.powers, first, stop, max);
-            }
+            if (r < end)
+                s.max = block_max(e, s.x, first, stop, s.max);
+            if (r > begin)
+                s.factor = last.blocks[b].sum;
+            vf sum = v_set(0.0f);
             if (r == begin)
-                continue;
-            if (stream)
-                block_scale(e, 1, last.powers, y, first, stop, last.blocks[b].sum);
+                sum = block_step(e, 1, 0, 0, s, first, stop);
+            else if (r == end && stream)
+                block_step(e, 0, 1, 1, s, first, stop);
+            else if (r == end)
+                block_step(e, 0, 1, 0, s, first, stop);
+            else if (stream)
+                sum = block_step(e, 1, 1, 1, s, first, stop);
             else
-                block_scale(e, 0, last.powers, y, first, stop, last.blocks[b].sum);
+                sum = block_step(e, 1, 1, 0, s, first, stop);
+            if (r < end)
+                now.blocks[b] = (stats){s.max, sum};
         }
         if (r < end)
             finish_stats(now.blocks, blocks);
