@@ -37,8 +37,8 @@ typedef struct bench_settings {
     bench_provider provider[BENCH_PROVIDERS];
     int threads;
     const char *clock; /* "wall" or "cpu" */
-    int64_t rounds; /* 0: as many as fit the budget */
-    double budget;  /* seconds a cell, roughly */
+    int64_t rounds;    /* 0: as many as fit the budget */
+    double budget;     /* seconds a cell, roughly */
     int checks, limits;
     evictor *evictor; /* made when first needed */
 } bench_settings;
@@ -108,6 +108,7 @@ typedef struct timed {
     void (*run)(void *arg);
     void *arg;
     int inner;
+    int warm;    /* whatever the state of the caches: a rate rather than a call */
     double once; /* seconds of a call, roughly */
     quantiles time;
 } timed;

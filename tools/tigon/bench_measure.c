@@ -177,7 +177,7 @@ int bench_measure(bench_settings *s, bench_cell *cell, bench_results *r, char *e
     for (int i = 0; i < q.nmemory; i++)
         list[n++] = (timed){.run = run_memory, .arg = q.memory[i]};
     for (int i = 0; i < q.ngemms; i++)
-        list[n++] = (timed){.run = run_gemm, .arg = q.gemm[i]};
+        list[n++] = (timed){.run = run_gemm, .arg = q.gemm[i], .warm = 1};
     first_run = n;
     for (int i = 0; i < s->nproviders; i++) {
         r->result[i].provider = i;

@@ -28,11 +28,12 @@ static double calibrate(timed *list, int n, const bench_settings *s, int cold)
         t->once = sample(t);
         if (t->once < 0.25)
             t->once = sample(t);
-        if (!cold && t->once < shortest_sample)
+        const int warm = !cold || t->warm;
+        if (warm && t->once < shortest_sample)
             t->inner = (int)(shortest_sample / (t->once + 1e-9)) + 1;
         t->inner = t->inner < MOST_CALLS ? t->inner : MOST_CALLS;
         round += t->once * (t->inner + 1);
-        if (cold) {
+        if (!warm) {
             const double start = seconds();
             evictor_run(s->evictor);
             round += seconds() - start;
@@ -57,7 +58,7 @@ static double quantile(const double *sorted, int n, double q)
 
 static void prepare(const timed *t, const bench_settings *s, int cold)
 {
-    if (cold)
+    if (cold && !t->warm)
         evictor_run(s->evictor);
     else if (t->once <
              1) /* the others' data may have pushed ours out; a long run does not notice */
