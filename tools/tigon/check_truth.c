@@ -152,14 +152,13 @@ static int prepare(truth *t, char *error)
     return 0;
 }
 
-/* In a case flagged `flush`, f32 numbers below the normal range may be taken for 0 on the way: each
- * costs 2^-126, times what it is multiplied with, in sums of any length. */
-static double flushing(const problem *wide)
+/* What subnormal intermediates may cost: 8 times their smallest step, scaled by what they may be
+ * multiplied with, the largest input. In a case flagged `flush` they may be taken for 0 instead: each
+ * of a sum's terms costs 2^-126, scaled likewise. */
+static double underflow(const problem *wide)
 {
     double most = 1;
     int64_t terms = 1;
-    if (!pb_case_flag(wide->c, "flush"))
-        return 0;
     for (int i = 0; i < wide->op->ntensors; i++) {
         const pb_tensor *x = &wide->tensor[i];
         const int64_t n = x->present && x->read && floating(x) ? tg_numel(&x->view) : 0;
@@ -168,12 +167,12 @@ static double flushing(const problem *wide)
                 most = fabs(data_of(x)[k]);
         terms = n > terms ? n : terms;
     }
-    return 0x1p-126 * most * (double)terms;
+    return most * (pb_case_flag(wide->c, "flush") ? 0x1p-126 * (double)terms : 8 * 0x1p-149);
 }
 
 static int compute(truth *t, char *error)
 {
-    t->flushed = flushing(t->wide);
+    t->underflow = underflow(t->wide);
     if (prepare(t, error) || run_ref(t->ctx, t->wide, error))
         return -1;
     int64_t elements = 0;
