@@ -39,7 +39,7 @@ static const option table[] = {
     {"batch", INTEGER, 1, AT(batch), 1, 1 << 20, "windows in a micro-batch"},
     {"seq", INTEGER, 1, AT(seq), 1, 1 << 20, "tokens in a window"},
     {"accumulate", INTEGER, 1, AT(accumulate), 1, 1 << 20, "micro-batches in a step"},
-    {"steps", INTEGER, 1, AT(steps), 0, 1e9, "length of the course"},
+    {"steps", INTEGER, 1, AT(steps), 0, 1e7, "length of the course"},
     {"warmup", INTEGER, 1, AT(warmup), 0, 1e9, "steps of linear warm-up, then cosine"},
     {"lr", REAL, 1, AT(lr), 0, 1e30, "peak learning rate"},
     {"min-lr", REAL, 1, AT(min_lr), 0, 1e30, "learning rate at the end"},
@@ -81,7 +81,7 @@ static const struct preset {
     int64_t batch, seq, steps, warmup, eval_every;
     double lr;
 } presets[] = {
-    {"tiny", 4, 128, 4, 2, 384, 256, 8, 128, 800, 40, 100, 2e-3},
+    {"tiny", 4, 128, 4, 2, 384, 256, 4, 256, 600, 40, 100, 3e-3},
     {"small", 8, 384, 6, 2, 1024, 256, 8, 256, 2000, 100, 200, 1e-3},
     {"124m", 12, 768, 12, 12, 2048, 50304, 4, 256, 1000, 50, 250, 6e-4},
 };

@@ -14,7 +14,7 @@
 
 history *history_new(int64_t steps)
 {
-    const size_t n = (size_t)(steps + 1) * 4, bytes = sizeof(history) + n * sizeof(float);
+    const size_t n = (size_t)(steps + 1) * 5, bytes = sizeof(history) + n * sizeof(float);
     history *h = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (h == MAP_FAILED)
         die("out of memory");
@@ -43,6 +43,11 @@ float *history_held_out(history *h)
 float *history_seconds(history *h)
 {
     return h->data + 3 * (h->steps + 1);
+}
+
+float *history_gemms(history *h)
+{
+    return h->data + 4 * (h->steps + 1);
 }
 
 static int ascending(const void *a, const void *b)
@@ -146,7 +151,7 @@ void report_close(report *r, const history *h)
     if (!r->log)
         return;
     fprintf(r->log, "{\"steps\":%lld,\"median_tokens_per_s\":%.1f,\"peak_bytes\":%lld}\n",
-            (long long)h->done, h->tokens_per_s, (long long)h->peak_bytes);
+            (long long)h->done, h->done ? h->tokens_per_s : 0, (long long)h->peak_bytes);
     if (fclose(r->log))
         die("--log %s: %s", r->o->log, strerror(errno));
     r->log = NULL;
@@ -160,39 +165,27 @@ static int dearest(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Median seconds of the products of a whole step, alone. */
-static double gemms_alone(model *m)
-{
-    float seconds[3];
-    for (int i = 0; i < 3; i++) {
-        const double begin = now();
-        for (int64_t k = 0; k < m->o->accumulate; k++)
-            model_products(m, k > 0);
-        seconds[i] = (float)(now() - begin);
-    }
-    return median(seconds, 3);
-}
-
-void report_costs(model *m, history *h, int64_t steps)
+void report_costs(const model *m, history *h, int64_t first, int64_t last)
 {
     const run *r = m->r;
     cost sorted[MAX_COSTS];
+    const double steps = (double)(last - first);
     double seconds = 0, sum = 0;
-    for (int64_t i = 0; i <= h->steps; i++)
-        if (!isnan(history_seconds(h)[i]))
-            seconds += (double)history_seconds(h)[i];
+    for (int64_t i = first + 1; i <= last; i++)
+        seconds += (double)history_seconds(h)[i];
     memcpy(sorted, r->costs, sizeof(sorted));
     qsort(sorted, (size_t)r->ncosts, sizeof(cost), dearest);
     printf("%-36s %-46s %6s %10s %7s\n", "operator", "row", "calls", "ms/step", "share");
     for (int i = 0; i < r->ncosts; i++) {
         const cost *c = &sorted[i];
         sum += c->seconds;
-        printf("%-36s %-46s %6lld %10.3f %6.1f%%\n", c->op, c->row, (long long)(c->calls / steps),
-               c->seconds / (double)steps * 1e3, 100 * c->seconds / seconds);
+        printf("%-36s %-46s %6.0f %10.3f %6.1f%%\n", c->op, c->row, (double)c->calls / steps,
+               c->seconds / steps * 1e3, 100 * c->seconds / seconds);
     }
     printf("%-36s %-46s %6s %10.3f %6.1f%%\n", "(between the calls)", "", "",
-           (seconds - sum) / (double)steps * 1e3, 100 * (seconds - sum) / seconds);
-    const double step = median(history_seconds(h), h->steps + 1), gemms = gemms_alone(m);
+           (seconds - sum) / steps * 1e3, 100 * (seconds - sum) / seconds);
+    const double step = median(history_seconds(h) + first + 1, last - first);
+    const double gemms = median(history_gemms(h) + first + 1, last - first);
     printf("median step %.1f ms; its GEMMs alone %.1f ms (%.0f GFLOP/s); step / GEMMs = %.3f\n",
            step * 1e3, gemms * 1e3, model_flops(m) * (double)m->o->accumulate / gemms * 1e-9,
            step / gemms);

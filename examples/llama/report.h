@@ -13,7 +13,7 @@ typedef struct history {
     double tokens_per_s; /* of the median step */
     double held_out;     /* the last one */
     int64_t peak_bytes;
-    float data[]; /* loss, gradient norm, held-out loss, seconds: steps + 1 of each */
+    float data[]; /* steps + 1 of each row below */
 } history;
 
 history *history_new(int64_t steps);
@@ -21,6 +21,7 @@ float *history_loss(history *h);
 float *history_norm(history *h);
 float *history_held_out(history *h);
 float *history_seconds(history *h);
+float *history_gemms(history *h); /* seconds of the step's products alone */
 
 /* One finished step. */
 typedef struct event {
@@ -48,7 +49,7 @@ void report_close(report *r, const history *h);
 /* Median of the steps' times; moves the values around in a copy of its own. */
 double median(const float *values, int64_t n);
 
-/* The book of costs of so many steps, and the time of their GEMMs alone, measured now. */
-void report_costs(model *m, history *h, int64_t steps);
+/* The book of costs of the steps after `first` up to `last`, and what their GEMMs alone took. */
+void report_costs(const model *m, history *h, int64_t first, int64_t last);
 
 #endif

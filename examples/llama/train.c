@@ -71,7 +71,22 @@ static void note(history *h, const event *e)
     history_norm(h)[e->step] = (float)e->norm;
     history_seconds(h)[e->step] = (float)e->seconds;
     h->done = e->step;
-    h->tokens_per_s = e->tokens / median(history_seconds(h), h->done + 1);
+}
+
+/* With --profile: the step's products alone, right after it, so that both meet the same machine.
+ * They overwrite gradients and activations, which the step has used up. The first step, which
+ * touches all memory for the first time, is booked only if it is the only one. */
+static void profile_step(model *m, history *h, int64_t step, int first)
+{
+    if (first)
+        m->r->ncosts = 0;
+    const double begin = now();
+    const int profile = m->r->profile;
+    m->r->profile = 0;
+    for (int64_t i = 0; i < m->o->accumulate; i++)
+        model_products(m, i > 0);
+    m->r->profile = profile;
+    history_gemms(h)[step] = (float)(now() - begin);
 }
 
 static void evaluate(model *m, const corpus *data, report *r, history *h, int64_t step)
@@ -99,6 +114,8 @@ static int64_t run_steps(model *m, const corpus *data, report *r, history *h, in
         const event e = one_step(m, data, ++step);
         note(h, &e);
         report_step(r, &e);
+        if (o->profile)
+            profile_step(m, h, step, step == first + 1 && step < stop && step < o->steps);
         if (o->eval_every && step % o->eval_every == 0 && step < o->steps)
             evaluate(m, data, r, h, step);
         if (o->save_every && step % o->save_every == 0) {
@@ -142,9 +159,11 @@ int train(const options *o, const course *c, history *h)
     const int64_t last = o->eval_only ? first : run_steps(&m, &data, &p, h, first);
     r.profile = 0;
     if (o->profile && last > first)
-        report_costs(&m, h, last - first);
+        report_costs(&m, h, first + 1 < last ? first + 1 : first, last);
     if (!interrupted)
         evaluate(&m, &data, &p, h, last);
+    h->tokens_per_s =
+        (double)(o->batch * o->seq * o->accumulate) / median(history_seconds(h), h->done + 1);
     h->peak_bytes = peak_memory();
     report_close(&p, h);
     if (c->sample && o->sample && !interrupted)

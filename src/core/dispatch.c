@@ -3,20 +3,19 @@
 
 #include "core/core.h"
 
-/* TODO(families): weak until every family of ops.def is in the tree */
-#define TG_OP(op, fields)                                                       \
-    tg_status tg_check_##op(const tg_##op##_args *args) __attribute__((weak));  \
-    static tg_status check_##op(const void *args)                               \
-    {                                                                           \
-        return tg_check_##op ? tg_check_##op(args) : TG_OK;                     \
-    }                                                                           \
-    static tg_status run_##op(const tg_row *row, tg_ctx *ctx, const void *args) \
-    {                                                                           \
-        return row->run.op(ctx, args);                                          \
-    }                                                                           \
-    static int accepts_##op(const tg_row *row, const void *args)                \
-    {                                                                           \
-        return row->accepts.op(args);                                           \
+#define TG_OP(op, fields)                                                               \
+    tg_status tg_check_##op(const tg_##op##_args *args); /* in the operator's family */ \
+    static tg_status check_##op(const void *args)                                       \
+    {                                                                                   \
+        return tg_check_##op(args);                                                     \
+    }                                                                                   \
+    static tg_status run_##op(const tg_row *row, tg_ctx *ctx, const void *args)         \
+    {                                                                                   \
+        return row->run.op(ctx, args);                                                  \
+    }                                                                                   \
+    static int accepts_##op(const tg_row *row, const void *args)                        \
+    {                                                                                   \
+        return row->accepts.op(args);                                                   \
     }
 #include "tigon/ops.def"
 #undef TG_OP

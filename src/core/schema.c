@@ -233,6 +233,42 @@ static int side_by_side(const span *a, const span *b)
     return column >= aw && column + bw <= as;
 }
 
+/* Elements from the first to behind the last of dimensions [first, ndim). */
+static int64_t reach_of(const tg_tensor *t, int first)
+{
+    int64_t reach = 1;
+    for (int i = first; i < t->ndim; i++)
+        reach += (t->shape[i] - 1) * tg_stride(t, i);
+    return reach;
+}
+
+/* Two blocks within each step of the same outer dimensions, one behind the other: q and k of a
+ * packed [B, S, q | k | v]. */
+static int interleaved(const span *a, const span *b)
+{
+    if (a->low > b->low)
+        return interleaved(b, a);
+    const tg_tensor *x = a->t, *y = b->t;
+    const int64_t size = (int64_t)tg_type_size(tg_type_of(x));
+    if (x->ndim != y->ndim || tg_type_of(x) != tg_type_of(y) || (b->low - a->low) % size != 0)
+        return 0;
+    const int64_t apart = (b->low - a->low) / size;
+    int64_t above = INT64_MAX; /* step of the dimension outside */
+    for (int i = 0; i + 1 < x->ndim; i++) {
+        const int64_t step = tg_stride(x, i), n = x->shape[i];
+        if (n != y->shape[i])
+            return 0;
+        if (n == 1)
+            continue;
+        if (step != tg_stride(y, i) || above / n < step)
+            return 0;
+        if (reach_of(x, i + 1) <= apart && apart + reach_of(y, i + 1) <= step)
+            return 1;
+        above = step;
+    }
+    return 0;
+}
+
 static tg_status check_overlap(int op, const span *spans)
 {
     const op_tensors *list = &tensors[op];
@@ -248,7 +284,7 @@ static tg_status check_overlap(int op, const span *spans)
             if (k == i || !spans[k].t || out->low >= spans[k].high || spans[k].low >= out->high)
                 continue;
             if ((list->at[i].over == k && same_view(out, &spans[k])) ||
-                side_by_side(out, &spans[k]))
+                side_by_side(out, &spans[k]) || interleaved(out, &spans[k]))
                 continue;
             return tg_fail(
                 TG_EINVAL, "%s: %s overlaps %s, expected separate memory%s%s", tg_ops[op].name,

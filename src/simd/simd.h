@@ -391,6 +391,16 @@ SIMD_INLINE void v_put2(float *p, vf2 x)
     v_store(EL_F32, p, VL, x.b);
 }
 
+/* Asks for the memory of v_load2 some way further on, for long walks: the hardware looks ahead as
+ * well, but stops at the end of each page. Addresses behind the end do no harm. */
+SIMD_INLINE void v_ahead2(el e, const void *p, int64_t i)
+{
+    const char *at = (const char *)p + i * el_size(e) + 2048;
+    __builtin_prefetch(at);
+    if (2 * VL * el_size(e) > 64)
+        __builtin_prefetch(at + 64);
+}
+
 SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
 {
     if (e == EL_BF16) {

@@ -96,8 +96,8 @@ static void mutate_option(problem *p)
 
 static void mutate_integers(pb_tensor *t)
 {
-    if (tg_type_of(&t->view) == TG_I64 && t->view.ndim > 0 && t->view.ndim <= 2 && !t->written &&
-        t->view.data && tg_numel(&t->view) > 0)
+    if (tg_type_of(&t->view) == TG_I64 && !t->written && t->view.shape && t->view.data &&
+        t->view.ndim > 0 && t->view.ndim <= 2 && tg_numel(&t->view) > 0)
         ((int64_t *)((char *)t->view.data + t->view.byte_offset))[0] = odd_number(t->limit);
 }
 

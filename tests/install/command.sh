@@ -9,6 +9,10 @@ env -u LD_LIBRARY_PATH "$work/moved/bin/tigon" --version
 if command -v mandoc >/dev/null; then
     mandoc -T lint -W error "$1/share/man/man1/tigon.1"
 fi
+manual=$1/share/man/man1/tigon.1
 for command in $("$1/bin/tigon" --help | awk '/^  [a-z]/ { print $1 }'); do
-    grep -q "Cm $command" "$1/share/man/man1/tigon.1" || { echo "the man page has no tigon $command"; exit 1; }
+    grep -q "Cm $command" "$manual" || { echo "the man page has no tigon $command"; exit 1; }
+    for option in $("$1/bin/tigon" "$command" --help | sed -n 's/^  --\([a-z-]*\).*/\1/p'); do
+        grep -q "Fl -$option" "$manual" || { echo "the man page lacks tigon $command --$option"; exit 1; }
+    done
 done

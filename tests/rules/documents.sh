@@ -16,7 +16,7 @@ for document in $documents; do
         case $target in a | an | it | the | sure | them | this | sense | up) continue ;; esac
         grep -qE "^$target:|^\.PHONY:.* $target( |$)" Makefile || complain "$document: make $target: no such target"
     done
-    for preset in $(grep -oE '\-\-preset [a-z]+' "$document" | sed 's/.* //' | sort -u); do
+    for preset in $(grep -oE '(cmake|ctest)( --build)? --preset [a-z]+' "$document" | sed 's/.* //' | sort -u); do
         grep -q "\"$preset\"" CMakePresets.json || complain "$document: no preset $preset"
     done
     for link in $(grep -oE '\]\([^)#: ]+' "$document" | sed 's/^](//' | sort -u); do

@@ -48,7 +48,7 @@ sources | grep -v '^src/core/thread\.c$' | xargs grep -HnE 'omp\.h|#[[:space:]]*
 sources | grep -vE '^(src/simd/|tools/tigon/limits\.c$)' | xargs grep -HnE 'immintrin\.h|arm_neon\.h|arm_sve\.h|\b_mm(256|512)?_[a-z0-9_]+\(|__builtin_ia32_[a-z0-9_]+|\bv[a-z]+q_[fsu](16|32)\(' |
     rule "intrinsics live in src/simd alone" || true
 # The reference is plain C: no vectors, no matrix product of others, no threads.
-find src -name '*_ref.c' -print | xargs -r grep -HnE 'simd|eager|parallel_for|tg_gemm|pthread|vector_size|tg_call' |
+find src -name '*_ref.c' -print | xargs -r grep -HnE 'simd|eager|parallel_for|tg_gemm\(|pthread|vector_size|tg_call' |
     rule "a reference uses no simd, gemm or threads" || true
 # Kernels do not print, allocate, read the environment or start threads.
 find src/ops src/gemm -name '*_cpu.c' 2>/dev/null | xargs -r grep -HnE '\b(malloc|calloc|realloc|free|printf|fprintf|getenv|pthread_create)\(' |

@@ -6,7 +6,7 @@ refuses "unknown option 'foo'" foo
 refuses "--steps: its value is missing" --steps
 refuses "--steps: 'x' is not a whole number" --steps x
 refuses "--steps: '1.5' is not a whole number" --steps 1.5
-refuses "--steps: -1 is not in [0, 1e+09]" --steps -1
+refuses "--steps: -1 is not in [0, 1e+07]" --steps -1
 refuses "--lr: nan is not in" --lr nan
 refuses "--preset: 'big' is none of tiny, small, 124m" --preset big
 refuses "--type: 'f16' is neither f32 nor bf16" --type f16

@@ -160,7 +160,8 @@ static void warn_if_busy(const bench_settings *s)
 {
     double load;
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (getloadavg(&load, 1) == 1 && cores > 0 && load + s->threads > 1.5 * (double)cores + 1)
+    if (!strcmp(s->clock, "wall") && getloadavg(&load, 1) == 1 && cores > 0 &&
+        load + s->threads > 1.5 * (double)cores + 1)
         fprintf(
             stderr,
             "tigon bench: the machine is busy (load %.1f on %ld cores): do not trust the times\n",
@@ -204,6 +205,7 @@ int command_bench(int argc, char **argv)
         {"--provider", CLI_TEXT, &q.provider, "LIST", "tigon, or a backend (tigon,unfused)"},
         {"--cache", CLI_TEXT, &q.cache, "LIST", "of warm, cold (small warm, others cold)"},
         {"--threads", CLI_INT, &q.threads, "N", "0: OMP_NUM_THREADS, else all processors"},
+        {"--clock", CLI_TEXT, &q.clock, "CLOCK", "wall, or cpu: processor time / threads (wall)"},
         {"--rounds", CLI_INT, &q.rounds, "N", "0: as many as fit about 1.5 s, at least 3"},
         {"--sweep", CLI_TEXT, &q.sweep, "R=1024:8192", "vary one size; prints Benchmark Data"},
         {"--csv", CLI_TEXT, &q.csv, "FILE", "with --sweep: merge into a file of such data"},

@@ -36,6 +36,7 @@ typedef struct bench_settings {
     int nproviders;
     bench_provider provider[BENCH_PROVIDERS];
     int threads;
+    const char *clock; /* "wall" or "cpu" */
     int64_t rounds; /* 0: as many as fit the budget */
     double budget;  /* seconds a cell, roughly */
     int checks, limits;

@@ -63,6 +63,18 @@ static void drop_gradients(const tg_op_info *info, char *text, size_t size)
             snprintf(text + strlen(text), size - strlen(text), " -%s", info->args[i].name);
 }
 
+/* As the family says, or those of its products. */
+static double flops_of(const problem *p)
+{
+    gemm_work w[BENCH_GEMMS];
+    double flops = 0;
+    if (p->op->flops)
+        return problem_flops(p);
+    for (int i = bench_gemm_work(p, w); i-- > 0;)
+        flops += 2.0 * w[i].count * (double)w[i].m * (double)w[i].n * (double)w[i].k;
+    return flops;
+}
+
 static int add_part(bench_cell *cell, const bench_settings *s, const pb_op *op, const char *text,
                     char *error)
 {
@@ -76,7 +88,7 @@ static int add_part(bench_cell *cell, const bench_settings *s, const pb_op *op, 
         return -1;
     cell->part[cell->nparts++] = p;
     cell->bytes += problem_bytes(p);
-    cell->flops += problem_flops(p);
+    cell->flops += flops_of(p);
     return 0;
 }
 
@@ -214,10 +226,25 @@ double bench_value(const problem *p, const char *expression)
     return problem_value(p, expression, &value, error) ? 0 : value;
 }
 
-/* One product: "M,N,K[,count[,layout]]" */
+/* A letter of the layout: 't' is transposed, 'a' and 'b' as the options trans_a and trans_b say. */
+static int is_transposed(const problem *p, char letter)
+{
+    if (letter == 'a' || letter == 'b')
+        return pb_case_value(p->c, letter == 'a' ? "trans_a" : "trans_b") != 0;
+    return letter == 't';
+}
+
+/* One product: "[tensor?]M,N,K[,count[,layout]]" */
 static int parse_gemm(const problem *p, char *text, gemm_work *w)
 {
     double value[4] = {0, 0, 0, 1};
+    char *const mark = strchr(text, '?');
+    if (mark) {
+        *mark = 0;
+        if (!problem_tensor(p, text))
+            return -1;
+        text = mark + 1;
+    }
     char *field[5] = {0};
     int n = 0, depth = 0;
     field[n++] = text;
@@ -234,8 +261,8 @@ static int parse_gemm(const problem *p, char *text, gemm_work *w)
         value[i] = bench_value(p, field[i]);
     *w = (gemm_work){
         .m = (int64_t)value[0], .n = (int64_t)value[1], .k = (int64_t)value[2], .count = value[3]};
-    w->trans_a = n == 5 && field[4][0] == 't';
-    w->trans_b = n == 5 && field[4][0] && field[4][1] == 't';
+    w->trans_a = n == 5 && is_transposed(p, field[4][0]);
+    w->trans_b = n == 5 && field[4][0] && is_transposed(p, field[4][1]);
     return w->m > 0 && w->n > 0 && w->k > 0 ? 0 : -1;
 }
 

@@ -12,26 +12,43 @@
 
 enum { CALLS = 2000, SAMPLES = 101 };
 
-/* The case with its first size set to 0, without outputs that would be work even so (dweight). */
-static int make_empty(const bench_settings *s, const pb_op *op, const pb_case *from, pb_case *c,
-                      char *error)
+static void append(char *text, size_t size, const char *format, const char *name)
 {
-    char text[PB_TEXT];
-    snprintf(text, sizeof text, "%s", from->text);
+    const size_t n = strlen(text);
+    snprintf(text + n, size - n, format, name);
+}
+
+/* The problem with one size set to 0: the first size that the operator's check lets pass (a table
+ * without rows has no valid index), the others 1 if that passes too. Outputs that would be work even
+ * so (dweight) are left out. */
+static problem *empty_problem(const bench_settings *s, const pb_op *op, const pb_case *from,
+                              pb_case *c, char *error)
+{
+    const pb_options options = {.type = TG_F32, .seed = 1, .saved = PB_SAVED_CALL, .ctx = s->ctx};
+    char text[2 * PB_TEXT], base[2][PB_TEXT];
+    snprintf(base[1], PB_TEXT, "%s", from->text);
     for (int i = 0; i < op->info->nargs; i++)
         if (op->info->args[i].kind == TG_ARG_OUT_OPT && op->info->args[i].name[0] == 'd')
-            snprintf(text + strlen(text), sizeof text - strlen(text), " -%s",
-                     op->info->args[i].name);
-    for (int i = 0; i < from->ntokens; i++) {
-        const pb_token *t = &from->token[i];
+            append(base[1], PB_TEXT, " -%s", op->info->args[i].name);
+    memcpy(base[0], base[1], PB_TEXT);
+    for (int i = 0; i < from->ntokens; i++)
+        if (from->token[i].kind == PB_SET && isupper((unsigned char)from->token[i].name[0]) &&
+            isdigit((unsigned char)from->token[i].value[0]))
+            append(base[0], PB_TEXT, " %s=1", from->token[i].name);
+    for (int k = 0; k < 2 * from->ntokens; k++) {
+        const pb_token *t = &from->token[k % from->ntokens];
         if (t->kind != PB_SET || !isupper((unsigned char)t->name[0]))
             continue;
-        const size_t n = strlen(text);
-        snprintf(text + n, sizeof text - n, " %s=0", t->name);
-        return pb_case_parse(s->cat, op->group, text, c, error);
+        snprintf(text, sizeof text, "%s", base[k / from->ntokens]);
+        append(text, sizeof text, " %s=0", t->name);
+        if (strlen(text) >= PB_TEXT || pb_case_parse(s->cat, op->group, text, c, error))
+            continue;
+        problem *p = problem_create(s->cat, op, c, &options, error);
+        if (p && tg_check(op->id, problem_args(p)) == TG_OK)
+            return p;
+        problem_free(p);
     }
-    snprintf(error, PB_ERROR, "%.300s: no size to set to 0", from->text);
-    return -1;
+    return NULL;
 }
 
 static int by_value(const void *a, const void *b)
@@ -88,9 +105,7 @@ static int one_operator(bench_settings *s, const pb_op *op, json *j)
     char error[PB_ERROR];
     if (!from)
         return 0;
-    const pb_options options = {.type = TG_F32, .seed = 1, .saved = PB_SAVED_CALL, .ctx = s->ctx};
-    problem *p =
-        make_empty(s, op, from, &c, error) ? NULL : problem_create(s->cat, op, &c, &options, error);
+    problem *p = empty_problem(s, op, from, &c, error);
     if (!p) {
         fprintf(stderr, "tigon bench: %s: %s\n", op->info->name, error);
         return 1;

@@ -83,6 +83,8 @@ int bench_request_read(const cli_usage *u, bench_request *q)
     wrong = wrong ? wrong : read_modes(u, q);
     wrong = wrong ? wrong : read_cache(u, q);
     wrong = wrong ? wrong : read_sweep(u, q);
+    if (!wrong && q->clock && strcmp(q->clock, "wall") && strcmp(q->clock, "cpu"))
+        wrong = cli_error(u, "no clock \"%s\": wall, cpu", q->clock);
     if (!wrong && (q->threads < 0 || q->rounds < 0))
         wrong = cli_error(u, "--threads and --rounds are not negative");
     if (!wrong && q->as_json && q->sweep)
@@ -128,15 +130,14 @@ static tg_ctx *new_context(const bench_request *q, const char *impl)
 static int add_provider(const cli_usage *u, bench_settings *s, const bench_request *q,
                         const char *name)
 {
-    char impl[PB_NAME + 8];
     bench_provider *p = &s->provider[s->nproviders];
     if (s->nproviders == BENCH_PROVIDERS)
         return cli_error(u, "more than %d providers", BENCH_PROVIDERS);
     snprintf(p->name, sizeof p->name, "%s", name);
-    snprintf(impl, sizeof impl, strcmp(name, "ref") ? "%s,cpu" : "%s", p->name);
-    p->ctx = new_context(q, strcmp(name, "tigon") && strcmp(name, "cpu") ? impl
-                            : strcmp(name, "cpu")                        ? NULL
-                                                                         : "cpu");
+    char impl[PB_NAME + 8];
+    const int alone = !strcmp(name, "ref") || !strcmp(name, "cpu");
+    snprintf(impl, sizeof impl, "%s%s", p->name, alone ? "" : ",cpu");
+    p->ctx = new_context(q, strcmp(name, "tigon") ? impl : NULL);
     if (!p->ctx)
         return cli_error(u, "provider %s: %s", name, tg_last_error());
     s->nproviders++;
@@ -153,6 +154,9 @@ int bench_settings_open(const cli_usage *u, bench_settings *s, const bench_reque
     if (!s->ctx)
         return cli_error(u, "%s", tg_last_error());
     s->threads = tg_ctx_threads(s->ctx);
+    s->clock = q->clock ? q->clock : "wall";
+    if (!strcmp(s->clock, "cpu"))
+        use_cpu_clock(s->threads);
     s->rounds = q->rounds;
     s->budget = 1.5;
     s->checks = !q->no_check;

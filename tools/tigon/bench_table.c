@@ -99,6 +99,7 @@ static void record(json *j, const bench_settings *s, const bench_results *r, con
     json_text(j, "size", c->size);
     json_text(j, "cache", c->cold ? "cold" : "warm");
     json_int(j, "threads", s->threads);
+    json_text(j, "clock", s->clock);
     json_int(j, "rounds", r->rounds);
     json_real(j, "ms_20", x->time.q20 * 1e3);
     json_real(j, "ms_50", x->time.q50 * 1e3);

@@ -39,6 +39,7 @@ typedef struct truth {
     int type;      /* T of the problem */
     uint64_t seed;
     int64_t length;            /* longest sum */
+    double flushed;            /* what flushing subnormal intermediates may cost; 0 by default */
     truth_output out[PB_ARGS]; /* as op->tensor; n = 0 and value NULL for inputs */
 } truth;
 

@@ -19,24 +19,27 @@ double type_largest(int type)
                              : 65504;
 }
 
-/* Results below the normal range of f32 may be flushed; those of f16 are rounded to its subnormals.
- */
-static double smallest_error(int type, double roundings)
+/* Where numbers are subnormal: half a unit in the last place for each rounding of the output, and a
+ * few units of f32 for what was computed on the way. */
+static double smallest_error(const truth *t, int type, double roundings)
 {
-    return (type == TG_F16 ? roundings * 0x1p-25 : 0) + 0x1p-126;
+    const double half = type == TG_F16 ? 0x1p-25 : type == TG_BF16 ? 0x1p-134 : 0x1p-150;
+    return roundings * half + 8 * 0x1p-149 + t->flushed;
 }
 
 double truth_tolerance(const truth *t, int output, int64_t i, int type, int loose)
 {
     const truth_output *o = &t->out[output];
     const double value = fabs(o->value[i]);
-    const double sums = 4 + 0.75 * sqrt((double)t->length);
+    const double sums = 8 + 0.75 * sqrt((double)t->length);
     const double unit = type_unit(TG_F32), unit_inside = type_unit(t->type);
-    double tolerance = o->roundings * type_unit(type) * value + smallest_error(type, o->roundings);
+    double tolerance =
+        o->roundings * type_unit(type) * value + smallest_error(t, type, o->roundings);
     tolerance += sums * (o->condition[i] + unit * value) + 2 * unit * o->magnitude;
     tolerance += 3 * o->inside_roundings * o->inside[i];
     if (loose)
-        tolerance += 16 * (o->inside[i] + unit_inside * (value + o->magnitude));
+        tolerance += 16 * (o->inside[i] + unit_inside * (value + o->magnitude)) +
+                     smallest_error(t, t->type, 16);
     return tolerance;
 }
 
@@ -70,5 +73,5 @@ double truth_yardstick(truth *t, int output, int64_t i, int type)
     if (o->yard_state < 0)
         return -1;
     return 2 * o->yard[i / o->cols] + o->roundings * type_unit(type) * fabs(o->value[i]) +
-           smallest_error(type, o->roundings);
+           smallest_error(t, type, o->roundings);
 }

@@ -152,8 +152,28 @@ static int prepare(truth *t, char *error)
     return 0;
 }
 
+/* In a case flagged `flush`, f32 numbers below the normal range may be taken for 0 on the way: each
+ * costs 2^-126, times what it is multiplied with, in sums of any length. */
+static double flushing(const problem *wide)
+{
+    double most = 1;
+    int64_t terms = 1;
+    if (!pb_case_flag(wide->c, "flush"))
+        return 0;
+    for (int i = 0; i < wide->op->ntensors; i++) {
+        const pb_tensor *x = &wide->tensor[i];
+        const int64_t n = x->present && x->read && floating(x) ? tg_numel(&x->view) : 0;
+        for (int64_t k = 0; k < n; k++)
+            if (isfinite(data_of(x)[k]) && fabs(data_of(x)[k]) > most)
+                most = fabs(data_of(x)[k]);
+        terms = n > terms ? n : terms;
+    }
+    return 0x1p-126 * most * (double)terms;
+}
+
 static int compute(truth *t, char *error)
 {
+    t->flushed = flushing(t->wide);
     if (prepare(t, error) || run_ref(t->ctx, t->wide, error))
         return -1;
     int64_t elements = 0;

@@ -66,6 +66,10 @@ evictor *evictor_new(tg_ctx *ctx);
 void evictor_run(evictor *e);
 void evictor_free(evictor *e);
 
+/* Seconds since some moment: of the wall, or after use_cpu_clock() of all processors that worked for
+ * this process, divided by the number of threads. The latter leaves out what others do on the same
+ * cores; it asks for threads that sleep while they wait (OMP_WAIT_POLICY=passive). */
 double seconds(void);
+void use_cpu_clock(int threads);
 
 #endif

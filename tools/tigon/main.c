@@ -5,11 +5,6 @@
 
 #include "cli.h"
 
-/* A build without one of these files has one sub-command less. */
-#pragma weak command_check
-#pragma weak command_bench
-#pragma weak command_plot
-
 static const struct {
     const char *name;
     cli_command *run;
@@ -28,8 +23,7 @@ static int usage(FILE *out)
     fprintf(out, "usage: tigon COMMAND [options]\n\nFused operators for training language models: "
                  "what is there, is it right, is it fast.\n\n");
     for (int i = 0; i < COMMANDS; i++)
-        if (commands[i].run)
-            fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+        fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
     fprintf(out, "\nEach takes --json and --help. tigon --version prints the version.\n");
     return out == stdout ? 0 : 2;
 }
@@ -43,7 +37,7 @@ int main(int argc, char **argv)
     if (!strcmp(argv[1], "--version"))
         return printf("tigon %s\n", tg_version()) < 0;
     for (int i = 0; i < COMMANDS; i++)
-        if (commands[i].run && !strcmp(argv[1], commands[i].name))
+        if (!strcmp(argv[1], commands[i].name))
             return commands[i].run(argc - 1, argv + 1);
     fprintf(stderr, "tigon: no command \"%s\"\n\n", argv[1]);
     return usage(stderr);

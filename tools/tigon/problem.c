@@ -1,220 +1,9 @@
-/* tools/tigon/problem.c - makes a problem of an operator and a case: shapes, buffers, arguments. */
+/* tools/tigon/problem.c - makes, converts, resets and frees problems. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "problem_parts.h"
-
-enum { ALIGNMENT = 64 };
-
-static const tg_arg_info *argument(const problem *p, const pb_tensor *t)
-{
-    return &p->op->info->args[t->decl->slot];
-}
-
-static pb_tensor *find(const problem *p, const char *name)
-{
-    for (int i = 0; i < p->op->ntensors; i++)
-        if (p->tensor[i].present && !strcmp(p->op->tensor[i].name, name))
-            return (pb_tensor *)&p->tensor[i];
-    return NULL;
-}
-
-/* 1 if tensors that are updated in place are only written: accumulate, or beta, is an option and 0.
- */
-static int overwrites(const problem *p)
-{
-    static const char *const names[] = {"accumulate", "beta"};
-    for (int i = 0; i < 2; i++)
-        if (pb_is_option(p->op->info, names[i]))
-            return pb_case_value(p->c, names[i]) == 0;
-    return 0;
-}
-
-static int element_type(const problem *p, const pb_decl *d)
-{
-    if (!d->symbol && d->type == TG_I64)
-        return TG_I64;
-    if (p->type == TG_F64)
-        return TG_F64;
-    const pb_token *t = pb_token_of(p->c, PB_TYPE, d->name);
-    if (t && tg_type_by_name(t->value))
-        return tg_type_by_name(t->value);
-    return d->symbol ? pb_type_of_symbol(p->c, d->symbol, p->type) : d->type;
-}
-
-static int set_shape(problem *p, pb_tensor *t, char *error)
-{
-    const pb_decl *d = t->decl;
-    pb_decl other = {0};
-    const pb_token *token = pb_token_of(p->c, PB_SHAPE, d->name);
-    if (token) {
-        char text[PB_EXPR + 1];
-        snprintf(text, sizeof text, "%s]", token->value);
-        const char *at = text;
-        if (pb_parse_shape(&at, &other))
-            return pb_fail(error, "%s: cannot read the shape [%s]", p->c->text, token->value);
-        d = &other;
-    }
-    const pb_scope scope = {p->op, p->c, p->type};
-    double value;
-    for (int i = 0; i < d->ndim; i++) {
-        if (pb_eval(d->shape[i], pb_scope_lookup, &scope, &value, error))
-            return -1;
-        t->shape[i] = (int64_t)value;
-        if (value < 0 || (double)t->shape[i] != value)
-            return pb_fail(error, "%s: %s: dimension %s is %g", p->c->text, t->decl->name,
-                           d->shape[i], value);
-    }
-    t->view.ndim = d->ndim;
-    if (t->decl->limit[0] && pb_eval(t->decl->limit, pb_scope_lookup, &scope, &value, error))
-        return -1;
-    t->limit = t->decl->limit[0] ? (int64_t)value : 0;
-    return 0;
-}
-
-/* Row-major strides with `pad` more elements behind each row, `cols` wide. */
-static void set_strides(pb_tensor *t, int64_t cols, int64_t pad)
-{
-    int64_t stride = 1;
-    for (int i = t->view.ndim - 1; i >= 0; i--) {
-        t->strides[i] = stride;
-        stride = i == t->view.ndim - 1 ? cols + (t->view.ndim > 1 ? pad : 0) : stride * t->shape[i];
-    }
-}
-
-/* Elements from the first to behind the last row, padding included. */
-static int64_t extent(const pb_tensor *t)
-{
-    return t->view.ndim ? t->strides[0] * t->shape[0] : 1;
-}
-
-static int allocate(problem *p, size_t bytes, size_t lead, char *error)
-{
-    const size_t guard = (size_t)p->guard;
-    const size_t total = (guard + lead + bytes + guard + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
-    pb_buffer *b = &p->buffer[p->nbuffers];
-    *b = (pb_buffer){aligned_alloc(ALIGNMENT, total), NULL, total};
-    if (!b->base)
-        return pb_fail(error, "%s: out of memory", p->c->text);
-    p->nbuffers++;
-    return 0;
-}
-
-/* Bytes of a new buffer: what the operator only reads is surrounded by NaNs, so that reading too
- * far shows, the rest by 0xA5, so that writing too far does. */
-static void surround(problem *p, const pb_tensor *t)
-{
-    const pb_buffer *b = &p->buffer[t->buffer];
-    if (p->guard)
-        memset(b->base, t->written ? 0xA5 : 0xFF, b->bytes);
-}
-
-/* A buffer of its own, or columns beside those of `left`. */
-static int place(problem *p, pb_tensor *t, const pb_tensor *left, pb_tensor *right, int plain,
-                 char *error)
-{
-    const size_t size = tg_type_size(tg_type_of(&t->view));
-    const int index = (int)(t - p->tensor);
-    const int64_t cols = t->view.ndim ? t->shape[t->view.ndim - 1] : 1;
-    const int64_t pad = plain || !t->decl->symbol || !pb_case_value(p->c, "pad")
-                            ? 0
-                            : (int64_t)pb_case_value(p->c, "pad") + index;
-    if (left) {
-        const int64_t left_cols = left->shape[left->view.ndim - 1];
-        memcpy(t->strides, left->strides, sizeof t->strides);
-        t->buffer = left->buffer;
-        t->view.data = (char *)left->view.data;
-        t->view.byte_offset = left->view.byte_offset + (size_t)left_cols * size;
-        return 0;
-    }
-    set_strides(t, cols + (right ? right->shape[right->view.ndim - 1] : 0), pad);
-    const size_t lead =
-        plain || !t->decl->symbol ? 0 : (size_t)pb_case_value(p->c, "offset") * size;
-    t->buffer = p->nbuffers;
-    if (allocate(p, (size_t)extent(t) * size, lead, error))
-        return -1;
-    t->view.data = p->buffer[t->buffer].base + p->guard;
-    t->view.byte_offset = lead;
-    surround(p, t);
-    return 0;
-}
-
-static const pb_tensor *partner(const problem *p, const pb_tensor *t, pb_token_kind kind, int left)
-{
-    for (int i = 0; i < p->c->ntokens; i++) {
-        const pb_token *k = &p->c->token[i];
-        if (k->kind == kind && !strcmp(left ? k->value : k->name, t->decl->name))
-            return find(p, left ? k->name : k->value);
-    }
-    return NULL;
-}
-
-/* Tensors in place of others and beside others come second. plain: neither, and no padding. */
-static int place_all(problem *p, int plain, char *error)
-{
-    for (int pass = 0; pass < 3; pass++)
-        for (int i = 0; i < p->op->ntensors; i++) {
-            pb_tensor *t = &p->tensor[i];
-            const pb_tensor *over = plain ? NULL : partner(p, t, PB_OVER, 0);
-            const pb_tensor *left = plain ? NULL : partner(p, t, PB_BESIDE, 1);
-            const pb_tensor *right = plain ? NULL : partner(p, t, PB_BESIDE, 0);
-            if (!t->present || pass != (over ? 2 : left ? 1 : 0))
-                continue;
-            if (!over && place(p, t, left, (pb_tensor *)right, plain, error))
-                return -1;
-            if (over) {
-                t->buffer = over->buffer;
-                t->view.data = over->view.data;
-                t->view.byte_offset = over->view.byte_offset;
-                memcpy(t->strides, over->strides, sizeof t->strides);
-                t->over = 1;
-            }
-        }
-    return 0;
-}
-
-/* Everything but the elements. */
-static problem *layout(const pb_op *op, const pb_case *c, int type, int guard, int plain,
-                       char *error)
-{
-    problem *p = calloc(1, sizeof *p);
-    if (!p) {
-        pb_fail(error, "out of memory");
-        return NULL;
-    }
-    *p = (problem){
-        .op = op, .c = c, .type = type, .guard = (guard + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT};
-    for (int i = 0; i < op->ntensors; i++) {
-        pb_tensor *t = &p->tensor[i];
-        t->decl = &op->tensor[i];
-        const tg_arg_info *a = argument(p, t);
-        const int optional = a->kind == TG_ARG_OPT || a->kind == TG_ARG_OUT_OPT;
-        t->present = !(optional && pb_drops(c, t->decl->name));
-        t->written = a->kind == TG_ARG_OUT || a->kind == TG_ARG_OUT_OPT;
-        t->read = !t->written || (a->reads && !overwrites(p));
-        t->view = tg_tensor_of(NULL, element_type(p, t->decl), 0, t->shape);
-        t->view.strides = t->strides;
-        if (t->present && set_shape(p, t, error))
-            goto fail;
-    }
-    if (place_all(p, plain, error))
-        goto fail;
-    for (int i = 0; i < op->ntensors; i++)
-        p->slot[op->tensor[i].slot].ptr = p->tensor[i].present ? &p->tensor[i].view : NULL;
-    for (int i = 0; i < op->info->nargs; i++) {
-        const tg_arg_info *a = &op->info->args[i];
-        const pb_token *set = a->kind >= TG_ARG_F64 ? pb_token_of(c, PB_SET, a->name) : NULL;
-        if (a->kind == TG_ARG_F64)
-            p->slot[i].f64 = set ? strtod(set->value, NULL) : 0;
-        if (a->kind == TG_ARG_I64)
-            p->slot[i].i64 = set ? strtoll(set->value, NULL, 10) : 0;
-    }
-    return p;
-fail:
-    problem_free(p);
-    return NULL;
-}
 
 /* Remembers all bytes, for problem_reset. */
 static int remember(problem *p, char *error)
@@ -247,7 +36,7 @@ static int fill(const catalogue *cat, problem *p, int integers, uint64_t seed, c
 problem *problem_create(const catalogue *cat, const pb_op *op, const pb_case *c,
                         const pb_options *options, char *error)
 {
-    problem *p = layout(op, c, options->type, options->guard, 0, error);
+    problem *p = pb_layout(op, c, options->type, options->guard, 0, error);
     if (!p)
         return NULL;
     const int failed =
@@ -261,7 +50,7 @@ problem *problem_create(const catalogue *cat, const pb_op *op, const pb_case *c,
 
 problem *problem_convert(const problem *p, int type, char *error)
 {
-    problem *q = layout(p->op, p->c, type, p->guard, 1, error);
+    problem *q = pb_layout(p->op, p->c, type, p->guard, 1, error);
     if (!q)
         return NULL;
     for (int i = 0; i < p->op->ntensors; i++) {
@@ -302,5 +91,8 @@ const void *problem_args(const problem *p)
 
 const pb_tensor *problem_tensor(const problem *p, const char *name)
 {
-    return find(p, name);
+    for (int i = 0; i < p->op->ntensors; i++)
+        if (p->tensor[i].present && !strcmp(p->op->tensor[i].name, name))
+            return &p->tensor[i];
+    return NULL;
 }

@@ -53,8 +53,9 @@ typedef struct pb_op {
     int ntensors;
     pb_decl tensor[PB_ARGS];
     const char *bytes, *flops; /* expressions of TG_WORK; NULL: the default */
-    /* Products that the operator is made of: "M,N,K" or "M,N,K,count" or "M,N,K,count,nt" (which
-     * of the two are transposed), several with ';' between. NULL: none. */
+    /* Products that the operator is made of, with ';' between: "M,N,K", "M,N,K,count" or
+     * "M,N,K,count,nt" (which of the two are transposed; a, b: as trans_a, trans_b say), with "dx?"
+     * before one that runs only if dx is asked for. NULL: none. flops: those of the products. */
     const char *gemm;
 } pb_op;
 

@@ -31,6 +31,15 @@ static uint64_t hash_text(uint64_t key, const char *text)
     return key;
 }
 
+/* Flags say how a case is judged; they do not change its values. */
+static uint64_t hash_case(uint64_t key, const pb_case *c)
+{
+    for (int i = 0; i < c->ntokens; i++)
+        if (c->token[i].kind != PB_FLAG && c->token[i].kind != PB_DROP)
+            key = hash_text(hash_text(key, c->token[i].name), c->token[i].value);
+    return key;
+}
+
 /* Uniform bits of element i; stream tells apart several draws for one element. */
 static uint64_t bits_of(const filler *f, int64_t i, uint64_t stream)
 {
@@ -214,7 +223,7 @@ int pb_fill(const problem *p, const pb_tensor *t, uint64_t seed, char *error)
     if (!fill)
         return pb_fail(error, "%s: %s: there is no fill \"%s\"", p->c->text, t->decl->name, name);
     filler f = {p, t, tg_type_of(&t->view), hash_text(mix(seed), p->op->group), 0, 1, 0, NULL};
-    f.key = hash_text(hash_text(f.key, p->c->text), t->decl->name);
+    f.key = hash_text(hash_case(f.key, p->c), t->decl->name);
     f.cols = t->view.ndim && t->shape[t->view.ndim - 1] ? t->shape[t->view.ndim - 1] : 1;
     f.rows = tg_numel(&t->view) / f.cols;
     f.ignored = ignore_index(p);

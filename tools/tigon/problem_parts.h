@@ -28,6 +28,10 @@ typedef struct pb_scope {
 } pb_scope;
 int pb_scope_lookup(const void *scope, const char *name, double *value);
 
+/* problem_layout.c: everything but the elements. plain: no padding, no tensor in place of or beside
+ * another. NULL with the error. */
+problem *pb_layout(const pb_op *op, const pb_case *c, int type, int guard, int plain, char *error);
+
 /* problem_fill.c: values of an input, or the first values of a tensor that is updated. */
 int pb_fill(const problem *p, const pb_tensor *t, uint64_t seed, char *error);
 /* Writes poison into an output. */

@@ -220,7 +220,8 @@ static void write_row(const ce_job *j, const ce_row *r, const ce_gradient *g, ch
 
 static void zero_row(const ce_job *j, char *dx)
 {
-    memset(dx, 0, (size_t)(j->n * el_size(j->dtype)));
+    if (j->n) /* there may be no memory otherwise */
+        memset(dx, 0, (size_t)(j->n * el_size(j->dtype)));
 }
 
 static void forward_row(const ce_job *j, int64_t row, float *scratch)

@@ -8,8 +8,8 @@
 
 #include "core/services.h"
 
-enum { CHUNK = 16384 }; /* elements to a chunk, at least: what is worth a thread */
-enum { COLUMNS = 512 }; /* columns of dweight that are summed at once */
+enum { CHUNK = 16384 };  /* elements to a chunk, at least: what is worth a thread */
+enum { COLUMNS = 1024 }; /* columns of dweight that are summed at once */
 enum { LINE = 64 };
 
 /* Whole vectors of bytes as f32: loads and stores keep all bits. */
@@ -93,7 +93,7 @@ static tg_status forward(tg_ctx *ctx, const tg_embedding_forward_args *args)
 /* Positions sorted by index: those of the u-th index that occurs, row[u], are
  * position[start[u]..start[u+1]). */
 typedef struct sorted {
-    int64_t used;
+    int64_t used, count; /* rows in use, positions */
     int64_t *row, *start, *position;
 } sorted;
 
@@ -124,6 +124,7 @@ static void sort_positions(const int64_t *index, int64_t n, int64_t rows, int64_
     }
     s->start[used] = n;
     s->used = used;
+    s->count = n;
     for (int64_t i = 0; i < n; i++)
         s->position[count[index[i]]++] = i;
     for (int64_t u = 0; u < used; u++)
@@ -141,33 +142,57 @@ static void zero_chunk(void *arg, int64_t begin, int64_t end, int worker)
         v_fence();
 }
 
-/* Adds columns [0, n) of one row of dy to sum. */
-SIMD_INLINE void add_row(el e, float *sum, const char *dy, int64_t n)
+/* Adds columns [0, n) of one row of dy to sum, or begins it, and asks for the next such row. */
+SIMD_INLINE void add_row(el e, int first, float *sum, const char *dy, int64_t n, const char *next)
 {
     int64_t c = 0;
-    for (; c + VL <= n; c += VL)
-        v_store(EL_F32, sum, c, v_load(EL_F32, sum, c) + v_load(e, dy, c));
-    if (c < n)
-        v_store_n(EL_F32, sum, c, n - c,
-                  v_load_n(EL_F32, sum, c, n - c, 0.0f) + v_load_n(e, dy, c, n - c, 0.0f));
+    for (; c + VL <= n; c += VL) {
+        __builtin_prefetch(next + c * el_size(e));
+        const vf old = first ? v_set(0.0f) : v_load(EL_F32, sum, c);
+        v_store(EL_F32, sum, c, old + v_load(e, dy, c));
+    }
+    if (c < n) {
+        const vf old = first ? v_set(0.0f) : v_load_n(EL_F32, sum, c, n - c, 0.0f);
+        v_store_n(EL_F32, sum, c, n - c, old + v_load_n(e, dy, c, n - c, 0.0f));
+    }
+}
+
+SIMD_INLINE void put_sum(el oe, int stream, int accumulate, const float *sum, char *out, int64_t n)
+{
+    int64_t c = 0;
+    for (; c + VL <= n; c += VL) {
+        const vf old = accumulate ? v_load(oe, out, c) : v_set(0.0f);
+        if (stream)
+            v_stream(oe, out, c, v_load(EL_F32, sum, c) + old);
+        else
+            v_store(oe, out, c, v_load(EL_F32, sum, c) + old);
+    }
+    if (c < n) {
+        const vf old = accumulate ? v_load_n(oe, out, c, n - c, 0.0f) : v_set(0.0f);
+        v_store_n(oe, out, c, n - c, v_load_n(EL_F32, sum, c, n - c, 0.0f) + old);
+    }
 }
 
 /* Columns [0, n) of the u-th row in use: dy and out point at the first of them. */
 SIMD_INLINE void sum_columns(el e, el oe, const job *j, int64_t u, const char *dy, char *out,
                              int64_t n)
 {
-    float sum[COLUMNS] = {0};
-    for (int64_t k = j->by.start[u]; k < j->by.start[u + 1]; k++)
-        add_row(e, sum, dy + j->by.position[k] * j->dy_stride, n);
-    int64_t c = 0;
-    for (; c + VL <= n; c += VL) {
-        const vf old = j->accumulate ? v_load(oe, out, c) : v_set(0.0f);
-        v_store(oe, out, c, v_load(EL_F32, sum, c) + old);
+    const int64_t *position = j->by.position, begin = j->by.start[u], end = j->by.start[u + 1];
+    float sum[COLUMNS];
+    for (int64_t k = begin; k < end; k++) {
+        const char *row = dy + position[k] * j->dy_stride;
+        const char *next = k + 1 < j->by.count ? dy + position[k + 1] * j->dy_stride : row;
+        if (k == begin)
+            add_row(e, 1, sum, row, n, next);
+        else
+            add_row(e, 0, sum, row, n, next);
     }
-    if (c < n) {
-        const vf old = j->accumulate ? v_load_n(oe, out, c, n - c, 0.0f) : v_set(0.0f);
-        v_store_n(oe, out, c, n - c, v_load_n(EL_F32, sum, c, n - c, 0.0f) + old);
-    }
+    if (j->accumulate)
+        put_sum(oe, 0, 1, sum, out, n);
+    else if (j->stream && v_streamable(oe, out))
+        put_sum(oe, 1, 0, sum, out, n);
+    else
+        put_sum(oe, 0, 0, sum, out, n);
 }
 
 /* Items: blocks of columns times rows in use, so that one index that occurs everywhere is shared
@@ -180,6 +205,8 @@ SIMD_INLINE void sum_items(el e, el oe, const job *j, int64_t begin, int64_t end
                     j->dweight + j->by.row[u] * j->dweight_stride + c * el_size(oe),
                     j->n - c < COLUMNS ? j->n - c : COLUMNS);
     }
+    if (j->stream)
+        v_fence();
 }
 
 SIMD_INLINE void sum_typed(el e, const job *j, int64_t begin, int64_t end)

@@ -271,14 +271,25 @@ static mat probabilities(attention *a, const tg_tensor *lse)
     return unary_step(a, EAGER_EXP, p);
 }
 
-/* scale p (dp - sum(p dp)); frees both */
-static mat score_gradient(attention *a, mat p, mat dp)
+/* sum over d of dy y, one for each query of each head */
+static mat output_products(attention *a, const tg_tensor *dy, const tg_tensor *y)
 {
-    const mat product = new_scores(a, TG_F32), sum = eager_new(&a->e, TG_F32, p.rows, 1);
-    eager_binary(&a->e, EAGER_MUL, product, p, dp);
-    eager_reduce_rows(&a->e, EAGER_SUM, sum, product);
+    const mat sums = eager_new(&a->e, TG_F32, a->batch * a->heads * a->rows, 1);
+    const mat product = eager_new(&a->e, TG_F32, a->rows, a->d);
+    for (int64_t i = 0; i < a->batch * a->heads && a->e.status == TG_OK; i++) {
+        const int64_t b = i / a->heads, h = i % a->heads;
+        eager_binary(&a->e, EAGER_MUL, product, head_of(dy, b, h, a->blind),
+                     head_of(y, b, h, a->blind));
+        eager_reduce_rows(&a->e, EAGER_SUM, part_of(a, sums, i), product);
+    }
     eager_free(&a->e, product);
-    dp = column_step(a, EAGER_SUB, dp, sum);
+    return sums;
+}
+
+/* scale p (dp - sums); frees both */
+static mat score_gradient(attention *a, mat p, mat dp, mat sums)
+{
+    dp = column_step(a, EAGER_SUB, dp, sums);
     const mat ds = new_scores(a, TG_F32);
     eager_binary(&a->e, EAGER_MUL, ds, p, dp);
     eager_free(&a->e, p);
@@ -305,7 +316,7 @@ static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *a
         if (a.type != TG_F32)
             eager_free(&a.e, stored);
         const mat dp = convert_step(&a, TG_F32, products_of_rows(&a, args->dy, a.v));
-        ds = score_gradient(&a, p, dp);
+        ds = score_gradient(&a, p, dp, output_products(&a, args->dy, args->y));
     } else {
         sum_queries(&a, args->dv, ds, args->dy);
     }

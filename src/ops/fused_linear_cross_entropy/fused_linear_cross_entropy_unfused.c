@@ -32,10 +32,31 @@ static tg_status project(eager_flce *s)
     return TG_OK;
 }
 
+/* The type that gradients of logits keep. f16 has too few exponents for those of a mean: without a scaled loss they stay
+ * in f32, and so do the products with them. */
+static int gradient_type(const eager_flce *s)
+{
+    const int type = tg_type_of(s->f->x);
+    return type == TG_F16 ? TG_F32 : type;
+}
+
 static void give_dlogits(eager_flce *s)
 {
     const int64_t *shape = s->logits.shape;
-    set_mat(&s->dlogits, eager_new(&s->e, tg_type_of(s->f->x), shape[0], shape[1]));
+    set_mat(&s->dlogits, eager_new(&s->e, gradient_type(s), shape[0], shape[1]));
+}
+
+/* The matrix in the type of the gradients. */
+static const tg_tensor *operand(eager_flce *s, view *v, const tg_tensor *t)
+{
+    mat m = eager_rows(t);
+    if (m.type != gradient_type(s)) {
+        const mat copy = eager_new(&s->e, gradient_type(s), m.rows, m.cols);
+        eager_unary(&s->e, EAGER_COPY, copy, m);
+        m = copy;
+    }
+    set_mat(v, m);
+    return &v->t;
 }
 
 /* A product into a fresh matrix; then it goes, or is added, to where the gradient belongs. */
@@ -60,10 +81,12 @@ static tg_status add_gradients(eager_flce *s)
 {
     const flce *f = s->f;
     const int keep = f->accumulate != 0;
+    view other;
     if (f->dx)
-        TG_TRY(gradient(s, &s->dlogits, f->weight, 0, eager_rows(f->dx), 0));
+        TG_TRY(gradient(s, &s->dlogits, operand(s, &other, f->weight), 0, eager_rows(f->dx), 0));
     if (f->dweight)
-        TG_TRY(gradient(s, &s->dlogits, &s->x.t, 1, eager_rows(f->dweight), keep));
+        TG_TRY(
+            gradient(s, &s->dlogits, operand(s, &other, &s->x.t), 1, eager_rows(f->dweight), keep));
     if (f->dbias) {
         const mat out = eager_vector(f->dbias), sum = eager_new(&s->e, TG_F32, 1, out.cols);
         eager_sum_columns(&s->e, sum, eager_rows(&s->dlogits.t));
@@ -137,20 +160,14 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backw
     return add_gradients(&s);
 }
 
-/* Not f16: gradients of a mean vanish in it unless the caller scales the loss. */
-static int accepts_type(const tg_tensor *x)
-{
-    return tg_type_of(x) == TG_F32 || tg_type_of(x) == TG_BF16;
-}
-
 static int accepts_forward(const tg_fused_linear_cross_entropy_forward_args *args)
 {
-    return accepts_type(args->x);
+    return tg_fast_type(args->x);
 }
 
 static int accepts_backward(const tg_fused_linear_cross_entropy_backward_args *args)
 {
-    return accepts_type(args->x);
+    return tg_fast_type(args->x);
 }
 
 TG_UNFUSED_ROWS(fused_linear_cross_entropy) = {

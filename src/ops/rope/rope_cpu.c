@@ -49,6 +49,8 @@ SIMD_INLINE void rotate_row(el e, el te, int stream, const char *x, char *y, ang
     int64_t d = 0;
     for (; d + 2 * VL <= half; d += 2 * VL) {
         const vf2 c = v_load2(e, te, at.cos, d), t = v_load2(e, te, at.sin, d);
+        v_ahead2(e, x, d);
+        v_ahead2(e, x2, d);
         const vf2 a = v_load2(e, e, x, d), b = v_load2(e, e, x2, d);
         const vf sa = t.a * sign, sb = t.b * sign;
         put2(e, stream, y, d, (vf2){a.a * c.a - b.a * sa, a.b * c.b - b.b * sb});

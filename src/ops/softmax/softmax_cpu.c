@@ -46,24 +46,52 @@ SIMD_INLINE vf block_max(el e, const char *x, int64_t begin, int64_t end, vf max
     return v_max(a, b);
 }
 
-/* exp(x - max) into scratch; returns the sums of the lanes. */
-SIMD_INLINE vf block_exp(el e, const char *x, float *scratch, int64_t begin, int64_t end, vf max)
+/* What one step over a block takes: of row r, x and where its exponentials go; of row r - 1, its
+ * exponentials, their factor, and where the result goes. */
+typedef struct step {
+    const char *x;
+    float *powers;
+    vf max;
+    const float *last;
+    vf factor;
+    char *y;
+} step;
+
+/* Row r: exp(x - max) into scratch; returns the sums of the lanes. Row r - 1: exponentials times
+ * factor. */
+SIMD_INLINE vf block_step(el e, int begins, int ends, int stream, step s, int64_t begin,
+                          int64_t end)
 {
     vf a = v_set(0.0f), b = a;
     int64_t i = begin;
     for (; i + 2 * VL <= end; i += 2 * VL) {
-        const vf2 v = v_load2(e, e, x, i);
-        const vf p = v_exp_nonpositive(e, v.a - max), q = v_exp_nonpositive(e, v.b - max);
-        v_store(EL_F32, scratch, i, p);
-        v_store(EL_F32, scratch, i + VL, q);
-        a += p;
-        b += q;
+        if (begins) {
+            const vf2 v = v_load2(e, e, s.x, i);
+            v_ahead2(e, s.x, i);
+            const vf p = v_exp_nonpositive(e, v.a - s.max), q = v_exp_nonpositive(e, v.b - s.max);
+            v_store(EL_F32, s.powers, i, p);
+            v_store(EL_F32, s.powers, i + VL, q);
+            a += p;
+            b += q;
+        }
+        if (ends) {
+            const vf2 v = {v_load(EL_F32, s.last, i) * s.factor,
+                           v_load(EL_F32, s.last, i + VL) * s.factor};
+            if (stream)
+                v_stream2(e, s.y, i, v);
+            else
+                v_store2(e, s.y, i, v);
+        }
     }
     for (; i < end; i += VL) {
-        const vf v = v_load_n(e, x, i, end - i < VL ? end - i : VL, -INFINITY);
-        const vf p = v_exp_nonpositive(e, v - max);
-        v_store(EL_F32, scratch, i, p);
-        a += p;
+        const int64_t n = end - i < VL ? end - i : VL;
+        if (begins) {
+            const vf p = v_exp_nonpositive(e, v_load_n(e, s.x, i, n, -INFINITY) - s.max);
+            v_store(EL_F32, s.powers, i, p);
+            a += p;
+        }
+        if (ends)
+            v_store_n(e, s.y, i, n, v_load(EL_F32, s.last, i) * s.factor);
     }
     return a + b;
 }
@@ -83,58 +111,55 @@ SIMD_INLINE void finish_stats(stats *s, int64_t blocks)
         s[b].sum *= scale;
 }
 
-SIMD_INLINE void block_scale(el e, int stream, const float *scratch, char *y, int64_t begin,
-                             int64_t end, vf factor, const char *next)
+/* A row between its two passes. */
+typedef struct pending {
+    stats *blocks;
+    float *powers;
+} pending;
+
+static pending pending_at(const job *j, int worker, int64_t r)
 {
-    int64_t i = begin;
-    for (; i + 2 * VL <= end; i += 2 * VL) {
-        const vf2 v = {v_load(EL_F32, scratch, i) * factor,
-                       v_load(EL_F32, scratch, i + VL) * factor};
-        __builtin_prefetch(next + i * el_size(e));
-        if (2 * VL * el_size(e) > 64)
-            __builtin_prefetch(next + i * el_size(e) + 64);
-        if (stream)
-            v_stream2(e, y, i, v);
-        else
-            v_store2(e, y, i, v);
-    }
-    for (; i < end; i += VL)
-        v_store_n(e, y, i, end - i < VL ? end - i : VL, v_load(EL_F32, scratch, i) * factor);
+    float *scratch = j->scratch + (2 * worker + (r & 1)) * j->scratch_size;
+    const int64_t blocks = (j->n + BLOCK - 1) / BLOCK;
+    return (pending){(stats *)scratch, scratch + blocks * (int64_t)(sizeof(stats) / sizeof(float))};
 }
 
-/* next: the row that will be read after this one */
-SIMD_INLINE void forward_row(el e, int stream, const char *x, char *y, int64_t n, float *scratch,
-                             const char *next)
-{
-    const int64_t blocks = (n + BLOCK - 1) / BLOCK;
-    stats *s = (stats *)scratch;
-    float *powers = scratch + blocks * (int64_t)(sizeof(stats) / sizeof(float));
-    /* the clamp lets a block of -inf give 0, and a whole row of them 0 / 0 */
-    vf max = v_set(-FLT_MAX);
-    for (int64_t b = 0; b < blocks; b++) {
-        const int64_t begin = b * BLOCK, end = begin + BLOCK < n ? begin + BLOCK : n;
-        max = block_max(e, x, begin, end, max);
-        s[b].max = max;
-        s[b].sum = block_exp(e, x, powers, begin, end, max);
-    }
-    finish_stats(s, blocks);
-    for (int64_t b = 0; b < blocks; b++) {
-        const int64_t begin = b * BLOCK, end = begin + BLOCK < n ? begin + BLOCK : n;
-        block_scale(e, stream, powers, y, begin, end, s[b].sum, next);
-    }
-}
-
+/* The first pass over row r goes along with the second over row r - 1, block by block, so that
+ * memory is read, computed on and written all the time. */
 SIMD_INLINE void forward_rows(el e, const job *j, int64_t begin, int64_t end, int worker)
 {
-    float *scratch = j->scratch + worker * j->scratch_size;
-    for (int64_t r = begin; r < end; r++) {
-        const char *x = j->x + r * j->x_stride;
-        const char *next = r + 1 < end ? x + j->x_stride : x;
-        char *y = j->out + r * j->out_stride;
-        if (j->stream && v_streamable2(e, y))
-            forward_row(e, 1, x, y, j->n, scratch, next);
-        else
-            forward_row(e, 0, x, y, j->n, scratch, next);
+    const int64_t blocks = (j->n + BLOCK - 1) / BLOCK;
+    for (int64_t r = begin; r <= end; r++) {
+        const pending now = pending_at(j, worker, r), last = pending_at(j, worker, r + 1);
+        step s = {.x = j->x + r * j->x_stride,
+                  .powers = now.powers,
+                  .last = last.powers,
+                  .y = r > begin ? j->out + (r - 1) * j->out_stride : NULL};
+        const int stream = j->stream && v_streamable2(e, s.y);
+        /* the clamp lets a block of -inf give 0, and a whole row of them 0 / 0 */
+        s.max = v_set(-FLT_MAX);
+        for (int64_t b = 0; b < blocks; b++) {
+            const int64_t first = b * BLOCK, stop = first + BLOCK < j->n ? first + BLOCK : j->n;
+            if (r < end)
+                s.max = block_max(e, s.x, first, stop, s.max);
+            if (r > begin)
+                s.factor = last.blocks[b].sum;
+            vf sum = v_set(0.0f);
+            if (r == begin)
+                sum = block_step(e, 1, 0, 0, s, first, stop);
+            else if (r == end && stream)
+                block_step(e, 0, 1, 1, s, first, stop);
+            else if (r == end)
+                block_step(e, 0, 1, 0, s, first, stop);
+            else if (stream)
+                sum = block_step(e, 1, 1, 1, s, first, stop);
+            else
+                sum = block_step(e, 1, 1, 0, s, first, stop);
+            if (r < end)
+                now.blocks[b] = (stats){s.max, sum};
+        }
+        if (r < end)
+            finish_stats(now.blocks, blocks);
     }
     if (j->stream)
         v_fence();
@@ -233,7 +258,8 @@ static tg_status forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
     const int64_t blocks = (x.n + BLOCK - 1) / BLOCK;
     j.scratch_size = (int64_t)(sizeof(stats) / sizeof(float)) * blocks + (x.n + VL - 1) / VL * VL;
     j.scratch_size = (j.scratch_size + 15) / 16 * 16;
-    j.scratch = tg_workspace(ctx, (size_t)(tg_ctx_threads(ctx) * j.scratch_size) * sizeof(float));
+    j.scratch =
+        tg_workspace(ctx, (size_t)(2 * tg_ctx_threads(ctx) * j.scratch_size) * sizeof(float));
     if (!j.scratch)
         return TG_ENOMEM;
     tg_parallel_for(ctx, x.rows, rows_a_chunk(x.n), forward_chunk, &j);

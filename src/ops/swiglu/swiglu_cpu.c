@@ -80,6 +80,8 @@ SIMD_INLINE void forward_run(el e, int stream, const char *gate, const char *up,
     i = i < n ? i : n;
     forward_some(e, gate, up, y, 0, i, by);
     for (; i + 2 * VL <= n; i += 2 * VL) {
+        v_ahead2(e, gate, i);
+        v_ahead2(e, up, i);
         const vf2 a = v_load2(e, e, gate, i), b = v_load2(e, e, up, i);
         put2(e, stream, y, i, (vf2){forward_one(e, a.a, b.a, by), forward_one(e, a.b, b.b, by)});
     }
@@ -136,6 +138,9 @@ SIMD_INLINE void backward_run(el e, int stream, const piece *p, scales by)
     i = i < p->n ? i : p->n;
     backward_some(e, p, 0, i, by);
     for (; i + 2 * VL <= p->n; i += 2 * VL) {
+        v_ahead2(e, p->dy, i);
+        v_ahead2(e, p->gate, i);
+        v_ahead2(e, p->up, i);
         const vf2 g = v_load2(e, e, p->dy, i), a = v_load2(e, e, p->gate, i);
         const vf2 b = v_load2(e, e, p->up, i);
         const vf2 first = backward_one(e, g.a, a.a, b.a, by);
