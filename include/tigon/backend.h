@@ -3,9 +3,14 @@
  * A backend is a shared library that exports tg_backend_entry():
  *
  *   static tg_status my_rms_norm(tg_ctx *ctx, const tg_rms_norm_forward_args *args) { ... }
- *   static const tg_row rows[] = { TG_ROW(rms_norm_forward, "", 0, NULL, my_rms_norm), TG_ROWS_END
- * }; static const tg_backend acme = { TG_ABI, sizeof(tg_backend), "acme", "cpu", TG_DEVICE_CPU,
- * .rows = rows }; TG_BACKEND_ENTRY { return &acme; }
+ *   static const tg_row rows[] = {
+ *       TG_ROW(rms_norm_forward, "", 0, NULL, my_rms_norm),
+ *       TG_ROWS_END,
+ *   };
+ *   static const tg_backend acme = {
+ *       TG_ABI, sizeof(tg_backend), "acme", "cpu", TG_DEVICE_CPU, .rows = rows,
+ *   };
+ *   TG_BACKEND_ENTRY { return &acme; }
  *
  * With rows = NULL its public symbols <vendor>_<operator>, functions of the type tg_<operator>_fn,
  * are discovered instead. Load it with TIGON_BACKEND_PATH or tg_backend_load(). The arguments that

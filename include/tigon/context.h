@@ -1,17 +1,17 @@
-/* tigon/context.h - tg_ctx: device, stream, choice of implementations, fallback, threads,
- * workspace.
+/* tigon/context.h - tg_ctx: device, stream, choice of rows, fallback, threads, workspace.
  *
  * A context is used by one thread at a time; any number of contexts may be used side by side. Every
  * setting can come from the environment, which tg_ctx_create() reads once:
  *
- *   TIGON_DEVICE          tg_ctx_set_device       cpu, cuda, npu, xpu, or a device that a backend
- * adds TIGON_IMPL            tg_ctx_set_impl         ordered list of backends, e.g. "acme,cpu"
- *   TIGON_IMPL_<OPERATOR> tg_ctx_set_op_impl      the same for one operator; a full row name is
- * allowed TIGON_STRICT          tg_ctx_set_strict       1: a fallback is an error TIGON_VERBOSE
- * tg_ctx_set_verbose      1: one log line a call TIGON_CPU_MAX         tg_ctx_set_cpu_max ceiling
- * of the CPU levels: v2, v3, v4, v4bf16 TIGON_FALLBACK        tg_ctx_set_fallback     error
- * (default) or host TIGON_BACKEND_PATH    tg_backend_load         plug-ins to load, separated by
- * ':' OMP_NUM_THREADS       tg_ctx_set_threads      threads of the default executor
+ *   TIGON_DEVICE           tg_ctx_set_device     cpu, cuda, npu, xpu, or one that a backend adds
+ *   TIGON_IMPL             tg_ctx_set_impl       ordered list of backends, e.g. "acme,cpu"
+ *   TIGON_IMPL_<OPERATOR>  tg_ctx_set_op_impl    the same for one operator; full row names allowed
+ *   TIGON_STRICT           tg_ctx_set_strict     1: a fallback is an error
+ *   TIGON_VERBOSE          tg_ctx_set_verbose    1: one log line a call
+ *   TIGON_CPU_MAX          tg_ctx_set_cpu_max    ceiling of the CPU levels: v2, v3, v4, v4bf16
+ *   TIGON_FALLBACK         tg_ctx_set_fallback   error (default) or host
+ *   TIGON_BACKEND_PATH     tg_backend_load       plug-ins to load, separated by ':'
+ *   OMP_NUM_THREADS        tg_ctx_set_threads    threads of the default executor
  */
 #ifndef TIGON_CONTEXT_H
 #define TIGON_CONTEXT_H
