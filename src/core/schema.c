@@ -137,13 +137,19 @@ static tg_status measure_any(const char *op, const char *name, const tg_tensor *
     if (count > 0 && !t->data)
         return tg_fail(TG_EINVAL, "%s: %s has %lld elements but its data is NULL", op, name,
                        (long long)count);
+    const size_t size = tg_type_size(tg_type_of(t));
+    if (count > 0 && size > 0 && ((uintptr_t)t->data + t->byte_offset) % size != 0)
+        return tg_fail(TG_EINVAL,
+                       "%s: %s begins at an address that is no multiple of its elements' %zu bytes",
+                       op, name, size);
     s->t = t;
     s->low = (const char *)t->data + t->byte_offset;
-    s->high = count > 0 ? s->low + (size_t)(last + 1) * tg_type_size(tg_type_of(t)) : s->low;
+    s->high = count > 0 ? s->low + (size_t)(last + 1) * size : s->low;
     return TG_OK;
 }
 
-/* The common case first: compact, one to four dimensions, sizes whose product cannot overflow. */
+/* The common case first: compact, aligned, one to four dimensions, sizes whose product cannot
+ * overflow. */
 static inline tg_status measure(const char *op, const char *name, const tg_tensor *t, span *s)
 {
     if (TG_LIKELY(!t->strides && t->data && t->shape && t->ndim > 0 && t->ndim <= 4)) {
@@ -154,10 +160,12 @@ static inline tg_status measure(const char *op, const char *name, const tg_tenso
         }
         /* four sizes below 2^15, or two below 2^28: products below 2^60 */
         if (TG_LIKELY(bits < (1u << 15) || (bits < (1u << 28) && t->ndim <= 2))) {
+            const size_t size = tg_type_size(tg_type_of(t));
             s->t = t;
             s->low = (const char *)t->data + t->byte_offset;
-            s->high = s->low + count * tg_type_size(tg_type_of(t));
-            return TG_OK;
+            s->high = s->low + count * size;
+            if (TG_LIKELY(((uintptr_t)s->low & (size - 1)) == 0))
+                return TG_OK;
         }
     }
     return measure_any(op, name, t, s);

@@ -83,6 +83,11 @@ int main(void)
             "rms_norm_forward: the leading dimensions of x have strides that do not collapse to "
             "one row stride");
     fresh(&p);
+    p.x.byte_offset = 2;
+    refused(
+        ctx, &p,
+        "rms_norm_forward: x begins at an address that is no multiple of its elements' 4 bytes");
+    fresh(&p);
     p.y.data = x + 1;
     refused(ctx, &p,
             "rms_norm_forward: y overlaps x, expected separate memory or the very same view of x");
