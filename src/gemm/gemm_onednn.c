@@ -7,6 +7,9 @@
  */
 #include "gemm_onednn.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include "core/services.h"
 
 enum {
@@ -70,12 +73,28 @@ static void plain_block(const product *g, const call *w, const char *a, const ch
         }
 }
 
+/* oneDNN 2.6 has kernels that move the stack pointer into their own buffer on the heap. A signal that
+ * the thread handled meanwhile would be written below it, over somebody's memory; so it waits. */
+static void hold_signals(sigset_t *before)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
+static void take_signals(const sigset_t *before)
+{
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 /* ---- f32 ---- */
 
 static void run_sgemm(void *arg, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const product *g = arg;
+    sigset_t before;
+    hold_signals(&before);
     for (int64_t n = begin; n < end; n++) {
         const char *a, *b;
         char *c;
@@ -85,6 +104,7 @@ static void run_sgemm(void *arg, int64_t begin, int64_t end, int worker)
                        w.ld_c) != dnnl_success)
             plain_block(g, &w, a, b, c);
     }
+    take_signals(&before);
 }
 
 /* ---- bf16 ---- */
@@ -119,6 +139,8 @@ static void find_matmuls(void *arg, int64_t begin, int64_t end, int worker)
 static void run_matmuls(void *arg, int64_t begin, int64_t end, int worker)
 {
     const product *g = arg;
+    sigset_t before;
+    hold_signals(&before);
     for (int64_t n = begin; n < end; n++) {
         const char *a, *b;
         char *c;
@@ -127,6 +149,7 @@ static void run_matmuls(void *arg, int64_t begin, int64_t end, int worker)
         if (!run_matmul(g->matmul[shape_of(g, &w)], &w, a, b, c, scratch))
             plain_block(g, &w, a, b, c);
     }
+    take_signals(&before);
 }
 
 static tg_status run_bf16(tg_ctx *ctx, product *g, int64_t blocks)
