@@ -82,7 +82,7 @@ int compare(const options *o)
     quiet.log = NULL; /* the log, the checkpoint and the sample are the default run's */
     quiet.out = NULL;
     quiet.save_every = 0;
-    history *u = run_apart(&quiet, &(course){"unfused", "unfused,cpu", 0});
+    history *u = run_apart(&quiet, &(course){"unfused", "unfused", 0});
     history *f = run_apart(o, &(course){"fused", NULL, 1});
     const double tolerance = strcmp(o->type, "f32") ? 0.05 : 0.02;
     double single;
