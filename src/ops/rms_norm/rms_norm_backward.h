@@ -61,6 +61,9 @@ SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *
             for (int64_t byte = 0; next && byte < PAIR * el_size(e); byte += 64) {
                 __builtin_prefetch(px + ROW_BLOCK * job->x_stride + j * el_size(e) + byte);
                 __builtin_prefetch(pdy + ROW_BLOCK * job->dy_stride + j * el_size(e) + byte);
+                if (job->ds)
+                    __builtin_prefetch(job->ds + (i + k + ROW_BLOCK) * job->ds_stride +
+                                       j * el_size(e) + byte);
             }
         }
         if (dweight)

@@ -57,9 +57,10 @@ SIMD_INLINE float square_sum(el e, const void *x, int64_t n)
     return v_sum((sum[0].a + sum[0].b) + (sum[1].a + sum[1].b));
 }
 
-/* y = x * r * scale. kept: x is a row of our own, in f32. next: the row to ask for. */
+/* y = x * r * scale. kept: x is a row of our own, in f32. next: the rows to ask for. */
 SIMD_INLINE void scale_row(el e, int kept, int stream, const void *x, void *y, const float *scale,
-                           float r, int llama, const char *next, int64_t n)
+                           float r, int llama, const char *next, const char *next_residual,
+                           int64_t n)
 {
     const vf vr = v_set(r);
     int64_t j = 0;
@@ -71,8 +72,11 @@ SIMD_INLINE void scale_row(el e, int kept, int stream, const void *x, void *y, c
             b = (vf2){b.a * w.a, b.b * w.b};
         }
         put2(e, stream, y, j, b);
-        for (int64_t byte = 0; byte < PAIR * el_size(e); byte += 64)
+        for (int64_t byte = 0; byte < PAIR * el_size(e); byte += 64) {
             __builtin_prefetch(next + j * el_size(e) + byte);
+            if (kept)
+                __builtin_prefetch(next_residual + j * el_size(e) + byte);
+        }
     }
     for (; j < n; j += VL) {
         const vf a = v_load_n(kept ? EL_F32 : e, x, j, tail(n, j), 0),
@@ -84,22 +88,24 @@ SIMD_INLINE void scale_row(el e, int kept, int stream, const void *x, void *y, c
 SIMD_INLINE void forward_rows(el e, int stream, const forward_job *job, int64_t begin, int64_t end,
                               int worker)
 {
-    const int size = el_size(e);
+    const int64_t size = el_size(e), x_step = job->x_stride * size,
+                  residual_step = job->residual_stride * size;
     float *row = job->rows ? job->rows + worker * job->n : NULL;
     for (int64_t i = begin; i < end; i++) {
-        const char *x = job->x + i * job->x_stride * size, *next = x + job->x_stride * size;
+        const char *x = job->x + i * x_step;
+        const char *residual = job->residual ? job->residual + i * residual_step : NULL;
         void *y = job->y + i * job->y_stride * size;
-        const float squares =
-            job->residual ? add_row(e, stream, x, job->residual + i * job->residual_stride * size,
-                                    job->s + i * job->s_stride * size, row, job->n)
-                          : square_sum(e, x, job->n);
+        const float squares = residual ? add_row(e, stream, x, residual,
+                                                 job->s + i * job->s_stride * size, row, job->n)
+                                       : square_sum(e, x, job->n);
         const float r = 1.0f / sqrtf(squares / (float)job->n + job->eps);
         if (job->rstd)
             job->rstd[i] = r;
-        if (job->residual)
-            scale_row(e, 1, stream, row, y, job->scale, r, job->llama, next, job->n);
+        if (residual)
+            scale_row(e, 1, stream, row, y, job->scale, r, job->llama, x + x_step,
+                      residual + residual_step, job->n);
         else
-            scale_row(e, 0, stream, x, y, job->scale, r, job->llama, next, job->n);
+            scale_row(e, 0, stream, x, y, job->scale, r, job->llama, x + x_step, NULL, job->n);
     }
     if (stream)
         v_fence();
