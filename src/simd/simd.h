@@ -725,7 +725,9 @@ SIMD_INLINE vf v_exp_from(vf x, v_origin o)
     p = p * r + v_set(0.693151295185089f);
     p = p * r + v_set(1.0f);
 #if defined(__AVX512F__)
-    return (vf)_mm512_scalef_ps((__m512)p, (__m512)y); /* p 2^floor(y) */
+    /* p 2^floor(y), and 0 instead of subnormal numbers: whoever multiplies those waits for them */
+    const __mmask16 normal = _mm512_cmp_ps_mask((__m512)y, (__m512)v_set(-126.0f), _CMP_NLT_UQ);
+    return (vf)_mm512_maskz_scalef_ps(normal, (__m512)p, (__m512)y);
 #else
     return p * (vf)((__builtin_convertvector(n, vi) + 127) << 23);
 #endif

@@ -177,17 +177,31 @@ __attribute__((noinline)) static void ce_cap_block(el e, const void *x, int64_t 
     EL_SPECIALIZE(e, ce_cap_body, x, n, cap, out, slope);
 }
 
+/* What is less than the smallest normal p, or the smallest normal number, times the upstream gradient
+ * `scale`, becomes 0: a sharp softmax has many such elements, and products that follow would be very
+ * slow with them. */
+static inline float ce_floor(double scale)
+{
+    return (float)(0x1p-126 * (fabs(scale) > 1 ? fabs(scale) : 1));
+}
+
+SIMD_INLINE vf ce_normal(vf d, vf floor)
+{
+    return v_select(v_abs(d) < floor, v_set(0.0f), d);
+}
+
 /* The gradient of a block from its exponentials: (p scale - w bias) slope. */
 typedef struct ce_terms {
     const float *p, *weight, *slope; /* weight and slope may be NULL: 1 */
     float scale, bias;
+    float floor; /* of ce_floor */
 } ce_terms;
 
 SIMD_INLINE vf ce_term(int plain, const ce_terms *t, int64_t i, int64_t n)
 {
     vf d = v_load(EL_F32, t->p, i) * v_set(t->scale);
     if (plain)
-        return d;
+        return ce_normal(d, v_set(t->floor));
     d -= t->weight ? ce_load(EL_F32, t->weight, i, n, 0) * v_set(t->bias) : v_set(t->bias);
     return t->slope ? d * v_load(EL_F32, t->slope, i) : d;
 }
@@ -233,24 +247,25 @@ SIMD_INLINE void ce_direct_body(el e, int stream, const void *x, int64_t n, floa
 {
     const int64_t ahead = CE_AHEAD / el_size(e);
     const v_origin origin = v_origin_at(from);
-    const vf s = v_set(scale);
+    const vf s = v_set(scale), floor = v_set(ce_floor(scale));
     int64_t i = 0;
     if (stream) { /* up to the first aligned address */
         const int64_t off = (int64_t)((uintptr_t)out / (uintptr_t)el_size(e) % VL);
         i = off ? VL - off : 0;
         i = i < n ? i : n;
-        v_store_n(e, out, 0, i, s * v_exp_from(ce_load(e, x, 0, n, 0), origin));
+        v_store_n(e, out, 0, i, ce_normal(s * v_exp_from(ce_load(e, x, 0, n, 0), origin), floor));
     }
     for (; i + VL <= n; i += VL) {
         v_prefetch(ce_at(e, x, i + ahead));
-        const vf d = s * v_exp_from(v_load(e, x, i), origin);
+        const vf d = ce_normal(s * v_exp_from(v_load(e, x, i), origin), floor);
         if (stream)
             v_stream(e, out, i, d);
         else
             v_store(e, out, i, d);
     }
     if (i < n)
-        v_store_n(e, out, i, n - i, s * v_exp_from(v_load_n(e, x, i, n - i, 0), origin));
+        v_store_n(e, out, i, n - i,
+                  ce_normal(s * v_exp_from(v_load_n(e, x, i, n - i, 0), origin), floor));
 }
 
 __attribute__((noinline)) static void ce_direct(el e, int stream, const void *x, int64_t n,

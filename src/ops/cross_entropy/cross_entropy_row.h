@@ -210,9 +210,12 @@ static void write_row(const ce_job *j, const ce_row *r, const ce_gradient *g, ch
         end = segment_end(begin, y, j->n);
         const float from = scratch[j->at.from + s++];
         const double factor = from == r->from ? 1 : exp(v_origin_at(from).at - r->at);
-        const ce_terms t = {scratch + j->at.p + begin, j->weight ? j->weight + begin : NULL,
+        const ce_terms t = {scratch + j->at.p + begin,
+                            j->weight ? j->weight + begin : NULL,
                             j->o.softcap > 0 ? scratch + j->at.slope + begin : NULL,
-                            (float)(scale * factor), (float)g->bias};
+                            (float)(scale * factor),
+                            (float)g->bias,
+                            ce_floor(g->hit + g->rest)};
         ce_grad_block(j->dtype, j->stream, &t, end - begin, (char *)ce_at(j->dtype, dx, begin));
     }
     set_target(j, g, dx, y, r->p, r->q, r->slope);
@@ -270,8 +273,9 @@ static void write_from_lse(const ce_job *j, const char *x, float lse, double sca
         } else {
             ce_exp_block(j->type, 0, block, n, lse, p);
         }
-        const ce_terms t = {p, j->weight ? j->weight + begin : NULL, slope, (float)scale,
-                            (float)bias};
+        const ce_terms t = {p,           j->weight ? j->weight + begin : NULL,
+                            slope,       (float)scale,
+                            (float)bias, ce_floor(scale)};
         ce_grad_block(j->dtype, j->stream, &t, n, (char *)ce_at(j->dtype, dx, begin));
     }
 }
