@@ -193,7 +193,8 @@ enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2 };
  *   ignore_index: 0 means -100; TG_IGNORE_CLASS_0 ignores class 0.
  *   softcap: 0 means none, else x = softcap * tanh(logits / softcap).
  * Saved for backward: logits, lse.
- * Numerics: f32 throughout; the target's gradient p - 1 is formed in f32 and rounded once.
+ * Numerics: f32 throughout; the target's gradient p - 1 is formed in f32 and rounded once. Gradients
+ * of a p below 2^-126 may be 0.
  * Errors: a target out of range names its position.
  */
 TG_API tg_status tg_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args);
