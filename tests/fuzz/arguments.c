@@ -123,6 +123,25 @@ static int inside(const problem *p, const tg_tensor *t)
     return 0;
 }
 
+/* 1 if integers that a check reads (indices, targets) may reach past their buffer: no caller may do that. */
+static int integers_outside(const problem *p)
+{
+    const int64_t most = 1 << 20;
+    for (int i = 0; i < p->op->ntensors; i++) {
+        const tg_tensor *t = p->slot[p->op->tensor[i].slot].ptr;
+        if (!t || tg_type_of(t) != TG_I64 || !t->data || !t->shape || t->ndim < 0 ||
+            t->ndim > TG_MAX_NDIM)
+            continue;
+        for (int k = 0; k < t->ndim; k++)
+            if (t->shape[k] < 0 || t->shape[k] > most ||
+                (t->strides && (t->strides[k] < 0 || t->strides[k] > most)))
+                return 1;
+        if (!inside(p, t))
+            return 1;
+    }
+    return 0;
+}
+
 static int may_run(const problem *p)
 {
     for (int i = 0; i < p->op->ntensors; i++) {
@@ -152,6 +171,8 @@ static void try_one(tg_ctx *ctx, problem *p, long *refused, long *ran)
         else
             mutate_tensor(p, t);
     }
+    if (integers_outside(p))
+        return;
     unsigned char *before[PB_ARGS];
     for (int i = 0; i < p->nbuffers; i++) {
         before[i] = malloc(p->buffer[i].bytes);
