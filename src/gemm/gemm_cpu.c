@@ -382,7 +382,7 @@ static matrix matrix_of(const tg_tensor *t, int64_t trans)
 /* k = 0 */
 static void clear(const product *g)
 {
-    for (int64_t i = 0; i < g->m; i++)
+    for (int64_t i = 0; i < g->m && g->n > 0; i++) /* without columns there may be no memory */
         memset((char *)element(&g->c, i, 0), 0, (size_t)(g->n * el_size(g->c.type)));
 }
 

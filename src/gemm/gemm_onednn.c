@@ -206,7 +206,9 @@ static int64_t stride_of(const tg_tensor *t)
 
 static void scale_c(const product *g)
 {
-    for (int64_t i = 0; i < g->whole.m && g->whole.beta == 0; i++)
+    if (g->whole.n == 0 || g->whole.beta != 0) /* without columns c may have no memory */
+        return;
+    for (int64_t i = 0; i < g->whole.m; i++)
         memset(g->c + i * g->whole.ld_c * g->c_size, 0, (size_t)(g->whole.n * g->c_size));
 }
 

@@ -96,9 +96,14 @@ static void mutate_option(problem *p)
 
 static void mutate_integers(pb_tensor *t)
 {
-    if (tg_type_of(&t->view) == TG_I64 && !t->written && t->view.shape && t->view.data &&
-        t->view.ndim > 0 && t->view.ndim <= 2 && tg_numel(&t->view) > 0)
-        ((int64_t *)((char *)t->view.data + t->view.byte_offset))[0] = odd_number(t->limit);
+    const tg_tensor *v = &t->view;
+    if (tg_type_of(v) != TG_I64 || t->written || !v->shape || !v->data || v->ndim < 1 ||
+        v->ndim > 2)
+        return;
+    for (int i = 0; i < v->ndim; i++)
+        if (v->shape[i] < 1 || v->shape[i] > 1 << 20)
+            return;
+    ((int64_t *)((char *)v->data + v->byte_offset))[0] = odd_number(t->limit);
 }
 
 /* ---- what may run: every tensor that is left lies within a buffer of the problem ---- */

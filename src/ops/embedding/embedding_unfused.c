@@ -22,7 +22,8 @@ static void select_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const selection *s = arg;
-    for (int64_t i = begin; i < end; i++)
+    for (int64_t i = begin; i < end && s->y.cols > 0;
+         i++) /* without columns there may be no memory */
         memcpy(row_at(s->y, i).data, row_at(s->table, s->index[i]).data,
                (size_t)s->y.cols * tg_type_size(s->y.type));
 }
