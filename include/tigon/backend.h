@@ -126,6 +126,12 @@ typedef struct tg_backend {
     const tg_row *rows; /* ends with TG_ROWS_END; NULL: discover <vendor>_<operator> */
 } tg_backend;
 
+/* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all
+ * that it names must outlive the process's use of Tigon. TG_EABI, TG_EINVAL as tg_backend_load();
+ * TG_EINVAL also without rows, which are found by name in shared libraries alone. For good, and for
+ * contexts that exist already as well. */
+TG_API tg_status tg_backend_register(const tg_backend *backend);
+
 #ifdef __cplusplus
 #define TG_BACKEND_ENTRY                                        \
     extern "C" TG_API const tg_backend *tg_backend_entry(void); \

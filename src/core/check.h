@@ -101,7 +101,9 @@ static inline tg_status tg_expect_ndim(const char *op, const char *name, const t
 /* At least one dimension and leading dimensions that collapse to one row stride. */
 static inline tg_status tg_expect_rows(const char *op, const char *name, const tg_tensor *t)
 {
-    return TG_LIKELY(!t || (t->ndim > 0 && !t->strides)) ? TG_OK : tg_refuse_rows(op, name, t);
+    return TG_LIKELY(!t || (t->ndim > 0 && (t->ndim <= 2 || !t->strides)))
+               ? TG_OK
+               : tg_refuse_rows(op, name, t);
 }
 
 /* A vector of n elements; `what` says what n is: "the last dimension of x". */
@@ -117,7 +119,7 @@ static inline tg_status tg_expect_vector(const char *op, const char *name, const
 static inline tg_status tg_expect_numel(const char *op, const char *name, const tg_tensor *t,
                                         int64_t n, const char *what)
 {
-    return TG_LIKELY(!t || (tg_numel(t) == n && !t->strides))
+    return TG_LIKELY(!t || (tg_numel(t) == n && (t->ndim <= 1 || !t->strides)))
                ? TG_OK
                : tg_refuse_numel(op, name, t, n, what);
 }

@@ -27,8 +27,18 @@ typedef struct op_tensors {
 const op_tensors *tg_op_tensors(int op);
 void tg_schema_open(void); /* fills that form; once, from the registry */
 
+/* ---- arguments.c, overlap.c ---- */
+
+/* Memory that a tensor touches: [low, high), empty for no elements. */
+typedef struct span {
+    const tg_tensor *t; /* only where tg_check_overlap() reads it */
+    const char *low, *high;
+} span;
+
 /* Checks args by the schema; tells where the tensors lie (TG_DEVICE_CPU if there are none). */
 tg_status tg_check_schema(int op, const void *args, int *device_type);
+/* spans: of the operator's tensors in the order of tg_op_tensors(). */
+tg_status tg_check_overlap(int op, const span *spans);
 
 /* ---- dispatch.c: typed calls behind untyped pointers, expanded from ops.def ---- */
 
@@ -72,7 +82,9 @@ void tg_registry_vendors(char *text, size_t size);
 
 /* ---- plugin.c ---- */
 
+/* Callers hold the load lock. */
 tg_status tg_plugin_load(const char *path);
+tg_status tg_plugin_register(const tg_backend *table);
 extern const tg_host tg_host_services;
 
 /* ---- cpu.c ---- */
@@ -101,7 +113,7 @@ typedef struct workspace {
     void *user;
 } workspace;
 
-uint64_t tg_workspace_mark(const workspace *w);
+/* Gives back what was allocated since serial was `mark`. */
 void tg_workspace_release(workspace *w, uint64_t mark);
 void tg_workspace_close(workspace *w);
 

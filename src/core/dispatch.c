@@ -46,12 +46,13 @@ static double seconds(void)
 
 static tg_status run(tg_ctx *ctx, const reg_row *row, const void *args)
 {
-    const uint64_t mark = tg_workspace_mark(&ctx->work);
+    const uint64_t mark = ctx->work.serial;
     const double start = ctx->verbose ? seconds() : 0;
     ctx->depth++;
     const tg_status status = tg_op_calls[row->op].run(&row->row, ctx, args);
     ctx->depth--;
-    tg_workspace_release(&ctx->work, mark);
+    if (ctx->work.serial != mark)
+        tg_workspace_release(&ctx->work, mark);
     if (ctx->depth == 0)
         ctx->last_row = row;
     if (ctx->verbose)

@@ -91,7 +91,7 @@ tg_status tg_run_on_host(tg_ctx *ctx, int op, const void *args)
         tg_log_line(ctx, "tigon: %s has no row on %s; it runs on the host, with copies",
                     tg_ops[op].name, ctx->device);
     ctx->warned[op] = 1;
-    const uint64_t mark = tg_workspace_mark(&ctx->work);
+    const uint64_t mark = ctx->work.serial;
     const tg_status status = run_mirrored(ctx, b, op, args);
     tg_workspace_release(&ctx->work, mark);
     return status;

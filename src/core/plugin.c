@@ -128,7 +128,7 @@ static tg_status discover(const char *path, void *handle, const char *vendor, tg
 static tg_status check_table(const char *path, const tg_backend *b)
 {
     if (!b)
-        return tg_fail(TG_EINVAL, "%s: tg_backend_entry() returned NULL", path);
+        return tg_fail(TG_EINVAL, "%s: the table of the backend is NULL", path);
     if (b->abi != TG_ABI || b->size != sizeof *b)
         return tg_fail(TG_EABI,
                        "%s: built for ABI %u (backend of %u bytes), expected ABI %u (%zu bytes)",
@@ -155,20 +155,16 @@ static tg_status check_table(const char *path, const tg_backend *b)
     return TG_OK;
 }
 
-tg_status tg_plugin_load(const char *path)
+/* A table from outside takes its place in the registry. handle: of dlopen, NULL for the program's own. */
+static tg_status take(const char *path, const tg_backend *table, void *handle)
 {
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
-        return tg_fail(TG_ENOTFOUND, "%s: cannot be loaded: %s", path, dlerror());
-    if (tg_registry_has_handle(handle))
-        return TG_OK;
-    const tg_backend *(*entry)(void);
-    *(void **)&entry = dlsym(handle, "tg_backend_entry");
-    if (!entry)
-        return tg_fail(TG_EINVAL, "%s: it has no symbol tg_backend_entry", path);
-    const tg_backend *table = entry();
     TG_TRY(check_table(path, table));
     tg_row *found = NULL;
+    if (!table->rows && !handle)
+        return tg_fail(
+            TG_EINVAL,
+            "%s: rows is NULL, expected a table; symbols are found in a shared library alone",
+            path);
     if (!table->rows)
         TG_TRY(discover(path, handle, table->vendor, &found));
     tg_status status = table->open ? table->open(&tg_host_services) : TG_OK;
@@ -181,4 +177,23 @@ tg_status tg_plugin_load(const char *path)
     status = tg_registry_add(table, found ? found : table->rows, handle, path);
     free(found);
     return status;
+}
+
+tg_status tg_plugin_load(const char *path)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        return tg_fail(TG_ENOTFOUND, "%s: cannot be loaded: %s", path, dlerror());
+    if (tg_registry_has_handle(handle))
+        return TG_OK;
+    const tg_backend *(*entry)(void);
+    *(void **)&entry = dlsym(handle, "tg_backend_entry");
+    if (!entry)
+        return tg_fail(TG_EINVAL, "%s: it has no symbol tg_backend_entry", path);
+    return take(path, entry(), handle);
+}
+
+tg_status tg_plugin_register(const tg_backend *table)
+{
+    return take("tg_backend_register", table, NULL);
 }

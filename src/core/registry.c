@@ -202,6 +202,15 @@ tg_status tg_backend_load(const char *path)
     return status;
 }
 
+tg_status tg_backend_register(const tg_backend *backend)
+{
+    TG_TRY(tg_registry_open());
+    pthread_mutex_lock(&load_lock);
+    const tg_status status = tg_plugin_register(backend);
+    pthread_mutex_unlock(&load_lock);
+    return status;
+}
+
 /* ---- queries ---- */
 
 int tg_row_count(void)

@@ -108,15 +108,8 @@ void tg_workspace_free(tg_ctx *ctx, void *ptr)
         }
 }
 
-uint64_t tg_workspace_mark(const workspace *w)
-{
-    return w->serial;
-}
-
 void tg_workspace_release(workspace *w, uint64_t mark)
 {
-    if (w->serial == mark)
-        return;
     for (int i = 0; i < w->count; i++)
         if (w->blocks[i].serial > mark) {
             w->used -= w->blocks[i].bytes;

@@ -212,7 +212,7 @@ int command_bench(int argc, char **argv)
         {"--overwrite", CLI_FLAG, &q.overwrite, NULL, "with --csv: replace rows that are there"},
         {"--baseline", CLI_TEXT, &q.baseline, "FILE", "compare with an earlier run's --json"},
         {"--allow", CLI_REAL, &q.allow, "X", "how much slower than it is no failure (0.1)"},
-        {"--dispatch", CLI_FLAG, &q.dispatch, NULL, "what a call costs without rows to compute"},
+        {"--dispatch", CLI_FLAG, &q.dispatch, NULL, "what a call costs with rows that do nothing"},
         {"--no-check", CLI_FLAG, &q.no_check, NULL, "do not compare results before timing"},
         {"--no-limit", CLI_FLAG, &q.no_limit, NULL, "do not probe the machine's limits"},
         {"--json", CLI_FLAG, &q.as_json, NULL, "an array of records"},

@@ -89,6 +89,12 @@ static double fill_offset(const filler *f, int64_t i)
     return normal(f, i) + (i / f->cols % 2 ? -1e4 : 1e4);
 }
 
+/* Weights of a linear layer: products of a normal row with them have variance 1. */
+static double fill_layer(const filler *f, int64_t i)
+{
+    return normal(f, i) / sqrt((double)f->cols);
+}
+
 static double fill_tiny(const filler *f, int64_t i)
 {
     return normal(f, i) * smallest(f);
@@ -170,23 +176,14 @@ static const struct fill {
     const char *name;
     double (*value)(const filler *, int64_t);
 } fills[] = {
-    {"normal", fill_normal},
-    {"outlier", fill_outlier},
-    {"large", fill_large},
-    {"offset", fill_offset},
-    {"tiny", fill_tiny},
-    {"positive", fill_positive},
-    {"zeros", fill_zeros},
-    {"zero", fill_zeros},
-    {"ones", fill_ones},
-    {"ties", fill_ties},
-    {"neginf", fill_neginf},
-    {"nan", fill_nan},
-    {"neginf_rows", fill_neginf_rows},
-    {"index", fill_index},
-    {"confident", fill_confident},
-    {"ignored", fill_ignored},
-    {"some_ignored", fill_some_ignored},
+    {"normal", fill_normal},     {"outlier", fill_outlier},
+    {"large", fill_large},       {"offset", fill_offset},
+    {"layer", fill_layer},       {"tiny", fill_tiny},
+    {"positive", fill_positive}, {"zeros", fill_zeros},
+    {"ties", fill_ties},         {"neginf", fill_neginf},
+    {"nan", fill_nan},           {"neginf_rows", fill_neginf_rows},
+    {"index", fill_index},       {"confident", fill_confident},
+    {"ignored", fill_ignored},   {"some_ignored", fill_some_ignored},
     {"same", fill_same},
 };
 

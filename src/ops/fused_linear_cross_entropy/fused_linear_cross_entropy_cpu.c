@@ -206,11 +206,10 @@ static void set_divisors(run_state *s, float *zeros)
 }
 
 /* Scales gradients by a power of two. f16 has so few exponents that gradients divided by D would
- * vanish in it: there the largest upstream gradient becomes about 2^8. In f32 the tail of a sharp
- * softmax, or its products with weights, would be subnormal, which makes products very slow: 2^60. */
+ * vanish in it: there the largest upstream gradient becomes about 2^8. */
 static double scale_of(const run_state *s)
 {
-    if (s->type == TG_BF16)
+    if (s->type != TG_F16)
         return 1;
     const float *dloss = tg_data(s->f->dloss);
     const int64_t n = dloss ? tg_numel(s->f->dloss) : 0;
@@ -219,7 +218,7 @@ static double scale_of(const run_state *s)
         if (fabs((double)dloss[i]) > most)
             most = fabs((double)dloss[i]);
     most *= fabs(s->per_row);
-    return most > 0 && most < INFINITY ? ldexp(1, (s->type == TG_F16 ? 8 : 60) - ilogb(most)) : 1;
+    return most > 0 && most < INFINITY ? ldexp(1, 8 - ilogb(most)) : 1;
 }
 
 static int64_t round_up(int64_t bytes)
