@@ -176,14 +176,23 @@ static const struct fill {
     const char *name;
     double (*value)(const filler *, int64_t);
 } fills[] = {
-    {"normal", fill_normal},     {"outlier", fill_outlier},
-    {"large", fill_large},       {"offset", fill_offset},
-    {"layer", fill_layer},       {"tiny", fill_tiny},
-    {"positive", fill_positive}, {"zeros", fill_zeros},
-    {"ties", fill_ties},         {"neginf", fill_neginf},
-    {"nan", fill_nan},           {"neginf_rows", fill_neginf_rows},
-    {"index", fill_index},       {"confident", fill_confident},
-    {"ignored", fill_ignored},   {"some_ignored", fill_some_ignored},
+    {"normal", fill_normal},
+    {"outlier", fill_outlier},
+    {"large", fill_large},
+    {"offset", fill_offset},
+    {"layer", fill_layer},
+    {"tiny", fill_tiny},
+    {"positive", fill_positive},
+    {"zeros", fill_zeros},
+    {"ones", fill_ones},
+    {"ties", fill_ties},
+    {"neginf", fill_neginf},
+    {"nan", fill_nan},
+    {"neginf_rows", fill_neginf_rows},
+    {"index", fill_index},
+    {"confident", fill_confident},
+    {"ignored", fill_ignored},
+    {"some_ignored", fill_some_ignored},
     {"same", fill_same},
 };
 
