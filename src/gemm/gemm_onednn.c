@@ -22,8 +22,15 @@ enum {
     MIN_WORK = 128 * 128 * 128, /* multiplications that a block is worth */
 };
 
-typedef struct product {
+typedef struct product product;
+
+/* Computes one block; 0 if oneDNN found no memory. */
+typedef int block_fn(const product *g, const call *w, const char *a, const char *b, char *c,
+                     int worker);
+
+struct product {
     call whole;
+    block_fn *run_block;
     const char *a, *b;
     char *c;
     int64_t size, c_size; /* bytes of an element */
@@ -34,7 +41,7 @@ typedef struct product {
     int missing; /* a primitive that oneDNN does not have */
     char *scratch;
     int64_t scratch_bytes; /* of a worker */
-} product;
+};
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -87,11 +94,8 @@ static void take_signals(const sigset_t *before)
     pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-/* ---- f32 ---- */
-
-static void run_sgemm(void *arg, int64_t begin, int64_t end, int worker)
+static void run_blocks(void *arg, int64_t begin, int64_t end, int worker)
 {
-    (void)worker;
     const product *g = arg;
     sigset_t before;
     hold_signals(&before);
@@ -99,12 +103,19 @@ static void run_sgemm(void *arg, int64_t begin, int64_t end, int worker)
         const char *a, *b;
         char *c;
         const call w = block_of(g, n, &a, &b, &c);
-        if (dnnl_sgemm(w.trans_a ? 'T' : 'N', w.trans_b ? 'T' : 'N', w.m, w.n, w.k, g->alpha,
-                       (const float *)a, w.ld_a, (const float *)b, w.ld_b, w.beta, (float *)c,
-                       w.ld_c) != dnnl_success)
+        if (!g->run_block(g, &w, a, b, c, worker))
             plain_block(g, &w, a, b, c);
     }
     take_signals(&before);
+}
+
+static int run_sgemm(const product *g, const call *w, const char *a, const char *b, char *c,
+                     int worker)
+{
+    (void)worker;
+    return dnnl_sgemm(w->trans_a ? 'T' : 'N', w->trans_b ? 'T' : 'N', w->m, w->n, w->k, g->alpha,
+                      (const float *)a, w->ld_a, (const float *)b, w->ld_b, w->beta, (float *)c,
+                      w->ld_c) == dnnl_success;
 }
 
 /* ---- bf16 ---- */
@@ -136,20 +147,11 @@ static void find_matmuls(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
-static void run_matmuls(void *arg, int64_t begin, int64_t end, int worker)
+static int run_bf16_block(const product *g, const call *w, const char *a, const char *b, char *c,
+                          int worker)
 {
-    const product *g = arg;
-    sigset_t before;
-    hold_signals(&before);
-    for (int64_t n = begin; n < end; n++) {
-        const char *a, *b;
-        char *c;
-        const call w = block_of(g, n, &a, &b, &c);
-        char *scratch = g->scratch + worker * g->scratch_bytes;
-        if (!run_matmul(g->matmul[shape_of(g, &w)], &w, a, b, c, scratch))
-            plain_block(g, &w, a, b, c);
-    }
-    take_signals(&before);
+    char *scratch = g->scratch + worker * g->scratch_bytes;
+    return run_matmul(g->matmul[shape_of(g, w)], w, a, b, c, scratch);
 }
 
 static tg_status run_bf16(tg_ctx *ctx, product *g, int64_t blocks)
@@ -162,7 +164,7 @@ static tg_status run_bf16(tg_ctx *ctx, product *g, int64_t blocks)
         status = g->scratch ? TG_OK : TG_EUNSUPPORTED; /* the portable row can do without */
     }
     if (!status)
-        tg_parallel_for(ctx, blocks, 1, run_matmuls, g);
+        tg_parallel_for(ctx, blocks, 1, run_blocks, g);
     for (int i = 0; i < 4; i++)
         let_go(g->matmul[i]);
     return status;
@@ -225,6 +227,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
                            .trans_b = (int32_t)args->trans_b,
                            .c_type = c_type,
                            .beta = (float)args->beta},
+                 .run_block = type == TG_BF16 ? run_bf16_block : run_sgemm,
                  .a = tg_data(args->a),
                  .b = tg_data(args->b),
                  .c = tg_data(args->c),
@@ -239,7 +242,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     const int64_t blocks = cut(&g);
     if (type == TG_BF16)
         return run_bf16(ctx, &g, blocks);
-    tg_parallel_for(ctx, blocks, 1, run_sgemm, &g);
+    tg_parallel_for(ctx, blocks, 1, run_blocks, &g);
     return TG_OK;
 }
 
