@@ -113,11 +113,12 @@ SIMD_INLINE void backward_groups(el e, int stream, const backward_job *job, int6
 static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
-    const backward_job *job = arg;
-    if (job->stream)
-        EL_SPECIALIZE(job->type, backward_groups, 1, job, begin, end);
+    /* a copy: no store through a pointer can change it */
+    const backward_job job = *(const backward_job *)arg;
+    if (job.stream)
+        EL_SPECIALIZE(job.type, backward_groups, 1, &job, begin, end);
     else
-        EL_SPECIALIZE(job->type, backward_groups, 0, job, begin, end);
+        EL_SPECIALIZE(job.type, backward_groups, 0, &job, begin, end);
 }
 
 /* out = the sums of each channel, added up over the batch in its order */

@@ -7,7 +7,7 @@
 
 /* MIN_CHUNK: elements of work below which another thread does not pay. NEAR: bytes of a group of which the next one fits the
  * second cache beside it. */
-enum { MIN_CHUNK = 32768, PAIR = 2 * VL, NEAR = 256 << 10 };
+enum { MIN_CHUNK = 16384, PAIR = 2 * VL, NEAR = 256 << 10 };
 
 static int64_t whole_pairs(int64_t n)
 {

@@ -80,11 +80,12 @@ SIMD_INLINE void forward_groups(el e, int stream, const forward_job *job, int64_
 static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
-    const forward_job *job = arg;
-    if (job->stream)
-        EL_SPECIALIZE(job->type, forward_groups, 1, job, begin, end);
+    /* a copy: no store through a pointer can change it */
+    const forward_job job = *(const forward_job *)arg;
+    if (job.stream)
+        EL_SPECIALIZE(job.type, forward_groups, 1, &job, begin, end);
     else
-        EL_SPECIALIZE(job->type, forward_groups, 0, job, begin, end);
+        EL_SPECIALIZE(job.type, forward_groups, 0, &job, begin, end);
 }
 
 static int accepts_forward(const tg_group_norm_forward_args *a)

@@ -15,22 +15,22 @@ typedef struct backward_job {
 } backward_job;
 
 /* What the second pass over a row needs: dx = r (m - (normal c1 + c2)). */
-typedef struct row_terms {
+typedef struct gradient_terms {
     const char *dy, *x;
     char *dx;
     float mean, r, c1, c2;
-} row_terms;
+} gradient_terms;
 
 /* The sums of m = dy weight and of m (x - mean). */
-SIMD_INLINE row_terms first_pass(el e, const backward_job *job, int64_t i)
+SIMD_INLINE gradient_terms first_pass(el e, const backward_job *job, int64_t i)
 {
-    row_terms t = {job->dy + i * job->dy_stride,
-                   job->x + i * job->x_stride,
-                   job->dx + i * job->dx_stride,
-                   job->mean[i],
-                   job->rstd[i],
-                   0,
-                   0};
+    gradient_terms t = {job->dy + i * job->dy_stride,
+                        job->x + i * job->x_stride,
+                        job->dx + i * job->dx_stride,
+                        job->mean[i],
+                        job->rstd[i],
+                        0,
+                        0};
     const vf mean = v_set(t.mean);
     vf2 sum[2] = {{{0}, {0}}, {{0}, {0}}}, product[2] = {{{0}, {0}}, {{0}, {0}}};
     int64_t j = 0;
@@ -56,7 +56,7 @@ SIMD_INLINE row_terms first_pass(el e, const backward_job *job, int64_t i)
 
 /* One vector of a row: dx, returned, and what it adds to dweight and dbias. m is rounded as it was in its sum: a row of one
  * element has no gradient. */
-SIMD_INLINE vf gradient(const row_terms *t, vf dy, vf x, vf weight, vf *dweight, vf *dbias)
+SIMD_INLINE vf gradient(const gradient_terms *t, vf dy, vf x, vf weight, vf *dweight, vf *dbias)
 {
     const vf normal = (x - v_set(t->mean)) * v_set(t->r);
     *dweight += dy * normal;
@@ -66,7 +66,7 @@ SIMD_INLINE vf gradient(const row_terms *t, vf dy, vf x, vf weight, vf *dweight,
 }
 
 SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *job,
-                                const row_terms *t, int count, float *dweight, float *dbias)
+                                const gradient_terms *t, int count, float *dweight, float *dbias)
 {
     for (int64_t j = 0; j < whole_pairs(job->n); j += PAIR) {
         const vf2 w = v_get2(job->weight + j);
@@ -89,7 +89,7 @@ SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *
     }
 }
 
-SIMD_INLINE void gradient_tail(el e, const backward_job *job, const row_terms *t, int count,
+SIMD_INLINE void gradient_tail(el e, const backward_job *job, const gradient_terms *t, int count,
                                float *dweight, float *dbias)
 {
     for (int64_t j = whole_pairs(job->n); j < job->n; j += VL) {
@@ -111,7 +111,7 @@ SIMD_INLINE void gradient_tail(el e, const backward_job *job, const row_terms *t
 SIMD_INLINE void backward_block(el e, int stream, int next, const backward_job *job, int64_t i,
                                 int count, float *dweight, float *dbias)
 {
-    row_terms t[ROW_BLOCK];
+    gradient_terms t[ROW_BLOCK];
     for (int k = 0; k < count; k++)
         t[k] = first_pass(e, job, i + k);
     gradient_pairs(e, stream, next, job, t, count, dweight, dbias);
@@ -139,11 +139,12 @@ SIMD_INLINE void backward_rows(el e, int stream, const backward_job *job, int64_
 static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
-    const backward_job *job = arg;
-    if (job->stream)
-        EL_SPECIALIZE(job->type, backward_rows, 1, job, begin, end);
+    /* a copy: no store through a pointer can change it */
+    const backward_job job = *(const backward_job *)arg;
+    if (job.stream)
+        EL_SPECIALIZE(job.type, backward_rows, 1, &job, begin, end);
     else
-        EL_SPECIALIZE(job->type, backward_rows, 0, job, begin, end);
+        EL_SPECIALIZE(job.type, backward_rows, 0, &job, begin, end);
 }
 
 typedef struct reduce_job {

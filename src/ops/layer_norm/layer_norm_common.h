@@ -10,7 +10,7 @@
 #include "simd.h"
 
 /* MIN_CHUNK: elements of work below which another thread does not pay. */
-enum { MIN_CHUNK = 32768, ROW_BLOCK = 4, PAIR = 2 * VL };
+enum { MIN_CHUNK = 16384, ROW_BLOCK = 4, PAIR = 2 * VL };
 
 static int64_t rows_per_chunk(int64_t n)
 {
