@@ -8,10 +8,9 @@ static tg_status check_x(const char *op, const tg_tensor *x, int64_t num_groups)
     char found[96];
     TG_TRY(tg_expect_float(op, "x", x));
     if (x->ndim < 2)
-        return tg_fail(
-            TG_EINVAL,
-            "%s: x is %s, of %d dimensions, expected batch, channels and any number more", op,
-            tg_describe(x, found, sizeof found), x->ndim);
+        return tg_fail(TG_EINVAL,
+                       "%s: x is %s, expected at least two dimensions, [batch, channels]", op,
+                       tg_describe(x, found, sizeof found));
     TG_TRY(tg_expect_rows(op, "x", x));
     TG_TRY(tg_expect_i64(op, "num_groups", num_groups, 1, INT64_MAX));
     if (num_groups > 1 && (x->shape[1] < num_groups || x->shape[1] % num_groups))
