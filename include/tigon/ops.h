@@ -120,6 +120,52 @@ TG_API tg_status tg_fused_add_rms_norm_forward(tg_ctx *ctx,
 TG_API tg_status tg_fused_add_rms_norm_backward(tg_ctx *ctx,
                                                 const tg_fused_add_rms_norm_backward_args *args);
 
+/* layer_norm: each row less its mean, over its standard deviation.
+ *   mean = mean(x),   rstd = 1 / sqrt(mean((x - mean)^2) + eps),
+ *   y = (x - mean) * rstd * weight + bias
+ *   x, y [..,N] T; y may be x.
+ *   weight, bias [N] W; NULL: 1 and 0. Each may be missing without the other.
+ *   mean, rstd f32, R elements of any shape.
+ *   eps: 0 means 1e-6.
+ * Saved for backward: x, mean, rstd.
+ * Numerics: moments in two passes, so that a mean far above the deviation costs no digits of y.
+ * Source: Ba, Kiros and Hinton 2016, arXiv:1607.06450.
+ */
+TG_API tg_status tg_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args *args);
+
+/*   normal = (x - mean) * rstd,   m = dy * weight,
+ *   dx = rstd * (m - normal * mean(m * normal) - mean(m)),
+ *   dweight = sum over rows of dy * normal,   dbias = sum over rows of dy
+ *   dy, x, dx [..,N] T; dx may be dy.
+ *   mean, rstd: as forward wrote them.
+ *   dweight, dbias [N] W or f32; NULL: not computed. dweight needs a weight.
+ */
+TG_API tg_status tg_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_args *args);
+
+/* group_norm: layer_norm of groups of channels, each over all its positions, weighted by channel.
+ *   With C / num_groups channels a group, mean and rstd over the elements of a group as in
+ *   layer_norm, and c the channel of an element:
+ *   y = (x - mean) * rstd * weight[c] + bias[c]
+ *   x, y [B,C,..] T with any number of spatial dimensions, none included; y may be x. All dimensions
+ *   before the last one collapse to one row stride.
+ *   weight, bias [C] W; NULL: 1 and 0. Each may be missing without the other.
+ *   mean, rstd f32, B * num_groups elements of any shape.
+ *   num_groups: 1 or more, a divisor of C; there is no default. eps: 0 means 1e-6.
+ * Saved for backward: x, mean, rstd.
+ * Numerics: moments as in layer_norm.
+ * Source: Wu and He 2018, arXiv:1803.08494.
+ */
+TG_API tg_status tg_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_args *args);
+
+/*   normal = (x - mean) * rstd,   m = dy * weight[c],
+ *   dx = rstd * (m - normal * mean(m * normal) - mean(m)), the means over the group,
+ *   dweight[c] = sum over batch and positions of dy * normal,   dbias[c] = the same of dy
+ *   dy, x, dx [B,C,..] T; dx may be dy.
+ *   mean, rstd: as forward wrote them.
+ *   dweight, dbias [C] W or f32; NULL: not computed. dweight needs a weight.
+ */
+TG_API tg_status tg_group_norm_backward(tg_ctx *ctx, const tg_group_norm_backward_args *args);
+
 /* swiglu: y = silu(gate * gate_multiplier) * up * down_multiplier,   silu(u) = u / (1 + exp(-u))
  *   gate, up, y [..,F] T. The packed layout [.., gate | up] is two views of one buffer with row
  *   stride 2F (tg_tensor_slice): nothing is copied.

@@ -25,7 +25,7 @@ includes include | grep -vE '(<|")(tigon/[a-z_]+\.(h|def)|std(int|def)\.h)(>|")'
     rule "public headers include public and standard headers alone" || true
 includes src/core | grep -E '(simd|eager|gemm|ops/|onednn|dnnl)' | grep -v '"tigon/' |
     rule "core knows no operator" || true
-includes src/simd | grep -E '"' | rule "simd includes nothing of ours" || true
+includes src/simd | grep -E '"' | grep -v '"simd\.h"' | rule "simd includes nothing of ours" || true
 includes backends | grep -E '(core/|simd\.h|services\.h|\.\./)' |
     rule "a backend includes tigon/backend.h alone" || true
 includes sim | grep -E 'tigon/|ops/|core/' | rule "the model knows no operator" || true

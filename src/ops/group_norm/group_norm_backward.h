@@ -1,0 +1,172 @@
+/* Backward of group_norm on the CPU. The sums of dy and of dy normal over each channel of each batch entry serve both dx
+ * and, added up over the batch, dweight and dbias.
+ */
+#ifndef TG_GROUP_NORM_BACKWARD_H
+#define TG_GROUP_NORM_BACKWARD_H
+
+#include "group_norm_common.h"
+
+typedef struct backward_job {
+    group_shape s;
+    group_view dy, x, dx; /* strides in bytes */
+    const float *weight, *mean, *rstd;
+    float *sums, *products; /* [batch, channels]: of dy, and of dy normal */
+    int64_t dy_ahead, x_ahead;
+    int stream;
+    el type;
+} backward_job;
+
+/* Sums over a channel. */
+typedef struct line_sums {
+    vf2 sum[2], product[2];
+} line_sums;
+
+SIMD_INLINE void add_line(el e, const char *dy, const char *x, int64_t n, float mean, float rstd,
+                          line_sums *t)
+{
+    const vf m = v_set(mean), r = v_set(rstd);
+    int64_t j = 0;
+    for (int k = 0; j < whole_pairs(n); j += PAIR, k ^= 1) {
+        const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
+        t->sum[k] = (vf2){t->sum[k].a + g.a, t->sum[k].b + g.b};
+        t->product[k].a += g.a * ((v.a - m) * r);
+        t->product[k].b += g.b * ((v.b - m) * r);
+    }
+    for (; j < n; j += VL) {
+        const vf g = v_load_n(e, dy, j, tail(n, j), 0);
+        t->sum[0].a += g;
+        t->product[0].a += g * ((v_load_n(e, x, j, tail(n, j), mean) - m) * r);
+    }
+}
+
+SIMD_INLINE float total(const vf2 *sum)
+{
+    return v_sum((sum[0].a + sum[0].b) + (sum[1].a + sum[1].b));
+}
+
+/* dx = r (m - (normal c1 + c2)). m is rounded as it was in its sum: a group of one element has no gradient. */
+SIMD_INLINE vf gradient(vf dy, vf x, vf weight, vf mean, vf r, vf c1, vf c2)
+{
+    const vf m = v_product(dy, weight), normal = (x - mean) * r;
+    return (m - (normal * c1 + c2)) * r;
+}
+
+SIMD_INLINE void gradient_line(el e, int stream, const backward_job *job, const char *dy,
+                               const char *x, char *dx, float weight, int64_t group, float c1,
+                               float c2)
+{
+    const vf w = v_set(weight), m = v_set(job->mean[group]), r = v_set(job->rstd[group]),
+             a = v_set(c1), b = v_set(c2);
+    const int64_t n = job->s.n;
+    int64_t j = 0;
+    for (; j < whole_pairs(n); j += PAIR) {
+        const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
+        put2(e, stream, dx, j,
+             (vf2){gradient(g.a, v.a, w, m, r, a, b), gradient(g.b, v.b, w, m, r, a, b)});
+        ask2(e, dy + job->dy_ahead, j);
+        ask2(e, x + job->x_ahead, j);
+    }
+    for (; j < n; j += VL) {
+        const vf g = v_load_n(e, dy, j, tail(n, j), 0), v = v_load_n(e, x, j, tail(n, j), 0);
+        v_store_n(e, dx, j, tail(n, j), gradient(g, v, w, m, r, a, b));
+    }
+}
+
+SIMD_INLINE void backward_group(el e, int stream, const backward_job *job, int64_t i)
+{
+    const group_shape *s = &job->s;
+    const int64_t b = i / s->groups, first = i % s->groups * s->width;
+    const char *dy = job->dy.data + b * job->dy.batch + first * job->dy.channel,
+               *x = job->x.data + b * job->x.batch + first * job->x.channel;
+    char *dx = job->dx.data + b * job->dx.batch + first * job->dx.channel;
+    double sum = 0, product = 0; /* of m = dy weight, and of m normal, over the group */
+    for (int64_t c = 0; c < s->width; c++) {
+        line_sums t = {{{{0}, {0}}, {{0}, {0}}}, {{{0}, {0}}, {{0}, {0}}}};
+        for (int64_t l = 0; l < s->lines; l++)
+            add_line(e, dy + c * job->dy.channel + l * job->dy.line,
+                     x + c * job->x.channel + l * job->x.line, s->n, job->mean[i], job->rstd[i],
+                     &t);
+        const float each = total(t.sum), along = total(t.product);
+        job->sums[i * s->width + c] = each;
+        job->products[i * s->width + c] = along;
+        sum += (double)each * job->weight[first + c];
+        product += (double)along * job->weight[first + c];
+    }
+    const double count = (double)group_size(s);
+    for (int64_t c = 0; c < s->width; c++)
+        for (int64_t l = 0; l < s->lines; l++)
+            gradient_line(e, stream, job, dy + c * job->dy.channel + l * job->dy.line,
+                          x + c * job->x.channel + l * job->x.line,
+                          dx + c * job->dx.channel + l * job->dx.line, job->weight[first + c], i,
+                          (float)(product / count), (float)(sum / count));
+}
+
+SIMD_INLINE void backward_groups(el e, int stream, const backward_job *job, int64_t begin,
+                                 int64_t end)
+{
+    for (int64_t i = begin; i < end; i++)
+        backward_group(e, stream, job, i);
+    if (stream)
+        v_fence();
+}
+
+static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    /* a copy: no store through a pointer can change it */
+    const backward_job job = *(const backward_job *)arg;
+    if (job.stream)
+        EL_SPECIALIZE(job.type, backward_groups, 1, &job, begin, end);
+    else
+        EL_SPECIALIZE(job.type, backward_groups, 0, &job, begin, end);
+}
+
+/* out = the sums of each channel, added up over the batch in its order */
+static void reduce(const tg_tensor *out, const float *each, int64_t batch, int64_t channels,
+                   int accumulate)
+{
+    if (!out)
+        return;
+    const el type = (el)tg_el(tg_type_of(out));
+    for (int64_t c = 0; c < channels; c += VL) {
+        const int64_t left = tail(channels, c);
+        vf sum = accumulate ? v_load_n(type, tg_data(out), c, left, 0) : v_set(0);
+        for (int64_t b = 0; b < batch; b++)
+            sum += v_load_n(EL_F32, each + b * channels, c, left, 0);
+        v_store_n(type, tg_data(out), c, left, sum);
+    }
+}
+
+static int accepts_backward(const tg_group_norm_backward_args *a)
+{
+    return tg_fast_type(a->x);
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)
+{
+    backward_job job = {.s = group_shape_of(a->x, a->num_groups),
+                        .mean = tg_data(a->mean),
+                        .rstd = tg_data(a->rstd),
+                        .type = (el)tg_el(tg_type_of(a->x))};
+    const int64_t channels = job.s.groups * job.s.width;
+    job.dy = group_view_of(a->dy, &job.s);
+    job.x = group_view_of(a->x, &job.s);
+    job.dx = group_view_of(a->dx, &job.s);
+    job.stream = job.dx.data != job.dy.data && streams(&job.s, &job.dx);
+    group_view *views[] = {&job.dy, &job.x, &job.dx, NULL};
+    join_lines(&job.s, views);
+    job.dy_ahead = next_group(&job.s, &job.dy);
+    job.x_ahead = next_group(&job.s, &job.x);
+    TG_TRY(load_channels(ctx, a->weight, channels, 1, &job.weight));
+    job.sums = tg_workspace(ctx, (size_t)(2 * job.s.batch * channels) * sizeof(float));
+    if (!job.sums)
+        return TG_ENOMEM;
+    job.products = job.sums + job.s.batch * channels;
+    tg_parallel_for(ctx, job.s.batch * job.s.groups, groups_per_chunk(&job.s), backward_chunk,
+                    &job);
+    reduce(a->dweight, job.products, job.s.batch, channels, (int)a->accumulate);
+    reduce(a->dbias, job.sums, job.s.batch, channels, (int)a->accumulate);
+    return TG_OK;
+}
+
+#endif

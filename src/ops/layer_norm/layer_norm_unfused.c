@@ -1,0 +1,131 @@
+/* layer_norm as an eager framework runs its formula: one pass and one temporary a step, f32 inside, as under autocast. */
+#include "eager/eager.h"
+
+static mat like(eager *e, mat a)
+{
+    return eager_new(e, TG_F32, a.rows, a.cols);
+}
+
+/* In f32: x itself, or a copy. */
+static mat to_f32(eager *e, mat a)
+{
+    if (a.type == TG_F32)
+        return a;
+    const mat copy = like(e, a);
+    eager_unary(e, EAGER_COPY, copy, a);
+    return copy;
+}
+
+/* The mean of each row. */
+static mat mean_of(eager *e, mat a)
+{
+    const mat mean = eager_new(e, TG_F32, a.rows, 1);
+    eager_reduce_rows(e, EAGER_SUM, mean, a);
+    eager_scalar(e, EAGER_DIV, mean, mean, (double)a.cols);
+    return mean;
+}
+
+static mat less_mean(eager *e, mat x, mat mean)
+{
+    const mat difference = like(e, x);
+    eager_binary(e, EAGER_SUB, difference, x, mean);
+    return difference;
+}
+
+/* 1 / sqrt(mean(centred^2) + eps) */
+static mat deviation(eager *e, mat centred, double eps)
+{
+    const mat square = like(e, centred);
+    eager_binary(e, EAGER_MUL, square, centred, centred);
+    const mat rstd = mean_of(e, square);
+    eager_free(e, square);
+    eager_scalar(e, EAGER_ADD, rstd, rstd, eps == 0 ? 1e-6 : eps);
+    eager_unary(e, EAGER_RSQRT, rstd, rstd);
+    return rstd;
+}
+
+static int accepts_forward(const tg_layer_norm_forward_args *a)
+{
+    return tg_fast_type(a->x);
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_layer_norm_forward_args *a)
+{
+    eager e = eager_begin(ctx);
+    const mat x = to_f32(&e, eager_rows(a->x)), y = eager_rows(a->y), mean = mean_of(&e, x);
+    const mat centred = less_mean(&e, x, mean), rstd = deviation(&e, centred, a->eps);
+    if (a->mean)
+        eager_unary(&e, EAGER_COPY, eager_column(a->mean), mean);
+    if (a->rstd)
+        eager_unary(&e, EAGER_COPY, eager_column(a->rstd), rstd);
+    const mat normal = a->weight || a->bias ? like(&e, x) : y;
+    eager_binary(&e, EAGER_MUL, normal, centred, rstd);
+    eager_free(&e, centred);
+    const mat scaled = a->weight && a->bias ? like(&e, x) : y;
+    if (a->weight)
+        eager_binary(&e, EAGER_MUL, scaled, normal, eager_vector(a->weight));
+    if (a->bias)
+        eager_binary(&e, EAGER_ADD, y, a->weight ? scaled : normal, eager_vector(a->bias));
+    return eager_end(&e);
+}
+
+/* ---- backward ---- */
+
+static void column_gradient(eager *e, const tg_tensor *out, mat terms, int64_t accumulate)
+{
+    const mat sum = eager_new(e, TG_F32, 1, terms.cols), gradient = eager_vector(out);
+    eager_sum_columns(e, sum, terms);
+    if (accumulate)
+        eager_binary(e, EAGER_ADD, gradient, gradient, sum);
+    else
+        eager_unary(e, EAGER_COPY, gradient, sum);
+}
+
+/* a * mean(b), row by row */
+static mat times_mean(eager *e, mat a, mat b)
+{
+    const mat product = like(e, a);
+    eager_binary(e, EAGER_MUL, product, a, mean_of(e, b));
+    return product;
+}
+
+static int accepts_backward(const tg_layer_norm_backward_args *a)
+{
+    return tg_fast_type(a->x);
+}
+
+/* dx = r (m - normal mean(m normal) - mean(m)), normal = (x - mean) r, m = dy weight */
+static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
+{
+    eager e = eager_begin(ctx);
+    const mat x = to_f32(&e, eager_rows(a->x)), dy = to_f32(&e, eager_rows(a->dy)),
+              r = eager_column(a->rstd);
+    const mat centred = less_mean(&e, x, eager_column(a->mean)), normal = like(&e, x),
+              product = like(&e, x);
+    eager_binary(&e, EAGER_MUL, normal, centred, r);
+    eager_free(&e, centred);
+    if (a->dweight) {
+        eager_binary(&e, EAGER_MUL, product, dy, normal);
+        column_gradient(&e, a->dweight, product, a->accumulate);
+    }
+    if (a->dbias)
+        column_gradient(&e, a->dbias, dy, a->accumulate);
+    const mat m = a->weight ? like(&e, dy) : dy;
+    if (a->weight)
+        eager_binary(&e, EAGER_MUL, m, dy, eager_vector(a->weight));
+    eager_binary(&e, EAGER_MUL, product, m, normal);
+    const mat along = times_mean(&e, normal, product), less = like(&e, m);
+    eager_free(&e, normal);
+    eager_free(&e, product);
+    eager_binary(&e, EAGER_SUB, less, m, along);
+    eager_free(&e, along);
+    const mat rest = less_mean(&e, less, mean_of(&e, m));
+    eager_binary(&e, EAGER_MUL, eager_rows(a->dx), rest, r);
+    return eager_end(&e);
+}
+
+TG_UNFUSED_ROWS(layer_norm) = {
+    TG_UNFUSED_ROW(layer_norm_forward, accepts_forward, forward),
+    TG_UNFUSED_ROW(layer_norm_backward, accepts_backward, backward),
+    TG_ROWS_END,
+};
