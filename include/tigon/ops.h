@@ -135,6 +135,25 @@ TG_API tg_status tg_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *ar
  */
 TG_API tg_status tg_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
 
+/* geglu: y = gelu(gate) * up
+ *   exact = 0: gelu(a) = a / (1 + exp(-u)),  u = 2 sqrt(2 / pi) (a + 0.044715 a^3), which is the same as
+ *   a (1 + tanh(u / 2)) / 2, the approximation of the field.
+ *   exact = 1: gelu(a) = a erfc(-a / sqrt(2)) / 2, the product with the normal distribution function.
+ *   gate, up, y [..,F] T. The packed layout [.., gate | up] is two views of one buffer, as in swiglu.
+ * Saved for backward: gate, up.
+ * Numerics: f32 throughout, one rounding; far below zero gelu keeps its relative precision.
+ * Source: Shazeer 2020, arXiv:2002.05202; Hendrycks and Gimpel 2016, arXiv:1606.08415.
+ */
+TG_API tg_status tg_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args);
+
+/*   dup = dy * gelu(gate),   dgate = dy * up * gelu'(gate)
+ *   exact = 0, with s = 1 / (1 + exp(-u)): gelu'(a) = s + a s (1 - s) u',
+ *   u' = 2 sqrt(2 / pi) (1 + 0.134145 a^2).
+ *   exact = 1: gelu'(a) = erfc(-a / sqrt(2)) / 2 + a exp(-a^2 / 2) / sqrt(2 pi).
+ *   dgate may be gate, dup may be up.
+ */
+TG_API tg_status tg_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
+
 /* rope: rotary position embedding, half-split (Hugging Face's Llama layout).
  *   With W = rotary_dim, h = W / 2, p = position_offset + s, for d < h:
  *     y[d]   = x[d] cos[p,d] - x[d+h] sin[p,d]
