@@ -154,6 +154,23 @@ TG_API tg_status tg_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args
  */
 TG_API tg_status tg_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
 
+/* dyt: dynamic tanh, which stands in for a normalisation.
+ *   y = tanh(alpha * x) * gamma + beta
+ *   x, y [..,N] T; y may be x.
+ *   alpha W, one element of any shape. gamma [N] W. beta [N] W, or NULL: none.
+ * Saved for backward: x.
+ * Source: Zhu et al. 2025, arXiv:2503.10622.
+ */
+TG_API tg_status tg_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *args);
+
+/*   With t = tanh(alpha * x), h = dy * gamma * (1 - t^2):
+ *   dx = alpha * h,   dalpha = sum of x * h,   dgamma = sum over rows of dy * t,   dbeta = that of dy
+ *   dy, x, dx [..,N] T; dx may be dy.
+ *   dalpha one element, dgamma, dbeta [N], W or f32; NULL: not computed.
+ * Numerics: 1 - t^2 is computed without cancellation, and keeps its relative precision far out.
+ */
+TG_API tg_status tg_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *args);
+
 /* rope: rotary position embedding, half-split (Hugging Face's Llama layout).
  *   With W = rotary_dim, h = W / 2, p = position_offset + s, for d < h:
  *     y[d]   = x[d] cos[p,d] - x[d+h] sin[p,d]
