@@ -171,6 +171,27 @@ TG_API tg_status tg_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *args);
  */
 TG_API tg_status tg_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *args);
 
+/* poly_norm: a polynomial of each element whose powers are normalised over the row.
+ *   y = weight[0] n(x^3) + weight[1] n(x^2) + weight[2] n(x) + bias,   n(u) = u / sqrt(mean(u^2) + eps)
+ *   x, y [..,N] T; y may be x.
+ *   weight [3] W. bias W, one element of any shape.
+ *   rstd f32, three for each row, compact: 1 / sqrt(mean(u^2) + eps) of x^3, x^2, x.
+ *   eps: 0 means 1e-6.
+ * Saved for backward: x, rstd.
+ * Numerics: sums in f32; sixth powers overflow where |x| is beyond 6e5 or so.
+ * Source: Zhuo et al. 2024, arXiv:2411.03884.
+ */
+TG_API tg_status tg_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args);
+
+/*   With (p, w) in (3, weight[0]), (2, weight[1]), (1, weight[2]), r_p of rstd, S_p = sum_j dy_j x_j^p:
+ *   dx_j = sum over p of p w r_p (dy_j x_j^(p-1) - x_j^(2p-1) r_p^2 S_p / N),
+ *   dweight = sums over rows of r_p S_p,   dbias = sum of dy
+ *   dy, x, dx [..,N] T; dx may be dy.
+ *   rstd: as forward wrote it.
+ *   dweight [3], dbias one element, W or f32; NULL: not computed.
+ */
+TG_API tg_status tg_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args);
+
 /* rope: rotary position embedding, half-split (Hugging Face's Llama layout).
  *   With W = rotary_dim, h = W / 2, p = position_offset + s, for d < h:
  *     y[d]   = x[d] cos[p,d] - x[d+h] sin[p,d]
