@@ -181,6 +181,63 @@ TG_API tg_status tg_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *ar
  */
 TG_API tg_status tg_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
 
+/* geglu: y = gelu(gate) * up
+ *   exact = 0: gelu(a) = a / (1 + exp(-u)),  u = 2 sqrt(2 / pi) (a + 0.044715 a^3), which is the same as
+ *   a (1 + tanh(u / 2)) / 2, the approximation of the field.
+ *   exact = 1: gelu(a) = a erfc(-a / sqrt(2)) / 2, the product with the normal distribution function.
+ *   gate, up, y [..,F] T. The packed layout [.., gate | up] is two views of one buffer, as in swiglu.
+ * Saved for backward: gate, up.
+ * Numerics: f32 throughout, one rounding; far below zero gelu keeps its relative precision.
+ * Source: Shazeer 2020, arXiv:2002.05202; Hendrycks and Gimpel 2016, arXiv:1606.08415.
+ */
+TG_API tg_status tg_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args);
+
+/*   dup = dy * gelu(gate),   dgate = dy * up * gelu'(gate)
+ *   exact = 0, with s = 1 / (1 + exp(-u)): gelu'(a) = s + a s (1 - s) u',
+ *   u' = 2 sqrt(2 / pi) (1 + 0.134145 a^2).
+ *   exact = 1: gelu'(a) = erfc(-a / sqrt(2)) / 2 + a exp(-a^2 / 2) / sqrt(2 pi).
+ *   dgate may be gate, dup may be up.
+ */
+TG_API tg_status tg_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
+
+/* dyt: dynamic tanh, which stands in for a normalisation.
+ *   y = tanh(alpha * x) * gamma + beta
+ *   x, y [..,N] T; y may be x.
+ *   alpha W, one element of any shape. gamma [N] W. beta [N] W, or NULL: none.
+ * Saved for backward: x.
+ * Source: Zhu et al. 2025, arXiv:2503.10622.
+ */
+TG_API tg_status tg_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *args);
+
+/*   With t = tanh(alpha * x), h = dy * gamma * (1 - t^2):
+ *   dx = alpha * h,   dalpha = sum of x * h,   dgamma = sum over rows of dy * t,   dbeta = that of dy
+ *   dy, x, dx [..,N] T; dx may be dy.
+ *   dalpha one element, dgamma, dbeta [N], W or f32; NULL: not computed.
+ * Numerics: 1 - t^2 is computed without cancellation, and keeps its relative precision far out.
+ */
+TG_API tg_status tg_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *args);
+
+/* poly_norm: a polynomial of each element whose powers are normalised over the row.
+ *   y = weight[0] n(x^3) + weight[1] n(x^2) + weight[2] n(x) + bias,   n(u) = u / sqrt(mean(u^2) + eps)
+ *   x, y [..,N] T; y may be x.
+ *   weight [3] W. bias W, one element of any shape.
+ *   rstd f32, three for each row, compact: 1 / sqrt(mean(u^2) + eps) of x^3, x^2, x.
+ *   eps: 0 means 1e-6.
+ * Saved for backward: x, rstd.
+ * Numerics: sums in f32; sixth powers overflow where |x| is beyond 6e5 or so.
+ * Source: Zhuo et al. 2024, arXiv:2411.03884.
+ */
+TG_API tg_status tg_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args);
+
+/*   With (p, w) in (3, weight[0]), (2, weight[1]), (1, weight[2]), r_p of rstd, S_p = sum_j dy_j x_j^p:
+ *   dx_j = sum over p of p w r_p (dy_j x_j^(p-1) - x_j^(2p-1) r_p^2 S_p / N),
+ *   dweight = sums over rows of r_p S_p,   dbias = sum of dy
+ *   dy, x, dx [..,N] T; dx may be dy.
+ *   rstd: as forward wrote it.
+ *   dweight [3], dbias one element, W or f32; NULL: not computed.
+ */
+TG_API tg_status tg_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args);
+
 /* rope: rotary position embedding, half-split (Hugging Face's Llama layout).
  *   With W = rotary_dim, h = W / 2, p = position_offset + s, for d < h:
  *     y[d]   = x[d] cos[p,d] - x[d+h] sin[p,d]

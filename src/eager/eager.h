@@ -45,6 +45,7 @@ typedef enum eager_op {
     EAGER_RSQRT,
     EAGER_SIGMOID,
     EAGER_TANH,
+    EAGER_ERFC,
     /* binary; the second operand may be a scalar (eager_scalar) */
     EAGER_ADD,
     EAGER_SUB,

@@ -45,6 +45,8 @@ SIMD_INLINE vf compute(eager_op op, vf a, vf b)
         return v_sigmoid(a);
     case EAGER_TANH:
         return v_tanh(a);
+    case EAGER_ERFC:
+        return v_erfc(a);
     case EAGER_ADD:
         return a + b;
     case EAGER_SUB:
@@ -111,6 +113,7 @@ static void map(const eager_step *s, int64_t begin, int64_t end)
         MAP(EAGER_RSQRT)
         MAP(EAGER_SIGMOID)
         MAP(EAGER_TANH)
+        MAP(EAGER_ERFC)
         MAP(EAGER_ADD)
         MAP(EAGER_SUB)
         MAP(EAGER_MUL)

@@ -1,0 +1,36 @@
+/* geglu: what the arguments must be. */
+#include "core/services.h"
+
+/* Rows of the same shape and type as gate. */
+static tg_status expect_like_gate(const char *op, const char *name, const tg_tensor *t,
+                                  const tg_tensor *gate)
+{
+    TG_TRY(tg_expect_like(op, name, t, "gate", gate));
+    return tg_expect_rows(op, name, t);
+}
+
+static tg_status check_gate(const char *op, const tg_tensor *gate)
+{
+    TG_TRY(tg_expect_float(op, "gate", gate));
+    return tg_expect_rows(op, "gate", gate);
+}
+
+tg_status tg_check_geglu_forward(const tg_geglu_forward_args *args)
+{
+    static const char op[] = "geglu_forward";
+    TG_TRY(check_gate(op, args->gate));
+    TG_TRY(expect_like_gate(op, "up", args->up, args->gate));
+    TG_TRY(expect_like_gate(op, "y", args->y, args->gate));
+    return tg_expect_i64(op, "exact", args->exact, 0, 1);
+}
+
+tg_status tg_check_geglu_backward(const tg_geglu_backward_args *args)
+{
+    static const char op[] = "geglu_backward";
+    TG_TRY(check_gate(op, args->gate));
+    TG_TRY(expect_like_gate(op, "dy", args->dy, args->gate));
+    TG_TRY(expect_like_gate(op, "up", args->up, args->gate));
+    TG_TRY(expect_like_gate(op, "dgate", args->dgate, args->gate));
+    TG_TRY(expect_like_gate(op, "dup", args->dup, args->gate));
+    return tg_expect_i64(op, "exact", args->exact, 0, 1);
+}

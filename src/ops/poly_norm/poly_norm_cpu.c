@@ -1,0 +1,287 @@
+/* poly_norm, fast: a row is read from memory once; the second pass over it hits the cache, and asks for
+ * the next row meanwhile. */
+#include "core/services.h"
+#include "simd.h"
+
+/* Elements of work below which another thread does not pay. */
+enum { MIN_CHUNK = 32768, PAIR = 2 * VL };
+
+/* What the rows of a chunk add to dweight and dbias. */
+typedef struct sums {
+    double weight[3], bias;
+} sums;
+
+typedef struct job {
+    const char *dy, *x; /* dy: backward only */
+    char *out;          /* y or dx */
+    float *rstd;        /* NULL: not wanted */
+    float weight[3], bias;
+    double eps;
+    int64_t n, dy_stride, x_stride, out_stride; /* strides in bytes */
+    int64_t grain;
+    sums *sums; /* of each chunk */
+    int stream;
+    el type;
+} job;
+
+static int64_t whole_pairs(int64_t n)
+{
+    return n / PAIR * PAIR;
+}
+
+static int64_t tail(int64_t n, int64_t j)
+{
+    return n - j < VL ? n - j : VL;
+}
+
+SIMD_INLINE void put2(el e, int stream, void *p, int64_t j, vf2 x)
+{
+    if (stream)
+        v_stream2(e, p, j, x);
+    else
+        v_store2(e, p, j, x);
+}
+
+/* Asks for what the next row has in place of elements j to j + PAIR. */
+SIMD_INLINE void ahead(el e, const char *next, int64_t j)
+{
+    for (int64_t byte = 0; byte < PAIR * el_size(e); byte += 64)
+        __builtin_prefetch(next + j * el_size(e) + byte);
+}
+
+/* ---- forward ---- */
+
+/* Sums of sixth, fourth and second powers. */
+SIMD_INLINE void add_powers(vf x, vf sum[3])
+{
+    const vf square = x * x, fourth = square * square;
+    sum[0] += fourth * square;
+    sum[1] += fourth;
+    sum[2] += square;
+}
+
+SIMD_INLINE void sum_powers(el e, const char *x, int64_t n, float out[3])
+{
+    vf a[3] = {{0}, {0}, {0}}, b[3] = {{0}, {0}, {0}};
+    int64_t j = 0;
+    for (; j < whole_pairs(n); j += PAIR) {
+        const vf2 v = v_load2(e, e, x, j);
+        add_powers(v.a, a);
+        add_powers(v.b, b);
+    }
+    for (; j < n; j += VL)
+        add_powers(v_load_n(e, x, j, tail(n, j), 0), a);
+    for (int k = 0; k < 3; k++)
+        out[k] = v_sum(a[k] + b[k]);
+}
+
+/* ((c0 x + c1) x + c2) x + c3 */
+SIMD_INLINE vf polynomial(vf x, const float c[4])
+{
+    return ((x * v_set(c[0]) + v_set(c[1])) * x + v_set(c[2])) * x + v_set(c[3]);
+}
+
+SIMD_INLINE void forward_row(el e, const job *job, const char *x, char *y, const float c[4])
+{
+    const int64_t n = job->n;
+    int64_t j = 0;
+    for (; j < whole_pairs(n); j += PAIR) {
+        const vf2 v = v_load2(e, e, x, j);
+        put2(e, job->stream, y, j, (vf2){polynomial(v.a, c), polynomial(v.b, c)});
+        ahead(e, x + job->x_stride, j);
+    }
+    for (; j < n; j += VL)
+        v_store_n(e, y, j, tail(n, j), polynomial(v_load_n(e, x, j, tail(n, j), 0), c));
+}
+
+SIMD_INLINE void forward_rows(el e, const job *job, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i++) {
+        const char *x = job->x + i * job->x_stride;
+        float sum[3], c[4] = {0, 0, 0, job->bias};
+        sum_powers(e, x, job->n, sum);
+        for (int k = 0; k < 3; k++) {
+            const float r = (float)(1 / sqrt(sum[k] / (double)job->n + job->eps));
+            c[k] = job->weight[k] * r;
+            if (job->rstd)
+                job->rstd[3 * i + k] = r;
+        }
+        forward_row(e, job, x, job->out + i * job->out_stride, c);
+    }
+    if (job->stream)
+        v_fence();
+}
+
+static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job *job = arg;
+    EL_SPECIALIZE(job->type, forward_rows, job, begin, end);
+}
+
+/* ---- backward ---- */
+
+/* Sums of dy x^3, dy x^2, dy x, dy. */
+SIMD_INLINE void add_products(vf dy, vf x, vf sum[4])
+{
+    const vf first = dy * x, second = first * x;
+    sum[0] += second * x;
+    sum[1] += second;
+    sum[2] += first;
+    sum[3] += dy;
+}
+
+SIMD_INLINE void sum_products(el e, const char *dy, const char *x, int64_t n, float out[4])
+{
+    vf a[4] = {{0}, {0}, {0}, {0}}, b[4] = {{0}, {0}, {0}, {0}};
+    int64_t j = 0;
+    for (; j < whole_pairs(n); j += PAIR) {
+        const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
+        add_products(g.a, v.a, a);
+        add_products(g.b, v.b, b);
+    }
+    for (; j < n; j += VL)
+        add_products(v_load_n(e, dy, j, tail(n, j), 0), v_load_n(e, x, j, tail(n, j), 0), a);
+    for (int k = 0; k < 4; k++)
+        out[k] = v_sum(a[k] + b[k]);
+}
+
+/* dx = dy (along x^2 + ... ) - (back x^5 + ...): coefficients from the highest power on */
+typedef struct slopes {
+    float along[3], back[3];
+} slopes;
+
+SIMD_INLINE vf gradient(vf dy, vf x, const slopes *s)
+{
+    const vf square = x * x;
+    const vf along = (x * v_set(s->along[0]) + v_set(s->along[1])) * x + v_set(s->along[2]);
+    const vf back = (square * v_set(s->back[0]) + v_set(s->back[1])) * square + v_set(s->back[2]);
+    return dy * along - x * back;
+}
+
+SIMD_INLINE void backward_row(el e, const job *job, const char *dy, const char *x, char *dx,
+                              const slopes *s)
+{
+    const int64_t n = job->n;
+    int64_t j = 0;
+    for (; j < whole_pairs(n); j += PAIR) {
+        const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
+        put2(e, job->stream, dx, j, (vf2){gradient(g.a, v.a, s), gradient(g.b, v.b, s)});
+        ahead(e, x + job->x_stride, j);
+        ahead(e, dy + job->dy_stride, j);
+    }
+    for (; j < n; j += VL)
+        v_store_n(e, dx, j, tail(n, j),
+                  gradient(v_load_n(e, dy, j, tail(n, j), 0), v_load_n(e, x, j, tail(n, j), 0), s));
+}
+
+SIMD_INLINE void backward_rows(el e, const job *job, int64_t begin, int64_t end)
+{
+    sums total = {{0}, 0};
+    for (int64_t i = begin; i < end; i++) {
+        const char *dy = job->dy + i * job->dy_stride, *x = job->x + i * job->x_stride;
+        float product[4];
+        slopes s;
+        sum_products(e, dy, x, job->n, product);
+        for (int k = 0; k < 3; k++) {
+            const double r = job->rstd[3 * i + k], along = (3 - k) * job->weight[k] * r;
+            s.along[k] = (float)along;
+            s.back[k] = (float)(along * r * r * product[k] / (double)job->n);
+            total.weight[k] += r * product[k];
+        }
+        total.bias += product[3];
+        backward_row(e, job, dy, x, job->out + i * job->out_stride, &s);
+    }
+    job->sums[begin / job->grain] = total;
+    if (job->stream)
+        v_fence();
+}
+
+static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job *job = arg;
+    EL_SPECIALIZE(job->type, backward_rows, job, begin, end);
+}
+
+/* ---- rows ---- */
+
+static float element(const tg_tensor *t, int k)
+{
+    return el_get((el)tg_el(tg_type_of(t)), tg_data(t), k);
+}
+
+static void put_element(const tg_tensor *t, int k, double value, int64_t accumulate)
+{
+    if (t)
+        el_set((el)tg_el(tg_type_of(t)), tg_data(t), k,
+               (float)(value + (accumulate ? element(t, k) : 0)));
+}
+
+/* What both directions have; `over` is what the output may stand in place of. */
+static job job_of(const tg_tensor *x_in, const tg_tensor *weight, const tg_tensor *rstd,
+                  const tg_tensor *out_in, const tg_tensor *over)
+{
+    const tg_rows x = tg_rows_of(x_in), out = tg_rows_of(out_in);
+    const el e = (el)tg_el(x.type);
+    const int64_t size = el_size(e);
+    return (job){.x = x.data,
+                 .out = out.data,
+                 .rstd = tg_data(rstd),
+                 .weight = {element(weight, 0), element(weight, 1), element(weight, 2)},
+                 .n = x.n,
+                 .x_stride = x.stride * size,
+                 .out_stride = out.stride * size,
+                 .grain = x.n > 0 && x.n < MIN_CHUNK ? MIN_CHUNK / x.n : 1,
+                 .stream = out.data != tg_data(over) && tg_streams(x.rows * x.n * size) &&
+                           v_streamable2(e, out.data) && out.stride % PAIR == 0,
+                 .type = e};
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
+{
+    job job = job_of(args->x, args->weight, args->rstd, args->y, args->x);
+    job.bias = element(args->bias, 0);
+    job.eps = args->eps == 0 ? 1e-6 : args->eps;
+    tg_parallel_for(ctx, tg_rows_of(args->x).rows, job.grain, forward_chunk, &job);
+    return TG_OK;
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args)
+{
+    const tg_rows dy = tg_rows_of(args->dy);
+    job job = job_of(args->x, args->weight, args->rstd, args->dx, args->dy);
+    job.dy = dy.data;
+    job.dy_stride = dy.stride * el_size(job.type);
+    const int64_t chunks = (dy.rows + job.grain - 1) / job.grain;
+    job.sums = tg_workspace(ctx, (size_t)chunks * sizeof *job.sums);
+    if (!job.sums)
+        return TG_ENOMEM;
+    tg_parallel_for(ctx, dy.rows, job.grain, backward_chunk, &job);
+    sums total = {{0}, 0};
+    for (int64_t c = 0; c < chunks; c++) {
+        for (int k = 0; k < 3; k++)
+            total.weight[k] += job.sums[c].weight[k];
+        total.bias += job.sums[c].bias;
+    }
+    for (int k = 0; k < 3; k++)
+        put_element(args->dweight, k, total.weight[k], args->accumulate);
+    put_element(args->dbias, 0, total.bias, args->accumulate);
+    return TG_OK;
+}
+
+static int accepts_forward(const tg_poly_norm_forward_args *args)
+{
+    return tg_fast_type(args->x);
+}
+
+static int accepts_backward(const tg_poly_norm_backward_args *args)
+{
+    return tg_fast_type(args->x);
+}
+
+TG_CPU_ROWS(poly_norm) = {
+    TG_CPU_ROW(poly_norm_forward, accepts_forward, forward),
+    TG_CPU_ROW(poly_norm_backward, accepts_backward, backward),
+    TG_ROWS_END,
+};
