@@ -39,20 +39,34 @@ static inline grpo_plane grpo_plane_of(const tg_tensor *t)
                         t->ndim < 2 || t->shape[1] == 1 ? 0 : 1};
 }
 
+/* Most numbers here are f32: those need no call. */
 static inline double grpo_get(const grpo_plane *p, int64_t b, int64_t l, double otherwise)
 {
-    return p->data ? tg_get(p->data, p->type, b * p->by_batch + l * p->by_token) : otherwise;
+    const int64_t i = b * p->by_batch + l * p->by_token;
+    if (!p->data)
+        return otherwise;
+    return p->type == TG_F32 ? ((const float *)p->data)[i] : tg_get(p->data, p->type, i);
 }
 
 static inline void grpo_put(const grpo_plane *p, int64_t b, int64_t l, double value)
 {
-    if (p->data)
-        tg_set(p->data, p->type, b * p->by_batch + l * p->by_token, value);
+    const int64_t i = b * p->by_batch + l * p->by_token;
+    if (p->data && p->type == TG_F32)
+        ((float *)p->data)[i] = (float)value;
+    else if (p->data)
+        tg_set(p->data, p->type, i, value);
 }
 
 static inline int grpo_kept(const grpo_plane *mask, int64_t b, int64_t l)
 {
-    return grpo_get(mask, b, l, 1) != 0;
+    return !mask->data ||
+           ((const int64_t *)mask->data)[b * mask->by_batch + l * mask->by_token] != 0;
+}
+
+/* The class of a token that is kept. */
+static inline int64_t grpo_class(const grpo_plane *target, int64_t b, int64_t l)
+{
+    return ((const int64_t *)target->data)[b * target->by_batch + l * target->by_token];
 }
 
 #endif

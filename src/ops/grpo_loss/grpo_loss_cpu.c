@@ -5,31 +5,33 @@
 
 /* BLOCK logits are summed relative to one point, `from`, the largest of the row's first block or the
  * target's logit. Only if the sum of a block exceeds RISE, more than it can if none lies above `from`,
- * the block is summed again from its own largest; if not, none lies above by more than ln RISE. So no
+ * the block is summed again from its own largest; if not, none lies above by more than log2 RISE. So no
  * pass looks for maxima but that over the first block. */
 enum { BLOCK = 2048 };
 #define RISE (2.0f * BLOCK)
+
+#define LOG2_E 1.4426950408889634
+#define LN_2 0.6931471805599453
 
 typedef struct job {
     grpo_logits logits, dlogits;
     grpo_plane target, mask, logp, lse, dlogp;
     int64_t batch, length;
     double per_temperature;
-    float scale; /* the same */
+    float scale; /* log2(e) / temperature */
     int stream;
 } job;
 
 static job job_of(const tg_tensor *logits, const tg_tensor *target, const tg_tensor *mask,
                   double temperature)
 {
-    job j = {.logits = grpo_logits_of(logits),
-             .target = grpo_plane_of(target),
-             .mask = grpo_plane_of(mask),
-             .batch = target->shape[0],
-             .length = target->shape[1],
-             .scale = (float)(1 / temperature)};
-    j.per_temperature = 1 / temperature;
-    return j;
+    return (job){.logits = grpo_logits_of(logits),
+                 .target = grpo_plane_of(target),
+                 .mask = grpo_plane_of(mask),
+                 .batch = target->shape[0],
+                 .length = target->shape[1],
+                 .per_temperature = 1 / temperature,
+                 .scale = (float)(LOG2_E / temperature)};
 }
 
 /* Neighbouring rows to one worker: the end of a row asks for the start of the next. */
@@ -45,43 +47,45 @@ static const char *element(const grpo_logits *x, int64_t b, int64_t l, int64_t i
 
 /* ---- forward ---- */
 
-/* The sum of exp(x - at) over the row so far, without the target. */
+/* The sum of 2^(x scale - from) over the row so far, without the target. */
 typedef struct row_sum {
     float from;
-    double at; /* from, as v_exp_from takes it */
     double others;
 } row_sum;
 
+/* The point from which differences are taken; any will do where all is -inf. */
+static float point(float from)
+{
+    return from > -INFINITY ? from : 0;
+}
+
 static void move_origin(row_sum *r, float from)
 {
-    const double at = v_origin_at(from > -INFINITY ? from : 0).at;
     if (r->others != 0)
-        r->others *= exp(r->at - at);
+        r->others *= exp2((double)r->from - from);
     r->from = from;
-    r->at = at;
 }
 
 static void add_block(row_sum *r, el e, const void *x, int64_t n, float scale)
 {
     if (r->from == -INFINITY)
         move_origin(r, largest(e, x, n) * scale);
-    float sum = exp_sum(e, x, n, scale, r->from > -INFINITY ? r->from : 0);
+    float sum = power_sum(e, x, n, scale, point(r->from));
     if (sum > RISE) {
         move_origin(r, fmaxf(r->from, largest(e, x, n) * scale));
-        sum = exp_sum(e, x, n, scale, r->from);
+        sum = power_sum(e, x, n, scale, r->from);
     }
     r->others += sum;
 }
 
-/* The target stands apart, so that where p is near 1, logp = -log1p(others / own) keeps its digits. */
+/* The target stands apart from the sum of the others. */
 static void forward_row(const job *j, int64_t b, int64_t l)
 {
     const el e = (el)tg_el(j->logits.type);
-    const int64_t n = j->logits.n, y = (int64_t)grpo_get(&j->target, b, l, 0);
+    const int64_t n = j->logits.n, y = grpo_class(&j->target, b, l);
     const char *x = element(&j->logits, b, l, 0);
-    const float x_y = el_get(e, x, y) * j->scale;
-    row_sum r = {0};
-    move_origin(&r, fmaxf(x_y, largest(e, x, n < BLOCK ? n : BLOCK) * j->scale));
+    const double x_y = (double)el_get(e, x, y) * j->scale;
+    row_sum r = {fmaxf((float)x_y, largest(e, x, n < BLOCK ? n : BLOCK) * j->scale), 0};
     for (int64_t begin = 0; begin < n; begin += BLOCK) {
         const int64_t end = begin + BLOCK < n ? begin + BLOCK : n;
         const int cut = begin <= y && y < end;
@@ -90,14 +94,16 @@ static void forward_row(const job *j, int64_t b, int64_t l)
             if (parts[i][0] < parts[i][1])
                 add_block(&r, e, x + parts[i][0] * el_size(e), parts[i][1] - parts[i][0], j->scale);
     }
-    const double own = exp(x_y - r.at);
-    double lse = r.at + log(r.others + own), logp = x_y - lse;
-    if (r.others < 0.01 * own) {
-        logp = -log1p(r.others / own);
-        lse = x_y - logp;
+    const double above = x_y - point(r.from), own = exp2(above);
+    if (r.others < 0.01 * own) { /* p near 1: these keep their digits */
+        const double base = log1p(r.others / own);
+        grpo_put(&j->logp, b, l, 0 - base);
+        grpo_put(&j->lse, b, l, LN_2 * x_y + base);
+    } else {
+        const double log_sum = log(r.others + own);
+        grpo_put(&j->logp, b, l, LN_2 * above - log_sum);
+        grpo_put(&j->lse, b, l, LN_2 * point(r.from) + log_sum);
     }
-    grpo_put(&j->logp, b, l, logp);
-    grpo_put(&j->lse, b, l, lse);
 }
 
 static void forward_rows(void *arg, int64_t begin, int64_t end, int worker)
@@ -136,7 +142,7 @@ static void zero_row(const job *j, void *out)
 static void backward_row(const job *j, int64_t b, int64_t l, void *out)
 {
     const el e = (el)tg_el(j->logits.type);
-    const int64_t y = (int64_t)grpo_get(&j->target, b, l, 0);
+    const int64_t y = grpo_class(&j->target, b, l);
     const char *x = element(&j->logits, b, l, 0);
     const double d = grpo_get(&j->dlogp, b, l, 0) * j->per_temperature;
     const float lse = (float)grpo_get(&j->lse, b, l, 0);
@@ -144,12 +150,13 @@ static void backward_row(const job *j, int64_t b, int64_t l, void *out)
         zero_row(j, out);
         return;
     }
-    const double q = -expm1((double)(el_get(e, x, y) * j->scale) - lse); /* 1 - p of the target */
-    const double factor = -d * exp(v_origin_at(lse).at - lse), size = fabs(factor);
-    const row_gradient g = {j->scale, lse, (float)factor,
-                            (float)(0x1p-126 * (size > 1 ? size : 1))};
-    gradient_row(e, j->stream, &g, x, j->logits.n, out);
-    el_set(e, out, y, (float)(d * q));
+    const double log2_lse = lse * LOG2_E, x_y = (double)el_get(e, x, y) * j->scale;
+    const int size = fabs(d) > 0 && fabs(d) < INFINITY ? ilogb(d) : 0;
+    const float from = (float)(log2_lse - size);
+    const double factor = ldexp(-d, -size) * exp2(from - (log2_lse - size));
+    gradient_row(e, j->stream, &(row_gradient){j->scale, from, (float)factor}, x, j->logits.n, out);
+    /* 1 - p of the target, formed in double */
+    el_set(e, out, y, (float)(d * -expm1(LN_2 * (x_y - log2_lse))));
 }
 
 static void backward_rows(void *arg, int64_t begin, int64_t end, int worker)
@@ -217,7 +224,7 @@ static void gather(const grpo *g, const tg_grpo_loss_backward_args *args, const 
         for (int64_t l = 0; l < g->length; l++) {
             if (!grpo_kept(&g->mask, b, l))
                 continue;
-            const int64_t at = grpo_row(&x, b, l) + (int64_t)grpo_get(&target, b, l, 0);
+            const int64_t at = grpo_row(&x, b, l) + grpo_class(&target, b, l);
             grpo_put(logp, b, l,
                      tg_get(x.data, x.type, at) / args->temperature - grpo_get(&lse, b, l, 0));
         }

@@ -1,4 +1,5 @@
-/* Passes over a row of logits, or a part of one: sums of exponentials, and the gradient. */
+/* Passes over a row of logits, or a part of one: sums of exponentials, and the gradient. Exponents are
+ * to base 2, x scale with scale = log2(e) / temperature, so that temperature costs nothing. */
 #ifndef TG_GRPO_LOSS_KERNELS_H
 #define TG_GRPO_LOSS_KERNELS_H
 
@@ -10,32 +11,31 @@ SIMD_INLINE vf part_load(el e, const void *x, int64_t i, int64_t n, float fill)
     return v_load_n(e, x, i, n - i < VL ? n - i : VL, fill);
 }
 
-/* sum of exp(x scale - from), scale > 0 */
-SIMD_INLINE void exp_sum_body(el e, const void *x, int64_t n, float scale, float from, float *sum)
+/* sum of 2^(x scale - from), scale > 0 */
+SIMD_INLINE void power_sum_body(el e, const void *x, int64_t n, float scale, float from, float *sum)
 {
-    const v_origin origin = v_origin_at(from);
-    const vf s = v_set(scale);
+    const vf s = v_set(scale), f = v_set(from);
     vf a = {0}, b = a, c = a, d = a;
     int64_t i = 0;
     for (; i + 4 * VL <= n; i += 4 * VL) {
         const vf2 p = v_load2(e, e, x, i), q = v_load2(e, e, x, i + 2 * VL);
         v_ahead2(e, x, i);
         v_ahead2(e, x, i + 2 * VL);
-        a += v_exp_from(p.a * s, origin);
-        b += v_exp_from(p.b * s, origin);
-        c += v_exp_from(q.a * s, origin);
-        d += v_exp_from(q.b * s, origin);
+        a += v_exp2(p.a * s - f);
+        b += v_exp2(p.b * s - f);
+        c += v_exp2(q.a * s - f);
+        d += v_exp2(q.b * s - f);
     }
     for (; i < n; i += VL)
-        a += v_exp_from(part_load(e, x, i, n, -INFINITY) * s, origin);
+        a += v_exp2(part_load(e, x, i, n, -INFINITY) * s - f);
     *sum = v_sum((a + b) + (c + d));
 }
 
-__attribute__((noinline)) static float exp_sum(el e, const void *x, int64_t n, float scale,
-                                               float from)
+__attribute__((noinline)) static float power_sum(el e, const void *x, int64_t n, float scale,
+                                                 float from)
 {
     float sum;
-    EL_SPECIALIZE(e, exp_sum_body, x, n, scale, from, &sum);
+    EL_SPECIALIZE(e, power_sum_body, x, n, scale, from, &sum);
     return sum;
 }
 
@@ -61,22 +61,22 @@ __attribute__((noinline)) static float largest(el e, const void *x, int64_t n)
     return r;
 }
 
-/* factor exp(x scale - from) for a whole row. Products below `floor` become 0: a sharp softmax has many
- * of them, and whoever multiplies subnormal numbers waits for them. */
+/* factor 2^(x scale - from). The factor lies between 1 and 2 or -1 and
+ * -2: its size belongs into `from`, for then products
+ * that would be subnormal become 0. A sharp softmax has many of them, and whoever multiplies such numbers
+ * waits for them. */
 typedef struct row_gradient {
-    float scale, from, factor, floor;
+    float scale, from, factor;
 } row_gradient;
 
 /* The same, ready for vectors. */
 typedef struct vector_gradient {
-    v_origin origin;
-    vf scale, factor, floor;
+    vf scale, from, factor;
 } vector_gradient;
 
 SIMD_INLINE vf gradient_of(const vector_gradient *g, vf x)
 {
-    const vf d = g->factor * v_exp_from(x * g->scale, g->origin);
-    return v_select(v_abs(d) < g->floor, v_set(0.0f), d);
+    return g->factor * v_exp2(x * g->scale - g->from);
 }
 
 /* Single vectors of [begin, end), the last one partial. */
@@ -92,8 +92,7 @@ SIMD_INLINE void gradient_part(el e, const vector_gradient *g, const void *x, vo
 SIMD_INLINE void gradient_body(el e, int stream, const row_gradient *r, const void *x, int64_t n,
                                void *out)
 {
-    const vector_gradient g = {v_origin_at(r->from), v_set(r->scale), v_set(r->factor),
-                               v_set(r->floor)};
+    const vector_gradient g = {v_set(r->scale), v_set(r->from), v_set(r->factor)};
     int64_t i = 0;
     if (stream && !v_streamable2(e, out)) { /* up to the first address that is */
         const int64_t line = VL * (e == EL_F16 ? 2 : 4);

@@ -196,21 +196,30 @@ static inline double grpo_phi(const grpo *g, double advantage, double log_ratio)
     return isfinite(phi) ? phi : 0;
 }
 
+/* Sets rho and phi: what needs all tokens of the sequence. */
+static inline void grpo_compare(const grpo *g, const grpo_plane *logp, grpo_sequence *s)
+{
+    const int each_ratio = g->is_ratio.by_token != 0;
+    double sum = 0, clamped = each_ratio ? 0 : grpo_log_is_ratio(g, s->b, 0);
+    for (int64_t l = 0; l < g->length; l++) {
+        if (!grpo_kept(&g->mask, s->b, l))
+            continue;
+        const double lp = grpo_get(logp, s->b, l, 0);
+        const double moved = lp - grpo_get(&g->old_logp, s->b, l, lp);
+        sum += moved;
+        clamped += grpo_clamp(moved, -20, 20) + (each_ratio ? grpo_log_is_ratio(g, s->b, l) : 0);
+    }
+    s->rho = exp(sum / grpo_at_least_1(s->kept));
+    s->phi = grpo_phi(g, s->advantage, clamped);
+}
+
 static inline grpo_sequence grpo_sequence_of(const grpo *g, const grpo_plane *logp, int64_t b)
 {
     grpo_sequence s = {.b = b, .advantage = grpo_get(&g->advantages, b, 0, 0)};
-    const int each_ratio = g->is_ratio.by_token != 0;
-    double sum = 0, clamped = each_ratio ? 0 : grpo_log_is_ratio(g, b, 0);
-    for (int64_t l = 0; l < g->length; l++) {
-        if (!grpo_kept(&g->mask, b, l))
-            continue;
-        const double lp = grpo_get(logp, b, l, 0), moved = lp - grpo_get(&g->old_logp, b, l, lp);
-        s.kept++;
-        sum += moved;
-        clamped += grpo_clamp(moved, -20, 20) + (each_ratio ? grpo_log_is_ratio(g, b, l) : 0);
-    }
-    s.rho = exp(sum / grpo_at_least_1(s.kept));
-    s.phi = grpo_phi(g, s.advantage, clamped);
+    for (int64_t l = 0; l < g->length; l++)
+        s.kept += grpo_kept(&g->mask, b, l);
+    if (g->o.sequence || g->o.type == TG_VESPO)
+        grpo_compare(g, logp, &s);
     s.weight = g->o.each ? 1 : grpo_types[g->o.type].weight(g, s.kept);
     return s;
 }

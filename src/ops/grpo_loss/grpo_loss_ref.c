@@ -26,7 +26,7 @@ static double logit(const source *s, int64_t b, int64_t l, int64_t i)
 
 static int64_t target_of(const source *s, int64_t b, int64_t l)
 {
-    return (int64_t)grpo_get(&s->target, b, l, 0);
+    return grpo_class(&s->target, b, l);
 }
 
 static double largest(const source *s, int64_t b, int64_t l)

@@ -64,7 +64,7 @@ static softmax_steps begin(tg_ctx *ctx, const tg_tensor *logits, const tg_tensor
 
 static int64_t target_of(const softmax_steps *s, int64_t r)
 {
-    return (int64_t)grpo_get(&s->target, r / s->length, r % s->length, 0);
+    return grpo_class(&s->target, r / s->length, r % s->length);
 }
 
 static int kept(const softmax_steps *s, int64_t r)
