@@ -237,14 +237,13 @@ TG_API tg_status tg_fused_linear_cross_entropy_backward(
  * Numerics: f32; logp of a token with p near 1 keeps its digits.
  * Errors: a target out of range, where mask is not 0, names its position.
  */
-TG_API tg_status tg_selective_log_softmax_forward(tg_ctx *ctx,
-                                                  const tg_selective_log_softmax_forward_args *args);
+TG_API tg_status
+tg_selective_log_softmax_forward(tg_ctx *ctx, const tg_selective_log_softmax_forward_args *args);
 
 /*   dlogits_i = dlogp ([i = y] - exp(x_i - lse)) / temperature;   0 where mask is 0 and at a last
  *   position without a token
  *   dlogp f32 [B,L], any row stride. dlogits like logits; dlogits may be logits.
- * Numerics: 1 - p of the target is formed in double and rounded once. Gradients of a p below 2^-126
- * may be 0.
+ * Numerics: 1 - p of the target is formed in double and rounded once. Gradients below 2^-126 may be 0.
  */
 TG_API tg_status
 tg_selective_log_softmax_backward(tg_ctx *ctx, const tg_selective_log_softmax_backward_args *args);
@@ -306,7 +305,7 @@ enum { TG_TOKEN_LEVEL = 0, TG_SEQUENCE_LEVEL = 1 };
  * Errors: a target out of range, where mask is not 0, names its position.
  * Source: Shao et al. 2024, arXiv:2402.03300 (GRPO); Yu et al. 2025, arXiv:2503.14476 (DAPO); Liu et al.
  * 2025, arXiv:2503.20783 (Dr. GRPO); Zheng et al. 2025, arXiv:2507.18071 (sequence level); MiniMax 2025,
- * arXiv:2506.13585 (CISPO); Liger-Kernel 0.8.2 (the others).
+ * arXiv:2506.13585 (CISPO); arXiv:2511.20347 (SAPO); Liger-Kernel 0.8.2 (the others).
  */
 TG_API tg_status tg_grpo_loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_args *args);
 
