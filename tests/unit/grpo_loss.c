@@ -173,6 +173,21 @@ static void view(tg_ctx *ctx)
     EXPECT(loss == expected, "%g, expected %g", (double)loss, (double)expected);
 }
 
+/* A temperature whose logits f32 cannot hold is left to a row that can. */
+static void tiny_temperature(tg_ctx *ctx)
+{
+    call c;
+    set_call(&c);
+    float logp[B * L];
+    tg_tensor out = tg_tensor_of(logp, TG_F32, 2, tokens);
+    for (int i = 0; i < B * (L + 1) * V; i++)
+        logits[i] = i % V ? 20 : 10;
+    const tg_selective_log_softmax_forward_args args = {
+        .logits = &c.logits, .target = &c.target, .logp = &out, .temperature = 1e-37};
+    EXPECT(tg_selective_log_softmax_forward(ctx, &args) == TG_OK, "%s", tg_last_error());
+    EXPECT(fabs(logp[0] / -1e38 - 1) < 1e-6, "logp is %g", (double)logp[0]);
+}
+
 int main(void)
 {
     tg_ctx *ctx = new_context();
@@ -183,6 +198,7 @@ int main(void)
     bad_numbers(ctx);
     bad_targets(ctx);
     view(ctx);
+    tiny_temperature(ctx);
     tg_ctx_destroy(ctx);
     return report();
 }

@@ -1,5 +1,7 @@
 /* selective_log_softmax on the CPU: forward reads a row once, backward reads and writes it once.
  * grpo_loss is that, through dispatch, and what grpo_loss_policy.h makes of one number a token. */
+#include <float.h>
+
 #include "grpo_loss_kernels.h"
 #include "grpo_loss_policy.h"
 
@@ -18,7 +20,7 @@ typedef struct job {
     grpo_plane target, mask, logp, lse, dlogp;
     int64_t batch, length;
     double per_temperature;
-    float scale; /* log2(e) / temperature */
+    float scale; /* log2(e) / temperature; never 0, which times -inf is NaN */
     int stream;
 } job;
 
@@ -31,7 +33,7 @@ static job job_of(const tg_tensor *logits, const tg_tensor *target, const tg_ten
                  .batch = target->shape[0],
                  .length = target->shape[1],
                  .per_temperature = 1 / temperature,
-                 .scale = (float)(LOG2_E / temperature)};
+                 .scale = (float)fmax(LOG2_E / temperature, FLT_MIN)};
 }
 
 /* Neighbouring rows to one worker: the end of a row asks for the start of the next. */
@@ -250,10 +252,10 @@ static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *ar
 
 /* ---- rows ---- */
 
-/* f32 holds 1 / temperature and logits times it. */
+/* Logits over a tiny temperature overflow f32: those are for ref. */
 static int in_range(const tg_tensor *logits, double temperature)
 {
-    return tg_fast_type(logits) && temperature >= 0x1p-64 && temperature <= 0x1p64;
+    return tg_fast_type(logits) && temperature >= 0x1p-64;
 }
 
 static int accepts_select_forward(const tg_selective_log_softmax_forward_args *args)
