@@ -327,6 +327,99 @@ TG_API tg_status tg_fused_linear_cross_entropy_forward(
 TG_API tg_status tg_fused_linear_cross_entropy_backward(
     tg_ctx *ctx, const tg_fused_linear_cross_entropy_backward_args *args);
 
+/* selective_log_softmax: the log-probability of one token a position.
+ *   With x = logits / temperature, y = target:
+ *   logp = x_y - lse,   lse = log sum_i exp(x_i);   both 0 where mask is 0
+ *   logits [B,L,V] or [B,L+1,V] T, any strides but a contiguous last dimension: position l predicts
+ *   token l, and a last position without a token is not read.
+ *   target i64 [B,L], any row stride, in [0,V); not read where mask is 0.
+ *   mask i64 [B,L], any row stride: 0 leaves a token out, anything else keeps it. NULL: all are kept.
+ *   logp, lse f32 [B,L], any row stride.
+ *   temperature: above 0; there is no default.
+ * Saved for backward: logits, lse.
+ * Numerics: f32; logp of a token with p near 1 keeps its digits.
+ * Errors: a target out of range, where mask is not 0, names its position.
+ */
+TG_API tg_status
+tg_selective_log_softmax_forward(tg_ctx *ctx, const tg_selective_log_softmax_forward_args *args);
+
+/*   dlogits_i = dlogp ([i = y] - exp(x_i - lse)) / temperature;   0 where mask is 0 and at a last
+ *   position without a token
+ *   dlogp f32 [B,L], any row stride. dlogits like logits; dlogits may be logits.
+ * Numerics: 1 - p of the target is formed in double and rounded once. Gradients below 2^-126 may be 0.
+ */
+TG_API tg_status
+tg_selective_log_softmax_backward(tg_ctx *ctx, const tg_selective_log_softmax_backward_args *args);
+
+/* loss_type of grpo_loss. */
+enum {
+    TG_GRPO = 0,
+    TG_DAPO = 1,
+    TG_BNPO = 2,
+    TG_DR_GRPO = 3,
+    TG_LUSPO = 4,
+    TG_CISPO = 5,
+    TG_SAPO = 6,
+    TG_VESPO = 7
+};
+
+/* importance_sampling_level of grpo_loss. */
+enum { TG_TOKEN_LEVEL = 0, TG_SEQUENCE_LEVEL = 1 };
+
+/* grpo_loss: losses of policy gradients (GRPO and its relatives) from logits.
+ *   Per token that mask keeps, with logp = selective_log_softmax(logits), A the sequence's advantage,
+ *   n the sequence's number of kept tokens, sums over its kept tokens:
+ *   rho = exp(logp - old_logp); for TG_SEQUENCE_LEVEL exp(sum (logp - old_logp) / n), one a sequence
+ *     TG_GRPO, TG_DAPO, TG_BNPO, TG_DR_GRPO, TG_LUSPO:
+ *                policy = -min(min(rho, delta) A, clip(rho, 1 - eps_low, 1 + eps_high) A)
+ *     TG_CISPO:  policy = -min(rho, eps_high) A logp
+ *     TG_SAPO:   policy = -A sigmoid(t (rho - 1)) 4 / t,   t: sapo_temperature_pos if A > 0, else _neg
+ *     TG_VESPO:  policy = -phi A logp,   phi = exp(lambda + k w - lambda exp(w)), 0 if not finite,
+ *                w = sum clamp(logp - old_logp, -20, 20) + sum clamp(log is_ratio, log 1e-8, 20), itself
+ *                clamped to [log 1e-8, 20]; k and lambda: vespo_*_pos if A >= 0, else _neg; lambda is
+ *                1e-4 at least
+ *   kl = exp(u) - u - 1,   u = ref_logp - logp;   times rho if use_bias_correction_kl
+ *   token = policy * is_ratio + beta kl   (TG_VESPO: without the factor is_ratio, which is in phi)
+ *   clipped = 1 if A < 0 and rho < 1 - eps_low, or A > 0 and rho > 1 + eps_high (TG_CISPO: A > 0 and
+ *   rho > eps_high; TG_SAPO, TG_VESPO: never)
+ *   Tokens that mask leaves out have token = kl = clipped = 0 and count nowhere.
+ *   reduction TG_MEAN (0), with N the number of kept tokens: loss =
+ *     TG_GRPO, TG_SAPO              1/B sum over sequences of (sum token) / max(n, 1)
+ *     TG_BNPO                       sum token / max(N, 1)
+ *     TG_DR_GRPO                    sum token / (B max_completion_length)
+ *     TG_DAPO, TG_CISPO, TG_VESPO   sum token / max(num_items_in_batch, 1)
+ *     TG_LUSPO                      sum n token / (B L)
+ *   and kl, clipped their sums / max(N, 1). TG_NONE (2): one of each a token. There is no TG_SUM.
+ *
+ *   logits, target, mask, lse, temperature: as selective_log_softmax.
+ *   advantages f32 [B]. old_logp, ref_logp [B,L] T or f32, any row stride. old_logp NULL: the policy
+ *   itself, rho = 1. ref_logp may be NULL if beta is 0 and kl is NULL.
+ *   is_ratio f32 [B,L], or [B] or [B,1], one a sequence: truncated importance ratio between sampler and
+ *   trainer, a constant; NULL means 1. One a sequence counts once in phi.
+ *   loss, kl, clipped f32, 1 element, or [B,L] for TG_NONE.
+ *   beta: 0 means no kl in the loss. eps_low: 0 means 0.2. eps_high: 0 means 0.4. delta: 0 means none.
+ *   max_completion_length: 0 means L. num_items_in_batch: 0 means N; with several processes, the
+ *   items of all divided by the processes.
+ *   sapo_temperature_pos: 0 means 1. sapo_temperature_neg: 0 means 1.05. vespo_k_pos: 0 means 2.
+ *   vespo_lambda_pos: 0 means 3. vespo_k_neg: 0 means 3. vespo_lambda_neg: 0 means 2.
+ *   TG_SEQUENCE_LEVEL and delta go with the first five loss types alone.
+ * Saved for backward: logits, lse.
+ * Numerics: logp as selective_log_softmax; all that follows in double, from logp in f32.
+ * Errors: a target out of range, where mask is not 0, names its position.
+ * Source: Shao et al. 2024, arXiv:2402.03300 (GRPO); Yu et al. 2025, arXiv:2503.14476 (DAPO); Liu et al.
+ * 2025, arXiv:2503.20783 (Dr. GRPO); Zheng et al. 2025, arXiv:2507.18071 (sequence level); MiniMax 2025,
+ * arXiv:2506.13585 (CISPO); arXiv:2511.20347 (SAPO); Liger-Kernel 0.8.2 (the others).
+ */
+TG_API tg_status tg_grpo_loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_args *args);
+
+/*   dlogits_i = dlogp ([i = y] - exp(x_i - lse)) / temperature,   dlogp = dloss dloss_token dtoken/dlogp
+ *   The derivative is exact, through rho at either level, but for what the loss takes as a constant:
+ *   min(rho, eps_high) of TG_CISPO, phi, is_ratio, and old_logp where it is NULL.
+ *   dloss f32: the upstream gradient, 1 element ([B,L] for TG_NONE); NULL means 1.
+ *   dlogits like logits; dlogits may be logits. 0 where mask is 0 and at a last position without a token.
+ */
+TG_API tg_status tg_grpo_loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *args);
+
 /* flash_attention: softmax(scale q k^T + mask) v, without ever holding S x S.
  *   q, y [B,S,Hq,D] T; k, v [B,L,Hk,D] T, Hq a multiple of Hk (query head h reads key head
  *   h / (Hq / Hk)); any strides but a contiguous last dimension.

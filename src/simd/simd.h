@@ -740,18 +740,14 @@ SIMD_INLINE v_origin v_origin_at(float at)
 #endif
 }
 
-SIMD_INLINE vf v_exp_from(vf x, v_origin o)
+/* 2^y, about 1.2 ulp. Below 2^-126 the result may be 0; 0 for -inf; above 2^127 it is some larger number;
+ * NaN stays NaN. */
+SIMD_INLINE vf v_exp2(vf y)
 {
 #if defined(__AVX512F__)
-    const vf y = (vf)_mm512_fmsub_ps((__m512)x, (__m512)v_set(1.44269504f), (__m512)o.scaled);
     const vf r = (vf)_mm512_reduce_ps((__m512)y, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 #else
-#if defined(__FMA__) && defined(__AVX2__)
-    const vf whole = (vf)_mm256_fmsub_ps((__m256)x, (__m256)v_set(1.44269504f), (__m256)o.scaled);
-#else
-    const vf whole = (x - o.scaled) * v_set(1.44269504f);
-#endif
-    const vf y = v_min(v_set(127.5f), v_max(v_set(-126.5f), whole));
+    y = v_min(v_set(127.5f), v_max(v_set(-126.5f), y));
 #if defined(__AVX2__)
     const vf n = (vf)_mm256_floor_ps((__m256)y);
 #else
@@ -773,6 +769,17 @@ SIMD_INLINE vf v_exp_from(vf x, v_origin o)
     return (vf)_mm512_maskz_scalef_ps(normal, (__m512)p, (__m512)y);
 #else
     return p * (vf)((__builtin_convertvector(n, vi) + 127) << 23);
+#endif
+}
+
+SIMD_INLINE vf v_exp_from(vf x, v_origin o)
+{
+#if defined(__AVX512F__)
+    return v_exp2((vf)_mm512_fmsub_ps((__m512)x, (__m512)v_set(1.44269504f), (__m512)o.scaled));
+#elif defined(__FMA__) && defined(__AVX2__)
+    return v_exp2((vf)_mm256_fmsub_ps((__m256)x, (__m256)v_set(1.44269504f), (__m256)o.scaled));
+#else
+    return v_exp2((x - o.scaled) * v_set(1.44269504f));
 #endif
 }
 

@@ -23,7 +23,7 @@ enum {
     PB_ERROR = 512, /* bytes of an error message */
     PB_NAME = 40,   /* bytes of a name */
     PB_EXPR = 64,   /* bytes of an expression */
-    PB_ARGS = 24,   /* most arguments of an operator */
+    PB_ARGS = 32,   /* most arguments of an operator */
     PB_TOKENS = 48, /* most tokens of a case */
     PB_TEXT = 512   /* bytes of a case's text */
 };

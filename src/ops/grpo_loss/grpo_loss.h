@@ -1,0 +1,72 @@
+/* What the rows of grpo_loss and selective_log_softmax share: how they see their tensors. */
+#ifndef TG_GRPO_LOSS_H
+#define TG_GRPO_LOSS_H
+
+#include "core/services.h"
+
+/* Logits or their gradient: position (b, l) begins at element b * by_batch + l * by_row. */
+typedef struct grpo_logits {
+    char *data;
+    int type;
+    int64_t batch, rows, n; /* rows: positions of a sequence, with the last one that has no token */
+    int64_t by_batch, by_row;
+} grpo_logits;
+
+static inline grpo_logits grpo_logits_of(const tg_tensor *t)
+{
+    return (grpo_logits){tg_data(t),  tg_type_of(t),   t->shape[0],    t->shape[1],
+                         t->shape[2], tg_stride(t, 0), tg_stride(t, 1)};
+}
+
+static inline int64_t grpo_row(const grpo_logits *x, int64_t b, int64_t l)
+{
+    return b * x->by_batch + l * x->by_row;
+}
+
+/* One number a token; one a sequence, or one for all, where strides are 0. No data: not given. */
+typedef struct grpo_plane {
+    void *data;
+    int type;
+    int64_t by_batch, by_token;
+} grpo_plane;
+
+static inline grpo_plane grpo_plane_of(const tg_tensor *t)
+{
+    if (!t)
+        return (grpo_plane){0};
+    const int one = tg_numel(t) == 1;
+    return (grpo_plane){tg_data(t), tg_type_of(t), one ? 0 : tg_stride(t, 0),
+                        t->ndim < 2 || t->shape[1] == 1 ? 0 : 1};
+}
+
+/* Most numbers here are f32: those need no call. */
+static inline double grpo_get(const grpo_plane *p, int64_t b, int64_t l, double otherwise)
+{
+    const int64_t i = b * p->by_batch + l * p->by_token;
+    if (!p->data)
+        return otherwise;
+    return p->type == TG_F32 ? ((const float *)p->data)[i] : tg_get(p->data, p->type, i);
+}
+
+static inline void grpo_put(const grpo_plane *p, int64_t b, int64_t l, double value)
+{
+    const int64_t i = b * p->by_batch + l * p->by_token;
+    if (p->data && p->type == TG_F32)
+        ((float *)p->data)[i] = (float)value;
+    else if (p->data)
+        tg_set(p->data, p->type, i, value);
+}
+
+static inline int grpo_kept(const grpo_plane *mask, int64_t b, int64_t l)
+{
+    return !mask->data ||
+           ((const int64_t *)mask->data)[b * mask->by_batch + l * mask->by_token] != 0;
+}
+
+/* The class of a token that is kept. */
+static inline int64_t grpo_class(const grpo_plane *target, int64_t b, int64_t l)
+{
+    return ((const int64_t *)target->data)[b * target->by_batch + l * target->by_token];
+}
+
+#endif

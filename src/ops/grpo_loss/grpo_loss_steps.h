@@ -1,0 +1,184 @@
+/* The losses as an eager framework's user writes them: one loop for each step over tensors [B,L], and
+ * derivatives as reverse-mode differentiation forms them. Apart from grpo_loss_policy.h, of which only
+ * the options are used, so that each checks the other. */
+#ifndef TG_GRPO_LOSS_STEPS_H
+#define TG_GRPO_LOSS_STEPS_H
+
+#include "grpo_loss_policy.h"
+
+/* Elements of the tensors; dlogp and drho: derivatives of loss with the other one fixed. */
+typedef struct step_token {
+    int64_t b, l;
+    int kept;
+    double logp, log_ratio, rho, is_ratio, advantage, n; /* n: tokens kept in its sequence */
+    double loss, kl, clipped, dlogp, drho;
+} step_token;
+
+static inline void step_inputs(const grpo *g, step_token *t, int64_t rows, const float *logp)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        t[r] = (step_token){.b = r / g->length, .l = r % g->length};
+        t[r].kept = grpo_kept(&g->mask, t[r].b, t[r].l);
+        t[r].logp = t[r].kept ? logp[r] : 0;
+        t[r].advantage = grpo_get(&g->advantages, t[r].b, 0, 0);
+        t[r].is_ratio = t[r].kept ? grpo_get(&g->is_ratio, t[r].b, t[r].l, 1) : 1;
+        if (t[r].kept)
+            t[r].log_ratio = t[r].logp - grpo_get(&g->old_logp, t[r].b, t[r].l, t[r].logp);
+    }
+    for (int64_t first = 0; first < rows; first += g->length) {
+        double n = 0, sum = 0;
+        for (int64_t r = first; r < first + g->length; r++) {
+            n += t[r].kept;
+            sum += t[r].log_ratio;
+        }
+        for (int64_t r = first; r < first + g->length; r++) {
+            t[r].n = n;
+            t[r].rho = exp(g->o.sequence ? sum / fmax(n, 1) : t[r].log_ratio);
+        }
+    }
+}
+
+/* loss = -min(min(rho, delta) A, clip(rho) A) */
+static inline void step_clip(const grpo_options *o, step_token *t)
+{
+    const double low = 1 - o->low, high = 1 + o->high, a = t->advantage, rho = t->rho;
+    const double first = fmin(rho, o->delta) * a, second = fmin(fmax(rho, low), high) * a;
+    t->loss = first < second ? -first : -second;
+    const int flows = first < second              ? rho <= o->delta
+                      : rho >= low && rho <= high ? 1
+                                                  : first == second && rho <= o->delta;
+    t->drho = flows ? -a : 0;
+    t->clipped = a < 0 ? rho < low : a > 0 && rho > high;
+    if (isnan(rho))
+        t->loss = t->drho = rho;
+}
+
+static inline void step_sapo(const grpo_options *o, step_token *t)
+{
+    const double tau = t->advantage > 0 ? o->sapo_pos : o->sapo_neg;
+    const double gate = 1 / (1 + exp(-tau * (t->rho - 1)));
+    t->loss = -t->advantage * gate * 4 / tau;
+    t->drho = -t->advantage * 4 * gate * (1 - gate);
+}
+
+/* phi of the sequence that begins at t */
+static inline double step_phi(const grpo *g, const step_token *t)
+{
+    const grpo_options *o = &g->o;
+    const int positive = t->advantage >= 0;
+    double w = 0;
+    for (int64_t l = 0; l < g->length; l++) {
+        w += fmin(fmax(t[l].log_ratio, -20), 20); /* 0 where mask is */
+        if (g->is_ratio.by_token || l == 0)
+            w += fmin(
+                fmax(log(g->is_ratio.by_token ? t[l].is_ratio : grpo_get(&g->is_ratio, t->b, 0, 1)),
+                     log(1e-8)),
+                20);
+    }
+    w = fmin(fmax(w, log(1e-8)), 20);
+    const double k = positive ? o->k_pos : o->k_neg;
+    const double lambda = fmax(positive ? o->lambda_pos : o->lambda_neg, 1e-4);
+    const double phi = exp(lambda) * pow(exp(w), k) * exp(-lambda * exp(w));
+    return isfinite(phi) ? phi : 0;
+}
+
+static inline void step_policy(const grpo *g, step_token *t, int64_t rows)
+{
+    double phi = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        if (g->o.type == TG_VESPO) {
+            phi = t[r].l == 0 ? step_phi(g, t + r) : phi;
+            t[r].dlogp = -phi * t[r].advantage;
+            t[r].loss = t[r].dlogp * t[r].logp;
+            t[r].is_ratio = 1;
+        } else if (g->o.type == TG_CISPO) {
+            t[r].clipped = t[r].advantage > 0 && t[r].rho > g->o.high;
+            t[r].dlogp = -(t[r].rho > g->o.high ? g->o.high : t[r].rho) * t[r].advantage;
+            t[r].loss = t[r].dlogp * t[r].logp;
+        } else if (g->o.type == TG_SAPO) {
+            step_sapo(&g->o, t + r);
+        } else {
+            step_clip(&g->o, t + r);
+        }
+        t[r].loss *= t[r].is_ratio;
+        t[r].dlogp *= t[r].is_ratio;
+        t[r].drho *= t[r].is_ratio;
+    }
+}
+
+static inline void step_kl(const grpo *g, step_token *t, int64_t rows)
+{
+    for (int64_t r = 0; r < rows && g->ref_logp.data; r++) {
+        if (!t[r].kept)
+            continue;
+        const double u = grpo_get(&g->ref_logp, t[r].b, t[r].l, 0) - t[r].logp;
+        const double plain = exp(u) - u - 1, factor = g->o.corrected ? t[r].rho : 1;
+        t[r].kl = plain * factor;
+        if (g->o.beta == 0)
+            continue;
+        t[r].loss += g->o.beta * t[r].kl;
+        t[r].dlogp += g->o.beta * factor * (1 - exp(u));
+        t[r].drho += g->o.corrected ? g->o.beta * plain : 0;
+    }
+}
+
+/* What the token counts in the reduced loss. */
+static inline double step_weight(const grpo *g, const step_token *t)
+{
+    const double batch = (double)g->batch, length = (double)g->length;
+    switch (g->o.type) {
+    case TG_GRPO:
+    case TG_SAPO:
+        return 1 / fmax(t->n, 1) / batch;
+    case TG_BNPO:
+        return 1 / fmax(g->kept, 1);
+    case TG_DR_GRPO:
+        return 1 / (batch * (g->o.length ? (double)g->o.length : length));
+    case TG_LUSPO:
+        return t->n / (batch * length);
+    default:
+        return 1 / fmax(g->o.items ? g->o.items : g->kept, 1);
+    }
+}
+
+static inline void step_losses(const grpo *g, const step_token *t, int64_t rows,
+                               const grpo_plane *loss, const grpo_plane *kl,
+                               const grpo_plane *clipped)
+{
+    double sum = 0, kls = 0, clips = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        if (g->o.each) {
+            grpo_put(loss, t[r].b, t[r].l, t[r].kept ? t[r].loss : 0);
+            grpo_put(kl, t[r].b, t[r].l, t[r].kept ? t[r].kl : 0);
+            grpo_put(clipped, t[r].b, t[r].l, t[r].kept ? t[r].clipped : 0);
+        } else if (t[r].kept) {
+            sum += t[r].loss * step_weight(g, t + r);
+            kls += t[r].kl;
+            clips += t[r].clipped;
+        }
+    }
+    if (g->o.each)
+        return;
+    grpo_put(loss, 0, 0, sum);
+    grpo_put(kl, 0, 0, kls / fmax(g->kept, 1));
+    grpo_put(clipped, 0, 0, clips / fmax(g->kept, 1));
+}
+
+static inline void step_gradients(const grpo *g, const step_token *t, int64_t rows,
+                                  const grpo_plane *dloss, float *dlogp)
+{
+    for (int64_t first = 0; first < rows; first += g->length) {
+        double through_rho = 0;
+        for (int64_t r = first; r < first + g->length; r++) {
+            const double w = (g->o.each ? 1 : step_weight(g, t + r)) *
+                             (t[r].kept ? grpo_get(dloss, t[r].b, t[r].l, 1) : 0);
+            const double mine = t[r].kept ? w * t[r].drho * t[r].rho : 0;
+            through_rho += mine;
+            dlogp[r] = (float)(t[r].kept ? w * t[r].dlogp + (g->o.sequence ? 0 : mine) : 0);
+        }
+        for (int64_t r = first; r < first + g->length && g->o.sequence; r++)
+            dlogp[r] += (float)(t[r].kept ? through_rho / t[r].n : 0);
+    }
+}
+
+#endif
