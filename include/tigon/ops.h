@@ -439,6 +439,28 @@ TG_API tg_status tg_flash_attention_forward(tg_ctx *ctx,
 TG_API tg_status tg_flash_attention_backward(tg_ctx *ctx,
                                              const tg_flash_attention_backward_args *args);
 
+/* fused_neighborhood_attention: attention of each position to its neighbours alone.
+ *   y_i = sum over j in N(i) of p_ij v_j,   p_i = softmax over j in N(i) of scale q_i . k_j
+ *   N(i) = { i + t dilation : |t| <= kernel_size / 2 (integer half) }, clipped to [0, S): windows
+ *   shrink at both ends of the sequence. An even kernel_size is thus one larger.
+ *   q, k, v, y [B,H,S,D] T; any strides but a contiguous last dimension.
+ *   lse f32 [B,H,S], compact: log of the sum of exponentials. Scores of -inf alone give y = 0 and
+ *   lse = -inf.
+ *   kernel_size: 0 means 7. dilation: 0 means 1. scale: 0 means 1 / sqrt(D).
+ * Memory and time grow with S kernel_size, never with S S.
+ * Saved for backward: q, k, v, lse.
+ * Source: Hassani et al. 2022, arXiv:2204.07143 (windows there move inwards at the ends), 1-D.
+ */
+TG_API tg_status tg_fused_neighborhood_attention_forward(
+    tg_ctx *ctx, const tg_fused_neighborhood_attention_forward_args *args);
+
+/*   With p = exp(scale q k^T - lse) within the windows, dp_ij = dy_i . v_j:
+ *   dv = p^T dy,   ds_ij = p_ij (dp_ij - sum_j p_ij dp_ij),   dq = scale ds k,   dk = scale ds^T q
+ *   dy, dq, dk, dv [B,H,S,D] T.
+ */
+TG_API tg_status tg_fused_neighborhood_attention_backward(
+    tg_ctx *ctx, const tg_fused_neighborhood_attention_backward_args *args);
+
 /* adamw: one step of AdamW with decoupled weight decay, in place.
  *   g = grad * grad_scale;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
  *   p = p (1 - lr weight_decay) - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps)
