@@ -165,8 +165,9 @@ TG_API tg_status tg_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *
 /*   dx = y * (dy - sum(y * dy)).   dy, y, dx [..,N] T, dx may be dy. */
 TG_API tg_status tg_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args);
 
-/* How a loss over rows becomes a result. */
-enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2 };
+/* How a loss over rows becomes a result. TG_BATCHMEAN, the sum over the number of rows, is for losses
+ * whose TG_MEAN is the mean over elements. */
+enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
 
 /* ignore_index that ignores class 0 (0 itself is the default, -100). */
 #define TG_IGNORE_CLASS_0 INT64_MIN
@@ -254,6 +255,29 @@ TG_API tg_status tg_flash_attention_backward(tg_ctx *ctx,
  * Source: Loshchilov and Hutter 2017, arXiv:1711.05101.
  */
 TG_API tg_status tg_adamw(tg_ctx *ctx, const tg_adamw_args *args);
+
+/* kl_div: Kullback-Leibler divergence of log-probabilities from a target distribution.
+ *   With y = y_pred and t = y_true, per element
+ *     d = t (log(max(t, eps)) - y),   log_target = 1: d = exp(t) (t - y);
+ *   0 where the weight, t or exp(t), is 0, whatever y is.
+ *   reduction TG_MEAN (0): sum of d / (R N); TG_SUM; TG_NONE: every d; TG_BATCHMEAN: sum of d / R. A
+ *   mean over nothing is 0.
+ *   y_pred, y_true [..,N] T.
+ *   loss f32: 1 element; [..,N] for TG_NONE, any row stride.
+ *   dloss f32, of the shape of loss: the upstream gradient; NULL means 1.
+ *   dy_pred like y_pred (may be y_pred), or NULL: the gradient, computed in the same pass.
+ *   log_target: 0 y_true holds probabilities; 1 their logarithms.
+ *   eps: 0 means 1e-10; without effect if log_target = 1.
+ * Saved for backward: y_true. y_true gets no gradient.
+ * Numerics: f32, sums over blocks of 8192 elements in f64. exp(t) below 2^-126 may count as 0.
+ * Source: Kullback and Leibler 1951; options as PyTorch's kl_div and Liger-Kernel's.
+ */
+TG_API tg_status tg_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args);
+
+/*   dy_pred = -dloss t (log_target = 1: -dloss exp(t)), over R N, 1, 1 or R as the reduction says.
+ *   dy_pred may be y_true.
+ */
+TG_API tg_status tg_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *args);
 
 #ifdef __cplusplus
 }
