@@ -279,6 +279,26 @@ TG_API tg_status tg_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *ar
  */
 TG_API tg_status tg_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *args);
 
+/* tvd: total variation distance of two distributions.
+ *   Per element of a row that is not ignored d = |p - q| / 2; 0 in the others.
+ *   reduction TG_MEAN (0): sum of d / (n N), n the number of rows that are not ignored; TG_SUM;
+ *   TG_NONE: every d; TG_BATCHMEAN: sum of d / n. A mean over nothing is 0, and so is its gradient.
+ *   p, q [..,N] T: probabilities.
+ *   labels i64, R elements, or NULL: rows whose label is ignore_index are ignored.
+ *   loss, dloss: as kl_div.
+ *   dp like p (may be p), or NULL: the gradient, computed in the same pass.
+ *   ignore_index: 0 means -100; TG_IGNORE_CLASS_0 ignores rows of label 0.
+ * Saved for backward: p, q, labels. q gets no gradient.
+ * Numerics: f32, sums over blocks of 8192 elements in f64.
+ * Source: Liger-Kernel's tvd.
+ */
+TG_API tg_status tg_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args);
+
+/*   dp = dloss / 2 where p > q, else -dloss / 2, over n N, 1, 1 or n as the reduction says; 0 in rows
+ *   that are ignored. dp may be p.
+ */
+TG_API tg_status tg_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args);
+
 #ifdef __cplusplus
 }
 #endif
