@@ -299,6 +299,33 @@ TG_API tg_status tg_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args);
  */
 TG_API tg_status tg_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args);
 
+/* beta of 0 for the losses below (0 itself is the default, 0.5). */
+#define TG_BETA_0 (-1.0)
+
+/* jsd: generalised Jensen-Shannon divergence of two rows of log-probabilities.
+ *   With X = student, Y = teacher, Q = exp(X), P = exp(Y), M = beta P + (1 - beta) Q, per element
+ *     d = beta P (Y - log M) + (1 - beta) Q (X - log M);
+ *     beta 0, forward divergence: d = P (Y - X);   beta 1, reverse divergence: d = Q (X - Y).
+ *   A term whose weight, P or Q, is 0 is 0. loss: sum of d over the rows that are not ignored, divided by
+ *   their number n; 0 if there are none.
+ *   student, teacher [..,N] T.
+ *   labels, ignore_index: as tvd.
+ *   loss f32, 1 element. dloss f32, 1 element: the upstream gradient; NULL means 1.
+ *   dstudent like student (may be student), or NULL: the gradient, computed in the same pass.
+ *   beta: in [0,1]; 0 means 0.5, TG_BETA_0 means 0.
+ * Saved for backward: student, teacher, labels. teacher gets no gradient.
+ * Numerics: f32; log M comes from the difference of X and Y, so that it exists where P and Q underflow
+ *   and keeps its digits where they nearly agree. P and Q below 2^-126 may count as 0.
+ * Source: Agarwal et al. 2023, arXiv:2306.13649, which interpolates so; options as Liger-Kernel's.
+ */
+TG_API tg_status tg_jsd_forward(tg_ctx *ctx, const tg_jsd_forward_args *args);
+
+/*   dstudent = dloss / n (1 - beta) Q (X - log M);   beta 0: -dloss / n P;
+ *   beta 1: dloss / n Q (X - Y + 1). Student and teacher count as free variables. Rows that are ignored
+ *   get 0. dstudent may be student.
+ */
+TG_API tg_status tg_jsd_backward(tg_ctx *ctx, const tg_jsd_backward_args *args);
+
 #ifdef __cplusplus
 }
 #endif
