@@ -326,6 +326,32 @@ TG_API tg_status tg_jsd_forward(tg_ctx *ctx, const tg_jsd_forward_args *args);
  */
 TG_API tg_status tg_jsd_backward(tg_ctx *ctx, const tg_jsd_backward_args *args);
 
+/* fused_linear_jsd: jsd of log_softmax(x weight^T / temperature), the student, and
+ * log_softmax(teacher_x teacher_weight^T / temperature), without ever holding BT x V of either.
+ *   x [..,H] T, BT rows; weight [V,H] T; teacher_x [..,K] T, BT rows; teacher_weight [V,K] T. The hidden
+ *   sizes H and K may differ.
+ *   labels, ignore_index, loss, dloss, beta: as jsd.
+ *   temperature: above 0; 0 means 1. The loss is not multiplied by its square.
+ *   Gradients are computed in the forward pass, if asked for, and include dloss: dx like x, dweight
+ *   [V,H] of type T or f32; each may be NULL. The teacher gets none.
+ *   chunk_bytes: rows go in chunks whose logits, of student and teacher, fit it; 0 means 56 MiB, at least
+ *   one row.
+ *   dweight accumulates in f32 over the chunks: in place if it is f32, else in a V x H f32 workspace when
+ *   there are several chunks. Products run through dispatch: gemm.
+ * Saved for a separate backward: its inputs.
+ * Numerics: logits f32; the gradient of 16-bit logits is rounded to T once before the products.
+ * Source: as jsd; chunking: Hsu et al. 2024, arXiv:2410.10989.
+ */
+TG_API tg_status tg_fused_linear_jsd_forward(tg_ctx *ctx,
+                                             const tg_fused_linear_jsd_forward_args *args);
+
+/*   The same gradients, for upstream gradients that forward did not know: with D the gradient of the
+ *   student's log-probabilities by jsd and Q their exponentials,
+ *     dlogits = (D - Q sum(D)) / temperature,   dx = dlogits weight,   dweight = dlogits^T x
+ */
+TG_API tg_status tg_fused_linear_jsd_backward(tg_ctx *ctx,
+                                              const tg_fused_linear_jsd_backward_args *args);
+
 #ifdef __cplusplus
 }
 #endif
