@@ -268,8 +268,9 @@ TG_API tg_status tg_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *
 /*   dx = y * (dy - sum(y * dy)).   dy, y, dx [..,N] T, dx may be dy. */
 TG_API tg_status tg_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args);
 
-/* How a loss over rows becomes a result. */
-enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2 };
+/* How a loss over rows becomes a result. TG_BATCHMEAN, the sum over the number of rows, is for losses
+ * whose TG_MEAN is the mean over elements. */
+enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
 
 /* ignore_index that ignores class 0 (0 itself is the default, -100). */
 #define TG_IGNORE_CLASS_0 INT64_MIN
@@ -472,6 +473,102 @@ TG_API tg_status tg_fused_neighborhood_attention_backward(
  * Source: Loshchilov and Hutter 2017, arXiv:1711.05101.
  */
 TG_API tg_status tg_adamw(tg_ctx *ctx, const tg_adamw_args *args);
+
+/* kl_div: Kullback-Leibler divergence of log-probabilities from a target distribution.
+ *   With y = y_pred and t = y_true, per element
+ *     d = t (log(max(t, eps)) - y),   log_target = 1: d = exp(t) (t - y);
+ *   0 where the weight, t or exp(t), is 0, whatever y is.
+ *   reduction TG_MEAN (0): sum of d / (R N); TG_SUM; TG_NONE: every d; TG_BATCHMEAN: sum of d / R. A
+ *   mean over nothing is 0.
+ *   y_pred, y_true [..,N] T.
+ *   loss f32: 1 element; [..,N] for TG_NONE, any row stride.
+ *   dloss f32, of the shape of loss: the upstream gradient; NULL means 1.
+ *   dy_pred like y_pred (may be y_pred), or NULL: the gradient, computed in the same pass.
+ *   log_target: 0 y_true holds probabilities; 1 their logarithms.
+ *   eps: 0 means 1e-10; without effect if log_target = 1.
+ * Saved for backward: y_true. y_true gets no gradient.
+ * Numerics: f32, sums over blocks of 8192 elements in f64. exp(t) below 2^-126 may count as 0.
+ * Source: Kullback and Leibler 1951; options as PyTorch's kl_div and Liger-Kernel's.
+ */
+TG_API tg_status tg_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args);
+
+/*   dy_pred = -dloss t (log_target = 1: -dloss exp(t)), over R N, 1, 1 or R as the reduction says.
+ *   dy_pred may be y_true.
+ */
+TG_API tg_status tg_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *args);
+
+/* tvd: total variation distance of two distributions.
+ *   Per element of a row that is not ignored d = |p - q| / 2; 0 in the others.
+ *   reduction TG_MEAN (0): sum of d / (n N), n the number of rows that are not ignored; TG_SUM;
+ *   TG_NONE: every d; TG_BATCHMEAN: sum of d / n. A mean over nothing is 0, and so is its gradient.
+ *   p, q [..,N] T: probabilities.
+ *   labels i64, R elements, or NULL: rows whose label is ignore_index are ignored.
+ *   loss, dloss: as kl_div.
+ *   dp like p (may be p), or NULL: the gradient, computed in the same pass.
+ *   ignore_index: 0 means -100; TG_IGNORE_CLASS_0 ignores rows of label 0.
+ * Saved for backward: p, q, labels. q gets no gradient.
+ * Numerics: f32, sums over blocks of 8192 elements in f64.
+ * Source: Liger-Kernel's tvd.
+ */
+TG_API tg_status tg_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args);
+
+/*   dp = dloss / 2 where p > q, else -dloss / 2, over n N, 1, 1 or n as the reduction says; 0 in rows
+ *   that are ignored. dp may be p.
+ */
+TG_API tg_status tg_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args);
+
+/* beta of 0 for the losses below (0 itself is the default, 0.5). */
+#define TG_BETA_0 (-1.0)
+
+/* jsd: generalised Jensen-Shannon divergence of two rows of log-probabilities.
+ *   With X = student, Y = teacher, Q = exp(X), P = exp(Y), M = beta P + (1 - beta) Q, per element
+ *     d = beta P (Y - log M) + (1 - beta) Q (X - log M);
+ *     beta 0, forward divergence: d = P (Y - X);   beta 1, reverse divergence: d = Q (X - Y).
+ *   A term whose weight, P or Q, is 0 is 0. loss: sum of d over the rows that are not ignored, divided by
+ *   their number n; 0 if there are none.
+ *   student, teacher [..,N] T.
+ *   labels, ignore_index: as tvd.
+ *   loss f32, 1 element. dloss f32, 1 element: the upstream gradient; NULL means 1.
+ *   dstudent like student (may be student), or NULL: the gradient, computed in the same pass.
+ *   beta: in [0,1]; 0 means 0.5, TG_BETA_0 means 0.
+ * Saved for backward: student, teacher, labels. teacher gets no gradient.
+ * Numerics: f32; log M comes from the difference of X and Y, so that it exists where P and Q underflow
+ *   and keeps its digits where they nearly agree. P and Q below 2^-126 may count as 0.
+ * Source: Agarwal et al. 2023, arXiv:2306.13649, which interpolates so; options as Liger-Kernel's.
+ */
+TG_API tg_status tg_jsd_forward(tg_ctx *ctx, const tg_jsd_forward_args *args);
+
+/*   dstudent = dloss / n (1 - beta) Q (X - log M);   beta 0: -dloss / n P;
+ *   beta 1: dloss / n Q (X - Y + 1). Student and teacher count as free variables. Rows that are ignored
+ *   get 0. dstudent may be student.
+ */
+TG_API tg_status tg_jsd_backward(tg_ctx *ctx, const tg_jsd_backward_args *args);
+
+/* fused_linear_jsd: jsd of log_softmax(x weight^T / temperature), the student, and
+ * log_softmax(teacher_x teacher_weight^T / temperature), without ever holding BT x V of either.
+ *   x [..,H] T, BT rows; weight [V,H] T; teacher_x [..,K] T, BT rows; teacher_weight [V,K] T. The hidden
+ *   sizes H and K may differ.
+ *   labels, ignore_index, loss, dloss, beta: as jsd.
+ *   temperature: above 0; 0 means 1. The loss is not multiplied by its square.
+ *   Gradients are computed in the forward pass, if asked for, and include dloss: dx like x, dweight
+ *   [V,H] of type T or f32; each may be NULL. The teacher gets none.
+ *   chunk_bytes: rows go in chunks whose logits, of student and teacher, fit it; 0 means 56 MiB, at least
+ *   one row.
+ *   dweight accumulates in f32 over the chunks: in place if it is f32, else in a V x H f32 workspace when
+ *   there are several chunks. Products run through dispatch: gemm.
+ * Saved for a separate backward: its inputs.
+ * Numerics: logits f32; the gradient of 16-bit logits is rounded to T once before the products.
+ * Source: as jsd; chunking: Hsu et al. 2024, arXiv:2410.10989.
+ */
+TG_API tg_status tg_fused_linear_jsd_forward(tg_ctx *ctx,
+                                             const tg_fused_linear_jsd_forward_args *args);
+
+/*   The same gradients, for upstream gradients that forward did not know: with D the gradient of the
+ *   student's log-probabilities by jsd and Q their exponentials,
+ *     dlogits = (D - Q sum(D)) / temperature,   dx = dlogits weight,   dweight = dlogits^T x
+ */
+TG_API tg_status tg_fused_linear_jsd_backward(tg_ctx *ctx,
+                                              const tg_fused_linear_jsd_backward_args *args);
 
 #ifdef __cplusplus
 }

@@ -46,14 +46,16 @@ typedef enum eager_op {
     EAGER_SIGMOID,
     EAGER_TANH,
     EAGER_ERFC,
+    EAGER_ABS,
     /* binary; the second operand may be a scalar (eager_scalar) */
     EAGER_ADD,
     EAGER_SUB,
     EAGER_MUL,
     EAGER_DIV,
+    EAGER_GREATER, /* 1 or 0 */
+    EAGER_MAX,     /* also a reduction */
     /* reductions */
-    EAGER_SUM,
-    EAGER_MAX
+    EAGER_SUM
 } eager_op;
 
 eager eager_begin(tg_ctx *ctx);

@@ -18,14 +18,6 @@ SIMD_INLINE vf operand(el e, int column, const void *row, int64_t j, int64_t lef
     return left == VL ? v_load(e, row, j) : v_load_n(e, row, j, left, 0);
 }
 
-/* log, lane by lane: no kernel takes a vector of them */
-SIMD_INLINE vf v_log(vf a)
-{
-    for (int i = 0; i < VL; i++)
-        a[i] = logf(a[i]);
-    return a;
-}
-
 SIMD_INLINE vf compute(eager_op op, vf a, vf b)
 {
     switch (op) {
@@ -47,6 +39,8 @@ SIMD_INLINE vf compute(eager_op op, vf a, vf b)
         return v_tanh(a);
     case EAGER_ERFC:
         return v_erfc(a);
+    case EAGER_ABS:
+        return v_abs(a);
     case EAGER_ADD:
         return a + b;
     case EAGER_SUB:
@@ -55,6 +49,10 @@ SIMD_INLINE vf compute(eager_op op, vf a, vf b)
         return a * b;
     case EAGER_DIV:
         return a / b;
+    case EAGER_GREATER:
+        return v_select(a > b, v_set(1.0f), v_set(0.0f));
+    case EAGER_MAX:
+        return v_max(a, b);
     default:
         return a;
     }
@@ -114,10 +112,13 @@ static void map(const eager_step *s, int64_t begin, int64_t end)
         MAP(EAGER_SIGMOID)
         MAP(EAGER_TANH)
         MAP(EAGER_ERFC)
+        MAP(EAGER_ABS)
         MAP(EAGER_ADD)
         MAP(EAGER_SUB)
         MAP(EAGER_MUL)
         MAP(EAGER_DIV)
+        MAP(EAGER_GREATER)
+        MAP(EAGER_MAX)
     default:
         break;
     }

@@ -149,6 +149,24 @@ static double fill_confident(const filler *f, int64_t i)
     return normal(f, i) + (i % f->cols == target_of(f, i) ? margin : 0);
 }
 
+/* Logarithms of probabilities that add up to about 1. */
+static double fill_logp(const filler *f, int64_t i)
+{
+    return normal(f, i) - 0.5 - log((double)f->cols);
+}
+
+/* A quarter of them so small that their probabilities are 0 in f32. */
+static double fill_logp_rare(const filler *f, int64_t i)
+{
+    return fill_logp(f, i) - (bits_of(f, i, 2) % 4 == 0 ? 200 : 0);
+}
+
+/* Probabilities next to 1. */
+static double fill_logp_sure(const filler *f, int64_t i)
+{
+    return -0x1p-10 * fabs(normal(f, i));
+}
+
 static double fill_index(const filler *f, int64_t i)
 {
     return (double)(bits_of(f, i, 0) % (uint64_t)(f->t->limit > 0 ? f->t->limit : 1));
@@ -194,6 +212,9 @@ static const struct fill {
     {"ignored", fill_ignored},
     {"some_ignored", fill_some_ignored},
     {"same", fill_same},
+    {"logp", fill_logp},
+    {"logp_rare", fill_logp_rare},
+    {"logp_sure", fill_logp_sure},
 };
 
 typedef struct work {

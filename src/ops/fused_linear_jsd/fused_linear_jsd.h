@@ -1,0 +1,74 @@
+/* What the files of fused_linear_jsd share: one view of both directions' arguments. */
+#ifndef TG_FUSED_LINEAR_JSD_H
+#define TG_FUSED_LINEAR_JSD_H
+
+#include "core/services.h"
+
+/* The arguments, options with their defaults; NULL for what is not given or not of this direction. */
+typedef struct fljsd {
+    const tg_tensor *x, *weight, *teacher_x, *teacher_weight, *labels, *dloss;
+    tg_tensor *loss, *dx, *dweight;
+    int64_t ignored, accumulate, chunk_bytes;
+    double beta, temperature;
+} fljsd;
+
+#define FLJSD_COMMON(a)                                                                           \
+    .x = (a)->x, .weight = (a)->weight, .teacher_x = (a)->teacher_x,                              \
+    .teacher_weight = (a)->teacher_weight, .labels = (a)->labels, .dloss = (a)->dloss,            \
+    .dx = (a)->dx, .dweight = (a)->dweight, .accumulate = (a)->accumulate,                        \
+    .chunk_bytes = (a)->chunk_bytes, .temperature = (a)->temperature == 0 ? 1 : (a)->temperature, \
+    .ignored = (a)->ignore_index == 0                   ? -100                                    \
+               : (a)->ignore_index == TG_IGNORE_CLASS_0 ? 0                                       \
+                                                        : (a)->ignore_index,                      \
+    .beta = (a)->beta == 0           ? 0.5                                                        \
+            : (a)->beta == TG_BETA_0 ? 0                                                          \
+                                     : (a)->beta
+
+static inline fljsd fljsd_forward(const tg_fused_linear_jsd_forward_args *a)
+{
+    return (fljsd){FLJSD_COMMON(a), .loss = a->loss};
+}
+
+static inline fljsd fljsd_backward(const tg_fused_linear_jsd_backward_args *a)
+{
+    return (fljsd){FLJSD_COMMON(a)};
+}
+
+static inline int fljsd_ignores(const fljsd *f, int64_t row)
+{
+    return f->labels && ((const int64_t *)tg_data(f->labels))[row] == f->ignored;
+}
+
+/* 1 / n, n the number of rows that count, or 0 if there are none. */
+static inline double fljsd_per_row(const fljsd *f, int64_t rows)
+{
+    int64_t kept = 0;
+    for (int64_t r = 0; r < rows; r++)
+        kept += !fljsd_ignores(f, r);
+    return kept ? 1 / (double)kept : 0;
+}
+
+/* A matrix view that owns its shape. */
+typedef struct view {
+    tg_tensor t;
+    int64_t shape[2], strides[2];
+} view;
+
+static inline void set_view(view *v, void *data, int type, int64_t rows, int64_t cols,
+                            int64_t stride)
+{
+    v->shape[0] = rows;
+    v->shape[1] = cols;
+    v->strides[0] = stride;
+    v->strides[1] = 1;
+    v->t = tg_tensor_of(data, (tg_type)type, 2, v->shape);
+    v->t.strides = v->strides;
+}
+
+static inline void set_rows(view *v, const tg_rows *t, int64_t first, int64_t rows)
+{
+    const int64_t bytes = first * t->stride * (int64_t)tg_type_size(t->type);
+    set_view(v, t->data + bytes, t->type, rows, t->n, t->stride);
+}
+
+#endif

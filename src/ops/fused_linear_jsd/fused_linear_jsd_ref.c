@@ -1,0 +1,159 @@
+/* fused_linear_jsd, plainly: one row of logits at a time, in double precision. */
+#include <math.h>
+#include <string.h>
+
+#include "fused_linear_jsd.h"
+
+typedef struct state {
+    const fljsd *f;
+    tg_rows x, weight, teacher_x, teacher_weight, dx, dweight;
+    int64_t classes, hidden;
+    double *student, *teacher; /* of one row: logits, then log-probabilities */
+    double *gradient;          /* of one row: of log-probabilities, then of logits */
+    double *sum_weight;
+} state;
+
+static double element(const tg_rows *t, int64_t i, int64_t j)
+{
+    return tg_get(t->data, t->type, i * t->stride + j);
+}
+
+/* log_softmax(x weight^T / temperature) of a row. */
+static void log_probabilities(const state *s, const tg_rows *x, const tg_rows *weight, int64_t row,
+                              double *out)
+{
+    double most = -INFINITY, total = 0;
+    for (int64_t v = 0; v < s->classes; v++) {
+        double sum = 0;
+        for (int64_t h = 0; h < x->n; h++)
+            sum += element(x, row, h) * element(weight, v, h);
+        out[v] = sum / s->f->temperature;
+        most = fmax(most, out[v]);
+    }
+    for (int64_t v = 0; v < s->classes; v++)
+        total += exp(out[v] - most);
+    for (int64_t v = 0; v < s->classes; v++)
+        out[v] -= most + log(total);
+}
+
+/* weight * logarithm; nothing if the weight is 0. */
+static double term(double weight, double logarithm)
+{
+    return weight == 0 ? 0 : weight * logarithm;
+}
+
+/* log(beta exp(y) + (1 - beta) exp(x)), 0 < beta < 1, see jsd */
+static double log_mixture(double x, double y, double beta)
+{
+    const double w = x > y ? beta : 1 - beta;
+    return fmax(x, y) + log1p(w * expm1(-fabs(x - y)));
+}
+
+/* jsd of a row; its gradient by the student's log-probabilities. */
+static double divergence(const state *s)
+{
+    const double beta = s->f->beta;
+    double loss = 0;
+    for (int64_t v = 0; v < s->classes; v++) {
+        const double x = s->student[v], y = s->teacher[v], q = exp(x), p = exp(y);
+        if (beta == 0) {
+            loss += term(p, y - x);
+            s->gradient[v] = -p;
+        } else if (beta == 1) {
+            loss += term(q, x - y);
+            s->gradient[v] = term(q, x - y) + q;
+        } else {
+            const double m = log_mixture(x, y, beta);
+            s->gradient[v] = term((1 - beta) * q, x - m);
+            loss += term(beta * p, y - m) + s->gradient[v];
+        }
+    }
+    return loss;
+}
+
+/* Turns the gradient of log-probabilities into that of logits. */
+static void through_softmax(const state *s, double g)
+{
+    double sum = 0;
+    for (int64_t v = 0; v < s->classes; v++)
+        sum += s->gradient[v];
+    for (int64_t v = 0; v < s->classes; v++)
+        s->gradient[v] = g / s->f->temperature * (s->gradient[v] - exp(s->student[v]) * sum);
+}
+
+/* What the gradient of a row's logits contributes to dx and dweight. */
+static void contribute(const state *s, int64_t row)
+{
+    for (int64_t h = 0; s->f->dx && h < s->hidden; h++) {
+        double sum = 0;
+        for (int64_t v = 0; v < s->classes; v++)
+            sum += s->gradient[v] * element(&s->weight, v, h);
+        tg_set(s->dx.data, s->dx.type, row * s->dx.stride + h, sum);
+    }
+    for (int64_t v = 0; s->f->dweight && v < s->classes; v++)
+        for (int64_t h = 0; h < s->hidden; h++)
+            s->sum_weight[v * s->hidden + h] += s->gradient[v] * element(&s->x, row, h);
+}
+
+static void finish(const state *s)
+{
+    for (int64_t v = 0; s->f->dweight && v < s->classes; v++)
+        for (int64_t h = 0; h < s->hidden; h++) {
+            const double before = s->f->accumulate ? element(&s->dweight, v, h) : 0;
+            tg_set(s->dweight.data, s->dweight.type, v * s->dweight.stride + h,
+                   s->sum_weight[v * s->hidden + h] + before);
+        }
+}
+
+static tg_status run(tg_ctx *ctx, const fljsd *f)
+{
+    state s = {.f = f,
+               .x = tg_rows_of(f->x),
+               .weight = tg_rows_of(f->weight),
+               .teacher_x = tg_rows_of(f->teacher_x),
+               .teacher_weight = tg_rows_of(f->teacher_weight),
+               .dx = tg_rows_of(f->dx),
+               .dweight = tg_rows_of(f->dweight),
+               .classes = f->weight->shape[0],
+               .hidden = f->weight->shape[1]};
+    const int64_t n = s.classes * (3 + (f->dweight ? s.hidden : 0)) + 1;
+    s.student = tg_workspace(ctx, (size_t)n * sizeof(double));
+    if (!s.student)
+        return TG_ENOMEM;
+    memset(s.student, 0, (size_t)n * sizeof(double));
+    s.teacher = s.student + s.classes;
+    s.gradient = s.teacher + s.classes;
+    s.sum_weight = s.gradient + s.classes;
+    const double per_row = fljsd_per_row(f, s.x.rows);
+    const double dloss = f->dloss ? tg_get(tg_data(f->dloss), tg_type_of(f->dloss), 0) : 1;
+    double loss = 0;
+    for (int64_t row = 0; row < s.x.rows; row++) {
+        memset(s.gradient, 0, (size_t)s.classes * sizeof(double));
+        if (!fljsd_ignores(f, row)) {
+            log_probabilities(&s, &s.x, &s.weight, row, s.student);
+            log_probabilities(&s, &s.teacher_x, &s.teacher_weight, row, s.teacher);
+            loss += divergence(&s);
+            through_softmax(&s, dloss * per_row);
+        }
+        contribute(&s, row);
+    }
+    if (f->loss)
+        tg_set(tg_data(f->loss), tg_type_of(f->loss), 0, loss * per_row);
+    finish(&s);
+    return TG_OK;
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_fused_linear_jsd_forward_args *args)
+{
+    const fljsd f = fljsd_forward(args);
+    return run(ctx, &f);
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_fused_linear_jsd_backward_args *args)
+{
+    const fljsd f = fljsd_backward(args);
+    return run(ctx, &f);
+}
+
+TG_REF_ROWS(fused_linear_jsd) = {TG_REF_ROW(fused_linear_jsd_forward, forward),
+                                 TG_REF_ROW(fused_linear_jsd_backward, backward), TG_ROWS_END};

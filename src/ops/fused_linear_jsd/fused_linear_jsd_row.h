@@ -1,0 +1,242 @@
+/* One row of fused_linear_jsd: from the logits of student and teacher to the loss and to the gradient of
+ * the student's logits, in place. Both rows stay in the second-level cache between the passes. Included
+ * once per level. */
+#ifndef TG_FUSED_LINEAR_JSD_ROW_H
+#define TG_FUSED_LINEAR_JSD_ROW_H
+
+#include <math.h>
+
+#include "simd.h"
+
+typedef enum fljsd_kind {
+    KIND_FORWARD,
+    KIND_REVERSE,
+    KIND_MIXTURE
+} fljsd_kind; /* beta 0, 1, between */
+
+enum { BLOCK = 4096 }; /* elements that are summed in f32 */
+
+typedef struct row_options {
+    fljsd_kind kind;
+    int gradient;           /* asked for */
+    el type;                /* of the gradient */
+    float beta, rest, odds; /* rest: 1 - beta; odds: beta / rest */
+    float log_beta, log_rest;
+    float per_degree; /* 1 / temperature */
+    double scale;     /* of the gradient */
+} row_options;
+
+/* log_softmax of a row: (x - max) per_degree - log_sum */
+typedef struct row_origin {
+    vf max, per_degree, log_sum;
+} row_origin;
+
+SIMD_INLINE int64_t lanes(int64_t left)
+{
+    return left < VL ? left : VL;
+}
+
+/* NaN is never the largest, but shows in the sum. */
+static float row_max(const float *x, int64_t n)
+{
+    vf a = v_set(-INFINITY), b = a;
+    int64_t i = 0;
+    for (; i + 2 * VL <= n; i += 2 * VL) {
+        v_ahead2(EL_F32, x, i);
+        a = v_max(v_load(EL_F32, x, i), a);
+        b = v_max(v_load(EL_F32, x, i + VL), b);
+    }
+    for (; i < n; i += VL)
+        a = v_max(v_load_n(EL_F32, x, i, lanes(n - i), -INFINITY), a);
+    return v_hmax(v_max(a, b));
+}
+
+/* The largest element stands apart from the sum, so that a confident row keeps its digits. */
+static row_origin origin_of(const float *x, int64_t n, float per_degree)
+{
+    const vf max = v_set(row_max(x, n)), by = v_set(per_degree), zero = v_set(0.0f);
+    double others = -1; /* but for one of those that are equal to it */
+    for (int64_t first = 0; first < n; first += BLOCK) {
+        const int64_t end = first + BLOCK < n ? first + BLOCK : n;
+        vf sum = zero, ties = zero;
+        for (int64_t i = first; i < end; i += VL) {
+            const vf z =
+                end - i < VL ? v_load_n(EL_F32, x, i, end - i, -INFINITY) : v_load(EL_F32, x, i);
+            const vf power = v_exp_from((z - max) * by, v_origin_at(0.0f));
+            sum += v_select(z == max, zero, power);
+            ties += v_select(z == max, v_set(1.0f), zero);
+        }
+        others += (double)v_sum(sum) + (double)v_sum(ties);
+    }
+    return (row_origin){max, by, v_set((float)log1p(others))};
+}
+
+/* The first element equal to max; 0 if there is none. */
+static int64_t find_max(const float *x, int64_t n, vf max)
+{
+    int64_t i = 0;
+    while (i + VL <= n && v_hmax(v_select(v_load(EL_F32, x, i) == max, v_set(1), v_set(0))) == 0)
+        i += VL;
+    while (i < n && x[i] != max[0])
+        i++;
+    return i < n ? i : 0;
+}
+
+SIMD_INLINE vf log_p(const row_origin *o, vf x)
+{
+    return (x - o->max) * o->per_degree - o->log_sum;
+}
+
+/* What the gradient is made of. For a mixture, whose 1 - beta is in the scale, and for beta 1 it is
+ * q (slope - sum of q slope); for beta 0 it is slope alone. */
+typedef struct row_term {
+    vf loss, q, slope;
+} row_term;
+
+SIMD_INLINE vf product(vf weight, vf logarithm)
+{
+    const vf zero = v_set(0.0f);
+    return v_select(weight == zero, zero, weight * logarithm);
+}
+
+/* With E the larger of the two probabilities, w the weight of the smaller in the mixture, n <= 0 the
+ * difference of the logarithms and t = exp(n): log M = log E + L, L = log(1 + w (t - 1)), and the loss is
+ * E (w t n - L (1 + w (t - 1))). -1e30 stands for -inf; 200 apart is as good as infinitely far.
+ * L is rest + log1p(term): for a small t, log(1 - w) and w t / (1 - w) as the term. The slope, the
+ * student's logarithm less log M, is given less `from`, which may be -log(1 - w) exactly: then slopes of
+ * classes that the teacher hardly knows, which are nearly that, keep their differences. */
+SIMD_INLINE row_term mixture(vf x, vf y, const row_options *o, vf from)
+{
+    const vf lowest = v_set(-1e30f), zero = v_set(0.0f), one = v_set(1.0f);
+    const vf a = v_max(lowest, x), b = v_max(lowest, y), d = b - a; /* d < 0: x is larger */
+    const vf n = v_max(v_set(-200.0f), v_minus_abs(d));
+    const vf2 power = v_exp_expm1(n);
+    const vf t = power.a, larger = v_exp_from(v_max(a, b), v_origin_at(0.0f));
+    const vf w = v_if_negative(d, v_set(o->beta), v_set(o->rest)), shift = w * power.b;
+    const vf ratio = v_if_negative(d, v_set(o->odds), v_set(1 / o->odds));
+    const vf limit = v_if_negative(d, v_set(o->log_rest), v_set(o->log_beta));
+    const vf far = t - v_set(0.5f); /* its sign: t < 1/2 */
+    const vf rest = v_if_negative(far, limit, zero);
+    const vf log_part = v_log1p(v_if_negative(far, ratio * t, shift));
+    const vf same = v_if_negative(d, zero, n);
+    return (row_term){larger * (w * t * n - (rest + log_part) * (shift + one)),
+                      larger * v_if_negative(d, one, t), (same - log_part) - (rest + from)};
+}
+
+SIMD_INLINE row_term term_of(fljsd_kind kind, vf x, vf y, const row_options *o, vf from)
+{
+    const v_origin zero = v_origin_at(0.0f);
+    if (kind == KIND_MIXTURE)
+        return mixture(x, y, o, from);
+    if (kind == KIND_FORWARD) { /* q - p by its relative size */
+        const vf p = v_exp_from(y, zero), d = y - x;
+        const vf u = v_exp_expm1(v_max(v_set(-200.0f), v_minus_abs(d))).b;
+        const vf difference = v_exp_from(v_max(x, y), zero) * u;
+        return (row_term){product(p, d), p, v_if_negative(d, -difference, difference)};
+    }
+    const vf q = v_exp_from(x, zero), slope = v_select(q == v_set(0.0f), q, x - y);
+    return (row_term){q * slope, q, slope};
+}
+
+/* Sums over a row: the losses, and q (slope - middle). Lanes past the end are not counted. With the
+ * slope of the likeliest class for middle, a confident row keeps the digits of its gradient. */
+typedef struct row_sums {
+    double loss, slope;
+    float middle, from; /* slopes are given less `from` */
+} row_sums;
+
+SIMD_INLINE void set_middle(fljsd_kind kind, const row_options *o, float x, float y, row_sums *sums)
+{
+    sums->from = 0;
+    sums->middle = term_of(kind, v_set(x), v_set(y), o, v_set(0.0f)).slope[0];
+    if (kind != KIND_MIXTURE || !(sums->middle > -0.5f * o->log_rest))
+        return;
+    sums->from = -o->log_rest;
+    sums->middle = term_of(kind, v_set(x), v_set(y), o, v_set(sums->from)).slope[0];
+}
+
+SIMD_INLINE void add_terms(fljsd_kind kind, const row_options *o, const row_origin *of_student,
+                           const row_origin *of_teacher, float *student, float *teacher, int64_t n,
+                           row_sums *sums)
+{
+    const int64_t best = find_max(student, n, of_student->max);
+    set_middle(kind, o, log_p(of_student, v_set(student[best]))[0],
+               log_p(of_teacher, v_set(teacher[best]))[0], sums);
+    const vf middle = v_set(sums->middle), from = v_set(sums->from);
+    for (int64_t first = 0; first < n; first += BLOCK) {
+        const int64_t end = first + BLOCK < n ? first + BLOCK : n;
+        vf loss = v_set(0.0f), slope = loss;
+        int64_t i = first;
+        for (; i + VL <= end; i += VL) {
+            const row_term t = term_of(kind, log_p(of_student, v_load(EL_F32, student, i)),
+                                       log_p(of_teacher, v_load(EL_F32, teacher, i)), o, from);
+            loss += t.loss;
+            slope += t.q * (t.slope - middle);
+            if (o->gradient) {
+                v_store(EL_F32, student, i, t.slope);
+                v_store(EL_F32, teacher, i, t.q);
+            }
+        }
+        if (i < end) {
+            const int64_t left = end - i;
+            const vf none = v_set(0.0f);
+            const row_term t =
+                term_of(kind, log_p(of_student, v_load_n(EL_F32, student, i, left, 0.0f)),
+                        log_p(of_teacher, v_load_n(EL_F32, teacher, i, left, 0.0f)), o, from);
+            loss += v_select(v_first(left), t.loss, none);
+            slope += v_select(v_first(left), t.q * (t.slope - middle), none);
+            if (o->gradient) {
+                v_store_n(EL_F32, student, i, left, t.slope);
+                v_store_n(EL_F32, teacher, i, left, t.q);
+            }
+        }
+        sums->loss += v_sum(loss);
+        sums->slope += v_sum(slope);
+    }
+}
+
+/* Elements of the type e over the floats that the slopes are: never ahead of what is read. */
+SIMD_INLINE void write_gradient(el e, fljsd_kind kind, float *student, const float *q, int64_t n,
+                                float middle, float mean, float scale)
+{
+    for (int64_t i = 0; i < n; i += VL) {
+        const int64_t left = lanes(n - i);
+        const vf slope =
+            left == VL ? v_load(EL_F32, student, i) : v_load_n(EL_F32, student, i, left, 0.0f);
+        const vf p = left == VL ? v_load(EL_F32, q, i) : v_load_n(EL_F32, q, i, left, 0.0f);
+        const vf d = kind == KIND_FORWARD ? slope : p * (slope - v_set(middle) - v_set(mean));
+        if (left == VL)
+            v_store(e, student, i, d * v_set(scale));
+        else
+            v_store_n(e, student, i, left, d * v_set(scale));
+    }
+}
+
+SIMD_INLINE void write_gradients(el e, const row_options *o, float *student, const float *q,
+                                 int64_t n, const row_sums *sums)
+{
+    const float mean = (float)sums->slope, scale = (float)o->scale;
+    if (o->kind == KIND_FORWARD)
+        write_gradient(e, KIND_FORWARD, student, q, n, sums->middle, mean, scale);
+    else
+        write_gradient(e, KIND_MIXTURE, student, q, n, sums->middle, mean, scale);
+}
+
+/* The row's loss. Its student logits become their gradient, of o->type; its teacher logits are lost. */
+static double run_row(const row_options *o, float *student, float *teacher, int64_t n)
+{
+    const row_origin x = origin_of(student, n, o->per_degree);
+    const row_origin y = origin_of(teacher, n, o->per_degree);
+    row_sums sums = {0};
+    if (o->kind == KIND_MIXTURE)
+        add_terms(KIND_MIXTURE, o, &x, &y, student, teacher, n, &sums);
+    else if (o->kind == KIND_FORWARD)
+        add_terms(KIND_FORWARD, o, &x, &y, student, teacher, n, &sums);
+    else
+        add_terms(KIND_REVERSE, o, &x, &y, student, teacher, n, &sums);
+    if (o->gradient)
+        EL_SPECIALIZE(o->type, write_gradients, o, student, teacher, n, &sums);
+    return sums.loss;
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* One span of a row of jsd: loss and gradient in one pass. Included once per level. */
+#ifndef TG_JSD_KERNEL_H
+#define TG_JSD_KERNEL_H
+
+#include "simd.h"
+
+typedef enum jsd_kind { JSD_FORWARD, JSD_REVERSE, JSD_MIXTURE } jsd_kind; /* beta 0, 1, between */
+
+typedef struct jsd_weights {
+    vf beta, rest; /* rest: 1 - beta */
+    vf scale;      /* of the gradient; 1 - beta is in it for a mixture */
+} jsd_weights;
+
+/* A part of a row. */
+typedef struct jsd_span {
+    const char *student, *teacher;
+    char *dstudent; /* or NULL */
+    int64_t n;
+} jsd_span;
+
+typedef struct jsd_term {
+    vf loss, gradient; /* the gradient before its scale */
+} jsd_term;
+
+/* weight * logarithm; nothing if the weight is 0 */
+SIMD_INLINE vf jsd_product(vf weight, vf logarithm)
+{
+    const vf zero = v_set(0.0f);
+    return v_select(weight == zero, zero, weight * logarithm);
+}
+
+/* Let E be the larger of the two probabilities, w the weight of the smaller in the mixture, n <= 0 the
+ * difference of the logarithms and t = exp(n). Then M = E (1 + w (t - 1)), and with L its logarithm
+ * less that of E the loss is E (w t n - L (1 + w (t - 1))). Neither E nor t has to be representable:
+ * -1e30 stands for -inf, and log-probabilities more than 200 apart are as good as 200 apart. */
+SIMD_INLINE jsd_term jsd_mixture(vf x, vf y, const jsd_weights *by)
+{
+    const vf lowest = v_set(-1e30f), zero = v_set(0.0f);
+    const vf a = v_max(lowest, x), b = v_max(lowest, y), d = b - a; /* d < 0: x is larger */
+    const vf n = v_max(v_set(-200.0f), v_minus_abs(d));
+    const vf2 power = v_exp_expm1(n);
+    const vf larger = v_exp_from(v_max(a, b), v_origin_at(0.0f));
+    const vf w = v_if_negative(d, by->beta, by->rest), shift = w * power.b;
+    const vf log_m = v_log1p(shift);
+    const vf loss = w * power.a * n - log_m * (shift + v_set(1.0f));
+    const vf q = larger * v_if_negative(d, v_set(1.0f), power.a);
+    return (jsd_term){larger * loss, q * (v_if_negative(d, zero, n) - log_m)};
+}
+
+SIMD_INLINE jsd_term jsd_term_of(jsd_kind kind, vf x, vf y, const jsd_weights *by)
+{
+    if (kind == JSD_MIXTURE)
+        return jsd_mixture(x, y, by);
+    if (kind == JSD_FORWARD) {
+        const vf p = v_exp_from(y, v_origin_at(0.0f));
+        return (jsd_term){jsd_product(p, y - x), -p};
+    }
+    const vf q = v_exp_from(x, v_origin_at(0.0f)), loss = jsd_product(q, x - y);
+    return (jsd_term){loss, loss + q};
+}
+
+/* Elements in front of the first that v_stream2 may write. */
+SIMD_INLINE int64_t jsd_head(el e, const jsd_span *s)
+{
+    const uintptr_t bytes = -(uintptr_t)s->dstudent & (2 * VL * (uintptr_t)el_size(e) - 1);
+    const int64_t head = (int64_t)(bytes / (uintptr_t)el_size(e));
+    return head < s->n ? head : s->n;
+}
+
+/* Elements [begin, end), a vector at a time. */
+SIMD_INLINE vf jsd_some(el e, jsd_kind kind, const jsd_weights *by, const jsd_span *s,
+                        int64_t begin, int64_t end)
+{
+    vf sum = v_set(0.0f);
+    for (int64_t i = begin; i < end; i += VL) {
+        const int64_t n = end - i < VL ? end - i : VL;
+        const jsd_term t = jsd_term_of(kind, v_load_n(e, s->student, i, n, -INFINITY),
+                                       v_load_n(e, s->teacher, i, n, -INFINITY), by);
+        sum += t.loss;
+        if (s->dstudent)
+            v_store_n(e, s->dstudent, i, n, t.gradient * by->scale);
+    }
+    return sum;
+}
+
+SIMD_INLINE void jsd_run(el e, jsd_kind kind, int stream, const jsd_weights *by, const jsd_span *s,
+                         double *sum)
+{
+    int64_t i = stream ? jsd_head(e, s) : 0;
+    vf a = jsd_some(e, kind, by, s, 0, i), b = v_set(0.0f);
+    for (; i + 2 * VL <= s->n; i += 2 * VL) {
+        v_ahead2(e, s->student, i);
+        v_ahead2(e, s->teacher, i);
+        const vf2 x = v_load2(e, e, s->student, i), y = v_load2(e, e, s->teacher, i);
+        const jsd_term f = jsd_term_of(kind, x.a, y.a, by), g = jsd_term_of(kind, x.b, y.b, by);
+        const vf2 d = {f.gradient * by->scale, g.gradient * by->scale};
+        a += f.loss;
+        b += g.loss;
+        if (stream)
+            v_stream2(e, s->dstudent, i, d);
+        else if (s->dstudent)
+            v_store2(e, s->dstudent, i, d);
+    }
+    *sum += v_sum(a + b + jsd_some(e, kind, by, s, i, s->n));
+}
+
+SIMD_INLINE void jsd_kinds(el e, jsd_kind kind, int stream, const jsd_weights *by,
+                           const jsd_span *s, double *sum)
+{
+    if (kind == JSD_MIXTURE && stream)
+        jsd_run(e, JSD_MIXTURE, 1, by, s, sum);
+    else if (kind == JSD_MIXTURE)
+        jsd_run(e, JSD_MIXTURE, 0, by, s, sum);
+    else if (kind == JSD_FORWARD && stream)
+        jsd_run(e, JSD_FORWARD, 1, by, s, sum);
+    else if (kind == JSD_FORWARD)
+        jsd_run(e, JSD_FORWARD, 0, by, s, sum);
+    else if (stream)
+        jsd_run(e, JSD_REVERSE, 1, by, s, sum);
+    else
+        jsd_run(e, JSD_REVERSE, 0, by, s, sum);
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* jsd as an eager framework runs it: a pass for each elementary step, in f32. */
+#include <string.h>
+
+#include "eager/eager.h"
+#include "jsd.h"
+
+typedef struct eager_jsd {
+    eager e;
+    jsd_options o;
+    mat x, y;           /* student, teacher */
+    mat loss, gradient; /* of every element */
+} eager_jsd;
+
+static mat matrix(eager_jsd *s)
+{
+    return eager_new(&s->e, TG_F32, s->x.rows, s->x.cols);
+}
+
+/* weight, and weight * (a - b) */
+static mat weighted(eager_jsd *s, mat weight, mat a, mat b)
+{
+    const mat difference = matrix(s), product = matrix(s);
+    eager_binary(&s->e, EAGER_SUB, difference, a, b);
+    eager_binary(&s->e, EAGER_MUL, product, weight, difference);
+    eager_free(&s->e, difference);
+    return product;
+}
+
+/* One divergence alone: weight = exp(a), weight * (a - b). */
+static void one_sided(eager_jsd *s, int reverse)
+{
+    const mat a = reverse ? s->x : s->y, b = reverse ? s->y : s->x, weight = matrix(s);
+    eager_unary(&s->e, EAGER_EXP, weight, a);
+    s->loss = weighted(s, weight, a, b);
+    s->gradient = matrix(s);
+    if (reverse)
+        eager_binary(&s->e, EAGER_ADD, s->gradient, s->loss, weight);
+    else
+        eager_unary(&s->e, EAGER_NEG, s->gradient, weight);
+    eager_free(&s->e, weight);
+}
+
+static void mixture(eager_jsd *s)
+{
+    const mat p = matrix(s), q = matrix(s), m = matrix(s), log_m = matrix(s);
+    const mat part = matrix(s);
+    eager_unary(&s->e, EAGER_EXP, part, s->y);
+    eager_scalar(&s->e, EAGER_MUL, p, part, s->o.beta);
+    eager_unary(&s->e, EAGER_EXP, part, s->x);
+    eager_scalar(&s->e, EAGER_MUL, q, part, 1 - s->o.beta);
+    eager_binary(&s->e, EAGER_ADD, m, p, q);
+    eager_unary(&s->e, EAGER_LOG, log_m, m);
+    eager_free(&s->e, part);
+    const mat of_teacher = weighted(s, p, s->y, log_m);
+    s->gradient = weighted(s, q, s->x, log_m);
+    s->loss = matrix(s);
+    eager_binary(&s->e, EAGER_ADD, s->loss, of_teacher, s->gradient);
+    eager_free(&s->e, p);
+    eager_free(&s->e, q);
+    eager_free(&s->e, m);
+    eager_free(&s->e, log_m);
+    eager_free(&s->e, of_teacher);
+}
+
+static eager_jsd begin(tg_ctx *ctx, const jsd_options *o, const tg_tensor *student,
+                       const tg_tensor *teacher)
+{
+    eager_jsd s = {
+        .e = eager_begin(ctx), .o = *o, .x = eager_rows(student), .y = eager_rows(teacher)};
+    if (o->beta == 0 || o->beta == 1)
+        one_sided(&s, o->beta == 1);
+    else
+        mixture(&s);
+    return s;
+}
+
+static double loss_of(eager_jsd *s)
+{
+    const mat sums = eager_new(&s->e, TG_F32, s->x.rows, 1);
+    eager_reduce_rows(&s->e, EAGER_SUM, sums, s->loss);
+    double sum = 0;
+    for (int64_t r = 0; !s->e.status && r < s->x.rows; r++)
+        sum += jsd_ignores(&s->o, r) ? 0 : ((const float *)sums.data)[r];
+    return sum * jsd_scale(&s->o, s->x.rows);
+}
+
+static void write_gradient(eager_jsd *s, const tg_tensor *dloss, const tg_tensor *dstudent)
+{
+    const mat out = eager_rows(dstudent);
+    const double g = dloss ? *(const float *)tg_data(dloss) : 1;
+    eager_scalar(&s->e, EAGER_MUL, out, s->gradient, g * jsd_scale(&s->o, out.rows));
+    const size_t size = tg_type_size(out.type);
+    for (int64_t r = 0; !s->e.status && out.cols && r < out.rows; r++)
+        if (jsd_ignores(&s->o, r))
+            memset((char *)out.data + r * out.stride * (int64_t)size, 0, (size_t)out.cols * size);
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
+{
+    const jsd_options o = JSD_OPTIONS(args);
+    eager_jsd s = begin(ctx, &o, args->student, args->teacher);
+    const double loss = loss_of(&s);
+    if (args->dstudent)
+        write_gradient(&s, args->dloss, args->dstudent);
+    if (!s.e.status)
+        *(float *)tg_data(args->loss) = (float)loss;
+    return eager_end(&s.e);
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_jsd_backward_args *args)
+{
+    const jsd_options o = JSD_OPTIONS(args);
+    eager_jsd s = begin(ctx, &o, args->student, args->teacher);
+    write_gradient(&s, args->dloss, args->dstudent);
+    return eager_end(&s.e);
+}
+
+static int accepts_forward(const tg_jsd_forward_args *args)
+{
+    return tg_fast_type(args->student);
+}
+
+static int accepts_backward(const tg_jsd_backward_args *args)
+{
+    return tg_fast_type(args->student);
+}
+
+TG_UNFUSED_ROWS(jsd) = {TG_UNFUSED_ROW(jsd_forward, accepts_forward, forward),
+                        TG_UNFUSED_ROW(jsd_backward, accepts_backward, backward), TG_ROWS_END};

@@ -1,0 +1,302 @@
+/* kl_div, fast: one pass, one logarithm or exponential an element. */
+#include "simd.h"
+
+#include "kl_div.h"
+
+/* Elements of a row that are summed in f32, and the least that is worth a thread. */
+enum { PIECE = 8192 };
+
+typedef struct job {
+    el type;
+    int log_target, stream;
+    int64_t rows, n;
+    int64_t pieces, group; /* an item is one of so many pieces of a row, or so many rows */
+    const char *y, *t;
+    char *dy;
+    const float *dloss; /* of every element, or NULL */
+    float *loss;        /* of every element, or NULL */
+    int64_t y_stride, t_stride, dy_stride, dloss_stride, loss_stride; /* in bytes */
+    double *sums;                                                     /* of items */
+    vf eps, scale; /* scale: what the weight is multiplied with in the gradient */
+} job;
+
+/* A part of a row. */
+typedef struct span {
+    const char *y, *t;
+    char *dy;
+    const float *dloss;
+    float *loss;
+    int64_t n;
+} span;
+
+typedef struct term {
+    vf loss, weight;
+} term;
+
+SIMD_INLINE vf weight_of(int log_target, vf t)
+{
+    return log_target ? v_exp_from(t, v_origin_at(0.0f)) : t;
+}
+
+SIMD_INLINE term term_of(int log_target, vf y, vf t, vf eps)
+{
+    const vf zero = v_set(0.0f), weight = weight_of(log_target, t);
+    const vf log_t = log_target ? t : v_log(v_max(eps, t));
+    return (term){v_select(weight == zero, zero, weight * (log_t - y)), weight};
+}
+
+/* Elements in front of the first that v_stream2 may write. */
+SIMD_INLINE int64_t head_of(el e, const span *s)
+{
+    const int64_t head = (int64_t)((-(uintptr_t)s->dy & (2 * VL * (uintptr_t)el_size(e) - 1)) /
+                                   (uintptr_t)el_size(e));
+    return head < s->n ? head : s->n;
+}
+
+SIMD_INLINE void put_gradient(el e, int stream, const job *j, const span *s, int64_t i, vf2 weight)
+{
+    vf2 d = {weight.a * j->scale, weight.b * j->scale};
+    if (stream) {
+        v_stream2(e, s->dy, i, d);
+        return;
+    }
+    if (s->dloss) {
+        const vf2 g = v_load2(e, EL_F32, s->dloss, i);
+        d = (vf2){d.a * g.a, d.b * g.b};
+    }
+    v_store2(e, s->dy, i, d);
+}
+
+/* Elements [begin, end), a vector at a time; `losses` 0: the gradient alone. */
+SIMD_INLINE vf some(el e, int log_target, int losses, const job *j, const span *s, int64_t begin,
+                    int64_t end)
+{
+    vf sum = v_set(0.0f);
+    for (int64_t i = begin; i < end; i += VL) {
+        const int64_t n = end - i < VL ? end - i : VL;
+        const vf t = v_load_n(e, s->t, i, n, log_target ? -INFINITY : 0.0f);
+        vf weight;
+        if (losses) {
+            const term x = term_of(log_target, v_load_n(e, s->y, i, n, 0.0f), t, j->eps);
+            sum += x.loss;
+            weight = x.weight;
+            if (s->loss)
+                v_store_n(EL_F32, s->loss, i, n, x.loss);
+        } else {
+            weight = weight_of(log_target, t);
+        }
+        if (s->dy) {
+            const vf g = s->dloss ? v_load_n(EL_F32, s->dloss, i, n, 0.0f) : v_set(1.0f);
+            v_store_n(e, s->dy, i, n, weight * j->scale * g);
+        }
+    }
+    return sum;
+}
+
+SIMD_INLINE double forward_span(el e, int log_target, int stream, const job *j, const span *s)
+{
+    int64_t i = stream ? head_of(e, s) : 0;
+    vf a = some(e, log_target, 1, j, s, 0, i), b = v_set(0.0f);
+    for (; i + 2 * VL <= s->n; i += 2 * VL) {
+        v_ahead2(e, s->y, i);
+        v_ahead2(e, s->t, i);
+        const vf2 y = v_load2(e, e, s->y, i), t = v_load2(e, e, s->t, i);
+        const term first = term_of(log_target, y.a, t.a, j->eps);
+        const term second = term_of(log_target, y.b, t.b, j->eps);
+        a += first.loss;
+        b += second.loss;
+        if (!stream && s->loss)
+            v_put2(s->loss + i, v_natural2(e, (vf2){first.loss, second.loss}));
+        if (stream || s->dy)
+            put_gradient(e, stream, j, s, i, (vf2){first.weight, second.weight});
+    }
+    return v_sum(a + b + some(e, log_target, 1, j, s, i, s->n));
+}
+
+SIMD_INLINE void backward_span(el e, int log_target, int stream, const job *j, const span *s)
+{
+    int64_t i = stream ? head_of(e, s) : 0;
+    some(e, log_target, 0, j, s, 0, i);
+    for (; i + 2 * VL <= s->n; i += 2 * VL) {
+        v_ahead2(e, s->t, i);
+        const vf2 t = v_load2(e, e, s->t, i);
+        put_gradient(e, stream, j, s, i,
+                     (vf2){weight_of(log_target, t.a), weight_of(log_target, t.b)});
+    }
+    some(e, log_target, 0, j, s, i, s->n);
+}
+
+SIMD_INLINE void forward_kinds(el e, const job *j, const span *s, double *sum)
+{
+    if (j->log_target)
+        *sum += j->stream ? forward_span(e, 1, 1, j, s) : forward_span(e, 1, 0, j, s);
+    else
+        *sum += j->stream ? forward_span(e, 0, 1, j, s) : forward_span(e, 0, 0, j, s);
+}
+
+SIMD_INLINE void backward_kinds(el e, const job *j, const span *s)
+{
+    if (j->log_target && j->stream)
+        backward_span(e, 1, 1, j, s);
+    else if (j->log_target)
+        backward_span(e, 1, 0, j, s);
+    else if (j->stream)
+        backward_span(e, 0, 1, j, s);
+    else
+        backward_span(e, 0, 0, j, s);
+}
+
+/* ---- items ---- */
+
+static span span_of(const job *j, int64_t row, int64_t first, int64_t n)
+{
+    const int64_t skip = first * el_size(j->type);
+    span s = {.t = j->t + row * j->t_stride + skip, .n = n};
+    s.y = j->y ? j->y + row * j->y_stride + skip : NULL;
+    s.dy = j->dy ? j->dy + row * j->dy_stride + skip : NULL;
+    s.dloss =
+        j->dloss ? (const float *)((const char *)j->dloss + row * j->dloss_stride) + first : NULL;
+    s.loss = j->loss ? (float *)((char *)j->loss + row * j->loss_stride) + first : NULL;
+    return s;
+}
+
+/* Calls visit for each part of a row that belongs to the item. */
+static void visit_item(const job *j, int64_t item,
+                       void (*visit)(const job *, const span *, double *), double *sum)
+{
+    const int64_t first = item % j->pieces * PIECE, row = item / j->pieces * j->group;
+    const int64_t n = j->n - first < PIECE ? j->n - first : PIECE;
+    for (int64_t r = row; r < row + j->group && r < j->rows; r++) {
+        const span s = span_of(j, r, first, n);
+        visit(j, &s, sum);
+    }
+}
+
+static void visit_forward(const job *j, const span *s, double *sum)
+{
+    EL_SPECIALIZE(j->type, forward_kinds, j, s, sum);
+}
+
+static void visit_backward(const job *j, const span *s, double *sum)
+{
+    (void)sum;
+    EL_SPECIALIZE(j->type, backward_kinds, j, s);
+}
+
+static void forward_items(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job *j = arg;
+    for (int64_t item = begin; item < end; item++) {
+        j->sums[item] = 0;
+        visit_item(j, item, visit_forward, &j->sums[item]);
+    }
+    if (j->stream)
+        v_fence();
+}
+
+static void backward_items(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job *j = arg;
+    for (int64_t item = begin; item < end; item++)
+        visit_item(j, item, visit_backward, NULL);
+    if (j->stream)
+        v_fence();
+}
+
+/* ---- from tensors to jobs ---- */
+
+static const char *rows_at(const tg_tensor *t, int64_t *stride)
+{
+    const tg_rows rows = tg_rows_of(t);
+    *stride = rows.stride * (int64_t)tg_type_size(rows.type);
+    return rows.data;
+}
+
+static job job_of(const tg_tensor *y_pred, const tg_tensor *y_true, const tg_tensor *dloss,
+                  const tg_tensor *dy_pred, int64_t reduction)
+{
+    const tg_rows t = tg_rows_of(y_true);
+    job j = {.type = (el)tg_el(t.type), .rows = t.rows, .n = t.n};
+    j.y = y_pred ? rows_at(y_pred, &j.y_stride) : NULL;
+    j.t = rows_at(y_true, &j.t_stride);
+    j.dy = dy_pred ? (char *)rows_at(dy_pred, &j.dy_stride) : NULL;
+    double scale = -kl_scale(reduction, t.rows, t.n);
+    if (dloss && reduction == TG_NONE)
+        j.dloss = (const float *)rows_at(dloss, &j.dloss_stride);
+    else if (dloss)
+        scale *= *(const float *)tg_data(dloss);
+    j.scale = v_set((float)scale);
+    /* a line that has just been read is best written through the cache */
+    j.stream = j.dy && j.dy != j.y && j.dy != j.t && reduction != TG_NONE &&
+               tg_streams(t.rows * t.n * el_size(j.type));
+    return j;
+}
+
+static int one_row(const job *j)
+{
+    const int64_t width = j->n * el_size(j->type), wide = j->n * (int64_t)sizeof(float);
+    return (!j->y || j->y_stride == width) && j->t_stride == width &&
+           (!j->dy || j->dy_stride == width) && (!j->dloss || j->dloss_stride == wide) &&
+           (!j->loss || j->loss_stride == wide);
+}
+
+/* Compact tensors are one long row. Then short rows are grouped, long ones cut into pieces. Returns the
+ * number of items. */
+static int64_t cut(job *j)
+{
+    if (j->rows * j->n == 0)
+        return 0;
+    if (one_row(j)) {
+        j->n *= j->rows;
+        j->rows = 1;
+    }
+    j->pieces = (j->n + PIECE - 1) / PIECE;
+    j->group = j->n < PIECE ? PIECE / j->n : 1;
+    return (j->rows + j->group - 1) / j->group * j->pieces;
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
+{
+    const int each = args->reduction == TG_NONE;
+    job j = job_of(args->y_pred, args->y_true, args->dloss, args->dy_pred, args->reduction);
+    const double scale = kl_scale(args->reduction, j.rows, j.n);
+    j.log_target = args->log_target != 0;
+    j.eps = v_set((float)kl_eps(args->eps));
+    if (each)
+        j.loss = (float *)rows_at(args->loss, &j.loss_stride);
+    const int64_t items = cut(&j);
+    j.sums = tg_workspace(ctx, (size_t)(items + 1) * sizeof *j.sums);
+    if (!j.sums)
+        return TG_ENOMEM;
+    tg_parallel_for(ctx, items, 1, forward_items, &j);
+    double sum = 0;
+    for (int64_t i = 0; i < items; i++)
+        sum += j.sums[i];
+    if (!each)
+        *(float *)tg_data(args->loss) = items ? (float)(sum * scale) : 0.0f;
+    return TG_OK;
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_kl_div_backward_args *args)
+{
+    job j = job_of(NULL, args->y_true, args->dloss, args->dy_pred, args->reduction);
+    j.log_target = args->log_target != 0;
+    const int64_t items = cut(&j);
+    tg_parallel_for(ctx, items, 1, backward_items, &j);
+    return TG_OK;
+}
+
+static int accepts_forward(const tg_kl_div_forward_args *args)
+{
+    return tg_fast_type(args->y_true);
+}
+
+static int accepts_backward(const tg_kl_div_backward_args *args)
+{
+    return tg_fast_type(args->y_true);
+}
+
+TG_CPU_ROWS(kl_div) = {TG_CPU_ROW(kl_div_forward, accepts_forward, forward),
+                       TG_CPU_ROW(kl_div_backward, accepts_backward, backward), TG_ROWS_END};

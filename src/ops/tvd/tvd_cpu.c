@@ -1,0 +1,247 @@
+/* tvd, fast: one pass. Backward is forward without its sums. */
+#include <string.h>
+
+#include "simd.h"
+
+#include "tvd.h"
+
+/* Elements of a row that are summed in f32, and the least that is worth a thread. */
+enum { PIECE = 8192 };
+
+typedef struct job {
+    el type;
+    int stream;
+    int64_t rows, n;
+    int64_t pieces, group; /* an item is one of so many pieces of a row, or so many rows */
+    const char *p, *q;
+    char *dp;
+    const float *dloss; /* of every element, or NULL */
+    float *loss;        /* of every element, or NULL */
+    int64_t p_stride, q_stride, dp_stride, dloss_stride, loss_stride; /* in bytes */
+    tvd_labels labels;
+    double *sums; /* of items; NULL for backward */
+    vf slope;     /* half the upstream gradient */
+} job;
+
+/* A part of a row. */
+typedef struct span {
+    const char *p, *q;
+    char *dp;
+    const float *dloss;
+    float *loss;
+    int64_t n;
+} span;
+
+/* slope where d > 0, else -slope; NaN where d is. */
+SIMD_INLINE vf gradient_of(vf d, vf slope)
+{
+    const vf zero = v_set(0.0f);
+    return v_select(d > zero, slope, v_select(d <= zero, -slope, d));
+}
+
+/* Elements in front of the first that v_stream2 may write. */
+SIMD_INLINE int64_t head_of(el e, const span *s)
+{
+    const int64_t head = (int64_t)((-(uintptr_t)s->dp & (2 * VL * (uintptr_t)el_size(e) - 1)) /
+                                   (uintptr_t)el_size(e));
+    return head < s->n ? head : s->n;
+}
+
+/* Elements [begin, end), a vector at a time. */
+SIMD_INLINE vf some(el e, const job *j, const span *s, int64_t begin, int64_t end)
+{
+    vf sum = v_set(0.0f);
+    for (int64_t i = begin; i < end; i += VL) {
+        const int64_t n = end - i < VL ? end - i : VL;
+        const vf d = v_load_n(e, s->p, i, n, 0.0f) - v_load_n(e, s->q, i, n, 0.0f);
+        sum += v_abs(d);
+        if (s->loss)
+            v_store_n(EL_F32, s->loss, i, n, v_abs(d) * v_set(0.5f));
+        if (s->dp) {
+            const vf g = s->dloss ? v_load_n(EL_F32, s->dloss, i, n, 0.0f) : v_set(1.0f);
+            v_store_n(e, s->dp, i, n, gradient_of(d, j->slope * g));
+        }
+    }
+    return sum;
+}
+
+SIMD_INLINE double run_span(el e, int stream, const job *j, const span *s)
+{
+    int64_t i = stream ? head_of(e, s) : 0;
+    vf a = some(e, j, s, 0, i), b = v_set(0.0f);
+    for (; i + 2 * VL <= s->n; i += 2 * VL) {
+        v_ahead2(e, s->p, i);
+        v_ahead2(e, s->q, i);
+        const vf2 p = v_load2(e, e, s->p, i), q = v_load2(e, e, s->q, i);
+        const vf2 d = {p.a - q.a, p.b - q.b};
+        a += v_abs(d.a);
+        b += v_abs(d.b);
+        if (stream) {
+            v_stream2(e, s->dp, i, (vf2){gradient_of(d.a, j->slope), gradient_of(d.b, j->slope)});
+            continue;
+        }
+        if (s->loss) {
+            const vf half = v_set(0.5f);
+            v_put2(s->loss + i, v_natural2(e, (vf2){v_abs(d.a) * half, v_abs(d.b) * half}));
+        }
+        if (s->dp) {
+            vf2 g = {j->slope, j->slope};
+            if (s->dloss) {
+                const vf2 each = v_load2(e, EL_F32, s->dloss, i);
+                g = (vf2){g.a * each.a, g.b * each.b};
+            }
+            v_store2(e, s->dp, i, (vf2){gradient_of(d.a, g.a), gradient_of(d.b, g.b)});
+        }
+    }
+    return v_sum(a + b + some(e, j, s, i, s->n));
+}
+
+SIMD_INLINE void add_span(el e, const job *j, const span *s, double *sum)
+{
+    *sum += j->stream ? run_span(e, 1, j, s) : run_span(e, 0, j, s);
+}
+
+/* ---- items ---- */
+
+static span span_of(const job *j, int64_t row, int64_t first, int64_t n)
+{
+    const int64_t skip = first * el_size(j->type);
+    span s = {
+        j->p + row * j->p_stride + skip, j->q + row * j->q_stride + skip, NULL, NULL, NULL, n};
+    s.dp = j->dp ? j->dp + row * j->dp_stride + skip : NULL;
+    s.dloss =
+        j->dloss ? (const float *)((const char *)j->dloss + row * j->dloss_stride) + first : NULL;
+    s.loss = j->loss ? (float *)((char *)j->loss + row * j->loss_stride) + first : NULL;
+    return s;
+}
+
+static void zero(const job *j, const span *s)
+{
+    if (s->dp)
+        memset(s->dp, 0, (size_t)(s->n * el_size(j->type)));
+    if (s->loss)
+        memset(s->loss, 0, (size_t)s->n * sizeof(float));
+}
+
+static double run_item(const job *j, int64_t item)
+{
+    const int64_t first = item % j->pieces * PIECE, row = item / j->pieces * j->group;
+    const int64_t n = j->n - first < PIECE ? j->n - first : PIECE;
+    double sum = 0;
+    for (int64_t r = row; r < row + j->group && r < j->rows; r++) {
+        const span s = span_of(j, r, first, n);
+        if (tvd_ignores(j->labels, r))
+            zero(j, &s);
+        else
+            EL_SPECIALIZE(j->type, add_span, j, &s, &sum);
+    }
+    return sum;
+}
+
+static void run_items(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job *j = arg;
+    for (int64_t item = begin; item < end; item++) {
+        const double sum = run_item(j, item);
+        if (j->sums)
+            j->sums[item] = sum;
+    }
+    if (j->stream)
+        v_fence();
+}
+
+/* ---- from tensors to jobs ---- */
+
+static const char *rows_at(const tg_tensor *t, int64_t *stride)
+{
+    const tg_rows rows = tg_rows_of(t);
+    *stride = rows.stride * (int64_t)tg_type_size(rows.type);
+    return rows.data;
+}
+
+static job job_of(const tg_tensor *p, const tg_tensor *q, const tg_tensor *dloss,
+                  const tg_tensor *dp, tvd_labels labels, int64_t reduction)
+{
+    const tg_rows rows = tg_rows_of(p);
+    job j = {.type = (el)tg_el(rows.type), .rows = rows.rows, .n = rows.n, .labels = labels};
+    j.p = rows_at(p, &j.p_stride);
+    j.q = rows_at(q, &j.q_stride);
+    j.dp = dp ? (char *)rows_at(dp, &j.dp_stride) : NULL;
+    double slope = 0.5 * tvd_scale(labels, reduction, rows.rows, rows.n);
+    if (dloss && reduction == TG_NONE)
+        j.dloss = (const float *)rows_at(dloss, &j.dloss_stride);
+    else if (dloss)
+        slope *= *(const float *)tg_data(dloss);
+    j.slope = v_set((float)slope);
+    /* a line that has just been read is best written through the cache */
+    j.stream = j.dp && j.dp != j.p && reduction != TG_NONE &&
+               tg_streams(rows.rows * rows.n * el_size(j.type));
+    return j;
+}
+
+static int one_row(const job *j)
+{
+    const int64_t width = j->n * el_size(j->type), wide = j->n * (int64_t)sizeof(float);
+    return !j->labels.of && j->p_stride == width && j->q_stride == width &&
+           (!j->dp || j->dp_stride == width) && (!j->dloss || j->dloss_stride == wide) &&
+           (!j->loss || j->loss_stride == wide);
+}
+
+/* Compact tensors without labels are one long row. Then short rows are grouped, long ones cut into pieces.
+ * Returns the number of items. */
+static int64_t cut(job *j)
+{
+    if (j->rows * j->n == 0)
+        return 0;
+    if (one_row(j)) {
+        j->n *= j->rows;
+        j->rows = 1;
+    }
+    j->pieces = (j->n + PIECE - 1) / PIECE;
+    j->group = j->n < PIECE ? PIECE / j->n : 1;
+    return (j->rows + j->group - 1) / j->group * j->pieces;
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
+{
+    const int each = args->reduction == TG_NONE;
+    const tvd_labels labels = tvd_labels_of(args->labels, args->ignore_index);
+    job j = job_of(args->p, args->q, args->dloss, args->dp, labels, args->reduction);
+    const double scale = 0.5 * tvd_scale(labels, args->reduction, j.rows, j.n);
+    if (each)
+        j.loss = (float *)rows_at(args->loss, &j.loss_stride);
+    const int64_t items = cut(&j);
+    j.sums = tg_workspace(ctx, (size_t)(items + 1) * sizeof *j.sums);
+    if (!j.sums)
+        return TG_ENOMEM;
+    tg_parallel_for(ctx, items, 1, run_items, &j);
+    double sum = 0;
+    for (int64_t i = 0; i < items; i++)
+        sum += j.sums[i];
+    if (!each)
+        *(float *)tg_data(args->loss) = (float)(sum * scale);
+    return TG_OK;
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
+{
+    job j = job_of(args->p, args->q, args->dloss, args->dp,
+                   tvd_labels_of(args->labels, args->ignore_index), args->reduction);
+    const int64_t items = cut(&j);
+    tg_parallel_for(ctx, items, 1, run_items, &j);
+    return TG_OK;
+}
+
+static int accepts_forward(const tg_tvd_forward_args *args)
+{
+    return tg_fast_type(args->p);
+}
+
+static int accepts_backward(const tg_tvd_backward_args *args)
+{
+    return tg_fast_type(args->p);
+}
+
+TG_CPU_ROWS(tvd) = {TG_CPU_ROW(tvd_forward, accepts_forward, forward),
+                    TG_CPU_ROW(tvd_backward, accepts_backward, backward), TG_ROWS_END};
