@@ -50,6 +50,9 @@ typedef enum eager_op {
     EAGER_SUB,
     EAGER_MUL,
     EAGER_DIV,
+    /* of complex numbers, real and imaginary part in columns 2j and 2j + 1 */
+    EAGER_COMPLEX_MUL,
+    EAGER_COMPLEX_MUL_CONJ, /* with the conjugate of the second */
     /* reductions */
     EAGER_SUM,
     EAGER_MAX

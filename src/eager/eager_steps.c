@@ -53,6 +53,10 @@ SIMD_INLINE vf compute(eager_op op, vf a, vf b)
         return a * b;
     case EAGER_DIV:
         return a / b;
+    case EAGER_COMPLEX_MUL:
+        return v_complex_mul(a, b, 1.0f);
+    case EAGER_COMPLEX_MUL_CONJ:
+        return v_complex_mul(a, b, -1.0f);
     default:
         return a;
     }
@@ -115,6 +119,8 @@ static void map(const eager_step *s, int64_t begin, int64_t end)
         MAP(EAGER_SUB)
         MAP(EAGER_MUL)
         MAP(EAGER_DIV)
+        MAP(EAGER_COMPLEX_MUL)
+        MAP(EAGER_COMPLEX_MUL_CONJ)
     default:
         break;
     }

@@ -595,6 +595,17 @@ SIMD_INLINE void v_transpose(vi row[VL])
     }
 }
 
+/* ---- complex numbers: real and imaginary part in lanes 2i and 2i + 1 ---- */
+
+/* a b, or a conj(b) where sign is -1 */
+SIMD_INLINE vf v_complex_mul(vf a, vf b, float sign)
+{
+    const vi lane = v_iota();
+    const vf real = __builtin_shuffle(b, lane & ~1), imaginary = __builtin_shuffle(b, lane | 1);
+    const vf signs = v_select((lane & 1) != 0, v_set(sign), v_set(-sign));
+    return a * real + __builtin_shuffle(a, lane ^ 1) * (imaginary * signs);
+}
+
 /* ---- exp, sigmoid, tanh ---- */
 
 /* exp(x) for x in [-104, 89] or NaN, at most 1 ulp or so. */
