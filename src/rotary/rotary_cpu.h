@@ -100,34 +100,28 @@ SIMD_INLINE void rotary_halves(el e, el te, int stream, const rotary_job *j, rot
                (size_t)((j->width - rest) * el_size(e)));
 }
 
-/* Where a row stands; moved on row by row, since divisions would cost as much as a short row. */
-typedef struct rotary_place {
-    int64_t b, outer, inner;
-} rotary_place;
-
-static inline void rotary_step(rotary_place *at, const rotary_rows *t)
-{
-    if (++at->inner < t->inner)
-        return;
-    at->inner = 0;
-    if (++at->outer < t->outer)
-        return;
-    at->outer = 0;
-    at->b++;
-}
-
+/* Rows [begin, end) of one tensor, run by run along the inner dimension. */
 SIMD_INLINE void rotary_walk(el e, el te, rotary_find find, rotary_turn turn, const rotary_job *j,
                              const rotary_rows *t, int64_t begin, int64_t end, int worker)
 {
-    const int64_t in_batch = begin % t->per_batch;
-    rotary_place at = {begin / t->per_batch, in_batch / t->inner, in_batch % t->inner};
-    rotary_angles by = {0};
-    for (int64_t i = begin; i < end; i++, rotary_step(&at, t)) {
-        if (i == begin || t->inner_is_position || at.inner == 0)
-            by = find(j, at.b, t->inner_is_position ? at.inner : at.outer, worker);
-        const char *x = t->x + at.b * t->x_batch + at.outer * t->x_outer + at.inner * t->x_inner;
-        char *y = t->y + at.b * t->y_batch + at.outer * t->y_outer + at.inner * t->y_inner;
-        turn(e, te, t->stream, j, by, x, y);
+    int64_t b = begin / t->per_batch, outer = begin % t->per_batch / t->inner;
+    int64_t inner = begin % t->per_batch % t->inner;
+    for (int64_t i = begin; i < end; inner = 0) {
+        const int64_t stop = t->inner - inner < end - i ? t->inner : inner + end - i;
+        const char *x = t->x + b * t->x_batch + outer * t->x_outer + inner * t->x_inner;
+        char *y = t->y + b * t->y_batch + outer * t->y_outer + inner * t->y_inner;
+        rotary_angles at = {0};
+        if (!t->inner_is_position)
+            at = find(j, b, outer, worker);
+        for (i += stop - inner; inner < stop; inner++, x += t->x_inner, y += t->y_inner) {
+            if (t->inner_is_position)
+                at = find(j, b, inner, worker);
+            turn(e, te, t->stream, j, at, x, y);
+        }
+        if (++outer == t->outer) {
+            outer = 0;
+            b++;
+        }
     }
     if (t->stream)
         v_fence();
