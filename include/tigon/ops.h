@@ -202,6 +202,26 @@ TG_API tg_status tg_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *
 /*   dx = y * (dy - sum(y * dy)).   dy, y, dx [..,N] T, dx may be dy. */
 TG_API tg_status tg_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args);
 
+/* sparsemax: y = max(x - tau, 0) along one dimension, with the tau for which sum(y) = 1: the point of
+ * the probability simplex that is nearest to x.
+ *   x, y T of one shape; y may be x.
+ *   dim counts from the end: -1 the last dimension, -2 the one before it, to -ndim, the first.
+ *   0 means -1. (A framework's d >= 0 is d - ndim here.)
+ *   Strides: as everywhere the last dimension is contiguous. The dimensions before dim must collapse
+ *   to one stride of any size, those behind it to one contiguous run; dim itself has any stride. So
+ *   compact tensors go along any of their dimensions, and rows with gaps along the last two.
+ *   A -inf entry gives 0; a row with a NaN or +inf, or of -inf alone, gives NaN.
+ * Saved for backward: y.
+ * Numerics: f32; tau is exact for the differences x - max(x): no sort, no tolerance.
+ * Source: Martins and Astudillo 2016, arXiv:1602.02068.
+ */
+TG_API tg_status tg_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args);
+
+/*   On the support, where y > 0: dx = dy - mean of dy over the support; elsewhere dx = 0.
+ *   dy, y, dx T of one shape; dx may be dy; dim as in forward. A NaN in y is a NaN in dx.
+ */
+TG_API tg_status tg_sparsemax_backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args);
+
 /* How a loss over rows becomes a result. */
 enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2 };
 

@@ -165,6 +165,23 @@ SIMD_INLINE vi v_first(int64_t n)
     return v_iota() < v_seti((int32_t)(n < VL ? n : VL));
 }
 
+/* 1 if any lane of the mask is set, else 0. */
+SIMD_INLINE int v_any(vi mask)
+{
+#if defined(__AVX512DQ__)
+    return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif defined(__AVX2__)
+    return _mm256_movemask_ps((__m256)mask) != 0;
+#elif defined(__SSE2__)
+    return _mm_movemask_ps((__m128)mask) != 0;
+#else
+    int32_t any = 0;
+    for (int i = 0; i < VL; i++)
+        any |= mask[i];
+    return any != 0;
+#endif
+}
+
 /* ---- reductions over lanes, in a fixed order ---- */
 
 /* a[i] + a[i + 8], then + 4, + 2, + 1: halves of what is left */
