@@ -546,6 +546,26 @@ SIMD_INLINE void v_store_n(el e, void *p, int64_t i, int64_t n, vf a)
 #endif
 }
 
+/* Stores those lanes of a side by side whose key is above the limit, or NaN, and returns how many;
+ * VL floats may be written. */
+SIMD_INLINE int v_squeeze_above(float *to, vf key, vf limit, vf a)
+{
+#if defined(__AVX512F__)
+    const __mmask16 above = _mm512_cmp_ps_mask((__m512)key, (__m512)limit, _CMP_NLE_UQ);
+    _mm512_storeu_ps(to, _mm512_maskz_compress_ps(above, (__m512)a));
+    return __builtin_popcount(above);
+#else
+    int n = 0;
+    if (!v_any(~(key <= limit)))
+        return 0;
+    for (int i = 0; i < VL; i++) {
+        to[n] = a[i];
+        n += !(key[i] <= limit[i]);
+    }
+    return n;
+#endif
+}
+
 /* One element as float, and back with rounding. */
 SIMD_INLINE float el_get(el e, const void *p, int64_t i)
 {

@@ -1,7 +1,7 @@
 /* sparsemax, fast: no sort, and one read of a row from memory.
  *
  * tau lies between max - 1 and max, so only elements less than 1 below the maximum matter: few, mostly.
- * One pass finds the maximum and keeps the vectors that hold such elements; Newton's iteration for
+ * One pass finds the maximum and keeps such elements in a list; Newton's iteration for
  *     f(tau) = sum(max(x - tau, 0)) - 1,   tau += f(tau) / #{x > tau}
  * runs on those. f is convex, falling and piecewise linear: from below, tau only grows, elements only
  * leave, and when none does, tau is exact. A second pass over the row writes max(x - tau, 0).
@@ -55,27 +55,43 @@ SIMD_INLINE void give(el e, int stream, char *y, int64_t lanes, vf2 v)
     }
 }
 
-SIMD_INLINE vi v_above(vf a, float limit)
+/* Asks for the memory of a pair. */
+SIMD_INLINE void ask(el e, const char *x)
+{
+    __builtin_prefetch(x);
+    if (PAIR * el_size(e) > 64)
+        __builtin_prefetch(x + 64);
+}
+
+SIMD_INLINE vi is_above(vf a, float limit)
 {
     return ~(a <= v_set(limit)); /* NaN is above everything, so that it stays in sight */
 }
 
-/* The pairs that may hold elements above tau. */
+/* What may lie above tau: pairs in which some lane does (apart = 1), elements side by side (apart = 0,
+ * until scan() fills them up to pairs). */
 typedef struct search {
     vf2 max;
     float *list;
     int64_t count;
 } search;
 
-SIMD_INLINE void keep(search *s, vf2 x)
+SIMD_INLINE void keep(int apart, search *s, vf2 x)
 {
-    v_put2(s->list + s->count * PAIR, x);
-    s->count += v_any(v_above(x.a - s->max.a, -1.0f) | v_above(x.b - s->max.b, -1.0f));
+    const vf2 d = {x.a - s->max.a, x.b - s->max.b};
+    if (apart) {
+        v_put2(s->list + s->count * PAIR, x);
+        s->count += v_any(is_above(d.a, -1.0f) | is_above(d.b, -1.0f));
+    } else {
+        s->count += v_squeeze_above(s->list + s->count, d.a, v_set(-1.0f), x.a);
+        s->count += v_squeeze_above(s->list + s->count, d.b, v_set(-1.0f), x.b);
+    }
 }
 
-/* Block by block: the maximum so far, then the pairs with elements less than 1 below it. */
+/* Block by block: the maximum so far, then what is less than 1 below it. */
 SIMD_INLINE void scan(el e, int apart, search *s, const char *x, int64_t step, panel p)
 {
+    const vf lowest = v_set(-INFINITY);
     for (int64_t begin = 0; begin < p.count; begin += BLOCK) {
         const int64_t end = begin + BLOCK < p.count ? begin + BLOCK : p.count;
         for (int64_t i = begin; i < end; i++) {
@@ -89,7 +105,11 @@ SIMD_INLINE void scan(el e, int apart, search *s, const char *x, int64_t step, p
         if (!apart)
             s->max.a = s->max.b = v_set(v_hmax(v_max(s->max.a, s->max.b)));
         for (int64_t i = begin; i < end; i++)
-            keep(s, take(e, x + i * step, lanes_at(apart, p, i), -INFINITY));
+            keep(apart, s, take(e, x + i * step, lanes_at(apart, p, i), -INFINITY));
+    }
+    if (!apart) {
+        v_put2(s->list + s->count, (vf2){lowest, lowest});
+        s->count = (s->count + PAIR - 1) / PAIR;
     }
 }
 
@@ -104,7 +124,7 @@ SIMD_INLINE vf2 newton(int apart, search *s, vf2 base, vf2 tau)
         for (int64_t i = 0; i < s->count; i++) {
             const vf2 x = v_get2(s->list + i * PAIR);
             const vf2 d = {x.a - base.a - tau.a, x.b - base.b - tau.b};
-            const vi above_a = v_above(d.a, 0.0f), above_b = v_above(d.b, 0.0f);
+            const vi above_a = is_above(d.a, 0.0f), above_b = is_above(d.b, 0.0f);
             sum.a += v_max(v_set(0.0f), d.a);
             sum.b += v_max(v_set(0.0f), d.b);
             a -= above_a;
@@ -113,27 +133,29 @@ SIMD_INLINE vf2 newton(int apart, search *s, vf2 base, vf2 tau)
             kept += v_any(above_a | above_b);
         }
         s->count = kept;
-        vf2 members = {__builtin_convertvector(a, vf), __builtin_convertvector(b, vf)};
+        vf2 above = {__builtin_convertvector(a, vf), __builtin_convertvector(b, vf)};
         if (!apart) {
             sum.a = sum.b = v_set(v_sum(sum.a + sum.b));
-            members.a = members.b = v_set(v_sum(members.a + members.b));
+            above.a = above.b = v_set(v_sum(above.a + above.b));
         }
-        const vf2 next = {tau.a + (sum.a - 1.0f) / members.a, tau.b + (sum.b - 1.0f) / members.b};
-        if (!v_any((members.a < before.a) | (members.b < before.b)))
+        const vf2 next = {tau.a + (sum.a - 1.0f) / above.a, tau.b + (sum.b - 1.0f) / above.b};
+        if (!v_any((above.a < before.a) | (above.b < before.b)))
             return next;
-        before = members;
+        before = above;
         /* rounding must not bring back what has left */
         tau = (vf2){v_max(tau.a, next.a), v_max(tau.b, next.b)};
     }
 }
 
-SIMD_INLINE vf below(vf a)
+/* max + tau, less what rounding can have added to it */
+SIMD_INLINE vf below(vf max, vf tau)
 {
-    return a - v_abs(a) * v_set(0x1p-22f);
+    const vf sum = max + tau;
+    return sum - (v_abs(sum) + v_abs(tau)) * v_set(0x1p-22f);
 }
 
 SIMD_INLINE void forward_panel(el e, int apart, int stream, const char *x, int64_t x_step, char *y,
-                               int64_t y_step, panel p, float *scratch)
+                               int64_t y_step, panel p, const char *x_next, float *scratch)
 {
     /* a lane without a row: its -inf must not be a maximum */
     const vi live_a = v_first(apart ? p.lanes : VL);
@@ -144,11 +166,13 @@ SIMD_INLINE void forward_panel(el e, int apart, int stream, const char *x, int64
     /* Relative to max first, where tau is in [-1, 0); then relative to that tau, so that neither a
      * large maximum nor a large tau costs digits. */
     vf2 tau = newton(apart, &s, s.max, (vf2){v_set(-1.0f), v_set(-1.0f)});
-    const vf2 base = {below(s.max.a + tau.a), below(s.max.b + tau.b)};
+    const vf2 base = {below(s.max.a, tau.a), below(s.max.b, tau.b)};
     tau = newton(apart, &s, base, (vf2){zero, zero});
     for (int64_t i = 0; i < p.count; i++) {
         const int64_t lanes = lanes_at(apart, p, i);
         const vf2 v = take(e, x + i * x_step, lanes, 0.0f);
+        if (!apart)
+            ask(e, x_next + i * x_step);
         give(e, stream, y + i * y_step, lanes,
              (vf2){v_max(zero, v.a - base.a - tau.a), v_max(zero, v.b - base.b - tau.b)});
     }
@@ -164,7 +188,7 @@ SIMD_INLINE void backward_panel(el e, int apart, int stream, const char *y, int6
     for (int64_t i = 0; i < p.count; i++) {
         const int64_t lanes = lanes_at(apart, p, i);
         const vf2 v = take(e, y + i * y_step, lanes, 0.0f);
-        const vi in_a = v_above(v.a, 0.0f), in_b = v_above(v.b, 0.0f);
+        const vi in_a = is_above(v.a, 0.0f), in_b = is_above(v.b, 0.0f);
         if (!v_any(in_a | in_b))
             continue;
         const vf2 g = take(e, dy + i * dy_step, lanes, 0.0f);
@@ -182,7 +206,7 @@ SIMD_INLINE void backward_panel(el e, int apart, int stream, const char *y, int6
     for (int64_t i = 0; i < p.count; i++) {
         const int64_t lanes = lanes_at(apart, p, i);
         const vf2 v = take(e, y + i * y_step, lanes, 0.0f);
-        const vi in_a = v_above(v.a, 0.0f), in_b = v_above(v.b, 0.0f);
+        const vi in_a = is_above(v.a, 0.0f), in_b = is_above(v.b, 0.0f);
         vf2 d = {zero, zero};
         if (v_any(in_a | in_b)) {
             const vf2 g = take(e, dy + i * dy_step, lanes, 0.0f);
@@ -214,21 +238,23 @@ SIMD_INLINE char *panel_at(el e, const job *j, const walk *w, int64_t i)
     return w->data + i / j->strips * w->outer + i % j->strips * PAIR * el_size(e);
 }
 
-SIMD_INLINE void one_panel(el e, int apart, int stream, const job *j, int64_t i, int worker)
+/* next: the panel after this one, or this one if it is the last */
+SIMD_INLINE void one_panel(el e, int apart, int stream, const job *j, int64_t i, int64_t next,
+                           int worker)
 {
     const int64_t beside = j->inner - i % j->strips * PAIR;
     const panel p = {apart ? j->n : (j->n + PAIR - 1) / PAIR,
                      apart ? (beside < PAIR ? beside : PAIR) : j->n};
-    const int64_t next = PAIR * el_size(e);
+    const int64_t pair = PAIR * el_size(e);
     const char *from = panel_at(e, j, &j->from, i);
     char *to = panel_at(e, j, &j->to, i);
-    const int64_t from_step = apart ? j->from.step : next, to_step = apart ? j->to.step : next;
+    const int64_t from_step = apart ? j->from.step : pair, to_step = apart ? j->to.step : pair;
     if (j->scratch)
         forward_panel(e, apart, stream, from, from_step, to, to_step, p,
-                      j->scratch + worker * j->scratch_size);
+                      panel_at(e, j, &j->from, next), j->scratch + worker * j->scratch_size);
     else
         backward_panel(e, apart, stream, from, from_step, panel_at(e, j, &j->dy, i),
-                       apart ? j->dy.step : next, to, to_step, p);
+                       apart ? j->dy.step : pair, to, to_step, p);
 }
 
 SIMD_INLINE void some_panels(el e, const job *j, int64_t begin, int64_t end, int worker)
@@ -236,14 +262,15 @@ SIMD_INLINE void some_panels(el e, const job *j, int64_t begin, int64_t end, int
     for (int64_t i = begin; i < end; i++) {
         const int stream = j->stream && v_streamable2(e, panel_at(e, j, &j->to, i)) &&
                            (!j->apart || v_streamable2(e, (const char *)j->to.step));
+        const int64_t next = i + 1 < end ? i + 1 : i;
         if (j->apart && stream)
-            one_panel(e, 1, 1, j, i, worker);
+            one_panel(e, 1, 1, j, i, next, worker);
         else if (j->apart)
-            one_panel(e, 1, 0, j, i, worker);
+            one_panel(e, 1, 0, j, i, next, worker);
         else if (stream)
-            one_panel(e, 0, 1, j, i, worker);
+            one_panel(e, 0, 1, j, i, next, worker);
         else
-            one_panel(e, 0, 0, j, i, worker);
+            one_panel(e, 0, 0, j, i, next, worker);
     }
     if (j->stream)
         v_fence();
