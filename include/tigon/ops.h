@@ -259,6 +259,43 @@ TG_API tg_status tg_rope_forward(tg_ctx *ctx, const tg_rope_forward_args *args);
  */
 TG_API tg_status tg_rope_backward(tg_ctx *ctx, const tg_rope_backward_args *args);
 
+/* llama4_rope: rotary position embedding of interleaved pairs, as products of complex numbers.
+ *   With z = x[2d] + i x[2d+1] and w = freqs[s,d,0] + i freqs[s,d,1], for d < D / 2:
+ *     y[2d] + i y[2d+1] = z w
+ *   q, yq [B,S,Hq,D] T; k, yk [B,S,Hk,D] T, both NULL if there is no k; D even; any strides but a
+ *   contiguous last dimension. yq may be q, yk may be k.
+ *   freqs [P,C,2] or [B,P,C,2] with P >= S and C >= D / 2, T or f32, its pairs compact: the real view
+ *   of a complex table. Position s reads row s; a later piece of a sequence passes a view of the
+ *   table that begins there.
+ * Saved for backward: freqs.
+ * Source: Meta's Llama 4; Su et al. 2021, arXiv:2104.09864.
+ */
+TG_API tg_status tg_llama4_rope_forward(tg_ctx *ctx, const tg_llama4_rope_forward_args *args);
+
+/*   The product with the conjugate: dx = dy conj(w). dq may be dyq, dk may be dyk. */
+TG_API tg_status tg_llama4_rope_backward(tg_ctx *ctx, const tg_llama4_rope_backward_args *args);
+
+/* qwen2vl_mrope: half-split rope whose angles come from three positions: time, height, width.
+ *   With h = D / 2 (rounded down), for d < h and j = 0 for d < section_t, 1 for d < section_t +
+ *   section_h, else 2:
+ *     y[d]   = x[d] cos[j,b,s,d] - x[d+h] sin[j,b,s,d]
+ *     y[d+h] = x[d+h] cos[j,b,s,d] + x[d] sin[j,b,s,d]
+ *   The last element of an odd D is copied.
+ *   q, yq [B,S,Hq,D] T; k, yk [B,S,Hk,D] T, both NULL if there is no k; any strides but a contiguous
+ *   last dimension. yq may be q, yk may be k.
+ *   cos, sin [3,B,S,C] with C >= h, T or f32, any strides (0 repeats a plane or a batch); of plane j
+ *   only the columns of its section are read.
+ *   section_t, section_h, section_w: 0 or more, and together h.
+ * Saved for backward: cos, sin.
+ * Source: Wang et al. 2024 (Qwen2-VL), arXiv:2409.12191.
+ */
+TG_API tg_status tg_qwen2vl_mrope_forward(tg_ctx *ctx, const tg_qwen2vl_mrope_forward_args *args);
+
+/*   The inverse rotation, as rope's: dx[d] = g[d] cos + g[d+h] sin,   dx[d+h] = g[d+h] cos - g[d] sin.
+ *   dq may be dyq, dk may be dyk.
+ */
+TG_API tg_status tg_qwen2vl_mrope_backward(tg_ctx *ctx, const tg_qwen2vl_mrope_backward_args *args);
+
 /* softmax: y = exp(x - max(x)) / sum(exp(x - max(x))) over the last dimension.
  *   x, y [..,N] T, y may be x. A -inf entry gives 0; a row of -inf alone gives NaN.
  * Saved for backward: y.
@@ -267,6 +304,26 @@ TG_API tg_status tg_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *
 
 /*   dx = y * (dy - sum(y * dy)).   dy, y, dx [..,N] T, dx may be dy. */
 TG_API tg_status tg_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args);
+
+/* sparsemax: y = max(x - tau, 0) along one dimension, with the tau for which sum(y) = 1: the point of
+ * the probability simplex that is nearest to x.
+ *   x, y T of one shape; y may be x.
+ *   dim counts from the end: -1 the last dimension, -2 the one before it, to -ndim, the first.
+ *   0 means -1. (A framework's d >= 0 is d - ndim here.)
+ *   Strides: as everywhere the last dimension is contiguous. The dimensions before dim must collapse
+ *   to one stride of any size, those behind it to one contiguous run; dim itself has any stride. So
+ *   compact tensors go along any of their dimensions, and rows with gaps along the last two.
+ *   A -inf entry gives 0; a row with a NaN or +inf, or of -inf alone, gives NaN.
+ * Saved for backward: y.
+ * Numerics: f32; tau is exact for the differences x - max(x): no sort, no tolerance.
+ * Source: Martins and Astudillo 2016, arXiv:1602.02068.
+ */
+TG_API tg_status tg_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args);
+
+/*   On the support, where y > 0: dx = dy - mean of dy over the support; elsewhere dx = 0.
+ *   dy, y, dx T of one shape; dx may be dy; dim as in forward. A NaN in y is a NaN in dx.
+ */
+TG_API tg_status tg_sparsemax_backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args);
 
 /* How a loss over rows becomes a result. TG_BATCHMEAN, the sum over the number of rows, is for losses
  * whose TG_MEAN is the mean over elements. */

@@ -54,6 +54,9 @@ typedef enum eager_op {
     EAGER_DIV,
     EAGER_GREATER, /* 1 or 0 */
     EAGER_MAX,     /* also a reduction */
+    /* of complex numbers, real and imaginary part in columns 2j and 2j + 1 */
+    EAGER_COMPLEX_MUL,
+    EAGER_COMPLEX_MUL_CONJ, /* with the conjugate of the second */
     /* reductions */
     EAGER_SUM
 } eager_op;

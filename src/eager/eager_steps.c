@@ -53,6 +53,10 @@ SIMD_INLINE vf compute(eager_op op, vf a, vf b)
         return v_select(a > b, v_set(1.0f), v_set(0.0f));
     case EAGER_MAX:
         return v_max(a, b);
+    case EAGER_COMPLEX_MUL:
+        return v_complex_mul(a, b, 1.0f);
+    case EAGER_COMPLEX_MUL_CONJ:
+        return v_complex_mul(a, b, -1.0f);
     default:
         return a;
     }
@@ -119,6 +123,8 @@ static void map(const eager_step *s, int64_t begin, int64_t end)
         MAP(EAGER_DIV)
         MAP(EAGER_GREATER)
         MAP(EAGER_MAX)
+        MAP(EAGER_COMPLEX_MUL)
+        MAP(EAGER_COMPLEX_MUL_CONJ)
     default:
         break;
     }

@@ -189,6 +189,23 @@ SIMD_INLINE vi v_first(int64_t n)
     return v_iota() < v_seti((int32_t)(n < VL ? n : VL));
 }
 
+/* 1 if any lane of the mask is set, else 0. */
+SIMD_INLINE int v_any(vi mask)
+{
+#if defined(__AVX512DQ__)
+    return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif defined(__AVX2__)
+    return _mm256_movemask_ps((__m256)mask) != 0;
+#elif defined(__SSE2__)
+    return _mm_movemask_ps((__m128)mask) != 0;
+#else
+    int32_t any = 0;
+    for (int i = 0; i < VL; i++)
+        any |= mask[i];
+    return any != 0;
+#endif
+}
+
 /* ---- reductions over lanes, in a fixed order ---- */
 
 /* a[i] + a[i + 8], then + 4, + 2, + 1: halves of what is left */
@@ -553,6 +570,26 @@ SIMD_INLINE void v_store_n(el e, void *p, int64_t i, int64_t n, vf a)
 #endif
 }
 
+/* Stores those lanes of a side by side whose key is above the limit, or NaN, and returns how many;
+ * VL floats may be written. */
+SIMD_INLINE int v_squeeze_above(float *to, vf key, vf limit, vf a)
+{
+#if defined(__AVX512F__)
+    const __mmask16 above = _mm512_cmp_ps_mask((__m512)key, (__m512)limit, _CMP_NLE_UQ);
+    _mm512_storeu_ps(to, _mm512_maskz_compress_ps(above, (__m512)a));
+    return __builtin_popcount(above);
+#else
+    int n = 0;
+    if (!v_any(~(key <= limit)))
+        return 0;
+    for (int i = 0; i < VL; i++) {
+        to[n] = a[i];
+        n += !(key[i] <= limit[i]);
+    }
+    return n;
+#endif
+}
+
 /* One element as float, and back with rounding. */
 SIMD_INLINE float el_get(el e, const void *p, int64_t i)
 {
@@ -617,6 +654,17 @@ SIMD_INLINE void v_transpose(vi row[VL])
                 row[i + step] = __builtin_shuffle(a, b, high);
             }
     }
+}
+
+/* ---- complex numbers: real and imaginary part in lanes 2i and 2i + 1 ---- */
+
+/* a b, or a conj(b) where sign is -1 */
+SIMD_INLINE vf v_complex_mul(vf a, vf b, float sign)
+{
+    const vi lane = v_iota();
+    const vf real = __builtin_shuffle(b, lane & ~1), imaginary = __builtin_shuffle(b, lane | 1);
+    const vf signs = v_select((lane & 1) != 0, v_set(sign), v_set(-sign));
+    return a * real + __builtin_shuffle(a, lane ^ 1) * (imaginary * signs);
 }
 
 /* ---- exp, sigmoid, tanh, erfc ---- */

@@ -1,133 +1,53 @@
 /* rope as an eager framework runs it: x * cos + rotate_half(x) * sin, one pass and one temporary a
  * step, in the storage type, or in f32 where the tables are f32. */
-#include "eager/eager.h"
-
-/* Rows [D] of one tensor that lie evenly, and the rows of the tables that go with them. */
-typedef struct part {
-    mat x, y, cos, sin;
-    int64_t half;
-} part;
-
-static mat columns(mat m, int64_t begin, int64_t count)
-{
-    m.data = (char *)m.data + begin * (int64_t)tg_type_size(m.type);
-    m.cols = count;
-    return m;
-}
-
-static int temporary_type(const part *p)
-{
-    return p->cos.type == TG_F32 ? TG_F32 : p->x.type;
-}
-
-/* out = a * table, in both halves */
-static mat times(eager *e, const part *p, mat a, mat table)
-{
-    const mat out = eager_new(e, temporary_type(p), a.rows, 2 * p->half);
-    for (int64_t at = 0; at <= p->half; at += p->half ? p->half : 1)
-        eager_binary(e, EAGER_MUL, columns(out, at, p->half), columns(a, at, p->half), table);
-    return out;
-}
-
-/* direction 1: (-second half, first half); -1: (second half, -first half) */
-static mat swap_halves(eager *e, const part *p, mat a, int direction)
-{
-    const mat out = eager_new(e, a.type, a.rows, 2 * p->half);
-    eager_unary(e, direction > 0 ? EAGER_NEG : EAGER_COPY, columns(out, 0, p->half),
-                columns(a, p->half, p->half));
-    eager_unary(e, direction > 0 ? EAGER_COPY : EAGER_NEG, columns(out, p->half, p->half),
-                columns(a, 0, p->half));
-    return out;
-}
-
-static void rotate(eager *e, const part *p, int direction)
-{
-    const int64_t width = 2 * p->half;
-    mat turned;
-    if (direction > 0) {
-        const mat swapped = swap_halves(e, p, p->x, 1);
-        turned = times(e, p, swapped, p->sin);
-        eager_free(e, swapped);
-    } else {
-        const mat product = times(e, p, p->x, p->sin);
-        turned = swap_halves(e, p, product, -1);
-        eager_free(e, product);
-    }
-    const mat straight = times(e, p, p->x, p->cos);
-    eager_binary(e, EAGER_ADD, columns(p->y, 0, width), straight, turned);
-    eager_free(e, straight);
-    eager_free(e, turned);
-    if (p->x.cols > width && p->x.data != p->y.data)
-        eager_unary(e, EAGER_COPY, columns(p->y, width, p->y.cols - width),
-                    columns(p->x, width, p->x.cols - width));
-}
-
-/* Positions and heads of one batch, or positions of one head, as rows of a matrix. */
-static mat rows_at(const tg_tensor *t, int64_t b, int64_t h, int64_t rows, int64_t stride)
-{
-    const int64_t at = b * tg_stride(t, 0) + h * tg_stride(t, 2);
-    return eager_view((char *)tg_data(t) + at * (int64_t)tg_type_size(tg_type_of(t)), tg_type_of(t),
-                      rows, t->shape[3], stride);
-}
-
-/* Positions [offset, offset + count) of a table, each for `repeat` rows. */
-static mat table_at(const tg_tensor *t, int64_t b, int64_t offset, int64_t count, int64_t half,
-                    int64_t repeat)
-{
-    const int64_t stride = tg_stride(t, t->ndim - 2);
-    const int64_t at = (t->ndim == 3 ? b * tg_stride(t, 0) : 0) + offset * stride;
-    mat m = eager_view((char *)tg_data(t) + at * (int64_t)tg_type_size(tg_type_of(t)),
-                       tg_type_of(t), count, half, stride);
-    m.repeat = repeat;
-    return m;
-}
-
-static int positions_and_heads_collapse(const tg_tensor *t)
-{
-    return t->shape[2] == 1 || tg_stride(t, 1) == t->shape[2] * tg_stride(t, 2);
-}
+#include "rotary/rotary_eager.h"
 
 typedef struct tables {
     const tg_tensor *cos, *sin;
-    int64_t rotary_dim, offset;
-    int direction;
+    int64_t offset;
 } tables;
 
-static void run(eager *e, const tables *by, const tg_tensor *x, const tg_tensor *y)
+/* Positions from `offset` on, of one batch. */
+static mat table_at(const tg_tensor *t, int64_t b, int64_t offset)
 {
-    if (!x || tg_numel(x) == 0)
-        return;
-    const int64_t positions = x->shape[1], heads = x->shape[2];
-    const int64_t half = (by->rotary_dim ? by->rotary_dim : x->shape[3]) / 2;
-    const int together = positions_and_heads_collapse(x) && positions_and_heads_collapse(y);
-    const int64_t groups = together ? 1 : heads, repeat = together ? heads : 1;
-    const int dimension = together && heads > 1 ? 2 : 1;
-    for (int64_t b = 0; b < x->shape[0]; b++)
-        for (int64_t h = 0; h < groups; h++) {
-            const part p = {rows_at(x, b, h, positions * repeat, tg_stride(x, dimension)),
-                            rows_at(y, b, h, positions * repeat, tg_stride(y, dimension)),
-                            table_at(by->cos, b, by->offset, positions, half, repeat),
-                            table_at(by->sin, b, by->offset, positions, half, repeat), half};
-            rotate(e, &p, by->direction);
-        }
+    const int64_t stride = tg_stride(t, t->ndim - 2);
+    const int64_t at = (t->ndim == 3 ? b * tg_stride(t, 0) : 0) + offset * stride;
+    return eager_view((char *)tg_data(t) + at * (int64_t)tg_type_size(tg_type_of(t)), tg_type_of(t),
+                      t->shape[t->ndim - 2] - offset, t->shape[t->ndim - 1], stride);
+}
+
+static mat cos_at(const void *by, int64_t b)
+{
+    const tables *t = by;
+    return table_at(t->cos, b, t->offset);
+}
+
+static mat sin_at(const void *by, int64_t b)
+{
+    const tables *t = by;
+    return table_at(t->sin, b, t->offset);
+}
+
+static tg_status run(tg_ctx *ctx, rotary_args a, const tables *t, int64_t rotary_dim, int direction)
+{
+    eager e = eager_begin(ctx);
+    const int64_t half = (rotary_dim ? rotary_dim : a.q->shape[3]) / 2;
+    const rotary_eager by = {t, cos_at, sin_at, half, direction};
+    rotary_eager_run(&e, &by, a.q, a.yq);
+    rotary_eager_run(&e, &by, a.k, a.yk);
+    return eager_end(&e);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_rope_forward_args *args)
 {
-    eager e = eager_begin(ctx);
-    const tables by = {args->cos, args->sin, args->rotary_dim, args->position_offset, 1};
-    run(&e, &by, args->q, args->yq);
-    run(&e, &by, args->k, args->yk);
-    return eager_end(&e);
+    const tables t = {args->cos, args->sin, args->position_offset};
+    return run(ctx, ROTARY_FORWARD("", args), &t, args->rotary_dim, 1);
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_rope_backward_args *args)
 {
-    eager e = eager_begin(ctx);
-    const tables by = {args->cos, args->sin, args->rotary_dim, args->position_offset, -1};
-    run(&e, &by, args->dyq, args->dq);
-    run(&e, &by, args->dyk, args->dk);
-    return eager_end(&e);
+    const tables t = {args->cos, args->sin, args->position_offset};
+    return run(ctx, ROTARY_BACKWARD("", args), &t, args->rotary_dim, -1);
 }
 
 static int accepts_forward(const tg_rope_forward_args *args)

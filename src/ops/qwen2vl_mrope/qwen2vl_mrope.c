@@ -1,0 +1,67 @@
+/* qwen2vl_mrope: what the arguments must be. */
+#include <inttypes.h>
+
+#include "rotary/rotary.h"
+
+typedef struct problem {
+    rotary_args tensors;
+    const tg_tensor *cos, *sin;
+    int64_t section[3];
+} problem;
+
+static tg_status check_sections(const problem *p, int64_t half)
+{
+    static const char *const names[] = {"section_t", "section_h", "section_w"};
+    const char *op = p->tensors.op;
+    const int64_t *n = p->section;
+    for (int i = 0; i < 3; i++)
+        TG_TRY(tg_expect_i64(op, names[i], n[i], 0, half));
+    if (n[0] + n[1] + n[2] == half)
+        return TG_OK;
+    return tg_fail(TG_EINVAL,
+                   "%s: section_t + section_h + section_w is %" PRId64 " + %" PRId64 " + %" PRId64
+                   ", expected %" PRId64 " together, half the width of %s",
+                   op, n[0], n[1], n[2], half, p->tensors.q_name);
+}
+
+/* cos and sin: [3, B, S, C] with enough columns, of one shape and type. */
+static tg_status check_tables(const problem *p, int64_t half)
+{
+    const tg_tensor *cos = p->cos, *q = p->tensors.q;
+    const char *op = p->tensors.op;
+    TG_TRY(tg_expect_type_or_f32(op, "cos", cos, tg_type_of(q)));
+    TG_TRY(tg_expect_like(op, "sin", p->sin, "cos", cos));
+    if (cos->ndim == 4 && cos->shape[0] == 3 && cos->shape[1] == q->shape[0] &&
+        cos->shape[2] == q->shape[1] && cos->shape[3] >= half)
+        return TG_OK;
+    char found[128];
+    return tg_fail(TG_EINVAL,
+                   "%s: cos is %s, expected [3,%" PRId64 ",%" PRId64
+                   ",C] with C of at least %" PRId64 ", half the width of %s",
+                   op, tg_describe(cos, found, sizeof found), q->shape[0], q->shape[1], half,
+                   p->tensors.q_name);
+}
+
+static tg_status check(const problem *p)
+{
+    TG_TRY(rotary_check(&p->tensors));
+    const int64_t half = p->tensors.q->shape[3] / 2;
+    TG_TRY(check_sections(p, half));
+    return check_tables(p, half);
+}
+
+tg_status tg_check_qwen2vl_mrope_forward(const tg_qwen2vl_mrope_forward_args *args)
+{
+    return check(&(problem){ROTARY_FORWARD("qwen2vl_mrope_forward", args),
+                            args->cos,
+                            args->sin,
+                            {args->section_t, args->section_h, args->section_w}});
+}
+
+tg_status tg_check_qwen2vl_mrope_backward(const tg_qwen2vl_mrope_backward_args *args)
+{
+    return check(&(problem){ROTARY_BACKWARD("qwen2vl_mrope_backward", args),
+                            args->cos,
+                            args->sin,
+                            {args->section_t, args->section_h, args->section_w}});
+}

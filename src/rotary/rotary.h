@@ -1,0 +1,24 @@
+/* src/rotary/rotary.h - what the rotary embeddings have in common: tensors q and k of rows [B,S,H,D],
+ * turned row by row. The families differ in which elements are paired and where angles come from. */
+#ifndef TG_ROTARY_H
+#define TG_ROTARY_H
+
+#include "core/services.h"
+
+/* The tensors of either direction, with their names: forward turns q, k into yq, yk; backward
+ * dyq, dyk into dq, dk. */
+typedef struct rotary_args {
+    const char *op, *q_name, *k_name, *yq_name, *yk_name;
+    const tg_tensor *q, *k, *yq, *yk;
+} rotary_args;
+
+#define ROTARY_FORWARD(op, args) \
+    ((rotary_args){op, "q", "k", "yq", "yk", (args)->q, (args)->k, (args)->yq, (args)->yk})
+#define ROTARY_BACKWARD(op, args) \
+    ((rotary_args){op, "dyq", "dyk", "dq", "dk", (args)->dyq, (args)->dyk, (args)->dq, (args)->dk})
+
+/* q is [B,S,Hq,D]; k is like it but for the number of heads, or absent with its result; results are
+ * like what they come from. */
+tg_status rotary_check(const rotary_args *p);
+
+#endif
