@@ -132,14 +132,14 @@ static int64_t chunk_rows(const run_state *s)
 
 /* Scales gradients by a power of two. f16 has so few exponents that gradients divided by n would vanish
  * in it: there the upstream gradient becomes about 2^14, since the gradient of a row's logits is below 1
- * before, and 2^8 for the reverse divergence, where it has no bound. In f32 the tail of a sharp softmax,
+ * before, and 2^8 for the reverse divergence, where it has no bound. Elsewhere the tail of a sharp softmax,
  * or its products with weights, would be subnormal, which makes products very slow: 2^60. */
 static double scale_of(const run_state *s, double upstream)
 {
     const double size = fabs(upstream);
-    if (s->type == TG_BF16 || !(size > 0 && size < INFINITY))
+    if (!(size > 0 && size < INFINITY))
         return 1;
-    const int exponent = s->type == TG_F32 ? 60 : s->f->beta == 1 ? 8 : 14;
+    const int exponent = s->type != TG_F16 ? 60 : s->f->beta == 1 ? 8 : 14;
     return ldexp(1, exponent - ilogb(size));
 }
 
@@ -164,6 +164,8 @@ static void set_options(run_state *s)
                          .log_rest = (float)log(rest),
                          .per_degree = (float)(1 / f->temperature)};
     s->o.scale = upstream * s->scale * (s->o.kind == KIND_MIXTURE ? 1 - f->beta : 1);
+    /* what products make of less than 2^-110 would be subnormal; below 2^-26, f16 has nothing */
+    s->o.floor = s->type == TG_F16 ? 0x1p-26 : 0x1p-110 * s->scale;
 }
 
 /* All memory of the call. */

@@ -24,6 +24,7 @@ typedef struct row_options {
     float log_beta, log_rest;
     float per_degree; /* 1 / temperature */
     double scale;     /* of the gradient */
+    double floor;     /* gradients below it, scaled, are 0 */
 } row_options;
 
 /* log_softmax of a row: (x - max) per_degree - log_sum */
@@ -87,6 +88,15 @@ SIMD_INLINE vf log_p(const row_origin *o, vf x)
     return (x - o->max) * o->per_degree - o->log_sum;
 }
 
+/* Probabilities are kept in units of 2^-60, and are 0 below 2^-126. So neither they nor their products
+ * with slopes are subnormal, which many would be in a sharp softmax, and which are slow. */
+#define UNIT 0x1p-60
+
+SIMD_INLINE vf probability(vf log_p)
+{
+    return v_exp_from(log_p, v_origin_at(0.0f)) * v_set((float)(1 / UNIT));
+}
+
 /* What the gradient is made of. For a mixture, whose 1 - beta is in the scale, and for beta 1 it is
  * q (slope - sum of q slope); for beta 0 it is slope alone. */
 typedef struct row_term {
@@ -101,7 +111,7 @@ SIMD_INLINE vf product(vf weight, vf logarithm)
 
 /* With E the larger of the two probabilities, w the weight of the smaller in the mixture, n <= 0 the
  * difference of the logarithms and t = exp(n): log M = log E + L, L = log(1 + w (t - 1)), and the loss is
- * E (w t n - L (1 + w (t - 1))). -1e30 stands for -inf; 200 apart is as good as infinitely far.
+ * E (w t n - L (1 + w (t - 1))). -1e30 stands for -inf; 40 apart is as good as infinitely far.
  * L is rest + log1p(term): for a small t, log(1 - w) and w t / (1 - w) as the term. The slope, the
  * student's logarithm less log M, is given less `from`, which may be -log(1 - w) exactly: then slopes of
  * classes that the teacher hardly knows, which are nearly that, keep their differences. */
@@ -109,9 +119,9 @@ SIMD_INLINE row_term mixture(vf x, vf y, const row_options *o, vf from)
 {
     const vf lowest = v_set(-1e30f), zero = v_set(0.0f), one = v_set(1.0f);
     const vf a = v_max(lowest, x), b = v_max(lowest, y), d = b - a; /* d < 0: x is larger */
-    const vf n = v_max(v_set(-200.0f), v_minus_abs(d));
-    const vf2 power = v_exp_expm1(n);
-    const vf t = power.a, larger = v_exp_from(v_max(a, b), v_origin_at(0.0f));
+    const vf n = v_minus_abs(d);
+    const vf2 power = v_exp_expm1(v_max(v_set(-40.0f), n));
+    const vf t = power.a, larger = probability(v_max(a, b));
     const vf w = v_if_negative(d, v_set(o->beta), v_set(o->rest)), shift = w * power.b;
     const vf ratio = v_if_negative(d, v_set(o->odds), v_set(1 / o->odds));
     const vf limit = v_if_negative(d, v_set(o->log_rest), v_set(o->log_beta));
@@ -119,26 +129,25 @@ SIMD_INLINE row_term mixture(vf x, vf y, const row_options *o, vf from)
     const vf rest = v_if_negative(far, limit, zero);
     const vf log_part = v_log1p(v_if_negative(far, ratio * t, shift));
     const vf same = v_if_negative(d, zero, n);
-    return (row_term){larger * (w * t * n - (rest + log_part) * (shift + one)),
-                      larger * v_if_negative(d, one, t), (same - log_part) - (rest + from)};
+    return (row_term){larger * (w * t * n - (rest + log_part) * (shift + one)), probability(a),
+                      (same - log_part) - (rest + from)};
 }
 
 SIMD_INLINE row_term term_of(fljsd_kind kind, vf x, vf y, const row_options *o, vf from)
 {
-    const v_origin zero = v_origin_at(0.0f);
     if (kind == KIND_MIXTURE)
         return mixture(x, y, o, from);
     if (kind == KIND_FORWARD) { /* q - p by its relative size */
-        const vf p = v_exp_from(y, zero), d = y - x;
-        const vf u = v_exp_expm1(v_max(v_set(-200.0f), v_minus_abs(d))).b;
-        const vf difference = v_exp_from(v_max(x, y), zero) * u;
+        const vf p = probability(y), d = y - x;
+        const vf u = v_exp_expm1(v_max(v_set(-40.0f), v_minus_abs(d))).b;
+        const vf difference = probability(v_max(x, y)) * u;
         return (row_term){product(p, d), p, v_if_negative(d, -difference, difference)};
     }
-    const vf q = v_exp_from(x, zero), slope = v_select(q == v_set(0.0f), q, x - y);
+    const vf q = probability(x), slope = v_select(q == v_set(0.0f), q, x - y);
     return (row_term){q * slope, q, slope};
 }
 
-/* Sums over a row: the losses, and q (slope - middle). Lanes past the end are not counted. With the
+/* Sums over a row, in units: the losses, and q (slope - middle). Lanes past the end are not counted. With the
  * slope of the likeliest class for middle, a confident row keeps the digits of its gradient. */
 typedef struct row_sums {
     double loss, slope;
@@ -197,14 +206,15 @@ SIMD_INLINE void add_terms(fljsd_kind kind, const row_options *o, const row_orig
 
 /* Elements of the type e over the floats that the slopes are: never ahead of what is read. */
 SIMD_INLINE void write_gradient(el e, fljsd_kind kind, float *student, const float *q, int64_t n,
-                                float middle, float mean, float scale)
+                                float middle, float mean, float scale, float floor)
 {
     for (int64_t i = 0; i < n; i += VL) {
         const int64_t left = lanes(n - i);
         const vf slope =
             left == VL ? v_load(EL_F32, student, i) : v_load_n(EL_F32, student, i, left, 0.0f);
         const vf p = left == VL ? v_load(EL_F32, q, i) : v_load_n(EL_F32, q, i, left, 0.0f);
-        const vf d = kind == KIND_FORWARD ? slope : p * (slope - v_set(middle) - v_set(mean));
+        vf d = kind == KIND_FORWARD ? slope : p * (slope - v_set(middle) - v_set(mean));
+        d = v_select(v_abs(d) < v_set(floor), v_set(0.0f), d);
         if (left == VL)
             v_store(e, student, i, d * v_set(scale));
         else
@@ -215,11 +225,12 @@ SIMD_INLINE void write_gradient(el e, fljsd_kind kind, float *student, const flo
 SIMD_INLINE void write_gradients(el e, const row_options *o, float *student, const float *q,
                                  int64_t n, const row_sums *sums)
 {
-    const float mean = (float)sums->slope, scale = (float)o->scale;
+    const double scale = o->scale * UNIT;
+    const float mean = (float)(sums->slope * UNIT), floor = (float)(o->floor / fabs(scale));
     if (o->kind == KIND_FORWARD)
-        write_gradient(e, KIND_FORWARD, student, q, n, sums->middle, mean, scale);
+        write_gradient(e, KIND_FORWARD, student, q, n, sums->middle, mean, (float)scale, floor);
     else
-        write_gradient(e, KIND_MIXTURE, student, q, n, sums->middle, mean, scale);
+        write_gradient(e, KIND_MIXTURE, student, q, n, sums->middle, mean, (float)scale, floor);
 }
 
 /* The row's loss. Its student logits become their gradient, of o->type; its teacher logits are lost. */
@@ -236,7 +247,7 @@ static double run_row(const row_options *o, float *student, float *teacher, int6
         add_terms(KIND_REVERSE, o, &x, &y, student, teacher, n, &sums);
     if (o->gradient)
         EL_SPECIALIZE(o->type, write_gradients, o, student, teacher, n, &sums);
-    return sums.loss;
+    return sums.loss * UNIT;
 }
 
 #endif

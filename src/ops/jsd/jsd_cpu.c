@@ -71,7 +71,7 @@ static job job_of(const jsd_options *o, const tg_tensor *student, const tg_tenso
     j.dstudent = dstudent ? (char *)rows_at(dstudent, &j.dstudent_stride) : NULL;
     double scale = jsd_scale(o, rows.rows) * (dloss ? *(const float *)tg_data(dloss) : 1);
     if (j.kind == JSD_MIXTURE)
-        scale *= 1 - o->beta;
+        scale *= (1 - o->beta) * JSD_UNIT;
     /* kept from 0, where a mixture would be 0 beside a probability of 0 */
     const double beta = fmin(fmax(o->beta, 0x1p-24), 1 - 0x1p-24);
     j.by = (jsd_weights){v_set((float)beta), v_set((float)(1 - beta)), v_set((float)scale)};
@@ -107,7 +107,8 @@ static tg_status forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
 {
     const jsd_options o = JSD_OPTIONS(args);
     job j = job_of(&o, args->student, args->teacher, args->dloss, args->dstudent);
-    const double scale = jsd_scale(&o, j.rows);
+    const double unit = j.kind == JSD_MIXTURE ? JSD_UNIT : 1;
+    const double scale = jsd_scale(&o, j.rows) * unit;
     const int64_t items = cut(&j);
     j.sums = tg_workspace(ctx, (size_t)(items + 1) * sizeof *j.sums);
     if (!j.sums)

@@ -8,7 +8,7 @@ typedef enum jsd_kind { JSD_FORWARD, JSD_REVERSE, JSD_MIXTURE } jsd_kind; /* bet
 
 typedef struct jsd_weights {
     vf beta, rest; /* rest: 1 - beta */
-    vf scale;      /* of the gradient; 1 - beta is in it for a mixture */
+    vf scale;      /* of the gradient; for a mixture 1 - beta and the unit are in it */
 } jsd_weights;
 
 /* A part of a row. */
@@ -18,8 +18,13 @@ typedef struct jsd_span {
     int64_t n;
 } jsd_span;
 
+/* Probabilities in mixtures are in units of 2^-60 and 0 below 2^-126: products with them are subnormal,
+ * and slow, only where the gradient is. */
+#define JSD_UNIT 0x1p-60
+
+/* The gradient is before its scale; for a mixture both are in those units. */
 typedef struct jsd_term {
-    vf loss, gradient; /* the gradient before its scale */
+    vf loss, gradient;
 } jsd_term;
 
 /* weight * logarithm; nothing if the weight is 0 */
@@ -27,6 +32,11 @@ SIMD_INLINE vf jsd_product(vf weight, vf logarithm)
 {
     const vf zero = v_set(0.0f);
     return v_select(weight == zero, zero, weight * logarithm);
+}
+
+SIMD_INLINE vf jsd_probability(vf log_p)
+{
+    return v_exp_from(log_p, v_origin_at(0.0f)) * v_set((float)(1 / JSD_UNIT));
 }
 
 /* Let E be the larger of the two probabilities, w the weight of the smaller in the mixture, n <= 0 the
@@ -38,12 +48,13 @@ SIMD_INLINE jsd_term jsd_mixture(vf x, vf y, const jsd_weights *by)
     const vf lowest = v_set(-1e30f), zero = v_set(0.0f);
     const vf a = v_max(lowest, x), b = v_max(lowest, y), d = b - a; /* d < 0: x is larger */
     const vf n = v_max(v_set(-200.0f), v_minus_abs(d));
-    const vf2 power = v_exp_expm1(n);
-    const vf larger = v_exp_from(v_max(a, b), v_origin_at(0.0f));
+    const vf2 power = v_exp_expm1(v_max(v_set(-87.0f), n));
+    const vf larger = jsd_probability(v_max(a, b));
     const vf w = v_if_negative(d, by->beta, by->rest), shift = w * power.b;
     const vf log_m = v_log1p(shift);
     const vf loss = w * power.a * n - log_m * (shift + v_set(1.0f));
-    const vf q = larger * v_if_negative(d, v_set(1.0f), power.a);
+    const vf kept = v_select(a < v_set(-87.0f), zero, power.a);
+    const vf q = larger * v_if_negative(d, v_set(1.0f), kept);
     return (jsd_term){larger * loss, q * (v_if_negative(d, zero, n) - log_m)};
 }
 
