@@ -5,9 +5,9 @@
 
 /* A race depends on how work is cut, not on the type of elements, and ThreadSanitizer is slow. */
 #ifdef __SANITIZE_THREAD__
-enum { TYPES = 1, MAX_MEMORY = 1 << 20 };
+enum { TYPES = 1, BACKENDS = 1, MAX_MEMORY = 1 << 20 };
 #else
-enum { TYPES = 3, MAX_MEMORY = 16 << 20 };
+enum { TYPES = 3, BACKENDS = 2, MAX_MEMORY = 16 << 20 };
 #endif
 
 /* ---- the comparison ---- */
@@ -48,7 +48,7 @@ int main(void)
 {
     static const int types[] = {TG_F32, TG_BF16, TG_F16};
     static const char *const backends[] = {"cpu", "unfused"};
-    enum { RUNS = 2 * TYPES }; /* of a case */
+    enum { RUNS = BACKENDS * TYPES }; /* of a case */
     char error[PB_ERROR];
     const catalogue *cat = catalogue_get(error);
     tg_ctx *ctx = new_context();
@@ -58,7 +58,7 @@ int main(void)
         for (int k = 0; k < cat->ncases * RUNS; k++) {
             const pb_case *c = &cat->cases[k / RUNS];
             const int type = types[k % TYPES];
-            const char *backend = backends[k / TYPES % 2];
+            const char *backend = backends[k / TYPES % BACKENDS];
             if (!pb_same_group(c->group, cat->ops[i].group) || !pb_case_takes(c, type) ||
                 (c->bench && strcmp(c->bench, "small") != 0))
                 continue;
