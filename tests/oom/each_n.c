@@ -107,7 +107,7 @@ int main(void)
         size_t most = 0;
         for (int k = 0; k < cat->ncases; k++) {
             const pb_case *c = &cat->cases[k];
-            if (!pb_same_group(c->group, op->group) || c->bench || !pb_case_takes(c, TG_BF16))
+            if (!pb_case_is_for(op, c) || c->bench || !pb_case_takes(c, TG_BF16))
                 continue;
             const pb_options options = {
                 .type = TG_BF16, .seed = 1, .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};

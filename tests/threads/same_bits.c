@@ -59,7 +59,7 @@ int main(void)
             const pb_case *c = &cat->cases[k / RUNS];
             const int type = types[k % TYPES];
             const char *backend = backends[k / TYPES % BACKENDS];
-            if (!pb_same_group(c->group, cat->ops[i].group) || !pb_case_takes(c, type) ||
+            if (!pb_case_is_for(&cat->ops[i], c) || !pb_case_takes(c, type) ||
                 (c->bench && strcmp(c->bench, "small") != 0))
                 continue;
             const pb_options options = {

@@ -152,19 +152,6 @@ static void check_case(checker *ck, const pb_op *op, const pb_case *c, const int
     }
 }
 
-/* "only=backward": the end of an operator's name. */
-static int applies(const pb_op *op, const pb_case *c)
-{
-    for (int i = 0; i < c->ntokens; i++) {
-        const pb_token *t = &c->token[i];
-        const size_t n = strlen(op->info->name), m = strlen(t->value);
-        if (t->kind == PB_SET && !strcmp(t->name, "only") &&
-            (m > n || strcmp(op->info->name + n - m, t->value)))
-            return 0;
-    }
-    return !c->bench && pb_same_group(c->group, op->group);
-}
-
 static void check_operator(checker *ck, int id)
 {
     enum { MAX_ROWS = 64 };
@@ -177,7 +164,7 @@ static void check_operator(checker *ck, int id)
         return;
     }
     for (int i = 0; op && i < ck->cat->ncases; i++) {
-        if (!applies(op, &ck->cat->cases[i]))
+        if (!pb_case_is_for(op, &ck->cat->cases[i]) || ck->cat->cases[i].bench)
             continue;
         check_case(ck, op, &ck->cat->cases[i], rows, nrows);
         cases++;
@@ -192,7 +179,7 @@ static void list_cases(const checker *ck)
         int row;
         const pb_op *op = catalogue_op(ck->cat, id);
         for (int i = 0; op && rows_of(ck, id, &row, 1) && i < ck->cat->ncases; i++)
-            if (applies(op, &ck->cat->cases[i]))
+            if (pb_case_is_for(op, &ck->cat->cases[i]) && !ck->cat->cases[i].bench)
                 printf("%s \"%s\"\n", op->info->name, ck->cat->cases[i].text);
     }
 }

@@ -98,6 +98,8 @@ const catalogue *catalogue_get(char *error);
 const pb_op *catalogue_op(const catalogue *cat, int op);
 /* Group names compare with strcmp; "rms_norm" is the group of rms_norm_forward. */
 int pb_same_group(const char *a, const char *b);
+/* The case is one of the operator's group, and "only=backward" names the end of its name. */
+int pb_case_is_for(const pb_op *op, const pb_case *c);
 
 /* Reads a case; a later token overrides an earlier one, so that "N=1024" can be appended to a text.
  * 0, or -1 with the error. */

@@ -23,6 +23,18 @@ int pb_same_group(const char *a, const char *b)
     return !strcmp(a, b);
 }
 
+int pb_case_is_for(const pb_op *op, const pb_case *c)
+{
+    for (int i = 0; i < c->ntokens; i++) {
+        const pb_token *t = &c->token[i];
+        const size_t n = strlen(op->info->name), m = strlen(t->value);
+        if (t->kind == PB_SET && !strcmp(t->name, "only") &&
+            (m > n || strcmp(op->info->name + n - m, t->value)))
+            return 0;
+    }
+    return pb_same_group(c->group, op->group);
+}
+
 int pb_is_option(const tg_op_info *info, const char *name)
 {
     for (int i = 0; i < info->nargs; i++)
