@@ -606,7 +606,7 @@ TG_API tg_status tg_jsd_backward(tg_ctx *ctx, const tg_jsd_backward_args *args);
  *   x [..,H] T, BT rows; weight [V,H] T; teacher_x [..,K] T, BT rows; teacher_weight [V,K] T. The hidden
  *   sizes H and K may differ.
  *   labels, ignore_index, loss, dloss, beta: as jsd.
- *   temperature: above 0; 0 means 1. The loss is not multiplied by its square.
+ *   temperature: 2^-60 to 2^60; 0 means 1. The loss is not multiplied by its square.
  *   Gradients are computed in the forward pass, if asked for, and include dloss: dx like x, dweight
  *   [V,H] of type T or f32; each may be NULL. The teacher gets none.
  *   chunk_bytes: rows go in chunks whose logits, of student and teacher, fit it; 0 means 56 MiB, at least

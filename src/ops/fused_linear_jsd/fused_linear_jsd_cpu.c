@@ -140,7 +140,8 @@ static double scale_of(const run_state *s, double upstream)
     if (!(size > 0 && size < INFINITY))
         return 1;
     const int exponent = s->type != TG_F16 ? 60 : s->f->beta == 1 ? 8 : 14;
-    return ldexp(1, exponent - ilogb(size));
+    const int shift = exponent - ilogb(size); /* within what an alpha of f32 can undo */
+    return ldexp(1, shift < -120 ? -120 : shift > 120 ? 120 : shift);
 }
 
 static void set_options(run_state *s)
