@@ -130,6 +130,11 @@ tg_status tg_expect_matrix(const char *op, const char *name, const tg_tensor *t,
 /* Compact row-major. */
 tg_status tg_expect_compact(const char *op, const char *name, const tg_tensor *t);
 
+/* Every index in [0, count), or *ignored where that is not NULL; else a message with the first that is not. Device memory
+ * cannot be read from here: there the kernel has to be trusted. t: compact, i64. */
+tg_status tg_expect_indices(const char *op, const char *name, const tg_tensor *t, int64_t count,
+                            const int64_t *ignored);
+
 /* Option in [low, high]. */
 static inline tg_status tg_expect_i64(const char *op, const char *name, int64_t value, int64_t low,
                                       int64_t high)

@@ -23,7 +23,7 @@ static void refused(tg_ctx *ctx, int position, int64_t value)
     EXPECT(tg_embedding_forward(ctx, &(tg_embedding_forward_args){&w, &indices, &t}) == TG_EINVAL,
            "index %lld", (long long)value);
     snprintf(expected, sizeof expected,
-             "embedding_forward: indices[%d] is %lld, expected in [0, 5)", position,
+             "embedding_forward: indices[%d] is %lld, out of bounds: expected in [0, 5)", position,
              (long long)value);
     EXPECT(strcmp(tg_last_error(), expected) == 0, "%s", tg_last_error());
     EXPECT(tg_embedding_backward(ctx, &(tg_embedding_backward_args){&t, &indices, &dw, 0}) ==

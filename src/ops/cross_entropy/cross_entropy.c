@@ -10,27 +10,6 @@ typedef struct ce_common {
     int64_t ignore_index;
 } ce_common;
 
-static tg_status check_targets(const ce_common *c, int64_t rows, int64_t classes)
-{
-    if (c->target->device.device_type != TG_DEVICE_CPU)
-        return TG_OK;
-    const int64_t *target = tg_data(c->target);
-    const int64_t ignore = ce_ignore_index(c->ignore_index);
-    int64_t bad = 0;
-    for (int64_t r = 0; r < rows; r++)
-        bad |= (int64_t)((uint64_t)target[r] >= (uint64_t)classes) & (target[r] != ignore);
-    if (!bad)
-        return TG_OK;
-    int64_t r = 0;
-    while ((target[r] >= 0 && target[r] < classes) || target[r] == ignore)
-        r++;
-    return tg_fail(TG_EINVAL,
-                   "%s: target[%lld] is %lld, out of bounds: expected [0, %lld) or "
-                   "ignore_index, which is %lld",
-                   c->op, (long long)r, (long long)target[r], (long long)classes,
-                   (long long)ignore);
-}
-
 /* dlogits has the type of logits; beside f32 logits a 16-bit type as well, but then not in place.
  */
 static tg_status check_dlogits(const ce_common *c)
@@ -78,7 +57,8 @@ static tg_status check_common(const ce_common *c, double smoothing, double z, do
     TG_TRY(tg_expect_i64(c->op, "token_scaling", token_scaling, 0, 1));
     if (c->dlogits)
         TG_TRY(check_dlogits(c));
-    return check_targets(c, rows, classes);
+    const int64_t ignored = ce_ignore_index(c->ignore_index);
+    return tg_expect_indices(c->op, "target", c->target, classes, &ignored);
 }
 
 tg_status tg_check_cross_entropy_forward(const tg_cross_entropy_forward_args *a)

@@ -1,29 +1,5 @@
 /* embedding: what the arguments must be. */
-#include <inttypes.h>
-
 #include "core/services.h"
-
-/* Every index in [0, count), or the first that is not, by position. An index is in range when
- * neither it nor count - 1 - index has its sign bit set, so one pass ORs the two and looks at the
- * sign once. Device memory cannot be read from here; there the kernel has to be trusted. */
-static tg_status expect_indices(const char *op, const tg_tensor *indices, int64_t count)
-{
-    if (indices->device.device_type != TG_DEVICE_CPU)
-        return TG_OK;
-    const int64_t *index = tg_data(indices);
-    const int64_t n = tg_numel(indices);
-    uint64_t signs = 0;
-    for (int64_t i = 0; i < n; i++)
-        signs |= (uint64_t)index[i] | ((uint64_t)count - 1u - (uint64_t)index[i]);
-    if (__builtin_expect((int64_t)signs >= 0, 1))
-        return TG_OK;
-    int64_t i = 0;
-    while (index[i] >= 0 && index[i] < count)
-        i++;
-    return tg_fail(TG_EINVAL,
-                   "%s: indices[%" PRId64 "] is %" PRId64 ", expected in [0, %" PRId64 ")", op, i,
-                   index[i], count);
-}
 
 /* t has the shape of indices followed by the width of the table. */
 static tg_status expect_looked_up(const char *op, const char *name, const tg_tensor *t,
@@ -57,7 +33,7 @@ tg_status tg_check_embedding_forward(const tg_embedding_forward_args *args)
     TG_TRY(check_indices(op, args->indices));
     TG_TRY(tg_expect_type(op, "y", args->y, tg_type_of(args->weight)));
     TG_TRY(expect_looked_up(op, "y", args->y, args->indices, args->weight, "weight"));
-    return expect_indices(op, args->indices, args->weight->shape[0]);
+    return tg_expect_indices(op, "indices", args->indices, args->weight->shape[0], NULL);
 }
 
 tg_status tg_check_embedding_backward(const tg_embedding_backward_args *args)
@@ -69,5 +45,5 @@ tg_status tg_check_embedding_backward(const tg_embedding_backward_args *args)
     TG_TRY(check_indices(op, args->indices));
     TG_TRY(expect_looked_up(op, "dy", args->dy, args->indices, args->dweight, "dweight"));
     TG_TRY(tg_expect_i64(op, "accumulate", args->accumulate, 0, 1));
-    return expect_indices(op, args->indices, args->dweight->shape[0]);
+    return tg_expect_indices(op, "indices", args->indices, args->dweight->shape[0], NULL);
 }

@@ -3,25 +3,6 @@
 
 #include "fused_linear_cross_entropy.h"
 
-static tg_status check_targets(const char *op, const flce *f, int64_t rows, int64_t classes)
-{
-    if (f->target->device.device_type != TG_DEVICE_CPU)
-        return TG_OK;
-    const int64_t *target = tg_data(f->target), ignored = flce_ignored(f);
-    int64_t wrong = 0;
-    for (int64_t r = 0; r < rows; r++)
-        wrong |= (target[r] < 0 || target[r] >= classes) & (target[r] != ignored);
-    if (!wrong)
-        return TG_OK;
-    int64_t r = 0;
-    while ((target[r] >= 0 && target[r] < classes) || target[r] == ignored)
-        r++;
-    return tg_fail(TG_EINVAL,
-                   "%s: target[%lld] is %lld, out of bounds: expected [0, %lld), or %lld to ignore "
-                   "the row",
-                   op, (long long)r, (long long)target[r], (long long)classes, (long long)ignored);
-}
-
 static tg_status check_parameters(const char *op, const flce *f)
 {
     const int type = tg_type_of(f->x);
@@ -90,7 +71,8 @@ static tg_status check(const char *op, const flce *f)
     TG_TRY(tg_expect_numel(op, "lse", lse, rows, what));
     TG_TRY(tg_expect_type(op, "predicted", f->predicted, TG_I64));
     TG_TRY(tg_expect_numel(op, "predicted", f->predicted, rows, what));
-    return check_targets(op, f, rows, f->weight->shape[0]);
+    const int64_t ignored = flce_ignored(f);
+    return tg_expect_indices(op, "target", f->target, f->weight->shape[0], &ignored);
 }
 
 tg_status
