@@ -130,16 +130,18 @@ static void drift_section(FILE *out, const request *q)
     num_markdown_drift(out, &q->studies);
 }
 
+enum { SECTIONS = 3 };
+
 static const struct section {
     const char *name;
     void (*write)(FILE *, const request *);
-} sections[] = {{"tigon numerics: gradient", gradient_section},
-                {"tigon numerics: drift", drift_section},
-                {"tigon numerics: table", table_section}};
+} sections[SECTIONS] = {{"tigon numerics: gradient", gradient_section},
+                        {"tigon numerics: drift", drift_section},
+                        {"tigon numerics: table", table_section}};
 
 static int update(const request *q, const char *file)
 {
-    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+    for (size_t i = 0; i < SECTIONS; i++) {
         char *text = NULL;
         size_t size = 0;
         FILE *out = open_memstream(&text, &size);
@@ -155,6 +157,15 @@ static int update(const request *q, const char *file)
     return 0;
 }
 
+static void print_sections(const request *q)
+{
+    for (size_t i = 0; i < SECTIONS; i++) {
+        if (i)
+            printf("\n");
+        sections[i].write(stdout, q);
+    }
+}
+
 static int report(const request *q, int as_json, int markdown, const char *file)
 {
     if (file)
@@ -162,7 +173,7 @@ static int report(const request *q, int as_json, int markdown, const char *file)
     if (as_json)
         num_json(&q->table, &q->studies);
     else if (markdown)
-        num_markdown_table(stdout, &q->table);
+        print_sections(q);
     else
         num_print(&q->table, &q->studies);
     return 0;
@@ -179,7 +190,7 @@ int command_numerics(int argc, char **argv)
         {"--seed", CLI_INT, &q.seed, "N", "seed of all values (1)"},
         {"--list", CLI_FLAG, &list, NULL, "print the problems and run nothing"},
         {"--json", CLI_FLAG, &as_json, NULL, "print the errors as one JSON object"},
-        {"--markdown", CLI_FLAG, &markdown, NULL, "print the table as Markdown"},
+        {"--markdown", CLI_FLAG, &markdown, NULL, "print studies and table as Markdown"},
         {"--update", CLI_TEXT, &file, "FILE",
          "write table and studies between the markers of this document"},
         {0},

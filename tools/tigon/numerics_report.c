@@ -163,6 +163,10 @@ static void cell(FILE *out, const num_error *e, int there)
         fprintf(out, " |");
         return;
     }
+    if (e->max_ulp == 0 && !e->wrong) {
+        fprintf(out, " exact |");
+        return;
+    }
     fprintf(out, " %s · %s · %.0e", ulps(max, sizeof max, e->max_ulp),
             ulps(mean, sizeof mean, e->mean_ulp), e->max_rel);
     if (e->wrong)
@@ -198,6 +202,7 @@ void num_markdown_table(FILE *out, const num_table *t)
         }
         fprintf(out, "\n");
     }
+    fprintf(out, "\nMeasured on a processor of level %s.\n", tg_cpu_level());
 }
 
 void num_markdown_gradient(FILE *out, const num_studies *s)
