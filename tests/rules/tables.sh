@@ -7,9 +7,6 @@ tigon=$1
 cd "$2"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-section() { # DOCUMENT NAME
-    sed -n "/^<!-- $2 -->\$/,/^<!-- end: $2 -->\$/p" "$1"
-}
 same() { # WHAT COMMAND: $work/found is of the document, $work/expected of the program
     diff "$work/found" "$work/expected" >"$work/diff" && return
     echo "$1 is not what the program has (<: document); $2"
@@ -17,21 +14,22 @@ same() { # WHAT COMMAND: $work/found is of the document, $work/expected of the p
     exit 1
 }
 
-again="build/tigon numerics --update docs/numerics.md writes it"
-section docs/numerics.md "tigon numerics: table" | sed -n 's/^| `\([a-z0-9_]*\)` | \([^|]*\) |.*/\1 \2/p' >"$work/found"
-"$tigon" numerics --list | sed 's/^\([a-z0-9_]*\) "\([^"]*\)".*/\1 \2/' >"$work/expected"
-[ "$("$tigon" list | grep -c '^[a-z]')" -eq "$(cut -d' ' -f1 "$work/expected" | uniq | wc -l)" ] || {
-    echo "an operator has no hard problem (TG_HARD)"
-    exit 1
+# A fresh copy differs from the document in digits alone: not in lines, not in what stands outside the markers.
+form() {
+    sed -e 's/^\(| `[a-z0-9_]*` | [^|]* |\).*/\1/' -e 's/^| [0-9].*/| digits/' -e 's/^\(Measured on .* level\).*/\1/' "$1"
 }
-same "docs/numerics.md: operators and problems" "$again"
-for name in gradient drift table; do
-    section docs/numerics.md "tigon numerics: $name" | grep -B1 '^|---' | grep -v '^|---' || true
-done >"$work/found"
-"$tigon" numerics --markdown cross_entropy_forward fused_linear_cross_entropy_forward | grep -B1 '^|---' |
-    grep '^| ' >"$work/expected"
-same "docs/numerics.md: columns" "$again"
+cp docs/numerics.md "$work/numerics.md"
+"$tigon" numerics --update "$work/numerics.md"
+form docs/numerics.md >"$work/found"
+form "$work/numerics.md" >"$work/expected"
+same docs/numerics.md "build/tigon numerics --update docs/numerics.md writes it"
+"$tigon" list | grep '^[a-z]' >"$work/expected"
+sed -n 's/^| `\([a-z0-9_]*\)` |.*/\1/p' docs/numerics.md | uniq >"$work/found"
+same "docs/numerics.md: operators" "an operator needs a hard problem (TG_HARD)"
 
+section() { # DOCUMENT NAME
+    sed -n "/^<!-- $2 -->\$/,/^<!-- end: $2 -->\$/p" "$1"
+}
 again="build/tigon list --matrix --update README.md writes it"
 section README.md "tigon list: matrix" | sed -n 's/^| `\([a-z0-9_]*\)` | \([^|]*\) |.*/\1 \2/p' |
     while read -r operator directions; do

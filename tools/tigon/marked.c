@@ -41,26 +41,43 @@ static int write_file(const char *path, const char *before, size_t n, const char
     return fclose(out) || bad || rename(beside, path) ? -1 : 0;
 }
 
-int marked_replace(const char *command, const char *file, const char *name, const char *text)
+/* What stands between the markers, from *from to *to; -1 after a message. */
+static int find(const char *command, const char *file, const char *name, char *document,
+                char **from, char **to)
 {
     char begin[128], end[128], missing[256];
     snprintf(begin, sizeof begin, "<!-- %s -->\n", name);
     snprintf(end, sizeof end, "<!-- end: %s -->\n", name);
-    char *document = read_file(file);
+    *from = strstr(document, begin);
+    *to = *from ? strstr(*from, end) : NULL;
+    if (*to) {
+        *from += strlen(begin);
+        return 0;
+    }
+    const char *line = *from ? end : begin;
+    snprintf(missing, sizeof missing, "there is no line \"%.*s\"", (int)strcspn(line, "\n"), line);
+    return failed(command, file, missing);
+}
+
+/* text: NULL to look for the markers alone. */
+static int replace(const char *command, const char *file, const char *name, const char *text)
+{
+    char *from, *to, *document = read_file(file);
     if (!document)
         return failed(command, file, strerror(errno));
-    char *from = strstr(document, begin), *to = from ? strstr(from, end) : NULL;
-    int status;
-    if (!to) {
-        snprintf(missing, sizeof missing, "there is no line \"%.*s\"",
-                 (int)strcspn(from ? end : begin, "\n"), from ? end : begin);
-        status = failed(command, file, missing);
-    } else {
-        from += strlen(begin);
-        status = write_file(file, document, (size_t)(from - document), text, to);
-        if (status)
-            failed(command, file, strerror(errno));
-    }
+    int status = find(command, file, name, document, &from, &to);
+    if (!status && text && write_file(file, document, (size_t)(from - document), text, to))
+        status = failed(command, file, strerror(errno));
     free(document);
     return status;
+}
+
+int marked_check(const char *command, const char *file, const char *name)
+{
+    return replace(command, file, name, NULL);
+}
+
+int marked_replace(const char *command, const char *file, const char *name, const char *text)
+{
+    return replace(command, file, name, text);
 }

@@ -193,6 +193,8 @@ static void print_json(const matrix *m)
     json_end(&j);
 }
 
+static const char marker[] = "tigon list: matrix";
+
 static int update(const matrix *m, const char *file)
 {
     char *text = NULL;
@@ -201,7 +203,7 @@ static int update(const matrix *m, const char *file)
     if (!out)
         return perror("tigon list"), -1;
     write_markdown(out, m);
-    const int bad = fclose(out) || marked_replace("tigon list", file, "tigon list: matrix", text);
+    const int bad = fclose(out) || marked_replace("tigon list", file, marker, text);
     free(text);
     return bad ? -1 : 0;
 }
@@ -209,6 +211,8 @@ static int update(const matrix *m, const char *file)
 int matrix_run(tg_ctx *ctx, const int *ops, int nops, const matrix_format *format)
 {
     matrix m = {0};
+    if (format->update && marked_check("tigon list", format->update, marker))
+        return 1;
     int bad = fill(&m, ctx, ops, nops);
     if (!bad && format->update)
         bad = update(&m, format->update);

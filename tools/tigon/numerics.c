@@ -33,16 +33,15 @@ static int is_wanted(const request *q, const char *op)
 static int rows_for(const request *q, const problem *p, int *rows)
 {
     int tried[MAX_ROWS], n = 0;
-    int count = q->all ? tg_row_count() : tg_resolve(q->ctx, p->op->id, tried, MAX_ROWS);
-    for (int i = 0; i < count && i < (q->all ? count : MAX_ROWS) && n < MAX_ROWS; i++) {
+    const int resolved = tg_resolve(q->ctx, p->op->id, tried, MAX_ROWS);
+    const int count = q->all ? tg_row_count() : resolved < MAX_ROWS ? resolved : MAX_ROWS;
+    for (int i = 0; i < count && n < (q->all ? MAX_ROWS : 1); i++) {
         const int row = q->all ? i : tried[i];
         const tg_row_info *info = tg_row_at(row);
         if (info->op != p->op->id || !strcmp(info->backend, "unfused") ||
             !tg_row_supported(q->ctx, row) || !tg_row_accepts(q->ctx, row, problem_args(p)))
             continue;
         rows[n++] = row;
-        if (!q->all)
-            break;
     }
     return n;
 }
@@ -139,6 +138,14 @@ static const struct section {
                         {"tigon numerics: drift", drift_section},
                         {"tigon numerics: table", table_section}};
 
+static int can_update(const char *file)
+{
+    for (size_t i = 0; i < SECTIONS; i++)
+        if (marked_check("tigon numerics", file, sections[i].name))
+            return 0;
+    return 1;
+}
+
 static int update(const request *q, const char *file)
 {
     for (size_t i = 0; i < SECTIONS; i++) {
@@ -217,6 +224,9 @@ int command_numerics(int argc, char **argv)
     if (file && parsed)
         return cli_error(
             &usage, "--update: found %d operators, expected none: the document shows all", parsed);
+
+    if (file && !can_update(file))
+        return 1;
 
     char error[PB_ERROR] = "";
     q.cat = catalogue_get(error);
