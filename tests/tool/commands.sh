@@ -28,12 +28,49 @@ expect 0 info
 expect 0 list
 expect 0 list --resolve rms_norm
 expect 2 list no_such_operator
+expect 2 list --matrix no_such_operator
+expect 2 list --matrix --resolve
+expect 2 list --markdown
+expect 2 list --matrix --json --markdown
+expect 2 list --matrix --update x.md softmax
+expect 0 list --matrix swiglu_forward
+case $output in *"swiglu "*forward*"f32 bf16 f16"*) ;; *) fail "tigon list --matrix swiglu_forward: $output" ;; esac
+expect 0 numerics --list
+expect 2 numerics no_such_operator
+expect 2 numerics --all --markdown
+expect 2 numerics --json --list
+expect 2 numerics --update x.md softmax
+expect 0 numerics softmax
+case $output in *"cpu/softmax_backward"*unfused*) ;; *) fail "tigon numerics softmax: $output" ;; esac
 TIGON_CPU_MAX=v99 && export TIGON_CPU_MAX
 expect 1 info
 case $output in *TIGON_CPU_MAX*) ;; *) fail "tigon info does not explain a wrong TIGON_CPU_MAX: $output" ;; esac
 unset TIGON_CPU_MAX
 
+# Documents are updated between their markers and nowhere else.
+document=$(mktemp)
+trap 'rm -f "$document"' EXIT
+printf 'before\n<!-- tigon list: matrix -->\nold\n' >"$document"
+if "$tigon" numerics --update "$document" 2>/dev/null; then fail "numerics --update of a document without markers succeeds"; fi
+grep -q old "$document" || fail "numerics --update changes a document without markers"
+
 command -v python3 >/dev/null || exit 0
+"$tigon" list --json --matrix swiglu_forward 2>/dev/null | python3 -c '
+import json, sys
+cells = json.load(sys.stdin)["cells"]
+assert {(c["operator"], c["direction"]) for c in cells} == {("swiglu", "forward")}, cells
+assert {c["dtype"] for c in cells} == {"f32", "bf16", "f16"}
+assert {"cpu", "ref", "unfused"} <= {c["implementation"] for c in cells}
+assert all(c["state"] == "verified" for c in cells if c["implementation"] in ("cpu", "ref")), cells
+'
+"$tigon" numerics --json softmax_forward | python3 -c '
+import json, sys
+records = json.load(sys.stdin)["records"]
+assert {r["dtype"] for r in records} == {"f32", "bf16", "f16"}
+for r in records:
+    assert r["row"].startswith("cpu/softmax_forward") and r["output"] == "y", r
+    assert 0 <= r["mean_ulp"] <= r["max_ulp"] < 100 and r["wrong"] == 0 <= r["unfused"]["max_ulp"], r
+'
 "$tigon" info --json | python3 -c '
 import json, sys
 info = json.load(sys.stdin)

@@ -173,6 +173,13 @@ static void check_operator(checker *ck, int id)
         fail(ck, "%s has no cases", tg_op_at(id)->name);
 }
 
+void check_quick(tg_ctx *ctx, const catalogue *cat, int op, totals *sum)
+{
+    checker ck = {.s = {.seed = 1, .threads = 2, .quick = 1}, .cat = cat, .ctx = ctx, .as_json = 1};
+    check_operator(&ck, op);
+    *sum = ck.sum;
+}
+
 static void list_cases(const checker *ck)
 {
     for (int id = 0; id < tg_op_count(); id++) {

@@ -93,4 +93,9 @@ void totals_print(const totals *t);
 void totals_print_backend(const totals *t, const char *file);
 void totals_json(const totals *t);
 
+/* ---- as a part of other commands ---- */
+
+/* The small cases of all rows of one operator; failures are told on stderr. */
+void check_quick(tg_ctx *ctx, const catalogue *cat, int op, totals *sum);
+
 #endif

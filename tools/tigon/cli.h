@@ -58,6 +58,7 @@ int cli_error(const cli_usage *usage, const char *format, ...)
  * did failed, 2 for wrong usage. */
 typedef int cli_command(int argc, char **argv);
 
-cli_command command_info, command_list, command_check, command_bench, command_plot;
+cli_command command_info, command_list, command_check, command_numerics, command_bench,
+    command_plot;
 
 #endif

@@ -10,8 +10,9 @@
 
 #include "cli.h"
 #include "json.h"
+#include "matrix.h"
 
-enum { MAX_ROWS = 256 };
+enum { MAX_ROWS = 256, MAX_OPS = 256 };
 
 typedef struct listing {
     tg_ctx *ctx;
@@ -110,13 +111,73 @@ static void json_operator(json *j, const listing *l, int op)
     json_close(j);
 }
 
+static int matrix_of(const listing *l, const matrix_format *format)
+{
+    int ops[MAX_OPS], n = 0;
+    for (int op = 0; op < tg_op_count() && n < MAX_OPS; op++)
+        if (is_wanted(l, tg_op_at(op)->name))
+            ops[n++] = op;
+    return n ? matrix_run(l->ctx, ops, n, format) : -1;
+}
+
+/* Every operator, as text or into the JSON object; returns how many. */
+static int list_all(const listing *l, int as_json)
+{
+    int found = 0;
+    json j = json_begin(stdout, 4);
+    if (as_json) {
+        json_object(&j, NULL);
+        json_text(&j, "version", tg_version());
+        json_array(&j, "operators");
+    }
+    for (int op = 0; op < tg_op_count(); op++) {
+        if (!is_wanted(l, tg_op_at(op)->name))
+            continue;
+        found++;
+        if (as_json)
+            json_operator(&j, l, op);
+        else
+            print_operator(l, op);
+    }
+    if (as_json) {
+        json_close(&j);
+        json_close(&j);
+        json_end(&j);
+    }
+    return found;
+}
+
+static int wrong_options(const cli_usage *usage, const listing *l, const matrix_format *f,
+                         int matrix)
+{
+    if (!matrix && (f->markdown || f->update))
+        return cli_error(usage, "--markdown, --update: expected --matrix with them");
+    if (matrix && l->resolve)
+        return cli_error(usage, "--matrix, --resolve: expected one of them");
+    if (f->json + f->markdown + (f->update != NULL) > 1)
+        return cli_error(usage, "--json, --markdown, --update: expected at most one");
+    if (f->update && l->nwanted)
+        return cli_error(usage,
+                         "--update: found %d operators, expected none: the document shows all",
+                         l->nwanted);
+    return 0;
+}
+
 int command_list(int argc, char **argv)
 {
-    int as_json = 0;
+    int matrix = 0;
+    matrix_format format = {0};
     listing l = {0};
     const cli_option options[] = {
-        {"--json", CLI_FLAG, &as_json, NULL, "print the schema as one JSON object"},
+        {"--json", CLI_FLAG, &format.json, NULL,
+         "print the schema, or the matrix, as one JSON object"},
         {"--resolve", CLI_FLAG, &l.resolve, NULL, "print the rows that a call tries, in order"},
+        {"--matrix", CLI_FLAG, &matrix, NULL,
+         "check the small cases of every row now, and print which implementations are right in "
+         "which types"},
+        {"--markdown", CLI_FLAG, &format.markdown, NULL, "with --matrix: as Markdown"},
+        {"--update", CLI_TEXT, &format.update, "FILE",
+         "with --matrix: write the table between the markers of this document"},
         {0},
     };
     const cli_usage usage = {
@@ -125,7 +186,8 @@ int command_list(int argc, char **argv)
         "Operators with their arguments in slot order, and their rows.",
         "OPERATOR may be the beginning of a name: rms_norm stands for rms_norm_forward and\n"
         "rms_norm_backward. The settings of the environment (TIGON_IMPL and so on) count for\n"
-        "--resolve; of the rows it prints, the first that accepts a call's problem runs it.",
+        "--resolve; of the rows it prints, the first that accepts a call's problem runs it.\n"
+        "--matrix takes minutes; the exit status is 1 if a check failed.",
         options,
         64};
     const int parsed = cli_parse(&usage, argc, argv);
@@ -133,32 +195,14 @@ int command_list(int argc, char **argv)
         return cli_exit(parsed);
     l.nwanted = parsed;
     l.wanted = argv + 1;
+    if (wrong_options(&usage, &l, &format, matrix))
+        return 2;
 
     if (tg_ctx_create(&l.ctx)) {
         fprintf(stderr, "tigon list: %s\n", tg_last_error());
         return 1;
     }
-    json j = json_begin(stdout, 4);
-    if (as_json) {
-        json_object(&j, NULL);
-        json_text(&j, "version", tg_version());
-        json_array(&j, "operators");
-    }
-    int found = 0;
-    for (int op = 0; op < tg_op_count(); op++) {
-        if (!is_wanted(&l, tg_op_at(op)->name))
-            continue;
-        found++;
-        if (as_json)
-            json_operator(&j, &l, op);
-        else
-            print_operator(&l, op);
-    }
-    if (as_json) {
-        json_close(&j);
-        json_close(&j);
-        json_end(&j);
-    }
+    const int status = matrix ? matrix_of(&l, &format) : list_all(&l, format.json) ? 0 : -1;
     tg_ctx_destroy(l.ctx);
-    return found ? 0 : cli_error(&usage, "no operator begins with \"%s\"", argv[1]);
+    return status >= 0 ? status : cli_error(&usage, "no operator begins with \"%s\"", argv[1]);
 }

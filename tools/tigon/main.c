@@ -13,6 +13,7 @@ static const struct {
     {"info", command_info, "version, processor, devices, backends, settings"},
     {"list", command_list, "operators, their arguments and rows; which row a call resolves to"},
     {"check", command_check, "compare every row with the reference, forward and backward"},
+    {"numerics", command_numerics, "errors on hard inputs, beside the unfused composition's"},
     {"bench", command_bench, "measure speed and memory against the machine's own limits"},
     {"plot", command_plot, "draw the results of tigon bench"},
 };

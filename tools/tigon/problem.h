@@ -76,10 +76,11 @@ typedef struct pb_token {
     char value[PB_EXPR];
 } pb_token;
 
-/* One case: a line of TG_CASE or TG_BENCH, or any text in the same language. */
+/* One case: a line of TG_CASE, TG_BENCH or TG_HARD, or any text in the same language. */
 typedef struct pb_case {
     const char *group;
     const char *bench; /* the size's name for TG_BENCH, else NULL */
+    const char *hard;  /* for TG_HARD: what is hard about it, else NULL */
     int line;          /* in the family's file; 0 for other texts */
     char text[PB_TEXT];
     int ntokens;
@@ -87,9 +88,10 @@ typedef struct pb_case {
 } pb_case;
 
 typedef struct catalogue {
-    int nops, ncases; /* benchmark sizes are cases with `bench` set */
+    int nops, ncases, nhard; /* benchmark sizes are cases with `bench` set */
     pb_op *ops;
     pb_case *cases;
+    pb_case *hard; /* of TG_HARD: for `tigon numerics` alone */
 } catalogue;
 
 /* All problems of this build, read once. NULL after an error in a family's file. */

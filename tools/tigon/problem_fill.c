@@ -79,6 +79,19 @@ static double fill_outlier(const filler *f, int64_t i)
     return normal(f, i) * (hit ? 1000 : 1);
 }
 
+/* A deviation of 1 far away from zero, where 16 bits just tell the values apart. */
+static double fill_far(const filler *f, int64_t i)
+{
+    return normal(f, i) + 1000;
+}
+
+/* One element in a row is ten thousand times larger than the others. */
+static double fill_spike(const filler *f, int64_t i)
+{
+    const int hit = (int64_t)(bits_of(f, i / f->cols, 1) % (uint64_t)f->cols) == i % f->cols;
+    return normal(f, i) * (hit ? 1e4 : 1);
+}
+
 static double fill_large(const filler *f, int64_t i)
 {
     return normal(f, i) * 1e4;
@@ -198,6 +211,8 @@ static const struct fill {
     {"outlier", fill_outlier},
     {"large", fill_large},
     {"offset", fill_offset},
+    {"far", fill_far},
+    {"spike", fill_spike},
     {"layer", fill_layer},
     {"tiny", fill_tiny},
     {"positive", fill_positive},

@@ -6,12 +6,19 @@
 
 #include "problem_parts.h"
 
-typedef enum line_kind { LINE_PROBLEM, LINE_ARGS, LINE_CASE, LINE_BENCH, LINE_WORK } line_kind;
+typedef enum line_kind {
+    LINE_PROBLEM,
+    LINE_ARGS,
+    LINE_CASE,
+    LINE_BENCH,
+    LINE_HARD,
+    LINE_WORK
+} line_kind;
 
 static const struct line {
     line_kind kind;
-    const char *name; /* group or operator */
-    const char *size; /* of TG_BENCH */
+    const char *name;  /* group or operator */
+    const char *title; /* size of TG_BENCH, name of TG_HARD */
     const char *text;
     int number;
 } lines[] = {
@@ -19,6 +26,7 @@ static const struct line {
 #define TG_ARGS(op, text) {LINE_ARGS, #op, NULL, text, __LINE__},
 #define TG_CASE(group, text) {LINE_CASE, #group, NULL, text, __LINE__},
 #define TG_BENCH(group, size, text) {LINE_BENCH, #group, size, text, __LINE__},
+#define TG_HARD(group, title, text) {LINE_HARD, #group, title, text, __LINE__},
 #define TG_WORK(op, text) {LINE_WORK, #op, NULL, text, __LINE__},
 #include "cases.inc"
     {LINE_PROBLEM, NULL, NULL, NULL, 0}};
@@ -163,7 +171,8 @@ static int read_lines(catalogue *cat, char *error)
 {
     cat->ops = calloc(LINES + 1, sizeof *cat->ops);
     cat->cases = calloc(LINES + 1, sizeof *cat->cases);
-    if (!cat->ops || !cat->cases)
+    cat->hard = calloc(LINES + 1, sizeof *cat->hard);
+    if (!cat->ops || !cat->cases || !cat->hard)
         return pb_fail(error, "out of memory");
     for (int i = 0; i < LINES; i++)
         if (lines[i].kind == LINE_ARGS && parse_args(&lines[i], &cat->ops[cat->nops++], error))
@@ -172,12 +181,13 @@ static int read_lines(catalogue *cat, char *error)
         const struct line *l = &lines[i];
         if (l->kind == LINE_WORK && parse_work(l, cat, error))
             return -1;
-        if (l->kind != LINE_CASE && l->kind != LINE_BENCH)
+        if (l->kind != LINE_CASE && l->kind != LINE_BENCH && l->kind != LINE_HARD)
             continue;
-        pb_case *c = &cat->cases[cat->ncases++];
+        pb_case *c = l->kind == LINE_HARD ? &cat->hard[cat->nhard++] : &cat->cases[cat->ncases++];
         if (pb_case_parse(cat, l->name, l->text, c, error))
             return -1;
-        c->bench = l->size;
+        c->bench = l->kind == LINE_BENCH ? l->title : NULL;
+        c->hard = l->kind == LINE_HARD ? l->title : NULL;
         c->line = l->number;
     }
     return 0;
