@@ -100,7 +100,7 @@ static void forward_row(const job *j, int64_t b, int64_t l)
     if (r.others < 0.01 * own) { /* p near 1: these keep their digits */
         const double base = log1p(r.others / own);
         grpo_put(&j->logp, b, l, 0 - base);
-        grpo_put(&j->lse, b, l, LN_2 * x_y + base);
+        grpo_put(&j->lse, b, l, (double)el_get(e, x, y) * j->per_temperature + base);
     } else {
         const double log_sum = log(r.others + own);
         grpo_put(&j->logp, b, l, LN_2 * above - log_sum);
@@ -152,13 +152,14 @@ static void backward_row(const job *j, int64_t b, int64_t l, void *out)
         zero_row(j, out);
         return;
     }
-    const double log2_lse = lse * LOG2_E, x_y = (double)el_get(e, x, y) * j->scale;
+    const double log2_lse = lse * LOG2_E;
+    const double logp = (double)el_get(e, x, y) * j->per_temperature - lse;
     const int size = fabs(d) > 0 && fabs(d) < INFINITY ? ilogb(d) : 0;
     const float from = (float)(log2_lse - size);
     const double factor = ldexp(-d, -size) * exp2(from - (log2_lse - size));
     gradient_row(e, j->stream, &(row_gradient){j->scale, from, (float)factor}, x, j->logits.n, out);
-    /* 1 - p of the target, formed in double */
-    el_set(e, out, y, (float)(d * -expm1(LN_2 * (x_y - log2_lse))));
+    /* 1 - p of the target, formed in double: the rounding of scale would tell where p is near 1 */
+    el_set(e, out, y, (float)(d * -expm1(logp)));
 }
 
 static void backward_rows(void *arg, int64_t begin, int64_t end, int worker)
