@@ -22,6 +22,10 @@ test:
 	@$(RELEASE)
 	@sh scripts/test.sh $(JOBS)
 
+# Hours of what make test does in minutes.
+soak: all
+	@sh scripts/soak.sh
+
 # A checkpoint of the trainer in Hugging Face's own model; installs transformers into build/.
 test-hf: all
 	@cmake --build --preset release --target test-hf
@@ -46,4 +50,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan
 
-.PHONY: all setup demo test test-hf bench check lint format install clean
+.PHONY: all setup demo test soak test-hf bench check lint format install clean
