@@ -29,6 +29,10 @@ test-hf: all
 bench: all
 	build/tigon bench
 
+# Beside PyTorch, eager and compiled: installs torch into build/peers/.
+bench-peers: setup
+	@sh bench/peers/run.sh
+
 check: all
 	build/tigon check
 
@@ -46,4 +50,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan
 
-.PHONY: all setup demo test test-hf bench check lint format install clean
+.PHONY: all setup demo test test-hf bench bench-peers check lint format install clean
