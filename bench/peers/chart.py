@@ -12,9 +12,10 @@ FONT = 'font-family="sans-serif" font-size="12"'
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10... between the two."""
+    """1, 2, 5, 10... between the two; powers of ten alone, where they lie far apart."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [m * 10.0**d for d in decades for m in (1, 2, 5) if low <= m * 10.0**d <= high]
+    steps = (1, 2, 5) if high / low < 300 else (1,)
+    return [m * 10.0**d for d in decades for m in steps if low <= m * 10.0**d <= high]
 
 
 def text(x: float, y: float, words: str, anchor: str = "middle") -> str:
@@ -38,8 +39,8 @@ def write_svg(results: Results, path: Path) -> None:
     def at(column: int, value: float) -> float:
         return NAMES + column * (WIDTH + GAP) + WIDTH * math.log(value / low) / math.log(high / low)
 
-    out = [text(NAMES, 20, "PyTorch's time over Tigon's, forward and backward (logarithmic); right of 1 Tigon is faster", "start")]
-    x = NAMES
+    out = [text(10, 20, "PyTorch's time over Tigon's, forward and backward (logarithmic); right of 1 Tigon is faster", "start")]
+    x = 10
     for peer in PEERS:
         for dtype in results.present(2):
             out += [dot(x + 5, 37, peer, dtype == "f32"), text(x + 15, 41, f"{peer} {dtype}", "start")]
@@ -56,6 +57,6 @@ def write_svg(results: Results, path: Path) -> None:
         out.append(text(NAMES - 8, y + 4, name, "end"))
         out += [dot(at(sizes.index(r["size"]), r["ratio"]), y, r["provider"], r["dtype"] == "f32")
                 for r in shown if r["operator"] == name]
-    width = NAMES + len(sizes) * (WIDTH + GAP)
+    width = max(NAMES + len(sizes) * (WIDTH + GAP), 640)  # the title needs that much
     path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">\n'
                     f'<rect width="{width}" height="{height}" fill="#fff"/>\n' + "\n".join(out) + "\n</svg>\n")

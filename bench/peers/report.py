@@ -63,12 +63,15 @@ def settings(about: dict[str, dict]) -> list[str]:
     any_ = next(iter(about.values()))
     lines = [f"{any_['machine']}; {any_['tigon']}; PyTorch {any_['torch']}, eager and `torch.compile` (inductor); "
              f"{any_['threads']} threads each.", ""]
-    shared = len(any_["openmp"]) == 1
-    lines.append(f"* OpenMP: {', '.join(any_['openmp'])}, " + (
-        "one runtime with one team of threads for all" if shared else "**several runtimes in one process: their threads disturb each other**"))
+    runtimes = ", ".join("/".join(Path(file).parts[-3:]) for file in any_["openmp"])
+    shared = "one runtime, one team of threads for all" if len(any_["openmp"]) == 1 else \
+        "**several runtimes in one process, whose threads disturb each other**"
+    lines.append(f"* OpenMP: {runtimes}, {shared}; `OMP_WAIT_POLICY` is "
+                 f"{any_['environment'].get('OMP_WAIT_POLICY', 'not set')}")
     for name, meta in about.items():
         variables = " ".join(f"{k}={v}" for k, v in meta["environment"].items())
-        lines.append(f"* {TITLES[name]}: a process with `{variables}`")
+        lines.append(f"* {TITLES[name]}: a process with `{variables}`; others used {meta['others']:.2f} processors meanwhile" + (
+            ", **too much for times to mean anything**" if meta["others"] > 0.1 else ""))
     lines.append(f"* small: caches warm, by an untimed run right before; medium and large: cold, by rewriting "
                  f"{any_['cold_bytes'] >> 20} MiB before each run")
     if not any_["onednn"]:

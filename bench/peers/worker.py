@@ -9,6 +9,8 @@ import platform
 import re
 import statistics
 import sys
+import time
+from pathlib import Path
 
 import torch
 
@@ -40,17 +42,23 @@ def openmp_libraries() -> list[str]:
 
 
 def last_cache_bytes() -> int:
-    try:
-        sizes = [os.sysconf(f"SC_LEVEL{level}_CACHE_SIZE") for level in (2, 3)]
-    except (OSError, ValueError):
-        sizes = [0]
-    return max(*sizes, 32 << 20)
+    """Of the largest cache, 32 MiB where Linux does not tell."""
+    files = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    return max((int(f.read_text().strip().removesuffix("K")) << 10 for f in files), default=32 << 20)
 
 
 def processor() -> str:
     with open("/proc/cpuinfo") as info:
         names = [line.split(":")[1].strip() for line in info if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def seconds_of_others() -> float:
+    """Processor time since boot that was not this process's."""
+    with open("/proc/stat") as stat:
+        ticks = [int(field) for field in stat.readline().split()[1:9]]
+    busy = sum(ticks) - ticks[3] - ticks[4]  # without idle and waiting for disks
+    return busy / os.sysconf("SC_CLK_TCK") - sum(os.times()[:4])
 
 
 def checked(cell: list[Contestant], expected: tuple | None, about: dict) -> list[tuple[Contestant, float]]:
@@ -110,6 +118,7 @@ def one(operator: Operator, size: str, dtype: str, request: dict, tigon: Tigon, 
 
 def main() -> None:
     request = json.loads(sys.argv[1])
+    begin, before = time.monotonic(), seconds_of_others()
     torch.set_num_threads(THREADS)
     tigon = Tigon(os.path.join(request["build"], "libtigon.so"), THREADS)
     onednn = OneDNN(os.path.join(request["build"], "libpeers_onednn.so"))
@@ -119,7 +128,8 @@ def main() -> None:
             for dtype in request["dtypes"]:
                 one(OPERATORS[name], size, dtype, request, tigon, onednn, flush)
     emit(machine=processor(), threads=THREADS, torch=torch.__version__, tigon=tigon.describe(), openmp=openmp_libraries(),
-         onednn=bool(onednn.lib), cold_bytes=flush.numel() * 4, allocator=request["allocator"],
+         others=(seconds_of_others() - before) / (time.monotonic() - begin), onednn=bool(onednn.lib),
+         cold_bytes=flush.numel() * 4, allocator=request["allocator"],
          environment={k: v for k, v in sorted(os.environ.items()) if re.match(r"MALLOC_|OMP_|GOMP_|KMP_|MKL_|TIGON_", k)})
 
 
