@@ -33,6 +33,10 @@ test-hf: all
 bench: all
 	build/tigon bench
 
+# Beside PyTorch, eager and compiled: installs torch into build/peers/.
+bench-peers: setup
+	@sh bench/peers/run.sh
+
 check: all
 	build/tigon check
 
@@ -50,4 +54,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan
 
-.PHONY: all setup demo test soak test-hf bench check lint format install clean
+.PHONY: all setup demo test soak test-hf bench bench-peers check lint format install clean

@@ -1,0 +1,131 @@
+"""Losses over logits and distributions, with and without the product that makes the logits."""
+
+import torch
+import torch.nn.functional as F
+
+from problem import Make, Problem, Tensor, operator, pair
+
+LOGITS = dict(small=dict(R=64, N=1024), medium=dict(R=512, N=32000), large=dict(R=1024, N=32000))
+
+
+def loss_problem(name: str, function, inputs: list, forward: dict, backward: dict, loss: Tensor, gradient: dict,
+                 **options) -> Problem:
+    """A scalar loss whose forward also gives the gradient of the first input, if asked: {argument: tensor}."""
+    calls = pair(name, forward | dict(loss=loss), backward | gradient, **options)
+    fused = [(name + "_forward", calls["forward"][0][1] | gradient)]
+    grads = list(gradient.values()) + [None] * (len(inputs) - len(gradient))
+    return Problem(function, inputs, outputs=[loss], grads=grads, fused=fused, **calls)
+
+
+@operator(**LOGITS)
+def cross_entropy(make: Make, R: int, N: int) -> Problem:
+    logits, target = make.normal(R, N, scale=2), make.labels(N, R)
+    lse = make.f32(R)
+    return loss_problem(
+        "cross_entropy", F.cross_entropy, [logits, target], dict(logits=logits, target=target, lse=lse),
+        dict(logits=logits, target=target, lse=lse), make.f32(1), dict(dlogits=make.empty(R, N)))
+
+
+def distributions(make: Make, R: int, N: int) -> tuple[Tensor, Tensor]:
+    """Two rows of log-probabilities each, in f32."""
+    return tuple(make.normal(R, N, dtype=torch.float32, scale=2).log_softmax(-1) for _ in range(2))
+
+
+@operator(**LOGITS)
+def kl_div(make: Make, R: int, N: int) -> Problem:
+    a, b = distributions(make, R, N)
+    y_pred, y_true = a.to(make.dtype), b.exp().to(make.dtype)
+    return loss_problem(
+        "kl_div", lambda y_pred, y_true: F.kl_div(y_pred, y_true, reduction="batchmean"), [y_pred, y_true],
+        dict(y_pred=y_pred, y_true=y_true), dict(y_true=y_true), make.f32(1), dict(dy_pred=make.empty(R, N)),
+        reduction=3)
+
+
+@operator(**LOGITS)
+def tvd(make: Make, R: int, N: int) -> Problem:
+    p, q = (x.exp().to(make.dtype) for x in distributions(make, R, N))
+    q[p == q] *= 2  # where they agree, which bf16 often does, any gradient between -1/2 and 1/2 is right
+    return loss_problem("tvd", lambda p, q: 0.5 * (p - q).abs().sum() / R, [p, q], dict(p=p, q=q), dict(p=p, q=q),
+                        make.f32(1), dict(dp=make.empty(R, N)), reduction=3)
+
+
+def divergence(x: Tensor, y: Tensor) -> Tensor:
+    """Jensen-Shannon at beta = 1/2 of log-probabilities, summed over classes, mean over rows."""
+    q, p = x.exp(), y.exp()
+    log_m = (0.5 * (p + q)).log()
+    return 0.5 * (p * (y - log_m) + q * (x - log_m)).sum() / x.shape[0]
+
+
+@operator(**LOGITS)
+def jsd(make: Make, R: int, N: int) -> Problem:
+    x, y = (x.to(make.dtype) for x in distributions(make, R, N))
+    both = dict(student=x, teacher=y)
+    return loss_problem("jsd", divergence, [x, y], both, both, make.f32(1), dict(dstudent=make.empty(R, N)))
+
+
+POLICY = dict(small=dict(B=2, L=32, V=1024), medium=dict(B=2, L=256, V=32000), large=dict(B=2, L=512, V=32000))
+TEMPERATURE, BETA = 0.9, 0.04
+
+
+def chosen(logits: Tensor, target: Tensor) -> Tensor:
+    return (logits.float() / TEMPERATURE).log_softmax(-1).gather(-1, target[..., None])[..., 0]
+
+
+@operator(**POLICY)
+def selective_log_softmax(make: Make, B: int, L: int, V: int) -> Problem:
+    logits, target = make.normal(B, L, V, scale=2), make.labels(V, B, L)
+    logp, lse, dlogits = make.f32(B, L), make.f32(B, L), make.empty(B, L, V)
+    dlogp = make.normal(B, L, dtype=torch.float32)
+    return Problem(
+        chosen, [logits, target], outputs=[logp], grads=[dlogits, None], upstream=[dlogp],
+        **pair("selective_log_softmax", dict(logits=logits, target=target, logp=logp, lse=lse),
+               dict(logits=logits, target=target, lse=lse, dlogp=dlogp, dlogits=dlogits), temperature=TEMPERATURE))
+
+
+@operator(**POLICY, note="DAPO, token level, with the divergence from a reference policy")
+def grpo_loss(make: Make, B: int, L: int, V: int) -> Problem:
+    logits, target = make.normal(B, L, V, scale=2), make.labels(V, B, L)
+    logp = chosen(logits, target)
+    old, ref = (logp + make.normal(B, L, dtype=torch.float32, scale=0.2) for _ in range(2))
+    advantages = torch.linspace(1, -0.5, B)
+    lse, loss, dlogits = make.f32(B, L), make.f32(1), make.empty(B, L, V)
+
+    def function(logits, target, advantages, old, ref):
+        logp = chosen(logits, target)
+        rho, a, u = (logp - old).exp(), advantages[:, None], ref - logp
+        policy = -torch.min(rho * a, rho.clamp(0.8, 1.4) * a)
+        return (policy + BETA * (u.exp() - u - 1)).mean()
+
+    shared = dict(logits=logits, target=target, advantages=advantages, old_logp=old, ref_logp=ref, lse=lse)
+    return Problem(
+        function, [logits, target, advantages, old, ref], outputs=[loss], grads=[dlogits] + [None] * 4,
+        **pair("grpo_loss", shared | dict(loss=loss), shared | dict(dlogits=dlogits), temperature=TEMPERATURE, beta=BETA,
+               loss_type=1))
+
+
+LINEAR = "Tigon's separate backward computes the logits again, PyTorch keeps them; Tigon's dweight is f32"
+
+
+@operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=768, V=16000), large=dict(BT=2048, H=1024, V=32000),
+          memory_bound=False, note=LINEAR)
+def fused_linear_cross_entropy(make: Make, BT: int, H: int, V: int) -> Problem:
+    x, w, target = make.normal(BT, H), make.normal(V, H, scale=2 / H**0.5), make.labels(V, BT)
+    shared = dict(x=x, weight=w, target=target, lse=make.f32(BT))
+    return loss_problem("fused_linear_cross_entropy", lambda x, w, target: F.cross_entropy(x @ w.T, target), [x, w, target],
+                        shared, shared, make.f32(1), dict(dx=make.empty(BT, H), dweight=make.f32(V, H)))
+
+
+@operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=512, V=16000), large=dict(BT=1024, H=1024, V=32000),
+          memory_bound=False, note=LINEAR + "; PyTorch's log-probabilities are f32, for bf16 would lose the divergence")
+def fused_linear_jsd(make: Make, BT: int, H: int, V: int) -> Problem:
+    x, teacher_x = make.normal(BT, H), make.normal(BT, H)
+    w, teacher_w = make.normal(V, H, scale=2 / H**0.5), make.normal(V, H, scale=2 / H**0.5)
+
+    def function(x, w, teacher_x, teacher_w):
+        with torch.no_grad():
+            teacher = (teacher_x @ teacher_w.T).float().log_softmax(-1)
+        return divergence((x @ w.T).float().log_softmax(-1), teacher)
+
+    shared = dict(x=x, weight=w, teacher_x=teacher_x, teacher_weight=teacher_w)
+    return loss_problem("fused_linear_jsd", function, [x, w, teacher_x, teacher_w], shared, shared, make.f32(1),
+                        dict(dx=make.empty(BT, H), dweight=make.f32(V, H)))

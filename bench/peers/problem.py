@@ -1,0 +1,87 @@
+"""What is compared: one operator at one size and type, in PyTorch's words and as calls of Tigon."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+Tensor = torch.Tensor
+
+
+@dataclass
+class Problem:
+    """Buffers and both sides of a comparison.
+
+    `function` is what a PyTorch user writes; its floating inputs may come in another type. Tigon reads the
+    same inputs and writes `outputs` and `grads`, which lie in the order of function's results and inputs (None:
+    no gradient). Calls are pairs of an operator's name and its arguments.
+    """
+
+    function: Callable
+    inputs: list[Tensor]
+    forward: list[tuple[str, dict]]
+    backward: list[tuple[str, dict]]
+    outputs: list[Tensor]
+    grads: list[Tensor | None]
+    upstream: list[Tensor] | None = None  # gradients of function's results; None: of a scalar, 1
+    fused: list[tuple[str, dict]] | None = None  # the gradient in forward's own pass, where there is such a call
+    with_out: Callable | None = None  # function, into a buffer by out=, where PyTorch's API has it
+
+
+@dataclass
+class Step:
+    """An update in place, in place of a Problem: nothing to differentiate, the mode `full` alone."""
+
+    eager: Callable
+    function: Callable
+    state: dict[str, list[Tensor]]  # of each provider: eager, compile, tigon
+    calls: list[tuple[str, dict]]
+
+
+class Make:
+    """Makes the buffers of one problem, of type `dtype` unless said otherwise."""
+
+    def __init__(self, dtype: torch.dtype):
+        self.dtype = dtype
+        self.generator = torch.Generator().manual_seed(1)
+
+    def normal(self, *shape: int, dtype: torch.dtype | None = None, scale: float = 1.0, mean: float = 0.0) -> Tensor:
+        values = torch.empty(shape).normal_(mean, scale, generator=self.generator)
+        return values.to(dtype or self.dtype)
+
+    def empty(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        return torch.zeros(shape, dtype=dtype or self.dtype)  # written, so that no call faults its pages in
+
+    def f32(self, *shape: int) -> Tensor:
+        return self.empty(*shape, dtype=torch.float32)
+
+    def labels(self, classes: int, *shape: int) -> Tensor:
+        return torch.randint(classes, shape, generator=self.generator)
+
+
+@dataclass
+class Operator:
+    name: str
+    build: Callable
+    sizes: dict[str, dict[str, int]]
+    memory_bound: bool = True  # counts in the geometric means
+    note: str = ""
+
+
+OPERATORS: dict[str, Operator] = {}
+
+
+def operator(*, small: dict, medium: dict, large: dict, memory_bound: bool = True, note: str = ""):
+    """Enters the decorated function, build(make, **size), into the table under its own name."""
+
+    def enter(build: Callable) -> Callable:
+        sizes = {"small": small, "medium": medium, "large": large}
+        OPERATORS[build.__name__] = Operator(build.__name__, build, sizes, memory_bound, note)
+        return build
+
+    return enter
+
+
+def pair(name: str, forward: dict, backward: dict, **options) -> dict:
+    """The calls <name>_forward and <name>_backward, with the options of both."""
+    return {"forward": [(name + "_forward", forward | options)], "backward": [(name + "_backward", backward | options)]}

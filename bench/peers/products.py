@@ -1,0 +1,89 @@
+"""Products of matrices, attention, and the optimiser's step."""
+
+import torch
+import torch.nn.functional as F
+
+from problem import Make, Problem, Step, operator, pair
+
+
+@operator(small=dict(M=64, N=64, K=64), medium=dict(M=1024, N=2048, K=768), large=dict(M=4096, N=2048, K=2048),
+          memory_bound=False)
+def gemm(make: Make, M: int, N: int, K: int) -> Problem:
+    a, b, dc = make.normal(M, K), make.normal(K, N), make.normal(M, N)
+    c, da, db, out = make.empty(M, N), make.empty(M, K), make.empty(K, N), make.empty(M, N)
+    return Problem(
+        torch.mm, [a, b], outputs=[c], grads=[da, db], upstream=[dc], with_out=lambda a, b: torch.mm(a, b, out=out),
+        forward=[("gemm", dict(a=a, b=b, c=c))],
+        backward=[("gemm", dict(a=dc, b=b, c=da, trans_b=1)), ("gemm", dict(a=a, b=dc, c=db, trans_a=1))])
+
+
+@operator(small=dict(B=1, S=128, H=4, K=4, D=64), medium=dict(B=1, S=1024, H=16, K=4, D=128),
+          large=dict(B=1, S=2048, H=16, K=16, D=64), memory_bound=False, note="causal; against PyTorch's own flash attention")
+def flash_attention(make: Make, B: int, S: int, H: int, K: int, D: int) -> Problem:
+    q, dy, k, v = (make.normal(B, S, heads, D) for heads in (H, H, K, K))
+    y, dq, dk, dv = (make.empty(B, S, heads, D) for heads in (H, H, K, K))
+    shared = dict(q=q, k=k, v=v, y=y, lse=make.f32(B, H, S))
+
+    def function(q, k, v):
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=H != K).transpose(1, 2)
+
+    return Problem(function, [q, k, v], outputs=[y], grads=[dq, dk, dv], upstream=[dy],
+                   **pair("flash_attention", shared, shared | dict(dy=dy, dq=dq, dk=dk, dv=dv), causal=1))
+
+
+@operator(small=dict(B=1, H=4, S=128, D=64, W=7), medium=dict(B=1, H=8, S=512, D=64, W=7),
+          large=dict(B=2, H=8, S=1024, D=64, W=7), memory_bound=False,
+          note="against masked attention; PyTorch's mask is made outside the timing")
+def fused_neighborhood_attention(make: Make, B: int, H: int, S: int, D: int, W: int) -> Problem:
+    q, k, v, dy = (make.normal(B, H, S, D) for _ in range(4))
+    y, dq, dk, dv = (make.empty(B, H, S, D) for _ in range(4))
+    position = torch.arange(S)
+    mask = (position[:, None] - position).abs() <= W // 2
+    shared = dict(q=q, k=k, v=v, lse=make.f32(B, H, S))
+    return Problem(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=mask), [q, k, v],
+        outputs=[y], grads=[dq, dk, dv], upstream=[dy],
+        **pair("fused_neighborhood_attention", shared | dict(y=y), shared | dict(dy=dy, dq=dq, dk=dk, dv=dv), kernel_size=W))
+
+
+LR, BETA1, BETA2, EPS, DECAY = 1e-2, 0.9, 0.999, 1e-8, 0.1
+
+
+@operator(small=dict(N=65536), medium=dict(N=8388608), large=dict(N=33554432),
+          note="against PyTorch's fused AdamW; bf16 parameters have an f32 master, which PyTorch's user copies from and to")
+def adamw(make: Make, N: int) -> Step:
+    start, grad = make.normal(N), make.normal(N)
+    narrow = make.dtype != torch.float32
+    state = {name: [start.float().clone(), make.f32(N), make.f32(N)] for name in ("eager", "compile", "tigon")}
+    params = {name: start.clone() for name in state}
+
+    master, m, v = state["eager"]
+    leaf = torch.nn.Parameter(master)
+    step = torch.zeros(())
+    optimizer = torch.optim.AdamW([leaf], lr=LR, betas=(BETA1, BETA2), eps=EPS, weight_decay=DECAY, fused=True)
+    optimizer.state[leaf] = dict(step=step, exp_avg=m, exp_avg_sq=v)
+
+    def eager():
+        leaf.grad = grad.float()
+        optimizer.step()
+        if narrow:
+            params["eager"].copy_(master)
+
+    count = torch.zeros(())
+
+    @torch.no_grad()
+    def function(param=params["compile"], p=state["compile"][0], m=state["compile"][1], v=state["compile"][2]):
+        g = grad.float()
+        count.add_(1)
+        p.mul_(1 - LR * DECAY)
+        m.mul_(BETA1).add_(g, alpha=1 - BETA1)
+        v.mul_(BETA2).add_(g * g, alpha=1 - BETA2)
+        p.sub_(LR / (1 - BETA1**count) * m / ((v / (1 - BETA2**count)).sqrt() + EPS))
+        if narrow:
+            param.copy_(p)
+
+    p, m, v = state["tigon"]
+    call = dict(param=params["tigon"] if narrow else p, master=p if narrow else None, grad=grad, m=m, v=v, lr=LR, beta1=BETA1,
+                beta2=BETA2, eps=EPS, weight_decay=DECAY, step=1)
+    return Step(eager, function, state, [("adamw", call)])

@@ -1,0 +1,173 @@
+"""Tables of ratios, from the workers' records: Markdown and CSV."""
+
+import csv
+import math
+from pathlib import Path
+
+from measure import MODES
+from problem import OPERATORS
+
+ALLOCATORS = ("best", "default")
+PEERS = ("eager", "compile")
+TITLES = {"best": "memory kept", "default": "default allocator"}
+FIELDS = ("operator", "size", "shape", "dtype", "mode", "cache", "allocator", "provider", "ms_20", "ms_50", "ms_80", "rounds",
+          "ratio", "error", "correct", "extra_bytes", "workspace_bytes")
+
+
+class Results:
+    """Records by cell, each with its ratio: its time over Tigon's in the same rounds."""
+
+    def __init__(self, records: list[dict]):
+        self.cells = {(r["operator"], r["size"], r["dtype"], r["mode"], r["allocator"], r["provider"]): r for r in records}
+        for key, record in self.cells.items():
+            record["ratio"] = record["ms_50"] / self.cells[*key[:5], "tigon"]["ms_50"]
+            record["cache"] = "warm" if record["size"] == "small" else "cold"
+
+    def get(self, *key: str) -> dict | None:
+        return self.cells.get(key)
+
+    def present(self, position: int) -> list[str]:
+        return list(dict.fromkeys(key[position] for key in self.cells))
+
+    def of_peers(self, allocator: str) -> list[dict]:
+        return [r for key, r in self.cells.items() if key[4] == allocator and key[5] in PEERS]
+
+    def mean(self, size: str, dtype: str, allocator: str, peer: str) -> tuple[float, int] | None:
+        """Geometric mean over the memory-bound operators, forward and backward together; and how many they are."""
+        ratios = [r["ratio"] for key, r in self.cells.items()
+                  if key[1:] == (size, dtype, "full", allocator, peer) and OPERATORS[key[0]].memory_bound]
+        return (math.exp(sum(map(math.log, ratios)) / len(ratios)), len(ratios)) if ratios else None
+
+
+def write_csv(results: Results, path: Path) -> None:
+    with open(path, "w", newline="") as file:
+        table = csv.DictWriter(file, FIELDS, extrasaction="ignore")
+        table.writeheader()
+        table.writerows(results.cells.values())
+
+
+def table(header: list[str], body: list[list[str]]) -> list[str]:
+    rows = [header, ["---"] * len(header), *body]
+    return ["| " + " | ".join(row) + " |" for row in rows] + [""]
+
+
+def ratio(record: dict | None) -> str:
+    return "–" if not record else f"{record['ratio']:.2f}" if record["ratio"] < 10 else f"{record['ratio']:.0f}"
+
+
+def mebibytes(record: dict | None, field: str) -> str:
+    return f"{record[field] / 2**20:.0f}" if record and field in record else "–"
+
+
+def settings(about: dict[str, dict]) -> list[str]:
+    any_ = next(iter(about.values()))
+    lines = [f"{any_['machine']}; {any_['tigon']}; PyTorch {any_['torch']}, eager and `torch.compile` (inductor); "
+             f"{any_['threads']} threads each.", ""]
+    runtimes = ", ".join("/".join(Path(file).parts[-3:]) for file in any_["openmp"])
+    shared = "one runtime, one team of threads for all" if len(any_["openmp"]) == 1 else \
+        "**several runtimes in one process, whose threads disturb each other**"
+    lines.append(f"* OpenMP: {runtimes}, {shared}; `OMP_WAIT_POLICY` is "
+                 f"{any_['environment'].get('OMP_WAIT_POLICY', 'not set')}")
+    for name, meta in about.items():
+        variables = " ".join(f"{k}={v}" for k, v in meta["environment"].items())
+        lines.append(f"* {TITLES[name]}: a process with `{variables}`; others used {meta['others']:.2f} processors meanwhile" + (
+            ", **too much for times to mean anything**" if meta["others"] > 0.1 else ""))
+    lines.append(f"* small: caches warm, by an untimed run right before; medium and large: cold, by rewriting "
+                 f"{any_['cold_bytes'] >> 20} MiB before each run")
+    if not any_["onednn"]:
+        lines.append("* oneDNN's own primitives: not built here")
+    return lines + [""]
+
+
+def means(results: Results) -> list[str]:
+    sizes, dtypes = results.present(1), results.present(2)
+    header = ["size, allocator", *(f"{dtype} {peer}" for dtype in dtypes for peer in PEERS), "operators"]
+    body = []
+    for size in sizes:
+        for allocator in ALLOCATORS:
+            found = [results.mean(size, dtype, allocator, peer) for dtype in dtypes for peer in PEERS]
+            if any(found):
+                counts = sorted({f[1] for f in found if f})
+                body.append([f"{size}, {TITLES[allocator]}", *(f"{f[0]:.2f}" if f else "–" for f in found),
+                             " to ".join(map(str, (counts[0], counts[-1]) if len(counts) > 1 else counts))])
+    if not body:
+        return []
+    return ["Geometric means over the memory-bound operators, forward and backward together:", "", *table(header, body)]
+
+
+def lowest(results: Results) -> list[str]:
+    lines = []
+    for allocator in ALLOCATORS:
+        records = sorted(results.of_peers(allocator), key=lambda r: r["ratio"])
+        if not records:
+            continue
+        name = lambda r: f"{r['operator']} {r['mode']} {r['size']} {r['dtype']} against {r['provider']}, {r['ratio']:.2f}"
+        below = [name(r) for r in records if r["ratio"] < 1]
+        lines.append(f"* {TITLES[allocator]}: smallest ratio {name(records[0])}; "
+                     f"{len(below)} of {len(records)} below 1" + (": " + "; ".join(below) if below else ""))
+    return [*lines, ""]
+
+
+def wrong(results: Results) -> list[str]:
+    """Words on results beyond the tolerance, one line for each."""
+    return [f"{key[0]} {key[1]} {key[2]} {key[3]}, {key[5]}, {TITLES[key[4]]}: relative error {r['error']:.1e}"
+            for key, r in results.cells.items() if not r["correct"]]
+
+
+def ratios(results: Results, size: str, dtype: str) -> list[str]:
+    modes = [m for m in MODES if m in results.present(3)]
+    allocators = [a for a in ALLOCATORS if a in results.present(4)]
+    header = ["operator", "shape", *(f"{m}, ms" for m in modes), *(f"{m}, {TITLES[a]}" for a in allocators for m in modes)]
+    body = []
+    for name in results.present(0):
+        times = [results.get(name, size, dtype, m, allocators[0], "tigon") for m in modes]
+        if any(times):
+            cells = [" / ".join(ratio(results.get(name, size, dtype, m, a, p)) for p in PEERS) if t else "–"
+                     for a in allocators for m, t in zip(modes, times)]
+            shape = next(t for t in times if t)["shape"]
+            body.append([name, shape, *(f"{t['ms_50']:.4g}" if t else "–" for t in times), *cells])
+    return [f"#### {size}, {dtype}", "", *table(header, body)] if body else []
+
+
+def onednn(results: Results) -> list[str]:
+    modes = [m for m in MODES if m in results.present(3)]
+    body = []
+    for name in results.present(0):
+        for size in results.present(1):
+            for dtype in results.present(2):
+                found = [results.get(name, size, dtype, m, "best", "onednn") for m in modes]
+                if any(found):
+                    body.append([name, size, dtype, *(ratio(f) for f in found)])
+    if not body:
+        return []
+    return ["#### oneDNN's own primitives", "", "Time of oneDNN's primitive over Tigon's. Its weights are f32.", "",
+            *table(["operator", "size", "type", *modes], body)]
+
+
+def memory(results: Results) -> list[str]:
+    body = []
+    for name in results.present(0):
+        for dtype in results.present(2):
+            mine, *others = (results.get(name, "large", dtype, "full", "default", p) for p in ("tigon", *PEERS))
+            if mine and "extra_bytes" in mine:
+                body.append([name, dtype, mebibytes(mine, "workspace_bytes"),
+                             *(mebibytes(r, "extra_bytes") for r in (mine, *others))])
+    if not body:
+        return []
+    return ["#### Memory", "", "MiB of one forward and backward at the large size, beyond inputs, results and gradients: "
+            "Tigon's workspace by its own count, then what the process grew by at its peak.", "",
+            *table(["operator", "type", "workspace", "Tigon", *PEERS], body)]
+
+
+def markdown(results: Results, about: dict[str, dict], left_out: list[dict]) -> str:
+    lines = ["Ratios are PyTorch's time over Tigon's, medians of the same interleaved rounds: `eager / compile`. Above 1 Tigon "
+             "is faster.", "", *settings(about), *means(results), *lowest(results)]
+    if bad := wrong(results):
+        lines += ["Results beyond the tolerance:", "", *(f"* {line}" for line in bad), ""]
+    for size in results.present(1):
+        for dtype in results.present(2):
+            lines += ratios(results, size, dtype)
+    lines += onednn(results) + memory(results)
+    notes = [f"* {name}: {OPERATORS[name].note}" for name in results.present(0) if OPERATORS[name].note]
+    notes += sorted({f"* {r['operator']} {r['dtype']}: {r['left_out']} is left out: {r['why']}" for r in left_out})
+    return "\n".join(lines + (["Notes:", "", *notes] if notes else [])).rstrip() + "\n"

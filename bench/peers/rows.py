@@ -1,0 +1,141 @@
+"""Operators over rows: normalisations, activations, softmax, sparsemax."""
+
+import torch
+import torch.nn.functional as F
+
+from problem import Make, Problem, operator, pair
+
+EPS = 1e-6
+# 64 x 1024 stays in the cache; medium is larger than most, large than all.
+ROWS = dict(small=dict(R=64, N=1024), medium=dict(R=2048, N=4096), large=dict(R=8192, N=4096))
+GATES = dict(small=dict(R=64, N=1024), medium=dict(R=1024, N=8192), large=dict(R=4096, N=8192))
+
+
+@operator(**ROWS)
+def rms_norm(make: Make, R: int, N: int) -> Problem:
+    x, dy, w = make.normal(R, N), make.normal(R, N), make.normal(N, mean=1, scale=0.1)
+    y, dx, dw, rstd = make.empty(R, N), make.empty(R, N), make.empty(N), make.f32(R)
+    return Problem(
+        lambda x, w: F.rms_norm(x, (N,), w, EPS), [x, w], outputs=[y], grads=[dx, dw], upstream=[dy],
+        **pair("rms_norm", dict(x=x, weight=w, y=y, rstd=rstd, eps=EPS),
+               dict(dy=dy, x=x, weight=w, rstd=rstd, dx=dx, dweight=dw)))
+
+
+@operator(**ROWS)
+def fused_add_rms_norm(make: Make, R: int, N: int) -> Problem:
+    x, r, dy, ds = (make.normal(R, N) for _ in range(4))
+    w = make.normal(N, mean=1, scale=0.1)
+    y, s, dx, dw, rstd = make.empty(R, N), make.empty(R, N), make.empty(R, N), make.empty(N), make.f32(R)
+
+    def function(x, r, w):
+        s = x + r
+        return F.rms_norm(s, (N,), w, EPS), s
+
+    return Problem(
+        function, [x, r, w], outputs=[y, s], grads=[dx, dx, dw], upstream=[dy, ds],
+        **pair("fused_add_rms_norm", dict(x=x, residual=r, weight=w, y=y, s=s, rstd=rstd, eps=EPS),
+               dict(dy=dy, ds=ds, s=s, weight=w, rstd=rstd, dx=dx, dweight=dw)))
+
+
+@operator(**ROWS)
+def layer_norm(make: Make, R: int, N: int) -> Problem:
+    x, dy, w, b = make.normal(R, N), make.normal(R, N), make.normal(N, mean=1, scale=0.1), make.normal(N)
+    y, dx, dw, db = make.empty(R, N), make.empty(R, N), make.empty(N), make.empty(N)
+    mean, rstd = make.f32(R), make.f32(R)
+    return Problem(
+        lambda x, w, b: F.layer_norm(x, (N,), w, b, EPS), [x, w, b], outputs=[y], grads=[dx, dw, db], upstream=[dy],
+        **pair("layer_norm", dict(x=x, weight=w, bias=b, y=y, mean=mean, rstd=rstd, eps=EPS),
+               dict(dy=dy, x=x, weight=w, mean=mean, rstd=rstd, dx=dx, dweight=dw, dbias=db)))
+
+
+@operator(small=dict(B=2, C=64, S=256, G=8), medium=dict(B=4, C=256, S=4096, G=32),
+          large=dict(B=16, C=256, S=4096, G=32))
+def group_norm(make: Make, B: int, C: int, S: int, G: int) -> Problem:
+    x, dy, w, b = make.normal(B, C, S), make.normal(B, C, S), make.normal(C, mean=1, scale=0.1), make.normal(C)
+    y, dx, dw, db = make.empty(B, C, S), make.empty(B, C, S), make.empty(C), make.empty(C)
+    mean, rstd = make.f32(B, G), make.f32(B, G)
+    forward = dict(x=x, weight=w, bias=b, y=y, mean=mean, rstd=rstd, eps=EPS, num_groups=G)
+    backward = dict(dy=dy, x=x, weight=w, mean=mean, rstd=rstd, dx=dx, dweight=dw, dbias=db, num_groups=G)
+    return Problem(lambda x, w, b: F.group_norm(x, G, w, b, EPS), [x, w, b], outputs=[y], grads=[dx, dw, db],
+                   upstream=[dy], **pair("group_norm", forward, backward))
+
+
+@operator(**ROWS)
+def poly_norm(make: Make, R: int, N: int) -> Problem:
+    x, dy = make.normal(R, N), make.normal(R, N)
+    w, b = make.normal(3, mean=0.5, scale=0.1), make.normal(1)
+    y, dx, dw, db, rstd = make.empty(R, N), make.empty(R, N), make.empty(3), make.empty(1), make.f32(R, 3)
+
+    def normed(u):
+        return u * torch.rsqrt(u.pow(2).mean(-1, keepdim=True) + EPS)
+
+    def function(x, w, b):
+        return w[0] * normed(x**3) + w[1] * normed(x**2) + w[2] * normed(x) + b
+
+    return Problem(
+        function, [x, w, b], outputs=[y], grads=[dx, dw, db], upstream=[dy],
+        **pair("poly_norm", dict(x=x, weight=w, bias=b, y=y, rstd=rstd, eps=EPS),
+               dict(dy=dy, x=x, weight=w, rstd=rstd, dx=dx, dweight=dw, dbias=db)))
+
+
+@operator(**ROWS)
+def dyt(make: Make, R: int, N: int) -> Problem:
+    # The mean of dy keeps dalpha, one sum over everything, away from 0, where no relative error means much.
+    x, dy = make.normal(R, N, mean=0.5), make.normal(R, N, mean=0.5)
+    alpha, gamma, beta = make.normal(1, mean=0.5, scale=0), make.normal(N, mean=1, scale=0.1), make.normal(N)
+    y, dx, da, dg, db = make.empty(R, N), make.empty(R, N), make.empty(1), make.empty(N), make.empty(N)
+    return Problem(
+        lambda x, alpha, gamma, beta: torch.tanh(alpha * x) * gamma + beta, [x, alpha, gamma, beta],
+        outputs=[y], grads=[dx, da, dg, db], upstream=[dy],
+        **pair("dyt", dict(x=x, alpha=alpha, gamma=gamma, beta=beta, y=y),
+               dict(dy=dy, x=x, alpha=alpha, gamma=gamma, dx=dx, dalpha=da, dgamma=dg, dbeta=db)))
+
+
+def gated(name: str, activation, make: Make, R: int, N: int) -> Problem:
+    gate, up, dy = (make.normal(R, N) for _ in range(3))
+    y, dgate, dup = (make.empty(R, N) for _ in range(3))
+    out = make.empty(R, N)
+    return Problem(
+        lambda gate, up: activation(gate) * up, [gate, up], outputs=[y], grads=[dgate, dup], upstream=[dy],
+        with_out=lambda gate, up: torch.mul(activation(gate), up, out=out),
+        **pair(name, dict(gate=gate, up=up, y=y), dict(dy=dy, gate=gate, up=up, dgate=dgate, dup=dup)))
+
+
+@operator(**GATES)
+def swiglu(make: Make, R: int, N: int) -> Problem:
+    return gated("swiglu", F.silu, make, R, N)
+
+
+@operator(**GATES)
+def geglu(make: Make, R: int, N: int) -> Problem:
+    return gated("geglu", lambda gate: F.gelu(gate, approximate="tanh"), make, R, N)
+
+
+def over_rows(name: str, function, make: Make, R: int, N: int, with_out=None) -> Problem:
+    x, dy = make.normal(R, N), make.normal(R, N)
+    y, dx, out = make.empty(R, N), make.empty(R, N), make.empty(R, N)
+    return Problem(function, [x], outputs=[y], grads=[dx], upstream=[dy],
+                   with_out=with_out and (lambda x: with_out(x, out)),
+                   **pair(name, dict(x=x, y=y), dict(dy=dy, y=y, dx=dx)))
+
+
+@operator(**ROWS)
+def softmax(make: Make, R: int, N: int) -> Problem:
+    return over_rows("softmax", lambda x: torch.softmax(x, -1), make, R, N,
+                     with_out=lambda x, out: torch.softmax(x, -1, out=out))
+
+
+def sparsemax_by_sort(x):
+    """The threshold from the sorted row: the largest k whose k-th value is above the mean excess of the first k."""
+    z = torch.sort(x, dim=-1, descending=True).values
+    excess = z.cumsum(-1) - 1
+    k = torch.arange(1, x.shape[-1] + 1, device=x.device, dtype=x.dtype)
+    support = (k * z > excess).sum(-1, keepdim=True)
+    tau = excess.gather(-1, support - 1) / support
+    return F.relu(x - tau)  # whose gradient at 0, outside the support, is 0; clamp's is 1
+
+
+@operator(small=dict(R=64, N=1024), medium=dict(R=1024, N=4096), large=dict(R=2048, N=4096), memory_bound=False,
+          note="PyTorch sorts; in bf16 its sums and ranks are taken in f32, which bf16 cannot count")
+def sparsemax(make: Make, R: int, N: int) -> Problem:
+    return over_rows("sparsemax", lambda x: sparsemax_by_sort(x.float()).to(x.dtype), make, R, N)

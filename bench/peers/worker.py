@@ -1,0 +1,137 @@
+"""One process: measures all cells under the allocator of its environment, and prints one JSON record a line.
+
+    worker.py '{"allocator": "best", "build": "build", "ops": [...], ...}'      (started by peers.py)
+"""
+
+import json
+import os
+import platform
+import re
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+import losses  # noqa: F401  each enters its operators into the table
+import positions  # noqa: F401
+import products  # noqa: F401
+import rows  # noqa: F401
+from measure import (TOLERANCE, Contestant, compiled, contestants, error, extra_memory, interleave,
+                     step_contestants, truth)
+from onednn import OneDNN
+from problem import OPERATORS, Make, Operator, Step
+from tigon import Tigon
+
+TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+THREADS = 2
+# Seconds for a cell, and rounds at least, which is what cells of long products take.
+PACE = {"small": (0.2, 20), "medium": (0.3, 5), "large": (0.8, 3)}
+QUICK = (0.05, 3)
+
+
+def emit(**record) -> None:
+    print(json.dumps(record), flush=True)
+
+
+def openmp_libraries() -> list[str]:
+    """Files of OpenMP runtimes mapped into this process: one, or the contestants do not share their threads."""
+    with open("/proc/self/maps") as maps:
+        return sorted({line.split()[-1] for line in maps if re.search(r"/lib(gomp|iomp5|omp)[^/]*\.so", line)})
+
+
+def last_cache_bytes() -> int:
+    """Of the largest cache, 32 MiB where Linux does not tell."""
+    files = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    return max((int(f.read_text().strip().removesuffix("K")) << 10 for f in files), default=32 << 20)
+
+
+def processor() -> str:
+    with open("/proc/cpuinfo") as info:
+        names = [line.split(":")[1].strip() for line in info if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def seconds_of_others() -> float:
+    """Processor time since boot that was not this process's."""
+    with open("/proc/stat") as stat:
+        ticks = [int(field) for field in stat.readline().split()[1:9]]
+    busy = sum(ticks) - ticks[3] - ticks[4]  # without idle and waiting for disks
+    return busy / os.sysconf("SC_CLK_TCK") - sum(os.times()[:4])
+
+
+def checked(cell: list[Contestant], expected: tuple | None, about: dict) -> list[tuple[Contestant, float]]:
+    """Each contestant with its error; what cannot run (torch.compile, mostly) is left out, with a word."""
+    present = []
+    for c in cell:
+        try:
+            results = c.results()
+        except Exception as problem:  # whatever inductor throws
+            if c.name == "tigon":
+                raise
+            emit(**about, left_out=c.name, why=str(problem).strip().split("\n")[0][:200])
+            continue
+        if expected is None:  # an update in place: the first, eager, is what the others are compared with
+            expected = tuple(t.clone() for t in results)
+        present.append((c, error(results, expected)))
+    return present
+
+
+def measure(cell: list[tuple[Contestant, float]], cold, pace, tolerance: float, about: dict, memory: bool, tigon: Tigon) -> None:
+    times = interleave([c for c, _ in cell], cold, *pace)
+    for c, wrong in cell:
+        quantiles = statistics.quantiles(times[c.name], n=10, method="inclusive") if len(times[c.name]) > 1 else times[c.name] * 9
+        extra = {}
+        if memory:
+            tigon.trim()
+            extra["extra_bytes"] = extra_memory(c)
+            if c.name == "tigon":
+                extra["workspace_bytes"] = tigon.workspace_peak()
+        emit(**about, provider=c.name, ms_20=quantiles[1], ms_50=statistics.median(times[c.name]), ms_80=quantiles[7],
+             rounds=len(times[c.name]), error=wrong, correct=wrong <= tolerance, **extra)
+
+
+def one(operator: Operator, size: str, dtype: str, request: dict, tigon: Tigon, onednn: OneDNN, flush) -> None:
+    best = request["allocator"] == "best"
+    problem = operator.build(Make(TYPES[dtype]), **operator.sizes[size])
+    function = compiled(problem.function)
+    update = isinstance(problem, Step)
+    exact = None if update or request["compile_only"] else truth(problem)
+    for mode in request["modes"]:
+        if not update:
+            cell = contestants(problem, mode, tigon, best, function) + [onednn.contestant(operator.name, problem, mode)]
+        elif mode == "full":
+            cell = sorted(step_contestants(problem, tigon, function), key=lambda c: c.name != "eager")
+        else:
+            continue
+        about = dict(operator=operator.name, size=size, shape=" ".join(f"{k}={v}" for k, v in operator.sizes[size].items()),
+                     dtype=dtype, mode=mode, allocator=request["allocator"])
+        if request["compile_only"]:
+            checked([c for c in cell if c and c.name == "compile"], (), about)
+            continue
+        present = checked([c for c in cell if c], exact and exact[mode], about)
+        memory = not best and mode == "full" and size == "large"
+        measure(present, None if size == "small" else flush, QUICK if request["quick"] else PACE[size],
+                TOLERANCE[TYPES[dtype]], about, memory, tigon)
+
+
+def main() -> None:
+    request = json.loads(sys.argv[1])
+    begin, before = time.monotonic(), seconds_of_others()
+    torch.set_num_threads(THREADS)
+    tigon = Tigon(os.path.join(request["build"], "libtigon.so"), THREADS)
+    onednn = OneDNN(os.path.join(request["build"], "libpeers_onednn.so"))
+    flush = torch.zeros(2 * last_cache_bytes() // 4)
+    for name in request["ops"]:
+        for size in request["sizes"]:
+            for dtype in request["dtypes"]:
+                one(OPERATORS[name], size, dtype, request, tigon, onednn, flush)
+    emit(machine=processor(), threads=THREADS, torch=torch.__version__, tigon=tigon.describe(), openmp=openmp_libraries(),
+         others=(seconds_of_others() - before) / (time.monotonic() - begin), onednn=bool(onednn.lib),
+         cold_bytes=flush.numel() * 4, allocator=request["allocator"],
+         environment={k: v for k, v in sorted(os.environ.items()) if re.match(r"MALLOC_|OMP_|GOMP_|KMP_|MKL_|TIGON_", k)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+#!/bin/sh
+# bench/peers at its quickest: one operator through everything, options that are wrong, results that are wrong.
+#   peers.sh LIBTIGON FOLDER_OF_BENCH_PEERS
+set -eu
+build=$(dirname "$(realpath "$1")")
+peers=$2
+python=${TIGON_PEERS_PYTHON:-$build/peers/venv/bin/python}
+[ -x "$python" ] || python=python3
+skip() {
+    echo "skipped: $1"
+    exit 77
+}
+"$python" -c 'import torch' 2>/dev/null || skip "$python cannot import torch; TIGON_PEERS_PYTHON names one that can"
+command -v "${CXX:-g++}" >/dev/null || skip "torch.compile needs a C++ compiler"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+run() {
+    "$python" -B "$peers/peers.py" --build "$build" --quick "$@"
+}
+expect() { # FILE PATTERN
+    grep -qE -e "$2" "$1" || {
+        echo "$1: expected $2"
+        cat "$1"
+        exit 1
+    }
+}
+
+printf 'kept\n<!-- peers: begin -->\nold\n<!-- peers: end -->\nkept too\n' >"$work/page.md"
+run --ops softmax --sizes small --dtypes f32 --modes full --out "$work/out" --update "$work/page.md"
+expect "$work/out/peers.md" '^\| softmax \| R=64 N=1024 \|.*[0-9] / [0-9.]+ \|.*[0-9] / [0-9.]+ \|$'
+expect "$work/out/peers.md" 'Geometric means'
+expect "$work/page.md" '^\| softmax'
+[ "$(grep -c kept "$work/page.md")" = 2 ] && ! grep -q old "$work/page.md"
+for provider in tigon eager compile; do
+    for allocator in best default; do
+        expect "$work/out/peers.csv" "^softmax,small,R=64 N=1024,f32,full,warm,$allocator,$provider,[0-9.]+,.*,True,"
+    done
+done
+"$python" -c "import sys, xml.dom.minidom; print(xml.dom.minidom.parse(sys.argv[1]).documentElement.tagName)" "$work/out/peers.svg" |
+    grep -qx svg
+
+! run --ops softmux 2>"$work/error"
+expect "$work/error" "argument --ops: found 'softmux', expected one of "
+! run --update "$peers/run.sh" 2>"$work/error"
+expect "$work/error" "found no <!-- peers: begin -->"
+
+# The comparison finds what is wrong, missing, or not a number; and so is every operator of Tigon in the table.
+"$python" -B - "$peers" "$build/libtigon.so" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+import torch, losses, positions, products, rows
+from measure import TOLERANCE, error
+from problem import OPERATORS
+from tigon import Tigon, TigonError
+
+right = torch.linspace(-1, 1, 1001)
+limit = TOLERANCE[torch.float32]
+assert error([right * (1 + limit / 2)], [right]) <= limit
+assert error([right * (1 + limit * 2)], [right]) > limit
+assert error([right, right], [right]) > limit and error([right[1:]], [right]) > limit
+assert error([right.clone().index_fill_(0, torch.tensor([5]), float("nan"))], [right]) > limit
+
+tigon = Tigon(sys.argv[2], 2)
+families = {op.removesuffix("_forward").removesuffix("_backward") for op in tigon.ids}
+assert families == set(OPERATORS), families ^ set(OPERATORS)
+for bad in (dict(x=right), dict(y=right, z=right)):
+    try:
+        tigon.prepare("softmax_forward", bad)()
+        raise SystemExit(f"accepted {list(bad)}")
+    except TigonError as message:
+        assert "softmax_forward" in str(message)
+END
