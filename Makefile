@@ -26,6 +26,12 @@ test:
 soak: all
 	@sh scripts/soak.sh
 
+# Whole courses of training, default rows against unfused, and long accumulations: minutes.
+test-convergence:
+	@sh scripts/setup.sh test
+	@$(RELEASE)
+	@sh scripts/test.sh 1 -C convergence -L convergence --verbose
+
 # A checkpoint of the trainer in Hugging Face's own model; installs transformers into build/.
 test-hf: all
 	@cmake --build --preset release --target test-hf
@@ -54,4 +60,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan
 
-.PHONY: all setup demo test soak test-hf bench bench-peers check lint format install clean
+.PHONY: all setup demo test test-convergence soak test-hf bench bench-peers check lint format install clean
