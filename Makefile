@@ -20,7 +20,13 @@ demo: setup
 test:
 	@sh scripts/setup.sh test
 	@$(RELEASE)
-	@sh scripts/test.sh $(JOBS)
+	@sh scripts/test.sh build $(JOBS)
+
+# Cross-built for aarch64; the checker, the unit tests and the bits on several threads, under QEMU.
+test-aarch64:
+	@sh scripts/setup.sh aarch64
+	@cmake --preset aarch64 >/dev/null && cmake --build --preset aarch64 -j $(JOBS)
+	@sh scripts/test.sh build-aarch64 $(JOBS)
 
 # Hours of what make test does in minutes.
 soak: all
@@ -30,7 +36,7 @@ soak: all
 test-convergence:
 	@sh scripts/setup.sh test
 	@$(RELEASE)
-	@sh scripts/test.sh 1 -C convergence -L convergence --verbose
+	@sh scripts/test.sh build 1 -C convergence -L convergence --verbose
 
 # A checkpoint of the trainer in Hugging Face's own model; installs transformers into build/.
 test-hf: all
@@ -58,6 +64,6 @@ install: all
 	cmake --install build --prefix $(PREFIX)
 
 clean:
-	rm -rf build build-dev build-tsan
+	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup demo test test-convergence soak test-hf bench bench-peers check lint format install clean
+.PHONY: all setup demo test test-aarch64 test-convergence soak test-hf bench bench-peers check lint format install clean

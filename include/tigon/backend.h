@@ -88,7 +88,7 @@ typedef struct tg_row {
     }
 
 /* CPU features for tg_row.needs. */
-enum { TG_CPU_V2 = 1, TG_CPU_V3 = 2, TG_CPU_V4 = 4, TG_CPU_BF16 = 8 };
+enum { TG_CPU_V2 = 1, TG_CPU_V3 = 2, TG_CPU_V4 = 4, TG_CPU_BF16 = 8, TG_CPU_NEON = 16 };
 
 /* What the library offers to a backend; valid as long as the process. */
 typedef struct tg_host {

@@ -8,7 +8,7 @@
  *   TIGON_IMPL_<OPERATOR>  tg_ctx_set_op_impl    the same for one operator; full row names allowed
  *   TIGON_STRICT           tg_ctx_set_strict     1: a fallback is an error
  *   TIGON_VERBOSE          tg_ctx_set_verbose    1: one log line a call
- *   TIGON_CPU_MAX          tg_ctx_set_cpu_max    ceiling of the CPU levels: v2, v3, v4, v4bf16
+ *   TIGON_CPU_MAX          tg_ctx_set_cpu_max    ceiling of the CPU levels: v2, v3, v4, v4bf16; neon
  *   TIGON_FALLBACK         tg_ctx_set_fallback   error (default) or host
  *   TIGON_BACKEND_PATH     tg_backend_load       plug-ins to load, separated by ':'
  *   OMP_NUM_THREADS        tg_ctx_set_threads    threads of the default executor

@@ -81,8 +81,8 @@ TG_API int tg_resolve(tg_ctx *ctx, int op, int *rows, int max);
 
 /* "v2 v3 v4" for a feature set; the buffer is static per value. "" for none. */
 TG_API const char *tg_cpu_needs(uint64_t needs);
-/* The highest level of this machine: "v2", "v3", "v4", "v4bf16", or "base" elsewhere than on
- * x86-64. */
+/* The highest level of this machine: "v2", "v3", "v4", "v4bf16" on x86-64, "neon" on aarch64, "base"
+ * elsewhere. */
 TG_API const char *tg_cpu_level(void);
 
 /* ---- backends and devices ---- */

@@ -260,8 +260,8 @@ tg_status tg_ctx_set_cpu_max(tg_ctx *ctx, const char *level)
 {
     const int64_t ceiling = level && *level ? tg_cpu_level_features(level) : INT64_MAX;
     if (ceiling < 0)
-        return tg_fail(TG_EINVAL,
-                       "TIGON_CPU_MAX: there is no level %s, expected v2, v3, v4 or v4bf16", level);
+        return tg_fail(TG_EINVAL, "TIGON_CPU_MAX: there is no level %s, expected %s", level,
+                       tg_cpu_levels());
     ctx->cpu_features = tg_cpu_features() & (uint64_t)ceiling;
     ctx->settings++;
     return TG_OK;

@@ -92,6 +92,8 @@ extern const tg_host tg_host_services;
 uint64_t tg_cpu_features(void);
 /* Those that the machine has but that do not pay: built-in rows that need them come after others. */
 uint64_t tg_cpu_slow_features(void);
+/* The names of this architecture's levels, for messages. */
+const char *tg_cpu_levels(void);
 /* Feature set of a level's name; -1 for an unknown name. */
 int64_t tg_cpu_level_features(const char *level);
 

@@ -9,10 +9,14 @@ static const struct {
     uint64_t features; /* all that a machine of this level has */
 } levels[] = {
     {"base", 0},
+#if defined(__x86_64__)
     {"v2", TG_CPU_V2},
     {"v3", TG_CPU_V2 | TG_CPU_V3},
     {"v4", TG_CPU_V2 | TG_CPU_V3 | TG_CPU_V4},
     {"v4bf16", TG_CPU_V2 | TG_CPU_V3 | TG_CPU_V4 | TG_CPU_BF16},
+#elif defined(__aarch64__)
+    {"neon", TG_CPU_NEON},
+#endif
 };
 enum { LEVELS = sizeof levels / sizeof *levels };
 
@@ -29,7 +33,7 @@ uint64_t tg_cpu_features(void)
 #undef HAS
     return levels[bf16 ? 4 : v4 ? 3 : v3 ? 2 : v2 ? 1 : 0].features;
 #else
-    return 0;
+    return levels[LEVELS - 1].features; /* aarch64 always has NEON */
 #endif
 }
 
@@ -42,6 +46,15 @@ uint64_t tg_cpu_slow_features(void)
     return __builtin_cpu_is("amd") ? 0 : TG_CPU_BF16;
 #else
     return 0;
+#endif
+}
+
+const char *tg_cpu_levels(void)
+{
+#if defined(__x86_64__)
+    return "v2, v3, v4 or v4bf16";
+#else
+    return levels[LEVELS - 1].name;
 #endif
 }
 
@@ -68,7 +81,7 @@ const char *tg_cpu_needs(uint64_t needs)
                                           "v4",      "v2 v4",      "v3 v4",      "v2 v3 v4",
                                           "bf16",    "v2 bf16",    "v3 bf16",    "v2 v3 bf16",
                                           "v4 bf16", "v2 v4 bf16", "v3 v4 bf16", "v2 v3 v4 bf16"};
-    return needs < 16 ? names[needs] : "an unknown feature";
+    return needs < 16 ? names[needs] : needs == TG_CPU_NEON ? "neon" : "an unknown feature";
 }
 
 int tg_streams(int64_t bytes)

@@ -16,6 +16,8 @@
 enum { MR = 14, NV = 2 };
 #elif VL == 8
 enum { MR = 6, NV = 2 };
+#elif SIMD_REGISTERS == 32
+enum { MR = 8, NV = 2 };
 #else
 enum { MR = 4, NV = 2 };
 #endif
@@ -157,7 +159,8 @@ static void pack_a(void *arg, int64_t begin, int64_t end, int worker)
     const product *g = arg;
     for (int64_t i = begin; i < end; i++)
         EL_SPECIALIZE(g->a.type, pack_panel, &g->a, g->a.trans, g->i0 + i * MR,
-                      min64(g->mb - i * MR, VL), g->p0, g->kb, MR, g->packed_a + i * panel_a(g));
+                      min64(g->mb - i * MR, MR > VL ? MR : VL), g->p0, g->kb, MR,
+                      g->packed_a + i * panel_a(g));
 }
 
 /* Terms [p, p + terms) of the panel at column j. */

@@ -17,14 +17,23 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
+/* VL, and how many vectors the registers hold */
 #if defined(__AVX512F__)
 #define VL 16
+#define SIMD_REGISTERS 32
 #elif defined(__AVX2__)
 #define VL 8
+#define SIMD_REGISTERS 16
+#elif defined(__aarch64__)
+#define VL 4
+#define SIMD_REGISTERS 32
 #else
 #define VL 4
+#define SIMD_REGISTERS 16
 #endif
 
 #define SIMD_INLINE static inline __attribute__((always_inline, unused))
@@ -69,7 +78,11 @@ SIMD_INLINE vi v_seti(int32_t x)
 /* mask lanes are all ones or all zeros, as comparisons give them */
 SIMD_INLINE vf v_select(vi mask, vf yes, vf no)
 {
+#if defined(__aarch64__)
+    return (vf)vbslq_f32((uint32x4_t)mask, (float32x4_t)yes, (float32x4_t)no);
+#else
     return (vf)((mask & (vi)yes) | (~mask & (vi)no));
+#endif
 }
 
 /* yes where the sign bit of a is set: one or two instructions */
@@ -125,6 +138,11 @@ SIMD_INLINE vf v_recip(vf a)
     /* 14 bits, doubled by one Newton step */
     const vf r = (vf)_mm512_rcp14_ps((__m512)a);
     return r + r * (v_set(1.0f) - a * r);
+#elif defined(__aarch64__)
+    /* 8 bits, doubled by each of two Newton steps; the second one rounds once, at its end */
+    const float32x4_t x = (float32x4_t)a, half = vrecpeq_f32(x),
+                      most = vmulq_f32(half, vrecpsq_f32(x, half));
+    return (vf)vfmaq_f32(most, most, vfmsq_f32(vdupq_n_f32(1.0f), x, most));
 #else
     return v_set(1.0f) / a;
 #endif
@@ -138,12 +156,11 @@ SIMD_INLINE vf v_minus_abs(vf a)
 /* |a| with the sign of b */
 SIMD_INLINE vf v_copysign(vf a, vf b)
 {
-    const vi magnitude = v_seti(0x7fffffff);
+    const vi magnitude = v_seti(0x7fffffff); /* bits of a where it is set, of b elsewhere */
 #if defined(__AVX512F__)
-    /* bits of a where the mask is set, of b elsewhere */
     return (vf)_mm512_ternarylogic_epi32((__m512i)magnitude, (__m512i)a, (__m512i)b, 0xca);
 #else
-    return (vf)((magnitude & (vi)a) | (~magnitude & (vi)b));
+    return v_select(magnitude, a, b);
 #endif
 }
 
@@ -155,6 +172,8 @@ SIMD_INLINE vf v_sqrt(vf a)
     return (vf)_mm256_sqrt_ps((__m256)a);
 #elif defined(__SSE2__)
     return (vf)_mm_sqrt_ps((__m128)a);
+#elif defined(__aarch64__)
+    return (vf)vsqrtq_f32((float32x4_t)a);
 #else
     for (int i = 0; i < VL; i++)
         a[i] = sqrtf(a[i]);
@@ -198,6 +217,8 @@ SIMD_INLINE int v_any(vi mask)
     return _mm256_movemask_ps((__m256)mask) != 0;
 #elif defined(__SSE2__)
     return _mm_movemask_ps((__m128)mask) != 0;
+#elif defined(__aarch64__)
+    return vmaxvq_u32((uint32x4_t)mask) != 0;
 #else
     int32_t any = 0;
     for (int i = 0; i < VL; i++)
@@ -224,6 +245,9 @@ SIMD_INLINE float v_sum(vf a)
 #if defined(__SSE2__)
     const __m128 d = _mm_add_ps(c, _mm_movehl_ps(c, c));
     return _mm_cvtss_f32(_mm_add_ss(d, _mm_shuffle_ps(d, d, 1)));
+#elif defined(__aarch64__)
+    const float32x4_t b = (float32x4_t)a;
+    return vaddv_f32(vadd_f32(vget_low_f32(b), vget_high_f32(b)));
 #else
     return (a[0] + a[2]) + (a[1] + a[3]);
 #endif
@@ -245,6 +269,10 @@ SIMD_INLINE float v_hmax(vf a)
 #if defined(__SSE2__)
     const __m128 d = _mm_max_ps(c, _mm_movehl_ps(c, c));
     return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
+#elif defined(__aarch64__)
+    const float32x2_t b = vget_low_f32((float32x4_t)a), c = vget_high_f32((float32x4_t)a);
+    const float32x2_t d = vbsl_f32(vcgt_f32(b, c), b, c);
+    return d[0] > d[1] ? d[0] : d[1];
 #else
     const float d = a[0] > a[2] ? a[0] : a[2], e = a[1] > a[3] ? a[1] : a[3];
     return d > e ? d : e;
@@ -259,6 +287,8 @@ SIMD_INLINE vf v_from_bf16(vh h)
     return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
 #elif defined(__AVX2__)
     return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)h), 16);
+#elif defined(__aarch64__)
+    return (vf)vshll_n_u16((uint16x4_t)h, 16);
 #else
     return (vf)(__builtin_convertvector(h, vu) << 16);
 #endif
@@ -276,6 +306,23 @@ SIMD_INLINE vh v_narrow(vu a)
 #endif
 }
 
+/* Rounded to bf16, in the upper half of each lane; the lower half is left over. */
+SIMD_INLINE vu v_bf16_high(vf a)
+{
+    const vu bits = (vu)a;
+#if defined(__AVX512F__)
+    const __mmask16 number = _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q);
+    return (vu)_mm512_mask_add_epi32((__m512i)(bits | 0x400000u), number, (__m512i)(bits + 0x7fffu),
+                                     (__m512i)(bits >> 16 & 1u));
+#elif defined(__aarch64__)
+    /* bit 16, moved to the top, is added to the bottom in one instruction */
+    const vu up = (vu)vsraq_n_u32((uint32x4_t)(bits + 0x7fffu), (uint32x4_t)(bits << 15), 31);
+    return (vu)v_select(a == a, (vf)up, (vf)(bits | 0x400000u));
+#else
+    return (vu)v_select(a != a, (vf)(bits | 0x400000u), (vf)(bits + 0x7fffu + (bits >> 16 & 1u)));
+#endif
+}
+
 SIMD_INLINE vh v_to_bf16(vf a)
 {
 #if defined(__AVX512F__) && defined(__AVX512BW__)
@@ -288,6 +335,8 @@ SIMD_INLINE vh v_to_bf16(vf a)
     const __m512i words = _mm512_setr_epi32(0x30001, 0x70005, 0xb0009, 0xf000d, 0x130011, 0x170015,
                                             0x1b0019, 0x1f001d, 0, 0, 0, 0, 0, 0, 0, 0);
     return (vh)_mm512_castsi512_si256(_mm512_permutexvar_epi16(words, whole));
+#elif defined(__aarch64__)
+    return (vh)vshrn_n_u32((uint32x4_t)v_bf16_high(a), 16);
 #else
     const vu bits = (vu)a;
     const vu rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
@@ -297,7 +346,37 @@ SIMD_INLINE vh v_to_bf16(vf a)
 #endif
 }
 
-#if !defined(__F16C__) && !defined(__AVX512F__)
+#if defined(__AVX512F__)
+SIMD_INLINE vf v_from_f16(vh h)
+{
+    return (vf)_mm512_cvtph_ps((__m256i)h);
+}
+
+SIMD_INLINE vh v_to_f16(vf a)
+{
+    return (vh)_mm512_cvtps_ph((__m512)a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#elif defined(__F16C__)
+SIMD_INLINE vf v_from_f16(vh h)
+{
+    return (vf)_mm256_cvtph_ps((__m128i)h);
+}
+
+SIMD_INLINE vh v_to_f16(vf a)
+{
+    return (vh)_mm256_cvtps_ph((__m256)a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#elif defined(__aarch64__)
+SIMD_INLINE vf v_from_f16(vh h)
+{
+    return (vf)vcvt_f32_f16((float16x4_t)h);
+}
+
+SIMD_INLINE vh v_to_f16(vf a)
+{
+    return (vh)vcvt_f16_f32((float32x4_t)a);
+}
+#else
 SIMD_INLINE vf v_from_f16(vh h)
 {
     const vu bits = __builtin_convertvector(h, vu);
@@ -327,37 +406,7 @@ SIMD_INLINE vh v_to_f16(vf a)
     r = ((0x7e00u | (mbits >> 13 & 0x3ffu)) & nan) | (r & ~nan);
     return v_narrow(r | sign);
 }
-#else
-SIMD_INLINE vf v_from_f16(vh h)
-{
-#if VL == 16
-    return (vf)_mm512_cvtph_ps((__m256i)h);
-#else
-    return (vf)_mm256_cvtph_ps((__m128i)h);
 #endif
-}
-
-SIMD_INLINE vh v_to_f16(vf a)
-{
-#if VL == 16
-    return (vh)_mm512_cvtps_ph((__m512)a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-#else
-    return (vh)_mm256_cvtps_ph((__m256)a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-#endif
-}
-#endif
-
-/* Rounded to bf16, in the upper half of each lane; the lower half is left over. */
-SIMD_INLINE vu v_bf16_high(vf a)
-{
-    const vu bits = (vu)a;
-#if defined(__AVX512F__)
-    const __mmask16 number = _mm512_cmp_ps_mask((__m512)a, (__m512)a, _CMP_ORD_Q);
-    return (vu)_mm512_mask_add_epi32((__m512i)(bits | 0x400000u), number, (__m512i)(bits + 0x7fffu),
-                                     (__m512i)(bits >> 16 & 1u));
-#endif
-    return (vu)v_select(a != a, (vf)(bits | 0x400000u), (vf)(bits + 0x7fffu + (bits >> 16 & 1u)));
-}
 
 /* Rounds to the type's precision and back. */
 SIMD_INLINE vf v_round(el e, vf a)
@@ -432,6 +481,16 @@ SIMD_INLINE void v_put2(float *p, vf2 x)
     v_store(EL_F32, p, VL, x.b);
 }
 
+/* Two vectors of values that v_bf16_high has rounded, as bf16: lane i holds a[i], then b[i]. */
+SIMD_INLINE vu v_bf16_pairs(vu a, vu b)
+{
+#if defined(__aarch64__)
+    return (vu)vsriq_n_u32((uint32x4_t)b, (uint32x4_t)a, 16);
+#else
+    return a >> 16 | (b & 0xffff0000u);
+#endif
+}
+
 /* Asks for the memory of v_load2 some way further on, for long walks: the hardware looks ahead as
  * well, but stops at the end of each page. Addresses behind the end do no harm. */
 SIMD_INLINE void v_ahead2(el e, const void *p, int64_t i)
@@ -445,7 +504,7 @@ SIMD_INLINE void v_ahead2(el e, const void *p, int64_t i)
 SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
 {
     if (e == EL_BF16) {
-        *(vu_mem *)((uint16_t *)p + i) = v_bf16_high(x.a) >> 16 | (v_bf16_high(x.b) & 0xffff0000u);
+        *(vu_mem *)((uint16_t *)p + i) = v_bf16_pairs(v_bf16_high(x.a), v_bf16_high(x.b));
         return;
     }
     v_store(e, p, i, x.a);
@@ -453,7 +512,7 @@ SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
 }
 
 /* Past the cache; the address must be a multiple of VL elements' size. Call v_fence() after the
- * last one. */
+ * last one. NEON has such stores for pairs of vectors alone, in v_stream2. */
 SIMD_INLINE void v_stream(el e, void *p, int64_t i, vf a)
 {
 #if defined(__AVX512F__)
@@ -484,9 +543,16 @@ SIMD_INLINE void v_stream2(el e, void *p, int64_t i, vf2 x)
 {
     if (e == EL_BF16) {
         v_stream(EL_F32, (uint16_t *)p + i, 0,
-                 (vf)(v_bf16_high(x.a) >> 16 | (v_bf16_high(x.b) & 0xffff0000u)));
+                 (vf)v_bf16_pairs(v_bf16_high(x.a), v_bf16_high(x.b)));
         return;
     }
+#if defined(__aarch64__)
+    if (e == EL_F32) {
+        vf_mem *to = (vf_mem *)((float *)p + i);
+        __asm__("stnp %q2, %q3, %0" : "=Ump"(to[0]), "=m"(to[1]) : "w"(x.a), "w"(x.b));
+        return;
+    }
+#endif
     v_stream(e, p, i, x.a);
     v_stream(e, p, i + VL, x.b);
 }
@@ -526,6 +592,20 @@ SIMD_INLINE vf v_load_n(el e, const void *p, int64_t i, int64_t n, float fill)
     const vh h = (vh)_mm256_maskz_loadu_epi16(m, (const uint16_t *)p + i);
     const vf a = e == EL_BF16 ? v_from_bf16(h) : v_from_f16(h);
     return (vf)_mm512_mask_mov_ps(_mm512_set1_ps(fill), m, (__m512)a);
+#elif defined(__aarch64__)
+    /* lane by lane, straight into the register */
+    vf a = v_set(fill);
+    if (e == EL_F32) {
+        for (int k = 0; k < VL; k++)
+            if (k < n)
+                a[k] = ((const float *)p)[i + k];
+        return a;
+    }
+    vh h = {0};
+    for (int k = 0; k < VL; k++)
+        if (k < n)
+            h[k] = ((const uint16_t *)p)[i + k];
+    return v_select(v_first(n), e == EL_BF16 ? v_from_bf16(h) : v_from_f16(h), a);
 #else
     if (e == EL_F32) {
         float part[VL];
@@ -578,6 +658,17 @@ SIMD_INLINE int v_squeeze_above(float *to, vf key, vf limit, vf a)
     const __mmask16 above = _mm512_cmp_ps_mask((__m512)key, (__m512)limit, _CMP_NLE_UQ);
     _mm512_storeu_ps(to, _mm512_maskz_compress_ps(above, (__m512)a));
     return __builtin_popcount(above);
+#elif defined(__aarch64__)
+    /* For each set of lanes those that move to the front, as numbers of their bytes. What follows
+     * them is left over. */
+    enum { A = 0x03020100, B = 0x07060504, C = 0x0b0a0908, D = 0x0f0e0d0c };
+    static const uint32_t front[16][4] = {
+        {0}, {A},    {B},    {A, B},    {C},    {A, C},    {B, C},    {A, B, C},
+        {D}, {A, D}, {B, D}, {A, B, D}, {C, D}, {A, C, D}, {B, C, D}, {A, B, C, D}};
+    const vu bit = {1, 2, 4, 8};
+    const uint32_t lanes = vaddvq_u32((uint32x4_t)(bit & ~(vu)(key <= limit)));
+    vst1q_u8((uint8_t *)to, vqtbl1q_u8((uint8x16_t)a, (uint8x16_t)vld1q_u32(front[lanes])));
+    return __builtin_popcount(lanes);
 #else
     int n = 0;
     if (!v_any(~(key <= limit)))
@@ -780,7 +871,7 @@ typedef struct v_origin {
 
 SIMD_INLINE v_origin v_origin_at(float at)
 {
-#if defined(__FMA__) || defined(__AVX512F__)
+#if defined(__FMA__) || defined(__aarch64__)
     const float scaled = at * 1.44269504f;
     return (v_origin){(double)scaled / 1.44269504f, v_set(scaled)};
 #else
@@ -798,6 +889,8 @@ SIMD_INLINE vf v_exp2(vf y)
     y = v_min(v_set(127.5f), v_max(v_set(-126.5f), y));
 #if defined(__AVX2__)
     const vf n = (vf)_mm256_floor_ps((__m256)y);
+#elif defined(__aarch64__)
+    const vf n = (vf)vrndmq_f32((float32x4_t)y);
 #else
     const vf magic = v_set(12582912.0f);
     const vf n = (y - v_set(0.5f) + magic) - magic;
@@ -826,6 +919,8 @@ SIMD_INLINE vf v_exp_from(vf x, v_origin o)
     return v_exp2((vf)_mm512_fmsub_ps((__m512)x, (__m512)v_set(1.44269504f), (__m512)o.scaled));
 #elif defined(__FMA__) && defined(__AVX2__)
     return v_exp2((vf)_mm256_fmsub_ps((__m256)x, (__m256)v_set(1.44269504f), (__m256)o.scaled));
+#elif defined(__aarch64__)
+    return v_exp2((vf)vfmaq_n_f32((float32x4_t)-o.scaled, (float32x4_t)x, 1.44269504f));
 #else
     return v_exp2((x - o.scaled) * v_set(1.44269504f));
 #endif

@@ -12,11 +12,11 @@ complain() {
 documents=$(find . -name '*.md' -not -path './build*' -not -path './.git/*' -not -path './shared/*')
 for document in $documents; do
     folder=$(dirname "$document")
-    for target in $(grep -oE '(^|[`; ]|&& )make [a-z-]+' "$document" | sed 's/.*make //' | sort -u); do
+    for target in $(grep -oE '(^|[`; ]|&& )make [a-z][a-z0-9-]*' "$document" | sed 's/.*make //' | sort -u); do
         case $target in a | an | it | the | sure | them | this | sense | up) continue ;; esac
         grep -qE "^$target:|^\.PHONY:.* $target( |$)" Makefile || complain "$document: make $target: no such target"
     done
-    for preset in $(grep -oE '(cmake|ctest)( --build)? --preset [a-z]+' "$document" | sed 's/.* //' | sort -u); do
+    for preset in $(grep -oE '(cmake|ctest)( --build)? --preset [a-z0-9]+' "$document" | sed 's/.* //' | sort -u); do
         grep -q "\"$preset\"" CMakePresets.json || complain "$document: no preset $preset"
     done
     for link in $(grep -oE '\]\([^)#: ]+' "$document" | sed 's/^](//' | sort -u); do

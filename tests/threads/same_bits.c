@@ -1,4 +1,5 @@
-/* The same bits for any number of threads, on an executor of pthreads: every operator, every case of its family. */
+/* The same bits for any number of threads, on an executor of pthreads: every operator, every case of its family.
+ *   threads_same_bits [BYTES [STEP]]    each STEP-th of the problems that take less memory than that */
 #include "../common/test.h"
 #include "executor.h"
 #include "problem.h"
@@ -44,8 +45,10 @@ static void compare(tg_ctx *ctx, problem *p, const char *backend)
     free(again);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const size_t most = argc > 1 ? (size_t)strtoull(argv[1], NULL, 10) : MAX_MEMORY;
+    const int step = argc > 2 ? atoi(argv[2]) : 1;
     static const int types[] = {TG_F32, TG_BF16, TG_F16};
     static const char *const backends[] = {"cpu", "unfused"};
     enum { RUNS = BACKENDS * TYPES }; /* of a case */
@@ -53,7 +56,7 @@ int main(void)
     const catalogue *cat = catalogue_get(error);
     tg_ctx *ctx = new_context();
     tg_ctx_set_executor(ctx, run_on_pthreads, NULL);
-    int count = 0;
+    int count = 0, seen = 0;
     for (int i = 0; cat && i < cat->nops; i++)
         for (int k = 0; k < cat->ncases * RUNS; k++) {
             const pb_case *c = &cat->cases[k / RUNS];
@@ -62,11 +65,13 @@ int main(void)
             if (!pb_case_is_for(&cat->ops[i], c) || !pb_case_takes(c, type) ||
                 (c->bench && strcmp(c->bench, "small") != 0))
                 continue;
+            if (seen++ % step != 0)
+                continue;
             const pb_options options = {
                 .type = type, .seed = 1, .saved = PB_SAVED_CALL, .ctx = ctx, .guard = 64};
             problem *p = problem_create(cat, &cat->ops[i], c, &options, error);
             EXPECT(p, "%s %s: %s", cat->ops[i].info->name, c->text, error);
-            if (p && problem_memory(p) < MAX_MEMORY) {
+            if (p && problem_memory(p) < most) {
                 tg_ctx_set_impl(ctx, backend);
                 compare(ctx, p, backend);
                 tg_ctx_set_impl(ctx, NULL);

@@ -4,7 +4,7 @@
 set -eu
 machine=$(TIGON_CPU_MAX= "$1" info --json | sed -n 's/.*"cpu_level": "\([^"]*\)".*/\1/p')
 rank() {
-    case $1 in base) echo 0 ;; v2) echo 2 ;; v3) echo 3 ;; v4) echo 4 ;; v4bf16) echo 5 ;; *) echo 9 ;; esac
+    case $1 in base) echo 0 ;; neon) echo 1 ;; v2) echo 2 ;; v3) echo 3 ;; v4) echo 4 ;; v4bf16) echo 5 ;; *) echo 9 ;; esac
 }
 if [ "$(rank "$2")" -gt "$(rank "$machine")" ]; then
     echo "this machine's level is $machine"

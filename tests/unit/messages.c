@@ -40,7 +40,7 @@ int main(void)
 {
     tg_ctx *ctx = new_context();
     parts p;
-    int64_t other[] = {R, N - 1}, wide[] = {R, 2, N}, wide_strides[] = {2 * N, 5 * N, 1},
+    int64_t other[] = {R, N - 1}, wide[] = {R, 2, N}, wide_strides[] = {N, R * N, 1},
             short_columns = N - 1;
 
     fresh(&p);

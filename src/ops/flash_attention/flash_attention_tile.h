@@ -22,6 +22,8 @@
 /* a register block is FA_MR rows of FA_NV vectors */
 #if VL == 16
 #define FA_MR 12
+#elif SIMD_REGISTERS == 32
+#define FA_MR 8
 #elif VL == 8
 #define FA_MR 6
 #else
@@ -42,6 +44,7 @@ enum {
 };
 
 typedef int32_t word __attribute__((may_alias));
+typedef float float_word __attribute__((may_alias));
 typedef int32_t vi_mem __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 
 SIMD_INLINE int64_t fa_round_up(int64_t n, int64_t unit)
@@ -85,6 +88,16 @@ SIMD_INLINE vf fa_multiply_add(vf sum, vi a, vi b)
 #endif
 }
 
+/* A word in all lanes. Of floats as a float: NEON's products take it from a register's lane then. */
+SIMD_INLINE vi fa_spread(const word *a)
+{
+#if FA_PAIRS
+    return v_seti(*a);
+#else
+    return (vi)v_set(*(const float_word *)a);
+#endif
+}
+
 /* block[i][:] += sum over k < depth of a[i * a_row + k * a_step] * b[k * b_step + :] */
 SIMD_INLINE void fa_block_multiply(fa_block *block, const word *a, int64_t a_row, int64_t a_step,
                                    const word *b, int64_t b_step, int64_t depth)
@@ -96,7 +109,7 @@ SIMD_INLINE void fa_block_multiply(fa_block *block, const word *a, int64_t a_row
             column[j] = *(const vi_mem *)(b + j * VL);
 #pragma GCC unroll 16
         for (int i = 0; i < FA_MR; i++) {
-            const vi value = v_seti(a[i * a_row]);
+            const vi value = fa_spread(a + i * a_row);
 #pragma GCC unroll 4
             for (int j = 0; j < FA_NV; j++)
                 block->v[i][j] = fa_multiply_add(block->v[i][j], value, column[j]);

@@ -39,23 +39,29 @@ SIMD_INLINE vf jsd_probability(vf log_p)
     return v_exp_from(log_p, v_origin_at(0.0f)) * v_set((float)(1 / JSD_UNIT));
 }
 
-/* Let E be the larger of the two probabilities, w the weight of the smaller in the mixture, n <= 0 the
- * difference of the logarithms and t = exp(n). Then M = E (1 + w (t - 1)), and with L its logarithm
- * less that of E the loss is E (w t n - L (1 + w (t - 1))). Neither E nor t has to be representable:
+/* Let E be the larger of the two probabilities, w the weight of the smaller in the mixture and r the
+ * other, n <= 0 the difference of the logarithms and t = exp(n). Then M = E m, m = 1 + w (t - 1), and
+ * with l the logarithm of m the loss is E (w t n - l m). Where the smaller one makes up most of M, those
+ * two are nearly equal; there m is counted from t instead, m = t (1 + r (1 - t) / t), and with l the
+ * logarithm of that bracket the loss is E (-r n - l m). Neither E nor t has to be representable:
  * -1e30 stands for -inf, and log-probabilities more than 200 apart are as good as 200 apart. */
 SIMD_INLINE jsd_term jsd_mixture(vf x, vf y, const jsd_weights *by)
 {
-    const vf lowest = v_set(-1e30f), zero = v_set(0.0f);
+    const vf lowest = v_set(-1e30f), zero = v_set(0.0f), one = v_set(1.0f);
     const vf a = v_max(lowest, x), b = v_max(lowest, y), d = b - a; /* d < 0: x is larger */
     const vf n = v_max(v_set(-200.0f), v_minus_abs(d));
     const vf2 power = v_exp_expm1(v_max(v_set(-87.0f), n));
-    const vf larger = jsd_probability(v_max(a, b));
-    const vf w = v_if_negative(d, by->beta, by->rest), shift = w * power.b;
-    const vf log_m = v_log1p(shift);
-    const vf loss = w * power.a * n - log_m * (shift + v_set(1.0f));
-    const vf kept = v_select(a < v_set(-87.0f), zero, power.a);
-    const vf q = larger * v_if_negative(d, v_set(1.0f), kept);
-    return (jsd_term){larger * loss, q * (v_if_negative(d, zero, n) - log_m)};
+    const vf t = power.a, larger = jsd_probability(v_max(a, b));
+    const vf w = v_if_negative(d, by->beta, by->rest), r = v_if_negative(d, by->rest, by->beta);
+    const vi from_smaller = (w > r) & (t > r);
+    const vf shift = w * power.b;
+    const vf l = v_log1p(v_select(from_smaller, -r * power.b * v_recip(t), shift));
+    const vf loss = v_select(from_smaller, -r, w * t) * n - l * (shift + one);
+    const vf kept = v_select(a < v_set(-87.0f), zero, t);
+    const vf q = larger * v_if_negative(d, one, kept);
+    /* log q - log M: of q it is 0 or n, of M l or n + l */
+    const vf of_m = v_select(from_smaller, n, zero);
+    return (jsd_term){larger * loss, q * (v_if_negative(d, zero, n) - of_m - l)};
 }
 
 SIMD_INLINE jsd_term jsd_term_of(jsd_kind kind, vf x, vf y, const jsd_weights *by)
