@@ -1,0 +1,16 @@
+#!/bin/sh
+# What is too long for every run of the tests: all cases with other values, an hour of fuzzing by default, and the sanitizers
+# over the kernels of all levels.
+#   scripts/soak.sh [SECONDS_OF_FUZZING]
+set -eu
+for seed in 2 3 4; do
+    echo "soak: tigon check --strict --seed $seed"
+    build/tigon check --strict --seed $seed >build/soak.log || { grep FAILED build/soak.log; exit 1; }
+    tail -1 build/soak.log
+done
+seconds=${1:-3600}
+echo "soak: $seconds s of fuzzing"
+build/tests/fuzz_arguments "$seconds" "$(date +%s)"
+echo "soak: sanitizers, all levels"
+sh tests/sanitizers/address.sh . build/soak-address build/tigon ""
+echo "soak: passed"
