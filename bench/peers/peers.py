@@ -73,9 +73,11 @@ def show(cell: dict[str, dict]) -> None:
               f"{mine['ms_50']:10.4g} ms; {others}", flush=True)
 
 
-def start(allocator: str, args: argparse.Namespace, ops: list[str], compile_only: bool) -> subprocess.Popen:
+def start(allocator: str, args: argparse.Namespace, ops: list[str], compile_only: bool = False) -> subprocess.Popen:
+    # The default allocator is there to show what it costs: a forward and backward tell.
+    whole = "full" in args.modes and allocator == "default" and not compile_only
     request = dict(allocator=allocator, build=str(args.build.resolve()), ops=ops, sizes=args.sizes, dtypes=args.dtypes,
-                   modes=args.modes, quick=args.quick, compile_only=compile_only)
+                   modes=["full"] if whole else args.modes, quick=args.quick, compile_only=compile_only)
     return subprocess.Popen([sys.executable, HERE / "worker.py", json.dumps(request)], env=environment(allocator, args.build),
                             text=True, stdout=subprocess.DEVNULL if compile_only else subprocess.PIPE)
 
@@ -91,7 +93,7 @@ def compile_ahead(args: argparse.Namespace) -> None:
 
 def measure(allocator: str, args: argparse.Namespace) -> tuple[list[dict], list[dict], dict]:
     """Runs one worker; returns its records, who was left out, and its settings."""
-    worker = start(allocator, args, args.ops, compile_only=False)
+    worker = start(allocator, args, args.ops)
     records, left_out, cell = [], [], {}
     for line in worker.stdout:
         record = json.loads(line)

@@ -117,13 +117,15 @@ def wrong(results: Results) -> list[str]:
 def ratios(results: Results, size: str, dtype: str) -> list[str]:
     modes = [m for m in MODES if m in results.present(3)]
     allocators = [a for a in ALLOCATORS if a in results.present(4)]
-    header = ["operator", "shape", *(f"{m}, ms" for m in modes), *(f"{m}, {TITLES[a]}" for a in allocators for m in modes)]
+    columns = [(a, m) for a in allocators for m in modes if any(
+        results.get(name, size, dtype, m, a, p) for name in results.present(0) for p in PEERS)]
+    header = ["operator", "shape", *(f"{m}, ms" for m in modes), *(f"{m}, {TITLES[a]}" for a, m in columns)]
     body = []
     for name in results.present(0):
         times = [results.get(name, size, dtype, m, allocators[0], "tigon") for m in modes]
         if any(times):
-            cells = [" / ".join(ratio(results.get(name, size, dtype, m, a, p)) for p in PEERS) if t else "–"
-                     for a in allocators for m, t in zip(modes, times)]
+            cells = [" / ".join(ratio(results.get(name, size, dtype, m, a, p)) for p in PEERS)
+                     if results.get(name, size, dtype, m, a, "tigon") else "–" for a, m in columns]
             shape = next(t for t in times if t)["shape"]
             body.append([name, shape, *(f"{t['ms_50']:.4g}" if t else "–" for t in times), *cells])
     return [f"#### {size}, {dtype}", "", *table(header, body)] if body else []
