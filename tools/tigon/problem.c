@@ -55,11 +55,10 @@ problem *problem_convert(const problem *p, int type, char *error)
         return NULL;
     for (int i = 0; i < p->op->ntensors; i++) {
         const pb_tensor *from = &p->tensor[i], *to = &q->tensor[i];
-        const int64_t n = to->present ? tg_numel(&to->view) : 0;
-        if (!to->read && to->present)
+        if (to->present && to->read)
+            pb_copy(to, from);
+        else if (to->present)
             pb_poison(to);
-        for (int64_t k = 0; to->read && k < n; k++)
-            pb_set(to, k, pb_get(from, k));
     }
     if (remember(q, error)) {
         problem_free(q);

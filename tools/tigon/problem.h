@@ -196,6 +196,8 @@ void pb_set(const pb_tensor *t, int64_t i, double value);
 /* All elements in row-major order; x has room for tg_numel(&t->view). */
 void pb_read(const pb_tensor *t, double *x);
 void pb_write(const pb_tensor *t, const double *x);
+/* All elements of from, rounded to the type of to, which has its shape. */
+void pb_copy(const pb_tensor *to, const pb_tensor *from);
 /* Each row of the last dimension: its address, the number of its first element in row-major order,
  * its elements. */
 typedef void (*pb_row_fn)(void *arg, char *row, int64_t first, int64_t cols);

@@ -166,3 +166,19 @@ void pb_write(const pb_tensor *t, const double *x)
     const int type = tg_type_of(&t->view);
     pb_each_row(t, write_row, &(transfer){type, tg_type_size(type), (double *)x});
 }
+
+static void copy_row(void *arg, char *row, int64_t first, int64_t cols)
+{
+    const pb_tensor *const *both = arg, *to = both[0], *from = both[1];
+    const int type = tg_type_of(&to->view), from_type = tg_type_of(&from->view);
+    const size_t size = tg_type_size(type), from_size = tg_type_size(from_type);
+    const char *x = address(from, first);
+    for (int64_t i = 0; i < cols; i++)
+        pb_store(type, row + (size_t)i * size, pb_load(from_type, x + (size_t)i * from_size));
+}
+
+void pb_copy(const pb_tensor *to, const pb_tensor *from)
+{
+    const pb_tensor *both[] = {to, from};
+    pb_each_row(to, copy_row, both);
+}

@@ -80,9 +80,8 @@ static void take_over(problem *p, const problem *f)
         const pb_tensor *from = to->present && !to->written && output_of(f->op, to->decl->name)
                                     ? problem_tensor(f, to->decl->name)
                                     : NULL;
-        const int64_t n = from ? tg_numel(&to->view) : 0;
-        for (int64_t k = 0; k < n; k++)
-            pb_set(to, k, pb_get(from, k));
+        if (from)
+            pb_copy(to, from);
     }
 }
 

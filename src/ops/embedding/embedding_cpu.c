@@ -12,8 +12,9 @@ enum { CHUNK = 16384 };  /* elements to a chunk, at least: what is worth a threa
 enum { COLUMNS = 1024 }; /* columns of dweight that are summed at once */
 enum { LINE = 64 };
 
-/* Whole vectors of bytes as f32: loads and stores keep all bits. */
-SIMD_INLINE void copy_bytes(int stream, char *y, const char *x, int64_t bytes)
+/* Whole vectors of bytes as f32: loads and stores keep all bits. Meanwhile asks for `next`, the row to be
+ * copied after this one: rows lie anywhere, so the hardware cannot look ahead. */
+SIMD_INLINE void copy_bytes(int stream, char *y, const char *x, const char *next, int64_t bytes)
 {
     if (!bytes) /* then the pointers may be NULL */
         return;
@@ -23,9 +24,11 @@ SIMD_INLINE void copy_bytes(int stream, char *y, const char *x, int64_t bytes)
         return;
     }
     memcpy(y, x, (size_t)head);
-    for (; head + LINE <= bytes; head += LINE)
+    for (; head + LINE <= bytes; head += LINE) {
+        v_prefetch(next + head);
         for (int64_t i = 0; i < LINE / 4; i += VL)
             v_stream(EL_F32, y + head, i, v_load(EL_F32, x + head, i));
+    }
     memcpy(y + head, x + head, (size_t)(bytes - head));
 }
 
@@ -65,9 +68,9 @@ static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
     (void)worker;
     const lookup *j = arg;
     for (int64_t i = begin; i < end; i++) {
-        const char *x = j->weight + j->index[i] * j->weight_stride;
-        char *y = j->y + i * j->y_stride;
-        copy_bytes(j->stream, y, x, j->width);
+        const int64_t next = j->index[i + 1 < end ? i + 1 : i];
+        copy_bytes(j->stream, j->y + i * j->y_stride, j->weight + j->index[i] * j->weight_stride,
+                   j->weight + next * j->weight_stride, j->width);
     }
     if (j->stream)
         v_fence();
