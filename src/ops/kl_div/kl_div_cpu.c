@@ -1,16 +1,14 @@
 /* kl_div, fast: one pass, one logarithm or exponential an element. */
 #include "simd.h"
 
-#include "kl_div.h"
+#include "core/pieces.h"
 
-/* Elements of a row that are summed in f32, and the least that is worth a thread. */
-enum { PIECE = 8192 };
+#include "kl_div.h"
 
 typedef struct job {
     el type;
     int log_target, stream;
-    int64_t rows, n;
-    int64_t pieces, group; /* an item is one of so many pieces of a row, or so many rows */
+    tg_pieces all;
     const char *y, *t;
     char *dy;
     const float *dloss; /* of every element, or NULL */
@@ -164,10 +162,9 @@ static span span_of(const job *j, int64_t row, int64_t first, int64_t n)
 static void visit_item(const job *j, int64_t item,
                        void (*visit)(const job *, const span *, double *), double *sum)
 {
-    const int64_t first = item % j->pieces * PIECE, row = item / j->pieces * j->group;
-    const int64_t n = j->n - first < PIECE ? j->n - first : PIECE;
-    for (int64_t r = row; r < row + j->group && r < j->rows; r++) {
-        const span s = span_of(j, r, first, n);
+    const tg_piece piece = tg_piece_at(&j->all, item);
+    for (int64_t r = piece.row; r < piece.end; r++) {
+        const span s = span_of(j, r, piece.first, piece.n);
         visit(j, &s, sum);
     }
 }
@@ -207,24 +204,17 @@ static void backward_items(void *arg, int64_t begin, int64_t end, int worker)
 
 /* ---- from tensors to jobs ---- */
 
-static const char *rows_at(const tg_tensor *t, int64_t *stride)
-{
-    const tg_rows rows = tg_rows_of(t);
-    *stride = rows.stride * (int64_t)tg_type_size(rows.type);
-    return rows.data;
-}
-
 static job job_of(const tg_tensor *y_pred, const tg_tensor *y_true, const tg_tensor *dloss,
                   const tg_tensor *dy_pred, int64_t reduction)
 {
     const tg_rows t = tg_rows_of(y_true);
-    job j = {.type = (el)tg_el(t.type), .rows = t.rows, .n = t.n};
-    j.y = y_pred ? rows_at(y_pred, &j.y_stride) : NULL;
-    j.t = rows_at(y_true, &j.t_stride);
-    j.dy = dy_pred ? (char *)rows_at(dy_pred, &j.dy_stride) : NULL;
+    job j = {.type = (el)tg_el(t.type), .all = {.rows = t.rows, .n = t.n}};
+    j.y = y_pred ? tg_row_bytes(y_pred, &j.y_stride) : NULL;
+    j.t = tg_row_bytes(y_true, &j.t_stride);
+    j.dy = dy_pred ? tg_row_bytes(dy_pred, &j.dy_stride) : NULL;
     double scale = -kl_scale(reduction, t.rows, t.n);
     if (dloss && reduction == TG_NONE)
-        j.dloss = (const float *)rows_at(dloss, &j.dloss_stride);
+        j.dloss = (const float *)tg_row_bytes(dloss, &j.dloss_stride);
     else if (dloss)
         scale *= *(const float *)tg_data(dloss);
     j.scale = v_set((float)scale);
@@ -236,44 +226,27 @@ static job job_of(const tg_tensor *y_pred, const tg_tensor *y_true, const tg_ten
 
 static int one_row(const job *j)
 {
-    const int64_t width = j->n * el_size(j->type), wide = j->n * (int64_t)sizeof(float);
+    const int64_t width = j->all.n * el_size(j->type), wide = j->all.n * (int64_t)sizeof(float);
     return (!j->y || j->y_stride == width) && j->t_stride == width &&
            (!j->dy || j->dy_stride == width) && (!j->dloss || j->dloss_stride == wide) &&
            (!j->loss || j->loss_stride == wide);
-}
-
-/* Compact tensors are one long row. Then short rows are grouped, long ones cut into pieces. Returns the
- * number of items. */
-static int64_t cut(job *j)
-{
-    if (j->rows * j->n == 0)
-        return 0;
-    if (one_row(j)) {
-        j->n *= j->rows;
-        j->rows = 1;
-    }
-    j->pieces = (j->n + PIECE - 1) / PIECE;
-    j->group = j->n < PIECE ? PIECE / j->n : 1;
-    return (j->rows + j->group - 1) / j->group * j->pieces;
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
 {
     const int each = args->reduction == TG_NONE;
     job j = job_of(args->y_pred, args->y_true, args->dloss, args->dy_pred, args->reduction);
-    const double scale = kl_scale(args->reduction, j.rows, j.n);
+    const double scale = kl_scale(args->reduction, j.all.rows, j.all.n);
     j.log_target = args->log_target != 0;
     j.eps = v_set((float)kl_eps(args->eps));
     if (each)
-        j.loss = (float *)rows_at(args->loss, &j.loss_stride);
-    const int64_t items = cut(&j);
+        j.loss = (float *)tg_row_bytes(args->loss, &j.loss_stride);
+    const int64_t items = tg_pieces_cut(&j.all, one_row(&j));
     j.sums = tg_workspace(ctx, (size_t)(items + 1) * sizeof *j.sums);
     if (!j.sums)
         return TG_ENOMEM;
     tg_parallel_for(ctx, items, 1, forward_items, &j);
-    double sum = 0;
-    for (int64_t i = 0; i < items; i++)
-        sum += j.sums[i];
+    const double sum = tg_pieces_sum(j.sums, items);
     if (!each)
         *(float *)tg_data(args->loss) = items ? (float)(sum * scale) : 0.0f;
     return TG_OK;
@@ -283,7 +256,7 @@ static tg_status backward(tg_ctx *ctx, const tg_kl_div_backward_args *args)
 {
     job j = job_of(NULL, args->y_true, args->dloss, args->dy_pred, args->reduction);
     j.log_target = args->log_target != 0;
-    const int64_t items = cut(&j);
+    const int64_t items = tg_pieces_cut(&j.all, one_row(&j));
     tg_parallel_for(ctx, items, 1, backward_items, &j);
     return TG_OK;
 }

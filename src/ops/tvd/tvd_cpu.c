@@ -3,16 +3,14 @@
 
 #include "simd.h"
 
-#include "tvd.h"
+#include "core/pieces.h"
 
-/* Elements of a row that are summed in f32, and the least that is worth a thread. */
-enum { PIECE = 8192 };
+#include "tvd.h"
 
 typedef struct job {
     el type;
     int stream;
-    int64_t rows, n;
-    int64_t pieces, group; /* an item is one of so many pieces of a row, or so many rows */
+    tg_pieces all;
     const char *p, *q;
     char *dp;
     const float *dloss; /* of every element, or NULL */
@@ -125,11 +123,10 @@ static void zero(const job *j, const span *s)
 
 static double run_item(const job *j, int64_t item)
 {
-    const int64_t first = item % j->pieces * PIECE, row = item / j->pieces * j->group;
-    const int64_t n = j->n - first < PIECE ? j->n - first : PIECE;
+    const tg_piece piece = tg_piece_at(&j->all, item);
     double sum = 0;
-    for (int64_t r = row; r < row + j->group && r < j->rows; r++) {
-        const span s = span_of(j, r, first, n);
+    for (int64_t r = piece.row; r < piece.end; r++) {
+        const span s = span_of(j, r, piece.first, piece.n);
         if (tvd_ignores(j->labels, r))
             zero(j, &s);
         else
@@ -153,24 +150,18 @@ static void run_items(void *arg, int64_t begin, int64_t end, int worker)
 
 /* ---- from tensors to jobs ---- */
 
-static const char *rows_at(const tg_tensor *t, int64_t *stride)
-{
-    const tg_rows rows = tg_rows_of(t);
-    *stride = rows.stride * (int64_t)tg_type_size(rows.type);
-    return rows.data;
-}
-
 static job job_of(const tg_tensor *p, const tg_tensor *q, const tg_tensor *dloss,
                   const tg_tensor *dp, tvd_labels labels, int64_t reduction)
 {
     const tg_rows rows = tg_rows_of(p);
-    job j = {.type = (el)tg_el(rows.type), .rows = rows.rows, .n = rows.n, .labels = labels};
-    j.p = rows_at(p, &j.p_stride);
-    j.q = rows_at(q, &j.q_stride);
-    j.dp = dp ? (char *)rows_at(dp, &j.dp_stride) : NULL;
+    job j = {
+        .type = (el)tg_el(rows.type), .all = {.rows = rows.rows, .n = rows.n}, .labels = labels};
+    j.p = tg_row_bytes(p, &j.p_stride);
+    j.q = tg_row_bytes(q, &j.q_stride);
+    j.dp = dp ? tg_row_bytes(dp, &j.dp_stride) : NULL;
     double slope = 0.5 * tvd_scale(labels, reduction, rows.rows, rows.n);
     if (dloss && reduction == TG_NONE)
-        j.dloss = (const float *)rows_at(dloss, &j.dloss_stride);
+        j.dloss = (const float *)tg_row_bytes(dloss, &j.dloss_stride);
     else if (dloss)
         slope *= *(const float *)tg_data(dloss);
     j.slope = v_set((float)slope);
@@ -182,25 +173,10 @@ static job job_of(const tg_tensor *p, const tg_tensor *q, const tg_tensor *dloss
 
 static int one_row(const job *j)
 {
-    const int64_t width = j->n * el_size(j->type), wide = j->n * (int64_t)sizeof(float);
+    const int64_t width = j->all.n * el_size(j->type), wide = j->all.n * (int64_t)sizeof(float);
     return !j->labels.of && j->p_stride == width && j->q_stride == width &&
            (!j->dp || j->dp_stride == width) && (!j->dloss || j->dloss_stride == wide) &&
            (!j->loss || j->loss_stride == wide);
-}
-
-/* Compact tensors without labels are one long row. Then short rows are grouped, long ones cut into pieces.
- * Returns the number of items. */
-static int64_t cut(job *j)
-{
-    if (j->rows * j->n == 0)
-        return 0;
-    if (one_row(j)) {
-        j->n *= j->rows;
-        j->rows = 1;
-    }
-    j->pieces = (j->n + PIECE - 1) / PIECE;
-    j->group = j->n < PIECE ? PIECE / j->n : 1;
-    return (j->rows + j->group - 1) / j->group * j->pieces;
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
@@ -208,17 +184,15 @@ static tg_status forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
     const int each = args->reduction == TG_NONE;
     const tvd_labels labels = tvd_labels_of(args->labels, args->ignore_index);
     job j = job_of(args->p, args->q, args->dloss, args->dp, labels, args->reduction);
-    const double scale = 0.5 * tvd_scale(labels, args->reduction, j.rows, j.n);
+    const double scale = 0.5 * tvd_scale(labels, args->reduction, j.all.rows, j.all.n);
     if (each)
-        j.loss = (float *)rows_at(args->loss, &j.loss_stride);
-    const int64_t items = cut(&j);
+        j.loss = (float *)tg_row_bytes(args->loss, &j.loss_stride);
+    const int64_t items = tg_pieces_cut(&j.all, one_row(&j));
     j.sums = tg_workspace(ctx, (size_t)(items + 1) * sizeof *j.sums);
     if (!j.sums)
         return TG_ENOMEM;
     tg_parallel_for(ctx, items, 1, run_items, &j);
-    double sum = 0;
-    for (int64_t i = 0; i < items; i++)
-        sum += j.sums[i];
+    const double sum = tg_pieces_sum(j.sums, items);
     if (!each)
         *(float *)tg_data(args->loss) = (float)(sum * scale);
     return TG_OK;
@@ -228,7 +202,7 @@ static tg_status backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
 {
     job j = job_of(args->p, args->q, args->dloss, args->dp,
                    tvd_labels_of(args->labels, args->ignore_index), args->reduction);
-    const int64_t items = cut(&j);
+    const int64_t items = tg_pieces_cut(&j.all, one_row(&j));
     tg_parallel_for(ctx, items, 1, run_items, &j);
     return TG_OK;
 }
