@@ -2,7 +2,7 @@
 #ifndef TG_FUSED_LINEAR_JSD_H
 #define TG_FUSED_LINEAR_JSD_H
 
-#include "core/services.h"
+#include "core/view.h"
 
 /* The arguments, options with their defaults; NULL for what is not given or not of this direction. */
 typedef struct fljsd {
@@ -46,29 +46,6 @@ static inline double fljsd_per_row(const fljsd *f, int64_t rows)
     for (int64_t r = 0; r < rows; r++)
         kept += !fljsd_ignores(f, r);
     return kept ? 1 / (double)kept : 0;
-}
-
-/* A matrix view that owns its shape. */
-typedef struct view {
-    tg_tensor t;
-    int64_t shape[2], strides[2];
-} view;
-
-static inline void set_view(view *v, void *data, int type, int64_t rows, int64_t cols,
-                            int64_t stride)
-{
-    v->shape[0] = rows;
-    v->shape[1] = cols;
-    v->strides[0] = stride;
-    v->strides[1] = 1;
-    v->t = tg_tensor_of(data, (tg_type)type, 2, v->shape);
-    v->t.strides = v->strides;
-}
-
-static inline void set_rows(view *v, const tg_rows *t, int64_t first, int64_t rows)
-{
-    const int64_t bytes = first * t->stride * (int64_t)tg_type_size(t->type);
-    set_view(v, t->data + bytes, t->type, rows, t->n, t->stride);
 }
 
 #endif
