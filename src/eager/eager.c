@@ -158,3 +158,29 @@ void eager_sum_columns(eager *e, mat out, mat a)
     const int64_t strip = 64, least = a.rows > 0 ? CHUNK / a.rows : a.cols;
     tg_parallel_for(e->ctx, a.cols, (least + strip) / strip * strip, run_chunk, &job);
 }
+
+mat eager_less(eager *e, mat a, mat b)
+{
+    const mat difference = eager_new(e, TG_F32, a.rows, a.cols);
+    eager_binary(e, EAGER_SUB, difference, a, b);
+    return difference;
+}
+
+mat eager_row_mean(eager *e, mat a)
+{
+    const mat mean = eager_new(e, TG_F32, a.rows, 1);
+    eager_reduce_rows(e, EAGER_SUM, mean, a);
+    eager_scalar(e, EAGER_DIV, mean, mean, (double)a.cols);
+    return mean;
+}
+
+mat eager_row_rstd(eager *e, mat centred, double eps)
+{
+    const mat square = eager_new(e, TG_F32, centred.rows, centred.cols);
+    eager_binary(e, EAGER_MUL, square, centred, centred);
+    const mat rstd = eager_row_mean(e, square);
+    eager_free(e, square);
+    eager_scalar(e, EAGER_ADD, rstd, rstd, eps);
+    eager_unary(e, EAGER_RSQRT, rstd, rstd);
+    return rstd;
+}

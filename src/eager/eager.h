@@ -80,4 +80,9 @@ void eager_reduce_rows(eager *e, eager_op op, mat out, mat a);
 /* out [1, N]: sum over rows, in f32, in the same order for any number of threads */
 void eager_sum_columns(eager *e, mat out, mat a);
 
+/* Compositions, each result a fresh f32 matrix: a - b; the mean of each row, [R, 1]; 1 / sqrt(mean(centred^2) + eps) of each row. */
+mat eager_less(eager *e, mat a, mat b);
+mat eager_row_mean(eager *e, mat a);
+mat eager_row_rstd(eager *e, mat centred, double eps);
+
 #endif

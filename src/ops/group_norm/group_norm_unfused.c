@@ -79,33 +79,6 @@ static mat spread(eager *e, const tg_tensor *vector, const group_shape *s)
     return eager_view(all.data, TG_F32, all.rows * all.cols, 1, 1);
 }
 
-static mat mean_of(eager *e, mat a)
-{
-    const mat mean = eager_new(e, TG_F32, a.rows, 1);
-    eager_reduce_rows(e, EAGER_SUM, mean, a);
-    eager_scalar(e, EAGER_DIV, mean, mean, (double)a.cols);
-    return mean;
-}
-
-static mat less_mean(eager *e, mat x, mat mean)
-{
-    const mat difference = like(e, x);
-    eager_binary(e, EAGER_SUB, difference, x, mean);
-    return difference;
-}
-
-/* 1 / sqrt(mean(centred^2) + eps) */
-static mat deviation(eager *e, mat centred, double eps)
-{
-    const mat square = like(e, centred);
-    eager_binary(e, EAGER_MUL, square, centred, centred);
-    const mat rstd = mean_of(e, square);
-    eager_free(e, square);
-    eager_scalar(e, EAGER_ADD, rstd, rstd, eps == 0 ? 1e-6 : eps);
-    eager_unary(e, EAGER_RSQRT, rstd, rstd);
-    return rstd;
-}
-
 static int accepts_forward(const tg_group_norm_forward_args *a)
 {
     return tg_fast_type(a->x);
@@ -115,8 +88,9 @@ static tg_status forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
 {
     eager e = eager_begin(ctx);
     const group_shape s = group_shape_of(a->x, a->num_groups);
-    const mat x = load_groups(&e, a->x, &s), mean = mean_of(&e, x);
-    const mat centred = less_mean(&e, x, mean), rstd = deviation(&e, centred, a->eps);
+    const mat x = load_groups(&e, a->x, &s), mean = eager_row_mean(&e, x);
+    const mat centred = eager_less(&e, x, mean),
+              rstd = eager_row_rstd(&e, centred, a->eps == 0 ? 1e-6 : a->eps);
     if (a->mean)
         eager_unary(&e, EAGER_COPY, eager_column(a->mean), mean);
     if (a->rstd)
@@ -165,7 +139,7 @@ static tg_status backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)
     const group_shape s = group_shape_of(a->x, a->num_groups);
     const mat x = load_groups(&e, a->x, &s), dy = load_groups(&e, a->dy, &s),
               r = eager_column(a->rstd);
-    const mat centred = less_mean(&e, x, eager_column(a->mean)), normal = like(&e, x),
+    const mat centred = eager_less(&e, x, eager_column(a->mean)), normal = like(&e, x),
               product = like(&e, x);
     eager_binary(&e, EAGER_MUL, normal, centred, r);
     eager_free(&e, centred);
@@ -181,12 +155,12 @@ static tg_status backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)
                      spread(&e, a->weight, &s));
     eager_binary(&e, EAGER_MUL, product, m, normal);
     const mat along = like(&e, m), less = like(&e, m);
-    eager_binary(&e, EAGER_MUL, along, normal, mean_of(&e, product));
+    eager_binary(&e, EAGER_MUL, along, normal, eager_row_mean(&e, product));
     eager_free(&e, normal);
     eager_free(&e, product);
     eager_binary(&e, EAGER_SUB, less, m, along);
     eager_free(&e, along);
-    const mat rest = less_mean(&e, less, mean_of(&e, m));
+    const mat rest = eager_less(&e, less, eager_row_mean(&e, m));
     eager_free(&e, less);
     const mat dx = result_groups(&e, a->dx, &s);
     eager_binary(&e, EAGER_MUL, dx, rest, r);

@@ -16,34 +16,6 @@ static mat to_f32(eager *e, mat a)
     return copy;
 }
 
-/* The mean of each row. */
-static mat mean_of(eager *e, mat a)
-{
-    const mat mean = eager_new(e, TG_F32, a.rows, 1);
-    eager_reduce_rows(e, EAGER_SUM, mean, a);
-    eager_scalar(e, EAGER_DIV, mean, mean, (double)a.cols);
-    return mean;
-}
-
-static mat less_mean(eager *e, mat x, mat mean)
-{
-    const mat difference = like(e, x);
-    eager_binary(e, EAGER_SUB, difference, x, mean);
-    return difference;
-}
-
-/* 1 / sqrt(mean(centred^2) + eps) */
-static mat deviation(eager *e, mat centred, double eps)
-{
-    const mat square = like(e, centred);
-    eager_binary(e, EAGER_MUL, square, centred, centred);
-    const mat rstd = mean_of(e, square);
-    eager_free(e, square);
-    eager_scalar(e, EAGER_ADD, rstd, rstd, eps == 0 ? 1e-6 : eps);
-    eager_unary(e, EAGER_RSQRT, rstd, rstd);
-    return rstd;
-}
-
 static int accepts_forward(const tg_layer_norm_forward_args *a)
 {
     return tg_fast_type(a->x);
@@ -52,8 +24,9 @@ static int accepts_forward(const tg_layer_norm_forward_args *a)
 static tg_status forward(tg_ctx *ctx, const tg_layer_norm_forward_args *a)
 {
     eager e = eager_begin(ctx);
-    const mat x = to_f32(&e, eager_rows(a->x)), y = eager_rows(a->y), mean = mean_of(&e, x);
-    const mat centred = less_mean(&e, x, mean), rstd = deviation(&e, centred, a->eps);
+    const mat x = to_f32(&e, eager_rows(a->x)), y = eager_rows(a->y), mean = eager_row_mean(&e, x);
+    const mat centred = eager_less(&e, x, mean),
+              rstd = eager_row_rstd(&e, centred, a->eps == 0 ? 1e-6 : a->eps);
     if (a->mean)
         eager_unary(&e, EAGER_COPY, eager_column(a->mean), mean);
     if (a->rstd)
@@ -85,7 +58,7 @@ static void column_gradient(eager *e, const tg_tensor *out, mat terms, int64_t a
 static mat times_mean(eager *e, mat a, mat b)
 {
     const mat product = like(e, a);
-    eager_binary(e, EAGER_MUL, product, a, mean_of(e, b));
+    eager_binary(e, EAGER_MUL, product, a, eager_row_mean(e, b));
     return product;
 }
 
@@ -100,7 +73,7 @@ static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
     eager e = eager_begin(ctx);
     const mat x = to_f32(&e, eager_rows(a->x)), dy = to_f32(&e, eager_rows(a->dy)),
               r = eager_column(a->rstd);
-    const mat centred = less_mean(&e, x, eager_column(a->mean)), normal = like(&e, x),
+    const mat centred = eager_less(&e, x, eager_column(a->mean)), normal = like(&e, x),
               product = like(&e, x);
     eager_binary(&e, EAGER_MUL, normal, centred, r);
     eager_free(&e, centred);
@@ -119,7 +92,7 @@ static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
     eager_free(&e, product);
     eager_binary(&e, EAGER_SUB, less, m, along);
     eager_free(&e, along);
-    const mat rest = less_mean(&e, less, mean_of(&e, m));
+    const mat rest = eager_less(&e, less, eager_row_mean(&e, m));
     eager_binary(&e, EAGER_MUL, eager_rows(a->dx), rest, r);
     return eager_end(&e);
 }
