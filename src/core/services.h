@@ -71,7 +71,13 @@ static inline int tg_fast_type(const tg_tensor *t)
 }
 
 /* One element as double, for ref: any type of the contract, i64 included. */
-double tg_get(const void *data, int type, int64_t i);
+double tg_get_narrow(const void *data, int type, int64_t i); /* of any other type than f32, f64 */
+static inline double tg_get(const void *data, int type, int64_t i)
+{
+    return type == TG_F64   ? ((const double *)data)[i]
+           : type == TG_F32 ? ((const float *)data)[i]
+                            : tg_get_narrow(data, type, i);
+}
 void tg_set(void *data, int type, int64_t i, double value);
 
 /* ---- scratch and threads (tg_parallel_for and tg_ctx_threads are public, in context.h) ---- */

@@ -52,7 +52,10 @@ static double from_f16(uint16_t h)
         return mantissa ? (double)NAN : sign * (double)INFINITY;
     if (!exponent)
         return sign * mantissa * 0x1p-24;
-    return sign * ldexp(1024 + mantissa, exponent - 25);
+    const uint64_t bits = (uint64_t)(exponent - 25 + 1023) << 52; /* 2^(exponent - 25) */
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return sign * (1024 + mantissa) * power;
 }
 
 double pb_load(int type, const void *at)
