@@ -7,6 +7,8 @@
 /* A race depends on how work is cut, not on the type of elements, and ThreadSanitizer is slow. */
 #ifdef __SANITIZE_THREAD__
 enum { TYPES = 1, BACKENDS = 1, MAX_MEMORY = 1 << 20 };
+#elif defined __SANITIZE_ADDRESS__ /* small: every row of every case sees its memory guarded */
+enum { TYPES = 3, BACKENDS = 3, MAX_MEMORY = 1 << 18 };
 #else
 enum { TYPES = 3, BACKENDS = 2, MAX_MEMORY = 16 << 20 };
 #endif
@@ -50,7 +52,7 @@ int main(int argc, char **argv)
     const size_t most = argc > 1 ? (size_t)strtoull(argv[1], NULL, 10) : MAX_MEMORY;
     const int step = argc > 2 ? atoi(argv[2]) : 1;
     static const int types[] = {TG_F32, TG_BF16, TG_F16};
-    static const char *const backends[] = {"cpu", "unfused"};
+    static const char *const backends[] = {"cpu", "unfused", "ref"};
     enum { RUNS = BACKENDS * TYPES }; /* of a case */
     char error[PB_ERROR];
     const catalogue *cat = catalogue_get(error);
