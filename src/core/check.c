@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/services.h"
+#include "core/core.h"
 
 static const struct {
     int type;
@@ -238,6 +238,7 @@ static int all_in_range(const uint64_t *index, int64_t n, uint64_t count, uint64
 tg_status tg_expect_indices(const char *op, const char *name, const tg_tensor *t, int64_t count,
                             const int64_t *ignored)
 {
+    tg_form_indices(name, t, count, ignored);
     if (t->device.device_type != TG_DEVICE_CPU)
         return TG_OK;
     const int64_t *index = tg_data(t), n = tg_numel(t);

@@ -131,9 +131,13 @@ tg_status tg_expect_matrix(const char *op, const char *name, const tg_tensor *t,
 tg_status tg_expect_compact(const char *op, const char *name, const tg_tensor *t);
 
 /* Every index in [0, count), or *ignored where that is not NULL; else a message with the first that is not. Device memory
- * cannot be read from here: there the kernel has to be trusted. t: compact, i64. */
+ * cannot be read from here: there the kernel has to be trusted. t: compact, i64, an argument of the call. */
 tg_status tg_expect_indices(const char *op, const char *name, const tg_tensor *t, int64_t count,
                             const int64_t *ignored);
+
+/* A check decides by types, sizes, strides and options, and a second call that is equal in them is not asked again (core's
+ * form.c). One that looks at data otherwise than by tg_expect_indices() says so, on every path that looks. */
+void tg_check_reads_data(void);
 
 /* Option in [low, high]. */
 static inline tg_status tg_expect_i64(const char *op, const char *name, int64_t value, int64_t low,

@@ -51,6 +51,48 @@ extern const op_calls tg_op_calls[TG_OP_COUNT];
 
 tg_status tg_check_all(int op, const void *args, int *device_type);
 
+/* ---- form.c ---- */
+
+enum { FORM_SIZES = 128, FORM_INDICES = 2 };
+
+/* A tensor of a call that passed. */
+typedef struct form_tensor {
+    uint64_t head[2]; /* device; rank and type */
+    uint64_t bytes;   /* from its first element to behind its last */
+    uint16_t align;   /* bits of its address that are 0 */
+    uint8_t slot;     /* in the argument struct */
+    uint8_t has_strides;
+    uint8_t twin; /* it shares all bytes of the one before */
+} form_tensor;
+
+/* An option, or a tensor that was NULL (0). */
+typedef struct form_word {
+    uint64_t value;
+    int slot;
+} form_word;
+
+typedef struct form_index {
+    const char *name;
+    const tg_tensor *t; /* while the form is written down; then slot */
+    int slot;
+    int64_t count, ignored;
+    int ignores;
+} form_index;
+
+/* The form of an operator's call that passed the check. */
+typedef struct form {
+    int known, reads_data, device_type;
+    int tensors, words, indices;
+    form_index index[FORM_INDICES];
+    form_word word[MAX_ARGS];
+    form_tensor tensor[MAX_ARGS]; /* by rising address */
+    int64_t size[FORM_SIZES]; /* of the tensors in that order: sizes, then strides if it has them */
+} form;
+
+/* tg_check_all(), or what is left of it for a call of the form that the context knows. */
+tg_status tg_check_call(tg_ctx *ctx, int op, const void *args, int *device_type);
+void tg_form_indices(const char *name, const tg_tensor *t, int64_t count, const int64_t *ignored);
+
 /* ---- registry.c ---- */
 
 typedef struct reg_row {
@@ -148,6 +190,7 @@ struct tg_ctx {
     const reg_row *last_row;
     uint8_t warned[TG_OP_COUNT]; /* host fallback said so */
     route routes[2][TG_OP_COUNT];
+    form forms[TG_OP_COUNT];
 };
 
 const route *tg_ctx_route(tg_ctx *ctx, int op, int on_device);

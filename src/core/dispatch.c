@@ -88,7 +88,7 @@ static tg_status dispatch(tg_ctx *ctx, int op, const void *args)
         return tg_fail(TG_EINVAL, "%s: ctx is NULL, expected a context of tg_ctx_create",
                        tg_ops[op].name);
     int device_type;
-    TG_TRY(tg_check_all(op, args, &device_type));
+    TG_TRY(tg_check_call(ctx, op, args, &device_type));
     const int on_device = device_type != TG_DEVICE_CPU;
     if (on_device && device_type != ctx->device_type)
         return tg_fail(TG_EINVAL, "%s: the tensors lie on %s, the context's device is %s",
