@@ -56,12 +56,15 @@ static job job_of(const jsd_options *o, const tg_tensor *student, const tg_tenso
 {
     const tg_rows rows = tg_rows_of(student);
     job j = {.type = (el)tg_el(rows.type), .o = *o, .all = {.rows = rows.rows, .n = rows.n}};
-    j.kind = o->beta == 0 ? JSD_FORWARD : o->beta == 1 ? JSD_REVERSE : JSD_MIXTURE;
+    j.kind = o->beta == 0     ? JSD_FORWARD
+             : o->beta == 1   ? JSD_REVERSE
+             : o->beta == 0.5 ? JSD_EVEN
+                              : JSD_MIXTURE;
     j.student = tg_row_bytes(student, &j.student_stride);
     j.teacher = tg_row_bytes(teacher, &j.teacher_stride);
     j.dstudent = dstudent ? tg_row_bytes(dstudent, &j.dstudent_stride) : NULL;
     double scale = jsd_scale(o, rows.rows) * (dloss ? *(const float *)tg_data(dloss) : 1);
-    if (j.kind == JSD_MIXTURE)
+    if (j.kind >= JSD_EVEN)
         scale *= (1 - o->beta) * JSD_UNIT;
     /* kept from 0, where a mixture would be 0 beside a probability of 0 */
     const double beta = fmin(fmax(o->beta, 0x1p-24), 1 - 0x1p-24);
@@ -83,7 +86,7 @@ static tg_status forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
 {
     const jsd_options o = JSD_OPTIONS(args);
     job j = job_of(&o, args->student, args->teacher, args->dloss, args->dstudent);
-    const double unit = j.kind == JSD_MIXTURE ? JSD_UNIT : 1;
+    const double unit = j.kind >= JSD_EVEN ? JSD_UNIT : 1;
     const double scale = jsd_scale(&o, j.all.rows) * unit;
     const int64_t items = tg_pieces_cut(&j.all, one_row(&j));
     j.sums = tg_workspace(ctx, (size_t)(items + 1) * sizeof *j.sums);

@@ -4,7 +4,8 @@
 
 #include "simd.h"
 
-typedef enum jsd_kind { JSD_FORWARD, JSD_REVERSE, JSD_MIXTURE } jsd_kind; /* beta 0, 1, between */
+/* beta 0, 1, 1/2, another between */
+typedef enum jsd_kind { JSD_FORWARD, JSD_REVERSE, JSD_EVEN, JSD_MIXTURE } jsd_kind;
 
 typedef struct jsd_weights {
     vf beta, rest; /* rest: 1 - beta */
@@ -39,35 +40,61 @@ SIMD_INLINE vf jsd_probability(vf log_p)
     return v_exp_from(log_p, v_origin_at(0.0f)) * v_set((float)(1 / JSD_UNIT));
 }
 
+/* log(1 + x) of x in [-1/2, 0] or NaN */
+SIMD_INLINE vf jsd_log1p(vf x)
+{
+    const vi low = x < v_set(-0.25f);
+    return v_log_parts(v_select(low, v_set(-1.0f), v_set(0.0f)),
+                       v_select(low, x + x + v_set(1.0f), x));
+}
+
+/* What follows from l = log m, m = 1 + shift: its logarithm, the loss over E, and log M - log E. */
+typedef struct jsd_logs {
+    vf l, loss, of_m;
+} jsd_logs;
+
+/* Both weights are 1/2. */
+SIMD_INLINE jsd_logs jsd_even(vf n, vf2 power)
+{
+    const vf half = v_set(0.5f), shift = half * power.b, l = jsd_log1p(shift);
+    return (jsd_logs){l, half * power.a * n - l * (shift + v_set(1.0f)), l};
+}
+
+SIMD_INLINE jsd_logs jsd_weighed(vf n, vf2 power, vf w, vf r)
+{
+    const vi from_smaller = (w > r) & (power.a > r);
+    const vf shift = w * power.b;
+    const vf l = v_log1p(v_select(from_smaller, -r * power.b * v_recip(power.a), shift));
+    const vf loss = v_select(from_smaller, -r, w * power.a) * n - l * (shift + v_set(1.0f));
+    return (jsd_logs){l, loss, v_select(from_smaller, n, v_set(0.0f)) + l};
+}
+
 /* Let E be the larger of the two probabilities, w the weight of the smaller in the mixture and r the
  * other, n <= 0 the difference of the logarithms and t = exp(n). Then M = E m, m = 1 + w (t - 1), and
  * with l the logarithm of m the loss is E (w t n - l m). Where the smaller one makes up most of M, those
  * two are nearly equal; there m is counted from t instead, m = t (1 + r (1 - t) / t), and with l the
  * logarithm of that bracket the loss is E (-r n - l m). Neither E nor t has to be representable:
  * -1e30 stands for -inf, and log-probabilities more than 200 apart are as good as 200 apart. */
-SIMD_INLINE jsd_term jsd_mixture(vf x, vf y, const jsd_weights *by)
+SIMD_INLINE jsd_term jsd_mixture(vf x, vf y, int even, const jsd_weights *by)
 {
     const vf lowest = v_set(-1e30f), zero = v_set(0.0f), one = v_set(1.0f);
     const vf a = v_max(lowest, x), b = v_max(lowest, y), d = b - a; /* d < 0: x is larger */
     const vf n = v_max(v_set(-200.0f), v_minus_abs(d));
     const vf2 power = v_exp_expm1(v_max(v_set(-87.0f), n));
-    const vf t = power.a, larger = jsd_probability(v_max(a, b));
-    const vf w = v_if_negative(d, by->beta, by->rest), r = v_if_negative(d, by->rest, by->beta);
-    const vi from_smaller = (w > r) & (t > r);
-    const vf shift = w * power.b;
-    const vf l = v_log1p(v_select(from_smaller, -r * power.b * v_recip(t), shift));
-    const vf loss = v_select(from_smaller, -r, w * t) * n - l * (shift + one);
-    const vf kept = v_select(a < v_set(-87.0f), zero, t);
+    const vf larger = jsd_probability(v_max(a, b));
+    const jsd_logs m = even ? jsd_even(n, power)
+                            : jsd_weighed(n, power, v_if_negative(d, by->beta, by->rest),
+                                          v_if_negative(d, by->rest, by->beta));
+    const vf kept = v_select(a < v_set(-87.0f), zero, power.a);
     const vf q = larger * v_if_negative(d, one, kept);
-    /* log q - log M: of q it is 0 or n, of M l or n + l */
-    const vf of_m = v_select(from_smaller, n, zero);
-    return (jsd_term){larger * loss, q * (v_if_negative(d, zero, n) - of_m - l)};
+    /* log q - log E is 0 or n */
+    return (jsd_term){larger * m.loss, q * (v_if_negative(d, zero, n) - m.of_m)};
 }
 
 SIMD_INLINE jsd_term jsd_term_of(jsd_kind kind, vf x, vf y, const jsd_weights *by)
 {
-    if (kind == JSD_MIXTURE)
-        return jsd_mixture(x, y, by);
+    if (kind >= JSD_EVEN)
+        return jsd_mixture(x, y, kind == JSD_EVEN, by);
     if (kind == JSD_FORWARD) {
         const vf p = v_exp_from(y, v_origin_at(0.0f));
         return (jsd_term){jsd_product(p, y - x), -p};
@@ -124,18 +151,16 @@ SIMD_INLINE void jsd_run(el e, jsd_kind kind, int stream, const jsd_weights *by,
 SIMD_INLINE void jsd_kinds(el e, jsd_kind kind, int stream, const jsd_weights *by,
                            const jsd_span *s, double *sum)
 {
-    if (kind == JSD_MIXTURE && stream)
-        jsd_run(e, JSD_MIXTURE, 1, by, s, sum);
-    else if (kind == JSD_MIXTURE)
-        jsd_run(e, JSD_MIXTURE, 0, by, s, sum);
-    else if (kind == JSD_FORWARD && stream)
-        jsd_run(e, JSD_FORWARD, 1, by, s, sum);
-    else if (kind == JSD_FORWARD)
-        jsd_run(e, JSD_FORWARD, 0, by, s, sum);
-    else if (stream)
-        jsd_run(e, JSD_REVERSE, 1, by, s, sum);
-    else
-        jsd_run(e, JSD_REVERSE, 0, by, s, sum);
+#define JSD_RUN(KIND)                    \
+    if (kind == KIND && stream)          \
+        jsd_run(e, KIND, 1, by, s, sum); \
+    else if (kind == KIND)               \
+    jsd_run(e, KIND, 0, by, s, sum)
+    JSD_RUN(JSD_FORWARD);
+    JSD_RUN(JSD_REVERSE);
+    JSD_RUN(JSD_EVEN);
+    JSD_RUN(JSD_MIXTURE);
+#undef JSD_RUN
 }
 
 #endif
