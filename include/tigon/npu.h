@@ -143,20 +143,18 @@ typedef struct tg_ub_problem {
 
 /* Why the plan is as it is, in the order of the decisions; tg_ub_reason() has the words. */
 typedef enum tg_ub_why {
-    TG_UB_WHOLE_ROWS,     /* a row fits with all buffers */
-    TG_UB_CUT_ROWS,       /* a row does not fit: one row at a time in pieces of columns */
-    TG_UB_ROWS_BY_ROOM,   /* as many rows as the UB holds */
-    TG_UB_ROWS_BY_LIMIT,  /* as many as the kernel takes */
-    TG_UB_ROWS_BY_CORES,  /* as many as share the rows equally among the cores */
-    TG_UB_ROWS_BY_COPIES, /* fewer, so that each block has tiles to overlap */
-    TG_UB_COLUMNS_BY_ROOM,
-    TG_UB_COLUMNS_BY_LIMIT,
-    TG_UB_COLUMNS_BY_CORES,
-    TG_UB_COLUMNS_EVEN, /* pieces of equal size, so that the last one is not short */
-    TG_UB_POWER_OF_TWO, /* rounded down, as asked */
-    TG_UB_SHARED,       /* buffers lie in memory of others that are dead by then */
-    TG_UB_BLOCKS_ALL,   /* cores x k blocks */
-    TG_UB_BLOCKS_TASKS, /* fewer: there is no more work */
+    TG_UB_WHOLE_ROWS,    /* a row fits with all buffers */
+    TG_UB_CUT_ROWS,      /* a row does not: one at a time, in pieces of columns */
+    TG_UB_CUT_FOR_CORES, /* there are fewer rows than cores: pieces of a row go to several blocks */
+    TG_UB_ONE_TILE,      /* all of them: there are no more rows, or columns */
+    TG_UB_BY_ROOM,       /* as many rows or columns as the UB holds */
+    TG_UB_BY_LIMIT,      /* as many as the kernel takes */
+    TG_UB_BY_SHARE,      /* fewer: tiles of one size, in equal numbers for all blocks */
+    TG_UB_BY_COPIES,     /* fewer: each block has as many tiles as buffers have copies */
+    TG_UB_POWER_OF_TWO,  /* rounded down, as asked */
+    TG_UB_SHARED,        /* buffers lie in memory of others that are not alive then */
+    TG_UB_BLOCKS_ALL,    /* cores x k blocks */
+    TG_UB_BLOCKS_TASKS,  /* fewer: there is no more work */
     TG_UB_WHYS
 } tg_ub_why;
 
