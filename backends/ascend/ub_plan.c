@@ -187,8 +187,9 @@ int tg_ub_reason(const tg_ub_kernel *kernel, const tg_ub_problem *problem,
                         "%lld tasks",
                         blocks, k, problem->cores, blocks, (long long)layout->tasks);
     case TG_UB_BLOCKS_TASKS:
-        return snprintf(text, size, "%lld blocks for as many tasks, on %d cores", blocks,
-                        problem->cores);
+        return snprintf(text, size,
+                        "a block for each task, %lld of them; there are %d cores x %d blocks",
+                        blocks, problem->cores, k);
     case TG_UB_WHYS:
         break;
     }
