@@ -157,7 +157,7 @@ int tg_ub_reason(const tg_ub_kernel *kernel, const tg_ub_problem *problem,
                         columns);
     case TG_UB_CUT_FOR_CORES:
         return snprintf(text, size,
-                        "%lld rows are fewer than %d cores x %d blocks: pieces of a row go "
+                        "there are fewer rows, %lld, than %d cores x %d blocks: pieces of a row go "
                         "to several blocks",
                         rows, problem->cores, k);
     case TG_UB_ONE_TILE:

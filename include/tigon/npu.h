@@ -96,15 +96,16 @@ typedef enum tg_ub_bank {
 enum { TG_UB_16BIT = 1, TG_UB_32BIT = 2 };
 #define TG_UB_OPTION(i) (1u << (8 + (i)))
 
-/* One buffer. Zero in a field is what most buffers want. */
+/* One buffer. Zero in a field is what most buffers want; .from = .to = 0 is alive at step 0 alone. */
 typedef struct tg_ub_buffer {
     const char *name;
     tg_ub_per per;
     int bytes; /* for each element, row, column; or altogether. TG_UB_DTYPE: the data type's size */
     int every; /* `bytes` for each `every` columns: 8 for a mask of bits, 64 for one partial sum a
                   repeat of f32; 0: 1. Of TG_UB_ELEMENT and TG_UB_COLUMN alone */
-    int from, to; /* first and last step of the body at which it holds something; a buffer that is
-                     never alive at the same step as another may lie in the same memory */
+    int from, to; /* first and last step of the body at which it holds something. Buffers that are
+                     never alive at one step may lie in the same memory; it is the kernel that waits
+                     for the old one's last use, that of the tile before at step 0 */
     int copies;   /* 2: double buffering. 0: 1. With several copies it lives at every step, since
                      the next tile's copy is filled while this one's is used */
     int align;    /* of every copy, and of every row of TG_UB_ELEMENT; a power of two; 0: 32 */
@@ -119,8 +120,8 @@ typedef struct tg_ub_kernel {
     int whole_rows;            /* 1: it cannot cut a row; columns that do not fit are an error */
     int flat;                  /* 1: elements are independent: pieces of one row may go to several
                                   blocks. 0: a row belongs to one block, which walks its pieces */
-    int column_multiple;       /* tile_columns is one of it (64: whole repeats of f32); 0: as the
-                                  buffers' alignment needs */
+    int column_multiple;       /* pitch, and pieces of a row, are multiples of it (64: whole repeats
+                                  of f32); 0: as the buffers' alignment needs */
     int64_t max_rows;          /* of a tile (255: one repeat a row); 0: any */
     int64_t max_columns;       /* of a tile; 0: any */
     int blocks_per_core;       /* k: cores x k blocks are launched; 0: 1 */
