@@ -90,6 +90,14 @@ typedef struct tg_row {
 /* CPU features for tg_row.needs. */
 enum { TG_CPU_V2 = 1, TG_CPU_V3 = 2, TG_CPU_V4 = 4, TG_CPU_BF16 = 8, TG_CPU_NEON = 16 };
 
+/* Sets the thread's error message and returns the status: tg_host.fail, for those parts of a backend that
+ * are linked with the library and are called without a host. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3), cold))
+#endif
+TG_API tg_status
+tg_fail(tg_status status, const char *format, ...);
+
 /* What the library offers to a backend; valid as long as the process. */
 typedef struct tg_host {
     uint32_t abi, size;
