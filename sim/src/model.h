@@ -136,18 +136,23 @@ sim_shadow *sim_shadow_new(ascsim *device, sim_core *core); /* one for a host th
 void sim_shadow_free(sim_shadow *shadow);
 void sim_shadow_begin(sim_core *core);               /* a block begins: all of UB is unwritten */
 void sim_shadow_end(sim_core *core);                 /* a block ends: flags left over; its GM accesses go to the device's list */
-/* In execution order, just before `run`. 0: its addresses lie outside of what exists and it must not run. */
-int sim_check_instr(sim_core *core, const sim_instr *instr);
-/* At issue: things known from the call alone (repeat limits, dirty mask, alignment, flags set twice). */
+/* At issue, for EVERY instruction (flags, barriers and SIM_SCALAR too), in program order. What the call alone tells (limits, mask,
+ * alignment, ranges, overlap) is said here, and races and initialisation too: they are found in an order of their own, program
+ * order held back by flags alone, so that reports do not depend on the schedule. */
 void sim_check_issue(sim_core *core, const sim_instr *instr);
-/* Flags, called by the schedule when a set, a wait or a barrier takes effect. */
-void sim_check_set(sim_core *core, const sim_instr *set);
-void sim_check_wait(sim_core *core, const sim_instr *wait, const sim_instr *set);
-void sim_check_barrier(sim_core *core, const sim_instr *barrier);
+/* In execution order, just before `run` of SIM_COMPUTE and SIM_COPY. 0: its addresses lie outside of what exists and it must not run. */
+int sim_check_instr(sim_core *core, const sim_instr *instr);
+/* Nothing can run; waiting[p]: the instruction at the head of pipe p's queue, NULL if the queue is empty. */
 void sim_check_deadlock(sim_core *core, const sim_instr *const waiting[ASCSIM_PIPES]);
 /* The S pipe's own loads and stores; pc: in the kernel. 0: outside UB and GM, and nobody's stack either. */
 void sim_check_scalar(sim_core *core, const void *address, uint32_t bytes, int access, const void *pc);
 void sim_check_launch(ascsim *device); /* after all blocks: what cores did to each other */
+
+/* Which bytes of a region have been written: alloc begins with none (sets region->written), the host adds some. */
+void sim_written_begin(sim_region *region);
+void sim_written_add(sim_region *region, const void *memory, size_t bytes);
+void sim_written_free(sim_region *region);
+void sim_check_close(ascsim *device); /* frees device->faults and device->global */
 
 /* kind: a name of faults.inc. other: NULL for none. */
 void sim_fault(sim_core *core, const char *kind, const asc_site *site, const asc_site *other, const char *format, ...)
