@@ -15,16 +15,11 @@
 #define SIM_MODEL_H
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdint.h>
 
 #include "ascsim.h"
-
-/* Where a call stands: made by the macros of asc_simd.h as a static constant. name: "asc_add". */
-typedef struct asc_site {
-    const char *file;
-    int line;
-    const char *name;
-} asc_site;
+#include "c_api/asc_calls.h"
 
 typedef enum sim_op {
 #define SIM_OP(name, ...) SIM_OP_##name,
@@ -78,15 +73,21 @@ struct sim_instr {
     uint8_t counter_mode;  /* mask[0] is a count of elements */
     uint8_t dirty_mask;    /* the mask was left by a count form, not set by the kernel */
     uint8_t type, from;    /* sim_type of dst and of src */
-    uint8_t atomic;        /* copies out: 0 none, else the atomic mode */
+    uint8_t atomic;        /* copies out: 0 none, else asc_atomic << 4 | sim_type */
     uint8_t mode;          /* other mode bits at issue (saturation) */
     uint64_t mask[2];      /* low, high */
     uint32_t repeat, count;
     uint32_t scalar_bytes[2]; /* value operand, bit pattern, or small immediate arguments */
     uint32_t extra[6];        /* what an instruction needs beside that: its run function and its issuer agree */
+    /* The first argument that does not fit its field of the instruction (NULL: all do): its name, value, and the largest that fits.
+     * The geometry below is what the hardware would see: the low bits. */
+    const char *misfit;
+    int64_t misfit_value, misfit_limit;
+    uint8_t ordered; /* writes registers that S reads back: instructions of this kind stay in order */
+    void (*run)(sim_core *core, const sim_instr *instr);
+    void (*lanes)(const sim_instr *instr, void *dst, const void *src0, const void *src1, int count); /* vector.h */
     int operands;
     sim_operand operand[SIM_OPERANDS]; /* dst first */
-    void (*run)(sim_core *core, const sim_instr *instr);
 };
 
 typedef enum sim_form { SIM_FORM_COUNT, SIM_FORM_REPEAT, SIM_FORM_SCALAR } sim_form;
@@ -109,7 +110,10 @@ struct sim_core {
     const asc_site *last_site;
     /* mode registers, written by S at issue */
     uint64_t mask[2];
-    uint8_t counter_mode, dirty_mask, atomic, mode;
+    uint64_t ctrl; /* bits of the register CTRL; 56 is counter_mode */
+    uint8_t counter_mode, dirty_mask, atomic;
+    uint8_t mode; /* bits 0..2: CTRL 48 (half does not saturate), 53 (integers do), 59 and 60 (casts do not) */
+    uint8_t pad_set;
     const asc_site *mask_site; /* who left the mask dirty */
     uint64_t pad_value;
     uint64_t cmp_mask[2];      /* written by V */
@@ -120,7 +124,10 @@ struct sim_core {
     sim_schedule *schedule;
     sim_shadow *shadow;
     sim_record_list *records;
+    struct sim_stores *stores; /* atomic.c: this block's atomic stores */
+    uint64_t random;
     int stopped;
+    jmp_buf escape; /* where sim_stop() goes */
 };
 
 extern _Thread_local sim_core *sim_self; /* the core that this host thread runs now; NULL outside a launch */
@@ -194,6 +201,8 @@ struct ascsim {
     void *global;  /* check_global.c: GM accesses of all blocks of this launch */
     void *atomics; /* move.c: atomic stores of this launch, applied in block order */
     void *profile; /* time_*.c, report_*.c: kept launches */
+    sim_core **workers; /* launch.c: one a host thread, kept between launches */
+    int worker_count;
 };
 
 const sim_region *sim_region_of(const ascsim *device, const void *address); /* NULL: no global memory */
