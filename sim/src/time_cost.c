@@ -1,0 +1,122 @@
+/* time_cost.c - what a vector instruction costs in its pipe, and the chip's facts in the model's units. */
+#include <string.h>
+
+#include "sim_time.h"
+
+typedef struct cost {
+    uint8_t startup, narrow, wide;
+} cost;
+
+static const cost costs[SIM_OPS] = {
+#define COST(op, startup, narrow, wide) [SIM_OP_##op] = {startup, narrow, wide},
+#include "time_costs.inc"
+#undef COST
+};
+
+void sim_time_chip(time_chip *chip, const char *soc)
+{
+#define TIME_CONSTANT(name) chip->name = ascsim_chip_fact(soc, #name);
+#include "time_constants.inc"
+#undef TIME_CONSTANT
+    const double hertz = chip->clock_mhz * 1e6;
+    chip->hbm_bytes_per_second *= chip->hbm_efficiency / hertz;
+    chip->l2_read_bytes_per_second /= hertz;
+    chip->l2_write_bytes_per_second /= hertz;
+}
+
+/* Bytes of the widest element of the operands that lie lane by lane: it decides how many lanes a repeat has. */
+static int lane_bytes(const sim_instr *instr)
+{
+    int bytes = 1;
+    for (int i = 0; i < instr->operands; i++) {
+        const sim_operand *operand = &instr->operand[i];
+        if (operand->element > bytes && !operand->offsets) {
+            bytes = operand->element;
+        }
+    }
+    return bytes;
+}
+
+static int64_t operand_bytes(const sim_operand *operand)
+{
+    return (int64_t)operand->outer * operand->inner * operand->bytes;
+}
+
+int sim_time_repeats(const sim_instr *instr)
+{
+    if (instr->form == SIM_FORM_COUNT) {
+        const int64_t lanes = 256 / lane_bytes(instr);
+        const int64_t count =
+            instr->count ? instr->count
+                         : operand_bytes(&instr->operand[0]) / instr->operand[0].element;
+        return (int)((count + lanes - 1) / lanes);
+    }
+    if (instr->op == SIM_OP_copy_ub2ub) {
+        return (int)((operand_bytes(&instr->operand[0]) + 255) / 256);
+    }
+    return instr->repeat ? (int)instr->repeat : 1;
+}
+
+/* How one repeat touches an operand: as it says if it counts repeats itself, else as consecutive pieces. */
+static time_access access_of(const sim_instr *instr, const sim_operand *operand, int repeats)
+{
+    time_access access = {.access = operand->access & (SIM_READ | SIM_WRITE)};
+    access.base = (uint32_t)((uintptr_t)operand->base & (SIM_UB_ARENA - 1));
+    if (instr->form == SIM_FORM_REPEAT && (int64_t)operand->outer == repeats) {
+        access.repeat_stride = (int32_t)operand->outer_stride;
+        access.block_stride = operand->bytes > 32 ? 32 : (int32_t)operand->inner_stride;
+        uint32_t blocks = operand->bytes > 32 ? operand->bytes / 32 * operand->inner : operand->inner;
+        if (operand->lanes && !instr->counter_mode) { /* blocks behind the mask's last lane are left alone */
+            const uint64_t *mask = instr->mask;
+            const int last = mask[1] ? 127 - __builtin_clzll(mask[1])
+                                     : (mask[0] ? 63 - __builtin_clzll(mask[0]) : 0);
+            const uint32_t active = (uint32_t)last * operand->element / 32 + 1;
+            blocks = blocks < active ? blocks : active;
+        }
+        access.blocks = (uint16_t)(blocks < 16 ? blocks : 16);
+        return access;
+    }
+    const int64_t bytes = operand_bytes(operand), lanes = 256 / lane_bytes(instr);
+    int64_t piece = lanes * operand->element;
+    if (bytes < piece * (repeats - 1)) { /* a result that is shorter than its sources */
+        piece = bytes / repeats;
+    }
+    access.repeat_stride = (int32_t)piece;
+    access.block_stride = 32;
+    access.blocks = (uint16_t)((piece + 31) / 32);
+    return access;
+}
+
+void sim_time_vector_cost(time_record *record, const sim_instr *instr, time_banks *banks,
+                          const time_chip *chip)
+{
+    const cost *cost = &costs[instr->op];
+    const int repeats = sim_time_repeats(instr), bytes = lane_bytes(instr);
+    time_pattern pattern;
+    memset(&pattern, 0, sizeof pattern); /* it is compared as bytes */
+    pattern.repeats = (uint32_t)repeats;
+    pattern.per_repeat = bytes > 2 ? cost->wide : cost->narrow;
+    pattern.distance = (uint32_t)chip->bank_write_distance;
+    int64_t moved = 0;
+    for (int i = 0; i < instr->operands; i++) {
+        const sim_operand *operand = &instr->operand[i];
+        moved += operand->offsets ? (int64_t)repeats * 256 : operand_bytes(operand);
+        if (!operand->global && !operand->offsets && pattern.count < TIME_ACCESSES) {
+            pattern.access[pattern.count++] = access_of(instr, operand, repeats);
+        }
+    }
+    record->startup = cost->startup;
+    record->vector.ub_bytes = (uint32_t)moved;
+    record->vector.lanes = instr->form == SIM_FORM_COUNT
+                               ? instr->count
+                               : (uint32_t)(repeats * __builtin_popcountll(instr->mask[0]) +
+                                            repeats * __builtin_popcountll(instr->mask[1]));
+    if (instr->op == SIM_OP_mrgsort4) { /* by records of 8 bytes, 32 of them a step */
+        pattern.repeats = (uint32_t)(operand_bytes(&instr->operand[0]) / 256 + 1);
+        pattern.count = 0;
+    }
+    const time_conflict conflict = sim_banks_cycles(banks, &pattern);
+    record->busy = conflict.cycles;
+    record->vector.group_conflict = conflict.group;
+    record->vector.bank_conflict = conflict.bank;
+}
