@@ -98,6 +98,7 @@ typedef enum sim_type { SIM_HALF, SIM_FLOAT, SIM_BF16, SIM_I8, SIM_U8, SIM_I16, 
 enum { SIM_UB_BYTES = 196608, SIM_UB_ARENA = 262144 }; /* the arena is aligned to its size: address bits are UB offsets */
 
 typedef struct sim_schedule sim_schedule; /* schedule.c */
+typedef struct sim_region sim_region;     /* device.c */
 typedef struct sim_shadow sim_shadow;     /* check_*.c */
 typedef struct sim_record_list sim_record_list; /* time_*.c */
 
@@ -180,13 +181,13 @@ void sim_time_close(ascsim *device);                        /* frees device->pro
 
 /* ---- the device ---- */
 
-typedef struct sim_region {
+struct sim_region {
     unsigned char *base;
     size_t bytes;
     char name[32];
     int owned;      /* allocated by the model: to be freed, and begins unwritten */
     void *written;  /* check_*.c: which bytes have been written, NULL: all */
-} sim_region;
+};
 
 struct ascsim {
     ascsim_options options;
