@@ -31,7 +31,7 @@ struct sim_profile {
     /* launches that are over: all if options.trace, else the last */
     sim_launch *launches;
     int launch_count;
-    double clock_us; /* where the next launch begins in the trace */
+    double clock_us;  /* where the next launch begins in the trace */
     time_site *sites; /* a hash table */
     int64_t site_count, site_room;
     sim_bar *bars;

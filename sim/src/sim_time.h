@@ -15,12 +15,13 @@
 typedef struct time_record {
     const asc_site *site;
     uint8_t kind, op, pipe, target, event, type;
-    uint32_t scalar;        /* cycles of S since the record before, issuing it included */
-    uint32_t startup, busy; /* V: cycles until results flow, cycles of repeats; copies: busy is the issue interval */
+    uint32_t scalar; /* cycles of S since the record before, issuing it included */
+    uint32_t startup,
+        busy; /* V: cycles until results flow, cycles of repeats; copies: busy is the issue interval */
     union {
         struct {
             uint32_t group_conflict, bank_conflict; /* cycles, contained in busy */
-            uint32_t lanes, ub_bytes;
+            uint32_t lanes, ub_read, ub_written;    /* bytes */
         } vector;
         struct {
             int64_t stride; /* of global memory, between bursts */
@@ -57,10 +58,10 @@ typedef struct time_chip {
 
 /* time_bank.c: accesses of an instruction to UB, in 32 B blocks */
 typedef struct time_access {
-    uint32_t base;               /* offset in UB */
+    uint32_t base;                       /* offset in UB */
     int32_t repeat_stride, block_stride; /* bytes */
-    uint16_t blocks;             /* in a repeat */
-    uint16_t access;             /* sim_access bits */
+    uint16_t blocks;                     /* in a repeat */
+    uint16_t access;                     /* sim_access bits */
 } time_access;
 enum { TIME_ACCESSES = 4 };
 typedef struct time_pattern {
@@ -92,8 +93,8 @@ void sim_l2_touch(time_l2 *l2, uint64_t address, int64_t bytes, int write, time_
 /* time_launch.c: under the device's lock */
 typedef struct sim_profile sim_profile;
 sim_profile *sim_profile_of(ascsim *device); /* made if missing; NULL: no memory */
-const time_program *sim_profile_program(const sim_profile *profile, uint64_t hash, const time_record *records,
-                                        int64_t count);
+const time_program *sim_profile_program(const sim_profile *profile, uint64_t hash,
+                                        const time_record *records, int64_t count);
 int sim_profile_keep(sim_profile *profile, time_program *program); /* owns it afterwards */
 int sim_profile_block(sim_profile *profile, int64_t at, int64_t blocks, const time_block *block);
 

@@ -55,8 +55,8 @@ static void add_blocks(blocks *list, const time_access *access, uint32_t repeat)
 {
     int64_t last = -1;
     for (uint32_t k = 0; k < access->blocks && list->count < BLOCKS; k++) {
-        const int64_t address =
-            access->base + (int64_t)repeat * access->repeat_stride + (int64_t)k * access->block_stride;
+        const int64_t address = access->base + (int64_t)repeat * access->repeat_stride +
+                                (int64_t)k * access->block_stride;
         const int64_t block = (address & (SIM_UB_ARENA - 1)) >> 5;
         if (block != last) { /* a block that repeats is read once */
             list->bank[list->count++] = (uint8_t)((block & 15) | (block >> 11 << 4));
@@ -146,7 +146,8 @@ static time_conflict arbitrate(const time_pattern *pattern)
     const uint64_t cycles = now - pattern->distance + pattern->per_repeat - 1;
     conflict.cycles = (uint32_t)(cycles > clean ? cycles : clean);
     /* What was lost, split as the refusals were: one cycle can refuse several, and a wait may cost nothing. */
-    const uint32_t refused = conflict.group + conflict.bank, lost = conflict.cycles - (uint32_t)clean;
+    const uint32_t refused = conflict.group + conflict.bank,
+                   lost = conflict.cycles - (uint32_t)clean;
     conflict.group = refused ? (uint32_t)((uint64_t)lost * conflict.group / refused) : 0;
     conflict.bank = lost - conflict.group;
     return conflict;

@@ -44,11 +44,14 @@ static int64_t operand_bytes(const sim_operand *operand)
 
 int sim_time_repeats(const sim_instr *instr)
 {
+    const int64_t lanes = 256 / lane_bytes(instr);
+    if (instr->form == SIM_FORM_REPEAT && instr->counter_mode) {
+        return (int)(((int64_t)instr->mask[0] + lanes - 1) / lanes);
+    }
     if (instr->form == SIM_FORM_COUNT) {
-        const int64_t lanes = 256 / lane_bytes(instr);
-        const int64_t count =
-            instr->count ? instr->count
-                         : operand_bytes(&instr->operand[0]) / instr->operand[0].element;
+        const int64_t count = instr->count
+                                  ? instr->count
+                                  : operand_bytes(&instr->operand[0]) / instr->operand[0].element;
         return (int)((count + lanes - 1) / lanes);
     }
     if (instr->op == SIM_OP_copy_ub2ub) {
@@ -65,8 +68,10 @@ static time_access access_of(const sim_instr *instr, const sim_operand *operand,
     if (instr->form == SIM_FORM_REPEAT && (int64_t)operand->outer == repeats) {
         access.repeat_stride = (int32_t)operand->outer_stride;
         access.block_stride = operand->bytes > 32 ? 32 : (int32_t)operand->inner_stride;
-        uint32_t blocks = operand->bytes > 32 ? operand->bytes / 32 * operand->inner : operand->inner;
-        if (operand->lanes && !instr->counter_mode) { /* blocks behind the mask's last lane are left alone */
+        uint32_t blocks =
+            operand->bytes > 32 ? operand->bytes / 32 * operand->inner : operand->inner;
+        if (operand->lanes &&
+            !instr->counter_mode) { /* blocks behind the mask's last lane are left alone */
             const uint64_t *mask = instr->mask;
             const int last = mask[1] ? 127 - __builtin_clzll(mask[1])
                                      : (mask[0] ? 63 - __builtin_clzll(mask[0]) : 0);
@@ -97,16 +102,19 @@ void sim_time_vector_cost(time_record *record, const sim_instr *instr, time_bank
     pattern.repeats = (uint32_t)repeats;
     pattern.per_repeat = bytes > 2 ? cost->wide : cost->narrow;
     pattern.distance = (uint32_t)chip->bank_write_distance;
-    int64_t moved = 0;
+    int64_t moved[2] = {0, 0}; /* read, written */
     for (int i = 0; i < instr->operands; i++) {
         const sim_operand *operand = &instr->operand[i];
-        moved += operand->offsets ? (int64_t)repeats * 256 : operand_bytes(operand);
+        const int64_t touched = operand->offsets ? (int64_t)repeats * 256 : operand_bytes(operand);
+        moved[0] += operand->access & SIM_READ ? touched : 0;
+        moved[1] += operand->access & SIM_WRITE ? touched : 0;
         if (!operand->global && !operand->offsets && pattern.count < TIME_ACCESSES) {
             pattern.access[pattern.count++] = access_of(instr, operand, repeats);
         }
     }
     record->startup = cost->startup;
-    record->vector.ub_bytes = (uint32_t)moved;
+    record->vector.ub_read = (uint32_t)moved[0];
+    record->vector.ub_written = (uint32_t)moved[1];
     record->vector.lanes = instr->form == SIM_FORM_COUNT
                                ? instr->count
                                : (uint32_t)(repeats * __builtin_popcountll(instr->mask[0]) +

@@ -8,7 +8,7 @@
 #include "sim_time.h"
 
 typedef struct line {
-    uint64_t key; /* line number + 1; 0: never used */
+    uint64_t key;               /* line number + 1; 0: never used */
     int32_t newer, older, next; /* next: in its bucket */
     uint8_t dirty;
 } line;

@@ -14,8 +14,8 @@ sim_profile *sim_profile_of(ascsim *device)
     if (!profile && (profile = calloc(1, sizeof *profile))) {
         sim_time_chip(&profile->chip, device->soc);
         const time_chip *chip = &profile->chip;
-        profile->l2 = sim_l2_new((int64_t)(chip->l2_bytes / chip->l2_line_bytes), (int)chip->l2_line_bytes,
-                                 chip->l2_dirty_at_start);
+        profile->l2 = sim_l2_new((int64_t)(chip->l2_bytes / chip->l2_line_bytes),
+                                 (int)chip->l2_line_bytes, chip->l2_dirty_at_start);
         if (!profile->l2) {
             free(profile);
             profile = NULL;
@@ -27,8 +27,8 @@ sim_profile *sim_profile_of(ascsim *device)
 
 /* ---- while blocks run: under the device's lock ---- */
 
-const time_program *sim_profile_program(const sim_profile *profile, uint64_t hash, const time_record *records,
-                                        int64_t count)
+const time_program *sim_profile_program(const sim_profile *profile, uint64_t hash,
+                                        const time_record *records, int64_t count)
 {
     for (int64_t i = 0; i < profile->program_count; i++) {
         const time_program *program = profile->programs[i];
@@ -42,8 +42,8 @@ const time_program *sim_profile_program(const sim_profile *profile, uint64_t has
 
 int sim_profile_keep(sim_profile *profile, time_program *program)
 {
-    time_program **more =
-        realloc(profile->programs, (size_t)(profile->program_count + 1) * sizeof *profile->programs);
+    time_program **more = realloc(profile->programs,
+                                  (size_t)(profile->program_count + 1) * sizeof *profile->programs);
     if (!more) {
         free(program->records);
         free(program);
@@ -136,18 +136,19 @@ static void keep_bar(sim_profile *profile, const time_event *event, int64_t byte
     }
     const time_record *record = event->record;
     const double zero = profile->clock_us + profile->chip.launch_us;
-    profile->bars[profile->bar_count++] = (sim_bar){.site = record->site,
-                                                    .start = zero + sim_us(&profile->chip, event->start),
-                                                    .end = zero + sim_us(&profile->chip, event->end),
-                                                    .bytes = bytes,
-                                                    .launch = profile->launch_count,
-                                                    .block = event->block,
-                                                    .core = event->core,
-                                                    .pipe = (uint8_t)event->pipe,
-                                                    .kind = record->kind,
-                                                    .source = record->pipe,
-                                                    .target = record->target,
-                                                    .event = record->event};
+    profile->bars[profile->bar_count++] =
+        (sim_bar){.site = record->site,
+                  .start = zero + sim_us(&profile->chip, event->start),
+                  .end = zero + sim_us(&profile->chip, event->end),
+                  .bytes = bytes,
+                  .launch = profile->launch_count,
+                  .block = event->block,
+                  .core = event->core,
+                  .pipe = (uint8_t)event->pipe,
+                  .kind = record->kind,
+                  .source = record->pipe,
+                  .target = record->target,
+                  .event = record->event};
 }
 
 typedef struct listener {
@@ -162,8 +163,9 @@ static void note(void *to, const time_event *event)
     const double cycles = event->end - event->start;
     time_site *site = site_of(listener->profile, record->site);
     const int copy = record->kind == SIM_COPY, vector = record->kind == SIM_COMPUTE;
-    const int64_t bytes = copy ? (int64_t)record->copy.bursts * record->copy.length
-                               : (vector ? record->vector.ub_bytes : 0);
+    const int64_t bytes =
+        copy ? (int64_t)record->copy.bursts * record->copy.length
+             : (vector ? (int64_t)record->vector.ub_read + record->vector.ub_written : 0);
     if (site) {
         site->pipe = event->pipe;
         site->calls++;
@@ -205,8 +207,9 @@ time_site *sim_profile_sites(const sim_profile *profile, int64_t *count)
 static const char *bound_of(const ascsim_time *time, double device_us)
 {
     static const double enough = 0.8; /* of the time, as msprof's roofline has it */
-    const double copies = time->busy_us[ASCSIM_MTE2] > time->busy_us[ASCSIM_MTE3] ? time->busy_us[ASCSIM_MTE2]
-                                                                                  : time->busy_us[ASCSIM_MTE3];
+    const double copies = time->busy_us[ASCSIM_MTE2] > time->busy_us[ASCSIM_MTE3]
+                              ? time->busy_us[ASCSIM_MTE2]
+                              : time->busy_us[ASCSIM_MTE3];
     if (time->hbm_fraction >= enough || copies >= enough * device_us) {
         return "memory";
     }
@@ -216,8 +219,8 @@ static const char *bound_of(const ascsim_time *time, double device_us)
     return time->busy_us[ASCSIM_S] >= enough * device_us ? "scalar" : "latency";
 }
 
-static ascsim_time sum_up(const sim_profile *profile, const time_stats *stats, int64_t blocks, double low,
-                          double high)
+static ascsim_time sum_up(const sim_profile *profile, const time_stats *stats, int64_t blocks,
+                          double low, double high)
 {
     const time_chip *chip = &profile->chip;
     ascsim_time time = {.start_us = chip->launch_us + chip->launch_block_us * (double)blocks,
@@ -242,7 +245,8 @@ static ascsim_time sum_up(const sim_profile *profile, const time_stats *stats, i
     time.bank_conflict_us = sim_us(chip, conflicts) / (double)blocks;
     if (device_us > 0) {
         const double cycles = device_us * chip->clock_mhz;
-        time.gm_bytes_per_second = (double)(time.gm_read_bytes + time.gm_write_bytes) / device_us * 1e6;
+        time.gm_bytes_per_second =
+            (double)(time.gm_read_bytes + time.gm_write_bytes) / device_us * 1e6;
         time.hbm_fraction = hbm_bytes / cycles / chip->hbm_bytes_per_second;
     }
     time.bound = bound_of(&time, device_us);
@@ -277,7 +281,8 @@ void sim_time_launch(ascsim *device, const char *name, int64_t blocks)
     time_stats *other = malloc((size_t)blocks * sizeof *stats);
     if (launch && stats && other) {
         const time_chip *chip = &profile->chip;
-        const double low = sim_time_play(chip, profile->block, blocks, 0, profile->l2, stats, &sink);
+        const double low =
+            sim_time_play(chip, profile->block, blocks, 0, profile->l2, stats, &sink);
         const double high = sim_time_play(chip, profile->block, blocks, 1, NULL, other, NULL);
         *launch = (sim_launch){.blocks = blocks, .stats = stats};
         snprintf(launch->name, sizeof launch->name, "%s", name);
@@ -313,9 +318,10 @@ int ascsim_last_time(ascsim *device, ascsim_time *time)
 {
     const sim_profile *profile = device->profile;
     if (!profile || profile->launch_count == 0) {
-        return sim_error("no launch has been timed: %s", device->options.timing == ASCSIM_TIME_NONE
-                                                             ? "the device was opened without timing"
-                                                             : "there was none");
+        return sim_error("no launch has been timed: %s",
+                         device->options.timing == ASCSIM_TIME_NONE
+                             ? "the device was opened without timing"
+                             : "there was none");
     }
     *time = profile->launches[profile->launch_count - 1].time;
     return 0;

@@ -30,9 +30,9 @@ typedef struct lane { /* a pipe of a core */
 typedef struct core {
     int index;
     lane lane[ASCSIM_PIPES];
-    double now; /* of S */
+    double now;                                            /* of S */
     double signal[ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS]; /* < 0: not signalled */
-    int64_t block; /* -1: none left */
+    int64_t block;                                         /* -1: none left */
     int64_t at, copy;
 } core;
 
@@ -60,16 +60,19 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-static void note(play *play, core *core, int pipe, const time_record *record, double start, double end)
+static void note(play *play, core *core, int pipe, const time_record *record, double start,
+                 double end)
 {
     if (play->sink) {
-        const time_event event = {record, start, end, (int32_t)core->block, (int16_t)core->index, (int16_t)pipe};
+        const time_event event = {
+            record, start, end, (int32_t)core->block, (int16_t)core->index, (int16_t)pipe};
         play->sink->note(play->sink->to, &event);
     }
 }
 
 /* An instruction was active from start to end: overlapping ones count once. */
-static void busy(play *play, core *core, int pipe, const time_record *record, double start, double end)
+static void busy(play *play, core *core, int pipe, const time_record *record, double start,
+                 double end)
 {
     lane *lane = &core->lane[pipe];
     const double from = later(start, lane->busy_until);
@@ -78,7 +81,8 @@ static void busy(play *play, core *core, int pipe, const time_record *record, do
     note(play, core, pipe, record, start, end);
 }
 
-static void wait(play *play, core *core, int pipe, const time_record *record, double start, double end)
+static void wait(play *play, core *core, int pipe, const time_record *record, double start,
+                 double end)
 {
     play->stats[core->block].wait[pipe] += end - start;
     note(play, core, pipe, record, start, end);
@@ -108,7 +112,8 @@ static void next_flight(play *play, core *core, int pipe)
     for (; lane->landed < lane->launched; lane->landed++) {
         entry *head = &lane->flight[lane->landed % FLIGHT];
         if (head->record->kind != SIM_SET) {
-            const double latency = pipe == ASCSIM_MTE2 ? play->chip->read_l2_latency : play->chip->write_latency;
+            const double latency =
+                pipe == ASCSIM_MTE2 ? play->chip->read_l2_latency : play->chip->write_latency;
             wake_at(play, core->index * ASCSIM_PIPES + pipe,
                     later(later(head->time + latency, lane->retired), play->share.now));
             return;
@@ -122,7 +127,8 @@ static void touch(play *play, const entry *copy, uint64_t address, time_use *use
     const time_record *record = copy->record;
     const int write = record->pipe == ASCSIM_MTE3;
     for (uint32_t i = 0; i < record->copy.bursts && record->copy.length; i++) {
-        sim_l2_touch(play->l2, address + (uint64_t)(i * record->copy.stride), record->copy.length, write, use);
+        sim_l2_touch(play->l2, address + (uint64_t)(i * record->copy.stride), record->copy.length,
+                     write, use);
     }
     /* A long burst that does not begin at a line: memory is asked for a line more. */
     const uint64_t line = (uint64_t)play->chip->l2_line_bytes;
@@ -141,7 +147,8 @@ static time_flow flow_of(const play *play, const time_record *record, const time
         flow.l2_cycles = bytes / chip->l2_write_bytes_per_second;
     } else {
         const double hit = use->lines ? (double)use->hits / use->lines : 1;
-        flow.cycles = bytes * (hit / chip->read_l2_bytes_per_cycle + (1 - hit) / chip->read_hbm_bytes_per_cycle);
+        flow.cycles = bytes * (hit / chip->read_l2_bytes_per_cycle +
+                               (1 - hit) / chip->read_hbm_bytes_per_cycle);
         flow.l2_cycles = use->lines * chip->l2_line_bytes / chip->l2_read_bytes_per_second;
     }
     return flow;
@@ -200,10 +207,11 @@ static int lane_idle(const lane *lane)
 
 static time_class class_of(const time_record *record)
 {
-    static const uint8_t classes[SIM_TYPES] = {[SIM_HALF] = TIME_FP16, [SIM_FLOAT] = TIME_FP32, [SIM_BF16] = TIME_MISC,
-                                               [SIM_I8] = TIME_MISC,   [SIM_U8] = TIME_MISC,    [SIM_I16] = TIME_INT16,
-                                               [SIM_U16] = TIME_INT16, [SIM_I32] = TIME_INT32,  [SIM_U32] = TIME_INT32,
-                                               [SIM_I64] = TIME_MISC};
+    static const uint8_t classes[SIM_TYPES] = {
+        [SIM_HALF] = TIME_FP16, [SIM_FLOAT] = TIME_FP32, [SIM_BF16] = TIME_MISC,
+        [SIM_I8] = TIME_MISC,   [SIM_U8] = TIME_MISC,    [SIM_I16] = TIME_INT16,
+        [SIM_U16] = TIME_INT16, [SIM_I32] = TIME_INT32,  [SIM_U32] = TIME_INT32,
+        [SIM_I64] = TIME_MISC};
     return record->type < SIM_TYPES ? (time_class)classes[record->type] : TIME_MISC;
 }
 
@@ -216,7 +224,8 @@ static double run_vector(play *play, core *core, const time_record *record, doub
     lane->retired = later(lane->retired, end);
     stats->vector_instructions++;
     stats->lanes += record->vector.lanes;
-    stats->ub_bytes += record->vector.ub_bytes;
+    stats->ub_bytes[0] += record->vector.ub_read;
+    stats->ub_bytes[1] += record->vector.ub_written;
     stats->group_conflict += record->vector.group_conflict;
     stats->bank_conflict += record->vector.bank_conflict;
     stats->by_class[class_of(record)] += record->startup + record->busy;
@@ -295,7 +304,8 @@ static int queue_of(const time_record *record)
 /* What S does by itself; returns when it goes on, or -1. */
 static double run_scalar(play *play, core *core, const time_record *record, double ready)
 {
-    double *signal = &core->signal[record->pipe % ASCSIM_PIPES][record->target % ASCSIM_PIPES][record->event];
+    double *signal =
+        &core->signal[record->pipe % ASCSIM_PIPES][record->target % ASCSIM_PIPES][record->event];
     double on = ready;
     if (record->kind == SIM_SET) {
         set_signal(play, core, record, ready);
@@ -424,8 +434,8 @@ static void run_events(play *play)
     }
 }
 
-double sim_time_play(const time_chip *chip, const time_block *blocks, int64_t count, int pessimistic, time_l2 *l2,
-                     time_stats *stats, const time_sink *sink)
+double sim_time_play(const time_chip *chip, const time_block *blocks, int64_t count,
+                     int pessimistic, time_l2 *l2, time_stats *stats, const time_sink *sink)
 {
     play *play = calloc(1, sizeof *play);
     const int cores = (int)(count < chip->vector_cores ? count : chip->vector_cores);

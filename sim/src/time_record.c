@@ -180,7 +180,8 @@ static time_program *program_of(const sim_record_list *list, uint64_t hash)
 }
 
 /* The program that equals the list: an earlier block's, or a new one. */
-static const time_program *shared_program(sim_profile *profile, const sim_record_list *list, uint64_t hash)
+static const time_program *shared_program(sim_profile *profile, const sim_record_list *list,
+                                          uint64_t hash)
 {
     const time_program *known = sim_profile_program(profile, hash, list->records, list->count);
     if (known) {
@@ -211,7 +212,8 @@ void sim_time_end(sim_core *core)
     }
     const uint64_t hash = hash_of(list);
     const size_t copies = (size_t)list->copies + 1;
-    time_block block = {NULL, malloc(copies * sizeof *block.address), calloc(copies, sizeof *block.use)};
+    time_block block = {NULL, malloc(copies * sizeof *block.address),
+                        calloc(copies, sizeof *block.use)};
     if (block.address && block.use) {
         memcpy(block.address, list->address, (copies - 1) * sizeof *block.address);
         pthread_mutex_lock(&core->device->lock);

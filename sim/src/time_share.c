@@ -16,7 +16,8 @@ void sim_share_init(time_share *share, const time_chip *chip)
 
 static void rates(const time_share *share, double factor[2])
 {
-    const double hbm = share->hbm[1] > share->hbm_per_cycle ? share->hbm_per_cycle / share->hbm[1] : 1;
+    const double hbm =
+        share->hbm[1] > share->hbm_per_cycle ? share->hbm_per_cycle / share->hbm[1] : 1;
     const double l2 = share->l2[0] + share->l2[1] * hbm;
     factor[0] = l2 > 1 ? 1 / l2 : 1;
     factor[1] = hbm * factor[0];
