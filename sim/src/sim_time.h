@@ -80,7 +80,6 @@ time_conflict sim_banks_cycles(time_banks *banks, const time_pattern *pattern);
 
 /* time_cost.c */
 void sim_time_chip(time_chip *chip, const char *soc);
-int sim_time_repeats(const sim_instr *instr);
 void sim_time_vector_cost(time_record *record, const sim_instr *instr, time_banks *banks,
                           const time_chip *chip);
 

@@ -143,8 +143,8 @@ static time_conflict arbitrate(const time_pattern *pattern)
         }
     }
     const uint64_t clean = (uint64_t)pattern->repeats * pattern->per_repeat;
-    const uint64_t cycles = now - pattern->distance + pattern->per_repeat - 1;
-    conflict.cycles = (uint32_t)(cycles > clean ? cycles : clean);
+    const uint64_t written_at = now - pattern->distance;
+    conflict.cycles = (uint32_t)(written_at > next_read ? written_at : next_read);
     /* What was lost, split as the refusals were: one cycle can refuse several, and a wait may cost nothing. */
     const uint32_t refused = conflict.group + conflict.bank,
                    lost = conflict.cycles - (uint32_t)clean;

@@ -223,7 +223,7 @@ void sim_play_end_block(time_game *play, time_core *core)
 {
     double end = core->now;
     for (int pipe = 0; pipe < ASCSIM_PIPES; pipe++) {
-        end = sim_later(end, core->lane[pipe].retired);
+        end = sim_later(end, sim_later(core->lane[pipe].retired, core->lane[pipe].free));
     }
     play->stats[core->block].end = end;
     sim_play_begin_block(play, core, core->block + play->core_count, end);

@@ -42,64 +42,66 @@ static int64_t operand_bytes(const sim_operand *operand)
     return (int64_t)operand->outer * operand->inner * operand->bytes;
 }
 
-int sim_time_repeats(const sim_instr *instr)
+/* Copies within UB count pieces of any length; the others repeats. */
+static uint32_t repeats_of(const sim_instr *instr)
 {
-    const int64_t lanes = 256 / lane_bytes(instr);
-    if (instr->form == SIM_FORM_REPEAT && instr->counter_mode) {
-        return (int)(((int64_t)instr->mask[0] + lanes - 1) / lanes);
-    }
-    if (instr->form == SIM_FORM_COUNT) {
-        const int64_t count = instr->count
-                                  ? instr->count
-                                  : operand_bytes(&instr->operand[0]) / instr->operand[0].element;
-        return (int)((count + lanes - 1) / lanes);
-    }
     if (instr->op == SIM_OP_copy_ub2ub) {
-        return (int)((operand_bytes(&instr->operand[0]) + 255) / 256);
+        return (uint32_t)((operand_bytes(&instr->operand[0]) + 255) / 256);
     }
-    return instr->repeat ? (int)instr->repeat : 1;
+    return instr->repeat ? instr->repeat : 1;
+}
+
+/* Blocks of a repeat that the mask leaves: those behind its last lane are not touched. */
+static uint32_t active_blocks(const sim_instr *instr, const sim_operand *operand, uint32_t blocks)
+{
+    const uint64_t *mask = instr->mask;
+    if (!operand->lanes || instr->counter_mode || !(mask[0] | mask[1])) {
+        return blocks;
+    }
+    const int last = mask[1] ? 127 - __builtin_clzll(mask[1]) : 63 - __builtin_clzll(mask[0]);
+    const uint32_t active = (uint32_t)last * operand->element / 32 + 1;
+    return blocks < active ? blocks : active;
 }
 
 /* How one repeat touches an operand: as it says if it counts repeats itself, else as consecutive pieces. */
-static time_access access_of(const sim_instr *instr, const sim_operand *operand, int repeats)
+static time_access access_of(const sim_instr *instr, const sim_operand *operand, uint32_t repeats)
 {
     time_access access = {.access = operand->access & (SIM_READ | SIM_WRITE)};
     access.base = (uint32_t)((uintptr_t)operand->base & (SIM_UB_ARENA - 1));
-    if (instr->form == SIM_FORM_REPEAT && (int64_t)operand->outer == repeats) {
+    uint32_t blocks;
+    if (operand->outer == repeats && instr->op != SIM_OP_copy_ub2ub) {
+        const int pieces = operand->bytes <= 32; /* each a block, or a part of one */
         access.repeat_stride = (int32_t)operand->outer_stride;
-        access.block_stride = operand->bytes > 32 ? 32 : (int32_t)operand->inner_stride;
-        uint32_t blocks =
-            operand->bytes > 32 ? operand->bytes / 32 * operand->inner : operand->inner;
-        if (operand->lanes &&
-            !instr->counter_mode) { /* blocks behind the mask's last lane are left alone */
-            const uint64_t *mask = instr->mask;
-            const int last = mask[1] ? 127 - __builtin_clzll(mask[1])
-                                     : (mask[0] ? 63 - __builtin_clzll(mask[0]) : 0);
-            const uint32_t active = (uint32_t)last * operand->element / 32 + 1;
-            blocks = blocks < active ? blocks : active;
-        }
-        access.blocks = (uint16_t)(blocks < 16 ? blocks : 16);
-        return access;
+        access.block_stride = pieces ? (int32_t)operand->inner_stride : 32;
+        blocks = active_blocks(instr, operand, pieces ? operand->inner : operand->bytes / 32);
+    } else {
+        const int64_t piece = operand_bytes(operand) / repeats;
+        access.repeat_stride = (int32_t)piece;
+        access.block_stride = 32;
+        blocks = (uint32_t)((piece + 31) / 32);
     }
-    const int64_t bytes = operand_bytes(operand), lanes = 256 / lane_bytes(instr);
-    int64_t piece = lanes * operand->element;
-    if (bytes < piece * (repeats - 1)) { /* a result that is shorter than its sources */
-        piece = bytes / repeats;
-    }
-    access.repeat_stride = (int32_t)piece;
-    access.block_stride = 32;
-    access.blocks = (uint16_t)((piece + 31) / 32);
+    access.blocks = (uint16_t)(blocks < 16 ? blocks : 16);
     return access;
+}
+
+static uint32_t lanes_of(const sim_instr *instr, uint32_t repeats)
+{
+    if (instr->form == SIM_FORM_COUNT || instr->counter_mode) {
+        return instr->counter_mode ? (uint32_t)instr->mask[0] : instr->count;
+    }
+    return repeats *
+           (uint32_t)(__builtin_popcountll(instr->mask[0]) + __builtin_popcountll(instr->mask[1]));
 }
 
 void sim_time_vector_cost(time_record *record, const sim_instr *instr, time_banks *banks,
                           const time_chip *chip)
 {
     const cost *cost = &costs[instr->op];
-    const int repeats = sim_time_repeats(instr), bytes = lane_bytes(instr);
+    const uint32_t repeats = repeats_of(instr);
+    const int bytes = lane_bytes(instr);
     time_pattern pattern;
     memset(&pattern, 0, sizeof pattern); /* it is compared as bytes */
-    pattern.repeats = (uint32_t)repeats;
+    pattern.repeats = repeats;
     pattern.per_repeat = bytes > 2 ? cost->wide : cost->narrow;
     pattern.distance = (uint32_t)chip->bank_write_distance;
     int64_t moved[2] = {0, 0}; /* read, written */
@@ -115,10 +117,7 @@ void sim_time_vector_cost(time_record *record, const sim_instr *instr, time_bank
     record->startup = cost->startup;
     record->vector.ub_read = (uint32_t)moved[0];
     record->vector.ub_written = (uint32_t)moved[1];
-    record->vector.lanes = instr->form == SIM_FORM_COUNT
-                               ? instr->count
-                               : (uint32_t)(repeats * __builtin_popcountll(instr->mask[0]) +
-                                            repeats * __builtin_popcountll(instr->mask[1]));
+    record->vector.lanes = lanes_of(instr, repeats);
     if (instr->op == SIM_OP_mrgsort4) { /* by records of 8 bytes, 32 of them a step */
         pattern.repeats = (uint32_t)(operand_bytes(&instr->operand[0]) / 256 + 1);
         pattern.count = 0;
