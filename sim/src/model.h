@@ -138,6 +138,15 @@ void sim_issue(sim_core *core, sim_instr *instr);
 /* Ends this block at once (longjmp to the launch): memory would be harmed, or nothing can go on. */
 _Noreturn void sim_stop(sim_core *core);
 
+/* ---- schedule ---- */
+
+sim_schedule *sim_schedule_new(void); /* NULL: no memory */
+void sim_schedule_free(sim_schedule *schedule);
+void sim_schedule_begin(sim_core *core);
+/* Queues or runs it; S waits here where it has to. */
+void sim_schedule_push(sim_core *core, const sim_instr *instr);
+void sim_schedule_end(sim_core *core); /* runs what is left */
+
 /* ---- checks ---- */
 
 sim_shadow *sim_shadow_new(ascsim *device, sim_core *core); /* one for a host thread; reset for each block */

@@ -47,19 +47,21 @@ typedef enum asc_type {
 
 /* How a conversion rounds: to nearest even, to nearest away from zero, down, up, to zero, to odd; EXACT: the conversion has
  * one result, or its default rounding. */
-typedef enum asc_round {
-    ASC_RN,
-    ASC_RNA,
-    ASC_RD,
-    ASC_RU,
-    ASC_RZ,
-    ASC_RO,
-    ASC_EXACT
-} asc_round;
+typedef enum asc_round { ASC_RN, ASC_RNA, ASC_RD, ASC_RU, ASC_RZ, ASC_RO, ASC_EXACT } asc_round;
 
 typedef enum asc_comparison { ASC_EQ, ASC_NE, ASC_GT, ASC_GE, ASC_LT, ASC_LE } asc_comparison;
-typedef enum asc_reduction { ASC_VALUE_INDEX, ASC_INDEX_VALUE, ASC_ONLY_VALUE, ASC_ONLY_INDEX } asc_reduction;
-typedef enum asc_atomic { ASC_ATOMIC_NONE, ASC_ATOMIC_ADD, ASC_ATOMIC_MAX, ASC_ATOMIC_MIN } asc_atomic;
+typedef enum asc_reduction {
+    ASC_VALUE_INDEX,
+    ASC_INDEX_VALUE,
+    ASC_ONLY_VALUE,
+    ASC_ONLY_INDEX
+} asc_reduction;
+typedef enum asc_atomic {
+    ASC_ATOMIC_NONE,
+    ASC_ATOMIC_ADD,
+    ASC_ATOMIC_MAX,
+    ASC_ATOMIC_MIN
+} asc_atomic;
 
 typedef enum pipe_t { PIPE_S, PIPE_V, PIPE_MTE2, PIPE_MTE3, PIPE_ALL } pipe_t;
 typedef enum event_t {
@@ -77,51 +79,58 @@ typedef enum event_t {
 #define ASC_WITH(extra) ((unsigned)(extra) << 8)
 
 /* Element by element: src0 and src1 NULL where the operation has none. */
-ASC_CALL void asc_issue_vector(const asc_site *site, asc_op op, unsigned types, void *dst, void *src0, void *src1,
-                               uint32_t value, int64_t count);
-ASC_CALL void asc_issue_vector_repeat(const asc_site *site, asc_op op, unsigned types, void *dst, void *src0,
-                                      void *src1, uint32_t value, int64_t repeat, int64_t dst_block,
-                                      int64_t src0_block, int64_t src1_block, int64_t dst_repeat,
-                                      int64_t src0_repeat, int64_t src1_repeat);
+ASC_CALL void asc_issue_vector(const asc_site *site, asc_op op, unsigned types, void *dst,
+                               void *src0, void *src1, uint32_t value, int64_t count);
+ASC_CALL void asc_issue_vector_repeat(const asc_site *site, asc_op op, unsigned types, void *dst,
+                                      void *src0, void *src1, uint32_t value, int64_t repeat,
+                                      int64_t dst_block, int64_t src0_block, int64_t src1_block,
+                                      int64_t dst_repeat, int64_t src0_repeat, int64_t src1_repeat);
 /* repeat_reduce_*, datablock_reduce_*, pair_reduce_sum */
-ASC_CALL void asc_issue_reduction(const asc_site *site, asc_op op, unsigned types, void *dst, void *src,
-                                  int64_t count);
-ASC_CALL void asc_issue_reduction_repeat(const asc_site *site, asc_op op, unsigned types, void *dst, void *src,
-                                         int64_t repeat, int64_t dst_repeat, int64_t src_block, int64_t src_repeat);
+ASC_CALL void asc_issue_reduction(const asc_site *site, asc_op op, unsigned types, void *dst,
+                                  void *src, int64_t count);
+ASC_CALL void asc_issue_reduction_repeat(const asc_site *site, asc_op op, unsigned types, void *dst,
+                                         void *src, int64_t repeat, int64_t dst_repeat,
+                                         int64_t src_block, int64_t src_repeat);
 /* dst NULL: into the comparison mask. src1 NULL: with `value`. */
-ASC_CALL void asc_issue_compare(const asc_site *site, asc_op op, unsigned types, void *dst, void *src0, void *src1,
-                                uint32_t value, int64_t repeat, int64_t dst_block, int64_t src0_block,
-                                int64_t src1_block, int64_t dst_repeat, int64_t src0_repeat, int64_t src1_repeat);
+ASC_CALL void asc_issue_compare(const asc_site *site, asc_op op, unsigned types, void *dst,
+                                void *src0, void *src1, uint32_t value, int64_t repeat,
+                                int64_t dst_block, int64_t src0_block, int64_t src1_block,
+                                int64_t dst_repeat, int64_t src0_repeat, int64_t src1_repeat);
 ASC_CALL void asc_issue_cmp_mask(const asc_site *site, asc_op op, void *ub);
-ASC_CALL void asc_issue_brcb(const asc_site *site, unsigned types, void *dst, void *src, int64_t dst_block,
-                             int64_t dst_repeat, int64_t repeat);
-ASC_CALL void asc_issue_gather(const asc_site *site, unsigned types, void *dst, void *src, uint32_t *offsets,
-                               int64_t count);
-ASC_CALL void asc_issue_gather_repeat(const asc_site *site, unsigned types, void *dst, void *src, uint32_t *offsets,
-                                      int64_t dst_repeat, int64_t repeat);
+ASC_CALL void asc_issue_brcb(const asc_site *site, unsigned types, void *dst, void *src,
+                             int64_t dst_block, int64_t dst_repeat, int64_t repeat);
+ASC_CALL void asc_issue_gather(const asc_site *site, unsigned types, void *dst, void *src,
+                               uint32_t *offsets, int64_t count);
+ASC_CALL void asc_issue_gather_repeat(const asc_site *site, unsigned types, void *dst, void *src,
+                                      uint32_t *offsets, int64_t dst_repeat, int64_t repeat);
 ASC_CALL void asc_issue_gather_datablock(const asc_site *site, unsigned types, void *dst, void *src,
-                                         uint32_t *offsets, int64_t dst_repeat, int64_t dst_block, int64_t repeat);
+                                         uint32_t *offsets, int64_t dst_repeat, int64_t dst_block,
+                                         int64_t repeat);
 /* asc_reduce: compaction by a pattern, or by the bits of src1. */
-ASC_CALL void asc_issue_compact(const asc_site *site, unsigned types, void *dst, void *src0, void *src1,
-                                int64_t count);
-ASC_CALL void asc_issue_compact_repeat(const asc_site *site, unsigned types, void *dst, void *src0, void *src1,
-                                       int64_t repeat, int64_t src0_block, int64_t pattern, int64_t src0_repeat,
-                                       int64_t src1_repeat);
+ASC_CALL void asc_issue_compact(const asc_site *site, unsigned types, void *dst, void *src0,
+                                void *src1, int64_t count);
+ASC_CALL void asc_issue_compact_repeat(const asc_site *site, unsigned types, void *dst, void *src0,
+                                       void *src1, int64_t repeat, int64_t src0_block,
+                                       int64_t pattern, int64_t src0_repeat, int64_t src1_repeat);
 ASC_CALL void asc_issue_transpose(const asc_site *site, unsigned types, void *dst, void *src);
-ASC_CALL void asc_issue_bitsort(const asc_site *site, unsigned types, void *dst, void *scores, uint32_t *index,
-                                int64_t repeat);
-ASC_CALL void asc_issue_mrgsort4(const asc_site *site, unsigned types, void *dst, void *const src[4], int64_t repeat,
-                                 int64_t length0, int64_t length1, int64_t length2, int64_t length3,
+ASC_CALL void asc_issue_bitsort(const asc_site *site, unsigned types, void *dst, void *scores,
+                                uint32_t *index, int64_t repeat);
+ASC_CALL void asc_issue_mrgsort4(const asc_site *site, unsigned types, void *dst,
+                                 void *const src[4], int64_t repeat, int64_t length0,
+                                 int64_t length1, int64_t length2, int64_t length3,
                                  bool stop_when_exhausted, int64_t valid);
 
 /* Copies of n_burst pieces. GM is walked in bytes, UB in blocks of 32 B; `element` 0: the plain form, which moves whole
  * blocks and whose length and gaps are all in blocks. */
-ASC_CALL void asc_issue_copy(const asc_site *site, asc_op op, int element, void *dst, void *src, int64_t n_burst,
-                             int64_t len_burst, int64_t left, int64_t right, int64_t src_gap, int64_t dst_gap);
+ASC_CALL void asc_issue_copy(const asc_site *site, asc_op op, int element, void *dst, void *src,
+                             int64_t n_burst, int64_t len_burst, int64_t left, int64_t right,
+                             int64_t src_gap, int64_t dst_gap);
 /* The simple plain form: whole blocks of `size` bytes, the rest is dropped. */
-ASC_CALL void asc_issue_copy_size(const asc_site *site, asc_op op, void *dst, void *src, int64_t size);
+ASC_CALL void asc_issue_copy_size(const asc_site *site, asc_op op, void *dst, void *src,
+                                  int64_t size);
 
-ASC_CALL void asc_issue_flag(const asc_site *site, asc_op op, pipe_t pipe, pipe_t target, int64_t event);
+ASC_CALL void asc_issue_flag(const asc_site *site, asc_op op, pipe_t pipe, pipe_t target,
+                             int64_t event);
 ASC_CALL void asc_issue_barrier(const asc_site *site, pipe_t pipe);
 /* Flags from `pipe` to the two pipes that work with what it moved, and a barrier of its own. */
 ASC_CALL void asc_issue_sync_copy(const asc_site *site, pipe_t pipe, int64_t event);

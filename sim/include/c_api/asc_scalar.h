@@ -11,11 +11,11 @@
 #define ASC_BARRIER_PIPE_MTE2 PIPE_MTE2
 #define ASC_BARRIER_PIPE_MTE3 PIPE_MTE3
 #define ASC_BARRIER_PIPE_ALL PIPE_ALL
-#define asc_sync_notify(pipe, tpipe, id)                                                           \
-    asc_issue_flag(ASC_SITE("asc_sync_notify"), ASC_OP_sync_notify, ASC_LITERAL_##pipe,            \
+#define asc_sync_notify(pipe, tpipe, id)                                                \
+    asc_issue_flag(ASC_SITE("asc_sync_notify"), ASC_OP_sync_notify, ASC_LITERAL_##pipe, \
                    ASC_LITERAL_##tpipe, id)
-#define asc_sync_wait(pipe, tpipe, id)                                                             \
-    asc_issue_flag(ASC_SITE("asc_sync_wait"), ASC_OP_sync_wait, ASC_LITERAL_##pipe,                \
+#define asc_sync_wait(pipe, tpipe, id)                                              \
+    asc_issue_flag(ASC_SITE("asc_sync_wait"), ASC_OP_sync_wait, ASC_LITERAL_##pipe, \
                    ASC_LITERAL_##tpipe, id)
 #define asc_sync_pipe(pipe) asc_issue_barrier(ASC_SITE("asc_sync_pipe"), ASC_BARRIER_##pipe)
 #define asc_sync() asc_issue_barrier(ASC_SITE("asc_sync"), PIPE_ALL)
@@ -24,12 +24,12 @@
 #define asc_sync_mte2(id) asc_issue_sync_copy(ASC_SITE("asc_sync_mte2"), PIPE_MTE2, id)
 /* What was copied out may be overwritten by V and by copies in. */
 #define asc_sync_mte3(id) asc_issue_sync_copy(ASC_SITE("asc_sync_mte3"), PIPE_MTE3, id)
-#define asc_sync_data_barrier(what)                                                                \
+#define asc_sync_data_barrier(what) \
     ((void)(what), asc_issue_data_barrier(ASC_SITE("asc_sync_data_barrier")))
 typedef enum mem_dsb_t { DSB_ALL, DSB_DDR, DSB_UB } mem_dsb_t;
 
 #define asc_init() asc_issue_init(ASC_SITE("asc_init"))
-#define asc_set_vector_mask(high, low)                                                             \
+#define asc_set_vector_mask(high, low) \
     asc_issue_set_mask(ASC_SITE("asc_set_vector_mask"), high, low)
 #define asc_set_mask_count() asc_issue_set_ctrl_bit(ASC_SITE("asc_set_mask_count"), 56, 1)
 #define asc_set_mask_norm() asc_issue_set_ctrl_bit(ASC_SITE("asc_set_mask_norm"), 56, 0)
@@ -43,16 +43,17 @@ typedef enum mem_dsb_t { DSB_ALL, DSB_DDR, DSB_UB } mem_dsb_t;
 #define asc_dcci_entire_atomic() asc_issue_dcci(ASC_SITE("asc_dcci_entire_atomic"), NULL)
 
 /* Readbacks of V's registers; value and index are lvalues. */
-#define ASC_REDUCED(name, min, value, index)                                                       \
-    __extension__({                                                                                \
-        uint32_t asc_bits = asc_issue_reduced(                                                     \
-            ASC_SITE(name), min, _Generic((value), half: ASC_HALF, float: ASC_FLOAT), &(index));   \
-        __builtin_memcpy(&(value), &asc_bits, sizeof(value));                                      \
+#define ASC_REDUCED(name, min, value, index)                             \
+    __extension__({                                                      \
+        uint32_t asc_bits = asc_issue_reduced(ASC_SITE(name), min,       \
+                                              _Generic((value), half     \
+                                                       : ASC_HALF, float \
+                                                       : ASC_FLOAT),     \
+                                              &(index));                 \
+        __builtin_memcpy(&(value), &asc_bits, sizeof(value));            \
     })
-#define asc_get_reduce_max_cnt(value, index)                                                       \
-    ASC_REDUCED("asc_get_reduce_max_cnt", 0, value, index)
-#define asc_get_reduce_min_cnt(value, index)                                                       \
-    ASC_REDUCED("asc_get_reduce_min_cnt", 1, value, index)
+#define asc_get_reduce_max_cnt(value, index) ASC_REDUCED("asc_get_reduce_max_cnt", 0, value, index)
+#define asc_get_reduce_min_cnt(value, index) ASC_REDUCED("asc_get_reduce_min_cnt", 1, value, index)
 #define asc_get_acc_val() asc_issue_accumulated(ASC_SITE("asc_get_acc_val"))
 #define asc_get_rsvd_count() asc_issue_rsvd_count(ASC_SITE("asc_get_rsvd_count"))
 #define asc_get_vms4_sr(counts) asc_issue_merged(ASC_SITE("asc_get_vms4_sr"), counts)

@@ -23,16 +23,15 @@
 
 /* ---- the machinery of the macros ---- */
 
-#define ASC_SITE(name)                                                                             \
-    (__extension__({                                                                               \
-        static const asc_site asc_here = {__FILE__, __LINE__, name};                               \
-        &asc_here;                                                                                 \
+#define ASC_SITE(name)                                               \
+    (__extension__({                                                 \
+        static const asc_site asc_here = {__FILE__, __LINE__, name}; \
+        &asc_here;                                                   \
     }))
 #define ASC_SYNC(call, name) ((call), asc_issue_barrier(ASC_SITE(name), PIPE_ALL))
 
 /* ASC_PICK(prefix, arguments...): prefix followed by the number of arguments. */
-#define ASC_PICK(prefix, ...)                                                                      \
-    ASC_PICK_(prefix, __VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)
+#define ASC_PICK(prefix, ...) ASC_PICK_(prefix, __VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)
 #define ASC_PICK_(prefix, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, n, ...) prefix##n
 
 /* The operands' types as one type, which a flat _Generic tells apart. */
@@ -50,12 +49,12 @@
 #define ASC_C_I64 int64_t
 /* dst and sources of the types D and S: one association of a _Generic. */
 #define ASC_FROM1(D, S) void (*)(ASC_C_##D *, ASC_C_##S *) : ASC_TYPES(ASC_##D, ASC_##S)
-#define ASC_FROM2(D, S)                                                                            \
+#define ASC_FROM2(D, S) \
     void (*)(ASC_C_##D *, ASC_C_##S *, ASC_C_##S *) : ASC_TYPES(ASC_##D, ASC_##S)
 #define ASC_SAME1(T) ASC_FROM1(T, T)
 #define ASC_SAME2(T) ASC_FROM2(T, T)
 
-#define ASC_BITS(pointer, value)                                                                   \
+#define ASC_BITS(pointer, value) \
     _Generic((pointer),                                                                            \
         half *: asc_bits_half,                                                                     \
         float *: asc_bits_float,                                                                   \
