@@ -131,18 +131,38 @@ static void visit_global(void *access, unsigned char *base, uint64_t bytes)
     check_global_touch(access, base, bytes);
 }
 
+static void pad(check_access *access, const sim_instr *instr, const sim_operand *o, uint32_t from,
+                uint32_t bytes)
+{
+    sim_operand part = *o;
+    part.base += from;
+    part.bytes = bytes;
+    check_pieces(instr, &part, visit_padding, access);
+}
+
+/* What a copy in leaves unspecified of each piece: what fills its last block, and the padding asked for if its value was
+ * never set. */
+static void touch_padding(check_access *access, const sim_instr *instr, const sim_operand *o)
+{
+    if (o->padding)
+        pad(access, instr, o, o->bytes, o->padding);
+    if (instr->op != SIM_OP_copy_gm2ub_align || instr->extra[2])
+        return;
+    const uint32_t left = instr->extra[0], right = instr->extra[1];
+    if (left)
+        pad(access, instr, o, 0, left);
+    if (right)
+        pad(access, instr, o, o->bytes - right, right);
+}
+
 static void touch_operand(check_access *access, const sim_instr *instr, const sim_operand *o)
 {
     access->operand = o->name;
     if (!check_reachable(access->core, instr, o))
         return;
     check_pieces(instr, o, o->global ? visit_global : visit_ub, access);
-    if (!o->padding || !(access->access & SIM_WRITE))
-        return;
-    sim_operand behind = *o;
-    behind.base += o->bytes;
-    behind.bytes = o->padding;
-    check_pieces(instr, &behind, visit_padding, access);
+    if (access->access & SIM_WRITE)
+        touch_padding(access, instr, o);
 }
 
 void check_operands(sim_core *core, const sim_instr *instr, const uint32_t *known)

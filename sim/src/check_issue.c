@@ -113,13 +113,21 @@ static void check_alignment(sim_core *core, const sim_instr *instr, const sim_op
 static const char *kind_of_misfit(const char *name)
 {
     static const char *const kinds[][2] = {
-        {"stride", "stride-limit"}, {"gap", "stride-limit"}, {"repeat", "repeat-limit"},
-        {"count", "repeat-limit"},  {"event", "event-id"},
+        {"stride", "stride-limit"},
+        {"gap", "stride-limit"},
+        {"repeat", "repeat-limit"},
+        {"count", "repeat-limit"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strstr(name, kinds[i][0]))
             return kinds[i][1];
-    return "burst-limit";
+    return strcmp(name, "id") ? "burst-limit" : "event-id";
+}
+
+static int whole_blocks(const sim_instr *instr)
+{
+    return instr->op == SIM_OP_copy_gm2ub || instr->op == SIM_OP_copy_ub2gm ||
+           instr->op == SIM_OP_copy_ub2ub;
 }
 
 static void check_fields(sim_core *core, const sim_instr *instr)
@@ -128,8 +136,8 @@ static void check_fields(sim_core *core, const sim_instr *instr)
         sim_fault(core, kind_of_misfit(instr->misfit), instr->site, NULL,
                   "%s: %s: found %lld, expected 0 to %lld", instr->site->name, instr->misfit,
                   (long long)instr->misfit_value, (long long)instr->misfit_limit);
-    else if (instr->kind == SIM_COMPUTE && instr->form == SIM_FORM_REPEAT && !instr->counter_mode &&
-             instr->repeat == 0)
+    else if (instr->kind == SIM_COMPUTE && !whole_blocks(instr) && instr->form == SIM_FORM_REPEAT &&
+             !instr->counter_mode && instr->repeat == 0)
         sim_fault(core, "repeat-limit", instr->site, NULL, "%s: repeat: found 0, expected 1 to 255",
                   instr->site->name);
 }
@@ -137,15 +145,23 @@ static void check_fields(sim_core *core, const sim_instr *instr)
 static void check_copy(sim_core *core, const sim_instr *instr)
 {
     const sim_operand *o = &instr->operand[0];
-    if (o->outer == 0 || o->outer > 4095)
+    if (whole_blocks(instr) && instr->form != SIM_FORM_REPEAT && instr->count % CHECK_BLOCK)
+        sim_fault(core, "copy-truncated", instr->site, NULL,
+                  "%s copies whole blocks of 32 bytes: found a size of %u, whose last %u bytes are "
+                  "not copied, expected a multiple of 32 or the align form",
+                  instr->site->name, instr->count, instr->count % CHECK_BLOCK);
+    else if (o->outer == 0)
         sim_fault(core, "burst-limit", instr->site, NULL,
-                  "%s: n_burst: found %u, expected 1 to 4095", instr->site->name, o->outer);
+                  "%s: n_burst: found 0, expected 1 to 4095", instr->site->name);
     else if (o->inner * o->bytes == 0 && !instr->misfit)
         sim_fault(core, "burst-limit", instr->site, NULL,
                   "%s: a burst has no bytes: found 0, expected at least 1%s", instr->site->name,
-                  instr->op == SIM_OP_copy_gm2ub || instr->op == SIM_OP_copy_ub2gm
-                      ? " block of 32 bytes"
-                      : "");
+                  whole_blocks(instr) ? " block of 32 bytes" : "");
+    else if (instr->op == SIM_OP_copy_gm2ub_align &&
+             (instr->extra[0] > CHECK_BLOCK || instr->extra[1] > CHECK_BLOCK))
+        sim_fault(core, "burst-limit", instr->site, NULL,
+                  "%s: found %u bytes of padding before and %u behind a burst, expected at most 32",
+                  instr->site->name, instr->extra[0], instr->extra[1]);
 }
 
 static void check_mask(sim_core *core, const sim_instr *instr)
@@ -176,7 +192,7 @@ void sim_check_issue(sim_core *core, const sim_instr *instr)
 {
     core->shadow->now = check_tick(instr);
     check_fields(core, instr);
-    if (instr->kind == SIM_COPY)
+    if (instr->kind == SIM_COPY || instr->op == SIM_OP_copy_ub2ub)
         check_copy(core, instr);
     for (int k = 0; k < instr->operands; k++) {
         check_range(core, instr, &instr->operand[k]);
@@ -204,7 +220,7 @@ static int check_offsets(sim_core *core, const sim_instr *instr, const sim_opera
                       "the end, expected it within the %lld usable bytes",
                       instr->site->name, (unsigned long long)offset, (unsigned long long)n,
                       (unsigned long long)from, (long long)core->ub_usable);
-            reachable &= from + offset + o->bytes <= SIM_UB_ARENA;
+            reachable = 0;
         } else if ((from + offset) % o->bytes) {
             sim_fault(core, "gather-alignment", instr->site, NULL,
                       "%s: offset %llu of element %llu: found no multiple of %u, expected one",
