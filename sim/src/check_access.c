@@ -1,0 +1,191 @@
+/* check_access.c - one instruction's accesses, in UB, in global memory and in V's registers, and whether two accesses race. */
+#include <string.h>
+
+#include "check.h"
+
+/* ---- races ---- */
+
+static const char *verb(uint8_t access)
+{
+    return access & SIM_WRITE ? "writes" : "reads";
+}
+
+static void say_where(const sim_core *core, const unsigned char *address, char text[128])
+{
+    if (address >= core->ub && address < core->ub + SIM_UB_ARENA)
+        snprintf(text, 128, "UB 0x%lx", (unsigned long)(address - core->ub));
+    else
+        check_describe(core->device, address, text);
+}
+
+int check_race(const check_access *access, const check_mark *mark, const void *address)
+{
+    static const char *const kinds[2][4] = {
+        {"", "missing-flag-raw", "missing-flag-war", "missing-flag-waw"},
+        {"", "missing-barrier-raw", "missing-barrier-war", "missing-barrier-waw"},
+    };
+    if (mark->tick <= access->known[mark->pipe] || !((access->access | mark->access) & SIM_WRITE))
+        return 0;
+    const int own = mark->pipe == access->pipe;
+    if ((own && mark->tick == access->tick) || (access->access & mark->access & SIM_ATOMIC))
+        return 0;
+    const check_mark now = {access->tick, access->who, access->pipe, access->access};
+    const check_mark *first = mark->tick < now.tick ? mark : &now;
+    const check_mark *second = first == mark ? &now : mark;
+    const int kind = !(first->access & SIM_WRITE) ? 2 : second->access & SIM_WRITE ? 3 : 1;
+    const sim_shadow *shadow = access->core->shadow;
+    const asc_site *site = check_site(shadow, second->who), *other = check_site(shadow, first->who);
+    const char *from = check_pipe_names[first->pipe], *to = check_pipe_names[second->pipe];
+    char where[128], expected[64];
+    say_where(access->core, address, where);
+    if (own)
+        snprintf(expected, sizeof expected, "a barrier, asc_sync_pipe(PIPE_%s)", from);
+    else
+        snprintf(expected, sizeof expected, "a flag from %s to %s", from, to);
+    sim_fault(access->core, kinds[own][kind], site, other,
+              "%s (%s) %s %s, which the earlier %s (%s) %s: found nothing that orders them, "
+              "expected %s",
+              site->name, to, verb(second->access), where, other->name, from, verb(first->access),
+              expected);
+    return 1;
+}
+
+/* ---- registers that V writes ---- */
+
+enum { REDUCED, ACCUMULATED, KEPT, MERGED, COMPARED };
+_Static_assert(COMPARED + 1 == CHECK_REGISTERS, "each has its mark");
+
+static const struct {
+    sim_op op;
+    uint8_t which, access;
+} by_vector[] = {
+    {SIM_OP_repeat_reduce_max, REDUCED, SIM_WRITE},
+    {SIM_OP_repeat_reduce_min, REDUCED, SIM_WRITE},
+    {SIM_OP_repeat_reduce_sum, ACCUMULATED, SIM_WRITE},
+    {SIM_OP_reduce, KEPT, SIM_WRITE},
+    {SIM_OP_mrgsort4, MERGED, SIM_WRITE},
+    {SIM_OP_compare_to_mask, COMPARED, SIM_WRITE},
+    {SIM_OP_set_cmp_mask, COMPARED, SIM_WRITE},
+    {SIM_OP_select, COMPARED, SIM_READ},
+    {SIM_OP_get_cmp_mask, COMPARED, SIM_READ},
+};
+
+static const struct {
+    const char *call;
+    int which;
+} by_scalar[] = {
+    {"asc_get_reduce_max_cnt", REDUCED}, {"asc_get_reduce_min_cnt", REDUCED},
+    {"asc_get_acc_val", ACCUMULATED},    {"asc_get_rsvd_count", KEPT},
+    {"asc_get_vms4_sr", MERGED},
+};
+
+static void touch_register(const check_access *access, int which)
+{
+    check_mark *mark = &access->core->shadow->registers[which];
+    const check_mark now = {access->tick, access->who, access->pipe, access->access};
+    if (access->access & SIM_WRITE) {
+        *mark = now;
+    } else if (mark->tick > access->known[ASCSIM_V]) {
+        const asc_site *site = check_site(access->core->shadow, access->who);
+        const asc_site *other = check_site(access->core->shadow, mark->who);
+        sim_fault(access->core, "missing-barrier-raw", site, other,
+                  "%s reads the compare mask that %s writes: found nothing that orders them, "
+                  "expected a barrier, asc_sync_pipe(PIPE_V)",
+                  site->name, other->name);
+    }
+}
+
+void check_register(sim_core *core, const sim_instr *instr, uint32_t known)
+{
+    for (size_t i = 0; i < sizeof by_scalar / sizeof *by_scalar; i++) {
+        if (strcmp(by_scalar[i].call, instr->site->name))
+            continue;
+        const check_mark *mark = &core->shadow->registers[by_scalar[i].which];
+        if (mark->tick == 0)
+            sim_fault(core, "register-early", instr->site, NULL,
+                      "%s: found a register that nothing has written in this block, expected "
+                      "the instruction that writes it before",
+                      instr->site->name);
+        else if (mark->tick > known)
+            sim_fault(core, "register-early", instr->site, check_site(core->shadow, mark->who),
+                      "%s: found nothing that says that %s has ended, expected a flag from V "
+                      "to S between",
+                      instr->site->name, check_site(core->shadow, mark->who)->name);
+    }
+}
+
+/* ---- what an instruction touches ---- */
+
+static void visit_ub(void *access, unsigned char *base, uint64_t bytes)
+{
+    check_ub_touch(access, base, bytes);
+}
+
+static void visit_padding(void *access, unsigned char *base, uint64_t bytes)
+{
+    check_ub_pad(access, base, bytes);
+}
+
+static void visit_global(void *access, unsigned char *base, uint64_t bytes)
+{
+    check_global_touch(access, base, bytes);
+}
+
+static void pad(check_access *access, const sim_instr *instr, const sim_operand *o, uint32_t from,
+                uint32_t bytes)
+{
+    sim_operand part = *o;
+    part.base += from;
+    part.bytes = bytes;
+    check_pieces(instr, &part, visit_padding, access);
+}
+
+/* What a copy in leaves unspecified of each piece: what fills its last block, and the padding asked for if its value was
+ * never set. */
+static void touch_padding(check_access *access, const sim_instr *instr, const sim_operand *o)
+{
+    if (o->padding)
+        pad(access, instr, o, o->bytes, o->padding);
+    if (instr->op != SIM_OP_copy_gm2ub_align || instr->extra[2])
+        return;
+    const uint32_t left = instr->extra[0], right = instr->extra[1];
+    if (left)
+        pad(access, instr, o, 0, left);
+    if (right)
+        pad(access, instr, o, o->bytes - right, right);
+}
+
+static void touch_operand(check_access *access, const sim_instr *instr, const sim_operand *o)
+{
+    access->operand = o->name;
+    if (!check_reachable(access->core, instr, o))
+        return;
+    check_pieces(instr, o, o->global ? visit_global : visit_ub, access);
+    if (access->access & SIM_WRITE)
+        touch_padding(access, instr, o);
+}
+
+void check_operands(sim_core *core, const sim_instr *instr, const uint32_t *known)
+{
+    check_access access = {.core = core,
+                           .known = known,
+                           .tick = check_tick(instr),
+                           .who = check_who(core->shadow, instr->site),
+                           .pipe = (uint8_t)instr->pipe};
+    static const uint8_t passes[] = {SIM_READ, SIM_WRITE};
+    for (int pass = 0; pass < 2; pass++) {
+        for (int k = 0; k < instr->operands; k++) {
+            const sim_operand *o = &instr->operand[k];
+            if (!(o->access & passes[pass]))
+                continue;
+            access.access = passes[pass] | (passes[pass] == SIM_WRITE ? o->access & SIM_ATOMIC : 0);
+            touch_operand(&access, instr, o);
+        }
+    }
+    for (size_t i = 0; i < sizeof by_vector / sizeof *by_vector; i++) {
+        if (by_vector[i].op == instr->op) {
+            access.access = by_vector[i].access;
+            touch_register(&access, by_vector[i].which);
+        }
+    }
+}

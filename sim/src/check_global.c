@@ -1,0 +1,346 @@
+/* check_global.c - what one block does to global memory: accesses by page, each a range of bytes, and the lines that S has in its
+ * cache. When the block ends its ranges go to the device, where check_launch.c compares blocks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+typedef struct record {
+    uint16_t low, high; /* within the page */
+    check_mark mark;
+} record;
+
+/* Ticks; 0: not. A flush of all lines counts for those before it. */
+typedef struct line {
+    uint32_t cached, dirty, dirty_who;
+} line;
+
+typedef struct page {
+    uintptr_t number;
+    uint32_t epoch, count, room;
+    record *records;
+    line *lines; /* NULL until S comes here */
+} page;
+
+struct check_global {
+    page *pages; /* open addressing */
+    uint32_t mask;
+    uint32_t *used; /* of this block, in order */
+    uint32_t used_count, used_room;
+    uint32_t flushed; /* tick of the last flush of all */
+    int stores;       /* S has stored to global memory in this block */
+};
+
+check_global *check_global_new(void)
+{
+    check_global *g = calloc(1, sizeof *g);
+    g->mask = 1023;
+    g->pages = calloc(g->mask + 1, sizeof *g->pages);
+    return g;
+}
+
+void check_global_free(check_global *g)
+{
+    if (!g)
+        return;
+    for (uint32_t i = 0; i <= g->mask; i++) {
+        free(g->pages[i].records);
+        free(g->pages[i].lines);
+    }
+    free(g->pages);
+    free(g->used);
+    free(g);
+}
+
+void check_global_begin(sim_core *core)
+{
+    check_global *g = core->shadow->global;
+    g->used_count = g->flushed = 0;
+    g->stores = 0;
+}
+
+/* ---- pages ---- */
+
+static uint32_t slot(const check_global *g, uint32_t epoch, uintptr_t number)
+{
+    uint32_t at = (uint32_t)(number * 0x9E3779B97F4A7C15u >> 32) & g->mask;
+    while (g->pages[at].epoch == epoch && g->pages[at].number != number)
+        at = (at + 1) & g->mask;
+    return at;
+}
+
+static void note_used(check_global *g, uint32_t at)
+{
+    if (g->used_count == g->used_room) {
+        g->used_room = g->used_room ? 2 * g->used_room : 256;
+        g->used = realloc(g->used, g->used_room * sizeof *g->used);
+    }
+    g->used[g->used_count++] = at;
+}
+
+static void grow(check_global *g, uint32_t epoch)
+{
+    const check_global old = *g;
+    const uint32_t used = g->used_count;
+    g->mask = 2 * g->mask + 1;
+    g->pages = calloc(g->mask + 1, sizeof *g->pages);
+    for (uint32_t i = 0; i < used; i++) {
+        const uint32_t at = slot(g, epoch, old.pages[old.used[i]].number);
+        g->pages[at] = old.pages[old.used[i]];
+        old.pages[old.used[i]].records = NULL;
+        old.pages[old.used[i]].lines = NULL;
+        g->used[i] = at;
+    }
+    for (uint32_t i = 0; i <= old.mask; i++) {
+        free(old.pages[i].records);
+        free(old.pages[i].lines);
+    }
+    free(old.pages);
+}
+
+static page *page_of(sim_shadow *shadow, uintptr_t number)
+{
+    check_global *g = shadow->global;
+    uint32_t at = slot(g, shadow->epoch, number);
+    page *p = &g->pages[at];
+    if (p->epoch == shadow->epoch)
+        return p;
+    if (2 * g->used_count > g->mask) {
+        grow(g, shadow->epoch);
+        at = slot(g, shadow->epoch, number);
+        p = &g->pages[at];
+    }
+    p->number = number;
+    p->epoch = shadow->epoch;
+    p->count = 0;
+    if (p->lines)
+        memset(p->lines, 0, CHECK_PAGE / CHECK_LINE * sizeof *p->lines);
+    note_used(g, at);
+    return p;
+}
+
+static void append(page *p, record r)
+{
+    if (r.low >= r.high)
+        return;
+    if (p->count == p->room) {
+        p->room = p->room ? 2 * p->room : 4;
+        p->records = realloc(p->records, p->room * sizeof *p->records);
+    }
+    p->records[p->count++] = r;
+}
+
+/* ---- the cache of S ---- */
+
+static line *line_of(page *p, uint32_t offset)
+{
+    if (!p->lines)
+        p->lines = calloc(CHECK_PAGE / CHECK_LINE, sizeof *p->lines);
+    return &p->lines[offset / CHECK_LINE];
+}
+
+static const record *copied_since(const page *p, uint32_t line_offset, uint32_t tick)
+{
+    for (uint32_t i = 0; i < p->count; i++) {
+        const record *r = &p->records[i];
+        if (r->mark.pipe == ASCSIM_MTE3 && r->mark.tick > tick &&
+            r->low < line_offset + CHECK_LINE && r->high > line_offset)
+            return r;
+    }
+    return NULL;
+}
+
+static void scalar_line(const check_access *access, page *p, uint32_t offset)
+{
+    check_global *g = access->core->shadow->global;
+    line *l = line_of(p, offset);
+    const record *copied = NULL;
+    if (l->cached > g->flushed)
+        copied = copied_since(p, offset / CHECK_LINE * CHECK_LINE, l->cached);
+    if (copied) {
+        const asc_site *site = check_site(access->core->shadow, access->who);
+        const asc_site *other = check_site(access->core->shadow, copied->mark.who);
+        char where[128];
+        sim_fault(
+            access->core, "dcache-stale", site, other,
+            "%s of %s by S: found its line in the cache since before %s wrote there, expected "
+            "asc_dcci_single or asc_dcci_entire_all between",
+            site->name,
+            check_describe(access->core->device, (void *)(p->number * CHECK_PAGE + offset), where),
+            other->name);
+    }
+    if (copied || l->cached <= g->flushed)
+        l->cached = access->tick;
+    if (access->access & SIM_WRITE) {
+        l->dirty = access->tick;
+        l->dirty_who = access->who;
+        g->stores = 1;
+    }
+}
+
+static void copy_lines(const check_access *access, const page *p, uint32_t low, uint32_t high)
+{
+    const check_global *g = access->core->shadow->global;
+    if (!g->stores || !p->lines)
+        return;
+    for (uint32_t l = low / CHECK_LINE; l <= (high - 1) / CHECK_LINE; l++) {
+        const line *at = &p->lines[l];
+        if (at->dirty <= g->flushed)
+            continue;
+        const asc_site *site = check_site(access->core->shadow, access->who);
+        const asc_site *other = check_site(access->core->shadow, at->dirty_who);
+        char where[128];
+        sim_fault(access->core, "dcache-dirty", site, other,
+                  "%s %s %s: found a line that S has stored to and that is still in its cache, "
+                  "expected asc_dcci_single or asc_dcci_entire_all between",
+                  site->name, access->access & SIM_WRITE ? "writes" : "reads",
+                  check_describe(access->core->device,
+                                 (void *)(p->number * CHECK_PAGE + l * CHECK_LINE), where));
+        return;
+    }
+}
+
+void check_global_flush(sim_core *core, const void *address)
+{
+    sim_shadow *shadow = core->shadow;
+    if (!address) {
+        shadow->global->flushed = shadow->now;
+        return;
+    }
+    page *p = page_of(shadow, (uintptr_t)address / CHECK_PAGE);
+    line *l = line_of(p, (uint32_t)((uintptr_t)address % CHECK_PAGE));
+    l->cached = l->dirty = 0;
+}
+
+/* ---- accesses ---- */
+
+/* The first byte of [low, high) that this block has not written itself, `high` if there is none. */
+static uint32_t not_written(const page *p, uint32_t low, uint32_t high)
+{
+    for (uint32_t i = 0; i < p->count && low < high; i++) {
+        const record *r = &p->records[i];
+        if ((r->mark.access & SIM_WRITE) && r->low <= low && low < r->high) {
+            low = r->high;
+            i = UINT32_MAX; /* from the start */
+        }
+    }
+    return low < high ? low : high;
+}
+
+static void check_written(const check_access *access, const page *p, uint32_t low, uint32_t high)
+{
+    unsigned char *const base = (unsigned char *)(p->number * CHECK_PAGE);
+    const sim_region *region = check_region(access->core->device, base + low, high - low);
+    while (region && region->written && low < high) {
+        const unsigned char *missing = check_unwritten(region, base + low, high - low);
+        if (!missing)
+            return;
+        const uint32_t at = (uint32_t)(missing - base);
+        low = not_written(p, at, high);
+        if (low == at) {
+            const asc_site *site = check_site(access->core->shadow, access->who);
+            char where[128];
+            sim_fault(access->core, "gm-unwritten", site, NULL,
+                      "%s reads %s: found bytes that neither host nor kernel has written, "
+                      "expected them written",
+                      site->name, check_describe(access->core->device, missing, where));
+            return;
+        }
+    }
+}
+
+/* Whether a new access says all that the old one did. */
+static int supersedes(const check_access *now, const check_mark *old)
+{
+    if (now->access & SIM_ATOMIC)
+        return now->pipe == old->pipe && (old->access & SIM_ATOMIC);
+    return (now->access & SIM_WRITE) || (now->pipe == old->pipe && !(old->access & SIM_WRITE));
+}
+
+static void meet(const check_access *access, page *p, uint32_t low, uint32_t high)
+{
+    const uint32_t count = p->count;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        record old = p->records[i];
+        if (old.low < high && low < old.high) {
+            const uint32_t from = old.low > low ? old.low : low;
+            check_race(access, &old.mark, (void *)(p->number * CHECK_PAGE + from));
+            if (supersedes(access, &old.mark)) { /* what lies on both sides stays */
+                append(p, (record){(uint16_t)high, old.high, old.mark});
+                old.high = (uint16_t)low;
+            }
+        }
+        if (old.low < old.high)
+            p->records[kept++] = old;
+    }
+    memmove(p->records + kept, p->records + count, (p->count - count) * sizeof *p->records);
+    p->count -= count - kept;
+}
+
+static int same_mark(const check_mark *a, const check_mark *b)
+{
+    return a->tick == b->tick && a->who == b->who && a->pipe == b->pipe && a->access == b->access;
+}
+
+static void touch(const check_access *access, page *p, uint32_t low, uint32_t high)
+{
+    if (access->pipe != ASCSIM_S)
+        copy_lines(access, p, low, high);
+    else
+        for (uint32_t at = low; at < high; at = (at / CHECK_LINE + 1) * CHECK_LINE)
+            scalar_line(access, p, at);
+    if (!(access->access & SIM_WRITE) || (access->access & SIM_ATOMIC))
+        check_written(access, p, low, high);
+    meet(access, p, low, high);
+    const check_mark mark = {access->tick, access->who, access->pipe, access->access};
+    record *last = p->count ? &p->records[p->count - 1] : NULL;
+    if (last && last->high == low && same_mark(&last->mark, &mark))
+        last->high = (uint16_t)high;
+    else
+        append(p, (record){(uint16_t)low, (uint16_t)high, mark});
+}
+
+void check_global_touch(const check_access *access, const unsigned char *base, uint64_t bytes)
+{
+    uintptr_t at = (uintptr_t)base;
+    const uintptr_t end = at + bytes;
+    while (at < end) {
+        const uintptr_t number = at / CHECK_PAGE, next = (number + 1) * CHECK_PAGE;
+        const uintptr_t to = next < end ? next : end;
+        touch(access, page_of(access->core->shadow, number), (uint32_t)(at - number * CHECK_PAGE),
+              (uint32_t)(to - number * CHECK_PAGE));
+        at = to;
+    }
+}
+
+void check_global_end(sim_core *core)
+{
+    sim_shadow *shadow = core->shadow;
+    check_global *g = shadow->global;
+    size_t count = 0, room = 0;
+    check_interval *list = NULL;
+    for (uint32_t u = 0; u < g->used_count; u++) {
+        const page *p = &g->pages[g->used[u]];
+        for (uint32_t i = 0; i < p->count; i++) {
+            const record *r = &p->records[i];
+            const uintptr_t base = p->number * CHECK_PAGE;
+            const check_interval new = {
+                base + r->low,        base + r->high, check_site(shadow, r->mark.who),
+                (int32_t)core->block, r->mark.pipe,   r->mark.access};
+            check_interval *last = count ? &list[count - 1] : NULL;
+            if (last && last->high == new.low && last->site == new.site &&
+                last->access == new.access) {
+                last->high = new.high;
+                continue;
+            }
+            if (count == room) {
+                room = room ? 2 * room : 64;
+                list = realloc(list, room * sizeof *list);
+            }
+            list[count++] = new;
+        }
+    }
+    check_launch_add(core->device, list, count);
+    free(list);
+}

@@ -1,0 +1,10 @@
+# Planted faults: each source twice, with the fault and without.
+file(GLOB fault_sources ${CMAKE_CURRENT_SOURCE_DIR}/faults/[a-z]*.c)
+list(REMOVE_ITEM fault_sources ${CMAKE_CURRENT_SOURCE_DIR}/faults/faults.c)
+ascsim_kernels(sim_faults_planted ${fault_sources})
+target_compile_definitions(sim_faults_planted PRIVATE PLANTED)
+ascsim_kernels(sim_faults_clean ${fault_sources})
+add_executable(sim_faults faults/faults.c)
+target_compile_options(sim_faults PRIVATE -Wall -Wextra)
+target_link_libraries(sim_faults PRIVATE ascsim ${CMAKE_DL_LIBS})
+add_test(NAME sim.faults COMMAND sim_faults $<TARGET_FILE:sim_faults_planted> $<TARGET_FILE:sim_faults_clean> ${fault_sources})
