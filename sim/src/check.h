@@ -26,6 +26,13 @@ typedef struct check_mark {
     uint8_t pipe, access;
 } check_mark;
 
+/* The pairs that the access looked at now races with: a missing barrier is said once, not once as RAW and again as WAW. */
+typedef struct check_races {
+    uint32_t tick, count;
+    const asc_site *other[8];
+    const char *kind[8];
+} check_races;
+
 typedef struct check_order check_order;   /* check_order.c */
 typedef struct check_ub check_ub;         /* check_ub.c */
 typedef struct check_global check_global; /* check_global.c */
@@ -33,8 +40,10 @@ typedef struct check_sites check_sites;   /* check_report.c */
 typedef struct check_list check_list;     /* check_report.c */
 
 struct sim_shadow {
-    uint32_t epoch; /* of the block; what carries another one counts as empty */
-    uint32_t now;   /* tick of what is looked at: dates a fault */
+    uint32_t epoch;    /* of the block; what carries another one counts as empty */
+    uint32_t now;      /* tick of what is looked at: dates a fault */
+    uint32_t at_fault; /* tick of the last one */
+    check_races races;
     const asc_site *atomic_site;
     check_mark registers[CHECK_REGISTERS]; /* who of V wrote last; tick 0: nobody */
     check_order *order;
@@ -77,9 +86,8 @@ check_order *check_order_new(void);
 void check_order_free(check_order *order);
 void check_order_begin(sim_core *core);
 void check_order_issue(sim_core *core, const sim_instr *instr);
-/* Its offsets are known now; usable: all lead into UB. */
-void check_order_gather(sim_core *core, const sim_instr *instr, int usable);
-void check_order_scalar(sim_core *core, check_access *access); /* fills in tick and clock */
+void check_order_gather(sim_core *core, const sim_instr *instr); /* its offsets are known now */
+void check_order_scalar(sim_core *core, check_access *access);   /* fills in tick and clock */
 void check_order_end(sim_core *core);
 extern const char *const check_pipe_names[ASCSIM_PIPES];
 
@@ -95,6 +103,8 @@ void check_register(sim_core *core, const sim_instr *instr, uint32_t known);
 /* ---- check_issue.c, check_overlap.c, check_pieces.c ---- */
 
 void check_overlap(sim_core *core, const sim_instr *instr);
+/* Offsets of a gather lead into UB (0: not all) and keep its elements whole. */
+int check_offsets(sim_core *core, const sim_instr *instr, const sim_operand *operand);
 /* Whether what the operand touches exists, so that the instruction may run. */
 int check_reachable(sim_core *core, const sim_instr *instr, const sim_operand *operand);
 /* Where the bytes that an operand may touch begin and end, the mask aside. */

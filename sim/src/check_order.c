@@ -277,20 +277,7 @@ void check_order_issue(sim_core *core, const sim_instr *instr)
         advance(core);
 }
 
-/* One operand of an instruction has offsets. */
-static void keep_offsets(held *h, sim_operand *o, int usable)
-{
-    const size_t bytes = (size_t)o->outer * o->inner * sizeof *o->offsets;
-    if (usable && bytes) {
-        h->offsets = malloc(bytes);
-        memcpy(h->offsets, o->offsets, bytes);
-    }
-    o->offsets = h->offsets;
-    if (!h->offsets)
-        o->access = 0;
-}
-
-void check_order_gather(sim_core *core, const sim_instr *instr, int usable)
+void check_order_gather(sim_core *core, const sim_instr *instr)
 {
     held *h = core->shadow->order->queues[ASCSIM_V].first;
     while (h && h->instr.index != instr->index)
@@ -298,9 +285,15 @@ void check_order_gather(sim_core *core, const sim_instr *instr, int usable)
     if (!h || h->ready)
         return;
     h->ready = 1;
-    for (int k = 0; k < instr->operands; k++)
-        if (instr->operand[k].offsets)
-            keep_offsets(h, &h->instr.operand[k], usable);
+    for (int k = 0; k < instr->operands; k++) {
+        const sim_operand *o = &instr->operand[k];
+        const size_t bytes = (size_t)o->outer * o->inner * sizeof *o->offsets;
+        if (!o->offsets || !check_reachable(core, instr, o))
+            continue;
+        h->offsets = malloc(bytes + 1);
+        memcpy(h->offsets, o->offsets, bytes);
+        h->instr.operand[k].offsets = h->offsets;
+    }
     advance(core);
 }
 

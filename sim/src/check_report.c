@@ -179,6 +179,7 @@ void sim_fault(sim_core *core, const char *kind, const asc_site *site, const asc
 {
     check_list *list = core->shadow->faults;
     const uint32_t now = core->shadow->now;
+    core->shadow->at_fault = now;
     fault *known = find(list, kind, site, other);
     if (known) {
         known->count += known->last != now;
