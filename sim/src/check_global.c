@@ -283,8 +283,21 @@ static int same_mark(const check_mark *a, const check_mark *b)
     return a->tick == b->tick && a->who == b->who && a->pipe == b->pipe && a->access == b->access;
 }
 
+/* The very same has been looked at: S going over its data again. */
+static int known(const page *p, const check_mark *mark, uint32_t low, uint32_t high)
+{
+    for (uint32_t i = 0; i < p->count; i++)
+        if (p->records[i].low <= low && p->records[i].high >= high &&
+            same_mark(&p->records[i].mark, mark))
+            return 1;
+    return 0;
+}
+
 static void touch(const check_access *access, page *p, uint32_t low, uint32_t high)
 {
+    const check_mark mark = {access->tick, access->who, access->pipe, access->access};
+    if (known(p, &mark, low, high))
+        return;
     if (access->pipe != ASCSIM_S)
         copy_lines(access, p, low, high);
     else
@@ -293,7 +306,6 @@ static void touch(const check_access *access, page *p, uint32_t low, uint32_t hi
     if (!(access->access & SIM_WRITE) || (access->access & SIM_ATOMIC))
         check_written(access, p, low, high);
     meet(access, p, low, high);
-    const check_mark mark = {access->tick, access->who, access->pipe, access->access};
     record *last = p->count ? &p->records[p->count - 1] : NULL;
     if (last && last->high == low && same_mark(&last->mark, &mark))
         last->high = (uint16_t)high;
