@@ -40,7 +40,7 @@ typedef struct time_program {
 /* What a copy found in L2. */
 typedef struct time_use {
     uint32_t lines, hits;
-    uint32_t hbm_bytes; /* fetched, and written back to make room */
+    uint32_t fetched, evicted; /* bytes from HBM; dirty bytes that made room */
 } time_use;
 
 typedef struct time_block {

@@ -107,7 +107,8 @@ void sim_l2_touch(time_l2 *l2, uint64_t address, int64_t bytes, int write, time_
             l2->lines[at].dirty |= (uint8_t)write;
             unlink_age(l2, at);
         } else {
-            use->hbm_bytes += take_place(l2, &at) + (write ? 0 : (uint32_t)l2->line_bytes);
+            use->evicted += take_place(l2, &at);
+            use->fetched += write ? 0 : (uint32_t)l2->line_bytes;
             bucket = bucket_of(l2, key);
             l2->lines[at] = (line){.key = key, .next = *bucket, .dirty = (uint8_t)write};
             *bucket = at;

@@ -83,17 +83,18 @@ static void test_l2(void)
     time_l2 *l2 = sim_l2_new(4, 512, 0.5);
     time_use use = {0};
     sim_l2_touch(l2, 0, 1024, 0, &use); /* lines 0, 1: each makes room in what was half dirty */
-    CHECK(use.lines == 2 && use.hits == 0 && use.hbm_bytes == 2 * (512 + 256), "%u", use.hbm_bytes);
+    CHECK(use.lines == 2 && use.hits == 0 && use.fetched == 2 * 512 && use.evicted == 2 * 256, "%u",
+          use.fetched);
     sim_l2_touch(l2, 1024, 1024, 1, &use); /* 2, 3: nothing is fetched for a write */
-    CHECK(use.lines == 4 && use.hbm_bytes == 4 * 256 + 2 * 512, "%u", use.hbm_bytes);
+    CHECK(use.lines == 4 && use.fetched == 2 * 512 && use.evicted == 4 * 256, "%u", use.evicted);
     use = (time_use){0};
     sim_l2_touch(l2, 500, 24, 0, &use); /* across lines 0 and 1: now the newest */
-    CHECK(use.lines == 2 && use.hits == 2 && use.hbm_bytes == 0, "%u", use.hits);
+    CHECK(use.lines == 2 && use.hits == 2 && use.fetched + use.evicted == 0, "%u", use.hits);
     sim_l2_touch(l2, 4096, 512, 0, &use); /* takes the place of 2, which is dirty */
-    CHECK(use.hits == 2 && use.hbm_bytes == 1024, "%u", use.hbm_bytes);
+    CHECK(use.hits == 2 && use.fetched == 512 && use.evicted == 512, "%u", use.evicted);
     use = (time_use){0};
     sim_l2_touch(l2, 1024, 512, 0, &use); /* 2 has gone; takes the place of 3, dirty too */
-    CHECK(use.hits == 0 && use.hbm_bytes == 1024, "%u", use.hbm_bytes);
+    CHECK(use.hits == 0 && use.fetched == 512 && use.evicted == 512, "%u", use.evicted);
     use = (time_use){0};
     sim_l2_touch(l2, 0, 512, 0, &use);
     CHECK(use.hits == 1, "least recently used goes first");

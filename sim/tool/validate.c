@@ -134,7 +134,9 @@ static void print_pair(FILE *out, double published, double modelled, int digits)
 
 static int run_row(const row *row, FILE *out)
 {
-    ascsim *device = ascsim_open(&(ascsim_options){.soc = row->chip});
+    /* The published layouts use UB to its end, the 256 bytes too that the C API reserves. */
+    const int64_t ub = (int64_t)ascsim_chip_fact(row->chip, "ub_bytes");
+    ascsim *device = ascsim_open(&(ascsim_options){.soc = row->chip, .ub_bytes = ub});
     outcome outcome = {0};
     if (!device) {
         return tool_bad("%s", ascsim_error());
