@@ -14,7 +14,7 @@
 
 #define __gm__
 #define __ubuf__
-#define __global__
+#define __global__ __attribute__((visibility("default")))
 #define __vector__
 #define __aicore__
 

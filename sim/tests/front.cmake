@@ -1,0 +1,5 @@
+ascsim_kernels(functional_kernels functional_kernels.c)
+add_executable(functional functional.c functional_value.c)
+target_link_libraries(functional PRIVATE functional_kernels ascsim m)
+target_compile_options(functional PRIVATE -Wall -Wextra -Wno-psabi)
+add_test(NAME sim.functional COMMAND functional)
