@@ -36,7 +36,7 @@ typedef struct check_races {
 typedef struct check_order check_order;   /* check_order.c */
 typedef struct check_ub check_ub;         /* check_ub.c */
 typedef struct check_global check_global; /* check_global.c */
-typedef struct check_sites check_sites;   /* check_report.c */
+typedef struct check_sites check_sites;   /* check_who.c */
 typedef struct check_list check_list;     /* check_report.c */
 
 struct sim_shadow {
@@ -58,7 +58,7 @@ static inline uint32_t check_tick(const sim_instr *instr)
     return (uint32_t)(2 * instr->index);
 }
 
-/* ---- check_report.c ---- */
+/* ---- check_who.c ---- */
 
 check_sites *check_sites_new(void);
 void check_sites_free(check_sites *sites);
@@ -66,6 +66,9 @@ void check_sites_free(check_sites *sites);
 uint32_t check_who(sim_shadow *shadow, const asc_site *site);
 uint32_t check_who_scalar(sim_shadow *shadow, const void *pc, int write);
 const asc_site *check_site(const sim_shadow *shadow, uint32_t who);
+
+/* ---- check_report.c ---- */
+
 check_list *check_list_new(void);
 void check_list_free(check_list *list);
 void check_list_merge(sim_core *core); /* the block's faults become the device's */
@@ -80,7 +83,7 @@ const asc_site *sim_site_later(const void *pc,
                                const char *name); /* line unknown until sim_sites_resolve() */
 void sim_sites_resolve(void);
 
-/* ---- check_order.c ---- */
+/* ---- check_order.c, check_flags.c ---- */
 
 check_order *check_order_new(void);
 void check_order_free(check_order *order);
@@ -117,7 +120,7 @@ void check_ub_free(check_ub *ub);
 void check_ub_touch(const check_access *access, const unsigned char *base, uint64_t bytes);
 void check_ub_pad(const check_access *access, const unsigned char *base, uint64_t bytes);
 
-/* ---- check_global.c ---- */
+/* ---- check_global.c, check_cache.c ---- */
 
 check_global *check_global_new(void);
 void check_global_free(check_global *global);

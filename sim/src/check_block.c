@@ -17,6 +17,10 @@ sim_shadow *sim_shadow_new(ascsim *device, sim_core *core)
     shadow->global = check_global_new();
     shadow->sites = check_sites_new();
     shadow->faults = check_list_new();
+    if (!shadow->order || !shadow->ub || !shadow->global || !shadow->sites || !shadow->faults) {
+        sim_shadow_free(shadow);
+        return NULL;
+    }
     return shadow;
 }
 
