@@ -74,6 +74,10 @@ ASCSIM_API int ascsim_map(ascsim *device, void *memory, size_t bytes, const char
 ASCSIM_API void ascsim_free(ascsim *device, void *memory); /* ends either */
 ASCSIM_API void ascsim_written(ascsim *device, void *memory, size_t bytes); /* the host has filled it */
 
+/* Copies in from this memory leave nothing in the modelled L2: what CANN's C++ API calls the cache hint "disable". The C API has
+ * no argument for it on these chips. 0; or -1: not this device's memory. */
+ASCSIM_API int ascsim_stream(ascsim *device, const void *memory);
+
 /* ---- launch ---- */
 
 typedef enum ascsim_arg_kind { ASCSIM_ARG_POINTER, ASCSIM_ARG_I32, ASCSIM_ARG_U32, ASCSIM_ARG_I64, ASCSIM_ARG_U64, ASCSIM_ARG_F32 } ascsim_arg_kind;

@@ -194,6 +194,7 @@ struct sim_region {
     unsigned char *base;
     size_t bytes;
     char name[32];
+    uint8_t streams; /* time_*.c: copies in leave nothing in L2 */
     int owned;      /* allocated by the model: to be freed, and begins unwritten */
     void *written;  /* check_*.c: which bytes have been written, NULL: all */
 };

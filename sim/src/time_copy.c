@@ -30,15 +30,16 @@ void sim_play_fly(time_game *play, time_core *core, int pipe)
 static void touch(time_game *play, const time_entry *copy, uint64_t address, time_use *use)
 {
     const time_record *record = copy->record;
-    const int write = record->pipe == ASCSIM_MTE3;
+    const time_touch how =
+        record->pipe == ASCSIM_MTE3 ? TIME_WRITES : (record->streams ? TIME_STREAMS : TIME_READS);
     for (uint32_t i = 0; i < record->copy.bursts && record->copy.length; i++) {
         sim_l2_touch(play->l2, address + (uint64_t)(i * record->copy.stride), record->copy.length,
-                     write, use);
+                     how, use);
     }
-    /* A long burst that does not begin at a line: memory is asked for a line more. */
-    const uint64_t line = (uint64_t)play->chip->l2_line_bytes;
-    if (address % line && record->copy.length > line && use->hits < use->lines) {
-        use->fetched += record->copy.bursts * (uint32_t)line;
+    /* A long burst that begins anywhere costs memory a request more. */
+    const uint64_t align = (uint64_t)play->chip->copy_align_bytes;
+    if (address % align && record->copy.length > align && use->hits < use->lines) {
+        use->fetched += record->copy.bursts * (uint32_t)align;
     }
 }
 

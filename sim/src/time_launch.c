@@ -296,6 +296,17 @@ void sim_time_launch(ascsim *device, const char *name, int64_t blocks)
     forget_records(profile);
 }
 
+int ascsim_stream(ascsim *device, const void *memory)
+{
+    for (int i = 0; i < device->region_count; i++) {
+        if (device->regions[i].base == memory) {
+            device->regions[i].streams = 1;
+            return 0;
+        }
+    }
+    return sim_error("ascsim_stream: %p is not where a buffer of this device begins", memory);
+}
+
 void sim_time_close(ascsim *device)
 {
     sim_profile *profile = device->profile;

@@ -85,7 +85,8 @@ static time_record *next_record(sim_record_list *list)
     return &list->records[list->count++];
 }
 
-static void record_copy(sim_record_list *list, time_record *record, const sim_instr *instr)
+static void record_copy(sim_record_list *list, time_record *record, const ascsim *device,
+                        const sim_instr *instr)
 {
     const time_chip *chip = &list->chip;
     const sim_operand *memory = NULL;
@@ -104,6 +105,8 @@ static void record_copy(sim_record_list *list, time_record *record, const sim_in
         list->address = more;
     }
     list->address[list->copies++] = (uintptr_t)memory->base;
+    const sim_region *region = sim_region_of(device, memory->base);
+    record->streams = region && region->streams;
     const int split = memory->inner > 1; /* the bursts are the inner pieces */
     record->copy.bursts = memory->outer * memory->inner;
     record->copy.length = memory->bytes;
@@ -140,7 +143,7 @@ void sim_time_issue(sim_core *core, const sim_instr *instr)
     if (instr->kind == SIM_COMPUTE) {
         sim_time_vector_cost(record, instr, list->banks, &list->chip);
     } else if (instr->kind == SIM_COPY) {
-        record_copy(list, record, instr);
+        record_copy(list, record, core->device, instr);
     }
 }
 

@@ -84,6 +84,9 @@ static int run_add(ascsim *device, const uint32_t *with, outcome *outcome)
     const ascsim_arg args[] = {ASCSIM_POINTER(x),  ASCSIM_POINTER(y), ASCSIM_POINTER(z),
                                ASCSIM_U32(SIDE),   ASCSIM_U32(SIDE),  ASCSIM_U32(with[1]),
                                ASCSIM_U32(with[2])};
+    if (x && y && with[3] && (ascsim_stream(device, x) != 0 || ascsim_stream(device, y) != 0)) {
+        return tool_bad("%s", ascsim_error());
+    }
     return x && y && z ? launch(device, "add_tiles", add_tiles, with[0], args, 7, outcome)
                        : TOOL_BAD;
 }
