@@ -51,7 +51,8 @@ static void add_pairs(const sim_instr *instr, float *value, uint32_t pairs)
 static void put_value(const sim_instr *instr, unsigned char *to, float value)
 {
     if (instr->type == SIM_HALF) {
-        const uint16_t half = sim_float_to_half(value);
+        uint16_t half;
+        sim_narrow(&half, &value, 1, instr->mode);
         memcpy(to, &half, sizeof half);
     } else {
         memcpy(to, &value, sizeof value);

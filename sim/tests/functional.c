@@ -12,8 +12,8 @@
 
 void lane_kernel(void); /* functional_kernels.c */
 
-enum { ROUNDS = 12, BLOCK = 32 };
-enum { AT_DST = 0, AT_SRC0 = 16384, AT_SRC1 = 32768 };
+enum { ROUNDS = 16, BLOCK = 32 };
+enum { AREA = IMAGE / 3, AT_DST = 0, AT_SRC0 = AREA, AT_SRC1 = 2 * AREA };
 
 typedef struct lane_function {
     const char *name;
@@ -79,37 +79,6 @@ static const lane_function functions[] = {
 #define FILLED(function, D) ROW(function, D, D, 0, 0, 0, 1, RN)
 #include "functional.inc"
 };
-
-static uint64_t state;
-
-static uint64_t random_bits(void)
-{
-    state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t x = state;
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
-static int random_below(int below)
-{
-    return (int)(random_bits() % (uint64_t)below);
-}
-
-/* Mostly ordinary numbers; some any bits at all, and what rounds badly. */
-static void fill(uint8_t *to, int bytes, type_id type)
-{
-    for (int at = 0; at < bytes; at += size_of(type)) {
-        const uint64_t bits = random_bits();
-        const int kind = random_below(8);
-        if (kind == 0)
-            memcpy(to + at, &bits, (size_t)size_of(type));
-        else if (kind == 1 && !is_integer(type))
-            put_value(type, to + at, (random_below(401) - 200) * 0.5L, RN, 1);
-        else
-            put_value(type, to + at, ldexpl((int32_t)bits, random_below(24) - 31), RN, 1);
-    }
-}
 
 static void choose_strides(request *r, const lane_function *f, int lanes)
 {
@@ -234,12 +203,14 @@ static int compare(const request *r, const uint8_t *before, const uint8_t *found
 static int test_function(ascsim *device, int function, request *requests, uint8_t *in, uint8_t *out)
 {
     const lane_function *f = &functions[function];
+    static uint8_t to[2 * AREA], from[4 * AREA];
+    fill_values(to, sizeof to, f->to);
+    fill_values(from, sizeof from, f->from);
     for (int i = 0; i < ROUNDS; i++) {
         uint8_t *image = in + i * IMAGE;
         choose(&requests[i], function);
-        fill(image + AT_DST, AT_SRC0 - AT_DST, f->to);
-        fill(image + AT_SRC0, AT_SRC1 - AT_SRC0, f->from);
-        fill(image + AT_SRC1, IMAGE - AT_SRC1, f->from);
+        memcpy(image + AT_DST, to + BLOCK * random_below(AREA / BLOCK), AREA);
+        memcpy(image + AT_SRC0, from + BLOCK * random_below(2 * AREA / BLOCK), 2 * AREA);
     }
     const ascsim_arg args[] = {ASCSIM_POINTER(requests), ASCSIM_POINTER(in), ASCSIM_POINTER(out)};
     if (ascsim_launch(device, f->name, lane_kernel, ROUNDS, args, 3)) {
@@ -270,7 +241,7 @@ int main(int argc, char **argv)
             return fprintf(stderr, "%s\n", ascsim_error()), 1;
         ascsim_written(device, requests, ROUNDS * sizeof *requests);
         ascsim_written(device, in, ROUNDS * IMAGE);
-        state = seed + schedule;
+        random_seed(seed + schedule);
         for (int function = 0; function < LANE_FUNCTIONS; function++)
             wrong += test_function(device, function, requests, in, out);
         const ascsim_fault *faults;

@@ -16,6 +16,8 @@ typedef struct request {
     uint64_t mask[2]; /* low, high: of the repeat form; in counter mode mask[0] is the count */
     int repeat;
     int block[3], step[3]; /* strides of dst, src0, src1 */
+    int reads;             /* registers that S is to read back */
+    int extra[6];          /* what a function takes beside that */
     double value;
 } request;
 

@@ -189,3 +189,38 @@ long double estimate(long double x)
     const long double y = ldexpl(rounded, exponent - 9);
     return fabsl(x) < 0x1p-126L ? copysignl(0, x) : fabsl(y) > largest ? copysignl(largest, x) : y;
 }
+
+static uint64_t state;
+
+void random_seed(uint64_t seed)
+{
+    state = seed;
+}
+
+uint64_t random_bits(void)
+{
+    state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t x = state;
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+int random_below(int below)
+{
+    return (int)(random_bits() % (uint64_t)below);
+}
+
+void fill_values(uint8_t *to, int bytes, type_id type)
+{
+    for (int at = 0; at < bytes; at += size_of(type)) {
+        const uint64_t bits = random_bits();
+        const int kind = random_below(8);
+        if (kind == 0)
+            memcpy(to + at, &bits, (size_t)size_of(type));
+        else if (kind == 1 && !is_integer(type))
+            put_value(type, to + at, (random_below(401) - 200) * 0.5L, RN, 1);
+        else
+            put_value(type, to + at, ldexpl((int32_t)bits, random_below(24) - 31), RN, 1);
+    }
+}

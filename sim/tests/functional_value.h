@@ -35,6 +35,12 @@ long double round_integer(long double x, rounding how);
 /* Both hold the same number (any NaN is a NaN), or numbers `units` places apart. */
 int same_value(type_id type, const void *a, const void *b, int units);
 
+void random_seed(uint64_t seed);
+uint64_t random_bits(void);
+int random_below(int below);
+/* Mostly ordinary numbers; some any bits at all, and what rounds badly. */
+void fill_values(uint8_t *to, int bytes, type_id type);
+
 static inline long double relu(long double x)
 {
     return x > 0 || isnan(x) ? x : 0;
