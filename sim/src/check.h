@@ -18,6 +18,7 @@ typedef struct check_access {
     const char *operand;   /* "dst", "src0"; NULL: a load or store of S */
     uint32_t tick, who;
     uint8_t pipe, access; /* sim_access bits */
+    uint8_t passing;      /* looks, but leaves no mark */
 } check_access;
 
 /* An access as it is remembered. */

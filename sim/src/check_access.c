@@ -192,6 +192,48 @@ static void touch_gathered(check_access *access, const sim_instr *instr, const s
         touch_operand(access, instr, o);
 }
 
+/* The instruction writes, too, what it reads here. */
+static int read_and_written(const sim_instr *instr, const sim_operand *o)
+{
+    const sim_operand *dst = &instr->operand[0];
+    uintptr_t low, high, dst_low, dst_high;
+    check_hull(o, &low, &high);
+    check_hull(dst, &dst_low, &dst_high);
+    return (dst->access & SIM_WRITE) && !dst->global && !o->global && low < dst_high &&
+           dst_low < high;
+}
+
+/* A mark of this read would hide an earlier one of the same pipe, with which the instruction's own write may clash. */
+static void read_operands(check_access *access, const sim_instr *instr)
+{
+    access->access = SIM_READ;
+    for (int k = 0; k < instr->operands; k++) {
+        const sim_operand *o = &instr->operand[k];
+        if (!(o->access & SIM_READ) || o->offsets)
+            continue;
+        access->passing = (uint8_t)read_and_written(instr, o);
+        touch_operand(access, instr, o);
+    }
+    access->passing = 0;
+    for (int k = 0; k < instr->operands; k++)
+        if (instr->operand[k].offsets)
+            touch_gathered(access, instr, &instr->operand[k]);
+}
+
+/* Now those reads are marked where the instruction has not written. */
+static void read_again(check_access *access, const sim_instr *instr)
+{
+    const sim_operand *dst = &instr->operand[0];
+    access->access = SIM_READ;
+    for (int k = 1; k < instr->operands; k++) {
+        const sim_operand *o = &instr->operand[k];
+        const int same = o->base == dst->base && o->outer_stride == dst->outer_stride &&
+                         o->inner_stride == dst->inner_stride && o->bytes == dst->bytes;
+        if ((o->access & SIM_READ) && !o->offsets && !same && read_and_written(instr, o))
+            touch_operand(access, instr, o);
+    }
+}
+
 void check_operands(sim_core *core, const sim_instr *instr, const uint32_t *known)
 {
     check_access access = {.core = core,
@@ -199,18 +241,13 @@ void check_operands(sim_core *core, const sim_instr *instr, const uint32_t *know
                            .tick = check_tick(instr),
                            .who = check_who(core->shadow, instr->site),
                            .pipe = (uint8_t)instr->pipe};
-    access.access = SIM_READ;
-    for (int k = 0; k < instr->operands; k++)
-        if ((instr->operand[k].access & SIM_READ) && !instr->operand[k].offsets)
-            touch_operand(&access, instr, &instr->operand[k]);
-    for (int k = 0; k < instr->operands; k++)
-        if (instr->operand[k].offsets)
-            touch_gathered(&access, instr, &instr->operand[k]);
+    read_operands(&access, instr);
     for (int k = 0; k < instr->operands; k++) {
         access.access = instr->operand[k].access & (SIM_WRITE | SIM_ATOMIC);
         if (access.access)
             touch_operand(&access, instr, &instr->operand[k]);
     }
+    read_again(&access, instr);
     for (size_t i = 0; i < sizeof by_vector / sizeof *by_vector; i++) {
         if (by_vector[i].op == instr->op) {
             access.access = by_vector[i].access;

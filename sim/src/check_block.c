@@ -41,6 +41,7 @@ void sim_shadow_begin(sim_core *core)
     sim_shadow *shadow = core->shadow;
     shadow->epoch++;
     shadow->now = shadow->at_fault = 0;
+    shadow->races = (check_races){0};
     shadow->atomic_site = NULL;
     memset(shadow->registers, 0, sizeof shadow->registers);
     check_order_begin(core);

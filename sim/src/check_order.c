@@ -64,7 +64,6 @@ void check_order_begin(sim_core *core)
     check_order *o = core->shadow->order;
     forget(o);
     memset(o->clock, 0, sizeof o->clock);
-    o->clock[ASCSIM_S][ASCSIM_S] = UINT32_MAX; /* S does one thing after the other */
 }
 
 /* ---- one instruction after the other ---- */
@@ -113,8 +112,7 @@ static void barrier(check_order *o, const sim_instr *instr)
     }
     for (int p = 0; p < ASCSIM_PIPES; p++)
         for (int q = 0; q < ASCSIM_PIPES; q++)
-            if (p != ASCSIM_S || q != ASCSIM_S)
-                o->clock[p][q] = tick;
+            o->clock[p][q] = tick;
 }
 
 static void scalar(sim_core *core, const sim_instr *instr)
@@ -165,9 +163,7 @@ static void go(sim_core *core, const sim_instr *instr, const uint32_t *known)
     check_order *o = core->shadow->order;
     const int p = queue_of(instr);
     core->shadow->now = check_tick(instr);
-    for (int q = 0; q < ASCSIM_PIPES; q++)
-        if (q != ASCSIM_S && o->clock[p][q] < known[q])
-            o->clock[p][q] = known[q];
+    learn(o->clock[p], known);
     if (instr->kind == SIM_SET)
         send(o, instr);
     else if (instr->kind == SIM_WAIT)
@@ -253,6 +249,9 @@ void check_order_gather(sim_core *core, const sim_instr *instr)
 void check_order_scalar(sim_core *core, check_access *access)
 {
     access->tick = (uint32_t)(2 * core->issued + 1);
-    access->known = core->shadow->order->clock[ASCSIM_S];
+    check_order *o = core->shadow->order;
+    memcpy(o->scalar, o->clock[ASCSIM_S], sizeof o->scalar);
+    o->scalar[ASCSIM_S] = UINT32_MAX; /* S does one thing after the other */
+    access->known = o->scalar;
     core->shadow->now = access->tick;
 }

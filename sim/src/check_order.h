@@ -28,7 +28,9 @@ typedef struct check_queue {
 } check_queue;
 
 struct check_order {
+    /* clock[S][S] is what others have let S know about its own past: all that what it issues next may build on. */
     uint32_t clock[ASCSIM_PIPES][ASCSIM_PIPES];
+    uint32_t scalar[ASCSIM_PIPES]; /* for S's own loads and stores */
     check_queue queues[ASCSIM_PIPES];
     check_flag flags[ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS];
     check_held *spare_held;

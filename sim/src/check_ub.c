@@ -111,14 +111,15 @@ static void report_unwritten(const check_access *access, const unit *u, int part
 static void meet(const check_access *access, unit *u, const unsigned char *base, int part_bytes,
                  uint32_t mask)
 {
-    const int write = access->access & SIM_WRITE;
+    const int write = access->access & SIM_WRITE, passing = access->passing;
     int kept = 0;
     for (int r = 0; r < u->count; r++) {
         record old = u->records[r];
         if (old.mask & mask) {
             if (old.mark.tick > access->known[old.mark.pipe])
                 check_race(access, &old.mark, base + __builtin_ctz(old.mask & mask) * part_bytes);
-            if (write || (old.mark.pipe == access->pipe && !(old.mark.access & SIM_WRITE)))
+            if (!passing &&
+                (write || (old.mark.pipe == access->pipe && !(old.mark.access & SIM_WRITE))))
                 old.mask &= ~mask;
         }
         if (old.mask)
@@ -138,6 +139,8 @@ static void touch(const check_access *access, unit *u, const unsigned char *base
     meet(access, u, base, part_bytes, mask);
     u->written |= mask; /* a read, too: said once is enough */
     u->padding &= ~mask;
+    if (access->passing)
+        return;
     const check_mark mark = {access->tick, access->who, access->pipe, access->access};
     *append(u) = (record){mask, mark};
 }

@@ -14,3 +14,9 @@ add_test(NAME sim.faults.documented
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/faults/documented.sh ${CMAKE_CURRENT_SOURCE_DIR}/../src/faults.inc
             ${CMAKE_CURRENT_SOURCE_DIR}/../../docs/npu-model.md)
 set_tests_properties(sim.faults.documented PROPERTIES SKIP_RETURN_CODE 77)
+# Races of random programs, beside their definition.
+ascsim_kernels(sim_order_kernel order_kernel.c)
+add_executable(sim_order order.c)
+target_compile_options(sim_order PRIVATE -Wall -Wextra)
+target_link_libraries(sim_order PRIVATE sim_order_kernel ascsim)
+add_test(NAME sim.order COMMAND sim_order)
