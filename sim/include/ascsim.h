@@ -109,7 +109,7 @@ ASCSIM_API int ascsim_launch(ascsim *device, const char *name, ascsim_kernel ker
 /* ---- faults ---- */
 
 typedef struct ascsim_fault {
-    const char *kind; /* "ub-overflow", "race-raw", ...: docs/npu-model.md lists them */
+    const char *kind; /* "ub-overflow", "missing-flag-raw", ...: docs/npu-model.md lists them */
     const char *text; /* one sentence: what, found, expected */
     const char *file, *other_file; /* the access, and the earlier one that it clashes with (NULL: none) */
     int line, other_line;
