@@ -127,7 +127,9 @@ static ascsim_time sum_up(const sim_profile *profile, const time_stats *stats, i
         const double cycles = device_us * chip->clock_mhz;
         time.gm_bytes_per_second =
             (double)(time.gm_read_bytes + time.gm_write_bytes) / device_us * 1e6;
-        time.hbm_fraction = hbm_bytes / cycles / chip->hbm_bytes_per_second;
+        /* What waits to be written back at the end was not moved: it may be more than HBM could. */
+        const double fraction = hbm_bytes / cycles / chip->hbm_bytes_per_second;
+        time.hbm_fraction = fraction < 1 ? fraction : 1;
     }
     time.bound = bound_of(&time, device_us);
     return time;

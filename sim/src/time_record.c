@@ -93,7 +93,8 @@ static void record_copy(sim_record_list *list, time_record *record, const ascsim
     for (int i = 0; i < instr->operands; i++) {
         memory = instr->operand[i].global ? &instr->operand[i] : memory;
     }
-    if (!memory) {
+    if (!memory) { /* nothing that the memory has to do with */
+        record->kind = SIM_SCALAR;
         return;
     }
     if (list->copies == list->copy_room) {
@@ -136,7 +137,7 @@ void sim_time_issue(sim_core *core, const sim_instr *instr)
     record->op = (uint8_t)instr->op;
     record->pipe = (uint8_t)instr->pipe;
     record->target = (uint8_t)instr->target;
-    record->event = instr->event;
+    record->event = instr->event % SIM_EVENTS; /* a wrong one has been reported */
     record->type = instr->type;
     record->scalar = (uint32_t)(list->pending + list->chip.call_cycles);
     list->pending = 0;
