@@ -32,6 +32,7 @@ onednn() {
     [ -n "${dnnl_DIR:-}${dnnl_ROOT:-}${CMAKE_PREFIX_PATH:-}" ] ||
         printf '#include <oneapi/dnnl/dnnl.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-ldnnl"
 }
+libffi() { printf '#include <ffi.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-lffi"; }
 cmake_325() {
     version=$(cmake --version | sed -n '1s/.* \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
     set -- $version
@@ -43,6 +44,7 @@ need "a C compiler with OpenMP" "gcc libc6-dev" c_compiler
 need "make" "make" command -v make
 need "CMake 3.25 or newer" "cmake" cmake_325
 need "oneDNN" "libdnnl-dev gcc libc6-dev" onednn
+need "libffi" "libffi-dev gcc libc6-dev" libffi
 need "gnuplot" "gnuplot-nox" command -v gnuplot
 if [ "${1:-}" = test ]; then
     need "a C++ compiler" "g++" cxx_compiler

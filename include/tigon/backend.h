@@ -31,7 +31,7 @@
 extern "C" {
 #endif
 
-#define TG_ABI 1u
+#define TG_ABI 2u
 
 /* TG_OP_<operator>: ids */
 typedef enum tg_op_id {
@@ -90,6 +90,14 @@ typedef struct tg_row {
 /* CPU features for tg_row.needs. */
 enum { TG_CPU_V2 = 1, TG_CPU_V3 = 2, TG_CPU_V4 = 4, TG_CPU_BF16 = 8, TG_CPU_NEON = 16 };
 
+/* Sets the thread's error message and returns the status: tg_host.fail, for those parts of a backend that
+ * are linked with the library and are called without a host. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3), cold))
+#endif
+TG_API tg_status
+tg_fail(tg_status status, const char *format, ...);
+
 /* What the library offers to a backend; valid as long as the process. */
 typedef struct tg_host {
     uint32_t abi, size;
@@ -106,6 +114,7 @@ typedef struct tg_host {
     void (*parallel_for)(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void *arg);
     int (*threads)(const tg_ctx *ctx);
     void *(*stream)(const tg_ctx *ctx);
+    int (*verbose)(const tg_ctx *ctx); /* the context logs a line a call */
 } tg_host;
 
 typedef struct tg_backend {
@@ -116,6 +125,10 @@ typedef struct tg_backend {
     const char *module_path;                /* filled by the loader if NULL */
     tg_status (*open)(const tg_host *host); /* once, at load; NULL: nothing to do */
     void (*close)(void);                    /* at exit; NULL: nothing to do */
+    /* A context chooses the device: the time to load its driver, and to refuse, with the error set, if
+     * the device cannot be used. A context that was to infer its device takes the CPU then. NULL:
+     * always ready. */
+    tg_status (*select)(tg_ctx *ctx);
     /* Device memory; needed for the host fallback policy on a device other than the CPU. copy:
      * either side may be host memory. */
     void *(*alloc)(tg_ctx *ctx, size_t bytes);
@@ -131,6 +144,11 @@ typedef struct tg_backend {
  * TG_EINVAL also without rows, which are found by name in shared libraries alone. For good, and for
  * contexts that exist already as well. */
 TG_API tg_status tg_backend_register(const tg_backend *backend);
+
+/* The entry of a backend that is built into the library: CMake's tigon_backend() lists it by vendor. */
+#define TG_BUILT_IN_ENTRY(vendor)                \
+    const tg_backend *tg_backend_##vendor(void); \
+    const tg_backend *tg_backend_##vendor(void)
 
 #ifdef __cplusplus
 #define TG_BACKEND_ENTRY                                        \

@@ -3,6 +3,7 @@
 #define TIGON_TIGON_H
 
 #include "tigon/context.h"
+#include "tigon/npu.h"
 #include "tigon/ops.h"
 #include "tigon/registry.h"
 #include "tigon/status.h"

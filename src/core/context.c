@@ -187,26 +187,43 @@ int tg_resolve(tg_ctx *ctx, int op, int *rows, int max)
 
 /* ---- settings ---- */
 
+/* Of the backends of a device, last loaded first, the first that is ready serves the context. */
+static tg_status use_device(tg_ctx *ctx, const char *device)
+{
+    int i = 0;
+    while (tg_registry_backend(i))
+        i++;
+    tg_status status = tg_fail(
+        TG_ENOTFOUND, "TIGON_DEVICE: no backend serves device %s; tigon info lists what there is",
+        device);
+    while (--i >= 0) {
+        const tg_backend *b = &tg_registry_backend(i)->table;
+        if (strcmp(b->device, device) != 0)
+            continue;
+        status = b->select ? b->select(ctx) : TG_OK;
+        if (status != TG_OK)
+            continue;
+        snprintf(ctx->device, sizeof ctx->device, "%s", b->device);
+        ctx->device_type = b->device_type;
+        ctx->backend = i;
+        ctx->settings++;
+        return TG_OK;
+    }
+    return status;
+}
+
 tg_status tg_ctx_set_device(tg_ctx *ctx, const char *device)
 {
-    int backend;
-    if (device && *device) {
-        backend = tg_backend_for_device(device);
-        if (backend < 0)
-            return tg_fail(
-                TG_ENOTFOUND,
-                "TIGON_DEVICE: no backend serves device %s; tigon info lists what there is",
-                device);
-    } else {
-        backend = tg_backend_for_device(tg_infer_device());
-        if (backend < 0)
-            backend = tg_backend_for_device("cpu");
-    }
-    const tg_backend *b = &tg_registry_backend(backend)->table;
-    snprintf(ctx->device, sizeof ctx->device, "%s", b->device);
-    ctx->device_type = b->device_type;
-    ctx->settings++;
-    return TG_OK;
+    if (device && *device)
+        return use_device(ctx, device);
+    device = tg_infer_device();
+    if (tg_backend_for_device(device) < 0)
+        return use_device(ctx, "cpu");
+    if (use_device(ctx, device) == TG_OK)
+        return TG_OK;
+    tg_log_line(ctx, "tigon: device %s is here but cannot be used, the CPU is: %s", device,
+                tg_last_error());
+    return use_device(ctx, "cpu");
 }
 
 const char *tg_ctx_device(const tg_ctx *ctx)
@@ -364,7 +381,8 @@ tg_status tg_ctx_create(tg_ctx **out)
         return tg_fail(TG_ENOMEM, "tg_ctx_create: no memory for a context");
     ctx->cpu_features = tg_cpu_features();
     ctx->threads = tg_default_threads();
-    tg_status status = tg_ctx_set_device(ctx, NULL);
+    const char *device = getenv("TIGON_DEVICE");
+    tg_status status = device && *device ? TG_OK : tg_ctx_set_device(ctx, NULL);
     if (status == TG_OK)
         status = read_environment(ctx);
     if (status != TG_OK) {

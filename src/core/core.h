@@ -126,7 +126,8 @@ void tg_registry_vendors(char *text, size_t size);
 
 /* Callers hold the load lock. */
 tg_status tg_plugin_load(const char *path);
-tg_status tg_plugin_register(const tg_backend *table);
+/* where: what messages and queries call the place that it comes from. */
+tg_status tg_plugin_register(const char *where, const tg_backend *table);
 extern const tg_host tg_host_services;
 
 /* ---- cpu.c ---- */
@@ -173,6 +174,7 @@ typedef struct route {
 struct tg_ctx {
     char device[NAME_SIZE];
     int device_type;
+    int backend; /* that serves the device */
     void *stream;
     char *impl;                 /* NULL: automatic */
     char *op_impl[TG_OP_COUNT]; /* NULL: as impl */

@@ -15,7 +15,9 @@ static size_t extent(const tg_tensor *t)
 
 static const tg_backend *device_backend(const tg_ctx *ctx)
 {
-    const reg_backend *b;
+    const reg_backend *b = tg_registry_backend(ctx->backend);
+    if (b->table.device_type == ctx->device_type && b->table.copy)
+        return &b->table;
     for (int i = 0; (b = tg_registry_backend(i)); i++)
         if (b->table.device_type == ctx->device_type && b->table.copy)
             return &b->table;

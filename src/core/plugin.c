@@ -36,9 +36,14 @@ static void service_log(tg_ctx *ctx, const char *format, ...)
     tg_log_line(ctx, "%s", text);
 }
 
+static int service_verbose(const tg_ctx *ctx)
+{
+    return ctx->verbose;
+}
+
 const tg_host tg_host_services = {
-    TG_ABI,      sizeof(tg_host), service_default_of, service_call,   tg_fail,
-    service_log, tg_workspace,    tg_parallel_for,    tg_ctx_threads, tg_ctx_stream,
+    TG_ABI,       sizeof(tg_host), service_default_of, service_call,  tg_fail,         service_log,
+    tg_workspace, tg_parallel_for, tg_ctx_threads,     tg_ctx_stream, service_verbose,
 };
 
 /* ---- symbols of a shared object, read from its dynamic section ---- */
@@ -193,7 +198,7 @@ tg_status tg_plugin_load(const char *path)
     return take(path, entry(), handle);
 }
 
-tg_status tg_plugin_register(const tg_backend *table)
+tg_status tg_plugin_register(const char *where, const tg_backend *table)
 {
-    return take("tg_backend_register", table, NULL);
+    return take(where, table, NULL);
 }

@@ -19,6 +19,10 @@ static const struct {
 #undef TG_TABLE
 };
 
+#define TG_BUILT_IN(vendor) const tg_backend *tg_backend_##vendor(void);
+#include "built_in.inc"
+#undef TG_BUILT_IN
+
 enum { TABLES = sizeof tables / sizeof *tables };
 
 static reg_row *rows[MAX_ROWS];
@@ -151,6 +155,15 @@ static tg_status add_built_in(void)
     return TG_OK;
 }
 
+/* Vendors' backends of this tree, as CMake lists them: taken as if from outside. */
+static tg_status add_vendors(void)
+{
+#define TG_BUILT_IN(vendor) TG_TRY(tg_plugin_register("built in", tg_backend_##vendor()));
+#include "built_in.inc"
+#undef TG_BUILT_IN
+    return TG_OK;
+}
+
 static tg_status load_path(const char *path)
 {
     char *copy = strdup(path), *rest = copy;
@@ -176,6 +189,8 @@ static void open_once(void)
     pthread_mutex_lock(&load_lock);
     tg_schema_open();
     open_status = add_built_in();
+    if (open_status == TG_OK)
+        open_status = add_vendors();
     const char *path = getenv("TIGON_BACKEND_PATH");
     if (open_status == TG_OK && path)
         open_status = load_path(path);
@@ -206,7 +221,7 @@ tg_status tg_backend_register(const tg_backend *backend)
 {
     TG_TRY(tg_registry_open());
     pthread_mutex_lock(&load_lock);
-    const tg_status status = tg_plugin_register(backend);
+    const tg_status status = tg_plugin_register("tg_backend_register", backend);
     pthread_mutex_unlock(&load_lock);
     return status;
 }

@@ -10,11 +10,7 @@
 #include "tigon/context.h"
 #include "tigon/ops.h"
 
-/* ---- errors ---- */
-
-/* Sets the thread's message and returns the status. */
-tg_status tg_fail(tg_status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3), cold));
+/* ---- errors: tg_fail() is in tigon/backend.h ---- */
 
 #define TG_TRY(call)                                   \
     do {                                               \

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "cli.h"
+#include "row_device.h"
 
 enum { QUICK_BYTES = 1 << 18, MOST_MESSAGES = 3 /* of one row and type */ };
 
@@ -63,6 +64,14 @@ static int wants_row(const checker *ck, const tg_row_info *row)
     return !ck->nwanted;
 }
 
+static int is_wanted(const checker *ck, const char *op)
+{
+    for (int i = 0; i < ck->nwanted; i++)
+        if (begins(op, ck->wanted[i]))
+            return 1;
+    return 0;
+}
+
 /* All rows of an operator are checked if any is: none is asked for by its own name. */
 static int whole_operators(const checker *ck)
 {
@@ -72,12 +81,18 @@ static int whole_operators(const checker *ck)
     return !ck->first_row;
 }
 
+/* The context's device is checked, unless a plug-in was named. */
+static int is_ours(const checker *ck, int row)
+{
+    return ck->first_row || !strcmp(row_device(row), tg_ctx_device(ck->ctx));
+}
+
 /* The rows of an operator that are to be checked; returns how many. */
 static int rows_of(const checker *ck, int op, int *rows, int max)
 {
     int n = 0;
     for (int r = ck->first_row; r < tg_row_count() && n < max; r++)
-        if (tg_row_at(r)->op == op && wants_row(ck, tg_row_at(r)))
+        if (tg_row_at(r)->op == op && wants_row(ck, tg_row_at(r)) && is_ours(ck, r))
             rows[n++] = r;
     return n;
 }
@@ -125,13 +140,13 @@ static void check_problem(checker *ck, const pb_case *c, problem *p, const int *
             }
             if (ck->s.strict && !ck->first_row && o.verdict == SKIPPED)
                 o.verdict = FAILED; /* it accepted the problem */
-            covered |= !strcmp(row->backend, "cpu");
+            covered |= !strcmp(row->backend, "cpu") || strcmp(tg_ctx_device(ck->ctx), "cpu");
         }
         record(ck, rows[i], p->type, c, &o);
     }
     if (ck->s.strict && !covered && whole_operators(ck))
-        fail(ck, "%s %s, case \"%s\": no row of cpu accepts it", p->op->info->name,
-             tg_type_name(p->type), c->text);
+        fail(ck, "%s %s, case \"%s\": no row of %s accepts it", p->op->info->name,
+             tg_type_name(p->type), c->text, tg_ctx_device(ck->ctx));
     truth_free(t);
 }
 
@@ -161,6 +176,20 @@ static void check_case(checker *ck, const pb_op *op, const pb_case *c, const int
     }
 }
 
+/* Every operator has its row on the CPU; another device may leave some to it. */
+static void no_rows(checker *ck, int id)
+{
+    const char *op = tg_op_at(id)->name, *device = tg_ctx_device(ck->ctx);
+    if (ck->first_row || (ck->nwanted && !is_wanted(ck, op)))
+        return;
+    if (strcmp(device, "cpu")) {
+        fprintf(messages(ck), "skipped %s: %s has no row for it\n", op, device);
+        ck->sum.skipped++;
+    } else if (ck->s.strict && !ck->nwanted) {
+        fail(ck, "%s has no rows", op);
+    }
+}
+
 static void check_operator(checker *ck, int id)
 {
     enum { MAX_ROWS = 64 };
@@ -168,8 +197,7 @@ static void check_operator(checker *ck, int id)
     const int nrows = rows_of(ck, id, rows, MAX_ROWS);
     const pb_op *op = catalogue_op(ck->cat, id);
     if (!nrows) {
-        if (ck->s.strict && !ck->nwanted && !ck->first_row)
-            fail(ck, "%s has no rows", tg_op_at(id)->name);
+        no_rows(ck, id);
         return;
     }
     for (int i = 0; op && i < ck->cat->ncases; i++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check_trial.h"
+#include "row_device.h"
 
 static int run(trial *r, int threads)
 {
@@ -57,9 +58,11 @@ static int check_repeats(trial *r, const check_settings *s)
     if (!saved)
         return trial_fail(r, "out of memory");
     save(r->p, saved);
+    /* neither ref nor another device works on the context's threads */
+    const int alone = !strcmp(r->row->backend, "ref") || strcmp(row_device(r->number), "cpu");
     int bad = 0;
     for (int i = 0; !bad && i < 4; i++) {
-        if (i && (!strcmp(r->row->backend, "ref") || counts[i] == (int)s->threads))
+        if (i && (alone || counts[i] == (int)s->threads))
             continue;
         tg_ctx_set_executor(r->ctx, counts[i] > 2 && i ? backwards : NULL, NULL);
         bad = run(r, counts[i]);

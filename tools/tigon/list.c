@@ -11,6 +11,7 @@
 #include "cli.h"
 #include "json.h"
 #include "matrix.h"
+#include "row_device.h"
 
 enum { MAX_ROWS = 256, MAX_OPS = 256 };
 
@@ -63,7 +64,9 @@ static void print_operator(const listing *l, int op)
         if (row->op != op)
             continue;
         const char *needs = tg_cpu_needs(row->needs);
-        printf("  %-44s %s%s%s\n", row->full_name, *needs ? "needs " : "", needs,
+        const char *device = row_device(r);
+        printf("  %-44s %s%s%s%s%s\n", row->full_name, *needs ? "needs " : "", needs,
+               strcmp(device, "cpu") ? "device " : "", strcmp(device, "cpu") ? device : "",
                tg_row_supported(l->ctx, r) ? "" : "  (not on this machine)");
     }
 }
@@ -95,6 +98,7 @@ static void json_operator(json *j, const listing *l, int op)
         json_object(j, NULL);
         json_text(j, "name", row->full_name);
         json_text(j, "backend", row->backend);
+        json_text(j, "device", row_device(r));
         json_text(j, "needs", tg_cpu_needs(row->needs));
         json_bool(j, "supported", tg_row_supported(l->ctx, r));
         json_close(j);

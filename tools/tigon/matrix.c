@@ -8,6 +8,7 @@
 #include "check.h"
 #include "json.h"
 #include "marked.h"
+#include "row_device.h"
 
 enum { TYPES = 3, BACKENDS = 16, CELL = 80 };
 
@@ -60,7 +61,8 @@ static int fill(matrix *m, tg_ctx *ctx, const int *ops, int nops)
     if (!cat || !m->lines)
         return fprintf(stderr, "tigon list: %s\n", cat ? "out of memory" : error), -1;
     for (int r = 0; r < tg_row_count(); r++)
-        backend_of(m, tg_row_at(r)->backend);
+        if (row_is_here(ctx, r))
+            backend_of(m, tg_row_at(r)->backend);
     for (int i = 0; i < nops; i++) {
         totals sum = {0};
         fprintf(stderr, "checking %s (%d of %d)\n", tg_op_at(ops[i])->name, i + 1, nops);

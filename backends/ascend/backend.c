@@ -1,0 +1,108 @@
+/* backend.c - the backend describes itself: one table of rows, for a card and for the model of one. */
+#include "ascend.h"
+
+static const tg_row rows[] = {
+    TG_ROW(swiglu_forward, "", 0, NULL, ascend_swiglu_forward),
+    TG_ROW(swiglu_backward, "", 0, NULL, ascend_swiglu_backward),
+    TG_ROWS_END,
+};
+
+static tg_status open_backend(const tg_host *host)
+{
+    ascend_host = host;
+    return TG_OK;
+}
+
+/* ---- the card: device npu ---- */
+
+static tg_status select_card(tg_ctx *ctx)
+{
+    (void)ctx;
+    return ascend_card.open();
+}
+
+static void close_card(void)
+{
+    if (!ascend_card.info())
+        return;
+    ascend_scratch_close(&ascend_card);
+    ascend_card.close();
+}
+
+static void *alloc_on_card(tg_ctx *ctx, size_t bytes)
+{
+    (void)ctx;
+    return ascend_card.alloc(bytes);
+}
+
+static void free_on_card(tg_ctx *ctx, void *memory)
+{
+    (void)ctx;
+    ascend_card.free(memory);
+}
+
+static tg_status copy_on_card(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
+                              int src_device_type, size_t bytes)
+{
+    return ascend_card.copy(dst, dst_device_type, src, src_device_type, bytes,
+                            ascend_host->stream(ctx));
+}
+
+static tg_status sync_card(tg_ctx *ctx)
+{
+    return ascend_card.sync(ascend_host->stream(ctx));
+}
+
+static const tg_backend card = {
+    .abi = TG_ABI,
+    .size = sizeof(tg_backend),
+    .vendor = "ascend",
+    .device = "npu",
+    .device_type = TG_DEVICE_ASCEND,
+    .open = open_backend,
+    .close = close_card,
+    .select = select_card,
+    .alloc = alloc_on_card,
+    .free = free_on_card,
+    .copy = copy_on_card,
+    .sync = sync_card,
+    .rows = rows,
+};
+
+TG_BUILT_IN_ENTRY(ascend)
+{
+    return &card;
+}
+
+/* ---- the model: device npu-model, on host memory ---- */
+
+static tg_status select_model(tg_ctx *ctx)
+{
+    (void)ctx;
+    return ascend_model.open();
+}
+
+static void close_model(void)
+{
+    if (!ascend_model.info())
+        return;
+    ascend_scratch_close(&ascend_model);
+    ascend_model.close();
+}
+
+static const tg_backend model = {
+    .abi = TG_ABI,
+    .size = sizeof(tg_backend),
+    .vendor = "ascendmodel",
+    .device = "npu-model",
+    .device_type = TG_DEVICE_CPU,
+    .open = open_backend,
+    .close = close_model,
+    .select = select_model,
+    .rows = rows,
+};
+
+TG_BUILT_IN_ENTRY(ascendmodel)
+{
+    return &model;
+}

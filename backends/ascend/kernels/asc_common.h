@@ -1,0 +1,196 @@
+/* asc_common.h - what every kernel needs: its arguments, its tiles, its buffers in UB, flags between pipes, rows in and out.
+ *
+ * The same source is compiled with the model (C11) and with CANN (C++17): no compound literals, no designated
+ * initialisers. The host has planned everything (backends/ascend/<family>.c): a kernel gets the size of
+ * its tiles and the places of its buffers as arguments. All arguments are 8 bytes wide.
+ *
+ * Pipes work beside each other: a copy in (MTE2), arithmetic (V) and a copy out (MTE3) wait for each other
+ * only where flags say so. Instructions of V that depend on each other need asc_sync_pipe(PIPE_V)
+ * between them. A kernel with two buffers for what it copies has this loop:
+ *
+ *   asc_pipeline_begin();
+ *   for (task = block; task < grid.tasks; task += blocks, slot ^= 1) {
+ *       ASC_WAIT(PIPE_V, PIPE_MTE2, slot);     the input buffers of two tiles ago have been read
+ *       copy in
+ *       ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
+ *       ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+ *       ASC_WAIT(PIPE_MTE3, PIPE_V, slot);     the output buffers of two tiles ago have left
+ *       compute
+ *       ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);   as soon as the inputs have been read
+ *       ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
+ *       ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+ *       copy out
+ *       ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+ *   }
+ *   asc_pipeline_end();
+ *
+ * The scalar unit runs ahead and fills the pipes' queues: tile i+1 is copied in while tile i is computed. */
+#ifndef ASC_COMMON_H
+#define ASC_COMMON_H
+
+#include "c_api/asc_simd.h"
+
+#ifdef __cplusplus
+#define ASC_KERNEL extern "C" __global__ __vector__ void
+#else
+#define ASC_KERNEL __attribute__((visibility("default"))) __global__ __vector__ void
+#endif
+
+/* ---- arguments ---- */
+
+/* A float travels as its bits. */
+static inline __aicore__ float asc_f32(int64_t word)
+{
+    union {
+        uint32_t bits;
+        float value;
+    } v;
+    v.bits = (uint32_t)word;
+    return v.value;
+}
+
+/* The address of copy `slot` of a planned buffer: its offset in the low half, the distance of its copies in the high. */
+static inline __aicore__ uint64_t asc_place(int64_t word, int slot)
+{
+    return (uint64_t)asc_get_phy_buf_addr((uint32_t)word + (uint32_t)slot * (uint32_t)(word >> 32));
+}
+#define ASC_UB(T, word, slot) ((__ubuf__ T *)asc_place(word, slot))
+
+/* ---- tiles ---- */
+
+/* The work, cut: task t is the tile of row group t / column_tiles and column group t % column_tiles. */
+typedef struct asc_grid {
+    int64_t rows, columns, tile_rows, tile_columns, column_tiles, tasks;
+} asc_grid;
+
+typedef struct asc_tile {
+    int64_t row, rows, column, columns;
+} asc_tile;
+
+static inline __aicore__ int64_t asc_min_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline __aicore__ int64_t asc_round_up(int64_t n, int64_t step)
+{
+    return (n + step - 1) / step * step;
+}
+
+static inline __aicore__ asc_grid asc_grid_of(int64_t rows, int64_t columns, int64_t tile_rows,
+                                              int64_t tile_columns)
+{
+    asc_grid g;
+    g.rows = rows;
+    g.columns = columns;
+    g.tile_rows = tile_rows;
+    g.tile_columns = tile_columns;
+    g.column_tiles = (columns + tile_columns - 1) / tile_columns;
+    g.tasks = (rows + tile_rows - 1) / tile_rows * g.column_tiles;
+    return g;
+}
+
+static inline __aicore__ asc_tile asc_tile_at(asc_grid g, int64_t task)
+{
+    asc_tile t;
+    t.row = task / g.column_tiles * g.tile_rows;
+    t.column = task % g.column_tiles * g.tile_columns;
+    t.rows = asc_min_of(g.tile_rows, g.rows - t.row);
+    t.columns = asc_min_of(g.tile_columns, g.columns - t.column);
+    return t;
+}
+
+/* Elements from one row of a tile to the next in UB: whole blocks of 32 B in its type of `size` bytes. */
+static inline __aicore__ int64_t asc_pitch(asc_tile t, int64_t size)
+{
+    return asc_round_up(t.columns, 32 / size);
+}
+
+/* ---- rows in and out ---- */
+
+/* Rows of `bytes`, `stride` bytes apart in GM, to rows in UB that begin `pitch` bytes apart. What the
+ * pitch leaves free becomes zeros (asc_pipeline_begin), so that arithmetic may run over it. */
+static inline __aicore__ void asc_copy_rows_in(uint64_t dst, __gm__ void *src, int64_t rows,
+                                               int64_t bytes, int64_t stride, int64_t pitch)
+{
+    if (bytes == stride && bytes == pitch) { /* one piece */
+        bytes *= rows;
+        pitch = bytes;
+        rows = 1;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        asc_copy_gm2ub_align((__ubuf__ uint16_t *)(dst + (uint64_t)(r * pitch)),
+                             (__gm__ uint16_t *)((__gm__ char *)src + r * stride), 1,
+                             (uint32_t)bytes, 0, (uint8_t)((pitch - bytes) / 2), 0, 0);
+}
+
+static inline __aicore__ void asc_copy_rows_out(__gm__ void *dst, uint64_t src, int64_t rows,
+                                                int64_t bytes, int64_t stride, int64_t pitch)
+{
+    if (bytes == stride && bytes == pitch) {
+        bytes *= rows;
+        rows = 1;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        asc_copy_ub2gm_align((__gm__ uint16_t *)((__gm__ char *)dst + r * stride),
+                             (__ubuf__ uint16_t *)(src + (uint64_t)(r * pitch)), (uint32_t)bytes);
+}
+
+/* A tile of a tensor of T with `stride` elements a row. */
+#define ASC_LOAD(T, place, slot, tensor, stride, tile)                                         \
+    asc_copy_rows_in(asc_place(place, slot), (tensor) + (tile).row * (stride) + (tile).column, \
+                     (tile).rows, (tile).columns * (int64_t)sizeof(T),                         \
+                     (stride) * (int64_t)sizeof(T),                                            \
+                     asc_pitch(tile, sizeof(T)) * (int64_t)sizeof(T))
+#define ASC_STORE(T, tensor, stride, tile, place, slot)                                         \
+    asc_copy_rows_out((tensor) + (tile).row * (stride) + (tile).column, asc_place(place, slot), \
+                      (tile).rows, (tile).columns * (int64_t)sizeof(T),                         \
+                      (stride) * (int64_t)sizeof(T),                                            \
+                      asc_pitch(tile, sizeof(T)) * (int64_t)sizeof(T))
+
+/* ---- flags: two of each kind, for two buffers. Pipes and events are literals to CANN's compiler. ---- */
+
+#define ASC_NOTIFY(from, to, slot)                \
+    do {                                          \
+        if (slot)                                 \
+            asc_sync_notify(from, to, EVENT_ID1); \
+        else                                      \
+            asc_sync_notify(from, to, EVENT_ID0); \
+    } while (0)
+#define ASC_WAIT(from, to, slot)                \
+    do {                                        \
+        if (slot)                               \
+            asc_sync_wait(from, to, EVENT_ID1); \
+        else                                    \
+            asc_sync_wait(from, to, EVENT_ID0); \
+    } while (0)
+
+/* What has been computed so far is there for what V computes next. */
+#define ASC_THEN() asc_sync_pipe(PIPE_V)
+
+/* CTRL's bit 48: half overflows to infinity and keeps NaN, as training with a scaled loss needs, instead of 65504 and 0. */
+#define ASC_CTRL_INFINITY ((int64_t)1 << 48)
+
+/* Modes as the kernel expects them; all buffers are free. */
+static inline __aicore__ void asc_pipeline_begin(void)
+{
+    asc_init();
+    asc_set_ctrl(asc_get_ctrl() | ASC_CTRL_INFINITY);
+    asc_set_copy_pad_val((uint16_t)0);
+    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID0);
+    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID1);
+    asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID0);
+    asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID1);
+}
+
+/* No flag and no mode stays set: it would be the next kernel's. */
+static inline __aicore__ void asc_pipeline_end(void)
+{
+    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID0);
+    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID1);
+    asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID0);
+    asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID1);
+    asc_set_ctrl(asc_get_ctrl() & ~ASC_CTRL_INFINITY);
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* swiglu.asc.c - y = u s up d with u = gate g and s = 1 / (1 + exp(-u)), and its gradients. Arithmetic is f32 in UB.
+ *
+ * s is never a difference and never overflows: with h = exp(min(u, 0) / 2),
+ *   s = h h / (1 + exp(-|u|)),
+ * and h is multiplied in twice, apart, so that far out nothing is flushed that the result does not flush. */
+#include "asc_common.h"
+
+/* a: gate, u: up, both used up; h, e: scratch; y may be a. */
+static inline __aicore__ void swiglu_forward_tile(__ubuf__ float *y, __ubuf__ float *a,
+                                                  __ubuf__ float *u, __ubuf__ float *h,
+                                                  __ubuf__ float *e, float gate_multiplier,
+                                                  float down_multiplier, uint32_t n)
+{
+    asc_mul_scalar(a, a, 0.5f * gate_multiplier, n); /* u/2 */
+    asc_mul_scalar(u, u, 2.0f * down_multiplier, n);
+    ASC_THEN();
+    asc_min_scalar(h, a, 0.0f, n);
+    asc_abs(e, a, n);
+    ASC_THEN();
+    asc_exp(h, h, n);
+    asc_mul_scalar(e, e, -2.0f, n);
+    ASC_THEN();
+    asc_mul(a, a, h, n);
+    asc_exp(e, e, n); /* exp(-|u|) */
+    ASC_THEN();
+    asc_mul(a, a, u, n);
+    asc_add_scalar(e, e, 1.0f, n);
+    ASC_THEN();
+    asc_mul(a, a, h, n);
+    ASC_THEN();
+    asc_div(y, a, e, n);
+    ASC_THEN();
+}
+
+/* g: dy, a: gate, u: up, all used up; h, k, e: scratch; dgate may be g and dup a. With
+ * k = exp(-max(u, 0)),
+ *   exp(-|u|) = h h k,   1 - s = k / (1 + exp(-|u|)),   d(u s)/du = s (1 + u (1 - s)). */
+static inline __aicore__ void
+swiglu_backward_tile(__ubuf__ float *dgate, __ubuf__ float *dup, __ubuf__ float *g,
+                     __ubuf__ float *a, __ubuf__ float *u, __ubuf__ float *h, __ubuf__ float *k,
+                     __ubuf__ float *e, float gate_multiplier, float down_multiplier, uint32_t n)
+{
+    asc_mul_scalar(a, a, gate_multiplier, n); /* u */
+    asc_mul_scalar(g, g, down_multiplier, n);
+    ASC_THEN();
+    asc_min_scalar(h, a, 0.0f, n);
+    asc_max_scalar(k, a, 0.0f, n);
+    ASC_THEN();
+    asc_mul_scalar(h, h, 0.5f, n);
+    asc_mul_scalar(k, k, -1.0f, n);
+    ASC_THEN();
+    asc_exp(h, h, n);
+    asc_exp(k, k, n);
+    ASC_THEN();
+    asc_mul(e, h, h, n);
+    asc_mul(g, g, h, n);
+    ASC_THEN();
+    asc_mul(e, e, k, n);
+    ASC_THEN();
+    asc_add_scalar(e, e, 1.0f, n);
+    ASC_THEN();
+    asc_div(k, k, e, n); /* 1 - s */
+    ASC_THEN();
+    asc_mul(k, k, a, n);
+    ASC_THEN();
+    asc_add_scalar(k, k, 1.0f, n);
+    asc_mul(a, a, h, n);
+    ASC_THEN();
+    asc_mul(k, k, h, n);
+    asc_mul(a, a, g, n);
+    ASC_THEN();
+    asc_mul(g, g, u, n);
+    asc_div(dup, a, e, n);
+    ASC_THEN();
+    asc_mul(g, g, k, n);
+    ASC_THEN();
+    asc_div(g, g, e, n);
+    ASC_THEN();
+    asc_mul_scalar(dgate, g, gate_multiplier, n);
+    ASC_THEN();
+}
+
+#define ASC_TEMPLATE "swiglu.asc.h"
+#include "asc_each_type.h"

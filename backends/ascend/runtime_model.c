@@ -1,0 +1,328 @@
+/* runtime_model.c - the model of a vector core as a device. Both the model and the kernels compiled for it are
+ * libraries of their own, loaded when a context first chooses npu-model. Tensors stay in host memory; a
+ * launch lends them to the model. */
+#include <ascsim.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tigon/npu.h>
+
+#include "ascend.h"
+
+enum { MOST_ARGS = 48, LOGGED_FAULTS = 8 };
+
+#define MODEL_FUNCTIONS(X) \
+    X(ascsim_chip_name)    \
+    X(ascsim_chip_fact)    \
+    X(ascsim_open)         \
+    X(ascsim_close)        \
+    X(ascsim_error)        \
+    X(ascsim_map)          \
+    X(ascsim_free)         \
+    X(ascsim_launch)       \
+    X(ascsim_faults)       \
+    X(ascsim_clear_faults) \
+    X(ascsim_last_time)    \
+    X(ascsim_write_profile)
+
+static struct {
+#define X(name) __typeof__(name) *name;
+    MODEL_FUNCTIONS(X)
+#undef X
+    void *kernels;           /* of dlopen */
+    ascsim *timed, *untimed; /* the cost model takes time itself: it is on where it is asked for */
+    ascsim_options options;
+    ascend_info info;
+    const char *profile; /* folder for tables and traces; NULL: none is wanted */
+} model;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the model runs one launch at a time */
+static pthread_once_t opened = PTHREAD_ONCE_INIT;
+static tg_status open_status;
+static char open_message[1024];
+
+/* ---- opening ---- */
+
+static void *load_library(const char *file)
+{
+    char path[1024];
+    if (ascend_find_file("TIGON_ASCEND_MODEL", file, path, sizeof path)) {
+        ascend_host->fail(
+            TG_ENOTFOUND,
+            "npu-model: %s is not there; build Tigon with -DTIGON_ASCEND_MODEL=ON, or "
+            "set TIGON_ASCEND_MODEL to its folder",
+            path);
+        return NULL;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        ascend_host->fail(TG_EDEVICE, "npu-model: %s cannot be loaded: %s", path, dlerror());
+    return library;
+}
+
+static tg_status load_model(void)
+{
+    static const struct {
+        const char *name;
+        void **at;
+    } functions[] = {
+#define X(name) {#name, (void **)&model.name},
+        MODEL_FUNCTIONS(X)
+#undef X
+    };
+    void *library = load_library("libascsim.so");
+    if (!library)
+        return TG_ENOTFOUND;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (!(*functions[i].at = dlsym(library, functions[i].name)))
+            return ascend_host->fail(TG_EDEVICE, "npu-model: libascsim.so has no %s",
+                                     functions[i].name);
+    model.kernels = load_library("libtigon_ascend_model.so");
+    return model.kernels ? TG_OK : TG_ENOTFOUND;
+}
+
+static tg_status unknown_chip(const char *soc)
+{
+    char known[256] = "";
+    const char *name;
+    for (int i = 0; (name = model.ascsim_chip_name(i)); i++) {
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", name);
+    }
+    return ascend_host->fail(TG_ENOTFOUND,
+                             "TIGON_SOC: the model has no chip %s, expected one of %s", soc, known);
+}
+
+static ascsim *device(int timed)
+{
+    ascsim **at = timed ? &model.timed : &model.untimed;
+    if (*at)
+        return *at;
+    ascsim_options options = model.options;
+    options.timing = timed ? ASCSIM_TIME_ON : ASCSIM_TIME_NONE;
+    *at = model.ascsim_open(&options);
+    if (!*at)
+        ascend_host->fail(TG_EDEVICE, "npu-model: %s", model.ascsim_error());
+    return *at;
+}
+
+static tg_status open_model(void)
+{
+    ASCEND_TRY(load_model());
+    const char *soc = getenv("TIGON_SOC");
+    if (!soc || !*soc)
+        soc = "910B4";
+    const double cores = model.ascsim_chip_fact(soc, "vector_cores");
+    if (cores < 1)
+        return unknown_chip(soc);
+    int64_t bits;
+    ASCEND_TRY(tg_ub_capacity_bits(0, soc, &bits, NULL));
+    snprintf(model.info.soc, sizeof model.info.soc, "%s", soc);
+    model.info.cores = (int)cores;
+    model.info.ub_bytes = tg_ub_usable_bytes(bits);
+    model.profile = getenv("TIGON_ASCEND_PROFILE");
+    if (model.profile && !*model.profile)
+        model.profile = NULL;
+    model.options = (ascsim_options){
+        .soc = model.info.soc, .trace = model.profile != NULL, .ub_bytes = model.info.ub_bytes};
+    return device(0) ? TG_OK : TG_EDEVICE; /* now, since the model may refuse its options */
+}
+
+static void open_once(void)
+{
+    open_status = open_model();
+    snprintf(open_message, sizeof open_message, "%s", open_status ? tg_last_error() : "");
+}
+
+static tg_status model_open(void)
+{
+    pthread_once(&opened, open_once);
+    return open_status == TG_OK ? TG_OK : ascend_host->fail(open_status, "%s", open_message);
+}
+
+static const ascend_info *model_info(void)
+{
+    return model.info.cores > 0 && open_status == TG_OK ? &model.info : NULL;
+}
+
+static void model_close(void)
+{
+    if (model.timed && model.profile && model.ascsim_write_profile(model.timed, model.profile))
+        ascend_host->log(NULL, "tigon: TIGON_ASCEND_PROFILE: %s", model.ascsim_error());
+    if (model.timed)
+        model.ascsim_close(model.timed);
+    if (model.untimed)
+        model.ascsim_close(model.untimed);
+}
+
+/* ---- memory: the host's ---- */
+
+static void *model_alloc(size_t bytes)
+{
+    void *memory = aligned_alloc(512, (bytes + 511) / 512 * 512);
+    if (!memory)
+        ascend_host->fail(TG_ENOMEM, "npu-model: no memory for %zu bytes", bytes);
+    return memory;
+}
+
+static void model_free(void *memory)
+{
+    free(memory);
+}
+
+static tg_status model_copy(void *dst, int dst_device_type, const void *src, int src_device_type,
+                            size_t bytes, void *stream)
+{
+    (void)dst_device_type;
+    (void)src_device_type;
+    (void)stream;
+    memcpy(dst, src, bytes);
+    return TG_OK;
+}
+
+static tg_status model_sync(void *stream)
+{
+    (void)stream;
+    return TG_OK; /* a launch returns when it has ended */
+}
+
+/* ---- what a launch lends: the ranges of its arguments, those that overlap as one ---- */
+
+typedef struct range {
+    char *low, *high;
+    char name[64];
+} range;
+
+static int by_low(const void *a, const void *b)
+{
+    const range *x = a, *y = b;
+    return (x->low > y->low) - (x->low < y->low);
+}
+
+static int ranges_of(const ascend_launch *l, range *list)
+{
+    int n = 0, kept = 0;
+    for (int i = 0; i < l->nargs; i++)
+        if (l->args[i].bytes > 0) {
+            char *low = (char *)(uintptr_t)l->args[i].word;
+            list[n] = (range){.low = low, .high = low + l->args[i].bytes};
+            snprintf(list[n++].name, sizeof list->name, "%s", l->args[i].name);
+        }
+    qsort(list, (size_t)n, sizeof *list, by_low);
+    for (int i = 1; i < n; i++) {
+        range *last = &list[kept];
+        if (list[i].low >= last->high) {
+            list[++kept] = list[i];
+            continue;
+        }
+        if (list[i].high > last->high)
+            last->high = list[i].high;
+        const size_t used = strlen(last->name);
+        snprintf(last->name + used, sizeof last->name - used, "|%s", list[i].name);
+    }
+    return n ? kept + 1 : 0;
+}
+
+static tg_status map_ranges(ascsim *sim, range *list, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (model.ascsim_map(sim, list[i].low, (size_t)(list[i].high - list[i].low),
+                             list[i].name) == 0)
+            continue;
+        while (--i >= 0)
+            model.ascsim_free(sim, list[i].low);
+        return ascend_host->fail(TG_EDEVICE, "npu-model: %s", model.ascsim_error());
+    }
+    return TG_OK;
+}
+
+/* ---- launching ---- */
+
+static void place_of(const ascsim_fault *f, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    if (f->file)
+        used = (size_t)snprintf(text, size, " (%s:%d", f->file, f->line);
+    if (f->file && f->other_file && used < size)
+        used += (size_t)snprintf(text + used, size - used, ", against %s:%d", f->other_file,
+                                 f->other_line);
+    if (f->file && used < size)
+        snprintf(text + used, size - used, ")");
+}
+
+/* Faults make the call fail: on a card they would be wrong results, or worse. */
+static tg_status report(ascsim *sim, const ascend_launch *l, int stopped)
+{
+    const ascsim_fault *f;
+    char place[512];
+    const int n = model.ascsim_faults(sim, &f);
+    for (int i = 1; i < n && i < LOGGED_FAULTS; i++) {
+        place_of(&f[i], place, sizeof place);
+        ascend_host->log(NULL, "tigon: npu-model: %s: %s: %s%s, %lld times", l->kernel, f[i].kind,
+                         f[i].text, place, (long long)f[i].count);
+    }
+    if (n > 0) {
+        place_of(&f[0], place, sizeof place);
+        ascend_host->fail(TG_EDEVICE, "npu-model: %s: %s in block %d: %s%s; %d kinds of fault",
+                          l->kernel, f[0].kind, f[0].block, f[0].text, place, n);
+        model.ascsim_clear_faults(sim);
+        return TG_EDEVICE;
+    }
+    return stopped
+               ? ascend_host->fail(TG_EDEVICE, "npu-model: %s: %s", l->kernel, model.ascsim_error())
+               : TG_OK;
+}
+
+static tg_status run(ascsim *sim, const ascend_launch *l, ascsim_kernel kernel)
+{
+    ascsim_arg args[MOST_ARGS];
+    range ranges[MOST_ARGS];
+    for (int i = 0; i < l->nargs; i++)
+        args[i] = l->args[i].bytes ? ASCSIM_POINTER((uintptr_t)l->args[i].word)
+                                   : ASCSIM_U64(l->args[i].word);
+    const int n = ranges_of(l, ranges);
+    ASCEND_TRY(map_ranges(sim, ranges, n));
+    const int stopped = model.ascsim_launch(sim, l->kernel, kernel, l->blocks, args, l->nargs);
+    for (int i = 0; i < n; i++)
+        model.ascsim_free(sim, ranges[i].low);
+    ASCEND_TRY(report(sim, l, stopped));
+    ascsim_time time;
+    if (l->device_us && model.ascsim_last_time(sim, &time) == 0) {
+        *l->device_us = time.task_us;
+        *l->device_us_low = time.low_us;
+        *l->device_us_high = time.high_us;
+    }
+    return TG_OK;
+}
+
+static tg_status model_launch(const ascend_launch *l)
+{
+    ascsim_kernel kernel;
+    *(void **)&kernel = dlsym(model.kernels, l->kernel);
+    if (!kernel)
+        return ascend_host->fail(TG_EDEVICE, "npu-model: libtigon_ascend_model.so has no kernel %s",
+                                 l->kernel);
+    if (l->nargs > MOST_ARGS)
+        return ascend_host->fail(TG_EDEVICE, "npu-model: %s has %d arguments, expected at most %d",
+                                 l->kernel, l->nargs, MOST_ARGS);
+    pthread_mutex_lock(&lock);
+    ascsim *sim = device(l->device_us || model.profile);
+    const tg_status status = sim ? run(sim, l, kernel) : TG_EDEVICE;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+const ascend_runtime ascend_model = {
+    .label = "model",
+    .open = model_open,
+    .close = model_close,
+    .info = model_info,
+    .alloc = model_alloc,
+    .free = model_free,
+    .copy = model_copy,
+    .sync = model_sync,
+    .launch = model_launch,
+};

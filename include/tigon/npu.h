@@ -1,0 +1,253 @@
+/* tigon/npu.h - room in an NPU's Unified Buffer: how much there is, and who gets it when.
+ *
+ * A vector core of an Ascend NPU computes in its Unified Buffer (UB), some 192 KiB that a kernel
+ * divides itself. Here a kernel declares its buffers as data, and tg_ub_plan() answers with a tile
+ * that fits, the place of every buffer, and the launch:
+ *
+ *   static const tg_ub_buffer buffers[] = {
+ *       {.name = "x", .bytes = TG_UB_DTYPE, .from = 0, .to = 2, .copies = 2},
+ *       {.name = "x32", .bytes = 4, .from = 1, .to = 2, .when = TG_UB_16BIT},
+ *       {.name = "sums", .per = TG_UB_ROW, .bytes = 4, .from = 2, .to = 3},
+ *       {.name = "weight", .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST},
+ *       {.name = "y", .bytes = TG_UB_DTYPE, .from = 2, .to = 3, .copies = 2},
+ *   };
+ *   static const tg_ub_kernel kernel = {.name = "rms_norm_forward.rows", .nbuffers = 5,
+ *                                       .buffers = buffers};
+ *   tg_ub_problem problem = {.rows = 2048, .columns = 4096, .dtype_bytes = 2, .cores = 40,
+ *                            .ub_bytes = tg_ub_usable_bytes(capacity_bits)};
+ *   tg_ub_layout layout;
+ *   tg_status status = tg_ub_plan(&kernel, &problem, &layout);
+ *
+ * Nothing here needs a card, a backend or a context. Sizes are bytes where a name says nothing
+ * else; capacities are bits, as in ASCEND_UB_CAPACITY_BITS and in the compilers' messages.
+ */
+#ifndef TIGON_NPU_H
+#define TIGON_NPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tigon/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- chips ---- */
+
+typedef struct tg_npu_chip {
+    const char *name; /* "910B4" */
+    int vector_cores;
+    int clock_mhz;
+    int64_t ub_bytes; /* the whole UB of a vector core */
+} tg_npu_chip;
+
+/* The end of the UB that CANN's run time keeps for itself. */
+enum { TG_UB_RESERVED = 256 };
+
+/* The chips known, in order of their names. */
+TG_API int tg_npu_chip_count(void);
+TG_API const tg_npu_chip *tg_npu_chip_at(int chip);
+/* By name: "910B4", "Ascend910B4" and "Ascend910B4-1" are one chip. NULL if it is none of them. */
+TG_API const tg_npu_chip *tg_npu_chip_find(const char *name);
+
+/* Capacity of the UB in bits. The first source that answers counts:
+ *   1. explicit_bits, if it is not 0;
+ *   2. ASCEND_UB_CAPACITY_BITS, if it is an integer above 0 (anything else is ignored);
+ *   3. CANN (libascendcl.so), if there is a card: what it says of device 0, else the table's entry
+ *      for the card's name;
+ *   4. the table's entry for `soc`; NULL: that of TIGON_SOC, else 910B4.
+ * source: where the answer comes from, in words that live as long as the process; may be NULL.
+ * Errors: TG_EINVAL explicit_bits below 0; TG_ENOTFOUND a chip that the table lacks, with the names
+ * that it has. */
+TG_API tg_status tg_ub_capacity_bits(int64_t explicit_bits, const char *soc, int64_t *bits,
+                                     const char **source);
+
+/* What a kernel compiled with CANN may use of it: capacity_bits / 8 - TG_UB_RESERVED, at least 0. */
+TG_API int64_t tg_ub_usable_bytes(int64_t capacity_bits);
+
+/* ---- what a kernel declares ---- */
+
+enum {
+    TG_UB_BUFFERS = 32, /* buffers of a kernel at most */
+    TG_UB_STEPS = 32,   /* steps of a kernel's body at most: 0 ... 31 */
+    TG_UB_LAST = 31,    /* .to of a buffer that stays: .from = 0, .to = TG_UB_LAST lives always */
+    TG_UB_DTYPE = 0     /* .bytes: the size of the problem's data type */
+};
+
+/* What a buffer grows with. */
+typedef enum tg_ub_per {
+    TG_UB_ELEMENT = 0, /* rows x columns of the tile; every row begins aligned */
+    TG_UB_ROW = 1,     /* rows of the tile, one beside the other */
+    TG_UB_COLUMN = 2,  /* columns of the tile */
+    TG_UB_FIXED = 3    /* nothing */
+} tg_ub_per;
+
+/* Banks: two sources of one vector instruction are read without conflict if they lie 256 bytes
+ * apart modulo 512. One of them asks for LOW, the other for HIGH. */
+typedef enum tg_ub_bank {
+    TG_UB_BANK_ANY = 0,
+    TG_UB_BANK_LOW = 1, /* offset = 0 modulo 512 */
+    TG_UB_BANK_HIGH = 2 /* offset = 256 modulo 512 */
+} tg_ub_bank;
+
+/* Bits of .when. The lower two are set by the planner from the problem's dtype_bytes; from
+ * TG_UB_OPTION(0) on they are the kernel's own (is there a weight, is dx wanted...). */
+enum { TG_UB_16BIT = 1, TG_UB_32BIT = 2 };
+#define TG_UB_OPTION(i) (1u << (8 + (i)))
+
+/* One buffer. Zero in a field is what most buffers want; .from = .to = 0 is alive at step 0 alone. */
+typedef struct tg_ub_buffer {
+    const char *name;
+    tg_ub_per per;
+    int bytes; /* for each element, row, column; or altogether. TG_UB_DTYPE: the data type's size */
+    int every; /* `bytes` for each `every` columns: 8 for a mask of bits, 64 for one partial sum a
+                  repeat of f32; 0: 1. Of TG_UB_ELEMENT and TG_UB_COLUMN alone */
+    int from, to; /* first and last step of the body at which it holds something. Buffers that are
+                     never alive at one step may lie in the same memory; it is the kernel that waits
+                     for the old one's last use, that of the tile before at step 0 */
+    int copies;   /* 2: double buffering. 0: 1. With several copies it lives at every step, since
+                     the next tile's copy is filled while this one's is used */
+    int align;    /* of every copy, and of every row of TG_UB_ELEMENT; a power of two; 0: 32 */
+    tg_ub_bank bank;
+    uint32_t when; /* it is there only if the problem has all these bits; 0: always */
+} tg_ub_buffer;
+
+typedef struct tg_ub_kernel {
+    const char *name; /* operator and variant: "rms_norm_forward.rows" */
+    int nbuffers;
+    const tg_ub_buffer *buffers;
+    int whole_rows;            /* 1: it cannot cut a row; columns that do not fit are an error */
+    int flat;                  /* 1: elements are independent: pieces of one row may go to several
+                                  blocks. 0: a row belongs to one block, which walks its pieces */
+    int column_multiple;       /* pitch, and pieces of a row, are multiples of it (64: whole repeats
+                                  of f32); 0: as the buffers' alignment needs */
+    int64_t max_rows;          /* of a tile (255: one repeat a row); 0: any */
+    int64_t max_columns;       /* of a tile; 0: any */
+    int blocks_per_core;       /* k: cores x k blocks are launched; 0: 1 */
+    const char *const *steps;  /* what the steps are, for reports: ended by NULL; or NULL */
+    const char *const *option; /* names of TG_UB_OPTION(0), ...: ended by NULL; or NULL */
+} tg_ub_kernel;
+
+/* ---- what it asks ---- */
+
+typedef struct tg_ub_problem {
+    int64_t rows, columns;
+    int dtype_bytes;  /* of the data: 2 or 4 */
+    int cores;        /* vector cores, of which each runs a block at a time */
+    int64_t ub_bytes; /* what the kernel may use: tg_ub_usable_bytes() */
+    int power_of_two; /* 1: tile_rows and the allocated columns are powers of two */
+    uint32_t options; /* TG_UB_OPTION bits */
+} tg_ub_problem;
+
+/* ---- what it gets ---- */
+
+/* Why the plan is as it is, in the order of the decisions; tg_ub_reason() has the words. */
+typedef enum tg_ub_why {
+    TG_UB_WHOLE_ROWS,    /* a row fits with all buffers */
+    TG_UB_CUT_ROWS,      /* a row does not: one at a time, in pieces of columns */
+    TG_UB_CUT_FOR_CORES, /* there are fewer rows than cores: pieces of a row go to several blocks */
+    TG_UB_ONE_TILE,      /* all of them: there are no more rows, or columns */
+    TG_UB_BY_ROOM,       /* as many rows or columns as the UB holds */
+    TG_UB_BY_LIMIT,      /* as many as the kernel takes */
+    TG_UB_BY_SHARE,      /* fewer: tiles of one size, in equal numbers for all blocks */
+    TG_UB_BY_COPIES,     /* fewer: each block has as many tiles as buffers have copies */
+    TG_UB_POWER_OF_TWO,  /* rounded down, as asked */
+    TG_UB_SHARED,        /* buffers lie in memory of others that are not alive then */
+    TG_UB_BLOCKS_ALL,    /* cores x k blocks */
+    TG_UB_BLOCKS_TASKS,  /* fewer: there is no more work */
+    TG_UB_WHYS
+} tg_ub_why;
+
+typedef struct tg_ub_place {
+    int64_t offset;      /* in the UB, of the first copy */
+    int64_t bytes;       /* of one copy, padding included */
+    int64_t copy_stride; /* from one copy to the next; = bytes, or more for alignment or bank */
+    int64_t row_bytes;   /* TG_UB_ELEMENT: from one row to the next; else 0 */
+    int used;            /* 0: it is not there in this problem (.when), and the rest is 0 */
+} tg_ub_place;
+
+/* Every field is in elements, bytes or counts; copied freely, nothing to free. */
+typedef struct tg_ub_layout {
+    int64_t tile_rows;    /* rows of a tile; the last one of all may have fewer */
+    int64_t tile_columns; /* columns of a tile: the problem's, or fewer when rows are cut */
+    int64_t pitch;        /* columns allocated for a row: tile_columns and padding */
+    int64_t row_tiles;    /* tiles over the rows */
+    int64_t column_tiles; /* over the columns; 1: whole rows */
+    int64_t tasks;        /* what blocks share: row_tiles, times column_tiles for a flat kernel */
+    int64_t blocks;       /* to launch: 0 if the problem is empty; task t is block t % blocks's: it
+                             takes block, block + blocks, ... (grid stride) */
+    int64_t ub_bytes;     /* what the buffers take: end of the last one */
+    tg_ub_place place[TG_UB_BUFFERS]; /* of kernel->buffers[i] */
+    int nsteps;
+    int64_t live[TG_UB_STEPS]; /* the ledger: bytes alive at each step */
+    int peak_step;             /* the first step at which most is alive */
+    int limiting;              /* the largest buffer there, all its copies counted */
+    int64_t available;         /* problem->ub_bytes */
+    int nwhys;
+    uint8_t why[TG_UB_WHYS]; /* tg_ub_why */
+} tg_ub_layout;
+
+/* Chooses the tile, places the buffers, divides the work. Fast enough for every launch: no memory is
+ * taken. Whole rows if one fits with all buffers, several if they are small; else one row in pieces
+ * of columns. Less room never gives a larger tile.
+ * Errors, with a message that begins with the kernel's name: TG_EINVAL for a wrong declaration or
+ * problem; TG_ENOMEM if even the smallest tile does not fit: "wants ... bits, ... available". After
+ * TG_ENOMEM layout->ub_bytes is what the smallest tile wants, and place, live, peak_step and limiting
+ * are its layout; blocks is 0. */
+TG_API tg_status tg_ub_plan(const tg_ub_kernel *kernel, const tg_ub_problem *problem,
+                            tg_ub_layout *layout);
+
+/* The layout of a given tile, whether it fits or not: layout->ub_bytes against layout->available tells.
+ * Whys, tiles and blocks are counted for that tile. TG_EINVAL as above. */
+TG_API tg_status tg_ub_plan_tile(const tg_ub_kernel *kernel, const tg_ub_problem *problem,
+                                 int64_t tile_rows, int64_t tile_columns, tg_ub_layout *layout);
+
+/* Reason i (below layout->nwhys) as a sentence; returns its length as snprintf does. */
+TG_API int tg_ub_reason(const tg_ub_kernel *kernel, const tg_ub_problem *problem,
+                        const tg_ub_layout *layout, int i, char *text, size_t size);
+
+/* ---- the kernels of this library that declare their buffers ---- */
+
+TG_API int tg_ub_kernel_count(void);
+TG_API const tg_ub_kernel *tg_ub_kernel_at(int kernel);
+/* By full name, or by the operator's name the first of its variants; NULL if there is none. */
+TG_API const tg_ub_kernel *tg_ub_kernel_find(const char *name);
+
+/* ---- Liger's tiling, for who ports with it ---- */
+
+/* A list of sizes, or of numbers of dimensions. */
+typedef struct tg_ub_list {
+    int count;
+    const int64_t *at;
+} tg_ub_list;
+
+typedef struct tg_ub_tiling {
+    int64_t capacity_bits;    /* 0: tg_ub_capacity_bits(0, NULL) */
+    double safety_margin;     /* 0: 0.80 */
+    int64_t dtype_size;       /* bytes; 0 or less: 4 */
+    double memory_multiplier; /* tiles alive at once; 0 or less: 10 */
+    int nshapes;
+    const tg_ub_list *shapes;
+    int ntiling_dims; /* as many as shapes, else the answer is none */
+    const tg_ub_list *tiling_dims;
+} tg_ub_tiling;
+
+/* Block sizes as Liger's compute_default_tiling_strategy gives them, digit for digit.
+ * Of each shape the dimensions in its tiling_dims get the largest power of two, at most the padded
+ * size, of which safety_margin x capacity holds memory_multiplier tiles; the others are padded to a
+ * power of two. Its properties are kept: shapes do not share the room, several tiled dimensions of
+ * one shape each get all of it, fixed ones are charged without their padding, and what does not fit
+ * is 1 and no error. tg_ub_plan() has none of them.
+ * blocks[i] takes shapes[i].count sizes. nblocks: the shapes answered, all of them, or 0 where
+ * Liger's function returns None: no shapes, no tiling_dims, or not as many of one as of the other.
+ * Errors: TG_EINVAL where it raises ValueError: an empty list of dimensions, one outside the shape
+ * (negative ones too); a size or number that is not representable. Those of tg_ub_capacity_bits()
+ * come first, even for no shapes. */
+TG_API tg_status tg_ub_default_tiling(const tg_ub_tiling *tiling, int64_t *const *blocks,
+                                      int *nblocks);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

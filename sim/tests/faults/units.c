@@ -1,0 +1,101 @@
+/* units.c - the cache of S beside the copies, modes left on, blocks of a launch beside each other. */
+#include "planted.h"
+
+KERNEL(dcache_stale)
+{
+    asc_init();
+    *B = y[0];
+    asc_duplicate(A, 2.0f, TILE);
+    asc_sync();
+    asc_copy_ub2gm(y, A, BYTES); // OTHER
+    asc_sync();
+    NEEDED(asc_dcci_single(y);)
+    *C = y[1]; // FAULT: dcache-stale
+}
+
+KERNEL(dcache_dirty_read)
+{
+    asc_init();
+    y[5] = 1.0f; // OTHER
+    NEEDED(asc_dcci_entire_all();)
+    asc_sync();
+    asc_copy_gm2ub(A, y, BYTES); // FAULT: dcache-dirty
+}
+
+KERNEL(dcache_dirty_write)
+{
+    asc_init();
+    asc_duplicate_sync(A, 1.0f, TILE);
+    y[TILE + 2] = 1.0f; // OTHER
+    NEEDED(asc_dcci_single(y + TILE);)
+    asc_sync();
+    asc_copy_ub2gm_align(y + TILE + 3, A, 8); // FAULT: dcache-dirty
+}
+
+KERNEL(atomic_left_on)
+{
+    asc_init();
+    asc_duplicate_sync(A, 1.0f, TILE);
+    asc_set_atomic_add_float(); // FAULT: atomic-left-on
+    asc_copy_ub2gm(y, A, BYTES);
+    NEEDED(asc_set_atomic_none();)
+}
+
+KERNEL(blocks_write_write) // blocks=3
+{
+    asc_init();
+    asc_duplicate_sync(A, 1.0f, TILE);
+    const int64_t tile = asc_get_block_idx();
+    asc_copy_ub2gm(y + EITHER(tile / 2, tile) * TILE, A, BYTES); // FAULT: gm-write-write // OTHER
+}
+
+KERNEL(blocks_atomic_plain) // blocks=4
+{
+    asc_init();
+    asc_duplicate_sync(A, 1.0f, TILE);
+    asc_set_atomic_add_float();
+    if (asc_get_block_idx() < EITHER(3, 4))
+        asc_copy_ub2gm(y, A, BYTES); // OTHER
+    asc_set_atomic_none();
+    if (asc_get_block_idx() == EITHER(3, 4))
+        asc_copy_ub2gm(y, A, 32); // FAULT: gm-write-write
+}
+
+KERNEL(blocks_rows_touch) // blocks=8
+{
+    asc_init();
+    asc_duplicate_sync(A, 1.0f, TILE);
+    const int64_t row = asc_get_block_idx();
+    asc_copy_ub2gm_align(y + row * 5, A, EITHER(24, 20)); // FAULT: gm-write-write // OTHER
+}
+
+KERNEL(blocks_read_write) // blocks=2
+{
+    asc_init();
+    const int64_t block = asc_get_block_idx();
+    asc_copy_gm2ub_sync(A, y + EITHER(0, block) * TILE, BYTES); // OTHER
+    asc_exp_sync(B, A, TILE);
+    if (block == 1)
+        asc_copy_ub2gm(y + EITHER(0, block) * TILE, B, BYTES); // FAULT: gm-read-write
+}
+
+KERNEL(blocks_write_scalar_read) // blocks=2
+{
+    asc_init();
+    asc_duplicate_sync(A, 1.0f, TILE);
+    if (asc_get_block_idx() == 0)
+        asc_copy_ub2gm(y, A, BYTES); // OTHER
+    else
+        *B = EITHER(y, x)[7]; // FAULT: gm-read-write
+}
+
+KERNEL(blocks_line_shared) // blocks=4
+{
+    asc_init();
+    y[asc_get_block_idx() * EITHER(8, 16)] = 1.0f; // FAULT: gm-line-shared // OTHER
+}
+
+KERNEL(blocks_too_many) // blocks=65536,65535 // FAULT: grid-limit
+{
+    asc_init();
+}

@@ -1,0 +1,133 @@
+/* The backend's host path without a card, on the stand-in for CANN's run time (stand_in.c).
+ *   ascend_card run             a device is chosen, kernels are launched with the right arguments, the host steps in
+ *   ascend_card refused TEXT    the device cannot be chosen, and the message has this text
+ *   ascend_card fails TEXT      it can, but a call fails with this text
+ * What was called is in the file STAND_IN_RECORD. */
+#include <dlfcn.h>
+#include <math.h>
+#include <tigon/backend.h>
+
+#include "../common/test.h"
+
+enum { R = 37, F = 1000, BYTES = R * F * 4 };
+
+static int (*device_malloc)(void **, size_t, int);
+static int (*device_free)(void *);
+static int (*device_copy)(void *, size_t, const void *, size_t, int);
+
+static int64_t shape[] = {R, F};
+
+static tg_tensor on_device(void)
+{
+    void *memory = NULL;
+    EXPECT(device_malloc(&memory, BYTES, 0) == 0, "no memory");
+    tg_tensor t = tg_tensor_of(memory, TG_F32, 2, shape);
+    t.device.device_type = TG_DEVICE_ASCEND;
+    return t;
+}
+
+/* The last line of the record that begins so, without that beginning; "" if there is none. */
+static const char *recorded(const char *beginning)
+{
+    static char line[4096], found[4096];
+    FILE *f = fopen(getenv("STAND_IN_RECORD"), "r");
+    *found = '\0';
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, beginning, strlen(beginning)))
+            snprintf(found, sizeof found, "%s", line + strlen(beginning));
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* Word i of a recorded launch: 0 is the number of blocks, then come the arguments. */
+static long long word(const char *launch, int i)
+{
+    while (i-- > 0 && launch)
+        launch = strchr(launch, ' ') ? strchr(launch, ' ') + 1 : NULL;
+    return launch ? strtoll(launch + (strncmp(launch, "memory:", 7) ? 0 : 7), NULL, 10) : -1;
+}
+
+static tg_status swiglu(tg_ctx *ctx, const tg_tensor *gate, const tg_tensor *up, tg_tensor *y)
+{
+    const tg_swiglu_forward_args args = {.gate = gate, .up = up, .y = y, .gate_multiplier = 0.5};
+    return tg_swiglu_forward(ctx, &args);
+}
+
+static void check_launch(tg_ctx *ctx, const tg_tensor *gate, const tg_tensor *up, tg_tensor *y)
+{
+    EXPECT(swiglu(ctx, gate, up, y) == TG_OK, "%s", tg_last_error());
+    EXPECT(!strcmp(tg_ctx_last_row(ctx), "ascend/swiglu_forward"), "%s", tg_ctx_last_row(ctx));
+    const char *launch = recorded("launch swiglu_forward_f32 ");
+    /* blocks, 3 tensors, 3 strides, rows, columns, tile rows, tile columns, multipliers, places */
+    const long long cores = atoi(getenv("STAND_IN_CORES") ? getenv("STAND_IN_CORES") : "40");
+    EXPECT(word(launch, 0) > 1 && word(launch, 0) <= cores, "%lld blocks", word(launch, 0));
+    for (int i = 1; i <= 3; i++)
+        EXPECT(word(launch, i) == BYTES, "argument %d: room for %lld bytes", i, word(launch, i));
+    EXPECT(word(launch, 7) == 1 && word(launch, 8) == R * F, "rows %lld, columns %lld",
+           word(launch, 7), word(launch, 8));
+    EXPECT(word(launch, 9) == 1 && word(launch, 10) > 0, "a tile of %lld x %lld", word(launch, 9),
+           word(launch, 10));
+    EXPECT(word(launch, 11) == 0x3f000000 && word(launch, 12) == 0x3f800000,
+           "multipliers %llx, %llx", word(launch, 11), word(launch, 12));
+    printf("tile %lld, blocks %lld\n", word(launch, 10), word(launch, 0));
+}
+
+/* An operator without a row on the card: copied in, run on the CPU, copied out. */
+static void check_host(tg_ctx *ctx, const tg_tensor *x, tg_tensor *y)
+{
+    static float host[R * F];
+    for (int i = 0; i < R * F; i++)
+        host[i] = (float)(i % 11) - 5;
+    device_copy(x->data, BYTES, host, BYTES, 1);
+    const tg_sparsemax_forward_args args = {.x = x, .y = y};
+    EXPECT(tg_sparsemax_forward(ctx, &args) == TG_EUNSUPPORTED &&
+               strstr(tg_last_error(), "TIGON_FALLBACK"),
+           "%s", tg_last_error());
+    tg_ctx_set_fallback(ctx, TG_FALLBACK_HOST);
+    EXPECT(tg_sparsemax_forward(ctx, &args) == TG_OK, "%s", tg_last_error());
+    device_copy(host, BYTES, y->data, BYTES, 2);
+    double sum = 0;
+    for (int i = 0; i < F; i++)
+        sum += host[i];
+    EXPECT(fabs(sum - 1) < 1e-5, "a row of sparsemax sums to %g", sum);
+}
+
+static int fails_with(const char *text, tg_status status)
+{
+    EXPECT(status != TG_OK && strstr(tg_last_error(), text), "%s: \"%s\", expected \"%s\"",
+           tg_status_name(status), tg_last_error(), text);
+    return report();
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "", *text = argc > 2 ? argv[2] : "";
+    tg_ctx *ctx = NULL;
+    setenv("TIGON_DEVICE", "npu", 1);
+    const tg_status status = tg_ctx_create(&ctx);
+    if (!strcmp(mode, "refused"))
+        return fails_with(text, status);
+    EXPECT(status == TG_OK, "%s", tg_last_error());
+    if (status != TG_OK)
+        return report();
+    void *library = dlopen("libascendcl.so", RTLD_NOW);
+    *(void **)&device_malloc = dlsym(library, "aclrtMalloc");
+    *(void **)&device_free = dlsym(library, "aclrtFree");
+    *(void **)&device_copy = dlsym(library, "aclrtMemcpy");
+    tg_tensor gate = on_device(), up = on_device(), y = on_device();
+    if (!strcmp(mode, "fails")) {
+        tg_ctx_set_verbose(ctx, 1); /* with events */
+        fails_with(text, swiglu(ctx, &gate, &up, &y));
+    } else {
+        check_launch(ctx, &gate, &up, &y);
+        tg_ctx_set_verbose(ctx, 1);
+        check_launch(ctx, &gate, &up, &y);
+        check_host(ctx, &gate, &y);
+    }
+    device_free(gate.data);
+    device_free(up.data);
+    device_free(y.data);
+    tg_ctx_destroy(ctx);
+    return report();
+}

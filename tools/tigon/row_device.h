@@ -1,0 +1,13 @@
+/* tools/tigon/row_device.h - which device a row is for. */
+#ifndef TIGON_ROW_DEVICE_H
+#define TIGON_ROW_DEVICE_H
+
+#include <tigon/tigon.h>
+
+/* "cpu", "npu", "npu-model" */
+const char *row_device(int row);
+
+/* 1 if the row is the CPU's or of the context's own device: others cannot run there. */
+int row_is_here(const tg_ctx *ctx, int row);
+
+#endif
