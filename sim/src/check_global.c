@@ -173,7 +173,8 @@ static void meet(const check_access *access, check_page *p, uint32_t low, uint32
         if (old.low < old.high)
             p->records[kept++] = old;
     }
-    memmove(p->records + kept, p->records + count, (p->count - count) * sizeof *p->records);
+    if (kept < count) /* what was cut off closes up */
+        memmove(p->records + kept, p->records + count, (p->count - count) * sizeof *p->records);
     p->count -= count - kept;
 }
 

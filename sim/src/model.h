@@ -174,8 +174,6 @@ void sim_check_close(ascsim *device); /* frees device->faults and device->global
 /* kind: a name of faults.inc. other: NULL for none. */
 void sim_fault(sim_core *core, const char *kind, const asc_site *site, const asc_site *other, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-/* The site of a return address in a kernel, through its debug lines; kept for the life of the process. */
-const asc_site *sim_site_of_pc(const void *pc);
 
 /* ---- time ---- */
 
