@@ -64,6 +64,9 @@ void ascsim_print_profile(ascsim *device, FILE *out)
         fputs("no launch has been timed\n", out);
         return;
     }
+    if (profile->untimed) {
+        fputs("the last launch was too long to be timed; what follows is the one before it\n", out);
+    }
     const sim_launch *launch = &profile->launches[profile->launch_count - 1];
     const time_chip *chip = &profile->chip;
     const ascsim_time *time = &launch->time;
