@@ -201,8 +201,10 @@ static void touch(const check_access *access, check_page *p, uint32_t low, uint3
     if (access->pipe != ASCSIM_S)
         check_copy_lines(access, p, low, high);
     else
-        for (uint32_t at = low; at < high; at = (at / CHECK_LINE + 1) * CHECK_LINE)
-            check_scalar_line(access, p, at);
+        for (uint32_t at = low, next; at < high; at = next) {
+            next = (at / CHECK_LINE + 1) * CHECK_LINE;
+            check_scalar_line(access, p, at, next < high ? next : high);
+        }
     if (!(access->access & SIM_WRITE) || (access->access & SIM_ATOMIC))
         check_written(access, p, low, high);
     meet(access, p, low, high);
