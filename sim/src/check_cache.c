@@ -1,4 +1,5 @@
-/* check_cache.c - the lines of global memory that S has in its cache, which no copy sees and which see no copy. */
+/* check_cache.c - the lines of global memory that S has in its cache, which no copy sees and
+ * which see no copy. */
 #include <stdlib.h>
 
 #include "check_global.h"

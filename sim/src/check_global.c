@@ -1,5 +1,6 @@
-/* check_global.c - what one block does to global memory: accesses by page, each a range of bytes, and the lines that S has in its
- * cache. When the block ends its ranges go to the device, where check_launch.c compares blocks. */
+/* check_global.c - what one block does to global memory: accesses by page, each a range of
+ * bytes, and the lines that S has in its cache. When the block ends its ranges go to the device,
+ * where check_launch.c compares blocks. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* check_global.h - one block's global memory, page by page: shared by check_global.c and check_cache.c. */
+/* check_global.h - one block's global memory, page by page: shared by check_global.c and
+ * check_cache.c. */
 #ifndef SIM_CHECK_GLOBAL_H
 #define SIM_CHECK_GLOBAL_H
 

@@ -1,4 +1,5 @@
-/* site.c - places in a kernel's code become lines, through addr2line, many in one run of it, when somebody asks. */
+/* site.c - places in a kernel's code become lines, through addr2line, many in one run of it,
+ * when somebody asks. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ static struct {
     int waits, room;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The address as the file of the module counts it; the call itself stands before its return address. */
+/* The address as the file of the module counts it; the call itself stands before its return
+ * address. */
 static uintptr_t in_module(const Dl_info *module, const void *pc)
 {
     const Elf64_Ehdr *header = module->dli_fbase;

@@ -1,4 +1,5 @@
-/* units.c - the cache of S beside the copies, modes left on, blocks of a launch beside each other. */
+/* units.c - the cache of S beside the copies, modes left on, blocks of a launch beside each
+ * other. */
 #include "planted.h"
 
 KERNEL(dcache_stale)
