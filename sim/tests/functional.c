@@ -200,18 +200,9 @@ static int compare(const request *r, const uint8_t *before, const uint8_t *found
     return 0;
 }
 
-static int test_function(ascsim *device, int function, request *requests, uint8_t *in, uint8_t *out)
+/* Runs the requests on their images and compares all of them. */
+static int run(ascsim *device, const lane_function *f, request *requests, uint8_t *in, uint8_t *out)
 {
-    const lane_function *f = &functions[function];
-    static uint8_t to[2 * AREA], from[4 * AREA];
-    fill_values(to, sizeof to, f->to);
-    fill_values(from, sizeof from, f->from);
-    for (int i = 0; i < ROUNDS; i++) {
-        uint8_t *image = in + i * IMAGE;
-        choose(&requests[i], function);
-        memcpy(image + AT_DST, to + BLOCK * random_below(AREA / BLOCK), AREA);
-        memcpy(image + AT_SRC0, from + BLOCK * random_below(2 * AREA / BLOCK), 2 * AREA);
-    }
     const ascsim_arg args[] = {ASCSIM_POINTER(requests), ASCSIM_POINTER(in), ASCSIM_POINTER(out)};
     if (ascsim_launch(device, f->name, lane_kernel, ROUNDS, args, 3)) {
         printf("%s: %s\n", f->name, ascsim_error());
@@ -225,6 +216,40 @@ static int test_function(ascsim *device, int function, request *requests, uint8_
         wrong += compare(&requests[i], in + i * IMAGE, out + i * IMAGE, expected);
     }
     return wrong;
+}
+
+/* All 65536 inputs of a function of one operand of 16 bits. */
+static int test_exhaustively(ascsim *device, int function, request *requests, uint8_t *in,
+                             uint8_t *out)
+{
+    enum { EACH = 65536 / ROUNDS };
+    for (int i = 0; i < ROUNDS; i++) {
+        requests[i] = (request){.function = function, .form = FORM_COUNT, .count = EACH};
+        requests[i].dst = AT_DST;
+        requests[i].src0 = AT_SRC0;
+        for (int k = 0; k < EACH; k++) {
+            const uint16_t bits = (uint16_t)(i * EACH + k);
+            memcpy(in + i * IMAGE + AT_SRC0 + 2 * k, &bits, sizeof bits);
+        }
+    }
+    return run(device, &functions[function], requests, in, out);
+}
+
+static int test_function(ascsim *device, int function, request *requests, uint8_t *in, uint8_t *out)
+{
+    const lane_function *f = &functions[function];
+    static uint8_t to[2 * AREA], from[4 * AREA];
+    fill_values(to, sizeof to, f->to);
+    fill_values(from, sizeof from, f->from);
+    for (int i = 0; i < ROUNDS; i++) {
+        uint8_t *image = in + i * IMAGE;
+        choose(&requests[i], function);
+        memcpy(image + AT_DST, to + BLOCK * random_below(AREA / BLOCK), AREA);
+        memcpy(image + AT_SRC0, from + BLOCK * random_below(2 * AREA / BLOCK), 2 * AREA);
+    }
+    const int exhaustive = f->sources == 1 && size_of(f->from) == 2 && !f->with_value;
+    return run(device, f, requests, in, out) +
+           (exhaustive ? test_exhaustively(device, function, requests, in, out) : 0);
 }
 
 int main(int argc, char **argv)
