@@ -23,6 +23,22 @@ typedef struct lane_function {
     long double (*meaning)(long double a, long double b, long double old, long double v);
 } lane_function;
 
+static int unfused;
+
+/* a b + c: fused, the sum is rounded to float once; else the product is rounded to the type before it. */
+static long double product_sum(type_id type, long double a, long double b, long double c)
+{
+    long double product = a * b;
+    uint32_t bits = 0;
+    if (unfused) {
+        put_value(type, &bits, product, RN, 1);
+        product = get_value(type, &bits);
+    } else if (type == T_float) {
+        return (float)((double)product + (double)c);
+    }
+    return (float)(product + c);
+}
+
 #define MEANING(function, D, S, ...)                                                              \
     static long double mean_##function##_##D##_##S(long double a, long double b, long double old, \
                                                    long double value)                             \
@@ -257,8 +273,9 @@ int main(int argc, char **argv)
     const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
     int wrong = 0;
     for (uint64_t schedule = 0; schedule < 2; schedule++) {
-        ascsim *device =
-            ascsim_open(&(ascsim_options){.seed = schedule, .timing = ASCSIM_TIME_NONE});
+        unfused = (int)schedule;
+        ascsim *device = ascsim_open(
+            &(ascsim_options){.seed = schedule, .unfused = unfused, .timing = ASCSIM_TIME_NONE});
         request *requests = ascsim_alloc(device, ROUNDS * sizeof *requests, "requests");
         uint8_t *in = ascsim_alloc(device, ROUNDS * IMAGE, "in"),
                 *out = ascsim_alloc(device, ROUNDS * IMAGE, "out");
