@@ -13,4 +13,5 @@ target_compile_options(ascsim_time_api PRIVATE -Wall -Wextra)
 target_link_libraries(ascsim_time_api PRIVATE ascsim_examples ascsim)
 add_test(NAME sim.time.api COMMAND ascsim_time_api)
 add_test(NAME sim.time.command
-    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/time_command.sh $<TARGET_FILE_DIR:ascsim_command> ${CMAKE_C_COMPILER})
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/time_command.sh $<TARGET_FILE:ascsim_command>
+        $<TARGET_FILE_DIR:ascsim_examples> ${CMAKE_C_COMPILER})
