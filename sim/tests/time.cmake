@@ -15,3 +15,6 @@ add_test(NAME sim.time.api COMMAND ascsim_time_api)
 add_test(NAME sim.time.command
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/time_command.sh $<TARGET_FILE:ascsim_command>
         $<TARGET_FILE_DIR:ascsim_examples> ${CMAKE_C_COMPILER})
+add_test(NAME sim.time.validate
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/time_validate.sh $<TARGET_FILE:ascsim_command>
+        ${PROJECT_SOURCE_DIR}/../docs/npu-model.md)
