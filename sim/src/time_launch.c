@@ -105,19 +105,19 @@ static void forget_records(sim_profile *profile)
 
 /* ---- sums ---- */
 
-static const char *bound_of(const ascsim_time *time, double device_us)
+/* device_us: the time of a core; busy times are means of its blocks, of which it runs `each`. */
+static const char *bound_of(const ascsim_time *time, double device_us, double each)
 {
     static const double enough = 0.8; /* of the time, as msprof's roofline has it */
-    const double copies = time->busy_us[ASCSIM_MTE2] > time->busy_us[ASCSIM_MTE3]
-                              ? time->busy_us[ASCSIM_MTE2]
-                              : time->busy_us[ASCSIM_MTE3];
-    if (time->hbm_fraction >= enough || copies >= enough * device_us) {
+    const double *busy = time->busy_us, wanted = enough * device_us / each;
+    if (time->hbm_fraction >= enough || busy[ASCSIM_MTE2] >= wanted ||
+        busy[ASCSIM_MTE3] >= wanted) {
         return "memory";
     }
-    if (time->busy_us[ASCSIM_V] >= enough * device_us) {
+    if (busy[ASCSIM_V] >= wanted) {
         return "vector";
     }
-    return time->busy_us[ASCSIM_S] >= enough * device_us ? "scalar" : "latency";
+    return busy[ASCSIM_S] >= wanted ? "scalar" : "latency";
 }
 
 static ascsim_time sum_up(const sim_profile *profile, const time_stats *stats, int64_t blocks,
@@ -152,7 +152,8 @@ static ascsim_time sum_up(const sim_profile *profile, const time_stats *stats, i
         const double fraction = hbm_bytes / cycles / chip->hbm_bytes_per_second;
         time.hbm_fraction = fraction < 1 ? fraction : 1;
     }
-    time.bound = bound_of(&time, device_us);
+    time.bound = bound_of(&time, device_us,
+                          blocks > chip->vector_cores ? (double)blocks / chip->vector_cores : 1);
     return time;
 }
 

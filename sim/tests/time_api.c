@@ -81,6 +81,12 @@ static void test_times(void)
           cold.task_us);
     const ascsim_time one = launch(&used, 1);
     CHECK(one.task_us > 10 * warm.task_us, "one core: %.2f", one.task_us);
+    const ascsim_time many =
+        launch(&used, 128); /* a tile each: more blocks than cores, the same work */
+    CHECK(many.busy_us[ASCSIM_MTE2] < 0.5 * warm.busy_us[ASCSIM_MTE2], "%.3f",
+          many.busy_us[ASCSIM_MTE2]);
+    CHECK(many.task_us - many.start_us > 0.7 * (warm.task_us - warm.start_us), "%.3f",
+          many.task_us);
     CHECK(one.start_us < warm.start_us, "fewer blocks start sooner");
     ascsim_close(used.device);
     const bench slow = bench_open((ascsim_options){.soc = "910B4"});
