@@ -239,7 +239,6 @@ struct ascsim {
     int64_t launches;
     void *faults;       /* check_report.c */
     void *global;       /* check_global.c: GM accesses of all blocks of this launch */
-    void *atomics;      /* move.c: atomic stores of this launch, applied in block order */
     void *profile;      /* time_*.c, report_*.c: kept launches */
     sim_core **workers; /* launch.c: one a host thread, kept between launches */
     int worker_count;
