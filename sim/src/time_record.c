@@ -228,7 +228,9 @@ void sim_time_end(sim_core *core)
     time_block block = {NULL, malloc(copies * sizeof *block.address),
                         calloc(copies, sizeof *block.use)};
     if (block.address && block.use) {
-        memcpy(block.address, list->address, (copies - 1) * sizeof *block.address);
+        if (list->copies) {
+            memcpy(block.address, list->address, (copies - 1) * sizeof *block.address);
+        }
         pthread_mutex_lock(&core->device->lock);
         sim_profile *profile = sim_profile_of(core->device);
         block.program = profile ? shared_program(profile, list, hash) : NULL;
