@@ -6,7 +6,8 @@
 
 enum { LINES = 12 };
 
-static void print_pipes(const ascsim_time *time, FILE *out)
+/* each: blocks that a core runs. */
+static void print_pipes(const ascsim_time *time, double each, FILE *out)
 {
     const double device_us = time->task_us - time->start_us;
     const int64_t counts[ASCSIM_PIPES] = {0, time->vector_instructions, time->copies_in,
@@ -15,14 +16,17 @@ static void print_pipes(const ascsim_time *time, FILE *out)
             "instructions");
     for (int pipe = 0; pipe < ASCSIM_PIPES; pipe++) {
         fprintf(out, "  %-8s %12.3f %7.1f%% %12.3f ", sim_pipe_names[pipe], time->busy_us[pipe],
-                device_us > 0 ? 100 * time->busy_us[pipe] / device_us : 0, time->wait_us[pipe]);
+                device_us > 0 ? 100 * each * time->busy_us[pipe] / device_us : 0,
+                time->wait_us[pipe]);
         if (pipe == ASCSIM_S) {
             fprintf(out, "%14s\n", "");
         } else {
             fprintf(out, "%14lld\n", (long long)counts[pipe]);
         }
     }
-    fprintf(out, "  bank conflicts %.3f us of the vector's; means over the blocks\n",
+    fprintf(out,
+            "  bank conflicts %.3f us of the vector's; times are means over the blocks, ratios of "
+            "a core's time\n",
             time->bank_conflict_us);
 }
 
@@ -60,13 +64,14 @@ static void print_lines(const sim_profile *profile, FILE *out)
 void ascsim_print_profile(ascsim *device, FILE *out)
 {
     const sim_profile *profile = device->profile;
-    if (!profile || profile->launch_count == 0) {
-        fputs("no launch has been timed\n", out);
+    ascsim_time last;
+    if (ascsim_last_time(device, &last) != 0) {
+        fprintf(out, "%s\n", ascsim_error());
         return;
     }
     const sim_launch *launch = &profile->launches[profile->launch_count - 1];
     const time_chip *chip = &profile->chip;
-    const ascsim_time *time = &launch->time;
+    const ascsim_time *time = &last;
     const int cores =
         (int)(launch->blocks < chip->vector_cores ? launch->blocks : chip->vector_cores);
     fprintf(out, "%s on the model of Ascend%s: %lld blocks on %d of %.0f vector cores, %.0f MHz\n",
@@ -80,6 +85,6 @@ void ascsim_print_profile(ascsim *device, FILE *out)
             (double)time->gm_read_bytes * 1e-6, (double)time->gm_write_bytes * 1e-6,
             time->gm_bytes_per_second * 1e-9, 100 * time->hbm_fraction);
     fprintf(out, "  bound by %s\n", time->bound);
-    print_pipes(time, out);
+    print_pipes(time, (double)launch->blocks / cores, out);
     print_lines(profile, out);
 }

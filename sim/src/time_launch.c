@@ -38,10 +38,19 @@ const time_program *sim_profile_program(const sim_profile *profile, uint64_t has
     return NULL;
 }
 
+/* Counts what a launch keeps for its play. */
+static int has_room(sim_profile *profile, int64_t bytes)
+{
+    profile->kept_bytes += bytes;
+    return profile->kept_bytes <= TIME_MOST_BYTES;
+}
+
 int sim_profile_keep(sim_profile *profile, time_program *program)
 {
-    time_program **more = realloc(profile->programs,
-                                  (size_t)(profile->program_count + 1) * sizeof *profile->programs);
+    time_program **more = NULL;
+    if (has_room(profile, program->count * (int64_t)sizeof *program->records)) {
+        more = realloc(profile->programs, (size_t)(profile->program_count + 1) * sizeof *more);
+    }
     if (!more) {
         free(program->records);
         free(program);
@@ -58,11 +67,23 @@ int sim_profile_block(sim_profile *profile, int64_t at, int64_t blocks, const ti
         profile->block = calloc((size_t)blocks, sizeof *profile->block);
         profile->block_count = profile->block ? blocks : 0;
     }
-    if (at >= profile->block_count) {
+    const int64_t bytes =
+        block->program->copies * (int64_t)(sizeof *block->address + sizeof *block->use);
+    if (at >= profile->block_count || !has_room(profile, bytes)) {
         return -1;
     }
     profile->block[at] = *block;
     return 0;
+}
+
+void sim_profile_give_up(ascsim *device)
+{
+    pthread_mutex_lock(&device->lock);
+    sim_profile *profile = sim_profile_of(device);
+    if (profile) {
+        profile->gave_up = 1;
+    }
+    pthread_mutex_unlock(&device->lock);
 }
 
 static void forget_records(sim_profile *profile)
@@ -79,24 +100,24 @@ static void forget_records(sim_profile *profile)
     free(profile->programs);
     profile->block = NULL;
     profile->programs = NULL;
-    profile->block_count = profile->program_count = 0;
+    profile->block_count = profile->program_count = profile->kept_bytes = 0;
 }
 
 /* ---- sums ---- */
 
-static const char *bound_of(const ascsim_time *time, double device_us)
+/* device_us: the time of a core; busy times are means of its blocks, of which it runs `each`. */
+static const char *bound_of(const ascsim_time *time, double device_us, double each)
 {
     static const double enough = 0.8; /* of the time, as msprof's roofline has it */
-    const double copies = time->busy_us[ASCSIM_MTE2] > time->busy_us[ASCSIM_MTE3]
-                              ? time->busy_us[ASCSIM_MTE2]
-                              : time->busy_us[ASCSIM_MTE3];
-    if (time->hbm_fraction >= enough || copies >= enough * device_us) {
+    const double *busy = time->busy_us, wanted = enough * device_us / each;
+    if (time->hbm_fraction >= enough || busy[ASCSIM_MTE2] >= wanted ||
+        busy[ASCSIM_MTE3] >= wanted) {
         return "memory";
     }
-    if (time->busy_us[ASCSIM_V] >= enough * device_us) {
+    if (busy[ASCSIM_V] >= wanted) {
         return "vector";
     }
-    return time->busy_us[ASCSIM_S] >= enough * device_us ? "scalar" : "latency";
+    return busy[ASCSIM_S] >= wanted ? "scalar" : "latency";
 }
 
 static ascsim_time sum_up(const sim_profile *profile, const time_stats *stats, int64_t blocks,
@@ -131,7 +152,8 @@ static ascsim_time sum_up(const sim_profile *profile, const time_stats *stats, i
         const double fraction = hbm_bytes / cycles / chip->hbm_bytes_per_second;
         time.hbm_fraction = fraction < 1 ? fraction : 1;
     }
-    time.bound = bound_of(&time, device_us);
+    time.bound = bound_of(&time, device_us,
+                          blocks > chip->vector_cores ? (double)blocks / chip->vector_cores : 1);
     return time;
 }
 
@@ -153,7 +175,13 @@ static sim_launch *new_launch(sim_profile *profile, int trace)
 void sim_time_launch(ascsim *device, const char *name, int64_t blocks)
 {
     sim_profile *profile = device->profile;
-    if (!profile || !profile->block) {
+    if (!profile || (!profile->block && !profile->gave_up)) {
+        return;
+    }
+    profile->untimed = profile->gave_up;
+    profile->gave_up = 0;
+    if (profile->untimed) {
+        forget_records(profile);
         return;
     }
     sim_listener listener = {profile, device->options.trace};
@@ -210,11 +238,15 @@ void sim_time_close(ascsim *device)
 int ascsim_last_time(ascsim *device, ascsim_time *time)
 {
     const sim_profile *profile = device->profile;
-    if (!profile || profile->launch_count == 0) {
+    if (!profile || (profile->launch_count == 0 && !profile->untimed)) {
         return sim_error("no launch has been timed: %s",
                          device->options.timing == ASCSIM_TIME_NONE
                              ? "the device was opened without timing"
                              : "there was none");
+    }
+    if (profile->untimed) {
+        return sim_error(
+            "the last launch was too long to be timed: more than 1 GiB of different instructions");
     }
     *time = profile->launches[profile->launch_count - 1].time;
     return 0;
