@@ -122,6 +122,9 @@ static tg_status open_model(void)
     snprintf(model.info.soc, sizeof model.info.soc, "%s", soc);
     model.info.cores = (int)cores;
     model.info.ub_bytes = tg_ub_usable_bytes(bits);
+    const int64_t own = (int64_t)model.ascsim_chip_fact(soc, "ub_usable_bytes");
+    if (model.info.ub_bytes > own) /* more was said than the chip has */
+        model.info.ub_bytes = own;
     model.profile = getenv("TIGON_ASCEND_PROFILE");
     if (model.profile && !*model.profile)
         model.profile = NULL;
