@@ -74,6 +74,10 @@ ASCSIM_API int ascsim_map(ascsim *device, void *memory, size_t bytes, const char
 ASCSIM_API void ascsim_free(ascsim *device, void *memory); /* ends either */
 ASCSIM_API void ascsim_written(ascsim *device, void *memory, size_t bytes); /* the host has filled it */
 
+/* Copies in from this memory leave nothing in the modelled L2: what CANN's C++ API calls the cache hint "disable". The C API has
+ * no argument for it on these chips. 0; or -1: not this device's memory. */
+ASCSIM_API int ascsim_stream(ascsim *device, const void *memory);
+
 /* ---- launch ---- */
 
 typedef enum ascsim_arg_kind { ASCSIM_ARG_POINTER, ASCSIM_ARG_I32, ASCSIM_ARG_U32, ASCSIM_ARG_I64, ASCSIM_ARG_U64, ASCSIM_ARG_F32 } ascsim_arg_kind;
@@ -105,7 +109,7 @@ ASCSIM_API int ascsim_launch(ascsim *device, const char *name, ascsim_kernel ker
 /* ---- faults ---- */
 
 typedef struct ascsim_fault {
-    const char *kind; /* "ub-overflow", "race-raw", ...: docs/npu-model.md lists them */
+    const char *kind; /* "ub-overflow", "missing-flag-raw", ...: docs/npu-model.md lists them */
     const char *text; /* one sentence: what, found, expected */
     const char *file, *other_file; /* the access, and the earlier one that it clashes with (NULL: none) */
     int line, other_line;

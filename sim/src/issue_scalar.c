@@ -159,7 +159,7 @@ int64_t asc_issue_rsvd_count(const asc_site *site)
 
 int64_t asc_issue_accumulated(const asc_site *site)
 {
-    return (int64_t)read_register(site)->accumulated;
+    return read_register(site)->accumulated;
 }
 
 void asc_issue_merged(const asc_site *site, uint16_t counts[4])

@@ -119,7 +119,7 @@ struct sim_core {
     uint64_t pad_value;
     uint64_t cmp_mask[2];      /* written by V */
     uint32_t reduce_value[2], reduce_index[2]; /* of the last max/min with index */
-    double accumulated;
+    int64_t accumulated; /* bits of the last sum over repeats */
     uint64_t reserved_count;
     uint16_t merged[4];
     sim_schedule *schedule;
@@ -194,6 +194,7 @@ struct sim_region {
     unsigned char *base;
     size_t bytes;
     char name[32];
+    uint8_t streams; /* time_*.c: copies in leave nothing in L2 */
     int owned;      /* allocated by the model: to be freed, and begins unwritten */
     void *written;  /* check_*.c: which bytes have been written, NULL: all */
 };

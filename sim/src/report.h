@@ -38,6 +38,13 @@ struct sim_profile {
     int64_t bar_count, bar_room, bars_left_out;
 };
 
+/* Hears every instruction of a play (time_sink). */
+typedef struct sim_listener {
+    sim_profile *profile;
+    int trace; /* keep bars */
+} sim_listener;
+void sim_profile_note(void *to, const time_event *event);
+
 extern const char *const sim_pipe_names[ASCSIM_PIPES]; /* "scalar", "vector", "mte2", "mte3" */
 
 /* The launches' sites ordered by file, line and name: to be freed. */

@@ -85,14 +85,16 @@ static time_record *next_record(sim_record_list *list)
     return &list->records[list->count++];
 }
 
-static void record_copy(sim_record_list *list, time_record *record, const sim_instr *instr)
+static void record_copy(sim_record_list *list, time_record *record, const ascsim *device,
+                        const sim_instr *instr)
 {
     const time_chip *chip = &list->chip;
     const sim_operand *memory = NULL;
     for (int i = 0; i < instr->operands; i++) {
         memory = instr->operand[i].global ? &instr->operand[i] : memory;
     }
-    if (!memory) {
+    if (!memory) { /* nothing that the memory has to do with */
+        record->kind = SIM_SCALAR;
         return;
     }
     if (list->copies == list->copy_room) {
@@ -104,6 +106,8 @@ static void record_copy(sim_record_list *list, time_record *record, const sim_in
         list->address = more;
     }
     list->address[list->copies++] = (uintptr_t)memory->base;
+    const sim_region *region = sim_region_of(device, memory->base);
+    record->streams = region && region->streams;
     const int split = memory->inner > 1; /* the bursts are the inner pieces */
     record->copy.bursts = memory->outer * memory->inner;
     record->copy.length = memory->bytes;
@@ -133,14 +137,14 @@ void sim_time_issue(sim_core *core, const sim_instr *instr)
     record->op = (uint8_t)instr->op;
     record->pipe = (uint8_t)instr->pipe;
     record->target = (uint8_t)instr->target;
-    record->event = instr->event;
+    record->event = instr->event % SIM_EVENTS; /* a wrong one has been reported */
     record->type = instr->type;
     record->scalar = (uint32_t)(list->pending + list->chip.call_cycles);
     list->pending = 0;
     if (instr->kind == SIM_COMPUTE) {
         sim_time_vector_cost(record, instr, list->banks, &list->chip);
     } else if (instr->kind == SIM_COPY) {
-        record_copy(list, record, instr);
+        record_copy(list, record, core->device, instr);
     }
 }
 

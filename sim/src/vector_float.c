@@ -112,11 +112,13 @@ static inline float logarithm(float a)
 /* To eight bits of fraction, to nearest; what is too large stays finite, what is too small is flushed. */
 static inline float estimate(double exact)
 {
-    const float y = flushed((float)exact);
-    const uint32_t bits = sim_bits_of(y), sign = bits & 0x80000000, u = bits & 0x7fffffff;
-    uint32_t rounded = (u + 0x3fff + (u >> 15 & 1)) & 0x7fff8000;
-    rounded = rounded >= 0x7f800000 ? 0x7f7f8000 : rounded;
-    return y != y ? y : sim_float_of(rounded | sign);
+    uint64_t bits;
+    memcpy(&bits, &exact, sizeof bits);
+    bits = (bits + (((uint64_t)1 << 43) - 1) + (bits >> 44 & 1)) & ~(((uint64_t)1 << 44) - 1);
+    double rounded;
+    memcpy(&rounded, &bits, sizeof rounded);
+    const double largest = 0x1.ffp127, y = rounded > largest ? largest : rounded;
+    return exact != exact ? (float)exact : flushed((float)(y < -largest ? -largest : y));
 }
 
 BINARY(lanes_add, a + b)

@@ -21,7 +21,8 @@ static void store(sim_type type, void *to, int first, const float *from, int cou
         sim_narrow((uint16_t *)to + first, from, count, mode);
     } else if (type == SIM_I8) {
         for (int i = 0; i < count; i++)
-            ((int8_t *)to)[first + i] = (int8_t)rintf(fminf(fmaxf(from[i], -128), 127));
+            ((int8_t *)to)[first + i] =
+                (int8_t)(from[i] != from[i] ? 0 : rintf(fminf(fmaxf(from[i], -128), 127)));
     } else {
         memcpy((float *)to + first, from, (size_t)count * sizeof(float));
     }
