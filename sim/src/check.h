@@ -1,8 +1,9 @@
-/* check.h - what the check_*.c share: the state of one block, and how an operand becomes ranges of bytes.
+/* check.h - what the check_*.c share: the state of one block, and how an operand becomes ranges of
+ * bytes.
  *
- * A tick is program order in a block: an instruction has 2 * index, S's own loads and stores after it 2 * index + 1. clock[P][Q]
- * is the last tick of pipe Q that pipe P knows to have ended; an access of P is ordered after one of Q if its tick is no
- * larger than that.
+ * A tick is program order in a block: an instruction has 2 * index, S's own loads and stores
+ * after it 2 * index + 1. clock[P][Q] is the last tick of pipe Q that pipe P knows to have
+ * ended; an access of P is ordered after one of Q if its tick is no larger than that.
  */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
@@ -27,7 +28,8 @@ typedef struct check_mark {
     uint8_t pipe, access;
 } check_mark;
 
-/* The pairs that the access looked at now races with: a missing barrier is said once, not once as RAW and again as WAW. */
+/* The pairs that the access looked at now races with: a missing barrier is said once, not once
+ * as RAW and again as WAW. */
 typedef struct check_races {
     uint32_t tick, count;
     const asc_site *other[8];
@@ -63,7 +65,8 @@ static inline uint32_t check_tick(const sim_instr *instr)
 
 check_sites *check_sites_new(void);
 void check_sites_free(check_sites *sites);
-/* A number for who does an access: the site of a call, or the place of a load or store (write) of S. */
+/* A number for who does an access: the site of a call, or the place of a load or store (write)
+ * of S. */
 uint32_t check_who(sim_shadow *shadow, const asc_site *site);
 uint32_t check_who_scalar(sim_shadow *shadow, const void *pc, int write);
 const asc_site *check_site(const sim_shadow *shadow, uint32_t who);

@@ -1,4 +1,5 @@
-/* check_access.c - one instruction's accesses, in UB, in global memory and in V's registers, and whether two accesses race. */
+/* check_access.c - one instruction's accesses, in UB, in global memory and in V's registers, and
+ * whether two accesses race. */
 #include <string.h>
 
 #include "check.h"
@@ -158,8 +159,8 @@ static void pad(check_access *access, const sim_instr *instr, const sim_operand 
     check_pieces(instr, &part, visit_padding, access);
 }
 
-/* What a copy in leaves unspecified of each piece: what fills its last block, and the padding asked for if its value was
- * never set. */
+/* What a copy in leaves unspecified of each piece: what fills its last block, and the padding
+ * asked for if its value was never set. */
 static void touch_padding(check_access *access, const sim_instr *instr, const sim_operand *o)
 {
     if (o->padding)
@@ -183,7 +184,8 @@ static void touch_operand(check_access *access, const sim_instr *instr, const si
         touch_padding(access, instr, o);
 }
 
-/* Offsets that are not what the kernel meant, as something about them was at fault, lead anywhere. */
+/* Offsets that are not what the kernel meant, as something about them was at fault, lead
+ * anywhere. */
 static void touch_gathered(check_access *access, const sim_instr *instr, const sim_operand *o)
 {
     sim_core *core = access->core;
@@ -203,7 +205,8 @@ static int read_and_written(const sim_instr *instr, const sim_operand *o)
            dst_low < high;
 }
 
-/* A mark of this read would hide an earlier one of the same pipe, with which the instruction's own write may clash. */
+/* A mark of this read would hide an earlier one of the same pipe, with which the instruction's
+ * own write may clash. */
 static void read_operands(check_access *access, const sim_instr *instr)
 {
     access->access = SIM_READ;

@@ -1,4 +1,5 @@
-/* check_cache.c - the lines of global memory that S has in its cache, which no copy sees and which see no copy. */
+/* check_cache.c - the lines of global memory that S has in its cache, which no copy sees and
+ * which see no copy. */
 #include <stdlib.h>
 
 #include "check_global.h"
@@ -10,24 +11,30 @@ static check_line *line_of(check_page *p, uint32_t offset)
     return &p->lines[offset / CHECK_LINE];
 }
 
-static const check_record *copied_since(const check_page *p, uint32_t line_offset, uint32_t tick)
+/* An access by `pipe` to bytes of [low, high), a write, later than `tick`. */
+static const check_record *written_since(const check_page *p, int pipe, uint32_t low, uint32_t high,
+                                         uint32_t tick)
 {
     for (uint32_t i = 0; i < p->count; i++) {
         const check_record *r = &p->records[i];
-        if (r->mark.pipe == ASCSIM_MTE3 && r->mark.tick > tick &&
-            r->low < line_offset + CHECK_LINE && r->high > line_offset)
+        if (r->mark.pipe == pipe && (r->mark.access & SIM_WRITE) && r->mark.tick > tick &&
+            r->low < high && r->high > low)
             return r;
     }
     return NULL;
 }
 
-void check_scalar_line(const check_access *access, check_page *p, uint32_t offset)
+/* A load wants its bytes alone; a store makes the whole line one that will be written back. */
+void check_scalar_line(const check_access *access, check_page *p, uint32_t low, uint32_t high)
 {
     check_global *g = access->core->shadow->global;
-    check_line *l = line_of(p, offset);
+    const uint32_t first = low / CHECK_LINE * CHECK_LINE;
+    const int store = access->access & SIM_WRITE;
+    check_line *l = line_of(p, low);
     const check_record *copied = NULL;
     if (l->cached > g->flushed)
-        copied = copied_since(p, offset / CHECK_LINE * CHECK_LINE, l->cached);
+        copied = written_since(p, ASCSIM_MTE3, store ? first : low,
+                               store ? first + CHECK_LINE : high, l->cached);
     if (copied) {
         const asc_site *site = check_site(access->core->shadow, access->who);
         const asc_site *other = check_site(access->core->shadow, copied->mark.who);
@@ -37,18 +44,19 @@ void check_scalar_line(const check_access *access, check_page *p, uint32_t offse
             "%s of %s by S: found its line in the cache since before %s wrote there, expected "
             "asc_dcci_single or asc_dcci_entire_all between",
             site->name,
-            check_describe(access->core->device, (void *)(p->number * CHECK_PAGE + offset), where),
+            check_describe(access->core->device, (void *)(p->number * CHECK_PAGE + low), where),
             other->name);
     }
     if (copied || l->cached <= g->flushed)
         l->cached = access->tick;
-    if (access->access & SIM_WRITE) {
+    if (store) {
         l->dirty = access->tick;
         l->dirty_who = access->who;
         g->stores = 1;
     }
 }
 
+/* A copy in wants its bytes alone; one out would be overwritten by the line. */
 void check_copy_lines(const check_access *access, const check_page *p, uint32_t low, uint32_t high)
 {
     const check_global *g = access->core->shadow->global;
@@ -56,7 +64,10 @@ void check_copy_lines(const check_access *access, const check_page *p, uint32_t 
         return;
     for (uint32_t l = low / CHECK_LINE; l <= (high - 1) / CHECK_LINE; l++) {
         const check_line *at = &p->lines[l];
-        if (at->dirty <= g->flushed)
+        const uint32_t first = l * CHECK_LINE, end = first + CHECK_LINE;
+        if (at->dirty <= g->flushed ||
+            (!(access->access & SIM_WRITE) &&
+             !written_since(p, ASCSIM_S, first > low ? first : low, end < high ? end : high, 0)))
             continue;
         const asc_site *site = check_site(access->core->shadow, access->who);
         const asc_site *other = check_site(access->core->shadow, at->dirty_who);

@@ -1,5 +1,6 @@
-/* check_global.c - what one block does to global memory: accesses by page, each a range of bytes, and the lines that S has in its
- * cache. When the block ends its ranges go to the device, where check_launch.c compares blocks. */
+/* check_global.c - what one block does to global memory: accesses by page, each a range of
+ * bytes, and the lines that S has in its cache. When the block ends its ranges go to the device,
+ * where check_launch.c compares blocks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,7 +174,8 @@ static void meet(const check_access *access, check_page *p, uint32_t low, uint32
         if (old.low < old.high)
             p->records[kept++] = old;
     }
-    memmove(p->records + kept, p->records + count, (p->count - count) * sizeof *p->records);
+    if (kept < count) /* what was cut off closes up */
+        memmove(p->records + kept, p->records + count, (p->count - count) * sizeof *p->records);
     p->count -= count - kept;
 }
 
@@ -200,8 +202,10 @@ static void touch(const check_access *access, check_page *p, uint32_t low, uint3
     if (access->pipe != ASCSIM_S)
         check_copy_lines(access, p, low, high);
     else
-        for (uint32_t at = low; at < high; at = (at / CHECK_LINE + 1) * CHECK_LINE)
-            check_scalar_line(access, p, at);
+        for (uint32_t at = low, next; at < high; at = next) {
+            next = (at / CHECK_LINE + 1) * CHECK_LINE;
+            check_scalar_line(access, p, at, next < high ? next : high);
+        }
     if (!(access->access & SIM_WRITE) || (access->access & SIM_ATOMIC))
         check_written(access, p, low, high);
     meet(access, p, low, high);

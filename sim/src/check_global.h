@@ -1,4 +1,5 @@
-/* check_global.h - one block's global memory, page by page: shared by check_global.c and check_cache.c. */
+/* check_global.h - one block's global memory, page by page: shared by check_global.c and
+ * check_cache.c. */
 #ifndef SIM_CHECK_GLOBAL_H
 #define SIM_CHECK_GLOBAL_H
 
@@ -31,8 +32,8 @@ struct check_global {
 };
 
 check_page *check_page_of(sim_shadow *shadow, uintptr_t number);
-/* S touches the line at `offset`. */
-void check_scalar_line(const check_access *access, check_page *page, uint32_t offset);
+/* S touches [low, high) of one line of the page. */
+void check_scalar_line(const check_access *access, check_page *page, uint32_t low, uint32_t high);
 /* A copy touches [low, high) of the page. */
 void check_copy_lines(const check_access *access, const check_page *page, uint32_t low,
                       uint32_t high);

@@ -1,4 +1,5 @@
-/* check_issue.c - what a call alone tells: fields, alignment, ranges, masks; and the entry points of the checks. */
+/* check_issue.c - what a call alone tells: fields, alignment, ranges, masks; and the entry
+ * points of the checks. */
 #include <string.h>
 
 #include "check.h"

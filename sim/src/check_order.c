@@ -1,9 +1,11 @@
-/* check_order.c - what happens before what. Every pipe has a clock: the last tick of each pipe that it knows to have ended. A set
- * carries the clock of its pipe, a wait takes it over, a barrier says that a pipe's own past has ended, and what S issues
- * knows what S has waited for; but that S has issued something says nothing about S's own loads and stores.
+/* check_order.c - what happens before what. Every pipe has a clock: the last tick of each pipe that
+ * it knows to have ended. A set carries the clock of its pipe, a wait takes it over, a barrier says
+ * that a pipe's own past has ended, and what S issues knows what S has waited for; but that S has
+ * issued something says nothing about S's own loads and stores.
  *
- * Instructions are looked at as they are issued, except that a pipe is held back by a wait whose set has not come and by a gather
- * whose offsets are not known yet. That is one legal order, the same whatever the schedule does.
+ * Instructions are looked at as they are issued, except that a pipe is held back by a wait whose
+ * set has not come and by a gather whose offsets are not known yet. That is one legal order, the
+ * same whatever the schedule does.
  */
 #include <stdlib.h>
 #include <string.h>

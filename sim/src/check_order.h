@@ -1,4 +1,5 @@
-/* check_order.h - queues and flags as the checks see them: shared by check_order.c and check_flags.c. */
+/* check_order.h - queues and flags as the checks see them: shared by check_order.c and
+ * check_flags.c. */
 #ifndef SIM_CHECK_ORDER_H
 #define SIM_CHECK_ORDER_H
 
@@ -28,7 +29,8 @@ typedef struct check_queue {
 } check_queue;
 
 struct check_order {
-    /* clock[S][S] is what others have let S know about its own past: all that what it issues next may build on. */
+    /* clock[S][S] is what others have let S know about its own past: all that what it issues
+     * next may build on. */
     uint32_t clock[ASCSIM_PIPES][ASCSIM_PIPES];
     uint32_t scalar[ASCSIM_PIPES]; /* for S's own loads and stores */
     check_queue queues[ASCSIM_PIPES];

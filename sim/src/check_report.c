@@ -1,5 +1,5 @@
-/* check_report.c - the lists of faults: one of each block, merged into the device's when the block ends, so that what is reported
- * does not depend on the threads of the host. */
+/* check_report.c - the lists of faults: one of each block, merged into the device's when the
+ * block ends, so that what is reported does not depend on the threads of the host. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

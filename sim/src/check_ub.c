@@ -1,6 +1,7 @@
-/* check_ub.c - the shadow of UB: which bytes are written, which only padded, and the accesses since, each with the part that it stands
- * for. A line of 256 bytes is kept by blocks of 32, as vector instructions use it, until something touches part of a block; from
- * then on, in this block of the kernel, its eight blocks are kept by bytes. */
+/* check_ub.c - the shadow of UB: which bytes are written, which only padded, and the accesses
+ * since, each with the part that it stands for. A line of 256 bytes is kept by blocks of 32, as
+ * vector instructions use it, until something touches part of a block; from then on, in this
+ * block of the kernel, its eight blocks are kept by bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@ typedef struct record {
     check_mark mark;
 } record;
 
-/* Up to 32 parts: the blocks of a line or the bytes of a block. Whole ones have one writer and at most one reader a pipe. */
+/* Up to 32 parts: the blocks of a line or the bytes of a block. Whole ones have one writer and
+ * at most one reader a pipe. */
 typedef struct unit {
     uint32_t epoch, written, padding;
     uint16_t count, room;

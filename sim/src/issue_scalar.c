@@ -167,28 +167,29 @@ void asc_issue_merged(const asc_site *site, uint16_t counts[4])
     memcpy(counts, read_register(site)->merged, sizeof(uint16_t[4]));
 }
 
-int64_t asc_block_index(void)
+int64_t asc_issue_block_index(const asc_site *site)
 {
-    return sim_self->block;
+    return sim_here(site)->block;
 }
 
-int64_t asc_block_count(void)
+int64_t asc_issue_block_count(const asc_site *site)
 {
-    return sim_self->blocks;
+    return sim_here(site)->blocks;
 }
 
-int64_t asc_core_index(void)
+int64_t asc_issue_core_index(const asc_site *site)
 {
-    return sim_self->block % sim_self->device->cores;
+    const sim_core *core = sim_here(site);
+    return core->block % core->device->cores;
 }
 
 /* A run is the same every time, and times are known only behind it: instructions so far stand for the time. */
-int64_t asc_cycle_counter(void)
+int64_t asc_issue_cycle(const asc_site *site)
 {
-    return (int64_t)sim_self->issued;
+    return (int64_t)sim_here(site)->issued;
 }
 
-uint64_t asc_ub_address(uint64_t offset)
+uint64_t asc_issue_ub_address(const asc_site *site, uint64_t offset)
 {
-    return (uint64_t)(uintptr_t)sim_self->ub + offset;
+    return (uint64_t)(uintptr_t)sim_here(site)->ub + offset;
 }

@@ -27,10 +27,12 @@ struct sim_profile {
     time_program **programs;
     int64_t program_count;
     time_block *block;
-    int64_t block_count;
+    int64_t block_count, kept_bytes;
+    int gave_up; /* too long, or no memory: no times */
     /* launches that are over: all if options.trace, else the last */
     sim_launch *launches;
     int launch_count;
+    int untimed;      /* the last launch was too long */
     double clock_us;  /* where the next launch begins in the trace */
     time_site *sites; /* a hash table */
     int64_t site_count, site_room;

@@ -100,6 +100,8 @@ sim_profile *sim_profile_of(ascsim *device); /* made if missing; NULL: no memory
 const time_program *sim_profile_program(const sim_profile *profile, uint64_t hash,
                                         const time_record *records, int64_t count);
 int sim_profile_keep(sim_profile *profile, time_program *program); /* owns it afterwards */
+void sim_profile_give_up(ascsim *device); /* takes the lock: this launch gets no times */
+enum { TIME_MOST_BYTES = 1 << 30 };       /* that a launch keeps for its play */
 int sim_profile_block(sim_profile *profile, int64_t at, int64_t blocks, const time_block *block);
 
 #endif

@@ -38,10 +38,19 @@ const time_program *sim_profile_program(const sim_profile *profile, uint64_t has
     return NULL;
 }
 
+/* Counts what a launch keeps for its play. */
+static int has_room(sim_profile *profile, int64_t bytes)
+{
+    profile->kept_bytes += bytes;
+    return profile->kept_bytes <= TIME_MOST_BYTES;
+}
+
 int sim_profile_keep(sim_profile *profile, time_program *program)
 {
-    time_program **more = realloc(profile->programs,
-                                  (size_t)(profile->program_count + 1) * sizeof *profile->programs);
+    time_program **more = NULL;
+    if (has_room(profile, program->count * (int64_t)sizeof *program->records)) {
+        more = realloc(profile->programs, (size_t)(profile->program_count + 1) * sizeof *more);
+    }
     if (!more) {
         free(program->records);
         free(program);
@@ -58,11 +67,23 @@ int sim_profile_block(sim_profile *profile, int64_t at, int64_t blocks, const ti
         profile->block = calloc((size_t)blocks, sizeof *profile->block);
         profile->block_count = profile->block ? blocks : 0;
     }
-    if (at >= profile->block_count) {
+    const int64_t bytes =
+        block->program->copies * (int64_t)(sizeof *block->address + sizeof *block->use);
+    if (at >= profile->block_count || !has_room(profile, bytes)) {
         return -1;
     }
     profile->block[at] = *block;
     return 0;
+}
+
+void sim_profile_give_up(ascsim *device)
+{
+    pthread_mutex_lock(&device->lock);
+    sim_profile *profile = sim_profile_of(device);
+    if (profile) {
+        profile->gave_up = 1;
+    }
+    pthread_mutex_unlock(&device->lock);
 }
 
 static void forget_records(sim_profile *profile)
@@ -79,7 +100,7 @@ static void forget_records(sim_profile *profile)
     free(profile->programs);
     profile->block = NULL;
     profile->programs = NULL;
-    profile->block_count = profile->program_count = 0;
+    profile->block_count = profile->program_count = profile->kept_bytes = 0;
 }
 
 /* ---- sums ---- */
@@ -153,7 +174,13 @@ static sim_launch *new_launch(sim_profile *profile, int trace)
 void sim_time_launch(ascsim *device, const char *name, int64_t blocks)
 {
     sim_profile *profile = device->profile;
-    if (!profile || !profile->block) {
+    if (!profile || (!profile->block && !profile->gave_up)) {
+        return;
+    }
+    profile->untimed = profile->gave_up;
+    profile->gave_up = 0;
+    if (profile->untimed) {
+        forget_records(profile);
         return;
     }
     sim_listener listener = {profile, device->options.trace};
@@ -210,11 +237,15 @@ void sim_time_close(ascsim *device)
 int ascsim_last_time(ascsim *device, ascsim_time *time)
 {
     const sim_profile *profile = device->profile;
-    if (!profile || profile->launch_count == 0) {
+    if (!profile || (profile->launch_count == 0 && !profile->untimed)) {
         return sim_error("no launch has been timed: %s",
                          device->options.timing == ASCSIM_TIME_NONE
                              ? "the device was opened without timing"
                              : "there was none");
+    }
+    if (profile->untimed) {
+        return sim_error(
+            "the last launch was too long to be timed: more than 1 GiB of different instructions");
     }
     *time = profile->launches[profile->launch_count - 1].time;
     return 0;

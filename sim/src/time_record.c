@@ -18,7 +18,7 @@ struct sim_record_list {
     time_banks *banks;
     time_chip chip;
     const char *soc;
-    int failed; /* out of memory: this block has no times */
+    int failed; /* too long, or out of memory: the launch has no times */
 };
 
 sim_record_list *sim_records_new(void)
@@ -74,6 +74,10 @@ static void *grown(void *memory, int64_t *room, size_t bytes)
 
 static time_record *next_record(sim_record_list *list)
 {
+    if (list->failed || list->count * (int64_t)sizeof *list->records >= TIME_MOST_BYTES) {
+        list->failed = 1;
+        return NULL;
+    }
     if (list->count == list->room) {
         time_record *more = grown(list->records, &list->room, sizeof *more);
         if (!more) {
@@ -211,11 +215,16 @@ static uint64_t hash_of(const sim_record_list *list)
 void sim_time_end(sim_core *core)
 {
     sim_record_list *list = core->records;
-    if (!recording(core) || list->failed) {
+    if (!recording(core)) {
+        return;
+    }
+    if (list->failed) {
+        sim_profile_give_up(core->device);
         return;
     }
     const uint64_t hash = hash_of(list);
     const size_t copies = (size_t)list->copies + 1;
+    int kept = 0;
     time_block block = {NULL, malloc(copies * sizeof *block.address),
                         calloc(copies, sizeof *block.use)};
     if (block.address && block.use) {
@@ -225,9 +234,13 @@ void sim_time_end(sim_core *core)
         block.program = profile ? shared_program(profile, list, hash) : NULL;
         if (block.program && sim_profile_block(profile, core->block, core->blocks, &block) == 0) {
             block = (time_block){0}; /* the profile's */
+            kept = 1;
         }
         pthread_mutex_unlock(&core->device->lock);
     }
     free(block.address);
     free(block.use);
+    if (!kept) {
+        sim_profile_give_up(core->device);
+    }
 }

@@ -4,6 +4,13 @@
 
 #include "issue.h"
 
+/* A loop over lanes: compiled for several levels of x86-64, whose results are the same (nothing is contracted). */
+#if defined(__x86_64__)
+#define SIM_LOOP __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define SIM_LOOP
+#endif
+
 /* dst[0..count) from consecutive lanes; a source may be dst itself. */
 typedef void sim_lanes(const sim_instr *instr, void *dst, const void *src0, const void *src1,
                        int count);

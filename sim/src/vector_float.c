@@ -4,48 +4,48 @@
 #include <float.h>
 #include <math.h>
 
-#define BINARY(name, expression)                                                            \
-    static void name(const sim_instr *instr, void *dst, const void *src0, const void *src1, \
-                     int count)                                                             \
-    {                                                                                       \
-        (void)instr;                                                                        \
-        float *d = dst;                                                                     \
-        const float *s = src0, *t = src1;                                                   \
-        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                                \
-        {                                                                                   \
-            const float a = s[i], b = t[i];                                                 \
-            d[i] = expression;                                                              \
-        }                                                                                   \
+#define BINARY(name, expression)                                                   \
+    SIM_LOOP static void name(const sim_instr *instr, void *dst, const void *src0, \
+                              const void *src1, int count)                         \
+    {                                                                              \
+        (void)instr;                                                               \
+        float *d = dst;                                                            \
+        const float *s = src0, *t = src1;                                          \
+        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
+        {                                                                          \
+            const float a = s[i], b = t[i];                                        \
+            d[i] = expression;                                                     \
+        }                                                                          \
     }
 /* old: what dst holds */
-#define ACCUMULATE(name, expression)                                                        \
-    static void name(const sim_instr *instr, void *dst, const void *src0, const void *src1, \
-                     int count)                                                             \
-    {                                                                                       \
-        (void)instr;                                                                        \
-        float *d = dst;                                                                     \
-        const float *s = src0, *t = src1;                                                   \
-        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                                \
-        {                                                                                   \
-            const float a = s[i], b = t[i], old = d[i];                                     \
-            d[i] = expression;                                                              \
-        }                                                                                   \
+#define ACCUMULATE(name, expression)                                               \
+    SIM_LOOP static void name(const sim_instr *instr, void *dst, const void *src0, \
+                              const void *src1, int count)                         \
+    {                                                                              \
+        (void)instr;                                                               \
+        float *d = dst;                                                            \
+        const float *s = src0, *t = src1;                                          \
+        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
+        {                                                                          \
+            const float a = s[i], b = t[i], old = d[i];                            \
+            d[i] = expression;                                                     \
+        }                                                                          \
     }
 /* v: the value operand, as a float */
-#define UNARY(name, expression)                                                             \
-    static void name(const sim_instr *instr, void *dst, const void *src0, const void *src1, \
-                     int count)                                                             \
-    {                                                                                       \
-        (void)src1;                                                                         \
-        float *d = dst;                                                                     \
-        const float *s = src0;                                                              \
-        const float v = sim_float_of(instr->scalar_bytes[1]);                               \
-        (void)v;                                                                            \
-        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                                \
-        {                                                                                   \
-            const float a = s[i];                                                           \
-            d[i] = expression;                                                              \
-        }                                                                                   \
+#define UNARY(name, expression)                                                    \
+    SIM_LOOP static void name(const sim_instr *instr, void *dst, const void *src0, \
+                              const void *src1, int count)                         \
+    {                                                                              \
+        (void)src1;                                                                \
+        float *d = dst;                                                            \
+        const float *s = src0;                                                     \
+        const float v = sim_float_of(instr->scalar_bytes[1]);                      \
+        (void)v;                                                                   \
+        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
+        {                                                                          \
+            const float a = s[i];                                                  \
+            d[i] = expression;                                                     \
+        }                                                                          \
     }
 
 /* A NaN wins. */

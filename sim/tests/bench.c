@@ -10,21 +10,21 @@
 void bench_norm(void); /* bench_kernels.c */
 enum { ROW = 2048, TIMES = 64, ROWS = 512 };
 
-#define KERNELS(USE) \
-    USE(add)         \
-    USE(add_half)    \
-    USE(exp)         \
-    USE(log)         \
-    USE(div)         \
-    USE(fma)         \
-    USE(rsqrt)       \
-    USE(to_half)     \
-    USE(to_float)    \
-    USE(sum)         \
-    USE(max)         \
-    USE(strided)     \
-    USE(one_repeat)
-#define USE(name) void bench_##name(void);
+#define KERNELS(USE)   \
+    USE(add, ROW)      \
+    USE(add_half, ROW) \
+    USE(exp, ROW)      \
+    USE(log, ROW)      \
+    USE(div, ROW)      \
+    USE(fma, ROW)      \
+    USE(rsqrt, ROW)    \
+    USE(to_half, ROW)  \
+    USE(to_float, ROW) \
+    USE(sum, ROW)      \
+    USE(max, ROW)      \
+    USE(strided, ROW)  \
+    USE(one_repeat, 64)
+#define USE(name, lanes) void bench_##name(void);
 KERNELS(USE)
 #undef USE
 
@@ -72,14 +72,10 @@ int main(void)
         rates[i] = rate(devices[i], "norm", bench_norm, 40, args, 3, 3.0 * ROWS * ROW);
     }
     printf("%-10s %8.0f %8.0f\n", "norm", rates[0], rates[1]);
-#define USE(name)                                                                                 \
-    for (int i = 0; i < 2; i++)                                                                   \
-        rates[i] = rate(devices[i], #name, bench_##name, 8, NULL, 0, 8.0 * TIMES * lanes_##name); \
+#define USE(name, lanes)                                                                   \
+    for (int i = 0; i < 2; i++)                                                            \
+        rates[i] = rate(devices[i], #name, bench_##name, 8, NULL, 0, 8.0 * TIMES * lanes); \
     printf("%-10s %8.0f %8.0f\n", #name, rates[0], rates[1]);
-    enum {
-#define LANES(name) lanes_##name = ROW,
-        KERNELS(LANES)
-    };
     KERNELS(USE)
     for (int i = 0; i < 2; i++)
         ascsim_close(devices[i]);

@@ -7,6 +7,7 @@ foreach(part functional functional_whole functional_move functional_order)
     target_compile_options(${part} PRIVATE -Wall -Wextra -Wno-psabi)
     add_test(NAME sim.${part} COMMAND ${part})
 endforeach()
+target_sources(functional_whole PRIVATE functional_reduce.c functional_rearrange.c)
 foreach(case RANGE 10)
     add_test(NAME sim.wrong_types_${case}
              COMMAND ${CMAKE_C_COMPILER} -std=gnu11 -Werror -fsyntax-only -DCASE=${case}

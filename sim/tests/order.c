@@ -1,7 +1,8 @@
-/* order.c - races of random programs. The model must report one exactly if two accesses clash that the definition leaves unordered,
- * found here by sets of steps and not by clocks; and whenever schedules (seeds) disagree about the results.
+/* order.c - races of random programs. The model must report one exactly if two accesses clash that
+ * the definition leaves unordered, found here by sets of steps and not by clocks; and whenever
+ * schedules (seeds) disagree about the results.
  *
- *   order [PROGRAMS [FIRST]]
+ * order [PROGRAMS [FIRST]]
  */
 #include "order.h"
 

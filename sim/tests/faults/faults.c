@@ -1,8 +1,9 @@
 /* faults.c - runs the planted faults and their clean twins: faults PLANTED.so CLEAN.so SOURCE...
  *
- * The sources are the table: KERNEL(name), behind it perhaps "blocks=PLANTED[,CLEAN]", and the lines marked FAULT and OTHER.
- * Of a planted one the model must report that kind at that line with that other line, and nothing else; of its twin
- * nothing; both with every seed and any number of threads, and in the same words. Every kind that the model knows is planted.
+ * The sources are the table: KERNEL(name), behind it perhaps "blocks=PLANTED[,CLEAN]", and the
+ * lines marked FAULT and OTHER. Of a planted one the model must report that kind at that line
+ * with that other line, and nothing else; of its twin nothing; both with every seed and any
+ * number of threads, and in the same words. Every kind that the model knows is planted.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -149,7 +150,8 @@ static int read_source(plant *plants, int count, const char *path)
 
 static int all_ways(const plant *p, void *library, int planted)
 {
-    const int count = sizeof ways / sizeof *ways;
+    const int all = sizeof ways / sizeof *ways;
+    const int count = p->blocks[0] > 10000 ? 2 : all; /* a large grid takes its time */
     int good = 0;
     for (int way = 0; way < count; way++)
         good += run(p, library, planted, way);
