@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "row_device.h"
-#include "sweep.h"
 
 enum { MOST_MESSAGES = 5 /* of one row */ };
 
 typedef struct request {
+    const char *self;
     long long shapes, seed, only, elements;
     int nwanted;
     char **wanted;
@@ -27,6 +28,41 @@ typedef struct counts {
     double error; /* as a part of its tolerance */
 } counts;
 
+/* ---- one problem ---- */
+
+typedef struct drawn {
+    pb_case c;
+    int type;
+    problem *p;
+} drawn;
+
+static int draw(const request *r, const catalogue *cat, const pb_op *op, tg_ctx *ctx, int64_t index,
+                drawn *to, char *error)
+{
+    static const int types[] = {TG_F32, TG_BF16, TG_F16};
+    if (check_draw(cat, op, ctx, (uint64_t)r->seed, index, r->elements, &to->c, error))
+        return -1;
+    for (int k = (int)(index % 3);; k = (k + 1) % 3)
+        if (pb_case_takes(&to->c, to->type = types[k]))
+            break;
+    const pb_options options = {
+        .type = to->type, .seed = (uint64_t)(r->seed + index), .ctx = ctx, .guard = CHECK_GUARD};
+    to->p = problem_create(cat, op, &to->c, &options, error);
+    return to->p ? 0 : -1;
+}
+
+/* The last dimension of the widest tensor. */
+static int64_t width_of(const problem *p)
+{
+    int64_t width = 0;
+    for (int i = 0; i < p->op->ntensors; i++) {
+        const pb_tensor *t = &p->tensor[i];
+        if (t->present && t->view.ndim > 0 && t->shape[t->view.ndim - 1] > width)
+            width = t->shape[t->view.ndim - 1];
+    }
+    return width;
+}
+
 /* ---- one row ---- */
 
 /* Which of the three a failure is, from the words of the model and the planner. */
@@ -34,7 +70,7 @@ static int *kind_of(counts *n, const char *why)
 {
     if (strstr(why, "ub-overflow") || strstr(why, "TG_ENOMEM"))
         return &n->overflow;
-    return strstr(why, "npu-model: ") ? &n->hazard : &n->wrong;
+    return strstr(why, "npu-model: ") && strstr(why, " in block ") ? &n->hazard : &n->wrong;
 }
 
 static const char *name_of(const counts *n, const int *kind)
@@ -43,18 +79,19 @@ static const char *name_of(const counts *n, const int *kind)
 }
 
 /* The message and the command that shows it again. */
-static void tell(const request *r, const tg_row_info *row, const sweep_problem *s, int64_t index,
+static void tell(const request *r, const tg_row_info *row, const drawn *s, int64_t index,
                  const char *kind, const char *why)
 {
     const char *soc = getenv("TIGON_SOC"), *bits = getenv("ASCEND_UB_CAPACITY_BITS");
     printf("%s %s %s \"%s\": %s\n", kind, row->full_name, tg_type_name(s->type), s->c.text, why);
-    printf("    again:%s%s%s%s ascend_sweep --seed %lld --only %lld --elements %lld %s\n",
+    printf("    again:%s%s%s%s %s --seed %lld --only %lld --elements %lld %s\n",
            soc ? " TIGON_SOC=" : "", soc ? soc : "", bits ? " ASCEND_UB_CAPACITY_BITS=" : "",
-           bits ? bits : "", r->seed, (long long)index, r->elements, tg_op_at(row->op)->name);
+           bits ? bits : "", r->self, r->seed, (long long)index, r->elements,
+           tg_op_at(row->op)->name);
     fflush(stdout);
 }
 
-static outcome run(tg_ctx *ctx, int row, sweep_problem *s, uint64_t seed)
+static outcome run(tg_ctx *ctx, int row, drawn *s, uint64_t seed)
 {
     const check_settings settings = {.seed = (int64_t)seed, .threads = 1};
     outcome o = {.verdict = SKIPPED};
@@ -69,14 +106,15 @@ static outcome run(tg_ctx *ctx, int row, sweep_problem *s, uint64_t seed)
     return o;
 }
 
-static void note(counts *n, const outcome *o, const sweep_problem *s)
+static void note(counts *n, const outcome *o, const drawn *s)
 {
     if (o->verdict == SKIPPED) {
         n->refused++;
         return;
     }
     n->right++;
-    n->widest = s->width > n->widest ? s->width : n->widest;
+    const int64_t width = width_of(s->p);
+    n->widest = width > n->widest ? width : n->widest;
     if (o->tolerance > 0 && o->error / o->tolerance > n->error)
         n->error = o->error / o->tolerance;
 }
@@ -90,8 +128,8 @@ static int sweep_row(const request *r, const catalogue *cat, tg_ctx *ctx, int nu
     counts n = {0};
     int failed = 0;
     for (int64_t i = r->only < 0 ? 0 : r->only; i < (r->only < 0 ? r->shapes : r->only + 1); i++) {
-        sweep_problem s;
-        if (!op || sweep_draw(cat, op, ctx, (uint64_t)r->seed, i, r->elements, &s, error))
+        drawn s;
+        if (!op || draw(r, cat, op, ctx, i, &s, error))
             return printf("%s: %s\n", row->full_name, op ? error : "there are no cases"), 1;
         const outcome o = run(ctx, number, &s, (uint64_t)r->seed);
         if (o.verdict == FAILED) {
@@ -145,7 +183,7 @@ static int sweep(const request *r)
 
 int main(int argc, char **argv)
 {
-    request r = {.shapes = 100, .seed = 1, .only = -1, .elements = 1 << 15};
+    request r = {.self = argv[0], .shapes = 100, .seed = 1, .only = -1, .elements = CHECK_ELEMENTS};
     const struct {
         const char *name;
         long long *into;
