@@ -59,6 +59,8 @@ typedef struct ascsim_options {
     ascsim_timing timing;
     int trace;        /* keep every instruction for ascsim_write_trace() and the like */
     int64_t ub_bytes; /* usable bytes of UB; 0: the chip's */
+    int unfused;      /* asc_fma, asc_mul_add and asc_axpy round the product before the sum: which of both a
+                       * chip does is not documented, and a kernel should be right with either */
 } ascsim_options;
 
 /* NULL with the reason in ascsim_error() if there is no such chip or no memory. */

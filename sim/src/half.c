@@ -42,7 +42,7 @@ SIM_LOOP void sim_widen(float *restrict to, const uint16_t *restrict from, int c
 
 SIM_LOOP void sim_narrow(uint16_t *restrict to, const float *restrict from, int count, int mode)
 {
-    if (mode & 1) {
+    if (mode & SIM_MODE_HALF_INF) {
         for (int i = 0; i < count; i++)
             to[i] = narrow(from[i]);
         return;

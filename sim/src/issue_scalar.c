@@ -41,8 +41,10 @@ static void apply_ctrl(sim_core *core, uint64_t ctrl)
 {
     core->ctrl = ctrl;
     core->counter_mode = ctrl >> CTRL_COUNTER & 1;
-    core->mode = (uint8_t)((ctrl >> CTRL_HALF & 1) | (ctrl >> CTRL_INTEGER & 1) << 1 |
-                           (ctrl >> CTRL_CAST & ctrl >> CTRL_CAST_ON & 1) << 2);
+    core->mode =
+        (uint8_t)((core->mode & SIM_MODE_UNFUSED) | (ctrl >> CTRL_HALF & 1) * SIM_MODE_HALF_INF |
+                  (ctrl >> CTRL_INTEGER & 1) * SIM_MODE_INTEGER_LIMIT |
+                  (ctrl >> CTRL_CAST & ctrl >> CTRL_CAST_ON & 1) * SIM_MODE_CAST_CUTS);
 }
 
 static void set_mask(sim_core *core, uint64_t high, uint64_t low)

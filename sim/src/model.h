@@ -60,6 +60,14 @@ typedef struct sim_operand {
 
 enum { SIM_OPERANDS = 7, SIM_EVENTS = 8 };
 
+/* How results are rounded: of CTRL, and of the device. */
+typedef enum sim_mode {
+    SIM_MODE_HALF_INF = 1,      /* CTRL[48]: half does not saturate */
+    SIM_MODE_INTEGER_LIMIT = 2, /* CTRL[53]: integers do */
+    SIM_MODE_CAST_CUTS = 4,     /* CTRL[59] and [60]: a cast keeps the low bits */
+    SIM_MODE_UNFUSED = 8        /* a product is rounded before it is added */
+} sim_mode;
+
 typedef struct sim_instr sim_instr;
 typedef struct sim_core sim_core;
 
@@ -75,7 +83,7 @@ struct sim_instr {
     uint8_t dirty_mask;   /* the mask was left by a count form, not set by the kernel */
     uint8_t type, from;   /* sim_type of dst and of src */
     uint8_t atomic;       /* copies out: 0 none, else asc_atomic << 4 | sim_type */
-    uint8_t mode;         /* other mode bits at issue (saturation) */
+    uint8_t mode;         /* sim_mode bits at issue */
     uint64_t mask[2];     /* low, high */
     uint32_t repeat, count;
     uint32_t scalar_bytes[2]; /* value operand, bit pattern, or small immediate arguments */
@@ -132,8 +140,7 @@ struct sim_core {
     uint64_t mask[2];
     uint64_t ctrl; /* bits of the register CTRL; 56 is counter_mode */
     uint8_t counter_mode, dirty_mask, atomic;
-    uint8_t
-        mode; /* bits 0..2: CTRL 48 (half does not saturate), 53 (integers do), 59 and 60 (casts do not) */
+    uint8_t mode; /* sim_mode bits */
     uint8_t pad_set;
     const asc_site *mask_site; /* who left the mask dirty */
     uint64_t pad_value;

@@ -94,12 +94,16 @@ void sim_profile_note(void *to, const time_event *event)
     }
 }
 
+/* One line can hold two calls of a name (the _sync forms do): then by what they did. */
 static int by_place(const void *a, const void *b)
 {
     const time_site *left = a, *right = b;
     int order = strcmp(left->site->file, right->site->file);
     order = order ? order : left->site->line - right->site->line;
-    return order ? order : strcmp(left->site->name, right->site->name);
+    order = order ? order : strcmp(left->site->name, right->site->name);
+    order = order ? order : left->pipe - right->pipe;
+    order = order ? order : (left->busy > right->busy) - (left->busy < right->busy);
+    return order ? order : (left->wait > right->wait) - (left->wait < right->wait);
 }
 
 time_site *sim_profile_sites(const sim_profile *profile, int64_t *count)

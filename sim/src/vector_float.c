@@ -17,17 +17,20 @@
             d[i] = expression;                                                     \
         }                                                                          \
     }
-/* old: what dst holds */
+/* old: what dst holds; v: the value operand */
 #define ACCUMULATE(name, expression)                                               \
     SIM_LOOP static void name(const sim_instr *instr, void *dst, const void *src0, \
                               const void *src1, int count)                         \
     {                                                                              \
-        (void)instr;                                                               \
+        const int unfused = instr->mode & SIM_MODE_UNFUSED;                        \
+        const float v = sim_float_of(instr->scalar_bytes[1]);                      \
         float *d = dst;                                                            \
-        const float *s = src0, *t = src1;                                          \
+        const float *s = src0, *t = src1 ? src1 : src0;                            \
+        (void)v;                                                                   \
         _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
         {                                                                          \
             const float a = s[i], b = t[i], old = d[i];                            \
+            (void)b;                                                               \
             d[i] = expression;                                                     \
         }                                                                          \
     }
@@ -58,10 +61,10 @@ static inline float smaller(float a, float b)
     return a < b || a != a ? a : b;
 }
 
-/* The product is exact in double, so that one rounding to float follows the sum. */
-static inline float fused(float a, float b, float c)
+/* Fused, the product is exact in double and one rounding to float follows the sum. */
+static inline float product_sum(float a, float b, float c, int unfused)
 {
-    return (float)((double)a * b + c);
+    return unfused ? a * b + c : (float)((double)a * b + c);
 }
 
 static inline float flushed(float a)
@@ -129,9 +132,9 @@ BINARY(lanes_max, larger(a, b))
 BINARY(lanes_min, smaller(a, b))
 BINARY(lanes_add_relu, larger(a + b, 0))
 BINARY(lanes_sub_relu, larger(a - b, 0))
-ACCUMULATE(lanes_fma, fused(a, b, old))
-ACCUMULATE(lanes_mul_add, fused(a, old, b))
-ACCUMULATE(lanes_mul_add_relu, larger(fused(a, old, b), 0))
+ACCUMULATE(lanes_fma, product_sum(a, b, old, unfused))
+ACCUMULATE(lanes_mul_add, product_sum(a, old, b, unfused))
+ACCUMULATE(lanes_mul_add_relu, larger(product_sum(a, old, b, unfused), 0))
 UNARY(lanes_abs, sim_float_of(sim_bits_of(a) & 0x7fffffff))
 UNARY(lanes_exp, exponential(a))
 UNARY(lanes_log, logarithm(a))
@@ -145,7 +148,7 @@ UNARY(lanes_sub_scalar, a - v)
 UNARY(lanes_mul_scalar, a *v)
 UNARY(lanes_max_scalar, larger(a, v))
 UNARY(lanes_min_scalar, smaller(a, v))
-UNARY(lanes_axpy, fused(a, v, d[i]))
+ACCUMULATE(lanes_axpy, product_sum(a, v, old, unfused))
 
 static sim_lanes *const lanes[SIM_OPS] = {
 #define LANES(name) [SIM_OP_##name] = lanes_##name

@@ -8,7 +8,7 @@
         T *d = dst;                                                                \
         const T *s = src0, *t = src1;                                              \
         const int32_t v = (T)instr->scalar_bytes[0];                               \
-        const int saturates = instr->mode & 2;                                     \
+        const int saturates = instr->mode & SIM_MODE_INTEGER_LIMIT;                \
         (void)t, (void)v, (void)saturates;                                         \
         _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
         {                                                                          \

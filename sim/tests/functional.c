@@ -23,6 +23,22 @@ typedef struct lane_function {
     long double (*meaning)(long double a, long double b, long double old, long double v);
 } lane_function;
 
+static int unfused;
+
+/* a b + c: fused, the sum is rounded to float once; else the product is rounded to the type before it. */
+static long double product_sum(type_id type, long double a, long double b, long double c)
+{
+    long double product = a * b;
+    uint32_t bits = 0;
+    if (unfused) {
+        put_value(type, &bits, product, RN, 1);
+        product = get_value(type, &bits);
+    } else if (type == T_float) {
+        return (float)((double)product + (double)c);
+    }
+    return (float)(product + c);
+}
+
 #define MEANING(function, D, S, ...)                                                              \
     static long double mean_##function##_##D##_##S(long double a, long double b, long double old, \
                                                    long double value)                             \
@@ -200,18 +216,9 @@ static int compare(const request *r, const uint8_t *before, const uint8_t *found
     return 0;
 }
 
-static int test_function(ascsim *device, int function, request *requests, uint8_t *in, uint8_t *out)
+/* Runs the requests on their images and compares all of them. */
+static int run(ascsim *device, const lane_function *f, request *requests, uint8_t *in, uint8_t *out)
 {
-    const lane_function *f = &functions[function];
-    static uint8_t to[2 * AREA], from[4 * AREA];
-    fill_values(to, sizeof to, f->to);
-    fill_values(from, sizeof from, f->from);
-    for (int i = 0; i < ROUNDS; i++) {
-        uint8_t *image = in + i * IMAGE;
-        choose(&requests[i], function);
-        memcpy(image + AT_DST, to + BLOCK * random_below(AREA / BLOCK), AREA);
-        memcpy(image + AT_SRC0, from + BLOCK * random_below(2 * AREA / BLOCK), 2 * AREA);
-    }
     const ascsim_arg args[] = {ASCSIM_POINTER(requests), ASCSIM_POINTER(in), ASCSIM_POINTER(out)};
     if (ascsim_launch(device, f->name, lane_kernel, ROUNDS, args, 3)) {
         printf("%s: %s\n", f->name, ascsim_error());
@@ -227,13 +234,48 @@ static int test_function(ascsim *device, int function, request *requests, uint8_
     return wrong;
 }
 
+/* All 65536 inputs of a function of one operand of 16 bits. */
+static int test_exhaustively(ascsim *device, int function, request *requests, uint8_t *in,
+                             uint8_t *out)
+{
+    enum { EACH = 65536 / ROUNDS };
+    for (int i = 0; i < ROUNDS; i++) {
+        requests[i] = (request){.function = function, .form = FORM_COUNT, .count = EACH};
+        requests[i].dst = AT_DST;
+        requests[i].src0 = AT_SRC0;
+        for (int k = 0; k < EACH; k++) {
+            const uint16_t bits = (uint16_t)(i * EACH + k);
+            memcpy(in + i * IMAGE + AT_SRC0 + 2 * k, &bits, sizeof bits);
+        }
+    }
+    return run(device, &functions[function], requests, in, out);
+}
+
+static int test_function(ascsim *device, int function, request *requests, uint8_t *in, uint8_t *out)
+{
+    const lane_function *f = &functions[function];
+    static uint8_t to[2 * AREA], from[4 * AREA];
+    fill_values(to, sizeof to, f->to);
+    fill_values(from, sizeof from, f->from);
+    for (int i = 0; i < ROUNDS; i++) {
+        uint8_t *image = in + i * IMAGE;
+        choose(&requests[i], function);
+        memcpy(image + AT_DST, to + BLOCK * random_below(AREA / BLOCK), AREA);
+        memcpy(image + AT_SRC0, from + BLOCK * random_below(2 * AREA / BLOCK), 2 * AREA);
+    }
+    const int exhaustive = f->sources == 1 && size_of(f->from) == 2 && !f->with_value;
+    return run(device, f, requests, in, out) +
+           (exhaustive ? test_exhaustively(device, function, requests, in, out) : 0);
+}
+
 int main(int argc, char **argv)
 {
     const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
     int wrong = 0;
     for (uint64_t schedule = 0; schedule < 2; schedule++) {
-        ascsim *device =
-            ascsim_open(&(ascsim_options){.seed = schedule, .timing = ASCSIM_TIME_NONE});
+        unfused = (int)schedule;
+        ascsim *device = ascsim_open(
+            &(ascsim_options){.seed = schedule, .unfused = unfused, .timing = ASCSIM_TIME_NONE});
         request *requests = ascsim_alloc(device, ROUNDS * sizeof *requests, "requests");
         uint8_t *in = ascsim_alloc(device, ROUNDS * IMAGE, "in"),
                 *out = ascsim_alloc(device, ROUNDS * IMAGE, "out");

@@ -211,6 +211,16 @@ int random_below(int below)
     return (int)(random_bits() % (uint64_t)below);
 }
 
+/* A float half-way between two halves or two bf16s, or one of them. */
+static void put_tie(uint8_t *to, uint32_t bits)
+{
+    const uint32_t exponent =
+        97 + bits % 61; /* 2^-30 to 2^30: subnormal halves and what is too large, too */
+    const uint32_t tie =
+        (bits & 0x80000000) | exponent << 23 | (bits & (bits & 1 << 8 ? 0x7ff000 : 0x7f8000));
+    memcpy(to, &tie, sizeof tie);
+}
+
 void fill_values(uint8_t *to, int bytes, type_id type)
 {
     for (int at = 0; at < bytes; at += size_of(type)) {
@@ -218,6 +228,8 @@ void fill_values(uint8_t *to, int bytes, type_id type)
         const int kind = random_below(8);
         if (kind == 0)
             memcpy(to + at, &bits, (size_t)size_of(type));
+        else if (kind == 1 && type == T_float)
+            put_tie(to + at, (uint32_t)bits);
         else if (kind == 1 && !is_integer(type))
             put_value(type, to + at, (random_below(401) - 200) * 0.5L, RN, 1);
         else

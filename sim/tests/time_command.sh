@@ -1,10 +1,10 @@
 #!/bin/sh
 # The command ascsim: exit statuses, reports, the same times for any number of threads, a kernel of one's own.
-#   time_command.sh BUILD_DIR COMPILER
+#   time_command.sh ASCSIM FOLDER_OF_EXAMPLES COMPILER
 set -eu
-build=$1
-compiler=$2
-ascsim=$build/ascsim
+ascsim=$1
+build=$2
+compiler=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() {

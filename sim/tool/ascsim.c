@@ -82,30 +82,45 @@ int tool_chips(int argc, char **argv)
     return TOOL_CLEAN;
 }
 
-/* The tree that this program stands in: PREFIX/bin/ascsim with PREFIX/include/ascsim, or a build folder. */
+/* Where libraries and headers are: PREFIX if this program is PREFIX/bin/ascsim and was installed, else the build. */
+static int find_prefix(char *prefix, size_t size)
+{
+    char header[4200];
+    const ssize_t length = readlink("/proc/self/exe", prefix, size - 1);
+    if (length <= 0) {
+        return 0;
+    }
+    prefix[length] = 0;
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(prefix, '/');
+        if (!slash) {
+            return 0;
+        }
+        *slash = 0;
+    }
+    snprintf(header, sizeof header, "%s/include/ascsim/ascsim.h", prefix);
+    return access(header, R_OK) == 0;
+}
+
 int tool_flags(int argc, char **argv)
 {
-    char self[4096], include[4200];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    char *slash = length > 0 ? (self[length] = 0, strrchr(self, '/')) : NULL;
-    if (argc != 1 || !slash) {
-        return tool_bad("flags takes `compile` or `link`");
-    }
-    *slash = 0;
-    snprintf(include, sizeof include, "%s/../include/ascsim", self);
-    const int installed = access(include, R_OK) == 0;
-    if (strcmp(argv[0], "compile") == 0) {
-        printf("-std=gnu11 -O2 -g -fPIC -fsanitize=thread -Wno-psabi -I%s\n",
-               installed ? include : ASCSIM_INCLUDE);
+    char prefix[4096];
+    const int installed = find_prefix(prefix, sizeof prefix);
+    if (argc == 1 && strcmp(argv[0], "compile") == 0) {
+        printf("-std=gnu11 -O2 -g -fPIC -fsanitize=thread -Wno-psabi -I%s%s\n",
+               installed ? prefix : "", installed ? "/include/ascsim" : ASCSIM_INCLUDE);
         return TOOL_CLEAN;
     }
-    if (strcmp(argv[0], "link") == 0) {
-        const char *library = installed ? "/../" ASCSIM_LIBDIR : "";
-        printf("-shared %s%s/libascsim_hooks.a -L%s%s -lascsim -Wl,-rpath,%s%s\n", self, library,
-               self, library, self, library);
+    if (argc == 1 && strcmp(argv[0], "link") == 0) {
+        char built[4200];
+        snprintf(built, sizeof built, "%s/" ASCSIM_LIBDIR, prefix);
+        const char *libraries = installed ? built : ASCSIM_BUILT,
+                   *hooks = installed ? built : ASCSIM_HOOKS;
+        printf("-shared %s/libascsim_hooks.a -L%s -lascsim -Wl,-rpath,%s\n", hooks, libraries,
+               libraries);
         return TOOL_CLEAN;
     }
-    return tool_bad("flags takes `compile` or `link`, found `%s`", argv[0]);
+    return tool_bad("flags takes `compile` or `link`, found `%s`", argc ? argv[0] : "");
 }
 
 static void usage(FILE *out)

@@ -61,6 +61,12 @@ int main(int argc, char **argv)
     const tg_sparsemax_forward_args other = {.x = &tgate, .y = &ty};
     EXPECT(tg_sparsemax_forward(ctx, &other) == TG_OK, "%s", tg_last_error());
     EXPECT(!strncmp(tg_ctx_last_row(ctx), "cpu/", 4), "a missing row: %s", tg_ctx_last_row(ctx));
+    static double wide[R * F], wide_y[R * F];
+    tg_tensor d = tg_tensor_of(wide, TG_F64, 2, shape);
+    tg_tensor dy = tg_tensor_of(wide_y, TG_F64, 2, shape);
+    const tg_swiglu_forward_args in_f64 = {.gate = &d, .up = &d, .y = &dy};
+    EXPECT(tg_swiglu_forward(ctx, &in_f64) == TG_OK, "%s", tg_last_error());
+    EXPECT(!strncmp(tg_ctx_last_row(ctx), "ref/", 4), "f64: %s", tg_ctx_last_row(ctx));
     tg_ctx_destroy(ctx);
     return report();
 }

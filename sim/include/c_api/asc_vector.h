@@ -212,7 +212,9 @@
 #define asc_pair_reduce_sum_sync(...) \
     ASC_REDUCE_SYNC(pair_reduce_sum, pair_reduce_sum, ASC_ONLY_VALUE, __VA_ARGS__)
 
-/* Comparisons: into the mask (src0, src1, repeat, six strides), into bits in UB (dst, src0, src1, repeat, six strides). */
+/* Comparisons: one repeat into the mask register (src0, src1, repeat, six strides), lanes that the vector mask leaves out keeping
+ * their bits; or all lanes of all repeats into consecutive bits of UB (dst, src0, src1, repeat, six strides), the
+ * vector mask and dst's strides without effect. */
 #define ASC_COMPARED2(d, a, b) \
     _Generic(ASC_SIGNATURE3(d, a, b), ASC_FROM2(U8, HALF), ASC_FROM2(U8, FLOAT))
 #define ASC_COMPARED_EQ2(d, a, b) \
