@@ -126,15 +126,17 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Two files of one family share the name before the first dot; a header without ".asc." is everybody's. */
+/* Files of one family begin alike, rms_norm.asc.c and rms_norm_forward.asc.h; a header without ".asc." is everybody's.
+ * Host files see themselves. */
 static int sees(const sources *s, int from, int to)
 {
-    const char *a = s->file[from].path, *b = s->file[to].path;
-    const size_t n = strcspn(base_of(b), ".");
-    if (!strstr(a, "/kernels/") != !strstr(b, "/kernels/"))
+    const char *a = base_of(s->file[from].path), *b = base_of(s->file[to].path);
+    const size_t n = strcspn(a, "."), m = strcspn(b, ".");
+    if (from == to)
+        return 1;
+    if (!strstr(s->file[from].path, "/kernels/") || !strstr(s->file[to].path, "/kernels/"))
         return 0;
-    return from == to || (strstr(b, "/kernels/") && !strstr(b, ".asc.")) ||
-           (strstr(b, "/kernels/") && !strncmp(base_of(a), base_of(b), n + 1));
+    return !strstr(b, ".asc.") || !strncmp(a, b, n < m ? n : m);
 }
 
 static void follow(sources *s, int number)
