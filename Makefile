@@ -32,6 +32,11 @@ test-aarch64:
 soak: all
 	@sh scripts/soak.sh
 
+# Random shapes of every Ascend kernel on the model, two chips, other sizes of the Unified Buffer: an hour or so.
+SHAPES ?= 2000
+sweep: all
+	@sh tests/ascend/sweep/sweep.sh build/tests/ascend_sweep $(SHAPES)
+
 # Whole courses of training, default rows against unfused, and long accumulations: minutes.
 test-convergence:
 	@sh scripts/setup.sh test
@@ -66,4 +71,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup demo test test-aarch64 test-convergence soak test-hf bench bench-peers check lint format install clean
+.PHONY: all setup demo test sweep test-aarch64 test-convergence soak test-hf bench bench-peers check lint format install clean

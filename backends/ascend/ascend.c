@@ -1,5 +1,6 @@
 /* ascend.c - services to the host files of the operators. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,13 @@ tg_status ascend_runtime_for(const tg_tensor *t, const ascend_runtime **runtime)
                                                        : "card (device npu)");
 }
 
+/* The last plan of this thread that no launch has followed yet. */
+static _Thread_local struct {
+    const tg_ub_kernel *kernel; /* NULL: there is none */
+    tg_ub_problem problem;
+    tg_ub_layout layout;
+} planned;
+
 tg_status ascend_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernel, int64_t rows,
                       int64_t columns, int type, uint32_t options, tg_ub_layout *layout)
 {
@@ -72,28 +80,79 @@ tg_status ascend_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernel,
         .ub_bytes = info->ub_bytes,
         .options = options,
     };
-    return tg_ub_plan(kernel, &problem, layout);
+    ASCEND_TRY(tg_ub_plan(kernel, &problem, layout));
+    planned.kernel = kernel;
+    planned.problem = problem;
+    planned.layout = *layout;
+    return TG_OK;
+}
+
+/* ---- launches, and who watches them ---- */
+
+static struct {
+    tg_npu_watch_fn tell;
+    void *user;
+} watch;
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void tg_npu_watch(tg_npu_watch_fn tell, void *user)
+{
+    pthread_mutex_lock(&watch_lock);
+    watch.tell = tell;
+    watch.user = user;
+    pthread_mutex_unlock(&watch_lock);
+}
+
+static int is_watched(void)
+{
+    pthread_mutex_lock(&watch_lock);
+    const int watched = watch.tell != NULL;
+    pthread_mutex_unlock(&watch_lock);
+    return watched;
+}
+
+static void tell_watch(const tg_npu_launch *launch)
+{
+    pthread_mutex_lock(&watch_lock);
+    if (watch.tell)
+        watch.tell(watch.user, launch);
+    pthread_mutex_unlock(&watch_lock);
+}
+
+static void log_time(tg_ctx *ctx, const tg_npu_launch *t)
+{
+    if (t->high_us > t->low_us)
+        ascend_host->log(ctx, "tigon,%s,%lld blocks,%s: %.1f us (%.1f to %.1f)", t->kernel,
+                         (long long)t->blocks, t->clock, t->us, t->low_us, t->high_us);
+    else
+        ascend_host->log(ctx, "tigon,%s,%lld blocks,%s: %.1f us", t->kernel, (long long)t->blocks,
+                         t->clock, t->us);
 }
 
 tg_status ascend_run(tg_ctx *ctx, const ascend_runtime *runtime, const char *kernel, int type,
                      int64_t blocks, const ascend_arg *args, int nargs)
 {
     char name[96];
-    double us = 0, low = 0, high = 0;
     snprintf(name, sizeof name, "%s%s", kernel, ascend_type_suffix(type));
-    ascend_launch launch = {name, blocks, args, nargs, ascend_host->stream(ctx), NULL, NULL, NULL};
-    if (ascend_host->verbose(ctx)) {
-        launch.device_us = &us;
-        launch.device_us_low = &low;
-        launch.device_us_high = &high;
+    tg_npu_launch took = {.kernel = name,
+                          .clock = runtime->label,
+                          .soc = runtime->info()->soc,
+                          .blocks = blocks,
+                          .bound = ""};
+    if (planned.kernel) {
+        took.plan = planned.kernel;
+        took.problem = &planned.problem;
+        took.layout = &planned.layout;
+        planned.kernel = NULL;
     }
+    const int verbose = ascend_host->verbose(ctx), watched = is_watched();
+    const ascend_launch launch = {
+        name, blocks, args, nargs, ascend_host->stream(ctx), verbose || watched ? &took : NULL};
     ASCEND_TRY(runtime->launch(&launch));
-    if (launch.device_us && high > low)
-        ascend_host->log(ctx, "tigon,%s,%lld blocks,%s: %.1f us (%.1f to %.1f)", name,
-                         (long long)blocks, runtime->label, us, low, high);
-    else if (launch.device_us)
-        ascend_host->log(ctx, "tigon,%s,%lld blocks,%s: %.1f us", name, (long long)blocks,
-                         runtime->label, us);
+    if (verbose)
+        log_time(ctx, &took);
+    if (watched)
+        tell_watch(&took);
     return TG_OK;
 }
 

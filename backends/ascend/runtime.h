@@ -3,6 +3,7 @@
 #define ASCEND_RUNTIME_H
 
 #include <tigon/backend.h>
+#include <tigon/npu.h>
 
 /* ---- arguments of a kernel: 8 bytes each, whatever they are, so that no two ways of packing them differ ---- */
 
@@ -45,10 +46,7 @@ typedef struct ascend_launch {
     const ascend_arg *args;
     int nargs;
     void *stream;
-    double *
-        device_us; /* where the device's time goes; NULL: not wanted, and the launch returns at once */
-    double *device_us_low,
-        *device_us_high; /* filled by the model alone: either reading of unsettled facts */
+    tg_npu_launch *took; /* what it took; NULL: not wanted, and the launch returns at once */
 } ascend_launch;
 
 /* Functions that fail set the error. */

@@ -262,7 +262,7 @@ static tg_status launch_between(const ascend_launch *l, void *function, void *be
     ACL_TRY(acl.aclrtRecordEvent(end, l->stream), "aclrtRecordEvent");
     ACL_TRY(acl.aclrtSynchronizeEvent(end), "aclrtSynchronizeEvent");
     ACL_TRY(acl.aclrtEventElapsedTime(&ms, begin, end), "aclrtEventElapsedTime");
-    *l->device_us = 1e3 * ms;
+    l->took->us = l->took->low_us = l->took->high_us = 1e3 * ms;
     return TG_OK;
 }
 
@@ -291,7 +291,7 @@ static tg_status card_launch(const ascend_launch *l)
     const tg_status found = find_kernel(l->kernel, &function);
     pthread_mutex_unlock(&lock);
     ASCEND_TRY(found);
-    return l->device_us ? launch_timed(l, function) : launch(l, function);
+    return l->took ? launch_timed(l, function) : launch(l, function);
 }
 
 const ascend_runtime ascend_card = {

@@ -122,6 +122,9 @@ static tg_status open_model(void)
     snprintf(model.info.soc, sizeof model.info.soc, "%s", soc);
     model.info.cores = (int)cores;
     model.info.ub_bytes = tg_ub_usable_bytes(bits);
+    const int64_t own = (int64_t)model.ascsim_chip_fact(soc, "ub_usable_bytes");
+    if (model.info.ub_bytes > own) /* more was said than the chip has */
+        model.info.ub_bytes = own;
     model.profile = getenv("TIGON_ASCEND_PROFILE");
     if (model.profile && !*model.profile)
         model.profile = NULL;
@@ -276,6 +279,21 @@ static tg_status report(ascsim *sim, const ascend_launch *l, int stopped)
                : TG_OK;
 }
 
+static void tell_time(const ascsim_time *time, tg_npu_launch *to)
+{
+    to->us = time->task_us;
+    to->low_us = time->low_us;
+    to->high_us = time->high_us;
+    to->read_bytes = time->gm_read_bytes;
+    to->write_bytes = time->gm_write_bytes;
+    to->vector_us = time->busy_us[ASCSIM_V];
+    to->read_us = time->busy_us[ASCSIM_MTE2];
+    to->write_us = time->busy_us[ASCSIM_MTE3];
+    to->start_us = time->start_us;
+    to->hbm_bytes_per_second = model.ascsim_chip_fact(model.info.soc, "hbm_bytes_per_second");
+    to->bound = time->bound;
+}
+
 static tg_status run(ascsim *sim, const ascend_launch *l, ascsim_kernel kernel)
 {
     ascsim_arg args[MOST_ARGS];
@@ -290,11 +308,8 @@ static tg_status run(ascsim *sim, const ascend_launch *l, ascsim_kernel kernel)
         model.ascsim_free(sim, ranges[i].low);
     ASCEND_TRY(report(sim, l, stopped));
     ascsim_time time;
-    if (l->device_us && model.ascsim_last_time(sim, &time) == 0) {
-        *l->device_us = time.task_us;
-        *l->device_us_low = time.low_us;
-        *l->device_us_high = time.high_us;
-    }
+    if (l->took && model.ascsim_last_time(sim, &time) == 0)
+        tell_time(&time, l->took);
     return TG_OK;
 }
 
@@ -309,7 +324,7 @@ static tg_status model_launch(const ascend_launch *l)
         return ascend_host->fail(TG_EDEVICE, "npu-model: %s has %d arguments, expected at most %d",
                                  l->kernel, l->nargs, MOST_ARGS);
     pthread_mutex_lock(&lock);
-    ascsim *sim = device(l->device_us || model.profile);
+    ascsim *sim = device(l->took || model.profile);
     const tg_status status = sim ? run(sim, l, kernel) : TG_EDEVICE;
     pthread_mutex_unlock(&lock);
     return status;

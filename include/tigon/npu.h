@@ -1,4 +1,5 @@
-/* tigon/npu.h - room in an NPU's Unified Buffer: how much there is, and who gets it when.
+/* tigon/npu.h - room in an NPU's Unified Buffer: how much there is, and who gets it when; what
+ * launches of kernels took, and the kernels' sources.
  *
  * A vector core of an Ascend NPU computes in its Unified Buffer (UB), some 192 KiB that a kernel
  * divides itself. Here a kernel declares its buffers as data, and tg_ub_plan() answers with a tile
@@ -213,6 +214,42 @@ TG_API int tg_ub_kernel_count(void);
 TG_API const tg_ub_kernel *tg_ub_kernel_at(int kernel);
 /* By full name, or by the operator's name the first of its variants; NULL if there is none. */
 TG_API const tg_ub_kernel *tg_ub_kernel_find(const char *name);
+
+/* ---- what launches of this library's kernels took, and why they were cut so ---- */
+
+typedef struct tg_npu_launch {
+    const char *kernel; /* its symbol: "swiglu_forward_bf16" */
+    const char *clock;  /* "device": measured on a card; "model": estimated by the model of one */
+    const char *soc;    /* "910B4" */
+    int64_t blocks;
+    double us; /* the device's time */
+    double low_us,
+        high_us; /* it, under either reading of facts that are unsettled; else both = us */
+    /* Of the model alone, 0 and "" otherwise. */
+    int64_t read_bytes, write_bytes;     /* moved between global memory and UB, by all blocks */
+    double vector_us, read_us, write_us; /* that V, MTE2 and MTE3 are busy, mean of the blocks */
+    double start_us;                     /* of us: until the blocks run */
+    double hbm_bytes_per_second;         /* what the chip's memory can do */
+    const char *bound;                   /* "memory", "vector", "scalar", "latency" */
+    /* The plan that the launch follows; NULL if it has none of its own. */
+    const tg_ub_kernel *plan;
+    const tg_ub_problem *problem;
+    const tg_ub_layout *layout;
+} tg_npu_launch;
+
+/* Tells watch of every launch from now on, in any context, when it has ended; NULL ends that. Watched
+ * launches are timed and waited for, which slows a card down. What launch points at lives until watch returns. */
+typedef void (*tg_npu_watch_fn)(void *user, const tg_npu_launch *launch);
+TG_API void tg_npu_watch(tg_npu_watch_fn watch, void *user);
+
+/* The sources of the kernels and of their host side, as this library was built from them: for reports, and
+ * for who finds a line in a profile. */
+typedef struct tg_npu_source {
+    const char *path; /* "backends/ascend/kernels/swiglu.asc.c" */
+    const char *text;
+} tg_npu_source;
+TG_API int tg_npu_source_count(void);
+TG_API const tg_npu_source *tg_npu_source_at(int source);
 
 /* ---- Liger's tiling, for who ports with it ---- */
 

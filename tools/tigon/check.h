@@ -94,6 +94,12 @@ void totals_print(const totals *t);
 void totals_print_backend(const totals *t, const char *file);
 void totals_json(const totals *t);
 
+/* One of the operator's cases with sizes and strides drawn anew, legal: the same for the same seed and index. elements: most
+ * of a tensor, but for single wide rows. 0, or -1 with the error. */
+enum { CHECK_ELEMENTS = 1 << 15 };
+int check_draw(const catalogue *cat, const pb_op *op, tg_ctx *ctx, uint64_t seed, int64_t index,
+               int64_t elements, pb_case *c, char *error);
+
 /* s->sweep cases of the operator with their sizes drawn anew, each handed to fn. 0, or -1 with the error. */
 typedef void (*check_case_fn)(void *arg, const pb_case *c);
 int check_sweep(tg_ctx *ctx, const catalogue *cat, const pb_op *op, const check_settings *s,

@@ -16,6 +16,7 @@ static const struct {
     {"numerics", command_numerics, "errors on hard inputs, beside the unfused composition's"},
     {"bench", command_bench, "measure speed and memory against the machine's own limits"},
     {"plot", command_plot, "draw the results of tigon bench"},
+    {"report", command_report, "an operator's port to an NPU: files, plan, parity, speed, risks"},
     {"ub-check", command_ub_check, "does a kernel fit into an NPU's Unified Buffer, and how"},
     {"profile", command_profile, "one call on the model of an NPU: where its time goes"},
     {"doctor", command_doctor, "which row each operator resolves to on each device, and why"},
