@@ -158,7 +158,7 @@ static void rows_in_ub(report *r, const report_run *run, const report_launch *l)
     const tg_ub_layout *p = &l->layout;
     row(r, run, l, "whole rows in UB", p->column_tiles <= 1);
     if (p->column_tiles <= 1)
-        doc_cell(r->d, "%" PRId64 " rows of %" PRId64 " a tile", p->tile_rows, l->problem.columns);
+        doc_cell(r->d, "rows of %" PRId64 ", %" PRId64 " a tile", l->problem.columns, p->tile_rows);
     else
         doc_cell(r->d, "%s of %" PRId64 " in %" PRId64 " pieces of %" PRId64 "%s",
                  l->took.plan->flat ? "independent elements: a row" : "rows", l->problem.columns,

@@ -52,7 +52,7 @@ void report_performance(report *r)
     for (int k = 0; k < r->nruns; k++) {
         const report_run *run = &r->run[k];
         const tg_npu_launch sum = report_sum(run);
-        if (!run->nlaunches)
+        if (!run->nlaunches || run->failed[0])
             continue;
         const double over = over_memory(run, &sum);
         doc_cell(r->d, "%s", run->op->info->name);
@@ -81,7 +81,7 @@ static int unsettled(report *r)
     int found = 0;
     for (int k = 0; k < r->nruns; k++) {
         const tg_npu_launch sum = report_sum(&r->run[k]);
-        if (sum.high_us <= 1.1 * sum.low_us)
+        if (r->run[k].failed[0] || sum.high_us <= 1.1 * sum.low_us)
             continue;
         doc_note(r->d, "%s, %s: unsettled facts of the hardware make %.1f to %.1f us of it",
                  r->run[k].op->info->name, r->run[k].group, sum.low_us, sum.high_us);
@@ -90,24 +90,48 @@ static int unsettled(report *r)
     return found;
 }
 
-/* The plan of each launch again, on every chip of the table and with half its buffer. */
+/* One of the operator's kernels has a tile for this problem. */
+static int some_kernel_fits(const pb_op *op, const tg_ub_problem *problem)
+{
+    const size_t n = strlen(op->info->name);
+    tg_ub_layout layout;
+    for (int i = 0; i < tg_ub_kernel_count(); i++) {
+        const tg_ub_kernel *k = tg_ub_kernel_at(i);
+        if (!strncmp(k->name, op->info->name, n) && k->name[n] == '.' &&
+            !tg_ub_plan(k, problem, &layout))
+            return 1;
+    }
+    return 0;
+}
+
+/* The problem of a launch on every chip of the table, with all of its buffer or a half of it. */
+static int chips_of(report *r, const report_run *run, const report_launch *l, int half)
+{
+    char names[128] = "";
+    for (int c = 0; c < tg_npu_chip_count(); c++) {
+        const tg_npu_chip *chip = tg_npu_chip_at(c);
+        const size_t used = strlen(names);
+        tg_ub_problem p = l->problem;
+        p.cores = chip->vector_cores;
+        p.ub_bytes = tg_ub_usable_bytes(8 * chip->ub_bytes / (half ? 2 : 1));
+        if (!some_kernel_fits(run->op, &p))
+            snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", chip->name);
+    }
+    if (names[0])
+        doc_note(r->d, "%s, %s, on %s%s: no tile of any kernel of the operator fits", l->kernel,
+                 run->group, names, half ? " with half the UB" : "");
+    return names[0] != '\0';
+}
+
 static int chips(report *r)
 {
     int found = 0;
     for (int k = 0; k < r->nruns; k++)
-        for (int i = 0; i < r->run[k].nlaunches; i++)
-            for (int c = 0; r->run[k].launch[i].took.plan && c < 2 * tg_npu_chip_count(); c++) {
-                const tg_npu_chip *chip = tg_npu_chip_at(c / 2);
-                tg_ub_problem p = r->run[k].launch[i].problem;
-                tg_ub_layout layout;
-                p.cores = chip->vector_cores;
-                p.ub_bytes = tg_ub_usable_bytes(8 * chip->ub_bytes / (c % 2 + 1));
-                if (!tg_ub_plan(r->run[k].launch[i].took.plan, &p, &layout))
-                    continue;
-                doc_note(r->d, "%s, %s, on %s%s: %s", r->run[k].launch[i].kernel, r->run[k].group,
-                         chip->name, c % 2 ? " with half its UB" : "", tg_last_error());
-                found++;
-            }
+        for (int i = 0; i < r->run[k].nlaunches; i++) {
+            const report_launch *l = &r->run[k].launch[i];
+            if (l->took.plan)
+                found += chips_of(r, &r->run[k], l, 0) || chips_of(r, &r->run[k], l, 1);
+        }
     return found;
 }
 
@@ -117,7 +141,7 @@ static int bounds(report *r)
     for (int k = 0; k < r->nruns; k++) {
         const report_run *run = &r->run[k];
         const tg_npu_launch sum = report_sum(run);
-        if (!strcmp(sum.bound, "vector") || !strcmp(sum.bound, "scalar")) {
+        if (!run->failed[0] && (!strcmp(sum.bound, "vector") || !strcmp(sum.bound, "scalar"))) {
             doc_note(r->d,
                      "%s, %s: bound by its %s instructions, %.1f times what its bytes take at full "
                      "bandwidth",

@@ -180,6 +180,12 @@ static int is_shared(const sources *s, const definition *d)
     return strstr(s->file[d->file].path, ".asc.") == NULL;
 }
 
+/* ASC_FOLD(asc_max, ...): the macro calls it. */
+static int is_argument(const scan_word *w)
+{
+    return w->at[-1] == '(' && w->at[w->n] == ',';
+}
+
 /* The calls in a body. What shared headers define counts at the place where it is used. */
 static void find_calls(finding *f, const definition *d, int depth)
 {
@@ -197,7 +203,8 @@ static void find_calls(finding *f, const definition *d, int depth)
             if (other->followed && is_shared(f->s, other))
                 find_calls(f, other, depth + 1);
         }
-        if (!is_defined && w.is_call && w.n < SOURCE_NAME && !strncmp(w.at, "asc_", 4))
+        if (!is_defined && (w.is_call || is_argument(&w)) && w.n < SOURCE_NAME &&
+            !strncmp(w.at, "asc_", 4))
             add_use(f, &w);
     }
 }

@@ -160,6 +160,13 @@ static int is_wanted(const request *r, const char *op)
     return !r->nwanted;
 }
 
+/* The first fault is in the error; the others would be told here. */
+static void quiet(void *user, const char *line)
+{
+    (void)user;
+    (void)line;
+}
+
 static int sweep(const request *r)
 {
     char error[PB_ERROR];
@@ -168,6 +175,7 @@ static int sweep(const request *r)
     const catalogue *cat = catalogue_get(error);
     if (!cat)
         return fprintf(stderr, "ascend_sweep: %s\n", error), 1;
+    tg_set_log(quiet, NULL);
     if (tg_ctx_create(&ctx) || tg_ctx_set_device(ctx, "npu-model"))
         return fprintf(stderr, "ascend_sweep: %s\n", tg_last_error()), 1;
     for (int i = 0; i < tg_row_count(); i++)
