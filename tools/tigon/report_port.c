@@ -22,12 +22,27 @@ static void without_type(const char *symbol, char *name, size_t size)
         *last = '\0';
 }
 
+/* The kernels that declare their buffers, as softmax_forward.wide does, may be those of other shapes. */
+static void follow_declared(sources *s, const char *op)
+{
+    const size_t n = strlen(op);
+    for (int i = 0; i < tg_ub_kernel_count(); i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s", tg_ub_kernel_at(i)->name);
+        if (strncmp(name, op, n) || name[n] != '.')
+            continue;
+        name[n] = '_';
+        sources_follow(s, name);
+    }
+}
+
 /* What the operator's calls launched, and the host function that did. */
 static void follow_operator(const report *r, sources *s, int i)
 {
     char name[128];
     snprintf(name, sizeof name, "ascend_%s", op_name(r, i));
     sources_follow(s, name);
+    follow_declared(s, op_name(r, i));
     for (int k = 0; k < r->nruns; k++)
         for (int l = 0; r->run[k].op->id == r->op[i] && l < r->run[k].nlaunches; l++) {
             without_type(r->run[k].launch[l].kernel, name, sizeof name);
