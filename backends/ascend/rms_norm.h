@@ -4,6 +4,8 @@
 
 #include "ascend.h"
 
+enum { RMS_NORM_ARGS = 48 }; /* of a kernel at most */
+
 /* The two ways through a row, `title`.rows and .wide, with `count` buffers of a list. 255 rows of 255 repeats are what one
  * instruction takes. */
 #define ROWS_KERNEL(title, count, list)                                             \
@@ -31,5 +33,22 @@ static inline tg_status rms_norm_plan(const ascend_runtime *runtime, const tg_ub
     }
     return ascend_plan(runtime, &kernels[1], x->rows, x->n, x->type, 0, layout);
 }
+
+/* Launches with the arguments, and behind them the places of the first `places` buffers. */
+static inline tg_status rms_norm_run(tg_ctx *ctx, const ascend_runtime *runtime, const char *kernel,
+                                     int type, const tg_ub_layout *layout, const ascend_arg *args,
+                                     int nargs, int places)
+{
+    ascend_arg all[RMS_NORM_ARGS];
+    int n = 0;
+    for (int i = 0; i < nargs; i++)
+        all[n++] = args[i];
+    for (int i = 0; i < places; i++)
+        all[n++] = ascend_place(layout, i);
+    return ascend_run(ctx, runtime, kernel, type, layout->blocks, all, n);
+}
+#define RMS_NORM_RUN(ctx, runtime, kernel, type, layout, args, places)                           \
+    rms_norm_run(ctx, runtime, kernel, type, layout, args, (int)(sizeof(args) / sizeof *(args)), \
+                 places)
 
 #endif

@@ -37,19 +37,11 @@ static inline __aicore__ void asc_rows_in(uint64_t dst, __gm__ void *src, int64_
                       (tile).rows, (tile).columns * (int64_t)sizeof(T),                         \
                       (stride) * (int64_t)sizeof(T), (pitch) * (int64_t)sizeof(T))
 
-/* asc_pipeline_begin(), but copies in wait until asc_rows_ready(): until then V clears what they go to. */
-static inline __aicore__ void asc_rows_begin(void)
+/* Before asc_pipeline_begin(), which tells copies in that their buffers are free: what clears them. */
+static inline __aicore__ void asc_clear_begin(void)
 {
-    asc_pipeline_begin();
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID0);
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID1);
-}
-
-static inline __aicore__ void asc_rows_ready(void)
-{
-    ASC_THEN();
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID0);
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID1);
+    asc_init();
+    asc_set_copy_pad_val((uint16_t)0);
 }
 
 /* Both copies of a buffer. */

@@ -9,30 +9,31 @@ static inline __aicore__ void ASC_NAME(rms_norm_weight_in)(uint64_t staged, __gm
     asc_rows_in(staged, (__gm__ char *)weight + column * size, 1, bytes, bytes, bytes);
 }
 
-/* scale = offset + weight */
+/* scale = offset + weight; ASC_THEN() is left to the caller. */
 static inline __aicore__ void ASC_NAME(rms_norm_scale)(__ubuf__ float *scale, uint64_t staged,
                                                        int64_t is_f32, float offset, int64_t pitch)
 {
 #if ASC_16BIT
     if (!is_f32) {
         ASC_WIDEN(scale, (__ubuf__ ASC_T *)staged, (uint32_t)pitch);
+        if (offset == 0.0f)
+            return;
         ASC_THEN();
-        asc_add_scalar(scale, scale, offset, (uint32_t)pitch);
-        ASC_THEN();
-        return;
+        staged = (uint64_t)scale;
     }
 #endif
     asc_add_scalar(scale, (__ubuf__ float *)staged, offset, (uint32_t)pitch);
-    ASC_THEN();
 }
 
-/* The scale of whole rows, once, before the first tile. staged: free until then. */
-static inline __aicore__ void ASC_NAME(rms_norm_load_scale)(__ubuf__ float *scale, uint64_t staged,
+/* The scale of whole rows, once, before the first tile. x: the first buffer of it, which is clear, and is left so
+ * beyond the columns. */
+static inline __aicore__ void ASC_NAME(rms_norm_load_scale)(__ubuf__ float *scale, uint64_t x,
                                                             __gm__ void *weight, int64_t is_f32,
                                                             float offset, int64_t columns,
                                                             int64_t pitch)
 {
-    asc_duplicate((__ubuf__ float *)staged, 0.0f, (uint32_t)pitch);
+    const uint64_t staged = is_f32 ? (uint64_t)scale : x;
+    asc_duplicate(scale, 0.0f, (uint32_t)pitch);
     asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
     asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
     ASC_NAME(rms_norm_weight_in)(staged, weight, is_f32, 0, columns);

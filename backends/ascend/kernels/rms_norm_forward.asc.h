@@ -67,8 +67,7 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_rows)(
     int64_t s_stride, int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
     int64_t weight_f32, int64_t offset, int64_t mean, int64_t eps, int64_t llama, int64_t x_at,
     int64_t y_at, int64_t stat_at, int64_t x32_at, int64_t q_at, int64_t scale_at,
-    int64_t spread_at, int64_t eighth_at, int64_t rest_at, int64_t weight_at, int64_t residual_at,
-    int64_t s_at)
+    int64_t spread_at, int64_t eighth_at, int64_t rest_at, int64_t residual_at, int64_t s_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const int64_t pitch = asc_round_up(columns, ASC_LANES);
@@ -77,15 +76,16 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_rows)(
     __ubuf__ float *scale = ASC_UB(float, scale_at, 0), *spread = ASC_UB(float, spread_at, 0);
     __ubuf__ float *eighth = ASC_UB(float, eighth_at, 0), *rest = ASC_UB(float, rest_at, 0);
     int slot = 0;
-    asc_rows_begin();
+    asc_clear_begin();
     asc_clear(x_at, tile_bytes);
     asc_clear(stat_at, asc_round_up(tile_rows, 8) * 4);
     if (fused)
         asc_clear(residual_at, tile_bytes);
     if (weighted)
         ASC_NAME(rms_norm_load_scale)
-    (scale, asc_place(weight_at, 0), weight, weight_f32, asc_f32(offset), columns, pitch);
-    asc_rows_ready();
+    (scale, asc_place(x_at, 0), weight, weight_f32, asc_f32(offset), columns, pitch);
+    ASC_THEN();
+    asc_pipeline_begin();
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;
          task += asc_get_block_num(), slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
@@ -130,107 +130,163 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_rows)(
     asc_pipeline_end();
 }
 
+/* A row in pieces. */
+typedef struct ASC_NAME(rms_norm_wide) {
+    __gm__ ASC_T *x, *residual, *y, *s;
+    __gm__ void *weight;
+    int64_t x_stride, residual_stride, y_stride, s_stride, weight_f32, x_at, y_at, weight_at,
+        residual_at;
+    float offset;
+    int fused, weighted, llama;
+    __ubuf__ float *x32, *q, *scale, *spread, *sums, *eighth;
+} ASC_NAME(rms_norm_wide);
+
+/* sums += the squares of a piece, by eights; fused: s of it, from the buffer of y. */
+static inline __aicore__ void ASC_NAME(rms_norm_add_squares)(const ASC_NAME(rms_norm_wide) * w,
+                                                             asc_tile tile, int slot)
+{
+    const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
+    __ubuf__ ASC_T *s = ASC_UB(ASC_T, w->y_at, slot);
+    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+    ASC_ROWS_IN(ASC_T, w->x_at, slot, w->x, w->x_stride, tile, pitch);
+    if (w->fused)
+        ASC_ROWS_IN(ASC_T, w->residual_at, slot, w->residual, w->residual_stride, tile, pitch);
+    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
+    ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+    if (w->fused)
+        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+    __ubuf__ float *from =
+        ASC_NAME(rms_norm_take)(ASC_UB(ASC_T, w->x_at, slot), ASC_UB(ASC_T, w->residual_at, slot),
+                                s, w->x32, w->q, w->fused, (uint32_t)pitch);
+    if (w->fused) {
+        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
+        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_ROWS_OUT(ASC_T, w->s, w->s_stride, tile, w->y_at, slot, pitch);
+        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+    }
+    asc_mul(w->q, from, from, (uint32_t)pitch);
+    ASC_THEN();
+    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+    asc_sum_eights(w->eighth, 0, w->q, pitch, 1, tile.columns);
+    asc_add(w->sums, w->sums, w->eighth, (uint32_t)((tile.columns + 7) / 8));
+    ASC_THEN();
+}
+
+/* y of a piece, from x; fused: from s. */
+static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_norm_wide) * w,
+                                                             asc_tile tile, int slot)
+{
+    const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
+    __ubuf__ ASC_T *out = ASC_UB(ASC_T, w->y_at, slot);
+    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+    if (w->fused)
+        ASC_ROWS_IN(ASC_T, w->x_at, slot, w->s, w->s_stride, tile, pitch);
+    else
+        ASC_ROWS_IN(ASC_T, w->x_at, slot, w->x, w->x_stride, tile, pitch);
+    if (w->weighted)
+        ASC_NAME(rms_norm_weight_in)
+    (asc_place(w->weight_at, slot), w->weight, w->weight_f32, tile.column, tile.columns);
+    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
+    ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+    ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+    if (w->weighted)
+        ASC_NAME(rms_norm_scale)
+    (w->scale, asc_place(w->weight_at, slot), w->weight_f32, w->offset, pitch);
+    __ubuf__ float *from =
+        ASC_NAME(rms_norm_take)(ASC_UB(ASC_T, w->x_at, slot), 0, 0, w->x32, 0, 0, (uint32_t)pitch);
+#if ASC_16BIT
+    __ubuf__ float *product = w->q;
+#else
+    __ubuf__ float *product = out;
+#endif
+    ASC_NAME(rms_norm_apply)
+    (out, product, from, w->spread, w->scale, w->weighted, w->llama, 1, pitch);
+    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+    ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
+    ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+    ASC_ROWS_OUT(ASC_T, w->y, w->y_stride, tile, w->y_at, slot, pitch);
+    ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+}
+
+/* Both passes side by side, y a row behind the sums: one pass fills the pipes where the other waits. */
 ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
     __gm__ ASC_T *x, __gm__ ASC_T *residual, __gm__ void *weight, __gm__ ASC_T *y, __gm__ ASC_T *s,
     __gm__ float *rstd, int64_t x_stride, int64_t residual_stride, int64_t y_stride,
     int64_t s_stride, int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
     int64_t weight_f32, int64_t offset, int64_t mean, int64_t eps, int64_t llama, int64_t x_at,
     int64_t y_at, int64_t stat_at, int64_t x32_at, int64_t q_at, int64_t scale_at,
-    int64_t spread_at, int64_t eighth_at, int64_t rest_at, int64_t weight_at, int64_t residual_at,
-    int64_t s_at)
+    int64_t spread_at, int64_t eighth_at, int64_t rest_at, int64_t weight_at, int64_t sums_at,
+    int64_t residual_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
-    const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
-    const int fused = residual != 0, weighted = weight != 0;
-    __ubuf__ float *scale = ASC_UB(float, scale_at, 0), *spread = ASC_UB(float, spread_at, 0);
-    __ubuf__ float *eighth = ASC_UB(float, eighth_at, 0), *rest = ASC_UB(float, rest_at, 0);
-    __ubuf__ float *stat = ASC_UB(float, stat_at, 0), *part = stat + 8;
-    __ubuf__ float *q = ASC_UB(float, q_at, 0), *x32 = ASC_UB(float, x32_at, 0);
+    const int64_t widest = asc_round_up(tile_columns, ASC_LANES), blocks = asc_get_block_num();
+    const int64_t eighths = (asc_min_of(columns, tile_columns) + 7) / 8;
+    __ubuf__ float *stat = ASC_UB(float, stat_at, 0), *rest = ASC_UB(float, rest_at, 0);
+    ASC_NAME(rms_norm_wide)
+    w = {x,
+         residual,
+         y,
+         s,
+         weight,
+         x_stride,
+         residual_stride,
+         y_stride,
+         s_stride,
+         weight_f32,
+         x_at,
+         y_at,
+         weight_at,
+         residual_at,
+         asc_f32(offset),
+         residual != 0,
+         weight != 0,
+         (int)llama,
+         ASC_UB(float, x32_at, 0),
+         ASC_UB(float, q_at, 0),
+         ASC_UB(float, scale_at, 0),
+         ASC_UB(float, spread_at, 0),
+         ASC_UB(float, sums_at, 0),
+         ASC_UB(float, eighth_at, 0)};
     int slot = 0;
-    (void)s_at;
-    asc_rows_begin();
+    asc_clear_begin();
     asc_clear(x_at, widest * (int64_t)sizeof(ASC_T));
     asc_duplicate(stat, 0.0f, 8);
-    if (fused)
+    if (w.fused)
         asc_clear(residual_at, widest * (int64_t)sizeof(ASC_T));
-    if (weighted)
+    if (w.weighted)
         asc_clear(weight_at, widest * 4);
-    asc_rows_ready();
-    asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID2); /* stat is free */
-    for (int64_t row = asc_get_block_idx(); row < rows; row += asc_get_block_num()) {
-        asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID2);
-        asc_duplicate(stat, 0.0f, 1);
-        for (int64_t piece = 0; piece < grid.column_tiles; piece++, slot ^= 1) {
-            const asc_tile tile = asc_tile_at(grid, row * grid.column_tiles + piece);
-            const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
-            ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-            ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
-            if (fused)
-                ASC_ROWS_IN(ASC_T, residual_at, slot, residual, residual_stride, tile, pitch);
-            ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-            ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-            if (fused)
-                ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-            __ubuf__ float *from =
-                ASC_NAME(rms_norm_take)(ASC_UB(ASC_T, x_at, slot), ASC_UB(ASC_T, residual_at, slot),
-                                        ASC_UB(ASC_T, y_at, slot), x32, q, fused, (uint32_t)pitch);
-            if (fused) {
-                ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-                ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-                ASC_ROWS_OUT(ASC_T, s, s_stride, tile, y_at, slot, pitch);
+    ASC_THEN();
+    asc_pipeline_begin();
+    asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID2); /* rstd has left */
+    for (int64_t row = asc_get_block_idx(); row - blocks < rows; row += blocks) {
+        if (row < rows)
+            asc_duplicate(w.sums, 0.0f, (uint32_t)eighths);
+        for (int64_t piece = 0; piece < grid.column_tiles; piece++) {
+            if (row < rows) {
+                ASC_NAME(rms_norm_add_squares)
+                (&w, asc_tile_at(grid, row * grid.column_tiles + piece), slot);
+                slot ^= 1;
             }
-            asc_mul(q, from, from, (uint32_t)pitch);
-            ASC_THEN();
-            ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-            asc_sum_rows(part, q, 1, pitch, tile.columns, eighth, rest);
-            asc_add(stat, stat, part, 1);
-            ASC_THEN();
-            if (fused)
-                ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+            if (row < blocks)
+                continue;
+            if (w.fused && piece == 0) /* s is there */
+                asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
+            ASC_NAME(rms_norm_write_piece)
+            (&w, asc_tile_at(grid, (row - blocks) * grid.column_tiles + piece), slot);
+            slot ^= 1;
         }
-        rms_norm_rstd(stat, spread, 1, asc_f32(mean), asc_f32(eps));
+        if (row >= rows)
+            break;
+        if (w.fused)
+            asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
+        asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID2);
+        asc_sum_rows(stat, w.sums, 1, asc_round_up(eighths, 8), eighths, rest, w.eighth);
+        rms_norm_rstd(stat, w.spread, 1, asc_f32(mean), asc_f32(eps));
         asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
         asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
         if (rstd)
             asc_copy_ub2gm_align(rstd + row, stat, 4);
         asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID2);
-        if (fused) { /* s comes back from memory */
-            asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
-            asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
-        }
-        for (int64_t piece = 0; piece < grid.column_tiles; piece++, slot ^= 1) {
-            const asc_tile tile = asc_tile_at(grid, row * grid.column_tiles + piece);
-            const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
-            __ubuf__ ASC_T *out = ASC_UB(ASC_T, y_at, slot);
-            ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-            if (fused)
-                ASC_ROWS_IN(ASC_T, x_at, slot, s, s_stride, tile, pitch);
-            else
-                ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
-            if (weighted)
-                ASC_NAME(rms_norm_weight_in)
-            (asc_place(weight_at, slot), weight, weight_f32, tile.column, tile.columns);
-            ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-            ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-            ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-            if (weighted)
-                ASC_NAME(rms_norm_scale)
-            (scale, asc_place(weight_at, slot), weight_f32, asc_f32(offset), pitch);
-            __ubuf__ float *from = ASC_NAME(rms_norm_take)(ASC_UB(ASC_T, x_at, slot), 0, 0, x32, q,
-                                                           0, (uint32_t)pitch);
-#if ASC_16BIT
-            __ubuf__ float *product = q;
-#else
-            __ubuf__ float *product = out;
-#endif
-            ASC_NAME(rms_norm_apply)
-            (out, product, from, spread, scale, weighted, (int)llama, 1, pitch);
-            ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-            ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-            ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-            ASC_ROWS_OUT(ASC_T, y, y_stride, tile, y_at, slot, pitch);
-            ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
-        }
     }
     asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID2);
     asc_pipeline_end();
