@@ -264,7 +264,8 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
     ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
 }
 
-/* Both passes side by side, dx a row behind the sums: one pass fills the pipes where the other waits. */
+/* Both passes side by side, dx a row behind the sums: one pass fills the pipes where the other waits. Every other block
+ * takes them in the other order, so that half of the blocks read memory while half read L2. */
 ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
     __gm__ ASC_T *dy, __gm__ ASC_T *ds, __gm__ ASC_T *x, __gm__ void *weight, __gm__ float *rstd,
     __gm__ ASC_T *dx, __gm__ float *partials, int64_t dy_stride, int64_t ds_stride,
@@ -309,6 +310,7 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
          ASC_UB(float, means_at, 0),
          ASC_UB(float, eighth_at, 0),
          ASC_UB(float, sums_at, 0)};
+    const int second = (int)(asc_get_block_idx() & 1); /* the turn of the sums */
     int slot = 0, parity = 0;
     if (partials)
         w.partials = partials + asc_get_block_idx() * partials_stride;
@@ -331,19 +333,22 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
         if (row < rows)
             asc_duplicate(w.sums, 0.0f, (uint32_t)eighths);
         for (int64_t piece = 0; piece < grid.column_tiles; piece++) {
-            if (row < rows) {
-                ASC_NAME(rms_norm_add_products)
-                (&w, asc_tile_at(grid, row * grid.column_tiles + piece), slot, parity);
+            const asc_tile next = asc_tile_at(grid, row * grid.column_tiles + piece);
+            const asc_tile last = asc_tile_at(grid, (row - blocks) * grid.column_tiles + piece);
+            for (int turn = 0; turn < 2; turn++) {
+                if (turn == second) {
+                    if (row >= rows)
+                        continue;
+                    ASC_NAME(rms_norm_add_products)(&w, next, slot, parity);
+                } else {
+                    if (row < blocks)
+                        continue;
+                    if (partials && piece == 0) /* dw of the row before is in memory */
+                        asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
+                    ASC_NAME(rms_norm_write_piece)(&w, last, slot, row < 2 * blocks);
+                }
                 slot ^= 1;
             }
-            if (row < blocks)
-                continue;
-            if (partials && piece == 0) /* dw of the row before is in memory */
-                asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
-            ASC_NAME(rms_norm_write_piece)
-            (&w, asc_tile_at(grid, (row - blocks) * grid.column_tiles + piece), slot,
-             row < 2 * blocks);
-            slot ^= 1;
         }
         if (row >= blocks && partials)
             asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);

@@ -208,7 +208,8 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
     ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
 }
 
-/* Both passes side by side, y a row behind the sums: one pass fills the pipes where the other waits. */
+/* Both passes side by side, y a row behind the sums: one pass fills the pipes where the other waits. Every other block
+ * takes them in the other order, so that half of the blocks read memory while half read L2. */
 ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
     __gm__ ASC_T *x, __gm__ ASC_T *residual, __gm__ void *weight, __gm__ ASC_T *y, __gm__ ASC_T *s,
     __gm__ float *rstd, int64_t x_stride, int64_t residual_stride, int64_t y_stride,
@@ -247,6 +248,7 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
          ASC_UB(float, spread_at, 0),
          ASC_UB(float, sums_at, 0),
          ASC_UB(float, eighth_at, 0)};
+    const int second = (int)(asc_get_block_idx() & 1); /* the turn of the sums */
     int slot = 0;
     asc_clear_begin();
     asc_clear(x_at, widest * (int64_t)sizeof(ASC_T));
@@ -262,18 +264,22 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
         if (row < rows)
             asc_duplicate(w.sums, 0.0f, (uint32_t)eighths);
         for (int64_t piece = 0; piece < grid.column_tiles; piece++) {
-            if (row < rows) {
-                ASC_NAME(rms_norm_add_squares)
-                (&w, asc_tile_at(grid, row * grid.column_tiles + piece), slot);
+            const asc_tile next = asc_tile_at(grid, row * grid.column_tiles + piece);
+            const asc_tile last = asc_tile_at(grid, (row - blocks) * grid.column_tiles + piece);
+            for (int turn = 0; turn < 2; turn++) {
+                if (turn == second) {
+                    if (row >= rows)
+                        continue;
+                    ASC_NAME(rms_norm_add_squares)(&w, next, slot);
+                } else {
+                    if (row < blocks)
+                        continue;
+                    if (w.fused && piece == 0) /* s is there */
+                        asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
+                    ASC_NAME(rms_norm_write_piece)(&w, last, slot);
+                }
                 slot ^= 1;
             }
-            if (row < blocks)
-                continue;
-            if (w.fused && piece == 0) /* s is there */
-                asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
-            ASC_NAME(rms_norm_write_piece)
-            (&w, asc_tile_at(grid, (row - blocks) * grid.column_tiles + piece), slot);
-            slot ^= 1;
         }
         if (row >= rows)
             break;
