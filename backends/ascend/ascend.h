@@ -72,6 +72,12 @@ static inline ascend_arg ascend_place(const tg_ub_layout *layout, int buffer)
 
 /* ---- one row table: the operators, in the order of files ---- */
 
+tg_status ascend_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *args);
+tg_status ascend_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *args);
+tg_status ascend_fused_add_rms_norm_forward(tg_ctx *ctx,
+                                            const tg_fused_add_rms_norm_forward_args *args);
+tg_status ascend_fused_add_rms_norm_backward(tg_ctx *ctx,
+                                             const tg_fused_add_rms_norm_backward_args *args);
 tg_status ascend_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args);
 tg_status ascend_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
 

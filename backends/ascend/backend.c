@@ -2,6 +2,10 @@
 #include "ascend.h"
 
 static const tg_row rows[] = {
+    TG_ROW(rms_norm_forward, "", 0, NULL, ascend_rms_norm_forward),
+    TG_ROW(rms_norm_backward, "", 0, NULL, ascend_rms_norm_backward),
+    TG_ROW(fused_add_rms_norm_forward, "", 0, NULL, ascend_fused_add_rms_norm_forward),
+    TG_ROW(fused_add_rms_norm_backward, "", 0, NULL, ascend_fused_add_rms_norm_backward),
     TG_ROW(swiglu_forward, "", 0, NULL, ascend_swiglu_forward),
     TG_ROW(swiglu_backward, "", 0, NULL, ascend_swiglu_backward),
     TG_ROWS_END,

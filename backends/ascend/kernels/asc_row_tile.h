@@ -1,0 +1,140 @@
+/* asc_row_tile.h - tiles of rows of f32 in UB: what is copied into them, what meets a row or a column, sums of rows.
+ *
+ * The rows of a tile lie `pitch` elements apart, a multiple of 64: whole repeats of 256 B. Arithmetic runs over all of the
+ * pitch. What columns leave of it is 0 if asc_clear() cleared the buffers that are copied into, once,
+ * since copies never reach there in tiles of the same columns. */
+#ifndef ASC_ROW_TILE_H
+#define ASC_ROW_TILE_H
+
+#include "asc_common.h"
+
+enum { ASC_LANES = 64 }; /* f32 of a repeat */
+
+/* ---- in ---- */
+
+/* Rows of `bytes`, `stride` bytes apart in GM, to `pitch` bytes apart in UB. What fills the last block of 32 B is 0. */
+static inline __aicore__ void asc_rows_in(uint64_t dst, __gm__ void *src, int64_t rows,
+                                          int64_t bytes, int64_t stride, int64_t pitch)
+{
+    if (bytes == stride && bytes == pitch) { /* one piece */
+        bytes *= rows;
+        rows = 1;
+    }
+    const uint8_t padding = (uint8_t)((asc_round_up(bytes, 32) - bytes) / 2);
+    for (int64_t r = 0; r < rows; r++)
+        asc_copy_gm2ub_align((__ubuf__ uint16_t *)(dst + (uint64_t)(r * pitch)),
+                             (__gm__ uint16_t *)((__gm__ char *)src + r * stride), 1,
+                             (uint32_t)bytes, 0, padding, 0, 0);
+}
+
+/* A tile of a tensor of T with `stride` elements a row, in and out. */
+#define ASC_ROWS_IN(T, place, slot, tensor, stride, tile, pitch)                                 \
+    asc_rows_in(asc_place(place, slot), (tensor) + (tile).row * (stride) + (tile).column,        \
+                (tile).rows, (tile).columns * (int64_t)sizeof(T), (stride) * (int64_t)sizeof(T), \
+                (pitch) * (int64_t)sizeof(T))
+#define ASC_ROWS_OUT(T, tensor, stride, tile, place, slot, pitch)                               \
+    asc_copy_rows_out((tensor) + (tile).row * (stride) + (tile).column, asc_place(place, slot), \
+                      (tile).rows, (tile).columns * (int64_t)sizeof(T),                         \
+                      (stride) * (int64_t)sizeof(T), (pitch) * (int64_t)sizeof(T))
+
+/* Before asc_pipeline_begin(), which tells copies in that their buffers are free: what clears them. */
+static inline __aicore__ void asc_clear_begin(void)
+{
+    asc_init();
+    asc_set_copy_pad_val((uint16_t)0);
+}
+
+/* Both copies of a buffer. */
+static inline __aicore__ void asc_clear(int64_t place, int64_t bytes)
+{
+    asc_duplicate(ASC_UB(float, place, 0), 0.0f, (uint32_t)(bytes / 4));
+    asc_duplicate(ASC_UB(float, place, 1), 0.0f, (uint32_t)(bytes / 4));
+}
+
+/* ---- all rows by one operand ---- */
+
+/* Each of `rows` values fills a block of 32 B of its own. Eight at a time: dst and src hold a multiple of that. */
+static inline __aicore__ void asc_spread(__ubuf__ float *dst, __ubuf__ float *src, int64_t rows)
+{
+    asc_brcb((__ubuf__ uint32_t *)dst, (__ubuf__ uint32_t *)src, 1, 8, (uint8_t)((rows + 7) / 8));
+}
+
+/* dst = op(src, by) where `by` is a value a row, as asc_spread() leaves it, or one row for all. At most 255 rows of 255 repeats;
+ * the instructions run along rows or down columns, whichever are fewer. */
+#define ASC_BY_ROW(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 0, 0, 1)
+#define ASC_BY_COLUMN(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 1, 8, 0)
+#define ASC_BY(op, dst, src, by, rows, pitch, by_block, by_repeat, by_row)                       \
+    do {                                                                                         \
+        const int64_t repeats_ = (pitch) / ASC_LANES, blocks_ = (pitch) / 8;                     \
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                         \
+        if ((rows) > repeats_ && blocks_ <= 255)                                                 \
+            for (int64_t c_ = 0; c_ < repeats_; c_++)                                            \
+                op((dst) + c_ * ASC_LANES, (src) + c_ * ASC_LANES, (by) + c_ * 8 * (by_repeat),  \
+                   (uint8_t)(rows), 1, 1, by_block, (uint8_t)blocks_, (uint8_t)blocks_, by_row); \
+        else                                                                                     \
+            for (int64_t r_ = 0; r_ < (rows); r_++)                                              \
+                op((dst) + r_ * (pitch), (src) + r_ * (pitch), (by) + r_ * 8 * (by_row),         \
+                   (uint8_t)repeats_, 1, 1, by_block, 8, 8, by_repeat);                          \
+    } while (0)
+
+/* ---- sums ---- */
+
+/* The mask of a repeat form: the first `lanes` of 64. */
+static inline __aicore__ void asc_mask_lanes(int64_t lanes)
+{
+    asc_set_vector_mask(0, lanes < ASC_LANES ? ((uint64_t)1 << lanes) - 1 : (uint64_t)-1);
+}
+
+/* Sums of eight neighbours: rows of `width` become rows of width / 8, rounded up. */
+static inline __aicore__ void asc_sum_eights(__ubuf__ float *dst, int64_t dst_pitch,
+                                             __ubuf__ float *src, int64_t src_pitch, int64_t rows,
+                                             int64_t width)
+{
+    const int64_t repeats = (width + ASC_LANES - 1) / ASC_LANES;
+    if (width == src_pitch && width % ASC_LANES == 0) {
+        asc_datablock_reduce_sum(dst, src, (uint32_t)(rows * width));
+    } else if (rows <= repeats) {
+        for (int64_t r = 0; r < rows; r++)
+            asc_datablock_reduce_sum(dst + r * dst_pitch, src + r * src_pitch, (uint32_t)width);
+    } else {
+        for (int64_t c = 0; c < repeats; c++) {
+            asc_mask_lanes(width - c * ASC_LANES);
+            asc_datablock_reduce_sum(dst + c * 8, src + c * ASC_LANES, (uint8_t)rows,
+                                     (uint16_t)(dst_pitch / 8), 1, (uint16_t)(src_pitch / 8));
+        }
+    }
+    ASC_THEN();
+}
+
+/* sums[r] = the sum of the first `width` of row r, as a tree. At most 255 rows. a and b: scratch for an eighth and a 64th of
+ * the rows, each row in whole blocks. */
+static inline __aicore__ void asc_sum_rows(__ubuf__ float *sums, __ubuf__ float *src, int64_t rows,
+                                           int64_t pitch, int64_t width, __ubuf__ float *a,
+                                           __ubuf__ float *b)
+{
+    while (width > ASC_LANES) {
+        const int64_t eighth = (width + 7) / 8, dst_pitch = asc_round_up(eighth, 8);
+        asc_sum_eights(a, dst_pitch, src, pitch, rows, width);
+        src = a;
+        a = b;
+        b = src;
+        pitch = dst_pitch;
+        width = eighth;
+    }
+    asc_mask_lanes(width);
+    asc_repeat_reduce_sum(sums, src, (uint8_t)rows, 1, 1, (uint16_t)(pitch / 8));
+    ASC_THEN();
+}
+
+/* The first row becomes the sum of all, in an order that their number alone decides. */
+static inline __aicore__ void asc_fold_rows(__ubuf__ float *t, int64_t rows, int64_t pitch)
+{
+    while (rows > 1) {
+        const int64_t upper = rows / 2;
+        asc_add(t, t, t + (rows - upper) * pitch, (uint32_t)(upper * pitch));
+        ASC_THEN();
+        rows -= upper;
+    }
+}
+
+#endif

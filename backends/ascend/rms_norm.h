@@ -1,0 +1,54 @@
+/* rms_norm.h - what the host sides of rms_norm's forward and backward share. */
+#ifndef ASCEND_RMS_NORM_H
+#define ASCEND_RMS_NORM_H
+
+#include "ascend.h"
+
+enum { RMS_NORM_ARGS = 48 }; /* of a kernel at most */
+
+/* The two ways through a row, `title`.rows and .wide, with `count` buffers of a list. 255 rows of 255 repeats are what one
+ * instruction takes. */
+#define ROWS_KERNEL(title, count, list)                                             \
+    {                                                                               \
+        .name = title ".rows", .nbuffers = count, .buffers = list, .whole_rows = 1, \
+        .column_multiple = 64, .max_rows = 255, .max_columns = 255 * 64             \
+    }
+#define WIDE_KERNEL(title, count, list)                                                   \
+    {                                                                                     \
+        .name = title ".wide", .nbuffers = count, .buffers = list, .column_multiple = 64, \
+        .max_rows = 1, .max_columns = 255 * 64                                            \
+    }
+
+/* Whole rows, kernels[0], if there is room for one; else pieces, kernels[1]. */
+static inline tg_status rms_norm_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernels,
+                                      const ascend_rows *x, tg_ub_layout *layout, int *wide)
+{
+    *wide = x->n > kernels[0].max_columns;
+    if (!*wide) {
+        const tg_status status =
+            ascend_plan(runtime, &kernels[0], x->rows, x->n, x->type, 0, layout);
+        if (status != TG_ENOMEM)
+            return status;
+        *wide = 1;
+    }
+    return ascend_plan(runtime, &kernels[1], x->rows, x->n, x->type, 0, layout);
+}
+
+/* Launches with the arguments, and behind them the places of the first `places` buffers. */
+static inline tg_status rms_norm_run(tg_ctx *ctx, const ascend_runtime *runtime, const char *kernel,
+                                     int type, const tg_ub_layout *layout, const ascend_arg *args,
+                                     int nargs, int places)
+{
+    ascend_arg all[RMS_NORM_ARGS];
+    int n = 0;
+    for (int i = 0; i < nargs; i++)
+        all[n++] = args[i];
+    for (int i = 0; i < places; i++)
+        all[n++] = ascend_place(layout, i);
+    return ascend_run(ctx, runtime, kernel, type, layout->blocks, all, n);
+}
+#define RMS_NORM_RUN(ctx, runtime, kernel, type, layout, args, places)                           \
+    rms_norm_run(ctx, runtime, kernel, type, layout, args, (int)(sizeof(args) / sizeof *(args)), \
+                 places)
+
+#endif
