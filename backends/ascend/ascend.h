@@ -68,5 +68,7 @@ static inline ascend_arg ascend_place(const tg_ub_layout *layout, int buffer)
 
 tg_status ascend_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args);
 tg_status ascend_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
+tg_status ascend_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args);
+tg_status ascend_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args);
 
 #endif

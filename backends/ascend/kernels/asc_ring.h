@@ -1,0 +1,207 @@
+/* asc_ring.h - wide rows in pieces, through a ring of eight buffers in UB that MTE2 fills ahead of V.
+ *
+ * A block goes through each of its rows twice: first it reads the pieces, then it reads them again and
+ * writes what it makes of them. If a row leaves free buffers in the ring it stays there between the two (one
+ * pass: read once, ring.again = 0); else the second time it is copied in again.
+ *
+ *   asc_ring ring = asc_ring_of(...);
+ *   asc_ring_begin();
+ *   for (row...) {
+ *       for (p = 0; p < ring.pieces; p++) {
+ *           slot = asc_ring_read(&ring);                 copied in
+ *           n = asc_ring_columns(&ring, p);
+ *           read the piece
+ *           asc_ring_has_read(&ring);
+ *       }
+ *       asc_ring_rewind(&ring);
+ *       for (p = 0; p < ring.pieces; p++) {
+ *           slot = asc_ring_reread(&ring);
+ *           compute in place
+ *           asc_ring_write(&ring, tensor + row * stride, p, size of an element, place);
+ *       }
+ *   }
+ *   asc_ring_end(&ring);
+ *
+ * Copies in are issued as far ahead as there are buffers, so that MTE2 never waits for the scalar unit. */
+#ifndef ASC_RING_H
+#define ASC_RING_H
+
+#include "asc_common.h"
+
+enum { ASC_RING = 8, ASC_RING_TENSORS = 2 };
+
+/* One event a buffer. Events are literals to CANN's compiler. */
+#define ASC_RING_FLAG(call, from, to, slot) \
+    do {                                    \
+        switch (slot) {                     \
+        case 0:                             \
+            call(from, to, EVENT_ID0);      \
+            break;                          \
+        case 1:                             \
+            call(from, to, EVENT_ID1);      \
+            break;                          \
+        case 2:                             \
+            call(from, to, EVENT_ID2);      \
+            break;                          \
+        case 3:                             \
+            call(from, to, EVENT_ID3);      \
+            break;                          \
+        case 4:                             \
+            call(from, to, EVENT_ID4);      \
+            break;                          \
+        case 5:                             \
+            call(from, to, EVENT_ID5);      \
+            break;                          \
+        case 6:                             \
+            call(from, to, EVENT_ID6);      \
+            break;                          \
+        default:                            \
+            call(from, to, EVENT_ID7);      \
+        }                                   \
+    } while (0)
+
+/* Positions count the pieces in the order in which they are copied in: piece p of the row with local number r
+ * is position r * pieces + p, or (r * 2 + time) * pieces + p if a row is copied in twice. */
+typedef struct asc_ring {
+    __gm__ char *from[ASC_RING_TENSORS]; /* the tensors of which a buffer holds a piece each */
+    int64_t stride[ASC_RING_TENSORS];    /* of a row, in bytes */
+    int64_t place[ASC_RING_TENSORS];
+    int64_t size, columns, piece, pieces;
+    int64_t again, at, loaded, total;
+} asc_ring;
+
+static inline __aicore__ int64_t asc_ring_columns(const asc_ring *ring, int64_t p)
+{
+    return asc_min_of(ring->piece, ring->columns - p * ring->piece);
+}
+
+static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t position)
+{
+    const int64_t p = position % ring->pieces;
+    const int64_t local = position / ring->pieces / (1 + ring->again);
+    const int64_t row = asc_get_block_idx() + local * asc_get_block_num();
+    const int64_t bytes = asc_ring_columns(ring, p) * ring->size;
+    const int slot = (int)(position % ASC_RING);
+    for (int i = 0; i < ASC_RING_TENSORS && ring->from[i]; i++)
+        asc_copy_rows_in(asc_place(ring->place[i], slot),
+                         ring->from[i] + row * ring->stride[i] + p * ring->piece * ring->size, 1,
+                         bytes, bytes, asc_round_up(bytes, 32));
+    ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_V, slot);
+}
+
+/* Waits until what a position had in its buffer is no longer needed there. */
+static inline __aicore__ void asc_ring_wait_free(const asc_ring *ring, int64_t position)
+{
+    const int slot = (int)(position % ASC_RING);
+    if (ring->again && position / ring->pieces % 2 == 0)
+        ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE2, slot);
+    else
+        ASC_RING_FLAG(asc_sync_wait, PIPE_MTE3, PIPE_MTE2, slot);
+}
+
+/* All copies in that the work issued so far leaves room for. */
+static inline __aicore__ void asc_ring_fill(asc_ring *ring)
+{
+    const int64_t end = asc_min_of(ring->at + ASC_RING, ring->total);
+    for (; ring->loaded < end; ring->loaded++) {
+        if (ring->loaded >= ASC_RING)
+            asc_ring_wait_free(ring, ring->loaded - ASC_RING);
+        asc_ring_load(ring, ring->loaded);
+    }
+}
+
+/* One tensor; another one of the same columns may follow with asc_ring_add(), before the first read. */
+static inline __aicore__ asc_ring asc_ring_of(__gm__ void *from, int64_t stride, int64_t place,
+                                              int64_t size, int64_t rows, int64_t columns,
+                                              int64_t piece, int64_t again)
+{
+    const int64_t index = asc_get_block_idx(), blocks = asc_get_block_num();
+    asc_ring ring;
+    ring.from[0] = (__gm__ char *)from;
+    ring.from[1] = 0;
+    ring.stride[0] = stride * size;
+    ring.stride[1] = 0;
+    ring.place[0] = place;
+    ring.place[1] = 0;
+    ring.size = size;
+    ring.columns = columns;
+    ring.piece = piece;
+    ring.pieces = (columns + piece - 1) / piece;
+    ring.again = again;
+    ring.at = 0;
+    ring.loaded = 0;
+    ring.total = (rows - index + blocks - 1) / blocks * ring.pieces * (1 + again);
+    return ring;
+}
+
+static inline __aicore__ void asc_ring_add(asc_ring *ring, __gm__ void *from, int64_t stride,
+                                           int64_t place)
+{
+    ring->from[1] = (__gm__ char *)from;
+    ring->stride[1] = stride * ring->size;
+    ring->place[1] = place;
+}
+
+/* The buffer of the next piece. */
+static inline __aicore__ int asc_ring_read(asc_ring *ring)
+{
+    const int slot = (int)(ring->at % ASC_RING);
+    asc_ring_fill(ring);
+    ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, slot);
+    return slot;
+}
+
+static inline __aicore__ void asc_ring_has_read(asc_ring *ring)
+{
+    const int slot = (int)(ring->at % ASC_RING);
+    if (ring->again)
+        ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE2, slot);
+    ring->at++;
+}
+
+/* Back to the row's first piece. */
+static inline __aicore__ void asc_ring_rewind(asc_ring *ring)
+{
+    if (!ring->again)
+        ring->at -= ring->pieces;
+}
+
+static inline __aicore__ int asc_ring_reread(asc_ring *ring)
+{
+    const int slot = (int)(ring->at % ASC_RING);
+    asc_ring_fill(ring);
+    if (ring->again)
+        ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, slot);
+    return slot;
+}
+
+/* Piece p of the row, computed in its buffer, to a tensor of T; its buffer is free then. */
+static inline __aicore__ void asc_ring_write(asc_ring *ring, __gm__ void *to, int64_t p,
+                                             int64_t size, int64_t place)
+{
+    const int slot = (int)(ring->at % ASC_RING);
+    const int64_t bytes = asc_ring_columns(ring, p) * size;
+    ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE3, slot);
+    ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE3, slot);
+    asc_copy_rows_out((__gm__ char *)to + p * ring->piece * size, asc_place(place, slot), 1, bytes,
+                      bytes, bytes);
+    ASC_RING_FLAG(asc_sync_notify, PIPE_MTE3, PIPE_MTE2, slot);
+    ring->at++;
+}
+
+/* Modes as the kernel expects them. */
+static inline __aicore__ void asc_ring_begin(void)
+{
+    asc_init();
+    asc_set_copy_pad_val((uint16_t)0);
+}
+
+/* No flag stays set. */
+static inline __aicore__ void asc_ring_end(const asc_ring *ring)
+{
+    const int64_t first = ring->total - ASC_RING;
+    for (int64_t position = first > 0 ? first : 0; position < ring->total; position++)
+        asc_ring_wait_free(ring, position);
+}
+
+#endif
