@@ -7,11 +7,11 @@
 
 extern const tg_host *ascend_host; /* the library's services */
 
-#define ASCEND_TRY(call)                \
-    do {                                \
-        const tg_status try_ = (call);  \
-        if (try_ != TG_OK)              \
-            return try_;                \
+#define ASCEND_TRY(call)               \
+    do {                               \
+        const tg_status try_ = (call); \
+        if (try_ != TG_OK)             \
+            return try_;               \
     } while (0)
 
 /* A tensor as rows: leading dimensions collapsed to one stride. All zero for NULL. */
@@ -46,6 +46,11 @@ tg_status ascend_run(tg_ctx *ctx, const ascend_runtime *runtime, const char *ker
 #define ASCEND_RUN(ctx, runtime, kernel, type, blocks, args) \
     ascend_run(ctx, runtime, kernel, type, blocks, args, (int)(sizeof(args) / sizeof *(args)))
 
+/* Memory of the device, its contents unknown, until the context's next call of this; for several launches of one
+ * row. As a kernel's argument: ascend_memory(memory, bytes, "partials"). */
+tg_status ascend_scratch(tg_ctx *ctx, const ascend_runtime *runtime, size_t bytes, void **memory);
+void ascend_scratch_close(const ascend_runtime *runtime); /* at exit */
+
 /* ---- plans ---- */
 
 /* The planner's answer for this device: tiles, places of buffers, blocks. options: TG_UB_OPTION bits. */
@@ -53,9 +58,9 @@ tg_status ascend_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernel,
                       int64_t columns, int type, uint32_t options, tg_ub_layout *layout);
 
 /* The kernel's arguments `rows, columns, tile_rows, tile_columns`, of which it makes its asc_grid. */
-#define ASCEND_GRID(layout, rows, columns)                                          \
-    ascend_i64(rows), ascend_i64(columns), ascend_i64((layout).tile_rows), ascend_i64( \
-        (layout).tile_columns)
+#define ASCEND_GRID(layout, rows, columns)                                 \
+    ascend_i64(rows), ascend_i64(columns), ascend_i64((layout).tile_rows), \
+        ascend_i64((layout).tile_columns)
 
 /* A buffer's place as the kernel's argument, which it reads with ASC_UB(). */
 static inline ascend_arg ascend_place(const tg_ub_layout *layout, int buffer)

@@ -25,8 +25,10 @@ static tg_status select_card(tg_ctx *ctx)
 
 static void close_card(void)
 {
-    if (ascend_card.info())
-        ascend_card.close();
+    if (!ascend_card.info())
+        return;
+    ascend_scratch_close(&ascend_card);
+    ascend_card.close();
 }
 
 static void *alloc_on_card(tg_ctx *ctx, size_t bytes)
@@ -84,8 +86,10 @@ static tg_status select_model(tg_ctx *ctx)
 
 static void close_model(void)
 {
-    if (ascend_model.info())
-        ascend_model.close();
+    if (!ascend_model.info())
+        return;
+    ascend_scratch_close(&ascend_model);
+    ascend_model.close();
 }
 
 static const tg_backend model = {

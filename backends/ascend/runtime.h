@@ -45,15 +45,17 @@ typedef struct ascend_launch {
     const ascend_arg *args;
     int nargs;
     void *stream;
-    double *device_us; /* where the device's time goes; NULL: not wanted, and the launch returns at once */
-    double *device_us_low, *device_us_high; /* filled by the model alone: either reading of unsettled facts */
+    double *
+        device_us; /* where the device's time goes; NULL: not wanted, and the launch returns at once */
+    double *device_us_low,
+        *device_us_high; /* filled by the model alone: either reading of unsettled facts */
 } ascend_launch;
 
 /* Functions that fail set the error. */
 typedef struct ascend_runtime {
-    const char *label; /* what stands before a measured time: "device", "model" */
-    tg_status (*open)(void); /* once; later calls give the first one's outcome */
-    void (*close)(void);     /* at exit, if opened */
+    const char *label;                /* what stands before a measured time: "device", "model" */
+    tg_status (*open)(void);          /* once; later calls give the first one's outcome */
+    void (*close)(void);              /* at exit, if opened */
     const ascend_info *(*info)(void); /* NULL: not open */
     void *(*alloc)(size_t bytes);
     void (*free)(void *memory);

@@ -68,7 +68,8 @@ static tg_status load_functions(void)
                                  dlerror());
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (!(*functions[i].at = dlsym(library, functions[i].name)))
-            return ascend_host->fail(TG_EDEVICE, "npu: libascendcl.so has no %s: a newer CANN is needed",
+            return ascend_host->fail(TG_EDEVICE,
+                                     "npu: libascendcl.so has no %s: a newer CANN is needed",
                                      functions[i].name);
     return TG_OK;
 }
@@ -82,7 +83,8 @@ static tg_status open_device(void)
     uint32_t count = 0;
     ACL_TRY(acl.aclrtGetDeviceCount(&count), "aclrtGetDeviceCount");
     if (count == 0)
-        return ascend_host->fail(TG_ENOTFOUND, "npu: the driver counts 0 devices, expected 1 or more");
+        return ascend_host->fail(TG_ENOTFOUND,
+                                 "npu: the driver counts 0 devices, expected 1 or more");
     if (acl.aclrtGetDevice(&card.device) == ACL_SUCCESS)
         return TG_OK; /* the program has chosen one */
     card.device = 0;
@@ -100,8 +102,9 @@ static tg_status ask_chip(ascend_info *info)
     ACL_TRY(acl.aclrtGetDeviceInfo((uint32_t)card.device, ACL_VECTOR_CORE_NUM, &cores),
             "aclrtGetDeviceInfo of the number of vector cores");
     if (cores < 1 || cores > 65535)
-        return ascend_host->fail(TG_EDEVICE, "npu: %s says it has %lld vector cores, expected 1 or more",
-                                 soc, (long long)cores);
+        return ascend_host->fail(TG_EDEVICE,
+                                 "npu: %s says it has %lld vector cores, expected 1 or more", soc,
+                                 (long long)cores);
     ASCEND_TRY(tg_ub_capacity_bits(0, soc, &bits, NULL)); /* asks the chip itself */
     snprintf(info->soc, sizeof info->soc, "%s", soc);
     info->ub_bytes = tg_ub_usable_bytes(bits);
@@ -245,8 +248,9 @@ static tg_status launch(const ascend_launch *l, void *function)
     ACL_TRY(acl.aclrtKernelArgsFinalize(args), "aclrtKernelArgsFinalize");
     snprintf(what, sizeof what, "aclrtLaunchKernelWithConfig of %s, %lld blocks,", l->kernel,
              (long long)l->blocks);
-    ACL_TRY(acl.aclrtLaunchKernelWithConfig(function, (uint32_t)l->blocks, l->stream, NULL, args, NULL),
-            what);
+    ACL_TRY(
+        acl.aclrtLaunchKernelWithConfig(function, (uint32_t)l->blocks, l->stream, NULL, args, NULL),
+        what);
     return TG_OK;
 }
 
@@ -265,7 +269,8 @@ static tg_status launch_between(const ascend_launch *l, void *function, void *be
 static tg_status launch_timed(const ascend_launch *l, void *function)
 {
     void *begin, *end;
-    ACL_TRY(acl.aclrtCreateEventExWithFlag(&begin, ACL_EVENT_WITH_TIME), "aclrtCreateEventExWithFlag");
+    ACL_TRY(acl.aclrtCreateEventExWithFlag(&begin, ACL_EVENT_WITH_TIME),
+            "aclrtCreateEventExWithFlag");
     const int error = acl.aclrtCreateEventExWithFlag(&end, ACL_EVENT_WITH_TIME);
     tg_status status = error == ACL_SUCCESS ? launch_between(l, function, begin, end)
                                             : acl_fail(error, "aclrtCreateEventExWithFlag");

@@ -31,7 +31,7 @@ static struct {
 #define X(name) __typeof__(name) *name;
     MODEL_FUNCTIONS(X)
 #undef X
-    void *kernels;      /* of dlopen */
+    void *kernels;           /* of dlopen */
     ascsim *timed, *untimed; /* the cost model takes time itself: it is on where it is asked for */
     ascsim_options options;
     ascend_info info;
@@ -49,10 +49,11 @@ static void *load_library(const char *file)
 {
     char path[1024];
     if (ascend_find_file("TIGON_ASCEND_MODEL", file, path, sizeof path)) {
-        ascend_host->fail(TG_ENOTFOUND,
-                          "npu-model: %s is not there; build Tigon with -DTIGON_ASCEND_MODEL=ON, or "
-                          "set TIGON_ASCEND_MODEL to its folder",
-                          path);
+        ascend_host->fail(
+            TG_ENOTFOUND,
+            "npu-model: %s is not there; build Tigon with -DTIGON_ASCEND_MODEL=ON, or "
+            "set TIGON_ASCEND_MODEL to its folder",
+            path);
         return NULL;
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -90,8 +91,21 @@ static tg_status unknown_chip(const char *soc)
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", name);
     }
-    return ascend_host->fail(TG_ENOTFOUND, "TIGON_SOC: the model has no chip %s, expected one of %s",
-                             soc, known);
+    return ascend_host->fail(TG_ENOTFOUND,
+                             "TIGON_SOC: the model has no chip %s, expected one of %s", soc, known);
+}
+
+static ascsim *device(int timed)
+{
+    ascsim **at = timed ? &model.timed : &model.untimed;
+    if (*at)
+        return *at;
+    ascsim_options options = model.options;
+    options.timing = timed ? ASCSIM_TIME_ON : ASCSIM_TIME_NONE;
+    *at = model.ascsim_open(&options);
+    if (!*at)
+        ascend_host->fail(TG_EDEVICE, "npu-model: %s", model.ascsim_error());
+    return *at;
 }
 
 static tg_status open_model(void)
@@ -113,7 +127,7 @@ static tg_status open_model(void)
         model.profile = NULL;
     model.options = (ascsim_options){
         .soc = model.info.soc, .trace = model.profile != NULL, .ub_bytes = model.info.ub_bytes};
-    return TG_OK;
+    return device(0) ? TG_OK : TG_EDEVICE; /* now, since the model may refuse its options */
 }
 
 static void open_once(void)
@@ -131,19 +145,6 @@ static tg_status model_open(void)
 static const ascend_info *model_info(void)
 {
     return model.info.cores > 0 && open_status == TG_OK ? &model.info : NULL;
-}
-
-static ascsim *device(int timed)
-{
-    ascsim **at = timed ? &model.timed : &model.untimed;
-    if (*at)
-        return *at;
-    ascsim_options options = model.options;
-    options.timing = timed ? ASCSIM_TIME_ON : ASCSIM_TIME_NONE;
-    *at = model.ascsim_open(&options);
-    if (!*at)
-        ascend_host->fail(TG_EDEVICE, "npu-model: %s", model.ascsim_error());
-    return *at;
 }
 
 static void model_close(void)
@@ -270,9 +271,9 @@ static tg_status report(ascsim *sim, const ascend_launch *l, int stopped)
         model.ascsim_clear_faults(sim);
         return TG_EDEVICE;
     }
-    return stopped ? ascend_host->fail(TG_EDEVICE, "npu-model: %s: %s", l->kernel,
-                                       model.ascsim_error())
-                   : TG_OK;
+    return stopped
+               ? ascend_host->fail(TG_EDEVICE, "npu-model: %s: %s", l->kernel, model.ascsim_error())
+               : TG_OK;
 }
 
 static tg_status run(ascsim *sim, const ascend_launch *l, ascsim_kernel kernel)

@@ -146,7 +146,7 @@ typedef struct tg_backend {
 TG_API tg_status tg_backend_register(const tg_backend *backend);
 
 /* The entry of a backend that is built into the library: CMake's tigon_backend() lists it by vendor. */
-#define TG_BUILT_IN_ENTRY(vendor)                  \
+#define TG_BUILT_IN_ENTRY(vendor)                \
     const tg_backend *tg_backend_##vendor(void); \
     const tg_backend *tg_backend_##vendor(void)
 

@@ -193,9 +193,9 @@ static tg_status use_device(tg_ctx *ctx, const char *device)
     int i = 0;
     while (tg_registry_backend(i))
         i++;
-    tg_status status =
-        tg_fail(TG_ENOTFOUND,
-                "TIGON_DEVICE: no backend serves device %s; tigon info lists what there is", device);
+    tg_status status = tg_fail(
+        TG_ENOTFOUND, "TIGON_DEVICE: no backend serves device %s; tigon info lists what there is",
+        device);
     while (--i >= 0) {
         const tg_backend *b = &tg_registry_backend(i)->table;
         if (strcmp(b->device, device) != 0)

@@ -42,9 +42,8 @@ static int service_verbose(const tg_ctx *ctx)
 }
 
 const tg_host tg_host_services = {
-    TG_ABI,      sizeof(tg_host), service_default_of, service_call,   tg_fail,
-    service_log, tg_workspace,    tg_parallel_for,    tg_ctx_threads, tg_ctx_stream,
-    service_verbose,
+    TG_ABI,       sizeof(tg_host), service_default_of, service_call,  tg_fail,         service_log,
+    tg_workspace, tg_parallel_for, tg_ctx_threads,     tg_ctx_stream, service_verbose,
 };
 
 /* ---- symbols of a shared object, read from its dynamic section ---- */

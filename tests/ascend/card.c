@@ -50,8 +50,7 @@ static long long word(const char *launch, int i)
 
 static tg_status swiglu(tg_ctx *ctx, const tg_tensor *gate, const tg_tensor *up, tg_tensor *y)
 {
-    const tg_swiglu_forward_args args = {
-        .gate = gate, .up = up, .y = y, .gate_multiplier = 0.5};
+    const tg_swiglu_forward_args args = {.gate = gate, .up = up, .y = y, .gate_multiplier = 0.5};
     return tg_swiglu_forward(ctx, &args);
 }
 

@@ -31,10 +31,10 @@ static const char *const kinds[] = {"nothing", "memory", "binary", "function", "
 /* Whatever a handle stands for. */
 typedef struct thing {
     kind is;
-    size_t bytes;   /* of memory */
-    char name[96];  /* of a function */
-    int count;      /* of arguments */
-    int done;       /* arguments are final; an event is recorded */
+    size_t bytes;  /* of memory */
+    char name[96]; /* of a function */
+    int count;     /* of arguments */
+    int done;      /* arguments are final; an event is recorded */
     uint64_t words[MOST_ARGS];
 } thing;
 
@@ -394,11 +394,10 @@ static void record_launch(const thing *f, uint32_t blocks, const thing *a)
     char text[2048];
     int used = snprintf(text, sizeof text, "launch %s %u", f->name, blocks);
     for (int i = 0; i < a->count; i++)
-        used += a->words[i] < moved
-                    ? snprintf(text + used, sizeof text - (size_t)used, " %llu",
-                               (unsigned long long)a->words[i])
-                    : snprintf(text + used, sizeof text - (size_t)used, " memory:%zu",
-                               room_at(a->words[i]));
+        used += a->words[i] < moved ? snprintf(text + used, sizeof text - (size_t)used, " %llu",
+                                               (unsigned long long)a->words[i])
+                                    : snprintf(text + used, sizeof text - (size_t)used,
+                                               " memory:%zu", room_at(a->words[i]));
     record("%s", text);
 }
 
@@ -409,10 +408,12 @@ API int aclrtLaunchKernelWithConfig(void *function, uint32_t blocks, void *strea
     BEGIN("aclrtLaunchKernelWithConfig", 1);
     const thing *f = find(function, FUNCTION), *a = find(args, ARGS);
     if (!f || !a || !a->done)
-        return violation("aclrtLaunchKernelWithConfig", "an unknown function, or arguments that are "
-                                                        "not final");
+        return violation("aclrtLaunchKernelWithConfig",
+                         "an unknown function, or arguments that are "
+                         "not final");
     if (blocks < 1 || blocks > 65535 || config || reserved)
-        return violation("aclrtLaunchKernelWithConfig", "blocks, configuration or what is reserved");
+        return violation("aclrtLaunchKernelWithConfig",
+                         "blocks, configuration or what is reserved");
     for (int i = 0; i < a->count; i++)
         if (a->words[i] >= moved && a->words[i] < 2 * moved && !room_at(a->words[i]))
             return violation("aclrtLaunchKernelWithConfig", "a pointer to no memory of the device");

@@ -40,7 +40,8 @@ static int rows_for(const request *q, const problem *p, int *rows)
         const int row = q->all ? i : tried[i];
         const tg_row_info *info = tg_row_at(row);
         if (info->op != p->op->id || !strcmp(info->backend, "unfused") ||
-            !row_is_here(q->ctx, row) || !tg_row_supported(q->ctx, row) || !tg_row_accepts(q->ctx, row, problem_args(p)))
+            !row_is_here(q->ctx, row) || !tg_row_supported(q->ctx, row) ||
+            !tg_row_accepts(q->ctx, row, problem_args(p)))
             continue;
         rows[n++] = row;
     }

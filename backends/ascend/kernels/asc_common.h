@@ -137,41 +137,45 @@ static inline __aicore__ void asc_copy_rows_out(__gm__ void *dst, uint64_t src, 
 }
 
 /* A tile of a tensor of T with `stride` elements a row. */
-#define ASC_LOAD(T, place, slot, tensor, stride, tile)                                           \
-    asc_copy_rows_in(asc_place(place, slot), (tensor) + (tile).row * (stride) + (tile).column,   \
-                     (tile).rows, (tile).columns * (int64_t)sizeof(T),                           \
-                     (stride) * (int64_t)sizeof(T),                                              \
+#define ASC_LOAD(T, place, slot, tensor, stride, tile)                                         \
+    asc_copy_rows_in(asc_place(place, slot), (tensor) + (tile).row * (stride) + (tile).column, \
+                     (tile).rows, (tile).columns * (int64_t)sizeof(T),                         \
+                     (stride) * (int64_t)sizeof(T),                                            \
                      asc_pitch(tile, sizeof(T)) * (int64_t)sizeof(T))
-#define ASC_STORE(T, tensor, stride, tile, place, slot)                                          \
-    asc_copy_rows_out((tensor) + (tile).row * (stride) + (tile).column, asc_place(place, slot),  \
-                      (tile).rows, (tile).columns * (int64_t)sizeof(T),                          \
-                      (stride) * (int64_t)sizeof(T),                                             \
+#define ASC_STORE(T, tensor, stride, tile, place, slot)                                         \
+    asc_copy_rows_out((tensor) + (tile).row * (stride) + (tile).column, asc_place(place, slot), \
+                      (tile).rows, (tile).columns * (int64_t)sizeof(T),                         \
+                      (stride) * (int64_t)sizeof(T),                                            \
                       asc_pitch(tile, sizeof(T)) * (int64_t)sizeof(T))
 
 /* ---- flags: two of each kind, for two buffers. Pipes and events are literals to CANN's compiler. ---- */
 
-#define ASC_NOTIFY(from, to, slot)                 \
-    do {                                           \
-        if (slot)                                  \
-            asc_sync_notify(from, to, EVENT_ID1);  \
-        else                                       \
-            asc_sync_notify(from, to, EVENT_ID0);  \
+#define ASC_NOTIFY(from, to, slot)                \
+    do {                                          \
+        if (slot)                                 \
+            asc_sync_notify(from, to, EVENT_ID1); \
+        else                                      \
+            asc_sync_notify(from, to, EVENT_ID0); \
     } while (0)
-#define ASC_WAIT(from, to, slot)                 \
-    do {                                         \
-        if (slot)                                \
-            asc_sync_wait(from, to, EVENT_ID1);  \
-        else                                     \
-            asc_sync_wait(from, to, EVENT_ID0);  \
+#define ASC_WAIT(from, to, slot)                \
+    do {                                        \
+        if (slot)                               \
+            asc_sync_wait(from, to, EVENT_ID1); \
+        else                                    \
+            asc_sync_wait(from, to, EVENT_ID0); \
     } while (0)
 
 /* What has been computed so far is there for what V computes next. */
 #define ASC_THEN() asc_sync_pipe(PIPE_V)
 
+/* CTRL's bit 48: half overflows to infinity and keeps NaN, as training with a scaled loss needs, instead of 65504 and 0. */
+#define ASC_CTRL_INFINITY ((int64_t)1 << 48)
+
 /* Modes as the kernel expects them; all buffers are free. */
 static inline __aicore__ void asc_pipeline_begin(void)
 {
     asc_init();
+    asc_set_ctrl(asc_get_ctrl() | ASC_CTRL_INFINITY);
     asc_set_copy_pad_val((uint16_t)0);
     asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID0);
     asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID1);
@@ -179,13 +183,14 @@ static inline __aicore__ void asc_pipeline_begin(void)
     asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID1);
 }
 
-/* No flag stays set: it would be the next kernel's. */
+/* No flag and no mode stays set: it would be the next kernel's. */
 static inline __aicore__ void asc_pipeline_end(void)
 {
     asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID0);
     asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID1);
     asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID0);
     asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID1);
+    asc_set_ctrl(asc_get_ctrl() & ~ASC_CTRL_INFINITY);
 }
 
 #endif

@@ -40,8 +40,7 @@ ASC_KERNEL ASC_NAME(swiglu_forward)(__gm__ ASC_T *gate, __gm__ ASC_T *up, __gm__
         ASC_NARROW(out, a, n);
         ASC_THEN(); /* a is the next tile's */
 #else
-        swiglu_forward_tile(out, a, u, h, e, asc_f32(gate_multiplier), asc_f32(down_multiplier),
-                            n);
+        swiglu_forward_tile(out, a, u, h, e, asc_f32(gate_multiplier), asc_f32(down_multiplier), n);
         ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #endif
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
