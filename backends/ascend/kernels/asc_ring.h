@@ -193,15 +193,17 @@ static inline __aicore__ void asc_ring_write(asc_ring *ring, __gm__ void *to, in
 static inline __aicore__ void asc_ring_begin(void)
 {
     asc_init();
+    asc_set_ctrl(asc_get_ctrl() | ASC_CTRL_INFINITY);
     asc_set_copy_pad_val((uint16_t)0);
 }
 
-/* No flag stays set. */
+/* No flag and no mode stays set. */
 static inline __aicore__ void asc_ring_end(const asc_ring *ring)
 {
     const int64_t first = ring->total - ASC_RING;
     for (int64_t position = first > 0 ? first : 0; position < ring->total; position++)
         asc_ring_wait_free(ring, position);
+    asc_set_ctrl(asc_get_ctrl() & ~ASC_CTRL_INFINITY);
 }
 
 #endif
