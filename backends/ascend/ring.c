@@ -19,8 +19,7 @@ tg_status ascend_plan_ring(const ascend_runtime *runtime, const tg_ub_kernel *ke
         .options = options,
     };
     const int64_t line = LINE / problem.dtype_bytes;
-    /* Half the ring holds a row: the other half the next one. Fewer buffers ahead are still ahead. */
-    for (int64_t pieces = ASCEND_RING / 2; pieces < ASCEND_RING; pieces++) {
+    for (int64_t pieces = 1; pieces < ASCEND_RING; pieces++) {
         const int64_t even = (columns + pieces - 1) / pieces;
         const int64_t piece = (even + line - 1) / line * line;
         ASCEND_TRY(tg_ub_plan_tile(kernel, &problem, 1, piece < columns ? piece : columns, layout));

@@ -1,8 +1,12 @@
-/* asc_ring.h - wide rows in pieces, through a ring of eight buffers in UB that MTE2 fills ahead of V.
+/* asc_ring.h - rows in pieces, through a ring of eight buffers in UB that MTE2 fills ahead of V.
  *
- * A block goes through each of its rows twice: first it reads the pieces, then it reads them again and
- * writes what it makes of them. If a row leaves free buffers in the ring it stays there between the two (one
- * pass: read once, ring.again = 0); else the second time it is copied in again.
+ * A block goes through each of its rows twice, first to read the pieces, then to compute in place and write. A
+ * row that leaves buffers of the ring free stays there between the two; one that does not is copied in again:
+ *
+ *   reads  writes   copies in of a row: their buffers are free when V has read them, or when MTE3 has written them out
+ *     0      1      one: the row stays, or is gone through only once, to write
+ *     1      1      two: one to read, one to write
+ *     1      0      one: it is read alone
  *
  *   asc_ring ring = asc_ring_of(...);
  *   asc_ring_begin();
@@ -65,9 +69,13 @@ enum { ASC_RING = 8, ASC_RING_TENSORS = 2 };
 typedef struct asc_ring {
     __gm__ char *from[ASC_RING_TENSORS]; /* the tensors of which a buffer holds a piece each */
     int64_t stride[ASC_RING_TENSORS];    /* of a row, in bytes */
+    int64_t size[ASC_RING_TENSORS];      /* of an element */
     int64_t place[ASC_RING_TENSORS];
-    int64_t size, columns, piece, pieces;
-    int64_t again, at, loaded, total;
+    __gm__ int64_t
+        *pick; /* of each row the column of one element that comes with the first piece; or 0 */
+    int64_t pick_place;
+    int64_t first, step, rows, columns, piece, pieces;
+    int64_t reads, writes, at, loaded, total;
 } asc_ring;
 
 static inline __aicore__ int64_t asc_ring_columns(const asc_ring *ring, int64_t p)
@@ -75,17 +83,30 @@ static inline __aicore__ int64_t asc_ring_columns(const asc_ring *ring, int64_t 
     return asc_min_of(ring->piece, ring->columns - p * ring->piece);
 }
 
+/* An element alone; padded with zeros to a block. */
+static inline __aicore__ void asc_ring_load_pick(const asc_ring *ring, int64_t row, int slot)
+{
+    const int64_t column = ring->pick[row];
+    if (column >= 0 && column < ring->columns)
+        asc_copy_rows_in(asc_place(ring->pick_place, slot),
+                         ring->from[0] + row * ring->stride[0] + column * ring->size[0], 1,
+                         ring->size[0], ring->size[0], 32);
+}
+
 static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t position)
 {
     const int64_t p = position % ring->pieces;
-    const int64_t local = position / ring->pieces / (1 + ring->again);
-    const int64_t row = asc_get_block_idx() + local * asc_get_block_num();
-    const int64_t bytes = asc_ring_columns(ring, p) * ring->size;
+    const int64_t local = position / ring->pieces / (ring->reads + ring->writes);
+    const int64_t row = ring->first + local * ring->step;
     const int slot = (int)(position % ASC_RING);
-    for (int i = 0; i < ASC_RING_TENSORS && ring->from[i]; i++)
+    if (ring->pick && p == 0)
+        asc_ring_load_pick(ring, row, slot);
+    for (int i = 0; i < ASC_RING_TENSORS && ring->from[i]; i++) {
+        const int64_t bytes = asc_ring_columns(ring, p) * ring->size[i];
         asc_copy_rows_in(asc_place(ring->place[i], slot),
-                         ring->from[i] + row * ring->stride[i] + p * ring->piece * ring->size, 1,
+                         ring->from[i] + row * ring->stride[i] + p * ring->piece * ring->size[i], 1,
                          bytes, bytes, asc_round_up(bytes, 32));
+    }
     ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_V, slot);
 }
 
@@ -93,7 +114,7 @@ static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t positi
 static inline __aicore__ void asc_ring_wait_free(const asc_ring *ring, int64_t position)
 {
     const int slot = (int)(position % ASC_RING);
-    if (ring->again && position / ring->pieces % 2 == 0)
+    if (position / ring->pieces % (ring->reads + ring->writes) < ring->reads)
         ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE2, slot);
     else
         ASC_RING_FLAG(asc_sync_wait, PIPE_MTE3, PIPE_MTE2, slot);
@@ -110,36 +131,41 @@ static inline __aicore__ void asc_ring_fill(asc_ring *ring)
     }
 }
 
-/* One tensor; another one of the same columns may follow with asc_ring_add(), before the first read. */
-static inline __aicore__ asc_ring asc_ring_of(__gm__ void *from, int64_t stride, int64_t place,
-                                              int64_t size, int64_t rows, int64_t columns,
-                                              int64_t piece, int64_t again)
+/* One tensor, whose rows go to the blocks in turn. Before the first read a caller may give a block other rows
+ * with asc_ring_rows(), and add another tensor of the same columns with asc_ring_add(). */
+static inline __aicore__ void asc_ring_rows(asc_ring *ring, int64_t first, int64_t step,
+                                            int64_t rows)
 {
-    const int64_t index = asc_get_block_idx(), blocks = asc_get_block_num();
-    asc_ring ring;
-    ring.from[0] = (__gm__ char *)from;
-    ring.from[1] = 0;
-    ring.stride[0] = stride * size;
-    ring.stride[1] = 0;
-    ring.place[0] = place;
-    ring.place[1] = 0;
-    ring.size = size;
-    ring.columns = columns;
-    ring.piece = piece;
-    ring.pieces = (columns + piece - 1) / piece;
-    ring.again = again;
-    ring.at = 0;
-    ring.loaded = 0;
-    ring.total = (rows - index + blocks - 1) / blocks * ring.pieces * (1 + again);
-    return ring;
+    ring->first = first;
+    ring->step = step;
+    ring->rows = rows > 0 ? rows : 0;
+    ring->total = ring->rows * ring->pieces * (ring->reads + ring->writes);
 }
 
 static inline __aicore__ void asc_ring_add(asc_ring *ring, __gm__ void *from, int64_t stride,
-                                           int64_t place)
+                                           int64_t place, int64_t size)
 {
-    ring->from[1] = (__gm__ char *)from;
-    ring->stride[1] = stride * ring->size;
-    ring->place[1] = place;
+    const int i = ring->from[0] != 0;
+    ring->from[i] = (__gm__ char *)from;
+    ring->stride[i] = stride * size;
+    ring->place[i] = place;
+    ring->size[i] = size;
+}
+
+static inline __aicore__ asc_ring asc_ring_of(__gm__ void *from, int64_t stride, int64_t place,
+                                              int64_t size, int64_t rows, int64_t columns,
+                                              int64_t piece, int64_t reads, int64_t writes)
+{
+    const int64_t index = asc_get_block_idx(), blocks = asc_get_block_num();
+    asc_ring ring = {0};
+    asc_ring_add(&ring, from, stride, place, size);
+    ring.columns = columns;
+    ring.piece = piece;
+    ring.pieces = (columns + piece - 1) / piece;
+    ring.reads = reads;
+    ring.writes = writes;
+    asc_ring_rows(&ring, index, blocks, (rows - index + blocks - 1) / blocks);
+    return ring;
 }
 
 /* The buffer of the next piece. */
@@ -154,7 +180,7 @@ static inline __aicore__ int asc_ring_read(asc_ring *ring)
 static inline __aicore__ void asc_ring_has_read(asc_ring *ring)
 {
     const int slot = (int)(ring->at % ASC_RING);
-    if (ring->again)
+    if (ring->reads)
         ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE2, slot);
     ring->at++;
 }
@@ -162,7 +188,7 @@ static inline __aicore__ void asc_ring_has_read(asc_ring *ring)
 /* Back to the row's first piece. */
 static inline __aicore__ void asc_ring_rewind(asc_ring *ring)
 {
-    if (!ring->again)
+    if (!ring->reads)
         ring->at -= ring->pieces;
 }
 
@@ -170,7 +196,7 @@ static inline __aicore__ int asc_ring_reread(asc_ring *ring)
 {
     const int slot = (int)(ring->at % ASC_RING);
     asc_ring_fill(ring);
-    if (ring->again)
+    if (ring->reads)
         ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, slot);
     return slot;
 }

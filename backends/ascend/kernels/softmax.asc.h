@@ -52,7 +52,7 @@ ASC_KERNEL ASC_NAME(softmax_forward_wide)(__gm__ ASC_T *x, __gm__ ASC_T *y, int6
                                           int64_t value_at, int64_t max_block_at,
                                           int64_t sum_block_at)
 {
-    asc_ring ring = asc_ring_of(x, x_stride, x_at, sizeof(ASC_T), rows, columns, piece, again);
+    asc_ring ring = asc_ring_of(x, x_stride, x_at, sizeof(ASC_T), rows, columns, piece, again, 1);
     __ubuf__ float *e = ASC_UB(float, e_at, 0);
     __ubuf__ float *max = ASC_UB(float, max_at, 0);
     __ubuf__ float *sum = ASC_UB(float, sum_at, 0);
@@ -163,12 +163,13 @@ ASC_KERNEL ASC_NAME(softmax_backward_wide)(__gm__ ASC_T *dy, __gm__ ASC_T *y, __
                                            int64_t p_at, int64_t sum_at, int64_t value_at,
                                            int64_t block_at)
 {
-    asc_ring ring = asc_ring_of(dy, dy_stride, dy_at, sizeof(ASC_T), rows, columns, piece, again);
+    asc_ring ring =
+        asc_ring_of(dy, dy_stride, dy_at, sizeof(ASC_T), rows, columns, piece, again, 1);
     __ubuf__ float *g = ASC_UB(float, g_at, 0);
     __ubuf__ float *sum = ASC_UB(float, sum_at, 0);
     __ubuf__ float *value = ASC_UB(float, value_at, 0);
     __ubuf__ float *block = ASC_UB(float, block_at, 0);
-    asc_ring_add(&ring, y, y_stride, y_at);
+    asc_ring_add(&ring, y, y_stride, y_at, sizeof(ASC_T));
     asc_ring_begin();
     asc_duplicate(value, 0.0f, 8);
     for (int64_t row = asc_get_block_idx(); row < rows; row += asc_get_block_num()) {
