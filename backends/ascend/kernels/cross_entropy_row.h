@@ -278,11 +278,13 @@ static inline __aicore__ void ce_shares_saved(const ce_job *job, const ce_row *r
     asc_sub(d, ce_at(job, CE_HIT), top, 8);
     ASC_THEN();
     asc_exp(p, d, 8);
+    ASC_THEN();
     asc_max_scalar(d, d, -30.0f, 8);
     ASC_THEN();
     asc_exp(e, d, 8);
     ASC_THEN();
     asc_add_scalar(q, e, -1.0f, 8);
+    ASC_THEN();
     asc_log(e, e, 8);
     ASC_THEN();
     asc_add_scalar(q, q, CE_TINY, 8);
@@ -374,6 +376,7 @@ static inline __aicore__ void ce_results(const ce_job *job)
     asc_sub(u, hit, top, ASC_LANES);
     ASC_THEN();
     asc_mul_scalar(loss, u, -1.0f, ASC_LANES);
+    ASC_THEN();
     asc_exp(u, u, ASC_LANES);
     ASC_THEN();
     asc_add_scalar(t, u, -1.0f, ASC_LANES);
@@ -383,6 +386,7 @@ static inline __aicore__ void ce_results(const ce_job *job)
     asc_add_scalar(z, t, 1.0f, ASC_LANES);
     ASC_THEN();
     asc_log(lse, z, ASC_LANES);
+    ASC_THEN();
     asc_add_scalar(z, z, -1.0f, ASC_LANES);
     ASC_THEN();
     asc_add_scalar(lse, lse, CE_TINY, ASC_LANES);
@@ -393,6 +397,7 @@ static inline __aicore__ void ce_results(const ce_job *job)
     asc_div(lse, lse, z, ASC_LANES);
     ASC_THEN();
     asc_add(loss, loss, lse, ASC_LANES);
+    ASC_THEN();
     asc_add(lse, lse, top, ASC_LANES);
     ASC_THEN();
     asc_mul(loss, loss, ce_at(job, CE_ROWS_WEIGHT), ASC_LANES);
