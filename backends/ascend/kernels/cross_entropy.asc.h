@@ -34,27 +34,27 @@ static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ri
                                                        const ce_row *row, int64_t w_at,
                                                        __ubuf__ float *pairs)
 {
-    int64_t best = 0;
-    float most = ASC_LOWEST;
-    const int ignored = row->target == job->ignore_index;
+    ce_best best;
+    best.value = ASC_LOWEST;
+    best.at = -1;
     for (int64_t p = 0; p < ring->pieces; p++) {
+        const int64_t begin = p * ring->piece;
         const uint32_t n = (uint32_t)asc_ring_columns(ring, p);
         const int slot = asc_ring_read(ring);
-        if (!ignored) {
+        if (row->target != job->ignore_index) {
             if (p == 0)
                 ASC_NAME(ce_hit)(job, ASC_UB(ASC_T, ring->pick_place, slot));
             __ubuf__ float *x = ASC_NAME(ce_open)(job, ASC_UB(ASC_T, ring->place[0], slot), 0, n);
-            if (job->flags & CE_ARGMAX) {
-                const int64_t found = ce_best(x, pairs, n, p == 0, &most);
-                best = found >= 0 ? p * ring->piece + found : best;
-            }
+            ce_raise_max(job, x, n);
+            if (job->flags & CE_ARGMAX)
+                ce_find_best(job, &best, x, pairs, begin, n);
             if (job->smoothing != 0.0f)
                 ce_add_weighted(job, x, ring->from[1] ? ASC_UB(float, w_at, slot) : 0, n);
-            ce_add_piece(job, x, row->target - p * ring->piece, n);
+            ce_add_piece(job, x, row->target - begin, n);
         }
         asc_ring_has_read(ring);
     }
-    return best;
+    return best.at;
 }
 
 /* Gradients in f32 as a piece of dlogits, in the piece's buffer. */
@@ -174,7 +174,7 @@ ASC_KERNEL ASC_NAME(cross_entropy)(
         }
         if (writes)
             ASC_NAME(ce_write_row)
-            (&job, &ring, &r, w_at, (__gm__ char *)dlogits + row * dlogits_stride * size, out);
+        (&job, &ring, &r, w_at, (__gm__ char *)dlogits + row * dlogits_stride * size, out);
         if (!saved && (i == CE_BATCH - 1 || row == end - 1)) {
             ce_end_batch(&job, &results, row - i, i + 1);
             ce_begin_batch(&job);

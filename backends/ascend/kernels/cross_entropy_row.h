@@ -1,4 +1,4 @@
-/* cross_entropy_row.h - arithmetic of cross_entropy on pieces of a row, on one row, and on the results of 64 rows. f32.
+/* cross_entropy_row.h - arithmetic of cross_entropy on the pieces of a row, up to its maximum and sum. f32.
  *
  * A block of UB, `lanes`, holds what a row needs beside its pieces: buffers of 64 floats by the names below.
  * What is one number for the row lies there as eight equal lanes ("block"), so that V computes with it and the
@@ -158,16 +158,22 @@ static inline __aicore__ void ce_add_weighted(const ce_job *job, __ubuf__ float 
     ASC_THEN();
 }
 
-/* at: the target's place in the piece, if 0 <= at < n. x may be job->e. */
+/* MAX takes in a piece, OLD keeps what it was. */
+static inline __aicore__ void ce_raise_max(const ce_job *job, __ubuf__ float *x, uint32_t n)
+{
+    __ubuf__ float *max = ce_at(job, CE_MAX), *old = ce_at(job, CE_OLD);
+    asc_copy((__ubuf__ uint32_t *)old, (__ubuf__ uint32_t *)max, ASC_LANES);
+    ASC_THEN();
+    ASC_FOLD(asc_max, max, x, 1, n, 0);
+    ASC_THEN();
+}
+
+/* SUM takes it in, relative to MAX. at: the target's place in the piece, if 0 <= at < n. x may be job->e. */
 static inline __aicore__ void ce_add_piece(const ce_job *job, __ubuf__ float *x, int64_t at,
                                            uint32_t n)
 {
     __ubuf__ float *e = job->e, *max = ce_at(job, CE_MAX), *sum = ce_at(job, CE_SUM);
     __ubuf__ float *old = ce_at(job, CE_OLD);
-    asc_copy((__ubuf__ uint32_t *)old, (__ubuf__ uint32_t *)max, ASC_LANES);
-    ASC_THEN();
-    ASC_FOLD(asc_max, max, x, 1, n, 0);
-    ASC_THEN();
     asc_sub(old, old, max, ASC_LANES);
     ASC_WITH_LANES(asc_sub, e, x, max, n);
     ASC_THEN();
@@ -182,39 +188,56 @@ static inline __aicore__ void ce_add_piece(const ce_job *job, __ubuf__ float *x,
     ASC_THEN();
 }
 
-/* The first largest of a piece that has a NaN, which is never the largest: on the scalar unit, for it is rare. */
-static inline __aicore__ int64_t ce_best_by_scalar(__ubuf__ float *x, uint32_t n, float *best)
+/* ---- the first largest ---- */
+
+typedef struct ce_best {
+    float value;
+    int64_t at; /* class; -1: none so far */
+} ce_best;
+
+/* In a row with a NaN, which is never the largest: on the scalar unit, for it is rare. */
+static inline __aicore__ void ce_find_by_scalar(ce_best *best, __ubuf__ float *x, int64_t begin,
+                                                uint32_t n)
 {
-    int64_t at = -1;
     for (uint32_t i = 0; i < n; i++) {
         const float value = x[i];
-        if (value > *best || (at < 0 && value == *best)) {
-            *best = value;
-            at = i;
+        if (value > best->value || (best->at < 0 && value == value)) {
+            best->value = value;
+            best->at = begin + i;
         }
     }
     asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
     asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
-    return at;
 }
 
-/* Whether the largest of this piece is above *best, and where it is. pairs: scratch. */
-static inline __aicore__ int64_t ce_best(__ubuf__ float *x, __ubuf__ float *pairs, uint32_t n,
-                                         int first, float *best)
+/* The largest, and its first place, of what V has reduced last. */
+static inline __aicore__ float ce_reduced(uint32_t *index)
 {
     float value;
-    uint32_t index;
-    asc_repeat_reduce_max_value_index(pairs, x, n);
     asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
     asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
-    asc_get_reduce_max_cnt(value, index);
-    if (value != value)
-        return ce_best_by_scalar(x, n, best);
-    if (!first && !(value > *best))
-        return -1;
-    *best = value;
-    return index;
+    asc_get_reduce_max_cnt(value, *index);
+    return value;
 }
+
+/* After ce_raise_max(). Where the largest is in a piece costs 7 cycles a repeat: only if the piece has raised it. */
+static inline __aicore__ void ce_find_best(const ce_job *job, ce_best *best, __ubuf__ float *x,
+                                           __ubuf__ float *pairs, int64_t begin, uint32_t n)
+{
+    uint32_t index;
+    asc_repeat_reduce_max_value_index(pairs, ce_at(job, CE_MAX), ASC_LANES);
+    const float most = ce_reduced(&index);
+    if (most != most) {
+        ce_find_by_scalar(best, x, begin, n);
+    } else if (best->at < 0 || most > best->value) {
+        ASC_THEN(); /* pairs again */
+        asc_repeat_reduce_max_value_index(pairs, x, n);
+        best->value = ce_reduced(&index);
+        best->at = begin + index;
+    }
+}
+
+/* ---- the row ---- */
 
 /* TOP and OTHERS from the lanes, and what ce_results() needs of row i of the batch. */
 static inline __aicore__ void ce_join(const ce_job *job, const ce_row *row, int64_t i)
@@ -236,196 +259,6 @@ static inline __aicore__ void ce_join(const ce_job *job, const ce_row *row, int6
     if (job->smoothing != 0.0f)
         asc_repeat_reduce_sum(ce_at(job, CE_ROWS_WX) + i, ce_at(job, CE_WX), ASC_LANES);
     ASC_THEN();
-}
-
-/* ---- the gradient ---- */
-
-/* P = exp(HIT - TOP) / TOTAL, Q = 1 - P without a difference, REST = smooth + z lse; TOTAL = OTHERS + exp(HIT - TOP). */
-static inline __aicore__ void ce_shares(const ce_job *job, const ce_row *row)
-{
-    __ubuf__ float *p = ce_at(job, CE_P), *q = ce_at(job, CE_Q), *rest = ce_at(job, CE_REST);
-    __ubuf__ float *total = ce_at(job, CE_TOTAL), *top = ce_at(job, CE_TOP);
-    asc_sub(p, ce_at(job, CE_HIT), top, 8);
-    ASC_THEN();
-    asc_exp(p, p, 8);
-    asc_duplicate(rest, row->smooth, 8);
-    ASC_THEN();
-    asc_add(total, ce_at(job, CE_OTHERS), p, 8);
-    ASC_THEN();
-    asc_div(p, p, total, 8);
-    asc_div(q, ce_at(job, CE_OTHERS), total, 8);
-    if (row->z != 0.0f) {
-        asc_log(rest, total, 8);
-        ASC_THEN();
-        asc_add(rest, rest, top, 8);
-        ASC_THEN();
-        asc_mul_scalar(rest, rest, row->z, 8);
-        ASC_THEN();
-        asc_add_scalar(rest, rest, row->smooth, 8);
-    }
-    ASC_THEN();
-}
-
-/* The same from a saved lse: TOP = lse, TOTAL = 1, Q = -(E - 1), E = exp(d), by (E - 1) d / log E. */
-static inline __aicore__ void ce_shares_saved(const ce_job *job, const ce_row *row)
-{
-    __ubuf__ float *p = ce_at(job, CE_P), *q = ce_at(job, CE_Q), *d = ce_at(job, CE_OLD);
-    __ubuf__ float *top = ce_at(job, CE_TOP), *e = ce_at(job, CE_VALUE);
-    asc_duplicate(top, row->lse, 8);
-    asc_duplicate(ce_at(job, CE_TOTAL), 1.0f, 8);
-    asc_duplicate(ce_at(job, CE_REST), row->smooth + row->z * row->lse, 8);
-    ASC_THEN();
-    asc_sub(d, ce_at(job, CE_HIT), top, 8);
-    ASC_THEN();
-    asc_exp(p, d, 8);
-    ASC_THEN();
-    asc_max_scalar(d, d, -30.0f, 8);
-    ASC_THEN();
-    asc_exp(e, d, 8);
-    ASC_THEN();
-    asc_add_scalar(q, e, -1.0f, 8);
-    ASC_THEN();
-    asc_log(e, e, 8);
-    ASC_THEN();
-    asc_add_scalar(q, q, CE_TINY, 8);
-    asc_add_scalar(e, e, CE_TINY, 8);
-    asc_mul_scalar(d, d, -1.0f, 8);
-    ASC_THEN();
-    asc_mul(q, q, d, 8);
-    ASC_THEN();
-    asc_div(q, q, e, 8);
-    ASC_THEN();
-}
-
-/* FACTOR, BIAS, and AT_TARGET, the target's whole gradient: (REST P - hit Q - bias w) slope. */
-static inline __aicore__ void ce_factors(const ce_job *job, const ce_row *row)
-{
-    __ubuf__ float *factor = ce_at(job, CE_FACTOR), *rest = ce_at(job, CE_REST);
-    __ubuf__ float *target = ce_at(job, CE_AT_TARGET), *q = ce_at(job, CE_Q);
-    __ubuf__ float *bias = ce_at(job, CE_BIAS), *p = ce_at(job, CE_P);
-    asc_add_scalar(factor, rest, row->hit, 8);
-    asc_mul(target, rest, p, 8);
-    asc_mul_scalar(q, q, row->hit, 8);
-    asc_duplicate(bias, row->bias, 8);
-    ASC_THEN();
-    asc_div(factor, factor, ce_at(job, CE_TOTAL), 8);
-    asc_sub(target, target, q, 8);
-    ASC_THEN();
-    asc_add_scalar(target, target, -row->bias * row->weight, 8);
-    ASC_THEN();
-    if (job->flags & CE_TOKEN) {
-        asc_mul(factor, factor, p, 8);
-        asc_mul(target, target, p, 8);
-        asc_mul(bias, bias, p, 8);
-        ASC_THEN();
-    }
-    if (job->softcap > 0.0f) {
-        asc_mul(target, target, ce_at(job, CE_HIT_SLOPE), 8);
-        ASC_THEN();
-    }
-}
-
-/* dx = (FACTOR exp(x - TOP) - BIAS w) slope: w 0 for ones, slope 0 for none. a: f32 to work in; a, dx and x may be one. */
-static inline __aicore__ void ce_gradient(const ce_job *job, __ubuf__ float *dx, __ubuf__ float *a,
-                                          __ubuf__ float *x, __ubuf__ float *w,
-                                          __ubuf__ float *product, __ubuf__ float *slope,
-                                          int64_t at, uint32_t n)
-{
-    ASC_WITH_BLOCK(asc_sub, a, x, ce_at(job, CE_TOP), 1, n, 0);
-    ASC_THEN();
-    asc_exp(a, a, n);
-    ASC_THEN();
-    ASC_WITH_BLOCK(asc_mul, a, a, ce_at(job, CE_FACTOR), 1, n, 0);
-    ASC_THEN();
-    if (job->smoothing != 0.0f && w) {
-        ASC_WITH_BLOCK(asc_mul, product, w, ce_at(job, CE_BIAS), 1, n, 0);
-        ASC_THEN();
-        asc_sub(a, a, product, n);
-        ASC_THEN();
-    } else if (job->smoothing != 0.0f) {
-        ASC_WITH_BLOCK(asc_sub, a, a, ce_at(job, CE_BIAS), 1, n, 0);
-        ASC_THEN();
-    }
-    if (slope) {
-        asc_mul(dx, a, slope, n);
-        ASC_THEN();
-    }
-    if (at >= 0 && at < n) {
-        ce_set_lane(dx, at, ce_at(job, CE_AT_TARGET));
-        ASC_THEN();
-    }
-}
-
-/* ---- the results of a batch ---- */
-
-static inline __aicore__ void ce_begin_batch(const ce_job *job)
-{
-    for (int i = CE_ROWS_TOP; i <= CE_ROWS_RIGHT; i++)
-        asc_duplicate(ce_at(job, i), 0.0f, ASC_LANES); /* all results of an ignored row are 0 */
-    ASC_THEN();
-}
-
-/* base = lse - HIT = (TOP - HIT) + log1p(T), lse = TOP + log1p(T), T = OTHERS + (u - 1), u = exp(HIT - TOP): all
- * terms positive, so that a confident row's small loss keeps its digits. log1p(T) = T log W / (W - 1), W = 1 + T. */
-static inline __aicore__ void ce_results(const ce_job *job)
-{
-    __ubuf__ float *top = ce_at(job, CE_ROWS_TOP), *hit = ce_at(job, CE_ROWS_HIT);
-    __ubuf__ float *t = ce_at(job, CE_ROWS_T), *u = ce_at(job, CE_ROWS_U);
-    __ubuf__ float *lse = ce_at(job, CE_ROWS_LSE), *loss = ce_at(job, CE_ROWS_LOSS);
-    __ubuf__ float *z = ce_at(job, CE_ROWS_Z), *wx = ce_at(job, CE_ROWS_WX);
-    asc_sub(u, hit, top, ASC_LANES);
-    ASC_THEN();
-    asc_mul_scalar(loss, u, -1.0f, ASC_LANES);
-    ASC_THEN();
-    asc_exp(u, u, ASC_LANES);
-    ASC_THEN();
-    asc_add_scalar(t, u, -1.0f, ASC_LANES);
-    ASC_THEN();
-    asc_add(t, t, ce_at(job, CE_ROWS_OTHERS), ASC_LANES);
-    ASC_THEN();
-    asc_add_scalar(z, t, 1.0f, ASC_LANES);
-    ASC_THEN();
-    asc_log(lse, z, ASC_LANES);
-    ASC_THEN();
-    asc_add_scalar(z, z, -1.0f, ASC_LANES);
-    ASC_THEN();
-    asc_add_scalar(lse, lse, CE_TINY, ASC_LANES);
-    asc_add_scalar(z, z, CE_TINY, ASC_LANES);
-    ASC_THEN();
-    asc_mul(lse, lse, t, ASC_LANES);
-    ASC_THEN();
-    asc_div(lse, lse, z, ASC_LANES);
-    ASC_THEN();
-    asc_add(loss, loss, lse, ASC_LANES);
-    ASC_THEN();
-    asc_add(lse, lse, top, ASC_LANES);
-    ASC_THEN();
-    asc_mul(loss, loss, ce_at(job, CE_ROWS_WEIGHT), ASC_LANES);
-    asc_mul(z, lse, lse, ASC_LANES);
-    ASC_THEN();
-    asc_mul_scalar(loss, loss, (1.0f - job->smoothing) * job->per_ce, ASC_LANES);
-    asc_mul_scalar(z, z, job->z * job->per_z, ASC_LANES);
-    if (job->smoothing != 0.0f) { /* e (W lse - WX) */
-        asc_mul_scalar(t, lse, job->class_weights, ASC_LANES);
-        ASC_THEN();
-        asc_sub(t, t, wx, ASC_LANES);
-        ASC_THEN();
-        asc_mul_scalar(t, t, job->smoothing / (float)job->columns * job->per_ce, ASC_LANES);
-        ASC_THEN();
-        asc_add(loss, loss, t, ASC_LANES);
-    }
-    ASC_THEN();
-    asc_add(loss, loss, z, ASC_LANES);
-    ASC_THEN();
-    if (job->flags & CE_TOKEN) {
-        asc_sub(t, hit, lse, ASC_LANES);
-        ASC_THEN();
-        asc_exp(t, t, ASC_LANES);
-        ASC_THEN();
-        asc_mul(loss, loss, t, ASC_LANES);
-        asc_mul(z, z, t, ASC_LANES);
-        ASC_THEN();
-    }
 }
 
 #endif
