@@ -9,7 +9,7 @@ enum { LANES_BYTES = 32 * 256, BATCH = 64, MOST_COUNTS = 64, COUNT_BYTES = 32 };
 
 /* ---- rows ---- */
 
-enum { X, W, PICK, E, T, S, PAIRS, LANES, COUNTS, PREDICTIONS, BUFFERS };
+enum { X, W, PICK, E, T, S, MAXIMA, PAIRS, LANES, COUNTS, PREDICTIONS, BUFFERS };
 #define WEIGHTED TG_UB_OPTION(0) /* weights take part element by element */
 #define CAPPED TG_UB_OPTION(1)
 #define SCRATCH TG_UB_OPTION(2) /* either */
@@ -24,7 +24,8 @@ static const tg_ub_buffer row_buffers[BUFFERS] = {
     [E] = {"e", .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW},
     [T] = {"t", .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH, .when = SCRATCH},
     [S] = {"s", .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH, .when = CAPPED},
-    [PAIRS] = {"maxima", .bytes = 8, .every = 64, .from = 1, .to = 1, .when = ARGMAX},
+    [MAXIMA] = {"maxima of blocks", .bytes = 4, .every = 8, .from = 1, .to = 1, .when = ARGMAX},
+    [PAIRS] = {"maxima", .bytes = 8, .every = 512, .from = 1, .to = 1, .when = ARGMAX},
     [LANES] = {"lanes", TG_UB_FIXED, .bytes = LANES_BYTES, .to = TG_UB_LAST,
                .bank = TG_UB_BANK_HIGH},
     [COUNTS] = {"counts", TG_UB_FIXED, .bytes = MOST_COUNTS * COUNT_BYTES},
@@ -222,6 +223,7 @@ static tg_status run_rows(tg_ctx *ctx, const ce_call *c)
         ascend_place(&layout, E),
         ascend_place(&layout, T),
         ascend_place(&layout, S),
+        ascend_place(&layout, MAXIMA),
         ascend_place(&layout, PAIRS),
         ascend_place(&layout, LANES),
         ascend_place(&layout, COUNTS),

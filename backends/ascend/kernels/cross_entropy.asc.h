@@ -32,6 +32,7 @@ static inline __aicore__ void ASC_NAME(ce_hit)(const ce_job *job, __ubuf__ ASC_T
 /* The first pass over a row; returns the first largest class. */
 static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ring *ring,
                                                        const ce_row *row, int64_t w_at,
+                                                       __ubuf__ float *maxima,
                                                        __ubuf__ float *pairs)
 {
     ce_best best;
@@ -47,7 +48,7 @@ static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ri
             __ubuf__ float *x = ASC_NAME(ce_open)(job, ASC_UB(ASC_T, ring->place[0], slot), 0, n);
             ce_raise_max(job, x, n);
             if (job->flags & CE_ARGMAX)
-                ce_find_best(job, &best, x, pairs, begin, n);
+                ce_find_best(job, &best, x, maxima, pairs, begin, n);
             if (job->smoothing != 0.0f)
                 ce_add_weighted(job, x, ring->from[1] ? ASC_UB(float, w_at, slot) : 0, n);
             ce_add_piece(job, x, row->target - begin, n);
@@ -114,8 +115,8 @@ ASC_KERNEL ASC_NAME(cross_entropy)(
     int64_t dlogits_stride, int64_t rows, int64_t share, int64_t columns, int64_t piece,
     int64_t reads, int64_t writes, int64_t flags, int64_t ignore_index, int64_t smoothing,
     int64_t z, int64_t softcap, int64_t out, int64_t count_blocks, int64_t x_at, int64_t w_at,
-    int64_t pick_at, int64_t e_at, int64_t t_at, int64_t s_at, int64_t pairs_at, int64_t lanes_at,
-    int64_t counts_at, int64_t predictions_at)
+    int64_t pick_at, int64_t e_at, int64_t t_at, int64_t s_at, int64_t maxima_at, int64_t pairs_at,
+    int64_t lanes_at, int64_t counts_at, int64_t predictions_at)
 {
     const int64_t first = asc_get_block_idx() * share,
                   size = out == CE_OUT_SAME ? sizeof(ASC_T) : 2;
@@ -157,8 +158,8 @@ ASC_KERNEL ASC_NAME(cross_entropy)(
         const int ignored = r.target == ignore_index;
         if (!saved) {
             ce_begin_row(&job);
-            const int64_t best =
-                ASC_NAME(ce_read_row)(&job, &ring, &r, w_at, ASC_UB(float, pairs_at, 0));
+            const int64_t best = ASC_NAME(ce_read_row)(
+                &job, &ring, &r, w_at, ASC_UB(float, maxima_at, 0), ASC_UB(float, pairs_at, 0));
             if (!ignored) {
                 ce_join(&job, &r, i);
                 if ((flags & CE_ARGMAX) && best == r.target)

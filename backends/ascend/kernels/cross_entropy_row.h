@@ -220,9 +220,22 @@ static inline __aicore__ float ce_reduced(uint32_t *index)
     return value;
 }
 
-/* After ce_raise_max(). Where the largest is in a piece costs 7 cycles a repeat: only if the piece has raised it. */
+/* The first of eight that has the value. */
+static inline __aicore__ int64_t ce_first_of_block(__ubuf__ float *x, float value)
+{
+    int64_t i = 0;
+    while (i < 7 && x[i] != value)
+        i++;
+    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
+    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
+    return i;
+}
+
+/* After ce_raise_max(), which tells whether the piece has raised the maximum. Only then it is looked for: among the maxima
+ * of blocks, since looking costs 7 cycles a repeat. maxima, pairs: scratch. */
 static inline __aicore__ void ce_find_best(const ce_job *job, ce_best *best, __ubuf__ float *x,
-                                           __ubuf__ float *pairs, int64_t begin, uint32_t n)
+                                           __ubuf__ float *maxima, __ubuf__ float *pairs,
+                                           int64_t begin, uint32_t n)
 {
     uint32_t index;
     asc_repeat_reduce_max_value_index(pairs, ce_at(job, CE_MAX), ASC_LANES);
@@ -230,10 +243,11 @@ static inline __aicore__ void ce_find_best(const ce_job *job, ce_best *best, __u
     if (most != most) {
         ce_find_by_scalar(best, x, begin, n);
     } else if (best->at < 0 || most > best->value) {
-        ASC_THEN(); /* pairs again */
-        asc_repeat_reduce_max_value_index(pairs, x, n);
+        asc_datablock_reduce_max(maxima, x, n);
+        ASC_THEN(); /* pairs again, too */
+        asc_repeat_reduce_max_value_index(pairs, maxima, (n + 7) / 8);
         best->value = ce_reduced(&index);
-        best->at = begin + index;
+        best->at = begin + index * 8 + ce_first_of_block(x + index * 8, best->value);
     }
 }
 
