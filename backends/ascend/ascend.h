@@ -80,5 +80,9 @@ tg_status ascend_fused_add_rms_norm_backward(tg_ctx *ctx,
                                              const tg_fused_add_rms_norm_backward_args *args);
 tg_status ascend_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args);
 tg_status ascend_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
+tg_status ascend_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args);
+tg_status ascend_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args);
+tg_status ascend_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args);
+tg_status ascend_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args);
 
 #endif

@@ -8,6 +8,10 @@ static const tg_row rows[] = {
     TG_ROW(fused_add_rms_norm_backward, "", 0, NULL, ascend_fused_add_rms_norm_backward),
     TG_ROW(swiglu_forward, "", 0, NULL, ascend_swiglu_forward),
     TG_ROW(swiglu_backward, "", 0, NULL, ascend_swiglu_backward),
+    TG_ROW(softmax_forward, "", 0, NULL, ascend_softmax_forward),
+    TG_ROW(softmax_backward, "", 0, NULL, ascend_softmax_backward),
+    TG_ROW(cross_entropy_forward, "", 0, NULL, ascend_cross_entropy_forward),
+    TG_ROW(cross_entropy_backward, "", 0, NULL, ascend_cross_entropy_backward),
     TG_ROWS_END,
 };
 

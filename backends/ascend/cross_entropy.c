@@ -1,0 +1,278 @@
+/* cross_entropy.c - host of kernels/cross_entropy*.asc.c: what the kernels keep in UB, and their launches.
+ *
+ * Up to three launches a call: the divisors of a mean, the rows, the sum of their losses. One kernel does the
+ * rows of both directions. */
+#include "ring.h"
+
+enum { ROWS, SUMS };
+enum { LANES_BYTES = 32 * 256, BATCH = 64, MOST_COUNTS = 64, COUNT_BYTES = 32 };
+
+/* ---- rows ---- */
+
+enum { X, W, PICK, E, T, S, MAXIMA, PAIRS, LANES, COUNTS, PREDICTIONS, BUFFERS };
+#define WEIGHTED TG_UB_OPTION(0) /* weights take part element by element */
+#define CAPPED TG_UB_OPTION(1)
+#define SCRATCH TG_UB_OPTION(2) /* either */
+#define ARGMAX TG_UB_OPTION(3)
+
+/* Steps: 0 copy in, 1 maxima and sums of all pieces, 2 gradient and copy out of all pieces. */
+static const tg_ub_buffer row_buffers[BUFFERS] = {
+    [X] = {.name = "logits", .to = 2, .copies = ASCEND_RING, .bank = TG_UB_BANK_LOW},
+    [W] = {"class weights", .bytes = 4, .to = 2, .copies = ASCEND_RING, .bank = TG_UB_BANK_HIGH,
+           .when = WEIGHTED},
+    [PICK] = {"target's logit", TG_UB_FIXED, .bytes = 32, .to = 2, .copies = ASCEND_RING},
+    [E] = {"e", .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW},
+    [T] = {"t", .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH, .when = SCRATCH},
+    [S] = {"s", .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH, .when = CAPPED},
+    [MAXIMA] = {"maxima of blocks", .bytes = 4, .every = 8, .from = 1, .to = 1, .when = ARGMAX},
+    [PAIRS] = {"maxima", .bytes = 8, .every = 512, .from = 1, .to = 1, .when = ARGMAX},
+    [LANES] = {"lanes", TG_UB_FIXED, .bytes = LANES_BYTES, .to = TG_UB_LAST,
+               .bank = TG_UB_BANK_HIGH},
+    [COUNTS] = {"counts", TG_UB_FIXED, .bytes = MOST_COUNTS * COUNT_BYTES},
+    [PREDICTIONS] = {"predictions", TG_UB_FIXED, .bytes = BATCH * 8, .to = TG_UB_LAST},
+};
+static const char *const row_options[] = {"class weights", "softcap", "scratch", "argmax", NULL};
+
+/* ---- sums over rows and classes ---- */
+
+enum { SUM_X, SUM_LANES, SUM_VALUE, SUM_BUFFERS };
+
+static const tg_ub_buffer sum_buffers[SUM_BUFFERS] = {
+    [SUM_X] = {.name = "x", .bytes = 4},
+    [SUM_LANES] = {"lanes", TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST},
+    [SUM_VALUE] = {"value", TG_UB_FIXED, .bytes = MOST_COUNTS * COUNT_BYTES, .to = TG_UB_LAST},
+};
+
+const tg_ub_kernel tg_ascend_ub_cross_entropy[] = {
+    [ROWS] = {.name = "cross_entropy_forward.ring",
+              .nbuffers = BUFFERS,
+              .buffers = row_buffers,
+              .max_rows = 1,
+              .option = row_options},
+    [SUMS] = {.name = "cross_entropy_forward.sums",
+              .nbuffers = SUM_BUFFERS,
+              .buffers = sum_buffers,
+              .max_rows = 1},
+    {0},
+};
+
+/* ---- one call of either direction ---- */
+
+/* The kernel's flags. */
+enum {
+    F_MEAN = 1,
+    F_EACH = 2,
+    F_TOKEN = 4,
+    F_ARGMAX = 8,
+    F_SAVED = 16,
+    F_COUNTED = 32,
+    F_CLASSES = 64
+};
+
+/* dlogits beside logits: of their type, or of 16 bits beside f32. */
+enum { OUT_SAME, OUT_BF16, OUT_F16 };
+
+typedef struct ce_call {
+    const ascend_runtime *runtime;
+    ascend_rows logits, dlogits;
+    int64_t rows, classes, ignore_index, flags;
+    const tg_tensor *target, *class_weight, *dloss, *lse, *loss, *z_loss, *accuracy, *predicted;
+    double smoothing, z, softcap;
+    ascend_arg counts, losses, z_losses, rights; /* memory between the launches */
+    int64_t count_blocks;
+    tg_ub_layout sums;
+} ce_call;
+
+/* An argument that may be absent. */
+static ascend_arg vector(const tg_tensor *t, const char *name)
+{
+    if (!t)
+        return ascend_memory(NULL, 0, name);
+    return ascend_memory((char *)t->data + t->byte_offset,
+                         (size_t)tg_numel(t) * tg_type_size(tg_type_of(t)), name);
+}
+
+static int64_t ignored(int64_t option)
+{
+    return option == 0 ? -100 : option == TG_IGNORE_CLASS_0 ? 0 : option;
+}
+
+#define CE_CALL(args)                                                                            \
+    {                                                                                            \
+        .logits = ascend_rows_of((args)->logits, "logits"),                                      \
+        .dlogits = ascend_rows_of((args)->dlogits, "dlogits"), .rows = tg_numel((args)->target), \
+        .classes = (args)->logits->shape[(args)->logits->ndim - 1],                              \
+        .ignore_index = ignored((args)->ignore_index),                                           \
+        .flags = ((args)->reduction == TG_MEAN ? F_MEAN : 0) |                                   \
+                 ((args)->reduction == TG_NONE ? F_EACH : 0) |                                   \
+                 ((args)->token_scaling ? F_TOKEN : 0),                                          \
+        .target = (args)->target, .class_weight = (args)->class_weight, .dloss = (args)->dloss,  \
+        .lse = (args)->lse, .smoothing = (args)->label_smoothing, .z = (args)->lse_square_scale, \
+        .softcap = (args)->softcap                                                               \
+    }
+
+static tg_status prepare(tg_ctx *ctx, ce_call *c)
+{
+    const size_t counts = MOST_COUNTS * COUNT_BYTES, each = (size_t)c->rows * sizeof(float);
+    char *memory;
+    if (!ascend_type_suffix(c->logits.type))
+        return ascend_host->fail(TG_EUNSUPPORTED,
+                                 "cross_entropy: logits are f64, expected f32, bf16 or f16");
+    if (c->classes == 0)
+        c->smoothing = 0; /* all rows are ignored: there is nothing to smooth */
+    if (c->accuracy || c->predicted)
+        c->flags |= F_ARGMAX;
+    if (c->class_weight && c->smoothing != 0)
+        c->flags |= F_CLASSES;
+    ASCEND_TRY(ascend_runtime_for(c->target, &c->runtime));
+    ASCEND_TRY(ascend_scratch(ctx, c->runtime, counts + 3 * each, (void **)&memory));
+    c->counts = ascend_memory(memory, counts, "counts");
+    c->losses = ascend_memory(memory + counts, each, "losses");
+    c->z_losses = ascend_memory(memory + counts + each, each, "z losses");
+    c->rights = ascend_memory(memory + counts + 2 * each, each, "hits");
+    const int64_t most = c->rows > c->classes ? c->rows : c->classes;
+    return ascend_plan(c->runtime, &tg_ascend_ub_cross_entropy[SUMS], 1, most > 0 ? most : 1,
+                       TG_F32, 0, &c->sums);
+}
+
+/* n, D, W, where they are needed. */
+static tg_status count(tg_ctx *ctx, ce_call *c)
+{
+    const int mean_hits = c->accuracy && !(c->flags & F_EACH);
+    if (c->rows == 0 || !((c->flags & (F_MEAN | F_CLASSES)) || mean_hits))
+        return TG_OK;
+    const int cores = c->runtime->info()->cores, most = cores < MOST_COUNTS ? cores : MOST_COUNTS;
+    const int64_t share = (c->rows + most - 1) / most;
+    const int64_t class_share = c->flags & F_CLASSES ? (c->classes + most - 1) / most : 0;
+    c->count_blocks = class_share ? most : (c->rows + share - 1) / share;
+    c->flags |= F_COUNTED;
+    const ascend_arg kernel_args[] = {
+        vector(c->target, "target"),
+        vector(c->class_weight, "class_weight"),
+        c->counts,
+        ascend_i64(c->rows),
+        ascend_i64(share),
+        ascend_i64(c->classes),
+        ascend_i64(class_share),
+        ascend_i64(c->sums.tile_columns),
+        ascend_i64(c->ignore_index),
+        ascend_place(&c->sums, SUM_X),
+        ascend_place(&c->sums, SUM_LANES),
+        ascend_place(&c->sums, SUM_VALUE),
+    };
+    return ASCEND_RUN(ctx, c->runtime, "cross_entropy_count", TG_F32, c->count_blocks, kernel_args);
+}
+
+static int64_t out_type(const ce_call *c)
+{
+    if (!c->dlogits.data || c->dlogits.type == c->logits.type)
+        return OUT_SAME;
+    return c->dlogits.type == TG_BF16 ? OUT_BF16 : OUT_F16;
+}
+
+static uint32_t options_of(const ce_call *c)
+{
+    const uint32_t weighted = c->flags & F_CLASSES ? WEIGHTED | SCRATCH : 0;
+    const uint32_t capped = c->softcap > 0 ? CAPPED | SCRATCH : 0;
+    return weighted | capped | (c->flags & F_ARGMAX ? ARGMAX : 0);
+}
+
+static tg_status run_rows(tg_ctx *ctx, const ce_call *c)
+{
+    const int64_t columns = c->classes > 0 ? c->classes : 1;
+    const int writes = c->dlogits.data != NULL || (c->flags & F_SAVED),
+              each = (c->flags & F_EACH) != 0;
+    tg_ub_layout layout;
+    int again;
+    if (c->rows == 0)
+        return TG_OK;
+    ASCEND_TRY(ascend_plan_ring(c->runtime, &tg_ascend_ub_cross_entropy[ROWS], c->rows, columns,
+                                c->logits.type, options_of(c), &layout, &again));
+    const int64_t share = (c->rows + layout.blocks - 1) / layout.blocks;
+    const int64_t reads = !writes || (again && !(c->flags & F_SAVED));
+    const ascend_arg kernel_args[] = {
+        ascend_tensor(&c->logits),
+        ascend_tensor(&c->dlogits),
+        vector(c->target, "target"),
+        vector(c->class_weight, "class_weight"),
+        vector(c->dloss, "dloss"),
+        c->counts,
+        vector(c->lse, "lse"),
+        each || !c->loss ? vector(c->loss, "loss") : c->losses,
+        each || !c->z_loss ? vector(c->z_loss, "z_loss") : c->z_losses,
+        each || !c->accuracy ? vector(c->accuracy, "accuracy") : c->rights,
+        vector(c->predicted, "predicted"),
+        ascend_i64(c->logits.stride),
+        ascend_i64(c->dlogits.stride),
+        ascend_i64(c->rows),
+        ascend_i64(share),
+        ascend_i64(c->classes),
+        ascend_i64(layout.tile_columns),
+        ascend_i64(reads),
+        ascend_i64(writes),
+        ascend_i64(c->flags),
+        ascend_i64(c->ignore_index),
+        ascend_f32(c->smoothing),
+        ascend_f32(c->z),
+        ascend_f32(c->softcap),
+        ascend_i64(out_type(c)),
+        ascend_i64(c->count_blocks),
+        ascend_place(&layout, X),
+        ascend_place(&layout, W),
+        ascend_place(&layout, PICK),
+        ascend_place(&layout, E),
+        ascend_place(&layout, T),
+        ascend_place(&layout, S),
+        ascend_place(&layout, MAXIMA),
+        ascend_place(&layout, PAIRS),
+        ascend_place(&layout, LANES),
+        ascend_place(&layout, COUNTS),
+        ascend_place(&layout, PREDICTIONS),
+    };
+    return ASCEND_RUN(ctx, c->runtime, "cross_entropy", c->logits.type,
+                      (c->rows + share - 1) / share, kernel_args);
+}
+
+static tg_status finish(tg_ctx *ctx, const ce_call *c)
+{
+    if (c->flags & F_EACH)
+        return TG_OK;
+    const ascend_arg kernel_args[] = {
+        c->losses,
+        c->z_losses,
+        c->rights,
+        c->counts,
+        vector(c->loss, "loss"),
+        vector(c->z_loss, "z_loss"),
+        vector(c->accuracy, "accuracy"),
+        ascend_i64(c->rows),
+        ascend_i64(c->count_blocks),
+        ascend_i64(c->sums.tile_columns),
+        ascend_place(&c->sums, SUM_X),
+        ascend_place(&c->sums, SUM_LANES),
+        ascend_place(&c->sums, SUM_VALUE),
+    };
+    return ASCEND_RUN(ctx, c->runtime, "cross_entropy_finish", TG_F32, 1, kernel_args);
+}
+
+tg_status ascend_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
+{
+    ce_call c = CE_CALL(args);
+    c.loss = args->loss;
+    c.z_loss = args->z_loss;
+    c.accuracy = args->accuracy;
+    c.predicted = args->predicted;
+    ASCEND_TRY(prepare(ctx, &c));
+    ASCEND_TRY(count(ctx, &c));
+    ASCEND_TRY(run_rows(ctx, &c));
+    return finish(ctx, &c);
+}
+
+tg_status ascend_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args)
+{
+    ce_call c = CE_CALL(args);
+    c.flags |= F_SAVED;
+    ASCEND_TRY(prepare(ctx, &c));
+    ASCEND_TRY(count(ctx, &c));
+    return run_rows(ctx, &c);
+}

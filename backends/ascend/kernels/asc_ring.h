@@ -1,0 +1,235 @@
+/* asc_ring.h - rows in pieces, through a ring of eight buffers in UB that MTE2 fills ahead of V.
+ *
+ * A block goes through each of its rows twice, first to read the pieces, then to compute in place and write. A
+ * row that leaves buffers of the ring free stays there between the two; one that does not is copied in again:
+ *
+ *   reads  writes   copies in of a row: their buffers are free when V has read them, or when MTE3 has written them out
+ *     0      1      one: the row stays, or is gone through only once, to write
+ *     1      1      two: one to read, one to write
+ *     1      0      one: it is read alone
+ *
+ *   asc_ring ring = asc_ring_of(...);
+ *   asc_ring_begin();
+ *   for (row...) {
+ *       for (p = 0; p < ring.pieces; p++) {
+ *           slot = asc_ring_read(&ring);                 copied in
+ *           n = asc_ring_columns(&ring, p);
+ *           read the piece
+ *           asc_ring_has_read(&ring);
+ *       }
+ *       asc_ring_rewind(&ring);
+ *       for (p = 0; p < ring.pieces; p++) {
+ *           slot = asc_ring_reread(&ring);
+ *           compute in place
+ *           asc_ring_write(&ring, tensor + row * stride, p, size of an element, place);
+ *       }
+ *   }
+ *   asc_ring_end(&ring);
+ *
+ * Copies in are issued as far ahead as there are buffers, so that MTE2 never waits for the scalar unit. */
+#ifndef ASC_RING_H
+#define ASC_RING_H
+
+#include "asc_common.h"
+
+enum { ASC_RING = 8, ASC_RING_TENSORS = 2 };
+
+/* One event a buffer. Events are literals to CANN's compiler. */
+#define ASC_RING_FLAG(call, from, to, slot) \
+    do {                                    \
+        switch (slot) {                     \
+        case 0:                             \
+            call(from, to, EVENT_ID0);      \
+            break;                          \
+        case 1:                             \
+            call(from, to, EVENT_ID1);      \
+            break;                          \
+        case 2:                             \
+            call(from, to, EVENT_ID2);      \
+            break;                          \
+        case 3:                             \
+            call(from, to, EVENT_ID3);      \
+            break;                          \
+        case 4:                             \
+            call(from, to, EVENT_ID4);      \
+            break;                          \
+        case 5:                             \
+            call(from, to, EVENT_ID5);      \
+            break;                          \
+        case 6:                             \
+            call(from, to, EVENT_ID6);      \
+            break;                          \
+        default:                            \
+            call(from, to, EVENT_ID7);      \
+        }                                   \
+    } while (0)
+
+/* Positions count the pieces in the order in which they are copied in: piece p of the row with local number r
+ * is position r * pieces + p, or (r * 2 + time) * pieces + p if a row is copied in twice. */
+typedef struct asc_ring {
+    __gm__ char *from[ASC_RING_TENSORS]; /* the tensors of which a buffer holds a piece each */
+    int64_t stride[ASC_RING_TENSORS];    /* of a row, in bytes */
+    int64_t size[ASC_RING_TENSORS];      /* of an element */
+    int64_t place[ASC_RING_TENSORS];
+    __gm__ int64_t
+        *pick; /* of each row the column of one element that comes with the first piece; or 0 */
+    int64_t pick_place;
+    int64_t first, step, rows, columns, piece, pieces;
+    int64_t reads, writes, at, loaded, total;
+} asc_ring;
+
+static inline __aicore__ int64_t asc_ring_columns(const asc_ring *ring, int64_t p)
+{
+    return asc_min_of(ring->piece, ring->columns - p * ring->piece);
+}
+
+/* An element alone; padded with zeros to a block. */
+static inline __aicore__ void asc_ring_load_pick(const asc_ring *ring, int64_t row, int slot)
+{
+    const int64_t column = ring->pick[row];
+    if (column >= 0 && column < ring->columns)
+        asc_copy_rows_in(asc_place(ring->pick_place, slot),
+                         ring->from[0] + row * ring->stride[0] + column * ring->size[0], 1,
+                         ring->size[0], ring->size[0], 32);
+}
+
+static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t position)
+{
+    const int64_t p = position % ring->pieces;
+    const int64_t local = position / ring->pieces / (ring->reads + ring->writes);
+    const int64_t row = ring->first + local * ring->step;
+    const int slot = (int)(position % ASC_RING);
+    if (ring->pick && p == 0)
+        asc_ring_load_pick(ring, row, slot);
+    for (int i = 0; i < ASC_RING_TENSORS && ring->from[i]; i++) {
+        const int64_t bytes = asc_ring_columns(ring, p) * ring->size[i];
+        asc_copy_rows_in(asc_place(ring->place[i], slot),
+                         ring->from[i] + row * ring->stride[i] + p * ring->piece * ring->size[i], 1,
+                         bytes, bytes, asc_round_up(bytes, 32));
+    }
+    ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_V, slot);
+}
+
+/* Waits until what a position had in its buffer is no longer needed there. */
+static inline __aicore__ void asc_ring_wait_free(const asc_ring *ring, int64_t position)
+{
+    const int slot = (int)(position % ASC_RING);
+    if (position / ring->pieces % (ring->reads + ring->writes) < ring->reads)
+        ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE2, slot);
+    else
+        ASC_RING_FLAG(asc_sync_wait, PIPE_MTE3, PIPE_MTE2, slot);
+}
+
+/* All copies in that the work issued so far leaves room for. */
+static inline __aicore__ void asc_ring_fill(asc_ring *ring)
+{
+    const int64_t end = asc_min_of(ring->at + ASC_RING, ring->total);
+    for (; ring->loaded < end; ring->loaded++) {
+        if (ring->loaded >= ASC_RING)
+            asc_ring_wait_free(ring, ring->loaded - ASC_RING);
+        asc_ring_load(ring, ring->loaded);
+    }
+}
+
+/* One tensor, whose rows go to the blocks in turn. Before the first read a caller may give a block other rows
+ * with asc_ring_rows(), and add another tensor of the same columns with asc_ring_add(). */
+static inline __aicore__ void asc_ring_rows(asc_ring *ring, int64_t first, int64_t step,
+                                            int64_t rows)
+{
+    ring->first = first;
+    ring->step = step;
+    ring->rows = rows > 0 ? rows : 0;
+    ring->total = ring->rows * ring->pieces * (ring->reads + ring->writes);
+}
+
+static inline __aicore__ void asc_ring_add(asc_ring *ring, __gm__ void *from, int64_t stride,
+                                           int64_t place, int64_t size)
+{
+    const int i = ring->from[0] != 0;
+    ring->from[i] = (__gm__ char *)from;
+    ring->stride[i] = stride * size;
+    ring->place[i] = place;
+    ring->size[i] = size;
+}
+
+static inline __aicore__ asc_ring asc_ring_of(__gm__ void *from, int64_t stride, int64_t place,
+                                              int64_t size, int64_t rows, int64_t columns,
+                                              int64_t piece, int64_t reads, int64_t writes)
+{
+    const int64_t index = asc_get_block_idx(), blocks = asc_get_block_num();
+    asc_ring ring = {0};
+    asc_ring_add(&ring, from, stride, place, size);
+    ring.columns = columns;
+    ring.piece = piece;
+    ring.pieces = (columns + piece - 1) / piece;
+    ring.reads = reads;
+    ring.writes = writes;
+    asc_ring_rows(&ring, index, blocks, (rows - index + blocks - 1) / blocks);
+    return ring;
+}
+
+/* The buffer of the next piece. */
+static inline __aicore__ int asc_ring_read(asc_ring *ring)
+{
+    const int slot = (int)(ring->at % ASC_RING);
+    asc_ring_fill(ring);
+    ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, slot);
+    return slot;
+}
+
+static inline __aicore__ void asc_ring_has_read(asc_ring *ring)
+{
+    const int slot = (int)(ring->at % ASC_RING);
+    if (ring->reads)
+        ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE2, slot);
+    ring->at++;
+}
+
+/* Back to the row's first piece. */
+static inline __aicore__ void asc_ring_rewind(asc_ring *ring)
+{
+    if (!ring->reads)
+        ring->at -= ring->pieces;
+}
+
+static inline __aicore__ int asc_ring_reread(asc_ring *ring)
+{
+    const int slot = (int)(ring->at % ASC_RING);
+    asc_ring_fill(ring);
+    if (ring->reads)
+        ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, slot);
+    return slot;
+}
+
+/* Piece p of the row, computed in its buffer, to a tensor of T; its buffer is free then. */
+static inline __aicore__ void asc_ring_write(asc_ring *ring, __gm__ void *to, int64_t p,
+                                             int64_t size, int64_t place)
+{
+    const int slot = (int)(ring->at % ASC_RING);
+    const int64_t bytes = asc_ring_columns(ring, p) * size;
+    ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE3, slot);
+    ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE3, slot);
+    asc_copy_rows_out((__gm__ char *)to + p * ring->piece * size, asc_place(place, slot), 1, bytes,
+                      bytes, bytes);
+    ASC_RING_FLAG(asc_sync_notify, PIPE_MTE3, PIPE_MTE2, slot);
+    ring->at++;
+}
+
+/* Modes as the kernel expects them. */
+static inline __aicore__ void asc_ring_begin(void)
+{
+    asc_init();
+    asc_set_ctrl(asc_get_ctrl() | ASC_CTRL_INFINITY);
+    asc_set_copy_pad_val((uint16_t)0);
+}
+
+/* No flag and no mode stays set. */
+static inline __aicore__ void asc_ring_end(const asc_ring *ring)
+{
+    const int64_t first = ring->total - ASC_RING;
+    for (int64_t position = first > 0 ? first : 0; position < ring->total; position++)
+        asc_ring_wait_free(ring, position);
+    asc_set_ctrl(asc_get_ctrl() & ~ASC_CTRL_INFINITY);
+}
+
+#endif

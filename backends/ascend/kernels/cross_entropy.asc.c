@@ -1,0 +1,109 @@
+/* cross_entropy.asc.c - losses of rows of logits, their gradients in the same pass, or the gradients from saved lse.
+ *
+ * Rows go through a ring of pieces (asc_ring.h), each block having a run of consecutive rows. The maximum is kept lane by
+ * lane, with each lane's sum relative to its own maximum, so that nothing crosses lanes before a row's end. The
+ * target's logit comes by itself with a row's first piece and stays out of the sum: a confident row's 1 - p is the
+ * sum of the others, not a difference. Divisors of a mean and the sums of losses are other launches:
+ * cross_entropy_sums.asc.c. */
+#include "cross_entropy_gradient.h"
+#include "cross_entropy_results.h"
+
+/* Where the results go: of every row, or NULL. */
+typedef struct ce_outputs {
+    __gm__ float *lse, *loss, *z_loss, *accuracy;
+    __gm__ int64_t *predicted;
+    __ubuf__ int64_t *predictions;
+} ce_outputs;
+
+static inline __aicore__ void ce_put(__gm__ float *to, const ce_job *job, int lanes, int64_t rows)
+{
+    if (to)
+        asc_copy_ub2gm_align(to, ce_at(job, lanes), (uint32_t)(rows * 4));
+}
+
+/* Once in CE_BATCH rows, so that a barrier of all pipes is cheap. */
+static inline __aicore__ void ce_end_batch(const ce_job *job, const ce_outputs *out, int64_t row,
+                                           int64_t rows)
+{
+    ce_results(job);
+    asc_sync();
+    ce_put(out->lse ? out->lse + row : out->lse, job, CE_ROWS_LSE, rows);
+    ce_put(out->loss ? out->loss + row : out->loss, job, CE_ROWS_LOSS, rows);
+    ce_put(out->z_loss ? out->z_loss + row : out->z_loss, job, CE_ROWS_Z, rows);
+    ce_put(out->accuracy ? out->accuracy + row : out->accuracy, job, CE_ROWS_RIGHT, rows);
+    if (out->predicted)
+        asc_copy_ub2gm_align(out->predicted + row, out->predictions, (uint32_t)(rows * 8));
+    asc_sync();
+}
+
+/* Sums over what the blocks of cross_entropy_count have left: n, D, W each. */
+static inline __aicore__ void ce_read_counts(ce_job *job, __gm__ float *counts,
+                                             __ubuf__ float *copy, int64_t blocks)
+{
+    float n = 0.0f, weights = 0.0f, classes = 0.0f;
+    job->per_ce = 1.0f;
+    job->per_z = 1.0f;
+    job->class_weights = (float)job->columns;
+    if (!(job->flags & CE_COUNTED))
+        return;
+    asc_copy_gm2ub_align(copy, counts, (uint32_t)(blocks * 32));
+    asc_sync_notify(PIPE_MTE2, PIPE_S, EVENT_ID0);
+    asc_sync_wait(PIPE_MTE2, PIPE_S, EVENT_ID0);
+    for (int64_t b = 0; b < blocks; b++) {
+        n += copy[b * 8];
+        weights += copy[b * 8 + 1];
+        classes += copy[b * 8 + 2];
+    }
+    asc_sync(); /* the memory becomes another buffer's */
+    if (job->flags & CE_CLASSES)
+        job->class_weights = classes;
+    if (job->flags & CE_MEAN) {
+        job->per_ce = weights != 0.0f ? 1.0f / weights : 0.0f;
+        job->per_z = n != 0.0f ? 1.0f / n : 0.0f;
+    }
+}
+
+/* The scalar part of a row: all that does not depend on its logits. */
+static inline __aicore__ ce_row ce_row_of(const ce_job *job, int64_t row, __gm__ int64_t *target,
+                                          __gm__ float *class_weight, __gm__ float *dloss,
+                                          __gm__ float *lse)
+{
+    ce_row r = {0};
+    r.target = target[row];
+    if (r.target == job->ignore_index)
+        return r;
+    const float g = dloss ? dloss[job->flags & CE_EACH ? row : 0] : 1.0f;
+    const float smooth = g * (job->smoothing / (float)job->columns) * job->per_ce;
+    r.weight = class_weight ? class_weight[r.target] : 1.0f;
+    r.hit = g * (1.0f - job->smoothing) * r.weight * job->per_ce;
+    r.bias = smooth;
+    r.smooth = smooth * job->class_weights;
+    r.z = 2.0f * g * job->z * job->per_z;
+    r.lse = job->flags & CE_SAVED ? lse[row] : 0.0f;
+    return r;
+}
+
+/* The block HIT, after softcap with its slope, from the element that came with the first piece. */
+static inline __aicore__ void ce_take_hit(const ce_job *job, __ubuf__ float *element)
+{
+    asc_spread(ce_at(job, CE_HIT), element, 1);
+    ASC_THEN();
+    if (job->softcap > 0.0f)
+        ce_cap(ce_at(job, CE_HIT), ce_at(job, CE_HIT_SLOPE), ce_at(job, CE_HIT_SCRATCH),
+               ce_at(job, CE_HIT), job->softcap, 1, 8);
+}
+
+/* dlogits: of the type of logits, or beside f32 one of 16 bits. */
+enum { CE_OUT_SAME, CE_OUT_BF16, CE_OUT_F16 };
+
+static inline __aicore__ void ce_begin_row(const ce_job *job)
+{
+    asc_duplicate(ce_at(job, CE_MAX), ASC_LOWEST, ASC_LANES);
+    asc_duplicate(ce_at(job, CE_SUM), 0.0f, ASC_LANES);
+    asc_duplicate(ce_at(job, CE_WX), 0.0f, ASC_LANES);
+    asc_duplicate(ce_at(job, CE_VALUE), 0.0f, 8);
+    ASC_THEN();
+}
+
+#define ASC_TEMPLATE "cross_entropy.asc.h"
+#include "asc_each_type.h"

@@ -1,0 +1,185 @@
+/* cross_entropy.asc.h - the kernel of one type; see asc_each_type.h. */
+
+/* A piece as f32, after softcap: in its buffer, or in e. */
+static inline __aicore__ __ubuf__ float *ASC_NAME(ce_open)(const ce_job *job, __ubuf__ ASC_T *piece,
+                                                           int slope, uint32_t n)
+{
+#if ASC_16BIT
+    __ubuf__ float *x = job->e;
+    ASC_WIDEN(x, piece, n);
+    ASC_THEN();
+#else
+    __ubuf__ float *x = piece;
+#endif
+    if (job->softcap > 0.0f) {
+        ce_cap(job->e, job->t, job->s, x, job->softcap, slope, n);
+        x = job->e;
+    }
+    return x;
+}
+
+static inline __aicore__ void ASC_NAME(ce_hit)(const ce_job *job, __ubuf__ ASC_T *element)
+{
+#if ASC_16BIT
+    ASC_WIDEN(ce_at(job, CE_PICK), element, 16);
+    ASC_THEN();
+    ce_take_hit(job, ce_at(job, CE_PICK));
+#else
+    ce_take_hit(job, element);
+#endif
+}
+
+/* The first pass over a row; returns the first largest class. */
+static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ring *ring,
+                                                       const ce_row *row, int64_t w_at,
+                                                       __ubuf__ float *maxima,
+                                                       __ubuf__ float *pairs)
+{
+    ce_best best;
+    best.value = ASC_LOWEST;
+    best.at = -1;
+    for (int64_t p = 0; p < ring->pieces; p++) {
+        const int64_t begin = p * ring->piece;
+        const uint32_t n = (uint32_t)asc_ring_columns(ring, p);
+        const int slot = asc_ring_read(ring);
+        if (row->target != job->ignore_index) {
+            if (p == 0)
+                ASC_NAME(ce_hit)(job, ASC_UB(ASC_T, ring->pick_place, slot));
+            __ubuf__ float *x = ASC_NAME(ce_open)(job, ASC_UB(ASC_T, ring->place[0], slot), 0, n);
+            ce_raise_max(job, x, n);
+            if (job->flags & CE_ARGMAX)
+                ce_find_best(job, &best, x, maxima, pairs, begin, n);
+            if (job->smoothing != 0.0f)
+                ce_add_weighted(job, x, ring->from[1] ? ASC_UB(float, w_at, slot) : 0, n);
+            ce_add_piece(job, x, row->target - begin, n);
+        }
+        asc_ring_has_read(ring);
+    }
+    return best.at;
+}
+
+/* Gradients in f32 as a piece of dlogits, in the piece's buffer. */
+static inline __aicore__ void ASC_NAME(ce_close)(__ubuf__ ASC_T *piece, __ubuf__ float *dx,
+                                                 int64_t out, uint32_t n)
+{
+#if ASC_16BIT
+    (void)out;
+    ASC_NARROW(piece, dx, n);
+#else
+    if (out == CE_OUT_BF16)
+        asc_float2bfloat16_rn((__ubuf__ bfloat16_t *)piece, dx, n);
+    else if (out == CE_OUT_F16)
+        asc_float2half_rn((__ubuf__ half *)piece, dx, n);
+#endif
+    ASC_THEN();
+}
+
+/* The second pass, or the only one with a saved lse. */
+static inline __aicore__ void ASC_NAME(ce_write_row)(const ce_job *job, asc_ring *ring,
+                                                     const ce_row *row, int64_t w_at,
+                                                     __gm__ void *dlogits, int64_t out)
+{
+    const int64_t size = out == CE_OUT_SAME ? (int64_t)sizeof(ASC_T) : 2;
+    const int in_piece = !ASC_16BIT && out == CE_OUT_SAME; /* no conversion: f32 there */
+    const int ignored = row->target == job->ignore_index, capped = job->softcap > 0.0f;
+    const int first = (job->flags & CE_SAVED) != 0; /* the only pass */
+    for (int64_t p = 0; p < ring->pieces; p++) {
+        const uint32_t n = (uint32_t)asc_ring_columns(ring, p);
+        const int slot = first ? asc_ring_read(ring) : asc_ring_reread(ring);
+        __ubuf__ ASC_T *piece = ASC_UB(ASC_T, ring->place[0], slot);
+        __ubuf__ float *dx = in_piece ? (__ubuf__ float *)piece : job->e;
+        if (ignored) {
+            asc_duplicate(dx, 0.0f, n);
+            ASC_THEN();
+        } else {
+            if (first && p == 0) {
+                ASC_NAME(ce_hit)(job, ASC_UB(ASC_T, ring->pick_place, slot));
+                ce_shares_saved(job, row);
+                ce_factors(job, row);
+            }
+            __ubuf__ float *x = ASC_NAME(ce_open)(job, piece, 1, n);
+            ce_gradient(job, dx, capped ? job->e : dx, x,
+                        ring->from[1] ? ASC_UB(float, w_at, slot) : 0, capped ? job->s : job->t,
+                        capped ? job->t : 0, row->target - p * ring->piece, n);
+        }
+        ASC_NAME(ce_close)(piece, dx, out, n);
+        asc_ring_write(ring, dlogits, p, size, ring->place[0]);
+    }
+}
+
+/* rows: of the problem; share: of them a block's. See ce_job, ce_outputs and asc_ring.h for the others. */
+ASC_KERNEL ASC_NAME(cross_entropy)(
+    __gm__ ASC_T *logits, __gm__ void *dlogits, __gm__ int64_t *target, __gm__ float *class_weight,
+    __gm__ float *dloss, __gm__ float *counts, __gm__ float *lse, __gm__ float *loss,
+    __gm__ float *z_loss, __gm__ float *accuracy, __gm__ int64_t *predicted, int64_t logits_stride,
+    int64_t dlogits_stride, int64_t rows, int64_t share, int64_t columns, int64_t piece,
+    int64_t reads, int64_t writes, int64_t flags, int64_t ignore_index, int64_t smoothing,
+    int64_t z, int64_t softcap, int64_t out, int64_t count_blocks, int64_t x_at, int64_t w_at,
+    int64_t pick_at, int64_t e_at, int64_t t_at, int64_t s_at, int64_t maxima_at, int64_t pairs_at,
+    int64_t lanes_at, int64_t counts_at, int64_t predictions_at)
+{
+    const int64_t first = asc_get_block_idx() * share,
+                  size = out == CE_OUT_SAME ? sizeof(ASC_T) : 2;
+    const int64_t end = asc_min_of(first + share, rows);
+    const int saved = (flags & CE_SAVED) != 0;
+    ce_job job = {0};
+    ce_outputs results = {0};
+    asc_ring ring = asc_ring_of(logits, logits_stride, x_at, sizeof(ASC_T), rows, columns, piece,
+                                reads, writes);
+    asc_ring_begin();
+    asc_dcci_entire_all(); /* the scalar unit reads target, weights, dloss, lse */
+    job.flags = flags;
+    job.ignore_index = ignore_index;
+    job.columns = columns;
+    job.smoothing = asc_f32(smoothing);
+    job.z = asc_f32(z);
+    job.softcap = asc_f32(softcap);
+    job.lanes = ASC_UB(float, lanes_at, 0);
+    job.e = ASC_UB(float, e_at, 0);
+    job.t = ASC_UB(float, t_at, 0);
+    job.s = ASC_UB(float, s_at, 0);
+    results.lse = saved ? 0 : lse;
+    results.loss = loss;
+    results.z_loss = z_loss;
+    results.accuracy = accuracy;
+    results.predicted = predicted;
+    results.predictions = ASC_UB(int64_t, predictions_at, 0);
+    if (class_weight && job.smoothing != 0.0f)
+        asc_ring_add(&ring, class_weight, 0, w_at, sizeof(float));
+    ring.pick = target;
+    ring.pick_place = pick_at;
+    asc_ring_rows(&ring, first, 1, end - first);
+    ce_read_counts(&job, counts, ASC_UB(float, counts_at, 0), count_blocks);
+    ce_begin_row(&job);
+    ce_begin_batch(&job);
+    for (int64_t row = first; row < end; row++) {
+        const int64_t i = (row - first) % CE_BATCH;
+        const ce_row r = ce_row_of(&job, row, target, class_weight, dloss, lse);
+        const int ignored = r.target == ignore_index;
+        if (!saved) {
+            ce_begin_row(&job);
+            const int64_t best = ASC_NAME(ce_read_row)(
+                &job, &ring, &r, w_at, ASC_UB(float, maxima_at, 0), ASC_UB(float, pairs_at, 0));
+            if (!ignored) {
+                ce_join(&job, &r, i);
+                if ((flags & CE_ARGMAX) && best == r.target)
+                    ce_set_lane_to(ce_at(&job, CE_ROWS_RIGHT), i, 1.0f);
+                if (writes) {
+                    ce_shares(&job, &r);
+                    ce_factors(&job, &r);
+                }
+            }
+            if (predicted)
+                results.predictions[i] = ignored ? -1 : best;
+            asc_ring_rewind(&ring);
+        }
+        if (writes)
+            ASC_NAME(ce_write_row)
+        (&job, &ring, &r, w_at, (__gm__ char *)dlogits + row * dlogits_stride * size, out);
+        if (!saved && (i == CE_BATCH - 1 || row == end - 1)) {
+            ce_end_batch(&job, &results, row - i, i + 1);
+            ce_begin_batch(&job);
+        }
+    }
+    asc_ring_end(&ring);
+}

@@ -1,0 +1,123 @@
+/* cross_entropy_gradient.h - from a row's maximum and sum, or its saved lse, to its gradient. f32. */
+#ifndef CROSS_ENTROPY_GRADIENT_H
+#define CROSS_ENTROPY_GRADIENT_H
+
+#include "cross_entropy_row.h"
+
+/* P = exp(HIT - TOP) / TOTAL, Q = 1 - P without a difference, REST = smooth + z lse; TOTAL = OTHERS + exp(HIT - TOP). */
+static inline __aicore__ void ce_shares(const ce_job *job, const ce_row *row)
+{
+    __ubuf__ float *p = ce_at(job, CE_P), *q = ce_at(job, CE_Q), *rest = ce_at(job, CE_REST);
+    __ubuf__ float *total = ce_at(job, CE_TOTAL), *top = ce_at(job, CE_TOP);
+    asc_sub(p, ce_at(job, CE_HIT), top, 8);
+    ASC_THEN();
+    asc_exp(p, p, 8);
+    asc_duplicate(rest, row->smooth, 8);
+    ASC_THEN();
+    asc_add(total, ce_at(job, CE_OTHERS), p, 8);
+    ASC_THEN();
+    asc_div(p, p, total, 8);
+    asc_div(q, ce_at(job, CE_OTHERS), total, 8);
+    if (row->z != 0.0f) {
+        asc_log(rest, total, 8);
+        ASC_THEN();
+        asc_add(rest, rest, top, 8);
+        ASC_THEN();
+        asc_mul_scalar(rest, rest, row->z, 8);
+        ASC_THEN();
+        asc_add_scalar(rest, rest, row->smooth, 8);
+    }
+    ASC_THEN();
+}
+
+/* The same from a saved lse: TOP = lse, TOTAL = 1, Q = -(E - 1), E = exp(d), by (E - 1) d / log E. */
+static inline __aicore__ void ce_shares_saved(const ce_job *job, const ce_row *row)
+{
+    __ubuf__ float *p = ce_at(job, CE_P), *q = ce_at(job, CE_Q), *d = ce_at(job, CE_OLD);
+    __ubuf__ float *top = ce_at(job, CE_TOP), *e = ce_at(job, CE_VALUE);
+    asc_duplicate(top, row->lse, 8);
+    asc_duplicate(ce_at(job, CE_TOTAL), 1.0f, 8);
+    asc_duplicate(ce_at(job, CE_REST), row->smooth + row->z * row->lse, 8);
+    ASC_THEN();
+    asc_sub(d, ce_at(job, CE_HIT), top, 8);
+    ASC_THEN();
+    asc_exp(p, d, 8);
+    ASC_THEN();
+    asc_max_scalar(d, d, -30.0f, 8);
+    ASC_THEN();
+    asc_exp(e, d, 8);
+    ASC_THEN();
+    asc_add_scalar(q, e, -1.0f, 8);
+    ASC_THEN();
+    asc_log(e, e, 8);
+    ASC_THEN();
+    asc_add_scalar(q, q, CE_TINY, 8);
+    asc_add_scalar(e, e, CE_TINY, 8);
+    asc_mul_scalar(d, d, -1.0f, 8);
+    ASC_THEN();
+    asc_mul(q, q, d, 8);
+    ASC_THEN();
+    asc_div(q, q, e, 8);
+    ASC_THEN();
+}
+
+/* FACTOR, BIAS, and AT_TARGET, the target's whole gradient: (REST P - hit Q - bias w) slope. */
+static inline __aicore__ void ce_factors(const ce_job *job, const ce_row *row)
+{
+    __ubuf__ float *factor = ce_at(job, CE_FACTOR), *rest = ce_at(job, CE_REST);
+    __ubuf__ float *target = ce_at(job, CE_AT_TARGET), *q = ce_at(job, CE_Q);
+    __ubuf__ float *bias = ce_at(job, CE_BIAS), *p = ce_at(job, CE_P);
+    asc_add_scalar(factor, rest, row->hit, 8);
+    asc_mul(target, rest, p, 8);
+    asc_mul_scalar(q, q, row->hit, 8);
+    asc_duplicate(bias, row->bias, 8);
+    ASC_THEN();
+    asc_div(factor, factor, ce_at(job, CE_TOTAL), 8);
+    asc_sub(target, target, q, 8);
+    ASC_THEN();
+    asc_add_scalar(target, target, -row->bias * row->weight, 8);
+    ASC_THEN();
+    if (job->flags & CE_TOKEN) {
+        asc_mul(factor, factor, p, 8);
+        asc_mul(target, target, p, 8);
+        asc_mul(bias, bias, p, 8);
+        ASC_THEN();
+    }
+    if (job->softcap > 0.0f) {
+        asc_mul(target, target, ce_at(job, CE_HIT_SLOPE), 8);
+        ASC_THEN();
+    }
+}
+
+/* dx = (FACTOR exp(x - TOP) - BIAS w) slope: w 0 for ones, slope 0 for none. a: f32 to work in; a, dx and x may be one. */
+static inline __aicore__ void ce_gradient(const ce_job *job, __ubuf__ float *dx, __ubuf__ float *a,
+                                          __ubuf__ float *x, __ubuf__ float *w,
+                                          __ubuf__ float *product, __ubuf__ float *slope,
+                                          int64_t at, uint32_t n)
+{
+    ASC_WITH_BLOCK(asc_sub, a, x, ce_at(job, CE_TOP), 1, n, 0);
+    ASC_THEN();
+    asc_exp(a, a, n);
+    ASC_THEN();
+    ASC_WITH_BLOCK(asc_mul, a, a, ce_at(job, CE_FACTOR), 1, n, 0);
+    ASC_THEN();
+    if (job->smoothing != 0.0f && w) {
+        ASC_WITH_BLOCK(asc_mul, product, w, ce_at(job, CE_BIAS), 1, n, 0);
+        ASC_THEN();
+        asc_sub(a, a, product, n);
+        ASC_THEN();
+    } else if (job->smoothing != 0.0f) {
+        ASC_WITH_BLOCK(asc_sub, a, a, ce_at(job, CE_BIAS), 1, n, 0);
+        ASC_THEN();
+    }
+    if (slope) {
+        asc_mul(dx, a, slope, n);
+        ASC_THEN();
+    }
+    if (at >= 0 && at < n) {
+        ce_set_lane(dx, at, ce_at(job, CE_AT_TARGET));
+        ASC_THEN();
+    }
+}
+
+#endif

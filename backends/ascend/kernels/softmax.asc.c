@@ -1,0 +1,87 @@
+/* softmax.asc.c - y = exp(x - max) / sum, and dx = y (dy - sum(y dy)), row by row. Arithmetic is f32 in UB.
+ *
+ * Kernels `rows` hold several whole rows in UB; kernels `wide` go twice through a row in pieces. The maximum
+ * of a wide row is kept lane by lane, with each lane's sum relative to its own maximum: nothing crosses
+ * lanes before the row's end. */
+#include "asc_ring.h"
+#include "asc_rows.h"
+
+/* e may be x; lanes, value, block: see asc_rows.h. */
+static inline __aicore__ void softmax_forward_tile(__ubuf__ float *e, __ubuf__ float *x,
+                                                   __ubuf__ float *lanes, __ubuf__ float *value,
+                                                   __ubuf__ float *block, int64_t rows, int64_t n,
+                                                   int64_t pitch)
+{
+    asc_duplicate(lanes, ASC_LOWEST, (uint32_t)(rows * ASC_LANES));
+    ASC_THEN();
+    ASC_FOLD(asc_max, lanes, x, rows, n, pitch);
+    ASC_THEN();
+    asc_spread_max(block, value, lanes, rows);
+    ASC_WITH_BLOCK(asc_sub, e, x, block, rows, pitch, pitch);
+    asc_duplicate(lanes, 0.0f, (uint32_t)(rows * ASC_LANES));
+    ASC_THEN();
+    asc_exp(e, e, (uint32_t)(rows * pitch));
+    ASC_THEN();
+    ASC_FOLD(asc_add, lanes, e, rows, n, pitch);
+    ASC_THEN();
+    asc_spread_sum(block, value, lanes, rows);
+    ASC_WITH_BLOCK(asc_div, e, e, block, rows, pitch, pitch);
+    ASC_THEN();
+}
+
+/* max and sum: lanes of the row so far; e, old: scratch; e may be x. */
+static inline __aicore__ void softmax_forward_piece(__ubuf__ float *e, __ubuf__ float *x,
+                                                    __ubuf__ float *max, __ubuf__ float *sum,
+                                                    __ubuf__ float *old, uint32_t n)
+{
+    asc_copy((__ubuf__ uint32_t *)old, (__ubuf__ uint32_t *)max, ASC_LANES);
+    ASC_THEN();
+    ASC_FOLD(asc_max, max, x, 1, n, 0);
+    ASC_THEN();
+    asc_sub(old, old, max, ASC_LANES);
+    ASC_WITH_LANES(asc_sub, e, x, max, n);
+    ASC_THEN();
+    asc_exp(old, old, ASC_LANES);
+    asc_exp(e, e, n);
+    ASC_THEN();
+    asc_mul(sum, sum, old, ASC_LANES);
+    ASC_THEN();
+    ASC_FOLD(asc_add, sum, e, 1, n, 0);
+    ASC_THEN();
+}
+
+/* Blocks of the row's maximum and sum, from those of its lanes. */
+static inline __aicore__ void softmax_forward_join(__ubuf__ float *max_block,
+                                                   __ubuf__ float *sum_block, __ubuf__ float *value,
+                                                   __ubuf__ float *max, __ubuf__ float *sum)
+{
+    asc_spread_max(max_block, value, max, 1);
+    ASC_WITH_BLOCK(asc_sub, max, max, max_block, 1, ASC_LANES, 0);
+    ASC_THEN();
+    asc_exp(max, max, ASC_LANES);
+    ASC_THEN();
+    asc_mul(sum, sum, max, ASC_LANES);
+    ASC_THEN();
+    asc_spread_sum(sum_block, value, sum, 1);
+}
+
+/* g: dy, used up; dx may be g; y becomes y sum(y dy). */
+static inline __aicore__ void softmax_backward_tile(__ubuf__ float *dx, __ubuf__ float *g,
+                                                    __ubuf__ float *y, __ubuf__ float *lanes,
+                                                    __ubuf__ float *value, __ubuf__ float *block,
+                                                    int64_t rows, int64_t n, int64_t pitch)
+{
+    asc_mul(dx, g, y, (uint32_t)(rows * pitch));
+    asc_duplicate(lanes, 0.0f, (uint32_t)(rows * ASC_LANES));
+    ASC_THEN();
+    ASC_FOLD(asc_add, lanes, dx, rows, n, pitch);
+    ASC_THEN();
+    asc_spread_sum(block, value, lanes, rows);
+    ASC_WITH_BLOCK(asc_mul, y, y, block, rows, pitch, pitch);
+    ASC_THEN();
+    asc_sub(dx, dx, y, (uint32_t)(rows * pitch));
+    ASC_THEN();
+}
+
+#define ASC_TEMPLATE "softmax.asc.h"
+#include "asc_each_type.h"

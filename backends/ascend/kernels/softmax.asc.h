@@ -1,0 +1,224 @@
+/* softmax.asc.h - the kernels of one type; see asc_each_type.h. */
+
+ASC_KERNEL ASC_NAME(softmax_forward_rows)(__gm__ ASC_T *x, __gm__ ASC_T *y, int64_t x_stride,
+                                          int64_t y_stride, int64_t rows, int64_t columns,
+                                          int64_t tile_rows, int64_t tile_columns, int64_t x_at,
+                                          int64_t y_at, int64_t e_at, int64_t lanes_at,
+                                          int64_t value_at, int64_t block_at)
+{
+    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
+    __ubuf__ float *lanes = ASC_UB(float, lanes_at, 0);
+    __ubuf__ float *value = ASC_UB(float, value_at, 0);
+    __ubuf__ float *block = ASC_UB(float, block_at, 0);
+    int slot = 0;
+    asc_pipeline_begin();
+    asc_duplicate(value, 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
+    for (int64_t task = asc_get_block_idx(); task < grid.tasks;
+         task += asc_get_block_num(), slot ^= 1) {
+        const asc_tile tile = asc_tile_at(grid, task);
+        const int64_t pitch = asc_pitch(tile, sizeof(ASC_T));
+        __ubuf__ ASC_T *out = ASC_UB(ASC_T, y_at, slot);
+        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_LOAD(ASC_T, x_at, slot, x, x_stride, tile);
+        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
+        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+#if ASC_16BIT
+        __ubuf__ float *e = ASC_UB(float, e_at, 0);
+        ASC_WIDEN(e, ASC_UB(ASC_T, x_at, slot), (uint32_t)(tile.rows * pitch));
+        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        softmax_forward_tile(e, e, lanes, value, block, tile.rows, columns, pitch);
+        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        ASC_NARROW(out, e, (uint32_t)(tile.rows * pitch));
+        ASC_THEN(); /* e is the next tile's */
+#else
+        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        softmax_forward_tile(out, ASC_UB(float, x_at, slot), lanes, value, block, tile.rows,
+                             columns, pitch);
+        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+#endif
+        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
+        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_STORE(ASC_T, y, y_stride, tile, y_at, slot);
+        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+    }
+    asc_pipeline_end();
+    (void)e_at;
+}
+
+ASC_KERNEL ASC_NAME(softmax_forward_wide)(__gm__ ASC_T *x, __gm__ ASC_T *y, int64_t x_stride,
+                                          int64_t y_stride, int64_t rows, int64_t columns,
+                                          int64_t piece, int64_t again, int64_t x_at, int64_t e_at,
+                                          int64_t max_at, int64_t sum_at, int64_t old_at,
+                                          int64_t value_at, int64_t max_block_at,
+                                          int64_t sum_block_at)
+{
+    asc_ring ring = asc_ring_of(x, x_stride, x_at, sizeof(ASC_T), rows, columns, piece, again, 1);
+    __ubuf__ float *e = ASC_UB(float, e_at, 0);
+    __ubuf__ float *max = ASC_UB(float, max_at, 0);
+    __ubuf__ float *sum = ASC_UB(float, sum_at, 0);
+    __ubuf__ float *value = ASC_UB(float, value_at, 0);
+    __ubuf__ float *max_block = ASC_UB(float, max_block_at, 0);
+    __ubuf__ float *sum_block = ASC_UB(float, sum_block_at, 0);
+    asc_ring_begin();
+    asc_duplicate(value, 0.0f, 8);
+    for (int64_t row = asc_get_block_idx(); row < rows; row += asc_get_block_num()) {
+        asc_duplicate(max, ASC_LOWEST, ASC_LANES);
+        asc_duplicate(sum, 0.0f, ASC_LANES);
+        ASC_THEN();
+        for (int64_t p = 0; p < ring.pieces; p++) {
+            const uint32_t n = (uint32_t)asc_ring_columns(&ring, p);
+            __ubuf__ ASC_T *in = ASC_UB(ASC_T, x_at, asc_ring_read(&ring));
+#if ASC_16BIT
+            ASC_WIDEN(e, in, n);
+            asc_ring_has_read(&ring);
+            ASC_THEN();
+            softmax_forward_piece(e, e, max, sum, ASC_UB(float, old_at, 0), n);
+#else
+            softmax_forward_piece(e, in, max, sum, ASC_UB(float, old_at, 0), n);
+            asc_ring_has_read(&ring);
+#endif
+        }
+        softmax_forward_join(max_block, sum_block, value, max, sum);
+        asc_ring_rewind(&ring);
+        for (int64_t p = 0; p < ring.pieces; p++) {
+            const uint32_t n = (uint32_t)asc_ring_columns(&ring, p);
+            const int slot = asc_ring_reread(&ring);
+#if ASC_16BIT
+            __ubuf__ float *a = e;
+            ASC_WIDEN(a, ASC_UB(ASC_T, x_at, slot), n);
+            ASC_THEN();
+#else
+            __ubuf__ float *a = ASC_UB(float, x_at, slot);
+#endif
+            ASC_WITH_BLOCK(asc_sub, a, a, max_block, 1, n, 0);
+            ASC_THEN();
+            asc_exp(a, a, n);
+            ASC_THEN();
+            ASC_WITH_BLOCK(asc_div, a, a, sum_block, 1, n, 0);
+            ASC_THEN();
+#if ASC_16BIT
+            ASC_NARROW(ASC_UB(ASC_T, x_at, slot), a, n);
+            ASC_THEN(); /* e is the next piece's */
+#endif
+            asc_ring_write(&ring, y + row * y_stride, p, sizeof(ASC_T), x_at);
+        }
+    }
+    asc_ring_end(&ring);
+}
+
+ASC_KERNEL ASC_NAME(softmax_backward_rows)(__gm__ ASC_T *dy, __gm__ ASC_T *y, __gm__ ASC_T *dx,
+                                           int64_t dy_stride, int64_t y_stride, int64_t dx_stride,
+                                           int64_t rows, int64_t columns, int64_t tile_rows,
+                                           int64_t tile_columns, int64_t dy_at, int64_t y_at,
+                                           int64_t dx_at, int64_t g_at, int64_t p_at,
+                                           int64_t lanes_at, int64_t value_at, int64_t block_at)
+{
+    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
+    __ubuf__ float *lanes = ASC_UB(float, lanes_at, 0);
+    __ubuf__ float *value = ASC_UB(float, value_at, 0);
+    __ubuf__ float *block = ASC_UB(float, block_at, 0);
+    int slot = 0;
+    asc_pipeline_begin();
+    asc_duplicate(value, 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
+    for (int64_t task = asc_get_block_idx(); task < grid.tasks;
+         task += asc_get_block_num(), slot ^= 1) {
+        const asc_tile tile = asc_tile_at(grid, task);
+        const int64_t pitch = asc_pitch(tile, sizeof(ASC_T));
+        __ubuf__ ASC_T *out = ASC_UB(ASC_T, dx_at, slot);
+        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_LOAD(ASC_T, dy_at, slot, dy, dy_stride, tile);
+        ASC_LOAD(ASC_T, y_at, slot, y, y_stride, tile);
+        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
+        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+#if ASC_16BIT
+        __ubuf__ float *g = ASC_UB(float, g_at, 0);
+        __ubuf__ float *p = ASC_UB(float, p_at, 0);
+        ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), (uint32_t)(tile.rows * pitch));
+        ASC_WIDEN(p, ASC_UB(ASC_T, y_at, slot), (uint32_t)(tile.rows * pitch));
+        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_THEN();
+        softmax_backward_tile(g, g, p, lanes, value, block, tile.rows, columns, pitch);
+        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        ASC_NARROW(out, g, (uint32_t)(tile.rows * pitch));
+        ASC_THEN();
+#else
+        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        softmax_backward_tile(out, ASC_UB(float, dy_at, slot), ASC_UB(float, y_at, slot), lanes,
+                              value, block, tile.rows, columns, pitch);
+        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+#endif
+        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
+        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_STORE(ASC_T, dx, dx_stride, tile, dx_at, slot);
+        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+    }
+    asc_pipeline_end();
+    (void)g_at, (void)p_at;
+}
+
+ASC_KERNEL ASC_NAME(softmax_backward_wide)(__gm__ ASC_T *dy, __gm__ ASC_T *y, __gm__ ASC_T *dx,
+                                           int64_t dy_stride, int64_t y_stride, int64_t dx_stride,
+                                           int64_t rows, int64_t columns, int64_t piece,
+                                           int64_t again, int64_t dy_at, int64_t y_at, int64_t g_at,
+                                           int64_t p_at, int64_t sum_at, int64_t value_at,
+                                           int64_t block_at)
+{
+    asc_ring ring =
+        asc_ring_of(dy, dy_stride, dy_at, sizeof(ASC_T), rows, columns, piece, again, 1);
+    __ubuf__ float *g = ASC_UB(float, g_at, 0);
+    __ubuf__ float *sum = ASC_UB(float, sum_at, 0);
+    __ubuf__ float *value = ASC_UB(float, value_at, 0);
+    __ubuf__ float *block = ASC_UB(float, block_at, 0);
+    asc_ring_add(&ring, y, y_stride, y_at, sizeof(ASC_T));
+    asc_ring_begin();
+    asc_duplicate(value, 0.0f, 8);
+    for (int64_t row = asc_get_block_idx(); row < rows; row += asc_get_block_num()) {
+        asc_duplicate(sum, 0.0f, ASC_LANES);
+        ASC_THEN();
+        for (int64_t i = 0; i < ring.pieces; i++) {
+            const uint32_t n = (uint32_t)asc_ring_columns(&ring, i);
+            const int slot = asc_ring_read(&ring);
+#if ASC_16BIT
+            __ubuf__ float *p = ASC_UB(float, p_at, 0);
+            ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), n);
+            ASC_WIDEN(p, ASC_UB(ASC_T, y_at, slot), n);
+            asc_ring_has_read(&ring);
+            ASC_THEN();
+            asc_mul(g, g, p, n);
+#else
+            asc_mul(g, ASC_UB(float, dy_at, slot), ASC_UB(float, y_at, slot), n);
+            asc_ring_has_read(&ring);
+#endif
+            ASC_THEN();
+            ASC_FOLD(asc_add, sum, g, 1, n, 0);
+            ASC_THEN();
+        }
+        asc_spread_sum(block, value, sum, 1);
+        asc_ring_rewind(&ring);
+        for (int64_t i = 0; i < ring.pieces; i++) {
+            const uint32_t n = (uint32_t)asc_ring_columns(&ring, i);
+            const int slot = asc_ring_reread(&ring);
+#if ASC_16BIT
+            __ubuf__ float *a = g, *p = ASC_UB(float, p_at, 0);
+            ASC_WIDEN(a, ASC_UB(ASC_T, dy_at, slot), n);
+            ASC_WIDEN(p, ASC_UB(ASC_T, y_at, slot), n);
+            ASC_THEN();
+#else
+            __ubuf__ float *a = ASC_UB(float, dy_at, slot), *p = ASC_UB(float, y_at, slot);
+#endif
+            asc_mul(a, a, p, n);
+            ASC_THEN();
+            ASC_WITH_BLOCK(asc_mul, p, p, block, 1, n, 0);
+            ASC_THEN();
+            asc_sub(a, a, p, n);
+            ASC_THEN();
+#if ASC_16BIT
+            ASC_NARROW(ASC_UB(ASC_T, dy_at, slot), a, n);
+            ASC_THEN();
+#endif
+            asc_ring_write(&ring, dx + row * dx_stride, i, sizeof(ASC_T), dy_at);
+        }
+    }
+    asc_ring_end(&ring);
+    (void)p_at;
+}
