@@ -25,6 +25,10 @@ typedef struct ascend_rows {
 } ascend_rows;
 ascend_rows ascend_rows_of(const tg_tensor *t, const char *name);
 
+/* For operators whose elements are independent: n tensors of one shape, one long row each if all are compact.
+ * rows is 0 if they are empty. */
+void ascend_flatten(ascend_rows *const *tensors, int n, int64_t *rows, int64_t *columns);
+
 /* The rows as the kernel's argument: an address that is known to reach this far. */
 static inline ascend_arg ascend_tensor(const ascend_rows *t)
 {
@@ -73,5 +77,7 @@ static inline ascend_arg ascend_place(const tg_ub_layout *layout, int buffer)
 
 tg_status ascend_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args);
 tg_status ascend_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
+tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args);
+tg_status ascend_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
 
 #endif
