@@ -6,20 +6,20 @@ static const char *const options[] = {"exact", NULL};
 
 /* ---- forward ---- */
 
-enum { F_GATE, F_UP, F_Y, F_A, F_U, F_H, F_E, F_P, F_Q, F_C, F_BUFFERS };
+enum { F_H, F_GATE, F_UP, F_Y, F_A, F_U, F_E, F_X, F_Q, F_C, F_BUFFERS };
 
-/* Steps: 0 copy in, 1 widen, 2 magnitudes, 3 exponent, 4 quotient, 5 product, 6 copy out. Of two sources of
+/* Steps: 0 copy in, 1 widen, 2 magnitudes, 3 exponent, 4 quotient, 5 gelu, 6 product, 7 copy out. Of two sources of
  * one instruction, one lies LOW, one HIGH. */
 static const tg_ub_buffer forward_buffers[F_BUFFERS] = {
+    [F_H] = {.name = "h", .bytes = 4, .from = 2, .to = 7, .bank = TG_UB_BANK_LOW},
     [F_GATE] = {.name = "gate", .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
-    [F_UP] = {.name = "up", .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW},
-    [F_Y] = {.name = "y", .from = 5, .to = 6, .copies = 2},
-    [F_A] = {"gate32", .bytes = 4, .from = 1, .to = 6, .bank = TG_UB_BANK_HIGH,
+    [F_UP] = {.name = "up", .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [F_Y] = {.name = "y", .from = 6, .to = 7, .copies = 2},
+    [F_A] = {"gate32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH,
              .when = TG_UB_16BIT},
-    [F_U] = {"up32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
-    [F_H] = {.name = "h", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_LOW},
-    [F_E] = {.name = "e", .bytes = 4, .from = 3, .to = 5, .bank = TG_UB_BANK_HIGH},
-    [F_P] = {"p", .bytes = 4, .from = 3, .to = 5, .bank = TG_UB_BANK_HIGH, .when = EXACT},
+    [F_U] = {"up32", .bytes = 4, .from = 5, .to = 6, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
+    [F_E] = {.name = "e", .bytes = 4, .from = 3, .to = 4, .bank = TG_UB_BANK_HIGH},
+    [F_X] = {"x", .bytes = 4, .from = 3, .to = 5, .bank = TG_UB_BANK_HIGH, .when = EXACT},
     [F_Q] = {"q", .bytes = 4, .from = 3, .to = 4, .bank = TG_UB_BANK_HIGH, .when = EXACT},
     [F_C] = {"coefficients", TG_UB_FIXED, .bytes = 7 * 32, .to = TG_UB_LAST, .when = EXACT},
 };
@@ -92,7 +92,7 @@ tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args)
         ascend_place(&layout, F_U),
         ascend_place(&layout, F_H),
         ascend_place(&layout, F_E),
-        ascend_place(&layout, F_P),
+        ascend_place(&layout, F_X),
         ascend_place(&layout, F_Q),
         ascend_place(&layout, F_C),
     };

@@ -14,11 +14,9 @@
 
 /* ---- tanh: gelu(a) = a s, s = 1 / (1 + exp(-2 w)) ---- */
 
-/* a: gate, u: up, both used up; h, e: scratch; y may be a. With h = exp(w), s = h h / (1 + h h), and h is multiplied
- * in twice, apart. From w = 9 on s is 1. */
-static inline __aicore__ void gelu_tanh_forward(__ubuf__ float *y, __ubuf__ float *a,
-                                                __ubuf__ float *u, __ubuf__ float *h,
-                                                __ubuf__ float *e, uint32_t n)
+/* a: gate; h, e: scratch. h becomes s: with h = exp(w), s = h h / (1 + h h). From w = 9 on it is 1. */
+static inline __aicore__ void gelu_sigmoid(__ubuf__ float *h, __ubuf__ float *a, __ubuf__ float *e,
+                                           uint32_t n)
 {
     asc_mul(h, a, a, n);
     ASC_THEN();
@@ -38,11 +36,7 @@ static inline __aicore__ void gelu_tanh_forward(__ubuf__ float *y, __ubuf__ floa
     ASC_THEN();
     asc_div(e, h, e, n);
     ASC_THEN();
-    asc_mul(a, a, e, n);
-    ASC_THEN();
-    asc_mul(a, a, h, n);
-    ASC_THEN();
-    asc_mul(y, a, u, n);
+    asc_mul(h, h, e, n);
     ASC_THEN();
 }
 
@@ -150,9 +144,9 @@ static inline __aicore__ void gelu_normal(__ubuf__ float *p, __ubuf__ float *x, 
     ASC_THEN();
 }
 
-/* a: gate, used up; m, x, p, q: scratch. a becomes max(a, 0) - |a| Phi(-|a|). A product with 0 instead of
- * max makes NaN of -infinity, as the definition does. */
-static inline __aicore__ void gelu_exact(__ubuf__ float *a, __ubuf__ float *m, __ubuf__ float *x,
+/* a: gate; m, x, p, q: scratch. m becomes |a| Phi(-|a|) but for a factor x, and a max(a, 0), with a product with 0
+ * that makes NaN of -infinity, as the definition does. */
+static inline __aicore__ void gelu_below(__ubuf__ float *m, __ubuf__ float *x, __ubuf__ float *a,
                                          __ubuf__ float *p, __ubuf__ float *q, __ubuf__ float *c,
                                          uint32_t n)
 {
@@ -165,10 +159,6 @@ static inline __aicore__ void gelu_exact(__ubuf__ float *a, __ubuf__ float *m, _
     asc_mul(m, m, x, n);
     ASC_THEN();
     asc_mul(m, m, p, n);
-    ASC_THEN();
-    asc_mul(m, m, x, n);
-    ASC_THEN();
-    asc_sub(a, a, m, n);
     ASC_THEN();
 }
 

@@ -5,16 +5,18 @@ ASC_KERNEL ASC_NAME(geglu_forward)(__gm__ ASC_T *gate, __gm__ ASC_T *up, __gm__ 
                                    int64_t rows, int64_t columns, int64_t tile_rows,
                                    int64_t tile_columns, int64_t exact, int64_t gate_at,
                                    int64_t up_at, int64_t y_at, int64_t a_at, int64_t u_at,
-                                   int64_t h_at, int64_t e_at, int64_t p_at, int64_t q_at,
+                                   int64_t h_at, int64_t e_at, int64_t x_at, int64_t q_at,
                                    int64_t c_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     __ubuf__ float *h = ASC_UB(float, h_at, 0);
     __ubuf__ float *e = ASC_UB(float, e_at, 0);
+    __ubuf__ float *x = ASC_UB(float, x_at, 0);
+    __ubuf__ float *c = ASC_UB(float, c_at, 0);
     int slot = 0;
     asc_pipeline_begin();
     if (exact)
-        gelu_constants(ASC_UB(float, c_at, 0));
+        gelu_constants(c);
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;
          task += asc_get_block_num(), slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
@@ -24,34 +26,40 @@ ASC_KERNEL ASC_NAME(geglu_forward)(__gm__ ASC_T *gate, __gm__ ASC_T *up, __gm__ 
         ASC_LOAD(ASC_T, up_at, slot, up, up_stride, tile);
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
 #if ASC_16BIT
         __ubuf__ float *a = ASC_UB(float, a_at, 0);
         __ubuf__ float *u = ASC_UB(float, u_at, 0);
-        __ubuf__ float *out = a;
+        __ubuf__ float *out = h;
         ASC_WIDEN(a, ASC_UB(ASC_T, gate_at, slot), n);
-        ASC_WIDEN(u, ASC_UB(ASC_T, up_at, slot), n);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
         ASC_THEN();
 #else
         __ubuf__ float *a = ASC_UB(float, gate_at, slot);
         __ubuf__ float *u = ASC_UB(float, up_at, slot);
         __ubuf__ float *out = ASC_UB(float, y_at, slot);
 #endif
-        if (exact) {
-            gelu_exact(a, h, e, ASC_UB(float, p_at, 0), ASC_UB(float, q_at, 0),
-                       ASC_UB(float, c_at, 0), n);
-            asc_mul(out, a, u, n);
-            ASC_THEN();
-        } else {
-            gelu_tanh_forward(out, a, u, h, e, n);
-        }
+        if (exact)
+            gelu_below(h, x, a, e, ASC_UB(float, q_at, 0), c, n);
+        else
+            gelu_sigmoid(h, a, e, n);
 #if ASC_16BIT
-        ASC_NARROW(ASC_UB(ASC_T, y_at, slot), a, n);
-        ASC_THEN(); /* a is the next tile's */
+        ASC_WIDEN(u, ASC_UB(ASC_T, up_at, slot), n); /* where e was */
+        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+#endif
+        asc_mul(h, h, exact ? x : a, n);
+        ASC_THEN();
+        if (exact) {
+            asc_sub(h, a, h, n);
+            ASC_THEN();
+        }
+        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        asc_mul(out, h, u, n);
+#if ASC_16BIT
+        ASC_THEN();
+        ASC_NARROW(ASC_UB(ASC_T, y_at, slot), h, n);
 #else
         ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #endif
+        ASC_THEN(); /* h is the next tile's */
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
         ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
         ASC_STORE(ASC_T, y, y_stride, tile, y_at, slot);
