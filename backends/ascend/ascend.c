@@ -55,6 +55,8 @@ const char *ascend_type_suffix(int type)
         return "_bf16";
     case TG_F16:
         return "_f16";
+    case TG_I64: /* of indices alone */
+        return "_i64";
     default:
         return NULL;
     }

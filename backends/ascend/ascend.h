@@ -80,5 +80,8 @@ tg_status ascend_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
 tg_status ascend_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
 tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args);
 tg_status ascend_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
+tg_status ascend_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *args);
+tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args);
+int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args);
 
 #endif

@@ -6,6 +6,8 @@ static const tg_row rows[] = {
     TG_ROW(swiglu_backward, "", 0, NULL, ascend_swiglu_backward),
     TG_ROW(geglu_forward, "", 0, NULL, ascend_geglu_forward),
     TG_ROW(geglu_backward, "", 0, NULL, ascend_geglu_backward),
+    TG_ROW(embedding_forward, "", 0, NULL, ascend_embedding_forward),
+    TG_ROW(embedding_backward, "", 0, ascend_embedding_backward_accepts, ascend_embedding_backward),
     TG_ROWS_END,
 };
 
