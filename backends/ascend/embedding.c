@@ -50,8 +50,7 @@ static const tg_ub_buffer sort_buffers[S_BUFFERS] = {
 
 enum { FORWARD, BACKWARD, SORT };
 
-/* Backward: rows of a tile are bits of a word. Wide rows are cut, so that several blocks share an index that is
- * everywhere. */
+/* Backward: rows of a tile are bits of a word. */
 const tg_ub_kernel tg_ascend_ub_embedding[] = {
     [FORWARD] = {.name = "embedding_forward.flat",
                  .nbuffers = F_BUFFERS,
@@ -62,7 +61,6 @@ const tg_ub_kernel tg_ascend_ub_embedding[] = {
                   .buffers = backward_buffers,
                   .flat = 1,
                   .max_rows = 64,
-                  .max_columns = 1024,
                   .option = backward_options},
     [SORT] = {.name = "embedding_backward.sort",
               .nbuffers = S_BUFFERS,
@@ -109,6 +107,25 @@ int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args)
     return args->dweight->shape[0] <= 1 << 24 && tg_numel(args->indices) <= INT32_MAX;
 }
 
+/* Wide rows are cut into strips of this many columns or fewer, equal ones, so that several blocks share an index that
+ * is everywhere, and a tile still has several rows. */
+enum { STRIP = 1024 };
+
+static tg_status plan_sums(const ascend_runtime *runtime, const ascend_rows *dweight, int type,
+                           tg_ub_layout *layout)
+{
+    const int64_t strips = (dweight->n + STRIP - 1) / STRIP;
+    const int64_t strip = (dweight->n + strips - 1) / strips;
+    const int64_t columns = strips > 1 ? (strip + 15) / 16 * 16 : strip;
+    ASCEND_TRY(ascend_plan(runtime, &tg_ascend_ub_embedding[BACKWARD], dweight->rows, columns, type,
+                           dweight->type == TG_F32 ? WIDE_SUMS : NARROW_SUMS, layout));
+    layout->column_tiles = (dweight->n + layout->tile_columns - 1) / layout->tile_columns;
+    layout->tasks = layout->row_tiles * layout->column_tiles;
+    const int64_t cores = runtime->info()->cores;
+    layout->blocks = layout->tasks < cores ? layout->tasks : cores;
+    return TG_OK;
+}
+
 /* What the two launches hand over. */
 typedef struct sorted {
     ascend_arg records, ends;
@@ -124,6 +141,11 @@ static tg_status sort(tg_ctx *ctx, const ascend_runtime *runtime, const tg_tenso
     if (ascend_plan(runtime, kernel, 1, tiles, TG_F32, LARGE, &layout) == TG_ENOMEM) {
         small = 1;
         ASCEND_TRY(ascend_plan(runtime, kernel, 1, tiles, TG_F32, SMALL, &layout));
+    }
+    const int64_t cores = runtime->info()->cores, share = (tiles + cores - 1) / cores;
+    if (share < layout.tile_columns) { /* the planner keeps to whole blocks of counts */
+        layout.tile_columns = share;
+        layout.blocks = (tiles + share - 1) / share;
     }
     void *memory;
     ASCEND_TRY(ascend_scratch(ctx, runtime, (size_t)(8 * n + 4 * tiles), &memory));
@@ -160,8 +182,7 @@ tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_arg
     ASCEND_TRY(ascend_runtime_for(args->dweight, &runtime));
     if (dweight.rows == 0 || (args->accumulate && dy.rows == 0))
         return TG_OK;
-    ASCEND_TRY(ascend_plan(runtime, &tg_ascend_ub_embedding[BACKWARD], dweight.rows, dweight.n,
-                           dy.type, size == 4 ? WIDE_SUMS : NARROW_SUMS, &layout));
+    ASCEND_TRY(plan_sums(runtime, &dweight, dy.type, &layout));
     ASCEND_TRY(sort(ctx, runtime, args->indices, dweight.rows, &layout, &s));
     const ascend_arg kernel_args[] = {
         ascend_tensor(&dy),
