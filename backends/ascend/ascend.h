@@ -25,6 +25,10 @@ typedef struct ascend_rows {
 } ascend_rows;
 ascend_rows ascend_rows_of(const tg_tensor *t, const char *name);
 
+/* For operators whose elements are independent: n tensors of one shape, one long row each if all are compact.
+ * rows is 0 if they are empty. */
+void ascend_flatten(ascend_rows *const *tensors, int n, int64_t *rows, int64_t *columns);
+
 /* The rows as the kernel's argument: an address that is known to reach this far. */
 static inline ascend_arg ascend_tensor(const ascend_rows *t)
 {
@@ -84,5 +88,10 @@ tg_status ascend_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *arg
 tg_status ascend_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args);
 tg_status ascend_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args);
 tg_status ascend_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args);
+tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args);
+tg_status ascend_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
+tg_status ascend_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *args);
+tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args);
+int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args);
 
 #endif

@@ -12,6 +12,10 @@ static const tg_row rows[] = {
     TG_ROW(softmax_backward, "", 0, NULL, ascend_softmax_backward),
     TG_ROW(cross_entropy_forward, "", 0, NULL, ascend_cross_entropy_forward),
     TG_ROW(cross_entropy_backward, "", 0, NULL, ascend_cross_entropy_backward),
+    TG_ROW(geglu_forward, "", 0, NULL, ascend_geglu_forward),
+    TG_ROW(geglu_backward, "", 0, NULL, ascend_geglu_backward),
+    TG_ROW(embedding_forward, "", 0, NULL, ascend_embedding_forward),
+    TG_ROW(embedding_backward, "", 0, ascend_embedding_backward_accepts, ascend_embedding_backward),
     TG_ROWS_END,
 };
 

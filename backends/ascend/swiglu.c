@@ -49,20 +49,6 @@ static double or_one(double multiplier)
     return multiplier == 0.0 ? 1.0 : multiplier;
 }
 
-/* Elements are independent: compact tensors are one long row. */
-static void flatten(ascend_rows *const *tensors, int n, int64_t *rows, int64_t *columns)
-{
-    *rows = tensors[0]->rows;
-    *columns = tensors[0]->n;
-    for (int i = 0; i < n; i++)
-        if (tensors[i]->stride != *columns && *rows > 1)
-            return;
-    *columns *= *rows;
-    *rows = *columns > 0;
-    for (int i = 0; i < n; i++)
-        tensors[i]->stride = *columns;
-}
-
 tg_status ascend_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
 {
     ascend_rows gate = ascend_rows_of(args->gate, "gate"), up = ascend_rows_of(args->up, "up");
@@ -71,7 +57,7 @@ tg_status ascend_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
     tg_ub_layout layout;
     int64_t rows, columns;
     ASCEND_TRY(ascend_runtime_for(args->gate, &runtime));
-    flatten((ascend_rows *[]){&gate, &up, &y}, 3, &rows, &columns);
+    ascend_flatten((ascend_rows *[]){&gate, &up, &y}, 3, &rows, &columns);
     if (rows == 0)
         return TG_OK;
     ASCEND_TRY(ascend_plan(runtime, &tg_ascend_ub_swiglu[0], rows, columns, y.type, 0, &layout));
@@ -105,7 +91,7 @@ tg_status ascend_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *arg
     tg_ub_layout layout;
     int64_t rows, columns;
     ASCEND_TRY(ascend_runtime_for(args->gate, &runtime));
-    flatten((ascend_rows *[]){&dy, &gate, &up, &dgate, &dup}, 5, &rows, &columns);
+    ascend_flatten((ascend_rows *[]){&dy, &gate, &up, &dgate, &dup}, 5, &rows, &columns);
     if (rows == 0)
         return TG_OK;
     ASCEND_TRY(ascend_plan(runtime, &tg_ascend_ub_swiglu[1], rows, columns, dy.type, 0, &layout));

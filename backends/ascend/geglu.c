@@ -1,0 +1,145 @@
+/* geglu.c - host of kernels/geglu.asc.c: what the kernels keep in UB, and their launches. */
+#include "ascend.h"
+
+enum { EXACT = TG_UB_OPTION(0) };
+static const char *const options[] = {"exact", NULL};
+
+/* ---- forward ---- */
+
+enum { F_H, F_GATE, F_UP, F_Y, F_A, F_U, F_E, F_X, F_Q, F_C, F_BUFFERS };
+
+/* Steps: 0 copy in, 1 widen, 2 magnitudes, 3 exponent, 4 quotient, 5 gelu, 6 product, 7 copy out. Of two sources of
+ * one instruction, one lies LOW, one HIGH. */
+static const tg_ub_buffer forward_buffers[F_BUFFERS] = {
+    [F_H] = {.name = "h", .bytes = 4, .from = 2, .to = 7, .bank = TG_UB_BANK_LOW},
+    [F_GATE] = {.name = "gate", .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [F_UP] = {.name = "up", .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [F_Y] = {.name = "y", .from = 6, .to = 7, .copies = 2},
+    [F_A] = {"gate32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH,
+             .when = TG_UB_16BIT},
+    [F_U] = {"up32", .bytes = 4, .from = 5, .to = 6, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
+    [F_E] = {.name = "e", .bytes = 4, .from = 3, .to = 4, .bank = TG_UB_BANK_HIGH},
+    [F_X] = {"x", .bytes = 4, .from = 3, .to = 5, .bank = TG_UB_BANK_HIGH, .when = EXACT},
+    [F_Q] = {"q", .bytes = 4, .from = 3, .to = 4, .bank = TG_UB_BANK_HIGH, .when = EXACT},
+    [F_C] = {"coefficients", TG_UB_FIXED, .bytes = 7 * 32, .to = TG_UB_LAST, .when = EXACT},
+};
+
+/* ---- backward ---- */
+
+enum { B_DY, B_GATE, B_UP, B_DGATE, B_DUP, B_G, B_A, B_U, B_K, B_Q, B_W, B_H, B_R, B_C, B_BUFFERS };
+
+/* Steps: 0 copy in, 1 widen, 2 magnitudes, 3 exponents, 4 derivatives, 5 copy out. */
+static const tg_ub_buffer backward_buffers[B_BUFFERS] = {
+    [B_DY] = {.name = "dy", .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW},
+    [B_GATE] = {.name = "gate", .to = 4, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [B_UP] = {.name = "up", .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW},
+    [B_DGATE] = {.name = "dgate", .from = 4, .to = 5, .copies = 2},
+    [B_DUP] = {.name = "dup", .from = 4, .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [B_G] = {"dy32", .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
+    [B_A] = {"gate32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH,
+             .when = TG_UB_16BIT},
+    [B_U] = {"up32", .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
+    [B_K] = {.name = "k", .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_LOW},
+    [B_Q] = {.name = "q", .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_HIGH},
+    [B_W] = {.name = "w", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH},
+    [B_H] = {.name = "h", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH},
+    [B_R] = {"r", .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_LOW, .when = EXACT},
+    [B_C] = {"coefficients", TG_UB_FIXED, .bytes = 7 * 32, .to = TG_UB_LAST, .when = EXACT},
+};
+
+const tg_ub_kernel tg_ascend_ub_geglu[] = {
+    {.name = "geglu_forward.flat",
+     .nbuffers = F_BUFFERS,
+     .buffers = forward_buffers,
+     .flat = 1,
+     .option = options},
+    {.name = "geglu_backward.flat",
+     .nbuffers = B_BUFFERS,
+     .buffers = backward_buffers,
+     .flat = 1,
+     .option = options},
+    {0},
+};
+
+/* ---- launches ---- */
+
+tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args)
+{
+    ascend_rows gate = ascend_rows_of(args->gate, "gate"), up = ascend_rows_of(args->up, "up");
+    ascend_rows y = ascend_rows_of(args->y, "y");
+    const ascend_runtime *runtime;
+    tg_ub_layout layout;
+    int64_t rows, columns;
+    ASCEND_TRY(ascend_runtime_for(args->gate, &runtime));
+    ascend_flatten((ascend_rows *[]){&gate, &up, &y}, 3, &rows, &columns);
+    if (rows == 0)
+        return TG_OK;
+    ASCEND_TRY(ascend_plan(runtime, &tg_ascend_ub_geglu[0], rows, columns, y.type,
+                           args->exact ? EXACT : 0, &layout));
+    const ascend_arg kernel_args[] = {
+        ascend_tensor(&gate),
+        ascend_tensor(&up),
+        ascend_tensor(&y),
+        ascend_i64(gate.stride),
+        ascend_i64(up.stride),
+        ascend_i64(y.stride),
+        ASCEND_GRID(layout, rows, columns),
+        ascend_i64(args->exact),
+        ascend_place(&layout, F_GATE),
+        ascend_place(&layout, F_UP),
+        ascend_place(&layout, F_Y),
+        ascend_place(&layout, F_A),
+        ascend_place(&layout, F_U),
+        ascend_place(&layout, F_H),
+        ascend_place(&layout, F_E),
+        ascend_place(&layout, F_X),
+        ascend_place(&layout, F_Q),
+        ascend_place(&layout, F_C),
+    };
+    return ASCEND_RUN(ctx, runtime, "geglu_forward", y.type, layout.blocks, kernel_args);
+}
+
+tg_status ascend_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args)
+{
+    ascend_rows dy = ascend_rows_of(args->dy, "dy"), gate = ascend_rows_of(args->gate, "gate");
+    ascend_rows up = ascend_rows_of(args->up, "up"), dup = ascend_rows_of(args->dup, "dup");
+    ascend_rows dgate = ascend_rows_of(args->dgate, "dgate");
+    const ascend_runtime *runtime;
+    tg_ub_layout layout;
+    int64_t rows, columns;
+    ASCEND_TRY(ascend_runtime_for(args->gate, &runtime));
+    ascend_flatten((ascend_rows *[]){&dy, &gate, &up, &dgate, &dup}, 5, &rows, &columns);
+    if (rows == 0)
+        return TG_OK;
+    ASCEND_TRY(ascend_plan(runtime, &tg_ascend_ub_geglu[1], rows, columns, dy.type,
+                           args->exact ? EXACT : 0, &layout));
+    const ascend_arg kernel_args[] = {
+        ascend_tensor(&dy),
+        ascend_tensor(&gate),
+        ascend_tensor(&up),
+        ascend_tensor(&dgate),
+        ascend_tensor(&dup),
+        ascend_i64(dy.stride),
+        ascend_i64(gate.stride),
+        ascend_i64(up.stride),
+        ascend_i64(dgate.stride),
+        ascend_i64(dup.stride),
+        ASCEND_GRID(layout, rows, columns),
+        ascend_i64(args->exact),
+        ascend_place(&layout, B_DY),
+        ascend_place(&layout, B_GATE),
+        ascend_place(&layout, B_UP),
+        ascend_place(&layout, B_DGATE),
+        ascend_place(&layout, B_DUP),
+        ascend_place(&layout, B_G),
+        ascend_place(&layout, B_A),
+        ascend_place(&layout, B_U),
+        ascend_place(&layout, B_K),
+        ascend_place(&layout, B_Q),
+        ascend_place(&layout, B_W),
+        ascend_place(&layout, B_H),
+        ascend_place(&layout, B_R),
+        ascend_place(&layout, B_C),
+    };
+    return ASCEND_RUN(ctx, runtime, "geglu_backward", dy.type, layout.blocks, kernel_args);
+}

@@ -1,0 +1,137 @@
+/* geglu.asc.h - the two kernels of one type; see asc_each_type.h. */
+
+ASC_KERNEL ASC_NAME(geglu_forward)(__gm__ ASC_T *gate, __gm__ ASC_T *up, __gm__ ASC_T *y,
+                                   int64_t gate_stride, int64_t up_stride, int64_t y_stride,
+                                   int64_t rows, int64_t columns, int64_t tile_rows,
+                                   int64_t tile_columns, int64_t exact, int64_t gate_at,
+                                   int64_t up_at, int64_t y_at, int64_t a_at, int64_t u_at,
+                                   int64_t h_at, int64_t e_at, int64_t x_at, int64_t q_at,
+                                   int64_t c_at)
+{
+    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
+    __ubuf__ float *h = ASC_UB(float, h_at, 0);
+    __ubuf__ float *e = ASC_UB(float, e_at, 0);
+    __ubuf__ float *x = ASC_UB(float, x_at, 0);
+    __ubuf__ float *c = ASC_UB(float, c_at, 0);
+    int slot = 0;
+    asc_pipeline_begin();
+    if (exact)
+        gelu_constants(c);
+    for (int64_t task = asc_get_block_idx(); task < grid.tasks;
+         task += asc_get_block_num(), slot ^= 1) {
+        const asc_tile tile = asc_tile_at(grid, task);
+        const uint32_t n = (uint32_t)(tile.rows * asc_pitch(tile, sizeof(ASC_T)));
+        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_LOAD(ASC_T, gate_at, slot, gate, gate_stride, tile);
+        ASC_LOAD(ASC_T, up_at, slot, up, up_stride, tile);
+        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
+        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+#if ASC_16BIT
+        __ubuf__ float *a = ASC_UB(float, a_at, 0);
+        __ubuf__ float *u = ASC_UB(float, u_at, 0);
+        __ubuf__ float *out = h;
+        ASC_WIDEN(a, ASC_UB(ASC_T, gate_at, slot), n);
+        ASC_THEN();
+#else
+        __ubuf__ float *a = ASC_UB(float, gate_at, slot);
+        __ubuf__ float *u = ASC_UB(float, up_at, slot);
+        __ubuf__ float *out = ASC_UB(float, y_at, slot);
+#endif
+        if (exact)
+            gelu_below(h, x, a, e, ASC_UB(float, q_at, 0), c, n);
+        else
+            gelu_sigmoid(h, a, e, n);
+#if ASC_16BIT
+        ASC_WIDEN(u, ASC_UB(ASC_T, up_at, slot), n); /* where e was */
+        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+#endif
+        asc_mul(h, h, exact ? x : a, n);
+        ASC_THEN();
+        if (exact) {
+            asc_sub(h, a, h, n);
+            ASC_THEN();
+        }
+        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        asc_mul(out, h, u, n);
+#if ASC_16BIT
+        ASC_THEN();
+        ASC_NARROW(ASC_UB(ASC_T, y_at, slot), h, n);
+#else
+        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+#endif
+        ASC_THEN(); /* h is the next tile's */
+        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
+        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_STORE(ASC_T, y, y_stride, tile, y_at, slot);
+        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+    }
+    asc_pipeline_end();
+}
+
+ASC_KERNEL ASC_NAME(geglu_backward)(__gm__ ASC_T *dy, __gm__ ASC_T *gate, __gm__ ASC_T *up,
+                                    __gm__ ASC_T *dgate, __gm__ ASC_T *dup, int64_t dy_stride,
+                                    int64_t gate_stride, int64_t up_stride, int64_t dgate_stride,
+                                    int64_t dup_stride, int64_t rows, int64_t columns,
+                                    int64_t tile_rows, int64_t tile_columns, int64_t exact,
+                                    int64_t dy_at, int64_t gate_at, int64_t up_at, int64_t dgate_at,
+                                    int64_t dup_at, int64_t g_at, int64_t a_at, int64_t u_at,
+                                    int64_t k_at, int64_t q_at, int64_t w_at, int64_t h_at,
+                                    int64_t r_at, int64_t c_at)
+{
+    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
+    __ubuf__ float *k = ASC_UB(float, k_at, 0);
+    __ubuf__ float *q = ASC_UB(float, q_at, 0);
+    __ubuf__ float *w = ASC_UB(float, w_at, 0);
+    __ubuf__ float *h = ASC_UB(float, h_at, 0);
+    int slot = 0;
+    asc_pipeline_begin();
+    if (exact)
+        gelu_constants(ASC_UB(float, c_at, 0));
+    for (int64_t task = asc_get_block_idx(); task < grid.tasks;
+         task += asc_get_block_num(), slot ^= 1) {
+        const asc_tile tile = asc_tile_at(grid, task);
+        const uint32_t n = (uint32_t)(tile.rows * asc_pitch(tile, sizeof(ASC_T)));
+        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_LOAD(ASC_T, dy_at, slot, dy, dy_stride, tile);
+        ASC_LOAD(ASC_T, gate_at, slot, gate, gate_stride, tile);
+        ASC_LOAD(ASC_T, up_at, slot, up, up_stride, tile);
+        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
+        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+#if ASC_16BIT
+        __ubuf__ float *g = ASC_UB(float, g_at, 0);
+        __ubuf__ float *a = ASC_UB(float, a_at, 0);
+        __ubuf__ float *u = ASC_UB(float, u_at, 0);
+        __ubuf__ float *dgate_out = exact ? w : h, *dup_out = a;
+        ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), n);
+        ASC_WIDEN(a, ASC_UB(ASC_T, gate_at, slot), n);
+        ASC_WIDEN(u, ASC_UB(ASC_T, up_at, slot), n);
+        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_THEN();
+#else
+        __ubuf__ float *g = ASC_UB(float, dy_at, slot);
+        __ubuf__ float *a = ASC_UB(float, gate_at, slot);
+        __ubuf__ float *u = ASC_UB(float, up_at, slot);
+        __ubuf__ float *dgate_out = ASC_UB(float, dgate_at, slot);
+        __ubuf__ float *dup_out = ASC_UB(float, dup_at, slot);
+#endif
+        if (exact)
+            gelu_exact_backward(dgate_out, dup_out, g, a, u, k, w, h, q, ASC_UB(float, r_at, 0),
+                                ASC_UB(float, c_at, 0), n);
+        else
+            gelu_tanh_backward(dgate_out, dup_out, g, a, u, k, q, w, h, n);
+#if ASC_16BIT
+        ASC_NARROW(ASC_UB(ASC_T, dgate_at, slot), dgate_out, n);
+        ASC_NARROW(ASC_UB(ASC_T, dup_at, slot), dup_out, n);
+        ASC_THEN(); /* they are the next tile's */
+#else
+        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+#endif
+        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
+        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_STORE(ASC_T, dgate, dgate_stride, tile, dgate_at, slot);
+        ASC_STORE(ASC_T, dup, dup_stride, tile, dup_at, slot);
+        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+    }
+    asc_pipeline_end();
+}
