@@ -108,9 +108,26 @@ static ascsim *device(int timed)
     return *at;
 }
 
+/* TIGON_ASCEND_SEED: 0 or not set, instructions run as soon as they may; else another legal order. */
+static tg_status read_seed(uint64_t *seed)
+{
+    const char *text = getenv("TIGON_ASCEND_SEED");
+    char *end;
+    *seed = 0;
+    if (!text || !*text)
+        return TG_OK;
+    *seed = strtoull(text, &end, 10);
+    if (*end || *text == '-')
+        return ascend_host->fail(
+            TG_EINVAL, "TIGON_ASCEND_SEED is \"%s\", expected an integer of 0 or more", text);
+    return TG_OK;
+}
+
 static tg_status open_model(void)
 {
+    uint64_t seed;
     ASCEND_TRY(load_model());
+    ASCEND_TRY(read_seed(&seed));
     const char *soc = getenv("TIGON_SOC");
     if (!soc || !*soc)
         soc = "910B4";
@@ -128,8 +145,10 @@ static tg_status open_model(void)
     model.profile = getenv("TIGON_ASCEND_PROFILE");
     if (model.profile && !*model.profile)
         model.profile = NULL;
-    model.options = (ascsim_options){
-        .soc = model.info.soc, .trace = model.profile != NULL, .ub_bytes = model.info.ub_bytes};
+    model.options = (ascsim_options){.soc = model.info.soc,
+                                     .seed = seed,
+                                     .trace = model.profile != NULL,
+                                     .ub_bytes = model.info.ub_bytes};
     return device(0) ? TG_OK : TG_EDEVICE; /* now, since the model may refuse its options */
 }
 
