@@ -61,6 +61,9 @@ tg_status ascend_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernel,
                       int64_t columns, int type, uint32_t options, tg_ub_layout *layout)
 {
     const ascend_info *info = runtime->info();
+    if (!ascend_type_suffix(type)) /* f64 is the reference's */
+        return ascend_host->fail(TG_EUNSUPPORTED,
+                                 "%s: there are kernels for f32, bf16 and f16 alone", kernel->name);
     const tg_ub_problem problem = {
         .rows = rows,
         .columns = columns,

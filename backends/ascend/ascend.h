@@ -53,7 +53,8 @@ void ascend_scratch_close(const ascend_runtime *runtime); /* at exit */
 
 /* ---- plans ---- */
 
-/* The planner's answer for this device: tiles, places of buffers, blocks. options: TG_UB_OPTION bits. */
+/* The planner's answer for this device: tiles, places of buffers, blocks. options: TG_UB_OPTION bits.
+ * TG_EUNSUPPORTED for a type without kernels. */
 tg_status ascend_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernel, int64_t rows,
                       int64_t columns, int type, uint32_t options, tg_ub_layout *layout);
 

@@ -24,13 +24,12 @@ enum { B_DY, B_GATE, B_UP, B_DGATE, B_DUP, B_G, B_A, B_U, B_H, B_K, B_E, B_BUFFE
 /* Steps: 0 copy in, 1 scale (and widen), 2 exponents, 3 derivatives, 4 quotients, 5 copy out. */
 static const tg_ub_buffer backward_buffers[B_BUFFERS] = {
     [B_DY] = {.name = "dy", .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW},
-    [B_GATE] = {.name = "gate", .to = 4, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [B_GATE] = {.name = "gate", .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW},
     [B_UP] = {.name = "up", .to = 4, .copies = 2, .bank = TG_UB_BANK_HIGH},
     [B_DGATE] = {.name = "dgate", .from = 4, .to = 5, .copies = 2},
     [B_DUP] = {.name = "dup", .from = 4, .to = 5, .copies = 2},
     [B_G] = {"dy32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
-    [B_A] = {"gate32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH,
-             .when = TG_UB_16BIT},
+    [B_A] = {"gate32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
     [B_U] = {"up32", .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
     [B_H] = {.name = "h", .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH},
     [B_K] = {.name = "k", .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_LOW},

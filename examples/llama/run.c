@@ -57,7 +57,8 @@ void run_open(run *r, const char *impl, int threads)
 {
     *r = (run){0};
     must(tg_ctx_create(&r->ctx));
-    must(tg_ctx_set_device(r->ctx, "cpu"));
+    if (!getenv("TIGON_DEVICE")) /* all tensors lie in host memory: no other device is inferred */
+        must(tg_ctx_set_device(r->ctx, "cpu"));
     if (impl)
         must(tg_ctx_set_impl(r->ctx, impl));
     if (threads)

@@ -3,7 +3,8 @@
  * A context is used by one thread at a time; any number of contexts may be used side by side. Every
  * setting can come from the environment, which tg_ctx_create() reads once:
  *
- *   TIGON_DEVICE           tg_ctx_set_device     cpu, cuda, npu, xpu, or one that a backend adds
+ *   TIGON_DEVICE           tg_ctx_set_device     cpu, cuda, npu, xpu, npu-model (never inferred), or any that a
+ *                                                backend adds
  *   TIGON_IMPL             tg_ctx_set_impl       ordered list of backends, e.g. "acme,cpu"
  *   TIGON_IMPL_<OPERATOR>  tg_ctx_set_op_impl    the same for one operator; full row names allowed
  *   TIGON_STRICT           tg_ctx_set_strict     1: a fallback is an error

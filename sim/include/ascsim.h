@@ -53,12 +53,14 @@ typedef enum ascsim_timing {
 } ascsim_timing;
 
 typedef struct ascsim_options {
-    const char *soc;      /* NULL: 910B4 */
-    int threads;          /* of the host; 0: the processors */
-    uint64_t seed;        /* 0: instructions run as soon as they may; else a permuted legal schedule */
+    const char *soc; /* NULL: 910B4 */
+    int threads;     /* of the host; 0: the processors */
+    uint64_t seed;   /* 0: instructions run as soon as they may; else a permuted legal schedule */
     ascsim_timing timing;
-    int trace;            /* keep every instruction for ascsim_write_trace() and the like */
-    int64_t ub_bytes;     /* usable bytes of UB; 0: the chip's */
+    int trace;        /* keep every instruction for ascsim_write_trace() and the like */
+    int64_t ub_bytes; /* usable bytes of UB; 0: the chip's */
+    int unfused;      /* asc_fma, asc_mul_add and asc_axpy round the product before the sum: which of both a
+                       * chip does is not documented, and a kernel should be right with either */
 } ascsim_options;
 
 /* NULL with the reason in ascsim_error() if there is no such chip or no memory. */
@@ -72,11 +74,23 @@ ASCSIM_API const char *ascsim_error(void); /* of this thread's last failed call 
 ASCSIM_API void *ascsim_alloc(ascsim *device, size_t bytes, const char *name);
 ASCSIM_API int ascsim_map(ascsim *device, void *memory, size_t bytes, const char *name);
 ASCSIM_API void ascsim_free(ascsim *device, void *memory); /* ends either */
-ASCSIM_API void ascsim_written(ascsim *device, void *memory, size_t bytes); /* the host has filled it */
+ASCSIM_API void ascsim_written(ascsim *device, void *memory,
+                               size_t bytes); /* the host has filled it */
+
+/* Copies in from this memory leave nothing in the modelled L2: what CANN's C++ API calls the cache hint "disable". The C API has
+ * no argument for it on these chips. 0; or -1: not this device's memory. */
+ASCSIM_API int ascsim_stream(ascsim *device, const void *memory);
 
 /* ---- launch ---- */
 
-typedef enum ascsim_arg_kind { ASCSIM_ARG_POINTER, ASCSIM_ARG_I32, ASCSIM_ARG_U32, ASCSIM_ARG_I64, ASCSIM_ARG_U64, ASCSIM_ARG_F32 } ascsim_arg_kind;
+typedef enum ascsim_arg_kind {
+    ASCSIM_ARG_POINTER,
+    ASCSIM_ARG_I32,
+    ASCSIM_ARG_U32,
+    ASCSIM_ARG_I64,
+    ASCSIM_ARG_U64,
+    ASCSIM_ARG_F32
+} ascsim_arg_kind;
 typedef struct ascsim_arg {
     ascsim_arg_kind kind;
     union {
@@ -105,12 +119,13 @@ ASCSIM_API int ascsim_launch(ascsim *device, const char *name, ascsim_kernel ker
 /* ---- faults ---- */
 
 typedef struct ascsim_fault {
-    const char *kind; /* "ub-overflow", "race-raw", ...: docs/npu-model.md lists them */
+    const char *kind; /* "ub-overflow", "missing-flag-raw", ...: docs/npu-model.md lists them */
     const char *text; /* one sentence: what, found, expected */
-    const char *file, *other_file; /* the access, and the earlier one that it clashes with (NULL: none) */
+    const char *file,
+        *other_file; /* the access, and the earlier one that it clashes with (NULL: none) */
     int line, other_line;
-    int block;      /* first block that showed it */
-    int64_t count;  /* times it was seen, over all blocks */
+    int block;     /* first block that showed it */
+    int64_t count; /* times it was seen, over all blocks */
 } ascsim_fault;
 
 /* Faults since ascsim_open() or ascsim_clear_faults(), ordered by block and program order, one entry a kind and pair of lines. */
@@ -126,7 +141,7 @@ typedef enum ascsim_pipe { ASCSIM_S, ASCSIM_V, ASCSIM_MTE2, ASCSIM_MTE3, ASCSIM_
 typedef struct ascsim_time {
     double task_us, low_us, high_us; /* device time of the launch, its start included */
     double start_us;                 /* of which: starting the blocks */
-    double host_launch_us;           /* what a host adds for launch and synchronisation; in no other figure */
+    double host_launch_us; /* what a host adds for launch and synchronisation; in no other figure */
     double busy_us[ASCSIM_PIPES], wait_us[ASCSIM_PIPES]; /* mean over blocks */
     double bank_conflict_us;
     int64_t gm_read_bytes, gm_write_bytes; /* moved between GM and UB, all blocks */

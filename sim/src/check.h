@@ -1,8 +1,9 @@
-/* check.h - what the check_*.c share: the state of one block, and how an operand becomes ranges of bytes.
+/* check.h - what the check_*.c share: the state of one block, and how an operand becomes ranges of
+ * bytes.
  *
- * A tick is program order in a block: an instruction has 2 * index, S's own loads and stores after it 2 * index + 1. clock[P][Q]
- * is the last tick of pipe Q that pipe P knows to have ended; an access of P is ordered after one of Q if its tick is no
- * larger than that.
+ * A tick is program order in a block: an instruction has 2 * index, S's own loads and stores
+ * after it 2 * index + 1. clock[P][Q] is the last tick of pipe Q that pipe P knows to have
+ * ended; an access of P is ordered after one of Q if its tick is no larger than that.
  */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
@@ -18,6 +19,7 @@ typedef struct check_access {
     const char *operand;   /* "dst", "src0"; NULL: a load or store of S */
     uint32_t tick, who;
     uint8_t pipe, access; /* sim_access bits */
+    uint8_t passing;      /* looks, but leaves no mark */
 } check_access;
 
 /* An access as it is remembered. */
@@ -26,15 +28,25 @@ typedef struct check_mark {
     uint8_t pipe, access;
 } check_mark;
 
+/* The pairs that the access looked at now races with: a missing barrier is said once, not once
+ * as RAW and again as WAW. */
+typedef struct check_races {
+    uint32_t tick, count;
+    const asc_site *other[8];
+    const char *kind[8];
+} check_races;
+
 typedef struct check_order check_order;   /* check_order.c */
 typedef struct check_ub check_ub;         /* check_ub.c */
 typedef struct check_global check_global; /* check_global.c */
-typedef struct check_sites check_sites;   /* check_report.c */
+typedef struct check_sites check_sites;   /* check_who.c */
 typedef struct check_list check_list;     /* check_report.c */
 
 struct sim_shadow {
-    uint32_t epoch; /* of the block; what carries another one counts as empty */
-    uint32_t now;   /* tick of what is looked at: dates a fault */
+    uint32_t epoch;    /* of the block; what carries another one counts as empty */
+    uint32_t now;      /* tick of what is looked at: dates a fault */
+    uint32_t at_fault; /* tick of the last one */
+    check_races races;
     const asc_site *atomic_site;
     check_mark registers[CHECK_REGISTERS]; /* who of V wrote last; tick 0: nobody */
     check_order *order;
@@ -49,14 +61,18 @@ static inline uint32_t check_tick(const sim_instr *instr)
     return (uint32_t)(2 * instr->index);
 }
 
-/* ---- check_report.c ---- */
+/* ---- check_who.c ---- */
 
 check_sites *check_sites_new(void);
 void check_sites_free(check_sites *sites);
-/* A number for who does an access: the site of a call, or the place of a load or store (write) of S. */
+/* A number for who does an access: the site of a call, or the place of a load or store (write)
+ * of S. */
 uint32_t check_who(sim_shadow *shadow, const asc_site *site);
 uint32_t check_who_scalar(sim_shadow *shadow, const void *pc, int write);
 const asc_site *check_site(const sim_shadow *shadow, uint32_t who);
+
+/* ---- check_report.c ---- */
+
 check_list *check_list_new(void);
 void check_list_free(check_list *list);
 void check_list_merge(sim_core *core); /* the block's faults become the device's */
@@ -71,15 +87,14 @@ const asc_site *sim_site_later(const void *pc,
                                const char *name); /* line unknown until sim_sites_resolve() */
 void sim_sites_resolve(void);
 
-/* ---- check_order.c ---- */
+/* ---- check_order.c, check_flags.c ---- */
 
 check_order *check_order_new(void);
 void check_order_free(check_order *order);
 void check_order_begin(sim_core *core);
 void check_order_issue(sim_core *core, const sim_instr *instr);
-/* Its offsets are known now; usable: all lead into UB. */
-void check_order_gather(sim_core *core, const sim_instr *instr, int usable);
-void check_order_scalar(sim_core *core, check_access *access); /* fills in tick and clock */
+void check_order_gather(sim_core *core, const sim_instr *instr); /* its offsets are known now */
+void check_order_scalar(sim_core *core, check_access *access);   /* fills in tick and clock */
 void check_order_end(sim_core *core);
 extern const char *const check_pipe_names[ASCSIM_PIPES];
 
@@ -95,6 +110,8 @@ void check_register(sim_core *core, const sim_instr *instr, uint32_t known);
 /* ---- check_issue.c, check_overlap.c, check_pieces.c ---- */
 
 void check_overlap(sim_core *core, const sim_instr *instr);
+/* Offsets of a gather lead into UB (0: not all) and keep its elements whole. */
+int check_offsets(sim_core *core, const sim_instr *instr, const sim_operand *operand);
 /* Whether what the operand touches exists, so that the instruction may run. */
 int check_reachable(sim_core *core, const sim_instr *instr, const sim_operand *operand);
 /* Where the bytes that an operand may touch begin and end, the mask aside. */
@@ -107,7 +124,7 @@ void check_ub_free(check_ub *ub);
 void check_ub_touch(const check_access *access, const unsigned char *base, uint64_t bytes);
 void check_ub_pad(const check_access *access, const unsigned char *base, uint64_t bytes);
 
-/* ---- check_global.c ---- */
+/* ---- check_global.c, check_cache.c ---- */
 
 check_global *check_global_new(void);
 void check_global_free(check_global *global);

@@ -1,4 +1,5 @@
-/* check_access.c - one instruction's accesses, in UB, in global memory and in V's registers, and whether two accesses race. */
+/* check_access.c - one instruction's accesses, in UB, in global memory and in V's registers, and
+ * whether two accesses race. */
 #include <string.h>
 
 #include "check.h"
@@ -18,6 +19,22 @@ static void say_where(const sim_core *core, const unsigned char *address, char t
         check_describe(core->device, address, text);
 }
 
+/* The first race of this tick with `other` was of another kind. */
+static int said_already(sim_shadow *shadow, const asc_site *other, const char *kind)
+{
+    check_races *races = &shadow->races;
+    if (races->tick != shadow->now)
+        *races = (check_races){.tick = shadow->now};
+    for (uint32_t i = 0; i < races->count; i++)
+        if (races->other[i] == other)
+            return races->kind[i] != kind;
+    if (races->count < sizeof races->other / sizeof *races->other) {
+        races->other[races->count] = other;
+        races->kind[races->count++] = kind;
+    }
+    return 0;
+}
+
 int check_race(const check_access *access, const check_mark *mark, const void *address)
 {
     static const char *const kinds[2][4] = {
@@ -33,8 +50,10 @@ int check_race(const check_access *access, const check_mark *mark, const void *a
     const check_mark *first = mark->tick < now.tick ? mark : &now;
     const check_mark *second = first == mark ? &now : mark;
     const int kind = !(first->access & SIM_WRITE) ? 2 : second->access & SIM_WRITE ? 3 : 1;
-    const sim_shadow *shadow = access->core->shadow;
+    sim_shadow *shadow = access->core->shadow;
     const asc_site *site = check_site(shadow, second->who), *other = check_site(shadow, first->who);
+    if (said_already(shadow, mark == first ? other : site, kinds[own][kind]))
+        return 1;
     const char *from = check_pipe_names[first->pipe], *to = check_pipe_names[second->pipe];
     char where[128], expected[64];
     say_where(access->core, address, where);
@@ -140,8 +159,8 @@ static void pad(check_access *access, const sim_instr *instr, const sim_operand 
     check_pieces(instr, &part, visit_padding, access);
 }
 
-/* What a copy in leaves unspecified of each piece: what fills its last block, and the padding asked for if its value was
- * never set. */
+/* What a copy in leaves unspecified of each piece: what fills its last block, and the padding
+ * asked for if its value was never set. */
 static void touch_padding(check_access *access, const sim_instr *instr, const sim_operand *o)
 {
     if (o->padding)
@@ -165,6 +184,59 @@ static void touch_operand(check_access *access, const sim_instr *instr, const si
         touch_padding(access, instr, o);
 }
 
+/* Offsets that are not what the kernel meant, as something about them was at fault, lead
+ * anywhere. */
+static void touch_gathered(check_access *access, const sim_instr *instr, const sim_operand *o)
+{
+    sim_core *core = access->core;
+    if (core->shadow->at_fault != core->shadow->now && check_reachable(core, instr, o) &&
+        check_offsets(core, instr, o))
+        touch_operand(access, instr, o);
+}
+
+/* The instruction writes, too, what it reads here. */
+static int read_and_written(const sim_instr *instr, const sim_operand *o)
+{
+    const sim_operand *dst = &instr->operand[0];
+    uintptr_t low, high, dst_low, dst_high;
+    check_hull(o, &low, &high);
+    check_hull(dst, &dst_low, &dst_high);
+    return (dst->access & SIM_WRITE) && !dst->global && !o->global && low < dst_high &&
+           dst_low < high;
+}
+
+/* A mark of this read would hide an earlier one of the same pipe, with which the instruction's
+ * own write may clash. */
+static void read_operands(check_access *access, const sim_instr *instr)
+{
+    access->access = SIM_READ;
+    for (int k = 0; k < instr->operands; k++) {
+        const sim_operand *o = &instr->operand[k];
+        if (!(o->access & SIM_READ) || o->offsets)
+            continue;
+        access->passing = (uint8_t)read_and_written(instr, o);
+        touch_operand(access, instr, o);
+    }
+    access->passing = 0;
+    for (int k = 0; k < instr->operands; k++)
+        if (instr->operand[k].offsets)
+            touch_gathered(access, instr, &instr->operand[k]);
+}
+
+/* Now those reads are marked where the instruction has not written. */
+static void read_again(check_access *access, const sim_instr *instr)
+{
+    const sim_operand *dst = &instr->operand[0];
+    access->access = SIM_READ;
+    for (int k = 1; k < instr->operands; k++) {
+        const sim_operand *o = &instr->operand[k];
+        const int same = o->base == dst->base && o->outer_stride == dst->outer_stride &&
+                         o->inner_stride == dst->inner_stride && o->bytes == dst->bytes;
+        if ((o->access & SIM_READ) && !o->offsets && !same && read_and_written(instr, o))
+            touch_operand(access, instr, o);
+    }
+}
+
 void check_operands(sim_core *core, const sim_instr *instr, const uint32_t *known)
 {
     check_access access = {.core = core,
@@ -172,16 +244,13 @@ void check_operands(sim_core *core, const sim_instr *instr, const uint32_t *know
                            .tick = check_tick(instr),
                            .who = check_who(core->shadow, instr->site),
                            .pipe = (uint8_t)instr->pipe};
-    static const uint8_t passes[] = {SIM_READ, SIM_WRITE};
-    for (int pass = 0; pass < 2; pass++) {
-        for (int k = 0; k < instr->operands; k++) {
-            const sim_operand *o = &instr->operand[k];
-            if (!(o->access & passes[pass]))
-                continue;
-            access.access = passes[pass] | (passes[pass] == SIM_WRITE ? o->access & SIM_ATOMIC : 0);
-            touch_operand(&access, instr, o);
-        }
+    read_operands(&access, instr);
+    for (int k = 0; k < instr->operands; k++) {
+        access.access = instr->operand[k].access & (SIM_WRITE | SIM_ATOMIC);
+        if (access.access)
+            touch_operand(&access, instr, &instr->operand[k]);
     }
+    read_again(&access, instr);
     for (size_t i = 0; i < sizeof by_vector / sizeof *by_vector; i++) {
         if (by_vector[i].op == instr->op) {
             access.access = by_vector[i].access;

@@ -17,6 +17,10 @@ sim_shadow *sim_shadow_new(ascsim *device, sim_core *core)
     shadow->global = check_global_new();
     shadow->sites = check_sites_new();
     shadow->faults = check_list_new();
+    if (!shadow->order || !shadow->ub || !shadow->global || !shadow->sites || !shadow->faults) {
+        sim_shadow_free(shadow);
+        return NULL;
+    }
     return shadow;
 }
 
@@ -36,7 +40,8 @@ void sim_shadow_begin(sim_core *core)
 {
     sim_shadow *shadow = core->shadow;
     shadow->epoch++;
-    shadow->now = 0;
+    shadow->now = shadow->at_fault = 0;
+    shadow->races = (check_races){0};
     shadow->atomic_site = NULL;
     memset(shadow->registers, 0, sizeof shadow->registers);
     check_order_begin(core);

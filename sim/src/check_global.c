@@ -1,41 +1,22 @@
-/* check_global.c - what one block does to global memory: accesses by page, each a range of bytes, and the lines that S has in its
- * cache. When the block ends its ranges go to the device, where check_launch.c compares blocks. */
+/* check_global.c - what one block does to global memory: accesses by page, each a range of
+ * bytes, and the lines that S has in its cache. When the block ends its ranges go to the device,
+ * where check_launch.c compares blocks. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
-
-typedef struct record {
-    uint16_t low, high; /* within the page */
-    check_mark mark;
-} record;
-
-/* Ticks; 0: not. A flush of all lines counts for those before it. */
-typedef struct line {
-    uint32_t cached, dirty, dirty_who;
-} line;
-
-typedef struct page {
-    uintptr_t number;
-    uint32_t epoch, count, room;
-    record *records;
-    line *lines; /* NULL until S comes here */
-} page;
-
-struct check_global {
-    page *pages; /* open addressing */
-    uint32_t mask;
-    uint32_t *used; /* of this block, in order */
-    uint32_t used_count, used_room;
-    uint32_t flushed; /* tick of the last flush of all */
-    int stores;       /* S has stored to global memory in this block */
-};
+#include "check_global.h"
 
 check_global *check_global_new(void)
 {
     check_global *g = calloc(1, sizeof *g);
+    if (!g)
+        return NULL;
     g->mask = 1023;
     g->pages = calloc(g->mask + 1, sizeof *g->pages);
+    if (!g->pages) {
+        free(g);
+        return NULL;
+    }
     return g;
 }
 
@@ -98,11 +79,11 @@ static void grow(check_global *g, uint32_t epoch)
     free(old.pages);
 }
 
-static page *page_of(sim_shadow *shadow, uintptr_t number)
+check_page *check_page_of(sim_shadow *shadow, uintptr_t number)
 {
     check_global *g = shadow->global;
     uint32_t at = slot(g, shadow->epoch, number);
-    page *p = &g->pages[at];
+    check_page *p = &g->pages[at];
     if (p->epoch == shadow->epoch)
         return p;
     if (2 * g->used_count > g->mask) {
@@ -119,7 +100,7 @@ static page *page_of(sim_shadow *shadow, uintptr_t number)
     return p;
 }
 
-static void append(page *p, record r)
+static void append(check_page *p, check_record r)
 {
     if (r.low >= r.high)
         return;
@@ -130,95 +111,13 @@ static void append(page *p, record r)
     p->records[p->count++] = r;
 }
 
-/* ---- the cache of S ---- */
-
-static line *line_of(page *p, uint32_t offset)
-{
-    if (!p->lines)
-        p->lines = calloc(CHECK_PAGE / CHECK_LINE, sizeof *p->lines);
-    return &p->lines[offset / CHECK_LINE];
-}
-
-static const record *copied_since(const page *p, uint32_t line_offset, uint32_t tick)
-{
-    for (uint32_t i = 0; i < p->count; i++) {
-        const record *r = &p->records[i];
-        if (r->mark.pipe == ASCSIM_MTE3 && r->mark.tick > tick &&
-            r->low < line_offset + CHECK_LINE && r->high > line_offset)
-            return r;
-    }
-    return NULL;
-}
-
-static void scalar_line(const check_access *access, page *p, uint32_t offset)
-{
-    check_global *g = access->core->shadow->global;
-    line *l = line_of(p, offset);
-    const record *copied = NULL;
-    if (l->cached > g->flushed)
-        copied = copied_since(p, offset / CHECK_LINE * CHECK_LINE, l->cached);
-    if (copied) {
-        const asc_site *site = check_site(access->core->shadow, access->who);
-        const asc_site *other = check_site(access->core->shadow, copied->mark.who);
-        char where[128];
-        sim_fault(
-            access->core, "dcache-stale", site, other,
-            "%s of %s by S: found its line in the cache since before %s wrote there, expected "
-            "asc_dcci_single or asc_dcci_entire_all between",
-            site->name,
-            check_describe(access->core->device, (void *)(p->number * CHECK_PAGE + offset), where),
-            other->name);
-    }
-    if (copied || l->cached <= g->flushed)
-        l->cached = access->tick;
-    if (access->access & SIM_WRITE) {
-        l->dirty = access->tick;
-        l->dirty_who = access->who;
-        g->stores = 1;
-    }
-}
-
-static void copy_lines(const check_access *access, const page *p, uint32_t low, uint32_t high)
-{
-    const check_global *g = access->core->shadow->global;
-    if (!g->stores || !p->lines)
-        return;
-    for (uint32_t l = low / CHECK_LINE; l <= (high - 1) / CHECK_LINE; l++) {
-        const line *at = &p->lines[l];
-        if (at->dirty <= g->flushed)
-            continue;
-        const asc_site *site = check_site(access->core->shadow, access->who);
-        const asc_site *other = check_site(access->core->shadow, at->dirty_who);
-        char where[128];
-        sim_fault(access->core, "dcache-dirty", site, other,
-                  "%s %s %s: found a line that S has stored to and that is still in its cache, "
-                  "expected asc_dcci_single or asc_dcci_entire_all between",
-                  site->name, access->access & SIM_WRITE ? "writes" : "reads",
-                  check_describe(access->core->device,
-                                 (void *)(p->number * CHECK_PAGE + l * CHECK_LINE), where));
-        return;
-    }
-}
-
-void check_global_flush(sim_core *core, const void *address)
-{
-    sim_shadow *shadow = core->shadow;
-    if (!address) {
-        shadow->global->flushed = shadow->now;
-        return;
-    }
-    page *p = page_of(shadow, (uintptr_t)address / CHECK_PAGE);
-    line *l = line_of(p, (uint32_t)((uintptr_t)address % CHECK_PAGE));
-    l->cached = l->dirty = 0;
-}
-
 /* ---- accesses ---- */
 
 /* The first byte of [low, high) that this block has not written itself, `high` if there is none. */
-static uint32_t not_written(const page *p, uint32_t low, uint32_t high)
+static uint32_t not_written(const check_page *p, uint32_t low, uint32_t high)
 {
     for (uint32_t i = 0; i < p->count && low < high; i++) {
-        const record *r = &p->records[i];
+        const check_record *r = &p->records[i];
         if ((r->mark.access & SIM_WRITE) && r->low <= low && low < r->high) {
             low = r->high;
             i = UINT32_MAX; /* from the start */
@@ -227,7 +126,8 @@ static uint32_t not_written(const page *p, uint32_t low, uint32_t high)
     return low < high ? low : high;
 }
 
-static void check_written(const check_access *access, const page *p, uint32_t low, uint32_t high)
+static void check_written(const check_access *access, const check_page *p, uint32_t low,
+                          uint32_t high)
 {
     unsigned char *const base = (unsigned char *)(p->number * CHECK_PAGE);
     const sim_region *region = check_region(access->core->device, base + low, high - low);
@@ -257,24 +157,25 @@ static int supersedes(const check_access *now, const check_mark *old)
     return (now->access & SIM_WRITE) || (now->pipe == old->pipe && !(old->access & SIM_WRITE));
 }
 
-static void meet(const check_access *access, page *p, uint32_t low, uint32_t high)
+static void meet(const check_access *access, check_page *p, uint32_t low, uint32_t high)
 {
     const uint32_t count = p->count;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        record old = p->records[i];
+        check_record old = p->records[i];
         if (old.low < high && low < old.high) {
             const uint32_t from = old.low > low ? old.low : low;
             check_race(access, &old.mark, (void *)(p->number * CHECK_PAGE + from));
             if (supersedes(access, &old.mark)) { /* what lies on both sides stays */
-                append(p, (record){(uint16_t)high, old.high, old.mark});
+                append(p, (check_record){(uint16_t)high, old.high, old.mark});
                 old.high = (uint16_t)low;
             }
         }
         if (old.low < old.high)
             p->records[kept++] = old;
     }
-    memmove(p->records + kept, p->records + count, (p->count - count) * sizeof *p->records);
+    if (kept < count) /* what was cut off closes up */
+        memmove(p->records + kept, p->records + count, (p->count - count) * sizeof *p->records);
     p->count -= count - kept;
 }
 
@@ -283,22 +184,36 @@ static int same_mark(const check_mark *a, const check_mark *b)
     return a->tick == b->tick && a->who == b->who && a->pipe == b->pipe && a->access == b->access;
 }
 
-static void touch(const check_access *access, page *p, uint32_t low, uint32_t high)
+/* The very same has been looked at: S going over its data again. */
+static int known(const check_page *p, const check_mark *mark, uint32_t low, uint32_t high)
 {
+    for (uint32_t i = 0; i < p->count; i++)
+        if (p->records[i].low <= low && p->records[i].high >= high &&
+            same_mark(&p->records[i].mark, mark))
+            return 1;
+    return 0;
+}
+
+static void touch(const check_access *access, check_page *p, uint32_t low, uint32_t high)
+{
+    const check_mark mark = {access->tick, access->who, access->pipe, access->access};
+    if (known(p, &mark, low, high))
+        return;
     if (access->pipe != ASCSIM_S)
-        copy_lines(access, p, low, high);
+        check_copy_lines(access, p, low, high);
     else
-        for (uint32_t at = low; at < high; at = (at / CHECK_LINE + 1) * CHECK_LINE)
-            scalar_line(access, p, at);
+        for (uint32_t at = low, next; at < high; at = next) {
+            next = (at / CHECK_LINE + 1) * CHECK_LINE;
+            check_scalar_line(access, p, at, next < high ? next : high);
+        }
     if (!(access->access & SIM_WRITE) || (access->access & SIM_ATOMIC))
         check_written(access, p, low, high);
     meet(access, p, low, high);
-    const check_mark mark = {access->tick, access->who, access->pipe, access->access};
-    record *last = p->count ? &p->records[p->count - 1] : NULL;
+    check_record *last = p->count ? &p->records[p->count - 1] : NULL;
     if (last && last->high == low && same_mark(&last->mark, &mark))
         last->high = (uint16_t)high;
     else
-        append(p, (record){(uint16_t)low, (uint16_t)high, mark});
+        append(p, (check_record){(uint16_t)low, (uint16_t)high, mark});
 }
 
 void check_global_touch(const check_access *access, const unsigned char *base, uint64_t bytes)
@@ -308,8 +223,8 @@ void check_global_touch(const check_access *access, const unsigned char *base, u
     while (at < end) {
         const uintptr_t number = at / CHECK_PAGE, next = (number + 1) * CHECK_PAGE;
         const uintptr_t to = next < end ? next : end;
-        touch(access, page_of(access->core->shadow, number), (uint32_t)(at - number * CHECK_PAGE),
-              (uint32_t)(to - number * CHECK_PAGE));
+        touch(access, check_page_of(access->core->shadow, number),
+              (uint32_t)(at - number * CHECK_PAGE), (uint32_t)(to - number * CHECK_PAGE));
         at = to;
     }
 }
@@ -321,9 +236,9 @@ void check_global_end(sim_core *core)
     size_t count = 0, room = 0;
     check_interval *list = NULL;
     for (uint32_t u = 0; u < g->used_count; u++) {
-        const page *p = &g->pages[g->used[u]];
+        const check_page *p = &g->pages[g->used[u]];
         for (uint32_t i = 0; i < p->count; i++) {
-            const record *r = &p->records[i];
+            const check_record *r = &p->records[i];
             const uintptr_t base = p->number * CHECK_PAGE;
             const check_interval new = {
                 base + r->low,        base + r->high, check_site(shadow, r->mark.who),

@@ -1,4 +1,5 @@
-/* check_issue.c - what a call alone tells: fields, alignment, ranges, masks; and the entry points of the checks. */
+/* check_issue.c - what a call alone tells: fields, alignment, ranges, masks; and the entry
+ * points of the checks. */
 #include <string.h>
 
 #include "check.h"
@@ -203,16 +204,18 @@ void sim_check_issue(sim_core *core, const sim_instr *instr)
     check_order_issue(core, instr);
 }
 
-/* Offsets lead into UB and keep its elements whole. */
-static int check_offsets(sim_core *core, const sim_instr *instr, const sim_operand *o)
+/* How many pieces a gather moves. */
+static uint64_t gathered(const sim_instr *instr, const sim_operand *o)
 {
     const uint64_t pieces = (uint64_t)o->outer * o->inner;
-    const uint64_t from = (uint64_t)(o->base - core->ub);
-    uint64_t selected = pieces;
-    int reachable = 1;
-    if (o->lanes && instr->counter_mode && instr->count < pieces)
-        selected = instr->count;
-    for (uint64_t n = 0; n < selected; n++) {
+    return o->lanes && instr->counter_mode && instr->count < pieces ? instr->count : pieces;
+}
+
+int check_offsets(sim_core *core, const sim_instr *instr, const sim_operand *o)
+{
+    const uint64_t count = gathered(instr, o), from = (uint64_t)(o->base - core->ub);
+    int usable = 1;
+    for (uint64_t n = 0; n < count; n++) {
         const uint64_t offset = o->offsets[n];
         if (from + offset + o->bytes > (uint64_t)core->ub_usable) {
             sim_fault(core, "gather-range", instr->site, NULL,
@@ -220,7 +223,7 @@ static int check_offsets(sim_core *core, const sim_instr *instr, const sim_opera
                       "the end, expected it within the %lld usable bytes",
                       instr->site->name, (unsigned long long)offset, (unsigned long long)n,
                       (unsigned long long)from, (long long)core->ub_usable);
-            reachable = 0;
+            usable = 0;
         } else if ((from + offset) % o->bytes) {
             sim_fault(core, "gather-alignment", instr->site, NULL,
                       "%s: offset %llu of element %llu: found no multiple of %u, expected one",
@@ -228,23 +231,30 @@ static int check_offsets(sim_core *core, const sim_instr *instr, const sim_opera
                       o->bytes);
         }
     }
-    return reachable;
+    return usable;
+}
+
+static int offsets_reach(const sim_core *core, const sim_instr *instr, const sim_operand *o)
+{
+    const uint64_t count = gathered(instr, o), from = (uint64_t)(o->base - core->ub);
+    for (uint64_t n = 0; n < count; n++)
+        if (from + o->offsets[n] + o->bytes > SIM_UB_ARENA)
+            return 0;
+    return 1;
 }
 
 int sim_check_instr(sim_core *core, const sim_instr *instr)
 {
     int runs = 1, gathers = 0;
+    for (int k = 0; k < instr->operands; k++)
+        runs &= check_reachable(core, instr, &instr->operand[k]);
     for (int k = 0; k < instr->operands; k++) {
         const sim_operand *o = &instr->operand[k];
-        runs &= check_reachable(core, instr, o);
         gathers |= o->offsets != NULL;
+        if (runs && o->offsets)
+            runs &= offsets_reach(core, instr, o);
     }
-    if (!gathers)
-        return runs;
-    core->shadow->now = check_tick(instr);
-    for (int k = 0; runs && k < instr->operands; k++)
-        if (instr->operand[k].offsets)
-            runs &= check_offsets(core, instr, &instr->operand[k]);
-    check_order_gather(core, instr, runs);
+    if (gathers)
+        check_order_gather(core, instr);
     return runs;
 }

@@ -1,5 +1,5 @@
-/* check_launch.c - global memory as a whole: which of its bytes have been written, and after a launch what its blocks did to each
- * other. */
+/* check_launch.c - global memory as a whole: which of its bytes have been written, and after a
+ * launch what its blocks did to each other. */
 #include <stdlib.h>
 #include <string.h>
 

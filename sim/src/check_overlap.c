@@ -1,9 +1,10 @@
-/* check_overlap.c - what destination and sources of one instruction may share: inside a repeat the same bytes or none; and no repeat
- * may read what an earlier one writes, but for a running accumulation. */
+/* check_overlap.c - what destination and sources of one instruction may share: inside a repeat
+ * the same bytes or none; and no repeat may read what an earlier one writes, but for a running
+ * accumulation. */
 #include "check.h"
 
-/* Step i of an operand: piece j is bytes [j * inner_stride, + bytes) behind base + i * outer_stride, as far as the
- * mask selects them: bytes [from, to) counted through the pieces. */
+/* Step i of an operand: piece j is bytes [j * inner_stride, + bytes) behind base + i *
+ * outer_stride, as far as the mask selects them: bytes [from, to) counted through the pieces. */
 typedef struct step {
     uintptr_t base;
     uint32_t from, to;

@@ -1,150 +1,217 @@
-/* check_ub.c - the shadow of UB: for each 32 bytes which are written, which only padded, and the accesses since, each with the
- * bytes that it stands for. Whole blocks, the usual case, have one writer and at most one reader a pipe. */
+/* check_ub.c - the shadow of UB: which bytes are written, which only padded, and the accesses
+ * since, each with the part that it stands for. A line of 256 bytes is kept by blocks of 32, as
+ * vector instructions use it, until something touches part of a block; from then on, in this
+ * block of the kernel, its eight blocks are kept by bytes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
 
-enum { CELLS = SIM_UB_ARENA / CHECK_BLOCK, ROOM = 4 };
+enum { LINE = 256, LINES = SIM_UB_ARENA / LINE, CELLS = SIM_UB_ARENA / CHECK_BLOCK, ROOM = 4 };
+enum { LINE_CELLS = LINE / CHECK_BLOCK };
 
 typedef struct record {
-    uint32_t mask;
+    uint32_t mask; /* of the parts of its unit */
     check_mark mark;
 } record;
 
-typedef struct cell {
+/* Up to 32 parts: the blocks of a line or the bytes of a block. Whole ones have one writer and
+ * at most one reader a pipe. */
+typedef struct unit {
     uint32_t epoch, written, padding;
     uint16_t count, room;
-    record *records; /* in `slab` until there are more than ROOM */
-} cell;
+    record *records; /* allocated apart when more than ROOM */
+} unit;
 
 struct check_ub {
-    cell cells[CELLS];
-    record slab[CELLS][ROOM];
+    unit lines[LINES], cells[CELLS];
+    uint32_t by_bytes[LINES]; /* epoch in which the line's cells took over */
+    record line_records[LINES][ROOM], cell_records[CELLS][ROOM];
 };
 
-static int moved(const check_ub *ub, int c)
+static void units_new(unit *units, record (*records)[ROOM], int count)
 {
-    return ub->cells[c].records != ub->slab[c];
+    for (int i = 0; i < count; i++) {
+        units[i].records = records[i];
+        units[i].room = ROOM;
+    }
+}
+
+static void units_free(unit *units, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (units[i].room > ROOM)
+            free(units[i].records);
 }
 
 check_ub *check_ub_new(void)
 {
     check_ub *ub = calloc(1, sizeof *ub);
-    for (int c = 0; ub && c < CELLS; c++) {
-        ub->cells[c].records = ub->slab[c];
-        ub->cells[c].room = ROOM;
-    }
+    if (!ub)
+        return NULL;
+    units_new(ub->lines, ub->line_records, LINES);
+    units_new(ub->cells, ub->cell_records, CELLS);
     return ub;
 }
 
 void check_ub_free(check_ub *ub)
 {
-    for (int c = 0; ub && c < CELLS; c++)
-        if (moved(ub, c))
-            free(ub->cells[c].records);
+    if (!ub)
+        return;
+    units_free(ub->lines, LINES);
+    units_free(ub->cells, CELLS);
     free(ub);
 }
 
-static record *append(check_ub *ub, int c)
+static record *append(unit *u)
 {
-    cell *at = &ub->cells[c];
-    if (at->count == at->room) {
-        record *more = malloc(2 * at->room * sizeof *more);
-        memcpy(more, at->records, at->count * sizeof *more);
-        if (moved(ub, c))
-            free(at->records);
-        at->records = more;
-        at->room *= 2;
+    if (u->count == u->room) {
+        record *more = malloc(2 * u->room * sizeof *more);
+        memcpy(more, u->records, u->count * sizeof *more);
+        if (u->room > ROOM)
+            free(u->records);
+        u->records = more;
+        u->room *= 2;
     }
-    return &at->records[at->count++];
+    return &u->records[u->count++];
 }
 
-static void report_unwritten(const check_access *access, const cell *at, const unsigned char *block,
-                             uint32_t missing)
+static void refresh(unit *u, uint32_t epoch)
+{
+    if (u->epoch == epoch)
+        return;
+    u->epoch = epoch;
+    u->written = u->padding = 0;
+    u->count = 0;
+}
+
+/* `part` is the first that is missing, at `address`. */
+static void report_unwritten(const check_access *access, const unit *u, int part,
+                             const unsigned char *address)
 {
     const sim_shadow *shadow = access->core->shadow;
     const asc_site *site = check_site(shadow, access->who), *writer = NULL;
-    const int first = __builtin_ctz(missing);
-    const long offset = (long)(block + first - access->core->ub);
+    const long offset = (long)(address - access->core->ub);
     const char *operand = access->operand ? access->operand : "a word";
-    if (!(at->padding >> first & 1)) {
+    if (!(u->padding >> part & 1)) {
         sim_fault(access->core, "ub-unwritten", site, NULL,
                   "%s reads %s at UB 0x%lx: found bytes that nothing has written in this "
                   "block, expected them written",
                   site->name, operand, offset);
         return;
     }
-    for (int r = 0; r < at->count; r++)
-        if ((at->records[r].mask >> first & 1) && (at->records[r].mark.access & SIM_WRITE))
-            writer = check_site(shadow, at->records[r].mark.who);
+    for (int r = 0; r < u->count; r++)
+        if ((u->records[r].mask >> part & 1) && (u->records[r].mark.access & SIM_WRITE))
+            writer = check_site(shadow, u->records[r].mark.who);
     sim_fault(access->core, "ub-padding", site, writer,
               "%s reads %s at UB 0x%lx: found padding, whose value %s leaves unspecified, "
               "expected data (fewer elements, or asc_set_copy_pad_val and right padding)",
               site->name, operand, offset, writer ? writer->name : "the copy");
 }
 
-/* What `mask` of a block meets; what the access makes superfluous is dropped. */
-static void meet(const check_access *access, cell *at, const unsigned char *block, uint32_t mask)
+/* What `mask` of a unit meets; what the access makes superfluous is dropped. */
+static void meet(const check_access *access, unit *u, const unsigned char *base, int part_bytes,
+                 uint32_t mask)
 {
-    const int write = access->access & SIM_WRITE;
+    const int write = access->access & SIM_WRITE, passing = access->passing;
     int kept = 0;
-    for (int r = 0; r < at->count; r++) {
-        record old = at->records[r];
+    for (int r = 0; r < u->count; r++) {
+        record old = u->records[r];
         if (old.mask & mask) {
-            check_race(access, &old.mark, block + __builtin_ctz(old.mask & mask));
-            if (write || (old.mark.pipe == access->pipe && !(old.mark.access & SIM_WRITE)))
+            if (old.mark.tick > access->known[old.mark.pipe])
+                check_race(access, &old.mark, base + __builtin_ctz(old.mask & mask) * part_bytes);
+            if (!passing &&
+                (write || (old.mark.pipe == access->pipe && !(old.mark.access & SIM_WRITE))))
                 old.mask &= ~mask;
         }
         if (old.mask)
-            at->records[kept++] = old;
+            u->records[kept++] = old;
     }
-    at->count = (uint16_t)kept;
+    u->count = (uint16_t)kept;
 }
 
-static void touch(const check_access *access, int c, uint32_t mask)
+static void touch(const check_access *access, unit *u, const unsigned char *base, int part_bytes,
+                  uint32_t mask)
 {
-    sim_shadow *shadow = access->core->shadow;
-    cell *at = &shadow->ub->cells[c];
-    const unsigned char *block = access->core->ub + (size_t)c * CHECK_BLOCK;
-    if (at->epoch != shadow->epoch) {
-        at->epoch = shadow->epoch;
-        at->written = at->padding = 0;
-        at->count = 0;
-    }
-    if (!(access->access & SIM_WRITE) && (mask & ~at->written))
-        report_unwritten(access, at, block, mask & ~at->written);
-    meet(access, at, block, mask);
-    at->written |= mask; /* a read, too: said once is enough */
-    at->padding &= ~mask;
+    refresh(u, access->core->shadow->epoch);
+    const uint32_t missing = access->access & SIM_WRITE ? 0 : mask & ~u->written;
+    if (missing)
+        report_unwritten(access, u, __builtin_ctz(missing),
+                         base + __builtin_ctz(missing) * part_bytes);
+    meet(access, u, base, part_bytes, mask);
+    u->written |= mask; /* a read, too: said once is enough */
+    u->padding &= ~mask;
+    if (access->passing)
+        return;
     const check_mark mark = {access->tick, access->who, access->pipe, access->access};
-    *append(shadow->ub, c) = (record){mask, mark};
+    *append(u) = (record){mask, mark};
 }
 
 static inline uint32_t bits(uint32_t from, uint32_t count)
 {
-    return (count == CHECK_BLOCK ? ~0u : (1u << count) - 1) << from;
+    return (count == 32 ? ~0u : (1u << count) - 1) << from;
 }
 
-void check_ub_touch(const check_access *access, const unsigned char *base, uint64_t bytes)
+/* The line's cells take over what is known of it. */
+static void expand(sim_shadow *shadow, uint32_t line)
 {
-    uint64_t at = (uint64_t)(base - access->core->ub);
-    const uint64_t end = at + bytes;
+    check_ub *ub = shadow->ub;
+    unit *from = &ub->lines[line];
+    if (ub->by_bytes[line] == shadow->epoch)
+        return;
+    ub->by_bytes[line] = shadow->epoch;
+    refresh(from, shadow->epoch);
+    for (uint32_t c = 0; c < LINE_CELLS; c++) {
+        unit *to = &ub->cells[line * LINE_CELLS + c];
+        refresh(to, shadow->epoch);
+        to->written = from->written >> c & 1 ? ~0u : 0;
+        for (int r = 0; r < from->count; r++)
+            if (from->records[r].mask >> c & 1)
+                *append(to) = (record){~0u, from->records[r].mark};
+    }
+}
+
+static void touch_bytes(const check_access *access, uint64_t at, uint64_t end)
+{
     while (at < end) {
         const uint32_t within = at % CHECK_BLOCK;
         const uint64_t left = end - at;
         const uint32_t n = left < CHECK_BLOCK - within ? (uint32_t)left : CHECK_BLOCK - within;
-        touch(access, (int)(at / CHECK_BLOCK), bits(within, n));
+        touch(access, &access->core->shadow->ub->cells[at / CHECK_BLOCK],
+              access->core->ub + at - within, 1, bits(within, n));
         at += n;
+    }
+}
+
+void check_ub_touch(const check_access *access, const unsigned char *base, uint64_t bytes)
+{
+    sim_shadow *shadow = access->core->shadow;
+    uint64_t at = (uint64_t)(base - access->core->ub);
+    const uint64_t end = at + bytes;
+    while (at < end) {
+        const uint32_t line = (uint32_t)(at / LINE), within = at % LINE;
+        const uint64_t stop = end < (line + 1) * (uint64_t)LINE ? end : (line + 1) * (uint64_t)LINE;
+        const uint32_t n = (uint32_t)(stop - at);
+        if (shadow->ub->by_bytes[line] == shadow->epoch || (within | n) % CHECK_BLOCK) {
+            expand(shadow, line);
+            touch_bytes(access, at, stop);
+        } else {
+            touch(access, &shadow->ub->lines[line], access->core->ub + at - within, CHECK_BLOCK,
+                  bits(within / CHECK_BLOCK, n / CHECK_BLOCK));
+        }
+        at = stop;
     }
 }
 
 void check_ub_pad(const check_access *access, const unsigned char *base, uint64_t bytes)
 {
-    check_ub_touch(access, base, bytes);
+    sim_shadow *shadow = access->core->shadow;
     const uint64_t from = (uint64_t)(base - access->core->ub);
+    for (uint64_t at = from; at < from + bytes; at += LINE - at % LINE)
+        expand(shadow, (uint32_t)(at / LINE));
+    touch_bytes(access, from, from + bytes);
     for (uint64_t at = from; at < from + bytes; at++) {
-        cell *padded = &access->core->shadow->ub->cells[at / CHECK_BLOCK];
+        unit *padded = &shadow->ub->cells[at / CHECK_BLOCK];
         padded->written &= ~(1u << at % CHECK_BLOCK);
         padded->padding |= 1u << at % CHECK_BLOCK;
     }

@@ -140,7 +140,7 @@ static void store_integer(sim_type type, void *to, int i, int64_t value)
 static int64_t fit(sim_type type, int64_t value, int mode)
 {
     const int bits = 8 * sim_type_bytes[type];
-    if (bits == 64 || mode & 4)
+    if (bits == 64 || mode & SIM_MODE_CAST_CUTS)
         return value;
     const int64_t low = type == SIM_U8 ? 0 : -((int64_t)1 << (bits - 1));
     const int64_t high = type == SIM_U8 ? 255 : ((int64_t)1 << (bits - 1)) - 1;
@@ -198,7 +198,7 @@ CONVERSION(float_to_half_as)
         const float x = ((const float *)src0)[i];
         const uint16_t half = sim_float_to_half_as(x, (asc_round)instr->extra[0]);
         const float rounded = sim_half_to_float(half);
-        if (instr->mode & 1)
+        if (instr->mode & SIM_MODE_HALF_INF)
             ((uint16_t *)dst)[i] = half;
         else
             sim_narrow((uint16_t *)dst + i, &rounded, 1, instr->mode);

@@ -7,6 +7,7 @@
 
 #include "launch.h"
 #include "model.h"
+#include "move.h"
 
 enum { GUARD = 512, ALIGNMENT = 512 };
 
@@ -114,6 +115,7 @@ void *ascsim_alloc(ascsim *device, size_t bytes, const char *name)
         sim_error("ascsim_alloc: no memory for %zu bytes (%s)", bytes, name ? name : "unnamed");
         return NULL;
     }
+    sim_poison(memory, needed); /* a kernel that reads it does so with one result */
     if (add_region(device, memory, bytes, name, 1)) {
         free(memory);
         return NULL;

@@ -34,15 +34,15 @@ uint16_t sim_float_to_half(float value)
     return narrow(value);
 }
 
-void sim_widen(float *restrict to, const uint16_t *restrict from, int count)
+SIM_LOOP void sim_widen(float *restrict to, const uint16_t *restrict from, int count)
 {
     for (int i = 0; i < count; i++)
         to[i] = widen(from[i]);
 }
 
-void sim_narrow(uint16_t *restrict to, const float *restrict from, int count, int mode)
+SIM_LOOP void sim_narrow(uint16_t *restrict to, const float *restrict from, int count, int mode)
 {
-    if (mode & 1) {
+    if (mode & SIM_MODE_HALF_INF) {
         for (int i = 0; i < count; i++)
             to[i] = narrow(from[i]);
         return;

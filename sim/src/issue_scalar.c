@@ -41,8 +41,10 @@ static void apply_ctrl(sim_core *core, uint64_t ctrl)
 {
     core->ctrl = ctrl;
     core->counter_mode = ctrl >> CTRL_COUNTER & 1;
-    core->mode = (uint8_t)((ctrl >> CTRL_HALF & 1) | (ctrl >> CTRL_INTEGER & 1) << 1 |
-                           (ctrl >> CTRL_CAST & ctrl >> CTRL_CAST_ON & 1) << 2);
+    core->mode =
+        (uint8_t)((core->mode & SIM_MODE_UNFUSED) | (ctrl >> CTRL_HALF & 1) * SIM_MODE_HALF_INF |
+                  (ctrl >> CTRL_INTEGER & 1) * SIM_MODE_INTEGER_LIMIT |
+                  (ctrl >> CTRL_CAST & ctrl >> CTRL_CAST_ON & 1) * SIM_MODE_CAST_CUTS);
 }
 
 static void set_mask(sim_core *core, uint64_t high, uint64_t low)
@@ -159,7 +161,7 @@ int64_t asc_issue_rsvd_count(const asc_site *site)
 
 int64_t asc_issue_accumulated(const asc_site *site)
 {
-    return (int64_t)read_register(site)->accumulated;
+    return read_register(site)->accumulated;
 }
 
 void asc_issue_merged(const asc_site *site, uint16_t counts[4])
@@ -167,28 +169,29 @@ void asc_issue_merged(const asc_site *site, uint16_t counts[4])
     memcpy(counts, read_register(site)->merged, sizeof(uint16_t[4]));
 }
 
-int64_t asc_block_index(void)
+int64_t asc_issue_block_index(const asc_site *site)
 {
-    return sim_self->block;
+    return sim_here(site)->block;
 }
 
-int64_t asc_block_count(void)
+int64_t asc_issue_block_count(const asc_site *site)
 {
-    return sim_self->blocks;
+    return sim_here(site)->blocks;
 }
 
-int64_t asc_core_index(void)
+int64_t asc_issue_core_index(const asc_site *site)
 {
-    return sim_self->block % sim_self->device->cores;
+    const sim_core *core = sim_here(site);
+    return core->block % core->device->cores;
 }
 
 /* A run is the same every time, and times are known only behind it: instructions so far stand for the time. */
-int64_t asc_cycle_counter(void)
+int64_t asc_issue_cycle(const asc_site *site)
 {
-    return (int64_t)sim_self->issued;
+    return (int64_t)sim_here(site)->issued;
 }
 
-uint64_t asc_ub_address(uint64_t offset)
+uint64_t asc_issue_ub_address(const asc_site *site, uint64_t offset)
 {
-    return (uint64_t)(uintptr_t)sim_self->ub + offset;
+    return (uint64_t)(uintptr_t)sim_here(site)->ub + offset;
 }

@@ -116,7 +116,8 @@ static void begin_block(sim_core *core, const launch *launch, int64_t block)
     core->last_site = core->mask_site = NULL;
     core->mask[0] = core->mask[1] = UINT64_MAX;
     core->ctrl = 0;
-    core->counter_mode = core->dirty_mask = core->atomic = core->mode = core->pad_set = 0;
+    core->counter_mode = core->dirty_mask = core->atomic = core->pad_set = 0;
+    core->mode = launch->device->options.unfused ? SIM_MODE_UNFUSED : 0;
     core->pad_value = 0;
     core->cmp_mask[0] = core->cmp_mask[1] = 0;
     core->accumulated = 0;

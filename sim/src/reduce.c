@@ -51,7 +51,8 @@ static void add_pairs(const sim_instr *instr, float *value, uint32_t pairs)
 static void put_value(const sim_instr *instr, unsigned char *to, float value)
 {
     if (instr->type == SIM_HALF) {
-        const uint16_t half = sim_float_to_half(value);
+        uint16_t half;
+        sim_narrow(&half, &value, 1, instr->mode);
         memcpy(to, &half, sizeof half);
     } else {
         memcpy(to, &value, sizeof value);
@@ -71,6 +72,20 @@ static int best_lane(const lanes_t *lanes, uint32_t from, uint32_t to, float sig
     return best;
 }
 
+/* The register holds the sum over all repeats, as the bits of its type. */
+static void accumulate(sim_core *core, const sim_instr *instr, float value)
+{
+    float pair[2] = {0, value};
+    if (instr->type == SIM_HALF)
+        pair[0] = sim_half_to_float((uint16_t)core->accumulated);
+    else
+        pair[0] = sim_float_of((uint32_t)core->accumulated);
+    add_pairs(instr, pair, 1);
+    unsigned char bits[sizeof core->accumulated] = {0};
+    put_value(instr, bits, pair[0]);
+    memcpy(&core->accumulated, bits, sizeof bits);
+}
+
 static void sum_step(sim_core *core, const sim_instr *instr, lanes_t *lanes, unsigned char *to)
 {
     const uint32_t element = instr->operand[1].element;
@@ -78,7 +93,7 @@ static void sum_step(sim_core *core, const sim_instr *instr, lanes_t *lanes, uns
         for (uint32_t n = lanes->count / 2; n; n /= 2)
             add_pairs(instr, lanes->value, n);
         put_value(instr, to, lanes->value[0]);
-        core->accumulated += lanes->value[0];
+        accumulate(core, instr, lanes->value[0]);
         return;
     }
     const int pairs = instr->op == SIM_OP_pair_reduce_sum;

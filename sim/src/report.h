@@ -27,16 +27,25 @@ struct sim_profile {
     time_program **programs;
     int64_t program_count;
     time_block *block;
-    int64_t block_count;
+    int64_t block_count, kept_bytes;
+    int gave_up; /* too long, or no memory: no times */
     /* launches that are over: all if options.trace, else the last */
     sim_launch *launches;
     int launch_count;
+    int untimed;      /* the last launch was too long */
     double clock_us;  /* where the next launch begins in the trace */
     time_site *sites; /* a hash table */
     int64_t site_count, site_room;
     sim_bar *bars;
     int64_t bar_count, bar_room, bars_left_out;
 };
+
+/* Hears every instruction of a play (time_sink). */
+typedef struct sim_listener {
+    sim_profile *profile;
+    int trace; /* keep bars */
+} sim_listener;
+void sim_profile_note(void *to, const time_event *event);
 
 extern const char *const sim_pipe_names[ASCSIM_PIPES]; /* "scalar", "vector", "mte2", "mte3" */
 

@@ -60,13 +60,14 @@ static void print_lines(const sim_profile *profile, FILE *out)
 void ascsim_print_profile(ascsim *device, FILE *out)
 {
     const sim_profile *profile = device->profile;
-    if (!profile || profile->launch_count == 0) {
-        fputs("no launch has been timed\n", out);
+    ascsim_time last;
+    if (ascsim_last_time(device, &last) != 0) {
+        fprintf(out, "%s\n", ascsim_error());
         return;
     }
     const sim_launch *launch = &profile->launches[profile->launch_count - 1];
     const time_chip *chip = &profile->chip;
-    const ascsim_time *time = &launch->time;
+    const ascsim_time *time = &last;
     const int cores =
         (int)(launch->blocks < chip->vector_cores ? launch->blocks : chip->vector_cores);
     fprintf(out, "%s on the model of Ascend%s: %lld blocks on %d of %.0f vector cores, %.0f MHz\n",

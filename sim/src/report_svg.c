@@ -26,12 +26,13 @@ static int row_y(int core, int pipe)
 static void put_rect(const drawing *to, int core, int pipe, int active, double start, double end)
 {
     const double x = LEFT + (start - to->from) * to->scale, width = (end - start) * to->scale;
-    fprintf(to->file, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"/>\n", x,
+    fprintf(to->file, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"%s/>\n", x,
             row_y(core, pipe) + (active ? 1 : 6), width > 0.4 ? width : 0.4,
-            active ? ROW - 3 : ROW - 13, active ? colours[pipe] : "#bbbbbb");
+            active ? ROW - 3 : ROW - 13, active ? colours[pipe] : "#bbbbbb",
+            active && width > 3 ? " stroke=\"white\" stroke-width=\"0.6\"" : "");
 }
 
-/* The bars of a row; those that a pixel would not tell apart become one. */
+/* The bars of a row; those that the eye would not tell apart become one. */
 static void put_row(const drawing *to, const sim_profile *profile, int core, int pipe, int active)
 {
     double start = 0, end = -1;
@@ -42,10 +43,11 @@ static void put_row(const drawing *to, const sim_profile *profile, int core, int
             is_active != active || bar->kind == SIM_SET) {
             continue;
         }
-        if (end >= start && (bar->start - end) * to->scale > 0.3) {
+        const int apart = (bar->start - end) * to->scale > 0.3 || (end - start) * to->scale > 3;
+        if (end >= start && apart) {
             put_rect(to, core, pipe, active, start, end);
-            start = bar->start;
-        } else if (end < start) {
+        }
+        if (end < start || apart) {
             start = bar->start;
         }
         end = bar->end > end ? bar->end : end;

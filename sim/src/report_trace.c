@@ -69,6 +69,7 @@ static void put_bars(FILE *file, const sim_profile *profile)
 {
     static _Thread_local const sim_bar *set[CORES][ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS];
     memset(set, 0, sizeof set);
+    static const double inside = 2e-4; /* us: an arrow ends in the bar that ends there */
     long id = 0;
     for (int64_t i = 0; i < profile->bar_count; i++) {
         const sim_bar *bar = &profile->bars[i];
@@ -80,8 +81,8 @@ static void put_bars(FILE *file, const sim_profile *profile)
         }
         put_bar(file, bar);
         if (bar->kind == SIM_WAIT && *flag) {
-            put_arrow(file, bar, "s", bar->source, (*flag)->start, ++id);
-            put_arrow(file, bar, "f", bar->pipe, bar->end, id);
+            put_arrow(file, bar, "s", bar->source, (*flag)->start - inside, ++id);
+            put_arrow(file, bar, "f", bar->pipe, bar->end - inside, id);
             *flag = NULL;
         }
     }

@@ -14,7 +14,7 @@
 /* One instruction of a block. */
 typedef struct time_record {
     const asc_site *site;
-    uint8_t kind, op, pipe, target, event, type;
+    uint8_t kind, op, pipe, target, event, type, streams;
     uint32_t scalar; /* cycles of S since the record before, issuing it included */
     uint32_t startup,
         busy; /* V: cycles until results flow, cycles of repeats; copies: busy is the issue interval */
@@ -40,7 +40,7 @@ typedef struct time_program {
 /* What a copy found in L2. */
 typedef struct time_use {
     uint32_t lines, hits;
-    uint32_t hbm_bytes; /* fetched, and written back to make room */
+    uint32_t fetched, evicted; /* bytes from HBM; dirty bytes that made room */
 } time_use;
 
 typedef struct time_block {
@@ -87,7 +87,12 @@ void sim_time_vector_cost(time_record *record, const sim_instr *instr, time_bank
 typedef struct time_l2 time_l2;
 time_l2 *sim_l2_new(int64_t lines, int line_bytes, double dirty_at_start);
 void sim_l2_free(time_l2 *l2);
-void sim_l2_touch(time_l2 *l2, uint64_t address, int64_t bytes, int write, time_use *use);
+typedef enum time_touch {
+    TIME_READS,
+    TIME_WRITES,
+    TIME_STREAMS
+} time_touch; /* streams: reads that leave nothing behind */
+void sim_l2_touch(time_l2 *l2, uint64_t address, int64_t bytes, time_touch how, time_use *use);
 
 /* time_launch.c: under the device's lock */
 typedef struct sim_profile sim_profile;
@@ -95,6 +100,8 @@ sim_profile *sim_profile_of(ascsim *device); /* made if missing; NULL: no memory
 const time_program *sim_profile_program(const sim_profile *profile, uint64_t hash,
                                         const time_record *records, int64_t count);
 int sim_profile_keep(sim_profile *profile, time_program *program); /* owns it afterwards */
+void sim_profile_give_up(ascsim *device); /* takes the lock: this launch gets no times */
+enum { TIME_MOST_BYTES = 1 << 30 };       /* that a launch keeps for its play */
 int sim_profile_block(sim_profile *profile, int64_t at, int64_t blocks, const time_block *block);
 
 #endif

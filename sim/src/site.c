@@ -1,4 +1,5 @@
-/* site.c - places in a kernel's code become lines, through addr2line, many in one run of it, when somebody asks. */
+/* site.c - places in a kernel's code become lines, through addr2line, many in one run of it,
+ * when somebody asks. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <stdlib.h>
@@ -17,11 +18,12 @@ enum { BUCKETS = 1024, BATCH = 200 };
 static struct {
     pthread_mutex_t lock;
     place *buckets[BUCKETS];
-    place *waiting[BATCH]; /* their lines are not known yet */
-    int waits;
+    place **waiting; /* their lines are not known yet */
+    int waits, room;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The address as the file of the module counts it; the call itself stands before its return address. */
+/* The address as the file of the module counts it; the call itself stands before its return
+ * address. */
 static uintptr_t in_module(const Dl_info *module, const void *pc)
 {
     const Elf64_Ehdr *header = module->dli_fbase;
@@ -69,7 +71,8 @@ static void resolve(void)
         const int known = dladdr(table.waiting[0]->pc, &first);
         for (int i = 0; i < table.waits; i++) {
             place *p = table.waiting[i];
-            const int here = known && dladdr(p->pc, &info) && info.dli_fbase == first.dli_fbase;
+            const int here =
+                known && count < BATCH && dladdr(p->pc, &info) && info.dli_fbase == first.dli_fbase;
             if (i == 0 || here)
                 same[count++] = p;
             else
@@ -91,6 +94,15 @@ void sim_sites_resolve(void)
     pthread_mutex_unlock(&table.lock);
 }
 
+static void wait_for_line(place *p)
+{
+    if (table.waits == table.room) {
+        table.room = table.room ? 2 * table.room : 64;
+        table.waiting = realloc(table.waiting, (size_t)table.room * sizeof *table.waiting);
+    }
+    table.waiting[table.waits++] = p;
+}
+
 const asc_site *sim_site_later(const void *pc, const char *name)
 {
     pthread_mutex_lock(&table.lock);
@@ -99,22 +111,13 @@ const asc_site *sim_site_later(const void *pc, const char *name)
     while (p && p->pc != pc)
         p = p->next;
     if (!p) {
-        if (table.waits == BATCH)
-            resolve();
         p = malloc(sizeof *p);
         asc_site *site = malloc(sizeof *site);
         *site = (asc_site){NULL, 0, name};
         *p = (place){pc, site, *bucket};
         *bucket = p;
-        table.waiting[table.waits++] = p;
+        wait_for_line(p);
     }
     pthread_mutex_unlock(&table.lock);
     return p->site;
-}
-
-const asc_site *sim_site_of_pc(const void *pc)
-{
-    const asc_site *site = sim_site_later(pc, "load or store");
-    sim_sites_resolve();
-    return site;
 }

@@ -30,15 +30,16 @@ void sim_play_fly(time_game *play, time_core *core, int pipe)
 static void touch(time_game *play, const time_entry *copy, uint64_t address, time_use *use)
 {
     const time_record *record = copy->record;
-    const int write = record->pipe == ASCSIM_MTE3;
+    const time_touch how =
+        record->pipe == ASCSIM_MTE3 ? TIME_WRITES : (record->streams ? TIME_STREAMS : TIME_READS);
     for (uint32_t i = 0; i < record->copy.bursts && record->copy.length; i++) {
         sim_l2_touch(play->l2, address + (uint64_t)(i * record->copy.stride), record->copy.length,
-                     write, use);
+                     how, use);
     }
-    /* A long burst that does not begin at a line: memory is asked for a line more. */
-    const uint64_t line = (uint64_t)play->chip->l2_line_bytes;
-    if (address % line && record->copy.length > line && use->hits < use->lines) {
-        use->hbm_bytes += record->copy.bursts * (uint32_t)line;
+    /* A long burst that begins anywhere costs memory a request more. */
+    const uint64_t align = (uint64_t)play->chip->copy_align_bytes;
+    if (address % align && record->copy.length > align && use->hits < use->lines) {
+        use->fetched += record->copy.bursts * (uint32_t)align;
     }
 }
 
@@ -46,7 +47,7 @@ static time_flow flow_of(const time_game *play, const time_record *record, const
 {
     const time_chip *chip = play->chip;
     const double bytes = sim_later((double)record->copy.bursts * record->copy.length, 1);
-    time_flow flow = {.hbm_bytes = use->hbm_bytes};
+    time_flow flow = {.fetched = use->fetched, .evicted = use->evicted};
     if (record->pipe == ASCSIM_MTE3) {
         flow.cycles = bytes / chip->write_bytes_per_cycle;
         flow.l2_cycles = bytes / chip->l2_write_bytes_per_second;
@@ -64,7 +65,8 @@ static void count_copy(time_stats *stats, const time_record *record, const time_
     const int out = record->pipe == ASCSIM_MTE3;
     stats->copies[out]++;
     stats->bytes[out] += (int64_t)record->copy.bursts * record->copy.length;
-    stats->hbm_bytes[out] += use->hbm_bytes;
+    stats->hbm_bytes[0] += use->fetched;
+    stats->hbm_bytes[1] += use->evicted;
     stats->hits[out] += use->hits;
     stats->misses[out] += use->lines - use->hits;
 }

@@ -4,8 +4,6 @@
 
 #include "report.h"
 
-enum { BARS = 4 << 20 }; /* at most, of a trace */
-
 const char *const sim_pipe_names[ASCSIM_PIPES] = {"scalar", "vector", "mte2", "mte3"};
 
 sim_profile *sim_profile_of(ascsim *device)
@@ -40,10 +38,19 @@ const time_program *sim_profile_program(const sim_profile *profile, uint64_t has
     return NULL;
 }
 
+/* Counts what a launch keeps for its play. */
+static int has_room(sim_profile *profile, int64_t bytes)
+{
+    profile->kept_bytes += bytes;
+    return profile->kept_bytes <= TIME_MOST_BYTES;
+}
+
 int sim_profile_keep(sim_profile *profile, time_program *program)
 {
-    time_program **more = realloc(profile->programs,
-                                  (size_t)(profile->program_count + 1) * sizeof *profile->programs);
+    time_program **more = NULL;
+    if (has_room(profile, program->count * (int64_t)sizeof *program->records)) {
+        more = realloc(profile->programs, (size_t)(profile->program_count + 1) * sizeof *more);
+    }
     if (!more) {
         free(program->records);
         free(program);
@@ -60,11 +67,23 @@ int sim_profile_block(sim_profile *profile, int64_t at, int64_t blocks, const ti
         profile->block = calloc((size_t)blocks, sizeof *profile->block);
         profile->block_count = profile->block ? blocks : 0;
     }
-    if (at >= profile->block_count) {
+    const int64_t bytes =
+        block->program->copies * (int64_t)(sizeof *block->address + sizeof *block->use);
+    if (at >= profile->block_count || !has_room(profile, bytes)) {
         return -1;
     }
     profile->block[at] = *block;
     return 0;
+}
+
+void sim_profile_give_up(ascsim *device)
+{
+    pthread_mutex_lock(&device->lock);
+    sim_profile *profile = sim_profile_of(device);
+    if (profile) {
+        profile->gave_up = 1;
+    }
+    pthread_mutex_unlock(&device->lock);
 }
 
 static void forget_records(sim_profile *profile)
@@ -81,125 +100,7 @@ static void forget_records(sim_profile *profile)
     free(profile->programs);
     profile->block = NULL;
     profile->programs = NULL;
-    profile->block_count = profile->program_count = 0;
-}
-
-/* ---- what the play tells ---- */
-
-static time_site *site_of(sim_profile *profile, const asc_site *site)
-{
-    if (2 * profile->site_count >= profile->site_room) {
-        const int64_t room = profile->site_room ? 2 * profile->site_room : 256;
-        time_site *more = calloc((size_t)room, sizeof *more), *old = profile->sites;
-        if (!more) {
-            return NULL;
-        }
-        const int64_t old_room = profile->site_room;
-        profile->sites = more;
-        profile->site_room = room;
-        profile->site_count = 0;
-        for (int64_t i = 0; i < old_room; i++) {
-            if (old[i].site) {
-                *site_of(profile, old[i].site) = old[i];
-            }
-        }
-        free(old);
-    }
-    uint64_t at = ((uintptr_t)site >> 3) * 0x9e3779b97f4a7c15u >> 32;
-    for (;; at++) {
-        time_site *found = &profile->sites[at & (uint64_t)(profile->site_room - 1)];
-        if (!found->site) {
-            found->site = site;
-            profile->site_count++;
-        }
-        if (found->site == site) {
-            return found;
-        }
-    }
-}
-
-static void keep_bar(sim_profile *profile, const time_event *event, int64_t bytes)
-{
-    if (profile->bar_count == BARS) {
-        profile->bars_left_out++;
-        return;
-    }
-    if (profile->bar_count == profile->bar_room) {
-        const int64_t room = profile->bar_room ? 2 * profile->bar_room : 4096;
-        sim_bar *more = realloc(profile->bars, (size_t)room * sizeof *more);
-        if (!more) {
-            profile->bars_left_out++;
-            return;
-        }
-        profile->bars = more;
-        profile->bar_room = room;
-    }
-    const time_record *record = event->record;
-    const double zero = profile->clock_us + profile->chip.launch_us;
-    profile->bars[profile->bar_count++] =
-        (sim_bar){.site = record->site,
-                  .start = zero + sim_us(&profile->chip, event->start),
-                  .end = zero + sim_us(&profile->chip, event->end),
-                  .bytes = bytes,
-                  .launch = profile->launch_count,
-                  .block = event->block,
-                  .core = event->core,
-                  .pipe = (uint8_t)event->pipe,
-                  .kind = record->kind,
-                  .source = record->pipe,
-                  .target = record->target,
-                  .event = record->event};
-}
-
-typedef struct listener {
-    sim_profile *profile;
-    int trace;
-} listener;
-
-static void note(void *to, const time_event *event)
-{
-    const listener *listener = to;
-    const time_record *record = event->record;
-    const double cycles = event->end - event->start;
-    time_site *site = site_of(listener->profile, record->site);
-    const int copy = record->kind == SIM_COPY, vector = record->kind == SIM_COMPUTE;
-    const int64_t bytes =
-        copy ? (int64_t)record->copy.bursts * record->copy.length
-             : (vector ? (int64_t)record->vector.ub_read + record->vector.ub_written : 0);
-    if (site) {
-        site->pipe = event->pipe;
-        site->calls++;
-        *(copy || vector ? &site->busy : &site->wait) += cycles;
-        site->bytes += (double)bytes;
-        site->group_conflict += vector ? record->vector.group_conflict : 0;
-        site->bank_conflict += vector ? record->vector.bank_conflict : 0;
-    }
-    if (listener->trace && (copy || vector || record->kind == SIM_SET || cycles > 0)) {
-        keep_bar(listener->profile, event, bytes);
-    }
-}
-
-static int by_place(const void *a, const void *b)
-{
-    const time_site *left = a, *right = b;
-    int order = strcmp(left->site->file, right->site->file);
-    order = order ? order : left->site->line - right->site->line;
-    return order ? order : strcmp(left->site->name, right->site->name);
-}
-
-time_site *sim_profile_sites(const sim_profile *profile, int64_t *count)
-{
-    time_site *sites = malloc((size_t)(profile->site_count + 1) * sizeof *sites);
-    *count = 0;
-    for (int64_t i = 0; sites && i < profile->site_room; i++) {
-        if (profile->sites[i].site) {
-            sites[(*count)++] = profile->sites[i];
-        }
-    }
-    if (sites) {
-        qsort(sites, (size_t)*count, sizeof *sites, by_place);
-    }
-    return sites;
+    profile->block_count = profile->program_count = profile->kept_bytes = 0;
 }
 
 /* ---- sums ---- */
@@ -247,7 +148,9 @@ static ascsim_time sum_up(const sim_profile *profile, const time_stats *stats, i
         const double cycles = device_us * chip->clock_mhz;
         time.gm_bytes_per_second =
             (double)(time.gm_read_bytes + time.gm_write_bytes) / device_us * 1e6;
-        time.hbm_fraction = hbm_bytes / cycles / chip->hbm_bytes_per_second;
+        /* What waits to be written back at the end was not moved: it may be more than HBM could. */
+        const double fraction = hbm_bytes / cycles / chip->hbm_bytes_per_second;
+        time.hbm_fraction = fraction < 1 ? fraction : 1;
     }
     time.bound = bound_of(&time, device_us);
     return time;
@@ -271,11 +174,17 @@ static sim_launch *new_launch(sim_profile *profile, int trace)
 void sim_time_launch(ascsim *device, const char *name, int64_t blocks)
 {
     sim_profile *profile = device->profile;
-    if (!profile || !profile->block) {
+    if (!profile || (!profile->block && !profile->gave_up)) {
         return;
     }
-    const listener listener = {profile, device->options.trace};
-    const time_sink sink = {note, (void *)&listener};
+    profile->untimed = profile->gave_up;
+    profile->gave_up = 0;
+    if (profile->untimed) {
+        forget_records(profile);
+        return;
+    }
+    sim_listener listener = {profile, device->options.trace};
+    const time_sink sink = {sim_profile_note, &listener};
     sim_launch *launch = new_launch(profile, device->options.trace);
     time_stats *stats = malloc((size_t)blocks * sizeof *stats);
     time_stats *other = malloc((size_t)blocks * sizeof *stats);
@@ -294,6 +203,17 @@ void sim_time_launch(ascsim *device, const char *name, int64_t blocks)
     free(stats);
     free(other);
     forget_records(profile);
+}
+
+int ascsim_stream(ascsim *device, const void *memory)
+{
+    for (int i = 0; i < device->region_count; i++) {
+        if (device->regions[i].base == memory) {
+            device->regions[i].streams = 1;
+            return 0;
+        }
+    }
+    return sim_error("ascsim_stream: %p is not where a buffer of this device begins", memory);
 }
 
 void sim_time_close(ascsim *device)
@@ -317,11 +237,15 @@ void sim_time_close(ascsim *device)
 int ascsim_last_time(ascsim *device, ascsim_time *time)
 {
     const sim_profile *profile = device->profile;
-    if (!profile || profile->launch_count == 0) {
+    if (!profile || (profile->launch_count == 0 && !profile->untimed)) {
         return sim_error("no launch has been timed: %s",
                          device->options.timing == ASCSIM_TIME_NONE
                              ? "the device was opened without timing"
                              : "there was none");
+    }
+    if (profile->untimed) {
+        return sim_error(
+            "the last launch was too long to be timed: more than 1 GiB of different instructions");
     }
     *time = profile->launches[profile->launch_count - 1].time;
     return 0;

@@ -19,6 +19,9 @@ static void run_events(time_game *play)
             sim_play_wake(play, play->wake[--play->wakes].pipe);
         } else {
             sim_share_advance(&play->share, ends);
+            if (class < 0) {
+                continue;
+            }
             const int id = sim_share_end(&play->share, class);
             sim_play_land(play, &play->cores[id / ASCSIM_PIPES], id % ASCSIM_PIPES);
             sim_play_advance(play, &play->cores[id / ASCSIM_PIPES]);

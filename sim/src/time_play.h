@@ -9,23 +9,31 @@
 enum { TIME_FLOWS = 512 }; /* two pipes a core */
 
 typedef struct time_flow {
-    int pipe;      /* whose copy: handed back when it ends */
-    double cycles; /* that it would take alone */
-    double hbm_bytes, l2_cycles;
+    int pipe;                /* whose copy: handed back when it ends */
+    double cycles;           /* that it would take alone */
+    double fetched, evicted; /* bytes from HBM; dirty bytes that make room for them in L2 */
+    double l2_cycles;
     double end; /* on the clock of its class */
 } time_flow;
 
+/* What can slow a copy: L2 alone, or HBM too: fetching from it, or making room when it cannot keep up with writing back. */
+enum { TIME_HITS, TIME_FETCHES, TIME_EVICTS, TIME_FLOW_CLASSES };
+
 typedef struct time_share {
-    double now, way[2], hbm[2],
-        l2[2]; /* by class: 0 hits L2 throughout, 1 uses HBM. hbm, l2: asked for a cycle */
-    double hbm_per_cycle;
-    int count[2];
-    time_flow flow[2][TIME_FLOWS];
+    double now;
+    double hbm_per_cycle, most_waiting;
+    double waiting;                                 /* dirty bytes that HBM has still to take */
+    double fetched, evicted, l2[TIME_FLOW_CLASSES]; /* asked for a cycle by what is in flight */
+    double way[TIME_FLOW_CLASSES];
+    int count[TIME_FLOW_CLASSES];
+    time_flow flow[TIME_FLOW_CLASSES][TIME_FLOWS];
 } time_share;
 
 void sim_share_init(time_share *share, const time_chip *chip);
 void sim_share_advance(time_share *share, double now);
 void sim_share_add(time_share *share, const time_flow *flow);
+/* When something happens if nothing else begins: a copy of *class ends, or (*class < 0) HBM falls behind with writing back.
+ * INFINITY: nothing is in flight. */
 double sim_share_next(const time_share *share, int *class);
 int sim_share_end(time_share *share,
                   int class); /* of the copy whose turn it is; now must have been advanced to */

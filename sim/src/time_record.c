@@ -18,7 +18,7 @@ struct sim_record_list {
     time_banks *banks;
     time_chip chip;
     const char *soc;
-    int failed; /* out of memory: this block has no times */
+    int failed; /* too long, or out of memory: the launch has no times */
 };
 
 sim_record_list *sim_records_new(void)
@@ -74,6 +74,10 @@ static void *grown(void *memory, int64_t *room, size_t bytes)
 
 static time_record *next_record(sim_record_list *list)
 {
+    if (list->failed || list->count * (int64_t)sizeof *list->records >= TIME_MOST_BYTES) {
+        list->failed = 1;
+        return NULL;
+    }
     if (list->count == list->room) {
         time_record *more = grown(list->records, &list->room, sizeof *more);
         if (!more) {
@@ -85,14 +89,16 @@ static time_record *next_record(sim_record_list *list)
     return &list->records[list->count++];
 }
 
-static void record_copy(sim_record_list *list, time_record *record, const sim_instr *instr)
+static void record_copy(sim_record_list *list, time_record *record, const ascsim *device,
+                        const sim_instr *instr)
 {
     const time_chip *chip = &list->chip;
     const sim_operand *memory = NULL;
     for (int i = 0; i < instr->operands; i++) {
         memory = instr->operand[i].global ? &instr->operand[i] : memory;
     }
-    if (!memory) {
+    if (!memory) { /* nothing that the memory has to do with */
+        record->kind = SIM_SCALAR;
         return;
     }
     if (list->copies == list->copy_room) {
@@ -104,6 +110,8 @@ static void record_copy(sim_record_list *list, time_record *record, const sim_in
         list->address = more;
     }
     list->address[list->copies++] = (uintptr_t)memory->base;
+    const sim_region *region = sim_region_of(device, memory->base);
+    record->streams = region && region->streams;
     const int split = memory->inner > 1; /* the bursts are the inner pieces */
     record->copy.bursts = memory->outer * memory->inner;
     record->copy.length = memory->bytes;
@@ -133,14 +141,14 @@ void sim_time_issue(sim_core *core, const sim_instr *instr)
     record->op = (uint8_t)instr->op;
     record->pipe = (uint8_t)instr->pipe;
     record->target = (uint8_t)instr->target;
-    record->event = instr->event;
+    record->event = instr->event % SIM_EVENTS; /* a wrong one has been reported */
     record->type = instr->type;
     record->scalar = (uint32_t)(list->pending + list->chip.call_cycles);
     list->pending = 0;
     if (instr->kind == SIM_COMPUTE) {
         sim_time_vector_cost(record, instr, list->banks, &list->chip);
     } else if (instr->kind == SIM_COPY) {
-        record_copy(list, record, instr);
+        record_copy(list, record, core->device, instr);
     }
 }
 
@@ -207,11 +215,16 @@ static uint64_t hash_of(const sim_record_list *list)
 void sim_time_end(sim_core *core)
 {
     sim_record_list *list = core->records;
-    if (!recording(core) || list->failed) {
+    if (!recording(core)) {
+        return;
+    }
+    if (list->failed) {
+        sim_profile_give_up(core->device);
         return;
     }
     const uint64_t hash = hash_of(list);
     const size_t copies = (size_t)list->copies + 1;
+    int kept = 0;
     time_block block = {NULL, malloc(copies * sizeof *block.address),
                         calloc(copies, sizeof *block.use)};
     if (block.address && block.use) {
@@ -221,9 +234,13 @@ void sim_time_end(sim_core *core)
         block.program = profile ? shared_program(profile, list, hash) : NULL;
         if (block.program && sim_profile_block(profile, core->block, core->blocks, &block) == 0) {
             block = (time_block){0}; /* the profile's */
+            kept = 1;
         }
         pthread_mutex_unlock(&core->device->lock);
     }
     free(block.address);
     free(block.use);
+    if (!kept) {
+        sim_profile_give_up(core->device);
+    }
 }

@@ -4,6 +4,13 @@
 
 #include "issue.h"
 
+/* A loop over lanes: compiled for several levels of x86-64, whose results are the same (nothing is contracted). */
+#if defined(__x86_64__)
+#define SIM_LOOP __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define SIM_LOOP
+#endif
+
 /* dst[0..count) from consecutive lanes; a source may be dst itself. */
 typedef void sim_lanes(const sim_instr *instr, void *dst, const void *src0, const void *src1,
                        int count);
@@ -56,7 +63,7 @@ float sim_half_to_float(uint16_t half);
 uint16_t sim_float_to_half(float value); /* to nearest even, not saturated */
 uint16_t sim_float_to_half_as(double value, asc_round how);
 void sim_widen(float *to, const uint16_t *from, int count);
-/* mode: of the instruction; saturates unless its bit 0 is set. */
+/* mode: of the instruction. */
 void sim_narrow(uint16_t *to, const float *from, int count, int mode);
 
 enum { SIM_HALF_MAX = 0x7bff, SIM_HALF_LANES = SIM_REPEAT / 2 };

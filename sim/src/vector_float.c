@@ -4,48 +4,51 @@
 #include <float.h>
 #include <math.h>
 
-#define BINARY(name, expression)                                                            \
-    static void name(const sim_instr *instr, void *dst, const void *src0, const void *src1, \
-                     int count)                                                             \
-    {                                                                                       \
-        (void)instr;                                                                        \
-        float *d = dst;                                                                     \
-        const float *s = src0, *t = src1;                                                   \
-        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                                \
-        {                                                                                   \
-            const float a = s[i], b = t[i];                                                 \
-            d[i] = expression;                                                              \
-        }                                                                                   \
+#define BINARY(name, expression)                                                   \
+    SIM_LOOP static void name(const sim_instr *instr, void *dst, const void *src0, \
+                              const void *src1, int count)                         \
+    {                                                                              \
+        (void)instr;                                                               \
+        float *d = dst;                                                            \
+        const float *s = src0, *t = src1;                                          \
+        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
+        {                                                                          \
+            const float a = s[i], b = t[i];                                        \
+            d[i] = expression;                                                     \
+        }                                                                          \
     }
-/* old: what dst holds */
-#define ACCUMULATE(name, expression)                                                        \
-    static void name(const sim_instr *instr, void *dst, const void *src0, const void *src1, \
-                     int count)                                                             \
-    {                                                                                       \
-        (void)instr;                                                                        \
-        float *d = dst;                                                                     \
-        const float *s = src0, *t = src1;                                                   \
-        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                                \
-        {                                                                                   \
-            const float a = s[i], b = t[i], old = d[i];                                     \
-            d[i] = expression;                                                              \
-        }                                                                                   \
+/* old: what dst holds; v: the value operand */
+#define ACCUMULATE(name, expression)                                               \
+    SIM_LOOP static void name(const sim_instr *instr, void *dst, const void *src0, \
+                              const void *src1, int count)                         \
+    {                                                                              \
+        const int unfused = instr->mode & SIM_MODE_UNFUSED;                        \
+        const float v = sim_float_of(instr->scalar_bytes[1]);                      \
+        float *d = dst;                                                            \
+        const float *s = src0, *t = src1 ? src1 : src0;                            \
+        (void)v;                                                                   \
+        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
+        {                                                                          \
+            const float a = s[i], b = t[i], old = d[i];                            \
+            (void)b;                                                               \
+            d[i] = expression;                                                     \
+        }                                                                          \
     }
 /* v: the value operand, as a float */
-#define UNARY(name, expression)                                                             \
-    static void name(const sim_instr *instr, void *dst, const void *src0, const void *src1, \
-                     int count)                                                             \
-    {                                                                                       \
-        (void)src1;                                                                         \
-        float *d = dst;                                                                     \
-        const float *s = src0;                                                              \
-        const float v = sim_float_of(instr->scalar_bytes[1]);                               \
-        (void)v;                                                                            \
-        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                                \
-        {                                                                                   \
-            const float a = s[i];                                                           \
-            d[i] = expression;                                                              \
-        }                                                                                   \
+#define UNARY(name, expression)                                                    \
+    SIM_LOOP static void name(const sim_instr *instr, void *dst, const void *src0, \
+                              const void *src1, int count)                         \
+    {                                                                              \
+        (void)src1;                                                                \
+        float *d = dst;                                                            \
+        const float *s = src0;                                                     \
+        const float v = sim_float_of(instr->scalar_bytes[1]);                      \
+        (void)v;                                                                   \
+        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
+        {                                                                          \
+            const float a = s[i];                                                  \
+            d[i] = expression;                                                     \
+        }                                                                          \
     }
 
 /* A NaN wins. */
@@ -58,10 +61,10 @@ static inline float smaller(float a, float b)
     return a < b || a != a ? a : b;
 }
 
-/* The product is exact in double, so that one rounding to float follows the sum. */
-static inline float fused(float a, float b, float c)
+/* Fused, the product is exact in double and one rounding to float follows the sum. */
+static inline float product_sum(float a, float b, float c, int unfused)
 {
-    return (float)((double)a * b + c);
+    return unfused ? a * b + c : (float)((double)a * b + c);
 }
 
 static inline float flushed(float a)
@@ -112,11 +115,13 @@ static inline float logarithm(float a)
 /* To eight bits of fraction, to nearest; what is too large stays finite, what is too small is flushed. */
 static inline float estimate(double exact)
 {
-    const float y = flushed((float)exact);
-    const uint32_t bits = sim_bits_of(y), sign = bits & 0x80000000, u = bits & 0x7fffffff;
-    uint32_t rounded = (u + 0x3fff + (u >> 15 & 1)) & 0x7fff8000;
-    rounded = rounded >= 0x7f800000 ? 0x7f7f8000 : rounded;
-    return y != y ? y : sim_float_of(rounded | sign);
+    uint64_t bits;
+    memcpy(&bits, &exact, sizeof bits);
+    bits = (bits + (((uint64_t)1 << 43) - 1) + (bits >> 44 & 1)) & ~(((uint64_t)1 << 44) - 1);
+    double rounded;
+    memcpy(&rounded, &bits, sizeof rounded);
+    const double largest = 0x1.ffp127, y = rounded > largest ? largest : rounded;
+    return exact != exact ? (float)exact : flushed((float)(y < -largest ? -largest : y));
 }
 
 BINARY(lanes_add, a + b)
@@ -127,9 +132,9 @@ BINARY(lanes_max, larger(a, b))
 BINARY(lanes_min, smaller(a, b))
 BINARY(lanes_add_relu, larger(a + b, 0))
 BINARY(lanes_sub_relu, larger(a - b, 0))
-ACCUMULATE(lanes_fma, fused(a, b, old))
-ACCUMULATE(lanes_mul_add, fused(a, old, b))
-ACCUMULATE(lanes_mul_add_relu, larger(fused(a, old, b), 0))
+ACCUMULATE(lanes_fma, product_sum(a, b, old, unfused))
+ACCUMULATE(lanes_mul_add, product_sum(a, old, b, unfused))
+ACCUMULATE(lanes_mul_add_relu, larger(product_sum(a, old, b, unfused), 0))
 UNARY(lanes_abs, sim_float_of(sim_bits_of(a) & 0x7fffffff))
 UNARY(lanes_exp, exponential(a))
 UNARY(lanes_log, logarithm(a))
@@ -143,7 +148,7 @@ UNARY(lanes_sub_scalar, a - v)
 UNARY(lanes_mul_scalar, a *v)
 UNARY(lanes_max_scalar, larger(a, v))
 UNARY(lanes_min_scalar, smaller(a, v))
-UNARY(lanes_axpy, fused(a, v, d[i]))
+ACCUMULATE(lanes_axpy, product_sum(a, v, old, unfused))
 
 static sim_lanes *const lanes[SIM_OPS] = {
 #define LANES(name) [SIM_OP_##name] = lanes_##name

@@ -1,20 +1,20 @@
 /* vector_integer.c - integer lanes. A result that does not fit is cut to its low bits, or saturates where the mode asks. */
 #include "vector.h"
 
-#define LOOP(name, T, expression)                                                           \
-    static void name(const sim_instr *instr, void *dst, const void *src0, const void *src1, \
-                     int count)                                                             \
-    {                                                                                       \
-        T *d = dst;                                                                         \
-        const T *s = src0, *t = src1;                                                       \
-        const int32_t v = (T)instr->scalar_bytes[0];                                        \
-        const int saturates = instr->mode & 2;                                              \
-        (void)t, (void)v, (void)saturates;                                                  \
-        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                                \
-        {                                                                                   \
-            const T a = s[i];                                                               \
-            d[i] = (T)(expression);                                                         \
-        }                                                                                   \
+#define LOOP(name, T, expression)                                                  \
+    SIM_LOOP static void name(const sim_instr *instr, void *dst, const void *src0, \
+                              const void *src1, int count)                         \
+    {                                                                              \
+        T *d = dst;                                                                \
+        const T *s = src0, *t = src1;                                              \
+        const int32_t v = (T)instr->scalar_bytes[0];                               \
+        const int saturates = instr->mode & SIM_MODE_INTEGER_LIMIT;                \
+        (void)t, (void)v, (void)saturates;                                         \
+        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
+        {                                                                          \
+            const T a = s[i];                                                      \
+            d[i] = (T)(expression);                                                \
+        }                                                                          \
     }
 
 static inline int64_t fit16(int64_t value, int saturates)
@@ -93,13 +93,13 @@ LOOP(not_2, uint16_t, ~a)
 LOOP(copy_2, uint16_t, a)
 LOOP(copy_4, uint32_t, a)
 
-#define FILL(name, T)                                                                       \
-    static void name(const sim_instr *instr, void *dst, const void *src0, const void *src1, \
-                     int count)                                                             \
-    {                                                                                       \
-        (void)src0, (void)src1;                                                             \
-        for (int i = 0; i < count; i++)                                                     \
-            ((T *)dst)[i] = (T)instr->scalar_bytes[0];                                      \
+#define FILL(name, T)                                                              \
+    SIM_LOOP static void name(const sim_instr *instr, void *dst, const void *src0, \
+                              const void *src1, int count)                         \
+    {                                                                              \
+        (void)src0, (void)src1;                                                    \
+        for (int i = 0; i < count; i++)                                            \
+            ((T *)dst)[i] = (T)instr->scalar_bytes[0];                             \
     }
 FILL(duplicate_2, uint16_t)
 FILL(duplicate_4, uint32_t)

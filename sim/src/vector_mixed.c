@@ -21,9 +21,28 @@ static void store(sim_type type, void *to, int first, const float *from, int cou
         sim_narrow((uint16_t *)to + first, from, count, mode);
     } else if (type == SIM_I8) {
         for (int i = 0; i < count; i++)
-            ((int8_t *)to)[first + i] = (int8_t)rintf(fminf(fmaxf(from[i], -128), 127));
+            ((int8_t *)to)[first + i] =
+                (int8_t)(from[i] != from[i] ? 0 : rintf(fminf(fmaxf(from[i], -128), 127)));
     } else {
         memcpy((float *)to + first, from, (size_t)count * sizeof(float));
+    }
+}
+
+/* Unfused, a product of halves is a half. */
+static void half_product_sum(const sim_instr *instr, float *result, const float *a, const float *b,
+                             int count)
+{
+    const int adds_old = instr->op == SIM_OP_fma || instr->op == SIM_OP_axpy;
+    const float v = sim_float_of(instr->scalar_bytes[1]);
+    float product[SIM_HALF_LANES];
+    uint16_t rounded[SIM_HALF_LANES];
+    for (int i = 0; i < count; i++)
+        product[i] = a[i] * (!adds_old ? result[i] : instr->op == SIM_OP_axpy ? v : b[i]);
+    sim_narrow(rounded, product, count, instr->mode);
+    sim_widen(product, rounded, count);
+    for (int i = 0; i < count; i++) {
+        const float sum = product[i] + (adds_old ? result[i] : b[i]);
+        result[i] = instr->op == SIM_OP_mul_add_relu && sum < 0 ? 0 : sum;
     }
 }
 
@@ -32,15 +51,20 @@ void sim_mixed_lanes(const sim_instr *instr, void *dst, const void *src0, const 
 {
     sim_lanes *const compute = sim_float_lanes(instr->op);
     const sim_type type = instr->type, from = instr->from;
+    const int accumulates = instr->operand[0].access & SIM_READ;
+    const int unfused = accumulates && type == SIM_HALF && instr->mode & SIM_MODE_UNFUSED;
     float a[SIM_HALF_LANES], b[SIM_HALF_LANES], result[SIM_HALF_LANES];
     for (int first = 0; first < count; first += SIM_HALF_LANES) {
         const int n = count - first < SIM_HALF_LANES ? count - first : SIM_HALF_LANES;
         load(a, from, src0, first, n);
         if (src1)
             load(b, from, src1, first, n);
-        if (instr->operand[0].access & SIM_READ)
+        if (accumulates)
             load(result, type, dst, first, n);
-        compute(instr, result, a, b, n);
+        if (unfused)
+            half_product_sum(instr, result, a, b, n);
+        else
+            compute(instr, result, a, b, n);
         store(type, dst, first, result, n, instr->mode);
     }
 }

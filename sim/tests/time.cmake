@@ -8,3 +8,13 @@ target_compile_options(ascsim_time_unit PRIVATE -Wall -Wextra -Wno-psabi)
 target_compile_definitions(ascsim_time_unit PRIVATE _GNU_SOURCE)
 target_link_libraries(ascsim_time_unit PRIVATE Threads::Threads m)
 add_test(NAME sim.time.unit COMMAND ascsim_time_unit)
+add_executable(ascsim_time_api time_api.c)
+target_compile_options(ascsim_time_api PRIVATE -Wall -Wextra)
+target_link_libraries(ascsim_time_api PRIVATE ascsim_examples ascsim)
+add_test(NAME sim.time.api COMMAND ascsim_time_api)
+add_test(NAME sim.time.command
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/time_command.sh $<TARGET_FILE:ascsim_command>
+        $<TARGET_FILE_DIR:ascsim_examples> ${CMAKE_C_COMPILER})
+add_test(NAME sim.time.validate
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/time_validate.sh $<TARGET_FILE:ascsim_command>
+        ${PROJECT_SOURCE_DIR}/../docs/npu-model.md)

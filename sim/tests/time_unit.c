@@ -80,23 +80,36 @@ static void test_banks(void)
 
 static void test_l2(void)
 {
-    time_l2 *l2 = sim_l2_new(4, 512, 0.5);
+    time_l2 *l2 = sim_l2_new(16, 128, 0.5); /* four places of 512 B */
     time_use use = {0};
-    sim_l2_touch(l2, 0, 1024, 0, &use); /* lines 0, 1: each makes room in what was half dirty */
-    CHECK(use.lines == 2 && use.hits == 0 && use.hbm_bytes == 2 * (512 + 256), "%u", use.hbm_bytes);
-    sim_l2_touch(l2, 1024, 1024, 1, &use); /* 2, 3: nothing is fetched for a write */
-    CHECK(use.lines == 4 && use.hbm_bytes == 4 * 256 + 2 * 512, "%u", use.hbm_bytes);
+    sim_l2_touch(l2, 0, 1024, TIME_READS,
+                 &use); /* places 0, 1: each makes room in what was half dirty */
+    CHECK(use.lines == 8 && use.hits == 0 && use.fetched == 1024 && use.evicted == 512, "%u",
+          use.fetched);
+    sim_l2_touch(l2, 1024, 768, TIME_WRITES,
+                 &use); /* 2 and a half of 3: nothing is fetched for a write */
+    CHECK(use.lines == 14 && use.fetched == 1024 && use.evicted == 1024, "%u", use.evicted);
     use = (time_use){0};
-    sim_l2_touch(l2, 500, 24, 0, &use); /* across lines 0 and 1: now the newest */
-    CHECK(use.lines == 2 && use.hits == 2 && use.hbm_bytes == 0, "%u", use.hits);
-    sim_l2_touch(l2, 4096, 512, 0, &use); /* takes the place of 2, which is dirty */
-    CHECK(use.hits == 2 && use.hbm_bytes == 1024, "%u", use.hbm_bytes);
+    sim_l2_touch(l2, 500, 24, TIME_READS, &use); /* across 0 and 1: now the newest */
+    CHECK(use.lines == 2 && use.hits == 2 && use.fetched + use.evicted == 0, "%u", use.hits);
+    sim_l2_touch(l2, 4096, 128, TIME_READS, &use); /* takes the place of 2, which is dirty */
+    CHECK(use.hits == 2 && use.fetched == 128 && use.evicted == 512, "%u", use.evicted);
     use = (time_use){0};
-    sim_l2_touch(l2, 1024, 512, 0, &use); /* 2 has gone; takes the place of 3, dirty too */
-    CHECK(use.hits == 0 && use.hbm_bytes == 1024, "%u", use.hbm_bytes);
+    sim_l2_touch(l2, 4096, 512, TIME_READS, &use); /* one line of it is there */
+    CHECK(use.hits == 1 && use.fetched == 384 && use.evicted == 0, "%u", use.fetched);
     use = (time_use){0};
-    sim_l2_touch(l2, 0, 512, 0, &use);
-    CHECK(use.hits == 1, "least recently used goes first");
+    sim_l2_touch(l2, 1024, 512, TIME_READS,
+                 &use); /* 2 has gone; takes the place of 3, half dirty */
+    CHECK(use.hits == 0 && use.fetched == 512 && use.evicted == 256, "%u", use.evicted);
+    use = (time_use){0};
+    sim_l2_touch(l2, 0, 512, TIME_READS, &use);
+    CHECK(use.hits == 4, "least recently used goes first");
+    use = (time_use){0};
+    for (int i = 0; i < 2; i++) {
+        sim_l2_touch(l2, 1 << 20, 512, TIME_STREAMS, &use);
+    }
+    CHECK(use.hits == 0 && use.fetched == 1024 && use.evicted == 0,
+          "what streams leaves nothing behind");
     sim_l2_free(l2);
 }
 
@@ -157,7 +170,7 @@ static double play(const script *script, int blocks, int pessimistic, time_stats
             block[i].address[k] = ((uint64_t)i * MOST + (uint64_t)k) << 20;
         }
     }
-    time_l2 *l2 = sim_l2_new(100000, 512, 0);
+    time_l2 *l2 = sim_l2_new(400000, 128, 0);
     const double cycles = sim_time_play(&chip, block, blocks, pessimistic, l2, stats, NULL);
     sim_l2_free(l2);
     for (int i = 0; i < blocks; i++) {

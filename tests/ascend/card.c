@@ -1,6 +1,7 @@
 /* The backend's host path without a card, on the stand-in for CANN's run time (stand_in.c).
  *   ascend_card run             a device is chosen, kernels are launched with the right arguments, the host steps in
  *   ascend_card refused TEXT    the device cannot be chosen, and the message has this text
+ *   ascend_card inferred NAME   without a choice that device is taken; the CPU with one line of log
  *   ascend_card fails TEXT      it can, but a call fails with this text
  * What was called is in the file STAND_IN_RECORD. */
 #include <dlfcn.h>
@@ -100,10 +101,31 @@ static int fails_with(const char *text, tg_status status)
     return report();
 }
 
+static int lines;
+
+static void count_line(void *user, const char *line)
+{
+    (void)user;
+    lines += strstr(line, "device npu is here but cannot be used") != NULL;
+}
+
+static int inferred(const char *name)
+{
+    tg_ctx *ctx;
+    tg_set_log(count_line, NULL);
+    EXPECT(tg_ctx_create(&ctx) == TG_OK, "%s", tg_last_error());
+    EXPECT(!strcmp(tg_ctx_device(ctx), name), "device %s, expected %s", tg_ctx_device(ctx), name);
+    EXPECT(lines == !strcmp(name, "cpu"), "%d lines of log", lines);
+    tg_ctx_destroy(ctx);
+    return report();
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "", *text = argc > 2 ? argv[2] : "";
     tg_ctx *ctx = NULL;
+    if (!strcmp(mode, "inferred"))
+        return inferred(text);
     setenv("TIGON_DEVICE", "npu", 1);
     const tg_status status = tg_ctx_create(&ctx);
     if (!strcmp(mode, "refused"))

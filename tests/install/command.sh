@@ -6,6 +6,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -R "$1" "$work/moved"
 env -u LD_LIBRARY_PATH "$work/moved/bin/tigon" --version
+if [ -n "$(find "$work/moved" -name libtigon_ascend_model.so)" ]; then
+    env -u LD_LIBRARY_PATH TIGON_DEVICE=npu-model "$work/moved/bin/tigon" check --quick swiglu_forward
+fi
 if command -v mandoc >/dev/null; then
     mandoc -T lint -W error "$1/share/man/man1/tigon.1"
 fi

@@ -2,6 +2,7 @@
 #include "bench_request.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WORDS = 16 };
@@ -87,6 +88,11 @@ int bench_request_read(const cli_usage *u, bench_request *q)
         wrong = cli_error(u, "no clock \"%s\": wall, cpu", q->clock);
     if (!wrong && (q->threads < 0 || q->rounds < 0))
         wrong = cli_error(u, "--threads and --rounds are not negative");
+    const char *device = getenv("TIGON_DEVICE");
+    if (!wrong && device && !strcmp(device, "npu-model"))
+        wrong =
+            cli_error(u, "on npu-model it would time the model itself; tigon profile prints the "
+                         "modelled times");
     if (!wrong && q->as_json && q->sweep)
         wrong = cli_error(u, "--sweep prints JSON already; leave out --json");
     return wrong;

@@ -190,6 +190,20 @@ static void no_rows(checker *ck, int id)
     }
 }
 
+/* What check_sweep() hands each of its cases to. */
+typedef struct sweep {
+    checker *ck;
+    const pb_op *op;
+    const int *rows;
+    int nrows;
+} sweep;
+
+static void check_drawn(void *arg, const pb_case *c)
+{
+    const sweep *s = arg;
+    check_case(s->ck, s->op, c, s->rows, s->nrows);
+}
+
 static void check_operator(checker *ck, int id)
 {
     enum { MAX_ROWS = 64 };
@@ -198,6 +212,13 @@ static void check_operator(checker *ck, int id)
     const pb_op *op = catalogue_op(ck->cat, id);
     if (!nrows) {
         no_rows(ck, id);
+        return;
+    }
+    if (op && ck->s.sweep > 0) {
+        sweep s = {ck, op, rows, nrows};
+        char error[PB_ERROR] = "";
+        if (check_sweep(ck->ctx, ck->cat, op, &ck->s, check_drawn, &s, error))
+            fail(ck, "%s: %s", op->info->name, error);
         return;
     }
     for (int i = 0; op && i < ck->cat->ncases; i++) {
@@ -271,6 +292,8 @@ int command_check(int argc, char **argv)
          "refuses what it accepted"},
         {"--seed", CLI_INT, &ck.s.seed, "N", "seed of all values (1)"},
         {"--threads", CLI_INT, &ck.s.threads, "N", "threads of the first call (2)"},
+        {"--sweep", CLI_INT, &ck.s.sweep, "N",
+         "N cases an operator with sizes drawn anew, instead of the families' own"},
         {"--list", CLI_FLAG, &list, NULL, "print the cases and run nothing"},
         {"--verbose", CLI_FLAG, &ck.s.verbose, NULL, "a line for each case"},
         {"--json", CLI_FLAG, &ck.as_json, NULL, "print the totals as one JSON object"},

@@ -9,6 +9,7 @@ enum { CHECK_GUARD = 256, CHECK_WHY = 768 };
 
 typedef struct check_settings {
     int64_t seed, threads;
+    int64_t sweep; /* cases of drawn sizes for each operator, instead of the family's */
     int quick, strict, verbose;
 } check_settings;
 
@@ -92,6 +93,11 @@ void totals_print(const totals *t);
 /* For a vendor: row by row, whether it agrees. */
 void totals_print_backend(const totals *t, const char *file);
 void totals_json(const totals *t);
+
+/* s->sweep cases of the operator with their sizes drawn anew, each handed to fn. 0, or -1 with the error. */
+typedef void (*check_case_fn)(void *arg, const pb_case *c);
+int check_sweep(tg_ctx *ctx, const catalogue *cat, const pb_op *op, const check_settings *s,
+                check_case_fn fn, void *arg, char *error);
 
 /* ---- as a part of other commands ---- */
 

@@ -17,6 +17,8 @@ static const struct {
     {"bench", command_bench, "measure speed and memory against the machine's own limits"},
     {"plot", command_plot, "draw the results of tigon bench"},
     {"ub-check", command_ub_check, "does a kernel fit into an NPU's Unified Buffer, and how"},
+    {"profile", command_profile, "one call on the model of an NPU: where its time goes"},
+    {"doctor", command_doctor, "which row each operator resolves to on each device, and why"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

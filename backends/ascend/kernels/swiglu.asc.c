@@ -33,50 +33,47 @@ static inline __aicore__ void swiglu_forward_tile(__ubuf__ float *y, __ubuf__ fl
 }
 
 /* g: dy, a: gate, u: up, all used up; h, k, e: scratch; dgate may be g and dup a. With
- * k = exp(-max(u, 0)),
- *   exp(-|u|) = h h k,   1 - s = k / (1 + exp(-|u|)),   d(u s)/du = s (1 + u (1 - s)). */
+ * k = exp(-max(u, 0)) and d = 1 + h h k,
+ *   exp(-|u|) = h h k,   1 - s = k / d,   d(u s)/du = s (1 + u (1 - s)) = h h (d + u k) / d^2. */
 static inline __aicore__ void
 swiglu_backward_tile(__ubuf__ float *dgate, __ubuf__ float *dup, __ubuf__ float *g,
                      __ubuf__ float *a, __ubuf__ float *u, __ubuf__ float *h, __ubuf__ float *k,
                      __ubuf__ float *e, float gate_multiplier, float down_multiplier, uint32_t n)
 {
-    asc_mul_scalar(a, a, gate_multiplier, n); /* u */
-    asc_mul_scalar(g, g, down_multiplier, n);
-    ASC_THEN();
+    if (gate_multiplier != 1.0f || down_multiplier != 1.0f) {
+        asc_mul_scalar(a, a, gate_multiplier, n); /* u */
+        asc_mul_scalar(g, g, down_multiplier, n);
+        asc_mul_scalar(u, u, gate_multiplier, n); /* of dgate, which has up in it */
+        ASC_THEN();
+    }
     asc_min_scalar(h, a, 0.0f, n);
-    asc_max_scalar(k, a, 0.0f, n);
+    ASC_THEN();
+    asc_sub(k, h, a, n); /* -max(u, 0) */
     ASC_THEN();
     asc_mul_scalar(h, h, 0.5f, n);
-    asc_mul_scalar(k, k, -1.0f, n);
+    asc_exp(k, k, n);
     ASC_THEN();
     asc_exp(h, h, n);
-    asc_exp(k, k, n);
     ASC_THEN();
     asc_mul(e, h, h, n);
     asc_mul(g, g, h, n);
     ASC_THEN();
     asc_mul(e, e, k, n);
+    asc_mul(u, u, g, n);
     ASC_THEN();
-    asc_add_scalar(e, e, 1.0f, n);
+    asc_add_scalar(e, e, 1.0f, n); /* d */
+    asc_mul(g, g, h, n);
     ASC_THEN();
-    asc_div(k, k, e, n); /* 1 - s */
+    asc_mul_add(k, a, e, n); /* u k + d */
+    asc_mul(u, u, h, n);
     ASC_THEN();
-    asc_mul(k, k, a, n);
-    ASC_THEN();
-    asc_add_scalar(k, k, 1.0f, n);
-    asc_mul(a, a, h, n);
-    ASC_THEN();
-    asc_mul(k, k, h, n);
     asc_mul(a, a, g, n);
+    asc_mul(u, u, k, n);
     ASC_THEN();
-    asc_mul(g, g, u, n);
     asc_div(dup, a, e, n);
+    asc_mul(k, e, e, n);
     ASC_THEN();
-    asc_mul(g, g, k, n);
-    ASC_THEN();
-    asc_div(g, g, e, n);
-    ASC_THEN();
-    asc_mul_scalar(dgate, g, gate_multiplier, n);
+    asc_div(dgate, u, k, n);
     ASC_THEN();
 }
 

@@ -149,12 +149,12 @@ ASC_CALL uint32_t asc_issue_reduced(const asc_site *site, int min, unsigned type
 ASC_CALL int64_t asc_issue_rsvd_count(const asc_site *site);
 ASC_CALL int64_t asc_issue_accumulated(const asc_site *site);
 ASC_CALL void asc_issue_merged(const asc_site *site, uint16_t counts[4]);
-ASC_CALL int64_t asc_block_index(void);
-ASC_CALL int64_t asc_block_count(void);
-ASC_CALL int64_t asc_core_index(void);
-ASC_CALL int64_t asc_cycle_counter(void); /* 50 MHz */
+ASC_CALL int64_t asc_issue_block_index(const asc_site *site);
+ASC_CALL int64_t asc_issue_block_count(const asc_site *site);
+ASC_CALL int64_t asc_issue_core_index(const asc_site *site);
+ASC_CALL int64_t asc_issue_cycle(const asc_site *site);
+ASC_CALL uint64_t asc_issue_ub_address(const asc_site *site, uint64_t offset);
 ASC_CALL int32_t asc_scalar_FLOAT_I32(float value, unsigned how);
-ASC_CALL uint64_t asc_ub_address(uint64_t offset);
 
 /* The kernel's own loads and stores, from hooks.c. */
 ASC_CALL void asc_touch(const void *address, uint32_t bytes, int write, const void *pc);

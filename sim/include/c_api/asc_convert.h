@@ -16,9 +16,8 @@
 #define ASC_CONVERT_7(name, D, S, how, dst, src, repeat, db, sb, dr, sr)                        \
     asc_issue_vector_repeat(ASC_SITE(name), ASC_OP_convert, ASC_CONVERTED(D, S, how, dst, src), \
                             dst, src, NULL, 0, repeat, db, sb, 0, dr, sr, 0)
-#define ASC_CONVERT_SYNC(name, D, S, how, ...)                                      \
-    ASC_SYNC(ASC_CONVERT_3("asc_" #name "_sync", D, S, ASC_WITH(how), __VA_ARGS__), \
-             "asc_" #name "_sync")
+#define ASC_CONVERT_SYNC(name, D, S, how, ...) \
+    ASC_SYNCED(ASC_CONVERT_3, "asc_" #name "_sync", D, S, ASC_WITH(how), __VA_ARGS__)
 
 #define asc_half2float(...) ASC_CONVERT(half2float, FLOAT, HALF, ASC_EXACT, __VA_ARGS__)
 #define asc_half2float_sync(...) ASC_CONVERT_SYNC(half2float, FLOAT, HALF, ASC_EXACT, __VA_ARGS__)

@@ -10,7 +10,7 @@
 #define ASC_COPY_6(name, op, dst, src, n_burst, len_burst, src_gap, dst_gap) \
     asc_issue_copy(ASC_SITE(name), op, 0, dst, src, n_burst, len_burst, 0, 0, src_gap, dst_gap)
 #define ASC_COPY_SYNC(name, op, ...) \
-    ASC_SYNC(ASC_COPY_3("asc_" #name "_sync", ASC_OP_##op, __VA_ARGS__), "asc_" #name "_sync")
+    ASC_SYNCED(ASC_COPY_3, "asc_" #name "_sync", ASC_OP_##op, __VA_ARGS__)
 #define asc_copy_gm2ub(...) ASC_COPY(copy_gm2ub, copy_gm2ub, __VA_ARGS__)
 #define asc_copy_gm2ub_sync(...) ASC_COPY_SYNC(copy_gm2ub, copy_gm2ub, __VA_ARGS__)
 #define asc_copy_ub2gm(...) ASC_COPY(copy_ub2gm, copy_ub2gm, __VA_ARGS__)
@@ -37,9 +37,8 @@
 #define ASC_ALIGN_8(name, op, types, dst, src, n_burst, len_burst, left, right, src_gap, dst_gap)  \
     asc_issue_copy(ASC_SITE(name), op, types(dst, src), dst, src, n_burst, len_burst, left, right, \
                    src_gap, dst_gap)
-#define ASC_ALIGN_SYNC(name, op, types, ...)                                     \
-    ASC_SYNC(ASC_ALIGN_3("asc_" #name "_sync", ASC_OP_##op, types, __VA_ARGS__), \
-             "asc_" #name "_sync")
+#define ASC_ALIGN_SYNC(name, op, types, ...) \
+    ASC_SYNCED(ASC_ALIGN_3, "asc_" #name "_sync", ASC_OP_##op, types, __VA_ARGS__)
 #define asc_copy_gm2ub_align(...) \
     ASC_ALIGN(copy_gm2ub_align, copy_gm2ub_align, ASC_MOVED_IN, __VA_ARGS__)
 #define asc_copy_gm2ub_align_sync(...) \

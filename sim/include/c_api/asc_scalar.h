@@ -58,13 +58,13 @@ typedef enum mem_dsb_t { DSB_ALL, DSB_DDR, DSB_UB } mem_dsb_t;
 #define asc_get_rsvd_count() asc_issue_rsvd_count(ASC_SITE("asc_get_rsvd_count"))
 #define asc_get_vms4_sr(counts) asc_issue_merged(ASC_SITE("asc_get_vms4_sr"), counts)
 
-#define asc_get_block_idx() asc_block_index()
-#define asc_get_block_num() asc_block_count()
+#define asc_get_block_idx() asc_issue_block_index(ASC_SITE("asc_get_block_idx"))
+#define asc_get_block_num() asc_issue_block_count(ASC_SITE("asc_get_block_num"))
 #define asc_get_sub_block_id() ((int64_t)0)
 #define asc_get_sub_block_num() ((int64_t)1)
-#define asc_get_core_id() asc_core_index()
-#define asc_get_system_cycle() asc_cycle_counter()
-#define asc_get_phy_buf_addr(offset) asc_ub_address(offset)
+#define asc_get_core_id() asc_issue_core_index(ASC_SITE("asc_get_core_id"))
+#define asc_get_system_cycle() asc_issue_cycle(ASC_SITE("asc_get_system_cycle"))
+#define asc_get_phy_buf_addr(offset) asc_issue_ub_address(ASC_SITE("asc_get_phy_buf_addr"), offset)
 #define asc_get_arch_ver(version) ((void)((version) = 2201))
 
 static inline int64_t asc_popc(uint64_t value)

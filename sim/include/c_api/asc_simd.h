@@ -14,7 +14,7 @@
 
 #define __gm__
 #define __ubuf__
-#define __global__
+#define __global__ __attribute__((visibility("default")))
 #define __vector__
 #define __aicore__
 
@@ -28,7 +28,9 @@
         static const asc_site asc_here = {__FILE__, __LINE__, name}; \
         &asc_here;                                                   \
     }))
-#define ASC_SYNC(call, name) ((call), asc_issue_barrier(ASC_SITE(name), PIPE_ALL))
+/* Form's expansion, then a barrier of all pipes; the name comes first in both. */
+#define ASC_SYNCED(form, name, ...) \
+    (form(name, __VA_ARGS__), asc_issue_barrier(ASC_SITE(name), PIPE_ALL))
 
 /* ASC_PICK(prefix, arguments...): prefix followed by the number of arguments. */
 #define ASC_PICK(prefix, ...) ASC_PICK_(prefix, __VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)

@@ -35,9 +35,8 @@
 #define ASC_BINARY_10(name, op, types, dst, src0, src1, repeat, db, s0b, s1b, dr, s0r, s1r) \
     asc_issue_vector_repeat(ASC_SITE(name), op, types(dst, src0, src1), dst, src0, src1, 0, \
                             repeat, db, s0b, s1b, dr, s0r, s1r)
-#define ASC_BINARY_SYNC(op, types, ...)                                                           \
-    ASC_SYNC(ASC_BINARY_4("asc_" #op "_sync", ASC_OP_##op, types, __VA_ARGS__), "asc_" #op "_syn" \
-                                                                                           "c")
+#define ASC_BINARY_SYNC(op, types, ...) \
+    ASC_SYNCED(ASC_BINARY_4, "asc_" #op "_sync", ASC_OP_##op, types, __VA_ARGS__)
 
 /* (dst, src, count) or (dst, src, repeat, dst_block_stride, src_block_stride, dst_repeat_stride, src_repeat_stride) */
 #define ASC_UNARY(op, types, ...) \
@@ -48,7 +47,7 @@
     asc_issue_vector_repeat(ASC_SITE(name), op, types(dst, src), dst, src, NULL, 0, repeat, db, \
                             sb, 0, dr, sr, 0)
 #define ASC_UNARY_SYNC(op, types, ...) \
-    ASC_SYNC(ASC_UNARY_3("asc_" #op "_sync", ASC_OP_##op, types, __VA_ARGS__), "asc_" #op "_sync")
+    ASC_SYNCED(ASC_UNARY_3, "asc_" #op "_sync", ASC_OP_##op, types, __VA_ARGS__)
 
 /* The same with a value behind src; `bits` makes its bit pattern. */
 #define ASC_VALUED(op, types, bits, ...) \
@@ -58,9 +57,8 @@
 #define ASC_VALUED_8(name, op, types, bits, dst, src, value, repeat, db, sb, dr, sr)               \
     asc_issue_vector_repeat(ASC_SITE(name), op, types(dst, src), dst, src, NULL, bits(src, value), \
                             repeat, db, sb, 0, dr, sr, 0)
-#define ASC_VALUED_SYNC(op, types, bits, ...)                                         \
-    ASC_SYNC(ASC_VALUED_4("asc_" #op "_sync", ASC_OP_##op, types, bits, __VA_ARGS__), \
-             "asc_" #op "_sync")
+#define ASC_VALUED_SYNC(op, types, bits, ...) \
+    ASC_SYNCED(ASC_VALUED_4, "asc_" #op "_sync", ASC_OP_##op, types, bits, __VA_ARGS__)
 #define ASC_DISTANCE(src, value) ((uint32_t)(value))
 
 #define asc_add(...) ASC_BINARY(add, ASC_ARITH2, __VA_ARGS__)
@@ -143,8 +141,7 @@
         int32_t *: ASC_TYPES(ASC_I32, ASC_I32),                                                    \
         uint32_t *: ASC_TYPES(ASC_U32, ASC_U32))
 #define asc_duplicate(...) ASC_PICK(ASC_DUPLICATE_, __VA_ARGS__)("asc_duplicate", __VA_ARGS__)
-#define asc_duplicate_sync(...) \
-    ASC_SYNC(ASC_DUPLICATE_3("asc_duplicate_sync", __VA_ARGS__), "asc_duplicate_sync")
+#define asc_duplicate_sync(...) ASC_SYNCED(ASC_DUPLICATE_3, "asc_duplicate_sync", __VA_ARGS__)
 #define ASC_DUPLICATE_3(name, dst, value, count)                                         \
     asc_issue_vector(ASC_SITE(name), ASC_OP_duplicate, ASC_FILLED(dst), dst, NULL, NULL, \
                      ASC_BITS(dst, value), count)
@@ -160,9 +157,8 @@
 #define ASC_REDUCE_6(name, op, form, dst, src, repeat, dr, sb, sr)                                 \
     asc_issue_reduction_repeat(ASC_SITE(name), op, ASC_REAL1(dst, src) | (form), dst, src, repeat, \
                                dr, sb, sr)
-#define ASC_REDUCE_SYNC(name, op, form, ...)                                               \
-    ASC_SYNC(ASC_REDUCE_3("asc_" #name "_sync", ASC_OP_##op, ASC_WITH(form), __VA_ARGS__), \
-             "asc_" #name "_sync")
+#define ASC_REDUCE_SYNC(name, op, form, ...) \
+    ASC_SYNCED(ASC_REDUCE_3, "asc_" #name "_sync", ASC_OP_##op, ASC_WITH(form), __VA_ARGS__)
 #define asc_repeat_reduce_sum(...) \
     ASC_REDUCE(repeat_reduce_sum, repeat_reduce_sum, ASC_ONLY_VALUE, __VA_ARGS__)
 #define asc_repeat_reduce_sum_sync(...) \
@@ -216,7 +212,9 @@
 #define asc_pair_reduce_sum_sync(...) \
     ASC_REDUCE_SYNC(pair_reduce_sum, pair_reduce_sum, ASC_ONLY_VALUE, __VA_ARGS__)
 
-/* Comparisons: into the mask (src0, src1, repeat, six strides), into bits in UB (dst, src0, src1, repeat, six strides). */
+/* Comparisons: one repeat into the mask register (src0, src1, repeat, six strides), lanes that the vector mask leaves out keeping
+ * their bits; or all lanes of all repeats into consecutive bits of UB (dst, src0, src1, repeat, six strides), the
+ * vector mask and dst's strides without effect. */
 #define ASC_COMPARED2(d, a, b) \
     _Generic(ASC_SIGNATURE3(d, a, b), ASC_FROM2(U8, HALF), ASC_FROM2(U8, FLOAT))
 #define ASC_COMPARED_EQ2(d, a, b) \
@@ -226,7 +224,7 @@
 #define ASC_COMPARED_EQ1(d, a) \
     _Generic(ASC_SIGNATURE2(d, a), ASC_FROM1(U8, HALF), ASC_FROM1(U8, FLOAT), ASC_FROM1(U8, I32))
 #define ASC_COMPARE(name, how, types, ...) \
-    ASC_PICK(ASC_COMPARE_, __VA_ARGS__)("asc_" #name, ASC_WITH(how), types, __VA_ARGS__)
+    ASC_PICK(ASC_COMPARE_, __VA_ARGS__)(name, ASC_WITH(how), types, __VA_ARGS__)
 #define ASC_COMPARE_9(name, how, types, src0, src1, repeat, db, s0b, s1b, dr, s0r, s1r)            \
     asc_issue_compare(ASC_SITE(name), ASC_OP_compare_to_mask, ASC_REAL1(src0, src1) | (how), NULL, \
                       src0, src1, 0, repeat, db, s0b, s1b, dr, s0r, s1r)
@@ -236,49 +234,38 @@
 #define ASC_COMPARE_SCALAR(name, how, types, dst, src, value, repeat, db, sb, dr, sr)              \
     asc_issue_compare(ASC_SITE(name), ASC_OP_compare_scalar, types(dst, src) | ASC_WITH(how), dst, \
                       src, NULL, ASC_BITS(src, value), repeat, db, sb, 0, dr, sr, 0)
-#define asc_eq(...) ASC_COMPARE(eq, ASC_EQ, ASC_COMPARED_EQ2, __VA_ARGS__)
+#define asc_eq(...) ASC_COMPARE("asc_eq", ASC_EQ, ASC_COMPARED_EQ2, __VA_ARGS__)
 #define asc_eq_sync(...) \
-    ASC_SYNC(ASC_COMPARE(eq_sync, ASC_EQ, ASC_COMPARED_EQ2, __VA_ARGS__), "asc_eq_sync")
+    ASC_SYNCED(ASC_COMPARE, "asc_eq_sync", ASC_EQ, ASC_COMPARED_EQ2, __VA_ARGS__)
 #define asc_eq_scalar(...) \
     ASC_COMPARE_SCALAR("asc_eq_scalar", ASC_EQ, ASC_COMPARED_EQ1, __VA_ARGS__)
-#define asc_eq_scalar_sync(...)                                                               \
-    ASC_SYNC(ASC_COMPARE_SCALAR("asc_eq_scalar_sync", ASC_EQ, ASC_COMPARED_EQ1, __VA_ARGS__), \
-             "asc_eq_scalar_sync")
-#define asc_ne(...) ASC_COMPARE(ne, ASC_NE, ASC_COMPARED2, __VA_ARGS__)
-#define asc_ne_sync(...) \
-    ASC_SYNC(ASC_COMPARE(ne_sync, ASC_NE, ASC_COMPARED2, __VA_ARGS__), "asc_ne_sync")
+#define asc_eq_scalar_sync(...) \
+    ASC_SYNCED(ASC_COMPARE_SCALAR, "asc_eq_scalar_sync", ASC_EQ, ASC_COMPARED_EQ1, __VA_ARGS__)
+#define asc_ne(...) ASC_COMPARE("asc_ne", ASC_NE, ASC_COMPARED2, __VA_ARGS__)
+#define asc_ne_sync(...) ASC_SYNCED(ASC_COMPARE, "asc_ne_sync", ASC_NE, ASC_COMPARED2, __VA_ARGS__)
 #define asc_ne_scalar(...) ASC_COMPARE_SCALAR("asc_ne_scalar", ASC_NE, ASC_COMPARED1, __VA_ARGS__)
-#define asc_ne_scalar_sync(...)                                                            \
-    ASC_SYNC(ASC_COMPARE_SCALAR("asc_ne_scalar_sync", ASC_NE, ASC_COMPARED1, __VA_ARGS__), \
-             "asc_ne_scalar_sync")
-#define asc_gt(...) ASC_COMPARE(gt, ASC_GT, ASC_COMPARED2, __VA_ARGS__)
-#define asc_gt_sync(...) \
-    ASC_SYNC(ASC_COMPARE(gt_sync, ASC_GT, ASC_COMPARED2, __VA_ARGS__), "asc_gt_sync")
+#define asc_ne_scalar_sync(...) \
+    ASC_SYNCED(ASC_COMPARE_SCALAR, "asc_ne_scalar_sync", ASC_NE, ASC_COMPARED1, __VA_ARGS__)
+#define asc_gt(...) ASC_COMPARE("asc_gt", ASC_GT, ASC_COMPARED2, __VA_ARGS__)
+#define asc_gt_sync(...) ASC_SYNCED(ASC_COMPARE, "asc_gt_sync", ASC_GT, ASC_COMPARED2, __VA_ARGS__)
 #define asc_gt_scalar(...) ASC_COMPARE_SCALAR("asc_gt_scalar", ASC_GT, ASC_COMPARED1, __VA_ARGS__)
-#define asc_gt_scalar_sync(...)                                                            \
-    ASC_SYNC(ASC_COMPARE_SCALAR("asc_gt_scalar_sync", ASC_GT, ASC_COMPARED1, __VA_ARGS__), \
-             "asc_gt_scalar_sync")
-#define asc_ge(...) ASC_COMPARE(ge, ASC_GE, ASC_COMPARED2, __VA_ARGS__)
-#define asc_ge_sync(...) \
-    ASC_SYNC(ASC_COMPARE(ge_sync, ASC_GE, ASC_COMPARED2, __VA_ARGS__), "asc_ge_sync")
+#define asc_gt_scalar_sync(...) \
+    ASC_SYNCED(ASC_COMPARE_SCALAR, "asc_gt_scalar_sync", ASC_GT, ASC_COMPARED1, __VA_ARGS__)
+#define asc_ge(...) ASC_COMPARE("asc_ge", ASC_GE, ASC_COMPARED2, __VA_ARGS__)
+#define asc_ge_sync(...) ASC_SYNCED(ASC_COMPARE, "asc_ge_sync", ASC_GE, ASC_COMPARED2, __VA_ARGS__)
 #define asc_ge_scalar(...) ASC_COMPARE_SCALAR("asc_ge_scalar", ASC_GE, ASC_COMPARED1, __VA_ARGS__)
-#define asc_ge_scalar_sync(...)                                                            \
-    ASC_SYNC(ASC_COMPARE_SCALAR("asc_ge_scalar_sync", ASC_GE, ASC_COMPARED1, __VA_ARGS__), \
-             "asc_ge_scalar_sync")
-#define asc_lt(...) ASC_COMPARE(lt, ASC_LT, ASC_COMPARED2, __VA_ARGS__)
-#define asc_lt_sync(...) \
-    ASC_SYNC(ASC_COMPARE(lt_sync, ASC_LT, ASC_COMPARED2, __VA_ARGS__), "asc_lt_sync")
+#define asc_ge_scalar_sync(...) \
+    ASC_SYNCED(ASC_COMPARE_SCALAR, "asc_ge_scalar_sync", ASC_GE, ASC_COMPARED1, __VA_ARGS__)
+#define asc_lt(...) ASC_COMPARE("asc_lt", ASC_LT, ASC_COMPARED2, __VA_ARGS__)
+#define asc_lt_sync(...) ASC_SYNCED(ASC_COMPARE, "asc_lt_sync", ASC_LT, ASC_COMPARED2, __VA_ARGS__)
 #define asc_lt_scalar(...) ASC_COMPARE_SCALAR("asc_lt_scalar", ASC_LT, ASC_COMPARED1, __VA_ARGS__)
-#define asc_lt_scalar_sync(...)                                                            \
-    ASC_SYNC(ASC_COMPARE_SCALAR("asc_lt_scalar_sync", ASC_LT, ASC_COMPARED1, __VA_ARGS__), \
-             "asc_lt_scalar_sync")
-#define asc_le(...) ASC_COMPARE(le, ASC_LE, ASC_COMPARED2, __VA_ARGS__)
-#define asc_le_sync(...) \
-    ASC_SYNC(ASC_COMPARE(le_sync, ASC_LE, ASC_COMPARED2, __VA_ARGS__), "asc_le_sync")
+#define asc_lt_scalar_sync(...) \
+    ASC_SYNCED(ASC_COMPARE_SCALAR, "asc_lt_scalar_sync", ASC_LT, ASC_COMPARED1, __VA_ARGS__)
+#define asc_le(...) ASC_COMPARE("asc_le", ASC_LE, ASC_COMPARED2, __VA_ARGS__)
+#define asc_le_sync(...) ASC_SYNCED(ASC_COMPARE, "asc_le_sync", ASC_LE, ASC_COMPARED2, __VA_ARGS__)
 #define asc_le_scalar(...) ASC_COMPARE_SCALAR("asc_le_scalar", ASC_LE, ASC_COMPARED1, __VA_ARGS__)
-#define asc_le_scalar_sync(...)                                                            \
-    ASC_SYNC(ASC_COMPARE_SCALAR("asc_le_scalar_sync", ASC_LE, ASC_COMPARED1, __VA_ARGS__), \
-             "asc_le_scalar_sync")
+#define asc_le_scalar_sync(...) \
+    ASC_SYNCED(ASC_COMPARE_SCALAR, "asc_le_scalar_sync", ASC_LE, ASC_COMPARED1, __VA_ARGS__)
 
 #define asc_set_cmp_mask(src) \
     asc_issue_cmp_mask(ASC_SITE("asc_set_cmp_mask"), ASC_OP_set_cmp_mask, src)

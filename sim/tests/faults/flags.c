@@ -81,6 +81,17 @@ KERNEL(wait_without_set_barrier)
     asc_sync(); // OTHER
 }
 
+KERNEL(wait_without_set_behind)
+{
+    asc_init();
+    NEEDED(asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID0);)
+    asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID0); // FAULT: wait-without-set
+    asc_duplicate(A, 1.0f, TILE);
+    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
+    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0); // OTHER
+    *B = *A;
+}
+
 KERNEL(wait_before_set)
 {
     asc_init();

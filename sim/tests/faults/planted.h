@@ -1,5 +1,6 @@
-/* planted.h - small kernels, each with one line that differs: with PLANTED defined it is wrong. The line that the model must report
- * is marked FAULT: kind, the earlier one that it clashes with OTHER; faults.c reads the marks, and `blocks=` behind KERNEL.
+/* planted.h - small kernels, each with one line that differs: with PLANTED defined it is wrong. The
+ * line that the model must report is marked FAULT: kind, the earlier one that it clashes with
+ * OTHER; faults.c reads the marks, and `blocks=` behind KERNEL.
  *
  * x and y are filled by the host, z is not; each is N floats.
  */

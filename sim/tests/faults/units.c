@@ -1,4 +1,5 @@
-/* units.c - the cache of S beside the copies, modes left on, blocks of a launch beside each other. */
+/* units.c - the cache of S beside the copies, modes left on, blocks of a launch beside each
+ * other. */
 #include "planted.h"
 
 KERNEL(dcache_stale)
@@ -13,6 +14,28 @@ KERNEL(dcache_stale)
     *C = y[1]; // FAULT: dcache-stale
 }
 
+KERNEL(dcache_stale_bytes)
+{
+    asc_init();
+    *B = y[9];
+    asc_duplicate(A, 2.0f, TILE);
+    asc_sync();
+    asc_copy_ub2gm(y, A, 32); // OTHER
+    asc_sync();
+    *C = y[EITHER(7, 8)]; // FAULT: dcache-stale
+}
+
+KERNEL(dcache_stale_store)
+{
+    asc_init();
+    *B = y[9];
+    asc_duplicate(A, 2.0f, TILE);
+    asc_sync();
+    asc_copy_ub2gm(y, A, 32); // OTHER
+    asc_sync();
+    y[EITHER(15, 16)] = 1.0f; // FAULT: dcache-stale
+}
+
 KERNEL(dcache_dirty_read)
 {
     asc_init();
@@ -20,6 +43,14 @@ KERNEL(dcache_dirty_read)
     NEEDED(asc_dcci_entire_all();)
     asc_sync();
     asc_copy_gm2ub(A, y, BYTES); // FAULT: dcache-dirty
+}
+
+KERNEL(dcache_dirty_bytes)
+{
+    asc_init();
+    y[5] = 1.0f; // OTHER
+    asc_sync();
+    asc_copy_gm2ub_align(A, y + EITHER(5, 6), 16); // FAULT: dcache-dirty
 }
 
 KERNEL(dcache_dirty_write)

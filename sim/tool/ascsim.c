@@ -1,0 +1,153 @@
+/* ascsim.c - the command of the model: ascsim chips|run|validate|flags. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+static const struct {
+    const char *name, *what;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"chips", "[SOC]: what the model knows of the chips, from where, and how surely", tool_chips},
+    {"run", "--soc SOC --kernel NAME --blocks N [--arg SPEC]... KERNEL.so: runs a kernel",
+     tool_run},
+    {"validate", "[ROW]... | --update FILE: published times beside modelled ones", tool_validate},
+    {"flags", "compile | link: what gcc needs for a kernel of one's own", tool_flags},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+int tool_bad(const char *format, ...)
+{
+    va_list arguments;
+    fputs("ascsim: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    return TOOL_BAD;
+}
+
+const char *tool_value(int argc, char **argv, int *at)
+{
+    if (*at + 1 >= argc) {
+        tool_bad("%s needs a value", argv[*at]);
+        return NULL;
+    }
+    return argv[++*at];
+}
+
+static void print_facts(const char *soc)
+{
+    printf("Ascend%s, as the model has it (H official or measured, M measured by others, L one "
+           "hint or fitted)\n",
+           soc);
+    for (const ascsim_fact *fact = ascsim_chip_facts(soc); fact->name; fact++) {
+        printf("  %-28s %15.12g %-7s %c  %s\n", fact->name, fact->value, fact->unit,
+               fact->confidence, fact->source);
+    }
+}
+
+static void print_all(void)
+{
+    static const char *const shown[] = {"vector_cores", "clock_mhz", "ub_usable_bytes",
+                                        "l2_bytes",     "hbm_bytes", "hbm_bytes_per_second"};
+    printf("%-8s", "chip");
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        printf(" %20s", shown[i]);
+    }
+    for (int i = 0; ascsim_chip_name(i); i++) {
+        printf("\n%-8s", ascsim_chip_name(i));
+        for (size_t k = 0; k < sizeof shown / sizeof *shown; k++) {
+            printf(" %20.12g", ascsim_chip_fact(ascsim_chip_name(i), shown[k]));
+        }
+    }
+    puts("\nascsim chips SOC prints all facts of one, with source and confidence");
+}
+
+int tool_chips(int argc, char **argv)
+{
+    if (argc > 1) {
+        return tool_bad("chips takes one chip, found %d", argc);
+    }
+    if (argc == 0) {
+        print_all();
+        return TOOL_CLEAN;
+    }
+    if (!ascsim_chip_facts(argv[0])) {
+        return tool_bad("chip %s is not known; ascsim chips lists those that are", argv[0]);
+    }
+    print_facts(argv[0]);
+    return TOOL_CLEAN;
+}
+
+/* Where libraries and headers are: PREFIX if this program is PREFIX/bin/ascsim and was installed, else the build. */
+static int find_prefix(char *prefix, size_t size)
+{
+    char header[4200];
+    const ssize_t length = readlink("/proc/self/exe", prefix, size - 1);
+    if (length <= 0) {
+        return 0;
+    }
+    prefix[length] = 0;
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(prefix, '/');
+        if (!slash) {
+            return 0;
+        }
+        *slash = 0;
+    }
+    snprintf(header, sizeof header, "%s/include/ascsim/ascsim.h", prefix);
+    return access(header, R_OK) == 0;
+}
+
+int tool_flags(int argc, char **argv)
+{
+    char prefix[4096];
+    const int installed = find_prefix(prefix, sizeof prefix);
+    if (argc == 1 && strcmp(argv[0], "compile") == 0) {
+        printf("-std=gnu11 -O2 -g -fPIC -fsanitize=thread -Wno-psabi -I%s%s\n",
+               installed ? prefix : "", installed ? "/include/ascsim" : ASCSIM_INCLUDE);
+        return TOOL_CLEAN;
+    }
+    if (argc == 1 && strcmp(argv[0], "link") == 0) {
+        char built[4200];
+        snprintf(built, sizeof built, "%s/" ASCSIM_LIBDIR, prefix);
+        const char *libraries = installed ? built : ASCSIM_BUILT,
+                   *hooks = installed ? built : ASCSIM_HOOKS;
+        printf("-shared %s/libascsim_hooks.a -L%s -lascsim -Wl,-rpath,%s\n", hooks, libraries,
+               libraries);
+        return TOOL_CLEAN;
+    }
+    return tool_bad("flags takes `compile` or `link`, found `%s`", argc ? argv[0] : "");
+}
+
+static void usage(FILE *out)
+{
+    fputs("ascsim: a model of an Ascend 910B vector core. All times are modelled, none is "
+          "measured.\n\n",
+          out);
+    for (int i = 0; i < COMMANDS; i++) {
+        fprintf(out, "  ascsim %-9s %s\n", commands[i].name, commands[i].what);
+    }
+    fputs("\n`ascsim run --help` tells how arguments are written. Exit status: 0 clean, 1 faults "
+          "were found, 2 a bad request.\n",
+          out);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        usage(argc < 2 ? stderr : stdout);
+        return argc < 2 ? TOOL_BAD : TOOL_CLEAN;
+    }
+    for (int i = 0; i < COMMANDS; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return commands[i].run(argc - 2, argv + 2);
+        }
+    }
+    tool_bad("no command `%s`", argv[1]);
+    usage(stderr);
+    return TOOL_BAD;
+}

@@ -1,0 +1,33 @@
+/* tool.h - the sub-commands of ascsim. Each returns an exit status: 0 clean, 1 faults or a miss, 2 a bad request. */
+#ifndef TOOL_H
+#define TOOL_H
+
+#include "ascsim.h"
+
+typedef enum tool_status { TOOL_CLEAN, TOOL_FAULTS, TOOL_BAD } tool_status;
+
+int tool_chips(int argc, char **argv);
+int tool_run(int argc, char **argv);
+int tool_validate(int argc, char **argv);
+int tool_flags(int argc, char **argv);
+
+/* To stderr, "ascsim: ..."; returns TOOL_BAD. */
+int tool_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The value of an option: argv[++*at]; NULL after saying that it is missing. */
+const char *tool_value(int argc, char **argv, int *at);
+
+/* buffers.c: a --arg of run */
+typedef struct tool_buffer {
+    ascsim_arg arg;
+    const char *spec;
+    int type; /* of the elements; a buffer if elements >= 0 */
+    int64_t elements;
+    void *memory;
+    int64_t print; /* elements to be printed after the run */
+    const char *save;
+} tool_buffer;
+int tool_buffer_parse(tool_buffer *buffer, ascsim *device, const char *spec,
+                      uint64_t seed);                         /* 0, or TOOL_BAD */
+int tool_buffer_finish(const tool_buffer *buffer, int index); /* prints, saves */
+
+#endif

@@ -1,0 +1,64 @@
+/* stand_in.h - what the files of the stand-in for CANN's run time share. */
+#ifndef STAND_IN_H
+#define STAND_IN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define API __attribute__((visibility("default")))
+
+enum {
+    FAILED = 507899,
+    INVALID = 100000,
+    REPEATED = 100002,
+    NO_DEVICE = 107002, /* no device is set */
+    SLOTS = 256,
+    MOST_ARGS = 64
+};
+
+/* Device memory is host memory at this distance. */
+static const uintptr_t moved = (uintptr_t)1 << 60;
+
+typedef enum kind { NOTHING, MEMORY, BINARY, FUNCTION, ARGS, EVENT } kind;
+
+/* Whatever a handle stands for. */
+typedef struct thing {
+    kind is;
+    size_t bytes;              /* of memory */
+    char name[96];             /* of a function */
+    int count;                 /* of arguments */
+    int done;                  /* arguments are final; an event is recorded */
+    uint64_t words[MOST_ARGS]; /* of memory: its address, and the host's */
+} thing;
+
+extern thing things[SLOTS];
+extern int initialised, device_is_set, violations;
+
+/* ---- stand_in_record.c ---- */
+
+void record(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Writes down what is wrong; the error that the call answers. */
+int violation(const char *function, const char *what);
+int64_t number(const char *variable, int64_t otherwise);
+/* Counts calls of a function; 1 if this one is to fail. */
+int fails(const char *function);
+
+void *create(kind is);
+thing *find(const void *handle, kind is); /* NULL: unknown */
+int destroy(const char *function, void *handle, kind is);
+/* The bytes from this address to the end of its memory; 0 if it is not the device's. */
+size_t room_at(uint64_t address);
+
+/* A call of a function that needs aclInit, and, but for a few, a device. */
+#define BEGIN(function, needs_device)                             \
+    do {                                                          \
+        record("%s", function);                                   \
+        if (!initialised)                                         \
+            return violation(function, "aclInit was not called"); \
+        if ((needs_device) && !device_is_set)                     \
+            return violation(function, "no device is set");       \
+        if (fails(function))                                      \
+            return FAILED;                                        \
+    } while (0)
+
+#endif
