@@ -2,8 +2,8 @@
 #include "rms_norm.h"
 
 /* In the order of the kernels' arguments: those of both ways, then of one; those of the fused operator stand last. */
-enum { X, Y, STAT, X32, Q, SCALE, SPREAD, EIGHTH, REST, SHARED };
-enum { ROWS_RESIDUAL = SHARED, ROWS_S, ROWS_FUSED };
+enum { X, Y, STAT, X32, Q, SPREAD, EIGHTH, REST, SHARED };
+enum { ROWS_SCALE = SHARED, ROWS_PLAIN, ROWS_RESIDUAL = ROWS_PLAIN, ROWS_S, ROWS_FUSED };
 enum { WIDE_WEIGHT = SHARED, WIDE_SUMS, WIDE_PLAIN, WIDE_RESIDUAL = WIDE_PLAIN, WIDE_FUSED };
 
 /* Steps: 0 copy in, 1 widen and add, 2 squares, 3 sums, 4 normalise, 5 scale, 6 copy out. For f32 x32 is x (fused: s)
@@ -14,7 +14,7 @@ static const tg_ub_buffer rows_buffers[ROWS_FUSED] = {
     [STAT] = {.name = "rstd", .per = TG_UB_ROW, .bytes = 4, .from = 3, .to = 6, .copies = 2},
     [X32] = {"x32", .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
     [Q] = {"q", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
-    [SCALE] = {"scale", TG_UB_COLUMN, 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW},
+    [ROWS_SCALE] = {"scale", TG_UB_COLUMN, 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW},
     [SPREAD] = {"spread", TG_UB_ROW, 32, .from = 3, .to = 4, .align = 256},
     [EIGHTH] = {"eighth", .bytes = 4, .every = 8, .from = 3, .to = 3},
     [REST] = {"rest", .bytes = 4, .every = 64, .from = 3, .to = 3},
@@ -22,24 +22,24 @@ static const tg_ub_buffer rows_buffers[ROWS_FUSED] = {
     [ROWS_S] = {.name = "s", .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_LOW},
 };
 
-/* The same of pieces of a row; y serves s as well. sums: of all pieces so far, by eights. */
+/* The same of pieces of a row; y serves s as well. sums: of all pieces so far, by eights. x32 is the scale at the end,
+ * unless the weight is f32. */
 static const tg_ub_buffer wide_buffers[WIDE_FUSED] = {
     [X] = {.name = "x", .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW},
     [Y] = {.name = "y", .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH},
     [STAT] = {"rstd", TG_UB_FIXED, 32, .to = TG_UB_LAST},
-    [X32] = {"x32", .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
+    [X32] = {"x32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
     [Q] = {"q", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH},
-    [SCALE] = {"scale", .bytes = 4, .from = 4, .to = 5, .bank = TG_UB_BANK_LOW},
     [SPREAD] = {"spread", TG_UB_FIXED, 256, .to = TG_UB_LAST},
     [EIGHTH] = {"eighth", .bytes = 4, .every = 8, .from = 3, .to = 3},
     [REST] = {"rest", .bytes = 4, .every = 64, .from = 3, .to = 3},
-    [WIDE_WEIGHT] = {.name = "weight", .bytes = 4, .to = 4, .copies = 2},
+    [WIDE_WEIGHT] = {.name = "weight", .bytes = 4, .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW},
     [WIDE_SUMS] = {"sums", .bytes = 4, .every = 8, .to = TG_UB_LAST},
     [WIDE_RESIDUAL] = {.name = "residual", .to = 1, .copies = 2, .bank = TG_UB_BANK_HIGH},
 };
 
 const tg_ub_kernel tg_ascend_ub_rms_norm[] = {
-    ROWS_KERNEL("rms_norm_forward", SHARED, rows_buffers),
+    ROWS_KERNEL("rms_norm_forward", ROWS_PLAIN, rows_buffers),
     WIDE_KERNEL("rms_norm_forward", WIDE_PLAIN, wide_buffers),
     ROWS_KERNEL("fused_add_rms_norm_forward", ROWS_FUSED, rows_buffers),
     WIDE_KERNEL("fused_add_rms_norm_forward", WIDE_FUSED, wide_buffers),

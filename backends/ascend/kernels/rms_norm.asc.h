@@ -25,6 +25,20 @@ static inline __aicore__ void ASC_NAME(rms_norm_scale)(__ubuf__ float *scale, ui
     asc_add_scalar(scale, (__ubuf__ float *)staged, offset, (uint32_t)pitch);
 }
 
+/* The scale of a piece: where the weight is staged if it is f32, else in `wide`; ends with ASC_THEN(). */
+static inline __aicore__ __ubuf__ float *ASC_NAME(rms_norm_piece_scale)(__ubuf__ float *wide,
+                                                                        uint64_t staged,
+                                                                        int64_t is_f32,
+                                                                        float offset, int64_t pitch)
+{
+    __ubuf__ float *scale = is_f32 ? (__ubuf__ float *)staged : wide;
+    if (is_f32 && offset == 0.0f)
+        return scale;
+    ASC_NAME(rms_norm_scale)(scale, staged, is_f32, offset, pitch);
+    ASC_THEN();
+    return scale;
+}
+
 /* The scale of whole rows, once, before the first tile. x: the first buffer of it, which is clear, and is left so
  * beyond the columns. */
 static inline __aicore__ void ASC_NAME(rms_norm_load_scale)(__ubuf__ float *scale, uint64_t x,

@@ -64,8 +64,8 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(
     int64_t x_stride, int64_t dx_stride, int64_t partials_stride, int64_t rows, int64_t columns,
     int64_t tile_rows, int64_t tile_columns, int64_t weight_f32, int64_t offset, int64_t mean,
     int64_t llama, int64_t dy_at, int64_t x_at, int64_t dx_at, int64_t rstd_at, int64_t dy32_at,
-    int64_t n_at, int64_t p_at, int64_t scale_at, int64_t dw_at, int64_t rstds_at, int64_t means_at,
-    int64_t eighth_at, int64_t rest_at, int64_t sums_at, int64_t ds_at)
+    int64_t n_at, int64_t p_at, int64_t dw_at, int64_t rstds_at, int64_t means_at,
+    int64_t eighth_at, int64_t rest_at, int64_t scale_at, int64_t sums_at, int64_t ds_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const int64_t pitch = asc_round_up(columns, ASC_LANES);
@@ -155,7 +155,7 @@ typedef struct ASC_NAME(rms_norm_wide) {
         dw_at, weight_at, ds_at;
     float offset;
     int llama;
-    __ubuf__ float *dy32, *n, *p, *scale, *rstds, *means, *eighth, *sums;
+    __ubuf__ float *dy32, *n, *p, *rstds, *means, *eighth, *sums;
 } ASC_NAME(rms_norm_wide);
 
 /* Both passes read dy, x and the weight. */
@@ -170,7 +170,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_piece_in)(const ASC_NAME(rms_nor
     (asc_place(w->weight_at, slot), w->weight, w->weight_f32, tile.column, tile.columns);
 }
 
-/* dy and x of a piece as f32, and its scale. *x may be the buffer copied into. */
+/* dy and x of a piece as f32. They may be the buffer copied into. */
 static inline __aicore__ void ASC_NAME(rms_norm_piece)(const ASC_NAME(rms_norm_wide) * w, int slot,
                                                        int64_t pitch, __ubuf__ float **g,
                                                        __ubuf__ float **x)
@@ -184,9 +184,18 @@ static inline __aicore__ void ASC_NAME(rms_norm_piece)(const ASC_NAME(rms_norm_w
     *g = ASC_UB(float, w->dy_at, slot);
     *x = ASC_UB(float, w->x_at, slot);
 #endif
-    if (w->weight)
-        ASC_NAME(rms_norm_scale)
-    (w->scale, asc_place(w->weight_at, slot), w->weight_f32, w->offset, pitch);
+    ASC_THEN();
+}
+
+/* m = g scale, in place. */
+static inline __aicore__ void ASC_NAME(rms_norm_weigh)(const ASC_NAME(rms_norm_wide) * w, int slot,
+                                                       int64_t pitch, __ubuf__ float *g)
+{
+    if (!w->weight)
+        return;
+    __ubuf__ float *scale = ASC_NAME(rms_norm_piece_scale)(w->p, asc_place(w->weight_at, slot),
+                                                           w->weight_f32, w->offset, pitch);
+    asc_mul(g, g, scale, (uint32_t)pitch);
     ASC_THEN();
 }
 
@@ -203,10 +212,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_add_products)(const ASC_NAME(rms
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
     ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
     ASC_NAME(rms_norm_piece)(w, slot, pitch, &g, &x);
-    if (w->weight) {
-        asc_mul(g, g, w->scale, (uint32_t)pitch);
-        ASC_THEN();
-    }
+    ASC_NAME(rms_norm_weigh)(w, slot, pitch, g);
     asc_mul(g, g, x, (uint32_t)pitch);
     ASC_THEN();
     asc_sum_eights(w->eighth, 0, g, pitch, 1, tile.columns);
@@ -247,10 +253,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
     ASC_THEN();
     if (w->partials)
         ASC_NAME(rms_norm_add_dweight)(dw, p, out, w->n, g, w->llama, 1, pitch);
-    if (w->weight) {
-        asc_mul(g, g, w->scale, (uint32_t)pitch);
-        ASC_THEN();
-    }
+    ASC_NAME(rms_norm_weigh)(w, slot, pitch, g);
     ASC_NAME(rms_norm_dx)
     (out, p, g, w->n, w->rstds, w->means, ASC_UB(ASC_T, w->ds_at, slot), w->ds != 0, 1, pitch);
     ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
@@ -272,7 +275,7 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
     int64_t x_stride, int64_t dx_stride, int64_t partials_stride, int64_t rows, int64_t columns,
     int64_t tile_rows, int64_t tile_columns, int64_t weight_f32, int64_t offset, int64_t mean,
     int64_t llama, int64_t dy_at, int64_t x_at, int64_t dx_at, int64_t rstd_at, int64_t dy32_at,
-    int64_t n_at, int64_t p_at, int64_t scale_at, int64_t dw_at, int64_t rstds_at, int64_t means_at,
+    int64_t n_at, int64_t p_at, int64_t dw_at, int64_t rstds_at, int64_t means_at,
     int64_t eighth_at, int64_t rest_at, int64_t weight_at, int64_t sums_at, int64_t mean_at,
     int64_t ds_at)
 {
@@ -305,7 +308,6 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
          ASC_UB(float, dy32_at, 0),
          ASC_UB(float, n_at, 0),
          ASC_UB(float, p_at, 0),
-         ASC_UB(float, scale_at, 0),
          ASC_UB(float, rstds_at, 0),
          ASC_UB(float, means_at, 0),
          ASC_UB(float, eighth_at, 0),

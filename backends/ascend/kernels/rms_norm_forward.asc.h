@@ -31,24 +31,32 @@ ASC_NAME(rms_norm_take)(__ubuf__ ASC_T *x, __ubuf__ ASC_T *residual, __ubuf__ AS
 #endif
 }
 
-/* y = x rstd scale. q: scratch, for f32 y itself. */
-static inline __aicore__ void ASC_NAME(rms_norm_apply)(__ubuf__ ASC_T *y, __ubuf__ float *q,
-                                                       __ubuf__ float *x, __ubuf__ float *spread,
-                                                       __ubuf__ float *scale, int weighted,
-                                                       int llama, int64_t rows, int64_t pitch)
+/* q = x rstd, rounded if `llama`; rounded: scratch. */
+static inline __aicore__ void ASC_NAME(rms_norm_normalise)(__ubuf__ float *q, __ubuf__ float *x,
+                                                           __ubuf__ float *spread,
+                                                           __ubuf__ ASC_T *rounded, int llama,
+                                                           int64_t rows, int64_t pitch)
 {
     ASC_BY_ROW(asc_mul, q, x, spread, rows, pitch);
     ASC_THEN();
 #if ASC_16BIT
-    if (llama && weighted) {
-        ASC_NARROW(y, q, (uint32_t)(rows * pitch));
+    if (llama) {
+        ASC_NARROW(rounded, q, (uint32_t)(rows * pitch));
         ASC_THEN();
-        ASC_WIDEN(q, y, (uint32_t)(rows * pitch));
+        ASC_WIDEN(q, rounded, (uint32_t)(rows * pitch));
         ASC_THEN();
     }
 #else
+    (void)rounded;
     (void)llama;
 #endif
+}
+
+/* y = q scale; for f32 q is y. */
+static inline __aicore__ void ASC_NAME(rms_norm_finish)(__ubuf__ ASC_T *y, __ubuf__ float *q,
+                                                        __ubuf__ float *scale, int weighted,
+                                                        int64_t rows, int64_t pitch)
+{
     if (weighted) {
         ASC_BY_COLUMN(asc_mul, q, q, scale, rows, pitch);
         ASC_THEN();
@@ -66,8 +74,8 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_rows)(
     __gm__ float *rstd, int64_t x_stride, int64_t residual_stride, int64_t y_stride,
     int64_t s_stride, int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
     int64_t weight_f32, int64_t offset, int64_t mean, int64_t eps, int64_t llama, int64_t x_at,
-    int64_t y_at, int64_t stat_at, int64_t x32_at, int64_t q_at, int64_t scale_at,
-    int64_t spread_at, int64_t eighth_at, int64_t rest_at, int64_t residual_at, int64_t s_at)
+    int64_t y_at, int64_t stat_at, int64_t x32_at, int64_t q_at, int64_t spread_at,
+    int64_t eighth_at, int64_t rest_at, int64_t scale_at, int64_t residual_at, int64_t s_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const int64_t pitch = asc_round_up(columns, ASC_LANES);
@@ -114,8 +122,9 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_rows)(
         ASC_THEN();
         asc_sum_rows(stat, q, tile.rows, pitch, pitch, eighth, rest);
         rms_norm_rstd(stat, spread, tile.rows, asc_f32(mean), asc_f32(eps));
-        ASC_NAME(rms_norm_apply)
-        (out, q, from, spread, scale, weighted, (int)llama, tile.rows, pitch);
+        ASC_NAME(rms_norm_normalise)
+        (q, from, spread, out, llama && weighted, tile.rows, pitch);
+        ASC_NAME(rms_norm_finish)(out, q, scale, weighted, tile.rows, pitch);
         if (!taken)
             ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
@@ -138,7 +147,7 @@ typedef struct ASC_NAME(rms_norm_wide) {
         residual_at;
     float offset;
     int fused, weighted, llama;
-    __ubuf__ float *x32, *q, *scale, *spread, *sums, *eighth;
+    __ubuf__ float *x32, *q, *spread, *sums, *eighth;
 } ASC_NAME(rms_norm_wide);
 
 /* sums += the squares of a piece, by eights; fused: s of it, from the buffer of y. */
@@ -189,9 +198,6 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
     ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
     ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-    if (w->weighted)
-        ASC_NAME(rms_norm_scale)
-    (w->scale, asc_place(w->weight_at, slot), w->weight_f32, w->offset, pitch);
     __ubuf__ float *from =
         ASC_NAME(rms_norm_take)(ASC_UB(ASC_T, w->x_at, slot), 0, 0, w->x32, 0, 0, (uint32_t)pitch);
 #if ASC_16BIT
@@ -199,8 +205,12 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
 #else
     __ubuf__ float *product = out;
 #endif
-    ASC_NAME(rms_norm_apply)
-    (out, product, from, w->spread, w->scale, w->weighted, w->llama, 1, pitch);
+    __ubuf__ float *scale = w->x32;
+    ASC_NAME(rms_norm_normalise)(product, from, w->spread, out, w->llama && w->weighted, 1, pitch);
+    if (w->weighted)
+        scale = ASC_NAME(rms_norm_piece_scale)(w->x32, asc_place(w->weight_at, slot), w->weight_f32,
+                                               w->offset, pitch);
+    ASC_NAME(rms_norm_finish)(out, product, scale, w->weighted, 1, pitch);
     ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
     ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
     ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
@@ -215,9 +225,8 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
     __gm__ float *rstd, int64_t x_stride, int64_t residual_stride, int64_t y_stride,
     int64_t s_stride, int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
     int64_t weight_f32, int64_t offset, int64_t mean, int64_t eps, int64_t llama, int64_t x_at,
-    int64_t y_at, int64_t stat_at, int64_t x32_at, int64_t q_at, int64_t scale_at,
-    int64_t spread_at, int64_t eighth_at, int64_t rest_at, int64_t weight_at, int64_t sums_at,
-    int64_t residual_at)
+    int64_t y_at, int64_t stat_at, int64_t x32_at, int64_t q_at, int64_t spread_at,
+    int64_t eighth_at, int64_t rest_at, int64_t weight_at, int64_t sums_at, int64_t residual_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const int64_t widest = asc_round_up(tile_columns, ASC_LANES), blocks = asc_get_block_num();
@@ -244,7 +253,6 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
          (int)llama,
          ASC_UB(float, x32_at, 0),
          ASC_UB(float, q_at, 0),
-         ASC_UB(float, scale_at, 0),
          ASC_UB(float, spread_at, 0),
          ASC_UB(float, sums_at, 0),
          ASC_UB(float, eighth_at, 0)};
