@@ -45,13 +45,17 @@ static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ri
         if (row->target != job->ignore_index) {
             if (p == 0)
                 ASC_NAME(ce_hit)(job, ASC_UB(ASC_T, ring->pick_place, slot));
-            __ubuf__ float *x = ASC_NAME(ce_open)(job, ASC_UB(ASC_T, ring->place[0], slot), 0, n);
+            __ubuf__ float *x =
+                ASC_NAME(ce_open)(job, ASC_UB(ASC_T, ring->place[0], slot), job->whole, n);
             ce_raise_max(job, x, n);
             if (job->flags & CE_ARGMAX)
                 ce_find_best(job, &best, x, maxima, pairs, begin, n);
             if (job->smoothing != 0.0f)
                 ce_add_weighted(job, x, ring->from[1] ? ASC_UB(float, w_at, slot) : 0, n);
-            ce_add_piece(job, x, row->target - begin, n);
+            if (job->whole)
+                ce_add_whole(job, x, row->target, n);
+            else
+                ce_add_piece(job, x, row->target - begin, n);
         }
         asc_ring_has_read(ring);
     }
@@ -97,7 +101,7 @@ static inline __aicore__ void ASC_NAME(ce_write_row)(const ce_job *job, asc_ring
                 ce_shares_saved(job, row);
                 ce_factors(job, row);
             }
-            __ubuf__ float *x = ASC_NAME(ce_open)(job, piece, 1, n);
+            __ubuf__ float *x = job->whole ? job->e : ASC_NAME(ce_open)(job, piece, 1, n);
             ce_gradient(job, dx, capped ? job->e : dx, x,
                         ring->from[1] ? ASC_UB(float, w_at, slot) : 0, capped ? job->s : job->t,
                         capped ? job->t : 0, row->target - p * ring->piece, n);
@@ -148,6 +152,7 @@ ASC_KERNEL ASC_NAME(cross_entropy)(
         asc_ring_add(&ring, class_weight, 0, w_at, sizeof(float));
     ring.pick = target;
     ring.pick_place = pick_at;
+    job.whole = !saved && ring.pieces == 1;
     asc_ring_rows(&ring, first, 1, end - first);
     ce_read_counts(&job, counts, ASC_UB(float, counts_at, 0), count_blocks);
     ce_begin_row(&job);
