@@ -7,10 +7,10 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(ce_open)(const ce_job *job, __
 #if ASC_16BIT
     __ubuf__ float *x = job->e;
     ASC_WIDEN(x, piece, n);
-    ASC_THEN();
 #else
     __ubuf__ float *x = piece;
 #endif
+    ASC_THEN(); /* what came beside it is there as well */
     if (job->softcap > 0.0f) {
         ce_cap(job->e, job->t, job->s, x, job->softcap, slope, n);
         x = job->e;
@@ -18,11 +18,20 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(ce_open)(const ce_job *job, __
     return x;
 }
 
-static inline __aicore__ void ASC_NAME(ce_hit)(const ce_job *job, __ubuf__ ASC_T *element)
+/* The target's logit: first to f32, then into its block. No ASC_THEN() is in them: other work may go beside. */
+static inline __aicore__ void ASC_NAME(ce_widen_hit)(const ce_job *job, __ubuf__ ASC_T *element)
 {
 #if ASC_16BIT
     ASC_WIDEN(ce_at(job, CE_PICK), element, 16);
-    ASC_THEN();
+#else
+    (void)job, (void)element;
+#endif
+}
+
+static inline __aicore__ void ASC_NAME(ce_hit)(const ce_job *job, __ubuf__ ASC_T *element)
+{
+#if ASC_16BIT
+    (void)element;
     ce_take_hit(job, ce_at(job, CE_PICK));
 #else
     ce_take_hit(job, element);
@@ -43,10 +52,15 @@ static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ri
         const uint32_t n = (uint32_t)asc_ring_columns(ring, p);
         const int slot = asc_ring_read(ring);
         if (row->target != job->ignore_index) {
-            if (p == 0)
-                ASC_NAME(ce_hit)(job, ASC_UB(ASC_T, ring->pick_place, slot));
+            __ubuf__ ASC_T *element = ASC_UB(ASC_T, ring->pick_place, slot);
+            if (p == 0) {
+                ce_begin_row(job);
+                ASC_NAME(ce_widen_hit)(job, element);
+            }
             __ubuf__ float *x =
                 ASC_NAME(ce_open)(job, ASC_UB(ASC_T, ring->place[0], slot), job->whole, n);
+            if (p == 0)
+                ASC_NAME(ce_hit)(job, element);
             ce_raise_max(job, x, n);
             if (job->flags & CE_ARGMAX)
                 ce_find_best(job, &best, x, maxima, pairs, begin, n);
@@ -97,7 +111,11 @@ static inline __aicore__ void ASC_NAME(ce_write_row)(const ce_job *job, asc_ring
             ASC_THEN();
         } else {
             if (first && p == 0) {
-                ASC_NAME(ce_hit)(job, ASC_UB(ASC_T, ring->pick_place, slot));
+                __ubuf__ ASC_T *element = ASC_UB(ASC_T, ring->pick_place, slot);
+                ASC_NAME(ce_widen_hit)(job, element);
+                ASC_THEN();
+                ASC_NAME(ce_hit)(job, element);
+                ASC_THEN();
                 ce_shares_saved(job, row);
                 ce_factors(job, row);
             }
@@ -155,14 +173,13 @@ ASC_KERNEL ASC_NAME(cross_entropy)(
     job.whole = !saved && ring.pieces == 1;
     asc_ring_rows(&ring, first, 1, end - first);
     ce_read_counts(&job, counts, ASC_UB(float, counts_at, 0), count_blocks);
-    ce_begin_row(&job);
+    asc_duplicate(ce_at(&job, CE_VALUE), 0.0f, 8);
     ce_begin_batch(&job);
     for (int64_t row = first; row < end; row++) {
         const int64_t i = (row - first) % CE_BATCH;
         const ce_row r = ce_row_of(&job, row, target, class_weight, dloss, lse);
         const int ignored = r.target == ignore_index;
         if (!saved) {
-            ce_begin_row(&job);
             const int64_t best = ASC_NAME(ce_read_row)(
                 &job, &ring, &r, w_at, ASC_UB(float, maxima_at, 0), ASC_UB(float, pairs_at, 0));
             if (!ignored) {

@@ -4,16 +4,13 @@
 
 #include "cross_entropy_row.h"
 
-/* P = exp(HIT - TOP) / TOTAL, Q = 1 - P without a difference, REST = smooth + z lse; TOTAL = OTHERS + exp(HIT - TOP). */
+/* P = exp(HIT - TOP) / TOTAL, Q = 1 - P without a difference, REST = smooth + z lse; TOTAL = OTHERS + exp(HIT - TOP),
+ * which P holds before. */
 static inline __aicore__ void ce_shares(const ce_job *job, const ce_row *row)
 {
     __ubuf__ float *p = ce_at(job, CE_P), *q = ce_at(job, CE_Q), *rest = ce_at(job, CE_REST);
     __ubuf__ float *total = ce_at(job, CE_TOTAL), *top = ce_at(job, CE_TOP);
-    asc_sub(p, ce_at(job, CE_HIT), top, 8);
-    ASC_THEN();
-    asc_exp(p, p, 8);
     asc_duplicate(rest, row->smooth, 8);
-    ASC_THEN();
     asc_add(total, ce_at(job, CE_OTHERS), p, 8);
     ASC_THEN();
     asc_div(p, p, total, 8);

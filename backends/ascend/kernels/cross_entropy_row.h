@@ -195,11 +195,13 @@ static inline __aicore__ void ce_add_piece(const ce_job *job, __ubuf__ float *x,
 static inline __aicore__ void ce_add_whole(const ce_job *job, __ubuf__ float *x, int64_t at,
                                            uint32_t n)
 {
-    __ubuf__ float *e = job->e, *top = ce_at(job, CE_TOP);
+    __ubuf__ float *e = job->e, *top = ce_at(job, CE_TOP), *p = ce_at(job, CE_P);
     asc_spread_max(top, ce_at(job, CE_VALUE), ce_at(job, CE_MAX), 1);
     ASC_WITH_BLOCK(asc_sub, e, x, top, 1, n, 0);
+    asc_sub(p, ce_at(job, CE_HIT), top, 8);
     ASC_THEN();
     asc_exp(e, e, n);
+    asc_exp(p, p, 8);
     ASC_THEN();
     ce_set_lane_to(e, at, 0.0f);
     ASC_THEN();
@@ -272,16 +274,19 @@ static inline __aicore__ void ce_find_best(const ce_job *job, ce_best *best, __u
 
 /* ---- the row ---- */
 
-/* TOP and OTHERS from the lanes, and what ce_results() needs of row i of the batch. */
+/* TOP, OTHERS, and exp(HIT - TOP) in P, from the lanes; and what ce_results() needs of row i of the batch. */
 static inline __aicore__ void ce_join(const ce_job *job, const ce_row *row, int64_t i)
 {
     __ubuf__ float *max = ce_at(job, CE_MAX), *sum = ce_at(job, CE_SUM);
     __ubuf__ float *value = ce_at(job, CE_VALUE), *top = ce_at(job, CE_TOP);
+    __ubuf__ float *p = ce_at(job, CE_P);
     if (!job->whole) {
         asc_spread_max(top, value, max, 1);
         ASC_WITH_BLOCK(asc_sub, max, max, top, 1, ASC_LANES, 0);
+        asc_sub(p, ce_at(job, CE_HIT), top, 8);
         ASC_THEN();
         asc_exp(max, max, ASC_LANES);
+        asc_exp(p, p, 8);
         ASC_THEN();
         asc_mul(sum, sum, max, ASC_LANES);
         ASC_THEN();
