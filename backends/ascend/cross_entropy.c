@@ -4,7 +4,7 @@
  * rows of both directions. */
 #include "ring.h"
 
-enum { ROWS, SUMS };
+enum { FORWARD, BACKWARD, SUMS };
 enum { LANES_BYTES = 32 * 256, BATCH = 64, MOST_COUNTS = 64, COUNT_BYTES = 32 };
 
 /* ---- rows ---- */
@@ -44,11 +44,16 @@ static const tg_ub_buffer sum_buffers[SUM_BUFFERS] = {
 };
 
 const tg_ub_kernel tg_ascend_ub_cross_entropy[] = {
-    [ROWS] = {.name = "cross_entropy_forward.ring",
-              .nbuffers = BUFFERS,
-              .buffers = row_buffers,
-              .max_rows = 1,
-              .option = row_options},
+    [FORWARD] = {.name = "cross_entropy_forward.ring",
+                 .nbuffers = BUFFERS,
+                 .buffers = row_buffers,
+                 .max_rows = 1,
+                 .option = row_options},
+    [BACKWARD] = {.name = "cross_entropy_backward.ring",
+                  .nbuffers = BUFFERS,
+                  .buffers = row_buffers,
+                  .max_rows = 1,
+                  .option = row_options},
     [SUMS] = {.name = "cross_entropy_forward.sums",
               .nbuffers = SUM_BUFFERS,
               .buffers = sum_buffers,
@@ -182,12 +187,14 @@ static tg_status run_rows(tg_ctx *ctx, const ce_call *c)
     const int64_t columns = c->classes > 0 ? c->classes : 1;
     const int writes = c->dlogits.data != NULL || (c->flags & F_SAVED),
               each = (c->flags & F_EACH) != 0;
+    const tg_ub_kernel *kernel =
+        &tg_ascend_ub_cross_entropy[c->flags & F_SAVED ? BACKWARD : FORWARD];
     tg_ub_layout layout;
     int again;
     if (c->rows == 0)
         return TG_OK;
-    ASCEND_TRY(ascend_plan_ring(c->runtime, &tg_ascend_ub_cross_entropy[ROWS], c->rows, columns,
-                                c->logits.type, options_of(c), &layout, &again));
+    ASCEND_TRY(ascend_plan_ring(c->runtime, kernel, c->rows, columns, c->logits.type, options_of(c),
+                                &layout, &again));
     const int64_t share = (c->rows + layout.blocks - 1) / layout.blocks;
     const int64_t reads = !writes || (again && !(c->flags & F_SAVED));
     const ascend_arg kernel_args[] = {

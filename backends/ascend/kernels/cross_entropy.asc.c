@@ -87,10 +87,11 @@ static inline __aicore__ ce_row ce_row_of(const ce_job *job, int64_t row, __gm__
 static inline __aicore__ void ce_take_hit(const ce_job *job, __ubuf__ float *element)
 {
     asc_spread(ce_at(job, CE_HIT), element, 1);
-    ASC_THEN();
-    if (job->softcap > 0.0f)
+    if (job->softcap > 0.0f) {
+        ASC_THEN();
         ce_cap(ce_at(job, CE_HIT), ce_at(job, CE_HIT_SLOPE), ce_at(job, CE_HIT_SCRATCH),
                ce_at(job, CE_HIT), job->softcap, 1, 8);
+    }
 }
 
 /* dlogits: of the type of logits, or beside f32 one of 16 bits. */
@@ -101,8 +102,6 @@ static inline __aicore__ void ce_begin_row(const ce_job *job)
     asc_duplicate(ce_at(job, CE_MAX), ASC_LOWEST, ASC_LANES);
     asc_duplicate(ce_at(job, CE_SUM), 0.0f, ASC_LANES);
     asc_duplicate(ce_at(job, CE_WX), 0.0f, ASC_LANES);
-    asc_duplicate(ce_at(job, CE_VALUE), 0.0f, 8);
-    ASC_THEN();
 }
 
 #define ASC_TEMPLATE "cross_entropy.asc.h"

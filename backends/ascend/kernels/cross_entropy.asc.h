@@ -7,10 +7,10 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(ce_open)(const ce_job *job, __
 #if ASC_16BIT
     __ubuf__ float *x = job->e;
     ASC_WIDEN(x, piece, n);
-    ASC_THEN();
 #else
     __ubuf__ float *x = piece;
 #endif
+    ASC_THEN(); /* what came beside it is there as well */
     if (job->softcap > 0.0f) {
         ce_cap(job->e, job->t, job->s, x, job->softcap, slope, n);
         x = job->e;
@@ -18,11 +18,20 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(ce_open)(const ce_job *job, __
     return x;
 }
 
-static inline __aicore__ void ASC_NAME(ce_hit)(const ce_job *job, __ubuf__ ASC_T *element)
+/* The target's logit: first to f32, then into its block. No ASC_THEN() is in them: other work may go beside. */
+static inline __aicore__ void ASC_NAME(ce_widen_hit)(const ce_job *job, __ubuf__ ASC_T *element)
 {
 #if ASC_16BIT
     ASC_WIDEN(ce_at(job, CE_PICK), element, 16);
-    ASC_THEN();
+#else
+    (void)job, (void)element;
+#endif
+}
+
+static inline __aicore__ void ASC_NAME(ce_hit)(const ce_job *job, __ubuf__ ASC_T *element)
+{
+#if ASC_16BIT
+    (void)element;
     ce_take_hit(job, ce_at(job, CE_PICK));
 #else
     ce_take_hit(job, element);
@@ -43,15 +52,24 @@ static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ri
         const uint32_t n = (uint32_t)asc_ring_columns(ring, p);
         const int slot = asc_ring_read(ring);
         if (row->target != job->ignore_index) {
+            __ubuf__ ASC_T *element = ASC_UB(ASC_T, ring->pick_place, slot);
+            if (p == 0) {
+                ce_begin_row(job);
+                ASC_NAME(ce_widen_hit)(job, element);
+            }
+            __ubuf__ float *x =
+                ASC_NAME(ce_open)(job, ASC_UB(ASC_T, ring->place[0], slot), job->whole, n);
             if (p == 0)
-                ASC_NAME(ce_hit)(job, ASC_UB(ASC_T, ring->pick_place, slot));
-            __ubuf__ float *x = ASC_NAME(ce_open)(job, ASC_UB(ASC_T, ring->place[0], slot), 0, n);
+                ASC_NAME(ce_hit)(job, element);
             ce_raise_max(job, x, n);
             if (job->flags & CE_ARGMAX)
                 ce_find_best(job, &best, x, maxima, pairs, begin, n);
             if (job->smoothing != 0.0f)
                 ce_add_weighted(job, x, ring->from[1] ? ASC_UB(float, w_at, slot) : 0, n);
-            ce_add_piece(job, x, row->target - begin, n);
+            if (job->whole)
+                ce_add_whole(job, x, row->target, n);
+            else
+                ce_add_piece(job, x, row->target - begin, n);
         }
         asc_ring_has_read(ring);
     }
@@ -93,11 +111,15 @@ static inline __aicore__ void ASC_NAME(ce_write_row)(const ce_job *job, asc_ring
             ASC_THEN();
         } else {
             if (first && p == 0) {
-                ASC_NAME(ce_hit)(job, ASC_UB(ASC_T, ring->pick_place, slot));
+                __ubuf__ ASC_T *element = ASC_UB(ASC_T, ring->pick_place, slot);
+                ASC_NAME(ce_widen_hit)(job, element);
+                ASC_THEN();
+                ASC_NAME(ce_hit)(job, element);
+                ASC_THEN();
                 ce_shares_saved(job, row);
                 ce_factors(job, row);
             }
-            __ubuf__ float *x = ASC_NAME(ce_open)(job, piece, 1, n);
+            __ubuf__ float *x = job->whole ? job->e : ASC_NAME(ce_open)(job, piece, 1, n);
             ce_gradient(job, dx, capped ? job->e : dx, x,
                         ring->from[1] ? ASC_UB(float, w_at, slot) : 0, capped ? job->s : job->t,
                         capped ? job->t : 0, row->target - p * ring->piece, n);
@@ -148,16 +170,16 @@ ASC_KERNEL ASC_NAME(cross_entropy)(
         asc_ring_add(&ring, class_weight, 0, w_at, sizeof(float));
     ring.pick = target;
     ring.pick_place = pick_at;
+    job.whole = !saved && ring.pieces == 1;
     asc_ring_rows(&ring, first, 1, end - first);
     ce_read_counts(&job, counts, ASC_UB(float, counts_at, 0), count_blocks);
-    ce_begin_row(&job);
+    asc_duplicate(ce_at(&job, CE_VALUE), 0.0f, 8);
     ce_begin_batch(&job);
     for (int64_t row = first; row < end; row++) {
         const int64_t i = (row - first) % CE_BATCH;
         const ce_row r = ce_row_of(&job, row, target, class_weight, dloss, lse);
         const int ignored = r.target == ignore_index;
         if (!saved) {
-            ce_begin_row(&job);
             const int64_t best = ASC_NAME(ce_read_row)(
                 &job, &ring, &r, w_at, ASC_UB(float, maxima_at, 0), ASC_UB(float, pairs_at, 0));
             if (!ignored) {

@@ -4,16 +4,13 @@
 
 #include "cross_entropy_row.h"
 
-/* P = exp(HIT - TOP) / TOTAL, Q = 1 - P without a difference, REST = smooth + z lse; TOTAL = OTHERS + exp(HIT - TOP). */
+/* P = exp(HIT - TOP) / TOTAL, Q = 1 - P without a difference, REST = smooth + z lse; TOTAL = OTHERS + exp(HIT - TOP),
+ * which P holds before. */
 static inline __aicore__ void ce_shares(const ce_job *job, const ce_row *row)
 {
     __ubuf__ float *p = ce_at(job, CE_P), *q = ce_at(job, CE_Q), *rest = ce_at(job, CE_REST);
     __ubuf__ float *total = ce_at(job, CE_TOTAL), *top = ce_at(job, CE_TOP);
-    asc_sub(p, ce_at(job, CE_HIT), top, 8);
-    ASC_THEN();
-    asc_exp(p, p, 8);
     asc_duplicate(rest, row->smooth, 8);
-    ASC_THEN();
     asc_add(total, ce_at(job, CE_OTHERS), p, 8);
     ASC_THEN();
     asc_div(p, p, total, 8);
@@ -89,17 +86,21 @@ static inline __aicore__ void ce_factors(const ce_job *job, const ce_row *row)
     }
 }
 
-/* dx = (FACTOR exp(x - TOP) - BIAS w) slope: w 0 for ones, slope 0 for none. a: f32 to work in; a, dx and x may be one. */
+/* dx = (FACTOR exp(x - TOP) - BIAS w) slope: w 0 for ones, slope 0 for none. a: f32 to work in; a, dx and x may be one.
+ * The exponentials of a whole row are there already. */
 static inline __aicore__ void ce_gradient(const ce_job *job, __ubuf__ float *dx, __ubuf__ float *a,
                                           __ubuf__ float *x, __ubuf__ float *w,
                                           __ubuf__ float *product, __ubuf__ float *slope,
                                           int64_t at, uint32_t n)
 {
-    ASC_WITH_BLOCK(asc_sub, a, x, ce_at(job, CE_TOP), 1, n, 0);
-    ASC_THEN();
-    asc_exp(a, a, n);
-    ASC_THEN();
-    ASC_WITH_BLOCK(asc_mul, a, a, ce_at(job, CE_FACTOR), 1, n, 0);
+    __ubuf__ float *e = job->whole ? job->e : a;
+    if (!job->whole) {
+        ASC_WITH_BLOCK(asc_sub, e, x, ce_at(job, CE_TOP), 1, n, 0);
+        ASC_THEN();
+        asc_exp(e, e, n);
+        ASC_THEN();
+    }
+    ASC_WITH_BLOCK(asc_mul, a, e, ce_at(job, CE_FACTOR), 1, n, 0);
     ASC_THEN();
     if (job->smoothing != 0.0f && w) {
         ASC_WITH_BLOCK(asc_mul, product, w, ce_at(job, CE_BIAS), 1, n, 0);

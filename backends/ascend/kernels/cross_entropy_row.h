@@ -63,6 +63,7 @@ typedef struct ce_job {
     int64_t flags, ignore_index, columns;
     float smoothing, z, softcap;
     float per_ce, per_z, class_weights; /* 1/D, 1/n, W: see src/ops/cross_entropy */
+    int whole;                          /* a row is one piece, read and then written */
     __ubuf__ float *lanes, *e, *t, *s;  /* e, t, s: scratch of a piece */
 } ce_job;
 
@@ -140,7 +141,7 @@ static inline __aicore__ void ce_set_lane_to(__ubuf__ float *x, int64_t at, floa
 static inline __aicore__ void ce_add_weighted(const ce_job *job, __ubuf__ float *x,
                                               __ubuf__ float *w, uint32_t n)
 {
-    __ubuf__ float *t = job->t;
+    __ubuf__ float *t = job->softcap > 0.0f ? job->s : job->t; /* t may keep slopes */
     if (w) {
         asc_abs(t, w, n);
         ASC_THEN();
@@ -162,8 +163,10 @@ static inline __aicore__ void ce_add_weighted(const ce_job *job, __ubuf__ float 
 static inline __aicore__ void ce_raise_max(const ce_job *job, __ubuf__ float *x, uint32_t n)
 {
     __ubuf__ float *max = ce_at(job, CE_MAX), *old = ce_at(job, CE_OLD);
-    asc_copy((__ubuf__ uint32_t *)old, (__ubuf__ uint32_t *)max, ASC_LANES);
-    ASC_THEN();
+    if (!job->whole) {
+        asc_copy((__ubuf__ uint32_t *)old, (__ubuf__ uint32_t *)max, ASC_LANES);
+        ASC_THEN();
+    }
     ASC_FOLD(asc_max, max, x, 1, n, 0);
     ASC_THEN();
 }
@@ -185,6 +188,24 @@ static inline __aicore__ void ce_add_piece(const ce_job *job, __ubuf__ float *x,
         ce_set_lane_to(e, at, 0.0f);
     ASC_THEN();
     ASC_FOLD(asc_add, sum, e, 1, n, 0);
+    ASC_THEN();
+}
+
+/* The same of a row in one piece: relative to TOP, and e keeps exp(x - TOP), 0 for the target, for the gradient. */
+static inline __aicore__ void ce_add_whole(const ce_job *job, __ubuf__ float *x, int64_t at,
+                                           uint32_t n)
+{
+    __ubuf__ float *e = job->e, *top = ce_at(job, CE_TOP), *p = ce_at(job, CE_P);
+    asc_spread_max(top, ce_at(job, CE_VALUE), ce_at(job, CE_MAX), 1);
+    ASC_WITH_BLOCK(asc_sub, e, x, top, 1, n, 0);
+    asc_sub(p, ce_at(job, CE_HIT), top, 8);
+    ASC_THEN();
+    asc_exp(e, e, n);
+    asc_exp(p, p, 8);
+    ASC_THEN();
+    ce_set_lane_to(e, at, 0.0f);
+    ASC_THEN();
+    ASC_FOLD(asc_add, ce_at(job, CE_SUM), e, 1, n, 0);
     ASC_THEN();
 }
 
@@ -253,21 +274,26 @@ static inline __aicore__ void ce_find_best(const ce_job *job, ce_best *best, __u
 
 /* ---- the row ---- */
 
-/* TOP and OTHERS from the lanes, and what ce_results() needs of row i of the batch. */
+/* TOP, OTHERS, and exp(HIT - TOP) in P, from the lanes; and what ce_results() needs of row i of the batch. */
 static inline __aicore__ void ce_join(const ce_job *job, const ce_row *row, int64_t i)
 {
     __ubuf__ float *max = ce_at(job, CE_MAX), *sum = ce_at(job, CE_SUM);
     __ubuf__ float *value = ce_at(job, CE_VALUE), *top = ce_at(job, CE_TOP);
-    asc_spread_max(top, value, max, 1);
-    ASC_WITH_BLOCK(asc_sub, max, max, top, 1, ASC_LANES, 0);
+    __ubuf__ float *p = ce_at(job, CE_P);
+    if (!job->whole) {
+        asc_spread_max(top, value, max, 1);
+        ASC_WITH_BLOCK(asc_sub, max, max, top, 1, ASC_LANES, 0);
+        asc_sub(p, ce_at(job, CE_HIT), top, 8);
+        ASC_THEN();
+        asc_exp(max, max, ASC_LANES);
+        asc_exp(p, p, 8);
+        ASC_THEN();
+        asc_mul(sum, sum, max, ASC_LANES);
+        ASC_THEN();
+    }
     ce_set_lane(ce_at(job, CE_ROWS_TOP), i, top);
     ce_set_lane(ce_at(job, CE_ROWS_HIT), i, ce_at(job, CE_HIT));
     ce_set_lane_to(ce_at(job, CE_ROWS_WEIGHT), i, row->weight);
-    ASC_THEN();
-    asc_exp(max, max, ASC_LANES);
-    ASC_THEN();
-    asc_mul(sum, sum, max, ASC_LANES);
-    ASC_THEN();
     asc_spread_sum(ce_at(job, CE_OTHERS), value, sum, 1);
     ce_set_lane(ce_at(job, CE_ROWS_OTHERS), i, ce_at(job, CE_OTHERS));
     if (job->smoothing != 0.0f)
