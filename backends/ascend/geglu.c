@@ -9,7 +9,8 @@ static const char *const options[] = {"exact", NULL};
 enum { F_H, F_GATE, F_UP, F_Y, F_A, F_U, F_E, F_X, F_Q, F_C, F_BUFFERS };
 
 /* Steps: 0 copy in, 1 widen, 2 magnitudes, 3 exponent, 4 quotient, 5 gelu, 6 product, 7 copy out. Of two sources of
- * one instruction, one lies LOW, one HIGH. */
+ * one instruction, one lies LOW, one HIGH; scratch of one kind lies in front of what is copied, of the other behind it,
+ * so that a result seldom meets the bank that is being read. */
 static const tg_ub_buffer forward_buffers[F_BUFFERS] = {
     [F_H] = {.name = "h", .bytes = 4, .from = 2, .to = 7, .bank = TG_UB_BANK_LOW},
     [F_GATE] = {.name = "gate", .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
@@ -26,24 +27,24 @@ static const tg_ub_buffer forward_buffers[F_BUFFERS] = {
 
 /* ---- backward ---- */
 
-enum { B_DY, B_GATE, B_UP, B_DGATE, B_DUP, B_G, B_A, B_U, B_K, B_Q, B_W, B_H, B_R, B_C, B_BUFFERS };
+enum { B_G, B_K, B_R, B_DY, B_GATE, B_UP, B_DGATE, B_DUP, B_A, B_U, B_Q, B_W, B_H, B_C, B_BUFFERS };
 
-/* Steps: 0 copy in, 1 widen, 2 magnitudes, 3 exponents, 4 derivatives, 5 copy out. */
+/* Steps: 0 copy in, 1 widen, 2 magnitudes, 3 exponents, 4 slopes, 5 products, 6 copy out. */
 static const tg_ub_buffer backward_buffers[B_BUFFERS] = {
-    [B_DY] = {.name = "dy", .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW},
-    [B_GATE] = {.name = "gate", .to = 4, .copies = 2, .bank = TG_UB_BANK_HIGH},
-    [B_UP] = {.name = "up", .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW},
-    [B_DGATE] = {.name = "dgate", .from = 4, .to = 5, .copies = 2},
-    [B_DUP] = {.name = "dup", .from = 4, .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
-    [B_G] = {"dy32", .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
-    [B_A] = {"gate32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH,
+    [B_G] = {"dy32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
+    [B_K] = {.name = "k", .bytes = 4, .from = 2, .to = 6, .bank = TG_UB_BANK_LOW},
+    [B_R] = {"r", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_LOW, .when = EXACT},
+    [B_DY] = {.name = "dy", .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW},
+    [B_GATE] = {.name = "gate", .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [B_UP] = {.name = "up", .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [B_DGATE] = {.name = "dgate", .from = 5, .to = 6, .copies = 2},
+    [B_DUP] = {.name = "dup", .from = 5, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [B_A] = {"gate32", .bytes = 4, .from = 1, .to = 6, .bank = TG_UB_BANK_HIGH,
              .when = TG_UB_16BIT},
-    [B_U] = {"up32", .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
-    [B_K] = {.name = "k", .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_LOW},
-    [B_Q] = {.name = "q", .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_HIGH},
+    [B_U] = {"up32", .bytes = 4, .from = 4, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
+    [B_Q] = {.name = "q", .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH},
     [B_W] = {.name = "w", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH},
     [B_H] = {.name = "h", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH},
-    [B_R] = {"r", .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_LOW, .when = EXACT},
     [B_C] = {"coefficients", TG_UB_FIXED, .bytes = 7 * 32, .to = TG_UB_LAST, .when = EXACT},
 };
 

@@ -40,27 +40,22 @@ static inline __aicore__ void gelu_sigmoid(__ubuf__ float *h, __ubuf__ float *a,
     ASC_THEN();
 }
 
-/* g: dy, a: gate, u: up, all used up; k, q, w, h: scratch; dgate may be h and dup a. With h = exp(min(w, 0)),
- * k = exp(-max(w, 0)) and d = 1 + (h k)^2,
- *   s = h h / d,   1 - s = k k / d,   dup = dy s a,   dgate = up (dy s + dup (1 - s) u').
- * a^2 is limited where s is 0 or 1, so that u' stays finite. */
-static inline __aicore__ void gelu_tanh_backward(__ubuf__ float *dgate, __ubuf__ float *dup,
-                                                 __ubuf__ float *g, __ubuf__ float *a,
-                                                 __ubuf__ float *u, __ubuf__ float *k,
-                                                 __ubuf__ float *q, __ubuf__ float *w,
-                                                 __ubuf__ float *h, uint32_t n)
+/* g: dy, a: gate; q, w, h: scratch. With h = exp(min(w, 0)), k = exp(-max(w, 0)) and d = 1 + (h k)^2,
+ *   s = h h / d,   1 - s = k k / d:   g becomes dy s, and k (1 - s) u'.
+ * Of u', a^2 is limited where s is 0 or 1, so that it stays finite. */
+static inline __aicore__ void gelu_slopes(__ubuf__ float *g, __ubuf__ float *k, __ubuf__ float *a,
+                                          __ubuf__ float *q, __ubuf__ float *w, __ubuf__ float *h,
+                                          uint32_t n)
 {
     asc_mul(q, a, a, n);
-    ASC_THEN();
-    asc_min_scalar(q, q, 256.0f, n);
     ASC_THEN();
     asc_mul_scalar(k, q, GELU_CUBIC, n);
     ASC_THEN();
     asc_add_scalar(k, k, GELU_LINEAR, n);
-    asc_mul_scalar(q, q, 6.0f * GELU_CUBIC, n);
+    asc_min_scalar(q, q, 256.0f, n);
     ASC_THEN();
     asc_mul(w, a, k, n);
-    asc_add_scalar(q, q, 2.0f * GELU_LINEAR, n); /* u' */
+    asc_mul_scalar(q, q, 6.0f * GELU_CUBIC, n);
     ASC_THEN();
     asc_min_scalar(h, w, 0.0f, n);
     asc_max_scalar(k, w, 0.0f, n);
@@ -70,6 +65,7 @@ static inline __aicore__ void gelu_tanh_backward(__ubuf__ float *dgate, __ubuf__
     ASC_THEN();
     asc_exp(k, k, n);
     asc_mul(g, g, h, n);
+    asc_add_scalar(q, q, 2.0f * GELU_LINEAR, n); /* u' */
     ASC_THEN();
     asc_mul(w, h, k, n);
     asc_mul(g, g, h, n);
@@ -83,13 +79,15 @@ static inline __aicore__ void gelu_tanh_backward(__ubuf__ float *dgate, __ubuf__
     asc_div(g, g, w, n);
     asc_div(k, k, w, n);
     ASC_THEN();
+}
+
+/* The products behind it: dup = a dy s; k becomes dy gelu'(a) = dy s + dup (1 - s) u'. dup may be a. */
+static inline __aicore__ void gelu_tanh_products(__ubuf__ float *dup, __ubuf__ float *k,
+                                                 __ubuf__ float *g, __ubuf__ float *a, uint32_t n)
+{
     asc_mul(dup, g, a, n);
     ASC_THEN();
-    asc_mul(h, k, dup, n);
-    ASC_THEN();
-    asc_add(h, h, g, n);
-    ASC_THEN();
-    asc_mul(dgate, h, u, n);
+    asc_mul_add(k, dup, g, n);
     ASC_THEN();
 }
 
@@ -162,15 +160,10 @@ static inline __aicore__ void gelu_below(__ubuf__ float *m, __ubuf__ float *x, _
     ASC_THEN();
 }
 
-/* g: dy, a: gate, u: up, a used up; m, x, p, q, r: scratch; dgate may be x and dup a. With t = Phi(-|a|) and b = 1
- * where a is positive, else 0,
- *   Phi(a) = max(t, b - t),   dup = dy a Phi(a),   dgate = dy up (Phi(a) + a e e / sqrt(2 pi)). */
-static inline __aicore__ void gelu_exact_backward(__ubuf__ float *dgate, __ubuf__ float *dup,
-                                                  __ubuf__ float *g, __ubuf__ float *a,
-                                                  __ubuf__ float *u, __ubuf__ float *m,
-                                                  __ubuf__ float *x, __ubuf__ float *p,
-                                                  __ubuf__ float *q, __ubuf__ float *r,
-                                                  __ubuf__ float *c, uint32_t n)
+/* a: gate; q: scratch. On return m = e e, p = Phi(-|a|) / m, and r is 1 where a is positive, else 0. */
+static inline __aicore__ void gelu_bells(__ubuf__ float *m, __ubuf__ float *p, __ubuf__ float *r,
+                                         __ubuf__ float *a, __ubuf__ float *q, __ubuf__ float *x,
+                                         __ubuf__ float *c, uint32_t n)
 {
     asc_abs(m, a, n);
     asc_relu(r, a, n);
@@ -180,9 +173,18 @@ static inline __aicore__ void gelu_exact_backward(__ubuf__ float *dgate, __ubuf_
     ASC_THEN();
     gelu_normal(p, x, m, q, c, n);
     asc_mul(m, x, x, n);
-    asc_min_scalar(r, r, 1.0f, n); /* b */
+    asc_min_scalar(r, r, 1.0f, n);
     ASC_THEN();
-    asc_mul(p, p, m, n); /* t */
+}
+
+/* The products behind it, with t = Phi(-|a|): Phi(a) = max(t, r - t), dup = dy a Phi(a), and m becomes
+ * dy (Phi(a) + a e e / sqrt(2 pi)). a is used up; dup may be a. */
+static inline __aicore__ void gelu_exact_products(__ubuf__ float *dup, __ubuf__ float *m,
+                                                  __ubuf__ float *g, __ubuf__ float *a,
+                                                  __ubuf__ float *p, __ubuf__ float *r,
+                                                  __ubuf__ float *x, uint32_t n)
+{
+    asc_mul(p, p, m, n);
     asc_mul(x, m, a, n);
     ASC_THEN();
     asc_sub(m, r, p, n);
@@ -194,9 +196,7 @@ static inline __aicore__ void gelu_exact_backward(__ubuf__ float *dgate, __ubuf_
     asc_mul(a, m, a, n);
     ASC_THEN();
     asc_mul(dup, a, g, n);
-    asc_mul(x, x, u, n);
-    ASC_THEN();
-    asc_mul(dgate, x, g, n);
+    asc_mul(m, x, g, n);
     ASC_THEN();
 }
 

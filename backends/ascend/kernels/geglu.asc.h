@@ -83,10 +83,12 @@ ASC_KERNEL ASC_NAME(geglu_backward)(__gm__ ASC_T *dy, __gm__ ASC_T *gate, __gm__
     __ubuf__ float *q = ASC_UB(float, q_at, 0);
     __ubuf__ float *w = ASC_UB(float, w_at, 0);
     __ubuf__ float *h = ASC_UB(float, h_at, 0);
+    __ubuf__ float *r = ASC_UB(float, r_at, 0);
+    __ubuf__ float *c = ASC_UB(float, c_at, 0);
     int slot = 0;
     asc_pipeline_begin();
     if (exact)
-        gelu_constants(ASC_UB(float, c_at, 0));
+        gelu_constants(c);
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;
          task += asc_get_block_num(), slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
@@ -97,16 +99,13 @@ ASC_KERNEL ASC_NAME(geglu_backward)(__gm__ ASC_T *dy, __gm__ ASC_T *gate, __gm__
         ASC_LOAD(ASC_T, up_at, slot, up, up_stride, tile);
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
 #if ASC_16BIT
         __ubuf__ float *g = ASC_UB(float, g_at, 0);
         __ubuf__ float *a = ASC_UB(float, a_at, 0);
         __ubuf__ float *u = ASC_UB(float, u_at, 0);
-        __ubuf__ float *dgate_out = exact ? w : h, *dup_out = a;
+        __ubuf__ float *dgate_out = k, *dup_out = a;
         ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), n);
         ASC_WIDEN(a, ASC_UB(ASC_T, gate_at, slot), n);
-        ASC_WIDEN(u, ASC_UB(ASC_T, up_at, slot), n);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
         ASC_THEN();
 #else
         __ubuf__ float *g = ASC_UB(float, dy_at, slot);
@@ -116,17 +115,27 @@ ASC_KERNEL ASC_NAME(geglu_backward)(__gm__ ASC_T *dy, __gm__ ASC_T *gate, __gm__
         __ubuf__ float *dup_out = ASC_UB(float, dup_at, slot);
 #endif
         if (exact)
-            gelu_exact_backward(dgate_out, dup_out, g, a, u, k, w, h, q, ASC_UB(float, r_at, 0),
-                                ASC_UB(float, c_at, 0), n);
+            gelu_bells(k, h, r, a, q, w, c, n);
         else
-            gelu_tanh_backward(dgate_out, dup_out, g, a, u, k, q, w, h, n);
+            gelu_slopes(g, k, a, q, w, h, n);
 #if ASC_16BIT
-        ASC_NARROW(ASC_UB(ASC_T, dgate_at, slot), dgate_out, n);
+        ASC_WIDEN(u, ASC_UB(ASC_T, up_at, slot), n); /* where q was */
+        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+#endif
+        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        if (exact)
+            gelu_exact_products(dup_out, k, g, a, h, r, w, n);
+        else
+            gelu_tanh_products(dup_out, k, g, a, n);
+        asc_mul(dgate_out, k, u, n);
+#if ASC_16BIT
         ASC_NARROW(ASC_UB(ASC_T, dup_at, slot), dup_out, n);
-        ASC_THEN(); /* they are the next tile's */
+        ASC_THEN();
+        ASC_NARROW(ASC_UB(ASC_T, dgate_at, slot), dgate_out, n);
 #else
         ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #endif
+        ASC_THEN(); /* scratch is the next tile's */
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
         ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
         ASC_STORE(ASC_T, dgate, dgate_stride, tile, dgate_at, slot);
