@@ -128,5 +128,34 @@ ASC_KERNEL embedding_sort_i64(__gm__ int64_t *indices, __gm__ uint64_t *records,
     }
 }
 
+/* ---- rows ---- */
+
+/* The indices of a tile's rows, for S. */
+static inline __aicore__ void embedding_ask(__gm__ int64_t *indices, asc_tile tile,
+                                            int64_t index_at, int slot)
+{
+    ASC_WAIT(PIPE_S, PIPE_MTE2, slot);
+    asc_copy_gm2ub_align(ASC_UB(uint32_t, index_at, slot), (__gm__ uint32_t *)(indices + tile.row),
+                         (uint32_t)tile.rows * 8);
+    ASC_NOTIFY(PIPE_MTE2, PIPE_S, slot);
+}
+
+/* Copies the rows of a tile whose bit is set in or out: of the table, `size` bytes an element, `pitch` bytes a row in UB. */
+static inline __aicore__ void embedding_rows(int out, __gm__ char *table, int64_t stride,
+                                             int64_t size, uint64_t used, asc_tile tile,
+                                             uint64_t place, int64_t pitch)
+{
+    const int64_t bytes = tile.columns * size;
+    for (; used; used &= used - 1) {
+        const int64_t row = asc_ffs(used);
+        __gm__ char *at = table + ((tile.row + row) * stride + tile.column) * size;
+        if (out)
+            asc_copy_rows_out(at, place + (uint64_t)(row * pitch), 1, bytes, 0, pitch);
+        else
+            asc_copy_rows_in(place + (uint64_t)(row * pitch), at, 1, bytes, 0,
+                             asc_round_up(bytes, 32));
+    }
+}
+
 #define ASC_TEMPLATE "embedding.asc.h"
 #include "asc_each_type.h"

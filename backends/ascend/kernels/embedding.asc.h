@@ -1,15 +1,5 @@
 /* embedding.asc.h - the kernels of one type; see asc_each_type.h. */
 
-/* The indices of a tile's rows, for S. */
-static inline __aicore__ void ASC_NAME(embedding_ask)(__gm__ int64_t *indices, asc_tile tile,
-                                                      int64_t index_at, int slot)
-{
-    ASC_WAIT(PIPE_S, PIPE_MTE2, slot);
-    asc_copy_gm2ub_align(ASC_UB(uint32_t, index_at, slot), (__gm__ uint32_t *)(indices + tile.row),
-                         (uint32_t)tile.rows * 8);
-    ASC_NOTIFY(PIPE_MTE2, PIPE_S, slot);
-}
-
 /* No arithmetic: rows come in one by one and leave together. Indices come in a tile ahead, since S waits for them. */
 ASC_KERNEL ASC_NAME(embedding_forward)(__gm__ ASC_T *weight, __gm__ int64_t *indices,
                                        __gm__ ASC_T *y, int64_t weight_stride, int64_t y_stride,
@@ -26,14 +16,14 @@ ASC_KERNEL ASC_NAME(embedding_forward)(__gm__ ASC_T *weight, __gm__ int64_t *ind
     asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
     asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
     if (first < grid.tasks)
-        ASC_NAME(embedding_ask)(indices, asc_tile_at(grid, first), index_at, slot);
+        embedding_ask(indices, asc_tile_at(grid, first), index_at, slot);
     for (int64_t task = first; task < grid.tasks; task += step, slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
         const int64_t bytes = tile.columns * (int64_t)sizeof(ASC_T);
         const int64_t pitch = asc_pitch(tile, sizeof(ASC_T)) * (int64_t)sizeof(ASC_T);
         const __ubuf__ int64_t *index = ASC_UB(int64_t, index_at, slot);
         if (task + step < grid.tasks)
-            ASC_NAME(embedding_ask)(indices, asc_tile_at(grid, task + step), index_at, slot ^ 1);
+            embedding_ask(indices, asc_tile_at(grid, task + step), index_at, slot ^ 1);
         ASC_WAIT(PIPE_MTE2, PIPE_S, slot);
         ASC_WAIT(PIPE_MTE3, PIPE_MTE2, slot);
         for (int64_t i = 0; i < tile.rows; i++)
@@ -51,11 +41,12 @@ ASC_KERNEL ASC_NAME(embedding_forward)(__gm__ ASC_T *weight, __gm__ int64_t *ind
     asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
 }
 
+#define EMBEDDING_ADD ASC_NAME(embedding_add)
+
 /* Adds the rows of dy that `count` records name to their rows in acc. */
-static inline __aicore__ void ASC_NAME(embedding_add)(__ubuf__ float *acc, __gm__ ASC_T *dy,
-                                                      int64_t stride, __gm__ uint64_t *records,
-                                                      int64_t count, asc_tile tile,
-                                                      int64_t piece_at, int64_t wide_at, int slot)
+static inline __aicore__ void EMBEDDING_ADD(__ubuf__ float *acc, __gm__ ASC_T *dy, int64_t stride,
+                                            __gm__ uint64_t *records, int64_t count, asc_tile tile,
+                                            int64_t piece_at, int64_t wide_at, int slot)
 {
     const int64_t pitch = asc_pitch(tile, sizeof(ASC_T));
     ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
@@ -89,23 +80,6 @@ static inline __aicore__ void ASC_NAME(embedding_add)(__ubuf__ float *acc, __gm_
     ASC_THEN();
 }
 
-/* Copies the rows of a tile whose bit is set in or out: of the table, `size` bytes an element. */
-static inline __aicore__ void ASC_NAME(embedding_rows)(int out, __gm__ char *table, int64_t stride,
-                                                       int64_t size, uint64_t used, asc_tile tile,
-                                                       uint64_t place)
-{
-    const int64_t pitch = asc_pitch(tile, sizeof(ASC_T)) * size, bytes = tile.columns * size;
-    for (; used; used &= used - 1) {
-        const int64_t row = asc_ffs(used);
-        __gm__ char *at = table + ((tile.row + row) * stride + tile.column) * size;
-        if (out)
-            asc_copy_rows_out(at, place + (uint64_t)(row * pitch), 1, bytes, 0, pitch);
-        else
-            asc_copy_rows_in(place + (uint64_t)(row * pitch), at, 1, bytes, 0,
-                             asc_round_up(bytes, 32));
-    }
-}
-
 /* A tile of the table: its rows summed up. size: bytes of an element of dweight. If it is of 4, acc is where
  * rows leave from; else they leave from `out`. With accumulate, rows in use come in first and leave alone. */
 ASC_KERNEL ASC_NAME(embedding_backward)(__gm__ ASC_T *dy, __gm__ char *dweight,
@@ -135,8 +109,8 @@ ASC_KERNEL ASC_NAME(embedding_backward)(__gm__ ASC_T *dy, __gm__ char *dweight,
                 used |= (uint64_t)1 << (records[i] >> 32);
             asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
             asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
-            ASC_NAME(embedding_rows)
-            (0, dweight, dweight_stride, size, used, tile, asc_place(out_at, slot));
+            embedding_rows(0, dweight, dweight_stride, size, used, tile, asc_place(out_at, slot),
+                           pitch * size);
             asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID2);
             asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID2);
 #if ASC_16BIT
@@ -148,9 +122,8 @@ ASC_KERNEL ASC_NAME(embedding_backward)(__gm__ ASC_T *dy, __gm__ char *dweight,
 #endif
         }
         for (int64_t at = first; at < last; at += tile_rows, piece_slot ^= 1)
-            ASC_NAME(embedding_add)
-            (acc, dy, dy_stride, records + at, asc_min_of(tile_rows, last - at), tile, piece_at,
-             wide_at, piece_slot);
+            EMBEDDING_ADD(acc, dy, dy_stride, records + at, asc_min_of(tile_rows, last - at), tile,
+                          piece_at, wide_at, piece_slot);
 #if ASC_16BIT
         if (size == 2) {
             ASC_NARROW(ASC_UB(ASC_T, out_at, slot), acc, (uint32_t)(tile.rows * pitch));
@@ -160,8 +133,8 @@ ASC_KERNEL ASC_NAME(embedding_backward)(__gm__ ASC_T *dy, __gm__ char *dweight,
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
         ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
         if (accumulate)
-            ASC_NAME(embedding_rows)
-            (1, dweight, dweight_stride, size, used, tile, asc_place(out_at, slot));
+            embedding_rows(1, dweight, dweight_stride, size, used, tile, asc_place(out_at, slot),
+                           pitch * size);
         else
             asc_copy_rows_out(dweight + (tile.row * dweight_stride + tile.column) * size,
                               asc_place(out_at, slot), tile.rows, tile.columns * size,
@@ -171,3 +144,5 @@ ASC_KERNEL ASC_NAME(embedding_backward)(__gm__ ASC_T *dy, __gm__ char *dweight,
     }
     asc_pipeline_end();
 }
+
+#undef EMBEDDING_ADD
