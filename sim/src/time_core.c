@@ -32,8 +32,20 @@ void sim_play_wait(time_game *play, time_core *core, int pipe, const time_record
 
 void sim_play_signal(time_game *play, time_core *core, const time_record *record, double time)
 {
-    core->signal[record->pipe][record->target][record->event] = time + play->chip->flag_latency;
+    time_flag *flag = &core->flag[record->pipe][record->target][record->event];
+    flag->at[flag->set++ % TIME_SIGNALS] = time + play->chip->flag_latency;
     note(play, core, record->pipe, record, time, time);
+}
+
+/* The time from which a wait goes on, or -1 if its flag is not set. */
+static double take_signal(time_core *core, const time_record *record, double ready)
+{
+    time_flag *flag =
+        &core->flag[record->pipe % ASCSIM_PIPES][record->target % ASCSIM_PIPES][record->event];
+    if (flag->taken == flag->set) {
+        return -1;
+    }
+    return sim_later(ready, flag->at[flag->taken++ % TIME_SIGNALS]);
 }
 
 static int lane_idle(const time_lane *lane)
@@ -76,7 +88,7 @@ static double run_head(time_game *play, time_core *core, int pipe, const time_en
     const time_record *record = head->record;
     const double ready = sim_later(lane->free, head->time);
     const int flying = lane->launched != lane->landed;
-    double *signal;
+    double on;
     switch ((sim_kind)record->kind) {
     case SIM_COMPUTE:
         return run_vector(play, core, record, ready);
@@ -96,12 +108,11 @@ static double run_head(time_game *play, time_core *core, int pipe, const time_en
         }
         return ready;
     case SIM_WAIT:
-        signal = &core->signal[record->pipe][record->target][record->event];
-        if (*signal < 0) {
+        on = take_signal(core, record, ready);
+        if (on < 0) {
             return -1;
         }
-        lane->free = sim_later(ready, *signal);
-        *signal = -1;
+        lane->free = on;
         sim_play_wait(play, core, pipe, record, ready, lane->free);
         return lane->free;
     default: /* SIM_BARRIER of this pipe */
@@ -140,17 +151,14 @@ static int queue_of(const time_record *record)
 /* What S does by itself; returns when it goes on, or -1. */
 static double run_scalar(time_game *play, time_core *core, const time_record *record, double ready)
 {
-    double *signal =
-        &core->signal[record->pipe % ASCSIM_PIPES][record->target % ASCSIM_PIPES][record->event];
     double on = ready;
     if (record->kind == SIM_SET) {
         sim_play_signal(play, core, record, ready);
     } else if (record->kind == SIM_WAIT) {
-        if (*signal < 0) {
+        on = take_signal(core, record, ready);
+        if (on < 0) {
             return -1;
         }
-        on = sim_later(ready, *signal);
-        *signal = -1;
     } else if (record->kind == SIM_BARRIER) {
         for (int pipe = ASCSIM_V; pipe < ASCSIM_PIPES; pipe++) {
             if (!lane_idle(&core->lane[pipe])) {
@@ -210,9 +218,7 @@ void sim_play_begin_block(time_game *play, time_core *core, int64_t block, doubl
         lane->depth = (int)(pipe == ASCSIM_V ? play->chip->vector_queue : play->chip->copy_queue);
         lane->free = lane->retired = lane->busy_until = time;
     }
-    for (size_t i = 0; i < sizeof core->signal / sizeof(double); i++) {
-        (&core->signal[0][0][0])[i] = -1;
-    }
+    memset(core->flag, 0, sizeof core->flag);
     if (core->block >= 0) {
         play->stats[core->block].core = core->index;
         play->stats[core->block].begin = time;

@@ -26,12 +26,20 @@ typedef struct time_lane { /* a pipe of a core */
     double free, retired, busy_until;
 } time_lane;
 
+enum { TIME_SIGNALS = 16 };
+
+/* A flag: it may be set again before the wait that takes the first has come, and then holds both. */
+typedef struct time_flag {
+    double at[TIME_SIGNALS];
+    uint64_t set, taken;
+} time_flag;
+
 typedef struct time_core {
     int index;
     time_lane lane[ASCSIM_PIPES];
-    double now;                                            /* of S */
-    double signal[ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS]; /* < 0: not signalled */
-    int64_t block;                                         /* -1: none left */
+    double now; /* of S */
+    time_flag flag[ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS];
+    int64_t block; /* -1: none left */
     int64_t at, copy;
 } time_core;
 

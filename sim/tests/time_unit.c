@@ -229,6 +229,16 @@ static void test_flags(void)
     vector(&a, 22, 100);
     near("a flag that nobody sets ends the block", play(&a, 1, 0, stats),
          1 + 122 + chip.flag_latency + 2, 0);
+    /* MTE2 sets a flag twice while V is busy before its first wait. */
+    script twice = {.site = {"t.c", 1, "asc_sync_notify"}};
+    vector(&twice, 22, 10000);
+    for (int i = 0; i < 2; i++) {
+        flag(&twice, SIM_SET, ASCSIM_MTE2, ASCSIM_V, 0);
+        flag(&twice, SIM_WAIT, ASCSIM_MTE2, ASCSIM_V, 0);
+        vector(&twice, 22, 100);
+    }
+    CHECK(play(&twice, 1, 0, stats) > 10200 && stats[0].vector_instructions == 3,
+          "%d of 3 instructions of V ran", (int)stats[0].vector_instructions);
     script b = {.site = {"t.c", 1, "asc_sync_pipe"}};
     copy(&b, ASCSIM_MTE2, 8192);
     vector(&b, 22, 100);
