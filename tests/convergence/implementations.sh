@@ -7,7 +7,7 @@ run() { # NAME TYPE ARGUMENTS...
     name=$1
     type=$2
     shift 2
-    "$llama" $toy --width 32 --ff 64 --seq 32 $data --type $type --steps 32 --lr 3e-3 --log $name-$type.log "$@" || fail "$name, $type"
+    "$llama" $toy --width 32 --ff 64 --seq 32 $data --type $type --steps 32 --lr 1e-3 --log $name-$type.log "$@" || fail "$name, $type"
     numbers $name-$type.log >$name-$type
 }
 agree() { # NAME TYPE LIMIT_OF_LOSS LIMIT_OF_NORM: largest difference of a loss, mean difference of a norm, relative
@@ -24,7 +24,7 @@ agree() { # NAME TYPE LIMIT_OF_LOSS LIMIT_OF_NORM: largest difference of a loss,
 run ref f32 --impl ref
 run ref bf16 --impl ref
 for type in f32 bf16; do
-    [ $type = f32 ] && limits="1e-4 1e-3" || limits="5e-3 2e-2"
+    [ $type = f32 ] && limits="1e-5 1e-4" || limits="1e-3 5e-3"
     run default $type
     agree default $type $limits
     run unfused $type --impl unfused,cpu
