@@ -98,7 +98,7 @@ static tg_status ask_chip(ascend_info *info)
     const char *soc = acl.aclrtGetSocName();
     if (!soc || !*soc)
         return ascend_host->fail(TG_EDEVICE, "npu: aclrtGetSocName tells no name");
-    int64_t cores = 0, bits;
+    int64_t cores = 0, bits, own = 0;
     ACL_TRY(acl.aclrtGetDeviceInfo((uint32_t)card.device, ACL_VECTOR_CORE_NUM, &cores),
             "aclrtGetDeviceInfo of the number of vector cores");
     if (cores < 1 || cores > 65535)
@@ -108,6 +108,10 @@ static tg_status ask_chip(ascend_info *info)
     ASCEND_TRY(tg_ub_capacity_bits(0, soc, &bits, NULL)); /* asks the chip itself */
     snprintf(info->soc, sizeof info->soc, "%s", soc);
     info->ub_bytes = tg_ub_usable_bytes(bits);
+    if (acl.aclrtGetDeviceInfo((uint32_t)card.device, ACL_UBUF_PER_VECTOR_CORE, &own) ==
+            ACL_SUCCESS &&
+        own > 0 && own < bits / 8) /* more was said than the chip has */
+        info->ub_bytes = tg_ub_usable_bytes(own * 8);
     info->cores = (int)cores;
     return TG_OK;
 }

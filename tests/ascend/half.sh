@@ -1,5 +1,5 @@
 #!/bin/sh
-# The tile follows what the chip, and above it what ASCEND_UB_CAPACITY_BITS says of the buffer.
+# The tile follows what the chip, and above it what ASCEND_UB_CAPACITY_BITS says of the buffer, up to what the chip has.
 #   half.sh RECORD PROGRAM
 set -eu
 here=$(dirname "$0")
@@ -9,5 +9,7 @@ tile() {
 full=$(tile "$@")
 half=$(STAND_IN_UB=98304 tile "$@")
 said=$(STAND_IN_UB=196608 ASCEND_UB_CAPACITY_BITS=786432 tile "$@")
-echo "tiles: $full, $half with half the buffer, $said when so told"
+more=$(ASCEND_UB_CAPACITY_BITS=8000000000 tile "$@")
+echo "tiles: $full, $half with half the buffer, $said when so told, $more when told of more than there is"
+[ "$more" -eq "$full" ]
 [ "$half" -eq "$said" ] && [ $((half * 2)) -le $((full + full / 4)) ] && [ $((half * 2)) -ge $((full - full / 4)) ]
