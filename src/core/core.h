@@ -37,6 +37,8 @@ typedef struct span {
 
 /* Checks args by the schema; tells where the tensors lie (TG_DEVICE_CPU if there are none). */
 tg_status tg_check_schema(int op, const void *args, int *device_type);
+/* Elements from the first to behind the last of dimensions [first, ndim), none of them of size 0. */
+int64_t tg_reach_of(const tg_tensor *t, int first);
 /* spans: of the operator's tensors in the order of tg_op_tensors(). */
 tg_status tg_check_overlap(int op, const span *spans);
 

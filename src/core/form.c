@@ -47,10 +47,7 @@ static form_tensor describe(const tg_tensor *t, int slot)
     memcpy(&x.head[0], &t->device, 8);
     memcpy(&x.head[1], &t->ndim, 8);
     const size_t size = tg_type_size(tg_type_of(t));
-    int64_t last = 0;
-    for (int k = 0; k < t->ndim; k++)
-        last += (t->shape[k] - 1) * tg_stride(t, k);
-    x.bytes = tg_numel(t) > 0 ? (uint64_t)(last + 1) * size : 0;
+    x.bytes = tg_numel(t) > 0 ? (uint64_t)tg_reach_of(t, 0) * size : 0;
     x.align = (uint16_t)(size - 1);
     return x;
 }

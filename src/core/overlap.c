@@ -73,8 +73,7 @@ static int side_by_side(const span *a, const span *b)
     return column >= aw && column + bw <= as;
 }
 
-/* Elements from the first to behind the last of dimensions [first, ndim). */
-static int64_t reach_of(const tg_tensor *t, int first)
+int64_t tg_reach_of(const tg_tensor *t, int first)
 {
     int64_t reach = 1;
     for (int i = first; i < t->ndim; i++)
@@ -102,7 +101,7 @@ static int interleaved(const span *a, const span *b)
             continue;
         if (step != tg_stride(y, i) || above / n < step)
             return 0;
-        if (reach_of(x, i + 1) <= apart && apart + reach_of(y, i + 1) <= step)
+        if (tg_reach_of(x, i + 1) <= apart && apart + tg_reach_of(y, i + 1) <= step)
             return 1;
         above = step;
     }
