@@ -34,19 +34,6 @@ ascend_rows ascend_rows_of(const tg_tensor *t, const char *name)
     return r;
 }
 
-void ascend_flatten(ascend_rows *const *tensors, int n, int64_t *rows, int64_t *columns)
-{
-    *rows = tensors[0]->rows;
-    *columns = tensors[0]->n;
-    for (int i = 0; i < n; i++)
-        if (tensors[i]->stride != *columns && *rows > 1)
-            return;
-    *columns *= *rows;
-    *rows = *columns > 0;
-    for (int i = 0; i < n; i++)
-        tensors[i]->stride = *columns;
-}
-
 const char *ascend_type_suffix(int type)
 {
     switch (type) {

@@ -25,10 +25,6 @@ typedef struct ascend_rows {
 } ascend_rows;
 ascend_rows ascend_rows_of(const tg_tensor *t, const char *name);
 
-/* For operators whose elements are independent: n tensors of one shape, one long row each if all are compact.
- * rows is 0 if they are empty. */
-void ascend_flatten(ascend_rows *const *tensors, int n, int64_t *rows, int64_t *columns);
-
 /* The rows as the kernel's argument: an address that is known to reach this far. */
 static inline ascend_arg ascend_tensor(const ascend_rows *t)
 {
@@ -73,6 +69,25 @@ static inline ascend_arg ascend_place(const tg_ub_layout *layout, int buffer)
     const tg_ub_place *p = &layout->place[buffer];
     return ascend_i64(p->copy_stride << 32 | p->offset);
 }
+
+/* ---- flat.c: kernels on independent elements ---- */
+
+enum { FLAT_TENSORS = 5, FLAT_SCALARS = 2, FLAT_PLACES = 16 };
+
+/* A launch. The kernel's arguments: the tensors, their strides, the grid, the scalars, the places of its buffers. */
+typedef struct ascend_flat {
+    const char *kernel;
+    const tg_ub_kernel *ub;
+    uint32_t options; /* TG_UB_OPTION bits */
+    int tensors, scalars, places;
+    struct {
+        const tg_tensor *t;
+        const char *name;
+    } tensor[FLAT_TENSORS];
+    ascend_arg scalar[FLAT_SCALARS];
+    uint8_t place[FLAT_PLACES]; /* buffers, in the order of the arguments */
+} ascend_flat;
+tg_status ascend_run_flat(tg_ctx *ctx, const ascend_flat *launch);
 
 /* ---- one row table: the operators, in the order of files ---- */
 

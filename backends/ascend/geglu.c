@@ -66,81 +66,36 @@ const tg_ub_kernel tg_ascend_ub_geglu[] = {
 
 tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args)
 {
-    ascend_rows gate = ascend_rows_of(args->gate, "gate"), up = ascend_rows_of(args->up, "up");
-    ascend_rows y = ascend_rows_of(args->y, "y");
-    const ascend_runtime *runtime;
-    tg_ub_layout layout;
-    int64_t rows, columns;
-    ASCEND_TRY(ascend_runtime_for(args->gate, &runtime));
-    ascend_flatten((ascend_rows *[]){&gate, &up, &y}, 3, &rows, &columns);
-    if (rows == 0)
-        return TG_OK;
-    ASCEND_TRY(ascend_plan(runtime, &tg_ascend_ub_geglu[0], rows, columns, y.type,
-                           args->exact ? EXACT : 0, &layout));
-    const ascend_arg kernel_args[] = {
-        ascend_tensor(&gate),
-        ascend_tensor(&up),
-        ascend_tensor(&y),
-        ascend_i64(gate.stride),
-        ascend_i64(up.stride),
-        ascend_i64(y.stride),
-        ASCEND_GRID(layout, rows, columns),
-        ascend_i64(args->exact),
-        ascend_place(&layout, F_GATE),
-        ascend_place(&layout, F_UP),
-        ascend_place(&layout, F_Y),
-        ascend_place(&layout, F_A),
-        ascend_place(&layout, F_U),
-        ascend_place(&layout, F_H),
-        ascend_place(&layout, F_E),
-        ascend_place(&layout, F_X),
-        ascend_place(&layout, F_Q),
-        ascend_place(&layout, F_C),
-    };
-    return ASCEND_RUN(ctx, runtime, "geglu_forward", y.type, layout.blocks, kernel_args);
+    return ascend_run_flat(ctx,
+                           &(ascend_flat){
+                               .kernel = "geglu_forward",
+                               .ub = &tg_ascend_ub_geglu[0],
+                               .options = args->exact ? EXACT : 0,
+                               .tensors = 3,
+                               .scalars = 1,
+                               .places = 10,
+                               .tensor = {{args->gate, "gate"}, {args->up, "up"}, {args->y, "y"}},
+                               .scalar = {ascend_i64(args->exact)},
+                               .place = {F_GATE, F_UP, F_Y, F_A, F_U, F_H, F_E, F_X, F_Q, F_C},
+                           });
 }
 
 tg_status ascend_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args)
 {
-    ascend_rows dy = ascend_rows_of(args->dy, "dy"), gate = ascend_rows_of(args->gate, "gate");
-    ascend_rows up = ascend_rows_of(args->up, "up"), dup = ascend_rows_of(args->dup, "dup");
-    ascend_rows dgate = ascend_rows_of(args->dgate, "dgate");
-    const ascend_runtime *runtime;
-    tg_ub_layout layout;
-    int64_t rows, columns;
-    ASCEND_TRY(ascend_runtime_for(args->gate, &runtime));
-    ascend_flatten((ascend_rows *[]){&dy, &gate, &up, &dgate, &dup}, 5, &rows, &columns);
-    if (rows == 0)
-        return TG_OK;
-    ASCEND_TRY(ascend_plan(runtime, &tg_ascend_ub_geglu[1], rows, columns, dy.type,
-                           args->exact ? EXACT : 0, &layout));
-    const ascend_arg kernel_args[] = {
-        ascend_tensor(&dy),
-        ascend_tensor(&gate),
-        ascend_tensor(&up),
-        ascend_tensor(&dgate),
-        ascend_tensor(&dup),
-        ascend_i64(dy.stride),
-        ascend_i64(gate.stride),
-        ascend_i64(up.stride),
-        ascend_i64(dgate.stride),
-        ascend_i64(dup.stride),
-        ASCEND_GRID(layout, rows, columns),
-        ascend_i64(args->exact),
-        ascend_place(&layout, B_DY),
-        ascend_place(&layout, B_GATE),
-        ascend_place(&layout, B_UP),
-        ascend_place(&layout, B_DGATE),
-        ascend_place(&layout, B_DUP),
-        ascend_place(&layout, B_G),
-        ascend_place(&layout, B_A),
-        ascend_place(&layout, B_U),
-        ascend_place(&layout, B_K),
-        ascend_place(&layout, B_Q),
-        ascend_place(&layout, B_W),
-        ascend_place(&layout, B_H),
-        ascend_place(&layout, B_R),
-        ascend_place(&layout, B_C),
-    };
-    return ASCEND_RUN(ctx, runtime, "geglu_backward", dy.type, layout.blocks, kernel_args);
+    return ascend_run_flat(ctx, &(ascend_flat){
+                                    .kernel = "geglu_backward",
+                                    .ub = &tg_ascend_ub_geglu[1],
+                                    .options = args->exact ? EXACT : 0,
+                                    .tensors = 5,
+                                    .scalars = 1,
+                                    .places = 14,
+                                    .tensor = {{args->dy, "dy"},
+                                               {args->gate, "gate"},
+                                               {args->up, "up"},
+                                               {args->dgate, "dgate"},
+                                               {args->dup, "dup"}},
+                                    .scalar = {ascend_i64(args->exact)},
+                                    .place = {B_DY, B_GATE, B_UP, B_DGATE, B_DUP, B_G, B_A, B_U,
+                                              B_K, B_Q, B_W, B_H, B_R, B_C},
+                                });
 }
