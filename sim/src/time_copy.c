@@ -60,6 +60,47 @@ static time_flow flow_of(const time_game *play, const time_record *record, const
     return flow;
 }
 
+/* Whether a copy that begins at `address` has a byte of the place, a request's worth of memory. */
+static int has_place(const time_record *record, uint64_t address, uint64_t place, uint64_t bytes)
+{
+    const int64_t begin = (int64_t)(place * bytes - address), length = record->copy.length;
+    int64_t burst = 0; /* the first that ends behind the place's begin */
+    if (begin >= length && record->copy.stride > 0) {
+        burst = (begin - length) / record->copy.stride + 1;
+    }
+    const int64_t at = burst * record->copy.stride;
+    return burst < record->copy.bursts && at < begin + (int64_t)bytes && at + length > begin;
+}
+
+/* The group of a copy past L2: that of a copy in flight which has the place where this one begins, or the other way round;
+ * else a new one. */
+static int group_of(time_game *play, const time_record *record, uint64_t address)
+{
+    const uint64_t bytes = (uint64_t)play->chip->copy_align_bytes;
+    for (int i = 0; i < play->core_count; i++) {
+        const time_core *core = &play->cores[i];
+        const time_lane *lane = &core->lane[ASCSIM_MTE2];
+        if (lane->group) {
+            const time_entry *other = &lane->flight[lane->landed % TIME_FLIGHT];
+            const uint64_t begin = play->blocks[core->block].address[other->copy];
+            if (has_place(other->record, begin, address / bytes, bytes) ||
+                has_place(record, address, begin / bytes, bytes)) {
+                return lane->group;
+            }
+        }
+    }
+    return sim_share_new_group(&play->share);
+}
+
+static void join_group(time_game *play, time_lane *lane, const time_entry *head, uint64_t address,
+                       time_flow *flow)
+{
+    const uint64_t bytes = (uint64_t)play->chip->copy_align_bytes;
+    const uint64_t last = address + head->record->copy.length - 1;
+    flow->requests = (double)(last / bytes - address / bytes + 1) * head->record->copy.bursts;
+    flow->group = lane->group = group_of(play, head->record, address);
+}
+
 static void count_copy(time_stats *stats, const time_record *record, const time_use *use)
 {
     const int out = record->pipe == ASCSIM_MTE3;
@@ -92,6 +133,9 @@ void sim_play_wake(time_game *play, int id)
     }
     time_flow flow = flow_of(play, head->record, use);
     flow.pipe = id;
+    if (head->record->streams && use->fetched > 0) {
+        join_group(play, lane, head, block->address[head->copy], &flow);
+    }
     sim_share_add(&play->share, &flow);
 }
 
@@ -100,6 +144,7 @@ void sim_play_land(time_game *play, time_core *core, int pipe)
     time_lane *lane = &core->lane[pipe];
     const time_entry *head = &lane->flight[lane->landed++ % TIME_FLIGHT];
     lane->retired = play->share.now;
+    lane->group = 0;
     count_copy(&play->stats[core->block], head->record, &play->blocks[core->block].use[head->copy]);
     sim_play_busy(play, core, pipe, head->record, head->time, lane->retired);
     sim_play_fly(play, core, pipe);

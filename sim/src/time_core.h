@@ -24,6 +24,7 @@ typedef struct time_lane { /* a pipe of a core */
     uint64_t pushed, popped, launched, landed;
     int depth;
     double free, retired, busy_until;
+    int group; /* of the copy whose data flows: those that fetch the same lines past L2; 0: none */
 } time_lane;
 
 enum { TIME_SIGNALS = 16 };

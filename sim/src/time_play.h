@@ -6,25 +6,36 @@
 
 /* ---- time_share.c: copies in flight ---- */
 
-enum { TIME_FLOWS = 512 }; /* two pipes a core */
+enum { TIME_FLOWS = 128 }; /* two pipes a core */
 
 typedef struct time_flow {
     int pipe;                /* whose copy: handed back when it ends */
     double cycles;           /* that it would take alone */
     double fetched, evicted; /* bytes from HBM; dirty bytes that make room for them in L2 */
     double l2_cycles;
-    double end; /* on the clock of its class */
+    double requests; /* for lines past L2 */
+    int group;       /* of copies that fetch the same lines past L2; 0: it is in none */
+    double end;      /* on the clock of its class */
 } time_flow;
 
-/* What can slow a copy: L2 alone, or HBM too: fetching from it, or making room when it cannot keep up with writing back. */
-enum { TIME_HITS, TIME_FETCHES, TIME_EVICTS, TIME_FLOW_CLASSES };
+/* What can slow a copy: L2 alone, or HBM too: fetching from it, or making room when it cannot keep up with writing back.
+ * Behind these a class for each group of copies that fetch the same lines past L2. */
+enum {
+    TIME_HITS,
+    TIME_FETCHES,
+    TIME_EVICTS,
+    TIME_GROUPED,
+    TIME_FLOW_CLASSES = TIME_GROUPED + TIME_FLOWS / 2
+};
 
 typedef struct time_share {
     double now;
-    double hbm_per_cycle, most_waiting;
-    double waiting;                                 /* dirty bytes that HBM has still to take */
-    double fetched, evicted, l2[TIME_FLOW_CLASSES]; /* asked for a cycle by what is in flight */
+    double hbm_per_cycle, most_waiting, group_requests;
+    double waiting; /* dirty bytes that HBM has still to take */
+    /* asked for a cycle by what is in flight */
+    double evicted, fetched[TIME_FLOW_CLASSES], l2[TIME_FLOW_CLASSES], requests[TIME_FLOW_CLASSES];
     double way[TIME_FLOW_CLASSES];
+    int classes; /* of these, the first that have been used */
     int count[TIME_FLOW_CLASSES];
     time_flow flow[TIME_FLOW_CLASSES][TIME_FLOWS];
 } time_share;
@@ -32,6 +43,7 @@ typedef struct time_share {
 void sim_share_init(time_share *share, const time_chip *chip);
 void sim_share_advance(time_share *share, double now);
 void sim_share_add(time_share *share, const time_flow *flow);
+int sim_share_new_group(time_share *share);
 /* When something happens if nothing else begins: a copy of *class ends, or (*class < 0) HBM falls behind with writing back.
  * INFINITY: nothing is in flight. */
 double sim_share_next(const time_share *share, int *class);

@@ -117,9 +117,10 @@ static void record_copy(sim_record_list *list, time_record *record, const ascsim
     record->copy.length = memory->bytes;
     record->copy.stride = split ? memory->inner_stride : memory->outer_stride;
     const double bytes = (double)record->copy.bursts * record->copy.length;
+    const double burst = record->streams ? chip->stream_burst_interval : chip->burst_interval;
     double interval = chip->copy_interval;
-    interval = record->copy.bursts > 1 && record->copy.bursts * chip->burst_interval > interval
-                   ? record->copy.bursts * chip->burst_interval
+    interval = record->copy.bursts > 1 && record->copy.bursts * burst > interval
+                   ? record->copy.bursts * burst
                    : interval;
     interval = bytes / chip->request_bytes > interval ? bytes / chip->request_bytes : interval;
     record->busy = (uint32_t)(interval + 0.5);

@@ -6,6 +6,7 @@
 #include "ascsim.h"
 
 void scale(void);
+void copy_whole(void);
 
 static int failures;
 
@@ -104,6 +105,40 @@ static void test_stream(void)
     ascsim_close(used.device);
 }
 
+/* Strided bursts of the same matrix on all blocks, each beginning elsewhere or not. */
+static double launch_whole(int64_t blocks, int past_l2, uint32_t rotate)
+{
+    enum { ROWS = 6144, COLUMNS = 512 };
+    ascsim *device = ascsim_open(&(ascsim_options){.soc = "910B1"});
+    void *x = ascsim_alloc(device, ROWS * COLUMNS * 2, "x");
+    memset(x, 0, ROWS * COLUMNS * 2);
+    ascsim_written(device, x, ROWS * COLUMNS * 2);
+    if (past_l2) {
+        ascsim_stream(device, x);
+    }
+    const ascsim_arg args[] = {ASCSIM_POINTER(x), ASCSIM_U32(ROWS), ASCSIM_U32(COLUMNS),
+                               ASCSIM_U32(128),   ASCSIM_U32(64),   ASCSIM_U32(rotate)};
+    ascsim_time time = {0};
+    CHECK(ascsim_launch(device, "copy_whole", copy_whole, blocks, args, 6) == 0, "%s",
+          ascsim_error());
+    CHECK(ascsim_last_time(device, &time) == 0, "%s", ascsim_error());
+    ascsim_close(device);
+    return time.task_us - time.start_us;
+}
+
+static void test_past_l2(void)
+{
+    const double cached = launch_whole(1, 0, 0), past = launch_whole(1, 1, 0);
+    const double ratio = ascsim_chip_fact("910B1", "stream_burst_interval") /
+                         ascsim_chip_fact("910B1", "burst_interval");
+    CHECK(past > 0.98 * ratio * cached && past < 1.02 * ratio * cached,
+          "bursts past L2: %.1f us, through it: %.1f", past, cached);
+    const double same = launch_whole(48, 1, 0), own = launch_whole(48, 1, 1);
+    CHECK(same > 1.5 * own && own < 1.05 * past, "the same lines at once: %.1f us, else %.1f", same,
+          own);
+    CHECK(launch_whole(48, 0, 0) < 1.05 * cached, "what L2 keeps is not fetched again");
+}
+
 static void test_profiles(const char *folder)
 {
     for (int trace = 0; trace < 2; trace++) {
@@ -158,6 +193,7 @@ int main(int argc, char **argv)
     test_chips();
     test_times();
     test_stream();
+    test_past_l2();
     test_profiles(argc > 1 ? argv[1] : "time_api_profile");
     printf("%s\n", failures ? "FAILED" : "time through ascsim.h: all as expected");
     return failures != 0;

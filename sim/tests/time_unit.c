@@ -155,6 +155,7 @@ static void copy(script *to, int pipe, uint32_t bytes)
 }
 
 static time_chip chip;
+static uint64_t apart = (uint64_t)MOST << 20; /* the memory of two blocks */
 
 static double play(const script *script, int blocks, int pessimistic, time_stats *stats)
 {
@@ -167,7 +168,7 @@ static double play(const script *script, int blocks, int pessimistic, time_stats
         block[i].address = calloc(MOST, sizeof *block->address);
         block[i].use = calloc(MOST, sizeof *block->use);
         for (int k = 0; k < script->copies; k++) {
-            block[i].address[k] = ((uint64_t)i * MOST + (uint64_t)k) << 20;
+            block[i].address[k] = (uint64_t)i * apart + ((uint64_t)k << 20);
         }
     }
     time_l2 *l2 = sim_l2_new(400000, 128, 0);
@@ -277,6 +278,49 @@ static void test_memory(void)
     CHECK(memcmp(stats, again, sizeof again[0] * 48) == 0, "a play is repeatable");
 }
 
+/* Rows of 1024 B, 128 B of each: what the 48 cores read begins a given way apart. */
+static void test_same_lines(void)
+{
+    static const struct {
+        const char *what;
+        uint64_t apart;
+        int group; /* cores whose copies have lines in common */
+    } cases[] = {{"the same bytes past L2", 0, 48},
+                 {"bytes of the same lines past L2", 128, 24},
+                 {"either half of rows past L2", 512, 24},
+                 {"lines of one's own past L2", 1 << 20, 1}};
+    enum { BURSTS = 128, LENGTH = 128 };
+    const uint64_t usual = apart;
+    time_stats stats[64];
+    script a = {.site = {"t.c", 1, "asc_copy_gm2ub"}};
+    copy(&a, ASCSIM_MTE2, LENGTH);
+    a.record[0].copy.bursts = BURSTS;
+    a.record[0].copy.stride = 1024;
+    for (int i = 0; i < 4; i++) {
+        const double lines = cases[i].group * BURSTS / chip.same_line_requests_per_cycle,
+                     hbm = 48 * BURSTS * LENGTH / chip.hbm_bytes_per_second;
+        apart = cases[i].apart;
+        a.record[0].streams = 1;
+        near(cases[i].what, play(&a, 48, 0, stats),
+             1 + chip.read_hbm_latency + (lines > hbm ? lines : hbm), 0.001);
+        near("one core", play(&a, 1, 0, stats),
+             1 + chip.read_hbm_latency + BURSTS * LENGTH / chip.read_hbm_bytes_per_cycle, 0.001);
+    }
+    apart = 0;
+    a.record[0].streams = 0;
+    const double kept = play(&a, 48, 0, stats);
+    CHECK(kept < 1000, "what L2 keeps is not fetched again: %.1f", kept);
+    /* Groups end, others begin: the next copies have memory of their own. */
+    script b = a;
+    b.record[0].streams = 1;
+    b.record[0].busy = 1;
+    b.record[1] = b.record[0];
+    b.count = b.copies = 2;
+    near("one group after the other", play(&b, 48, 0, stats),
+         1 + chip.read_hbm_latency + 2 * 48 * BURSTS / chip.same_line_requests_per_cycle, 0.01);
+    apart = usual;
+}
+
 int sim_error(const char *format, ...)
 {
     va_list arguments;
@@ -294,6 +338,7 @@ int main(void)
     test_vector_queue();
     test_flags();
     test_memory();
+    test_same_lines();
     printf("%s\n", failures ? "FAILED" : "time: all as expected");
     return failures != 0;
 }

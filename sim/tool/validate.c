@@ -8,6 +8,7 @@
 
 /* The kernels of examples/: the last argument of a row's kernel call. */
 void bank_add(void);
+void copy_once(void);
 void add_tiles(void);
 void copy_shared(void);
 void copy_whole(void);
@@ -16,12 +17,12 @@ void nd2nz(void);
 enum { PARAMETERS = 6 };
 
 typedef struct outcome {
-    double task, low, high, vector;
+    double time, busy[ASCSIM_PIPES];
 } outcome;
 
 typedef struct row {
     const char *name, *chip, *use;
-    double task, vector;
+    double time, vector;
     int (*run)(ascsim *device, const uint32_t *with, outcome *outcome);
     uint32_t with[PARAMETERS];
 } row;
@@ -39,10 +40,8 @@ static int launch(ascsim *device, const char *name, ascsim_kernel kernel, int64_
         ascsim_report_faults(device, stderr);
         return TOOL_FAULTS;
     }
-    outcome->task = time.task_us;
-    outcome->low = time.low_us;
-    outcome->high = time.high_us;
-    outcome->vector = time.busy_us[ASCSIM_V];
+    outcome->time = time.task_us;
+    memcpy(outcome->busy, time.busy_us, sizeof outcome->busy);
     return 0;
 }
 
@@ -64,16 +63,35 @@ static void *matrix(ascsim *device, const char *name, uint64_t elements, int inp
 static int run_bank(ascsim *device, const uint32_t *with, outcome *outcome)
 {
     enum { TIMES = 100 };
-    ascsim_arg args[6] = {ASCSIM_U32(with[0]), ASCSIM_U32(with[1]), ASCSIM_U32(with[2]),
-                          ASCSIM_U32(with[3]), ASCSIM_U32(with[4]), ASCSIM_U32(0)};
-    if (launch(device, "bank_add", bank_add, 1, args, 6, outcome) != 0) {
+    ascsim_arg args[] = {ASCSIM_U32(with[0]), ASCSIM_U32(with[1]), ASCSIM_U32(with[2]),
+                         ASCSIM_U32(with[3]), ASCSIM_U32(with[4]), ASCSIM_U32(with[5]),
+                         ASCSIM_U32(0)};
+    if (launch(device, "bank_add", bank_add, 1, args, 7, outcome) != 0) {
         return TOOL_FAULTS;
     }
-    const double before = outcome->vector;
-    args[5] = ASCSIM_U32(TIMES);
-    const int status = launch(device, "bank_add", bank_add, 1, args, 6, outcome);
-    outcome->vector = (outcome->vector - before) / TIMES;
+    double *vector = &outcome->busy[ASCSIM_V];
+    const double before = *vector;
+    args[6] = ASCSIM_U32(TIMES);
+    const int status = launch(device, "bank_add", bank_add, 1, args, 7, outcome);
+    *vector = (*vector - before) / TIMES;
     return status;
+}
+
+/* A copy's own time. */
+static int run_once(ascsim *device, const uint32_t *with, outcome *outcome)
+{
+    void *memory = matrix(device, "memory", with[0] / 2, !with[1]);
+    const ascsim_arg args[] = {ASCSIM_POINTER(memory), ASCSIM_U32(with[0]), ASCSIM_U32(with[1])};
+    const int status =
+        memory ? launch(device, "copy_once", copy_once, 1, args, 3, outcome) : TOOL_BAD;
+    outcome->time = outcome->busy[with[1] ? ASCSIM_MTE3 : ASCSIM_MTE2];
+    return status;
+}
+
+/* Copies in from it read past L2. */
+static int stream(ascsim *device, const void *memory)
+{
+    return ascsim_stream(device, memory) == 0 ? 0 : tool_bad("%s", ascsim_error());
 }
 
 static int run_add(ascsim *device, const uint32_t *with, outcome *outcome)
@@ -84,8 +102,8 @@ static int run_add(ascsim *device, const uint32_t *with, outcome *outcome)
     const ascsim_arg args[] = {ASCSIM_POINTER(x),  ASCSIM_POINTER(y), ASCSIM_POINTER(z),
                                ASCSIM_U32(SIDE),   ASCSIM_U32(SIDE),  ASCSIM_U32(with[1]),
                                ASCSIM_U32(with[2])};
-    if (x && y && with[3] && (ascsim_stream(device, x) != 0 || ascsim_stream(device, y) != 0)) {
-        return tool_bad("%s", ascsim_error());
+    if (x && y && with[3] && (stream(device, x) != 0 || stream(device, y) != 0)) {
+        return TOOL_BAD;
     }
     return x && y && z ? launch(device, "add_tiles", add_tiles, with[0], args, 7, outcome)
                        : TOOL_BAD;
@@ -105,7 +123,9 @@ static int run_whole(ascsim *device, const uint32_t *with, outcome *outcome)
     void *x = matrix(device, "x", (uint64_t)with[0] * with[1], 1);
     const ascsim_arg args[] = {ASCSIM_POINTER(x),   ASCSIM_U32(with[0]), ASCSIM_U32(with[1]),
                                ASCSIM_U32(with[2]), ASCSIM_U32(with[3]), ASCSIM_U32(with[4])};
-    return x ? launch(device, "copy_whole", copy_whole, 48, args, 6, outcome) : TOOL_BAD;
+    return x && stream(device, x) == 0
+               ? launch(device, "copy_whole", copy_whole, 48, args, 6, outcome)
+               : TOOL_BAD;
 }
 
 static int run_nd2nz(ascsim *device, const uint32_t *with, outcome *outcome)
@@ -148,8 +168,8 @@ static int run_row(const row *row, FILE *out)
     ascsim_close(device);
     if (status == 0) {
         fprintf(out, "| %s | %s | %s ", row->name, row->chip, row->use);
-        print_pair(out, row->task, outcome.task, 1);
-        print_pair(out, row->vector, outcome.vector, row->vector < 1 ? 4 : 2);
+        print_pair(out, row->time, outcome.time, row->time < 1 ? 4 : 1);
+        print_pair(out, row->vector, outcome.busy[ASCSIM_V], row->vector < 1 ? 4 : 2);
         fputs("|\n", out);
         fflush(out);
     }
@@ -168,7 +188,7 @@ static int wanted(const row *row, int count, char **names)
 
 static int print_table(FILE *out, int count, char **names)
 {
-    fputs("| example | chip | used for | task us | model | error | vector us | model | error |\n"
+    fputs("| example | chip | used for | us | model | error | vector us | model | error |\n"
           "|---|---|---|---:|---:|---:|---:|---:|---:|\n",
           out);
     int status = 0, found = 0;
