@@ -10,11 +10,6 @@
 #include "problem.h"
 #include "profile.h"
 
-typedef struct request {
-    const char *op, *device, *soc, *out, *text, *size, *type;
-    int as_json;
-} request;
-
 static int wrong(const char *what)
 {
     fprintf(stderr, "tigon profile: %s\n", what);
@@ -24,7 +19,7 @@ static int wrong(const char *what)
 /* ---- the process that calls ---- */
 
 /* The case that was asked for: its text, a size of the benchmark, or the first of those. */
-static const pb_case *find_case(const request *q, const catalogue *cat, const pb_op *op,
+static const pb_case *find_case(const profile_request *q, const catalogue *cat, const pb_op *op,
                                 pb_case *own, char *error)
 {
     if (q->text)
@@ -39,7 +34,7 @@ static const pb_case *find_case(const request *q, const catalogue *cat, const pb
     return NULL;
 }
 
-static int call(const request *q, const catalogue *cat, tg_ctx *ctx, int id)
+static int call(const profile_request *q, const catalogue *cat, tg_ctx *ctx, int id)
 {
     char error[PB_ERROR] = "";
     pb_case own;
@@ -60,7 +55,7 @@ static int call(const request *q, const catalogue *cat, tg_ctx *ctx, int id)
     return bad;
 }
 
-static int call_all(const request *q)
+int profile_call(const profile_request *q)
 {
     char error[PB_ERROR];
     int found = 0, bad = 0;
@@ -79,7 +74,7 @@ static int call_all(const request *q)
     return found ? bad : wrong("no operator has a name that begins so");
 }
 
-static int run_apart(const request *q)
+static int run_apart(const profile_request *q)
 {
     fflush(stdout);
     const pid_t child = fork();
@@ -88,7 +83,7 @@ static int run_apart(const request *q)
         setenv("TIGON_ASCEND_PROFILE", q->out, 1);
         if (q->soc)
             setenv("TIGON_SOC", q->soc, 1);
-        exit(call_all(q));
+        exit(profile_call(q));
     }
     int status = 0;
     if (child < 0 || waitpid(child, &status, 0) < 0)
@@ -100,7 +95,9 @@ static int run_apart(const request *q)
 
 int command_profile(int argc, char **argv)
 {
-    request q = {.device = "npu-model", .out = "tigon-profile", .type = "f32"};
+    profile_request q = {.device = "npu-model", .out = "tigon-profile", .type = "f32"};
+    const char *document = NULL;
+    int published = 0;
     const cli_option options[] = {
         {"--device", CLI_TEXT, &q.device, "NAME", "the device: npu-model, which is the default"},
         {"--soc", CLI_TEXT, &q.soc, "NAME", "the chip that is modelled (TIGON_SOC, else 910B4)"},
@@ -108,12 +105,16 @@ int command_profile(int argc, char **argv)
         {"--size", CLI_TEXT, &q.size, "NAME", "one of the benchmark's sizes (the first)"},
         {"--dtype", CLI_TEXT, &q.type, "TYPE", "f32, bf16 or f16 (f32)"},
         {"--out", CLI_TEXT, &q.out, "DIR", "where to write (tigon-profile)"},
+        {"--published", CLI_FLAG, &published, NULL,
+         "calls that others have published times of, beside those"},
+        {"--update", CLI_TEXT, &document, "FILE",
+         "with --published: write the table into FILE, between its marks"},
         {"--json", CLI_FLAG, &q.as_json, NULL, "print one JSON object"},
         {0},
     };
     const cli_usage usage = {
         "tigon profile",
-        "OPERATOR",
+        "OPERATOR | --published",
         "Runs an operator once on the model of an NPU and shows where the time goes.",
         "OPERATOR may be the beginning of a name. The folder gets tables with msprof's column "
         "names\n"
@@ -124,6 +125,12 @@ int command_profile(int argc, char **argv)
     const int parsed = cli_parse(&usage, argc, argv);
     if (parsed < 0)
         return cli_exit(parsed);
+    if (published && (parsed || q.text || q.size || q.soc))
+        return cli_error(&usage, "--published: found another call, expected none beside it");
+    if (document && (!published || q.as_json))
+        return cli_error(&usage, "--update: expected with --published, without --json");
+    if (published)
+        return profile_published(document, q.as_json);
     if (parsed != 1)
         return cli_error(&usage, "expected an operator");
     if (strcmp(q.device, "npu-model"))
