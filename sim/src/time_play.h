@@ -6,7 +6,7 @@
 
 /* ---- time_share.c: copies in flight ---- */
 
-enum { TIME_FLOWS = 128 }; /* two pipes a core */
+enum { TIME_FLOWS = 128 }; /* two pipes each of at most 64 cores */
 
 typedef struct time_flow {
     int pipe;                /* whose copy: handed back when it ends */
@@ -43,7 +43,7 @@ typedef struct time_share {
 void sim_share_init(time_share *share, const time_chip *chip);
 void sim_share_advance(time_share *share, double now);
 void sim_share_add(time_share *share, const time_flow *flow);
-int sim_share_new_group(time_share *share);
+int sim_share_new_group(time_share *share); /* one that no copy in flight is in */
 /* When something happens if nothing else begins: a copy of *class ends, or (*class < 0) HBM falls behind with writing back.
  * INFINITY: nothing is in flight. */
 double sim_share_next(const time_share *share, int *class);
