@@ -6,22 +6,45 @@
 #include "asc_ring.h"
 #include "asc_rows.h"
 
-/* e may be x; lanes, value, block: see asc_rows.h. */
+/* An exponential that is subnormal is flushed to 0, and its quotient by the sum with it. Two ways around:
+ * exp(e) as the square of exp(e / 2), or, where an error of 2^-18 is none, all exponentials of a row and
+ * with them their sum times exp(SOFTMAX_RAISE). */
+#define SOFTMAX_RAISE 40.0f
+
+static inline __aicore__ void softmax_exponential(__ubuf__ float *e, uint32_t n)
+{
+    asc_mul_scalar(e, e, 0.5f, n);
+    ASC_THEN();
+    asc_exp(e, e, n);
+    ASC_THEN();
+    asc_mul(e, e, e, n);
+    ASC_THEN();
+}
+
+/* e may be x; lanes, value, block: see asc_rows.h. to_16bit: y will be rounded to as many. */
 static inline __aicore__ void softmax_forward_tile(__ubuf__ float *e, __ubuf__ float *x,
                                                    __ubuf__ float *lanes, __ubuf__ float *value,
                                                    __ubuf__ float *block, int64_t rows, int64_t n,
-                                                   int64_t pitch)
+                                                   int64_t pitch, int to_16bit)
 {
     asc_duplicate(lanes, ASC_LOWEST, (uint32_t)(rows * ASC_LANES));
     ASC_THEN();
     ASC_FOLD(asc_max, lanes, x, rows, n, pitch);
     ASC_THEN();
     asc_spread_max(block, value, lanes, rows);
+    if (to_16bit) {
+        asc_add_scalar(block, block, -SOFTMAX_RAISE, (uint32_t)(rows * 8));
+        ASC_THEN();
+    }
     ASC_WITH_BLOCK(asc_sub, e, x, block, rows, pitch, pitch);
     asc_duplicate(lanes, 0.0f, (uint32_t)(rows * ASC_LANES));
     ASC_THEN();
-    asc_exp(e, e, (uint32_t)(rows * pitch));
-    ASC_THEN();
+    if (to_16bit) {
+        asc_exp(e, e, (uint32_t)(rows * pitch));
+        ASC_THEN();
+    } else {
+        softmax_exponential(e, (uint32_t)(rows * pitch));
+    }
     ASC_FOLD(asc_add, lanes, e, rows, n, pitch);
     ASC_THEN();
     asc_spread_sum(block, value, lanes, rows);

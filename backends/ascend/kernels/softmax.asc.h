@@ -26,14 +26,14 @@ ASC_KERNEL ASC_NAME(softmax_forward_rows)(__gm__ ASC_T *x, __gm__ ASC_T *y, int6
         __ubuf__ float *e = ASC_UB(float, e_at, 0);
         ASC_WIDEN(e, ASC_UB(ASC_T, x_at, slot), (uint32_t)(tile.rows * pitch));
         ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-        softmax_forward_tile(e, e, lanes, value, block, tile.rows, columns, pitch);
+        softmax_forward_tile(e, e, lanes, value, block, tile.rows, columns, pitch, 1);
         ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
         ASC_NARROW(out, e, (uint32_t)(tile.rows * pitch));
         ASC_THEN(); /* e is the next tile's */
 #else
         ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
         softmax_forward_tile(out, ASC_UB(float, x_at, slot), lanes, value, block, tile.rows,
-                             columns, pitch);
+                             columns, pitch, 0);
         ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #endif
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
@@ -92,8 +92,7 @@ ASC_KERNEL ASC_NAME(softmax_forward_wide)(__gm__ ASC_T *x, __gm__ ASC_T *y, int6
 #endif
             ASC_WITH_BLOCK(asc_sub, a, a, max_block, 1, n, 0);
             ASC_THEN();
-            asc_exp(a, a, n);
-            ASC_THEN();
+            softmax_exponential(a, n);
             ASC_WITH_BLOCK(asc_div, a, a, sum_block, 1, n, 0);
             ASC_THEN();
 #if ASC_16BIT
