@@ -7,17 +7,28 @@
 #include "asc_rows.h"
 
 /* An exponential that is subnormal is flushed to 0, and its quotient by the sum with it. Two ways around:
- * exp(e) as the square of exp(e / 2), or, where an error of 2^-18 is none, all exponentials of a row and
- * with them their sum times exp(SOFTMAX_RAISE). */
+ * - f32: exp(a) as the square of exp(a / 2), and quotients;
+ * - 16 bits, where an error of 2^-18 is none: all exponentials of a row, and with them their sum, times
+ *   exp(SOFTMAX_RAISE) by lowering the maximum, and products with the reciprocal of the sum. */
 #define SOFTMAX_RAISE 40.0f
 
-static inline __aicore__ void softmax_exponential(__ubuf__ float *e, uint32_t n)
+static inline __aicore__ void softmax_square_of_half(__ubuf__ float *a, uint32_t n)
 {
-    asc_mul_scalar(e, e, 0.5f, n);
+    asc_mul_scalar(a, a, 0.5f, n);
     ASC_THEN();
-    asc_exp(e, e, n);
+    asc_exp(a, a, n);
     ASC_THEN();
-    asc_mul(e, e, e, n);
+    asc_mul(a, a, a, n);
+    ASC_THEN();
+}
+
+/* block = 1 / block; one: n floats of scratch. */
+static inline __aicore__ void softmax_reciprocal(__ubuf__ float *block, __ubuf__ float *one,
+                                                 uint32_t n)
+{
+    asc_duplicate(one, 1.0f, n);
+    ASC_THEN();
+    asc_div(block, one, block, n);
     ASC_THEN();
 }
 
@@ -43,12 +54,17 @@ static inline __aicore__ void softmax_forward_tile(__ubuf__ float *e, __ubuf__ f
         asc_exp(e, e, (uint32_t)(rows * pitch));
         ASC_THEN();
     } else {
-        softmax_exponential(e, (uint32_t)(rows * pitch));
+        softmax_square_of_half(e, (uint32_t)(rows * pitch));
     }
     ASC_FOLD(asc_add, lanes, e, rows, n, pitch);
     ASC_THEN();
     asc_spread_sum(block, value, lanes, rows);
-    ASC_WITH_BLOCK(asc_div, e, e, block, rows, pitch, pitch);
+    if (to_16bit) {
+        softmax_reciprocal(block, lanes, (uint32_t)(rows * 8));
+        ASC_WITH_BLOCK(asc_mul, e, e, block, rows, pitch, pitch);
+    } else {
+        ASC_WITH_BLOCK(asc_div, e, e, block, rows, pitch, pitch);
+    }
     ASC_THEN();
 }
 
@@ -86,6 +102,41 @@ static inline __aicore__ void softmax_forward_join(__ubuf__ float *max_block,
     asc_mul(sum, sum, max, ASC_LANES);
     ASC_THEN();
     asc_spread_sum(sum_block, value, sum, 1);
+}
+
+/* a = exp(a - max) / sum, when softmax_raise() has passed over the blocks of the row if to_16bit. */
+static inline __aicore__ void softmax_quotient(__ubuf__ float *a, __ubuf__ float *max_block,
+                                               __ubuf__ float *sum_block, uint32_t n, int to_16bit)
+{
+    ASC_WITH_BLOCK(asc_sub, a, a, max_block, 1, n, 0);
+    ASC_THEN();
+    if (to_16bit) {
+        asc_exp(a, a, n);
+        ASC_THEN();
+        ASC_WITH_BLOCK(asc_mul, a, a, sum_block, 1, n, 0);
+    } else {
+        softmax_square_of_half(a, n);
+        ASC_WITH_BLOCK(asc_div, a, a, sum_block, 1, n, 0);
+    }
+    ASC_THEN();
+}
+
+/* The maximum lowered, the sum's reciprocal to fit: by what the maximum was lowered after rounding.
+ * scratch: two blocks. */
+static inline __aicore__ void softmax_raise(__ubuf__ float *max_block, __ubuf__ float *sum_block,
+                                            __ubuf__ float *scratch)
+{
+    __ubuf__ float *lowered = scratch, *raise = scratch + 8;
+    asc_add_scalar(lowered, max_block, -SOFTMAX_RAISE, 8);
+    ASC_THEN();
+    asc_sub(raise, max_block, lowered, 8);
+    ASC_THEN();
+    asc_exp(raise, raise, 8);
+    asc_add_scalar(max_block, lowered, 0.0f, 8);
+    ASC_THEN();
+    asc_mul(sum_block, sum_block, raise, 8);
+    ASC_THEN();
+    softmax_reciprocal(sum_block, scratch, 8);
 }
 
 /* g: dy, used up; dx may be g; y becomes y sum(y dy). */

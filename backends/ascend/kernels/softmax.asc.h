@@ -79,6 +79,9 @@ ASC_KERNEL ASC_NAME(softmax_forward_wide)(__gm__ ASC_T *x, __gm__ ASC_T *y, int6
 #endif
         }
         softmax_forward_join(max_block, sum_block, value, max, sum);
+#if ASC_16BIT
+        softmax_raise(max_block, sum_block, max);
+#endif
         asc_ring_rewind(&ring);
         for (int64_t p = 0; p < ring.pieces; p++) {
             const uint32_t n = (uint32_t)asc_ring_columns(&ring, p);
@@ -90,11 +93,7 @@ ASC_KERNEL ASC_NAME(softmax_forward_wide)(__gm__ ASC_T *x, __gm__ ASC_T *y, int6
 #else
             __ubuf__ float *a = ASC_UB(float, x_at, slot);
 #endif
-            ASC_WITH_BLOCK(asc_sub, a, a, max_block, 1, n, 0);
-            ASC_THEN();
-            softmax_exponential(a, n);
-            ASC_WITH_BLOCK(asc_div, a, a, sum_block, 1, n, 0);
-            ASC_THEN();
+            softmax_quotient(a, max_block, sum_block, n, ASC_16BIT);
 #if ASC_16BIT
             ASC_NARROW(ASC_UB(ASC_T, x_at, slot), a, n);
             ASC_THEN(); /* e is the next piece's */
