@@ -128,7 +128,7 @@ static int64_t first_fit(const ub_packing *p, const int *order, const int64_t *e
     return end;
 }
 
-/* Tries three orders of one row's buffers - large first, long-lived first, early first - and keeps the
+/* Tries three orders of one row's buffers - large copies first, long-lived first, early first - and keeps the
  * tightest. */
 static void order_buffers(ub_packing *p)
 {
@@ -140,7 +140,7 @@ static void order_buffers(ub_packing *p)
         const int i = order[k] = p->order[k];
         tg_ub_place place;
         extent[i] = measure(p->problem, &p->kernel->buffers[i], 1, pitch, &place);
-        key[0][i] = -extent[i];
+        key[0][i] = -place.bytes;
         key[1][i] = -__builtin_popcount(p->life[i]);
         key[2][i] = p->kernel->buffers[i].from;
     }
