@@ -481,13 +481,26 @@ SIMD_INLINE void v_put2(float *p, vf2 x)
     v_store(EL_F32, p, VL, x.b);
 }
 
-/* Two vectors of values that v_bf16_high has rounded, as bf16: lane i holds a[i], then b[i]. */
-SIMD_INLINE vu v_bf16_pairs(vu a, vu b)
+/* Two vectors rounded to bf16: lane i holds a[i], then b[i]. */
+SIMD_INLINE vu v_bf16_pairs(vf a, vf b)
 {
-#if defined(__aarch64__)
-    return (vu)vsriq_n_u32((uint32x4_t)b, (uint32x4_t)a, 16);
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+    /* NaN becomes one whose lower half is 0, so that nothing is added to it */
+    const __m512i nan = _mm512_set1_epi32(0x33);
+    const __m512i x = (__m512i)_mm512_fixupimm_ps((__m512)a, (__m512)a, nan, 0),
+                  y = (__m512i)_mm512_fixupimm_ps((__m512)b, (__m512)b, nan, 0);
+    /* the upper halves of both, and the lower halves: one moves, the other is where it belongs */
+    const __m512i swap = _mm512_set4_epi32(0x0d0c0f0e, 0x09080b0a, 0x05040706, 0x01000302),
+                  upper = _mm512_mask_shuffle_epi8(y, 0x3333333333333333u, x, swap),
+                  lower = _mm512_mask_shuffle_epi8(x, 0xccccccccccccccccu, y, swap);
+    /* up, where lower is above a half; where it is a half, if upper is odd: lower | (upper & 1) */
+    const __m512i rest = _mm512_ternarylogic_epi32(lower, upper, _mm512_set1_epi16(1), 0xf8);
+    const __mmask32 up = _mm512_cmpgt_epu16_mask(rest, _mm512_set1_epi16(-0x8000));
+    return (vu)_mm512_mask_add_epi16(upper, up, upper, _mm512_set1_epi16(1));
+#elif defined(__aarch64__)
+    return (vu)vsriq_n_u32((uint32x4_t)v_bf16_high(b), (uint32x4_t)v_bf16_high(a), 16);
 #else
-    return a >> 16 | (b & 0xffff0000u);
+    return v_bf16_high(a) >> 16 | (v_bf16_high(b) & 0xffff0000u);
 #endif
 }
 
@@ -504,7 +517,7 @@ SIMD_INLINE void v_ahead2(el e, const void *p, int64_t i)
 SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
 {
     if (e == EL_BF16) {
-        *(vu_mem *)((uint16_t *)p + i) = v_bf16_pairs(v_bf16_high(x.a), v_bf16_high(x.b));
+        *(vu_mem *)((uint16_t *)p + i) = v_bf16_pairs(x.a, x.b);
         return;
     }
     v_store(e, p, i, x.a);
@@ -542,8 +555,7 @@ SIMD_INLINE void v_stream(el e, void *p, int64_t i, vf a)
 SIMD_INLINE void v_stream2(el e, void *p, int64_t i, vf2 x)
 {
     if (e == EL_BF16) {
-        v_stream(EL_F32, (uint16_t *)p + i, 0,
-                 (vf)v_bf16_pairs(v_bf16_high(x.a), v_bf16_high(x.b)));
+        v_stream(EL_F32, (uint16_t *)p + i, 0, (vf)v_bf16_pairs(x.a, x.b));
         return;
     }
 #if defined(__aarch64__)
