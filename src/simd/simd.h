@@ -481,13 +481,26 @@ SIMD_INLINE void v_put2(float *p, vf2 x)
     v_store(EL_F32, p, VL, x.b);
 }
 
-/* Two vectors of values that v_bf16_high has rounded, as bf16: lane i holds a[i], then b[i]. */
-SIMD_INLINE vu v_bf16_pairs(vu a, vu b)
+/* Two vectors rounded to bf16: lane i holds a[i], then b[i]. */
+SIMD_INLINE vu v_bf16_pairs(vf a, vf b)
 {
-#if defined(__aarch64__)
-    return (vu)vsriq_n_u32((uint32x4_t)b, (uint32x4_t)a, 16);
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+    /* NaN becomes one whose lower half is 0, so that nothing is added to it */
+    const __m512i nan = _mm512_set1_epi32(0x33);
+    const __m512i x = (__m512i)_mm512_fixupimm_ps((__m512)a, (__m512)a, nan, 0),
+                  y = (__m512i)_mm512_fixupimm_ps((__m512)b, (__m512)b, nan, 0);
+    /* the upper halves of both, and the lower halves: one moves, the other is where it belongs */
+    const __m512i swap = _mm512_set4_epi32(0x0d0c0f0e, 0x09080b0a, 0x05040706, 0x01000302),
+                  upper = _mm512_mask_shuffle_epi8(y, 0x3333333333333333u, x, swap),
+                  lower = _mm512_mask_shuffle_epi8(x, 0xccccccccccccccccu, y, swap);
+    /* up, where lower is above a half; where it is a half, if upper is odd: lower | (upper & 1) */
+    const __m512i rest = _mm512_ternarylogic_epi32(lower, upper, _mm512_set1_epi16(1), 0xf8);
+    const __mmask32 up = _mm512_cmpgt_epu16_mask(rest, _mm512_set1_epi16(-0x8000));
+    return (vu)_mm512_mask_add_epi16(upper, up, upper, _mm512_set1_epi16(1));
+#elif defined(__aarch64__)
+    return (vu)vsriq_n_u32((uint32x4_t)v_bf16_high(b), (uint32x4_t)v_bf16_high(a), 16);
 #else
-    return a >> 16 | (b & 0xffff0000u);
+    return v_bf16_high(a) >> 16 | (v_bf16_high(b) & 0xffff0000u);
 #endif
 }
 
@@ -504,7 +517,7 @@ SIMD_INLINE void v_ahead2(el e, const void *p, int64_t i)
 SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
 {
     if (e == EL_BF16) {
-        *(vu_mem *)((uint16_t *)p + i) = v_bf16_pairs(v_bf16_high(x.a), v_bf16_high(x.b));
+        *(vu_mem *)((uint16_t *)p + i) = v_bf16_pairs(x.a, x.b);
         return;
     }
     v_store(e, p, i, x.a);
@@ -542,8 +555,7 @@ SIMD_INLINE void v_stream(el e, void *p, int64_t i, vf a)
 SIMD_INLINE void v_stream2(el e, void *p, int64_t i, vf2 x)
 {
     if (e == EL_BF16) {
-        v_stream(EL_F32, (uint16_t *)p + i, 0,
-                 (vf)v_bf16_pairs(v_bf16_high(x.a), v_bf16_high(x.b)));
+        v_stream(EL_F32, (uint16_t *)p + i, 0, (vf)v_bf16_pairs(x.a, x.b));
         return;
     }
 #if defined(__aarch64__)
@@ -820,17 +832,12 @@ SIMD_INLINE vf v_exp_normal(vf x)
     return v_select(x < v_set(-87.0f), v_set(0.0f), p);
 }
 
-/* exp(x) for x <= 0 or NaN, for results of type e, with less work than v_exp: 0 below -104. Relative
- * error 2^-23 for f32; for results that are rounded to 16 bits 2^-22 down to x = -20, 2^-21 at -87.
- */
-SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
-{
 #if defined(__AVX512F__)
-    /* x = n ln 2 + r with n a multiple of 1/32, so |r| <= ln 2 / 64, and
-     * exp(x) = 2^floor(n) * 2^(n - floor(n)) * exp(r). Adding 1.5 * 2^18 rounds to multiples of
-     * 1/32 and leaves 32 n in the low bits, of which the permutation takes five: the index into the
-     * table of 2^(k/32). scalef itself takes the floor of n. */
-    static const float powers[32] __attribute__((aligned(64))) = {
+/* unit 2^(n - floor(n)), where t is n + 1.5 * 2^18 with n a multiple of 1/32; unit is a constant. That
+ * sum leaves 32 n in the low bits, of which the permutation takes five: the index into the table. */
+SIMD_INLINE vf v_root_of_two(vf t, float unit)
+{
+    static const float roots[32] __attribute__((aligned(64))) = {
         0x1.000000p+0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f,
         0x1.1d4874p+0f, 0x1.2387a6p+0f, 0x1.29e9e0p+0f, 0x1.306fe0p+0f, 0x1.371a74p+0f,
         0x1.3dea64p+0f, 0x1.44e086p+0f, 0x1.4bfdaep+0f, 0x1.5342b6p+0f, 0x1.5ab07ep+0f,
@@ -838,22 +845,26 @@ SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
         0x1.8ace54p+0f, 0x1.93737cp+0f, 0x1.9c4918p+0f, 0x1.a5503cp+0f, 0x1.ae89fap+0f,
         0x1.b7f770p+0f, 0x1.c199bep+0f, 0x1.cb720ep+0f, 0x1.d5818ep+0f, 0x1.dfc974p+0f,
         0x1.ea4afap+0f, 0x1.f50766p+0f};
-    const vf clamped = v_max(v_set(-104.0f), x);
-    const vf magic = v_set(0x1.8p18f);
-    const vf t = clamped * v_set(1.44269504f) + magic;
-    const vf n = t - magic;
-    vf r = clamped - n * v_set(0.693147182464599609375f), q; /* exp(r) - 1 */
-    if (e == EL_F32) {
-        r += n * v_set(1.904654e-09f);
-        q = r * ((r * v_set(0.166666667f) + v_set(0.5f)) * r + v_set(1.0f));
-    } else {
-        q = r * (r * v_set(0.5f) + v_set(1.0000146645f)); /* error 5e-8 */
-    }
-    const vf power =
-        (vf)_mm512_permutex2var_ps(_mm512_load_ps(powers), (__m512i)t, _mm512_load_ps(powers + 16));
+    const vf low = (vf)_mm512_load_ps(roots) * unit, high = (vf)_mm512_load_ps(roots + 16) * unit;
+    return (vf)_mm512_permutex2var_ps((__m512)low, (__m512i)t, (__m512)high);
+}
+#endif
+
+/* exp(x) for x <= 0 or NaN, with less work than v_exp: 0 below -104. Relative error
+ * 2^-22 + |x| 2^-28. */
+SIMD_INLINE vf v_exp_nonpositive(vf x)
+{
+#if defined(__AVX512F__)
+    /* x = n ln 2 + r with n a multiple of 1/32, so |r| <= ln 2 / 64, and
+     * exp(x) = 2^floor(n) * 2^(n - floor(n)) * exp(r). Adding 1.5 * 2^18 rounds to multiples of
+     * 1/32. scalef itself takes the floor of n. */
+    const vf clamped = v_max(v_set(-104.0f), x), magic = v_set(0x1.8p18f);
+    const vf t = clamped * v_set(1.44269504f) + magic, n = t - magic;
+    const vf r = clamped - n * v_set(0.693147182464599609375f);
+    const vf q = r * (r * v_set(0.5f) + v_set(1.0000146645f)); /* exp(r) - 1, error 5e-8 */
+    const vf power = v_root_of_two(t, 1.0f);
     return (vf)_mm512_scalef_ps((__m512)(power * q + power), (__m512)n);
 #else
-    (void)e;
     return v_exp(x);
 #endif
 }
@@ -932,6 +943,27 @@ SIMD_INLINE vf v_sigmoid(vf x)
     return v_set(1.0f) / (v_set(1.0f) + v_exp(-x));
 }
 
+/* x / (1 + exp(-x)), within 4 ulp where |x| < 20, 7 ulp down to -87; -0 below -104. NaN stays NaN,
+ * and -inf gives it, as the formula does. */
+SIMD_INLINE vf v_silu(vf x)
+{
+#if defined(__AVX512F__)
+    /* The exponential goes as in v_exp_nonpositive. 1 + exp is kept times 2^-64, so that neither it
+     * nor its reciprocal overflows or becomes subnormal at |x| <= 126. */
+    const vf near = (vf)_mm512_range_ps((__m512)x, (__m512)v_set(126.0f), 2); /* x's sign */
+    const vf magic = v_set(0x1.8p18f);
+    const vf t = magic - near * v_set(1.44269504f), n = t - magic;
+    const vf r = n * v_set(0.693147182464599609375f) + near; /* exp(-x) = 2^n exp(-r) */
+    const vf q = (r * v_set(0.5f) - v_set(1.0000146645f)) * r + v_set(1.0f);
+    const vf power = (vf)_mm512_scalef_ps((__m512)v_root_of_two(t, 0x1p-64f), (__m512)n);
+    return x * (v_recip(power * q + v_set(0x1p-64f)) * v_set(0x1p-64f));
+#else
+    /* exp(-|x|) cannot overflow, 1 + exp(-|x|) lies in [1, 2] */
+    const vf power = v_exp(v_minus_abs(x)), large = v_recip(v_set(1.0f) + power);
+    return x * v_if_negative(x, power * large, large);
+#endif
+}
+
 /* tanh(x) and its derivative 1 - tanh(x)^2, each within its own relative error: 2^-22, and
  * (5 + 2|x|) 2^-24. NaN stays NaN. */
 typedef struct v_tanhs {
@@ -974,16 +1006,15 @@ SIMD_INLINE vf v_tanh_rational(vf x)
 }
 
 /* The normal distribution at -|x|: bell = exp(-x^2 / 2), and tail = its integral from -infinity to
- * -|x|, divided by sqrt(2 pi). Relative errors (1 + x^2) 2^-23 and (1 + x^2) 2^-22, for 16-bit results
- * (e) one and a half times as large. NaN stays NaN. */
+ * -|x|, divided by sqrt(2 pi). Relative errors (1 + x^2) 2^-22 and (1 + x^2) 2^-21. NaN stays NaN. */
 typedef struct v_normals {
     vf bell, tail;
 } v_normals;
 
-SIMD_INLINE v_normals v_normal(el e, vf x)
+SIMD_INLINE v_normals v_normal(vf x)
 {
     const vf m = v_min(v_set(15.0f), v_abs(x)); /* where both are 0 */
-    const vf bell = v_exp_nonpositive(e, m * m * v_set(-0.5f));
+    const vf bell = v_exp_nonpositive(m * m * v_set(-0.5f));
     /* tail / bell falls from 1/2 like 1 / m: with t = 1 / (1 + 0.346 m) it is t q(1 - t); q: minimax of
      * degree 8, relative error 2.2e-8 */
     const vf scaled = m * v_set(0.346f), t = v_recip(v_set(1.0f) + scaled), s = scaled * t;
@@ -1002,7 +1033,7 @@ SIMD_INLINE v_normals v_normal(el e, vf x)
 /* erfc(x); relative error (5 + 5 x^2) 2^-24. NaN stays NaN. */
 SIMD_INLINE vf v_erfc(vf x)
 {
-    const vf twice = v_normal(EL_F32, x * v_set(1.41421356f)).tail * v_set(2.0f);
+    const vf twice = v_normal(x * v_set(1.41421356f)).tail * v_set(2.0f);
     return v_if_negative(x, v_set(2.0f) - twice, twice);
 }
 

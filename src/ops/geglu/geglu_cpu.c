@@ -25,13 +25,13 @@ typedef struct gelu {
 
 /* a s with s = sigmoid(u), from exp(-|u|): as in swiglu, neither s nor 1 - s is a difference. Where |a| is
  * beyond 16, s is 0 or 1, and what is clamped there keeps a^2 from overflowing. */
-SIMD_INLINE gelu gelu_tanh(el e, vf a)
+SIMD_INLINE gelu gelu_tanh(vf a)
 {
     const vf near = v_min(v_set(16.0f), v_abs(a)), square = near * near;
     const vf linear = v_set(1.5957691216f), cubic = v_set(0.0713548163f);
     const vf minus_u = near * (square * -cubic - linear);
     const vf du = square * (v_set(3.0f) * cubic) + linear;
-    const vf power = v_exp_nonpositive(e, minus_u);
+    const vf power = v_exp_nonpositive(minus_u);
     const vf large = v_recip(v_set(1.0f) + power), small = power * large;
     const vf s = v_if_negative(a, small, large), rest = v_if_negative(a, large, small);
     const vf value = a * s;
@@ -39,17 +39,17 @@ SIMD_INLINE gelu gelu_tanh(el e, vf a)
 }
 
 /* a Phi(a) */
-SIMD_INLINE gelu gelu_exact(el e, vf a)
+SIMD_INLINE gelu gelu_exact(vf a)
 {
-    const v_normals normal = v_normal(e, a);
+    const v_normals normal = v_normal(a);
     const vf below = v_if_negative(a, normal.tail, v_set(1.0f) - normal.tail);
     return (gelu){a * below, a * (normal.bell * v_set(0.3989422804f)) + below};
 }
 
 /* Forward: y in a. Backward: the gradients of gate in a, of up in b. */
-SIMD_INLINE vf2 one(el e, int exact, int backward, vf dy, vf gate, vf up)
+SIMD_INLINE vf2 one(int exact, int backward, vf dy, vf gate, vf up)
 {
-    const gelu g = exact ? gelu_exact(e, gate) : gelu_tanh(e, gate);
+    const gelu g = exact ? gelu_exact(gate) : gelu_tanh(gate);
     if (!backward)
         return (vf2){g.value * up, g.value};
     return (vf2){dy * up * g.slope, dy * g.value};
@@ -74,7 +74,7 @@ SIMD_INLINE void some(el e, int exact, int backward, char *const *at, int64_t be
     for (int64_t i = begin; i < end; i += VL) {
         const int64_t n = end - i < VL ? end - i : VL;
         const vf dy = backward ? v_load_n(e, at[DY], i, n, 0.0f) : v_set(0.0f);
-        const vf2 d = one(e, exact, backward, dy, v_load_n(e, at[GATE], i, n, 0.0f),
+        const vf2 d = one(exact, backward, dy, v_load_n(e, at[GATE], i, n, 0.0f),
                           v_load_n(e, at[UP], i, n, 0.0f));
         v_store_n(e, at[OUT], i, n, d.a);
         if (backward)
@@ -96,8 +96,8 @@ SIMD_INLINE void run_piece(el e, int exact, int backward, int stream, char *cons
         v_ahead2(e, at[GATE], i);
         v_ahead2(e, at[UP], i);
         const vf2 gate = v_load2(e, e, at[GATE], i), up = v_load2(e, e, at[UP], i);
-        const vf2 first = one(e, exact, backward, dy.a, gate.a, up.a);
-        const vf2 second = one(e, exact, backward, dy.b, gate.b, up.b);
+        const vf2 first = one(exact, backward, dy.a, gate.a, up.a);
+        const vf2 second = one(exact, backward, dy.b, gate.b, up.b);
         put2(e, stream, at[OUT], i, (vf2){first.a, second.a});
         if (backward)
             put2(e, stream, at[DUP], i, (vf2){first.b, second.b});

@@ -68,7 +68,7 @@ SIMD_INLINE vf block_step(el e, int begins, int ends, int stream, step s, int64_
         if (begins) {
             const vf2 v = v_load2(e, e, s.x, i);
             v_ahead2(e, s.x, i);
-            const vf p = v_exp_nonpositive(e, v.a - s.max), q = v_exp_nonpositive(e, v.b - s.max);
+            const vf p = v_exp_nonpositive(v.a - s.max), q = v_exp_nonpositive(v.b - s.max);
             v_store(EL_F32, s.powers, i, p);
             v_store(EL_F32, s.powers, i + VL, q);
             a += p;
@@ -86,7 +86,7 @@ SIMD_INLINE vf block_step(el e, int begins, int ends, int stream, step s, int64_
     for (; i < end; i += VL) {
         const int64_t n = end - i < VL ? end - i : VL;
         if (begins) {
-            const vf p = v_exp_nonpositive(e, v_load_n(e, s.x, i, n, -INFINITY) - s.max);
+            const vf p = v_exp_nonpositive(v_load_n(e, s.x, i, n, -INFINITY) - s.max);
             v_store(EL_F32, s.powers, i, p);
             a += p;
         }

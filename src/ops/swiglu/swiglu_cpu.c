@@ -22,9 +22,9 @@ typedef struct gates {
 } gates;
 
 /* exp(-|u|) cannot overflow, 1 + exp(-|u|) lies in [1, 2], and neither result cancels. */
-SIMD_INLINE gates sigmoids(el e, vf u)
+SIMD_INLINE gates sigmoids(vf u)
 {
-    const vf power = v_exp_nonpositive(e, v_minus_abs(u));
+    const vf power = v_exp_nonpositive(v_minus_abs(u));
     const vf large = v_recip(v_set(1.0f) + power), small = power * large;
     return (gates){v_if_negative(u, small, large), v_if_negative(u, large, small)};
 }
@@ -34,17 +34,24 @@ typedef struct scales {
     vf gate, down;
 } scales;
 
-SIMD_INLINE vf forward_one(el e, vf gate, vf up, scales by)
+/* plain: both are 1, which the compiler leaves out */
+SIMD_INLINE scales scales_of(const job *j, int plain)
 {
-    const vf u = gate * by.gate;
-    return u * sigmoids(e, u).s * (up * by.down);
+    if (plain)
+        return (scales){v_set(1.0f), v_set(1.0f)};
+    return (scales){v_set(j->gate_multiplier), v_set(j->down_multiplier)};
+}
+
+SIMD_INLINE vf forward_one(vf gate, vf up, scales by)
+{
+    return v_silu(gate * by.gate) * (up * by.down);
 }
 
 /* Gradients of gate in a, of up in b. */
-SIMD_INLINE vf2 backward_one(el e, vf dy, vf gate, vf up, scales by)
+SIMD_INLINE vf2 backward_one(vf dy, vf gate, vf up, scales by)
 {
     const vf g = dy * by.down, u = gate * by.gate;
-    const gates sigmoid = sigmoids(e, u);
+    const gates sigmoid = sigmoids(u);
     const vf gs = g * sigmoid.s;
     return (vf2){gs * (up * by.gate) * (u * sigmoid.rest + v_set(1.0f)), gs * u};
 }
@@ -69,7 +76,7 @@ SIMD_INLINE void forward_some(el e, const char *gate, const char *up, char *y, i
     for (int64_t i = begin; i < end; i += VL) {
         const int64_t n = end - i < VL ? end - i : VL;
         v_store_n(e, y, i, n,
-                  forward_one(e, v_load_n(e, gate, i, n, 0.0f), v_load_n(e, up, i, n, 0.0f), by));
+                  forward_one(v_load_n(e, gate, i, n, 0.0f), v_load_n(e, up, i, n, 0.0f), by));
     }
 }
 
@@ -83,14 +90,14 @@ SIMD_INLINE void forward_run(el e, int stream, const char *gate, const char *up,
         v_ahead2(e, gate, i);
         v_ahead2(e, up, i);
         const vf2 a = v_load2(e, e, gate, i), b = v_load2(e, e, up, i);
-        put2(e, stream, y, i, (vf2){forward_one(e, a.a, b.a, by), forward_one(e, a.b, b.b, by)});
+        put2(e, stream, y, i, (vf2){forward_one(a.a, b.a, by), forward_one(a.b, b.b, by)});
     }
     forward_some(e, gate, up, y, i, n, by);
 }
 
-SIMD_INLINE void forward_pieces(el e, const job *j, int64_t begin, int64_t end)
+SIMD_INLINE void forward_pieces(el e, int plain, const job *j, int64_t begin, int64_t end)
 {
-    const scales by = {v_set(j->gate_multiplier), v_set(j->down_multiplier)};
+    const scales by = scales_of(j, plain);
     for (int64_t item = begin; item < end; item++) {
         const int64_t r = item / j->pieces, first = item % j->pieces * PIECE;
         const int64_t n = j->n - first < PIECE ? j->n - first : PIECE, skip = first * el_size(e);
@@ -110,7 +117,10 @@ static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const job *j = arg;
-    EL_SPECIALIZE(j->type, forward_pieces, j, begin, end);
+    if (j->gate_multiplier == 1.0f && j->down_multiplier == 1.0f)
+        EL_SPECIALIZE(j->type, forward_pieces, 1, j, begin, end);
+    else
+        EL_SPECIALIZE(j->type, forward_pieces, 0, j, begin, end);
 }
 
 /* One piece of the backward arrays. */
@@ -124,9 +134,8 @@ SIMD_INLINE void backward_some(el e, const piece *p, int64_t begin, int64_t end,
 {
     for (int64_t i = begin; i < end; i += VL) {
         const int64_t n = end - i < VL ? end - i : VL;
-        const vf2 d =
-            backward_one(e, v_load_n(e, p->dy, i, n, 0.0f), v_load_n(e, p->gate, i, n, 0.0f),
-                         v_load_n(e, p->up, i, n, 0.0f), by);
+        const vf2 d = backward_one(v_load_n(e, p->dy, i, n, 0.0f), v_load_n(e, p->gate, i, n, 0.0f),
+                                   v_load_n(e, p->up, i, n, 0.0f), by);
         v_store_n(e, p->dgate, i, n, d.a);
         v_store_n(e, p->dup, i, n, d.b);
     }
@@ -143,17 +152,17 @@ SIMD_INLINE void backward_run(el e, int stream, const piece *p, scales by)
         v_ahead2(e, p->up, i);
         const vf2 g = v_load2(e, e, p->dy, i), a = v_load2(e, e, p->gate, i);
         const vf2 b = v_load2(e, e, p->up, i);
-        const vf2 first = backward_one(e, g.a, a.a, b.a, by);
-        const vf2 second = backward_one(e, g.b, a.b, b.b, by);
+        const vf2 first = backward_one(g.a, a.a, b.a, by);
+        const vf2 second = backward_one(g.b, a.b, b.b, by);
         put2(e, stream, p->dgate, i, (vf2){first.a, second.a});
         put2(e, stream, p->dup, i, (vf2){first.b, second.b});
     }
     backward_some(e, p, i, p->n, by);
 }
 
-SIMD_INLINE void backward_pieces(el e, const job *j, int64_t begin, int64_t end)
+SIMD_INLINE void backward_pieces(el e, int plain, const job *j, int64_t begin, int64_t end)
 {
-    const scales by = {v_set(j->gate_multiplier), v_set(j->down_multiplier)};
+    const scales by = scales_of(j, plain);
     for (int64_t item = begin; item < end; item++) {
         const int64_t r = item / j->pieces, first = item % j->pieces * PIECE;
         const int64_t skip = first * el_size(e);
@@ -177,7 +186,10 @@ static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const job *j = arg;
-    EL_SPECIALIZE(j->type, backward_pieces, j, begin, end);
+    if (j->gate_multiplier == 1.0f && j->down_multiplier == 1.0f)
+        EL_SPECIALIZE(j->type, backward_pieces, 1, j, begin, end);
+    else
+        EL_SPECIALIZE(j->type, backward_pieces, 0, j, begin, end);
 }
 
 static float or_one(double multiplier)
