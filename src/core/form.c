@@ -16,14 +16,12 @@ _Static_assert(sizeof(tg_device) == 8 && sizeof(tg_dtype) == 4 &&
                    offsetof(tg_tensor, dtype) == offsetof(tg_tensor, ndim) + 4,
                "device, and rank with type, are one word each");
 
-enum { INDICES = 2 };
-
 /* Indices that a check read. */
-typedef struct form_index {
+typedef struct reading {
     const tg_tensor *t; /* while the form is written down; then slot */
-    int slot;
+    int slot, times;
     index_rows range;
-} form_index;
+} reading;
 
 /* Two sizes, or two options. */
 typedef uint64_t pair __attribute__((vector_size(16)));
@@ -48,29 +46,22 @@ typedef struct form {
     struct form *after; /* of the call that followed the last of this form */
     uint64_t device;    /* of all tensors, as it lies in tg_tensor */
     int device_type;
-    uint32_t tensors, absent, options, indices;
+    uint32_t tensors, absent, options;
     uint32_t first_option;  /* ops.def lists options after tensors */
     uint8_t null[MAX_ARGS]; /* the slots of tensors that were absent */
     pair option[MAX_ARGS / 2];
-    form_index index[INDICES];
+    reading read;
     form_tensor tensor[]; /* by rising address */
 } form;
 
 /* What tg_check_reads_indices() leaves of a call that is being checked. */
-typedef struct reading {
-    int count;
-    form_index index[INDICES];
-} reading;
 static _Thread_local reading *reads;
 
 void tg_check_reads_indices(const tg_tensor *t, int64_t count, const int64_t *ignored)
 {
-    if (!reads)
-        return;
-    if (reads->count < INDICES)
-        reads->index[reads->count] =
-            (form_index){.t = t, .range = tg_index_rows(t, count, ignored)};
-    reads->count++;
+    if (reads)
+        *reads =
+            (reading){.t = t, .times = reads->times + 1, .range = tg_index_rows(t, count, ignored)};
 }
 
 /* ---- a call that passed is written down ---- */
@@ -132,18 +123,14 @@ static void write_distances(form *f, const void *const *slots)
     }
 }
 
-/* From tensors to the slots that hold them. */
-static int find_slots(reading *r, const void *const *slots, int tensors)
+/* From the tensor to the slot that holds it. A form has room for one reading. */
+static int find_slot(reading *r, const void *const *slots, int tensors)
 {
-    for (int k = 0; k < r->count; k++) {
-        int i = 0;
-        while (i < tensors && slots[i] != r->index[k].t)
-            i++;
-        if (i == tensors)
-            return 0;
-        r->index[k].slot = i;
-    }
-    return 1;
+    if (r->times == 0)
+        return 1;
+    while (r->slot < tensors && slots[r->slot] != r->t)
+        r->slot++;
+    return r->times == 1 && r->slot < tensors;
 }
 
 /* A new form, or the oldest: all of an operator are of one size. NULL: out of memory. */
@@ -164,18 +151,14 @@ static void remember(forms *known, int op, const void *const *slots, reading *r)
 {
     const op_tensors *list = tg_op_tensors(op);
     const int tensors = list->count, options = tg_ops[op].nargs - tensors;
-    if (r->count > INDICES || !find_slots(r, slots, tensors) ||
-        (tensors > 0 && list->at[tensors - 1].slot != tensors - 1))
+    if (!find_slot(r, slots, tensors) || (tensors > 0 && list->at[tensors - 1].slot != tensors - 1))
         return;
     form *f = place(known, tensors);
     if (!f)
         return;
-    *f = (form){.device_type = known->device_type,
-                .indices = r->count,
-                .first_option = tensors,
-                .options = options};
+    *f = (form){
+        .device_type = known->device_type, .read = *r, .first_option = tensors, .options = options};
     memcpy(f->option, slots + tensors, (size_t)options * sizeof *slots);
-    memcpy(f->index, r->index, sizeof f->index);
     for (int i = 0; i < tensors; i++) {
         if (slots[i])
             write_tensor(f, slots, i);
@@ -299,12 +282,11 @@ static form *search(const forms *known, const void *const *slots)
 
 static tg_status check_indices(forms *known, int op, const void *args)
 {
-    const form *f = known->last;
+    const reading *const r = &known->last->read;
     const tg_tensor *const *slots = args;
-    for (const form_index *x = f->index; x < f->index + f->indices; x++)
-        if (!tg_in_range(&x->range, tg_data(slots[x->slot])))
-            return tg_check_all(op, args, &known->device_type);
-    return TG_OK;
+    if (TG_LIKELY(r->times == 0 || tg_in_range(&r->range, tg_data(slots[r->slot]))))
+        return TG_OK;
+    return tg_check_all(op, args, &known->device_type);
 }
 
 static __attribute__((noinline)) tg_status check_other(forms *known, int op, const void *args)
@@ -322,8 +304,7 @@ tg_status tg_check_call(forms *known, int op, const void *args)
 {
     if (!TG_LIKELY(args && known->last && equal(known->last->after, args)))
         return check_other(known, op, args);
-    form *const f = known->last->after;
-    known->last = f;
-    known->device_type = f->device_type;
-    return f->indices ? check_indices(known, op, args) : TG_OK;
+    known->last = known->last->after;
+    known->device_type = known->last->device_type;
+    return check_indices(known, op, args);
 }
