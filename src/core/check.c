@@ -223,43 +223,6 @@ tg_status tg_refuse_f64(const char *op, const char *name, double value, double l
 
 /* ---- views ---- */
 
-/* An index is in range when neither it nor count - 1 - index has its sign bit set, and is not `ignored` when the difference
- * or its negative has. So the loop decides nothing, and is one of vectors. */
-static int all_in_range(const uint64_t *index, int64_t n, uint64_t count, uint64_t ignored)
-{
-    uint64_t signs = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const uint64_t outside = index[i] | (count - 1 - index[i]), other = index[i] ^ ignored;
-        signs |= outside & (other | -other);
-    }
-    return (int64_t)signs >= 0;
-}
-
-tg_status tg_expect_indices(const char *op, const char *name, const tg_tensor *t, int64_t count,
-                            const int64_t *ignored)
-{
-    tg_form_indices(name, t, count, ignored);
-    if (t->device.device_type != TG_DEVICE_CPU)
-        return TG_OK;
-    const int64_t *index = tg_data(t), n = tg_numel(t);
-    /* Without one to ignore, 0 is ignored: it is valid, or there is nothing to point at. */
-    if (TG_LIKELY((count > 0 || ignored) &&
-                  all_in_range((const uint64_t *)index, n, (uint64_t)count,
-                               ignored ? (uint64_t)*ignored : 0)))
-        return TG_OK;
-    int64_t i = 0;
-    while (i < n && ((index[i] >= 0 && index[i] < count) || (ignored && index[i] == *ignored)))
-        i++;
-    if (i == n)
-        return TG_OK;
-    char or_ignored[48] = "";
-    if (ignored)
-        snprintf(or_ignored, sizeof or_ignored, " or ignore_index, which is %lld",
-                 (long long)*ignored);
-    return tg_fail(TG_EINVAL, "%s: %s[%lld] is %lld, out of bounds: expected in [0, %lld)%s", op,
-                   name, (long long)i, (long long)index[i], (long long)count, or_ignored);
-}
-
 tg_rows tg_rows_of(const tg_tensor *t)
 {
     tg_rows r = {0};

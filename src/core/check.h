@@ -135,9 +135,11 @@ tg_status tg_expect_compact(const char *op, const char *name, const tg_tensor *t
 tg_status tg_expect_indices(const char *op, const char *name, const tg_tensor *t, int64_t count,
                             const int64_t *ignored);
 
-/* A check decides by types, sizes, strides and options, and a second call that is equal in them is not asked again (core's
- * form.c). One that looks at data otherwise than by tg_expect_indices() says so, on every path that looks. */
-void tg_check_reads_data(void);
+/* A check decides by types, sizes, strides and options, and a call that is equal in them to one that passed is not asked
+ * again (core's form.c). A check that looks at indices in data says so, as tg_expect_indices() does: then such a call is
+ * asked whether each lies in [0, count) or is *ignored, and goes through the whole check where one does not. A check must
+ * not look at other data. t: i64, an argument of the call, its leading dimensions of one row stride. */
+void tg_check_reads_indices(const tg_tensor *t, int64_t count, const int64_t *ignored);
 
 /* Option in [low, high]. */
 static inline tg_status tg_expect_i64(const char *op, const char *name, int64_t value, int64_t low,

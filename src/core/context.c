@@ -154,12 +154,9 @@ static void add_automatic(route_build *b)
         add_backend(b, REF);
 }
 
-const route *tg_ctx_route(tg_ctx *ctx, int op, int on_device)
+const route *tg_ctx_resolve(tg_ctx *ctx, int op, int on_device, int generation)
 {
-    route *r = &ctx->routes[on_device][op];
-    const int generation = tg_registry_generation() + ctx->settings;
-    if (__builtin_expect(r->generation == generation, 1))
-        return r;
+    route *r = &ctx->routes[op][on_device];
     route_build b = {ctx, r, op, on_device ? ctx->device_type : TG_DEVICE_CPU};
     const char *setting;
     const char *list = tg_ctx_list(ctx, op, &setting);
@@ -399,7 +396,9 @@ void tg_ctx_destroy(tg_ctx *ctx)
         return;
     tg_workspace_close(&ctx->work);
     free(ctx->impl);
-    for (int i = 0; i < TG_OP_COUNT; i++)
+    for (int i = 0; i < TG_OP_COUNT; i++) {
         free(ctx->op_impl[i]);
+        tg_forms_close(&ctx->forms[i]);
+    }
     free(ctx);
 }

@@ -53,47 +53,31 @@ extern const op_calls tg_op_calls[TG_OP_COUNT];
 
 tg_status tg_check_all(int op, const void *args, int *device_type);
 
-/* ---- form.c ---- */
+/* ---- form.c: calls that passed, remembered ---- */
 
-enum { FORM_SIZES = 128, FORM_INDICES = 2 };
+enum { FORMS = 16 }; /* of one operator */
 
-/* A tensor of a call that passed. */
-typedef struct form_tensor {
-    uint64_t head[2]; /* device; rank and type */
-    uint64_t bytes;   /* from its first element to behind its last */
-    uint16_t align;   /* bits of its address that are 0 */
-    uint8_t slot;     /* in the argument struct */
-    uint8_t has_strides;
-    uint8_t twin; /* it shares all bytes of the one before */
-} form_tensor;
+typedef struct forms {
+    struct form *at[FORMS];
+    struct form *last; /* of the last call */
+    int count, oldest;
+    int device_type; /* where the tensors of the last call lie */
+} forms;
 
-/* An option, or a tensor that was NULL (0). */
-typedef struct form_word {
-    uint64_t value;
-    int slot;
-} form_word;
+/* tg_check_all(), or what is left of it for a call of a form that is known. */
+tg_status tg_check_call(forms *known, int op, const void *args);
+void tg_forms_close(forms *known);
 
-typedef struct form_index {
-    const char *name;
-    const tg_tensor *t; /* while the form is written down; then slot */
-    int slot;
-    int64_t count, ignored;
-    int ignores;
-} form_index;
+/* ---- indices.c ---- */
 
-/* The form of an operator's call that passed the check. */
-typedef struct form {
-    int known, reads_data, device_type;
-    int tensors, words, indices;
-    form_index index[FORM_INDICES];
-    form_word word[MAX_ARGS];
-    form_tensor tensor[MAX_ARGS]; /* by rising address */
-    int64_t size[FORM_SIZES]; /* of the tensors in that order: sizes, then strides if it has them */
-} form;
+/* Rows of n indices, one every `stride`, that lie in [0, count) or are `other`. */
+typedef struct index_rows {
+    int64_t rows, n, stride;
+    uint64_t count, other;
+} index_rows;
 
-/* tg_check_all(), or what is left of it for a call of the form that the context knows. */
-tg_status tg_check_call(tg_ctx *ctx, int op, const void *args, int *device_type);
-void tg_form_indices(const char *name, const tg_tensor *t, int64_t count, const int64_t *ignored);
+index_rows tg_index_rows(const tg_tensor *t, int64_t count, const int64_t *ignored);
+int tg_in_range(const index_rows *r, const int64_t *index);
 
 /* ---- registry.c ---- */
 
@@ -113,7 +97,7 @@ typedef struct reg_backend {
 
 /* Registers what is built in and loads TIGON_BACKEND_PATH, once; returns the outcome of that. */
 tg_status tg_registry_open(void);
-int tg_registry_generation(void); /* changes when rows were added */
+extern atomic_int tg_registry_generation; /* changes when rows were added */
 const reg_row *tg_registry_row(int row);
 const reg_backend *tg_registry_backend(int backend);
 int tg_registry_backend_by_vendor(const char *vendor);
@@ -193,11 +177,19 @@ struct tg_ctx {
     int depth;    /* of running rows */
     const reg_row *last_row;
     uint8_t warned[TG_OP_COUNT]; /* host fallback said so */
-    route routes[2][TG_OP_COUNT];
-    form forms[TG_OP_COUNT];
+    route routes[TG_OP_COUNT][2];
+    forms forms[TG_OP_COUNT];
 };
 
-const route *tg_ctx_route(tg_ctx *ctx, int op, int on_device);
+const route *tg_ctx_resolve(tg_ctx *ctx, int op, int on_device, int generation);
+static inline const route *tg_ctx_route(tg_ctx *ctx, int op, int on_device)
+{
+    const int generation =
+        atomic_load_explicit(&tg_registry_generation, memory_order_acquire) + ctx->settings;
+    const route *r = &ctx->routes[op][on_device];
+    return TG_LIKELY(r->generation == generation) ? r
+                                                  : tg_ctx_resolve(ctx, op, on_device, generation);
+}
 /* The list that governs an operator and the name of the setting it came from; NULL: automatic. */
 const char *tg_ctx_list(const tg_ctx *ctx, int op, const char **setting);
 int tg_device_type_by_name(const char *device);

@@ -44,24 +44,35 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static tg_status run(tg_ctx *ctx, const reg_row *row, const void *args)
+static inline tg_status run_row(tg_ctx *ctx, const reg_row *row, const void *args)
 {
     const uint64_t mark = ctx->work.serial;
-    const double start = ctx->verbose ? seconds() : 0;
     ctx->depth++;
     const tg_status status = tg_op_calls[row->op].run(&row->row, ctx, args);
-    ctx->depth--;
     if (ctx->work.serial != mark)
         tg_workspace_release(&ctx->work, mark);
-    if (ctx->depth == 0)
+    if (--ctx->depth == 0)
         ctx->last_row = row;
-    if (ctx->verbose)
-        tg_log_call(ctx, row, args, seconds() - start, status);
     return status;
 }
 
+static __attribute__((noinline)) tg_status run_and_log(tg_ctx *ctx, const reg_row *row,
+                                                       const void *args)
+{
+    const double start = seconds();
+    const tg_status status = run_row(ctx, row, args);
+    tg_log_call(ctx, row, args, seconds() - start, status);
+    return status;
+}
+
+static inline tg_status run(tg_ctx *ctx, const reg_row *row, const void *args)
+{
+    return TG_LIKELY(!ctx->verbose) ? run_row(ctx, row, args) : run_and_log(ctx, row, args);
+}
+
 /* Nothing ran. */
-static tg_status no_row(tg_ctx *ctx, int op, const void *args, int device_type)
+static __attribute__((noinline)) tg_status no_row(tg_ctx *ctx, int op, const void *args,
+                                                  int device_type)
 {
     const char *setting;
     const char *list = tg_ctx_list(ctx, op, &setting);
@@ -87,9 +98,9 @@ static tg_status dispatch(tg_ctx *ctx, int op, const void *args)
     if (__builtin_expect(!ctx, 0))
         return tg_fail(TG_EINVAL, "%s: ctx is NULL, expected a context of tg_ctx_create",
                        tg_ops[op].name);
-    int device_type;
-    TG_TRY(tg_check_call(ctx, op, args, &device_type));
-    const int on_device = device_type != TG_DEVICE_CPU;
+    forms *const known = &ctx->forms[op];
+    TG_TRY(tg_check_call(known, op, args));
+    const int device_type = known->device_type, on_device = device_type != TG_DEVICE_CPU;
     if (on_device && device_type != ctx->device_type)
         return tg_fail(TG_EINVAL, "%s: the tensors lie on %s, the context's device is %s",
                        tg_ops[op].name, tg_device_type_name(device_type), ctx->device);

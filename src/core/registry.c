@@ -27,7 +27,8 @@ enum { TABLES = sizeof tables / sizeof *tables };
 
 static reg_row *rows[MAX_ROWS];
 static reg_backend *backends[MAX_BACKENDS];
-static atomic_int row_count, backend_count, generation;
+static atomic_int row_count, backend_count;
+atomic_int tg_registry_generation;
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 static tg_status open_status;
@@ -41,11 +42,6 @@ const reg_row *tg_registry_row(int row)
 const reg_backend *tg_registry_backend(int backend)
 {
     return backend >= 0 && backend < atomic_load(&backend_count) ? backends[backend] : NULL;
-}
-
-int tg_registry_generation(void)
-{
-    return atomic_load_explicit(&generation, memory_order_acquire);
 }
 
 int tg_registry_backend_by_vendor(const char *vendor)
@@ -123,7 +119,7 @@ tg_status tg_registry_add(const tg_backend *table, const tg_row *list, void *han
     TG_TRY(add_backend(table, handle, path, &number));
     for (; list->op; list++)
         TG_TRY(add_row(number, list));
-    atomic_fetch_add(&generation, 1);
+    atomic_fetch_add(&tg_registry_generation, 1);
     return TG_OK;
 }
 
@@ -151,7 +147,7 @@ static tg_status add_built_in(void)
         TG_TRY(add_tables(number, names[i], 0));
         TG_TRY(add_tables(number, names[i], 1));
     }
-    atomic_fetch_add(&generation, 1);
+    atomic_fetch_add(&tg_registry_generation, 1);
     return TG_OK;
 }
 

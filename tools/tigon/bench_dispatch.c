@@ -50,20 +50,25 @@ static entry_point *entry_of(const char *op)
     return entry;
 }
 
-/* Median nanoseconds of a call; whole = 0 measures the check alone. */
-static double measure(const bench_settings *s, const problem *p, int whole)
+typedef struct timing {
+    double call, check;
+    double alternating; /* a call, by turns on two forms of arguments; 0: there is no second */
+} timing;
+
+/* Median nanoseconds of a call by turns on a and b; whole = 0 measures the check alone. */
+static double measure(const bench_settings *s, const problem *a, const problem *b, int whole)
 {
     double sample[SAMPLES];
-    const int op = p->op->id;
-    const void *args = problem_args(p);
-    entry_point *const entry = entry_of(p->op->info->name);
+    const int op = a->op->id;
+    const void *const args[] = {problem_args(a), problem_args(b)};
+    entry_point *const entry = entry_of(a->op->info->name);
     tg_status status = TG_OK;
     for (int i = 0; i < SAMPLES; i++) {
         const double start = seconds();
         for (int k = 0; k < CALLS; k++)
-            status |= !whole  ? tg_check(op, args)
-                      : entry ? entry(s->ctx, args)
-                              : tg_call(s->ctx, op, args);
+            status |= !whole  ? tg_check(op, args[k & 1])
+                      : entry ? entry(s->ctx, args[k & 1])
+                              : tg_call(s->ctx, op, args[k & 1]);
         sample[i] = (seconds() - start) / CALLS * 1e9;
     }
     qsort(sample, SAMPLES, sizeof *sample, by_value);
@@ -78,31 +83,55 @@ static const pb_case *first_size(const catalogue *cat, const char *group)
     return NULL;
 }
 
-static int one_operator(bench_settings *s, const pb_op *op, json *j)
+static problem *make(const bench_settings *s, const pb_op *op, const pb_case *size, int type)
 {
-    const pb_options options = {.type = TG_F32, .seed = 1, .saved = PB_SAVED_CALL, .ctx = s->ctx};
-    const pb_case *size = first_size(s->cat, op->group);
+    const pb_options options = {.type = type, .seed = 1, .saved = PB_SAVED_CALL, .ctx = s->ctx};
     char error[PB_ERROR];
+    problem *p = problem_create(s->cat, op, size, &options, error);
+    if (!p)
+        fprintf(stderr, "tigon bench: %s: %s\n", op->info->name, error);
+    return p;
+}
+
+static int measure_all(const bench_settings *s, const pb_op *op, const pb_case *size, timing *t)
+{
+    const int two = pb_case_takes(size, TG_BF16);
+    problem *p = make(s, op, size, TG_F32), *other = two ? make(s, op, size, TG_BF16) : NULL;
+    const int made = p && (other || !two);
+    *t = (timing){0};
+    if (made) {
+        t->call = measure(s, p, p, 1);
+        t->check = measure(s, p, p, 0);
+        t->alternating = two ? measure(s, p, other, 1) : 0;
+        if (t->call < 0 || t->alternating < 0)
+            fprintf(stderr, "tigon bench: %s: %s\n", op->info->name, tg_last_error());
+    }
+    problem_free(p);
+    problem_free(other);
+    return !made || t->call < 0 || t->alternating < 0;
+}
+
+static int one_operator(const bench_settings *s, const pb_op *op, json *j)
+{
+    const pb_case *size = first_size(s->cat, op->group);
+    timing t;
     if (!size)
         return 0;
-    problem *p = problem_create(s->cat, op, size, &options, error);
-    if (!p) {
-        fprintf(stderr, "tigon bench: %s: %s\n", op->info->name, error);
+    if (measure_all(s, op, size, &t))
         return 1;
-    }
-    const double call = measure(s, p, 1), check = measure(s, p, 0);
-    if (call < 0)
-        fprintf(stderr, "tigon bench: %s: %s\n", op->info->name, tg_last_error());
-    else if (j) {
+    if (j) {
         json_object(j, NULL);
         json_text(j, "operator", op->info->name);
-        json_real(j, "call_ns", call);
-        json_real(j, "check_ns", check);
+        json_real(j, "call_ns", t.call);
+        json_real(j, "check_ns", t.check);
+        if (t.alternating > 0)
+            json_real(j, "alternating_ns", t.alternating);
         json_close(j);
-    } else
-        printf("%-38s %8.1f %8.1f\n", op->info->name, call, check);
-    problem_free(p);
-    return call < 0;
+    } else if (t.alternating > 0)
+        printf("%-38s %8.1f %8.1f %12.1f\n", op->info->name, t.call, t.check, t.alternating);
+    else
+        printf("%-38s %8.1f %8.1f\n", op->info->name, t.call, t.check);
+    return 0;
 }
 
 int bench_dispatch(bench_settings *s, char **groups, int n, int as_json)
@@ -116,7 +145,8 @@ int bench_dispatch(bench_settings *s, char **groups, int n, int as_json)
     if (as_json)
         json_array(&j, NULL);
     else
-        printf("%-38s %8s %8s\n", "ns, with rows that do nothing", "call", "check");
+        printf("%-38s %8s %8s %12s\n", "ns, with rows that do nothing", "call", "check",
+               "alternating");
     for (int i = 0; i < s->cat->nops; i++) {
         const pb_op *op = &s->cat->ops[i];
         int wanted = !n;

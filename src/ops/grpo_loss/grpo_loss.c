@@ -27,7 +27,7 @@ static tg_status check_targets(const common *c)
 {
     if (c->target->device.device_type != TG_DEVICE_CPU)
         return TG_OK;
-    tg_check_reads_data();
+    tg_check_reads_indices(c->target, c->logits->shape[2], NULL);
     const grpo_plane mask = grpo_plane_of(c->mask);
     const int64_t *target = tg_data(c->target), stride = tg_stride(c->target, 0);
     const int64_t *shape = c->target->shape, classes = c->logits->shape[2];
