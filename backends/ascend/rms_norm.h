@@ -19,6 +19,38 @@ enum { RMS_NORM_ARGS = 48 }; /* of a kernel at most */
         .max_rows = 1, .max_columns = 255 * 64                                            \
     }
 
+/* Pieces of several rows together: what belongs to columns, the weight and dweight's sum, is then moved once for all of
+ * them. Not where a block would have less than two such groups, of which it reads one while it writes the other; nor where
+ * pieces would be small. */
+static inline int rms_norm_plan_groups(const ascend_runtime *runtime, const tg_ub_kernel *kernel,
+                                       const ascend_rows *x, tg_ub_layout *layout)
+{
+    enum {
+        MOST = 4,
+        LINE = 512,
+        SMALLEST = 2 * LINE
+    }; /* rows; bytes of memory that is fast, and of a piece */
+    const ascend_info *info = runtime->info();
+    const tg_ub_problem problem = {.rows = x->rows,
+                                   .columns = x->n,
+                                   .dtype_bytes = (int)tg_type_size(x->type),
+                                   .cores = info->cores,
+                                   .ub_bytes = info->ub_bytes};
+    const int64_t line = LINE / problem.dtype_bytes;
+    for (int64_t group = MOST; group > 1; group /= 2) {
+        if (x->rows < 2 * group * info->cores)
+            continue;
+        for (int64_t pieces = 2; x->n / pieces * problem.dtype_bytes >= SMALLEST; pieces++) {
+            const int64_t piece = ((x->n + pieces - 1) / pieces + line - 1) / line * line;
+            if (piece <= kernel->max_columns &&
+                !tg_ub_plan_tile(kernel, &problem, group, piece, layout) &&
+                layout->ub_bytes <= layout->available)
+                return 1;
+        }
+    }
+    return 0;
+}
+
 /* Whole rows, kernels[0], if there is room for one; else pieces, kernels[1]. */
 static inline tg_status rms_norm_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernels,
                                       const ascend_rows *x, tg_ub_layout *layout, int *wide)
@@ -31,6 +63,8 @@ static inline tg_status rms_norm_plan(const ascend_runtime *runtime, const tg_ub
             return status;
         *wide = 1;
     }
+    if (rms_norm_plan_groups(runtime, &kernels[1], x, layout))
+        return TG_OK;
     return ascend_plan(runtime, &kernels[1], x->rows, x->n, x->type, 0, layout);
 }
 

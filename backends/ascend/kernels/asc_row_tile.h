@@ -37,6 +37,32 @@ static inline __aicore__ void asc_rows_in(uint64_t dst, __gm__ void *src, int64_
                       (tile).rows, (tile).columns * (int64_t)sizeof(T),                         \
                       (stride) * (int64_t)sizeof(T), (pitch) * (int64_t)sizeof(T))
 
+/* A block's share of wide rows, which it walks in groups: neighbours, one more in some blocks than in others. */
+typedef struct asc_share {
+    int64_t begin, end;
+} asc_share;
+
+static inline __aicore__ asc_share asc_share_of(int64_t rows)
+{
+    const int64_t block = asc_get_block_idx(), blocks = asc_get_block_num();
+    asc_share share;
+    share.begin = rows * block / blocks;
+    share.end = rows * (block + 1) / blocks;
+    return share;
+}
+
+/* A piece of the group of rows that begins at `row`. */
+static inline __aicore__ asc_tile asc_piece_at(asc_grid g, asc_share share, int64_t row,
+                                               int64_t piece)
+{
+    asc_tile t;
+    t.row = row;
+    t.rows = asc_min_of(g.tile_rows, share.end - row);
+    t.column = piece * g.tile_columns;
+    t.columns = asc_min_of(g.tile_columns, g.columns - t.column);
+    return t;
+}
+
 /* Before asc_pipeline_begin(), which tells copies in that their buffers are free: what clears them. */
 static inline __aicore__ void asc_clear_begin(void)
 {
@@ -76,6 +102,12 @@ static inline __aicore__ void asc_spread(__ubuf__ float *dst, __ubuf__ float *sr
                 op((dst) + r_ * (pitch), (src) + r_ * (pitch), (by) + r_ * 8 * (by_row),         \
                    (uint8_t)repeats_, 1, 1, by_block, 8, 8, by_repeat);                          \
     } while (0)
+
+/* For ASC_BY_ROW: dst = dst by + src. */
+#define ASC_MUL_ADD(dst, src, by, repeats, dst_block, src_block, by_block, dst_repeat, src_repeat, \
+                    by_repeat)                                                                     \
+    asc_mul_add(dst, by, src, repeats, dst_block, by_block, src_block, dst_repeat, by_repeat,      \
+                src_repeat)
 
 /* ---- sums ---- */
 
@@ -126,14 +158,23 @@ static inline __aicore__ void asc_sum_rows(__ubuf__ float *sums, __ubuf__ float 
     ASC_THEN();
 }
 
-/* The first row becomes the sum of all, in an order that their number alone decides. */
-static inline __aicore__ void asc_fold_rows(__ubuf__ float *t, int64_t rows, int64_t pitch)
+/* sum += the rows of t, one after the other. ASC_THEN() is left to the caller. */
+static inline __aicore__ void asc_add_rows(__ubuf__ float *sum, __ubuf__ float *t, int64_t rows,
+                                           int64_t pitch)
 {
-    while (rows > 1) {
-        const int64_t upper = rows / 2;
-        asc_add(t, t, t + (rows - upper) * pitch, (uint32_t)(upper * pitch));
-        ASC_THEN();
-        rows -= upper;
+    const int64_t repeats = pitch / ASC_LANES, blocks = pitch / 8;
+    if (rows > 1 &&
+        blocks <= 255) { /* down the columns: V adds a repeat to the sum of those before */
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
+        for (int64_t c = 0; c < repeats; c++)
+            asc_add(sum + c * ASC_LANES, t + c * ASC_LANES, sum + c * ASC_LANES, (uint8_t)rows, 1,
+                    1, 1, 0, (uint8_t)blocks, 0);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        if (r > 0)
+            ASC_THEN();
+        asc_add(sum, t + r * pitch, sum, (uint32_t)pitch);
     }
 }
 

@@ -7,5 +7,17 @@
  * sums are added by kernels/partials.asc.c. */
 #include "asc_row_tile.h"
 
+/* factors: - rstd mean, spread for ASC_BY_ROW; sums: of a row each, of which mean is the part. */
+static inline __aicore__ void rms_norm_spread(__ubuf__ float *factors, __ubuf__ float *sums,
+                                              __ubuf__ float *rstd, float mean, int64_t rows)
+{
+    asc_mul_scalar(sums, sums, -mean, (uint32_t)rows);
+    ASC_THEN();
+    asc_mul(sums, sums, rstd, (uint32_t)rows);
+    ASC_THEN();
+    asc_spread(factors, sums, rows);
+    ASC_THEN();
+}
+
 #define ASC_TEMPLATE "rms_norm_backward.asc.h"
 #include "asc_each_type.h"
