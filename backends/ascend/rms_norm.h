@@ -19,26 +19,28 @@ enum { RMS_NORM_ARGS = 48 }; /* of a kernel at most */
         .max_rows = 1, .max_columns = 255 * 64                                            \
     }
 
+enum { RMS_NORM_WEIGHT_F32 = TG_UB_OPTION(0) }; /* the weight is f32, whatever the data are */
+
 /* Pieces of several rows together: what belongs to columns, the weight and dweight's sum, is then moved once for all of
- * them. Not where a block would have less than two such groups, of which it reads one while it writes the other; nor where
- * pieces would be small. */
+ * them. Not where a block would have less than two such groups, of which it reads one while it writes the other; where what
+ * all blocks have between their two passes would not stay in L2; nor where pieces would be small. */
 static inline int rms_norm_plan_groups(const ascend_runtime *runtime, const tg_ub_kernel *kernel,
-                                       const ascend_rows *x, tg_ub_layout *layout)
+                                       const ascend_rows *x, uint32_t options, tg_ub_layout *layout)
 {
-    enum {
-        MOST = 4,
-        LINE = 512,
-        SMALLEST = 2 * LINE
-    }; /* rows; bytes of memory that is fast, and of a piece */
+    enum { MOST = 4 };                        /* rows */
+    enum { LINE = 512, SMALLEST = 2 * LINE }; /* bytes that memory is fast with; of a piece */
+    enum { L2 = 96 << 20, TENSORS = 6 }; /* of the smallest chip; what passes through it, at most */
     const ascend_info *info = runtime->info();
     const tg_ub_problem problem = {.rows = x->rows,
                                    .columns = x->n,
                                    .dtype_bytes = (int)tg_type_size(x->type),
                                    .cores = info->cores,
-                                   .ub_bytes = info->ub_bytes};
+                                   .ub_bytes = info->ub_bytes,
+                                   .options = options};
     const int64_t line = LINE / problem.dtype_bytes;
     for (int64_t group = MOST; group > 1; group /= 2) {
-        if (x->rows < 2 * group * info->cores)
+        if (x->rows < 2 * group * info->cores ||
+            group * x->n * problem.dtype_bytes > L2 / TENSORS / info->cores)
             continue;
         for (int64_t pieces = 2; x->n / pieces * problem.dtype_bytes >= SMALLEST; pieces++) {
             const int64_t piece = ((x->n + pieces - 1) / pieces + line - 1) / line * line;
@@ -53,19 +55,21 @@ static inline int rms_norm_plan_groups(const ascend_runtime *runtime, const tg_u
 
 /* Whole rows, kernels[0], if there is room for one; else pieces, kernels[1]. */
 static inline tg_status rms_norm_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernels,
-                                      const ascend_rows *x, tg_ub_layout *layout, int *wide)
+                                      const ascend_rows *x, const ascend_rows *weight,
+                                      tg_ub_layout *layout, int *wide)
 {
+    const uint32_t options = weight->data && weight->type == TG_F32 ? RMS_NORM_WEIGHT_F32 : 0;
     *wide = x->n > kernels[0].max_columns;
     if (!*wide) {
         const tg_status status =
-            ascend_plan(runtime, &kernels[0], x->rows, x->n, x->type, 0, layout);
+            ascend_plan(runtime, &kernels[0], x->rows, x->n, x->type, options, layout);
         if (status != TG_ENOMEM)
             return status;
         *wide = 1;
     }
-    if (rms_norm_plan_groups(runtime, &kernels[1], x, layout))
+    if (rms_norm_plan_groups(runtime, &kernels[1], x, options, layout))
         return TG_OK;
-    return ascend_plan(runtime, &kernels[1], x->rows, x->n, x->type, 0, layout);
+    return ascend_plan(runtime, &kernels[1], x->rows, x->n, x->type, options, layout);
 }
 
 /* Launches with the arguments, and behind them the places of the first `places` buffers. */

@@ -10,6 +10,7 @@ enum {
     WIDE_SUMS,
     WIDE_MEANS,
     WIDE_SCALE,
+    WIDE_WEIGHT32,
     WIDE_PLAIN,
     WIDE_DS = WIDE_PLAIN,
     WIDE_FUSED
@@ -35,11 +36,12 @@ static const tg_ub_buffer rows_buffers[ROWS_FUSED] = {
     [ROWS_DS] = {.name = "ds", .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
 };
 
-/* The same of pieces of several rows. sums: of all pieces so far, by eights; dweight: of this block, from memory and back. */
+/* The same of pieces of several rows, three steps of them at once. sums: of all pieces so far, by eights; dweight: of this block,
+ * from memory and back. The weight of f32 beside data of 16 bits has a buffer of its own. */
 static const tg_ub_buffer wide_buffers[WIDE_FUSED] = {
-    [DY] = {.name = "dy", .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW},
-    [X] = {.name = "x", .to = 1, .copies = 2, .bank = TG_UB_BANK_HIGH},
-    [DX] = {.name = "dx", .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [DY] = {.name = "dy", .to = 5, .copies = 3, .bank = TG_UB_BANK_LOW},
+    [X] = {.name = "x", .to = 1, .copies = 3, .bank = TG_UB_BANK_HIGH},
+    [DX] = {.name = "dx", .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH},
     [RSTD] = {.name = "rstd", .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST, .copies = 2},
     [DY32] = {"dy32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
     [N] = {"n", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
@@ -49,12 +51,14 @@ static const tg_ub_buffer wide_buffers[WIDE_FUSED] = {
     [FACTORS] = {"factors", TG_UB_FIXED, 256, .to = TG_UB_LAST},
     [EIGHTH] = {"eighth", .bytes = 4, .every = 8, .from = 4, .to = 4},
     [REST] = {"rest", .bytes = 4, .every = 64, .from = 4, .to = 4},
-    [WIDE_WEIGHT] = {"weight", TG_UB_COLUMN, 4, .to = 3, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [WIDE_WEIGHT] = {"weight", TG_UB_COLUMN, .to = 3, .copies = 3, .bank = TG_UB_BANK_HIGH},
     [WIDE_SUMS] = {"sums", .bytes = 4, .every = 8, .to = TG_UB_LAST},
     [WIDE_MEANS] = {"means", TG_UB_FIXED, 32, .to = TG_UB_LAST},
     [WIDE_SCALE] = {"scale", TG_UB_COLUMN, 4, .from = 1, .to = 3, .bank = TG_UB_BANK_HIGH,
                     .when = TG_UB_16BIT},
-    [WIDE_DS] = {.name = "ds", .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [WIDE_WEIGHT32] = {"weight of f32", TG_UB_COLUMN, 4, .to = 3, .copies = 3,
+                       .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT | RMS_NORM_WEIGHT_F32},
+    [WIDE_DS] = {.name = "ds", .to = 5, .copies = 3, .bank = TG_UB_BANK_HIGH},
 };
 
 const tg_ub_kernel tg_ascend_ub_rms_norm_backward[] = {
@@ -109,7 +113,7 @@ static tg_status backward(tg_ctx *ctx, const tg_ub_kernel *kernels, const tg_ten
     int wide = 0;
     ASCEND_TRY(ascend_runtime_for(any, &runtime));
     if (p->x.rows > 0)
-        ASCEND_TRY(rms_norm_plan(runtime, kernels, &p->x, &layout, &wide));
+        ASCEND_TRY(rms_norm_plan(runtime, kernels, &p->x, &p->weight, &layout, &wide));
     const int64_t sums = p->dweight.data ? layout.blocks : 0;
     ASCEND_TRY(ascend_partials(ctx, runtime, sums, p->x.n, &partials));
     if (p->x.rows > 0)

@@ -70,11 +70,16 @@ static inline __aicore__ void asc_clear_begin(void)
     asc_set_copy_pad_val((uint16_t)0);
 }
 
-/* Both copies of a buffer. */
+/* The copies of a buffer, 2 if not said. */
+static inline __aicore__ void asc_clear_copies(int64_t place, int copies, int64_t bytes)
+{
+    for (int copy = 0; copy < copies; copy++)
+        asc_duplicate(ASC_UB(float, place, copy), 0.0f, (uint32_t)(bytes / 4));
+}
+
 static inline __aicore__ void asc_clear(int64_t place, int64_t bytes)
 {
-    asc_duplicate(ASC_UB(float, place, 0), 0.0f, (uint32_t)(bytes / 4));
-    asc_duplicate(ASC_UB(float, place, 1), 0.0f, (uint32_t)(bytes / 4));
+    asc_clear_copies(place, 2, bytes);
 }
 
 /* ---- all rows by one operand ---- */

@@ -12,16 +12,31 @@ typedef struct ASC_NAME(rms_norm_wide) {
     __ubuf__ float *dy32, *n, *p, *scale, *rstds, *factors, *eighth, *sums;
 } ASC_NAME(rms_norm_wide);
 
-/* Both passes read dy, x and the weight. */
-static inline __aicore__ void ASC_NAME(rms_norm_piece_in)(const ASC_NAME(rms_norm_wide) * w,
-                                                          asc_tile tile, int slot)
+/* Copies in of a step, when its slot is free. dweight's sum of this block comes from memory, but for its first rows: the
+ * steps since it went there are two at least, and the buffer's last use was two before. */
+static inline __aicore__ void ASC_NAME(rms_norm_step_in)(const ASC_NAME(rms_norm_wide) * w,
+                                                         rms_norm_step step)
 {
+    const asc_tile tile = step.tile;
     const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
-    ASC_ROWS_IN(ASC_T, w->dy_at, slot, w->dy, w->dy_stride, tile, pitch);
-    ASC_ROWS_IN(ASC_T, w->x_at, slot, w->x, w->x_stride, tile, pitch);
+    ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE2, step.slot);
+    ASC_ROWS_IN(ASC_T, w->dy_at, step.slot, w->dy, w->dy_stride, tile, pitch);
+    ASC_ROWS_IN(ASC_T, w->x_at, step.slot, w->x, w->x_stride, tile, pitch);
     if (w->weight)
         ASC_NAME(rms_norm_weight_in)
-    (asc_place(w->weight_at, slot), w->weight, w->weight_f32, tile.column, tile.columns);
+    (asc_place(w->weight_at, step.slot), w->weight, w->weight_f32, tile.column, tile.columns);
+    if (!step.writes && tile.column == 0)
+        asc_rows_in(asc_place(w->rstd_at, (int)(step.group % 2)), w->rstd + tile.row, 1,
+                    tile.rows * 4, 0, 0);
+    if (step.writes && w->ds)
+        ASC_ROWS_IN(ASC_T, w->ds_at, step.slot, w->ds, w->ds_stride, tile, pitch);
+    if (step.writes && w->partials) {
+        ASC_WAIT(PIPE_MTE3, PIPE_MTE2, step.copy);
+        if (step.group > 0)
+            asc_rows_in(asc_place(w->dw_at, step.copy), w->partials + tile.column, 1,
+                        tile.columns * 4, 0, 0);
+    }
+    ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_V, step.slot);
 }
 
 /* dy, x and the scale of a piece as f32. They may be the buffer copied into. */
@@ -46,86 +61,81 @@ static inline __aicore__ void ASC_NAME(rms_norm_piece)(const ASC_NAME(rms_norm_w
     ASC_THEN();
 }
 
-/* sums += m x of a piece, by eights; with the first piece comes the rows' rstd. */
+/* sums += m x of a piece, by eights. */
 static inline __aicore__ void ASC_NAME(rms_norm_add_products)(const ASC_NAME(rms_norm_wide) * w,
-                                                              asc_tile tile, int slot, int parity)
+                                                              rms_norm_step step)
 {
+    const asc_tile tile = step.tile;
     const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
     const int64_t eighths = (tile.columns + 7) / 8, eighth_pitch = asc_round_up(eighths, 8);
     __ubuf__ float *g, *x, *scale;
-    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-    ASC_NAME(rms_norm_piece_in)(w, tile, slot);
-    if (tile.column == 0)
-        asc_rows_in(asc_place(w->rstd_at, parity), w->rstd + tile.row, 1, tile.rows * 4, 0, 0);
-    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-    ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-    ASC_NAME(rms_norm_piece)(w, tile, slot, &g, &x, &scale);
+    ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, step.slot);
+    ASC_NAME(rms_norm_piece)(w, tile, step.slot, &g, &x, &scale);
     if (w->weight) {
         ASC_BY_COLUMN(asc_mul, g, g, scale, tile.rows, pitch);
         ASC_THEN();
     }
-    asc_mul(g, g, x, (uint32_t)(tile.rows * pitch));
+    asc_mul(w->p, g, x, (uint32_t)(tile.rows * pitch));
     ASC_THEN();
-    asc_sum_eights(w->eighth, eighth_pitch, g, pitch, tile.rows, tile.columns);
-    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+    ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE2, step.slot);
+    asc_sum_eights(w->eighth, eighth_pitch, w->p, pitch, tile.rows, tile.columns);
     for (int64_t r = 0; r < tile.rows; r++)
         asc_add(w->sums + r * w->sums_pitch, w->sums + r * w->sums_pitch,
                 w->eighth + r * eighth_pitch, (uint32_t)eighths);
     ASC_THEN();
 }
 
-/* dx of a piece, and dweight: the block's sum so far comes from memory, but for its first rows, and goes back. */
+/* dx of a piece, and dweight. */
 static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_norm_wide) * w,
-                                                             asc_tile tile, int slot, int first)
+                                                             rms_norm_step step)
 {
+    const asc_tile tile = step.tile;
     const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
-    const int summed = w->partials != 0;
-    __ubuf__ ASC_T *out = ASC_UB(ASC_T, w->dx_at, slot);
-    __ubuf__ float *dw = ASC_UB(float, w->dw_at, slot), *g, *x, *scale;
+    __ubuf__ ASC_T *out = ASC_UB(ASC_T, w->dx_at, 0);
+    __ubuf__ float *dw = ASC_UB(float, w->dw_at, step.copy), *g, *x, *scale;
+    ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, step.slot);
+    asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID0); /* dx has left */
+    if (step.group == 0 && w->partials)
+        asc_duplicate(dw, 0.0f, (uint32_t)pitch);
+    ASC_NAME(rms_norm_piece)(w, tile, step.slot, &g, &x, &scale);
 #if ASC_16BIT
     __ubuf__ float *n = w->n;
 #else
     __ubuf__ float *n = out;
 #endif
-    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-    ASC_NAME(rms_norm_piece_in)(w, tile, slot);
-    if (w->ds)
-        ASC_ROWS_IN(ASC_T, w->ds_at, slot, w->ds, w->ds_stride, tile, pitch);
-    if (summed) {
-        if (tile.column == 0) /* dw of the rows before is in memory */
-            asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
-        ASC_WAIT(PIPE_MTE3, PIPE_MTE2, slot);
-        if (!first)
-            asc_rows_in(asc_place(w->dw_at, slot), w->partials + tile.column, 1, tile.columns * 4,
-                        0, 0);
-    }
-    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-    ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-    ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-    if (first && summed)
-        asc_duplicate(dw, 0.0f, (uint32_t)pitch);
-    ASC_NAME(rms_norm_piece)(w, tile, slot, &g, &x, &scale);
     ASC_BY_ROW(asc_mul, n, x, w->rstds, tile.rows, pitch);
     ASC_THEN();
     ASC_NAME(rms_norm_weigh)
-    (dw, summed, scale, w->weight != 0, g, n, w->p, out, w->llama, tile.rows, pitch);
+    (dw, w->partials != 0, scale, w->weight != 0, g, n, w->p, out, w->llama, tile.rows, pitch);
     ASC_BY_ROW(asc_mul, g, g, w->rstds, tile.rows, pitch);
     ASC_THEN();
     ASC_NAME(rms_norm_dx)
-    (out, g, n, w->factors, ASC_UB(ASC_T, w->ds_at, slot), w->ds != 0, w->p, tile.rows, pitch);
-    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-    ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-    ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-    ASC_ROWS_OUT(ASC_T, w->dx, w->dx_stride, tile, w->dx_at, slot, pitch);
-    if (summed) {
+    (out, g, n, w->factors, ASC_UB(ASC_T, w->ds_at, step.slot), w->ds != 0, w->p, tile.rows, pitch);
+    ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE2, step.slot);
+    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    ASC_ROWS_OUT(ASC_T, w->dx, w->dx_stride, tile, w->dx_at, 0, pitch);
+    asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID0);
+    if (w->partials) {
         asc_copy_ub2gm_align(w->partials + tile.column, dw, (uint32_t)(tile.columns * 4));
-        ASC_NOTIFY(PIPE_MTE3, PIPE_MTE2, slot);
+        ASC_NOTIFY(PIPE_MTE3, PIPE_MTE2, step.copy);
     }
-    ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
 }
 
-/* Both passes side by side, dx a group behind the sums: one pass fills the pipes where the other waits. Every other block
- * takes them in the other order, so that half of the blocks read memory while half read L2. */
+/* What the steps that write a group need of its sums. */
+static inline __aicore__ void ASC_NAME(rms_norm_use_sums)(const ASC_NAME(rms_norm_wide) * w,
+                                                          int64_t group, int64_t rows,
+                                                          int64_t eighths, __ubuf__ float *means,
+                                                          __ubuf__ float *rest, float mean)
+{
+    __ubuf__ float *rstd = ASC_UB(float, w->rstd_at, (int)(group % 2));
+    asc_sum_rows(means, w->sums, rows, w->sums_pitch, eighths, rest, w->eighth);
+    asc_mul(means, means, rstd, (uint32_t)rows);
+    asc_spread(w->rstds, rstd, rows);
+    ASC_THEN();
+    rms_norm_spread(w->factors, means, rstd, mean, rows);
+}
+
 ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
     __gm__ ASC_T *dy, __gm__ ASC_T *ds, __gm__ ASC_T *x, __gm__ void *weight, __gm__ float *rstd,
     __gm__ ASC_T *dx, __gm__ float *partials, int64_t dy_stride, int64_t ds_stride,
@@ -134,13 +144,15 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
     int64_t llama, int64_t dy_at, int64_t x_at, int64_t dx_at, int64_t rstd_at, int64_t dy32_at,
     int64_t n_at, int64_t p_at, int64_t dw_at, int64_t rstds_at, int64_t factors_at,
     int64_t eighth_at, int64_t rest_at, int64_t weight_at, int64_t sums_at, int64_t means_at,
-    int64_t scale_at, int64_t ds_at)
+    int64_t scale_at, int64_t weight32_at, int64_t ds_at)
 {
-    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
-    const asc_share share = asc_share_of(rows);
+    const rms_norm_walk walk =
+        rms_norm_walk_of(asc_grid_of(rows, columns, tile_rows, tile_columns));
     const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
     const int64_t bytes = tile_rows * widest * (int64_t)sizeof(ASC_T);
-    __ubuf__ float *means = ASC_UB(float, means_at, 0), *rest = ASC_UB(float, rest_at, 0);
+    const int64_t eighths = (asc_min_of(columns, tile_columns) + 7) / 8;
+    const uint32_t sums_size = (uint32_t)(tile_rows * widest / 8);
+    const int mixed = ASC_16BIT && weight_f32;
     ASC_NAME(rms_norm_wide)
     w = {dy,
          ds,
@@ -159,7 +171,7 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
          dx_at,
          rstd_at,
          dw_at,
-         weight_at,
+         mixed ? weight32_at : weight_at,
          ds_at,
          widest / 8,
          asc_f32(offset),
@@ -172,62 +184,49 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
          ASC_UB(float, factors_at, 0),
          ASC_UB(float, eighth_at, 0),
          ASC_UB(float, sums_at, 0)};
-    const int second = (int)(asc_get_block_idx() & 1); /* the turn of the sums */
-    int slot = 0, parity = 0;
+    __ubuf__ float *means = ASC_UB(float, means_at, 0), *rest = ASC_UB(float, rest_at, 0);
+    int64_t loaded = 0;
     if (partials)
         w.partials = partials + asc_get_block_idx() * partials_stride;
     asc_clear_begin();
-    asc_clear(dy_at, bytes);
-    asc_clear(x_at, bytes);
+    asc_clear_copies(dy_at, RMS_NORM_SLOTS, bytes);
+    asc_clear_copies(x_at, RMS_NORM_SLOTS, bytes);
+    asc_clear_copies(w.weight_at, RMS_NORM_SLOTS,
+                     widest * (weight_f32 ? 4 : (int64_t)sizeof(ASC_T)));
     asc_clear(dw_at, widest * 4);
-    asc_clear(weight_at, widest * 4);
     if (ds)
-        asc_clear(ds_at, bytes);
+        asc_clear_copies(ds_at, RMS_NORM_SLOTS, bytes);
     asc_duplicate(means, 0.0f, 8);
+    asc_duplicate(w.sums, 0.0f, sums_size);
     ASC_THEN();
     asc_pipeline_begin();
-    if (partials) { /* the buffers of dw are free, and so is its memory */
+    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
+    if (partials) { /* the buffers of dw are free */
         asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
         asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
-        asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
     }
-    for (int64_t row = share.begin; row - tile_rows < share.end; row += tile_rows, parity ^= 1) {
-        const int sums = row<share.end, writes = row> share.begin;
-        if (sums)
-            asc_duplicate(w.sums, 0.0f, (uint32_t)(tile_rows * w.sums_pitch));
-        for (int64_t piece = 0; piece < grid.column_tiles; piece++) {
-            const asc_tile next = asc_piece_at(grid, share, row, piece);
-            const asc_tile last = asc_piece_at(grid, share, row - tile_rows, piece);
-            for (int turn = 0; turn < 2; turn++) {
-                if (turn == second) {
-                    if (!sums)
-                        continue;
-                    ASC_NAME(rms_norm_add_products)(&w, next, slot, parity);
-                } else {
-                    if (!writes)
-                        continue;
-                    ASC_NAME(rms_norm_write_piece)(&w, last, slot, row - tile_rows == share.begin);
-                }
-                slot ^= 1;
-            }
+    for (int64_t number = 0; number < walk.steps; number++) {
+        const rms_norm_step step = rms_norm_step_at(&walk, number);
+        const int64_t summed = rms_norm_summed(&walk, number);
+        for (; loaded < asc_min_of(number + RMS_NORM_SLOTS, walk.steps); loaded++)
+            ASC_NAME(rms_norm_step_in)(&w, rms_norm_step_at(&walk, loaded));
+        if (step.writes)
+            ASC_NAME(rms_norm_write_piece)(&w, step);
+        else
+            ASC_NAME(rms_norm_add_products)(&w, step);
+        if (summed >= 0) {
+            const int64_t row = walk.share.begin + summed * tile_rows;
+            ASC_NAME(rms_norm_use_sums)
+            (&w, summed, asc_min_of(tile_rows, walk.share.end - row), eighths, means, rest,
+             asc_f32(mean));
+            asc_duplicate(w.sums, 0.0f, sums_size);
+            ASC_THEN();
         }
-        if (writes && partials)
-            asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
-        if (!sums)
-            break;
-        const int64_t together = asc_min_of(tile_rows, share.end - row);
-        __ubuf__ float *rstd_in = ASC_UB(float, rstd_at, parity);
-        asc_sum_rows(means, w.sums, together, w.sums_pitch,
-                     (asc_min_of(columns, tile_columns) + 7) / 8, rest, w.eighth);
-        asc_mul(means, means, rstd_in, (uint32_t)together);
-        asc_spread(w.rstds, rstd_in, together);
-        ASC_THEN();
-        rms_norm_spread(w.factors, means, rstd_in, asc_f32(mean), together);
     }
     if (partials) {
         asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
         asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
-        asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
     }
+    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
     asc_pipeline_end();
 }

@@ -137,7 +137,8 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
     asc_pipeline_begin();
     asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID2); /* rstd has left */
     for (int64_t row = share.begin; row - tile_rows < share.end; row += tile_rows) {
-        const int sums = row<share.end, writes = row> share.begin;
+        const int sums = row < share.end;
+        const int writes = row > share.begin;
         if (sums)
             asc_duplicate(w.sums, 0.0f, (uint32_t)(tile_rows * w.sums_pitch));
         for (int64_t piece = 0; piece < grid.column_tiles; piece++) {
