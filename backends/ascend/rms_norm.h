@@ -29,7 +29,7 @@ static inline int rms_norm_plan_groups(const ascend_runtime *runtime, const tg_u
 {
     enum { MOST = 4 };                        /* rows */
     enum { LINE = 512, SMALLEST = 2 * LINE }; /* bytes that memory is fast with; of a piece */
-    enum { L2 = 96 << 20, TENSORS = 6 }; /* of the smallest chip; what passes through it, at most */
+    enum { L2 = 96 << 20, TENSORS = 5 }; /* of the smallest chip; what passes through it, at most */
     const ascend_info *info = runtime->info();
     const tg_ub_problem problem = {.rows = x->rows,
                                    .columns = x->n,
@@ -38,8 +38,8 @@ static inline int rms_norm_plan_groups(const ascend_runtime *runtime, const tg_u
                                    .ub_bytes = info->ub_bytes,
                                    .options = options};
     const int64_t line = LINE / problem.dtype_bytes;
-    for (int64_t group = MOST; group > 1; group /= 2) {
-        if (x->rows < 2 * group * info->cores ||
+    for (int64_t group = MOST; group > 1; group--) {
+        if (x->rows < 4 * group * info->cores ||
             group * x->n * problem.dtype_bytes > L2 / TENSORS / info->cores)
             continue;
         for (int64_t pieces = 2; x->n / pieces * problem.dtype_bytes >= SMALLEST; pieces++) {

@@ -163,6 +163,26 @@ static inline __aicore__ void asc_sum_rows(__ubuf__ float *sums, __ubuf__ float 
     ASC_THEN();
 }
 
+/* Lanes that asc_add_to_lanes() sums a row into. */
+enum { ASC_PARTS = 4, ASC_SUM_LANES = ASC_PARTS * ASC_LANES };
+
+/* lanes += the first `width` of a row, at most ASC_PARTS * 255 repeats, of which each part goes to 64 lanes of its own. ASC_THEN() is left
+ * to the caller. */
+static inline __aicore__ void asc_add_to_lanes(__ubuf__ float *lanes, __ubuf__ float *row,
+                                               int64_t width)
+{
+    const int64_t repeats = width / ASC_LANES, part = (repeats + ASC_PARTS - 1) / ASC_PARTS;
+    asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
+    for (int64_t first = 0, to = 0; first < repeats; first += part, to += ASC_LANES)
+        asc_add(lanes + to, row + first * ASC_LANES, lanes + to,
+                (uint8_t)asc_min_of(part, repeats - first), 1, 1, 1, 0, 8, 0);
+    if (width % ASC_LANES) {
+        ASC_THEN();
+        asc_mask_lanes(width % ASC_LANES);
+        asc_add(lanes, row + repeats * ASC_LANES, lanes, 1, 1, 1, 1, 0, 8, 0);
+    }
+}
+
 /* sum += the rows of t, one after the other. ASC_THEN() is left to the caller. */
 static inline __aicore__ void asc_add_rows(__ubuf__ float *sum, __ubuf__ float *t, int64_t rows,
                                            int64_t pitch)

@@ -35,8 +35,9 @@ typedef struct rms_norm_walk {
 typedef struct rms_norm_step {
     asc_tile tile;
     int64_t group;
-    int writes, slot,
-        copy; /* copy: of dweight's buffer, which the steps that write take in turns */
+    int writes, slot;
+    int copy;  /* of dweight's buffer, which the steps that write take in turns */
+    int again; /* the columns are those of the step before */
 } rms_norm_step;
 
 static inline __aicore__ rms_norm_walk rms_norm_walk_of(asc_grid grid)
@@ -57,6 +58,7 @@ static inline __aicore__ rms_norm_step rms_norm_step_at(const rms_norm_walk *wal
     const int64_t turn = (behind + asc_get_block_idx()) % 2;
     rms_norm_step step;
     int64_t piece;
+    step.again = 0;
     if (behind < 0) { /* nothing to write yet */
         step.writes = 0;
         step.group = 0;
@@ -69,6 +71,7 @@ static inline __aicore__ rms_norm_step rms_norm_step_at(const rms_norm_walk *wal
         step.writes = turn == 0;
         step.group = behind / pair + !step.writes;
         piece = behind % pair / 2;
+        step.again = behind % 2 == 1;
     }
     step.tile = asc_piece_at(walk->grid, walk->share,
                              walk->share.begin + step.group * walk->grid.tile_rows, piece);
