@@ -60,7 +60,7 @@ static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *kernels,
     ASCEND_TRY(ascend_runtime_for(args->x, &runtime));
     if (x.rows == 0)
         return TG_OK;
-    ASCEND_TRY(rms_norm_plan(runtime, kernels, &x, &weight, &layout, &wide));
+    ASCEND_TRY(rms_norm_plan(runtime, kernels, &x, &weight, s.data ? 5 : 3, &layout, &wide));
     const ascend_arg kernel_args[] = {
         ascend_tensor(&x),
         ascend_tensor(&residual),

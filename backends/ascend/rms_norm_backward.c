@@ -113,7 +113,8 @@ static tg_status backward(tg_ctx *ctx, const tg_ub_kernel *kernels, const tg_ten
     int wide = 0;
     ASCEND_TRY(ascend_runtime_for(any, &runtime));
     if (p->x.rows > 0)
-        ASCEND_TRY(rms_norm_plan(runtime, kernels, &p->x, &p->weight, &layout, &wide));
+        ASCEND_TRY(
+            rms_norm_plan(runtime, kernels, &p->x, &p->weight, p->ds.data ? 6 : 5, &layout, &wide));
     const int64_t sums = p->dweight.data ? layout.blocks : 0;
     ASCEND_TRY(ascend_partials(ctx, runtime, sums, p->x.n, &partials));
     if (p->x.rows > 0)
