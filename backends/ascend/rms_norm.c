@@ -60,7 +60,8 @@ static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *kernels,
     ASCEND_TRY(ascend_runtime_for(args->x, &runtime));
     if (x.rows == 0)
         return TG_OK;
-    ASCEND_TRY(rms_norm_plan(runtime, kernels, &x, &weight, s.data ? 5 : 3, &layout, &wide));
+    const rms_norm_groups groups = {.copies = s.data ? 5 : 3, .least = 2};
+    ASCEND_TRY(rms_norm_plan(runtime, kernels, &x, &weight, groups, &layout, &wide));
     const ascend_arg kernel_args[] = {
         ascend_tensor(&x),
         ascend_tensor(&residual),

@@ -110,11 +110,11 @@ static tg_status backward(tg_ctx *ctx, const tg_ub_kernel *kernels, const tg_ten
     const ascend_runtime *runtime;
     ascend_partial_sums partials;
     tg_ub_layout layout = {0};
+    const rms_norm_groups groups = {.copies = p->ds.data ? 6 : 5, .least = 3};
     int wide = 0;
     ASCEND_TRY(ascend_runtime_for(any, &runtime));
     if (p->x.rows > 0)
-        ASCEND_TRY(
-            rms_norm_plan(runtime, kernels, &p->x, &p->weight, p->ds.data ? 6 : 5, &layout, &wide));
+        ASCEND_TRY(rms_norm_plan(runtime, kernels, &p->x, &p->weight, groups, &layout, &wide));
     const int64_t sums = p->dweight.data ? layout.blocks : 0;
     ASCEND_TRY(ascend_partials(ctx, runtime, sums, p->x.n, &partials));
     if (p->x.rows > 0)
