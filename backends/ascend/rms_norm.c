@@ -22,7 +22,7 @@ static const tg_ub_buffer rows_buffers[ROWS_FUSED] = {
     [ROWS_S] = {.name = "s", .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_LOW},
 };
 
-/* The same of pieces of a row; y serves s as well. sums: of all pieces so far, by eights. x32 is the scale at the end,
+/* The same of pieces of several rows; y serves s as well. sums: of all pieces so far, by eights. x32 is the scale at the end,
  * unless the weight is f32. */
 static const tg_ub_buffer wide_buffers[WIDE_FUSED] = {
     [X] = {.name = "x", .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW},
@@ -33,7 +33,7 @@ static const tg_ub_buffer wide_buffers[WIDE_FUSED] = {
     [SPREAD] = {"spread", TG_UB_FIXED, 256, .to = TG_UB_LAST},
     [EIGHTH] = {"eighth", .bytes = 4, .every = 8, .from = 3, .to = 3},
     [REST] = {"rest", .bytes = 4, .every = 64, .from = 3, .to = 3},
-    [WIDE_WEIGHT] = {.name = "weight", .bytes = 4, .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW},
+    [WIDE_WEIGHT] = {"weight", TG_UB_COLUMN, 4, .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW},
     [WIDE_SUMS] = {"sums", .bytes = 4, .every = 8, .to = TG_UB_LAST},
     [WIDE_RESIDUAL] = {.name = "residual", .to = 1, .copies = 2, .bank = TG_UB_BANK_HIGH},
 };
@@ -60,7 +60,8 @@ static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *kernels,
     ASCEND_TRY(ascend_runtime_for(args->x, &runtime));
     if (x.rows == 0)
         return TG_OK;
-    ASCEND_TRY(rms_norm_plan(runtime, kernels, &x, &layout, &wide));
+    const rms_norm_groups groups = {.copies = s.data ? 5 : 3, .least = 2};
+    ASCEND_TRY(rms_norm_plan(runtime, kernels, &x, &weight, groups, &layout, &wide));
     const ascend_arg kernel_args[] = {
         ascend_tensor(&x),
         ascend_tensor(&residual),

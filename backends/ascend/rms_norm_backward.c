@@ -3,48 +3,62 @@
 #include "rms_norm.h"
 
 /* In the order of the kernels' arguments: those of both ways, then of one; ds, of the fused operator, stands last. */
-enum { DY, X, DX, RSTD, DY32, N, P, DW, RSTDS, MEANS, EIGHTH, REST, SHARED };
+enum { DY, X, DX, RSTD, DY32, N, P, DW, RSTDS, FACTORS, EIGHTH, REST, SHARED };
 enum { ROWS_SCALE = SHARED, ROWS_SUMS, ROWS_PLAIN, ROWS_DS = ROWS_PLAIN, ROWS_FUSED };
-enum { WIDE_WEIGHT = SHARED, WIDE_SUMS, WIDE_MEAN, WIDE_PLAIN, WIDE_DS = WIDE_PLAIN, WIDE_FUSED };
+enum {
+    WIDE_WEIGHT = SHARED,
+    WIDE_SUMS,
+    WIDE_MEANS,
+    WIDE_SCALE,
+    WIDE_WEIGHT32,
+    WIDE_PLAIN,
+    WIDE_DS = WIDE_PLAIN,
+    WIDE_FUSED
+};
 
 /* Steps: 0 copy in, 1 widen and normalise, 2 add to dweight, 3 products, 4 their mean, 5 dx, 6 copy out. For f32 dy32 is dy and
- * p is dx. */
+ * n is dx. */
 static const tg_ub_buffer rows_buffers[ROWS_FUSED] = {
     [DY] = {.name = "dy", .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW},
-    [X] = {.name = "x", .to = 1, .copies = 2, .bank = TG_UB_BANK_HIGH},
-    [DX] = {.name = "dx", .from = 2, .to = 6, .copies = 2, .bank = TG_UB_BANK_LOW},
-    [RSTD] = {.name = "rstd", .per = TG_UB_ROW, .bytes = 4, .to = 1, .copies = 2},
+    [X] = {.name = "x", .to = 1, .copies = 2, .bank = TG_UB_BANK_LOW},
+    [DX] = {.name = "dx", .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [RSTD] = {.name = "rstd", .per = TG_UB_ROW, .bytes = 4, .to = 4, .copies = 2},
     [DY32] = {"dy32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
-    [N] = {"n", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH},
-    [P] = {"p", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
+    [N] = {"n", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
+    [P] = {"p", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH},
     [ROWS_SCALE] = {"scale", TG_UB_COLUMN, 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH},
-    [DW] = {"dweight", TG_UB_COLUMN, 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH},
+    [DW] = {"dweight", TG_UB_COLUMN, 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW},
     [RSTDS] = {"rstds", TG_UB_ROW, 32, .from = 1, .to = 5, .align = 256},
-    [MEANS] = {"means", TG_UB_ROW, 32, .from = 4, .to = 5, .align = 256},
+    [FACTORS] = {"factors", TG_UB_ROW, 32, .from = 4, .to = 5, .align = 256},
     [EIGHTH] = {"eighth", .bytes = 4, .every = 8, .from = 4, .to = 4},
     [REST] = {"rest", .bytes = 4, .every = 64, .from = 4, .to = 4},
     [ROWS_SUMS] = {"sums", TG_UB_ROW, 4, .to = TG_UB_LAST},
     [ROWS_DS] = {.name = "ds", .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
 };
 
-/* The same of pieces of a row. sums: of all pieces so far, by eights; dweight: of this block, from memory and back. p is the scale before, unless the weight is f32. */
+/* The same of pieces of several rows, three steps of them at once. sums: of all pieces so far, by eights; dweight: of this block,
+ * from memory and back. The weight of f32 beside data of 16 bits has a buffer of its own. */
 static const tg_ub_buffer wide_buffers[WIDE_FUSED] = {
-    [DY] = {.name = "dy", .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW},
-    [X] = {.name = "x", .to = 1, .copies = 2, .bank = TG_UB_BANK_HIGH},
-    [DX] = {.name = "dx", .from = 2, .to = 6, .copies = 2, .bank = TG_UB_BANK_LOW},
+    [DY] = {.name = "dy", .to = 5, .copies = 3, .bank = TG_UB_BANK_HIGH},
+    [X] = {.name = "x", .to = 1, .copies = 3, .bank = TG_UB_BANK_LOW},
+    [DX] = {.name = "dx", .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH},
     [RSTD] = {.name = "rstd", .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST, .copies = 2},
-    [DY32] = {"dy32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
-    [N] = {"n", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH},
-    [P] = {"p", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
-    [DW] = {.name = "dweight", .bytes = 4, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [DY32] = {"dy32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
+    [N] = {"n", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
+    [P] = {"p", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_LOW},
+    [DW] = {"dweight", TG_UB_COLUMN, 4, .to = 6, .copies = 2, .bank = TG_UB_BANK_LOW},
     [RSTDS] = {"rstds", TG_UB_FIXED, 256, .to = TG_UB_LAST},
-    [MEANS] = {"means", TG_UB_FIXED, 256, .to = TG_UB_LAST},
-    [EIGHTH] = {"eighth", .bytes = 4, .every = 8, .from = 4, .to = 4},
-    [REST] = {"rest", .bytes = 4, .every = 64, .from = 4, .to = 4},
-    [WIDE_WEIGHT] = {.name = "weight", .bytes = 4, .to = 3, .copies = 2, .bank = TG_UB_BANK_HIGH},
-    [WIDE_SUMS] = {"sums", .bytes = 4, .every = 8, .to = TG_UB_LAST},
-    [WIDE_MEAN] = {"mean", TG_UB_FIXED, 32, .to = TG_UB_LAST},
-    [WIDE_DS] = {.name = "ds", .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [FACTORS] = {"factors", TG_UB_FIXED, 256, .to = TG_UB_LAST},
+    [EIGHTH] = {"eighth", TG_UB_FIXED, 512, .from = 4, .to = 4},
+    [REST] = {"rest", TG_UB_FIXED, 128, .from = 4, .to = 4},
+    [WIDE_WEIGHT] = {"weight", TG_UB_COLUMN, .to = 3, .copies = 3, .bank = TG_UB_BANK_LOW},
+    [WIDE_SUMS] = {"sums", TG_UB_FIXED, 4096, .to = TG_UB_LAST},
+    [WIDE_MEANS] = {"means", TG_UB_FIXED, 32, .to = TG_UB_LAST},
+    [WIDE_SCALE] = {"scale", TG_UB_COLUMN, 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW,
+                    .when = TG_UB_16BIT},
+    [WIDE_WEIGHT32] = {"weight of f32", TG_UB_COLUMN, 4, .to = 3, .copies = 3,
+                       .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT | RMS_NORM_WEIGHT_F32},
+    [WIDE_DS] = {.name = "ds", .to = 5, .copies = 3, .bank = TG_UB_BANK_LOW},
 };
 
 const tg_ub_kernel tg_ascend_ub_rms_norm_backward[] = {
@@ -96,10 +110,11 @@ static tg_status backward(tg_ctx *ctx, const tg_ub_kernel *kernels, const tg_ten
     const ascend_runtime *runtime;
     ascend_partial_sums partials;
     tg_ub_layout layout = {0};
+    const rms_norm_groups groups = {.copies = p->ds.data ? 6 : 5, .least = 3};
     int wide = 0;
     ASCEND_TRY(ascend_runtime_for(any, &runtime));
     if (p->x.rows > 0)
-        ASCEND_TRY(rms_norm_plan(runtime, kernels, &p->x, &layout, &wide));
+        ASCEND_TRY(rms_norm_plan(runtime, kernels, &p->x, &p->weight, groups, &layout, &wide));
     const int64_t sums = p->dweight.data ? layout.blocks : 0;
     ASCEND_TRY(ascend_partials(ctx, runtime, sums, p->x.n, &partials));
     if (p->x.rows > 0)

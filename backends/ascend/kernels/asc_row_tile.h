@@ -37,6 +37,32 @@ static inline __aicore__ void asc_rows_in(uint64_t dst, __gm__ void *src, int64_
                       (tile).rows, (tile).columns * (int64_t)sizeof(T),                         \
                       (stride) * (int64_t)sizeof(T), (pitch) * (int64_t)sizeof(T))
 
+/* A block's share of wide rows, which it walks in groups: neighbours, one more in some blocks than in others. */
+typedef struct asc_share {
+    int64_t begin, end;
+} asc_share;
+
+static inline __aicore__ asc_share asc_share_of(int64_t rows)
+{
+    const int64_t block = asc_get_block_idx(), blocks = asc_get_block_num();
+    asc_share share;
+    share.begin = rows * block / blocks;
+    share.end = rows * (block + 1) / blocks;
+    return share;
+}
+
+/* A piece of the group of rows that begins at `row`. */
+static inline __aicore__ asc_tile asc_piece_at(asc_grid g, asc_share share, int64_t row,
+                                               int64_t piece)
+{
+    asc_tile t;
+    t.row = row;
+    t.rows = asc_min_of(g.tile_rows, share.end - row);
+    t.column = piece * g.tile_columns;
+    t.columns = asc_min_of(g.tile_columns, g.columns - t.column);
+    return t;
+}
+
 /* Before asc_pipeline_begin(), which tells copies in that their buffers are free: what clears them. */
 static inline __aicore__ void asc_clear_begin(void)
 {
@@ -44,11 +70,16 @@ static inline __aicore__ void asc_clear_begin(void)
     asc_set_copy_pad_val((uint16_t)0);
 }
 
-/* Both copies of a buffer. */
+/* The copies of a buffer, 2 if not said. */
+static inline __aicore__ void asc_clear_copies(int64_t place, int copies, int64_t bytes)
+{
+    for (int copy = 0; copy < copies; copy++)
+        asc_duplicate(ASC_UB(float, place, copy), 0.0f, (uint32_t)(bytes / 4));
+}
+
 static inline __aicore__ void asc_clear(int64_t place, int64_t bytes)
 {
-    asc_duplicate(ASC_UB(float, place, 0), 0.0f, (uint32_t)(bytes / 4));
-    asc_duplicate(ASC_UB(float, place, 1), 0.0f, (uint32_t)(bytes / 4));
+    asc_clear_copies(place, 2, bytes);
 }
 
 /* ---- all rows by one operand ---- */
@@ -76,6 +107,12 @@ static inline __aicore__ void asc_spread(__ubuf__ float *dst, __ubuf__ float *sr
                 op((dst) + r_ * (pitch), (src) + r_ * (pitch), (by) + r_ * 8 * (by_row),         \
                    (uint8_t)repeats_, 1, 1, by_block, 8, 8, by_repeat);                          \
     } while (0)
+
+/* For ASC_BY_ROW: dst = dst by + src. */
+#define ASC_MUL_ADD(dst, src, by, repeats, dst_block, src_block, by_block, dst_repeat, src_repeat, \
+                    by_repeat)                                                                     \
+    asc_mul_add(dst, by, src, repeats, dst_block, by_block, src_block, dst_repeat, by_repeat,      \
+                src_repeat)
 
 /* ---- sums ---- */
 
@@ -126,14 +163,43 @@ static inline __aicore__ void asc_sum_rows(__ubuf__ float *sums, __ubuf__ float 
     ASC_THEN();
 }
 
-/* The first row becomes the sum of all, in an order that their number alone decides. */
-static inline __aicore__ void asc_fold_rows(__ubuf__ float *t, int64_t rows, int64_t pitch)
+/* Lanes that asc_add_to_lanes() sums a row into. */
+enum { ASC_PARTS = 4, ASC_SUM_LANES = ASC_PARTS * ASC_LANES };
+
+/* lanes += the first `width` of a row, at most ASC_PARTS * 255 repeats, of which each part goes to 64 lanes of its own. ASC_THEN() is left
+ * to the caller. */
+static inline __aicore__ void asc_add_to_lanes(__ubuf__ float *lanes, __ubuf__ float *row,
+                                               int64_t width)
 {
-    while (rows > 1) {
-        const int64_t upper = rows / 2;
-        asc_add(t, t, t + (rows - upper) * pitch, (uint32_t)(upper * pitch));
+    const int64_t repeats = width / ASC_LANES, part = (repeats + ASC_PARTS - 1) / ASC_PARTS;
+    asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
+    for (int64_t first = 0, to = 0; first < repeats; first += part, to += ASC_LANES)
+        asc_add(lanes + to, row + first * ASC_LANES, lanes + to,
+                (uint8_t)asc_min_of(part, repeats - first), 1, 1, 1, 0, 8, 0);
+    if (width % ASC_LANES) {
         ASC_THEN();
-        rows -= upper;
+        asc_mask_lanes(width % ASC_LANES);
+        asc_add(lanes, row + repeats * ASC_LANES, lanes, 1, 1, 1, 1, 0, 8, 0);
+    }
+}
+
+/* sum += the rows of t, one after the other. ASC_THEN() is left to the caller. */
+static inline __aicore__ void asc_add_rows(__ubuf__ float *sum, __ubuf__ float *t, int64_t rows,
+                                           int64_t pitch)
+{
+    const int64_t repeats = pitch / ASC_LANES, blocks = pitch / 8;
+    if (rows > 1 &&
+        blocks <= 255) { /* down the columns: V adds a repeat to the sum of those before */
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
+        for (int64_t c = 0; c < repeats; c++)
+            asc_add(sum + c * ASC_LANES, t + c * ASC_LANES, sum + c * ASC_LANES, (uint8_t)rows, 1,
+                    1, 1, 0, (uint8_t)blocks, 0);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        if (r > 0)
+            ASC_THEN();
+        asc_add(sum, t + r * pitch, sum, (uint32_t)pitch);
     }
 }
 

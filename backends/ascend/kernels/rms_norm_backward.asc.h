@@ -1,61 +1,63 @@
 /* rms_norm_backward.asc.h - the kernels of one type, that of whole rows here; see asc_each_type.h. */
 #include "rms_norm.asc.h"
 
-/* dw += the rows of n g, n rounded if `llama`. p: scratch, of f32; rounded: scratch. */
-static inline __aicore__ void ASC_NAME(rms_norm_add_dweight)(__ubuf__ float *dw, __ubuf__ float *p,
-                                                             __ubuf__ ASC_T *rounded,
-                                                             __ubuf__ float *n, __ubuf__ float *g,
-                                                             int llama, int64_t rows, int64_t pitch)
+/* dw += the rows of n g, n rounded if `llama`; then g = m. p: scratch, of f32; rounded: scratch. */
+static inline __aicore__ void ASC_NAME(rms_norm_weigh)(__ubuf__ float *dw, int summed,
+                                                       __ubuf__ float *scale, int weighted,
+                                                       __ubuf__ float *g, __ubuf__ float *n,
+                                                       __ubuf__ float *p, __ubuf__ ASC_T *rounded,
+                                                       int llama, int64_t rows, int64_t pitch)
 {
     const uint32_t all = (uint32_t)(rows * pitch);
+    if (summed) {
+        __ubuf__ float *factor = n;
 #if ASC_16BIT
-    if (llama) {
-        ASC_NARROW(rounded, n, all);
-        ASC_THEN();
-        ASC_WIDEN(p, rounded, all);
-        ASC_THEN();
-        n = p;
-    }
+        if (llama) {
+            ASC_NARROW(rounded, n, all);
+            ASC_THEN();
+            ASC_WIDEN(p, rounded, all);
+            ASC_THEN();
+            factor = p;
+        }
 #else
-    (void)rounded;
-    (void)llama;
+        (void)rounded;
+        (void)llama;
 #endif
-    asc_mul(p, n, g, all);
-    ASC_THEN();
-    asc_fold_rows(p, rows, pitch);
-    asc_add(dw, dw, p, (uint32_t)pitch);
+        asc_mul(p, g, factor, all);
+        ASC_THEN();
+        asc_add_rows(dw, p, rows, pitch);
+    }
+    if (weighted)
+        ASC_BY_COLUMN(asc_mul, g, g, scale, rows, pitch);
     ASC_THEN();
 }
 
-/* dx = rstd (m - n mean) + ds; rstd and mean are spread. n is used up; p: scratch, for f32 dx itself. */
-static inline __aicore__ void ASC_NAME(rms_norm_dx)(__ubuf__ ASC_T *dx, __ubuf__ float *p,
-                                                    __ubuf__ float *m, __ubuf__ float *n,
-                                                    __ubuf__ float *rstd, __ubuf__ float *mean,
-                                                    __ubuf__ ASC_T *ds, int has_ds, int64_t rows,
-                                                    int64_t pitch)
+/* dx = m + n factor + ds, where m is rstd m already and `factors` is spread. m is used up; n is, too, and for f32 it is dx. p:
+ * scratch. */
+static inline __aicore__ void ASC_NAME(rms_norm_dx)(__ubuf__ ASC_T *dx, __ubuf__ float *m,
+                                                    __ubuf__ float *n, __ubuf__ float *factors,
+                                                    __ubuf__ ASC_T *ds, int has_ds,
+                                                    __ubuf__ float *p, int64_t rows, int64_t pitch)
 {
     const uint32_t all = (uint32_t)(rows * pitch);
-    ASC_BY_ROW(asc_mul, n, n, mean, rows, pitch);
-    ASC_THEN();
-    asc_sub(p, m, n, all);
-    ASC_THEN();
-    ASC_BY_ROW(asc_mul, p, p, rstd, rows, pitch);
-#if ASC_16BIT
-    if (has_ds)
-        ASC_WIDEN(n, ds, all);
-    ASC_THEN();
     if (has_ds) {
-        asc_add(p, p, n, all);
+#if ASC_16BIT
+        ASC_WIDEN(p, ds, all);
+        ASC_THEN();
+#else
+        p = ds;
+#endif
+        asc_add(m, m, p, all);
         ASC_THEN();
     }
-    ASC_NARROW(dx, p, all);
+    ASC_BY_ROW(ASC_MUL_ADD, n, m, factors, rows, pitch);
+    ASC_THEN();
+#if ASC_16BIT
+    ASC_NARROW(dx, n, all);
+    ASC_THEN();
 #else
     (void)dx;
-    ASC_THEN();
-    if (has_ds)
-        asc_add(p, p, ds, all);
 #endif
-    ASC_THEN();
 }
 
 ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(
@@ -64,15 +66,15 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(
     int64_t x_stride, int64_t dx_stride, int64_t partials_stride, int64_t rows, int64_t columns,
     int64_t tile_rows, int64_t tile_columns, int64_t weight_f32, int64_t offset, int64_t mean,
     int64_t llama, int64_t dy_at, int64_t x_at, int64_t dx_at, int64_t rstd_at, int64_t dy32_at,
-    int64_t n_at, int64_t p_at, int64_t dw_at, int64_t rstds_at, int64_t means_at,
+    int64_t n_at, int64_t p_at, int64_t dw_at, int64_t rstds_at, int64_t factors_at,
     int64_t eighth_at, int64_t rest_at, int64_t scale_at, int64_t sums_at, int64_t ds_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const int64_t pitch = asc_round_up(columns, ASC_LANES);
     const int64_t tile_bytes = tile_rows * pitch * (int64_t)sizeof(ASC_T);
     __ubuf__ float *scale = ASC_UB(float, scale_at, 0), *dw = ASC_UB(float, dw_at, 0);
-    __ubuf__ float *rstds = ASC_UB(float, rstds_at, 0), *means = ASC_UB(float, means_at, 0);
-    __ubuf__ float *n = ASC_UB(float, n_at, 0), *sums = ASC_UB(float, sums_at, 0);
+    __ubuf__ float *rstds = ASC_UB(float, rstds_at, 0), *factors = ASC_UB(float, factors_at, 0);
+    __ubuf__ float *p = ASC_UB(float, p_at, 0), *sums = ASC_UB(float, sums_at, 0);
     __ubuf__ float *eighth = ASC_UB(float, eighth_at, 0), *rest = ASC_UB(float, rest_at, 0);
     int slot = 0;
     asc_clear_begin();
@@ -92,6 +94,7 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(
         const asc_tile tile = asc_tile_at(grid, task);
         const uint32_t all = (uint32_t)(tile.rows * pitch);
         __ubuf__ ASC_T *out = ASC_UB(ASC_T, dx_at, slot);
+        __ubuf__ float *rstd_in = ASC_UB(float, rstd_at, slot);
         ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
         ASC_ROWS_IN(ASC_T, dy_at, slot, dy, dy_stride, tile, pitch);
         ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
@@ -101,36 +104,30 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-        asc_spread(rstds, ASC_UB(float, rstd_at, slot), tile.rows);
+        asc_spread(rstds, rstd_in, tile.rows);
 #if ASC_16BIT
-        __ubuf__ float *g = ASC_UB(float, dy32_at, 0), *p = ASC_UB(float, p_at, 0);
+        __ubuf__ float *g = ASC_UB(float, dy32_at, 0), *n = ASC_UB(float, n_at, 0);
         ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), all);
         ASC_WIDEN(n, ASC_UB(ASC_T, x_at, slot), all);
         ASC_THEN();
         ASC_BY_ROW(asc_mul, n, n, rstds, tile.rows, pitch);
 #else
-        __ubuf__ float *g = ASC_UB(float, dy_at, slot), *p = out;
+        __ubuf__ float *g = ASC_UB(float, dy_at, slot), *n = out;
         (void)dy32_at;
-        (void)p_at;
+        (void)n_at;
         ASC_THEN();
         ASC_BY_ROW(asc_mul, n, ASC_UB(float, x_at, slot), rstds, tile.rows, pitch);
 #endif
         ASC_THEN();
-        if (partials)
-            ASC_NAME(rms_norm_add_dweight)(dw, p, out, n, g, (int)llama, tile.rows, pitch);
-        if (weight) {
-            ASC_BY_COLUMN(asc_mul, g, g, scale, tile.rows, pitch);
-            ASC_THEN();
-        }
+        ASC_NAME(rms_norm_weigh)
+        (dw, partials != 0, scale, weight != 0, g, n, p, out, (int)llama, tile.rows, pitch);
         asc_mul(p, g, n, all);
         ASC_THEN();
+        ASC_BY_ROW(asc_mul, g, g, rstds, tile.rows, pitch);
         asc_sum_rows(sums, p, tile.rows, pitch, pitch, eighth, rest);
-        asc_mul_scalar(sums, sums, asc_f32(mean), (uint32_t)tile.rows);
-        ASC_THEN();
-        asc_spread(means, sums, tile.rows);
-        ASC_THEN();
+        rms_norm_spread(factors, sums, rstd_in, asc_f32(mean), tile.rows);
         ASC_NAME(rms_norm_dx)
-        (out, p, g, n, rstds, means, ASC_UB(ASC_T, ds_at, slot), ds != 0, tile.rows, pitch);
+        (out, g, n, factors, ASC_UB(ASC_T, ds_at, slot), ds != 0, p, tile.rows, pitch);
         ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
         ASC_WAIT(PIPE_V, PIPE_MTE3, slot);

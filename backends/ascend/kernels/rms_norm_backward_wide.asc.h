@@ -1,6 +1,6 @@
 /* rms_norm_backward_wide.asc.h - the kernel of rows in pieces, of one type; see asc_each_type.h. */
 
-/* A row in pieces. */
+/* A group of rows in pieces. What belongs to columns is copied in and widened once for all of its rows. */
 typedef struct ASC_NAME(rms_norm_wide) {
     __gm__ ASC_T *dy, *ds, *x, *dx;
     __gm__ void *weight;
@@ -9,134 +9,202 @@ typedef struct ASC_NAME(rms_norm_wide) {
         dw_at, weight_at, ds_at;
     float offset;
     int llama;
-    __ubuf__ float *dy32, *n, *p, *rstds, *means, *eighth, *sums;
+    __ubuf__ float *dy32, *n, *p, *scale, *rstds, *factors, *eighth, *rest, *sums, *means;
 } ASC_NAME(rms_norm_wide);
 
-/* Both passes read dy, x and the weight. */
-static inline __aicore__ void ASC_NAME(rms_norm_piece_in)(const ASC_NAME(rms_norm_wide) * w,
-                                                          asc_tile tile, int slot)
+/* Whether the scale that was widened for the step before is this step's, too. */
+static inline __aicore__ int ASC_NAME(rms_norm_has_scale)(const ASC_NAME(rms_norm_wide) * w,
+                                                          rms_norm_step step)
 {
-    const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
-    ASC_ROWS_IN(ASC_T, w->dy_at, slot, w->dy, w->dy_stride, tile, pitch);
-    ASC_ROWS_IN(ASC_T, w->x_at, slot, w->x, w->x_stride, tile, pitch);
-    if (w->weight)
-        ASC_NAME(rms_norm_weight_in)
-    (asc_place(w->weight_at, slot), w->weight, w->weight_f32, tile.column, tile.columns);
+    return step.again && ASC_16BIT && !w->weight_f32;
 }
 
-/* dy and x of a piece as f32. They may be the buffer copied into. */
-static inline __aicore__ void ASC_NAME(rms_norm_piece)(const ASC_NAME(rms_norm_wide) * w, int slot,
-                                                       int64_t pitch, __ubuf__ float **g,
-                                                       __ubuf__ float **x)
+/* Copies in of a step, when its slot is free. dweight's sum of this block comes from memory, but for its first rows: the
+ * steps since it went there are two at least, and the buffer's last use was two before. */
+static inline __aicore__ void ASC_NAME(rms_norm_step_in)(const ASC_NAME(rms_norm_wide) * w,
+                                                         rms_norm_step step)
 {
+    const asc_tile tile = step.tile;
+    const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
+    ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE2, step.slot);
+    ASC_ROWS_IN(ASC_T, w->dy_at, step.slot, w->dy, w->dy_stride, tile, pitch);
+    ASC_ROWS_IN(ASC_T, w->x_at, step.slot, w->x, w->x_stride, tile, pitch);
+    if (w->weight && !ASC_NAME(rms_norm_has_scale)(w, step))
+        ASC_NAME(rms_norm_weight_in)
+    (asc_place(w->weight_at, step.slot), w->weight, w->weight_f32, tile.column, tile.columns);
+    if (!step.writes && tile.column == 0)
+        asc_rows_in(asc_place(w->rstd_at, (int)(step.group % 2)), w->rstd + tile.row, 1,
+                    tile.rows * 4, 0, 0);
+    if (step.writes && w->ds)
+        ASC_ROWS_IN(ASC_T, w->ds_at, step.slot, w->ds, w->ds_stride, tile, pitch);
+    if (step.writes && w->partials) {
+        ASC_WAIT(PIPE_MTE3, PIPE_MTE2, step.copy);
+        if (step.group > 0)
+            asc_rows_in(asc_place(w->dw_at, step.copy), w->partials + tile.column, 1,
+                        tile.columns * 4, 0, 0);
+    }
+    ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_V, step.slot);
+}
+
+/* dy, x and the scale of a piece as f32, x in x32. They may be the buffer copied into. */
+static inline __aicore__ void ASC_NAME(rms_norm_piece)(const ASC_NAME(rms_norm_wide) * w,
+                                                       rms_norm_step step, __ubuf__ float *x32,
+                                                       __ubuf__ float **g, __ubuf__ float **x,
+                                                       __ubuf__ float **scale)
+{
+    const int64_t pitch = asc_round_up(step.tile.columns, ASC_LANES);
 #if ASC_16BIT
     *g = w->dy32;
-    *x = w->n;
-    ASC_WIDEN(*g, ASC_UB(ASC_T, w->dy_at, slot), (uint32_t)pitch);
-    ASC_WIDEN(*x, ASC_UB(ASC_T, w->x_at, slot), (uint32_t)pitch);
+    *x = x32;
+    ASC_WIDEN(*g, ASC_UB(ASC_T, w->dy_at, step.slot), (uint32_t)(step.tile.rows * pitch));
+    ASC_WIDEN(*x, ASC_UB(ASC_T, w->x_at, step.slot), (uint32_t)(step.tile.rows * pitch));
 #else
-    *g = ASC_UB(float, w->dy_at, slot);
-    *x = ASC_UB(float, w->x_at, slot);
+    (void)x32;
+    *g = ASC_UB(float, w->dy_at, step.slot);
+    *x = ASC_UB(float, w->x_at, step.slot);
 #endif
+    *scale = w->scale;
+    if (w->weight && !ASC_NAME(rms_norm_has_scale)(w, step))
+        *scale = ASC_NAME(rms_norm_piece_scale)(w->scale, asc_place(w->weight_at, step.slot),
+                                                w->weight_f32, w->offset, pitch);
     ASC_THEN();
 }
 
-/* m = g scale, in place. */
-static inline __aicore__ void ASC_NAME(rms_norm_weigh)(const ASC_NAME(rms_norm_wide) * w, int slot,
-                                                       int64_t pitch, __ubuf__ float *g)
-{
-    if (!w->weight)
-        return;
-    __ubuf__ float *scale = ASC_NAME(rms_norm_piece_scale)(w->p, asc_place(w->weight_at, slot),
-                                                           w->weight_f32, w->offset, pitch);
-    asc_mul(g, g, scale, (uint32_t)pitch);
-    ASC_THEN();
-}
-
-/* sums += m x of a piece, by eights; with the first piece comes the row's rstd. */
+/* sums += m x of a piece. */
 static inline __aicore__ void ASC_NAME(rms_norm_add_products)(const ASC_NAME(rms_norm_wide) * w,
-                                                              asc_tile tile, int slot, int parity)
+                                                              rms_norm_step step)
 {
+    const asc_tile tile = step.tile;
     const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
-    __ubuf__ float *g, *x;
-    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-    ASC_NAME(rms_norm_piece_in)(w, tile, slot);
-    if (tile.column == 0)
-        asc_rows_in(asc_place(w->rstd_at, parity), w->rstd + tile.row, 1, 4, 0, 0);
-    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-    ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-    ASC_NAME(rms_norm_piece)(w, slot, pitch, &g, &x);
-    ASC_NAME(rms_norm_weigh)(w, slot, pitch, g);
-    asc_mul(g, g, x, (uint32_t)pitch);
+    __ubuf__ float *product = ASC_16BIT ? w->n : w->p, *g, *x, *scale;
+    ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, step.slot);
+    ASC_NAME(rms_norm_piece)(w, step, w->p, &g, &x, &scale);
+    if (w->weight) {
+        ASC_BY_COLUMN(asc_mul, g, g, scale, tile.rows, pitch);
+        ASC_THEN();
+    }
+    asc_mul(product, g, x, (uint32_t)(tile.rows * pitch));
     ASC_THEN();
-    asc_sum_eights(w->eighth, 0, g, pitch, 1, tile.columns);
-    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-    asc_add(w->sums, w->sums, w->eighth, (uint32_t)((tile.columns + 7) / 8));
+    ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE2, step.slot);
+    for (int64_t r = 0; r < tile.rows; r++)
+        asc_add_to_lanes(w->sums + r * ASC_SUM_LANES, product + r * pitch, tile.columns);
     ASC_THEN();
 }
 
-/* dx of a piece, and dweight: the block's sum so far comes from memory, but for its first row, and goes back. */
-static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_norm_wide) * w,
-                                                             asc_tile tile, int slot, int first)
+/* n = dx of a piece; from n = x rstd and m = rstd m, whose buffer serves for ds, too. */
+static inline __aicore__ void ASC_NAME(rms_norm_piece_dx)(const ASC_NAME(rms_norm_wide) * w,
+                                                          rms_norm_step step, __ubuf__ float *n,
+                                                          __ubuf__ float *m)
 {
-    const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
-    __ubuf__ ASC_T *out = ASC_UB(ASC_T, w->dx_at, slot);
-    __ubuf__ float *dw = ASC_UB(float, w->dw_at, slot), *g, *x;
+    const int64_t rows = step.tile.rows, pitch = asc_round_up(step.tile.columns, ASC_LANES);
+    ASC_BY_ROW(ASC_MUL_ADD, n, m, w->factors, rows, pitch);
+    ASC_THEN();
+    if (!w->ds)
+        return;
 #if ASC_16BIT
-    __ubuf__ float *p = w->p;
-#else
-    __ubuf__ float *p = out;
-#endif
-    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-    ASC_NAME(rms_norm_piece_in)(w, tile, slot);
-    if (w->ds)
-        ASC_ROWS_IN(ASC_T, w->ds_at, slot, w->ds, w->ds_stride, tile, pitch);
-    if (w->partials) {
-        ASC_WAIT(PIPE_MTE3, PIPE_MTE2, slot);
-        if (!first)
-            asc_rows_in(asc_place(w->dw_at, slot), w->partials + tile.column, 1, tile.columns * 4,
-                        0, 0);
-    }
-    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-    ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-    ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-    if (first && w->partials)
-        asc_duplicate(dw, 0.0f, (uint32_t)pitch);
-    ASC_NAME(rms_norm_piece)(w, slot, pitch, &g, &x);
-    ASC_BY_ROW(asc_mul, w->n, x, w->rstds, 1, pitch);
+    ASC_WIDEN(m, ASC_UB(ASC_T, w->ds_at, step.slot), (uint32_t)(rows * pitch));
     ASC_THEN();
-    if (w->partials)
-        ASC_NAME(rms_norm_add_dweight)(dw, p, out, w->n, g, w->llama, 1, pitch);
-    ASC_NAME(rms_norm_weigh)(w, slot, pitch, g);
-    ASC_NAME(rms_norm_dx)
-    (out, p, g, w->n, w->rstds, w->means, ASC_UB(ASC_T, w->ds_at, slot), w->ds != 0, 1, pitch);
-    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-    ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-    ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-    ASC_ROWS_OUT(ASC_T, w->dx, w->dx_stride, tile, w->dx_at, slot, pitch);
-    if (w->partials) {
-        asc_copy_ub2gm_align(w->partials + tile.column, dw, (uint32_t)(tile.columns * 4));
-        ASC_NOTIFY(PIPE_MTE3, PIPE_MTE2, slot);
-    }
-    ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+#else
+    m = ASC_UB(float, w->ds_at, step.slot);
+#endif
+    asc_add(n, n, m, (uint32_t)(rows * pitch));
+    ASC_THEN();
 }
 
-/* Both passes side by side, dx a row behind the sums: one pass fills the pipes where the other waits. Every other block
- * takes them in the other order, so that half of the blocks read memory while half read L2. */
+/* dx of a piece, which leaves as soon as it is there, and dweight; work on both goes side by side. V may still add n to dweight
+ * when the next step begins: one of sums waits for V before it writes n, one that writes at once. */
+static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_norm_wide) * w,
+                                                             rms_norm_step step)
+{
+    const asc_tile tile = step.tile;
+    const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
+    const uint32_t all = (uint32_t)(tile.rows * pitch);
+    const int summed = w->partials != 0, rounds = ASC_16BIT && w->llama && summed;
+    __ubuf__ ASC_T *out = ASC_UB(ASC_T, w->dx_at, 0);
+    __ubuf__ float *dw = ASC_UB(float, w->dw_at, step.copy), *m = w->p, *g, *x, *scale;
+    ASC_THEN();
+    ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, step.slot);
+    if (step.group == 0 && summed)
+        asc_duplicate(dw, 0.0f, (uint32_t)pitch);
+    ASC_NAME(rms_norm_piece)(w, step, w->n, &g, &x, &scale);
+#if ASC_16BIT
+    __ubuf__ float *n = w->n;
+    __ubuf__ ASC_T *rounded = ASC_UB(ASC_T, w->dy_at, step.slot);
+#else
+    __ubuf__ float *n = out;
+    asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID0); /* dx has left */
+#endif
+    ASC_BY_ROW(asc_mul, n, x, w->rstds, tile.rows, pitch);
+    if (w->weight)
+        ASC_BY_COLUMN(asc_mul, m, g, scale, tile.rows, pitch);
+    else
+        ASC_BY_ROW(asc_mul, m, g, w->rstds, tile.rows, pitch);
+    ASC_THEN();
+    if (w->weight)
+        ASC_BY_ROW(asc_mul, m, m, w->rstds, tile.rows, pitch);
+#if ASC_16BIT
+    if (rounds)
+        ASC_NARROW(rounded, n, all);
+#endif
+    if (summed && !rounds)
+        asc_mul(g, g, n, all);
+    ASC_THEN();
+    if (summed && !rounds)
+        asc_add_rows(dw, g, tile.rows, pitch);
+    ASC_NAME(rms_norm_piece_dx)(w, step, n, m);
+#if ASC_16BIT
+    asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID0);
+    ASC_NARROW(out, n, all);
+    if (rounds)
+        ASC_WIDEN(m, rounded, all);
+    ASC_THEN();
+#endif
+    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    ASC_ROWS_OUT(ASC_T, w->dx, w->dx_stride, tile, w->dx_at, 0, pitch);
+    asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID0);
+    ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE2, step.slot);
+    if (!summed)
+        return;
+    if (rounds) {
+        asc_mul(n, m, g, all);
+        ASC_THEN();
+        asc_add_rows(dw, n, tile.rows, pitch);
+    }
+    ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE3, 1 + step.copy);
+    ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE3, 1 + step.copy);
+    asc_copy_ub2gm_align(w->partials + tile.column, dw, (uint32_t)(tile.columns * 4));
+    ASC_NOTIFY(PIPE_MTE3, PIPE_MTE2, step.copy);
+}
+
+/* What the steps that write a group need of its sums, which are 0 then, for the next. */
+static inline __aicore__ void ASC_NAME(rms_norm_use_sums)(const ASC_NAME(rms_norm_wide) * w,
+                                                          int64_t group, int64_t rows, float mean)
+{
+    __ubuf__ float *rstd = ASC_UB(float, w->rstd_at, (int)(group % 2));
+    asc_sum_rows(w->means, w->sums, rows, ASC_SUM_LANES, ASC_SUM_LANES, w->eighth, w->rest);
+    asc_mul(w->means, w->means, rstd, (uint32_t)rows);
+    asc_spread(w->rstds, rstd, rows);
+    asc_duplicate(w->sums, 0.0f, (uint32_t)(rows * ASC_SUM_LANES));
+    ASC_THEN();
+    rms_norm_spread(w->factors, w->means, rstd, mean, rows);
+}
+
 ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
     __gm__ ASC_T *dy, __gm__ ASC_T *ds, __gm__ ASC_T *x, __gm__ void *weight, __gm__ float *rstd,
     __gm__ ASC_T *dx, __gm__ float *partials, int64_t dy_stride, int64_t ds_stride,
     int64_t x_stride, int64_t dx_stride, int64_t partials_stride, int64_t rows, int64_t columns,
     int64_t tile_rows, int64_t tile_columns, int64_t weight_f32, int64_t offset, int64_t mean,
     int64_t llama, int64_t dy_at, int64_t x_at, int64_t dx_at, int64_t rstd_at, int64_t dy32_at,
-    int64_t n_at, int64_t p_at, int64_t dw_at, int64_t rstds_at, int64_t means_at,
-    int64_t eighth_at, int64_t rest_at, int64_t weight_at, int64_t sums_at, int64_t mean_at,
-    int64_t ds_at)
+    int64_t n_at, int64_t p_at, int64_t dw_at, int64_t rstds_at, int64_t factors_at,
+    int64_t eighth_at, int64_t rest_at, int64_t weight_at, int64_t sums_at, int64_t means_at,
+    int64_t scale_at, int64_t weight32_at, int64_t ds_at)
 {
-    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
-    const int64_t widest = asc_round_up(tile_columns, ASC_LANES), blocks = asc_get_block_num();
-    const int64_t bytes = widest * (int64_t)sizeof(ASC_T), eighths = (tile_columns + 7) / 8;
-    __ubuf__ float *row_mean = ASC_UB(float, mean_at, 0), *rest = ASC_UB(float, rest_at, 0);
+    const rms_norm_walk walk =
+        rms_norm_walk_of(asc_grid_of(rows, columns, tile_rows, tile_columns));
+    const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
+    const int64_t bytes = tile_rows * widest * (int64_t)sizeof(ASC_T);
+    const int mixed = ASC_16BIT && weight_f32;
     ASC_NAME(rms_norm_wide)
     w = {dy,
          ds,
@@ -155,74 +223,59 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
          dx_at,
          rstd_at,
          dw_at,
-         weight_at,
+         mixed ? weight32_at : weight_at,
          ds_at,
          asc_f32(offset),
          (int)llama,
          ASC_UB(float, dy32_at, 0),
          ASC_UB(float, n_at, 0),
          ASC_UB(float, p_at, 0),
+         ASC_UB(float, scale_at, 0),
          ASC_UB(float, rstds_at, 0),
-         ASC_UB(float, means_at, 0),
+         ASC_UB(float, factors_at, 0),
          ASC_UB(float, eighth_at, 0),
-         ASC_UB(float, sums_at, 0)};
-    const int second = (int)(asc_get_block_idx() & 1); /* the turn of the sums */
-    int slot = 0, parity = 0;
+         ASC_UB(float, rest_at, 0),
+         ASC_UB(float, sums_at, 0),
+         ASC_UB(float, means_at, 0)};
+    int64_t loaded = 0;
     if (partials)
         w.partials = partials + asc_get_block_idx() * partials_stride;
     asc_clear_begin();
-    asc_clear(dy_at, bytes);
-    asc_clear(x_at, bytes);
+    asc_clear_copies(dy_at, RMS_NORM_SLOTS, bytes);
+    asc_clear_copies(x_at, RMS_NORM_SLOTS, bytes);
+    asc_clear_copies(w.weight_at, RMS_NORM_SLOTS,
+                     widest * (weight_f32 ? 4 : (int64_t)sizeof(ASC_T)));
     asc_clear(dw_at, widest * 4);
-    asc_clear(weight_at, widest * 4);
     if (ds)
-        asc_clear(ds_at, bytes);
-    asc_duplicate(row_mean, 0.0f, 8);
+        asc_clear_copies(ds_at, RMS_NORM_SLOTS, bytes);
+    asc_duplicate(w.means, 0.0f, 8);
+    asc_duplicate(w.sums, 0.0f, (uint32_t)(tile_rows * ASC_SUM_LANES));
     ASC_THEN();
     asc_pipeline_begin();
-    if (partials) { /* the buffers of dw are free, and so is its memory */
+    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
+    if (partials) { /* the buffers of dw are free */
         asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
         asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
-        asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
     }
-    for (int64_t row = asc_get_block_idx(); row - blocks < rows; row += blocks, parity ^= 1) {
-        if (row < rows)
-            asc_duplicate(w.sums, 0.0f, (uint32_t)eighths);
-        for (int64_t piece = 0; piece < grid.column_tiles; piece++) {
-            const asc_tile next = asc_tile_at(grid, row * grid.column_tiles + piece);
-            const asc_tile last = asc_tile_at(grid, (row - blocks) * grid.column_tiles + piece);
-            for (int turn = 0; turn < 2; turn++) {
-                if (turn == second) {
-                    if (row >= rows)
-                        continue;
-                    ASC_NAME(rms_norm_add_products)(&w, next, slot, parity);
-                } else {
-                    if (row < blocks)
-                        continue;
-                    if (partials && piece == 0) /* dw of the row before is in memory */
-                        asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
-                    ASC_NAME(rms_norm_write_piece)(&w, last, slot, row < 2 * blocks);
-                }
-                slot ^= 1;
-            }
+    for (int64_t number = 0; number < walk.steps; number++) {
+        const rms_norm_step step = rms_norm_step_at(&walk, number);
+        const int64_t summed = rms_norm_summed(&walk, number);
+        for (; loaded < asc_min_of(number + RMS_NORM_SLOTS, walk.steps); loaded++)
+            ASC_NAME(rms_norm_step_in)(&w, rms_norm_step_at(&walk, loaded));
+        if (step.writes)
+            ASC_NAME(rms_norm_write_piece)(&w, step);
+        else
+            ASC_NAME(rms_norm_add_products)(&w, step);
+        if (summed >= 0) {
+            const int64_t row = walk.share.begin + summed * tile_rows;
+            ASC_NAME(rms_norm_use_sums)
+            (&w, summed, asc_min_of(tile_rows, walk.share.end - row), asc_f32(mean));
         }
-        if (row >= blocks && partials)
-            asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
-        if (row >= rows)
-            break;
-        asc_sum_rows(row_mean, w.sums, 1, asc_round_up(eighths, 8), eighths, rest, w.eighth);
-        asc_mul_scalar(row_mean, row_mean, asc_f32(mean), 1);
-        ASC_THEN();
-        asc_mul(row_mean, row_mean, ASC_UB(float, rstd_at, parity), 1);
-        asc_spread(w.rstds, ASC_UB(float, rstd_at, parity), 1);
-        ASC_THEN();
-        asc_spread(w.means, row_mean, 1);
-        ASC_THEN();
     }
     if (partials) {
         asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
         asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
-        asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
     }
+    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
     asc_pipeline_end();
 }

@@ -1,11 +1,11 @@
 /* rms_norm_forward_wide.asc.h - the kernel of rows in pieces, of one type; see asc_each_type.h. */
 
-/* A row in pieces. */
+/* A group of rows in pieces. */
 typedef struct ASC_NAME(rms_norm_wide) {
     __gm__ ASC_T *x, *residual, *y, *s;
     __gm__ void *weight;
     int64_t x_stride, residual_stride, y_stride, s_stride, weight_f32, x_at, y_at, weight_at,
-        residual_at;
+        residual_at, sums_pitch;
     float offset;
     int fused, weighted, llama;
     __ubuf__ float *x32, *q, *spread, *sums, *eighth;
@@ -16,6 +16,8 @@ static inline __aicore__ void ASC_NAME(rms_norm_add_squares)(const ASC_NAME(rms_
                                                              asc_tile tile, int slot)
 {
     const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
+    const int64_t eighths = (tile.columns + 7) / 8, eighth_pitch = asc_round_up(eighths, 8);
+    const uint32_t all = (uint32_t)(tile.rows * pitch);
     __ubuf__ ASC_T *s = ASC_UB(ASC_T, w->y_at, slot);
     ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
     ASC_ROWS_IN(ASC_T, w->x_at, slot, w->x, w->x_stride, tile, pitch);
@@ -27,18 +29,20 @@ static inline __aicore__ void ASC_NAME(rms_norm_add_squares)(const ASC_NAME(rms_
         ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
     __ubuf__ float *from =
         ASC_NAME(rms_norm_take)(ASC_UB(ASC_T, w->x_at, slot), ASC_UB(ASC_T, w->residual_at, slot),
-                                s, w->x32, w->q, w->fused, (uint32_t)pitch);
+                                s, w->x32, w->q, w->fused, all);
     if (w->fused) {
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
         ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
         ASC_ROWS_OUT(ASC_T, w->s, w->s_stride, tile, w->y_at, slot, pitch);
         ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
     }
-    asc_mul(w->q, from, from, (uint32_t)pitch);
+    asc_mul(w->q, from, from, all);
     ASC_THEN();
     ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-    asc_sum_eights(w->eighth, 0, w->q, pitch, 1, tile.columns);
-    asc_add(w->sums, w->sums, w->eighth, (uint32_t)((tile.columns + 7) / 8));
+    asc_sum_eights(w->eighth, eighth_pitch, w->q, pitch, tile.rows, tile.columns);
+    for (int64_t r = 0; r < tile.rows; r++)
+        asc_add(w->sums + r * w->sums_pitch, w->sums + r * w->sums_pitch,
+                w->eighth + r * eighth_pitch, (uint32_t)eighths);
     ASC_THEN();
 }
 
@@ -59,19 +63,20 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
     ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
     ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-    __ubuf__ float *from =
-        ASC_NAME(rms_norm_take)(ASC_UB(ASC_T, w->x_at, slot), 0, 0, w->x32, 0, 0, (uint32_t)pitch);
+    __ubuf__ float *from = ASC_NAME(rms_norm_take)(ASC_UB(ASC_T, w->x_at, slot), 0, 0, w->x32, 0, 0,
+                                                   (uint32_t)(tile.rows * pitch));
 #if ASC_16BIT
     __ubuf__ float *product = w->q;
 #else
     __ubuf__ float *product = out;
 #endif
     __ubuf__ float *scale = w->x32;
-    ASC_NAME(rms_norm_normalise)(product, from, w->spread, out, w->llama && w->weighted, 1, pitch);
+    ASC_NAME(rms_norm_normalise)
+    (product, from, w->spread, out, w->llama && w->weighted, tile.rows, pitch);
     if (w->weighted)
         scale = ASC_NAME(rms_norm_piece_scale)(w->x32, asc_place(w->weight_at, slot), w->weight_f32,
                                                w->offset, pitch);
-    ASC_NAME(rms_norm_finish)(out, product, scale, w->weighted, 1, pitch);
+    ASC_NAME(rms_norm_finish)(out, product, scale, w->weighted, tile.rows, pitch);
     ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
     ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
     ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
@@ -79,7 +84,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
     ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
 }
 
-/* Both passes side by side, y a row behind the sums: one pass fills the pipes where the other waits. Every other block
+/* Both passes side by side, y a group behind the sums: one pass fills the pipes where the other waits. Every other block
  * takes them in the other order, so that half of the blocks read memory while half read L2. */
 ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
     __gm__ ASC_T *x, __gm__ ASC_T *residual, __gm__ void *weight, __gm__ ASC_T *y, __gm__ ASC_T *s,
@@ -90,8 +95,9 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
     int64_t eighth_at, int64_t rest_at, int64_t weight_at, int64_t sums_at, int64_t residual_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
-    const int64_t widest = asc_round_up(tile_columns, ASC_LANES), blocks = asc_get_block_num();
-    const int64_t eighths = (asc_min_of(columns, tile_columns) + 7) / 8;
+    const asc_share share = asc_share_of(rows);
+    const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
+    const int64_t bytes = tile_rows * widest * (int64_t)sizeof(ASC_T);
     __ubuf__ float *stat = ASC_UB(float, stat_at, 0), *rest = ASC_UB(float, rest_at, 0);
     ASC_NAME(rms_norm_wide)
     w = {x,
@@ -108,6 +114,7 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
          y_at,
          weight_at,
          residual_at,
+         widest / 8,
          asc_f32(offset),
          residual != 0,
          weight != 0,
@@ -120,28 +127,30 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
     const int second = (int)(asc_get_block_idx() & 1); /* the turn of the sums */
     int slot = 0;
     asc_clear_begin();
-    asc_clear(x_at, widest * (int64_t)sizeof(ASC_T));
+    asc_clear(x_at, bytes);
     asc_duplicate(stat, 0.0f, 8);
     if (w.fused)
-        asc_clear(residual_at, widest * (int64_t)sizeof(ASC_T));
+        asc_clear(residual_at, bytes);
     if (w.weighted)
         asc_clear(weight_at, widest * 4);
     ASC_THEN();
     asc_pipeline_begin();
     asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID2); /* rstd has left */
-    for (int64_t row = asc_get_block_idx(); row - blocks < rows; row += blocks) {
-        if (row < rows)
-            asc_duplicate(w.sums, 0.0f, (uint32_t)eighths);
+    for (int64_t row = share.begin; row - tile_rows < share.end; row += tile_rows) {
+        const int sums = row < share.end;
+        const int writes = row > share.begin;
+        if (sums)
+            asc_duplicate(w.sums, 0.0f, (uint32_t)(tile_rows * w.sums_pitch));
         for (int64_t piece = 0; piece < grid.column_tiles; piece++) {
-            const asc_tile next = asc_tile_at(grid, row * grid.column_tiles + piece);
-            const asc_tile last = asc_tile_at(grid, (row - blocks) * grid.column_tiles + piece);
+            const asc_tile next = asc_piece_at(grid, share, row, piece);
+            const asc_tile last = asc_piece_at(grid, share, row - tile_rows, piece);
             for (int turn = 0; turn < 2; turn++) {
                 if (turn == second) {
-                    if (row >= rows)
+                    if (!sums)
                         continue;
                     ASC_NAME(rms_norm_add_squares)(&w, next, slot);
                 } else {
-                    if (row < blocks)
+                    if (!writes)
                         continue;
                     if (w.fused && piece == 0) /* s is there */
                         asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
@@ -150,17 +159,19 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
                 slot ^= 1;
             }
         }
-        if (row >= rows)
+        if (!sums)
             break;
         if (w.fused)
             asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID2);
         asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID2);
-        asc_sum_rows(stat, w.sums, 1, asc_round_up(eighths, 8), eighths, rest, w.eighth);
-        rms_norm_rstd(stat, w.spread, 1, asc_f32(mean), asc_f32(eps));
+        const int64_t together = asc_min_of(tile_rows, share.end - row);
+        asc_sum_rows(stat, w.sums, together, w.sums_pitch,
+                     (asc_min_of(columns, tile_columns) + 7) / 8, rest, w.eighth);
+        rms_norm_rstd(stat, w.spread, together, asc_f32(mean), asc_f32(eps));
         asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
         asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
         if (rstd)
-            asc_copy_ub2gm_align(rstd + row, stat, 4);
+            asc_copy_ub2gm_align(rstd + row, stat, (uint32_t)(together * 4));
         asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID2);
     }
     asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID2);
