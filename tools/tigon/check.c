@@ -17,6 +17,7 @@ typedef struct checker {
     int nwanted;
     char **wanted;
     int first_row; /* rows before it are not checked (--backend) */
+    ceilings under;
     int as_json;
     totals sum;
 } checker;
@@ -112,42 +113,56 @@ static void record(checker *ck, int row, int type, const pb_case *c, outcome *o)
     totals_add(&ck->sum, row, type, o);
 }
 
+/* One row, under one ceiling; *t is made for the first row that takes the problem. */
+static void check_under(checker *ck, const pb_case *c, problem *p, int number, const char *ceiling,
+                        truth **t)
+{
+    const tg_row_info *row = tg_row_at(number);
+    char text[PB_ERROR] = "";
+    outcome o = {.verdict = SKIPPED};
+    if (!tg_row_supported(ck->ctx, number))
+        snprintf(o.why, sizeof o.why, "this machine or the ceiling lacks %s",
+                 tg_cpu_needs(row->needs));
+    else if (tg_check(p->op->id, problem_args(p))) {
+        o.verdict = FAILED;
+        snprintf(o.why, sizeof o.why, "the case is refused: %.400s", tg_last_error());
+    } else if (!tg_row_accepts(ck->ctx, number, problem_args(p)))
+        snprintf(o.why, sizeof o.why, "the row does not accept this problem");
+    else if (*t || (*t = truth_create(ck->ctx, p, (uint64_t)ck->s.seed, text))) {
+        o = check_row(ck->ctx, number, p, *t, &ck->s);
+        if (ck->s.strict && !ck->first_row && o.verdict == SKIPPED)
+            o.verdict = FAILED; /* it accepted the problem */
+    } else {
+        o.verdict = FAILED;
+        snprintf(o.why, sizeof o.why, "%s", text);
+    }
+    if (ceiling && o.verdict == FAILED) {
+        snprintf(text, sizeof text, "%.500s", o.why);
+        snprintf(o.why, sizeof o.why, "up to level %s: %s", ceiling, text);
+    }
+    record(ck, number, p->type, c, &o);
+}
+
 /* All rows of one operator with one problem. */
 static void check_problem(checker *ck, const pb_case *c, problem *p, const int *rows, int nrows)
 {
-    char error[PB_ERROR] = "";
     truth *t = NULL;
-    int covered = 0;
-    const int legal = !tg_check(p->op->id, problem_args(p));
-    if (!legal)
-        snprintf(error, sizeof error, "the case is refused: %.400s", tg_last_error());
     for (int i = 0; i < nrows; i++) {
-        const tg_row_info *row = tg_row_at(rows[i]);
-        outcome o = {.verdict = SKIPPED};
-        if (!tg_row_supported(ck->ctx, rows[i]))
-            snprintf(o.why, sizeof o.why, "this machine or the ceiling lacks %s",
-                     tg_cpu_needs(row->needs));
-        else if (legal && !tg_row_accepts(ck->ctx, rows[i], problem_args(p)))
-            snprintf(o.why, sizeof o.why, "the row does not accept this problem");
-        else {
-            if (legal && !t && !*error)
-                t = truth_create(ck->ctx, p, (uint64_t)ck->s.seed, error);
-            if (t)
-                o = check_row(ck->ctx, rows[i], p, t, &ck->s);
-            else {
-                o.verdict = FAILED;
-                snprintf(o.why, sizeof o.why, "%s", error);
-            }
-            if (ck->s.strict && !ck->first_row && o.verdict == SKIPPED)
-                o.verdict = FAILED; /* it accepted the problem */
-            covered |= !strcmp(row->backend, "cpu") || strcmp(tg_ctx_device(ck->ctx), "cpu");
+        const char *ceiling[CEILINGS];
+        const int n = ceilings_of(&ck->under, tg_row_at(rows[i]), ceiling);
+        for (int k = 0; k < n && (!k || problem_memory(p) <= QUICK_BYTES); k++) {
+            ceilings_set(ck->ctx, ceiling[k]);
+            check_under(ck, c, p, rows[i], ceiling[k], &t);
         }
-        record(ck, rows[i], p->type, c, &o);
+        ceilings_set(ck->ctx, NULL);
     }
-    if (ck->s.strict && !covered && whole_operators(ck))
-        fail(ck, "%s %s, case \"%s\": no row of %s accepts it", p->op->info->name,
-             tg_type_name(p->type), c->text, tg_ctx_device(ck->ctx));
     truth_free(t);
+    if (!ck->s.strict || !whole_operators(ck) || tg_check(p->op->id, problem_args(p)))
+        return;
+    const char *gap = ceilings_gap(&ck->under, ck->ctx, p, rows, nrows);
+    if (gap)
+        fail(ck, "%s %s, case \"%s\": no row for %s accepts it", p->op->info->name,
+             tg_type_name(p->type), c->text, gap);
 }
 
 static void check_case(checker *ck, const pb_op *op, const pb_case *c, const int *rows, int nrows)
@@ -305,8 +320,9 @@ int command_check(int argc, char **argv)
         "Compares every row with the reference, forward and backward, over all cases and types.",
         "OPERATOR may be the beginning of a name: rms_norm stands for rms_norm_forward and\n"
         "rms_norm_backward; ROW, with a slash, the beginning of a row's name: cpu/softmax.\n"
-        "Rows of all CPU levels up to TIGON_CPU_MAX are checked, each by itself. The exit status\n"
-        "is 1 if anything failed. docs/numerics.md tells what is compared, and how closely.",
+        "Rows of all CPU levels up to TIGON_CPU_MAX are checked, each by itself and as on a\n"
+        "processor of that level. The exit status is 1 if anything failed. docs/numerics.md tells\n"
+        "what is compared, and how closely.",
         options,
         64};
     const int parsed = cli_parse(&usage, argc, argv);
@@ -327,6 +343,8 @@ int command_check(int argc, char **argv)
         return 1;
     if (list)
         return list_cases(&ck), 0;
+    if (!backend && !strcmp(tg_ctx_device(ck.ctx), "cpu"))
+        ceilings_find(&ck.under, ck.ctx);
     for (int id = 0; id < tg_op_count(); id++)
         check_operator(&ck, id);
     return finish(&ck, backend);

@@ -3,6 +3,8 @@
 #ifndef TIGON_CHECK_H
 #define TIGON_CHECK_H
 
+#include <math.h>
+
 #include "problem.h"
 
 enum { CHECK_GUARD = 256, CHECK_WHY = 768 };
@@ -28,7 +30,7 @@ typedef struct truth_output {
     int64_t n, cols;
     double *value;     /* ref's, in f64 */
     double *condition; /* change of the output when inputs move by an f32 rounding */
-    double *inside;    /* the same for a rounding to T */
+    double *inside;    /* the same for a rounding to T; 0 until truth_bound_of needs it */
     double roundings, inside_roundings, magnitude; /* of pb_decl */
     double *yard;   /* largest error of the unfused row, one a row; NULL: not measured */
     int yard_state; /* 0: not tried, 1: there, -1: no unfused row runs this problem */
@@ -41,13 +43,27 @@ typedef struct truth {
     uint64_t seed;
     int64_t length;            /* longest sum */
     double underflow;          /* what subnormal intermediates may cost */
+    int draws, inside_draws;   /* perturbations for `inside`: at most, and so far */
     truth_output out[PB_ARGS]; /* as op->tensor; n = 0 and value NULL for inputs */
 } truth;
 
 truth *truth_create(tg_ctx *ctx, const problem *p, uint64_t seed, char *error);
 void truth_free(truth *t);
-/* How far element i may be off. loose: for an unfused row in 16 bits, which rounds every step. */
-double truth_tolerance(const truth *t, int output, int64_t i, int type, int loose);
+/* Coefficients of an output's tolerances. loose: for an unfused row in 16 bits, which rounds every
+ * step. 0, or -1 with the error. */
+typedef struct truth_bound {
+    double value, condition, inside, fixed;
+} truth_bound;
+int truth_bound_of(truth *t, int output, int type, int loose, truth_bound *b, char *error);
+/* How far element i may be off. */
+static inline double truth_tolerance(const truth_output *o, const truth_bound *b, int64_t i)
+{
+    return b->fixed + b->value * fabs(o->value[i]) + b->condition * o->condition[i] +
+           b->inside * o->inside[i];
+}
+/* Measures `inside` of all outputs, with a part of the draws where that may do, or with all; with
+ * more of them it only grows. 0, or -1 with the error. */
+int truth_measure_inside(truth *t, int all, char *error);
 /* Twice the error of the unfused row on the same problem plus the roundings; negative if there is
  * none. */
 double truth_yardstick(truth *t, int output, int64_t i, int type);
@@ -58,6 +74,26 @@ int truth_may_be(truth *t, int output, int64_t i, double found);
 /* Unit roundoff and largest finite value of a type. */
 double type_unit(int type);
 double type_largest(int type);
+
+/* ---- ceilings: each of the processor's levels, as on a processor that has no more ---- */
+
+enum { CEILINGS = 8 };
+typedef struct ceilings {
+    int n; /* 0: rows are checked as the context is */
+    const char *level[CEILINGS];
+} ceilings;
+
+/* The levels of the CPU's rows up to the context's ceiling. */
+void ceilings_find(ceilings *c, tg_ctx *ctx);
+/* NULL: back to the ceiling that was asked for. */
+void ceilings_set(tg_ctx *ctx, const char *level);
+/* What a row is checked under: a level's row under that level, so that what it calls is of the level,
+ * too; `unfused`, whose steps are compiled for each level, under all, the best first; any other row,
+ * and all without levels, under NULL. Returns how many. */
+int ceilings_of(const ceilings *c, const tg_row_info *row, const char **ceiling);
+/* The level (without levels: the device) under which no row accepts the problem, or NULL. */
+const char *ceilings_gap(const ceilings *c, tg_ctx *ctx, const problem *p, const int *rows,
+                         int nrows);
 
 /* ---- runs ---- */
 

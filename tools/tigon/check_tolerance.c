@@ -27,20 +27,23 @@ static double smallest_error(const truth *t, int type, double roundings)
     return roundings * half + t->underflow;
 }
 
-double truth_tolerance(const truth *t, int output, int64_t i, int type, int loose)
+int truth_bound_of(truth *t, int output, int type, int loose, truth_bound *b, char *error)
 {
     const truth_output *o = &t->out[output];
-    const double value = fabs(o->value[i]);
     const double sums = 8 + 0.75 * sqrt((double)t->length);
     const double unit = type_unit(TG_F32), unit_inside = type_unit(t->type);
-    double tolerance =
-        o->roundings * type_unit(type) * value + smallest_error(t, type, o->roundings);
-    tolerance += sums * (o->condition[i] + unit * value) + 2 * unit * o->magnitude;
-    tolerance += 4 * o->inside_roundings * o->inside[i];
-    if (loose)
-        tolerance += 16 * (o->inside[i] + unit_inside * (value + o->magnitude)) +
-                     smallest_error(t, t->type, 16);
-    return tolerance;
+    *b = (truth_bound){
+        .value = o->roundings * type_unit(type) + sums * unit,
+        .condition = sums,
+        .inside = 4 * o->inside_roundings,
+        .fixed = smallest_error(t, type, o->roundings) + 2 * unit * o->magnitude,
+    };
+    if (loose) {
+        b->value += 16 * unit_inside;
+        b->inside += 16;
+        b->fixed += 16 * unit_inside * o->magnitude + smallest_error(t, t->type, 16);
+    }
+    return b->inside > 0 ? truth_measure_inside(t, 0, error) : 0;
 }
 
 /* Errors of the unfused row: in T if intermediates may be rounded to T, else in f32, since an

@@ -13,6 +13,14 @@ static void put(const tg_rows *t, int64_t r, int64_t j, double value)
     tg_set(t->data, t->type, r * t->stride + j, value);
 }
 
+static double power(double x, int exponent)
+{
+    double product = 1;
+    while (exponent-- > 0)
+        product *= x;
+    return product;
+}
+
 /* weight[k] and rstd[r,k] belong to the power 3 - k. */
 static const int powers[3] = {3, 2, 1};
 
@@ -28,7 +36,7 @@ static tg_status forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
         for (int k = 0; k < 3; k++) {
             double squares = 0;
             for (int64_t j = 0; j < x.n; j++)
-                squares += pow(at(&x, r, j), 2 * powers[k]);
+                squares += power(at(&x, r, j), 2 * powers[k]);
             const double rs = 1 / sqrt(squares / (double)x.n + eps);
             if (rstd.data)
                 tg_set(rstd.data, rstd.type, 3 * r + k, rs);
@@ -37,7 +45,7 @@ static tg_status forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
         for (int64_t j = 0; j < x.n; j++) {
             double sum = bias;
             for (int k = 0; k < 3; k++)
-                sum += scale[k] * pow(at(&x, r, j), powers[k]);
+                sum += scale[k] * power(at(&x, r, j), powers[k]);
             put(&y, r, j, sum);
         }
     }
@@ -56,7 +64,7 @@ static void row_gradient(gradients *g, int64_t r)
     for (int k = 0; k < 3; k++) {
         rstd[k] = tg_get(g->rstd.data, g->rstd.type, 3 * r + k);
         for (int64_t j = 0; j < g->x.n; j++)
-            sums[k] += at(&g->dy, r, j) * pow(at(&g->x, r, j), powers[k]);
+            sums[k] += at(&g->dy, r, j) * power(at(&g->x, r, j), powers[k]);
         g->dweight[k] += rstd[k] * sums[k];
     }
     for (int64_t j = 0; j < g->x.n; j++) {
@@ -66,7 +74,7 @@ static void row_gradient(gradients *g, int64_t r)
             const int p = powers[k];
             const double mean = rstd[k] * rstd[k] * sums[k] / (double)g->x.n;
             dx += p * at(&g->weight, 0, k) * rstd[k] *
-                  (dy * pow(x, p - 1) - pow(x, 2 * p - 1) * mean);
+                  (dy * power(x, p - 1) - power(x, 2 * p - 1) * mean);
         }
         g->dbias += dy;
         put(&g->dx, r, j, dx); /* last: dx may be dy */
