@@ -182,6 +182,44 @@ static uint32_t options_of(const ce_call *c)
     return weighted | capped | (c->flags & F_ARGMAX ? ARGMAX : 0);
 }
 
+/* Bytes of e in the 64 KiB of UB that the lanes lie in. e is folded into lanes: where they share a bank, each second
+ * repeat waits. */
+static int64_t in_the_way(const tg_ub_layout *layout)
+{
+    enum { BANKS = 65536 };
+    const int64_t begin = layout->place[E].offset, end = begin + layout->place[E].bytes;
+    const int64_t bank = layout->place[LANES].offset / BANKS * BANKS;
+    return end < bank ? 0 : end - (begin > bank ? begin : bank);
+}
+
+/* Cuts a long row into somewhat smaller pieces, if these keep e and the lanes apart. */
+static tg_status keep_apart(const ascend_runtime *runtime, const tg_ub_kernel *kernel,
+                            const ce_call *c, int again, tg_ub_layout *layout)
+{
+    enum { LINE = 512 };
+    const int64_t line = LINE / (int64_t)tg_type_size(c->logits.type), most = layout->tile_columns;
+    const tg_ub_problem problem = {.rows = c->rows,
+                                   .columns = c->classes,
+                                   .dtype_bytes = (int)tg_type_size(c->logits.type),
+                                   .cores = runtime->info()->cores,
+                                   .ub_bytes = runtime->info()->ub_bytes,
+                                   .options = options_of(c)};
+    if (most == c->classes || in_the_way(layout) <= layout->place[E].bytes / 4)
+        return TG_OK;
+    for (int64_t piece = most / line * line; piece > most / 2; piece -= line) {
+        tg_ub_layout smaller;
+        if (!again && (c->classes + piece - 1) / piece >= ASCEND_RING)
+            return TG_OK;
+        ASCEND_TRY(tg_ub_plan_tile(kernel, &problem, 1, piece, &smaller));
+        if (smaller.ub_bytes <= smaller.available &&
+            in_the_way(&smaller) <= smaller.place[E].bytes / 4) {
+            *layout = smaller;
+            return TG_OK;
+        }
+    }
+    return TG_OK;
+}
+
 static tg_status run_rows(tg_ctx *ctx, const ce_call *c)
 {
     const int64_t columns = c->classes > 0 ? c->classes : 1;
@@ -195,6 +233,7 @@ static tg_status run_rows(tg_ctx *ctx, const ce_call *c)
         return TG_OK;
     ASCEND_TRY(ascend_plan_ring(c->runtime, kernel, c->rows, columns, c->logits.type, options_of(c),
                                 &layout, &again));
+    ASCEND_TRY(keep_apart(c->runtime, kernel, c, again, &layout));
     const int64_t share = (c->rows + layout.blocks - 1) / layout.blocks;
     const int64_t reads = !writes || (again && !(c->flags & F_SAVED));
     const ascend_arg kernel_args[] = {

@@ -97,12 +97,5 @@ static inline __aicore__ void ce_take_hit(const ce_job *job, __ubuf__ float *ele
 /* dlogits: of the type of logits, or beside f32 one of 16 bits. */
 enum { CE_OUT_SAME, CE_OUT_BF16, CE_OUT_F16 };
 
-static inline __aicore__ void ce_begin_row(const ce_job *job)
-{
-    asc_duplicate(ce_at(job, CE_MAX), ASC_LOWEST, ASC_LANES);
-    asc_duplicate(ce_at(job, CE_SUM), 0.0f, ASC_LANES);
-    asc_duplicate(ce_at(job, CE_WX), 0.0f, ASC_LANES);
-}
-
 #define ASC_TEMPLATE "cross_entropy.asc.h"
 #include "asc_each_type.h"
