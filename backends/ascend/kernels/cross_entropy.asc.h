@@ -162,6 +162,7 @@ ASC_KERNEL ASC_NAME(cross_entropy)(
     job.smoothing = asc_f32(smoothing);
     job.z = asc_f32(z);
     job.softcap = asc_f32(softcap);
+    job.batch = CE_BATCH;
     job.lanes = ASC_UB(float, lanes_at, 0);
     job.e = ASC_UB(float, e_at, 0);
     job.t = ASC_UB(float, t_at, 0);

@@ -1,6 +1,6 @@
 /* cross_entropy_row.h - arithmetic of cross_entropy on the pieces of a row, up to its maximum and sum. f32.
  *
- * A block of UB, `lanes`, holds what a row needs beside its pieces: buffers of 64 floats by the names below.
+ * A block of UB, `lanes`, holds what a row needs beside its pieces: buffers of job->batch floats, mostly 64, by the names below.
  * What is one number for the row lies there as eight equal lanes ("block"), so that V computes with it and the
  * scalar unit waits for nothing. */
 #ifndef CROSS_ENTROPY_ROW_H
@@ -65,6 +65,7 @@ typedef struct ce_job {
     float smoothing, z, softcap;
     float per_ce, per_z, class_weights; /* 1/D, 1/n, W: see src/ops/cross_entropy */
     int whole;                          /* a row is one piece, read and then written */
+    int64_t batch;                      /* floats of each buffer of `lanes`: rows of a batch */
     __ubuf__ float *lanes, *e, *t, *s;  /* e, t, s: scratch of a piece */
 } ce_job;
 
@@ -76,7 +77,7 @@ typedef struct ce_row {
 
 static inline __aicore__ __ubuf__ float *ce_at(const ce_job *job, int lanes)
 {
-    return job->lanes + lanes * ASC_LANES;
+    return job->lanes + lanes * job->batch;
 }
 
 /* x = c tanh(r / c) with c tanh u = c (E - 1) / (E + 1), E = exp(2u); E - 1 as (E - 1) 2u / log E, which keeps the digits
