@@ -101,8 +101,9 @@ enum { GELU_TERMS = 5 };
 
 typedef struct gelu_fit {
     int degree;
-    int roots;   /* 1: e as the square of exp(-m^2 / 4), which reaches into the subnormal numbers of f32 */
-    float shift; /* 0: else e is exp(shift) times as large, for the same reason, and p as much smaller */
+    int roots; /* 1: e as the square of exp(-m^2 / 4), which reaches into the subnormal numbers of f32 */
+    float
+        shift; /* 0: else e is exp(shift) times as large, for the same reason, and p as much smaller */
     float p[GELU_TERMS], q[GELU_TERMS]; /* from the highest power on; q without its 1 */
 } gelu_fit;
 
@@ -112,12 +113,12 @@ typedef struct gelu_fit {
 
 static inline __aicore__ gelu_fit gelu_fit_of_2(void)
 {
-    const gelu_fit fit = {2,
-                          0,
-                          GELU_SHIFT,
-                          {GELU_SHIFTED(0.399574168f), GELU_SHIFTED(1.82051054f),
-                           GELU_SHIFTED(3.3538797f)},
-                          {4.60472843f, 8.99651684f, 6.70765115f}};
+    const gelu_fit fit = {
+        2,
+        0,
+        GELU_SHIFT,
+        {GELU_SHIFTED(0.399574168f), GELU_SHIFTED(1.82051054f), GELU_SHIFTED(3.3538797f)},
+        {4.60472843f, 8.99651684f, 6.70765115f}};
     return fit;
 }
 
@@ -134,12 +135,11 @@ static inline __aicore__ gelu_fit gelu_fit_of_3(void)
 
 static inline __aicore__ gelu_fit gelu_fit_of_4(void)
 {
-    const gelu_fit fit = {
-        4,
-        1,
-        0.0f,
-        {0.39894656f, 3.92691927f, 17.6715389f, 42.1963099f, 48.0286096f},
-        {9.84391443f, 45.2821429f, 115.80151f, 161.035234f, 96.0572185f}};
+    const gelu_fit fit = {4,
+                          1,
+                          0.0f,
+                          {0.39894656f, 3.92691927f, 17.6715389f, 42.1963099f, 48.0286096f},
+                          {9.84391443f, 45.2821429f, 115.80151f, 161.035234f, 96.0572185f}};
     return fit;
 }
 
