@@ -4,7 +4,8 @@
  * rows of both directions. */
 #include "ring.h"
 
-enum { FORWARD, BACKWARD, SUMS };
+enum { FORWARD, BACKWARD, FORWARD_ROWS, BACKWARD_ROWS, SUMS };
+enum { MOST_ROWS = 128, ROW_LANES = 32 };
 enum { LANES_BYTES = 32 * 256, BATCH = 64, MOST_COUNTS = 64, COUNT_BYTES = 32 };
 
 /* ---- rows ---- */
@@ -33,12 +34,62 @@ static const tg_ub_buffer row_buffers[BUFFERS] = {
 };
 static const char *const row_options[] = {"class weights", "softcap", "scratch", "argmax", NULL};
 
+/* ---- several rows ---- */
+
+enum {
+    R_X,
+    R_E,
+    R_OUT,
+    R_FOLD,
+    R_EIGHTH,
+    R_BLOCK,
+    R_BIAS,
+    R_AT_TARGET,
+    R_TARGET,
+    R_BEGIN,
+    R_W,
+    R_LANES,
+    R_SUMS,
+    R_COUNTS,
+    R_BUFFERS
+};
+#define WRITES TG_UB_OPTION(0)
+#define CLASS_WEIGHT TG_UB_OPTION(1)
+
+/* Steps: 0 copy in, 1 maxima, exponentials and sums, 2 gradient, 3 copy out. */
+static const tg_ub_buffer rows_buffers[R_BUFFERS] = {
+    [R_X] = {.name = "logits", .to = 2, .copies = 2, .bank = TG_UB_BANK_LOW},
+    [R_E] = {"e", .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
+    [R_OUT] = {.name = "dlogits",
+               .from = 2,
+               .to = 3,
+               .copies = 2,
+               .bank = TG_UB_BANK_LOW,
+               .when = WRITES},
+    [R_FOLD] = {"lanes of rows", TG_UB_ROW, .bytes = 256, .from = 1, .to = 1,
+                .bank = TG_UB_BANK_HIGH},
+    [R_EIGHTH] = {"blocks of lanes", TG_UB_ROW, .bytes = 32, .from = 1, .to = 1, .align = 256},
+    [R_BLOCK] = {"block", TG_UB_ROW, .bytes = 32, .from = 1, .to = 2, .align = 256},
+    [R_BIAS] = {"bias", TG_UB_ROW, .bytes = 32, .from = 2, .to = 2, .align = 256, .when = WRITES},
+    [R_AT_TARGET] = {"target's gradient", TG_UB_ROW, .bytes = 32, .from = 2, .to = 2, .align = 256,
+                     .when = WRITES},
+    [R_TARGET] = {"targets", TG_UB_ROW, .bytes = 8, .to = 2, .copies = 2},
+    [R_BEGIN] = {"begin of rows", TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST},
+    [R_W] = {"class weights", TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .when = CLASS_WEIGHT},
+    [R_LANES] = {"lanes", TG_UB_FIXED, .bytes = ROW_LANES * MOST_ROWS * 4, .to = TG_UB_LAST,
+                 .copies = 2},
+    [R_SUMS] = {"sums", TG_UB_FIXED, .bytes = 2 * MOST_ROWS * 4, .to = TG_UB_LAST},
+    [R_COUNTS] = {"counts", TG_UB_FIXED, .bytes = MOST_COUNTS * COUNT_BYTES},
+};
+static const char *const rows_options[] = {"gradient", "class weights", NULL};
+
 /* ---- sums over rows and classes ---- */
 
-enum { SUM_X, SUM_LANES, SUM_VALUE, SUM_BUFFERS };
+enum { SUM_X, SUM_TARGET, SUM_LANES, SUM_VALUE, SUM_BUFFERS };
 
 static const tg_ub_buffer sum_buffers[SUM_BUFFERS] = {
     [SUM_X] = {.name = "x", .bytes = 4},
+    [SUM_TARGET] = {.name = "targets", .bytes = 8},
     [SUM_LANES] = {"lanes", TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST},
     [SUM_VALUE] = {"value", TG_UB_FIXED, .bytes = MOST_COUNTS * COUNT_BYTES, .to = TG_UB_LAST},
 };
@@ -54,6 +105,18 @@ const tg_ub_kernel tg_ascend_ub_cross_entropy[] = {
                   .buffers = row_buffers,
                   .max_rows = 1,
                   .option = row_options},
+    [FORWARD_ROWS] = {.name = "cross_entropy_forward.rows",
+                      .nbuffers = R_BUFFERS,
+                      .buffers = rows_buffers,
+                      .whole_rows = 1,
+                      .max_rows = MOST_ROWS,
+                      .option = rows_options},
+    [BACKWARD_ROWS] = {.name = "cross_entropy_backward.rows",
+                       .nbuffers = R_BUFFERS,
+                       .buffers = rows_buffers,
+                       .whole_rows = 1,
+                       .max_rows = MOST_ROWS,
+                       .option = rows_options},
     [SUMS] = {.name = "cross_entropy_forward.sums",
               .nbuffers = SUM_BUFFERS,
               .buffers = sum_buffers,
@@ -85,6 +148,7 @@ typedef struct ce_call {
     double smoothing, z, softcap;
     ascend_arg counts, losses, z_losses, rights; /* memory between the launches */
     int64_t count_blocks;
+    int64_t summands; /* losses, z_losses: one a row, or one a block */
     tg_ub_layout sums;
 } ce_call;
 
@@ -162,6 +226,7 @@ static tg_status count(tg_ctx *ctx, ce_call *c)
         ascend_i64(c->sums.tile_columns),
         ascend_i64(c->ignore_index),
         ascend_place(&c->sums, SUM_X),
+        ascend_place(&c->sums, SUM_TARGET),
         ascend_place(&c->sums, SUM_LANES),
         ascend_place(&c->sums, SUM_VALUE),
     };
@@ -182,7 +247,45 @@ static uint32_t options_of(const ce_call *c)
     return weighted | capped | (c->flags & F_ARGMAX ? ARGMAX : 0);
 }
 
-static tg_status run_rows(tg_ctx *ctx, const ce_call *c)
+/* Bytes of e in the 64 KiB of UB that the lanes lie in. e is folded into lanes: where they share a bank, each second
+ * repeat waits. */
+static int64_t in_the_way(const tg_ub_layout *layout)
+{
+    enum { BANKS = 65536 };
+    const int64_t begin = layout->place[E].offset, end = begin + layout->place[E].bytes;
+    const int64_t bank = layout->place[LANES].offset / BANKS * BANKS;
+    return end < bank ? 0 : end - (begin > bank ? begin : bank);
+}
+
+/* Cuts a long row into somewhat smaller pieces, if these keep e and the lanes apart. */
+static tg_status keep_apart(const ascend_runtime *runtime, const tg_ub_kernel *kernel,
+                            const ce_call *c, int again, tg_ub_layout *layout)
+{
+    enum { LINE = 512 };
+    const int64_t line = LINE / (int64_t)tg_type_size(c->logits.type), most = layout->tile_columns;
+    const tg_ub_problem problem = {.rows = c->rows,
+                                   .columns = c->classes,
+                                   .dtype_bytes = (int)tg_type_size(c->logits.type),
+                                   .cores = runtime->info()->cores,
+                                   .ub_bytes = runtime->info()->ub_bytes,
+                                   .options = options_of(c)};
+    if (most == c->classes || in_the_way(layout) <= layout->place[E].bytes / 4)
+        return TG_OK;
+    for (int64_t piece = most / line * line; piece > most / 2; piece -= line) {
+        tg_ub_layout smaller;
+        if (!again && (c->classes + piece - 1) / piece >= ASCEND_RING)
+            return TG_OK;
+        ASCEND_TRY(tg_ub_plan_tile(kernel, &problem, 1, piece, &smaller));
+        if (smaller.ub_bytes <= smaller.available &&
+            in_the_way(&smaller) <= smaller.place[E].bytes / 4) {
+            *layout = smaller;
+            return TG_OK;
+        }
+    }
+    return TG_OK;
+}
+
+static tg_status run_in_pieces(tg_ctx *ctx, const ce_call *c)
 {
     const int64_t columns = c->classes > 0 ? c->classes : 1;
     const int writes = c->dlogits.data != NULL || (c->flags & F_SAVED),
@@ -191,10 +294,9 @@ static tg_status run_rows(tg_ctx *ctx, const ce_call *c)
         &tg_ascend_ub_cross_entropy[c->flags & F_SAVED ? BACKWARD : FORWARD];
     tg_ub_layout layout;
     int again;
-    if (c->rows == 0)
-        return TG_OK;
     ASCEND_TRY(ascend_plan_ring(c->runtime, kernel, c->rows, columns, c->logits.type, options_of(c),
                                 &layout, &again));
+    ASCEND_TRY(keep_apart(c->runtime, kernel, c, again, &layout));
     const int64_t share = (c->rows + layout.blocks - 1) / layout.blocks;
     const int64_t reads = !writes || (again && !(c->flags & F_SAVED));
     const ascend_arg kernel_args[] = {
@@ -240,6 +342,76 @@ static tg_status run_rows(tg_ctx *ctx, const ce_call *c)
                       (c->rows + share - 1) / share, kernel_args);
 }
 
+/* Whether rows go several at once, as they do if two fit: layout is their plan then. */
+static int are_short(const ce_call *c, const tg_ub_kernel *kernel, tg_ub_layout *layout)
+{
+    const ascend_info *info = c->runtime->info();
+    const tg_ub_problem problem = {.rows = c->rows,
+                                   .columns = c->classes,
+                                   .dtype_bytes = (int)tg_type_size(c->logits.type),
+                                   .cores = info->cores,
+                                   .ub_bytes = info->ub_bytes,
+                                   .options = (c->dlogits.data ? WRITES : 0) |
+                                              (c->class_weight ? CLASS_WEIGHT : 0)};
+    if (c->classes == 0 || out_type(c) != OUT_SAME || c->softcap != 0 ||
+        (c->flags & (F_CLASSES | F_ARGMAX)) ||
+        tg_ub_plan_tile(kernel, &problem, 2, c->classes, layout) != TG_OK ||
+        layout->ub_bytes > layout->available)
+        return 0;
+    return ascend_plan(c->runtime, kernel, c->rows, c->classes, c->logits.type, problem.options,
+                       layout) == TG_OK;
+}
+
+static tg_status run_rows(tg_ctx *ctx, ce_call *c)
+{
+    tg_ub_layout layout;
+    c->summands = c->rows;
+    if (c->rows == 0)
+        return TG_OK;
+    if (!are_short(c,
+                   &tg_ascend_ub_cross_entropy[c->flags & F_SAVED ? BACKWARD_ROWS : FORWARD_ROWS],
+                   &layout))
+        return run_in_pieces(ctx, c);
+    c->summands = layout.blocks;
+    const int each = (c->flags & F_EACH) != 0;
+    const ascend_arg kernel_args[] = {
+        ascend_tensor(&c->logits),
+        ascend_tensor(&c->dlogits),
+        vector(c->target, "target"),
+        vector(c->class_weight, "class_weight"),
+        vector(c->dloss, "dloss"),
+        c->counts,
+        vector(c->lse, "lse"),
+        each || !c->loss ? vector(c->loss, "loss") : c->losses,
+        each || !c->z_loss ? vector(c->z_loss, "z_loss") : c->z_losses,
+        ascend_i64(c->logits.stride),
+        ascend_i64(c->dlogits.stride),
+        ASCEND_GRID(layout, c->rows, c->classes),
+        ascend_i64(c->flags),
+        ascend_i64(c->ignore_index),
+        ascend_f32(c->smoothing),
+        ascend_f32(c->z),
+        ascend_i64(c->dlogits.data != NULL),
+        ascend_i64(c->count_blocks),
+        ascend_place(&layout, R_X),
+        ascend_place(&layout, R_E),
+        ascend_place(&layout, R_OUT),
+        ascend_place(&layout, R_FOLD),
+        ascend_place(&layout, R_EIGHTH),
+        ascend_place(&layout, R_BLOCK),
+        ascend_place(&layout, R_BIAS),
+        ascend_place(&layout, R_AT_TARGET),
+        ascend_place(&layout, R_TARGET),
+        ascend_place(&layout, R_BEGIN),
+        ascend_place(&layout, R_W),
+        ascend_place(&layout, R_LANES),
+        ascend_place(&layout, R_SUMS),
+        ascend_place(&layout, R_COUNTS),
+    };
+    return ASCEND_RUN(ctx, c->runtime, "cross_entropy_rows", c->logits.type, layout.blocks,
+                      kernel_args);
+}
+
 static tg_status finish(tg_ctx *ctx, const ce_call *c)
 {
     if (c->flags & F_EACH)
@@ -252,7 +424,7 @@ static tg_status finish(tg_ctx *ctx, const ce_call *c)
         vector(c->loss, "loss"),
         vector(c->z_loss, "z_loss"),
         vector(c->accuracy, "accuracy"),
-        ascend_i64(c->rows),
+        ascend_i64(c->summands),
         ascend_i64(c->count_blocks),
         ascend_i64(c->sums.tile_columns),
         ascend_place(&c->sums, SUM_X),

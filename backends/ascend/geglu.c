@@ -6,7 +6,7 @@ static const char *const options[] = {"exact", NULL};
 
 /* ---- forward ---- */
 
-enum { F_H, F_GATE, F_UP, F_Y, F_A, F_U, F_E, F_X, F_Q, F_C, F_BUFFERS };
+enum { F_H, F_GATE, F_UP, F_Y, F_A, F_U, F_E, F_P, F_Q, F_C, F_BUFFERS };
 
 /* Steps: 0 copy in, 1 widen, 2 magnitudes, 3 exponent, 4 quotient, 5 gelu, 6 product, 7 copy out. Of two sources of
  * one instruction, one lies LOW, one HIGH; scratch of one kind lies in front of what is copied, of the other behind it,
@@ -20,9 +20,9 @@ static const tg_ub_buffer forward_buffers[F_BUFFERS] = {
              .when = TG_UB_16BIT},
     [F_U] = {"up32", .bytes = 4, .from = 5, .to = 6, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
     [F_E] = {.name = "e", .bytes = 4, .from = 3, .to = 4, .bank = TG_UB_BANK_HIGH},
-    [F_X] = {"x", .bytes = 4, .from = 3, .to = 5, .bank = TG_UB_BANK_HIGH, .when = EXACT},
+    [F_P] = {"p", .bytes = 4, .from = 3, .to = 5, .bank = TG_UB_BANK_HIGH, .when = EXACT},
     [F_Q] = {"q", .bytes = 4, .from = 3, .to = 4, .bank = TG_UB_BANK_HIGH, .when = EXACT},
-    [F_C] = {"coefficients", TG_UB_FIXED, .bytes = 7 * 32, .to = TG_UB_LAST, .when = EXACT},
+    [F_C] = {"coefficients", TG_UB_FIXED, .bytes = 8 * 32, .to = TG_UB_LAST, .when = EXACT},
 };
 
 /* ---- backward ---- */
@@ -45,7 +45,7 @@ static const tg_ub_buffer backward_buffers[B_BUFFERS] = {
     [B_Q] = {.name = "q", .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH},
     [B_W] = {.name = "w", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH},
     [B_H] = {.name = "h", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH},
-    [B_C] = {"coefficients", TG_UB_FIXED, .bytes = 7 * 32, .to = TG_UB_LAST, .when = EXACT},
+    [B_C] = {"coefficients", TG_UB_FIXED, .bytes = 8 * 32, .to = TG_UB_LAST, .when = EXACT},
 };
 
 const tg_ub_kernel tg_ascend_ub_geglu[] = {
@@ -76,7 +76,7 @@ tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args)
                                .places = 10,
                                .tensor = {{args->gate, "gate"}, {args->up, "up"}, {args->y, "y"}},
                                .scalar = {ascend_i64(args->exact)},
-                               .place = {F_GATE, F_UP, F_Y, F_A, F_U, F_H, F_E, F_X, F_Q, F_C},
+                               .place = {F_GATE, F_UP, F_Y, F_A, F_U, F_H, F_E, F_P, F_Q, F_C},
                            });
 }
 

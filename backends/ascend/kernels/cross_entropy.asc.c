@@ -36,33 +36,6 @@ static inline __aicore__ void ce_end_batch(const ce_job *job, const ce_outputs *
     asc_sync();
 }
 
-/* Sums over what the blocks of cross_entropy_count have left: n, D, W each. */
-static inline __aicore__ void ce_read_counts(ce_job *job, __gm__ float *counts,
-                                             __ubuf__ float *copy, int64_t blocks)
-{
-    float n = 0.0f, weights = 0.0f, classes = 0.0f;
-    job->per_ce = 1.0f;
-    job->per_z = 1.0f;
-    job->class_weights = (float)job->columns;
-    if (!(job->flags & CE_COUNTED))
-        return;
-    asc_copy_gm2ub_align(copy, counts, (uint32_t)(blocks * 32));
-    asc_sync_notify(PIPE_MTE2, PIPE_S, EVENT_ID0);
-    asc_sync_wait(PIPE_MTE2, PIPE_S, EVENT_ID0);
-    for (int64_t b = 0; b < blocks; b++) {
-        n += copy[b * 8];
-        weights += copy[b * 8 + 1];
-        classes += copy[b * 8 + 2];
-    }
-    asc_sync(); /* the memory becomes another buffer's */
-    if (job->flags & CE_CLASSES)
-        job->class_weights = classes;
-    if (job->flags & CE_MEAN) {
-        job->per_ce = weights != 0.0f ? 1.0f / weights : 0.0f;
-        job->per_z = n != 0.0f ? 1.0f / n : 0.0f;
-    }
-}
-
 /* The scalar part of a row: all that does not depend on its logits. */
 static inline __aicore__ ce_row ce_row_of(const ce_job *job, int64_t row, __gm__ int64_t *target,
                                           __gm__ float *class_weight, __gm__ float *dloss,
@@ -92,16 +65,6 @@ static inline __aicore__ void ce_take_hit(const ce_job *job, __ubuf__ float *ele
         ce_cap(ce_at(job, CE_HIT), ce_at(job, CE_HIT_SLOPE), ce_at(job, CE_HIT_SCRATCH),
                ce_at(job, CE_HIT), job->softcap, 1, 8);
     }
-}
-
-/* dlogits: of the type of logits, or beside f32 one of 16 bits. */
-enum { CE_OUT_SAME, CE_OUT_BF16, CE_OUT_F16 };
-
-static inline __aicore__ void ce_begin_row(const ce_job *job)
-{
-    asc_duplicate(ce_at(job, CE_MAX), ASC_LOWEST, ASC_LANES);
-    asc_duplicate(ce_at(job, CE_SUM), 0.0f, ASC_LANES);
-    asc_duplicate(ce_at(job, CE_WX), 0.0f, ASC_LANES);
 }
 
 #define ASC_TEMPLATE "cross_entropy.asc.h"

@@ -53,23 +53,29 @@ static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ri
         const int slot = asc_ring_read(ring);
         if (row->target != job->ignore_index) {
             __ubuf__ ASC_T *element = ASC_UB(ASC_T, ring->pick_place, slot);
-            if (p == 0) {
-                ce_begin_row(job);
+            ce_begin_piece(job, p == 0);
+            if (p == 0)
                 ASC_NAME(ce_widen_hit)(job, element);
-            }
             __ubuf__ float *x =
                 ASC_NAME(ce_open)(job, ASC_UB(ASC_T, ring->place[0], slot), job->whole, n);
             if (p == 0)
                 ASC_NAME(ce_hit)(job, element);
             ce_raise_max(job, x, n);
             if (job->flags & CE_ARGMAX)
-                ce_find_best(job, &best, x, maxima, pairs, begin, n);
+                ce_ask_best(job, pairs);
             if (job->smoothing != 0.0f)
                 ce_add_weighted(job, x, ring->from[1] ? ASC_UB(float, w_at, slot) : 0, n);
-            if (job->whole)
+            if (job->whole) {
+                if ((job->flags & CE_ARGMAX) && ce_is_raised(&best))
+                    ce_find_best(&best, x, maxima, pairs, begin, n);
                 ce_add_whole(job, x, row->target, n);
-            else
+            } else {
                 ce_add_piece(job, x, row->target - begin, n);
+                if ((job->flags & CE_ARGMAX) && ce_is_raised(&best)) /* x may be gone */
+                    ce_find_best(&best,
+                                 ASC_NAME(ce_open)(job, ASC_UB(ASC_T, ring->place[0], slot), 0, n),
+                                 maxima, pairs, begin, n);
+            }
         }
         asc_ring_has_read(ring);
     }
@@ -156,6 +162,7 @@ ASC_KERNEL ASC_NAME(cross_entropy)(
     job.smoothing = asc_f32(smoothing);
     job.z = asc_f32(z);
     job.softcap = asc_f32(softcap);
+    job.batch = CE_BATCH;
     job.lanes = ASC_UB(float, lanes_at, 0);
     job.e = ASC_UB(float, e_at, 0);
     job.t = ASC_UB(float, t_at, 0);

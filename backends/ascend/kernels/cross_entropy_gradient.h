@@ -27,35 +27,45 @@ static inline __aicore__ void ce_shares(const ce_job *job, const ce_row *row)
     ASC_THEN();
 }
 
-/* The same from a saved lse: TOP = lse, TOTAL = 1, Q = -(E - 1), E = exp(d), by (E - 1) d / log E. */
+/* dlogits: of the type of logits, or beside f32 one of 16 bits. */
+enum { CE_OUT_SAME, CE_OUT_BF16, CE_OUT_F16 };
+
+/* P and Q of n lanes from saved lse: P = E, Q = -(E - 1), E = exp(d), d = HIT - lse, by (E - 1) d / log E. d, e: scratch. */
+static inline __aicore__ void ce_expm1(__ubuf__ float *p, __ubuf__ float *q, __ubuf__ float *d,
+                                       __ubuf__ float *e, __ubuf__ float *hit, __ubuf__ float *lse,
+                                       uint32_t n)
+{
+    asc_sub(d, hit, lse, n);
+    ASC_THEN();
+    asc_exp(p, d, n);
+    ASC_THEN();
+    asc_max_scalar(d, d, -30.0f, n);
+    ASC_THEN();
+    asc_exp(e, d, n);
+    ASC_THEN();
+    asc_add_scalar(q, e, -1.0f, n);
+    ASC_THEN();
+    asc_log(e, e, n);
+    ASC_THEN();
+    asc_add_scalar(q, q, CE_TINY, n);
+    asc_add_scalar(e, e, CE_TINY, n);
+    asc_mul_scalar(d, d, -1.0f, n);
+    ASC_THEN();
+    asc_mul(q, q, d, n);
+    ASC_THEN();
+    asc_div(q, q, e, n);
+    ASC_THEN();
+}
+
+/* The same from a saved lse: TOP = lse, TOTAL = 1. */
 static inline __aicore__ void ce_shares_saved(const ce_job *job, const ce_row *row)
 {
-    __ubuf__ float *p = ce_at(job, CE_P), *q = ce_at(job, CE_Q), *d = ce_at(job, CE_OLD);
-    __ubuf__ float *top = ce_at(job, CE_TOP), *e = ce_at(job, CE_VALUE);
-    asc_duplicate(top, row->lse, 8);
+    asc_duplicate(ce_at(job, CE_TOP), row->lse, 8);
     asc_duplicate(ce_at(job, CE_TOTAL), 1.0f, 8);
     asc_duplicate(ce_at(job, CE_REST), row->smooth + row->z * row->lse, 8);
     ASC_THEN();
-    asc_sub(d, ce_at(job, CE_HIT), top, 8);
-    ASC_THEN();
-    asc_exp(p, d, 8);
-    ASC_THEN();
-    asc_max_scalar(d, d, -30.0f, 8);
-    ASC_THEN();
-    asc_exp(e, d, 8);
-    ASC_THEN();
-    asc_add_scalar(q, e, -1.0f, 8);
-    ASC_THEN();
-    asc_log(e, e, 8);
-    ASC_THEN();
-    asc_add_scalar(q, q, CE_TINY, 8);
-    asc_add_scalar(e, e, CE_TINY, 8);
-    asc_mul_scalar(d, d, -1.0f, 8);
-    ASC_THEN();
-    asc_mul(q, q, d, 8);
-    ASC_THEN();
-    asc_div(q, q, e, 8);
-    ASC_THEN();
+    ce_expm1(ce_at(job, CE_P), ce_at(job, CE_Q), ce_at(job, CE_OLD), ce_at(job, CE_VALUE),
+             ce_at(job, CE_HIT), ce_at(job, CE_TOP), 8);
 }
 
 /* FACTOR, BIAS, and AT_TARGET, the target's whole gradient: (REST P - hit Q - bias w) slope. */

@@ -15,62 +15,90 @@ static inline __aicore__ void ce_begin_batch(const ce_job *job)
  * terms positive, so that a confident row's small loss keeps its digits. log1p(T) = T log W / (W - 1), W = 1 + T. */
 static inline __aicore__ void ce_results(const ce_job *job)
 {
+    const uint32_t n = (uint32_t)job->batch;
     __ubuf__ float *top = ce_at(job, CE_ROWS_TOP), *hit = ce_at(job, CE_ROWS_HIT);
     __ubuf__ float *t = ce_at(job, CE_ROWS_T), *u = ce_at(job, CE_ROWS_U);
     __ubuf__ float *lse = ce_at(job, CE_ROWS_LSE), *loss = ce_at(job, CE_ROWS_LOSS);
     __ubuf__ float *z = ce_at(job, CE_ROWS_Z), *wx = ce_at(job, CE_ROWS_WX);
-    asc_sub(u, hit, top, ASC_LANES);
+    asc_sub(u, hit, top, n);
     ASC_THEN();
-    asc_mul_scalar(loss, u, -1.0f, ASC_LANES);
+    asc_mul_scalar(loss, u, -1.0f, n);
     ASC_THEN();
-    asc_exp(u, u, ASC_LANES);
+    asc_exp(u, u, n);
     ASC_THEN();
-    asc_add_scalar(t, u, -1.0f, ASC_LANES);
+    asc_add_scalar(t, u, -1.0f, n);
     ASC_THEN();
-    asc_add(t, t, ce_at(job, CE_ROWS_OTHERS), ASC_LANES);
+    asc_add(t, t, ce_at(job, CE_ROWS_OTHERS), n);
     ASC_THEN();
-    asc_add_scalar(z, t, 1.0f, ASC_LANES);
+    asc_add_scalar(z, t, 1.0f, n);
     ASC_THEN();
-    asc_log(lse, z, ASC_LANES);
+    asc_log(lse, z, n);
     ASC_THEN();
-    asc_add_scalar(z, z, -1.0f, ASC_LANES);
+    asc_add_scalar(z, z, -1.0f, n);
     ASC_THEN();
-    asc_add_scalar(lse, lse, CE_TINY, ASC_LANES);
-    asc_add_scalar(z, z, CE_TINY, ASC_LANES);
+    asc_add_scalar(lse, lse, CE_TINY, n);
+    asc_add_scalar(z, z, CE_TINY, n);
     ASC_THEN();
-    asc_mul(lse, lse, t, ASC_LANES);
+    asc_mul(lse, lse, t, n);
     ASC_THEN();
-    asc_div(lse, lse, z, ASC_LANES);
+    asc_div(lse, lse, z, n);
     ASC_THEN();
-    asc_add(loss, loss, lse, ASC_LANES);
+    asc_add(loss, loss, lse, n);
     ASC_THEN();
-    asc_add(lse, lse, top, ASC_LANES);
+    asc_add(lse, lse, top, n);
     ASC_THEN();
-    asc_mul(loss, loss, ce_at(job, CE_ROWS_WEIGHT), ASC_LANES);
-    asc_mul(z, lse, lse, ASC_LANES);
+    asc_mul(loss, loss, ce_at(job, CE_ROWS_WEIGHT), n);
+    asc_mul(z, lse, lse, n);
     ASC_THEN();
-    asc_mul_scalar(loss, loss, (1.0f - job->smoothing) * job->per_ce, ASC_LANES);
-    asc_mul_scalar(z, z, job->z * job->per_z, ASC_LANES);
+    asc_mul_scalar(loss, loss, (1.0f - job->smoothing) * job->per_ce, n);
+    asc_mul_scalar(z, z, job->z * job->per_z, n);
     if (job->smoothing != 0.0f) { /* e (W lse - WX) */
-        asc_mul_scalar(t, lse, job->class_weights, ASC_LANES);
+        asc_mul_scalar(t, lse, job->class_weights, n);
         ASC_THEN();
-        asc_sub(t, t, wx, ASC_LANES);
+        asc_sub(t, t, wx, n);
         ASC_THEN();
-        asc_mul_scalar(t, t, job->smoothing / (float)job->columns * job->per_ce, ASC_LANES);
+        asc_mul_scalar(t, t, job->smoothing / (float)job->columns * job->per_ce, n);
         ASC_THEN();
-        asc_add(loss, loss, t, ASC_LANES);
+        asc_add(loss, loss, t, n);
     }
     ASC_THEN();
-    asc_add(loss, loss, z, ASC_LANES);
+    asc_add(loss, loss, z, n);
     ASC_THEN();
     if (job->flags & CE_TOKEN) {
-        asc_sub(t, hit, lse, ASC_LANES);
+        asc_sub(t, hit, lse, n);
         ASC_THEN();
-        asc_exp(t, t, ASC_LANES);
+        asc_exp(t, t, n);
         ASC_THEN();
-        asc_mul(loss, loss, t, ASC_LANES);
-        asc_mul(z, z, t, ASC_LANES);
+        asc_mul(loss, loss, t, n);
+        asc_mul(z, z, t, n);
         ASC_THEN();
+    }
+}
+
+/* Sums over what the blocks of cross_entropy_count have left: n, D, W each. */
+static inline __aicore__ void ce_read_counts(ce_job *job, __gm__ float *counts,
+                                             __ubuf__ float *copy, int64_t blocks)
+{
+    float n = 0.0f, weights = 0.0f, classes = 0.0f;
+    job->per_ce = 1.0f;
+    job->per_z = 1.0f;
+    job->class_weights = (float)job->columns;
+    if (!(job->flags & CE_COUNTED))
+        return;
+    asc_copy_gm2ub_align(copy, counts, (uint32_t)(blocks * 32));
+    asc_sync_notify(PIPE_MTE2, PIPE_S, EVENT_ID0);
+    asc_sync_wait(PIPE_MTE2, PIPE_S, EVENT_ID0);
+    for (int64_t b = 0; b < blocks; b++) {
+        n += copy[b * 8];
+        weights += copy[b * 8 + 1];
+        classes += copy[b * 8 + 2];
+    }
+    asc_sync(); /* the memory becomes another buffer's */
+    if (job->flags & CE_CLASSES)
+        job->class_weights = classes;
+    if (job->flags & CE_MEAN) {
+        job->per_ce = weights != 0.0f ? 1.0f / weights : 0.0f;
+        job->per_z = n != 0.0f ? 1.0f / n : 0.0f;
     }
 }
 

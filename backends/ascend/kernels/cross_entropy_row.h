@@ -1,6 +1,6 @@
 /* cross_entropy_row.h - arithmetic of cross_entropy on the pieces of a row, up to its maximum and sum. f32.
  *
- * A block of UB, `lanes`, holds what a row needs beside its pieces: buffers of 64 floats by the names below.
+ * A block of UB, `lanes`, holds what a row needs beside its pieces: buffers of job->batch floats, mostly 64, by the names below.
  * What is one number for the row lies there as eight equal lanes ("block"), so that V computes with it and the
  * scalar unit waits for nothing. */
 #ifndef CROSS_ENTROPY_ROW_H
@@ -9,11 +9,12 @@
 #include "asc_ring.h"
 #include "asc_rows.h"
 
-/* MAX, SUM, WX: lane by lane, of the pieces so far; SUM leaves out the target. Blocks: HIT the target's logit, TOP the row's
+/* MAX, SUM, WX: lane by lane, of the pieces so far; SUM leaves out the target, and PART, the last piece's. Blocks: HIT the target's logit, TOP the row's
  * maximum, OTHERS its SUM; TOTAL ... BIAS see ce_factors(). The rest: a lane a row, for ce_results(). */
 enum {
     CE_MAX,
     CE_SUM,
+    CE_PART,
     CE_WX,
     CE_OLD,
     CE_VALUE,
@@ -64,6 +65,7 @@ typedef struct ce_job {
     float smoothing, z, softcap;
     float per_ce, per_z, class_weights; /* 1/D, 1/n, W: see src/ops/cross_entropy */
     int whole;                          /* a row is one piece, read and then written */
+    int64_t batch;                      /* floats of each buffer of `lanes`: rows of a batch */
     __ubuf__ float *lanes, *e, *t, *s;  /* e, t, s: scratch of a piece */
 } ce_job;
 
@@ -75,7 +77,7 @@ typedef struct ce_row {
 
 static inline __aicore__ __ubuf__ float *ce_at(const ce_job *job, int lanes)
 {
-    return job->lanes + lanes * ASC_LANES;
+    return job->lanes + lanes * job->batch;
 }
 
 /* x = c tanh(r / c) with c tanh u = c (E - 1) / (E + 1), E = exp(2u); E - 1 as (E - 1) 2u / log E, which keeps the digits
@@ -159,35 +161,47 @@ static inline __aicore__ void ce_add_weighted(const ce_job *job, __ubuf__ float 
     ASC_THEN();
 }
 
-/* MAX takes in a piece, OLD keeps what it was. */
+/* Before a piece, beside other work: OLD keeps MAX, and SUM takes in the piece before. */
+static inline __aicore__ void ce_begin_piece(const ce_job *job, int first)
+{
+    __ubuf__ float *max = ce_at(job, CE_MAX), *sum = ce_at(job, CE_SUM);
+    if (first) {
+        asc_duplicate(max, ASC_LOWEST, ASC_LANES);
+        asc_duplicate(ce_at(job, CE_OLD), ASC_LOWEST, ASC_LANES);
+        asc_duplicate(sum, 0.0f, ASC_LANES);
+        asc_duplicate(ce_at(job, CE_WX), 0.0f, ASC_LANES);
+    } else {
+        asc_copy((__ubuf__ uint32_t *)ce_at(job, CE_OLD), (__ubuf__ uint32_t *)max, ASC_LANES);
+        asc_add(sum, sum, ce_at(job, CE_PART), ASC_LANES);
+    }
+}
+
 static inline __aicore__ void ce_raise_max(const ce_job *job, __ubuf__ float *x, uint32_t n)
 {
-    __ubuf__ float *max = ce_at(job, CE_MAX), *old = ce_at(job, CE_OLD);
-    if (!job->whole) {
-        asc_copy((__ubuf__ uint32_t *)old, (__ubuf__ uint32_t *)max, ASC_LANES);
-        ASC_THEN();
-    }
-    ASC_FOLD(asc_max, max, x, 1, n, 0);
+    ASC_FOLD(asc_max, ce_at(job, CE_MAX), x, 1, n, 0);
     ASC_THEN();
 }
 
-/* SUM takes it in, relative to MAX. at: the target's place in the piece, if 0 <= at < n. x may be job->e. */
+/* PART is its sum, and SUM that of the pieces before, relative to MAX. at: the target's place in the piece, if
+ * 0 <= at < n. x may be job->e. */
 static inline __aicore__ void ce_add_piece(const ce_job *job, __ubuf__ float *x, int64_t at,
                                            uint32_t n)
 {
     __ubuf__ float *e = job->e, *max = ce_at(job, CE_MAX), *sum = ce_at(job, CE_SUM);
-    __ubuf__ float *old = ce_at(job, CE_OLD);
+    __ubuf__ float *old = ce_at(job, CE_OLD), *part = ce_at(job, CE_PART);
     asc_sub(old, old, max, ASC_LANES);
     ASC_WITH_LANES(asc_sub, e, x, max, n);
     ASC_THEN();
+    asc_duplicate(part, 0.0f, ASC_LANES);
     asc_exp(old, old, ASC_LANES);
     asc_exp(e, e, n);
     ASC_THEN();
-    asc_mul(sum, sum, old, ASC_LANES);
-    if (at >= 0 && at < n)
+    if (at >= 0 && at < n) {
         ce_set_lane_to(e, at, 0.0f);
-    ASC_THEN();
-    ASC_FOLD(asc_add, sum, e, 1, n, 0);
+        ASC_THEN();
+    }
+    asc_mul(sum, sum, old, ASC_LANES);
+    ASC_FOLD(asc_add, part, e, 1, n, 0);
     ASC_THEN();
 }
 
@@ -231,11 +245,10 @@ static inline __aicore__ void ce_find_by_scalar(ce_best *best, __ubuf__ float *x
     asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
 }
 
-/* The largest, and its first place, of what V has reduced last. */
+/* The largest, and its first place, of what V has reduced last, which V has told S of. */
 static inline __aicore__ float ce_reduced(uint32_t *index)
 {
     float value;
-    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
     asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
     asc_get_reduce_max_cnt(value, *index);
     return value;
@@ -252,22 +265,35 @@ static inline __aicore__ int64_t ce_first_of_block(__ubuf__ float *x, float valu
     return i;
 }
 
-/* After ce_raise_max(), which tells whether the piece has raised the maximum. Only then it is looked for: among the maxima
- * of blocks, since looking costs 7 cycles a repeat. maxima, pairs: scratch. */
-static inline __aicore__ void ce_find_best(const ce_job *job, ce_best *best, __ubuf__ float *x,
-                                           __ubuf__ float *maxima, __ubuf__ float *pairs,
-                                           int64_t begin, uint32_t n)
+/* After ce_raise_max(): V looks what the maximum is now, and S goes on meanwhile. pairs: scratch. */
+static inline __aicore__ void ce_ask_best(const ce_job *job, __ubuf__ float *pairs)
+{
+    asc_repeat_reduce_max_value_index(pairs, ce_at(job, CE_MAX), ASC_LANES);
+    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
+}
+
+/* The answer: 1 if the piece has raised the maximum, and only then is it looked through. */
+static inline __aicore__ int ce_is_raised(const ce_best *best)
 {
     uint32_t index;
-    asc_repeat_reduce_max_value_index(pairs, ce_at(job, CE_MAX), ASC_LANES);
+    const float most = ce_reduced(&index);
+    return most != most || best->at < 0 || most > best->value;
+}
+
+/* Among the maxima of blocks, since looking costs 7 cycles a repeat. maxima, pairs: scratch. */
+static inline __aicore__ void ce_find_best(ce_best *best, __ubuf__ float *x, __ubuf__ float *maxima,
+                                           __ubuf__ float *pairs, int64_t begin, uint32_t n)
+{
+    uint32_t index;
+    asc_datablock_reduce_max(maxima, x, n);
+    ASC_THEN(); /* pairs again, too */
+    asc_repeat_reduce_max_value_index(pairs, maxima, (n + 7) / 8);
+    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
     const float most = ce_reduced(&index);
     if (most != most) {
         ce_find_by_scalar(best, x, begin, n);
     } else if (best->at < 0 || most > best->value) {
-        asc_datablock_reduce_max(maxima, x, n);
-        ASC_THEN(); /* pairs again, too */
-        asc_repeat_reduce_max_value_index(pairs, maxima, (n + 7) / 8);
-        best->value = ce_reduced(&index);
+        best->value = most;
         best->at = begin + index * 8 + ce_first_of_block(x + index * 8, best->value);
     }
 }
@@ -281,6 +307,7 @@ static inline __aicore__ void ce_join(const ce_job *job, const ce_row *row, int6
     __ubuf__ float *value = ce_at(job, CE_VALUE), *top = ce_at(job, CE_TOP);
     __ubuf__ float *p = ce_at(job, CE_P);
     if (!job->whole) {
+        asc_add(sum, sum, ce_at(job, CE_PART), ASC_LANES);
         asc_spread_max(top, value, max, 1);
         ASC_WITH_BLOCK(asc_sub, max, max, top, 1, ASC_LANES, 0);
         asc_sub(p, ce_at(job, CE_HIT), top, 8);

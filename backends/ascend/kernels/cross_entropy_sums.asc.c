@@ -1,13 +1,29 @@
 /* cross_entropy_sums.asc.c - before the rows: the divisors of a mean; after them: the sums of their losses. */
 #include "asc_rows.h"
 
+/* Adds to lanes how many of n targets are not to be ignored. x: scratch. Classes are exact as f32 below 2^24, and what is
+ * ignored is no class, or is one of them. */
+static inline __aicore__ void ce_count(__ubuf__ float *lanes, __ubuf__ float *x,
+                                       __ubuf__ int64_t *target, float ignore, uint32_t n)
+{
+    asc_int642float_rn(x, target, n);
+    ASC_THEN();
+    asc_sub_scalar(x, x, ignore, n);
+    ASC_THEN();
+    asc_abs(x, x, n);
+    ASC_THEN();
+    asc_min_scalar(x, x, 1.0f, n);
+    ASC_THEN();
+    ASC_FOLD(asc_add, lanes, x, 1, n, 0);
+}
+
 /* Block b's part of n (rows not ignored), D (their weights) and W (the weights of all classes) to counts[8 b + 0, 1, 2].
  * share, class_share: rows and classes of a block; class_share 0: no W. */
 ASC_KERNEL cross_entropy_count_f32(__gm__ int64_t *target, __gm__ float *class_weight,
                                    __gm__ float *counts, int64_t rows, int64_t share,
                                    int64_t classes, int64_t class_share, int64_t piece,
-                                   int64_t ignore_index, int64_t w_at, int64_t lanes_at,
-                                   int64_t value_at)
+                                   int64_t ignore_index, int64_t w_at, int64_t target_at,
+                                   int64_t lanes_at, int64_t value_at)
 {
     const int64_t block = asc_get_block_idx(), end = asc_min_of((block + 1) * share, rows);
     const int64_t class_end = asc_min_of((block + 1) * class_share, classes);
@@ -27,6 +43,22 @@ ASC_KERNEL cross_entropy_count_f32(__gm__ int64_t *target, __gm__ float *class_w
         asc_sync();
     }
     asc_repeat_reduce_sum(value + 2, lanes, ASC_LANES);
+    if (!class_weight && classes <= 1 << 24) {
+        __ubuf__ int64_t *targets = ASC_UB(int64_t, target_at, 0);
+        for (int64_t at = block * share; at < end; at += piece) {
+            const int64_t count = asc_min_of(piece, end - at);
+            asc_copy_rows_in(asc_place(target_at, 0), target + at, 1, count * 8, count * 8,
+                             asc_round_up(count * 8, 32));
+            asc_sync();
+            ce_count(lanes, w, targets, (float)ignore_index, (uint32_t)count);
+            asc_sync();
+        }
+        asc_repeat_reduce_sum(value, lanes, ASC_LANES);
+        asc_repeat_reduce_sum(value + 1, lanes, ASC_LANES);
+        asc_sync();
+        asc_copy_ub2gm_align(counts + block * 8, value, 32);
+        return;
+    }
     for (int64_t row = block * share; row < end; row++) {
         const int64_t y = target[row];
         if (y == ignore_index)

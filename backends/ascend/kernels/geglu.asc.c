@@ -93,77 +93,127 @@ static inline __aicore__ void gelu_tanh_products(__ubuf__ float *dup, __ubuf__ f
 
 /* ---- exact: gelu(a) = a Phi(a) ----
  *
- * With m = |a|, Phi(-m) = e e p(m) / q(m), e = exp(-m^2 / 4); p and q of degree 4 and 5, q monic, are minimax on
- * m < 15 with a relative error of 2^-27. Their coefficients but the first lie in UB, a block for each. */
+ * With m = |a|, Phi(-m) = e p(m) / q(m), e = exp(-m^2 / 2); p of degree d, q monic of degree d + 1, both minimax for the
+ * relative error in m < 14.3: of 2^-16 (d = 2), 2^-24 (d = 3), 2^-27 (d = 4). Each type's results are as exact
+ * with its own fit as its rounding lets one see. */
 
-/* c: room for seven blocks */
-static inline __aicore__ void gelu_constants(__ubuf__ float *c)
+enum { GELU_TERMS = 5 };
+
+typedef struct gelu_fit {
+    int degree;
+    int roots; /* 1: e as the square of exp(-m^2 / 4), which reaches into the subnormal numbers of f32 */
+    float
+        shift; /* 0: else e is exp(shift) times as large, for the same reason, and p as much smaller */
+    float p[GELU_TERMS], q[GELU_TERMS]; /* from the highest power on; q without its 1 */
+} gelu_fit;
+
+/* 2^-12 is in p's coefficients, and 12 ln 2 is the shift. */
+#define GELU_SHIFT 8.317766167f
+#define GELU_SHIFTED(c) ((c)*0x1p-12f)
+
+static inline __aicore__ gelu_fit gelu_fit_of_2(void)
 {
-    asc_duplicate(c, 17.6715389f, 8); /* p */
-    asc_duplicate(c + 8, 42.1963099f, 8);
-    asc_duplicate(c + 16, 48.0286096f, 8);
-    asc_duplicate(c + 24, 45.2821429f, 8); /* q */
-    asc_duplicate(c + 32, 115.80151f, 8);
-    asc_duplicate(c + 40, 161.035234f, 8);
-    asc_duplicate(c + 48, 96.0572185f, 8);
+    const gelu_fit fit = {
+        2,
+        0,
+        GELU_SHIFT,
+        {GELU_SHIFTED(0.399574168f), GELU_SHIFTED(1.82051054f), GELU_SHIFTED(3.3538797f)},
+        {4.60472843f, 8.99651684f, 6.70765115f}};
+    return fit;
+}
+
+static inline __aicore__ gelu_fit gelu_fit_of_3(void)
+{
+    const gelu_fit fit = {3,
+                          0,
+                          GELU_SHIFT,
+                          {GELU_SHIFTED(0.39880717f), GELU_SHIFTED(2.99878857f),
+                           GELU_SHIFTED(9.48457433f), GELU_SHIFTED(13.8800702f)},
+                          {7.50571665f, 24.9263425f, 41.1184287f, 27.7601421f}};
+    return fit;
+}
+
+static inline __aicore__ gelu_fit gelu_fit_of_4(void)
+{
+    const gelu_fit fit = {4,
+                          1,
+                          0.0f,
+                          {0.39894656f, 3.92691927f, 17.6715389f, 42.1963099f, 48.0286096f},
+                          {9.84391443f, 45.2821429f, 115.80151f, 161.035234f, 96.0572185f}};
+    return fit;
+}
+
+/* c: room for 8 blocks: the coefficients that mul_add takes, and the shift. scale: of p, here and in gelu_normal() */
+static inline __aicore__ void gelu_constants(const gelu_fit *fit, float scale, __ubuf__ float *c)
+{
+    for (int i = 2; i <= fit->degree; i++)
+        asc_duplicate(c + 8 * (i - 2), scale * fit->p[i], 8);
+    for (int i = 1; i <= fit->degree; i++)
+        asc_duplicate(c + 8 * (2 + i), fit->q[i], 8);
+    asc_duplicate(c + 56, fit->shift, 8);
     ASC_THEN();
 }
 
 /* p = p m + c, c a block: a repeat form, in counter mode as long as a tile */
 #define GELU_STEP(p, m, c) asc_mul_add(p, m, c, 1, 1, 1, 0, 8, 8, 0)
 
-/* m: |a|, limited. On return x = e and p = p(m) / q(m). */
-static inline __aicore__ void gelu_normal(__ubuf__ float *p, __ubuf__ float *x, __ubuf__ float *m,
-                                          __ubuf__ float *q, __ubuf__ float *c, uint32_t n)
+/* m: |a|, limited. On return x is exp(-m^2 / 4), or e, p = p(m) and q = q(m). */
+static inline __aicore__ void gelu_normal(const gelu_fit *fit, float scale, __ubuf__ float *p,
+                                          __ubuf__ float *x, __ubuf__ float *m, __ubuf__ float *q,
+                                          __ubuf__ float *c, uint32_t n)
 {
-    asc_mul_scalar(x, m, -0.25f, n);
-    asc_mul_scalar(p, m, 0.39894656f, n);
-    asc_add_scalar(q, m, 9.84391443f, n);
+    asc_mul_scalar(x, m, fit->roots ? -0.25f : -0.5f, n);
+    asc_mul_scalar(p, m, scale * fit->p[0], n);
+    asc_add_scalar(q, m, fit->q[0], n);
     ASC_THEN();
-    asc_mul(x, x, m, n);
-    asc_add_scalar(p, p, 3.92691927f, n);
-    ASC_THEN();
-    asc_exp(x, x, n);
+    asc_add_scalar(p, p, scale * fit->p[1], n);
     asc_set_mask_count();
     asc_set_vector_mask(0, n);
-    GELU_STEP(q, m, c + 24);
-    GELU_STEP(p, m, c);
-    ASC_THEN();
-    GELU_STEP(q, m, c + 32);
-    GELU_STEP(p, m, c + 8);
-    ASC_THEN();
-    GELU_STEP(q, m, c + 40);
-    GELU_STEP(p, m, c + 16);
-    ASC_THEN();
-    GELU_STEP(q, m, c + 48);
-    ASC_THEN();
+    GELU_STEP(x, m, c + 56);
+    for (int i = 1; i <= fit->degree; i++) {
+        GELU_STEP(q, m, c + 8 * (2 + i));
+        if (i > 1)
+            GELU_STEP(p, m, c + 8 * (i - 2));
+        if (i == 2)
+            asc_exp(x, x, 1, 1, 1, 8, 8);
+        ASC_THEN();
+    }
     asc_set_mask_norm();
-    asc_div(p, p, q, n);
-    ASC_THEN();
 }
 
-/* a: gate; m, x, p, q: scratch. m becomes |a| Phi(-|a|) but for a factor x, and a max(a, 0), with a product with 0
+/* a: gate; h, x, p, q: scratch. h becomes gelu(a) as max(a, 0) - |a| Phi(-|a|), max(a, 0) with a product with 0
  * that makes NaN of -infinity, as the definition does. */
-static inline __aicore__ void gelu_below(__ubuf__ float *m, __ubuf__ float *x, __ubuf__ float *a,
-                                         __ubuf__ float *p, __ubuf__ float *q, __ubuf__ float *c,
-                                         uint32_t n)
+static inline __aicore__ void gelu_exact(const gelu_fit *fit, __ubuf__ float *h, __ubuf__ float *x,
+                                         __ubuf__ float *a, __ubuf__ float *p, __ubuf__ float *q,
+                                         __ubuf__ float *c, uint32_t n)
 {
-    asc_abs(m, a, n);
+    asc_abs(h, a, n);
     ASC_THEN();
-    asc_min_scalar(m, m, GELU_FAR, n);
+    asc_min_scalar(h, h, GELU_FAR, n);
     asc_leakyrelu(a, a, 0.0f, n);
     ASC_THEN();
-    gelu_normal(p, x, m, q, c, n);
-    asc_mul(m, m, x, n);
+    gelu_normal(fit, -1.0f, p, x, h, q, c, n);
+    asc_div(p, p, q, n);
+    asc_mul(h, h, x, n);
     ASC_THEN();
-    asc_mul(m, m, p, n);
+    if (fit->roots) {
+        asc_mul(p, p, x, n);
+        ASC_THEN();
+    }
+    asc_mul_add(h, p, a, n);
     ASC_THEN();
 }
 
-/* a: gate; q: scratch. On return m = e e, p = Phi(-|a|) / m, and r is 1 where a is positive, else 0. */
-static inline __aicore__ void gelu_bells(__ubuf__ float *m, __ubuf__ float *p, __ubuf__ float *r,
-                                         __ubuf__ float *a, __ubuf__ float *q, __ubuf__ float *x,
-                                         __ubuf__ float *c, uint32_t n)
+/* From the density of the normal distribution to e as it is in UB. */
+static inline __aicore__ float gelu_bell_scale(const gelu_fit *fit)
+{
+    return fit->roots ? 2.506628275f : 2.506628275f * 0x1p12f;
+}
+
+/* a: gate; q: scratch. On return m is the density, p = Phi(-|a|), and r is 1 where a is positive, else 0. */
+static inline __aicore__ void gelu_bells(const gelu_fit *fit, __ubuf__ float *m, __ubuf__ float *p,
+                                         __ubuf__ float *r, __ubuf__ float *a, __ubuf__ float *q,
+                                         __ubuf__ float *x, __ubuf__ float *c, uint32_t n)
 {
     asc_abs(m, a, n);
     asc_relu(r, a, n);
@@ -171,34 +221,45 @@ static inline __aicore__ void gelu_bells(__ubuf__ float *m, __ubuf__ float *p, _
     asc_min_scalar(m, m, GELU_FAR, n);
     asc_mul_scalar(r, r, 3e38f, n);
     ASC_THEN();
-    gelu_normal(p, x, m, q, c, n);
-    asc_mul(m, x, x, n);
     asc_min_scalar(r, r, 1.0f, n);
+    gelu_normal(fit, gelu_bell_scale(fit), p, x, m, q, c, n);
+    asc_div(p, p, q, n);
+    if (fit->roots) {
+        asc_mul(x, x, x, n);
+        ASC_THEN();
+    }
+    asc_mul_scalar(m, x, 1.0f / gelu_bell_scale(fit), n);
+    ASC_THEN();
+    asc_mul(p, p, m, n);
     ASC_THEN();
 }
 
-/* The products behind it, with t = Phi(-|a|): Phi(a) = max(t, r - t), dup = dy a Phi(a), and m becomes
- * dy (Phi(a) + a e e / sqrt(2 pi)). a is used up; dup may be a. */
+/* The products behind it, Phi(a) = max(p, r - p), dup = dy a Phi(a),
+ * and m becomes dy (Phi(a) + a m). r is used up; dup may be a. */
 static inline __aicore__ void gelu_exact_products(__ubuf__ float *dup, __ubuf__ float *m,
                                                   __ubuf__ float *g, __ubuf__ float *a,
                                                   __ubuf__ float *p, __ubuf__ float *r,
                                                   __ubuf__ float *x, uint32_t n)
 {
-    asc_mul(p, p, m, n);
-    asc_mul(x, m, a, n);
+    asc_sub(r, r, p, n);
     ASC_THEN();
-    asc_sub(m, r, p, n);
-    asc_mul_scalar(x, x, 0.3989422804f, n);
+    asc_max(r, p, r, n);
     ASC_THEN();
-    asc_max(m, p, m, n);
+    asc_mul_add(m, a, r, n);
+    asc_mul(x, r, a, n);
     ASC_THEN();
-    asc_add(x, x, m, n);
-    asc_mul(a, m, a, n);
-    ASC_THEN();
-    asc_mul(dup, a, g, n);
-    asc_mul(m, x, g, n);
+    asc_mul(dup, x, g, n);
+    asc_mul(m, m, g, n);
     ASC_THEN();
 }
+
+/* Forward, a rounding to 8 bits hides what the shortest fit is off by; backward, gelu' passes through zero. */
+#define gelu_forward_fit_f32 gelu_fit_of_4
+#define gelu_forward_fit_bf16 gelu_fit_of_2
+#define gelu_forward_fit_f16 gelu_fit_of_3
+#define gelu_backward_fit_f32 gelu_fit_of_4
+#define gelu_backward_fit_bf16 gelu_fit_of_3
+#define gelu_backward_fit_f16 gelu_fit_of_3
 
 #define ASC_TEMPLATE "geglu.asc.h"
 #include "asc_each_type.h"

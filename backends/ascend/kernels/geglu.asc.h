@@ -5,18 +5,19 @@ ASC_KERNEL ASC_NAME(geglu_forward)(__gm__ ASC_T *gate, __gm__ ASC_T *up, __gm__ 
                                    int64_t rows, int64_t columns, int64_t tile_rows,
                                    int64_t tile_columns, int64_t exact, int64_t gate_at,
                                    int64_t up_at, int64_t y_at, int64_t a_at, int64_t u_at,
-                                   int64_t h_at, int64_t e_at, int64_t x_at, int64_t q_at,
+                                   int64_t h_at, int64_t e_at, int64_t p_at, int64_t q_at,
                                    int64_t c_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     __ubuf__ float *h = ASC_UB(float, h_at, 0);
     __ubuf__ float *e = ASC_UB(float, e_at, 0);
-    __ubuf__ float *x = ASC_UB(float, x_at, 0);
+    __ubuf__ float *p = ASC_UB(float, p_at, 0);
     __ubuf__ float *c = ASC_UB(float, c_at, 0);
     int slot = 0;
     asc_pipeline_begin();
+    const gelu_fit fit = ASC_NAME(gelu_forward_fit)();
     if (exact)
-        gelu_constants(c);
+        gelu_constants(&fit, -1.0f, c);
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;
          task += asc_get_block_num(), slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
@@ -38,19 +39,16 @@ ASC_KERNEL ASC_NAME(geglu_forward)(__gm__ ASC_T *gate, __gm__ ASC_T *up, __gm__ 
         __ubuf__ float *out = ASC_UB(float, y_at, slot);
 #endif
         if (exact)
-            gelu_below(h, x, a, e, ASC_UB(float, q_at, 0), c, n);
+            gelu_exact(&fit, h, e, a, p, ASC_UB(float, q_at, 0), c, n);
         else
             gelu_sigmoid(h, a, e, n);
 #if ASC_16BIT
         ASC_WIDEN(u, ASC_UB(ASC_T, up_at, slot), n); /* where e was */
         ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #endif
-        asc_mul(h, h, exact ? x : a, n);
+        if (!exact)
+            asc_mul(h, h, a, n);
         ASC_THEN();
-        if (exact) {
-            asc_sub(h, a, h, n);
-            ASC_THEN();
-        }
         ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
         asc_mul(out, h, u, n);
 #if ASC_16BIT
@@ -87,8 +85,9 @@ ASC_KERNEL ASC_NAME(geglu_backward)(__gm__ ASC_T *dy, __gm__ ASC_T *gate, __gm__
     __ubuf__ float *c = ASC_UB(float, c_at, 0);
     int slot = 0;
     asc_pipeline_begin();
+    const gelu_fit fit = ASC_NAME(gelu_backward_fit)();
     if (exact)
-        gelu_constants(c);
+        gelu_constants(&fit, gelu_bell_scale(&fit), c);
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;
          task += asc_get_block_num(), slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
@@ -115,7 +114,7 @@ ASC_KERNEL ASC_NAME(geglu_backward)(__gm__ ASC_T *dy, __gm__ ASC_T *gate, __gm__
         __ubuf__ float *dup_out = ASC_UB(float, dup_at, slot);
 #endif
         if (exact)
-            gelu_bells(k, h, r, a, q, w, c, n);
+            gelu_bells(&fit, k, h, r, a, q, w, c, n);
         else
             gelu_slopes(g, k, a, q, w, h, n);
 #if ASC_16BIT

@@ -1,0 +1,143 @@
+/* cross_entropy_rows.asc.h - the kernel of one type; see asc_each_type.h. */
+
+/* A tile's logits and what else there is a row of, into the buffers of `slot`. */
+static inline __aicore__ void ASC_NAME(ce_load)(const ce_job *job, const asc_tile *tile, int slot,
+                                                __gm__ ASC_T *logits, int64_t stride, int64_t x_at,
+                                                __gm__ int64_t *target, int64_t target_at,
+                                                __gm__ float *dloss, __gm__ float *lse)
+{
+    const int64_t pitch = asc_pitch(*tile, sizeof(ASC_T));
+    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+    ASC_WAIT(PIPE_S, PIPE_MTE2, slot);
+    ce_rows_in(asc_place(x_at, slot), logits + tile->row * stride, tile->rows,
+               tile->columns * (int64_t)sizeof(ASC_T), stride * (int64_t)sizeof(ASC_T),
+               pitch * (int64_t)sizeof(ASC_T));
+    ce_values_in(ASC_UB(int64_t, target_at, slot), target + tile->row, tile->rows * 8);
+    if (dloss)
+        ce_values_in(ce_at(job, CE_G), dloss + tile->row, tile->rows * 4);
+    if (lse)
+        ce_values_in(ce_at(job, CE_ROWS_LSE), lse + tile->row, tile->rows * 4);
+    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
+    ASC_NOTIFY(PIPE_MTE2, PIPE_S, slot);
+}
+
+/* For the parameters see cross_entropy.asc.h. loss, z_loss: of each row, or if they are reduced, of each block. */
+ASC_KERNEL ASC_NAME(cross_entropy_rows)(
+    __gm__ ASC_T *logits, __gm__ ASC_T *dlogits, __gm__ int64_t *target, __gm__ float *class_weight,
+    __gm__ float *dloss, __gm__ float *counts, __gm__ float *lse, __gm__ float *loss,
+    __gm__ float *z_loss, int64_t logits_stride, int64_t dlogits_stride, int64_t rows,
+    int64_t columns, int64_t tile_rows, int64_t tile_columns, int64_t flags, int64_t ignore_index,
+    int64_t smoothing, int64_t z, int64_t writes, int64_t count_blocks, int64_t x_at, int64_t e_at,
+    int64_t out_at, int64_t fold_at, int64_t eighth_at, int64_t block_at, int64_t bias_at,
+    int64_t at_target_at, int64_t target_at, int64_t begin_at, int64_t w_at, int64_t lanes_at,
+    int64_t sums_at, int64_t counts_at)
+{
+    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
+    const int64_t step = asc_get_block_num();
+    __gm__ float *each = flags & CE_EACH ? dloss : 0, *saved = flags & CE_SAVED ? lse : 0;
+    __ubuf__ float *w = class_weight ? ASC_UB(float, w_at, 0) : 0;
+    ce_job jobs[2] = {{0}};
+    __ubuf__ float *sums = ASC_UB(float, sums_at, 0); /* of loss and z_loss */
+    ce_tile t = {0};
+    int slot = 0;
+    asc_init();
+    asc_dcci_entire_all();
+    jobs[0].flags = flags;
+    jobs[0].ignore_index = ignore_index;
+    jobs[0].columns = columns;
+    jobs[0].smoothing = asc_f32(smoothing);
+    jobs[0].z = asc_f32(z);
+    jobs[0].batch = CE_MOST_ROWS;
+    ce_read_counts(&jobs[0], counts, ASC_UB(float, counts_at, 0), count_blocks);
+    jobs[1] = jobs[0];
+    const float g = dloss && !each ? dloss[0] : 1.0f;
+    for (int i = 0; i < 2; i++) {
+        jobs[i].lanes = ASC_UB(float, lanes_at, i);
+        asc_duplicate(jobs[i].lanes, 0.0f, CE_LANES * CE_MOST_ROWS);
+    }
+    asc_duplicate(sums, 0.0f, 2 * CE_MOST_ROWS);
+    t.columns = columns;
+    t.fold = ASC_UB(float, fold_at, 0);
+    t.eighth = ASC_UB(float, eighth_at, 0);
+    t.block = ASC_UB(float, block_at, 0);
+    t.bias = ASC_UB(float, bias_at, 0);
+    t.at_target = ASC_UB(float, at_target_at, 0);
+    t.begin = ASC_UB(int32_t, begin_at, 0);
+    t.pitch = asc_round_up(columns, 32 / (int64_t)sizeof(ASC_T));
+    for (int64_t r = 0; r < tile_rows; r++)
+        t.begin[r] = (int32_t)(r * t.pitch * 4);
+    if (w)
+        ce_values_in(w, class_weight, columns * 4);
+    asc_sync();
+    asc_pipeline_begin();
+    asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID0);
+    asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID1);
+    int64_t task = asc_get_block_idx();
+    if (task < grid.tasks) {
+        const asc_tile tile = asc_tile_at(grid, task);
+        ASC_NAME(ce_load)
+        (&jobs[0], &tile, 0, logits, logits_stride, x_at, target, target_at, each, saved);
+    }
+    for (; task < grid.tasks; task += step, slot ^= 1) {
+        const asc_tile tile = asc_tile_at(grid, task);
+        const ce_job *job = &jobs[slot];
+        t.rows = tile.rows;
+        t.target = ASC_UB(int64_t, target_at, slot);
+        if (task + step < grid.tasks) {
+            const asc_tile next = asc_tile_at(grid, task + step);
+            ASC_NAME(ce_load)
+            (&jobs[slot ^ 1], &next, slot ^ 1, logits, logits_stride, x_at, target, target_at, each,
+             saved);
+        }
+        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+        ASC_WAIT(PIPE_MTE2, PIPE_S, slot);
+        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+#if ASC_16BIT
+        __ubuf__ float *e = ASC_UB(float, e_at, 0);
+        ASC_WIDEN(e, ASC_UB(ASC_T, x_at, slot), (uint32_t)(t.rows * t.pitch));
+#else
+        __ubuf__ float *e = ASC_UB(float, x_at, slot);
+        (void)e_at;
+#endif
+        if (!each)
+            asc_duplicate(ce_at(job, CE_G), g, CE_MOST_ROWS);
+        ASC_THEN();
+        if (saved) {
+            ce_rows_saved(job, &t, e, e, w);
+        } else {
+            ce_rows_forward(job, &t, e, e, w);
+            ce_add_values(job, sums, CE_ROWS_LOSS, t.rows);
+            ce_add_values(job, sums + CE_MOST_ROWS, CE_ROWS_Z, t.rows);
+        }
+        if (writes) {
+#if ASC_16BIT
+            ce_rows_gradient(job, &t, e, e);
+            ASC_NARROW(ASC_UB(ASC_T, out_at, slot), e, (uint32_t)(t.rows * t.pitch));
+            ASC_THEN();
+#else
+            ce_rows_gradient(job, &t, ASC_UB(float, out_at, slot), e);
+#endif
+        }
+        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_NOTIFY(PIPE_S, PIPE_MTE2, slot);
+        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
+        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        if (writes)
+            ASC_STORE(ASC_T, dlogits, dlogits_stride, tile, out_at, slot);
+        if (!saved) {
+            ce_values_out(lse, job, CE_ROWS_LSE, &tile);
+            if (flags & CE_EACH) {
+                ce_values_out(loss, job, CE_ROWS_LOSS, &tile);
+                ce_values_out(z_loss, job, CE_ROWS_Z, &tile);
+            }
+        }
+        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+    }
+    asc_sync_wait(PIPE_S, PIPE_MTE2, EVENT_ID0);
+    asc_sync_wait(PIPE_S, PIPE_MTE2, EVENT_ID1);
+    asc_pipeline_end();
+    if (flags & (CE_EACH | CE_SAVED))
+        return;
+    ce_sum_out(loss, sums);
+    ce_sum_out(z_loss, sums + CE_MOST_ROWS);
+}
