@@ -481,13 +481,25 @@ SIMD_INLINE void v_put2(float *p, vf2 x)
     v_store(EL_F32, p, VL, x.b);
 }
 
-/* Two vectors of values that v_bf16_high has rounded, as bf16: lane i holds a[i], then b[i]. */
-SIMD_INLINE vu v_bf16_pairs(vu a, vu b)
+/* Two vectors rounded to bf16: lane i holds a[i], then b[i]. */
+SIMD_INLINE vu v_bf16_pairs(vf a, vf b)
 {
-#if defined(__aarch64__)
-    return (vu)vsriq_n_u32((uint32x4_t)b, (uint32x4_t)a, 16);
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+    /* NaN becomes one whose low half is 0, so that nothing is added to it */
+    const __m512i nan = _mm512_set1_epi32(0x33);
+    const __m512i x = (__m512i)_mm512_fixupimm_ps((__m512)a, (__m512)a, nan, 0),
+                  y = (__m512i)_mm512_fixupimm_ps((__m512)b, (__m512)b, nan, 0);
+    const __mmask32 odd = 0xaaaaaaaau;
+    const __m512i high = _mm512_mask_blend_epi16(odd, _mm512_srli_epi32(x, 16), y),
+                  low = _mm512_mask_blend_epi16(odd, x, _mm512_slli_epi32(y, 16));
+    /* up, where low is above a half; where it is a half, if high is odd: low | (high & 1) */
+    const __m512i rest = _mm512_ternarylogic_epi32(low, high, _mm512_set1_epi16(1), 0xf8);
+    const __mmask32 up = _mm512_cmpgt_epu16_mask(rest, _mm512_set1_epi16(-0x8000));
+    return (vu)_mm512_mask_sub_epi16(high, up, high, _mm512_set1_epi16(-1));
+#elif defined(__aarch64__)
+    return (vu)vsriq_n_u32((uint32x4_t)v_bf16_high(b), (uint32x4_t)v_bf16_high(a), 16);
 #else
-    return a >> 16 | (b & 0xffff0000u);
+    return v_bf16_high(a) >> 16 | (v_bf16_high(b) & 0xffff0000u);
 #endif
 }
 
@@ -504,7 +516,7 @@ SIMD_INLINE void v_ahead2(el e, const void *p, int64_t i)
 SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
 {
     if (e == EL_BF16) {
-        *(vu_mem *)((uint16_t *)p + i) = v_bf16_pairs(v_bf16_high(x.a), v_bf16_high(x.b));
+        *(vu_mem *)((uint16_t *)p + i) = v_bf16_pairs(x.a, x.b);
         return;
     }
     v_store(e, p, i, x.a);
@@ -542,8 +554,7 @@ SIMD_INLINE void v_stream(el e, void *p, int64_t i, vf a)
 SIMD_INLINE void v_stream2(el e, void *p, int64_t i, vf2 x)
 {
     if (e == EL_BF16) {
-        v_stream(EL_F32, (uint16_t *)p + i, 0,
-                 (vf)v_bf16_pairs(v_bf16_high(x.a), v_bf16_high(x.b)));
+        v_stream(EL_F32, (uint16_t *)p + i, 0, (vf)v_bf16_pairs(x.a, x.b));
         return;
     }
 #if defined(__aarch64__)
@@ -820,17 +831,19 @@ SIMD_INLINE vf v_exp_normal(vf x)
     return v_select(x < v_set(-87.0f), v_set(0.0f), p);
 }
 
-/* exp(x) for x <= 0 or NaN, for results of type e, with less work than v_exp: 0 below -104. Relative
- * error 2^-23 for f32; for results that are rounded to 16 bits 2^-22 down to x = -20, 2^-21 at -87.
- */
-SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
-{
 #if defined(__AVX512F__)
-    /* x = n ln 2 + r with n a multiple of 1/32, so |r| <= ln 2 / 64, and
-     * exp(x) = 2^floor(n) * 2^(n - floor(n)) * exp(r). Adding 1.5 * 2^18 rounds to multiples of
-     * 1/32 and leaves 32 n in the low bits, of which the permutation takes five: the index into the
-     * table of 2^(k/32). scalef itself takes the floor of n. */
-    static const float powers[32] __attribute__((aligned(64))) = {
+/* Entry k of 32, where t is n + 1.5 * 2^18 with n a multiple of 1/32: 32 n is k modulo 32. That sum leaves 32 n
+ * in its low bits, of which the permutation takes five. */
+SIMD_INLINE vf v_look_up(const float table[32], vf t)
+{
+    return (vf)_mm512_permutex2var_ps(_mm512_load_ps(table), (__m512i)t,
+                                      _mm512_load_ps(table + 16));
+}
+
+/* 2^(k/32) */
+SIMD_INLINE vf v_root_of_two(vf t)
+{
+    static const float roots[32] __attribute__((aligned(64))) = {
         0x1.000000p+0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f,
         0x1.1d4874p+0f, 0x1.2387a6p+0f, 0x1.29e9e0p+0f, 0x1.306fe0p+0f, 0x1.371a74p+0f,
         0x1.3dea64p+0f, 0x1.44e086p+0f, 0x1.4bfdaep+0f, 0x1.5342b6p+0f, 0x1.5ab07ep+0f,
@@ -838,6 +851,56 @@ SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
         0x1.8ace54p+0f, 0x1.93737cp+0f, 0x1.9c4918p+0f, 0x1.a5503cp+0f, 0x1.ae89fap+0f,
         0x1.b7f770p+0f, 0x1.c199bep+0f, 0x1.cb720ep+0f, 0x1.d5818ep+0f, 0x1.dfc974p+0f,
         0x1.ea4afap+0f, 0x1.f50766p+0f};
+    return v_look_up(roots, t);
+}
+
+/* What rounding left of those, relative to them. */
+SIMD_INLINE vf v_root_of_two_rest(vf t)
+{
+    static const float rest[32] __attribute__((aligned(64))) = {0.0f,
+                                                                -4.7084576e-08f,
+                                                                4.6285471e-08f,
+                                                                -5.5604225e-08f,
+                                                                -1.1992157e-08f,
+                                                                -4.8776062e-08f,
+                                                                4.7297824e-08f,
+                                                                -3.4814427e-08f,
+                                                                3.1934182e-08f,
+                                                                -2.6886665e-08f,
+                                                                3.6210572e-08f,
+                                                                1.1184210e-09f,
+                                                                -3.0990719e-08f,
+                                                                -2.6383010e-08f,
+                                                                -7.4752133e-09f,
+                                                                -4.2456357e-08f,
+                                                                1.7114271e-08f,
+                                                                2.3001967e-08f,
+                                                                -3.0476834e-08f,
+                                                                -1.6538538e-08f,
+                                                                5.2333342e-09f,
+                                                                -3.5920646e-08f,
+                                                                6.1075918e-09f,
+                                                                -3.1140544e-08f,
+                                                                -1.4719605e-08f,
+                                                                -2.8218102e-08f,
+                                                                -5.2587952e-09f,
+                                                                -6.3603873e-09f,
+                                                                -6.1282597e-09f,
+                                                                -2.4880409e-08f,
+                                                                5.1406093e-09f,
+                                                                -8.6972669e-09f};
+    return v_look_up(rest, t);
+}
+#endif
+
+/* exp(x) for x <= 0 or NaN, for results of type e, with less work than v_exp: 0 below -104. Relative
+ * error 2^-23 for f32; for results that are rounded to 16 bits 2^-22 down to x = -20, 2^-21 at -87.
+ */
+SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
+{
+#if defined(__AVX512F__)
+    /* x = n ln 2 + r with n a multiple of 1/32, so |r| <= ln 2 / 64, and
+     * exp(x) = 2^floor(n) * 2^(n - floor(n)) * exp(r). scalef itself takes the floor of n. */
     const vf clamped = v_max(v_set(-104.0f), x);
     const vf magic = v_set(0x1.8p18f);
     const vf t = clamped * v_set(1.44269504f) + magic;
@@ -849,8 +912,7 @@ SIMD_INLINE vf v_exp_nonpositive(el e, vf x)
     } else {
         q = r * (r * v_set(0.5f) + v_set(1.0000146645f)); /* error 5e-8 */
     }
-    const vf power =
-        (vf)_mm512_permutex2var_ps(_mm512_load_ps(powers), (__m512i)t, _mm512_load_ps(powers + 16));
+    const vf power = v_root_of_two(t);
     return (vf)_mm512_scalef_ps((__m512)(power * q + power), (__m512)n);
 #else
     (void)e;
@@ -923,6 +985,23 @@ SIMD_INLINE vf v_exp_from(vf x, v_origin o)
     return v_exp2((vf)vfmaq_n_f32((float32x4_t)-o.scaled, (float32x4_t)x, 1.44269504f));
 #else
     return v_exp2((x - o.scaled) * v_set(1.44269504f));
+#endif
+}
+
+/* scale exp(x) for x in [-120, 88] or NaN, scale a power of two, all factors of it normal: relative error
+ * (|x| + 4) 2^-24. Less work than v_exp; 0 may stand for an exp(x) below 2^-126. */
+SIMD_INLINE vf v_exp_scaled(vf x, float scale)
+{
+#if defined(__AVX512F__)
+    const vf log2e = v_set(1.44269504f), magic = v_set(0x1.8p18f);
+    const vf t = x * log2e + magic, n = t - magic, r = x * log2e - n;
+    /* 2^r for |r| <= 1/64, exact at 0, relative error 5e-8 */
+    vf p = v_set(0.24022641777992249f * scale);
+    p = p * r + v_set(0.6931573152542114f * scale);
+    p = p * r + v_set(scale);
+    return (vf)_mm512_scalef_ps((__m512)(v_root_of_two(t) * p), (__m512)n);
+#else
+    return v_exp_from(x, v_origin_at(0.0f)) * v_set(scale);
 #endif
 }
 
@@ -1067,15 +1146,19 @@ SIMD_INLINE vf v_log1p(vf x)
 SIMD_INLINE vf2 v_exp_expm1(vf x)
 {
 #if defined(__AVX512F__)
-    const vf y = x * v_set(1.44269504f);
-    const vf n = (vf)_mm512_roundscale_ps((__m512)y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const vf power = (vf)_mm512_scalef_ps((__m512)v_set(1.0f), (__m512)n);
+    const vf log2e = v_set(1.44269504f), magic = v_set(0x1.8p18f);
+    const vf t = x * log2e + magic, n = t - magic, r = x * log2e - n;
+    const vf power = (vf)_mm512_scalef_ps((__m512)v_root_of_two(t), (__m512)n);
+    /* 2^r - 1 for |r| <= 1/64, relative error 1.5e-8, and what power lacks: power - 1 must be that of 2^n */
+    vf q = v_set(0.055496420711278915f);
+    q = q * r + v_set(0.24022820591926575f);
+    q = q * r + v_set(0.6931471824645996f);
+    q = q * r + v_root_of_two_rest(t);
 #else
     /* 2^-127 is 0 */
     const vf y = v_max(v_set(-127.0f), x * v_set(1.44269504f)), magic = v_set(12582912.0f);
     const vf t = y + magic, n = t - magic;
     const vf power = (vf)(((vi)t - (vi)magic + 127) << 23);
-#endif
     /* 2^r - 1 = r p(r) for |r| <= 1/2; p: minimax of degree 5, relative error 1e-8 */
     const vf r = y - n;
     vf p = v_set(0.000154035122250206768f);
@@ -1085,6 +1168,7 @@ SIMD_INLINE vf2 v_exp_expm1(vf x)
     p = p * r + v_set(0.240226492285728455f);
     p = p * r + v_set(0.693147182464599609f);
     const vf q = p * r;
+#endif
     return (vf2){q * power + power, q * power + (power - v_set(1.0f))};
 }
 
