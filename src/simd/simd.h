@@ -1146,13 +1146,14 @@ SIMD_INLINE vf v_log1p(vf x)
 SIMD_INLINE vf2 v_exp_expm1(vf x)
 {
 #if defined(__AVX512F__)
-    const vf log2e = v_set(1.44269504f), magic = v_set(0x1.8p18f);
-    const vf t = x * log2e + magic, n = t - magic, r = x * log2e - n;
+    /* x = n ln 2 + r; where n is 0, r is x and nothing but q rounds */
+    const vf magic = v_set(0x1.8p18f), t = x * v_set(1.44269504f) + magic, n = t - magic;
+    const vf r = x - n * v_set(0.693147182464599609375f);
     const vf power = (vf)_mm512_scalef_ps((__m512)v_root_of_two(t), (__m512)n);
-    /* 2^r - 1 for |r| <= 1/64, relative error 1.5e-8, and what power lacks: power - 1 must be that of 2^n */
-    vf q = v_set(0.055496420711278915f);
-    q = q * r + v_set(0.24022820591926575f);
-    q = q * r + v_set(0.6931471824645996f);
+    /* exp(r) - 1 for |r| <= ln 2 / 64, relative error 1.3e-8, and what power lacks: power - 1 must be that of 2^n */
+    vf q = v_set(0.166666672f);
+    q = q * r + v_set(0.500003695f);
+    q = q * r + v_set(1.0f);
     q = q * r + v_root_of_two_rest(t);
 #else
     /* 2^-127 is 0 */
