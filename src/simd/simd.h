@@ -833,8 +833,15 @@ SIMD_INLINE vf v_exp_normal(vf x)
 }
 
 #if defined(__AVX512F__)
-/* unit 2^(n - floor(n)), where t is n + 1.5 * 2^18 with n a multiple of 1/32; unit is a constant. That
- * sum leaves 32 n in the low bits, of which the permutation takes five: the index into the table. */
+/* Entry k of 32, where t is n + 1.5 * 2^18 with n a multiple of 1/32 and 32 n is k modulo 32: that sum leaves 32 n in
+ * the low bits, of which the permutation takes five. unit times the entry; unit is a constant. */
+SIMD_INLINE vf v_look_up(const float table[32], vf t, float unit)
+{
+    const vf low = (vf)_mm512_load_ps(table) * unit, high = (vf)_mm512_load_ps(table + 16) * unit;
+    return (vf)_mm512_permutex2var_ps((__m512)low, (__m512i)t, (__m512)high);
+}
+
+/* unit 2^(n - floor(n)) */
 SIMD_INLINE vf v_root_of_two(vf t, float unit)
 {
     static const float roots[32] __attribute__((aligned(64))) = {
@@ -845,8 +852,45 @@ SIMD_INLINE vf v_root_of_two(vf t, float unit)
         0x1.8ace54p+0f, 0x1.93737cp+0f, 0x1.9c4918p+0f, 0x1.a5503cp+0f, 0x1.ae89fap+0f,
         0x1.b7f770p+0f, 0x1.c199bep+0f, 0x1.cb720ep+0f, 0x1.d5818ep+0f, 0x1.dfc974p+0f,
         0x1.ea4afap+0f, 0x1.f50766p+0f};
-    const vf low = (vf)_mm512_load_ps(roots) * unit, high = (vf)_mm512_load_ps(roots + 16) * unit;
-    return (vf)_mm512_permutex2var_ps((__m512)low, (__m512i)t, (__m512)high);
+    return v_look_up(roots, t, unit);
+}
+
+/* What rounding left of those, relative to them. */
+SIMD_INLINE vf v_root_of_two_rest(vf t)
+{
+    static const float rest[32] __attribute__((aligned(64))) = {0.0f,
+                                                                -4.7084576e-08f,
+                                                                4.6285471e-08f,
+                                                                -5.5604225e-08f,
+                                                                -1.1992157e-08f,
+                                                                -4.8776062e-08f,
+                                                                4.7297824e-08f,
+                                                                -3.4814427e-08f,
+                                                                3.1934182e-08f,
+                                                                -2.6886665e-08f,
+                                                                3.6210572e-08f,
+                                                                1.1184210e-09f,
+                                                                -3.0990719e-08f,
+                                                                -2.6383010e-08f,
+                                                                -7.4752133e-09f,
+                                                                -4.2456357e-08f,
+                                                                1.7114271e-08f,
+                                                                2.3001967e-08f,
+                                                                -3.0476834e-08f,
+                                                                -1.6538538e-08f,
+                                                                5.2333342e-09f,
+                                                                -3.5920646e-08f,
+                                                                6.1075918e-09f,
+                                                                -3.1140544e-08f,
+                                                                -1.4719605e-08f,
+                                                                -2.8218102e-08f,
+                                                                -5.2587952e-09f,
+                                                                -6.3603873e-09f,
+                                                                -6.1282597e-09f,
+                                                                -2.4880409e-08f,
+                                                                5.1406093e-09f,
+                                                                -8.6972669e-09f};
+    return v_look_up(rest, t, 1.0f);
 }
 #endif
 
@@ -934,6 +978,23 @@ SIMD_INLINE vf v_exp_from(vf x, v_origin o)
     return v_exp2((vf)vfmaq_n_f32((float32x4_t)-o.scaled, (float32x4_t)x, 1.44269504f));
 #else
     return v_exp2((x - o.scaled) * v_set(1.44269504f));
+#endif
+}
+
+/* scale exp(x) for x in [-120, 88] or NaN, scale a power of two, all factors of it normal: relative error
+ * (|x| + 4) 2^-24. Less work than v_exp; 0 may stand for an exp(x) below 2^-126. */
+SIMD_INLINE vf v_exp_scaled(vf x, float scale)
+{
+#if defined(__AVX512F__)
+    const vf log2e = v_set(1.44269504f), magic = v_set(0x1.8p18f);
+    const vf t = x * log2e + magic, n = t - magic, r = x * log2e - n;
+    /* 2^r for |r| <= 1/64, exact at 0, relative error 5e-8 */
+    vf p = v_set(0.24022641777992249f * scale);
+    p = p * r + v_set(0.6931573152542114f * scale);
+    p = p * r + v_set(scale);
+    return (vf)_mm512_scalef_ps((__m512)(v_root_of_two(t, 1.0f) * p), (__m512)n);
+#else
+    return v_exp_from(x, v_origin_at(0.0f)) * v_set(scale);
 #endif
 }
 
@@ -1098,15 +1159,20 @@ SIMD_INLINE vf v_log1p(vf x)
 SIMD_INLINE vf2 v_exp_expm1(vf x)
 {
 #if defined(__AVX512F__)
-    const vf y = x * v_set(1.44269504f);
-    const vf n = (vf)_mm512_roundscale_ps((__m512)y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const vf power = (vf)_mm512_scalef_ps((__m512)v_set(1.0f), (__m512)n);
+    /* x = n ln 2 + r; where n is 0, r is x and nothing but q rounds */
+    const vf magic = v_set(0x1.8p18f), t = x * v_set(1.44269504f) + magic, n = t - magic;
+    const vf r = x - n * v_set(0.693147182464599609375f);
+    const vf power = (vf)_mm512_scalef_ps((__m512)v_root_of_two(t, 1.0f), (__m512)n);
+    /* exp(r) - 1 for |r| <= ln 2 / 64, relative error 1.3e-8, and what power lacks: power - 1 must be that of 2^n */
+    vf q = v_set(0.166666672f);
+    q = q * r + v_set(0.500003695f);
+    q = q * r + v_set(1.0f);
+    q = q * r + v_root_of_two_rest(t);
 #else
     /* 2^-127 is 0 */
     const vf y = v_max(v_set(-127.0f), x * v_set(1.44269504f)), magic = v_set(12582912.0f);
     const vf t = y + magic, n = t - magic;
     const vf power = (vf)(((vi)t - (vi)magic + 127) << 23);
-#endif
     /* 2^r - 1 = r p(r) for |r| <= 1/2; p: minimax of degree 5, relative error 1e-8 */
     const vf r = y - n;
     vf p = v_set(0.000154035122250206768f);
@@ -1116,6 +1182,7 @@ SIMD_INLINE vf2 v_exp_expm1(vf x)
     p = p * r + v_set(0.240226492285728455f);
     p = p * r + v_set(0.693147182464599609f);
     const vf q = p * r;
+#endif
     return (vf2){q * power + power, q * power + (power - v_set(1.0f))};
 }
 

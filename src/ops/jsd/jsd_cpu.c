@@ -86,7 +86,7 @@ static tg_status forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
 {
     const jsd_options o = JSD_OPTIONS(args);
     job j = job_of(&o, args->student, args->teacher, args->dloss, args->dstudent);
-    const double unit = j.kind >= JSD_EVEN ? JSD_UNIT : 1;
+    const double unit = j.kind == JSD_EVEN ? JSD_UNIT / 2 : j.kind == JSD_MIXTURE ? JSD_UNIT : 1;
     const double scale = jsd_scale(&o, j.all.rows) * unit;
     const int64_t items = tg_pieces_cut(&j.all, one_row(&j));
     j.sums = tg_workspace(ctx, (size_t)(items + 1) * sizeof *j.sums);

@@ -1,9 +1,12 @@
-/* layer_norm on the CPU: forward, and the table. A row is read from memory once: its moments and the second pass over it hit
- * the cache, and the latter asks for the next row meanwhile.
+/* layer_norm on the CPU: forward, and the table. A row is read from memory once: its moments and the pass over it that writes
+ * hit the cache, and the latter asks for the next rows meanwhile.
  */
 #include "layer_norm_backward.h"
 #include "layer_norm_common.h"
 #include "moments.h"
+
+/* Bytes of a row of which a block and the next one fit the second cache. */
+enum { NEAR = 32 << 10 };
 
 typedef struct forward_job {
     const char *x;
@@ -12,48 +15,80 @@ typedef struct forward_job {
     float *mean, *rstd;            /* NULL: not wanted */
     int64_t n, x_stride, y_stride; /* strides in bytes */
     double eps;
-    int stream;
+    int near, stream; /* near: a block of rows and the next one fit the second cache */
     el type;
 } forward_job;
 
-/* y = ((x - mean) r) weight + bias, the mean in two parts: f32 alone would be off by as much as the last bit of x. */
-SIMD_INLINE void normalise_row(el e, int stream, const forward_job *job, const char *x, char *y,
-                               double mean, float r)
+/* What the pass that writes y = ((x - mean) r) weight + bias needs of a row. The mean is in two parts, high - low / r: f32
+ * alone would be off by as much as the last bit of x. */
+typedef struct normal_terms {
+    const char *x;
+    char *y;
+    float high, low, r;
+} normal_terms;
+
+SIMD_INLINE normal_terms row_moments(el e, const forward_job *job, int64_t i)
 {
-    const vf high = v_set((float)mean), low = v_set((float)((float)mean - mean) * r);
-    const vf scale = v_set(r);
-    int64_t j = 0;
-    for (; j < whole_pairs(job->n); j += PAIR) {
-        const vf2 a = v_load2(e, e, x, j);
+    const char *x = job->x + i * job->x_stride;
+    moments m = {0, 0, 0};
+    moments_add(e, &m, x, job->n);
+    const double mean = m.sum / m.count;
+    const float r = (float)(1 / sqrt(m.squares / m.count + job->eps)), high = (float)mean;
+    if (job->mean)
+        job->mean[i] = high;
+    if (job->rstd)
+        job->rstd[i] = r;
+    return (normal_terms){x, job->y + i * job->y_stride, high, (float)(high - mean) * r, r};
+}
+
+SIMD_INLINE vf normalised(const normal_terms *t, vf x, vf weight, vf bias)
+{
+    return ((x - v_set(t->high)) * v_set(t->r) + v_set(t->low)) * weight + bias;
+}
+
+SIMD_INLINE void normalise_pairs(el e, int stream, const forward_job *job, const normal_terms *t,
+                                 int count)
+{
+    const int64_t ahead = count * job->x_stride;
+    for (int64_t j = 0; j < whole_pairs(job->n); j += PAIR) {
         const vf2 w = v_get2(job->weight + j), b = v_get2(job->bias + j);
-        put2(e, stream, y, j,
-             (vf2){((a.a - high) * scale + low) * w.a + b.a,
-                   ((a.b - high) * scale + low) * w.b + b.b});
-        ask2(e, x + job->x_stride, j);
+        for (int k = 0; k < count; k++) {
+            const vf2 x = v_load2(e, e, t[k].x, j);
+            put2(e, stream, t[k].y, j,
+                 (vf2){normalised(&t[k], x.a, w.a, b.a), normalised(&t[k], x.b, w.b, b.b)});
+            ask2(e, t[k].x + ahead, j);
+        }
     }
-    for (; j < job->n; j += VL) {
+}
+
+SIMD_INLINE void normalise_tail(el e, const forward_job *job, const normal_terms *t, int count)
+{
+    for (int64_t j = whole_pairs(job->n); j < job->n; j += VL) {
         const int64_t left = tail(job->n, j);
-        const vf normal = (v_load_n(e, x, j, left, 0) - high) * scale + low;
-        v_store_n(e, y, j, left,
-                  normal * v_load_n(EL_F32, job->weight, j, left, 0) +
-                      v_load_n(EL_F32, job->bias, j, left, 0));
+        const vf w = v_load_n(EL_F32, job->weight, j, left, 0),
+                 b = v_load_n(EL_F32, job->bias, j, left, 0);
+        for (int k = 0; k < count; k++)
+            v_store_n(e, t[k].y, j, left, normalised(&t[k], v_load_n(e, t[k].x, j, left, 0), w, b));
     }
+}
+
+/* A few rows at a time, so that weight and bias are read once for all of them. */
+SIMD_INLINE void forward_block(el e, int stream, const forward_job *job, int64_t i, int count)
+{
+    normal_terms t[ROW_BLOCK];
+    for (int k = 0; k < count; k++)
+        t[k] = row_moments(e, job, i + k);
+    normalise_pairs(e, stream, job, t, count);
+    normalise_tail(e, job, t, count);
 }
 
 SIMD_INLINE void forward_rows(el e, int stream, const forward_job *job, int64_t begin, int64_t end)
 {
-    for (int64_t i = begin; i < end; i++) {
-        const char *x = job->x + i * job->x_stride;
-        moments m = {0, 0, 0};
-        moments_add(e, &m, x, job->n);
-        const double mean = m.sum / m.count;
-        const float r = (float)(1 / sqrt(m.squares / m.count + job->eps));
-        normalise_row(e, stream, job, x, job->y + i * job->y_stride, mean, r);
-        if (job->mean)
-            job->mean[i] = (float)mean;
-        if (job->rstd)
-            job->rstd[i] = r;
-    }
+    int64_t i = begin;
+    for (; job->near && i + ROW_BLOCK <= end; i += ROW_BLOCK)
+        forward_block(e, stream, job, i, ROW_BLOCK);
+    for (; i < end; i++)
+        forward_block(e, stream, job, i, 1);
     if (stream)
         v_fence();
 }
@@ -67,6 +102,14 @@ static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
         EL_SPECIALIZE(job.type, forward_rows, 1, &job, begin, end);
     else
         EL_SPECIALIZE(job.type, forward_rows, 0, &job, begin, end);
+}
+
+/* A few blocks in a row, so that most find what was asked for ahead; single rows where there are few. */
+static int64_t forward_grain(const tg_rows *x)
+{
+    const int64_t many = x->rows / 64, most = 4 * ROW_BLOCK, least = many < most ? many : most,
+                  rows = rows_per_chunk(x->n), grain = rows > least ? rows : least;
+    return grain < ROW_BLOCK ? grain : grain / ROW_BLOCK * ROW_BLOCK;
 }
 
 static int accepts_forward(const tg_layer_norm_forward_args *a)
@@ -86,11 +129,12 @@ static tg_status forward(tg_ctx *ctx, const tg_layer_norm_forward_args *a)
                        .x_stride = x.stride * el_size(e),
                        .y_stride = y.stride * el_size(e),
                        .eps = a->eps == 0 ? 1e-6 : a->eps,
+                       .near = x.n * el_size(e) <= NEAR,
                        .stream = streams(&y, x.data),
                        .type = e};
     TG_TRY(load_columns(ctx, e, a->weight, x.n, 1, &job.weight));
     TG_TRY(load_columns(ctx, e, a->bias, x.n, 0, &job.bias));
-    tg_parallel_for(ctx, x.rows, rows_per_chunk(x.n), forward_chunk, &job);
+    tg_parallel_for(ctx, x.rows, forward_grain(&x), forward_chunk, &job);
     return TG_OK;
 }
 
