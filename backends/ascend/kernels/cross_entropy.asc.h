@@ -79,7 +79,8 @@ static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ri
         }
         asc_ring_has_read(ring);
     }
-    return best.at;
+    return best.at < 0 && row->target != job->ignore_index ? 0
+                                                           : best.at; /* 0: a row of NaN alone */
 }
 
 /* Gradients in f32 as a piece of dlogits, in the piece's buffer. */

@@ -47,11 +47,22 @@ static double log_sum_exp(const ce_row *r, const ce_options *o, double max)
     return max > -INFINITY ? max + log(sum) : max;
 }
 
-/* ce = (1 - a) w_y (lse - x_y) + e (W lse - sum_i w_i x_i); a class of weight 0 adds nothing, even
- * if its logit is -inf. */
-static double row_loss(const ce_row *r, const ce_options *o, double class_weights, double lse)
+/* 1 - p_y, from the other classes: no difference of numbers near 1. */
+static double doubt(const ce_row *r, const ce_options *o, double lse)
 {
-    double ce = (1 - o->smoothing) * weight_of(r, r->target) * (lse - capped(r, o, r->target));
+    double sum = isfinite(lse) ? 0 : NAN;
+    for (int64_t i = 0; i < r->logits->n; i++)
+        sum += i == r->target ? 0 : exp(capped(r, o, i) - lse);
+    return sum;
+}
+
+/* ce = (1 - a) w_y (lse - x_y) + e (W lse - sum_i w_i x_i); a class of weight 0 adds nothing, even
+ * if its logit is -inf. q: 1 - p_y. */
+static double row_loss(const ce_row *r, const ce_options *o, double class_weights, double lse,
+                       double q)
+{
+    const double minus_log_p = q < 0.5 ? -log1p(-q) : lse - capped(r, o, r->target);
+    double ce = (1 - o->smoothing) * weight_of(r, r->target) * minus_log_p;
     if (o->smoothing == 0)
         return ce;
     double sum = 0;
@@ -66,15 +77,15 @@ static double confidence(const ce_row *r, const ce_options *o, double lse)
     return o->token_scaling ? exp(capped(r, o, r->target) - lse) : 1;
 }
 
-/* g: the upstream gradient times the factor of token scaling. Element i of dlogits depends on
+/* q: 1 - p_y; g: the upstream gradient times the factor of token scaling. Element i of dlogits depends on
  * element i of logits alone, so both may be one buffer. */
 static void row_gradient(const ce_row *r, const ce_options *o, const ce_counts *c, double lse,
-                         double g, const tg_rows *dlogits)
+                         double q, double g, const tg_rows *dlogits)
 {
     const double a = o->smoothing, e = a / (double)r->logits->n, w_y = weight_of(r, r->target);
     for (int64_t i = 0; i < r->logits->n; i++) {
         const double x = capped(r, o, i), p = exp(x - lse);
-        double d = (1 - a) * w_y * (p - (i == r->target)) * c->per_ce;
+        double d = (1 - a) * w_y * (i == r->target ? -q : p) * c->per_ce;
         if (a != 0)
             d += e * (c->class_weights * p - weight_of(r, i)) * c->per_ce;
         d += 2 * o->z * lse * p * c->per_z;
@@ -126,11 +137,11 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
         if (r.target != o.ignore_index) {
             best = first_argmax(&r, &o);
             lse = log_sum_exp(&r, &o, capped(&r, &o, best));
-            const double f = confidence(&r, &o, lse);
-            ce = f * row_loss(&r, &o, c.class_weights, lse) * c.per_ce;
+            const double f = confidence(&r, &o, lse), q = doubt(&r, &o, lse);
+            ce = f * row_loss(&r, &o, c.class_weights, lse, q) * c.per_ce;
             z = f * o.z * lse * lse * c.per_z;
             if (dlogits.data)
-                row_gradient(&r, &o, &c, lse, f * upstream(args->dloss, &o, row), &dlogits);
+                row_gradient(&r, &o, &c, lse, q, f * upstream(args->dloss, &o, row), &dlogits);
         } else if (dlogits.data) {
             zero_gradient(&dlogits, row);
         }
@@ -168,7 +179,8 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
         }
         const double lse = tg_get(tg_data(args->lse), tg_type_of(args->lse), row);
         const double g = confidence(&r, &o, lse) * upstream(args->dloss, &o, row);
-        row_gradient(&r, &o, &c, lse, g, &dlogits);
+        const double q = -expm1(capped(&r, &o, r.target) - lse); /* of the lse that was saved */
+        row_gradient(&r, &o, &c, lse, q, g, &dlogits);
     }
     return TG_OK;
 }
