@@ -1,0 +1,41 @@
+/* cross_entropy.h - what cross_entropy_ub.c says of UB and cross_entropy.c launches by. */
+#ifndef ASCEND_CROSS_ENTROPY_H
+#define ASCEND_CROSS_ENTROPY_H
+
+#include "ring.h"
+
+/* Kernels: rows one by one in pieces, several rows, sums over rows and classes. */
+enum { FORWARD, BACKWARD, FORWARD_ROWS, BACKWARD_ROWS, SUMS };
+enum { MOST_ROWS = 128, ROW_LANES = 32 };
+enum { LANES_BYTES = 32 * 256, BATCH = 64, MOST_COUNTS = 64, COUNT_BYTES = 32 };
+
+/* The buffers of each, and when some are there. */
+enum { X, W, PICK, E, T, S, MAXIMA, PAIRS, LANES, COUNTS, PREDICTIONS, BUFFERS };
+#define WEIGHTED TG_UB_OPTION(0) /* weights take part element by element */
+#define CAPPED TG_UB_OPTION(1)
+#define SCRATCH TG_UB_OPTION(2) /* either */
+#define ARGMAX TG_UB_OPTION(3)
+
+enum {
+    R_X,
+    R_E,
+    R_OUT,
+    R_FOLD,
+    R_EIGHTH,
+    R_BLOCK,
+    R_BIAS,
+    R_AT_TARGET,
+    R_TARGET,
+    R_BEGIN,
+    R_W,
+    R_LANES,
+    R_SUMS,
+    R_COUNTS,
+    R_BUFFERS
+};
+#define WRITES TG_UB_OPTION(0)
+#define CLASS_WEIGHT TG_UB_OPTION(1)
+
+enum { SUM_X, SUM_TARGET, SUM_LANES, SUM_VALUE, SUM_BUFFERS };
+
+#endif
