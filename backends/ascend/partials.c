@@ -7,7 +7,7 @@ enum { PARTIALS, SUM, OLD, OUT, BUFFERS };
 static const tg_ub_buffer buffers[BUFFERS] = {
     [PARTIALS] = {.name = "partials", .bytes = 8 * 4, .to = 1, .copies = 2},
     [SUM] = {.name = "sum", .bytes = 4, .to = 3},
-    [OLD] = {.name = "old", .to = 0},
+    [OLD] = {.name = "old", .to = 3}, /* copied in while the last result leaves */
     [OUT] = {.name = "out", .from = 2, .to = 3, .when = TG_UB_16BIT},
 };
 
