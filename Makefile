@@ -32,7 +32,7 @@ test-aarch64:
 soak: all
 	@sh scripts/soak.sh
 
-# Random shapes of every Ascend kernel on the model, two chips, other sizes of the Unified Buffer: an hour or so.
+# Random shapes of every Ascend kernel on the model, two chips, other sizes of the Unified Buffer: half an hour or so.
 SHAPES ?= 2000
 sweep: all
 	@sh tests/ascend/sweep/sweep.sh build/tests/ascend_sweep $(SHAPES)

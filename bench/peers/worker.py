@@ -27,7 +27,7 @@ from tigon import Tigon
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 THREADS = 2
 # Seconds for a cell, and rounds at least, which is what cells of long products take.
-PACE = {"small": (0.2, 20), "medium": (0.5, 5), "large": (1.6, 3)}
+PACE = {"small": (0.2, 20), "medium": (0.3, 5), "large": (1.2, 2)}
 QUICK = (0.05, 3)
 
 
