@@ -1,0 +1,293 @@
+/* src/simd/simd_memory.h - element i of an array of type e; any alignment. Part of simd.h. */
+#ifndef TG_SIMD_MEMORY_H
+#define TG_SIMD_MEMORY_H
+
+#include "simd_convert.h"
+
+SIMD_INLINE vf v_load(el e, const void *p, int64_t i)
+{
+    if (e == EL_F32)
+        return *(const vf_mem *)((const float *)p + i);
+    const vh h = *(const vh_mem *)((const uint16_t *)p + i);
+    return e == EL_BF16 ? v_from_bf16(h) : v_from_f16(h);
+}
+
+SIMD_INLINE void v_store(el e, void *p, int64_t i, vf a)
+{
+    if (e == EL_F32)
+        *(vf_mem *)((float *)p + i) = a;
+    else
+        *(vh_mem *)((uint16_t *)p + i) = e == EL_BF16 ? v_to_bf16(a) : v_to_f16(a);
+}
+
+/* ---- 2 * VL elements at once, for elementwise work ----
+ *
+ * Which lane holds which element depends on the type `order`, and is the same wherever `order` is
+ * the same: bf16 goes even elements first, odd elements second, since that needs no shuffle. */
+
+typedef struct vf2 {
+    vf a, b;
+} vf2;
+
+typedef uint32_t vu_mem __attribute__((vector_size(4 * VL), aligned(2), may_alias));
+
+/* Elements of type e in the lane order of `order`. */
+SIMD_INLINE vf2 v_load2(el order, el e, const void *p, int64_t i)
+{
+    if (order == EL_BF16 && e == EL_BF16) {
+        const vu both = *(const vu_mem *)((const uint16_t *)p + i);
+        return (vf2){(vf)(both << 16), (vf)(both & 0xffff0000u)};
+    }
+    const vf first = v_load(e, p, i), second = v_load(e, p, i + VL);
+    if (order != EL_BF16)
+        return (vf2){first, second};
+    const vi even = v_iota() * 2;
+    return (vf2){__builtin_shuffle(first, second, even),
+                 __builtin_shuffle(first, second, even + 1)};
+}
+
+/* From the lane order of `order` to that of memory. */
+SIMD_INLINE vf2 v_natural2(el order, vf2 x)
+{
+    if (order != EL_BF16)
+        return x;
+    const vi half = v_iota() >> 1, from = half + (v_iota() & 1) * VL;
+    return (vf2){__builtin_shuffle(x.a, x.b, from), __builtin_shuffle(x.a, x.b, from + VL / 2)};
+}
+
+/* 2 * VL floats of scratch memory, kept in whatever order they were put there. */
+SIMD_INLINE vf2 v_get2(const float *p)
+{
+    return (vf2){v_load(EL_F32, p, 0), v_load(EL_F32, p, VL)};
+}
+
+SIMD_INLINE void v_put2(float *p, vf2 x)
+{
+    v_store(EL_F32, p, 0, x.a);
+    v_store(EL_F32, p, VL, x.b);
+}
+
+/* Two vectors rounded to bf16: lane i holds a[i], then b[i]. */
+SIMD_INLINE vu v_bf16_pairs(vf a, vf b)
+{
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+    /* NaN becomes one whose lower half is 0, so that nothing is added to it */
+    const __m512i nan = _mm512_set1_epi32(0x33);
+    const __m512i x = (__m512i)_mm512_fixupimm_ps((__m512)a, (__m512)a, nan, 0),
+                  y = (__m512i)_mm512_fixupimm_ps((__m512)b, (__m512)b, nan, 0);
+    /* the upper halves of both, and the lower halves: one moves, the other is where it belongs */
+    const __m512i swap = _mm512_set4_epi32(0x0d0c0f0e, 0x09080b0a, 0x05040706, 0x01000302),
+                  upper = _mm512_mask_shuffle_epi8(y, 0x3333333333333333u, x, swap),
+                  lower = _mm512_mask_shuffle_epi8(x, 0xccccccccccccccccu, y, swap);
+    /* up, where lower is above a half; where it is a half, if upper is odd: lower | (upper & 1) */
+    const __m512i rest = _mm512_ternarylogic_epi32(lower, upper, _mm512_set1_epi16(1), 0xf8);
+    const __mmask32 up = _mm512_cmpgt_epu16_mask(rest, _mm512_set1_epi16(-0x8000));
+    return (vu)_mm512_mask_add_epi16(upper, up, upper, _mm512_set1_epi16(1));
+#elif defined(__aarch64__)
+    return (vu)vsriq_n_u32((uint32x4_t)v_bf16_high(b), (uint32x4_t)v_bf16_high(a), 16);
+#else
+    return v_bf16_high(a) >> 16 | (v_bf16_high(b) & 0xffff0000u);
+#endif
+}
+
+/* Asks for the memory of v_load2 some way further on, for long walks: the hardware looks ahead as
+ * well, but stops at the end of each page. Addresses behind the end do no harm. */
+SIMD_INLINE void v_ahead2(el e, const void *p, int64_t i)
+{
+    const char *at = (const char *)p + i * el_size(e) + 2048;
+    __builtin_prefetch(at);
+    if (2 * VL * el_size(e) > 64)
+        __builtin_prefetch(at + 64);
+}
+
+SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
+{
+    if (e == EL_BF16) {
+        *(vu_mem *)((uint16_t *)p + i) = v_bf16_pairs(x.a, x.b);
+        return;
+    }
+    v_store(e, p, i, x.a);
+    v_store(e, p, i + VL, x.b);
+}
+
+/* Past the cache; the address must be a multiple of VL elements' size. Call v_fence() after the
+ * last one. NEON has such stores for pairs of vectors alone, in v_stream2. */
+SIMD_INLINE void v_stream(el e, void *p, int64_t i, vf a)
+{
+#if defined(__AVX512F__)
+    if (e == EL_F32)
+        _mm512_stream_ps((float *)p + i, (__m512)a);
+    else
+        _mm256_stream_si256((__m256i *)((uint16_t *)p + i),
+                            (__m256i)(e == EL_BF16 ? v_to_bf16(a) : v_to_f16(a)));
+#elif defined(__AVX2__)
+    if (e == EL_F32)
+        _mm256_stream_ps((float *)p + i, (__m256)a);
+    else
+        _mm_stream_si128((__m128i *)((uint16_t *)p + i),
+                         (__m128i)(e == EL_BF16 ? v_to_bf16(a) : v_to_f16(a)));
+#elif defined(__SSE2__)
+    if (e == EL_F32)
+        _mm_stream_ps((float *)p + i, (__m128)a);
+    else
+        v_store(e, p, i, a);
+#else
+    v_store(e, p, i, a);
+#endif
+}
+
+/* v_stream of 2 * VL elements, in the lane order of e; for bf16 the address must be a multiple of
+ * twice as many bytes. */
+SIMD_INLINE void v_stream2(el e, void *p, int64_t i, vf2 x)
+{
+    if (e == EL_BF16) {
+        v_stream(EL_F32, (uint16_t *)p + i, 0, (vf)v_bf16_pairs(x.a, x.b));
+        return;
+    }
+#if defined(__aarch64__)
+    if (e == EL_F32) {
+        vf_mem *to = (vf_mem *)((float *)p + i);
+        __asm__("stnp %q2, %q3, %0" : "=Ump"(to[0]), "=m"(to[1]) : "w"(x.a), "w"(x.b));
+        return;
+    }
+#endif
+    v_stream(e, p, i, x.a);
+    v_stream(e, p, i + VL, x.b);
+}
+
+SIMD_INLINE void v_fence(void)
+{
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+/* Asks for the line at p, to be read soon; p need not be in any array. */
+SIMD_INLINE void v_prefetch(const void *p)
+{
+    __builtin_prefetch(p, 0, 2);
+}
+
+/* 1 if v_stream may be used on an array that starts there. */
+SIMD_INLINE int v_streamable(el e, const void *p)
+{
+    return ((uintptr_t)p & (uintptr_t)(VL * el_size(e) - 1)) == 0;
+}
+
+/* 1 if v_stream2 may be used on an array that starts there. */
+SIMD_INLINE int v_streamable2(el e, const void *p)
+{
+    return ((uintptr_t)p & (uintptr_t)(VL * (e == EL_F16 ? 2 : 4) - 1)) == 0;
+}
+
+/* The first n elements (n <= VL, 0 allowed), the rest `fill`; nothing past them is read. */
+SIMD_INLINE vf v_load_n(el e, const void *p, int64_t i, int64_t n, float fill)
+{
+#if defined(__AVX512F__)
+    const __mmask16 m = (__mmask16)((1u << n) - 1u);
+    if (e == EL_F32)
+        return (vf)_mm512_mask_loadu_ps(_mm512_set1_ps(fill), m, (const float *)p + i);
+    const vh h = (vh)_mm256_maskz_loadu_epi16(m, (const uint16_t *)p + i);
+    const vf a = e == EL_BF16 ? v_from_bf16(h) : v_from_f16(h);
+    return (vf)_mm512_mask_mov_ps(_mm512_set1_ps(fill), m, (__m512)a);
+#elif defined(__aarch64__)
+    /* lane by lane, straight into the register */
+    vf a = v_set(fill);
+    if (e == EL_F32) {
+        for (int k = 0; k < VL; k++)
+            if (k < n)
+                a[k] = ((const float *)p)[i + k];
+        return a;
+    }
+    vh h = {0};
+    for (int k = 0; k < VL; k++)
+        if (k < n)
+            h[k] = ((const uint16_t *)p)[i + k];
+    return v_select(v_first(n), e == EL_BF16 ? v_from_bf16(h) : v_from_f16(h), a);
+#else
+    if (e == EL_F32) {
+        float part[VL];
+        for (int k = 0; k < VL; k++)
+            part[k] = k < n ? ((const float *)p)[i + k] : fill;
+        vf a;
+        memcpy(&a, part, sizeof a);
+        return a;
+    }
+    uint16_t part[VL] = {0};
+    for (int k = 0; k < VL; k++)
+        part[k] = k < n ? ((const uint16_t *)p)[i + k] : 0;
+    vh h;
+    memcpy(&h, part, sizeof h);
+    const vf a = e == EL_BF16 ? v_from_bf16(h) : v_from_f16(h);
+    return v_select(v_first(n), a, v_set(fill));
+#endif
+}
+
+SIMD_INLINE void v_store_n(el e, void *p, int64_t i, int64_t n, vf a)
+{
+#if defined(__AVX512F__)
+    const __mmask16 m = (__mmask16)((1u << n) - 1u);
+    if (e == EL_F32)
+        _mm512_mask_storeu_ps((float *)p + i, m, (__m512)a);
+    else
+        _mm256_mask_storeu_epi16((uint16_t *)p + i, m,
+                                 (__m256i)(e == EL_BF16 ? v_to_bf16(a) : v_to_f16(a)));
+#else
+    if (e == EL_F32) {
+        float part[VL];
+        memcpy(part, &a, sizeof part);
+        for (int k = 0; k < VL && k < n; k++)
+            ((float *)p)[i + k] = part[k];
+    } else {
+        uint16_t part[VL];
+        const vh h = e == EL_BF16 ? v_to_bf16(a) : v_to_f16(a);
+        memcpy(part, &h, sizeof part);
+        for (int k = 0; k < VL && k < n; k++)
+            ((uint16_t *)p)[i + k] = part[k];
+    }
+#endif
+}
+
+/* Stores those lanes of a side by side whose key is above the limit, or NaN, and returns how many;
+ * VL floats may be written. */
+SIMD_INLINE int v_squeeze_above(float *to, vf key, vf limit, vf a)
+{
+#if defined(__AVX512F__)
+    const __mmask16 above = _mm512_cmp_ps_mask((__m512)key, (__m512)limit, _CMP_NLE_UQ);
+    _mm512_storeu_ps(to, _mm512_maskz_compress_ps(above, (__m512)a));
+    return __builtin_popcount(above);
+#elif defined(__aarch64__)
+    /* For each set of lanes those that move to the front, as numbers of their bytes. What follows
+     * them is left over. */
+    enum { A = 0x03020100, B = 0x07060504, C = 0x0b0a0908, D = 0x0f0e0d0c };
+    static const uint32_t front[16][4] = {
+        {0}, {A},    {B},    {A, B},    {C},    {A, C},    {B, C},    {A, B, C},
+        {D}, {A, D}, {B, D}, {A, B, D}, {C, D}, {A, C, D}, {B, C, D}, {A, B, C, D}};
+    const vu bit = {1, 2, 4, 8};
+    const uint32_t lanes = vaddvq_u32((uint32x4_t)(bit & ~(vu)(key <= limit)));
+    vst1q_u8((uint8_t *)to, vqtbl1q_u8((uint8x16_t)a, (uint8x16_t)vld1q_u32(front[lanes])));
+    return __builtin_popcount(lanes);
+#else
+    int n = 0;
+    if (!v_any(~(key <= limit)))
+        return 0;
+    for (int i = 0; i < VL; i++) {
+        to[n] = a[i];
+        n += !(key[i] <= limit[i]);
+    }
+    return n;
+#endif
+}
+
+/* One element as float, and back with rounding. */
+SIMD_INLINE float el_get(el e, const void *p, int64_t i)
+{
+    return e == EL_F32 ? ((const float *)p)[i] : v_load_n(e, p, i, 1, 0.0f)[0];
+}
+
+SIMD_INLINE void el_set(el e, void *p, int64_t i, float a)
+{
+    v_store_n(e, p, i, 1, v_set(a));
+}
+
+#endif
