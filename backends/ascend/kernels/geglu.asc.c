@@ -93,42 +93,43 @@ static inline __aicore__ void gelu_tanh_products(__ubuf__ float *dup, __ubuf__ f
 
 /* ---- exact: gelu(a) = a Phi(a) ----
  *
- * With m = |a|, Phi(-m) = e p(m) / q(m), e = exp(-m^2 / 2); p of degree d, q monic of degree d + 1, both minimax for the
- * relative error in m < 14.3: of 2^-16 (d = 2), 2^-24 (d = 3), 2^-27 (d = 4). Each type's results are as exact
- * with its own fit as its rounding lets one see. */
+ * With m = |a|, Phi(-m) = lead e p(m) / q(m), e = exp(-m^2 / 2), p and q monic. The first three fits are minimax for the
+ * relative error in m < 14.3, of 2^-16, 2^-24 and 2^-27. That of f16 has 2^-20, growing with m^2 from m = 1.4 on as what
+ * the rounding of a gate does to the result, and ends at m = 7.3: beyond, the largest up makes the smallest number of f16
+ * of it. Each type's results are as exact with its own fit as its rounding lets one see. */
 
-enum { GELU_TERMS = 5 };
+enum { GELU_P = 4, GELU_Q = 5 };
 
 typedef struct gelu_fit {
-    int degree;
-    int roots; /* 1: e as the square of exp(-m^2 / 4), which reaches into the subnormal numbers of f32 */
-    float
-        shift; /* 0: else e is exp(shift) times as large, for the same reason, and p as much smaller */
-    float p[GELU_TERMS], q[GELU_TERMS]; /* from the highest power on; q without its 1 */
+    int p_degree, q_degree;
+    /* So that nothing is flushed that the result does not flush: e as the square of exp(-m^2 / 4), or exp(shift) times
+     * as large, and lead as much smaller. */
+    int roots;
+    float shift;
+    float lead;
+    float p[GELU_P], q[GELU_Q]; /* from the second highest power on */
 } gelu_fit;
-
-/* 2^-12 is in p's coefficients, and 12 ln 2 is the shift. */
-#define GELU_SHIFT 8.317766167f
-#define GELU_SHIFTED(c) ((c)*0x1p-12f)
 
 static inline __aicore__ gelu_fit gelu_fit_of_2(void)
 {
-    const gelu_fit fit = {
-        2,
-        0,
-        GELU_SHIFT,
-        {GELU_SHIFTED(0.399574168f), GELU_SHIFTED(1.82051054f), GELU_SHIFTED(3.3538797f)},
-        {4.60472843f, 8.99651684f, 6.70765115f}};
+    const gelu_fit fit = {2,
+                          3,
+                          0,
+                          8.317766167f, /* 12 ln 2 */
+                          0.399574168f * 0x1p-12f,
+                          {4.55612671f, 8.39363495f},
+                          {4.60472843f, 8.99651684f, 6.70765115f}};
     return fit;
 }
 
 static inline __aicore__ gelu_fit gelu_fit_of_3(void)
 {
     const gelu_fit fit = {3,
+                          4,
                           0,
-                          GELU_SHIFT,
-                          {GELU_SHIFTED(0.39880717f), GELU_SHIFTED(2.99878857f),
-                           GELU_SHIFTED(9.48457433f), GELU_SHIFTED(13.8800702f)},
+                          8.317766167f,
+                          0.39880717f * 0x1p-12f,
+                          {7.51939496f, 23.7823566f, 34.8039636f},
                           {7.50571665f, 24.9263425f, 41.1184287f, 27.7601421f}};
     return fit;
 }
@@ -136,44 +137,64 @@ static inline __aicore__ gelu_fit gelu_fit_of_3(void)
 static inline __aicore__ gelu_fit gelu_fit_of_4(void)
 {
     const gelu_fit fit = {4,
+                          5,
                           1,
                           0.0f,
-                          {0.39894656f, 3.92691927f, 17.6715389f, 42.1963099f, 48.0286096f},
+                          0.39894656f,
+                          {9.84322128f, 44.2955039f, 105.769329f, 120.388579f},
                           {9.84391443f, 45.2821429f, 115.80151f, 161.035234f, 96.0572185f}};
     return fit;
 }
 
-/* c: room for 8 blocks: the coefficients that mul_add takes, and the shift. scale: of p, here and in gelu_normal() */
-static inline __aicore__ void gelu_constants(const gelu_fit *fit, float scale, __ubuf__ float *c)
+/* lead, which is -3.83618119e-4, is in e but for its sign. */
+static inline __aicore__ gelu_fit gelu_fit_of_f16(void)
 {
-    for (int i = 2; i <= fit->degree; i++)
-        asc_duplicate(c + 8 * (i - 2), scale * fit->p[i], 8);
-    for (int i = 1; i <= fit->degree; i++)
-        asc_duplicate(c + 8 * (2 + i), fit->q[i], 8);
-    asc_duplicate(c + 56, fit->shift, 8);
+    const gelu_fit fit = {3,
+                          3,
+                          0,
+                          -7.86586298f,
+                          -1.0f,
+                          {-1062.40114f, -5464.31864f, -12450.8054f},
+                          {5.46261578f, 11.8147649f, 9.55270084f}};
+    return fit;
+}
+
+/* Blocks of 8 words: the coefficients that mul_add takes, the shift, and a mask of 16 bits. */
+enum { GELU_P_BLOCK = 0, GELU_Q_BLOCK = 3, GELU_SHIFT_BLOCK = 7, GELU_MASK_BLOCK = 8 };
+
+static inline __aicore__ void gelu_constants(const gelu_fit *fit, __ubuf__ float *c)
+{
+    for (int i = 1; i < fit->p_degree; i++)
+        asc_duplicate(c + 8 * (GELU_P_BLOCK + i - 1), fit->p[i], 8);
+    for (int i = 1; i < fit->q_degree; i++)
+        asc_duplicate(c + 8 * (GELU_Q_BLOCK + i - 1), fit->q[i], 8);
+    asc_duplicate(c + 8 * GELU_SHIFT_BLOCK, fit->shift, 8);
+    asc_duplicate((__ubuf__ uint16_t *)(c + 8 * GELU_MASK_BLOCK), (uint16_t)0x7fff, 16);
     ASC_THEN();
 }
 
 /* p = p m + c, c a block: a repeat form, in counter mode as long as a tile */
-#define GELU_STEP(p, m, c) asc_mul_add(p, m, c, 1, 1, 1, 0, 8, 8, 0)
+#define GELU_STEP(p, m, c, block) asc_mul_add(p, m, (c) + 8 * (block), 1, 1, 1, 0, 8, 8, 0)
 
-/* m: |a|, limited. On return x is exp(-m^2 / 4), or e, p = p(m) and q = q(m). */
+/* m: |a|, limited. On return x is exp(-m^2 / 4), or e, p = scale p(m) and q = q(m). A scale other than 1 needs a q of
+ * higher degree than p. */
 static inline __aicore__ void gelu_normal(const gelu_fit *fit, float scale, __ubuf__ float *p,
                                           __ubuf__ float *x, __ubuf__ float *m, __ubuf__ float *q,
                                           __ubuf__ float *c, uint32_t n)
 {
     asc_mul_scalar(x, m, fit->roots ? -0.25f : -0.5f, n);
-    asc_mul_scalar(p, m, scale * fit->p[0], n);
+    asc_add_scalar(p, m, fit->p[0], n);
     asc_add_scalar(q, m, fit->q[0], n);
     ASC_THEN();
-    asc_add_scalar(p, p, scale * fit->p[1], n);
     asc_set_mask_count();
     asc_set_vector_mask(0, n);
-    GELU_STEP(x, m, c + 56);
-    for (int i = 1; i <= fit->degree; i++) {
-        GELU_STEP(q, m, c + 8 * (2 + i));
-        if (i > 1)
-            GELU_STEP(p, m, c + 8 * (i - 2));
+    GELU_STEP(x, m, c, GELU_SHIFT_BLOCK);
+    for (int i = 1; i < fit->q_degree; i++) {
+        GELU_STEP(q, m, c, GELU_Q_BLOCK + i - 1);
+        if (i < fit->p_degree)
+            GELU_STEP(p, m, c, GELU_P_BLOCK + i - 1);
+        else if (scale != 1.0f)
+            asc_mul_scalar(p, p, scale, 1, 1, 1, 8, 8);
         if (i == 2)
             asc_exp(x, x, 1, 1, 1, 8, 8);
         ASC_THEN();
@@ -181,18 +202,67 @@ static inline __aicore__ void gelu_normal(const gelu_fit *fit, float scale, __ub
     asc_set_mask_norm();
 }
 
-/* a: gate; h, x, p, q: scratch. h becomes gelu(a) as max(a, 0) - |a| Phi(-|a|), max(a, 0) with a product with 0
- * that makes NaN of -infinity, as the definition does. */
-static inline __aicore__ void gelu_exact(const gelu_fit *fit, __ubuf__ float *h, __ubuf__ float *x,
-                                         __ubuf__ float *a, __ubuf__ float *p, __ubuf__ float *q,
-                                         __ubuf__ float *c, uint32_t n)
+/* h = |gate|, limited, and max(gate, 0), with a product with 0 that makes NaN of -infinity, as the definition
+ * does. f32 and f16: max(gate, 0) where gate is; bf16, which has no arithmetic: in r. scratch: as large as gate. */
+static inline __aicore__ void gelu_parts_f32(__ubuf__ float *h, __ubuf__ float *r,
+                                             __ubuf__ float *gate, __ubuf__ float *scratch,
+                                             __ubuf__ float *c, uint32_t n)
 {
-    asc_abs(h, a, n);
+    asc_abs(h, gate, n);
     ASC_THEN();
     asc_min_scalar(h, h, GELU_FAR, n);
-    asc_leakyrelu(a, a, 0.0f, n);
+    asc_leakyrelu(gate, gate, 0.0f, n);
     ASC_THEN();
-    gelu_normal(fit, -1.0f, p, x, h, q, c, n);
+    (void)r, (void)scratch, (void)c;
+}
+
+/* Of 16 bits, twice as many a cycle: the magnitude's bits are ordered as integers are. */
+static inline __aicore__ void gelu_magnitude(__ubuf__ uint16_t *m, __ubuf__ uint16_t *bits,
+                                             __ubuf__ float *c, uint32_t n)
+{
+    asc_set_mask_count();
+    asc_set_vector_mask(0, n);
+    asc_and(m, bits, (__ubuf__ uint16_t *)(c + 8 * GELU_MASK_BLOCK), 1, 1, 1, 0, 8, 8, 0);
+    asc_set_mask_norm();
+}
+
+static inline __aicore__ void gelu_parts_bf16(__ubuf__ float *h, __ubuf__ float *r,
+                                              __ubuf__ bfloat16_t *gate,
+                                              __ubuf__ bfloat16_t *scratch, __ubuf__ float *c,
+                                              uint32_t n)
+{
+    __ubuf__ int16_t *m = (__ubuf__ int16_t *)scratch;
+    gelu_magnitude((__ubuf__ uint16_t *)scratch, (__ubuf__ uint16_t *)gate, c, n);
+    ASC_THEN();
+    asc_min_scalar(m, m, (int16_t)0x41f0, n); /* GELU_FAR */
+    asc_bfloat162float(r, gate, n);
+    ASC_THEN();
+    asc_bfloat162float(h, scratch, n);
+    asc_leakyrelu(r, r, 0.0f, n);
+    ASC_THEN();
+}
+
+static inline __aicore__ void gelu_parts_f16(__ubuf__ float *h, __ubuf__ float *r,
+                                             __ubuf__ half *gate, __ubuf__ half *scratch,
+                                             __ubuf__ float *c, uint32_t n)
+{
+    __ubuf__ int16_t *m = (__ubuf__ int16_t *)scratch;
+    gelu_magnitude((__ubuf__ uint16_t *)scratch, (__ubuf__ uint16_t *)gate, c, n);
+    ASC_THEN();
+    asc_min_scalar(m, m, (int16_t)0x4f80, n); /* GELU_FAR */
+    asc_leakyrelu(gate, gate, (half)0.0f, n);
+    ASC_THEN();
+    asc_half2float(h, scratch, n);
+    ASC_THEN();
+    (void)r;
+}
+
+/* h: |a|, limited; x, p, q: scratch. h becomes |a| e, and p its factor but for lead. */
+static inline __aicore__ void gelu_tail(const gelu_fit *fit, __ubuf__ float *h, __ubuf__ float *x,
+                                        __ubuf__ float *p, __ubuf__ float *q, __ubuf__ float *c,
+                                        uint32_t n)
+{
+    gelu_normal(fit, 1.0f, p, x, h, q, c, n);
     asc_div(p, p, q, n);
     asc_mul(h, h, x, n);
     ASC_THEN();
@@ -200,8 +270,40 @@ static inline __aicore__ void gelu_exact(const gelu_fit *fit, __ubuf__ float *h,
         asc_mul(p, p, x, n);
         ASC_THEN();
     }
-    asc_mul_add(h, p, a, n);
+}
+
+/* gelu(a) = max(a, 0) - |a| Phi(-|a|). Returns where it is. */
+static inline __aicore__ __ubuf__ float *gelu_join_f32(const gelu_fit *fit, __ubuf__ float *h,
+                                                       __ubuf__ float *p, __ubuf__ float *r,
+                                                       __ubuf__ float *gate, uint32_t n)
+{
+    asc_mul(p, h, p, n);
     ASC_THEN();
+    asc_axpy(gate, p, -fit->lead, n);
+    ASC_THEN();
+    (void)r;
+    return gate;
+}
+
+static inline __aicore__ __ubuf__ float *gelu_join_bf16(const gelu_fit *fit, __ubuf__ float *h,
+                                                        __ubuf__ float *p, __ubuf__ float *r,
+                                                        __ubuf__ bfloat16_t *gate, uint32_t n)
+{
+    (void)gate;
+    return gelu_join_f32(fit, h, p, r, r, n);
+}
+
+/* That of f16 is a sum with what is half, and p negative. */
+static inline __aicore__ __ubuf__ float *gelu_join_f16(const gelu_fit *fit, __ubuf__ float *h,
+                                                       __ubuf__ float *p, __ubuf__ float *r,
+                                                       __ubuf__ half *gate, uint32_t n)
+{
+    asc_mul(h, h, p, n);
+    ASC_THEN();
+    asc_axpy(h, gate, (half)1.0f, n);
+    ASC_THEN();
+    (void)fit, (void)r;
+    return h;
 }
 
 /* From the density of the normal distribution to e as it is in UB. */
@@ -222,7 +324,7 @@ static inline __aicore__ void gelu_bells(const gelu_fit *fit, __ubuf__ float *m,
     asc_mul_scalar(r, r, 3e38f, n);
     ASC_THEN();
     asc_min_scalar(r, r, 1.0f, n);
-    gelu_normal(fit, gelu_bell_scale(fit), p, x, m, q, c, n);
+    gelu_normal(fit, fit->lead * gelu_bell_scale(fit), p, x, m, q, c, n);
     asc_div(p, p, q, n);
     if (fit->roots) {
         asc_mul(x, x, x, n);
@@ -256,7 +358,7 @@ static inline __aicore__ void gelu_exact_products(__ubuf__ float *dup, __ubuf__ 
 /* Forward, a rounding to 8 bits hides what the shortest fit is off by; backward, gelu' passes through zero. */
 #define gelu_forward_fit_f32 gelu_fit_of_4
 #define gelu_forward_fit_bf16 gelu_fit_of_2
-#define gelu_forward_fit_f16 gelu_fit_of_3
+#define gelu_forward_fit_f16 gelu_fit_of_f16
 #define gelu_backward_fit_f32 gelu_fit_of_4
 #define gelu_backward_fit_bf16 gelu_fit_of_3
 #define gelu_backward_fit_f16 gelu_fit_of_3
