@@ -14,14 +14,14 @@
 /* ---- the table of chips ---- */
 
 static const tg_npu_chip chips[] = {
-#define CHIP(name, cores, mhz, ub) {#name, cores, mhz, ub},
+#define CHIP(name, cores, mhz, ub, l2) {#name, cores, mhz, ub, l2},
 #include "chips.inc"
 #undef CHIP
 };
 enum { CHIPS = sizeof chips / sizeof *chips };
 
 static const char *const sources[] = {
-#define CHIP(name, cores, mhz, ub) "the table of chips, " #name,
+#define CHIP(name, cores, mhz, ub, l2) "the table of chips, " #name,
 #include "chips.inc"
 #undef CHIP
 };

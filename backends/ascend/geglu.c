@@ -6,23 +6,21 @@ static const char *const options[] = {"exact", NULL};
 
 /* ---- forward ---- */
 
-enum { F_H, F_GATE, F_UP, F_Y, F_A, F_U, F_E, F_P, F_Q, F_C, F_BUFFERS };
+enum { F_H, F_A, F_GATE, F_UP, F_C, F_E, F_U, F_P, F_Q, F_BUFFERS };
 
-/* Steps: 0 copy in, 1 widen, 2 magnitudes, 3 exponent, 4 quotient, 5 gelu, 6 product, 7 copy out. Of two sources of
- * one instruction, one lies LOW, one HIGH; scratch of one kind lies in front of what is copied, of the other behind it,
- * so that a result seldom meets the bank that is being read. */
+/* Steps: 0 copy in, 1 magnitudes, 2 exponent, 3 quotient, 4 gelu, 5 product and copy out, from where gate was. Of two
+ * sources of one instruction, one lies LOW, one HIGH. What the LOW ones are computed with or become lies behind what is
+ * copied, in another bank: there, a result does not meet what is being read. */
 static const tg_ub_buffer forward_buffers[F_BUFFERS] = {
-    [F_H] = {.name = "h", .bytes = 4, .from = 2, .to = 7, .bank = TG_UB_BANK_LOW},
-    [F_GATE] = {.name = "gate", .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
-    [F_UP] = {.name = "up", .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH},
-    [F_Y] = {.name = "y", .from = 6, .to = 7, .copies = 2},
-    [F_A] = {"gate32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH,
-             .when = TG_UB_16BIT},
-    [F_U] = {"up32", .bytes = 4, .from = 5, .to = 6, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
-    [F_E] = {.name = "e", .bytes = 4, .from = 3, .to = 4, .bank = TG_UB_BANK_HIGH},
-    [F_P] = {"p", .bytes = 4, .from = 3, .to = 5, .bank = TG_UB_BANK_HIGH, .when = EXACT},
-    [F_Q] = {"q", .bytes = 4, .from = 3, .to = 4, .bank = TG_UB_BANK_HIGH, .when = EXACT},
-    [F_C] = {"coefficients", TG_UB_FIXED, .bytes = 8 * 32, .to = TG_UB_LAST, .when = EXACT},
+    [F_H] = {.name = "h", .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW},
+    [F_A] = {"gate32", .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
+    [F_GATE] = {.name = "gate", .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW},
+    [F_UP] = {.name = "up", .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH},
+    [F_C] = {"coefficients", TG_UB_FIXED, .bytes = 9 * 32, .to = TG_UB_LAST, .when = EXACT},
+    [F_E] = {.name = "e", .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH},
+    [F_U] = {"up32", .bytes = 4, .from = 4, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
+    [F_P] = {"p", .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_HIGH, .when = EXACT},
+    [F_Q] = {"q", .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH, .when = EXACT},
 };
 
 /* ---- backward ---- */
@@ -45,7 +43,7 @@ static const tg_ub_buffer backward_buffers[B_BUFFERS] = {
     [B_Q] = {.name = "q", .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH},
     [B_W] = {.name = "w", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH},
     [B_H] = {.name = "h", .bytes = 4, .from = 2, .to = 5, .bank = TG_UB_BANK_HIGH},
-    [B_C] = {"coefficients", TG_UB_FIXED, .bytes = 8 * 32, .to = TG_UB_LAST, .when = EXACT},
+    [B_C] = {"coefficients", TG_UB_FIXED, .bytes = 9 * 32, .to = TG_UB_LAST, .when = EXACT},
 };
 
 const tg_ub_kernel tg_ascend_ub_geglu[] = {
@@ -73,10 +71,10 @@ tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args)
                                .options = args->exact ? EXACT : 0,
                                .tensors = 3,
                                .scalars = 1,
-                               .places = 10,
+                               .places = 9,
                                .tensor = {{args->gate, "gate"}, {args->up, "up"}, {args->y, "y"}},
                                .scalar = {ascend_i64(args->exact)},
-                               .place = {F_GATE, F_UP, F_Y, F_A, F_U, F_H, F_E, F_P, F_Q, F_C},
+                               .place = {F_GATE, F_UP, F_A, F_U, F_H, F_E, F_P, F_Q, F_C},
                            });
 }
 

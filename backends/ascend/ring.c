@@ -30,3 +30,10 @@ tg_status ascend_plan_ring(const ascend_runtime *runtime, const tg_ub_kernel *ke
     *again = 1;
     return tg_ub_plan(kernel, &problem, layout);
 }
+
+int ascend_ring_behind(const ascend_runtime *runtime, int64_t in, int64_t out)
+{
+    const ascend_info *info = runtime->info();
+    const tg_npu_chip *chip = tg_npu_chip_find(info->soc);
+    return chip && (2 * in + out) * info->cores <= chip->l2_bytes / 4 * 3;
+}

@@ -13,4 +13,8 @@ tg_status ascend_plan_ring(const ascend_runtime *runtime, const tg_ub_kernel *ke
                            int64_t columns, int type, uint32_t options, tg_ub_layout *layout,
                            int *again);
 
+/* Whether a row that is copied in twice may be written while the next one is read, as asc_ring_behind() has it: whether
+ * each core's two rows of `in` bytes, and the `out` bytes that are written meanwhile, find room in L2, with some left. */
+int ascend_ring_behind(const ascend_runtime *runtime, int64_t in, int64_t out);
+
 #endif

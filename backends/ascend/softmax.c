@@ -161,6 +161,7 @@ static tg_status backward_in_pieces(tg_ctx *ctx, const ascend_runtime *runtime,
                                     const ascend_rows *dy, const ascend_rows *y,
                                     const ascend_rows *dx)
 {
+    const int64_t row = y->n * (int64_t)tg_type_size(y->type);
     tg_ub_layout layout;
     int again;
     ASCEND_TRY(ascend_plan_ring(runtime, &tg_ascend_ub_softmax[BACKWARD_WIDE], y->rows, y->n,
@@ -176,6 +177,7 @@ static tg_status backward_in_pieces(tg_ctx *ctx, const ascend_runtime *runtime,
         ascend_i64(y->n),
         ascend_i64(layout.tile_columns),
         ascend_i64(again),
+        ascend_i64(again && ascend_ring_behind(runtime, 2 * row, row)),
         ascend_place(&layout, BW_DY),
         ascend_place(&layout, BW_Y),
         ascend_place(&layout, BW_G),

@@ -41,6 +41,7 @@ typedef struct tg_npu_chip {
     int vector_cores;
     int clock_mhz;
     int64_t ub_bytes; /* the whole UB of a vector core */
+    int64_t l2_bytes;
 } tg_npu_chip;
 
 /* The end of the UB that CANN's run time keeps for itself. */

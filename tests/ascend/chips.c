@@ -18,6 +18,7 @@ int main(void)
         same(chip, "vector_cores", chip->vector_cores);
         same(chip, "clock_mhz", chip->clock_mhz);
         same(chip, "ub_bytes", chip->ub_bytes);
+        same(chip, "l2_bytes", chip->l2_bytes);
         same(chip, "ub_usable_bytes", tg_ub_usable_bytes(8 * chip->ub_bytes));
     }
     for (int i = 0; ascsim_chip_name(i); i++) {

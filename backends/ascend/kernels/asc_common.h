@@ -193,4 +193,25 @@ static inline __aicore__ void asc_pipeline_end(void)
     asc_set_ctrl(asc_get_ctrl() & ~ASC_CTRL_INFINITY);
 }
 
+/* The same where what is copied out lies in a buffer that was copied in: MTE2 waits for MTE3 then. */
+static inline __aicore__ void asc_in_place_begin(void)
+{
+    asc_init();
+    asc_set_ctrl(asc_get_ctrl() | ASC_CTRL_INFINITY);
+    asc_set_copy_pad_val((uint16_t)0);
+    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID0);
+    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID1);
+    asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
+    asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
+}
+
+static inline __aicore__ void asc_in_place_end(void)
+{
+    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID0);
+    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID1);
+    asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
+    asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
+    asc_set_ctrl(asc_get_ctrl() & ~ASC_CTRL_INFINITY);
+}
+
 #endif

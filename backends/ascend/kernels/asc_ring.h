@@ -26,6 +26,9 @@
  *   }
  *   asc_ring_end(&ring);
  *
+ * A row that is copied in twice finds itself in L2 the second time. All blocks would wait for memory at one time and for L2 at
+ * another, so a ring may write a row while it reads the next, piece by piece in turns: asc_ring_behind().
+ *
  * Copies in are issued as far ahead as there are buffers, so that MTE2 never waits for the scalar unit. */
 #ifndef ASC_RING_H
 #define ASC_RING_H
@@ -64,8 +67,7 @@ enum { ASC_RING = 8, ASC_RING_TENSORS = 2 };
         }                                   \
     } while (0)
 
-/* Positions count the pieces in the order in which they are copied in: piece p of the row with local number r
- * is position r * pieces + p, or (r * 2 + time) * pieces + p if a row is copied in twice. */
+/* Positions count the pieces in the order in which they are copied in: see asc_ring_turn_of(). */
 typedef struct asc_ring {
     __gm__ char *from[ASC_RING_TENSORS]; /* the tensors of which a buffer holds a piece each */
     int64_t stride[ASC_RING_TENSORS];    /* of a row, in bytes */
@@ -75,8 +77,40 @@ typedef struct asc_ring {
         *pick; /* of each row the column of one element that comes with the first piece; or 0 */
     int64_t pick_place;
     int64_t first, step, rows, columns, piece, pieces;
-    int64_t reads, writes, at, loaded, total;
+    int64_t reads, writes, behind, at, loaded, total;
 } asc_ring;
+
+/* A position: piece p of the row with this local number, copied in to be read alone or to be written. */
+typedef struct asc_ring_turn {
+    int64_t local, p;
+    int writes;
+} asc_ring_turn;
+
+/* Which of the two turns that a piece has is that of the row that is written. */
+static inline __aicore__ int asc_ring_writes_at(const asc_ring *ring, int64_t turn)
+{
+    return turn == ring->first % 2;
+}
+
+/* Row by row, each once or first to be read and then to be written; or, behind, the first row's reads, then its writes in
+ * turns with the next row's reads, and so on. Every other block takes its turns the other way round, so that half of
+ * them read memory while half read L2. */
+static inline __aicore__ asc_ring_turn asc_ring_turn_of(const asc_ring *ring, int64_t position)
+{
+    const int64_t pass = position / ring->pieces, passes = ring->reads + ring->writes;
+    const int64_t pair = 2 * ring->pieces, after = position - ring->pieces;
+    asc_ring_turn turn;
+    if (!ring->behind || pass == 0 || pass == 2 * ring->rows - 1) {
+        turn.local = pass / passes;
+        turn.p = position % ring->pieces;
+        turn.writes = pass % passes >= ring->reads;
+    } else {
+        turn.writes = asc_ring_writes_at(ring, after % 2);
+        turn.local = after / pair + !turn.writes;
+        turn.p = after % pair / 2;
+    }
+    return turn;
+}
 
 static inline __aicore__ int64_t asc_ring_columns(const asc_ring *ring, int64_t p)
 {
@@ -95,9 +129,8 @@ static inline __aicore__ void asc_ring_load_pick(const asc_ring *ring, int64_t r
 
 static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t position)
 {
-    const int64_t p = position % ring->pieces;
-    const int64_t local = position / ring->pieces / (ring->reads + ring->writes);
-    const int64_t row = ring->first + local * ring->step;
+    const asc_ring_turn turn = asc_ring_turn_of(ring, position);
+    const int64_t p = turn.p, row = ring->first + turn.local * ring->step;
     const int slot = (int)(position % ASC_RING);
     if (ring->pick && p == 0)
         asc_ring_load_pick(ring, row, slot);
@@ -114,10 +147,10 @@ static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t positi
 static inline __aicore__ void asc_ring_wait_free(const asc_ring *ring, int64_t position)
 {
     const int slot = (int)(position % ASC_RING);
-    if (position / ring->pieces % (ring->reads + ring->writes) < ring->reads)
-        ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE2, slot);
-    else
+    if (asc_ring_turn_of(ring, position).writes)
         ASC_RING_FLAG(asc_sync_wait, PIPE_MTE3, PIPE_MTE2, slot);
+    else
+        ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE2, slot);
 }
 
 /* All copies in that the work issued so far leaves room for. */
@@ -166,6 +199,21 @@ static inline __aicore__ asc_ring asc_ring_of(__gm__ void *from, int64_t stride,
     ring.writes = writes;
     asc_ring_rows(&ring, index, blocks, (rows - index + blocks - 1) / blocks);
     return ring;
+}
+
+/* Before the first read, for rows that are copied in twice:
+ *
+ *   for (r = 0; r <= ring.rows; r++) {
+ *       for (p = 0; p < ring.pieces; p++)
+ *           for (turn = 0; turn < 2; turn++)
+ *               if (!asc_ring_writes_at(&ring, turn) && r < ring.rows)
+ *                   read piece p of row r, with asc_ring_read() and asc_ring_has_read()
+ *               else if (asc_ring_writes_at(&ring, turn) && r > 0)
+ *                   write piece p of row r - 1, with asc_ring_reread() and asc_ring_write()
+ *   } */
+static inline __aicore__ void asc_ring_behind(asc_ring *ring)
+{
+    ring->behind = 1;
 }
 
 /* The buffer of the next piece. */

@@ -4,9 +4,8 @@ ASC_KERNEL ASC_NAME(geglu_forward)(__gm__ ASC_T *gate, __gm__ ASC_T *up, __gm__ 
                                    int64_t gate_stride, int64_t up_stride, int64_t y_stride,
                                    int64_t rows, int64_t columns, int64_t tile_rows,
                                    int64_t tile_columns, int64_t exact, int64_t gate_at,
-                                   int64_t up_at, int64_t y_at, int64_t a_at, int64_t u_at,
-                                   int64_t h_at, int64_t e_at, int64_t p_at, int64_t q_at,
-                                   int64_t c_at)
+                                   int64_t up_at, int64_t a_at, int64_t u_at, int64_t h_at,
+                                   int64_t e_at, int64_t p_at, int64_t q_at, int64_t c_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     __ubuf__ float *h = ASC_UB(float, h_at, 0);
@@ -14,56 +13,64 @@ ASC_KERNEL ASC_NAME(geglu_forward)(__gm__ ASC_T *gate, __gm__ ASC_T *up, __gm__ 
     __ubuf__ float *p = ASC_UB(float, p_at, 0);
     __ubuf__ float *c = ASC_UB(float, c_at, 0);
     int slot = 0;
-    asc_pipeline_begin();
+    asc_in_place_begin();
     const gelu_fit fit = ASC_NAME(gelu_forward_fit)();
     if (exact)
-        gelu_constants(&fit, -1.0f, c);
+        gelu_constants(&fit, c);
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;
          task += asc_get_block_num(), slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
         const uint32_t n = (uint32_t)(tile.rows * asc_pitch(tile, sizeof(ASC_T)));
+        __ubuf__ ASC_T *in = ASC_UB(ASC_T, gate_at, slot);
         ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-        ASC_LOAD(ASC_T, gate_at, slot, gate, gate_stride, tile);
         ASC_LOAD(ASC_T, up_at, slot, up, up_stride, tile);
+        ASC_WAIT(PIPE_MTE3, PIPE_MTE2, slot);
+        ASC_LOAD(ASC_T, gate_at, slot, gate, gate_stride, tile);
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
 #if ASC_16BIT
         __ubuf__ float *a = ASC_UB(float, a_at, 0);
         __ubuf__ float *u = ASC_UB(float, u_at, 0);
-        __ubuf__ float *out = h;
-        ASC_WIDEN(a, ASC_UB(ASC_T, gate_at, slot), n);
-        ASC_THEN();
 #else
-        __ubuf__ float *a = ASC_UB(float, gate_at, slot);
+        __ubuf__ float *a = in;
         __ubuf__ float *u = ASC_UB(float, up_at, slot);
-        __ubuf__ float *out = ASC_UB(float, y_at, slot);
 #endif
-        if (exact)
-            gelu_exact(&fit, h, e, a, p, ASC_UB(float, q_at, 0), c, n);
-        else
+        __ubuf__ float *g = h; /* gelu(gate) */
+        if (exact) {
+            ASC_NAME(gelu_parts)(h, a, in, (__ubuf__ ASC_T *)p, c, n);
+            gelu_tail(&fit, h, e, p, ASC_UB(float, q_at, 0), c, n);
+        } else {
+#if ASC_16BIT
+            ASC_WIDEN(a, in, n);
+            ASC_THEN();
+#endif
             gelu_sigmoid(h, a, e, n);
+        }
 #if ASC_16BIT
         ASC_WIDEN(u, ASC_UB(ASC_T, up_at, slot), n); /* where e was */
         ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #endif
-        if (!exact)
+        if (exact) {
+            g = ASC_NAME(gelu_join)(&fit, h, p, a, in, n);
+        } else {
             asc_mul(h, h, a, n);
-        ASC_THEN();
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-        asc_mul(out, h, u, n);
+            ASC_THEN();
+        }
 #if ASC_16BIT
+        asc_mul(g, g, u, n);
         ASC_THEN();
-        ASC_NARROW(ASC_UB(ASC_T, y_at, slot), h, n);
+        ASC_NARROW(in, g, n); /* the next tile's first stage does not touch g */
 #else
+        asc_mul(in, g, u, n);
         ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-#endif
         ASC_THEN(); /* h is the next tile's */
+#endif
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
         ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-        ASC_STORE(ASC_T, y, y_stride, tile, y_at, slot);
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+        ASC_STORE(ASC_T, y, y_stride, tile, gate_at, slot);
+        ASC_NOTIFY(PIPE_MTE3, PIPE_MTE2, slot);
     }
-    asc_pipeline_end();
+    asc_in_place_end();
 }
 
 ASC_KERNEL ASC_NAME(geglu_backward)(__gm__ ASC_T *dy, __gm__ ASC_T *gate, __gm__ ASC_T *up,
@@ -87,7 +94,7 @@ ASC_KERNEL ASC_NAME(geglu_backward)(__gm__ ASC_T *dy, __gm__ ASC_T *gate, __gm__
     asc_pipeline_begin();
     const gelu_fit fit = ASC_NAME(gelu_backward_fit)();
     if (exact)
-        gelu_constants(&fit, gelu_bell_scale(&fit), c);
+        gelu_constants(&fit, c);
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;
          task += asc_get_block_num(), slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);

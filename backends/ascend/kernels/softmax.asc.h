@@ -154,69 +154,102 @@ ASC_KERNEL ASC_NAME(softmax_backward_rows)(__gm__ ASC_T *dy, __gm__ ASC_T *y, __
     (void)g_at, (void)p_at;
 }
 
+/* sum += the products of piece i of the row that is read. */
+static inline __aicore__ void ASC_NAME(softmax_backward_read)(asc_ring *ring, int64_t i,
+                                                              __ubuf__ float *sum,
+                                                              __ubuf__ float *g, __ubuf__ float *p)
+{
+    const uint32_t n = (uint32_t)asc_ring_columns(ring, i);
+    const int slot = asc_ring_read(ring);
+    __ubuf__ ASC_T *dy = ASC_UB(ASC_T, ring->place[0], slot);
+    __ubuf__ ASC_T *y = ASC_UB(ASC_T, ring->place[1], slot);
+#if ASC_16BIT
+    ASC_WIDEN(g, dy, n);
+    ASC_WIDEN(p, y, n);
+    asc_ring_has_read(ring);
+    ASC_THEN();
+    asc_mul(g, g, p, n);
+#else
+    asc_mul(g, dy, y, n);
+    asc_ring_has_read(ring);
+    (void)p;
+#endif
+    ASC_THEN();
+    ASC_FOLD(asc_add, sum, g, 1, n, 0);
+    ASC_THEN();
+}
+
+/* Piece i of the row that is written, with its sum as a block. */
+static inline __aicore__ void ASC_NAME(softmax_backward_write)(asc_ring *ring, int64_t i,
+                                                               __gm__ ASC_T *dx,
+                                                               __ubuf__ float *block,
+                                                               __ubuf__ float *g, __ubuf__ float *p)
+{
+    const uint32_t n = (uint32_t)asc_ring_columns(ring, i);
+    const int slot = asc_ring_reread(ring);
+    __ubuf__ ASC_T *dy = ASC_UB(ASC_T, ring->place[0], slot);
+    __ubuf__ ASC_T *y = ASC_UB(ASC_T, ring->place[1], slot);
+#if ASC_16BIT
+    ASC_WIDEN(g, dy, n);
+    ASC_WIDEN(p, y, n);
+    ASC_THEN();
+#else
+    g = dy;
+    p = y;
+#endif
+    asc_mul(g, g, p, n);
+    ASC_THEN();
+    ASC_WITH_BLOCK(asc_mul, p, p, block, 1, n, 0);
+    ASC_THEN();
+    asc_sub(g, g, p, n);
+    ASC_THEN();
+#if ASC_16BIT
+    ASC_NARROW(dy, g, n);
+    ASC_THEN();
+#endif
+    asc_ring_write(ring, dx, i, sizeof(ASC_T), ring->place[0]);
+}
+
+/* behind: a row is written while the next is read. */
 ASC_KERNEL ASC_NAME(softmax_backward_wide)(__gm__ ASC_T *dy, __gm__ ASC_T *y, __gm__ ASC_T *dx,
                                            int64_t dy_stride, int64_t y_stride, int64_t dx_stride,
                                            int64_t rows, int64_t columns, int64_t piece,
-                                           int64_t again, int64_t dy_at, int64_t y_at, int64_t g_at,
-                                           int64_t p_at, int64_t sum_at, int64_t value_at,
-                                           int64_t block_at)
+                                           int64_t again, int64_t behind, int64_t dy_at,
+                                           int64_t y_at, int64_t g_at, int64_t p_at, int64_t sum_at,
+                                           int64_t value_at, int64_t block_at)
 {
     asc_ring ring =
         asc_ring_of(dy, dy_stride, dy_at, sizeof(ASC_T), rows, columns, piece, again, 1);
     __ubuf__ float *g = ASC_UB(float, g_at, 0);
+    __ubuf__ float *p = ASC_UB(float, p_at, 0);
     __ubuf__ float *sum = ASC_UB(float, sum_at, 0);
     __ubuf__ float *value = ASC_UB(float, value_at, 0);
     __ubuf__ float *block = ASC_UB(float, block_at, 0);
+    __gm__ ASC_T *to = dx + ring.first * dx_stride; /* the row that is written */
     asc_ring_add(&ring, y, y_stride, y_at, sizeof(ASC_T));
+    if (behind)
+        asc_ring_behind(&ring);
     asc_ring_begin();
     asc_duplicate(value, 0.0f, 8);
-    for (int64_t row = asc_get_block_idx(); row < rows; row += asc_get_block_num()) {
+    for (int64_t r = 0; r < ring.rows + behind; r++) {
+        const int reads = r < ring.rows, writes = behind && r > 0;
         asc_duplicate(sum, 0.0f, ASC_LANES);
         ASC_THEN();
-        for (int64_t i = 0; i < ring.pieces; i++) {
-            const uint32_t n = (uint32_t)asc_ring_columns(&ring, i);
-            const int slot = asc_ring_read(&ring);
-#if ASC_16BIT
-            __ubuf__ float *p = ASC_UB(float, p_at, 0);
-            ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), n);
-            ASC_WIDEN(p, ASC_UB(ASC_T, y_at, slot), n);
-            asc_ring_has_read(&ring);
-            ASC_THEN();
-            asc_mul(g, g, p, n);
-#else
-            asc_mul(g, ASC_UB(float, dy_at, slot), ASC_UB(float, y_at, slot), n);
-            asc_ring_has_read(&ring);
-#endif
-            ASC_THEN();
-            ASC_FOLD(asc_add, sum, g, 1, n, 0);
-            ASC_THEN();
-        }
+        for (int64_t i = 0; i < ring.pieces; i++)
+            for (int turn = 0; turn < 2; turn++)
+                if (reads && !asc_ring_writes_at(&ring, turn))
+                    ASC_NAME(softmax_backward_read)(&ring, i, sum, g, p);
+                else if (writes && asc_ring_writes_at(&ring, turn))
+                    ASC_NAME(softmax_backward_write)(&ring, i, to, block, g, p);
+        if (writes)
+            to += ring.step * dx_stride;
         asc_spread_sum(block, value, sum, 1);
+        if (behind)
+            continue;
         asc_ring_rewind(&ring);
-        for (int64_t i = 0; i < ring.pieces; i++) {
-            const uint32_t n = (uint32_t)asc_ring_columns(&ring, i);
-            const int slot = asc_ring_reread(&ring);
-#if ASC_16BIT
-            __ubuf__ float *a = g, *p = ASC_UB(float, p_at, 0);
-            ASC_WIDEN(a, ASC_UB(ASC_T, dy_at, slot), n);
-            ASC_WIDEN(p, ASC_UB(ASC_T, y_at, slot), n);
-            ASC_THEN();
-#else
-            __ubuf__ float *a = ASC_UB(float, dy_at, slot), *p = ASC_UB(float, y_at, slot);
-#endif
-            asc_mul(a, a, p, n);
-            ASC_THEN();
-            ASC_WITH_BLOCK(asc_mul, p, p, block, 1, n, 0);
-            ASC_THEN();
-            asc_sub(a, a, p, n);
-            ASC_THEN();
-#if ASC_16BIT
-            ASC_NARROW(ASC_UB(ASC_T, dy_at, slot), a, n);
-            ASC_THEN();
-#endif
-            asc_ring_write(&ring, dx + row * dx_stride, i, sizeof(ASC_T), dy_at);
-        }
+        for (int64_t i = 0; i < ring.pieces; i++)
+            ASC_NAME(softmax_backward_write)(&ring, i, to, block, g, p);
+        to += ring.step * dx_stride;
     }
     asc_ring_end(&ring);
-    (void)p_at;
 }
