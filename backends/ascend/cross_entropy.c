@@ -222,6 +222,13 @@ static tg_status run_in_pieces(tg_ctx *ctx, const ce_call *c)
                       (c->rows + share - 1) / share, kernel_args);
 }
 
+static uint32_t rows_options_of(const ce_call *c)
+{
+    return (c->dlogits.data ? WRITES : 0) | (c->class_weight ? CLASS_WEIGHT : 0) |
+           (c->flags & F_CLASSES ? LIMIT | R_SCRATCH : 0) |
+           (c->softcap > 0 ? R_CAPPED | R_SCRATCH : 0) | (c->flags & F_ARGMAX ? R_ARGMAX : 0);
+}
+
 /* Whether rows go several at once, as they do if two fit: layout is their plan then. */
 static int are_short(const ce_call *c, const tg_ub_kernel *kernel, tg_ub_layout *layout)
 {
@@ -231,10 +238,8 @@ static int are_short(const ce_call *c, const tg_ub_kernel *kernel, tg_ub_layout 
                                    .dtype_bytes = (int)tg_type_size(c->logits.type),
                                    .cores = info->cores,
                                    .ub_bytes = info->ub_bytes,
-                                   .options = (c->dlogits.data ? WRITES : 0) |
-                                              (c->class_weight ? CLASS_WEIGHT : 0)};
-    if (c->classes == 0 || out_type(c) != OUT_SAME || c->softcap != 0 ||
-        (c->flags & (F_CLASSES | F_ARGMAX)) ||
+                                   .options = rows_options_of(c)};
+    if (c->classes == 0 || out_type(c) != OUT_SAME ||
         tg_ub_plan_tile(kernel, &problem, 2, c->classes, layout) != TG_OK ||
         layout->ub_bytes > layout->available)
         return 0;
@@ -264,6 +269,8 @@ static tg_status run_rows(tg_ctx *ctx, ce_call *c)
         vector(c->lse, "lse"),
         each || !c->loss ? vector(c->loss, "loss") : c->losses,
         each || !c->z_loss ? vector(c->z_loss, "z_loss") : c->z_losses,
+        each || !c->accuracy ? vector(c->accuracy, "accuracy") : c->rights,
+        vector(c->predicted, "predicted"),
         ascend_i64(c->logits.stride),
         ascend_i64(c->dlogits.stride),
         ASCEND_GRID(layout, c->rows, c->classes),
@@ -271,6 +278,7 @@ static tg_status run_rows(tg_ctx *ctx, ce_call *c)
         ascend_i64(c->ignore_index),
         ascend_f32(c->smoothing),
         ascend_f32(c->z),
+        ascend_f32(c->softcap),
         ascend_i64(c->dlogits.data != NULL),
         ascend_i64(c->count_blocks),
         ascend_place(&layout, R_X),
@@ -281,9 +289,14 @@ static tg_status run_rows(tg_ctx *ctx, ce_call *c)
         ascend_place(&layout, R_BLOCK),
         ascend_place(&layout, R_BIAS),
         ascend_place(&layout, R_AT_TARGET),
+        ascend_place(&layout, R_T),
+        ascend_place(&layout, R_S),
+        ascend_place(&layout, R_LEVELS),
         ascend_place(&layout, R_TARGET),
-        ascend_place(&layout, R_BEGIN),
+        ascend_place(&layout, R_PREDICTED),
+        ascend_place(&layout, R_NUMBER),
         ascend_place(&layout, R_W),
+        ascend_place(&layout, R_LIMIT),
         ascend_place(&layout, R_LANES),
         ascend_place(&layout, R_SUMS),
         ascend_place(&layout, R_COUNTS),

@@ -25,9 +25,14 @@ enum {
     R_BLOCK,
     R_BIAS,
     R_AT_TARGET,
+    R_T,
+    R_S,
+    R_LEVELS,
     R_TARGET,
-    R_BEGIN,
+    R_PREDICTED,
+    R_NUMBER,
     R_W,
+    R_LIMIT,
     R_LANES,
     R_SUMS,
     R_COUNTS,
@@ -35,6 +40,10 @@ enum {
 };
 #define WRITES TG_UB_OPTION(0)
 #define CLASS_WEIGHT TG_UB_OPTION(1)
+#define LIMIT TG_UB_OPTION(2) /* WEIGHTED */
+#define R_SCRATCH TG_UB_OPTION(3)
+#define R_CAPPED TG_UB_OPTION(4)
+#define R_ARGMAX TG_UB_OPTION(5)
 
 enum { SUM_X, SUM_TARGET, SUM_LANES, SUM_VALUE, SUM_BUFFERS };
 

@@ -40,15 +40,22 @@ static const tg_ub_buffer rows_buffers[R_BUFFERS] = {
     [R_BIAS] = {"bias", TG_UB_ROW, .bytes = 32, .from = 2, .to = 2, .align = 256, .when = WRITES},
     [R_AT_TARGET] = {"target's gradient", TG_UB_ROW, .bytes = 32, .from = 2, .to = 2, .align = 256,
                      .when = WRITES},
+    [R_T] = {"t", .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH, .when = R_SCRATCH},
+    [R_S] = {"s", .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH, .when = R_CAPPED},
+    [R_LEVELS] = {"maxima of blocks", .bytes = 8, .every = 8, .to = TG_UB_LAST, .when = R_ARGMAX},
     [R_TARGET] = {"targets", TG_UB_ROW, .bytes = 8, .to = 2, .copies = 2},
-    [R_BEGIN] = {"begin of rows", TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST},
+    [R_PREDICTED] = {"predictions", TG_UB_ROW, .bytes = 8, .copies = 2, .when = R_ARGMAX},
+    [R_NUMBER] = {"numbers of rows", TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST},
     [R_W] = {"class weights", TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .when = CLASS_WEIGHT},
+    [R_LIMIT] = {"limits of classes", TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .when = LIMIT},
     [R_LANES] = {"lanes", TG_UB_FIXED, .bytes = ROW_LANES * MOST_ROWS * 4, .to = TG_UB_LAST,
                  .copies = 2},
-    [R_SUMS] = {"sums", TG_UB_FIXED, .bytes = 2 * MOST_ROWS * 4, .to = TG_UB_LAST},
+    [R_SUMS] = {"sums", TG_UB_FIXED, .bytes = 3 * MOST_ROWS * 4, .to = TG_UB_LAST},
     [R_COUNTS] = {"counts", TG_UB_FIXED, .bytes = MOST_COUNTS * COUNT_BYTES},
 };
-static const char *const rows_options[] = {"gradient", "class weights", NULL};
+static const char *const rows_options[] = {"gradient", "class weights", "weighted smoothing",
+                                           "scratch",  "softcap",       "argmax",
+                                           NULL};
 
 /* ---- sums over rows and classes ---- */
 

@@ -1,99 +1,22 @@
-/* cross_entropy_rows.h - arithmetic of cross_entropy on several short rows at once. f32.
- *
- * A tile of `rows` rows of `columns` classes lies in UB `pitch` elements apart. What is one number for a row lies in
- * job->lanes, a lane a row, and where it meets the row's logits, as a block of eight equal lanes. */
+/* cross_entropy_rows.h - arithmetic of cross_entropy on a tile of several short rows (cross_entropy_tile.h). f32. */
 #ifndef CROSS_ENTROPY_ROWS_H
 #define CROSS_ENTROPY_ROWS_H
 
 #include "cross_entropy_gradient.h"
 #include "cross_entropy_results.h"
-
-enum { CE_MOST_ROWS = 128 }; /* of a tile */
-
-/* Lanes of the ring's kernel that rows use otherwise: offsets of the target's class and logit, HIT_WEIGHT and G, which
- * factors of a row without dloss are times. */
-enum { CE_CLASS = CE_MAX, CE_PLACE = CE_SUM, CE_G = CE_PART, CE_HIT_WEIGHT = CE_WX };
-
-typedef struct ce_tile {
-    int64_t rows, columns, pitch;
-    __ubuf__ float *fold, *eighth;            /* a repeat a row, a block a row */
-    __ubuf__ float *block, *bias, *at_target; /* a block a row */
-    __ubuf__ int64_t *target;
-    __ubuf__ int32_t *begin; /* bytes from the tile's beginning to a row's, of f32 */
-} ce_tile;
-
-/* ---- rows by blocks ---- */
-
-/* dst[r] = op(x[r], block r). Instructions run along rows or down columns, whichever are fewer. */
-#define CE_WITH_BLOCK(op, dst, x, block, tile)                                                     \
-    do {                                                                                           \
-        const int64_t blocks_ = (tile)->pitch / 8;                                                 \
-        if (blocks_ > 255 || (tile)->rows * ASC_LANES < (tile)->columns) {                         \
-            ASC_WITH_BLOCK(op, dst, x, block, (tile)->rows, (tile)->columns, (tile)->pitch);       \
-            break;                                                                                 \
-        }                                                                                          \
-        for (int64_t c_ = 0; c_ < (tile)->columns; c_ += ASC_LANES) {                              \
-            const int64_t left_ = (tile)->columns - c_;                                            \
-            asc_set_vector_mask(0, left_ < ASC_LANES ? ((uint64_t)1 << left_) - 1 : (uint64_t)-1); \
-            op((dst) + c_, (x) + c_, block, (uint8_t)(tile)->rows, 1, 1, 0, (uint8_t)blocks_,      \
-               (uint8_t)blocks_, 1);                                                               \
-        }                                                                                          \
-        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                           \
-    } while (0)
-
-/* fold[r] = the lanes of row r, op one of asc_add and asc_max, `from` what it begins with. */
-#define CE_FOLD_ROWS(op, tile, x, from)                                              \
-    do {                                                                             \
-        const int64_t n_ = (tile)->columns, whole_ = n_ >= ASC_LANES;                \
-        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                             \
-        if (whole_)                                                                  \
-            asc_copy((__ubuf__ uint32_t *)(tile)->fold, (__ubuf__ uint32_t *)(x),    \
-                     (uint8_t)(tile)->rows, 1, 1, 8, (uint16_t)((tile)->pitch / 8)); \
-        else                                                                         \
-            asc_duplicate((tile)->fold, from, (uint32_t)((tile)->rows * ASC_LANES)); \
-        ASC_THEN();                                                                  \
-        if (!whole_ || n_ > ASC_LANES) {                                             \
-            ASC_FOLD(op, (tile)->fold, (x) + whole_ * ASC_LANES, (tile)->rows,       \
-                     n_ - whole_ * ASC_LANES, (tile)->pitch);                        \
-            ASC_THEN();                                                              \
-        }                                                                            \
-        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                             \
-    } while (0)
-
-/* to[r] = the sum of row r. */
-static inline __aicore__ void ce_sum_rows(const ce_tile *tile, __ubuf__ float *to,
-                                          __ubuf__ float *x)
-{
-    CE_FOLD_ROWS(asc_add, tile, x, 0.0f);
-    asc_datablock_reduce_sum(tile->eighth, tile->fold, (uint32_t)(tile->rows * ASC_LANES));
-    ASC_THEN();
-    asc_datablock_reduce_sum(to, tile->eighth, (uint32_t)(tile->rows * 8));
-    ASC_THEN();
-}
-
-/* The maximum, at least ASC_LOWEST. */
-static inline __aicore__ void ce_max_rows(const ce_tile *tile, __ubuf__ float *to,
-                                          __ubuf__ float *x)
-{
-    CE_FOLD_ROWS(asc_max, tile, x, ASC_LOWEST);
-    asc_datablock_reduce_max(tile->eighth, tile->fold, (uint32_t)(tile->rows * ASC_LANES));
-    ASC_THEN();
-    asc_datablock_reduce_max(to, tile->eighth, (uint32_t)(tile->rows * 8));
-    ASC_THEN();
-    asc_max_scalar(to, to, ASC_LOWEST, (uint32_t)tile->rows);
-    ASC_THEN();
-}
+#include "cross_entropy_rows_best.h"
 
 /* ---- targets ---- */
 
-/* HIT, and WEIGHT from the class weights w in UB, if any. A row to be ignored takes what a class beside its target has. */
+/* HIT and HIT_SLOPE, and WEIGHT from the class weights, if any. A row to be ignored takes what a class beside its target
+ * has. */
 static inline __aicore__ void ce_take_hits(const ce_job *job, const ce_tile *tile,
-                                           __ubuf__ float *x, __ubuf__ float *w)
+                                           __ubuf__ float *x)
 {
     const uint32_t n = (uint32_t)tile->rows;
-    __ubuf__ int32_t *at = (__ubuf__ int32_t *)ce_at(job, CE_CLASS);
-    __ubuf__ int32_t *place = (__ubuf__ int32_t *)ce_at(job, CE_PLACE);
+    __ubuf__ int32_t *at = ce_int_at(job, CE_CLASS), *place = ce_int_at(job, CE_PLACE);
     asc_int642int32(at, tile->target, n);
+    asc_mul_scalar(place, tile->number, (int32_t)(tile->pitch * 4), n);
     ASC_THEN();
     asc_max_scalar(at, at, 0, n);
     ASC_THEN();
@@ -101,28 +24,32 @@ static inline __aicore__ void ce_take_hits(const ce_job *job, const ce_tile *til
     ASC_THEN();
     asc_mul_scalar(at, at, 4, n);
     ASC_THEN();
-    asc_add(place, at, tile->begin, n);
-    if (w)
-        asc_gather(ce_at(job, CE_ROWS_WEIGHT), w, (__ubuf__ uint32_t *)at, n);
+    asc_add(place, place, at, n);
+    if (tile->w)
+        asc_gather(ce_at(job, CE_ROWS_WEIGHT), tile->w, (__ubuf__ uint32_t *)at, n);
     else
         asc_duplicate(ce_at(job, CE_ROWS_WEIGHT), 1.0f, n);
     ASC_THEN();
     asc_gather(ce_at(job, CE_ROWS_HIT), x, (__ubuf__ uint32_t *)place, n);
+    if (job->softcap > 0.0f)
+        asc_gather(ce_at(job, CE_HIT_SLOPE), tile->t, (__ubuf__ uint32_t *)place, n);
     ASC_THEN();
 }
 
 /* Exponentials: that of the target becomes 0, and all that tells of a row to be ignored. */
-static inline __aicore__ void ce_clear_targets(const ce_job *job, const ce_tile *tile,
+static inline __aicore__ void ce_clear_targets(const ce_job *job, ce_tile *tile,
                                                __ubuf__ float *e)
 {
     for (int64_t r = 0; r < tile->rows; r++, e += tile->pitch) {
-        const int64_t y = tile->target[r];
+        const int64_t y = tile->y[r] = tile->target[r];
         if (y == job->ignore_index) {
             asc_duplicate(e, 0.0f, (uint32_t)tile->pitch);
             ce_set_lane_to(ce_at(job, CE_ROWS_TOP), r, 0.0f);
             ce_set_lane_to(ce_at(job, CE_ROWS_HIT), r, 0.0f);
             ce_set_lane_to(ce_at(job, CE_ROWS_WX), r, 0.0f);
             ce_set_lane_to(ce_at(job, CE_ROWS_WEIGHT), r, 0.0f);
+            ce_set_lane_to(ce_at(job, CE_ROWS_RIGHT), r, 0.0f);
+            ce_set_lane_to(ce_at(job, CE_BEST), r, asc_f32(0xffffffff)); /* -1 */
         } else {
             asc_set_vector_mask(0, (uint64_t)1 << y % ASC_LANES);
             asc_duplicate(e + y / ASC_LANES * ASC_LANES, 0.0f, 1, 1, 8);
@@ -137,7 +64,7 @@ static inline __aicore__ void ce_set_targets(const ce_job *job, const ce_tile *t
                                              __ubuf__ float *dx)
 {
     for (int64_t r = 0; r < tile->rows; r++, dx += tile->pitch) {
-        const int64_t y = tile->target[r];
+        const int64_t y = tile->y[r];
         if (y == job->ignore_index) {
             asc_duplicate(dx, 0.0f, (uint32_t)tile->pitch);
         } else {
@@ -152,16 +79,52 @@ static inline __aicore__ void ce_set_targets(const ce_job *job, const ce_tile *t
 
 /* ---- forward ---- */
 
+/* The sum of w x: see ce_add_weighted(). */
+static inline __aicore__ void ce_sum_weighted(const ce_job *job, const ce_tile *tile,
+                                              __ubuf__ float *x)
+{
+    __ubuf__ float *t = job->softcap > 0.0f ? tile->s : tile->t;
+    if (tile->limit) {
+        CE_WITH_CLASS(asc_max, t, x, tile->limit, tile);
+        ASC_THEN();
+        CE_WITH_CLASS(asc_mul, t, t, tile->w, tile);
+        ASC_THEN();
+        x = t;
+    }
+    ce_sum_rows(tile, ce_at(job, CE_ROWS_WX), x);
+}
+
+/* Once: 0 for a class of weight 0, else -inf. */
+static inline __aicore__ void ce_set_limits(const ce_tile *tile)
+{
+    const uint32_t n = (uint32_t)tile->columns;
+    asc_abs(tile->limit, tile->w, n);
+    ASC_THEN();
+    asc_mul_scalar(tile->limit, tile->limit, ASC_LOWEST, n);
+    ASC_THEN();
+    asc_mul_scalar(tile->limit, tile->limit, -ASC_LOWEST, n);
+    ASC_THEN();
+}
+
+static inline __aicore__ void ce_cap_rows(const ce_job *job, const ce_tile *tile,
+                                          __ubuf__ float *x)
+{
+    if (job->softcap > 0.0f)
+        ce_cap(x, tile->t, tile->s, x, job->softcap, 1, (uint32_t)(tile->rows * tile->pitch));
+}
+
 /* x, which e may be, to exponentials and all results of the rows. */
-static inline __aicore__ void ce_rows_forward(const ce_job *job, const ce_tile *tile,
-                                              __ubuf__ float *e, __ubuf__ float *x,
-                                              __ubuf__ float *w)
+static inline __aicore__ void ce_rows_forward(const ce_job *job, ce_tile *tile,
+                                              __ubuf__ float *e, __ubuf__ float *x)
 {
     __ubuf__ float *top = ce_at(job, CE_ROWS_TOP);
-    ce_take_hits(job, tile, x, w);
+    ce_cap_rows(job, tile, x);
+    ce_take_hits(job, tile, x);
     if (job->smoothing != 0.0f)
-        ce_sum_rows(tile, ce_at(job, CE_ROWS_WX), x);
+        ce_sum_weighted(job, tile, x);
     ce_max_rows(tile, top, x);
+    if (job->flags & CE_ARGMAX)
+        ce_rows_best(job, tile, top, x);
     asc_spread(tile->block, top, tile->rows);
     ASC_THEN();
     CE_WITH_BLOCK(asc_sub, e, x, tile->block, tile);
@@ -177,12 +140,15 @@ static inline __aicore__ void ce_rows_forward(const ce_job *job, const ce_tile *
 }
 
 /* From saved lse: exponentials, P and Q. */
-static inline __aicore__ void ce_rows_saved(const ce_job *job, const ce_tile *tile,
-                                            __ubuf__ float *e, __ubuf__ float *x, __ubuf__ float *w)
+static inline __aicore__ void ce_rows_saved(const ce_job *job, ce_tile *tile,
+                                            __ubuf__ float *e, __ubuf__ float *x)
 {
     const uint32_t n = (uint32_t)job->batch;
     __ubuf__ float *lse = ce_at(job, CE_ROWS_LSE);
-    ce_take_hits(job, tile, x, w);
+    for (int64_t r = 0; r < tile->rows; r++)
+        tile->y[r] = tile->target[r];
+    ce_cap_rows(job, tile, x);
+    ce_take_hits(job, tile, x);
     asc_spread(tile->block, lse, tile->rows);
     asc_duplicate(ce_at(job, CE_TOTAL), 1.0f, n);
     ASC_THEN();
@@ -214,7 +180,7 @@ static inline __aicore__ void ce_rows_factors(const ce_job *job, const ce_tile *
     if (job->z == 0.0f) /* whatever lse is */
         asc_duplicate(rest, 0.0f, n);
     ASC_THEN();
-    asc_add_scalar(rest, rest, smooth * (float)job->columns, n);
+    asc_add_scalar(rest, rest, smooth * job->class_weights, n);
     asc_mul(q, q, hit, n);
     ASC_THEN();
     asc_add(factor, rest, hit, n);
@@ -225,11 +191,18 @@ static inline __aicore__ void ce_rows_factors(const ce_job *job, const ce_tile *
     asc_div(factor, factor, total, n);
     asc_sub(target, target, q, n);
     asc_mul_scalar(bias, g, smooth, n);
+    if (tile->limit) /* the bias of the target is as its weight */
+        asc_mul_scalar(rest, ce_at(job, CE_ROWS_WEIGHT), smooth, n);
+    if (job->softcap > 0.0f)
+        asc_mul(hit, g, ce_at(job, CE_HIT_SLOPE), n);
     ASC_THEN();
-    asc_add_scalar(target, target, -smooth, n);
+    if (tile->limit)
+        asc_sub(target, target, rest, n);
+    else
+        asc_add_scalar(target, target, -smooth, n);
     asc_mul(factor, factor, g, n);
     ASC_THEN();
-    asc_mul(target, target, g, n);
+    asc_mul(target, target, job->softcap > 0.0f ? hit : g, n);
     asc_spread(tile->block, factor, tile->rows);
     asc_spread(tile->bias, bias, tile->rows);
     ASC_THEN();
@@ -244,8 +217,18 @@ static inline __aicore__ void ce_rows_gradient(const ce_job *job, const ce_tile 
     ce_rows_factors(job, tile);
     CE_WITH_BLOCK(asc_mul, dx, e, tile->block, tile);
     ASC_THEN();
-    if (job->smoothing != 0.0f) {
+    if (tile->limit) {
+        __ubuf__ float *t = job->softcap > 0.0f ? tile->s : tile->t;
+        CE_CLASS_WITH_BLOCK(asc_mul, t, tile->w, tile->bias, tile);
+        ASC_THEN();
+        CE_WITH_TILE(asc_sub, dx, dx, t, tile);
+        ASC_THEN();
+    } else if (job->smoothing != 0.0f) {
         CE_WITH_BLOCK(asc_sub, dx, dx, tile->bias, tile);
+        ASC_THEN();
+    }
+    if (job->softcap > 0.0f) {
+        CE_WITH_TILE(asc_mul, dx, dx, tile->t, tile);
         ASC_THEN();
     }
     ce_set_targets(job, tile, dx);
