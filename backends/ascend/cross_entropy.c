@@ -28,6 +28,7 @@ typedef struct ce_call {
     double smoothing, z, softcap;
     ascend_arg counts, losses, z_losses, rights; /* memory between the launches */
     int64_t count_blocks;
+    int gathers;      /* class weights, from UB */
     int64_t summands; /* losses, z_losses: one a row, or one a block */
     tg_ub_layout sums;
 } ce_call;
@@ -80,8 +81,9 @@ static tg_status prepare(tg_ctx *ctx, ce_call *c)
     c->z_losses = ascend_memory(memory + counts + each, each, "z losses");
     c->rights = ascend_memory(memory + counts + 2 * each, each, "hits");
     const int64_t most = c->rows > c->classes ? c->rows : c->classes;
+    c->gathers = c->class_weight && c->classes > 0 && c->classes <= MOST_GATHERED;
     return ascend_plan(c->runtime, &tg_ascend_ub_cross_entropy[SUMS], 1, most > 0 ? most : 1,
-                       TG_F32, 0, &c->sums);
+                       TG_F32, c->gathers ? GATHERS : 0, &c->sums);
 }
 
 /* n, D, W, where they are needed. */
@@ -104,9 +106,13 @@ static tg_status count(tg_ctx *ctx, ce_call *c)
         ascend_i64(c->classes),
         ascend_i64(class_share),
         ascend_i64(c->sums.tile_columns),
+        ascend_i64(c->gathers),
         ascend_i64(c->ignore_index),
         ascend_place(&c->sums, SUM_X),
+        ascend_place(&c->sums, SUM_KEPT),
+        ascend_place(&c->sums, SUM_INDEX),
         ascend_place(&c->sums, SUM_TARGET),
+        ascend_place(&c->sums, SUM_WEIGHTS),
         ascend_place(&c->sums, SUM_LANES),
         ascend_place(&c->sums, SUM_VALUE),
     };

@@ -45,6 +45,8 @@ enum {
 #define R_CAPPED TG_UB_OPTION(4)
 #define R_ARGMAX TG_UB_OPTION(5)
 
-enum { SUM_X, SUM_TARGET, SUM_LANES, SUM_VALUE, SUM_BUFFERS };
+enum { SUM_X, SUM_KEPT, SUM_INDEX, SUM_TARGET, SUM_WEIGHTS, SUM_LANES, SUM_VALUE, SUM_BUFFERS };
+#define GATHERS TG_UB_OPTION(0)
+enum { MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB */
 
 #endif

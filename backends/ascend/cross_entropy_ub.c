@@ -61,10 +61,16 @@ static const char *const rows_options[] = {"gradient", "class weights", "weighte
 
 static const tg_ub_buffer sum_buffers[SUM_BUFFERS] = {
     [SUM_X] = {.name = "x", .bytes = 4},
+    [SUM_KEPT] = {.name = "kept", .bytes = 4},
+    [SUM_INDEX] = {.name = "offsets", .bytes = 4, .when = GATHERS},
     [SUM_TARGET] = {.name = "targets", .bytes = 8},
-    [SUM_LANES] = {"lanes", TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST},
+    [SUM_WEIGHTS] = {"class weights", TG_UB_FIXED, .bytes = (MOST_GATHERED + 1) * 4,
+                     .to = TG_UB_LAST, .when = GATHERS},
+    [SUM_LANES] = {"lanes", TG_UB_FIXED, .bytes = 3 * 256, .to = TG_UB_LAST},
     [SUM_VALUE] = {"value", TG_UB_FIXED, .bytes = MOST_COUNTS * COUNT_BYTES, .to = TG_UB_LAST},
 };
+
+static const char *const sum_options[] = {"gathered class weights", NULL};
 
 const tg_ub_kernel tg_ascend_ub_cross_entropy[] = {
     [FORWARD] = {.name = "cross_entropy_forward.ring",
@@ -92,6 +98,7 @@ const tg_ub_kernel tg_ascend_ub_cross_entropy[] = {
     [SUMS] = {.name = "cross_entropy_forward.sums",
               .nbuffers = SUM_BUFFERS,
               .buffers = sum_buffers,
-              .max_rows = 1},
+              .max_rows = 1,
+              .option = sum_options},
     {0},
 };
