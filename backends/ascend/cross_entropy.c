@@ -299,6 +299,7 @@ static tg_status run_rows(tg_ctx *ctx, ce_call *c)
         ascend_place(&layout, R_S),
         ascend_place(&layout, R_LEVELS),
         ascend_place(&layout, R_TARGET),
+        ascend_place(&layout, R_Y),
         ascend_place(&layout, R_PREDICTED),
         ascend_place(&layout, R_NUMBER),
         ascend_place(&layout, R_W),

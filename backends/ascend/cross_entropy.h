@@ -29,6 +29,7 @@ enum {
     R_S,
     R_LEVELS,
     R_TARGET,
+    R_Y,
     R_PREDICTED,
     R_NUMBER,
     R_W,

@@ -44,6 +44,7 @@ static const tg_ub_buffer rows_buffers[R_BUFFERS] = {
     [R_S] = {"s", .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH, .when = R_CAPPED},
     [R_LEVELS] = {"maxima of blocks", .bytes = 8, .every = 8, .to = TG_UB_LAST, .when = R_ARGMAX},
     [R_TARGET] = {"targets", TG_UB_ROW, .bytes = 8, .to = 2, .copies = 2},
+    [R_Y] = {"targets for S", TG_UB_ROW, .bytes = 2, .from = 1, .to = 2, .copies = 2},
     [R_PREDICTED] = {"predictions", TG_UB_ROW, .bytes = 8, .copies = 2, .when = R_ARGMAX},
     [R_NUMBER] = {"numbers of rows", TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST},
     [R_W] = {"class weights", TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .when = CLASS_WEIGHT},

@@ -30,7 +30,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
     int64_t smoothing, int64_t z, int64_t softcap, int64_t writes, int64_t count_blocks, int64_t x_at, int64_t e_at,
     int64_t out_at, int64_t fold_at, int64_t eighth_at, int64_t block_at, int64_t bias_at,
     int64_t at_target_at, int64_t t_at, int64_t s_at, int64_t levels_at, int64_t target_at,
-    int64_t predicted_at, int64_t number_at, int64_t w_at, int64_t limit_at, int64_t lanes_at,
+    int64_t y_at, int64_t predicted_at, int64_t number_at, int64_t w_at, int64_t limit_at, int64_t lanes_at,
     int64_t sums_at, int64_t counts_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
@@ -55,6 +55,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
     for (int i = 0; i < 2; i++) {
         jobs[i].lanes = ASC_UB(float, lanes_at, i);
         asc_duplicate(jobs[i].lanes, 0.0f, CE_LANES * CE_MOST_ROWS);
+        asc_duplicate(ASC_UB(int16_t, y_at, i), 0, (uint32_t)asc_round_up(tile_rows, 4));
     }
     asc_duplicate(sums, 0.0f, 3 * CE_MOST_ROWS);
     t.columns = columns;
@@ -65,6 +66,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
     t.at_target = ASC_UB(float, at_target_at, 0);
     t.t = ASC_UB(float, t_at, 0);
     t.s = ASC_UB(float, s_at, 0);
+    t.slopes = writes && jobs[0].softcap > 0.0f;
     t.levels = ASC_UB(float, levels_at, 0);
     t.number = ASC_UB(int32_t, number_at, 0);
     t.w = class_weight ? ASC_UB(float, w_at, 0) : 0;
@@ -94,6 +96,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
         const ce_job *job = &jobs[slot];
         t.rows = tile.rows;
         t.target = ASC_UB(int64_t, target_at, slot);
+        t.y = ASC_UB(int16_t, y_at, slot);
         if (task + step < grid.tasks) {
             const asc_tile next = asc_tile_at(grid, task + step);
             ASC_NAME(ce_load)
@@ -112,6 +115,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
 #endif
         if (!each)
             asc_duplicate(ce_at(job, CE_G), g, CE_MOST_ROWS);
+        ce_take_hits(job, &t, e, 0);
         ASC_THEN();
         if (saved) {
             ce_rows_saved(job, &t, e, e);
@@ -123,7 +127,6 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
             if (predicted)
                 asc_int322int64(ASC_UB(int64_t, predicted_at, slot), ce_int_at(job, CE_BEST),
                                 (uint32_t)t.rows);
-            ASC_THEN();
         }
         if (writes) {
 #if ASC_16BIT

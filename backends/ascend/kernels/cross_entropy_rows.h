@@ -8,41 +8,92 @@
 
 /* ---- targets ---- */
 
-/* HIT and HIT_SLOPE, and WEIGHT from the class weights, if any. A row to be ignored takes what a class beside its target
- * has. */
+/* From targets to HIT, HIT_SLOPE and WEIGHT, in steps with ASC_THEN() between them, so that they go beside other work. A
+ * row to be ignored takes what a class beside its target has. */
+enum { CE_HIT_STEPS = 6 };
+
 static inline __aicore__ void ce_take_hits(const ce_job *job, const ce_tile *tile,
-                                           __ubuf__ float *x)
+                                           __ubuf__ float *x, int step)
 {
     const uint32_t n = (uint32_t)tile->rows;
     __ubuf__ int32_t *at = ce_int_at(job, CE_CLASS), *place = ce_int_at(job, CE_PLACE);
-    asc_int642int32(at, tile->target, n);
-    asc_mul_scalar(place, tile->number, (int32_t)(tile->pitch * 4), n);
+    switch (step) {
+    case 0:
+        asc_int642int32(at, tile->target, n);
+        asc_mul_scalar(place, tile->number, (int32_t)(tile->pitch * 4), n);
+        break;
+    case 1:
+        asc_int322int16(tile->y, at, n);
+        asc_max_scalar(ce_int_at(job, CE_CLIPPED), at, 0, n);
+        break;
+    case 2:
+        asc_min_scalar(at, ce_int_at(job, CE_CLIPPED), (int32_t)tile->columns - 1, n);
+        asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID1); /* y */
+        break;
+    case 3:
+        asc_mul_scalar(at, at, 4, n);
+        break;
+    case 4:
+        asc_add(place, place, at, n);
+        if (tile->w)
+            asc_gather(ce_at(job, CE_ROWS_WEIGHT), tile->w, (__ubuf__ uint32_t *)at, n);
+        else
+            asc_duplicate(ce_at(job, CE_ROWS_WEIGHT), 1.0f, n);
+        break;
+    default:
+        asc_gather(ce_at(job, CE_ROWS_HIT), x, (__ubuf__ uint32_t *)place, n);
+        if (tile->slopes)
+            asc_gather(ce_at(job, CE_HIT_SLOPE), tile->t, (__ubuf__ uint32_t *)place, n);
+    }
+}
+
+/* Before S reads targets. */
+static inline __aicore__ void ce_wait_for_targets(void)
+{
+    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID1);
+}
+
+/* The maximum of each row, at least ASC_LOWEST; beside it the steps of ce_take_hits() from the second to the last but one. */
+static inline __aicore__ void ce_max_and_hits(const ce_job *job, const ce_tile *tile,
+                                              __ubuf__ float *x)
+{
+    __ubuf__ float *top = ce_at(job, CE_ROWS_TOP);
+    ce_take_hits(job, tile, x, 1);
+    CE_FOLD_ROWS(asc_max, tile, x, ASC_LOWEST);
+    ce_take_hits(job, tile, x, 2);
+    asc_datablock_reduce_max(tile->eighth, tile->fold, (uint32_t)(tile->rows * ASC_LANES));
     ASC_THEN();
-    asc_max_scalar(at, at, 0, n);
+    ce_take_hits(job, tile, x, 3);
+    asc_datablock_reduce_max(top, tile->eighth, (uint32_t)(tile->rows * 8));
     ASC_THEN();
-    asc_min_scalar(at, at, (int32_t)tile->columns - 1, n);
-    ASC_THEN();
-    asc_mul_scalar(at, at, 4, n);
-    ASC_THEN();
-    asc_add(place, place, at, n);
-    if (tile->w)
-        asc_gather(ce_at(job, CE_ROWS_WEIGHT), tile->w, (__ubuf__ uint32_t *)at, n);
-    else
-        asc_duplicate(ce_at(job, CE_ROWS_WEIGHT), 1.0f, n);
-    ASC_THEN();
-    asc_gather(ce_at(job, CE_ROWS_HIT), x, (__ubuf__ uint32_t *)place, n);
-    if (job->softcap > 0.0f)
-        asc_gather(ce_at(job, CE_HIT_SLOPE), tile->t, (__ubuf__ uint32_t *)place, n);
+    ce_take_hits(job, tile, x, 4);
+    asc_max_scalar(top, top, ASC_LOWEST, (uint32_t)tile->rows);
     ASC_THEN();
 }
 
+/* Four targets from the r-th on, which r is a multiple of; then each in turn. */
+static inline __aicore__ int64_t ce_target(const ce_tile *tile, int64_t r, uint64_t *four)
+{
+    *four = r % 4 ? *four >> 16 : ((__ubuf__ uint64_t *)tile->y)[r / 4];
+    return (int16_t)*four;
+}
+
+/* As it is among them. */
+static inline __aicore__ int64_t ce_ignored(const ce_job *job)
+{
+    const int64_t i = job->ignore_index;
+    return i < INT16_MIN ? INT16_MIN : i > INT16_MAX ? INT16_MAX : i;
+}
+
 /* Exponentials: that of the target becomes 0, and all that tells of a row to be ignored. */
-static inline __aicore__ void ce_clear_targets(const ce_job *job, ce_tile *tile,
+static inline __aicore__ void ce_clear_targets(const ce_job *job, const ce_tile *tile,
                                                __ubuf__ float *e)
 {
+    const int64_t ignored = ce_ignored(job);
+    uint64_t four = 0;
     for (int64_t r = 0; r < tile->rows; r++, e += tile->pitch) {
-        const int64_t y = tile->y[r] = tile->target[r];
-        if (y == job->ignore_index) {
+        const int64_t y = ce_target(tile, r, &four);
+        if (y == ignored) {
             asc_duplicate(e, 0.0f, (uint32_t)tile->pitch);
             ce_set_lane_to(ce_at(job, CE_ROWS_TOP), r, 0.0f);
             ce_set_lane_to(ce_at(job, CE_ROWS_HIT), r, 0.0f);
@@ -63,9 +114,11 @@ static inline __aicore__ void ce_clear_targets(const ce_job *job, ce_tile *tile,
 static inline __aicore__ void ce_set_targets(const ce_job *job, const ce_tile *tile,
                                              __ubuf__ float *dx)
 {
+    const int64_t ignored = ce_ignored(job);
+    uint64_t four = 0;
     for (int64_t r = 0; r < tile->rows; r++, dx += tile->pitch) {
-        const int64_t y = tile->y[r];
-        if (y == job->ignore_index) {
+        const int64_t y = ce_target(tile, r, &four);
+        if (y == ignored) {
             asc_duplicate(dx, 0.0f, (uint32_t)tile->pitch);
         } else {
             asc_set_vector_mask(0, (uint64_t)1 << y % ASC_LANES);
@@ -110,53 +163,53 @@ static inline __aicore__ void ce_cap_rows(const ce_job *job, const ce_tile *tile
                                           __ubuf__ float *x)
 {
     if (job->softcap > 0.0f)
-        ce_cap(x, tile->t, tile->s, x, job->softcap, 1, (uint32_t)(tile->rows * tile->pitch));
+        ce_cap(x, tile->t, tile->s, x, job->softcap, tile->slopes,
+               (uint32_t)(tile->rows * tile->pitch));
 }
 
-/* x, which e may be, to exponentials and all results of the rows. */
-static inline __aicore__ void ce_rows_forward(const ce_job *job, ce_tile *tile,
+/* x, which e may be, to exponentials and all results of the rows. After the first step of ce_take_hits(). */
+static inline __aicore__ void ce_rows_forward(const ce_job *job, const ce_tile *tile,
                                               __ubuf__ float *e, __ubuf__ float *x)
 {
     __ubuf__ float *top = ce_at(job, CE_ROWS_TOP);
     ce_cap_rows(job, tile, x);
-    ce_take_hits(job, tile, x);
     if (job->smoothing != 0.0f)
         ce_sum_weighted(job, tile, x);
-    ce_max_rows(tile, top, x);
+    ce_max_and_hits(job, tile, x);
     if (job->flags & CE_ARGMAX)
         ce_rows_best(job, tile, top, x);
+    ce_take_hits(job, tile, x, CE_HIT_STEPS - 1);
     asc_spread(tile->block, top, tile->rows);
     ASC_THEN();
     CE_WITH_BLOCK(asc_sub, e, x, tile->block, tile);
     ASC_THEN();
     asc_exp(e, e, (uint32_t)(tile->rows * tile->pitch));
     ASC_THEN();
+    ce_wait_for_targets();
     ce_clear_targets(job, tile, e);
     ce_sum_rows(tile, ce_at(job, CE_ROWS_OTHERS), e);
     ce_results(job);
-    asc_add(ce_at(job, CE_TOTAL), ce_at(job, CE_ROWS_OTHERS), ce_at(job, CE_ROWS_U),
-            (uint32_t)job->batch);
-    ASC_THEN();
 }
 
 /* From saved lse: exponentials, P and Q. */
-static inline __aicore__ void ce_rows_saved(const ce_job *job, ce_tile *tile,
+static inline __aicore__ void ce_rows_saved(const ce_job *job, const ce_tile *tile,
                                             __ubuf__ float *e, __ubuf__ float *x)
 {
     const uint32_t n = (uint32_t)job->batch;
     __ubuf__ float *lse = ce_at(job, CE_ROWS_LSE);
-    for (int64_t r = 0; r < tile->rows; r++)
-        tile->y[r] = tile->target[r];
     ce_cap_rows(job, tile, x);
-    ce_take_hits(job, tile, x);
     asc_spread(tile->block, lse, tile->rows);
     asc_duplicate(ce_at(job, CE_TOTAL), 1.0f, n);
-    ASC_THEN();
+    for (int step = 1; step < CE_HIT_STEPS; step++) {
+        ce_take_hits(job, tile, x, step);
+        ASC_THEN();
+    }
     CE_WITH_BLOCK(asc_sub, e, x, tile->block, tile);
     ASC_THEN();
     asc_exp(e, e, (uint32_t)(tile->rows * tile->pitch));
     ce_expm1(ce_at(job, CE_P), ce_at(job, CE_Q), ce_at(job, CE_OLD), ce_at(job, CE_VALUE),
              ce_at(job, CE_ROWS_HIT), lse, n);
+    ce_wait_for_targets();
 }
 
 /* ---- the gradient ---- */
@@ -174,11 +227,11 @@ static inline __aicore__ void ce_rows_factors(const ce_job *job, const ce_tile *
         asc_div(p, ce_at(job, CE_ROWS_U), total, n);
         asc_div(q, ce_at(job, CE_ROWS_OTHERS), total, n);
     }
-    asc_mul_scalar(rest, ce_at(job, CE_ROWS_LSE), 2.0f * job->z * job->per_z, n);
-    asc_mul_scalar(hit, ce_at(job, CE_ROWS_WEIGHT), (1.0f - job->smoothing) * job->per_ce, n);
-    ASC_THEN();
     if (job->z == 0.0f) /* whatever lse is */
         asc_duplicate(rest, 0.0f, n);
+    else
+        asc_mul_scalar(rest, ce_at(job, CE_ROWS_LSE), 2.0f * job->z * job->per_z, n);
+    asc_mul_scalar(hit, ce_at(job, CE_ROWS_WEIGHT), (1.0f - job->smoothing) * job->per_ce, n);
     ASC_THEN();
     asc_add_scalar(rest, rest, smooth * job->class_weights, n);
     asc_mul(q, q, hit, n);
@@ -206,8 +259,7 @@ static inline __aicore__ void ce_rows_factors(const ce_job *job, const ce_tile *
     asc_spread(tile->block, factor, tile->rows);
     asc_spread(tile->bias, bias, tile->rows);
     ASC_THEN();
-    asc_spread(tile->at_target, target, tile->rows);
-    ASC_THEN();
+    asc_spread(tile->at_target, target, tile->rows); /* for ce_set_targets() */
 }
 
 /* dx, which e may be, from the exponentials. */

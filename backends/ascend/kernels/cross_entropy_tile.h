@@ -16,6 +16,7 @@ enum {
     CE_PLACE = CE_SUM,
     CE_G = CE_PART,
     CE_HIT_WEIGHT = CE_WX,
+    CE_CLIPPED = CE_REST,
     CE_BEST = CE_PICK,
     CE_BEST_AT = CE_HIT,
     CE_BEST_ROW = CE_OLD,
@@ -27,12 +28,13 @@ typedef struct ce_tile {
     int64_t most_rows;                        /* of the tiles of this launch */
     __ubuf__ float *fold, *eighth;            /* a repeat a row, a block a row */
     __ubuf__ float *block, *bias, *at_target; /* a block a row */
-    __ubuf__ float *t, *s;                    /* scratch of the tile; after softcap t keeps slopes */
+    __ubuf__ float *t, *s;                    /* scratch of the tile */
+    int slopes;                               /* t keeps those of softcap, for the gradient */
     __ubuf__ float *levels;                   /* for the argmax: see ce_rows_best() */
     __ubuf__ float *w, *limit;                /* class weights, and what they limit logits by */
     __ubuf__ int32_t *number;                 /* 0, 1, ...: of each row */
     __ubuf__ int64_t *target;
-    int64_t y[CE_MOST_ROWS]; /* targets, as S has read them */
+    __ubuf__ int16_t *y; /* targets as S reads them: four at a time */
 } ce_tile;
 
 static inline __aicore__ __ubuf__ int32_t *ce_int_at(const ce_job *job, int lanes)
@@ -115,19 +117,6 @@ static inline __aicore__ void ce_sum_rows(const ce_tile *tile, __ubuf__ float *t
     asc_datablock_reduce_sum(tile->eighth, tile->fold, (uint32_t)(tile->rows * ASC_LANES));
     ASC_THEN();
     asc_datablock_reduce_sum(to, tile->eighth, (uint32_t)(tile->rows * 8));
-    ASC_THEN();
-}
-
-/* The maximum, at least ASC_LOWEST. */
-static inline __aicore__ void ce_max_rows(const ce_tile *tile, __ubuf__ float *to,
-                                          __ubuf__ float *x)
-{
-    CE_FOLD_ROWS(asc_max, tile, x, ASC_LOWEST);
-    asc_datablock_reduce_max(tile->eighth, tile->fold, (uint32_t)(tile->rows * ASC_LANES));
-    ASC_THEN();
-    asc_datablock_reduce_max(to, tile->eighth, (uint32_t)(tile->rows * 8));
-    ASC_THEN();
-    asc_max_scalar(to, to, ASC_LOWEST, (uint32_t)tile->rows);
     ASC_THEN();
 }
 
