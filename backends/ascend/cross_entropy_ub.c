@@ -54,9 +54,8 @@ static const tg_ub_buffer rows_buffers[R_BUFFERS] = {
     [R_SUMS] = {"sums", TG_UB_FIXED, .bytes = 3 * MOST_ROWS * 4, .to = TG_UB_LAST},
     [R_COUNTS] = {"counts", TG_UB_FIXED, .bytes = MOST_COUNTS * COUNT_BYTES},
 };
-static const char *const rows_options[] = {"gradient", "class weights", "weighted smoothing",
-                                           "scratch",  "softcap",       "argmax",
-                                           NULL};
+static const char *const rows_options[] = {
+    "gradient", "class weights", "weighted smoothing", "scratch", "softcap", "argmax", NULL};
 
 /* ---- sums over rows and classes ---- */
 

@@ -25,12 +25,13 @@ static inline __aicore__ void ASC_NAME(ce_load)(const ce_job *job, const asc_til
 ASC_KERNEL ASC_NAME(cross_entropy_rows)(
     __gm__ ASC_T *logits, __gm__ ASC_T *dlogits, __gm__ int64_t *target, __gm__ float *class_weight,
     __gm__ float *dloss, __gm__ float *counts, __gm__ float *lse, __gm__ float *loss,
-    __gm__ float *z_loss, __gm__ float *accuracy, __gm__ int64_t *predicted, int64_t logits_stride, int64_t dlogits_stride, int64_t rows,
-    int64_t columns, int64_t tile_rows, int64_t tile_columns, int64_t flags, int64_t ignore_index,
-    int64_t smoothing, int64_t z, int64_t softcap, int64_t writes, int64_t count_blocks, int64_t x_at, int64_t e_at,
-    int64_t out_at, int64_t fold_at, int64_t eighth_at, int64_t block_at, int64_t bias_at,
-    int64_t at_target_at, int64_t t_at, int64_t s_at, int64_t levels_at, int64_t target_at,
-    int64_t y_at, int64_t predicted_at, int64_t number_at, int64_t w_at, int64_t limit_at, int64_t lanes_at,
+    __gm__ float *z_loss, __gm__ float *accuracy, __gm__ int64_t *predicted, int64_t logits_stride,
+    int64_t dlogits_stride, int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
+    int64_t flags, int64_t ignore_index, int64_t smoothing, int64_t z, int64_t softcap,
+    int64_t writes, int64_t count_blocks, int64_t x_at, int64_t e_at, int64_t out_at,
+    int64_t fold_at, int64_t eighth_at, int64_t block_at, int64_t bias_at, int64_t at_target_at,
+    int64_t t_at, int64_t s_at, int64_t levels_at, int64_t target_at, int64_t y_at,
+    int64_t predicted_at, int64_t number_at, int64_t w_at, int64_t limit_at, int64_t lanes_at,
     int64_t sums_at, int64_t counts_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);

@@ -159,8 +159,7 @@ static inline __aicore__ void ce_set_limits(const ce_tile *tile)
     ASC_THEN();
 }
 
-static inline __aicore__ void ce_cap_rows(const ce_job *job, const ce_tile *tile,
-                                          __ubuf__ float *x)
+static inline __aicore__ void ce_cap_rows(const ce_job *job, const ce_tile *tile, __ubuf__ float *x)
 {
     if (job->softcap > 0.0f)
         ce_cap(x, tile->t, tile->s, x, job->softcap, tile->slopes,

@@ -94,7 +94,8 @@ static inline __aicore__ void ce_go_down(const ce_job *job, const ce_tile *tile,
     __ubuf__ int32_t *part = ce_int_at(job, CE_BEST_PART), *row = ce_int_at(job, CE_BEST_ROW);
     asc_mul_scalar(row, tile->number, (int32_t)(tree->pitch[l] * 4), n);
     asc_mul_scalar(part, best, 8 * 4, n);
-    asc_duplicate(at, 0, eights * 8); /* blocks come by eights: rows that are not there take one that is */
+    asc_duplicate(at, 0,
+                  eights * 8); /* blocks come by eights: rows that are not there take one that is */
     ASC_THEN();
     asc_add(at, row, part, n);
     asc_mul_scalar(best, best, 8, n);

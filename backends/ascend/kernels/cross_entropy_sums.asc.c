@@ -3,7 +3,7 @@
 
 /* What counting rows needs in UB beside their targets. */
 typedef struct ce_counter {
-    __ubuf__ float *n, *sum; /* lanes */
+    __ubuf__ float *n, *sum;  /* lanes */
     __ubuf__ float *kept, *x; /* scratch */
     __ubuf__ int32_t *at;     /* scratch */
     __ubuf__ float *weights;  /* of all classes, and a 0 behind them; or 0 */

@@ -46,29 +46,30 @@ static inline __aicore__ __ubuf__ int32_t *ce_int_at(const ce_job *job, int lane
 
 /* dst[r] = op(a[r], b[r]), a and b a_row and b_row elements from row to row; b changes from class to class if b_class is 1.
  * Instructions run along rows or down columns, whichever are fewer. */
-#define CE_ROWS(op, dst, a, a_row, b, b_row, b_class, tile)                                        \
-    do {                                                                                           \
-        const int64_t blocks_ = (tile)->pitch / 8;                                                 \
-        if (blocks_ > 255 || (tile)->rows * ASC_LANES < (tile)->columns) {                         \
-            ASC_COUNTED((tile)->columns);                                                          \
-            for (int64_t r_ = 0; r_ < (tile)->rows; r_++)                                          \
-                op((dst) + r_ * (tile)->pitch, (a) + r_ * (a_row), (b) + r_ * (b_row), 1, 1, 1,    \
-                   b_class, 8, 8, 8 * (b_class));                                                  \
-            ASC_UNCOUNTED();                                                                       \
-            break;                                                                                 \
-        }                                                                                          \
-        for (int64_t c_ = 0; c_ < (tile)->columns; c_ += ASC_LANES) {                              \
-            ce_set_lanes((tile)->columns - c_);                                                    \
-            op((dst) + c_, (a) + c_, (b) + c_ * (b_class), (uint8_t)(tile)->rows, 1, 1, b_class,   \
-               (uint8_t)blocks_, (uint8_t)((a_row) / 8), (uint8_t)((b_row) / 8));                  \
-        }                                                                                          \
-        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                           \
+#define CE_ROWS(op, dst, a, a_row, b, b_row, b_class, tile)                                      \
+    do {                                                                                         \
+        const int64_t blocks_ = (tile)->pitch / 8;                                               \
+        if (blocks_ > 255 || (tile)->rows * ASC_LANES < (tile)->columns) {                       \
+            ASC_COUNTED((tile)->columns);                                                        \
+            for (int64_t r_ = 0; r_ < (tile)->rows; r_++)                                        \
+                op((dst) + r_ * (tile)->pitch, (a) + r_ * (a_row), (b) + r_ * (b_row), 1, 1, 1,  \
+                   b_class, 8, 8, 8 * (b_class));                                                \
+            ASC_UNCOUNTED();                                                                     \
+            break;                                                                               \
+        }                                                                                        \
+        for (int64_t c_ = 0; c_ < (tile)->columns; c_ += ASC_LANES) {                            \
+            ce_set_lanes((tile)->columns - c_);                                                  \
+            op((dst) + c_, (a) + c_, (b) + c_ * (b_class), (uint8_t)(tile)->rows, 1, 1, b_class, \
+               (uint8_t)blocks_, (uint8_t)((a_row) / 8), (uint8_t)((b_row) / 8));                \
+        }                                                                                        \
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                         \
     } while (0)
 
 /* x by a block a row; by a value a class; by another tile; a value a class by a block a row. */
 #define CE_WITH_BLOCK(op, dst, x, block, tile) CE_ROWS(op, dst, x, (tile)->pitch, block, 8, 0, tile)
 #define CE_WITH_CLASS(op, dst, x, v, tile) CE_ROWS(op, dst, x, (tile)->pitch, v, 0, 1, tile)
-#define CE_WITH_TILE(op, dst, x, y, tile) CE_ROWS(op, dst, x, (tile)->pitch, y, (tile)->pitch, 1, tile)
+#define CE_WITH_TILE(op, dst, x, y, tile) \
+    CE_ROWS(op, dst, x, (tile)->pitch, y, (tile)->pitch, 1, tile)
 #define CE_CLASS_WITH_BLOCK(op, dst, v, block, tile) CE_ROWS(op, dst, v, 0, block, 8, 0, tile)
 
 /* The first n lanes of a repeat, all if there are as many. */
@@ -80,33 +81,33 @@ static inline __aicore__ void ce_set_lanes(int64_t n)
 /* ---- sums and maxima ---- */
 
 /* fold[r] = the lanes of row r, op one of asc_add and asc_max, `from` what it begins with. */
-#define CE_FOLD_ROWS(op, tile, x, from)                                                           \
-    do {                                                                                          \
-        const int64_t n_ = (tile)->columns, blocks_ = (tile)->pitch / 8;                          \
-        int64_t c_ = n_ < ASC_LANES ? 0 : n_ < 2 * ASC_LANES || blocks_ > 255 ? 1 : 2;            \
-        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                          \
-        if (c_ == 0)                                                                              \
-            asc_duplicate((tile)->fold, from, (uint32_t)((tile)->rows * ASC_LANES));              \
-        else if (c_ == 1)                                                                         \
-            asc_copy((__ubuf__ uint32_t *)(tile)->fold, (__ubuf__ uint32_t *)(x),                 \
-                     (uint8_t)(tile)->rows, 1, 1, 8, (uint16_t)blocks_);                          \
-        else                                                                                      \
-            op((tile)->fold, x, (x) + ASC_LANES, (uint8_t)(tile)->rows, 1, 1, 1, 8,               \
-               (uint8_t)blocks_, (uint8_t)blocks_);                                               \
-        ASC_THEN();                                                                               \
-        c_ *= ASC_LANES;                                                                          \
-        if (c_ < n_ && n_ - c_ <= (tile)->rows && blocks_ <= 255) {                               \
-            for (; c_ < n_; c_ += ASC_LANES) {                                                    \
-                ce_set_lanes(n_ - c_);                                                            \
-                op((tile)->fold, (x) + c_, (tile)->fold, (uint8_t)(tile)->rows, 1, 1, 1, 8,       \
-                   (uint8_t)blocks_, 8);                                                          \
-                ASC_THEN();                                                                       \
-            }                                                                                     \
-        } else if (c_ < n_) {                                                                     \
-            ASC_FOLD(op, (tile)->fold, (x) + c_, (tile)->rows, n_ - c_, (tile)->pitch);           \
-            ASC_THEN();                                                                           \
-        }                                                                                         \
-        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                          \
+#define CE_FOLD_ROWS(op, tile, x, from)                                                     \
+    do {                                                                                    \
+        const int64_t n_ = (tile)->columns, blocks_ = (tile)->pitch / 8;                    \
+        int64_t c_ = n_ < ASC_LANES ? 0 : n_ < 2 * ASC_LANES || blocks_ > 255 ? 1 : 2;      \
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                    \
+        if (c_ == 0)                                                                        \
+            asc_duplicate((tile)->fold, from, (uint32_t)((tile)->rows * ASC_LANES));        \
+        else if (c_ == 1)                                                                   \
+            asc_copy((__ubuf__ uint32_t *)(tile)->fold, (__ubuf__ uint32_t *)(x),           \
+                     (uint8_t)(tile)->rows, 1, 1, 8, (uint16_t)blocks_);                    \
+        else                                                                                \
+            op((tile)->fold, x, (x) + ASC_LANES, (uint8_t)(tile)->rows, 1, 1, 1, 8,         \
+               (uint8_t)blocks_, (uint8_t)blocks_);                                         \
+        ASC_THEN();                                                                         \
+        c_ *= ASC_LANES;                                                                    \
+        if (c_ < n_ && n_ - c_ <= (tile)->rows && blocks_ <= 255) {                         \
+            for (; c_ < n_; c_ += ASC_LANES) {                                              \
+                ce_set_lanes(n_ - c_);                                                      \
+                op((tile)->fold, (x) + c_, (tile)->fold, (uint8_t)(tile)->rows, 1, 1, 1, 8, \
+                   (uint8_t)blocks_, 8);                                                    \
+                ASC_THEN();                                                                 \
+            }                                                                               \
+        } else if (c_ < n_) {                                                               \
+            ASC_FOLD(op, (tile)->fold, (x) + c_, (tile)->rows, n_ - c_, (tile)->pitch);     \
+            ASC_THEN();                                                                     \
+        }                                                                                   \
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                    \
     } while (0)
 
 /* to[r] = the sum of row r. */
