@@ -8,67 +8,25 @@
 
 /* ---- targets ---- */
 
-/* From targets to HIT, HIT_SLOPE and WEIGHT, in steps with ASC_THEN() between them, so that they go beside other work. A
- * row to be ignored takes what a class beside its target has. */
-enum { CE_HIT_STEPS = 6 };
-
-static inline __aicore__ void ce_take_hits(const ce_job *job, const ce_tile *tile,
-                                           __ubuf__ float *x, int step)
-{
-    const uint32_t n = (uint32_t)tile->rows;
-    __ubuf__ int32_t *at = ce_int_at(job, CE_CLASS), *place = ce_int_at(job, CE_PLACE);
-    switch (step) {
-    case 0:
-        asc_int642int32(at, tile->target, n);
-        asc_mul_scalar(place, tile->number, (int32_t)(tile->pitch * 4), n);
-        break;
-    case 1:
-        asc_int322int16(tile->y, at, n);
-        asc_max_scalar(ce_int_at(job, CE_CLIPPED), at, 0, n);
-        break;
-    case 2:
-        asc_min_scalar(at, ce_int_at(job, CE_CLIPPED), (int32_t)tile->columns - 1, n);
-        asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID1); /* y */
-        break;
-    case 3:
-        asc_mul_scalar(at, at, 4, n);
-        break;
-    case 4:
-        asc_add(place, place, at, n);
-        if (tile->w)
-            asc_gather(ce_at(job, CE_ROWS_WEIGHT), tile->w, (__ubuf__ uint32_t *)at, n);
-        else
-            asc_duplicate(ce_at(job, CE_ROWS_WEIGHT), 1.0f, n);
-        break;
-    default:
-        asc_gather(ce_at(job, CE_ROWS_HIT), x, (__ubuf__ uint32_t *)place, n);
-        if (tile->slopes)
-            asc_gather(ce_at(job, CE_HIT_SLOPE), tile->t, (__ubuf__ uint32_t *)place, n);
-    }
-}
-
 /* Before S reads targets. */
 static inline __aicore__ void ce_wait_for_targets(void)
 {
     asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID1);
 }
 
-/* The maximum of each row, at least ASC_LOWEST; beside it the steps of ce_take_hits() from the second to the last but one. */
+/* The maximum of each row; beside it the steps of ce_take_hits() but the first and the last. */
 static inline __aicore__ void ce_max_and_hits(const ce_job *job, const ce_tile *tile,
                                               __ubuf__ float *x)
 {
-    __ubuf__ float *top = ce_at(job, CE_ROWS_TOP);
     ce_take_hits(job, tile, x, 1);
     CE_FOLD_ROWS(asc_max, tile, x, ASC_LOWEST);
     ce_take_hits(job, tile, x, 2);
     asc_datablock_reduce_max(tile->eighth, tile->fold, (uint32_t)(tile->rows * ASC_LANES));
     ASC_THEN();
     ce_take_hits(job, tile, x, 3);
-    asc_datablock_reduce_max(top, tile->eighth, (uint32_t)(tile->rows * 8));
+    asc_datablock_reduce_max(ce_at(job, CE_ROWS_TOP), tile->eighth, (uint32_t)(tile->rows * 8));
     ASC_THEN();
     ce_take_hits(job, tile, x, 4);
-    asc_max_scalar(top, top, ASC_LOWEST, (uint32_t)tile->rows);
-    ASC_THEN();
 }
 
 /* Four targets from the r-th on, which r is a multiple of; then each in turn. */
@@ -174,9 +132,12 @@ static inline __aicore__ void ce_rows_forward(const ce_job *job, const ce_tile *
     ce_cap_rows(job, tile, x);
     if (job->smoothing != 0.0f)
         ce_sum_weighted(job, tile, x);
-    ce_max_and_hits(job, tile, x);
     if (job->flags & CE_ARGMAX)
-        ce_rows_best(job, tile, top, x);
+        ce_best_and_hits(job, tile, x);
+    else
+        ce_max_and_hits(job, tile, x);
+    asc_max_scalar(top, top, ASC_LOWEST, (uint32_t)tile->rows);
+    ASC_THEN();
     ce_take_hits(job, tile, x, CE_HIT_STEPS - 1);
     asc_spread(tile->block, top, tile->rows);
     ASC_THEN();

@@ -74,7 +74,7 @@ static inline __aicore__ void ce_max_of_eights(const ce_tree *tree, int l, int64
     ASC_THEN();
 }
 
-/* to[r] = the first largest of `width` <= 64, rows `pitch` apart. */
+/* to[r] = the first largest of `width` <= 64, rows `pitch` apart. ASC_THEN() is left to the caller. */
 static inline __aicore__ void ce_first_largest(__ubuf__ int32_t *to, __ubuf__ float *x,
                                                int64_t rows, int64_t width, int64_t pitch)
 {
@@ -82,7 +82,6 @@ static inline __aicore__ void ce_first_largest(__ubuf__ int32_t *to, __ubuf__ fl
     asc_repeat_reduce_max_only_index((__ubuf__ float *)to, x, (uint8_t)rows, 1, 1,
                                      (uint16_t)(pitch / 8));
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
-    ASC_THEN();
 }
 
 /* BEST is in level l + 1: the same in level l. */
@@ -104,6 +103,7 @@ static inline __aicore__ void ce_go_down(const ce_job *job, const ce_tile *tile,
                          (__ubuf__ uint32_t *)at, 8, 1, (uint8_t)eights);
     ASC_THEN();
     ce_first_largest(part, tile->block, tile->rows, 8, 8);
+    ASC_THEN();
     asc_add(best, best, part, n);
     ASC_THEN();
 }
@@ -140,23 +140,13 @@ static inline __aicore__ void ce_find_beside_nan(const ce_job *job, const ce_til
     asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
 }
 
-/* BEST, and in RIGHT whether it is the target, whose offset CLASS is. */
-static inline __aicore__ void ce_rows_best(const ce_job *job, const ce_tile *tile,
-                                           __ubuf__ float *tops, __ubuf__ float *x)
+/* In RIGHT whether BEST is the target, whose offset CLASS is. */
+static inline __aicore__ void ce_is_right(const ce_job *job, const ce_tile *tile)
 {
     const uint32_t n = (uint32_t)tile->rows;
-    __ubuf__ int32_t *best = ce_int_at(job, CE_BEST), *part = ce_int_at(job, CE_BEST_PART);
+    __ubuf__ int32_t *part = ce_int_at(job, CE_BEST_PART);
     __ubuf__ float *right = ce_at(job, CE_ROWS_RIGHT);
-    const ce_tree tree = ce_tree_of(tile, x);
-    ce_fill_last_block(tile, x);
-    for (int l = 0; l < tree.levels; l++)
-        ce_max_of_eights(&tree, l, tile->rows);
-    ce_first_largest(best, tree.at[tree.levels], tile->rows, tree.width[tree.levels],
-                     tree.pitch[tree.levels]);
-    for (int l = tree.levels; l > 0; l--)
-        ce_go_down(job, tile, &tree, l - 1);
-    ce_find_beside_nan(job, tile, tops, x);
-    asc_mul_scalar(part, best, 4, n);
+    asc_mul_scalar(part, ce_int_at(job, CE_BEST), 4, n);
     ASC_THEN();
     asc_sub(part, part, ce_int_at(job, CE_CLASS), n);
     ASC_THEN();
@@ -169,7 +159,34 @@ static inline __aicore__ void ce_rows_best(const ce_job *job, const ce_tile *til
     asc_sub_scalar(right, right, 1.0f, n);
     ASC_THEN();
     asc_abs(right, right, n);
-    ASC_THEN();
+}
+
+/* BEST, RIGHT, and TOP, the maximum; beside them the steps of ce_take_hits() but the first and the last. */
+static inline __aicore__ void ce_best_and_hits(const ce_job *job, const ce_tile *tile,
+                                               __ubuf__ float *x)
+{
+    const ce_tree tree = ce_tree_of(tile, x);
+    const int top = tree.levels;
+    __ubuf__ float *tops = ce_at(job, CE_ROWS_TOP);
+    int step = 1;
+    ce_fill_last_block(tile, x);
+    for (int l = 0; l < top; l++) {
+        ce_take_hits(job, tile, x, step++);
+        ce_max_of_eights(&tree, l, tile->rows);
+    }
+    ce_set_lanes(tree.width[top]);
+    asc_repeat_reduce_max_only_value(tops, tree.at[top], (uint8_t)tile->rows, 1, 1,
+                                     (uint16_t)(tree.pitch[top] / 8));
+    ce_first_largest(ce_int_at(job, CE_BEST), tree.at[top], tile->rows, tree.width[top],
+                     tree.pitch[top]);
+    for (; step < CE_HIT_STEPS - 1; step++) {
+        ce_take_hits(job, tile, x, step);
+        ASC_THEN();
+    }
+    for (int l = top; l > 0; l--)
+        ce_go_down(job, tile, &tree, l - 1);
+    ce_find_beside_nan(job, tile, tops, x);
+    ce_is_right(job, tile);
 }
 
 #endif

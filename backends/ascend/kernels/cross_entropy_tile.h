@@ -121,4 +121,45 @@ static inline __aicore__ void ce_sum_rows(const ce_tile *tile, __ubuf__ float *t
     ASC_THEN();
 }
 
+/* ---- targets ---- */
+
+/* From targets to HIT, HIT_SLOPE and WEIGHT, in steps with ASC_THEN() between them, so that they go beside other work. A
+ * row to be ignored takes what a class beside its target has. */
+enum { CE_HIT_STEPS = 6 };
+
+static inline __aicore__ void ce_take_hits(const ce_job *job, const ce_tile *tile,
+                                           __ubuf__ float *x, int step)
+{
+    const uint32_t n = (uint32_t)tile->rows;
+    __ubuf__ int32_t *at = ce_int_at(job, CE_CLASS), *place = ce_int_at(job, CE_PLACE);
+    switch (step) {
+    case 0:
+        asc_int642int32(at, tile->target, n);
+        asc_mul_scalar(place, tile->number, (int32_t)(tile->pitch * 4), n);
+        break;
+    case 1:
+        asc_int322int16(tile->y, at, n);
+        asc_max_scalar(ce_int_at(job, CE_CLIPPED), at, 0, n);
+        break;
+    case 2:
+        asc_min_scalar(at, ce_int_at(job, CE_CLIPPED), (int32_t)tile->columns - 1, n);
+        asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID1); /* y */
+        break;
+    case 3:
+        asc_mul_scalar(at, at, 4, n);
+        break;
+    case 4:
+        asc_add(place, place, at, n);
+        if (tile->w)
+            asc_gather(ce_at(job, CE_ROWS_WEIGHT), tile->w, (__ubuf__ uint32_t *)at, n);
+        else
+            asc_duplicate(ce_at(job, CE_ROWS_WEIGHT), 1.0f, n);
+        break;
+    default:
+        asc_gather(ce_at(job, CE_ROWS_HIT), x, (__ubuf__ uint32_t *)place, n);
+        if (tile->slopes)
+            asc_gather(ce_at(job, CE_HIT_SLOPE), tile->t, (__ubuf__ uint32_t *)place, n);
+    }
+}
+
 #endif
