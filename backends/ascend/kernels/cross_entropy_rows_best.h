@@ -8,7 +8,7 @@
 
 #include "cross_entropy_tile.h"
 
-enum { CE_LEVELS = 6 }; /* for 64 * 8^5 classes */
+enum { CE_LEVELS = 4 }; /* for 64 * 8^3 classes: more do not come */
 
 typedef struct ce_tree {
     int levels; /* above the logits */
@@ -81,6 +81,21 @@ static inline __aicore__ void ce_first_largest(__ubuf__ int32_t *to, __ubuf__ fl
     ce_set_lanes(width);
     asc_repeat_reduce_max_only_index((__ubuf__ float *)to, x, (uint8_t)rows, 1, 1,
                                      (uint16_t)(pitch / 8));
+    asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
+}
+
+/* to[r] = the maximum of the first n <= 8 of block r. ASC_THEN() is left to the caller. */
+static inline __aicore__ void ce_max_of_blocks(__ubuf__ float *to, __ubuf__ float *blocks,
+                                               int64_t rows, int64_t n)
+{
+    const uint64_t lanes = (((uint64_t)1 << n) - 1) * 0x0101010101010101u;
+    const int64_t eights = rows / 8, rest = rows % 8;
+    asc_set_vector_mask(0, lanes);
+    if (eights)
+        asc_datablock_reduce_max(to, blocks, (uint8_t)eights, 1, 1, 8);
+    asc_set_vector_mask(0, lanes & (((uint64_t)1 << 8 * rest) - 1));
+    if (rest)
+        asc_datablock_reduce_max(to + eights * 8, blocks + eights * ASC_LANES, 1, 1, 1, 8);
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
 }
 
@@ -174,11 +189,14 @@ static inline __aicore__ void ce_best_and_hits(const ce_job *job, const ce_tile 
         ce_take_hits(job, tile, x, step++);
         ce_max_of_eights(&tree, l, tile->rows);
     }
-    ce_set_lanes(tree.width[top]);
-    asc_repeat_reduce_max_only_value(tops, tree.at[top], (uint8_t)tile->rows, 1, 1,
-                                     (uint16_t)(tree.pitch[top] / 8));
     ce_first_largest(ce_int_at(job, CE_BEST), tree.at[top], tile->rows, tree.width[top],
                      tree.pitch[top]);
+    ce_set_lanes(tree.width[top]);
+    asc_datablock_reduce_max(tile->eighth, tree.at[top], (uint8_t)tile->rows, 1, 1,
+                             (uint16_t)(tree.pitch[top] / 8));
+    ce_take_hits(job, tile, x, step++);
+    ASC_THEN();
+    ce_max_of_blocks(tops, tile->eighth, tile->rows, (tree.width[top] + 7) / 8);
     for (; step < CE_HIT_STEPS - 1; step++) {
         ce_take_hits(job, tile, x, step);
         ASC_THEN();
