@@ -9,8 +9,8 @@
 
 enum { CE_MOST_ROWS = 128 }; /* of a tile */
 
-/* Lanes of the ring's kernel that rows use otherwise. CLASS, PLACE: offsets of the target's class and of its logit; G, which
- * factors of a row without dloss are times; BEST ...: of the argmax, as int32. */
+/* Lanes of the ring's kernel that rows use otherwise. CLASS, PLACE: offsets of the target's class, which is CLIPPED first, and
+ * of its logit; G, which factors of a row without dloss are times; BEST ...: of the argmax, as int32. */
 enum {
     CE_CLASS = CE_MAX,
     CE_PLACE = CE_SUM,
@@ -30,7 +30,7 @@ typedef struct ce_tile {
     __ubuf__ float *block, *bias, *at_target; /* a block a row */
     __ubuf__ float *t, *s;                    /* scratch of the tile */
     int slopes;                               /* t keeps those of softcap, for the gradient */
-    __ubuf__ float *levels;                   /* for the argmax: see ce_rows_best() */
+    __ubuf__ float *levels;                   /* for the argmax: see ce_tree_of() */
     __ubuf__ float *w, *limit;                /* class weights, and what they limit logits by */
     __ubuf__ int32_t *number;                 /* 0, 1, ...: of each row */
     __ubuf__ int64_t *target;
