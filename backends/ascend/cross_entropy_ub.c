@@ -40,24 +40,37 @@ static const tg_ub_buffer rows_buffers[R_BUFFERS] = {
     [R_BIAS] = {"bias", TG_UB_ROW, .bytes = 32, .from = 2, .to = 2, .align = 256, .when = WRITES},
     [R_AT_TARGET] = {"target's gradient", TG_UB_ROW, .bytes = 32, .from = 2, .to = 2, .align = 256,
                      .when = WRITES},
+    [R_T] = {"t", .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH, .when = R_SCRATCH},
+    [R_S] = {"s", .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH, .when = R_CAPPED},
+    [R_LEVELS] = {"maxima of blocks", .bytes = 8, .every = 8, .to = TG_UB_LAST, .when = R_ARGMAX},
     [R_TARGET] = {"targets", TG_UB_ROW, .bytes = 8, .to = 2, .copies = 2},
-    [R_BEGIN] = {"begin of rows", TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST},
+    [R_Y] = {"targets for S", TG_UB_ROW, .bytes = 2, .from = 1, .to = 2, .copies = 2},
+    [R_PREDICTED] = {"predictions", TG_UB_ROW, .bytes = 8, .copies = 2, .when = R_ARGMAX},
+    [R_NUMBER] = {"numbers of rows", TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST},
     [R_W] = {"class weights", TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .when = CLASS_WEIGHT},
+    [R_LIMIT] = {"limits of classes", TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .when = LIMIT},
     [R_LANES] = {"lanes", TG_UB_FIXED, .bytes = ROW_LANES * MOST_ROWS * 4, .to = TG_UB_LAST,
                  .copies = 2},
-    [R_SUMS] = {"sums", TG_UB_FIXED, .bytes = 2 * MOST_ROWS * 4, .to = TG_UB_LAST},
+    [R_SUMS] = {"sums", TG_UB_FIXED, .bytes = 3 * MOST_ROWS * 4, .to = TG_UB_LAST},
     [R_COUNTS] = {"counts", TG_UB_FIXED, .bytes = MOST_COUNTS * COUNT_BYTES},
 };
-static const char *const rows_options[] = {"gradient", "class weights", NULL};
+static const char *const rows_options[] = {
+    "gradient", "class weights", "weighted smoothing", "scratch", "softcap", "argmax", NULL};
 
 /* ---- sums over rows and classes ---- */
 
 static const tg_ub_buffer sum_buffers[SUM_BUFFERS] = {
     [SUM_X] = {.name = "x", .bytes = 4},
+    [SUM_KEPT] = {.name = "kept", .bytes = 4},
+    [SUM_INDEX] = {.name = "offsets", .bytes = 4, .when = GATHERS},
     [SUM_TARGET] = {.name = "targets", .bytes = 8},
-    [SUM_LANES] = {"lanes", TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST},
+    [SUM_WEIGHTS] = {"class weights", TG_UB_FIXED, .bytes = (MOST_GATHERED + 1) * 4,
+                     .to = TG_UB_LAST, .when = GATHERS},
+    [SUM_LANES] = {"lanes", TG_UB_FIXED, .bytes = 3 * 256, .to = TG_UB_LAST},
     [SUM_VALUE] = {"value", TG_UB_FIXED, .bytes = MOST_COUNTS * COUNT_BYTES, .to = TG_UB_LAST},
 };
+
+static const char *const sum_options[] = {"gathered class weights", NULL};
 
 const tg_ub_kernel tg_ascend_ub_cross_entropy[] = {
     [FORWARD] = {.name = "cross_entropy_forward.ring",
@@ -85,6 +98,7 @@ const tg_ub_kernel tg_ascend_ub_cross_entropy[] = {
     [SUMS] = {.name = "cross_entropy_forward.sums",
               .nbuffers = SUM_BUFFERS,
               .buffers = sum_buffers,
-              .max_rows = 1},
+              .max_rows = 1,
+              .option = sum_options},
     {0},
 };

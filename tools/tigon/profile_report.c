@@ -9,11 +9,14 @@
 
 enum { FIELDS = 48, LINE = 2048, LAUNCHES = 64, NAME = 96 };
 
+#define MB_OF_KB (1024 / 1e6)
+
 typedef struct launch {
     char kernel[NAME], bound[NAME], soc[NAME];
     int blocks, rows; /* rows: of the table of pipes, one a block */
     double task, low, high;
-    double vec, scalar, mte2, mte3; /* mean part of a block's time */
+    double vec, scalar, mte2, mte3; /* sums over blocks of parts of their time */
+    double from_hbm, to_hbm;        /* KB; what L2 wrote back for others is in the latter */
 } launch;
 
 /* ---- tables: a line of names, then lines of values; a name in quotes has no comma in it ---- */
@@ -72,6 +75,52 @@ static double number(const table *t, const char *name)
 
 /* ---- launches ---- */
 
+/* The launch of the next line of a table that has one a block, in the order of the launches. */
+static launch *next_block(launch *list, int n, int *at)
+{
+    while (*at + 1 < n && list[*at].rows == list[*at].blocks)
+        ++*at;
+    list[*at].rows++;
+    return &list[*at];
+}
+
+static int open_blocks(table *t, const char *folder, const char *name, launch *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        list[i].rows = 0;
+    return table_open(t, folder, name);
+}
+
+static int read_pipes(const char *folder, launch *list, int n)
+{
+    table t;
+    int at = 0;
+    if (open_blocks(&t, folder, "PipeUtilization.csv", list, n))
+        return -1;
+    while (table_next(&t)) {
+        launch *l = next_block(list, n, &at);
+        l->vec += number(&t, "aiv_vec_ratio");
+        l->scalar += number(&t, "aiv_scalar_ratio");
+        l->mte2 += number(&t, "aiv_mte2_ratio");
+        l->mte3 += number(&t, "aiv_mte3_ratio");
+    }
+    return 0;
+}
+
+static int read_memory(const char *folder, launch *list, int n)
+{
+    table t;
+    int at = 0;
+    if (open_blocks(&t, folder, "Memory.csv", list, n))
+        return -1;
+    while (table_next(&t)) {
+        launch *l = next_block(list, n, &at);
+        l->from_hbm += number(&t, "read_main_memory_datas(KB)");
+        l->to_hbm += number(&t, "write_main_memory_datas(KB)");
+    }
+    return 0;
+}
+
 static int read_launches(const char *folder, launch *list)
 {
     table t;
@@ -89,32 +138,25 @@ static int read_launches(const char *folder, launch *list)
         if (n < LAUNCHES)
             list[n++] = l;
     }
-    if (table_open(&t, folder, "PipeUtilization.csv"))
+    if (read_pipes(folder, list, n) || read_memory(folder, list, n))
         return -1;
-    for (int i = 0; table_next(&t);) { /* in the same order, a line a block */
-        while (i + 1 < n && list[i].rows == list[i].blocks)
-            i++;
-        list[i].rows++;
-        list[i].vec += number(&t, "aiv_vec_ratio");
-        list[i].scalar += number(&t, "aiv_scalar_ratio");
-        list[i].mte2 += number(&t, "aiv_mte2_ratio");
-        list[i].mte3 += number(&t, "aiv_mte3_ratio");
-    }
     return n;
 }
 
 static void print_text(const launch *list, int n, const char *folder)
 {
-    printf("\n%-32s %7s %10s %21s %-8s %6s %6s %6s %6s\n", "kernel", "blocks", "model us",
-           "either reading", "bound", "vector", "scalar", "in", "out");
+    printf("\n%-32s %7s %10s %21s %-8s %6s %6s %6s %6s %9s %9s\n", "kernel", "blocks", "model us",
+           "either reading", "bound", "vector", "scalar", "in", "out", "HBM read", "written");
     for (int i = 0; i < n; i++) {
         const launch *l = &list[i];
         const double percent = l->rows ? 100.0 / l->rows : 0;
-        printf("%-32s %7d %10.1f %10.1f %10.1f %-8s %5.0f%% %5.0f%% %5.0f%% %5.0f%%\n", l->kernel,
-               l->blocks, l->task, l->low, l->high, l->bound, l->vec * percent, l->scalar * percent,
-               l->mte2 * percent, l->mte3 * percent);
+        printf("%-32s %7d %10.1f %10.1f %10.1f %-8s %5.0f%% %5.0f%% %5.0f%% %5.0f%% %9.1f %9.1f\n",
+               l->kernel, l->blocks, l->task, l->low, l->high, l->bound, l->vec * percent,
+               l->scalar * percent, l->mte2 * percent, l->mte3 * percent, l->from_hbm * MB_OF_KB,
+               l->to_hbm * MB_OF_KB);
     }
-    printf("\nchip %s; more in %s/: *.csv, lines.csv, trace.json, pipeline.svg\n",
+    printf("\nHBM: MB, what L2 has written back for others with it\nchip %s; more in %s/: *.csv, "
+           "lines.csv, trace.json, pipeline.svg\n",
            n ? list->soc : "?", folder);
 }
 
@@ -139,6 +181,8 @@ static void print_json(const launch *list, int n, const char *folder)
         json_real(&j, "scalar", l->scalar * mean);
         json_real(&j, "copy_in", l->mte2 * mean);
         json_real(&j, "copy_out", l->mte3 * mean);
+        json_real(&j, "hbm_read_mb", l->from_hbm * MB_OF_KB);
+        json_real(&j, "hbm_written_mb", l->to_hbm * MB_OF_KB);
         json_close(&j);
     }
     json_close(&j);

@@ -12,57 +12,55 @@ static inline __aicore__ void ce_begin_batch(const ce_job *job)
 }
 
 /* base = lse - HIT = (TOP - HIT) + log1p(T), lse = TOP + log1p(T), T = OTHERS + (u - 1), u = exp(HIT - TOP): all
- * terms positive, so that a confident row's small loss keeps its digits. log1p(T) = T log W / (W - 1), W = 1 + T. */
+ * terms positive, so that a confident row's small loss keeps its digits. log1p(T) = T log W / (W - 1), W = 1 + T, which
+ * TOTAL is: OTHERS + u. */
 static inline __aicore__ void ce_results(const ce_job *job)
 {
     const uint32_t n = (uint32_t)job->batch;
     __ubuf__ float *top = ce_at(job, CE_ROWS_TOP), *hit = ce_at(job, CE_ROWS_HIT);
     __ubuf__ float *t = ce_at(job, CE_ROWS_T), *u = ce_at(job, CE_ROWS_U);
     __ubuf__ float *lse = ce_at(job, CE_ROWS_LSE), *loss = ce_at(job, CE_ROWS_LOSS);
-    __ubuf__ float *z = ce_at(job, CE_ROWS_Z), *wx = ce_at(job, CE_ROWS_WX);
+    __ubuf__ float *z = ce_at(job, CE_ROWS_Z), *others = ce_at(job, CE_ROWS_OTHERS);
+    __ubuf__ float *total = ce_at(job, CE_TOTAL);
+    const int smooth = job->smoothing != 0.0f;
     asc_sub(u, hit, top, n);
-    ASC_THEN();
-    asc_mul_scalar(loss, u, -1.0f, n);
+    asc_sub(loss, top, hit, n);
     ASC_THEN();
     asc_exp(u, u, n);
     ASC_THEN();
     asc_add_scalar(t, u, -1.0f, n);
+    asc_add(total, u, others, n);
     ASC_THEN();
-    asc_add(t, t, ce_at(job, CE_ROWS_OTHERS), n);
-    ASC_THEN();
-    asc_add_scalar(z, t, 1.0f, n);
-    ASC_THEN();
-    asc_log(lse, z, n);
-    ASC_THEN();
-    asc_add_scalar(z, z, -1.0f, n);
+    asc_add(t, t, others, n);
+    asc_log(lse, total, n);
+    asc_add_scalar(z, total, -1.0f, n);
     ASC_THEN();
     asc_add_scalar(lse, lse, CE_TINY, n);
     asc_add_scalar(z, z, CE_TINY, n);
     ASC_THEN();
-    asc_mul(lse, lse, t, n);
+    asc_mul(t, t, lse, n);
     ASC_THEN();
-    asc_div(lse, lse, z, n);
+    asc_div(t, t, z, n);
     ASC_THEN();
-    asc_add(loss, loss, lse, n);
-    ASC_THEN();
-    asc_add(lse, lse, top, n);
+    asc_add(loss, loss, t, n);
+    asc_add(lse, t, top, n);
     ASC_THEN();
     asc_mul(loss, loss, ce_at(job, CE_ROWS_WEIGHT), n);
     asc_mul(z, lse, lse, n);
+    if (smooth) /* e (W lse - WX) */
+        asc_mul_scalar(t, lse, job->class_weights, n);
     ASC_THEN();
     asc_mul_scalar(loss, loss, (1.0f - job->smoothing) * job->per_ce, n);
     asc_mul_scalar(z, z, job->z * job->per_z, n);
-    if (job->smoothing != 0.0f) { /* e (W lse - WX) */
-        asc_mul_scalar(t, lse, job->class_weights, n);
-        ASC_THEN();
-        asc_sub(t, t, wx, n);
-        ASC_THEN();
+    if (smooth)
+        asc_sub(t, t, ce_at(job, CE_ROWS_WX), n);
+    ASC_THEN();
+    asc_add(loss, loss, z, n);
+    if (smooth) {
         asc_mul_scalar(t, t, job->smoothing / (float)job->columns * job->per_ce, n);
         ASC_THEN();
         asc_add(loss, loss, t, n);
     }
-    ASC_THEN();
-    asc_add(loss, loss, z, n);
     ASC_THEN();
     if (job->flags & CE_TOKEN) {
         asc_sub(t, hit, lse, n);

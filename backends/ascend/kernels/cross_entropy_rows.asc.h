@@ -21,23 +21,24 @@ static inline __aicore__ void ASC_NAME(ce_load)(const ce_job *job, const asc_til
     ASC_NOTIFY(PIPE_MTE2, PIPE_S, slot);
 }
 
-/* For the parameters see cross_entropy.asc.h. loss, z_loss: of each row, or if they are reduced, of each block. */
+/* For the parameters see cross_entropy.asc.h. loss, z_loss, accuracy: of each row, or if they are reduced, of each block. */
 ASC_KERNEL ASC_NAME(cross_entropy_rows)(
     __gm__ ASC_T *logits, __gm__ ASC_T *dlogits, __gm__ int64_t *target, __gm__ float *class_weight,
     __gm__ float *dloss, __gm__ float *counts, __gm__ float *lse, __gm__ float *loss,
-    __gm__ float *z_loss, int64_t logits_stride, int64_t dlogits_stride, int64_t rows,
-    int64_t columns, int64_t tile_rows, int64_t tile_columns, int64_t flags, int64_t ignore_index,
-    int64_t smoothing, int64_t z, int64_t writes, int64_t count_blocks, int64_t x_at, int64_t e_at,
-    int64_t out_at, int64_t fold_at, int64_t eighth_at, int64_t block_at, int64_t bias_at,
-    int64_t at_target_at, int64_t target_at, int64_t begin_at, int64_t w_at, int64_t lanes_at,
+    __gm__ float *z_loss, __gm__ float *accuracy, __gm__ int64_t *predicted, int64_t logits_stride,
+    int64_t dlogits_stride, int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
+    int64_t flags, int64_t ignore_index, int64_t smoothing, int64_t z, int64_t softcap,
+    int64_t writes, int64_t count_blocks, int64_t x_at, int64_t e_at, int64_t out_at,
+    int64_t fold_at, int64_t eighth_at, int64_t block_at, int64_t bias_at, int64_t at_target_at,
+    int64_t t_at, int64_t s_at, int64_t levels_at, int64_t target_at, int64_t y_at,
+    int64_t predicted_at, int64_t number_at, int64_t w_at, int64_t limit_at, int64_t lanes_at,
     int64_t sums_at, int64_t counts_at)
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const int64_t step = asc_get_block_num();
     __gm__ float *each = flags & CE_EACH ? dloss : 0, *saved = flags & CE_SAVED ? lse : 0;
-    __ubuf__ float *w = class_weight ? ASC_UB(float, w_at, 0) : 0;
     ce_job jobs[2] = {{0}};
-    __ubuf__ float *sums = ASC_UB(float, sums_at, 0); /* of loss and z_loss */
+    __ubuf__ float *sums = ASC_UB(float, sums_at, 0); /* of loss, z_loss, accuracy */
     ce_tile t = {0};
     int slot = 0;
     asc_init();
@@ -47,6 +48,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
     jobs[0].columns = columns;
     jobs[0].smoothing = asc_f32(smoothing);
     jobs[0].z = asc_f32(z);
+    jobs[0].softcap = asc_f32(softcap);
     jobs[0].batch = CE_MOST_ROWS;
     ce_read_counts(&jobs[0], counts, ASC_UB(float, counts_at, 0), count_blocks);
     jobs[1] = jobs[0];
@@ -54,21 +56,33 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
     for (int i = 0; i < 2; i++) {
         jobs[i].lanes = ASC_UB(float, lanes_at, i);
         asc_duplicate(jobs[i].lanes, 0.0f, CE_LANES * CE_MOST_ROWS);
+        asc_duplicate(ASC_UB(int16_t, y_at, i), 0, (uint32_t)asc_round_up(tile_rows, 4));
     }
-    asc_duplicate(sums, 0.0f, 2 * CE_MOST_ROWS);
+    asc_duplicate(sums, 0.0f, 3 * CE_MOST_ROWS);
     t.columns = columns;
     t.fold = ASC_UB(float, fold_at, 0);
     t.eighth = ASC_UB(float, eighth_at, 0);
     t.block = ASC_UB(float, block_at, 0);
     t.bias = ASC_UB(float, bias_at, 0);
     t.at_target = ASC_UB(float, at_target_at, 0);
-    t.begin = ASC_UB(int32_t, begin_at, 0);
+    t.t = ASC_UB(float, t_at, 0);
+    t.s = ASC_UB(float, s_at, 0);
+    t.slopes = writes && jobs[0].softcap > 0.0f;
+    t.levels = ASC_UB(float, levels_at, 0);
+    t.number = ASC_UB(int32_t, number_at, 0);
+    t.w = class_weight ? ASC_UB(float, w_at, 0) : 0;
+    t.limit = flags & CE_CLASSES ? ASC_UB(float, limit_at, 0) : 0;
     t.pitch = asc_round_up(columns, 32 / (int64_t)sizeof(ASC_T));
+    t.most_rows = tile_rows;
     for (int64_t r = 0; r < tile_rows; r++)
-        t.begin[r] = (int32_t)(r * t.pitch * 4);
-    if (w)
-        ce_values_in(w, class_weight, columns * 4);
+        t.number[r] = (int32_t)r;
+    if (t.w)
+        ce_values_in(t.w, class_weight, columns * 4);
     asc_sync();
+    if (t.limit)
+        ce_set_limits(&t);
+    if (flags & CE_ARGMAX)
+        ce_clear_levels(&t);
     asc_pipeline_begin();
     asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID0);
     asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID1);
@@ -83,6 +97,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
         const ce_job *job = &jobs[slot];
         t.rows = tile.rows;
         t.target = ASC_UB(int64_t, target_at, slot);
+        t.y = ASC_UB(int16_t, y_at, slot);
         if (task + step < grid.tasks) {
             const asc_tile next = asc_tile_at(grid, task + step);
             ASC_NAME(ce_load)
@@ -101,13 +116,18 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
 #endif
         if (!each)
             asc_duplicate(ce_at(job, CE_G), g, CE_MOST_ROWS);
+        ce_take_hits(job, &t, e, 0);
         ASC_THEN();
         if (saved) {
-            ce_rows_saved(job, &t, e, e, w);
+            ce_rows_saved(job, &t, e, e);
         } else {
-            ce_rows_forward(job, &t, e, e, w);
+            ce_rows_forward(job, &t, e, e);
             ce_add_values(job, sums, CE_ROWS_LOSS, t.rows);
             ce_add_values(job, sums + CE_MOST_ROWS, CE_ROWS_Z, t.rows);
+            ce_add_values(job, sums + 2 * CE_MOST_ROWS, CE_ROWS_RIGHT, t.rows);
+            if (predicted)
+                asc_int322int64(ASC_UB(int64_t, predicted_at, slot), ce_int_at(job, CE_BEST),
+                                (uint32_t)t.rows);
         }
         if (writes) {
 #if ASC_16BIT
@@ -129,7 +149,11 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
             if (flags & CE_EACH) {
                 ce_values_out(loss, job, CE_ROWS_LOSS, &tile);
                 ce_values_out(z_loss, job, CE_ROWS_Z, &tile);
+                ce_values_out(accuracy, job, CE_ROWS_RIGHT, &tile);
             }
+            if (predicted)
+                asc_copy_ub2gm_align(predicted + tile.row, ASC_UB(int64_t, predicted_at, slot),
+                                     (uint32_t)(tile.rows * 8));
         }
         ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
     }
@@ -140,4 +164,5 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
         return;
     ce_sum_out(loss, sums);
     ce_sum_out(z_loss, sums + CE_MOST_ROWS);
+    ce_sum_out(accuracy, sums + 2 * CE_MOST_ROWS);
 }

@@ -168,16 +168,15 @@ static void gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dl
     eager_binary(&s->e, EAGER_MUL, dlogits, dx, square);
 }
 
-/* First element of the row that equals its maximum, -1 for ignored rows. */
-static int64_t best_of(const ce_eager *s, mat max, int64_t r)
+/* First largest element of the row, which NaN is not; -1 for ignored rows. */
+static int64_t best_of(const ce_eager *s, int64_t r)
 {
-    if (ignored(s, r))
-        return -1;
     const float *row = at(s->x) + r * s->x.stride;
-    int64_t i = 0;
-    while (i < s->n - 1 && row[i] != at(max)[r])
-        i++;
-    return i;
+    int64_t best = 0;
+    for (int64_t i = 1; i < s->n; i++)
+        if (row[i] > row[best] || isnan(row[best]))
+            best = i;
+    return ignored(s, r) ? -1 : best;
 }
 
 static void put(tg_tensor *t, int64_t i, double value)
@@ -194,7 +193,7 @@ static void losses(ce_eager *s, const tg_cross_entropy_forward_args *args, mat m
     double loss = 0, z_loss = 0, hits = 0;
     for (int64_t r = 0; !s->e.status && r < s->rows; r++) {
         double ce = 0, z = 0, l = 0;
-        const int64_t best = rank ? best_of(s, max, r) : -1;
+        const int64_t best = rank ? best_of(s, r) : -1;
         const int hit = best >= 0 && best == s->target[r];
         if (!ignored(s, r)) {
             const double f = confidence(s, r);
