@@ -21,17 +21,25 @@ typedef struct line_sums {
     vf2 sum[2], product[2];
 } line_sums;
 
+SIMD_INLINE void add_pair(el e, const char *dy, const char *x, int64_t j, vf m, vf r, vf2 *sum,
+                          vf2 *product)
+{
+    const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
+    *sum = (vf2){sum->a + g.a, sum->b + g.b};
+    product->a += g.a * ((v.a - m) * r);
+    product->b += g.b * ((v.b - m) * r);
+}
+
 SIMD_INLINE void add_line(el e, const char *dy, const char *x, int64_t n, float mean, float rstd,
                           line_sums *t)
 {
     const vf m = v_set(mean), r = v_set(rstd);
     int64_t j = 0;
-    for (int k = 0; j < whole_pairs(n); j += PAIR, k ^= 1) {
-        const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
-        t->sum[k] = (vf2){t->sum[k].a + g.a, t->sum[k].b + g.b};
-        t->product[k].a += g.a * ((v.a - m) * r);
-        t->product[k].b += g.b * ((v.b - m) * r);
-    }
+    for (; j + 2 * PAIR <= n; j += 2 * PAIR)
+        for (int k = 0; k < 2; k++)
+            add_pair(e, dy, x, j + k * PAIR, m, r, &t->sum[k], &t->product[k]);
+    for (; j + PAIR <= n; j += PAIR)
+        add_pair(e, dy, x, j, m, r, &t->sum[0], &t->product[0]);
     for (; j < n; j += VL) {
         const vf g = v_load_n(e, dy, j, tail(n, j), 0);
         t->sum[0].a += g;

@@ -21,7 +21,21 @@ typedef struct gradient_terms {
     float mean, r, c1, c2;
 } gradient_terms;
 
-/* The sums of m = dy weight and of m (x - mean). */
+/* Sums over a row, of m = dy weight and of m (x - mean). */
+typedef struct row_sums {
+    vf2 m, product;
+} row_sums;
+
+SIMD_INLINE void add_pair(el e, const backward_job *job, const gradient_terms *t, int64_t j,
+                          row_sums *sum)
+{
+    const vf2 g = v_load2(e, e, t->dy, j), x = v_load2(e, e, t->x, j), w = v_get2(job->weight + j);
+    const vf2 m = {g.a * w.a, g.b * w.b};
+    sum->m = (vf2){sum->m.a + m.a, sum->m.b + m.b};
+    sum->product.a += m.a * (x.a - v_set(t->mean));
+    sum->product.b += m.b * (x.b - v_set(t->mean));
+}
+
 SIMD_INLINE gradient_terms first_pass(el e, const backward_job *job, int64_t i)
 {
     gradient_terms t = {job->dy + i * job->dy_stride,
@@ -31,26 +45,23 @@ SIMD_INLINE gradient_terms first_pass(el e, const backward_job *job, int64_t i)
                         job->rstd[i],
                         0,
                         0};
-    const vf mean = v_set(t.mean);
-    vf2 sum[2] = {{{0}, {0}}, {{0}, {0}}}, product[2] = {{{0}, {0}}, {{0}, {0}}};
+    row_sums sum[2] = {{{{0}, {0}}, {{0}, {0}}}, {{{0}, {0}}, {{0}, {0}}}};
     int64_t j = 0;
-    for (int k = 0; j < whole_pairs(job->n); j += PAIR, k ^= 1) {
-        const vf2 g = v_load2(e, e, t.dy, j), x = v_load2(e, e, t.x, j),
-                  w = v_get2(job->weight + j);
-        const vf2 m = {g.a * w.a, g.b * w.b};
-        sum[k] = (vf2){sum[k].a + m.a, sum[k].b + m.b};
-        product[k].a += m.a * (x.a - mean);
-        product[k].b += m.b * (x.b - mean);
-    }
+    for (; j + 2 * PAIR <= job->n; j += 2 * PAIR)
+        for (int k = 0; k < 2; k++)
+            add_pair(e, job, &t, j + k * PAIR, &sum[k]);
+    for (; j + PAIR <= job->n; j += PAIR)
+        add_pair(e, job, &t, j, &sum[0]);
     for (; j < job->n; j += VL) {
         const int64_t left = tail(job->n, j);
         const vf m = v_load_n(e, t.dy, j, left, 0) * v_load_n(EL_F32, job->weight, j, left, 0);
-        sum[0].a += m;
-        product[0].a += m * (v_load_n(e, t.x, j, left, t.mean) - mean);
+        sum[0].m.a += m;
+        sum[0].product.a += m * (v_load_n(e, t.x, j, left, t.mean) - v_set(t.mean));
     }
     const float n = (float)job->n;
-    t.c1 = v_sum((product[0].a + product[0].b) + (product[1].a + product[1].b)) * t.r / n;
-    t.c2 = v_sum((sum[0].a + sum[0].b) + (sum[1].a + sum[1].b)) / n;
+    t.c1 = v_sum((sum[0].product.a + sum[0].product.b) + (sum[1].product.a + sum[1].product.b)) *
+           t.r / n;
+    t.c2 = v_sum((sum[0].m.a + sum[0].m.b) + (sum[1].m.a + sum[1].m.b)) / n;
     return t;
 }
 

@@ -16,17 +16,25 @@ typedef struct backward_job {
     el type, dweight_type;
 } backward_job;
 
+SIMD_INLINE void add_products(el e, const void *dy, const void *x, const float *scale, int64_t j,
+                              vf2 *sum)
+{
+    const vf2 g = v_load2(e, e, dy, j), a = v_load2(e, e, x, j);
+    const vf2 w = scale ? v_get2(scale + j) : (vf2){v_set(1), v_set(1)};
+    sum->a += g.a * w.a * a.a;
+    sum->b += g.b * w.b * a.b;
+}
+
 /* sum of dy * scale * x */
 SIMD_INLINE float product_sum(el e, const void *dy, const void *x, const float *scale, int64_t n)
 {
     vf2 sum[2] = {{{0}, {0}}, {{0}, {0}}};
     int64_t j = 0;
-    for (int k = 0; j < whole_pairs(n); j += PAIR, k ^= 1) {
-        const vf2 g = v_load2(e, e, dy, j), a = v_load2(e, e, x, j);
-        const vf2 w = scale ? v_get2(scale + j) : (vf2){v_set(1), v_set(1)};
-        sum[k].a += g.a * w.a * a.a;
-        sum[k].b += g.b * w.b * a.b;
-    }
+    for (; j + 2 * PAIR <= n; j += 2 * PAIR)
+        for (int k = 0; k < 2; k++)
+            add_products(e, dy, x, scale, j + k * PAIR, &sum[k]);
+    for (; j + PAIR <= n; j += PAIR)
+        add_products(e, dy, x, scale, j, &sum[0]);
     for (; j < n; j += VL) {
         const vf w = scale ? v_load_n(EL_F32, scale, j, tail(n, j), 0) : v_set(1);
         sum[0].a += v_load_n(e, dy, j, tail(n, j), 0) * w * v_load_n(e, x, j, tail(n, j), 0);
