@@ -4,6 +4,9 @@
 
 #include "layer_norm_common.h"
 
+/* Two rows are taken at a time: of more, what differs from row to row no longer fits the registers. */
+enum { BACKWARD_ROWS = 2 };
+
 typedef struct backward_job {
     const char *dy, *x;
     char *dx;
@@ -14,11 +17,11 @@ typedef struct backward_job {
     el type;
 } backward_job;
 
-/* What the second pass over a row needs: dx = r (m - (normal c1 + c2)). */
+/* What the second pass over a row needs: dx = m scale - (normal c1 + c2). */
 typedef struct gradient_terms {
     const char *dy, *x;
     char *dx;
-    float mean, r, c1, c2;
+    float mean, r, scale, c1, c2;
 } gradient_terms;
 
 /* Sums over a row, of m = dy weight and of m (x - mean). */
@@ -36,12 +39,14 @@ SIMD_INLINE void add_pair(el e, const backward_job *job, const gradient_terms *t
     sum->product.b += m.b * (x.b - v_set(t->mean));
 }
 
+/* A row of one element has no gradient; rounding would leave one. */
 SIMD_INLINE gradient_terms first_pass(el e, const backward_job *job, int64_t i)
 {
     gradient_terms t = {job->dy + i * job->dy_stride,
                         job->x + i * job->x_stride,
                         job->dx + i * job->dx_stride,
                         job->mean[i],
+                        job->rstd[i],
                         job->rstd[i],
                         0,
                         0};
@@ -58,22 +63,22 @@ SIMD_INLINE gradient_terms first_pass(el e, const backward_job *job, int64_t i)
         sum[0].m.a += m;
         sum[0].product.a += m * (v_load_n(e, t.x, j, left, t.mean) - v_set(t.mean));
     }
-    const float n = (float)job->n;
+    const float share = t.r / (float)job->n;
     t.c1 = v_sum((sum[0].product.a + sum[0].product.b) + (sum[1].product.a + sum[1].product.b)) *
-           t.r / n;
-    t.c2 = v_sum((sum[0].m.a + sum[0].m.b) + (sum[1].m.a + sum[1].m.b)) / n;
+           t.r * share;
+    t.c2 = v_sum((sum[0].m.a + sum[0].m.b) + (sum[1].m.a + sum[1].m.b)) * share;
+    if (job->n == 1)
+        t.scale = t.c1 = t.c2 = 0;
     return t;
 }
 
-/* One vector of a row: dx, returned, and what it adds to dweight and dbias. m is rounded as it was in its sum: a row of one
- * element has no gradient. */
+/* One vector of a row: dx, returned, and what it adds to dweight and dbias. */
 SIMD_INLINE vf gradient(const gradient_terms *t, vf dy, vf x, vf weight, vf *dweight, vf *dbias)
 {
     const vf normal = (x - v_set(t->mean)) * v_set(t->r);
     *dweight += dy * normal;
     *dbias += dy;
-    const vf m = v_product(dy, weight);
-    return (m - (normal * v_set(t->c1) + v_set(t->c2))) * v_set(t->r);
+    return dy * weight * v_set(t->scale) - (normal * v_set(t->c1) + v_set(t->c2));
 }
 
 SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *job,
@@ -88,8 +93,8 @@ SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *
                  (vf2){gradient(&t[k], dy.a, x.a, w.a, &product.a, &sum.a),
                        gradient(&t[k], dy.b, x.b, w.b, &product.b, &sum.b)});
             if (next) {
-                ask2(e, t[k].x + ROW_BLOCK * job->x_stride, j);
-                ask2(e, t[k].dy + ROW_BLOCK * job->dy_stride, j);
+                v_prefetch2(e, t[k].x + BACKWARD_ROWS * job->x_stride, j);
+                v_prefetch2(e, t[k].dy + BACKWARD_ROWS * job->dy_stride, j);
             }
         }
         if (dweight) {
@@ -122,7 +127,7 @@ SIMD_INLINE void gradient_tail(el e, const backward_job *job, const gradient_ter
 SIMD_INLINE void backward_block(el e, int stream, int next, const backward_job *job, int64_t i,
                                 int count, float *dweight, float *dbias)
 {
-    gradient_terms t[ROW_BLOCK];
+    gradient_terms t[BACKWARD_ROWS];
     for (int k = 0; k < count; k++)
         t[k] = first_pass(e, job, i + k);
     gradient_pairs(e, stream, next, job, t, count, dweight, dbias);
@@ -139,8 +144,8 @@ SIMD_INLINE void backward_rows(el e, int stream, const backward_job *job, int64_
         memset(dweight, 0, (size_t)job->n * 2 * sizeof *dweight);
     }
     int64_t i = begin;
-    for (; i + ROW_BLOCK <= end; i += ROW_BLOCK)
-        backward_block(e, stream, 1, job, i, ROW_BLOCK, dweight, dbias);
+    for (; i + BACKWARD_ROWS <= end; i += BACKWARD_ROWS)
+        backward_block(e, stream, 1, job, i, BACKWARD_ROWS, dweight, dbias);
     for (; i < end; i++)
         backward_block(e, stream, 0, job, i, 1, dweight, dbias);
     if (stream)
@@ -239,7 +244,7 @@ static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
         /* at most 64 partial sums, whole blocks of rows; the cut depends on sizes alone */
         const int64_t least = (job.rows + 63) / 64;
         job.grain = job.grain < least ? least : job.grain;
-        job.grain = (job.grain + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
+        job.grain = (job.grain + BACKWARD_ROWS - 1) / BACKWARD_ROWS * BACKWARD_ROWS;
         job.chunks = (job.rows + job.grain - 1) / job.grain;
         job.partial = tg_workspace(ctx, (size_t)(job.chunks * 2 * job.n) * sizeof(float));
         if (!job.partial)

@@ -10,7 +10,7 @@
 #include "simd.h"
 
 /* Elements of work below which another thread does not pay. */
-enum { MIN_CHUNK = 32768, ROW_BLOCK = 4, PAIR = 2 * VL };
+enum { MIN_CHUNK = 32768, ROW_BLOCK = 2, PAIR = 2 * VL };
 
 static int64_t rows_per_chunk(int64_t n)
 {
@@ -68,6 +68,12 @@ SIMD_INLINE void put2(el e, int stream, void *p, int64_t j, vf2 x)
 SIMD_INLINE vf normalised(el e, int llama, vf x, vf r)
 {
     return llama ? v_round(e, x * r) : x * r;
+}
+
+SIMD_INLINE vf2 normalised2(el e, int llama, vf2 x, vf r)
+{
+    const vf2 y = {x.a * r, x.b * r};
+    return llama ? v_round2(e, y) : y;
 }
 
 /* 1 if streaming stores suit an output: large, not over an input, each row aligned. */
