@@ -4,8 +4,9 @@
 
 #include "layer_norm_common.h"
 
-/* Two rows are taken at a time: of more, what differs from row to row no longer fits the registers. */
-enum { BACKWARD_ROWS = 2 };
+/* BACKWARD_ROWS: rows taken at a time; of more, what differs from row to row no longer fits the registers. AHEAD: bytes of a
+ * tensor that are on their way from memory meanwhile, whole rows. */
+enum { BACKWARD_ROWS = 2, AHEAD = 16 << 10 };
 
 typedef struct backward_job {
     const char *dy, *x;
@@ -13,6 +14,7 @@ typedef struct backward_job {
     const float *weight, *mean, *rstd;
     float *partial; /* dweight, then dbias, of each chunk; NULL: not wanted */
     int64_t rows, n, grain, chunks, dy_stride, x_stride, dx_stride; /* strides in bytes */
+    int64_t dy_ahead, x_ahead;
     int stream;
     el type;
 } backward_job;
@@ -93,8 +95,8 @@ SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *
                  (vf2){gradient(&t[k], dy.a, x.a, w.a, &product.a, &sum.a),
                        gradient(&t[k], dy.b, x.b, w.b, &product.b, &sum.b)});
             if (next) {
-                v_prefetch2(e, t[k].x + BACKWARD_ROWS * job->x_stride, j);
-                v_prefetch2(e, t[k].dy + BACKWARD_ROWS * job->dy_stride, j);
+                v_prefetch2(e, t[k].x + job->x_ahead, j);
+                v_prefetch2(e, t[k].dy + job->dy_ahead, j);
             }
         }
         if (dweight) {
@@ -239,6 +241,10 @@ static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
                         .dx_stride = dx.stride * el_size(e),
                         .stream = streams(&dx, dy.data),
                         .type = e};
+    const int64_t fit = AHEAD / (x.n * el_size(e) + 1),
+                  ahead = fit > BACKWARD_ROWS ? fit : BACKWARD_ROWS;
+    job.dy_ahead = ahead * job.dy_stride;
+    job.x_ahead = ahead * job.x_stride;
     TG_TRY(load_columns(ctx, e, a->weight, x.n, 1, &job.weight));
     if (a->dweight || a->dbias) {
         /* at most 64 partial sums, whole blocks of rows; the cut depends on sizes alone */

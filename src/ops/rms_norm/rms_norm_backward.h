@@ -12,6 +12,7 @@ typedef struct backward_job {
     char *dweight;
     int64_t rows, n, grain, chunks, dy_stride, ds_stride, x_stride,
         dx_stride; /* strides in bytes */
+    int64_t dy_ahead, ds_ahead, x_ahead;
     int llama, stream, accumulate;
     el type, dweight_type;
 } backward_job;
@@ -66,10 +67,10 @@ SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *
                  (vf2){gradient(dy.a, x.a, w.a, r[k], c[k], ds.a),
                        gradient(dy.b, x.b, w.b, r[k], c[k], ds.b)});
             if (next) {
-                v_prefetch2(e, px + ROW_BLOCK * job->x_stride, j);
-                v_prefetch2(e, pdy + ROW_BLOCK * job->dy_stride, j);
+                v_prefetch2(e, px + job->x_ahead, j);
+                v_prefetch2(e, pdy + job->dy_ahead, j);
                 if (pds)
-                    v_prefetch2(e, pds + ROW_BLOCK * job->ds_stride, j);
+                    v_prefetch2(e, pds + job->ds_ahead, j);
             }
         }
         if (dweight)
@@ -198,6 +199,10 @@ static tg_status run_backward(tg_ctx *ctx, const tg_tensor *dy_in, const tg_tens
                         .stream = streams(&dx, dy.data),
                         .accumulate = accumulate,
                         .type = e};
+    const int64_t fit = AHEAD / (x.n * size + 1), ahead = fit > ROW_BLOCK ? fit : ROW_BLOCK;
+    job.dy_ahead = ahead * job.dy_stride;
+    job.ds_ahead = ahead * job.ds_stride;
+    job.x_ahead = ahead * job.x_stride;
     TG_TRY(load_scale(ctx, e, weight, offset, &job.scale));
     if (dweight) {
         /* at most 64 partial sums, whole blocks of rows; the cut depends on sizes alone */

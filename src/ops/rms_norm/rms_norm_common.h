@@ -9,8 +9,10 @@
 #include "core/services.h"
 #include "simd.h"
 
-/* Elements of work below which another thread does not pay. */
-enum { MIN_CHUNK = 32768, ROW_BLOCK = 2, PAIR = 2 * VL };
+/* MIN_CHUNK: elements of work below which another thread does not pay. ROW_BLOCK: rows that backward takes at a time; of more, what
+ * differs from row to row no longer fits the registers. AHEAD: bytes of a tensor that are on their way from memory meanwhile,
+ * whole rows. */
+enum { MIN_CHUNK = 32768, ROW_BLOCK = 2, PAIR = 2 * VL, AHEAD = 16 << 10 };
 
 static int64_t rows_per_chunk(int64_t n)
 {
