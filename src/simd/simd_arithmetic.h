@@ -172,18 +172,6 @@ SIMD_INLINE vf v_sqrt(vf a)
 #endif
 }
 
-/* a * b rounded by itself: never part of a fused multiply-add. For sums that must cancel exactly. */
-SIMD_INLINE vf v_product(vf a, vf b)
-{
-    vf product = a * b;
-#if defined(__x86_64__)
-    __asm__("" : "+v"(product));
-#elif defined(__aarch64__)
-    __asm__("" : "+w"(product));
-#endif
-    return product;
-}
-
 /* Lane numbers 0, 1, 2, ... */
 SIMD_INLINE vi v_iota(void)
 {

@@ -31,13 +31,17 @@ typedef struct vf2 {
 
 typedef uint32_t vu_mem __attribute__((vector_size(4 * VL), aligned(2), may_alias));
 
+/* The even and the odd elements. */
+SIMD_INLINE vf2 v_from_bf16_pairs(vu both)
+{
+    return (vf2){(vf)(both << 16), (vf)(both & 0xffff0000u)};
+}
+
 /* Elements of type e in the lane order of `order`. */
 SIMD_INLINE vf2 v_load2(el order, el e, const void *p, int64_t i)
 {
-    if (order == EL_BF16 && e == EL_BF16) {
-        const vu both = *(const vu_mem *)((const uint16_t *)p + i);
-        return (vf2){(vf)(both << 16), (vf)(both & 0xffff0000u)};
-    }
+    if (order == EL_BF16 && e == EL_BF16)
+        return v_from_bf16_pairs(*(const vu_mem *)((const uint16_t *)p + i));
     const vf first = v_load(e, p, i), second = v_load(e, p, i + VL);
     if (order != EL_BF16)
         return (vf2){first, second};
@@ -88,6 +92,16 @@ SIMD_INLINE vu v_bf16_pairs(vf a, vf b)
 #else
     return v_bf16_high(a) >> 16 | (v_bf16_high(b) & 0xffff0000u);
 #endif
+}
+
+/* v_round of two vectors, for less than twice as much. */
+SIMD_INLINE vf2 v_round2(el e, vf2 x)
+{
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+    if (e == EL_BF16)
+        return v_from_bf16_pairs(v_bf16_pairs(x.a, x.b));
+#endif
+    return (vf2){v_round(e, x.a), v_round(e, x.b)};
 }
 
 /* Asks for the memory of v_load2 some way further on, for long walks: the hardware looks ahead as
@@ -166,6 +180,14 @@ SIMD_INLINE void v_fence(void)
 SIMD_INLINE void v_prefetch(const void *p)
 {
     __builtin_prefetch(p, 0, 2);
+}
+
+/* The same for the memory of one v_load2, for the second cache: the first one holds what is read
+ * again. */
+SIMD_INLINE void v_prefetch2(el e, const void *p, int64_t i)
+{
+    for (int64_t byte = 0; byte < 2 * VL * el_size(e); byte += 64)
+        v_prefetch((const char *)p + i * el_size(e) + byte);
 }
 
 /* 1 if v_stream may be used on an array that starts there. */

@@ -21,21 +21,28 @@ typedef struct line_sums {
     vf2 sum[2], product[2];
 } line_sums;
 
-SIMD_INLINE void add_line(el e, const char *dy, const char *x, int64_t n, float mean, float rstd,
-                          line_sums *t)
+SIMD_INLINE void add_pair(el e, const char *dy, const char *x, int64_t j, vf m, vf2 *sum,
+                          vf2 *product)
 {
-    const vf m = v_set(mean), r = v_set(rstd);
+    const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
+    *sum = (vf2){sum->a + g.a, sum->b + g.b};
+    product->a += g.a * (v.a - m);
+    product->b += g.b * (v.b - m);
+}
+
+SIMD_INLINE void add_line(el e, const char *dy, const char *x, int64_t n, float mean, line_sums *t)
+{
+    const vf m = v_set(mean);
     int64_t j = 0;
-    for (int k = 0; j < whole_pairs(n); j += PAIR, k ^= 1) {
-        const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
-        t->sum[k] = (vf2){t->sum[k].a + g.a, t->sum[k].b + g.b};
-        t->product[k].a += g.a * ((v.a - m) * r);
-        t->product[k].b += g.b * ((v.b - m) * r);
-    }
+    for (; j + 2 * PAIR <= n; j += 2 * PAIR)
+        for (int k = 0; k < 2; k++)
+            add_pair(e, dy, x, j + k * PAIR, m, &t->sum[k], &t->product[k]);
+    for (; j + PAIR <= n; j += PAIR)
+        add_pair(e, dy, x, j, m, &t->sum[0], &t->product[0]);
     for (; j < n; j += VL) {
         const vf g = v_load_n(e, dy, j, tail(n, j), 0);
         t->sum[0].a += g;
-        t->product[0].a += g * ((v_load_n(e, x, j, tail(n, j), mean) - m) * r);
+        t->product[0].a += g * (v_load_n(e, x, j, tail(n, j), mean) - m);
     }
 }
 
@@ -44,31 +51,30 @@ SIMD_INLINE float total(const vf2 *sum)
     return v_sum((sum[0].a + sum[0].b) + (sum[1].a + sum[1].b));
 }
 
-/* dx = r (m - (normal c1 + c2)). m is rounded as it was in its sum: a group of one element has no gradient. */
-SIMD_INLINE vf gradient(vf dy, vf x, vf weight, vf mean, vf r, vf c1, vf c2)
+/* dx = dy a - ((x - mean) b + c): what multiplies is the same for a whole channel */
+typedef struct channel_terms {
+    float mean, a, b, c;
+} channel_terms;
+
+SIMD_INLINE vf gradient(const channel_terms *t, vf dy, vf x)
 {
-    const vf m = v_product(dy, weight), normal = (x - mean) * r;
-    return (m - (normal * c1 + c2)) * r;
+    return dy * v_set(t->a) - ((x - v_set(t->mean)) * v_set(t->b) + v_set(t->c));
 }
 
 SIMD_INLINE void gradient_line(el e, int stream, const backward_job *job, const char *dy,
-                               const char *x, char *dx, float weight, int64_t group, float c1,
-                               float c2)
+                               const char *x, char *dx, const channel_terms *t)
 {
-    const vf w = v_set(weight), m = v_set(job->mean[group]), r = v_set(job->rstd[group]),
-             a = v_set(c1), b = v_set(c2);
     const int64_t n = job->s.n;
     int64_t j = 0;
     for (; j < whole_pairs(n); j += PAIR) {
         const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
-        put2(e, stream, dx, j,
-             (vf2){gradient(g.a, v.a, w, m, r, a, b), gradient(g.b, v.b, w, m, r, a, b)});
-        ask2(e, dy + job->dy_ahead, j);
-        ask2(e, x + job->x_ahead, j);
+        put2(e, stream, dx, j, (vf2){gradient(t, g.a, v.a), gradient(t, g.b, v.b)});
+        v_prefetch2(e, dy + job->dy_ahead, j);
+        v_prefetch2(e, x + job->x_ahead, j);
     }
     for (; j < n; j += VL) {
         const vf g = v_load_n(e, dy, j, tail(n, j), 0), v = v_load_n(e, x, j, tail(n, j), 0);
-        v_store_n(e, dx, j, tail(n, j), gradient(g, v, w, m, r, a, b));
+        v_store_n(e, dx, j, tail(n, j), gradient(t, g, v));
     }
 }
 
@@ -79,26 +85,29 @@ SIMD_INLINE void backward_group(el e, int stream, const backward_job *job, int64
     const char *dy = job->dy.data + b * job->dy.batch + first * job->dy.channel,
                *x = job->x.data + b * job->x.batch + first * job->x.channel;
     char *dx = job->dx.data + b * job->dx.batch + first * job->dx.channel;
+    /* none for one element, which has no gradient where rounding would leave one, and for no elements, whose rstd is NaN */
+    const double r = group_size(s) > 1 ? job->rstd[i] : 0;
     double sum = 0, product = 0; /* of m = dy weight, and of m normal, over the group */
     for (int64_t c = 0; c < s->width; c++) {
         line_sums t = {{{{0}, {0}}, {{0}, {0}}}, {{{0}, {0}}, {{0}, {0}}}};
         for (int64_t l = 0; l < s->lines; l++)
             add_line(e, dy + c * job->dy.channel + l * job->dy.line,
-                     x + c * job->x.channel + l * job->x.line, s->n, job->mean[i], job->rstd[i],
-                     &t);
-        const float each = total(t.sum), along = total(t.product);
+                     x + c * job->x.channel + l * job->x.line, s->n, job->mean[i], &t);
+        const float each = total(t.sum), along = total(t.product) * (float)r;
         job->sums[i * s->width + c] = each;
         job->products[i * s->width + c] = along;
         sum += (double)each * job->weight[first + c];
         product += (double)along * job->weight[first + c];
     }
-    const double count = (double)group_size(s);
-    for (int64_t c = 0; c < s->width; c++)
+    const double share = r / (double)group_size(s);
+    for (int64_t c = 0; c < s->width; c++) {
+        const channel_terms t = {job->mean[i], (float)(r * job->weight[first + c]),
+                                 (float)(product * r * share), (float)(sum * share)};
         for (int64_t l = 0; l < s->lines; l++)
             gradient_line(e, stream, job, dy + c * job->dy.channel + l * job->dy.line,
                           x + c * job->x.channel + l * job->x.line,
-                          dx + c * job->dx.channel + l * job->dx.line, job->weight[first + c], i,
-                          (float)(product / count), (float)(sum / count));
+                          dx + c * job->dx.channel + l * job->dx.line, &t);
+    }
 }
 
 SIMD_INLINE void backward_groups(el e, int stream, const backward_job *job, int64_t begin,

@@ -77,13 +77,6 @@ SIMD_INLINE void put2(el e, int stream, void *p, int64_t j, vf2 x)
         v_store2(e, p, j, x);
 }
 
-/* Asks for the memory of one v_load2. */
-SIMD_INLINE void ask2(el e, const char *p, int64_t j)
-{
-    for (int64_t byte = 0; byte < PAIR * el_size(e); byte += 64)
-        v_prefetch(p + j * el_size(e) + byte);
-}
-
 /* 1 if streaming stores suit an output that lies over no input: large, each line aligned. Strides in elements. */
 static int streams(const group_shape *s, const group_view *out)
 {

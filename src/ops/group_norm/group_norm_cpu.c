@@ -38,7 +38,7 @@ SIMD_INLINE void scale_line(el e, int stream, const char *x, char *y, int64_t n,
     for (; j < whole_pairs(n); j += PAIR) {
         const vf2 v = v_load2(e, e, x, j);
         put2(e, stream, y, j, (vf2){(v.a - m) * a + b, (v.b - m) * a + b});
-        ask2(e, x + ahead, j);
+        v_prefetch2(e, x + ahead, j);
     }
     for (; j < n; j += VL)
         v_store_n(e, y, j, tail(n, j), (v_load_n(e, x, j, tail(n, j), 0) - m) * a + b);

@@ -4,24 +4,44 @@
 
 #include "layer_norm_common.h"
 
+/* BACKWARD_ROWS: rows taken at a time; of more, what differs from row to row no longer fits the registers. AHEAD: bytes of a
+ * tensor that are on their way from memory meanwhile, whole rows. */
+enum { BACKWARD_ROWS = 2, AHEAD = 16 << 10 };
+
 typedef struct backward_job {
     const char *dy, *x;
     char *dx;
     const float *weight, *mean, *rstd;
     float *partial; /* dweight, then dbias, of each chunk; NULL: not wanted */
     int64_t rows, n, grain, chunks, dy_stride, x_stride, dx_stride; /* strides in bytes */
+    int64_t dy_ahead, x_ahead;
     int stream;
     el type;
 } backward_job;
 
-/* What the second pass over a row needs: dx = r (m - (normal c1 + c2)). */
+/* What the second pass over a row needs: dx = m scale - (normal c1 + c2). */
 typedef struct gradient_terms {
     const char *dy, *x;
     char *dx;
-    float mean, r, c1, c2;
+    float mean, r, scale, c1, c2;
 } gradient_terms;
 
-/* The sums of m = dy weight and of m (x - mean). */
+/* Sums over a row, of m = dy weight and of m (x - mean). */
+typedef struct row_sums {
+    vf2 m, product;
+} row_sums;
+
+SIMD_INLINE void add_pair(el e, const backward_job *job, const gradient_terms *t, int64_t j,
+                          row_sums *sum)
+{
+    const vf2 g = v_load2(e, e, t->dy, j), x = v_load2(e, e, t->x, j), w = v_get2(job->weight + j);
+    const vf2 m = {g.a * w.a, g.b * w.b};
+    sum->m = (vf2){sum->m.a + m.a, sum->m.b + m.b};
+    sum->product.a += m.a * (x.a - v_set(t->mean));
+    sum->product.b += m.b * (x.b - v_set(t->mean));
+}
+
+/* A row of one element has no gradient; rounding would leave one. */
 SIMD_INLINE gradient_terms first_pass(el e, const backward_job *job, int64_t i)
 {
     gradient_terms t = {job->dy + i * job->dy_stride,
@@ -29,40 +49,38 @@ SIMD_INLINE gradient_terms first_pass(el e, const backward_job *job, int64_t i)
                         job->dx + i * job->dx_stride,
                         job->mean[i],
                         job->rstd[i],
+                        job->rstd[i],
                         0,
                         0};
-    const vf mean = v_set(t.mean);
-    vf2 sum[2] = {{{0}, {0}}, {{0}, {0}}}, product[2] = {{{0}, {0}}, {{0}, {0}}};
+    row_sums sum[2] = {{{{0}, {0}}, {{0}, {0}}}, {{{0}, {0}}, {{0}, {0}}}};
     int64_t j = 0;
-    for (int k = 0; j < whole_pairs(job->n); j += PAIR, k ^= 1) {
-        const vf2 g = v_load2(e, e, t.dy, j), x = v_load2(e, e, t.x, j),
-                  w = v_get2(job->weight + j);
-        const vf2 m = {g.a * w.a, g.b * w.b};
-        sum[k] = (vf2){sum[k].a + m.a, sum[k].b + m.b};
-        product[k].a += m.a * (x.a - mean);
-        product[k].b += m.b * (x.b - mean);
-    }
+    for (; j + 2 * PAIR <= job->n; j += 2 * PAIR)
+        for (int k = 0; k < 2; k++)
+            add_pair(e, job, &t, j + k * PAIR, &sum[k]);
+    for (; j + PAIR <= job->n; j += PAIR)
+        add_pair(e, job, &t, j, &sum[0]);
     for (; j < job->n; j += VL) {
         const int64_t left = tail(job->n, j);
         const vf m = v_load_n(e, t.dy, j, left, 0) * v_load_n(EL_F32, job->weight, j, left, 0);
-        sum[0].a += m;
-        product[0].a += m * (v_load_n(e, t.x, j, left, t.mean) - mean);
+        sum[0].m.a += m;
+        sum[0].product.a += m * (v_load_n(e, t.x, j, left, t.mean) - v_set(t.mean));
     }
-    const float n = (float)job->n;
-    t.c1 = v_sum((product[0].a + product[0].b) + (product[1].a + product[1].b)) * t.r / n;
-    t.c2 = v_sum((sum[0].a + sum[0].b) + (sum[1].a + sum[1].b)) / n;
+    const float share = t.r / (float)job->n;
+    t.c1 = v_sum((sum[0].product.a + sum[0].product.b) + (sum[1].product.a + sum[1].product.b)) *
+           t.r * share;
+    t.c2 = v_sum((sum[0].m.a + sum[0].m.b) + (sum[1].m.a + sum[1].m.b)) * share;
+    if (job->n == 1)
+        t.scale = t.c1 = t.c2 = 0;
     return t;
 }
 
-/* One vector of a row: dx, returned, and what it adds to dweight and dbias. m is rounded as it was in its sum: a row of one
- * element has no gradient. */
+/* One vector of a row: dx, returned, and what it adds to dweight and dbias. */
 SIMD_INLINE vf gradient(const gradient_terms *t, vf dy, vf x, vf weight, vf *dweight, vf *dbias)
 {
     const vf normal = (x - v_set(t->mean)) * v_set(t->r);
     *dweight += dy * normal;
     *dbias += dy;
-    const vf m = v_product(dy, weight);
-    return (m - (normal * v_set(t->c1) + v_set(t->c2))) * v_set(t->r);
+    return dy * weight * v_set(t->scale) - (normal * v_set(t->c1) + v_set(t->c2));
 }
 
 SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *job,
@@ -77,8 +95,8 @@ SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *
                  (vf2){gradient(&t[k], dy.a, x.a, w.a, &product.a, &sum.a),
                        gradient(&t[k], dy.b, x.b, w.b, &product.b, &sum.b)});
             if (next) {
-                ask2(e, t[k].x + ROW_BLOCK * job->x_stride, j);
-                ask2(e, t[k].dy + ROW_BLOCK * job->dy_stride, j);
+                v_prefetch2(e, t[k].x + job->x_ahead, j);
+                v_prefetch2(e, t[k].dy + job->dy_ahead, j);
             }
         }
         if (dweight) {
@@ -111,7 +129,7 @@ SIMD_INLINE void gradient_tail(el e, const backward_job *job, const gradient_ter
 SIMD_INLINE void backward_block(el e, int stream, int next, const backward_job *job, int64_t i,
                                 int count, float *dweight, float *dbias)
 {
-    gradient_terms t[ROW_BLOCK];
+    gradient_terms t[BACKWARD_ROWS];
     for (int k = 0; k < count; k++)
         t[k] = first_pass(e, job, i + k);
     gradient_pairs(e, stream, next, job, t, count, dweight, dbias);
@@ -128,8 +146,8 @@ SIMD_INLINE void backward_rows(el e, int stream, const backward_job *job, int64_
         memset(dweight, 0, (size_t)job->n * 2 * sizeof *dweight);
     }
     int64_t i = begin;
-    for (; i + ROW_BLOCK <= end; i += ROW_BLOCK)
-        backward_block(e, stream, 1, job, i, ROW_BLOCK, dweight, dbias);
+    for (; i + BACKWARD_ROWS <= end; i += BACKWARD_ROWS)
+        backward_block(e, stream, 1, job, i, BACKWARD_ROWS, dweight, dbias);
     for (; i < end; i++)
         backward_block(e, stream, 0, job, i, 1, dweight, dbias);
     if (stream)
@@ -223,12 +241,16 @@ static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
                         .dx_stride = dx.stride * el_size(e),
                         .stream = streams(&dx, dy.data),
                         .type = e};
+    const int64_t fit = AHEAD / (x.n * el_size(e) + 1),
+                  ahead = fit > BACKWARD_ROWS ? fit : BACKWARD_ROWS;
+    job.dy_ahead = ahead * job.dy_stride;
+    job.x_ahead = ahead * job.x_stride;
     TG_TRY(load_columns(ctx, e, a->weight, x.n, 1, &job.weight));
     if (a->dweight || a->dbias) {
         /* at most 64 partial sums, whole blocks of rows; the cut depends on sizes alone */
         const int64_t least = (job.rows + 63) / 64;
         job.grain = job.grain < least ? least : job.grain;
-        job.grain = (job.grain + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
+        job.grain = (job.grain + BACKWARD_ROWS - 1) / BACKWARD_ROWS * BACKWARD_ROWS;
         job.chunks = (job.rows + job.grain - 1) / job.grain;
         job.partial = tg_workspace(ctx, (size_t)(job.chunks * 2 * job.n) * sizeof(float));
         if (!job.partial)

@@ -64,13 +64,6 @@ SIMD_INLINE void put2(el e, int stream, void *p, int64_t j, vf2 x)
         v_store2(e, p, j, x);
 }
 
-/* Asks for the memory of one v_load2, for the second cache: the first one holds what is read again. */
-SIMD_INLINE void ask2(el e, const char *p, int64_t j)
-{
-    for (int64_t byte = 0; byte < PAIR * el_size(e); byte += 64)
-        v_prefetch(p + j * el_size(e) + byte);
-}
-
 /* 1 if streaming stores suit an output: large, not over an input, each row aligned. */
 static int streams(const tg_rows *out, const char *over)
 {

@@ -56,7 +56,7 @@ SIMD_INLINE void normalise_pairs(el e, int stream, const forward_job *job, const
             const vf2 x = v_load2(e, e, t[k].x, j);
             put2(e, stream, t[k].y, j,
                  (vf2){normalised(&t[k], x.a, w.a, b.a), normalised(&t[k], x.b, w.b, b.b)});
-            ask2(e, t[k].x + ahead, j);
+            v_prefetch2(e, t[k].x + ahead, j);
         }
     }
 }

@@ -12,21 +12,30 @@ typedef struct backward_job {
     char *dweight;
     int64_t rows, n, grain, chunks, dy_stride, ds_stride, x_stride,
         dx_stride; /* strides in bytes */
+    int64_t dy_ahead, ds_ahead, x_ahead;
     int llama, stream, accumulate;
     el type, dweight_type;
 } backward_job;
+
+SIMD_INLINE void add_products(el e, const void *dy, const void *x, const float *scale, int64_t j,
+                              vf2 *sum)
+{
+    const vf2 g = v_load2(e, e, dy, j), a = v_load2(e, e, x, j);
+    const vf2 w = scale ? v_get2(scale + j) : (vf2){v_set(1), v_set(1)};
+    sum->a += g.a * w.a * a.a;
+    sum->b += g.b * w.b * a.b;
+}
 
 /* sum of dy * scale * x */
 SIMD_INLINE float product_sum(el e, const void *dy, const void *x, const float *scale, int64_t n)
 {
     vf2 sum[2] = {{{0}, {0}}, {{0}, {0}}};
     int64_t j = 0;
-    for (int k = 0; j < whole_pairs(n); j += PAIR, k ^= 1) {
-        const vf2 g = v_load2(e, e, dy, j), a = v_load2(e, e, x, j);
-        const vf2 w = scale ? v_get2(scale + j) : (vf2){v_set(1), v_set(1)};
-        sum[k].a += g.a * w.a * a.a;
-        sum[k].b += g.b * w.b * a.b;
-    }
+    for (; j + 2 * PAIR <= n; j += 2 * PAIR)
+        for (int k = 0; k < 2; k++)
+            add_products(e, dy, x, scale, j + k * PAIR, &sum[k]);
+    for (; j + PAIR <= n; j += PAIR)
+        add_products(e, dy, x, scale, j, &sum[0]);
     for (; j < n; j += VL) {
         const vf w = scale ? v_load_n(EL_F32, scale, j, tail(n, j), 0) : v_set(1);
         sum[0].a += v_load_n(e, dy, j, tail(n, j), 0) * w * v_load_n(e, x, j, tail(n, j), 0);
@@ -34,11 +43,10 @@ SIMD_INLINE float product_sum(el e, const void *dy, const void *x, const float *
     return v_sum((sum[0].a + sum[0].b) + (sum[1].a + sum[1].b));
 }
 
-/* A row's share of one vector: dx, returned, and its part of dweight. */
-SIMD_INLINE vf gradient(el e, int llama, vf dy, vf x, vf scale, float r, float c, vf *dweight)
+/* One vector of dx: r m - x r^3 mean(m x) + ds */
+SIMD_INLINE vf gradient(vf dy, vf x, vf scale, float r, float c, vf ds)
 {
-    *dweight += dy * normalised(e, llama, x, v_set(r));
-    return dy * scale * v_set(r) - x * v_set(c); /* r m - x r^3 mean(m x) */
+    return dy * scale * v_set(r) + (ds - x * v_set(c));
 }
 
 SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *job, int64_t i,
@@ -49,21 +57,20 @@ SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *
         vf2 sum = dweight ? v_get2(dweight + j) : (vf2){{0}, {0}};
         for (int k = 0; k < count; k++) {
             const char *px = job->x + (i + k) * job->x_stride,
-                       *pdy = job->dy + (i + k) * job->dy_stride;
-            const vf2 x = v_load2(e, e, px, j), dy = v_load2(e, e, pdy, j);
-            vf2 dx = {gradient(e, job->llama, dy.a, x.a, w.a, r[k], c[k], &sum.a),
-                      gradient(e, job->llama, dy.b, x.b, w.b, r[k], c[k], &sum.b)};
-            if (job->ds) {
-                const vf2 ds = v_load2(e, e, job->ds + (i + k) * job->ds_stride, j);
-                dx = (vf2){dx.a + ds.a, dx.b + ds.b};
-            }
-            put2(e, stream, job->dx + (i + k) * job->dx_stride, j, dx);
-            for (int64_t byte = 0; next && byte < PAIR * el_size(e); byte += 64) {
-                __builtin_prefetch(px + ROW_BLOCK * job->x_stride + j * el_size(e) + byte);
-                __builtin_prefetch(pdy + ROW_BLOCK * job->dy_stride + j * el_size(e) + byte);
-                if (job->ds)
-                    __builtin_prefetch(job->ds + (i + k + ROW_BLOCK) * job->ds_stride +
-                                       j * el_size(e) + byte);
+                       *pdy = job->dy + (i + k) * job->dy_stride,
+                       *pds = job->ds ? job->ds + (i + k) * job->ds_stride : NULL;
+            const vf2 x = v_load2(e, e, px, j), dy = v_load2(e, e, pdy, j),
+                      ds = pds ? v_load2(e, e, pds, j) : (vf2){{0}, {0}},
+                      normal = normalised2(e, job->llama, x, v_set(r[k]));
+            sum = (vf2){sum.a + dy.a * normal.a, sum.b + dy.b * normal.b};
+            put2(e, stream, job->dx + (i + k) * job->dx_stride, j,
+                 (vf2){gradient(dy.a, x.a, w.a, r[k], c[k], ds.a),
+                       gradient(dy.b, x.b, w.b, r[k], c[k], ds.b)});
+            if (next) {
+                v_prefetch2(e, px + job->x_ahead, j);
+                v_prefetch2(e, pdy + job->dy_ahead, j);
+                if (pds)
+                    v_prefetch2(e, pds + job->ds_ahead, j);
             }
         }
         if (dweight)
@@ -79,12 +86,13 @@ SIMD_INLINE void gradient_tail(el e, const backward_job *job, int64_t i, int cou
         const vf w = job->scale ? v_load_n(EL_F32, job->scale, j, left, 0) : v_set(1);
         vf sum = dweight ? v_load_n(EL_F32, dweight, j, left, 0) : v_set(0);
         for (int k = 0; k < count; k++) {
-            const vf x = v_load_n(e, job->x + (i + k) * job->x_stride, j, left, 0);
-            const vf dy = v_load_n(e, job->dy + (i + k) * job->dy_stride, j, left, 0);
-            vf dx = gradient(e, job->llama, dy, x, w, r[k], c[k], &sum);
-            if (job->ds)
-                dx += v_load_n(e, job->ds + (i + k) * job->ds_stride, j, left, 0);
-            v_store_n(e, job->dx + (i + k) * job->dx_stride, j, left, dx);
+            const vf x = v_load_n(e, job->x + (i + k) * job->x_stride, j, left, 0),
+                     dy = v_load_n(e, job->dy + (i + k) * job->dy_stride, j, left, 0),
+                     ds = job->ds ? v_load_n(e, job->ds + (i + k) * job->ds_stride, j, left, 0)
+                                  : v_set(0);
+            sum += dy * normalised(e, job->llama, x, v_set(r[k]));
+            v_store_n(e, job->dx + (i + k) * job->dx_stride, j, left,
+                      gradient(dy, x, w, r[k], c[k], ds));
         }
         if (dweight)
             v_store_n(EL_F32, dweight, j, left, sum);
@@ -124,11 +132,12 @@ SIMD_INLINE void backward_rows(el e, int stream, const backward_job *job, int64_
 static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
-    const backward_job *job = arg;
-    if (job->stream)
-        EL_SPECIALIZE(job->type, backward_rows, 1, job, begin, end);
+    /* a copy: no store through a pointer can change it */
+    const backward_job job = *(const backward_job *)arg;
+    if (job.stream)
+        EL_SPECIALIZE(job.type, backward_rows, 1, &job, begin, end);
     else
-        EL_SPECIALIZE(job->type, backward_rows, 0, job, begin, end);
+        EL_SPECIALIZE(job.type, backward_rows, 0, &job, begin, end);
 }
 
 /* dweight = the partial sums, in the order of the chunks; columns [begin, end) begin at a pair */
@@ -190,6 +199,10 @@ static tg_status run_backward(tg_ctx *ctx, const tg_tensor *dy_in, const tg_tens
                         .stream = streams(&dx, dy.data),
                         .accumulate = accumulate,
                         .type = e};
+    const int64_t fit = AHEAD / (x.n * size + 1), ahead = fit > ROW_BLOCK ? fit : ROW_BLOCK;
+    job.dy_ahead = ahead * job.dy_stride;
+    job.ds_ahead = ahead * job.ds_stride;
+    job.x_ahead = ahead * job.x_stride;
     TG_TRY(load_scale(ctx, e, weight, offset, &job.scale));
     if (dweight) {
         /* at most 64 partial sums, whole blocks of rows; the cut depends on sizes alone */

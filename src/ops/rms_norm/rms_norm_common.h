@@ -9,8 +9,10 @@
 #include "core/services.h"
 #include "simd.h"
 
-/* Elements of work below which another thread does not pay. */
-enum { MIN_CHUNK = 32768, ROW_BLOCK = 4, PAIR = 2 * VL };
+/* MIN_CHUNK: elements of work below which another thread does not pay. ROW_BLOCK: rows that backward takes at a time; of more, what
+ * differs from row to row no longer fits the registers. AHEAD: bytes of a tensor that are on their way from memory meanwhile,
+ * whole rows. */
+enum { MIN_CHUNK = 32768, ROW_BLOCK = 2, PAIR = 2 * VL, AHEAD = 16 << 10 };
 
 static int64_t rows_per_chunk(int64_t n)
 {
@@ -68,6 +70,12 @@ SIMD_INLINE void put2(el e, int stream, void *p, int64_t j, vf2 x)
 SIMD_INLINE vf normalised(el e, int llama, vf x, vf r)
 {
     return llama ? v_round(e, x * r) : x * r;
+}
+
+SIMD_INLINE vf2 normalised2(el e, int llama, vf2 x, vf r)
+{
+    const vf2 y = {x.a * r, x.b * r};
+    return llama ? v_round2(e, y) : y;
 }
 
 /* 1 if streaming stores suit an output: large, not over an input, each row aligned. */

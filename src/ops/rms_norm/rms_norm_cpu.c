@@ -24,7 +24,7 @@ SIMD_INLINE float add_row(el e, int stream, const void *x, const void *residual,
     int64_t j = 0;
     for (; j < whole_pairs(n); j += PAIR) {
         const vf2 a = v_load2(e, e, x, j), b = v_load2(e, e, residual, j);
-        const vf2 c = {v_round(e, a.a + b.a), v_round(e, a.b + b.b)};
+        const vf2 c = v_round2(e, (vf2){a.a + b.a, a.b + b.b});
         put2(e, stream, s, j, c);
         v_put2(row + j, c);
         sum.a += c.a * c.a;
@@ -66,7 +66,7 @@ SIMD_INLINE void scale_row(el e, int kept, int stream, const void *x, void *y, c
     int64_t j = 0;
     for (; j < whole_pairs(n); j += PAIR) {
         const vf2 a = kept ? v_get2((const float *)x + j) : v_load2(e, e, x, j);
-        vf2 b = {normalised(e, llama, a.a, vr), normalised(e, llama, a.b, vr)};
+        vf2 b = normalised2(e, llama, a, vr);
         if (scale) {
             const vf2 w = v_get2(scale + j);
             b = (vf2){b.a * w.a, b.b * w.b};
