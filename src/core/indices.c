@@ -57,15 +57,12 @@ SCANNER(base, )
 #if defined(__x86_64__)
 SCANNER(v2, __attribute__((target("sse4.2"))))
 SCANNER(v3, __attribute__((target("avx2"))))
-SCANNER(v4, __attribute__((target("avx512f,prefer-vector-width=512"))))
 #endif
 
 static inline const scanner *scanner_of_machine(void)
 {
 #if defined(__x86_64__)
-    if (TG_LIKELY(__builtin_cpu_supports("avx512f")))
-        return &v4;
-    if (__builtin_cpu_supports("avx2"))
+    if (TG_LIKELY(__builtin_cpu_supports("avx2")))
         return &v3;
     if (__builtin_cpu_supports("sse4.2"))
         return &v2;
