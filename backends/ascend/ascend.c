@@ -67,14 +67,11 @@ static _Thread_local struct {
     tg_ub_layout layout;
 } planned;
 
-tg_status ascend_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernel, int64_t rows,
-                      int64_t columns, int type, uint32_t options, tg_ub_layout *layout)
+tg_ub_problem ascend_problem(const ascend_runtime *runtime, int64_t rows, int64_t columns, int type,
+                             uint32_t options)
 {
     const ascend_info *info = runtime->info();
-    if (!ascend_type_suffix(type)) /* f64 is the reference's */
-        return ascend_host->fail(TG_EUNSUPPORTED,
-                                 "%s: there are kernels for f32, bf16 and f16 alone", kernel->name);
-    const tg_ub_problem problem = {
+    return (tg_ub_problem){
         .rows = rows,
         .columns = columns,
         .dtype_bytes = (int)tg_type_size(type),
@@ -82,6 +79,15 @@ tg_status ascend_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernel,
         .ub_bytes = info->ub_bytes,
         .options = options,
     };
+}
+
+tg_status ascend_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernel, int64_t rows,
+                      int64_t columns, int type, uint32_t options, tg_ub_layout *layout)
+{
+    if (!ascend_type_suffix(type)) /* f64 is the reference's */
+        return ascend_host->fail(TG_EUNSUPPORTED,
+                                 "%s: there are kernels for f32, bf16 and f16 alone", kernel->name);
+    const tg_ub_problem problem = ascend_problem(runtime, rows, columns, type, options);
     ASCEND_TRY(tg_ub_plan(kernel, &problem, layout));
     planned.kernel = kernel;
     planned.problem = problem;

@@ -53,7 +53,11 @@ void ascend_scratch_close(const ascend_runtime *runtime); /* at exit */
 
 /* ---- plans ---- */
 
-/* The planner's answer for this device: tiles, places of buffers, blocks. options: TG_UB_OPTION bits.
+/* What the planner is asked about this device. options: TG_UB_OPTION bits. */
+tg_ub_problem ascend_problem(const ascend_runtime *runtime, int64_t rows, int64_t columns, int type,
+                             uint32_t options);
+
+/* The planner's answer for this device: tiles, places of buffers, blocks.
  * TG_EUNSUPPORTED for a type without kernels. */
 tg_status ascend_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernel, int64_t rows,
                       int64_t columns, int type, uint32_t options, tg_ub_layout *layout);

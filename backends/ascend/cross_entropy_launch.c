@@ -13,6 +13,27 @@ ascend_arg ascend_ce_vector(const tg_tensor *t, const char *name)
                          (size_t)tg_numel(t) * tg_type_size(tg_type_of(t)), name);
 }
 
+/* A result of each row by itself, or what a block's rows add to it. */
+static ascend_arg result(const ce_call *c, const tg_tensor *t, ascend_arg sums, const char *name)
+{
+    return c->flags & F_EACH || !t ? ascend_ce_vector(t, name) : sums;
+}
+
+/* What either kernel begins with, and what it takes behind its grid. */
+#define CE_TENSORS(c)                                                                          \
+    ascend_tensor(&(c)->logits), ascend_tensor(&(c)->dlogits),                                 \
+        ascend_ce_vector((c)->target, "target"),                                               \
+        ascend_ce_vector((c)->class_weight, "class_weight"),                                   \
+        ascend_ce_vector((c)->dloss, "dloss"), (c)->counts, ascend_ce_vector((c)->lse, "lse"), \
+        result((c), (c)->loss, (c)->losses, "loss"),                                           \
+        result((c), (c)->z_loss, (c)->z_losses, "z_loss"),                                     \
+        result((c), (c)->accuracy, (c)->rights, "accuracy"),                                   \
+        ascend_ce_vector((c)->predicted, "predicted"), ascend_i64((c)->logits.stride),         \
+        ascend_i64((c)->dlogits.stride)
+#define CE_OPTIONS(c)                                                                  \
+    ascend_i64((c)->flags), ascend_i64((c)->ignore_index), ascend_f32((c)->smoothing), \
+        ascend_f32((c)->z), ascend_f32((c)->softcap)
+
 static int64_t out_type(const ce_call *c)
 {
     if (!c->dlogits.data || c->dlogits.type == c->logits.type)
@@ -38,17 +59,13 @@ static int64_t in_the_way(const tg_ub_layout *layout)
 }
 
 /* Cuts a long row into somewhat smaller pieces, if these keep e and the lanes apart. */
-static tg_status keep_apart(const ascend_runtime *runtime, const tg_ub_kernel *kernel,
-                            const ce_call *c, int again, tg_ub_layout *layout)
+static tg_status keep_apart(const tg_ub_kernel *kernel, const ce_call *c, int again,
+                            tg_ub_layout *layout)
 {
     enum { LINE = 512 };
     const int64_t line = LINE / (int64_t)tg_type_size(c->logits.type), most = layout->tile_columns;
-    const tg_ub_problem problem = {.rows = c->rows,
-                                   .columns = c->classes,
-                                   .dtype_bytes = (int)tg_type_size(c->logits.type),
-                                   .cores = runtime->info()->cores,
-                                   .ub_bytes = runtime->info()->ub_bytes,
-                                   .options = options_of(c)};
+    const tg_ub_problem problem =
+        ascend_problem(c->runtime, c->rows, c->classes, c->logits.type, options_of(c));
     if (most == c->classes || in_the_way(layout) <= layout->place[E].bytes / 4)
         return TG_OK;
     for (int64_t piece = most / line * line; piece > most / 2; piece -= line) {
@@ -68,42 +85,25 @@ static tg_status keep_apart(const ascend_runtime *runtime, const tg_ub_kernel *k
 static tg_status run_in_pieces(tg_ctx *ctx, const ce_call *c)
 {
     const int64_t columns = c->classes > 0 ? c->classes : 1;
-    const int writes = c->dlogits.data != NULL || (c->flags & F_SAVED),
-              each = (c->flags & F_EACH) != 0;
+    const int writes = c->dlogits.data != NULL || (c->flags & F_SAVED);
     const tg_ub_kernel *kernel =
         &tg_ascend_ub_cross_entropy[c->flags & F_SAVED ? BACKWARD : FORWARD];
     tg_ub_layout layout;
     int again;
     ASCEND_TRY(ascend_plan_ring(c->runtime, kernel, c->rows, columns, c->logits.type, options_of(c),
                                 &layout, &again));
-    ASCEND_TRY(keep_apart(c->runtime, kernel, c, again, &layout));
+    ASCEND_TRY(keep_apart(kernel, c, again, &layout));
     const int64_t share = (c->rows + layout.blocks - 1) / layout.blocks;
     const int64_t reads = !writes || (again && !(c->flags & F_SAVED));
     const ascend_arg kernel_args[] = {
-        ascend_tensor(&c->logits),
-        ascend_tensor(&c->dlogits),
-        ascend_ce_vector(c->target, "target"),
-        ascend_ce_vector(c->class_weight, "class_weight"),
-        ascend_ce_vector(c->dloss, "dloss"),
-        c->counts,
-        ascend_ce_vector(c->lse, "lse"),
-        each || !c->loss ? ascend_ce_vector(c->loss, "loss") : c->losses,
-        each || !c->z_loss ? ascend_ce_vector(c->z_loss, "z_loss") : c->z_losses,
-        each || !c->accuracy ? ascend_ce_vector(c->accuracy, "accuracy") : c->rights,
-        ascend_ce_vector(c->predicted, "predicted"),
-        ascend_i64(c->logits.stride),
-        ascend_i64(c->dlogits.stride),
+        CE_TENSORS(c),
         ascend_i64(c->rows),
         ascend_i64(share),
         ascend_i64(c->classes),
         ascend_i64(layout.tile_columns),
         ascend_i64(reads),
         ascend_i64(writes),
-        ascend_i64(c->flags),
-        ascend_i64(c->ignore_index),
-        ascend_f32(c->smoothing),
-        ascend_f32(c->z),
-        ascend_f32(c->softcap),
+        CE_OPTIONS(c),
         ascend_i64(out_type(c)),
         ascend_i64(c->count_blocks),
         ascend_place(&layout, X),
@@ -132,13 +132,8 @@ static uint32_t rows_options_of(const ce_call *c)
 /* Whether rows go several at once, as they do if two fit: layout is their plan then. */
 static int are_short(const ce_call *c, const tg_ub_kernel *kernel, tg_ub_layout *layout)
 {
-    const ascend_info *info = c->runtime->info();
-    const tg_ub_problem problem = {.rows = c->rows,
-                                   .columns = c->classes,
-                                   .dtype_bytes = (int)tg_type_size(c->logits.type),
-                                   .cores = info->cores,
-                                   .ub_bytes = info->ub_bytes,
-                                   .options = rows_options_of(c)};
+    const tg_ub_problem problem =
+        ascend_problem(c->runtime, c->rows, c->classes, c->logits.type, rows_options_of(c));
     if (c->classes == 0 || c->classes > INT16_MAX || out_type(c) != OUT_SAME ||
         tg_ub_plan_tile(kernel, &problem, 2, c->classes, layout) != TG_OK ||
         layout->ub_bytes > layout->available)
@@ -158,27 +153,10 @@ tg_status ascend_ce_run_rows(tg_ctx *ctx, ce_call *c)
                    &layout))
         return run_in_pieces(ctx, c);
     c->summands = layout.blocks;
-    const int each = (c->flags & F_EACH) != 0;
     const ascend_arg kernel_args[] = {
-        ascend_tensor(&c->logits),
-        ascend_tensor(&c->dlogits),
-        ascend_ce_vector(c->target, "target"),
-        ascend_ce_vector(c->class_weight, "class_weight"),
-        ascend_ce_vector(c->dloss, "dloss"),
-        c->counts,
-        ascend_ce_vector(c->lse, "lse"),
-        each || !c->loss ? ascend_ce_vector(c->loss, "loss") : c->losses,
-        each || !c->z_loss ? ascend_ce_vector(c->z_loss, "z_loss") : c->z_losses,
-        each || !c->accuracy ? ascend_ce_vector(c->accuracy, "accuracy") : c->rights,
-        ascend_ce_vector(c->predicted, "predicted"),
-        ascend_i64(c->logits.stride),
-        ascend_i64(c->dlogits.stride),
+        CE_TENSORS(c),
         ASCEND_GRID(layout, c->rows, c->classes),
-        ascend_i64(c->flags),
-        ascend_i64(c->ignore_index),
-        ascend_f32(c->smoothing),
-        ascend_f32(c->z),
-        ascend_f32(c->softcap),
+        CE_OPTIONS(c),
         ascend_i64(c->dlogits.data != NULL),
         ascend_i64(c->count_blocks),
         ascend_place(&layout, R_X),

@@ -9,15 +9,7 @@ tg_status ascend_plan_ring(const ascend_runtime *runtime, const tg_ub_kernel *ke
                            int64_t columns, int type, uint32_t options, tg_ub_layout *layout,
                            int *again)
 {
-    const ascend_info *info = runtime->info();
-    const tg_ub_problem problem = {
-        .rows = rows,
-        .columns = columns,
-        .dtype_bytes = (int)tg_type_size(type),
-        .cores = info->cores,
-        .ub_bytes = info->ub_bytes,
-        .options = options,
-    };
+    const tg_ub_problem problem = ascend_problem(runtime, rows, columns, type, options);
     const int64_t line = LINE / problem.dtype_bytes;
     for (int64_t pieces = 1; pieces < ASCEND_RING; pieces++) {
         const int64_t even = (columns + pieces - 1) / pieces;

@@ -59,6 +59,19 @@ SIMD_INLINE vf2 v_natural2(el order, vf2 x)
     return (vf2){__builtin_shuffle(x.a, x.b, from), __builtin_shuffle(x.a, x.b, from + VL / 2)};
 }
 
+/* Loops take pairs of vectors, elements [0, v_whole_pairs(n)) of n, then up to V_PAIR - 1 more, v_tail(n, i) from i on. */
+enum { V_PAIR = 2 * VL };
+
+SIMD_INLINE int64_t v_whole_pairs(int64_t n)
+{
+    return n / V_PAIR * V_PAIR;
+}
+
+SIMD_INLINE int64_t v_tail(int64_t n, int64_t i)
+{
+    return n - i < VL ? n - i : VL;
+}
+
 /* 2 * VL floats of scratch memory, kept in whatever order they were put there. */
 SIMD_INLINE vf2 v_get2(const float *p)
 {
@@ -169,6 +182,15 @@ SIMD_INLINE void v_stream2(el e, void *p, int64_t i, vf2 x)
     v_stream(e, p, i + VL, x.b);
 }
 
+/* Either, by a constant. */
+SIMD_INLINE void v_write2(el e, int stream, void *p, int64_t i, vf2 x)
+{
+    if (stream)
+        v_stream2(e, p, i, x);
+    else
+        v_store2(e, p, i, x);
+}
+
 SIMD_INLINE void v_fence(void)
 {
 #if defined(__SSE2__)
@@ -188,6 +210,13 @@ SIMD_INLINE void v_prefetch2(el e, const void *p, int64_t i)
 {
     for (int64_t byte = 0; byte < 2 * VL * el_size(e); byte += 64)
         v_prefetch((const char *)p + i * el_size(e) + byte);
+}
+
+/* How many rows of so many bytes further on to ask for: 16 KiB of them are on their way then, and at least so many rows. */
+SIMD_INLINE int64_t v_rows_ahead(int64_t bytes, int64_t least)
+{
+    const int64_t fit = (16 << 10) / (bytes + 1);
+    return fit > least ? fit : least;
 }
 
 /* 1 if v_stream may be used on an array that starts there. */

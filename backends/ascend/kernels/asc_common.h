@@ -171,47 +171,52 @@ static inline __aicore__ void asc_copy_rows_out(__gm__ void *dst, uint64_t src, 
 /* CTRL's bit 48: half overflows to infinity and keeps NaN, as training with a scaled loss needs, instead of 65504 and 0. */
 #define ASC_CTRL_INFINITY ((int64_t)1 << 48)
 
-/* Modes as the kernel expects them; all buffers are free. */
-static inline __aicore__ void asc_pipeline_begin(void)
+/* The modes that a kernel expects. */
+static inline __aicore__ void asc_modes_set(void)
 {
     asc_init();
     asc_set_ctrl(asc_get_ctrl() | ASC_CTRL_INFINITY);
     asc_set_copy_pad_val((uint16_t)0);
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID0);
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID1);
-    asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID0);
-    asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID1);
+}
+
+static inline __aicore__ void asc_modes_clear(void)
+{
+    asc_set_ctrl(asc_get_ctrl() & ~ASC_CTRL_INFINITY);
+}
+
+/* Both copies of the buffers that V reads, and of those that MTE3 reads and `fills` writes: op tells that they are free, or
+ * waits for that. */
+#define ASC_BUFFERS(op, fills)        \
+    op(PIPE_V, PIPE_MTE2, EVENT_ID0); \
+    op(PIPE_V, PIPE_MTE2, EVENT_ID1); \
+    op(PIPE_MTE3, fills, EVENT_ID0);  \
+    op(PIPE_MTE3, fills, EVENT_ID1)
+
+/* Modes as the kernel expects them; all buffers are free. */
+static inline __aicore__ void asc_pipeline_begin(void)
+{
+    asc_modes_set();
+    ASC_BUFFERS(asc_sync_notify, PIPE_V);
 }
 
 /* No flag and no mode stays set: it would be the next kernel's. */
 static inline __aicore__ void asc_pipeline_end(void)
 {
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID0);
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID1);
-    asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID0);
-    asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID1);
-    asc_set_ctrl(asc_get_ctrl() & ~ASC_CTRL_INFINITY);
+    ASC_BUFFERS(asc_sync_wait, PIPE_V);
+    asc_modes_clear();
 }
 
 /* The same where what is copied out lies in a buffer that was copied in: MTE2 waits for MTE3 then. */
 static inline __aicore__ void asc_in_place_begin(void)
 {
-    asc_init();
-    asc_set_ctrl(asc_get_ctrl() | ASC_CTRL_INFINITY);
-    asc_set_copy_pad_val((uint16_t)0);
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID0);
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID1);
-    asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
-    asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
+    asc_modes_set();
+    ASC_BUFFERS(asc_sync_notify, PIPE_MTE2);
 }
 
 static inline __aicore__ void asc_in_place_end(void)
 {
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID0);
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID1);
-    asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
-    asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
-    asc_set_ctrl(asc_get_ctrl() & ~ASC_CTRL_INFINITY);
+    ASC_BUFFERS(asc_sync_wait, PIPE_MTE2);
+    asc_modes_clear();
 }
 
 #endif

@@ -266,9 +266,7 @@ static inline __aicore__ void asc_ring_write(asc_ring *ring, __gm__ void *to, in
 /* Modes as the kernel expects them. */
 static inline __aicore__ void asc_ring_begin(void)
 {
-    asc_init();
-    asc_set_ctrl(asc_get_ctrl() | ASC_CTRL_INFINITY);
-    asc_set_copy_pad_val((uint16_t)0);
+    asc_modes_set();
 }
 
 /* No flag and no mode stays set. */
@@ -277,7 +275,7 @@ static inline __aicore__ void asc_ring_end(const asc_ring *ring)
     const int64_t first = ring->total - ASC_RING;
     for (int64_t position = first > 0 ? first : 0; position < ring->total; position++)
         asc_ring_wait_free(ring, position);
-    asc_set_ctrl(asc_get_ctrl() & ~ASC_CTRL_INFINITY);
+    asc_modes_clear();
 }
 
 #endif

@@ -12,7 +12,7 @@
 #include "simd.h"
 
 /* Elements of work below which another thread does not pay. */
-enum { MIN_CHUNK = 32768, ROW_BLOCK = 4, PAIR = 2 * VL };
+enum { MIN_CHUNK = 32768, ROW_BLOCK = 4 };
 
 typedef struct job {
     const char *dy, *x; /* dy: backward only */
@@ -27,24 +27,6 @@ typedef struct job {
     float *sums;
     double *alpha_sums;
 } job;
-
-static int64_t whole_pairs(int64_t n)
-{
-    return n / PAIR * PAIR;
-}
-
-static int64_t tail(int64_t n, int64_t j)
-{
-    return n - j < VL ? n - j : VL;
-}
-
-SIMD_INLINE void put2(el e, int stream, void *p, int64_t j, vf2 x)
-{
-    if (stream)
-        v_stream2(e, p, j, x);
-    else
-        v_store2(e, p, j, x);
-}
 
 /* Sums that one place of a row adds to. */
 typedef struct sums {
@@ -71,7 +53,7 @@ SIMD_INLINE float backward_block(el e, int stream, const job *job, int64_t i, in
     char *dx = job->out + i * job->out_stride;
     sums a = {{0}, {0}, {0}}, b = a;
     int64_t j = 0;
-    for (; j < whole_pairs(job->n); j += PAIR) {
+    for (; j < v_whole_pairs(job->n); j += V_PAIR) {
         const vf2 gamma = v_get2(job->gamma + j), g = v_get2(dgamma + j), s = v_get2(dbeta + j);
         a = (sums){g.a, s.a, a.alpha};
         b = (sums){g.b, s.b, b.alpha};
@@ -80,15 +62,15 @@ SIMD_INLINE float backward_block(el e, int stream, const job *job, int64_t i, in
             v_ahead2(e, dy + k * job->dy_stride, j);
             const vf2 vx = v_load2(e, e, x + k * job->x_stride, j);
             const vf2 vdy = v_load2(e, e, dy + k * job->dy_stride, j);
-            put2(e, stream, dx + k * job->out_stride, j,
-                 (vf2){gradient(vdy.a, vx.a, gamma.a, alpha, &a),
-                       gradient(vdy.b, vx.b, gamma.b, alpha, &b)});
+            v_write2(e, stream, dx + k * job->out_stride, j,
+                     (vf2){gradient(vdy.a, vx.a, gamma.a, alpha, &a),
+                           gradient(vdy.b, vx.b, gamma.b, alpha, &b)});
         }
         v_put2(dgamma + j, (vf2){a.gamma, b.gamma});
         v_put2(dbeta + j, (vf2){a.beta, b.beta});
     }
     for (; j < job->n; j += VL) {
-        const int64_t left = tail(job->n, j);
+        const int64_t left = v_tail(job->n, j);
         const vf gamma = v_load_n(EL_F32, job->gamma, j, left, 0);
         a.gamma = v_load_n(EL_F32, dgamma, j, left, 0);
         a.beta = v_load_n(EL_F32, dbeta, j, left, 0);
@@ -142,7 +124,7 @@ typedef struct reduction {
 SIMD_INLINE void reduce_columns(el order, const reduction *r, int64_t begin, int64_t end)
 {
     int64_t j = begin;
-    for (; j + PAIR <= end; j += PAIR) {
+    for (; j + V_PAIR <= end; j += V_PAIR) {
         vf2 sum = {{0}, {0}};
         for (int64_t k = 0; k < r->chunks; k++) {
             const vf2 part = v_get2(r->sums + k * 2 * r->n + j);
@@ -158,10 +140,10 @@ SIMD_INLINE void reduce_columns(el order, const reduction *r, int64_t begin, int
     for (; j < end; j += VL) {
         vf sum = {0};
         for (int64_t k = 0; k < r->chunks; k++)
-            sum += v_load_n(EL_F32, r->sums + k * 2 * r->n, j, tail(end, j), 0);
+            sum += v_load_n(EL_F32, r->sums + k * 2 * r->n, j, v_tail(end, j), 0);
         if (r->accumulate)
-            sum += v_load_n(r->type, r->out, j, tail(end, j), 0);
-        v_store_n(r->type, r->out, j, tail(end, j), sum);
+            sum += v_load_n(r->type, r->out, j, v_tail(end, j), 0);
+        v_store_n(r->type, r->out, j, v_tail(end, j), sum);
     }
 }
 
@@ -178,7 +160,7 @@ static void reduce(tg_ctx *ctx, const job *job, int which, const tg_tensor *out,
         return;
     reduction r = {job->sums + which * job->n, job->n,    job->chunks, tg_data(out), job->type,
                    (el)tg_el(tg_type_of(out)), accumulate};
-    tg_parallel_for(ctx, r.n, whole_pairs(MIN_CHUNK / (r.chunks + 1)) + PAIR, reduce_chunk, &r);
+    tg_parallel_for(ctx, r.n, v_whole_pairs(MIN_CHUNK / (r.chunks + 1)) + V_PAIR, reduce_chunk, &r);
 }
 
 static void reduce_alpha(const job *job, const tg_tensor *out, int accumulate)

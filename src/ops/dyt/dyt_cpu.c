@@ -10,18 +10,18 @@ SIMD_INLINE void forward_block(el e, int stream, const job *job, int64_t i, int 
     const char *x = job->x + i * job->x_stride;
     char *y = job->out + i * job->out_stride;
     int64_t j = 0;
-    for (; j < whole_pairs(job->n); j += PAIR) {
+    for (; j < v_whole_pairs(job->n); j += V_PAIR) {
         const vf2 gamma = v_get2(job->gamma + j), beta = v_get2(job->beta + j);
         for (int k = 0; k < count; k++) {
             v_ahead2(e, x + k * job->x_stride, j);
             const vf2 a = v_load2(e, e, x + k * job->x_stride, j);
             const vf2 t = {v_tanh_rational(a.a * alpha), v_tanh_rational(a.b * alpha)};
-            put2(e, stream, y + k * job->out_stride, j,
-                 (vf2){t.a * gamma.a + beta.a, t.b * gamma.b + beta.b});
+            v_write2(e, stream, y + k * job->out_stride, j,
+                     (vf2){t.a * gamma.a + beta.a, t.b * gamma.b + beta.b});
         }
     }
     for (; j < job->n; j += VL) {
-        const int64_t left = tail(job->n, j);
+        const int64_t left = v_tail(job->n, j);
         const vf gamma = v_load_n(EL_F32, job->gamma, j, left, 0);
         const vf beta = v_load_n(EL_F32, job->beta, j, left, 0);
         for (int k = 0; k < count; k++) {
@@ -58,11 +58,11 @@ SIMD_INLINE void copy_vector(el order, const tg_rows *from, float *to)
 {
     const el type = (el)tg_el(from->type);
     int64_t j = 0;
-    for (; j < whole_pairs(from->n); j += PAIR)
+    for (; j < v_whole_pairs(from->n); j += V_PAIR)
         v_put2(to + j, v_load2(order, type, from->data, j));
     for (; j < from->n; j += VL)
-        v_store_n(EL_F32, to, j, tail(from->n, j),
-                  v_load_n(type, from->data, j, tail(from->n, j), 0));
+        v_store_n(EL_F32, to, j, v_tail(from->n, j),
+                  v_load_n(type, from->data, j, v_tail(from->n, j), 0));
 }
 
 /* A vector of n as f32 in workspace; zeros for NULL. */
@@ -95,7 +95,7 @@ static job job_of(const tg_tensor *x_in, const tg_tensor *alpha, const tg_tensor
                  .x_stride = x.stride * size,
                  .out_stride = out.stride * size,
                  .stream = out.data != tg_data(over) && tg_streams(x.rows * x.n * size) &&
-                           v_streamable2(e, out.data) && out.stride % PAIR == 0,
+                           v_streamable2(e, out.data) && out.stride % V_PAIR == 0,
                  .type = e,
                  .grain =
                      rows_a_chunk > ROW_BLOCK ? rows_a_chunk / ROW_BLOCK * ROW_BLOCK : ROW_BLOCK};

@@ -4,7 +4,7 @@
 #include "core/services.h"
 
 /* Elements in one piece of a row. Pieces are what threads share out. */
-enum { PIECE = 16384, PAIR = 2 * VL };
+enum { PIECE = 16384 };
 
 /* The arrays of either direction. OUT is y or dgate; forward has no DY and no DUP. */
 enum { DY, GATE, UP, OUT, DUP, ARRAYS };
@@ -55,24 +55,16 @@ SIMD_INLINE vf2 one(int exact, int backward, vf dy, vf gate, vf up)
     return (vf2){dy * up * g.slope, dy * g.value};
 }
 
-SIMD_INLINE void put2(el e, int stream, void *p, int64_t i, vf2 x)
-{
-    if (stream)
-        v_stream2(e, p, i, x);
-    else
-        v_store2(e, p, i, x);
-}
-
 /* Elements in front of the first that v_stream2 may write. */
 SIMD_INLINE int64_t head_of(el e, const void *p)
 {
-    return (-(uintptr_t)p & (PAIR * (uintptr_t)el_size(e) - 1)) / (uintptr_t)el_size(e);
+    return (-(uintptr_t)p & (V_PAIR * (uintptr_t)el_size(e) - 1)) / (uintptr_t)el_size(e);
 }
 
 SIMD_INLINE void some(el e, int exact, int backward, char *const *at, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i += VL) {
-        const int64_t n = end - i < VL ? end - i : VL;
+        const int64_t n = v_tail(end, i);
         const vf dy = backward ? v_load_n(e, at[DY], i, n, 0.0f) : v_set(0.0f);
         const vf2 d = one(exact, backward, dy, v_load_n(e, at[GATE], i, n, 0.0f),
                           v_load_n(e, at[UP], i, n, 0.0f));
@@ -87,7 +79,7 @@ SIMD_INLINE void run_piece(el e, int exact, int backward, int stream, char *cons
     int64_t i = stream ? head_of(e, at[OUT]) : 0;
     i = i < n ? i : n;
     some(e, exact, backward, at, 0, i);
-    for (; i + PAIR <= n; i += PAIR) {
+    for (; i + V_PAIR <= n; i += V_PAIR) {
         vf2 dy = {{0}, {0}};
         if (backward) {
             v_ahead2(e, at[DY], i);
@@ -98,9 +90,9 @@ SIMD_INLINE void run_piece(el e, int exact, int backward, int stream, char *cons
         const vf2 gate = v_load2(e, e, at[GATE], i), up = v_load2(e, e, at[UP], i);
         const vf2 first = one(exact, backward, dy.a, gate.a, up.a);
         const vf2 second = one(exact, backward, dy.b, gate.b, up.b);
-        put2(e, stream, at[OUT], i, (vf2){first.a, second.a});
+        v_write2(e, stream, at[OUT], i, (vf2){first.a, second.a});
         if (backward)
-            put2(e, stream, at[DUP], i, (vf2){first.b, second.b});
+            v_write2(e, stream, at[DUP], i, (vf2){first.b, second.b});
     }
     some(e, exact, backward, at, i, n);
 }

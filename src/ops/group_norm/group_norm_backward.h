@@ -34,15 +34,15 @@ SIMD_INLINE void add_line(el e, const char *dy, const char *x, int64_t n, float 
 {
     const vf m = v_set(mean);
     int64_t j = 0;
-    for (; j + 2 * PAIR <= n; j += 2 * PAIR)
+    for (; j + 2 * V_PAIR <= n; j += 2 * V_PAIR)
         for (int k = 0; k < 2; k++)
-            add_pair(e, dy, x, j + k * PAIR, m, &t->sum[k], &t->product[k]);
-    for (; j + PAIR <= n; j += PAIR)
+            add_pair(e, dy, x, j + k * V_PAIR, m, &t->sum[k], &t->product[k]);
+    for (; j + V_PAIR <= n; j += V_PAIR)
         add_pair(e, dy, x, j, m, &t->sum[0], &t->product[0]);
     for (; j < n; j += VL) {
-        const vf g = v_load_n(e, dy, j, tail(n, j), 0);
+        const vf g = v_load_n(e, dy, j, v_tail(n, j), 0);
         t->sum[0].a += g;
-        t->product[0].a += g * (v_load_n(e, x, j, tail(n, j), mean) - m);
+        t->product[0].a += g * (v_load_n(e, x, j, v_tail(n, j), mean) - m);
     }
 }
 
@@ -66,15 +66,15 @@ SIMD_INLINE void gradient_line(el e, int stream, const backward_job *job, const 
 {
     const int64_t n = job->s.n;
     int64_t j = 0;
-    for (; j < whole_pairs(n); j += PAIR) {
+    for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
-        put2(e, stream, dx, j, (vf2){gradient(t, g.a, v.a), gradient(t, g.b, v.b)});
+        v_write2(e, stream, dx, j, (vf2){gradient(t, g.a, v.a), gradient(t, g.b, v.b)});
         v_prefetch2(e, dy + job->dy_ahead, j);
         v_prefetch2(e, x + job->x_ahead, j);
     }
     for (; j < n; j += VL) {
-        const vf g = v_load_n(e, dy, j, tail(n, j), 0), v = v_load_n(e, x, j, tail(n, j), 0);
-        v_store_n(e, dx, j, tail(n, j), gradient(t, g, v));
+        const vf g = v_load_n(e, dy, j, v_tail(n, j), 0), v = v_load_n(e, x, j, v_tail(n, j), 0);
+        v_store_n(e, dx, j, v_tail(n, j), gradient(t, g, v));
     }
 }
 
@@ -138,7 +138,7 @@ static void reduce(const tg_tensor *out, const float *each, int64_t batch, int64
         return;
     const el type = (el)tg_el(tg_type_of(out));
     for (int64_t c = 0; c < channels; c += VL) {
-        const int64_t left = tail(channels, c);
+        const int64_t left = v_tail(channels, c);
         vf sum = accumulate ? v_load_n(type, tg_data(out), c, left, 0) : v_set(0);
         for (int64_t b = 0; b < batch; b++)
             sum += v_load_n(EL_F32, each + b * channels, c, left, 0);

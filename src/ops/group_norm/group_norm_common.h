@@ -7,17 +7,7 @@
 
 /* MIN_CHUNK: elements of work below which another thread does not pay. NEAR: bytes of a group of which the next one fits the
  * second cache beside it. */
-enum { MIN_CHUNK = 16384, PAIR = 2 * VL, NEAR = 256 << 10 };
-
-static int64_t whole_pairs(int64_t n)
-{
-    return n / PAIR * PAIR;
-}
-
-static int64_t tail(int64_t n, int64_t j)
-{
-    return n - j < VL ? n - j : VL;
-}
+enum { MIN_CHUNK = 16384, NEAR = 256 << 10 };
 
 /* A few groups in a row, so that most find what was asked for ahead; one where there are few. */
 static int64_t groups_per_chunk(const group_shape *s)
@@ -69,20 +59,12 @@ static tg_status load_channels(tg_ctx *ctx, const tg_tensor *t, int64_t channels
     return TG_OK;
 }
 
-SIMD_INLINE void put2(el e, int stream, void *p, int64_t j, vf2 x)
-{
-    if (stream)
-        v_stream2(e, p, j, x);
-    else
-        v_store2(e, p, j, x);
-}
-
 /* 1 if streaming stores suit an output that lies over no input: large, each line aligned. Strides in elements. */
 static int streams(const group_shape *s, const group_view *out)
 {
     const el e = (el)tg_el(out->type);
     return tg_streams(s->batch * s->groups * group_size(s) * el_size(e)) &&
-           v_streamable2(e, out->data) && out->line % PAIR == 0;
+           v_streamable2(e, out->data) && out->line % V_PAIR == 0;
 }
 
 #endif

@@ -35,13 +35,13 @@ SIMD_INLINE void scale_line(el e, int stream, const char *x, char *y, int64_t n,
 {
     const vf m = v_set(mean), a = v_set(scale), b = v_set(shift);
     int64_t j = 0;
-    for (; j < whole_pairs(n); j += PAIR) {
+    for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 v = v_load2(e, e, x, j);
-        put2(e, stream, y, j, (vf2){(v.a - m) * a + b, (v.b - m) * a + b});
+        v_write2(e, stream, y, j, (vf2){(v.a - m) * a + b, (v.b - m) * a + b});
         v_prefetch2(e, x + ahead, j);
     }
     for (; j < n; j += VL)
-        v_store_n(e, y, j, tail(n, j), (v_load_n(e, x, j, tail(n, j), 0) - m) * a + b);
+        v_store_n(e, y, j, v_tail(n, j), (v_load_n(e, x, j, v_tail(n, j), 0) - m) * a + b);
 }
 
 SIMD_INLINE void normalise_group(el e, int stream, const forward_job *job, int64_t i)

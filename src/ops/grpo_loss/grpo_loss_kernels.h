@@ -8,7 +8,7 @@
 /* Elements [i, i + VL) of n; `fill` past the end. */
 SIMD_INLINE vf part_load(el e, const void *x, int64_t i, int64_t n, float fill)
 {
-    return v_load_n(e, x, i, n - i < VL ? n - i : VL, fill);
+    return v_load_n(e, x, i, v_tail(n, i), fill);
 }
 
 /* sum of 2^(x scale - from), scale > 0 */
@@ -84,8 +84,7 @@ SIMD_INLINE void gradient_part(el e, const vector_gradient *g, const void *x, vo
                                int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i += VL)
-        v_store_n(e, out, i, end - i < VL ? end - i : VL,
-                  gradient_of(g, part_load(e, x, i, end, 0)));
+        v_store_n(e, out, i, v_tail(end, i), gradient_of(g, part_load(e, x, i, end, 0)));
 }
 
 /* out may be x. */

@@ -136,7 +136,7 @@ SIMD_INLINE vf jsd_some(el e, jsd_kind kind, const jsd_weights *by, const jsd_sp
 {
     vf sum = v_set(0.0f);
     for (int64_t i = begin; i < end; i += VL) {
-        const int64_t n = end - i < VL ? end - i : VL;
+        const int64_t n = v_tail(end, i);
         const jsd_term t = jsd_term_of(kind, v_load_n(e, s->student, i, n, -INFINITY),
                                        v_load_n(e, s->teacher, i, n, -INFINITY), by);
         sum += t.loss;

@@ -71,7 +71,7 @@ SIMD_INLINE vf some(el e, int log_target, int losses, const job *j, const span *
 {
     vf sum = v_set(0.0f);
     for (int64_t i = begin; i < end; i += VL) {
-        const int64_t n = end - i < VL ? end - i : VL;
+        const int64_t n = v_tail(end, i);
         const vf t = v_load_n(e, s->t, i, n, log_target ? -INFINITY : 0.0f);
         vf weight;
         if (losses) {

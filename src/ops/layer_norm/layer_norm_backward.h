@@ -4,9 +4,8 @@
 
 #include "layer_norm_common.h"
 
-/* BACKWARD_ROWS: rows taken at a time; of more, what differs from row to row no longer fits the registers. AHEAD: bytes of a
- * tensor that are on their way from memory meanwhile, whole rows. */
-enum { BACKWARD_ROWS = 2, AHEAD = 16 << 10 };
+/* BACKWARD_ROWS: rows taken at a time; of more, what differs from row to row no longer fits the registers. */
+enum { BACKWARD_ROWS = 2 };
 
 typedef struct backward_job {
     const char *dy, *x;
@@ -54,13 +53,13 @@ SIMD_INLINE gradient_terms first_pass(el e, const backward_job *job, int64_t i)
                         0};
     row_sums sum[2] = {{{{0}, {0}}, {{0}, {0}}}, {{{0}, {0}}, {{0}, {0}}}};
     int64_t j = 0;
-    for (; j + 2 * PAIR <= job->n; j += 2 * PAIR)
+    for (; j + 2 * V_PAIR <= job->n; j += 2 * V_PAIR)
         for (int k = 0; k < 2; k++)
-            add_pair(e, job, &t, j + k * PAIR, &sum[k]);
-    for (; j + PAIR <= job->n; j += PAIR)
+            add_pair(e, job, &t, j + k * V_PAIR, &sum[k]);
+    for (; j + V_PAIR <= job->n; j += V_PAIR)
         add_pair(e, job, &t, j, &sum[0]);
     for (; j < job->n; j += VL) {
-        const int64_t left = tail(job->n, j);
+        const int64_t left = v_tail(job->n, j);
         const vf m = v_load_n(e, t.dy, j, left, 0) * v_load_n(EL_F32, job->weight, j, left, 0);
         sum[0].m.a += m;
         sum[0].product.a += m * (v_load_n(e, t.x, j, left, t.mean) - v_set(t.mean));
@@ -86,14 +85,14 @@ SIMD_INLINE vf gradient(const gradient_terms *t, vf dy, vf x, vf weight, vf *dwe
 SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *job,
                                 const gradient_terms *t, int count, float *dweight, float *dbias)
 {
-    for (int64_t j = 0; j < whole_pairs(job->n); j += PAIR) {
+    for (int64_t j = 0; j < v_whole_pairs(job->n); j += V_PAIR) {
         const vf2 w = v_get2(job->weight + j);
         vf2 sum = {{0}, {0}}, product = {{0}, {0}};
         for (int k = 0; k < count; k++) {
             const vf2 x = v_load2(e, e, t[k].x, j), dy = v_load2(e, e, t[k].dy, j);
-            put2(e, stream, t[k].dx, j,
-                 (vf2){gradient(&t[k], dy.a, x.a, w.a, &product.a, &sum.a),
-                       gradient(&t[k], dy.b, x.b, w.b, &product.b, &sum.b)});
+            v_write2(e, stream, t[k].dx, j,
+                     (vf2){gradient(&t[k], dy.a, x.a, w.a, &product.a, &sum.a),
+                           gradient(&t[k], dy.b, x.b, w.b, &product.b, &sum.b)});
             if (next) {
                 v_prefetch2(e, t[k].x + job->x_ahead, j);
                 v_prefetch2(e, t[k].dy + job->dy_ahead, j);
@@ -110,8 +109,8 @@ SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *
 SIMD_INLINE void gradient_tail(el e, const backward_job *job, const gradient_terms *t, int count,
                                float *dweight, float *dbias)
 {
-    for (int64_t j = whole_pairs(job->n); j < job->n; j += VL) {
-        const int64_t left = tail(job->n, j);
+    for (int64_t j = v_whole_pairs(job->n); j < job->n; j += VL) {
+        const int64_t left = v_tail(job->n, j);
         const vf w = v_load_n(EL_F32, job->weight, j, left, 0);
         vf sum = {0}, product = {0};
         for (int k = 0; k < count; k++) {
@@ -177,7 +176,7 @@ typedef struct reduce_job {
 SIMD_INLINE void reduce_columns(el e, const reduce_job *job, int64_t begin, int64_t end)
 {
     int64_t j = begin;
-    for (; j + PAIR <= end; j += PAIR) {
+    for (; j + V_PAIR <= end; j += V_PAIR) {
         vf2 sum = {{0}, {0}};
         for (int64_t k = 0; k < job->chunks; k++) {
             const vf2 part = v_get2(job->partial + k * 2 * job->n + j);
@@ -193,10 +192,10 @@ SIMD_INLINE void reduce_columns(el e, const reduce_job *job, int64_t begin, int6
     for (; j < end; j += VL) {
         vf sum = {0};
         for (int64_t k = 0; k < job->chunks; k++)
-            sum += v_load_n(EL_F32, job->partial + k * 2 * job->n, j, tail(end, j), 0);
+            sum += v_load_n(EL_F32, job->partial + k * 2 * job->n, j, v_tail(end, j), 0);
         if (job->accumulate)
-            sum += v_load_n(job->type, job->out, j, tail(end, j), 0);
-        v_store_n(job->type, job->out, j, tail(end, j), sum);
+            sum += v_load_n(job->type, job->out, j, v_tail(end, j), 0);
+        v_store_n(job->type, job->out, j, v_tail(end, j), sum);
     }
 }
 
@@ -216,7 +215,7 @@ static void reduce(tg_ctx *ctx, const backward_job *job, const tg_tensor *out, i
     reduce_job r = {
         job->partial + first,      tg_data(out), job->n, job->chunks, accumulate, job->type,
         (el)tg_el(tg_type_of(out))};
-    tg_parallel_for(ctx, r.n, whole_pairs(MIN_CHUNK / (r.chunks + 1)) + PAIR, reduce_chunk, &r);
+    tg_parallel_for(ctx, r.n, v_whole_pairs(MIN_CHUNK / (r.chunks + 1)) + V_PAIR, reduce_chunk, &r);
 }
 
 static int accepts_backward(const tg_layer_norm_backward_args *a)
@@ -241,8 +240,7 @@ static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
                         .dx_stride = dx.stride * el_size(e),
                         .stream = streams(&dx, dy.data),
                         .type = e};
-    const int64_t fit = AHEAD / (x.n * el_size(e) + 1),
-                  ahead = fit > BACKWARD_ROWS ? fit : BACKWARD_ROWS;
+    const int64_t ahead = v_rows_ahead(x.n * el_size(e), BACKWARD_ROWS);
     job.dy_ahead = ahead * job.dy_stride;
     job.x_ahead = ahead * job.x_stride;
     TG_TRY(load_columns(ctx, e, a->weight, x.n, 1, &job.weight));

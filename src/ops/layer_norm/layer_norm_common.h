@@ -10,30 +10,20 @@
 #include "simd.h"
 
 /* MIN_CHUNK: elements of work below which another thread does not pay. */
-enum { MIN_CHUNK = 16384, ROW_BLOCK = 4, PAIR = 2 * VL };
+enum { MIN_CHUNK = 16384, ROW_BLOCK = 4 };
 
 static int64_t rows_per_chunk(int64_t n)
 {
     return n > 0 && MIN_CHUNK / n > 1 ? MIN_CHUNK / n : 1;
 }
 
-static int64_t whole_pairs(int64_t n)
-{
-    return n / PAIR * PAIR;
-}
-
-static int64_t tail(int64_t n, int64_t j)
-{
-    return n - j < VL ? n - j : VL;
-}
-
 SIMD_INLINE void copy_columns(el e, el type, const void *from, float *to, int64_t n)
 {
     int64_t j = 0;
-    for (; j < whole_pairs(n); j += PAIR)
+    for (; j < v_whole_pairs(n); j += V_PAIR)
         v_put2(to + j, v_load2(e, type, from, j));
     for (; j < n; j += VL)
-        v_store_n(EL_F32, to, j, tail(n, j), v_load_n(type, from, j, tail(n, j), 0));
+        v_store_n(EL_F32, to, j, v_tail(n, j), v_load_n(type, from, j, v_tail(n, j), 0));
 }
 
 /* A vector of n columns as f32, in workspace; `missing` throughout for NULL. One that is f32 in memory's order already is
@@ -56,20 +46,12 @@ static tg_status load_columns(tg_ctx *ctx, el e, const tg_tensor *t, int64_t n, 
     return TG_OK;
 }
 
-SIMD_INLINE void put2(el e, int stream, void *p, int64_t j, vf2 x)
-{
-    if (stream)
-        v_stream2(e, p, j, x);
-    else
-        v_store2(e, p, j, x);
-}
-
 /* 1 if streaming stores suit an output: large, not over an input, each row aligned. */
 static int streams(const tg_rows *out, const char *over)
 {
     const el e = (el)tg_el(out->type);
     return out->data != over && tg_streams(out->rows * out->n * el_size(e)) &&
-           v_streamable2(e, out->data) && out->stride % PAIR == 0;
+           v_streamable2(e, out->data) && out->stride % V_PAIR == 0;
 }
 
 #endif

@@ -50,12 +50,12 @@ SIMD_INLINE void normalise_pairs(el e, int stream, const forward_job *job, const
                                  int count)
 {
     const int64_t ahead = count * job->x_stride;
-    for (int64_t j = 0; j < whole_pairs(job->n); j += PAIR) {
+    for (int64_t j = 0; j < v_whole_pairs(job->n); j += V_PAIR) {
         const vf2 w = v_get2(job->weight + j), b = v_get2(job->bias + j);
         for (int k = 0; k < count; k++) {
             const vf2 x = v_load2(e, e, t[k].x, j);
-            put2(e, stream, t[k].y, j,
-                 (vf2){normalised(&t[k], x.a, w.a, b.a), normalised(&t[k], x.b, w.b, b.b)});
+            v_write2(e, stream, t[k].y, j,
+                     (vf2){normalised(&t[k], x.a, w.a, b.a), normalised(&t[k], x.b, w.b, b.b)});
             v_prefetch2(e, t[k].x + ahead, j);
         }
     }
@@ -63,8 +63,8 @@ SIMD_INLINE void normalise_pairs(el e, int stream, const forward_job *job, const
 
 SIMD_INLINE void normalise_tail(el e, const forward_job *job, const normal_terms *t, int count)
 {
-    for (int64_t j = whole_pairs(job->n); j < job->n; j += VL) {
-        const int64_t left = tail(job->n, j);
+    for (int64_t j = v_whole_pairs(job->n); j < job->n; j += VL) {
+        const int64_t left = v_tail(job->n, j);
         const vf w = v_load_n(EL_F32, job->weight, j, left, 0),
                  b = v_load_n(EL_F32, job->bias, j, left, 0);
         for (int k = 0; k < count; k++)

@@ -28,7 +28,7 @@ SIMD_INLINE void turn_pairs(el e, el te, int stream, const rotary_job *j, rotary
         rotary_put2(e, stream, y, d, turned(e, z, w, j->direction));
     }
     for (; d < width; d += VL) {
-        const int64_t n = width - d < VL ? width - d : VL;
+        const int64_t n = v_tail(width, d);
         const vf z = v_load_n(e, x, d, n, 0.0f), w = v_load_n(te, at.cos, d, n, 0.0f);
         v_store_n(e, y, d, n, v_complex_mul(z, w, j->direction));
     }

@@ -4,7 +4,7 @@
 #include "simd.h"
 
 /* Elements of work below which another thread does not pay. */
-enum { MIN_CHUNK = 32768, PAIR = 2 * VL };
+enum { MIN_CHUNK = 32768 };
 
 /* What the rows of a chunk add to dweight and dbias. */
 typedef struct sums {
@@ -24,28 +24,10 @@ typedef struct job {
     el type;
 } job;
 
-static int64_t whole_pairs(int64_t n)
-{
-    return n / PAIR * PAIR;
-}
-
-static int64_t tail(int64_t n, int64_t j)
-{
-    return n - j < VL ? n - j : VL;
-}
-
-SIMD_INLINE void put2(el e, int stream, void *p, int64_t j, vf2 x)
-{
-    if (stream)
-        v_stream2(e, p, j, x);
-    else
-        v_store2(e, p, j, x);
-}
-
-/* Asks for what the next row has in place of elements j to j + PAIR. */
+/* Asks for what the next row has in place of elements j to j + V_PAIR. */
 SIMD_INLINE void ahead(el e, const char *next, int64_t j)
 {
-    for (int64_t byte = 0; byte < PAIR * el_size(e); byte += 64)
+    for (int64_t byte = 0; byte < V_PAIR * el_size(e); byte += 64)
         __builtin_prefetch(next + j * el_size(e) + byte);
 }
 
@@ -64,13 +46,13 @@ SIMD_INLINE void sum_powers(el e, const char *x, int64_t n, float out[3])
 {
     vf a[3] = {{0}, {0}, {0}}, b[3] = {{0}, {0}, {0}};
     int64_t j = 0;
-    for (; j < whole_pairs(n); j += PAIR) {
+    for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 v = v_load2(e, e, x, j);
         add_powers(v.a, a);
         add_powers(v.b, b);
     }
     for (; j < n; j += VL)
-        add_powers(v_load_n(e, x, j, tail(n, j), 0), a);
+        add_powers(v_load_n(e, x, j, v_tail(n, j), 0), a);
     for (int k = 0; k < 3; k++)
         out[k] = v_sum(a[k] + b[k]);
 }
@@ -85,13 +67,13 @@ SIMD_INLINE void forward_row(el e, const job *job, const char *x, char *y, const
 {
     const int64_t n = job->n;
     int64_t j = 0;
-    for (; j < whole_pairs(n); j += PAIR) {
+    for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 v = v_load2(e, e, x, j);
-        put2(e, job->stream, y, j, (vf2){polynomial(v.a, c), polynomial(v.b, c)});
+        v_write2(e, job->stream, y, j, (vf2){polynomial(v.a, c), polynomial(v.b, c)});
         ahead(e, x + job->x_stride, j);
     }
     for (; j < n; j += VL)
-        v_store_n(e, y, j, tail(n, j), polynomial(v_load_n(e, x, j, tail(n, j), 0), c));
+        v_store_n(e, y, j, v_tail(n, j), polynomial(v_load_n(e, x, j, v_tail(n, j), 0), c));
 }
 
 SIMD_INLINE void forward_rows(el e, const job *job, int64_t begin, int64_t end)
@@ -135,13 +117,13 @@ SIMD_INLINE void sum_products(el e, const char *dy, const char *x, int64_t n, fl
 {
     vf a[4] = {{0}, {0}, {0}, {0}}, b[4] = {{0}, {0}, {0}, {0}};
     int64_t j = 0;
-    for (; j < whole_pairs(n); j += PAIR) {
+    for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
         add_products(g.a, v.a, a);
         add_products(g.b, v.b, b);
     }
     for (; j < n; j += VL)
-        add_products(v_load_n(e, dy, j, tail(n, j), 0), v_load_n(e, x, j, tail(n, j), 0), a);
+        add_products(v_load_n(e, dy, j, v_tail(n, j), 0), v_load_n(e, x, j, v_tail(n, j), 0), a);
     for (int k = 0; k < 4; k++)
         out[k] = v_sum(a[k] + b[k]);
 }
@@ -164,15 +146,16 @@ SIMD_INLINE void backward_row(el e, const job *job, const char *dy, const char *
 {
     const int64_t n = job->n;
     int64_t j = 0;
-    for (; j < whole_pairs(n); j += PAIR) {
+    for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
-        put2(e, job->stream, dx, j, (vf2){gradient(g.a, v.a, s), gradient(g.b, v.b, s)});
+        v_write2(e, job->stream, dx, j, (vf2){gradient(g.a, v.a, s), gradient(g.b, v.b, s)});
         ahead(e, x + job->x_stride, j);
         ahead(e, dy + job->dy_stride, j);
     }
     for (; j < n; j += VL)
-        v_store_n(e, dx, j, tail(n, j),
-                  gradient(v_load_n(e, dy, j, tail(n, j), 0), v_load_n(e, x, j, tail(n, j), 0), s));
+        v_store_n(
+            e, dx, j, v_tail(n, j),
+            gradient(v_load_n(e, dy, j, v_tail(n, j), 0), v_load_n(e, x, j, v_tail(n, j), 0), s));
 }
 
 SIMD_INLINE void backward_rows(el e, const job *job, int64_t begin, int64_t end)
@@ -234,7 +217,7 @@ static job job_of(const tg_tensor *x_in, const tg_tensor *weight, const tg_tenso
                  .out_stride = out.stride * size,
                  .grain = x.n > 0 && x.n < MIN_CHUNK ? MIN_CHUNK / x.n : 1,
                  .stream = out.data != tg_data(over) && tg_streams(x.rows * x.n * size) &&
-                           v_streamable2(e, out.data) && out.stride % PAIR == 0,
+                           v_streamable2(e, out.data) && out.stride % V_PAIR == 0,
                  .type = e};
 }
 

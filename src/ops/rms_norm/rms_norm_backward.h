@@ -31,14 +31,14 @@ SIMD_INLINE float product_sum(el e, const void *dy, const void *x, const float *
 {
     vf2 sum[2] = {{{0}, {0}}, {{0}, {0}}};
     int64_t j = 0;
-    for (; j + 2 * PAIR <= n; j += 2 * PAIR)
+    for (; j + 2 * V_PAIR <= n; j += 2 * V_PAIR)
         for (int k = 0; k < 2; k++)
-            add_products(e, dy, x, scale, j + k * PAIR, &sum[k]);
-    for (; j + PAIR <= n; j += PAIR)
+            add_products(e, dy, x, scale, j + k * V_PAIR, &sum[k]);
+    for (; j + V_PAIR <= n; j += V_PAIR)
         add_products(e, dy, x, scale, j, &sum[0]);
     for (; j < n; j += VL) {
-        const vf w = scale ? v_load_n(EL_F32, scale, j, tail(n, j), 0) : v_set(1);
-        sum[0].a += v_load_n(e, dy, j, tail(n, j), 0) * w * v_load_n(e, x, j, tail(n, j), 0);
+        const vf w = scale ? v_load_n(EL_F32, scale, j, v_tail(n, j), 0) : v_set(1);
+        sum[0].a += v_load_n(e, dy, j, v_tail(n, j), 0) * w * v_load_n(e, x, j, v_tail(n, j), 0);
     }
     return v_sum((sum[0].a + sum[0].b) + (sum[1].a + sum[1].b));
 }
@@ -52,7 +52,7 @@ SIMD_INLINE vf gradient(vf dy, vf x, vf scale, float r, float c, vf ds)
 SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *job, int64_t i,
                                 int count, const float *r, const float *c, float *dweight)
 {
-    for (int64_t j = 0; j < whole_pairs(job->n); j += PAIR) {
+    for (int64_t j = 0; j < v_whole_pairs(job->n); j += V_PAIR) {
         const vf2 w = job->scale ? v_get2(job->scale + j) : (vf2){v_set(1), v_set(1)};
         vf2 sum = dweight ? v_get2(dweight + j) : (vf2){{0}, {0}};
         for (int k = 0; k < count; k++) {
@@ -63,9 +63,9 @@ SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *
                       ds = pds ? v_load2(e, e, pds, j) : (vf2){{0}, {0}},
                       normal = normalised2(e, job->llama, x, v_set(r[k]));
             sum = (vf2){sum.a + dy.a * normal.a, sum.b + dy.b * normal.b};
-            put2(e, stream, job->dx + (i + k) * job->dx_stride, j,
-                 (vf2){gradient(dy.a, x.a, w.a, r[k], c[k], ds.a),
-                       gradient(dy.b, x.b, w.b, r[k], c[k], ds.b)});
+            v_write2(e, stream, job->dx + (i + k) * job->dx_stride, j,
+                     (vf2){gradient(dy.a, x.a, w.a, r[k], c[k], ds.a),
+                           gradient(dy.b, x.b, w.b, r[k], c[k], ds.b)});
             if (next) {
                 v_prefetch2(e, px + job->x_ahead, j);
                 v_prefetch2(e, pdy + job->dy_ahead, j);
@@ -81,8 +81,8 @@ SIMD_INLINE void gradient_pairs(el e, int stream, int next, const backward_job *
 SIMD_INLINE void gradient_tail(el e, const backward_job *job, int64_t i, int count, const float *r,
                                const float *c, float *dweight)
 {
-    for (int64_t j = whole_pairs(job->n); j < job->n; j += VL) {
-        const int64_t left = tail(job->n, j);
+    for (int64_t j = v_whole_pairs(job->n); j < job->n; j += VL) {
+        const int64_t left = v_tail(job->n, j);
         const vf w = job->scale ? v_load_n(EL_F32, job->scale, j, left, 0) : v_set(1);
         vf sum = dweight ? v_load_n(EL_F32, dweight, j, left, 0) : v_set(0);
         for (int k = 0; k < count; k++) {
@@ -144,7 +144,7 @@ static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
 SIMD_INLINE void reduce_columns(el e, const backward_job *job, int64_t begin, int64_t end)
 {
     int64_t j = begin;
-    for (; j + PAIR <= end; j += PAIR) {
+    for (; j + V_PAIR <= end; j += V_PAIR) {
         vf2 sum = {{0}, {0}};
         for (int64_t k = 0; k < job->chunks; k++) {
             const vf2 part = v_get2(job->partial + k * job->n + j);
@@ -160,10 +160,10 @@ SIMD_INLINE void reduce_columns(el e, const backward_job *job, int64_t begin, in
     for (; j < end; j += VL) {
         vf sum = {0};
         for (int64_t k = 0; k < job->chunks; k++)
-            sum += v_load_n(EL_F32, job->partial + k * job->n, j, tail(end, j), 0);
+            sum += v_load_n(EL_F32, job->partial + k * job->n, j, v_tail(end, j), 0);
         if (job->accumulate)
-            sum += v_load_n(job->dweight_type, job->dweight, j, tail(end, j), 0);
-        v_store_n(job->dweight_type, job->dweight, j, tail(end, j), sum);
+            sum += v_load_n(job->dweight_type, job->dweight, j, v_tail(end, j), 0);
+        v_store_n(job->dweight_type, job->dweight, j, v_tail(end, j), sum);
     }
 }
 
@@ -199,7 +199,7 @@ static tg_status run_backward(tg_ctx *ctx, const tg_tensor *dy_in, const tg_tens
                         .stream = streams(&dx, dy.data),
                         .accumulate = accumulate,
                         .type = e};
-    const int64_t fit = AHEAD / (x.n * size + 1), ahead = fit > ROW_BLOCK ? fit : ROW_BLOCK;
+    const int64_t ahead = v_rows_ahead(x.n * size, ROW_BLOCK);
     job.dy_ahead = ahead * job.dy_stride;
     job.ds_ahead = ahead * job.ds_stride;
     job.x_ahead = ahead * job.x_stride;
@@ -218,8 +218,8 @@ static tg_status run_backward(tg_ctx *ctx, const tg_tensor *dy_in, const tg_tens
     }
     tg_parallel_for(ctx, job.rows, job.grain, backward_chunk, &job);
     if (dweight)
-        tg_parallel_for(ctx, job.n, whole_pairs(MIN_CHUNK / (job.chunks + 1)) + PAIR, reduce_chunk,
-                        &job);
+        tg_parallel_for(ctx, job.n, v_whole_pairs(MIN_CHUNK / (job.chunks + 1)) + V_PAIR,
+                        reduce_chunk, &job);
     return TG_OK;
 }
 

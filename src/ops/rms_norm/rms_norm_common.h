@@ -10,23 +10,12 @@
 #include "simd.h"
 
 /* MIN_CHUNK: elements of work below which another thread does not pay. ROW_BLOCK: rows that backward takes at a time; of more, what
- * differs from row to row no longer fits the registers. AHEAD: bytes of a tensor that are on their way from memory meanwhile,
- * whole rows. */
-enum { MIN_CHUNK = 32768, ROW_BLOCK = 2, PAIR = 2 * VL, AHEAD = 16 << 10 };
+ * differs from row to row no longer fits the registers. */
+enum { MIN_CHUNK = 32768, ROW_BLOCK = 2 };
 
 static int64_t rows_per_chunk(int64_t n)
 {
     return n > 0 && MIN_CHUNK / n > 1 ? MIN_CHUNK / n : 1;
-}
-
-static int64_t whole_pairs(int64_t n)
-{
-    return n / PAIR * PAIR;
-}
-
-static int64_t tail(int64_t n, int64_t j)
-{
-    return n - j < VL ? n - j : VL;
 }
 
 SIMD_INLINE void copy_scale(el e, el weight_type, const void *weight, float offset, float *scale,
@@ -34,13 +23,13 @@ SIMD_INLINE void copy_scale(el e, el weight_type, const void *weight, float offs
 {
     const vf add = v_set(offset);
     int64_t j = 0;
-    for (; j < whole_pairs(n); j += PAIR) {
+    for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 w = v_load2(e, weight_type, weight, j);
         v_put2(scale + j, (vf2){w.a + add, w.b + add});
     }
     for (; j < n; j += VL)
-        v_store_n(EL_F32, scale, j, tail(n, j),
-                  v_load_n(weight_type, weight, j, tail(n, j), 0) + add);
+        v_store_n(EL_F32, scale, j, v_tail(n, j),
+                  v_load_n(weight_type, weight, j, v_tail(n, j), 0) + add);
 }
 
 /* offset + weight as f32, in workspace; *scale is NULL without a weight. */
@@ -59,14 +48,6 @@ static tg_status load_scale(tg_ctx *ctx, el e, const tg_tensor *weight, double o
     return TG_OK;
 }
 
-SIMD_INLINE void put2(el e, int stream, void *p, int64_t j, vf2 x)
-{
-    if (stream)
-        v_stream2(e, p, j, x);
-    else
-        v_store2(e, p, j, x);
-}
-
 SIMD_INLINE vf normalised(el e, int llama, vf x, vf r)
 {
     return llama ? v_round(e, x * r) : x * r;
@@ -83,7 +64,7 @@ static int streams(const tg_rows *out, const char *over)
 {
     const el e = (el)tg_el(out->type);
     return out->data != over && tg_streams(out->rows * out->n * el_size(e)) &&
-           v_streamable2(e, out->data) && out->stride % PAIR == 0;
+           v_streamable2(e, out->data) && out->stride % V_PAIR == 0;
 }
 
 #endif

@@ -22,19 +22,19 @@ SIMD_INLINE float add_row(el e, int stream, const void *x, const void *residual,
 {
     vf2 sum = {{0}, {0}};
     int64_t j = 0;
-    for (; j < whole_pairs(n); j += PAIR) {
+    for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 a = v_load2(e, e, x, j), b = v_load2(e, e, residual, j);
         const vf2 c = v_round2(e, (vf2){a.a + b.a, a.b + b.b});
-        put2(e, stream, s, j, c);
+        v_write2(e, stream, s, j, c);
         v_put2(row + j, c);
         sum.a += c.a * c.a;
         sum.b += c.b * c.b;
     }
     for (; j < n; j += VL) {
-        const vf a =
-            v_round(e, v_load_n(e, x, j, tail(n, j), 0) + v_load_n(e, residual, j, tail(n, j), 0));
-        v_store_n(e, s, j, tail(n, j), a);
-        v_store_n(EL_F32, row, j, tail(n, j), a);
+        const vf a = v_round(e, v_load_n(e, x, j, v_tail(n, j), 0) +
+                                    v_load_n(e, residual, j, v_tail(n, j), 0));
+        v_store_n(e, s, j, v_tail(n, j), a);
+        v_store_n(EL_F32, row, j, v_tail(n, j), a);
         sum.a += a * a;
     }
     return v_sum(sum.a + sum.b);
@@ -44,14 +44,14 @@ SIMD_INLINE float square_sum(el e, const void *x, int64_t n)
 {
     vf2 sum[2] = {{{0}, {0}}, {{0}, {0}}};
     int64_t j = 0;
-    for (; j + 2 * PAIR <= n; j += 2 * PAIR)
+    for (; j + 2 * V_PAIR <= n; j += 2 * V_PAIR)
         for (int k = 0; k < 2; k++) {
-            const vf2 a = v_load2(e, e, x, j + k * PAIR);
+            const vf2 a = v_load2(e, e, x, j + k * V_PAIR);
             sum[k].a += a.a * a.a;
             sum[k].b += a.b * a.b;
         }
     for (; j < n; j += VL) {
-        const vf a = v_load_n(e, x, j, tail(n, j), 0);
+        const vf a = v_load_n(e, x, j, v_tail(n, j), 0);
         sum[0].a += a * a;
     }
     return v_sum((sum[0].a + sum[0].b) + (sum[1].a + sum[1].b));
@@ -64,24 +64,25 @@ SIMD_INLINE void scale_row(el e, int kept, int stream, const void *x, void *y, c
 {
     const vf vr = v_set(r);
     int64_t j = 0;
-    for (; j < whole_pairs(n); j += PAIR) {
+    for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 a = kept ? v_get2((const float *)x + j) : v_load2(e, e, x, j);
         vf2 b = normalised2(e, llama, a, vr);
         if (scale) {
             const vf2 w = v_get2(scale + j);
             b = (vf2){b.a * w.a, b.b * w.b};
         }
-        put2(e, stream, y, j, b);
-        for (int64_t byte = 0; byte < PAIR * el_size(e); byte += 64) {
+        v_write2(e, stream, y, j, b);
+        for (int64_t byte = 0; byte < V_PAIR * el_size(e); byte += 64) {
             __builtin_prefetch(next + j * el_size(e) + byte);
             if (kept)
                 __builtin_prefetch(next_residual + j * el_size(e) + byte);
         }
     }
     for (; j < n; j += VL) {
-        const vf a = v_load_n(kept ? EL_F32 : e, x, j, tail(n, j), 0),
+        const vf a = v_load_n(kept ? EL_F32 : e, x, j, v_tail(n, j), 0),
                  b = normalised(e, llama, a, vr);
-        v_store_n(e, y, j, tail(n, j), scale ? b * v_load_n(EL_F32, scale, j, tail(n, j), 0) : b);
+        v_store_n(e, y, j, v_tail(n, j),
+                  scale ? b * v_load_n(EL_F32, scale, j, v_tail(n, j), 0) : b);
     }
 }
 

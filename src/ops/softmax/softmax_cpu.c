@@ -42,7 +42,7 @@ SIMD_INLINE vf block_max(el e, const char *x, int64_t begin, int64_t end, vf max
         b = v_max(v.b, b);
     }
     for (; i < end; i += VL)
-        a = v_max(v_load_n(e, x, i, end - i < VL ? end - i : VL, -INFINITY), a);
+        a = v_max(v_load_n(e, x, i, v_tail(end, i), -INFINITY), a);
     return v_max(a, b);
 }
 
@@ -84,7 +84,7 @@ SIMD_INLINE vf block_step(el e, int begins, int ends, int stream, step s, int64_
         }
     }
     for (; i < end; i += VL) {
-        const int64_t n = end - i < VL ? end - i : VL;
+        const int64_t n = v_tail(end, i);
         if (begins) {
             const vf p = v_exp_nonpositive(v_load_n(e, s.x, i, n, -INFINITY) - s.max);
             v_store(EL_F32, s.powers, i, p);
@@ -184,7 +184,7 @@ SIMD_INLINE float dot(el e, const char *y, const char *dy, int64_t n)
         d += y1.b * g1.b;
     }
     for (; i < n; i += VL) {
-        const int64_t count = n - i < VL ? n - i : VL;
+        const int64_t count = v_tail(n, i);
         a += v_load_n(e, y, i, count, 0.0f) * v_load_n(e, dy, i, count, 0.0f);
     }
     return v_sum((a + b) + (c + d));
@@ -211,7 +211,7 @@ SIMD_INLINE void backward_row(el e, int stream, const char *y, const char *dy, c
             v_store2(e, dx, i, d);
     }
     for (; i < n; i += VL) {
-        const int64_t count = n - i < VL ? n - i : VL;
+        const int64_t count = v_tail(n, i);
         const vf p = v_load_n(e, y, i, count, 0.0f), g = v_load_n(e, dy, i, count, 0.0f);
         v_store_n(e, dx, i, count, p * (g - mean));
     }

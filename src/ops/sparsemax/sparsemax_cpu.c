@@ -23,17 +23,17 @@ typedef struct job {
 
 SIMD_INLINE char *panel_at(el e, const job *j, const walk *w, int64_t i)
 {
-    return w->data + i / j->strips * w->outer + i % j->strips * PAIR * el_size(e);
+    return w->data + i / j->strips * w->outer + i % j->strips * V_PAIR * el_size(e);
 }
 
 /* next: the panel after this one, or this one if it is the last */
 SIMD_INLINE void one_panel(el e, int apart, int stream, const job *j, int64_t i, int64_t next,
                            int worker)
 {
-    const int64_t beside = j->inner - i % j->strips * PAIR;
-    const panel p = {apart ? j->n : (j->n + PAIR - 1) / PAIR,
-                     apart ? (beside < PAIR ? beside : PAIR) : j->n};
-    const int64_t pair = PAIR * el_size(e);
+    const int64_t beside = j->inner - i % j->strips * V_PAIR;
+    const panel p = {apart ? j->n : (j->n + V_PAIR - 1) / V_PAIR,
+                     apart ? (beside < V_PAIR ? beside : V_PAIR) : j->n};
+    const int64_t pair = V_PAIR * el_size(e);
     const char *from = panel_at(e, j, &j->from, i);
     char *to = panel_at(e, j, &j->to, i);
     const int64_t from_step = apart ? j->from.step : pair, to_step = apart ? j->to.step : pair;
@@ -91,18 +91,18 @@ static tg_status run(tg_ctx *ctx, sparsemax_cut from, const sparsemax_cut *dy, s
     j.to = walk_of(&to);
     j.dy = dy ? walk_of(dy) : (walk){0};
     j.apart = !in_a_row(&from) || !in_a_row(&to) || (dy && !in_a_row(dy));
-    j.strips = j.apart ? (j.inner + PAIR - 1) / PAIR : 1;
+    j.strips = j.apart ? (j.inner + V_PAIR - 1) / V_PAIR : 1;
     const int64_t size = (int64_t)tg_type_size(from.type), rows = from.outer * from.inner;
     j.stream =
         from.data != to.data && (!dy || dy->data != to.data) && tg_streams(rows * j.n * size);
     if (!dy) { /* one pair more, which is written before it is dropped */
-        j.scratch_size = ((j.apart ? j.n : (j.n + PAIR - 1) / PAIR) + 1) * PAIR;
+        j.scratch_size = ((j.apart ? j.n : (j.n + V_PAIR - 1) / V_PAIR) + 1) * V_PAIR;
         j.scratch =
             tg_workspace(ctx, (size_t)(tg_ctx_threads(ctx) * j.scratch_size) * sizeof(float));
         if (!j.scratch)
             return TG_ENOMEM;
     }
-    const int64_t elements = j.n * (j.apart ? PAIR : 1);
+    const int64_t elements = j.n * (j.apart ? V_PAIR : 1);
     tg_parallel_for(ctx, from.outer * j.strips, elements < CHUNK ? CHUNK / elements : 1, chunk, &j);
     return TG_OK;
 }

@@ -15,7 +15,6 @@
 #include "simd.h"
 
 enum {
-    PAIR = 2 * VL,
     BLOCK = 16 /* pairs that are looked at twice before the next ones */
 };
 
@@ -30,13 +29,13 @@ SIMD_INLINE int64_t lanes_at(int apart, panel p, int64_t i)
 {
     if (apart)
         return p.lanes;
-    return p.lanes - i * PAIR < PAIR ? p.lanes - i * PAIR : PAIR;
+    return p.lanes - i * V_PAIR < V_PAIR ? p.lanes - i * V_PAIR : V_PAIR;
 }
 
 /* The first `lanes` elements, behind them `fill`. */
 SIMD_INLINE vf2 take(el e, const char *x, int64_t lanes, float fill)
 {
-    if (lanes == PAIR)
+    if (lanes == V_PAIR)
         return v_load2(e, e, x, 0);
     const int64_t first = lanes < VL ? lanes : VL;
     return (vf2){v_load_n(e, x, 0, first, fill), v_load_n(e, x, first, lanes - first, fill)};
@@ -44,9 +43,9 @@ SIMD_INLINE vf2 take(el e, const char *x, int64_t lanes, float fill)
 
 SIMD_INLINE void give(el e, int stream, char *y, int64_t lanes, vf2 v)
 {
-    if (lanes == PAIR && stream) {
+    if (lanes == V_PAIR && stream) {
         v_stream2(e, y, 0, v);
-    } else if (lanes == PAIR) {
+    } else if (lanes == V_PAIR) {
         v_store2(e, y, 0, v);
     } else {
         const int64_t first = lanes < VL ? lanes : VL;
@@ -59,7 +58,7 @@ SIMD_INLINE void give(el e, int stream, char *y, int64_t lanes, vf2 v)
 SIMD_INLINE void ask(el e, const char *x)
 {
     __builtin_prefetch(x);
-    if (PAIR * el_size(e) > 64)
+    if (V_PAIR * el_size(e) > 64)
         __builtin_prefetch(x + 64);
 }
 
@@ -80,7 +79,7 @@ SIMD_INLINE void keep(int apart, search *s, vf2 x)
 {
     const vf2 d = {x.a - s->max.a, x.b - s->max.b};
     if (apart) {
-        v_put2(s->list + s->count * PAIR, x);
+        v_put2(s->list + s->count * V_PAIR, x);
         s->count += v_any(is_above(d.a, -1.0f) | is_above(d.b, -1.0f));
     } else {
         s->count += v_squeeze_above(s->list + s->count, d.a, v_set(-1.0f), x.a);
@@ -109,7 +108,7 @@ SIMD_INLINE void scan(el e, int apart, search *s, const char *x, int64_t step, p
     }
     if (!apart) {
         v_put2(s->list + s->count, (vf2){lowest, lowest});
-        s->count = (s->count + PAIR - 1) / PAIR;
+        s->count = (s->count + V_PAIR - 1) / V_PAIR;
     }
 }
 
@@ -122,14 +121,14 @@ SIMD_INLINE vf2 newton(int apart, search *s, vf2 base, vf2 tau)
         vi a = {0}, b = {0};
         int64_t kept = 0;
         for (int64_t i = 0; i < s->count; i++) {
-            const vf2 x = v_get2(s->list + i * PAIR);
+            const vf2 x = v_get2(s->list + i * V_PAIR);
             const vf2 d = {x.a - base.a - tau.a, x.b - base.b - tau.b};
             const vi above_a = is_above(d.a, 0.0f), above_b = is_above(d.b, 0.0f);
             sum.a += v_max(v_set(0.0f), d.a);
             sum.b += v_max(v_set(0.0f), d.b);
             a -= above_a;
             b -= above_b;
-            v_put2(s->list + kept * PAIR, x);
+            v_put2(s->list + kept * V_PAIR, x);
             kept += v_any(above_a | above_b);
         }
         s->count = kept;

@@ -56,14 +56,6 @@ SIMD_INLINE vf2 backward_one(vf dy, vf gate, vf up, scales by)
     return (vf2){gs * (up * by.gate) * (u * sigmoid.rest + v_set(1.0f)), gs * u};
 }
 
-SIMD_INLINE void put2(el e, int stream, void *p, int64_t i, vf2 x)
-{
-    if (stream)
-        v_stream2(e, p, i, x);
-    else
-        v_store2(e, p, i, x);
-}
-
 /* Elements in front of the first that v_stream2 may write. */
 SIMD_INLINE int64_t head_of(el e, const void *p)
 {
@@ -74,7 +66,7 @@ SIMD_INLINE void forward_some(el e, const char *gate, const char *up, char *y, i
                               int64_t end, scales by)
 {
     for (int64_t i = begin; i < end; i += VL) {
-        const int64_t n = end - i < VL ? end - i : VL;
+        const int64_t n = v_tail(end, i);
         v_store_n(e, y, i, n,
                   forward_one(v_load_n(e, gate, i, n, 0.0f), v_load_n(e, up, i, n, 0.0f), by));
     }
@@ -90,7 +82,7 @@ SIMD_INLINE void forward_run(el e, int stream, const char *gate, const char *up,
         v_ahead2(e, gate, i);
         v_ahead2(e, up, i);
         const vf2 a = v_load2(e, e, gate, i), b = v_load2(e, e, up, i);
-        put2(e, stream, y, i, (vf2){forward_one(a.a, b.a, by), forward_one(a.b, b.b, by)});
+        v_write2(e, stream, y, i, (vf2){forward_one(a.a, b.a, by), forward_one(a.b, b.b, by)});
     }
     forward_some(e, gate, up, y, i, n, by);
 }
@@ -133,7 +125,7 @@ typedef struct piece {
 SIMD_INLINE void backward_some(el e, const piece *p, int64_t begin, int64_t end, scales by)
 {
     for (int64_t i = begin; i < end; i += VL) {
-        const int64_t n = end - i < VL ? end - i : VL;
+        const int64_t n = v_tail(end, i);
         const vf2 d = backward_one(v_load_n(e, p->dy, i, n, 0.0f), v_load_n(e, p->gate, i, n, 0.0f),
                                    v_load_n(e, p->up, i, n, 0.0f), by);
         v_store_n(e, p->dgate, i, n, d.a);
@@ -154,8 +146,8 @@ SIMD_INLINE void backward_run(el e, int stream, const piece *p, scales by)
         const vf2 b = v_load2(e, e, p->up, i);
         const vf2 first = backward_one(g.a, a.a, b.a, by);
         const vf2 second = backward_one(g.b, a.b, b.b, by);
-        put2(e, stream, p->dgate, i, (vf2){first.a, second.a});
-        put2(e, stream, p->dup, i, (vf2){first.b, second.b});
+        v_write2(e, stream, p->dgate, i, (vf2){first.a, second.a});
+        v_write2(e, stream, p->dup, i, (vf2){first.b, second.b});
     }
     backward_some(e, p, i, p->n, by);
 }

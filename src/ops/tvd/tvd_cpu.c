@@ -50,7 +50,7 @@ SIMD_INLINE vf some(el e, const job *j, const span *s, int64_t begin, int64_t en
 {
     vf sum = v_set(0.0f);
     for (int64_t i = begin; i < end; i += VL) {
-        const int64_t n = end - i < VL ? end - i : VL;
+        const int64_t n = v_tail(end, i);
         const vf d = v_load_n(e, s->p, i, n, 0.0f) - v_load_n(e, s->q, i, n, 0.0f);
         sum += v_abs(d);
         if (s->loss)
