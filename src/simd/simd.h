@@ -17,6 +17,8 @@
 #include "simd_lanes.h"
 #include "simd_log.h"
 #include "simd_memory.h"
+#include "simd_pairs.h"
+#include "simd_part.h"
 #include "simd_sigmoid.h"
 
 #endif

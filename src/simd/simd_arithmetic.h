@@ -36,6 +36,10 @@ typedef uint16_t vh __attribute__((vector_size(2 * VL)));
 typedef float vf_mem __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 typedef uint16_t vh_mem __attribute__((vector_size(2 * VL), aligned(2), may_alias));
 
+typedef struct vf2 {
+    vf a, b;
+} vf2;
+
 typedef enum el { EL_F32, EL_BF16, EL_F16 } el;
 
 SIMD_INLINE int el_size(el e)

@@ -2,7 +2,7 @@
 #ifndef TG_SIMD_LANES_H
 #define TG_SIMD_LANES_H
 
-#include "simd_memory.h"
+#include "simd_convert.h"
 
 /* ---- pairs of bf16: two in a 32-bit lane, the first in the low half ---- */
 
