@@ -280,7 +280,8 @@ static form *search(const forms *known, const void *const *slots)
     return NULL;
 }
 
-static tg_status check_indices(forms *known, int op, const void *args)
+static inline __attribute__((always_inline)) tg_status check_indices(forms *known, int op,
+                                                                     const void *args)
 {
     const reading *const r = &known->last->read;
     const tg_tensor *const *slots = args;

@@ -56,6 +56,35 @@ static void untouched(tg_ctx *ctx, int accumulate)
     }
 }
 
+/* Vectors of indices are looked through at once: none of any number of them gets past, in a call of a form that passed. */
+static void any_number(tg_ctx *ctx)
+{
+    enum { MOST = 75 };
+    static const int64_t wrong[] = {V, -1, INT64_C(1) << 32, INT64_C(-1) << 32, INT64_MAX};
+    int64_t data[MOST];
+    float out[MOST];
+    for (int i = 0; i < MOST; i++)
+        data[i] = i % V;
+    for (int n = 1; n <= MOST; n++) {
+        int64_t shape[] = {n, 1}, narrow[] = {V, 1};
+        tg_tensor w = tg_tensor_of(weight, TG_F32, 2, narrow),
+                  t = tg_tensor_of(out, TG_F32, 2, shape);
+        tg_tensor indices = tg_tensor_of(data, TG_I64, 1, shape);
+        const tg_embedding_forward_args args = {&w, &indices, &t};
+        EXPECT(tg_embedding_forward(ctx, &args) == TG_OK, "%s", tg_last_error());
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < 5; k++) {
+                const int64_t kept = data[i];
+                char expected[80];
+                data[i] = wrong[k];
+                snprintf(expected, sizeof expected, "indices[%d] is %lld,", i, (long long)wrong[k]);
+                EXPECT(tg_embedding_forward(ctx, &args) == TG_EINVAL, "%s", expected);
+                EXPECT(strstr(tg_last_error(), expected), "%s", tg_last_error());
+                data[i] = kept;
+            }
+    }
+}
+
 int main(void)
 {
     tg_ctx *ctx = new_context();
@@ -63,6 +92,7 @@ int main(void)
     refused(ctx, 1, -1);
     refused(ctx, 2, INT64_MIN);
     refused(ctx, 3, INT64_MAX);
+    any_number(ctx);
     untouched(ctx, 0);
     untouched(ctx, 1);
     tg_ctx_destroy(ctx);
