@@ -67,8 +67,8 @@ static __attribute__((noinline)) int few_below(const int64_t *index, int64_t n, 
     return all_below(index, n, count);
 }
 
-/* all_below() by turns with two vectors: one would wait for itself, and loads could pass twice as fast. The last two begin
- * within those before them. */
+/* all_below() by turns with two vectors: one, as compilers make of it, would wait for itself, and loads could pass twice as
+ * fast. The last two begin within those before them. */
 static inline __attribute__((always_inline, target("avx2"))) int
 all_below_v3(const int64_t *index, int64_t n, uint64_t count)
 {

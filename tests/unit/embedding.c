@@ -60,7 +60,7 @@ static void untouched(tg_ctx *ctx, int accumulate)
 static void any_number(tg_ctx *ctx)
 {
     enum { MOST = 75 };
-    static const int64_t wrong[] = {V, -1, INT64_C(1) << 32, INT64_C(-1) << 32, INT64_MAX};
+    static const int64_t wrong[] = {V, -1, INT64_C(1) << 32, -(INT64_C(1) << 32), INT64_MAX};
     int64_t data[MOST];
     float out[MOST];
     for (int i = 0; i < MOST; i++)
