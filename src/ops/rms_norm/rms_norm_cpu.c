@@ -9,14 +9,14 @@ typedef struct forward_job {
     char *y, *s;
     const float *scale;
     float *rstd; /* NULL: not wanted */
-    float *rows; /* fused: one row of s in f32 a worker */
+    float *rows; /* fused, where s goes past the cache: one row of it in f32 a worker */
     int64_t n, x_stride, residual_stride, y_stride, s_stride;
     float eps;
     int llama, stream;
     el type;
 } forward_job;
 
-/* s = x + residual, rounded; kept in f32 as well. Returns the sum of squares. */
+/* s = x + residual, rounded; kept in f32 as well where s goes past the cache. Returns the sum of squares. */
 SIMD_INLINE float add_row(el e, int stream, const void *x, const void *residual, void *s,
                           float *row, int64_t n)
 {
@@ -26,7 +26,8 @@ SIMD_INLINE float add_row(el e, int stream, const void *x, const void *residual,
         const vf2 a = v_load2(e, e, x, j), b = v_load2(e, e, residual, j);
         const vf2 c = v_round2(e, (vf2){a.a + b.a, a.b + b.b});
         v_write2(e, stream, s, j, c);
-        v_put2(row + j, c);
+        if (stream)
+            v_put2(row + j, c);
         sum.a += c.a * c.a;
         sum.b += c.b * c.b;
     }
@@ -34,7 +35,8 @@ SIMD_INLINE float add_row(el e, int stream, const void *x, const void *residual,
         const vf a = v_round(e, v_load_n(e, x, j, v_tail(n, j), 0) +
                                     v_load_n(e, residual, j, v_tail(n, j), 0));
         v_store_n(e, s, j, v_tail(n, j), a);
-        v_store_n(EL_F32, row, j, v_tail(n, j), a);
+        if (stream)
+            v_store_n(EL_F32, row, j, v_tail(n, j), a);
         sum.a += a * a;
     }
     return v_sum(sum.a + sum.b);
@@ -57,10 +59,9 @@ SIMD_INLINE float square_sum(el e, const void *x, int64_t n)
     return v_sum((sum[0].a + sum[0].b) + (sum[1].a + sum[1].b));
 }
 
-/* y = x * r * scale. kept: x is a row of our own, in f32. next: the rows to ask for. */
+/* y = x * r * scale. kept: x is a row of our own, in f32. next: the rows to ask for, `inputs` of them. */
 SIMD_INLINE void scale_row(el e, int kept, int stream, const void *x, void *y, const float *scale,
-                           float r, int llama, const char *next, const char *next_residual,
-                           int64_t n)
+                           float r, int llama, int inputs, const char *const *next, int64_t n)
 {
     const vf vr = v_set(r);
     int64_t j = 0;
@@ -73,9 +74,8 @@ SIMD_INLINE void scale_row(el e, int kept, int stream, const void *x, void *y, c
         }
         v_write2(e, stream, y, j, b);
         for (int64_t byte = 0; byte < V_PAIR * el_size(e); byte += 64) {
-            __builtin_prefetch(next + j * el_size(e) + byte);
-            if (kept)
-                __builtin_prefetch(next_residual + j * el_size(e) + byte);
+            for (int i = 0; i < inputs; i++)
+                __builtin_prefetch(next[i] + j * el_size(e) + byte);
         }
     }
     for (; j < n; j += VL) {
@@ -96,17 +96,18 @@ SIMD_INLINE void forward_rows(el e, int stream, const forward_job *job, int64_t 
         const char *x = job->x + i * x_step;
         const char *residual = job->residual ? job->residual + i * residual_step : NULL;
         void *y = job->y + i * job->y_stride * size;
-        const float squares = residual ? add_row(e, stream, x, residual,
-                                                 job->s + i * job->s_stride * size, row, job->n)
-                                       : square_sum(e, x, job->n);
+        void *s = residual ? job->s + i * job->s_stride * size : NULL;
+        const float squares =
+            residual ? add_row(e, stream, x, residual, s, row, job->n) : square_sum(e, x, job->n);
         const float r = 1.0f / sqrtf(squares / (float)job->n + job->eps);
         if (job->rstd)
             job->rstd[i] = r;
+        const char *const next[] = {x + x_step, residual ? residual + residual_step : NULL};
         if (residual)
-            scale_row(e, 1, stream, row, y, job->scale, r, job->llama, x + x_step,
-                      residual + residual_step, job->n);
+            scale_row(e, stream, stream, stream ? row : s, y, job->scale, r, job->llama, 2, next,
+                      job->n);
         else
-            scale_row(e, 0, stream, x, y, job->scale, r, job->llama, x + x_step, NULL, job->n);
+            scale_row(e, 0, stream, x, y, job->scale, r, job->llama, 1, next, job->n);
     }
     if (stream)
         v_fence();
@@ -168,9 +169,11 @@ static tg_status fused_forward(tg_ctx *ctx, const tg_fused_add_rms_norm_forward_
                        .stream = streams(&y, x.data) && streams(&s, residual.data),
                        .type = (el)tg_el(x.type)};
     TG_TRY(load_scale(ctx, job.type, a->weight, a->offset, &job.scale));
-    job.rows = tg_workspace(ctx, (size_t)tg_ctx_threads(ctx) * (size_t)x.n * sizeof(float));
-    if (!job.rows)
-        return TG_ENOMEM;
+    if (job.stream) {
+        job.rows = tg_workspace(ctx, (size_t)tg_ctx_threads(ctx) * (size_t)x.n * sizeof(float));
+        if (!job.rows)
+            return TG_ENOMEM;
+    }
     tg_parallel_for(ctx, x.rows, rows_per_chunk(x.n), forward_chunk, &job);
     return TG_OK;
 }

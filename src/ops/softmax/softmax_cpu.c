@@ -11,7 +11,9 @@
 
 #include "core/services.h"
 
-enum { BLOCK = 512 };
+/* Columns to a block: of rows that come from memory, so that reading and computing overlap, and of others, where each block
+ * costs its end alone. */
+enum { BLOCK_MEMORY = 512, BLOCK_CACHE = 1024 };
 
 /* Elements to a chunk, at least: what is worth a thread. */
 enum { CHUNK = 16384 };
@@ -19,7 +21,7 @@ enum { CHUNK = 16384 };
 typedef struct job {
     el type;
     int stream; /* write past the cache */
-    int64_t n;
+    int64_t n, block, blocks;
     const char *x, *dy; /* dy: backward alone, x is y there */
     char *out;
     int64_t x_stride, dy_stride, out_stride; /* in bytes */
@@ -120,15 +122,14 @@ typedef struct pending {
 static pending pending_at(const job *j, int worker, int64_t r)
 {
     float *scratch = j->scratch + (2 * worker + (r & 1)) * j->scratch_size;
-    const int64_t blocks = (j->n + BLOCK - 1) / BLOCK;
-    return (pending){(stats *)scratch, scratch + blocks * (int64_t)(sizeof(stats) / sizeof(float))};
+    return (pending){(stats *)scratch,
+                     scratch + j->blocks * (int64_t)(sizeof(stats) / sizeof(float))};
 }
 
 /* The first pass over row r goes along with the second over row r - 1, block by block, so that
  * memory is read, computed on and written all the time. */
 SIMD_INLINE void forward_rows(el e, const job *j, int64_t begin, int64_t end, int worker)
 {
-    const int64_t blocks = (j->n + BLOCK - 1) / BLOCK;
     for (int64_t r = begin; r <= end; r++) {
         const pending now = pending_at(j, worker, r), last = pending_at(j, worker, r + 1);
         step s = {.x = j->x + r * j->x_stride,
@@ -138,8 +139,9 @@ SIMD_INLINE void forward_rows(el e, const job *j, int64_t begin, int64_t end, in
         const int stream = j->stream && v_streamable2(e, s.y);
         /* the clamp lets a block of -inf give 0, and a whole row of them 0 / 0 */
         s.max = v_set(-FLT_MAX);
-        for (int64_t b = 0; b < blocks; b++) {
-            const int64_t first = b * BLOCK, stop = first + BLOCK < j->n ? first + BLOCK : j->n;
+        for (int64_t b = 0; b < j->blocks; b++) {
+            const int64_t first = b * j->block,
+                          stop = first + j->block < j->n ? first + j->block : j->n;
             if (r < end)
                 s.max = block_max(e, s.x, first, stop, s.max);
             if (r > begin)
@@ -159,7 +161,7 @@ SIMD_INLINE void forward_rows(el e, const job *j, int64_t begin, int64_t end, in
                 now.blocks[b] = (stats){s.max, sum};
         }
         if (r < end)
-            finish_stats(now.blocks, blocks);
+            finish_stats(now.blocks, j->blocks);
     }
     if (j->stream)
         v_fence();
@@ -254,9 +256,11 @@ static tg_status forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
     job j = {.type = (el)tg_el(x.type), .n = x.n, .x = x.data, .out = y.data};
     j.x_stride = x.stride * size;
     j.out_stride = y.stride * size;
-    j.stream = x.data != y.data && tg_streams(x.rows * x.n * size);
-    const int64_t blocks = (x.n + BLOCK - 1) / BLOCK;
-    j.scratch_size = (int64_t)(sizeof(stats) / sizeof(float)) * blocks + (x.n + VL - 1) / VL * VL;
+    const int large = tg_streams(x.rows * x.n * size);
+    j.stream = x.data != y.data && large;
+    j.block = large ? BLOCK_MEMORY : BLOCK_CACHE;
+    j.blocks = (x.n + j.block - 1) / j.block;
+    j.scratch_size = (int64_t)(sizeof(stats) / sizeof(float)) * j.blocks + (x.n + VL - 1) / VL * VL;
     j.scratch_size = (j.scratch_size + 15) / 16 * 16;
     j.scratch =
         tg_workspace(ctx, (size_t)(2 * tg_ctx_threads(ctx) * j.scratch_size) * sizeof(float));
