@@ -61,14 +61,15 @@ SIMD_INLINE void v_put2(float *p, vf2 x)
     v_store(EL_F32, p, VL, x.b);
 }
 
-/* Two vectors rounded to bf16: lane i holds a[i], then b[i]. */
-SIMD_INLINE vu v_bf16_pairs(vf a, vf b)
+/* Two vectors rounded to bf16: lane i holds a[i], then b[i]. clean, a constant: what is NaN in them has a lower half of 0,
+ * as all NaN have that stem from bf16 or from arithmetic itself; others are made so first. */
+SIMD_INLINE vu v_bf16_pairs(int clean, vf a, vf b)
 {
 #if defined(__AVX512F__) && defined(__AVX512BW__)
-    /* NaN becomes one whose lower half is 0, so that nothing is added to it */
+    /* nothing is added to a NaN then: it would come out as 0 */
     const __m512i nan = _mm512_set1_epi32(0x33);
-    const __m512i x = (__m512i)_mm512_fixupimm_ps((__m512)a, (__m512)a, nan, 0),
-                  y = (__m512i)_mm512_fixupimm_ps((__m512)b, (__m512)b, nan, 0);
+    const __m512i x = (__m512i)(clean ? a : (vf)_mm512_fixupimm_ps((__m512)a, (__m512)a, nan, 0)),
+                  y = (__m512i)(clean ? b : (vf)_mm512_fixupimm_ps((__m512)b, (__m512)b, nan, 0));
     /* the upper halves of both, and the lower halves: one moves, the other is where it belongs */
     const __m512i swap = _mm512_set4_epi32(0x0d0c0f0e, 0x09080b0a, 0x05040706, 0x01000302),
                   upper = _mm512_mask_shuffle_epi8(y, 0x3333333333333333u, x, swap),
@@ -78,8 +79,10 @@ SIMD_INLINE vu v_bf16_pairs(vf a, vf b)
     const __mmask32 up = _mm512_cmpgt_epu16_mask(rest, _mm512_set1_epi16(-0x8000));
     return (vu)_mm512_mask_add_epi16(upper, up, upper, _mm512_set1_epi16(1));
 #elif defined(__aarch64__)
+    (void)clean;
     return (vu)vsriq_n_u32((uint32x4_t)v_bf16_high(b), (uint32x4_t)v_bf16_high(a), 16);
 #else
+    (void)clean;
     return v_bf16_high(a) >> 16 | (v_bf16_high(b) & 0xffff0000u);
 #endif
 }
@@ -89,7 +92,7 @@ SIMD_INLINE vf2 v_round2(el e, vf2 x)
 {
 #if defined(__AVX512F__) && defined(__AVX512BW__)
     if (e == EL_BF16)
-        return v_from_bf16_pairs(v_bf16_pairs(x.a, x.b));
+        return v_from_bf16_pairs(v_bf16_pairs(0, x.a, x.b));
 #endif
     return (vf2){v_round(e, x.a), v_round(e, x.b)};
 }
@@ -107,7 +110,7 @@ SIMD_INLINE void v_ahead2(el e, const void *p, int64_t i)
 SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
 {
     if (e == EL_BF16) {
-        *(vu_mem *)((uint16_t *)p + i) = v_bf16_pairs(x.a, x.b);
+        *(vu_mem *)((uint16_t *)p + i) = v_bf16_pairs(0, x.a, x.b);
         return;
     }
     v_store(e, p, i, x.a);
@@ -119,7 +122,7 @@ SIMD_INLINE void v_store2(el e, void *p, int64_t i, vf2 x)
 SIMD_INLINE void v_stream2(el e, void *p, int64_t i, vf2 x)
 {
     if (e == EL_BF16) {
-        v_stream(EL_F32, (uint16_t *)p + i, 0, (vf)v_bf16_pairs(x.a, x.b));
+        v_stream(EL_F32, (uint16_t *)p + i, 0, (vf)v_bf16_pairs(0, x.a, x.b));
         return;
     }
 #if defined(__aarch64__)
@@ -140,6 +143,21 @@ SIMD_INLINE void v_write2(el e, int stream, void *p, int64_t i, vf2 x)
         v_stream2(e, p, i, x);
     else
         v_store2(e, p, i, x);
+}
+
+/* The same for less, where all that x is made of has type e: what is NaN is clean (v_bf16_pairs). */
+SIMD_INLINE void v_write2_clean(el e, int stream, void *p, int64_t i, vf2 x)
+{
+    if (e != EL_BF16) {
+        v_write2(e, stream, p, i, x);
+        return;
+    }
+    const vf pairs = (vf)v_bf16_pairs(1, x.a, x.b);
+    uint16_t *const to = (uint16_t *)p + i;
+    if (stream)
+        v_stream(EL_F32, to, 0, pairs);
+    else
+        v_store(EL_F32, to, 0, pairs);
 }
 
 /* v_prefetch of the memory of one v_load2: into the second cache, since the first one holds what is

@@ -90,9 +90,9 @@ SIMD_INLINE void run_piece(el e, int exact, int backward, int stream, char *cons
         const vf2 gate = v_load2(e, e, at[GATE], i), up = v_load2(e, e, at[UP], i);
         const vf2 first = one(exact, backward, dy.a, gate.a, up.a);
         const vf2 second = one(exact, backward, dy.b, gate.b, up.b);
-        v_write2(e, stream, at[OUT], i, (vf2){first.a, second.a});
+        v_write2_clean(e, stream, at[OUT], i, (vf2){first.a, second.a});
         if (backward)
-            v_write2(e, stream, at[DUP], i, (vf2){first.b, second.b});
+            v_write2_clean(e, stream, at[DUP], i, (vf2){first.b, second.b});
     }
     some(e, exact, backward, at, i, n);
 }

@@ -79,10 +79,7 @@ SIMD_INLINE vf block_step(el e, int begins, int ends, int stream, step s, int64_
         if (ends) {
             const vf2 v = {v_load(EL_F32, s.last, i) * s.factor,
                            v_load(EL_F32, s.last, i + VL) * s.factor};
-            if (stream)
-                v_stream2(e, s.y, i, v);
-            else
-                v_store2(e, s.y, i, v);
+            v_write2_clean(e, stream, s.y, i, v);
         }
     }
     for (; i < end; i += VL) {
@@ -207,10 +204,7 @@ SIMD_INLINE void backward_row(el e, int stream, const char *y, const char *dy, c
             __builtin_prefetch(y + y_next + at + 64);
             __builtin_prefetch(dy + dy_next + at + 64);
         }
-        if (stream)
-            v_stream2(e, dx, i, d);
-        else
-            v_store2(e, dx, i, d);
+        v_write2_clean(e, stream, dx, i, d);
     }
     for (; i < n; i += VL) {
         const int64_t count = v_tail(n, i);

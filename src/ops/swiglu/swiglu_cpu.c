@@ -82,7 +82,8 @@ SIMD_INLINE void forward_run(el e, int stream, const char *gate, const char *up,
         v_ahead2(e, gate, i);
         v_ahead2(e, up, i);
         const vf2 a = v_load2(e, e, gate, i), b = v_load2(e, e, up, i);
-        v_write2(e, stream, y, i, (vf2){forward_one(a.a, b.a, by), forward_one(a.b, b.b, by)});
+        v_write2_clean(e, stream, y, i,
+                       (vf2){forward_one(a.a, b.a, by), forward_one(a.b, b.b, by)});
     }
     forward_some(e, gate, up, y, i, n, by);
 }
@@ -146,8 +147,8 @@ SIMD_INLINE void backward_run(el e, int stream, const piece *p, scales by)
         const vf2 b = v_load2(e, e, p->up, i);
         const vf2 first = backward_one(g.a, a.a, b.a, by);
         const vf2 second = backward_one(g.b, a.b, b.b, by);
-        v_write2(e, stream, p->dgate, i, (vf2){first.a, second.a});
-        v_write2(e, stream, p->dup, i, (vf2){first.b, second.b});
+        v_write2_clean(e, stream, p->dgate, i, (vf2){first.a, second.a});
+        v_write2_clean(e, stream, p->dup, i, (vf2){first.b, second.b});
     }
     backward_some(e, p, i, p->n, by);
 }

@@ -1,0 +1,75 @@
+/* Every NaN that bf16 has stays NaN, whichever operand holds it: a row that rounds what it computed may add to it, and there
+ * are two to which 1 cannot be added. */
+#include "../common/test.h"
+
+enum { N = 254, ROWS = 3 };
+
+static uint16_t nan_data[ROWS * N], one_data[ROWS * N], out_data[2][ROWS * N];
+
+static void expect_nan(const char *what, const uint16_t *x)
+{
+    for (int i = 0; i < ROWS * N; i++)
+        EXPECT((x[i] & 0x7fff) > 0x7f80, "%s: element %d, of %04x, is %04x", what, i, nan_data[i],
+               x[i]);
+}
+
+static void check(tg_ctx *ctx)
+{
+    static int64_t shape[] = {ROWS, N};
+    tg_tensor nan = tg_tensor_of(nan_data, TG_BF16, 2, shape),
+              one = tg_tensor_of(one_data, TG_BF16, 2, shape),
+              a = tg_tensor_of(out_data[0], TG_BF16, 2, shape),
+              b = tg_tensor_of(out_data[1], TG_BF16, 2, shape);
+    const struct {
+        const char *name;
+        tg_tensor *dy, *gate, *up;
+    } gated[] = {{"dy", &nan, &one, &one}, {"gate", &one, &nan, &one}, {"up", &one, &one, &nan}};
+    for (int i = 0; i < 3; i++) {
+        tg_tensor *const dy = gated[i].dy, *const gate = gated[i].gate, *const up = gated[i].up;
+        for (int exact = 0; exact < 2; exact++) {
+            EXPECT(!tg_geglu_backward(ctx, &(tg_geglu_backward_args){dy, gate, up, &a, &b, exact}),
+                   "%s", tg_last_error());
+            expect_nan(gated[i].name, out_data[0]);
+            if (i < 2)
+                expect_nan(gated[i].name, out_data[1]);
+            EXPECT(!tg_geglu_forward(ctx, &(tg_geglu_forward_args){gate, up, &a, exact}), "%s",
+                   tg_last_error());
+            if (i)
+                expect_nan(gated[i].name, out_data[0]);
+        }
+        EXPECT(!tg_swiglu_backward(ctx, &(tg_swiglu_backward_args){dy, gate, up, &a, &b, 1, 1}),
+               "%s", tg_last_error());
+        expect_nan(gated[i].name, out_data[0]);
+        if (i < 2)
+            expect_nan(gated[i].name, out_data[1]);
+        EXPECT(!tg_swiglu_forward(ctx, &(tg_swiglu_forward_args){gate, up, &a, 1, 1}), "%s",
+               tg_last_error());
+        if (i)
+            expect_nan(gated[i].name, out_data[0]);
+    }
+    EXPECT(!tg_softmax_forward(ctx, &(tg_softmax_forward_args){&nan, &a}), "%s", tg_last_error());
+    expect_nan("x", out_data[0]);
+    EXPECT(!tg_softmax_backward(ctx, &(tg_softmax_backward_args){&nan, &one, &a}), "%s",
+           tg_last_error());
+    expect_nan("dy", out_data[0]);
+    EXPECT(!tg_softmax_backward(ctx, &(tg_softmax_backward_args){&one, &nan, &a}), "%s",
+           tg_last_error());
+    expect_nan("y", out_data[0]);
+}
+
+int main(void)
+{
+    for (int i = 0; i < ROWS * N; i++) {
+        const int k = i % N;
+        nan_data[i] = (uint16_t)(k < 127 ? 0x7f81 + k : 0xff81 + k - 127);
+        one_data[i] = 0x3f80;
+    }
+    static const char *const levels[] = {"v2", "v3", "v4", NULL};
+    for (int i = 0; i < 4; i++) {
+        tg_ctx *ctx = new_context();
+        if (!tg_ctx_set_cpu_max(ctx, levels[i]))
+            check(ctx);
+        tg_ctx_destroy(ctx);
+    }
+    return report();
+}
