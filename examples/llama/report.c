@@ -165,6 +165,19 @@ static int dearest(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
+/* Each step by its own products, which ran right after it: the machine's speed changes from step to step. */
+static double median_ratio(history *h, int64_t first, int64_t n)
+{
+    float *ratios = malloc((size_t)(n + 1) * sizeof(*ratios));
+    if (!ratios)
+        die("out of memory");
+    for (int64_t i = 0; i < n; i++)
+        ratios[i] = history_seconds(h)[first + i] / history_gemms(h)[first + i];
+    const double middle = median(ratios, n);
+    free(ratios);
+    return middle;
+}
+
 void report_costs(const model *m, history *h, int64_t first, int64_t last)
 {
     const run *r = m->r;
@@ -188,5 +201,5 @@ void report_costs(const model *m, history *h, int64_t first, int64_t last)
     const double gemms = median(history_gemms(h) + first + 1, last - first);
     printf("median step %.1f ms; its GEMMs alone %.1f ms (%.0f GFLOP/s); step / GEMMs = %.3f\n",
            step * 1e3, gemms * 1e3, model_flops(m) * (double)m->o->accumulate / gemms * 1e-9,
-           step / gemms);
+           median_ratio(h, first + 1, last - first));
 }
