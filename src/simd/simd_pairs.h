@@ -152,12 +152,12 @@ SIMD_INLINE void v_write2_clean(el e, int stream, void *p, int64_t i, vf2 x)
         v_write2(e, stream, p, i, x);
         return;
     }
-    const vf pairs = (vf)v_bf16_pairs(1, x.a, x.b);
+    const vu pairs = v_bf16_pairs(1, x.a, x.b);
     uint16_t *const to = (uint16_t *)p + i;
     if (stream)
-        v_stream(EL_F32, to, 0, pairs);
+        v_stream(EL_F32, to, 0, (vf)pairs);
     else
-        v_store(EL_F32, to, 0, pairs);
+        *(vu_mem *)to = pairs;
 }
 
 /* v_prefetch of the memory of one v_load2: into the second cache, since the first one holds what is
