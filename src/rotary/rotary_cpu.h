@@ -45,14 +45,6 @@ typedef rotary_angles (*rotary_find)(const rotary_job *j, int64_t b, int64_t pos
 typedef void (*rotary_turn)(el e, el te, int stream, const rotary_job *j, rotary_angles at,
                             const char *x, char *y);
 
-SIMD_INLINE void rotary_put2(el e, int stream, void *p, int64_t i, vf2 x)
-{
-    if (stream)
-        v_stream2(e, p, i, x);
-    else
-        v_store2(e, p, i, x);
-}
-
 SIMD_INLINE const char *rotary_at(const rotary_table *t, int64_t b, int64_t position)
 {
     return t->data + b * t->batch + position * t->position;
@@ -73,8 +65,8 @@ SIMD_INLINE void rotary_turn_halves(el e, el te, int stream, const rotary_job *j
         v_ahead2(e, x2, d);
         const vf2 a = v_load2(e, e, x, d), b = v_load2(e, e, x2, d);
         const vf sa = t.a * sign, sb = t.b * sign;
-        rotary_put2(e, stream, y, d, (vf2){a.a * c.a - b.a * sa, a.b * c.b - b.b * sb});
-        rotary_put2(e, stream, y2, d, (vf2){b.a * c.a + a.a * sa, b.b * c.b + a.b * sb});
+        v_write2(e, stream, y, d, (vf2){a.a * c.a - b.a * sa, a.b * c.b - b.b * sb});
+        v_write2(e, stream, y2, d, (vf2){b.a * c.a + a.a * sa, b.b * c.b + a.b * sb});
     }
     for (; d < half; d += VL) {
         const int64_t n = half - d < VL ? half - d : VL;

@@ -136,6 +136,14 @@ SIMD_INLINE void v_stream2(el e, void *p, int64_t i, vf2 x)
     v_stream(e, p, i + VL, x.b);
 }
 
+/* Elements in front of the first that v_stream2 may write, n at most. */
+SIMD_INLINE int64_t v_head2(el e, const void *p, int64_t n)
+{
+    const uintptr_t size = (uintptr_t)el_size(e);
+    const int64_t head = (int64_t)((-(uintptr_t)p & (V_PAIR * size - 1)) / size);
+    return head < n ? head : n;
+}
+
 /* Either, by a constant. */
 SIMD_INLINE void v_write2(el e, int stream, void *p, int64_t i, vf2 x)
 {

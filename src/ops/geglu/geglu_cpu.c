@@ -55,12 +55,6 @@ SIMD_INLINE vf2 one(int exact, int backward, vf dy, vf gate, vf up)
     return (vf2){dy * up * g.slope, dy * g.value};
 }
 
-/* Elements in front of the first that v_stream2 may write. */
-SIMD_INLINE int64_t head_of(el e, const void *p)
-{
-    return (-(uintptr_t)p & (V_PAIR * (uintptr_t)el_size(e) - 1)) / (uintptr_t)el_size(e);
-}
-
 SIMD_INLINE void some(el e, int exact, int backward, char *const *at, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i += VL) {
@@ -76,8 +70,7 @@ SIMD_INLINE void some(el e, int exact, int backward, char *const *at, int64_t be
 
 SIMD_INLINE void run_piece(el e, int exact, int backward, int stream, char *const *at, int64_t n)
 {
-    int64_t i = stream ? head_of(e, at[OUT]) : 0;
-    i = i < n ? i : n;
+    int64_t i = stream ? v_head2(e, at[OUT], n) : 0;
     some(e, exact, backward, at, 0, i);
     for (; i + V_PAIR <= n; i += V_PAIR) {
         vf2 dy = {{0}, {0}};
@@ -106,7 +99,7 @@ SIMD_INLINE void run_pieces(el e, int exact, int backward, const job *j, int64_t
         for (int k = backward ? DY : GATE; k <= (backward ? DUP : OUT); k++)
             at[k] = j->data[k] + r * j->stride[k] + first * el_size(e);
         /* both results have to reach an aligned address at the same element */
-        if (j->stream && (!backward || head_of(e, at[OUT]) == head_of(e, at[DUP])))
+        if (j->stream && (!backward || v_head2(e, at[OUT], n) == v_head2(e, at[DUP], n)))
             run_piece(e, exact, backward, 1, at, n);
         else
             run_piece(e, exact, backward, 0, at, n);

@@ -103,10 +103,7 @@ SIMD_INLINE void gradient_body(el e, int stream, const row_gradient *r, const vo
         const vf2 a = v_load2(e, e, x, i);
         v_ahead2(e, x, i);
         const vf2 d = {gradient_of(&g, a.a), gradient_of(&g, a.b)};
-        if (stream)
-            v_stream2(e, out, i, d);
-        else
-            v_store2(e, out, i, d);
+        v_write2(e, stream, out, i, d);
     }
     gradient_part(e, &g, x, out, i, n);
 }

@@ -122,14 +122,6 @@ SIMD_INLINE jsd_term jsd_term_of(jsd_kind kind, vf x, vf y, const jsd_weights *b
     return (jsd_term){loss, loss + q};
 }
 
-/* Elements in front of the first that v_stream2 may write. */
-SIMD_INLINE int64_t jsd_head(el e, const jsd_span *s)
-{
-    const uintptr_t bytes = -(uintptr_t)s->dstudent & (2 * VL * (uintptr_t)el_size(e) - 1);
-    const int64_t head = (int64_t)(bytes / (uintptr_t)el_size(e));
-    return head < s->n ? head : s->n;
-}
-
 /* Elements [begin, end), a vector at a time. */
 SIMD_INLINE vf jsd_some(el e, jsd_kind kind, const jsd_weights *by, const jsd_span *s,
                         int64_t begin, int64_t end)
@@ -149,7 +141,7 @@ SIMD_INLINE vf jsd_some(el e, jsd_kind kind, const jsd_weights *by, const jsd_sp
 SIMD_INLINE void jsd_run(el e, jsd_kind kind, int stream, const jsd_weights *by, const jsd_span *s,
                          double *sum)
 {
-    int64_t i = stream ? jsd_head(e, s) : 0;
+    int64_t i = stream ? v_head2(e, s->dstudent, s->n) : 0;
     vf a = jsd_some(e, kind, by, s, 0, i), b = v_set(0.0f);
     for (; i + 2 * VL <= s->n; i += 2 * VL) {
         v_ahead2(e, s->student, i);

@@ -43,14 +43,6 @@ SIMD_INLINE term term_of(int log_target, vf y, vf t, vf eps)
     return (term){v_select(weight == zero, zero, weight * (log_t - y)), weight};
 }
 
-/* Elements in front of the first that v_stream2 may write. */
-SIMD_INLINE int64_t head_of(el e, const span *s)
-{
-    const int64_t head = (int64_t)((-(uintptr_t)s->dy & (2 * VL * (uintptr_t)el_size(e) - 1)) /
-                                   (uintptr_t)el_size(e));
-    return head < s->n ? head : s->n;
-}
-
 SIMD_INLINE void put_gradient(el e, int stream, const job *j, const span *s, int64_t i, vf2 weight)
 {
     vf2 d = {weight.a * j->scale, weight.b * j->scale};
@@ -93,7 +85,7 @@ SIMD_INLINE vf some(el e, int log_target, int losses, const job *j, const span *
 
 SIMD_INLINE double forward_span(el e, int log_target, int stream, const job *j, const span *s)
 {
-    int64_t i = stream ? head_of(e, s) : 0;
+    int64_t i = stream ? v_head2(e, s->dy, s->n) : 0;
     vf a = some(e, log_target, 1, j, s, 0, i), b = v_set(0.0f);
     for (; i + 2 * VL <= s->n; i += 2 * VL) {
         v_ahead2(e, s->y, i);
@@ -113,7 +105,7 @@ SIMD_INLINE double forward_span(el e, int log_target, int stream, const job *j, 
 
 SIMD_INLINE void backward_span(el e, int log_target, int stream, const job *j, const span *s)
 {
-    int64_t i = stream ? head_of(e, s) : 0;
+    int64_t i = stream ? v_head2(e, s->dy, s->n) : 0;
     some(e, log_target, 0, j, s, 0, i);
     for (; i + 2 * VL <= s->n; i += 2 * VL) {
         v_ahead2(e, s->t, i);

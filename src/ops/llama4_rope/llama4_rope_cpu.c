@@ -25,7 +25,7 @@ SIMD_INLINE void turn_pairs(el e, el te, int stream, const rotary_job *j, rotary
     for (; d + 2 * VL <= width; d += 2 * VL) {
         v_ahead2(e, x, d);
         const vf2 z = v_load2(e, e, x, d), w = v_load2(e, te, at.cos, d);
-        rotary_put2(e, stream, y, d, turned(e, z, w, j->direction));
+        v_write2(e, stream, y, d, turned(e, z, w, j->direction));
     }
     for (; d < width; d += VL) {
         const int64_t n = v_tail(width, d);

@@ -43,10 +43,8 @@ SIMD_INLINE vf2 take(el e, const char *x, int64_t lanes, float fill)
 
 SIMD_INLINE void give(el e, int stream, char *y, int64_t lanes, vf2 v)
 {
-    if (lanes == V_PAIR && stream) {
-        v_stream2(e, y, 0, v);
-    } else if (lanes == V_PAIR) {
-        v_store2(e, y, 0, v);
+    if (lanes == V_PAIR) {
+        v_write2(e, stream, y, 0, v);
     } else {
         const int64_t first = lanes < VL ? lanes : VL;
         v_store_n(e, y, 0, first, v.a);

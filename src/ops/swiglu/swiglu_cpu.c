@@ -56,12 +56,6 @@ SIMD_INLINE vf2 backward_one(vf dy, vf gate, vf up, scales by)
     return (vf2){gs * (up * by.gate) * (u * sigmoid.rest + v_set(1.0f)), gs * u};
 }
 
-/* Elements in front of the first that v_stream2 may write. */
-SIMD_INLINE int64_t head_of(el e, const void *p)
-{
-    return (-(uintptr_t)p & (2 * VL * (uintptr_t)el_size(e) - 1)) / (uintptr_t)el_size(e);
-}
-
 SIMD_INLINE void forward_some(el e, const char *gate, const char *up, char *y, int64_t begin,
                               int64_t end, scales by)
 {
@@ -75,8 +69,7 @@ SIMD_INLINE void forward_some(el e, const char *gate, const char *up, char *y, i
 SIMD_INLINE void forward_run(el e, int stream, const char *gate, const char *up, char *y, int64_t n,
                              scales by)
 {
-    int64_t i = stream ? head_of(e, y) : 0;
-    i = i < n ? i : n;
+    int64_t i = stream ? v_head2(e, y, n) : 0;
     forward_some(e, gate, up, y, 0, i, by);
     for (; i + 2 * VL <= n; i += 2 * VL) {
         v_ahead2(e, gate, i);
@@ -136,8 +129,7 @@ SIMD_INLINE void backward_some(el e, const piece *p, int64_t begin, int64_t end,
 
 SIMD_INLINE void backward_run(el e, int stream, const piece *p, scales by)
 {
-    int64_t i = stream ? head_of(e, p->dgate) : 0;
-    i = i < p->n ? i : p->n;
+    int64_t i = stream ? v_head2(e, p->dgate, p->n) : 0;
     backward_some(e, p, 0, i, by);
     for (; i + 2 * VL <= p->n; i += 2 * VL) {
         v_ahead2(e, p->dy, i);
@@ -166,7 +158,7 @@ SIMD_INLINE void backward_pieces(el e, int plain, const job *j, int64_t begin, i
                          .dup = j->out[1] + r * j->out_stride[1] + skip,
                          .n = j->n - first < PIECE ? j->n - first : PIECE};
         /* both results have to reach an aligned address at the same element */
-        if (j->stream && head_of(e, p.dgate) == head_of(e, p.dup))
+        if (j->stream && v_head2(e, p.dgate, p.n) == v_head2(e, p.dup, p.n))
             backward_run(e, 1, &p, by);
         else
             backward_run(e, 0, &p, by);

@@ -37,14 +37,6 @@ SIMD_INLINE vf gradient_of(vf d, vf slope)
     return v_select(d > zero, slope, v_select(d <= zero, -slope, d));
 }
 
-/* Elements in front of the first that v_stream2 may write. */
-SIMD_INLINE int64_t head_of(el e, const span *s)
-{
-    const int64_t head = (int64_t)((-(uintptr_t)s->dp & (2 * VL * (uintptr_t)el_size(e) - 1)) /
-                                   (uintptr_t)el_size(e));
-    return head < s->n ? head : s->n;
-}
-
 /* Elements [begin, end), a vector at a time. */
 SIMD_INLINE vf some(el e, const job *j, const span *s, int64_t begin, int64_t end)
 {
@@ -65,7 +57,7 @@ SIMD_INLINE vf some(el e, const job *j, const span *s, int64_t begin, int64_t en
 
 SIMD_INLINE double run_span(el e, int stream, const job *j, const span *s)
 {
-    int64_t i = stream ? head_of(e, s) : 0;
+    int64_t i = stream ? v_head2(e, s->dp, s->n) : 0;
     vf a = some(e, j, s, 0, i), b = v_set(0.0f);
     for (; i + 2 * VL <= s->n; i += 2 * VL) {
         v_ahead2(e, s->p, i);
