@@ -64,10 +64,11 @@ static void write_config(const model *m)
 
 static void write_option(void *file, const char *name, const char *value)
 {
-    fprintf(file, ",\"%s\":\"%s\"", name, value);
+    fprintf(file, ",\"%s\":", name);
+    json_print(file, value);
 }
 
-/* Optimizer states of other steps than this one. */
+/* Optimizer states of other steps than this one, and what a killed run has left of writing one. */
 static void remove_old(const char *folder, const char *keep)
 {
     DIR *d = opendir(folder);
@@ -76,7 +77,7 @@ static void remove_old(const char *folder, const char *keep)
         long long step;
         int end = 0;
         if (sscanf(e->d_name, "optimizer-%lld.safetensors%n", &step, &end) != 1 || !end ||
-            e->d_name[end] || !strcmp(e->d_name, keep))
+            (e->d_name[end] && strcmp(e->d_name + end, ".tmp")) || !strcmp(e->d_name, keep))
             continue;
         path_in(path, sizeof(path), folder, e->d_name);
         unlink(path);
@@ -120,17 +121,48 @@ static void open_model(safetensors *s, char *path, size_t size, const char *fold
         die("%s: there is no checkpoint to resume from", folder);
 }
 
+/* The sizes that config.json tells must be those of the checkpoint: a resumed course keeps them. */
+static void check_config(const char *folder, const options *o)
+{
+    const struct {
+        const char *key;
+        int64_t value;
+    } sizes[] = {{"hidden_size", o->width},
+                 {"intermediate_size", o->ff},
+                 {"num_hidden_layers", o->layers},
+                 {"num_attention_heads", o->heads},
+                 {"num_key_value_heads", o->kv_heads},
+                 {"vocab_size", o->vocab}};
+    char path[4096], text[4096];
+    path_in(path, sizeof(path), folder, "config.json");
+    FILE *f = fopen(path, "r");
+    if (!f)
+        die("%s: %s", path, strerror(errno));
+    text[fread(text, 1, sizeof(text) - 1, f)] = 0;
+    fclose(f);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        const char *value = json_get(text, sizes[i].key);
+        if (!value || strtoll(value, NULL, 10) != sizes[i].value)
+            die("%s: %s is %.*s, expected %lld as in model.safetensors", path, sizes[i].key,
+                value ? (int)strcspn(value, ",}\n") : 7, value ? value : "missing",
+                (long long)sizes[i].value);
+    }
+}
+
 void checkpoint_options(const char *folder, options *o)
 {
     safetensors s;
-    char path[4096], key[64], text[64];
+    char path[4096], key[64];
     open_model(&s, path, sizeof(path), folder);
     const char *metadata = json_get(s.header, "__metadata__");
     const char *v = metadata ? json_first(metadata, key, sizeof(key)) : NULL;
-    for (; v; v = json_next(v, key, sizeof(key)))
-        if (json_string(v, text, sizeof(text)))
-            options_set_saved(o, key, strdup(text));
+    for (; v; v = json_next(v, key, sizeof(key))) {
+        const char *value = json_string_new(v); /* the options point into it */
+        if (value)
+            options_set_saved(o, key, value);
+    }
     safetensors_close(&s);
+    check_config(folder, o);
 }
 
 int64_t checkpoint_load(model *m, uint64_t data_hash)

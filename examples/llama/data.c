@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "disk.h"
 #include "run.h"
 
 enum {
@@ -170,10 +171,17 @@ void data_open(corpus *c, const options *o)
     if (c->train.count <= o->seq)
         die("%lld tokens of data are too few for a window of %lld and the token after it",
             (long long)c->train.count, (long long)o->seq);
-    c->hash = 0xcbf29ce484222325u ^ (uint64_t)c->train.count;
-    const int64_t n = c->train.count * c->train.width, some = n < 1 << 26 ? n : 1 << 26;
-    for (int64_t i = 0; i < some; i++)
-        c->hash = (c->hash ^ ((const unsigned char *)c->train.at)[i]) * 0x100000001b3u;
+    if ((o->val.count || o->val_tokens) && !data_held_out_windows(c, o))
+        die("%s: %lld tokens are too few for a window of %lld and the token after it",
+            o->val_tokens ? "--val-tokens" : "--val", (long long)c->held_out.count,
+            (long long)o->seq);
+}
+
+uint64_t data_hash(const corpus *c)
+{
+    checksum sum = {0};
+    checksum_add(&sum, c->train.at, (size_t)(c->train.count * c->train.width));
+    return checksum_of(&sum) | 1;
 }
 
 /* ---- windows ---- */

@@ -15,12 +15,15 @@ typedef struct tokens {
 
 typedef struct corpus {
     tokens train, held_out;
-    uint64_t hash; /* of the training tokens: a resumed run must see the same */
     const char *what;
 } corpus;
 
-/* Reads what the options name; leaves with a message if that cannot be done. */
+/* Reads what the options name; leaves with a message if that cannot be done, or if named held-out data
+ * hold no window. */
 void data_open(corpus *c, const options *o);
+
+/* Checksum of all training tokens, never 0: a resumed run must see the same. */
+uint64_t data_hash(const corpus *c);
 
 /* Windows of `seq` tokens and the tokens that follow them, into arrays of batch * seq.
  * Training windows start where a hash of seed and number says: the same for every thread count,

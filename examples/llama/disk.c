@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,13 +13,30 @@
 
 void new_file_open(new_file *f, const char *path)
 {
+    struct stat info;
+    const int there = !stat(path, &info);
+    if (there && S_ISDIR(info.st_mode))
+        die("%s: is a folder, expected a file", path);
     if (strlen(path) >= sizeof(f->path))
         die("%.40s...: the path is too long", path);
-    snprintf(f->path, sizeof(f->path), "%s", path);
-    snprintf(f->temporary, sizeof(f->temporary), "%s.tmp", path);
-    f->file = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int replaced = !there || S_ISREG(info.st_mode);
+    if (!there || !replaced || !realpath(path, f->path))
+        snprintf(f->path, sizeof(f->path), "%s", path);
+    f->temporary[0] = 0;
+    if (replaced)
+        snprintf(f->temporary, sizeof(f->temporary), "%s.tmp", f->path);
+    const char *name = replaced ? f->temporary : f->path;
+    f->file = open(name, O_WRONLY | (replaced ? O_CREAT | O_TRUNC : 0) | O_CLOEXEC, 0666);
     if (f->file < 0)
-        die("%s: %s", f->temporary, strerror(errno));
+        die("%s: %s", name, strerror(errno));
+}
+
+static void give_up(const new_file *f)
+{
+    const int why = errno;
+    if (f->temporary[0])
+        unlink(f->temporary);
+    die("%s: %s", f->path, strerror(why));
 }
 
 void new_file_write(new_file *f, const void *data, size_t bytes)
@@ -28,11 +46,8 @@ void new_file_write(new_file *f, const void *data, size_t bytes)
         const ssize_t n = write(f->file, p, bytes < (size_t)1 << 30 ? bytes : (size_t)1 << 30);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0) {
-            const int why = errno;
-            unlink(f->temporary);
-            die("%s: %s", f->temporary, strerror(why));
-        }
+        if (n < 0)
+            give_up(f);
         p += n;
         bytes -= (size_t)n;
     }
@@ -54,9 +69,44 @@ static void sync_folder(const char *path)
 
 void new_file_commit(new_file *f)
 {
-    if (fsync(f->file) || close(f->file) || rename(f->temporary, f->path))
-        die("%s: %s", f->path, strerror(errno));
-    sync_folder(f->path);
+    const int regular = f->temporary[0] != 0;
+    if ((regular && fsync(f->file)) || close(f->file) || (regular && rename(f->temporary, f->path)))
+        give_up(f);
+    if (regular)
+        sync_folder(f->path);
+}
+
+static uint64_t mix(uint64_t sum, uint64_t word)
+{
+    sum = (sum ^ word) * 0x9e3779b97f4a7c15u; /* odd, so that no two words give the same */
+    return sum ^ sum >> 32;
+}
+
+void checksum_add(checksum *c, const void *data, size_t bytes)
+{
+    const unsigned char *p = data, *end = p + bytes;
+    while (p < end) {
+        const unsigned filled = c->count % 8;
+        if (filled == 0 && end - p >= 8) {
+            uint64_t word;
+            memcpy(&word, p, 8);
+            c->sum = mix(c->sum, word);
+            c->count += 8;
+            p += 8;
+            continue;
+        }
+        c->word |= (uint64_t)*p++ << 8 * filled;
+        c->count++;
+        if (filled == 7) {
+            c->sum = mix(c->sum, c->word);
+            c->word = 0;
+        }
+    }
+}
+
+uint64_t checksum_of(const checksum *c)
+{
+    return mix(mix(c->sum, c->word), c->count);
 }
 
 void make_folders(const char *path)

@@ -1,4 +1,4 @@
-/* json.c - a reader of JSON, by skipping. */
+/* json.c - a reader of JSON, by skipping; strings are written, too. */
 #include "json.h"
 
 #include <stdlib.h>
@@ -84,19 +84,56 @@ const char *json_get(const char *at, const char *key)
     return v;
 }
 
+/* The character behind a backslash at p; *next is behind it. Of \u only what is one byte: nothing else is
+ * written here so. */
+static char escaped(const char *p, const char **next)
+{
+    static const char letters[] = "nrtbf", values[] = "\n\r\t\b\f";
+    char digits[5] = "";
+    if (*p == 'u' && strlen(p) > 4) {
+        memcpy(digits, p + 1, 4);
+        *next = p + 5;
+        return (char)strtol(digits, NULL, 16);
+    }
+    const char *letter = strchr(letters, *p);
+    *next = p + 1;
+    return letter && *letter ? values[letter - letters] : *p;
+}
+
 int json_string(const char *at, char *text, size_t size)
 {
     const char *end = skip_string(at);
     if (!end || (size_t)(end - at) - 2 >= size)
         return 0;
     size_t n = 0;
-    for (const char *p = at + 1; p < end - 1; p++) {
-        if (*p == '\\')
-            p++;
-        text[n++] = *p;
+    for (const char *p = at + 1; p < end - 1;) {
+        const char c = *p++;
+        text[n++] = c == '\\' ? escaped(p, &p) : c;
     }
     text[n] = 0;
     return 1;
+}
+
+char *json_string_new(const char *at)
+{
+    const char *end = skip_string(at);
+    char *text = end ? malloc((size_t)(end - at)) : NULL;
+    if (text)
+        json_string(at, text, (size_t)(end - at));
+    return text;
+}
+
+void json_print(FILE *f, const char *text)
+{
+    fputc('"', f);
+    for (const char *p = text; *p; p++)
+        if (*p == '"' || *p == '\\')
+            fprintf(f, "\\%c", *p);
+        else if ((unsigned char)*p < 0x20)
+            fprintf(f, "\\u%04x", *p);
+        else
+            fputc(*p, f);
+    fputc('"', f);
 }
 
 int json_integers(const char *at, long long *values, int n)

@@ -8,6 +8,7 @@
  *   report.c       progress, log, costs            plot.c         loss curves
  *   run.c          the context, calls that must succeed
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,14 +37,19 @@ static options *read_options(int argc, char **argv)
     options_check_use(o);
     const char *preset = o->preset, *out = o->out;
     const int64_t resume = o->resume, demonstrate = o->demo;
+    const int names_files = o->data.count > 0, names_tokens = o->tokens != NULL;
     if (demonstrate)
         demo(o);
     else
         options_preset(o, preset);
     if (resume)
         checkpoint_options(out, o);
+    if (names_files) /* in place of the checkpoint's tokens, and the reverse */
+        o->tokens = o->val_tokens = NULL;
+    if (names_tokens)
+        o->data.count = o->val.count = 0;
     options_parse(o, argc, argv);
-    options_check_sizes(o);
+    options_check_course(o);
     return o;
 }
 
@@ -60,6 +66,7 @@ static void draw(const options *o, history *h)
 
 int main(int argc, char **argv)
 {
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows beyond `ulimit -f` is an error of its write() */
     options *o = read_options(argc, argv);
     if (o->compare)
         return compare(o);

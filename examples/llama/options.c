@@ -10,7 +10,7 @@
 
 #include "run.h"
 
-typedef enum kind { FLAG, INTEGER, REAL, TEXT, FILES } kind;
+typedef enum kind { FLAG, INTEGER, REAL, TEXT, TEXT_FILE, FILES } kind;
 
 typedef struct option {
     const char *name;
@@ -25,7 +25,7 @@ typedef struct option {
 #define BIG 1e15
 
 static const option table[] = {
-    {"preset", TEXT, 1, AT(preset), 0, 0, "tiny, small or 124m (default tiny)"},
+    {"preset", TEXT, 1, AT(preset), 0, 0, "tiny, small or 124m"},
     {"layers", INTEGER, 1, AT(layers), 1, 1000, "blocks"},
     {"width", INTEGER, 1, AT(width), 2, 1 << 20, "width of the residual stream"},
     {"heads", INTEGER, 1, AT(heads), 1, 1 << 14, "query heads"},
@@ -48,14 +48,15 @@ static const option table[] = {
     {"beta2", REAL, 1, AT(beta2), 1e-6, 1, "AdamW's second moment"},
     {"clip", REAL, 1, AT(clip), 0, 1e30, "largest global gradient norm; 0: no limit"},
     {"seed", INTEGER, 1, AT(seed), 0, BIG, "of the initial weights and of the windows"},
-    {"data", FILES, 0, AT(data), 0, 0, "train on the bytes of these files (default: this source)"},
-    {"val", FILES, 0, AT(val), 0, 0, "held-out bytes (default: every tenth block of the data)"},
-    {"tokens", TEXT, 0, AT(tokens), 0, 0, "train on a token file in llm.c's format"},
-    {"val-tokens", TEXT, 0, AT(val_tokens), 0, 0, "held-out token file (default: its last part)"},
+    {"data", FILES, 1, AT(data), 0, 0, "train on the bytes of these files; without: this source"},
+    {"val", FILES, 1, AT(val), 0, 0, "held-out bytes; without: every tenth block of the data"},
+    {"tokens", TEXT_FILE, 1, AT(tokens), 0, 0, "train on a token file in llm.c's format"},
+    {"val-tokens", TEXT_FILE, 1, AT(val_tokens), 0, 0,
+     "held-out token file; without: its last part"},
     {"eval-every", INTEGER, 1, AT(eval_every), 0, 1e9,
      "steps between held-out losses; 0: at the end"},
     {"eval-windows", INTEGER, 1, AT(eval_windows), 1, 1e9, "windows in a held-out loss"},
-    {"out", TEXT, 0, AT(out), 0, 0, "checkpoint folder (default: nothing is saved)"},
+    {"out", TEXT, 0, AT(out), 0, 0, "checkpoint folder; without: nothing is saved"},
     {"save-every", INTEGER, 1, AT(save_every), 0, 1e9, "steps between checkpoints; 0: at the end"},
     {"resume", FLAG, 0, AT(resume), 0, 1, "go on from the checkpoint in --out"},
     {"stop-after", INTEGER, 0, AT(stop_after), 0, 1e9, "save and leave after so many steps"},
@@ -121,15 +122,37 @@ void options_preset(options *o, const char *name)
                    .temperature = 0.8};
 }
 
-static void usage(void)
+/* The value of a number or text in `o`; "" where there is none: unset texts, flags and files. */
+static const char *value_text(const options *o, const option *t, char *text, size_t size)
 {
-    puts("usage: llama [--preset tiny|small|124m] [--option value]...\n"
-         "Trains a Llama with Tigon's operators.\n");
+    const void *field = (const char *)o + t->offset;
+    text[0] = 0;
+    if (t->kind == TEXT && *(const char *const *)field)
+        snprintf(text, size, "%s", *(const char *const *)field);
+    else if (t->kind == REAL)
+        snprintf(text, size, "%g", *(const double *)field);
+    else if (t->kind == INTEGER)
+        snprintf(text, size, "%lld", (long long)*(const int64_t *)field);
+    return text;
+}
+
+static void usage(const char *preset)
+{
+    options o;
+    options_preset(&o, preset);
+    printf(
+        "usage: llama [--preset tiny|small|124m] [--option value]...\n"
+        "Trains a Llama with Tigon's operators. In brackets: the default, here of the preset %s;\n"
+        "`llama --preset small --help` tells another preset's.\n\n",
+        preset);
     for (int i = 0; i < COUNT; i++) {
-        static const char *const value[] = {"", " N", " X", " TEXT", " FILES..."};
-        char left[40];
+        static const char *const value[] = {"", " N", " X", " TEXT", " FILE", " FILES..."};
+        char left[40], text[64];
         snprintf(left, sizeof(left), "--%s%s", table[i].name, value[table[i].kind]);
-        printf("  %-20s %s\n", left, table[i].help);
+        printf("  %-20s %s", left, table[i].help);
+        if (*value_text(&o, &table[i], text, sizeof(text)))
+            printf(" [%s]", text);
+        putchar('\n');
     }
     exit(0);
 }
@@ -138,7 +161,7 @@ static void usage(void)
 static void set_value(options *o, const option *t, const char *text)
 {
     void *field = (char *)o + t->offset;
-    if (t->kind == TEXT) {
+    if (t->kind == TEXT || t->kind == TEXT_FILE) {
         if (!*text)
             die("--%s: the text is empty", t->name);
         *(const char **)field = text;
@@ -169,9 +192,12 @@ static const option *find(const char *name)
 
 void options_parse(options *o, int argc, char **argv)
 {
+    int help = 0;
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
-            usage();
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            help = 1;
+            continue;
+        }
         const option *t = strncmp(argv[i], "--", 2) ? NULL : find(argv[i] + 2);
         if (!t)
             die("unknown option '%s'; --help lists them", argv[i]);
@@ -193,16 +219,12 @@ void options_parse(options *o, int argc, char **argv)
             set_value(o, t, argv[++i]);
         }
     }
+    if (help)
+        usage(o->preset);
 }
 
 void options_check_use(const options *o)
 {
-    if (o->tokens && o->data.count)
-        die("--data and --tokens exclude each other");
-    if (o->val_tokens && !o->tokens)
-        die("--val-tokens needs --tokens");
-    if (o->val.count && o->tokens)
-        die("--val goes with --data; use --val-tokens with --tokens");
     if (o->resume && !o->out)
         die("--resume needs --out, the checkpoint's folder");
     if (o->eval_only && !o->resume)
@@ -213,8 +235,14 @@ void options_check_use(const options *o)
         die("--compare chooses the implementations itself: it does not go with --impl");
 }
 
-void options_check_sizes(const options *o)
+void options_check_course(const options *o)
 {
+    if (o->tokens && o->data.count)
+        die("--data and --tokens exclude each other");
+    if (o->val_tokens && !o->tokens)
+        die("--val-tokens needs --tokens");
+    if (o->val.count && o->tokens)
+        die("--val goes with --data; use --val-tokens with --tokens");
     if (o->width % o->heads || (o->width / o->heads) % 2)
         die("--width %lld must be --heads %lld times an even number", (long long)o->width,
             (long long)o->heads);
@@ -231,23 +259,67 @@ void options_check_sizes(const options *o)
         die("--save-every needs --out, the checkpoint's folder");
 }
 
+/* The absolute path, so that a run may be resumed from another folder. */
+static char *whole_path(const char *path)
+{
+    char *whole = realpath(path, NULL);
+    if (!whole)
+        die("%s: %s", path, strerror(errno));
+    if (strchr(whole, '\n'))
+        die("%s: a checkpoint cannot keep a file name with a line break", whole);
+    return whole;
+}
+
+/* A line each; NULL for no files. */
+static char *paths_text(const char *const *path, int count)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = count ? open_memstream(&text, &size) : NULL;
+    for (int i = 0; i < count; i++) {
+        char *whole = whole_path(path[i]);
+        fprintf(f, "%s%s", i ? "\n" : "", whole);
+        free(whole);
+    }
+    if (f && fclose(f))
+        die("out of memory");
+    return text;
+}
+
+static void set_paths(files *list, const char *text)
+{
+    char *copy = strdup(text), *rest = copy; /* the list points into it */
+    if (!copy)
+        die("out of memory");
+    list->count = 0;
+    for (char *path; (path = strsep(&rest, "\n"));)
+        if (*path && list->count < MAX_FILES)
+            list->path[list->count++] = path;
+}
+
 void options_each_saved(const options *o,
                         void (*each)(void *user, const char *name, const char *value), void *user)
 {
     for (int i = 0; i < COUNT; i++) {
         const option *t = &table[i];
         const void *field = (const char *)o + t->offset;
-        char text[40];
+        char text[40], *paths = NULL;
+        const char *value = text;
         if (!t->saved)
             continue;
-        if (t->kind == TEXT)
-            each(user, t->name, *(const char *const *)field);
+        if (t->kind == FILES)
+            value = paths = paths_text(((const files *)field)->path, ((const files *)field)->count);
+        else if (t->kind == TEXT_FILE)
+            value = paths = paths_text(field, *(const char *const *)field != NULL);
+        else if (t->kind == TEXT)
+            value = *(const char *const *)field;
         else if (t->kind == REAL)
             snprintf(text, sizeof(text), "%.17g", *(const double *)field);
         else
             snprintf(text, sizeof(text), "%lld", (long long)*(const int64_t *)field);
-        if (t->kind != TEXT)
-            each(user, t->name, text);
+        if (value)
+            each(user, t->name, value);
+        free(paths);
     }
 }
 
@@ -256,6 +328,9 @@ int options_set_saved(options *o, const char *name, const char *value)
     const option *t = find(name);
     if (!t || !t->saved)
         return 0;
-    set_value(o, t, value);
+    if (t->kind == FILES)
+        set_paths((files *)((char *)o + t->offset), value);
+    else
+        set_value(o, t, value);
     return 1;
 }

@@ -41,11 +41,13 @@ void options_preset(options *o, const char *preset);
 /* Writes what argv says over `o`. Wrong options leave with a message. */
 void options_parse(options *o, int argc, char **argv);
 
-/* Refuse options that contradict each other: those of use, then, when all are known, the sizes. */
+/* Refuse options that contradict each other: those of use, then, when a checkpoint's are known as
+ * well, those of the course: data and sizes. */
 void options_check_use(const options *o);
-void options_check_sizes(const options *o);
+void options_check_course(const options *o);
 
-/* The options that a checkpoint keeps, as text: calls back with name and value for each. */
+/* The options that a checkpoint keeps, as text: calls back with name and value for each. Files are
+ * kept by their absolute paths, a line each. */
 void options_each_saved(const options *o,
                         void (*each)(void *user, const char *name, const char *value), void *user);
 /* Sets a kept option from its text; 0 if no option has that name. `value` must live on. */

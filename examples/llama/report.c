@@ -105,6 +105,12 @@ static void show(report *r, const event *e)
             r->terminal ? "\033[K" : "\n");
 }
 
+static void flush_log(report *r)
+{
+    if (fflush(r->log))
+        die("--log %s: %s", r->o->log, strerror(errno));
+}
+
 void report_step(report *r, const event *e)
 {
     if (r->log) {
@@ -112,7 +118,7 @@ void report_step(report *r, const event *e)
                 "{\"step\":%lld,\"loss\":%.9g,\"grad_norm\":%.9g,\"lr\":%.9g,\"seconds\":%.6f,"
                 "\"tokens_per_s\":%.1f}\n",
                 (long long)e->step, e->loss, e->norm, e->lr, e->seconds, e->tokens / e->seconds);
-        fflush(r->log);
+        flush_log(r);
     }
     const double gap = r->terminal ? 0.1 : 10;
     const int edge = e->step == r->o->steps || e->step == r->first_step + 1;
@@ -140,7 +146,7 @@ void report_held_out(report *r, int64_t step, double loss)
 {
     if (r->log) {
         fprintf(r->log, "{\"step\":%lld,\"held_out\":%.9g}\n", (long long)step, loss);
-        fflush(r->log);
+        flush_log(r);
     }
     report_say(r, "held-out loss after %lld steps: %.4f nats a %s", (long long)step, loss,
                r->o->tokens ? "token" : "byte");

@@ -30,15 +30,23 @@ static void shape_text(const part *p, char *text, size_t size)
         snprintf(text, size, "%lld", (long long)p->shape[0]);
 }
 
-/* The header in memory; padded with blanks so that the data start on 64 bytes. */
-static char *header_text(const char *metadata, const model *m, const arena *arenas, int count,
-                         size_t *length)
+/* The checksum's place in a header: 16 digits, in the metadata. It is of the whole file, with zeros for
+ * these digits. */
+static char *checksum_place(char *header)
 {
-    char *text = NULL;
-    FILE *f = open_memstream(&text, length);
+    static const char key[] = "\"checksum\":\"";
+    char *at = strstr(header, key);
+    return at && strlen(at) >= sizeof(key) - 1 + 16 ? at + sizeof(key) - 1 : NULL;
+}
+
+/* The header in memory; padded with blanks so that the data start on 64 bytes. */
+static void header_text(char **text, size_t *length, const char *metadata, const model *m,
+                        const arena *arenas, int count)
+{
+    FILE *f = open_memstream(text, length);
     if (!f)
         die("out of memory");
-    fprintf(f, "{\"__metadata__\":%s", metadata);
+    fprintf(f, "{\"__metadata__\":{\"checksum\":\"%016d\",%s", 0, metadata + 1);
     int64_t at = 0;
     for (int a = 0; a < count; a++) {
         part p;
@@ -57,30 +65,53 @@ static char *header_text(const char *metadata, const model *m, const arena *aren
         fputc(' ', f);
     if (fclose(f))
         die("out of memory");
-    return text;
+}
+
+/* The bytes of all parts, in the file's order. */
+static void each_part(const model *m, const arena *arenas, int count,
+                      void (*each)(void *user, const void *data, size_t bytes), void *user)
+{
+    for (int a = 0; a < count; a++) {
+        const size_t el = tg_type_size(arenas[a].type);
+        part p;
+        for (int i = 0; model_part(m, i, &p); i++)
+            each(user, (const char *)arenas[a].data + (size_t)p.offset * el,
+                 (size_t)elements(&p) * el);
+    }
+}
+
+static void sum_part(void *sum, const void *data, size_t bytes)
+{
+    checksum_add(sum, data, bytes);
+}
+
+static void write_part(void *file, const void *data, size_t bytes)
+{
+    new_file_write(file, data, bytes);
 }
 
 void safetensors_write(const char *path, const char *metadata, const model *m, const arena *arenas,
                        int count)
 {
     size_t length;
-    char *header = header_text(metadata, m, arenas, count, &length);
-    new_file f;
-    new_file_open(&f, path);
+    char *header = NULL, digits[17];
+    header_text(&header, &length, metadata, m, arenas, count);
     unsigned char size[8];
     for (int i = 0; i < 8; i++)
         size[i] = (unsigned char)((uint64_t)length >> 8 * i);
+    checksum sum = {0};
+    checksum_add(&sum, size, sizeof(size));
+    checksum_add(&sum, header, length);
+    each_part(m, arenas, count, sum_part, &sum);
+    snprintf(digits, sizeof(digits), "%016llx", (unsigned long long)checksum_of(&sum));
+    memcpy(checksum_place(header), digits, 16);
+    new_file f;
+    new_file_open(&f, path);
     new_file_write(&f, size, sizeof(size));
     new_file_write(&f, header, length);
-    free(header);
-    for (int a = 0; a < count; a++) {
-        const size_t el = tg_type_size(arenas[a].type);
-        part p;
-        for (int i = 0; model_part(m, i, &p); i++)
-            new_file_write(&f, (const char *)arenas[a].data + (size_t)p.offset * el,
-                           (size_t)elements(&p) * el);
-    }
+    each_part(m, arenas, count, write_part, &f);
     new_file_commit(&f);
+    free(header);
 }
 
 /* ---- reading ---- */
@@ -98,6 +129,30 @@ static void read_all(const safetensors *s, void *to, int64_t count, int64_t at)
         at += n;
         count -= n;
     }
+}
+
+/* Of the whole file, whose first 8 bytes and header have been read. */
+static void check_sum(const safetensors *s, const unsigned char *size)
+{
+    static char piece[1 << 16];
+    char *place = checksum_place(s->header), found[17] = "", expected[17];
+    if (!place)
+        die("%s: holds no checksum, expected one in its metadata", s->path);
+    memcpy(found, place, 16);
+    memset(place, '0', 16);
+    checksum sum = {0};
+    checksum_add(&sum, size, 8);
+    checksum_add(&sum, s->header, (size_t)(s->begin - 8));
+    for (int64_t at = 0; at < s->size; at += (int64_t)sizeof(piece)) {
+        const int64_t left = s->size - at;
+        const int64_t n = left < (int64_t)sizeof(piece) ? left : (int64_t)sizeof(piece);
+        read_all(s, piece, n, s->begin + at);
+        checksum_add(&sum, piece, (size_t)n);
+    }
+    snprintf(expected, sizeof(expected), "%016llx", (unsigned long long)checksum_of(&sum));
+    if (strcmp(found, expected))
+        die("%s: is damaged: its checksum is %s, expected %s as its metadata say", s->path,
+            expected, found);
 }
 
 int safetensors_open(safetensors *s, const char *path, int must)
@@ -125,6 +180,7 @@ int safetensors_open(safetensors *s, const char *path, int must)
     s->header[length] = 0;
     s->begin = 8 + (int64_t)length;
     s->size = info.st_size - s->begin;
+    check_sum(s, size);
     return 1;
 }
 

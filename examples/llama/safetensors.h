@@ -14,8 +14,9 @@ typedef struct arena {
     void *data;
 } arena;
 
-/* Writes the model's parts from each arena, with metadata: a JSON object in text. Leaves with a
- * message on failure; the file appears under `path` only when it is whole and on the disk. */
+/* Writes the model's parts from each arena, with metadata: a JSON object in text, to which the file's
+ * checksum is added. Leaves with a message on failure; the file appears under `path` only when it is
+ * whole and on the disk. */
 void safetensors_write(const char *path, const char *metadata, const model *m, const arena *arenas,
                        int count);
 
@@ -26,7 +27,8 @@ typedef struct safetensors {
     int64_t begin, size; /* of the data */
 } safetensors;
 
-/* Opens a file and checks its frame. Returns 0 if there is no file and `must` is 0. */
+/* Opens a file and checks its frame and its checksum: a file that is not to the bit what was written
+ * is refused. Returns 0 if there is no file and `must` is 0. */
 int safetensors_open(safetensors *s, const char *path, int must);
 void safetensors_close(safetensors *s);
 

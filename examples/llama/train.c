@@ -103,7 +103,8 @@ static void evaluate(model *m, const corpus *data, report *r, history *h, int64_
 }
 
 /* Steps from `first` + 1 on; returns the last one done. */
-static int64_t run_steps(model *m, const corpus *data, report *r, history *h, int64_t first)
+static int64_t run_steps(model *m, const corpus *data, uint64_t hash, report *r, history *h,
+                         int64_t first)
 {
     const options *o = m->o;
     int64_t step = first, saved = first;
@@ -119,14 +120,17 @@ static int64_t run_steps(model *m, const corpus *data, report *r, history *h, in
         if (o->eval_every && step % o->eval_every == 0 && step < o->steps)
             evaluate(m, data, r, h, step);
         if (o->save_every && step % o->save_every == 0) {
-            checkpoint_save(m, step, data->hash);
+            checkpoint_save(m, step, hash);
             saved = step;
         }
     }
     if (o->out && (saved < step || step == 0)) {
-        checkpoint_save(m, step, data->hash);
+        checkpoint_save(m, step, hash);
         report_say(r, "saved %s after %lld steps", o->out, (long long)step);
     }
+    if (interrupted && !o->out)
+        report_say(r, "interrupted after %lld steps; nothing is saved without --out",
+                   (long long)step);
     return step;
 }
 
@@ -138,6 +142,9 @@ static void describe(report *r, const model *m, const corpus *data)
                tg_ctx_threads(m->r->ctx));
     report_say(r, "data: %s, %lld to train on, %lld held out", data->what,
                (long long)data->train.count, (long long)data->held_out.count);
+    if (!data_held_out_windows(data, o))
+        report_say(r, "no held-out loss: that is too little for a window of %lld",
+                   (long long)o->seq);
 }
 
 int train(const options *o, const course *c, history *h)
@@ -151,12 +158,13 @@ int train(const options *o, const course *c, history *h)
     if (o->out)
         checkpoint_prepare(o);
     model_open(&m, &r, o, !o->eval_only);
-    const int64_t first = o->resume ? checkpoint_load(&m, o->eval_only ? 0 : data.hash) : 0;
+    const uint64_t hash = o->out && !o->eval_only ? data_hash(&data) : 0;
+    const int64_t first = o->resume ? checkpoint_load(&m, hash) : 0;
     report_open(&p, o, c->label, first);
     describe(&p, &m, &data);
     catch_signals();
     r.profile = (int)o->profile;
-    const int64_t last = o->eval_only ? first : run_steps(&m, &data, &p, h, first);
+    const int64_t last = o->eval_only ? first : run_steps(&m, &data, hash, &p, h, first);
     r.profile = 0;
     if (o->profile && last > first)
         report_costs(&m, h, first + 1 < last ? first + 1 : first, last);

@@ -64,7 +64,7 @@ cp -r f32 broken
 head -c 100 f32/model.safetensors >broken/model.safetensors
 refuses "is no safetensors file" $data --out broken --resume
 head -c 30000 f32/model.safetensors >broken/model.safetensors
-refuses "its place in the file is wrong" $data --out broken --resume
+refuses "model.safetensors: is damaged" $data --out broken --resume
 cp f32/model.safetensors broken
 rm broken/optimizer-000020.safetensors
 refuses "optimizer-000020.safetensors: No such file" $data --out broken --resume
