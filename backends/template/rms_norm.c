@@ -65,7 +65,7 @@ tg_status acme_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *arg
         .n = x->shape[x->ndim - 1],
         .x_stride = row_stride(x),
         .y_stride = row_stride(args->y),
-        .eps = args->eps == 0 ? 1e-6 : args->eps,
+        .eps = args->eps,
         .offset = args->offset,
     };
     const int64_t rows = p.n ? tg_numel(x) / p.n : 0;
