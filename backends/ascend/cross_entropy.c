@@ -7,17 +7,12 @@
 
 /* ---- one call of either direction ---- */
 
-static int64_t ignored(int64_t option)
-{
-    return option == 0 ? -100 : option == TG_IGNORE_CLASS_0 ? 0 : option;
-}
-
 #define CE_CALL(args)                                                                            \
     {                                                                                            \
         .logits = ascend_rows_of((args)->logits, "logits"),                                      \
         .dlogits = ascend_rows_of((args)->dlogits, "dlogits"), .rows = tg_numel((args)->target), \
         .classes = (args)->logits->shape[(args)->logits->ndim - 1],                              \
-        .ignore_index = ignored((args)->ignore_index),                                           \
+        .ignore_index = (args)->ignore_index,                                                    \
         .flags = ((args)->reduction == TG_MEAN ? F_MEAN : 0) |                                   \
                  ((args)->reduction == TG_NONE ? F_EACH : 0) |                                   \
                  ((args)->token_scaling ? F_TOKEN : 0),                                          \

@@ -77,7 +77,7 @@ static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *kernels,
         ascend_i64(weight.type == TG_F32),
         ascend_f32(args->offset),
         ascend_f32(1.0 / (double)x.n),
-        ascend_f32(args->eps == 0 ? 1e-6 : args->eps),
+        ascend_f32(args->eps),
         ascend_i64(args->casting_mode == 0),
     };
     return wide ? RMS_NORM_RUN(ctx, runtime, "rms_norm_forward_wide", x.type, &layout, kernel_args,

@@ -44,25 +44,19 @@ const tg_ub_kernel tg_ascend_ub_swiglu[] = {
 
 /* ---- launches ---- */
 
-static double or_one(double multiplier)
-{
-    return multiplier == 0.0 ? 1.0 : multiplier;
-}
-
 tg_status ascend_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
 {
-    return ascend_run_flat(ctx,
-                           &(ascend_flat){
-                               .kernel = "swiglu_forward",
-                               .ub = &tg_ascend_ub_swiglu[0],
-                               .tensors = 3,
-                               .scalars = 2,
-                               .places = 7,
-                               .tensor = {{args->gate, "gate"}, {args->up, "up"}, {args->y, "y"}},
-                               .scalar = {ascend_f32(or_one(args->gate_multiplier)),
-                                          ascend_f32(or_one(args->down_multiplier))},
-                               .place = {F_GATE, F_UP, F_Y, F_A, F_U, F_H, F_E},
-                           });
+    return ascend_run_flat(
+        ctx, &(ascend_flat){
+                 .kernel = "swiglu_forward",
+                 .ub = &tg_ascend_ub_swiglu[0],
+                 .tensors = 3,
+                 .scalars = 2,
+                 .places = 7,
+                 .tensor = {{args->gate, "gate"}, {args->up, "up"}, {args->y, "y"}},
+                 .scalar = {ascend_f32(args->gate_multiplier), ascend_f32(args->down_multiplier)},
+                 .place = {F_GATE, F_UP, F_Y, F_A, F_U, F_H, F_E},
+             });
 }
 
 tg_status ascend_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
@@ -79,8 +73,7 @@ tg_status ascend_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *arg
                             {args->up, "up"},
                             {args->dgate, "dgate"},
                             {args->dup, "dup"}},
-                 .scalar = {ascend_f32(or_one(args->gate_multiplier)),
-                            ascend_f32(or_one(args->down_multiplier))},
+                 .scalar = {ascend_f32(args->gate_multiplier), ascend_f32(args->down_multiplier)},
                  .place = {B_DY, B_GATE, B_UP, B_DGATE, B_DUP, B_G, B_A, B_U, B_H, B_K, B_E},
              });
 }

@@ -1,7 +1,8 @@
 /* rms_norm.c - one operator replaced: y = x / sqrt(mean(x^2) + eps) * (offset + weight), for f32.
  *
  * The arguments have passed Tigon's check: shapes agree, nothing required is NULL, the last dimension
- * is contiguous, the leading ones have one row stride, and an option left at zero is still zero here.
+ * is contiguous, the leading ones have one row stride, and options hold their values: where the caller
+ * left eps at zero it is 1e-6 here.
  */
 #include <math.h>
 
@@ -65,7 +66,7 @@ tg_status acme_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *arg
         .n = x->shape[x->ndim - 1],
         .x_stride = row_stride(x),
         .y_stride = row_stride(args->y),
-        .eps = args->eps == 0 ? 1e-6 : args->eps,
+        .eps = args->eps,
         .offset = args->offset,
     };
     const int64_t rows = p.n ? tg_numel(x) / p.n : 0;

@@ -73,8 +73,9 @@ static void update(model *m, int64_t start, int64_t end, int64_t step, double sc
     tg_tensor second = tg_tensor_of(m->v + start, TG_F32, 1, n);
     tg_tensor master = tg_tensor_of(m->master + (m->master ? start : 0), TG_F32, 1, n);
     CALL(m->r, adamw, .param = &param, .master = m->master ? &master : NULL, .grad = &grad,
-         .m = &first, .v = &second, .lr = learning_rate(o, step), .beta1 = o->beta1,
-         .beta2 = o->beta2, .weight_decay = decay, .grad_scale = scale, .step = step);
+         .m = &first, .v = &second, .lr = learning_rate(o, step), .beta1 = TG_VALUE(o->beta1),
+         .beta2 = TG_VALUE(o->beta2), .weight_decay = decay, .grad_scale = TG_VALUE(scale),
+         .step = step);
 }
 
 void optimizer_step(model *m, int64_t step, double norm)

@@ -23,7 +23,8 @@ static void product_dx(model *m, const array *dout, const weight *w, array *dx)
 static void add_norm(model *m, const array *stream, const weight *norm, array *s, array *rstd)
 {
     CALL(m->r, fused_add_rms_norm_forward, .x = &m->y.t, .residual = &stream->t,
-         .weight = &norm->p.t, .y = &m->y.t, .s = &s->t, .rstd = &rstd->t, .eps = m->o->eps);
+         .weight = &norm->p.t, .y = &m->y.t, .s = &s->t, .rstd = &rstd->t,
+         .eps = TG_VALUE(m->o->eps));
 }
 
 /* The gradient of the stream below a norm: through the norm from dy, around it from ds. */
@@ -38,7 +39,8 @@ static void add_norm_back(model *m, const array *dy, const array *ds, const arra
 /* y = norm(s) once more: cheaper than to keep it. */
 static void norm_again(model *m, const array *s, const weight *norm)
 {
-    CALL(m->r, rms_norm_forward, .x = &s->t, .weight = &norm->p.t, .y = &m->y.t, .eps = m->o->eps);
+    CALL(m->r, rms_norm_forward, .x = &s->t, .weight = &norm->p.t, .y = &m->y.t,
+         .eps = TG_VALUE(m->o->eps));
 }
 
 void model_forward(model *m)
@@ -46,7 +48,7 @@ void model_forward(model *m)
     run *r = m->r;
     CALL(r, embedding_forward, .weight = &m->embed.p.t, .indices = &m->input.t, .y = &m->s1[0].t);
     CALL(r, rms_norm_forward, .x = &m->s1[0].t, .weight = &m->norm1[0].p.t, .y = &m->y.t,
-         .rstd = &m->rstd1[0].t, .eps = m->o->eps);
+         .rstd = &m->rstd1[0].t, .eps = TG_VALUE(m->o->eps));
     for (int64_t i = 0; i < m->o->layers; i++) {
         layer *l = &m->layers[i];
         product(m, &m->y, &l->wqkv, &l->qkv);

@@ -13,9 +13,12 @@
  *   TG_BACKEND_ENTRY { return &acme; }
  *
  * With rows = NULL its public symbols <vendor>_<operator>, functions of the type tg_<operator>_fn,
- * are discovered instead. Load it with TIGON_BACKEND_PATH or tg_backend_load(). The arguments that
- * a row sees have passed the operator's check. A row returns TG_EUNSUPPORTED, before it writes
- * anything, to pass the call on.
+ * are discovered instead. Load it with TIGON_BACKEND_PATH or tg_backend_load().
+ *
+ * The arguments that a row sees have passed the operator's check, and their options are resolved: a
+ * default is the number that ops.def states, and zero is zero. Only where ops.def says TG_FROM does zero
+ * still stand for the default. A row returns TG_EUNSUPPORTED, before it writes anything, to pass the
+ * call on.
  */
 #ifndef TIGON_BACKEND_H
 #define TIGON_BACKEND_H
@@ -31,7 +34,7 @@
 extern "C" {
 #endif
 
-#define TG_ABI 2u
+#define TG_ABI 3u
 
 /* TG_OP_<operator>: ids */
 typedef enum tg_op_id {
@@ -102,9 +105,10 @@ tg_fail(tg_status status, const char *format, ...);
 typedef struct tg_host {
     uint32_t abi, size;
     /* The default function of an operator on this machine (cast to tg_<operator>_fn), NULL if there
-     * is none. */
+     * is none. It is a row: it takes what a row sees, checked, with options resolved. */
     void (*(*default_of)(tg_ctx *ctx, const char *op))(void);
-    /* Any operator through dispatch; args is its argument struct. */
+    /* Any operator through dispatch; args is its argument struct, in which zero means the default as in
+     * a program's calls: a row passes one of its own options on as TG_VALUE(). */
     tg_status (*call)(tg_ctx *ctx, const char *op, const void *args);
     /* Sets the thread's error message and returns the status. */
     tg_status (*fail)(tg_status status, const char *format, ...);

@@ -2,7 +2,10 @@
  *
  * Conventions, for every operator unless its entry says otherwise:
  *   Call         tg_<op>(ctx, &(tg_<op>_args){.x = &x, ...}); fields that are not named are NULL or
- *                zero, and zero in an option is its documented default.
+ *                zero, and zero in an option means its default, which ops.def states.
+ *   Zero itself  TG_ZERO, in an option of either kind: .beta1 = TG_ZERO. TG_VALUE(x) passes x whatever it
+ *                is: .eps = TG_VALUE(eps). Below, an option's default is what "0 means", and its value is
+ *                what TG_VALUE() gives. Refused where the default follows from the tensors ("0 means D").
  *   Types        T is one of f32, bf16, f16 and the same for all tensors marked T. Weights marked W
  *                have T or f32. f64 is accepted in place of T, W and f32 together; only `ref` runs it.
  *   Rows         R is the product of the leading dimensions, N the last one. The last dimension is
@@ -29,6 +32,12 @@
 extern "C" {
 #endif
 
+/* Zero itself in an option, where zero means the default: -2^63, which an int64_t and a double both hold
+ * exactly. No option takes that value as a number. */
+#define TG_ZERO INT64_MIN
+/* The value x of an option, zero included. x is evaluated twice. */
+#define TG_VALUE(x) ((x) == 0 ? TG_ZERO : (x))
+
 /* Argument structs tg_<op>_args: every field is one 8-byte slot, in the order of ops.def. */
 #define TG_IN(name) const tg_tensor *name;
 #define TG_OPT(name) const tg_tensor *name;
@@ -38,8 +47,8 @@ extern "C" {
 #define TG_OPT_OVER(name, in) tg_tensor *name;
 #define TG_INOUT(name) tg_tensor *name;
 #define TG_INOUT_OPT(name) tg_tensor *name;
-#define TG_F64(name) double name;
-#define TG_I64(name) int64_t name;
+#define TG_F64(name, init) double name;
+#define TG_I64(name, init) int64_t name;
 #define TG_OP(op, fields)           \
     typedef struct tg_##op##_args { \
         fields                      \
@@ -62,7 +71,7 @@ extern "C" {
  *   a [M,K] or, with trans_a = 1, [K,M]   T
  *   b [K,N] or, with trans_b = 1, [N,K]   T
  *   c [M,N]                               T or f32; read only when beta = 1
- *   alpha: 0 means 1. beta: 0 or 1.
+ *   alpha: 0 means 1; TG_ZERO gives beta * c, and a and b are not read. beta: 0 or 1.
  * Each matrix has any row stride. K = 0 gives beta * c. Backward: da = alpha dc op(b)^T and
  * db = alpha op(a)^T dc are gemm again.
  * Numerics: products accumulate in f32, one rounding.
@@ -308,8 +317,8 @@ TG_API tg_status tg_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args
 /* sparsemax: y = max(x - tau, 0) along one dimension, with the tau for which sum(y) = 1: the point of
  * the probability simplex that is nearest to x.
  *   x, y T of one shape; y may be x.
- *   dim counts from the end: -1 the last dimension, -2 the one before it, to -ndim, the first.
- *   0 means -1. (A framework's d >= 0 is d - ndim here.)
+ *   dim: 0 means -1, the last dimension. Negative ones count from the end, to -ndim, the first; others from
+ *   the front, TG_ZERO the first, to ndim - 1.
  *   Strides: as everywhere the last dimension is contiguous. The dimensions before dim must collapse
  *   to one stride of any size, those behind it to one contiguous run; dim itself has any stride. So
  *   compact tensors go along any of their dimensions, and rows with gaps along the last two.
@@ -328,9 +337,6 @@ TG_API tg_status tg_sparsemax_backward(tg_ctx *ctx, const tg_sparsemax_backward_
 /* How a loss over rows becomes a result. TG_BATCHMEAN, the sum over the number of rows, is for losses
  * whose TG_MEAN is the mean over elements. */
 enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
-
-/* ignore_index that ignores class 0 (0 itself is the default, -100). */
-#define TG_IGNORE_CLASS_0 INT64_MIN
 
 /* cross_entropy: of logits against class indices, with every option of the field.
  *   With x the logits after softcap, y the target, a = label_smoothing, z = lse_square_scale, w the
@@ -351,7 +357,7 @@ enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
  *   TG_NONE. predicted i64, BT elements: the first argmax, -1 for ignored rows.
  *   dlogits like logits (may be logits), of type T or, when T is f32, any: computed in the same pass,
  *   with one read and one write of the logits.
- *   ignore_index: 0 means -100; TG_IGNORE_CLASS_0 ignores class 0.
+ *   ignore_index: 0 means -100; TG_ZERO ignores class 0.
  *   softcap: 0 means none, else x = softcap * tanh(logits / softcap).
  * Saved for backward: logits, lse.
  * Numerics: f32 throughout; the target's gradient p - 1 is formed in f32 and rounded once. Gradients
@@ -562,7 +568,7 @@ TG_API tg_status tg_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *
  *   labels i64, R elements, or NULL: rows whose label is ignore_index are ignored.
  *   loss, dloss: as kl_div.
  *   dp like p (may be p), or NULL: the gradient, computed in the same pass.
- *   ignore_index: 0 means -100; TG_IGNORE_CLASS_0 ignores rows of label 0.
+ *   ignore_index: 0 means -100; TG_ZERO ignores rows of label 0.
  * Saved for backward: p, q, labels. q gets no gradient.
  * Numerics: f32, sums over blocks of 8192 elements in f64.
  * Source: Liger-Kernel's tvd.
@@ -574,9 +580,6 @@ TG_API tg_status tg_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args);
  */
 TG_API tg_status tg_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args);
 
-/* beta of 0 for the losses below (0 itself is the default, 0.5). */
-#define TG_BETA_0 (-1.0)
-
 /* jsd: generalised Jensen-Shannon divergence of two rows of log-probabilities.
  *   With X = student, Y = teacher, Q = exp(X), P = exp(Y), M = beta P + (1 - beta) Q, per element
  *     d = beta P (Y - log M) + (1 - beta) Q (X - log M);
@@ -587,7 +590,7 @@ TG_API tg_status tg_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args);
  *   labels, ignore_index: as tvd.
  *   loss f32, 1 element. dloss f32, 1 element: the upstream gradient; NULL means 1.
  *   dstudent like student (may be student), or NULL: the gradient, computed in the same pass.
- *   beta: in [0,1]; 0 means 0.5, TG_BETA_0 means 0.
+ *   beta: in [0,1]; 0 means 0.5, TG_ZERO 0.
  * Saved for backward: student, teacher, labels. teacher gets no gradient.
  * Numerics: f32; log M comes from the difference of X and Y, so that it exists where P and Q underflow
  *   and keeps its digits where they nearly agree. P and Q below 2^-126 may count as 0.

@@ -30,6 +30,11 @@ typedef struct tg_arg_info {
     tg_arg_kind kind;
     int reads;        /* an output that is read as well (TG_INOUT) */
     const char *over; /* the input whose very buffer this output may be, or NULL */
+    /* Of options, what zero in the slot means: value; or, where default_text is not NULL, what follows
+     * from the call's tensors as it says; or nothing, where a value is required. TG_ZERO is zero itself. */
+    double value;
+    const char *default_text;
+    int required;
 } tg_arg_info;
 
 typedef struct tg_op_info {

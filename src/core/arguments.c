@@ -128,6 +128,19 @@ static tg_status wrong_device(int op, const tensor_slot *slot, const tg_tensor *
                    tg_device_type_name(first->device.device_type), first->device.device_id);
 }
 
+/* Zero where the default follows from the tensors. */
+static tg_status check_options(int op, const uint64_t *slots)
+{
+    for (int i = tg_op_tensors(op)->count; i < tg_ops[op].nargs; i++) {
+        const tg_arg_info *arg = &tg_ops[op].args[i];
+        if (arg->default_text && slots[i] == tg_zero_bits(arg->kind))
+            return tg_fail(TG_EINVAL,
+                           "%s: %s is TG_ZERO, expected a value, or 0 for the default: %s",
+                           tg_ops[op].name, arg->name, arg->default_text);
+    }
+    return TG_OK;
+}
+
 tg_status tg_check_schema(int op, const void *args, int *device_type)
 {
     if (!args)
@@ -155,6 +168,7 @@ tg_status tg_check_schema(int op, const void *args, int *device_type)
                             t->device.device_id == first->device.device_id))
             return wrong_device(op, s, t, first);
     }
+    TG_TRY(check_options(op, args));
     *device_type = first ? (int)first->device.device_type : TG_DEVICE_CPU;
     if (TG_LIKELY(!strided && !any_meet(ins, in, outs, out)))
         return TG_OK;

@@ -25,7 +25,24 @@ typedef struct op_tensors {
     tensor_slot at[MAX_ARGS];
 } op_tensors;
 const op_tensors *tg_op_tensors(int op);
-void tg_schema_open(void); /* fills that form; once, from the registry */
+
+/* Options of an operator in the form that every call reads: as bits of their slots. */
+typedef struct option_slot {
+    uint64_t value; /* what zero means */
+    uint64_t zero;  /* what means zero; 0 where nothing does */
+    uint64_t sign;  /* of a floating-point number: -0.0 is zero as well */
+} option_slot;
+typedef struct op_options {
+    int first; /* slot in the argument struct: options come after tensors */
+    int count;
+    option_slot at[MAX_ARGS];
+} op_options;
+void tg_schema_open(void); /* fills both forms; once, from the registry */
+
+/* The arguments with their options resolved: args itself where they are already, else `copy`, of MAX_ARGS
+ * slots, written from it. Once a call: what is resolved may be zero. */
+const void *tg_resolve_options(int op, const void *args, uint64_t *copy);
+uint64_t tg_zero_bits(tg_arg_kind kind); /* of TG_ZERO in a slot */
 
 /* ---- arguments.c, overlap.c ---- */
 
@@ -35,7 +52,7 @@ typedef struct span {
     const char *low, *high;
 } span;
 
-/* Checks args by the schema; tells where the tensors lie (TG_DEVICE_CPU if there are none). */
+/* Checks args, resolved, by the schema; tells where the tensors lie (TG_DEVICE_CPU if there are none). */
 tg_status tg_check_schema(int op, const void *args, int *device_type);
 /* Elements from the first to behind the last of dimensions [first, ndim), none of them of size 0. */
 int64_t tg_reach_of(const tg_tensor *t, int first);
@@ -51,7 +68,9 @@ typedef struct op_calls {
 } op_calls;
 extern const op_calls tg_op_calls[TG_OP_COUNT];
 
+/* Here and below, args are resolved. */
 tg_status tg_check_all(int op, const void *args, int *device_type);
+tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args);
 
 /* ---- form.c: calls that passed, remembered ---- */
 

@@ -1,4 +1,4 @@
-/* Every call: check, choose a row, run it. The typed parts are expanded from ops.def. */
+/* Every call: resolve its options, check, choose a row, run it. The typed parts are expanded from ops.def. */
 #include <time.h>
 
 #include "core/core.h"
@@ -93,7 +93,7 @@ static __attribute__((noinline)) tg_status no_row(tg_ctx *ctx, int op, const voi
                    ctx->device);
 }
 
-static tg_status dispatch(tg_ctx *ctx, int op, const void *args)
+tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args)
 {
     if (__builtin_expect(!ctx, 0))
         return tg_fail(TG_EINVAL, "%s: ctx is NULL, expected a context of tg_ctx_create",
@@ -115,12 +115,18 @@ static tg_status dispatch(tg_ctx *ctx, int op, const void *args)
     return no_row(ctx, op, args, device_type);
 }
 
+static inline tg_status call(tg_ctx *ctx, int op, const void *args)
+{
+    uint64_t copy[MAX_ARGS];
+    return tg_dispatch(ctx, op, tg_resolve_options(op, args, copy));
+}
+
 tg_status tg_call(tg_ctx *ctx, int op, const void *args)
 {
     if (op < 0 || op >= TG_OP_COUNT)
         return tg_fail(TG_ENOTFOUND, "tg_call: there is no operator %d, expected 0 to %d", op,
                        TG_OP_COUNT - 1);
-    return dispatch(ctx, op, args);
+    return call(ctx, op, args);
 }
 
 tg_status tg_check(int op, const void *args)
@@ -130,13 +136,15 @@ tg_status tg_check(int op, const void *args)
                        TG_OP_COUNT - 1);
     TG_TRY(tg_registry_open());
     int device_type;
-    return tg_check_all(op, args, &device_type);
+    uint64_t copy[MAX_ARGS];
+    return tg_check_all(op, tg_resolve_options(op, args, copy), &device_type);
 }
 
 int tg_row_accepts(const tg_ctx *ctx, int row, const void *args)
 {
     const reg_row *r = tg_registry_row(row);
-    return r && tg_row_supported(ctx, row) && accepts(r, args);
+    uint64_t copy[MAX_ARGS];
+    return r && tg_row_supported(ctx, row) && accepts(r, tg_resolve_options(r->op, args, copy));
 }
 
 tg_status tg_row_run(tg_ctx *ctx, int row, const void *args)
@@ -151,6 +159,8 @@ tg_status tg_row_run(tg_ctx *ctx, int row, const void *args)
                        "%s: needs %s, which this machine or TIGON_CPU_MAX does not offer",
                        r->info.full_name, tg_cpu_needs(r->row.needs));
     int device_type;
+    uint64_t copy[MAX_ARGS];
+    args = tg_resolve_options(r->op, args, copy);
     TG_TRY(tg_check_all(r->op, args, &device_type));
     if (device_type != tg_registry_backend(r->backend)->table.device_type)
         return tg_fail(TG_EINVAL, "%s: the tensors lie on %s, the row takes memory of %s",
@@ -166,7 +176,7 @@ tg_status tg_row_run(tg_ctx *ctx, int row, const void *args)
 #define TG_OP(op, fields)                                      \
     tg_status tg_##op(tg_ctx *ctx, const tg_##op##_args *args) \
     {                                                          \
-        return dispatch(ctx, TG_OP_##op, args);                \
+        return call(ctx, TG_OP_##op, args);                    \
     }
 #include "tigon/ops.def"
 #undef TG_OP

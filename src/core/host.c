@@ -69,7 +69,7 @@ static tg_status run_mirrored(tg_ctx *ctx, const tg_backend *b, int op, const vo
     }
     if (b->sync)
         TG_TRY(b->sync(ctx));
-    TG_TRY(tg_call(ctx, op, slots));
+    TG_TRY(tg_dispatch(ctx, op, slots));
     for (int i = 0; i < list->count; i++)
         if (list->at[i].output && mirrors[i].device && mirrors[i].bytes)
             TG_TRY(b->copy(ctx, tg_data(mirrors[i].device), ctx->device_type, mirrors[i].host.data,

@@ -1,19 +1,21 @@
 /* The run-time schema, expanded from ops.def. */
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
 #include "core/core.h"
 
-#define TG_IN(name) {#name, TG_ARG_IN, 0, NULL},
-#define TG_OPT(name) {#name, TG_ARG_OPT, 0, NULL},
-#define TG_OUT(name) {#name, TG_ARG_OUT, 0, NULL},
-#define TG_OUT_OPT(name) {#name, TG_ARG_OUT_OPT, 0, NULL},
-#define TG_OUT_OVER(name, in) {#name, TG_ARG_OUT, 0, #in},
-#define TG_OPT_OVER(name, in) {#name, TG_ARG_OUT_OPT, 0, #in},
-#define TG_INOUT(name) {#name, TG_ARG_OUT, 1, NULL},
-#define TG_INOUT_OPT(name) {#name, TG_ARG_OUT_OPT, 1, NULL},
-#define TG_F64(name) {#name, TG_ARG_F64, 0, NULL},
-#define TG_I64(name) {#name, TG_ARG_I64, 0, NULL},
+#define TG_FROM(text) 0, .default_text = text
+#define TG_REQUIRED 0, .required = 1
+#define TG_IN(arg) {.name = #arg, .kind = TG_ARG_IN},
+#define TG_OPT(arg) {.name = #arg, .kind = TG_ARG_OPT},
+#define TG_OUT(arg) {.name = #arg, .kind = TG_ARG_OUT},
+#define TG_OUT_OPT(arg) {.name = #arg, .kind = TG_ARG_OUT_OPT},
+#define TG_OUT_OVER(arg, in) {.name = #arg, .kind = TG_ARG_OUT, .over = #in},
+#define TG_OPT_OVER(arg, in) {.name = #arg, .kind = TG_ARG_OUT_OPT, .over = #in},
+#define TG_INOUT(arg) {.name = #arg, .kind = TG_ARG_OUT, .reads = 1},
+#define TG_INOUT_OPT(arg) {.name = #arg, .kind = TG_ARG_OUT_OPT, .reads = 1},
+#define TG_F64(arg, init) {.name = #arg, .kind = TG_ARG_F64, .value = init},
+#define TG_I64(arg, init) {.name = #arg, .kind = TG_ARG_I64, .value = init},
 
 #define TG_OP(op, fields) static const tg_arg_info args_##op[] = {fields};
 #include "tigon/ops.def"
@@ -59,6 +61,7 @@ int tg_op_by_name(const char *name)
 /* ---- the compact form ---- */
 
 static op_tensors tensors[TG_OP_COUNT];
+static op_options options[TG_OP_COUNT];
 
 static void fill_tensors(op_tensors *list, const tg_op_info *op)
 {
@@ -77,13 +80,59 @@ static void fill_tensors(op_tensors *list, const tg_op_info *op)
     }
 }
 
+static uint64_t bits_of(tg_arg_kind kind, double value)
+{
+    const int64_t integer = kind == TG_ARG_I64 ? (int64_t)value : 0;
+    uint64_t bits;
+    memcpy(&bits, kind == TG_ARG_I64 ? (const void *)&integer : &value, sizeof bits);
+    return bits;
+}
+
+uint64_t tg_zero_bits(tg_arg_kind kind)
+{
+    return bits_of(kind, (double)TG_ZERO);
+}
+
+static void fill_options(op_options *list, const tg_op_info *op)
+{
+    list->first = tensors[op - tg_ops].count;
+    for (int i = list->first; i < op->nargs; i++) {
+        const tg_arg_info *arg = &op->args[i];
+        list->at[list->count++] =
+            (option_slot){.value = bits_of(arg->kind, arg->value),
+                          .zero = arg->default_text ? 0 : tg_zero_bits(arg->kind),
+                          .sign = arg->kind == TG_ARG_F64 ? bits_of(TG_ARG_F64, -0.0) : 0};
+    }
+}
+
 void tg_schema_open(void)
 {
-    for (int i = 0; i < TG_OP_COUNT; i++)
+    for (int i = 0; i < TG_OP_COUNT; i++) {
         fill_tensors(&tensors[i], &tg_ops[i]);
+        fill_options(&options[i], &tg_ops[i]);
+    }
 }
 
 const op_tensors *tg_op_tensors(int op)
 {
     return &tensors[op];
+}
+
+const void *tg_resolve_options(int op, const void *args, uint64_t *copy)
+{
+    const op_options *list = &options[op];
+    if (!args)
+        return NULL;
+    const uint64_t *const given = (const uint64_t *)args + list->first;
+    uint64_t *const resolved = copy + list->first, differ = 0;
+    for (int i = 0; i < list->count; i++) {
+        const option_slot *o = &list->at[i];
+        const uint64_t v = given[i], plain = v == o->zero ? 0 : v;
+        resolved[i] = (v & ~o->sign) == 0 ? o->value : plain;
+        differ |= resolved[i] ^ v;
+    }
+    if (!differ)
+        return args;
+    memcpy(copy, args, (size_t)list->first * sizeof *copy);
+    return copy;
 }

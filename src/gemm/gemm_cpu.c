@@ -382,7 +382,7 @@ static matrix matrix_of(const tg_tensor *t, int64_t trans)
     return (matrix){tg_data(t), (el)tg_el(tg_type_of(t)), trans != 0, tg_stride(t, 0)};
 }
 
-/* k = 0 */
+/* k = 0, or alpha = 0 */
 static void clear(const product *g)
 {
     for (int64_t i = 0; i < g->m && g->n > 0; i++) /* without columns there may be no memory */
@@ -393,11 +393,11 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
 {
     product g = {.m = args->c->shape[0],
                  .n = args->c->shape[1],
-                 .k = args->a->shape[args->trans_a ? 0 : 1],
+                 .k = args->alpha == 0 ? 0 : args->a->shape[args->trans_a ? 0 : 1],
                  .a = matrix_of(args->a, args->trans_a),
                  .b = matrix_of(args->b, args->trans_b),
                  .c = matrix_of(args->c, 0),
-                 .alpha = args->alpha == 0.0 ? 1.0f : (float)args->alpha,
+                 .alpha = (float)args->alpha,
                  .beta = (float)args->beta};
     if (g.m == 0 || g.n == 0)
         return TG_OK;

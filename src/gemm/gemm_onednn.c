@@ -219,7 +219,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     const int type = tg_type_of(args->a), c_type = tg_type_of(args->c);
     product g = {.whole = {.m = args->c->shape[0],
                            .n = args->c->shape[1],
-                           .k = args->a->shape[!args->trans_a],
+                           .k = args->alpha == 0 ? 0 : args->a->shape[!args->trans_a],
                            .ld_a = stride_of(args->a),
                            .ld_b = stride_of(args->b),
                            .ld_c = stride_of(args->c),
@@ -234,7 +234,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
                  .size = (int64_t)tg_type_size(type),
                  .c_size = (int64_t)tg_type_size(c_type),
                  .type = type,
-                 .alpha = args->alpha == 0 ? 1.0f : (float)args->alpha};
+                 .alpha = (float)args->alpha};
     if (g.whole.m == 0 || g.whole.n == 0 || g.whole.k == 0) {
         scale_c(&g);
         return TG_OK;
@@ -275,7 +275,7 @@ static int plain_stride(const tg_tensor *t)
 static int accepts(const tg_gemm_args *args)
 {
     const int type = tg_type_of(args->a);
-    if (type == TG_BF16 ? (args->alpha != 0 && args->alpha != 1) || !fast_bf16() : type != TG_F32)
+    if (type == TG_BF16 ? args->alpha != 1 || !fast_bf16() : type != TG_F32)
         return 0;
     return plain_stride(args->a) && plain_stride(args->b) && plain_stride(args->c);
 }

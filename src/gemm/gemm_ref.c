@@ -24,14 +24,14 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     (void)ctx;
     const matrix a = matrix_of(args->a, args->trans_a), b = matrix_of(args->b, args->trans_b);
     const matrix c = matrix_of(args->c, 0);
-    const int64_t m = args->c->shape[0], n = args->c->shape[1], k = args->a->shape[!args->trans_a];
-    const double alpha = args->alpha == 0 ? 1 : args->alpha;
+    const int64_t m = args->c->shape[0], n = args->c->shape[1];
+    const int64_t k = args->alpha == 0 ? 0 : args->a->shape[!args->trans_a];
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;
             for (int64_t p = 0; p < k; p++)
                 sum += get(&a, i, p) * get(&b, p, j);
-            sum *= alpha;
+            sum *= args->alpha;
             if (args->beta != 0)
                 sum += get(&c, i, j);
             tg_set(tg_data(args->c), c.type, i * c.down + j, sum);

@@ -20,10 +20,10 @@ static tg_status multiply(tg_ctx *ctx, const tg_gemm_args *args)
 static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
 {
     tg_gemm_args product = *args;
-    product.alpha = product.beta = 0;
-    const int scaled = args->alpha != 0 && args->alpha != 1;
-    if (!scaled && args->beta == 0)
+    product.alpha = TG_VALUE(args->alpha);
+    if (args->alpha == 0 || (args->alpha == 1 && args->beta == 0))
         return multiply(ctx, &product);
+    product.alpha = product.beta = 0;
 
     eager e = eager_begin(ctx);
     const mat c = eager_rows(args->c), fresh = eager_new(&e, c.type, c.rows, c.cols);
@@ -32,7 +32,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     tg_tensor view = tg_tensor_of(fresh.data, (tg_type)fresh.type, 2, args->c->shape);
     product.c = &view;
     TG_TRY(multiply(ctx, &product));
-    if (scaled)
+    if (args->alpha != 1)
         eager_scalar(&e, EAGER_MUL, args->beta == 0 ? c : fresh, fresh, args->alpha);
     if (args->beta != 0)
         eager_binary(&e, EAGER_ADD, c, c, fresh);

@@ -85,11 +85,11 @@ static tg_status no_eps(tg_ctx *ctx, const forward *args)
     return default_forward(ctx, &wrong);
 }
 
-/* The default of eps is another one. */
-static tg_status other_eps(tg_ctx *ctx, const forward *args)
+/* Zero is taken for the default. */
+static tg_status zero_eps(tg_ctx *ctx, const forward *args)
 {
     forward wrong = *args;
-    wrong.eps = args->eps == 0 ? 1e-5 : args->eps;
+    wrong.eps = args->eps == 0 ? 1e-6 : args->eps;
     return default_forward(ctx, &wrong);
 }
 
@@ -338,7 +338,7 @@ static const tg_row rows[] = {
     TG_ROW(rms_norm_forward, "right", 0, forward_accepts, right),
     TG_ROW(rms_norm_forward, "tail", 0, forward_accepts, tail),
     TG_ROW(rms_norm_forward, "no_eps", 0, forward_accepts, no_eps),
-    TG_ROW(rms_norm_forward, "other_eps", 0, forward_accepts, other_eps),
+    TG_ROW(rms_norm_forward, "zero_eps", 0, forward_accepts, zero_eps),
     TG_ROW(rms_norm_forward, "scale", 0, forward_accepts, scale),
     TG_ROW(rms_norm_forward, "rough_rstd", 0, forward_accepts, rough_rstd),
     TG_ROW(rms_norm_forward, "reads_on", 0, forward_accepts, reads_on),

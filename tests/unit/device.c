@@ -55,6 +55,14 @@ int main(int argc, char **argv)
         EXPECT(tg_rms_norm_forward(ctx, &args) == TG_OK, "%s", tg_last_error());
     EXPECT(memcmp(y, expected, sizeof y) == 0, "the host's result differs");
     EXPECT(said == 1, "%d warnings, expected one", said);
+    /* options are resolved once: what is 0 by then stays 0 */
+    float w[R * N];
+    memcpy(w, x, sizeof w);
+    x[0] = x[1] = x[2] = x[3] = x[4] = 1e-15f;
+    args.eps = TG_ZERO;
+    EXPECT(tg_rms_norm_forward(ctx, &args) == TG_OK && y[0] > 0.99f, "y[0] is %g, expected 1 (%s)",
+           (double)y[0], tg_last_error());
+    memcpy(x, w, sizeof w);
     tg_ctx_set_strict(ctx, 1);
     EXPECT(tg_rms_norm_forward(ctx, &args) == TG_EUNSUPPORTED &&
                strstr(tg_last_error(), "TIGON_STRICT"),

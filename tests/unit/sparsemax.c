@@ -28,9 +28,9 @@ static double threshold(const float *row, int64_t n, int64_t step)
 static void along(tg_ctx *ctx, int row, int64_t dim)
 {
     int64_t shape[] = {A, M, C}, strides[] = {M * C, C, 1};
-    const int64_t n = shape[3 + dim], step = strides[3 + dim];
+    const int64_t at = dim < 0 ? dim + 3 : dim, n = shape[at], step = strides[at];
     tg_tensor tx = tg_tensor_of(x, TG_F32, 3, shape), ty = tg_tensor_of(y, TG_F32, 3, shape);
-    const tg_sparsemax_forward_args args = {.x = &tx, .y = &ty, .dim = dim};
+    const tg_sparsemax_forward_args args = {.x = &tx, .y = &ty, .dim = TG_VALUE(dim)};
     EXPECT(tg_row_run(ctx, row, &args) == TG_OK, "%s", tg_last_error());
     for (int64_t i = 0; i < TOTAL; i++) {
         const int64_t first = i - i / step % n * step;
@@ -82,7 +82,7 @@ int main(void)
         if (tg_row_at(row)->op == tg_op_by_name("sparsemax_forward") &&
             tg_row_supported(ctx, row)) {
             rows++;
-            for (int64_t dim = -3; dim < 0; dim++)
+            for (int64_t dim = -3; dim < 3; dim++)
                 along(ctx, row, dim);
             if (strncmp(tg_row_at(row)->full_name, "unfused", 7) != 0)
                 far_below_the_maximum(ctx, row);
@@ -90,8 +90,8 @@ int main(void)
     EXPECT(rows >= 3, "%d rows", rows);
 
     int64_t shape[] = {A, M, C}, gaps[] = {M * (C + 2), C + 2, 1}, loose[] = {M * C + 5, C, 1};
-    refused(ctx, 3, shape, NULL, 1, "sparsemax_forward: dim is 1, expected -3 to 0");
-    refused(ctx, 3, shape, NULL, -4, "sparsemax_forward: dim is -4, expected -3 to 0");
+    refused(ctx, 3, shape, NULL, 3, "sparsemax_forward: dim is 3, expected -3 to 2");
+    refused(ctx, 3, shape, NULL, -4, "sparsemax_forward: dim is -4, expected -3 to 2");
     refused(ctx, 3, shape, gaps, -3,
             "sparsemax_forward: the dimensions of x behind dim -3 have gaps, expected one "
             "contiguous run");

@@ -35,12 +35,12 @@ int pb_case_is_for(const pb_op *op, const pb_case *c)
     return pb_same_group(c->group, op->group);
 }
 
-int pb_is_option(const tg_op_info *info, const char *name)
+const tg_arg_info *pb_option(const tg_op_info *info, const char *name)
 {
     for (int i = 0; i < info->nargs; i++)
         if (info->args[i].kind >= TG_ARG_F64 && !strcmp(info->args[i].name, name))
-            return 1;
-    return 0;
+            return &info->args[i];
+    return NULL;
 }
 
 static int is_tensor(const pb_op *op, const char *name)
@@ -65,7 +65,8 @@ static int check_name(const catalogue *cat, const pb_case *c, const pb_token *t,
     for (int i = 0; !found && i < cat->nops; i++) {
         const pb_op *op = &cat->ops[i];
         if (pb_same_group(op->group, c->group))
-            found = t->kind == PB_SET ? pb_is_option(op->info, t->name) : is_tensor(op, t->name);
+            found =
+                t->kind == PB_SET ? pb_option(op->info, t->name) != NULL : is_tensor(op, t->name);
     }
     if (found)
         return 0;
@@ -200,6 +201,7 @@ int pb_scope_lookup(const void *arg, const char *name, double *value)
         *value = pb_case_value(scope->c, name);
         return 0;
     }
-    *value = 0;
-    return pb_is_option(scope->op->info, name) ? 0 : -1;
+    const tg_arg_info *option = pb_option(scope->op->info, name);
+    *value = option ? option->value : 0;
+    return option ? 0 : -1;
 }

@@ -248,8 +248,8 @@ static void fill_row(void *arg, char *row, int64_t first, int64_t cols)
 static int64_t ignore_index(const problem *p)
 {
     const pb_token *t = pb_token_of(p->c, PB_SET, "ignore_index");
-    const int64_t set = t ? strtoll(t->value, NULL, 10) : 0;
-    return set == TG_IGNORE_CLASS_0 ? 0 : set ? set : -100;
+    const tg_arg_info *option = pb_option(p->op->info, "ignore_index");
+    return t ? strtoll(t->value, NULL, 10) : option ? (int64_t)option->value : 0;
 }
 
 int pb_fill(const problem *p, const pb_tensor *t, uint64_t seed, char *error)

@@ -18,7 +18,7 @@ static int overwrites(const problem *p)
 {
     static const char *const names[] = {"accumulate", "beta"};
     for (int i = 0; i < 2; i++)
-        if (pb_is_option(p->op->info, names[i]))
+        if (pb_option(p->op->info, names[i]))
             return pb_case_value(p->c, names[i]) == 0;
     return 0;
 }
@@ -197,9 +197,9 @@ problem *pb_layout(const pb_op *op, const pb_case *c, int type, int guard, int p
         const tg_arg_info *a = &op->info->args[i];
         const pb_token *set = a->kind >= TG_ARG_F64 ? pb_token_of(c, PB_SET, a->name) : NULL;
         if (a->kind == TG_ARG_F64)
-            p->slot[i].f64 = set ? strtod(set->value, NULL) : 0;
+            p->slot[i].f64 = set ? TG_VALUE(strtod(set->value, NULL)) : 0;
         if (a->kind == TG_ARG_I64)
-            p->slot[i].i64 = set ? strtoll(set->value, NULL, 10) : 0;
+            p->slot[i].i64 = set ? TG_VALUE(strtoll(set->value, NULL, 10)) : 0;
     }
     return p;
 fail:

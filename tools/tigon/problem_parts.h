@@ -18,8 +18,8 @@ int pb_parse_shape(const char **at, pb_decl *d);
 /* problem_case.c */
 const pb_token *pb_token_of(const pb_case *c, pb_token_kind kind, const char *name);
 int pb_drops(const pb_case *c, const char *name);
-/* 1 if the argument is an option (scalar) of the operator. */
-int pb_is_option(const tg_op_info *info, const char *name);
+/* The option (scalar) of that name; NULL if the operator has none. */
+const tg_arg_info *pb_option(const tg_op_info *info, const char *name);
 /* Looks up a dimension, option or element size. */
 typedef struct pb_scope {
     const pb_op *op;

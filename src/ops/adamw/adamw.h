@@ -1,4 +1,4 @@
-/* What the rows of adamw share: the options with their defaults, reduced to factors in double. */
+/* What the rows of adamw share: the options, reduced to factors in double. */
 #ifndef TG_ADAMW_H
 #define TG_ADAMW_H
 
@@ -18,10 +18,10 @@ typedef struct adamw_factors {
 static inline adamw_factors adamw_factors_of(const tg_adamw_args *a)
 {
     adamw_factors f;
-    f.scale = a->grad_scale != 0 ? a->grad_scale : 1;
-    f.beta1 = a->beta1 != 0 ? a->beta1 : 0.9;
-    f.beta2 = a->beta2 != 0 ? a->beta2 : 0.999;
-    f.eps = a->eps != 0 ? a->eps : 1e-8;
+    f.scale = a->grad_scale;
+    f.beta1 = a->beta1;
+    f.beta2 = a->beta2;
+    f.eps = a->eps;
     f.keep = 1 - a->lr * a->weight_decay;
     /* 1 - beta^step without cancellation for beta near 1 */
     f.step = a->lr / -expm1((double)a->step * log(f.beta1));

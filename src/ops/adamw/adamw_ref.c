@@ -14,18 +14,17 @@ static void set(tg_tensor *t, int64_t i, double value)
 static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
 {
     (void)ctx;
-    const double beta1 = a->beta1 != 0 ? a->beta1 : 0.9, beta2 = a->beta2 != 0 ? a->beta2 : 0.999;
-    const double eps = a->eps != 0 ? a->eps : 1e-8;
-    const double scale = a->grad_scale != 0 ? a->grad_scale : 1;
+    const double beta1 = a->beta1, beta2 = a->beta2;
     const double correct1 = 1 - pow(beta1, (double)a->step);
     const double correct2 = 1 - pow(beta2, (double)a->step);
     const int64_t n = tg_numel(a->param);
     for (int64_t i = 0; i < n; i++) {
-        const double g = get(a->grad, i) * scale;
+        const double g = get(a->grad, i) * a->grad_scale;
         const double m = beta1 * get(a->m, i) + (1 - beta1) * g;
         const double v = beta2 * get(a->v, i) + (1 - beta2) * g * g;
         double p = get(a->master ? a->master : a->param, i);
-        p = p * (1 - a->lr * a->weight_decay) - a->lr * (m / correct1) / (sqrt(v / correct2) + eps);
+        p = p * (1 - a->lr * a->weight_decay) -
+            a->lr * (m / correct1) / (sqrt(v / correct2) + a->eps);
         set(a->m, i, m);
         set(a->v, i, v);
         if (a->master)

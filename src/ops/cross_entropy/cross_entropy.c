@@ -57,8 +57,7 @@ static tg_status check_common(const ce_common *c, double smoothing, double z, do
     TG_TRY(tg_expect_i64(c->op, "token_scaling", token_scaling, 0, 1));
     if (c->dlogits)
         TG_TRY(check_dlogits(c));
-    const int64_t ignored = ce_ignore_index(c->ignore_index);
-    return tg_expect_indices(c->op, "target", c->target, classes, &ignored);
+    return tg_expect_indices(c->op, "target", c->target, classes, &c->ignore_index);
 }
 
 tg_status tg_check_cross_entropy_forward(const tg_cross_entropy_forward_args *a)

@@ -1,4 +1,4 @@
-/* What the rows of cross_entropy share: the options with their defaults filled in, and the counts
+/* What the rows of cross_entropy share: the options, and the counts
  * over all rows that a mean needs before its first gradient. */
 #ifndef TG_CROSS_ENTROPY_H
 #define TG_CROSS_ENTROPY_H
@@ -11,18 +11,13 @@ typedef struct ce_options {
     int token_scaling;
 } ce_options;
 
-static inline int64_t ce_ignore_index(int64_t option)
-{
-    return option == 0 ? -100 : option == TG_IGNORE_CLASS_0 ? 0 : option;
-}
-
 /* Of the argument struct of either direction. */
-#define CE_OPTIONS(args)                                                                       \
-    (ce_options)                                                                               \
-    {                                                                                          \
-        .ignore_index = ce_ignore_index((args)->ignore_index), .reduction = (args)->reduction, \
-        .smoothing = (args)->label_smoothing, .z = (args)->lse_square_scale,                   \
-        .softcap = (args)->softcap, .token_scaling = (int)(args)->token_scaling                \
+#define CE_OPTIONS(args)                                                        \
+    (ce_options)                                                                \
+    {                                                                           \
+        .ignore_index = (args)->ignore_index, .reduction = (args)->reduction,   \
+        .smoothing = (args)->label_smoothing, .z = (args)->lse_square_scale,    \
+        .softcap = (args)->softcap, .token_scaling = (int)(args)->token_scaling \
     }
 
 /* The divisors of TG_MEAN. A divisor of zero (all rows ignored, or all their weights zero) counts

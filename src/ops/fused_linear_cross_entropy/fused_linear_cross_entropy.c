@@ -71,8 +71,7 @@ static tg_status check(const char *op, const flce *f)
     TG_TRY(tg_expect_numel(op, "lse", lse, rows, what));
     TG_TRY(tg_expect_type(op, "predicted", f->predicted, TG_I64));
     TG_TRY(tg_expect_numel(op, "predicted", f->predicted, rows, what));
-    const int64_t ignored = flce_ignored(f);
-    return tg_expect_indices(op, "target", f->target, f->weight->shape[0], &ignored);
+    return tg_expect_indices(op, "target", f->target, f->weight->shape[0], &f->ignore_index);
 }
 
 tg_status

@@ -34,12 +34,6 @@ static inline flce flce_backward(const tg_fused_linear_cross_entropy_backward_ar
     return (flce){FLCE_COMMON(a), .saved = a->lse};
 }
 
-/* The class that is ignored. */
-static inline int64_t flce_ignored(const flce *f)
-{
-    return f->ignore_index == 0 ? -100 : f->ignore_index == TG_IGNORE_CLASS_0 ? 0 : f->ignore_index;
-}
-
 /* D and n of the mean: weights of the targets, and rows, that are not ignored. */
 typedef struct flce_counts {
     double weights;
@@ -48,7 +42,7 @@ typedef struct flce_counts {
 
 static inline flce_counts flce_count(const flce *f)
 {
-    const int64_t *target = tg_data(f->target), ignored = flce_ignored(f);
+    const int64_t *target = tg_data(f->target), ignored = f->ignore_index;
     const int64_t rows = tg_numel(f->target);
     const void *weight = tg_data(f->class_weight);
     const int type = f->class_weight ? tg_type_of(f->class_weight) : 0;

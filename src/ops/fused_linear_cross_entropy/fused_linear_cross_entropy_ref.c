@@ -173,7 +173,7 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forwar
     int64_t rows = 0;
     for (int64_t row = 0; row < s.x.rows; row++) {
         const int64_t y = s.target[row];
-        const int ignored = y == flce_ignored(&f);
+        const int ignored = y == f.ignore_index;
         double lse = 0, ce = 0, z = 0;
         int64_t best = -1;
         if (ignored) {
@@ -216,7 +216,7 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backw
     TG_TRY(prepare(ctx, &s, &f));
     for (int64_t row = 0; row < s.x.rows; row++) {
         const int64_t y = s.target[row];
-        if (y == flce_ignored(&f)) {
+        if (y == f.ignore_index) {
             zero_row(&s, row);
             continue;
         }

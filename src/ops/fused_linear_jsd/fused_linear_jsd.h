@@ -4,7 +4,7 @@
 
 #include "core/view.h"
 
-/* The arguments, options with their defaults; NULL for what is not given or not of this direction. */
+/* The arguments; NULL for what is not given or not of this direction. */
 typedef struct fljsd {
     const tg_tensor *x, *weight, *teacher_x, *teacher_weight, *labels, *dloss;
     tg_tensor *loss, *dx, *dweight;
@@ -12,17 +12,12 @@ typedef struct fljsd {
     double beta, temperature;
 } fljsd;
 
-#define FLJSD_COMMON(a)                                                                           \
-    .x = (a)->x, .weight = (a)->weight, .teacher_x = (a)->teacher_x,                              \
-    .teacher_weight = (a)->teacher_weight, .labels = (a)->labels, .dloss = (a)->dloss,            \
-    .dx = (a)->dx, .dweight = (a)->dweight, .accumulate = (a)->accumulate,                        \
-    .chunk_bytes = (a)->chunk_bytes, .temperature = (a)->temperature == 0 ? 1 : (a)->temperature, \
-    .ignored = (a)->ignore_index == 0                   ? -100                                    \
-               : (a)->ignore_index == TG_IGNORE_CLASS_0 ? 0                                       \
-                                                        : (a)->ignore_index,                      \
-    .beta = (a)->beta == 0           ? 0.5                                                        \
-            : (a)->beta == TG_BETA_0 ? 0                                                          \
-                                     : (a)->beta
+#define FLJSD_COMMON(a)                                                                \
+    .x = (a)->x, .weight = (a)->weight, .teacher_x = (a)->teacher_x,                   \
+    .teacher_weight = (a)->teacher_weight, .labels = (a)->labels, .dloss = (a)->dloss, \
+    .dx = (a)->dx, .dweight = (a)->dweight, .accumulate = (a)->accumulate,             \
+    .chunk_bytes = (a)->chunk_bytes, .temperature = (a)->temperature,                  \
+    .ignored = (a)->ignore_index, .beta = (a)->beta
 
 static inline fljsd fljsd_forward(const tg_fused_linear_jsd_forward_args *a)
 {

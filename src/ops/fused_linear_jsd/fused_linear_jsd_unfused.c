@@ -134,16 +134,14 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
     float unused;
     int64_t one = 1;
     tg_tensor loss = tg_tensor_of(&unused, TG_F32, 1, &one);
-    TG_TRY(tg_jsd_forward(
-        ctx,
-        &(tg_jsd_forward_args){.student = &s.student.t,
-                               .teacher = &s.teacher.t,
-                               .labels = f->labels ? &labels.t : NULL,
-                               .dloss = f->dloss,
-                               .loss = f->loss ? f->loss : &loss,
-                               .dstudent = gradients ? &dstudent.t : NULL,
-                               .beta = f->beta == 0 ? TG_BETA_0 : f->beta,
-                               .ignore_index = f->ignored == 0 ? TG_IGNORE_CLASS_0 : f->ignored}));
+    TG_TRY(tg_jsd_forward(ctx, &(tg_jsd_forward_args){.student = &s.student.t,
+                                                      .teacher = &s.teacher.t,
+                                                      .labels = f->labels ? &labels.t : NULL,
+                                                      .dloss = f->dloss,
+                                                      .loss = f->loss ? f->loss : &loss,
+                                                      .dstudent = gradients ? &dstudent.t : NULL,
+                                                      .beta = TG_VALUE(f->beta),
+                                                      .ignore_index = TG_VALUE(f->ignored)}));
     return gradients ? add_gradients(&s, d) : TG_OK;
 }
 

@@ -29,8 +29,8 @@ static tg_status check_inputs(const char *op, const tg_tensor *q, const tg_tenso
 
 static tg_status check_options(const char *op, int64_t kernel_size, int64_t dilation, double scale)
 {
-    TG_TRY(tg_expect_i64(op, "kernel_size", kernel_size, 0, INT64_MAX));
-    TG_TRY(tg_expect_i64(op, "dilation", dilation, 0, INT64_MAX));
+    TG_TRY(tg_expect_i64(op, "kernel_size", kernel_size, 1, INT64_MAX));
+    TG_TRY(tg_expect_i64(op, "dilation", dilation, 1, INT64_MAX));
     return tg_expect_f64(op, "scale", scale, -HUGE_VAL, HUGE_VAL);
 }
 

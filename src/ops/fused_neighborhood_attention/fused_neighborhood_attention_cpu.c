@@ -24,8 +24,8 @@ static na_sizes sizes(const tg_tensor *q, int64_t kernel_size, int64_t dilation,
                   .heads = q->shape[1],
                   .length = length,
                   .d = d,
-                  .dilation = dilation == 0 ? 1 : dilation,
-                  .half = (kernel_size == 0 ? 7 : kernel_size) / 2};
+                  .dilation = dilation,
+                  .half = kernel_size / 2};
     n.half = na_min(n.half, length > 0 ? (length - 1) / n.dilation : 0);
     if (n.half == 0)
         n.dilation = 1; /* each position sees itself alone: one class will do */

@@ -18,8 +18,8 @@ static problem problem_of(const tg_tensor *q, const tg_tensor *k, const tg_tenso
     n.heads = q->shape[1];
     n.length = q->shape[2];
     n.d = q->shape[3];
-    n.dilation = dilation == 0 ? 1 : dilation;
-    n.half = (kernel_size == 0 ? 7 : kernel_size) / 2;
+    n.dilation = dilation;
+    n.half = kernel_size / 2;
     if (n.half > n.length / n.dilation)
         n.half = n.length / n.dilation; /* nobody is farther away */
     if (scale == 0)

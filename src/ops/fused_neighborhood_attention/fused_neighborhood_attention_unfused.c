@@ -30,8 +30,8 @@ static attention begin(tg_ctx *ctx, const tg_tensor *q, const tg_tensor *k, cons
     a.heads = q->shape[1];
     a.all = q->shape[0] * a.heads;
     a.length = q->shape[2];
-    a.dilation = dilation == 0 ? 1 : dilation;
-    a.half = (kernel_size == 0 ? 7 : kernel_size) / 2;
+    a.dilation = dilation;
+    a.half = kernel_size / 2;
     a.scale = scale != 0 ? scale : q->shape[3] > 0 ? 1 / sqrt((double)q->shape[3]) : 1;
     a.type = tg_type_of(q);
     return a;

@@ -98,7 +98,7 @@ static tg_status forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
     forward_job job = {.s = group_shape_of(a->x, a->num_groups),
                        .mean = tg_data(a->mean),
                        .rstd = tg_data(a->rstd),
-                       .eps = a->eps == 0 ? 1e-6 : a->eps,
+                       .eps = a->eps,
                        .type = (el)tg_el(tg_type_of(a->x))};
     const int64_t channels = job.s.groups * job.s.width;
     job.x = group_view_of(a->x, &job.s);

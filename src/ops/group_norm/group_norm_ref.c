@@ -47,7 +47,7 @@ static void normalise_group(const tg_group_norm_forward_args *a, const group_sha
     for (int64_t c = first; c < last; c++)
         for (int64_t i = 0; i < spatial; i++)
             squares += (get(&x, s, b, c, i) - mean) * (get(&x, s, b, c, i) - mean);
-    const double rstd = 1 / sqrt(squares / count + (a->eps == 0 ? 1e-6 : a->eps));
+    const double rstd = 1 / sqrt(squares / count + a->eps);
     for (int64_t c = first; c < last; c++)
         for (int64_t i = 0; i < spatial; i++)
             set(&y, s, b, c, i,

@@ -89,8 +89,7 @@ static tg_status forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
     eager e = eager_begin(ctx);
     const group_shape s = group_shape_of(a->x, a->num_groups);
     const mat x = load_groups(&e, a->x, &s), mean = eager_row_mean(&e, x);
-    const mat centred = eager_less(&e, x, mean),
-              rstd = eager_row_rstd(&e, centred, a->eps == 0 ? 1e-6 : a->eps);
+    const mat centred = eager_less(&e, x, mean), rstd = eager_row_rstd(&e, centred, a->eps);
     if (a->mean)
         eager_unary(&e, EAGER_COPY, eager_column(a->mean), mean);
     if (a->rstd)

@@ -105,21 +105,21 @@ static tg_status check_options(const char *op, const grpo_options *o, int64_t re
     TG_TRY(tg_expect_f64(op, "beta", o->beta, -DBL_MAX, DBL_MAX));
     const struct {
         const char *name;
-        double value;
-    } positive[] = {{"eps_low", o->low},
-                    {"eps_high", o->high},
-                    {"sapo_temperature_pos", o->sapo_pos},
-                    {"sapo_temperature_neg", o->sapo_neg},
-                    {"vespo_k_pos", o->k_pos},
-                    {"vespo_lambda_pos", o->lambda_pos},
-                    {"vespo_k_neg", o->k_neg},
-                    {"vespo_lambda_neg", o->lambda_neg}};
-    for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
-        TG_TRY(tg_expect_f64(op, positive[i].name, positive[i].value, DBL_MIN, DBL_MAX));
+        double value, low;
+    } given[] = {{"eps_low", o->low, 0},
+                 {"eps_high", o->high, 0},
+                 {"sapo_temperature_pos", o->sapo_pos, DBL_MIN},
+                 {"sapo_temperature_neg", o->sapo_neg, DBL_MIN},
+                 {"vespo_k_pos", o->k_pos, 0},
+                 {"vespo_lambda_pos", o->lambda_pos, 0},
+                 {"vespo_k_neg", o->k_neg, 0},
+                 {"vespo_lambda_neg", o->lambda_neg, 0}};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        TG_TRY(tg_expect_f64(op, given[i].name, given[i].value, given[i].low, DBL_MAX));
     TG_TRY(tg_expect_f64(op, "num_items_in_batch", o->items, 0, DBL_MAX));
     const int bounded = o->delta != INFINITY, clips = o->type <= TG_LUSPO;
     if (bounded)
-        TG_TRY(tg_expect_f64(op, "delta", o->delta, DBL_MIN, DBL_MAX));
+        TG_TRY(tg_expect_f64(op, "delta", o->delta, 0, DBL_MAX));
     if (bounded && !clips)
         return tg_fail(TG_EINVAL,
                        "%s: delta is %g, expected 0 with loss_type %" PRId64

@@ -7,33 +7,24 @@
 
 #include "grpo_loss.h"
 
-/* The options, with their defaults filled in but for the counts. */
+/* The options; counts of 0 stand for their defaults. */
 typedef struct grpo_options {
     int64_t type, sequence, each, corrected, length;
     double beta, low, high, delta, items;
     double sapo_pos, sapo_neg, k_pos, lambda_pos, k_neg, lambda_neg;
 } grpo_options;
 
-static inline double grpo_default(double option, double value)
-{
-    return option == 0 ? value : option;
-}
-
 /* Of the argument struct of either direction. */
-#define GRPO_OPTIONS(args)                                                                      \
-    (grpo_options)                                                                              \
-    {                                                                                           \
-        .type = (args)->loss_type, .sequence = (args)->importance_sampling_level,               \
-        .each = (args)->reduction == TG_NONE, .corrected = (args)->use_bias_correction_kl,      \
-        .length = (args)->max_completion_length, .beta = (args)->beta,                          \
-        .low = grpo_default((args)->eps_low, 0.2), .high = grpo_default((args)->eps_high, 0.4), \
-        .delta = grpo_default((args)->delta, INFINITY), .items = (args)->num_items_in_batch,    \
-        .sapo_pos = grpo_default((args)->sapo_temperature_pos, 1),                              \
-        .sapo_neg = grpo_default((args)->sapo_temperature_neg, 1.05),                           \
-        .k_pos = grpo_default((args)->vespo_k_pos, 2),                                          \
-        .lambda_pos = grpo_default((args)->vespo_lambda_pos, 3),                                \
-        .k_neg = grpo_default((args)->vespo_k_neg, 3),                                          \
-        .lambda_neg = grpo_default((args)->vespo_lambda_neg, 2)                                 \
+#define GRPO_OPTIONS(args)                                                                     \
+    (grpo_options)                                                                             \
+    {                                                                                          \
+        .type = (args)->loss_type, .sequence = (args)->importance_sampling_level,              \
+        .each = (args)->reduction == TG_NONE, .corrected = (args)->use_bias_correction_kl,     \
+        .length = (args)->max_completion_length, .beta = (args)->beta, .low = (args)->eps_low, \
+        .high = (args)->eps_high, .delta = (args)->delta, .items = (args)->num_items_in_batch, \
+        .sapo_pos = (args)->sapo_temperature_pos, .sapo_neg = (args)->sapo_temperature_neg,    \
+        .k_pos = (args)->vespo_k_pos, .lambda_pos = (args)->vespo_lambda_pos,                  \
+        .k_neg = (args)->vespo_k_neg, .lambda_neg = (args)->vespo_lambda_neg                   \
     }
 
 /* One call of either direction. */
@@ -155,7 +146,7 @@ static inline double grpo_by_token(const grpo *g, double kept)
 static inline double grpo_by_item(const grpo *g, double kept)
 {
     (void)kept;
-    return 1 / grpo_at_least_1(grpo_default(g->o.items, g->kept));
+    return 1 / grpo_at_least_1(g->o.items == 0 ? g->kept : g->o.items);
 }
 
 static inline double grpo_by_space(const grpo *g, double kept)

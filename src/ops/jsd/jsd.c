@@ -25,7 +25,7 @@ static tg_status check_common(const jsd_common *c)
     TG_TRY(tg_expect_numel(c->op, "labels", c->labels, rows, "the number of rows of student"));
     TG_TRY(tg_expect_stat(c->op, "dloss", c->dloss, tg_type_of(student)));
     TG_TRY(tg_expect_numel(c->op, "dloss", c->dloss, 1, one));
-    return c->beta == TG_BETA_0 ? TG_OK : tg_expect_f64(c->op, "beta", c->beta, 0, 1);
+    return tg_expect_f64(c->op, "beta", c->beta, 0, 1);
 }
 
 tg_status tg_check_jsd_forward(const tg_jsd_forward_args *a)

@@ -1,4 +1,4 @@
-/* What the rows of jsd share: options with their defaults, and which rows count. */
+/* What the rows of jsd share: options, and which rows count. */
 #ifndef TG_JSD_H
 #define TG_JSD_H
 
@@ -11,16 +11,10 @@ typedef struct jsd_options {
 } jsd_options;
 
 /* Of the argument struct of either direction. */
-#define JSD_OPTIONS(args)                                                             \
-    (jsd_options)                                                                     \
-    {                                                                                 \
-        .beta = (args)->beta == 0           ? 0.5                                     \
-                : (args)->beta == TG_BETA_0 ? 0                                       \
-                                            : (args)->beta,                           \
-        .labels = tg_data((args)->labels),                                            \
-        .ignored = (args)->ignore_index == 0                   ? -100                 \
-                   : (args)->ignore_index == TG_IGNORE_CLASS_0 ? 0                    \
-                                                               : (args)->ignore_index \
+#define JSD_OPTIONS(args)                                                                        \
+    (jsd_options)                                                                                \
+    {                                                                                            \
+        .beta = (args)->beta, .labels = tg_data((args)->labels), .ignored = (args)->ignore_index \
     }
 
 static inline int jsd_ignores(const jsd_options *o, int64_t row)

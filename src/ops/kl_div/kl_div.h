@@ -13,9 +13,4 @@ static inline double kl_scale(int64_t reduction, int64_t rows, int64_t n)
     return count > 0 ? 1 / count : 0;
 }
 
-static inline double kl_eps(double option)
-{
-    return option == 0 ? 1e-10 : option;
-}
-
 #endif

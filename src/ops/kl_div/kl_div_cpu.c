@@ -230,7 +230,7 @@ static tg_status forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
     job j = job_of(args->y_pred, args->y_true, args->dloss, args->dy_pred, args->reduction);
     const double scale = kl_scale(args->reduction, j.all.rows, j.all.n);
     j.log_target = args->log_target != 0;
-    j.eps = v_set((float)kl_eps(args->eps));
+    j.eps = v_set((float)args->eps);
     if (each)
         j.loss = (float *)tg_row_bytes(args->loss, &j.loss_stride);
     const int64_t items = tg_pieces_cut(&j.all, one_row(&j));

@@ -28,7 +28,7 @@ static tg_status forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
     const tg_rows dloss = tg_rows_of(args->dloss), loss = tg_rows_of(args->loss);
     const tg_rows dy_pred = tg_rows_of(args->dy_pred);
     const double scale = kl_scale(args->reduction, y_true.rows, y_true.n);
-    const double eps = kl_eps(args->eps);
+    const double eps = args->eps;
     double sum = 0;
     for (int64_t row = 0; row < y_true.rows; row++)
         for (int64_t i = 0; i < y_true.n; i++) {

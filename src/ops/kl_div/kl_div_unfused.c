@@ -48,7 +48,7 @@ static tg_status forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
     eager e = eager_begin(ctx);
     const mat y = eager_rows(args->y_pred), t = eager_rows(args->y_true);
     const mat weight = weight_of(&e, t, args->log_target != 0);
-    const mat log_t = args->log_target ? t : clamped_log(&e, t, kl_eps(args->eps));
+    const mat log_t = args->log_target ? t : clamped_log(&e, t, args->eps);
     const mat difference = eager_new(&e, TG_F32, t.rows, t.cols);
     eager_binary(&e, EAGER_SUB, difference, log_t, y);
     mat loss = loss_matrix(args->loss, args->reduction);

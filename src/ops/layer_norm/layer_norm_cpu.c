@@ -128,7 +128,7 @@ static tg_status forward(tg_ctx *ctx, const tg_layer_norm_forward_args *a)
                        .n = x.n,
                        .x_stride = x.stride * el_size(e),
                        .y_stride = y.stride * el_size(e),
-                       .eps = a->eps == 0 ? 1e-6 : a->eps,
+                       .eps = a->eps,
                        .near = x.n * el_size(e) <= NEAR,
                        .stream = streams(&y, x.data),
                        .type = e};

@@ -38,7 +38,7 @@ static tg_status forward(tg_ctx *ctx, const tg_layer_norm_forward_args *a)
         const double mean = sum / (double)x.n;
         for (int64_t j = 0; j < x.n; j++)
             squares += (get(&x, i, j) - mean) * (get(&x, i, j) - mean);
-        const double rstd = 1 / sqrt(squares / (double)x.n + (a->eps == 0 ? 1e-6 : a->eps));
+        const double rstd = 1 / sqrt(squares / (double)x.n + a->eps);
         for (int64_t j = 0; j < x.n; j++)
             set(&y, i, j,
                 (get(&x, i, j) - mean) * rstd * get_or(&weight, j, 1) + get_or(&bias, j, 0));

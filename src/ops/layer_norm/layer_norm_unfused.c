@@ -25,8 +25,7 @@ static tg_status forward(tg_ctx *ctx, const tg_layer_norm_forward_args *a)
 {
     eager e = eager_begin(ctx);
     const mat x = to_f32(&e, eager_rows(a->x)), y = eager_rows(a->y), mean = eager_row_mean(&e, x);
-    const mat centred = eager_less(&e, x, mean),
-              rstd = eager_row_rstd(&e, centred, a->eps == 0 ? 1e-6 : a->eps);
+    const mat centred = eager_less(&e, x, mean), rstd = eager_row_rstd(&e, centred, a->eps);
     if (a->mean)
         eager_unary(&e, EAGER_COPY, eager_column(a->mean), mean);
     if (a->rstd)

@@ -225,7 +225,7 @@ static tg_status forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
 {
     job job = job_of(args->x, args->weight, args->rstd, args->y, args->x);
     job.bias = element(args->bias, 0);
-    job.eps = args->eps == 0 ? 1e-6 : args->eps;
+    job.eps = args->eps;
     tg_parallel_for(ctx, tg_rows_of(args->x).rows, job.grain, forward_chunk, &job);
     return TG_OK;
 }

@@ -30,7 +30,7 @@ static tg_status forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
     const tg_rows x = tg_rows_of(args->x), y = tg_rows_of(args->y);
     const tg_rows weight = tg_rows_of(args->weight), rstd = tg_rows_of(args->rstd);
     const double bias = tg_get(tg_data(args->bias), tg_type_of(args->bias), 0);
-    const double eps = args->eps == 0 ? 1e-6 : args->eps;
+    const double eps = args->eps;
     for (int64_t r = 0; r < x.rows; r++) {
         double scale[3];
         for (int k = 0; k < 3; k++) {

@@ -49,7 +49,7 @@ static mat root_mean_square(eager *e, mat u, double eps)
     eager_reduce_rows(e, EAGER_SUM, mean, square);
     eager_free(e, square);
     eager_scalar(e, EAGER_DIV, mean, mean, (double)u.cols);
-    eager_scalar(e, EAGER_ADD, mean, mean, eps == 0 ? 1e-6 : eps);
+    eager_scalar(e, EAGER_ADD, mean, mean, eps);
     eager_unary(e, EAGER_RSQRT, mean, mean);
     return mean;
 }

@@ -136,7 +136,7 @@ static tg_status forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
                        .n = x.n,
                        .x_stride = x.stride,
                        .y_stride = y.stride,
-                       .eps = a->eps == 0 ? 1e-6f : (float)a->eps,
+                       .eps = (float)a->eps,
                        .llama = a->casting_mode == 0,
                        .stream = streams(&y, x.data),
                        .type = (el)tg_el(x.type)};
@@ -164,7 +164,7 @@ static tg_status fused_forward(tg_ctx *ctx, const tg_fused_add_rms_norm_forward_
                        .residual_stride = residual.stride,
                        .y_stride = y.stride,
                        .s_stride = s.stride,
-                       .eps = a->eps == 0 ? 1e-6f : (float)a->eps,
+                       .eps = (float)a->eps,
                        .llama = a->casting_mode == 0,
                        .stream = streams(&y, x.data) && streams(&s, residual.data),
                        .type = (el)tg_el(x.type)};

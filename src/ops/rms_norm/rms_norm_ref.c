@@ -34,7 +34,7 @@ static void normalise_row(const tg_rows *x, const tg_rows *weight, const tg_rows
     double squares = 0;
     for (int64_t j = 0; j < x->n; j++)
         squares += get(x, i, j) * get(x, i, j);
-    const double r = 1 / sqrt(squares / (double)x->n + (eps == 0 ? 1e-6 : eps));
+    const double r = 1 / sqrt(squares / (double)x->n + eps);
     for (int64_t j = 0; j < x->n; j++) {
         const double normal = get(x, i, j) * r;
         set(y, i, j, (llama ? rounded(x->type, normal) : normal) * scale_of(weight, offset, j));

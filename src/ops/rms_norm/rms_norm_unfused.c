@@ -26,7 +26,7 @@ static mat root_mean_square(eager *e, mat x, double eps)
     eager_reduce_rows(e, EAGER_SUM, mean, square);
     eager_free(e, square);
     eager_scalar(e, EAGER_DIV, mean, mean, (double)x.cols);
-    eager_scalar(e, EAGER_ADD, mean, mean, eps == 0 ? 1e-6 : eps);
+    eager_scalar(e, EAGER_ADD, mean, mean, eps);
     eager_unary(e, EAGER_RSQRT, mean, mean);
     return mean;
 }

@@ -17,7 +17,7 @@ static int collapse(const tg_tensor *t, int begin, int end)
 
 static tg_status expect_cut(const char *op, const char *name, const tg_tensor *t, int64_t dim)
 {
-    const int at = t->ndim + (int)(dim ? dim : -1);
+    const int at = (int)(dim < 0 ? t->ndim + dim : dim);
     if (!t->strides || tg_numel(t) == 0)
         return TG_OK;
     if (!collapse(t, 0, at))
@@ -42,7 +42,7 @@ static tg_status check(const char *op, int64_t dim, const char *const *names,
     TG_TRY(tg_expect_float(op, names[0], first));
     if (first->ndim < 1)
         return tg_refuse_rows(op, names[0], first);
-    TG_TRY(tg_expect_i64(op, "dim", dim, -first->ndim, 0));
+    TG_TRY(tg_expect_i64(op, "dim", dim, -first->ndim, first->ndim - 1));
     for (int i = 0; i < count; i++) {
         TG_TRY(tg_expect_like(op, names[i], tensors[i], names[0], first));
         TG_TRY(expect_cut(op, names[i], tensors[i], dim));

@@ -12,10 +12,10 @@ typedef struct sparsemax_cut {
     int64_t outer_step, step; /* in elements */
 } sparsemax_cut;
 
-/* dim: -1 the last, ..., -ndim the first, 0 as -1. */
+/* dim: -1 or ndim - 1 the last, -ndim or 0 the first. */
 static inline sparsemax_cut sparsemax_cut_of(const tg_tensor *t, int64_t dim)
 {
-    const int at = t->ndim + (int)(dim ? dim : -1);
+    const int at = (int)(dim < 0 ? t->ndim + dim : dim);
     sparsemax_cut c = {.data = tg_data(t), .type = tg_type_of(t), .outer = 1, .inner = 1};
     c.n = t->shape[at];
     c.step = tg_stride(t, at);

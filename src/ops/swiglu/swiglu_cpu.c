@@ -177,11 +177,6 @@ static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
         EL_SPECIALIZE(j->type, backward_pieces, 0, j, begin, end);
 }
 
-static float or_one(double multiplier)
-{
-    return multiplier == 0.0 ? 1.0f : (float)multiplier;
-}
-
 static void set_array(const tg_tensor *t, char **data, int64_t *stride)
 {
     const tg_rows rows = tg_rows_of(t);
@@ -209,8 +204,8 @@ static void run(tg_ctx *ctx, job *j, const tg_tensor *gate, tg_range_fn chunk)
 static tg_status forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
 {
     job j = {.type = (el)tg_el(tg_type_of(args->gate)),
-             .gate_multiplier = or_one(args->gate_multiplier),
-             .down_multiplier = or_one(args->down_multiplier)};
+             .gate_multiplier = (float)args->gate_multiplier,
+             .down_multiplier = (float)args->down_multiplier};
     j.stream = tg_streams(tg_numel(args->y) * el_size(j.type));
     set_array(args->gate, &j.gate, &j.gate_stride);
     set_array(args->up, &j.up, &j.up_stride);
@@ -222,8 +217,8 @@ static tg_status forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
 static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
 {
     job j = {.type = (el)tg_el(tg_type_of(args->gate)),
-             .gate_multiplier = or_one(args->gate_multiplier),
-             .down_multiplier = or_one(args->down_multiplier)};
+             .gate_multiplier = (float)args->gate_multiplier,
+             .down_multiplier = (float)args->down_multiplier};
     set_array(args->dy, &j.dy, &j.dy_stride);
     set_array(args->gate, &j.gate, &j.gate_stride);
     set_array(args->up, &j.up, &j.up_stride);

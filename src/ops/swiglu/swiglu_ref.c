@@ -13,17 +13,12 @@ static void put(const tg_rows *t, int64_t r, int64_t j, double value)
     tg_set(t->data, t->type, r * t->stride + j, value);
 }
 
-static double or_one(double multiplier)
-{
-    return multiplier == 0.0 ? 1.0 : multiplier;
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
 {
     (void)ctx;
     const tg_rows gate = tg_rows_of(args->gate), up = tg_rows_of(args->up), y = tg_rows_of(args->y);
-    const double gate_multiplier = or_one(args->gate_multiplier);
-    const double down_multiplier = or_one(args->down_multiplier);
+    const double gate_multiplier = args->gate_multiplier;
+    const double down_multiplier = args->down_multiplier;
     for (int64_t r = 0; r < y.rows; r++)
         for (int64_t j = 0; j < y.n; j++) {
             const double u = at(&gate, r, j) * gate_multiplier;
@@ -39,8 +34,8 @@ static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
     const tg_rows dy = tg_rows_of(args->dy), gate = tg_rows_of(args->gate);
     const tg_rows up = tg_rows_of(args->up);
     const tg_rows dgate = tg_rows_of(args->dgate), dup = tg_rows_of(args->dup);
-    const double gate_multiplier = or_one(args->gate_multiplier);
-    const double down_multiplier = or_one(args->down_multiplier);
+    const double gate_multiplier = args->gate_multiplier;
+    const double down_multiplier = args->down_multiplier;
     for (int64_t r = 0; r < gate.rows; r++)
         for (int64_t j = 0; j < gate.n; j++) {
             const double g = at(&dy, r, j) * down_multiplier;

@@ -6,16 +6,10 @@ static mat like(eager *e, mat a)
     return eager_new(e, a.type, a.rows, a.cols);
 }
 
-/* A multiplier that needs no step: the default. */
-static int is_one(double multiplier)
-{
-    return multiplier == 0 || multiplier == 1;
-}
-
 /* a * by, or a itself where by is 1 */
 static mat scaled(eager *e, mat a, double by)
 {
-    if (is_one(by))
+    if (by == 1)
         return a;
     const mat product = like(e, a);
     eager_scalar(e, EAGER_MUL, product, a, by);
@@ -32,9 +26,9 @@ static tg_status forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
     eager_binary(&e, EAGER_MUL, silu, u, s);
     eager_free(&e, s);
     const double down = args->down_multiplier;
-    const mat product = is_one(down) ? y : like(&e, y);
+    const mat product = down == 1 ? y : like(&e, y);
     eager_binary(&e, EAGER_MUL, product, silu, up);
-    if (!is_one(down))
+    if (down != 1)
         eager_scalar(&e, EAGER_MUL, y, product, down);
     return eager_end(&e);
 }
@@ -73,9 +67,9 @@ static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
     const mat slope = derivative(&e, u, s);
     eager_free(&e, s);
     const double multiplier = args->gate_multiplier;
-    const mat du = is_one(multiplier) ? dgate : like(&e, gate);
+    const mat du = multiplier == 1 ? dgate : like(&e, gate);
     eager_binary(&e, EAGER_MUL, du, dsilu, slope);
-    if (!is_one(multiplier))
+    if (multiplier != 1)
         eager_scalar(&e, EAGER_MUL, dgate, du, multiplier);
     return eager_end(&e);
 }

@@ -11,10 +11,7 @@ typedef struct tvd_labels {
 
 static inline tvd_labels tvd_labels_of(const tg_tensor *labels, int64_t ignore_index)
 {
-    const int64_t ignored = ignore_index == 0                   ? -100
-                            : ignore_index == TG_IGNORE_CLASS_0 ? 0
-                                                                : ignore_index;
-    return (tvd_labels){tg_data(labels), ignored};
+    return (tvd_labels){tg_data(labels), ignore_index};
 }
 
 static inline int tvd_ignores(tvd_labels l, int64_t row)
