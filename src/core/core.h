@@ -2,6 +2,7 @@
 #ifndef TG_CORE_CORE_H
 #define TG_CORE_CORE_H
 
+#include <stdarg.h>
 #include <stdatomic.h>
 
 #include "core/services.h"
@@ -207,3 +208,7 @@ tg_status tg_run_on_host(tg_ctx *ctx, int op, const void *args);
 int tg_default_threads(void);
 
 #endif
+/* vsnprintf() with a decimal point, whatever the program's locale. */
+void tg_format(char *text, size_t size, const char *format, va_list values)
+    __attribute__((format(printf, 3, 0)));
+

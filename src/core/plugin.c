@@ -31,7 +31,7 @@ static void service_log(tg_ctx *ctx, const char *format, ...)
     char text[512];
     va_list values;
     va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
+    tg_format(text, sizeof text, format, values);
     va_end(values);
     tg_log_line(ctx, "%s", text);
 }
