@@ -49,7 +49,7 @@ static void *alloc_on_card(tg_ctx *ctx, size_t bytes)
 
 static void free_on_card(tg_ctx *ctx, void *memory)
 {
-    (void)ctx;
+    ascend_card.sync(ascend_host->stream(ctx)); /* it may be in use */
     ascend_card.free(memory);
 }
 

@@ -129,15 +129,32 @@ typedef struct tg_backend {
      * the device cannot be used. A context that was to infer its device takes the CPU then. NULL:
      * always ready. */
     tg_status (*select)(tg_ctx *ctx);
-    /* Device memory; needed for the host fallback policy on a device other than the CPU. copy:
-     * either side may be host memory. */
+    /* Memory of the device, if it is not the host's: what tg_alloc(), tg_free(), tg_copy() and tg_sync() do there, as
+     * context.h describes them. alloc: at least 1 byte, at a multiple of 64; NULL with the error set. free: once the work
+     * before it on the context's stream has ended. copy: either side, or both, may be host memory; on the context's stream.
+     * sync: NULL if nothing is asynchronous. */
     void *(*alloc)(tg_ctx *ctx, size_t bytes);
     void (*free)(tg_ctx *ctx, void *ptr);
     tg_status (*copy)(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
                       int src_device_type, size_t bytes);
     tg_status (*sync)(tg_ctx *ctx);
+    /* Scratch memory of the context's device, as workspace() gives the host's: kept by the context between calls, and given
+     * to the next row when this one returns, though what this one launched may still run: use it on the context's stream
+     * alone. NULL, with the error set, if there is none. */
+    void *(*device_workspace)(tg_ctx *ctx, size_t bytes);
     const tg_row *rows; /* ends with TG_ROWS_END; NULL: discover <vendor>_<operator> */
 } tg_backend;
+/* A backend's table. Later versions of Tigon append to it: one that is smaller than this library's, by `size`, was built
+ * against an older version, and what it lacks counts as 0 or NULL.
+ *
+ * A device with memory of its own. Rows get tensors whose data the host cannot read, and put their work on the context's
+ * stream: they return before it has run, neither wait nor copy to the host, and take memory from device_workspace() alone.
+ * What the operator's check cannot see, because it lies in device memory, the kernel has to: indices (targets, ids). It
+ * reads nothing out of range, writes nothing to what belongs to such an index (its row of an output, its part of a sum),
+ * and leaves an error that sync() then returns: TG_EINVAL, with operator, argument, position and value, such as
+ * "cross_entropy_forward: target[3] is 99, out of bounds: expected in [0, 50)". The first one is kept until then; nothing
+ * else of the context fails, and never the process. */
+
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all
  * that it names must outlive the process's use of Tigon. TG_EABI, TG_EINVAL as tg_backend_load();

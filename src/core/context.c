@@ -182,6 +182,25 @@ int tg_resolve(tg_ctx *ctx, int op, int *rows, int max)
     return r->count;
 }
 
+/* A backend that is ready. Its device's memory is reached through it, or through another of the device that is. */
+static void serve(tg_ctx *ctx, int backend)
+{
+    const tg_backend *const b = &tg_registry_backend(backend)->table, *other;
+    tg_ctx_close_memory(ctx);
+    snprintf(ctx->device, sizeof ctx->device, "%s", b->device);
+    ctx->device_type = b->device_type;
+    ctx->backend = backend;
+    ctx->memory = -1;
+    for (int i = backend; i >= 0 && b->device_type != TG_DEVICE_CPU && ctx->memory < 0; i--) {
+        other = &tg_registry_backend(i)->table;
+        if (other->alloc && other->free && other->copy && strcmp(other->device, b->device) == 0 &&
+            other->device_type == b->device_type &&
+            (other == b || !other->select || other->select(ctx) == TG_OK))
+            ctx->memory = i;
+    }
+    ctx->settings++;
+}
+
 /* ---- settings ---- */
 
 /* Of the backends of a device, last loaded first, the first that is ready serves the context. */
@@ -200,10 +219,7 @@ static tg_status use_device(tg_ctx *ctx, const char *device)
         status = b->select ? b->select(ctx) : TG_OK;
         if (status != TG_OK)
             continue;
-        snprintf(ctx->device, sizeof ctx->device, "%s", b->device);
-        ctx->device_type = b->device_type;
-        ctx->backend = i;
-        ctx->settings++;
+        serve(ctx, i);
         return TG_OK;
     }
     return status;
@@ -226,8 +242,16 @@ tg_status tg_ctx_set_device(tg_ctx *ctx, const char *device)
 const char *tg_ctx_device(const tg_ctx *ctx)
 {
     return ctx->device;
+int tg_ctx_device_type(const tg_ctx *ctx)
+{
+    return ctx->device_type;
 }
 
+/* Scratch memory is reused in the order of one stream: none goes over to another. */
+}
+
+    if (stream != ctx->stream)
+        tg_workspace_trim(&ctx->device_work);
 tg_status tg_ctx_set_stream(tg_ctx *ctx, void *stream)
 {
     ctx->stream = stream;
@@ -317,6 +341,7 @@ static tg_status set_fallback_by_name(tg_ctx *ctx, const char *name)
 }
 
 static tg_status set_strict_by_name(tg_ctx *ctx, const char *value)
+    tg_ctx_open_memory(ctx);
 {
     if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
         return tg_fail(TG_EINVAL, "TIGON_STRICT is %s, expected 0 or 1", value);
@@ -334,6 +359,7 @@ static tg_status read_op_lists(tg_ctx *ctx)
 {
     static const char prefix[] = "TIGON_IMPL_";
     for (char **entry = environ; entry && *entry; entry++) {
+    tg_ctx_close_memory(ctx);
         if (strncmp(*entry, prefix, sizeof prefix - 1) != 0)
             continue;
         char name[96];

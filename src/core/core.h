@@ -138,16 +138,27 @@ typedef struct block {
 typedef struct workspace {
     block *blocks;
     int count, capacity;
-    uint64_t serial; /* of the newest allocation */
     size_t used, peak;
     tg_alloc_fn alloc;
     tg_free_fn release;
     void *user;
 } workspace;
 
-/* Gives back what was allocated since serial was `mark`. */
-void tg_workspace_release(workspace *w, uint64_t mark);
+/* Gives back what was allocated, on the host and on the device, since ctx->taken was `mark`. */
+void tg_workspace_release(tg_ctx *ctx, uint64_t mark);
+void *tg_device_workspace(tg_ctx *ctx, size_t bytes);
+/* Gives blocks back to where they came from: those that are not in use; all. */
+void tg_workspace_trim(workspace *w);
 void tg_workspace_close(workspace *w);
+
+/* ---- memory.c ---- */
+
+/* The backend whose functions reach the device's memory; NULL: it is the host's, or nobody has them. */
+const tg_backend *tg_ctx_memory(const tg_ctx *ctx);
+/* The device's workspace comes from that backend. */
+void tg_ctx_open_memory(tg_ctx *ctx);
+/* The context leaves the device: work has ended, its errors are dropped, scratch memory is given back. */
+void tg_ctx_close_memory(tg_ctx *ctx);
 
 /* ---- context.c ---- */
 
@@ -162,6 +173,7 @@ struct tg_ctx {
     char device[NAME_SIZE];
     int device_type;
     int backend; /* that serves the device */
+    int memory;  /* the backend whose functions reach its memory; -1: none */
     void *stream;
     char *impl;                 /* NULL: automatic */
     char *op_impl[TG_OP_COUNT]; /* NULL: as impl */
@@ -173,9 +185,10 @@ struct tg_ctx {
     int threads;
     tg_executor executor;
     void *executor_user;
-    workspace work;
-    int settings; /* changes when a setting changes */
-    int depth;    /* of running rows */
+    workspace work, device_work;
+    uint64_t taken; /* serial of the newest block in use, of both */
+    int settings;   /* changes when a setting changes */
+    int depth;      /* of running rows */
     const reg_row *last_row;
     uint8_t warned[TG_OP_COUNT]; /* host fallback said so */
     route routes[TG_OP_COUNT][2];

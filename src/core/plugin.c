@@ -42,8 +42,9 @@ static int service_verbose(const tg_ctx *ctx)
 }
 
 const tg_host tg_host_services = {
-    TG_ABI,       sizeof(tg_host), service_default_of, service_call,  tg_fail,         service_log,
-    tg_workspace, tg_parallel_for, tg_ctx_threads,     tg_ctx_stream, service_verbose,
+    TG_ABI,         sizeof(tg_host), service_default_of, service_call,
+    tg_fail,        service_log,     tg_workspace,       tg_parallel_for,
+    tg_ctx_threads, tg_ctx_stream,   service_verbose,    tg_device_workspace,
 };
 
 /* ---- symbols of a shared object, read from its dynamic section ---- */
@@ -170,9 +171,9 @@ static tg_status take(const char *path, const tg_backend *table, void *handle)
             TG_EINVAL,
             "%s: rows is NULL, expected a table; symbols are found in a shared library alone",
             path);
-    if (!table->rows)
-        TG_TRY(discover(path, handle, table->vendor, &found));
-    tg_status status = table->open ? table->open(&tg_host_services) : TG_OK;
+    if (!table.rows)
+        TG_TRY(discover(path, handle, table.vendor, &found));
+    tg_status status = table.open ? table.open(&tg_host_services) : TG_OK;
     if (status != TG_OK) {
         char why[256];
         snprintf(why, sizeof why, "%s", tg_last_error());
