@@ -81,7 +81,12 @@ TG_API const char *tg_ctx_last_row(const tg_ctx *ctx);
 /* ---- threads ---- */
 
 /* Number of workers; 0: the default (OMP_NUM_THREADS, else the processors). Results do not depend
- * on it: work is cut by the problem's size, partial sums are combined in index order. */
+ * on it: work is cut by the problem's size, partial sums are combined in index order.
+ *
+ * After fork() the child may go on calling operators, with contexts of the parent (but for those that another thread was
+ * using) or new ones. OpenMP's threads stay in the parent, and so the default executor runs all work on the thread that
+ * called fork(), whatever is set here; on threads that the child starts itself it takes as many as are set. Devices other
+ * than the CPU belong to the parent: their drivers do not survive fork(). */
 TG_API tg_status tg_ctx_set_threads(tg_ctx *ctx, int threads);
 TG_API int tg_ctx_threads(const tg_ctx *ctx);
 

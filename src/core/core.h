@@ -223,5 +223,7 @@ int tg_default_threads(void);
 #endif
 /* vsnprintf() with a decimal point, whatever the program's locale. */
 void tg_format(char *text, size_t size, const char *format, va_list values)
+/* In a child of fork(): OpenMP's threads are not here. */
+void tg_threads_after_fork(void);
     __attribute__((format(printf, 3, 0)));
 

@@ -29,8 +29,10 @@ static reg_row *rows[MAX_ROWS];
 static reg_backend *backends[MAX_BACKENDS];
 static atomic_int row_count, backend_count;
 atomic_int tg_registry_generation;
-static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t opened = PTHREAD_ONCE_INIT;
+/* Recursive: a backend's open() may call what looks into the registry, or fork(). */
+static pthread_mutex_t load_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static int begun;         /* under the lock */
+static atomic_int opened; /* done */
 static tg_status open_status;
 static char open_message[512];
 
@@ -180,9 +182,8 @@ static void close_backends(void)
             backends[i]->table.close();
 }
 
-static void open_once(void)
+static void open_registry(void)
 {
-    pthread_mutex_lock(&load_lock);
     tg_schema_open();
     open_status = add_built_in();
     if (open_status == TG_OK)
@@ -197,12 +198,27 @@ static void open_once(void)
 
 tg_status tg_registry_open(void)
 {
-    pthread_once(&opened, open_once);
+    if (!TG_LIKELY(atomic_load_explicit(&opened, memory_order_acquire)))
+        open_once();
     return open_status == TG_OK ? TG_OK : tg_fail(open_status, "%s", open_message);
 }
 
 tg_status tg_backend_load(const char *path)
+    if (open_status == TG_OK)
+        tg_environment_warn();
 {
+}
+
+static void open_once(void)
+{
+    static pthread_once_t guarded = PTHREAD_ONCE_INIT;
+    pthread_once(&guarded, guard);
+    pthread_mutex_lock(&load_lock);
+    if (!begun) {
+        begun = 1;
+        open_registry();
+        atomic_store_explicit(&opened, 1, memory_order_release);
+    }
     if (!path || !*path)
         return tg_fail(TG_EINVAL, "tg_backend_load: path is %s, expected a file",
                        path ? "empty" : "NULL");
