@@ -175,6 +175,9 @@ TG_API tg_status tg_backend_register(const tg_backend *backend);
 #define TG_BACKEND_ENTRY                             \
     TG_API const tg_backend *tg_backend_entry(void); \
     const tg_backend *tg_backend_entry(void)
+    /* Names of the environment's variables that it reads, if they begin with TIGON_; ends with NULL. Tigon warns of
+     * TIGON_ variables that nobody reads. NULL: none. */
+    const char *const *environment;
 #endif
 
 #ifdef __cplusplus

@@ -13,6 +13,8 @@
  *   TIGON_FALLBACK         tg_ctx_set_fallback   error (default) or host
  *   TIGON_BACKEND_PATH     tg_backend_load       plug-ins to load, separated by ':'
  *   OMP_NUM_THREADS        tg_ctx_set_threads    threads of the default executor
+ *
+ * Other variables that begin with TIGON_ and that no backend reads are mistakes: the log names them, once.
  */
 #ifndef TIGON_CONTEXT_H
 #define TIGON_CONTEXT_H

@@ -211,6 +211,10 @@ const char *tg_device_type_name(int device_type);
 
 /* ---- log.c, host.c ---- */
 
+/* vsnprintf() with a decimal point, whatever the program's locale. */
+void tg_format(char *text, size_t size, const char *format, va_list values)
+    __attribute__((format(printf, 3, 0)));
+
 void tg_log_line(const tg_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tg_log_call(tg_ctx *ctx, const reg_row *row, const void *args, double seconds,
                  tg_status status);
@@ -219,11 +223,17 @@ tg_status tg_run_on_host(tg_ctx *ctx, int op, const void *args);
 /* ---- thread.c ---- */
 
 int tg_default_threads(void);
-
-#endif
-/* vsnprintf() with a decimal point, whatever the program's locale. */
-void tg_format(char *text, size_t size, const char *format, va_list values)
 /* In a child of fork(): OpenMP's threads are not here. */
 void tg_threads_after_fork(void);
-    __attribute__((format(printf, 3, 0)));
 
+/* ---- fork.c ---- */
+
+void tg_fork_open(void); /* once, from the registry */
+
+/* ---- environment.c ---- */
+
+tg_status tg_ctx_read_environment(tg_ctx *ctx);
+/* One line of log for each TIGON_ variable that nobody reads. */
+void tg_environment_warn(void);
+
+#endif
