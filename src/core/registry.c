@@ -172,7 +172,18 @@ static tg_status load_path(const char *path)
         if (*file)
             status = tg_plugin_load(file);
     free(copy);
-    return status;
+    if (status != TG_OK) {
+        char why[sizeof open_message];
+        snprintf(why, sizeof why, "%s", tg_last_error());
+        return tg_fail(status, "TIGON_BACKEND_PATH: %s", why);
+    }
+    return TG_OK;
+}
+
+static void guard(void)
+{
+    tg_lock_across_fork(&load_lock); /* before any other */
+    tg_fork_open();
 }
 
 static void close_backends(void)
@@ -192,21 +203,9 @@ static void open_registry(void)
     if (open_status == TG_OK && path)
         open_status = load_path(path);
     snprintf(open_message, sizeof open_message, "%s", open_status == TG_OK ? "" : tg_last_error());
-    atexit(close_backends);
-    pthread_mutex_unlock(&load_lock);
-}
-
-tg_status tg_registry_open(void)
-{
-    if (!TG_LIKELY(atomic_load_explicit(&opened, memory_order_acquire)))
-        open_once();
-    return open_status == TG_OK ? TG_OK : tg_fail(open_status, "%s", open_message);
-}
-
-tg_status tg_backend_load(const char *path)
     if (open_status == TG_OK)
         tg_environment_warn();
-{
+    atexit(close_backends);
 }
 
 static void open_once(void)
@@ -219,6 +218,18 @@ static void open_once(void)
         open_registry();
         atomic_store_explicit(&opened, 1, memory_order_release);
     }
+    pthread_mutex_unlock(&load_lock);
+}
+
+tg_status tg_registry_open(void)
+{
+    if (!TG_LIKELY(atomic_load_explicit(&opened, memory_order_acquire)))
+        open_once();
+    return open_status == TG_OK ? TG_OK : tg_fail(open_status, "%s", open_message);
+}
+
+tg_status tg_backend_load(const char *path)
+{
     if (!path || !*path)
         return tg_fail(TG_EINVAL, "tg_backend_load: path is %s, expected a file",
                        path ? "empty" : "NULL");
