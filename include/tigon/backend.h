@@ -13,8 +13,8 @@
  *   TG_BACKEND_ENTRY { return &acme; }
  *
  * With rows = NULL its public symbols <vendor>_<operator>, functions of the type tg_<operator>_fn,
- * are discovered instead. Load it with TIGON_BACKEND_PATH or tg_backend_load(). The arguments that
- * a row sees have passed the operator's check. A row returns TG_EUNSUPPORTED, before it writes
+ * are discovered instead. Load it with TIGON_BACKEND_PATH or tg_backend_load(). (In C++ before C++20 list the fields up
+ * to rows in their order.) The arguments that a row sees have passed the operator's check. A row returns TG_EUNSUPPORTED, before it writes
  * anything, to pass the call on.
  */
 #ifndef TIGON_BACKEND_H
@@ -72,6 +72,26 @@ typedef struct tg_row {
     tg_run run;
 } tg_row;
 
+#ifdef __cplusplus
+/* Members of unions are named in initialisers since C++20 alone; a function for each operator does it before. */
+#define TG_OP(op_name, fields)                                                      \
+    static inline tg_row tg_make_row_##op_name(const char *variant, uint64_t needs, \
+                                               tg_##op_name##_accepts_fn accepts,   \
+                                               tg_##op_name##_fn run)               \
+    {                                                                               \
+        tg_row row = tg_row();                                                      \
+        row.op = #op_name;                                                          \
+        row.variant = variant;                                                      \
+        row.needs = needs;                                                          \
+        row.accepts.op_name = accepts;                                              \
+        row.run.op_name = run;                                                      \
+        return row;                                                                 \
+    }
+#include "tigon/ops.def"
+#undef TG_OP
+#define TG_ROW(op, variant, needs, accepts, run) tg_make_row_##op(variant, needs, accepts, run)
+#define TG_ROWS_END tg_row()
+#else
 #define TG_ROW(op, variant, needs, accepts, run) \
     {                                            \
 #op, variant, needs, {.op = accepts },   \
@@ -86,6 +106,7 @@ typedef struct tg_row {
             0         \
         }             \
     }
+#endif
 
 /* CPU features for tg_row.needs. */
 enum { TG_CPU_V2 = 1, TG_CPU_V3 = 2, TG_CPU_V4 = 4, TG_CPU_BF16 = 8, TG_CPU_NEON = 16 };
@@ -115,7 +136,22 @@ typedef struct tg_host {
     int (*threads)(const tg_ctx *ctx);
     void *(*stream)(const tg_ctx *ctx);
     int (*verbose)(const tg_ctx *ctx); /* the context logs a line a call */
+    /* Scratch memory of the context's device, as workspace() gives the host's: kept by the context between calls, and given
+     * to the next row when this one returns, though what this one launched may still run: use it on the context's stream
+     * alone. NULL, with the error set, if there is none. */
+    void *(*device_workspace)(tg_ctx *ctx, size_t bytes);
 } tg_host;
+
+/* A backend's table. Later versions of Tigon append to it: one that is smaller than this library's, by `size`, was built
+ * against an older version, and what it lacks counts as 0 or NULL.
+ *
+ * A device with memory of its own. Rows get tensors whose data the host cannot read, and put their work on the context's
+ * stream: they return before it has run, neither wait nor copy to the host, and take memory from device_workspace() alone.
+ * What the operator's check cannot see, because it lies in device memory, the kernel has to: indices (targets, ids). It
+ * reads nothing out of range, writes nothing to what belongs to such an index (its row of an output, its part of a sum),
+ * and leaves an error that sync() then returns: TG_EINVAL, with operator, argument, position and value, such as
+ * "cross_entropy_forward: target[3] is 99, out of bounds: expected in [0, 50)". The first one is kept until then; nothing
+ * else of the context fails, and never the process. */
 
 typedef struct tg_backend {
     uint32_t abi, size;                     /* TG_ABI, sizeof(tg_backend) */
@@ -138,23 +174,11 @@ typedef struct tg_backend {
     tg_status (*copy)(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
                       int src_device_type, size_t bytes);
     tg_status (*sync)(tg_ctx *ctx);
-    /* Scratch memory of the context's device, as workspace() gives the host's: kept by the context between calls, and given
-     * to the next row when this one returns, though what this one launched may still run: use it on the context's stream
-     * alone. NULL, with the error set, if there is none. */
-    void *(*device_workspace)(tg_ctx *ctx, size_t bytes);
     const tg_row *rows; /* ends with TG_ROWS_END; NULL: discover <vendor>_<operator> */
+    /* Names of the environment's variables that it reads, if they begin with TIGON_; ends with NULL. Tigon warns of
+     * TIGON_ variables that nobody reads. NULL: none. */
+    const char *const *environment;
 } tg_backend;
-/* A backend's table. Later versions of Tigon append to it: one that is smaller than this library's, by `size`, was built
- * against an older version, and what it lacks counts as 0 or NULL.
- *
- * A device with memory of its own. Rows get tensors whose data the host cannot read, and put their work on the context's
- * stream: they return before it has run, neither wait nor copy to the host, and take memory from device_workspace() alone.
- * What the operator's check cannot see, because it lies in device memory, the kernel has to: indices (targets, ids). It
- * reads nothing out of range, writes nothing to what belongs to such an index (its row of an output, its part of a sum),
- * and leaves an error that sync() then returns: TG_EINVAL, with operator, argument, position and value, such as
- * "cross_entropy_forward: target[3] is 99, out of bounds: expected in [0, 50)". The first one is kept until then; nothing
- * else of the context fails, and never the process. */
-
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all
  * that it names must outlive the process's use of Tigon. TG_EABI, TG_EINVAL as tg_backend_load();
@@ -175,9 +199,6 @@ TG_API tg_status tg_backend_register(const tg_backend *backend);
 #define TG_BACKEND_ENTRY                             \
     TG_API const tg_backend *tg_backend_entry(void); \
     const tg_backend *tg_backend_entry(void)
-    /* Names of the environment's variables that it reads, if they begin with TIGON_; ends with NULL. Tigon warns of
-     * TIGON_ variables that nobody reads. NULL: none. */
-    const char *const *environment;
 #endif
 
 #ifdef __cplusplus

@@ -39,11 +39,11 @@ TG_API void tg_ctx_destroy(tg_ctx *ctx);
 /* The device whose backends come first. NULL or "": infer it (tg_infer_device). */
 TG_API tg_status tg_ctx_set_device(tg_ctx *ctx, const char *device);
 TG_API const char *tg_ctx_device(const tg_ctx *ctx);
-
-/* The stream (cudaStream_t, aclrtStream...) that device rows launch on; NULL is the default stream.
 /* The type of the memory that the device's rows take, TG_DEVICE_*: what tensors in memory of tg_alloc() say in
  * device.device_type, with device_id 0. TG_DEVICE_CPU where that is host memory: on cpu and on npu-model. */
 TG_API int tg_ctx_device_type(const tg_ctx *ctx);
+
+/* The stream (cudaStream_t, aclrtStream...) that device rows launch on; NULL is the default stream.
  * Work that was given to the old one is not waited for. */
 TG_API tg_status tg_ctx_set_stream(tg_ctx *ctx, void *stream);
 TG_API void *tg_ctx_stream(const tg_ctx *ctx);
@@ -103,13 +103,6 @@ TG_API tg_status tg_ctx_set_executor(tg_ctx *ctx, tg_executor run, void *user);
 typedef void (*tg_range_fn)(void *arg, int64_t begin, int64_t end, int worker);
 TG_API void tg_parallel_for(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void *arg);
 
-/* ---- workspace: scratch memory that rows take from the context, kept between calls ---- */
-
-/* Where the workspace comes from; NULL functions: the C library. */
-typedef void *(*tg_alloc_fn)(void *user, size_t bytes);
-typedef void (*tg_free_fn)(void *user, void *ptr);
-TG_API tg_status tg_ctx_set_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn release,
-                                      void *user);
 /* ---- memory of the device ----
  *
  * What a program needs to run on any device: memory for tensors, and copies to and from it. Where the device's memory is
@@ -141,6 +134,13 @@ TG_API tg_status tg_copy(tg_ctx *ctx, void *dst, int dst_device_type, const void
  * goes on. */
 TG_API tg_status tg_sync(tg_ctx *ctx);
 
+/* ---- workspace: scratch memory that rows take from the context, kept between calls ---- */
+
+/* Where the workspace in host memory comes from; NULL functions: the C library. */
+typedef void *(*tg_alloc_fn)(void *user, size_t bytes);
+typedef void (*tg_free_fn)(void *user, void *ptr);
+TG_API tg_status tg_ctx_set_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn release,
+                                      void *user);
 
 /* Largest number of bytes in use at once since the last reset, in host and in device memory. */
 TG_API size_t tg_ctx_workspace_peak(const tg_ctx *ctx);
