@@ -19,6 +19,9 @@ static const tg_row rows[] = {
     TG_ROWS_END,
 };
 
+static const char *const environment[] = {"TIGON_SOC", "TIGON_ASCEND_MODEL", "TIGON_ASCEND_PROFILE",
+                                          "TIGON_ASCEND_SEED", NULL};
+
 static tg_status open_backend(const tg_host *host)
 {
     ascend_host = host;
@@ -49,7 +52,7 @@ static void *alloc_on_card(tg_ctx *ctx, size_t bytes)
 
 static void free_on_card(tg_ctx *ctx, void *memory)
 {
-    (void)ctx;
+    ascend_card.sync(ascend_host->stream(ctx)); /* it may be in use */
     ascend_card.free(memory);
 }
 
@@ -79,6 +82,7 @@ static const tg_backend card = {
     .copy = copy_on_card,
     .sync = sync_card,
     .rows = rows,
+    .environment = environment,
 };
 
 TG_BUILT_IN_ENTRY(ascend)
@@ -112,6 +116,7 @@ static const tg_backend model = {
     .close = close_model,
     .select = select_model,
     .rows = rows,
+    .environment = environment,
 };
 
 TG_BUILT_IN_ENTRY(ascendmodel)

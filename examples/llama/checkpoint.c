@@ -100,6 +100,7 @@ void checkpoint_save(const model *m, int64_t step, uint64_t data_hash)
     fputc('}', f);
     if (fclose(f))
         die("out of memory");
+    model_from_device(m);
     write_config(m);
     optimizer_name(name, sizeof(name), step);
     path_in(path, sizeof(path), o->out, name);
@@ -179,8 +180,10 @@ int64_t checkpoint_load(model *m, uint64_t data_hash)
         die("%s was trained on other data; name the same files", o->out);
     safetensors_read(&s, m, &(arena){"", m->type, m->param});
     safetensors_close(&s);
-    if (!m->m)
+    if (!m->m) {
+        model_to_device(m);
         return step;
+    }
     optimizer_name(name, sizeof(name), step);
     path_in(path, sizeof(path), o->out, name);
     safetensors_open(&s, path, 1);
@@ -189,5 +192,6 @@ int64_t checkpoint_load(model *m, uint64_t data_hash)
     if (m->master)
         safetensors_read(&s, m, &(arena){"master.", TG_F32, m->master});
     safetensors_close(&s);
+    model_to_device(m);
     return step;
 }

@@ -10,20 +10,21 @@ enum { ALIGN = 64 }; /* elements: each parameter starts on a cache line */
 
 /* ---- arrays ---- */
 
-static void array_set(array *a, const void *data, tg_type type, int ndim, const int64_t *shape)
+static void array_set(model *m, array *a, const void *data, tg_type type, int ndim,
+                      const int64_t *shape)
 {
     memcpy(a->shape, shape, (size_t)ndim * sizeof(*shape));
-    a->t = tg_tensor_of(data, type, ndim, a->shape);
+    a->t = tensor_at(m->r, data, type, ndim, a->shape);
 }
 
-static void vector(array *a, const void *data, tg_type type, int64_t n)
+static void vector(model *m, array *a, const void *data, tg_type type, int64_t n)
 {
-    array_set(a, data, type, 1, (int64_t[]){n});
+    array_set(m, a, data, type, 1, (int64_t[]){n});
 }
 
-static void matrix(array *a, const void *data, tg_type type, int64_t rows, int64_t cols)
+static void matrix(model *m, array *a, const void *data, tg_type type, int64_t rows, int64_t cols)
 {
-    array_set(a, data, type, 2, (int64_t[]){rows, cols});
+    array_set(m, a, data, type, 2, (int64_t[]){rows, cols});
 }
 
 /* Columns of a matrix. */
@@ -56,11 +57,13 @@ static void place(layout *l, weight *w, int64_t rows, int64_t cols)
     model *m = l->m;
     const int64_t n = rows * cols;
     if (m->param) { /* the second walk, when the memory is there */
+        w->at = l->at;
         const int ndim = rows == 1 ? 1 : 2;
         const int64_t shape[2] = {rows == 1 ? cols : rows, cols};
-        array_set(&w->p, m->param + l->at * (int64_t)tg_type_size(m->type), m->type, ndim, shape);
+        array_set(m, &w->p, m->param + l->at * (int64_t)tg_type_size(m->type), m->type, ndim,
+                  shape);
         if (m->grad)
-            array_set(&w->g, m->grad + l->at, TG_F32, ndim, shape);
+            array_set(m, &w->g, m->grad + l->at, TG_F32, ndim, shape);
     } else {
         m->used += n;
     }
@@ -123,9 +126,27 @@ static void fill_normal(void *arg, int64_t begin, int64_t end, int worker)
 
 static void init_matrix(model *m, const weight *w, float deviation)
 {
-    const int64_t base = ((char *)w->p.t.data - m->param) / (int64_t)tg_type_size(m->type);
-    normal_task task = {m, base, deviation};
+    normal_task task = {m, w->at, deviation};
     tg_parallel_for(m->r->ctx, tg_numel(&w->p.t), 1 << 14, fill_normal, &task);
+}
+
+static void move(const model *m, void (*to)(run *r, void *host, size_t bytes))
+{
+    float *const state[] = {m->m, m->v, m->master};
+    to(m->r, m->param, (size_t)m->count * tg_type_size(m->type));
+    for (int i = 0; i < 3; i++)
+        if (state[i])
+            to(m->r, state[i], (size_t)m->count * sizeof(float));
+}
+
+void model_to_device(const model *m)
+{
+    move(m, to_device);
+}
+
+void model_from_device(const model *m)
+{
+    move(m, from_device);
 }
 
 static void init_params(model *m)
@@ -143,6 +164,7 @@ static void init_params(model *m)
     }
     for (int64_t i = m->decayed; i < m->count; i++)
         set_param(m, i, 1);
+    model_to_device(m);
 }
 
 /* ---- activations ---- */
@@ -150,16 +172,18 @@ static void init_params(model *m)
 static void init_rope(model *m)
 {
     const int64_t seq = m->o->seq, half = m->head_dim / 2;
-    float *c = take_memory((size_t)(seq * half) * sizeof(*c));
-    float *s = take_memory((size_t)(seq * half) * sizeof(*s));
+    float *c = take_tensors(m->r, (size_t)(seq * half) * sizeof(*c));
+    float *s = take_tensors(m->r, (size_t)(seq * half) * sizeof(*s));
     for (int64_t p = 0; p < seq; p++)
         for (int64_t i = 0; i < half; i++) {
             const double angle = (double)p * pow(m->o->theta, -(double)i / (double)half);
             c[p * half + i] = (float)cos(angle);
             s[p * half + i] = (float)sin(angle);
         }
-    matrix(&m->cosine, c, TG_F32, seq, half);
-    matrix(&m->sine, s, TG_F32, seq, half);
+    to_device(m->r, c, (size_t)(seq * half) * sizeof(*c));
+    to_device(m->r, s, (size_t)(seq * half) * sizeof(*s));
+    matrix(m, &m->cosine, c, TG_F32, seq, half);
+    matrix(m, &m->sine, s, TG_F32, seq, half);
 }
 
 static void take_activations(model *m, int training)
@@ -167,26 +191,27 @@ static void take_activations(model *m, int training)
     const options *o = m->o;
     const size_t rows = (size_t)m->rows, el = tg_type_size(m->type);
     const size_t stream = rows * (size_t)o->width * el;
-    m->s1_data = take_memory(stream * (size_t)(o->layers + 1));
-    m->rstd1_data = take_memory(rows * 4 * (size_t)(o->layers + 1));
-    m->y_data = take_memory(stream);
-    m->h_data = take_memory(rows * (size_t)o->ff * el);
-    m->input_data = take_memory(rows * 8);
-    m->target_data = take_memory(rows * 8);
-    m->logits_data = take_memory((size_t)o->vocab * 4);
+    m->s1_data = take_tensors(m->r, stream * (size_t)(o->layers + 1));
+    m->rstd1_data = take_tensors(m->r, rows * 4 * (size_t)(o->layers + 1));
+    m->y_data = take_tensors(m->r, stream);
+    m->h_data = take_tensors(m->r, rows * (size_t)o->ff * el);
+    m->input_data = take_tensors(m->r, rows * 8);
+    m->target_data = take_tensors(m->r, rows * 8);
+    m->losses = take_tensors(m->r, 2 * sizeof(*m->losses));
+    m->logits_data = take_tensors(m->r, (size_t)o->vocab * 4);
     if (training) {
-        m->d_data = take_memory(stream);
-        m->e_data = take_memory(stream);
-        m->dqkv_data = take_memory(rows * (size_t)m->qkv_width * el);
+        m->d_data = take_tensors(m->r, stream);
+        m->e_data = take_tensors(m->r, stream);
+        m->dqkv_data = take_tensors(m->r, rows * (size_t)m->qkv_width * el);
     }
     for (int64_t i = 0; i < o->layers; i++) {
         layer *l = &m->layers[i];
-        l->qkv_data = take_memory(rows * (size_t)m->qkv_width * el);
-        l->attended_data = take_memory(stream);
-        l->lse_data = take_memory(rows * (size_t)o->heads * 4);
-        l->s2_data = take_memory(stream);
-        l->rstd2_data = take_memory(rows * 4);
-        l->gate_up_data = take_memory(rows * 2 * (size_t)o->ff * el);
+        l->qkv_data = take_tensors(m->r, rows * (size_t)m->qkv_width * el);
+        l->attended_data = take_tensors(m->r, stream);
+        l->lse_data = take_tensors(m->r, rows * (size_t)o->heads * 4);
+        l->s2_data = take_tensors(m->r, stream);
+        l->rstd2_data = take_tensors(m->r, rows * 4);
+        l->gate_up_data = take_tensors(m->r, rows * 2 * (size_t)o->ff * el);
     }
 }
 
@@ -196,18 +221,18 @@ static void bind_layer(model *m, layer *l, extent x)
     const int64_t n = x.batch * x.count, dim = m->head_dim, el = (int64_t)tg_type_size(m->type);
     const int64_t k_at = o->heads * dim, v_at = k_at + o->kv_heads * dim;
     array all; /* qkv of the earlier positions and of these */
-    matrix(&all, l->qkv_data, m->type, x.batch * (x.first + x.count), m->qkv_width);
-    matrix(&l->qkv, l->qkv_data + x.first * m->qkv_width * el, m->type, n, m->qkv_width);
+    matrix(m, &all, l->qkv_data, m->type, x.batch * (x.first + x.count), m->qkv_width);
+    matrix(m, &l->qkv, l->qkv_data + x.first * m->qkv_width * el, m->type, n, m->qkv_width);
     by_heads(&l->q, &l->qkv, 0, x.batch, o->heads, dim);
     by_heads(&l->new_k, &l->qkv, k_at, x.batch, o->kv_heads, dim);
     by_heads(&l->k, &all, k_at, x.batch, o->kv_heads, dim);
     by_heads(&l->v, &all, v_at, x.batch, o->kv_heads, dim);
-    matrix(&l->attended, l->attended_data, m->type, n, o->width);
+    matrix(m, &l->attended, l->attended_data, m->type, n, o->width);
     by_heads(&l->attended4, &l->attended, 0, x.batch, o->heads, dim);
-    array_set(&l->lse, l->lse_data, TG_F32, 3, (int64_t[]){x.batch, o->heads, x.count});
-    matrix(&l->s2, l->s2_data, m->type, n, o->width);
-    vector(&l->rstd2, l->rstd2_data, TG_F32, n);
-    matrix(&l->gate_up, l->gate_up_data, m->type, n, 2 * o->ff);
+    array_set(m, &l->lse, l->lse_data, TG_F32, 3, (int64_t[]){x.batch, o->heads, x.count});
+    matrix(m, &l->s2, l->s2_data, m->type, n, o->width);
+    vector(m, &l->rstd2, l->rstd2_data, TG_F32, n);
+    matrix(m, &l->gate_up, l->gate_up_data, m->type, n, 2 * o->ff);
     columns(&l->gate, &l->gate_up, 0, o->ff);
     columns(&l->up, &l->gate_up, o->ff, o->ff);
 }
@@ -217,26 +242,26 @@ void model_bind(model *m, extent x)
     const options *o = m->o;
     const int64_t n = x.batch * x.count, dim = m->head_dim, el = (int64_t)tg_type_size(m->type);
     for (int64_t i = 0; i <= o->layers; i++) {
-        matrix(&m->s1[i], m->s1_data + i * m->rows * o->width * el, m->type, n, o->width);
-        vector(&m->rstd1[i], m->rstd1_data + i * m->rows * 4, TG_F32, n);
+        matrix(m, &m->s1[i], m->s1_data + i * m->rows * o->width * el, m->type, n, o->width);
+        vector(m, &m->rstd1[i], m->rstd1_data + i * m->rows * 4, TG_F32, n);
     }
     for (int64_t i = 0; i < o->layers; i++)
         bind_layer(m, &m->layers[i], x);
-    matrix(&m->y, m->y_data, m->type, n, o->width);
+    matrix(m, &m->y, m->y_data, m->type, n, o->width);
     by_heads(&m->y4, &m->y, 0, x.batch, o->heads, dim);
-    matrix(&m->d, m->d_data, m->type, n, o->width);
-    matrix(&m->e, m->e_data, m->type, n, o->width);
-    matrix(&m->h, m->h_data, m->type, n, o->ff);
-    matrix(&m->dqkv, m->dqkv_data, m->type, n, m->qkv_width);
+    matrix(m, &m->d, m->d_data, m->type, n, o->width);
+    matrix(m, &m->e, m->e_data, m->type, n, o->width);
+    matrix(m, &m->h, m->h_data, m->type, n, o->ff);
+    matrix(m, &m->dqkv, m->dqkv_data, m->type, n, m->qkv_width);
     by_heads(&m->dq, &m->dqkv, 0, x.batch, o->heads, dim);
     by_heads(&m->dk, &m->dqkv, o->heads * dim, x.batch, o->kv_heads, dim);
     by_heads(&m->dv, &m->dqkv, (o->heads + o->kv_heads) * dim, x.batch, o->kv_heads, dim);
-    vector(&m->input, m->input_data, TG_I64, n);
-    vector(&m->target, m->target_data, TG_I64, n);
-    vector(&m->loss, &m->loss_value, TG_F32, 1);
-    vector(&m->dloss, &m->dloss_value, TG_F32, 1);
-    matrix(&m->last, m->y_data + (n - 1) * o->width * el, m->type, 1, o->width);
-    matrix(&m->logits, m->logits_data, TG_F32, 1, o->vocab);
+    vector(m, &m->input, m->input_data, TG_I64, n);
+    vector(m, &m->target, m->target_data, TG_I64, n);
+    vector(m, &m->loss, &m->losses[0], TG_F32, 1);
+    vector(m, &m->dloss, &m->losses[1], TG_F32, 1);
+    matrix(m, &m->last, m->y_data + (n - 1) * o->width * el, m->type, 1, o->width);
+    matrix(m, &m->logits, m->logits_data, TG_F32, 1, o->vocab);
     m->first = x.first;
 }
 
@@ -255,13 +280,13 @@ void model_open(model *m, run *r, const options *o, int training)
     place_all(m); /* counts */
     const size_t bytes = (size_t)m->count * 4;
     if (training) {
-        m->grad = take_memory(bytes);
-        m->m = take_memory(bytes);
-        m->v = take_memory(bytes);
+        m->grad = take_tensors(r, bytes);
+        m->m = take_tensors(r, bytes);
+        m->v = take_tensors(r, bytes);
         if (m->type != TG_F32)
-            m->master = take_memory(bytes);
+            m->master = take_tensors(r, bytes);
     }
-    m->param = take_memory((size_t)m->count * tg_type_size(m->type));
+    m->param = take_tensors(r, (size_t)m->count * tg_type_size(m->type));
     place_all(m);
     init_params(m);
     init_rope(m);

@@ -3,6 +3,9 @@
  * All parameters lie in one row of memory, all gradients in another, laid out alike: first what
  * weight decay applies to, then the norms. Products that read the same input are one product:
  * q, k, v are the columns of qkv; gate and up the columns of gate_up.
+ *
+ * Pointers to memory of tensors are the host's. What the host writes or reads there goes to the device and comes from it,
+ * where that has memory of its own (run.h).
  */
 #ifndef LLAMA_MODEL_H
 #define LLAMA_MODEL_H
@@ -21,6 +24,7 @@ typedef struct array {
 /* A parameter and its gradient. */
 typedef struct weight {
     array p, g;
+    int64_t at; /* its first element among all parameters */
 } weight;
 
 /* Rows of the batch that a pass works on: `batch` sequences of `count` positions from `first` on.
@@ -76,13 +80,18 @@ typedef struct model {
     array last, logits;     /* sampling: last row of y, its logits f32 [1, vocab] */
     char *y_data, *d_data, *e_data, *h_data, *dqkv_data;
     int64_t *input_data, *target_data;
-    float loss_value, dloss_value, *logits_data;
+    char *products_data; /* logits of model_products() */
+    float *losses;       /* loss, and its gradient */
+    float *logits_data;
 } model;
 
 /* Allocates and initialises; with `training` also gradients and moments. The options must live on.
  */
 void model_open(model *m, run *r, const options *o, int training);
 void model_close(model *m);
+/* Parameters and the optimizer's state go to the device, or come from it. */
+void model_to_device(const model *m);
+void model_from_device(const model *m);
 
 /* Points every activation at the rows of a pass. */
 void model_bind(model *m, extent extent);

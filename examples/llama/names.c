@@ -7,9 +7,8 @@
 static int is_part(part *p, const char *name, const model *m, const weight *w, int64_t row,
                    int64_t rows)
 {
-    const int64_t base = ((const char *)w->p.t.data - m->param) / (int64_t)tg_type_size(m->type);
     snprintf(p->name, sizeof(p->name), "%s", name);
-    p->offset = base + row * m->o->width;
+    p->offset = w->at + row * m->o->width;
     p->ndim = w->p.t.ndim;
     p->shape[0] = rows;
     p->shape[1] = w->p.t.ndim == 2 ? w->p.shape[1] : 1;

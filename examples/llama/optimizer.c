@@ -43,6 +43,7 @@ double gradient_norm(model *m)
     double *sums = malloc((size_t)chunks * sizeof(*sums));
     if (!sums)
         die("out of memory");
+    from_device(m->r, m->grad, (size_t)m->count * sizeof(*m->grad));
     norm_task task = {m->grad, sums};
     tg_parallel_for(m->r->ctx, m->count, CHUNK, norm_chunk, &task);
     double sum = 0;
@@ -67,11 +68,11 @@ static void update(model *m, int64_t start, int64_t end, int64_t step, double sc
     const options *o = m->o;
     const int64_t n[1] = {end - start};
     char *at = m->param + start * (int64_t)tg_type_size(m->type);
-    tg_tensor param = tg_tensor_of(at, m->type, 1, n);
-    tg_tensor grad = tg_tensor_of(m->grad + start, TG_F32, 1, n);
-    tg_tensor first = tg_tensor_of(m->m + start, TG_F32, 1, n);
-    tg_tensor second = tg_tensor_of(m->v + start, TG_F32, 1, n);
-    tg_tensor master = tg_tensor_of(m->master + (m->master ? start : 0), TG_F32, 1, n);
+    tg_tensor param = tensor_at(m->r, at, m->type, 1, n);
+    tg_tensor grad = tensor_at(m->r, m->grad + start, TG_F32, 1, n);
+    tg_tensor first = tensor_at(m->r, m->m + start, TG_F32, 1, n);
+    tg_tensor second = tensor_at(m->r, m->v + start, TG_F32, 1, n);
+    tg_tensor master = tensor_at(m->r, m->master + (m->master ? start : 0), TG_F32, 1, n);
     CALL(m->r, adamw, .param = &param, .master = m->master ? &master : NULL, .grad = &grad,
          .m = &first, .v = &second, .lr = learning_rate(o, step), .beta1 = TG_VALUE(o->beta1),
          .beta2 = TG_VALUE(o->beta2), .weight_decay = decay, .grad_scale = TG_VALUE(scale),

@@ -46,6 +46,7 @@ static void norm_again(model *m, const array *s, const weight *norm)
 void model_forward(model *m)
 {
     run *r = m->r;
+    to_device(r, m->input_data, (size_t)m->input.shape[0] * sizeof(*m->input_data));
     CALL(r, embedding_forward, .weight = &m->embed.p.t, .indices = &m->input.t, .y = &m->s1[0].t);
     CALL(r, rms_norm_forward, .x = &m->s1[0].t, .weight = &m->norm1[0].p.t, .y = &m->y.t,
          .rstd = &m->rstd1[0].t, .eps = TG_VALUE(m->o->eps));
@@ -69,12 +70,15 @@ float model_loss(model *m, float scale, int accumulate)
 {
     weight *head = m->o->untied ? &m->head : &m->embed;
     const int train = scale > 0;
-    m->dloss_value = scale;
+    m->losses[1] = scale;
+    to_device(m->r, m->losses, 2 * sizeof(*m->losses));
+    to_device(m->r, m->target_data, (size_t)m->target.shape[0] * sizeof(*m->target_data));
     CALL(m->r, fused_linear_cross_entropy_forward, .x = &m->y.t, .weight = &head->p.t,
          .target = &m->target.t, .dloss = train ? &m->dloss.t : NULL, .loss = &m->loss.t,
          .dx = train ? &m->d.t : NULL, .dweight = train ? &head->g.t : NULL,
          .accumulate = accumulate);
-    return m->loss_value;
+    from_device(m->r, m->losses, sizeof(*m->losses));
+    return m->losses[0];
 }
 
 /* In: d, the gradient of what the layer gives to the stream. Out: d, of what it takes from it. */
@@ -127,15 +131,14 @@ static void head_products(model *m, int accumulate)
     const int64_t n = m->y.shape[0], width = m->o->width, vocab = m->o->vocab;
     const int64_t el = (int64_t)tg_type_size(m->type), budget = 64 << 20;
     const int64_t chunks = (n * vocab * el + budget - 1) / budget, most = (n + chunks - 1) / chunks;
-    static void *logits;
-    if (!logits)
-        logits = take_memory((size_t)(most * vocab * el));
+    if (!m->products_data)
+        m->products_data = take_tensors(m->r, (size_t)(most * vocab * el));
     for (int64_t i = 0; i < n; i += most) {
         const int64_t rows = i + most < n ? most : n - i;
         const int64_t narrow[2] = {rows, width}, wide[2] = {rows, vocab};
-        array x = {.t = tg_tensor_of(m->y_data + i * width * el, m->type, 2, narrow)};
-        array dx = {.t = tg_tensor_of(m->d_data + i * width * el, m->type, 2, narrow)};
-        array z = {.t = tg_tensor_of(logits, m->type, 2, wide)};
+        array x = {.t = tensor_at(m->r, m->y_data + i * width * el, m->type, 2, narrow)};
+        array dx = {.t = tensor_at(m->r, m->d_data + i * width * el, m->type, 2, narrow)};
+        array z = {.t = tensor_at(m->r, m->products_data, m->type, 2, wide)};
         product(m, &x, head, &z);
         product_dx(m, &z, head, &dx);
         product_dw(m, &z, &x, head, accumulate || i > 0);

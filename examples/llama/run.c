@@ -53,11 +53,73 @@ static void must(tg_status status)
         die("%s", tg_last_error());
 }
 
+/* ---- memory of tensors ---- */
+
+static int is_apart(const run *r)
+{
+    return tg_ctx_device_type(r->ctx) != TG_DEVICE_CPU;
+}
+
+void *take_tensors(run *r, size_t bytes)
+{
+    char *host = take_memory(bytes);
+    if (!is_apart(r))
+        return host;
+    r->blocks = realloc(r->blocks, (size_t)(r->nblocks + 1) * sizeof(*r->blocks));
+    char *device = tg_alloc(r->ctx, bytes);
+    if (!r->blocks || !device)
+        die("%s: no memory for %.1f MiB: %s", tg_ctx_device(r->ctx), (double)bytes / 1048576,
+            tg_last_error());
+    r->blocks[r->nblocks++] = (block){host, device, bytes};
+    to_device(r, host, bytes);
+    return host;
+}
+
+/* The twin of an address; the address itself where there is none. */
+static void *twin(const run *r, const void *host)
+{
+    const char *at = host;
+    for (int i = 0; at && i < r->nblocks; i++)
+        if (at >= r->blocks[i].host && at < r->blocks[i].host + r->blocks[i].bytes)
+            return r->blocks[i].device + (at - r->blocks[i].host);
+    return (void *)host;
+}
+
+tg_tensor tensor_at(const run *r, const void *host, tg_type type, int ndim, const int64_t *shape)
+{
+    tg_tensor t = tg_tensor_of(twin(r, host), type, ndim, shape);
+    t.device.device_type = tg_ctx_device_type(r->ctx);
+    return t;
+}
+
+void to_device(run *r, void *host, size_t bytes)
+{
+    if (!is_apart(r))
+        return;
+    must(tg_copy(r->ctx, twin(r, host), tg_ctx_device_type(r->ctx), host, TG_DEVICE_CPU, bytes));
+    run_wait(r);
+}
+
+void from_device(run *r, void *host, size_t bytes)
+{
+    if (!is_apart(r))
+        return;
+    must(tg_copy(r->ctx, host, TG_DEVICE_CPU, twin(r, host), tg_ctx_device_type(r->ctx), bytes));
+    run_wait(r);
+}
+
+void run_wait(run *r)
+{
+    must(tg_sync(r->ctx));
+}
+
+/* ---- the context ---- */
+
 void run_open(run *r, const char *impl, int threads)
 {
     *r = (run){0};
     must(tg_ctx_create(&r->ctx));
-    if (!getenv("TIGON_DEVICE")) /* all tensors lie in host memory: no other device is inferred */
+    if (!getenv("TIGON_DEVICE")) /* others lack operators: they are asked for by name */
         must(tg_ctx_set_device(r->ctx, "cpu"));
     if (impl)
         must(tg_ctx_set_impl(r->ctx, impl));
@@ -67,6 +129,11 @@ void run_open(run *r, const char *impl, int threads)
 
 void run_close(run *r)
 {
+    for (int i = 0; i < r->nblocks; i++)
+        tg_free(r->ctx, r->blocks[i].device);
+    free(r->blocks);
+    r->blocks = NULL;
+    r->nblocks = 0;
     tg_ctx_destroy(r->ctx);
     r->ctx = NULL;
 }
@@ -94,6 +161,8 @@ void run_note(run *r, const char *op, tg_status status, double begin)
 {
     if (status != TG_OK)
         die("%s: %s", tg_status_name(status), tg_last_error());
-    if (r->profile)
-        run_book(r, op, tg_ctx_last_row(r->ctx), now() - begin);
+    if (!r->profile)
+        return;
+    run_wait(r);
+    run_book(r, op, tg_ctx_last_row(r->ctx), now() - begin);
 }

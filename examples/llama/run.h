@@ -6,6 +6,12 @@
 
 #include <tigon/tigon.h>
 
+/* Memory of tensors, and its twin on a device with memory of its own. */
+typedef struct block {
+    char *host, *device;
+    size_t bytes;
+} block;
+
 /* Time spent in one row of one operator. */
 typedef struct cost {
     const char *op;
@@ -18,7 +24,9 @@ enum { MAX_COSTS = 64 };
 
 typedef struct run {
     tg_ctx *ctx;
-    int profile; /* 1: keep costs */
+    int nblocks;
+    block *blocks; /* none where the device's memory is the host's */
+    int profile;   /* 1: keep costs */
     int ncosts;
     cost costs[MAX_COSTS];
 } run;
@@ -31,6 +39,21 @@ double now(void);
 
 /* Zeroed memory on huge pages where the system gives them; never NULL. */
 void *take_memory(size_t bytes);
+
+/* ---- memory of tensors ----
+ *
+ * It is named by its address on the host. Operators work on its twin in the device's memory: what the host writes goes there
+ * with to_device(), what it reads comes with from_device(). Where the device's memory is the host's, there is but one. */
+
+/* Zeroed, here and there. */
+void *take_tensors(run *r, size_t bytes);
+/* A compact tensor at an address of such memory. */
+tg_tensor tensor_at(const run *r, const void *host, tg_type type, int ndim, const int64_t *shape);
+/* Both wait until the bytes are there. */
+void to_device(run *r, void *host, size_t bytes);
+void from_device(run *r, void *host, size_t bytes);
+/* Waits for all calls. */
+void run_wait(run *r);
 
 /* Largest resident memory of this process so far, in bytes. */
 int64_t peak_memory(void);

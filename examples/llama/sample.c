@@ -17,6 +17,7 @@ static const float *predict(model *m, const int64_t *tokens, int64_t first, int6
     model_forward(m);
     weight *head = m->o->untied ? &m->head : &m->embed;
     CALL(m->r, gemm, .a = &m->last.t, .b = &head->p.t, .c = &m->logits.t, .trans_b = 1);
+    from_device(m->r, m->logits_data, (size_t)m->o->vocab * sizeof(*m->logits_data));
     return m->logits_data;
 }
 

@@ -60,6 +60,7 @@ static event one_step(model *m, const corpus *data, int64_t step)
             "a smaller --lr or --clip, a longer --warmup or --type f32 may help",
             (long long)step, e.loss, e.norm);
     optimizer_step(m, step, e.norm);
+    run_wait(m->r);
     e.seconds = now() - begin;
     e.tokens = (double)(o->batch * o->seq * o->accumulate);
     return e;
@@ -85,6 +86,7 @@ static void profile_step(model *m, history *h, int64_t step, int first)
     m->r->profile = 0;
     for (int64_t i = 0; i < m->o->accumulate; i++)
         model_products(m, i > 0);
+    run_wait(m->r);
     m->r->profile = profile;
     history_gemms(h)[step] = (float)(now() - begin);
 }

@@ -13,7 +13,8 @@
  *   TG_BACKEND_ENTRY { return &acme; }
  *
  * With rows = NULL its public symbols <vendor>_<operator>, functions of the type tg_<operator>_fn,
- * are discovered instead. Load it with TIGON_BACKEND_PATH or tg_backend_load().
+ * are discovered instead. Load it with TIGON_BACKEND_PATH or tg_backend_load(). (In C++ before C++20 list
+ * the fields up to rows in their order.)
  *
  * The arguments that a row sees have passed the operator's check, and their options are resolved: a
  * default is the number that ops.def states, and zero is zero. Only where ops.def says TG_FROM does zero
@@ -75,6 +76,26 @@ typedef struct tg_row {
     tg_run run;
 } tg_row;
 
+#ifdef __cplusplus
+/* Members of unions are named in initialisers since C++20 alone; a function for each operator does it before. */
+#define TG_OP(op_name, fields)                                                      \
+    static inline tg_row tg_make_row_##op_name(const char *variant, uint64_t needs, \
+                                               tg_##op_name##_accepts_fn accepts,   \
+                                               tg_##op_name##_fn run)               \
+    {                                                                               \
+        tg_row row = tg_row();                                                      \
+        row.op = #op_name;                                                          \
+        row.variant = variant;                                                      \
+        row.needs = needs;                                                          \
+        row.accepts.op_name = accepts;                                              \
+        row.run.op_name = run;                                                      \
+        return row;                                                                 \
+    }
+#include "tigon/ops.def"
+#undef TG_OP
+#define TG_ROW(op, variant, needs, accepts, run) tg_make_row_##op(variant, needs, accepts, run)
+#define TG_ROWS_END tg_row()
+#else
 #define TG_ROW(op, variant, needs, accepts, run) \
     {                                            \
 #op, variant, needs, {.op = accepts },   \
@@ -89,6 +110,7 @@ typedef struct tg_row {
             0         \
         }             \
     }
+#endif
 
 /* CPU features for tg_row.needs. */
 enum { TG_CPU_V2 = 1, TG_CPU_V3 = 2, TG_CPU_V4 = 4, TG_CPU_BF16 = 8, TG_CPU_NEON = 16 };
@@ -119,7 +141,22 @@ typedef struct tg_host {
     int (*threads)(const tg_ctx *ctx);
     void *(*stream)(const tg_ctx *ctx);
     int (*verbose)(const tg_ctx *ctx); /* the context logs a line a call */
+    /* Scratch memory of the context's device, as workspace() gives the host's: kept by the context between calls, and given
+     * to the next row when this one returns, though what this one launched may still run: use it on the context's stream
+     * alone. NULL, with the error set, if there is none. */
+    void *(*device_workspace)(tg_ctx *ctx, size_t bytes);
 } tg_host;
+
+/* A backend's table. Later versions of Tigon append to it: one that is smaller than this library's, by `size`, was built
+ * against an older version, and what it lacks counts as 0 or NULL.
+ *
+ * A device with memory of its own. Rows get tensors whose data the host cannot read, and put their work on the context's
+ * stream: they return before it has run, neither wait nor copy to the host, and take memory from device_workspace() alone.
+ * What the operator's check cannot see, because it lies in device memory, the kernel has to: indices (targets, ids). It
+ * reads nothing out of range, writes nothing to what belongs to such an index (its row of an output, its part of a sum),
+ * and leaves an error that sync() then returns: TG_EINVAL, with operator, argument, position and value, such as
+ * "cross_entropy_forward: target[3] is 99, out of bounds: expected in [0, 50)". The first one is kept until then; nothing
+ * else of the context fails, and never the process. */
 
 typedef struct tg_backend {
     uint32_t abi, size;                     /* TG_ABI, sizeof(tg_backend) */
@@ -133,14 +170,19 @@ typedef struct tg_backend {
      * the device cannot be used. A context that was to infer its device takes the CPU then. NULL:
      * always ready. */
     tg_status (*select)(tg_ctx *ctx);
-    /* Device memory; needed for the host fallback policy on a device other than the CPU. copy:
-     * either side may be host memory. */
+    /* Memory of the device, if it is not the host's: what tg_alloc(), tg_free(), tg_copy() and tg_sync() do there, as
+     * context.h describes them. alloc: at least 1 byte, at a multiple of 64; NULL with the error set. free: once the work
+     * before it on the context's stream has ended. copy: either side, or both, may be host memory; on the context's stream.
+     * sync: NULL if nothing is asynchronous. */
     void *(*alloc)(tg_ctx *ctx, size_t bytes);
     void (*free)(tg_ctx *ctx, void *ptr);
     tg_status (*copy)(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
                       int src_device_type, size_t bytes);
     tg_status (*sync)(tg_ctx *ctx);
     const tg_row *rows; /* ends with TG_ROWS_END; NULL: discover <vendor>_<operator> */
+    /* Names of the environment's variables that it reads, if they begin with TIGON_; ends with NULL. Tigon warns of
+     * TIGON_ variables that nobody reads. NULL: none. */
+    const char *const *environment;
 } tg_backend;
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all

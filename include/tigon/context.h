@@ -1,4 +1,4 @@
-/* tigon/context.h - tg_ctx: device, stream, choice of rows, fallback, threads, workspace.
+/* tigon/context.h - tg_ctx: device, its memory, stream, choice of rows, fallback, threads, workspace.
  *
  * A context is used by one thread at a time; any number of contexts may be used side by side. Every
  * setting can come from the environment, which tg_ctx_create() reads once:
@@ -13,6 +13,8 @@
  *   TIGON_FALLBACK         tg_ctx_set_fallback   error (default) or host
  *   TIGON_BACKEND_PATH     tg_backend_load       plug-ins to load, separated by ':'
  *   OMP_NUM_THREADS        tg_ctx_set_threads    threads of the default executor
+ *
+ * Other variables that begin with TIGON_ and that no backend reads are mistakes: the log names them, once.
  */
 #ifndef TIGON_CONTEXT_H
 #define TIGON_CONTEXT_H
@@ -37,9 +39,12 @@ TG_API void tg_ctx_destroy(tg_ctx *ctx);
 /* The device whose backends come first. NULL or "": infer it (tg_infer_device). */
 TG_API tg_status tg_ctx_set_device(tg_ctx *ctx, const char *device);
 TG_API const char *tg_ctx_device(const tg_ctx *ctx);
+/* The type of the memory that the device's rows take, TG_DEVICE_*: what tensors in memory of tg_alloc() say in
+ * device.device_type, with device_id 0. TG_DEVICE_CPU where that is host memory: on cpu and on npu-model. */
+TG_API int tg_ctx_device_type(const tg_ctx *ctx);
 
 /* The stream (cudaStream_t, aclrtStream...) that device rows launch on; NULL is the default stream.
- */
+ * Work that was given to the old one is not waited for. */
 TG_API tg_status tg_ctx_set_stream(tg_ctx *ctx, void *stream);
 TG_API void *tg_ctx_stream(const tg_ctx *ctx);
 
@@ -78,7 +83,12 @@ TG_API const char *tg_ctx_last_row(const tg_ctx *ctx);
 /* ---- threads ---- */
 
 /* Number of workers; 0: the default (OMP_NUM_THREADS, else the processors). Results do not depend
- * on it: work is cut by the problem's size, partial sums are combined in index order. */
+ * on it: work is cut by the problem's size, partial sums are combined in index order.
+ *
+ * After fork() the child may go on calling operators, with contexts of the parent (but for those that another thread was
+ * using) or new ones. OpenMP's threads stay in the parent, and so the default executor runs all work on the thread that
+ * called fork(), whatever is set here; on threads that the child starts itself it takes as many as are set. Devices other
+ * than the CPU belong to the parent: their drivers do not survive fork(). */
 TG_API tg_status tg_ctx_set_threads(tg_ctx *ctx, int threads);
 TG_API int tg_ctx_threads(const tg_ctx *ctx);
 
@@ -93,15 +103,46 @@ TG_API tg_status tg_ctx_set_executor(tg_ctx *ctx, tg_executor run, void *user);
 typedef void (*tg_range_fn)(void *arg, int64_t begin, int64_t end, int worker);
 TG_API void tg_parallel_for(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void *arg);
 
+/* ---- memory of the device ----
+ *
+ * What a program needs to run on any device: memory for tensors, and copies to and from it. Where the device's memory is
+ * the host's (tg_ctx_device_type() is TG_DEVICE_CPU) these are the C library's, and nothing is asynchronous.
+ *
+ * On a device, copies and calls of operators are put on the context's stream and return at once: they run in the order in
+ * which they were given, and host memory that a copy reads must stay as it is, and what it writes must not be looked at,
+ * until tg_sync() has returned. A call that returned TG_OK may still fail there.
+ */
+
+/* Memory that rows of the context's device take, at an address that is a multiple of 64. Of 0 bytes, memory that must not
+ * be touched. It comes from the device's own allocator, which may be slow: take it once, not in every step. The host may
+ * not follow the pointer, but may add to it. NULL, with the error set: TG_ENOMEM there is none; TG_EUNSUPPORTED the
+ * backend offers none. */
+TG_API void *tg_alloc(tg_ctx *ctx, size_t bytes);
+
+/* Gives back memory of tg_alloc(), of this context and of the device that it had then, once the work that was put on the
+ * stream before has ended; the call itself may wait for that. NULL: nothing. */
+TG_API void tg_free(tg_ctx *ctx, void *ptr);
+
+/* Copies bytes; either side is host memory (TG_DEVICE_CPU) or the device's (tg_ctx_device_type()), in any combination, and
+ * the two do not overlap. TG_EINVAL for another type of memory, or NULL where there are bytes to copy. */
+TG_API tg_status tg_copy(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
+                         int src_device_type, size_t bytes);
+
+/* Waits until all work that this context put on its stream has ended. Returns its first error since the last tg_sync():
+ * TG_EDEVICE if the device failed, or TG_EINVAL for indices in device memory that are out of range ("cross_entropy_forward:
+ * target[3] is 99, out of bounds: ..."), which only the kernel can see; what depends on them is not to be used, and all else
+ * goes on. */
+TG_API tg_status tg_sync(tg_ctx *ctx);
+
 /* ---- workspace: scratch memory that rows take from the context, kept between calls ---- */
 
-/* Where the workspace comes from; NULL functions: the C library. */
+/* Where the workspace in host memory comes from; NULL functions: the C library. */
 typedef void *(*tg_alloc_fn)(void *user, size_t bytes);
 typedef void (*tg_free_fn)(void *user, void *ptr);
 TG_API tg_status tg_ctx_set_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn release,
                                       void *user);
 
-/* Largest number of bytes in use at once since the last reset. */
+/* Largest number of bytes in use at once since the last reset, in host and in device memory. */
 TG_API size_t tg_ctx_workspace_peak(const tg_ctx *ctx);
 TG_API void tg_ctx_workspace_reset_peak(tg_ctx *ctx);
 

@@ -102,7 +102,8 @@ typedef struct tg_backend_info {
 
 TG_API int tg_backend_count(void);
 TG_API const tg_backend_info *tg_backend_at(int backend);
-/* Loads a plug-in. TG_ENOTFOUND if the file cannot be loaded, TG_EABI for another ABI, TG_EINVAL
+/* Loads a plug-in. A name without a slash is looked for in the current folder, then by the loader's path (dlopen(3)). The log
+ * tells which file it is before any of its code runs. TG_ENOTFOUND if the file cannot be loaded, TG_EABI for another ABI, TG_EINVAL
  * for a symbol with the vendor's prefix that names no operator. Loading the same file twice is
  * harmless. Never unloaded. */
 TG_API tg_status tg_backend_load(const char *path);

@@ -1,12 +1,10 @@
-/* Contexts: settings, their environment variables, and the rows that follow from them. */
+/* Contexts: settings, and the rows that follow from them. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/core.h"
-
-extern char **environ;
 
 /* ---- lists of implementations ---- */
 
@@ -184,6 +182,25 @@ int tg_resolve(tg_ctx *ctx, int op, int *rows, int max)
 
 /* ---- settings ---- */
 
+/* A backend that is ready. Its device's memory is reached through it, or through another of the device that is. */
+static void serve(tg_ctx *ctx, int backend)
+{
+    const tg_backend *const b = &tg_registry_backend(backend)->table, *other;
+    tg_ctx_close_memory(ctx);
+    snprintf(ctx->device, sizeof ctx->device, "%s", b->device);
+    ctx->device_type = b->device_type;
+    ctx->backend = backend;
+    ctx->memory = -1;
+    for (int i = backend; i >= 0 && b->device_type != TG_DEVICE_CPU && ctx->memory < 0; i--) {
+        other = &tg_registry_backend(i)->table;
+        if (other->alloc && other->free && other->copy && strcmp(other->device, b->device) == 0 &&
+            other->device_type == b->device_type &&
+            (other == b || !other->select || other->select(ctx) == TG_OK))
+            ctx->memory = i;
+    }
+    ctx->settings++;
+}
+
 /* Of the backends of a device, last loaded first, the first that is ready serves the context. */
 static tg_status use_device(tg_ctx *ctx, const char *device)
 {
@@ -200,10 +217,7 @@ static tg_status use_device(tg_ctx *ctx, const char *device)
         status = b->select ? b->select(ctx) : TG_OK;
         if (status != TG_OK)
             continue;
-        snprintf(ctx->device, sizeof ctx->device, "%s", b->device);
-        ctx->device_type = b->device_type;
-        ctx->backend = i;
-        ctx->settings++;
+        serve(ctx, i);
         return TG_OK;
     }
     return status;
@@ -228,8 +242,16 @@ const char *tg_ctx_device(const tg_ctx *ctx)
     return ctx->device;
 }
 
+int tg_ctx_device_type(const tg_ctx *ctx)
+{
+    return ctx->device_type;
+}
+
+/* Scratch memory is reused in the order of one stream: none goes over to another. */
 tg_status tg_ctx_set_stream(tg_ctx *ctx, void *stream)
 {
+    if (stream != ctx->stream)
+        tg_workspace_trim(&ctx->device_work);
     ctx->stream = stream;
     return TG_OK;
 }
@@ -306,66 +328,7 @@ tg_status tg_ctx_set_executor(tg_ctx *ctx, tg_executor run, void *user)
     return TG_OK;
 }
 
-/* ---- the environment ---- */
-
-static tg_status set_fallback_by_name(tg_ctx *ctx, const char *name)
-{
-    if (strcmp(name, "error") == 0 || strcmp(name, "host") == 0)
-        return tg_ctx_set_fallback(ctx, *name == 'h' ? TG_FALLBACK_HOST : TG_FALLBACK_ERROR);
-    return tg_fail(TG_EINVAL, "TIGON_FALLBACK: there is no policy %s, expected error or host",
-                   name);
-}
-
-static tg_status set_strict_by_name(tg_ctx *ctx, const char *value)
-{
-    if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
-        return tg_fail(TG_EINVAL, "TIGON_STRICT is %s, expected 0 or 1", value);
-    return tg_ctx_set_strict(ctx, *value == '1');
-}
-
-static tg_status set_verbose_by_name(tg_ctx *ctx, const char *value)
-{
-    if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
-        return tg_fail(TG_EINVAL, "TIGON_VERBOSE is %s, expected 0 or 1", value);
-    return tg_ctx_set_verbose(ctx, *value == '1');
-}
-
-static tg_status read_op_lists(tg_ctx *ctx)
-{
-    static const char prefix[] = "TIGON_IMPL_";
-    for (char **entry = environ; entry && *entry; entry++) {
-        if (strncmp(*entry, prefix, sizeof prefix - 1) != 0)
-            continue;
-        char name[96];
-        const char *start = *entry + sizeof prefix - 1;
-        const size_t length = strcspn(start, "=");
-        snprintf(name, sizeof name, "%.*s", (int)length, start);
-        for (char *c = name; *c; c++)
-            *c = (char)tolower((unsigned char)*c);
-        if (tg_op_by_name(name) < 0)
-            return tg_fail(TG_ENOTFOUND, "%.*s: there is no operator %s",
-                           (int)(sizeof prefix - 1 + length), *entry, name);
-        TG_TRY(tg_ctx_set_op_impl(ctx, name, start + length + (start[length] == '=')));
-    }
-    return TG_OK;
-}
-
-static tg_status read_environment(tg_ctx *ctx)
-{
-    static const struct {
-        const char *name;
-        tg_status (*set)(tg_ctx *ctx, const char *value);
-    } settings[] = {
-        {"TIGON_CPU_MAX", tg_ctx_set_cpu_max},  {"TIGON_STRICT", set_strict_by_name},
-        {"TIGON_VERBOSE", set_verbose_by_name}, {"TIGON_FALLBACK", set_fallback_by_name},
-        {"TIGON_DEVICE", tg_ctx_set_device},    {"TIGON_IMPL", tg_ctx_set_impl}};
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        const char *value = getenv(settings[i].name);
-        if (value && *value)
-            TG_TRY(settings[i].set(ctx, value));
-    }
-    return read_op_lists(ctx);
-}
+/* ---- contexts ---- */
 
 tg_status tg_ctx_create(tg_ctx **out)
 {
@@ -378,10 +341,11 @@ tg_status tg_ctx_create(tg_ctx **out)
         return tg_fail(TG_ENOMEM, "tg_ctx_create: no memory for a context");
     ctx->cpu_features = tg_cpu_features();
     ctx->threads = tg_default_threads();
+    tg_ctx_open_memory(ctx);
     const char *device = getenv("TIGON_DEVICE");
     tg_status status = device && *device ? TG_OK : tg_ctx_set_device(ctx, NULL);
     if (status == TG_OK)
-        status = read_environment(ctx);
+        status = tg_ctx_read_environment(ctx);
     if (status != TG_OK) {
         tg_ctx_destroy(ctx);
         return status;
@@ -395,6 +359,7 @@ void tg_ctx_destroy(tg_ctx *ctx)
     if (!ctx)
         return;
     tg_workspace_close(&ctx->work);
+    tg_ctx_close_memory(ctx);
     free(ctx->impl);
     for (int i = 0; i < TG_OP_COUNT; i++) {
         free(ctx->op_impl[i]);

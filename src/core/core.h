@@ -2,6 +2,7 @@
 #ifndef TG_CORE_CORE_H
 #define TG_CORE_CORE_H
 
+#include <stdarg.h>
 #include <stdatomic.h>
 
 #include "core/services.h"
@@ -156,16 +157,27 @@ typedef struct block {
 typedef struct workspace {
     block *blocks;
     int count, capacity;
-    uint64_t serial; /* of the newest allocation */
     size_t used, peak;
     tg_alloc_fn alloc;
     tg_free_fn release;
     void *user;
 } workspace;
 
-/* Gives back what was allocated since serial was `mark`. */
-void tg_workspace_release(workspace *w, uint64_t mark);
+/* Gives back what was allocated, on the host and on the device, since ctx->taken was `mark`. */
+void tg_workspace_release(tg_ctx *ctx, uint64_t mark);
+void *tg_device_workspace(tg_ctx *ctx, size_t bytes);
+/* Gives blocks back to where they came from: those that are not in use; all. */
+void tg_workspace_trim(workspace *w);
 void tg_workspace_close(workspace *w);
+
+/* ---- memory.c ---- */
+
+/* The backend whose functions reach the device's memory; NULL: it is the host's, or nobody has them. */
+const tg_backend *tg_ctx_memory(const tg_ctx *ctx);
+/* The device's workspace comes from that backend. */
+void tg_ctx_open_memory(tg_ctx *ctx);
+/* The context leaves the device: work has ended, its errors are dropped, scratch memory is given back. */
+void tg_ctx_close_memory(tg_ctx *ctx);
 
 /* ---- context.c ---- */
 
@@ -180,6 +192,7 @@ struct tg_ctx {
     char device[NAME_SIZE];
     int device_type;
     int backend; /* that serves the device */
+    int memory;  /* the backend whose functions reach its memory; -1: none */
     void *stream;
     char *impl;                 /* NULL: automatic */
     char *op_impl[TG_OP_COUNT]; /* NULL: as impl */
@@ -191,9 +204,10 @@ struct tg_ctx {
     int threads;
     tg_executor executor;
     void *executor_user;
-    workspace work;
-    int settings; /* changes when a setting changes */
-    int depth;    /* of running rows */
+    workspace work, device_work;
+    uint64_t taken; /* serial of the newest block in use, of both */
+    int settings;   /* changes when a setting changes */
+    int depth;      /* of running rows */
     const reg_row *last_row;
     uint8_t warned[TG_OP_COUNT]; /* host fallback said so */
     route routes[TG_OP_COUNT][2];
@@ -216,6 +230,10 @@ const char *tg_device_type_name(int device_type);
 
 /* ---- log.c, host.c ---- */
 
+/* vsnprintf() with a decimal point, whatever the program's locale. */
+void tg_format(char *text, size_t size, const char *format, va_list values)
+    __attribute__((format(printf, 3, 0)));
+
 void tg_log_line(const tg_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tg_log_call(tg_ctx *ctx, const reg_row *row, const void *args, double seconds,
                  tg_status status);
@@ -224,5 +242,17 @@ tg_status tg_run_on_host(tg_ctx *ctx, int op, const void *args);
 /* ---- thread.c ---- */
 
 int tg_default_threads(void);
+/* In a child of fork(): OpenMP's threads are not here. */
+void tg_threads_after_fork(void);
+
+/* ---- fork.c ---- */
+
+void tg_fork_open(void); /* once, from the registry */
+
+/* ---- environment.c ---- */
+
+tg_status tg_ctx_read_environment(tg_ctx *ctx);
+/* One line of log for each TIGON_ variable that nobody reads. */
+void tg_environment_warn(void);
 
 #endif

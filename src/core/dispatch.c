@@ -46,11 +46,11 @@ static double seconds(void)
 
 static inline tg_status run_row(tg_ctx *ctx, const reg_row *row, const void *args)
 {
-    const uint64_t mark = ctx->work.serial;
+    const uint64_t mark = ctx->taken;
     ctx->depth++;
     const tg_status status = tg_op_calls[row->op].run(&row->row, ctx, args);
-    if (ctx->work.serial != mark)
-        tg_workspace_release(&ctx->work, mark);
+    if (ctx->taken != mark)
+        tg_workspace_release(ctx, mark);
     if (--ctx->depth == 0)
         ctx->last_row = row;
     return status;

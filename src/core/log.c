@@ -1,4 +1,6 @@
 /* Log lines: to the context's sink, the process's, or stderr. */
+#include <locale.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -13,12 +15,29 @@ void tg_set_log(tg_log_fn log, void *user)
     process_user = user;
 }
 
+static locale_t plain;
+static pthread_once_t made = PTHREAD_ONCE_INIT;
+
+static void make_plain(void)
+{
+    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+void tg_format(char *text, size_t size, const char *format, va_list values)
+{
+    pthread_once(&made, make_plain);
+    const locale_t own = plain ? uselocale(plain) : (locale_t)0;
+    vsnprintf(text, size, format, values);
+    if (own)
+        uselocale(own);
+}
+
 void tg_log_line(const tg_ctx *ctx, const char *format, ...)
 {
     char line[1024];
     va_list values;
     va_start(values, format);
-    vsnprintf(line, sizeof line, format, values);
+    tg_format(line, sizeof line, format, values);
     va_end(values);
     if (ctx && ctx->log)
         ctx->log(ctx->log_user, line);
@@ -28,7 +47,17 @@ void tg_log_line(const tg_ctx *ctx, const char *format, ...)
         fprintf(stderr, "%s\n", line);
 }
 
-/* tigon,cpu/rms_norm_forward.v4,x:f32[8,64] y:f32[8,64],0.012 ms,TG_OK */
+/* "f32[8x64]": no comma, which separates the fields of a line */
+static const char *describe(const tg_tensor *t, char *text, size_t size)
+{
+    tg_describe(t, text, size);
+    for (char *c = text; *c; c++)
+        if (*c == ',')
+            *c = 'x';
+    return text;
+}
+
+/* tigon,cpu/rms_norm_forward.v4,x:f32[8x64] y:f32[8x64],0.0120 ms,TG_OK */
 void tg_log_call(tg_ctx *ctx, const reg_row *row, const void *args, double seconds,
                  tg_status status)
 {
@@ -40,9 +69,9 @@ void tg_log_call(tg_ctx *ctx, const reg_row *row, const void *args, double secon
     for (int i = 0; i < list->count && used < sizeof text; i++) {
         const tg_tensor *t = slots[list->at[i].slot];
         if (t)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s:%s", used ? " " : "",
-                                     op->args[list->at[i].slot].name,
-                                     tg_describe(t, shape, sizeof shape));
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s%s:%s", used ? " " : "",
+                                 op->args[list->at[i].slot].name, describe(t, shape, sizeof shape));
     }
     tg_log_line(ctx, "tigon,%s,%s,%.4f ms,%s", row->info.full_name, text, seconds * 1e3,
                 tg_status_name(status));

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/core.h"
 
@@ -31,7 +32,7 @@ static void service_log(tg_ctx *ctx, const char *format, ...)
     char text[512];
     va_list values;
     va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
+    tg_format(text, sizeof text, format, values);
     va_end(values);
     tg_log_line(ctx, "%s", text);
 }
@@ -42,8 +43,9 @@ static int service_verbose(const tg_ctx *ctx)
 }
 
 const tg_host tg_host_services = {
-    TG_ABI,       sizeof(tg_host), service_default_of, service_call,  tg_fail,         service_log,
-    tg_workspace, tg_parallel_for, tg_ctx_threads,     tg_ctx_stream, service_verbose,
+    TG_ABI,         sizeof(tg_host), service_default_of, service_call,
+    tg_fail,        service_log,     tg_workspace,       tg_parallel_for,
+    tg_ctx_threads, tg_ctx_stream,   service_verbose,    tg_device_workspace,
 };
 
 /* ---- symbols of a shared object, read from its dynamic section ---- */
@@ -130,14 +132,26 @@ static tg_status discover(const char *path, void *handle, const char *vendor, tg
 
 /* ---- loading ---- */
 
+/* A table from outside as one of this version: fields that an older, smaller one lacks are 0. */
+static tg_status read_table(const char *path, const tg_backend *from, tg_backend *to)
+{
+    const size_t least = offsetof(tg_backend, module_path); /* it names vendor and device */
+    if (!from)
+        return tg_fail(TG_EINVAL, "%s: the table of the backend is NULL", path);
+    if (from->abi != TG_ABI)
+        return tg_fail(TG_EABI, "%s: built for ABI %u, expected ABI %u, of Tigon %s", path,
+                       from->abi, TG_ABI, tg_version());
+    if (from->size < least || from->size > sizeof *to)
+        return tg_fail(TG_EABI, "%s: its table has %u bytes, expected %zu to %zu%s", path,
+                       from->size, least, sizeof *to,
+                       from->size < least ? "" : ": it was built against a newer Tigon");
+    *to = (tg_backend){0};
+    memcpy(to, from, from->size);
+    return TG_OK;
+}
+
 static tg_status check_table(const char *path, const tg_backend *b)
 {
-    if (!b)
-        return tg_fail(TG_EINVAL, "%s: the table of the backend is NULL", path);
-    if (b->abi != TG_ABI || b->size != sizeof *b)
-        return tg_fail(TG_EABI,
-                       "%s: built for ABI %u (backend of %u bytes), expected ABI %u (%zu bytes)",
-                       path, b->abi, b->size, TG_ABI, sizeof *b);
     if (!b->vendor || !islower((unsigned char)b->vendor[0]))
         return tg_fail(TG_EINVAL,
                        "%s: vendor is %s, expected a name of lower-case letters and digits", path,
@@ -161,31 +175,40 @@ static tg_status check_table(const char *path, const tg_backend *b)
 }
 
 /* A table from outside takes its place in the registry. handle: of dlopen, NULL for the program's own. */
-static tg_status take(const char *path, const tg_backend *table, void *handle)
+static tg_status take(const char *path, const tg_backend *from, void *handle)
 {
-    TG_TRY(check_table(path, table));
+    tg_backend table;
+    TG_TRY(read_table(path, from, &table));
+    TG_TRY(check_table(path, &table));
     tg_row *found = NULL;
-    if (!table->rows && !handle)
+    if (!table.rows && !handle)
         return tg_fail(
             TG_EINVAL,
             "%s: rows is NULL, expected a table; symbols are found in a shared library alone",
             path);
-    if (!table->rows)
-        TG_TRY(discover(path, handle, table->vendor, &found));
-    tg_status status = table->open ? table->open(&tg_host_services) : TG_OK;
+    if (!table.rows)
+        TG_TRY(discover(path, handle, table.vendor, &found));
+    tg_status status = table.open ? table.open(&tg_host_services) : TG_OK;
     if (status != TG_OK) {
         char why[256];
         snprintf(why, sizeof why, "%s", tg_last_error());
         free(found);
         return tg_fail(status, "%s: open() failed: %s", path, *why ? why : tg_status_name(status));
     }
-    status = tg_registry_add(table, found ? found : table->rows, handle, path);
+    status = tg_registry_add(&table, found ? found : table.rows, handle, path);
     free(found);
     return status;
 }
 
-tg_status tg_plugin_load(const char *path)
+/* Code of the file runs from dlopen() on: should it crash, the last line of the log tells where. */
+tg_status tg_plugin_load(const char *name)
 {
+    char here[4096];
+    const int in_folder = !strchr(name, '/') &&
+                          snprintf(here, sizeof here, "./%s", name) < (int)sizeof here &&
+                          access(here, F_OK) == 0;
+    const char *const path = in_folder ? here : name;
+    tg_log_line(NULL, "tigon: loading %s", path);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         return tg_fail(TG_ENOTFOUND, "%s: cannot be loaded: %s", path, dlerror());

@@ -29,8 +29,10 @@ static reg_row *rows[MAX_ROWS];
 static reg_backend *backends[MAX_BACKENDS];
 static atomic_int row_count, backend_count;
 atomic_int tg_registry_generation;
-static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t opened = PTHREAD_ONCE_INIT;
+/* Recursive: a backend's open() may call what looks into the registry, or fork(). */
+static pthread_mutex_t load_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static int begun;         /* under the lock */
+static atomic_int opened; /* done */
 static tg_status open_status;
 static char open_message[512];
 
@@ -170,7 +172,18 @@ static tg_status load_path(const char *path)
         if (*file)
             status = tg_plugin_load(file);
     free(copy);
-    return status;
+    if (status != TG_OK) {
+        char why[sizeof open_message];
+        snprintf(why, sizeof why, "%s", tg_last_error());
+        return tg_fail(status, "TIGON_BACKEND_PATH: %s", why);
+    }
+    return TG_OK;
+}
+
+static void guard(void)
+{
+    tg_lock_across_fork(&load_lock); /* before any other */
+    tg_fork_open();
 }
 
 static void close_backends(void)
@@ -180,9 +193,8 @@ static void close_backends(void)
             backends[i]->table.close();
 }
 
-static void open_once(void)
+static void open_registry(void)
 {
-    pthread_mutex_lock(&load_lock);
     tg_schema_open();
     open_status = add_built_in();
     if (open_status == TG_OK)
@@ -191,13 +203,28 @@ static void open_once(void)
     if (open_status == TG_OK && path)
         open_status = load_path(path);
     snprintf(open_message, sizeof open_message, "%s", open_status == TG_OK ? "" : tg_last_error());
+    if (open_status == TG_OK)
+        tg_environment_warn();
     atexit(close_backends);
+}
+
+static void open_once(void)
+{
+    static pthread_once_t guarded = PTHREAD_ONCE_INIT;
+    pthread_once(&guarded, guard);
+    pthread_mutex_lock(&load_lock);
+    if (!begun) {
+        begun = 1;
+        open_registry();
+        atomic_store_explicit(&opened, 1, memory_order_release);
+    }
     pthread_mutex_unlock(&load_lock);
 }
 
 tg_status tg_registry_open(void)
 {
-    pthread_once(&opened, open_once);
+    if (!TG_LIKELY(atomic_load_explicit(&opened, memory_order_acquire)))
+        open_once();
     return open_status == TG_OK ? TG_OK : tg_fail(open_status, "%s", open_message);
 }
 

@@ -3,6 +3,7 @@
 #ifndef TG_CORE_SERVICES_H
 #define TG_CORE_SERVICES_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -83,6 +84,9 @@ void tg_set(void *data, int type, int64_t i, double value);
  * with the error set if there is none. */
 void *tg_workspace(tg_ctx *ctx, size_t bytes);
 void tg_workspace_free(tg_ctx *ctx, void *ptr);
+
+/* A lock that fork() waits for, so that it is free in the child. Once a lock, before it is first taken. */
+void tg_lock_across_fork(pthread_mutex_t *lock);
 
 /* 1 if an output of so many bytes should be written with streaming stores: it will not be read from
  * cache. */

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "core/services.h"
+#include "core/core.h"
 
 static _Thread_local char message[1024];
 
@@ -11,7 +11,7 @@ tg_status tg_fail(tg_status status, const char *format, ...)
     char text[sizeof message];
     va_list values;
     va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
+    tg_format(text, sizeof text, format, values);
     va_end(values);
     snprintf(message, sizeof message, "%s", text); /* arguments may point into the old message */
     return status;

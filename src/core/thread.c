@@ -3,6 +3,15 @@
 
 #include "core/core.h"
 
+/* This thread called fork() and is the child's first: its team of OpenMP's threads stayed behind. */
+static _Thread_local int team_is_lost;
+
+void tg_threads_after_fork(void)
+{
+    team_is_lost = 1;
+    omp_set_num_threads(1); /* for libraries with OpenMP of their own, and for new contexts */
+}
+
 typedef struct job {
     tg_range_fn fn;
     void *arg;
@@ -46,7 +55,7 @@ void tg_parallel_for(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void
     const int64_t chunks = (n - 1) / grain + 1;
     const int workers = chunks < ctx->threads ? (int)chunks : ctx->threads;
     job j = {fn, arg, n, grain, 0};
-    if (workers <= 1)
+    if (workers <= 1 || (team_is_lost && !ctx->executor))
         work(&j, 0);
     else if (ctx->executor)
         ctx->executor(ctx->executor_user, workers, work, &j);

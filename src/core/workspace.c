@@ -1,5 +1,5 @@
-/* Scratch memory of a context: a small caching allocator. Freed blocks are kept and reused by best
- * fit. */
+/* Scratch memory of a context, on the host and on its device: a small caching allocator. Freed blocks are kept and reused by
+ * best fit. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -31,7 +31,7 @@ static void give_back(workspace *w, int i)
     w->blocks[i] = w->blocks[--w->count];
 }
 
-static void trim(workspace *w)
+void tg_workspace_trim(workspace *w)
 {
     for (int i = w->count - 1; i >= 0; i--)
         if (w->blocks[i].serial == 0)
@@ -64,7 +64,7 @@ static block *new_block(workspace *w, size_t bytes)
     const tg_alloc_fn alloc = w->alloc ? w->alloc : default_alloc;
     void *p = alloc(w->user, bytes);
     if (!p) {
-        trim(w); /* what is kept may be what is missing */
+        tg_workspace_trim(w); /* what is kept may be what is missing */
         p = alloc(w->user, bytes);
     }
     if (!p)
@@ -74,9 +74,8 @@ static block *new_block(workspace *w, size_t bytes)
     return b;
 }
 
-void *tg_workspace(tg_ctx *ctx, size_t bytes)
+static void *take(tg_ctx *ctx, workspace *w, size_t bytes)
 {
-    workspace *w = &ctx->work;
     if (bytes > SIZE_MAX / 2) {
         tg_fail(TG_ENOMEM, "no workspace of %zu bytes", bytes);
         return NULL;
@@ -90,11 +89,21 @@ void *tg_workspace(tg_ctx *ctx, size_t bytes)
         tg_fail(TG_ENOMEM, "no workspace of %zu bytes, beside %zu in use", bytes, w->used);
         return NULL;
     }
-    b->serial = ++w->serial;
+    b->serial = ++ctx->taken;
     w->used += b->bytes;
     if (w->used > w->peak)
         w->peak = w->used;
     return b->ptr;
+}
+
+void *tg_workspace(tg_ctx *ctx, size_t bytes)
+{
+    return take(ctx, &ctx->work, bytes);
+}
+
+void *tg_device_workspace(tg_ctx *ctx, size_t bytes)
+{
+    return take(ctx, ctx->device_type == TG_DEVICE_CPU ? &ctx->work : &ctx->device_work, bytes);
 }
 
 void tg_workspace_free(tg_ctx *ctx, void *ptr)
@@ -108,7 +117,7 @@ void tg_workspace_free(tg_ctx *ctx, void *ptr)
         }
 }
 
-void tg_workspace_release(workspace *w, uint64_t mark)
+static void release(workspace *w, uint64_t mark)
 {
     for (int i = 0; i < w->count; i++)
         if (w->blocks[i].serial > mark) {
@@ -117,26 +126,37 @@ void tg_workspace_release(workspace *w, uint64_t mark)
         }
 }
 
+void tg_workspace_release(tg_ctx *ctx, uint64_t mark)
+{
+    release(&ctx->work, mark);
+    release(&ctx->device_work, mark);
+}
+
 void tg_workspace_close(workspace *w)
 {
     while (w->count)
         give_back(w, w->count - 1);
     free(w->blocks);
+    w->blocks = NULL;
+    w->capacity = 0;
+    w->used = 0;
 }
 
 size_t tg_ctx_workspace_peak(const tg_ctx *ctx)
 {
-    return ctx->work.peak;
+    return ctx->work.peak + ctx->device_work.peak;
 }
 
 void tg_ctx_workspace_reset_peak(tg_ctx *ctx)
 {
     ctx->work.peak = ctx->work.used;
+    ctx->device_work.peak = ctx->device_work.used;
 }
 
 void tg_ctx_workspace_trim(tg_ctx *ctx)
 {
-    trim(&ctx->work);
+    tg_workspace_trim(&ctx->work);
+    tg_workspace_trim(&ctx->device_work);
 }
 
 tg_status tg_ctx_set_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn release, void *user)
@@ -145,7 +165,7 @@ tg_status tg_ctx_set_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn releas
         return tg_fail(TG_EINVAL,
                        "tg_ctx_set_allocator: %s is NULL, expected both functions or neither",
                        alloc ? "release" : "alloc");
-    trim(&ctx->work);
+    tg_workspace_trim(&ctx->work);
     if (ctx->work.count)
         return tg_fail(TG_EINVAL, "tg_ctx_set_allocator: the workspace is in use");
     ctx->work.alloc = alloc;

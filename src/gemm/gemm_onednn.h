@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tigon/tensor.h"
+#include "core/services.h"
 
 /* One call of oneDNN. The key of the table as it is: it has no padding. */
 typedef struct call {
@@ -159,9 +159,16 @@ static matmul *make_matmul(const call *w)
     return m;
 }
 
+static void guard_cache(void)
+{
+    tg_lock_across_fork(&cache.lock); /* oneDNN holds locks of its own while it makes a primitive */
+}
+
 /* The primitive of a call, held for the caller; NULL if oneDNN has none. */
 static const matmul *find_matmul(const call *w)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, guard_cache);
     pthread_mutex_lock(&cache.lock);
     int i = 0, oldest = 0;
     while (i < CACHE_SIZE && !(cache.entry[i] && !memcmp(&cache.entry[i]->key, w, sizeof *w))) {

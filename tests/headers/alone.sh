@@ -1,25 +1,31 @@
 #!/bin/sh
-# Each public header compiles alone, as C99, C11 and C++17, without a warning.
+# Each public header compiles alone, as C99, C11 and C++11 to C++20, without a warning; a backend's table does, too.
 #   alone.sh INCLUDE_DIR [C_COMPILER]
 set -eu
 include=$1
 cc=${2:-cc}
 failed=0
 
-try() { # COMPILER STANDARD LANGUAGE HEADER
-    echo "#include <tigon/$4>" |
-        "$1" -std="$2" -x "$3" -pedantic -Wall -Wextra -Werror -I"$include" -fsyntax-only - ||
-        { echo "tigon/$4 does not compile alone as $2"; failed=1; }
+strict="-pedantic -Wall -Wextra -Werror"
+
+try() { # COMPILER STANDARD LANGUAGE
+    for path in "$include"/tigon/*.h; do
+        header=tigon/${path##*/}
+        echo "#include <$header>" | "$1" -std="$2" -x "$3" $strict -I"$include" -fsyntax-only - ||
+            { echo "$header does not compile alone as $2"; failed=1; }
+    done
+    "$1" -std="$2" -x "$3" $strict -I"$include" -fsyntax-only "$(dirname "$0")/table.c" ||
+        { echo "a backend's table does not compile as $2"; failed=1; }
 }
-for path in "$include"/tigon/*.h; do
-    header=${path##*/}
-    try "$cc" c99 c "$header"
-    try "$cc" c11 c "$header"
-    if command -v c++ >/dev/null; then
-        try c++ c++17 c++ "$header"
-    fi
-done
-command -v c++ >/dev/null || echo "no C++ compiler: C++17 was not tried"
+try "$cc" c99 c
+try "$cc" c11 c
+if command -v c++ >/dev/null; then
+    for standard in c++11 c++17 c++20; do
+        try c++ $standard c++
+    done
+else
+    echo "no C++ compiler: C++ was not tried"
+fi
 
 # Zero itself, in options of either kind and in braces, without a narrowing.
 options() { # COMPILER STANDARD LANGUAGE

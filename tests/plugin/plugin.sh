@@ -45,12 +45,35 @@ refused() { # NAME WORDS...: loading it fails, and the message has all the words
     done
     echo "$name: $(echo "$message" | grep '^wrong:')"
 }
-refused bad_abi bad_abi.so ABI
-refused bad_symbol bad_symbol.so bad_rms_nrom_forward
-refused no_entry no_entry.so tg_backend_entry
+refused bad_abi TIGON_BACKEND_PATH bad_abi.so ABI
+refused bad_symbol TIGON_BACKEND_PATH bad_symbol.so bad_rms_nrom_forward
+refused no_entry TIGON_BACKEND_PATH no_entry.so tg_backend_entry
+refused larger_table TIGON_BACKEND_PATH larger_table.so "newer Tigon"
 if message=$(TIGON_BACKEND_PATH=$work/missing.so "$tigon" info 2>&1); then
     fail "a missing file is not refused"
 fi
+case $message in *"TIGON_BACKEND_PATH: $work/missing.so: cannot be loaded"*) ;; *) fail "the message is: $message" ;; esac
+
+build() { # NAME
+    "$cc" -shared -fPIC -I"$prefix/include" "$here/$1.c" -o "$work/lib$1.so"
+}
+
+# A smaller table is an older one's: what it lacks is absent.
+build older_table
+TIGON_BACKEND_PATH=$work/libolder_table.so "$tigon" list --resolve softmax_forward >"$work/list" 2>&1 ||
+    fail "an older table is refused: $(cat "$work/list")"
+grep -q older/softmax_forward "$work/list" || fail "the row of an older table is not there"
+
+# The last line before a crash tells where it is.
+build crash
+if TIGON_BACKEND_PATH=$work/libcrash.so "$tigon" info >"$work/list" 2>&1; then
+    fail "a crash is no failure"
+fi
+grep -q "^tigon: loading $work/libcrash.so\$" "$work/list" || fail "the log does not tell which file crashed: $(cat "$work/list")"
+
+# A name without a slash: in the current folder, as README shows it.
+(cd "$work" && TIGON_BACKEND_PATH=libolder_table.so "$tigon" list --resolve softmax_forward >list 2>&1) ||
+    fail "a plug-in of the current folder is not found: $(cat "$work/list")"
 
 # A row of tomorrow is skipped with one line; the rest of the plug-in works.
 "$cc" -shared -fPIC -I"$prefix/include" "$here/newer_table.c" -o "$work/newer.so"

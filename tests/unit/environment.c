@@ -14,8 +14,50 @@ static void expect_status(const char *name, const char *value, tg_status expecte
     unsetenv(name);
 }
 
+/* ---- names that nobody reads ---- */
+
+static char lines[4096];
+
+static void keep(void *user, const char *line)
+{
+    (void)user;
+    snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s\n", line);
+}
+
+/* They are told when the library is first used, once each, with the nearest name. */
+static void check_unknown(void)
+{
+    setenv("TIGON_VERBOS", "1", 1);
+    setenv("TIGON_DEVIC", "", 1);
+    setenv("TIGON_SOK", "910B1", 1);
+    setenv("TIGON_ASCEND_SEED", "1", 1); /* of a backend */
+    setenv("TIGON_STRICT", "0", 1);
+    setenv("TIGONISH", "1", 1);
+    tg_set_log(keep, NULL);
+    for (int i = 0; i < 2; i++)
+        tg_ctx_destroy(new_context());
+    tg_set_log(NULL, NULL);
+    const char *const expected[][2] = {{"TIGON_VERBOS,", "TIGON_VERBOSE"},
+                                       {"TIGON_DEVIC,", "TIGON_DEVICE"},
+                                       {"TIGON_SOK,", "TIGON_SOC"}};
+    int n = 0;
+    for (const char *c = lines; *c; c++)
+        n += *c == '\n';
+    EXPECT(n == 3, "%d lines: %s", n, lines);
+    for (int i = 0; i < 3; i++) {
+        const char *at = strstr(lines, expected[i][0]);
+        EXPECT(at && strstr(at, expected[i][1]), "no line on %s: %s", expected[i][0], lines);
+    }
+    unsetenv("TIGON_VERBOS");
+    unsetenv("TIGON_DEVIC");
+    unsetenv("TIGON_SOK");
+    unsetenv("TIGON_ASCEND_SEED");
+    unsetenv("TIGON_STRICT");
+}
+
 int main(void)
 {
+    check_unknown();
     const struct {
         const char *name, *good, *bad;
         tg_status error;

@@ -62,7 +62,13 @@ int bench_has_mode(const catalogue *cat, const char *group, bench_mode mode);
 /* Makes the problems; 0, or -1 with the error. text: the case. */
 int bench_cell_open(bench_cell *cell, const bench_settings *s, const char *text, char *error);
 void bench_cell_close(bench_cell *cell);
-tg_status bench_cell_run(const bench_cell *cell, tg_ctx *ctx);
+/* The parts, one after the other, with the arguments that bench_cell_args() gave; work may go on behind the call. */
+typedef struct bench_args {
+    const void *part[BENCH_PARTS];
+} bench_args;
+tg_status bench_cell_run(const bench_cell *cell, const bench_args *args, tg_ctx *ctx);
+/* Arguments where the context's first row of each part takes them; device memory is filled anew. */
+tg_status bench_cell_args(const bench_cell *cell, tg_ctx *ctx, bench_args *args);
 /* What a plain loop must move for a part, and the part's products (returns how many). */
 memory_work bench_memory_work(const problem *p);
 int bench_gemm_work(const problem *p, gemm_work *work);
@@ -106,6 +112,7 @@ typedef struct bench_results {
 /* One thing to time. inner: calls in a sample, set by the calibration. */
 typedef struct timed {
     void (*run)(void *arg);
+    void (*wait)(void *arg); /* until what was run has ended; NULL: it has */
     void *arg;
     int inner;
     int warm;    /* whatever the state of the caches: a rate rather than a call */

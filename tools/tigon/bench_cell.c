@@ -106,6 +106,7 @@ static void link_parts(bench_cell *cell)
             !memcmp(from->shape, to->shape, sizeof to->shape))
             b->slot[b->op->tensor[i].slot].ptr = (void *)&from->view;
     }
+    b->lender = cell->part[0];
 }
 
 int bench_cell_open(bench_cell *cell, const bench_settings *s, const char *text, char *error)
@@ -139,10 +140,27 @@ void bench_cell_close(bench_cell *cell)
     cell->nparts = 0;
 }
 
-tg_status bench_cell_run(const bench_cell *cell, tg_ctx *ctx)
+/* If any part runs on the device, all tensors that parts share are there. */
+tg_status bench_cell_args(const bench_cell *cell, tg_ctx *ctx, bench_args *args)
+{
+    int there = 0;
+    for (int i = 0; i < cell->nparts; i++)
+        there |= problem_runs_there(ctx, cell->part[i]);
+    tg_status status = TG_OK;
+    for (int i = 0; i < cell->nparts && !status; i++) {
+        if (there)
+            status = problem_place(ctx, cell->part[i]);
+        if (!status)
+            args->part[i] =
+                there ? problem_device_args(cell->part[i]) : problem_args(cell->part[i]);
+    }
+    return status;
+}
+
+tg_status bench_cell_run(const bench_cell *cell, const bench_args *args, tg_ctx *ctx)
 {
     for (int i = 0; i < cell->nparts; i++) {
-        const tg_status status = tg_call(ctx, cell->part[i]->op->id, problem_args(cell->part[i]));
+        const tg_status status = tg_call(ctx, cell->part[i]->op->id, args->part[i]);
         if (status)
             return status;
     }

@@ -113,9 +113,9 @@ static tg_ctx *context_of(const bench_settings *s, const char *name)
     return NULL;
 }
 
-static int call(tg_ctx *ctx, const problem *p, char *why)
+static int call(tg_ctx *ctx, problem *p, char *why)
 {
-    if (tg_call(ctx, p->op->id, problem_args(p)) == TG_OK)
+    if (problem_call(ctx, p) == TG_OK)
         return 0;
     snprintf(why, PB_ERROR, "%s", tg_last_error());
     return NOT_COMPARED;

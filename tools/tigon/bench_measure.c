@@ -19,13 +19,22 @@ typedef struct probes {
 typedef struct provider_run {
     const bench_cell *cell;
     tg_ctx *ctx;
+    bench_args args;
     tg_status status;
 } provider_run;
 
 static void run_provider(void *arg)
 {
     provider_run *r = arg;
-    const tg_status status = bench_cell_run(r->cell, r->ctx);
+    const tg_status status = bench_cell_run(r->cell, &r->args, r->ctx);
+    if (status)
+        r->status = status;
+}
+
+static void wait_for_provider(void *arg)
+{
+    provider_run *r = arg;
+    const tg_status status = tg_sync(r->ctx);
     if (status)
         r->status = status;
 }
@@ -104,16 +113,21 @@ static double output_bytes(const bench_cell *cell)
 }
 
 /* One untimed run: which rows it takes and how much memory. */
-static int try_provider(const bench_provider *p, const bench_cell *cell, bench_result *result)
+static int try_provider(const bench_provider *p, const bench_cell *cell, bench_args *args,
+                        bench_result *result)
 {
     if (!can_run(p, cell, result))
         return 0;
     result->row[0] = 0;
     tg_ctx_workspace_trim(p->ctx);
     tg_ctx_workspace_reset_peak(p->ctx);
+    if (bench_cell_args(cell, p->ctx, args)) {
+        snprintf(result->why, sizeof result->why, "%s", tg_last_error());
+        return 0;
+    }
     for (int i = 0; i < cell->nparts; i++) {
         const problem *part = cell->part[i];
-        if (tg_call(p->ctx, part->op->id, problem_args(part))) {
+        if (tg_call(p->ctx, part->op->id, args->part[i]) || tg_sync(p->ctx)) {
             snprintf(result->why, sizeof result->why, "%s", tg_last_error());
             return 0;
         }
@@ -181,11 +195,11 @@ int bench_measure(bench_settings *s, bench_cell *cell, bench_results *r, char *e
     first_run = n;
     for (int i = 0; i < s->nproviders; i++) {
         r->result[i].provider = i;
-        if (!try_provider(&s->provider[i], cell, &r->result[i]))
+        runs[i] = (provider_run){.cell = cell, .ctx = s->provider[i].ctx};
+        if (!try_provider(&s->provider[i], cell, &runs[i].args, &r->result[i]))
             continue;
         r->result[i].ran = 1;
-        runs[i] = (provider_run){cell, s->provider[i].ctx, TG_OK};
-        list[n++] = (timed){.run = run_provider, .arg = &runs[i]};
+        list[n++] = (timed){.run = run_provider, .wait = wait_for_provider, .arg = &runs[i]};
     }
     if (n > first_run)
         r->rounds = bench_time(list, n, s, cell->cold);

@@ -15,6 +15,8 @@ static double sample(const timed *t)
     const double start = seconds();
     for (int i = 0; i < t->inner; i++)
         t->run(t->arg);
+    if (t->wait)
+        t->wait(t->arg);
     return (seconds() - start) / t->inner;
 }
 
@@ -61,8 +63,11 @@ static void prepare(const timed *t, const bench_settings *s, int cold)
     if (cold && !t->warm)
         evictor_run(s->evictor);
     else if (t->once <
-             1) /* the others' data may have pushed ours out; a long run does not notice */
+             1) { /* the others' data may have pushed ours out; a long run does not notice */
         t->run(t->arg);
+        if (t->wait)
+            t->wait(t->arg);
+    }
 }
 
 int bench_time(timed *list, int n, const bench_settings *s, int cold)

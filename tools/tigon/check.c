@@ -126,7 +126,7 @@ static void check_under(checker *ck, const pb_case *c, problem *p, int number, c
     else if (tg_check(p->op->id, problem_args(p))) {
         o.verdict = FAILED;
         snprintf(o.why, sizeof o.why, "the case is refused: %.400s", tg_last_error());
-    } else if (!tg_row_accepts(ck->ctx, number, problem_args(p)))
+    } else if (!problem_row_accepts(ck->ctx, number, p))
         snprintf(o.why, sizeof o.why, "the row does not accept this problem");
     else if (*t || (*t = truth_create(ck->ctx, p, (uint64_t)ck->s.seed, text))) {
         o = check_row(ck->ctx, number, p, *t, &ck->s);
@@ -278,6 +278,17 @@ static int load_backend(checker *ck, const char *file)
     return -1;
 }
 
+/* The plug-in comes before the context, whose device may be the plug-in's: it is, if that has memory of its own. */
+static int open_context(checker *ck, const char *backend)
+{
+    if (backend && load_backend(ck, backend))
+        return -1;
+    if (tg_ctx_create(&ck->ctx) || (backend && row_memory(ck->first_row) != TG_DEVICE_CPU &&
+                                    tg_ctx_set_device(ck->ctx, row_device(ck->first_row))))
+        return fprintf(stderr, "tigon check: %s\n", tg_last_error()), -1;
+    return 0;
+}
+
 static int finish(checker *ck, const char *backend)
 {
     if (ck->as_json)
@@ -337,9 +348,7 @@ int command_check(int argc, char **argv)
     ck.cat = catalogue_get(error);
     if (!ck.cat)
         return fprintf(stderr, "tigon check: %s\n", error), 1;
-    if (tg_ctx_create(&ck.ctx))
-        return fprintf(stderr, "tigon check: %s\n", tg_last_error()), 1;
-    if (backend && load_backend(&ck, backend))
+    if (open_context(&ck, backend))
         return 1;
     if (list)
         return list_cases(&ck), 0;

@@ -92,8 +92,7 @@ void ceilings_set(tg_ctx *ctx, const char *level);
  * and all without levels, under NULL. Returns how many. */
 int ceilings_of(const ceilings *c, const tg_row_info *row, const char **ceiling);
 /* The level (without levels: the device) under which no row accepts the problem, or NULL. */
-const char *ceilings_gap(const ceilings *c, tg_ctx *ctx, const problem *p, const int *rows,
-                         int nrows);
+const char *ceilings_gap(const ceilings *c, tg_ctx *ctx, problem *p, const int *rows, int nrows);
 
 /* ---- runs ---- */
 

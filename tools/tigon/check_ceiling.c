@@ -43,17 +43,16 @@ int ceilings_of(const ceilings *c, const tg_row_info *row, const char **ceiling)
     return n;
 }
 
-static int accepted(const ceilings *c, tg_ctx *ctx, const problem *p, const int *rows, int nrows)
+static int accepted(const ceilings *c, tg_ctx *ctx, problem *p, const int *rows, int nrows)
 {
     for (int i = 0; i < nrows; i++)
         if ((!c->n || !strcmp(tg_row_at(rows[i])->backend, "cpu")) &&
-            tg_row_supported(ctx, rows[i]) && tg_row_accepts(ctx, rows[i], problem_args(p)))
+            tg_row_supported(ctx, rows[i]) && problem_row_accepts(ctx, rows[i], p))
             return 1;
     return 0;
 }
 
-const char *ceilings_gap(const ceilings *c, tg_ctx *ctx, const problem *p, const int *rows,
-                         int nrows)
+const char *ceilings_gap(const ceilings *c, tg_ctx *ctx, problem *p, const int *rows, int nrows)
 {
     const char *gap = c->n || accepted(c, ctx, p, rows, nrows) ? NULL : tg_ctx_device(ctx);
     for (int i = 0; !gap && i < c->n; i++) {

@@ -10,7 +10,7 @@ static int run(trial *r, int threads)
 {
     problem_reset(r->p);
     tg_ctx_set_threads(r->ctx, threads);
-    const tg_status status = tg_row_run(r->ctx, r->number, problem_args(r->p));
+    const tg_status status = problem_run_row(r->ctx, r->number, r->p);
     if (status == TG_EUNSUPPORTED) {
         trial_fail(r, "%s", tg_last_error());
         r->o->verdict = SKIPPED;
@@ -100,7 +100,7 @@ static int check_without_optional(trial *r, const check_settings *s)
         }
         /* not every combination is a legal call */
         const int legal = dropped && !tg_check(r->p->op->id, problem_args(r->p)) &&
-                          tg_row_accepts(r->ctx, r->number, problem_args(r->p));
+                          problem_row_accepts(r->ctx, r->number, r->p);
         int bad = 0;
         if (legal && !(drop == info->nargs && dropped == 1)) {
             bad = run(r, (int)s->threads) || trial_compare(r) || trial_untouched(r);

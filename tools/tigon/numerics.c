@@ -31,7 +31,7 @@ static int is_wanted(const request *q, const char *op)
 }
 
 /* The row that dispatch chooses, or every row that can: unfused stands beside them anyway. */
-static int rows_for(const request *q, const problem *p, int *rows)
+static int rows_for(const request *q, problem *p, int *rows)
 {
     int tried[MAX_ROWS], n = 0;
     const int resolved = tg_resolve(q->ctx, p->op->id, tried, MAX_ROWS);
@@ -41,7 +41,7 @@ static int rows_for(const request *q, const problem *p, int *rows)
         const tg_row_info *info = tg_row_at(row);
         if (info->op != p->op->id || !strcmp(info->backend, "unfused") ||
             !row_is_here(q->ctx, row) || !tg_row_supported(q->ctx, row) ||
-            !tg_row_accepts(q->ctx, row, problem_args(p)))
+            !problem_row_accepts(q->ctx, row, p))
             continue;
         rows[n++] = row;
     }

@@ -96,7 +96,7 @@ static num_record *append(num_table *t)
 static int run(tg_ctx *ctx, int row, problem *p, char *error)
 {
     problem_reset(p);
-    if (!tg_row_run(ctx, row, problem_args(p)))
+    if (!problem_run_row(ctx, row, p))
         return 0;
     snprintf(error, PB_ERROR, "%s, problem \"%.150s\": %.200s", tg_row_at(row)->full_name,
              p->c->text, tg_last_error());

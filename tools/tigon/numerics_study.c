@@ -17,14 +17,14 @@ static problem *make(tg_ctx *ctx, const catalogue *cat, const char *operator_nam
 }
 
 /* The operator as dispatch runs it, or its unfused row. */
-static int run(tg_ctx *ctx, const problem *p, int unfused, char *error)
+static int run(tg_ctx *ctx, problem *p, int unfused, char *error)
 {
     char name[PB_NAME + 12];
     snprintf(name, sizeof name, "unfused/%s", p->op->info->name);
     const int row = unfused ? tg_find(ctx, name) : -1;
-    const tg_status status = !unfused  ? tg_call(ctx, p->op->id, problem_args(p))
+    const tg_status status = !unfused  ? problem_call(ctx, p)
                              : row < 0 ? TG_ENOTFOUND
-                                       : tg_row_run(ctx, row, problem_args(p));
+                                       : problem_run_row(ctx, row, p);
     if (status)
         snprintf(error, PB_ERROR, "%s: %.300s", unfused ? name : p->op->info->name,
                  tg_last_error());

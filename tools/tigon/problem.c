@@ -69,6 +69,8 @@ problem *problem_convert(const problem *p, int type, char *error)
 
 void problem_free(problem *p)
 {
+    if (p)
+        problem_leave(p);
     for (int i = 0; p && i < p->nbuffers; i++) {
         free(p->buffer[i].base);
         free(p->buffer[i].initial);

@@ -145,6 +145,8 @@ typedef struct pb_tensor {
     int64_t limit; /* integers in [0, limit) */
 } pb_tensor;
 
+typedef struct pb_device pb_device; /* the problem's memory on a device */
+
 typedef struct problem {
     const pb_op *op;
     const pb_case *c;
@@ -158,6 +160,8 @@ typedef struct problem {
     int nbuffers;
     pb_buffer buffer[PB_ARGS];
     pb_tensor tensor[PB_ARGS]; /* as op->tensor */
+    pb_device *device;         /* NULL: it has none */
+    struct problem *lender;    /* whose tensors some slots hold (benchmark); NULL: nobody's */
 } problem;
 
 /* NULL with the error if the case does not fit the operator or memory is short. */
@@ -166,6 +170,22 @@ problem *problem_create(const catalogue *cat, const pb_op *op, const pb_case *c,
 /* The same problem with all floating tensors in another type (f64, f32): the values are converted. */
 problem *problem_convert(const problem *p, int type, char *error);
 void problem_free(problem *p);
+
+/* ---- calls, wherever their tensors must lie ----
+ *
+ * A problem's bytes are the host's. For a row of a device with memory of its own they are copied there before the call, and
+ * back when it has ended, whose errors are the call's. The context must outlive the problem, or problem_leave() comes first.
+ */
+tg_status problem_run_row(tg_ctx *ctx, int row, problem *p); /* tg_row_run() */
+tg_status problem_call(tg_ctx *ctx, problem *p);             /* tg_call() */
+int problem_row_accepts(tg_ctx *ctx, int row, problem *p);   /* tg_row_accepts() */
+
+/* The same in steps, for calls without copies: does problem_call() run in the device's memory? Then place it there once, and
+ * call with these arguments. */
+int problem_runs_there(tg_ctx *ctx, const problem *p);
+tg_status problem_place(tg_ctx *ctx, problem *p);
+const void *problem_device_args(problem *p);
+void problem_leave(problem *p);
 
 /* The argument struct, for tg_call, tg_check, tg_row_run. */
 const void *problem_args(const problem *p);

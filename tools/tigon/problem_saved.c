@@ -54,12 +54,12 @@ static void forward_case(const catalogue *cat, const problem *p, const pb_op *fo
     }
 }
 
-static tg_status run_forward(const problem *f, const pb_options *options, char *error)
+static tg_status run_forward(problem *f, const pb_options *options, char *error)
 {
     tg_ctx *ctx = options->ctx;
     tg_status status = ctx ? TG_OK : tg_ctx_create(&ctx);
     if (!status && options->saved == PB_SAVED_CALL)
-        status = tg_call(ctx, f->op->id, problem_args(f));
+        status = problem_call(ctx, f);
     else if (!status) {
         char name[PB_NAME + 8];
         snprintf(name, sizeof name, "ref/%s", f->op->info->name);
@@ -68,8 +68,10 @@ static tg_status run_forward(const problem *f, const pb_options *options, char *
     }
     if (status)
         pb_fail(error, "the forward that saves tensors failed: %s", tg_last_error());
-    if (!options->ctx)
+    if (!options->ctx) {
+        problem_leave(f);
         tg_ctx_destroy(ctx);
+    }
     return status;
 }
 

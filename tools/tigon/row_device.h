@@ -7,6 +7,9 @@
 /* "cpu", "npu", "npu-model" */
 const char *row_device(int row);
 
+/* The type of the memory that the row takes, TG_DEVICE_*. */
+int row_memory(int row);
+
 /* 1 if the row is the CPU's or of the context's own device: others cannot run there. */
 int row_is_here(const tg_ctx *ctx, int row);
 

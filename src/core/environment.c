@@ -1,0 +1,138 @@
+/* Settings of the environment, and what there looks like one but is none. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+
+extern char **environ;
+
+static const char op_prefix[] = "TIGON_IMPL_"; /* then an operator */
+
+static tg_status set_fallback_by_name(tg_ctx *ctx, const char *name)
+{
+    if (strcmp(name, "error") == 0 || strcmp(name, "host") == 0)
+        return tg_ctx_set_fallback(ctx, *name == 'h' ? TG_FALLBACK_HOST : TG_FALLBACK_ERROR);
+    return tg_fail(TG_EINVAL, "TIGON_FALLBACK: there is no policy %s, expected error or host",
+                   name);
+}
+
+static tg_status set_strict_by_name(tg_ctx *ctx, const char *value)
+{
+    if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
+        return tg_fail(TG_EINVAL, "TIGON_STRICT is %s, expected 0 or 1", value);
+    return tg_ctx_set_strict(ctx, *value == '1');
+}
+
+static tg_status set_verbose_by_name(tg_ctx *ctx, const char *value)
+{
+    if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
+        return tg_fail(TG_EINVAL, "TIGON_VERBOSE is %s, expected 0 or 1", value);
+    return tg_ctx_set_verbose(ctx, *value == '1');
+}
+
+static tg_status read_op_lists(tg_ctx *ctx)
+{
+    for (char **entry = environ; entry && *entry; entry++) {
+        if (strncmp(*entry, op_prefix, sizeof op_prefix - 1) != 0)
+            continue;
+        char name[96];
+        const char *start = *entry + sizeof op_prefix - 1;
+        const size_t length = strcspn(start, "=");
+        snprintf(name, sizeof name, "%.*s", (int)length, start);
+        for (char *c = name; *c; c++)
+            *c = (char)tolower((unsigned char)*c);
+        if (tg_op_by_name(name) < 0)
+            return tg_fail(TG_ENOTFOUND, "%.*s: there is no operator %s",
+                           (int)(sizeof op_prefix - 1 + length), *entry, name);
+        TG_TRY(tg_ctx_set_op_impl(ctx, name, start + length + (start[length] == '=')));
+    }
+    return TG_OK;
+}
+
+static const struct {
+    const char *name;
+    tg_status (*set)(tg_ctx *ctx, const char *value); /* NULL: the registry reads it */
+} settings[] = {{"TIGON_CPU_MAX", tg_ctx_set_cpu_max},
+                {"TIGON_STRICT", set_strict_by_name},
+                {"TIGON_VERBOSE", set_verbose_by_name},
+                {"TIGON_FALLBACK", set_fallback_by_name},
+                {"TIGON_DEVICE", tg_ctx_set_device},
+                {"TIGON_IMPL", tg_ctx_set_impl},
+                {"TIGON_BACKEND_PATH", NULL}};
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+tg_status tg_ctx_read_environment(tg_ctx *ctx)
+{
+    for (int i = 0; i < SETTINGS; i++) {
+        const char *value = getenv(settings[i].name);
+        if (value && *value && settings[i].set)
+            TG_TRY(settings[i].set(ctx, value));
+    }
+    return read_op_lists(ctx);
+}
+
+/* ---- names that nobody reads ---- */
+
+/* Insertions, deletions and replacements from a to b. */
+static int distance(const char *a, size_t length, const char *b)
+{
+    enum { MOST = 128 };
+    const int n = (int)strlen(b);
+    int row[MOST];
+    if (n >= MOST)
+        return MOST;
+    for (int j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 0; i < length; i++) {
+        int corner = row[0];
+        row[0] = (int)i + 1;
+        for (int j = 1; j <= n; j++) {
+            const int replaced = corner + (a[i] != b[j - 1]);
+            const int other = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            corner = row[j];
+            row[j] = replaced < other ? replaced : other;
+        }
+    }
+    return row[n];
+}
+
+typedef struct search {
+    const char *name;
+    size_t length;
+    int least; /* distance of the nearest; 0: known */
+    const char *nearest;
+} search;
+
+static void compare(search *s, const char *known)
+{
+    const int d = distance(s->name, s->length, known);
+    if (s->nearest && d >= s->least)
+        return;
+    s->least = d;
+    s->nearest = known;
+}
+
+static void warn_if_unknown(const char *name, size_t length)
+{
+    search s = {name, length, 0, NULL};
+    const reg_backend *b;
+    for (int i = 0; i < SETTINGS; i++)
+        compare(&s, settings[i].name);
+    for (int i = 0; (b = tg_registry_backend(i)); i++)
+        for (const char *const *v = b->table.environment; v && *v; v++)
+            compare(&s, *v);
+    if (s.least > 0)
+        tg_log_line(NULL,
+                    "tigon: nobody reads %.*s, which is in the environment; the nearest name is %s",
+                    (int)length, name, s.nearest);
+}
+
+void tg_environment_warn(void)
+{
+    for (char **entry = environ; entry && *entry; entry++)
+        if (strncmp(*entry, "TIGON_", 6) == 0 &&
+            strncmp(*entry, op_prefix, sizeof op_prefix - 1) != 0)
+            warn_if_unknown(*entry, strcspn(*entry, "="));
+}

@@ -1,0 +1,126 @@
+/* Memory of a context's device: its backend's functions, or the C library's where it is the host's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+
+enum { ALIGNMENT = 64 };
+
+const tg_backend *tg_ctx_memory(const tg_ctx *ctx)
+{
+    return ctx->memory >= 0 ? &tg_registry_backend(ctx->memory)->table : NULL;
+}
+
+static int on_host(const tg_ctx *ctx)
+{
+    return ctx->device_type == TG_DEVICE_CPU;
+}
+
+static tg_status no_memory_functions(const tg_ctx *ctx, const char *function)
+{
+    return tg_fail(TG_EUNSUPPORTED,
+                   "%s: the backend of device %s offers no alloc, free and copy of its memory",
+                   function, ctx->device);
+}
+
+static tg_status no_context(const char *function)
+{
+    return tg_fail(TG_EINVAL, "%s: ctx is NULL, expected a context of tg_ctx_create", function);
+}
+
+void *tg_alloc(tg_ctx *ctx, size_t bytes)
+{
+    if (!ctx) {
+        no_context("tg_alloc");
+        return NULL;
+    }
+    const tg_backend *b = tg_ctx_memory(ctx);
+    const size_t some = bytes ? bytes : 1;
+    if (b)
+        return b->alloc(ctx, some);
+    if (!on_host(ctx)) {
+        no_memory_functions(ctx, "tg_alloc");
+        return NULL;
+    }
+    void *p = some < SIZE_MAX / 2
+                  ? aligned_alloc(ALIGNMENT, (some + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
+                  : NULL;
+    if (!p)
+        tg_fail(TG_ENOMEM, "tg_alloc: no memory for %zu bytes", bytes);
+    return p;
+}
+
+void tg_free(tg_ctx *ctx, void *ptr)
+{
+    const tg_backend *b = ctx ? tg_ctx_memory(ctx) : NULL;
+    if (!ptr || !ctx)
+        return;
+    if (b)
+        b->free(ctx, ptr);
+    else if (on_host(ctx))
+        free(ptr);
+}
+
+static tg_status check_side(const tg_ctx *ctx, const char *name, const void *ptr, int type,
+                            size_t bytes)
+{
+    if (type != TG_DEVICE_CPU && type != ctx->device_type)
+        return tg_fail(
+            TG_EINVAL, "tg_copy: %s_device_type is %d (%s), expected %d (cpu) or %d (%s)", name,
+            type, tg_device_type_name(type), TG_DEVICE_CPU, ctx->device_type, ctx->device);
+    if (!ptr && bytes)
+        return tg_fail(TG_EINVAL, "tg_copy: %s is NULL, expected memory of %zu bytes", name, bytes);
+    return TG_OK;
+}
+
+tg_status tg_copy(tg_ctx *ctx, void *dst, int dst_device_type, const void *src, int src_device_type,
+                  size_t bytes)
+{
+    if (!ctx)
+        return no_context("tg_copy");
+    TG_TRY(check_side(ctx, "dst", dst, dst_device_type, bytes));
+    TG_TRY(check_side(ctx, "src", src, src_device_type, bytes));
+    const tg_backend *b = tg_ctx_memory(ctx);
+    if (!b && !on_host(ctx))
+        return no_memory_functions(ctx, "tg_copy");
+    if (bytes == 0)
+        return TG_OK;
+    if (b)
+        return b->copy(ctx, dst, dst_device_type, src, src_device_type, bytes);
+    memcpy(dst, src, bytes);
+    return TG_OK;
+}
+
+tg_status tg_sync(tg_ctx *ctx)
+{
+    if (!ctx)
+        return no_context("tg_sync");
+    const tg_backend *b = tg_ctx_memory(ctx);
+    return b && b->sync ? b->sync(ctx) : TG_OK;
+}
+
+/* ---- where the device's workspace comes from ---- */
+
+static void *take_block(void *user, size_t bytes)
+{
+    return tg_alloc(user, bytes);
+}
+
+static void give_block(void *user, void *block)
+{
+    tg_free(user, block);
+}
+
+void tg_ctx_open_memory(tg_ctx *ctx)
+{
+    ctx->memory = -1;
+    ctx->device_work.alloc = take_block;
+    ctx->device_work.release = give_block;
+    ctx->device_work.user = ctx;
+}
+
+void tg_ctx_close_memory(tg_ctx *ctx)
+{
+    tg_sync(ctx);
+    tg_workspace_close(&ctx->device_work);
+}

@@ -1,0 +1,82 @@
+/* toy.h - a device that does not exist, for tests: libtoy.so, device `toy`.
+ *
+ * It keeps what real ones keep. Its memory is not the host's: a program that follows a pointer of tg_alloc() crashes, since
+ * only the device's own thread has these pages, at other addresses. Calls and copies are put on a queue and return at once;
+ * that thread takes its time before each. What goes wrong there is told by sync().
+ *
+ *   TOY_WRONG=OPERATOR   the first output of that operator comes out 1.5 times as large */
+#ifndef TOY_H
+#define TOY_H
+
+#include <tigon/backend.h>
+#include <tigon/registry.h>
+
+extern const tg_host *toy_host;
+
+/* ---- toy_memory.c ---- */
+
+tg_status toy_memory_open(void);
+void *toy_take(size_t bytes); /* NULL: there is no room */
+void toy_give(void *device);
+/* What the device's thread sees at an address of its memory; NULL if not all bytes are taken there. */
+void *toy_see(const void *device, size_t bytes);
+
+/* ---- toy_queue.c ---- */
+
+enum { TOY_TENSORS = 32, TOY_DIMENSIONS = 8 };
+
+/* A call that waits, or runs: its arguments with what they point to, as the device's thread sees it. */
+typedef struct toy_call {
+    tg_ctx *ctx;
+    void (*run)(struct toy_call *call);
+    struct toy_call *next;
+    const char *op;
+    uint64_t slot[TOY_TENSORS]; /* the argument struct */
+    tg_tensor tensor[TOY_TENSORS];
+    int64_t shape[TOY_TENSORS][TOY_DIMENSIONS], strides[TOY_TENSORS][TOY_DIMENSIONS];
+    void *scratch; /* of device_workspace */
+    size_t bytes;  /* of a copy */
+} toy_call;
+
+tg_status toy_queue_open(void);
+void toy_queue_close(void);
+/* Puts a call at the end of the queue; its thread frees it. */
+void toy_put(toy_call *call);
+tg_status toy_wait(tg_ctx *ctx);
+/* From a call that runs: its context's error, unless there is one already. */
+void toy_fault(const toy_call *call, tg_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- toy_launch.c ---- */
+
+/* What a row does: copies the call and puts it on the queue. scratch: bytes of device memory that it needs. */
+tg_status toy_launch(tg_ctx *ctx, int op, const void *args, void (*kernel)(toy_call *call),
+                     size_t scratch);
+/* In a kernel: position i of an argument holds value, which is not in [0, count). */
+void toy_out_of_range(const toy_call *call, const char *name, int64_t i, int64_t value,
+                      int64_t count);
+
+/* Rows of a matrix; data NULL for an argument that is absent. */
+typedef struct toy_rows {
+    char *data;
+    int type;
+    int64_t rows, n, stride;
+} toy_rows;
+toy_rows toy_rows_of(const tg_tensor *t);
+double toy_get(const toy_rows *t, int64_t row, int64_t column);
+void toy_set(const toy_rows *t, int64_t row, int64_t column, double value);
+/* The value as the type stores it. */
+double toy_rounded(int type, double value);
+
+/* ---- kernels ---- */
+
+extern const tg_row toy_norm_rows[], toy_loss_rows[], toy_table_rows[];
+
+/* TOY_ROW_FUNCTION(op, kernel, scratch): the row function toy_<op>() of a kernel of the device's thread. */
+#define TOY_ROW_FUNCTION(op, kernel, scratch)                          \
+    static tg_status toy_##op(tg_ctx *ctx, const tg_##op##_args *args) \
+    {                                                                  \
+        return toy_launch(ctx, TG_OP_##op, args, kernel, (scratch));   \
+    }
+
+#endif

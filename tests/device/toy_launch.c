@@ -1,0 +1,182 @@
+/* toy_launch.c - from a call of an operator to one on the queue, and what kernels read and write elements with. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "toy.h"
+
+/* Bytes from a tensor's first to behind its last element. */
+static size_t bytes_of(const tg_tensor *t)
+{
+    int64_t last = 0, stride = 1;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        if (t->shape[i] == 0)
+            return 0;
+        last += (t->shape[i] - 1) * (t->strides ? t->strides[i] : stride);
+        stride *= t->shape[i];
+    }
+    return (size_t)(last + 1) * tg_type_size(tg_type_of(t));
+}
+
+static tg_status take_tensor(toy_call *call, int slot, const tg_tensor *t)
+{
+    tg_tensor *mine = &call->tensor[slot];
+    const char *const data = (const char *)t->data + t->byte_offset;
+    const size_t bytes = bytes_of(t);
+    if (tg_type_of(t) == TG_F64)
+        return toy_host->fail(TG_EUNSUPPORTED, "toy: %s: it has no f64", call->op);
+    *mine = *t;
+    mine->data = bytes ? toy_see(data, bytes) : NULL;
+    mine->byte_offset = 0;
+    if (bytes && !mine->data)
+        return toy_host->fail(TG_EINVAL, "toy: %s: argument %d is no memory of this device",
+                              call->op, slot);
+    mine->shape = memcpy(call->shape[slot], t->shape, (size_t)t->ndim * sizeof *t->shape);
+    if (t->strides)
+        mine->strides =
+            memcpy(call->strides[slot], t->strides, (size_t)t->ndim * sizeof *t->strides);
+    call->slot[slot] = (uint64_t)(uintptr_t)mine;
+    return TG_OK;
+}
+
+static tg_status fill(toy_call *call, const tg_op_info *op, const void *args, size_t scratch)
+{
+    memcpy(call->slot, args, (size_t)op->nargs * sizeof *call->slot);
+    for (int i = 0; i < op->nargs && op->args[i].kind <= TG_ARG_OUT_OPT; i++) {
+        const tg_tensor *t = ((const tg_tensor *const *)args)[i];
+        const tg_status status = t ? take_tensor(call, i, t) : TG_OK;
+        if (status != TG_OK)
+            return status;
+    }
+    if (scratch == 0)
+        return TG_OK;
+    const void *p = toy_host->device_workspace(call->ctx, scratch);
+    call->scratch = p ? toy_see(p, scratch) : NULL;
+    return call->scratch ? TG_OK : TG_ENOMEM;
+}
+
+/* TOY_WRONG: the operator's first output is not what it should be. */
+static void spoil(toy_call *call)
+{
+    const tg_op_info *op = tg_op_at(tg_op_by_name(call->op));
+    int i = 0;
+    while (op->args[i].kind != TG_ARG_OUT)
+        i++;
+    const toy_rows y = toy_rows_of((const tg_tensor *)(uintptr_t)call->slot[i]);
+    for (int64_t r = 0; r < y.rows; r++)
+        for (int64_t j = 0; j < y.n; j++)
+            toy_set(&y, r, j, 1.5 * toy_get(&y, r, j));
+}
+
+typedef struct launch {
+    toy_call call;
+    void (*kernel)(toy_call *call);
+} launch;
+
+static void run(toy_call *call)
+{
+    const char *wrong = getenv("TOY_WRONG");
+    ((launch *)call)->kernel(call);
+    if (wrong && !strcmp(wrong, call->op))
+        spoil(call);
+}
+
+tg_status toy_launch(tg_ctx *ctx, int op, const void *args, void (*kernel)(toy_call *call),
+                     size_t scratch)
+{
+    const tg_op_info *info = tg_op_at(op);
+    launch *l = calloc(1, sizeof *l);
+    if (!l)
+        return toy_host->fail(TG_ENOMEM, "toy: no memory for a call");
+    l->kernel = kernel;
+    l->call.ctx = ctx;
+    l->call.op = info->name;
+    l->call.run = run;
+    const tg_status status = fill(&l->call, info, args, scratch);
+    if (status == TG_OK)
+        toy_put(&l->call);
+    else
+        free(l);
+    return status;
+}
+
+void toy_out_of_range(const toy_call *call, const char *name, int64_t i, int64_t value,
+                      int64_t count)
+{
+    toy_fault(call, TG_EINVAL,
+              "%s: %s[%" PRId64 "] is %" PRId64 ", out of bounds: expected in [0, %" PRId64 ")",
+              call->op, name, i, value, count);
+}
+
+/* ---- elements ---- */
+
+toy_rows toy_rows_of(const tg_tensor *t)
+{
+    toy_rows r = {0};
+    if (!t)
+        return r;
+    r = (toy_rows){t->data, tg_type_of(t), 1, t->ndim ? t->shape[t->ndim - 1] : 1, 0};
+    r.stride = r.n;
+    for (int i = t->ndim - 2; i >= 0; i--) {
+        if (t->strides && t->shape[i] > 1 && r.rows == 1)
+            r.stride = t->strides[i];
+        r.rows *= t->shape[i];
+    }
+    return r;
+}
+
+static double load(int type, const void *at)
+{
+    int64_t whole;
+    float f;
+    _Float16 half;
+    uint16_t upper;
+    switch (type) {
+    case TG_F32:
+        memcpy(&f, at, sizeof f);
+        return f;
+    case TG_F16:
+        memcpy(&half, at, sizeof half);
+        return half;
+    case TG_I64:
+        memcpy(&whole, at, sizeof whole);
+        return (double)whole;
+    default: /* bf16: the upper half of an f32 */
+        memcpy(&upper, at, sizeof upper);
+        const uint32_t bits = (uint32_t)upper << 16;
+        memcpy(&f, &bits, sizeof f);
+        return f;
+    }
+}
+
+static void store(int type, void *at, double value)
+{
+    const int64_t whole = type == TG_I64 ? (int64_t)value : 0;
+    const float f = (float)value;
+    const _Float16 half = (_Float16)value;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    const uint16_t upper = value != value ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    const void *from = type == TG_F32   ? (const void *)&f
+                       : type == TG_F16 ? (const void *)&half
+                       : type == TG_I64 ? (const void *)&whole
+                                        : (const void *)&upper;
+    memcpy(at, from, tg_type_size(type));
+}
+
+double toy_get(const toy_rows *t, int64_t row, int64_t column)
+{
+    return load(t->type, t->data + (row * t->stride + column) * (int64_t)tg_type_size(t->type));
+}
+
+void toy_set(const toy_rows *t, int64_t row, int64_t column, double value)
+{
+    store(t->type, t->data + (row * t->stride + column) * (int64_t)tg_type_size(t->type), value);
+}
+
+double toy_rounded(int type, double value)
+{
+    char memory[8];
+    store(type, memory, value);
+    return load(type, memory);
+}

@@ -1,0 +1,72 @@
+/* toy_tables.c - embedding, and gemm. Indices lie in device memory: no check has seen them. */
+#include "toy.h"
+
+/* The row of the table that position i names; -1 if there is none. */
+static int64_t row_of(const toy_call *call, const tg_tensor *indices, int64_t i, int64_t count)
+{
+    const int64_t row = ((const int64_t *)indices->data)[i];
+    if (row >= 0 && row < count)
+        return row;
+    toy_out_of_range(call, "indices", i, row, count);
+    return -1;
+}
+
+static void embedding(toy_call *call)
+{
+    const tg_embedding_forward_args *a = (const void *)call->slot;
+    const toy_rows w = toy_rows_of(a->weight), y = toy_rows_of(a->y);
+    for (int64_t i = 0; i < y.rows; i++) {
+        const int64_t row = row_of(call, a->indices, i, w.rows);
+        for (int64_t j = 0; row >= 0 && j < w.n; j++)
+            toy_set(&y, i, j, toy_get(&w, row, j));
+    }
+}
+
+/* Sums in f64, in the workspace. */
+static void embedding_gradient(toy_call *call)
+{
+    const tg_embedding_backward_args *a = (const void *)call->slot;
+    const toy_rows dy = toy_rows_of(a->dy), dw = toy_rows_of(a->dweight);
+    double *sum = call->scratch;
+    for (int64_t i = 0; i < dw.rows; i++)
+        for (int64_t j = 0; j < dw.n; j++)
+            sum[i * dw.n + j] = a->accumulate ? toy_get(&dw, i, j) : 0;
+    for (int64_t i = 0; i < dy.rows; i++) {
+        const int64_t row = row_of(call, a->indices, i, dw.rows);
+        for (int64_t j = 0; row >= 0 && j < dw.n; j++)
+            sum[row * dw.n + j] += toy_get(&dy, i, j);
+    }
+    for (int64_t i = 0; i < dw.rows; i++)
+        for (int64_t j = 0; j < dw.n; j++)
+            toy_set(&dw, i, j, sum[i * dw.n + j]);
+}
+
+static void gemm(toy_call *call)
+{
+    const tg_gemm_args *g = (const void *)call->slot;
+    const toy_rows a = toy_rows_of(g->a), b = toy_rows_of(g->b), c = toy_rows_of(g->c);
+    const int64_t k = g->trans_a ? a.rows : a.n;
+    for (int64_t i = 0; i < c.rows; i++)
+        for (int64_t j = 0; j < c.n; j++) {
+            double sum = 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += (g->trans_a ? toy_get(&a, p, i) : toy_get(&a, i, p)) *
+                       (g->trans_b ? toy_get(&b, j, p) : toy_get(&b, p, j));
+            sum *= g->alpha == 0 ? 1 : g->alpha;
+            if (g->beta != 0)
+                sum += g->beta * toy_get(&c, i, j);
+            toy_set(&c, i, j, sum);
+        }
+}
+
+TOY_ROW_FUNCTION(embedding_forward, embedding, 0)
+TOY_ROW_FUNCTION(embedding_backward, embedding_gradient,
+                 (size_t)tg_numel(args->dweight) * sizeof(double))
+TOY_ROW_FUNCTION(gemm, gemm, 0)
+
+const tg_row toy_table_rows[] = {
+    TG_ROW(embedding_forward, "", 0, NULL, toy_embedding_forward),
+    TG_ROW(embedding_backward, "", 0, NULL, toy_embedding_backward),
+    TG_ROW(gemm, "", 0, NULL, toy_gemm),
+    TG_ROWS_END,
+};
