@@ -9,11 +9,6 @@ typedef struct loss_options {
     double z, softcap;
 } loss_options;
 
-static int64_t ignored_class(int64_t option)
-{
-    return option == 0 ? -100 : option == TG_IGNORE_CLASS_0 ? 0 : option;
-}
-
 static int64_t target_of(const tg_tensor *target, int64_t i)
 {
     return ((const int64_t *)target->data)[i];
@@ -110,8 +105,7 @@ static double upstream(const tg_tensor *dloss, const loss_options *o, int64_t i)
 static void cross_entropy(toy_call *call)
 {
     const tg_cross_entropy_forward_args *a = (const void *)call->slot;
-    const loss_options o = {ignored_class(a->ignore_index), a->reduction, a->lse_square_scale,
-                            a->softcap};
+    const loss_options o = {a->ignore_index, a->reduction, a->lse_square_scale, a->softcap};
     const toy_rows x = toy_rows_of(a->logits), dx = toy_rows_of(a->dlogits);
     const int each = o.reduction == TG_NONE;
     int64_t counted;
@@ -148,8 +142,7 @@ static void cross_entropy(toy_call *call)
 static void cross_entropy_gradient(toy_call *call)
 {
     const tg_cross_entropy_backward_args *a = (const void *)call->slot;
-    const loss_options o = {ignored_class(a->ignore_index), a->reduction, a->lse_square_scale,
-                            a->softcap};
+    const loss_options o = {a->ignore_index, a->reduction, a->lse_square_scale, a->softcap};
     const toy_rows x = toy_rows_of(a->logits), dx = toy_rows_of(a->dlogits),
                    lse = toy_rows_of(a->lse);
     int64_t counted;

@@ -19,7 +19,7 @@ static void rms_norm(toy_call *call)
         double squares = 0;
         for (int64_t j = 0; j < x.n; j++)
             squares += toy_get(&x, i, j) * toy_get(&x, i, j);
-        const double r = 1 / sqrt(squares / (double)x.n + (a->eps == 0 ? 1e-6 : a->eps));
+        const double r = 1 / sqrt(squares / (double)x.n + a->eps);
         for (int64_t j = 0; j < x.n; j++) {
             const double n = toy_get(&x, i, j) * r;
             toy_set(&y, i, j,

@@ -52,7 +52,7 @@ static void gemm(toy_call *call)
             for (int64_t p = 0; p < k; p++)
                 sum += (g->trans_a ? toy_get(&a, p, i) : toy_get(&a, i, p)) *
                        (g->trans_b ? toy_get(&b, j, p) : toy_get(&b, p, j));
-            sum *= g->alpha == 0 ? 1 : g->alpha;
+            sum *= g->alpha;
             if (g->beta != 0)
                 sum += g->beta * toy_get(&c, i, j);
             toy_set(&c, i, j, sum);
