@@ -139,6 +139,8 @@ extern const tg_host tg_host_services;
 /* ---- cpu.c ---- */
 
 uint64_t tg_cpu_features(void);
+/* Reads the ceiling of the process, see ceiling.h; once, from the registry. */
+void tg_cpu_open(void);
 /* Those that the machine has but that do not pay: built-in rows that need them come after others. */
 uint64_t tg_cpu_slow_features(void);
 /* The names of this architecture's levels, for messages. */

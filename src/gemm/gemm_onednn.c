@@ -11,6 +11,7 @@
 #include <signal.h>
 
 #include "core/services.h"
+#include "gemm_isa.h"
 
 enum {
     BLOCK = 1024,               /* most rows and columns of a block */
@@ -246,26 +247,6 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     return TG_OK;
 }
 
-/* 1 where products of bf16 run faster than those of f32: in matrix units, and on AMD's cores, but
- * not in the vector units of Intel's. */
-static int fast_bf16(void)
-{
-    static atomic_int known; /* 0: not yet, 1: no, 2: yes */
-    int answer = atomic_load_explicit(&known, memory_order_relaxed);
-    if (answer)
-        return answer - 1;
-    answer = 1;
-#if defined(__x86_64__)
-    const int isa = (int)dnnl_get_effective_cpu_isa();
-    const int amx = dnnl_cpu_isa_avx512_core_amx, bf16 = dnnl_cpu_isa_avx512_core_bf16;
-    __builtin_cpu_init();
-    if ((isa & amx) == amx || ((isa & bf16) == bf16 && __builtin_cpu_is("amd")))
-        answer = 2;
-#endif
-    atomic_store_explicit(&known, answer, memory_order_relaxed);
-    return answer - 1;
-}
-
 /* Row strides that BLAS knows: none shorter than a row. */
 static int plain_stride(const tg_tensor *t)
 {
@@ -275,9 +256,12 @@ static int plain_stride(const tg_tensor *t)
 static int accepts(const tg_gemm_args *args)
 {
     const int type = tg_type_of(args->a);
-    if (type == TG_BF16 ? args->alpha != 1 || !fast_bf16() : type != TG_F32)
+    if (type == TG_BF16 ? args->alpha != 1 : type != TG_F32)
+        return 0;
+    if (!(type == TG_BF16 ? isa_pays_bf16() : isa_is_held()))
         return 0;
     return plain_stride(args->a) && plain_stride(args->b) && plain_stride(args->c);
 }
 
-const tg_row tg_rows_gemm_onednn[] = {TG_ROW(gemm, "onednn", 0, accepts, run), TG_ROWS_END};
+const tg_row tg_rows_gemm_onednn[] = {TG_ROW(gemm, "onednn", TG_CPU_PROCESS, accepts, run),
+                                      TG_ROWS_END};

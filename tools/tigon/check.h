@@ -81,6 +81,7 @@ enum { CEILINGS = 8 };
 typedef struct ceilings {
     int n; /* 0: rows are checked as the context is */
     const char *level[CEILINGS];
+    int beyond; /* without a ceiling there is more than at any level */
 } ceilings;
 
 /* The levels of the CPU's rows up to the context's ceiling. */
@@ -88,9 +89,10 @@ void ceilings_find(ceilings *c, tg_ctx *ctx);
 /* NULL: back to the ceiling that was asked for. */
 void ceilings_set(tg_ctx *ctx, const char *level);
 /* What a row is checked under: a level's row under that level, so that what it calls is of the level,
- * too; `unfused`, whose steps are compiled for each level, under all, the best first; any other row,
- * and all without levels, under NULL. Returns how many. */
-int ceilings_of(const ceilings *c, const tg_row_info *row, const char **ceiling);
+ * too, but the operator's default row as it runs in use, under NULL; `unfused`, whose steps are
+ * compiled for each level, under all, the best first; any other row, and all without levels, under
+ * NULL. Returns how many. */
+int ceilings_of(const ceilings *c, const tg_ctx *ctx, int row, const char **ceiling);
 /* The level (without levels: the device) under which no row accepts the problem, or NULL. */
 const char *ceilings_gap(const ceilings *c, tg_ctx *ctx, problem *p, const int *rows, int nrows);
 
