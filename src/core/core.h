@@ -210,6 +210,7 @@ struct tg_ctx {
     uint64_t taken; /* serial of the newest block in use, of both */
     int settings;   /* changes when a setting changes */
     int depth;      /* of running rows */
+    int reserving;  /* calls take memory and write nothing, see parts.h */
     const reg_row *last_row;
     uint8_t warned[TG_OP_COUNT]; /* host fallback said so */
     route routes[TG_OP_COUNT][2];
