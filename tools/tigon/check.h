@@ -29,6 +29,7 @@ typedef struct outcome {
 typedef struct truth_output {
     int64_t n, cols;
     double *value;     /* ref's, in f64 */
+    double *flushed;   /* the same with subnormal inputs of bf16 as 0; NULL: not allowed */
     double *condition; /* change of the output when inputs move by an f32 rounding */
     double *inside;    /* the same for a rounding to T; 0 until truth_bound_of needs it */
     double roundings, inside_roundings, magnitude; /* of pb_decl */
