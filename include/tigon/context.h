@@ -73,7 +73,10 @@ TG_API tg_status tg_ctx_set_log(tg_ctx *ctx, tg_log_fn log, void *user);
  */
 TG_API void tg_set_log(tg_log_fn log, void *user);
 
-/* Ceiling of the CPU levels; NULL or "": what the machine has. */
+/* Ceiling of the CPU levels; NULL or "": what the machine has. oneDNN, which runs products, has one
+ * limit for the whole process, TIGON_CPU_MAX as it was when the first context was made; a context with
+ * a lower ceiling than that multiplies without it. No level has matrix units (AMX): any ceiling leaves
+ * them out. */
 TG_API tg_status tg_ctx_set_cpu_max(tg_ctx *ctx, const char *level);
 
 /* Full name of the row that ran last in this context, such as "cpu/rms_norm_forward.v4"; "" before.

@@ -14,6 +14,9 @@
  *   Aliasing     no output overlaps another tensor, except the very same view where the list in
  *                ops.def says OVER. Nothing else is ever overwritten; a backward may be called twice.
  *   Numerics     arithmetic, sums and statistics in f32 at least; one rounding to the output's type.
+ *                In bf16, a matrix product (gemm, fused_linear_*, flash_attention, and `unfused` rows
+ *                that call gemm) may take subnormal factors and subnormal sums for 0, as the
+ *                processors' bf16 instructions do; products of f32 and f16 keep them.
  *   Determinism  the same bits for any number of threads on the same row.
  *   Errors       TG_EINVAL with a message that names argument, found and expected. TG_ENOMEM,
  *                TG_EUNSUPPORTED, TG_EDEVICE as in status.h. After an error no output has been
@@ -74,7 +77,7 @@ extern "C" {
  *   alpha: 0 means 1; TG_ZERO gives beta * c, and a and b are not read. beta: 0 or 1.
  * Each matrix has any row stride. K = 0 gives beta * c. Backward: da = alpha dc op(b)^T and
  * db = alpha op(a)^T dc are gemm again.
- * Numerics: products accumulate in f32, one rounding.
+ * Numerics: products accumulate in f32, one rounding. Subnormals in bf16: see the conventions above.
  */
 TG_API tg_status tg_gemm(tg_ctx *ctx, const tg_gemm_args *args);
 

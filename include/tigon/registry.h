@@ -84,7 +84,7 @@ TG_API tg_status tg_row_run(tg_ctx *ctx, int row, const void *args);
  * how many there are. */
 TG_API int tg_resolve(tg_ctx *ctx, int op, int *rows, int max);
 
-/* "v2 v3 v4" for a feature set; the buffer is static per value. "" for none. */
+/* "v3", "v4 bf16" for a feature set, "" for none: the thread's own text, until its next call. */
 TG_API const char *tg_cpu_needs(uint64_t needs);
 /* The highest level of this machine: "v2", "v3", "v4", "v4bf16" on x86-64, "neon" on aarch64, "base"
  * elsewhere. */

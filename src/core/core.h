@@ -139,6 +139,8 @@ extern const tg_host tg_host_services;
 /* ---- cpu.c ---- */
 
 uint64_t tg_cpu_features(void);
+/* Reads the ceiling of the process, see ceiling.h; once, from the registry. */
+void tg_cpu_open(void);
 /* Those that the machine has but that do not pay: built-in rows that need them come after others. */
 uint64_t tg_cpu_slow_features(void);
 /* The names of this architecture's levels, for messages. */
@@ -208,6 +210,7 @@ struct tg_ctx {
     uint64_t taken; /* serial of the newest block in use, of both */
     int settings;   /* changes when a setting changes */
     int depth;      /* of running rows */
+    int reserving;  /* calls take memory and write nothing, see parts.h */
     const reg_row *last_row;
     uint8_t warned[TG_OP_COUNT]; /* host fallback said so */
     route routes[TG_OP_COUNT][2];

@@ -1,7 +1,9 @@
 /* What the CPU can do, as the levels that kernels are compiled for. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/ceiling.h"
 #include "core/core.h"
 
 static const struct {
@@ -30,8 +32,9 @@ uint64_t tg_cpu_features(void)
     const int v4 = v3 && HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") &&
                    HAS("avx512vl");
     const int bf16 = v4 && HAS("avx512bf16");
+    const uint64_t amx = bf16 && HAS("amx-tile") && HAS("amx-bf16") ? TG_CPU_AMX : 0;
 #undef HAS
-    return levels[bf16 ? 4 : v4 ? 3 : v3 ? 2 : v2 ? 1 : 0].features;
+    return levels[bf16 ? 4 : v4 ? 3 : v3 ? 2 : v2 ? 1 : 0].features | amx;
 #else
     return levels[LEVELS - 1].features; /* aarch64 always has NEON */
 #endif
@@ -47,6 +50,25 @@ uint64_t tg_cpu_slow_features(void)
 #else
     return 0;
 #endif
+}
+
+static uint64_t process_features; /* set before the first context exists, and for good */
+
+void tg_cpu_open(void)
+{
+    const char *level = getenv("TIGON_CPU_MAX");
+    const int64_t ceiling = level && *level ? tg_cpu_level_features(level) : -1;
+    process_features = tg_cpu_features() & (uint64_t)ceiling; /* -1: all */
+}
+
+uint64_t tg_cpu_process(void)
+{
+    return process_features;
+}
+
+int tg_cpu_is_held(void)
+{
+    return process_features != tg_cpu_features();
 }
 
 const char *tg_cpu_levels(void)
@@ -69,19 +91,34 @@ int64_t tg_cpu_level_features(const char *level)
 const char *tg_cpu_level(void)
 {
     const uint64_t features = tg_cpu_features();
-    for (int i = LEVELS - 1; i > 0; i--)
-        if (levels[i].features == features)
-            return levels[i].name;
-    return levels[0].name;
+    int i = LEVELS - 1;
+    while (levels[i].features & ~features)
+        i--;
+    return levels[i].name;
 }
 
 const char *tg_cpu_needs(uint64_t needs)
 {
-    static const char *const names[16] = {"",        "v2",         "v3",         "v2 v3",
-                                          "v4",      "v2 v4",      "v3 v4",      "v2 v3 v4",
-                                          "bf16",    "v2 bf16",    "v3 bf16",    "v2 v3 bf16",
-                                          "v4 bf16", "v2 v4 bf16", "v3 v4 bf16", "v2 v3 v4 bf16"};
-    return needs < 16 ? names[needs] : needs == TG_CPU_NEON ? "neon" : "an unknown feature";
+    static const struct {
+        uint64_t feature, implied; /* by a feature that is named instead */
+        const char *name;
+    } features[] = {{TG_CPU_V2, TG_CPU_V3 | TG_CPU_V4, "v2"},
+                    {TG_CPU_V3, TG_CPU_V4, "v3"},
+                    {TG_CPU_V4, 0, "v4"},
+                    {TG_CPU_BF16, 0, "bf16"},
+                    {TG_CPU_AMX, 0, "amx"},
+                    {TG_CPU_NEON, 0, "neon"}};
+    static _Thread_local char text[64];
+    uint64_t unknown = needs;
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
+        if ((needs & features[i].feature) && !(needs & features[i].implied))
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? " " : "",
+                                     features[i].name);
+        unknown &= ~features[i].feature;
+    }
+    return unknown ? "an unknown feature" : text;
 }
 
 int tg_streams(int64_t bytes)

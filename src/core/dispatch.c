@@ -1,7 +1,9 @@
 /* Every call: resolve its options, check, choose a row, run it. The typed parts are expanded from ops.def. */
+#include <string.h>
 #include <time.h>
 
 #include "core/core.h"
+#include "core/parts.h"
 
 #define TG_OP(op, fields)                                                               \
     tg_status tg_check_##op(const tg_##op##_args *args); /* in the operator's family */ \
@@ -44,6 +46,17 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* A message from within a call begins with the operator that was called, also if it comes from a part
+ * or from the workspace. */
+static __attribute__((noinline)) tg_status say_who(const reg_row *row, tg_status status)
+{
+    const char *name = tg_ops[row->op].name, *message = tg_last_error();
+    const size_t length = strlen(name);
+    if (strncmp(message, name, length) == 0 && message[length] == ':')
+        return status;
+    return tg_fail(status, "%s: %s", name, message);
+}
+
 static inline tg_status run_row(tg_ctx *ctx, const reg_row *row, const void *args)
 {
     const uint64_t mark = ctx->taken;
@@ -51,8 +64,11 @@ static inline tg_status run_row(tg_ctx *ctx, const reg_row *row, const void *arg
     const tg_status status = tg_op_calls[row->op].run(&row->row, ctx, args);
     if (ctx->taken != mark)
         tg_workspace_release(ctx, mark);
-    if (--ctx->depth == 0)
+    if (--ctx->depth == 0) {
         ctx->last_row = row;
+        if (!TG_LIKELY(status == TG_OK) && status != TG_EUNSUPPORTED)
+            return say_who(row, status);
+    }
     return status;
 }
 
@@ -68,6 +84,30 @@ static __attribute__((noinline)) tg_status run_and_log(tg_ctx *ctx, const reg_ro
 static inline tg_status run(tg_ctx *ctx, const reg_row *row, const void *args)
 {
     return TG_LIKELY(!ctx->verbose) ? run_row(ctx, row, args) : run_and_log(ctx, row, args);
+}
+
+/* ---- reserving: see parts.h ---- */
+
+void tg_reserve(tg_ctx *ctx)
+{
+    ctx->reserving++;
+}
+
+void tg_reserved(tg_ctx *ctx)
+{
+    ctx->reserving--;
+}
+
+int tg_reserving(const tg_ctx *ctx)
+{
+    return ctx->reserving;
+}
+
+static __attribute__((noinline)) tg_status reserve(tg_ctx *ctx, const reg_row *row,
+                                                   const void *args)
+{
+    const int is_default = strcmp(row->info.backend, "cpu") == 0;
+    return is_default ? run_row(ctx, row, args) : TG_OK;
 }
 
 /* Nothing ran. */
@@ -108,7 +148,8 @@ tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args)
     for (int i = 0; i < r->count; i++) {
         if (!accepts(r->rows[i], args))
             continue;
-        const tg_status status = run(ctx, r->rows[i], args);
+        const tg_status status = TG_LIKELY(!ctx->reserving) ? run(ctx, r->rows[i], args)
+                                                            : reserve(ctx, r->rows[i], args);
         if (status != TG_EUNSUPPORTED)
             return status;
     }

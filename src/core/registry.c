@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/ceiling.h"
 #include "core/core.h"
 
 #define TG_TABLE(backend, name) extern const tg_row tg_rows_##name[];
@@ -90,7 +91,9 @@ static tg_status add_row(int backend, const tg_row *row)
     char *name = (char *)(r + 1);
     snprintf(name, size, "%s/%s%s%s", vendor, row->op, *variant ? "." : "", variant);
     *r = (reg_row){.row = *row, .index = count, .backend = backend, .op = op};
-    r->info = (tg_row_info){name, vendor, variant, op, row->needs};
+    if (row->needs & TG_CPU_PROCESS)
+        r->row.needs = tg_cpu_process();
+    r->info = (tg_row_info){name, vendor, variant, op, r->row.needs};
     rows[count] = r;
     atomic_store(&row_count, count + 1);
     backends[backend]->info.rows++;
@@ -196,6 +199,7 @@ static void close_backends(void)
 static void open_registry(void)
 {
     tg_schema_open();
+    tg_cpu_open();
     open_status = add_built_in();
     if (open_status == TG_OK)
         open_status = add_vendors();

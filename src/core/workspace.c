@@ -38,17 +38,21 @@ void tg_workspace_trim(workspace *w)
             give_back(w, i);
 }
 
-/* The smallest free block that holds `bytes` without wasting more than half of itself. */
+/* The smallest free block that holds `bytes`. */
 static block *best_fit(workspace *w, size_t bytes)
 {
     block *best = NULL;
     for (int i = 0; i < w->count; i++) {
         block *b = &w->blocks[i];
-        if (b->serial == 0 && b->bytes >= bytes && b->bytes / 2 <= bytes &&
-            (!best || b->bytes < best->bytes))
+        if (b->serial == 0 && b->bytes >= bytes && (!best || b->bytes < best->bytes))
             best = b;
     }
     return best;
+}
+
+static int wastes_half(const block *b, size_t bytes)
+{
+    return b->bytes / 2 > bytes;
 }
 
 static block *new_block(workspace *w, size_t bytes)
@@ -63,10 +67,6 @@ static block *new_block(workspace *w, size_t bytes)
     }
     const tg_alloc_fn alloc = w->alloc ? w->alloc : default_alloc;
     void *p = alloc(w->user, bytes);
-    if (!p) {
-        tg_workspace_trim(w); /* what is kept may be what is missing */
-        p = alloc(w->user, bytes);
-    }
     if (!p)
         return NULL;
     block *b = &w->blocks[w->count++];
@@ -83,8 +83,14 @@ static void *take(tg_ctx *ctx, workspace *w, size_t bytes)
     const size_t rounded =
         bytes < ALIGNMENT ? ALIGNMENT : (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     block *b = best_fit(w, rounded);
-    if (!b)
+    if (!b || wastes_half(b, rounded))
         b = new_block(w, rounded);
+    if (!b)
+        b = best_fit(w, rounded); /* too large rather than none: what was reserved is found again */
+    if (!b) {
+        tg_workspace_trim(w); /* what is kept may be what is missing */
+        b = new_block(w, rounded);
+    }
     if (!b) {
         tg_fail(TG_ENOMEM, "no workspace of %zu bytes, beside %zu in use", bytes, w->used);
         return NULL;

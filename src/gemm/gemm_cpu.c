@@ -8,7 +8,7 @@
  * All cuts depend on the sizes alone and a result adds up its terms in one order, so that the bits
  * do not depend on the number of threads.
  */
-#include "core/services.h"
+#include "core/parts.h"
 #include "simd.h"
 
 /* A tile's sums and one term's operands fill the vector registers. */
@@ -331,26 +331,7 @@ static void step(tg_ctx *ctx, const product *g)
     tg_parallel_for(ctx, tasks, tasks < MANY_TASKS || worth > 4 ? worth : 4, compute, (void *)&t);
 }
 
-/* What runs without a workspace: results must come, however slowly, since a composite operator may
- * have written others already. */
-static void plain_rows(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const product *g = arg;
-    for (int64_t i = begin; i < end; i++)
-        for (int64_t j = 0; j < g->n; j++) {
-            float sum = 0;
-            for (int64_t p = 0; p < g->k; p++)
-                sum +=
-                    el_get(g->a.type, g->a.trans ? element(&g->a, p, i) : element(&g->a, i, p), 0) *
-                    el_get(g->b.type, g->b.trans ? element(&g->b, j, p) : element(&g->b, p, j), 0);
-            sum *= g->alpha;
-            void *c = (void *)element(&g->c, i, j);
-            el_set(g->c.type, c, 0, g->beta != 0 ? sum + el_get(g->c.type, c, 0) : sum);
-        }
-}
-
-static void run_product(tg_ctx *ctx, product *g)
+static tg_status run_product(tg_ctx *ctx, product *g)
 {
     const int64_t mb = even_part(g->m, MB, MR), nb = even_part(g->n, NB, NR),
                   kb = even_part(g->k, KB, 4);
@@ -359,10 +340,10 @@ static void run_product(tg_ctx *ctx, product *g)
     const int needs_sums = g->c.type != EL_F32 && kb < g->k;
     const int64_t floats = floats_a + floats_b + (needs_sums ? mb * nb : 0);
     g->packed_a = tg_workspace(ctx, (size_t)floats * sizeof(float));
-    if (!g->packed_a) {
-        tg_parallel_for(ctx, g->m, 1, plain_rows, g);
-        return;
-    }
+    if (!g->packed_a)
+        return TG_ENOMEM;
+    if (tg_reserving(ctx))
+        return TG_OK;
     g->packed_b = g->packed_a + floats_a;
     g->sums = needs_sums ? g->packed_b + floats_b : NULL;
     for (g->j0 = 0; g->j0 < g->n; g->j0 += nb)
@@ -373,6 +354,7 @@ static void run_product(tg_ctx *ctx, product *g)
                 g->kb = min64(kb, g->k - g->p0);
                 step(ctx, g);
             }
+    return TG_OK;
 }
 
 /* ---- the row ---- */
@@ -401,12 +383,10 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
                  .beta = (float)args->beta};
     if (g.m == 0 || g.n == 0)
         return TG_OK;
-    if (g.k == 0) {
-        if (g.beta == 0.0f)
-            clear(&g);
-        return TG_OK;
-    }
-    run_product(ctx, &g);
+    if (g.k > 0)
+        return run_product(ctx, &g);
+    if (g.beta == 0.0f && !tg_reserving(ctx))
+        clear(&g);
     return TG_OK;
 }
 

@@ -6,11 +6,12 @@
  * products are faster than f32's; elsewhere the portable row, which converts as it packs, is.
  */
 #include "gemm_onednn.h"
+#include "gemm_isa.h"
 
 #include <pthread.h>
 #include <signal.h>
 
-#include "core/services.h"
+#include "core/parts.h"
 
 enum {
     BLOCK = 1024,               /* most rows and columns of a block */
@@ -38,7 +39,7 @@ struct product {
     float alpha;
     int64_t rows, cols; /* of a block */
     const matmul *matmul[4];
-    int missing; /* a primitive that oneDNN does not have */
+    tg_status found; /* of all of them */
     char *scratch;
     int64_t scratch_bytes; /* of a worker */
 };
@@ -63,7 +64,8 @@ static call block_of(const product *g, int64_t index, const char **a, const char
     return block;
 }
 
-/* What runs if oneDNN finds no memory: it has not touched c then, and results must still come. */
+/* What runs if oneDNN finds no memory of its own in the midst of a product: it has not touched the
+ * block then, but others may be written, so that it is too late for an error. */
 static void plain_block(const product *g, const call *w, const char *a, const char *b, char *c)
 {
     for (int64_t i = 0; i < w->m; i++)
@@ -138,11 +140,9 @@ static void find_matmuls(void *arg, int64_t begin, int64_t end, int worker)
         char *c;
         const call w = block_of(g, sample[i], &a, &b, &c);
         const matmul **m = &g->matmul[shape_of(g, &w)];
-        if (!*m)
-            *m = find_matmul(&w);
-        if (!*m)
-            g->missing = 1;
-        else if ((*m)->scratch_bytes > g->scratch_bytes)
+        if (!*m && g->found == TG_OK)
+            g->found = find_matmul(&w, m);
+        if (*m && (*m)->scratch_bytes > g->scratch_bytes)
             g->scratch_bytes = (*m)->scratch_bytes;
     }
 }
@@ -156,14 +156,16 @@ static int run_bf16_block(const product *g, const call *w, const char *a, const 
 
 static tg_status run_bf16(tg_ctx *ctx, product *g, int64_t blocks)
 {
-    tg_status status = TG_EUNSUPPORTED;
     tg_parallel_for(ctx, 1, 1, find_matmuls, g);
-    if (!g->missing) {
+    tg_status status = g->found;
+    if (status == TG_ENOMEM)
+        tg_fail(status, "oneDNN found no memory for a product");
+    if (status == TG_OK) {
         g->scratch_bytes = ceil_div(g->scratch_bytes, 4096) * 4096;
         g->scratch = tg_workspace(ctx, (size_t)(g->scratch_bytes * tg_ctx_threads(ctx)));
-        status = g->scratch ? TG_OK : TG_EUNSUPPORTED; /* the portable row can do without */
+        status = g->scratch ? TG_OK : TG_ENOMEM;
     }
-    if (!status)
+    if (status == TG_OK && !tg_reserving(ctx))
         tg_parallel_for(ctx, blocks, 1, run_blocks, g);
     for (int i = 0; i < 4; i++)
         let_go(g->matmul[i]);
@@ -235,35 +237,16 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
                  .c_size = (int64_t)tg_type_size(c_type),
                  .type = type,
                  .alpha = (float)args->alpha};
-    if (g.whole.m == 0 || g.whole.n == 0 || g.whole.k == 0) {
-        scale_c(&g);
-        return TG_OK;
-    }
-    const int64_t blocks = cut(&g);
-    if (type == TG_BF16)
+    const int empty = g.whole.m == 0 || g.whole.n == 0 || g.whole.k == 0;
+    const int64_t blocks = empty ? 0 : cut(&g);
+    if (!empty && type == TG_BF16)
         return run_bf16(ctx, &g, blocks);
+    if (tg_reserving(ctx))
+        return TG_OK;
+    if (empty)
+        scale_c(&g);
     tg_parallel_for(ctx, blocks, 1, run_blocks, &g);
     return TG_OK;
-}
-
-/* 1 where products of bf16 run faster than those of f32: in matrix units, and on AMD's cores, but
- * not in the vector units of Intel's. */
-static int fast_bf16(void)
-{
-    static atomic_int known; /* 0: not yet, 1: no, 2: yes */
-    int answer = atomic_load_explicit(&known, memory_order_relaxed);
-    if (answer)
-        return answer - 1;
-    answer = 1;
-#if defined(__x86_64__)
-    const int isa = (int)dnnl_get_effective_cpu_isa();
-    const int amx = dnnl_cpu_isa_avx512_core_amx, bf16 = dnnl_cpu_isa_avx512_core_bf16;
-    __builtin_cpu_init();
-    if ((isa & amx) == amx || ((isa & bf16) == bf16 && __builtin_cpu_is("amd")))
-        answer = 2;
-#endif
-    atomic_store_explicit(&known, answer, memory_order_relaxed);
-    return answer - 1;
 }
 
 /* Row strides that BLAS knows: none shorter than a row. */
@@ -275,9 +258,12 @@ static int plain_stride(const tg_tensor *t)
 static int accepts(const tg_gemm_args *args)
 {
     const int type = tg_type_of(args->a);
-    if (type == TG_BF16 ? args->alpha != 1 || !fast_bf16() : type != TG_F32)
+    if (type == TG_BF16 ? args->alpha != 1 : type != TG_F32)
+        return 0;
+    if (!(type == TG_BF16 ? isa_pays_bf16() : isa_is_held()))
         return 0;
     return plain_stride(args->a) && plain_stride(args->b) && plain_stride(args->c);
 }
 
-const tg_row tg_rows_gemm_onednn[] = {TG_ROW(gemm, "onednn", 0, accepts, run), TG_ROWS_END};
+const tg_row tg_rows_gemm_onednn[] = {TG_ROW(gemm, "onednn", TG_CPU_PROCESS, accepts, run),
+                                      TG_ROWS_END};

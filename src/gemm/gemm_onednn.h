@@ -49,8 +49,15 @@ static void let_go(const matmul *m)
     free(mine);
 }
 
+static tg_status status_of(dnnl_status_t status)
+{
+    return status == dnnl_success         ? TG_OK
+           : status == dnnl_out_of_memory ? TG_ENOMEM
+                                          : TG_EUNSUPPORTED;
+}
+
 /* The matrices of a call, as oneDNN describes them. */
-static int make_desc(const call *w, int which, dnnl_memory_desc_t *desc)
+static dnnl_status_t make_desc(const call *w, int which, dnnl_memory_desc_t *desc)
 {
     const dnnl_dims_t dims[] = {{w->m, w->k}, {w->k, w->n}, {w->m, w->n}};
     const dnnl_dims_t strides[] = {{w->trans_a ? 1 : w->ld_a, w->trans_a ? w->ld_a : 1},
@@ -58,11 +65,9 @@ static int make_desc(const call *w, int which, dnnl_memory_desc_t *desc)
                                    {w->ld_c, 1}};
     const dnnl_data_type_t type = which == DST && w->c_type == TG_F32 ? dnnl_f32 : dnnl_bf16;
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_memory_desc_create_with_strides(desc, 2, dims[which], type, strides[which]) ==
-           dnnl_success;
+    return dnnl_memory_desc_create_with_strides(desc, 2, dims[which], type, strides[which]);
 #else
-    return dnnl_memory_desc_init_by_strides(desc, 2, dims[which], type, strides[which]) ==
-           dnnl_success;
+    return dnnl_memory_desc_init_by_strides(desc, 2, dims[which], type, strides[which]);
 #endif
 }
 
@@ -75,55 +80,62 @@ static void drop_desc(dnnl_memory_desc_t *desc)
 #endif
 }
 
-/* beta as a post-operation; scratch memory is ours. */
-static dnnl_primitive_attr_t make_attr(float beta)
+static dnnl_status_t add_to_c(dnnl_primitive_attr_t attr)
 {
-    dnnl_primitive_attr_t attr;
-    if (dnnl_primitive_attr_create(&attr) != dnnl_success)
-        return NULL;
-    dnnl_post_ops_t ops = NULL;
-    int ok =
-        dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success;
-    if (ok && beta != 0) {
-        ok = dnnl_post_ops_create(&ops) == dnnl_success;
+    dnnl_post_ops_t ops;
+    dnnl_status_t status = dnnl_post_ops_create(&ops);
+    if (status != dnnl_success)
+        return status;
 #if DNNL_VERSION_MAJOR >= 3
-        ok = ok && dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef) == dnnl_success;
+    status = dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
 #else
-        ok = ok && dnnl_post_ops_append_sum(ops, 1) == dnnl_success;
+    status = dnnl_post_ops_append_sum(ops, 1);
 #endif
-        ok = ok && dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
-        if (ops)
-            dnnl_post_ops_destroy(ops);
-    }
-    if (ok)
-        return attr;
-    dnnl_primitive_attr_destroy(attr);
-    return NULL;
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_post_ops(attr, ops);
+    dnnl_post_ops_destroy(ops);
+    return status;
 }
 
-static dnnl_primitive_desc_t make_primitive_desc(const call *w, dnnl_primitive_attr_t attr)
+/* beta as a post-operation; scratch memory is ours. */
+static dnnl_status_t make_attr(float beta, dnnl_primitive_attr_t *attr)
 {
+    dnnl_status_t status = dnnl_primitive_attr_create(attr);
+    if (status != dnnl_success)
+        return status;
+    status = dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success && beta != 0)
+        status = add_to_c(*attr);
+    if (status != dnnl_success)
+        dnnl_primitive_attr_destroy(*attr);
+    return status;
+}
+
+static dnnl_status_t make_primitive_desc(const call *w, dnnl_primitive_desc_t *pd)
+{
+    dnnl_primitive_attr_t attr;
+    dnnl_status_t status = make_attr(w->beta, &attr);
+    if (status != dnnl_success)
+        return status;
     dnnl_memory_desc_t desc[3];
     int made = 0;
-    while (made < 3 && make_desc(w, made, &desc[made]))
+    while (made < 3 && (status = make_desc(w, made, &desc[made])) == dnnl_success)
         made++;
-    dnnl_primitive_desc_t pd = NULL;
-    if (made == 3) {
+    if (status == dnnl_success) {
 #if DNNL_VERSION_MAJOR >= 3
-        if (dnnl_matmul_primitive_desc_create(&pd, cache.engine, desc[SRC], desc[WEIGHTS], NULL,
-                                              desc[DST], attr) != dnnl_success)
-            pd = NULL;
+        status = dnnl_matmul_primitive_desc_create(pd, cache.engine, desc[SRC], desc[WEIGHTS], NULL,
+                                                   desc[DST], attr);
 #else
         dnnl_matmul_desc_t op;
-        if (dnnl_matmul_desc_init(&op, &desc[SRC], &desc[WEIGHTS], NULL, &desc[DST]) !=
-                dnnl_success ||
-            dnnl_primitive_desc_create(&pd, &op, attr, cache.engine, NULL) != dnnl_success)
-            pd = NULL;
+        status = dnnl_matmul_desc_init(&op, &desc[SRC], &desc[WEIGHTS], NULL, &desc[DST]);
+        if (status == dnnl_success)
+            status = dnnl_primitive_desc_create(pd, &op, attr, cache.engine, NULL);
 #endif
     }
     while (made > 0)
         drop_desc(&desc[--made]);
-    return pd;
+    dnnl_primitive_attr_destroy(attr);
+    return status;
 }
 
 static int64_t scratch_of(dnnl_primitive_desc_t pd)
@@ -136,27 +148,64 @@ static int64_t scratch_of(dnnl_primitive_desc_t pd)
     return desc ? (int64_t)dnnl_memory_desc_get_size(desc) : 0;
 }
 
-static matmul *make_matmul(const call *w)
+static tg_status make_matmul(const call *w, matmul **made)
 {
-    dnnl_primitive_attr_t attr = make_attr(w->beta);
-    dnnl_primitive_desc_t pd = attr ? make_primitive_desc(w, attr) : NULL;
-    if (attr)
-        dnnl_primitive_attr_destroy(attr);
-    if (!pd)
-        return NULL;
+    dnnl_primitive_desc_t pd;
+    tg_status status = status_of(make_primitive_desc(w, &pd));
+    if (status != TG_OK)
+        return status;
     const char *name = "";
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name);
-    matmul *m = strncmp(name, "ref", 3) ? calloc(1, sizeof *m) : NULL;
-    if (m && dnnl_primitive_create(&m->primitive, pd) != dnnl_success) {
-        free(m);
-        m = NULL;
-    }
-    if (m) {
+    matmul *m = calloc(1, sizeof *m);
+    if (!strncmp(name, "ref", 3)) /* plain loops: the portable row is faster */
+        status = TG_EUNSUPPORTED;
+    else
+        status = m ? status_of(dnnl_primitive_create(&m->primitive, pd)) : TG_ENOMEM;
+    if (status == TG_OK) {
         m->key = *w;
         m->scratch_bytes = scratch_of(pd);
+        *made = m;
+    } else {
+        free(m);
     }
     dnnl_primitive_desc_destroy(pd);
-    return m;
+    return status;
+}
+
+static int index_of(const call *w)
+{
+    int i = 0;
+    while (i < CACHE_SIZE && !(cache.entry[i] && !memcmp(&cache.entry[i]->key, w, sizeof *w)))
+        i++;
+    return i;
+}
+
+static int oldest(void)
+{
+    int old = 0;
+    for (int i = 1; i < CACHE_SIZE; i++)
+        if (cache.used[i] < cache.used[old])
+            old = i;
+    return old;
+}
+
+/* Makes the primitive of a call and puts it into the table, in the place of the one used least
+ * recently. */
+static tg_status add_matmul(const call *w, int *place)
+{
+    matmul *m;
+    tg_status status = TG_OK;
+    if (!cache.engine)
+        status = status_of(dnnl_engine_create(&cache.engine, dnnl_cpu, 0));
+    if (status == TG_OK)
+        status = make_matmul(w, &m);
+    if (status != TG_OK)
+        return status;
+    *place = oldest();
+    let_go(cache.entry[*place]);
+    cache.entry[*place] = m;
+    atomic_store(&m->holders, 1);
+    return TG_OK;
 }
 
 static void guard_cache(void)
@@ -164,48 +213,34 @@ static void guard_cache(void)
     tg_lock_across_fork(&cache.lock); /* oneDNN holds locks of its own while it makes a primitive */
 }
 
-/* The primitive of a call, held for the caller; NULL if oneDNN has none. */
-static const matmul *find_matmul(const call *w)
+/* The primitive of a call, held for the caller. TG_EUNSUPPORTED if oneDNN has none that is worth
+ * it. */
+static tg_status find_matmul(const call *w, const matmul **found)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, guard_cache);
     pthread_mutex_lock(&cache.lock);
-    int i = 0, oldest = 0;
-    while (i < CACHE_SIZE && !(cache.entry[i] && !memcmp(&cache.entry[i]->key, w, sizeof *w))) {
-        if (cache.used[i] < cache.used[oldest])
-            oldest = i;
-        i++;
-    }
-    if (i == CACHE_SIZE) {
-        matmul *m = NULL;
-        if (cache.engine || dnnl_engine_create(&cache.engine, dnnl_cpu, 0) == dnnl_success)
-            m = make_matmul(w);
-        if (m) {
-            i = oldest;
-            let_go(cache.entry[i]);
-            cache.entry[i] = m;
-            atomic_store(&m->holders, 1);
-        }
-    }
-    const matmul *found = NULL;
-    if (i < CACHE_SIZE) {
+    int i = index_of(w);
+    const tg_status status = i < CACHE_SIZE ? TG_OK : add_matmul(w, &i);
+    if (status == TG_OK) {
         cache.used[i] = ++cache.clock;
         atomic_fetch_add(&cache.entry[i]->holders, 1);
-        found = cache.entry[i];
+        *found = cache.entry[i];
     }
     pthread_mutex_unlock(&cache.lock);
-    return found;
+    return status;
 }
 
 static dnnl_status_t make_memory(const call *w, int which, void *data, dnnl_memory_t *memory)
 {
     dnnl_memory_desc_t desc;
-    if (!make_desc(w, which, &desc))
-        return dnnl_out_of_memory;
+    dnnl_status_t status = make_desc(w, which, &desc);
+    if (status != dnnl_success)
+        return status;
 #if DNNL_VERSION_MAJOR >= 3
-    const dnnl_status_t status = dnnl_memory_create(memory, desc, cache.engine, data);
+    status = dnnl_memory_create(memory, desc, cache.engine, data);
 #else
-    const dnnl_status_t status = dnnl_memory_create(memory, &desc, cache.engine, data);
+    status = dnnl_memory_create(memory, &desc, cache.engine, data);
 #endif
     drop_desc(&desc);
     return status;

@@ -149,7 +149,7 @@ static void check_problem(checker *ck, const pb_case *c, problem *p, const int *
     truth *t = NULL;
     for (int i = 0; i < nrows; i++) {
         const char *ceiling[CEILINGS];
-        const int n = ceilings_of(&ck->under, tg_row_at(rows[i]), ceiling);
+        const int n = ceilings_of(&ck->under, ck->ctx, rows[i], ceiling);
         for (int k = 0; k < n && (!k || problem_memory(p) <= QUICK_BYTES); k++) {
             ceilings_set(ck->ctx, ceiling[k]);
             check_under(ck, c, p, rows[i], ceiling[k], &t);

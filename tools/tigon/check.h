@@ -29,6 +29,7 @@ typedef struct outcome {
 typedef struct truth_output {
     int64_t n, cols;
     double *value;     /* ref's, in f64 */
+    double *flushed;   /* the same with subnormal inputs of bf16 as 0; NULL: not allowed */
     double *condition; /* change of the output when inputs move by an f32 rounding */
     double *inside;    /* the same for a rounding to T; 0 until truth_bound_of needs it */
     double roundings, inside_roundings, magnitude; /* of pb_decl */
@@ -81,6 +82,7 @@ enum { CEILINGS = 8 };
 typedef struct ceilings {
     int n; /* 0: rows are checked as the context is */
     const char *level[CEILINGS];
+    int beyond; /* without a ceiling there is more than at any level */
 } ceilings;
 
 /* The levels of the CPU's rows up to the context's ceiling. */
@@ -88,9 +90,10 @@ void ceilings_find(ceilings *c, tg_ctx *ctx);
 /* NULL: back to the ceiling that was asked for. */
 void ceilings_set(tg_ctx *ctx, const char *level);
 /* What a row is checked under: a level's row under that level, so that what it calls is of the level,
- * too; `unfused`, whose steps are compiled for each level, under all, the best first; any other row,
- * and all without levels, under NULL. Returns how many. */
-int ceilings_of(const ceilings *c, const tg_row_info *row, const char **ceiling);
+ * too, but the operator's default row as it runs in use, under NULL; `unfused`, whose steps are
+ * compiled for each level, under all, the best first; any other row, and all without levels, under
+ * NULL. Returns how many. */
+int ceilings_of(const ceilings *c, const tg_ctx *ctx, int row, const char **ceiling);
 /* The level (without levels: the device) under which no row accepts the problem, or NULL. */
 const char *ceilings_gap(const ceilings *c, tg_ctx *ctx, problem *p, const int *rows, int nrows);
 

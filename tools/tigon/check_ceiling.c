@@ -17,27 +17,44 @@ static int has(const ceilings *c, const char *level)
     return i < c->n;
 }
 
-/* Levels are the variants of the CPU's rows that are ceilings as well. */
+static int supported(const tg_ctx *ctx)
+{
+    int n = 0;
+    for (int r = 0; r < tg_row_count(); r++)
+        n += tg_row_supported(ctx, r);
+    return n;
+}
+
+/* Levels are the variants of the CPU's rows that are ceilings as well. Without a ceiling there may be
+ * more: matrix units, which no level has. */
 void ceilings_find(ceilings *c, tg_ctx *ctx)
 {
-    for (int r = 0; r < tg_row_count() && c->n < CEILINGS; r++) {
+    const int all = supported(ctx);
+    c->beyond = 1;
+    for (int r = 0; r < tg_row_count() && c->n < CEILINGS - 1; r++) {
         const tg_row_info *row = tg_row_at(r);
         if (strcmp(row->backend, "cpu") || !*row->variant || !tg_row_supported(ctx, r) ||
             has(c, row->variant))
             continue;
-        if (!tg_ctx_set_cpu_max(ctx, row->variant))
+        if (!tg_ctx_set_cpu_max(ctx, row->variant)) {
             c->level[c->n++] = row->variant;
+            c->beyond &= supported(ctx) < all;
+        }
         ceilings_set(ctx, NULL);
     }
 }
 
-int ceilings_of(const ceilings *c, const tg_row_info *row, const char **ceiling)
+int ceilings_of(const ceilings *c, const tg_ctx *ctx, int number, const char **ceiling)
 {
     int n = 0;
+    const tg_row_info *row = tg_row_at(number);
     const int unfused = !strcmp(row->backend, "unfused"), cpu = !strcmp(row->backend, "cpu");
-    for (int i = 0; i < c->n; i++)
-        if (unfused || (cpu && !strcmp(row->variant, c->level[i])))
-            ceiling[n++] = c->level[i];
+    if (unfused && c->beyond)
+        ceiling[n++] = NULL;
+    if (!cpu || tg_default_of(ctx, tg_op_at(row->op)->name) != number)
+        for (int i = 0; i < c->n; i++)
+            if (unfused || (cpu && !strcmp(row->variant, c->level[i])))
+                ceiling[n++] = c->level[i];
     if (!n)
         ceiling[n++] = NULL;
     return n;

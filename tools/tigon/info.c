@@ -55,6 +55,16 @@ static void print_environment(json *j)
         printf("  none is set\n");
 }
 
+/* What oneDNN, which multiplies matrices, may use of the processor; NULL: this build has none. It has
+ * one limit for the whole process, and its row says so. */
+static const char *onednn_limit(void)
+{
+    for (int i = 0; i < tg_row_count(); i++)
+        if (!strcmp(tg_row_at(i)->full_name, "cpu/gemm.onednn"))
+            return tg_cpu_needs(tg_row_at(i)->needs);
+    return NULL;
+}
+
 static void print_text(const tg_ctx *ctx, const char *problem)
 {
     printf("tigon %s\n\n", tg_version());
@@ -63,6 +73,9 @@ static void print_text(const tg_ctx *ctx, const char *problem)
         printf(", %d thread%s\n", tg_ctx_threads(ctx), tg_ctx_threads(ctx) == 1 ? "" : "s");
     else
         printf("\n");
+    const char *limit = onednn_limit(), *ceiling = getenv("TIGON_CPU_MAX");
+    printf("oneDNN     %s", limit ? limit : "not in this build");
+    printf(limit && ceiling && *ceiling ? ", held to TIGON_CPU_MAX=%s\n" : "\n", ceiling);
     printf("device     %s\n", ctx ? tg_ctx_device(ctx) : tg_infer_device());
     const tg_probe *probes;
     const int nprobes = tg_device_probes(&probes);
@@ -88,6 +101,7 @@ static int print_json(const tg_ctx *ctx, const char *problem)
     json_object(&j, NULL);
     json_text(&j, "version", tg_version());
     json_text(&j, "cpu_level", tg_cpu_level());
+    json_text(&j, "onednn", onednn_limit());
     if (ctx)
         json_int(&j, "threads", tg_ctx_threads(ctx));
     json_text(&j, "device", ctx ? tg_ctx_device(ctx) : tg_infer_device());

@@ -174,8 +174,22 @@ static double best_of(gemm_limit *l, int runs)
     return best;
 }
 
+/* The library holds oneDNN to TIGON_CPU_MAX when it first uses it; that has to come first. */
+static void hold_onednn(void)
+{
+    float one = 1, c;
+    const int64_t shape[] = {1, 1};
+    tg_tensor a = tg_tensor_of(&one, TG_F32, 2, shape), out = tg_tensor_of(&c, TG_F32, 2, shape);
+    tg_ctx *ctx;
+    if (!tg_ctx_create(&ctx))
+        tg_gemm(ctx, &(tg_gemm_args){.a = &a, .b = &a, .c = &out});
+    tg_ctx_destroy(ctx);
+}
+
 static int open_engine(void)
 {
+    if (!engine)
+        hold_onednn();
     if (!engine && dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
         engine = NULL;
     if (engine && !stream &&

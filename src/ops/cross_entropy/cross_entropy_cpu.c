@@ -1,4 +1,5 @@
 /* cross_entropy on the CPU: from tensors to rows, and the sums over rows. */
+#include "core/parts.h"
 #include "cross_entropy_row.h"
 
 static void forward_rows(void *arg, int64_t begin, int64_t end, int worker)
@@ -88,6 +89,8 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
     if (j.accuracy && !each)
         j.accuracy = (float *)(j.z + rows);
     TG_TRY(scratch_for(ctx, &j, args->dlogits ? j.n : 0));
+    if (tg_reserving(ctx))
+        return TG_OK;
     tg_parallel_for(ctx, rows, j.chunk, forward_rows, &j);
     if (each)
         each_row(&j, rows, tg_data(args->loss), tg_data(args->z_loss));
@@ -103,6 +106,8 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
         job_of(&o, args->logits, args->target, args->class_weight, args->dloss, args->dlogits);
     j.saved = tg_data(args->lse);
     TG_TRY(scratch_for(ctx, &j, CE_BLOCK));
+    if (tg_reserving(ctx))
+        return TG_OK;
     tg_parallel_for(ctx, tg_numel(args->target), j.chunk, backward_rows, &j);
     return TG_OK;
 }

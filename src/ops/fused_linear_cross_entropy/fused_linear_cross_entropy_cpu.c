@@ -1,8 +1,10 @@
 /* fused_linear_cross_entropy on the CPU: chunks of rows, each a product, cross_entropy and two more
- * products, all through dispatch. Only the logits of one chunk exist at a time. */
+ * products, all through dispatch. Only the logits of one chunk exist at a time. The calls are made
+ * twice, first to reserve their memory (core/parts.h). */
 #include <math.h>
 #include <string.h>
 
+#include "core/parts.h"
 #include "fused_linear_cross_entropy.h"
 #include "fused_linear_cross_entropy_kernels.h"
 
@@ -25,7 +27,7 @@ typedef struct run_state {
     float *sum_weight; /* dweight, if it is of 16 bits and there are several chunks */
     float *sum_bias;
     const tg_tensor *class_weight;
-    view no_weights;   /* zero class weights */
+    view weights;      /* class weights over D */
     double per_row, z; /* 1/D; the z-loss scale for a loss that is divided by D as a whole */
     double scale;      /* of dlogits; the products divide by it */
     double loss, z_loss, hits; /* so far */
@@ -36,7 +38,7 @@ typedef struct run_state {
 static tg_status project(run_state *s, view *x, view *logits)
 {
     const tg_tensor *bias = s->f->bias;
-    if (bias) {
+    if (bias && !tg_reserving(s->ctx)) {
         bias_job j = {(el)tg_el(tg_type_of(bias)), tg_data(bias), s->logits, s->classes};
         tg_parallel_for(s->ctx, x->shape[0], 1 + 16384 / (s->classes + 1), fill_bias, &j);
     }
@@ -88,7 +90,9 @@ static tg_status run_forward(run_state *s, int64_t first, int64_t rows, view *lo
                                         .lse_square_scale = s->z,
                                         .softcap = f->softcap,
                                         .token_scaling = f->token_scaling}));
-    for (int64_t r = 0; r < rows && !each; r++) {
+    if (each || tg_reserving(s->ctx))
+        return TG_OK;
+    for (int64_t r = 0; r < rows; r++) {
         s->loss += s->row_loss[r];
         s->z_loss += f->z_loss ? s->row_z[r] : 0;
         s->hits += f->accuracy ? s->row_accuracy[r] : 0;
@@ -138,7 +142,7 @@ static tg_status add_gradients(run_state *s, int64_t first, int64_t rows, view *
                                                .alpha = 1 / s->scale,
                                                .beta = keep}));
     }
-    if (f->dbias) {
+    if (f->dbias && !tg_reserving(s->ctx)) {
         sum_job j = {(el)tg_el(tg_type_of(&dlogits->t)),
                      tg_data(&dlogits->t),
                      rows,
@@ -182,27 +186,32 @@ static int64_t chunk_rows(const run_state *s, int64_t row_bytes)
 }
 
 /* The divisor D goes into the rows' upstream gradient, so the z-loss, which is divided by n, is
- * multiplied by D / n. A D of 0 stands for infinity: then nothing but the z-loss counts. */
-static void set_divisors(run_state *s, float *zeros)
+ * multiplied by D / n. A D of 0 stands for infinity: then nothing but the z-loss counts. One that is
+ * not finite, or 0, is no factor: there the class weights themselves are divided. */
+static void set_divisors(run_state *s, float *divided)
 {
-    s->class_weight = s->f->class_weight;
+    const flce *f = s->f;
+    s->class_weight = f->class_weight;
     s->per_row = 1;
-    s->z = s->f->z;
-    if (s->f->reduction != TG_MEAN)
+    s->z = f->z;
+    if (f->reduction != TG_MEAN)
         return;
-    const flce_counts c = flce_count(s->f);
+    const flce_counts c = flce_count(f);
     const double n = c.rows ? (double)c.rows : 1;
-    if (c.weights != 0) {
+    if (c.weights != 0 && isfinite(c.weights)) {
         s->per_row = 1 / c.weights;
         s->z *= c.weights / n;
-    } else {
-        s->per_row = 1 / n;
-        if (s->f->class_weight) {
-            memset(zeros, 0, (size_t)s->classes * sizeof(float));
-            set_vector(&s->no_weights, zeros, TG_F32, s->classes);
-            s->class_weight = &s->no_weights.t;
-        }
+        return;
     }
+    s->per_row = 1 / n;
+    if (!f->class_weight)
+        return;
+    const void *weight = tg_data(f->class_weight);
+    const int type = tg_type_of(f->class_weight);
+    for (int64_t v = 0; v < s->classes; v++)
+        divided[v] = c.weights != 0 ? (float)(tg_get(weight, type, v) / c.weights) : 0;
+    set_vector(&s->weights, divided, TG_F32, s->classes);
+    s->class_weight = &s->weights.t;
 }
 
 /* Scales gradients by a power of two. f16 has so few exponents that gradients divided by D would
@@ -226,7 +235,7 @@ static int64_t round_up(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* All memory of the call. */
+/* All memory of the call but that of its parts. */
 static tg_status allocate(run_state *s)
 {
     const flce *f = s->f;
@@ -236,8 +245,8 @@ static tg_status allocate(run_state *s)
     const int64_t logits = round_up(s->chunk * s->classes * 4),
                   dlogits = s->gradients && !wide ? round_up(s->chunk * s->classes * 2) : 0,
                   rows = round_up(s->chunk * 4), bias = f->dbias ? round_up(s->classes * 4) : 0,
-                  zeros = f->class_weight ? round_up(s->classes * 4) : 0;
-    char *p = tg_workspace(s->ctx, (size_t)(logits + dlogits + 4 * rows + bias + zeros));
+                  divided = f->class_weight ? round_up(s->classes * 4) : 0;
+    char *p = tg_workspace(s->ctx, (size_t)(logits + dlogits + 4 * rows + bias + divided));
     if (!p)
         return TG_ENOMEM;
     s->logits = (float *)p;
@@ -279,6 +288,17 @@ static void finish(run_state *s)
     put(f->accuracy, n ? s->hits / (double)n : 0);
 }
 
+static tg_status run_chunks(run_state *s)
+{
+    int64_t first = 0;
+    do { /* once even without rows: dweight may have to become zero */
+        const int64_t left = s->x.rows - first;
+        TG_TRY(run_chunk(s, first, left < s->chunk ? left : s->chunk));
+        first = tg_next_chunk(s->ctx, first, s->chunk, s->x.rows);
+    } while (first < s->x.rows);
+    return TG_OK;
+}
+
 static tg_status run(tg_ctx *ctx, const flce *f)
 {
     run_state s = {.ctx = ctx,
@@ -291,12 +311,11 @@ static tg_status run(tg_ctx *ctx, const flce *f)
                    .gradients = f->dx || f->dweight || f->dbias};
     TG_TRY(allocate(&s));
     s.scale = scale_of(&s);
-    int64_t first = 0;
-    do { /* once even without rows: dweight may have to become zero */
-        const int64_t left = s.x.rows - first;
-        TG_TRY(run_chunk(&s, first, left < s.chunk ? left : s.chunk));
-        first += s.chunk;
-    } while (first < s.x.rows);
+    tg_reserve(ctx);
+    const tg_status status = run_chunks(&s);
+    tg_reserved(ctx);
+    TG_TRY(status);
+    TG_TRY(run_chunks(&s));
     finish(&s);
     return TG_OK;
 }

@@ -1,9 +1,11 @@
 /* fused_linear_jsd on the CPU: chunks of rows, each two products for the logits, one kernel, and two more
- * products for the gradients. Only the logits of one chunk exist at a time. */
+ * products for the gradients. Only the logits of one chunk exist at a time. The products are called
+ * twice, first to reserve their memory (core/parts.h). */
 #include <string.h>
 
 #include "fused_linear_jsd_row.h"
 
+#include "core/parts.h"
 #include "fused_linear_jsd.h"
 
 enum { DEFAULT_BYTES = 56 << 20 }; /* of logits: with the products' workspace less than 64 MiB */
@@ -82,9 +84,11 @@ static tg_status run_chunk(run_state *s, int64_t rows)
     set_rows(&teacher_x, &s->teacher_x, s->first, rows);
     TG_TRY(project(s, &x.t, s->f->weight, s->student, rows));
     TG_TRY(project(s, &teacher_x.t, s->f->teacher_weight, s->teacher, rows));
-    tg_parallel_for(s->ctx, rows, 1 + 8192 / (s->classes + 1), run_rows, s);
-    for (int64_t r = 0; r < rows; r++)
-        s->loss += s->row_loss[r];
+    if (!tg_reserving(s->ctx)) {
+        tg_parallel_for(s->ctx, rows, 1 + 8192 / (s->classes + 1), run_rows, s);
+        for (int64_t r = 0; r < rows; r++)
+            s->loss += s->row_loss[r];
+    }
     return s->o.gradient ? add_gradients(s, rows, &x) : TG_OK;
 }
 
@@ -169,7 +173,7 @@ static void set_options(run_state *s)
     s->o.floor = s->type == TG_F16 ? 0x1p-26 : 0x1p-110 * s->scale;
 }
 
-/* All memory of the call. */
+/* All memory of the call but that of its parts. */
 static tg_status allocate(run_state *s)
 {
     const fljsd *f = s->f;
@@ -202,6 +206,17 @@ static void finish(run_state *s)
         *(float *)tg_data(f->loss) = (float)(s->loss * s->per_row);
 }
 
+static tg_status run_chunks(run_state *s)
+{
+    s->first = 0;
+    do { /* once even without rows: dweight may have to become zero */
+        const int64_t left = s->x.rows - s->first;
+        TG_TRY(run_chunk(s, left < s->chunk ? left : s->chunk));
+        s->first = tg_next_chunk(s->ctx, s->first, s->chunk, s->x.rows);
+    } while (s->first < s->x.rows);
+    return TG_OK;
+}
+
 static tg_status run(tg_ctx *ctx, const fljsd *f)
 {
     run_state s = {.ctx = ctx,
@@ -214,11 +229,11 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
                    .type = tg_type_of(f->x)};
     TG_TRY(allocate(&s));
     set_options(&s);
-    do { /* once even without rows: dweight may have to become zero */
-        const int64_t left = s.x.rows - s.first;
-        TG_TRY(run_chunk(&s, left < s.chunk ? left : s.chunk));
-        s.first += s.chunk;
-    } while (s.first < s.x.rows);
+    tg_reserve(ctx);
+    const tg_status status = run_chunks(&s);
+    tg_reserved(ctx);
+    TG_TRY(status);
+    TG_TRY(run_chunks(&s));
     finish(&s);
     return TG_OK;
 }
