@@ -17,7 +17,7 @@ endfunction()
 # tigon_backend_sources(target sources...): compiled as an outside backend would be, on the public headers alone.
 function(tigon_backend_sources target)
     add_library(${target} OBJECT ${ARGN})
-    target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/include)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)
     target_compile_options(${target} PRIVATE -Wall -Wextra)
     target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
     set_property(GLOBAL APPEND PROPERTY TIGON_OBJECT_LIBRARIES ${target})

@@ -11,14 +11,16 @@ install(TARGETS tigon_static EXPORT TigonStaticTargets ARCHIVE DESTINATION ${CMA
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT TigonTargets NAMESPACE Tigon:: DESTINATION ${package_dir})
 install(EXPORT TigonStaticTargets NAMESPACE Tigon:: DESTINATION ${package_dir})
-configure_package_config_file(cmake/TigonConfig.cmake.in ${CMAKE_BINARY_DIR}/TigonConfig.cmake
+configure_package_config_file(cmake/TigonConfig.cmake.in ${PROJECT_BINARY_DIR}/TigonConfig.cmake
     INSTALL_DESTINATION ${package_dir})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/TigonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/TigonConfig.cmake ${CMAKE_BINARY_DIR}/TigonConfigVersion.cmake
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/TigonConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/TigonConfig.cmake ${PROJECT_BINARY_DIR}/TigonConfigVersion.cmake
     cmake/TigonOneDNN.cmake DESTINATION ${package_dir})
 
 # What a program that links libtigon.a needs besides.
-set(TIGON_PC_PRIVATE "${OpenMP_C_FLAGS} -lpthread -ldl -lm")
+list(TRANSFORM OpenMP_C_LIB_NAMES PREPEND -l OUTPUT_VARIABLE openmp)
+list(JOIN openmp " " openmp)
+set(TIGON_PC_PRIVATE "${openmp} -ldl -lm")
 if(TIGON_ONEDNN)
     cmake_path(GET TIGON_ONEDNN_LIBRARY PARENT_PATH onednn_dir)
     if(onednn_dir IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
@@ -29,8 +31,8 @@ if(TIGON_ONEDNN)
 endif()
 # The file is relocatable: its prefix is found from where it lies.
 file(RELATIVE_PATH TIGON_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-configure_file(cmake/tigon.pc.in ${CMAKE_BINARY_DIR}/tigon.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/tigon.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/tigon.pc.in ${PROJECT_BINARY_DIR}/tigon.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tigon.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(FILES docs/man/tigon.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

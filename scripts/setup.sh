@@ -33,16 +33,16 @@ onednn() {
         printf '#include <oneapi/dnnl/dnnl.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-ldnnl"
 }
 libffi() { printf '#include <ffi.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-lffi"; }
-cmake_325() {
+cmake_322() {
     version=$(cmake --version | sed -n '1s/.* \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
     set -- $version
     [ $# -eq 2 ] || return 1
-    [ "$1" -gt 3 ] || { [ "$1" -eq 3 ] && [ "$2" -ge 25 ]; }
+    [ "$1" -gt 3 ] || { [ "$1" -eq 3 ] && [ "$2" -ge 22 ]; }
 }
 
 need "a C compiler with OpenMP" "gcc libc6-dev" c_compiler
 need "make" "make" command -v make
-need "CMake 3.25 or newer" "cmake" cmake_325
+need "CMake 3.22 or newer" "cmake" cmake_322
 need "oneDNN" "libdnnl-dev gcc libc6-dev" onednn
 need "libffi" "libffi-dev gcc libc6-dev" libffi
 need "gnuplot" "gnuplot-nox" command -v gnuplot
@@ -78,7 +78,7 @@ echo "installing with apt-get: $packages"
 $root apt-get update -qq
 $root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $packages >/dev/null
 
-if ! cmake_325; then
-    echo "apt-get's CMake is too old: 3.25 or newer is needed" >&2
+if ! cmake_322; then
+    echo "apt-get's CMake is too old: 3.22 or newer is needed" >&2
     exit 1
 fi

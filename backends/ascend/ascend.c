@@ -192,7 +192,9 @@ int ascend_find_file(const char *variable, const char *file, char *path, size_t 
         return there(said, file, path, size) ? 0 : -1;
     char folder[512];
     own_folder(folder, sizeof folder);
-    if (there(folder, file, path, size) || there(ASCEND_LIBRARY_DIR, file, path, size))
+    if (there(folder, file, path, size))
+        return 0;
+    if (*ASCEND_LIBRARY_DIR && there(ASCEND_LIBRARY_DIR, file, path, size))
         return 0;
     there(folder, file, path, size); /* the place to name */
     return -1;

@@ -3,6 +3,7 @@
  * launch lends them to the model. */
 #include <ascsim.h>
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,19 +14,20 @@
 
 enum { MOST_ARGS = 48, LOGGED_FAULTS = 8 };
 
-#define MODEL_FUNCTIONS(X) \
-    X(ascsim_chip_name)    \
-    X(ascsim_chip_fact)    \
-    X(ascsim_open)         \
-    X(ascsim_close)        \
-    X(ascsim_error)        \
-    X(ascsim_map)          \
-    X(ascsim_free)         \
-    X(ascsim_launch)       \
-    X(ascsim_faults)       \
-    X(ascsim_clear_faults) \
-    X(ascsim_last_time)    \
-    X(ascsim_write_profile)
+#define MODEL_FUNCTIONS(X)  \
+    X(ascsim_chip_name)     \
+    X(ascsim_chip_fact)     \
+    X(ascsim_open)          \
+    X(ascsim_close)         \
+    X(ascsim_error)         \
+    X(ascsim_map)           \
+    X(ascsim_free)          \
+    X(ascsim_launch)        \
+    X(ascsim_faults)        \
+    X(ascsim_clear_faults)  \
+    X(ascsim_last_time)     \
+    X(ascsim_write_profile) \
+    X(ascsim_write_trace)
 
 static struct {
 #define X(name) __typeof__(name) *name;
@@ -169,10 +171,25 @@ static const ascend_info *model_info(void)
     return model.info.cores > 0 && open_status == TG_OK ? &model.info : NULL;
 }
 
+static void write_profile(void)
+{
+    const char *wanted = getenv("TIGON_ASCEND_TRACE");
+    const int trace = wanted && *wanted && strcmp(wanted, "0");
+    const int failed = model.ascsim_write_profile(model.timed, model.profile);
+    const int64_t left_out =
+        !failed && trace ? model.ascsim_write_trace(model.timed, model.profile) : 0;
+    if (failed || left_out < 0)
+        ascend_host->log(NULL, "tigon: TIGON_ASCEND_PROFILE: %s", model.ascsim_error());
+    else if (left_out)
+        ascend_host->log(NULL,
+                         "tigon: trace.json holds the first instructions; %" PRId64 " are left out",
+                         left_out);
+}
+
 static void model_close(void)
 {
-    if (model.timed && model.profile && model.ascsim_write_profile(model.timed, model.profile))
-        ascend_host->log(NULL, "tigon: TIGON_ASCEND_PROFILE: %s", model.ascsim_error());
+    if (model.timed && model.profile)
+        write_profile();
     if (model.timed)
         model.ascsim_close(model.timed);
     if (model.untimed)

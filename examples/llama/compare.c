@@ -87,11 +87,11 @@ int compare(const options *o)
     const double tolerance = strcmp(o->type, "f32") ? 0.05 : 0.02;
     double single;
     table(u, f, tolerance);
-    const curve curves[] = {{"unfused, training", history_loss(u), u->steps + 1, "#ee9944", 0},
+    const curve curves[] = {{"unfused, training", history_loss(u), u->steps + 1, "#f3c797", 0},
                             {"fused, training", history_loss(f), f->steps + 1, "#4477aa", 0},
-                            {"unfused, held out", history_held_out(u), u->steps + 1, "#aa7733", 1},
+                            {"unfused, held out", history_held_out(u), u->steps + 1, "#f0a8a0", 1},
                             {"fused, held out", history_held_out(f), f->steps + 1, "#cc3311", 1}};
-    plot_terminal(&curves[1], 1);
+    plot_terminal(&curves[1], 3); /* where the lines agree one hides the other */
     if (o->plot) {
         plot_svg(o->plot, "Loss (nats): fused and unfused operators, same seed", curves, 4);
         printf("loss curve: %s\n", o->plot);

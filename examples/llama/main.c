@@ -8,10 +8,12 @@
  *   report.c       progress, log, costs            plot.c         loss curves
  *   run.c          the context, calls that must succeed
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "checkpoint.h"
 #include "plot.h"
@@ -64,9 +66,21 @@ static void draw(const options *o, history *h)
     printf("loss curve: %s\n", o->plot);
 }
 
+/* Runs at every exit, of child processes too: a full disk may be noticed only when the last bytes leave. */
+static void close_output(void)
+{
+    errno = 0;
+    if (!ferror(stdout) && !fflush(stdout) && (!fclose(stdout) || errno == EBADF))
+        return;
+    fprintf(stderr, "llama: standard output cannot be written%s%s\n", errno ? ": " : "",
+            errno ? strerror(errno) : "");
+    _exit(1);
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* a file that grows beyond `ulimit -f` is an error of its write() */
+    atexit(close_output);
     options *o = read_options(argc, argv);
     if (o->compare)
         return compare(o);

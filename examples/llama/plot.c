@@ -64,18 +64,28 @@ static void axes(FILE *out, const frame *f)
             HEIGHT - 10);
 }
 
-static void line(FILE *out, const frame *f, const curve *c)
+/* beneath: how many curves are drawn over this one. It is the wider for them, and seen where they agree. */
+static void line(FILE *out, const frame *f, const curve *c, int beneath)
 {
-    fprintf(out, "<polyline fill='none' stroke='%s' stroke-width='%s' points='", c->colour,
-            c->points ? "2" : "1");
+    fprintf(out, "<polyline fill='none' stroke='%s' stroke-width='%d' points='", c->colour,
+            (c->points ? 2 : 1) + 4 * beneath);
     for (int64_t i = 0; i < c->n; i++)
         if (isfinite(c->y[i]))
             fprintf(out, "%.1f,%.1f ", svg_x(f, (double)i), svg_y(f, (double)c->y[i]));
     fputs("'/>\n", out);
     for (int64_t i = 0; c->points && i < c->n; i++)
         if (isfinite(c->y[i]))
-            fprintf(out, "<circle cx='%.1f' cy='%.1f' r='3' fill='%s'/>\n", svg_x(f, (double)i),
-                    svg_y(f, (double)c->y[i]), c->colour);
+            fprintf(out, "<circle cx='%.1f' cy='%.1f' r='%d' fill='%s'/>\n", svg_x(f, (double)i),
+                    svg_y(f, (double)c->y[i]), 3 + 2 * beneath, c->colour);
+}
+
+/* Of the curves behind curves[c], those of its kind. */
+static int drawn_over(const curve *curves, int count, int c)
+{
+    int n = 0;
+    for (int later = c + 1; later < count; later++)
+        n += !curves[later].points == !curves[c].points;
+    return n;
 }
 
 void plot_svg(const char *path, const char *title, const curve *curves, int count)
@@ -93,7 +103,7 @@ void plot_svg(const char *path, const char *title, const curve *curves, int coun
             WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, title);
     axes(out, &f);
     for (int c = 0; c < count; c++) {
-        line(out, &f, &curves[c]);
+        line(out, &f, &curves[c], drawn_over(curves, count, c));
         fprintf(out, "<text x='%d' y='%d' text-anchor='end' fill='%s'>%s</text>\n",
                 WIDTH - RIGHT - 8, TOP + 16 + 16 * c, curves[c].colour, curves[c].name);
     }
@@ -107,32 +117,67 @@ void plot_svg(const char *path, const char *title, const curve *curves, int coun
     free(text);
 }
 
-/* ---- terminal: each character is 2 x 4 dots ---- */
+/* ---- terminal: each character is 2 x 4 dots of the lines, or the mark of a point ---- */
 
 enum { COLUMNS = 72, LINES = 14 };
 
-static void dot(unsigned char (*cells)[COLUMNS], const frame *f, double x, double y)
+typedef struct cell {
+    unsigned char dots;
+    char mark; /* 0: none */
+} cell;
+
+static const char marks[] = "ox+#", several = '*';
+
+/* A point (mark) or a dot of a line (0). */
+static void dot(cell (*cells)[COLUMNS], const frame *f, double x, double y, char mark)
 {
     static const unsigned char bits[4][2] = {
         {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     const int i = (int)(x / f->x_max * (COLUMNS * 2 - 1) + 0.5);
     const int j = (int)((f->y_max - y) / (f->y_max - f->y_min) * (LINES * 4 - 1) + 0.5);
-    cells[j / 4][i / 2] |= bits[j % 4][i % 2];
+    cell *at = &cells[j / 4][i / 2];
+    if (!mark)
+        at->dots |= bits[j % 4][i % 2];
+    else
+        at->mark = !at->mark || at->mark == mark ? mark : several;
+}
+
+static void legend(const curve *curves, int count)
+{
+    int points = 0;
+    printf("       ");
+    for (int c = 0; c < count; c++)
+        if (curves[c].points)
+            printf(" %c %s  ", marks[points++], curves[c].name);
+        else
+            printf(" ⠒ %s  ", curves[c].name);
+    if (points > 1)
+        printf(" %c several points", several);
+    putchar('\n');
 }
 
 void plot_terminal(const curve *curves, int count)
 {
     const frame f = frame_of(curves, count);
-    unsigned char cells[LINES][COLUMNS] = {{0}};
-    for (int c = 0; c < count; c++)
+    cell cells[LINES][COLUMNS] = {{{0, 0}}};
+    int points = 0;
+    for (int c = 0; c < count; c++) {
+        const char mark = curves[c].points ? marks[points++] : 0;
         for (int64_t i = 0; i < curves[c].n; i++)
             if (isfinite(curves[c].y[i]))
-                dot(cells, &f, (double)i, (double)curves[c].y[i]);
+                dot(cells, &f, (double)i, (double)curves[c].y[i], mark);
+    }
+    legend(curves, count);
     for (int l = 0; l < LINES; l++) {
         const double y = f.y_max - (f.y_max - f.y_min) * (l + 0.5) / LINES;
         printf("%6.2f │", y);
-        for (int i = 0; i < COLUMNS; i++) /* U+2800 + bits, in UTF-8 */
-            printf("\xe2%c%c", 0xa0 | cells[l][i] >> 6, 0x80 | (cells[l][i] & 0x3f));
+        for (int i = 0; i < COLUMNS; i++) {
+            const cell *at = &cells[l][i];
+            if (at->mark)
+                putchar(at->mark);
+            else /* U+2800 + bits, in UTF-8 */
+                printf("\xe2%c%c", 0xa0 | at->dots >> 6, 0x80 | (at->dots & 0x3f));
+        }
         putchar('\n');
     }
     printf("       └");

@@ -158,7 +158,8 @@ void report_close(report *r, const history *h)
         return;
     fprintf(r->log, "{\"steps\":%lld,\"median_tokens_per_s\":%.1f,\"peak_bytes\":%lld}\n",
             (long long)h->done, h->done ? h->tokens_per_s : 0, (long long)h->peak_bytes);
-    if (fclose(r->log))
+    const int lost = ferror(r->log);
+    if (fclose(r->log) || lost)
         die("--log %s: %s", r->o->log, strerror(errno));
     r->log = NULL;
 }

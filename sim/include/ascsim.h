@@ -57,7 +57,7 @@ typedef struct ascsim_options {
     int threads;     /* of the host; 0: the processors */
     uint64_t seed;   /* 0: instructions run as soon as they may; else a permuted legal schedule */
     ascsim_timing timing;
-    int trace;        /* keep every instruction for ascsim_write_trace() and the like */
+    int trace; /* keep every instruction of all launches: for ascsim_write_profile() and _trace() */
     int64_t ub_bytes; /* usable bytes of UB; 0: the chip's */
     int unfused; /* asc_fma, asc_mul_add and asc_axpy round the product before the sum: which of both a
                        * chip does is not documented, and a kernel should be right with either */
@@ -152,9 +152,12 @@ typedef struct ascsim_time {
 } ascsim_time;
 ASCSIM_API int ascsim_last_time(ascsim *device, ascsim_time *time);
 
-/* Of the launches since ascsim_open(): msprof's tables as CSV files in `folder` (made if missing), `trace.json` for Chrome and
- * Perfetto, `lines.csv` (cycles a source line), `pipeline.svg`. 0, or -1 with ascsim_error(). */
+/* Of the launches since ascsim_open(): msprof's tables as CSV files in `folder` (made if missing), `lines.csv` (cycles a source
+ * line) and last, if options.trace was set, `pipeline.svg`. 0, or -1 with ascsim_error(). */
 ASCSIM_API int ascsim_write_profile(ascsim *device, const char *folder);
+/* `trace.json` for Chrome and Perfetto, in a folder that is there: some 200 bytes an instruction, of the first 2^18. Returns how
+ * many instructions are left out, or -1 with ascsim_error(). */
+ASCSIM_API int64_t ascsim_write_trace(ascsim *device, const char *folder);
 ASCSIM_API void ascsim_print_profile(ascsim *device, FILE *out);
 
 #ifdef __cplusplus

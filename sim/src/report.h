@@ -55,7 +55,6 @@ time_site *sim_profile_sites(const sim_profile *profile, int64_t *count);
 /* Columns of msprof's tables: report_csv.c. Each returns 0, or -1 with ascsim_error(). */
 int sim_write_tables(const ascsim *device, const char *folder);
 int sim_write_lines(const ascsim *device, const char *folder);
-int sim_write_trace(const ascsim *device, const char *folder);
 int sim_write_pipeline(const ascsim *device, const char *folder);
 FILE *sim_report_file(const char *folder, const char *name); /* NULL with ascsim_error() */
 int sim_report_close(FILE *file, const char *name);

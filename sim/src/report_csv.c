@@ -176,5 +176,5 @@ int ascsim_write_profile(ascsim *device, const char *folder)
     if (!device->options.trace) {
         return 0; /* single instructions were not kept */
     }
-    return sim_write_trace(device, folder) != 0 ? -1 : sim_write_pipeline(device, folder);
+    return sim_write_pipeline(device, folder);
 }

@@ -18,10 +18,10 @@ static void put_text(FILE *file, const char *text)
     }
 }
 
-static void put_names(FILE *file, const sim_profile *profile)
+static void put_names(FILE *file, const sim_profile *profile, int64_t count)
 {
     int cores = 0;
-    for (int64_t i = 0; i < profile->bar_count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         cores = profile->bars[i].core >= cores ? profile->bars[i].core + 1 : cores;
     }
     for (int core = 0; core < cores; core++) {
@@ -62,16 +62,16 @@ static void put_arrow(FILE *file, const sim_bar *bar, const char *end, int pipe,
             pipe, time);
 }
 
-enum { CORES = 64 };
+enum { CORES = 64, TRACED = 1 << 18 };
 
 /* Sets come before their waits in the list of bars; a wait that found its flag set drew no bar. */
-static void put_bars(FILE *file, const sim_profile *profile)
+static void put_bars(FILE *file, const sim_profile *profile, int64_t count)
 {
     static _Thread_local const sim_bar *set[CORES][ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS];
     memset(set, 0, sizeof set);
     static const double inside = 2e-4; /* us: an arrow ends in the bar that ends there */
     long id = 0;
-    for (int64_t i = 0; i < profile->bar_count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         const sim_bar *bar = &profile->bars[i];
         const sim_bar **flag = &set[bar->core % CORES][bar->source % ASCSIM_PIPES]
                                    [bar->target % ASCSIM_PIPES][bar->event];
@@ -88,22 +88,27 @@ static void put_bars(FILE *file, const sim_profile *profile)
     }
 }
 
-int sim_write_trace(const ascsim *device, const char *folder)
+int64_t ascsim_write_trace(ascsim *device, const char *folder)
 {
     static const char name[] = "trace.json";
     const sim_profile *profile = device->profile;
+    if (!profile || !device->options.trace) {
+        return sim_error("there is no trace: options.trace was not set, or no launch was timed");
+    }
     FILE *file = sim_report_file(folder, name);
     if (!file) {
         return -1;
     }
+    const int64_t count = profile->bar_count < TRACED ? profile->bar_count : TRACED;
+    const int64_t left_out = profile->bars_left_out + profile->bar_count - count;
     fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", file);
-    put_names(file, profile);
-    put_bars(file, profile);
+    put_names(file, profile, count);
+    put_bars(file, profile, count);
     fprintf(file,
             "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":0,\"args\":{\"labels\":\"Ascend%s, "
             "modelled\"}}],\n"
             "\"otherData\":{\"soc\":\"%s\",\"measured_on\":\"model\",\"instructions_left_out\":%"
             "lld}}\n",
-            device->soc, device->soc, (long long)profile->bars_left_out);
-    return sim_report_close(file, name);
+            device->soc, device->soc, (long long)left_out);
+    return sim_report_close(file, name) != 0 ? -1 : left_out;
 }

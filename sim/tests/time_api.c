@@ -148,8 +148,10 @@ static void test_profiles(const char *folder)
         CHECK(ascsim_write_profile(used.device, folder) == 0, "%s", ascsim_error());
         CHECK(rows(folder, "OpBasicInfo.csv") == 1 + trace, "the last launch, or with a trace all");
         CHECK(rows(folder, "PipeUtilization.csv") == 40 * (1 + trace), "a row a block");
-        CHECK((rows(folder, "trace.json") > 0) == trace,
-              "trace.json is written with a trace alone");
+        CHECK(rows(folder, "trace.json") <= 0, "a trace is written if it is asked for");
+        CHECK(ascsim_write_trace(used.device, folder) == trace - 1, "0 left out, or no trace: %s",
+              ascsim_error());
+        CHECK((rows(folder, "trace.json") > 0) == trace, "trace.json");
         ascsim_close(used.device);
     }
     const bench used = bench_open((ascsim_options){.soc = "910B4"});

@@ -29,10 +29,10 @@ scale() { # ELEMENTS OF y, OPTIONS...
 }
 
 # A clean run: result, times, every report.
-status 0 scale 50000 --profile "$work/one" --threads 1
+status 0 scale 50000 --profile "$work/one" --trace --threads 1
 says ': 0 2 4 6 \.\.\.'
 says 'model'
-status 0 scale 50000 --profile "$work/many" --threads 7
+status 0 scale 50000 --profile "$work/many" --trace --threads 7
 for file in "$work"/one/*; do
     cmp "$file" "$work/many/$(basename "$file")" || fail "$(basename "$file") depends on the number of threads"
 done

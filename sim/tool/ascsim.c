@@ -1,4 +1,5 @@
 /* ascsim.c - the command of the model: ascsim chips|run|validate|flags. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,8 +137,21 @@ static void usage(FILE *out)
           out);
 }
 
+/* Runs at every exit: a full disk may be noticed only when the last bytes leave. */
+static void close_output(void)
+{
+    errno = 0;
+    if (!ferror(stdout) && !fflush(stdout) && (!fclose(stdout) || errno == EBADF)) {
+        return;
+    }
+    fprintf(stderr, "ascsim: standard output cannot be written%s%s\n", errno ? ": " : "",
+            errno ? strerror(errno) : "");
+    _exit(TOOL_BAD);
+}
+
 int main(int argc, char **argv)
 {
+    atexit(close_output);
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         usage(argc < 2 ? stderr : stdout);
         return argc < 2 ? TOOL_BAD : TOOL_CLEAN;

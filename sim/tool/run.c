@@ -25,7 +25,8 @@ static const char help[] =
     "possible)\n"
     "  --threads N      of the host (default: its processors)\n"
     "  --ub-bytes N     usable bytes of UB (default: the chip's)\n"
-    "  --profile DIR    msprof's tables as CSV, trace.json, lines.csv, pipeline.svg\n"
+    "  --profile DIR    msprof's tables as CSV, lines.csv, pipeline.svg\n"
+    "  --trace          with --profile: trace.json as well, some 200 bytes an instruction\n"
     "  --check-only     no times: faster\n"
     "\n"
     "  ascsim run --soc 910B4 --kernel scale --arg 'f32[100000]=ramp' --arg "
@@ -36,7 +37,7 @@ typedef struct request {
     ascsim_options options;
     const char *kernel, *library, *profile, *spec[ARGUMENTS];
     int64_t blocks;
-    int count, help;
+    int count, help, trace;
 } request;
 
 static int number(const char *option, const char *text, int64_t least, int64_t *value)
@@ -58,6 +59,10 @@ static int parse_option(request *to, int argc, char **argv, int *at)
     int64_t value = 0;
     if (strcmp(name, "--check-only") == 0) {
         to->options.timing = ASCSIM_TIME_NONE;
+        return 0;
+    }
+    if (strcmp(name, "--trace") == 0) {
+        to->trace = 1;
         return 0;
     }
     const char *text = tool_value(argc, argv, at);
@@ -110,7 +115,25 @@ static int parse(request *to, int argc, char **argv)
     if (to->profile && to->options.timing == ASCSIM_TIME_NONE) {
         return tool_bad("--profile needs times, --check-only leaves them out");
     }
+    if (to->trace && !to->profile) {
+        return tool_bad("--trace needs --profile DIR, where it is written");
+    }
     to->options.trace = to->profile != NULL;
+    return 0;
+}
+
+static int write_files(ascsim *device, const request *request)
+{
+    const int failed = ascsim_write_profile(device, request->profile) != 0;
+    const int64_t left_out =
+        request->trace && !failed ? ascsim_write_trace(device, request->profile) : 0;
+    if (failed || left_out < 0) {
+        return tool_bad("%s", ascsim_error());
+    }
+    if (left_out) {
+        printf("  trace.json holds the first instructions; %lld are left out\n",
+               (long long)left_out);
+    }
     return 0;
 }
 
@@ -132,8 +155,8 @@ static int report(ascsim *device, const request *request, const tool_buffer *buf
     if (request->options.timing == ASCSIM_TIME_ON) {
         ascsim_print_profile(device, stdout);
     }
-    if (request->profile && ascsim_write_profile(device, request->profile) != 0) {
-        return tool_bad("%s", ascsim_error());
+    if (request->profile && write_files(device, request) != 0) {
+        return TOOL_BAD;
     }
     return count ? TOOL_FAULTS : TOOL_CLEAN;
 }

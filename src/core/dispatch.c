@@ -129,7 +129,7 @@ static __attribute__((noinline)) tg_status no_row(tg_ctx *ctx, int op, const voi
                        "it on the CPU",
                        name, tg_device_type_name(device_type));
     return tg_fail(TG_EUNSUPPORTED,
-                   "%s: TIGON_STRICT is set and no row of device %s runs this problem", name,
+                   "%s: the context is strict and no row of device %s runs this problem", name,
                    ctx->device);
 }
 

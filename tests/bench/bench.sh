@@ -25,6 +25,10 @@ wrong --sweep R
 wrong --sweep R=8:4
 wrong --csv somewhere
 wrong --provider no_such_backend --size small rms_norm
+# A name that means nothing to the operator is no size of it.
+wrong --shape "Q=3" rms_norm
+grep -q 'no operator of the group has a size "Q", expected one of R, N' "$folder/out" || fail "no size Q: $(cat "$folder/out")"
+wrong --shape "r=3" rms_norm
 
 bench rms_norm --size small --rounds 3 --provider tigon,unfused,ref --json >"$folder/now.json"
 bench rms_norm_forward --size small --rounds 3 --dtype f32 --cache cold --json >"$folder/cold.json"
@@ -35,6 +39,10 @@ bench rms_norm --dispatch --json >"$folder/dispatch.json"
 bench rms_norm_forward --shape "N=100 casting_mode=1" --dtype f32 --cache warm --sweep R=8:32 --rounds 3 --csv "$folder/all.csv" >"$folder/sweep.json"
 lines=$(wc -l <"$folder/all.csv")
 cp "$folder/all.csv" "$folder/before.csv"
+# What --csv writes is drawn as what --sweep prints.
+"$tigon" plot --text "$folder/all.csv" >"$folder/of_csv" || fail "tigon plot cannot read what --csv writes"
+"$tigon" plot --text "$folder/sweep.json" >"$folder/of_sweep"
+cmp "$folder/of_csv" "$folder/of_sweep" || fail "other charts of all.csv: $(cat "$folder/of_csv")"
 bench rms_norm_forward --shape "N=100 casting_mode=1" --dtype f32 --cache warm --sweep R=8:32 --rounds 3 --csv "$folder/all.csv" >/dev/null
 cmp "$folder/all.csv" "$folder/before.csv" || fail "rows that were there did not stay"
 bench rms_norm_forward --shape "N=100 casting_mode=1" --dtype f32 --cache warm --sweep R=8:64 --rounds 3 --csv "$folder/all.csv" --overwrite >/dev/null

@@ -1,8 +1,9 @@
 #!/bin/sh
-# tigon plot: the three kinds of files, on the terminal, as JSON, and as SVG where gnuplot is.
-#   plot.sh TIGON
+# tigon plot: the kinds of files (tests/bench/bench.sh has the CSV), on the terminal, as JSON, and as SVG where gnuplot is.
+#   plot.sh TIGON LLAMA
 set -eu
 tigon=$1
+llama=$2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
@@ -33,7 +34,15 @@ cat >sweep.json <<'END'
   "x_label": "S", "x_values": [8, 16], "y_values_50": [1.5, NaN], "y_values_20": [1, NaN], "y_values_80": [2, NaN],
   "kernel_operation_mode": "forward", "extra_benchmark_config_str": "{\"D\": 64}"}]
 END
-printf '{"step": 1, "loss": 5.5}\n{"step": 2, "loss": 4.5, "val_loss": 4.75}\n{"step": 3, "lo' >run.jsonl
+seq 20000 >numbers.txt
+"$llama" --data numbers.txt --width 16 --heads 1 --kv-heads 1 --layers 1 --ff 16 --seq 32 --batch 1 --steps 4 --quiet --log run.jsonl
+# The trainer's own charts have a legend, and no curve hides another.
+"$llama" --data numbers.txt --width 16 --heads 1 --kv-heads 1 --layers 1 --ff 16 --seq 32 --batch 1 --steps 4 --quiet --compare \
+    --plot both.svg >out 2>&1 || true # so short, the two may differ
+contains "⠒ fused, training   o unfused, held out   x fused, held out"
+[ "$(grep -o "stroke-width='[0-9]*'" both.svg | sort -u | wc -l)" -eq 4 ] || fail "curves of one width: $(cat both.svg)"
+held_out=$(sed -n 's/.*"held_out":\([0-9]\.[0-9][0-9]\).*/\1/p' run.jsonl | tail -1)
+printf '{"step": 9, "lo' >>run.jsonl # a run that still writes
 printf 'not JSON' >bad.json
 printf '{"other": 1}' >other.json
 
@@ -47,7 +56,7 @@ expect 0 --text sweep.json
 contains "rope forward: speed, D: 64"
 expect 0 --text run.jsonl
 contains "held-out"
-contains "4.75"
+contains "$held_out"
 expect 0 --json run.jsonl bench.json
 expect 1 bad.json
 contains "bad.json:1:"

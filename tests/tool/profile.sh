@@ -18,6 +18,18 @@ refuses() { # TEXT ARGUMENTS...
     [ "$status" -eq 2 ] || fail "tigon profile $*: exit status $status, expected 2: $output"
     case $output in *"$text"*) ;; *) fail "tigon profile $*: no \"$text\" in: $output" ;; esac
 }
+# An operator without a kernel is told as that.
+status=0
+output=$("$tigon" profile layer_norm_forward 2>&1) || status=$?
+case $status$output in 1*"npu-model has no kernel for layer_norm_forward; there are: "*rms_norm_forward*) ;; *) fail "$output" ;; esac
+case $output in *TIGON_STRICT*) fail "blames a setting: $output" ;; esac
+# A trace is written if it is asked for, and not without bound.
+"$tigon" profile geglu_backward --size large --out "$work/profile" >/dev/null
+[ ! -e "$work/profile/trace.json" ] || fail "a trace is written that nobody asked for"
+output=$("$tigon" profile geglu_backward --size large --out "$work/profile" --trace 2>&1)
+case $output in *"trace.json holds the first instructions; "*" are left out"*) ;; *) fail "no word on the rest: $output" ;; esac
+[ "$(wc -c <"$work/profile/trace.json")" -lt 60000000 ] || fail "trace.json is too large"
+python3 -m json.tool "$work/profile/trace.json" >/dev/null || fail "trace.json is no JSON"
 refuses "expected an operator"
 refuses "--published: found another call" --published swiglu
 refuses "--published: found another call" --published --size small

@@ -1,7 +1,10 @@
 /* tools/tigon/main.c - the command `tigon`: one line a sub-command, one file each. */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tigon/tigon.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -33,14 +36,26 @@ static int usage(FILE *out)
     return out == stdout ? 0 : 2;
 }
 
+/* Runs at every exit, of child processes too: a full disk may be noticed only when the last bytes leave. */
+static void close_output(void)
+{
+    errno = 0;
+    if (!ferror(stdout) && !fflush(stdout) && (!fclose(stdout) || errno == EBADF))
+        return;
+    fprintf(stderr, "tigon: standard output cannot be written%s%s\n", errno ? ": " : "",
+            errno ? strerror(errno) : "");
+    _exit(1);
+}
+
 int main(int argc, char **argv)
 {
+    atexit(close_output);
     if (argc < 2)
         return usage(stderr);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return usage(stdout);
     if (!strcmp(argv[1], "--version"))
-        return printf("tigon %s\n", tg_version()) < 0;
+        return printf("tigon %s\n", tg_version()), 0;
     for (int i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name))
             return commands[i].run(argc - 1, argv + 1);

@@ -6,24 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file.h"
+
 static int failed(const char *command, const char *file, const char *what)
 {
     fprintf(stderr, "%s: %s: %s\n", command, file, what);
     return -1;
-}
-
-static char *read_file(const char *path)
-{
-    FILE *in = fopen(path, "rb");
-    char *text = NULL;
-    size_t size = 0;
-    if (in && getdelim(&text, &size, 0, in) < 0) {
-        free(text);
-        text = ferror(in) ? NULL : calloc(1, 1);
-    }
-    if (in)
-        fclose(in);
-    return text;
 }
 
 static int write_file(const char *path, const char *before, size_t n, const char *text,
@@ -62,7 +50,7 @@ static int find(const char *command, const char *file, const char *name, char *d
 /* text: NULL to look for the markers alone. */
 static int replace(const char *command, const char *file, const char *name, const char *text)
 {
-    char *from, *to, *document = read_file(file);
+    char *from, *to, *document = file_text(file, NULL);
     if (!document)
         return failed(command, file, strerror(errno));
     int status = find(command, file, name, document, &from, &to);

@@ -1,4 +1,5 @@
 /* tools/tigon/plot.c - `tigon plot`: draws what tigon bench and the trainer write. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +7,8 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "csv.h"
+#include "file.h"
 #include "json.h"
 #include "plot_charts.h"
 
@@ -73,20 +76,44 @@ static void name_of(const char *file, int several, char *name, size_t size)
     snprintf(name, size, "%s", several ? slash ? slash + 1 : file : "");
 }
 
+static int read_csv(charts *all, char *text, const char *path, const chart_filter *f, char *error,
+                    size_t size)
+{
+    csv_table t = {0};
+    const int bad = csv_read(&t, text, path, error, size);
+    const int known = bad ? -1 : charts_read_csv(all, &t, f);
+    csv_free(&t);
+    free(text);
+    return known;
+}
+
+/* How many values of the file are understood; -1 with the error. */
+static int read_file(charts *all, const char *path, const char *name, const chart_filter *f,
+                     char *error, size_t size)
+{
+    size_t length;
+    char *text = file_text(path, &length);
+    if (!text) {
+        snprintf(error, size, "%s: %s", path, strerror(errno));
+        return -1;
+    }
+    if (csv_is(text))
+        return read_csv(all, text, path, f, error, size);
+    json_file *file = json_parse(text, length, path, 1, error, size);
+    const int known = file ? charts_read(all, file, name, f) : -1;
+    json_file_free(file);
+    return known;
+}
+
 static int read_files(const cli_usage *u, charts *all, char **files, int n, const chart_filter *f)
 {
     for (int i = 0; i < n; i++) {
         char error[512], name[CHART_NAME];
-        json_file *file = json_open(files[i], 1, error, sizeof error);
-        if (!file) {
-            cli_error(u, "%s", error);
-            return 1;
-        }
         name_of(files[i], n > 1, name, sizeof name);
-        const int known = charts_read(all, file, name, f);
-        json_file_free(file);
-        if (!known) {
-            cli_error(u, "%s: neither results of tigon bench nor a trainer's log", files[i]);
+        const int known = read_file(all, files[i], name, f, error, sizeof error);
+        if (known <= 0) {
+            cli_error(u, known ? "%s" : "%s: neither results of tigon bench nor a trainer's log",
+                      known ? error : files[i]);
             return 1;
         }
     }
@@ -113,8 +140,10 @@ int command_plot(int argc, char **argv)
     const cli_usage usage = {
         .command = "tigon plot",
         .operands = "FILE...",
-        .summary = "Draws speed, memory and fraction of the limit from tigon bench --json or\n"
-                   "--sweep, or the loss from a trainer's log, as SVG through gnuplot.",
+        .summary =
+            "Draws speed, memory and fraction of the limit from what tigon bench prints with\n"
+            "--json or --sweep or writes with --csv, or the loss from a trainer's log, as SVG\n"
+            "through gnuplot.",
         .notes = "FILE - is standard input. Several logs are drawn into one chart.",
         .options = options,
         .max_operands = 64};

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "csv.h"
 #include "plot_json.h"
 
 enum { CHART_NAME = 96 };
@@ -44,6 +45,8 @@ typedef struct chart_filter {
  * `tigon bench --json`, "Benchmark Data" of --sweep, or a trainer's log. Returns how many values
  * it understood. */
 int charts_read(charts *all, const json_file *file, const char *name, const chart_filter *filter);
+/* The same of a file that `tigon bench --csv` wrote. */
+int charts_read_csv(charts *all, const csv_table *t, const chart_filter *filter);
 void charts_free(charts *all);
 
 /* Bars of characters. */
@@ -57,5 +60,7 @@ int charts_can_draw(void);
 void series_add(charts *all, series *s, double x, double y, double low, double high);
 series *chart_series(charts *all, chart *c, const char *name);
 chart *charts_add(charts *all, const char *title);
+/* The number of a bar's label, which is added if it is new. */
+int chart_label(charts *all, chart *c, const char *text);
 
 #endif

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file.h"
+
 enum { DEEPEST = 64, BLOCK_NODES = 512 };
 
 typedef struct json_block {
@@ -209,46 +211,26 @@ static json_node *value(reader *r)
     return n;
 }
 
-/* The whole file and a zero behind it; *length without that. */
-static char *slurp(const char *path, size_t *length)
-{
-    FILE *in = strcmp(path, "-") ? fopen(path, "rb") : stdin;
-    char *bytes = NULL;
-    size_t n = 0, room = 0;
-    while (in) {
-        if (n + 65536 + 1 > room) {
-            room = 2 * room + 65536 + 1;
-            char *more = realloc(bytes, room);
-            if (!more) {
-                free(bytes);
-                bytes = NULL;
-                break;
-            }
-            bytes = more;
-        }
-        const size_t got = fread(bytes + n, 1, 65536, in);
-        n += got;
-        if (!got)
-            break;
-    }
-    if (in && in != stdin)
-        fclose(in);
-    if (bytes)
-        bytes[n] = 0;
-    *length = n;
-    return bytes;
-}
-
 json_file *json_open(const char *path, int partial, char *error, size_t size)
 {
     size_t length = 0;
+    char *text = file_text(path, &length);
+    if (text)
+        return json_parse(text, length, path, partial, error, size);
+    snprintf(error, size, "%s: %s", path, strerror(errno));
+    return NULL;
+}
+
+json_file *json_parse(char *text, size_t length, const char *path, int partial, char *error,
+                      size_t size)
+{
     json_file *f = calloc(1, sizeof *f);
-    errno = 0;
-    if (!f || !(f->bytes = slurp(path, &length))) {
-        snprintf(error, size, "%s: %s", path, strerror(errno ? errno : ENOMEM));
-        free(f);
+    if (!f) {
+        snprintf(error, size, "%s: out of memory", path);
+        free(text);
         return NULL;
     }
+    f->bytes = text;
     reader r = {f, path, f->bytes, f->bytes + length, 1, 0, error, size};
     json_node **tail = &f->first;
     for (skip_space(&r); r.at < r.end; skip_space(&r)) {

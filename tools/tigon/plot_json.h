@@ -29,8 +29,11 @@ typedef struct json_file {
     int count;
 } json_file;
 
-/* Reads a file, "-" for standard input. NULL with a message ("run.json:7: expected ...") on error.
+/* Reads a text, which belongs to the result from now on; `path` is what messages call it. NULL with a message ("run.json:7: expected ...") on error.
  * `partial`: an incomplete last line is no error (a run that still writes). */
+json_file *json_parse(char *text, size_t length, const char *path, int partial, char *error,
+                      size_t size);
+/* The same of a file, "-" for standard input. */
 json_file *json_open(const char *path, int partial, char *error, size_t size);
 void json_file_free(json_file *f);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "plot_charts.h"
 
 enum { WIDTH = 960, BAR = 15, LINES_HEIGHT = 420, MARGIN = 110 };
@@ -154,17 +155,44 @@ static void script(FILE *out, const charts *all, const char *path)
     fputs("unset multiplot\n", out);
 }
 
-int charts_draw(const charts *all, const char *path)
+static int run_gnuplot(const charts *all, const char *path)
 {
     FILE *gnuplot = popen("gnuplot", "w");
-    if (!gnuplot) {
-        perror("tigon plot: gnuplot");
+    if (!gnuplot)
         return -1;
-    }
     script(gnuplot, all, path);
-    if (pclose(gnuplot)) {
-        fprintf(stderr, "tigon plot: gnuplot failed\n");
+    return pclose(gnuplot);
+}
+
+static int copy_text(const char *text, size_t length, const char *path)
+{
+    FILE *out = fopen(path, "w");
+    if (!out)
+        return -1;
+    const int failed = fwrite(text, 1, length, out) != length;
+    return fclose(out) || failed ? -1 : 0;
+}
+
+/* gnuplot does not say whether its writes succeeded: it draws into a file of ours, which is looked at. */
+int charts_draw(const charts *all, const char *path)
+{
+    char drawn[] = "/tmp/tigon-plot-XXXXXX";
+    const int file = mkstemp(drawn);
+    if (file < 0) {
+        perror("tigon plot: /tmp");
         return -1;
     }
-    return 0;
+    close(file);
+    size_t length = 0;
+    char *text = run_gnuplot(all, drawn) ? NULL : file_text(drawn, &length);
+    unlink(drawn);
+    int status = text && svg_is_whole(text, length) ? 0 : -1;
+    if (status) {
+        fprintf(stderr, "tigon plot: gnuplot failed\n");
+    } else if ((status = copy_text(text, length, path))) {
+        fprintf(stderr, "tigon plot: ");
+        perror(path);
+    }
+    free(text);
+    return status;
 }

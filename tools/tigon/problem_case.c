@@ -51,6 +51,74 @@ static int is_tensor(const pb_op *op, const char *name)
     return 0;
 }
 
+enum { SIZES = 32 };
+
+/* Names of sizes and of types (W, G), each once. */
+typedef struct size_names {
+    int count;
+    char name[SIZES][PB_NAME];
+} size_names;
+
+static void add_size(size_names *s, const char *name, size_t n)
+{
+    if (s->count == SIZES || n >= PB_NAME)
+        return;
+    snprintf(s->name[s->count], PB_NAME, "%.*s", (int)n, name);
+    for (int i = 0; i < s->count; i++)
+        if (!strcmp(s->name[i], s->name[s->count]))
+            return;
+    s->count++;
+}
+
+/* Words that begin with a capital; ESIZE and its like are computed, not set. */
+static void add_sizes(size_names *s, const char *expression)
+{
+    for (const char *at = expression; *at;) {
+        size_t n = 0;
+        while (isalnum((unsigned char)at[n]) || at[n] == '_')
+            n++;
+        if (n && isupper((unsigned char)*at) && strncmp(at + 1, "SIZE", 4))
+            add_size(s, at, n);
+        at += n ? n : 1;
+    }
+}
+
+static void sizes_of(const catalogue *cat, const pb_case *c, size_names *s)
+{
+    s->count = 0;
+    for (int i = 0; i < cat->nops; i++) {
+        const pb_op *op = &cat->ops[i];
+        if (!pb_same_group(op->group, c->group))
+            continue;
+        for (int k = 0; k < op->ntensors; k++) {
+            const pb_decl *d = &op->tensor[k];
+            for (int n = 0; n < d->ndim; n++)
+                add_sizes(s, d->shape[n]);
+            add_sizes(s, d->limit);
+            if (d->symbol && d->symbol != 'T')
+                add_size(s, &d->symbol, 1);
+        }
+    }
+    for (int i = 0; i < c->ntokens; i++)
+        if (c->token[i].kind == PB_SHAPE)
+            add_sizes(s, c->token[i].value);
+}
+
+static int check_size(const catalogue *cat, const pb_case *c, const char *name, char *error)
+{
+    size_names known;
+    char list[SIZES * PB_NAME] = "";
+    sizes_of(cat, c, &known);
+    for (int i = 0; i < known.count; i++) {
+        if (!strcmp(known.name[i], name))
+            return 0;
+        const size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", known.name[i]);
+    }
+    return pb_fail(error, "%s: no operator of the group has a size \"%s\", expected one of %s",
+                   c->group, name, list);
+}
+
 /* The name must mean something to an operator of the group. */
 static int check_name(const catalogue *cat, const pb_case *c, const pb_token *t, char *error)
 {
@@ -58,10 +126,11 @@ static int check_name(const catalogue *cat, const pb_case *c, const pb_token *t,
         return is_among(t->name, flags) ? 0
                                         : pb_fail(error, "%s: \"%s\": there is no flag \"%s\"",
                                                   c->group, c->text, t->name);
-    const int is_dim = t->kind == PB_SET && isupper((unsigned char)t->name[0]);
+    if (t->kind == PB_SET && isupper((unsigned char)t->name[0]))
+        return check_size(cat, c, t->name, error);
     if (t->kind == PB_SET && is_among(t->name, own_settings))
         return 0;
-    int found = is_dim;
+    int found = 0;
     for (int i = 0; !found && i < cat->nops; i++) {
         const pb_op *op = &cat->ops[i];
         if (pb_same_group(op->group, c->group))
@@ -130,12 +199,13 @@ int pb_case_parse(const catalogue *cat, const char *group, const char *text, pb_
             if (c->ntokens == PB_TOKENS || parse_token(at, n, t))
                 return pb_fail(error, "%s: \"%s\": cannot read \"%.*s\"", group, text, (int)n, at);
             c->ntokens++;
-            if (check_name(cat, c, t, error))
-                return -1;
         }
         at += n;
         at += strspn(at, " \n\t");
     }
+    for (int i = 0; i < c->ntokens; i++)
+        if (check_name(cat, c, &c->token[i], error))
+            return -1;
     return 0;
 }
 

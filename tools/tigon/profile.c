@@ -1,5 +1,5 @@
-/* tools/tigon/profile.c - `tigon profile`: one call of an operator on the model of a card, in tables, a trace and a
- * drawing. The model writes them when its process ends, so the call is made in a process of its own. */
+/* tools/tigon/profile.c - `tigon profile`: one call of an operator on the model of a card, in tables, a drawing and
+ * a trace. The model writes them when its process ends, so the call is made in a process of its own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "file.h"
 #include "problem.h"
 #include "profile.h"
 
@@ -34,8 +35,28 @@ static const pb_case *find_case(const profile_request *q, const catalogue *cat, 
     return NULL;
 }
 
+/* The model has kernels for some operators. */
+static int has_kernel(tg_ctx *ctx, int id)
+{
+    int row;
+    return tg_resolve(ctx, id, &row, 1) > 0;
+}
+
+static int no_kernel(tg_ctx *ctx, const char *device, int id)
+{
+    fprintf(stderr, "tigon profile: %s has no kernel for %s; there are:", device,
+            tg_op_at(id)->name);
+    for (int other = 0; other < tg_op_count(); other++)
+        if (has_kernel(ctx, other))
+            fprintf(stderr, " %s", tg_op_at(other)->name);
+    fputc('\n', stderr);
+    return 1;
+}
+
 static int call(const profile_request *q, const catalogue *cat, tg_ctx *ctx, int id)
 {
+    if (!has_kernel(ctx, id))
+        return no_kernel(ctx, q->device, id);
     char error[PB_ERROR] = "";
     pb_case own;
     const pb_op *op = catalogue_op(cat, id);
@@ -81,6 +102,7 @@ static int run_apart(const profile_request *q)
     if (child == 0) {
         setenv("TIGON_DEVICE", q->device, 1);
         setenv("TIGON_ASCEND_PROFILE", q->out, 1);
+        setenv("TIGON_ASCEND_TRACE", q->trace ? "1" : "0", 1);
         if (q->soc)
             setenv("TIGON_SOC", q->soc, 1);
         exit(profile_call(q));
@@ -89,6 +111,16 @@ static int run_apart(const profile_request *q)
     if (child < 0 || waitpid(child, &status, 0) < 0)
         return wrong("no process can be started");
     return WIFEXITED(status) ? WEXITSTATUS(status) : wrong("the call ended by a signal");
+}
+
+/* The model writes the drawing last of all that is read here. */
+static int is_written(const char *drawing)
+{
+    size_t length;
+    char *text = file_text(drawing, &length);
+    const int whole = text && svg_is_whole(text, length);
+    free(text);
+    return whole;
 }
 
 /* ---- the command ---- */
@@ -105,6 +137,7 @@ int command_profile(int argc, char **argv)
         {"--size", CLI_TEXT, &q.size, "NAME", "one of the benchmark's sizes (the first)"},
         {"--dtype", CLI_TEXT, &q.type, "TYPE", "f32, bf16 or f16 (f32)"},
         {"--out", CLI_TEXT, &q.out, "DIR", "where to write (tigon-profile)"},
+        {"--trace", CLI_FLAG, &q.trace, NULL, "write trace.json too, for Chrome or Perfetto"},
         {"--published", CLI_FLAG, &published, NULL,
          "calls that others have published times of, beside those"},
         {"--update", CLI_TEXT, &document, "FILE",
@@ -118,8 +151,9 @@ int command_profile(int argc, char **argv)
         "Runs an operator once on the model of an NPU and shows where the time goes.",
         "OPERATOR may be the beginning of a name. The folder gets tables with msprof's column "
         "names\n"
-        "(*.csv), cycles of each source line (lines.csv), trace.json for Chrome or Perfetto, and\n"
-        "pipeline.svg. All times are the model's.",
+        "(*.csv), cycles of each source line (lines.csv) and pipeline.svg. trace.json holds at "
+        "most\n"
+        "the first 2^18 instructions, some 50 MB. All times are the model's.",
         options,
         1};
     const int parsed = cli_parse(&usage, argc, argv);
@@ -139,6 +173,11 @@ int command_profile(int argc, char **argv)
     if (type != TG_F32 && type != TG_BF16 && type != TG_F16)
         return cli_error(&usage, "--dtype is %s, expected f32, bf16 or f16", q.type);
     q.op = argv[1];
+    char drawing[1024];
+    snprintf(drawing, sizeof drawing, "%s/pipeline.svg", q.out);
+    remove(drawing); /* an earlier run's */
     const int status = run_apart(&q);
+    if (!status && !is_written(drawing))
+        return fprintf(stderr, "tigon profile: %s could not be written\n", q.out), 1;
     return status ? status : profile_report(q.out, q.as_json);
 }

@@ -4,7 +4,7 @@
 
 typedef struct profile_request {
     const char *op, *device, *soc, *out, *text, *size, *type;
-    int as_json;
+    int as_json, trace;
 } profile_request;
 
 /* profile.c: calls the operators whose names begin with q->op, in this process; 0, or 1 after a message. */

@@ -156,7 +156,7 @@ static void print_text(const launch *list, int n, const char *folder)
                l->to_hbm * MB_OF_KB);
     }
     printf("\nHBM: MB, what L2 has written back for others with it\nchip %s; more in %s/: *.csv, "
-           "lines.csv, trace.json, pipeline.svg\n",
+           "lines.csv, pipeline.svg\n",
            n ? list->soc : "?", folder);
 }
 
