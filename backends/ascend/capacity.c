@@ -153,8 +153,16 @@ tg_status tg_ub_capacity_bits(int64_t explicit_bits, const char *soc, int64_t *b
     return TG_OK;
 }
 
+/* How the kernels for a card were compiled: as the environment says, or as the build does it. */
+static int asc_reserves(void)
+{
+    const char *text = getenv("TIGON_ASCEND_RESERVED_UBUF");
+    return text && (!strcmp(text, "0") || !strcmp(text, "1")) ? *text == '1' : ASCEND_RESERVED_UBUF;
+}
+
 int64_t tg_ub_usable_bytes(int64_t capacity_bits)
 {
-    const int64_t bytes = capacity_bits / 8 - TG_UB_RESERVED;
+    const int64_t bytes =
+        capacity_bits / 8 - TG_UB_RESERVED - (asc_reserves() ? TG_UB_RESERVED_BY_ASC : 0);
     return bytes > 0 ? bytes : 0;
 }

@@ -44,8 +44,9 @@ typedef struct tg_npu_chip {
     int64_t l2_bytes;
 } tg_npu_chip;
 
-/* The end of the UB that CANN's run time keeps for itself. */
-enum { TG_UB_RESERVED = 256 };
+/* The end of the UB that CANN keeps for itself: its run time always, and Ascend C's library in kernels that were compiled without
+ * --cce-disable-asc-reserved-ubuf. This library's kernels use nothing of that library, and its build passes the option. */
+enum { TG_UB_RESERVED = 256, TG_UB_RESERVED_BY_ASC = 8 * 1024 };
 
 /* The chips known, in order of their names. */
 TG_API int tg_npu_chip_count(void);
@@ -65,7 +66,9 @@ TG_API const tg_npu_chip *tg_npu_chip_find(const char *name);
 TG_API tg_status tg_ub_capacity_bits(int64_t explicit_bits, const char *soc, int64_t *bits,
                                      const char **source);
 
-/* What a kernel compiled with CANN may use of it: capacity_bits / 8 - TG_UB_RESERVED, at least 0. */
+/* What a kernel compiled with CANN may use of it: capacity_bits / 8 - TG_UB_RESERVED, at least 0; TG_UB_RESERVED_BY_ASC less if the
+ * kernels for a card were compiled without that option: where TIGON_ASCEND_RESERVED_UBUF is 1, or is neither 0 nor 1 and
+ * this library was configured with -DTIGON_ASCEND_RESERVED_UBUF=ON. */
 TG_API int64_t tg_ub_usable_bytes(int64_t capacity_bits);
 
 /* ---- what a kernel declares ---- */

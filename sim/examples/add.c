@@ -15,7 +15,7 @@ typedef struct add_part {
 
 static __ubuf__ half *buffer(uint32_t offset)
 {
-    return (__ubuf__ half *)asc_get_phy_buf_addr(offset);
+    return (__ubuf__ half *)(asc_get_phy_buf_addr(0) + offset);
 }
 
 static uint32_t tile_at(const add_part *part, uint32_t at)

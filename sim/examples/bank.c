@@ -8,9 +8,9 @@ EXAMPLE __global__ __vector__ void bank_add(uint32_t src0, uint32_t src1, uint32
 {
     enum { COUNT = 4096 };
     asc_init();
-    __ubuf__ float *x = (__ubuf__ float *)asc_get_phy_buf_addr(src0);
-    __ubuf__ float *y = (__ubuf__ float *)asc_get_phy_buf_addr(src1);
-    __ubuf__ float *z = (__ubuf__ float *)asc_get_phy_buf_addr(dst);
+    __ubuf__ float *x = (__ubuf__ float *)(asc_get_phy_buf_addr(0) + src0);
+    __ubuf__ float *y = (__ubuf__ float *)(asc_get_phy_buf_addr(0) + src1);
+    __ubuf__ float *z = (__ubuf__ float *)(asc_get_phy_buf_addr(0) + dst);
     asc_duplicate(x, 1.0f, COUNT);
     asc_duplicate(y, 0.5f, COUNT);
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);

@@ -19,7 +19,7 @@ static __aicore__ void copy_tile(tiles *to, uint32_t row, uint32_t column, uint3
         asc_sync_pipe(PIPE_MTE2);
         to->filled = 0;
     }
-    asc_copy_gm2ub_align((__ubuf__ half *)asc_get_phy_buf_addr(to->filled),
+    asc_copy_gm2ub_align((__ubuf__ half *)(asc_get_phy_buf_addr(0) + to->filled),
                          to->matrix + (uint64_t)row * to->columns + column, (uint16_t)to->tile_rows,
                          columns * 2, 0, 0, (to->columns - columns) * 2, 0);
     to->filled += bytes;

@@ -13,9 +13,9 @@ typedef struct matrix {
 static __aicore__ void convert_tile(const matrix *of, uint32_t row, uint32_t column, uint32_t set,
                                     event_t id)
 {
-    __ubuf__ uint16_t *in = (__ubuf__ uint16_t *)asc_get_phy_buf_addr(set * ROWS * WIDTH * 2);
+    __ubuf__ uint16_t *in = (__ubuf__ uint16_t *)asc_get_phy_buf_addr(0) + set * ROWS * WIDTH;
     __ubuf__ uint16_t *out =
-        (__ubuf__ uint16_t *)asc_get_phy_buf_addr(2 * ROWS * WIDTH * 2 + set * ROOM);
+        (__ubuf__ uint16_t *)(asc_get_phy_buf_addr(2 * ROWS * WIDTH * 2) + set * ROOM);
     const uint32_t rows = of->rows - row < ROWS ? of->rows - row : ROWS;
     asc_sync_wait(PIPE_V, PIPE_MTE2, id);
     asc_copy_gm2ub(in, of->x + row * of->columns + column, (uint16_t)rows, COLUMNS,

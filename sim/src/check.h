@@ -19,14 +19,26 @@ typedef struct check_access {
     const char *operand;   /* "dst", "src0"; NULL: a load or store of S */
     uint32_t tick, who;
     uint8_t pipe, access; /* sim_access bits */
+    uint8_t atomic;       /* which atomic store: as in sim_instr */
     uint8_t passing;      /* looks, but leaves no mark */
 } check_access;
 
 /* An access as it is remembered. */
 typedef struct check_mark {
     uint32_t tick, who;
-    uint8_t pipe, access;
+    uint8_t pipe, access, atomic;
 } check_mark;
+
+static inline check_mark check_mark_of(const check_access *access)
+{
+    return (check_mark){access->tick, access->who, access->pipe, access->access, access->atomic};
+}
+
+/* Two atomic stores of one kind and type may meet in any order. */
+static inline int check_commute(uint8_t access, uint8_t atomic, uint8_t other, uint8_t other_atomic)
+{
+    return (access & other & SIM_ATOMIC) && atomic == other_atomic;
+}
 
 /* The pairs that the access looked at now races with: a missing barrier is said once, not once
  * as RAW and again as WAW. */
@@ -47,7 +59,8 @@ struct sim_shadow {
     uint32_t now;      /* tick of what is looked at: dates a fault */
     uint32_t at_fault; /* tick of the last one */
     check_races races;
-    const asc_site *atomic_site;
+    const asc_site *atomic_site, *mode_site;
+    const asc_site *compared; /* the comparison that the compare mask is of; NULL: of none */
     check_mark registers[CHECK_REGISTERS]; /* who of V wrote last; tick 0: nobody */
     check_order *order;
     check_ub *ub;
@@ -123,6 +136,8 @@ check_ub *check_ub_new(void);
 void check_ub_free(check_ub *ub);
 void check_ub_touch(const check_access *access, const unsigned char *base, uint64_t bytes);
 void check_ub_pad(const check_access *access, const unsigned char *base, uint64_t bytes);
+/* Who wrote the byte last; NULL: nobody in this block. */
+const asc_site *check_ub_writer(sim_core *core, const unsigned char *address);
 
 /* ---- check_global.c, check_cache.c ---- */
 
@@ -143,7 +158,7 @@ typedef struct check_interval {
     uintptr_t low, high;
     const asc_site *site;
     int32_t block;
-    uint8_t pipe, access;
+    uint8_t pipe, access, atomic;
 } check_interval;
 void check_launch_add(ascsim *device, const check_interval *intervals, size_t count);
 const unsigned char *check_unwritten(const sim_region *region, const unsigned char *base,

@@ -44,9 +44,10 @@ int check_race(const check_access *access, const check_mark *mark, const void *a
     if (mark->tick <= access->known[mark->pipe] || !((access->access | mark->access) & SIM_WRITE))
         return 0;
     const int own = mark->pipe == access->pipe;
-    if ((own && mark->tick == access->tick) || (access->access & mark->access & SIM_ATOMIC))
+    if ((own && mark->tick == access->tick) ||
+        check_commute(access->access, access->atomic, mark->access, mark->atomic))
         return 0;
-    const check_mark now = {access->tick, access->who, access->pipe, access->access};
+    const check_mark now = check_mark_of(access);
     const check_mark *first = mark->tick < now.tick ? mark : &now;
     const check_mark *second = first == mark ? &now : mark;
     const int kind = !(first->access & SIM_WRITE) ? 2 : second->access & SIM_WRITE ? 3 : 1;
@@ -101,9 +102,8 @@ static const struct {
 static void touch_register(const check_access *access, int which)
 {
     check_mark *mark = &access->core->shadow->registers[which];
-    const check_mark now = {access->tick, access->who, access->pipe, access->access};
     if (access->access & SIM_WRITE) {
-        *mark = now;
+        *mark = check_mark_of(access);
     } else if (mark->tick > access->known[ASCSIM_V]) {
         const asc_site *site = check_site(access->core->shadow, access->who);
         const asc_site *other = check_site(access->core->shadow, mark->who);
@@ -237,13 +237,45 @@ static void read_again(check_access *access, const sim_instr *instr)
     }
 }
 
+/* The call is one of asc_eq, asc_ne, ..., asc_le and their forms. */
+static int compares(const asc_site *site)
+{
+    static const char names[] = "eq ne gt ge lt le";
+    for (const char *name = names; site && name < names + sizeof names; name += 3)
+        if (!strncmp(site->name, "asc_", 4) && !strncmp(site->name + 4, name, 2) &&
+            (site->name[6] == '\0' || site->name[6] == '_'))
+            return 1;
+    return 0;
+}
+
+/* The mask of a comparison has a bit for each lane of one repeat. A selection with more uses the same bits again: right for a
+ * pattern that the kernel has made up, wrong for the outcome of a comparison. */
+static void check_selection(sim_core *core, const sim_instr *instr)
+{
+    sim_shadow *shadow = core->shadow;
+    if (instr->op == SIM_OP_compare_to_mask) {
+        shadow->compared = instr->site;
+    } else if (instr->op == SIM_OP_set_cmp_mask) {
+        const sim_operand *bits = &instr->operand[0];
+        const asc_site *writer =
+            check_reachable(core, instr, bits) ? check_ub_writer(core, bits->base) : NULL;
+        shadow->compared = compares(writer) ? writer : NULL;
+    } else if (instr->op == SIM_OP_select && instr->repeat > 1 && shadow->compared) {
+        sim_fault(core, "select-repeats", instr->site, shadow->compared,
+                  "%s goes over %u repeats with the bits that %s found for one: found %u repeats, "
+                  "expected 1, a comparison and a selection for each",
+                  instr->site->name, instr->repeat, shadow->compared->name, instr->repeat);
+    }
+}
+
 void check_operands(sim_core *core, const sim_instr *instr, const uint32_t *known)
 {
     check_access access = {.core = core,
                            .known = known,
                            .tick = check_tick(instr),
                            .who = check_who(core->shadow, instr->site),
-                           .pipe = (uint8_t)instr->pipe};
+                           .pipe = (uint8_t)instr->pipe,
+                           .atomic = instr->atomic};
     read_operands(&access, instr);
     for (int k = 0; k < instr->operands; k++) {
         access.access = instr->operand[k].access & (SIM_WRITE | SIM_ATOMIC);
@@ -257,4 +289,5 @@ void check_operands(sim_core *core, const sim_instr *instr, const uint32_t *know
             touch_register(&access, by_vector[i].which);
         }
     }
+    check_selection(core, instr);
 }

@@ -42,7 +42,7 @@ void sim_shadow_begin(sim_core *core)
     shadow->epoch++;
     shadow->now = shadow->at_fault = 0;
     shadow->races = (check_races){0};
-    shadow->atomic_site = NULL;
+    shadow->atomic_site = shadow->mode_site = shadow->compared = NULL;
     memset(shadow->registers, 0, sizeof shadow->registers);
     check_order_begin(core);
     check_global_begin(core);
@@ -51,17 +51,37 @@ void sim_shadow_begin(sim_core *core)
                   core->device->kernel_name, (long long)core->blocks);
 }
 
+/* Modes are the core's and not the kernel's: the next one begins with them. What a count form leaves in the mask is no news
+ * to anybody, and asc_init() takes it away. */
+static void check_modes(sim_core *core)
+{
+    const sim_shadow *shadow = core->shadow;
+    if (core->atomic)
+        sim_fault(core, "atomic-left-on", shadow->atomic_site, NULL,
+                  "the block ends with atomic copies on: found no asc_set_atomic_none after "
+                  "%s, expected it",
+                  shadow->atomic_site ? shadow->atomic_site->name : "the last mode");
+    if (core->ctrl)
+        sim_fault(core, "mode-left-on", shadow->mode_site, NULL,
+                  "the block ends with bit %d of CTRL set: found no call that clears it after %s, "
+                  "expected one",
+                  __builtin_ctzll(core->ctrl),
+                  shadow->mode_site ? shadow->mode_site->name : "the last mode");
+    else if (!core->dirty_mask && (core->mask[0] & core->mask[1]) != UINT64_MAX)
+        sim_fault(core, "mask-left-narrow", core->mask_site, NULL,
+                  "the block ends with a mask that leaves lanes out: found 0x%llx, 0x%llx of %s, "
+                  "expected asc_set_vector_mask(-1, -1) behind it",
+                  (unsigned long long)core->mask[1], (unsigned long long)core->mask[0],
+                  core->mask_site->name);
+}
+
 void sim_shadow_end(sim_core *core)
 {
     sim_shadow *shadow = core->shadow;
     shadow->now = (uint32_t)(2 * core->issued + 1);
     if (!core->stopped) {
         check_order_end(core);
-        if (core->atomic)
-            sim_fault(core, "atomic-left-on", shadow->atomic_site, NULL,
-                      "the block ends with atomic copies on: found no asc_set_atomic_none after "
-                      "%s, expected it",
-                      shadow->atomic_site ? shadow->atomic_site->name : "the last mode");
+        check_modes(core);
     }
     check_global_end(core);
     check_list_merge(core);

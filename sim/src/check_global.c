@@ -153,7 +153,8 @@ static void check_written(const check_access *access, const check_page *p, uint3
 static int supersedes(const check_access *now, const check_mark *old)
 {
     if (now->access & SIM_ATOMIC)
-        return now->pipe == old->pipe && (old->access & SIM_ATOMIC);
+        return now->pipe == old->pipe &&
+               check_commute(now->access, now->atomic, old->access, old->atomic);
     return (now->access & SIM_WRITE) || (now->pipe == old->pipe && !(old->access & SIM_WRITE));
 }
 
@@ -181,7 +182,8 @@ static void meet(const check_access *access, check_page *p, uint32_t low, uint32
 
 static int same_mark(const check_mark *a, const check_mark *b)
 {
-    return a->tick == b->tick && a->who == b->who && a->pipe == b->pipe && a->access == b->access;
+    return a->tick == b->tick && a->who == b->who && a->pipe == b->pipe && a->access == b->access &&
+           a->atomic == b->atomic;
 }
 
 /* The very same has been looked at: S going over its data again. */
@@ -196,7 +198,7 @@ static int known(const check_page *p, const check_mark *mark, uint32_t low, uint
 
 static void touch(const check_access *access, check_page *p, uint32_t low, uint32_t high)
 {
-    const check_mark mark = {access->tick, access->who, access->pipe, access->access};
+    const check_mark mark = check_mark_of(access);
     if (known(p, &mark, low, high))
         return;
     if (access->pipe != ASCSIM_S)
@@ -240,12 +242,16 @@ void check_global_end(sim_core *core)
         for (uint32_t i = 0; i < p->count; i++) {
             const check_record *r = &p->records[i];
             const uintptr_t base = p->number * CHECK_PAGE;
-            const check_interval new = {
-                base + r->low,        base + r->high, check_site(shadow, r->mark.who),
-                (int32_t)core->block, r->mark.pipe,   r->mark.access};
+            const check_interval new = {.low = base + r->low,
+                                        .high = base + r->high,
+                                        .site = check_site(shadow, r->mark.who),
+                                        .block = (int32_t)core->block,
+                                        .pipe = r->mark.pipe,
+                                        .access = r->mark.access,
+                                        .atomic = r->mark.atomic};
             check_interval *last = count ? &list[count - 1] : NULL;
             if (last && last->high == new.low && last->site == new.site &&
-                last->access == new.access) {
+                last->access == new.access && last->atomic == new.atomic) {
                 last->high = new.high;
                 continue;
             }

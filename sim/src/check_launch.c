@@ -134,12 +134,31 @@ static int by_place(const void *a, const void *b)
     order = order ? order : three_way((uint64_t)x->block, (uint64_t)y->block);
     order = order ? order : three_way(x->high, y->high);
     order = order ? order : three_way(x->access, y->access);
+    order = order ? order : three_way(x->atomic, y->atomic);
     return order ? order : x->site->line - y->site->line;
+}
+
+static void report_atomics(ascsim *device, const check_interval *first,
+                           const check_interval *second)
+{
+    static const char *const kinds[] = {"none", "add", "max", "min"};
+    const uintptr_t at = first->low > second->low ? first->low : second->low;
+    char where[128];
+    check_launch_fault(
+        device, second->block, "gm-atomic-mixed", second->site, first->site,
+        "%s in block %d changes %s by an atomic %s, %s in block %d by an atomic %s: found atomics "
+        "of two kinds or types, whose order decides the result, expected one",
+        second->site->name, second->block, check_describe(device, (void *)at, where),
+        kinds[second->atomic >> 4], first->site->name, first->block, kinds[first->atomic >> 4]);
 }
 
 static void report_pair(ascsim *device, const check_interval *x, const check_interval *y)
 {
     const check_interval *first = x->block < y->block ? x : y, *second = first == x ? y : x;
+    if (x->access & y->access & SIM_ATOMIC) {
+        report_atomics(device, first, second);
+        return;
+    }
     const int both = (x->access & SIM_WRITE) && (y->access & SIM_WRITE);
     const uintptr_t at = x->low > y->low ? x->low : y->low;
     char where[128];
@@ -156,7 +175,7 @@ static void report_pair(ascsim *device, const check_interval *x, const check_int
 static int clashes(const check_interval *x, const check_interval *y)
 {
     return x->block != y->block && ((x->access | y->access) & SIM_WRITE) &&
-           !(x->access & y->access & SIM_ATOMIC);
+           !check_commute(x->access, x->atomic, y->access, y->atomic);
 }
 
 /* Those that still reach behind `low`; the rest is dropped. */

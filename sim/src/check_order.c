@@ -124,6 +124,8 @@ static void scalar(sim_core *core, const sim_instr *instr)
         check_register(core, instr, shadow->order->clock[ASCSIM_S][ASCSIM_V]);
     else if (instr->op == SIM_OP_set_atomic)
         shadow->atomic_site = instr->site;
+    else if (instr->op == SIM_OP_set_mode)
+        shadow->mode_site = instr->site;
     else if (instr->op == SIM_OP_dcci)
         check_global_flush(core, instr->operands ? instr->operand[0].base : NULL);
 }

@@ -85,12 +85,21 @@ static void refresh(unit *u, uint32_t epoch)
     u->count = 0;
 }
 
+static const asc_site *writer_of(const sim_shadow *shadow, const unit *u, int part)
+{
+    const asc_site *writer = NULL;
+    for (int r = 0; r < u->count; r++)
+        if ((u->records[r].mask >> part & 1) && (u->records[r].mark.access & SIM_WRITE))
+            writer = check_site(shadow, u->records[r].mark.who);
+    return writer;
+}
+
 /* `part` is the first that is missing, at `address`. */
 static void report_unwritten(const check_access *access, const unit *u, int part,
                              const unsigned char *address)
 {
     const sim_shadow *shadow = access->core->shadow;
-    const asc_site *site = check_site(shadow, access->who), *writer = NULL;
+    const asc_site *site = check_site(shadow, access->who);
     const long offset = (long)(address - access->core->ub);
     const char *operand = access->operand ? access->operand : "a word";
     if (!(u->padding >> part & 1)) {
@@ -100,9 +109,7 @@ static void report_unwritten(const check_access *access, const unit *u, int part
                   site->name, operand, offset);
         return;
     }
-    for (int r = 0; r < u->count; r++)
-        if ((u->records[r].mask >> part & 1) && (u->records[r].mark.access & SIM_WRITE))
-            writer = check_site(shadow, u->records[r].mark.who);
+    const asc_site *writer = writer_of(shadow, u, part);
     sim_fault(access->core, "ub-padding", site, writer,
               "%s reads %s at UB 0x%lx: found padding, whose value %s leaves unspecified, "
               "expected data (fewer elements, or asc_set_copy_pad_val and right padding)",
@@ -143,8 +150,7 @@ static void touch(const check_access *access, unit *u, const unsigned char *base
     u->padding &= ~mask;
     if (access->passing)
         return;
-    const check_mark mark = {access->tick, access->who, access->pipe, access->access};
-    *append(u) = (record){mask, mark};
+    *append(u) = (record){mask, check_mark_of(access)};
 }
 
 static inline uint32_t bits(uint32_t from, uint32_t count)
@@ -215,4 +221,16 @@ void check_ub_pad(const check_access *access, const unsigned char *base, uint64_
         padded->written &= ~(1u << at % CHECK_BLOCK);
         padded->padding |= 1u << at % CHECK_BLOCK;
     }
+}
+
+const asc_site *check_ub_writer(sim_core *core, const unsigned char *address)
+{
+    const sim_shadow *shadow = core->shadow;
+    const uint64_t at = (uint64_t)(address - core->ub);
+    const uint32_t line = (uint32_t)(at / LINE);
+    const int by_bytes = shadow->ub->by_bytes[line] == shadow->epoch;
+    const unit *u = by_bytes ? &shadow->ub->cells[at / CHECK_BLOCK] : &shadow->ub->lines[line];
+    if (u->epoch != shadow->epoch)
+        return NULL;
+    return writer_of(shadow, u, (int)(by_bytes ? at % CHECK_BLOCK : at % LINE / CHECK_BLOCK));
 }

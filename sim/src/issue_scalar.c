@@ -47,12 +47,12 @@ static void apply_ctrl(sim_core *core, uint64_t ctrl)
                   (ctrl >> CTRL_CAST & ctrl >> CTRL_CAST_ON & 1) * SIM_MODE_CAST_CUTS);
 }
 
-static void set_mask(sim_core *core, uint64_t high, uint64_t low)
+static void set_mask(sim_core *core, const asc_site *site, uint64_t high, uint64_t low)
 {
     core->mask[0] = low;
     core->mask[1] = high;
     core->dirty_mask = 0;
-    core->mask_site = NULL;
+    core->mask_site = site;
 }
 
 void asc_issue_init(const asc_site *site)
@@ -61,7 +61,7 @@ void asc_issue_init(const asc_site *site)
     sim_instr instr;
     core->atomic = 0;
     apply_ctrl(core, core->ctrl & ~((uint64_t)1 << CTRL_COUNTER));
-    set_mask(core, UINT64_MAX, UINT64_MAX);
+    set_mask(core, site, UINT64_MAX, UINT64_MAX);
     begin_scalar(core, &instr, site, ASC_OP_init);
     sim_issue(core, &instr);
 }
@@ -70,7 +70,7 @@ void asc_issue_set_mask(const asc_site *site, uint64_t high, uint64_t low)
 {
     sim_core *core = sim_here(site);
     sim_instr instr;
-    set_mask(core, high, low);
+    set_mask(core, site, high, low);
     begin_scalar(core, &instr, site, ASC_OP_set_vector_mask);
     sim_issue(core, &instr);
 }

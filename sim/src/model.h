@@ -142,7 +142,7 @@ struct sim_core {
     uint8_t counter_mode, dirty_mask, atomic;
     uint8_t mode; /* sim_mode bits */
     uint8_t pad_set;
-    const asc_site *mask_site; /* who left the mask dirty */
+    const asc_site *mask_site; /* who set the mask, or left it dirty */
     uint64_t pad_value;
     uint64_t cmp_mask[2];                      /* written by V */
     uint32_t reduce_value[2], reduce_index[2]; /* of the last max/min with index */

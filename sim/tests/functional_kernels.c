@@ -99,6 +99,7 @@ __global__ __vector__ void lane_kernel(__gm__ request *requests, __gm__ uint8_t 
     asc_set_vector_mask(r->mask[1], r->mask[0]);
     run(r, ub + r->dst, ub + r->src0, ub + r->src1);
     asc_set_mask_norm();
+    asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
     asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID0);
     asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);
     asc_copy_ub2gm(out + block * IMAGE, ub, IMAGE);

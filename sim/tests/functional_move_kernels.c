@@ -33,10 +33,10 @@ static void move_blocks(const move *m, void *ub, void *gm)
     else if (m->form == MOVE_STRIDED)
         asc_copy_gm2ub(ub, gm, m->n_burst, m->len_burst, m->src_gap, m->dst_gap);
     else if (m->form == MOVE_WITHIN_SIZE)
-        asc_copy_ub2ub(ub, (void *)asc_get_phy_buf_addr(UB_BYTES + m->gm), m->size);
+        asc_copy_ub2ub(ub, (void *)(asc_get_phy_buf_addr(UB_BYTES) + m->gm), m->size);
     else
-        asc_copy_ub2ub(ub, (void *)asc_get_phy_buf_addr(UB_BYTES + m->gm), m->n_burst, m->len_burst,
-                       m->src_gap, m->dst_gap);
+        asc_copy_ub2ub(ub, (void *)(asc_get_phy_buf_addr(UB_BYTES) + m->gm), m->n_burst,
+                       m->len_burst, m->src_gap, m->dst_gap);
 }
 
 /* UB is filled from `before`, then move i runs between UB and `gm`, then UB goes to `after`. */

@@ -3,7 +3,7 @@
 
 enum { ROW = 512 };
 
-#define UB(T, offset) ((__ubuf__ T *)asc_get_phy_buf_addr(offset))
+#define UB(T, offset) ((__ubuf__ T *)(asc_get_phy_buf_addr(0) + (offset)))
 
 /* y = 3 x + 1 by two buffers in turn, every wait where it belongs. */
 __global__ __vector__ void ordered(__gm__ float *x, __gm__ float *y, int rows)
@@ -98,6 +98,7 @@ __global__ __vector__ void scalars(__gm__ int64_t *out, __gm__ pair *pairs, int3
              asc_float2int32_ru(2.1f) * 10 + asc_float2int32_rd(-1.5f);
     asc_set_ctrl((uint64_t)asc_get_ctrl() | (uint64_t)1 << 48);
     out[10] = asc_get_ctrl() >> 48 & 1;
+    asc_set_ctrl(0);
 }
 
 /* Half in the two modes: largest + largest, with CTRL[48] as it starts and set. */

@@ -7,7 +7,7 @@
 
 EXPORT program order_program;
 
-#define UB(offset) ((__ubuf__ float *)asc_get_phy_buf_addr(offset))
+#define UB(offset) ((__ubuf__ float *)(asc_get_phy_buf_addr(0) + (offset)))
 
 static void one(const step *s, __gm__ unsigned char *memory, volatile float *sink)
 {

@@ -18,3 +18,6 @@ add_test(NAME sim.time.command
 add_test(NAME sim.time.validate
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/time_validate.sh $<TARGET_FILE:ascsim_command>
         ${PROJECT_SOURCE_DIR}/../docs/npu-model.md)
+add_test(NAME sim.lint COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/lint.sh $<TARGET_FILE:ascsim_command> ${CMAKE_C_COMPILER}
+    ${PROJECT_SOURCE_DIR}/examples)
+set_tests_properties(sim.lint PROPERTIES SKIP_RETURN_CODE 77)

@@ -78,8 +78,24 @@ status 0 scale 50000 --check-only
 grep -q 'us (model' "$work/out" && fail "--check-only has times"
 status 2 scale 50000 --soc 910C9
 status 2 scale 50000 --blocks 0
-status 2 scale 50000 --arg f32x3
+status 2 scale 50000 --arg f32x3 # before what is said of their number
 says 'f32x3'
+# Arguments that the kernel does not take.
+run_scale() { # ARGUMENTS...
+    status 2 "$ascsim" run --soc 910B4 --kernel scale "$@" "$build/libascsim_examples.so"
+}
+run_scale --arg 'f32[100]=ramp'
+says 'scale takes 3 arguments (x, y, n): found 1 --arg, expected 3'
+run_scale --arg 'f32[100]=ramp' --arg 'f32[100]=none' --arg u32:100 --arg u32:1
+says 'found 4 --arg, expected 3'
+run_scale --arg 'f32[100]=ramp' --arg 'f16[100]=none' --arg u32:100
+says 'argument 2, y: found --arg f16\[100\]=none, expected a buffer with elements of 4 bytes'
+run_scale --arg 'f32[100]=ramp' --arg 'f32[100]=none' --arg f32:100
+says 'argument 3, n: found --arg f32:100, expected an integer of 4 bytes'
+run_scale --arg 'f32[100]=ramp' --arg 'f32[100]=none' --arg u64:100
+says 'expected an integer of 4 bytes'
+run_scale --arg 'f32[100]=ramp' --arg u32:1 --arg u32:100
+says 'expected a buffer'
 status 2 "$ascsim" run --kernel nothing "$build/libascsim_examples.so"
 status 2 "$ascsim" run --kernel scale "$work/none.so"
 status 2 "$ascsim" chips 310P
@@ -118,7 +134,7 @@ __attribute__((visibility("default"))) void apart(void)
     asc_duplicate((float *)asc_get_phy_buf_addr(0), 1.0f, 4096);
     asc_sync_pipe(PIPE_V);
     for (int i = 0; i < 30; i++) {
-        asc_add((float *)asc_get_phy_buf_addr(0x10000 + 256 * i), (float *)asc_get_phy_buf_addr(0),
+        asc_add((float *)asc_get_phy_buf_addr(0x10000) + 64 * i, (float *)asc_get_phy_buf_addr(0),
                 (float *)asc_get_phy_buf_addr(256), 64);
     }
 }
@@ -130,4 +146,23 @@ says ': 1.5 1.5 \.\.\.'
 status 0 "$ascsim" run --kernel apart --blocks 1 "$work/own.so"
 sed -n 's/.*(model; \([0-9.]*\) to \([0-9.]*\)).*/\1 \2/p' "$work/out" | awk '{ exit !($2 - $1 > 0.3 && $2 - $1 < 0.5) }' ||
     { cat "$work/out"; fail "30 adds of one repeat: the bounds differ by 30 startups less what S takes, 0.36 us"; }
+cp "$work/own.so" "$work/stripped.so" && strip -g "$work/stripped.so"
+status 0 "$ascsim" run --kernel own --blocks 1 --arg 'f32[64]=none' --arg f32:1.5 "$work/stripped.so"
+says 'the arguments are not checked'
+
+# Calls with a wrong number or kind of arguments do not compile with these flags, nor does an address that is not constant.
+compiles() { # BODY
+    printf '#include "c_api/asc_simd.h"\nvoid k(__gm__ float *x, uint32_t n)\n{\n    (void)x, (void)n;\n    %s\n}\n' "$1" >"$work/call.c"
+    "$compiler" $("$ascsim" flags compile) -c "$work/call.c" -o "$work/call.o" >"$work/out" 2>&1
+}
+ub='__ubuf__ float *a = (__ubuf__ float *)asc_get_phy_buf_addr(0);'
+for body in 'asc_add(a, a, a, n);' 'asc_copy_gm2ub(a, x, n);' 'asc_sync();' 'a = (__ubuf__ float *)(asc_get_phy_buf_addr(256) + n);'; do
+    compiles "$ub $body" || { cat "$work/out"; fail "does not compile: $body"; }
+done
+for body in 'asc_add(a, a, a);' 'asc_add(a, a, a, n, 1);' 'asc_add();' 'asc_exp(a, a, n, 1);' 'asc_add_sync(a, a, n);' 'asc_copy_gm2ub(a, x);' \
+    'asc_copy_gm2ub_align(a, x, 1, n);' 'asc_sync_pipe();' 'asc_set_vector_mask(1);' 'asc_duplicate(a, 1.0f, n, 1);' \
+    'asc_no_such_call(a, n);' 'asc_add(a, a, a, x);' 'asc_add(a, a, n, a);' 'a = (__ubuf__ float *)asc_get_phy_buf_addr(n);'; do
+    if compiles "$ub $body"; then fail "compiles: $body"; fi
+done
+says 'asc_the_offset_must_be_a_constant'
 echo "ascsim: as expected"

@@ -1,9 +1,8 @@
-/* ascsim.c - the command of the model: ascsim chips|run|validate|flags. */
+/* ascsim.c - the command of the model: ascsim chips|run|validate|flags|lint. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tool.h"
 
@@ -16,6 +15,7 @@ static const struct {
      tool_run},
     {"validate", "[ROW]... | --update FILE: published times beside modelled ones", tool_validate},
     {"flags", "compile | link: what gcc needs for a kernel of one's own", tool_flags},
+    {"lint", "[gcc's options] KERNEL.c...: pointers that lack __gm__ or __ubuf__", tool_lint},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -81,47 +81,6 @@ int tool_chips(int argc, char **argv)
     }
     print_facts(argv[0]);
     return TOOL_CLEAN;
-}
-
-/* Where libraries and headers are: PREFIX if this program is PREFIX/bin/ascsim and was installed, else the build. */
-static int find_prefix(char *prefix, size_t size)
-{
-    char header[4200];
-    const ssize_t length = readlink("/proc/self/exe", prefix, size - 1);
-    if (length <= 0) {
-        return 0;
-    }
-    prefix[length] = 0;
-    for (int up = 0; up < 2; up++) {
-        char *slash = strrchr(prefix, '/');
-        if (!slash) {
-            return 0;
-        }
-        *slash = 0;
-    }
-    snprintf(header, sizeof header, "%s/include/ascsim/ascsim.h", prefix);
-    return access(header, R_OK) == 0;
-}
-
-int tool_flags(int argc, char **argv)
-{
-    char prefix[4096];
-    const int installed = find_prefix(prefix, sizeof prefix);
-    if (argc == 1 && strcmp(argv[0], "compile") == 0) {
-        printf("-std=gnu11 -O2 -g -fPIC -fsanitize=thread -Wno-psabi -I%s%s\n",
-               installed ? prefix : "", installed ? "/include/ascsim" : ASCSIM_INCLUDE);
-        return TOOL_CLEAN;
-    }
-    if (argc == 1 && strcmp(argv[0], "link") == 0) {
-        char built[4200];
-        snprintf(built, sizeof built, "%s/" ASCSIM_LIBDIR, prefix);
-        const char *libraries = installed ? built : ASCSIM_BUILT,
-                   *hooks = installed ? built : ASCSIM_HOOKS;
-        printf("-shared %s/libascsim_hooks.a -L%s -lascsim -Wl,-rpath,%s\n", hooks, libraries,
-               libraries);
-        return TOOL_CLEAN;
-    }
-    return tool_bad("flags takes `compile` or `link`, found `%s`", argc ? argv[0] : "");
 }
 
 static void usage(FILE *out)

@@ -217,6 +217,27 @@ int tool_buffer_parse(tool_buffer *buffer, ascsim *device, const char *spec, uin
     return parse_scalar(buffer, spec + name + 1);
 }
 
+int tool_buffer_suits(const char *spec, const tool_parameter *parameter)
+{
+    const size_t name = strcspn(spec, ":[");
+    const int type = type_of(spec, name), is_buffer = spec[name] == '[';
+    if (type < 0) {
+        return 1; /* tool_buffer_parse() says what is wrong with it */
+    }
+    switch (parameter->kind) {
+    case TOOL_POINTER: /* bytes suit all; u64:0 is memory that is absent */
+        return is_buffer ? parameter->bytes <= 1 || types[type].bytes == 1 ||
+                               parameter->bytes == types[type].bytes
+                         : types[type].bytes == 8;
+    case TOOL_INTEGER: /* a register holds 32 bits, or 64 */
+        return !is_buffer && type < F16 && (types[type].bytes == 8) == (parameter->bytes == 8);
+    case TOOL_FLOAT:
+        return !is_buffer && type == F32 && parameter->bytes == 4;
+    default:
+        return 0;
+    }
+}
+
 int tool_buffer_finish(const tool_buffer *buffer, int index)
 {
     if (buffer->print) {

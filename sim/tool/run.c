@@ -161,6 +161,48 @@ static int report(ascsim *device, const request *request, const tool_buffer *buf
     return count ? TOOL_FAULTS : TOOL_CLEAN;
 }
 
+/* What --arg says of the parameter, in the words of --help. */
+static void describe(const tool_parameter *p, char *text, size_t size)
+{
+    static const char *const kinds[] = {"a buffer", "an integer", "a float", "a type of its own"};
+    if (p->bytes > 0) {
+        snprintf(text, size, "%s%s of %d bytes", kinds[p->kind],
+                 p->kind == TOOL_POINTER ? " with elements" : "", p->bytes);
+    } else {
+        snprintf(text, size, "%s", kinds[p->kind]);
+    }
+}
+
+/* A kernel that gets other arguments than it takes runs on whatever the registers hold. */
+static int check_arguments(const request *request)
+{
+    tool_parameter parameters[ARGUMENTS];
+    char names[1024] = "", expected[64];
+    const int count = tool_signature(request->library, request->kernel, parameters, ARGUMENTS);
+    if (count < 0) {
+        fprintf(stderr,
+                "ascsim: %s does not tell what %s takes (it was compiled without -g, or readelf is "
+                "missing): the arguments are not checked\n",
+                request->library, request->kernel);
+        return 0;
+    }
+    for (int i = 0, n = 0; i < count && n < (int)sizeof names - 70; i++) {
+        n += sprintf(names + n, "%s%s", i ? ", " : "", parameters[i].name);
+    }
+    if (count != request->count) {
+        return tool_bad("%s takes %d arguments (%s): found %d --arg, expected %d", request->kernel,
+                        count, names, request->count, count);
+    }
+    for (int i = 0; i < count; i++) {
+        describe(&parameters[i], expected, sizeof expected);
+        if (!tool_buffer_suits(request->spec[i], &parameters[i])) {
+            return tool_bad("%s: argument %d, %s: found --arg %s, expected %s", request->kernel,
+                            i + 1, parameters[i].name, request->spec[i], expected);
+        }
+    }
+    return 0;
+}
+
 static int run_on(ascsim *device, const request *request, ascsim_kernel kernel)
 {
     tool_buffer buffers[ARGUMENTS];
@@ -171,6 +213,9 @@ static int run_on(ascsim *device, const request *request, ascsim_kernel kernel)
             return TOOL_BAD;
         }
         args[i] = buffers[i].arg;
+    }
+    if (check_arguments(request) != 0) {
+        return TOOL_BAD;
     }
     return report(
         device, request, buffers,

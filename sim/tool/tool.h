@@ -10,11 +10,22 @@ int tool_chips(int argc, char **argv);
 int tool_run(int argc, char **argv);
 int tool_validate(int argc, char **argv);
 int tool_flags(int argc, char **argv);
+int tool_lint(int argc, char **argv);
 
 /* To stderr, "ascsim: ..."; returns TOOL_BAD. */
 int tool_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The value of an option: argv[++*at]; NULL after saying that it is missing. */
 const char *tool_value(int argc, char **argv, int *at);
+
+/* signature.c: a parameter of a kernel. bytes: of an integer, a float, or what a pointer points at; 0: not told. */
+typedef enum tool_kind { TOOL_POINTER, TOOL_INTEGER, TOOL_FLOAT, TOOL_OTHER } tool_kind;
+typedef struct tool_parameter {
+    tool_kind kind;
+    int bytes;
+    char name[64];
+} tool_parameter;
+/* The number of parameters, at most `room` of which are told; -1: the library does not tell them. */
+int tool_signature(const char *library, const char *function, tool_parameter *list, int room);
 
 /* buffers.c: a --arg of run */
 typedef struct tool_buffer {
@@ -29,5 +40,7 @@ typedef struct tool_buffer {
 int tool_buffer_parse(tool_buffer *buffer, ascsim *device, const char *spec,
                       uint64_t seed);                         /* 0, or TOOL_BAD */
 int tool_buffer_finish(const tool_buffer *buffer, int index); /* prints, saves */
+/* Whether a --arg of this text suits a parameter. */
+int tool_buffer_suits(const char *spec, const tool_parameter *parameter);
 
 #endif

@@ -10,6 +10,8 @@ full=$(tile "$@")
 half=$(STAND_IN_UB=98304 tile "$@")
 said=$(STAND_IN_UB=196608 ASCEND_UB_CAPACITY_BITS=786432 tile "$@")
 more=$(ASCEND_UB_CAPACITY_BITS=8000000000 tile "$@")
-echo "tiles: $full, $half with half the buffer, $said when so told, $more when told of more than there is"
+reserved=$(TIGON_ASCEND_RESERVED_UBUF=1 tile "$@")
+echo "tiles: $full, $half with half the buffer, $said when so told, $more when told of more than there is, $reserved with 8 KiB reserved"
+[ "$reserved" -lt "$full" ] && [ $((reserved * 196352)) -ge $((full * 180000)) ]
 [ "$more" -eq "$full" ]
 [ "$half" -eq "$said" ] && [ $((half * 2)) -le $((full + full / 4)) ] && [ $((half * 2)) -ge $((full - full / 4)) ]

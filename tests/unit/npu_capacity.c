@@ -96,6 +96,24 @@ static void chips(void)
            "none");
 }
 
+/* How the kernels were compiled: 8 KiB of UB are theirs or not. Other text says nothing. */
+static void reserved(void)
+{
+    static const struct {
+        const char *text;
+        int64_t usable;
+    } settings[] = {{"1", 188160}, {"0", 196352}, {"", 196352}, {"yes", 196352}, {"11", 196352}};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        setenv("TIGON_ASCEND_RESERVED_UBUF", settings[i].text, 1);
+        EXPECT(tg_ub_usable_bytes(1572864) == settings[i].usable, "%s: %lld", settings[i].text,
+               (long long)tg_ub_usable_bytes(1572864));
+    }
+    setenv("TIGON_ASCEND_RESERVED_UBUF", "1", 1);
+    EXPECT(tg_ub_usable_bytes(8 * 8448) == 0 && tg_ub_usable_bytes(8 * 8449) == 1, "at least 0");
+    unsetenv("TIGON_ASCEND_RESERVED_UBUF");
+    EXPECT(tg_ub_usable_bytes(1572864) == 196352, "as this build passes the option");
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -103,10 +121,12 @@ int main(int argc, char **argv)
     setenv("CARDS", argv[1], 1);
     unsetenv("ASCEND_UB_CAPACITY_BITS");
     unsetenv("TIGON_SOC");
+    unsetenv("TIGON_ASCEND_RESERVED_UBUF");
     if (atoi(argv[1]))
         with_card();
     else
         without_card();
     chips();
+    reserved();
     return report();
 }

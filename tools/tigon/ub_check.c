@@ -157,7 +157,7 @@ static int answer(const cli_usage *usage, const ub_options *o, const char *op)
                          "that do",
                          op);
     /* Compilers count the whole UB; what CANN keeps for itself our own kernels leave alone. */
-    q.reserved = op ? TG_UB_RESERVED : 0;
+    q.ours = op != NULL;
     q.problem = (tg_ub_problem){.rows = o->shape ? size.rows : q.tile.rows,
                                 .columns = o->shape ? size.columns : q.tile.columns,
                                 .dtype_bytes = dtype_bytes,

@@ -40,7 +40,7 @@ typedef struct ub_question {
     const tg_ub_kernel *kernel;
     tg_ub_problem problem; /* on the chip asked about */
     ub_size tile;          /* asked for, or 0 */
-    int reserved;          /* bytes of UB that the kernel leaves to others */
+    int ours;              /* a kernel of this library: it leaves CANN its part of the UB */
     const char *dtype;
     ub_chip chip;
 } ub_question;

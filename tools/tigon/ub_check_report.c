@@ -12,7 +12,7 @@ static tg_status plan(const ub_question *q, int cores, int64_t capacity_bits,
 {
     *problem = q->problem;
     problem->cores = cores;
-    problem->ub_bytes = capacity_bits / 8 > q->reserved ? capacity_bits / 8 - q->reserved : 0;
+    problem->ub_bytes = q->ours ? tg_ub_usable_bytes(capacity_bits) : capacity_bits / 8;
     return q->tile.rows ? tg_ub_plan_tile(q->kernel, problem, q->tile.rows, q->tile.columns, layout)
                         : tg_ub_plan(q->kernel, problem, layout);
 }

@@ -49,10 +49,12 @@ static inline __aicore__ float asc_f32(int64_t word)
     return v.value;
 }
 
-/* The address of copy `slot` of a planned buffer: its offset in the low half, the distance of its copies in the high. */
+/* The address of copy `slot` of a planned buffer: its offset in the low half, the distance of its copies in the high.
+ * asc_get_phy_buf_addr() is given nothing but constants: CANN's own code never does else. */
 static inline __aicore__ uint64_t asc_place(int64_t word, int slot)
 {
-    return (uint64_t)asc_get_phy_buf_addr((uint32_t)word + (uint32_t)slot * (uint32_t)(word >> 32));
+    return (uint64_t)asc_get_phy_buf_addr(0) + (uint32_t)word +
+           (uint32_t)slot * (uint32_t)(word >> 32);
 }
 #define ASC_UB(T, word, slot) ((__ubuf__ T *)asc_place(word, slot))
 

@@ -8,14 +8,15 @@
     ASC_PICK(ASC_CONVERT_, __VA_ARGS__)("asc_" #name, D, S, ASC_WITH(how), __VA_ARGS__)
 #define ASC_CONVERTED(D, S, how, dst, src) \
     (_Generic(ASC_SIGNATURE2(dst, src), ASC_FROM1(D, S)) | (how))
-#define ASC_CONVERT_3(name, D, S, how, dst, src, count)                                            \
-    asc_issue_vector(ASC_SITE(name), ASC_OP_convert, ASC_CONVERTED(D, S, how, dst, src), dst, src, \
-                     NULL, 0, count)
+#define ASC_CONVERT_3(name, D, S, how, dst, src, count)                                  \
+    asc_issue_vector(ASC_SITE(name), ASC_OP_convert, ASC_CONVERTED(D, S, how, dst, src), \
+                     asc_needs_ubuf(dst), asc_needs_ubuf(src), NULL, 0, count)
 /* asc_float2int32_* of one value: on the scalar unit. */
 #define ASC_CONVERT_1(name, D, S, how, value) asc_scalar_##S##_##D(value, how)
-#define ASC_CONVERT_7(name, D, S, how, dst, src, repeat, db, sb, dr, sr)                        \
-    asc_issue_vector_repeat(ASC_SITE(name), ASC_OP_convert, ASC_CONVERTED(D, S, how, dst, src), \
-                            dst, src, NULL, 0, repeat, db, sb, 0, dr, sr, 0)
+#define ASC_CONVERT_7(name, D, S, how, dst, src, repeat, db, sb, dr, sr)                          \
+    asc_issue_vector_repeat(ASC_SITE(name), ASC_OP_convert, ASC_CONVERTED(D, S, how, dst, src),   \
+                            asc_needs_ubuf(dst), asc_needs_ubuf(src), NULL, 0, repeat, db, sb, 0, \
+                            dr, sr, 0)
 #define ASC_CONVERT_SYNC(name, D, S, how, ...) \
     ASC_SYNCED(ASC_CONVERT_3, "asc_" #name "_sync", D, S, ASC_WITH(how), __VA_ARGS__)
 

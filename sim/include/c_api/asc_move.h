@@ -4,49 +4,56 @@
 
 /* Whole blocks of 32 B: (dst, src, bytes), which drops what is beyond the last whole block, or (dst, src, n_burst,
  * len_burst, src_gap, dst_gap), all in blocks. */
-#define ASC_COPY(name, op, ...) \
-    ASC_PICK(ASC_COPY_, __VA_ARGS__)("asc_" #name, ASC_OP_##op, __VA_ARGS__)
-#define ASC_COPY_3(name, op, dst, src, size) asc_issue_copy_size(ASC_SITE(name), op, dst, src, size)
-#define ASC_COPY_6(name, op, dst, src, n_burst, len_burst, src_gap, dst_gap) \
-    asc_issue_copy(ASC_SITE(name), op, 0, dst, src, n_burst, len_burst, 0, 0, src_gap, dst_gap)
-#define ASC_COPY_SYNC(name, op, ...) \
-    ASC_SYNCED(ASC_COPY_3, "asc_" #name "_sync", ASC_OP_##op, __VA_ARGS__)
-#define asc_copy_gm2ub(...) ASC_COPY(copy_gm2ub, copy_gm2ub, __VA_ARGS__)
-#define asc_copy_gm2ub_sync(...) ASC_COPY_SYNC(copy_gm2ub, copy_gm2ub, __VA_ARGS__)
-#define asc_copy_ub2gm(...) ASC_COPY(copy_ub2gm, copy_ub2gm, __VA_ARGS__)
-#define asc_copy_ub2gm_sync(...) ASC_COPY_SYNC(copy_ub2gm, copy_ub2gm, __VA_ARGS__)
-#define asc_copy_ub2ub(...) ASC_COPY(copy_ub2ub, copy_ub2ub, __VA_ARGS__)
-#define asc_copy_ub2ub_sync(...) ASC_COPY_SYNC(copy_ub2ub, copy_ub2ub, __VA_ARGS__)
+#define ASC_COPY(op, to, from, ...) \
+    ASC_PICK(ASC_COPY_, __VA_ARGS__)("asc_" #op, ASC_OP_##op, to, from, __VA_ARGS__)
+#define ASC_COPY_3(name, op, to, from, dst, src, size) \
+    asc_issue_copy_size(ASC_SITE(name), op, to(dst), from(src), size)
+#define ASC_COPY_6(name, op, to, from, dst, src, n_burst, len_burst, src_gap, dst_gap)           \
+    asc_issue_copy(ASC_SITE(name), op, 0, to(dst), from(src), n_burst, len_burst, 0, 0, src_gap, \
+                   dst_gap)
+#define ASC_COPY_SYNC(op, to, from, ...) \
+    ASC_SYNCED(ASC_COPY_3, "asc_" #op "_sync", ASC_OP_##op, to, from, __VA_ARGS__)
+#define asc_copy_gm2ub(...) ASC_COPY(copy_gm2ub, asc_needs_ubuf, asc_needs_gm, __VA_ARGS__)
+#define asc_copy_gm2ub_sync(...) \
+    ASC_COPY_SYNC(copy_gm2ub, asc_needs_ubuf, asc_needs_gm, __VA_ARGS__)
+#define asc_copy_ub2gm(...) ASC_COPY(copy_ub2gm, asc_needs_gm, asc_needs_ubuf, __VA_ARGS__)
+#define asc_copy_ub2gm_sync(...) \
+    ASC_COPY_SYNC(copy_ub2gm, asc_needs_gm, asc_needs_ubuf, __VA_ARGS__)
+#define asc_copy_ub2ub(...) ASC_COPY(copy_ub2ub, asc_needs_ubuf, asc_needs_ubuf, __VA_ARGS__)
+#define asc_copy_ub2ub_sync(...) \
+    ASC_COPY_SYNC(copy_ub2ub, asc_needs_ubuf, asc_needs_ubuf, __VA_ARGS__)
 
 /* Any number of bytes: (dst, src, bytes) or (dst, src, n_burst, len_burst in bytes, left and right padding in elements,
  * src_gap, dst_gap); a gap is bytes in GM and blocks in UB. A piece in UB always fills whole blocks. */
-#define ASC_MOVED_IN(d, s)                                                                    \
-    _Generic(ASC_SIGNATURE2(d, s), ASC_MOVED(int8_t), ASC_MOVED(uint8_t), ASC_MOVED(int16_t), \
-             ASC_MOVED(uint16_t), ASC_MOVED(half), ASC_MOVED(bfloat16_t), ASC_MOVED(int32_t), \
-             ASC_MOVED(uint32_t), ASC_MOVED(float))
-#define ASC_MOVED_OUT(d, s)                                                                   \
-    _Generic(ASC_SIGNATURE2(d, s), ASC_MOVED(int8_t), ASC_MOVED(uint8_t), ASC_MOVED(int16_t), \
-             ASC_MOVED(uint16_t), ASC_MOVED(half), ASC_MOVED(bfloat16_t), ASC_MOVED(int32_t), \
-             ASC_MOVED(uint32_t), ASC_MOVED(float), ASC_MOVED(int64_t), ASC_MOVED(uint64_t),  \
-             ASC_MOVED(double))
-#define ASC_MOVED(T) void (*)(T *, T *) : (int)sizeof(T)
-#define ASC_ALIGN(name, op, types, ...) \
-    ASC_PICK(ASC_ALIGN_, __VA_ARGS__)("asc_" #name, ASC_OP_##op, types, __VA_ARGS__)
-#define ASC_ALIGN_3(name, op, types, dst, src, size) \
-    asc_issue_copy(ASC_SITE(name), op, types(dst, src), dst, src, 1, size, 0, 0, 0, 0)
-#define ASC_ALIGN_8(name, op, types, dst, src, n_burst, len_burst, left, right, src_gap, dst_gap)  \
-    asc_issue_copy(ASC_SITE(name), op, types(dst, src), dst, src, n_burst, len_burst, left, right, \
-                   src_gap, dst_gap)
-#define ASC_ALIGN_SYNC(name, op, types, ...) \
-    ASC_SYNCED(ASC_ALIGN_3, "asc_" #name "_sync", ASC_OP_##op, types, __VA_ARGS__)
+#define ASC_MOVED_IN(d, s)                                                           \
+    _Generic(ASC_SIGNATURE2(d, s), ASC_IN(int8_t), ASC_IN(uint8_t), ASC_IN(int16_t), \
+             ASC_IN(uint16_t), ASC_IN(half), ASC_IN(bfloat16_t), ASC_IN(int32_t),    \
+             ASC_IN(uint32_t), ASC_IN(float))
+#define ASC_MOVED_OUT(d, s)                                                             \
+    _Generic(ASC_SIGNATURE2(d, s), ASC_OUT(int8_t), ASC_OUT(uint8_t), ASC_OUT(int16_t), \
+             ASC_OUT(uint16_t), ASC_OUT(half), ASC_OUT(bfloat16_t), ASC_OUT(int32_t),   \
+             ASC_OUT(uint32_t), ASC_OUT(float), ASC_OUT(int64_t), ASC_OUT(uint64_t),    \
+             ASC_OUT(double))
+#define ASC_IN(T) void (*)(__ubuf__ T *, __gm__ T *) : (int)sizeof(T)
+#define ASC_OUT(T) void (*)(__gm__ T *, __ubuf__ T *) : (int)sizeof(T)
+#define ASC_ALIGN(op, types, to, from, ...) \
+    ASC_PICK(ASC_ALIGN_, __VA_ARGS__)("asc_" #op, ASC_OP_##op, types, to, from, __VA_ARGS__)
+#define ASC_ALIGN_3(name, op, types, to, from, dst, src, size) \
+    asc_issue_copy(ASC_SITE(name), op, types(dst, src), to(dst), from(src), 1, size, 0, 0, 0, 0)
+#define ASC_ALIGN_8(name, op, types, to, from, dst, src, n_burst, len_burst, left, right, src_gap, \
+                    dst_gap)                                                                       \
+    asc_issue_copy(ASC_SITE(name), op, types(dst, src), to(dst), from(src), n_burst, len_burst,    \
+                   left, right, src_gap, dst_gap)
+#define ASC_ALIGN_SYNC(op, types, to, from, ...) \
+    ASC_SYNCED(ASC_ALIGN_3, "asc_" #op "_sync", ASC_OP_##op, types, to, from, __VA_ARGS__)
 #define asc_copy_gm2ub_align(...) \
-    ASC_ALIGN(copy_gm2ub_align, copy_gm2ub_align, ASC_MOVED_IN, __VA_ARGS__)
+    ASC_ALIGN(copy_gm2ub_align, ASC_MOVED_IN, asc_needs_ubuf, asc_needs_gm, __VA_ARGS__)
 #define asc_copy_gm2ub_align_sync(...) \
-    ASC_ALIGN_SYNC(copy_gm2ub_align, copy_gm2ub_align, ASC_MOVED_IN, __VA_ARGS__)
+    ASC_ALIGN_SYNC(copy_gm2ub_align, ASC_MOVED_IN, asc_needs_ubuf, asc_needs_gm, __VA_ARGS__)
 #define asc_copy_ub2gm_align(...) \
-    ASC_ALIGN(copy_ub2gm_align, copy_ub2gm_align, ASC_MOVED_OUT, __VA_ARGS__)
+    ASC_ALIGN(copy_ub2gm_align, ASC_MOVED_OUT, asc_needs_gm, asc_needs_ubuf, __VA_ARGS__)
 #define asc_copy_ub2gm_align_sync(...) \
-    ASC_ALIGN_SYNC(copy_ub2gm_align, copy_ub2gm_align, ASC_MOVED_OUT, __VA_ARGS__)
+    ASC_ALIGN_SYNC(copy_ub2gm_align, ASC_MOVED_OUT, asc_needs_gm, asc_needs_ubuf, __VA_ARGS__)
 
 /* What left and right padding are filled with. */
 #define asc_set_copy_pad_val(value)                                                           \

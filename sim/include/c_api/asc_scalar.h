@@ -36,7 +36,7 @@ typedef enum mem_dsb_t { DSB_ALL, DSB_DDR, DSB_UB } mem_dsb_t;
 #define asc_set_ctrl(bits) asc_issue_set_ctrl(ASC_SITE("asc_set_ctrl"), bits)
 #define asc_get_ctrl() ((int64_t)asc_issue_get_ctrl(ASC_SITE("asc_get_ctrl")))
 
-#define asc_dcci_single(line) asc_issue_dcci(ASC_SITE("asc_dcci_single"), line)
+#define asc_dcci_single(line) asc_issue_dcci(ASC_SITE("asc_dcci_single"), asc_needs_gm(line))
 #define asc_dcci_entire_all() asc_issue_dcci(ASC_SITE("asc_dcci_entire_all"), NULL)
 #define asc_dcci_entire_out() asc_issue_dcci(ASC_SITE("asc_dcci_entire_out"), NULL)
 #define asc_dcci_entire_ub() asc_issue_dcci(ASC_SITE("asc_dcci_entire_ub"), NULL)
@@ -64,7 +64,12 @@ typedef enum mem_dsb_t { DSB_ALL, DSB_DDR, DSB_UB } mem_dsb_t;
 #define asc_get_sub_block_num() ((int64_t)1)
 #define asc_get_core_id() asc_issue_core_index(ASC_SITE("asc_get_core_id"))
 #define asc_get_system_cycle() asc_issue_cycle(ASC_SITE("asc_get_system_cycle"))
-#define asc_get_phy_buf_addr(offset) asc_issue_ub_address(ASC_SITE("asc_get_phy_buf_addr"), offset)
+/* A constant alone, as CANN's own code has it: what varies is added to the address. */
+#define asc_get_phy_buf_addr(offset)                                                               \
+    __extension__({                                                                                \
+        enum { asc_the_offset_must_be_a_constant = (offset) };                                     \
+        asc_issue_ub_address(ASC_SITE("asc_get_phy_buf_addr"), asc_the_offset_must_be_a_constant); \
+    })
 #define asc_get_arch_ver(version) ((void)((version) = 2201))
 
 static inline int64_t asc_popc(uint64_t value)

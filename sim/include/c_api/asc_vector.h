@@ -30,33 +30,38 @@
  * dst_repeat_stride, src0_repeat_stride, src1_repeat_stride) */
 #define ASC_BINARY(op, types, ...) \
     ASC_PICK(ASC_BINARY_, __VA_ARGS__)("asc_" #op, ASC_OP_##op, types, __VA_ARGS__)
-#define ASC_BINARY_4(name, op, types, dst, src0, src1, count) \
-    asc_issue_vector(ASC_SITE(name), op, types(dst, src0, src1), dst, src0, src1, 0, count)
-#define ASC_BINARY_10(name, op, types, dst, src0, src1, repeat, db, s0b, s1b, dr, s0r, s1r) \
-    asc_issue_vector_repeat(ASC_SITE(name), op, types(dst, src0, src1), dst, src0, src1, 0, \
-                            repeat, db, s0b, s1b, dr, s0r, s1r)
+#define ASC_BINARY_4(name, op, types, dst, src0, src1, count)                         \
+    asc_issue_vector(ASC_SITE(name), op, types(dst, src0, src1), asc_needs_ubuf(dst), \
+                     asc_needs_ubuf(src0), asc_needs_ubuf(src1), 0, count)
+#define ASC_BINARY_10(name, op, types, dst, src0, src1, repeat, db, s0b, s1b, dr, s0r, s1r)      \
+    asc_issue_vector_repeat(ASC_SITE(name), op, types(dst, src0, src1), asc_needs_ubuf(dst),     \
+                            asc_needs_ubuf(src0), asc_needs_ubuf(src1), 0, repeat, db, s0b, s1b, \
+                            dr, s0r, s1r)
 #define ASC_BINARY_SYNC(op, types, ...) \
     ASC_SYNCED(ASC_BINARY_4, "asc_" #op "_sync", ASC_OP_##op, types, __VA_ARGS__)
 
 /* (dst, src, count) or (dst, src, repeat, dst_block_stride, src_block_stride, dst_repeat_stride, src_repeat_stride) */
 #define ASC_UNARY(op, types, ...) \
     ASC_PICK(ASC_UNARY_, __VA_ARGS__)("asc_" #op, ASC_OP_##op, types, __VA_ARGS__)
-#define ASC_UNARY_3(name, op, types, dst, src, count) \
-    asc_issue_vector(ASC_SITE(name), op, types(dst, src), dst, src, NULL, 0, count)
-#define ASC_UNARY_7(name, op, types, dst, src, repeat, db, sb, dr, sr)                          \
-    asc_issue_vector_repeat(ASC_SITE(name), op, types(dst, src), dst, src, NULL, 0, repeat, db, \
-                            sb, 0, dr, sr, 0)
+#define ASC_UNARY_3(name, op, types, dst, src, count)                          \
+    asc_issue_vector(ASC_SITE(name), op, types(dst, src), asc_needs_ubuf(dst), \
+                     asc_needs_ubuf(src), NULL, 0, count)
+#define ASC_UNARY_7(name, op, types, dst, src, repeat, db, sb, dr, sr)                \
+    asc_issue_vector_repeat(ASC_SITE(name), op, types(dst, src), asc_needs_ubuf(dst), \
+                            asc_needs_ubuf(src), NULL, 0, repeat, db, sb, 0, dr, sr, 0)
 #define ASC_UNARY_SYNC(op, types, ...) \
     ASC_SYNCED(ASC_UNARY_3, "asc_" #op "_sync", ASC_OP_##op, types, __VA_ARGS__)
 
 /* The same with a value behind src; `bits` makes its bit pattern. */
 #define ASC_VALUED(op, types, bits, ...) \
     ASC_PICK(ASC_VALUED_, __VA_ARGS__)("asc_" #op, ASC_OP_##op, types, bits, __VA_ARGS__)
-#define ASC_VALUED_4(name, op, types, bits, dst, src, value, count) \
-    asc_issue_vector(ASC_SITE(name), op, types(dst, src), dst, src, NULL, bits(src, value), count)
-#define ASC_VALUED_8(name, op, types, bits, dst, src, value, repeat, db, sb, dr, sr)               \
-    asc_issue_vector_repeat(ASC_SITE(name), op, types(dst, src), dst, src, NULL, bits(src, value), \
-                            repeat, db, sb, 0, dr, sr, 0)
+#define ASC_VALUED_4(name, op, types, bits, dst, src, value, count)            \
+    asc_issue_vector(ASC_SITE(name), op, types(dst, src), asc_needs_ubuf(dst), \
+                     asc_needs_ubuf(src), NULL, bits(src, value), count)
+#define ASC_VALUED_8(name, op, types, bits, dst, src, value, repeat, db, sb, dr, sr)            \
+    asc_issue_vector_repeat(ASC_SITE(name), op, types(dst, src), asc_needs_ubuf(dst),           \
+                            asc_needs_ubuf(src), NULL, bits(src, value), repeat, db, sb, 0, dr, \
+                            sr, 0)
 #define ASC_VALUED_SYNC(op, types, bits, ...) \
     ASC_SYNCED(ASC_VALUED_4, "asc_" #op "_sync", ASC_OP_##op, types, bits, __VA_ARGS__)
 #define ASC_DISTANCE(src, value) ((uint32_t)(value))
@@ -133,30 +138,32 @@
 /* (dst, value, count) or (dst, value, repeat, dst_block_stride, dst_repeat_stride) */
 #define ASC_FILLED(d) \
     _Generic((d),                                                                                  \
-        half *: ASC_TYPES(ASC_HALF, ASC_HALF),                                                     \
-        float *: ASC_TYPES(ASC_FLOAT, ASC_FLOAT),                                                  \
-        bfloat16_t *: ASC_TYPES(ASC_BF16, ASC_BF16),                                               \
-        int16_t *: ASC_TYPES(ASC_I16, ASC_I16),                                                    \
-        uint16_t *: ASC_TYPES(ASC_U16, ASC_U16),                                                   \
-        int32_t *: ASC_TYPES(ASC_I32, ASC_I32),                                                    \
-        uint32_t *: ASC_TYPES(ASC_U32, ASC_U32))
+        __ubuf__ half *: ASC_TYPES(ASC_HALF, ASC_HALF),                                            \
+        __ubuf__ float *: ASC_TYPES(ASC_FLOAT, ASC_FLOAT),                                         \
+        __ubuf__ bfloat16_t *: ASC_TYPES(ASC_BF16, ASC_BF16),                                      \
+        __ubuf__ int16_t *: ASC_TYPES(ASC_I16, ASC_I16),                                           \
+        __ubuf__ uint16_t *: ASC_TYPES(ASC_U16, ASC_U16),                                          \
+        __ubuf__ int32_t *: ASC_TYPES(ASC_I32, ASC_I32),                                           \
+        __ubuf__ uint32_t *: ASC_TYPES(ASC_U32, ASC_U32))
 #define asc_duplicate(...) ASC_PICK(ASC_DUPLICATE_, __VA_ARGS__)("asc_duplicate", __VA_ARGS__)
 #define asc_duplicate_sync(...) ASC_SYNCED(ASC_DUPLICATE_3, "asc_duplicate_sync", __VA_ARGS__)
-#define ASC_DUPLICATE_3(name, dst, value, count)                                         \
-    asc_issue_vector(ASC_SITE(name), ASC_OP_duplicate, ASC_FILLED(dst), dst, NULL, NULL, \
-                     ASC_BITS(dst, value), count)
-#define ASC_DUPLICATE_5(name, dst, value, repeat, db, dr)                                       \
-    asc_issue_vector_repeat(ASC_SITE(name), ASC_OP_duplicate, ASC_FILLED(dst), dst, NULL, NULL, \
-                            ASC_BITS(dst, value), repeat, db, 0, 0, dr, 0, 0)
+#define ASC_DUPLICATE_3(name, dst, value, count)                                                   \
+    asc_issue_vector(ASC_SITE(name), ASC_OP_duplicate, ASC_FILLED(dst), asc_needs_ubuf(dst), NULL, \
+                     NULL, ASC_BITS(dst, value), count)
+#define ASC_DUPLICATE_5(name, dst, value, repeat, db, dr)                                         \
+    asc_issue_vector_repeat(ASC_SITE(name), ASC_OP_duplicate, ASC_FILLED(dst),                    \
+                            asc_needs_ubuf(dst), NULL, NULL, ASC_BITS(dst, value), repeat, db, 0, \
+                            0, dr, 0, 0)
 
 /* Reductions: (dst, src, count) or (dst, src, repeat, dst_repeat_stride, src_block_stride, src_repeat_stride) */
 #define ASC_REDUCE(name, op, form, ...) \
     ASC_PICK(ASC_REDUCE_, __VA_ARGS__)("asc_" #name, ASC_OP_##op, ASC_WITH(form), __VA_ARGS__)
-#define ASC_REDUCE_3(name, op, form, dst, src, count) \
-    asc_issue_reduction(ASC_SITE(name), op, ASC_REAL1(dst, src) | (form), dst, src, count)
-#define ASC_REDUCE_6(name, op, form, dst, src, repeat, dr, sb, sr)                                 \
-    asc_issue_reduction_repeat(ASC_SITE(name), op, ASC_REAL1(dst, src) | (form), dst, src, repeat, \
-                               dr, sb, sr)
+#define ASC_REDUCE_3(name, op, form, dst, src, count)                                          \
+    asc_issue_reduction(ASC_SITE(name), op, ASC_REAL1(dst, src) | (form), asc_needs_ubuf(dst), \
+                        asc_needs_ubuf(src), count)
+#define ASC_REDUCE_6(name, op, form, dst, src, repeat, dr, sb, sr)               \
+    asc_issue_reduction_repeat(ASC_SITE(name), op, ASC_REAL1(dst, src) | (form), \
+                               asc_needs_ubuf(dst), asc_needs_ubuf(src), repeat, dr, sb, sr)
 #define ASC_REDUCE_SYNC(name, op, form, ...) \
     ASC_SYNCED(ASC_REDUCE_3, "asc_" #name "_sync", ASC_OP_##op, ASC_WITH(form), __VA_ARGS__)
 #define asc_repeat_reduce_sum(...) \
@@ -227,13 +234,16 @@
     ASC_PICK(ASC_COMPARE_, __VA_ARGS__)(name, ASC_WITH(how), types, __VA_ARGS__)
 #define ASC_COMPARE_9(name, how, types, src0, src1, repeat, db, s0b, s1b, dr, s0r, s1r)            \
     asc_issue_compare(ASC_SITE(name), ASC_OP_compare_to_mask, ASC_REAL1(src0, src1) | (how), NULL, \
-                      src0, src1, 0, repeat, db, s0b, s1b, dr, s0r, s1r)
-#define ASC_COMPARE_10(name, how, types, dst, src0, src1, repeat, db, s0b, s1b, dr, s0r, s1r)    \
-    asc_issue_compare(ASC_SITE(name), ASC_OP_compare, types(dst, src0, src1) | (how), dst, src0, \
-                      src1, 0, repeat, db, s0b, s1b, dr, s0r, s1r)
-#define ASC_COMPARE_SCALAR(name, how, types, dst, src, value, repeat, db, sb, dr, sr)              \
-    asc_issue_compare(ASC_SITE(name), ASC_OP_compare_scalar, types(dst, src) | ASC_WITH(how), dst, \
-                      src, NULL, ASC_BITS(src, value), repeat, db, sb, 0, dr, sr, 0)
+                      asc_needs_ubuf(src0), asc_needs_ubuf(src1), 0, repeat, db, s0b, s1b, dr,     \
+                      s0r, s1r)
+#define ASC_COMPARE_10(name, how, types, dst, src0, src1, repeat, db, s0b, s1b, dr, s0r, s1r)     \
+    asc_issue_compare(ASC_SITE(name), ASC_OP_compare, types(dst, src0, src1) | (how),             \
+                      asc_needs_ubuf(dst), asc_needs_ubuf(src0), asc_needs_ubuf(src1), 0, repeat, \
+                      db, s0b, s1b, dr, s0r, s1r)
+#define ASC_COMPARE_SCALAR(name, how, types, dst, src, value, repeat, db, sb, dr, sr)         \
+    asc_issue_compare(ASC_SITE(name), ASC_OP_compare_scalar, types(dst, src) | ASC_WITH(how), \
+                      asc_needs_ubuf(dst), asc_needs_ubuf(src), NULL, ASC_BITS(src, value),   \
+                      repeat, db, sb, 0, dr, sr, 0)
 #define asc_eq(...) ASC_COMPARE("asc_eq", ASC_EQ, ASC_COMPARED_EQ2, __VA_ARGS__)
 #define asc_eq_sync(...) \
     ASC_SYNCED(ASC_COMPARE, "asc_eq_sync", ASC_EQ, ASC_COMPARED_EQ2, __VA_ARGS__)
@@ -268,9 +278,9 @@
     ASC_SYNCED(ASC_COMPARE_SCALAR, "asc_le_scalar_sync", ASC_LE, ASC_COMPARED1, __VA_ARGS__)
 
 #define asc_set_cmp_mask(src) \
-    asc_issue_cmp_mask(ASC_SITE("asc_set_cmp_mask"), ASC_OP_set_cmp_mask, src)
+    asc_issue_cmp_mask(ASC_SITE("asc_set_cmp_mask"), ASC_OP_set_cmp_mask, asc_needs_ubuf(src))
 #define asc_get_cmp_mask(dst) \
-    asc_issue_cmp_mask(ASC_SITE("asc_get_cmp_mask"), ASC_OP_get_cmp_mask, dst)
+    asc_issue_cmp_mask(ASC_SITE("asc_get_cmp_mask"), ASC_OP_get_cmp_mask, asc_needs_ubuf(dst))
 /* Where a bit of the comparison mask is 1 src0, else src1; every repeat uses the same bits. */
 #define asc_select(...) ASC_BINARY(select, ASC_REAL2, __VA_ARGS__)
 #define asc_select_sync(...) ASC_BINARY_SYNC(select, ASC_REAL2, __VA_ARGS__)

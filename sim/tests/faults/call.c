@@ -164,6 +164,7 @@ KERNEL(mask_dirty_reduction)
     asc_sync_pipe(PIPE_V);
     NEEDED(asc_set_vector_mask(0, (uint64_t)-1);)
     asc_repeat_reduce_max_only_value(C, A, 1, 1, 1, 8); // FAULT: mask-dirty
+    asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
 }
 
 KERNEL(mask_zero)
@@ -171,12 +172,47 @@ KERNEL(mask_zero)
     asc_init();
     asc_set_vector_mask((uint64_t)-1, EITHER(0, 1)); /* 32 bits: the low word alone counts */
     asc_duplicate(A, 1.0f, 1, 1, 8);                 // FAULT: mask-zero
+    asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
 }
 
 KERNEL(count_zero)
 {
     asc_init();
     asc_duplicate(A, 1.0f, EITHER(0, 1)); // FAULT: mask-zero
+}
+
+KERNEL(select_repeats)
+{
+    asc_init();
+    asc_copy_gm2ub_sync(A, x, BYTES);
+    asc_gt(A, A + 64, 1, 1, 1, 1, 8, 8, 8); // OTHER
+    asc_sync_pipe(PIPE_V);
+    asc_select(B, A, A + 64, EITHER(2, 1), 1, 1, 1, 8, 8, 8); // FAULT: select-repeats
+}
+
+KERNEL(select_repeats_of_bits)
+{
+    asc_init();
+    asc_copy_gm2ub_sync(A, x, BYTES);
+    asc_gt_scalar(UB(uint8_t, 2 * BYTES), A, 3.0f, 2, 1, 1, 8, 8); // OTHER
+    asc_sync_pipe(PIPE_V);
+    asc_set_cmp_mask(UB(uint8_t, 2 * BYTES));
+    asc_sync_pipe(PIPE_V);
+    asc_select(B, A, A + 64, EITHER(128, 64)); // FAULT: select-repeats
+}
+
+/* Bits that the kernel made up: every repeat has the same. */
+KERNEL(select_repeats_of_a_pattern)
+{
+    asc_init();
+    asc_copy_gm2ub_sync(A, x, BYTES);
+    asc_duplicate(UB(uint16_t, 2 * BYTES), 0x5555, 8);
+    asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
+    asc_sync_pipe(PIPE_V);
+    NEEDED(asc_set_cmp_mask(UB(uint8_t, 2 * BYTES));)
+    EITHER(asc_lt(A, A + 64, 1, 1, 1, 1, 8, 8, 8), (void)0); // OTHER
+    asc_sync_pipe(PIPE_V);
+    asc_select(B, A, A + 64, TILE - 64); // FAULT: select-repeats
 }
 
 KERNEL(overlap_shifted)

@@ -44,6 +44,18 @@ KERNEL(barrier_raw_mask)
     asc_select(C, A, B, 1, 1, 1, 1, 8, 8, 8); // FAULT: missing-barrier-raw
 }
 
+/* Sums commute; a sum and a maximum do not. */
+KERNEL(barrier_waw_atomics)
+{
+    asc_init();
+    asc_duplicate_sync(A, 1.0f, TILE);
+    asc_set_atomic_add_float();
+    asc_copy_ub2gm(y, A, BYTES); // OTHER
+    EITHER(asc_set_atomic_max_float(), (void)0);
+    asc_copy_ub2gm(y, A, BYTES); // FAULT: missing-barrier-waw
+    asc_set_atomic_none();
+}
+
 KERNEL(barrier_raw_offsets)
 {
     asc_init();

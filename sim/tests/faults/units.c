@@ -72,6 +72,41 @@ KERNEL(atomic_left_on)
     NEEDED(asc_set_atomic_none();)
 }
 
+KERNEL(mode_left_on)
+{
+    asc_init();
+    asc_set_ctrl((int64_t)1 << 48); // FAULT: mode-left-on
+    asc_copy_gm2ub_sync(A, x, BYTES);
+    asc_float2half(UB(half, BYTES), A, TILE);
+    NEEDED(asc_set_ctrl(asc_get_ctrl() & ~((int64_t)1 << 48));)
+}
+
+KERNEL(mode_left_counting)
+{
+    asc_init();
+    asc_set_vector_mask(0, 40);
+    asc_set_mask_count(); // FAULT: mode-left-on
+    asc_duplicate(A, 1.0f, 1, 1, 8);
+    NEEDED(asc_set_mask_norm();)
+    NEEDED(asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);)
+}
+
+KERNEL(mask_left_narrow)
+{
+    asc_init();
+    asc_set_vector_mask(0, 0xff); // FAULT: mask-left-narrow
+    asc_duplicate(A, 1.0f, 1, 1, 8);
+    NEEDED(asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);)
+}
+
+KERNEL(mask_left_narrow_half)
+{
+    asc_init();
+    asc_set_vector_mask(0, (uint64_t)-1); // FAULT: mask-left-narrow
+    asc_duplicate(A, 1.0f, 1, 1, 8);
+    NEEDED(asc_duplicate(B, 1.0f, 8);) /* what a count form leaves is expected by everybody */
+}
+
 KERNEL(blocks_write_write) // blocks=3
 {
     asc_init();
@@ -90,6 +125,32 @@ KERNEL(blocks_atomic_plain) // blocks=4
     asc_set_atomic_none();
     if (asc_get_block_idx() == EITHER(3, 4))
         asc_copy_ub2gm(y, A, 32); // FAULT: gm-write-write
+}
+
+KERNEL(blocks_atomic_kinds) // blocks=2
+{
+    asc_init();
+    asc_duplicate_sync(A, 1.0f, TILE);
+    if (asc_get_block_idx() == 0) {
+        asc_set_atomic_add_float();
+        asc_copy_ub2gm(y, A, BYTES); // OTHER
+    } else {
+        EITHER(asc_set_atomic_max_float(), asc_set_atomic_add_float());
+        asc_copy_ub2gm(y + TILE - 8, A, BYTES); // FAULT: gm-atomic-mixed
+    }
+    asc_set_atomic_none();
+}
+
+KERNEL(blocks_atomic_types) // blocks=5
+{
+    asc_init();
+    asc_duplicate_sync(A, 1.0f, TILE);
+    asc_set_atomic_add_float();
+    asc_copy_ub2gm_align(y + asc_get_block_idx() * 8, A, 32); // OTHER
+    EITHER(asc_set_atomic_add_int(), (void)0);
+    if (asc_get_block_idx() == 4)
+        asc_copy_ub2gm_align(y, A, 32); // FAULT: gm-atomic-mixed
+    asc_set_atomic_none();
 }
 
 KERNEL(blocks_rows_touch) // blocks=8

@@ -1,0 +1,90 @@
+#!/bin/sh
+# ascsim lint: a pointer that lacks its qualifier, planted in a kernel whose clean twin passes, is found in words of the kernel.
+#   lint.sh ASCSIM COMPILER FOLDER_OF_EXAMPLES
+set -eu
+export LC_ALL=C
+ascsim=$1
+export CC="$2"
+examples=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() {
+    echo "FAILED: $1"
+    exit 1
+}
+if ! printf '__seg_fs float *x;\n' | "$CC" -xc -fsyntax-only - 2>/dev/null; then
+    echo "this compiler has no __seg_fs"
+    exit 77
+fi
+lint() { # EXPECTED_STATUS ARGUMENTS...
+    expected=$1
+    shift
+    found=0
+    "$ascsim" lint "$@" >"$work/out" 2>&1 || found=$?
+    [ "$found" = "$expected" ] || { cat "$work/out"; fail "lint $*: status $found, expected $expected"; }
+}
+says() {
+    grep -qF -- "$1" "$work/out" || { cat "$work/out"; fail "does not say: $1"; }
+}
+
+cat >"$work/clean.c" <<'C'
+#include "c_api/asc_simd.h"
+static inline __aicore__ void twice(__ubuf__ float *y, __ubuf__ float *x, uint32_t n)
+{
+    asc_mul_scalar(y, x, 2.0f, n);
+}
+__global__ __vector__ void kernel(__gm__ float *x, __gm__ half *y, uint32_t n)
+{
+    asc_init();
+    if (n > 256)
+        n = 256;
+    __ubuf__ float *tile = (__ubuf__ float *)asc_get_phy_buf_addr(0);
+    __ubuf__ half *narrow = (__ubuf__ half *)asc_get_phy_buf_addr(1024);
+    asc_copy_gm2ub_align(tile, x, n * 4);
+    asc_sync();
+    twice(tile, tile, n);
+    asc_sync_pipe(PIPE_V);
+    asc_float2half_rn(narrow, tile, n);
+    asc_sync();
+    asc_copy_ub2gm_align(y, narrow, n * 2);
+    asc_dcci_single(y);
+}
+C
+lint 0 "$work/clean.c"
+[ ! -s "$work/out" ] || { cat "$work/out"; fail "a clean kernel is talked about"; }
+
+# Each line of the kernel in turn without one of its qualifiers, or with the other one.
+count=0
+plant() { # SED_EXPRESSION WORDS
+    sed "$1" "$work/clean.c" >"$work/planted.c"
+    ! cmp -s "$work/clean.c" "$work/planted.c" || fail "$1 plants nothing"
+    lint 1 "$work/planted.c"
+    says "planted.c:"
+    says "$2"
+    ! grep -q __seg_ "$work/out" || { cat "$work/out"; fail "speaks of gcc's address spaces"; }
+    count=$((count + 1))
+}
+plant 's/twice(__ubuf__ float \*y/twice(float *y/' "float *"
+plant 's/__ubuf__ float \*x, uint32_t/float *x, uint32_t/' "float *"
+plant 's/kernel(__gm__ float/kernel(float/' "float *"
+plant 's/__gm__ half/half/' "half *"
+plant 's/__gm__ half/__ubuf__ half/' "__ubuf__"
+plant 's/    __ubuf__ float \*tile/    float *tile/' "__ubuf__"
+plant 's/= (__ubuf__ float/= (float/' "__ubuf__"
+plant 's/    __ubuf__ half/    __gm__ half/' "__gm__"
+plant 's/asc_copy_gm2ub_align(tile, x/asc_copy_gm2ub_align(x, tile/' "__gm__"
+plant 's/asc_dcci_single(y)/asc_dcci_single(narrow)/' "asc_needs_gm"
+plant 's/twice(tile, tile/twice(tile, x/' "argument 2 of 'twice'"
+plant 's/asc_get_phy_buf_addr(1024)/asc_get_phy_buf_addr(4 * n)/' "asc_the_offset_must_be_a_constant"
+plant 's/asc_sync_pipe(PIPE_V)/asc_sync_pipe(PIPE_S)/' "PIPE_S"
+
+# The examples; options for gcc; bad requests.
+lint 0 "-I$examples" "$examples"/*.c
+echo '#error "seen"' >"$work/seen.h"
+lint 1 "-include" "$work/seen.h" "$work/clean.c"
+lint 2
+lint 2 -DNOTHING
+CC=/no/such/compiler
+lint 2 "$work/clean.c"
+says "/no/such/compiler cannot be run"
+echo "$count planted, all found"
