@@ -28,8 +28,8 @@ static tg_status each_word(const char *list, tg_status (*visit)(const char *word
 }
 
 typedef struct list_check {
-    const char *setting;
-    int op; /* rows of this operator may be named; -1: none */
+    const char *who; /* a variable of the environment or a function */
+    int op;          /* rows of this operator may be named; -1: none */
 } list_check;
 
 static tg_status check_word(const char *word, void *arg)
@@ -43,58 +43,44 @@ static tg_status check_word(const char *word, void *arg)
             return TG_OK;
     char known[256];
     tg_registry_vendors(known, sizeof known);
-    return tg_fail(TG_ENOTFOUND, "%s: there is no backend%s %s, expected some of %s", c->setting,
+    return tg_fail(TG_ENOTFOUND, "%s: there is no backend%s %s, expected some of %s", c->who,
                    c->op >= 0 ? " or row of this operator" : "", word, known);
 }
 
-static tg_status set_list(tg_ctx *ctx, char **slot, const char *list, const char *setting, int op)
+static tg_status set_list(tg_ctx *ctx, impl_list *to, const char *list, const char *who, int op)
 {
-    char *copy = NULL;
+    impl_list copy = {0};
     if (list && *list) {
-        list_check c = {setting, op};
+        list_check c = {who, op};
         TG_TRY(each_word(list, check_word, &c));
-        copy = strdup(list);
-        if (!copy)
-            return tg_fail(TG_ENOMEM, "%s: no memory", setting);
+        copy.words = strdup(list);
+        if (!copy.words)
+            return tg_fail(TG_ENOMEM, "%s: no memory", who);
+        snprintf(copy.who, sizeof copy.who, "%s", who);
     }
-    free(*slot);
-    *slot = copy;
+    free(to->words);
+    *to = copy;
     ctx->settings++;
     return TG_OK;
 }
 
 tg_status tg_ctx_set_impl(tg_ctx *ctx, const char *list)
 {
-    return set_list(ctx, &ctx->impl, list, "TIGON_IMPL", -1);
-}
-
-static void op_setting(int op, char *text, size_t size)
-{
-    snprintf(text, size, "TIGON_IMPL_%s", tg_ops[op].name);
-    for (char *c = text; *c; c++)
-        *c = (char)toupper((unsigned char)*c);
+    return set_list(ctx, &ctx->impl, list, __func__, -1);
 }
 
 tg_status tg_ctx_set_op_impl(tg_ctx *ctx, const char *op, const char *list)
 {
     const int id = tg_op_by_name(op);
     if (id < 0)
-        return tg_fail(TG_ENOTFOUND, "tg_ctx_set_op_impl: there is no operator %s",
-                       op ? op : "NULL");
-    char setting[96];
-    op_setting(id, setting, sizeof setting);
-    return set_list(ctx, &ctx->op_impl[id], list, setting, id);
+        return tg_fail(TG_ENOTFOUND, "%s: there is no operator %s", __func__, op ? op : "NULL");
+    return set_list(ctx, &ctx->op_impl[id], list, __func__, id);
 }
 
-const char *tg_ctx_list(const tg_ctx *ctx, int op, const char **setting)
+const impl_list *tg_ctx_list(const tg_ctx *ctx, int op)
 {
-    static _Thread_local char name[96];
-    *setting = "TIGON_IMPL";
-    if (!ctx->op_impl[op])
-        return ctx->impl;
-    op_setting(op, name, sizeof name);
-    *setting = name;
-    return ctx->op_impl[op];
+    const impl_list *list = ctx->op_impl[op].words ? &ctx->op_impl[op] : &ctx->impl;
+    return list->words ? list : NULL;
 }
 
 /* ---- the rows that a call tries ---- */
@@ -158,11 +144,10 @@ const route *tg_ctx_resolve(tg_ctx *ctx, int op, int on_device, int generation)
 {
     route *r = &ctx->routes[op][on_device];
     route_build b = {ctx, r, op, on_device ? ctx->device_type : TG_DEVICE_CPU};
-    const char *setting;
-    const char *list = tg_ctx_list(ctx, op, &setting);
+    const impl_list *list = tg_ctx_list(ctx, op);
     r->count = 0;
     if (list)
-        each_word(list, add_word, &b);
+        each_word(list->words, add_word, &b);
     else
         add_automatic(&b);
     r->generation = generation;
@@ -185,14 +170,14 @@ int tg_resolve(tg_ctx *ctx, int op, int *rows, int max)
 /* ---- settings ---- */
 
 /* Of the backends of a device, last loaded first, the first that is ready serves the context. */
-static tg_status use_device(tg_ctx *ctx, const char *device)
+static tg_status use_device(tg_ctx *ctx, const char *device, const char *who)
 {
     int i = 0;
     while (tg_registry_backend(i))
         i++;
-    tg_status status = tg_fail(
-        TG_ENOTFOUND, "TIGON_DEVICE: no backend serves device %s; tigon info lists what there is",
-        device);
+    tg_status status =
+        tg_fail(TG_ENOTFOUND, "%s: no backend serves device %s; tigon info lists what there is",
+                who, device);
     while (--i >= 0) {
         const tg_backend *b = &tg_registry_backend(i)->table;
         if (strcmp(b->device, device) != 0)
@@ -212,15 +197,15 @@ static tg_status use_device(tg_ctx *ctx, const char *device)
 tg_status tg_ctx_set_device(tg_ctx *ctx, const char *device)
 {
     if (device && *device)
-        return use_device(ctx, device);
+        return use_device(ctx, device, __func__);
     device = tg_infer_device();
     if (tg_backend_for_device(device) < 0)
-        return use_device(ctx, "cpu");
-    if (use_device(ctx, device) == TG_OK)
+        return use_device(ctx, "cpu", __func__);
+    if (use_device(ctx, device, __func__) == TG_OK)
         return TG_OK;
     tg_log_line(ctx, "tigon: device %s is here but cannot be used, the CPU is: %s", device,
                 tg_last_error());
-    return use_device(ctx, "cpu");
+    return use_device(ctx, "cpu", __func__);
 }
 
 const char *tg_ctx_device(const tg_ctx *ctx)
@@ -270,15 +255,20 @@ tg_status tg_ctx_set_log(tg_ctx *ctx, tg_log_fn log, void *user)
     return TG_OK;
 }
 
-tg_status tg_ctx_set_cpu_max(tg_ctx *ctx, const char *level)
+static tg_status set_cpu_max(tg_ctx *ctx, const char *level, const char *who)
 {
     const int64_t ceiling = level && *level ? tg_cpu_level_features(level) : INT64_MAX;
     if (ceiling < 0)
-        return tg_fail(TG_EINVAL, "TIGON_CPU_MAX: there is no level %s, expected %s", level,
+        return tg_fail(TG_EINVAL, "%s: there is no level %s, expected %s", who, level,
                        tg_cpu_levels());
     ctx->cpu_features = tg_cpu_features() & (uint64_t)ceiling;
     ctx->settings++;
     return TG_OK;
+}
+
+tg_status tg_ctx_set_cpu_max(tg_ctx *ctx, const char *level)
+{
+    return set_cpu_max(ctx, level, __func__);
 }
 
 const char *tg_ctx_last_row(const tg_ctx *ctx)
@@ -308,26 +298,34 @@ tg_status tg_ctx_set_executor(tg_ctx *ctx, tg_executor run, void *user)
 
 /* ---- the environment ---- */
 
-static tg_status set_fallback_by_name(tg_ctx *ctx, const char *name)
+static tg_status set_fallback_by_name(tg_ctx *ctx, const char *name, const char *who)
 {
     if (strcmp(name, "error") == 0 || strcmp(name, "host") == 0)
         return tg_ctx_set_fallback(ctx, *name == 'h' ? TG_FALLBACK_HOST : TG_FALLBACK_ERROR);
-    return tg_fail(TG_EINVAL, "TIGON_FALLBACK: there is no policy %s, expected error or host",
-                   name);
+    return tg_fail(TG_EINVAL, "%s: there is no policy %s, expected error or host", who, name);
 }
 
-static tg_status set_strict_by_name(tg_ctx *ctx, const char *value)
+static tg_status set_switch(tg_ctx *ctx, const char *value, const char *who,
+                            tg_status (*set)(tg_ctx *ctx, int on))
 {
     if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
-        return tg_fail(TG_EINVAL, "TIGON_STRICT is %s, expected 0 or 1", value);
-    return tg_ctx_set_strict(ctx, *value == '1');
+        return tg_fail(TG_EINVAL, "%s is %s, expected 0 or 1", who, value);
+    return set(ctx, *value == '1');
 }
 
-static tg_status set_verbose_by_name(tg_ctx *ctx, const char *value)
+static tg_status set_strict_by_name(tg_ctx *ctx, const char *value, const char *who)
 {
-    if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
-        return tg_fail(TG_EINVAL, "TIGON_VERBOSE is %s, expected 0 or 1", value);
-    return tg_ctx_set_verbose(ctx, *value == '1');
+    return set_switch(ctx, value, who, tg_ctx_set_strict);
+}
+
+static tg_status set_verbose_by_name(tg_ctx *ctx, const char *value, const char *who)
+{
+    return set_switch(ctx, value, who, tg_ctx_set_verbose);
+}
+
+static tg_status set_impl_by_name(tg_ctx *ctx, const char *list, const char *who)
+{
+    return set_list(ctx, &ctx->impl, list, who, -1);
 }
 
 static tg_status read_op_lists(tg_ctx *ctx)
@@ -336,16 +334,17 @@ static tg_status read_op_lists(tg_ctx *ctx)
     for (char **entry = environ; entry && *entry; entry++) {
         if (strncmp(*entry, prefix, sizeof prefix - 1) != 0)
             continue;
-        char name[96];
-        const char *start = *entry + sizeof prefix - 1;
-        const size_t length = strcspn(start, "=");
-        snprintf(name, sizeof name, "%.*s", (int)length, start);
+        char variable[96], name[96];
+        const size_t length = strcspn(*entry, "=");
+        snprintf(variable, sizeof variable, "%.*s", (int)length, *entry);
+        snprintf(name, sizeof name, "%s", variable + sizeof prefix - 1);
         for (char *c = name; *c; c++)
             *c = (char)tolower((unsigned char)*c);
-        if (tg_op_by_name(name) < 0)
-            return tg_fail(TG_ENOTFOUND, "%.*s: there is no operator %s",
-                           (int)(sizeof prefix - 1 + length), *entry, name);
-        TG_TRY(tg_ctx_set_op_impl(ctx, name, start + length + (start[length] == '=')));
+        const int op = tg_op_by_name(name);
+        if (op < 0)
+            return tg_fail(TG_ENOTFOUND, "%s: there is no operator %s", variable, name);
+        const char *list = *entry + length + ((*entry)[length] == '=');
+        TG_TRY(set_list(ctx, &ctx->op_impl[op], list, variable, op));
     }
     return TG_OK;
 }
@@ -354,15 +353,15 @@ static tg_status read_environment(tg_ctx *ctx)
 {
     static const struct {
         const char *name;
-        tg_status (*set)(tg_ctx *ctx, const char *value);
+        tg_status (*set)(tg_ctx *ctx, const char *value, const char *who);
     } settings[] = {
-        {"TIGON_CPU_MAX", tg_ctx_set_cpu_max},  {"TIGON_STRICT", set_strict_by_name},
+        {"TIGON_CPU_MAX", set_cpu_max},         {"TIGON_STRICT", set_strict_by_name},
         {"TIGON_VERBOSE", set_verbose_by_name}, {"TIGON_FALLBACK", set_fallback_by_name},
-        {"TIGON_DEVICE", tg_ctx_set_device},    {"TIGON_IMPL", tg_ctx_set_impl}};
+        {"TIGON_DEVICE", use_device},           {"TIGON_IMPL", set_impl_by_name}};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         const char *value = getenv(settings[i].name);
         if (value && *value)
-            TG_TRY(settings[i].set(ctx, value));
+            TG_TRY(settings[i].set(ctx, value, settings[i].name));
     }
     return read_op_lists(ctx);
 }
@@ -395,9 +394,9 @@ void tg_ctx_destroy(tg_ctx *ctx)
     if (!ctx)
         return;
     tg_workspace_close(&ctx->work);
-    free(ctx->impl);
+    free(ctx->impl.words);
     for (int i = 0; i < TG_OP_COUNT; i++) {
-        free(ctx->op_impl[i]);
+        free(ctx->op_impl[i].words);
         tg_forms_close(&ctx->forms[i]);
     }
     free(ctx);
