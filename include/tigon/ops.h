@@ -8,6 +8,7 @@
  *                what TG_VALUE() gives. Refused where the default follows from the tensors ("0 means D").
  *   Types        T is one of f32, bf16, f16 and the same for all tensors marked T. Weights marked W
  *                have T or f32. f64 is accepted in place of T, W and f32 together; only `ref` runs it.
+ *   Options      floating-point ones lie in the range of f32, since kernels compute in it.
  *   Rows         R is the product of the leading dimensions, N the last one. The last dimension is
  *                contiguous; the leading ones must collapse to one row stride of any size.
  *   Sizes        any, zero included; 64-bit throughout.
@@ -42,16 +43,17 @@ extern "C" {
 #define TG_VALUE(x) ((x) == 0 ? TG_ZERO : (x))
 
 /* Argument structs tg_<op>_args: every field is one 8-byte slot, in the order of ops.def. */
-#define TG_IN(name) const tg_tensor *name;
-#define TG_OPT(name) const tg_tensor *name;
-#define TG_OUT(name) tg_tensor *name;
-#define TG_OUT_OPT(name) tg_tensor *name;
-#define TG_OUT_OVER(name, in) tg_tensor *name;
-#define TG_OPT_OVER(name, in) tg_tensor *name;
-#define TG_INOUT(name) tg_tensor *name;
-#define TG_INOUT_OPT(name) tg_tensor *name;
+#define TG_IN(name, types) const tg_tensor *name;
+#define TG_OPT(name, types) const tg_tensor *name;
+#define TG_OUT(name, types) tg_tensor *name;
+#define TG_OUT_OPT(name, types) tg_tensor *name;
+#define TG_OUT_OVER(name, types, in) tg_tensor *name;
+#define TG_OPT_OVER(name, types, in) tg_tensor *name;
+#define TG_INOUT(name, types) tg_tensor *name;
+#define TG_INOUT_OPT(name, types) tg_tensor *name;
 #define TG_F64(name, init) double name;
 #define TG_I64(name, init) int64_t name;
+#define TG_CHOICE(name, list) int64_t name;
 #define TG_OP(op, fields)           \
     typedef struct tg_##op##_args { \
         fields                      \
@@ -68,6 +70,7 @@ extern "C" {
 #undef TG_INOUT_OPT
 #undef TG_F64
 #undef TG_I64
+#undef TG_CHOICE
 
 /* gemm: product of two matrices.
  *   c = alpha * op(a) * op(b) + beta * c,   op(m) = m or its transpose.

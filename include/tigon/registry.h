@@ -25,16 +25,31 @@ typedef enum tg_arg_kind {
     TG_ARG_I64
 } tg_arg_kind;
 
+/* The element types that a tensor argument may have. Which of them go together in a call its check says. */
+typedef struct tg_type_rule {
+    const char *name; /* "T": arguments of one name follow one rule */
+    const char *text; /* the rule, for readers */
+    int types[8];     /* tg_type; 0 behind the last */
+} tg_type_rule;
+
+/* A value that an option may have. */
+typedef struct tg_choice {
+    const char *name; /* "mean"; NULL behind the last */
+    int64_t value;
+} tg_choice;
+
 typedef struct tg_arg_info {
     const char *name;
     tg_arg_kind kind;
-    int reads;        /* an output that is read as well (TG_INOUT) */
-    const char *over; /* the input whose very buffer this output may be, or NULL */
+    int reads;                 /* an output that is read as well (TG_INOUT) */
+    const char *over;          /* the input whose very buffer this output may be, or NULL */
+    const tg_type_rule *types; /* of a tensor; NULL for options */
     /* Of options, what zero in the slot means: value; or, where default_text is not NULL, what follows
      * from the call's tensors as it says; or nothing, where a value is required. TG_ZERO is zero itself. */
     double value;
     const char *default_text;
     int required;
+    const tg_choice *choices; /* of an option that has these values and no others, else NULL */
 } tg_arg_info;
 
 typedef struct tg_op_info {

@@ -1,4 +1,6 @@
-/* The check of every call that follows from the schema: forms of tensors, one device, overlaps. */
+/* The check of every call that follows from the schema: forms of tensors, one device, overlaps, options. */
+#include <float.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/core.h"
@@ -119,24 +121,93 @@ static tg_status check_overlap(int op, const tg_tensor *const *slots)
     return tg_check_overlap(op, spans);
 }
 
-static tg_status wrong_device(int op, const tensor_slot *slot, const tg_tensor *t,
-                              const tg_tensor *first)
+static int same_device(const tg_tensor *a, const tg_tensor *b)
 {
-    return tg_fail(TG_EINVAL, "%s: %s lies on %s:%d, expected %s:%d as the other tensors",
-                   tg_ops[op].name, tg_ops[op].args[slot->slot].name,
-                   tg_device_type_name(t->device.device_type), t->device.device_id,
-                   tg_device_type_name(first->device.device_type), first->device.device_id);
+    return a->device.device_type == b->device.device_type &&
+           a->device.device_id == b->device.device_id;
 }
 
-/* Zero where the default follows from the tensors. */
+/* Tensors that lie where t does. */
+static int count_beside(const op_tensors *list, const tg_tensor *const *slots, const tg_tensor *t)
+{
+    int count = 0;
+    for (int i = 0; i < list->count; i++)
+        count += slots[list->at[i].slot] && same_device(slots[list->at[i].slot], t);
+    return count;
+}
+
+/* Not all lie on one device: names the first that does not lie where most do. */
+static tg_status wrong_device(int op, const tg_tensor *const *slots)
+{
+    const op_tensors *list = tg_op_tensors(op);
+    const tg_tensor *most = NULL, *odd = NULL;
+    const char *name = NULL, *like = NULL;
+    for (int i = 0; i < list->count; i++) {
+        const tg_tensor *t = slots[list->at[i].slot];
+        if (t && (!most || count_beside(list, slots, t) > count_beside(list, slots, most))) {
+            most = t;
+            like = tg_ops[op].args[list->at[i].slot].name;
+        }
+    }
+    for (int i = 0; i < list->count && !odd; i++) {
+        const tg_tensor *t = slots[list->at[i].slot];
+        if (t && !same_device(t, most)) {
+            odd = t;
+            name = tg_ops[op].args[list->at[i].slot].name;
+        }
+    }
+    return tg_fail(TG_EINVAL, "%s: %s lies on %s:%d, %s%s on %s:%d, expected one device",
+                   tg_ops[op].name, name, tg_device_words(odd->device.device_type).text,
+                   odd->device.device_id, like,
+                   count_beside(list, slots, most) > 1 ? " and others" : "",
+                   tg_device_words(most->device.device_type).text, most->device.device_id);
+}
+
+/* Kernels compute with f32. The default may be infinite. */
+static tg_status check_number(const char *op, const tg_arg_info *arg, const void *slot)
+{
+    double value;
+    memcpy(&value, slot, sizeof value);
+    if ((value >= -FLT_MAX && value <= FLT_MAX) || value == arg->value)
+        return TG_OK;
+    return tg_fail(TG_EINVAL, "%s: %s is %g, expected a number in the range of f32, -%g to %g", op,
+                   arg->name, value, (double)FLT_MAX, (double)FLT_MAX);
+}
+
+static tg_status check_choice(const char *op, const tg_arg_info *arg, const void *slot)
+{
+    int64_t value;
+    memcpy(&value, slot, sizeof value);
+    char known[160];
+    size_t used = 0;
+    for (const tg_choice *c = arg->choices; c->name; c++) {
+        if (c->value == value)
+            return TG_OK;
+        if (used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%lld (%s)",
+                                     used == 0   ? ""
+                                     : c[1].name ? ", "
+                                                 : " or ",
+                                     (long long)c->value, c->name);
+    }
+    return tg_fail(TG_EINVAL, "%s: %s is %lld, expected %s", op, arg->name, (long long)value,
+                   known);
+}
+
+/* What follows from the schema; ranges are for the operator's check. */
 static tg_status check_options(int op, const uint64_t *slots)
 {
+    const char *const name = tg_ops[op].name;
     for (int i = tg_op_tensors(op)->count; i < tg_ops[op].nargs; i++) {
         const tg_arg_info *arg = &tg_ops[op].args[i];
         if (arg->default_text && slots[i] == tg_zero_bits(arg->kind))
             return tg_fail(TG_EINVAL,
-                           "%s: %s is TG_ZERO, expected a value, or 0 for the default: %s",
-                           tg_ops[op].name, arg->name, arg->default_text);
+                           "%s: %s is TG_ZERO, expected a value, or 0 for the default: %s", name,
+                           arg->name, arg->default_text);
+        if (arg->kind == TG_ARG_F64)
+            TG_TRY(check_number(name, arg, &slots[i]));
+        if (arg->choices)
+            TG_TRY(check_choice(name, arg, &slots[i]));
     }
     return TG_OK;
 }
@@ -164,9 +235,8 @@ tg_status tg_check_schema(int op, const void *args, int *device_type)
         }
         if (!first)
             first = t;
-        else if (!TG_LIKELY(t->device.device_type == first->device.device_type &&
-                            t->device.device_id == first->device.device_id))
-            return wrong_device(op, s, t, first);
+        else if (!TG_LIKELY(same_device(t, first)))
+            return wrong_device(op, slots);
     }
     TG_TRY(check_options(op, args));
     *device_type = first ? (int)first->device.device_type : TG_DEVICE_CPU;

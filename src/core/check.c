@@ -18,6 +18,21 @@ const char *tg_type_name(int type)
     return "?";
 }
 
+tg_words tg_type_words(int type)
+{
+    tg_words w;
+    const unsigned code = (unsigned)type & 255, bits = (unsigned)type >> 8 & 255;
+    const unsigned lanes = (unsigned)type >> 16;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].type == type) {
+            snprintf(w.text, sizeof w.text, "%s", types[i].name);
+            return w;
+        }
+    snprintf(w.text, sizeof w.text, "(code %u, %u bits, %u lane%s)", code, bits, lanes,
+             lanes == 1 ? "" : "s");
+    return w;
+}
+
 int tg_type_by_name(const char *name)
 {
     for (size_t i = 0; name && i < sizeof types / sizeof *types; i++)
@@ -28,7 +43,7 @@ int tg_type_by_name(const char *name)
 
 const char *tg_describe(const tg_tensor *t, char *text, size_t size)
 {
-    size_t used = (size_t)snprintf(text, size, "%s[", tg_type_name(tg_type_of(t)));
+    size_t used = (size_t)snprintf(text, size, "%s[", tg_type_words(tg_type_of(t)).text);
     for (int i = 0; i < t->ndim && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? "," : "",
                                  (long long)t->shape[i]);
@@ -54,9 +69,8 @@ tg_status tg_refuse_float(const char *op, const char *name, const tg_tensor *t)
     const int type = tg_type_of(t);
     if (type == TG_F32 || type == TG_BF16 || type == TG_F16 || type == TG_F64)
         return TG_OK;
-    return tg_fail(TG_EINVAL,
-                   "%s: %s is of type %s (code %d, %d bits, %d lanes), expected f32, bf16 or f16",
-                   op, name, tg_type_name(type), t->dtype.code, t->dtype.bits, t->dtype.lanes);
+    return tg_fail(TG_EINVAL, "%s: %s is of type %s, expected f32, bf16 or f16", op, name,
+                   tg_type_words(type).text);
 }
 
 tg_status tg_refuse_type(const char *op, const char *name, const tg_tensor *t, int type)
@@ -64,7 +78,7 @@ tg_status tg_refuse_type(const char *op, const char *name, const tg_tensor *t, i
     if (!t || tg_type_of(t) == type)
         return TG_OK;
     return tg_fail(TG_EINVAL, "%s: %s is of type %s, expected %s", op, name,
-                   tg_type_name(tg_type_of(t)), tg_type_name(type));
+                   tg_type_words(tg_type_of(t)).text, tg_type_name(type));
 }
 
 tg_status tg_refuse_type_or_f32(const char *op, const char *name, const tg_tensor *t, int type)
@@ -72,7 +86,7 @@ tg_status tg_refuse_type_or_f32(const char *op, const char *name, const tg_tenso
     if (!t || tg_type_of(t) == type || (tg_type_of(t) == TG_F32 && type != TG_F64))
         return TG_OK;
     return tg_fail(TG_EINVAL, "%s: %s is of type %s, expected %s%s", op, name,
-                   tg_type_name(tg_type_of(t)), tg_type_name(type),
+                   tg_type_words(tg_type_of(t)).text, tg_type_name(type),
                    type == TG_F64 || type == TG_F32 ? "" : " or f32");
 }
 
@@ -101,7 +115,8 @@ tg_status tg_refuse_like(const char *op, const char *name, const tg_tensor *t,
         return TG_OK;
     if (tg_type_of(t) != tg_type_of(like))
         return tg_fail(TG_EINVAL, "%s: %s is of type %s, expected %s, the type of %s", op, name,
-                       tg_type_name(tg_type_of(t)), tg_type_name(tg_type_of(like)), like_name);
+                       tg_type_words(tg_type_of(t)).text, tg_type_words(tg_type_of(like)).text,
+                       like_name);
     return tg_refuse_shape(op, name, t, like_name, like);
 }
 
@@ -211,14 +226,19 @@ tg_status tg_refuse_i64(const char *op, const char *name, int64_t value, int64_t
                    (long long)low, (long long)high);
 }
 
-tg_status tg_refuse_f64(const char *op, const char *name, double value, double low, double high)
+tg_status tg_refuse_f64(const char *op, const char *name, double value, double low, double high,
+                        int below)
 {
-    if (isfinite(value) && value >= low && value <= high)
-        return TG_OK;
-    if (high >= HUGE_VAL)
-        return tg_fail(TG_EINVAL, "%s: %s is %g, expected a finite number of at least %g", op, name,
-                       value, low);
-    return tg_fail(TG_EINVAL, "%s: %s is %g, expected %g to %g", op, name, value, low, high);
+    if (high >= (double)FLT_MAX)
+        return tg_fail(TG_EINVAL, "%s: %s is %.17g, expected at least %g", op, name, value, low);
+    return tg_fail(TG_EINVAL, "%s: %s is %.17g, expected at least %g and %s %g", op, name, value,
+                   low, below ? "below" : "at most", high);
+}
+
+tg_status tg_refuse_positive(const char *op, const char *name, double value)
+{
+    return tg_fail(TG_EINVAL, "%s: %s is %g, expected a positive number, at least %g", op, name,
+                   value, (double)FLT_MIN);
 }
 
 /* ---- views ---- */

@@ -4,12 +4,14 @@
  * decided inline; the rest, message included, stands in check.c.
  *
  * Before an operator's own check runs, core has checked by the schema: args, required tensors and their data are not NULL,
- * 0 <= ndim <= TG_MAX_NDIM, sizes are not negative, the last dimension is contiguous, all tensors lie on one device, and
- * outputs overlap nothing that ops.def does not allow. NULL optional tensors pass every check below.
+ * 0 <= ndim <= TG_MAX_NDIM, sizes are not negative, the last dimension is contiguous, all tensors lie on one device,
+ * outputs overlap nothing that ops.def does not allow, floating-point options lie in the range of f32, and those that ops.def
+ * gives a list of choices have one of them. NULL optional tensors pass every check below.
  */
 #ifndef TG_CORE_CHECK_H
 #define TG_CORE_CHECK_H
 
+#include <float.h>
 #include <stdint.h>
 
 #include "tigon/status.h"
@@ -30,7 +32,9 @@ tg_status tg_refuse_vector(const char *op, const char *name, const tg_tensor *t,
 tg_status tg_refuse_numel(const char *op, const char *name, const tg_tensor *t, int64_t n,
                           const char *what);
 tg_status tg_refuse_i64(const char *op, const char *name, int64_t value, int64_t low, int64_t high);
-tg_status tg_refuse_f64(const char *op, const char *name, double value, double low, double high);
+tg_status tg_refuse_f64(const char *op, const char *name, double value, double low, double high,
+                        int below);
+tg_status tg_refuse_positive(const char *op, const char *name, double value);
 
 #define TG_LIKELY(condition) __builtin_expect(!!(condition), 1)
 
@@ -149,13 +153,26 @@ static inline tg_status tg_expect_i64(const char *op, const char *name, int64_t 
                                                     : tg_refuse_i64(op, name, value, low, high);
 }
 
-/* Option finite and in [low, high]. */
+/* Option in [low, high]. Core has checked that options lie in the range of f32. */
 static inline tg_status tg_expect_f64(const char *op, const char *name, double value, double low,
                                       double high)
 {
-    return TG_LIKELY(value >= low && value <= high && value - value == 0)
-               ? TG_OK
-               : tg_refuse_f64(op, name, value, low, high);
+    return TG_LIKELY(value >= low && value <= high) ? TG_OK
+                                                    : tg_refuse_f64(op, name, value, low, high, 0);
+}
+
+/* Option in [low, high), high excluded. */
+static inline tg_status tg_expect_below(const char *op, const char *name, double value, double low,
+                                        double high)
+{
+    return TG_LIKELY(value >= low && value < high) ? TG_OK
+                                                   : tg_refuse_f64(op, name, value, low, high, 1);
+}
+
+/* Option above 0, that f32 holds as a normal number: kernels divide by it. */
+static inline tg_status tg_expect_positive(const char *op, const char *name, double value)
+{
+    return TG_LIKELY(value >= FLT_MIN) ? TG_OK : tg_refuse_positive(op, name, value);
 }
 
 #endif

@@ -26,8 +26,8 @@ static tg_status each_word(const char *list, tg_status (*visit)(const char *word
 }
 
 typedef struct list_check {
-    const char *setting;
-    int op; /* rows of this operator may be named; -1: none */
+    const char *who; /* a variable of the environment or a function */
+    int op;          /* rows of this operator may be named; -1: none */
 } list_check;
 
 static tg_status check_word(const char *word, void *arg)
@@ -41,58 +41,45 @@ static tg_status check_word(const char *word, void *arg)
             return TG_OK;
     char known[256];
     tg_registry_vendors(known, sizeof known);
-    return tg_fail(TG_ENOTFOUND, "%s: there is no backend%s %s, expected some of %s", c->setting,
+    return tg_fail(TG_ENOTFOUND, "%s: there is no backend%s %s, expected some of %s", c->who,
                    c->op >= 0 ? " or row of this operator" : "", word, known);
 }
 
-static tg_status set_list(tg_ctx *ctx, char **slot, const char *list, const char *setting, int op)
+tg_status tg_ctx_use_list(tg_ctx *ctx, int op, const char *list, const char *who)
 {
-    char *copy = NULL;
+    impl_list *to = op >= 0 ? &ctx->op_impl[op] : &ctx->impl;
+    impl_list copy = {0};
     if (list && *list) {
-        list_check c = {setting, op};
+        list_check c = {who, op};
         TG_TRY(each_word(list, check_word, &c));
-        copy = strdup(list);
-        if (!copy)
-            return tg_fail(TG_ENOMEM, "%s: no memory", setting);
+        copy.words = strdup(list);
+        if (!copy.words)
+            return tg_fail(TG_ENOMEM, "%s: no memory", who);
+        snprintf(copy.who, sizeof copy.who, "%s", who);
     }
-    free(*slot);
-    *slot = copy;
+    free(to->words);
+    *to = copy;
     ctx->settings++;
     return TG_OK;
 }
 
 tg_status tg_ctx_set_impl(tg_ctx *ctx, const char *list)
 {
-    return set_list(ctx, &ctx->impl, list, "TIGON_IMPL", -1);
-}
-
-static void op_setting(int op, char *text, size_t size)
-{
-    snprintf(text, size, "TIGON_IMPL_%s", tg_ops[op].name);
-    for (char *c = text; *c; c++)
-        *c = (char)toupper((unsigned char)*c);
+    return tg_ctx_use_list(ctx, -1, list, __func__);
 }
 
 tg_status tg_ctx_set_op_impl(tg_ctx *ctx, const char *op, const char *list)
 {
     const int id = tg_op_by_name(op);
     if (id < 0)
-        return tg_fail(TG_ENOTFOUND, "tg_ctx_set_op_impl: there is no operator %s",
-                       op ? op : "NULL");
-    char setting[96];
-    op_setting(id, setting, sizeof setting);
-    return set_list(ctx, &ctx->op_impl[id], list, setting, id);
+        return tg_fail(TG_ENOTFOUND, "%s: there is no operator %s", __func__, op ? op : "NULL");
+    return tg_ctx_use_list(ctx, id, list, __func__);
 }
 
-const char *tg_ctx_list(const tg_ctx *ctx, int op, const char **setting)
+const impl_list *tg_ctx_list(const tg_ctx *ctx, int op)
 {
-    static _Thread_local char name[96];
-    *setting = "TIGON_IMPL";
-    if (!ctx->op_impl[op])
-        return ctx->impl;
-    op_setting(op, name, sizeof name);
-    *setting = name;
-    return ctx->op_impl[op];
+    const impl_list *list = ctx->op_impl[op].words ? &ctx->op_impl[op] : &ctx->impl;
+    return list->words ? list : NULL;
 }
 
 /* ---- the rows that a call tries ---- */
@@ -156,11 +143,10 @@ const route *tg_ctx_resolve(tg_ctx *ctx, int op, int on_device, int generation)
 {
     route *r = &ctx->routes[op][on_device];
     route_build b = {ctx, r, op, on_device ? ctx->device_type : TG_DEVICE_CPU};
-    const char *setting;
-    const char *list = tg_ctx_list(ctx, op, &setting);
+    const impl_list *list = tg_ctx_list(ctx, op);
     r->count = 0;
     if (list)
-        each_word(list, add_word, &b);
+        each_word(list->words, add_word, &b);
     else
         add_automatic(&b);
     r->generation = generation;
@@ -202,14 +188,14 @@ static void serve(tg_ctx *ctx, int backend)
 }
 
 /* Of the backends of a device, last loaded first, the first that is ready serves the context. */
-static tg_status use_device(tg_ctx *ctx, const char *device)
+tg_status tg_ctx_use_device(tg_ctx *ctx, const char *device, const char *who)
 {
     int i = 0;
     while (tg_registry_backend(i))
         i++;
-    tg_status status = tg_fail(
-        TG_ENOTFOUND, "TIGON_DEVICE: no backend serves device %s; tigon info lists what there is",
-        device);
+    tg_status status =
+        tg_fail(TG_ENOTFOUND, "%s: no backend serves device %s; tigon info lists what there is",
+                who, device);
     while (--i >= 0) {
         const tg_backend *b = &tg_registry_backend(i)->table;
         if (strcmp(b->device, device) != 0)
@@ -226,15 +212,15 @@ static tg_status use_device(tg_ctx *ctx, const char *device)
 tg_status tg_ctx_set_device(tg_ctx *ctx, const char *device)
 {
     if (device && *device)
-        return use_device(ctx, device);
+        return tg_ctx_use_device(ctx, device, __func__);
     device = tg_infer_device();
     if (tg_backend_for_device(device) < 0)
-        return use_device(ctx, "cpu");
-    if (use_device(ctx, device) == TG_OK)
+        return tg_ctx_use_device(ctx, "cpu", __func__);
+    if (tg_ctx_use_device(ctx, device, __func__) == TG_OK)
         return TG_OK;
     tg_log_line(ctx, "tigon: device %s is here but cannot be used, the CPU is: %s", device,
                 tg_last_error());
-    return use_device(ctx, "cpu");
+    return tg_ctx_use_device(ctx, "cpu", __func__);
 }
 
 const char *tg_ctx_device(const tg_ctx *ctx)
@@ -292,15 +278,20 @@ tg_status tg_ctx_set_log(tg_ctx *ctx, tg_log_fn log, void *user)
     return TG_OK;
 }
 
-tg_status tg_ctx_set_cpu_max(tg_ctx *ctx, const char *level)
+tg_status tg_ctx_use_cpu_max(tg_ctx *ctx, const char *level, const char *who)
 {
     const int64_t ceiling = level && *level ? tg_cpu_level_features(level) : INT64_MAX;
     if (ceiling < 0)
-        return tg_fail(TG_EINVAL, "TIGON_CPU_MAX: there is no level %s, expected %s", level,
+        return tg_fail(TG_EINVAL, "%s: there is no level %s, expected %s", who, level,
                        tg_cpu_levels());
     ctx->cpu_features = tg_cpu_features() & (uint64_t)ceiling;
     ctx->settings++;
     return TG_OK;
+}
+
+tg_status tg_ctx_set_cpu_max(tg_ctx *ctx, const char *level)
+{
+    return tg_ctx_use_cpu_max(ctx, level, __func__);
 }
 
 const char *tg_ctx_last_row(const tg_ctx *ctx)
@@ -360,9 +351,9 @@ void tg_ctx_destroy(tg_ctx *ctx)
         return;
     tg_workspace_close(&ctx->work);
     tg_ctx_close_memory(ctx);
-    free(ctx->impl);
+    free(ctx->impl.words);
     for (int i = 0; i < TG_OP_COUNT; i++) {
-        free(ctx->op_impl[i]);
+        free(ctx->op_impl[i].words);
         tg_forms_close(&ctx->forms[i]);
     }
     free(ctx);

@@ -190,14 +190,20 @@ typedef struct route {
     const reg_row *rows[MAX_ROUTE];
 } route;
 
+/* A list of implementations. */
+typedef struct impl_list {
+    char *words;  /* NULL: none */
+    char who[96]; /* set it: a variable of the environment, or a function */
+} impl_list;
+
 struct tg_ctx {
     char device[NAME_SIZE];
     int device_type;
     int backend; /* that serves the device */
     int memory;  /* the backend whose functions reach its memory; -1: none */
     void *stream;
-    char *impl;                 /* NULL: automatic */
-    char *op_impl[TG_OP_COUNT]; /* NULL: as impl */
+    impl_list impl;                 /* none: automatic */
+    impl_list op_impl[TG_OP_COUNT]; /* none: as impl */
     tg_fallback fallback;
     int strict, verbose;
     tg_log_fn log;
@@ -226,10 +232,14 @@ static inline const route *tg_ctx_route(tg_ctx *ctx, int op, int on_device)
     return TG_LIKELY(r->generation == generation) ? r
                                                   : tg_ctx_resolve(ctx, op, on_device, generation);
 }
-/* The list that governs an operator and the name of the setting it came from; NULL: automatic. */
-const char *tg_ctx_list(const tg_ctx *ctx, int op, const char **setting);
-int tg_device_type_by_name(const char *device);
-const char *tg_device_type_name(int device_type);
+/* The list that governs an operator; NULL: automatic. */
+const impl_list *tg_ctx_list(const tg_ctx *ctx, int op);
+/* Settings, for messages that name who asks for them: a function, or a variable of the environment. op: -1 for all. */
+tg_status tg_ctx_use_list(tg_ctx *ctx, int op, const char *list, const char *who);
+tg_status tg_ctx_use_device(tg_ctx *ctx, const char *device, const char *who);
+tg_status tg_ctx_use_cpu_max(tg_ctx *ctx, const char *level, const char *who);
+int tg_device_type_is_known(int device_type);
+tg_words tg_device_words(int device_type); /* "npu"; of unknown ones "device type 7" */
 
 /* ---- log.c, host.c ---- */
 

@@ -12,20 +12,22 @@ static const struct {
 } device_types[] = {{"cpu", TG_DEVICE_CPU},    {"cuda", TG_DEVICE_CUDA}, {"npu", TG_DEVICE_ASCEND},
                     {"xpu", TG_DEVICE_ONEAPI}, {"rocm", TG_DEVICE_ROCM}, {"ext", TG_DEVICE_EXT}};
 
-int tg_device_type_by_name(const char *device)
-{
-    for (size_t i = 0; i < sizeof device_types / sizeof *device_types; i++)
-        if (strcmp(device_types[i].name, device) == 0)
-            return device_types[i].type;
-    return 0;
-}
-
-const char *tg_device_type_name(int device_type)
+int tg_device_type_is_known(int device_type)
 {
     for (size_t i = 0; i < sizeof device_types / sizeof *device_types; i++)
         if (device_types[i].type == device_type)
-            return device_types[i].name;
-    return "?";
+            return 1;
+    return 0;
+}
+
+tg_words tg_device_words(int device_type)
+{
+    tg_words w;
+    snprintf(w.text, sizeof w.text, "device type %d", device_type);
+    for (size_t i = 0; i < sizeof device_types / sizeof *device_types; i++)
+        if (device_types[i].type == device_type)
+            snprintf(w.text, sizeof w.text, "%s", device_types[i].name);
+    return w;
 }
 
 /* ---- one function a driver: number of devices, or -1 with the reason in `why` ---- */

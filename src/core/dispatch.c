@@ -114,23 +114,23 @@ static __attribute__((noinline)) tg_status reserve(tg_ctx *ctx, const reg_row *r
 static __attribute__((noinline)) tg_status no_row(tg_ctx *ctx, int op, const void *args,
                                                   int device_type)
 {
-    const char *setting;
-    const char *list = tg_ctx_list(ctx, op, &setting);
+    const impl_list *list = tg_ctx_list(ctx, op);
     const char *name = tg_ops[op].name;
     const int on_device = device_type != TG_DEVICE_CPU;
     if (on_device && ctx->fallback == TG_FALLBACK_HOST)
         return tg_run_on_host(ctx, op, args);
     if (list)
-        return tg_fail(TG_EUNSUPPORTED, "%s: no row of %s=%s runs this problem on %s", name,
-                       setting, list, tg_device_type_name(device_type));
+        return tg_fail(TG_EUNSUPPORTED, "%s: no row of %s (%s) runs this problem on %s", name,
+                       list->words, list->who, tg_device_words(device_type).text);
     if (on_device)
         return tg_fail(TG_EUNSUPPORTED,
-                       "%s: no row of device %s runs this problem; TIGON_FALLBACK=host would run "
-                       "it on the CPU",
-                       name, tg_device_type_name(device_type));
-    return tg_fail(TG_EUNSUPPORTED,
-                   "%s: the context is strict and no row of device %s runs this problem", name,
-                   ctx->device);
+                       "%s: no row of device %s runs this problem; TIGON_FALLBACK=host, or "
+                       "tg_ctx_set_fallback, would run it on the CPU",
+                       name, tg_device_words(device_type).text);
+    return tg_fail(
+        TG_EUNSUPPORTED,
+        "%s: strict (TIGON_STRICT, tg_ctx_set_strict), and no row of device %s runs this problem",
+        name, ctx->device);
 }
 
 tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args)
@@ -143,7 +143,7 @@ tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args)
     const int device_type = known->device_type, on_device = device_type != TG_DEVICE_CPU;
     if (on_device && device_type != ctx->device_type)
         return tg_fail(TG_EINVAL, "%s: the tensors lie on %s, the context's device is %s",
-                       tg_ops[op].name, tg_device_type_name(device_type), ctx->device);
+                       tg_ops[op].name, tg_device_words(device_type).text, ctx->device);
     const route *r = tg_ctx_route(ctx, op, on_device);
     for (int i = 0; i < r->count; i++) {
         if (!accepts(r->rows[i], args))
@@ -197,7 +197,8 @@ tg_status tg_row_run(tg_ctx *ctx, int row, const void *args)
         return tg_fail(TG_ENOTFOUND, "tg_row_run: there is no row %d", row);
     if (!tg_row_supported(ctx, row))
         return tg_fail(TG_EUNSUPPORTED,
-                       "%s: needs %s, which this machine or TIGON_CPU_MAX does not offer",
+                       "%s: needs %s, which this machine, or the ceiling that TIGON_CPU_MAX or "
+                       "tg_ctx_set_cpu_max set, does not offer",
                        r->info.full_name, tg_cpu_needs(r->row.needs));
     int device_type;
     uint64_t copy[MAX_ARGS];
@@ -205,8 +206,8 @@ tg_status tg_row_run(tg_ctx *ctx, int row, const void *args)
     TG_TRY(tg_check_all(r->op, args, &device_type));
     if (device_type != tg_registry_backend(r->backend)->table.device_type)
         return tg_fail(TG_EINVAL, "%s: the tensors lie on %s, the row takes memory of %s",
-                       r->info.full_name, tg_device_type_name(device_type),
-                       tg_device_type_name(tg_registry_backend(r->backend)->table.device_type));
+                       r->info.full_name, tg_device_words(device_type).text,
+                       tg_device_words(tg_registry_backend(r->backend)->table.device_type).text);
     if (!accepts(r, args))
         return tg_fail(TG_EUNSUPPORTED, "%s does not accept this problem", r->info.full_name);
     return run(ctx, r, args);

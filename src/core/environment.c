@@ -10,26 +10,34 @@ extern char **environ;
 
 static const char op_prefix[] = "TIGON_IMPL_"; /* then an operator */
 
-static tg_status set_fallback_by_name(tg_ctx *ctx, const char *name)
+static tg_status set_fallback_by_name(tg_ctx *ctx, const char *name, const char *who)
 {
     if (strcmp(name, "error") == 0 || strcmp(name, "host") == 0)
         return tg_ctx_set_fallback(ctx, *name == 'h' ? TG_FALLBACK_HOST : TG_FALLBACK_ERROR);
-    return tg_fail(TG_EINVAL, "TIGON_FALLBACK: there is no policy %s, expected error or host",
-                   name);
+    return tg_fail(TG_EINVAL, "%s: there is no policy %s, expected error or host", who, name);
 }
 
-static tg_status set_strict_by_name(tg_ctx *ctx, const char *value)
+static tg_status set_switch(tg_ctx *ctx, const char *value, const char *who,
+                            tg_status (*set)(tg_ctx *ctx, int on))
 {
     if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
-        return tg_fail(TG_EINVAL, "TIGON_STRICT is %s, expected 0 or 1", value);
-    return tg_ctx_set_strict(ctx, *value == '1');
+        return tg_fail(TG_EINVAL, "%s is %s, expected 0 or 1", who, value);
+    return set(ctx, *value == '1');
 }
 
-static tg_status set_verbose_by_name(tg_ctx *ctx, const char *value)
+static tg_status set_strict_by_name(tg_ctx *ctx, const char *value, const char *who)
 {
-    if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
-        return tg_fail(TG_EINVAL, "TIGON_VERBOSE is %s, expected 0 or 1", value);
-    return tg_ctx_set_verbose(ctx, *value == '1');
+    return set_switch(ctx, value, who, tg_ctx_set_strict);
+}
+
+static tg_status set_verbose_by_name(tg_ctx *ctx, const char *value, const char *who)
+{
+    return set_switch(ctx, value, who, tg_ctx_set_verbose);
+}
+
+static tg_status set_impl_by_name(tg_ctx *ctx, const char *list, const char *who)
+{
+    return tg_ctx_use_list(ctx, -1, list, who);
 }
 
 static tg_status read_op_lists(tg_ctx *ctx)
@@ -37,29 +45,30 @@ static tg_status read_op_lists(tg_ctx *ctx)
     for (char **entry = environ; entry && *entry; entry++) {
         if (strncmp(*entry, op_prefix, sizeof op_prefix - 1) != 0)
             continue;
-        char name[96];
-        const char *start = *entry + sizeof op_prefix - 1;
-        const size_t length = strcspn(start, "=");
-        snprintf(name, sizeof name, "%.*s", (int)length, start);
+        char variable[96], name[96];
+        const size_t length = strcspn(*entry, "=");
+        snprintf(variable, sizeof variable, "%.*s", (int)length, *entry);
+        snprintf(name, sizeof name, "%s", variable + sizeof op_prefix - 1);
         for (char *c = name; *c; c++)
             *c = (char)tolower((unsigned char)*c);
-        if (tg_op_by_name(name) < 0)
-            return tg_fail(TG_ENOTFOUND, "%.*s: there is no operator %s",
-                           (int)(sizeof op_prefix - 1 + length), *entry, name);
-        TG_TRY(tg_ctx_set_op_impl(ctx, name, start + length + (start[length] == '=')));
+        const int op = tg_op_by_name(name);
+        if (op < 0)
+            return tg_fail(TG_ENOTFOUND, "%s: there is no operator %s", variable, name);
+        TG_TRY(tg_ctx_use_list(ctx, op, *entry + length + ((*entry)[length] == '='), variable));
     }
     return TG_OK;
 }
 
 static const struct {
     const char *name;
-    tg_status (*set)(tg_ctx *ctx, const char *value); /* NULL: the registry reads it */
-} settings[] = {{"TIGON_CPU_MAX", tg_ctx_set_cpu_max},
+    tg_status (*set)(tg_ctx *ctx, const char *value,
+                     const char *who); /* NULL: the registry reads it */
+} settings[] = {{"TIGON_CPU_MAX", tg_ctx_use_cpu_max},
                 {"TIGON_STRICT", set_strict_by_name},
                 {"TIGON_VERBOSE", set_verbose_by_name},
                 {"TIGON_FALLBACK", set_fallback_by_name},
-                {"TIGON_DEVICE", tg_ctx_set_device},
-                {"TIGON_IMPL", tg_ctx_set_impl},
+                {"TIGON_DEVICE", tg_ctx_use_device},
+                {"TIGON_IMPL", set_impl_by_name},
                 {"TIGON_BACKEND_PATH", NULL}};
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -68,7 +77,7 @@ tg_status tg_ctx_read_environment(tg_ctx *ctx)
     for (int i = 0; i < SETTINGS; i++) {
         const char *value = getenv(settings[i].name);
         if (value && *value && settings[i].set)
-            TG_TRY(settings[i].set(ctx, value));
+            TG_TRY(settings[i].set(ctx, value, settings[i].name));
     }
     return read_op_lists(ctx);
 }

@@ -109,7 +109,8 @@ tg_status tg_run_on_host(tg_ctx *ctx, int op, const void *args)
             tg_ops[op].name, ctx->device);
     if (ctx->strict)
         return tg_fail(TG_EUNSUPPORTED,
-                       "%s: the context is strict and no row of device %s runs this problem",
+                       "%s: strict (TIGON_STRICT, tg_ctx_set_strict), and no row of device %s runs "
+                       "this problem",
                        tg_ops[op].name, ctx->device);
     if (!ctx->warned[op])
         tg_log_line(ctx, "tigon: %s has no row on %s; it runs on the host, with copies",

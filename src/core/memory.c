@@ -67,7 +67,7 @@ static tg_status check_side(const tg_ctx *ctx, const char *name, const void *ptr
     if (type != TG_DEVICE_CPU && type != ctx->device_type)
         return tg_fail(
             TG_EINVAL, "tg_copy: %s_device_type is %d (%s), expected %d (cpu) or %d (%s)", name,
-            type, tg_device_type_name(type), TG_DEVICE_CPU, ctx->device_type, ctx->device);
+            type, tg_device_words(type).text, TG_DEVICE_CPU, ctx->device_type, ctx->device);
     if (!ptr && bytes)
         return tg_fail(TG_EINVAL, "tg_copy: %s is NULL, expected memory of %zu bytes", name, bytes);
     return TG_OK;

@@ -164,7 +164,7 @@ static tg_status check_table(const char *path, const tg_backend *b)
     if (!b->device || !*b->device || strlen(b->device) >= NAME_SIZE)
         return tg_fail(TG_EINVAL, "%s: device is %s, expected a name of 1 to %d characters", path,
                        b->device ? b->device : "NULL", NAME_SIZE - 1);
-    if (strcmp(tg_device_type_name(b->device_type), "?") == 0)
+    if (!tg_device_type_is_known(b->device_type))
         return tg_fail(TG_EINVAL, "%s: device_type is %d, expected one of TG_DEVICE_*", path,
                        b->device_type);
     const int other = tg_registry_backend_by_vendor(b->vendor);

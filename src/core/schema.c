@@ -4,18 +4,44 @@
 
 #include "core/core.h"
 
+/* ---- the names that ops.def uses ---- */
+
+#define RULE(name, text, ...) static const tg_type_rule types_##name = {#name, text, {__VA_ARGS__}};
+RULE(T, "one type for all T of a call; f64: ref alone", TG_F32, TG_BF16, TG_F16, TG_F64)
+RULE(W, "T or f32", TG_F32, TG_BF16, TG_F16, TG_F64)
+RULE(STAT, "f32; f64 if T is f64", TG_F32, TG_F64)
+RULE(I64, "i64", TG_I64)
+RULE(ANY_OF_F32, "T; if T is f32, also bf16 or f16", TG_F32, TG_BF16, TG_F16, TG_F64)
+
+static const tg_choice no_yes[] = {{"no", 0}, {"yes", 1}, {0}};
+static const tg_choice casting_modes[] = {{"llama", 0}, {"gemma", 1}, {"none", -1}, {0}};
+static const tg_choice reductions[] = {{"mean", TG_MEAN}, {"sum", TG_SUM}, {"none", TG_NONE}, {0}};
+static const tg_choice token_reductions[] = {{"mean", TG_MEAN}, {"none", TG_NONE}, {0}};
+static const tg_choice element_reductions[] = {
+    {"mean", TG_MEAN}, {"sum", TG_SUM}, {"none", TG_NONE}, {"batchmean", TG_BATCHMEAN}, {0}};
+static const tg_choice policy_losses[] = {
+    {"grpo", TG_GRPO},       {"dapo", TG_DAPO},   {"bnpo", TG_BNPO},
+    {"dr_grpo", TG_DR_GRPO}, {"luspo", TG_LUSPO}, {"cispo", TG_CISPO},
+    {"sapo", TG_SAPO},       {"vespo", TG_VESPO}, {0}};
+static const tg_choice sampling_levels[] = {
+    {"token", TG_TOKEN_LEVEL}, {"sequence", TG_SEQUENCE_LEVEL}, {0}};
+
+/* ---- ops.def ---- */
+
 #define TG_FROM(text) 0, .default_text = text
 #define TG_REQUIRED 0, .required = 1
-#define TG_IN(arg) {.name = #arg, .kind = TG_ARG_IN},
-#define TG_OPT(arg) {.name = #arg, .kind = TG_ARG_OPT},
-#define TG_OUT(arg) {.name = #arg, .kind = TG_ARG_OUT},
-#define TG_OUT_OPT(arg) {.name = #arg, .kind = TG_ARG_OUT_OPT},
-#define TG_OUT_OVER(arg, in) {.name = #arg, .kind = TG_ARG_OUT, .over = #in},
-#define TG_OPT_OVER(arg, in) {.name = #arg, .kind = TG_ARG_OUT_OPT, .over = #in},
-#define TG_INOUT(arg) {.name = #arg, .kind = TG_ARG_OUT, .reads = 1},
-#define TG_INOUT_OPT(arg) {.name = #arg, .kind = TG_ARG_OUT_OPT, .reads = 1},
+#define TENSOR(arg, k, rule) .name = #arg, .kind = TG_ARG_##k, .types = &types_##rule
+#define TG_IN(arg, rule) {TENSOR(arg, IN, rule)},
+#define TG_OPT(arg, rule) {TENSOR(arg, OPT, rule)},
+#define TG_OUT(arg, rule) {TENSOR(arg, OUT, rule)},
+#define TG_OUT_OPT(arg, rule) {TENSOR(arg, OUT_OPT, rule)},
+#define TG_OUT_OVER(arg, rule, in) {TENSOR(arg, OUT, rule), .over = #in},
+#define TG_OPT_OVER(arg, rule, in) {TENSOR(arg, OUT_OPT, rule), .over = #in},
+#define TG_INOUT(arg, rule) {TENSOR(arg, OUT, rule), .reads = 1},
+#define TG_INOUT_OPT(arg, rule) {TENSOR(arg, OUT_OPT, rule), .reads = 1},
 #define TG_F64(arg, init) {.name = #arg, .kind = TG_ARG_F64, .value = init},
 #define TG_I64(arg, init) {.name = #arg, .kind = TG_ARG_I64, .value = init},
+#define TG_CHOICE(arg, list) {.name = #arg, .kind = TG_ARG_I64, .choices = list},
 
 #define TG_OP(op, fields) static const tg_arg_info args_##op[] = {fields};
 #include "tigon/ops.def"

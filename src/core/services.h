@@ -25,6 +25,13 @@
 /* "f32[7,4096]": for messages; writes at most size bytes and returns text. */
 const char *tg_describe(const tg_tensor *t, char *text, size_t size);
 
+/* A few words for a message: tg_type_words(type).text */
+typedef struct tg_words {
+    char text[56];
+} tg_words;
+/* "bf16"; of types that Tigon does not know "(code 1, 8 bits, 1 lane)" */
+tg_words tg_type_words(int type);
+
 /* ---- views ---- */
 
 static inline void *tg_data(const tg_tensor *t)

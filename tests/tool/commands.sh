@@ -80,13 +80,21 @@ assert all({"device", "count", "why"} <= set(p) for p in info["probes"])
 "$tigon" list --json --resolve | python3 -c '
 import json, sys
 kinds = {"in", "opt", "out", "out_opt", "f64", "i64"}
-operators = json.load(sys.stdin)["operators"]
+schema = json.load(sys.stdin)
+operators = schema["operators"]
 assert len(operators) > 10
 for op in operators:
     names = [a["name"] for a in op["arguments"]]
     assert len(set(names)) == len(names) > 0, op
     assert all(a["kind"] in kinds for a in op["arguments"]), op
     assert all(a.get("over", names[0]) in names for a in op["arguments"]), op
+    for a in op["arguments"]:
+        if a["kind"] in ("f64", "i64"):
+            assert ("default" in a) + ("default_text" in a) + a.get("required", False) == 1, (op["name"], a)
+            assert "values" not in a or a["default"] in a["values"].values(), (op["name"], a)
+        else:
+            assert a["dtypes"] and a["types"] in schema["types"], (op["name"], a)
+    assert all(r["supported"] or r["why_not"] for r in op["rows"]), op
     assert op["rows"], op["name"] + " has no rows"
     assert all({"name", "backend", "needs"} <= set(r) for r in op["rows"]), op
     assert any(r["backend"] == "ref" for r in op["rows"]), op["name"] + " has no reference"
@@ -95,4 +103,14 @@ rms = next(op for op in operators if op["name"] == "rms_norm_forward")
 assert [(a["name"], a["kind"]) for a in rms["arguments"]] == [
     ("x", "in"), ("weight", "opt"), ("y", "out"), ("rstd", "out_opt"),
     ("eps", "f64"), ("offset", "f64"), ("casting_mode", "i64")], rms
+argument = lambda op, name: next(a for o in operators if o["name"] == op for a in o["arguments"] if a["name"] == name)
+assert argument("rms_norm_forward", "eps")["default"] == 1e-6
+assert argument("rms_norm_forward", "x")["dtypes"] == ["f32", "bf16", "f16", "f64"]
+assert argument("rms_norm_forward", "casting_mode")["values"] == {"llama": 0, "gemma": 1, "none": -1}
+assert argument("cross_entropy_forward", "reduction")["values"] == {"mean": 0, "sum": 1, "none": 2}
+assert argument("grpo_loss_forward", "delta")["default"] == "inf"
+assert argument("flash_attention_forward", "scale")["default_text"] == "1 / sqrt(D)"
+assert argument("adamw", "step")["required"]
+npu = [r for op in operators for r in op["rows"] if r["device"] == "npu"]
+assert all(not r["supported"] and "libascendcl.so" in r["why_not"] for r in npu), npu
 '

@@ -131,7 +131,7 @@ static void bad_numbers(tg_ctx *ctx)
     refused(ctx, &c, "ref_logp is NULL, expected a tensor, since beta is 0.5");
     set_call(&c);
     c.args.reduction = TG_SUM;
-    refused(ctx, &c, "reduction is 1, expected TG_MEAN (0) or TG_NONE (2)");
+    refused(ctx, &c, "reduction is 1, expected 0 (mean) or 2 (none)");
     const double temperatures[] = {0, -1, NAN, INFINITY};
     for (int i = 0; i < 4; i++) {
         set_call(&c);

@@ -36,6 +36,54 @@ static void refused(tg_ctx *ctx, const parts *p, const char *expected)
         EXPECT(y[i] == 7.0f, "y[%d] is written", i);
 }
 
+static void says(const char *expected)
+{
+    EXPECT(strcmp(tg_last_error(), expected) == 0, "the message is\n  %s, expected\n  %s",
+           tg_last_error(), expected);
+}
+
+/* What belongs to a range, and what does not. */
+static void bounds(tg_ctx *ctx, parts *p)
+{
+    tg_adamw_args a = {.param = &p->weight, .grad = &p->weight, .m = &p->weight, .v = &p->weight};
+    tg_tensor grad = tg_tensor_of(x, TG_F32, 1, &columns), m = tg_tensor_of(y, TG_F32, 1, &columns);
+    tg_tensor v = tg_tensor_of(y + N, TG_F32, 1, &columns);
+    a.grad = &grad, a.m = &m, a.v = &v, a.step = 1;
+    a.beta1 = 1;
+    EXPECT(tg_adamw(ctx, &a) == TG_EINVAL, "beta1 of 1");
+    says("adamw: beta1 is 1, expected at least 0 and below 1");
+    a.beta1 = 0;
+    a.step = 0;
+    EXPECT(tg_adamw(ctx, &a) == TG_EINVAL, "step of 0");
+    says("adamw: step is 0, expected 1 or more");
+    int64_t sizes[] = {1, 1, N}, token[] = {1, 1}, target[] = {0};
+    tg_tensor logits = tg_tensor_of(x, TG_F32, 3, sizes),
+              y1 = tg_tensor_of(target, TG_I64, 2, token);
+    tg_tensor logp = tg_tensor_of(rstd, TG_F32, 2, token);
+    tg_selective_log_softmax_forward_args s = {.logits = &logits, .target = &y1, .logp = &logp};
+    EXPECT(tg_selective_log_softmax_forward(ctx, &s) == TG_EINVAL, "temperature of 0");
+    says("selective_log_softmax_forward: temperature is 0, expected a positive number, at least "
+         "1.17549e-38");
+    s.temperature = 1e300;
+    EXPECT(tg_selective_log_softmax_forward(ctx, &s) == TG_EINVAL, "temperature of 1e300");
+}
+
+/* The function is blamed, not the variable that does the same. */
+static void setters(tg_ctx *ctx)
+{
+    EXPECT(tg_ctx_set_device(ctx, "tpu") == TG_ENOTFOUND, "tpu");
+    says("tg_ctx_set_device: no backend serves device tpu; tigon info lists what there is");
+    EXPECT(tg_ctx_set_cpu_max(ctx, "v9") == TG_EINVAL &&
+               strstr(tg_last_error(), "tg_ctx_set_cpu_max: there is no level v9"),
+           "%s", tg_last_error());
+    EXPECT(tg_ctx_set_impl(ctx, "nobody") == TG_ENOTFOUND &&
+               strstr(tg_last_error(), "tg_ctx_set_impl: there is no backend nobody"),
+           "%s", tg_last_error());
+    EXPECT(tg_ctx_set_op_impl(ctx, "gemm", "nobody") == TG_ENOTFOUND &&
+               strstr(tg_last_error(), "tg_ctx_set_op_impl: there is no backend or row"),
+           "%s", tg_last_error());
+}
+
 int main(void)
 {
     tg_ctx *ctx = new_context();
@@ -60,9 +108,7 @@ int main(void)
     refused(ctx, &p, "rms_norm_forward: y is of type bf16, expected f32, the type of x");
     fresh(&p);
     p.x = tg_tensor_of(x, TG_I64, 2, shape);
-    refused(
-        ctx, &p,
-        "rms_norm_forward: x is of type i64 (code 0, 64 bits, 1 lanes), expected f32, bf16 or f16");
+    refused(ctx, &p, "rms_norm_forward: x is of type i64, expected f32, bf16 or f16");
     fresh(&p);
     p.x.ndim = 0;
     p.y.ndim = 0;
@@ -105,14 +151,45 @@ int main(void)
     refused(ctx, &p, "rms_norm_forward: rstd is [5], of 5 elements, expected 4, one for each row");
     fresh(&p);
     p.args.casting_mode = 2;
-    refused(ctx, &p, "rms_norm_forward: casting_mode is 2, expected -1 to 1");
+    refused(ctx, &p,
+            "rms_norm_forward: casting_mode is 2, expected 0 (llama), 1 (gemma) or -1 (none)");
     fresh(&p);
     p.args.eps = -1;
-    refused(ctx, &p, "rms_norm_forward: eps is -1, expected a finite number of at least 0");
+    refused(ctx, &p, "rms_norm_forward: eps is -1, expected at least 0");
     fresh(&p);
     p.weight.device.device_type = TG_DEVICE_CUDA;
     refused(ctx, &p,
-            "rms_norm_forward: weight lies on cuda:0, expected cpu:0 as the other tensors");
+            "rms_norm_forward: weight lies on cuda:0, x and others on cpu:0, expected one device");
+    fresh(&p);
+    p.x.device = (tg_device){TG_DEVICE_CUDA, 1};
+    refused(ctx, &p,
+            "rms_norm_forward: x lies on cuda:1, weight and others on cpu:0, expected one device");
+    fresh(&p);
+    p.args.weight = NULL;
+    p.args.rstd = NULL;
+    p.y.device.device_type = 77;
+    refused(ctx, &p,
+            "rms_norm_forward: y lies on device type 77:0, x on cpu:0, expected one device");
+    fresh(&p);
+    p.x.dtype = (tg_dtype){0, 32, 1};
+    refused(ctx, &p,
+            "rms_norm_forward: x is of type (code 0, 32 bits, 1 lane), expected f32, bf16 or f16");
+    fresh(&p);
+    p.weight.dtype.lanes = 4;
+    refused(ctx, &p,
+            "rms_norm_forward: weight is of type (code 2, 32 bits, 4 lanes), expected f32");
+    fresh(&p);
+    p.args.eps = 1e39;
+    refused(ctx, &p,
+            "rms_norm_forward: eps is 1e+39, expected a number in the range of f32, "
+            "-3.40282e+38 to 3.40282e+38");
+    fresh(&p);
+    p.args.offset = 0.0 / 0.0;
+    EXPECT(tg_rms_norm_forward(ctx, &p.args) == TG_EINVAL && strstr(tg_last_error(), "offset is "),
+           "%s", tg_last_error());
+    fresh(&p);
+    bounds(ctx, &p);
+    setters(ctx);
     EXPECT(tg_rms_norm_forward(ctx, NULL) == TG_EINVAL, "%s", tg_last_error());
     EXPECT(strcmp(tg_last_error(), "rms_norm_forward: args is NULL") == 0, "%s", tg_last_error());
     tg_ctx_destroy(ctx);

@@ -12,6 +12,7 @@
 #include "json.h"
 #include "matrix.h"
 #include "row_device.h"
+#include "schema_json.h"
 
 enum { MAX_ROWS = 256, MAX_OPS = 256 };
 
@@ -37,11 +38,28 @@ static int resolve(const listing *l, int op, int *rows)
     return n < MAX_ROWS ? n : MAX_ROWS;
 }
 
+static void print_option(const tg_arg_info *a)
+{
+    if (a->required)
+        printf(" (required)");
+    else if (a->default_text)
+        printf(" = %s", a->default_text);
+    else
+        printf(" = %g", a->value);
+    for (const tg_choice *c = a->choices; c && c->name; c++)
+        printf("%s%s %lld%s", c == a->choices ? " (" : " | ", c->name, (long long)c->value,
+               c[1].name ? "" : ")");
+}
+
 static void print_argument(const tg_arg_info *a, int last)
 {
-    const char *kind = tg_arg_kind_name(a->kind);
-    printf("%s %s%s%s%s%s", kind, a->name, a->reads ? " (read too)" : "", a->over ? " over " : "",
-           a->over ? a->over : "", last ? "\n" : ", ");
+    printf("%s %s", tg_arg_kind_name(a->kind), a->name);
+    if (a->types)
+        printf(" %s%s%s%s", a->types->name, a->reads ? " (read too)" : "", a->over ? " over " : "",
+               a->over ? a->over : "");
+    else
+        print_option(a);
+    printf(last ? "\n" : ", ");
 }
 
 static void print_operator(const listing *l, int op)
@@ -67,7 +85,7 @@ static void print_operator(const listing *l, int op)
         const char *device = row_device(r);
         printf("  %-44s %s%s%s%s%s\n", row->full_name, *needs ? "needs " : "", needs,
                strcmp(device, "cpu") ? "device " : "", strcmp(device, "cpu") ? device : "",
-               tg_row_supported(l->ctx, r) ? "" : "  (not on this machine)");
+               row_missing(l->ctx, r) ? "  (not on this machine)" : "");
     }
 }
 
@@ -77,19 +95,7 @@ static void json_operator(json *j, const listing *l, int op)
     json_object(j, NULL);
     json_text(j, "name", info->name);
     json_int(j, "id", op);
-    json_array(j, "arguments");
-    for (int i = 0; i < info->nargs; i++) {
-        const tg_arg_info *a = &info->args[i];
-        json_object(j, NULL);
-        json_text(j, "name", a->name);
-        json_text(j, "kind", tg_arg_kind_name(a->kind));
-        if (a->reads)
-            json_bool(j, "inout", 1);
-        if (a->over)
-            json_text(j, "over", a->over);
-        json_close(j);
-    }
-    json_close(j);
+    schema_arguments(j, info);
     json_array(j, "rows");
     for (int r = 0; r < tg_row_count(); r++) {
         const tg_row_info *row = tg_row_at(r);
@@ -100,7 +106,10 @@ static void json_operator(json *j, const listing *l, int op)
         json_text(j, "backend", row->backend);
         json_text(j, "device", row_device(r));
         json_text(j, "needs", tg_cpu_needs(row->needs));
-        json_bool(j, "supported", tg_row_supported(l->ctx, r));
+        const char *missing = row_missing(l->ctx, r);
+        json_bool(j, "supported", !missing);
+        if (missing)
+            json_text(j, "why_not", missing);
         json_close(j);
     }
     json_close(j);
@@ -132,6 +141,7 @@ static int list_all(const listing *l, int as_json)
     if (as_json) {
         json_object(&j, NULL);
         json_text(&j, "version", tg_version());
+        schema_type_rules(&j);
         json_array(&j, "operators");
     }
     for (int op = 0; op < tg_op_count(); op++) {

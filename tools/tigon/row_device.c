@@ -1,4 +1,5 @@
 /* tools/tigon/row_device.c - which device a row is for, and in which memory it works: its backend's. */
+#include <stdio.h>
 #include <string.h>
 
 #include "row_device.h"
@@ -20,6 +21,40 @@ const char *row_device(int row)
 int row_memory(int row)
 {
     return backend_of(row)->device_type;
+}
+
+/* A device that a context was asked to choose, once. */
+typedef struct trial {
+    char device[32], why[240]; /* why: "" if it can be used */
+} trial;
+
+static void try_device(trial *t, const char *device)
+{
+    tg_ctx *ctx;
+    snprintf(t->device, sizeof t->device, "%s", device);
+    if (tg_ctx_create(&ctx) || tg_ctx_set_device(ctx, device))
+        snprintf(t->why, sizeof t->why, "%s", tg_last_error());
+    tg_ctx_destroy(ctx);
+}
+
+const char *row_missing(const tg_ctx *ctx, int row)
+{
+    static trial trials[16];
+    static char needs[96];
+    const char *device = row_device(row);
+    if (!tg_row_supported(ctx, row)) {
+        snprintf(needs, sizeof needs, "needs %s, which this machine or its ceiling does not offer",
+                 tg_cpu_needs(tg_row_at(row)->needs));
+        return needs;
+    }
+    if (!strcmp(device, "cpu"))
+        return NULL;
+    trial *t = trials;
+    while (t < trials + 15 && *t->device && strcmp(t->device, device))
+        t++;
+    if (strcmp(t->device, device))
+        try_device(t, device);
+    return *t->why ? t->why : NULL;
 }
 
 int row_is_here(const tg_ctx *ctx, int row)

@@ -1,6 +1,4 @@
 /* adamw: what the arguments must be. */
-#include <float.h>
-
 #include "core/services.h"
 
 tg_status tg_check_adamw(const tg_adamw_args *a)
@@ -21,11 +19,8 @@ tg_status tg_check_adamw(const tg_adamw_args *a)
     TG_TRY(tg_expect_type_or_f32(op, "grad", a->grad, type));
     TG_TRY(tg_expect_stat(op, "m", a->m, type));
     TG_TRY(tg_expect_stat(op, "v", a->v, type));
-    TG_TRY(tg_expect_f64(op, "lr", a->lr, -DBL_MAX, DBL_MAX));
-    TG_TRY(tg_expect_f64(op, "beta1", a->beta1, 0, 1 - DBL_EPSILON));
-    TG_TRY(tg_expect_f64(op, "beta2", a->beta2, 0, 1 - DBL_EPSILON));
-    TG_TRY(tg_expect_f64(op, "eps", a->eps, 0, DBL_MAX));
-    TG_TRY(tg_expect_f64(op, "weight_decay", a->weight_decay, -DBL_MAX, DBL_MAX));
-    TG_TRY(tg_expect_f64(op, "grad_scale", a->grad_scale, -DBL_MAX, DBL_MAX));
+    TG_TRY(tg_expect_below(op, "beta1", a->beta1, 0, 1));
+    TG_TRY(tg_expect_below(op, "beta2", a->beta2, 0, 1));
+    TG_TRY(tg_expect_f64(op, "eps", a->eps, 0, FLT_MAX));
     return tg_expect_i64(op, "step", a->step, 1, INT64_MAX);
 }

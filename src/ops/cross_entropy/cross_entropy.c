@@ -1,6 +1,4 @@
 /* cross_entropy: what the arguments must be. */
-#include <float.h>
-
 #include "cross_entropy.h"
 
 /* The arguments that both directions have. */
@@ -27,8 +25,8 @@ static tg_status check_dlogits(const ce_common *c)
     return TG_OK;
 }
 
-static tg_status check_common(const ce_common *c, double smoothing, double z, double softcap,
-                              int64_t reduction, int64_t token_scaling)
+static tg_status check_common(const ce_common *c, double smoothing, double softcap,
+                              int64_t reduction)
 {
     const int type = tg_type_of(c->logits);
     TG_TRY(tg_expect_float(c->op, "logits", c->logits));
@@ -43,7 +41,6 @@ static tg_status check_common(const ce_common *c, double smoothing, double z, do
     TG_TRY(tg_expect_stat(c->op, "class_weight", c->class_weight, type));
     TG_TRY(tg_expect_vector(c->op, "class_weight", c->class_weight, classes,
                             "the last dimension of logits"));
-    TG_TRY(tg_expect_i64(c->op, "reduction", reduction, TG_MEAN, TG_NONE));
     TG_TRY(tg_expect_stat(c->op, "dloss", c->dloss, type));
     if (reduction == TG_NONE)
         TG_TRY(tg_expect_numel(c->op, "dloss", c->dloss, rows, what));
@@ -52,9 +49,8 @@ static tg_status check_common(const ce_common *c, double smoothing, double z, do
     TG_TRY(tg_expect_stat(c->op, "lse", c->lse, type));
     TG_TRY(tg_expect_numel(c->op, "lse", c->lse, rows, what));
     TG_TRY(tg_expect_f64(c->op, "label_smoothing", smoothing, 0, 1));
-    TG_TRY(tg_expect_f64(c->op, "lse_square_scale", z, -DBL_MAX, DBL_MAX));
-    TG_TRY(tg_expect_f64(c->op, "softcap", softcap, 0, DBL_MAX));
-    TG_TRY(tg_expect_i64(c->op, "token_scaling", token_scaling, 0, 1));
+    if (softcap != 0)
+        TG_TRY(tg_expect_positive(c->op, "softcap", softcap));
     if (c->dlogits)
         TG_TRY(check_dlogits(c));
     return tg_expect_indices(c->op, "target", c->target, classes, &c->ignore_index);
@@ -77,8 +73,7 @@ tg_status tg_check_cross_entropy_forward(const tg_cross_entropy_forward_args *a)
     TG_TRY(tg_expect_type(op, "predicted", a->predicted, TG_I64));
     TG_TRY(tg_expect_numel(op, "predicted", a->predicted, tg_numel(a->target),
                            "the number of rows of logits"));
-    return check_common(&c, a->label_smoothing, a->lse_square_scale, a->softcap, a->reduction,
-                        a->token_scaling);
+    return check_common(&c, a->label_smoothing, a->softcap, a->reduction);
 }
 
 tg_status tg_check_cross_entropy_backward(const tg_cross_entropy_backward_args *a)
@@ -91,6 +86,5 @@ tg_status tg_check_cross_entropy_backward(const tg_cross_entropy_backward_args *
                          a->lse,
                          a->dlogits,
                          a->ignore_index};
-    return check_common(&c, a->label_smoothing, a->lse_square_scale, a->softcap, a->reduction,
-                        a->token_scaling);
+    return check_common(&c, a->label_smoothing, a->softcap, a->reduction);
 }

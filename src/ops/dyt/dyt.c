@@ -49,6 +49,5 @@ tg_status tg_check_dyt_backward(const tg_dyt_backward_args *args)
     TG_TRY(check_like_x(op, "dx", args->dx, args->x));
     TG_TRY(check_alpha(op, "dalpha", args->dalpha, args->x));
     TG_TRY(check_vector(op, "dgamma", args->dgamma, args->x));
-    TG_TRY(check_vector(op, "dbeta", args->dbeta, args->x));
-    return tg_expect_i64(op, "accumulate", args->accumulate, 0, 1);
+    return check_vector(op, "dbeta", args->dbeta, args->x);
 }

@@ -44,6 +44,5 @@ tg_status tg_check_embedding_backward(const tg_embedding_backward_args *args)
     TG_TRY(tg_expect_ndim(op, "dweight", args->dweight, 2));
     TG_TRY(check_indices(op, args->indices));
     TG_TRY(expect_looked_up(op, "dy", args->dy, args->indices, args->dweight, "dweight"));
-    TG_TRY(tg_expect_i64(op, "accumulate", args->accumulate, 0, 1));
     return tg_expect_indices(op, "indices", args->indices, args->dweight->shape[0], NULL);
 }

@@ -1,6 +1,4 @@
 /* fused_linear_cross_entropy: what is a valid problem. */
-#include <float.h>
-
 #include "fused_linear_cross_entropy.h"
 
 static tg_status check_parameters(const char *op, const flce *f)
@@ -29,12 +27,9 @@ static tg_status check_parameters(const char *op, const flce *f)
 
 static tg_status check_options(const char *op, const flce *f)
 {
-    TG_TRY(tg_expect_i64(op, "reduction", f->reduction, TG_MEAN, TG_NONE));
     TG_TRY(tg_expect_f64(op, "label_smoothing", f->smoothing, 0, 1));
-    TG_TRY(tg_expect_f64(op, "lse_square_scale", f->z, -DBL_MAX, DBL_MAX));
-    TG_TRY(tg_expect_f64(op, "softcap", f->softcap, 0, DBL_MAX));
-    TG_TRY(tg_expect_i64(op, "token_scaling", f->token_scaling, 0, 1));
-    TG_TRY(tg_expect_i64(op, "accumulate", f->accumulate, 0, 1));
+    if (f->softcap != 0)
+        TG_TRY(tg_expect_positive(op, "softcap", f->softcap));
     return tg_expect_i64(op, "chunk_bytes", f->chunk_bytes, 0, INT64_MAX);
 }
 

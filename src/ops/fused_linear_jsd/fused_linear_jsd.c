@@ -44,7 +44,6 @@ static tg_status check_options(const arguments *a)
 {
     TG_TRY(tg_expect_f64(a->op, "beta", a->beta, 0, 1));
     TG_TRY(tg_expect_f64(a->op, "temperature", a->temperature, 0x1p-60, 0x1p60));
-    TG_TRY(tg_expect_i64(a->op, "accumulate", a->accumulate, 0, 1));
     return tg_expect_i64(a->op, "chunk_bytes", a->chunk_bytes, 0, INT64_MAX);
 }
 

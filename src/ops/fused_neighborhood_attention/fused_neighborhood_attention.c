@@ -27,11 +27,10 @@ static tg_status check_inputs(const char *op, const tg_tensor *q, const tg_tenso
     return tg_expect_like(op, "v", v, "q", q);
 }
 
-static tg_status check_options(const char *op, int64_t kernel_size, int64_t dilation, double scale)
+static tg_status check_options(const char *op, int64_t kernel_size, int64_t dilation)
 {
     TG_TRY(tg_expect_i64(op, "kernel_size", kernel_size, 1, INT64_MAX));
-    TG_TRY(tg_expect_i64(op, "dilation", dilation, 1, INT64_MAX));
-    return tg_expect_f64(op, "scale", scale, -HUGE_VAL, HUGE_VAL);
+    return tg_expect_i64(op, "dilation", dilation, 1, INT64_MAX);
 }
 
 tg_status
@@ -41,7 +40,7 @@ tg_check_fused_neighborhood_attention_forward(const tg_fused_neighborhood_attent
     TG_TRY(check_inputs(op, a->q, a->k, a->v));
     TG_TRY(tg_expect_like(op, "y", a->y, "q", a->q));
     TG_TRY(check_lse(op, a->lse, a->q));
-    return check_options(op, a->kernel_size, a->dilation, a->scale);
+    return check_options(op, a->kernel_size, a->dilation);
 }
 
 tg_status tg_check_fused_neighborhood_attention_backward(
@@ -54,5 +53,5 @@ tg_status tg_check_fused_neighborhood_attention_backward(
     TG_TRY(tg_expect_like(op, "dq", a->dq, "q", a->q));
     TG_TRY(tg_expect_like(op, "dk", a->dk, "q", a->q));
     TG_TRY(tg_expect_like(op, "dv", a->dv, "q", a->q));
-    return check_options(op, a->kernel_size, a->dilation, a->scale);
+    return check_options(op, a->kernel_size, a->dilation);
 }

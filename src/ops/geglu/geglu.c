@@ -20,8 +20,7 @@ tg_status tg_check_geglu_forward(const tg_geglu_forward_args *args)
     static const char op[] = "geglu_forward";
     TG_TRY(check_gate(op, args->gate));
     TG_TRY(expect_like_gate(op, "up", args->up, args->gate));
-    TG_TRY(expect_like_gate(op, "y", args->y, args->gate));
-    return tg_expect_i64(op, "exact", args->exact, 0, 1);
+    return expect_like_gate(op, "y", args->y, args->gate);
 }
 
 tg_status tg_check_geglu_backward(const tg_geglu_backward_args *args)
@@ -31,6 +30,5 @@ tg_status tg_check_geglu_backward(const tg_geglu_backward_args *args)
     TG_TRY(expect_like_gate(op, "dy", args->dy, args->gate));
     TG_TRY(expect_like_gate(op, "up", args->up, args->gate));
     TG_TRY(expect_like_gate(op, "dgate", args->dgate, args->gate));
-    TG_TRY(expect_like_gate(op, "dup", args->dup, args->gate));
-    return tg_expect_i64(op, "exact", args->exact, 0, 1);
+    return expect_like_gate(op, "dup", args->dup, args->gate);
 }

@@ -1,13 +1,5 @@
 /* swiglu: what the arguments must be. */
-#include <float.h>
-
 #include "core/services.h"
-
-static tg_status check_multipliers(const char *op, double gate, double down)
-{
-    TG_TRY(tg_expect_f64(op, "gate_multiplier", gate, -FLT_MAX, FLT_MAX));
-    return tg_expect_f64(op, "down_multiplier", down, -FLT_MAX, FLT_MAX);
-}
 
 /* Rows of the same shape and type as gate. */
 static tg_status expect_like_gate(const char *op, const char *name, const tg_tensor *t,
@@ -28,8 +20,7 @@ tg_status tg_check_swiglu_forward(const tg_swiglu_forward_args *args)
     static const char op[] = "swiglu_forward";
     TG_TRY(check_gate(op, args->gate));
     TG_TRY(expect_like_gate(op, "up", args->up, args->gate));
-    TG_TRY(expect_like_gate(op, "y", args->y, args->gate));
-    return check_multipliers(op, args->gate_multiplier, args->down_multiplier);
+    return expect_like_gate(op, "y", args->y, args->gate);
 }
 
 tg_status tg_check_swiglu_backward(const tg_swiglu_backward_args *args)
@@ -39,6 +30,5 @@ tg_status tg_check_swiglu_backward(const tg_swiglu_backward_args *args)
     TG_TRY(expect_like_gate(op, "dy", args->dy, args->gate));
     TG_TRY(expect_like_gate(op, "up", args->up, args->gate));
     TG_TRY(expect_like_gate(op, "dgate", args->dgate, args->gate));
-    TG_TRY(expect_like_gate(op, "dup", args->dup, args->gate));
-    return check_multipliers(op, args->gate_multiplier, args->down_multiplier);
+    return expect_like_gate(op, "dup", args->dup, args->gate);
 }

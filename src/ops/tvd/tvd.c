@@ -31,7 +31,6 @@ static tg_status check_common(const tvd_common *c)
         rows *= c->p->shape[i];
     TG_TRY(tg_expect_type(c->op, "labels", c->labels, TG_I64));
     TG_TRY(tg_expect_numel(c->op, "labels", c->labels, rows, "the number of rows of p"));
-    TG_TRY(tg_expect_i64(c->op, "reduction", c->reduction, TG_MEAN, TG_BATCHMEAN));
     return check_loss(c, "dloss", c->dloss);
 }
 
