@@ -88,7 +88,6 @@ typedef struct model {
 /* Allocates and initialises; with `training` also gradients and moments. The options must live on.
  */
 void model_open(model *m, run *r, const options *o, int training);
-void model_close(model *m);
 /* Parameters and the optimizer's state go to the device, or come from it. */
 void model_to_device(const model *m);
 void model_from_device(const model *m);

@@ -34,6 +34,7 @@ typedef struct tg_ctx tg_ctx;
  * TG_ENOTFOUND, with a message that names the variable; nothing is created then and *ctx is NULL.
  */
 TG_API tg_status tg_ctx_create(tg_ctx **ctx);
+/* Waits for the work that the context put on its device's stream. */
 TG_API void tg_ctx_destroy(tg_ctx *ctx);
 
 /* The device whose backends come first. NULL or "": infer it (tg_infer_device). */

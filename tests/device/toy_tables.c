@@ -49,7 +49,7 @@ static void gemm(toy_call *call)
     for (int64_t i = 0; i < c.rows; i++)
         for (int64_t j = 0; j < c.n; j++) {
             double sum = 0;
-            for (int64_t p = 0; p < k; p++)
+            for (int64_t p = 0; g->alpha != 0 && p < k; p++)
                 sum += (g->trans_a ? toy_get(&a, p, i) : toy_get(&a, i, p)) *
                        (g->trans_b ? toy_get(&b, j, p) : toy_get(&b, p, j));
             sum *= g->alpha;

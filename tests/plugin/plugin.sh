@@ -64,6 +64,17 @@ TIGON_BACKEND_PATH=$work/libolder_table.so "$tigon" list --resolve softmax_forwa
     fail "an older table is refused: $(cat "$work/list")"
 grep -q older/softmax_forward "$work/list" || fail "the row of an older table is not there"
 
+# open() may use the library, and fork.
+build busy_open
+for way in TIGON_BACKEND_PATH= --backend; do
+    case $way in
+    --backend) timeout 60 "$tigon" check --backend "$work/libbusy_open.so" >"$work/list" 2>&1 || true ;;
+    *) timeout 60 env "$way$work/libbusy_open.so" "$tigon" info >"$work/list" 2>&1 || true ;;
+    esac
+    grep -q 'adds no rows\|busy' "$work/list" && ! grep -q 'open() failed' "$work/list" ||
+        fail "a plug-in that is busy in open() with $way: $(cat "$work/list")"
+done
+
 # The last line before a crash tells where it is.
 build crash
 if TIGON_BACKEND_PATH=$work/libcrash.so "$tigon" info >"$work/list" 2>&1; then

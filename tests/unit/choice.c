@@ -153,7 +153,7 @@ static void verbose(tg_ctx *ctx)
     tg_ctx_set_verbose(ctx, 0);
     ran(ctx);
     EXPECT(lines == 1, "%d lines", lines);
-    EXPECT(strstr(line, "cpu/rms_norm_forward") && strstr(line, "x:f32[4,24]") &&
+    EXPECT(strstr(line, "cpu/rms_norm_forward") && strstr(line, "x:f32[4x24]") &&
                strstr(line, " ms,TG_OK"),
            "%s", line);
 }
