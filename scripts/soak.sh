@@ -1,6 +1,6 @@
 #!/bin/sh
-# What is too long for every run of the tests: all cases with other values, an hour of fuzzing by default, and the sanitizers
-# over the kernels of all levels.
+# What is too long for every run of the tests: all cases with other values, the NPU kernels with every flag and barrier left out once,
+# an hour of fuzzing by default, and the sanitizers over the kernels of all levels.
 #   scripts/soak.sh [SECONDS_OF_FUZZING]
 set -eu
 for seed in 2 3 4; do
@@ -8,6 +8,9 @@ for seed in 2 3 4; do
     build/tigon check --strict --seed $seed >build/soak.log || { grep FAILED build/soak.log; exit 1; }
     tail -1 build/soak.log
 done
+echo "soak: the NPU kernels without one call that synchronises, each in turn"
+rm -rf build/mutate
+sh tests/ascend/mutate/mutate.sh build/tigon build/tests/libascend_forget.so build/mutate
 seconds=${1:-3600}
 echo "soak: $seconds s of fuzzing"
 build/tests/fuzz_arguments "$seconds" "$(date +%s)"

@@ -15,8 +15,7 @@ ASC_KERNEL ASC_NAME(embedding_forward)(__gm__ ASC_T *weight, __gm__ int64_t *ind
     asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID1);
     asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
     asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
-    if (first < grid.tasks)
-        embedding_ask(indices, asc_tile_at(grid, first), index_at, slot);
+    embedding_ask(indices, asc_tile_at(grid, first), index_at, slot); /* every block has a tile */
     for (int64_t task = first; task < grid.tasks; task += step, slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
         const int64_t bytes = tile.columns * (int64_t)sizeof(ASC_T);
@@ -114,11 +113,11 @@ ASC_KERNEL ASC_NAME(embedding_backward)(__gm__ ASC_T *dy, __gm__ char *dweight,
             asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID2);
             asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID2);
 #if ASC_16BIT
+            /* EMBEDDING_ADD has a barrier before it touches acc. */
             for (uint64_t left = size == 4 ? 0 : used; left; left &= left - 1)
                 ASC_WIDEN(acc + asc_ffs(left) * pitch,
                           ASC_UB(ASC_T, out_at, slot) + asc_ffs(left) * pitch,
                           (uint32_t)tile.columns);
-            ASC_THEN();
 #endif
         }
         for (int64_t at = first; at < last; at += tile_rows, piece_slot ^= 1)

@@ -87,8 +87,7 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(
     if (weight)
         ASC_NAME(rms_norm_load_scale)
     (scale, asc_place(x_at, 0), weight, weight_f32, asc_f32(offset), columns, pitch);
-    ASC_THEN();
-    asc_pipeline_begin();
+    asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;
          task += asc_get_block_num(), slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);

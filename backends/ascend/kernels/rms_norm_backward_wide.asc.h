@@ -250,8 +250,7 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
         asc_clear_copies(ds_at, RMS_NORM_SLOTS, bytes);
     asc_duplicate(w.means, 0.0f, 8);
     asc_duplicate(w.sums, 0.0f, (uint32_t)(tile_rows * ASC_SUM_LANES));
-    ASC_THEN();
-    asc_pipeline_begin();
+    asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
     asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
     if (partials) { /* the buffers of dw are free */
         asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);

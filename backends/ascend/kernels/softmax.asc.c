@@ -22,7 +22,7 @@ static inline __aicore__ void softmax_square_of_half(__ubuf__ float *a, uint32_t
     ASC_THEN();
 }
 
-/* block = 1 / block; one: n floats of scratch. */
+/* block = 1 / block; one: n floats of scratch. What computes block may stand just before. */
 static inline __aicore__ void softmax_reciprocal(__ubuf__ float *block, __ubuf__ float *one,
                                                  uint32_t n)
 {
@@ -68,7 +68,7 @@ static inline __aicore__ void softmax_forward_tile(__ubuf__ float *e, __ubuf__ f
     ASC_THEN();
 }
 
-/* max and sum: lanes of the row so far; e, old: scratch; e may be x. */
+/* max and sum: lanes of the row so far; e, old: scratch; e may be x. What computes x may stand just before. */
 static inline __aicore__ void softmax_forward_piece(__ubuf__ float *e, __ubuf__ float *x,
                                                     __ubuf__ float *max, __ubuf__ float *sum,
                                                     __ubuf__ float *old, uint32_t n)
@@ -135,7 +135,6 @@ static inline __aicore__ void softmax_raise(__ubuf__ float *max_block, __ubuf__ 
     asc_add_scalar(max_block, lowered, 0.0f, 8);
     ASC_THEN();
     asc_mul(sum_block, sum_block, raise, 8);
-    ASC_THEN();
     softmax_reciprocal(sum_block, scratch, 8);
 }
 

@@ -71,7 +71,6 @@ ASC_KERNEL ASC_NAME(softmax_forward_wide)(__gm__ ASC_T *x, __gm__ ASC_T *y, int6
 #if ASC_16BIT
             ASC_WIDEN(e, in, n);
             asc_ring_has_read(&ring);
-            ASC_THEN();
             softmax_forward_piece(e, e, max, sum, ASC_UB(float, old_at, 0), n);
 #else
             softmax_forward_piece(e, in, max, sum, ASC_UB(float, old_at, 0), n);
@@ -233,8 +232,7 @@ ASC_KERNEL ASC_NAME(softmax_backward_wide)(__gm__ ASC_T *dy, __gm__ ASC_T *y, __
     asc_duplicate(value, 0.0f, 8);
     for (int64_t r = 0; r < ring.rows + behind; r++) {
         const int reads = r < ring.rows, writes = behind && r > 0;
-        asc_duplicate(sum, 0.0f, ASC_LANES);
-        ASC_THEN();
+        asc_duplicate(sum, 0.0f, ASC_LANES); /* used behind the products of a piece */
         for (int64_t i = 0; i < ring.pieces; i++)
             for (int turn = 0; turn < 2; turn++)
                 if (reads && !asc_ring_writes_at(&ring, turn))
