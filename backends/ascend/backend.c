@@ -19,9 +19,13 @@ static const tg_row rows[] = {
     TG_ROWS_END,
 };
 
-static const char *const environment[] = {
-    "TIGON_SOC",         "TIGON_ASCEND_MODEL",         "TIGON_ASCEND_PROFILE",
-    "TIGON_ASCEND_SEED", "TIGON_ASCEND_RESERVED_UBUF", NULL};
+static const char *const environment[] = {"TIGON_SOC",
+                                          "TIGON_ASCEND_MODEL",
+                                          "TIGON_ASCEND_PROFILE",
+                                          "TIGON_ASCEND_TRACE",
+                                          "TIGON_ASCEND_SEED",
+                                          "TIGON_ASCEND_RESERVED_UBUF",
+                                          NULL};
 
 static tg_status open_backend(const tg_host *host)
 {
