@@ -112,7 +112,9 @@ SIMD_INLINE int scan(el e, int apart, search *s, const char *x, int64_t step, pa
         if (!apart)
             s->max.a = s->max.b = v_set(v_hmax(v_max(s->max.a, s->max.b)));
         listed = listed && fits(apart, s, end - begin);
-        for (int64_t i = begin; listed && i < end; i++)
+        if (!listed)
+            continue;
+        for (int64_t i = begin; i < end; i++)
             keep(apart, s, take(e, x + i * step, lanes_at(apart, p, i), -INFINITY));
     }
     if (!apart) {
