@@ -1,5 +1,7 @@
 /* Elementary steps: choice of the level, broadcasting checks left to the caller, work cut by size.
  */
+#include <math.h>
+
 #include "core/core.h"
 #include "eager/eager_steps.h"
 
@@ -183,4 +185,13 @@ mat eager_row_rstd(eager *e, mat centred, double eps)
     eager_scalar(e, EAGER_ADD, rstd, rstd, eps);
     eager_unary(e, EAGER_RSQRT, rstd, rstd);
     return rstd;
+}
+
+int eager_all_minus_inf(mat m, int64_t row)
+{
+    const float *x = (const float *)m.data + row * m.stride;
+    int64_t i = 0;
+    while (i < m.cols && x[i] == -INFINITY)
+        i++;
+    return i == m.cols;
 }

@@ -85,4 +85,7 @@ mat eager_less(eager *e, mat a, mat b);
 mat eager_row_mean(eager *e, mat a);
 mat eager_row_rstd(eager *e, mat centred, double eps);
 
+/* 1 if a row of f32 is -inf throughout: max + log(sum) is NaN there, where lse is -inf. */
+int eager_all_minus_inf(mat m, int64_t row);
+
 #endif

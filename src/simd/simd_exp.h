@@ -124,9 +124,12 @@ SIMD_INLINE vf v_exp_nonpositive(vf x)
 /* ---- many exponentials relative to one point, as softmax and its losses need them ----
  *
  * v_exp_from(x, o) is exp(x - o.at), about 1.2 ulp besides the rounding of (x - at) log2(e), so
- * meant for x not far above `at`. Below 2^-126 the result may be 0; 0 for -inf; above 2^127 it is
+ * meant for x not far above `at`, and for |at| up to V_ORIGIN_FAR: beyond, o.at lies too far from the
+ * point asked for. Below 2^-126 the result may be 0; 0 for -inf; above 2^127 it is
  * some larger number; NaN stays NaN. Much cheaper than v_exp: where there is FMA, log2(e) (x - at) is one instruction,
  * for which o.at lies within a rounding error of the point asked for. */
+#define V_ORIGIN_FAR 0x1p20f
+
 typedef struct v_origin {
     double at;
     vf scaled;

@@ -79,10 +79,13 @@ static int compare_integers(trial *r, int output)
 }
 
 /* For an element beyond its tolerance. An unfused row is no yardstick for itself; its own tolerance
- * is measured with all draws then. Negative if there is none. */
+ * is measured with all draws then. Nor is it one where a common offset must not cost digits. Negative
+ * if there is none. */
 static double second_tolerance(trial *r, int output, const truth_bound *bound, int64_t i, int type)
 {
     char error[PB_ERROR];
+    if (!r->unfused && pb_case_flag(r->p->c, "shifted"))
+        return -1;
     if (!r->unfused)
         return truth_yardstick(r->t, output, i, type);
     if (!r->loose || truth_measure_inside(r->t, 1, error))

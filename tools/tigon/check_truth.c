@@ -45,6 +45,26 @@ static uint64_t scramble(uint64_t x)
     return x ^ x >> 33;
 }
 
+/* In a case flagged `shifted` the inputs that it fills itself count from each row's largest element:
+ * an offset that a row has in common must not cost digits. */
+static int is_shifted(const problem *p, const pb_tensor *t)
+{
+    if (!pb_case_flag(p->c, "shifted"))
+        return 0;
+    for (int i = 0; i < p->c->ntokens; i++)
+        if (p->c->token[i].kind == PB_FILL && !strcmp(p->c->token[i].name, t->decl->name))
+            return t->decl->symbol == 'T';
+    return 0;
+}
+
+static double largest(const double *x, int64_t n)
+{
+    double most = -INFINITY;
+    for (int64_t k = 0; k < n; k++)
+        most = fmax(most, x[k]);
+    return isfinite(most) ? most : 0;
+}
+
 /* Moves every input element by 0.5 to 1.5 roundings, up or down: of `unit` for tensors whose type
  * follows T, of f32 for the others. */
 static void perturb(problem *wide, double unit, uint64_t key)
@@ -56,12 +76,16 @@ static void perturb(problem *wide, double unit, uint64_t key)
             continue;
         const double step = t->decl->symbol ? unit : type_unit(TG_F32);
         const double steps[] = {-step, step}; /* chosen without a branch: no one foresees it */
-        double *x = data_of(t);
+        double *x = data_of(t), origin = 0;
         const int64_t n = tg_numel(&t->view);
+        const int64_t cols = t->view.ndim ? t->shape[t->view.ndim - 1] : 1;
+        const int shifted = is_shifted(wide, t);
         for (int64_t k = 0; k < n; k++) {
             const uint64_t bits = scramble(key + (uint64_t)k * 0x9e3779b97f4a7c15u + (uint64_t)i);
             const double size = 0.5 + (double)(bits >> 40) * 0x1p-24;
-            x[k] *= 1 + steps[bits & 1] * size;
+            if (shifted && k % cols == 0)
+                origin = largest(x + k, cols);
+            x[k] = origin + (x[k] - origin) * (1 + steps[bits & 1] * size);
         }
     }
 }
@@ -170,7 +194,7 @@ static double underflow(const problem *wide)
     for (int i = 0; i < wide->op->ntensors; i++) {
         const pb_tensor *x = &wide->tensor[i];
         const int64_t n = x->present && x->read && floating(x) ? tg_numel(&x->view) : 0;
-        for (int64_t k = 0; k < n; k++)
+        for (int64_t k = 0; !is_shifted(wide, x) && k < n; k++)
             if (isfinite(data_of(x)[k]) && fabs(data_of(x)[k]) > most)
                 most = fabs(data_of(x)[k]);
         terms = n > terms ? n : terms;

@@ -46,7 +46,10 @@ static inline __aicore__ void ce_results(const ce_job *job)
     asc_add(lse, t, top, n);
     ASC_THEN();
     asc_mul(loss, loss, ce_at(job, CE_ROWS_WEIGHT), n);
-    asc_mul(z, lse, lse, n);
+    if (job->z != 0.0f) /* lse^2 may be more than f32 has */
+        asc_mul(z, lse, lse, n);
+    else
+        asc_duplicate(z, 0.0f, n);
     if (smooth) /* e (W lse - WX) */
         asc_mul_scalar(t, lse, job->class_weights, n);
     ASC_THEN();
@@ -63,9 +66,7 @@ static inline __aicore__ void ce_results(const ce_job *job)
     }
     ASC_THEN();
     if (job->flags & CE_TOKEN) {
-        asc_sub(t, hit, lse, n);
-        ASC_THEN();
-        asc_exp(t, t, n);
+        asc_div(t, u, total, n); /* not exp(HIT - lse): lse is rounded */
         ASC_THEN();
         asc_mul(loss, loss, t, n);
         asc_mul(z, z, t, n);

@@ -27,8 +27,10 @@ static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
             a->lr * (m / correct1) / (sqrt(v / correct2) + a->eps);
         set(a->m, i, m);
         set(a->v, i, v);
-        if (a->master)
+        if (a->master) { /* param is the rounding of what the master has become */
             set(a->master, i, p);
+            p = get(a->master, i);
+        }
         set(a->param, i, p);
     }
     return TG_OK;

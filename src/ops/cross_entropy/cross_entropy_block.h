@@ -105,6 +105,38 @@ __attribute__((noinline)) static float ce_max_block(el e, const void *x, int64_t
     return r;
 }
 
+/* x - from, padded to whole vectors. */
+SIMD_INLINE void ce_shift_body(el e, const void *x, int64_t n, float from, float *out)
+{
+    for (int64_t i = 0; i < n; i += VL)
+        v_store(EL_F32, out, i, ce_load(e, x, i, n, 0) - v_set(from));
+}
+
+/* Beyond the reach of v_exp_from differences are formed first, which are exact where they matter. */
+__attribute__((noinline)) static ce_sums ce_exp_far(el e, int with_max, const void *x, int64_t n,
+                                                    float from, float *keep)
+{
+    float near[CE_BLOCK + VL];
+    EL_SPECIALIZE(e, ce_shift_body, x, n, from, near);
+    ce_sums r = ce_exp_block(EL_F32, 0, near, n, 0, keep);
+    r.max = with_max ? ce_max_block(e, x, n) : 0;
+    return r;
+}
+
+/* ce_exp_block relative to any point, however far from 0. */
+static inline ce_sums ce_exp_from(el e, int with_max, const void *x, int64_t n, float from,
+                                  float *keep)
+{
+    return fabsf(from) <= V_ORIGIN_FAR ? ce_exp_block(e, with_max, x, n, from, keep)
+                                       : ce_exp_far(e, with_max, x, n, from, keep);
+}
+
+/* The point that those exponentials are relative to. */
+static inline double ce_origin(float from)
+{
+    return fabsf(from) <= V_ORIGIN_FAR ? v_origin_at(from).at : from;
+}
+
 /* The first element equal to value, n if there is none. */
 SIMD_INLINE void ce_find_body(el e, const void *x, int64_t n, float value, int64_t *result)
 {
@@ -240,14 +272,14 @@ __attribute__((noinline)) static void ce_grad_block(el e, int stream, const ce_t
         EL_SPECIALIZE(e, ce_grad_body, 0, 0, t, n, out);
 }
 
-/* exp(x - from) scale of any length: the gradient from a saved lse, where nothing else is asked
- * for. out has the type of x and may be x. */
+/* exp(x - from) scale of any length, |from| up to V_ORIGIN_FAR: the gradient from the logits, where
+ * nothing else is asked for. out has the type of x and may be x. */
 SIMD_INLINE void ce_direct_body(el e, int stream, const void *x, int64_t n, float from, float scale,
-                                void *out)
+                                float lowest, void *out)
 {
     const int64_t ahead = CE_AHEAD / el_size(e);
     const v_origin origin = v_origin_at(from);
-    const vf s = v_set(scale), floor = v_set(ce_floor(scale));
+    const vf s = v_set(scale), floor = v_set(lowest);
     int64_t i = 0;
     if (stream) { /* up to the first aligned address */
         const int64_t off = (int64_t)((uintptr_t)out / (uintptr_t)el_size(e) % VL);
@@ -269,12 +301,12 @@ SIMD_INLINE void ce_direct_body(el e, int stream, const void *x, int64_t n, floa
 }
 
 __attribute__((noinline)) static void ce_direct(el e, int stream, const void *x, int64_t n,
-                                                float from, float scale, void *out)
+                                                float from, float scale, float lowest, void *out)
 {
     if (stream)
-        EL_SPECIALIZE(e, ce_direct_body, 1, x, n, from, scale, out);
+        EL_SPECIALIZE(e, ce_direct_body, 1, x, n, from, scale, lowest, out);
     else
-        EL_SPECIALIZE(e, ce_direct_body, 0, x, n, from, scale, out);
+        EL_SPECIALIZE(e, ce_direct_body, 0, x, n, from, scale, lowest, out);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* cross_entropy on the CPU: from tensors to rows, and the sums over rows. */
 #include "core/parts.h"
-#include "cross_entropy_row.h"
+#include "cross_entropy_gradient.h"
 
 static void forward_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
@@ -40,9 +40,9 @@ static ce_job job_of(const ce_options *o, const tg_tensor *logits, const tg_tens
     return j;
 }
 
-static tg_status scratch_for(tg_ctx *ctx, ce_job *j, int64_t kept)
+static tg_status scratch_for(tg_ctx *ctx, ce_job *j)
 {
-    j->at = layout_of(j->n, kept, j->o.softcap > 0);
+    j->at = layout_of(j->keep ? j->n : 0, j->o.softcap > 0);
     j->scratch = tg_workspace(ctx, (size_t)(j->at.total * tg_ctx_threads(ctx)) * sizeof(float));
     return j->scratch ? TG_OK : TG_ENOMEM;
 }
@@ -88,7 +88,8 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
     j.z = j.ce + rows;
     if (j.accuracy && !each)
         j.accuracy = (float *)(j.z + rows);
-    TG_TRY(scratch_for(ctx, &j, args->dlogits ? j.n : 0));
+    j.keep = args->dlogits && j.n <= CE_KEPT;
+    TG_TRY(scratch_for(ctx, &j));
     if (tg_reserving(ctx))
         return TG_OK;
     tg_parallel_for(ctx, rows, j.chunk, forward_rows, &j);
@@ -105,7 +106,7 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
     ce_job j =
         job_of(&o, args->logits, args->target, args->class_weight, args->dloss, args->dlogits);
     j.saved = tg_data(args->lse);
-    TG_TRY(scratch_for(ctx, &j, CE_BLOCK));
+    TG_TRY(scratch_for(ctx, &j));
     if (tg_reserving(ctx))
         return TG_OK;
     tg_parallel_for(ctx, tg_numel(args->target), j.chunk, backward_rows, &j);

@@ -39,56 +39,72 @@ static int64_t first_argmax(const ce_row *r, const ce_options *o)
     return best;
 }
 
-static double log_sum_exp(const ce_row *r, const ce_options *o, double max)
+/* lse = max + log_sum. The two stay apart, so that a common offset of the logits costs no digits. */
+typedef struct ce_sum {
+    double max, log_sum;
+} ce_sum;
+
+static ce_sum log_sum_exp(const ce_row *r, const ce_options *o, int64_t best)
 {
+    const double max = capped(r, o, best);
     double sum = 0;
     for (int64_t i = 0; i < r->logits->n; i++)
         sum += exp(capped(r, o, i) - max);
-    return max > -INFINITY ? max + log(sum) : max;
+    return (ce_sum){max, log(sum)};
+}
+
+static double lse_of(const ce_sum *s)
+{
+    return s->max > -INFINITY ? s->max + s->log_sum : s->max;
+}
+
+static double log_p(const ce_row *r, const ce_options *o, const ce_sum *s, int64_t i)
+{
+    return capped(r, o, i) - s->max - s->log_sum;
 }
 
 /* 1 - p_y, from the other classes: no difference of numbers near 1. */
-static double doubt(const ce_row *r, const ce_options *o, double lse)
+static double doubt(const ce_row *r, const ce_options *o, const ce_sum *s)
 {
-    double sum = isfinite(lse) ? 0 : NAN;
+    double sum = isfinite(s->log_sum) ? 0 : NAN;
     for (int64_t i = 0; i < r->logits->n; i++)
-        sum += i == r->target ? 0 : exp(capped(r, o, i) - lse);
+        sum += i == r->target ? 0 : exp(log_p(r, o, s, i));
     return sum;
 }
 
-/* ce = (1 - a) w_y (lse - x_y) + e (W lse - sum_i w_i x_i); a class of weight 0 adds nothing, even
- * if its logit is -inf. q: 1 - p_y. */
-static double row_loss(const ce_row *r, const ce_options *o, double class_weights, double lse,
+/* ce = (1 - a) w_y (lse - x_y) + e (W lse - sum_i w_i x_i), all relative to the largest logit; a class of weight 0 adds
+ * nothing, even if its logit is -inf. q: 1 - p_y. */
+static double row_loss(const ce_row *r, const ce_options *o, double class_weights, const ce_sum *s,
                        double q)
 {
-    const double minus_log_p = q < 0.5 ? -log1p(-q) : lse - capped(r, o, r->target);
+    const double minus_log_p = q < 0.5 ? -log1p(-q) : -log_p(r, o, s, r->target);
     double ce = (1 - o->smoothing) * weight_of(r, r->target) * minus_log_p;
     if (o->smoothing == 0)
         return ce;
     double sum = 0;
     for (int64_t i = 0; i < r->logits->n; i++)
         if (weight_of(r, i) != 0)
-            sum += weight_of(r, i) * capped(r, o, i);
-    return ce + o->smoothing / (double)r->logits->n * (class_weights * lse - sum);
+            sum += weight_of(r, i) * (capped(r, o, i) - s->max);
+    return ce + o->smoothing / (double)r->logits->n * (class_weights * s->log_sum - sum);
 }
 
-static double confidence(const ce_row *r, const ce_options *o, double lse)
+static double confidence(const ce_row *r, const ce_options *o, const ce_sum *s)
 {
-    return o->token_scaling ? exp(capped(r, o, r->target) - lse) : 1;
+    return o->token_scaling ? exp(log_p(r, o, s, r->target)) : 1;
 }
 
 /* q: 1 - p_y; g: the upstream gradient times the factor of token scaling. Element i of dlogits depends on
  * element i of logits alone, so both may be one buffer. */
-static void row_gradient(const ce_row *r, const ce_options *o, const ce_counts *c, double lse,
+static void row_gradient(const ce_row *r, const ce_options *o, const ce_counts *c, const ce_sum *s,
                          double q, double g, const tg_rows *dlogits)
 {
     const double a = o->smoothing, e = a / (double)r->logits->n, w_y = weight_of(r, r->target);
     for (int64_t i = 0; i < r->logits->n; i++) {
-        const double x = capped(r, o, i), p = exp(x - lse);
+        const double x = capped(r, o, i), p = exp(log_p(r, o, s, i));
         double d = (1 - a) * w_y * (i == r->target ? -q : p) * c->per_ce;
         if (a != 0)
             d += e * (c->class_weights * p - weight_of(r, i)) * c->per_ce;
-        d += 2 * o->z * lse * p * c->per_z;
+        d += 2 * o->z * lse_of(s) * p * c->per_z;
         if (o->softcap > 0)
             d *= 1 - (x / o->softcap) * (x / o->softcap);
         tg_set(dlogits->data, dlogits->type, r->row * dlogits->stride + i, g * d);
@@ -136,12 +152,13 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
         int64_t best = -1;
         if (r.target != o.ignore_index) {
             best = first_argmax(&r, &o);
-            lse = log_sum_exp(&r, &o, capped(&r, &o, best));
-            const double f = confidence(&r, &o, lse), q = doubt(&r, &o, lse);
-            ce = f * row_loss(&r, &o, c.class_weights, lse, q) * c.per_ce;
-            z = f * o.z * lse * lse * c.per_z;
+            const ce_sum s = log_sum_exp(&r, &o, best);
+            const double f = confidence(&r, &o, &s), q = doubt(&r, &o, &s);
+            lse = lse_of(&s);
+            ce = f * row_loss(&r, &o, c.class_weights, &s, q) * c.per_ce;
+            z = o.z != 0 ? f * o.z * lse * lse * c.per_z : 0;
             if (dlogits.data)
-                row_gradient(&r, &o, &c, lse, q, f * upstream(args->dloss, &o, row), &dlogits);
+                row_gradient(&r, &o, &c, &s, q, f * upstream(args->dloss, &o, row), &dlogits);
         } else if (dlogits.data) {
             zero_gradient(&dlogits, row);
         }
@@ -177,10 +194,9 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
             zero_gradient(&dlogits, row);
             continue;
         }
-        const double lse = tg_get(tg_data(args->lse), tg_type_of(args->lse), row);
-        const double g = confidence(&r, &o, lse) * upstream(args->dloss, &o, row);
-        const double q = -expm1(capped(&r, &o, r.target) - lse); /* of the lse that was saved */
-        row_gradient(&r, &o, &c, lse, q, g, &dlogits);
+        const ce_sum s = log_sum_exp(&r, &o, first_argmax(&r, &o)); /* lse saves fast rows that */
+        const double g = confidence(&r, &o, &s) * upstream(args->dloss, &o, row);
+        row_gradient(&r, &o, &c, &s, doubt(&r, &o, &s), g, &dlogits);
     }
     return TG_OK;
 }

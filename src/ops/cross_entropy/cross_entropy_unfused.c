@@ -185,7 +185,7 @@ static void put(tg_tensor *t, int64_t i, double value)
         tg_set(tg_data(t), tg_type_of(t), i, value);
 }
 
-static void losses(ce_eager *s, const tg_cross_entropy_forward_args *args, mat max, mat lse)
+static void losses(ce_eager *s, const tg_cross_entropy_forward_args *args, mat lse)
 {
     const ce_options *o = &s->o;
     const mat smooth = o->smoothing != 0 ? smooth_sums(s, args->class_weight) : column(s);
@@ -197,12 +197,12 @@ static void losses(ce_eager *s, const tg_cross_entropy_forward_args *args, mat m
         const int hit = best >= 0 && best == s->target[r];
         if (!ignored(s, r)) {
             const double f = confidence(s, r);
-            l = at(max)[r] > -INFINITY ? at(lse)[r] : -INFINITY;
+            l = eager_all_minus_inf(s->x, r) ? -INFINITY : at(lse)[r];
             ce = (1 - o->smoothing) * weight_of(s, s->target[r]) * -log_p_of(s, r);
             if (o->smoothing != 0)
                 ce -= o->smoothing / (double)s->n * at(smooth)[r];
             ce *= f * s->c.per_ce;
-            z = f * o->z * l * l * s->c.per_z;
+            z = o->z != 0 ? f * o->z * l * l * s->c.per_z : 0;
         }
         loss += ce + z;
         z_loss += z;
@@ -228,7 +228,7 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
     ce_eager s = begin(ctx, &o, args->logits, args->target, args->class_weight, args->dloss);
     const mat max = column(&s), lse = column(&s);
     log_softmax(&s, max, lse);
-    losses(&s, args, max, lse);
+    losses(&s, args, lse);
     if (args->dlogits)
         gradient(&s, args->class_weight, lse, eager_rows(args->dlogits));
     return eager_end(&s.e);

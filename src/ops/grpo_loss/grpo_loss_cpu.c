@@ -1,40 +1,7 @@
 /* selective_log_softmax on the CPU: forward reads a row once, backward reads and writes it once.
  * grpo_loss is that, through dispatch, and what grpo_loss_policy.h makes of one number a token. */
-#include <float.h>
-
-#include "grpo_loss_kernels.h"
 #include "grpo_loss_policy.h"
-
-/* BLOCK logits are summed relative to one point, `from`, the largest of the row's first block or the
- * target's logit. Only if the sum of a block exceeds RISE, more than it can if none lies above `from`,
- * the block is summed again from its own largest; if not, none lies above by more than log2 RISE. So no
- * pass looks for maxima but that over the first block. */
-enum { BLOCK = 2048 };
-#define RISE (2.0f * BLOCK)
-
-#define LOG2_E 1.4426950408889634
-#define LN_2 0.6931471805599453
-
-typedef struct job {
-    grpo_logits logits, dlogits;
-    grpo_plane target, mask, logp, lse, dlogp;
-    int64_t batch, length;
-    double per_temperature;
-    float scale; /* log2(e) / temperature; never 0, which times -inf is NaN */
-    int stream;
-} job;
-
-static job job_of(const tg_tensor *logits, const tg_tensor *target, const tg_tensor *mask,
-                  double temperature)
-{
-    return (job){.logits = grpo_logits_of(logits),
-                 .target = grpo_plane_of(target),
-                 .mask = grpo_plane_of(mask),
-                 .batch = target->shape[0],
-                 .length = target->shape[1],
-                 .per_temperature = 1 / temperature,
-                 .scale = (float)fmax(LOG2_E / temperature, FLT_MIN)};
-}
+#include "grpo_loss_row.h"
 
 /* Neighbouring rows to one worker: the end of a row asks for the start of the next. */
 static int64_t rows_a_chunk(int64_t rows, int64_t n)
@@ -42,71 +9,7 @@ static int64_t rows_a_chunk(int64_t rows, int64_t n)
     return rows / 256 + 16384 / (n + 1) + 1;
 }
 
-static const char *element(const grpo_logits *x, int64_t b, int64_t l, int64_t i)
-{
-    return x->data + (grpo_row(x, b, l) + i) * el_size((el)tg_el(x->type));
-}
-
 /* ---- forward ---- */
-
-/* The sum of 2^(x scale - from) over the row so far, without the target. */
-typedef struct row_sum {
-    float from;
-    double others;
-} row_sum;
-
-/* The point from which differences are taken; any will do where all is -inf. */
-static float point(float from)
-{
-    return from > -INFINITY ? from : 0;
-}
-
-static void move_origin(row_sum *r, float from)
-{
-    if (r->others != 0)
-        r->others *= exp2((double)r->from - from);
-    r->from = from;
-}
-
-static void add_block(row_sum *r, el e, const void *x, int64_t n, float scale)
-{
-    if (r->from == -INFINITY)
-        move_origin(r, largest(e, x, n) * scale);
-    float sum = power_sum(e, x, n, scale, point(r->from));
-    if (sum > RISE) {
-        move_origin(r, fmaxf(r->from, largest(e, x, n) * scale));
-        sum = power_sum(e, x, n, scale, r->from);
-    }
-    r->others += sum;
-}
-
-/* The target stands apart from the sum of the others. */
-static void forward_row(const job *j, int64_t b, int64_t l)
-{
-    const el e = (el)tg_el(j->logits.type);
-    const int64_t n = j->logits.n, y = grpo_class(&j->target, b, l);
-    const char *x = element(&j->logits, b, l, 0);
-    const double x_y = (double)el_get(e, x, y) * j->scale;
-    row_sum r = {fmaxf((float)x_y, largest(e, x, n < BLOCK ? n : BLOCK) * j->scale), 0};
-    for (int64_t begin = 0; begin < n; begin += BLOCK) {
-        const int64_t end = begin + BLOCK < n ? begin + BLOCK : n;
-        const int cut = begin <= y && y < end;
-        const int64_t parts[2][2] = {{begin, cut ? y : end}, {cut ? y + 1 : end, end}};
-        for (int i = 0; i < 2; i++)
-            if (parts[i][0] < parts[i][1])
-                add_block(&r, e, x + parts[i][0] * el_size(e), parts[i][1] - parts[i][0], j->scale);
-    }
-    const double above = x_y - point(r.from), own = exp2(above);
-    if (r.others < 0.01 * own) { /* p near 1: these keep their digits */
-        const double base = log1p(r.others / own);
-        grpo_put(&j->logp, b, l, 0 - base);
-        grpo_put(&j->lse, b, l, (double)el_get(e, x, y) * j->per_temperature + base);
-    } else {
-        const double log_sum = log(r.others + own);
-        grpo_put(&j->logp, b, l, LN_2 * above - log_sum);
-        grpo_put(&j->lse, b, l, LN_2 * point(r.from) + log_sum);
-    }
-}
 
 static void forward_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
@@ -114,12 +17,11 @@ static void forward_rows(void *arg, int64_t begin, int64_t end, int worker)
     const job *j = arg;
     for (int64_t row = begin; row < end; row++) {
         const int64_t b = row / j->length, l = row % j->length;
-        if (grpo_kept(&j->mask, b, l)) {
-            forward_row(j, b, l);
-        } else {
-            grpo_put(&j->logp, b, l, 0);
-            grpo_put(&j->lse, b, l, 0);
-        }
+        row_log r = {0};
+        if (grpo_kept(&j->mask, b, l))
+            r = log_row(j, b, l);
+        grpo_put(&j->logp, b, l, r.logp);
+        grpo_put(&j->lse, b, l, r.lse);
     }
 }
 
@@ -144,22 +46,22 @@ static void zero_row(const job *j, void *out)
 static void backward_row(const job *j, int64_t b, int64_t l, void *out)
 {
     const el e = (el)tg_el(j->logits.type);
-    const int64_t y = grpo_class(&j->target, b, l);
-    const char *x = element(&j->logits, b, l, 0);
     const double d = grpo_get(&j->dlogp, b, l, 0) * j->per_temperature;
     const float lse = (float)grpo_get(&j->lse, b, l, 0);
     if (d == 0 && isfinite(lse)) { /* a clipped token: not even read */
         zero_row(j, out);
         return;
     }
-    const double log2_lse = lse * LOG2_E;
-    const double logp = (double)el_get(e, x, y) * j->per_temperature - lse;
+    const row_log r = row_of_lse(j, b, l, lse);
     const int size = fabs(d) > 0 && fabs(d) < INFINITY ? ilogb(d) : 0;
-    const float from = (float)(log2_lse - size);
-    const double factor = ldexp(-d, -size) * exp2(from - (log2_lse - size));
-    gradient_row(e, j->stream, &(row_gradient){j->scale, from, (float)factor}, x, j->logits.n, out);
+    const int far = r.point.shift != 0;
+    const double from = r.log2_sum - size + (far ? 0 : r.at);
+    const float rounded = (float)from;
+    const row_gradient g = {{r.point.shift, j->scale, rounded},
+                            (float)(ldexp(-d, -size) * exp2(rounded - from))};
+    gradient_row(e, j->stream, &g, element(&j->logits, b, l, 0), j->logits.n, out);
     /* 1 - p of the target, formed in double: the rounding of scale would tell where p is near 1 */
-    el_set(e, out, y, (float)(d * -expm1(logp)));
+    el_set(e, out, grpo_class(&j->target, b, l), (float)(d * r.q));
 }
 
 static void backward_rows(void *arg, int64_t begin, int64_t end, int worker)
@@ -218,19 +120,46 @@ static tg_status loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_args *args
     return TG_OK;
 }
 
-/* logp again, from the saved lse. */
-static void gather(const grpo *g, const tg_grpo_loss_backward_args *args, const grpo_plane *logp)
+/* logp by the saved lse */
+static double saved_logp(const tg_grpo_loss_backward_args *args, int64_t b, int64_t l, double lse)
 {
     const grpo_logits x = grpo_logits_of(args->logits);
-    const grpo_plane target = grpo_plane_of(args->target), lse = grpo_plane_of(args->lse);
-    for (int64_t b = 0; b < g->batch; b++)
-        for (int64_t l = 0; l < g->length; l++) {
-            if (!grpo_kept(&g->mask, b, l))
-                continue;
-            const int64_t at = grpo_row(&x, b, l) + grpo_class(&target, b, l);
-            grpo_put(logp, b, l,
-                     tg_get(x.data, x.type, at) / args->temperature - grpo_get(&lse, b, l, 0));
-        }
+    const grpo_plane target = grpo_plane_of(args->target);
+    const int64_t at = grpo_row(&x, b, l) + grpo_class(&target, b, l);
+    return tg_get(x.data, x.type, at) / args->temperature - lse;
+}
+
+/* logp again: by the saved lse, or, where its rounding would tell, by another forward of those tokens,
+ * which is the mask `again`. */
+static tg_status gather(tg_ctx *ctx, const grpo *g, const tg_grpo_loss_backward_args *args,
+                        tg_tensor *logp)
+{
+    const grpo_plane lses = grpo_plane_of(args->lse), each = grpo_plane_of(logp);
+    const int64_t rows = g->batch * g->length;
+    int64_t *again = tg_workspace(ctx, (size_t)rows * sizeof *again + 1), any = 0;
+    if (!again)
+        return TG_ENOMEM;
+    tg_tensor mask = tg_tensor_of(again, TG_I64, 2, args->target->shape);
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t b = i / g->length, l = i % g->length;
+        const double lse = grpo_get(&lses, b, l, 0);
+        again[i] =
+            grpo_kept(&g->mask, b, l) && !grpo_trusts_lse(lse, -expm1(saved_logp(args, b, l, lse)));
+        any |= again[i];
+    }
+    if (any)
+        TG_TRY(tg_selective_log_softmax_forward(
+            ctx, &(tg_selective_log_softmax_forward_args){.logits = args->logits,
+                                                          .target = args->target,
+                                                          .mask = &mask,
+                                                          .logp = logp,
+                                                          .temperature = args->temperature}));
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t b = i / g->length, l = i % g->length;
+        if (grpo_kept(&g->mask, b, l) && !again[i])
+            grpo_put(&each, b, l, saved_logp(args, b, l, grpo_get(&lses, b, l, 0)));
+    }
+    return TG_OK;
 }
 
 static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *args)
@@ -239,7 +168,7 @@ static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *ar
     TG_TRY(make_room(ctx, args->target, &logp));
     const grpo g = GRPO_OF(args);
     const grpo_plane each = grpo_plane_of(&logp);
-    gather(&g, args, &each);
+    TG_TRY(gather(ctx, &g, args, &logp));
     grpo_gradients(&g, &each, args->dloss);
     return tg_selective_log_softmax_backward(
         ctx, &(tg_selective_log_softmax_backward_args){.logits = args->logits,

@@ -95,7 +95,7 @@ static inline grpo_token grpo_clip(const grpo_options *o, const grpo_sequence *s
     const int held = chosen < rho || chosen > rho; /* by a bound that does not move with rho */
     return (grpo_token){.loss = -chosen * a,
                         .clipped = (rho < low && a < 0) || (rho > high && a > 0),
-                        .by_log_rho = held ? 0 : -chosen * a};
+                        .by_log_rho = held && a == a ? 0 : -chosen * a};
 }
 
 static inline grpo_token grpo_cispo(const grpo_options *o, const grpo_sequence *s, double rho,
@@ -184,7 +184,7 @@ static inline double grpo_phi(const grpo *g, double advantage, double log_ratio)
     const double lambda = fmax(advantage >= 0 ? o->lambda_pos : o->lambda_neg, 1e-4);
     const double w = grpo_clamp(log_ratio, log(1e-8), 20);
     const double phi = exp(lambda + k * w - lambda * exp(w));
-    return isfinite(phi) ? phi : 0;
+    return isinf(phi) ? 0 : phi;
 }
 
 /* Sets rho and phi: what needs all tokens of the sequence. */

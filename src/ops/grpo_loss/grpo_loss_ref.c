@@ -46,47 +46,53 @@ static double sum_of_others(const source *s, int64_t b, int64_t l, double max, i
     return sum;
 }
 
-static void log_softmax_row(const source *s, int64_t b, int64_t l, double *logp, double *lse)
+/* lse = max + log_sum. The two stay apart, so that a common offset of the logits costs no digits. */
+typedef struct row_log {
+    double max, log_sum;
+    double logp; /* of the target */
+} row_log;
+
+static row_log log_row(const source *s, int64_t b, int64_t l)
 {
     const int64_t y = target_of(s, b, l);
     const double x_y = logit(s, b, l, y), max = largest(s, b, l);
     const double others = sum_of_others(s, b, l, max, y), log_sum = log(others + exp(x_y - max));
-    *lse = max > -INFINITY ? max + log_sum : max;
-    *logp = x_y == max ? -log1p(others) : x_y - max - log_sum; /* the same; log1p keeps digits */
+    /* the same; log1p keeps digits */
+    return (row_log){max, log_sum, x_y == max ? -log1p(others) : x_y - max - log_sum};
 }
 
 static void log_softmax(const source *s, const grpo_plane *logp, const grpo_plane *lse)
 {
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t l = 0; l < s->length; l++) {
-            double log_p = 0, sum = 0;
+            row_log r = {0};
             if (grpo_kept(&s->mask, b, l))
-                log_softmax_row(s, b, l, &log_p, &sum);
-            grpo_put(logp, b, l, log_p);
-            grpo_put(lse, b, l, sum);
+                r = log_row(s, b, l);
+            grpo_put(logp, b, l, r.logp);
+            grpo_put(lse, b, l, r.max > -INFINITY ? r.max + r.log_sum : r.max);
         }
 }
 
 /* Element i of dlogits depends on element i of logits alone, so both may be one buffer. */
-static void gradient_row(const source *s, int64_t b, int64_t l, double lse, double dlogp,
+static void gradient_row(const source *s, int64_t b, int64_t l, double dlogp,
                          const grpo_logits *dlogits)
 {
     const int64_t y = target_of(s, b, l);
+    const row_log r = log_row(s, b, l); /* lse saves fast rows that */
     for (int64_t i = 0; i < s->logits.n; i++) {
-        const double log_p = logit(s, b, l, i) - lse;
+        const double p = exp(logit(s, b, l, i) - r.max - r.log_sum);
         tg_set(dlogits->data, dlogits->type, grpo_row(dlogits, b, l) + i,
-               dlogp * (i == y ? -expm1(log_p) : -exp(log_p)) / s->temperature);
+               dlogp * (i == y ? -expm1(r.logp) : -p) / s->temperature);
     }
 }
 
-static void gradient(const source *s, const grpo_plane *lse, const grpo_plane *dlogp,
-                     const tg_tensor *dlogits)
+static void gradient(const source *s, const grpo_plane *dlogp, const tg_tensor *dlogits)
 {
     const grpo_logits out = grpo_logits_of(dlogits);
     for (int64_t b = 0; b < out.batch; b++)
         for (int64_t l = 0; l < out.rows; l++) {
             if (l < s->length && grpo_kept(&s->mask, b, l))
-                gradient_row(s, b, l, grpo_get(lse, b, l, 0), grpo_get(dlogp, b, l, 0), &out);
+                gradient_row(s, b, l, grpo_get(dlogp, b, l, 0), &out);
             else
                 for (int64_t i = 0; i < out.n; i++)
                     tg_set(out.data, out.type, grpo_row(&out, b, l) + i, 0);
@@ -106,8 +112,8 @@ static tg_status select_backward(tg_ctx *ctx, const tg_selective_log_softmax_bac
 {
     (void)ctx;
     const source s = source_of(args->logits, args->target, args->mask, args->temperature);
-    const grpo_plane lse = grpo_plane_of(args->lse), dlogp = grpo_plane_of(args->dlogp);
-    gradient(&s, &lse, &dlogp, args->dlogits);
+    const grpo_plane dlogp = grpo_plane_of(args->dlogp);
+    gradient(&s, &dlogp, args->dlogits);
     return TG_OK;
 }
 
@@ -133,17 +139,14 @@ static tg_status loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_args *args
 static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *args)
 {
     const source s = source_of(args->logits, args->target, args->mask, args->temperature);
-    const grpo_plane logp = room(ctx, &s), lse = grpo_plane_of(args->lse);
+    const grpo_plane logp = room(ctx, &s);
     if (!logp.data)
         return TG_ENOMEM;
     const grpo g = GRPO_OF(args);
-    for (int64_t b = 0; b < s.batch; b++)
-        for (int64_t l = 0; l < s.length; l++)
-            if (grpo_kept(&s.mask, b, l))
-                grpo_put(&logp, b, l,
-                         logit(&s, b, l, target_of(&s, b, l)) - grpo_get(&lse, b, l, 0));
+    const grpo_plane none = {0};
+    log_softmax(&s, &logp, &none);
     grpo_gradients(&g, &logp, args->dloss);
-    gradient(&s, &lse, &logp, args->dlogits);
+    gradient(&s, &logp, args->dlogits);
     return TG_OK;
 }
 

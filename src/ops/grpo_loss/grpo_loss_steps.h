@@ -38,6 +38,12 @@ static inline void step_inputs(const grpo *g, step_token *t, int64_t rows, const
     }
 }
 
+/* NaN stays NaN, as in frameworks. */
+static inline double step_clamp(double x, double low, double high)
+{
+    return isnan(x) ? x : fmin(fmax(x, low), high);
+}
+
 /* loss = -min(min(rho, delta) A, clip(rho) A) */
 static inline void step_clip(const grpo_options *o, step_token *t)
 {
@@ -49,8 +55,8 @@ static inline void step_clip(const grpo_options *o, step_token *t)
                                                   : first == second && rho <= o->delta;
     t->drho = flows ? -a : 0;
     t->clipped = a < 0 ? rho < low : a > 0 && rho > high;
-    if (isnan(rho))
-        t->loss = t->drho = rho;
+    if (isnan(rho * a))
+        t->loss = t->drho = NAN;
 }
 
 static inline void step_sapo(const grpo_options *o, step_token *t)
@@ -68,18 +74,17 @@ static inline double step_phi(const grpo *g, const step_token *t)
     const int positive = t->advantage >= 0;
     double w = 0;
     for (int64_t l = 0; l < g->length; l++) {
-        w += fmin(fmax(t[l].log_ratio, -20), 20); /* 0 where mask is */
+        w += step_clamp(t[l].log_ratio, -20, 20); /* 0 where mask is */
+        const double ratio =
+            g->is_ratio.by_token ? t[l].is_ratio : grpo_get(&g->is_ratio, t->b, 0, 1);
         if (g->is_ratio.by_token || l == 0)
-            w += fmin(
-                fmax(log(g->is_ratio.by_token ? t[l].is_ratio : grpo_get(&g->is_ratio, t->b, 0, 1)),
-                     log(1e-8)),
-                20);
+            w += step_clamp(log(ratio), log(1e-8), 20);
     }
-    w = fmin(fmax(w, log(1e-8)), 20);
+    w = step_clamp(w, log(1e-8), 20);
     const double k = positive ? o->k_pos : o->k_neg;
     const double lambda = fmax(positive ? o->lambda_pos : o->lambda_neg, 1e-4);
     const double phi = exp(lambda) * pow(exp(w), k) * exp(-lambda * exp(w));
-    return isfinite(phi) ? phi : 0;
+    return isinf(phi) ? 0 : phi;
 }
 
 static inline void step_policy(const grpo *g, step_token *t, int64_t rows)

@@ -85,7 +85,7 @@ static void log_softmax(softmax_steps *s, mat logp, mat lse)
     eager_binary(&s->e, EAGER_ADD, lse, max, log_sum);
     eager_binary(&s->e, EAGER_SUB, power, shifted, log_sum);
     for (int64_t r = 0; r < s->rows && !s->e.status; r++) {
-        if (at(max)[r] == -INFINITY)
+        if (eager_all_minus_inf(s->x, r))
             at(lse)[r] = -INFINITY;
         if (!kept(s, r))
             at(lse)[r] = 0;

@@ -3,7 +3,8 @@
  * Forward reads a row once. It goes block by block: the maximum of each lane so far, then the
  * exponentials against it into scratch, with their sum. The maxima only grow, so the blocks are
  * brought to a common maximum at the end, by one factor a lane and block; the second pass over the
- * scratch multiplies by it. Nothing is reduced over lanes until the row's end.
+ * scratch multiplies by it. Nothing is reduced over lanes until the row's end. Rows longer than LONG are
+ * read twice instead, so that scratch does not grow with them.
  */
 #include <float.h>
 
@@ -14,6 +15,9 @@
 /* Columns to a block: of rows that come from memory, so that reading and computing overlap, and of others, where each block
  * costs its end alone. */
 enum { BLOCK_MEMORY = 512, BLOCK_CACHE = 1024 };
+
+/* Most columns whose exponentials are kept: two rows of them a thread take 1 MiB. */
+enum { LONG = 1 << 17 };
 
 /* Elements to a chunk, at least: what is worth a thread. */
 enum { CHUNK = 16384 };
@@ -170,6 +174,51 @@ static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
     EL_SPECIALIZE(j->type, forward_rows, j, begin, end, worker);
 }
 
+/* A block of a long row: its exponentials into scratch; returns the sums of the lanes. */
+SIMD_INLINE vf long_block(el e, const char *x, int64_t n, vf max, float *powers)
+{
+    return block_step(e, 1, 0, 0, (step){.x = x, .powers = powers, .max = max}, 0, n);
+}
+
+/* Maximum and sum first, then the exponentials again, times 1 / sum. */
+SIMD_INLINE void long_row(el e, int stream, const job *j, const char *x, char *y, float *powers)
+{
+    vf max = v_set(-FLT_MAX), sum = v_set(0.0f);
+    for (int64_t at = 0; at < j->n; at += j->block) {
+        const int64_t n = j->n - at < j->block ? j->n - at : j->block;
+        const vf before = max;
+        max = block_max(e, x + at * el_size(e), 0, n, max);
+        sum = sum * v_exp(before - max) + long_block(e, x + at * el_size(e), n, max, powers);
+    }
+    const vf top = v_set(v_hmax(max)), factor = v_set(1.0f / v_sum(sum * v_exp(max - top)));
+    for (int64_t at = 0; at < j->n; at += j->block) {
+        const int64_t n = j->n - at < j->block ? j->n - at : j->block;
+        long_block(e, x + at * el_size(e), n, top, powers);
+        const step s = {.last = powers, .factor = factor, .y = y + at * el_size(e)};
+        block_step(e, 0, 1, stream, s, 0, n);
+    }
+}
+
+SIMD_INLINE void long_rows(el e, const job *j, int64_t begin, int64_t end, float *powers)
+{
+    for (int64_t r = begin; r < end; r++) {
+        const char *x = j->x + r * j->x_stride;
+        char *y = j->out + r * j->out_stride;
+        if (j->stream && v_streamable2(e, y))
+            long_row(e, 1, j, x, y, powers);
+        else
+            long_row(e, 0, j, x, y, powers);
+    }
+    if (j->stream)
+        v_fence();
+}
+
+static void long_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const job *j = arg;
+    EL_SPECIALIZE(j->type, long_rows, j, begin, end, j->scratch + 2 * worker * j->scratch_size);
+}
+
 SIMD_INLINE float dot(el e, const char *y, const char *dy, int64_t n)
 {
     vf a = v_set(0.0f), b = a, c = a, d = a;
@@ -254,13 +303,14 @@ static tg_status forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
     j.stream = x.data != y.data && large;
     j.block = large ? BLOCK_MEMORY : BLOCK_CACHE;
     j.blocks = (x.n + j.block - 1) / j.block;
-    j.scratch_size = (int64_t)(sizeof(stats) / sizeof(float)) * j.blocks + (x.n + VL - 1) / VL * VL;
-    j.scratch_size = (j.scratch_size + 15) / 16 * 16;
+    const int64_t kept = x.n <= LONG ? x.n : j.block;
+    j.scratch_size = (int64_t)(sizeof(stats) / sizeof(float)) * (x.n <= LONG ? j.blocks : 0);
+    j.scratch_size = (j.scratch_size + (kept + VL - 1) / VL * VL + 15) / 16 * 16;
     j.scratch =
         tg_workspace(ctx, (size_t)(2 * tg_ctx_threads(ctx) * j.scratch_size) * sizeof(float));
     if (!j.scratch)
         return TG_ENOMEM;
-    tg_parallel_for(ctx, x.rows, rows_a_chunk(x.n), forward_chunk, &j);
+    tg_parallel_for(ctx, x.rows, rows_a_chunk(x.n), x.n <= LONG ? forward_chunk : long_chunk, &j);
     return TG_OK;
 }
 

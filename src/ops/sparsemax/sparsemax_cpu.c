@@ -4,7 +4,8 @@
 
 #include "sparsemax.h"
 
-enum { CHUNK = 16384 }; /* elements to a chunk, at least: what is worth a thread */
+enum { CHUNK = 16384 };  /* elements to a chunk, at least: what is worth a thread */
+enum { ROOM = 1 << 18 }; /* elements that a worker's list holds at most: 1 MiB */
 
 typedef struct walk { /* of one tensor, in bytes */
     char *data;
@@ -18,7 +19,7 @@ typedef struct job {
     int64_t n, inner, strips; /* strips: panels to an outer index */
     walk from, dy, to;        /* x or y; backward alone; y or dx */
     float *scratch;
-    int64_t scratch_size; /* floats a worker */
+    int64_t scratch_size, room; /* floats a worker; pairs of them but one */
 } job;
 
 SIMD_INLINE char *panel_at(el e, const job *j, const walk *w, int64_t i)
@@ -39,7 +40,8 @@ SIMD_INLINE void one_panel(el e, int apart, int stream, const job *j, int64_t i,
     const int64_t from_step = apart ? j->from.step : pair, to_step = apart ? j->to.step : pair;
     if (j->scratch)
         forward_panel(e, apart, stream, from, from_step, to, to_step, p,
-                      panel_at(e, j, &j->from, next), j->scratch + worker * j->scratch_size);
+                      panel_at(e, j, &j->from, next), j->scratch + worker * j->scratch_size,
+                      j->room);
     else
         backward_panel(e, apart, stream, from, from_step, panel_at(e, j, &j->dy, i),
                        apart ? j->dy.step : pair, to, to_step, p);
@@ -96,7 +98,9 @@ static tg_status run(tg_ctx *ctx, sparsemax_cut from, const sparsemax_cut *dy, s
     j.stream =
         from.data != to.data && (!dy || dy->data != to.data) && tg_streams(rows * j.n * size);
     if (!dy) { /* one pair more, which is written before it is dropped */
-        j.scratch_size = ((j.apart ? j.n : (j.n + V_PAIR - 1) / V_PAIR) + 1) * V_PAIR;
+        j.room = j.apart ? j.n : (j.n + V_PAIR - 1) / V_PAIR;
+        j.room = j.room < ROOM / V_PAIR ? j.room : ROOM / V_PAIR;
+        j.scratch_size = (j.room + 1) * V_PAIR;
         j.scratch =
             tg_workspace(ctx, (size_t)(tg_ctx_threads(ctx) * j.scratch_size) * sizeof(float));
         if (!j.scratch)

@@ -4,7 +4,9 @@
  * One pass finds the maximum and keeps such elements in a list; Newton's iteration for
  *     f(tau) = sum(max(x - tau, 0)) - 1,   tau += f(tau) / #{x > tau}
  * runs on those. f is convex, falling and piecewise linear: from below, tau only grows, elements only
- * leave, and when none does, tau is exact. A second pass over the row writes max(x - tau, 0).
+ * leave, and when none does, tau is exact. A second pass over the row writes max(x - tau, 0). Where the
+ * list would outgrow its room, as a very long row of nearly equal numbers makes it, the steps run on the
+ * row itself.
  *
  * A row along the last dimension and a strip of rows along another one differ in one point: whether
  * the lanes of a vector belong together. Both are `count` pairs of vectors, `step` bytes apart.
@@ -70,8 +72,15 @@ SIMD_INLINE vi is_above(vf a, float limit)
 typedef struct search {
     vf2 max;
     float *list;
-    int64_t count;
+    int64_t count, room; /* room: pairs */
 } search;
+
+/* 1 if `pairs` more fit the list; there is one more than its room. */
+SIMD_INLINE int fits(int apart, const search *s, int64_t pairs)
+{
+    return (apart ? s->count + pairs : s->count + pairs * V_PAIR) <=
+           (apart ? s->room : s->room * V_PAIR);
+}
 
 SIMD_INLINE void keep(int apart, search *s, vf2 x)
 {
@@ -85,10 +94,11 @@ SIMD_INLINE void keep(int apart, search *s, vf2 x)
     }
 }
 
-/* Block by block: the maximum so far, then what is less than 1 below it. */
-SIMD_INLINE void scan(el e, int apart, search *s, const char *x, int64_t step, panel p)
+/* Block by block: the maximum so far, then what is less than 1 below it. 1 if all of that is listed. */
+SIMD_INLINE int scan(el e, int apart, search *s, const char *x, int64_t step, panel p)
 {
     const vf lowest = v_set(-INFINITY);
+    int listed = 1;
     for (int64_t begin = 0; begin < p.count; begin += BLOCK) {
         const int64_t end = begin + BLOCK < p.count ? begin + BLOCK : p.count;
         for (int64_t i = begin; i < end; i++) {
@@ -101,6 +111,9 @@ SIMD_INLINE void scan(el e, int apart, search *s, const char *x, int64_t step, p
         }
         if (!apart)
             s->max.a = s->max.b = v_set(v_hmax(v_max(s->max.a, s->max.b)));
+        listed = listed && fits(apart, s, end - begin);
+        if (!listed)
+            continue;
         for (int64_t i = begin; i < end; i++)
             keep(apart, s, take(e, x + i * step, lanes_at(apart, p, i), -INFINITY));
     }
@@ -108,29 +121,69 @@ SIMD_INLINE void scan(el e, int apart, search *s, const char *x, int64_t step, p
         v_put2(s->list + s->count, (vf2){lowest, lowest});
         s->count = (s->count + V_PAIR - 1) / V_PAIR;
     }
+    return listed;
+}
+
+/* Where Newton's steps find the pairs: in the list, which they shorten, or in the row. */
+typedef struct pairs {
+    const char *x;
+    int64_t step;
+    panel p;
+} pairs;
+
+/* What lies above tau: its sum, and how many it is. */
+typedef struct excess {
+    vf2 sum;
+    vi a, b;
+} excess;
+
+SIMD_INLINE void add_pair(excess *s, vf2 x, vf2 base, vf2 tau, vi *above)
+{
+    const vf2 d = {x.a - base.a - tau.a, x.b - base.b - tau.b};
+    const vi a = is_above(d.a, 0.0f), b = is_above(d.b, 0.0f);
+    s->sum.a += v_max(v_set(0.0f), d.a);
+    s->sum.b += v_max(v_set(0.0f), d.b);
+    s->a -= a;
+    s->b -= b;
+    *above = a | b;
+}
+
+/* Sums of SUM pairs are added up: of many equal terms one long sum would be off, each time by the same. */
+SIMD_INLINE excess excess_of(el e, int apart, int listed, search *s, const pairs *row, vf2 base,
+                             vf2 tau)
+{
+    enum { SUM = 64 };
+    excess all = {{{0}, {0}}, {0}, {0}};
+    int64_t kept = 0;
+    for (int64_t begin = 0; begin < s->count; begin += SUM) {
+        const int64_t end = begin + SUM < s->count ? begin + SUM : s->count;
+        excess part = {{{0}, {0}}, all.a, all.b};
+        for (int64_t i = begin; i < end; i++) {
+            const vf2 x =
+                listed ? v_get2(s->list + i * V_PAIR)
+                       : take(e, row->x + i * row->step, lanes_at(apart, row->p, i), -INFINITY);
+            vi above;
+            add_pair(&part, x, base, tau, &above);
+            if (!listed)
+                continue;
+            v_put2(s->list + kept * V_PAIR, x);
+            kept += v_any(above);
+        }
+        all = (excess){{all.sum.a + part.sum.a, all.sum.b + part.sum.b}, part.a, part.b};
+    }
+    s->count = listed ? kept : s->count;
+    return all;
 }
 
 /* Newton's iteration from a tau that is too small: sum(max((x - base) - tau, 0)) = 1. */
-SIMD_INLINE vf2 newton(int apart, search *s, vf2 base, vf2 tau)
+SIMD_INLINE vf2 newton(el e, int apart, int listed, search *s, const pairs *row, vf2 base, vf2 tau)
 {
+    s->count = listed ? s->count : row->p.count;
     vf2 before = {v_set(INFINITY), v_set(INFINITY)};
     for (;;) {
-        vf2 sum = {v_set(0.0f), v_set(0.0f)};
-        vi a = {0}, b = {0};
-        int64_t kept = 0;
-        for (int64_t i = 0; i < s->count; i++) {
-            const vf2 x = v_get2(s->list + i * V_PAIR);
-            const vf2 d = {x.a - base.a - tau.a, x.b - base.b - tau.b};
-            const vi above_a = is_above(d.a, 0.0f), above_b = is_above(d.b, 0.0f);
-            sum.a += v_max(v_set(0.0f), d.a);
-            sum.b += v_max(v_set(0.0f), d.b);
-            a -= above_a;
-            b -= above_b;
-            v_put2(s->list + kept * V_PAIR, x);
-            kept += v_any(above_a | above_b);
-        }
-        s->count = kept;
-        vf2 above = {__builtin_convertvector(a, vf), __builtin_convertvector(b, vf)};
+        const excess all = excess_of(e, apart, listed, s, row, base, tau);
+        vf2 sum = all.sum;
+        vf2 above = {__builtin_convertvector(all.a, vf), __builtin_convertvector(all.b, vf)};
         if (!apart) {
             sum.a = sum.b = v_set(v_sum(sum.a + sum.b));
             above.a = above.b = v_set(v_sum(above.a + above.b));
@@ -151,20 +204,45 @@ SIMD_INLINE vf below(vf max, vf tau)
     return sum - (v_abs(sum) + v_abs(tau)) * v_set(0x1p-22f);
 }
 
+/* Beyond FAR that is no longer next to max + tau; but there differences to the maximum itself are
+ * exact. So `base` is either, and `tau` where to begin relative to it. */
+#define FAR 0x1p12f
+
+SIMD_INLINE void second_start(vf max, vf *base, vf *tau)
+{
+    const vi far = v_abs(max) > v_set(FAR);
+    const vf zero = v_set(0.0f);
+    *base = v_select(far, max, below(max, *tau));
+    *tau = v_select(far, below(zero, *tau), zero);
+}
+
+/* Newton's iteration from max - 1, relative to max first, where tau is in [-1, 0); then relative to that
+ * tau, so that neither a large maximum nor a large tau costs digits. */
+SIMD_INLINE vf2 find_tau(el e, int apart, int listed, search *s, const pairs *row, vf2 *base)
+{
+    const vf2 start = {v_set(-1.0f), v_set(-1.0f)};
+    vf2 tau = newton(e, apart, listed, s, row, s->max, start);
+    second_start(s->max.a, &base->a, &tau.a);
+    second_start(s->max.b, &base->b, &tau.b);
+    return newton(e, apart, listed, s, row, *base, tau);
+}
+
+/* room: pairs that scratch holds, less one. */
 SIMD_INLINE void forward_panel(el e, int apart, int stream, const char *x, int64_t x_step, char *y,
-                               int64_t y_step, panel p, const char *x_next, float *scratch)
+                               int64_t y_step, panel p, const char *x_next, float *scratch,
+                               int64_t room)
 {
     /* a lane without a row: its -inf must not be a maximum */
     const vi live_a = v_first(apart ? p.lanes : VL);
     const vi live_b = v_first(apart ? (p.lanes < VL ? 0 : p.lanes - VL) : VL);
     const vf lowest = v_set(-INFINITY), zero = v_set(0.0f);
-    search s = {{v_select(live_a, lowest, zero), v_select(live_b, lowest, zero)}, scratch, 0};
-    scan(e, apart, &s, x, x_step, p);
-    /* Relative to max first, where tau is in [-1, 0); then relative to that tau, so that neither a
-     * large maximum nor a large tau costs digits. */
-    vf2 tau = newton(apart, &s, s.max, (vf2){v_set(-1.0f), v_set(-1.0f)});
-    const vf2 base = {below(s.max.a, tau.a), below(s.max.b, tau.b)};
-    tau = newton(apart, &s, base, (vf2){zero, zero});
+    search s = {{v_select(live_a, lowest, zero), v_select(live_b, lowest, zero)}, scratch, 0, room};
+    const pairs row = {x, x_step, p};
+    vf2 base, tau;
+    if (scan(e, apart, &s, x, x_step, p))
+        tau = find_tau(e, apart, 1, &s, &row, &base);
+    else
+        tau = find_tau(e, apart, 0, &s, &row, &base);
     for (int64_t i = 0; i < p.count; i++) {
         const int64_t lanes = lanes_at(apart, p, i);
         const vf2 v = take(e, x + i * x_step, lanes, 0.0f);
