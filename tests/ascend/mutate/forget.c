@@ -1,18 +1,25 @@
 /* forget.c - stands before the model in a kernel's calls (LD_PRELOAD) and forgets one call that synchronises, as if its line
- * had been deleted: what tests do not notice they do not test. mutate.sh goes through all of them.
+ * had been deleted: what tests do not notice they do not test.
  *
- *   MUTATE_LIST=FILE    at exit, appends the calls that were made: FILE.H:LINE:NAME:PIPE:TARGET, one a line
- *   MUTATE_FORGET=CALL  leaves out every call that is named so
+ *   MUTATE_FORGET=CALL  leaves that call out; CALL is FILE.H:LINE:NAME:PIPE:TARGET
+ *   MUTATE_ALL=FILE     all calls, one after the other: where a call is about to be made for the first time, a child of the process
+ *                       goes on without it until something fails or all is done. A line of FILE for each, "CALL noticed"
+ *                       or "CALL unnoticed"; those that are noticed there already are not asked about again.
+ *
+ * A child has but the thread that made it, so the model runs on one, and OMP_NUM_THREADS must be 1.
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "c_api/asc_calls.h"
 
-enum { MOST = 4096 };
+enum { MOST = 4096, NAME = 200 };
 
 typedef struct call {
     const asc_site *site;
@@ -22,15 +29,118 @@ typedef struct call {
 static struct {
     call list[MOST];
     int count;
+    char forgets[NAME]; /* the call that this process leaves out, in all copies of its line */
     pthread_mutex_t lock;
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void name_of(const call *c, char *text, size_t size)
+long sysconf(int name)
+{
+    static long (*next)(int);
+    if (name == _SC_NPROCESSORS_ONLN && getenv("MUTATE_ALL"))
+        return 1; /* of what the model takes its threads from */
+    if (!next)
+        *(void **)&next = dlsym(RTLD_NEXT, "sysconf");
+    return next(name);
+}
+
+static void name_of(const call *c, char *text)
 {
     static const char *const pipes[] = {"S", "V", "MTE2", "MTE3", "ALL"};
     const char *slash = strrchr(c->site->file, '/');
-    snprintf(text, size, "%s:%d:%s:%s:%s", slash ? slash + 1 : c->site->file, c->site->line,
+    snprintf(text, NAME, "%s:%d:%s:%s:%s", slash ? slash + 1 : c->site->file, c->site->line,
              c->site->name, pipes[c->pipe], pipes[c->target]);
+}
+
+/* ---- all calls in turn ---- */
+
+/* Another copy of the line, of another type of data, has been asked about. */
+static int asked(const char *name)
+{
+    char other[NAME];
+    for (int i = 0; i < seen.count - 1; i++) {
+        name_of(&seen.list[i], other);
+        if (!strcmp(name, other))
+            return 1;
+    }
+    return 0;
+}
+
+/* The file says that the call was noticed. */
+static int noticed(const char *path, const char *name)
+{
+    char line[2 * NAME];
+    const size_t n = strlen(name);
+    FILE *file = fopen(path, "r");
+    int found = 0;
+    while (file && !found && fgets(line, sizeof line, file))
+        found = !strncmp(line, name, n) && !strcmp(line + n, " noticed\n");
+    if (file)
+        fclose(file);
+    return found;
+}
+
+static void answer(const char *path, const char *name, int failed)
+{
+    FILE *file = fopen(path, "a");
+    if (!file || fprintf(file, "%s %s\n", name, failed ? "noticed" : "unnoticed") < 0 ||
+        fclose(file))
+        abort();
+}
+
+/* What the child says, until it has failed or ended. */
+static int child_fails(pid_t child, int from)
+{
+    char text[8192];
+    size_t used = 0;
+    ssize_t n;
+    int failed = 0, status = 0;
+    while (!failed && (n = read(from, text + used, sizeof text - used - 1)) > 0) {
+        text[used += (size_t)n] = '\0';
+        failed = strstr(text, "FAILED") != NULL;
+        if (used > sizeof text / 2) { /* the word may be cut */
+            memmove(text, text + used - 8, 9);
+            used = 8;
+        }
+    }
+    if (failed)
+        kill(child, SIGKILL);
+    close(from);
+    waitpid(child, &status, 0);
+    return failed || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+}
+
+/* Returns in the child, which forgets the call, and in the parent when the child has ended. */
+static void ask(const char *path, const char *name)
+{
+    int ends[2];
+    fflush(NULL);
+    if (pipe(ends))
+        abort();
+    const pid_t child = fork();
+    if (child < 0)
+        abort();
+    if (child == 0) {
+        snprintf(seen.forgets, NAME, "%s", name);
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        return;
+    }
+    close(ends[1]);
+    answer(path, name, child_fails(child, ends[0]));
+}
+
+/* A call is about to be made for the first time: whether it is the one to be left out. */
+static int begins_to_forget(const call *c)
+{
+    const char *wanted = getenv("MUTATE_FORGET"), *all = getenv("MUTATE_ALL");
+    char name[NAME];
+    name_of(c, name);
+    if (!seen.forgets[0] && wanted)
+        snprintf(seen.forgets, NAME, "%s", wanted);
+    if (!seen.forgets[0] && all && !asked(name) && !noticed(all, name))
+        ask(all, name);
+    return !strcmp(seen.forgets, name);
 }
 
 static int forgotten(const asc_site *site, int pipe, int target)
@@ -40,22 +150,18 @@ static int forgotten(const asc_site *site, int pipe, int target)
     while (i < seen.count && (seen.list[i].site != site || seen.list[i].pipe != pipe ||
                               seen.list[i].target != target))
         i++;
-    if (i == MOST) {
-        fputs("forget.c: MOST calls and more\n", stderr);
+    if (i == MOST)
         abort();
-    }
     if (i == seen.count) {
-        const char *wanted = getenv("MUTATE_FORGET");
-        char name[512];
-        call *new = &seen.list[seen.count++];
-        *new = (call){site, pipe, target, 0};
-        name_of(new, name, sizeof name);
-        new->forgotten = wanted && !strcmp(wanted, name);
+        seen.list[seen.count++] = (call){site, pipe, target, 0};
+        seen.list[i].forgotten = begins_to_forget(&seen.list[i]);
     }
-    const int answer = seen.list[i].forgotten;
+    const int result = seen.list[i].forgotten;
     pthread_mutex_unlock(&seen.lock);
-    return answer;
+    return result;
 }
+
+/* ---- the calls ---- */
 
 static void *model_function(const char *name)
 {
@@ -84,17 +190,4 @@ void asc_issue_barrier(const asc_site *site, pipe_t pipe)
         *(void **)&next = model_function("asc_issue_barrier");
     if (!forgotten(site, pipe, pipe))
         next(site, pipe);
-}
-
-__attribute__((destructor)) static void list(void)
-{
-    const char *path = getenv("MUTATE_LIST");
-    FILE *file = path && seen.count ? fopen(path, "a") : NULL;
-    char name[512];
-    for (int i = 0; file && i < seen.count; i++) {
-        name_of(&seen.list[i], name, sizeof name);
-        fprintf(file, "%s\n", name);
-    }
-    if (file)
-        fclose(file);
 }
