@@ -22,6 +22,11 @@ test:
 	@$(RELEASE)
 	@sh scripts/test.sh build $(JOBS)
 
+# What sees the processor, as on smaller ones: the tests under each ceiling of its levels.
+test-levels: all
+	@for level in v2 v3 v4 v4bf16; do echo "TIGON_CPU_MAX=$$level"; TIGON_CPU_MAX=$$level ctest --test-dir build -j $(JOBS) \
+	    --output-on-failure -R '^(check|onednn|oom|unit|threads|fuzz|convergence|train)' || exit 1; done
+
 # Cross-built for aarch64; the checker, the unit tests and the bits on several threads, under QEMU.
 test-aarch64:
 	@sh scripts/setup.sh aarch64
@@ -71,4 +76,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup demo test sweep test-aarch64 test-convergence soak test-hf bench bench-peers check lint format install clean
+.PHONY: all setup demo test sweep test-levels test-aarch64 test-convergence soak test-hf bench bench-peers check lint format install clean
