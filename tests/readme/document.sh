@@ -73,6 +73,7 @@ run() {
     export HOME PATH
     cd "$work/tigon"
     for block in "$work"/blocks/*; do
+        [ -e "$block" ] || continue # a page of prose
         echo "$block" >"$work/current"
         case $block in
         *.not) ;;
