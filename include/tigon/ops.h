@@ -22,6 +22,24 @@
  *   Errors       TG_EINVAL with a message that names argument, found and expected. TG_ENOMEM,
  *                TG_EUNSUPPORTED, TG_EDEVICE as in status.h. After an error no output has been
  *                written, except TG_EDEVICE, and TG_ENOMEM from a row of the backend `unfused`.
+ *   Workspace    what rows of `cpu` take of the context's (tg_ctx_workspace_peak), in bytes, at most; t:
+ *                threads. It does not grow with N, but for vectors of N (or C) parameters:
+ *                  rms_norm, layer_norm, dyt, group_norm    4 N for each vector of parameters, as f32;
+ *                    backward with their gradients          4 N more for each of up to 64 partial sums
+ *                                                           (group_norm: of B)
+ *                  fused_add_rms_norm_forward               4 N t besides, up to 1 MiB t
+ *                  embedding_backward                       8 V and 24 for each index
+ *                  poly_norm_backward, kl_div, tvd, jsd     40 for 8192 elements or a row
+ *                  softmax_forward                          9 N t, up to 1.1 MiB t
+ *                  sparsemax_forward                        4 N t (not along the last dimension 128 N t),
+ *                                                           up to 1.1 MiB t
+ *                  cross_entropy                            20 a row, 40 KiB t; forward with dlogits
+ *                                                           4 V t, up to 1.1 MiB t, twice with softcap
+ *                  grpo_loss                                12 a token
+ *                  qwen2vl_mrope                            4 D t
+ *                gemm, fused_linear_*, flash_attention, fused_neighborhood_attention: see their entries
+ *                and pages. The others take none. Rows of `unfused` take a temporary a step, rows of
+ *                `ref` some rows in f64.
  *   accumulate   in backward operators: 1 adds the parameter gradients to what dweight (dbias) holds
  *                instead of overwriting it. Parameter gradients have type W or f32.
  */
@@ -352,7 +370,8 @@ enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
  *     row = ce + z lse^2,   times f = exp(x_y - lse), taken as a constant, if token_scaling = 1
  *   reduction TG_MEAN (0): sum of ce / D + sum of z lse^2 / n, with n the number of rows that are not
  *   ignored and D the sum of w_y over them; TG_SUM (1): the sum; TG_NONE (2): one loss a row, 0 for
- *   ignored rows. If all rows are ignored the loss is 0 (PyTorch gives NaN) and every gradient 0.
+ *   ignored rows. If all rows are ignored the loss is 0 (PyTorch gives NaN) and every gradient 0. So is
+ *   the ce part of a mean, and its gradient, if D is 0: targets of weight 0 alone (PyTorch gives NaN).
  *
  *   logits [..,V] T, BT rows; target i64, BT elements, in [0,V) or ignore_index.
  *   class_weight f32 [V], or NULL.
@@ -367,7 +386,8 @@ enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
  *   softcap: 0 means none, else x = softcap * tanh(logits / softcap).
  * Saved for backward: logits, lse.
  * Numerics: f32 throughout; the target's gradient p - 1 is formed in f32 and rounded once. Gradients
- * of a p below 2^-126 may be 0.
+ * of a p below 2^-126 may be 0. An offset that a row's logits have in common costs no digits, however
+ * large; lse is rounded to f32.
  * Errors: a target out of range names its position.
  */
 TG_API tg_status tg_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args);
@@ -376,6 +396,9 @@ TG_API tg_status tg_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_fo
  *   dlogits_i = g { [(1-a) w_y (p_i - [i = y]) + e (W p_i - w_i)] / D + 2 z lse p_i / n }
  *               * (1 - (x_i / softcap)^2 with softcap)
  *   D and n are 1 for TG_SUM and TG_NONE. Ignored rows get 0. dlogits may be logits.
+ *   lse: what forward saved for these logits. Where its rounding to f32 would tell, |lse| >= 32 or a
+ *   target of p near 1, rows of `cpu` sum the logits again; `ref` always does.
+ * Numerics: rows of `cpu` are as exact as forward, up to 2^-20 of p and 2^-15 of the target's 1 - p.
  */
 TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args);
 
@@ -407,7 +430,8 @@ TG_API tg_status tg_fused_linear_cross_entropy_backward(
  *   logp, lse f32 [B,L], any row stride.
  *   temperature: above 0; there is no default.
  * Saved for backward: logits, lse.
- * Numerics: f32; logp of a token with p near 1 keeps its digits.
+ * Numerics: f32; logp of a token with p near 1 keeps its digits, and an offset that a row's logits have
+ * in common costs none.
  * Errors: a target out of range, where mask is not 0, names its position.
  */
 TG_API tg_status
@@ -416,6 +440,7 @@ tg_selective_log_softmax_forward(tg_ctx *ctx, const tg_selective_log_softmax_for
 /*   dlogits_i = dlogp ([i = y] - exp(x_i - lse)) / temperature;   0 where mask is 0 and at a last
  *   position without a token
  *   dlogp f32 [B,L], any row stride. dlogits like logits; dlogits may be logits.
+ *   lse: as in cross_entropy_backward.
  * Numerics: 1 - p of the target is formed in double and rounded once. Gradients below 2^-126 may be 0.
  */
 TG_API tg_status
@@ -444,7 +469,7 @@ enum { TG_TOKEN_LEVEL = 0, TG_SEQUENCE_LEVEL = 1 };
  *                policy = -min(min(rho, delta) A, clip(rho, 1 - eps_low, 1 + eps_high) A)
  *     TG_CISPO:  policy = -min(rho, eps_high) A logp
  *     TG_SAPO:   policy = -A sigmoid(t (rho - 1)) 4 / t,   t: sapo_temperature_pos if A > 0, else _neg
- *     TG_VESPO:  policy = -phi A logp,   phi = exp(lambda + k w - lambda exp(w)), 0 if not finite,
+ *     TG_VESPO:  policy = -phi A logp,   phi = exp(lambda + k w - lambda exp(w)), 0 if infinite,
  *                w = sum clamp(logp - old_logp, -20, 20) + sum clamp(log is_ratio, log 1e-8, 20), itself
  *                clamped to [log 1e-8, 20]; k and lambda: vespo_*_pos if A >= 0, else _neg; lambda is
  *                1e-4 at least
@@ -452,7 +477,10 @@ enum { TG_TOKEN_LEVEL = 0, TG_SEQUENCE_LEVEL = 1 };
  *   token = policy * is_ratio + beta kl   (TG_VESPO: without the factor is_ratio, which is in phi)
  *   clipped = 1 if A < 0 and rho < 1 - eps_low, or A > 0 and rho > 1 + eps_high (TG_CISPO: A > 0 and
  *   rho > eps_high; TG_SAPO, TG_VESPO: never)
- *   Tokens that mask leaves out have token = kl = clipped = 0 and count nowhere.
+ *   Tokens that mask leaves out have token = kl = clipped = 0 and count nowhere: not in n, nor, with
+ *   their is_ratio, in w, where an is_ratio of one number a sequence counts once (Liger-Kernel counts
+ *   it for each token, kept or not). NaN in advantages, old_logp, ref_logp, is_ratio is NaN in what
+ *   depends on it, clipped or not.
  *   reduction TG_MEAN (0), with N the number of kept tokens: loss =
  *     TG_GRPO, TG_SAPO              1/B sum over sequences of (sum token) / max(n, 1)
  *     TG_BNPO                       sum token / max(N, 1)

@@ -4,6 +4,9 @@
 #include "rms_norm_backward.h"
 #include "rms_norm_common.h"
 
+/* Most columns of which a worker keeps a row in f32: 1 MiB. */
+enum { KEPT = 1 << 18 };
+
 typedef struct forward_job {
     const char *x, *residual; /* residual: NULL for rms_norm */
     char *y, *s;
@@ -166,7 +169,7 @@ static tg_status fused_forward(tg_ctx *ctx, const tg_fused_add_rms_norm_forward_
                        .s_stride = s.stride,
                        .eps = (float)a->eps,
                        .llama = a->casting_mode == 0,
-                       .stream = streams(&y, x.data) && streams(&s, residual.data),
+                       .stream = x.n <= KEPT && streams(&y, x.data) && streams(&s, residual.data),
                        .type = (el)tg_el(x.type)};
     TG_TRY(load_scale(ctx, job.type, a->weight, a->offset, &job.scale));
     if (job.stream) {

@@ -137,42 +137,36 @@ typedef struct excess {
     vi a, b;
 } excess;
 
-SIMD_INLINE void add_pair(excess *s, vf2 x, vf2 base, vf2 tau, vi *above)
-{
-    const vf2 d = {x.a - base.a - tau.a, x.b - base.b - tau.b};
-    const vi a = is_above(d.a, 0.0f), b = is_above(d.b, 0.0f);
-    s->sum.a += v_max(v_set(0.0f), d.a);
-    s->sum.b += v_max(v_set(0.0f), d.b);
-    s->a -= a;
-    s->b -= b;
-    *above = a | b;
-}
-
 /* Sums of SUM pairs are added up: of many equal terms one long sum would be off, each time by the same. */
 SIMD_INLINE excess excess_of(el e, int apart, int listed, search *s, const pairs *row, vf2 base,
                              vf2 tau)
 {
     enum { SUM = 64 };
-    excess all = {{{0}, {0}}, {0}, {0}};
-    int64_t kept = 0;
-    for (int64_t begin = 0; begin < s->count; begin += SUM) {
-        const int64_t end = begin + SUM < s->count ? begin + SUM : s->count;
-        excess part = {{{0}, {0}}, all.a, all.b};
-        for (int64_t i = begin; i < end; i++) {
+    vf2 sum = {{0}, {0}};
+    vi a = {0}, b = {0};
+    int64_t kept = 0, i = 0;
+    while (i < s->count) {
+        const int64_t end = i + SUM < s->count ? i + SUM : s->count;
+        vf2 part = {{0}, {0}};
+        for (; i < end; i++) {
             const vf2 x =
                 listed ? v_get2(s->list + i * V_PAIR)
                        : take(e, row->x + i * row->step, lanes_at(apart, row->p, i), -INFINITY);
-            vi above;
-            add_pair(&part, x, base, tau, &above);
+            const vf2 d = {x.a - base.a - tau.a, x.b - base.b - tau.b};
+            const vi above_a = is_above(d.a, 0.0f), above_b = is_above(d.b, 0.0f);
+            part.a += v_max(v_set(0.0f), d.a);
+            part.b += v_max(v_set(0.0f), d.b);
+            a -= above_a;
+            b -= above_b;
             if (!listed)
                 continue;
             v_put2(s->list + kept * V_PAIR, x);
-            kept += v_any(above);
+            kept += v_any(above_a | above_b);
         }
-        all = (excess){{all.sum.a + part.sum.a, all.sum.b + part.sum.b}, part.a, part.b};
+        sum = (vf2){sum.a + part.a, sum.b + part.b};
     }
     s->count = listed ? kept : s->count;
-    return all;
+    return (excess){sum, a, b};
 }
 
 /* Newton's iteration from a tau that is too small: sum(max((x - base) - tau, 0)) = 1. */
