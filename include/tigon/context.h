@@ -12,6 +12,7 @@
  *   TIGON_CPU_MAX          tg_ctx_set_cpu_max    ceiling of the CPU levels: v2, v3, v4, v4bf16; neon
  *   TIGON_FALLBACK         tg_ctx_set_fallback   error (default) or host
  *   TIGON_BACKEND_PATH     tg_backend_load       plug-ins to load, separated by ':'
+ *   TIGON_STREAM_BYTES                           outputs of more bytes are written past the caches (16 MiB); for tests
  *   OMP_NUM_THREADS        tg_ctx_set_threads    threads of the default executor
  *
  * Other variables that begin with TIGON_ and that no backend reads are mistakes: the log names them, once.

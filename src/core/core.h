@@ -145,6 +145,8 @@ void tg_cpu_open(void);
 uint64_t tg_cpu_slow_features(void);
 /* The names of this architecture's levels, for messages. */
 const char *tg_cpu_levels(void);
+/* Outputs of more bytes are written with streaming stores: tg_streams(). Of the whole process. */
+void tg_stream_beyond(int64_t bytes);
 /* Feature set of a level's name; -1 for an unknown name. */
 int64_t tg_cpu_level_features(const char *level);
 

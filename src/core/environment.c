@@ -40,6 +40,17 @@ static tg_status set_impl_by_name(tg_ctx *ctx, const char *list, const char *who
     return tg_ctx_use_list(ctx, -1, list, who);
 }
 
+static tg_status set_stream_bytes(tg_ctx *ctx, const char *value, const char *who)
+{
+    char *end;
+    const long long bytes = strtoll(value, &end, 10);
+    (void)ctx; /* of the whole process */
+    if (*end || bytes < 0)
+        return tg_fail(TG_EINVAL, "%s is %s, expected a number of bytes", who, value);
+    tg_stream_beyond(bytes);
+    return TG_OK;
+}
+
 static tg_status read_op_lists(tg_ctx *ctx)
 {
     for (char **entry = environ; entry && *entry; entry++) {
@@ -69,6 +80,7 @@ static const struct {
                 {"TIGON_FALLBACK", set_fallback_by_name},
                 {"TIGON_DEVICE", tg_ctx_use_device},
                 {"TIGON_IMPL", set_impl_by_name},
+                {"TIGON_STREAM_BYTES", set_stream_bytes},
                 {"TIGON_BACKEND_PATH", NULL}};
 enum { SETTINGS = sizeof settings / sizeof *settings };
 

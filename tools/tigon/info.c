@@ -17,6 +17,7 @@ static const char *const settings[] = {
     "TIGON_CPU_MAX",
     "TIGON_FALLBACK",
     "TIGON_BACKEND_PATH",
+    "TIGON_STREAM_BYTES",
     "OMP_NUM_THREADS",
     "TIGON_SOC",
     "TIGON_ASCEND_MODEL",
