@@ -158,8 +158,8 @@ static int parse_token(const char *word, size_t n, pb_token *t)
     static const struct {
         char separator;
         pb_token_kind kind;
-    } kinds[] = {{'=', PB_SET},  {'[', PB_SHAPE},  {'!', PB_FILL},
-                 {'@', PB_OVER}, {'|', PB_BESIDE}, {':', PB_TYPE}};
+    } kinds[] = {{'=', PB_SET},    {'[', PB_SHAPE}, {'!', PB_FILL},   {'@', PB_OVER},
+                 {'|', PB_BESIDE}, {':', PB_TYPE},  {'^', PB_EXPAND}, {'+', PB_SLICE}};
     memset(t, 0, sizeof *t);
     if (word[0] == '-') {
         t->kind = PB_DROP;
