@@ -111,6 +111,8 @@ tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args);
 tg_status ascend_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
 tg_status ascend_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *args);
 tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args);
+int ascend_cross_entropy_forward_accepts(const tg_cross_entropy_forward_args *args);
+int ascend_cross_entropy_backward_accepts(const tg_cross_entropy_backward_args *args);
 int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args);
 
 #endif

@@ -18,8 +18,12 @@
  *
  * The arguments that a row sees have passed the operator's check, and their options are resolved: a
  * default is the number that ops.def states, and zero is zero. Only where ops.def says TG_FROM does zero
- * still stand for the default. A row returns TG_EUNSUPPORTED, before it writes anything, to pass the
- * call on.
+ * still stand for the default. Types and strides are those of the columns of ops.def: indices and masks
+ * are i64, class weights f32, and so on, whatever the program gave. Tensors called FLOAT (of kl_div, tvd,
+ * jsd) may have other types than T. Tensors called PLANES (of cross_entropy) have rows of one stride where
+ * a row has no accepts(); where it has, and turns down rows of two (tg_even_rows() of tensor.h tells), the
+ * host's core asks again with a copy in rows of one.
+ * A row returns TG_EUNSUPPORTED, before it writes anything, to pass the call on.
  */
 #ifndef TIGON_BACKEND_H
 #define TIGON_BACKEND_H

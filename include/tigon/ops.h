@@ -6,11 +6,19 @@
  *   Zero itself  TG_ZERO, in an option of either kind: .beta1 = TG_ZERO. TG_VALUE(x) passes x whatever it
  *                is: .eps = TG_VALUE(eps). Below, an option's default is what "0 means", and its value is
  *                what TG_VALUE() gives. Refused where the default follows from the tensors ("0 means D").
- *   Types        T is one of f32, bf16, f16 and the same for all tensors marked T. Weights marked W
- *                have T or f32. f64 is accepted in place of T, W and f32 together; only `ref` runs it.
+ *   Types        T is one of f32, bf16, f16 and the same for all tensors marked T. Weights marked W, and
+ *                gradients of parameters, have any of the three. Indices, targets and labels are i64 or
+ *                i32; masks are i64, i32, u8, bool or any of the three. What is f32 below may be bf16 or
+ *                f16 as well, unless it is a result or saved by a forward. f64 is accepted in place of T,
+ *                W and f32 together; only `ref` runs it.
  *   Options      floating-point ones lie in the range of f32, since kernels compute in it.
  *   Rows         R is the product of the leading dimensions, N the last one. The last dimension is
- *                contiguous; the leading ones must collapse to one row stride of any size.
+ *                contiguous; the leading ones collapse to one row stride of any size, 0 included, which
+ *                repeats a row. A tensor of other strides, as x[:, :-1] and an expanded gradient (0 in the
+ *                last dimension too) have, goes through a copy in the workspace; of what is not large, any
+ *                strides will do. Elements of an output are distinct, its last dimension is contiguous.
+ *   Device       In a device's memory types and strides must be those of the columns of ops.def: core
+ *   memory       converts in the host's alone, and so TIGON_FALLBACK=host takes all of them.
  *   Sizes        any, zero included; 64-bit throughout.
  *   Aliasing     no output overlaps another tensor, except the very same view where the list in
  *                ops.def says OVER. Nothing else is ever overwritten; a backward may be called twice.
@@ -41,7 +49,7 @@
  *                and pages. The others take none. Rows of `unfused` take a temporary a step, rows of
  *                `ref` some rows in f64.
  *   accumulate   in backward operators: 1 adds the parameter gradients to what dweight (dbias) holds
- *                instead of overwriting it. Parameter gradients have type W or f32.
+ *                instead of overwriting it.
  */
 #ifndef TIGON_OPS_H
 #define TIGON_OPS_H
@@ -61,14 +69,14 @@ extern "C" {
 #define TG_VALUE(x) ((x) == 0 ? TG_ZERO : (x))
 
 /* Argument structs tg_<op>_args: every field is one 8-byte slot, in the order of ops.def. */
-#define TG_IN(name, types) const tg_tensor *name;
-#define TG_OPT(name, types) const tg_tensor *name;
-#define TG_OUT(name, types) tg_tensor *name;
-#define TG_OUT_OPT(name, types) tg_tensor *name;
-#define TG_OUT_OVER(name, types, in) tg_tensor *name;
-#define TG_OPT_OVER(name, types, in) tg_tensor *name;
-#define TG_INOUT(name, types) tg_tensor *name;
-#define TG_INOUT_OPT(name, types) tg_tensor *name;
+#define TG_IN(name, types, layout) const tg_tensor *name;
+#define TG_OPT(name, types, layout) const tg_tensor *name;
+#define TG_OUT(name, types, layout) tg_tensor *name;
+#define TG_OUT_OPT(name, types, layout) tg_tensor *name;
+#define TG_OUT_OVER(name, types, layout, in) tg_tensor *name;
+#define TG_OPT_OVER(name, types, layout, in) tg_tensor *name;
+#define TG_INOUT(name, types, layout) tg_tensor *name;
+#define TG_INOUT_OPT(name, types, layout) tg_tensor *name;
 #define TG_F64(name, init) double name;
 #define TG_I64(name, init) int64_t name;
 #define TG_CHOICE(name, list) int64_t name;
@@ -104,7 +112,7 @@ TG_API tg_status tg_gemm(tg_ctx *ctx, const tg_gemm_args *args);
 
 /* embedding: rows of a table.
  *   y[i,:] = weight[indices[i],:]
- *   weight [V,D] T, indices i64 of any shape S, compact, in [0, V), y S + [D] T.
+ *   weight [V,D] T, indices i64 of any shape S, in [0, V), y S + [D] T.
  * Saved for backward: indices.
  * Errors: an index outside [0, V) names its position.
  */
@@ -134,7 +142,7 @@ TG_API tg_status tg_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args
  *   dweight = sum over rows of dy * (x * rstd), x * rstd as forward used it (llama: rounded to T)
  *   dy, x, dx [..,N] T; dx may be dy.
  *   rstd: as forward wrote it.
- *   dweight [N] W or f32; NULL: not computed. It needs a weight.
+ *   dweight [N]; NULL: not computed. It needs a weight.
  */
 TG_API tg_status tg_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *args);
 
@@ -171,7 +179,7 @@ TG_API tg_status tg_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_
  *   dweight = sum over rows of dy * normal,   dbias = sum over rows of dy
  *   dy, x, dx [..,N] T; dx may be dy.
  *   mean, rstd: as forward wrote them.
- *   dweight, dbias [N] W or f32; NULL: not computed. dweight needs a weight.
+ *   dweight, dbias [N]; NULL: not computed. dweight needs a weight.
  */
 TG_API tg_status tg_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_args *args);
 
@@ -195,7 +203,7 @@ TG_API tg_status tg_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_
  *   dweight[c] = sum over batch and positions of dy * normal,   dbias[c] = the same of dy
  *   dy, x, dx [B,C,..] T; dx may be dy.
  *   mean, rstd: as forward wrote them.
- *   dweight, dbias [C] W or f32; NULL: not computed. dweight needs a weight.
+ *   dweight, dbias [C]; NULL: not computed. dweight needs a weight.
  */
 TG_API tg_status tg_group_norm_backward(tg_ctx *ctx, const tg_group_norm_backward_args *args);
 
@@ -245,7 +253,7 @@ TG_API tg_status tg_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *args);
 /*   With t = tanh(alpha * x), h = dy * gamma * (1 - t^2):
  *   dx = alpha * h,   dalpha = sum of x * h,   dgamma = sum over rows of dy * t,   dbeta = that of dy
  *   dy, x, dx [..,N] T; dx may be dy.
- *   dalpha one element, dgamma, dbeta [N], W or f32; NULL: not computed.
+ *   dalpha one element, dgamma, dbeta [N]; NULL: not computed.
  * Numerics: 1 - t^2 is computed without cancellation, and keeps its relative precision far out.
  */
 TG_API tg_status tg_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *args);
@@ -267,7 +275,7 @@ TG_API tg_status tg_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_ar
  *   dweight = sums over rows of r_p S_p,   dbias = sum of dy
  *   dy, x, dx [..,N] T; dx may be dy.
  *   rstd: as forward wrote it.
- *   dweight [3], dbias one element, W or f32; NULL: not computed.
+ *   dweight [3], dbias one element; NULL: not computed.
  */
 TG_API tg_status tg_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args);
 
@@ -278,7 +286,7 @@ TG_API tg_status tg_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_
  *   Elements from W on are copied.
  *   q, yq [B,S,Hq,D] T; k, yk [B,S,Hk,D] T, both NULL if there is no k; any strides but a contiguous
  *   last dimension. yq may be q, yk may be k.
- *   cos, sin [P,C] or [B,P,C] with P >= position_offset + S and C >= h, T or f32; only their first h
+ *   cos, sin [P,C], [1,P,C] or [B,P,C] with P >= position_offset + S and C >= h, W; only their first h
  *   columns are read.
  *   rotary_dim: even; 0 means D (D - 1 for odd D, whose last element is copied).
  *   position_offset: 0 or more.
@@ -297,7 +305,7 @@ TG_API tg_status tg_rope_backward(tg_ctx *ctx, const tg_rope_backward_args *args
  *     y[2d] + i y[2d+1] = z w
  *   q, yq [B,S,Hq,D] T; k, yk [B,S,Hk,D] T, both NULL if there is no k; D even; any strides but a
  *   contiguous last dimension. yq may be q, yk may be k.
- *   freqs [P,C,2] or [B,P,C,2] with P >= S and C >= D / 2, T or f32, its pairs compact: the real view
+ *   freqs [P,C,2], [1,P,C,2] or [B,P,C,2] with P >= S and C >= D / 2, W, its pairs compact: the real view
  *   of a complex table. Position s reads row s; a later piece of a sequence passes a view of the
  *   table that begins there.
  * Saved for backward: freqs.
@@ -316,7 +324,7 @@ TG_API tg_status tg_llama4_rope_backward(tg_ctx *ctx, const tg_llama4_rope_backw
  *   The last element of an odd D is copied.
  *   q, yq [B,S,Hq,D] T; k, yk [B,S,Hk,D] T, both NULL if there is no k; any strides but a contiguous
  *   last dimension. yq may be q, yk may be k.
- *   cos, sin [3,B,S,C] with C >= h, T or f32, any strides (0 repeats a plane or a batch); of plane j
+ *   cos, sin [3,B,S,C] or [3,1,S,C] with C >= h, W, any strides (0 repeats a plane or a batch); of plane j
  *   only the columns of its section are read.
  *   section_t, section_h, section_w: 0 or more, and together h.
  * Saved for backward: cos, sin.
@@ -373,14 +381,14 @@ enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
  *   ignored rows. If all rows are ignored the loss is 0 (PyTorch gives NaN) and every gradient 0. So is
  *   the ce part of a mean, and its gradient, if D is 0: targets of weight 0 alone (PyTorch gives NaN).
  *
- *   logits [..,V] T, BT rows; target i64, BT elements, in [0,V) or ignore_index.
+ *   logits [..,V] T, BT rows of one stride or of two, as logits[:, :-1] has; target i64, BT elements, in [0,V) or ignore_index.
  *   class_weight f32 [V], or NULL.
  *   dloss f32: the upstream gradient, 1 element (BT for TG_NONE); NULL means 1.
  *   loss f32, 1 element (BT for TG_NONE). z_loss: the z part of loss, in the same reduction.
  *   lse f32, BT elements; 0 for ignored rows.
  *   accuracy f32: 1 where argmax = target; mean over n (0 if n = 0) in 1 element, or BT elements for
  *   TG_NONE. predicted i64, BT elements: the first argmax, -1 for ignored rows.
- *   dlogits like logits (may be logits), of type T or, when T is f32, any: computed in the same pass,
+ *   dlogits like logits (may be logits), in rows of one stride or two, of type T or, when T is f32, any: computed in the same pass,
  *   with one read and one write of the logits.
  *   ignore_index: 0 means -100; TG_ZERO ignores class 0.
  *   softcap: 0 means none, else x = softcap * tanh(logits / softcap).
@@ -404,10 +412,10 @@ TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_b
 
 /* fused_linear_cross_entropy: cross_entropy of logits = x weight^T + bias, without ever holding
  * BT x V of them.
- *   x [..,H] T, BT rows; weight [V,H] T; bias [V] T or f32, or NULL. Losses, options and the outputs
+ *   x [..,H] T, BT rows; weight [V,H] T; bias [V] W, or NULL. Losses, options and the outputs
  *   loss, z_loss, lse, accuracy, predicted as cross_entropy.
  *   Gradients are computed in the forward pass, if asked for, and include dloss: dx like x, dweight
- *   [V,H] and dbias [V] of type T or f32; each may be NULL.
+ *   [V,H] of type T or f32 and dbias [V]; each may be NULL.
  *   chunk_bytes: rows go in chunks whose logits fit it; 0 means 64 MiB, at least one row.
  *   dweight accumulates in f32 over the chunks: in place if it is f32, else in a V x H f32 workspace
  *   when there are several chunks. Parts run through dispatch: gemm, cross_entropy_forward.
@@ -490,7 +498,7 @@ enum { TG_TOKEN_LEVEL = 0, TG_SEQUENCE_LEVEL = 1 };
  *   and kl, clipped their sums / max(N, 1). TG_NONE (2): one of each a token. There is no TG_SUM.
  *
  *   logits, target, mask, lse, temperature: as selective_log_softmax.
- *   advantages f32 [B]. old_logp, ref_logp [B,L] T or f32, any row stride. old_logp NULL: the policy
+ *   advantages f32 [B]. old_logp, ref_logp [B,L] W, any row stride. old_logp NULL: the policy
  *   itself, rho = 1. ref_logp may be NULL if beta is 0 and kl is NULL.
  *   is_ratio f32 [B,L], or [B] or [B,1], one a sequence: truncated importance ratio between sampler and
  *   trainer, a constant; NULL means 1. One a sequence counts once in phi.
@@ -563,7 +571,7 @@ TG_API tg_status tg_fused_neighborhood_attention_backward(
  *   g = grad * grad_scale;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
  *   p = p (1 - lr weight_decay) - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps)
  *   param T; master f32, or NULL: if given, p lives in it and param = p rounded to T.
- *   grad T or f32; m, v f32; all compact, of one shape.
+ *   grad T or f32; m, v f32; all of one shape, and best compact: others go through copies.
  *   step: 1 or more. grad_scale: 0 means 1 (clipping and averaging).
  *   beta1: 0 means 0.9. beta2: 0 means 0.999. eps: 0 means 1e-8. lr, weight_decay: 0 is 0.
  * Numerics: f32; bias corrections in f64.
@@ -577,7 +585,7 @@ TG_API tg_status tg_adamw(tg_ctx *ctx, const tg_adamw_args *args);
  *   0 where the weight, t or exp(t), is 0, whatever y is.
  *   reduction TG_MEAN (0): sum of d / (R N); TG_SUM; TG_NONE: every d; TG_BATCHMEAN: sum of d / R. A
  *   mean over nothing is 0.
- *   y_pred, y_true [..,N] T.
+ *   y_pred [..,N] T; y_true [..,N] of any of the three types, whatever T is.
  *   loss f32: 1 element; [..,N] for TG_NONE, any row stride.
  *   dloss f32, of the shape of loss: the upstream gradient; NULL means 1.
  *   dy_pred like y_pred (may be y_pred), or NULL: the gradient, computed in the same pass.
@@ -590,7 +598,7 @@ TG_API tg_status tg_adamw(tg_ctx *ctx, const tg_adamw_args *args);
 TG_API tg_status tg_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args);
 
 /*   dy_pred = -dloss t (log_target = 1: -dloss exp(t)), over R N, 1, 1 or R as the reduction says.
- *   dy_pred may be y_true.
+ *   dy_pred T; it may be y_true.
  */
 TG_API tg_status tg_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *args);
 
@@ -598,7 +606,7 @@ TG_API tg_status tg_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *
  *   Per element of a row that is not ignored d = |p - q| / 2; 0 in the others.
  *   reduction TG_MEAN (0): sum of d / (n N), n the number of rows that are not ignored; TG_SUM;
  *   TG_NONE: every d; TG_BATCHMEAN: sum of d / n. A mean over nothing is 0, and so is its gradient.
- *   p, q [..,N] T: probabilities.
+ *   p [..,N] T, q [..,N] of any of the three types: probabilities.
  *   labels i64, R elements, or NULL: rows whose label is ignore_index are ignored.
  *   loss, dloss: as kl_div.
  *   dp like p (may be p), or NULL: the gradient, computed in the same pass.
@@ -620,7 +628,7 @@ TG_API tg_status tg_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args);
  *     beta 0, forward divergence: d = P (Y - X);   beta 1, reverse divergence: d = Q (X - Y).
  *   A term whose weight, P or Q, is 0 is 0. loss: sum of d over the rows that are not ignored, divided by
  *   their number n; 0 if there are none.
- *   student, teacher [..,N] T.
+ *   student [..,N] T, teacher [..,N] of any of the three types, whatever T is.
  *   labels, ignore_index: as tvd.
  *   loss f32, 1 element. dloss f32, 1 element: the upstream gradient; NULL means 1.
  *   dstudent like student (may be student), or NULL: the gradient, computed in the same pass.

@@ -25,12 +25,33 @@ typedef enum tg_arg_kind {
     TG_ARG_I64
 } tg_arg_kind;
 
-/* The element types that a tensor argument may have. Which of them go together in a call its check says. */
+/* What of a type a row sees of it in host memory. */
+typedef enum tg_seen {
+    TG_SEEN_CHECKED,  /* as it is; which of the types go together in a call its check says */
+    TG_SEEN_AS_IS,    /* as it is; f64 goes with f64 */
+    TG_SEEN_T_OR_F32, /* T as it is, else f32 */
+    TG_SEEN_F32,
+    TG_SEEN_I64,
+    TG_SEEN_MASK /* i64, 0 where it is 0 */
+} tg_seen;
+
+/* The element types that a tensor argument may have. */
 typedef struct tg_type_rule {
     const char *name; /* "T": arguments of one name follow one rule */
     const char *text; /* the rule, for readers */
-    int types[8];     /* tg_type; 0 behind the last */
+    tg_seen seen;
+    int types[9]; /* tg_type; 0 behind the last */
 } tg_type_rule;
+
+/* The strides that rows see: the column `layout` of ops.def, which tells what they are. */
+typedef enum tg_arg_layout {
+    TG_LAYOUT_NONE, /* not a tensor */
+    TG_LAYOUT_STRIDED,
+    TG_LAYOUT_ROWS,
+    TG_LAYOUT_PLANES,
+    TG_LAYOUT_DIM,
+    TG_LAYOUT_COMPACT
+} tg_arg_layout;
 
 /* A value that an option may have. */
 typedef struct tg_choice {
@@ -44,6 +65,7 @@ typedef struct tg_arg_info {
     int reads;                 /* an output that is read as well (TG_INOUT) */
     const char *over;          /* the input whose very buffer this output may be, or NULL */
     const tg_type_rule *types; /* of a tensor; NULL for options */
+    tg_arg_layout layout;      /* of a tensor */
     /* Of options, what zero in the slot means: value; or, where default_text is not NULL, what follows
      * from the call's tensors as it says; or nothing, where a value is required. TG_ZERO is zero itself. */
     double value;
@@ -60,6 +82,8 @@ typedef struct tg_op_info {
 
 /* "in", "opt", "out", "out_opt", "f64", "i64" */
 TG_API const char *tg_arg_kind_name(tg_arg_kind kind);
+/* "strided", "rows", "planes", "dim", "compact"; "" for an option */
+TG_API const char *tg_arg_layout_name(tg_arg_layout layout);
 
 TG_API int tg_op_count(void);
 TG_API const tg_op_info *tg_op_at(int id);

@@ -1,8 +1,8 @@
 /* tigon/tensor.h - tg_tensor: a borrowed view of memory, field for field DLPack's DLTensor.
  *
  * A tensor owns nothing: neither its data nor its shape and strides. Strides count elements; NULL
- * means compact row-major; byte_offset is added to data. Operators take a contiguous last dimension
- * and any row stride. If dlpack.h was included first, tg_tensor is a typedef of DLTensor.
+ * means compact row-major; byte_offset is added to data. Which strides operators take is told by
+ * ops.h. If dlpack.h was included first, tg_tensor is a typedef of DLTensor.
  */
 #ifndef TIGON_TENSOR_H
 #define TIGON_TENSOR_H
@@ -27,7 +27,7 @@ typedef struct tg_device {
 } tg_device;
 
 typedef struct tg_dtype {
-    uint8_t code; /* DLPack: 0 int, 1 uint, 2 float, 4 bfloat */
+    uint8_t code; /* DLPack: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool */
     uint8_t bits;
     uint16_t lanes; /* 1 */
 } tg_dtype;
@@ -59,7 +59,10 @@ typedef enum tg_type {
     TG_BF16 = 0x11004,
     TG_F16 = 0x11002,
     TG_F64 = 0x14002, /* taken by the reference rows alone */
-    TG_I64 = 0x14000  /* indices and targets */
+    TG_I64 = 0x14000, /* indices, targets and masks */
+    TG_I32 = 0x12000, /* the same: they are taken as i64 */
+    TG_U8 = 0x10801,  /* masks */
+    TG_BOOL = 0x10806 /* masks, a byte an element */
 } tg_type;
 
 enum { TG_MAX_NDIM = 8 };
@@ -104,6 +107,24 @@ static inline int64_t tg_numel(const tg_tensor *t)
     return n;
 }
 
+/* 1 if the leading dimensions have one stride: rows that follow each other evenly, at a distance of 0 too. */
+static inline int tg_even_rows(const tg_tensor *t)
+{
+    int64_t expected = -1; /* stride that the next outer dimension must have */
+    if (t->ndim < 1)
+        return 0;
+    for (int i = t->strides ? t->ndim - 2 : -1; i >= 0; i--) {
+        if (t->shape[i] == 0)
+            return 1;
+        if (t->shape[i] == 1)
+            continue;
+        if (expected >= 0 && t->strides[i] != expected)
+            return 0;
+        expected = t->strides[i] * t->shape[i];
+    }
+    return 1;
+}
+
 /* Columns [start, start + count) of the last dimension, as a view. The caller lends ndim entries
  * for shape and for strides; they must outlive the view. */
 static inline tg_tensor tg_tensor_slice(const tg_tensor *t, int64_t start, int64_t count,
@@ -123,7 +144,7 @@ static inline tg_tensor tg_tensor_slice(const tg_tensor *t, int64_t start, int64
     return view;
 }
 
-/* "f32", "bf16", "f16", "f64", "i64", or "?" for anything else. */
+/* "f32", "bf16", "f16", "f64", "i64", "i32", "u8", "bool", or "?" for anything else. */
 TG_API const char *tg_type_name(int type);
 
 /* The type of that name; 0 if there is none. */

@@ -8,7 +8,8 @@
 static const struct {
     int type;
     const char *name;
-} types[] = {{TG_F32, "f32"}, {TG_BF16, "bf16"}, {TG_F16, "f16"}, {TG_F64, "f64"}, {TG_I64, "i64"}};
+} types[] = {{TG_F32, "f32"}, {TG_BF16, "bf16"}, {TG_F16, "f16"}, {TG_F64, "f64"},
+             {TG_I64, "i64"}, {TG_I32, "i32"},   {TG_U8, "u8"},   {TG_BOOL, "bool"}};
 
 const char *tg_type_name(int type)
 {
@@ -129,37 +130,11 @@ tg_status tg_refuse_ndim(const char *op, const char *name, const tg_tensor *t, i
                    shape_text(t, found, sizeof found), t->ndim, ndim);
 }
 
-int tg_rows_collapse(const tg_tensor *t)
-{
-    if (t->ndim < 1)
-        return 0;
-    if (!t->strides)
-        return 1;
-    int64_t expected = -1; /* stride that the next outer dimension must have */
-    for (int i = t->ndim - 2; i >= 0; i--) {
-        if (t->shape[i] == 0)
-            return 1;
-        if (t->shape[i] == 1)
-            continue;
-        if (expected >= 0 && t->strides[i] != expected)
-            return 0;
-        expected = t->strides[i] * t->shape[i];
-    }
-    return 1;
-}
-
 tg_status tg_refuse_rows(const char *op, const char *name, const tg_tensor *t)
 {
-    if (!t)
+    if (!t || t->ndim > 0)
         return TG_OK;
-    if (t->ndim < 1)
-        return tg_fail(TG_EINVAL, "%s: %s has no dimensions, expected at least one", op, name);
-    if (!tg_rows_collapse(t))
-        return tg_fail(
-            TG_EINVAL,
-            "%s: the leading dimensions of %s have strides that do not collapse to one row stride",
-            op, name);
-    return TG_OK;
+    return tg_fail(TG_EINVAL, "%s: %s has no dimensions, expected at least one", op, name);
 }
 
 tg_status tg_refuse_vector(const char *op, const char *name, const tg_tensor *t, int64_t n,
@@ -182,35 +157,14 @@ tg_status tg_expect_matrix(const char *op, const char *name, const tg_tensor *t,
                    shape_text(t, found, sizeof found), (long long)rows, (long long)cols, what);
 }
 
-tg_status tg_expect_compact(const char *op, const char *name, const tg_tensor *t)
-{
-    if (!t || !t->strides)
-        return TG_OK;
-    int64_t expected = 1;
-    for (int i = t->ndim - 1; i >= 0; i--) {
-        if (t->shape[i] == 0)
-            return TG_OK;
-        if (t->shape[i] > 1 && t->strides[i] != expected)
-            return tg_fail(TG_EINVAL,
-                           "%s: %s has stride %lld in dimension %d, expected %lld (compact)", op,
-                           name, (long long)t->strides[i], i, (long long)expected);
-        expected *= t->shape[i];
-    }
-    return TG_OK;
-}
-
 tg_status tg_refuse_numel(const char *op, const char *name, const tg_tensor *t, int64_t n,
                           const char *what)
 {
-    if (!t)
+    if (!t || tg_numel(t) == n)
         return TG_OK;
-    if (tg_numel(t) != n) {
-        char found[96];
-        return tg_fail(TG_EINVAL, "%s: %s is %s, of %lld elements, expected %lld, %s", op, name,
-                       shape_text(t, found, sizeof found), (long long)tg_numel(t), (long long)n,
-                       what);
-    }
-    return tg_expect_compact(op, name, t);
+    char found[96];
+    return tg_fail(TG_EINVAL, "%s: %s is %s, of %lld elements, expected %lld, %s", op, name,
+                   shape_text(t, found, sizeof found), (long long)tg_numel(t), (long long)n, what);
 }
 
 /* ---- options ---- */
@@ -259,6 +213,52 @@ tg_rows tg_rows_of(const tg_tensor *t)
         r.rows *= t->shape[i];
     }
     return r;
+}
+
+/* Leading dimensions from the last one on, in groups that have one stride each: the sizes and strides of the
+ * first two. Returns how many groups there are. */
+static int groups_of(const tg_tensor *t, int64_t size[2], int64_t stride[2])
+{
+    int groups = 0;
+    size[0] = size[1] = 1;
+    stride[0] = stride[1] = 0;
+    for (int i = t->ndim - 2; i >= 0; i--) {
+        const int64_t n = t->shape[i], step = tg_stride(t, i);
+        if (n == 1)
+            continue;
+        const int k = groups - 1;
+        if (groups > 0 && groups <= 2 && step == size[k] * stride[k]) {
+            size[k] *= n;
+        } else if (groups < 2) {
+            size[groups] = n;
+            stride[groups++] = step;
+        } else
+            groups++;
+    }
+    return groups;
+}
+
+int tg_planes_collapse(const tg_tensor *t)
+{
+    int64_t size[2], stride[2];
+    return t->ndim > 0 && (!t->strides || tg_numel(t) == 0 || groups_of(t, size, stride) <= 2);
+}
+
+tg_planes tg_planes_of(const tg_tensor *t)
+{
+    if (!t)
+        return (tg_planes){0};
+    int64_t size[2], stride[2];
+    groups_of(t, size, stride);
+    const int64_t bytes = (int64_t)tg_type_size(tg_type_of(t));
+    tg_planes p = {.data = tg_data(t), .type = tg_type_of(t), .rows = 1, .n = 1, .inner = size[0]};
+    for (int i = 0; i < t->ndim - 1; i++)
+        p.rows *= t->shape[i];
+    if (t->ndim)
+        p.n = t->shape[t->ndim - 1];
+    p.stride = p.rows > 1 ? stride[0] * bytes : p.n * bytes;
+    p.outer = stride[1] * bytes;
+    return p;
 }
 
 /* ---- elements ---- */
@@ -316,6 +316,10 @@ double tg_get_narrow(const void *data, int type, int64_t i)
 {
     if (type == TG_I64)
         return (double)((const int64_t *)data)[i];
+    if (type == TG_I32)
+        return ((const int32_t *)data)[i];
+    if (type == TG_U8 || type == TG_BOOL)
+        return ((const uint8_t *)data)[i];
     const uint16_t h = ((const uint16_t *)data)[i];
     if (type == TG_F16)
         return get_f16(h);
@@ -333,6 +337,10 @@ void tg_set(void *data, int type, int64_t i, double value)
         ((double *)data)[i] = value;
     else if (type == TG_I64)
         ((int64_t *)data)[i] = (int64_t)value;
+    else if (type == TG_I32)
+        ((int32_t *)data)[i] = (int32_t)value;
+    else if (type == TG_U8 || type == TG_BOOL)
+        ((uint8_t *)data)[i] = (uint8_t)value;
     else
         ((uint16_t *)data)[i] = type == TG_F16 ? to_16(value, 10, 15) : to_16(value, 7, 127);
 }

@@ -4,9 +4,10 @@
  * decided inline; the rest, message included, stands in check.c.
  *
  * Before an operator's own check runs, core has checked by the schema: args, required tensors and their data are not NULL,
- * 0 <= ndim <= TG_MAX_NDIM, sizes are not negative, the last dimension is contiguous, all tensors lie on one device,
- * outputs overlap nothing that ops.def does not allow, floating-point options lie in the range of f32, and those that ops.def
- * gives a list of choices have one of them. NULL optional tensors pass every check below.
+ * 0 <= ndim <= TG_MAX_NDIM, sizes are not negative, all tensors lie on one device, outputs overlap nothing that ops.def does
+ * not allow, floating-point options lie in the range of f32, and those that ops.def gives a list of choices have one of them.
+ * The check sees tensors as rows will see them: strides are of the layout that ops.def says, and types of W, REAL, INDEX, MASK
+ * and FLOAT need no further check. NULL optional tensors pass every check below.
  */
 #ifndef TG_CORE_CHECK_H
 #define TG_CORE_CHECK_H
@@ -102,12 +103,10 @@ static inline tg_status tg_expect_ndim(const char *op, const char *name, const t
     return TG_LIKELY(!t || t->ndim == ndim) ? TG_OK : tg_refuse_ndim(op, name, t, ndim);
 }
 
-/* At least one dimension and leading dimensions that collapse to one row stride. */
+/* At least one dimension, the last being the columns. */
 static inline tg_status tg_expect_rows(const char *op, const char *name, const tg_tensor *t)
 {
-    return TG_LIKELY(!t || (t->ndim > 0 && (t->ndim <= 2 || !t->strides)))
-               ? TG_OK
-               : tg_refuse_rows(op, name, t);
+    return TG_LIKELY(!t || t->ndim > 0) ? TG_OK : tg_refuse_rows(op, name, t);
 }
 
 /* A vector of n elements; `what` says what n is: "the last dimension of x". */
@@ -119,30 +118,33 @@ static inline tg_status tg_expect_vector(const char *op, const char *name, const
                : tg_refuse_vector(op, name, t, n, what);
 }
 
-/* n elements in any compact shape. */
+/* n elements in any shape. */
 static inline tg_status tg_expect_numel(const char *op, const char *name, const tg_tensor *t,
                                         int64_t n, const char *what)
 {
-    return TG_LIKELY(!t || (tg_numel(t) == n && (t->ndim <= 1 || !t->strides)))
-               ? TG_OK
-               : tg_refuse_numel(op, name, t, n, what);
+    return TG_LIKELY(!t || tg_numel(t) == n) ? TG_OK : tg_refuse_numel(op, name, t, n, what);
 }
 
 /* A matrix [rows, cols]. */
 tg_status tg_expect_matrix(const char *op, const char *name, const tg_tensor *t, int64_t rows,
                            int64_t cols, const char *what);
-/* Compact row-major. */
-tg_status tg_expect_compact(const char *op, const char *name, const tg_tensor *t);
 
-/* Every index in [0, count), or *ignored where that is not NULL; else a message with the first that is not. Device memory
- * cannot be read from here: there the kernel has to be trusted. t: compact, i64, an argument of the call. */
-tg_status tg_expect_indices(const char *op, const char *name, const tg_tensor *t, int64_t count,
-                            const int64_t *ignored);
+/* Every index in [0, count), or *ignored where that is not NULL, or anything where mask, of the same shape, is 0; else a
+ * message with the first that is not. Device memory cannot be read from here: there the kernel has to be trusted. t, mask:
+ * arguments of the call, of any type and any strides that ops.def allows; mask may be NULL. */
+tg_status tg_expect_indices_where(const char *op, const char *name, const tg_tensor *t,
+                                  int64_t count, const int64_t *ignored, const tg_tensor *mask);
+
+static inline tg_status tg_expect_indices(const char *op, const char *name, const tg_tensor *t,
+                                          int64_t count, const int64_t *ignored)
+{
+    return tg_expect_indices_where(op, name, t, count, ignored, NULL);
+}
 
 /* A check decides by types, sizes, strides and options, and a call that is equal in them to one that passed is not asked
  * again (core's form.c). A check that looks at indices in data says so, as tg_expect_indices() does: then such a call is
  * asked whether each lies in [0, count) or is *ignored, and goes through the whole check where one does not. A check must
- * not look at other data. t: i64, an argument of the call, its leading dimensions of one row stride. */
+ * not look at other data. t: as the caller gave it. */
 void tg_check_reads_indices(const tg_tensor *t, int64_t count, const int64_t *ignored);
 
 /* Option in [low, high]. */

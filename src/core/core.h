@@ -16,13 +16,16 @@ extern const tg_op_info tg_ops[TG_OP_COUNT];
 
 /* Tensor arguments of an operator in the form that the check of every call reads. */
 typedef struct tensor_slot {
+    const tg_type_rule *rule;
     uint8_t slot;     /* in the argument struct */
     uint8_t required; /* not NULL */
     uint8_t output;
-    int8_t over; /* index, in this list, of the input whose buffer it may be; -1: none */
+    uint8_t layout; /* tg_arg_layout */
+    int8_t over;    /* index, in this list, of the input whose buffer it may be; -1: none */
 } tensor_slot;
 typedef struct op_tensors {
     int count;
+    int main; /* slot of a required tensor, whose type is T */
     tensor_slot at[MAX_ARGS];
 } op_tensors;
 const op_tensors *tg_op_tensors(int op);
@@ -73,6 +76,37 @@ extern const op_calls tg_op_calls[TG_OP_COUNT];
 tg_status tg_check_all(int op, const void *args, int *device_type);
 tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args);
 
+/* ---- convert.c, convert_data.c: what a caller gave, and what rows see ---- */
+
+/* A tensor that rows see otherwise: in another type, or with other strides. */
+typedef struct conversion {
+    const tg_tensor *given;
+    const tensor_slot *slot;
+    tg_tensor seen; /* until tg_convert() its data is that of the given one */
+    int64_t strides[TG_MAX_NDIM];
+} conversion;
+
+typedef struct conversions {
+    int op, count;
+    uint64_t slots[MAX_ARGS]; /* the argument struct as rows see it */
+    conversion at[MAX_ARGS];
+} conversions;
+
+/* Types, of the tensors whose rule says all. Here and below, args have passed tg_check_schema(). */
+tg_status tg_check_types(int op, const void *args);
+/* 1 if every row sees the tensors as they are. */
+int tg_is_canonical(int op, const void *args);
+/* even: as a row sees them that does not take rows of two strides. */
+void tg_plan_conversions(conversions *c, int op, const void *args, int even);
+/* The operator's own check, of what rows would see. */
+tg_status tg_check_converted(const conversions *c);
+/* Takes memory for all, then fills it. */
+tg_status tg_convert(tg_ctx *ctx, conversions *c);
+/* Writes outputs back, rounded once. */
+void tg_convert_back(tg_ctx *ctx, const conversions *c);
+/* While an operator's check runs: the tensor that the caller gave for one that rows would see. */
+const tg_tensor *tg_given(const tg_tensor *t);
+
 /* ---- form.c: calls that passed, remembered ---- */
 
 enum { FORMS = 16 }; /* of one operator */
@@ -82,6 +116,7 @@ typedef struct forms {
     struct form *last; /* of the last call */
     int count, oldest;
     int device_type; /* where the tensors of the last call lie */
+    int canonical;   /* rows see them as they are */
 } forms;
 
 /* tg_check_all(), or what is left of it for a call of a form that is known. */
@@ -94,10 +129,12 @@ void tg_forms_close(forms *known);
 typedef struct index_rows {
     int64_t rows, n, stride;
     uint64_t count, other;
+    int type; /* TG_I64 or TG_I32 */
 } index_rows;
 
-index_rows tg_index_rows(const tg_tensor *t, int64_t count, const int64_t *ignored);
-int tg_in_range(const index_rows *r, const int64_t *index);
+/* 0: the tensor has strides that these rows have not. */
+int tg_index_rows(index_rows *r, const tg_tensor *t, int64_t count, const int64_t *ignored);
+int tg_in_range(const index_rows *r, const void *index);
 
 /* ---- registry.c ---- */
 

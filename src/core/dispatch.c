@@ -31,12 +31,36 @@ const op_calls tg_op_calls[TG_OP_COUNT] = {
 tg_status tg_check_all(int op, const void *args, int *device_type)
 {
     TG_TRY(tg_check_schema(op, args, device_type));
-    return tg_op_calls[op].check(args);
+    TG_TRY(tg_check_types(op, args));
+    if (TG_LIKELY(tg_is_canonical(op, args)))
+        return tg_op_calls[op].check(args);
+    conversions c;
+    tg_plan_conversions(&c, op, args, 0);
+    return tg_check_converted(&c);
 }
 
 static int accepts(const reg_row *row, const void *args)
 {
     return !row->row.accepts.any || tg_op_calls[row->op].accepts(&row->row, args);
+}
+
+static int lies_on_device(int op, const void *args)
+{
+    const tg_tensor *const *slots = args;
+    return slots[tg_op_tensors(op)->main]->device.device_type != TG_DEVICE_CPU;
+}
+
+/* Plans what a row would see of arguments as a caller gives them: as little as can be is converted. A row that takes
+ * all problems knows nothing of rows of two strides. 0: it does not take them. */
+static int plan_for(const reg_row *row, const void *args, conversions *c)
+{
+    const int most = !lies_on_device(row->op, args);
+    for (int even = !row->row.accepts.any; even <= most; even++) {
+        tg_plan_conversions(c, row->op, args, even);
+        if (accepts(row, c->slots))
+            return 1;
+    }
+    return 0;
 }
 
 static double seconds(void)
@@ -133,6 +157,63 @@ static __attribute__((noinline)) tg_status no_row(tg_ctx *ctx, int op, const voi
         name, ctx->device);
 }
 
+static inline tg_status run_or_reserve(tg_ctx *ctx, const reg_row *row, const void *args)
+{
+    return TG_LIKELY(!ctx->reserving) ? run(ctx, row, args) : reserve(ctx, row, args);
+}
+
+static inline tg_status run_first(tg_ctx *ctx, const route *r, const void *args)
+{
+    for (int i = 0; i < r->count; i++) {
+        if (!accepts(r->rows[i], args))
+            continue;
+        const tg_status status = run_or_reserve(ctx, r->rows[i], args);
+        if (status != TG_EUNSUPPORTED)
+            return status;
+    }
+    return TG_EUNSUPPORTED;
+}
+
+/* What is to be converted is, for one row after the other. */
+static tg_status run_converted(tg_ctx *ctx, const reg_row *const *rows, int count, const void *args)
+{
+    tg_status status = TG_EUNSUPPORTED;
+    for (int i = 0; i < count && status == TG_EUNSUPPORTED; i++) {
+        const uint64_t mark = ctx->taken;
+        conversions c;
+        if (!plan_for(rows[i], args, &c))
+            continue;
+        status = tg_convert(ctx, &c);
+        status = status == TG_OK ? run_or_reserve(ctx, rows[i], c.slots) : say_who(rows[i], status);
+        if (status == TG_OK && !ctx->reserving)
+            tg_convert_back(ctx, &c);
+        tg_workspace_release(ctx, mark);
+    }
+    return status;
+}
+
+/* Core cannot read device memory: what it would have to convert there is refused. */
+static tg_status check_on_device(int op, const void *args, int device_type)
+{
+    conversions c;
+    tg_plan_conversions(&c, op, args, 0);
+    if (c.count == 0)
+        return TG_OK;
+    const conversion *x = c.at;
+    const tg_arg_info *arg = &tg_ops[op].args[x->slot->slot];
+    if (tg_type_of(x->given) != tg_type_of(&x->seen))
+        return tg_fail(TG_EUNSUPPORTED,
+                       "%s: %s is of type %s in memory of %s, expected %s: other types are converted "
+                       "in host memory alone",
+                       tg_ops[op].name, arg->name, tg_type_name(tg_type_of(x->given)),
+                       tg_device_words(device_type).text, tg_type_name(tg_type_of(&x->seen)));
+    return tg_fail(TG_EUNSUPPORTED,
+                   "%s: the strides of %s are not of the layout \"%s\" in memory of %s: others are "
+                   "copied in host memory alone",
+                   tg_ops[op].name, arg->name, tg_arg_layout_name(arg->layout),
+                   tg_device_words(device_type).text);
+}
+
 tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args)
 {
     if (__builtin_expect(!ctx, 0))
@@ -141,19 +222,21 @@ tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args)
     forms *const known = &ctx->forms[op];
     TG_TRY(tg_check_call(known, op, args));
     const int device_type = known->device_type, on_device = device_type != TG_DEVICE_CPU;
+    tg_status status;
     if (on_device && device_type != ctx->device_type)
         return tg_fail(TG_EINVAL, "%s: the tensors lie on %s, the context's device is %s",
                        tg_ops[op].name, tg_device_words(device_type).text, ctx->device);
     const route *r = tg_ctx_route(ctx, op, on_device);
-    for (int i = 0; i < r->count; i++) {
-        if (!accepts(r->rows[i], args))
-            continue;
-        const tg_status status = TG_LIKELY(!ctx->reserving) ? run(ctx, r->rows[i], args)
-                                                            : reserve(ctx, r->rows[i], args);
-        if (status != TG_EUNSUPPORTED)
+    if (TG_LIKELY(known->canonical)) {
+        status = run_first(ctx, r, args);
+    } else {
+        status = on_device ? check_on_device(op, args, device_type) : TG_OK;
+        if (status == TG_OK)
+            status = run_converted(ctx, r->rows, r->count, args);
+        else if (ctx->fallback != TG_FALLBACK_HOST)
             return status;
     }
-    return no_row(ctx, op, args, device_type);
+    return TG_LIKELY(status != TG_EUNSUPPORTED) ? status : no_row(ctx, op, args, device_type);
 }
 
 static inline tg_status call(tg_ctx *ctx, int op, const void *args)
@@ -181,11 +264,18 @@ tg_status tg_check(int op, const void *args)
     return tg_check_all(op, tg_resolve_options(op, args, copy), &device_type);
 }
 
+static int takes(const reg_row *row, const void *args)
+{
+    conversions c;
+    return tg_is_canonical(row->op, args) ? accepts(row, args) : plan_for(row, args, &c);
+}
+
 int tg_row_accepts(const tg_ctx *ctx, int row, const void *args)
 {
     const reg_row *r = tg_registry_row(row);
     uint64_t copy[MAX_ARGS];
-    return r && tg_row_supported(ctx, row) && accepts(r, tg_resolve_options(r->op, args, copy));
+    return r && tg_row_supported(ctx, row) &&
+           takes(r, tg_resolve_options(r->op, args, copy));
 }
 
 tg_status tg_row_run(tg_ctx *ctx, int row, const void *args)
@@ -208,9 +298,11 @@ tg_status tg_row_run(tg_ctx *ctx, int row, const void *args)
         return tg_fail(TG_EINVAL, "%s: the tensors lie on %s, the row takes memory of %s",
                        r->info.full_name, tg_device_words(device_type).text,
                        tg_device_words(tg_registry_backend(r->backend)->table.device_type).text);
-    if (!accepts(r, args))
+    if (device_type != TG_DEVICE_CPU)
+        TG_TRY(check_on_device(r->op, args, device_type));
+    if (!takes(r, args))
         return tg_fail(TG_EUNSUPPORTED, "%s does not accept this problem", r->info.full_name);
-    return run(ctx, r, args);
+    return tg_is_canonical(r->op, args) ? run(ctx, r, args) : run_converted(ctx, &r, 1, args);
 }
 
 /* ---- the public entry points ---- */

@@ -45,7 +45,7 @@ enum {
 typedef struct form {
     struct form *after; /* of the call that followed the last of this form */
     uint64_t device;    /* of all tensors, as it lies in tg_tensor */
-    int device_type;
+    int device_type, canonical;
     uint32_t tensors, absent, options;
     uint32_t first_option;  /* ops.def lists options after tensors */
     uint8_t null[MAX_ARGS]; /* the slots of tensors that were absent */
@@ -59,9 +59,10 @@ static _Thread_local reading *reads;
 
 void tg_check_reads_indices(const tg_tensor *t, int64_t count, const int64_t *ignored)
 {
-    if (reads)
-        *reads =
-            (reading){.t = t, .times = reads->times + 1, .range = tg_index_rows(t, count, ignored)};
+    if (!reads)
+        return;
+    reads->t = t;
+    reads->times += tg_index_rows(&reads->range, t, count, ignored) ? 1 : 2; /* 2: not remembered */
 }
 
 /* ---- a call that passed is written down ---- */
@@ -156,8 +157,11 @@ static void remember(forms *known, int op, const void *const *slots, reading *r)
     form *f = place(known, tensors);
     if (!f)
         return;
-    *f = (form){
-        .device_type = known->device_type, .read = *r, .first_option = tensors, .options = options};
+    *f = (form){.device_type = known->device_type,
+                .canonical = known->canonical,
+                .read = *r,
+                .first_option = tensors,
+                .options = options};
     memcpy(f->option, slots + tensors, (size_t)options * sizeof *slots);
     for (int i = 0; i < tensors; i++) {
         if (slots[i])
@@ -180,9 +184,11 @@ static tg_status check_and_remember(forms *known, int op, const void *args)
     reads = &r;
     const tg_status status = tg_check_all(op, args, &known->device_type);
     reads = NULL;
-    if (status == TG_OK)
-        remember(known, op, args, &r);
-    return status;
+    if (status != TG_OK)
+        return status;
+    known->canonical = tg_is_canonical(op, args);
+    remember(known, op, args, &r);
+    return TG_OK;
 }
 
 void tg_forms_close(forms *known)
@@ -298,6 +304,7 @@ static __attribute__((noinline)) tg_status check_other(forms *known, int op, con
     known->last->after = f;
     known->last = f;
     known->device_type = f->device_type;
+    known->canonical = f->canonical;
     return check_indices(known, op, args);
 }
 
@@ -307,5 +314,6 @@ tg_status tg_check_call(forms *known, int op, const void *args)
         return check_other(known, op, args);
     known->last = known->last->after;
     known->device_type = known->last->device_type;
+    known->canonical = known->last->canonical;
     return check_indices(known, op, args);
 }

@@ -41,6 +41,26 @@ static inline __attribute__((always_inline)) int all_fit(const int64_t *index, i
     return (int64_t)signs >= 0;
 }
 
+/* Narrow indices: `ignored`, as i64, need not be one. */
+static inline __attribute__((always_inline)) int all_fit_narrow(const int32_t *index, int64_t n,
+                                                                uint64_t count, uint64_t ignored)
+{
+    uint32_t outside = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t x = (uint64_t)(int64_t)index[i];
+        outside |= (uint32_t)(x >= count) & (uint32_t)(x != ignored);
+    }
+    return !outside;
+}
+
+static int narrow_in_range(const index_rows *r, const int32_t *index)
+{
+    for (int64_t i = 0; i < r->rows; i++, index += r->stride)
+        if (!all_fit_narrow(index, r->n, r->count, r->other))
+            return 0;
+    return 1;
+}
+
 /* tg_in_range(), by what the machine has. */
 #define IN_RANGE(name, level, below)                                                        \
     level static __attribute__((noinline)) int name##_fit(const int64_t *index, int64_t n,  \
@@ -92,8 +112,10 @@ all_below_v3(const int64_t *index, int64_t n, uint64_t count)
 IN_RANGE(v3, __attribute__((target("avx2"))), all_below_v3)
 #endif
 
-int tg_in_range(const index_rows *r, const int64_t *index)
+int tg_in_range(const index_rows *r, const void *index)
 {
+    if (__builtin_expect(r->type == TG_I32, 0))
+        return narrow_in_range(r, index);
 #if defined(__x86_64__)
     if (TG_LIKELY(__builtin_cpu_supports("avx2")))
         return v3(r, index);
@@ -103,34 +125,66 @@ int tg_in_range(const index_rows *r, const int64_t *index)
     return base(r, index);
 }
 
-index_rows tg_index_rows(const tg_tensor *t, int64_t count, const int64_t *ignored)
+int tg_index_rows(index_rows *rows, const tg_tensor *t, int64_t count, const int64_t *ignored)
 {
+    const int last = t->ndim - 1;
+    if (t->strides && t->ndim &&
+        ((t->shape[last] > 1 && t->strides[last] != 1) || !tg_even_rows(t)))
+        return 0;
     const tg_rows r = tg_rows_of(t);
     const int compact = r.stride == r.n;
-    return (index_rows){.rows = compact ? 1 : r.rows,
-                        .n = compact ? r.rows * r.n : r.n,
-                        .stride = r.stride,
-                        .count = (uint64_t)count,
-                        .other = (uint64_t)(ignored ? *ignored : count - 1)};
+    *rows = (index_rows){.rows = compact ? 1 : r.rows,
+                         .n = compact ? r.rows * r.n : r.n,
+                         .stride = r.stride,
+                         .count = (uint64_t)count,
+                         .other = (uint64_t)(ignored ? *ignored : count - 1),
+                         .type = r.type};
+    return 1;
 }
 
-tg_status tg_expect_indices(const char *op, const char *name, const tg_tensor *t, int64_t count,
-                            const int64_t *ignored)
+/* Element i in row-major order, whatever the strides and the type; at: its indices, as text. */
+static int64_t element(const tg_tensor *t, int64_t i, char *at, size_t size)
 {
+    int64_t where[TG_MAX_NDIM], offset = 0;
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        where[d] = i % t->shape[d];
+        i /= t->shape[d];
+        offset += where[d] * tg_stride(t, d);
+    }
+    size_t used = 0;
+    for (int d = 0; at && d < t->ndim && used < size; d++)
+        used +=
+            (size_t)snprintf(at + used, size - used, "%s%lld", d ? "," : "", (long long)where[d]);
+    const void *data = tg_data(t);
+    return tg_type_of(t) == TG_I64   ? ((const int64_t *)data)[offset]
+           : tg_type_of(t) == TG_I32 ? ((const int32_t *)data)[offset]
+                                     : tg_get(data, tg_type_of(t), offset) != 0; /* of a mask */
+}
+
+tg_status tg_expect_indices_where(const char *op, const char *name, const tg_tensor *seen,
+                                  int64_t count, const int64_t *ignored, const tg_tensor *mask)
+{
+    const tg_tensor *const t = tg_given(seen), *const where = tg_given(mask);
     if (t->device.device_type != TG_DEVICE_CPU)
         return TG_OK;
     tg_check_reads_indices(t, count, ignored);
-    const int64_t *index = tg_data(t), n = tg_numel(t);
-    const index_rows rows = tg_index_rows(t, count, ignored);
-    if (n == 0 || ((count > 0 || ignored) && tg_in_range(&rows, index)))
+    index_rows rows;
+    const int64_t n = tg_numel(t);
+    if (n == 0 || ((count > 0 || ignored) && tg_index_rows(&rows, t, count, ignored) &&
+                   tg_in_range(&rows, tg_data(t))))
         return TG_OK;
-    int64_t i = 0;
-    while ((index[i] >= 0 && index[i] < count) || (ignored && index[i] == *ignored))
-        i++;
-    char or_ignored[48] = "";
-    if (ignored)
-        snprintf(or_ignored, sizeof or_ignored, " or ignore_index, which is %lld",
-                 (long long)*ignored);
-    return tg_fail(TG_EINVAL, "%s: %s[%lld] is %lld, out of bounds: expected in [0, %lld)%s", op,
-                   name, (long long)i, (long long)index[i], (long long)count, or_ignored);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t index = element(t, i, NULL, 0);
+        if ((index >= 0 && index < count) || (ignored && index == *ignored) ||
+            (where && element(where, i, NULL, 0) == 0))
+            continue;
+        char at[64] = "", or_ignored[48] = "";
+        element(t, i, at, sizeof at);
+        if (ignored)
+            snprintf(or_ignored, sizeof or_ignored, " or ignore_index, which is %lld",
+                     (long long)*ignored);
+        return tg_fail(TG_EINVAL, "%s: %s[%s] is %lld, out of bounds: expected in [0, %lld)%s", op,
+                       name, at, (long long)index, (long long)count, or_ignored);
+    }
+    return TG_OK;
 }

@@ -6,12 +6,19 @@
 
 /* ---- the names that ops.def uses ---- */
 
-#define RULE(name, text, ...) static const tg_type_rule types_##name = {#name, text, {__VA_ARGS__}};
-RULE(T, "one type for all T of a call; f64: ref alone", TG_F32, TG_BF16, TG_F16, TG_F64)
-RULE(W, "T or f32", TG_F32, TG_BF16, TG_F16, TG_F64)
-RULE(STAT, "f32; f64 if T is f64", TG_F32, TG_F64)
-RULE(I64, "i64", TG_I64)
-RULE(ANY_OF_F32, "T; if T is f32, also bf16 or f16", TG_F32, TG_BF16, TG_F16, TG_F64)
+#define FLOATS TG_F32, TG_BF16, TG_F16, TG_F64
+#define RULE(name, as, text, ...) \
+    static const tg_type_rule types_##name = {#name, text, TG_SEEN_##as, {__VA_ARGS__}};
+RULE(T, CHECKED, "one type for all T of a call; f64: ref alone", FLOATS)
+RULE(T_OR_F32, CHECKED, "T or f32", FLOATS)
+RULE(ANY_OF_F32, CHECKED, "T; if T is f32, also bf16 or f16", FLOATS)
+RULE(FLOAT, AS_IS, "any; f64 if T is f64", FLOATS)
+RULE(W, T_OR_F32, "any; f64 if T is f64; rows see T or f32", FLOATS)
+RULE(STAT, AS_IS, "f32; f64 if T is f64", TG_F32, TG_F64)
+RULE(REAL, F32, "any; f64 if T is f64; rows see f32", FLOATS)
+RULE(INDEX, I64, "any; rows see i64", TG_I64, TG_I32)
+RULE(MASK, MASK, "any, 0 or not; rows see i64", TG_I64, TG_I32, TG_U8, TG_BOOL, FLOATS)
+RULE(I64, AS_IS, "i64", TG_I64)
 
 static const tg_choice no_yes[] = {{"no", 0}, {"yes", 1}, {0}};
 static const tg_choice casting_modes[] = {{"llama", 0}, {"gemma", 1}, {"none", -1}, {0}};
@@ -30,15 +37,16 @@ static const tg_choice sampling_levels[] = {
 
 #define TG_FROM(text) 0, .default_text = text
 #define TG_REQUIRED 0, .required = 1
-#define TENSOR(arg, k, rule) .name = #arg, .kind = TG_ARG_##k, .types = &types_##rule
-#define TG_IN(arg, rule) {TENSOR(arg, IN, rule)},
-#define TG_OPT(arg, rule) {TENSOR(arg, OPT, rule)},
-#define TG_OUT(arg, rule) {TENSOR(arg, OUT, rule)},
-#define TG_OUT_OPT(arg, rule) {TENSOR(arg, OUT_OPT, rule)},
-#define TG_OUT_OVER(arg, rule, in) {TENSOR(arg, OUT, rule), .over = #in},
-#define TG_OPT_OVER(arg, rule, in) {TENSOR(arg, OUT_OPT, rule), .over = #in},
-#define TG_INOUT(arg, rule) {TENSOR(arg, OUT, rule), .reads = 1},
-#define TG_INOUT_OPT(arg, rule) {TENSOR(arg, OUT_OPT, rule), .reads = 1},
+#define TENSOR(arg, k, rule, at) \
+    .name = #arg, .kind = TG_ARG_##k, .types = &types_##rule, .layout = TG_LAYOUT_##at
+#define TG_IN(arg, rule, at) {TENSOR(arg, IN, rule, at)},
+#define TG_OPT(arg, rule, at) {TENSOR(arg, OPT, rule, at)},
+#define TG_OUT(arg, rule, at) {TENSOR(arg, OUT, rule, at)},
+#define TG_OUT_OPT(arg, rule, at) {TENSOR(arg, OUT_OPT, rule, at)},
+#define TG_OUT_OVER(arg, rule, at, in) {TENSOR(arg, OUT, rule, at), .over = #in},
+#define TG_OPT_OVER(arg, rule, at, in) {TENSOR(arg, OUT_OPT, rule, at), .over = #in},
+#define TG_INOUT(arg, rule, at) {TENSOR(arg, OUT, rule, at), .reads = 1},
+#define TG_INOUT_OPT(arg, rule, at) {TENSOR(arg, OUT_OPT, rule, at), .reads = 1},
 #define TG_F64(arg, init) {.name = #arg, .kind = TG_ARG_F64, .value = init},
 #define TG_I64(arg, init) {.name = #arg, .kind = TG_ARG_I64, .value = init},
 #define TG_CHOICE(arg, list) {.name = #arg, .kind = TG_ARG_I64, .choices = list},
@@ -66,6 +74,12 @@ const char *tg_arg_kind_name(tg_arg_kind kind)
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
+const char *tg_arg_layout_name(tg_arg_layout layout)
+{
+    static const char *const names[] = {"", "strided", "rows", "planes", "dim", "compact"};
+    return (unsigned)layout < sizeof names / sizeof *names ? names[layout] : "?";
+}
+
 int tg_op_count(void)
 {
     return TG_OP_COUNT;
@@ -91,6 +105,7 @@ static op_options options[TG_OP_COUNT];
 
 static void fill_tensors(op_tensors *list, const tg_op_info *op)
 {
+    list->main = -1;
     for (int i = 0; i < op->nargs; i++) {
         const tg_arg_info *arg = &op->args[i];
         if (arg->kind == TG_ARG_F64 || arg->kind == TG_ARG_I64)
@@ -98,6 +113,10 @@ static void fill_tensors(op_tensors *list, const tg_op_info *op)
         tensor_slot *s = &list->at[list->count++];
         s->slot = (uint8_t)i;
         s->required = arg->kind == TG_ARG_IN || arg->kind == TG_ARG_OUT;
+        s->rule = arg->types;
+        if (s->rule == &types_T && s->required && list->main < 0)
+            list->main = i;
+        s->layout = (uint8_t)arg->layout;
         s->output = arg->kind == TG_ARG_OUT || arg->kind == TG_ARG_OUT_OPT;
         s->over = -1;
         for (int k = 0; arg->over && k < list->count - 1; k++)

@@ -50,7 +50,7 @@ static inline int64_t tg_stride(const tg_tensor *t, int i)
     return s;
 }
 
-/* A tensor of rows: leading dimensions collapsed. All zero for NULL. */
+/* A tensor of rows: leading dimensions collapsed, which are of one stride (tg_even_rows). All zero for NULL. */
 typedef struct tg_rows {
     char *data;
     int type; /* tg_type */
@@ -59,8 +59,24 @@ typedef struct tg_rows {
 } tg_rows;
 tg_rows tg_rows_of(const tg_tensor *t);
 
-/* 1 if the leading dimensions collapse to one row stride (so that tg_rows_of tells the truth). */
-int tg_rows_collapse(const tg_tensor *t);
+/* A tensor of rows in groups, for inputs and outputs such as logits[:, :-1]: `inner` rows follow each other at
+ * `stride`, and groups of them at `outer`. Rows of one stride are one group. All zero for NULL. */
+typedef struct tg_planes {
+    char *data;
+    int type; /* tg_type */
+    int64_t rows, n;
+    int64_t inner, stride, outer; /* strides in bytes */
+} tg_planes;
+tg_planes tg_planes_of(const tg_tensor *t);
+
+static inline char *tg_plane_row(const tg_planes *p, int64_t row)
+{
+    return p->inner == p->rows ? p->data + row * p->stride
+                               : p->data + row / p->inner * p->outer + row % p->inner * p->stride;
+}
+
+/* 1 if the leading dimensions collapse to two strides (so that tg_planes_of tells the truth). */
+int tg_planes_collapse(const tg_tensor *t);
 
 /* Index of a type in simd.h's order: f32 0, bf16 1, f16 2, f64 3. */
 static inline int tg_el(int type)

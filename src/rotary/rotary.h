@@ -21,4 +21,17 @@ typedef struct rotary_args {
  * like what they come from. */
 tg_status rotary_check(const rotary_args *p);
 
+/* Distance, in elements, of the tables of two batches: 0 where dimension `batch` of t has size 1 and is for all of them, or
+ * where there is none (negative). */
+static inline int64_t rotary_batch_stride(const tg_tensor *t, int batch)
+{
+    return batch < 0 || t->shape[batch] == 1 ? 0 : tg_stride(t, batch);
+}
+
+/* 1 if dimension `batch` of a table goes with so many batches. */
+static inline int rotary_batch_fits(const tg_tensor *t, int batch, int64_t batches)
+{
+    return t->shape[batch] == batches || t->shape[batch] == 1;
+}
+
 #endif

@@ -178,7 +178,7 @@ static inline rotary_job rotary_job_of(rotary_args a, float direction)
 static inline rotary_table rotary_table_of(const tg_tensor *t, int batch, int position)
 {
     const int64_t size = (int64_t)tg_type_size(tg_type_of(t));
-    return (rotary_table){tg_data(t), batch < 0 ? 0 : tg_stride(t, batch) * size,
+    return (rotary_table){tg_data(t), rotary_batch_stride(t, batch) * size,
                           tg_stride(t, position) * size};
 }
 

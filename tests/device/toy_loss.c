@@ -166,12 +166,14 @@ static int plain(const tg_tensor *class_weight, double smoothing, int64_t token_
 
 static int accepts_forward(const tg_cross_entropy_forward_args *a)
 {
-    return plain(a->class_weight, a->label_smoothing, a->token_scaling);
+    return plain(a->class_weight, a->label_smoothing, a->token_scaling) &&
+           tg_even_rows(a->logits) && (!a->dlogits || tg_even_rows(a->dlogits));
 }
 
 static int accepts_backward(const tg_cross_entropy_backward_args *a)
 {
-    return plain(a->class_weight, a->label_smoothing, a->token_scaling);
+    return plain(a->class_weight, a->label_smoothing, a->token_scaling) &&
+           tg_even_rows(a->logits) && tg_even_rows(a->dlogits);
 }
 
 TOY_ROW_FUNCTION(cross_entropy_forward, cross_entropy, 0)

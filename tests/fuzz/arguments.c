@@ -55,7 +55,7 @@ static void mutate_tensor(problem *p, pb_tensor *t)
         break;
     case 2:
         t->view.dtype =
-            (tg_dtype){(uint8_t)below(6), (uint8_t)(8 << below(4)), (uint16_t)(1 + below(8) / 7)};
+            (tg_dtype){(uint8_t)below(7), (uint8_t)(8 << below(4)), (uint16_t)(1 + below(8) / 7)};
         break;
     case 3:
         t->shape[dim] = odd_number(t->shape[dim]);
@@ -97,13 +97,18 @@ static void mutate_option(problem *p)
 static void mutate_integers(pb_tensor *t)
 {
     const tg_tensor *v = &t->view;
-    if (tg_type_of(v) != TG_I64 || t->written || !v->shape || !v->data || v->ndim < 1 ||
+    const int type = tg_type_of(v);
+    if ((type != TG_I64 && type != TG_I32) || t->written || !v->shape || !v->data || v->ndim < 1 ||
         v->ndim > 2)
         return;
     for (int i = 0; i < v->ndim; i++)
         if (v->shape[i] < 1 || v->shape[i] > 1 << 20)
             return;
-    ((int64_t *)((char *)v->data + v->byte_offset))[0] = odd_number(t->limit);
+    void *first = (char *)v->data + v->byte_offset;
+    if (type == TG_I64)
+        *(int64_t *)first = odd_number(t->limit);
+    else
+        *(int32_t *)first = (int32_t)odd_number(t->limit);
 }
 
 /* ---- what may run: every tensor that is left lies within a buffer of the problem ---- */
@@ -134,8 +139,9 @@ static int integers_outside(const problem *p)
     const int64_t most = 1 << 20;
     for (int i = 0; i < p->op->ntensors; i++) {
         const tg_tensor *t = p->slot[p->op->tensor[i].slot].ptr;
-        if (!t || tg_type_of(t) != TG_I64 || !t->data || !t->shape || t->ndim < 0 ||
-            t->ndim > TG_MAX_NDIM)
+        const tg_seen seen = p->op->info->args[p->op->tensor[i].slot].types->seen;
+        if (!t || (seen != TG_SEEN_I64 && seen != TG_SEEN_MASK) || !t->data || !t->shape ||
+            t->ndim < 0 || t->ndim > TG_MAX_NDIM)
             continue;
         for (int k = 0; k < t->ndim; k++)
             if (t->shape[k] < 0 || t->shape[k] > most ||

@@ -123,6 +123,11 @@ for op in operators:
     assert all({"name", "backend", "needs"} <= set(r) for r in op["rows"]), op
     assert any(r["backend"] == "ref" for r in op["rows"]), op["name"] + " has no reference"
     assert set(op["resolved"]) <= {r["name"] for r in op["rows"]}, op
+    for a in op["arguments"]:
+        tensor = a["kind"] not in ("f64", "i64")
+        assert tensor == ("types" in a) == ("layout" in a), a
+loss = next(op for op in operators if op["name"] == "cross_entropy_forward")["arguments"]
+assert loss[1]["dtypes"] == ["i64", "i32"] and loss[0]["layout"] == "planes", loss
 rms = next(op for op in operators if op["name"] == "rms_norm_forward")
 assert [(a["name"], a["kind"]) for a in rms["arguments"]] == [
     ("x", "in"), ("weight", "opt"), ("y", "out"), ("rstd", "out_opt"),

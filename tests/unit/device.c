@@ -49,6 +49,21 @@ int main(int argc, char **argv)
            "%s %s", tg_ctx_last_row(ctx), tg_last_error());
     EXPECT(memcmp(x, y, sizeof x) == 0, "the mock's row did not run");
 
+    /* types and strides that core converts, it converts in host memory alone */
+    uint16_t w16[N] = {0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80};
+    int64_t none[] = {0, 0};
+    tg_tensor tw = tg_tensor_of((void *)((uintptr_t)w16 + moved), TG_BF16, 1, &shape[1]);
+    tw.device.device_type = TG_DEVICE_ASCEND;
+    args.weight = &tw;
+    EXPECT(tg_rms_norm_forward(ctx, &args) == TG_EUNSUPPORTED &&
+               strstr(tg_last_error(), "weight is of type bf16 in memory of npu, expected f32"),
+           "%s", tg_last_error());
+    tx.strides = none;
+    EXPECT(tg_softmax_forward(ctx, &soft) == TG_EUNSUPPORTED &&
+               strstr(tg_last_error(), "the strides of x are not of the layout \"rows\""),
+           "%s", tg_last_error());
+    tx.strides = NULL;
+
     tg_ctx_set_fallback(ctx, TG_FALLBACK_HOST);
     tg_ctx_set_log(ctx, count_line, NULL);
     for (int i = 0; i < 2; i++)

@@ -61,7 +61,8 @@ static shape shape_of(const maker *m, const pb_case *c)
  * that it does not require. */
 static void strip(const maker *m, pb_case *c)
 {
-    static const pb_token_kind extras[] = {PB_FILL, PB_OVER, PB_BESIDE, PB_TYPE, PB_DROP};
+    static const pb_token_kind extras[] = {PB_FILL,   PB_OVER,  PB_BESIDE, PB_TYPE,
+                                           PB_EXPAND, PB_SLICE, PB_DROP};
     for (size_t k = 0; k < sizeof extras / sizeof *extras; k++)
         pb_case_remove(c, extras[k], NULL);
     for (int i = c->ntokens - 1; i >= 0; i--) {

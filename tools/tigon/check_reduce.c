@@ -137,6 +137,8 @@ static int make_plain(pb_case *c)
     pb_case_remove(c, PB_SET, "offset");
     pb_case_remove(c, PB_OVER, NULL);
     pb_case_remove(c, PB_BESIDE, NULL);
+    pb_case_remove(c, PB_EXPAND, NULL);
+    pb_case_remove(c, PB_SLICE, NULL);
     return c->ntokens < before;
 }
 

@@ -29,7 +29,7 @@ int run_ref(tg_ctx *ctx, const problem *p, char *error)
 
 static int floating(const pb_tensor *t)
 {
-    return tg_type_of(&t->view) != TG_I64;
+    return !pb_is_integer(t->decl);
 }
 
 /* Tensors of the problem in f64 are compact. */

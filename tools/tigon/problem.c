@@ -23,7 +23,7 @@ static int fill(const catalogue *cat, problem *p, int integers, uint64_t seed, c
 {
     for (int i = 0; i < p->op->ntensors; i++) {
         const pb_tensor *t = &p->tensor[i];
-        if (!t->present || t->over || (tg_type_of(&t->view) == TG_I64) != integers)
+        if (!t->present || t->over || pb_is_integer(t->decl) != integers)
             continue;
         if (!t->read && p->guard)
             pb_poison(t);

@@ -67,6 +67,8 @@ typedef enum pb_token_kind {
     PB_BESIDE, /* gate|up: neighbouring columns of one buffer */
     PB_SHAPE,  /* x[2,3,N] */
     PB_TYPE,   /* dlogits:bf16 */
+    PB_EXPAND, /* dy^0,1: repeated along dimensions */
+    PB_SLICE,  /* logits+1: of a buffer that is longer by so much in dimension 1 */
     PB_FLAG    /* nofd */
 } pb_token_kind;
 
@@ -218,6 +220,8 @@ void problem_shape(const problem *p, char *text, size_t size);
 
 /* ---- elements ---- */
 
+/* 1 for indices, labels and masks, whatever type a case gives them. */
+int pb_is_integer(const pb_decl *d);
 /* Element type of T, W and G in a case where T is `type`. */
 int pb_type_of_symbol(const pb_case *c, char symbol, int type);
 /* Element i of the tensor in row-major order of its shape, as double, and back, rounded once. */
@@ -228,7 +232,7 @@ void pb_read(const pb_tensor *t, double *x);
 void pb_write(const pb_tensor *t, const double *x);
 /* All elements of from, rounded to the type of to, which has its shape. */
 void pb_copy(const pb_tensor *to, const pb_tensor *from);
-/* Each row of the last dimension: its address, the number of its first element in row-major order,
+/* Each row of the last dimension, or each element where that is repeated: its address, the number of its first element in row-major order,
  * its elements. */
 typedef void (*pb_row_fn)(void *arg, char *row, int64_t first, int64_t cols);
 void pb_each_row(const pb_tensor *t, pb_row_fn fn, void *arg);

@@ -6,8 +6,8 @@
 #include "problem_parts.h"
 
 const char pb_separators[PB_KINDS] = {
-    [PB_SET] = '=',    [PB_DROP] = 0,    [PB_FILL] = '!', [PB_OVER] = '@',
-    [PB_BESIDE] = '|', [PB_SHAPE] = '[', [PB_TYPE] = ':', [PB_FLAG] = 0};
+    [PB_SET] = '=',   [PB_DROP] = 0,   [PB_FILL] = '!',   [PB_OVER] = '@',  [PB_BESIDE] = '|',
+    [PB_SHAPE] = '[', [PB_TYPE] = ':', [PB_EXPAND] = '^', [PB_SLICE] = '+', [PB_FLAG] = 0};
 
 /* The text of the tokens, for people: what is too long for it is cut off. */
 static void write_text(pb_case *c)

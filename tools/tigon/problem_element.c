@@ -75,6 +75,13 @@ double pb_load(int type, const void *at)
         memcpy(&i, at, sizeof i);
         return (double)i;
     }
+    if (type == TG_I32) {
+        int32_t i;
+        memcpy(&i, at, sizeof i);
+        return i;
+    }
+    if (type == TG_U8 || type == TG_BOOL)
+        return *(const unsigned char *)at;
     uint16_t h;
     memcpy(&h, at, sizeof h);
     if (type == TG_F16)
@@ -95,6 +102,11 @@ void pb_store(int type, void *at, double value)
     } else if (type == TG_I64) {
         const int64_t i = (int64_t)value;
         memcpy(at, &i, sizeof i);
+    } else if (type == TG_I32) {
+        const int32_t i = (int32_t)value;
+        memcpy(at, &i, sizeof i);
+    } else if (type == TG_U8 || type == TG_BOOL) {
+        *(unsigned char *)at = (unsigned char)value;
     } else {
         const uint16_t h = type == TG_F16 ? to_f16(value) : to_bf16(value);
         memcpy(at, &h, sizeof h);
@@ -106,6 +118,11 @@ double pb_round(int type, double value)
     unsigned char bytes[8];
     pb_store(type, bytes, value);
     return pb_load(type, bytes);
+}
+
+int pb_is_integer(const pb_decl *d)
+{
+    return !d->symbol && d->type == TG_I64;
 }
 
 /* Where element i of the shape lies. */
@@ -133,7 +150,8 @@ void pb_set(const pb_tensor *t, int64_t i, double value)
 void pb_each_row(const pb_tensor *t, pb_row_fn fn, void *arg)
 {
     const int64_t n = tg_numel(&t->view);
-    const int64_t cols = t->view.ndim ? t->shape[t->view.ndim - 1] : 1;
+    const int last = t->view.ndim - 1;
+    const int64_t cols = last < 0 || t->strides[last] != 1 ? 1 : t->shape[last];
     for (int64_t i = 0; i < n; i += cols)
         fn(arg, address(t, i), i, cols);
 }
@@ -174,10 +192,11 @@ static void copy_row(void *arg, char *row, int64_t first, int64_t cols)
 {
     const pb_tensor *const *both = arg, *to = both[0], *from = both[1];
     const int type = tg_type_of(&to->view), from_type = tg_type_of(&from->view);
-    const size_t size = tg_type_size(type), from_size = tg_type_size(from_type);
+    const size_t size = tg_type_size(type);
     const char *x = address(from, first);
+    const int64_t step = cols > 1 ? address(from, first + 1) - x : 0;
     for (int64_t i = 0; i < cols; i++)
-        pb_store(type, row + (size_t)i * size, pb_load(from_type, x + (size_t)i * from_size));
+        pb_store(type, row + (size_t)i * size, pb_load(from_type, x + i * step));
 }
 
 void pb_copy(const pb_tensor *to, const pb_tensor *from)

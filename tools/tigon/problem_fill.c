@@ -273,7 +273,7 @@ int pb_fill(const problem *p, const pb_tensor *t, uint64_t seed, char *error)
     const pb_token *token = pb_token_of(p->c, PB_FILL, t->decl->name);
     const char *name = token ? token->value : t->decl->fill;
     if (!name[0])
-        name = tg_type_of(&t->view) == TG_I64 ? "index" : "normal";
+        name = pb_is_integer(t->decl) ? "index" : "normal";
     const struct fill *fill = NULL;
     for (size_t i = 0; i < sizeof fills / sizeof *fills; i++)
         if (!strcmp(fills[i].name, name))

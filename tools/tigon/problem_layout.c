@@ -25,10 +25,8 @@ static int overwrites(const problem *p)
 
 static int element_type(const problem *p, const pb_decl *d)
 {
-    if (!d->symbol && d->type == TG_I64)
-        return TG_I64;
     if (p->type == TG_F64)
-        return TG_F64;
+        return pb_is_integer(d) ? d->type : TG_F64;
     const pb_token *t = pb_token_of(p->c, PB_TYPE, d->name);
     if (t && tg_type_by_name(t->value))
         return tg_type_by_name(t->value);
@@ -65,20 +63,31 @@ static int set_shape(problem *p, pb_tensor *t, char *error)
     return 0;
 }
 
-/* Row-major strides with `pad` more elements behind each row, `cols` wide. */
-static void set_strides(pb_tensor *t, int64_t cols, int64_t pad)
+/* 1 if the case repeats the tensor along dimension i. */
+static int is_expanded(const problem *p, const pb_tensor *t, int i)
 {
-    int64_t stride = 1;
-    for (int i = t->view.ndim - 1; i >= 0; i--) {
-        t->strides[i] = stride;
-        stride = i == t->view.ndim - 1 ? cols + (t->view.ndim > 1 ? pad : 0) : stride * t->shape[i];
-    }
+    const pb_token *token = pb_token_of(p->c, PB_EXPAND, t->decl->name);
+    for (const char *at = token ? token->value : ""; *at; at += strcspn(at, ","), at += *at == ',')
+        if (atoi(at) == i)
+            return 1;
+    return 0;
 }
 
-/* Elements from the first to behind the last row, padding included. */
-static int64_t extent(const pb_tensor *t)
+/* Row-major strides with `pad` more elements behind each row, `cols` wide, and what the case leaves out or repeats, unless
+ * plain. Returns the elements that all of it takes. */
+static int64_t set_strides(const problem *p, pb_tensor *t, int64_t cols, int64_t pad, int plain)
 {
-    return t->view.ndim ? t->strides[0] * t->shape[0] : 1;
+    const pb_token *slice = plain ? NULL : pb_token_of(p->c, PB_SLICE, t->decl->name);
+    int64_t stride = 1;
+    for (int i = t->view.ndim - 1; i >= 0; i--) {
+        const int last = i == t->view.ndim - 1;
+        const int64_t left_out = slice && i == 1 ? atoi(slice->value) : 0;
+        const int64_t size = (last ? cols : t->shape[i]) + left_out;
+        const int expanded = !plain && is_expanded(p, t, i);
+        t->strides[i] = expanded ? 0 : stride;
+        stride = stride * (expanded ? 1 : size) + (last && t->view.ndim > 1 ? pad : 0);
+    }
+    return stride;
 }
 
 static int allocate(problem *p, size_t bytes, size_t lead, char *error)
@@ -120,11 +129,12 @@ static int place(problem *p, pb_tensor *t, const pb_tensor *left, pb_tensor *rig
         t->view.byte_offset = left->view.byte_offset + (size_t)left_cols * size;
         return 0;
     }
-    set_strides(t, cols + (right ? right->shape[right->view.ndim - 1] : 0), pad);
+    const int64_t elements =
+        set_strides(p, t, cols + (right ? right->shape[right->view.ndim - 1] : 0), pad, plain);
     const size_t lead =
         plain || !t->decl->symbol ? 0 : (size_t)pb_case_value(p->c, "offset") * size;
     t->buffer = p->nbuffers;
-    if (allocate(p, (size_t)extent(t) * size, lead, error))
+    if (allocate(p, (size_t)elements * size, lead, error))
         return -1;
     t->view.data = p->buffer[t->buffer].base + p->guard;
     t->view.byte_offset = lead;

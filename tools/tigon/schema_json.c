@@ -35,6 +35,7 @@ static void tensor(json *j, const tg_arg_info *a)
     for (const int *type = a->types->types; *type; type++)
         json_text(j, NULL, tg_type_name(*type));
     json_close(j);
+    json_text(j, "layout", tg_arg_layout_name(a->layout));
 }
 
 static void option(json *j, const tg_arg_info *a)

@@ -24,11 +24,9 @@ static ce_job job_of(const ce_options *o, const tg_tensor *logits, const tg_tens
                      const tg_tensor *class_weight, const tg_tensor *dloss,
                      const tg_tensor *dlogits)
 {
-    const tg_rows x = tg_rows_of(logits), dx = tg_rows_of(dlogits);
-    ce_job j = {.logits = x.data, .dlogits = dx.data, .n = x.n, .type = (el)tg_el(x.type)};
+    const tg_planes x = tg_planes_of(logits), dx = tg_planes_of(dlogits);
+    ce_job j = {.logits = x, .dlogits = dx, .n = x.n, .type = (el)tg_el(x.type)};
     j.dtype = dlogits ? (el)tg_el(dx.type) : EL_F32;
-    j.stride = x.stride * el_size(j.type);
-    j.dstride = dx.stride * el_size(j.dtype);
     /* neighbouring rows to one worker: the end of a row prefetches the start of the next */
     j.chunk = x.rows / 256 + 16384 / (x.n + 1) + 1;
     j.stream = x.data != dx.data && tg_streams(dx.rows * dx.n * el_size(j.dtype));

@@ -97,14 +97,14 @@ static void write_forward(const ce_job *j, int64_t row, const ce_row *r, double 
     if (j->keep)
         write_kept(j, r, &g, dx, y, scratch);
     else
-        write_again(j, j->logits + row * j->stride, r, &g, dx, scratch);
+        write_again(j, tg_plane_row(&j->logits, row), r, &g, dx, scratch);
     set_target(j, r, &g, dx, y);
 }
 
 static void forward_row(const ce_job *j, int64_t row, float *scratch)
 {
-    const char *x = j->logits + row * j->stride;
-    char *dx = j->dlogits ? j->dlogits + row * j->dstride : NULL;
+    const char *x = tg_plane_row(&j->logits, row);
+    char *dx = j->dlogits.data ? tg_plane_row(&j->dlogits, row) : NULL;
     const int64_t y = j->target[row];
     ce_row r;
     j->ce[row] = j->z[row] = 0;
@@ -150,8 +150,8 @@ static void row_of_lse(const ce_job *j, const char *x, int64_t y, float lse, flo
 
 static void backward_row(const ce_job *j, int64_t row, float *scratch)
 {
-    const char *x = j->logits + row * j->stride;
-    char *dx = j->dlogits + row * j->dstride;
+    const char *x = tg_plane_row(&j->logits, row);
+    char *dx = tg_plane_row(&j->dlogits, row);
     const int64_t y = j->target[row];
     if (y == j->o.ignore_index) {
         zero_row(j, dx);

@@ -39,9 +39,8 @@ static ce_layout layout_of(int64_t kept, int capped)
 }
 
 typedef struct ce_job {
-    const char *logits;
-    char *dlogits;
-    int64_t stride, dstride, n, chunk; /* strides in bytes */
+    tg_planes logits, dlogits; /* dlogits.data NULL: not asked for */
+    int64_t n, chunk;
     el type, dtype;
     int stream, keep; /* keep: exponentials wait for the gradient */
     const int64_t *target;

@@ -247,12 +247,14 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
 
 static int accepts_forward(const tg_cross_entropy_forward_args *args)
 {
-    return tg_fast_type(args->logits);
+    return tg_fast_type(args->logits) && tg_even_rows(args->logits) &&
+           (!args->dlogits || tg_even_rows(args->dlogits));
 }
 
 static int accepts_backward(const tg_cross_entropy_backward_args *args)
 {
-    return tg_fast_type(args->logits);
+    return tg_fast_type(args->logits) && tg_even_rows(args->logits) &&
+           tg_even_rows(args->dlogits);
 }
 
 TG_UNFUSED_ROWS(cross_entropy) = {

@@ -22,14 +22,12 @@ static tg_status check_x(const char *op, const tg_tensor *x, int64_t num_groups)
 static tg_status check_like(const char *op, const char *name, const tg_tensor *t,
                             const tg_tensor *x)
 {
-    TG_TRY(tg_expect_like(op, name, t, "x", x));
-    return tg_expect_rows(op, name, t);
+    return tg_expect_like(op, name, t, "x", x);
 }
 
 static tg_status check_channels(const char *op, const char *name, const tg_tensor *t,
                                 const tg_tensor *x)
 {
-    TG_TRY(tg_expect_type_or_f32(op, name, t, tg_type_of(x)));
     return tg_expect_vector(op, name, t, x->shape[1], "the channels of x");
 }
 

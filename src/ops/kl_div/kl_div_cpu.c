@@ -1,12 +1,14 @@
 /* kl_div, fast: one pass, one logarithm or exponential an element. */
-#include "simd.h"
+#include "runs.h"
 
 #include "core/pieces.h"
 
 #include "kl_div.h"
 
 typedef struct job {
-    el type;
+    el type; /* that the kernels take: of all three, or f32 where they differ */
+    el y_type, t_type, dy_type;
+    float *scratch; /* where they differ: SCRATCH floats a worker */
     int log_target, stream;
     tg_pieces all;
     const char *y, *t;
@@ -17,6 +19,8 @@ typedef struct job {
     double *sums;                                                     /* of items */
     vf eps, scale; /* scale: what the weight is multiplied with in the gradient */
 } job;
+
+enum { SCRATCH = 3 * RUN_FLOATS(TG_PIECE) };
 
 /* A part of a row. */
 typedef struct span {
@@ -140,24 +144,39 @@ SIMD_INLINE void backward_kinds(el e, const job *j, const span *s)
 
 static span span_of(const job *j, int64_t row, int64_t first, int64_t n)
 {
-    const int64_t skip = first * el_size(j->type);
-    span s = {.t = j->t + row * j->t_stride + skip, .n = n};
-    s.y = j->y ? j->y + row * j->y_stride + skip : NULL;
-    s.dy = j->dy ? j->dy + row * j->dy_stride + skip : NULL;
+    span s = {.t = j->t + row * j->t_stride + first * el_size(j->t_type), .n = n};
+    s.y = j->y ? j->y + row * j->y_stride + first * el_size(j->y_type) : NULL;
+    s.dy = j->dy ? j->dy + row * j->dy_stride + first * el_size(j->dy_type) : NULL;
     s.dloss =
         j->dloss ? (const float *)((const char *)j->dloss + row * j->dloss_stride) + first : NULL;
     s.loss = j->loss ? (float *)((char *)j->loss + row * j->loss_stride) + first : NULL;
     return s;
 }
 
+typedef void (*visitor)(const job *, const span *, double *);
+
+/* In f32, whatever the types are. */
+static void visit_mixed(const job *j, const span *s, int worker, visitor visit, double *sum)
+{
+    float *at = j->scratch + worker * (int64_t)SCRATCH;
+    span wide = *s;
+    wide.y = run_read(j->y_type, s->y, s->n, &at);
+    wide.t = run_read(j->t_type, s->t, s->n, &at);
+    wide.dy = run_place(j->dy_type, s->dy, s->n, &at);
+    visit(j, &wide, sum);
+    run_write(j->dy_type, wide.dy, s->dy, s->n);
+}
+
 /* Calls visit for each part of a row that belongs to the item. */
-static void visit_item(const job *j, int64_t item,
-                       void (*visit)(const job *, const span *, double *), double *sum)
+static void visit_item(const job *j, int64_t item, int worker, visitor visit, double *sum)
 {
     const tg_piece piece = tg_piece_at(&j->all, item);
     for (int64_t r = piece.row; r < piece.end; r++) {
         const span s = span_of(j, r, piece.first, piece.n);
-        visit(j, &s, sum);
+        if (j->scratch)
+            visit_mixed(j, &s, worker, visit, sum);
+        else
+            visit(j, &s, sum);
     }
 }
 
@@ -174,11 +193,10 @@ static void visit_backward(const job *j, const span *s, double *sum)
 
 static void forward_items(void *arg, int64_t begin, int64_t end, int worker)
 {
-    (void)worker;
     const job *j = arg;
     for (int64_t item = begin; item < end; item++) {
         j->sums[item] = 0;
-        visit_item(j, item, visit_forward, &j->sums[item]);
+        visit_item(j, item, worker, visit_forward, &j->sums[item]);
     }
     if (j->stream)
         v_fence();
@@ -186,21 +204,30 @@ static void forward_items(void *arg, int64_t begin, int64_t end, int worker)
 
 static void backward_items(void *arg, int64_t begin, int64_t end, int worker)
 {
-    (void)worker;
     const job *j = arg;
     for (int64_t item = begin; item < end; item++)
-        visit_item(j, item, visit_backward, NULL);
+        visit_item(j, item, worker, visit_backward, NULL);
     if (j->stream)
         v_fence();
 }
 
 /* ---- from tensors to jobs ---- */
 
+static int is_mixed(const job *j)
+{
+    return j->y_type != j->t_type || j->dy_type != j->t_type;
+}
+
 static job job_of(const tg_tensor *y_pred, const tg_tensor *y_true, const tg_tensor *dloss,
                   const tg_tensor *dy_pred, int64_t reduction)
 {
     const tg_rows t = tg_rows_of(y_true);
-    job j = {.type = (el)tg_el(t.type), .all = {.rows = t.rows, .n = t.n}};
+    const el t_type = (el)tg_el(t.type);
+    job j = {.t_type = t_type,
+             .y_type = y_pred ? (el)tg_el(tg_type_of(y_pred)) : t_type,
+             .dy_type = dy_pred ? (el)tg_el(tg_type_of(dy_pred)) : t_type,
+             .all = {.rows = t.rows, .n = t.n}};
+    j.type = is_mixed(&j) ? EL_F32 : t_type;
     j.y = y_pred ? tg_row_bytes(y_pred, &j.y_stride) : NULL;
     j.t = tg_row_bytes(y_true, &j.t_stride);
     j.dy = dy_pred ? tg_row_bytes(dy_pred, &j.dy_stride) : NULL;
@@ -211,17 +238,27 @@ static job job_of(const tg_tensor *y_pred, const tg_tensor *y_true, const tg_ten
         scale *= *(const float *)tg_data(dloss);
     j.scale = v_set((float)scale);
     /* a line that has just been read is best written through the cache */
-    j.stream = j.dy && j.dy != j.y && j.dy != j.t && reduction != TG_NONE &&
+    j.stream = j.dy && j.dy != j.y && j.dy != j.t && reduction != TG_NONE && !is_mixed(&j) &&
                tg_streams(t.rows * t.n * el_size(j.type));
     return j;
 }
 
+/* 0 without the memory that mixed types need. */
+static int scratch_for(tg_ctx *ctx, job *j)
+{
+    const size_t floats = (size_t)tg_ctx_threads(ctx) * SCRATCH;
+    if (is_mixed(j))
+        j->scratch = tg_workspace(ctx, floats * sizeof *j->scratch);
+    return !is_mixed(j) || j->scratch;
+}
+
 static int one_row(const job *j)
 {
-    const int64_t width = j->all.n * el_size(j->type), wide = j->all.n * (int64_t)sizeof(float);
-    return (!j->y || j->y_stride == width) && j->t_stride == width &&
-           (!j->dy || j->dy_stride == width) && (!j->dloss || j->dloss_stride == wide) &&
-           (!j->loss || j->loss_stride == wide);
+    const int64_t n = j->all.n, wide = n * (int64_t)sizeof(float);
+    return (!j->y || j->y_stride == n * el_size(j->y_type)) &&
+           j->t_stride == n * el_size(j->t_type) &&
+           (!j->dy || j->dy_stride == n * el_size(j->dy_type)) &&
+           (!j->dloss || j->dloss_stride == wide) && (!j->loss || j->loss_stride == wide);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
@@ -235,7 +272,7 @@ static tg_status forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
         j.loss = (float *)tg_row_bytes(args->loss, &j.loss_stride);
     const int64_t items = tg_pieces_cut(&j.all, one_row(&j));
     j.sums = tg_workspace(ctx, (size_t)(items + 1) * sizeof *j.sums);
-    if (!j.sums)
+    if (!j.sums || !scratch_for(ctx, &j))
         return TG_ENOMEM;
     tg_parallel_for(ctx, items, 1, forward_items, &j);
     const double sum = tg_pieces_sum(j.sums, items);
@@ -249,6 +286,8 @@ static tg_status backward(tg_ctx *ctx, const tg_kl_div_backward_args *args)
     job j = job_of(NULL, args->y_true, args->dloss, args->dy_pred, args->reduction);
     j.log_target = args->log_target != 0;
     const int64_t items = tg_pieces_cut(&j.all, one_row(&j));
+    if (!scratch_for(ctx, &j))
+        return TG_ENOMEM;
     tg_parallel_for(ctx, items, 1, backward_items, &j);
     return TG_OK;
 }

@@ -3,16 +3,16 @@
 
 #include "rotary/rotary.h"
 
-/* freqs: [P, C, 2] or [B, P, C, 2] with enough positions and pairs, the pairs of a position compact. */
+/* freqs: [P, C, 2], [1, P, C, 2] or [B, P, C, 2] with enough positions and pairs, the pairs of a position compact. */
 static tg_status check_freqs(const rotary_args *p, const tg_tensor *freqs)
 {
     const tg_tensor *q = p->q;
     const int n = freqs->ndim;
-    TG_TRY(tg_expect_type_or_f32(p->op, "freqs", freqs, tg_type_of(q)));
     char found[128];
     if ((n != 3 && n != 4) || freqs->shape[n - 1] != 2 ||
-        (n == 4 && freqs->shape[0] != q->shape[0]))
-        return tg_fail(TG_EINVAL, "%s: freqs is %s, expected [P,C,2] or [%" PRId64 ",P,C,2]", p->op,
+        (n == 4 && !rotary_batch_fits(freqs, 0, q->shape[0])))
+        return tg_fail(TG_EINVAL,
+                       "%s: freqs is %s, expected [P,C,2], [1,P,C,2] or [%" PRId64 ",P,C,2]", p->op,
                        tg_describe(freqs, found, sizeof found), q->shape[0]);
     if (freqs->shape[n - 3] < q->shape[1])
         return tg_fail(TG_EINVAL,

@@ -1,5 +1,5 @@
 /* llama4_rope, reference: products of complex numbers, pair by pair, in double. */
-#include "core/services.h"
+#include "rotary/rotary.h"
 
 /* Address of row (b, s, h) of a tensor [B,S,H,D], in elements. */
 static int64_t row_of(const tg_tensor *t, int64_t b, int64_t s, int64_t h)
@@ -10,7 +10,7 @@ static int64_t row_of(const tg_tensor *t, int64_t b, int64_t s, int64_t h)
 /* The same of position s in a table [P,C,2] or [B,P,C,2]. */
 static int64_t freqs_row(const tg_tensor *t, int64_t b, int64_t s)
 {
-    return t->ndim == 4 ? b * tg_stride(t, 0) + s * tg_stride(t, 1) : s * tg_stride(t, 0);
+    return b * rotary_batch_stride(t, t->ndim - 4) + s * tg_stride(t, t->ndim - 3);
 }
 
 static double at(const tg_tensor *t, int64_t i)

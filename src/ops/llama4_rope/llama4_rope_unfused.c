@@ -24,7 +24,7 @@ static mat rows_at(const tg_tensor *t, int64_t b, int64_t h, int64_t rows, int64
 /* The table of batch b: a row a position, each for `repeat` rows. */
 static mat freqs_at(eager *e, const tg_tensor *t, int64_t b, const tg_tensor *x, int64_t repeat)
 {
-    const int64_t at = t->ndim == 4 ? b * tg_stride(t, 0) : 0;
+    const int64_t at = b * rotary_batch_stride(t, t->ndim - 4);
     const int type = tg_type_of(t);
     mat m = wide(e, eager_view((char *)tg_data(t) + at * (int64_t)tg_type_size(type), type,
                                x->shape[1], x->shape[3], tg_stride(t, t->ndim - 3)));

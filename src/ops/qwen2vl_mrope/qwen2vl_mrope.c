@@ -24,19 +24,18 @@ static tg_status check_sections(const problem *p, int64_t half)
                    op, n[0], n[1], n[2], half, p->tensors.q_name);
 }
 
-/* cos and sin: [3, B, S, C] with enough columns, of one shape and type. */
+/* cos and sin: [3, B, S, C] or [3, 1, S, C] with enough columns, of one shape and type. */
 static tg_status check_tables(const problem *p, int64_t half)
 {
     const tg_tensor *cos = p->cos, *q = p->tensors.q;
     const char *op = p->tensors.op;
-    TG_TRY(tg_expect_type_or_f32(op, "cos", cos, tg_type_of(q)));
     TG_TRY(tg_expect_like(op, "sin", p->sin, "cos", cos));
-    if (cos->ndim == 4 && cos->shape[0] == 3 && cos->shape[1] == q->shape[0] &&
+    if (cos->ndim == 4 && cos->shape[0] == 3 && rotary_batch_fits(cos, 1, q->shape[0]) &&
         cos->shape[2] == q->shape[1] && cos->shape[3] >= half)
         return TG_OK;
     char found[128];
     return tg_fail(TG_EINVAL,
-                   "%s: cos is %s, expected [3,%" PRId64 ",%" PRId64
+                   "%s: cos is %s, expected [3,%" PRId64 " or 1,%" PRId64
                    ",C] with C of at least %" PRId64 ", half the width of %s",
                    op, tg_describe(cos, found, sizeof found), q->shape[0], q->shape[1], half,
                    p->tensors.q_name);

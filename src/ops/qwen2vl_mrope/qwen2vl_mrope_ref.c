@@ -1,5 +1,5 @@
 /* qwen2vl_mrope, reference: the definition, pair by pair, in double. */
-#include "core/services.h"
+#include "rotary/rotary.h"
 
 typedef struct tables {
     const tg_tensor *cos, *sin;
@@ -27,7 +27,7 @@ static void put(const tg_tensor *t, int64_t i, double value)
 static double angle(const tables *by, const tg_tensor *t, int64_t b, int64_t s, int64_t d)
 {
     const int64_t plane = d < by->t ? 0 : d < by->t + by->h ? 1 : 2;
-    return at(t, plane * tg_stride(t, 0) + b * tg_stride(t, 1) + s * tg_stride(t, 2) + d);
+    return at(t, plane * tg_stride(t, 0) + b * rotary_batch_stride(t, 1) + s * tg_stride(t, 2) + d);
 }
 
 static void rotate(const tables *by, const tg_tensor *x, const tg_tensor *y)

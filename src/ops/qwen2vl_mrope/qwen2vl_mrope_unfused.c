@@ -8,15 +8,15 @@ typedef struct tables {
 } tables;
 
 /* Section by section, batch by batch: a framework's cat of slices. */
-static mat join(eager *e, const tg_tensor *t, const int64_t *section, int64_t half)
+static mat join(eager *e, const tg_tensor *t, int64_t batches, const int64_t *section, int64_t half)
 {
     const int type = tg_type_of(t);
-    const int64_t batches = t->shape[1], positions = t->shape[2];
+    const int64_t positions = t->shape[2];
     const int64_t size = (int64_t)tg_type_size(type);
     const mat out = eager_new(e, type, batches * positions, half);
     for (int64_t b = 0; b < batches && out.data; b++)
         for (int64_t plane = 0, begin = 0; plane < 3; begin += section[plane++]) {
-            const int64_t at = plane * tg_stride(t, 0) + b * tg_stride(t, 1);
+            const int64_t at = plane * tg_stride(t, 0) + b * rotary_batch_stride(t, 1);
             const mat from = eager_view((char *)tg_data(t) + at * size, type, positions,
                                         t->shape[3], tg_stride(t, 2));
             const mat to = eager_view((char *)out.data + b * positions * half * size, type,
@@ -51,7 +51,8 @@ static tg_status run(tg_ctx *ctx, rotary_args a, const tg_tensor *cos, const tg_
 {
     eager e = eager_begin(ctx);
     const int64_t half = a.q->shape[3] / 2;
-    const tables t = {join(&e, cos, section, half), join(&e, sin, section, half), a.q->shape[1]};
+    const tables t = {join(&e, cos, a.q->shape[0], section, half),
+                      join(&e, sin, a.q->shape[0], section, half), a.q->shape[1]};
     const rotary_eager by = {&t, cos_at, sin_at, half, direction};
     rotary_eager_run(&e, &by, a.q, a.yq);
     rotary_eager_run(&e, &by, a.k, a.yk);

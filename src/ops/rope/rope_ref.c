@@ -1,5 +1,5 @@
 /* rope, reference: the definition, pair by pair, in double. */
-#include "core/services.h"
+#include "rotary/rotary.h"
 
 /* Address of row (b, s, h) of a tensor [B,S,H,D], in elements. */
 static int64_t row_of(const tg_tensor *t, int64_t b, int64_t s, int64_t h)
@@ -10,7 +10,7 @@ static int64_t row_of(const tg_tensor *t, int64_t b, int64_t s, int64_t h)
 /* Row of a table [P,C] or [B,P,C]. */
 static int64_t angle_row(const tg_tensor *t, int64_t b, int64_t p)
 {
-    return t->ndim == 3 ? b * tg_stride(t, 0) + p * tg_stride(t, 1) : p * tg_stride(t, 0);
+    return b * rotary_batch_stride(t, t->ndim - 3) + p * tg_stride(t, t->ndim - 2);
 }
 
 static double at(const tg_tensor *t, int64_t i)

@@ -11,7 +11,7 @@ typedef struct tables {
 static mat table_at(const tg_tensor *t, int64_t b, int64_t offset)
 {
     const int64_t stride = tg_stride(t, t->ndim - 2);
-    const int64_t at = (t->ndim == 3 ? b * tg_stride(t, 0) : 0) + offset * stride;
+    const int64_t at = b * rotary_batch_stride(t, t->ndim - 3) + offset * stride;
     return eager_view((char *)tg_data(t) + at * (int64_t)tg_type_size(tg_type_of(t)), tg_type_of(t),
                       t->shape[t->ndim - 2] - offset, t->shape[t->ndim - 1], stride);
 }

@@ -14,22 +14,18 @@ static tg_status check_loss(const tvd_common *c, const char *name, const tg_tens
     TG_TRY(tg_expect_stat(c->op, name, t, tg_type_of(c->p)));
     if (c->reduction != TG_NONE)
         return tg_expect_numel(c->op, name, t, 1, "one for a reduced loss");
-    TG_TRY(tg_expect_same_shape(c->op, name, t, "p", c->p));
-    return tg_expect_rows(c->op, name, t);
+    return tg_expect_same_shape(c->op, name, t, "p", c->p);
 }
 
 static tg_status check_common(const tvd_common *c)
 {
     TG_TRY(tg_expect_float(c->op, "p", c->p));
     TG_TRY(tg_expect_rows(c->op, "p", c->p));
-    TG_TRY(tg_expect_like(c->op, "q", c->q, "p", c->p));
-    TG_TRY(tg_expect_rows(c->op, "q", c->q));
+    TG_TRY(tg_expect_same_shape(c->op, "q", c->q, "p", c->p));
     TG_TRY(tg_expect_like(c->op, "dp", c->dp, "p", c->p));
-    TG_TRY(tg_expect_rows(c->op, "dp", c->dp));
     int64_t rows = 1;
     for (int i = 0; i < c->p->ndim - 1; i++)
         rows *= c->p->shape[i];
-    TG_TRY(tg_expect_type(c->op, "labels", c->labels, TG_I64));
     TG_TRY(tg_expect_numel(c->op, "labels", c->labels, rows, "the number of rows of p"));
     return check_loss(c, "dloss", c->dloss);
 }

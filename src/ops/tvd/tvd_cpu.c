@@ -1,14 +1,15 @@
 /* tvd, fast: one pass. Backward is forward without its sums. */
 #include <string.h>
 
-#include "simd.h"
+#include "runs.h"
 
 #include "core/pieces.h"
 
 #include "tvd.h"
 
 typedef struct job {
-    el type;
+    el type, q_type; /* of p and dp; of q */
+    float *scratch;  /* where they differ: SCRATCH floats a worker */
     int stream;
     tg_pieces all;
     const char *p, *q;
@@ -20,6 +21,8 @@ typedef struct job {
     double *sums; /* of items; NULL for backward */
     vf slope;     /* half the upstream gradient */
 } job;
+
+enum { SCRATCH = 3 * RUN_FLOATS(TG_PIECE) };
 
 /* A part of a row. */
 typedef struct span {
@@ -96,8 +99,9 @@ SIMD_INLINE void add_span(el e, const job *j, const span *s, double *sum)
 static span span_of(const job *j, int64_t row, int64_t first, int64_t n)
 {
     const int64_t skip = first * el_size(j->type);
-    span s = {
-        j->p + row * j->p_stride + skip, j->q + row * j->q_stride + skip, NULL, NULL, NULL, n};
+    span s = {.p = j->p + row * j->p_stride + skip,
+              .q = j->q + row * j->q_stride + first * el_size(j->q_type),
+              .n = n};
     s.dp = j->dp ? j->dp + row * j->dp_stride + skip : NULL;
     s.dloss =
         j->dloss ? (const float *)((const char *)j->dloss + row * j->dloss_stride) + first : NULL;
@@ -113,7 +117,19 @@ static void zero(const job *j, const span *s)
         memset(s->loss, 0, (size_t)s->n * sizeof(float));
 }
 
-static double run_item(const job *j, int64_t item)
+/* In f32, whatever the types are. */
+static void add_mixed(const job *j, const span *s, int worker, double *sum)
+{
+    float *at = j->scratch + worker * (int64_t)SCRATCH;
+    span wide = *s;
+    wide.p = run_read(j->type, s->p, s->n, &at);
+    wide.q = run_read(j->q_type, s->q, s->n, &at);
+    wide.dp = run_place(j->type, s->dp, s->n, &at);
+    *sum += run_span(EL_F32, 0, j, &wide);
+    run_write(j->type, wide.dp, s->dp, s->n);
+}
+
+static double run_item(const job *j, int64_t item, int worker)
 {
     const tg_piece piece = tg_piece_at(&j->all, item);
     double sum = 0;
@@ -121,6 +137,8 @@ static double run_item(const job *j, int64_t item)
         const span s = span_of(j, r, piece.first, piece.n);
         if (tvd_ignores(j->labels, r))
             zero(j, &s);
+        else if (j->scratch)
+            add_mixed(j, &s, worker, &sum);
         else
             EL_SPECIALIZE(j->type, add_span, j, &s, &sum);
     }
@@ -129,10 +147,9 @@ static double run_item(const job *j, int64_t item)
 
 static void run_items(void *arg, int64_t begin, int64_t end, int worker)
 {
-    (void)worker;
     const job *j = arg;
     for (int64_t item = begin; item < end; item++) {
-        const double sum = run_item(j, item);
+        const double sum = run_item(j, item, worker);
         if (j->sums)
             j->sums[item] = sum;
     }
@@ -146,8 +163,10 @@ static job job_of(const tg_tensor *p, const tg_tensor *q, const tg_tensor *dloss
                   const tg_tensor *dp, tvd_labels labels, int64_t reduction)
 {
     const tg_rows rows = tg_rows_of(p);
-    job j = {
-        .type = (el)tg_el(rows.type), .all = {.rows = rows.rows, .n = rows.n}, .labels = labels};
+    job j = {.type = (el)tg_el(rows.type),
+             .q_type = (el)tg_el(tg_type_of(q)),
+             .all = {.rows = rows.rows, .n = rows.n},
+             .labels = labels};
     j.p = tg_row_bytes(p, &j.p_stride);
     j.q = tg_row_bytes(q, &j.q_stride);
     j.dp = dp ? tg_row_bytes(dp, &j.dp_stride) : NULL;
@@ -158,15 +177,24 @@ static job job_of(const tg_tensor *p, const tg_tensor *q, const tg_tensor *dloss
         slope *= *(const float *)tg_data(dloss);
     j.slope = v_set((float)slope);
     /* a line that has just been read is best written through the cache */
-    j.stream = j.dp && j.dp != j.p && reduction != TG_NONE &&
+    j.stream = j.dp && j.dp != j.p && reduction != TG_NONE && j.type == j.q_type &&
                tg_streams(rows.rows * rows.n * el_size(j.type));
     return j;
+}
+
+/* 0 without the memory that mixed types need. */
+static int scratch_for(tg_ctx *ctx, job *j)
+{
+    const size_t floats = (size_t)tg_ctx_threads(ctx) * SCRATCH;
+    if (j->type != j->q_type)
+        j->scratch = tg_workspace(ctx, floats * sizeof *j->scratch);
+    return j->type == j->q_type || j->scratch;
 }
 
 static int one_row(const job *j)
 {
     const int64_t width = j->all.n * el_size(j->type), wide = j->all.n * (int64_t)sizeof(float);
-    return !j->labels.of && j->p_stride == width && j->q_stride == width &&
+    return !j->labels.of && j->p_stride == width && j->q_stride == j->all.n * el_size(j->q_type) &&
            (!j->dp || j->dp_stride == width) && (!j->dloss || j->dloss_stride == wide) &&
            (!j->loss || j->loss_stride == wide);
 }
@@ -181,7 +209,7 @@ static tg_status forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
         j.loss = (float *)tg_row_bytes(args->loss, &j.loss_stride);
     const int64_t items = tg_pieces_cut(&j.all, one_row(&j));
     j.sums = tg_workspace(ctx, (size_t)(items + 1) * sizeof *j.sums);
-    if (!j.sums)
+    if (!j.sums || !scratch_for(ctx, &j))
         return TG_ENOMEM;
     tg_parallel_for(ctx, items, 1, run_items, &j);
     const double sum = tg_pieces_sum(j.sums, items);
@@ -195,6 +223,8 @@ static tg_status backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
     job j = job_of(args->p, args->q, args->dloss, args->dp,
                    tvd_labels_of(args->labels, args->ignore_index), args->reduction);
     const int64_t items = tg_pieces_cut(&j.all, one_row(&j));
+    if (!scratch_for(ctx, &j))
+        return TG_ENOMEM;
     tg_parallel_for(ctx, items, 1, run_items, &j);
     return TG_OK;
 }

@@ -1,0 +1,205 @@
+/* Small tensors of other types than rows take, and strides that they do not: what rows see in their place, by the columns `types`
+ * and `layout` of ops.def. convert_data.c makes it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/core.h"
+
+/* ---- what rows see ---- */
+
+static int is_16_bit(int type)
+{
+    return type == TG_BF16 || type == TG_F16;
+}
+
+static int is_number(int type)
+{
+    return is_16_bit(type) || type == TG_F32 || type == TG_F64;
+}
+
+/* Of a tensor of `type` in a call whose T is `t`. */
+static int type_seen(const tg_type_rule *rule, int type, int t)
+{
+    switch (rule->seen) {
+    case TG_SEEN_T_OR_F32:
+        return is_16_bit(type) && type != t && t != TG_F64 ? TG_F32 : type;
+    case TG_SEEN_F32:
+        return is_16_bit(type) && t != TG_F64 ? TG_F32 : type;
+    case TG_SEEN_I64:
+    case TG_SEEN_MASK:
+        return TG_I64;
+    default:
+        return type;
+    }
+}
+
+static int is_compact(const tg_tensor *t)
+{
+    int64_t expected = 1;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        if (t->shape[i] > 1 && t->strides[i] != expected)
+            return 0;
+        expected *= t->shape[i];
+    }
+    return 1;
+}
+
+static int is_expanded(const tg_tensor *t)
+{
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] > 1 && t->strides[i] == 0)
+            return 1;
+    return 0;
+}
+
+/* even: rows of two strides are none of one. */
+static int layout_fits(int layout, const tg_tensor *t, int even)
+{
+    const int last = t->ndim - 1;
+    if (!t->strides || layout == TG_LAYOUT_NONE || t->ndim == 0 || tg_numel(t) == 0)
+        return 1;
+    if (t->shape[last] > 1 && t->strides[last] != 1)
+        return 0;
+    switch (layout) {
+    case TG_LAYOUT_ROWS:
+        return tg_even_rows(t);
+    case TG_LAYOUT_PLANES:
+        return even ? tg_even_rows(t) : tg_planes_collapse(t);
+    case TG_LAYOUT_DIM:
+        return !is_expanded(t);
+    case TG_LAYOUT_COMPACT:
+        return is_compact(t);
+    default:
+        return 1;
+    }
+}
+
+static int fits(const tensor_slot *s, const tg_tensor *t, int call_type, int even)
+{
+    return type_seen(s->rule, tg_type_of(t), call_type) == tg_type_of(t) &&
+           layout_fits(s->layout, t, even);
+}
+
+/* T of a call. */
+static int type_of_call(const op_tensors *list, const tg_tensor *const *slots)
+{
+    return tg_type_of(slots[list->main]);
+}
+
+static int lists(const tg_type_rule *rule, int type)
+{
+    for (const int *t = rule->types; *t; t++)
+        if (*t == type)
+            return 1;
+    return 0;
+}
+
+/* f64 goes with f64, but for masks. */
+static int may_be(const tg_type_rule *rule, int type, int call_type)
+{
+    return lists(rule, type) && (rule->seen == TG_SEEN_MASK || !is_number(type) ||
+                                 (type == TG_F64) == (call_type == TG_F64));
+}
+
+/* "f32, bf16 or f16": what an argument may be in a call of that T. */
+static void expected_types(const tg_type_rule *rule, int call_type, char *text, size_t size)
+{
+    const char *last = NULL;
+    size_t used = 0;
+    for (const int *t = rule->types; *t; t++) {
+        if (!may_be(rule, *t, call_type))
+            continue;
+        if (last)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", last);
+        last = tg_type_name(*t);
+    }
+    snprintf(text + used, size - used, "%s%s", used ? " or " : "", last ? last : "");
+}
+
+tg_status tg_check_types(int op, const void *args)
+{
+    const op_tensors *list = tg_op_tensors(op);
+    const tg_tensor *const *slots = args;
+    const int call_type = type_of_call(list, slots);
+    for (const tensor_slot *s = list->at; s < list->at + list->count; s++) {
+        const tg_tensor *t = slots[s->slot];
+        if (!t || s->rule->seen == TG_SEEN_CHECKED ||
+            TG_LIKELY(may_be(s->rule, tg_type_of(t), call_type)))
+            continue;
+        char expected[80];
+        expected_types(s->rule, call_type, expected, sizeof expected);
+        return tg_fail(TG_EINVAL, "%s: %s is of type %s, expected %s", tg_ops[op].name,
+                       tg_ops[op].args[s->slot].name, tg_type_words(tg_type_of(t)).text, expected);
+    }
+    return TG_OK;
+}
+
+int tg_is_canonical(int op, const void *args)
+{
+    const op_tensors *list = tg_op_tensors(op);
+    const tg_tensor *const *slots = args;
+    const int call_type = type_of_call(list, slots);
+    for (const tensor_slot *s = list->at; s < list->at + list->count; s++)
+        if (slots[s->slot] && !TG_LIKELY(fits(s, slots[s->slot], call_type, 1)))
+            return 0;
+    return 1;
+}
+
+/* Strides without gaps. keep: dimensions of stride 0 but the last keep it. */
+static void set_strides(conversion *c, int keep)
+{
+    const tg_tensor *t = c->given;
+    int64_t compact = 1;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        const int kept = keep && i < t->ndim - 1 && t->strides && t->strides[i] == 0;
+        c->strides[i] = kept ? 0 : compact;
+        compact *= kept ? 1 : t->shape[i];
+    }
+    c->seen.strides = c->strides;
+}
+
+void tg_plan_conversions(conversions *c, int op, const void *args, int even)
+{
+    const op_tensors *list = tg_op_tensors(op);
+    const tg_tensor *const *slots = args;
+    const int call_type = type_of_call(list, slots);
+    c->op = op;
+    c->count = 0;
+    memcpy(c->slots, args, (size_t)tg_ops[op].nargs * sizeof *c->slots);
+    for (const tensor_slot *s = list->at; s < list->at + list->count; s++) {
+        const tg_tensor *t = slots[s->slot];
+        if (!t || fits(s, t, call_type, even))
+            continue;
+        conversion *x = &c->at[c->count++];
+        x->given = t;
+        x->slot = s;
+        const int type = type_seen(s->rule, tg_type_of(t), call_type);
+        x->seen = tg_tensor_of(t->data, (tg_type)type, t->ndim, t->shape);
+        x->seen.byte_offset = t->byte_offset;
+        x->seen.device = t->device;
+        set_strides(x, !s->output);
+        if (!layout_fits(s->layout, &x->seen, even))
+            set_strides(x, 0);
+        c->slots[s->slot] = (uintptr_t)&x->seen;
+    }
+}
+
+/* ---- the check ---- */
+
+static _Thread_local const conversions *checked;
+
+const tg_tensor *tg_given(const tg_tensor *t)
+{
+    for (int i = 0; checked && i < checked->count; i++)
+        if (t == &checked->at[i].seen)
+            return checked->at[i].given;
+    return t;
+}
+
+tg_status tg_check_converted(const conversions *c)
+{
+    checked = c;
+    const tg_status status = tg_op_calls[c->op].check(c->slots);
+    checked = NULL;
+    return status;
+}
