@@ -43,15 +43,10 @@ static void set_isa(void)
 #endif
 }
 
-static int isa_is_held(void)
+static int isa_takes(int type)
 {
     pthread_once(&isa.once, set_isa);
-    return isa.held;
-}
-
-static int isa_pays_bf16(void)
-{
-    return isa_is_held() && isa.pays_bf16;
+    return isa.held && (type == TG_BF16 ? isa.pays_bf16 : type == TG_F32);
 }
 
 #endif

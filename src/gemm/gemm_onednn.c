@@ -2,8 +2,9 @@
  *
  * c is cut into blocks by the problem's sizes alone; each block is one product of oneDNN on one
  * thread, so that the bits do not depend on the number of threads, and any executor will do. f32
- * goes through dnnl_sgemm. bf16 goes through the matmul primitive, on processors whose bf16
- * products are faster than f32's; elsewhere the portable row, which converts as it packs, is.
+ * goes through dnnl_sgemm. It multiplies an operand by alpha as it copies it, which may overflow, and
+ * so the row takes an alpha of 1 alone. bf16 goes through the matmul primitive, on processors whose
+ * bf16 products are faster than f32's; elsewhere the portable row, which converts as it packs, is.
  */
 #include "gemm_onednn.h"
 #include "gemm_isa.h"
@@ -36,7 +37,6 @@ struct product {
     char *c;
     int64_t size, c_size; /* bytes of an element */
     int type;
-    float alpha;
     int64_t rows, cols; /* of a block */
     const matmul *matmul[4];
     tg_status found; /* of all of them */
@@ -74,7 +74,6 @@ static void plain_block(const product *g, const call *w, const char *a, const ch
             for (int64_t p = 0; p < w->k; p++)
                 sum += tg_get(a, g->type, w->trans_a ? p * w->ld_a + i : i * w->ld_a + p) *
                        tg_get(b, g->type, w->trans_b ? j * w->ld_b + p : p * w->ld_b + j);
-            sum *= (double)g->alpha;
             const int64_t at = i * w->ld_c + j;
             if (w->beta != 0)
                 sum += tg_get(c, w->c_type, at);
@@ -114,8 +113,8 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker)
 static int run_sgemm(const product *g, const call *w, const char *a, const char *b, char *c,
                      int worker)
 {
-    (void)worker;
-    return dnnl_sgemm(w->trans_a ? 'T' : 'N', w->trans_b ? 'T' : 'N', w->m, w->n, w->k, g->alpha,
+    (void)g, (void)worker;
+    return dnnl_sgemm(w->trans_a ? 'T' : 'N', w->trans_b ? 'T' : 'N', w->m, w->n, w->k, 1.0f,
                       (const float *)a, w->ld_a, (const float *)b, w->ld_b, w->beta, (float *)c,
                       w->ld_c) == dnnl_success;
 }
@@ -221,7 +220,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     const int type = tg_type_of(args->a), c_type = tg_type_of(args->c);
     product g = {.whole = {.m = args->c->shape[0],
                            .n = args->c->shape[1],
-                           .k = args->alpha == 0 ? 0 : args->a->shape[!args->trans_a],
+                           .k = args->a->shape[!args->trans_a],
                            .ld_a = stride_of(args->a),
                            .ld_b = stride_of(args->b),
                            .ld_c = stride_of(args->c),
@@ -235,8 +234,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
                  .c = tg_data(args->c),
                  .size = (int64_t)tg_type_size(type),
                  .c_size = (int64_t)tg_type_size(c_type),
-                 .type = type,
-                 .alpha = (float)args->alpha};
+                 .type = type};
     const int empty = g.whole.m == 0 || g.whole.n == 0 || g.whole.k == 0;
     const int64_t blocks = empty ? 0 : cut(&g);
     if (!empty && type == TG_BF16)
@@ -257,10 +255,7 @@ static int plain_stride(const tg_tensor *t)
 
 static int accepts(const tg_gemm_args *args)
 {
-    const int type = tg_type_of(args->a);
-    if (type == TG_BF16 ? args->alpha != 1 : type != TG_F32)
-        return 0;
-    if (!(type == TG_BF16 ? isa_pays_bf16() : isa_is_held()))
+    if (args->alpha != 1 || !isa_takes(tg_type_of(args->a)))
         return 0;
     return plain_stride(args->a) && plain_stride(args->b) && plain_stride(args->c);
 }
