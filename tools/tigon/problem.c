@@ -39,13 +39,14 @@ problem *problem_create(const catalogue *cat, const pb_op *op, const pb_case *c,
     problem *p = pb_layout(op, c, options->type, options->guard, 0, error);
     if (!p)
         return NULL;
-    const int failed =
-        fill(cat, p, 1, options->seed, error) || fill(cat, p, 0, options->seed, error);
-    if (failed || pb_fill_saved(cat, p, options, error) || remember(p, error)) {
-        problem_free(p);
-        return NULL;
-    }
-    return p;
+    const int failed = fill(cat, p, 1, options->seed, error) ||
+                       (!options->hollow && (fill(cat, p, 0, options->seed, error) ||
+                                             pb_fill_saved(cat, p, options, error))) ||
+                       remember(p, error);
+    if (!failed)
+        return p;
+    problem_free(p);
+    return NULL;
 }
 
 problem *problem_convert(const problem *p, int type, char *error)

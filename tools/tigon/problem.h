@@ -110,8 +110,17 @@ int pb_case_parse(const catalogue *cat, const char *group, const char *text, pb_
 /* The value of a dimension or option in the case; 0 if it is not set. */
 double pb_case_value(const pb_case *c, const char *name);
 int pb_case_flag(const pb_case *c, const char *flag);
+/* 1 if the case leaves out that optional tensor. */
+int pb_case_drops(const pb_case *c, const char *name);
 /* 1 if the case's types= names the type, or it has none. */
 int pb_case_takes(const pb_case *c, int type);
+
+/* Takes away all tokens of a kind with that name (NULL: any name), or adds one behind the others
+ * (value "" for those without). The text follows. */
+void pb_case_remove(pb_case *c, pb_token_kind kind, const char *name);
+void pb_case_add(pb_case *c, pb_token_kind kind, const char *name, const char *value);
+/* "R=3", but not the types "W=f32" and "G=f32". */
+int pb_is_dimension(const pb_token *t);
 
 /* ---- problems ---- */
 
@@ -126,6 +135,7 @@ typedef struct pb_options {
     pb_saved saved;
     tg_ctx *ctx; /* runs the forward that saves tensors; needed for PB_SAVED_CALL */
     int guard;   /* bytes of guard zone around each buffer and poison in outputs */
+    int hollow;  /* only integers have values: for questions about shapes */
 } pb_options;
 
 /* A buffer: guard, elements (with the padding of rows), guard. Two tensors may share one. */

@@ -155,21 +155,16 @@ static int copy_part(char *into, size_t size, const char *from, size_t n)
 /* One word of a case. Its separator tells the kind. */
 static int parse_token(const char *word, size_t n, pb_token *t)
 {
-    static const struct {
-        char separator;
-        pb_token_kind kind;
-    } kinds[] = {{'=', PB_SET},  {'[', PB_SHAPE},  {'!', PB_FILL},
-                 {'@', PB_OVER}, {'|', PB_BESIDE}, {':', PB_TYPE}};
     memset(t, 0, sizeof *t);
     if (word[0] == '-') {
         t->kind = PB_DROP;
         return copy_part(t->name, sizeof t->name, word + 1, n - 1);
     }
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        const char *at = memchr(word, kinds[k].separator, n);
+    for (size_t k = 0; k < PB_KINDS; k++) {
+        const char *at = pb_separators[k] ? memchr(word, pb_separators[k], n) : NULL;
         if (!at)
             continue;
-        t->kind = kinds[k].kind;
+        t->kind = (pb_token_kind)k;
         size_t rest = n - (size_t)(at + 1 - word);
         if (t->kind == PB_SHAPE) { /* without the closing bracket; [] is no dimension */
             if (!rest || at[rest] != ']')
@@ -217,7 +212,7 @@ const pb_token *pb_token_of(const pb_case *c, pb_token_kind kind, const char *na
     return NULL;
 }
 
-int pb_drops(const pb_case *c, const char *name)
+int pb_case_drops(const pb_case *c, const char *name)
 {
     return pb_token_of(c, PB_DROP, name) != NULL;
 }

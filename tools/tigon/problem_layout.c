@@ -181,7 +181,7 @@ problem *pb_layout(const pb_op *op, const pb_case *c, int type, int guard, int p
         t->decl = &op->tensor[i];
         const tg_arg_info *a = argument(p, t);
         const int optional = a->kind == TG_ARG_OPT || a->kind == TG_ARG_OUT_OPT;
-        t->present = !(optional && pb_drops(c, t->decl->name));
+        t->present = !(optional && pb_case_drops(c, t->decl->name));
         t->written = a->kind == TG_ARG_OUT || a->kind == TG_ARG_OUT_OPT;
         t->read = !t->written || (a->reads && !overwrites(p));
         t->view = tg_tensor_of(NULL, element_type(p, t->decl), 0, t->shape);

@@ -15,9 +15,12 @@ int pb_eval(const char *text, pb_lookup lookup, const void *arg, double *value, 
 /* problem_parse.c: dimensions up to and with a closing bracket; -1 if they cannot be read */
 int pb_parse_shape(const char **at, pb_decl *d);
 
+/* problem_edit.c: what stands between a token's name and its value; 0 for those without a value */
+enum { PB_KINDS = PB_FLAG + 1 };
+extern const char pb_separators[PB_KINDS];
+
 /* problem_case.c */
 const pb_token *pb_token_of(const pb_case *c, pb_token_kind kind, const char *name);
-int pb_drops(const pb_case *c, const char *name);
 /* The option (scalar) of that name; NULL if the operator has none. */
 const tg_arg_info *pb_option(const tg_op_info *info, const char *name);
 /* Looks up a dimension, option or element size. */
