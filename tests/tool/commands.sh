@@ -35,6 +35,30 @@ expect 2 list --matrix --json --markdown
 expect 2 list --matrix --update x.md softmax
 expect 0 list --matrix swiglu_forward
 case $output in *"swiglu "*forward*"f32 bf16 f16"*) ;; *) fail "tigon list --matrix swiglu_forward: $output" ;; esac
+# What is asked for is done, or it is a failure.
+expect 0 check softmax_forward cpu/softmax_backward
+for nothing in cpu/softmax_forward.v9 no_such_operator no/softmax_forward; do
+    expect 2 check "$nothing"
+    case $output in *"\"$nothing\""*) ;; *) fail "tigon check $nothing: $output" ;; esac
+    expect 2 check swiglu "$nothing"
+    expect 2 check --list "$nothing"
+done
+expect 2 check --sweep 0 softmax
+expect 2 check --sweep -3 softmax
+expect 2 check --list --sweep 3 softmax
+expect 2 check --types f64 softmax
+expect 2 check --types "" softmax
+expect 0 check --types f16,f32 softmax_forward
+case $output in *bf16*) fail "tigon check --types f16,f32 runs bf16: $output" ;; esac
+rows=$("$tigon" list softmax_forward | awk '$1 ~ /^cpu\// { print $1 }')
+best=${rows%%"
+"*} lowest=${rows##*.}
+if [ "${best##*.}" != "$lowest" ]; then # one of two names is left out: this processor is held to the lowest level
+    TIGON_CPU_MAX=$lowest && export TIGON_CPU_MAX
+    expect 1 check softmax_forward "$best"
+    case $output in *"nothing was run for $best"*) ;; *) fail "tigon check softmax_forward $best: $output" ;; esac
+    unset TIGON_CPU_MAX
+fi
 expect 0 numerics --list
 expect 2 numerics no_such_operator
 expect 2 numerics --all --markdown

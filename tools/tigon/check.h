@@ -7,11 +7,12 @@
 
 #include "problem.h"
 
-enum { CHECK_GUARD = 256, CHECK_WHY = 768 };
+enum { CHECK_GUARD = 256, CHECK_WHY = 768, NO_SWEEP = -1 };
 
 typedef struct check_settings {
     int64_t seed, threads;
-    int64_t sweep; /* cases of drawn sizes for each operator, instead of the family's */
+    int64_t
+        sweep; /* cases of drawn sizes for each operator, instead of the family's; or NO_SWEEP */
     int quick, strict, verbose;
 } check_settings;
 
@@ -20,6 +21,10 @@ typedef enum verdict { PASSED, FAILED, SKIPPED } verdict;
 
 typedef struct outcome {
     verdict verdict;
+    int refused; /* SKIPPED because the row does not take the problem */
+    int reduced; /* what ran is less than the case: see check_reduce */
+    uint32_t
+        compared; /* outputs whose values were compared: a bit for each tensor of the operator */
     double error, tolerance; /* of the element that came closest to its tolerance, or beyond */
     char why[CHECK_WHY];     /* for FAILED and SKIPPED */
 } outcome;
@@ -107,6 +112,16 @@ outcome check_row(tg_ctx *ctx, int row, problem *p, truth *t, const check_settin
 outcome check_gradients(tg_ctx *ctx, const catalogue *cat, const pb_op *op, const pb_case *c,
                         const check_settings *s);
 
+/* The case of p with as few options, optional tensors and layouts taken away as make the row take it: 1
+ * and the case in less, or 0 if nothing helps. options: how p was made. */
+int check_reduce(tg_ctx *ctx, const catalogue *cat, problem *p, int row, const pb_options *options,
+                 pb_case *less);
+
+/* Cases with bare options, in an aligned and an odd shape of the operator's family; at most max of them.
+ * Returns how many. */
+enum { CHECK_BARE = 32 };
+int check_bare(const catalogue *cat, const pb_op *op, pb_case *into, int max);
+
 /* "y[2,5]" */
 void element_name(const pb_tensor *t, int64_t i, char *text, size_t size);
 
@@ -115,33 +130,59 @@ void element_name(const pb_tensor *t, int64_t i, char *text, size_t size);
 typedef struct tally {
     int row, type;
     int passed, failed, skipped;
+    int reduced, refused; /* of those that ran; of the skipped */
+    uint32_t compared;    /* as in outcome */
     double error, tolerance;
 } tally;
+
+/* A composite row that ran with rows of a plug-in as its parts. */
+enum { MOST_PARTS = 8 };
+typedef struct composite {
+    int row, nparts, part[MOST_PARTS]; /* rows */
+    int passed, failed;
+} composite;
 
 typedef struct totals {
     int passed, failed, skipped;
     int n, room;
     tally *line;
+    int ncomposites;
+    composite *composite;
 } totals;
 
 void totals_add(totals *t, int row, int type, const outcome *o);
+void totals_free(totals *t);
 /* Failures of a row and type so far. */
 int totals_failed(const totals *t, int row, int type);
-void totals_print(const totals *t);
-/* For a vendor: row by row, whether it agrees. */
-void totals_print_backend(const totals *t, const char *file);
-void totals_json(const totals *t);
+void totals_print(totals *t);
+/* For a vendor: row by row, whether it agrees, and what was compared. */
+void totals_print_backend(totals *t, const catalogue *cat, const char *file);
+void totals_json(totals *t, const catalogue *cat);
+
+/* ---- coverage: what was compared of an operator, over all rows of a backend ---- */
+
+/* Hands each gap to fn as a sentence: an output that was never compared, a type of which the rows took
+ * no case. */
+typedef void (*coverage_fn)(void *arg, const char *gap);
+void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *arg);
+/* "y rstd": the operator's outputs with their bit in `which`, or those without it. */
+void coverage_outputs(const pb_op *op, uint32_t which, int with, char *text, size_t size);
 
 /* One of the operator's cases with sizes and strides drawn anew, legal: the same for the same seed and index. elements: most
  * of a tensor, but for single wide rows. 0, or -1 with the error. */
 enum { CHECK_ELEMENTS = 1 << 15 };
-int check_draw(const catalogue *cat, const pb_op *op, tg_ctx *ctx, uint64_t seed, int64_t index,
+int check_draw(const catalogue *cat, const pb_op *op, uint64_t seed, int64_t index,
                int64_t elements, pb_case *c, char *error);
+
+/* 1 if the case makes a problem that the operator's check takes. */
+int check_is_legal(const catalogue *cat, const pb_op *op, const pb_case *c, char *error);
+/* 1 if the dimension is the last one of a tensor that has several. */
+int check_is_width(const pb_op *op, const char *dimension);
 
 /* s->sweep cases of the operator with their sizes drawn anew, each handed to fn. 0, or -1 with the error. */
 typedef void (*check_case_fn)(void *arg, const pb_case *c);
-int check_sweep(tg_ctx *ctx, const catalogue *cat, const pb_op *op, const check_settings *s,
-                check_case_fn fn, void *arg, char *error);
+int check_sweep(const catalogue *cat, const pb_op *op, const check_settings *s, check_case_fn fn,
+                void *arg, char *error);
 
 /* ---- as a part of other commands ---- */
 

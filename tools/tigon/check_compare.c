@@ -138,6 +138,8 @@ int trial_compare(trial *r)
         if (!x->present || !x->written || !r->p->slot[x->decl->slot].ptr)
             continue;
         const int is_int = tg_type_of(&x->view) == TG_I64;
+        if (!r->exempt && r->t->out[i].n > 0)
+            r->o->compared |= 1u << i;
         if (!r->exempt && (is_int ? compare_integers(r, i) : compare_output(r, i)))
             return -1;
     }
@@ -204,5 +206,13 @@ int trial_untouched(trial *r)
         if (!same)
             return describe_byte(r, k, at);
     }
+    return 0;
+}
+
+int trial_unwritten(trial *r)
+{
+    for (int k = 0; k < r->p->nbuffers; k++)
+        if (memcmp(r->p->buffer[k].initial, r->p->buffer[k].base, r->p->buffer[k].bytes))
+            return trial_fail(r, "returns TG_EUNSUPPORTED after it has written");
     return 0;
 }

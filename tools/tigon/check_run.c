@@ -12,8 +12,11 @@ static int run(trial *r, int threads)
     tg_ctx_set_threads(r->ctx, threads);
     const tg_status status = problem_run_row(r->ctx, r->number, r->p);
     if (status == TG_EUNSUPPORTED) {
+        if (trial_unwritten(r))
+            return -1;
         trial_fail(r, "%s", tg_last_error());
         r->o->verdict = SKIPPED;
+        r->o->refused = 1;
         return -1;
     }
     return status ? trial_fail(r, "%s: %s", tg_status_name(status), tg_last_error()) : 0;

@@ -1,6 +1,5 @@
 /* tools/tigon/check_sweep.c - cases with other sizes and strides: widths odd, prime, about powers of two and wider than any
  * cache or UB. For `tigon check --sweep`, and the sweep of the Ascend kernels. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,15 +96,7 @@ typedef struct dimensions {
     int is_width[MOST_DIMENSIONS];
 } dimensions;
 
-/* W and G are types. */
-static int is_dimension(const pb_token *t)
-{
-    return t->kind == PB_SET && isupper((unsigned char)t->name[0]) && strcmp(t->name, "W") &&
-           strcmp(t->name, "G");
-}
-
-/* The last dimension of a tensor that has several. */
-static int is_width(const pb_op *op, const char *name)
+int check_is_width(const pb_op *op, const char *name)
 {
     for (int i = 0; i < op->ntensors; i++) {
         const pb_decl *d = &op->tensor[i];
@@ -119,9 +110,9 @@ static void dimensions_of(const pb_op *op, const pb_case *c, dimensions *to)
 {
     to->n = 0;
     for (int i = 0; i < c->ntokens && to->n < MOST_DIMENSIONS; i++)
-        if (is_dimension(&c->token[i])) {
+        if (pb_is_dimension(&c->token[i])) {
             snprintf(to->name[to->n], PB_NAME, "%s", c->token[i].name);
-            to->is_width[to->n++] = is_width(op, c->token[i].name);
+            to->is_width[to->n++] = check_is_width(op, c->token[i].name);
         }
 }
 
@@ -175,18 +166,17 @@ static void write_case(const pb_op *op, const pb_case *from, dice *d, int64_t el
         snprintf(text + used, size - used, " offset=%lld", (long long)below(d, 9));
 }
 
-static int is_legal(const catalogue *cat, const pb_op *op, tg_ctx *ctx, const pb_case *c,
-                    char *error)
+int check_is_legal(const catalogue *cat, const pb_op *op, const pb_case *c, char *error)
 {
     const pb_options options = {
-        .type = pb_case_takes(c, TG_F32) ? TG_F32 : TG_BF16, .seed = 1, .ctx = ctx};
+        .type = pb_case_takes(c, TG_F32) ? TG_F32 : TG_BF16, .seed = 1, .hollow = 1};
     problem *p = problem_create(cat, op, c, &options, error);
     const int legal = p && !tg_check(op->id, problem_args(p));
     problem_free(p);
     return legal;
 }
 
-int check_draw(const catalogue *cat, const pb_op *op, tg_ctx *ctx, uint64_t seed, int64_t index,
+int check_draw(const catalogue *cat, const pb_op *op, uint64_t seed, int64_t index,
                int64_t elements, pb_case *c, char *error)
 {
     dice d = {seed};
@@ -200,19 +190,19 @@ int check_draw(const catalogue *cat, const pb_op *op, tg_ctx *ctx, uint64_t seed
         write_case(op, from, &d, elements, text, sizeof text);
         if (pb_case_parse(cat, op->group, text, c, error))
             return -1;
-        if (is_legal(cat, op, ctx, c, error))
+        if (check_is_legal(cat, op, c, error))
             return 0;
     }
     snprintf(error, PB_ERROR, "%s: no legal case in %d draws", op->info->name, TRIES);
     return -1;
 }
 
-int check_sweep(tg_ctx *ctx, const catalogue *cat, const pb_op *op, const check_settings *s,
-                check_case_fn fn, void *arg, char *error)
+int check_sweep(const catalogue *cat, const pb_op *op, const check_settings *s, check_case_fn fn,
+                void *arg, char *error)
 {
     for (int64_t i = 0; i < s->sweep; i++) {
         pb_case c;
-        if (check_draw(cat, op, ctx, (uint64_t)s->seed, i, CHECK_ELEMENTS, &c, error))
+        if (check_draw(cat, op, (uint64_t)s->seed, i, CHECK_ELEMENTS, &c, error))
             return -1;
         fn(arg, &c);
     }

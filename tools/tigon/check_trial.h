@@ -22,5 +22,7 @@ int trial_fail(trial *r, const char *format, ...) __attribute__((format(printf, 
 int trial_compare(trial *r);
 /* Every byte outside the outputs must be what it was before the call. */
 int trial_untouched(trial *r);
+/* The same for all bytes: a row that passes the call on has written nothing. */
+int trial_unwritten(trial *r);
 
 #endif

@@ -40,7 +40,7 @@ static int draw(const request *r, const catalogue *cat, const pb_op *op, tg_ctx 
                 drawn *to, char *error)
 {
     static const int types[] = {TG_F32, TG_BF16, TG_F16};
-    if (check_draw(cat, op, ctx, (uint64_t)r->seed, index, r->elements, &to->c, error))
+    if (check_draw(cat, op, (uint64_t)r->seed, index, r->elements, &to->c, error))
         return -1;
     for (int k = (int)(index % 3);; k = (k + 1) % 3)
         if (pb_case_takes(&to->c, to->type = types[k]))
