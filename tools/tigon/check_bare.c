@@ -158,17 +158,21 @@ static int round_up(const maker *m, const pb_case *odd, pb_case *c)
 
 /* ---- cases ---- */
 
-/* Once, and not if the family has the very case. */
+/* Once, and not if the family has the very case. Without finite differences: a definition need not be
+ * the derivative where optional inputs (old_logp, say) are left out. */
 static void emit(maker *m, const pb_case *c)
 {
+    pb_case flagged = *c;
     int known = 0;
+    if (!pb_case_flag(c, "nofd"))
+        pb_case_add(&flagged, PB_FLAG, "nofd", "");
     for (int i = 0; i < m->cat->ncases; i++)
         known |=
             pb_case_is_for(m->op, &m->cat->cases[i]) && !strcmp(m->cat->cases[i].text, c->text);
     for (int i = 0; i < m->n; i++)
-        known |= !strcmp(m->into[i].text, c->text);
+        known |= !strcmp(m->into[i].text, flagged.text);
     if (!known && m->n < m->max && is_legal(m, c))
-        m->into[m->n++] = *c;
+        m->into[m->n++] = flagged;
 }
 
 static int is_dropped_output(const maker *m, const pb_case *bare, int arg)
