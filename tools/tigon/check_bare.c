@@ -63,8 +63,11 @@ static void strip(const maker *m, pb_case *c)
 {
     static const pb_token_kind extras[] = {PB_FILL,   PB_OVER,  PB_BESIDE, PB_TYPE,
                                            PB_EXPAND, PB_SLICE, PB_DROP};
+    static const char *const special[] = {"flush", "daz", "shifted", "cpu"}; /* of fills */
     for (size_t k = 0; k < sizeof extras / sizeof *extras; k++)
         pb_case_remove(c, extras[k], NULL);
+    for (size_t k = 0; k < sizeof special / sizeof *special; k++)
+        pb_case_remove(c, PB_FLAG, special[k]);
     for (int i = c->ntokens - 1; i >= 0; i--) {
         pb_case less = *c;
         if (c->token[i].kind != PB_SET || pb_is_dimension(&c->token[i]))
@@ -156,17 +159,21 @@ static int round_up(const maker *m, const pb_case *odd, pb_case *c)
 
 /* ---- cases ---- */
 
-/* Once, and not if the family has the very case. */
+/* Once, and not if the family has the very case. Without finite differences: a definition need not be
+ * the derivative where optional inputs (old_logp, say) are left out. */
 static void emit(maker *m, const pb_case *c)
 {
+    pb_case flagged = *c;
     int known = 0;
+    if (!pb_case_flag(c, "nofd"))
+        pb_case_add(&flagged, PB_FLAG, "nofd", "");
     for (int i = 0; i < m->cat->ncases; i++)
         known |=
             pb_case_is_for(m->op, &m->cat->cases[i]) && !strcmp(m->cat->cases[i].text, c->text);
     for (int i = 0; i < m->n; i++)
-        known |= !strcmp(m->into[i].text, c->text);
+        known |= !strcmp(m->into[i].text, flagged.text);
     if (!known && m->n < m->max && is_legal(m, c))
-        m->into[m->n++] = *c;
+        m->into[m->n++] = flagged;
 }
 
 static int is_dropped_output(const maker *m, const pb_case *bare, int arg)

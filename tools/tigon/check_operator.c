@@ -254,10 +254,9 @@ static int is_kept_for_cpu(checker *ck, const pb_op *op, const pb_case *c)
 
 static void check_one(void *arg, const pb_case *c)
 {
-    const target *s = arg;
-    if (is_kept_for_cpu(s->ck, s->op, c))
-        return;
-    check_case(s->ck, s->op, c, s->rows, s->nrows);
+    const target *to = arg;
+    if (!is_kept_for_cpu(to->ck, to->op, c))
+        check_case(to->ck, to->op, c, to->rows, to->nrows);
 }
 
 void checker_operator(checker *ck, int id)
