@@ -202,11 +202,12 @@ static tg_status check_on_device(int op, const void *args, int device_type)
     const conversion *x = c.at;
     const tg_arg_info *arg = &tg_ops[op].args[x->slot->slot];
     if (tg_type_of(x->given) != tg_type_of(&x->seen))
-        return tg_fail(TG_EUNSUPPORTED,
-                       "%s: %s is of type %s in memory of %s, expected %s: other types are converted "
-                       "in host memory alone",
-                       tg_ops[op].name, arg->name, tg_type_name(tg_type_of(x->given)),
-                       tg_device_words(device_type).text, tg_type_name(tg_type_of(&x->seen)));
+        return tg_fail(
+            TG_EUNSUPPORTED,
+            "%s: %s is of type %s in memory of %s, expected %s: other types are converted "
+            "in host memory alone",
+            tg_ops[op].name, arg->name, tg_type_name(tg_type_of(x->given)),
+            tg_device_words(device_type).text, tg_type_name(tg_type_of(&x->seen)));
     return tg_fail(TG_EUNSUPPORTED,
                    "%s: the strides of %s are not of the layout \"%s\" in memory of %s: others are "
                    "copied in host memory alone",
@@ -274,8 +275,7 @@ int tg_row_accepts(const tg_ctx *ctx, int row, const void *args)
 {
     const reg_row *r = tg_registry_row(row);
     uint64_t copy[MAX_ARGS];
-    return r && tg_row_supported(ctx, row) &&
-           takes(r, tg_resolve_options(r->op, args, copy));
+    return r && tg_row_supported(ctx, row) && takes(r, tg_resolve_options(r->op, args, copy));
 }
 
 tg_status tg_row_run(tg_ctx *ctx, int row, const void *args)

@@ -170,12 +170,12 @@ int main(void)
             "rms_norm_forward: y lies on device type 77:0, x on cpu:0, expected one device");
     fresh(&p);
     p.x.dtype = (tg_dtype){0, 32, 1};
-    refused(ctx, &p,
-            "rms_norm_forward: x is of type (code 0, 32 bits, 1 lane), expected f32, bf16 or f16");
+    refused(ctx, &p, "rms_norm_forward: x is of type i32, expected f32, bf16 or f16");
     fresh(&p);
     p.weight.dtype.lanes = 4;
     refused(ctx, &p,
-            "rms_norm_forward: weight is of type (code 2, 32 bits, 4 lanes), expected f32");
+            "rms_norm_forward: weight is of type (code 2, 32 bits, 4 lanes), expected f32, bf16 or "
+            "f16");
     fresh(&p);
     p.args.eps = 1e39;
     refused(ctx, &p,

@@ -253,8 +253,7 @@ static int accepts_forward(const tg_cross_entropy_forward_args *args)
 
 static int accepts_backward(const tg_cross_entropy_backward_args *args)
 {
-    return tg_fast_type(args->logits) && tg_even_rows(args->logits) &&
-           tg_even_rows(args->dlogits);
+    return tg_fast_type(args->logits) && tg_even_rows(args->logits) && tg_even_rows(args->dlogits);
 }
 
 TG_UNFUSED_ROWS(cross_entropy) = {
