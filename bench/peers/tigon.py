@@ -21,7 +21,11 @@ class TgTensor(ctypes.Structure):
 
 
 class ArgInfo(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("kind", ctypes.c_int), ("reads", ctypes.c_int), ("over", ctypes.c_char_p)]
+    """tg_arg_info of tigon/registry.h."""
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("kind", ctypes.c_int), ("reads", ctypes.c_int), ("over", ctypes.c_char_p),
+        ("types", ctypes.c_void_p), ("layout", ctypes.c_int), ("value", ctypes.c_double),
+        ("default_text", ctypes.c_char_p), ("required", ctypes.c_int), ("choices", ctypes.c_void_p)]
 
 
 class OpInfo(ctypes.Structure):

@@ -11,9 +11,12 @@ enum { CASES = 16, PLACES = 3, MOST_BYTES = 40000 };
 /* Counts of what comparisons tell: a NaN compares with nothing. */
 static const char *const counts[] = {"accuracy", "clipped"};
 
+/* A tensor of numbers that may be NaN; a mask is a condition, in whatever type: NaN is not 0. */
 static int floating(const pb_tensor *t)
 {
-    return t->present && tg_type_of(&t->view) != TG_I64;
+    const int type = t->present ? tg_type_of(&t->view) : 0;
+    return (type == TG_F32 || type == TG_BF16 || type == TG_F16 || type == TG_F64) &&
+           strcmp(t->decl->name, "mask");
 }
 
 static int is_count(const pb_tensor *t)
