@@ -245,7 +245,8 @@ typedef struct target {
 /* Says so and counts as skipped: another device's rows are not asked for what the case wants. */
 static int is_kept_for_cpu(checker *ck, const pb_op *op, const pb_case *c)
 {
-    if (!pb_case_flag(c, "cpu") || ck->wanted.first_row || !strcmp(tg_ctx_device(ck->ctx), "cpu"))
+    if (!pb_case_flag(c, "cpu") ||
+        (!ck->wanted.first_row && !strcmp(tg_ctx_device(ck->ctx), "cpu")))
         return 0;
     fprintf(messages(ck), "skipped %s, case \"%s\": kept for the CPU\n", op->info->name, c->text);
     ck->sum.skipped++;
