@@ -52,6 +52,10 @@ test-convergence:
 test-hf: all
 	@cmake --build --preset release --target test-hf
 
+# Lines and branches of the CPU's kernels that no case of the checker reaches: half an hour.
+coverage: setup
+	@sh tests/coverage/coverage.sh . build-coverage
+
 bench: all
 	build/tigon bench
 
@@ -76,4 +80,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup demo test sweep test-levels test-aarch64 test-convergence soak test-hf bench bench-peers check lint format install clean
+.PHONY: all setup demo test sweep test-levels test-aarch64 test-convergence soak test-hf coverage bench bench-peers check lint format install clean

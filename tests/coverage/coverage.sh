@@ -1,0 +1,17 @@
+#!/bin/sh
+# Which lines and branches of the CPU's kernels does no case of the checker reach?
+#   coverage.sh SOURCE_DIR BUILD_DIR [LEVEL]     half an hour; LEVEL: v3 without it
+# Builds the library with gcov's counters in BUILD_DIR, runs `tigon check` over all cases, and lists what was never run. A
+# line that no case can reach says so at its end, with the reason: /* no case: ... */. Status 1: something is listed.
+set -eu
+source=$(realpath "$1")
+mkdir -p "$2"
+build=$(realpath "$2")
+level=${3:-v3}
+cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Coverage -DCMAKE_C_FLAGS_COVERAGE="-Og -g1 --coverage -fprofile-update=atomic" \
+    -DTIGON_ONLY_LEVELS="$level" -DTIGON_ASCEND_MODEL=OFF -DTIGON_TESTS=OFF >/dev/null
+cmake --build "$build" -j "$(nproc)" --target tigon_command >/dev/null
+find "$build" -name '*.gcda' -delete
+"$build/tigon" check --strict >"$build/check.txt" || echo "the checker fails: see $build/check.txt"
+TIGON_STREAM_BYTES=0 "$build/tigon" check --quick >"$build/streams.txt" || echo "the checker fails: see $build/streams.txt"
+exec python3 "$(dirname "$0")/coverage.py" "$source" "$build"
