@@ -52,30 +52,48 @@ static int64_t largest(const toy_rows *x, const loss_options *o, int64_t i)
     return best;
 }
 
-static double log_sum(const toy_rows *x, const loss_options *o, int64_t i, double most)
+/* lse, as two numbers whose sum it is: a common offset of the logits costs no digits. */
+typedef struct row_sum {
+    double most, log_sum;
+} row_sum;
+
+static row_sum sum_of(const toy_rows *x, const loss_options *o, int64_t i, int64_t best)
 {
+    const double most = logit(x, o, i, best);
     double sum = 0;
     for (int64_t j = 0; j < x->n; j++)
         sum += exp(logit(x, o, i, j) - most);
-    return most > -INFINITY ? most + log(sum) : most;
+    return (row_sum){most, log(sum)};
+}
+
+static double lse_of(const row_sum *s)
+{
+    return s->most > -INFINITY ? s->most + s->log_sum : s->most;
+}
+
+static double log_p(const toy_rows *x, const loss_options *o, const row_sum *s, int64_t i,
+                    int64_t j)
+{
+    return logit(x, o, i, j) - s->most - s->log_sum;
 }
 
 /* 1 - p of the target: a sum over the others, where p is near 1. */
-static double doubt(const toy_rows *x, const loss_options *o, int64_t i, int64_t y, double lse)
+static double doubt(const toy_rows *x, const loss_options *o, const row_sum *s, int64_t i,
+                    int64_t y)
 {
-    double sum = isfinite(lse) ? 0 : NAN;
+    double sum = isfinite(s->log_sum) ? 0 : NAN;
     for (int64_t j = 0; j < x->n; j++)
-        sum += j == y ? 0 : exp(logit(x, o, i, j) - lse);
+        sum += j == y ? 0 : exp(log_p(x, o, s, i, j));
     return sum;
 }
 
 /* q: 1 - p of the target; g: the upstream gradient. */
-static void put_gradient(const toy_rows *x, const toy_rows *dx, const loss_options *o, int64_t i,
-                         int64_t y, double lse, double q, double g)
+static void put_gradient(const toy_rows *x, const toy_rows *dx, const loss_options *o,
+                         const row_sum *s, int64_t i, int64_t y, double q, double g)
 {
     for (int64_t j = 0; j < x->n; j++) {
-        const double v = logit(x, o, i, j), p = exp(v - lse), slope = v / o->softcap;
-        double d = (j == y ? -q : p) + 2 * o->z * lse * p;
+        const double v = logit(x, o, i, j), p = exp(log_p(x, o, s, i, j)), slope = v / o->softcap;
+        double d = (j == y ? -q : p) + 2 * o->z * lse_of(s) * p;
         if (o->softcap > 0)
             d *= 1 - slope * slope;
         toy_set(dx, i, j, g * d);
@@ -117,10 +135,10 @@ static void cross_entropy(toy_call *call)
         if (kind < 0)
             continue;
         const int64_t best = kind ? largest(&x, &o, i) : -1;
-        const double lse = kind ? log_sum(&x, &o, i, logit(&x, &o, i, best)) : 0;
-        const double q = kind ? doubt(&x, &o, i, y, lse) : 0;
-        const double ce = !kind ? 0 : q < 0.5 ? -log1p(-q) : lse - logit(&x, &o, i, y);
-        const double z = o.z * lse * lse;
+        const row_sum sum = kind ? sum_of(&x, &o, i, best) : (row_sum){0, 0};
+        const double q = kind ? doubt(&x, &o, &sum, i, y) : 0, lse = lse_of(&sum);
+        const double ce = !kind ? 0 : q < 0.5 ? -log1p(-q) : -log_p(&x, &o, &sum, i, y);
+        const double z = o.z == 0 ? 0 : o.z * lse * lse;
         loss += (ce + z) / d;
         z_loss += z / d;
         hits += kind && best == y;
@@ -130,7 +148,7 @@ static void cross_entropy(toy_call *call)
         put(each ? a->z_loss : NULL, i, z);
         put(each ? a->accuracy : NULL, i, kind && best == y);
         if (dx.data && kind)
-            put_gradient(&x, &dx, &o, i, y, lse, q, upstream(a->dloss, &o, i) / d);
+            put_gradient(&x, &dx, &o, &sum, i, y, q, upstream(a->dloss, &o, i) / d);
         else if (dx.data)
             put_zeros(&dx, i);
     }
@@ -143,19 +161,19 @@ static void cross_entropy_gradient(toy_call *call)
 {
     const tg_cross_entropy_backward_args *a = (const void *)call->slot;
     const loss_options o = {a->ignore_index, a->reduction, a->lse_square_scale, a->softcap};
-    const toy_rows x = toy_rows_of(a->logits), dx = toy_rows_of(a->dlogits),
-                   lse = toy_rows_of(a->lse);
+    const toy_rows x = toy_rows_of(a->logits), dx = toy_rows_of(a->dlogits);
     int64_t counted;
     const double d = divisor(a->target, &o, &counted);
     for (int64_t i = 0; i < x.rows; i++) {
         const int64_t y = target_of(a->target, i);
         const int kind = kind_of(call, a->target, &o, i, x.n);
-        const double l = kind > 0 ? toy_get(&lse, 0, i) : 0;
-        if (kind > 0)
-            put_gradient(&x, &dx, &o, i, y, l, -expm1(logit(&x, &o, i, y) - l),
+        if (kind > 0) { /* summed anew: f32 has not the digits of lse under a large offset */
+            const row_sum sum = sum_of(&x, &o, i, largest(&x, &o, i));
+            put_gradient(&x, &dx, &o, &sum, i, y, doubt(&x, &o, &sum, i, y),
                          upstream(a->dloss, &o, i) / d);
-        else if (kind == 0)
+        } else if (kind == 0) {
             put_zeros(&dx, i);
+        }
     }
 }
 
