@@ -116,10 +116,11 @@ static void dimensions_of(const pb_op *op, const pb_case *c, dimensions *to)
         }
 }
 
-/* Cases of given shapes stay out: other dimensions would contradict them. */
+/* Cases of given shapes stay out: other dimensions would contradict them. So do those that are kept for the
+ * CPU: what is drawn is the same on all devices. */
 static int is_free(const pb_op *op, const pb_case *c)
 {
-    if (!pb_case_is_for(op, c) || c->bench)
+    if (!pb_case_is_for(op, c) || c->bench || pb_case_flag(c, "cpu"))
         return 0;
     for (int i = 0; i < c->ntokens; i++)
         if (c->token[i].kind == PB_SHAPE)

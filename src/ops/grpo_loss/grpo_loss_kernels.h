@@ -13,12 +13,9 @@ SIMD_INLINE vf part_load(el e, const void *x, int64_t i, int64_t n, float fill)
     return v_load_n(e, x, i, v_tail(n, i), fill);
 }
 
-/* Points up to here are near 0: without a multiply-add x scale is rounded before the difference. */
-#if defined(__FMA__) || defined(__aarch64__)
-#define NEAR 0x1p20f
-#else
+/* Points up to here are near 0: where the compiler makes no multiply-add of it, x scale is rounded before
+ * the difference. */
 #define NEAR 32.0f
-#endif
 
 /* (x - shift) scale - from; near 0 shift is 0. */
 typedef struct exponent {
