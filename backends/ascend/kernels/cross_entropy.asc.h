@@ -122,7 +122,6 @@ static inline __aicore__ void ASC_NAME(ce_write_row)(const ce_job *job, asc_ring
                 ASC_NAME(ce_widen_hit)(job, element);
                 ASC_THEN();
                 ASC_NAME(ce_hit)(job, element);
-                ASC_THEN();
                 ce_shares_saved(job, row);
                 ce_factors(job, row);
             }

@@ -57,7 +57,7 @@ static inline __aicore__ void ce_expm1(__ubuf__ float *p, __ubuf__ float *q, __u
     ASC_THEN();
 }
 
-/* The same from a saved lse: TOP = lse, TOTAL = 1. */
+/* The same from a saved lse: TOP = lse, TOTAL = 1. What computes HIT may stand just before. */
 static inline __aicore__ void ce_shares_saved(const ce_job *job, const ce_row *row)
 {
     asc_duplicate(ce_at(job, CE_TOP), row->lse, 8);
@@ -90,10 +90,8 @@ static inline __aicore__ void ce_factors(const ce_job *job, const ce_row *row)
         asc_mul(bias, bias, p, 8);
         ASC_THEN();
     }
-    if (job->softcap > 0.0f) {
+    if (job->softcap > 0.0f) /* the target's gradient is used last of all */
         asc_mul(target, target, ce_at(job, CE_HIT_SLOPE), 8);
-        ASC_THEN();
-    }
 }
 
 /* dx = (FACTOR exp(x - TOP) - BIAS w) slope: w 0 for ones, slope 0 for none. a: f32 to work in; a, dx and x may be one.

@@ -105,7 +105,7 @@ static inline __aicore__ void ce_sum_weighted(const ce_job *job, const ce_tile *
     ce_sum_rows(tile, ce_at(job, CE_ROWS_WX), x);
 }
 
-/* Once: 0 for a class of weight 0, else -inf. */
+/* Once, before the first copy in: 0 for a class of weight 0, else -inf. */
 static inline __aicore__ void ce_set_limits(const ce_tile *tile)
 {
     const uint32_t n = (uint32_t)tile->columns;
@@ -114,7 +114,6 @@ static inline __aicore__ void ce_set_limits(const ce_tile *tile)
     asc_mul_scalar(tile->limit, tile->limit, ASC_LOWEST, n);
     ASC_THEN();
     asc_mul_scalar(tile->limit, tile->limit, -ASC_LOWEST, n);
-    ASC_THEN();
 }
 
 static inline __aicore__ void ce_cap_rows(const ce_job *job, const ce_tile *tile, __ubuf__ float *x)

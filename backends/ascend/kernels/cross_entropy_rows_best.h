@@ -41,7 +41,7 @@ static inline __aicore__ void ce_clear_levels(const ce_tile *tile)
         asc_duplicate(tree.at[l], asc_f32(0xff800000), (uint32_t)(tile->most_rows * tree.pitch[l]));
 }
 
-/* The same of the logits, each time. */
+/* The same of the logits, each time; what reads their columns alone may stand just behind. */
 static inline __aicore__ void ce_fill_last_block(const ce_tile *tile, __ubuf__ float *x)
 {
     const int64_t end = asc_round_up(tile->columns, 8);
@@ -52,7 +52,6 @@ static inline __aicore__ void ce_fill_last_block(const ce_tile *tile, __ubuf__ f
     for (int64_t r = 0; r < tile->rows; r++)
         asc_duplicate(x + r * tile->pitch + group, asc_f32(0xff800000), 1, 1, 8);
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
-    ASC_THEN();
 }
 
 /* The level above. */

@@ -42,7 +42,7 @@ static inline __aicore__ void ce_count(const ce_counter *c, __ubuf__ int64_t *ta
     ASC_FOLD(asc_add, c->sum, c->x, 1, rows, 0);
 }
 
-/* The class weights into UB, with a 0 behind them. */
+/* The class weights into UB, with a 0 behind them; asc_sync() is left to the caller. */
 static inline __aicore__ void ce_weights_in(__ubuf__ float *weights, __gm__ float *class_weight,
                                             int64_t classes)
 {
@@ -50,7 +50,6 @@ static inline __aicore__ void ce_weights_in(__ubuf__ float *weights, __gm__ floa
     asc_sync();
     asc_copy_rows_in((uint64_t)weights, class_weight, 1, classes * 4, classes * 4,
                      asc_round_up(classes * 4, 32));
-    asc_sync();
 }
 
 /* Block b's part of n (rows not ignored), D (their weights) and W (the weights of all classes) to counts[8 b + 0, 1, 2].
@@ -118,14 +117,14 @@ ASC_KERNEL cross_entropy_count_f32(__gm__ int64_t *target, __gm__ float *class_w
         sum = next;
         n += 1.0f;
     }
-    asc_sync();
+    asc_sync(); /* unnoticed: V writes value[2] with the rest of its block, which the model does not have it do */
     value[0] = n;
     value[1] = sum;
     asc_sync();
     asc_copy_ub2gm_align(counts + block * 8, value, 32);
 }
 
-/* factor times the sum of `rows` floats. to may be NULL. */
+/* factor times the sum of `rows` floats. to may be NULL. Begins with asc_sync(), as far as x, value and the caller go. */
 static inline __aicore__ void ce_sum(__gm__ float *to, __gm__ float *from, __ubuf__ float *x,
                                      __ubuf__ float *lanes, __ubuf__ float *value, int64_t rows,
                                      int64_t piece, float factor)
@@ -146,7 +145,6 @@ static inline __aicore__ void ce_sum(__gm__ float *to, __gm__ float *from, __ubu
     asc_mul_scalar(value, value, factor, 1);
     asc_sync();
     asc_copy_ub2gm_align(to, value, 4);
-    asc_sync();
 }
 
 /* One block. losses, z_losses, rights: of each row; accuracy is a mean over the rows that are not ignored. */
@@ -166,7 +164,6 @@ ASC_KERNEL cross_entropy_finish_f32(__gm__ float *losses, __gm__ float *z_losses
     }
     for (int64_t b = 0; b < count_blocks; b++)
         n += value[b * 8];
-    asc_sync();
     ce_sum(loss, losses, x, lanes, value, rows, piece, 1.0f);
     ce_sum(z_loss, z_losses, x, lanes, value, rows, piece, 1.0f);
     ce_sum(accuracy, rights, x, lanes, value, rows, piece, n != 0.0f ? 1.0f / n : 0.0f);

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Forgets every call of the kernels that synchronises, one at a time (forget.c), and demands that tigon check notices, under one of the
-# settings of the tests ascend.check.*. What nothing notices is printed: a case is missing, or the call is not needed.
+# settings of the tests ascend.check.*. What nothing notices is printed: a case is missing, or the call is not needed; unless its line
+# has a comment "unnoticed:" that says why it stays.
 #   mutate.sh TIGON FORGET.so FOLDER [OPERATOR...]     FOLDER: for its notes
 set -eu
 tigon=$1
@@ -20,7 +21,11 @@ for bits in "" 786432 393216; do
     done
 done
 all=$(cut -d ' ' -f 1 "$answers" | sort -u | wc -l)
-left=$(sort -u "$answers" | awk '{ said[$1] = said[$1] " " $2 } END { for (call in said) if (said[call] == " unnoticed") print call }' | sort)
+kernels=$(dirname "$0")/../../../backends/ascend/kernels
+left=$(sort -u "$answers" | awk '{ said[$1] = said[$1] " " $2 } END { for (call in said) if (said[call] == " unnoticed") print call }' | sort |
+    while IFS=: read -r file line call; do
+        sed -n "${line}p" "$kernels/$file" | grep -q unnoticed: || echo "$file:$line:$call"
+    done)
 [ -z "$left" ] || echo "$left" | sed 's/^/nothing notices that this call is missing: /'
 echo "$all calls forgotten, $(echo "$left" | grep -c : || true) of them unnoticed"
 [ -z "$left" ]
