@@ -10,21 +10,11 @@
 extern char **environ;
 
 static const char *const settings[] = {
-    "TIGON_DEVICE",
-    "TIGON_IMPL",
-    "TIGON_STRICT",
-    "TIGON_VERBOSE",
-    "TIGON_CPU_MAX",
-    "TIGON_FALLBACK",
-    "TIGON_BACKEND_PATH",
-    "TIGON_STREAM_BYTES",
-    "OMP_NUM_THREADS",
-    "TIGON_SOC",
-    "TIGON_ASCEND_MODEL",
-    "TIGON_ASCEND_PROFILE",
-    "TIGON_ASCEND_TRACE",
-    "TIGON_ASCEND_SEED",
-    "TIGON_ASCEND_RESERVED_UBUF",
+    "TIGON_DEVICE",       "TIGON_IMPL",         "TIGON_STRICT",
+    "TIGON_VERBOSE",      "TIGON_CPU_MAX",      "TIGON_FALLBACK",
+    "TIGON_BACKEND_PATH", "TIGON_STREAM_BYTES", "OMP_NUM_THREADS",
+    "TIGON_SOC",          "TIGON_ASCEND_MODEL", "TIGON_ASCEND_PROFILE",
+    "TIGON_ASCEND_TRACE", "TIGON_ASCEND_SEED",  "TIGON_ASCEND_RESERVED_UBUF",
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
