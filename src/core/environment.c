@@ -74,14 +74,10 @@ static const struct {
     const char *name;
     tg_status (*set)(tg_ctx *ctx, const char *value,
                      const char *who); /* NULL: the registry reads it */
-} settings[] = {{"TIGON_CPU_MAX", tg_ctx_use_cpu_max},
-                {"TIGON_STRICT", set_strict_by_name},
-                {"TIGON_VERBOSE", set_verbose_by_name},
-                {"TIGON_FALLBACK", set_fallback_by_name},
-                {"TIGON_DEVICE", tg_ctx_use_device},
-                {"TIGON_IMPL", set_impl_by_name},
-                {"TIGON_STREAM_BYTES", set_stream_bytes},
-                {"TIGON_BACKEND_PATH", NULL}};
+} settings[] = {{"TIGON_CPU_MAX", tg_ctx_use_cpu_max},    {"TIGON_STRICT", set_strict_by_name},
+                {"TIGON_VERBOSE", set_verbose_by_name},   {"TIGON_FALLBACK", set_fallback_by_name},
+                {"TIGON_DEVICE", tg_ctx_use_device},      {"TIGON_IMPL", set_impl_by_name},
+                {"TIGON_STREAM_BYTES", set_stream_bytes}, {"TIGON_BACKEND_PATH", NULL}};
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
 tg_status tg_ctx_read_environment(tg_ctx *ctx)
