@@ -2,7 +2,9 @@
 # Which lines and branches of the CPU's kernels does no case of the checker reach?
 #   coverage.sh SOURCE_DIR BUILD_DIR [LEVEL]     half an hour; LEVEL: v3 without it
 # Builds the library with gcov's counters in BUILD_DIR, runs `tigon check` over all cases, and lists what was never run. A
-# line that no case can reach says so at its end, with the reason: /* no case: ... */. Status 1: something is listed.
+# line that no case can reach says so at its end, with the reason: /* no case: ... */; in the comment above a function that
+# is for all of it. What only a failed allocation or a refused part runs is left to the tests of those. Status 1: something is
+# listed.
 set -eu
 source=$(realpath "$1")
 mkdir -p "$2"
