@@ -29,6 +29,17 @@ same() { # A B WHAT
         fail "$3"
     }
 }
+# interrupt PROCESS LOG: Ctrl-C after a few steps, which must end the process with status 130
+interrupt() {
+    for i in $(seq 100); do
+        [ "$(grep -c loss "$2" 2>/dev/null || true)" -gt 3 ] 2>/dev/null && break
+        sleep 0.1
+    done
+    kill -INT "$1"
+    status=0
+    wait "$1" || status=$?
+    [ $status -eq 130 ] || fail "Ctrl-C: status $status, expected 130"
+}
 # refuses WORDS ARGUMENTS...: must leave with status 1 and a message that holds the words
 refuses() {
     words=$1
