@@ -131,7 +131,8 @@ tg_fail(tg_status status, const char *format, ...);
 typedef struct tg_host {
     uint32_t abi, size;
     /* The default function of an operator on this machine (cast to tg_<operator>_fn), NULL if there
-     * is none. It is a row: it takes what a row sees, checked, with options resolved. */
+     * is none. It takes the arguments as a row sees them, checked and with options resolved, and runs the first of the
+     * library's own rows that accepts them. */
     void (*(*default_of)(tg_ctx *ctx, const char *op))(void);
     /* Any operator through dispatch; args is its argument struct, in which zero means the default as in
      * a program's calls: a row passes one of its own options on as TG_VALUE(). */

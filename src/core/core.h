@@ -71,6 +71,8 @@ typedef struct op_calls {
     int (*accepts)(const tg_row *row, const void *args);
 } op_calls;
 extern const op_calls tg_op_calls[TG_OP_COUNT];
+/* Functions of the type tg_<op>_fn: the default, whatever backends are overlaid. */
+extern void (*const tg_default_calls[TG_OP_COUNT])(void);
 
 /* Here and below, args are resolved. */
 tg_status tg_check_all(int op, const void *args, int *device_type);

@@ -162,6 +162,40 @@ static inline tg_status run_or_reserve(tg_ctx *ctx, const reg_row *row, const vo
     return TG_LIKELY(!ctx->reserving) ? run(ctx, row, args) : reserve(ctx, row, args);
 }
 
+/* ---- the default, for rows that pass on what they do not take ---- */
+
+static tg_status run_default(tg_ctx *ctx, int op, const void *args)
+{
+    static const char *const vendors[] = {"cpu", "ref"};
+    for (int k = 0; k < 2; k++) {
+        const int backend = tg_registry_backend_by_vendor(vendors[k]);
+        const reg_row *row;
+        for (int i = 0; (row = tg_registry_row(i)); i++) {
+            if (row->backend != backend || row->op != op || !tg_row_supported(ctx, i) ||
+                !accepts(row, args))
+                continue;
+            const tg_status status = tg_op_calls[op].run(&row->row, ctx, args);
+            if (status != TG_EUNSUPPORTED)
+                return status;
+        }
+    }
+    return tg_fail(TG_EUNSUPPORTED, "%s: no default row runs this problem", tg_ops[op].name);
+}
+
+#define TG_OP(op, fields)                                                  \
+    static tg_status default_##op(tg_ctx *ctx, const tg_##op##_args *args) \
+    {                                                                      \
+        return run_default(ctx, TG_OP_##op, args);                         \
+    }
+#include "tigon/ops.def"
+#undef TG_OP
+
+void (*const tg_default_calls[TG_OP_COUNT])(void) = {
+#define TG_OP(op, fields) (void (*)(void)) default_##op,
+#include "tigon/ops.def"
+#undef TG_OP
+};
+
 static inline tg_status run_first(tg_ctx *ctx, const route *r, const void *args)
 {
     for (int i = 0; i < r->count; i++) {
