@@ -33,7 +33,7 @@ static struct {
     pthread_mutex_t lock;
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-long sysconf(int name)
+ASC_CALL long sysconf(int name)
 {
     static long (*next)(int);
     if (name == _SC_NPROCESSORS_ONLN && getenv("MUTATE_ALL"))
@@ -109,6 +109,19 @@ static int child_fails(pid_t child, int from)
     return failed || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 }
 
+/* A fork would lose what other threads are at. */
+static void expect_one_thread(void)
+{
+    static pthread_t only;
+    static int known;
+    if (known && !pthread_equal(only, pthread_self())) {
+        fputs("forget.c: the model runs on several threads, expected one\n", stderr);
+        abort();
+    }
+    only = pthread_self();
+    known = 1;
+}
+
 /* Returns in the child, which forgets the call, and in the parent when the child has ended. */
 static void ask(const char *path, const char *name)
 {
@@ -138,8 +151,11 @@ static int begins_to_forget(const call *c)
     name_of(c, name);
     if (!seen.forgets[0] && wanted)
         snprintf(seen.forgets, NAME, "%s", wanted);
-    if (!seen.forgets[0] && all && !asked(name) && !noticed(all, name))
-        ask(all, name);
+    if (!seen.forgets[0] && all) {
+        expect_one_thread();
+        if (!asked(name) && !noticed(all, name))
+            ask(all, name);
+    }
     return !strcmp(seen.forgets, name);
 }
 
