@@ -3,8 +3,8 @@
 # them once more, with gcc's counters.
 #   reach.sh TIGON ASCSIM FOLDER
 set -eu
-tigon=$1
-ascsim=$2
+tigon=$(realpath "$1")
+ascsim=$(realpath "$2")
 here=$(cd "$(dirname "$0")" && pwd)
 kernels=$here/../../../backends/ascend/kernels
 rm -rf "$3" && mkdir -p "$3/model"
