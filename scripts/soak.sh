@@ -1,7 +1,7 @@
 #!/bin/sh
 # What is too long for every run of the tests: all cases with other values, the NPU kernels with every flag and barrier left out once,
-# an hour of fuzzing by default, and the sanitizers over the kernels of all levels.
-#   scripts/soak.sh [SECONDS_OF_FUZZING]
+# 25 million fuzzed calls by default (an hour or so), and the sanitizers over the kernels of all levels.
+#   scripts/soak.sh [FUZZED_CALLS]
 set -eu
 for seed in 2 3 4; do
     echo "soak: tigon check --strict --seed $seed"
@@ -11,9 +11,9 @@ done
 echo "soak: the NPU kernels without one call that synchronises, each in turn"
 rm -rf build/mutate
 sh tests/ascend/mutate/mutate.sh build/tigon build/tests/libascend_forget.so build/mutate
-seconds=${1:-3600}
-echo "soak: $seconds s of fuzzing"
-build/tests/fuzz_arguments "$seconds" "$(date +%s)"
+calls=${1:-25000000}
+echo "soak: $calls fuzzed calls"
+build/tests/fuzz_arguments "$calls" "$(date +%s)"
 echo "soak: sanitizers, all levels"
 sh tests/sanitizers/address.sh . build/soak-address build/tigon ""
 echo "soak: passed"

@@ -128,6 +128,8 @@ int tg_in_range(const index_rows *r, const void *index)
 int tg_index_rows(index_rows *rows, const tg_tensor *t, int64_t count, const int64_t *ignored)
 {
     const int last = t->ndim - 1;
+    if (count == 0 && !ignored) /* no index is in range, and `other` would have to be one */
+        return 0;
     if (t->strides && t->ndim &&
         ((t->shape[last] > 1 && t->strides[last] != 1) || !tg_even_rows(t)))
         return 0;
@@ -170,8 +172,7 @@ tg_status tg_expect_indices_where(const char *op, const char *name, const tg_ten
     tg_check_reads_indices(t, count, ignored);
     index_rows rows;
     const int64_t n = tg_numel(t);
-    if (n == 0 || ((count > 0 || ignored) && tg_index_rows(&rows, t, count, ignored) &&
-                   tg_in_range(&rows, tg_data(t))))
+    if (n == 0 || (tg_index_rows(&rows, t, count, ignored) && tg_in_range(&rows, tg_data(t))))
         return TG_OK;
     for (int64_t i = 0; i < n; i++) {
         const int64_t index = element(t, i, NULL, 0);

@@ -2,14 +2,13 @@
  *
  * c is cut into blocks by the problem's sizes alone; each block is one product of oneDNN on one
  * thread, so that the bits do not depend on the number of threads, and any executor will do. f32
- * goes through dnnl_sgemm. It multiplies an operand by alpha as it copies it, which may overflow or round,
- * and so the row takes powers of two up to 1 alone. bf16 goes through the matmul primitive, on processors whose
+ * goes through dnnl_sgemm. It multiplies an operand by alpha as it copies it, which may overflow, and
+ * so the row takes an alpha of 1 alone. bf16 goes through the matmul primitive, on processors whose
  * bf16 products are faster than f32's; elsewhere the portable row, which converts as it packs, is.
  */
 #include "gemm_onednn.h"
 #include "gemm_isa.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -38,7 +37,6 @@ struct product {
     char *c;
     int64_t size, c_size; /* bytes of an element */
     int type;
-    float alpha;
     int64_t rows, cols; /* of a block */
     const matmul *matmul[4];
     tg_status found; /* of all of them */
@@ -77,7 +75,6 @@ static void plain_block(const product *g, const call *w, const char *a, const ch
             for (int64_t p = 0; p < w->k; p++)
                 sum += tg_get(a, g->type, w->trans_a ? p * w->ld_a + i : i * w->ld_a + p) *
                        tg_get(b, g->type, w->trans_b ? j * w->ld_b + p : p * w->ld_b + j);
-            sum *= (double)g->alpha;
             const int64_t at = i * w->ld_c + j;
             if (w->beta != 0)
                 sum += tg_get(c, w->c_type, at);
@@ -117,8 +114,8 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker)
 static int run_sgemm(const product *g, const call *w, const char *a, const char *b, char *c,
                      int worker)
 {
-    (void)worker;
-    return dnnl_sgemm(w->trans_a ? 'T' : 'N', w->trans_b ? 'T' : 'N', w->m, w->n, w->k, g->alpha,
+    (void)g, (void)worker;
+    return dnnl_sgemm(w->trans_a ? 'T' : 'N', w->trans_b ? 'T' : 'N', w->m, w->n, w->k, 1.0f,
                       (const float *)a, w->ld_a, (const float *)b, w->ld_b, w->beta, (float *)c,
                       w->ld_c) == dnnl_success;
 }
@@ -238,8 +235,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
                  .c = tg_data(args->c),
                  .size = (int64_t)tg_type_size(type),
                  .c_size = (int64_t)tg_type_size(c_type),
-                 .type = type,
-                 .alpha = (float)args->alpha};
+                 .type = type};
     const int empty = g.whole.m == 0 || g.whole.n == 0 || g.whole.k == 0;
     const int64_t blocks = empty ? 0 : cut(&g);
     if (!empty && type == TG_BF16)
@@ -258,19 +254,9 @@ static int plain_stride(const tg_tensor *t)
     return stride_of(t) >= t->shape[1];
 }
 
-/* 1, and for f32 a power of two below it: that rounds nothing but elements that it makes subnormal. The
- * composites undo the scale of a gradient so. */
-static int takes_alpha(int type, double alpha)
-{
-    int exponent;
-    const double size = fabs(frexp(alpha, &exponent));
-    return alpha == 1 || (type == TG_F32 && size == 0.5 && exponent <= 1 && exponent > -100);
-}
-
 static int accepts(const tg_gemm_args *args)
 {
-    const int type = tg_type_of(args->a);
-    if (!takes_alpha(type, args->alpha) || !isa_takes(type))
+    if (args->alpha != 1 || !isa_takes(tg_type_of(args->a)))
         return 0;
     return plain_stride(args->a) && plain_stride(args->b) && plain_stride(args->c);
 }

@@ -134,17 +134,16 @@ static int64_t chunk_rows(const run_state *s)
     return chunks ? (s->x.rows + chunks - 1) / chunks : 0;
 }
 
-/* Scales gradients by a power of two. f16 has so few exponents that gradients divided by n would vanish
- * in it: there the upstream gradient becomes about 2^14, since the gradient of a row's logits is below 1
- * before, and 2^8 for the reverse divergence, where it has no bound. Elsewhere the tail of a sharp softmax,
- * or its products with weights, would be subnormal, which makes products very slow: 2^60. */
+/* Of f16, a power of two that the gradient is scaled by: f16 has so few exponents that gradients divided by n would vanish
+ * in it. The upstream gradient becomes about 2^14, since the gradient of a row's logits is below 1 before, and 2^8 for the
+ * reverse divergence, where it has no bound. */
 static double scale_of(const run_state *s, double upstream)
 {
     const double size = fabs(upstream);
-    if (!(size > 0 && size < INFINITY))
+    if (s->type != TG_F16 || !(size > 0 && size < INFINITY))
         return 1;
-    const int exponent = s->type != TG_F16 ? 60 : s->f->beta == 1 ? 8 : 14;
-    const int shift = exponent - ilogb(size); /* within what an alpha of f32 can undo */
+    const int shift =
+        (s->f->beta == 1 ? 8 : 14) - ilogb(size); /* within what an alpha of f32 can undo */
     return ldexp(1, shift < -120 ? -120 : shift > 120 ? 120 : shift);
 }
 
@@ -169,8 +168,8 @@ static void set_options(run_state *s)
                          .log_rest = (float)log(rest),
                          .per_degree = (float)(1 / f->temperature)};
     s->o.scale = upstream * s->scale * (s->o.kind == KIND_MIXTURE ? 1 - f->beta : 1);
-    /* what products make of less than 2^-110 would be subnormal; below 2^-26, f16 has nothing */
-    s->o.floor = s->type == TG_F16 ? 0x1p-26 : 0x1p-110 * s->scale;
+    /* the tail of a sharp softmax, whose products would be subnormal, which is slow; below 2^-26, f16 has nothing */
+    s->o.floor = s->type == TG_F16 ? 0x1p-26 : 0x1p-110;
 }
 
 /* All memory of the call but that of its parts. */
