@@ -1,5 +1,5 @@
 # tigon_family(name [DIR folder] [LEVELS levels...]): adds the folder's sources to the library; <name>_cpu.c once per level.
-# The names of the row tables are collected into generated/row_tables.inc, the cases into generated/cases.inc.
+# The names of the row tables are collected into generated/impl_tables.inc, the cases into generated/cases.inc.
 
 function(tigon_level_object target source level)
     add_library(${target} OBJECT ${source})
@@ -69,7 +69,7 @@ function(tigon_families_done)
     get_property(cases GLOBAL PROPERTY TIGON_CASES)
     list(JOIN tables "\n" tables)
     list(JOIN cases "\n" cases)
-    file(CONFIGURE OUTPUT generated/row_tables.inc CONTENT "${tables}\n" @ONLY)
+    file(CONFIGURE OUTPUT generated/impl_tables.inc CONTENT "${tables}\n" @ONLY)
     file(CONFIGURE OUTPUT generated/cases.inc CONTENT "${cases}\n" @ONLY)
     if(TIGON_ONEDNN)
         include(cmake/TigonOneDNN.cmake)

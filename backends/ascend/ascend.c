@@ -19,11 +19,11 @@ static int64_t row_stride(const tg_tensor *t)
     return t->shape[t->ndim - 1];
 }
 
-ascend_rows ascend_rows_of(const tg_tensor *t, const char *name)
+ascend_impls ascend_rows_of(const tg_tensor *t, const char *name)
 {
     if (!t)
-        return (ascend_rows){.name = name};
-    ascend_rows r = {(char *)t->data + t->byte_offset, tg_type_of(t), 1, 1, 1, 0, name};
+        return (ascend_impls){.name = name};
+    ascend_impls r = {(char *)t->data + t->byte_offset, tg_type_of(t), 1, 1, 1, 0, name};
     if (t->ndim > 0) {
         r.n = t->shape[t->ndim - 1];
         r.rows = r.n ? tg_numel(t) / r.n : 0;

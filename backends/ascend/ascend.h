@@ -15,18 +15,18 @@ extern const tg_host *ascend_host; /* the library's services */
     } while (0)
 
 /* A tensor as rows: leading dimensions collapsed to one stride. All zero for NULL. */
-typedef struct ascend_rows {
+typedef struct ascend_impls {
     char *data;
     int type; /* tg_type */
     int64_t rows, n;
     int64_t stride; /* of a row, in elements */
     size_t bytes;   /* from the first to the last element */
     const char *name;
-} ascend_rows;
-ascend_rows ascend_rows_of(const tg_tensor *t, const char *name);
+} ascend_impls;
+ascend_impls ascend_rows_of(const tg_tensor *t, const char *name);
 
 /* The rows as the kernel's argument: an address that is known to reach this far. */
-static inline ascend_arg ascend_tensor(const ascend_rows *t)
+static inline ascend_arg ascend_tensor(const ascend_impls *t)
 {
     return ascend_memory(t->data, t->bytes, t->name);
 }
@@ -111,8 +111,6 @@ tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args);
 tg_status ascend_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
 tg_status ascend_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *args);
 tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args);
-int ascend_cross_entropy_forward_accepts(const tg_cross_entropy_forward_args *args);
-int ascend_cross_entropy_backward_accepts(const tg_cross_entropy_backward_args *args);
 int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args);
 
 #endif

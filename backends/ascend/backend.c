@@ -1,24 +1,25 @@
 /* backend.c - the backend describes itself: one table of rows, for a card and for the model of one. */
 #include "ascend.h"
 
-static const tg_row rows[] = {
-    TG_ROW(rms_norm_forward, "", 0, NULL, ascend_rms_norm_forward),
-    TG_ROW(rms_norm_backward, "", 0, NULL, ascend_rms_norm_backward),
-    TG_ROW(fused_add_rms_norm_forward, "", 0, NULL, ascend_fused_add_rms_norm_forward),
-    TG_ROW(fused_add_rms_norm_backward, "", 0, NULL, ascend_fused_add_rms_norm_backward),
-    TG_ROW(swiglu_forward, "", 0, NULL, ascend_swiglu_forward),
-    TG_ROW(swiglu_backward, "", 0, NULL, ascend_swiglu_backward),
-    TG_ROW(softmax_forward, "", 0, NULL, ascend_softmax_forward),
-    TG_ROW(softmax_backward, "", 0, NULL, ascend_softmax_backward),
-    TG_ROW(cross_entropy_forward, "", 0, ascend_cross_entropy_forward_accepts,
-           ascend_cross_entropy_forward),
-    TG_ROW(cross_entropy_backward, "", 0, ascend_cross_entropy_backward_accepts,
-           ascend_cross_entropy_backward),
-    TG_ROW(geglu_forward, "", 0, NULL, ascend_geglu_forward),
-    TG_ROW(geglu_backward, "", 0, NULL, ascend_geglu_backward),
-    TG_ROW(embedding_forward, "", 0, NULL, ascend_embedding_forward),
-    TG_ROW(embedding_backward, "", 0, ascend_embedding_backward_accepts, ascend_embedding_backward),
-    TG_ROWS_END,
+static const tg_impl impls[] = {
+    TG_IMPL(rms_norm_forward, "", 0, TG_TAKES_FLOATS, NULL, ascend_rms_norm_forward),
+    TG_IMPL(rms_norm_backward, "", 0, TG_TAKES_FLOATS, NULL, ascend_rms_norm_backward),
+    TG_IMPL(fused_add_rms_norm_forward, "", 0, TG_TAKES_FLOATS, NULL,
+            ascend_fused_add_rms_norm_forward),
+    TG_IMPL(fused_add_rms_norm_backward, "", 0, TG_TAKES_FLOATS, NULL,
+            ascend_fused_add_rms_norm_backward),
+    TG_IMPL(swiglu_forward, "", 0, TG_TAKES_FLOATS, NULL, ascend_swiglu_forward),
+    TG_IMPL(swiglu_backward, "", 0, TG_TAKES_FLOATS, NULL, ascend_swiglu_backward),
+    TG_IMPL(softmax_forward, "", 0, TG_TAKES_FLOATS, NULL, ascend_softmax_forward),
+    TG_IMPL(softmax_backward, "", 0, TG_TAKES_FLOATS, NULL, ascend_softmax_backward),
+    TG_IMPL(cross_entropy_forward, "", 0, TG_TAKES_FLOATS, NULL, ascend_cross_entropy_forward),
+    TG_IMPL(cross_entropy_backward, "", 0, TG_TAKES_FLOATS, NULL, ascend_cross_entropy_backward),
+    TG_IMPL(geglu_forward, "", 0, TG_TAKES_FLOATS, NULL, ascend_geglu_forward),
+    TG_IMPL(geglu_backward, "", 0, TG_TAKES_FLOATS, NULL, ascend_geglu_backward),
+    TG_IMPL(embedding_forward, "", 0, TG_TAKES_FLOATS, NULL, ascend_embedding_forward),
+    TG_IMPL(embedding_backward, "", 0, TG_TAKES_FLOATS, ascend_embedding_backward_accepts,
+            ascend_embedding_backward),
+    TG_IMPLS_END,
 };
 
 static const char *const environment[] = {"TIGON_SOC",
@@ -88,7 +89,7 @@ static const tg_backend card = {
     .free = free_on_card,
     .copy = copy_on_card,
     .sync = sync_card,
-    .rows = rows,
+    .impls = impls,
     .environment = environment,
 };
 
@@ -122,7 +123,7 @@ static const tg_backend model = {
     .open = open_backend,
     .close = close_model,
     .select = select_model,
-    .rows = rows,
+    .impls = impls,
     .environment = environment,
 };
 

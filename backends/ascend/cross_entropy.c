@@ -101,22 +101,6 @@ static tg_status finish(tg_ctx *ctx, const ce_call *c)
     return ASCEND_RUN(ctx, c->runtime, "cross_entropy_finish", TG_F32, 1, kernel_args);
 }
 
-/* The kernels take rows of one stride. */
-static int even(const tg_tensor *logits, const tg_tensor *dlogits)
-{
-    return tg_even_rows(logits) && (!dlogits || tg_even_rows(dlogits));
-}
-
-int ascend_cross_entropy_forward_accepts(const tg_cross_entropy_forward_args *args)
-{
-    return even(args->logits, args->dlogits);
-}
-
-int ascend_cross_entropy_backward_accepts(const tg_cross_entropy_backward_args *args)
-{
-    return even(args->logits, args->dlogits);
-}
-
 tg_status ascend_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
 {
     ce_call c = CE_CALL(args);

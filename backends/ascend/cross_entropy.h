@@ -65,7 +65,7 @@ enum {
 
 typedef struct ce_call {
     const ascend_runtime *runtime;
-    ascend_rows logits, dlogits;
+    ascend_impls logits, dlogits;
     int64_t rows, classes, ignore_index, flags;
     const tg_tensor *target, *class_weight, *dloss, *lse, *loss, *z_loss, *accuracy, *predicted;
     double smoothing, z, softcap;

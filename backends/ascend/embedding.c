@@ -79,8 +79,8 @@ static ascend_arg indices_of(const tg_tensor *t)
 
 tg_status ascend_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *args)
 {
-    const ascend_rows weight = ascend_rows_of(args->weight, "weight");
-    const ascend_rows y = ascend_rows_of(args->y, "y");
+    const ascend_impls weight = ascend_rows_of(args->weight, "weight");
+    const ascend_impls y = ascend_rows_of(args->y, "y");
     const ascend_runtime *runtime;
     tg_ub_layout layout;
     ASCEND_TRY(ascend_runtime_for(args->y, &runtime));
@@ -111,7 +111,7 @@ int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args)
  * is everywhere, and a tile still has several rows. */
 enum { STRIP = 1024 };
 
-static tg_status plan_sums(const ascend_runtime *runtime, const ascend_rows *dweight, int type,
+static tg_status plan_sums(const ascend_runtime *runtime, const ascend_impls *dweight, int type,
                            tg_ub_layout *layout)
 {
     const int64_t strips = (dweight->n + STRIP - 1) / STRIP;
@@ -173,8 +173,8 @@ static tg_status sort(tg_ctx *ctx, const ascend_runtime *runtime, const tg_tenso
 
 tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args)
 {
-    const ascend_rows dy = ascend_rows_of(args->dy, "dy");
-    const ascend_rows dweight = ascend_rows_of(args->dweight, "dweight");
+    const ascend_impls dy = ascend_rows_of(args->dy, "dy");
+    const ascend_impls dweight = ascend_rows_of(args->dweight, "dweight");
     const int64_t size = (int64_t)tg_type_size(dweight.type);
     const ascend_runtime *runtime;
     tg_ub_layout layout;

@@ -3,7 +3,7 @@
 
 enum { FLAT_GRID = 4, FLAT_ARGS = 2 * FLAT_TENSORS + FLAT_GRID + FLAT_SCALARS + FLAT_PLACES };
 
-static void flatten(ascend_rows *t, int n, int64_t *rows, int64_t *columns)
+static void flatten(ascend_impls *t, int n, int64_t *rows, int64_t *columns)
 {
     *rows = t[0].rows;
     *columns = t[0].n;
@@ -18,7 +18,7 @@ static void flatten(ascend_rows *t, int n, int64_t *rows, int64_t *columns)
 
 tg_status ascend_run_flat(tg_ctx *ctx, const ascend_flat *f)
 {
-    ascend_rows t[FLAT_TENSORS] = {{0}};
+    ascend_impls t[FLAT_TENSORS] = {{0}};
     const ascend_runtime *runtime;
     tg_ub_layout layout;
     int64_t rows, columns;

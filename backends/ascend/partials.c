@@ -28,7 +28,7 @@ tg_status ascend_partials(tg_ctx *ctx, const ascend_runtime *runtime, int64_t co
 }
 
 tg_status ascend_sum_partials(tg_ctx *ctx, const ascend_runtime *runtime,
-                              const ascend_partial_sums *partials, const ascend_rows *result,
+                              const ascend_partial_sums *partials, const ascend_impls *result,
                               int64_t accumulate)
 {
     tg_ub_layout layout;

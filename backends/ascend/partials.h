@@ -23,7 +23,7 @@ static inline ascend_arg ascend_partials_arg(const ascend_partial_sums *partials
 
 /* result = their sum, 0 if there are none; accumulate: + result as it was. */
 tg_status ascend_sum_partials(tg_ctx *ctx, const ascend_runtime *runtime,
-                              const ascend_partial_sums *partials, const ascend_rows *result,
+                              const ascend_partial_sums *partials, const ascend_impls *result,
                               int64_t accumulate);
 
 #endif

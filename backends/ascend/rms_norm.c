@@ -50,10 +50,10 @@ const tg_ub_kernel tg_ascend_ub_rms_norm[] = {
 static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *kernels,
                          const tg_fused_add_rms_norm_forward_args *args)
 {
-    ascend_rows x = ascend_rows_of(args->x, "x"), y = ascend_rows_of(args->y, "y");
-    ascend_rows residual = ascend_rows_of(args->residual, "residual");
-    ascend_rows s = ascend_rows_of(args->s, "s"), weight = ascend_rows_of(args->weight, "weight");
-    ascend_rows rstd = ascend_rows_of(args->rstd, "rstd");
+    ascend_impls x = ascend_rows_of(args->x, "x"), y = ascend_rows_of(args->y, "y");
+    ascend_impls residual = ascend_rows_of(args->residual, "residual");
+    ascend_impls s = ascend_rows_of(args->s, "s"), weight = ascend_rows_of(args->weight, "weight");
+    ascend_impls rstd = ascend_rows_of(args->rstd, "rstd");
     const ascend_runtime *runtime;
     tg_ub_layout layout;
     int wide;

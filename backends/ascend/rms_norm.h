@@ -31,7 +31,7 @@ typedef struct rms_norm_groups {
  * them. Not where a block would have too few such groups; where the copies of one, and the sum of dweight, would not pass
  * through L2 together, so that the second pass would find nothing there; nor where pieces would be small. */
 static inline int rms_norm_plan_groups(const ascend_runtime *runtime, const tg_ub_kernel *kernel,
-                                       const ascend_rows *x, rms_norm_groups groups,
+                                       const ascend_impls *x, rms_norm_groups groups,
                                        uint32_t options, tg_ub_layout *layout)
 {
     enum { MOST = 4 };                        /* rows */
@@ -62,7 +62,7 @@ static inline int rms_norm_plan_groups(const ascend_runtime *runtime, const tg_u
 
 /* Whole rows, kernels[0], if there is room for one; else pieces, kernels[1]. */
 static inline tg_status rms_norm_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernels,
-                                      const ascend_rows *x, const ascend_rows *weight,
+                                      const ascend_impls *x, const ascend_impls *weight,
                                       rms_norm_groups groups, tg_ub_layout *layout, int *wide)
 {
     const uint32_t options = weight->data && weight->type == TG_F32 ? RMS_NORM_WEIGHT_F32 : 0;

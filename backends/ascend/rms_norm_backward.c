@@ -70,7 +70,7 @@ const tg_ub_kernel tg_ascend_ub_rms_norm_backward[] = {
 };
 
 typedef struct problem {
-    ascend_rows dy, ds, x, weight, rstd, dx, dweight; /* ds, weight, dweight may be missing */
+    ascend_impls dy, ds, x, weight, rstd, dx, dweight; /* ds, weight, dweight may be missing */
     double offset;
     int llama;
 } problem;

@@ -100,8 +100,8 @@ const tg_ub_kernel tg_ascend_ub_softmax[] = {
 
 /* ---- launches ---- */
 
-static tg_status forward_in_pieces(tg_ctx *ctx, const ascend_runtime *runtime, const ascend_rows *x,
-                                   const ascend_rows *y)
+static tg_status forward_in_pieces(tg_ctx *ctx, const ascend_runtime *runtime,
+                                   const ascend_impls *x, const ascend_impls *y)
 {
     tg_ub_layout layout;
     int again;
@@ -130,7 +130,7 @@ static tg_status forward_in_pieces(tg_ctx *ctx, const ascend_runtime *runtime, c
 
 tg_status ascend_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
 {
-    const ascend_rows x = ascend_rows_of(args->x, "x"), y = ascend_rows_of(args->y, "y");
+    const ascend_impls x = ascend_rows_of(args->x, "x"), y = ascend_rows_of(args->y, "y");
     const ascend_runtime *runtime;
     tg_ub_layout layout;
     ASCEND_TRY(ascend_runtime_for(args->x, &runtime));
@@ -158,8 +158,8 @@ tg_status ascend_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *arg
 }
 
 static tg_status backward_in_pieces(tg_ctx *ctx, const ascend_runtime *runtime,
-                                    const ascend_rows *dy, const ascend_rows *y,
-                                    const ascend_rows *dx)
+                                    const ascend_impls *dy, const ascend_impls *y,
+                                    const ascend_impls *dx)
 {
     const int64_t row = y->n * (int64_t)tg_type_size(y->type);
     tg_ub_layout layout;
@@ -191,8 +191,8 @@ static tg_status backward_in_pieces(tg_ctx *ctx, const ascend_runtime *runtime,
 
 tg_status ascend_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args)
 {
-    const ascend_rows dy = ascend_rows_of(args->dy, "dy"), y = ascend_rows_of(args->y, "y");
-    const ascend_rows dx = ascend_rows_of(args->dx, "dx");
+    const ascend_impls dy = ascend_rows_of(args->dy, "dy"), y = ascend_rows_of(args->y, "y");
+    const ascend_impls dx = ascend_rows_of(args->dx, "dx");
     const ascend_runtime *runtime;
     tg_ub_layout layout;
     ASCEND_TRY(ascend_runtime_for(args->dy, &runtime));

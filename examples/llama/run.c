@@ -164,5 +164,5 @@ void run_note(run *r, const char *op, tg_status status, double begin)
     if (!r->profile)
         return;
     run_wait(r);
-    run_book(r, op, tg_ctx_last_row(r->ctx), now() - begin);
+    run_book(r, op, tg_ctx_last_impl(r->ctx), now() - begin);
 }

@@ -3,27 +3,26 @@
  * A backend is a shared library that exports tg_backend_entry():
  *
  *   static tg_status my_rms_norm(tg_ctx *ctx, const tg_rms_norm_forward_args *args) { ... }
- *   static const tg_row rows[] = {
- *       TG_ROW(rms_norm_forward, "", 0, NULL, my_rms_norm),
- *       TG_ROWS_END,
+ *   static const tg_impl impls[] = {
+ *       TG_IMPL(rms_norm_forward, "", 0, TG_TAKES_F32, NULL, my_rms_norm),
+ *       TG_IMPLS_END,
  *   };
  *   static const tg_backend acme = {
- *       TG_ABI, sizeof(tg_backend), "acme", "cpu", TG_DEVICE_CPU, .rows = rows,
+ *       TG_ABI, sizeof(tg_backend), "acme", "cpu", TG_DEVICE_CPU, .impls = impls,
  *   };
  *   TG_BACKEND_ENTRY { return &acme; }
  *
- * With rows = NULL its public symbols <vendor>_<operator>, functions of the type tg_<operator>_fn,
+ * With impls = NULL its public symbols <vendor>_<operator>, functions of the type tg_<operator>_fn,
  * are discovered instead. Load it with TIGON_BACKEND_PATH or tg_backend_load(). (In C++ before C++20 list
- * the fields up to rows in their order.)
+ * the fields up to impls in their order.)
  *
- * The arguments that a row sees have passed the operator's check, and their options are resolved: a
+ * The arguments that an implementation sees have passed the operator's check, and their options are resolved: a
  * default is the number that ops.def states, and zero is zero. Only where ops.def says TG_FROM does zero
  * still stand for the default. Types and strides are those of the columns of ops.def: indices and masks
  * are i64, class weights f32, and so on, whatever the program gave. Tensors called FLOAT (of kl_div, tvd,
- * jsd) may have other types than T. Tensors called PLANES (of cross_entropy) have rows of one stride where
- * a row has no accepts(); where it has, and turns down rows of two (tg_even_rows() of tensor.h tells), the
- * host's core asks again with a copy in rows of one.
- * A row returns TG_EUNSUPPORTED, before it writes anything, to pass the call on.
+ * jsd) may have other types than T. Tensors called PLANES (of cross_entropy) have rows of one stride, or of two (tg_even_rows()
+ * of tensor.h tells) where an implementation says TG_TAKES_PLANES.
+ * An implementation returns TG_EUNSUPPORTED, before it writes anything, to pass the call on.
  */
 #ifndef TIGON_BACKEND_H
 #define TIGON_BACKEND_H
@@ -39,7 +38,7 @@
 extern "C" {
 #endif
 
-#define TG_ABI 3u
+#define TG_ABI 4u
 
 /* TG_OP_<operator>: ids */
 typedef enum tg_op_id {
@@ -49,7 +48,7 @@ typedef enum tg_op_id {
     TG_OP_COUNT
 } tg_op_id;
 
-/* One typed pointer an operator, so that a row cannot hold the wrong function. */
+/* One typed pointer an operator, so that an implementation cannot hold the wrong function. */
 #define TG_OP(op, fields)                                                        \
     typedef tg_status (*tg_##op##_fn)(tg_ctx * ctx, const tg_##op##_args *args); \
     typedef int (*tg_##op##_accepts_fn)(const tg_##op##_args *args);
@@ -70,53 +69,66 @@ typedef union tg_accepts {
 #undef TG_OP
 } tg_accepts;
 
-/* One way to run one operator. accepts = NULL takes every problem. needs: CPU feature bits, 0 for
- * none. */
-typedef struct tg_row {
+/* What an implementation takes: the element types T of a problem, and tensors called PLANES in rows of two strides. */
+enum {
+    TG_TAKES_F32 = 1,
+    TG_TAKES_BF16 = 2,
+    TG_TAKES_F16 = 4,
+    TG_TAKES_F64 = 8,
+    TG_TAKES_FLOATS = TG_TAKES_F32 | TG_TAKES_BF16 | TG_TAKES_F16,
+    TG_TAKES_PLANES = 16
+};
+
+/* One way to run one operator. needs: CPU feature bits, 0 for none. takes: TG_TAKES_*. accepts: 1 for a problem of those types that
+ * it takes; NULL takes all of them. */
+typedef struct tg_impl {
     const char *op;
     const char *variant; /* the name's last part: "cpu/rms_norm_forward.v4"; "" for none */
     uint64_t needs;
+    uint64_t takes;
     tg_accepts accepts;
     tg_run run;
-} tg_row;
+} tg_impl;
 
 #ifdef __cplusplus
 /* Members of unions are named in initialisers since C++20 alone; a function for each operator does it before. */
-#define TG_OP(op_name, fields)                                                      \
-    static inline tg_row tg_make_row_##op_name(const char *variant, uint64_t needs, \
-                                               tg_##op_name##_accepts_fn accepts,   \
-                                               tg_##op_name##_fn run)               \
-    {                                                                               \
-        tg_row row = tg_row();                                                      \
-        row.op = #op_name;                                                          \
-        row.variant = variant;                                                      \
-        row.needs = needs;                                                          \
-        row.accepts.op_name = accepts;                                              \
-        row.run.op_name = run;                                                      \
-        return row;                                                                 \
+#define TG_OP(op_name, fields)                                                                  \
+    static inline tg_impl tg_make_impl_##op_name(                                               \
+        const char *variant, uint64_t needs, uint64_t takes, tg_##op_name##_accepts_fn accepts, \
+        tg_##op_name##_fn run)                                                                  \
+    {                                                                                           \
+        tg_impl impl = tg_impl();                                                               \
+        impl.op = #op_name;                                                                     \
+        impl.variant = variant;                                                                 \
+        impl.needs = needs;                                                                     \
+        impl.takes = takes;                                                                     \
+        impl.accepts.op_name = accepts;                                                         \
+        impl.run.op_name = run;                                                                 \
+        return impl;                                                                            \
     }
 #include "tigon/ops.def"
 #undef TG_OP
-#define TG_ROW(op, variant, needs, accepts, run) tg_make_row_##op(variant, needs, accepts, run)
-#define TG_ROWS_END tg_row()
+#define TG_IMPL(op, variant, needs, takes, accepts, run) \
+    tg_make_impl_##op(variant, needs, takes, accepts, run)
+#define TG_IMPLS_END tg_impl()
 #else
-#define TG_ROW(op, variant, needs, accepts, run) \
-    {                                            \
-#op, variant, needs, {.op = accepts },   \
-        {                                        \
-            .op = run                            \
-        }                                        \
+#define TG_IMPL(op, variant, needs, takes, accepts, run) \
+    {                                                    \
+#op, variant, needs, takes, {.op = accepts },    \
+        {                                                \
+            .op = run                                    \
+        }                                                \
     }
-#define TG_ROWS_END   \
-    {                 \
-        0, 0, 0, {0}, \
-        {             \
-            0         \
-        }             \
+#define TG_IMPLS_END     \
+    {                    \
+        0, 0, 0, 0, {0}, \
+        {                \
+            0            \
+        }                \
     }
 #endif
 
-/* CPU features for tg_row.needs. */
+/* CPU features for tg_impl.needs. */
 enum { TG_CPU_V2 = 1, TG_CPU_V3 = 2, TG_CPU_V4 = 4, TG_CPU_BF16 = 8, TG_CPU_NEON = 16 };
 
 /* Sets the thread's error message and returns the status: tg_host.fail, for those parts of a backend that
@@ -131,23 +143,23 @@ tg_fail(tg_status status, const char *format, ...);
 typedef struct tg_host {
     uint32_t abi, size;
     /* The default function of an operator on this machine (cast to tg_<operator>_fn), NULL if there
-     * is none. It takes the arguments as a row sees them, checked and with options resolved, and runs the first of the
-     * library's own rows that accepts them. */
+     * is none. It takes the arguments as an implementation sees them, checked and with options resolved, and runs the first of the
+     * library's own implementations that accepts them. */
     void (*(*default_of)(tg_ctx *ctx, const char *op))(void);
     /* Any operator through dispatch; args is its argument struct, in which zero means the default as in
-     * a program's calls: a row passes one of its own options on as TG_VALUE(). */
+     * a program's calls: an implementation passes one of its own options on as TG_VALUE(). */
     tg_status (*call)(tg_ctx *ctx, const char *op, const void *args);
     /* Sets the thread's error message and returns the status. */
     tg_status (*fail)(tg_status status, const char *format, ...);
     void (*log)(tg_ctx *ctx, const char *format, ...);
-    /* Host scratch memory until the row returns; NULL, with the error set, if there is none. */
+    /* Host scratch memory until the implementation returns; NULL, with the error set, if there is none. */
     void *(*workspace)(tg_ctx *ctx, size_t bytes);
     void (*parallel_for)(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void *arg);
     int (*threads)(const tg_ctx *ctx);
     void *(*stream)(const tg_ctx *ctx);
     int (*verbose)(const tg_ctx *ctx); /* the context logs a line a call */
     /* Scratch memory of the context's device, as workspace() gives the host's: kept by the context between calls, and given
-     * to the next row when this one returns, though what this one launched may still run: use it on the context's stream
+     * to the next implementation when this one returns, though what this one launched may still run: use it on the context's stream
      * alone. NULL, with the error set, if there is none. */
     void *(*device_workspace)(tg_ctx *ctx, size_t bytes);
 } tg_host;
@@ -155,7 +167,7 @@ typedef struct tg_host {
 /* A backend's table. Later versions of Tigon append to it: one that is smaller than this library's, by `size`, was built
  * against an older version, and what it lacks counts as 0 or NULL.
  *
- * A device with memory of its own. Rows get tensors whose data the host cannot read, and put their work on the context's
+ * A device with memory of its own. Implementations get tensors whose data the host cannot read, and put their work on the context's
  * stream: they return before it has run, neither wait nor copy to the host, and take memory from device_workspace() alone.
  * What the operator's check cannot see, because it lies in device memory, the kernel has to: indices (targets, ids). It
  * reads nothing out of range, writes nothing to what belongs to such an index (its row of an output, its part of a sum),
@@ -164,11 +176,11 @@ typedef struct tg_host {
  * else of the context fails, and never the process. */
 
 typedef struct tg_backend {
-    uint32_t abi, size;                     /* TG_ABI, sizeof(tg_backend) */
-    const char *vendor;                     /* "acme": lower-case letters and digits */
-    const char *device;                     /* the device it serves: "cpu", "npu", ... */
-    int32_t device_type;                    /* type of the memory its rows take, TG_DEVICE_* */
-    const char *module_path;                /* filled by the loader if NULL */
+    uint32_t abi, size;      /* TG_ABI, sizeof(tg_backend) */
+    const char *vendor;      /* "acme": lower-case letters and digits */
+    const char *device;      /* the device it serves: "cpu", "npu", ... */
+    int32_t device_type;     /* type of the memory its implementations take, TG_DEVICE_* */
+    const char *module_path; /* filled by the loader if NULL */
     tg_status (*open)(const tg_host *host); /* once, at load; NULL: nothing to do */
     void (*close)(void);                    /* at exit; NULL: nothing to do */
     /* A context chooses the device: the time to load its driver, and to refuse, with the error set, if
@@ -184,7 +196,7 @@ typedef struct tg_backend {
     tg_status (*copy)(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
                       int src_device_type, size_t bytes);
     tg_status (*sync)(tg_ctx *ctx);
-    const tg_row *rows; /* ends with TG_ROWS_END; NULL: discover <vendor>_<operator> */
+    const tg_impl *impls; /* ends with TG_IMPLS_END; NULL: discover <vendor>_<operator> */
     /* Names of the environment's variables that it reads, if they begin with TIGON_; ends with NULL. Tigon warns of
      * TIGON_ variables that nobody reads. NULL: none. */
     const char *const *environment;
@@ -192,7 +204,7 @@ typedef struct tg_backend {
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all
  * that it names must outlive the process's use of Tigon. TG_EABI, TG_EINVAL as tg_backend_load();
- * TG_EINVAL also without rows, which are found by name in shared libraries alone. For good, and for
+ * TG_EINVAL also without impls, which are found by name in shared libraries alone. For good, and for
  * contexts that exist already as well. */
 TG_API tg_status tg_backend_register(const tg_backend *backend);
 

@@ -1,4 +1,4 @@
-/* tigon/context.h - tg_ctx: device, its memory, stream, choice of rows, fallback, threads, workspace.
+/* tigon/context.h - tg_ctx: device, its memory, stream, choice of implementations, fallback, threads, workspace.
  *
  * A context is used by one thread at a time; any number of contexts may be used side by side. Every
  * setting can come from the environment, which tg_ctx_create() reads once:
@@ -6,7 +6,7 @@
  *   TIGON_DEVICE           tg_ctx_set_device     cpu, cuda, npu, xpu, npu-model (never inferred), or any that a
  *                                                backend adds
  *   TIGON_IMPL             tg_ctx_set_impl       ordered list of backends, e.g. "acme,cpu"
- *   TIGON_IMPL_<OPERATOR>  tg_ctx_set_op_impl    the same for one operator; full row names allowed
+ *   TIGON_IMPL_<OPERATOR>  tg_ctx_set_op_impl    the same for one operator; full names allowed
  *   TIGON_STRICT           tg_ctx_set_strict     1: a fallback is an error
  *   TIGON_VERBOSE          tg_ctx_set_verbose    1: one log line a call
  *   TIGON_CPU_MAX          tg_ctx_set_cpu_max    ceiling of the CPU levels: v2, v3, v4, v4bf16; neon
@@ -41,11 +41,11 @@ TG_API void tg_ctx_destroy(tg_ctx *ctx);
 /* The device whose backends come first. NULL or "": infer it (tg_infer_device). */
 TG_API tg_status tg_ctx_set_device(tg_ctx *ctx, const char *device);
 TG_API const char *tg_ctx_device(const tg_ctx *ctx);
-/* The type of the memory that the device's rows take, TG_DEVICE_*: what tensors in memory of tg_alloc() say in
+/* The type of the memory that the device's implementations take, TG_DEVICE_*: what tensors in memory of tg_alloc() say in
  * device.device_type, with device_id 0. TG_DEVICE_CPU where that is host memory: on cpu and on npu-model. */
 TG_API int tg_ctx_device_type(const tg_ctx *ctx);
 
-/* The stream (cudaStream_t, aclrtStream...) that device rows launch on; NULL is the default stream.
+/* The stream (cudaStream_t, aclrtStream...) that implementations of the device launch on; NULL is the default stream.
  * Work that was given to the old one is not waited for. */
 TG_API tg_status tg_ctx_set_stream(tg_ctx *ctx, void *stream);
 TG_API void *tg_ctx_stream(const tg_ctx *ctx);
@@ -55,18 +55,18 @@ TG_API void *tg_ctx_stream(const tg_ctx *ctx);
 TG_API tg_status tg_ctx_set_impl(tg_ctx *ctx, const char *list);
 TG_API tg_status tg_ctx_set_op_impl(tg_ctx *ctx, const char *op, const char *list);
 
-/* What happens when tensors lie in device memory and no row of that device runs the problem. */
+/* What happens when tensors lie in device memory and no implementation of that device runs the problem. */
 typedef enum tg_fallback {
     TG_FALLBACK_ERROR = 0, /* TG_EUNSUPPORTED, with a message that names this setting */
     TG_FALLBACK_HOST = 1   /* copy in, run on the host, copy out; one log line an operator */
 } tg_fallback;
 TG_API tg_status tg_ctx_set_fallback(tg_ctx *ctx, tg_fallback policy);
 
-/* Strict: only rows of the chosen device run; `ref` and, for another device than the CPU, the CPU's
- * rows are errors unless an explicit list names them. */
+/* Strict: only implementations of the chosen device run; `ref` and, for another device than the CPU, the CPU's
+ * are errors unless an explicit list names them. */
 TG_API tg_status tg_ctx_set_strict(tg_ctx *ctx, int on);
 
-/* One line a call: row, tensors, time. Lines go to `log`, to stderr without one. */
+/* One line a call: implementation, tensors, time. Lines go to `log`, to stderr without one. */
 typedef void (*tg_log_fn)(void *user, const char *line);
 TG_API tg_status tg_ctx_set_verbose(tg_ctx *ctx, int on);
 TG_API tg_status tg_ctx_set_log(tg_ctx *ctx, tg_log_fn log, void *user);
@@ -81,9 +81,9 @@ TG_API void tg_set_log(tg_log_fn log, void *user);
  * them out. */
 TG_API tg_status tg_ctx_set_cpu_max(tg_ctx *ctx, const char *level);
 
-/* Full name of the row that ran last in this context, such as "cpu/rms_norm_forward.v4"; "" before.
- * The outermost operator counts, not the parts that a composite row calls. */
-TG_API const char *tg_ctx_last_row(const tg_ctx *ctx);
+/* Full name of the implementation that ran last in this context, such as "cpu/rms_norm_forward.v4"; "" before.
+ * The outermost operator counts, not the parts that a composite calls. */
+TG_API const char *tg_ctx_last_impl(const tg_ctx *ctx);
 
 /* ---- threads ---- */
 
@@ -118,7 +118,7 @@ TG_API void tg_parallel_for(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn f
  * until tg_sync() has returned. A call that returned TG_OK may still fail there.
  */
 
-/* Memory that rows of the context's device take, at an address that is a multiple of 64. Of 0 bytes, memory that must not
+/* Memory that implementations of the context's device take, at an address that is a multiple of 64. Of 0 bytes, memory that must not
  * be touched. It comes from the device's own allocator, which may be slow: take it once, not in every step. The host may
  * not follow the pointer, but may add to it. NULL, with the error set: TG_ENOMEM there is none; TG_EUNSUPPORTED the
  * backend offers none. */
@@ -139,7 +139,7 @@ TG_API tg_status tg_copy(tg_ctx *ctx, void *dst, int dst_device_type, const void
  * goes on. */
 TG_API tg_status tg_sync(tg_ctx *ctx);
 
-/* ---- workspace: scratch memory that rows take from the context, kept between calls ---- */
+/* ---- workspace: scratch memory that implementations take from the context, kept between calls ---- */
 
 /* Where the workspace in host memory comes from; NULL functions: the C library. */
 typedef void *(*tg_alloc_fn)(void *user, size_t bytes);

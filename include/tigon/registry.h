@@ -1,4 +1,4 @@
-/* tigon/registry.h - what there is: operators with their schema, backends, rows, devices.
+/* tigon/registry.h - what there is: operators with their schema, backends, implementations, devices.
  *
  * A binding in any language is generated from the schema and nothing else: every argument struct is
  * an array of 8-byte slots in schema order (pointer, double or int64_t).
@@ -25,7 +25,7 @@ typedef enum tg_arg_kind {
     TG_ARG_I64
 } tg_arg_kind;
 
-/* What of a type a row sees of it in host memory. */
+/* What of a type an implementation sees of it in host memory. */
 typedef enum tg_seen {
     TG_SEEN_CHECKED,  /* as it is; which of the types go together in a call its check says */
     TG_SEEN_AS_IS,    /* as it is; f64 goes with f64 */
@@ -43,7 +43,7 @@ typedef struct tg_type_rule {
     int types[9]; /* tg_type; 0 behind the last */
 } tg_type_rule;
 
-/* The strides that rows see: the column `layout` of ops.def, which tells what they are. */
+/* The strides that implementations see: the column `layout` of ops.def, which tells what they are. */
 typedef enum tg_arg_layout {
     TG_LAYOUT_NONE, /* not a tensor */
     TG_LAYOUT_STRIDED,
@@ -95,33 +95,33 @@ TG_API tg_status tg_call(tg_ctx *ctx, int op, const void *args);
 /* The argument check alone. */
 TG_API tg_status tg_check(int op, const void *args);
 
-/* One row: one way to run one operator. */
-typedef struct tg_row_info {
+/* An implementation: one way to run one operator. */
+typedef struct tg_impl_info {
     const char *full_name; /* "cpu/rms_norm_forward.v4" */
     const char *backend;   /* "cpu" */
     const char *variant;   /* "v4", "" */
     int op;
     uint64_t needs; /* CPU feature bits, see tg_cpu_needs() */
-} tg_row_info;
+} tg_impl_info;
 
-/* Rows are numbered from 0 in order of registration; plug-ins append. */
-TG_API int tg_row_count(void);
-TG_API const tg_row_info *tg_row_at(int row);
-/* The row of that full name, or of that name without ".variant" the first that ctx's machine level
+/* Implementations are numbered from 0 in order of registration; plug-ins append. */
+TG_API int tg_impl_count(void);
+TG_API const tg_impl_info *tg_impl_at(int impl);
+/* The implementation of that full name, or of that name without ".variant" the first that ctx's machine level
  * supports; -1 if there is none. */
 TG_API int tg_find(const tg_ctx *ctx, const char *full_name);
-/* The default row of an operator on the CPU, whatever backends are overlaid; -1 if there is none.
+/* The default implementation of an operator on the CPU, whatever backends are overlaid; -1 if there is none.
  */
 TG_API int tg_default_of(const tg_ctx *ctx, const char *op);
-/* 1 if ctx's machine and CPU ceiling support the row. */
-TG_API int tg_row_supported(const tg_ctx *ctx, int row);
-/* 1 if the row also accepts this problem (which must have passed tg_check()). */
-TG_API int tg_row_accepts(const tg_ctx *ctx, int row, const void *args);
-/* Checks the arguments and runs that very row; no fallback. */
-TG_API tg_status tg_row_run(tg_ctx *ctx, int row, const void *args);
-/* The rows that a call of `op` tries in this context, in order: up to `max` row numbers; returns
+/* 1 if ctx's machine and CPU ceiling support the implementation. */
+TG_API int tg_impl_supported(const tg_ctx *ctx, int impl);
+/* 1 if the implementation also accepts this problem (which must have passed tg_check()). */
+TG_API int tg_impl_accepts(const tg_ctx *ctx, int impl, const void *args);
+/* Checks the arguments and runs that very implementation; no fallback. */
+TG_API tg_status tg_impl_run(tg_ctx *ctx, int impl, const void *args);
+/* The implementations that a call of `op` tries in this context, in order: up to `max` of their numbers; returns
  * how many there are. */
-TG_API int tg_resolve(tg_ctx *ctx, int op, int *rows, int max);
+TG_API int tg_resolve(tg_ctx *ctx, int op, int *impls, int max);
 
 /* "v3", "v4 bf16" for a feature set, "" for none: the thread's own text, until its next call. */
 TG_API const char *tg_cpu_needs(uint64_t needs);
@@ -134,9 +134,9 @@ TG_API const char *tg_cpu_level(void);
 typedef struct tg_backend_info {
     const char *vendor;
     const char *device;      /* "cpu", "npu", ... */
-    int device_type;         /* of the memory its rows take, TG_DEVICE_* */
+    int device_type;         /* of the memory its implementations take, TG_DEVICE_* */
     const char *module_path; /* file of a plug-in, "built in" otherwise */
-    int rows;
+    int impls;               /* how many it has */
 } tg_backend_info;
 
 TG_API int tg_backend_count(void);

@@ -22,11 +22,11 @@ extern "C" {
 #define TG_STATUS_LIST(X)                                                          \
     X(OK, 0, "success")                                                            \
     X(EINVAL, -1, "an argument, option or setting is wrong")                       \
-    X(EUNSUPPORTED, -2, "no row of the allowed implementations runs this problem") \
+    X(EUNSUPPORTED, -2, "no allowed implementation runs this problem")             \
     X(ENOMEM, -3, "out of memory")                                                 \
     X(EDEVICE, -4, "the device or its driver failed; outputs may be half-written") \
     X(EABI, -5, "the backend was built for another version of Tigon's ABI")        \
-    X(ENOTFOUND, -6, "no such device, backend, operator or row")
+    X(ENOTFOUND, -6, "no such device, backend, operator or implementation")
 
 typedef enum tg_status {
 #define TG_STATUS_ENUM(name, value, text) TG_##name = value,

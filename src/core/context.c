@@ -1,4 +1,4 @@
-/* Contexts: settings, and the rows that follow from them. */
+/* Contexts: settings, and the implementations that follow from them. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,22 +27,22 @@ static tg_status each_word(const char *list, tg_status (*visit)(const char *word
 
 typedef struct list_check {
     const char *who; /* a variable of the environment or a function */
-    int op;          /* rows of this operator may be named; -1: none */
+    int op;          /* implementations of this operator may be named; -1: none */
 } list_check;
 
 static tg_status check_word(const char *word, void *arg)
 {
     const list_check *c = arg;
-    const reg_row *row;
+    const reg_impl *impl;
     if (tg_registry_backend_by_vendor(word) >= 0)
         return TG_OK;
-    for (int i = 0; c->op >= 0 && (row = tg_registry_row(i)); i++)
-        if (row->op == c->op && strcmp(row->info.full_name, word) == 0)
+    for (int i = 0; c->op >= 0 && (impl = tg_registry_impl(i)); i++)
+        if (impl->op == c->op && strcmp(impl->info.full_name, word) == 0)
             return TG_OK;
     char known[256];
     tg_registry_vendors(known, sizeof known);
     return tg_fail(TG_ENOTFOUND, "%s: there is no backend%s %s, expected some of %s", c->who,
-                   c->op >= 0 ? " or row of this operator" : "", word, known);
+                   c->op >= 0 ? " or implementation of this operator" : "", word, known);
 }
 
 tg_status tg_ctx_use_list(tg_ctx *ctx, int op, const char *list, const char *who)
@@ -82,7 +82,7 @@ const impl_list *tg_ctx_list(const tg_ctx *ctx, int op)
     return list->words ? list : NULL;
 }
 
-/* ---- the rows that a call tries ---- */
+/* ---- the implementations that a call tries ---- */
 
 typedef struct route_build {
     tg_ctx *ctx;
@@ -90,20 +90,20 @@ typedef struct route_build {
     int op, device_type;
 } route_build;
 
-static void add_row(route_build *b, const reg_row *row)
+static void add_impl(route_build *b, const reg_impl *impl)
 {
-    const tg_backend *backend = &tg_registry_backend(row->backend)->table;
-    if (row->op == b->op && backend->device_type == b->device_type &&
-        tg_row_supported(b->ctx, row->index) && b->r->count < MAX_ROUTE)
-        b->r->rows[b->r->count++] = row;
+    const tg_backend *backend = &tg_registry_backend(impl->backend)->table;
+    if (impl->op == b->op && backend->device_type == b->device_type &&
+        tg_impl_supported(b->ctx, impl->index) && b->r->count < MAX_ROUTE)
+        b->r->impls[b->r->count++] = impl;
 }
 
 static void add_backend(route_build *b, int backend)
 {
-    const reg_row *row;
-    for (int i = 0; (row = tg_registry_row(i)); i++)
-        if (row->backend == backend)
-            add_row(b, row);
+    const reg_impl *impl;
+    for (int i = 0; (impl = tg_registry_impl(i)); i++)
+        if (impl->backend == backend)
+            add_impl(b, impl);
 }
 
 static tg_status add_word(const char *word, void *arg)
@@ -113,7 +113,7 @@ static tg_status add_word(const char *word, void *arg)
     if (backend >= 0)
         add_backend(b, backend);
     else
-        add_row(b, tg_registry_row(tg_find(b->ctx, word)));
+        add_impl(b, tg_registry_impl(tg_find(b->ctx, word)));
     return TG_OK;
 }
 
@@ -153,7 +153,7 @@ const route *tg_ctx_resolve(tg_ctx *ctx, int op, int on_device, int generation)
     return r;
 }
 
-int tg_resolve(tg_ctx *ctx, int op, int *rows, int max)
+int tg_resolve(tg_ctx *ctx, int op, int *impls, int max)
 {
     if (op < 0 || op >= TG_OP_COUNT)
         return 0;
@@ -162,7 +162,7 @@ int tg_resolve(tg_ctx *ctx, int op, int *rows, int max)
     if (r->count == 0 && on_device)
         r = tg_ctx_route(ctx, op, 0);
     for (int i = 0; i < r->count && i < max; i++)
-        rows[i] = r->rows[i]->index;
+        impls[i] = r->impls[i]->index;
     return r->count;
 }
 
@@ -294,9 +294,9 @@ tg_status tg_ctx_set_cpu_max(tg_ctx *ctx, const char *level)
     return tg_ctx_use_cpu_max(ctx, level, __func__);
 }
 
-const char *tg_ctx_last_row(const tg_ctx *ctx)
+const char *tg_ctx_last_impl(const tg_ctx *ctx)
 {
-    return ctx->last_row ? ctx->last_row->info.full_name : "";
+    return ctx->last_impl ? ctx->last_impl->info.full_name : "";
 }
 
 tg_status tg_ctx_set_threads(tg_ctx *ctx, int threads)

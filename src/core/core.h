@@ -8,7 +8,7 @@
 #include "core/services.h"
 #include "tigon/registry.h"
 
-enum { MAX_ROWS = 4096, MAX_BACKENDS = 64, MAX_ROUTE = 32, MAX_ARGS = 32, NAME_SIZE = 32 };
+enum { MAX_IMPLS = 4096, MAX_BACKENDS = 64, MAX_ROUTE = 32, MAX_ARGS = 32, NAME_SIZE = 32 };
 
 /* ---- schema.c ---- */
 
@@ -67,8 +67,8 @@ tg_status tg_check_overlap(int op, const span *spans);
 
 typedef struct op_calls {
     tg_status (*check)(const void *args);
-    tg_status (*run)(const tg_row *row, tg_ctx *ctx, const void *args);
-    int (*accepts)(const tg_row *row, const void *args);
+    tg_status (*run)(const tg_impl *impl, tg_ctx *ctx, const void *args);
+    int (*accepts)(const tg_impl *impl, const void *args);
 } op_calls;
 extern const op_calls tg_op_calls[TG_OP_COUNT];
 /* Functions of the type tg_<op>_fn: the default, whatever backends are overlaid. */
@@ -140,13 +140,13 @@ int tg_in_range(const index_rows *r, const void *index);
 
 /* ---- registry.c ---- */
 
-typedef struct reg_row {
-    tg_row row;
-    tg_row_info info;
+typedef struct reg_impl {
+    tg_impl impl;
+    tg_impl_info info;
     int index;   /* its number */
     int backend; /* its backend's number */
     int op;
-} reg_row;
+} reg_impl;
 
 typedef struct reg_backend {
     tg_backend table;
@@ -157,11 +157,11 @@ typedef struct reg_backend {
 /* Registers what is built in and loads TIGON_BACKEND_PATH, once; returns the outcome of that. */
 tg_status tg_registry_open(void);
 extern atomic_int tg_registry_generation; /* changes when rows were added */
-const reg_row *tg_registry_row(int row);
+const reg_impl *tg_registry_impl(int impl);
 const reg_backend *tg_registry_backend(int backend);
 int tg_registry_backend_by_vendor(const char *vendor);
 /* Takes a checked table; rows may differ from table->rows. Callers hold the load lock. */
-tg_status tg_registry_add(const tg_backend *table, const tg_row *rows, void *handle,
+tg_status tg_registry_add(const tg_backend *table, const tg_impl *impls, void *handle,
                           const char *path);
 int tg_registry_has_handle(void *handle);
 /* "cpu, ref, unfused" */
@@ -228,7 +228,7 @@ void tg_ctx_close_memory(tg_ctx *ctx);
 typedef struct route {
     int generation; /* of registry and settings; stale: resolve again */
     int count;
-    const reg_row *rows[MAX_ROUTE];
+    const reg_impl *impls[MAX_ROUTE];
 } route;
 
 /* A list of implementations. */
@@ -258,7 +258,7 @@ struct tg_ctx {
     int settings;   /* changes when a setting changes */
     int depth;      /* of running rows */
     int reserving;  /* calls take memory and write nothing, see parts.h */
-    const reg_row *last_row;
+    const reg_impl *last_impl;
     uint8_t warned[TG_OP_COUNT]; /* host fallback said so */
     route routes[TG_OP_COUNT][2];
     forms forms[TG_OP_COUNT];
@@ -289,7 +289,7 @@ void tg_format(char *text, size_t size, const char *format, va_list values)
     __attribute__((format(printf, 3, 0)));
 
 void tg_log_line(const tg_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void tg_log_call(tg_ctx *ctx, const reg_row *row, const void *args, double seconds,
+void tg_log_call(tg_ctx *ctx, const reg_impl *impl, const void *args, double seconds,
                  tg_status status);
 tg_status tg_run_on_host(tg_ctx *ctx, int op, const void *args);
 

@@ -1,4 +1,4 @@
-/* Every call: resolve its options, check, choose a row, run it. The typed parts are expanded from ops.def. */
+/* Every call: resolve its options, check, choose an implementation, run it. The typed parts are expanded from ops.def. */
 #include <string.h>
 #include <time.h>
 
@@ -11,13 +11,13 @@
     {                                                                                   \
         return tg_check_##op(args);                                                     \
     }                                                                                   \
-    static tg_status run_##op(const tg_row *row, tg_ctx *ctx, const void *args)         \
+    static tg_status run_##op(const tg_impl *impl, tg_ctx *ctx, const void *args)       \
     {                                                                                   \
-        return row->run.op(ctx, args);                                                  \
+        return impl->run.op(ctx, args);                                                 \
     }                                                                                   \
-    static int accepts_##op(const tg_row *row, const void *args)                        \
+    static int accepts_##op(const tg_impl *impl, const void *args)                      \
     {                                                                                   \
-        return row->accepts.op(args);                                                   \
+        return impl->accepts.op(args);                                                  \
     }
 #include "tigon/ops.def"
 #undef TG_OP
@@ -39,9 +39,17 @@ tg_status tg_check_all(int op, const void *args, int *device_type)
     return tg_check_converted(&c);
 }
 
-static int accepts(const reg_row *row, const void *args)
+/* The type T of a problem, as a bit. */
+static uint64_t takes_bit(int op, const void *args)
 {
-    return !row->row.accepts.any || tg_op_calls[row->op].accepts(&row->row, args);
+    const tg_tensor *const *slots = args;
+    return UINT64_C(1) << tg_el(tg_type_of(slots[tg_op_tensors(op)->main]));
+}
+
+static int accepts(const reg_impl *impl, const void *args)
+{
+    return (impl->impl.takes & takes_bit(impl->op, args)) &&
+           (!impl->impl.accepts.any || tg_op_calls[impl->op].accepts(&impl->impl, args));
 }
 
 static int lies_on_device(int op, const void *args)
@@ -50,17 +58,12 @@ static int lies_on_device(int op, const void *args)
     return slots[tg_op_tensors(op)->main]->device.device_type != TG_DEVICE_CPU;
 }
 
-/* Plans what a row would see of arguments as a caller gives them: as little as can be is converted. A row that takes
- * all problems knows nothing of rows of two strides. 0: it does not take them. */
-static int plan_for(const reg_row *row, const void *args, conversions *c)
+/* Plans what an implementation would see of arguments as a caller gives them. 0: it does not take them, or core would have to
+ * convert what lies in device memory, which it cannot read. */
+static int plan_for(const reg_impl *impl, const void *args, conversions *c)
 {
-    const int most = !lies_on_device(row->op, args);
-    for (int even = !row->row.accepts.any; even <= most; even++) {
-        tg_plan_conversions(c, row->op, args, even);
-        if (accepts(row, c->slots))
-            return 1;
-    }
-    return 0;
+    tg_plan_conversions(c, impl->op, args, !(impl->impl.takes & TG_TAKES_PLANES));
+    return (c->count == 0 || !lies_on_device(impl->op, args)) && accepts(impl, c->slots);
 }
 
 static double seconds(void)
@@ -72,42 +75,42 @@ static double seconds(void)
 
 /* A message from within a call begins with the operator that was called, also if it comes from a part
  * or from the workspace. */
-static __attribute__((noinline)) tg_status say_who(const reg_row *row, tg_status status)
+static __attribute__((noinline)) tg_status say_who(const reg_impl *impl, tg_status status)
 {
-    const char *name = tg_ops[row->op].name, *message = tg_last_error();
+    const char *name = tg_ops[impl->op].name, *message = tg_last_error();
     const size_t length = strlen(name);
     if (strncmp(message, name, length) == 0 && message[length] == ':')
         return status;
     return tg_fail(status, "%s: %s", name, message);
 }
 
-static inline tg_status run_row(tg_ctx *ctx, const reg_row *row, const void *args)
+static inline tg_status run_impl(tg_ctx *ctx, const reg_impl *impl, const void *args)
 {
     const uint64_t mark = ctx->taken;
     ctx->depth++;
-    const tg_status status = tg_op_calls[row->op].run(&row->row, ctx, args);
+    const tg_status status = tg_op_calls[impl->op].run(&impl->impl, ctx, args);
     if (ctx->taken != mark)
         tg_workspace_release(ctx, mark);
     if (--ctx->depth == 0) {
-        ctx->last_row = row;
+        ctx->last_impl = impl;
         if (!TG_LIKELY(status == TG_OK) && status != TG_EUNSUPPORTED)
-            return say_who(row, status);
+            return say_who(impl, status);
     }
     return status;
 }
 
-static __attribute__((noinline)) tg_status run_and_log(tg_ctx *ctx, const reg_row *row,
+static __attribute__((noinline)) tg_status run_and_log(tg_ctx *ctx, const reg_impl *impl,
                                                        const void *args)
 {
     const double start = seconds();
-    const tg_status status = run_row(ctx, row, args);
-    tg_log_call(ctx, row, args, seconds() - start, status);
+    const tg_status status = run_impl(ctx, impl, args);
+    tg_log_call(ctx, impl, args, seconds() - start, status);
     return status;
 }
 
-static inline tg_status run(tg_ctx *ctx, const reg_row *row, const void *args)
+static inline tg_status run(tg_ctx *ctx, const reg_impl *impl, const void *args)
 {
-    return TG_LIKELY(!ctx->verbose) ? run_row(ctx, row, args) : run_and_log(ctx, row, args);
+    return TG_LIKELY(!ctx->verbose) ? run_impl(ctx, impl, args) : run_and_log(ctx, impl, args);
 }
 
 /* ---- reserving: see parts.h ---- */
@@ -127,16 +130,16 @@ int tg_reserving(const tg_ctx *ctx)
     return ctx->reserving;
 }
 
-static __attribute__((noinline)) tg_status reserve(tg_ctx *ctx, const reg_row *row,
+static __attribute__((noinline)) tg_status reserve(tg_ctx *ctx, const reg_impl *impl,
                                                    const void *args)
 {
-    const int is_default = strcmp(row->info.backend, "cpu") == 0;
-    return is_default ? run_row(ctx, row, args) : TG_OK;
+    const int is_default = strcmp(impl->info.backend, "cpu") == 0;
+    return is_default ? run_impl(ctx, impl, args) : TG_OK;
 }
 
 /* Nothing ran. */
-static __attribute__((noinline)) tg_status no_row(tg_ctx *ctx, int op, const void *args,
-                                                  int device_type)
+static __attribute__((noinline)) tg_status no_impl(tg_ctx *ctx, int op, const void *args,
+                                                   int device_type)
 {
     const impl_list *list = tg_ctx_list(ctx, op);
     const char *name = tg_ops[op].name;
@@ -144,42 +147,44 @@ static __attribute__((noinline)) tg_status no_row(tg_ctx *ctx, int op, const voi
     if (on_device && ctx->fallback == TG_FALLBACK_HOST)
         return tg_run_on_host(ctx, op, args);
     if (list)
-        return tg_fail(TG_EUNSUPPORTED, "%s: no row of %s (%s) runs this problem on %s", name,
-                       list->words, list->who, tg_device_words(device_type).text);
+        return tg_fail(TG_EUNSUPPORTED, "%s: no implementation of %s (%s) runs this problem on %s",
+                       name, list->words, list->who, tg_device_words(device_type).text);
     if (on_device)
-        return tg_fail(TG_EUNSUPPORTED,
-                       "%s: no row of device %s runs this problem; TIGON_FALLBACK=host, or "
-                       "tg_ctx_set_fallback, would run it on the CPU",
-                       name, tg_device_words(device_type).text);
-    return tg_fail(
-        TG_EUNSUPPORTED,
-        "%s: strict (TIGON_STRICT, tg_ctx_set_strict), and no row of device %s runs this problem",
-        name, ctx->device);
+        return tg_fail(
+            TG_EUNSUPPORTED,
+            "%s: no implementation of device %s runs this problem; TIGON_FALLBACK=host, or "
+            "tg_ctx_set_fallback, would run it on the CPU",
+            name, tg_device_words(device_type).text);
+    return tg_fail(TG_EUNSUPPORTED,
+                   "%s: strict (TIGON_STRICT, tg_ctx_set_strict), and no implementation of device "
+                   "%s runs this problem",
+                   name, ctx->device);
 }
 
-static inline tg_status run_or_reserve(tg_ctx *ctx, const reg_row *row, const void *args)
+static inline tg_status run_or_reserve(tg_ctx *ctx, const reg_impl *impl, const void *args)
 {
-    return TG_LIKELY(!ctx->reserving) ? run(ctx, row, args) : reserve(ctx, row, args);
+    return TG_LIKELY(!ctx->reserving) ? run(ctx, impl, args) : reserve(ctx, impl, args);
 }
 
-/* ---- the default, for rows that pass on what they do not take ---- */
+/* ---- the default, for implementations that pass on what they do not take ---- */
 
 static tg_status run_default(tg_ctx *ctx, int op, const void *args)
 {
     static const char *const vendors[] = {"cpu", "ref"};
     for (int k = 0; k < 2; k++) {
         const int backend = tg_registry_backend_by_vendor(vendors[k]);
-        const reg_row *row;
-        for (int i = 0; (row = tg_registry_row(i)); i++) {
-            if (row->backend != backend || row->op != op || !tg_row_supported(ctx, i) ||
-                !accepts(row, args))
+        const reg_impl *impl;
+        for (int i = 0; (impl = tg_registry_impl(i)); i++) {
+            if (impl->backend != backend || impl->op != op || !tg_impl_supported(ctx, i) ||
+                !accepts(impl, args))
                 continue;
-            const tg_status status = tg_op_calls[op].run(&row->row, ctx, args);
+            const tg_status status = tg_op_calls[op].run(&impl->impl, ctx, args);
             if (status != TG_EUNSUPPORTED)
                 return status;
         }
     }
-    return tg_fail(TG_EUNSUPPORTED, "%s: no default row runs this problem", tg_ops[op].name);
+    return tg_fail(TG_EUNSUPPORTED, "%s: no default implementation runs this problem",
+                   tg_ops[op].name);
 }
 
 #define TG_OP(op, fields)                                                  \
@@ -199,26 +204,28 @@ void (*const tg_default_calls[TG_OP_COUNT])(void) = {
 static inline tg_status run_first(tg_ctx *ctx, const route *r, const void *args)
 {
     for (int i = 0; i < r->count; i++) {
-        if (!accepts(r->rows[i], args))
+        if (!accepts(r->impls[i], args))
             continue;
-        const tg_status status = run_or_reserve(ctx, r->rows[i], args);
+        const tg_status status = run_or_reserve(ctx, r->impls[i], args);
         if (status != TG_EUNSUPPORTED)
             return status;
     }
     return TG_EUNSUPPORTED;
 }
 
-/* What is to be converted is, for one row after the other. */
-static tg_status run_converted(tg_ctx *ctx, const reg_row *const *rows, int count, const void *args)
+/* What is to be converted is, for one implementation after the other. */
+static tg_status run_converted(tg_ctx *ctx, const reg_impl *const *impls, int count,
+                               const void *args)
 {
     tg_status status = TG_EUNSUPPORTED;
     for (int i = 0; i < count && status == TG_EUNSUPPORTED; i++) {
         const uint64_t mark = ctx->taken;
         conversions c;
-        if (!plan_for(rows[i], args, &c))
+        if (!plan_for(impls[i], args, &c))
             continue;
         status = tg_convert(ctx, &c);
-        status = status == TG_OK ? run_or_reserve(ctx, rows[i], c.slots) : say_who(rows[i], status);
+        status =
+            status == TG_OK ? run_or_reserve(ctx, impls[i], c.slots) : say_who(impls[i], status);
         if (status == TG_OK && !ctx->reserving)
             tg_convert_back(ctx, &c);
         tg_workspace_release(ctx, mark);
@@ -267,11 +274,11 @@ tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args)
     } else {
         status = on_device ? check_on_device(op, args, device_type) : TG_OK;
         if (status == TG_OK)
-            status = run_converted(ctx, r->rows, r->count, args);
+            status = run_converted(ctx, r->impls, r->count, args);
         else if (ctx->fallback != TG_FALLBACK_HOST)
             return status;
     }
-    return TG_LIKELY(status != TG_EUNSUPPORTED) ? status : no_row(ctx, op, args, device_type);
+    return TG_LIKELY(status != TG_EUNSUPPORTED) ? status : no_impl(ctx, op, args, device_type);
 }
 
 static inline tg_status call(tg_ctx *ctx, int op, const void *args)
@@ -299,37 +306,38 @@ tg_status tg_check(int op, const void *args)
     return tg_check_all(op, tg_resolve_options(op, args, copy), &device_type);
 }
 
-static int takes(const reg_row *row, const void *args)
+static int takes(const reg_impl *impl, const void *args)
 {
     conversions c;
-    return tg_is_canonical(row->op, args) ? accepts(row, args) : plan_for(row, args, &c);
+    return tg_is_canonical(impl->op, args) ? accepts(impl, args) : plan_for(impl, args, &c);
 }
 
-int tg_row_accepts(const tg_ctx *ctx, int row, const void *args)
+int tg_impl_accepts(const tg_ctx *ctx, int impl, const void *args)
 {
-    const reg_row *r = tg_registry_row(row);
+    const reg_impl *r = tg_registry_impl(impl);
     uint64_t copy[MAX_ARGS];
-    return r && tg_row_supported(ctx, row) && takes(r, tg_resolve_options(r->op, args, copy));
+    return r && tg_impl_supported(ctx, impl) && takes(r, tg_resolve_options(r->op, args, copy));
 }
 
-tg_status tg_row_run(tg_ctx *ctx, int row, const void *args)
+tg_status tg_impl_run(tg_ctx *ctx, int impl, const void *args)
 {
-    const reg_row *r = tg_registry_row(row);
+    const reg_impl *r = tg_registry_impl(impl);
     if (!ctx)
-        return tg_fail(TG_EINVAL, "tg_row_run: ctx is NULL, expected a context of tg_ctx_create");
+        return tg_fail(TG_EINVAL, "tg_impl_run: ctx is NULL, expected a context of tg_ctx_create");
     if (!r)
-        return tg_fail(TG_ENOTFOUND, "tg_row_run: there is no row %d", row);
-    if (!tg_row_supported(ctx, row))
+        return tg_fail(TG_ENOTFOUND, "tg_impl_run: there is no implementation %d", impl);
+    if (!tg_impl_supported(ctx, impl))
         return tg_fail(TG_EUNSUPPORTED,
                        "%s: needs %s, which this machine, or the ceiling that TIGON_CPU_MAX or "
                        "tg_ctx_set_cpu_max set, does not offer",
-                       r->info.full_name, tg_cpu_needs(r->row.needs));
+                       r->info.full_name, tg_cpu_needs(r->impl.needs));
     int device_type;
     uint64_t copy[MAX_ARGS];
     args = tg_resolve_options(r->op, args, copy);
     TG_TRY(tg_check_all(r->op, args, &device_type));
     if (device_type != tg_registry_backend(r->backend)->table.device_type)
-        return tg_fail(TG_EINVAL, "%s: the tensors lie on %s, the row takes memory of %s",
+        return tg_fail(TG_EINVAL,
+                       "%s: the tensors lie on %s, the implementation takes memory of %s",
                        r->info.full_name, tg_device_words(device_type).text,
                        tg_device_words(tg_registry_backend(r->backend)->table.device_type).text);
     if (device_type != TG_DEVICE_CPU)

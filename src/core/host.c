@@ -108,12 +108,13 @@ tg_status tg_run_on_host(tg_ctx *ctx, int op, const void *args)
             "%s: no backend of device %s can copy its memory, so it cannot fall back to the host",
             tg_ops[op].name, ctx->device);
     if (ctx->strict)
-        return tg_fail(TG_EUNSUPPORTED,
-                       "%s: strict (TIGON_STRICT, tg_ctx_set_strict), and no row of device %s runs "
-                       "this problem",
-                       tg_ops[op].name, ctx->device);
+        return tg_fail(
+            TG_EUNSUPPORTED,
+            "%s: strict (TIGON_STRICT, tg_ctx_set_strict), and no implementation of device %s runs "
+            "this problem",
+            tg_ops[op].name, ctx->device);
     if (!ctx->warned[op])
-        tg_log_line(ctx, "tigon: %s has no row on %s; it runs on the host, with copies",
+        tg_log_line(ctx, "tigon: %s has no implementation on %s; it runs on the host, with copies",
                     tg_ops[op].name, ctx->device);
     ctx->warned[op] = 1;
     const uint64_t mark = ctx->taken;

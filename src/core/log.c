@@ -58,11 +58,11 @@ static const char *describe(const tg_tensor *t, char *text, size_t size)
 }
 
 /* tigon,cpu/rms_norm_forward.v4,x:f32[8x64] y:f32[8x64],0.0120 ms,TG_OK */
-void tg_log_call(tg_ctx *ctx, const reg_row *row, const void *args, double seconds,
+void tg_log_call(tg_ctx *ctx, const reg_impl *impl, const void *args, double seconds,
                  tg_status status)
 {
-    const tg_op_info *op = &tg_ops[row->op];
-    const op_tensors *list = tg_op_tensors(row->op);
+    const tg_op_info *op = &tg_ops[impl->op];
+    const op_tensors *list = tg_op_tensors(impl->op);
     const tg_tensor *const *slots = args;
     char text[768] = "", shape[160];
     size_t used = 0;
@@ -73,6 +73,6 @@ void tg_log_call(tg_ctx *ctx, const reg_row *row, const void *args, double secon
                 (size_t)snprintf(text + used, sizeof text - used, "%s%s:%s", used ? " " : "",
                                  op->args[list->at[i].slot].name, describe(t, shape, sizeof shape));
     }
-    tg_log_line(ctx, "tigon,%s,%s,%.4f ms,%s", row->info.full_name, text, seconds * 1e3,
+    tg_log_line(ctx, "tigon,%s,%s,%.4f ms,%s", impl->info.full_name, text, seconds * 1e3,
                 tg_status_name(status));
 }

@@ -95,14 +95,14 @@ static symbols read_symbols(void *handle)
     return s;
 }
 
-/* Rows for all symbols <vendor>_<operator>; the caller frees *list. */
-static tg_status discover(const char *path, void *handle, const char *vendor, tg_row **list)
+/* Implementations for all symbols <vendor>_<operator>; the caller frees *list. */
+static tg_status discover(const char *path, void *handle, const char *vendor, tg_impl **list)
 {
     const symbols s = read_symbols(handle);
     const size_t prefix = strlen(vendor);
-    tg_row *rows = calloc(TG_OP_COUNT + 1, sizeof *rows);
-    if (!rows)
-        return tg_fail(TG_ENOMEM, "%s: no memory for its rows", path);
+    tg_impl *impls = calloc(TG_OP_COUNT + 1, sizeof *impls);
+    if (!impls)
+        return tg_fail(TG_ENOMEM, "%s: no memory for its implementations", path);
     int count = 0;
     for (size_t i = 0; i < s.count; i++) {
         const char *name = s.names + s.table[i].st_name;
@@ -111,23 +111,25 @@ static tg_status discover(const char *path, void *handle, const char *vendor, tg
             continue;
         const int op = tg_op_by_name(name + prefix + 1);
         if (op < 0 || count == TG_OP_COUNT) {
-            free(rows);
+            free(impls);
             return tg_fail(TG_EINVAL,
                            "%s: symbol %s carries the vendor's prefix but %s names no operator; "
                            "make it static or hidden "
                            "if it is not meant as one",
                            path, name, name + prefix + 1);
         }
-        rows[count].op = tg_ops[op].name;
-        rows[count].variant = "";
-        *(void **)&rows[count].run.any = dlsym(handle, name);
+        impls[count].op = tg_ops[op].name;
+        impls[count].variant = "";
+        impls[count].takes = TG_TAKES_FLOATS;
+        *(void **)&impls[count].run.any = dlsym(handle, name);
         count++;
     }
-    *list = rows;
+    *list = impls;
     if (count > 0)
         return TG_OK;
-    free(rows);
-    return tg_fail(TG_EINVAL, "%s: it has neither a table of rows nor a symbol %s_<operator>", path,
+    free(impls);
+    return tg_fail(TG_EINVAL,
+                   "%s: it has neither a table of implementations nor a symbol %s_<operator>", path,
                    vendor);
 }
 
@@ -181,13 +183,13 @@ static tg_status take(const char *path, const tg_backend *from, void *handle)
     tg_backend table;
     TG_TRY(read_table(path, from, &table));
     TG_TRY(check_table(path, &table));
-    tg_row *found = NULL;
-    if (!table.rows && !handle)
-        return tg_fail(
-            TG_EINVAL,
-            "%s: rows is NULL, expected a table; symbols are found in a shared library alone",
-            path);
-    if (!table.rows)
+    tg_impl *found = NULL;
+    if (!table.impls && !handle)
+        return tg_fail(TG_EINVAL,
+                       "%s: impls is NULL, expected a table; symbols are found in a "
+                       "shared library alone",
+                       path);
+    if (!table.impls)
         TG_TRY(discover(path, handle, table.vendor, &found));
     tg_status status = table.open ? table.open(&tg_host_services) : TG_OK;
     if (status != TG_OK) {
@@ -196,7 +198,7 @@ static tg_status take(const char *path, const tg_backend *from, void *handle)
         free(found);
         return tg_fail(status, "%s: open() failed: %s", path, *why ? why : tg_status_name(status));
     }
-    status = tg_registry_add(&table, found ? found : table.rows, handle, path);
+    status = tg_registry_add(&table, found ? found : table.impls, handle, path);
     free(found);
     return status;
 }

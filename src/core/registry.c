@@ -1,4 +1,4 @@
-/* Backends and rows: what is built in, what plug-ins add. Entries are only ever appended. */
+/* Backends and implementations: what is built in, what plug-ins add. Entries are only ever appended. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,16 +7,16 @@
 #include "core/ceiling.h"
 #include "core/core.h"
 
-#define TG_TABLE(backend, name) extern const tg_row tg_rows_##name[];
-#include "row_tables.inc"
+#define TG_TABLE(backend, name) extern const tg_impl tg_impls_##name[];
+#include "impl_tables.inc"
 #undef TG_TABLE
 
 static const struct {
     const char *backend;
-    const tg_row *rows;
+    const tg_impl *impls;
 } tables[] = {
-#define TG_TABLE(backend, name) {#backend, tg_rows_##name},
-#include "row_tables.inc"
+#define TG_TABLE(backend, name) {#backend, tg_impls_##name},
+#include "impl_tables.inc"
 #undef TG_TABLE
 };
 
@@ -26,9 +26,9 @@ static const struct {
 
 enum { TABLES = sizeof tables / sizeof *tables };
 
-static reg_row *rows[MAX_ROWS];
+static reg_impl *impls[MAX_IMPLS];
 static reg_backend *backends[MAX_BACKENDS];
-static atomic_int row_count, backend_count;
+static atomic_int impl_count, backend_count;
 atomic_int tg_registry_generation;
 /* Recursive: a backend's open() may call what looks into the registry, or fork(). */
 static pthread_mutex_t load_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -37,9 +37,9 @@ static atomic_int opened; /* done */
 static tg_status open_status;
 static char open_message[512];
 
-const reg_row *tg_registry_row(int row)
+const reg_impl *tg_registry_impl(int impl)
 {
-    return row >= 0 && row < atomic_load(&row_count) ? rows[row] : NULL;
+    return impl >= 0 && impl < atomic_load(&impl_count) ? impls[impl] : NULL;
 }
 
 const reg_backend *tg_registry_backend(int backend)
@@ -72,31 +72,32 @@ void tg_registry_vendors(char *text, size_t size)
     }
 }
 
-static tg_status add_row(int backend, const tg_row *row)
+static tg_status add_impl(int backend, const tg_impl *impl)
 {
-    const int count = atomic_load(&row_count);
-    const int op = tg_op_by_name(row->op);
+    const int count = atomic_load(&impl_count);
+    const int op = tg_op_by_name(impl->op);
     const char *vendor = backends[backend]->table.vendor;
     if (op < 0) {
         tg_log_line(NULL,
-                    "tigon: backend %s has a row for %s, which is no operator of Tigon %s; skipped",
-                    vendor, row->op, tg_version());
+                    "tigon: backend %s has an implementation for %s, which is no operator of Tigon "
+                    "%s; skipped",
+                    vendor, impl->op, tg_version());
         return TG_OK;
     }
-    const char *variant = row->variant ? row->variant : "";
-    const size_t size = strlen(vendor) + strlen(row->op) + strlen(variant) + 3;
-    reg_row *r = count < MAX_ROWS ? malloc(sizeof *r + size) : NULL;
+    const char *variant = impl->variant ? impl->variant : "";
+    const size_t size = strlen(vendor) + strlen(impl->op) + strlen(variant) + 3;
+    reg_impl *r = count < MAX_IMPLS ? malloc(sizeof *r + size) : NULL;
     if (!r)
-        return tg_fail(TG_ENOMEM, "no memory for row %s/%s", vendor, row->op);
+        return tg_fail(TG_ENOMEM, "no memory for implementation %s/%s", vendor, impl->op);
     char *name = (char *)(r + 1);
-    snprintf(name, size, "%s/%s%s%s", vendor, row->op, *variant ? "." : "", variant);
-    *r = (reg_row){.row = *row, .index = count, .backend = backend, .op = op};
-    if (row->needs & TG_CPU_PROCESS)
-        r->row.needs = tg_cpu_process();
-    r->info = (tg_row_info){name, vendor, variant, op, r->row.needs};
-    rows[count] = r;
-    atomic_store(&row_count, count + 1);
-    backends[backend]->info.rows++;
+    snprintf(name, size, "%s/%s%s%s", vendor, impl->op, *variant ? "." : "", variant);
+    *r = (reg_impl){.impl = *impl, .index = count, .backend = backend, .op = op};
+    if (impl->needs & TG_CPU_PROCESS)
+        r->impl.needs = tg_cpu_process();
+    r->info = (tg_impl_info){name, vendor, variant, op, r->impl.needs};
+    impls[count] = r;
+    atomic_store(&impl_count, count + 1);
+    backends[backend]->info.impls++;
     return TG_OK;
 }
 
@@ -117,27 +118,27 @@ static tg_status add_backend(const tg_backend *table, void *handle, const char *
     return TG_OK;
 }
 
-tg_status tg_registry_add(const tg_backend *table, const tg_row *list, void *handle,
+tg_status tg_registry_add(const tg_backend *table, const tg_impl *list, void *handle,
                           const char *path)
 {
     int number;
     TG_TRY(add_backend(table, handle, path, &number));
     for (; list->op; list++)
-        TG_TRY(add_row(number, list));
+        TG_TRY(add_impl(number, list));
     atomic_fetch_add(&tg_registry_generation, 1);
     return TG_OK;
 }
 
 /* ---- opening ---- */
 
-/* The built-in rows of a backend: those that need a slow feature, or the others. */
+/* The built-in implementations of a backend: those that need a slow feature, or the others. */
 static tg_status add_tables(int number, const char *name, int slow)
 {
     for (int i = 0; i < TABLES; i++)
-        for (const tg_row *row = tables[i].rows; row->op && strcmp(tables[i].backend, name) == 0;
-             row++)
-            if (((row->needs & tg_cpu_slow_features()) != 0) == slow)
-                TG_TRY(add_row(number, row));
+        for (const tg_impl *impl = tables[i].impls;
+             impl->op && strcmp(tables[i].backend, name) == 0; impl++)
+            if (((impl->needs & tg_cpu_slow_features()) != 0) == slow)
+                TG_TRY(add_impl(number, impl));
     return TG_OK;
 }
 
@@ -255,15 +256,15 @@ tg_status tg_backend_register(const tg_backend *backend)
 
 /* ---- queries ---- */
 
-int tg_row_count(void)
+int tg_impl_count(void)
 {
     tg_registry_open();
-    return atomic_load(&row_count);
+    return atomic_load(&impl_count);
 }
 
-const tg_row_info *tg_row_at(int row)
+const tg_impl_info *tg_impl_at(int impl)
 {
-    const reg_row *r = tg_registry_row(row);
+    const reg_impl *r = tg_registry_impl(impl);
     return r ? &r->info : NULL;
 }
 
@@ -288,21 +289,21 @@ int tg_backend_for_device(const char *device)
     return -1;
 }
 
-int tg_row_supported(const tg_ctx *ctx, int row)
+int tg_impl_supported(const tg_ctx *ctx, int impl)
 {
-    const reg_row *r = tg_registry_row(row);
-    return r && (r->row.needs & ~ctx->cpu_features) == 0;
+    const reg_impl *r = tg_registry_impl(impl);
+    return r && (r->impl.needs & ~ctx->cpu_features) == 0;
 }
 
 int tg_find(const tg_ctx *ctx, const char *full_name)
 {
     const size_t length = full_name ? strlen(full_name) : 0;
-    for (int i = 0; length && i < atomic_load(&row_count); i++) {
-        const char *name = rows[i]->info.full_name;
+    for (int i = 0; length && i < atomic_load(&impl_count); i++) {
+        const char *name = impls[i]->info.full_name;
         if (strcmp(name, full_name) == 0)
             return i;
         if (strncmp(name, full_name, length) == 0 && name[length] == '.' &&
-            tg_row_supported(ctx, i))
+            tg_impl_supported(ctx, i))
             return i;
     }
     return -1;
@@ -312,9 +313,9 @@ int tg_default_of(const tg_ctx *ctx, const char *op)
 {
     char name[128];
     snprintf(name, sizeof name, "cpu/%s", op ? op : "");
-    const int row = tg_find(ctx, name);
-    if (row >= 0)
-        return row;
+    const int impl = tg_find(ctx, name);
+    if (impl >= 0)
+        return impl;
     snprintf(name, sizeof name, "ref/%s", op ? op : "");
     return tg_find(ctx, name);
 }

@@ -84,12 +84,6 @@ static inline int tg_el(int type)
     return type == TG_F32 ? 0 : type == TG_BF16 ? 1 : type == TG_F16 ? 2 : 3;
 }
 
-/* For rows that take f32, bf16, f16 alone: 0 if the tensor is f64. */
-static inline int tg_fast_type(const tg_tensor *t)
-{
-    return tg_type_of(t) != TG_F64;
-}
-
 /* One element as double, for ref: any type of the contract, i64 included. */
 double tg_get_narrow(const void *data, int type, int64_t i); /* of any other type than f32, f64 */
 static inline double tg_get(const void *data, int type, int64_t i)
@@ -118,23 +112,26 @@ int tg_streams(int64_t bytes);
 /* ---- rows ----
  *
  * A file of the family defines one table of each kind that it has; CMake collects them:
- *   <family>_ref.c       TG_REF_ROWS(family) = { TG_REF_ROW(op, run), ..., TG_ROWS_END };
- *   <family>_unfused.c   TG_UNFUSED_ROWS(family) = { TG_UNFUSED_ROW(op, accepts, run), ... };
- *   <family>_cpu.c       TG_CPU_ROWS(family) = { TG_CPU_ROW(op, accepts, run), ... };   once per
+ *   <family>_ref.c       TG_REF_IMPLS(family) = { TG_REF_IMPL(op, run), ..., TG_IMPLS_END };
+ *   <family>_unfused.c   TG_UNFUSED_IMPLS(family) = { TG_UNFUSED_IMPL(op, run), ... };
+ *   <family>_cpu.c       TG_CPU_IMPLS(family) = { TG_CPU_IMPL(op, run), ... };   once per
  * level TG_LEVEL
  */
-#define TG_REF_ROWS(family) const tg_row tg_rows_##family##_ref[]
-#define TG_UNFUSED_ROWS(family) const tg_row tg_rows_##family##_unfused[]
-#define TG_REF_ROW(op, run) TG_ROW(op, "", 0, NULL, run)
-#define TG_UNFUSED_ROW(op, accepts, run) TG_ROW(op, "", 0, accepts, run)
+#define TG_REF_IMPLS(family) const tg_impl tg_impls_##family##_ref[]
+#define TG_UNFUSED_IMPLS(family) const tg_impl tg_impls_##family##_unfused[]
+#define TG_REF_IMPL(op, run) TG_IMPL(op, "", 0, TG_TAKES_FLOATS | TG_TAKES_F64, NULL, run)
+#define TG_UNFUSED_IMPL(op, run) TG_UNFUSED_IMPL_IF(op, NULL, run)
+#define TG_UNFUSED_IMPL_IF(op, accepts, run) TG_IMPL(op, "", 0, TG_TAKES_FLOATS, accepts, run)
 
 #ifdef TG_LEVEL
 #define TG_PASTE4_(a, b, c, d) a##b##c##d
 #define TG_PASTE4(a, b, c, d) TG_PASTE4_(a, b, c, d)
 #define TG_STRING_(a) #a
 #define TG_STRING(a) TG_STRING_(a)
-#define TG_CPU_ROWS(family) const tg_row TG_PASTE4(tg_rows_, family, _cpu_, TG_LEVEL)[]
-#define TG_CPU_ROW(op, accepts, run) TG_ROW(op, TG_STRING(TG_LEVEL), TG_LEVEL_NEEDS, accepts, run)
+#define TG_CPU_IMPLS(family) const tg_impl TG_PASTE4(tg_impls_, family, _cpu_, TG_LEVEL)[]
+#define TG_CPU_IMPL(op, run) TG_CPU_IMPL_IF(op, TG_TAKES_FLOATS, NULL, run)
+#define TG_CPU_IMPL_IF(op, takes, accepts, run) \
+    TG_IMPL(op, TG_STRING(TG_LEVEL), TG_LEVEL_NEEDS, takes, accepts, run)
 #endif
 
 #endif

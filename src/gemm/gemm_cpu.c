@@ -390,12 +390,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     return TG_OK;
 }
 
-static int accepts(const tg_gemm_args *args)
-{
-    return tg_fast_type(args->a);
-}
-
-TG_CPU_ROWS(gemm) = {
-    TG_CPU_ROW(gemm, accepts, run),
-    TG_ROWS_END,
+TG_CPU_IMPLS(gemm) = {
+    TG_CPU_IMPL(gemm, run),
+    TG_IMPLS_END,
 };

@@ -261,5 +261,5 @@ static int accepts(const tg_gemm_args *args)
     return plain_stride(args->a) && plain_stride(args->b) && plain_stride(args->c);
 }
 
-const tg_row tg_rows_gemm_onednn[] = {TG_ROW(gemm, "onednn", TG_CPU_PROCESS, accepts, run),
-                                      TG_ROWS_END};
+const tg_impl tg_impls_gemm_onednn[] = {
+    TG_IMPL(gemm, "onednn", TG_CPU_PROCESS, TG_TAKES_FLOATS, accepts, run), TG_IMPLS_END};

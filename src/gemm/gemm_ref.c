@@ -39,4 +39,4 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(gemm) = {TG_REF_ROW(gemm, run), TG_ROWS_END};
+TG_REF_IMPLS(gemm) = {TG_REF_IMPL(gemm, run), TG_IMPLS_END};

@@ -8,11 +8,11 @@
 /* c = op(a) op(b) by the first of the CPU's rows that takes it. */
 static tg_status multiply(tg_ctx *ctx, const tg_gemm_args *args)
 {
-    for (int row = 0; row < tg_row_count(); row++) {
-        const tg_row_info *info = tg_row_at(row);
+    for (int row = 0; row < tg_impl_count(); row++) {
+        const tg_impl_info *info = tg_impl_at(row);
         if (info->op == TG_OP_gemm && strcmp(info->backend, "cpu") == 0 &&
-            tg_row_accepts(ctx, row, args))
-            return tg_row_run(ctx, row, args);
+            tg_impl_accepts(ctx, row, args))
+            return tg_impl_run(ctx, row, args);
     }
     return TG_EUNSUPPORTED;
 }
@@ -39,9 +39,4 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     return eager_end(&e);
 }
 
-static int accepts(const tg_gemm_args *args)
-{
-    return tg_fast_type(args->a);
-}
-
-TG_UNFUSED_ROWS(gemm) = {TG_UNFUSED_ROW(gemm, accepts, run), TG_ROWS_END};
+TG_UNFUSED_IMPLS(gemm) = {TG_UNFUSED_IMPL(gemm, run), TG_IMPLS_END};

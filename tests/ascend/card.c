@@ -58,7 +58,7 @@ static tg_status swiglu(tg_ctx *ctx, const tg_tensor *gate, const tg_tensor *up,
 static void check_launch(tg_ctx *ctx, const tg_tensor *gate, const tg_tensor *up, tg_tensor *y)
 {
     EXPECT(swiglu(ctx, gate, up, y) == TG_OK, "%s", tg_last_error());
-    EXPECT(!strcmp(tg_ctx_last_row(ctx), "ascend/swiglu_forward"), "%s", tg_ctx_last_row(ctx));
+    EXPECT(!strcmp(tg_ctx_last_impl(ctx), "ascend/swiglu_forward"), "%s", tg_ctx_last_impl(ctx));
     const char *launch = recorded("launch swiglu_forward_f32 ");
     /* blocks, 3 tensors, 3 strides, rows, columns, tile rows, tile columns, multipliers, places */
     const long long cores = atoi(getenv("STAND_IN_CORES") ? getenv("STAND_IN_CORES") : "40");

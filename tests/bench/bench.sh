@@ -53,7 +53,7 @@ cat >"$folder/verify.py" <<'END'
 import csv, json, sys
 folder = sys.argv[1]
 records = json.load(open(folder + "/now.json")) + json.load(open(folder + "/cold.json"))
-needed = """operator mode provider row dtype shape cache threads ms_20 ms_50 ms_80 bytes gbps
+needed = """operator mode provider implementation dtype shape cache threads ms_20 ms_50 ms_80 bytes gbps
     fraction_of_limit flops gflops fraction_of_gemm peak_bytes""".split()
 seen = set()
 for r in records:
@@ -65,7 +65,7 @@ for r in records:
     seen.add((r["operator"], r["mode"], r["provider"], r["dtype"], r["cache"]))
 assert len(seen) == len(records) == 3 * 3 * 2 + 2, len(records)
 backends = {"tigon": "cpu/", "unfused": "unfused/", "ref": "ref/"}
-assert all(r["row"].startswith(backends[r["provider"]]) for r in records)
+assert all(r["implementation"].startswith(backends[r["provider"]]) for r in records)
 
 for r in json.load(open(folder + "/dispatch.json")):
     assert 0 < r["check_ns"] and 0 < r["call_ns"], r

@@ -6,7 +6,7 @@
 #include <tigon/backend.h>
 
 extern const tg_host *faulty_host;
-extern const tg_row faulty_norm[], faulty_loss[];
+extern const tg_impl faulty_norm[], faulty_loss[];
 
 /* The default row of an operator, with its type. */
 #define DEFAULT(op, ctx) ((tg_##op##_fn)faulty_host->default_of(ctx, #op))

@@ -156,17 +156,17 @@ static tg_status ce_confident(tg_ctx *ctx, const ce_backward *args)
     return status;
 }
 
-const tg_row faulty_loss[] = {
-    TG_ROW(cross_entropy_forward, "right", 0, NULL, ce_right),
-    TG_ROW(cross_entropy_forward, "smoothing", 0, NULL, ce_smoothing),
-    TG_ROW(cross_entropy_forward, "no_z_loss", 0, NULL, ce_no_z_loss),
-    TG_ROW(cross_entropy_forward, "upstream", 0, NULL, ce_upstream),
-    TG_ROW(cross_entropy_forward, "predicted", 0, NULL, ce_predicted),
-    TG_ROW(cross_entropy_forward, "lse", 0, NULL, ce_lse),
-    TG_ROW(cross_entropy_forward, "accuracy", 0, NULL, ce_accuracy),
-    TG_ROW(cross_entropy_forward, "z_gradient", 0, NULL, ce_z_gradient),
-    TG_ROW(cross_entropy_forward, "bf16_gradient", 0, NULL, ce_bf16_gradient),
-    TG_ROW(cross_entropy_forward, "ignored", 0, NULL, ce_ignored),
-    TG_ROW(cross_entropy_backward, "confident", 0, ce_bf16_accepts, ce_confident),
-    TG_ROWS_END,
+const tg_impl faulty_loss[] = {
+    TG_IMPL(cross_entropy_forward, "right", 0, TG_TAKES_FLOATS, NULL, ce_right),
+    TG_IMPL(cross_entropy_forward, "smoothing", 0, TG_TAKES_FLOATS, NULL, ce_smoothing),
+    TG_IMPL(cross_entropy_forward, "no_z_loss", 0, TG_TAKES_FLOATS, NULL, ce_no_z_loss),
+    TG_IMPL(cross_entropy_forward, "upstream", 0, TG_TAKES_FLOATS, NULL, ce_upstream),
+    TG_IMPL(cross_entropy_forward, "predicted", 0, TG_TAKES_FLOATS, NULL, ce_predicted),
+    TG_IMPL(cross_entropy_forward, "lse", 0, TG_TAKES_FLOATS, NULL, ce_lse),
+    TG_IMPL(cross_entropy_forward, "accuracy", 0, TG_TAKES_FLOATS, NULL, ce_accuracy),
+    TG_IMPL(cross_entropy_forward, "z_gradient", 0, TG_TAKES_FLOATS, NULL, ce_z_gradient),
+    TG_IMPL(cross_entropy_forward, "bf16_gradient", 0, TG_TAKES_FLOATS, NULL, ce_bf16_gradient),
+    TG_IMPL(cross_entropy_forward, "ignored", 0, TG_TAKES_FLOATS, NULL, ce_ignored),
+    TG_IMPL(cross_entropy_backward, "confident", 0, TG_TAKES_FLOATS, ce_bf16_accepts, ce_confident),
+    TG_IMPLS_END,
 };

@@ -40,8 +40,8 @@ static int run_with(tg_ctx *ctx, const char *backend, problem *p, place at, doub
     const int row = tg_find(ctx, name);
     problem_reset(p);
     pb_set(&p->tensor[at.tensor], at.element, value);
-    return row >= 0 && tg_row_accepts(ctx, row, problem_args(p)) &&
-           tg_row_run(ctx, row, problem_args(p)) == TG_OK;
+    return row >= 0 && tg_impl_accepts(ctx, row, problem_args(p)) &&
+           tg_impl_run(ctx, row, problem_args(p)) == TG_OK;
 }
 
 /* The elements of all outputs, one after another. */

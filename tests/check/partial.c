@@ -92,20 +92,25 @@ static tg_status refuse(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 
 /* ---- the plug-ins ---- */
 
-static const tg_row wrong[] = {
-    TG_ROW(cross_entropy_forward, "", 0, bare_f32_accepts, wrong_gradient), TG_ROWS_END};
-static const tg_row bare[] = {TG_ROW(cross_entropy_forward, "", 0, bare_accepts, default_ce),
-                              TG_ROWS_END};
-static const tg_row loss[] = {TG_ROW(cross_entropy_forward, "", 0, loss_accepts, default_ce),
-                              TG_ROWS_END};
-static const tg_row all[] = {TG_ROW(cross_entropy_forward, "", 0, NULL, default_ce), TG_ROWS_END};
-static const tg_row gemm[] = {TG_ROW(gemm, "", 0, product_accepts, product), TG_ROWS_END};
-static const tg_row f32[] = {TG_ROW(rms_norm_forward, "", 0, f32_accepts, norm), TG_ROWS_END};
-static const tg_row nothing[] = {TG_ROW(rms_norm_forward, "", 0, NULL, refuse), TG_ROWS_END};
+static const tg_impl wrong[] = {
+    TG_IMPL(cross_entropy_forward, "", 0, TG_TAKES_FLOATS, bare_f32_accepts, wrong_gradient),
+    TG_IMPLS_END};
+static const tg_impl bare[] = {
+    TG_IMPL(cross_entropy_forward, "", 0, TG_TAKES_FLOATS, bare_accepts, default_ce), TG_IMPLS_END};
+static const tg_impl loss[] = {
+    TG_IMPL(cross_entropy_forward, "", 0, TG_TAKES_FLOATS, loss_accepts, default_ce), TG_IMPLS_END};
+static const tg_impl all[] = {
+    TG_IMPL(cross_entropy_forward, "", 0, TG_TAKES_FLOATS, NULL, default_ce), TG_IMPLS_END};
+static const tg_impl gemm[] = {TG_IMPL(gemm, "", 0, TG_TAKES_FLOATS, product_accepts, product),
+                               TG_IMPLS_END};
+static const tg_impl f32[] = {TG_IMPL(rms_norm_forward, "", 0, TG_TAKES_FLOATS, f32_accepts, norm),
+                              TG_IMPLS_END};
+static const tg_impl nothing[] = {TG_IMPL(rms_norm_forward, "", 0, TG_TAKES_FLOATS, NULL, refuse),
+                                  TG_IMPLS_END};
 
 static const struct {
     const char *name;
-    const tg_row *rows;
+    const tg_impl *rows;
 } tables[] = {{"wrong", wrong}, {"bare", bare}, {"loss", loss},      {"all", all},
               {"gemm", gemm},   {"f32", f32},   {"nothing", nothing}};
 
@@ -128,6 +133,6 @@ TG_BACKEND_ENTRY
     const char *name = getenv("PARTIAL");
     for (size_t i = 0; name && i < sizeof tables / sizeof *tables; i++)
         if (!strcmp(tables[i].name, name))
-            partial.rows = tables[i].rows;
+            partial.impls = tables[i].rows;
     return &partial;
 }

@@ -37,7 +37,7 @@ says '^  partial/cross_entropy_forward +forward +DISAGREES with the reference'
 check bare 0 --quick
 says '^  partial/cross_entropy_forward +forward +agrees with the reference'
 says '^    f32   [0-9]+ of [0-9]+ cases ran, [0-9]+ of them reduced; compared: loss lse dlogits; never: z_loss accuracy predicted$'
-says '^    cross_entropy_backward is the default.s: partial has no row for it$'
+says '^    cross_entropy_backward is the default.s: partial has no implementation of it$'
 check bare 1 --quick --strict
 says '^FAILED partial/cross_entropy_forward: never compared: z_loss accuracy predicted$'
 
@@ -55,10 +55,10 @@ PARTIAL=all "$tigon" check --backend "$plugin" --quick --json >"$work/all" || co
 python3 - "$work/all" <<'END' || complain "the JSON is wrong"
 import json, sys
 report = json.load(open(sys.argv[1]))
-rows = {r["dtype"]: r for r in report["rows"]}
+rows = {r["dtype"]: r for r in report["implementations"]}
 assert set(rows) == {"f32", "bf16", "f16"}, rows
 for r in rows.values():
-    assert r["row"] == "partial/cross_entropy_forward" and r["passed"] > 40 and r["reduced"] == 0, r
+    assert r["implementation"] == "partial/cross_entropy_forward" and r["passed"] > 40 and r["reduced"] == 0, r
     assert r["compared"] == ["loss", "z_loss", "lse", "accuracy", "predicted", "dlogits"] and r["never_compared"] == [], r
 (composite,) = report["composites"]
 assert composite["operator"] == "fused_linear_cross_entropy_forward" and composite["passed"] > 50, composite

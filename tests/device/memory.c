@@ -131,7 +131,7 @@ static void check_operator(tg_ctx *ctx, tg_ctx *cpu)
     tg_rms_norm_forward_args args = {.x = &dx, .weight = &dw, .y = &dy};
     for (int i = 0; i < 2; i++) /* of a new form, and of a known one */
         EXPECT(tg_rms_norm_forward(ctx, &args) == TG_OK, "%s", tg_last_error());
-    EXPECT(!strcmp(tg_ctx_last_row(ctx), "toy/rms_norm_forward"), "%s", tg_ctx_last_row(ctx));
+    EXPECT(!strcmp(tg_ctx_last_impl(ctx), "toy/rms_norm_forward"), "%s", tg_ctx_last_impl(ctx));
     void *const in = dx.data; /* the call has seen its arguments: they may go */
     memset(&dx, 0, sizeof dx);
     memset(shape, 0, sizeof shape);

@@ -40,7 +40,7 @@ grep -q '"toy/rms_norm_backward"' "$work/out" || fail "the benchmark ran another
 python3 - "$work/out" <<'END' || fail "a time is too short to be true"
 import json, sys
 rows = json.load(open(sys.argv[1]))
-print(*(f"{r['row']} {1e3 * r['ms_50']:.0f} us" for r in rows), sep="; ")
+print(*(f"{r['implementation']} {1e3 * r['ms_50']:.0f} us" for r in rows), sep="; ")
 assert len(rows) == 6
 for r in rows:
     assert 1e3 * r["ms_50"] > 20, r

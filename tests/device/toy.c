@@ -75,9 +75,9 @@ static tg_status copy_on_toy(tg_ctx *ctx, void *dst, int dst_device_type, const 
 /* ---- the table: the rows of all files ---- */
 
 enum { MOST_ROWS = 32 };
-static tg_row rows[MOST_ROWS];
+static tg_impl rows[MOST_ROWS];
 
-static void add(int *n, const tg_row *from)
+static void add(int *n, const tg_impl *from)
 {
     for (; from->op && *n < MOST_ROWS - 1; from++)
         rows[(*n)++] = *from;
@@ -95,7 +95,7 @@ static const tg_backend toy = {
     .free = free_on_toy,
     .copy = copy_on_toy,
     .sync = toy_wait,
-    .rows = rows,
+    .impls = rows,
 };
 
 TG_BACKEND_ENTRY
@@ -103,6 +103,6 @@ TG_BACKEND_ENTRY
     int n = 0;
     add(&n, toy_norm_rows);
     add(&n, toy_loss_rows);
-    add(&n, toy_table_rows);
+    add(&n, toy_table_impls);
     return &toy;
 }

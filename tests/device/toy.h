@@ -70,10 +70,10 @@ double toy_rounded(int type, double value);
 
 /* ---- kernels ---- */
 
-extern const tg_row toy_norm_rows[], toy_loss_rows[], toy_table_rows[];
+extern const tg_impl toy_norm_rows[], toy_loss_rows[], toy_table_impls[];
 
-/* TOY_ROW_FUNCTION(op, kernel, scratch): the row function toy_<op>() of a kernel of the device's thread. */
-#define TOY_ROW_FUNCTION(op, kernel, scratch)                          \
+/* TOY_FUNCTION(op, kernel, scratch): the row function toy_<op>() of a kernel of the device's thread. */
+#define TOY_FUNCTION(op, kernel, scratch)                              \
     static tg_status toy_##op(tg_ctx *ctx, const tg_##op##_args *args) \
     {                                                                  \
         return toy_launch(ctx, TG_OP_##op, args, kernel, (scratch));   \

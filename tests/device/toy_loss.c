@@ -184,21 +184,21 @@ static int plain(const tg_tensor *class_weight, double smoothing, int64_t token_
 
 static int accepts_forward(const tg_cross_entropy_forward_args *a)
 {
-    return plain(a->class_weight, a->label_smoothing, a->token_scaling) &&
-           tg_even_rows(a->logits) && (!a->dlogits || tg_even_rows(a->dlogits));
+    return plain(a->class_weight, a->label_smoothing, a->token_scaling);
 }
 
 static int accepts_backward(const tg_cross_entropy_backward_args *a)
 {
-    return plain(a->class_weight, a->label_smoothing, a->token_scaling) &&
-           tg_even_rows(a->logits) && tg_even_rows(a->dlogits);
+    return plain(a->class_weight, a->label_smoothing, a->token_scaling);
 }
 
-TOY_ROW_FUNCTION(cross_entropy_forward, cross_entropy, 0)
-TOY_ROW_FUNCTION(cross_entropy_backward, cross_entropy_gradient, 0)
+TOY_FUNCTION(cross_entropy_forward, cross_entropy, 0)
+TOY_FUNCTION(cross_entropy_backward, cross_entropy_gradient, 0)
 
-const tg_row toy_loss_rows[] = {
-    TG_ROW(cross_entropy_forward, "", 0, accepts_forward, toy_cross_entropy_forward),
-    TG_ROW(cross_entropy_backward, "", 0, accepts_backward, toy_cross_entropy_backward),
-    TG_ROWS_END,
+const tg_impl toy_loss_rows[] = {
+    TG_IMPL(cross_entropy_forward, "", 0, TG_TAKES_FLOATS, accepts_forward,
+            toy_cross_entropy_forward),
+    TG_IMPL(cross_entropy_backward, "", 0, TG_TAKES_FLOATS, accepts_backward,
+            toy_cross_entropy_backward),
+    TG_IMPLS_END,
 };

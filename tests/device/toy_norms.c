@@ -90,16 +90,16 @@ static void softmax_gradient(toy_call *call)
 
 /* ---- rows ---- */
 
-TOY_ROW_FUNCTION(rms_norm_forward, rms_norm, 0)
-TOY_ROW_FUNCTION(rms_norm_backward, rms_norm_gradient,
-                 args->dweight ? (size_t)tg_numel(args->dweight) * sizeof(double) : 0)
-TOY_ROW_FUNCTION(softmax_forward, softmax, 0)
-TOY_ROW_FUNCTION(softmax_backward, softmax_gradient, 0)
+TOY_FUNCTION(rms_norm_forward, rms_norm, 0)
+TOY_FUNCTION(rms_norm_backward, rms_norm_gradient,
+             args->dweight ? (size_t)tg_numel(args->dweight) * sizeof(double) : 0)
+TOY_FUNCTION(softmax_forward, softmax, 0)
+TOY_FUNCTION(softmax_backward, softmax_gradient, 0)
 
-const tg_row toy_norm_rows[] = {
-    TG_ROW(rms_norm_forward, "", 0, NULL, toy_rms_norm_forward),
-    TG_ROW(rms_norm_backward, "", 0, NULL, toy_rms_norm_backward),
-    TG_ROW(softmax_forward, "", 0, NULL, toy_softmax_forward),
-    TG_ROW(softmax_backward, "", 0, NULL, toy_softmax_backward),
-    TG_ROWS_END,
+const tg_impl toy_norm_rows[] = {
+    TG_IMPL(rms_norm_forward, "", 0, TG_TAKES_FLOATS, NULL, toy_rms_norm_forward),
+    TG_IMPL(rms_norm_backward, "", 0, TG_TAKES_FLOATS, NULL, toy_rms_norm_backward),
+    TG_IMPL(softmax_forward, "", 0, TG_TAKES_FLOATS, NULL, toy_softmax_forward),
+    TG_IMPL(softmax_backward, "", 0, TG_TAKES_FLOATS, NULL, toy_softmax_backward),
+    TG_IMPLS_END,
 };

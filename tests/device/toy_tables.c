@@ -59,14 +59,14 @@ static void gemm(toy_call *call)
         }
 }
 
-TOY_ROW_FUNCTION(embedding_forward, embedding, 0)
-TOY_ROW_FUNCTION(embedding_backward, embedding_gradient,
-                 (size_t)tg_numel(args->dweight) * sizeof(double))
-TOY_ROW_FUNCTION(gemm, gemm, 0)
+TOY_FUNCTION(embedding_forward, embedding, 0)
+TOY_FUNCTION(embedding_backward, embedding_gradient,
+             (size_t)tg_numel(args->dweight) * sizeof(double))
+TOY_FUNCTION(gemm, gemm, 0)
 
-const tg_row toy_table_rows[] = {
-    TG_ROW(embedding_forward, "", 0, NULL, toy_embedding_forward),
-    TG_ROW(embedding_backward, "", 0, NULL, toy_embedding_backward),
-    TG_ROW(gemm, "", 0, NULL, toy_gemm),
-    TG_ROWS_END,
+const tg_impl toy_table_impls[] = {
+    TG_IMPL(embedding_forward, "", 0, TG_TAKES_FLOATS, NULL, toy_embedding_forward),
+    TG_IMPL(embedding_backward, "", 0, TG_TAKES_FLOATS, NULL, toy_embedding_backward),
+    TG_IMPL(gemm, "", 0, TG_TAKES_FLOATS, NULL, toy_gemm),
+    TG_IMPLS_END,
 };

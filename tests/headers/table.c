@@ -19,8 +19,9 @@ static tg_status gemm(tg_ctx *ctx, const tg_gemm_args *args)
     return TG_OK;
 }
 
-static const tg_row rows[] = {TG_ROW(rms_norm_forward, "fast", TG_CPU_V3, accepts, rms_norm),
-                              TG_ROW(gemm, "", 0, NULL, gemm), TG_ROWS_END};
+static const tg_impl impls[] = {
+    TG_IMPL(rms_norm_forward, "fast", TG_CPU_V3, TG_TAKES_FLOATS, accepts, rms_norm),
+    TG_IMPL(gemm, "", 0, TG_TAKES_FLOATS, NULL, gemm), TG_IMPLS_END};
 
 /* Fields in their order: C++ takes names since C++20 alone. */
 static const tg_backend acme = {TG_ABI,        sizeof(tg_backend),
@@ -29,7 +30,7 @@ static const tg_backend acme = {TG_ABI,        sizeof(tg_backend),
                                 NULL,          NULL,
                                 NULL,          NULL,
                                 NULL,          NULL,
-                                NULL,          rows,
+                                NULL,          impls,
                                 NULL};
 
 TG_BACKEND_ENTRY

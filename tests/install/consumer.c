@@ -15,7 +15,7 @@ int main(void)
         fprintf(stderr, "%s\n", tg_last_error());
         return 1;
     }
-    printf("tigon %s: %s: %g %g %g\n", tg_version(), tg_ctx_last_row(ctx), y[0], y[1], y[2]);
+    printf("tigon %s: %s: %g %g %g\n", tg_version(), tg_ctx_last_impl(ctx), y[0], y[1], y[2]);
     const int right = fabs(y[0] - 0.57735) < 1e-4 && fabs(y[2] - 1.1547) < 1e-4;
     tg_ctx_destroy(ctx);
     return !right;

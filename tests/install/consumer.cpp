@@ -17,7 +17,7 @@ int main()
         std::fprintf(stderr, "%s\n", tg_last_error());
         return 1;
     }
-    std::printf("tigon %s: %s: %g %g %g\n", tg_version(), tg_ctx_last_row(ctx), y[0], y[1], y[2]);
+    std::printf("tigon %s: %s: %g %g %g\n", tg_version(), tg_ctx_last_impl(ctx), y[0], y[1], y[2]);
     const bool right = std::fabs(y[0] - 0.57735) < 1e-4 && std::fabs(y[2] - 1.1547) < 1e-4;
     tg_ctx_destroy(ctx);
     return right ? 0 : 1;

@@ -32,7 +32,7 @@ static tg_status open_busy(const tg_host *host)
     return host->fail(TG_EINVAL, "a call in open() fails, or hangs in its child");
 }
 
-static const tg_row rows[] = {TG_ROWS_END};
+static const tg_impl impls[] = {TG_IMPLS_END};
 static const tg_backend busy = {
     .abi = TG_ABI,
     .size = sizeof(tg_backend),
@@ -40,7 +40,7 @@ static const tg_backend busy = {
     .device = "cpu",
     .device_type = TG_DEVICE_CPU,
     .open = open_busy,
-    .rows = rows,
+    .impls = impls,
 };
 
 TG_BACKEND_ENTRY

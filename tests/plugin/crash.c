@@ -9,7 +9,7 @@ static tg_status crash(const tg_host *host)
     return TG_OK;
 }
 
-static const tg_row rows[] = {TG_ROWS_END};
+static const tg_impl impls[] = {TG_IMPLS_END};
 static const tg_backend table = {
     .abi = TG_ABI,
     .size = sizeof(tg_backend),
@@ -17,7 +17,7 @@ static const tg_backend table = {
     .device = "cpu",
     .device_type = TG_DEVICE_CPU,
     .open = crash,
-    .rows = rows,
+    .impls = impls,
 };
 
 TG_BACKEND_ENTRY

@@ -1,7 +1,7 @@
 /* A plug-in of a newer Tigon: its table has fields that this one does not know. */
 #include <tigon/backend.h>
 
-static const tg_row rows[] = {TG_ROWS_END};
+static const tg_impl impls[] = {TG_IMPLS_END};
 static const struct {
     tg_backend known;
     void (*unknown)(void);
@@ -11,7 +11,7 @@ static const struct {
                 .vendor = "larger",
                 .device = "cpu",
                 .device_type = TG_DEVICE_CPU,
-                .rows = rows,
+                .impls = impls,
             },
             NULL};
 

@@ -7,10 +7,10 @@ static tg_status forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
     return TG_EUNSUPPORTED;
 }
 
-static const tg_row rows[] = {
+static const tg_impl impls[] = {
     {.op = "operator_of_tomorrow", .variant = ""},
-    TG_ROW(softmax_forward, "", 0, NULL, forward),
-    TG_ROWS_END,
+    TG_IMPL(softmax_forward, "", 0, TG_TAKES_FLOATS, NULL, forward),
+    TG_IMPLS_END,
 };
 static const tg_backend newer = {
     .abi = TG_ABI,
@@ -18,7 +18,7 @@ static const tg_backend newer = {
     .vendor = "newer",
     .device = "cpu",
     .device_type = TG_DEVICE_CPU,
-    .rows = rows,
+    .impls = impls,
 };
 
 TG_BACKEND_ENTRY

@@ -45,14 +45,14 @@ static tg_status run(tg_ctx *ctx, float y[R][N + PAD], float rstd[R])
         &(tg_rms_norm_forward_args){.x = &tx, .weight = &tw, .y = &ty, .rstd = &tr, .offset = 1});
 }
 
-static void compare(tg_ctx *ctx, const char *vendor_row)
+static void compare(tg_ctx *ctx, const char *vendor_impl)
 {
     float y[R][N + PAD], rstd[R], y_default[R][N + PAD], rstd_default[R];
     expect(run(ctx, y, rstd) == TG_OK, "the plug-in's row runs");
-    expect(!strcmp(tg_ctx_last_row(ctx), vendor_row), "the plug-in's row is the one that ran");
+    expect(!strcmp(tg_ctx_last_impl(ctx), vendor_impl), "the plug-in's row is the one that ran");
     tg_ctx_set_op_impl(ctx, "rms_norm_forward", "cpu");
     expect(run(ctx, y_default, rstd_default) == TG_OK, "the default stays reachable");
-    expect(begins(tg_ctx_last_row(ctx), "cpu/"), "TIGON_IMPL_... = cpu runs the default");
+    expect(begins(tg_ctx_last_impl(ctx), "cpu/"), "TIGON_IMPL_... = cpu runs the default");
     tg_ctx_set_op_impl(ctx, "rms_norm_forward", NULL);
     double error = 0;
     for (int r = 0; r < R; r++) {
@@ -73,7 +73,7 @@ static void pass_on(tg_ctx *ctx)
     tg_tensor ty = tg_tensor_of(y, TG_BF16, 1, shape);
     const tg_rms_norm_forward_args args = {.x = &tx, .y = &ty};
     expect(tg_rms_norm_forward(ctx, &args) == TG_OK, "bf16 is passed on");
-    expect(begins(tg_ctx_last_row(ctx), "cpu/"), "bf16 runs on the default row");
+    expect(begins(tg_ctx_last_impl(ctx), "cpu/"), "bf16 runs on the default row");
 }
 
 /* The rows a call of `op` tries, as one line, without those of `vendor`. */
@@ -83,8 +83,8 @@ static void resolved(tg_ctx *ctx, int op, const char *vendor, char *text, size_t
     const int n = tg_resolve(ctx, op, rows, MAX_ROWS);
     text[0] = 0;
     for (int i = 0; i < n && i < MAX_ROWS; i++)
-        if (strcmp(tg_row_at(rows[i])->backend, vendor)) {
-            strncat(text, tg_row_at(rows[i])->full_name, size - strlen(text) - 1);
+        if (strcmp(tg_impl_at(rows[i])->backend, vendor)) {
+            strncat(text, tg_impl_at(rows[i])->full_name, size - strlen(text) - 1);
             strncat(text, " ", size - strlen(text) - 1);
         }
 }
@@ -94,15 +94,15 @@ int main(int argc, char **argv)
     if (argc != 3)
         return 2;
     const char *vendor = argv[1];
-    char vendor_row[128], before[64][2048], after[2048];
-    snprintf(vendor_row, sizeof vendor_row, "%s/rms_norm_forward", vendor);
+    char vendor_impl[128], before[64][2048], after[2048];
+    snprintf(vendor_impl, sizeof vendor_impl, "%s/rms_norm_forward", vendor);
 
     unsetenv("TIGON_BACKEND_PATH");
     tg_ctx *ctx = NULL;
     expect(tg_ctx_create(&ctx) == TG_OK, "a context without the plug-in");
     for (int op = 0; op < tg_op_count() && op < 64; op++)
         resolved(ctx, op, vendor, before[op], sizeof before[op]);
-    expect(tg_find(ctx, vendor_row) < 0, "the row is not there before the plug-in is");
+    expect(tg_find(ctx, vendor_impl) < 0, "the row is not there before the plug-in is");
     tg_ctx_destroy(ctx);
 
     setenv("TIGON_BACKEND_PATH", argv[2], 1);
@@ -111,16 +111,16 @@ int main(int argc, char **argv)
     if (!ctx)
         return 1;
     expect(tg_backend_load(argv[2]) == TG_OK, "loading it twice is harmless");
-    expect(tg_find(ctx, vendor_row) >= 0, "the row is there");
+    expect(tg_find(ctx, vendor_impl) >= 0, "the row is there");
     int own = 0;
-    for (int r = 0; r < tg_row_count(); r++)
-        own += !strcmp(tg_row_at(r)->backend, vendor);
+    for (int r = 0; r < tg_impl_count(); r++)
+        own += !strcmp(tg_impl_at(r)->backend, vendor);
     expect(own == 1, "the plug-in has one row");
     for (int op = 0; op < tg_op_count() && op < 64; op++) {
         resolved(ctx, op, vendor, after, sizeof after);
         expect(!strcmp(before[op], after), tg_op_at(op)->name);
     }
-    compare(ctx, vendor_row);
+    compare(ctx, vendor_impl);
     pass_on(ctx);
 
     /* Alone in the list, the plug-in is asked for what it does not have: an error, no fallback. */

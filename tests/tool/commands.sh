@@ -92,7 +92,7 @@ import json, sys
 records = json.load(sys.stdin)["records"]
 assert {r["dtype"] for r in records} == {"f32", "bf16", "f16"}
 for r in records:
-    assert r["row"].startswith("cpu/softmax_forward") and r["output"] == "y", r
+    assert r["implementation"].startswith("cpu/softmax_forward") and r["output"] == "y", r
     assert 0 <= r["mean_ulp"] <= r["max_ulp"] < 100 and r["wrong"] == 0 <= r["unfused"]["max_ulp"], r
 '
 "$tigon" info --json | python3 -c '
@@ -118,11 +118,11 @@ for op in operators:
             assert "values" not in a or a["default"] in a["values"].values(), (op["name"], a)
         else:
             assert a["dtypes"] and a["types"] in schema["types"], (op["name"], a)
-    assert all(r["supported"] or r["why_not"] for r in op["rows"]), op
-    assert op["rows"], op["name"] + " has no rows"
-    assert all({"name", "backend", "needs"} <= set(r) for r in op["rows"]), op
-    assert any(r["backend"] == "ref" for r in op["rows"]), op["name"] + " has no reference"
-    assert set(op["resolved"]) <= {r["name"] for r in op["rows"]}, op
+    assert all(r["supported"] or r["why_not"] for r in op["implementations"]), op
+    assert op["implementations"], op["name"] + " has no implementations"
+    assert all({"name", "backend", "needs"} <= set(r) for r in op["implementations"]), op
+    assert any(r["backend"] == "ref" for r in op["implementations"]), op["name"] + " has no reference"
+    assert set(op["resolved"]) <= {r["name"] for r in op["implementations"]}, op
     for a in op["arguments"]:
         tensor = a["kind"] not in ("f64", "i64")
         assert tensor == ("types" in a) == ("layout" in a), a
@@ -140,6 +140,6 @@ assert argument("cross_entropy_forward", "reduction")["values"] == {"mean": 0, "
 assert argument("grpo_loss_forward", "delta")["default"] == "inf"
 assert argument("flash_attention_forward", "scale")["default_text"] == "1 / sqrt(D)"
 assert argument("adamw", "step")["required"]
-npu = [r for op in operators for r in op["rows"] if r["device"] == "npu"]
+npu = [r for op in operators for r in op["implementations"] if r["device"] == "npu"]
 assert all(not r["supported"] and "libascendcl.so" in r["why_not"] for r in npu), npu
 '

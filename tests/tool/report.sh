@@ -56,9 +56,9 @@ for x in runs:
     assert x["clock"] == "model" and x["dtype"] == "bf16" and 0 < x["low us"] <= x["us"] <= x["high us"], x
     assert x["MB copied"] >= 0.99 * x["MB needed"] > 0, x
 assert all(x["blocks"] == 48 for x in r["tiling"]["launches"] if x["shapes"] == "large"), r["tiling"]
-assert {(x["row"], x["dtype"]) for x in r["parity"]["rows"]} == {
+assert {(x["implementation"], x["dtype"]) for x in r["parity"]["implementations"]} == {
     ("ascendmodel/swiglu_" + d, t) for d in ("forward", "backward") for t in ("f32", "bf16", "f16")}, r["parity"]
-assert all(x["failed"] == 0 < x["passed"] for x in r["parity"]["rows"]), r["parity"]
+assert all(x["failed"] == 0 < x["passed"] for x in r["parity"]["implementations"]), r["parity"]
 uses = {(x["operator"], x["call"]): x["uses"] for x in r["api"]["calls"]}
 assert uses["swiglu_backward", "asc_exp"] == 2 and uses["swiglu_backward", "asc_copy_gm2ub_align"] == 3, uses
 '

@@ -32,7 +32,7 @@ static norm *make(void)
 static const char *ran(tg_ctx *ctx)
 {
     const tg_status status = tg_rms_norm_forward(ctx, &make()->args);
-    return status == TG_OK ? tg_ctx_last_row(ctx) : tg_status_name(status);
+    return status == TG_OK ? tg_ctx_last_impl(ctx) : tg_status_name(status);
 }
 
 static int starts(const char *text, const char *prefix)
@@ -42,7 +42,7 @@ static int starts(const char *text, const char *prefix)
 
 static void defaults(tg_ctx *ctx)
 {
-    EXPECT(strcmp(tg_ctx_last_row(ctx), "") == 0, "%s", tg_ctx_last_row(ctx));
+    EXPECT(strcmp(tg_ctx_last_impl(ctx), "") == 0, "%s", tg_ctx_last_impl(ctx));
     EXPECT(starts(ran(ctx), "cpu/rms_norm_forward"), "%s", ran(ctx));
     EXPECT(strcmp(tg_ctx_device(ctx), "cpu") == 0, "%s", tg_ctx_device(ctx));
 }
@@ -75,13 +75,13 @@ static void direct(tg_ctx *ctx)
               cpu = tg_find(ctx, "cpu/rms_norm_forward");
     EXPECT(ref >= 0 && cpu >= 0 && ref != cpu, "%d %d", ref, cpu);
     EXPECT(tg_find(ctx, "cpu/rms_norm") < 0 && tg_find(ctx, NULL) < 0, "a prefix is no row");
-    EXPECT(tg_row_run(ctx, ref, &n->args) == TG_OK &&
-               strcmp(tg_ctx_last_row(ctx), "ref/rms_norm_forward") == 0,
+    EXPECT(tg_impl_run(ctx, ref, &n->args) == TG_OK &&
+               strcmp(tg_ctx_last_impl(ctx), "ref/rms_norm_forward") == 0,
            "%s", tg_last_error());
     tg_ctx_set_impl(ctx, "unfused");
     EXPECT(tg_default_of(ctx, "rms_norm_forward") == cpu, "the default stays reachable");
     tg_ctx_set_impl(ctx, NULL);
-    EXPECT(tg_row_run(ctx, -1, &n->args) == TG_ENOTFOUND, "%s", tg_last_error());
+    EXPECT(tg_impl_run(ctx, -1, &n->args) == TG_ENOTFOUND, "%s", tg_last_error());
     EXPECT(tg_call(ctx, tg_op_count(), &n->args) == TG_ENOTFOUND, "%s", tg_last_error());
     EXPECT(tg_rms_norm_forward(NULL, &n->args) == TG_EINVAL &&
                strstr(tg_last_error(), "ctx is NULL"),
@@ -97,13 +97,13 @@ static void ceilings(tg_ctx *ctx)
         snprintf(full, sizeof full, "cpu/rms_norm_forward.%s", levels[i]);
         EXPECT(tg_ctx_set_cpu_max(ctx, NULL) == TG_OK, "%s", tg_last_error());
         const int row = tg_find(ctx, full);
-        if (!tg_row_supported(ctx, row))
+        if (!tg_impl_supported(ctx, row))
             continue;
         tested++;
         EXPECT(tg_ctx_set_cpu_max(ctx, levels[i]) == TG_OK && strcmp(ran(ctx), full) == 0, "%s: %s",
                levels[i], ran(ctx));
         tg_ctx_set_cpu_max(ctx, "base");
-        EXPECT(tg_row_run(ctx, row, &make()->args) == TG_EUNSUPPORTED, "%s ran below the ceiling",
+        EXPECT(tg_impl_run(ctx, row, &make()->args) == TG_EUNSUPPORTED, "%s ran below the ceiling",
                full);
     }
     EXPECT(tested > 0 || strcmp(tg_cpu_level(), "base") == 0, "no level of %s", tg_cpu_level());
@@ -120,7 +120,7 @@ static void strictness(tg_ctx *ctx)
     const tg_tensor tx = tg_tensor_of(x, TG_F64, 2, shape);
     tg_tensor ty = tg_tensor_of(y, TG_F64, 2, shape);
     const tg_rms_norm_forward_args args = {.x = &tx, .y = &ty};
-    EXPECT(tg_rms_norm_forward(ctx, &args) == TG_OK && starts(tg_ctx_last_row(ctx), "ref/"), "%s",
+    EXPECT(tg_rms_norm_forward(ctx, &args) == TG_OK && starts(tg_ctx_last_impl(ctx), "ref/"), "%s",
            tg_last_error());
     tg_ctx_set_strict(ctx, 1);
     EXPECT(tg_rms_norm_forward(ctx, &args) == TG_EUNSUPPORTED &&
@@ -130,7 +130,7 @@ static void strictness(tg_ctx *ctx)
     tg_ctx_set_strict(ctx, 0);
     tg_ctx_set_impl(ctx, "cpu");
     EXPECT(tg_rms_norm_forward(ctx, &args) == TG_EUNSUPPORTED &&
-               strstr(tg_last_error(), "no row of cpu (tg_ctx_set_impl)"),
+               strstr(tg_last_error(), "no implementation of cpu (tg_ctx_set_impl)"),
            "%s", tg_last_error());
     tg_ctx_set_impl(ctx, NULL);
 }

@@ -37,11 +37,12 @@ static tg_status spy_log_softmax(tg_ctx *ctx, const tg_selective_log_softmax_for
     return TG_EUNSUPPORTED;
 }
 
-static const tg_row rows[] = {TG_ROW(cross_entropy_forward, "", 0, NULL, spy_cross_entropy),
-                              TG_ROW(selective_log_softmax_forward, "", 0, NULL, spy_log_softmax),
-                              TG_ROWS_END};
+static const tg_impl impls[] = {
+    TG_IMPL(cross_entropy_forward, "", 0, TG_TAKES_FLOATS, NULL, spy_cross_entropy),
+    TG_IMPL(selective_log_softmax_forward, "", 0, TG_TAKES_FLOATS, NULL, spy_log_softmax),
+    TG_IMPLS_END};
 static const tg_backend spy = {TG_ABI, sizeof(tg_backend), "spy",
-                               "cpu",  TG_DEVICE_CPU,      .rows = rows};
+                               "cpu",  TG_DEVICE_CPU,      .impls = impls};
 
 /* ---- cross_entropy: narrow targets and weights ---- */
 

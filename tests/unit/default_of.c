@@ -17,9 +17,10 @@ static tg_status delegate(tg_ctx *ctx, const tg_gemm_args *args)
     return ((tg_gemm_fn)host->default_of(ctx, "gemm"))(ctx, args);
 }
 
-static const tg_row rows[] = {TG_ROW(gemm, "", 0, NULL, delegate), TG_ROWS_END};
-static const tg_backend acme = {TG_ABI,        sizeof(tg_backend), "acme",      "cpu",
-                                TG_DEVICE_CPU, .open = keep,       .rows = rows};
+static const tg_impl impls[] = {TG_IMPL(gemm, "", 0, TG_TAKES_FLOATS, NULL, delegate),
+                                TG_IMPLS_END};
+static const tg_backend acme = {TG_ABI,        sizeof(tg_backend), "acme",        "cpu",
+                                TG_DEVICE_CPU, .open = keep,       .impls = impls};
 
 enum { M = 5, N = 7, K = 9 };
 
@@ -40,7 +41,7 @@ static void multiply(tg_ctx *ctx, tg_type type, unsigned one, double alpha)
     const tg_status status =
         tg_gemm(ctx, &(tg_gemm_args){.a = &ta, .b = &tb, .c = &tc, .alpha = alpha});
     EXPECT(!status, "%s", tg_last_error());
-    EXPECT(!strcmp(tg_ctx_last_row(ctx), "acme/gemm"), "%s ran", tg_ctx_last_row(ctx));
+    EXPECT(!strcmp(tg_ctx_last_impl(ctx), "acme/gemm"), "%s ran", tg_ctx_last_impl(ctx));
     for (int i = 0; i < M * N; i++)
         EXPECT(fabs((double)c[i] - K * alpha) < 1e-5, "%s, alpha %g: c[%d] is %g",
                tg_type_name(type), alpha, i, (double)c[i]);

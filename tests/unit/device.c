@@ -11,7 +11,7 @@ static int said;
 static void count_line(void *user, const char *text)
 {
     (void)user;
-    said += strstr(text, "rms_norm_forward has no row on npu") != NULL;
+    said += strstr(text, "rms_norm_forward has no implementation on npu") != NULL;
 }
 
 int main(int argc, char **argv)
@@ -45,8 +45,8 @@ int main(int argc, char **argv)
            "%s", tg_last_error());
     const tg_softmax_forward_args soft = {.x = &tx, .y = &ty};
     EXPECT(tg_softmax_forward(ctx, &soft) == TG_OK &&
-               strcmp(tg_ctx_last_row(ctx), "mock/softmax_forward.copy") == 0,
-           "%s %s", tg_ctx_last_row(ctx), tg_last_error());
+               strcmp(tg_ctx_last_impl(ctx), "mock/softmax_forward.copy") == 0,
+           "%s %s", tg_ctx_last_impl(ctx), tg_last_error());
     EXPECT(memcmp(x, y, sizeof x) == 0, "the mock's row did not run");
 
     /* types and strides that core converts, it converts in host memory alone */

@@ -80,7 +80,7 @@ static void setters(tg_ctx *ctx)
                strstr(tg_last_error(), "tg_ctx_set_impl: there is no backend nobody"),
            "%s", tg_last_error());
     EXPECT(tg_ctx_set_op_impl(ctx, "gemm", "nobody") == TG_ENOTFOUND &&
-               strstr(tg_last_error(), "tg_ctx_set_op_impl: there is no backend or row"),
+               strstr(tg_last_error(), "tg_ctx_set_op_impl: there is no backend or implementation"),
            "%s", tg_last_error());
 }
 

@@ -39,7 +39,8 @@ static tg_status copy_row(tg_ctx *ctx, const tg_softmax_forward_args *args)
                      (size_t)tg_numel(args->x) * tg_type_size(tg_type_of(args->x)));
 }
 
-static const tg_row rows[] = {TG_ROW(softmax_forward, "copy", 0, NULL, copy_row), TG_ROWS_END};
+static const tg_impl impls[] = {
+    TG_IMPL(softmax_forward, "copy", 0, TG_TAKES_FLOATS, NULL, copy_row), TG_IMPLS_END};
 
 static const tg_backend mock = {.abi = TG_ABI,
                                 .size = sizeof mock,
@@ -49,7 +50,7 @@ static const tg_backend mock = {.abi = TG_ABI,
                                 .alloc = mock_alloc,
                                 .free = mock_free,
                                 .copy = mock_copy,
-                                .rows = rows};
+                                .impls = impls};
 
 TG_BACKEND_ENTRY
 {

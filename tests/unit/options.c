@@ -44,11 +44,12 @@ static tg_status attention(tg_ctx *ctx, const tg_flash_attention_forward_args *a
     return TG_OK;
 }
 
-static const tg_row rows[] = {TG_ROW(adamw, "", 0, accepts, adamw),
-                              TG_ROW(sparsemax_forward, "", 0, NULL, sparsemax),
-                              TG_ROW(flash_attention_forward, "", 0, NULL, attention), TG_ROWS_END};
-static const tg_backend observer = {TG_ABI,        sizeof observer,      "observer",  "cpu",
-                                    TG_DEVICE_CPU, .open = open_backend, .rows = rows};
+static const tg_impl impls[] = {
+    TG_IMPL(adamw, "", 0, TG_TAKES_FLOATS, accepts, adamw),
+    TG_IMPL(sparsemax_forward, "", 0, TG_TAKES_FLOATS, NULL, sparsemax),
+    TG_IMPL(flash_attention_forward, "", 0, TG_TAKES_FLOATS, NULL, attention), TG_IMPLS_END};
+static const tg_backend observer = {TG_ABI,        sizeof observer,      "observer",    "cpu",
+                                    TG_DEVICE_CPU, .open = open_backend, .impls = impls};
 
 enum { N = 3 };
 static float param[N] = {1, 2, 3}, grad[N] = {.5f, 1, 2}, m[N] = {.1f, .2f, .3f}, v[N] = {1, 1, 1};
@@ -93,12 +94,12 @@ static void every_way_in(tg_ctx *ctx)
     }
     EXPECT(!tg_call(ctx, op, &a), "%s", tg_last_error());
     expect_seen("tg_call", 0, 0.999, 0, 0.5);
-    EXPECT(!tg_row_run(ctx, row, &a), "%s", tg_last_error());
-    expect_seen("tg_row_run", 0, 0.999, 0, 0.5);
+    EXPECT(!tg_impl_run(ctx, row, &a), "%s", tg_last_error());
+    expect_seen("tg_impl_run", 0, 0.999, 0, 0.5);
     EXPECT(!host->call(ctx, "adamw", &a), "%s", tg_last_error());
     expect_seen("call of a backend", 0, 0.999, 0, 0.5);
     asked = 0;
-    EXPECT(tg_row_accepts(ctx, row, &a) && asked, "tg_row_accepts: options are not resolved");
+    EXPECT(tg_impl_accepts(ctx, row, &a) && asked, "tg_impl_accepts: options are not resolved");
     EXPECT(!tg_check(op, &a), "%s", tg_last_error());
     EXPECT(!memcmp(&a, &before, sizeof a), "the caller's arguments were written");
     a.beta1 = -0.0, a.eps = 0, a.grad_scale = -1;

@@ -21,12 +21,13 @@ static tg_status forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
     return TG_OK;
 }
 
-static const tg_row rows[] = {TG_ROW(softmax_forward, "", 0, NULL, forward), TG_ROWS_END};
+static const tg_impl impls[] = {TG_IMPL(softmax_forward, "", 0, TG_TAKES_FLOATS, NULL, forward),
+                                TG_IMPLS_END};
 
 static tg_backend backend(const char *vendor)
 {
-    return (tg_backend){TG_ABI,        sizeof(tg_backend),   vendor,      "cpu",
-                        TG_DEVICE_CPU, .open = open_backend, .rows = rows};
+    return (tg_backend){TG_ABI,        sizeof(tg_backend),   vendor,        "cpu",
+                        TG_DEVICE_CPU, .open = open_backend, .impls = impls};
 }
 
 static void refused(const tg_backend *b, tg_status expected, const char *word)
@@ -52,7 +53,7 @@ int main(void)
     mine = backend("mine");
     EXPECT(tg_backend_register(&mine) == TG_OK && opened == 1, "%s", tg_last_error());
     EXPECT(tg_softmax_forward(ctx, &args) == TG_OK && y[0] == 42, "%g", (double)y[0]);
-    EXPECT(!strcmp(tg_ctx_last_row(ctx), "mine/softmax_forward"), "%s", tg_ctx_last_row(ctx));
+    EXPECT(!strcmp(tg_ctx_last_impl(ctx), "mine/softmax_forward"), "%s", tg_ctx_last_impl(ctx));
     EXPECT(tg_softmax_forward(ctx, &args) == TG_OK && y[0] == 0.5f, "%g", (double)y[0]);
     tg_ctx_destroy(ctx);
 
@@ -62,8 +63,8 @@ int main(void)
     b = backend("Other");
     refused(&b, TG_EINVAL, "vendor is Other");
     b = backend("other");
-    b.rows = NULL;
-    refused(&b, TG_EINVAL, "rows is NULL");
+    b.impls = NULL;
+    refused(&b, TG_EINVAL, "impls is NULL");
     b = backend("other");
     b.abi++;
     refused(&b, TG_EABI, "ABI");

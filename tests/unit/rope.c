@@ -64,9 +64,9 @@ static void run(tg_ctx *ctx, int row, const layout *l, int backward, int in_plac
     tg_tensor sin = tg_tensor_of(sines, TG_F32, 2, table);
     const tg_rope_forward_args forward = {&q, &k, &cos, &sin, &yq, &yk, 0, OFFSET};
     const tg_rope_backward_args back = {&q, &k, &cos, &sin, &yq, &yk, 0, OFFSET};
-    const char *name = tg_row_at(row)->full_name;
+    const char *name = tg_impl_at(row)->full_name;
     const tg_status status =
-        tg_row_run(ctx, row, backward ? (const void *)&back : (const void *)&forward);
+        tg_impl_run(ctx, row, backward ? (const void *)&back : (const void *)&forward);
     EXPECT(status == TG_OK, "%s, %s: %s", name, l->name, tg_last_error());
     for (int i = 0; status == TG_OK && i < SPACE; i++)
         EXPECT(fabsf(out[i] - expected[i]) <= 1e-6f, "%s, %s%s: element %d is %g, expected %g",
@@ -82,9 +82,9 @@ int main(void)
     }
     const int forward = tg_op_by_name("rope_forward"), backward = tg_op_by_name("rope_backward");
     int rows = 0;
-    for (int row = 0; row < tg_row_count(); row++) {
-        const int op = tg_row_at(row)->op;
-        if ((op != forward && op != backward) || !tg_row_supported(ctx, row))
+    for (int row = 0; row < tg_impl_count(); row++) {
+        const int op = tg_impl_at(row)->op;
+        if ((op != forward && op != backward) || !tg_impl_supported(ctx, row))
             continue;
         rows++;
         for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)

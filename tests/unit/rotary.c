@@ -76,9 +76,9 @@ static void run(tg_ctx *ctx, int row, const layout *l, int complex, int backward
     const tg_llama4_rope_forward_args products = {&q, &k, &w, &yq, &yk};
     const tg_qwen2vl_mrope_forward_args rotations = {&q,  &k,        &cos,      &sin,     &yq,
                                                      &yk, SECTION_T, SECTION_H, SECTION_W};
-    const char *name = tg_row_at(row)->full_name;
+    const char *name = tg_impl_at(row)->full_name;
     const tg_status status =
-        tg_row_run(ctx, row, complex ? (const void *)&products : (const void *)&rotations);
+        tg_impl_run(ctx, row, complex ? (const void *)&products : (const void *)&rotations);
     EXPECT(status == TG_OK, "%s, %s: %s", name, l->name, tg_last_error());
     for (int i = 0; status == TG_OK && i < SPACE; i++)
         EXPECT(fabsf(out[i] - expected[i]) <= 1e-6f, "%s, %s%s: element %d is %g, expected %g",
@@ -113,9 +113,9 @@ int main(void)
     for (int i = 0; i < S * H * 2; i++)
         freqs[i] = cosf((float)i * 0.91f);
     int rows = 0;
-    for (int row = 0; row < tg_row_count(); row++)
+    for (int row = 0; row < tg_impl_count(); row++)
         for (int op = 0; op < 4; op++) {
-            if (tg_row_at(row)->op != tg_op_by_name(names[op]) || !tg_row_supported(ctx, row))
+            if (tg_impl_at(row)->op != tg_op_by_name(names[op]) || !tg_impl_supported(ctx, row))
                 continue;
             rows++;
             for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)

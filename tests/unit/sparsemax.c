@@ -31,12 +31,12 @@ static void along(tg_ctx *ctx, int row, int64_t dim)
     const int64_t at = dim < 0 ? dim + 3 : dim, n = shape[at], step = strides[at];
     tg_tensor tx = tg_tensor_of(x, TG_F32, 3, shape), ty = tg_tensor_of(y, TG_F32, 3, shape);
     const tg_sparsemax_forward_args args = {.x = &tx, .y = &ty, .dim = TG_VALUE(dim)};
-    EXPECT(tg_row_run(ctx, row, &args) == TG_OK, "%s", tg_last_error());
+    EXPECT(tg_impl_run(ctx, row, &args) == TG_OK, "%s", tg_last_error());
     for (int64_t i = 0; i < TOTAL; i++) {
         const int64_t first = i - i / step % n * step;
         const double expected = fmax(x[i] - threshold(x + first, n, step), 0);
         EXPECT(fabs(y[i] - expected) < 1e-6, "%s, dim %lld: element %lld is %g, expected %g",
-               tg_row_at(row)->full_name, (long long)dim, (long long)i, (double)y[i], expected);
+               tg_impl_at(row)->full_name, (long long)dim, (long long)i, (double)y[i], expected);
     }
 }
 
@@ -49,12 +49,12 @@ static void far_below_the_maximum(tg_ctx *ctx, int row)
         x[TOTAL + i] = i == 5 ? 0.999f : 1e-6f * (float)(i % 7);
     tg_tensor tx = tg_tensor_of(x + TOTAL, TG_F32, 1, &n), ty = tg_tensor_of(y, TG_F32, 1, &n);
     const tg_sparsemax_forward_args args = {.x = &tx, .y = &ty};
-    EXPECT(tg_row_run(ctx, row, &args) == TG_OK, "%s", tg_last_error());
+    EXPECT(tg_impl_run(ctx, row, &args) == TG_OK, "%s", tg_last_error());
     const double tau = threshold(x + TOTAL, TOTAL, 1);
     for (int i = 0; i < TOTAL; i++) {
         const double expected = fmax(x[TOTAL + i] - tau, 0);
         EXPECT(fabs(y[i] - expected) <= 1e-10 + 2e-6 * expected,
-               "%s: element %d is %g, expected %g", tg_row_at(row)->full_name, i, (double)y[i],
+               "%s: element %d is %g, expected %g", tg_impl_at(row)->full_name, i, (double)y[i],
                expected);
     }
 }
@@ -78,13 +78,13 @@ int main(void)
     for (int i = 0; i < 2 * TOTAL; i++)
         x[i] = 2.0f * sinf((float)i * (float)i);
     int rows = 0;
-    for (int row = 0; row < tg_row_count(); row++)
-        if (tg_row_at(row)->op == tg_op_by_name("sparsemax_forward") &&
-            tg_row_supported(ctx, row)) {
+    for (int row = 0; row < tg_impl_count(); row++)
+        if (tg_impl_at(row)->op == tg_op_by_name("sparsemax_forward") &&
+            tg_impl_supported(ctx, row)) {
             rows++;
             for (int64_t dim = -3; dim < 3; dim++)
                 along(ctx, row, dim);
-            if (strncmp(tg_row_at(row)->full_name, "unfused", 7) != 0)
+            if (strncmp(tg_impl_at(row)->full_name, "unfused", 7) != 0)
                 far_below_the_maximum(ctx, row);
         }
     EXPECT(rows >= 3, "%d rows", rows);

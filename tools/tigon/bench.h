@@ -67,7 +67,7 @@ typedef struct bench_args {
     const void *part[BENCH_PARTS];
 } bench_args;
 tg_status bench_cell_run(const bench_cell *cell, const bench_args *args, tg_ctx *ctx);
-/* Arguments where the context's first row of each part takes them; device memory is filled anew. */
+/* Arguments where the context's first implementation of each part takes them; device memory is filled anew. */
 tg_status bench_cell_args(const bench_cell *cell, tg_ctx *ctx, bench_args *args);
 /* What a plain loop must move for a part, and the part's products (returns how many). */
 memory_work bench_memory_work(const problem *p);
@@ -90,7 +90,7 @@ typedef struct quantiles {
 typedef struct bench_result {
     int provider; /* number in the settings */
     int ran;
-    char row[BENCH_TEXT];
+    char impl[BENCH_TEXT];
     char why[PB_ERROR]; /* why it did not run */
     quantiles time;
     double gbps, fraction_of_limit, gflops, fraction_of_gemm; /* NaN where there is none */
@@ -160,7 +160,7 @@ int sweep_add(sweep *w, const bench_settings *s, const bench_results *r, const c
 /* A curve of which no point ran says nothing; it is left out. */
 int sweep_is_empty(const sweep_curve *c);
 void sweep_print(const sweep *w);
-/* Merges into a CSV file by Liger's rule of row identity; 0, or -1 after a message. */
+/* Merges into a CSV file by Liger's rule of implementation identity; 0, or -1 after a message. */
 int sweep_save(const sweep *w, const char *path, int overwrite);
 void sweep_free(sweep *w);
 

@@ -125,10 +125,10 @@ static int call_ref(const bench_settings *s, const problem *p, char *why)
 {
     char name[PB_NAME + 8];
     snprintf(name, sizeof name, "ref/%s", p->op->info->name);
-    const int row = tg_find(s->ctx, name);
-    if (row >= 0 && tg_row_run(s->ctx, row, problem_args(p)) == TG_OK)
+    const int impl = tg_find(s->ctx, name);
+    if (impl >= 0 && tg_impl_run(s->ctx, impl, problem_args(p)) == TG_OK)
         return 0;
-    snprintf(why, PB_ERROR, "%s", row < 0 ? "no reference" : tg_last_error());
+    snprintf(why, PB_ERROR, "%s", impl < 0 ? "no reference" : tg_last_error());
     return NOT_COMPARED;
 }
 
@@ -228,9 +228,9 @@ static int against_unfused(const bench_settings *s, bench_cell *cell, int part, 
 {
     tg_ctx *unfused = context_of(s, "unfused");
     problem *p = cell->part[part];
-    int row;
-    if (!unfused || tg_resolve(unfused, p->op->id, &row, 1) < 1 ||
-        strcmp(tg_row_at(row)->backend, "unfused"))
+    int impl;
+    if (!unfused || tg_resolve(unfused, p->op->id, &impl, 1) < 1 ||
+        strcmp(tg_impl_at(impl)->backend, "unfused"))
         return 0; /* nothing to compare with */
     copies before = {0}, after = {0};
     int status = updates_in_place(p) && keep(&before, p) ? NOT_COMPARED : 0;

@@ -1,4 +1,4 @@
-/* tools/tigon/bench_dispatch.c - what a call costs before any work: the public entry point with rows
+/* tools/tigon/bench_dispatch.c - what a call costs before any work: the public entry point with implementations
  * that do nothing, and the argument check alone.
  */
 #include <dlfcn.h>
@@ -12,7 +12,7 @@
 
 enum { CALLS = 2000, SAMPLES = 101 };
 
-/* A backend whose rows take every problem and do nothing. */
+/* A backend whose implementations take every problem and do nothing. */
 #define TG_OP(op, fields)                                                  \
     static tg_status nothing_##op(tg_ctx *ctx, const tg_##op##_args *args) \
     {                                                                      \
@@ -22,14 +22,14 @@ enum { CALLS = 2000, SAMPLES = 101 };
 #include "tigon/ops.def"
 #undef TG_OP
 
-static const tg_row rows[] = {
-#define TG_OP(op, fields) TG_ROW(op, "", 0, NULL, nothing_##op),
+static const tg_impl impls[] = {
+#define TG_OP(op, fields) TG_IMPL(op, "", 0, TG_TAKES_FLOATS, NULL, nothing_##op),
 #include "tigon/ops.def"
 #undef TG_OP
-    TG_ROWS_END};
+    TG_IMPLS_END};
 
 static const tg_backend nothing = {TG_ABI, sizeof nothing, "nothing",
-                                   "cpu",  TG_DEVICE_CPU,  .rows = rows};
+                                   "cpu",  TG_DEVICE_CPU,  .impls = impls};
 
 static int by_value(const void *a, const void *b)
 {
@@ -145,7 +145,7 @@ int bench_dispatch(bench_settings *s, char **groups, int n, int as_json)
     if (as_json)
         json_array(&j, NULL);
     else
-        printf("%-38s %8s %8s %12s\n", "ns, with rows that do nothing", "call", "check",
+        printf("%-38s %8s %8s %12s\n", "ns, with implementations that do nothing", "call", "check",
                "alternating");
     for (int i = 0; i < s->cat->nops; i++) {
         const pb_op *op = &s->cat->ops[i];

@@ -84,16 +84,17 @@ static void close_probes(probes *q)
 }
 
 /* The provider must be what it says: "tigon" is whatever a call runs by itself, any other name a
- * backend, whose row must come first. */
+ * backend, whose implementation must come first. */
 static int can_run(const bench_provider *p, const bench_cell *cell, bench_result *result)
 {
     for (int i = 0; i < cell->nparts; i++) {
         const int op = cell->part[i]->op->id;
-        int row;
-        const int n = tg_resolve(p->ctx, op, &row, 1);
-        if (n > 0 && (!strcmp(p->name, "tigon") || !strcmp(tg_row_at(row)->backend, p->name)))
+        int impl;
+        const int n = tg_resolve(p->ctx, op, &impl, 1);
+        if (n > 0 && (!strcmp(p->name, "tigon") || !strcmp(tg_impl_at(impl)->backend, p->name)))
             continue;
-        snprintf(result->why, sizeof result->why, "no row %s/%s", p->name, tg_op_at(op)->name);
+        snprintf(result->why, sizeof result->why, "no implementation %s/%s", p->name,
+                 tg_op_at(op)->name);
         return 0;
     }
     return 1;
@@ -112,13 +113,13 @@ static double output_bytes(const bench_cell *cell)
     return bytes;
 }
 
-/* One untimed run: which rows it takes and how much memory. */
+/* One untimed run: which implementations it takes and how much memory. */
 static int try_provider(const bench_provider *p, const bench_cell *cell, bench_args *args,
                         bench_result *result)
 {
     if (!can_run(p, cell, result))
         return 0;
-    result->row[0] = 0;
+    result->impl[0] = 0;
     tg_ctx_workspace_trim(p->ctx);
     tg_ctx_workspace_reset_peak(p->ctx);
     if (bench_cell_args(cell, p->ctx, args)) {
@@ -131,10 +132,10 @@ static int try_provider(const bench_provider *p, const bench_cell *cell, bench_a
             snprintf(result->why, sizeof result->why, "%s", tg_last_error());
             return 0;
         }
-        const size_t used = strlen(result->row);
-        const char *row = tg_ctx_last_row(p->ctx);
-        snprintf(result->row + used, sizeof result->row - used, "%s%s", i ? " + " : "", row);
-        if (strcmp(p->name, "tigon") && strncmp(row, p->name, strcspn(row, "/"))) {
+        const size_t used = strlen(result->impl);
+        const char *impl = tg_ctx_last_impl(p->ctx);
+        snprintf(result->impl + used, sizeof result->impl - used, "%s%s", i ? " + " : "", impl);
+        if (strcmp(p->name, "tigon") && strncmp(impl, p->name, strcspn(impl, "/"))) {
             snprintf(result->why, sizeof result->why, "%s/%s does not run it", p->name,
                      part->op->info->name);
             return 0;

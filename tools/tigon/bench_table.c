@@ -47,7 +47,7 @@ void bench_table_head(const bench_settings *s, const bench_results *r)
            *c->size ? ", " : "", c->size, c->cold ? "cold" : "warm", s->threads,
            s->threads == 1 ? "" : "s");
     printf("  %-8s  %-9s %9s  %-17s %7s %6s %7s %6s %9s %7s  %s\n", "mode", "provider", "ms",
-           "20-80 %", "GB/s", "limit", "GF/s", "gemm", "peak MiB", "unfused", "row");
+           "20-80 %", "GB/s", "limit", "GF/s", "gemm", "peak MiB", "unfused", "implementation");
 }
 
 void bench_table_rows(const bench_settings *s, const bench_results *r)
@@ -57,7 +57,7 @@ void bench_table_rows(const bench_settings *s, const bench_results *r)
     for (int i = 0; i < s->nproviders; i++) {
         const bench_result *x = &r->result[i];
         if (!x->ran) {
-            if (!strstr(x->why, "no row"))
+            if (!strstr(x->why, "no implementation"))
                 printf("  %-8s  %-9s %s\n", mode, s->provider[i].name, x->why);
             continue;
         }
@@ -70,7 +70,7 @@ void bench_table_rows(const bench_settings *s, const bench_results *r)
         number(times, sizeof times, unfused / x->time.q50, "%.2f", "x");
         printf("  %-8s  %-9s %9.4g  %-17s %7s %6s %7s %6s %9.1f %7s  %s\n", mode,
                s->provider[i].name, x->time.q50 * 1e3, spread, gbps, limit, gflops, gemm,
-               x->peak_bytes / (1 << 20), times, x->row);
+               x->peak_bytes / (1 << 20), times, x->impl);
         mode = "";
     }
     if (isfinite(r->limit_gbps))
@@ -93,7 +93,7 @@ static void record(json *j, const bench_settings *s, const bench_results *r, con
     json_text(j, "operator", c->group);
     json_text(j, "mode", bench_mode_names[c->mode]);
     json_text(j, "provider", s->provider[x->provider].name);
-    json_text(j, "row", x->row);
+    json_text(j, "implementation", x->impl);
     json_text(j, "dtype", tg_type_name(c->type));
     json_text(j, "shape", c->shape);
     json_text(j, "size", c->size);

@@ -1,11 +1,11 @@
-/* tools/tigon/check.c - `tigon check`: every row against the reference, over all cases and types. */
+/* tools/tigon/check.c - `tigon check`: every implementation against the reference, over all cases and types. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check_command.h"
 #include "cli.h"
-#include "row_device.h"
+#include "impl_device.h"
 
 static void print_case(void *arg, const pb_case *c)
 {
@@ -15,27 +15,29 @@ static void print_case(void *arg, const pb_case *c)
 static int list_cases(checker *ck)
 {
     for (int id = 0; id < tg_op_count(); id++) {
-        int row;
+        int impl;
         const pb_op *op = catalogue_op(ck->cat, id);
-        if (op && checker_rows(ck, id, &row, 1))
+        if (op && checker_impls(ck, id, &impl, 1))
             checker_each_case(ck, op, print_case, (void *)op->info->name);
     }
     return 0;
 }
 
-/* Loads the plug-in; its rows come last. The judge does without them: the yardstick's own parts are
+/* Loads the plug-in; its implementations come last. The judge does without them: the yardstick's own parts are
  * the CPU's. */
 static int load_backend(checker *ck, const char *file)
 {
-    const int before = tg_row_count();
+    const int before = tg_impl_count();
     if (tg_backend_load(file) || tg_ctx_create(&ck->judge) || tg_ctx_set_device(ck->judge, "cpu") ||
         tg_ctx_set_impl(ck->judge, "cpu,ref"))
         return fprintf(stderr, "tigon check: %s\n", tg_last_error()), -1;
-    ck->wanted.first_row = before;
-    if (tg_row_count() > before)
+    ck->wanted.first_impl = before;
+    if (tg_impl_count() > before)
         return 0;
-    fprintf(stderr, "tigon check: %s adds no rows (or was loaded already, by TIGON_BACKEND_PATH)\n",
-            file);
+    fprintf(
+        stderr,
+        "tigon check: %s adds no implementations (or was loaded already, by TIGON_BACKEND_PATH)\n",
+        file);
     return -1;
 }
 
@@ -44,9 +46,9 @@ static int open_contexts(checker *ck, const char *backend)
 {
     if (backend && load_backend(ck, backend))
         return -1;
-    const int first = ck->wanted.first_row;
-    if (tg_ctx_create(&ck->ctx) || (backend && row_memory(first) != TG_DEVICE_CPU &&
-                                    tg_ctx_set_device(ck->ctx, row_device(first))))
+    const int first = ck->wanted.first_impl;
+    if (tg_ctx_create(&ck->ctx) || (backend && impl_memory(first) != TG_DEVICE_CPU &&
+                                    tg_ctx_set_device(ck->ctx, impl_device(first))))
         return fprintf(stderr, "tigon check: %s\n", tg_last_error()), -1;
     if (!backend)
         ck->judge = ck->ctx;
@@ -93,7 +95,7 @@ static void check_nothing_missed(checker *ck)
         checker_fail(ck, "nothing was run for %s", name);
     else if (!ck->sum.passed && !ck->sum.failed)
         checker_fail(ck, "nothing was run");
-    const int whole = ck->wanted.first_row || wanted_whole_operators(&ck->wanted);
+    const int whole = ck->wanted.first_impl || wanted_whole_operators(&ck->wanted);
     if (ck->s.strict && whole && ck->s.sweep == NO_SWEEP)
         coverage_gaps(&ck->sum, ck->cat, tell_gap, ck);
 }
@@ -127,7 +129,8 @@ static int run(checker *ck, const cli_usage *usage, const char *backend, int lis
         return 1;
     const char *unknown = wanted_unknown(&ck->wanted);
     if (unknown)
-        return cli_error(usage, "%s has no row that begins with \"%s\"; tigon list prints all",
+        return cli_error(usage,
+                         "%s has no implementation that begins with \"%s\"; tigon list prints all",
                          backend ? backend : "the library", unknown);
     if (list)
         return list_cases(ck);
@@ -147,11 +150,14 @@ int command_check(int argc, char **argv)
     int list = 0;
     const cli_option options[] = {
         {"--backend", CLI_TEXT, &backend, "FILE",
-         "load this plug-in and check its rows alone, and the composites that run through them"},
+         "load this plug-in and check its implementations alone, and the composites that run "
+         "through them"},
         {"--quick", CLI_FLAG, &ck.s.quick, NULL, "small cases alone"},
         {"--strict", CLI_FLAG, &ck.s.strict, NULL,
-         "fail if an output of an operator was never compared, if the rows take no case of a type, "
-         "if an operator has no row, if no CPU row accepts a case, or if a row refuses what it "
+         "fail if an output of an operator was never compared, if the implementations take no case "
+         "of a type, "
+         "if an operator has no implementation, if no CPU implementation accepts a case, or if an "
+         "implementation refuses what it "
          "accepted"},
         {"--types", CLI_TEXT, &ck.types, "LIST", "f32, bf16, f16 or several with commas (all)"},
         {"--seed", CLI_INT, &ck.s.seed, "N", "seed of all values (1)"},
@@ -165,13 +171,18 @@ int command_check(int argc, char **argv)
     };
     const cli_usage usage = {
         "tigon check",
-        "[OPERATOR|ROW...]",
-        "Compares every row with the reference, forward and backward, over all cases and types.",
+        "[OPERATOR|IMPL...]",
+        "Compares every implementation with the reference, forward and backward, over all cases "
+        "and types.",
         "OPERATOR may be the beginning of a name: rms_norm stands for rms_norm_forward and\n"
-        "rms_norm_backward; ROW, with a slash, the beginning of a row's name: cpu/softmax.\n"
-        "Rows of all CPU levels up to TIGON_CPU_MAX are checked, each by itself and as on a\n"
-        "processor of that level. A case that a row refuses is tried again with options, optional\n"
-        "tensors and strides taken away one by one until the row takes it: \"reduced\" in the "
+        "rms_norm_backward; IMPL, with a slash, the beginning of an implementation's name: "
+        "cpu/softmax.\n"
+        "Implementations of all CPU levels up to TIGON_CPU_MAX are checked, each by itself and as "
+        "on a\n"
+        "processor of that level. A case that an implementation refuses is tried again with "
+        "options, optional\n"
+        "tensors and strides taken away one by one until the implementation takes it: \"reduced\" "
+        "in the "
         "totals.\n"
         "The exit status is 1 if anything failed, or if nothing was run for one of the names.\n"
         "docs/numerics.md tells what is compared, and how closely.",

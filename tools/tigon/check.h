@@ -16,12 +16,12 @@ typedef struct check_settings {
     int quick, strict, verbose;
 } check_settings;
 
-/* What became of one row with one problem. */
+/* What became of one implementation with one problem. */
 typedef enum verdict { PASSED, FAILED, SKIPPED } verdict;
 
 typedef struct outcome {
     verdict verdict;
-    int refused; /* SKIPPED because the row does not take the problem */
+    int refused; /* SKIPPED because the implementation does not take the problem */
     int reduced; /* what ran is less than the case: see check_reduce */
     uint32_t
         compared; /* outputs whose values were compared: a bit for each tensor of the operator */
@@ -38,8 +38,9 @@ typedef struct truth_output {
     double *condition; /* change of the output when inputs move by an f32 rounding */
     double *inside;    /* the same for a rounding to T; 0 until truth_bound_of needs it */
     double roundings, inside_roundings, magnitude; /* of pb_decl */
-    double *yard;   /* largest error of the unfused row, one a row; NULL: not measured */
-    int yard_state; /* 0: not tried, 1: there, -1: no unfused row runs this problem */
+    double *
+        yard; /* largest error of the unfused implementation, one an implementation; NULL: not measured */
+    int yard_state; /* 0: not tried, 1: there, -1: no unfused implementation runs this problem */
 } truth_output;
 
 typedef struct truth {
@@ -55,7 +56,7 @@ typedef struct truth {
 
 truth *truth_create(tg_ctx *ctx, const problem *p, uint64_t seed, char *error);
 void truth_free(truth *t);
-/* Coefficients of an output's tolerances. loose: for an unfused row in 16 bits, which rounds every
+/* Coefficients of an output's tolerances. loose: for an unfused implementation in 16 bits, which rounds every
  * step. 0, or -1 with the error. */
 typedef struct truth_bound {
     double value, condition, inside, fixed;
@@ -70,7 +71,7 @@ static inline double truth_tolerance(const truth_output *o, const truth_bound *b
 /* Measures `inside` of all outputs, with a part of the draws where that may do, or with all; with
  * more of them it only grows. 0, or -1 with the error. */
 int truth_measure_inside(truth *t, int all, char *error);
-/* Twice the error of the unfused row on the same problem plus the roundings; negative if there is
+/* Twice the error of the unfused implementation on the same problem plus the roundings; negative if there is
  * none. */
 double truth_yardstick(truth *t, int output, int64_t i, int type);
 /* 1 if an integer output may be `found`: a perturbation as small as the arithmetic's own errors
@@ -85,36 +86,36 @@ double type_largest(int type);
 
 enum { CEILINGS = 8 };
 typedef struct ceilings {
-    int n; /* 0: rows are checked as the context is */
+    int n; /* 0: implementations are checked as the context is */
     const char *level[CEILINGS];
     int beyond; /* without a ceiling there is more than at any level */
 } ceilings;
 
-/* The levels of the CPU's rows up to the context's ceiling. */
+/* The levels of the CPU's implementations up to the context's ceiling. */
 void ceilings_find(ceilings *c, tg_ctx *ctx);
 /* NULL: back to the ceiling that was asked for. */
 void ceilings_set(tg_ctx *ctx, const char *level);
-/* What a row is checked under: a level's row under that level, so that what it calls is of the level,
- * too, but the operator's default row as it runs in use, under NULL; `unfused`, whose steps are
- * compiled for each level, under all, the best first; any other row, and all without levels, under
+/* What an implementation is checked under: a level's implementation under that level, so that what it calls is of the level,
+ * too, but the operator's default implementation as it runs in use, under NULL; `unfused`, whose steps are
+ * compiled for each level, under all, the best first; any other implementation, and all without levels, under
  * NULL. Returns how many. */
-int ceilings_of(const ceilings *c, const tg_ctx *ctx, int row, const char **ceiling);
-/* The level (without levels: the device) under which no row accepts the problem, or NULL. */
-const char *ceilings_gap(const ceilings *c, tg_ctx *ctx, problem *p, const int *rows, int nrows);
+int ceilings_of(const ceilings *c, const tg_ctx *ctx, int impl, const char **ceiling);
+/* The level (without levels: the device) under which no implementation accepts the problem, or NULL. */
+const char *ceilings_gap(const ceilings *c, tg_ctx *ctx, problem *p, const int *impls, int nimpls);
 
 /* ---- runs ---- */
 
-/* Runs `ref` of the problem's operator; for a backward whose row is missing, an error. */
+/* Runs `ref` of the problem's operator; for a backward whose implementation is missing, an error. */
 int run_ref(tg_ctx *ctx, const problem *p, char *error);
-/* Everything that is asked of one row with one problem. */
-outcome check_row(tg_ctx *ctx, int row, problem *p, truth *t, const check_settings *s);
+/* Everything that is asked of one implementation with one problem. */
+outcome check_impl(tg_ctx *ctx, int impl, problem *p, truth *t, const check_settings *s);
 /* Finite differences of ref's forward against its gradients. SKIPPED: nothing to differentiate. */
 outcome check_gradients(tg_ctx *ctx, const catalogue *cat, const pb_op *op, const pb_case *c,
                         const check_settings *s);
 
-/* The case of p with as few options, optional tensors and layouts taken away as make the row take it: 1
+/* The case of p with as few options, optional tensors and layouts taken away as make the implementation take it: 1
  * and the case in less, or 0 if nothing helps. options: how p was made. */
-int check_reduce(tg_ctx *ctx, const catalogue *cat, problem *p, int row, const pb_options *options,
+int check_reduce(tg_ctx *ctx, const catalogue *cat, problem *p, int impl, const pb_options *options,
                  pb_case *less);
 
 /* Cases with bare options, in an aligned and an odd shape of the operator's family; at most max of them.
@@ -125,20 +126,20 @@ int check_bare(const catalogue *cat, const pb_op *op, pb_case *into, int max);
 /* "y[2,5]" */
 void element_name(const pb_tensor *t, int64_t i, char *text, size_t size);
 
-/* ---- totals: one line for each row and type ---- */
+/* ---- totals: one line for each implementation and type ---- */
 
 typedef struct tally {
-    int row, type;
+    int impl, type;
     int passed, failed, skipped;
     int reduced, refused; /* of those that ran; of the skipped */
     uint32_t compared;    /* as in outcome */
     double error, tolerance;
 } tally;
 
-/* A composite row that ran with rows of a plug-in as its parts. */
+/* A composite implementation that ran with implementations of a plug-in as its parts. */
 enum { MOST_PARTS = 8 };
 typedef struct composite {
-    int row, nparts, part[MOST_PARTS]; /* rows */
+    int impl, nparts, part[MOST_PARTS]; /* implementations */
     int passed, failed;
 } composite;
 
@@ -150,18 +151,18 @@ typedef struct totals {
     composite *composite;
 } totals;
 
-void totals_add(totals *t, int row, int type, const outcome *o);
+void totals_add(totals *t, int impl, int type, const outcome *o);
 void totals_free(totals *t);
-/* Failures of a row and type so far. */
-int totals_failed(const totals *t, int row, int type);
+/* Failures of an implementation and type so far. */
+int totals_failed(const totals *t, int impl, int type);
 void totals_print(totals *t);
-/* For a vendor: row by row, whether it agrees, and what was compared. */
+/* For a vendor: implementation by implementation, whether it agrees, and what was compared. */
 void totals_print_backend(totals *t, const catalogue *cat, const char *file);
 void totals_json(totals *t, const catalogue *cat);
 
-/* ---- coverage: what was compared of an operator, over all rows of a backend ---- */
+/* ---- coverage: what was compared of an operator, over all implementations of a backend ---- */
 
-/* Hands each gap to fn as a sentence: an output that was never compared, a type of which the rows took
+/* Hands each gap to fn as a sentence: an output that was never compared, a type of which the implementations took
  * no case. */
 typedef void (*coverage_fn)(void *arg, const char *gap);
 void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *arg);
@@ -169,7 +170,7 @@ void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *
 void coverage_outputs(const pb_op *op, uint32_t which, int with, char *text, size_t size);
 
 /* One of the operator's cases with sizes and strides drawn anew, legal: the same for the same seed and index. elements: most
- * of a tensor, but for single wide rows. 0, or -1 with the error. */
+ * of a tensor, but for single wide implementations. 0, or -1 with the error. */
 enum { CHECK_ELEMENTS = 1 << 15 };
 int check_draw(const catalogue *cat, const pb_op *op, uint64_t seed, int64_t index,
                int64_t elements, pb_case *c, char *error);
@@ -186,7 +187,7 @@ int check_sweep(const catalogue *cat, const pb_op *op, const check_settings *s, 
 
 /* ---- as a part of other commands ---- */
 
-/* The small cases of all rows of one operator; failures are told on stderr. */
+/* The small cases of all implementations of one operator; failures are told on stderr. */
 void check_quick(tg_ctx *ctx, const catalogue *cat, int op, totals *sum);
 
 #endif

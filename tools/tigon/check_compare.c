@@ -180,7 +180,7 @@ static int describe_byte(trial *r, int buffer, size_t at)
                         : read_only                            ? "within this input"
                                                                : "in the padding of a row";
     return trial_fail(r, "writes where it must not: %s: byte %lld of the buffer of %s, %s",
-                      r->row->full_name, (long long)at - (long long)data, names[0], where);
+                      r->impl->full_name, (long long)at - (long long)data, names[0], where);
 }
 
 int trial_untouched(trial *r)

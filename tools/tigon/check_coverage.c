@@ -1,4 +1,4 @@
-/* tools/tigon/check_coverage.c - what of an operator was compared, over all rows that a backend has for it. */
+/* tools/tigon/check_coverage.c - what of an operator was compared, over all implementations that a backend has for it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ void coverage_outputs(const pb_op *op, uint32_t which, int with, char *text, siz
 
 static int is_same(const totals *t, int i, int k)
 {
-    const tg_row_info *a = tg_row_at(t->line[i].row), *b = tg_row_at(t->line[k].row);
+    const tg_impl_info *a = tg_impl_at(t->line[i].impl), *b = tg_impl_at(t->line[k].impl);
     return a->op == b->op && !strcmp(a->backend, b->backend);
 }
 
@@ -37,7 +37,7 @@ static int is_first(const totals *t, int i)
 /* The lines of one backend and operator, as line i; of one type, or of all for 0. */
 static tally sum_of(const totals *t, int i, int type)
 {
-    tally sum = {.row = t->line[i].row, .type = type};
+    tally sum = {.impl = t->line[i].impl, .type = type};
     for (int k = 0; k < t->n; k++)
         if (is_same(t, i, k) && (!type || t->line[k].type == type)) {
             sum.compared |= t->line[k].compared;
@@ -53,16 +53,17 @@ void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *
     for (int i = 0; i < t->n; i++) {
         if (!is_first(t, i))
             continue;
-        const tg_row_info *row = tg_row_at(t->line[i].row);
-        const pb_op *op = catalogue_op(cat, row->op);
+        const tg_impl_info *impl = tg_impl_at(t->line[i].impl);
+        const pb_op *op = catalogue_op(cat, impl->op);
         const tally all = sum_of(t, i, 0);
         coverage_outputs(op, all.compared, 0, names, sizeof names);
-        snprintf(gap, sizeof gap, "%s/%s: never compared: %s", row->backend, op->info->name, names);
+        snprintf(gap, sizeof gap, "%s/%s: never compared: %s", impl->backend, op->info->name,
+                 names);
         if (names[0])
             fn(arg, gap);
         for (int k = 0; k < 3 && all.compared; k++) {
             const tally one = sum_of(t, i, types[k]);
-            snprintf(gap, sizeof gap, "%s/%s takes no case of %s: %d refused", row->backend,
+            snprintf(gap, sizeof gap, "%s/%s takes no case of %s: %d refused", impl->backend,
                      op->info->name, tg_type_name(types[k]), one.refused);
             if (one.refused && !one.compared)
                 fn(arg, gap);

@@ -1,13 +1,13 @@
-/* tools/tigon/check_operator.c - the rows of an operator over all of its cases and types. */
+/* tools/tigon/check_operator.c - the implementations of an operator over all of its cases and types. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check_command.h"
-#include "row_device.h"
+#include "impl_device.h"
 
-enum { MOST_MESSAGES = 3 /* of one row and type */ };
+enum { MOST_MESSAGES = 3 /* of one implementation and type */ };
 static const int types[] = {TG_F32, TG_BF16, TG_F16};
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -39,17 +39,17 @@ void checker_fail(checker *ck, const char *format, ...)
 /* ---- what is checked ---- */
 
 /* The context's device is checked, unless a plug-in was named. */
-static int is_ours(const checker *ck, int row)
+static int is_ours(const checker *ck, int impl)
 {
-    return ck->wanted.first_row || !strcmp(row_device(row), tg_ctx_device(ck->ctx));
+    return ck->wanted.first_impl || !strcmp(impl_device(impl), tg_ctx_device(ck->ctx));
 }
 
-int checker_rows(const checker *ck, int op, int *rows, int max)
+int checker_impls(const checker *ck, int op, int *impls, int max)
 {
     int n = 0;
-    for (int r = ck->wanted.first_row; r < tg_row_count() && n < max; r++)
-        if (tg_row_at(r)->op == op && wanted_row(&ck->wanted, r) && is_ours(ck, r))
-            rows[n++] = r;
+    for (int r = ck->wanted.first_impl; r < tg_impl_count() && n < max; r++)
+        if (tg_impl_at(r)->op == op && wanted_impl(&ck->wanted, r) && is_ours(ck, r))
+            impls[n++] = r;
     return n;
 }
 
@@ -105,39 +105,39 @@ problem *checker_problem(checker *ck, const pb_op *op, const pb_case *c, int typ
 
 /* ---- checks ---- */
 
-static void record(checker *ck, int row, int type, const pb_case *c, outcome *o)
+static void record(checker *ck, int impl, int type, const pb_case *c, outcome *o)
 {
-    const char *name = tg_row_at(row)->full_name;
-    const int before = totals_failed(&ck->sum, row, type);
+    const char *name = tg_impl_at(impl)->full_name;
+    const int before = totals_failed(&ck->sum, impl, type);
     if (o->verdict == FAILED && (before < MOST_MESSAGES || ck->s.verbose))
         checker_tell(ck, "FAILED", name, type, c, o->why);
     else if (o->verdict == FAILED && before == MOST_MESSAGES)
         fprintf(messages(ck), "FAILED %s %s, and more: see --verbose\n", name, tg_type_name(type));
     else if (o->verdict != FAILED && ck->s.verbose)
         checker_tell(ck, o->verdict == PASSED ? "passed" : "skipped", name, type, c, o->why);
-    totals_add(&ck->sum, row, type, o);
+    totals_add(&ck->sum, impl, type, o);
     if (o->verdict != SKIPPED)
-        wanted_note(&ck->wanted, row);
+        wanted_note(&ck->wanted, impl);
 }
 
-/* One row with one problem; *t is made for the first row that takes it. */
+/* One implementation with one problem; *t is made for the first implementation that takes it. */
 static outcome try_problem(checker *ck, problem *p, int number, truth **t)
 {
-    const tg_row_info *row = tg_row_at(number);
+    const tg_impl_info *impl = tg_impl_at(number);
     char text[PB_ERROR] = "";
     outcome o = {.verdict = SKIPPED};
-    if (!tg_row_supported(ck->ctx, number))
+    if (!tg_impl_supported(ck->ctx, number))
         snprintf(o.why, sizeof o.why, "this machine or the ceiling lacks %s",
-                 tg_cpu_needs(row->needs));
+                 tg_cpu_needs(impl->needs));
     else if (tg_check(p->op->id, problem_args(p))) {
         o.verdict = FAILED;
         snprintf(o.why, sizeof o.why, "the case is refused: %.400s", tg_last_error());
-    } else if (!problem_row_accepts(ck->ctx, number, p)) {
+    } else if (!problem_impl_accepts(ck->ctx, number, p)) {
         o.refused = 1;
-        snprintf(o.why, sizeof o.why, "the row does not accept this problem");
+        snprintf(o.why, sizeof o.why, "the implementation does not accept this problem");
     } else if (*t || (*t = truth_create(ck->judge, p, (uint64_t)ck->s.seed, text))) {
-        o = check_row(ck->ctx, number, p, *t, &ck->s);
-        if (ck->s.strict && !ck->wanted.first_row && o.verdict == SKIPPED)
+        o = check_impl(ck->ctx, number, p, *t, &ck->s);
+        if (ck->s.strict && !ck->wanted.first_impl && o.verdict == SKIPPED)
             o.verdict = FAILED; /* it accepted the problem */
     } else {
         o.verdict = FAILED;
@@ -146,7 +146,7 @@ static outcome try_problem(checker *ck, problem *p, int number, truth **t)
     return o;
 }
 
-/* A refused case again, with as little taken away as makes the row take it. */
+/* A refused case again, with as little taken away as makes the implementation take it. */
 static void try_less(checker *ck, problem *p, int number, pb_case *less, outcome *o)
 {
     const pb_options options = options_of(ck, p->type);
@@ -163,7 +163,7 @@ static void try_less(checker *ck, problem *p, int number, pb_case *less, outcome
     problem_free(q);
 }
 
-/* One row, under one ceiling. */
+/* One implementation, under one ceiling. */
 static void check_under(checker *ck, const pb_case *c, problem *p, int number, const char *ceiling,
                         truth **t)
 {
@@ -179,16 +179,16 @@ static void check_under(checker *ck, const pb_case *c, problem *p, int number, c
     record(ck, number, p->type, o.reduced ? &less : c, &o);
 }
 
-/* All rows of one operator with one problem. */
-static void check_problem(checker *ck, const pb_case *c, problem *p, const int *rows, int nrows)
+/* All implementations of one operator with one problem. */
+static void check_problem(checker *ck, const pb_case *c, problem *p, const int *impls, int nimpls)
 {
     truth *t = NULL;
-    for (int i = 0; i < nrows; i++) {
+    for (int i = 0; i < nimpls; i++) {
         const char *ceiling[CEILINGS];
-        const int n = ceilings_of(&ck->under, ck->ctx, rows[i], ceiling);
+        const int n = ceilings_of(&ck->under, ck->ctx, impls[i], ceiling);
         for (int k = 0; k < n && (!k || problem_memory(p) <= QUICK_BYTES); k++) {
             ceilings_set(ck->ctx, ceiling[k]);
-            check_under(ck, c, p, rows[i], ceiling[k], &t);
+            check_under(ck, c, p, impls[i], ceiling[k], &t);
         }
         ceilings_set(ck->ctx, NULL);
     }
@@ -196,57 +196,57 @@ static void check_problem(checker *ck, const pb_case *c, problem *p, const int *
     if (!ck->s.strict || !wanted_whole_operators(&ck->wanted) ||
         tg_check(p->op->id, problem_args(p)))
         return;
-    const char *gap = ceilings_gap(&ck->under, ck->ctx, p, rows, nrows);
+    const char *gap = ceilings_gap(&ck->under, ck->ctx, p, impls, nimpls);
     if (gap)
-        checker_fail(ck, "%s %s, case \"%s\": no row for %s accepts it", p->op->info->name,
-                     tg_type_name(p->type), c->text, gap);
+        checker_fail(ck, "%s %s, case \"%s\": no implementation for %s accepts it",
+                     p->op->info->name, tg_type_name(p->type), c->text, gap);
 }
 
-static void check_case(checker *ck, const pb_op *op, const pb_case *c, const int *rows, int nrows)
+static void check_case(checker *ck, const pb_op *op, const pb_case *c, const int *impls, int nimpls)
 {
     for (int k = 0; k < TYPES; k++) {
         problem *p = checker_takes(ck, c, types[k]) ? checker_problem(ck, op, c, types[k]) : NULL;
         if (p)
-            check_problem(ck, c, p, rows, nrows);
+            check_problem(ck, c, p, impls, nimpls);
         problem_free(p);
     }
-    /* ref's own gradients, counted with its row in f64 */
-    for (int i = 0; i < nrows; i++) {
-        if (strcmp(tg_row_at(rows[i])->backend, "ref"))
+    /* ref's own gradients, counted with its implementation in f64 */
+    for (int i = 0; i < nimpls; i++) {
+        if (strcmp(tg_impl_at(impls[i])->backend, "ref"))
             continue;
         outcome o = check_gradients(ck->ctx, ck->cat, op, c, &ck->s);
         if (o.verdict != SKIPPED)
-            record(ck, rows[i], TG_F64, c, &o);
+            record(ck, impls[i], TG_F64, c, &o);
     }
 }
 
-/* Every operator has its row on the CPU; another device may leave some to it. */
-static void no_rows(checker *ck, int id)
+/* Every operator has its implementation on the CPU; another device may leave some to it. */
+static void no_impls(checker *ck, int id)
 {
     const char *op = tg_op_at(id)->name, *device = tg_ctx_device(ck->ctx);
-    if (ck->wanted.first_row || !wanted_operator(&ck->wanted, op))
+    if (ck->wanted.first_impl || !wanted_operator(&ck->wanted, op))
         return;
     if (strcmp(device, "cpu")) {
-        fprintf(messages(ck), "skipped %s: %s has no row for it\n", op, device);
+        fprintf(messages(ck), "skipped %s: %s has no implementation of it\n", op, device);
         ck->sum.skipped++;
     } else if (ck->s.strict && !ck->wanted.n) {
-        checker_fail(ck, "%s has no rows", op);
+        checker_fail(ck, "%s has no implementations", op);
     }
 }
 
-/* The rows that each case of an operator goes to. */
+/* The implementations that each case of an operator goes to. */
 typedef struct target {
     checker *ck;
     const pb_op *op;
-    const int *rows;
-    int nrows;
+    const int *impls;
+    int nimpls;
 } target;
 
-/* Says so and counts as skipped: another device's rows are not asked for what the case wants. */
+/* Says so and counts as skipped: another device's implementations are not asked for what the case wants. */
 static int is_kept_for_cpu(checker *ck, const pb_op *op, const pb_case *c)
 {
     if (!pb_case_flag(c, "cpu") ||
-        (!ck->wanted.first_row && !strcmp(tg_ctx_device(ck->ctx), "cpu")))
+        (!ck->wanted.first_impl && !strcmp(tg_ctx_device(ck->ctx), "cpu")))
         return 0;
     fprintf(messages(ck), "skipped %s, case \"%s\": kept for the CPU\n", op->info->name, c->text);
     ck->sum.skipped++;
@@ -257,17 +257,17 @@ static void check_one(void *arg, const pb_case *c)
 {
     const target *to = arg;
     if (!is_kept_for_cpu(to->ck, to->op, c))
-        check_case(to->ck, to->op, c, to->rows, to->nrows);
+        check_case(to->ck, to->op, c, to->impls, to->nimpls);
 }
 
 void checker_operator(checker *ck, int id)
 {
-    enum { MAX_ROWS = 64 };
+    enum { MAX_IMPLS = 64 };
     char error[PB_ERROR] = "";
-    int rows[MAX_ROWS];
-    target to = {ck, catalogue_op(ck->cat, id), rows, checker_rows(ck, id, rows, MAX_ROWS)};
-    if (!to.nrows)
-        no_rows(ck, id);
+    int impls[MAX_IMPLS];
+    target to = {ck, catalogue_op(ck->cat, id), impls, checker_impls(ck, id, impls, MAX_IMPLS)};
+    if (!to.nimpls)
+        no_impls(ck, id);
     else if (!to.op)
         checker_fail(ck, "%s has no cases", tg_op_at(id)->name);
     else if (ck->s.sweep != NO_SWEEP) {

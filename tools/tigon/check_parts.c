@@ -1,10 +1,10 @@
-/* tools/tigon/check_parts.c - composites through a plug-in's rows.
+/* tools/tigon/check_parts.c - composites through a plug-in's implementations.
  *
- * A composite row calls its parts through dispatch, so a plug-in that serves a part runs inside of it, with
- * shapes and options that the part's own cases may lack. Which rows are composites, and on what they
- * stand, is observed: the context logs a line for each row that runs. The default rows of all
- * operators are run so on their bare cases; those in which a row of an operator was seen that the plug-in
- * serves are checked on all cases in which the plug-in's row takes part.
+ * A composite implementation calls its parts through dispatch, so a plug-in that serves a part runs inside of it, with
+ * shapes and options that the part's own cases may lack. Which implementations are composites, and on what they
+ * stand, is observed: the context logs a line for each implementation that runs. The default implementations of all
+ * operators are run so on their bare cases; those in which an implementation of an operator was seen that the plug-in
+ * serves are checked on all cases in which the plug-in's implementation takes part.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -12,15 +12,15 @@
 #include <string.h>
 
 #include "check_command.h"
-#include "row_device.h"
+#include "impl_device.h"
 
 typedef struct parts {
     checker *ck;
-    tg_ctx *ctx; /* the plug-in's rows first, then the CPU's */
-    int row;     /* the default row of the operator */
+    tg_ctx *ctx; /* the plug-in's implementations first, then the CPU's */
+    int impl;    /* the default implementation of the operator */
     const pb_op *op;
-    int count;  /* of rows */
-    char *seen; /* rows that ran since it was cleared */
+    int count;  /* of implementations */
+    char *seen; /* implementations that ran since it was cleared */
     composite result;
 } parts;
 
@@ -45,16 +45,16 @@ static void watch(void *user, const char *line)
 {
     parts *w = user;
     for (int r = 0; r < w->count; r++)
-        w->seen[r] |= mentions(line, tg_row_at(r)->full_name);
+        w->seen[r] |= mentions(line, tg_impl_at(r)->full_name);
 }
 
-/* Runs the row once; 0 if it does not take the problem. */
+/* Runs the implementation once; 0 if it does not take the problem. */
 static int observe(parts *w, problem *p)
 {
     memset(w->seen, 0, (size_t)w->count);
     const int ran = !tg_check(p->op->id, problem_args(p)) &&
-                    tg_row_accepts(w->ctx, w->row, problem_args(p)) &&
-                    tg_row_run(w->ctx, w->row, problem_args(p)) != TG_EUNSUPPORTED;
+                    tg_impl_accepts(w->ctx, w->impl, problem_args(p)) &&
+                    tg_impl_run(w->ctx, w->impl, problem_args(p)) != TG_EUNSUPPORTED;
     problem_reset(p);
     return ran;
 }
@@ -63,18 +63,18 @@ static int observe(parts *w, problem *p)
 
 static int is_served(const parts *w, int op)
 {
-    for (int r = w->ck->wanted.first_row; r < w->count; r++)
-        if (tg_row_at(r)->op == op && wanted_row(&w->ck->wanted, r))
+    for (int r = w->ck->wanted.first_impl; r < w->count; r++)
+        if (tg_impl_at(r)->op == op && wanted_impl(&w->ck->wanted, r))
             return 1;
     return 0;
 }
 
-/* Another row was seen, for an operator that the plug-in serves, be it the plug-in's or not: it may have
+/* Another implementation was seen, for an operator that the plug-in serves, be it the plug-in's or not: it may have
  * refused this problem. */
 static int has_part(const parts *w)
 {
     for (int r = 0; r < w->count; r++)
-        if (w->seen[r] && r != w->row && is_served(w, tg_row_at(r)->op))
+        if (w->seen[r] && r != w->impl && is_served(w, tg_impl_at(r)->op))
             return 1;
     return 0;
 }
@@ -94,14 +94,14 @@ static int is_composite(parts *w)
 
 /* ---- the check ---- */
 
-/* Adds the plug-in's rows that were seen to those of the composite; 0 if there are none. */
+/* Adds the plug-in's implementations that were seen to those of the composite; 0 if there are none. */
 static int take_parts(parts *w)
 {
     composite *c = &w->result;
     int any = 0;
-    for (int r = w->ck->wanted.first_row; r < w->count; r++) {
+    for (int r = w->ck->wanted.first_impl; r < w->count; r++) {
         int known = 0;
-        if (!w->seen[r] || !wanted_row(&w->ck->wanted, r))
+        if (!w->seen[r] || !wanted_impl(&w->ck->wanted, r))
             continue;
         any = 1;
         for (int i = 0; i < c->nparts; i++)
@@ -118,7 +118,7 @@ static void tell(parts *w, const problem *p, const char *why)
     size_t used = (size_t)snprintf(who, sizeof who, "%s through", w->op->info->name);
     for (int i = 0; i < w->result.nparts && used < sizeof who; i++)
         used += (size_t)snprintf(who + used, sizeof who - used, " %s",
-                                 tg_row_at(w->result.part[i])->full_name);
+                                 tg_impl_at(w->result.part[i])->full_name);
     checker_tell(w->ck, "FAILED", who, p->type, p->c, why);
 }
 
@@ -128,7 +128,7 @@ static void check_problem(parts *w, problem *p)
     outcome o = {.verdict = FAILED};
     truth *t = truth_create(w->ck->judge, p, (uint64_t)w->ck->s.seed, error);
     if (t)
-        o = check_row(w->ctx, w->row, p, t, &w->ck->s);
+        o = check_impl(w->ctx, w->impl, p, t, &w->ck->s);
     else
         snprintf(o.why, sizeof o.why, "%s", error);
     truth_free(t);
@@ -154,13 +154,13 @@ static void check_case(void *arg, const pb_case *c)
 static void check_operator(parts *w, int id)
 {
     totals *sum = &w->ck->sum;
-    w->row = tg_default_of(w->ctx, tg_op_at(id)->name);
+    w->impl = tg_default_of(w->ctx, tg_op_at(id)->name);
     w->op = catalogue_op(w->ck->cat, id);
-    if (w->row < 0 || !w->op)
+    if (w->impl < 0 || !w->op)
         return;
     if (!is_composite(w))
         return;
-    w->result = (composite){.row = w->row};
+    w->result = (composite){.impl = w->impl};
     checker_each_case(w->ck, w->op, check_case, w);
     sum->passed += w->result.passed;
     sum->failed += w->result.failed;
@@ -172,19 +172,19 @@ static void check_operator(parts *w, int id)
 static int prepare(parts *w)
 {
     char list[128];
-    const int first = w->ck->wanted.first_row;
-    const tg_row_info *row = tg_row_at(first);
-    snprintf(list, sizeof list, "%s,cpu,ref", row->backend);
-    return tg_ctx_create(&w->ctx) || tg_ctx_set_device(w->ctx, row_device(first)) ||
+    const int first = w->ck->wanted.first_impl;
+    const tg_impl_info *impl = tg_impl_at(first);
+    snprintf(list, sizeof list, "%s,cpu,ref", impl->backend);
+    return tg_ctx_create(&w->ctx) || tg_ctx_set_device(w->ctx, impl_device(first)) ||
            tg_ctx_set_impl(w->ctx, list) || tg_ctx_set_verbose(w->ctx, 1) ||
            tg_ctx_set_log(w->ctx, watch, w);
 }
 
 int check_parts(checker *ck)
 {
-    if (row_memory(ck->wanted.first_row) != TG_DEVICE_CPU)
+    if (impl_memory(ck->wanted.first_impl) != TG_DEVICE_CPU)
         return 0; /* the default composites work on the host's memory */
-    parts w = {.ck = ck, .count = tg_row_count()};
+    parts w = {.ck = ck, .count = tg_impl_count()};
     w.seen = calloc((size_t)w.count, 1);
     ck->sum.composite = calloc((size_t)tg_op_count(), sizeof *ck->sum.composite);
     const int bad = !w.seen || !ck->sum.composite || prepare(&w);

@@ -1,8 +1,8 @@
-/* tools/tigon/check_reduce.c - a case that a row refuses, with as little taken away as makes the row take it.
+/* tools/tigon/check_reduce.c - a case that an implementation refuses, with as little taken away as makes the implementation take it.
  *
  * What may go are options, optional inputs and optional outputs. First one of them alone is taken away, then
- * one more at a time in this order, then in the opposite one, until the row takes the problem; then each
- * is put back unless the row refuses again. If nothing helps, the same is tried with the tensors compact
+ * one more at a time in this order, then in the opposite one, until the implementation takes the problem; then each
+ * is put back unless the implementation refuses again. If nothing helps, the same is tried with the tensors compact
  * and apart. All of it is done to the argument struct: a problem is only made anew for the case that
  * comes out.
  */
@@ -13,7 +13,7 @@
 typedef struct walk {
     tg_ctx *ctx;
     problem *p;
-    int row;
+    int impl;
     int n, slot[PB_ARGS];  /* what may go */
     int64_t kept[PB_ARGS]; /* their values */
     int is_gone[PB_ARGS];
@@ -26,10 +26,10 @@ static int is_legal(const walk *w)
 
 static int takes(const walk *w)
 {
-    if (!problem_row_accepts(w->ctx, w->row, w->p))
+    if (!problem_impl_accepts(w->ctx, w->impl, w->p))
         return 0;
     problem_reset(w->p);
-    return problem_run_row(w->ctx, w->row, w->p) != TG_EUNSUPPORTED;
+    return problem_run_impl(w->ctx, w->impl, w->p) != TG_EUNSUPPORTED;
 }
 
 static void take_away(walk *w, int i)
@@ -55,7 +55,7 @@ static void list(walk *w, int first_kind, int last_kind)
         }
 }
 
-/* Takes one thing away; back again if the problem is not legal without it. 1 if the row takes what is left. */
+/* Takes one thing away; back again if the problem is not legal without it. 1 if the implementation takes what is left. */
 static int try_without(walk *w, int i)
 {
     take_away(w, i);
@@ -87,7 +87,7 @@ static int try_many(walk *w, int from_last)
     return 0;
 }
 
-/* 1 if the row takes the problem without those that are gone then: no more of them than it needs. */
+/* 1 if the implementation takes the problem without those that are gone then: no more of them than it needs. */
 static int find(walk *w)
 {
     if (!takes(w) && !try_single(w) && !try_many(w, 0) && !try_many(w, 1))
@@ -114,9 +114,9 @@ static void write_case(const walk *w, pb_case *c)
     }
 }
 
-static int reduce(tg_ctx *ctx, problem *p, int row, pb_case *less)
+static int reduce(tg_ctx *ctx, problem *p, int impl, pb_case *less)
 {
-    walk w = {.ctx = ctx, .p = p, .row = row};
+    walk w = {.ctx = ctx, .p = p, .impl = impl};
     list(&w, TG_ARG_F64, TG_ARG_I64);
     list(&w, TG_ARG_OPT, TG_ARG_OPT);
     list(&w, TG_ARG_OUT_OPT, TG_ARG_OUT_OPT);
@@ -142,19 +142,19 @@ static int make_plain(pb_case *c)
     return c->ntokens < before;
 }
 
-int check_reduce(tg_ctx *ctx, const catalogue *cat, problem *p, int row, const pb_options *options,
+int check_reduce(tg_ctx *ctx, const catalogue *cat, problem *p, int impl, const pb_options *options,
                  pb_case *less)
 {
     char error[PB_ERROR];
     pb_case plain = *p->c;
     *less = plain;
-    if (reduce(ctx, p, row, less))
+    if (reduce(ctx, p, impl, less))
         return 1;
     if (!make_plain(&plain))
         return 0;
     problem *q = problem_create(cat, p->op, &plain, options, error);
     *less = plain;
-    const int taken = q && !tg_check(q->op->id, problem_args(q)) && reduce(ctx, q, row, less);
+    const int taken = q && !tg_check(q->op->id, problem_args(q)) && reduce(ctx, q, impl, less);
     problem_free(q);
     return taken;
 }

@@ -1,4 +1,4 @@
-/* tools/tigon/check_report.c - totals of `tigon check`: a line for each row and type, or JSON. */
+/* tools/tigon/check_report.c - totals of `tigon check`: a line for each implementation and type, or JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,10 +6,10 @@
 #include "check.h"
 #include "json.h"
 
-static tally *line_of(totals *t, int row, int type)
+static tally *line_of(totals *t, int impl, int type)
 {
     for (int i = t->n - 1; i >= 0; i--)
-        if (t->line[i].row == row && t->line[i].type == type)
+        if (t->line[i].impl == impl && t->line[i].type == type)
             return &t->line[i];
     if (t->n == t->room) {
         const int room = t->room ? 2 * t->room : 64;
@@ -19,24 +19,24 @@ static tally *line_of(totals *t, int row, int type)
         t->line = line;
         t->room = room;
     }
-    t->line[t->n] = (tally){.row = row, .type = type};
+    t->line[t->n] = (tally){.impl = impl, .type = type};
     return &t->line[t->n++];
 }
 
-int totals_failed(const totals *t, int row, int type)
+int totals_failed(const totals *t, int impl, int type)
 {
     for (int i = 0; i < t->n; i++)
-        if (t->line[i].row == row && t->line[i].type == type)
+        if (t->line[i].impl == impl && t->line[i].type == type)
             return t->line[i].failed;
     return 0;
 }
 
-void totals_add(totals *t, int row, int type, const outcome *o)
+void totals_add(totals *t, int impl, int type, const outcome *o)
 {
     t->passed += o->verdict == PASSED;
     t->failed += o->verdict == FAILED;
     t->skipped += o->verdict == SKIPPED;
-    tally *l = row < 0 ? NULL : line_of(t, row, type);
+    tally *l = impl < 0 ? NULL : line_of(t, impl, type);
     if (!l)
         return;
     l->passed += o->verdict == PASSED;
@@ -55,8 +55,8 @@ void totals_add(totals *t, int row, int type, const outcome *o)
 static int by_row(const void *a, const void *b)
 {
     const tally *x = a, *y = b;
-    const int names = strcmp(tg_row_at(x->row)->full_name, tg_row_at(y->row)->full_name);
-    const int ops = tg_row_at(x->row)->op - tg_row_at(y->row)->op;
+    const int names = strcmp(tg_impl_at(x->impl)->full_name, tg_impl_at(y->impl)->full_name);
+    const int ops = tg_impl_at(x->impl)->op - tg_impl_at(y->impl)->op;
     return ops ? ops : names ? names : y->type - x->type;
 }
 
@@ -77,7 +77,7 @@ void totals_print(totals *t)
     sort(t);
     for (int i = 0; i < t->n; i++) {
         const tally *l = &t->line[i];
-        printf("%-52s %-5s", tg_row_at(l->row)->full_name, tg_type_name(l->type));
+        printf("%-52s %-5s", tg_impl_at(l->impl)->full_name, tg_type_name(l->type));
         if (l->passed || l->failed)
             printf(" %4d passed", l->passed);
         if (l->reduced)
@@ -123,7 +123,7 @@ static void print_type(const tally *l, const pb_op *op)
 static int has_rows(const totals *t, const char *backend, const char *op)
 {
     for (int i = 0; i < t->n; i++) {
-        const tg_row_info *r = tg_row_at(t->line[i].row);
+        const tg_impl_info *r = tg_impl_at(t->line[i].impl);
         if (!strcmp(r->backend, backend) && !strcmp(tg_op_at(r->op)->name, op))
             return 1;
     }
@@ -131,22 +131,23 @@ static int has_rows(const totals *t, const char *backend, const char *op)
 }
 
 /* A backend may leave the other direction to the default: say so. */
-static void print_missing_direction(const totals *t, const tg_row_info *row)
+static void print_missing_direction(const totals *t, const tg_impl_info *impl)
 {
-    const char *op = tg_op_at(row->op)->name, *at = strstr(op, "_forward");
+    const char *op = tg_op_at(impl->op)->name, *at = strstr(op, "_forward");
     char backward[PB_NAME];
     if (!at)
         return;
     snprintf(backward, sizeof backward, "%.*s_backward", (int)(at - op), op);
-    if (tg_op_by_name(backward) >= 0 && !has_rows(t, row->backend, backward))
-        printf("    %s is the default's: %s has no row for it\n", backward, row->backend);
+    if (tg_op_by_name(backward) >= 0 && !has_rows(t, impl->backend, backward))
+        printf("    %s is the default's: %s has no implementation of it\n", backward,
+               impl->backend);
 }
 
 static void print_composite(const composite *c)
 {
-    printf("  %s through", tg_op_at(tg_row_at(c->row)->op)->name);
+    printf("  %s through", tg_op_at(tg_impl_at(c->impl)->op)->name);
     for (int i = 0; i < c->nparts; i++)
-        printf(" %s", tg_row_at(c->part[i])->full_name);
+        printf(" %s", tg_impl_at(c->part[i])->full_name);
     printf(": %s (%d passed, %d failed)\n", judgement(c->passed, c->failed), c->passed, c->failed);
 }
 
@@ -155,14 +156,14 @@ void totals_print_backend(totals *t, const catalogue *cat, const char *file)
     sort(t);
     printf("%s\n", file);
     for (int i = 0, end; i < t->n; i = end) {
-        const int row = t->line[i].row;
+        const int impl = t->line[i].impl;
         int passed = 0, failed = 0, skipped = 0;
-        for (end = i; end < t->n && t->line[end].row == row; end++) {
+        for (end = i; end < t->n && t->line[end].impl == impl; end++) {
             passed += t->line[end].passed;
             failed += t->line[end].failed;
             skipped += t->line[end].skipped;
         }
-        const tg_row_info *r = tg_row_at(row);
+        const tg_impl_info *r = tg_impl_at(impl);
         printf("  %-44s %-9s %s (%d passed, %d failed, %d skipped)\n", r->full_name,
                direction_of(tg_op_at(r->op)->name), judgement(passed, failed), passed, failed,
                skipped);
@@ -188,9 +189,9 @@ static void write_outputs(json *j, const char *key, const pb_op *op, uint32_t wh
 
 static void write_row(json *j, const tally *l, const catalogue *cat)
 {
-    const pb_op *op = catalogue_op(cat, tg_row_at(l->row)->op);
+    const pb_op *op = catalogue_op(cat, tg_impl_at(l->impl)->op);
     json_object(j, NULL);
-    json_text(j, "row", tg_row_at(l->row)->full_name);
+    json_text(j, "implementation", tg_impl_at(l->impl)->full_name);
     json_text(j, "dtype", tg_type_name(l->type));
     json_int(j, "passed", l->passed);
     json_int(j, "failed", l->failed);
@@ -206,11 +207,11 @@ static void write_row(json *j, const tally *l, const catalogue *cat)
 static void write_composite(json *j, const composite *c)
 {
     json_object(j, NULL);
-    json_text(j, "operator", tg_op_at(tg_row_at(c->row)->op)->name);
-    json_text(j, "row", tg_row_at(c->row)->full_name);
+    json_text(j, "operator", tg_op_at(tg_impl_at(c->impl)->op)->name);
+    json_text(j, "implementation", tg_impl_at(c->impl)->full_name);
     json_array(j, "through");
     for (int i = 0; i < c->nparts; i++)
-        json_text(j, NULL, tg_row_at(c->part[i])->full_name);
+        json_text(j, NULL, tg_impl_at(c->part[i])->full_name);
     json_close(j);
     json_int(j, "passed", c->passed);
     json_int(j, "failed", c->failed);
@@ -225,7 +226,7 @@ void totals_json(totals *t, const catalogue *cat)
     json_int(&j, "passed", t->passed);
     json_int(&j, "failed", t->failed);
     json_int(&j, "skipped", t->skipped);
-    json_array(&j, "rows");
+    json_array(&j, "implementations");
     for (int i = 0; i < t->n; i++)
         write_row(&j, &t->line[i], cat);
     json_close(&j);

@@ -1,16 +1,16 @@
-/* tools/tigon/check_run.c - one row with one problem: compared, called again, with other threads, without optional outputs. */
+/* tools/tigon/check_run.c - one implementation with one problem: compared, called again, with other threads, without optional outputs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check_trial.h"
-#include "row_device.h"
+#include "impl_device.h"
 
 static int run(trial *r, int threads)
 {
     problem_reset(r->p);
     tg_ctx_set_threads(r->ctx, threads);
-    const tg_status status = problem_run_row(r->ctx, r->number, r->p);
+    const tg_status status = problem_run_impl(r->ctx, r->number, r->p);
     if (status == TG_EUNSUPPORTED) {
         if (trial_unwritten(r))
             return -1;
@@ -62,7 +62,7 @@ static int check_repeats(trial *r, const check_settings *s)
         return trial_fail(r, "out of memory");
     save(r->p, saved);
     /* neither ref nor another device works on the context's threads */
-    const int alone = !strcmp(r->row->backend, "ref") || strcmp(row_device(r->number), "cpu");
+    const int alone = !strcmp(r->impl->backend, "ref") || strcmp(impl_device(r->number), "cpu");
     int bad = 0;
     for (int i = 0; !bad && i < 4; i++) {
         if (i && (alone || counts[i] == (int)s->threads))
@@ -103,7 +103,7 @@ static int check_without_optional(trial *r, const check_settings *s)
         }
         /* not every combination is a legal call */
         const int legal = dropped && !tg_check(r->p->op->id, problem_args(r->p)) &&
-                          problem_row_accepts(r->ctx, r->number, r->p);
+                          problem_impl_accepts(r->ctx, r->number, r->p);
         int bad = 0;
         if (legal && !(drop == info->nargs && dropped == 1)) {
             bad = run(r, (int)s->threads) || trial_compare(r) || trial_untouched(r);
@@ -124,11 +124,11 @@ static int check_without_optional(trial *r, const check_settings *s)
     return 0;
 }
 
-outcome check_row(tg_ctx *ctx, int row, problem *p, truth *t, const check_settings *s)
+outcome check_impl(tg_ctx *ctx, int impl, problem *p, truth *t, const check_settings *s)
 {
     outcome o = {.verdict = PASSED};
-    trial r = {.ctx = ctx, .row = tg_row_at(row), .number = row, .p = p, .t = t, .o = &o};
-    r.unfused = !strcmp(r.row->backend, "unfused");
+    trial r = {.ctx = ctx, .impl = tg_impl_at(impl), .number = impl, .p = p, .t = t, .o = &o};
+    r.unfused = !strcmp(r.impl->backend, "unfused");
     r.loose = r.unfused && p->type != TG_F32;
     r.exempt = r.unfused && pb_case_flag(p->c, "hard");
     if (run(&r, (int)s->threads) || trial_untouched(&r) || trial_compare(&r) ||

@@ -46,19 +46,19 @@ int truth_bound_of(truth *t, int output, int type, int loose, truth_bound *b, ch
     return b->inside > 0 ? truth_measure_inside(t, 0, error) : 0;
 }
 
-/* Errors of the unfused row: in T if intermediates may be rounded to T, else in f32, since an
+/* Errors of the unfused implementation: in T if intermediates may be rounded to T, else in f32, since an
  * operator computes in f32. */
 static int measure_yard(truth *t, int output)
 {
     char error[PB_ERROR], name[PB_NAME + 12];
     truth_output *o = &t->out[output];
     snprintf(name, sizeof name, "unfused/%s", t->wide->op->info->name);
-    const int row = tg_find(t->ctx, name);
-    if (row < 0)
+    const int impl = tg_find(t->ctx, name);
+    if (impl < 0)
         return -1;
     problem *p = problem_convert(t->wide, o->inside_roundings > 0 ? t->type : TG_F32, error);
     o->yard = calloc((size_t)(o->n / o->cols) + 1, sizeof(double));
-    const int ran = p && o->yard && !tg_row_run(t->ctx, row, problem_args(p));
+    const int ran = p && o->yard && !tg_impl_run(t->ctx, impl, problem_args(p));
     for (int64_t k = 0; ran && k < o->n; k++) {
         const double off = fabs(pb_get(&p->tensor[output], k) - o->value[k]);
         if (off > o->yard[k / o->cols])

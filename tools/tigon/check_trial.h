@@ -1,4 +1,4 @@
-/* tools/tigon/check_trial.h - one row with one problem, while it is on trial. */
+/* tools/tigon/check_trial.h - one impl with one problem, while it is on trial. */
 #ifndef TIGON_CHECK_TRIAL_H
 #define TIGON_CHECK_TRIAL_H
 
@@ -6,23 +6,23 @@
 
 typedef struct trial {
     tg_ctx *ctx;
-    const tg_row_info *row;
-    int number; /* of the row */
+    const tg_impl_info *impl;
+    int number; /* of the implementation */
     problem *p;
     truth *t;
-    int unfused, loose; /* loose: each step of the row rounds to 16 bits */
+    int unfused, loose; /* loose: each step of the implementation rounds to 16 bits */
     int exempt;         /* values are not compared: the textbook's formula cancels here */
     outcome *o;
     double worst; /* error as a part of the tolerance */
 } trial;
 
-/* Records why the row fails; returns -1. */
+/* Records why the implementation fails; returns -1. */
 int trial_fail(trial *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* All outputs against the truth; 0, or -1 after trial_fail. */
 int trial_compare(trial *r);
 /* Every byte outside the outputs must be what it was before the call. */
 int trial_untouched(trial *r);
-/* The same for all bytes: a row that passes the call on has written nothing. */
+/* The same for all bytes: an implementation that passes the call on has written nothing. */
 int trial_unwritten(trial *r);
 
 #endif

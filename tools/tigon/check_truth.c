@@ -9,7 +9,7 @@
 
 /* Draws of the perturbation, by the number of elements of a problem. */
 enum { SMALL = 20000, MEDIUM = 300000, DRAWS_SMALL = 12, DRAWS_MEDIUM = 8, DRAWS_LARGE = 6 };
-/* Roundings to T that the definition does not allow count for unfused rows alone, sixteenfold: most
+/* Roundings to T that the definition does not allow count for unfused implementations alone, sixteenfold: most
  * of their elements are within what a part of the draws allows. */
 enum { LOOSE_PART = 3 };
 
@@ -17,10 +17,10 @@ int run_ref(tg_ctx *ctx, const problem *p, char *error)
 {
     char name[PB_NAME + 8];
     snprintf(name, sizeof name, "ref/%s", p->op->info->name);
-    const int row = tg_find(ctx, name);
-    if (row < 0)
-        snprintf(error, PB_ERROR, "there is no row %s", name);
-    else if (tg_row_run(ctx, row, problem_args(p)))
+    const int impl = tg_find(ctx, name);
+    if (impl < 0)
+        snprintf(error, PB_ERROR, "there is no implementation %s", name);
+    else if (tg_impl_run(ctx, impl, problem_args(p)))
         snprintf(error, PB_ERROR, "%s: %.400s", name, tg_last_error());
     else
         return 0;

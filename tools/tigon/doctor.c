@@ -1,12 +1,12 @@
-/* tools/tigon/doctor.c - `tigon doctor`: which row each operator resolves to on each device, and why. */
+/* tools/tigon/doctor.c - `tigon doctor`: which implementation each operator resolves to on each device, and why. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tigon/tigon.h>
 
 #include "cli.h"
+#include "impl_device.h"
 #include "json.h"
-#include "row_device.h"
 
 enum { DEVICES = 16, ROUTE = 32, WHY = 512 };
 
@@ -16,7 +16,7 @@ typedef struct device {
     int type;
     tg_ctx *ctx; /* of that device; NULL: it cannot be used */
     char why[WHY];
-    int own, passed_on; /* operators with rows of its own, and without */
+    int own, passed_on; /* operators with implementations of its own, and without */
 } device;
 
 typedef struct doctor {
@@ -53,40 +53,41 @@ static int find_devices(doctor *d)
     return 0;
 }
 
-/* The first row of the device itself that a call tries; -1: it has none, and *otherwise is the row that runs
+/* The first implementation of the device itself that a call tries; -1: it has none, and *otherwise is the implementation that runs
  * instead, -1 for none. */
 static int resolve(const device *v, int op, int *otherwise)
 {
-    int rows[ROUTE];
-    int n = tg_resolve(v->ctx, op, rows, ROUTE);
+    int impls[ROUTE];
+    int n = tg_resolve(v->ctx, op, impls, ROUTE);
     n = n < ROUTE ? n : ROUTE;
-    *otherwise = n ? rows[0] : -1;
+    *otherwise = n ? impls[0] : -1;
     for (int i = 0; i < n; i++)
-        if (!strcmp(row_device(rows[i]), v->name))
-            return rows[i];
+        if (!strcmp(impl_device(impls[i]), v->name))
+            return impls[i];
     return -1;
 }
 
 /* What becomes of an operator on a device, in words. */
-static void verdict(const device *v, int op, const char **row, const char **why)
+static void verdict(const device *v, int op, const char **impl, const char **why)
 {
     int otherwise;
     const int own = resolve(v, op, &otherwise);
-    *row = own >= 0         ? tg_row_at(own)->full_name
-           : otherwise >= 0 ? tg_row_at(otherwise)->full_name
-                            : "";
+    *impl = own >= 0         ? tg_impl_at(own)->full_name
+            : otherwise >= 0 ? tg_impl_at(otherwise)->full_name
+                             : "";
     if (own >= 0 && own == otherwise)
         *why = "its own";
     else if (own >= 0)
         *why = "its own, behind another that was named";
     else if (v->type == TG_DEVICE_CPU)
-        *why = otherwise >= 0 ? "not exported: the CPU's row"
+        *why = otherwise >= 0 ? "not exported: the CPU's implementation"
                               : "not exported: an error, as settings ask";
     else
-        *why = "not exported: an error, or the CPU's row with copies if TIGON_FALLBACK=host";
+        *why = "not exported: an error, or the CPU's implementation with copies if "
+               "TIGON_FALLBACK=host";
 }
 
-static void count_rows(doctor *d)
+static void count_impls(doctor *d)
 {
     for (int i = 0; i < d->n; i++)
         for (int op = 0; d->list[i].ctx && op < tg_op_count(); op++) {
@@ -99,13 +100,13 @@ static void count_rows(doctor *d)
 
 static void print_text(const doctor *d, int wanted, char **names)
 {
-    const char *row, *why;
+    const char *impl, *why;
     printf("devices\n");
     for (int i = 0; i < d->n; i++) {
         const device *v = &d->list[i];
         if (v->ctx)
-            printf("  %-10s ready: %d operators have rows of its own, %d have none\n", v->name,
-                   v->own, v->passed_on);
+            printf("  %-10s ready: %d operators have implementations of its own, %d have none\n",
+                   v->name, v->own, v->passed_on);
         else
             printf("  %-10s cannot be used: %s\n", v->name, v->why);
     }
@@ -116,15 +117,15 @@ static void print_text(const doctor *d, int wanted, char **names)
         for (int i = 0; i < d->n; i++) {
             if (!d->list[i].ctx)
                 continue;
-            verdict(&d->list[i], op, &row, &why);
-            printf("  %-10s %-44s %s\n", d->list[i].name, row, why);
+            verdict(&d->list[i], op, &impl, &why);
+            printf("  %-10s %-44s %s\n", d->list[i].name, impl, why);
         }
     }
 }
 
 static void print_json(const doctor *d, int wanted, char **names)
 {
-    const char *row, *why;
+    const char *impl, *why;
     json j = json_begin(stdout, 3);
     json_object(&j, NULL);
     json_array(&j, "devices");
@@ -149,10 +150,10 @@ static void print_json(const doctor *d, int wanted, char **names)
         for (int i = 0; i < d->n; i++) {
             if (!d->list[i].ctx)
                 continue;
-            verdict(&d->list[i], op, &row, &why);
+            verdict(&d->list[i], op, &impl, &why);
             json_object(&j, NULL);
             json_text(&j, "device", d->list[i].name);
-            json_text(&j, "row", *row ? row : NULL);
+            json_text(&j, "implementation", *impl ? impl : NULL);
             json_text(&j, "why", why);
             json_close(&j);
         }
@@ -174,8 +175,9 @@ int command_doctor(int argc, char **argv)
     const cli_usage usage = {
         "tigon doctor",
         "[OPERATOR]",
-        "Which row each operator resolves to on each device, and why.",
-        "OPERATOR may be the beginning of a name. A row may still turn a problem down; the next "
+        "Which implementation each operator resolves to on each device, and why.",
+        "OPERATOR may be the beginning of a name. An implementation may still turn a problem down; "
+        "the next "
         "one of\n"
         "tigon list --resolve runs it then. The settings of the environment count.",
         options,
@@ -186,7 +188,7 @@ int command_doctor(int argc, char **argv)
     static doctor d;
     if (find_devices(&d))
         return 1;
-    count_rows(&d);
+    count_impls(&d);
     (as_json ? print_json : print_text)(&d, parsed, argv + 1);
     for (int i = 0; i < d.n; i++)
         tg_ctx_destroy(d.list[i].ctx);

@@ -58,12 +58,12 @@ static void print_environment(json *j)
 }
 
 /* What oneDNN, which multiplies matrices, may use of the processor; NULL: this build has none. It has
- * one limit for the whole process, and its row says so. */
+ * one limit for the whole process, and its implementation says so. */
 static const char *onednn_limit(void)
 {
-    for (int i = 0; i < tg_row_count(); i++)
-        if (!strcmp(tg_row_at(i)->full_name, "cpu/gemm.onednn"))
-            return tg_cpu_needs(tg_row_at(i)->needs);
+    for (int i = 0; i < tg_impl_count(); i++)
+        if (!strcmp(tg_impl_at(i)->full_name, "cpu/gemm.onednn"))
+            return tg_cpu_needs(tg_impl_at(i)->needs);
     return NULL;
 }
 
@@ -88,9 +88,10 @@ static void print_text(const tg_ctx *ctx, const char *problem)
     printf("\nbackends\n");
     for (int i = 0; i < tg_backend_count(); i++) {
         const tg_backend_info *b = tg_backend_at(i);
-        printf("  %-10s %-6s %4d rows  %s\n", b->vendor, b->device, b->rows, b->module_path);
+        printf("  %-10s %-6s %4d implementations  %s\n", b->vendor, b->device, b->impls,
+               b->module_path);
     }
-    printf("\noperators  %d, in %d rows\n", tg_op_count(), tg_row_count());
+    printf("\noperators  %d, in %d implementations\n", tg_op_count(), tg_impl_count());
     printf("\nsettings of the environment\n");
     print_environment(NULL);
     if (problem)
@@ -126,13 +127,13 @@ static int print_json(const tg_ctx *ctx, const char *problem)
         json_text(&j, "vendor", b->vendor);
         json_text(&j, "device", b->device);
         json_int(&j, "device_type", b->device_type);
-        json_int(&j, "rows", b->rows);
+        json_int(&j, "implementations", b->impls);
         json_text(&j, "module_path", b->module_path);
         json_close(&j);
     }
     json_close(&j);
     json_int(&j, "operators", tg_op_count());
-    json_int(&j, "rows", tg_row_count());
+    json_int(&j, "implementations", tg_impl_count());
     json_array(&j, "environment");
     print_environment(&j);
     json_close(&j);

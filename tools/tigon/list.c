@@ -1,4 +1,4 @@
-/* tools/tigon/list.c - `tigon list`: operators, arguments, rows, and which row a call resolves to.
+/* tools/tigon/list.c - `tigon list`: operators, arguments, implementations, and which implementation a call resolves to.
  *
  * --json carries the run-time schema: a binding in any language is generated from it alone. Every
  * argument is one 8-byte slot: a pointer to a tg_tensor, a double or an int64_t.
@@ -9,12 +9,12 @@
 #include <tigon/tigon.h>
 
 #include "cli.h"
+#include "impl_device.h"
 #include "json.h"
 #include "matrix.h"
-#include "row_device.h"
 #include "schema_json.h"
 
-enum { MAX_ROWS = 256, MAX_OPS = 256 };
+enum { MAX_IMPLS = 256, MAX_OPS = 256 };
 
 typedef struct listing {
     tg_ctx *ctx;
@@ -31,11 +31,11 @@ static int is_wanted(const listing *l, const char *op)
     return !l->nwanted;
 }
 
-/* The rows that a call of `op` tries, in order. */
-static int resolve(const listing *l, int op, int *rows)
+/* The implementations that a call of `op` tries, in order. */
+static int resolve(const listing *l, int op, int *impls)
 {
-    const int n = tg_resolve(l->ctx, op, rows, MAX_ROWS);
-    return n < MAX_ROWS ? n : MAX_ROWS;
+    const int n = tg_resolve(l->ctx, op, impls, MAX_IMPLS);
+    return n < MAX_IMPLS ? n : MAX_IMPLS;
 }
 
 static void print_option(const tg_arg_info *a)
@@ -69,23 +69,23 @@ static void print_operator(const listing *l, int op)
     for (int i = 0; i < info->nargs; i++)
         print_argument(&info->args[i], i == info->nargs - 1);
     if (l->resolve) {
-        int rows[MAX_ROWS];
-        const int n = resolve(l, op, rows);
+        int impls[MAX_IMPLS];
+        const int n = resolve(l, op, impls);
         for (int i = 0; i < n; i++)
-            printf("  %d. %s\n", i + 1, tg_row_at(rows[i])->full_name);
+            printf("  %d. %s\n", i + 1, tg_impl_at(impls[i])->full_name);
         if (!n)
-            printf("  no row of the allowed implementations\n");
+            printf("  no implementation of the allowed implementations\n");
         return;
     }
-    for (int r = 0; r < tg_row_count(); r++) {
-        const tg_row_info *row = tg_row_at(r);
-        if (row->op != op)
+    for (int r = 0; r < tg_impl_count(); r++) {
+        const tg_impl_info *impl = tg_impl_at(r);
+        if (impl->op != op)
             continue;
-        const char *needs = tg_cpu_needs(row->needs);
-        const char *device = row_device(r);
-        printf("  %-44s %s%s%s%s%s\n", row->full_name, *needs ? "needs " : "", needs,
+        const char *needs = tg_cpu_needs(impl->needs);
+        const char *device = impl_device(r);
+        printf("  %-44s %s%s%s%s%s\n", impl->full_name, *needs ? "needs " : "", needs,
                strcmp(device, "cpu") ? "device " : "", strcmp(device, "cpu") ? device : "",
-               row_missing(l->ctx, r) ? "  (not on this machine)" : "");
+               impl_missing(l->ctx, r) ? "  (not on this machine)" : "");
     }
 }
 
@@ -96,17 +96,17 @@ static void json_operator(json *j, const listing *l, int op)
     json_text(j, "name", info->name);
     json_int(j, "id", op);
     schema_arguments(j, info);
-    json_array(j, "rows");
-    for (int r = 0; r < tg_row_count(); r++) {
-        const tg_row_info *row = tg_row_at(r);
-        if (row->op != op)
+    json_array(j, "implementations");
+    for (int r = 0; r < tg_impl_count(); r++) {
+        const tg_impl_info *impl = tg_impl_at(r);
+        if (impl->op != op)
             continue;
         json_object(j, NULL);
-        json_text(j, "name", row->full_name);
-        json_text(j, "backend", row->backend);
-        json_text(j, "device", row_device(r));
-        json_text(j, "needs", tg_cpu_needs(row->needs));
-        const char *missing = row_missing(l->ctx, r);
+        json_text(j, "name", impl->full_name);
+        json_text(j, "backend", impl->backend);
+        json_text(j, "device", impl_device(r));
+        json_text(j, "needs", tg_cpu_needs(impl->needs));
+        const char *missing = impl_missing(l->ctx, r);
         json_bool(j, "supported", !missing);
         if (missing)
             json_text(j, "why_not", missing);
@@ -114,11 +114,11 @@ static void json_operator(json *j, const listing *l, int op)
     }
     json_close(j);
     if (l->resolve) {
-        int rows[MAX_ROWS];
-        const int n = resolve(l, op, rows);
+        int impls[MAX_IMPLS];
+        const int n = resolve(l, op, impls);
         json_array(j, "resolved");
         for (int i = 0; i < n; i++)
-            json_text(j, NULL, tg_row_at(rows[i])->full_name);
+            json_text(j, NULL, tg_impl_at(impls[i])->full_name);
         json_close(j);
     }
     json_close(j);
@@ -185,9 +185,11 @@ int command_list(int argc, char **argv)
     const cli_option options[] = {
         {"--json", CLI_FLAG, &format.json, NULL,
          "print the schema, or the matrix, as one JSON object"},
-        {"--resolve", CLI_FLAG, &l.resolve, NULL, "print the rows that a call tries, in order"},
+        {"--resolve", CLI_FLAG, &l.resolve, NULL,
+         "print the implementations that a call tries, in order"},
         {"--matrix", CLI_FLAG, &matrix, NULL,
-         "check the small cases of every row now, and print which implementations are right in "
+         "check the small cases of every implementation now, and print which implementations are "
+         "right in "
          "which types"},
         {"--markdown", CLI_FLAG, &format.markdown, NULL, "with --matrix: as Markdown"},
         {"--update", CLI_TEXT, &format.update, "FILE",
@@ -197,10 +199,11 @@ int command_list(int argc, char **argv)
     const cli_usage usage = {
         "tigon list",
         "[OPERATOR...]",
-        "Operators with their arguments in slot order, and their rows.",
+        "Operators with their arguments in slot order, and their implementations.",
         "OPERATOR may be the beginning of a name: rms_norm stands for rms_norm_forward and\n"
         "rms_norm_backward. The settings of the environment (TIGON_IMPL and so on) count for\n"
-        "--resolve; of the rows it prints, the first that accepts a call's problem runs it.\n"
+        "--resolve; of the implementations it prints, the first that accepts a call's problem runs "
+        "it.\n"
         "--matrix takes minutes; the exit status is 1 if a check failed.",
         options,
         64};

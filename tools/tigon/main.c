@@ -14,15 +14,18 @@ static const struct {
     const char *summary;
 } commands[] = {
     {"info", command_info, "version, processor, devices, backends, settings"},
-    {"list", command_list, "operators, their arguments and rows; which row a call resolves to"},
-    {"check", command_check, "compare every row with the reference, forward and backward"},
+    {"list", command_list,
+     "operators, their arguments and implementations; which implementation a call resolves to"},
+    {"check", command_check,
+     "compare every implementation with the reference, forward and backward"},
     {"numerics", command_numerics, "errors on hard inputs, beside the unfused composition's"},
     {"bench", command_bench, "measure speed and memory against the machine's own limits"},
     {"plot", command_plot, "draw the results of tigon bench"},
     {"report", command_report, "an operator's port to an NPU: files, plan, parity, speed, risks"},
     {"ub-check", command_ub_check, "does a kernel fit into an NPU's Unified Buffer, and how"},
     {"profile", command_profile, "one call on the model of an NPU: where its time goes"},
-    {"doctor", command_doctor, "which row each operator resolves to on each device, and why"},
+    {"doctor", command_doctor,
+     "which implementation each operator resolves to on each device, and why"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

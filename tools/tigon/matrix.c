@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "check.h"
+#include "impl_device.h"
 #include "json.h"
 #include "marked.h"
-#include "row_device.h"
 
 enum { TYPES = 3, BACKENDS = 16, CELL = 80 };
 
@@ -44,7 +44,7 @@ static int backend_of(matrix *m, const char *name)
 /* What is counted in f64 are the finite differences of ref: a failure there is one in every type. */
 static void add(matrix *m, line *l, const tally *t)
 {
-    count *cell = l->cell[backend_of(m, tg_row_at(t->row)->backend)];
+    count *cell = l->cell[backend_of(m, tg_impl_at(t->impl)->backend)];
     for (int k = 0; k < TYPES; k++) {
         if (t->type == types[k])
             cell[k].passed += t->passed;
@@ -60,9 +60,9 @@ static int fill(matrix *m, tg_ctx *ctx, const int *ops, int nops)
     m->lines = calloc((size_t)nops + 1, sizeof *m->lines);
     if (!cat || !m->lines)
         return fprintf(stderr, "tigon list: %s\n", cat ? "out of memory" : error), -1;
-    for (int r = 0; r < tg_row_count(); r++)
-        if (row_is_here(ctx, r))
-            backend_of(m, tg_row_at(r)->backend);
+    for (int r = 0; r < tg_impl_count(); r++)
+        if (impl_is_here(ctx, r))
+            backend_of(m, tg_impl_at(r)->backend);
     for (int i = 0; i < nops; i++) {
         totals sum = {0};
         fprintf(stderr, "checking %s (%d of %d)\n", tg_op_at(ops[i])->name, i + 1, nops);

@@ -1,15 +1,15 @@
-/* tools/tigon/numerics.c - `tigon numerics`: errors of rows on hard inputs, in units in the last
+/* tools/tigon/numerics.c - `tigon numerics`: errors of implementations on hard inputs, in units in the last
  * place. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
+#include "impl_device.h"
 #include "marked.h"
 #include "numerics.h"
-#include "row_device.h"
 
-enum { MAX_ROWS = 64, GUARD = 64 };
+enum { MAX_IMPLS = 64, GUARD = 64 };
 
 typedef struct request {
     tg_ctx *ctx;
@@ -30,27 +30,27 @@ static int is_wanted(const request *q, const char *op)
     return !q->nwanted;
 }
 
-/* The row that dispatch chooses, or every row that can: unfused stands beside them anyway. */
-static int rows_for(const request *q, problem *p, int *rows)
+/* The implementation that dispatch chooses, or every one that can: unfused stands beside them anyway. */
+static int impls_for(const request *q, problem *p, int *impls)
 {
-    int tried[MAX_ROWS], n = 0;
-    const int resolved = tg_resolve(q->ctx, p->op->id, tried, MAX_ROWS);
-    const int count = q->all ? tg_row_count() : resolved < MAX_ROWS ? resolved : MAX_ROWS;
-    for (int i = 0; i < count && n < (q->all ? MAX_ROWS : 1); i++) {
-        const int row = q->all ? i : tried[i];
-        const tg_row_info *info = tg_row_at(row);
+    int tried[MAX_IMPLS], n = 0;
+    const int resolved = tg_resolve(q->ctx, p->op->id, tried, MAX_IMPLS);
+    const int count = q->all ? tg_impl_count() : resolved < MAX_IMPLS ? resolved : MAX_IMPLS;
+    for (int i = 0; i < count && n < (q->all ? MAX_IMPLS : 1); i++) {
+        const int impl = q->all ? i : tried[i];
+        const tg_impl_info *info = tg_impl_at(impl);
         if (info->op != p->op->id || !strcmp(info->backend, "unfused") ||
-            !row_is_here(q->ctx, row) || !tg_row_supported(q->ctx, row) ||
-            !problem_row_accepts(q->ctx, row, p))
+            !impl_is_here(q->ctx, impl) || !tg_impl_supported(q->ctx, impl) ||
+            !problem_impl_accepts(q->ctx, impl, p))
             continue;
-        rows[n++] = row;
+        impls[n++] = impl;
     }
     return n;
 }
 
 static int measure_problem(request *q, const pb_op *op, const pb_case *c, int type, char *error)
 {
-    int rows[MAX_ROWS];
+    int impls[MAX_IMPLS];
     const pb_options options = {
         .type = type, .seed = (uint64_t)q->seed, .ctx = q->ctx, .guard = GUARD};
     problem *p = problem_create(q->cat, op, c, &options, error);
@@ -61,7 +61,7 @@ static int measure_problem(request *q, const pb_op *op, const pb_case *c, int ty
         bad = snprintf(error, PB_ERROR, "problem \"%s\" of %s is refused: %.200s", c->text,
                        op->info->name, tg_last_error());
     else
-        bad = num_measure(q->ctx, p, rows, rows_for(q, p, rows), &q->table, error);
+        bad = num_measure(q->ctx, p, impls, impls_for(q, p, impls), &q->table, error);
     problem_free(p);
     return bad ? -1 : 0;
 }
@@ -195,7 +195,7 @@ int command_numerics(int argc, char **argv)
     const char *file = NULL;
     const cli_option options[] = {
         {"--all", CLI_FLAG, &q.all, NULL,
-         "every row that this machine supports, not dispatch's choice alone"},
+         "every implementation that this machine supports, not dispatch's choice alone"},
         {"--seed", CLI_INT, &q.seed, "N", "seed of all values (1)"},
         {"--list", CLI_FLAG, &list, NULL, "print the problems and run nothing"},
         {"--json", CLI_FLAG, &as_json, NULL, "print the errors as one JSON object"},

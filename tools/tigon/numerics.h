@@ -13,19 +13,19 @@ typedef struct num_error {
     int64_t wrong; /* elements that are NaN or infinite where they should not be, or the reverse */
 } num_error;
 
-/* One output of one row, with one problem in one type. */
+/* One output of one implementation, with one problem in one type. */
 typedef struct num_record {
     const pb_op *op;
     const pb_case *c;
     int type;   /* T of the problem */
     int output; /* number of the tensor in op->tensor */
-    int row;
+    int impl;
     num_error error;
     int compared; /* 1: unfused took the problem, too */
     num_error unfused;
 } num_record;
 
-/* In the order of operators, problems, types, rows, outputs. */
+/* In the order of operators, problems, types, implementations, outputs. */
 typedef struct num_table {
     int n, room;
     num_record *record;
@@ -35,8 +35,9 @@ typedef struct num_table {
 
 /* Outputs of ref in f64 for the problem; to be freed with problem_free. NULL with the error. */
 problem *num_exact(tg_ctx *ctx, const problem *p, char *error);
-/* Runs the rows and unfused, and appends their records. 0, or -1 with the error. */
-int num_measure(tg_ctx *ctx, problem *p, const int *rows, int nrows, num_table *into, char *error);
+/* Runs the implementations and unfused, and appends their records. 0, or -1 with the error. */
+int num_measure(tg_ctx *ctx, problem *p, const int *impls, int nimpls, num_table *into,
+                char *error);
 
 /* ---- two studies, each of one operator ---- */
 
@@ -44,7 +45,7 @@ int num_measure(tg_ctx *ctx, problem *p, const int *rows, int nrows, num_table *
 typedef struct num_gradient {
     double p;       /* as the bf16 logits give it */
     double exact;   /* p - 1 */
-    double row;     /* of the row that dispatch chooses */
+    double impl;    /* of the implementation that dispatch chooses */
     double unfused; /* elementary steps, in f32 inside */
     double rounded; /* softmax_forward to bf16, then 1 is subtracted */
 } num_gradient;
@@ -54,7 +55,7 @@ typedef struct num_drift {
     int64_t chunks;
     double once;    /* one call: sums over the chunks in f32, rounded once */
     double each;    /* a call a chunk that adds to a dweight of bf16 */
-    double unfused; /* one product over all rows */
+    double unfused; /* one product over all implementations */
 } num_drift;
 
 enum { NUM_GRADIENTS = 3, NUM_DRIFTS = 4 };

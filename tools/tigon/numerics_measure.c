@@ -1,4 +1,4 @@
-/* tools/tigon/numerics_measure.c - rows against ref in f64, in units in the last place. */
+/* tools/tigon/numerics_measure.c - implementations against ref in f64, in units in the last place. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,12 +93,12 @@ static num_record *append(num_table *t)
     return &t->record[t->n++];
 }
 
-static int run(tg_ctx *ctx, int row, problem *p, char *error)
+static int run(tg_ctx *ctx, int impl, problem *p, char *error)
 {
     problem_reset(p);
-    if (!problem_run_row(ctx, row, p))
+    if (!problem_run_impl(ctx, impl, p))
         return 0;
-    snprintf(error, PB_ERROR, "%s, problem \"%.150s\": %.200s", tg_row_at(row)->full_name,
+    snprintf(error, PB_ERROR, "%s, problem \"%.150s\": %.200s", tg_impl_at(impl)->full_name,
              p->c->text, tg_last_error());
     return -1;
 }
@@ -115,7 +115,7 @@ static int errors_of(const problem *p, const problem *exact, num_error *e, char 
     return 0;
 }
 
-static int add_records(const problem *p, int row, const num_error *e, const num_error *unfused,
+static int add_records(const problem *p, int impl, const num_error *e, const num_error *unfused,
                        num_table *into, char *error)
 {
     for (int i = 0; i < p->op->ntensors; i++) {
@@ -127,7 +127,7 @@ static int add_records(const problem *p, int row, const num_error *e, const num_
             snprintf(error, PB_ERROR, "out of memory");
             return -1;
         }
-        *r = (num_record){.op = p->op, .c = p->c, .type = p->type, .output = i, .row = row};
+        *r = (num_record){.op = p->op, .c = p->c, .type = p->type, .output = i, .impl = impl};
         r->error = e[i];
         r->compared = unfused != NULL;
         r->unfused = unfused ? unfused[i] : (num_error){0};
@@ -135,20 +135,20 @@ static int add_records(const problem *p, int row, const num_error *e, const num_
     return 0;
 }
 
-int num_measure(tg_ctx *ctx, problem *p, const int *rows, int nrows, num_table *into, char *error)
+int num_measure(tg_ctx *ctx, problem *p, const int *impls, int nimpls, num_table *into, char *error)
 {
     char name[PB_NAME + 12];
     snprintf(name, sizeof name, "unfused/%s", p->op->info->name);
     const int unfused = tg_find(ctx, name);
-    const int compared = unfused >= 0 && tg_row_accepts(ctx, unfused, problem_args(p));
+    const int compared = unfused >= 0 && tg_impl_accepts(ctx, unfused, problem_args(p));
     num_error beside[PB_ARGS], mine[PB_ARGS];
     problem *exact = num_exact(ctx, p, error);
     int bad = !exact;
     if (!bad && compared)
         bad = run(ctx, unfused, p, error) || errors_of(p, exact, beside, error);
-    for (int k = 0; !bad && k < nrows; k++)
-        bad = run(ctx, rows[k], p, error) || errors_of(p, exact, mine, error) ||
-              add_records(p, rows[k], mine, compared ? beside : NULL, into, error);
+    for (int k = 0; !bad && k < nimpls; k++)
+        bad = run(ctx, impls[k], p, error) || errors_of(p, exact, mine, error) ||
+              add_records(p, impls[k], mine, compared ? beside : NULL, into, error);
     problem_free(exact);
     return bad ? -1 : 0;
 }

@@ -38,7 +38,7 @@ static void print_records(const num_table *t)
         op = r->op;
         c = r->c;
         printf("    %-8s %-5s %-33s", r->op->tensor[r->output].name, tg_type_name(r->type),
-               tg_row_at(r->row)->full_name);
+               tg_impl_at(r->impl)->full_name);
         print_error(&r->error);
         if (r->compared) {
             printf("     ");
@@ -57,7 +57,7 @@ static void print_studies(const num_studies *s)
                "p", "exact", "tigon", "unfused", "softmax in bf16, minus 1");
     for (int i = 0; i < s->ngradients; i++) {
         const num_gradient *g = &s->gradient[i];
-        printf("  %8.5f %12.4e %12.4e %12.4e %24.4e\n", g->p, g->exact, g->row, g->unfused,
+        printf("  %8.5f %12.4e %12.4e %12.4e %24.4e\n", g->p, g->exact, g->impl, g->unfused,
                g->rounded);
     }
     if (s->ndrifts)
@@ -95,7 +95,7 @@ static void json_record(json *j, const num_record *r)
     json_text(j, "case", r->c->text);
     json_text(j, "dtype", tg_type_name(r->type));
     json_text(j, "output", r->op->tensor[r->output].name);
-    json_text(j, "row", tg_row_at(r->row)->full_name);
+    json_text(j, "implementation", tg_impl_at(r->impl)->full_name);
     json_error(j, &r->error);
     if (r->compared) {
         json_object(j, "unfused");
@@ -113,7 +113,7 @@ static void json_studies(json *j, const num_studies *s)
         json_object(j, NULL);
         json_real(j, "p", g->p);
         json_real(j, "exact", g->exact);
-        json_real(j, "tigon", g->row);
+        json_real(j, "tigon", g->impl);
         json_real(j, "unfused", g->unfused);
         json_real(j, "softmax_bf16_minus_1", g->rounded);
         json_close(j);
@@ -211,7 +211,7 @@ void num_markdown_gradient(FILE *out, const num_studies *s)
             "| p | exact | tigon | unfused | softmax in bf16, minus 1 |\n|---|---|---|---|---|\n");
     for (int i = 0; i < s->ngradients; i++) {
         const num_gradient *g = &s->gradient[i];
-        fprintf(out, "| %.5f | %.4e | %.4e | %.4e | %.4e |\n", g->p, g->exact, g->row, g->unfused,
+        fprintf(out, "| %.5f | %.4e | %.4e | %.4e | %.4e |\n", g->p, g->exact, g->impl, g->unfused,
                 g->rounded);
     }
 }

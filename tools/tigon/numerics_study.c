@@ -16,15 +16,15 @@ static problem *make(tg_ctx *ctx, const catalogue *cat, const char *operator_nam
     return problem_create(cat, op, c, &options, error);
 }
 
-/* The operator as dispatch runs it, or its unfused row. */
+/* The operator as dispatch runs it, or its unfused implementation. */
 static int run(tg_ctx *ctx, problem *p, int unfused, char *error)
 {
     char name[PB_NAME + 12];
     snprintf(name, sizeof name, "unfused/%s", p->op->info->name);
-    const int row = unfused ? tg_find(ctx, name) : -1;
-    const tg_status status = !unfused  ? problem_call(ctx, p)
-                             : row < 0 ? TG_ENOTFOUND
-                                       : problem_run_row(ctx, row, p);
+    const int impl = unfused ? tg_find(ctx, name) : -1;
+    const tg_status status = !unfused   ? problem_call(ctx, p)
+                             : impl < 0 ? TG_ENOTFOUND
+                                        : problem_run_impl(ctx, impl, p);
     if (status)
         snprintf(error, PB_ERROR, "%s: %.300s", unfused ? name : p->op->info->name,
                  tg_last_error());
@@ -65,7 +65,7 @@ static int gradient_at(tg_ctx *ctx, const catalogue *cat, double p, num_gradient
     pb_set(problem_tensor(q, "logits"), target, log(p / (1 - p) * (CLASSES - 1)));
     problem *exact = num_exact(ctx, q, error);
     int bad = !exact || run(ctx, q, 0, error);
-    g->row = pb_get(dlogits, target);
+    g->impl = pb_get(dlogits, target);
     bad = bad || run(ctx, q, 1, error);
     g->unfused = pb_get(dlogits, target);
     bad = bad || softmax_gradient(ctx, cat, q, target, &g->rounded, error);

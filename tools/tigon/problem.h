@@ -185,12 +185,12 @@ void problem_free(problem *p);
 
 /* ---- calls, wherever their tensors must lie ----
  *
- * A problem's bytes are the host's. For a row of a device with memory of its own they are copied there before the call, and
+ * A problem's bytes are the host's. For an implementation of a device with memory of its own they are copied there before the call, and
  * back when it has ended, whose errors are the call's. The context must outlive the problem, or problem_leave() comes first.
  */
-tg_status problem_run_row(tg_ctx *ctx, int row, problem *p); /* tg_row_run() */
-tg_status problem_call(tg_ctx *ctx, problem *p);             /* tg_call() */
-int problem_row_accepts(tg_ctx *ctx, int row, problem *p);   /* tg_row_accepts() */
+tg_status problem_run_impl(tg_ctx *ctx, int impl, problem *p); /* tg_impl_run() */
+tg_status problem_call(tg_ctx *ctx, problem *p);               /* tg_call() */
+int problem_impl_accepts(tg_ctx *ctx, int impl, problem *p);   /* tg_impl_accepts() */
 
 /* The same in steps, for calls without copies: does problem_call() run in the device's memory? Then place it there once, and
  * call with these arguments. */
@@ -199,7 +199,7 @@ tg_status problem_place(tg_ctx *ctx, problem *p);
 const void *problem_device_args(problem *p);
 void problem_leave(problem *p);
 
-/* The argument struct, for tg_call, tg_check, tg_row_run. */
+/* The argument struct, for tg_call, tg_check, tg_impl_run. */
 const void *problem_args(const problem *p);
 /* A tensor by its argument's name; NULL if the problem has none of that name or it is dropped. */
 const pb_tensor *problem_tensor(const problem *p, const char *name);

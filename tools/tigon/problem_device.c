@@ -1,10 +1,10 @@
-/* tools/tigon/problem_device.c - problems for rows that take memory of a device which is not the host's: copies of the
+/* tools/tigon/problem_device.c - problems for implementations that take memory of a device which is not the host's: copies of the
  * buffers there, reached through the context alone. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "impl_device.h"
 #include "problem_parts.h"
-#include "row_device.h"
 
 struct pb_device {
     tg_ctx *ctx; /* whose device it is */
@@ -94,35 +94,35 @@ const void *problem_device_args(problem *p)
     return d->slot;
 }
 
-int problem_row_accepts(tg_ctx *ctx, int row, problem *p)
+int problem_impl_accepts(tg_ctx *ctx, int impl, problem *p)
 {
-    if (row_memory(row) == TG_DEVICE_CPU)
-        return tg_row_accepts(ctx, row, problem_args(p));
-    return !take_place(ctx, p) && tg_row_accepts(ctx, row, problem_device_args(p));
+    if (impl_memory(impl) == TG_DEVICE_CPU)
+        return tg_impl_accepts(ctx, impl, problem_args(p));
+    return !take_place(ctx, p) && tg_impl_accepts(ctx, impl, problem_device_args(p));
 }
 
-/* Tensors there, the call (of a row, or by dispatch), its end, and tensors back. */
-static tg_status run_there(tg_ctx *ctx, int row, problem *p)
+/* Tensors there, the call (of an implementation, or by dispatch), its end, and tensors back. */
+static tg_status run_there(tg_ctx *ctx, int impl, problem *p)
 {
     tg_status status = problem_place(ctx, p);
     if (!status)
-        status = row < 0 ? tg_call(ctx, p->op->id, problem_device_args(p))
-                         : tg_row_run(ctx, row, problem_device_args(p));
+        status = impl < 0 ? tg_call(ctx, p->op->id, problem_device_args(p))
+                          : tg_impl_run(ctx, impl, problem_device_args(p));
     if (!status)
         status = tg_sync(ctx);
     return status ? status : fetch(p);
 }
 
-tg_status problem_run_row(tg_ctx *ctx, int row, problem *p)
+tg_status problem_run_impl(tg_ctx *ctx, int impl, problem *p)
 {
-    return row_memory(row) == TG_DEVICE_CPU ? tg_row_run(ctx, row, problem_args(p))
-                                            : run_there(ctx, row, p);
+    return impl_memory(impl) == TG_DEVICE_CPU ? tg_impl_run(ctx, impl, problem_args(p))
+                                              : run_there(ctx, impl, p);
 }
 
 int problem_runs_there(tg_ctx *ctx, const problem *p)
 {
-    int row;
-    return tg_resolve(ctx, p->op->id, &row, 1) > 0 && row_memory(row) != TG_DEVICE_CPU;
+    int impl;
+    return tg_resolve(ctx, p->op->id, &impl, 1) > 0 && impl_memory(impl) != TG_DEVICE_CPU;
 }
 
 tg_status problem_call(tg_ctx *ctx, problem *p)

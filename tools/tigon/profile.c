@@ -38,8 +38,8 @@ static const pb_case *find_case(const profile_request *q, const catalogue *cat, 
 /* The model has kernels for some operators. */
 static int has_kernel(tg_ctx *ctx, int id)
 {
-    int row;
-    return tg_resolve(ctx, id, &row, 1) > 0;
+    int impl;
+    return tg_resolve(ctx, id, &impl, 1) > 0;
 }
 
 static int no_kernel(tg_ctx *ctx, const char *device, int id)

@@ -5,15 +5,15 @@
 #include <string.h>
 
 #include "cli.h"
+#include "impl_device.h"
 #include "report.h"
-#include "row_device.h"
 
 static const char device[] = "npu-model";
 
 static int has_row(int op)
 {
-    for (int i = 0; i < tg_row_count(); i++)
-        if (tg_row_at(i)->op == op && !strcmp(row_device(i), device))
+    for (int i = 0; i < tg_impl_count(); i++)
+        if (tg_impl_at(i)->op == op && !strcmp(impl_device(i), device))
             return 1;
     return 0;
 }

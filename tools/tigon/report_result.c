@@ -9,14 +9,14 @@
 
 void report_parity(report *r)
 {
-    static const char *const columns[] = {"row",     "dtype",     "passed",    "failed",
-                                          "skipped", "max error", "tolerance", NULL};
+    static const char *const columns[] = {"implementation", "dtype",     "passed",    "failed",
+                                          "skipped",        "max error", "tolerance", NULL};
     doc_section(r->d, "parity", "Parity, forward and backward");
-    doc_table(r->d, "rows", columns);
+    doc_table(r->d, "implementations", columns);
     for (int i = 0; i < r->nops; i++)
         for (int k = 0; k < r->parity[i].n; k++) {
             const tally *l = &r->parity[i].line[k];
-            doc_cell(r->d, "%s", tg_row_at(l->row)->full_name);
+            doc_cell(r->d, "%s", tg_impl_at(l->impl)->full_name);
             doc_cell(r->d, "%s", tg_type_name(l->type));
             doc_cell(r->d, "%d", l->passed);
             doc_cell(r->d, "%d", l->failed);

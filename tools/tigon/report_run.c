@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "impl_device.h"
 #include "report.h"
-#include "row_device.h"
 
 enum { MOST_BYTES = 100 << 20, MOST_HALVINGS = 20 };
 

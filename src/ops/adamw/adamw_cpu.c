@@ -123,9 +123,4 @@ static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
     return TG_OK;
 }
 
-static int accepts(const tg_adamw_args *a)
-{
-    return tg_fast_type(a->param);
-}
-
-TG_CPU_ROWS(adamw) = {TG_CPU_ROW(adamw, accepts, adamw), TG_ROWS_END};
+TG_CPU_IMPLS(adamw) = {TG_CPU_IMPL(adamw, adamw), TG_IMPLS_END};

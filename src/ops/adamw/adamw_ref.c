@@ -36,4 +36,4 @@ static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
     return TG_OK;
 }
 
-TG_REF_ROWS(adamw) = {TG_REF_ROW(adamw, adamw), TG_ROWS_END};
+TG_REF_IMPLS(adamw) = {TG_REF_IMPL(adamw, adamw), TG_IMPLS_END};

@@ -63,9 +63,4 @@ static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
     return eager_end(&e);
 }
 
-static int accepts(const tg_adamw_args *a)
-{
-    return tg_fast_type(a->param);
-}
-
-TG_UNFUSED_ROWS(adamw) = {TG_UNFUSED_ROW(adamw, accepts, adamw), TG_ROWS_END};
+TG_UNFUSED_IMPLS(adamw) = {TG_UNFUSED_IMPL(adamw, adamw), TG_IMPLS_END};

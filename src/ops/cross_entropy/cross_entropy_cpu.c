@@ -111,16 +111,7 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
     return TG_OK;
 }
 
-static int accepts_forward(const tg_cross_entropy_forward_args *args)
-{
-    return tg_fast_type(args->logits);
-}
-
-static int accepts_backward(const tg_cross_entropy_backward_args *args)
-{
-    return tg_fast_type(args->logits);
-}
-
-TG_CPU_ROWS(cross_entropy) = {TG_CPU_ROW(cross_entropy_forward, accepts_forward, forward),
-                              TG_CPU_ROW(cross_entropy_backward, accepts_backward, backward),
-                              TG_ROWS_END};
+TG_CPU_IMPLS(cross_entropy) = {
+    TG_CPU_IMPL_IF(cross_entropy_forward, TG_TAKES_FLOATS | TG_TAKES_PLANES, NULL, forward),
+    TG_CPU_IMPL_IF(cross_entropy_backward, TG_TAKES_FLOATS | TG_TAKES_PLANES, NULL, backward),
+    TG_IMPLS_END};

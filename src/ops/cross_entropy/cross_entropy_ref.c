@@ -201,5 +201,5 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
     return TG_OK;
 }
 
-TG_REF_ROWS(cross_entropy) = {TG_REF_ROW(cross_entropy_forward, forward),
-                              TG_REF_ROW(cross_entropy_backward, backward), TG_ROWS_END};
+TG_REF_IMPLS(cross_entropy) = {TG_REF_IMPL(cross_entropy_forward, forward),
+                               TG_REF_IMPL(cross_entropy_backward, backward), TG_IMPLS_END};

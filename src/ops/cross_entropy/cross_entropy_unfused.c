@@ -245,17 +245,5 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
     return eager_end(&s.e);
 }
 
-static int accepts_forward(const tg_cross_entropy_forward_args *args)
-{
-    return tg_fast_type(args->logits) && tg_even_rows(args->logits) &&
-           (!args->dlogits || tg_even_rows(args->dlogits));
-}
-
-static int accepts_backward(const tg_cross_entropy_backward_args *args)
-{
-    return tg_fast_type(args->logits) && tg_even_rows(args->logits) && tg_even_rows(args->dlogits);
-}
-
-TG_UNFUSED_ROWS(cross_entropy) = {
-    TG_UNFUSED_ROW(cross_entropy_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(cross_entropy_backward, accepts_backward, backward), TG_ROWS_END};
+TG_UNFUSED_IMPLS(cross_entropy) = {TG_UNFUSED_IMPL(cross_entropy_forward, forward),
+                                   TG_UNFUSED_IMPL(cross_entropy_backward, backward), TG_IMPLS_END};

@@ -60,8 +60,8 @@ static tg_status backward(tg_ctx *ctx, const tg_dyt_backward_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(dyt) = {
-    TG_REF_ROW(dyt_forward, forward),
-    TG_REF_ROW(dyt_backward, backward),
-    TG_ROWS_END,
+TG_REF_IMPLS(dyt) = {
+    TG_REF_IMPL(dyt_forward, forward),
+    TG_REF_IMPL(dyt_backward, backward),
+    TG_IMPLS_END,
 };

@@ -99,18 +99,8 @@ static tg_status backward(tg_ctx *ctx, const tg_dyt_backward_args *args)
     return eager_end(&e);
 }
 
-static int accepts_forward(const tg_dyt_forward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-static int accepts_backward(const tg_dyt_backward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-TG_UNFUSED_ROWS(dyt) = {
-    TG_UNFUSED_ROW(dyt_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(dyt_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_UNFUSED_IMPLS(dyt) = {
+    TG_UNFUSED_IMPL(dyt_forward, forward),
+    TG_UNFUSED_IMPL(dyt_backward, backward),
+    TG_IMPLS_END,
 };

@@ -260,18 +260,8 @@ static tg_status backward(tg_ctx *ctx, const tg_embedding_backward_args *args)
     return TG_OK;
 }
 
-static int accepts_forward(const tg_embedding_forward_args *args)
-{
-    return tg_fast_type(args->weight);
-}
-
-static int accepts_backward(const tg_embedding_backward_args *args)
-{
-    return tg_fast_type(args->dy);
-}
-
-TG_CPU_ROWS(embedding) = {
-    TG_CPU_ROW(embedding_forward, accepts_forward, forward),
-    TG_CPU_ROW(embedding_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_CPU_IMPLS(embedding) = {
+    TG_CPU_IMPL(embedding_forward, forward),
+    TG_CPU_IMPL(embedding_backward, backward),
+    TG_IMPLS_END,
 };

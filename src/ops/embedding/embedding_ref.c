@@ -45,8 +45,8 @@ static tg_status backward(tg_ctx *ctx, const tg_embedding_backward_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(embedding) = {
-    TG_REF_ROW(embedding_forward, forward),
-    TG_REF_ROW(embedding_backward, backward),
-    TG_ROWS_END,
+TG_REF_IMPLS(embedding) = {
+    TG_REF_IMPL(embedding_forward, forward),
+    TG_REF_IMPL(embedding_backward, backward),
+    TG_IMPLS_END,
 };

@@ -4,11 +4,6 @@
 #include "flash_attention_backward.h"
 
 /* With products of pairs of bf16 this is a row for bf16 alone; other types have nothing to gain. */
-static int accepts_type(const tg_tensor *q)
-{
-    return FA_PAIRS ? tg_type_of(q) == TG_BF16 : tg_fast_type(q);
-}
-
 static fa_view view(const tg_tensor *t)
 {
     return (fa_view){tg_data(t), tg_stride(t, 0), tg_stride(t, 1), tg_stride(t, 2)};
@@ -43,11 +38,6 @@ static char *scratch_for_workers(tg_ctx *ctx, int64_t words, int64_t *size)
 }
 
 /* ---- forward ---- */
-
-static int accepts_forward(const tg_flash_attention_forward_args *a)
-{
-    return accepts_type(a->q);
-}
 
 static tg_status forward(tg_ctx *ctx, const tg_flash_attention_forward_args *a)
 {
@@ -111,11 +101,6 @@ static tg_status allocate(tg_ctx *ctx, fa_backward *w)
     return w->scratch ? TG_OK : TG_ENOMEM;
 }
 
-static int accepts_backward(const tg_flash_attention_backward_args *a)
-{
-    return accepts_type(a->q);
-}
-
 static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *a)
 {
     fa_backward w = {.n = sizes(a->q, a->k, a->scale, a->causal),
@@ -147,6 +132,8 @@ static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *a
     return TG_OK;
 }
 
-TG_CPU_ROWS(flash_attention) = {TG_CPU_ROW(flash_attention_forward, accepts_forward, forward),
-                                TG_CPU_ROW(flash_attention_backward, accepts_backward, backward),
-                                TG_ROWS_END};
+enum { TAKES = FA_PAIRS ? TG_TAKES_BF16 : TG_TAKES_FLOATS };
+
+TG_CPU_IMPLS(flash_attention) = {TG_CPU_IMPL_IF(flash_attention_forward, TAKES, NULL, forward),
+                                 TG_CPU_IMPL_IF(flash_attention_backward, TAKES, NULL, backward),
+                                 TG_IMPLS_END};

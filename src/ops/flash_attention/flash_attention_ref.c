@@ -201,5 +201,5 @@ static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *a
     return TG_OK;
 }
 
-TG_REF_ROWS(flash_attention) = {TG_REF_ROW(flash_attention_forward, forward),
-                                TG_REF_ROW(flash_attention_backward, backward), TG_ROWS_END};
+TG_REF_IMPLS(flash_attention) = {TG_REF_IMPL(flash_attention_forward, forward),
+                                 TG_REF_IMPL(flash_attention_backward, backward), TG_IMPLS_END};

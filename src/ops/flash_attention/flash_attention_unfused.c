@@ -207,11 +207,6 @@ static mat softmax_step(attention *a, mat x, mat sum)
     return x;
 }
 
-static int accepts_forward(const tg_flash_attention_forward_args *args)
-{
-    return tg_fast_type(args->q);
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_flash_attention_forward_args *args)
 {
     attention a = begin(ctx, args->q, args->k, args->v, args->scale, args->causal);
@@ -297,11 +292,6 @@ static mat score_gradient(attention *a, mat p, mat dp, mat sums)
     return scalar_step(a, EAGER_MUL, convert_step(a, a->type, ds), a->scale);
 }
 
-static int accepts_backward(const tg_flash_attention_backward_args *args)
-{
-    return tg_fast_type(args->q);
-}
-
 static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *args)
 {
     attention a = begin(ctx, args->q, args->k, args->v, args->scale, args->causal);
@@ -333,6 +323,6 @@ static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *a
     return eager_end(&a.e);
 }
 
-TG_UNFUSED_ROWS(flash_attention) = {
-    TG_UNFUSED_ROW(flash_attention_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(flash_attention_backward, accepts_backward, backward), TG_ROWS_END};
+TG_UNFUSED_IMPLS(flash_attention) = {TG_UNFUSED_IMPL(flash_attention_forward, forward),
+                                     TG_UNFUSED_IMPL(flash_attention_backward, backward),
+                                     TG_IMPLS_END};

@@ -230,6 +230,6 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backw
     return TG_OK;
 }
 
-TG_REF_ROWS(fused_linear_cross_entropy) = {
-    TG_REF_ROW(fused_linear_cross_entropy_forward, forward),
-    TG_REF_ROW(fused_linear_cross_entropy_backward, backward), TG_ROWS_END};
+TG_REF_IMPLS(fused_linear_cross_entropy) = {
+    TG_REF_IMPL(fused_linear_cross_entropy_forward, forward),
+    TG_REF_IMPL(fused_linear_cross_entropy_backward, backward), TG_IMPLS_END};

@@ -160,16 +160,6 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backw
     return add_gradients(&s);
 }
 
-static int accepts_forward(const tg_fused_linear_cross_entropy_forward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-static int accepts_backward(const tg_fused_linear_cross_entropy_backward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-TG_UNFUSED_ROWS(fused_linear_cross_entropy) = {
-    TG_UNFUSED_ROW(fused_linear_cross_entropy_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(fused_linear_cross_entropy_backward, accepts_backward, backward), TG_ROWS_END};
+TG_UNFUSED_IMPLS(fused_linear_cross_entropy) = {
+    TG_UNFUSED_IMPL(fused_linear_cross_entropy_forward, forward),
+    TG_UNFUSED_IMPL(fused_linear_cross_entropy_backward, backward), TG_IMPLS_END};

@@ -249,16 +249,5 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_jsd_backward_args *
     return f.dx || f.dweight ? run(ctx, &f) : TG_OK;
 }
 
-static int accepts_forward(const tg_fused_linear_jsd_forward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-static int accepts_backward(const tg_fused_linear_jsd_backward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-TG_CPU_ROWS(fused_linear_jsd) = {TG_CPU_ROW(fused_linear_jsd_forward, accepts_forward, forward),
-                                 TG_CPU_ROW(fused_linear_jsd_backward, accepts_backward, backward),
-                                 TG_ROWS_END};
+TG_CPU_IMPLS(fused_linear_jsd) = {TG_CPU_IMPL(fused_linear_jsd_forward, forward),
+                                  TG_CPU_IMPL(fused_linear_jsd_backward, backward), TG_IMPLS_END};

@@ -155,5 +155,5 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_jsd_backward_args *
     return run(ctx, &f);
 }
 
-TG_REF_ROWS(fused_linear_jsd) = {TG_REF_ROW(fused_linear_jsd_forward, forward),
-                                 TG_REF_ROW(fused_linear_jsd_backward, backward), TG_ROWS_END};
+TG_REF_IMPLS(fused_linear_jsd) = {TG_REF_IMPL(fused_linear_jsd_forward, forward),
+                                  TG_REF_IMPL(fused_linear_jsd_backward, backward), TG_IMPLS_END};

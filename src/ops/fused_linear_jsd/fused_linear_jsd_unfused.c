@@ -157,16 +157,6 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_jsd_backward_args *
     return run(ctx, &f);
 }
 
-static int accepts_forward(const tg_fused_linear_jsd_forward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-static int accepts_backward(const tg_fused_linear_jsd_backward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-TG_UNFUSED_ROWS(fused_linear_jsd) = {
-    TG_UNFUSED_ROW(fused_linear_jsd_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(fused_linear_jsd_backward, accepts_backward, backward), TG_ROWS_END};
+TG_UNFUSED_IMPLS(fused_linear_jsd) = {TG_UNFUSED_IMPL(fused_linear_jsd_forward, forward),
+                                      TG_UNFUSED_IMPL(fused_linear_jsd_backward, backward),
+                                      TG_IMPLS_END};

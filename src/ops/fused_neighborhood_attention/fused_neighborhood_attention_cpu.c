@@ -45,11 +45,6 @@ static int64_t grain(const na_sizes *n, int64_t products)
     return ((int64_t)1 << 17) / (positions * (products * n->width + 8) * (n->d + 1)) + 1;
 }
 
-static int accepts_forward(const tg_fused_neighborhood_attention_forward_args *a)
-{
-    return tg_fast_type(a->q);
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_fused_neighborhood_attention_forward_args *a)
 {
     na_forward f = {.n = sizes(a->q, a->kernel_size, a->dilation, a->scale),
@@ -64,11 +59,6 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_neighborhood_attention_forw
         return TG_ENOMEM;
     tg_parallel_for(ctx, na_tasks(&f.n), grain(&f.n, 2), na_forward_tasks, &f);
     return TG_OK;
-}
-
-static int accepts_backward(const tg_fused_neighborhood_attention_backward_args *a)
-{
-    return tg_fast_type(a->q);
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_fused_neighborhood_attention_backward_args *a)
@@ -90,6 +80,6 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_neighborhood_attention_bac
     return TG_OK;
 }
 
-TG_CPU_ROWS(fused_neighborhood_attention) = {
-    TG_CPU_ROW(fused_neighborhood_attention_forward, accepts_forward, forward),
-    TG_CPU_ROW(fused_neighborhood_attention_backward, accepts_backward, backward), TG_ROWS_END};
+TG_CPU_IMPLS(fused_neighborhood_attention) = {
+    TG_CPU_IMPL(fused_neighborhood_attention_forward, forward),
+    TG_CPU_IMPL(fused_neighborhood_attention_backward, backward), TG_IMPLS_END};

@@ -167,6 +167,6 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_neighborhood_attention_bac
     return TG_OK;
 }
 
-TG_REF_ROWS(fused_neighborhood_attention) = {
-    TG_REF_ROW(fused_neighborhood_attention_forward, forward),
-    TG_REF_ROW(fused_neighborhood_attention_backward, backward), TG_ROWS_END};
+TG_REF_IMPLS(fused_neighborhood_attention) = {
+    TG_REF_IMPL(fused_neighborhood_attention_forward, forward),
+    TG_REF_IMPL(fused_neighborhood_attention_backward, backward), TG_IMPLS_END};

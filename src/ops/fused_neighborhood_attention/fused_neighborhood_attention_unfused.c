@@ -19,8 +19,7 @@ static const int64_t most_scores = (int64_t)1 << 28;
 static int accepts(const tg_tensor *q)
 {
     const int64_t heads = q->shape[0] * q->shape[1], length = q->shape[2];
-    return tg_fast_type(q) && length <= 32768 &&
-           (heads == 0 || length * length <= most_scores / heads);
+    return length <= 32768 && (heads == 0 || length * length <= most_scores / heads);
 }
 
 static attention begin(tg_ctx *ctx, const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,
@@ -233,6 +232,7 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_neighborhood_attention_bac
     return eager_end(&a.e);
 }
 
-TG_UNFUSED_ROWS(fused_neighborhood_attention) = {
-    TG_UNFUSED_ROW(fused_neighborhood_attention_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(fused_neighborhood_attention_backward, accepts_backward, backward), TG_ROWS_END};
+TG_UNFUSED_IMPLS(fused_neighborhood_attention) = {
+    TG_UNFUSED_IMPL_IF(fused_neighborhood_attention_forward, accepts_forward, forward),
+    TG_UNFUSED_IMPL_IF(fused_neighborhood_attention_backward, accepts_backward, backward),
+    TG_IMPLS_END};

@@ -64,8 +64,8 @@ static tg_status backward(tg_ctx *ctx, const tg_geglu_backward_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(geglu) = {
-    TG_REF_ROW(geglu_forward, forward),
-    TG_REF_ROW(geglu_backward, backward),
-    TG_ROWS_END,
+TG_REF_IMPLS(geglu) = {
+    TG_REF_IMPL(geglu_forward, forward),
+    TG_REF_IMPL(geglu_backward, backward),
+    TG_IMPLS_END,
 };

@@ -108,18 +108,8 @@ static tg_status backward(tg_ctx *ctx, const tg_geglu_backward_args *args)
     return eager_end(&e);
 }
 
-static int accepts_forward(const tg_geglu_forward_args *args)
-{
-    return tg_fast_type(args->gate);
-}
-
-static int accepts_backward(const tg_geglu_backward_args *args)
-{
-    return tg_fast_type(args->gate);
-}
-
-TG_UNFUSED_ROWS(geglu) = {
-    TG_UNFUSED_ROW(geglu_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(geglu_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_UNFUSED_IMPLS(geglu) = {
+    TG_UNFUSED_IMPL(geglu_forward, forward),
+    TG_UNFUSED_IMPL(geglu_backward, backward),
+    TG_IMPLS_END,
 };

@@ -146,11 +146,6 @@ static void reduce(const tg_tensor *out, const float *each, int64_t batch, int64
     }
 }
 
-static int accepts_backward(const tg_group_norm_backward_args *a)
-{
-    return tg_fast_type(a->x);
-}
-
 static tg_status backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)
 {
     backward_job job = {.s = group_shape_of(a->x, a->num_groups),

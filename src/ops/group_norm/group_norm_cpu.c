@@ -88,11 +88,6 @@ static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
         EL_SPECIALIZE(job.type, forward_groups, 0, &job, begin, end);
 }
 
-static int accepts_forward(const tg_group_norm_forward_args *a)
-{
-    return tg_fast_type(a->x);
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
 {
     forward_job job = {.s = group_shape_of(a->x, a->num_groups),
@@ -113,6 +108,5 @@ static tg_status forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
     return TG_OK;
 }
 
-TG_CPU_ROWS(group_norm) = {TG_CPU_ROW(group_norm_forward, accepts_forward, forward),
-                           TG_CPU_ROW(group_norm_backward, accepts_backward, backward),
-                           TG_ROWS_END};
+TG_CPU_IMPLS(group_norm) = {TG_CPU_IMPL(group_norm_forward, forward),
+                            TG_CPU_IMPL(group_norm_backward, backward), TG_IMPLS_END};

@@ -124,5 +124,5 @@ static tg_status backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)
     return TG_OK;
 }
 
-TG_REF_ROWS(group_norm) = {TG_REF_ROW(group_norm_forward, forward),
-                           TG_REF_ROW(group_norm_backward, backward), TG_ROWS_END};
+TG_REF_IMPLS(group_norm) = {TG_REF_IMPL(group_norm_forward, forward),
+                            TG_REF_IMPL(group_norm_backward, backward), TG_IMPLS_END};

@@ -79,11 +79,6 @@ static mat spread(eager *e, const tg_tensor *vector, const group_shape *s)
     return eager_view(all.data, TG_F32, all.rows * all.cols, 1, 1);
 }
 
-static int accepts_forward(const tg_group_norm_forward_args *a)
-{
-    return tg_fast_type(a->x);
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
 {
     eager e = eager_begin(ctx);
@@ -126,11 +121,6 @@ static void channel_gradient(eager *e, const group_shape *s, const tg_tensor *ou
         eager_unary(e, EAGER_COPY, gradient, sum);
 }
 
-static int accepts_backward(const tg_group_norm_backward_args *a)
-{
-    return tg_fast_type(a->x);
-}
-
 /* dx = r (m - normal mean(m normal) - mean(m)), normal = (x - mean) r, m = dy weight */
 static tg_status backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)
 {
@@ -167,8 +157,8 @@ static tg_status backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)
     return eager_end(&e);
 }
 
-TG_UNFUSED_ROWS(group_norm) = {
-    TG_UNFUSED_ROW(group_norm_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(group_norm_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_UNFUSED_IMPLS(group_norm) = {
+    TG_UNFUSED_IMPL(group_norm_forward, forward),
+    TG_UNFUSED_IMPL(group_norm_backward, backward),
+    TG_IMPLS_END,
 };

@@ -180,36 +180,27 @@ static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *ar
                                                        .temperature = args->temperature});
 }
 
-/* ---- rows ---- */
+/* ---- implementations ---- */
 
 /* Logits over a tiny temperature overflow f32: those are for ref. */
-static int in_range(const tg_tensor *logits, double temperature)
+static int in_range(double temperature)
 {
-    return tg_fast_type(logits) && temperature >= 0x1p-64;
+    return temperature >= 0x1p-64;
 }
 
 static int accepts_select_forward(const tg_selective_log_softmax_forward_args *args)
 {
-    return in_range(args->logits, args->temperature);
+    return in_range(args->temperature);
 }
 
 static int accepts_select_backward(const tg_selective_log_softmax_backward_args *args)
 {
-    return in_range(args->logits, args->temperature);
+    return in_range(args->temperature);
 }
 
-static int accepts_loss_forward(const tg_grpo_loss_forward_args *args)
-{
-    return tg_fast_type(args->logits);
-}
-
-static int accepts_loss_backward(const tg_grpo_loss_backward_args *args)
-{
-    return tg_fast_type(args->logits);
-}
-
-TG_CPU_ROWS(grpo_loss) = {
-    TG_CPU_ROW(selective_log_softmax_forward, accepts_select_forward, select_forward),
-    TG_CPU_ROW(selective_log_softmax_backward, accepts_select_backward, select_backward),
-    TG_CPU_ROW(grpo_loss_forward, accepts_loss_forward, loss_forward),
-    TG_CPU_ROW(grpo_loss_backward, accepts_loss_backward, loss_backward), TG_ROWS_END};
+TG_CPU_IMPLS(grpo_loss) = {TG_CPU_IMPL_IF(selective_log_softmax_forward, TG_TAKES_FLOATS,
+                                          accepts_select_forward, select_forward),
+                           TG_CPU_IMPL_IF(selective_log_softmax_backward, TG_TAKES_FLOATS,
+                                          accepts_select_backward, select_backward),
+                           TG_CPU_IMPL(grpo_loss_forward, loss_forward),
+                           TG_CPU_IMPL(grpo_loss_backward, loss_backward), TG_IMPLS_END};

@@ -150,7 +150,7 @@ static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *ar
     return TG_OK;
 }
 
-TG_REF_ROWS(grpo_loss) = {TG_REF_ROW(selective_log_softmax_forward, select_forward),
-                          TG_REF_ROW(selective_log_softmax_backward, select_backward),
-                          TG_REF_ROW(grpo_loss_forward, loss_forward),
-                          TG_REF_ROW(grpo_loss_backward, loss_backward), TG_ROWS_END};
+TG_REF_IMPLS(grpo_loss) = {TG_REF_IMPL(selective_log_softmax_forward, select_forward),
+                           TG_REF_IMPL(selective_log_softmax_backward, select_backward),
+                           TG_REF_IMPL(grpo_loss_forward, loss_forward),
+                           TG_REF_IMPL(grpo_loss_backward, loss_backward), TG_IMPLS_END};

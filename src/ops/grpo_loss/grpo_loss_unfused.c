@@ -204,28 +204,7 @@ static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *ar
     return eager_end(&s.e);
 }
 
-static int accepts_select_forward(const tg_selective_log_softmax_forward_args *args)
-{
-    return tg_fast_type(args->logits);
-}
-
-static int accepts_select_backward(const tg_selective_log_softmax_backward_args *args)
-{
-    return tg_fast_type(args->logits);
-}
-
-static int accepts_loss_forward(const tg_grpo_loss_forward_args *args)
-{
-    return tg_fast_type(args->logits);
-}
-
-static int accepts_loss_backward(const tg_grpo_loss_backward_args *args)
-{
-    return tg_fast_type(args->logits);
-}
-
-TG_UNFUSED_ROWS(grpo_loss) = {
-    TG_UNFUSED_ROW(selective_log_softmax_forward, accepts_select_forward, select_forward),
-    TG_UNFUSED_ROW(selective_log_softmax_backward, accepts_select_backward, select_backward),
-    TG_UNFUSED_ROW(grpo_loss_forward, accepts_loss_forward, loss_forward),
-    TG_UNFUSED_ROW(grpo_loss_backward, accepts_loss_backward, loss_backward), TG_ROWS_END};
+TG_UNFUSED_IMPLS(grpo_loss) = {TG_UNFUSED_IMPL(selective_log_softmax_forward, select_forward),
+                               TG_UNFUSED_IMPL(selective_log_softmax_backward, select_backward),
+                               TG_UNFUSED_IMPL(grpo_loss_forward, loss_forward),
+                               TG_UNFUSED_IMPL(grpo_loss_backward, loss_backward), TG_IMPLS_END};

@@ -85,5 +85,5 @@ static tg_status backward(tg_ctx *ctx, const tg_jsd_backward_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(jsd) = {TG_REF_ROW(jsd_forward, forward), TG_REF_ROW(jsd_backward, backward),
-                    TG_ROWS_END};
+TG_REF_IMPLS(jsd) = {TG_REF_IMPL(jsd_forward, forward), TG_REF_IMPL(jsd_backward, backward),
+                     TG_IMPLS_END};

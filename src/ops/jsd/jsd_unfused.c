@@ -115,15 +115,5 @@ static tg_status backward(tg_ctx *ctx, const tg_jsd_backward_args *args)
     return eager_end(&s.e);
 }
 
-static int accepts_forward(const tg_jsd_forward_args *args)
-{
-    return tg_fast_type(args->student);
-}
-
-static int accepts_backward(const tg_jsd_backward_args *args)
-{
-    return tg_fast_type(args->student);
-}
-
-TG_UNFUSED_ROWS(jsd) = {TG_UNFUSED_ROW(jsd_forward, accepts_forward, forward),
-                        TG_UNFUSED_ROW(jsd_backward, accepts_backward, backward), TG_ROWS_END};
+TG_UNFUSED_IMPLS(jsd) = {TG_UNFUSED_IMPL(jsd_forward, forward),
+                         TG_UNFUSED_IMPL(jsd_backward, backward), TG_IMPLS_END};

@@ -292,15 +292,5 @@ static tg_status backward(tg_ctx *ctx, const tg_kl_div_backward_args *args)
     return TG_OK;
 }
 
-static int accepts_forward(const tg_kl_div_forward_args *args)
-{
-    return tg_fast_type(args->y_true);
-}
-
-static int accepts_backward(const tg_kl_div_backward_args *args)
-{
-    return tg_fast_type(args->y_true);
-}
-
-TG_CPU_ROWS(kl_div) = {TG_CPU_ROW(kl_div_forward, accepts_forward, forward),
-                       TG_CPU_ROW(kl_div_backward, accepts_backward, backward), TG_ROWS_END};
+TG_CPU_IMPLS(kl_div) = {TG_CPU_IMPL(kl_div_forward, forward),
+                        TG_CPU_IMPL(kl_div_backward, backward), TG_IMPLS_END};

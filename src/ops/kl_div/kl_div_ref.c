@@ -63,5 +63,5 @@ static tg_status backward(tg_ctx *ctx, const tg_kl_div_backward_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(kl_div) = {TG_REF_ROW(kl_div_forward, forward), TG_REF_ROW(kl_div_backward, backward),
-                       TG_ROWS_END};
+TG_REF_IMPLS(kl_div) = {TG_REF_IMPL(kl_div_forward, forward),
+                        TG_REF_IMPL(kl_div_backward, backward), TG_IMPLS_END};

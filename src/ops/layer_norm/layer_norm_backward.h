@@ -218,11 +218,6 @@ static void reduce(tg_ctx *ctx, const backward_job *job, const tg_tensor *out, i
     tg_parallel_for(ctx, r.n, v_whole_pairs(MIN_CHUNK / (r.chunks + 1)) + V_PAIR, reduce_chunk, &r);
 }
 
-static int accepts_backward(const tg_layer_norm_backward_args *a)
-{
-    return tg_fast_type(a->x);
-}
-
 static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
 {
     const tg_rows dy = tg_rows_of(a->dy), x = tg_rows_of(a->x), dx = tg_rows_of(a->dx);

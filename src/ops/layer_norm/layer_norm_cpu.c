@@ -112,11 +112,6 @@ static int64_t forward_grain(const tg_rows *x)
     return grain < ROW_BLOCK ? grain : grain / ROW_BLOCK * ROW_BLOCK;
 }
 
-static int accepts_forward(const tg_layer_norm_forward_args *a)
-{
-    return tg_fast_type(a->x);
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_layer_norm_forward_args *a)
 {
     const tg_rows x = tg_rows_of(a->x), y = tg_rows_of(a->y);
@@ -138,6 +133,5 @@ static tg_status forward(tg_ctx *ctx, const tg_layer_norm_forward_args *a)
     return TG_OK;
 }
 
-TG_CPU_ROWS(layer_norm) = {TG_CPU_ROW(layer_norm_forward, accepts_forward, forward),
-                           TG_CPU_ROW(layer_norm_backward, accepts_backward, backward),
-                           TG_ROWS_END};
+TG_CPU_IMPLS(layer_norm) = {TG_CPU_IMPL(layer_norm_forward, forward),
+                            TG_CPU_IMPL(layer_norm_backward, backward), TG_IMPLS_END};

@@ -101,5 +101,5 @@ static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
     return TG_OK;
 }
 
-TG_REF_ROWS(layer_norm) = {TG_REF_ROW(layer_norm_forward, forward),
-                           TG_REF_ROW(layer_norm_backward, backward), TG_ROWS_END};
+TG_REF_IMPLS(layer_norm) = {TG_REF_IMPL(layer_norm_forward, forward),
+                            TG_REF_IMPL(layer_norm_backward, backward), TG_IMPLS_END};

@@ -16,11 +16,6 @@ static mat to_f32(eager *e, mat a)
     return copy;
 }
 
-static int accepts_forward(const tg_layer_norm_forward_args *a)
-{
-    return tg_fast_type(a->x);
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_layer_norm_forward_args *a)
 {
     eager e = eager_begin(ctx);
@@ -61,11 +56,6 @@ static mat times_mean(eager *e, mat a, mat b)
     return product;
 }
 
-static int accepts_backward(const tg_layer_norm_backward_args *a)
-{
-    return tg_fast_type(a->x);
-}
-
 /* dx = r (m - normal mean(m normal) - mean(m)), normal = (x - mean) r, m = dy weight */
 static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
 {
@@ -96,8 +86,8 @@ static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
     return eager_end(&e);
 }
 
-TG_UNFUSED_ROWS(layer_norm) = {
-    TG_UNFUSED_ROW(layer_norm_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(layer_norm_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_UNFUSED_IMPLS(layer_norm) = {
+    TG_UNFUSED_IMPL(layer_norm_forward, forward),
+    TG_UNFUSED_IMPL(layer_norm_backward, backward),
+    TG_IMPLS_END,
 };

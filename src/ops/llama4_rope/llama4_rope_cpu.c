@@ -66,18 +66,8 @@ static tg_status backward(tg_ctx *ctx, const tg_llama4_rope_backward_args *args)
     return run(ctx, rotary_job_of(ROTARY_BACKWARD("", args), -1.0f), args->freqs);
 }
 
-static int accepts_forward(const tg_llama4_rope_forward_args *args)
-{
-    return tg_fast_type(args->q);
-}
-
-static int accepts_backward(const tg_llama4_rope_backward_args *args)
-{
-    return tg_fast_type(args->dyq);
-}
-
-TG_CPU_ROWS(llama4_rope) = {
-    TG_CPU_ROW(llama4_rope_forward, accepts_forward, forward),
-    TG_CPU_ROW(llama4_rope_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_CPU_IMPLS(llama4_rope) = {
+    TG_CPU_IMPL(llama4_rope_forward, forward),
+    TG_CPU_IMPL(llama4_rope_backward, backward),
+    TG_IMPLS_END,
 };

@@ -59,8 +59,8 @@ static tg_status backward(tg_ctx *ctx, const tg_llama4_rope_backward_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(llama4_rope) = {
-    TG_REF_ROW(llama4_rope_forward, forward),
-    TG_REF_ROW(llama4_rope_backward, backward),
-    TG_ROWS_END,
+TG_REF_IMPLS(llama4_rope) = {
+    TG_REF_IMPL(llama4_rope_forward, forward),
+    TG_REF_IMPL(llama4_rope_backward, backward),
+    TG_IMPLS_END,
 };

@@ -82,18 +82,8 @@ static tg_status backward(tg_ctx *ctx, const tg_llama4_rope_backward_args *args)
     return eager_end(&e);
 }
 
-static int accepts_forward(const tg_llama4_rope_forward_args *args)
-{
-    return tg_fast_type(args->q);
-}
-
-static int accepts_backward(const tg_llama4_rope_backward_args *args)
-{
-    return tg_fast_type(args->dyq);
-}
-
-TG_UNFUSED_ROWS(llama4_rope) = {
-    TG_UNFUSED_ROW(llama4_rope_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(llama4_rope_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_UNFUSED_IMPLS(llama4_rope) = {
+    TG_UNFUSED_IMPL(llama4_rope_forward, forward),
+    TG_UNFUSED_IMPL(llama4_rope_backward, backward),
+    TG_IMPLS_END,
 };

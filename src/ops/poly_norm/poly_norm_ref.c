@@ -99,8 +99,8 @@ static tg_status backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(poly_norm) = {
-    TG_REF_ROW(poly_norm_forward, forward),
-    TG_REF_ROW(poly_norm_backward, backward),
-    TG_ROWS_END,
+TG_REF_IMPLS(poly_norm) = {
+    TG_REF_IMPL(poly_norm_forward, forward),
+    TG_REF_IMPL(poly_norm_backward, backward),
+    TG_IMPLS_END,
 };

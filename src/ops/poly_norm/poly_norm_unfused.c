@@ -150,18 +150,8 @@ static tg_status backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args)
     return eager_end(&e);
 }
 
-static int accepts_forward(const tg_poly_norm_forward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-static int accepts_backward(const tg_poly_norm_backward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-TG_UNFUSED_ROWS(poly_norm) = {
-    TG_UNFUSED_ROW(poly_norm_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(poly_norm_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_UNFUSED_IMPLS(poly_norm) = {
+    TG_UNFUSED_IMPL(poly_norm_forward, forward),
+    TG_UNFUSED_IMPL(poly_norm_backward, backward),
+    TG_IMPLS_END,
 };

@@ -75,18 +75,8 @@ static tg_status backward(tg_ctx *ctx, const tg_qwen2vl_mrope_backward_args *arg
     return run(ctx, j, args->cos, args->sin, section);
 }
 
-static int accepts_forward(const tg_qwen2vl_mrope_forward_args *args)
-{
-    return tg_fast_type(args->q);
-}
-
-static int accepts_backward(const tg_qwen2vl_mrope_backward_args *args)
-{
-    return tg_fast_type(args->dyq);
-}
-
-TG_CPU_ROWS(qwen2vl_mrope) = {
-    TG_CPU_ROW(qwen2vl_mrope_forward, accepts_forward, forward),
-    TG_CPU_ROW(qwen2vl_mrope_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_CPU_IMPLS(qwen2vl_mrope) = {
+    TG_CPU_IMPL(qwen2vl_mrope_forward, forward),
+    TG_CPU_IMPL(qwen2vl_mrope_backward, backward),
+    TG_IMPLS_END,
 };

@@ -69,8 +69,8 @@ static tg_status backward(tg_ctx *ctx, const tg_qwen2vl_mrope_backward_args *arg
     return TG_OK;
 }
 
-TG_REF_ROWS(qwen2vl_mrope) = {
-    TG_REF_ROW(qwen2vl_mrope_forward, forward),
-    TG_REF_ROW(qwen2vl_mrope_backward, backward),
-    TG_ROWS_END,
+TG_REF_IMPLS(qwen2vl_mrope) = {
+    TG_REF_IMPL(qwen2vl_mrope_forward, forward),
+    TG_REF_IMPL(qwen2vl_mrope_backward, backward),
+    TG_IMPLS_END,
 };

@@ -71,18 +71,8 @@ static tg_status backward(tg_ctx *ctx, const tg_qwen2vl_mrope_backward_args *arg
     return run(ctx, ROTARY_BACKWARD("", args), args->cos, args->sin, section, -1);
 }
 
-static int accepts_forward(const tg_qwen2vl_mrope_forward_args *args)
-{
-    return tg_fast_type(args->q);
-}
-
-static int accepts_backward(const tg_qwen2vl_mrope_backward_args *args)
-{
-    return tg_fast_type(args->dyq);
-}
-
-TG_UNFUSED_ROWS(qwen2vl_mrope) = {
-    TG_UNFUSED_ROW(qwen2vl_mrope_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(qwen2vl_mrope_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_UNFUSED_IMPLS(qwen2vl_mrope) = {
+    TG_UNFUSED_IMPL(qwen2vl_mrope_forward, forward),
+    TG_UNFUSED_IMPL(qwen2vl_mrope_backward, backward),
+    TG_IMPLS_END,
 };

@@ -223,20 +223,10 @@ static tg_status run_backward(tg_ctx *ctx, const tg_tensor *dy_in, const tg_tens
     return TG_OK;
 }
 
-static int accepts_backward(const tg_rms_norm_backward_args *a)
-{
-    return tg_fast_type(a->x);
-}
-
 static tg_status backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)
 {
     return run_backward(ctx, a->dy, NULL, a->x, a->weight, a->rstd, a->dx, a->dweight, a->offset,
                         a->casting_mode == 0, (int)a->accumulate);
-}
-
-static int accepts_fused_backward(const tg_fused_add_rms_norm_backward_args *a)
-{
-    return tg_fast_type(a->s);
 }
 
 static tg_status fused_backward(tg_ctx *ctx, const tg_fused_add_rms_norm_backward_args *a)

@@ -125,11 +125,6 @@ static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
         EL_SPECIALIZE(job->type, forward_rows, 0, job, begin, end, worker);
 }
 
-static int accepts_forward(const tg_rms_norm_forward_args *a)
-{
-    return tg_fast_type(a->x);
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 {
     const tg_rows x = tg_rows_of(a->x), y = tg_rows_of(a->y);
@@ -146,11 +141,6 @@ static tg_status forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
     TG_TRY(load_scale(ctx, job.type, a->weight, a->offset, &job.scale));
     tg_parallel_for(ctx, x.rows, rows_per_chunk(x.n), forward_chunk, &job);
     return TG_OK;
-}
-
-static int accepts_fused_forward(const tg_fused_add_rms_norm_forward_args *a)
-{
-    return tg_fast_type(a->x);
 }
 
 static tg_status fused_forward(tg_ctx *ctx, const tg_fused_add_rms_norm_forward_args *a)
@@ -181,8 +171,7 @@ static tg_status fused_forward(tg_ctx *ctx, const tg_fused_add_rms_norm_forward_
     return TG_OK;
 }
 
-TG_CPU_ROWS(rms_norm) = {
-    TG_CPU_ROW(rms_norm_forward, accepts_forward, forward),
-    TG_CPU_ROW(rms_norm_backward, accepts_backward, backward),
-    TG_CPU_ROW(fused_add_rms_norm_forward, accepts_fused_forward, fused_forward),
-    TG_CPU_ROW(fused_add_rms_norm_backward, accepts_fused_backward, fused_backward), TG_ROWS_END};
+TG_CPU_IMPLS(rms_norm) = {TG_CPU_IMPL(rms_norm_forward, forward),
+                          TG_CPU_IMPL(rms_norm_backward, backward),
+                          TG_CPU_IMPL(fused_add_rms_norm_forward, fused_forward),
+                          TG_CPU_IMPL(fused_add_rms_norm_backward, fused_backward), TG_IMPLS_END};

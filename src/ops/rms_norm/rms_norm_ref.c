@@ -129,7 +129,7 @@ static tg_status fused_backward(tg_ctx *ctx, const tg_fused_add_rms_norm_backwar
     return backward_of(&g);
 }
 
-TG_REF_ROWS(rms_norm) = {TG_REF_ROW(rms_norm_forward, forward),
-                         TG_REF_ROW(rms_norm_backward, backward),
-                         TG_REF_ROW(fused_add_rms_norm_forward, fused_forward),
-                         TG_REF_ROW(fused_add_rms_norm_backward, fused_backward), TG_ROWS_END};
+TG_REF_IMPLS(rms_norm) = {TG_REF_IMPL(rms_norm_forward, forward),
+                          TG_REF_IMPL(rms_norm_backward, backward),
+                          TG_REF_IMPL(fused_add_rms_norm_forward, fused_forward),
+                          TG_REF_IMPL(fused_add_rms_norm_backward, fused_backward), TG_IMPLS_END};

@@ -48,22 +48,12 @@ static void normalise(eager *e, mat x, const tg_tensor *weight, mat y, const tg_
         eager_unary(e, EAGER_COPY, y, normal);
 }
 
-static int accepts_forward(const tg_rms_norm_forward_args *a)
-{
-    return tg_fast_type(a->x);
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 {
     eager e = eager_begin(ctx);
     normalise(&e, eager_rows(a->x), a->weight, eager_rows(a->y), a->rstd, a->eps, a->offset,
               a->casting_mode);
     return eager_end(&e);
-}
-
-static int accepts_fused_forward(const tg_fused_add_rms_norm_forward_args *a)
-{
-    return tg_fast_type(a->x);
 }
 
 static tg_status fused_forward(tg_ctx *ctx, const tg_fused_add_rms_norm_forward_args *a)
@@ -138,11 +128,6 @@ static tg_status backward_of(eager *e, const gradients *g)
     return eager_end(e);
 }
 
-static int accepts_backward(const tg_rms_norm_backward_args *a)
-{
-    return tg_fast_type(a->x);
-}
-
 static tg_status backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)
 {
     eager e = eager_begin(ctx);
@@ -150,11 +135,6 @@ static tg_status backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)
         eager_rows(a->dy), eager_rows(a->x), eager_rows(a->dx), a->weight,    a->rstd, NULL,
         a->dweight,        a->offset,        a->casting_mode,   a->accumulate};
     return backward_of(&e, &g);
-}
-
-static int accepts_fused_backward(const tg_fused_add_rms_norm_backward_args *a)
-{
-    return tg_fast_type(a->s);
 }
 
 static tg_status fused_backward(tg_ctx *ctx, const tg_fused_add_rms_norm_backward_args *a)
@@ -166,9 +146,7 @@ static tg_status fused_backward(tg_ctx *ctx, const tg_fused_add_rms_norm_backwar
     return backward_of(&e, &g);
 }
 
-TG_UNFUSED_ROWS(rms_norm) = {
-    TG_UNFUSED_ROW(rms_norm_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(rms_norm_backward, accepts_backward, backward),
-    TG_UNFUSED_ROW(fused_add_rms_norm_forward, accepts_fused_forward, fused_forward),
-    TG_UNFUSED_ROW(fused_add_rms_norm_backward, accepts_fused_backward, fused_backward),
-    TG_ROWS_END};
+TG_UNFUSED_IMPLS(rms_norm) = {
+    TG_UNFUSED_IMPL(rms_norm_forward, forward), TG_UNFUSED_IMPL(rms_norm_backward, backward),
+    TG_UNFUSED_IMPL(fused_add_rms_norm_forward, fused_forward),
+    TG_UNFUSED_IMPL(fused_add_rms_norm_backward, fused_backward), TG_IMPLS_END};

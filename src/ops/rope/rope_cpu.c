@@ -42,18 +42,8 @@ static tg_status backward(tg_ctx *ctx, const tg_rope_backward_args *args)
                args->rotary_dim, args->position_offset);
 }
 
-static int accepts_forward(const tg_rope_forward_args *args)
-{
-    return tg_fast_type(args->q);
-}
-
-static int accepts_backward(const tg_rope_backward_args *args)
-{
-    return tg_fast_type(args->dyq);
-}
-
-TG_CPU_ROWS(rope) = {
-    TG_CPU_ROW(rope_forward, accepts_forward, forward),
-    TG_CPU_ROW(rope_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_CPU_IMPLS(rope) = {
+    TG_CPU_IMPL(rope_forward, forward),
+    TG_CPU_IMPL(rope_backward, backward),
+    TG_IMPLS_END,
 };

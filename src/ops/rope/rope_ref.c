@@ -64,8 +64,8 @@ static tg_status backward(tg_ctx *ctx, const tg_rope_backward_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(rope) = {
-    TG_REF_ROW(rope_forward, forward),
-    TG_REF_ROW(rope_backward, backward),
-    TG_ROWS_END,
+TG_REF_IMPLS(rope) = {
+    TG_REF_IMPL(rope_forward, forward),
+    TG_REF_IMPL(rope_backward, backward),
+    TG_IMPLS_END,
 };

@@ -50,18 +50,8 @@ static tg_status backward(tg_ctx *ctx, const tg_rope_backward_args *args)
     return run(ctx, ROTARY_BACKWARD("", args), &t, args->rotary_dim, -1);
 }
 
-static int accepts_forward(const tg_rope_forward_args *args)
-{
-    return tg_fast_type(args->q);
-}
-
-static int accepts_backward(const tg_rope_backward_args *args)
-{
-    return tg_fast_type(args->dyq);
-}
-
-TG_UNFUSED_ROWS(rope) = {
-    TG_UNFUSED_ROW(rope_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(rope_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_UNFUSED_IMPLS(rope) = {
+    TG_UNFUSED_IMPL(rope_forward, forward),
+    TG_UNFUSED_IMPL(rope_backward, backward),
+    TG_IMPLS_END,
 };

@@ -44,8 +44,8 @@ static tg_status backward(tg_ctx *ctx, const tg_softmax_backward_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(softmax) = {
-    TG_REF_ROW(softmax_forward, forward),
-    TG_REF_ROW(softmax_backward, backward),
-    TG_ROWS_END,
+TG_REF_IMPLS(softmax) = {
+    TG_REF_IMPL(softmax_forward, forward),
+    TG_REF_IMPL(softmax_backward, backward),
+    TG_IMPLS_END,
 };

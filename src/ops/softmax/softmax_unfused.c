@@ -43,18 +43,8 @@ static tg_status backward(tg_ctx *ctx, const tg_softmax_backward_args *args)
     return eager_end(&e);
 }
 
-static int accepts_forward(const tg_softmax_forward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-static int accepts_backward(const tg_softmax_backward_args *args)
-{
-    return tg_fast_type(args->dy);
-}
-
-TG_UNFUSED_ROWS(softmax) = {
-    TG_UNFUSED_ROW(softmax_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(softmax_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_UNFUSED_IMPLS(softmax) = {
+    TG_UNFUSED_IMPL(softmax_forward, forward),
+    TG_UNFUSED_IMPL(softmax_backward, backward),
+    TG_IMPLS_END,
 };

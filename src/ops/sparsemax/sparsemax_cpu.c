@@ -124,18 +124,8 @@ static tg_status backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args)
                sparsemax_cut_of(args->dx, args->dim));
 }
 
-static int accepts_forward(const tg_sparsemax_forward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-static int accepts_backward(const tg_sparsemax_backward_args *args)
-{
-    return tg_fast_type(args->dy);
-}
-
-TG_CPU_ROWS(sparsemax) = {
-    TG_CPU_ROW(sparsemax_forward, accepts_forward, forward),
-    TG_CPU_ROW(sparsemax_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_CPU_IMPLS(sparsemax) = {
+    TG_CPU_IMPL(sparsemax_forward, forward),
+    TG_CPU_IMPL(sparsemax_backward, backward),
+    TG_IMPLS_END,
 };

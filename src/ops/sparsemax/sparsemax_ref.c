@@ -100,8 +100,8 @@ static tg_status backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(sparsemax) = {
-    TG_REF_ROW(sparsemax_forward, forward),
-    TG_REF_ROW(sparsemax_backward, backward),
-    TG_ROWS_END,
+TG_REF_IMPLS(sparsemax) = {
+    TG_REF_IMPL(sparsemax_forward, forward),
+    TG_REF_IMPL(sparsemax_backward, backward),
+    TG_IMPLS_END,
 };

@@ -233,18 +233,8 @@ static tg_status backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args)
     return eager_end(&e);
 }
 
-static int accepts_forward(const tg_sparsemax_forward_args *args)
-{
-    return tg_fast_type(args->x);
-}
-
-static int accepts_backward(const tg_sparsemax_backward_args *args)
-{
-    return tg_fast_type(args->dy);
-}
-
-TG_UNFUSED_ROWS(sparsemax) = {
-    TG_UNFUSED_ROW(sparsemax_forward, accepts_forward, forward),
-    TG_UNFUSED_ROW(sparsemax_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_UNFUSED_IMPLS(sparsemax) = {
+    TG_UNFUSED_IMPL(sparsemax_forward, forward),
+    TG_UNFUSED_IMPL(sparsemax_backward, backward),
+    TG_IMPLS_END,
 };

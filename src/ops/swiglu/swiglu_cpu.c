@@ -231,18 +231,8 @@ static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
     return TG_OK;
 }
 
-static int accepts_forward(const tg_swiglu_forward_args *args)
-{
-    return tg_fast_type(args->gate);
-}
-
-static int accepts_backward(const tg_swiglu_backward_args *args)
-{
-    return tg_fast_type(args->gate);
-}
-
-TG_CPU_ROWS(swiglu) = {
-    TG_CPU_ROW(swiglu_forward, accepts_forward, forward),
-    TG_CPU_ROW(swiglu_backward, accepts_backward, backward),
-    TG_ROWS_END,
+TG_CPU_IMPLS(swiglu) = {
+    TG_CPU_IMPL(swiglu_forward, forward),
+    TG_CPU_IMPL(swiglu_backward, backward),
+    TG_IMPLS_END,
 };

@@ -47,8 +47,8 @@ static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(swiglu) = {
-    TG_REF_ROW(swiglu_forward, forward),
-    TG_REF_ROW(swiglu_backward, backward),
-    TG_ROWS_END,
+TG_REF_IMPLS(swiglu) = {
+    TG_REF_IMPL(swiglu_forward, forward),
+    TG_REF_IMPL(swiglu_backward, backward),
+    TG_IMPLS_END,
 };

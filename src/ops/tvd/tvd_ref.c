@@ -75,5 +75,5 @@ static tg_status backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
     return TG_OK;
 }
 
-TG_REF_ROWS(tvd) = {TG_REF_ROW(tvd_forward, forward), TG_REF_ROW(tvd_backward, backward),
-                    TG_ROWS_END};
+TG_REF_IMPLS(tvd) = {TG_REF_IMPL(tvd_forward, forward), TG_REF_IMPL(tvd_backward, backward),
+                     TG_IMPLS_END};

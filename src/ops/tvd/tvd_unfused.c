@@ -77,15 +77,5 @@ static tg_status backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
     return eager_end(&e);
 }
 
-static int accepts_forward(const tg_tvd_forward_args *args)
-{
-    return tg_fast_type(args->p);
-}
-
-static int accepts_backward(const tg_tvd_backward_args *args)
-{
-    return tg_fast_type(args->p);
-}
-
-TG_UNFUSED_ROWS(tvd) = {TG_UNFUSED_ROW(tvd_forward, accepts_forward, forward),
-                        TG_UNFUSED_ROW(tvd_backward, accepts_backward, backward), TG_ROWS_END};
+TG_UNFUSED_IMPLS(tvd) = {TG_UNFUSED_IMPL(tvd_forward, forward),
+                         TG_UNFUSED_IMPL(tvd_backward, backward), TG_IMPLS_END};

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "row_device.h"
+#include "impl_device.h"
 
 enum { MOST_MESSAGES = 5 /* of one row */ };
 
@@ -79,7 +79,7 @@ static const char *name_of(const counts *n, const int *kind)
 }
 
 /* The message and the command that shows it again. */
-static void tell(const request *r, const tg_row_info *row, const drawn *s, int64_t index,
+static void tell(const request *r, const tg_impl_info *row, const drawn *s, int64_t index,
                  const char *kind, const char *why)
 {
     const char *soc = getenv("TIGON_SOC"), *bits = getenv("ASCEND_UB_CAPACITY_BITS");
@@ -96,11 +96,11 @@ static outcome run(tg_ctx *ctx, int row, drawn *s, uint64_t seed)
     const check_settings settings = {.seed = (int64_t)seed, .threads = 1};
     outcome o = {.verdict = SKIPPED};
     char error[PB_ERROR];
-    if (!tg_row_accepts(ctx, row, problem_args(s->p)))
+    if (!tg_impl_accepts(ctx, row, problem_args(s->p)))
         return o;
     truth *t = truth_create(ctx, s->p, seed, error);
     if (t)
-        return o = check_row(ctx, row, s->p, t, &settings), truth_free(t), o;
+        return o = check_impl(ctx, row, s->p, t, &settings), truth_free(t), o;
     o.verdict = FAILED;
     snprintf(o.why, sizeof o.why, "%s", error);
     return o;
@@ -122,7 +122,7 @@ static void note(counts *n, const outcome *o, const drawn *s)
 /* 1 if any of the row's problems failed, or none ran. */
 static int sweep_row(const request *r, const catalogue *cat, tg_ctx *ctx, int number)
 {
-    const tg_row_info *row = tg_row_at(number);
+    const tg_impl_info *row = tg_impl_at(number);
     const pb_op *op = catalogue_op(cat, row->op);
     char error[PB_ERROR];
     counts n = {0};
@@ -178,8 +178,9 @@ static int sweep(const request *r)
     tg_set_log(quiet, NULL);
     if (tg_ctx_create(&ctx) || tg_ctx_set_device(ctx, "npu-model"))
         return fprintf(stderr, "ascend_sweep: %s\n", tg_last_error()), 1;
-    for (int i = 0; i < tg_row_count(); i++)
-        if (!strcmp(row_device(i), "npu-model") && is_wanted(r, tg_op_at(tg_row_at(i)->op)->name)) {
+    for (int i = 0; i < tg_impl_count(); i++)
+        if (!strcmp(impl_device(i), "npu-model") &&
+            is_wanted(r, tg_op_at(tg_impl_at(i)->op)->name)) {
             failed += sweep_row(r, cat, ctx, i);
             rows++;
         }

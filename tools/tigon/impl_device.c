@@ -1,26 +1,26 @@
-/* tools/tigon/row_device.c - which device a row is for, and in which memory it works: its backend's. */
+/* tools/tigon/impl_device.c - which device an implementation is for, and in which memory it works: its backend's. */
 #include <stdio.h>
 #include <string.h>
 
-#include "row_device.h"
+#include "impl_device.h"
 
-static const tg_backend_info *backend_of(int row)
+static const tg_backend_info *backend_of(int impl)
 {
-    const char *vendor = tg_row_at(row)->backend;
+    const char *vendor = tg_impl_at(impl)->backend;
     int i = 0;
     while (strcmp(tg_backend_at(i)->vendor, vendor))
         i++;
     return tg_backend_at(i);
 }
 
-const char *row_device(int row)
+const char *impl_device(int impl)
 {
-    return backend_of(row)->device;
+    return backend_of(impl)->device;
 }
 
-int row_memory(int row)
+int impl_memory(int impl)
 {
-    return backend_of(row)->device_type;
+    return backend_of(impl)->device_type;
 }
 
 /* A device that a context was asked to choose, once. */
@@ -37,14 +37,14 @@ static void try_device(trial *t, const char *device)
     tg_ctx_destroy(ctx);
 }
 
-const char *row_missing(const tg_ctx *ctx, int row)
+const char *impl_missing(const tg_ctx *ctx, int impl)
 {
     static trial trials[16];
     static char needs[96];
-    const char *device = row_device(row);
-    if (!tg_row_supported(ctx, row)) {
+    const char *device = impl_device(impl);
+    if (!tg_impl_supported(ctx, impl)) {
         snprintf(needs, sizeof needs, "needs %s, which this machine or its ceiling does not offer",
-                 tg_cpu_needs(tg_row_at(row)->needs));
+                 tg_cpu_needs(tg_impl_at(impl)->needs));
         return needs;
     }
     if (!strcmp(device, "cpu"))
@@ -57,8 +57,8 @@ const char *row_missing(const tg_ctx *ctx, int row)
     return *t->why ? t->why : NULL;
 }
 
-int row_is_here(const tg_ctx *ctx, int row)
+int impl_is_here(const tg_ctx *ctx, int impl)
 {
-    const char *device = row_device(row);
+    const char *device = impl_device(impl);
     return !strcmp(device, "cpu") || !strcmp(device, tg_ctx_device(ctx));
 }
