@@ -27,19 +27,28 @@ typedef enum tg_arg_kind {
 
 /* What of a type an implementation sees of it in host memory. */
 typedef enum tg_seen {
-    TG_SEEN_CHECKED,  /* as it is; which of the types go together in a call its check says */
-    TG_SEEN_AS_IS,    /* as it is; f64 goes with f64 */
+    TG_SEEN_AS_IS,
     TG_SEEN_T_OR_F32, /* T as it is, else f32 */
     TG_SEEN_F32,
     TG_SEEN_I64,
     TG_SEEN_MASK /* i64, 0 where it is 0 */
 } tg_seen;
 
+/* Which of the types go with T of a call. */
+typedef enum tg_with {
+    TG_WITH_T,        /* T alone */
+    TG_WITH_T_OR_F32, /* T; f32, if T is not f64 */
+    TG_WITH_T_OR_16,  /* T; 16 bits, if T is f32 */
+    TG_WITH_F64,      /* f64 with f64, any other with any other */
+    TG_WITH_ANY
+} tg_with;
+
 /* The element types that a tensor argument may have. */
 typedef struct tg_type_rule {
     const char *name; /* "T": arguments of one name follow one rule */
     const char *text; /* the rule, for readers */
     tg_seen seen;
+    tg_with with;
     int types[9]; /* tg_type; 0 behind the last */
 } tg_type_rule;
 

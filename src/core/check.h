@@ -6,8 +6,8 @@
  * Before an operator's own check runs, core has checked by the schema: args, required tensors and their data are not NULL,
  * 0 <= ndim <= TG_MAX_NDIM, sizes are not negative, all tensors lie on one device, outputs overlap nothing that ops.def does
  * not allow, floating-point options lie in the range of f32, and those that ops.def gives a list of choices have one of them.
- * The check sees tensors as rows will see them: strides are of the layout that ops.def says, and types of W, REAL, INDEX, MASK
- * and FLOAT need no further check. NULL optional tensors pass every check below.
+ * The check sees tensors as the caller gave them. Element types are those of
+ * ops.def, and strides need no check: implementations see the layouts that ops.def says. NULL optional tensors pass every check below.
  */
 #ifndef TG_CORE_CHECK_H
 #define TG_CORE_CHECK_H
@@ -19,9 +19,6 @@
 #include "tigon/tensor.h"
 
 /* The whole checks. */
-tg_status tg_refuse_float(const char *op, const char *name, const tg_tensor *t);
-tg_status tg_refuse_type(const char *op, const char *name, const tg_tensor *t, int type);
-tg_status tg_refuse_type_or_f32(const char *op, const char *name, const tg_tensor *t, int type);
 tg_status tg_refuse_shape(const char *op, const char *name, const tg_tensor *t,
                           const char *like_name, const tg_tensor *like);
 tg_status tg_refuse_like(const char *op, const char *name, const tg_tensor *t,
@@ -38,36 +35,6 @@ tg_status tg_refuse_f64(const char *op, const char *name, double value, double l
 tg_status tg_refuse_positive(const char *op, const char *name, double value);
 
 #define TG_LIKELY(condition) __builtin_expect(!!(condition), 1)
-
-/* Element type is one of f32, bf16, f16, f64. */
-static inline tg_status tg_expect_float(const char *op, const char *name, const tg_tensor *t)
-{
-    if (TG_LIKELY(!t || tg_type_of(t) == TG_F32 || tg_type_of(t) == TG_BF16))
-        return TG_OK;
-    return tg_refuse_float(op, name, t);
-}
-
-/* Element type is exactly `type`. */
-static inline tg_status tg_expect_type(const char *op, const char *name, const tg_tensor *t,
-                                       int type)
-{
-    return TG_LIKELY(!t || tg_type_of(t) == type) ? TG_OK : tg_refuse_type(op, name, t, type);
-}
-
-/* Element type is `type` or f32; when `type` is f64, exactly f64 (the rule for W, parameter gradients). */
-static inline tg_status tg_expect_type_or_f32(const char *op, const char *name, const tg_tensor *t,
-                                              int type)
-{
-    return TG_LIKELY(!t || tg_type_of(t) == type) ? TG_OK
-                                                  : tg_refuse_type_or_f32(op, name, t, type);
-}
-
-/* Element type is f32 (statistics, losses), or f64 beside tensors of `type` f64. */
-static inline tg_status tg_expect_stat(const char *op, const char *name, const tg_tensor *t,
-                                       int type)
-{
-    return tg_expect_type(op, name, t, type == TG_F64 ? TG_F64 : TG_F32);
-}
 
 static inline int tg_same_shape(const tg_tensor *a, const tg_tensor *b)
 {
@@ -140,12 +107,6 @@ static inline tg_status tg_expect_indices(const char *op, const char *name, cons
 {
     return tg_expect_indices_where(op, name, t, count, ignored, NULL);
 }
-
-/* A check decides by types, sizes, strides and options, and a call that is equal in them to one that passed is not asked
- * again (core's form.c). A check that looks at indices in data says so, as tg_expect_indices() does: then such a call is
- * asked whether each lies in [0, count) or is *ignored, and goes through the whole check where one does not. A check must
- * not look at other data. t: as the caller gave it. */
-void tg_check_reads_indices(const tg_tensor *t, int64_t count, const int64_t *ignored);
 
 /* Option in [low, high]. */
 static inline tg_status tg_expect_i64(const char *op, const char *name, int64_t value, int64_t low,

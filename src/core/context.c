@@ -352,9 +352,7 @@ void tg_ctx_destroy(tg_ctx *ctx)
     tg_workspace_close(&ctx->work);
     tg_ctx_close_memory(ctx);
     free(ctx->impl.words);
-    for (int i = 0; i < TG_OP_COUNT; i++) {
+    for (int i = 0; i < TG_OP_COUNT; i++)
         free(ctx->op_impl[i].words);
-        tg_forms_close(&ctx->forms[i]);
-    }
     free(ctx);
 }

@@ -12,11 +12,6 @@ static int is_16_bit(int type)
     return type == TG_BF16 || type == TG_F16;
 }
 
-static int is_number(int type)
-{
-    return is_16_bit(type) || type == TG_F32 || type == TG_F64;
-}
-
 /* Of a tensor of `type` in a call whose T is `t`. */
 static int type_seen(const tg_type_rule *rule, int type, int t)
 {
@@ -94,15 +89,29 @@ static int lists(const tg_type_rule *rule, int type)
     return 0;
 }
 
-/* f64 goes with f64, but for masks. */
-static int may_be(const tg_type_rule *rule, int type, int call_type)
+static int goes_with(tg_with with, int type, int call_type)
 {
-    return lists(rule, type) && (rule->seen == TG_SEEN_MASK || !is_number(type) ||
-                                 (type == TG_F64) == (call_type == TG_F64));
+    switch (with) {
+    case TG_WITH_T:
+        return type == call_type;
+    case TG_WITH_T_OR_F32:
+        return type == call_type || (type == TG_F32 && call_type != TG_F64);
+    case TG_WITH_T_OR_16:
+        return type == call_type || (is_16_bit(type) && call_type == TG_F32);
+    case TG_WITH_F64:
+        return (type == TG_F64) == (call_type == TG_F64);
+    default:
+        return 1;
+    }
 }
 
-/* "f32, bf16 or f16": what an argument may be in a call of that T. */
-static void expected_types(const tg_type_rule *rule, int call_type, char *text, size_t size)
+static int may_be(const tg_type_rule *rule, int type, int call_type)
+{
+    return lists(rule, type) && goes_with(rule->with, type, call_type);
+}
+
+/* "f32, bf16 or f16", or "f32, the type of x": what an argument may be in a call. */
+static void expected_types(int op, const tg_type_rule *rule, int call_type, char *text, size_t size)
 {
     const char *last = NULL;
     size_t used = 0;
@@ -113,7 +122,16 @@ static void expected_types(const tg_type_rule *rule, int call_type, char *text, 
             used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", last);
         last = tg_type_name(*t);
     }
-    snprintf(text + used, size - used, "%s%s", used ? " or " : "", last ? last : "");
+    used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " or " : "", last);
+    if (rule->with == TG_WITH_T)
+        snprintf(text + used, size - used, ", the type of %s",
+                 tg_ops[op].args[tg_op_tensors(op)->main].name);
+}
+
+static tg_status refuse_type(int op, const tensor_slot *s, const tg_tensor *t, const char *expected)
+{
+    return tg_fail(TG_EINVAL, "%s: %s is of type %s, expected %s", tg_ops[op].name,
+                   tg_ops[op].args[s->slot].name, tg_type_words(tg_type_of(t)).text, expected);
 }
 
 tg_status tg_check_types(int op, const void *args)
@@ -121,15 +139,16 @@ tg_status tg_check_types(int op, const void *args)
     const op_tensors *list = tg_op_tensors(op);
     const tg_tensor *const *slots = args;
     const int call_type = type_of_call(list, slots);
+    const tensor_slot *const main = &list->at[list->main]; /* options come after tensors */
+    if (!TG_LIKELY(lists(main->rule, call_type)))
+        return refuse_type(op, main, slots[list->main], "f32, bf16 or f16");
     for (const tensor_slot *s = list->at; s < list->at + list->count; s++) {
         const tg_tensor *t = slots[s->slot];
-        if (!t || s->rule->seen == TG_SEEN_CHECKED ||
-            TG_LIKELY(may_be(s->rule, tg_type_of(t), call_type)))
+        if (!t || TG_LIKELY(may_be(s->rule, tg_type_of(t), call_type)))
             continue;
-        char expected[80];
-        expected_types(s->rule, call_type, expected, sizeof expected);
-        return tg_fail(TG_EINVAL, "%s: %s is of type %s, expected %s", tg_ops[op].name,
-                       tg_ops[op].args[s->slot].name, tg_type_words(tg_type_of(t)).text, expected);
+        char expected[80] = "";
+        expected_types(op, s->rule, call_type, expected, sizeof expected);
+        return refuse_type(op, s, t, expected);
     }
     return TG_OK;
 }
@@ -182,24 +201,4 @@ void tg_plan_conversions(conversions *c, int op, const void *args, int even)
             set_strides(x, 0);
         c->slots[s->slot] = (uintptr_t)&x->seen;
     }
-}
-
-/* ---- the check ---- */
-
-static _Thread_local const conversions *checked;
-
-const tg_tensor *tg_given(const tg_tensor *t)
-{
-    for (int i = 0; checked && i < checked->count; i++)
-        if (t == &checked->at[i].seen)
-            return checked->at[i].given;
-    return t;
-}
-
-tg_status tg_check_converted(const conversions *c)
-{
-    checked = c;
-    const tg_status status = tg_op_calls[c->op].check(c->slots);
-    checked = NULL;
-    return status;
 }

@@ -75,12 +75,11 @@ extern const op_calls tg_op_calls[TG_OP_COUNT];
 extern void (*const tg_default_calls[TG_OP_COUNT])(void);
 
 /* Here and below, args are resolved. */
-tg_status tg_check_all(int op, const void *args, int *device_type);
 tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args);
 
-/* ---- convert.c, convert_data.c: what a caller gave, and what rows see ---- */
+/* ---- convert.c, convert_data.c: what a caller gave, and what implementations see ---- */
 
-/* A tensor that rows see otherwise: in another type, or with other strides. */
+/* A tensor that implementations see otherwise: in another type, or with other strides. */
 typedef struct conversion {
     const tg_tensor *given;
     const tensor_slot *slot;
@@ -90,54 +89,20 @@ typedef struct conversion {
 
 typedef struct conversions {
     int op, count;
-    uint64_t slots[MAX_ARGS]; /* the argument struct as rows see it */
+    uint64_t slots[MAX_ARGS]; /* the argument struct as they see it */
     conversion at[MAX_ARGS];
 } conversions;
 
 /* Types, of the tensors whose rule says all. Here and below, args have passed tg_check_schema(). */
 tg_status tg_check_types(int op, const void *args);
-/* 1 if every row sees the tensors as they are. */
+/* 1 if every implementation sees the tensors as they are. */
 int tg_is_canonical(int op, const void *args);
-/* even: as a row sees them that does not take rows of two strides. */
+/* even: as one sees them that does not take rows of two strides. */
 void tg_plan_conversions(conversions *c, int op, const void *args, int even);
-/* The operator's own check, of what rows would see. */
-tg_status tg_check_converted(const conversions *c);
 /* Takes memory for all, then fills it. */
 tg_status tg_convert(tg_ctx *ctx, conversions *c);
 /* Writes outputs back, rounded once. */
 void tg_convert_back(tg_ctx *ctx, const conversions *c);
-/* While an operator's check runs: the tensor that the caller gave for one that rows would see. */
-const tg_tensor *tg_given(const tg_tensor *t);
-
-/* ---- form.c: calls that passed, remembered ---- */
-
-enum { FORMS = 16 }; /* of one operator */
-
-typedef struct forms {
-    struct form *at[FORMS];
-    struct form *last; /* of the last call */
-    int count, oldest;
-    int device_type; /* where the tensors of the last call lie */
-    int canonical;   /* rows see them as they are */
-} forms;
-
-/* tg_check_all(), or what is left of it for a call of a form that is known. */
-tg_status tg_check_call(forms *known, int op, const void *args);
-void tg_forms_close(forms *known);
-
-/* ---- indices.c ---- */
-
-/* Rows of n indices, one every `stride`, that lie in [0, count) or are `other`. */
-typedef struct index_rows {
-    int64_t rows, n, stride;
-    uint64_t count, other;
-    int type; /* TG_I64 or TG_I32 */
-} index_rows;
-
-/* 0: the tensor has strides that these rows have not. */
-int tg_index_rows(index_rows *r, const tg_tensor *t, int64_t count, const int64_t *ignored);
-int tg_in_range(const index_rows *r, const void *index);
-
 /* ---- registry.c ---- */
 
 typedef struct reg_impl {
@@ -156,11 +121,11 @@ typedef struct reg_backend {
 
 /* Registers what is built in and loads TIGON_BACKEND_PATH, once; returns the outcome of that. */
 tg_status tg_registry_open(void);
-extern atomic_int tg_registry_generation; /* changes when rows were added */
+extern atomic_int tg_registry_generation; /* changes when implementations were added */
 const reg_impl *tg_registry_impl(int impl);
 const reg_backend *tg_registry_backend(int backend);
 int tg_registry_backend_by_vendor(const char *vendor);
-/* Takes a checked table; rows may differ from table->rows. Callers hold the load lock. */
+/* Takes a checked table; impls may differ from table->impls. Callers hold the load lock. */
 tg_status tg_registry_add(const tg_backend *table, const tg_impl *impls, void *handle,
                           const char *path);
 int tg_registry_has_handle(void *handle);
@@ -180,7 +145,7 @@ extern const tg_host tg_host_services;
 uint64_t tg_cpu_features(void);
 /* Reads the ceiling of the process, see ceiling.h; once, from the registry. */
 void tg_cpu_open(void);
-/* Those that the machine has but that do not pay: built-in rows that need them come after others. */
+/* Those that the machine has but that do not pay: built-in implementations that need them come after others. */
 uint64_t tg_cpu_slow_features(void);
 /* The names of this architecture's levels, for messages. */
 const char *tg_cpu_levels(void);
@@ -224,7 +189,7 @@ void tg_ctx_close_memory(tg_ctx *ctx);
 
 /* ---- context.c ---- */
 
-/* The rows that a call tries, for tensors in host memory or on the context's device. */
+/* The implementations that a call tries, for tensors in host memory or on the context's device. */
 typedef struct route {
     int generation; /* of registry and settings; stale: resolve again */
     int count;
@@ -256,12 +221,11 @@ struct tg_ctx {
     workspace work, device_work;
     uint64_t taken; /* serial of the newest block in use, of both */
     int settings;   /* changes when a setting changes */
-    int depth;      /* of running rows */
+    int depth;      /* of running implementations */
     int reserving;  /* calls take memory and write nothing, see parts.h */
     const reg_impl *last_impl;
     uint8_t warned[TG_OP_COUNT]; /* host fallback said so */
     route routes[TG_OP_COUNT][2];
-    forms forms[TG_OP_COUNT];
 };
 
 const route *tg_ctx_resolve(tg_ctx *ctx, int op, int on_device, int generation);

@@ -28,15 +28,11 @@ const op_calls tg_op_calls[TG_OP_COUNT] = {
 #undef TG_OP
 };
 
-tg_status tg_check_all(int op, const void *args, int *device_type)
+static inline tg_status check(int op, const void *args, int *device_type)
 {
     TG_TRY(tg_check_schema(op, args, device_type));
     TG_TRY(tg_check_types(op, args));
-    if (TG_LIKELY(tg_is_canonical(op, args)))
-        return tg_op_calls[op].check(args);
-    conversions c;
-    tg_plan_conversions(&c, op, args, 0);
-    return tg_check_converted(&c);
+    return tg_op_calls[op].check(args);
 }
 
 /* The type T of a problem, as a bit. */
@@ -261,15 +257,15 @@ tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args)
     if (__builtin_expect(!ctx, 0))
         return tg_fail(TG_EINVAL, "%s: ctx is NULL, expected a context of tg_ctx_create",
                        tg_ops[op].name);
-    forms *const known = &ctx->forms[op];
-    TG_TRY(tg_check_call(known, op, args));
-    const int device_type = known->device_type, on_device = device_type != TG_DEVICE_CPU;
+    int device_type;
+    TG_TRY(check(op, args, &device_type));
+    const int on_device = device_type != TG_DEVICE_CPU;
     tg_status status;
     if (on_device && device_type != ctx->device_type)
         return tg_fail(TG_EINVAL, "%s: the tensors lie on %s, the context's device is %s",
                        tg_ops[op].name, tg_device_words(device_type).text, ctx->device);
     const route *r = tg_ctx_route(ctx, op, on_device);
-    if (TG_LIKELY(known->canonical)) {
+    if (TG_LIKELY(tg_is_canonical(op, args))) {
         status = run_first(ctx, r, args);
     } else {
         status = on_device ? check_on_device(op, args, device_type) : TG_OK;
@@ -303,7 +299,7 @@ tg_status tg_check(int op, const void *args)
     TG_TRY(tg_registry_open());
     int device_type;
     uint64_t copy[MAX_ARGS];
-    return tg_check_all(op, tg_resolve_options(op, args, copy), &device_type);
+    return check(op, tg_resolve_options(op, args, copy), &device_type);
 }
 
 static int takes(const reg_impl *impl, const void *args)
@@ -334,7 +330,7 @@ tg_status tg_impl_run(tg_ctx *ctx, int impl, const void *args)
     int device_type;
     uint64_t copy[MAX_ARGS];
     args = tg_resolve_options(r->op, args, copy);
-    TG_TRY(tg_check_all(r->op, args, &device_type));
+    TG_TRY(check(r->op, args, &device_type));
     if (device_type != tg_registry_backend(r->backend)->table.device_type)
         return tg_fail(TG_EINVAL,
                        "%s: the tensors lie on %s, the implementation takes memory of %s",

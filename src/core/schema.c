@@ -7,18 +7,20 @@
 /* ---- the names that ops.def uses ---- */
 
 #define FLOATS TG_F32, TG_BF16, TG_F16, TG_F64
-#define RULE(name, as, text, ...) \
-    static const tg_type_rule types_##name = {#name, text, TG_SEEN_##as, {__VA_ARGS__}};
-RULE(T, CHECKED, "one type for all T of a call; f64: ref alone", FLOATS)
-RULE(T_OR_F32, CHECKED, "T or f32", FLOATS)
-RULE(ANY_OF_F32, CHECKED, "T; if T is f32, also bf16 or f16", FLOATS)
-RULE(FLOAT, AS_IS, "any; f64 if T is f64", FLOATS)
-RULE(W, T_OR_F32, "any; f64 if T is f64; rows see T or f32", FLOATS)
-RULE(STAT, AS_IS, "f32; f64 if T is f64", TG_F32, TG_F64)
-RULE(REAL, F32, "any; f64 if T is f64; rows see f32", FLOATS)
-RULE(INDEX, I64, "any; rows see i64", TG_I64, TG_I32)
-RULE(MASK, MASK, "any, 0 or not; rows see i64", TG_I64, TG_I32, TG_U8, TG_BOOL, FLOATS)
-RULE(I64, AS_IS, "i64", TG_I64)
+#define RULE(name, seen, with, text, ...)      \
+    static const tg_type_rule types_##name = { \
+        #name, text, TG_SEEN_##seen, TG_WITH_##with, {__VA_ARGS__}};
+RULE(T, AS_IS, T, "one type for all T of a call; f64: ref alone", FLOATS)
+RULE(T_OR_F32, AS_IS, T_OR_F32, "T or f32", FLOATS)
+RULE(ANY_OF_F32, AS_IS, T_OR_16, "T; if T is f32, also bf16 or f16", FLOATS)
+RULE(FLOAT, AS_IS, F64, "any; f64 if T is f64", FLOATS)
+RULE(W, T_OR_F32, F64, "any; f64 if T is f64; implementations see T or f32", FLOATS)
+RULE(STAT, AS_IS, F64, "f32; f64 if T is f64", TG_F32, TG_F64)
+RULE(REAL, F32, F64, "any; f64 if T is f64; implementations see f32", FLOATS)
+RULE(INDEX, I64, ANY, "any; implementations see i64", TG_I64, TG_I32)
+RULE(MASK, MASK, ANY, "any, 0 or not; implementations see i64", TG_I64, TG_I32, TG_U8, TG_BOOL,
+     FLOATS)
+RULE(I64, AS_IS, ANY, "i64", TG_I64)
 
 static const tg_choice no_yes[] = {{"no", 0}, {"yes", 1}, {0}};
 static const tg_choice casting_modes[] = {{"llama", 0}, {"gemma", 1}, {"none", -1}, {0}};

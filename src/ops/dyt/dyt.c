@@ -15,14 +15,13 @@ static tg_status check_alpha(const char *op, const char *name, const tg_tensor *
 
 static tg_status check_x(const char *op, const tg_tensor *x)
 {
-    TG_TRY(tg_expect_float(op, "x", x));
     return tg_expect_rows(op, "x", x);
 }
 
 static tg_status check_like_x(const char *op, const char *name, const tg_tensor *t,
                               const tg_tensor *x)
 {
-    return tg_expect_like(op, name, t, "x", x);
+    return tg_expect_same_shape(op, name, t, "x", x);
 }
 
 tg_status tg_check_dyt_forward(const tg_dyt_forward_args *args)

@@ -12,10 +12,9 @@ static tg_status check_common(const jsd_common *c)
 {
     static const char one[] = "one for a reduced loss";
     const tg_tensor *student = c->student;
-    TG_TRY(tg_expect_float(c->op, "student", student));
     TG_TRY(tg_expect_rows(c->op, "student", student));
     TG_TRY(tg_expect_same_shape(c->op, "teacher", c->teacher, "student", student));
-    TG_TRY(tg_expect_like(c->op, "dstudent", c->dstudent, "student", student));
+    TG_TRY(tg_expect_same_shape(c->op, "dstudent", c->dstudent, "student", student));
     int64_t rows = 1;
     for (int i = 0; i < student->ndim - 1; i++)
         rows *= student->shape[i];
@@ -29,7 +28,6 @@ tg_status tg_check_jsd_forward(const tg_jsd_forward_args *a)
     const jsd_common c = {"jsd_forward", a->student,  a->teacher, a->labels,
                           a->dloss,      a->dstudent, a->beta};
     TG_TRY(check_common(&c));
-    TG_TRY(tg_expect_stat(c.op, "loss", a->loss, tg_type_of(a->student)));
     return tg_expect_numel(c.op, "loss", a->loss, 1, "one for a reduced loss");
 }
 

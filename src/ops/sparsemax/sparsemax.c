@@ -39,12 +39,11 @@ static tg_status check(const char *op, int64_t dim, const char *const *names,
                        const tg_tensor *const *tensors, int count)
 {
     const tg_tensor *first = tensors[0];
-    TG_TRY(tg_expect_float(op, names[0], first));
     if (first->ndim < 1)
         return tg_refuse_rows(op, names[0], first);
     TG_TRY(tg_expect_i64(op, "dim", dim, -first->ndim, first->ndim - 1));
     for (int i = 0; i < count; i++) {
-        TG_TRY(tg_expect_like(op, names[i], tensors[i], names[0], first));
+        TG_TRY(tg_expect_same_shape(op, names[i], tensors[i], names[0], first));
         TG_TRY(expect_cut(op, names[i], tensors[i], dim));
     }
     return TG_OK;
