@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "../common/test.h"
-#include "problem.h"
+#include "problem/problem.h"
 
 enum { CASES = 16, PLACES = 3, MOST_BYTES = 40000 };
 

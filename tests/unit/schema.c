@@ -1,7 +1,7 @@
 /* The schema's element types are those that checks accept: every tensor of every operator's problems is declared to be of
  * every type, and the types that pass in some problem are the ones that the schema lists. */
 #include "../common/test.h"
-#include "problem.h"
+#include "problem/problem.h"
 
 static const int types[] = {TG_F32,  TG_BF16, TG_F16,  TG_F64, TG_I64, 0x12000 /* i32 */,
                             0x11000, 0x10800, 0x10801, 0x10806 /* bool */};
