@@ -19,7 +19,7 @@ rule() { # WHAT: offending lines on stdin
     fi
 }
 
-includes tools examples bench tests bindings | grep -v '"c_api/asc_simd\.h"' | grep -E '(core|simd|eager|gemm|ops)/|simd\.h|services\.h|\.\./.*(src|backends)' |
+includes tools examples bench tests bindings | grep -v '"c_api/asc_simd\.h"' | grep -E 'include *["<]((core|simd|eager|gemm|ops)/|simd\.h|services\.h|\.\./.*(src|backends))' |
     rule "tools, examples and tests stand on include/tigon alone" || true
 includes include | grep -vE '(<|")(tigon/[a-z_]+\.(h|def)|std(int|def)\.h)(>|")' |
     rule "public headers include public and standard headers alone" || true

@@ -1,5 +1,5 @@
 /* Tensors in device memory, on the mock device: its row, an error that names the knob, the fallback to the host.
- *   unit_device MOCK.so */
+ *   core_device MOCK.so */
 #include <tigon/backend.h>
 
 #include "../common/test.h"

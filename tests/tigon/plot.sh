@@ -1,5 +1,5 @@
 #!/bin/sh
-# tigon plot: the kinds of files (tests/bench/bench.sh has the CSV), on the terminal, as JSON, and as SVG where gnuplot is.
+# tigon plot: the kinds of files (bench.sh has the CSV), on the terminal, as JSON, and as SVG where gnuplot is.
 #   plot.sh TIGON LLAMA
 set -eu
 tigon=$1

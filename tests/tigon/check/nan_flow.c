@@ -3,7 +3,7 @@
  * saved lse does not depend on logits as one that sums them again. */
 #include <math.h>
 
-#include "../common/test.h"
+#include "../../common/test.h"
 #include "problem/problem.h"
 
 enum { CASES = 16, PLACES = 3, MOST_BYTES = 40000 };

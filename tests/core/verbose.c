@@ -1,6 +1,6 @@
 /* Lines of TIGON_VERBOSE and messages can be read by a program: no field has a comma, and numbers have a point, whatever the
  * locale.
- *   unit_verbose FOLDER: where a locale with a decimal comma is made */
+ *   core_verbose FOLDER: where a locale with a decimal comma is made */
 #include <locale.h>
 
 #include "../common/test.h"
