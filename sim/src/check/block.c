@@ -1,5 +1,6 @@
 /* check/block.c - a block begins and ends; the loads and stores of S. */
 #include <dlfcn.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ sim_shadow *sim_shadow_new(ascsim *device, sim_core *core)
     shadow->ub = check_ub_new();
     shadow->global = check_global_new();
     shadow->sites = check_sites_new();
-    shadow->faults = check_list_new();
+    shadow->faults = sim_faults_new();
     if (!shadow->order || !shadow->ub || !shadow->global || !shadow->sites || !shadow->faults) {
         sim_shadow_free(shadow);
         return NULL;
@@ -32,7 +33,7 @@ void sim_shadow_free(sim_shadow *shadow)
     check_ub_free(shadow->ub);
     check_global_free(shadow->global);
     check_sites_free(shadow->sites);
-    check_list_free(shadow->faults);
+    sim_faults_free(shadow->faults);
     free(shadow);
 }
 
@@ -84,7 +85,18 @@ void sim_shadow_end(sim_core *core)
         check_modes(core);
     }
     check_global_end(core);
-    check_list_merge(core);
+    sim_faults_merge(core->device, shadow->faults);
+}
+
+void sim_fault(sim_core *core, const char *kind, const asc_site *site, const asc_site *other,
+               const char *format, ...)
+{
+    sim_shadow *shadow = core->shadow;
+    shadow->at_fault = shadow->now;
+    va_list args;
+    va_start(args, format);
+    sim_faults_add(shadow->faults, core, shadow->now, kind, site, other, format, args);
+    va_end(args);
 }
 
 /* ---- loads and stores of S ---- */

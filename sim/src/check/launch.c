@@ -88,10 +88,10 @@ const char *check_describe(const ascsim *device, const void *address, char *text
 
 /* ---- accesses of all blocks ---- */
 
-typedef struct intervals {
+typedef struct check_intervals {
     check_interval *items;
     size_t count, room;
-} intervals;
+} check_intervals;
 
 void check_launch_add(ascsim *device, const check_interval *items, size_t count)
 {
@@ -99,8 +99,8 @@ void check_launch_add(ascsim *device, const check_interval *items, size_t count)
         return;
     pthread_mutex_lock(&device->lock);
     if (!device->global)
-        device->global = calloc(1, sizeof(intervals));
-    intervals *all = device->global;
+        device->global = calloc(1, sizeof *device->global);
+    check_intervals *all = device->global;
     if (all->count + count > all->room) {
         all->room = 2 * (all->count + count);
         all->items = realloc(all->items, all->room * sizeof *all->items);
@@ -112,13 +112,11 @@ void check_launch_add(ascsim *device, const check_interval *items, size_t count)
 
 void sim_check_close(ascsim *device)
 {
-    intervals *all = device->global;
+    check_intervals *all = device->global;
     if (all)
         free(all->items);
     free(all);
     device->global = NULL;
-    check_list_free(device->faults);
-    device->faults = NULL;
 }
 
 static int three_way(uint64_t a, uint64_t b)
@@ -144,7 +142,7 @@ static void report_atomics(ascsim *device, const check_interval *first,
     static const char *const kinds[] = {"none", "add", "max", "min"};
     const uintptr_t at = first->low > second->low ? first->low : second->low;
     char where[128];
-    check_launch_fault(
+    sim_launch_fault(
         device, second->block, "gm-atomic-mixed", second->site, first->site,
         "%s in block %d changes %s by an atomic %s, %s in block %d by an atomic %s: found atomics "
         "of two kinds or types, whose order decides the result, expected one",
@@ -162,7 +160,7 @@ static void report_pair(ascsim *device, const check_interval *x, const check_int
     const int both = (x->access & SIM_WRITE) && (y->access & SIM_WRITE);
     const uintptr_t at = x->low > y->low ? x->low : y->low;
     char where[128];
-    check_launch_fault(
+    sim_launch_fault(
         device, second->block, both ? "gm-write-write" : "gm-read-write", second->site, first->site,
         "%s in block %d %s %s, which %s in block %d %s: found %s, expected %s", second->site->name,
         second->block, second->access & SIM_WRITE ? "writes" : "reads",
@@ -193,7 +191,7 @@ static size_t meet(ascsim *device, check_interval const **open, size_t count,
     return kept;
 }
 
-static int any_writes(const intervals *all)
+static int any_writes(const check_intervals *all)
 {
     for (size_t i = 0; i < all->count; i++)
         if (all->items[i].access & SIM_WRITE)
@@ -202,7 +200,7 @@ static int any_writes(const intervals *all)
 }
 
 /* In order of addresses. Readers are looked at for writers alone. */
-static void sweep(ascsim *device, const intervals *all)
+static void sweep(ascsim *device, const check_intervals *all)
 {
     const check_interval **writers = malloc(2 * all->count * sizeof *writers);
     const check_interval **readers = writers + all->count;
@@ -221,7 +219,7 @@ static void sweep(ascsim *device, const intervals *all)
 }
 
 /* Stores of S by different blocks side by side in one line of the cache. */
-static void shared_lines(ascsim *device, const intervals *all)
+static void shared_lines(ascsim *device, const check_intervals *all)
 {
     const check_interval *last = NULL;
     for (size_t i = 0; i < all->count; i++) {
@@ -233,7 +231,7 @@ static void shared_lines(ascsim *device, const intervals *all)
             const int later = new->block > last->block;
             const check_interval *first = later ? last : new, *second = later ? new : last;
             char where[128];
-            check_launch_fault(
+            sim_launch_fault(
                 device, second->block, "gm-line-shared", second->site, first->site,
                 "S of block %d stores to the 64-byte line of %s: found stores of block %d in the "
                 "same line, expected lines of its own, or copies",
@@ -243,7 +241,7 @@ static void shared_lines(ascsim *device, const intervals *all)
     }
 }
 
-static void keep_written(ascsim *device, const intervals *all)
+static void keep_written(ascsim *device, const check_intervals *all)
 {
     for (size_t i = 0; i < all->count; i++) {
         const check_interval *new = &all->items[i];
@@ -260,7 +258,7 @@ static void keep_written(ascsim *device, const intervals *all)
 
 void sim_check_launch(ascsim *device)
 {
-    intervals *all = device->global;
+    check_intervals *all = device->global;
     if (!all || all->count == 0)
         return;
     if (any_writes(all)) {

@@ -8,7 +8,8 @@
 #ifndef SIM_CHECK_PARTS_H
 #define SIM_CHECK_PARTS_H
 
-#include "model/model.h"
+#include "check.h"
+#include "report/report.h"
 
 enum { CHECK_REGISTERS = 5, CHECK_BLOCK = 32, CHECK_PAGE = 4096, CHECK_LINE = 64 };
 
@@ -52,7 +53,6 @@ typedef struct check_order check_order;   /* order.c */
 typedef struct check_ub check_ub;         /* ub.c */
 typedef struct check_global check_global; /* global.c */
 typedef struct check_sites check_sites;   /* who.c */
-typedef struct check_list check_list;     /* report/faults.c */
 
 struct sim_shadow {
     uint32_t epoch;    /* of the block; what carries another one counts as empty */
@@ -66,7 +66,7 @@ struct sim_shadow {
     check_ub *ub;
     check_global *global;
     check_sites *sites;
-    check_list *faults;
+    sim_faults *faults;
 };
 
 static inline uint32_t check_tick(const sim_instr *instr)
@@ -84,21 +84,11 @@ uint32_t check_who(sim_shadow *shadow, const asc_site *site);
 uint32_t check_who_scalar(sim_shadow *shadow, const void *pc, int write);
 const asc_site *check_site(const sim_shadow *shadow, uint32_t who);
 
-/* ---- report/faults.c ---- */
+/* ---- block.c ---- */
 
-check_list *check_list_new(void);
-void check_list_free(check_list *list);
-void check_list_merge(sim_core *core); /* the block's faults become the device's */
-/* A fault of a launch rather than of one instruction. */
-void check_launch_fault(ascsim *device, int block, const char *kind, const asc_site *site,
-                        const asc_site *other, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
-
-/* ---- model/site.c ---- */
-
-const asc_site *sim_site_later(const void *pc,
-                               const char *name); /* line unknown until sim_sites_resolve() */
-void sim_sites_resolve(void);
+/* kind: a name of report/faults.inc. other: NULL for none. */
+void sim_fault(sim_core *core, const char *kind, const asc_site *site, const asc_site *other,
+               const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* ---- order.c, flags.c ---- */
 

@@ -5,27 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check/check.h"
 #include "launch.h"
 #include "model/model.h"
 #include "move.h"
+#include "report/report.h"
+#include "time/time.h"
 
 enum { GUARD = 512, ALIGNMENT = 512 };
-
-static _Thread_local char error_text[512];
-
-int sim_error(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error_text, sizeof error_text, format, arguments);
-    va_end(arguments);
-    return -1;
-}
-
-const char *ascsim_error(void)
-{
-    return error_text;
-}
 
 ascsim *ascsim_open(const ascsim_options *options)
 {
@@ -78,6 +65,8 @@ void ascsim_close(ascsim *device)
     sim_workers_free(device);
     sim_check_close(device);
     sim_time_close(device);
+    sim_faults_free(device->faults);
+    sim_profile_free(device->profile);
     for (int i = 0; i < device->region_count; i++)
         drop_region(&device->regions[i]);
     free(device->regions);
@@ -143,27 +132,20 @@ void ascsim_free(ascsim *device, void *memory)
         }
 }
 
-/* Regions may overlap (memory mapped twice), so the nearest base below need not be the one. */
-const sim_region *sim_region_of(const ascsim *device, const void *address)
-{
-    const unsigned char *a = address;
-    int low = 0, high = device->region_count;
-    while (low < high) {
-        const int middle = (low + high) / 2;
-        if (device->regions[middle].base <= a)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (int i = low - 1; i >= 0; i--)
-        if (a < device->regions[i].base + device->regions[i].bytes)
-            return &device->regions[i];
-    return NULL;
-}
-
 void ascsim_written(ascsim *device, void *memory, size_t bytes)
 {
     sim_region *region = (sim_region *)sim_region_of(device, memory);
     if (region)
         sim_written_add(region, memory, bytes);
+}
+
+int ascsim_stream(ascsim *device, const void *memory)
+{
+    for (int i = 0; i < device->region_count; i++) {
+        if (device->regions[i].base == memory) {
+            device->regions[i].streams = 1;
+            return 0;
+        }
+    }
+    return sim_error("ascsim_stream: %p is not where a buffer of this device begins", memory);
 }

@@ -7,7 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "check/check.h"
 #include "move.h"
+#include "schedule.h"
+#include "time/time.h"
 
 enum { MAX_ARGUMENTS = 64 };
 
@@ -101,12 +104,6 @@ static int workers_for(ascsim *device, int64_t blocks)
 }
 
 /* ---- blocks ---- */
-
-void sim_stop(sim_core *core)
-{
-    core->stopped = 1;
-    longjmp(core->escape, 1);
-}
 
 static void begin_block(sim_core *core, const launch *launch, int64_t block)
 {

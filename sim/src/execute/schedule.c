@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/check.h"
 #include "model/model.h"
+#include "schedule.h"
 
 enum { QUEUE_DEPTH = 64 };
 

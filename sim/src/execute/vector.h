@@ -2,7 +2,9 @@
 #ifndef SIM_EXECUTE_VECTOR_H
 #define SIM_EXECUTE_VECTOR_H
 
-#include "issue/issue.h"
+#include <string.h>
+
+#include "model/model.h"
 
 /* A loop over lanes: compiled for several levels of x86-64, whose results are the same (nothing is contracted). */
 #if defined(__x86_64__)

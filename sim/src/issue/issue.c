@@ -1,19 +1,19 @@
 /* issue/issue.c - what all instructions have in common, from the call to the queue. */
 #include "issue.h"
+#include "check/check.h"
+#include "execute/schedule.h"
+#include "time/time.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-const uint8_t sim_type_bytes[SIM_TYPES] = {
-    [SIM_HALF] = 2, [SIM_FLOAT] = 4, [SIM_BF16] = 2, [SIM_I8] = 1,  [SIM_U8] = 1,
-    [SIM_I16] = 2,  [SIM_U16] = 2,   [SIM_I32] = 4,  [SIM_U32] = 4, [SIM_I64] = 8,
-};
+#include "check/check.h"
+#include "execute/schedule.h"
+#include "time/time.h"
 
 _Static_assert((int)SIM_TYPES == (int)ASC_TYPE_COUNT, "sim_type follows asc_type");
 _Static_assert((int)SIM_OPS == (int)ASC_OPS, "sim_op follows asc_op");
 _Static_assert((int)PIPE_ALL == (int)ASCSIM_PIPES, "ascsim_pipe follows pipe_t");
-
-_Thread_local sim_core *sim_self;
 
 sim_core *sim_here(const asc_site *site)
 {

@@ -6,10 +6,7 @@
 
 #include "model/model.h"
 
-enum { SIM_BLOCK = 32, SIM_REPEAT = 256, SIM_REPEAT_BLOCKS = 8 };
 enum { SIM_U8_LIMIT = 255, SIM_U16_LIMIT = 65535 };
-
-extern const uint8_t sim_type_bytes[SIM_TYPES];
 
 sim_core *sim_here(const asc_site *site); /* the running core; ends the program if there is none */
 
@@ -58,5 +55,8 @@ static inline void sim_walk(sim_operand *operand, uint32_t steps, int64_t step_s
 void sim_count_form(sim_core *core, sim_instr *instr, int64_t count, uint32_t lanes);
 /* Repeats of a strided form: the argument, or in counter mode what the mask asks for. */
 void sim_repeat_form(sim_core *core, sim_instr *instr, int64_t repeat, uint32_t lanes);
+
+/* The end of every call: numbers the instruction, hands it to the checks, to time and to the schedule. */
+void sim_issue(sim_core *core, sim_instr *instr);
 
 #endif

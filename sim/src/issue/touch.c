@@ -1,5 +1,7 @@
 /* issue/touch.c - the kernel's own loads and stores, which the hooks in its library hand over. */
+#include "check/check.h"
 #include "model/model.h"
+#include "time/time.h"
 
 void asc_touch(const void *address, uint32_t bytes, int write, const void *pc)
 {

@@ -117,6 +117,11 @@ typedef enum sim_type {
     SIM_TYPES
 } sim_type;
 
+/* How instructions take UB: blocks of 32 B, repeats of eight. */
+enum { SIM_BLOCK = 32, SIM_REPEAT = 256, SIM_REPEAT_BLOCKS = 8 };
+
+extern const uint8_t sim_type_bytes[SIM_TYPES];
+
 /* ---- one block on one core ---- */
 
 enum {
@@ -161,61 +166,8 @@ struct sim_core {
 extern _Thread_local sim_core
     *sim_self; /* the core that this host thread runs now; NULL outside a launch */
 
-/* The end of every issue_*: numbers it, hands it to time and to the schedule. */
-void sim_issue(sim_core *core, sim_instr *instr);
 /* Ends this block at once (longjmp to the launch): memory would be harmed, or nothing can go on. */
 _Noreturn void sim_stop(sim_core *core);
-
-/* ---- schedule ---- */
-
-sim_schedule *sim_schedule_new(void); /* NULL: no memory */
-void sim_schedule_free(sim_schedule *schedule);
-void sim_schedule_begin(sim_core *core);
-/* Queues or runs it; S waits here where it has to. */
-void sim_schedule_push(sim_core *core, const sim_instr *instr);
-void sim_schedule_end(sim_core *core); /* runs what is left */
-
-/* ---- checks ---- */
-
-sim_shadow *sim_shadow_new(ascsim *device,
-                           sim_core *core); /* one for a host thread; reset for each block */
-void sim_shadow_free(sim_shadow *shadow);
-void sim_shadow_begin(sim_core *core); /* a block begins: all of UB is unwritten */
-void sim_shadow_end(
-    sim_core *core); /* a block ends: flags left over; its GM accesses go to the device's list */
-/* At issue, for EVERY instruction (flags, barriers and SIM_SCALAR too), in program order. What the call alone tells (limits, mask,
- * alignment, ranges, overlap) is said here, and races and initialisation too: they are found in an order of their own, program
- * order held back by flags alone, so that reports do not depend on the schedule. */
-void sim_check_issue(sim_core *core, const sim_instr *instr);
-/* In execution order, just before `run` of SIM_COMPUTE and SIM_COPY. 0: its addresses lie outside of what exists and it must not run. */
-int sim_check_instr(sim_core *core, const sim_instr *instr);
-/* Nothing can run; waiting[p]: the instruction at the head of pipe p's queue, NULL if the queue is empty. */
-void sim_check_deadlock(sim_core *core, const sim_instr *const waiting[ASCSIM_PIPES]);
-/* The S pipe's own loads and stores; pc: in the kernel. 0: outside UB and GM, and nobody's stack either. */
-void sim_check_scalar(sim_core *core, const void *address, uint32_t bytes, int access,
-                      const void *pc);
-void sim_check_launch(ascsim *device); /* after all blocks: what cores did to each other */
-
-/* Which bytes of a region have been written: alloc begins with none (sets region->written), the host adds some. */
-void sim_written_begin(sim_region *region);
-void sim_written_add(sim_region *region, const void *memory, size_t bytes);
-void sim_written_free(sim_region *region);
-void sim_check_close(ascsim *device); /* frees device->faults and device->global */
-
-/* kind: a name of faults.inc. other: NULL for none. */
-void sim_fault(sim_core *core, const char *kind, const asc_site *site, const asc_site *other,
-               const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-/* ---- time ---- */
-
-sim_record_list *sim_records_new(void);
-void sim_records_free(sim_record_list *records);
-void sim_time_begin(sim_core *core);                         /* a block begins */
-void sim_time_issue(sim_core *core, const sim_instr *instr); /* program order */
-void sim_time_scalar(sim_core *core, const void *address, uint32_t bytes, int access, int global);
-void sim_time_end(sim_core *core);
-void sim_time_launch(ascsim *device, const char *name, int64_t blocks); /* after all blocks */
-void sim_time_close(ascsim *device);                                    /* frees device->profile */
 
 /* ---- the device ---- */
 
@@ -237,10 +189,11 @@ struct ascsim {
     pthread_mutex_t lock;
     const char *kernel_name;
     int64_t launches;
-    void *faults;       /* report/faults.c */
-    void *global;       /* check/global.c: GM accesses of all blocks of this launch */
-    void *profile;      /* time/, report/: kept launches */
-    sim_core **workers; /* execute/launch.c: one a host thread, kept between launches */
+    struct sim_faults *faults;      /* report/ */
+    struct sim_profile *profile;    /* report/: launches that are over */
+    struct check_intervals *global; /* check/: GM accesses of all blocks of this launch */
+    struct time_state *times;       /* time/: L2, and the records of the launch that runs */
+    sim_core **workers;             /* execute/launch.c: one a host thread, kept between launches */
     int worker_count;
 };
 
@@ -248,5 +201,11 @@ const sim_region *sim_region_of(const ascsim *device,
                                 const void *address); /* NULL: no global memory */
 int sim_error(const char *format, ...)
     __attribute__((format(printf, 1, 2))); /* sets ascsim_error(); -1 */
+
+/* ---- places in a kernel's code: site.c ---- */
+
+/* Its line is unknown until sim_sites_resolve(). */
+const asc_site *sim_site_later(const void *pc, const char *name);
+void sim_sites_resolve(void);
 
 #endif

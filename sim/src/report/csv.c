@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "report.h"
+#include "parts.h"
 
 enum {
     PipeUtilization,
@@ -59,9 +59,10 @@ static void put_header(FILE *file, int table)
     fputc('\n', file);
 }
 
-static void put_row(FILE *file, int table, const time_stats *s, const time_chip *c)
+static void put_row(FILE *file, int table, const time_stats *s, const sim_profile *profile,
+                    const char *soc)
 {
-    const double t = sim_us(c, s->end - s->begin);
+    const double t = sim_us(profile, s->end - s->begin);
 #define COLUMN(table_, name, value) \
     if (table == table_) {          \
         put(file, value);           \
@@ -71,8 +72,9 @@ static void put_row(FILE *file, int table, const time_stats *s, const time_chip 
     fputc('\n', file);
 }
 
-static int write_table(const sim_profile *profile, const char *folder, int table)
+static int write_table(const ascsim *device, const char *folder, int table)
 {
+    const sim_profile *profile = device->profile;
     FILE *file = sim_report_file(folder, table_names[table]);
     if (!file) {
         return -1;
@@ -82,7 +84,7 @@ static int write_table(const sim_profile *profile, const char *folder, int table
         const sim_launch *launch = &profile->launches[i];
         for (int64_t block = 0; block < launch->blocks; block++) {
             fprintf(file, "\"%s\",%lld,vector0", launch->name, (long long)block);
-            put_row(file, table, &launch->stats[block], &profile->chip);
+            put_row(file, table, &launch->stats[block], profile, device->soc);
         }
     }
     return sim_report_close(file, table_names[table]);
@@ -104,18 +106,18 @@ static int write_basic(const ascsim *device, const char *folder)
         const sim_launch *launch = &profile->launches[i];
         const ascsim_time *time = &launch->time;
         fprintf(file, "\"%s\",vector (model),%.3f,%lld,NA,NA,NA,%g,%g,%.3f,%.3f,%g,%s,%s (model)\n",
-                launch->name, time->task_us, (long long)launch->blocks, profile->chip.clock_mhz,
-                profile->chip.clock_mhz, time->low_us, time->high_us, time->host_launch_us,
-                time->bound, device->soc);
+                launch->name, time->task_us, (long long)launch->blocks, profile->clock_mhz,
+                profile->clock_mhz, time->low_us, time->high_us, time->host_launch_us, time->bound,
+                device->soc);
     }
     return sim_report_close(file, name);
 }
 
-int sim_write_lines(const ascsim *device, const char *folder)
+static int write_lines(const ascsim *device, const char *folder)
 {
     static const char name[] = "lines.csv";
     int64_t count;
-    time_site *sites = sim_profile_sites(device->profile, &count);
+    sim_line *sites = sim_profile_lines(device->profile, &count);
     FILE *file = sites ? sim_report_file(folder, name) : NULL;
     if (!file) {
         free(sites);
@@ -125,7 +127,7 @@ int sim_write_lines(const ascsim *device, const char *folder)
           "cycles,bytes\n",
           file);
     for (int64_t i = 0; i < count; i++) {
-        const time_site *site = &sites[i];
+        const sim_line *site = &sites[i];
         fprintf(file, "\"%s\",%d,%s,%s,%lld,%.0f,%.0f,%.0f,%.0f,%.0f\n", site->site->file,
                 site->site->line, site->site->name, sim_pipe_names[site->pipe],
                 (long long)site->calls, site->busy, site->wait, site->group_conflict,
@@ -135,11 +137,11 @@ int sim_write_lines(const ascsim *device, const char *folder)
     return sim_report_close(file, name);
 }
 
-int sim_write_tables(const ascsim *device, const char *folder)
+static int write_tables(const ascsim *device, const char *folder)
 {
     int status = write_basic(device, folder);
     for (int table = 0; status == 0 && table < TABLES; table++) {
-        status = write_table(device->profile, folder, table);
+        status = write_table(device, folder, table);
     }
     return status;
 }
@@ -169,8 +171,8 @@ int ascsim_write_profile(ascsim *device, const char *folder)
     if (!profile || profile->launch_count == 0) {
         return sim_error("there is no timed launch to write a profile of");
     }
-    if (make_folder(folder) != 0 || sim_write_tables(device, folder) != 0 ||
-        sim_write_lines(device, folder) != 0) {
+    if (make_folder(folder) != 0 || write_tables(device, folder) != 0 ||
+        write_lines(device, folder) != 0) {
         return -1;
     }
     if (!device->options.trace) {

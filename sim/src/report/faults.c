@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/parts.h"
+#include "report.h"
 
 typedef struct fault {
     const char *kind;
@@ -15,25 +15,25 @@ typedef struct fault {
     int block;
 } fault;
 
-struct check_list {
+struct sim_faults {
     fault *faults;
     int count, room;
     ascsim_fault *view; /* what ascsim_faults() handed out */
 };
 
-check_list *check_list_new(void)
+sim_faults *sim_faults_new(void)
 {
-    return calloc(1, sizeof(check_list));
+    return calloc(1, sizeof(sim_faults));
 }
 
-static void empty(check_list *list)
+static void empty(sim_faults *list)
 {
     for (int i = 0; i < list->count; i++)
         free(list->faults[i].text);
     list->count = 0;
 }
 
-void check_list_free(check_list *list)
+void sim_faults_free(sim_faults *list)
 {
     if (!list)
         return;
@@ -50,7 +50,7 @@ static int same_site(const asc_site *a, const asc_site *b)
     return a && b && a->file && b->file && a->line == b->line && !strcmp(a->file, b->file);
 }
 
-static fault *find(const check_list *list, const char *kind, const asc_site *site,
+static fault *find(const sim_faults *list, const char *kind, const asc_site *site,
                    const asc_site *other)
 {
     for (int i = 0; i < list->count; i++) {
@@ -61,7 +61,7 @@ static fault *find(const check_list *list, const char *kind, const asc_site *sit
     return NULL;
 }
 
-static fault *add(check_list *list, const fault *new)
+static fault *add(sim_faults *list, const fault *new)
 {
     if (list->count == list->room) {
         list->room = list->room ? 2 * list->room : 16;
@@ -87,30 +87,24 @@ static char *say(const char *format, va_list args)
     return strdup(text);
 }
 
-void sim_fault(sim_core *core, const char *kind, const asc_site *site, const asc_site *other,
-               const char *format, ...)
+void sim_faults_add(sim_faults *list, const sim_core *core, uint32_t tick, const char *kind,
+                    const asc_site *site, const asc_site *other, const char *format, va_list args)
 {
-    check_list *list = core->shadow->faults;
-    const uint32_t now = core->shadow->now;
-    core->shadow->at_fault = now;
     fault *known = find(list, kind, site, other);
     if (known) {
-        known->count += known->last != now;
-        known->last = now;
+        known->count += known->last != tick;
+        known->last = tick;
         return;
     }
-    va_list args;
-    va_start(args, format);
-    add(list, &(fault){kind, site, other, say(format, args), core->device->launches, 1, now, now,
+    add(list, &(fault){kind, site, other, say(format, args), core->device->launches, 1, tick, tick,
                        (int)core->block});
-    va_end(args);
 }
 
 /* Takes over the text of `new`. Under the device's lock. */
 static void merge(ascsim *device, const fault *new)
 {
     if (!device->faults)
-        device->faults = check_list_new();
+        device->faults = sim_faults_new();
     fault *known = find(device->faults, new->kind, new->site, new->other);
     if (!known) {
         add(device->faults, new);
@@ -122,20 +116,19 @@ static void merge(ascsim *device, const fault *new)
     *known = both;
 }
 
-void check_list_merge(sim_core *core)
+void sim_faults_merge(ascsim *device, sim_faults *list)
 {
-    check_list *list = core->shadow->faults;
     if (list->count == 0)
         return;
-    pthread_mutex_lock(&core->device->lock);
+    pthread_mutex_lock(&device->lock);
     for (int i = 0; i < list->count; i++)
-        merge(core->device, &list->faults[i]);
-    pthread_mutex_unlock(&core->device->lock);
+        merge(device, &list->faults[i]);
+    pthread_mutex_unlock(&device->lock);
     list->count = 0;
 }
 
-void check_launch_fault(ascsim *device, int block, const char *kind, const asc_site *site,
-                        const asc_site *other, const char *format, ...)
+void sim_launch_fault(ascsim *device, int block, const char *kind, const asc_site *site,
+                      const asc_site *other, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -156,9 +149,9 @@ static int by_order(const void *a, const void *b)
 }
 
 /* Two places in the code can be one line: known only now that places have become lines. */
-static void join_lines(check_list *list)
+static void join_lines(sim_faults *list)
 {
-    check_list joined = {0};
+    sim_faults joined = {0};
     for (int i = 0; i < list->count; i++) {
         fault *f = &list->faults[i], *first = find(&joined, f->kind, f->site, f->other);
         if (first) {
@@ -175,7 +168,7 @@ static void join_lines(check_list *list)
 
 int ascsim_faults(ascsim *device, const ascsim_fault **faults)
 {
-    check_list *list = device->faults;
+    sim_faults *list = device->faults;
     *faults = NULL;
     if (!list || list->count == 0)
         return 0;

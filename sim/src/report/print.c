@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report.h"
+#include "parts.h"
 
 enum { LINES = 12 };
 
@@ -32,7 +32,7 @@ static void print_pipes(const ascsim_time *time, double each, FILE *out)
 
 static int by_cycles(const void *a, const void *b)
 {
-    const time_site *left = a, *right = b;
+    const sim_line *left = a, *right = b;
     const double l = left->busy + left->wait, r = right->busy + right->wait;
     return l == r ? 0 : (l < r ? 1 : -1);
 }
@@ -40,7 +40,7 @@ static int by_cycles(const void *a, const void *b)
 static void print_lines(const sim_profile *profile, FILE *out)
 {
     int64_t count;
-    time_site *sites = sim_profile_sites(profile, &count);
+    sim_line *sites = sim_profile_lines(profile, &count);
     if (!sites) {
         return;
     }
@@ -48,7 +48,7 @@ static void print_lines(const sim_profile *profile, FILE *out)
     fprintf(out, "  %-40s %-8s %10s %12s %12s %12s\n", "line (since the device was opened)", "pipe",
             "calls", "busy", "waiting", "conflicts");
     for (int64_t i = 0; i < count && i < LINES; i++) {
-        const time_site *site = &sites[i];
+        const sim_line *site = &sites[i];
         const char *slash = strrchr(site->site->file, '/');
         char place[41];
         snprintf(place, sizeof place, "%s:%d %s", slash ? slash + 1 : site->site->file,
@@ -70,13 +70,11 @@ void ascsim_print_profile(ascsim *device, FILE *out)
         return;
     }
     const sim_launch *launch = &profile->launches[profile->launch_count - 1];
-    const time_chip *chip = &profile->chip;
     const ascsim_time *time = &last;
-    const int cores =
-        (int)(launch->blocks < chip->vector_cores ? launch->blocks : chip->vector_cores);
-    fprintf(out, "%s on the model of Ascend%s: %lld blocks on %d of %.0f vector cores, %.0f MHz\n",
-            launch->name, device->soc, (long long)launch->blocks, cores, chip->vector_cores,
-            chip->clock_mhz);
+    const int cores = (int)(launch->blocks < device->cores ? launch->blocks : device->cores);
+    fprintf(out, "%s on the model of Ascend%s: %lld blocks on %d of %d vector cores, %.0f MHz\n",
+            launch->name, device->soc, (long long)launch->blocks, cores, device->cores,
+            profile->clock_mhz);
     fprintf(out,
             "  task     %.3f us (model; %.3f to %.3f), of which start %.3f; a host's launch adds "
             "%.0f\n",

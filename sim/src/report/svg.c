@@ -1,7 +1,7 @@
 /* report/svg.c - pipeline.svg: what the pipes of the first cores did in the last launch. */
 #include <string.h>
 
-#include "report.h"
+#include "parts.h"
 
 enum { CORES = 4, LEFT = 110, WIDTH = 1080, TOP = 64, ROW = 18, GAP = 14 };
 
@@ -98,7 +98,7 @@ int sim_write_pipeline(const ascsim *device, const char *folder)
     if (!file) {
         return -1;
     }
-    const drawing to = {file, profile->clock_us - launch->time.task_us + profile->chip.launch_us,
+    const drawing to = {file, profile->clock_us - launch->time.task_us + profile->launch_us,
                         us > 0 ? WIDTH / us : 1};
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "

@@ -2,7 +2,7 @@
  * every flag that was set to the wait that waited for it. */
 #include <string.h>
 
-#include "report.h"
+#include "parts.h"
 
 static const char *const rows[ASCSIM_PIPES] = {"SCALAR", "VECTOR", "MTE2", "MTE3"};
 

@@ -2,34 +2,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/report.h"
+#include "play.h"
 
-const char *const sim_pipe_names[ASCSIM_PIPES] = {"scalar", "vector", "mte2", "mte3"};
+struct time_state {
+    time_chip chip;
+    time_l2 *l2;
+    /* the launch that runs now */
+    time_program **programs;
+    int64_t program_count;
+    time_block *block;
+    int64_t block_count, kept_bytes;
+    int gave_up; /* too long, or no memory: no times */
+};
 
-sim_profile *sim_profile_of(ascsim *device)
+time_state *sim_time_state(ascsim *device)
 {
-    sim_profile *profile = device->profile;
-    if (!profile && (profile = calloc(1, sizeof *profile))) {
-        sim_time_chip(&profile->chip, device->soc);
-        const time_chip *chip = &profile->chip;
-        profile->l2 = sim_l2_new((int64_t)(chip->l2_bytes / chip->l2_line_bytes),
-                                 (int)chip->l2_line_bytes, chip->l2_dirty_at_start);
-        if (!profile->l2) {
-            free(profile);
-            profile = NULL;
+    time_state *state = device->times;
+    if (!state && (state = calloc(1, sizeof *state))) {
+        sim_time_chip(&state->chip, device->soc);
+        const time_chip *chip = &state->chip;
+        state->l2 = sim_l2_new((int64_t)(chip->l2_bytes / chip->l2_line_bytes),
+                               (int)chip->l2_line_bytes, chip->l2_dirty_at_start);
+        if (!state->l2) {
+            free(state);
+            state = NULL;
         }
-        device->profile = profile;
+        device->times = state;
     }
-    return profile;
+    return state;
 }
 
 /* ---- while blocks run: under the device's lock ---- */
 
-const time_program *sim_profile_program(const sim_profile *profile, uint64_t hash,
-                                        const time_record *records, int64_t count)
+const time_program *sim_time_program(const time_state *state, uint64_t hash,
+                                     const time_record *records, int64_t count)
 {
-    for (int64_t i = 0; i < profile->program_count; i++) {
-        const time_program *program = profile->programs[i];
+    for (int64_t i = 0; i < state->program_count; i++) {
+        const time_program *program = state->programs[i];
         if (program->hash == hash && program->count == count &&
             memcmp(program->records, records, (size_t)count * sizeof *records) == 0) {
             return program;
@@ -39,68 +48,68 @@ const time_program *sim_profile_program(const sim_profile *profile, uint64_t has
 }
 
 /* Counts what a launch keeps for its play. */
-static int has_room(sim_profile *profile, int64_t bytes)
+static int has_room(time_state *state, int64_t bytes)
 {
-    profile->kept_bytes += bytes;
-    return profile->kept_bytes <= TIME_MOST_BYTES;
+    state->kept_bytes += bytes;
+    return state->kept_bytes <= TIME_MOST_BYTES;
 }
 
-int sim_profile_keep(sim_profile *profile, time_program *program)
+int sim_time_keep(time_state *state, time_program *program)
 {
     time_program **more = NULL;
-    if (has_room(profile, program->count * (int64_t)sizeof *program->records)) {
-        more = realloc(profile->programs, (size_t)(profile->program_count + 1) * sizeof *more);
+    if (has_room(state, program->count * (int64_t)sizeof *program->records)) {
+        more = realloc(state->programs, (size_t)(state->program_count + 1) * sizeof *more);
     }
     if (!more) {
         free(program->records);
         free(program);
         return -1;
     }
-    profile->programs = more;
-    profile->programs[profile->program_count++] = program;
+    state->programs = more;
+    state->programs[state->program_count++] = program;
     return 0;
 }
 
-int sim_profile_block(sim_profile *profile, int64_t at, int64_t blocks, const time_block *block)
+int sim_time_block(time_state *state, int64_t at, int64_t blocks, const time_block *block)
 {
-    if (!profile->block) {
-        profile->block = calloc((size_t)blocks, sizeof *profile->block);
-        profile->block_count = profile->block ? blocks : 0;
+    if (!state->block) {
+        state->block = calloc((size_t)blocks, sizeof *state->block);
+        state->block_count = state->block ? blocks : 0;
     }
     const int64_t bytes =
         block->program->copies * (int64_t)(sizeof *block->address + sizeof *block->use);
-    if (at >= profile->block_count || !has_room(profile, bytes)) {
+    if (at >= state->block_count || !has_room(state, bytes)) {
         return -1;
     }
-    profile->block[at] = *block;
+    state->block[at] = *block;
     return 0;
 }
 
-void sim_profile_give_up(ascsim *device)
+void sim_time_give_up(ascsim *device)
 {
     pthread_mutex_lock(&device->lock);
-    sim_profile *profile = sim_profile_of(device);
-    if (profile) {
-        profile->gave_up = 1;
+    time_state *state = sim_time_state(device);
+    if (state) {
+        state->gave_up = 1;
     }
     pthread_mutex_unlock(&device->lock);
 }
 
-static void forget_records(sim_profile *profile)
+static void forget_records(time_state *state)
 {
-    for (int64_t i = 0; i < profile->block_count; i++) {
-        free(profile->block[i].address);
-        free(profile->block[i].use);
+    for (int64_t i = 0; i < state->block_count; i++) {
+        free(state->block[i].address);
+        free(state->block[i].use);
     }
-    for (int64_t i = 0; i < profile->program_count; i++) {
-        free(profile->programs[i]->records);
-        free(profile->programs[i]);
+    for (int64_t i = 0; i < state->program_count; i++) {
+        free(state->programs[i]->records);
+        free(state->programs[i]);
     }
-    free(profile->block);
-    free(profile->programs);
-    profile->block = NULL;
-    profile->programs = NULL;
-    profile->block_count = profile->program_count = profile->kept_bytes = 0;
+    free(state->block);
+    free(state->programs);
+    state->block = NULL;
+    state->programs = NULL;
+    state->block_count = state->program_count = state->kept_bytes = 0;
 }
 
 /* ---- sums ---- */
@@ -120,20 +129,24 @@ static const char *bound_of(const ascsim_time *time, double device_us, double ea
     return busy[ASCSIM_S] >= wanted ? "scalar" : "latency";
 }
 
-static ascsim_time sum_up(const sim_profile *profile, const time_stats *stats, int64_t blocks,
+static double microseconds(const time_chip *chip, double cycles)
+{
+    return cycles / chip->clock_mhz;
+}
+
+static ascsim_time sum_up(const time_chip *chip, const time_stats *stats, int64_t blocks,
                           double low, double high)
 {
-    const time_chip *chip = &profile->chip;
     ascsim_time time = {.start_us = chip->launch_us + chip->launch_block_us * (double)blocks,
                         .host_launch_us = chip->host_launch_us};
-    const double device_us = sim_us(chip, low < high ? low : high);
+    const double device_us = microseconds(chip, low < high ? low : high);
     time.low_us = time.task_us = time.start_us + device_us;
-    time.high_us = time.start_us + sim_us(chip, low < high ? high : low);
+    time.high_us = time.start_us + microseconds(chip, low < high ? high : low);
     double conflicts = 0, hbm_bytes = 0;
     for (int64_t i = 0; i < blocks; i++) {
         for (int pipe = 0; pipe < ASCSIM_PIPES; pipe++) {
-            time.busy_us[pipe] += sim_us(chip, stats[i].busy[pipe]) / (double)blocks;
-            time.wait_us[pipe] += sim_us(chip, stats[i].wait[pipe]) / (double)blocks;
+            time.busy_us[pipe] += microseconds(chip, stats[i].busy[pipe]) / (double)blocks;
+            time.wait_us[pipe] += microseconds(chip, stats[i].wait[pipe]) / (double)blocks;
         }
         conflicts += stats[i].group_conflict + stats[i].bank_conflict;
         hbm_bytes += (double)(stats[i].hbm_bytes[0] + stats[i].hbm_bytes[1]);
@@ -143,7 +156,7 @@ static ascsim_time sum_up(const sim_profile *profile, const time_stats *stats, i
         time.copies_out += stats[i].copies[1];
         time.vector_instructions += stats[i].vector_instructions;
     }
-    time.bank_conflict_us = sim_us(chip, conflicts) / (double)blocks;
+    time.bank_conflict_us = microseconds(chip, conflicts) / (double)blocks;
     if (device_us > 0) {
         const double cycles = device_us * chip->clock_mhz;
         time.gm_bytes_per_second =
@@ -157,97 +170,60 @@ static ascsim_time sum_up(const sim_profile *profile, const time_stats *stats, i
     return time;
 }
 
-/* A place for this launch: beside the earlier ones if there is a trace, else instead of them. */
-static sim_launch *new_launch(sim_profile *profile, int trace)
+static void note(void *device, const time_event *event)
 {
-    for (; !trace && profile->launch_count > 0; profile->launch_count--) {
-        free(profile->launches[profile->launch_count - 1].stats);
+    const time_record *record = event->record;
+    sim_event told = {.site = record->site,
+                      .start = event->start,
+                      .end = event->end,
+                      .block = event->block,
+                      .core = event->core,
+                      .pipe = (uint8_t)event->pipe,
+                      .kind = record->kind,
+                      .source = record->pipe,
+                      .target = record->target,
+                      .event = record->event};
+    if (record->kind == SIM_COPY) {
+        told.bytes = (int64_t)record->copy.bursts * record->copy.length;
+    } else if (record->kind == SIM_COMPUTE) {
+        told.bytes = (int64_t)record->vector.ub_read + record->vector.ub_written;
+        told.group_conflict = record->vector.group_conflict;
+        told.bank_conflict = record->vector.bank_conflict;
     }
-    sim_launch *more =
-        realloc(profile->launches, (size_t)(profile->launch_count + 1) * sizeof *profile->launches);
-    if (!more) {
-        return NULL;
-    }
-    profile->launches = more;
-    return &more[profile->launch_count];
+    sim_profile_note(device, &told);
 }
 
 void sim_time_launch(ascsim *device, const char *name, int64_t blocks)
 {
-    sim_profile *profile = device->profile;
-    if (!profile || (!profile->block && !profile->gave_up)) {
+    time_state *state = device->times;
+    if (!state || (!state->block && !state->gave_up)) {
         return;
     }
-    profile->untimed = profile->gave_up;
-    profile->gave_up = 0;
-    if (profile->untimed) {
-        forget_records(profile);
-        return;
-    }
-    sim_listener listener = {profile, device->options.trace};
-    const time_sink sink = {sim_profile_note, &listener};
-    sim_launch *launch = new_launch(profile, device->options.trace);
     time_stats *stats = malloc((size_t)blocks * sizeof *stats);
     time_stats *other = malloc((size_t)blocks * sizeof *stats);
-    if (launch && stats && other) {
-        const time_chip *chip = &profile->chip;
-        const double low =
-            sim_time_play(chip, profile->block, blocks, 0, profile->l2, stats, &sink);
-        const double high = sim_time_play(chip, profile->block, blocks, 1, NULL, other, NULL);
-        *launch = (sim_launch){.blocks = blocks, .stats = stats};
-        snprintf(launch->name, sizeof launch->name, "%s", name);
-        launch->time = sum_up(profile, stats, blocks, low, high);
-        profile->launch_count++;
-        profile->clock_us += launch->time.task_us;
+    if (sim_profile_begin(device, state->gave_up) == 0 && stats && other) {
+        const time_chip *chip = &state->chip;
+        const time_sink sink = {note, device};
+        const double low = sim_time_play(chip, state->block, blocks, 0, state->l2, stats, &sink);
+        const double high = sim_time_play(chip, state->block, blocks, 1, NULL, other, NULL);
+        const ascsim_time time = sum_up(chip, stats, blocks, low, high);
+        sim_profile_end(device, name, blocks, &time, stats);
         stats = NULL;
     }
     free(stats);
     free(other);
-    forget_records(profile);
-}
-
-int ascsim_stream(ascsim *device, const void *memory)
-{
-    for (int i = 0; i < device->region_count; i++) {
-        if (device->regions[i].base == memory) {
-            device->regions[i].streams = 1;
-            return 0;
-        }
-    }
-    return sim_error("ascsim_stream: %p is not where a buffer of this device begins", memory);
+    state->gave_up = 0;
+    forget_records(state);
 }
 
 void sim_time_close(ascsim *device)
 {
-    sim_profile *profile = device->profile;
-    if (!profile) {
+    time_state *state = device->times;
+    if (!state) {
         return;
     }
-    forget_records(profile);
-    for (int i = 0; i < profile->launch_count; i++) {
-        free(profile->launches[i].stats);
-    }
-    free(profile->launches);
-    free(profile->sites);
-    free(profile->bars);
-    sim_l2_free(profile->l2);
-    free(profile);
-    device->profile = NULL;
-}
-
-int ascsim_last_time(ascsim *device, ascsim_time *time)
-{
-    const sim_profile *profile = device->profile;
-    if (!profile || (profile->launch_count == 0 && !profile->untimed)) {
-        return sim_error("no launch has been timed: %s",
-                         device->options.timing == ASCSIM_TIME_NONE
-                             ? "the device was opened without timing"
-                             : "there was none");
-    }
-    if (profile->untimed) {
-        return sim_error(
-            "the last launch was too long to be timed: more than 1 GiB of different instructions");
-    }
-    *time = profile->launches[profile->launch_count - 1].time;
-    return 0;
+    forget_records(state);
+    sim_l2_free(state->l2);
+    free(state);
+    device->times = NULL;
 }

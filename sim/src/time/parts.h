@@ -9,7 +9,7 @@
 #ifndef SIM_TIME_PARTS_H
 #define SIM_TIME_PARTS_H
 
-#include "model/model.h"
+#include "time.h"
 
 /* One instruction of a block. */
 typedef struct time_record {
@@ -94,14 +94,14 @@ typedef enum time_touch {
 } time_touch; /* streams: reads that leave nothing behind */
 void sim_l2_touch(time_l2 *l2, uint64_t address, int64_t bytes, time_touch how, time_use *use);
 
-/* launch.c: under the device's lock */
-typedef struct sim_profile sim_profile;
-sim_profile *sim_profile_of(ascsim *device); /* made if missing; NULL: no memory */
-const time_program *sim_profile_program(const sim_profile *profile, uint64_t hash,
-                                        const time_record *records, int64_t count);
-int sim_profile_keep(sim_profile *profile, time_program *program); /* owns it afterwards */
-void sim_profile_give_up(ascsim *device); /* takes the lock: this launch gets no times */
-enum { TIME_MOST_BYTES = 1 << 30 };       /* that a launch keeps for its play */
-int sim_profile_block(sim_profile *profile, int64_t at, int64_t blocks, const time_block *block);
+/* launch.c: what is kept of a device: the chip, what L2 holds, the records of the launch that runs. Under the device's lock. */
+typedef struct time_state time_state;
+time_state *sim_time_state(ascsim *device); /* made if missing; NULL: no memory */
+const time_program *sim_time_program(const time_state *state, uint64_t hash,
+                                     const time_record *records, int64_t count);
+int sim_time_keep(time_state *state, time_program *program); /* owns it afterwards */
+enum { TIME_MOST_BYTES = 1 << 30 };                          /* that a launch keeps for its play */
+int sim_time_block(time_state *state, int64_t at, int64_t blocks, const time_block *block);
+void sim_time_give_up(ascsim *device); /* takes the lock: this launch gets no times */
 
 #endif

@@ -3,6 +3,7 @@
 #define SIM_TIME_PLAY_H
 
 #include "parts.h"
+#include "report/report.h"
 
 /* ---- share.c: copies in flight ---- */
 
@@ -50,43 +51,14 @@ double sim_share_next(const time_share *share, int *class);
 int sim_share_end(time_share *share,
                   int class); /* of the copy whose turn it is; now must have been advanced to */
 
-/* ---- results ---- */
+/* ---- what a play tells ---- */
 
-typedef enum time_class {
-    TIME_FP32,
-    TIME_FP16,
-    TIME_INT32,
-    TIME_INT16,
-    TIME_MISC,
-    TIME_CLASSES
-} time_class;
-
-typedef struct time_stats { /* of one block; cycles */
-    int core;
-    double begin, end;
-    double busy[ASCSIM_PIPES],
-        wait[ASCSIM_PIPES]; /* wait: for flags and barriers; S: and full queues */
-    double full_queue;      /* of wait[ASCSIM_S] */
-    double group_conflict, bank_conflict, by_class[TIME_CLASSES];
-    int64_t lanes, ub_bytes[2]; /* read, written */
-    int64_t bytes[2], copies[2], hbm_bytes[2], hits[2],
-        misses[2]; /* in, out; hits, misses: lines of L2 */
-    int64_t vector_instructions;
-} time_stats;
-
-typedef struct time_event { /* one bar of a trace */
+typedef struct time_event { /* one instruction */
     const time_record *record;
     double start, end; /* cycles */
     int32_t block;
     int16_t core, pipe;
 } time_event;
-
-typedef struct time_site { /* sums of a source line and call */
-    const asc_site *site;
-    int64_t calls;
-    double busy, wait, group_conflict, bank_conflict, bytes;
-    int pipe;
-} time_site;
 
 /* Where a play reports to. note() sees every instruction with its start and end; flags: waits that had to wait. */
 typedef struct time_sink {

@@ -189,15 +189,15 @@ static time_program *program_of(const sim_record_list *list, uint64_t hash)
 }
 
 /* The program that equals the list: an earlier block's, or a new one. */
-static const time_program *shared_program(sim_profile *profile, const sim_record_list *list,
+static const time_program *shared_program(time_state *state, const sim_record_list *list,
                                           uint64_t hash)
 {
-    const time_program *known = sim_profile_program(profile, hash, list->records, list->count);
+    const time_program *known = sim_time_program(state, hash, list->records, list->count);
     if (known) {
         return known;
     }
     time_program *program = program_of(list, hash);
-    return program && sim_profile_keep(profile, program) == 0 ? program : NULL;
+    return program && sim_time_keep(state, program) == 0 ? program : NULL;
 }
 
 static uint64_t hash_of(const sim_record_list *list)
@@ -220,7 +220,7 @@ void sim_time_end(sim_core *core)
         return;
     }
     if (list->failed) {
-        sim_profile_give_up(core->device);
+        sim_time_give_up(core->device);
         return;
     }
     const uint64_t hash = hash_of(list);
@@ -233,10 +233,10 @@ void sim_time_end(sim_core *core)
             memcpy(block.address, list->address, (copies - 1) * sizeof *block.address);
         }
         pthread_mutex_lock(&core->device->lock);
-        sim_profile *profile = sim_profile_of(core->device);
-        block.program = profile ? shared_program(profile, list, hash) : NULL;
-        if (block.program && sim_profile_block(profile, core->block, core->blocks, &block) == 0) {
-            block = (time_block){0}; /* the profile's */
+        time_state *state = sim_time_state(core->device);
+        block.program = state ? shared_program(state, list, hash) : NULL;
+        if (block.program && sim_time_block(state, core->block, core->blocks, &block) == 0) {
+            block = (time_block){0}; /* the state's */
             kept = 1;
         }
         pthread_mutex_unlock(&core->device->lock);
@@ -244,6 +244,6 @@ void sim_time_end(sim_core *core)
     free(block.address);
     free(block.use);
     if (!kept) {
-        sim_profile_give_up(core->device);
+        sim_time_give_up(core->device);
     }
 }
