@@ -1,5 +1,5 @@
 # Sourced by fused.sh and accumulate.sh: courses of the trainer, and how far two of them lie apart.
-. "$(dirname "$0")/../train/common.sh"
+. "$(dirname "$0")/../llama/common.sh"
 command -v python3 >/dev/null || fail "python3 is missing: it reads the checkpoints (scripts/setup.sh test installs it)"
 # The text, as it is when the test begins: an edit in the meantime would part the courses.
 cat "$source"/include/tigon/* "$source"/docs/*.md >text.txt

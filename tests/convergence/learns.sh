@@ -1,7 +1,7 @@
 #!/bin/sh
 # A small model learns the C sources of this repository: held-out loss in nats a byte, from ln 256 = 5.5, to about 2.5 with any seed: the
 # learning rate is a low one, at which the course does not hang on what the files hold. Documents and tables take longer to learn.
-. "$(dirname "$0")/../train/common.sh"
+. "$(dirname "$0")/../llama/common.sh"
 sources=$(find "$source/include" "$source/src" -name '*.[ch]' | LC_ALL=C sort)
 for type in f32 bf16; do
     "$llama" --preset tiny --layers 2 --steps 200 --warmup 20 --lr 1e-3 --eval-every 0 --type $type --quiet \

@@ -2,7 +2,7 @@
  * refused, with a message that begins with the operator's name and with nothing written, or it runs.
  *   fuzz_arguments [CALLS [SEED]] */
 #include "../common/test.h"
-#include "problem.h"
+#include "problem/problem.h"
 
 static uint64_t state;
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "../common/test.h"
-#include "problem.h"
+#include "problem/problem.h"
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);

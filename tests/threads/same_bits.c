@@ -2,7 +2,7 @@
  *   threads_same_bits [BYTES [STEP]]    each STEP-th of the problems that take less memory than that */
 #include "../common/test.h"
 #include "executor.h"
-#include "problem.h"
+#include "problem/problem.h"
 
 /* A race depends on how work is cut, not on the type of elements, and ThreadSanitizer is slow. */
 #ifdef __SANITIZE_THREAD__

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <tigon/tigon.h>
 
-#include "cli.h"
-#include "impl_device.h"
-#include "json.h"
+#include "share/cli.h"
+#include "share/impl_device.h"
+#include "share/json.h"
 
 enum { DEVICES = 16, ROUTE = 32, WHY = 512 };
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <tigon/tigon.h>
 
-#include "cli.h"
-#include "json.h"
+#include "share/cli.h"
+#include "share/json.h"
 
 extern char **environ;
 

@@ -1,4 +1,4 @@
-/* tools/tigon/main.c - the command `tigon`: one line a sub-command, one file each. */
+/* tools/tigon/main.c - the command `tigon`: one line a sub-command, each a folder or a file of its own. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include <tigon/tigon.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "share/cli.h"
 
 static const struct {
     const char *name;

@@ -164,7 +164,7 @@ static int never_planted(const plant *plants, int count)
 {
     static const char *const kinds[] = {
 #define SIM_FAULT(name, meaning) name,
-#include "../../src/faults.inc"
+#include "../../src/report/faults.inc"
 #undef SIM_FAULT
     };
     int missing = 0;

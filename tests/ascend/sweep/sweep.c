@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
-#include "impl_device.h"
+#include "share/impl_device.h"
+#include "trial/trial.h"
 
 enum { MOST_MESSAGES = 5 /* of one row */ };
 

@@ -1,0 +1,271 @@
+/* check/launch.c - global memory as a whole: which of its bytes have been written, and after a
+ * launch what its blocks did to each other. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "parts.h"
+
+/* ---- written bytes: a bit each ---- */
+
+static void set_bits(uint64_t *words, size_t from, size_t to)
+{
+    for (; from < to && from % 64; from++)
+        words[from / 64] |= (uint64_t)1 << from % 64;
+    if (to - from >= 64) {
+        memset(words + from / 64, 0xff, (to - from) / 64 * sizeof *words);
+        from = to / 64 * 64;
+    }
+    for (; from < to; from++)
+        words[from / 64] |= (uint64_t)1 << from % 64;
+}
+
+void sim_written_begin(sim_region *region)
+{
+    region->written = calloc(region->bytes / 64 + 1, sizeof(uint64_t));
+}
+
+void sim_written_free(sim_region *region)
+{
+    free(region->written);
+    region->written = NULL;
+}
+
+void sim_written_add(sim_region *region, const void *memory, size_t bytes)
+{
+    const size_t from = (size_t)((const unsigned char *)memory - region->base);
+    if (!region->written || from >= region->bytes)
+        return;
+    set_bits(region->written, from, bytes < region->bytes - from ? from + bytes : region->bytes);
+}
+
+const unsigned char *check_unwritten(const sim_region *region, const unsigned char *base,
+                                     uint64_t bytes)
+{
+    const uint64_t *words = region->written;
+    size_t at = (size_t)(base - region->base);
+    const size_t end = at + bytes;
+    while (at < end) {
+        const uint64_t missing = ~words[at / 64] >> at % 64;
+        if (missing) {
+            at += (size_t)__builtin_ctzll(missing);
+            return at < end ? region->base + at : NULL;
+        }
+        at = (at / 64 + 1) * 64;
+    }
+    return NULL;
+}
+
+/* ---- regions ---- */
+
+const sim_region *check_region(const ascsim *device, const void *base, uint64_t bytes)
+{
+    const unsigned char *low = base;
+    const sim_region *region = sim_region_of(device, base);
+    if (!region || low + bytes <= region->base + region->bytes)
+        return region;
+    for (int r = 0; r < device->region_count; r++) { /* ranges may lie in each other */
+        region = &device->regions[r];
+        if (low >= region->base && low + bytes <= region->base + region->bytes)
+            return region;
+    }
+    return NULL;
+}
+
+const char *check_describe(const ascsim *device, const void *address, char *text)
+{
+    const unsigned char *at = address;
+    const sim_region *best = NULL;
+    for (int r = 0; r < device->region_count; r++)
+        if (device->regions[r].base <= at && (!best || best->base < device->regions[r].base))
+            best = &device->regions[r];
+    const long long offset = best ? at - best->base : 0;
+    if (!best || offset > (long long)best->bytes + (1 << 20))
+        snprintf(text, 128, "an address that is no global memory");
+    else
+        snprintf(text, 128, "%s + %lld (%zu bytes long)", best->name, offset, best->bytes);
+    return text;
+}
+
+/* ---- accesses of all blocks ---- */
+
+typedef struct check_intervals {
+    check_interval *items;
+    size_t count, room;
+} check_intervals;
+
+void check_launch_add(ascsim *device, const check_interval *items, size_t count)
+{
+    if (count == 0)
+        return;
+    pthread_mutex_lock(&device->lock);
+    if (!device->global)
+        device->global = calloc(1, sizeof *device->global);
+    check_intervals *all = device->global;
+    if (all->count + count > all->room) {
+        all->room = 2 * (all->count + count);
+        all->items = realloc(all->items, all->room * sizeof *all->items);
+    }
+    memcpy(all->items + all->count, items, count * sizeof *items);
+    all->count += count;
+    pthread_mutex_unlock(&device->lock);
+}
+
+void sim_check_close(ascsim *device)
+{
+    check_intervals *all = device->global;
+    if (all)
+        free(all->items);
+    free(all);
+    device->global = NULL;
+}
+
+static int three_way(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* Total, but for accesses that nobody could tell apart. */
+static int by_place(const void *a, const void *b)
+{
+    const check_interval *x = a, *y = b;
+    int order = three_way(x->low, y->low);
+    order = order ? order : three_way((uint64_t)x->block, (uint64_t)y->block);
+    order = order ? order : three_way(x->high, y->high);
+    order = order ? order : three_way(x->access, y->access);
+    order = order ? order : three_way(x->atomic, y->atomic);
+    return order ? order : x->site->line - y->site->line;
+}
+
+static void report_atomics(ascsim *device, const check_interval *first,
+                           const check_interval *second)
+{
+    static const char *const kinds[] = {"none", "add", "max", "min"};
+    const uintptr_t at = first->low > second->low ? first->low : second->low;
+    char where[128];
+    sim_launch_fault(
+        device, second->block, "gm-atomic-mixed", second->site, first->site,
+        "%s in block %d changes %s by an atomic %s, %s in block %d by an atomic %s: found atomics "
+        "of two kinds or types, whose order decides the result, expected one",
+        second->site->name, second->block, check_describe(device, (void *)at, where),
+        kinds[second->atomic >> 4], first->site->name, first->block, kinds[first->atomic >> 4]);
+}
+
+static void report_pair(ascsim *device, const check_interval *x, const check_interval *y)
+{
+    const check_interval *first = x->block < y->block ? x : y, *second = first == x ? y : x;
+    if (x->access & y->access & SIM_ATOMIC) {
+        report_atomics(device, first, second);
+        return;
+    }
+    const int both = (x->access & SIM_WRITE) && (y->access & SIM_WRITE);
+    const uintptr_t at = x->low > y->low ? x->low : y->low;
+    char where[128];
+    sim_launch_fault(
+        device, second->block, both ? "gm-write-write" : "gm-read-write", second->site, first->site,
+        "%s in block %d %s %s, which %s in block %d %s: found %s, expected %s", second->site->name,
+        second->block, second->access & SIM_WRITE ? "writes" : "reads",
+        check_describe(device, (void *)at, where), first->site->name, first->block,
+        first->access & SIM_WRITE ? "writes" : "reads",
+        both ? "two writers" : "no order between the blocks of a launch",
+        both ? "one, or atomics in both" : "the one in an earlier launch");
+}
+
+static int clashes(const check_interval *x, const check_interval *y)
+{
+    return x->block != y->block && ((x->access | y->access) & SIM_WRITE) &&
+           !check_commute(x->access, x->atomic, y->access, y->atomic);
+}
+
+/* Those that still reach behind `low`; the rest is dropped. */
+static size_t meet(ascsim *device, check_interval const **open, size_t count,
+                   const check_interval *new)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (open[i]->high <= new->low)
+            continue;
+        open[kept++] = open[i];
+        if (clashes(open[i], new))
+            report_pair(device, open[i], new);
+    }
+    return kept;
+}
+
+static int any_writes(const check_intervals *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (all->items[i].access & SIM_WRITE)
+            return 1;
+    return 0;
+}
+
+/* In order of addresses. Readers are looked at for writers alone. */
+static void sweep(ascsim *device, const check_intervals *all)
+{
+    const check_interval **writers = malloc(2 * all->count * sizeof *writers);
+    const check_interval **readers = writers + all->count;
+    size_t writing = 0, reading = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const check_interval *new = &all->items[i];
+        writing = meet(device, writers, writing, new);
+        if (new->access & SIM_WRITE) {
+            reading = meet(device, readers, reading, new);
+            writers[writing++] = new;
+        } else {
+            readers[reading++] = new;
+        }
+    }
+    free(writers);
+}
+
+/* Stores of S by different blocks side by side in one line of the cache. */
+static void shared_lines(ascsim *device, const check_intervals *all)
+{
+    const check_interval *last = NULL;
+    for (size_t i = 0; i < all->count; i++) {
+        const check_interval *new = &all->items[i];
+        if (new->pipe != ASCSIM_S || !(new->access &SIM_WRITE))
+            continue;
+        if (last && last->block != new->block && last->high <= new->low &&
+            (last->high - 1) / CHECK_LINE == new->low / CHECK_LINE) {
+            const int later = new->block > last->block;
+            const check_interval *first = later ? last : new, *second = later ? new : last;
+            char where[128];
+            sim_launch_fault(
+                device, second->block, "gm-line-shared", second->site, first->site,
+                "S of block %d stores to the 64-byte line of %s: found stores of block %d in the "
+                "same line, expected lines of its own, or copies",
+                second->block, check_describe(device, (void *)second->low, where), first->block);
+        }
+        last = new;
+    }
+}
+
+static void keep_written(ascsim *device, const check_intervals *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        const check_interval *new = &all->items[i];
+        if (!(new->access &SIM_WRITE))
+            continue;
+        for (int r = 0; r < device->region_count; r++) {
+            sim_region *region = &device->regions[r];
+            if (new->low >= (uintptr_t)region->base &&new->low <
+                (uintptr_t)region->base + region->bytes)
+                sim_written_add(region, (void *)new->low, new->high - new->low);
+        }
+    }
+}
+
+void sim_check_launch(ascsim *device)
+{
+    check_intervals *all = device->global;
+    if (!all || all->count == 0)
+        return;
+    if (any_writes(all)) {
+        qsort(all->items, all->count, sizeof *all->items, by_place);
+        sweep(device, all);
+        shared_lines(device, all);
+        keep_written(device, all);
+    }
+    all->count = 0;
+}

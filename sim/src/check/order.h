@@ -1,0 +1,45 @@
+/* check/order.h - queues and flags as the checks see them: shared by order.c and
+ * flags.c. */
+#ifndef SIM_CHECK_ORDER_H
+#define SIM_CHECK_ORDER_H
+
+#include "parts.h"
+
+typedef struct check_held {
+    struct check_held *next;
+    uint32_t known[ASCSIM_PIPES]; /* by S, when it issued this */
+    int ready;                    /* a gather that has run, so that its offsets are known */
+    uint32_t *offsets;            /* a copy of them */
+    sim_instr instr;
+} check_held;
+
+typedef struct check_sent {
+    struct check_sent *next;
+    uint32_t clock[ASCSIM_PIPES];
+} check_sent;
+
+typedef struct check_flag {
+    check_sent *first, *last;
+    int open; /* sets less waits, in program order */
+    const asc_site *set;
+} check_flag;
+
+typedef struct check_queue {
+    check_held *first, *last;
+} check_queue;
+
+struct check_order {
+    /* clock[S][S] is what others have let S know about its own past: all that what it issues
+     * next may build on. */
+    uint32_t clock[ASCSIM_PIPES][ASCSIM_PIPES];
+    uint32_t scalar[ASCSIM_PIPES]; /* for S's own loads and stores */
+    check_queue queues[ASCSIM_PIPES];
+    check_flag flags[ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS];
+    check_held *spare_held;
+    check_sent *spare_sent;
+};
+
+/* A set or a wait is issued: whether they alternate. */
+void check_flags(sim_core *core, const sim_instr *instr);
+
+#endif

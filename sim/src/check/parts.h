@@ -1,0 +1,175 @@
+/* check/parts.h - what the files of this folder share: the state of one block, and how an operand becomes ranges of
+ * bytes.
+ *
+ * A tick is program order in a block: an instruction has 2 * index, S's own loads and stores
+ * after it 2 * index + 1. clock[P][Q] is the last tick of pipe Q that pipe P knows to have
+ * ended; an access of P is ordered after one of Q if its tick is no larger than that.
+ */
+#ifndef SIM_CHECK_PARTS_H
+#define SIM_CHECK_PARTS_H
+
+#include "check.h"
+#include "report/report.h"
+
+enum { CHECK_REGISTERS = 5, CHECK_BLOCK = 32, CHECK_PAGE = 4096, CHECK_LINE = 64 };
+
+/* One access of a pipe: who did it, when, and what its pipe knew. */
+typedef struct check_access {
+    sim_core *core;
+    const uint32_t *known; /* clock of its pipe */
+    const char *operand;   /* "dst", "src0"; NULL: a load or store of S */
+    uint32_t tick, who;
+    uint8_t pipe, access; /* sim_access bits */
+    uint8_t atomic;       /* which atomic store: as in sim_instr */
+    uint8_t passing;      /* looks, but leaves no mark */
+} check_access;
+
+/* An access as it is remembered. */
+typedef struct check_mark {
+    uint32_t tick, who;
+    uint8_t pipe, access, atomic;
+} check_mark;
+
+static inline check_mark check_mark_of(const check_access *access)
+{
+    return (check_mark){access->tick, access->who, access->pipe, access->access, access->atomic};
+}
+
+/* Two atomic stores of one kind and type may meet in any order. */
+static inline int check_commute(uint8_t access, uint8_t atomic, uint8_t other, uint8_t other_atomic)
+{
+    return (access & other & SIM_ATOMIC) && atomic == other_atomic;
+}
+
+/* The pairs that the access looked at now races with: a missing barrier is said once, not once
+ * as RAW and again as WAW. */
+typedef struct check_races {
+    uint32_t tick, count;
+    const asc_site *other[8];
+    const char *kind[8];
+} check_races;
+
+typedef struct check_order check_order;   /* order.c */
+typedef struct check_ub check_ub;         /* ub.c */
+typedef struct check_global check_global; /* global.c */
+typedef struct check_sites check_sites;   /* who.c */
+
+struct sim_shadow {
+    uint32_t epoch;    /* of the block; what carries another one counts as empty */
+    uint32_t now;      /* tick of what is looked at: dates a fault */
+    uint32_t at_fault; /* tick of the last one */
+    check_races races;
+    const asc_site *atomic_site, *mode_site;
+    const asc_site *compared; /* the comparison that the compare mask is of; NULL: of none */
+    check_mark registers[CHECK_REGISTERS]; /* who of V wrote last; tick 0: nobody */
+    check_order *order;
+    check_ub *ub;
+    check_global *global;
+    check_sites *sites;
+    sim_faults *faults;
+};
+
+static inline uint32_t check_tick(const sim_instr *instr)
+{
+    return (uint32_t)(2 * instr->index);
+}
+
+/* ---- who.c ---- */
+
+check_sites *check_sites_new(void);
+void check_sites_free(check_sites *sites);
+/* A number for who does an access: the site of a call, or the place of a load or store (write)
+ * of S. */
+uint32_t check_who(sim_shadow *shadow, const asc_site *site);
+uint32_t check_who_scalar(sim_shadow *shadow, const void *pc, int write);
+const asc_site *check_site(const sim_shadow *shadow, uint32_t who);
+
+/* ---- block.c ---- */
+
+/* kind: a name of report/faults.inc. other: NULL for none. */
+void sim_fault(sim_core *core, const char *kind, const asc_site *site, const asc_site *other,
+               const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* ---- order.c, flags.c ---- */
+
+check_order *check_order_new(void);
+void check_order_free(check_order *order);
+void check_order_begin(sim_core *core);
+void check_order_issue(sim_core *core, const sim_instr *instr);
+void check_order_gather(sim_core *core, const sim_instr *instr); /* its offsets are known now */
+void check_order_scalar(sim_core *core, check_access *access);   /* fills in tick and clock */
+void check_order_end(sim_core *core);
+extern const char *const check_pipe_names[ASCSIM_PIPES];
+
+/* ---- access.c ---- */
+
+/* Whether `mark` and `access` clash without an order between them; if so reports it. */
+int check_race(const check_access *access, const check_mark *mark, const void *address);
+/* All that an instruction reads, then all that it writes. */
+void check_operands(sim_core *core, const sim_instr *instr, const uint32_t *known);
+/* S reads back a register of V; known: the last tick of V that S knows to have ended. */
+void check_register(sim_core *core, const sim_instr *instr, uint32_t known);
+
+/* ---- issue.c, overlap.c, pieces.c ---- */
+
+void check_overlap(sim_core *core, const sim_instr *instr);
+/* Offsets of a gather lead into UB (0: not all) and keep its elements whole. */
+int check_offsets(sim_core *core, const sim_instr *instr, const sim_operand *operand);
+/* Whether what the operand touches exists, so that the instruction may run. */
+int check_reachable(sim_core *core, const sim_instr *instr, const sim_operand *operand);
+/* Where the bytes that an operand may touch begin and end, the mask aside. */
+void check_hull(const sim_operand *operand, uintptr_t *low, uintptr_t *high);
+
+/* ---- ub.c ---- */
+
+check_ub *check_ub_new(void);
+void check_ub_free(check_ub *ub);
+void check_ub_touch(const check_access *access, const unsigned char *base, uint64_t bytes);
+void check_ub_pad(const check_access *access, const unsigned char *base, uint64_t bytes);
+/* Who wrote the byte last; NULL: nobody in this block. */
+const asc_site *check_ub_writer(sim_core *core, const unsigned char *address);
+
+/* ---- global.c, cache.c ---- */
+
+check_global *check_global_new(void);
+void check_global_free(check_global *global);
+void check_global_begin(sim_core *core);
+void check_global_touch(const check_access *access, const unsigned char *base, uint64_t bytes);
+void check_global_flush(sim_core *core, const void *line); /* dcci; NULL: the whole cache */
+void check_global_end(sim_core *core); /* hands the block's accesses to the device */
+const sim_region *check_region(const ascsim *device, const void *base,
+                               uint64_t bytes); /* that holds all of it */
+/* "x (4096 bytes)", the region that `address` lies in or behind; `text` is 128 bytes. */
+const char *check_describe(const ascsim *device, const void *address, char *text);
+
+/* ---- launch.c ---- */
+
+typedef struct check_interval {
+    uintptr_t low, high;
+    const asc_site *site;
+    int32_t block;
+    uint8_t pipe, access, atomic;
+} check_interval;
+void check_launch_add(ascsim *device, const check_interval *intervals, size_t count);
+const unsigned char *check_unwritten(const sim_region *region, const unsigned char *base,
+                                     uint64_t bytes); /* NULL: none */
+
+/* ---- the bytes of an operand ---- */
+
+/* Bytes [from, to) of a step, counted through its pieces, that the mask selects. */
+typedef struct check_run {
+    uint32_t from, to;
+} check_run;
+
+enum { CHECK_RUNS = 65 };
+
+/* The runs of one step; 0 ends a counted operand. */
+int check_runs(const sim_instr *instr, const sim_operand *operand, uint32_t step,
+               check_run runs[CHECK_RUNS]);
+
+typedef void check_visit(void *to, unsigned char *base, uint64_t bytes);
+
+/* Calls `visit` for the bytes of `operand` that the mask selects, neighbours joined. */
+void check_pieces(const sim_instr *instr, const sim_operand *operand, check_visit *visit, void *to);
+
+#endif

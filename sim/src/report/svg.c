@@ -1,0 +1,122 @@
+/* report/svg.c - pipeline.svg: what the pipes of the first cores did in the last launch. */
+#include <string.h>
+
+#include "parts.h"
+
+enum { CORES = 4, LEFT = 110, WIDTH = 1080, TOP = 64, ROW = 18, GAP = 14 };
+
+static const char *const colours[ASCSIM_PIPES] = {"#8c6bb1", "#2b8cbe", "#41ab5d", "#e6550d"};
+static const char *const order_names[] = {"MTE2 in", "vector", "MTE3 out", "scalar"};
+static const int order[] = {ASCSIM_MTE2, ASCSIM_V, ASCSIM_MTE3, ASCSIM_S};
+
+typedef struct drawing {
+    FILE *file;
+    double from, scale; /* us, pixels a us */
+} drawing;
+
+static int row_y(int core, int pipe)
+{
+    int row = 0;
+    while (order[row] != pipe) {
+        row++;
+    }
+    return TOP + core * (ASCSIM_PIPES * ROW + GAP) + row * ROW;
+}
+
+static void put_rect(const drawing *to, int core, int pipe, int active, double start, double end)
+{
+    const double x = LEFT + (start - to->from) * to->scale, width = (end - start) * to->scale;
+    fprintf(to->file, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"%s/>\n", x,
+            row_y(core, pipe) + (active ? 1 : 6), width > 0.4 ? width : 0.4,
+            active ? ROW - 3 : ROW - 13, active ? colours[pipe] : "#bbbbbb",
+            active && width > 3 ? " stroke=\"white\" stroke-width=\"0.6\"" : "");
+}
+
+/* The bars of a row; those that the eye would not tell apart become one. */
+static void put_row(const drawing *to, const sim_profile *profile, int core, int pipe, int active)
+{
+    double start = 0, end = -1;
+    for (int64_t i = 0; i < profile->bar_count; i++) {
+        const sim_bar *bar = &profile->bars[i];
+        const int is_active = bar->kind == SIM_COPY || bar->kind == SIM_COMPUTE;
+        if (bar->launch != profile->launch_count - 1 || bar->core != core || bar->pipe != pipe ||
+            is_active != active || bar->kind == SIM_SET) {
+            continue;
+        }
+        const int apart = (bar->start - end) * to->scale > 0.3 || (end - start) * to->scale > 3;
+        if (end >= start && apart) {
+            put_rect(to, core, pipe, active, start, end);
+        }
+        if (end < start || apart) {
+            start = bar->start;
+        }
+        end = bar->end > end ? bar->end : end;
+    }
+    if (end >= start) {
+        put_rect(to, core, pipe, active, start, end);
+    }
+}
+
+static void put_axis(const drawing *to, double us, int bottom)
+{
+    double step = 1e-3;
+    for (int i = 0; us / step > 10; i++) {
+        step *= i % 3 == 1 ? 2.5 : 2;
+    }
+    for (double t = 0; t <= us * 1.0001; t += step) {
+        const double x = LEFT + t * to->scale;
+        fprintf(to->file,
+                "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"#e4e4e4\"/>"
+                "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.4g</text>\n",
+                x, TOP - 6, x, bottom, x, bottom + 14, t);
+    }
+    fprintf(to->file, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">us</text>\n", LEFT - 8,
+            bottom + 14);
+}
+
+static void put_labels(const drawing *to, int cores)
+{
+    for (int core = 0; core < cores; core++) {
+        for (int row = 0; row < ASCSIM_PIPES; row++) {
+            fprintf(to->file, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 8,
+                    row_y(core, order[row]) + 13, order_names[row]);
+        }
+        fprintf(to->file, "<text x=\"8\" y=\"%d\" font-weight=\"bold\">core %d</text>\n",
+                row_y(core, order[0]) + 13, core);
+    }
+}
+
+int sim_write_pipeline(const ascsim *device, const char *folder)
+{
+    static const char name[] = "pipeline.svg";
+    const sim_profile *profile = device->profile;
+    const sim_launch *launch = &profile->launches[profile->launch_count - 1];
+    const int cores = (int)(launch->blocks < CORES ? launch->blocks : CORES);
+    const int bottom = TOP + cores * (ASCSIM_PIPES * ROW + GAP);
+    const double us = launch->time.task_us - launch->time.start_us;
+    FILE *file = sim_report_file(folder, name);
+    if (!file) {
+        return -1;
+    }
+    const drawing to = {file, profile->clock_us - launch->time.task_us + profile->launch_us,
+                        us > 0 ? WIDTH / us : 1};
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+            "font-family=\"sans-serif\" font-size=\"11\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
+            "<text x=\"8\" y=\"22\" font-size=\"15\">%s on Ascend%s, model: %.4g us</text>\n"
+            "<text x=\"8\" y=\"42\" fill=\"#666666\">coloured: an instruction is active; grey: the "
+            "pipe waits for a flag, a "
+            "barrier or a place in a queue</text>\n",
+            LEFT + WIDTH + 30, bottom + 30, launch->name, device->soc, launch->time.task_us);
+    put_axis(&to, us, bottom);
+    put_labels(&to, cores);
+    for (int core = 0; core < cores; core++) {
+        for (int pipe = 0; pipe < ASCSIM_PIPES; pipe++) {
+            put_row(&to, profile, core, pipe, 0);
+            put_row(&to, profile, core, pipe, 1);
+        }
+    }
+    fputs("</svg>\n", file);
+    return sim_report_close(file, name);
+}

@@ -1,0 +1,88 @@
+/* time/core.h - a launch while it is played.
+ *
+ * What happens inside a core follows from times that are known, so a core is advanced as far as it can (core.c): S in
+ * program order into the queues, each queue in its order. Only the data of copies needs the other cores. A copy goes through
+ * its queue, takes the latency of memory, then its data flows behind the data of the copy before it (copy.c); its
+ * end is an event (play.c), after which its core is advanced again. */
+#ifndef SIM_TIME_CORE_H
+#define SIM_TIME_CORE_H
+
+#include "play.h"
+
+enum { TIME_PLACES = 64, TIME_FLIGHT = 64 };
+
+typedef struct time_entry {
+    const time_record *record;
+    double time; /* entered the queue; in flight: began */
+    int64_t copy;
+    int touched; /* L2 has been asked */
+} time_entry;
+
+typedef struct time_lane { /* a pipe of a core */
+    time_entry queue[TIME_PLACES], flight[TIME_FLIGHT];
+    double left[TIME_PLACES]; /* when a place of the queue became free */
+    uint64_t pushed, popped, launched, landed;
+    int depth;
+    double free, retired, busy_until;
+    int group; /* of the copy whose data flows: those that fetch the same lines past L2; 0: none */
+} time_lane;
+
+enum { TIME_SIGNALS = 16 };
+
+/* A flag: it may be set again before the wait that takes the first has come, and then holds both. */
+typedef struct time_flag {
+    double at[TIME_SIGNALS];
+    uint64_t set, taken;
+} time_flag;
+
+typedef struct time_core {
+    int index;
+    time_lane lane[ASCSIM_PIPES];
+    double now; /* of S */
+    time_flag flag[ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS];
+    int64_t block; /* -1: none left */
+    int64_t at, copy;
+} time_core;
+
+typedef struct time_wake { /* the data of the first copy in flight may begin */
+    double time;
+    int pipe;
+} time_wake;
+
+typedef struct time_game {
+    const time_chip *chip;
+    const time_block *blocks;
+    int64_t count;
+    int pessimistic;
+    time_l2 *l2;
+    time_stats *stats;
+    const time_sink *sink;
+    time_share share;
+    time_core *cores;
+    int core_count, wakes;
+    time_wake wake[TIME_FLOWS];
+} time_game;
+
+static inline double sim_later(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* core.c */
+void sim_play_begin_block(time_game *play, time_core *core, int64_t block, double time);
+void sim_play_end_block(time_game *play, time_core *core);
+void sim_play_advance(time_game *play, time_core *core);
+/* An instruction was active from start to end: overlapping ones count once. */
+void sim_play_busy(time_game *play, time_core *core, int pipe, const time_record *record,
+                   double start, double end);
+void sim_play_wait(time_game *play, time_core *core, int pipe, const time_record *record,
+                   double start, double end);
+void sim_play_signal(time_game *play, time_core *core, const time_record *record, double time);
+
+/* copy.c */
+void sim_play_fly(time_game *play, time_core *core,
+                  int pipe);                 /* what is first in flight may go on */
+void sim_play_wake(time_game *play, int id); /* its data begins; id: core * ASCSIM_PIPES + pipe */
+void sim_play_land(time_game *play, time_core *core, int pipe); /* its data has ended */
+
+#endif

@@ -1,0 +1,145 @@
+/* time/share.c - copies in flight share HBM and L2.
+ *
+ * Each copy has a rate of its own, what it would get if it were alone. When all that are in flight ask for more than
+ * HBM or L2 can give, all that use it are slowed by the same factor. So a copy ends when its class has gone a given way,
+ * whatever the factors were meanwhile: one clock a class, one sorted list.
+ *
+ * Dirty lines that make room wait until HBM has nothing to read, and hold up nobody before too many of them wait.
+ *
+ * Requests for one line that L2 does not keep are served one after the other. So a group of copies that fetch the same
+ * lines gets a given number of requests a cycle, however many they are: a class for each group, with a factor of its own. */
+#include <math.h>
+#include <string.h>
+
+#include "play.h"
+
+void sim_share_init(time_share *share, const time_chip *chip)
+{
+    memset(share, 0, sizeof *share);
+    share->hbm_per_cycle = chip->hbm_bytes_per_second;
+    share->most_waiting = chip->write_back_bytes;
+    share->group_requests = chip->same_line_requests_per_cycle;
+    share->classes = TIME_GROUPED;
+}
+
+typedef struct factors {
+    double of[TIME_FLOW_CLASSES];
+    double growth; /* of what waits to be written back, a cycle */
+} factors;
+
+/* What the lines of a class allow. */
+static double lines_allow(const time_share *share, int class)
+{
+    const double wanted = share->requests[class];
+    return wanted > share->group_requests ? share->group_requests / wanted : 1;
+}
+
+static factors factors_now(const time_share *share)
+{
+    const int behind = share->waiting >= share->most_waiting * (1 - 1e-9);
+    double fetched = share->fetched[TIME_FETCHES], l2 = share->l2[TIME_FETCHES];
+    factors now;
+    for (int class = TIME_GROUPED; class < share->classes; class ++) {
+        now.of[class] = lines_allow(share, class);
+        fetched += share->fetched[class] * now.of[class];
+        l2 += share->l2[class] * now.of[class];
+    }
+    const double wanted = fetched + (behind ? share->evicted : 0);
+    const double hbm = wanted > share->hbm_per_cycle ? share->hbm_per_cycle / wanted : 1;
+    const double evicts = behind ? hbm : 1;
+    l2 = share->l2[TIME_HITS] + l2 * hbm + share->l2[TIME_EVICTS] * evicts;
+    const double all = l2 > 1 ? 1 / l2 : 1;
+    now.of[TIME_HITS] = all;
+    now.of[TIME_FETCHES] = hbm * all;
+    now.of[TIME_EVICTS] = evicts * all;
+    for (int class = TIME_GROUPED; class < share->classes; class ++) {
+        now.of[class] *= hbm * all;
+    }
+    now.growth = share->evicted * evicts * all - (share->hbm_per_cycle - fetched * hbm * all);
+    return now;
+}
+
+void sim_share_advance(time_share *share, double now)
+{
+    const factors factors = factors_now(share);
+    const double time = now - share->now;
+    for (int class = 0; class < share->classes; class ++) {
+        share->way[class] += time * factors.of[class];
+    }
+    share->waiting += time * factors.growth;
+    share->waiting = share->waiting < 0 ? 0 : fmin(share->waiting, share->most_waiting);
+    share->now = now;
+}
+
+int sim_share_new_group(time_share *share)
+{
+    int class = TIME_GROUPED;
+    while (class < share->classes && share->count[class]) {
+        class ++;
+    }
+    share->classes += class == share->classes;
+    return class - TIME_GROUPED + 1;
+}
+
+static int class_of(const time_flow *flow)
+{
+    if (flow->group) {
+        return TIME_GROUPED + flow->group - 1;
+    }
+    return flow->fetched > 0 ? TIME_FETCHES : (flow->evicted > 0 ? TIME_EVICTS : TIME_HITS);
+}
+
+void sim_share_add(time_share *share, const time_flow *flow)
+{
+    const int class = class_of(flow);
+    time_flow *flows = share->flow[class];
+    time_flow added = *flow;
+    added.end = share->way[class] + flow->cycles;
+    int at = share->count[class]++;
+    for (; at > 0 && flows[at - 1].end < added.end; at--) {
+        flows[at] = flows[at - 1]; /* the next to end stands last */
+    }
+    flows[at] = added;
+    share->evicted += flow->evicted / flow->cycles;
+    share->fetched[class] += flow->fetched / flow->cycles;
+    share->l2[class] += flow->l2_cycles / flow->cycles;
+    share->requests[class] += flow->group ? flow->requests / flow->cycles : 0;
+}
+
+double sim_share_next(const time_share *share, int *class)
+{
+    const factors factors = factors_now(share);
+    double next = INFINITY;
+    for (int c = 0; c < share->classes; c++) {
+        if (share->count[c]) {
+            const double left = share->flow[c][share->count[c] - 1].end - share->way[c];
+            const double end = share->now + (left > 0 ? left / factors.of[c] : 0);
+            if (end < next) {
+                next = end;
+                *class = c;
+            }
+        }
+    }
+    const double room = share->most_waiting - share->waiting;
+    if (factors.growth > 0 && room > share->most_waiting * 1e-9 &&
+        share->now + room / factors.growth < next) {
+        next = share->now + room / factors.growth;
+        *class = -1;
+    }
+    return next;
+}
+
+int sim_share_end(time_share *share, int class)
+{
+    const time_flow done = share->flow[class][--share->count[class]];
+    share->evicted -= done.evicted / done.cycles;
+    share->fetched[class] -= done.fetched / done.cycles;
+    share->l2[class] -= done.l2_cycles / done.cycles;
+    share->requests[class] -= done.group ? done.requests / done.cycles : 0;
+    if (share->count[class] == 0) { /* no rounding is carried along */
+        share->l2[class] = share->fetched[class] = share->requests[class] = 0;
+        share->evicted =
+            share->count[TIME_FETCHES] + share->count[TIME_EVICTS] ? share->evicted : 0;
+    }
+    return done.pipe;
+}

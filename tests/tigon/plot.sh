@@ -1,0 +1,76 @@
+#!/bin/sh
+# tigon plot: the kinds of files (bench.sh has the CSV), on the terminal, as JSON, and as SVG where gnuplot is.
+#   plot.sh TIGON LLAMA
+set -eu
+tigon=$1
+llama=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+fail() {
+    echo "$1"
+    exit 1
+}
+expect() { # STATUS ARGUMENTS...
+    wanted=$1
+    shift
+    status=0
+    "$tigon" plot "$@" >out 2>&1 || status=$?
+    [ "$status" -eq "$wanted" ] || fail "tigon plot $*: exit status $status, expected $wanted: $(cat out)"
+}
+contains() {
+    grep -qF "$1" out || fail "\"$1\" is missing: $(cat out)"
+}
+cat >bench.json <<'END'
+[
+  {"operator": "rope", "mode": "full", "provider": "tigon", "dtype": "f32", "size": "large", "cache": "cold", "threads": 2,
+   "ms_20": 1, "ms_50": 2, "ms_80": 3.5, "fraction_of_limit": 0.5, "fraction_of_gemm": null, "peak_bytes": 1048576},
+  {"operator": "rope", "mode": "full", "provider": "unfused", "dtype": "f32", "size": "large", "cache": "cold", "threads": 2,
+   "ms_20": 7, "ms_50": 8, "ms_80": 9, "fraction_of_limit": 0.125, "fraction_of_gemm": null, "peak_bytes": 4194304}
+]
+END
+cat >sweep.json <<'END'
+[{"kernel_name": "rope", "kernel_provider": "it's \"tigon\"", "metric_name": "speed", "metric_unit": "ms", "x_name": "S",
+  "x_label": "S", "x_values": [8, 16], "y_values_50": [1.5, NaN], "y_values_20": [1, NaN], "y_values_80": [2, NaN],
+  "kernel_operation_mode": "forward", "extra_benchmark_config_str": "{\"D\": 64}"}]
+END
+seq 20000 >numbers.txt
+"$llama" --data numbers.txt --width 16 --heads 1 --kv-heads 1 --layers 1 --ff 16 --seq 32 --batch 1 --steps 4 --quiet --log run.jsonl
+# The trainer's own charts have a legend, and no curve hides another.
+"$llama" --data numbers.txt --width 16 --heads 1 --kv-heads 1 --layers 1 --ff 16 --seq 32 --batch 1 --steps 4 --quiet --compare \
+    --plot both.svg >out 2>&1 || true # so short, the two may differ
+contains "⠒ fused, training   o unfused, held out   x fused, held out"
+[ "$(grep -o "stroke-width='[0-9]*'" both.svg | sort -u | wc -l)" -eq 4 ] || fail "curves of one width: $(cat both.svg)"
+held_out=$(sed -n 's/.*"held_out":\([0-9]\.[0-9][0-9]\).*/\1/p' run.jsonl | tail -1)
+printf '{"step": 9, "lo' >>run.jsonl # a run that still writes
+printf 'not JSON' >bad.json
+printf '{"other": 1}' >other.json
+
+expect 0 --text bench.json
+contains "rope full f32"
+contains "0.125"
+expect 0 --text bench.json --metric speed --operator rope --mode full
+if grep -q MiB out; then fail "--metric speed shows memory: $(cat out)"; fi
+expect 1 --text bench.json --operator softmax
+expect 0 --text sweep.json
+contains "rope forward: speed, D: 64"
+expect 0 --text run.jsonl
+contains "held-out"
+contains "$held_out"
+expect 0 --json run.jsonl bench.json
+expect 1 bad.json
+contains "bad.json:1:"
+expect 1 other.json
+expect 1 missing.json
+expect 2
+expect 2 run.jsonl --metric taste
+PATH=/nonexistent expect 0 bench.json
+contains "rope full f32"
+
+command -v gnuplot >/dev/null || exit 0
+expect 0 bench.json
+contains "bench.svg"
+for file in bench.json sweep.json run.jsonl; do
+    expect 0 "$file" --output "drawn $file.svg"
+    grep -q "</svg>" "drawn $file.svg" || fail "$file: no whole SVG"
+done

@@ -1,0 +1,186 @@
+/* tools/tigon/bench/request.c - reads the command line of `tigon bench`: see request.h. */
+#include "request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS = 16 };
+
+/* Words between commas, in place. */
+static int words_of(char *text, char *word[WORDS])
+{
+    int n = 0;
+    for (char *one; n < WORDS && (one = strsep(&text, ","));)
+        if (*one)
+            word[n++] = one;
+    return n;
+}
+
+static int read_types(const cli_usage *u, bench_request *q)
+{
+    char text[PB_TEXT], *word[WORDS];
+    snprintf(text, sizeof text, "%s", q->dtype ? q->dtype : "f32,bf16");
+    const int n = words_of(text, word);
+    for (int i = 0; i < n && q->ntypes < BENCH_TYPES; i++) {
+        const int type = tg_type_by_name(word[i]);
+        if (type != TG_F32 && type != TG_BF16 && type != TG_F16)
+            return cli_error(u, "no dtype \"%s\": f32, bf16, f16", word[i]);
+        q->types[q->ntypes++] = type;
+    }
+    return 0;
+}
+
+static int read_modes(const cli_usage *u, bench_request *q)
+{
+    char text[PB_TEXT], *word[WORDS];
+    snprintf(text, sizeof text, "%s", q->mode ? q->mode : "forward,backward,full");
+    const int n = words_of(text, word);
+    for (int i = 0; i < n; i++) {
+        int m = 0;
+        while (m < BENCH_MODES && strcmp(word[i], bench_mode_names[m]))
+            m++;
+        if (m == BENCH_MODES)
+            return cli_error(u, "no mode \"%s\": forward, backward, full", word[i]);
+        q->modes[m] = 1;
+    }
+    return 0;
+}
+
+static int read_cache(const cli_usage *u, bench_request *q)
+{
+    char text[PB_TEXT], *word[WORDS];
+    snprintf(text, sizeof text, "%s", q->cache ? q->cache : "");
+    const int n = words_of(text, word);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(word[i], "warm") && strcmp(word[i], "cold"))
+            return cli_error(u, "no state of the cache \"%s\": warm, cold", word[i]);
+        *(word[i][0] == 'w' ? &q->warm : &q->cold) = 1;
+    }
+    return 0;
+}
+
+/* "R=1024:16384": doubled from the first to the last; "R=100:500:100": in steps. */
+static int read_sweep(const cli_usage *u, bench_request *q)
+{
+    long long low, high, step = 0;
+    if (!q->sweep)
+        return q->csv ? cli_error(u, "--csv needs --sweep") : 0;
+    if (sscanf(q->sweep, "%31[A-Za-z]=%lld:%lld:%lld", q->sweep_dim, &low, &high, &step) < 3 ||
+        low < 1 || high < low || step < 0)
+        return cli_error(u, "--sweep takes DIM=LOW:HIGH or DIM=LOW:HIGH:STEP, not \"%s\"",
+                         q->sweep);
+    for (long long x = low; x <= high; x = step ? x + step : 2 * x) {
+        if (q->sweep_points == BENCH_POINTS)
+            return cli_error(u, "--sweep has more than %d points", BENCH_POINTS);
+        q->sweep_at[q->sweep_points++] = (double)x;
+    }
+    return 0;
+}
+
+int bench_request_read(const cli_usage *u, bench_request *q)
+{
+    int wrong = read_types(u, q);
+    wrong = wrong ? wrong : read_modes(u, q);
+    wrong = wrong ? wrong : read_cache(u, q);
+    wrong = wrong ? wrong : read_sweep(u, q);
+    if (!wrong && q->clock && strcmp(q->clock, "wall") && strcmp(q->clock, "cpu"))
+        wrong = cli_error(u, "no clock \"%s\": wall, cpu", q->clock);
+    if (!wrong && (q->threads < 0 || q->rounds < 0))
+        wrong = cli_error(u, "--threads and --rounds are not negative");
+    const char *device = getenv("TIGON_DEVICE");
+    if (!wrong && device && !strcmp(device, "npu-model"))
+        wrong =
+            cli_error(u, "on npu-model it would time the model itself; tigon profile prints the "
+                         "modelled times");
+    if (!wrong && q->as_json && q->sweep)
+        wrong = cli_error(u, "--sweep prints JSON already; leave out --json");
+    return wrong;
+}
+
+/* An operand names groups by their beginning, or one operator and with it a mode. */
+int bench_wants(const bench_request *q, const char *group, int mode)
+{
+    if (!q->modes[mode])
+        return 0;
+    for (int i = 0; i < q->noperands; i++) {
+        const char *name = q->operands[i];
+        const size_t n = strlen(group);
+        if (!strncmp(group, name, strlen(name)))
+            return 1;
+        if (!strncmp(name, group, n) && name[n] == '_' &&
+            !strncmp(name + n + 1, bench_mode_names[mode], strlen(name + n + 1)))
+            return 1;
+    }
+    return !q->noperands;
+}
+
+/* ---- contexts ---- */
+
+static tg_ctx *new_context(const bench_request *q, const char *impl)
+{
+    tg_ctx *ctx = NULL;
+    tg_status status = tg_ctx_create(&ctx);
+    if (!status && q->threads)
+        status = tg_ctx_set_threads(ctx, (int)q->threads);
+    if (!status && impl)
+        status = tg_ctx_set_impl(ctx, impl);
+    if (!status)
+        return ctx;
+    tg_ctx_destroy(ctx);
+    return NULL;
+}
+
+/* "tigon" runs what a call runs by itself. Another name is a backend and comes first; the parts of
+ * its composites that it lacks (gemm below unfused) are the default's. */
+static int add_provider(const cli_usage *u, bench_settings *s, const bench_request *q,
+                        const char *name)
+{
+    bench_provider *p = &s->provider[s->nproviders];
+    if (s->nproviders == BENCH_PROVIDERS)
+        return cli_error(u, "more than %d providers", BENCH_PROVIDERS);
+    snprintf(p->name, sizeof p->name, "%s", name);
+    char impl[PB_NAME + 8];
+    const int alone = !strcmp(name, "ref") || !strcmp(name, "cpu");
+    snprintf(impl, sizeof impl, "%s%s", p->name, alone ? "" : ",cpu");
+    p->ctx = new_context(q, strcmp(name, "tigon") ? impl : NULL);
+    if (!p->ctx)
+        return cli_error(u, "provider %s: %s", name, tg_last_error());
+    s->nproviders++;
+    return 0;
+}
+
+int bench_settings_open(const cli_usage *u, bench_settings *s, const bench_request *q)
+{
+    char error[PB_ERROR], text[PB_TEXT], *word[WORDS];
+    s->cat = catalogue_get(error);
+    if (!s->cat)
+        return cli_error(u, "%s", error);
+    s->ctx = new_context(q, NULL);
+    if (!s->ctx)
+        return cli_error(u, "%s", tg_last_error());
+    s->threads = tg_ctx_threads(s->ctx);
+    s->clock = q->clock ? q->clock : "wall";
+    if (!strcmp(s->clock, "cpu"))
+        use_cpu_clock(s->threads);
+    s->rounds = q->rounds;
+    s->budget = 1.5;
+    s->checks = !q->no_check;
+    s->limits = !q->no_limit;
+    snprintf(text, sizeof text, "%s", q->provider ? q->provider : "tigon,unfused");
+    const int n = words_of(text, word);
+    for (int i = 0; i < n; i++) {
+        const int wrong = add_provider(u, s, q, word[i]);
+        if (wrong)
+            return wrong;
+    }
+    return 0;
+}
+
+void bench_settings_close(bench_settings *s)
+{
+    evictor_free(s->evictor);
+    for (int i = 0; i < s->nproviders; i++)
+        tg_ctx_destroy(s->provider[i].ctx);
+    tg_ctx_destroy(s->ctx);
+}

@@ -1,0 +1,100 @@
+/* tools/tigon/bench/time.c - interleaved rounds: every provider and every limit once a round, so
+ * that whatever else the machine does meets all of them alike.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+
+static const double shortest_sample = 200e-6; /* seconds: far above the clock's resolution */
+enum { MOST_CALLS = 1000, FEWEST_ROUNDS = 3, MOST_ROUNDS = 41 };
+
+static double sample(const timed *t)
+{
+    const double start = seconds();
+    for (int i = 0; i < t->inner; i++)
+        t->run(t->arg);
+    if (t->wait)
+        t->wait(t->arg);
+    return (seconds() - start) / t->inner;
+}
+
+/* How long one call takes, and how many make a sample. With a cold cache it is always one. */
+static double calibrate(timed *list, int n, const bench_settings *s, int cold)
+{
+    double round = 0;
+    for (int i = 0; i < n; i++) {
+        timed *t = &list[i];
+        t->inner = 1;
+        t->once = sample(t);
+        if (t->once < 0.25)
+            t->once = sample(t);
+        const int warm = !cold || t->warm;
+        if (warm && t->once < shortest_sample)
+            t->inner = (int)(shortest_sample / (t->once + 1e-9)) + 1;
+        t->inner = t->inner < MOST_CALLS ? t->inner : MOST_CALLS;
+        round += t->once * (t->inner + 1);
+        if (!warm) {
+            const double start = seconds();
+            evictor_run(s->evictor);
+            round += seconds() - start;
+        }
+    }
+    return round;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Between neighbours, as numpy does. */
+static double quantile(const double *sorted, int n, double q)
+{
+    const double at = q * (n - 1);
+    const int i = (int)at;
+    return i + 1 < n ? sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
+}
+
+static void prepare(const timed *t, const bench_settings *s, int cold)
+{
+    if (cold && !t->warm)
+        evictor_run(s->evictor);
+    else if (t->once <
+             1) { /* the others' data may have pushed ours out; a long run does not notice */
+        t->run(t->arg);
+        if (t->wait)
+            t->wait(t->arg);
+    }
+}
+
+int bench_time(timed *list, int n, const bench_settings *s, int cold)
+{
+    const double round = calibrate(list, n, s, cold);
+    int rounds = (int)s->rounds;
+    if (!rounds) {
+        const double fit = s->budget / round;
+        rounds = fit > MOST_ROUNDS ? MOST_ROUNDS : fit > 7 ? (int)fit : 7;
+        if (round > 2)
+            rounds = round > 10 ? FEWEST_ROUNDS : 5;
+    }
+    double *samples = malloc((size_t)n * (size_t)rounds * sizeof *samples);
+    if (!samples)
+        return 0;
+    for (int r = 0; r < rounds; r++)
+        for (int k = 0; k < n; k++) {
+            const int i = (k + r) % n; /* nobody always follows the same other */
+            prepare(&list[i], s, cold);
+            samples[(int64_t)i * rounds + r] = sample(&list[i]);
+        }
+    for (int i = 0; i < n; i++) {
+        double *mine = samples + (int64_t)i * rounds;
+        qsort(mine, (size_t)rounds, sizeof *mine, compare);
+        list[i].time = (quantiles){quantile(mine, rounds, 0.2), quantile(mine, rounds, 0.5),
+                                   quantile(mine, rounds, 0.8)};
+    }
+    free(samples);
+    return rounds;
+}

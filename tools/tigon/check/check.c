@@ -1,0 +1,198 @@
+/* tools/tigon/check/check.c - `tigon check`: every implementation against the reference, over all cases and types. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checker.h"
+#include "share/cli.h"
+#include "share/impl_device.h"
+
+static void print_case(void *arg, const pb_case *c)
+{
+    printf("%s \"%s\"\n", (const char *)arg, c->text);
+}
+
+static int list_cases(checker *ck)
+{
+    for (int id = 0; id < tg_op_count(); id++) {
+        int impl;
+        const pb_op *op = catalogue_op(ck->cat, id);
+        if (op && checker_impls(ck, id, &impl, 1))
+            checker_each_case(ck, op, print_case, (void *)op->info->name);
+    }
+    return 0;
+}
+
+/* Loads the plug-in; its implementations come last. The judge does without them: the yardstick's own parts are
+ * the CPU's. */
+static int load_backend(checker *ck, const char *file)
+{
+    const int before = tg_impl_count();
+    if (tg_backend_load(file) || tg_ctx_create(&ck->judge) || tg_ctx_set_device(ck->judge, "cpu") ||
+        tg_ctx_set_impl(ck->judge, "cpu,ref"))
+        return fprintf(stderr, "tigon check: %s\n", tg_last_error()), -1;
+    ck->wanted.first_impl = before;
+    if (tg_impl_count() > before)
+        return 0;
+    fprintf(
+        stderr,
+        "tigon check: %s adds no implementations (or was loaded already, by TIGON_BACKEND_PATH)\n",
+        file);
+    return -1;
+}
+
+/* The plug-in comes before the context, whose device may be the plug-in's: it is, if that has memory of its own. */
+static int open_contexts(checker *ck, const char *backend)
+{
+    if (backend && load_backend(ck, backend))
+        return -1;
+    const int first = ck->wanted.first_impl;
+    if (tg_ctx_create(&ck->ctx) || (backend && impl_memory(first) != TG_DEVICE_CPU &&
+                                    tg_ctx_set_device(ck->ctx, impl_device(first))))
+        return fprintf(stderr, "tigon check: %s\n", tg_last_error()), -1;
+    if (!backend)
+        ck->judge = ck->ctx;
+    return 0;
+}
+
+/* ---- options ---- */
+
+static int wrong_types(const cli_usage *usage, const char *types)
+{
+    for (const char *at = types; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        char name[PB_NAME];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+        const int type = tg_type_by_name(name);
+        if (type != TG_F32 && type != TG_BF16 && type != TG_F16)
+            return cli_error(usage, "--types names \"%s\", expected f32, bf16 or f16", name);
+    }
+    return types && !*types ? cli_error(usage, "--types is empty") : 0;
+}
+
+static int wrong_options(const cli_usage *usage, const checker *ck, int list)
+{
+    if (ck->s.threads < 1)
+        return cli_error(usage, "--threads is %lld, expected 1 or more", (long long)ck->s.threads);
+    if (ck->s.sweep < 1 && ck->s.sweep != NO_SWEEP)
+        return cli_error(usage, "--sweep is %lld, expected 1 or more", (long long)ck->s.sweep);
+    if (list && ck->s.sweep != NO_SWEEP)
+        return cli_error(usage, "--list prints the families' cases, not those of --sweep");
+    return wrong_types(usage, ck->types);
+}
+
+/* ---- the end ---- */
+
+static void tell_gap(void *arg, const char *gap)
+{
+    checker_fail(arg, "%s", gap);
+}
+
+/* What was asked for and did not happen. */
+static void check_nothing_missed(checker *ck)
+{
+    const char *name = wanted_not_run(&ck->wanted);
+    if (name)
+        checker_fail(ck, "nothing was run for %s", name);
+    else if (!ck->sum.passed && !ck->sum.failed)
+        checker_fail(ck, "nothing was run");
+    const int whole = ck->wanted.first_impl || wanted_whole_operators(&ck->wanted);
+    if (ck->s.strict && whole && ck->s.sweep == NO_SWEEP)
+        coverage_gaps(&ck->sum, ck->cat, tell_gap, ck);
+}
+
+static int finish(checker *ck, const char *backend)
+{
+    check_nothing_missed(ck);
+    if (ck->as_json)
+        totals_json(&ck->sum, ck->cat);
+    else if (backend)
+        totals_print_backend(&ck->sum, ck->cat, backend);
+    else
+        totals_print(&ck->sum);
+    if (!ck->as_json)
+        printf("%d passed, %d failed, %d skipped\n", ck->sum.passed, ck->sum.failed,
+               ck->sum.skipped);
+    totals_free(&ck->sum);
+    if (ck->judge != ck->ctx)
+        tg_ctx_destroy(ck->judge);
+    tg_ctx_destroy(ck->ctx);
+    return ck->sum.failed > 0;
+}
+
+static int run(checker *ck, const cli_usage *usage, const char *backend, int list)
+{
+    char error[PB_ERROR];
+    ck->cat = catalogue_get(error);
+    if (!ck->cat)
+        return fprintf(stderr, "tigon check: %s\n", error), 1;
+    if (open_contexts(ck, backend))
+        return 1;
+    const char *unknown = wanted_unknown(&ck->wanted);
+    if (unknown)
+        return cli_error(usage,
+                         "%s has no implementation that begins with \"%s\"; tigon list prints all",
+                         backend ? backend : "the library", unknown);
+    if (list)
+        return list_cases(ck);
+    if (!backend && !strcmp(tg_ctx_device(ck->ctx), "cpu"))
+        ceilings_find(&ck->under, ck->ctx);
+    for (int id = 0; id < tg_op_count(); id++)
+        checker_operator(ck, id);
+    if (backend && ck->s.sweep == NO_SWEEP && check_parts(ck))
+        return 1;
+    return finish(ck, backend);
+}
+
+int command_check(int argc, char **argv)
+{
+    checker ck = {.s = {.seed = 1, .threads = 2, .sweep = NO_SWEEP}};
+    const char *backend = NULL;
+    int list = 0;
+    const cli_option options[] = {
+        {"--backend", CLI_TEXT, &backend, "FILE",
+         "load this plug-in and check its implementations alone, and the composites that run "
+         "through them"},
+        {"--quick", CLI_FLAG, &ck.s.quick, NULL, "small cases alone"},
+        {"--strict", CLI_FLAG, &ck.s.strict, NULL,
+         "fail if an output of an operator was never compared, if the implementations take no case "
+         "of a type, "
+         "if an operator has no implementation, if no CPU implementation accepts a case, or if an "
+         "implementation refuses what it "
+         "accepted"},
+        {"--types", CLI_TEXT, &ck.types, "LIST", "f32, bf16, f16 or several with commas (all)"},
+        {"--seed", CLI_INT, &ck.s.seed, "N", "seed of all values (1)"},
+        {"--threads", CLI_INT, &ck.s.threads, "N", "threads of the first call (2)"},
+        {"--sweep", CLI_INT, &ck.s.sweep, "N",
+         "N cases an operator with sizes drawn anew, instead of the families' own"},
+        {"--list", CLI_FLAG, &list, NULL, "print the cases and run nothing"},
+        {"--verbose", CLI_FLAG, &ck.s.verbose, NULL, "a line for each case"},
+        {"--json", CLI_FLAG, &ck.as_json, NULL, "print the totals as one JSON object"},
+        {0},
+    };
+    const cli_usage usage = {
+        "tigon check",
+        "[OPERATOR|IMPL...]",
+        "Compares every implementation with the reference, forward and backward, over all cases "
+        "and types.",
+        "OPERATOR may be the beginning of a name: rms_norm stands for rms_norm_forward and\n"
+        "rms_norm_backward; IMPL, with a slash, the beginning of an implementation's name: "
+        "cpu/softmax.\n"
+        "Implementations of all CPU levels up to TIGON_CPU_MAX are checked, each by itself and as "
+        "on a\n"
+        "processor of that level. A case that an implementation refuses is tried again with "
+        "options, optional\n"
+        "tensors and strides taken away one by one until the implementation takes it: \"reduced\" "
+        "in the "
+        "totals.\n"
+        "The exit status is 1 if anything failed, or if nothing was run for one of the names.\n"
+        "docs/numerics.md tells what is compared, and how closely.",
+        options,
+        MOST_WANTED};
+    const int parsed = cli_parse(&usage, argc, argv);
+    if (parsed < 0)
+        return cli_exit(parsed);
+    ck.wanted.n = parsed;
+    ck.wanted.name = argv + 1;
+    const int wrong = wrong_options(&usage, &ck, list);
+    return wrong ? wrong : run(&ck, &usage, backend, list);
+}

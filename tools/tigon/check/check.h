@@ -1,0 +1,92 @@
+/* tools/tigon/check/check.h - implementations over all cases and types: trials, and what is counted of them. */
+#ifndef TIGON_CHECK_H
+#define TIGON_CHECK_H
+
+#include "trial/trial.h"
+
+/* ---- ceilings: each of the processor's levels, as on a processor that has no more ---- */
+
+enum { CEILINGS = 8 };
+typedef struct ceilings {
+    int n; /* 0: implementations are checked as the context is */
+    const char *level[CEILINGS];
+    int beyond; /* without a ceiling there is more than at any level */
+} ceilings;
+
+/* The levels of the CPU's implementations up to the context's ceiling. */
+void ceilings_find(ceilings *c, tg_ctx *ctx);
+/* NULL: back to the ceiling that was asked for. */
+void ceilings_set(tg_ctx *ctx, const char *level);
+/* What an implementation is checked under: a level's implementation under that level, so that what it calls is of the level,
+ * too, but the operator's default implementation as it runs in use, under NULL; `unfused`, whose steps are
+ * compiled for each level, under all, the best first; any other implementation, and all without levels, under
+ * NULL. Returns how many. */
+int ceilings_of(const ceilings *c, const tg_ctx *ctx, int impl, const char **ceiling);
+/* The level (without levels: the device) under which no implementation accepts the problem, or NULL. */
+const char *ceilings_gap(const ceilings *c, tg_ctx *ctx, problem *p, const int *impls, int nimpls);
+
+/* ---- runs ---- */
+
+/* Finite differences of ref's forward against its gradients. SKIPPED: nothing to differentiate. */
+outcome check_gradients(tg_ctx *ctx, const catalogue *cat, const pb_op *op, const pb_case *c,
+                        const check_settings *s);
+
+/* The case of p with as few options, optional tensors and layouts taken away as make the implementation take it: 1
+ * and the case in less, or 0 if nothing helps. options: how p was made. */
+int check_reduce(tg_ctx *ctx, const catalogue *cat, problem *p, int impl, const pb_options *options,
+                 pb_case *less);
+
+/* Cases with bare options, in an aligned and an odd shape of the operator's family; at most max of them.
+ * Returns how many. */
+enum { CHECK_BARE = 32 };
+int check_bare(const catalogue *cat, const pb_op *op, pb_case *into, int max);
+
+/* ---- totals: one line for each implementation and type ---- */
+
+typedef struct tally {
+    int impl, type;
+    int passed, failed, skipped;
+    int reduced, refused; /* of those that ran; of the skipped */
+    uint32_t compared;    /* as in outcome */
+    double error, tolerance;
+} tally;
+
+/* A composite implementation that ran with implementations of a plug-in as its parts. */
+enum { MOST_PARTS = 8 };
+typedef struct composite {
+    int impl, nparts, part[MOST_PARTS]; /* implementations */
+    int passed, failed;
+} composite;
+
+typedef struct totals {
+    int passed, failed, skipped;
+    int n, room;
+    tally *line;
+    int ncomposites;
+    composite *composite;
+} totals;
+
+void totals_add(totals *t, int impl, int type, const outcome *o);
+void totals_free(totals *t);
+/* Failures of an implementation and type so far. */
+int totals_failed(const totals *t, int impl, int type);
+void totals_print(totals *t);
+/* For a vendor: implementation by implementation, whether it agrees, and what was compared. */
+void totals_print_backend(totals *t, const catalogue *cat, const char *file);
+void totals_json(totals *t, const catalogue *cat);
+
+/* ---- coverage: what was compared of an operator, over all implementations of a backend ---- */
+
+/* Hands each gap to fn as a sentence: an output that was never compared, a type of which the implementations took
+ * no case. */
+typedef void (*coverage_fn)(void *arg, const char *gap);
+void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *arg);
+/* "y rstd": the operator's outputs with their bit in `which`, or those without it. */
+void coverage_outputs(const pb_op *op, uint32_t which, int with, char *text, size_t size);
+
+/* ---- as a part of other commands ---- */
+
+/* The small cases of all implementations of one operator; failures are told on stderr. */
+void check_quick(tg_ctx *ctx, const catalogue *cat, int op, totals *sum);
+
+#endif

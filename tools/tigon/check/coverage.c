@@ -1,0 +1,72 @@
+/* tools/tigon/check/coverage.c - what of an operator was compared, over all implementations that a backend has for it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+
+static int is_output(const pb_op *op, int tensor)
+{
+    const tg_arg_kind kind = op->info->args[op->tensor[tensor].slot].kind;
+    return kind == TG_ARG_OUT || kind == TG_ARG_OUT_OPT;
+}
+
+void coverage_outputs(const pb_op *op, uint32_t which, int with, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < op->ntensors && used < size; i++)
+        if (is_output(op, i) && (int)(which >> i & 1) == with)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " " : "",
+                                     op->tensor[i].name);
+}
+
+static int is_same(const totals *t, int i, int k)
+{
+    const tg_impl_info *a = tg_impl_at(t->line[i].impl), *b = tg_impl_at(t->line[k].impl);
+    return a->op == b->op && !strcmp(a->backend, b->backend);
+}
+
+static int is_first(const totals *t, int i)
+{
+    int k = 0;
+    while (!is_same(t, i, k))
+        k++;
+    return k == i;
+}
+
+/* The lines of one backend and operator, as line i; of one type, or of all for 0. */
+static tally sum_of(const totals *t, int i, int type)
+{
+    tally sum = {.impl = t->line[i].impl, .type = type};
+    for (int k = 0; k < t->n; k++)
+        if (is_same(t, i, k) && (!type || t->line[k].type == type)) {
+            sum.compared |= t->line[k].compared;
+            sum.refused += t->line[k].refused;
+        }
+    return sum;
+}
+
+void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *arg)
+{
+    static const int types[] = {TG_F32, TG_BF16, TG_F16};
+    char names[256], gap[512];
+    for (int i = 0; i < t->n; i++) {
+        if (!is_first(t, i))
+            continue;
+        const tg_impl_info *impl = tg_impl_at(t->line[i].impl);
+        const pb_op *op = catalogue_op(cat, impl->op);
+        const tally all = sum_of(t, i, 0);
+        coverage_outputs(op, all.compared, 0, names, sizeof names);
+        snprintf(gap, sizeof gap, "%s/%s: never compared: %s", impl->backend, op->info->name,
+                 names);
+        if (names[0])
+            fn(arg, gap);
+        for (int k = 0; k < 3 && all.compared; k++) {
+            const tally one = sum_of(t, i, types[k]);
+            snprintf(gap, sizeof gap, "%s/%s takes no case of %s: %d refused", impl->backend,
+                     op->info->name, tg_type_name(types[k]), one.refused);
+            if (one.refused && !one.compared)
+                fn(arg, gap);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+/* tools/tigon/limits/gemm.c - the rate of products: oneDNN alone with its own threads, on plain
+ * row-major matrices, 2.6 or 3.x; through tg_gemm in a build without it.
+ */
+#include "limits.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef TIGON_ONEDNN
+#include <oneapi/dnnl/dnnl.h>
+#endif
+
+struct gemm_limit {
+    tg_ctx *ctx;
+    gemm_work work;
+    int type; /* of the product that runs, which may be f32 for want of another */
+    void *a, *b, *c;
+    const char *name;
+    int use_sgemm;
+#ifdef TIGON_ONEDNN
+    dnnl_primitive_t primitive;
+    dnnl_exec_arg_t args[3];
+    dnnl_memory_t memory[3];
+#endif
+};
+
+const char *gemm_limit_name(const gemm_limit *limit)
+{
+    return limit->name;
+}
+
+/* Values of about 1 in size, random enough that no product overflows or degenerates. */
+static void *matrix(int type, int64_t elements)
+{
+    const size_t bytes = (size_t)(elements > 0 ? elements : 1) * tg_type_size(type);
+    void *data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!data)
+        return NULL;
+    uint32_t state = 1;
+    for (int64_t i = 0; i < elements; i++) {
+        state = state * 1664525u + 1013904223u;
+        const float x = (float)(int32_t)state * 0x1p-31f;
+        uint32_t bits;
+        memcpy(&bits, &x, 4);
+        if (type == TG_F32)
+            ((uint32_t *)data)[i] = bits;
+        else if (type == TG_BF16)
+            ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
+        else
+            ((uint16_t *)data)[i] = (uint16_t)(0x3800u | (bits & 0x83ffu)); /* f16 in +-[0.5, 1) */
+    }
+    return data;
+}
+
+static int make_matrices(gemm_limit *l)
+{
+    const gemm_work *w = &l->work;
+    l->a = matrix(l->type, w->m * w->k);
+    l->b = matrix(l->type, w->k * w->n);
+    l->c = matrix(l->type, w->m * w->n);
+    return l->a && l->b && l->c;
+}
+
+static void drop_matrices(gemm_limit *l)
+{
+    free(l->a);
+    free(l->b);
+    free(l->c);
+    l->a = l->b = l->c = NULL;
+}
+
+#ifdef TIGON_ONEDNN
+
+static dnnl_engine_t engine;
+static dnnl_stream_t stream;
+
+/* oneDNN takes OpenMP's number of threads; libgomp is there if oneDNN is, without linking it. */
+static void set_threads(int threads)
+{
+    void (*set)(int);
+    void *symbol = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+    memcpy(&set, &symbol, sizeof set);
+    if (symbol)
+        set(threads);
+}
+
+static int make_memory(dnnl_memory_desc_t *desc, dnnl_memory_t *memory, const dnnl_dims_t dims,
+                       const dnnl_dims_t strides, dnnl_data_type_t type, void *data)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    if (dnnl_memory_desc_create_with_strides(desc, 2, dims, type, strides) != dnnl_success)
+        return 0;
+    return dnnl_memory_create(memory, *desc, engine, data) == dnnl_success;
+#else
+    if (dnnl_memory_desc_init_by_strides(desc, 2, dims, type, strides) != dnnl_success)
+        return 0;
+    return dnnl_memory_create(memory, desc, engine, data) == dnnl_success;
+#endif
+}
+
+static int make_matmul(gemm_limit *l)
+{
+    const gemm_work *w = &l->work;
+    const dnnl_data_type_t type = l->type == TG_F32    ? dnnl_f32
+                                  : l->type == TG_BF16 ? dnnl_bf16
+                                                       : dnnl_f16;
+    const dnnl_dims_t dims[3] = {{w->m, w->k}, {w->k, w->n}, {w->m, w->n}};
+    const dnnl_dims_t strides[3] = {{w->trans_a ? 1 : w->k, w->trans_a ? w->m : 1},
+                                    {w->trans_b ? 1 : w->n, w->trans_b ? w->k : 1},
+                                    {w->n, 1}};
+    static const int slots[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    void *const data[3] = {l->a, l->b, l->c};
+    dnnl_memory_desc_t desc[3];
+    for (int i = 0; i < 3; i++) {
+        if (!make_memory(&desc[i], &l->memory[i], dims[i], strides[i], type, data[i]))
+            return 0;
+        l->args[i].arg = slots[i];
+        l->args[i].memory = l->memory[i];
+    }
+    dnnl_primitive_desc_t pd = NULL;
+#if DNNL_VERSION_MAJOR >= 3
+    int ok = dnnl_matmul_primitive_desc_create(&pd, engine, desc[0], desc[1], NULL, desc[2],
+                                               NULL) == dnnl_success;
+    for (int i = 0; i < 3; i++)
+        dnnl_memory_desc_destroy(desc[i]);
+#else
+    dnnl_matmul_desc_t op;
+    int ok = dnnl_matmul_desc_init(&op, &desc[0], &desc[1], NULL, &desc[2]) == dnnl_success &&
+             dnnl_primitive_desc_create(&pd, &op, NULL, engine, NULL) == dnnl_success;
+#endif
+    ok = ok && dnnl_primitive_create(&l->primitive, pd) == dnnl_success;
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    return ok;
+}
+
+static void drop_matmul(gemm_limit *l)
+{
+    if (l->primitive)
+        dnnl_primitive_destroy(l->primitive);
+    l->primitive = NULL;
+    for (int i = 0; i < 3; i++) {
+        if (l->memory[i])
+            dnnl_memory_destroy(l->memory[i]);
+        l->memory[i] = NULL;
+    }
+}
+
+void gemm_limit_run(gemm_limit *l)
+{
+    set_threads(tg_ctx_threads(l->ctx));
+    const gemm_work *w = &l->work;
+    if (l->use_sgemm) {
+        dnnl_sgemm(w->trans_a ? 'T' : 'N', w->trans_b ? 'T' : 'N', w->m, w->n, w->k, 1.0f, l->a,
+                   w->trans_a ? w->m : w->k, l->b, w->trans_b ? w->k : w->n, 0.0f, l->c, w->n);
+        return;
+    }
+    dnnl_primitive_execute(l->primitive, stream, 3, l->args);
+    dnnl_stream_wait(stream);
+}
+
+static double best_of(gemm_limit *l, int runs)
+{
+    double best = 1e30;
+    gemm_limit_run(l);
+    for (int i = 0; i < runs; i++) {
+        const double t0 = seconds();
+        gemm_limit_run(l);
+        const double t = seconds() - t0;
+        best = t < best ? t : best;
+    }
+    return best;
+}
+
+/* The library holds oneDNN to TIGON_CPU_MAX when it first uses it; that has to come first. */
+static void hold_onednn(void)
+{
+    float one = 1, c;
+    const int64_t shape[] = {1, 1};
+    tg_tensor a = tg_tensor_of(&one, TG_F32, 2, shape), out = tg_tensor_of(&c, TG_F32, 2, shape);
+    tg_ctx *ctx;
+    if (!tg_ctx_create(&ctx))
+        tg_gemm(ctx, &(tg_gemm_args){.a = &a, .b = &a, .c = &out});
+    tg_ctx_destroy(ctx);
+}
+
+static int open_engine(void)
+{
+    if (!engine)
+        hold_onednn();
+    if (!engine && dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
+        engine = NULL;
+    if (engine && !stream &&
+        dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) != dnnl_success)
+        stream = NULL;
+    return stream != NULL;
+}
+
+/* oneDNN offers two ways for f32; takes the faster. For 16 bits takes f32's if that is faster or
+ * the only one. */
+static int prepare(gemm_limit *l, int type)
+{
+    static const char *const names[2] = {"oneDNN sgemm", "oneDNN matmul"};
+    l->type = type;
+    if (!open_engine())
+        return 0;
+    if (!make_matrices(l) || !make_matmul(l)) {
+        drop_matmul(l);
+        drop_matrices(l);
+        if (type == TG_F32)
+            return 0;
+        if (!prepare(l, TG_F32))
+            return 0;
+        l->name = "oneDNN sgemm, no 16-bit product";
+        return 1;
+    }
+    if (type != TG_F32) {
+        l->name = type == TG_BF16 ? "oneDNN bf16 matmul" : "oneDNN f16 matmul";
+        return 1;
+    }
+    const double matmul = best_of(l, 2);
+    l->use_sgemm = 1;
+    l->use_sgemm = best_of(l, 2) <= matmul;
+    l->name = names[!l->use_sgemm];
+    return 1;
+}
+
+#else
+
+static void drop_matmul(gemm_limit *l)
+{
+    (void)l;
+}
+
+void gemm_limit_run(gemm_limit *l)
+{
+    const gemm_work *w = &l->work;
+    const int64_t a_shape[2] = {w->trans_a ? w->k : w->m, w->trans_a ? w->m : w->k};
+    const int64_t b_shape[2] = {w->trans_b ? w->n : w->k, w->trans_b ? w->k : w->n};
+    const int64_t c_shape[2] = {w->m, w->n};
+    const tg_tensor a = tg_tensor_of(l->a, (tg_type)l->type, 2, a_shape);
+    const tg_tensor b = tg_tensor_of(l->b, (tg_type)l->type, 2, b_shape);
+    tg_tensor c = tg_tensor_of(l->c, (tg_type)l->type, 2, c_shape);
+    tg_gemm(l->ctx, &(tg_gemm_args){
+                        .a = &a, .b = &b, .c = &c, .trans_a = w->trans_a, .trans_b = w->trans_b});
+}
+
+static int prepare(gemm_limit *l, int type)
+{
+    l->type = type;
+    l->name = "tg_gemm";
+    return make_matrices(l);
+}
+
+#endif
+
+gemm_limit *gemm_limit_new(tg_ctx *ctx, int type, const gemm_work *work)
+{
+    gemm_limit *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    l->ctx = ctx;
+    l->work = *work;
+    if (work->m > 0 && work->n > 0 && work->k > 0 && prepare(l, type))
+        return l;
+    gemm_limit_free(l);
+    return NULL;
+}
+
+void gemm_limit_free(gemm_limit *l)
+{
+    if (!l)
+        return;
+    drop_matmul(l);
+    drop_matrices(l);
+    free(l);
+}

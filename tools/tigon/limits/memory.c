@@ -1,0 +1,373 @@
+/* tools/tigon/limits/memory.c - memory limit: the best plain loop with given streams; eviction of caches.
+ *
+ * "Best" is found by trying: vector by vector or stream by stream, cached or streaming stores,
+ * all threads in two ways of cutting or one thread alone.
+ */
+#include "limits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 64, PAGE = 4096 };
+
+typedef struct loop_args {
+    int reads, writes;
+    int64_t bytes; /* of each stream */
+    const char *r[MEMORY_STREAMS];
+    char *w[MEMORY_STREAMS];
+} loop_args;
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+typedef long long line64 __attribute__((vector_size(64), may_alias));
+typedef long long line32 __attribute__((vector_size(32), may_alias));
+typedef long long line16 __attribute__((vector_size(16), may_alias));
+
+#define LOOP(name) name##_avx512
+#define LINE line64
+#define STREAM(p, v) _mm512_stream_si512((__m512i *)(p), (__m512i)(v))
+#define LOOP_TARGET __attribute__((target("avx512f")))
+#include "loop.h"
+
+#define LOOP(name) name##_avx2
+#define LINE line32
+#define STREAM(p, v) _mm256_stream_si256((__m256i *)(p), (__m256i)(v))
+#define LOOP_TARGET __attribute__((target("avx2")))
+#include "loop.h"
+
+#define LOOP(name) name##_base
+#define LINE line16
+#define STREAM(p, v) _mm_stream_si128((__m128i *)(p), (__m128i)(v))
+#define LOOP_TARGET
+#include "loop.h"
+#else
+typedef long long line16 __attribute__((vector_size(16), may_alias));
+#define LOOP(name) name##_base
+#define LINE line16
+#define STREAM(p, v) (*(p) = (v))
+#define LOOP_TARGET
+#include "loop.h"
+#endif
+
+static void move(const loop_args *a, int apart, int stream)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f"))
+        move_avx512(a, apart, stream);
+    else if (__builtin_cpu_supports("avx2"))
+        move_avx2(a, apart, stream);
+    else
+        move_base(a, apart, stream);
+#else
+    move_base(a, apart, stream);
+#endif
+}
+
+static struct {
+    clockid_t id;
+    double share;
+} the_clock = {CLOCK_MONOTONIC, 1};
+
+void use_cpu_clock(int threads)
+{
+    the_clock.id = CLOCK_PROCESS_CPUTIME_ID;
+    the_clock.share = 1.0 / threads;
+}
+
+double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(the_clock.id, &t);
+    return ((double)t.tv_sec + 1e-9 * (double)t.tv_nsec) * the_clock.share;
+}
+
+/* One way to run the loop. */
+typedef struct way {
+    int apart, stream;
+    int64_t block;  /* bytes of the longest stream between two groups; 0: a whole chunk */
+    int64_t chunks; /* pieces of work: 1, one a thread, or more */
+} way;
+
+/* Streams of one length, which can go vector by vector. */
+typedef struct group {
+    int64_t bytes;
+    int reads, writes;
+    char *r[MEMORY_STREAMS], *w[MEMORY_STREAMS];
+} group;
+
+struct memory_limit {
+    tg_ctx *ctx;
+    int ngroups, nowned;
+    group group[MEMORY_STREAMS];
+    char *owned[MEMORY_STREAMS];
+    int64_t longest, total; /* bytes of the longest stream, and of all reads and writes */
+    double scale;
+    way best;
+    char name[80];
+};
+
+typedef struct job {
+    const memory_limit *limit;
+    way way;
+} job;
+
+/* Where part i of `parts` of a stream begins: at a whole line. */
+static int64_t cut(int64_t bytes, int64_t i, int64_t parts)
+{
+    return bytes / LINE_BYTES * i / parts * LINE_BYTES;
+}
+
+static void run_part(const group *g, const way *y, int64_t part, int64_t parts)
+{
+    const int64_t begin = cut(g->bytes, part, parts);
+    loop_args a = {
+        .reads = g->reads, .writes = g->writes, .bytes = cut(g->bytes, part + 1, parts) - begin};
+    for (int j = 0; j < g->reads; j++)
+        a.r[j] = g->r[j] + begin;
+    for (int j = 0; j < g->writes; j++)
+        a.w[j] = g->w[j] + begin;
+    move(&a, y->apart, y->stream);
+}
+
+static void run_chunks(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job *j = arg;
+    const memory_limit *l = j->limit;
+    const way *y = &j->way;
+    const int64_t chunk = l->longest / y->chunks;
+    const int64_t blocks = y->block && chunk > y->block ? chunk / y->block : 1;
+    for (int64_t c = begin * blocks; c < end * blocks; c++)
+        for (int g = 0; g < l->ngroups; g++)
+            run_part(&l->group[g], y, c, y->chunks * blocks);
+#if defined(__x86_64__)
+    if (y->stream)
+        _mm_sfence();
+#endif
+}
+
+static void run_way(const memory_limit *limit, const way *way)
+{
+    job j = {limit, *way};
+    if (way->chunks == 1)
+        run_chunks(&j, 0, 1, 0);
+    else
+        tg_parallel_for(limit->ctx, way->chunks, 1, run_chunks, &j);
+}
+
+void memory_limit_run(memory_limit *limit)
+{
+    run_way(limit, &limit->best);
+}
+
+double memory_limit_scale(const memory_limit *limit)
+{
+    return limit->scale;
+}
+
+const char *memory_limit_name(const memory_limit *limit)
+{
+    return limit->name;
+}
+
+static double time_way(const memory_limit *l, const way *y)
+{
+    double best = 1e30;
+    const double start = seconds();
+    run_way(l, y);
+    for (int i = 0; i < 50; i++) {
+        const double t0 = seconds();
+        run_way(l, y);
+        const double t1 = seconds();
+        best = t1 - t0 < best ? t1 - t0 : best;
+        if (i >= 2 && t1 - start > 0.03)
+            break;
+    }
+    return best;
+}
+
+static void choose_way(memory_limit *l)
+{
+    const int threads = tg_ctx_threads(l->ctx);
+    int writes = 0;
+    for (int g = 0; g < l->ngroups; g++)
+        writes += l->group[g].writes;
+    static const struct {
+        int apart;
+        int64_t block;
+    } shapes[] = {{0, 0}, {0, 1024}, {0, 8192}, {1, 1024}, {1, 4096}, {1, 16384}};
+    const int64_t cuts[] = {1, l->total >> 20};
+    double best = 1e30;
+    for (int stream = 0; stream <= (writes > 0); stream++)
+        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+            const int one = l->ngroups == 1; /* needs no blocks, others do */
+            if (!shapes[k].apart && one != !shapes[k].block)
+                continue;
+            const way y = {shapes[k].apart, stream, shapes[k].block, threads};
+            const double t = time_way(l, &y);
+            if (t < best) {
+                best = t;
+                l->best = y;
+            }
+        }
+    for (int k = 0; k < 2; k++) {
+        way y = l->best;
+        y.chunks = cuts[k];
+        if (y.chunks < 1 || y.chunks == l->best.chunks || (y.chunks == 1 && l->total > (8 << 20)))
+            continue;
+        const double t = time_way(l, &y);
+        if (t < best) {
+            best = t;
+            l->best = y;
+        }
+    }
+    snprintf(l->name, sizeof l->name, "%s stores, %s, %s",
+             !writes          ? "no"
+             : l->best.stream ? "streaming"
+                              : "cached",
+             l->best.apart ? "streams in turn" : "streams together",
+             threads == 1 || l->best.chunks == 1 ? "1 thread" : "all threads");
+}
+
+typedef struct touch_args {
+    char *data;
+} touch_args;
+
+static void touch(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    memset(((touch_args *)arg)->data + begin, 1, (size_t)(end - begin));
+}
+
+/* Page-aligned and touched by the threads that will use it. */
+static char *touched(tg_ctx *ctx, int64_t bytes)
+{
+    const int64_t size = (bytes + PAGE - 1) / PAGE * PAGE + PAGE;
+    touch_args a = {aligned_alloc(PAGE, (size_t)size)};
+    if (a.data) {
+        const int64_t threads = tg_ctx_threads(ctx);
+        tg_parallel_for(ctx, size, (size + threads - 1) / threads, touch, &a);
+    }
+    return a.data;
+}
+
+/* The group of streams of about that length; a new one if there is none. */
+static group *group_of(memory_limit *l, int64_t bytes)
+{
+    for (int i = 0; i < l->ngroups; i++)
+        if (llabs(l->group[i].bytes - bytes) <= bytes / 50)
+            return &l->group[i];
+    group *g = &l->group[l->ngroups++];
+    g->bytes = bytes;
+    return g;
+}
+
+static int add_stream(memory_limit *l, const memory_stream *s)
+{
+    int64_t bytes = (int64_t)((double)s->bytes / l->scale);
+    bytes = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    group *g = group_of(l, bytes);
+    char *data = touched(l->ctx, g->bytes);
+    if (!data)
+        return -1;
+    l->owned[l->nowned++] = data;
+    if (s->read)
+        g->r[g->reads++] = data;
+    if (s->write)
+        g->w[g->writes++] = data;
+    l->longest = g->bytes > l->longest ? g->bytes : l->longest;
+    l->total += g->bytes * (s->read + s->write);
+    return 0;
+}
+
+memory_limit *memory_limit_new(tg_ctx *ctx, const memory_work *work, int64_t cap)
+{
+    memory_limit *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    double total = 0;
+    for (int i = 0; i < work->count; i++)
+        total += (double)work->stream[i].bytes * (work->stream[i].read + work->stream[i].write);
+    l->ctx = ctx;
+    l->scale = cap > 0 && total > (double)cap ? total / (double)cap : 1;
+    int failed = total <= 0;
+    for (int i = 0; !failed && i < work->count; i++)
+        failed = add_stream(l, &work->stream[i]);
+    if (failed) {
+        memory_limit_free(l);
+        return NULL;
+    }
+    l->scale = total / (double)l->total;
+    choose_way(l);
+    return l;
+}
+
+void memory_limit_free(memory_limit *l)
+{
+    for (int j = 0; l && j < l->nowned; j++)
+        free(l->owned[j]);
+    free(l);
+}
+
+/* ---- caches ---- */
+
+int64_t cache_bytes(void)
+{
+    static const int names[] = {
+#ifdef _SC_LEVEL3_CACHE_SIZE
+        _SC_LEVEL3_CACHE_SIZE,
+        _SC_LEVEL2_CACHE_SIZE,
+#endif
+    };
+    int64_t most = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const int64_t size = sysconf(names[i]);
+        most = size > most ? size : most;
+    }
+    return most > 0 ? most : 32 << 20;
+}
+
+struct evictor {
+    tg_ctx *ctx;
+    char *data;
+    int64_t bytes;
+};
+
+evictor *evictor_new(tg_ctx *ctx)
+{
+    evictor *e = calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    e->ctx = ctx;
+    e->bytes = cache_bytes() * 5 / 4 + (16 << 20);
+    e->data = touched(ctx, e->bytes);
+    if (!e->data) {
+        free(e);
+        return NULL;
+    }
+    return e;
+}
+
+static void rewrite(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const evictor *e = arg;
+    for (int64_t i = begin; i < end; i++)
+        e->data[i]++;
+}
+
+void evictor_run(evictor *e)
+{
+    const int64_t threads = tg_ctx_threads(e->ctx);
+    tg_parallel_for(e->ctx, e->bytes, (e->bytes + threads - 1) / threads, rewrite, e);
+}
+
+void evictor_free(evictor *e)
+{
+    if (e)
+        free(e->data);
+    free(e);
+}

@@ -1,0 +1,183 @@
+/* tools/tigon/profile/profile.c - `tigon profile`: one call of an operator on the model of a card, in tables, a drawing and
+ * a trace. The model writes them when its process ends, so the call is made in a process of its own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "problem/problem.h"
+#include "profile.h"
+#include "share/cli.h"
+#include "share/file.h"
+
+static int wrong(const char *what)
+{
+    fprintf(stderr, "tigon profile: %s\n", what);
+    return 1;
+}
+
+/* ---- the process that calls ---- */
+
+/* The case that was asked for: its text, a size of the benchmark, or the first of those. */
+static const pb_case *find_case(const profile_request *q, const catalogue *cat, const pb_op *op,
+                                pb_case *own, char *error)
+{
+    if (q->text)
+        return pb_case_parse(cat, op->group, q->text, own, error) ? NULL : own;
+    for (int i = 0; i < cat->ncases; i++) {
+        const pb_case *c = &cat->cases[i];
+        if (c->bench && pb_case_is_for(op, c) && (!q->size || !strcmp(q->size, c->bench)))
+            return c;
+    }
+    snprintf(error, PB_ERROR, "%s has no size %s among its benchmarks", op->group,
+             q->size ? q->size : "at all");
+    return NULL;
+}
+
+/* The model has kernels for some operators. */
+static int has_kernel(tg_ctx *ctx, int id)
+{
+    int impl;
+    return tg_resolve(ctx, id, &impl, 1) > 0;
+}
+
+static int no_kernel(tg_ctx *ctx, const char *device, int id)
+{
+    fprintf(stderr, "tigon profile: %s has no kernel for %s; there are:", device,
+            tg_op_at(id)->name);
+    for (int other = 0; other < tg_op_count(); other++)
+        if (has_kernel(ctx, other))
+            fprintf(stderr, " %s", tg_op_at(other)->name);
+    fputc('\n', stderr);
+    return 1;
+}
+
+static int call(const profile_request *q, const catalogue *cat, tg_ctx *ctx, int id)
+{
+    if (!has_kernel(ctx, id))
+        return no_kernel(ctx, q->device, id);
+    char error[PB_ERROR] = "";
+    pb_case own;
+    const pb_op *op = catalogue_op(cat, id);
+    const pb_case *c = op ? find_case(q, cat, op, &own, error) : NULL;
+    if (!c)
+        return wrong(error);
+    const pb_options options = {.type = tg_type_by_name(q->type), .seed = 1, .ctx = ctx};
+    problem *p = problem_create(cat, op, c, &options, error);
+    if (!p)
+        return wrong(error);
+    if (!q->as_json) {
+        problem_shape(p, error, sizeof error);
+        printf("%s, %s, %s\n", op->info->name, error, q->type);
+    }
+    const int bad = tg_call(ctx, id, problem_args(p)) ? wrong(tg_last_error()) : 0;
+    problem_free(p);
+    return bad;
+}
+
+int profile_call(const profile_request *q)
+{
+    char error[PB_ERROR];
+    int found = 0, bad = 0;
+    tg_ctx *ctx;
+    const catalogue *cat = catalogue_get(error);
+    if (!cat)
+        return wrong(error);
+    if (tg_ctx_create(&ctx) || tg_ctx_set_strict(ctx, 1))
+        return wrong(tg_last_error());
+    for (int id = 0; !bad && id < tg_op_count(); id++)
+        if (!strncmp(tg_op_at(id)->name, q->op, strlen(q->op))) {
+            bad = call(q, cat, ctx, id);
+            found++;
+        }
+    tg_ctx_destroy(ctx);
+    return found ? bad : wrong("no operator has a name that begins so");
+}
+
+static int run_apart(const profile_request *q)
+{
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv("TIGON_DEVICE", q->device, 1);
+        setenv("TIGON_ASCEND_PROFILE", q->out, 1);
+        setenv("TIGON_ASCEND_TRACE", q->trace ? "1" : "0", 1);
+        if (q->soc)
+            setenv("TIGON_SOC", q->soc, 1);
+        exit(profile_call(q));
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) < 0)
+        return wrong("no process can be started");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : wrong("the call ended by a signal");
+}
+
+/* The model writes the drawing last of all that is read here. */
+static int is_written(const char *drawing)
+{
+    size_t length;
+    char *text = file_text(drawing, &length);
+    const int whole = text && svg_is_whole(text, length);
+    free(text);
+    return whole;
+}
+
+/* ---- the command ---- */
+
+int command_profile(int argc, char **argv)
+{
+    profile_request q = {.device = "npu-model", .out = "tigon-profile", .type = "f32"};
+    const char *document = NULL;
+    int published = 0;
+    const cli_option options[] = {
+        {"--device", CLI_TEXT, &q.device, "NAME", "the device: npu-model, which is the default"},
+        {"--soc", CLI_TEXT, &q.soc, "NAME", "the chip that is modelled (TIGON_SOC, else 910B4)"},
+        {"--shape", CLI_TEXT, &q.text, "SIZES", "sizes and options, such as \"R=64 F=1024\""},
+        {"--size", CLI_TEXT, &q.size, "NAME", "one of the benchmark's sizes (the first)"},
+        {"--dtype", CLI_TEXT, &q.type, "TYPE", "f32, bf16 or f16 (f32)"},
+        {"--out", CLI_TEXT, &q.out, "DIR", "where to write (tigon-profile)"},
+        {"--trace", CLI_FLAG, &q.trace, NULL, "write trace.json too, for Chrome or Perfetto"},
+        {"--published", CLI_FLAG, &published, NULL,
+         "calls that others have published times of, beside those"},
+        {"--update", CLI_TEXT, &document, "FILE",
+         "with --published: write the table into FILE, between its marks"},
+        {"--json", CLI_FLAG, &q.as_json, NULL, "print one JSON object"},
+        {0},
+    };
+    const cli_usage usage = {
+        "tigon profile",
+        "OPERATOR | --published",
+        "Runs an operator once on the model of an NPU and shows where the time goes.",
+        "OPERATOR may be the beginning of a name. The folder gets tables with msprof's column "
+        "names\n"
+        "(*.csv), cycles of each source line (lines.csv) and pipeline.svg. trace.json holds at "
+        "most\n"
+        "the first 2^18 instructions, some 50 MB. All times are the model's.",
+        options,
+        1};
+    const int parsed = cli_parse(&usage, argc, argv);
+    if (parsed < 0)
+        return cli_exit(parsed);
+    if (published && (parsed || q.text || q.size || q.soc))
+        return cli_error(&usage, "--published: found another call, expected none beside it");
+    if (document && (!published || q.as_json))
+        return cli_error(&usage, "--update: expected with --published, without --json");
+    if (published)
+        return profile_published(document, q.as_json);
+    if (parsed != 1)
+        return cli_error(&usage, "expected an operator");
+    if (strcmp(q.device, "npu-model"))
+        return cli_error(&usage, "--device is %s, expected npu-model: a card has msprof", q.device);
+    const int type = tg_type_by_name(q.type);
+    if (type != TG_F32 && type != TG_BF16 && type != TG_F16)
+        return cli_error(&usage, "--dtype is %s, expected f32, bf16 or f16", q.type);
+    q.op = argv[1];
+    char drawing[1024];
+    snprintf(drawing, sizeof drawing, "%s/pipeline.svg", q.out);
+    remove(drawing); /* an earlier run's */
+    const int status = run_apart(&q);
+    if (!status && !is_written(drawing))
+        return fprintf(stderr, "tigon profile: %s could not be written\n", q.out), 1;
+    return status ? status : profile_report(q.out, q.as_json);
+}

@@ -1,0 +1,19 @@
+/* tools/tigon/profile/profile.h - what the files of `tigon profile` share. */
+#ifndef TIGON_PROFILE_H
+#define TIGON_PROFILE_H
+
+typedef struct profile_request {
+    const char *op, *device, *soc, *out, *text, *size, *type;
+    int as_json, trace;
+} profile_request;
+
+/* profile.c: calls the operators whose names begin with q->op, in this process; 0, or 1 after a message. */
+int profile_call(const profile_request *q);
+/* Prints what the model wrote into a folder; 0, or 1 if it wrote nothing. */
+int profile_report(const char *folder, int as_json);
+
+/* Calls that others have published times of: a table beside the model's, into `document` between its marks if there is
+ * one. 0, or 1 after a message. */
+int profile_published(const char *document, int as_json);
+
+#endif

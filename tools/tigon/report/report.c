@@ -1,0 +1,169 @@
+/* tools/tigon/report/report.c - `tigon report`: what a port of an operator to an NPU consists of, how it is cut, whether it is right, how
+ * fast the model says that it is, and what is left to fear. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report.h"
+#include "share/cli.h"
+#include "share/impl_device.h"
+
+static const char device[] = "npu-model";
+
+static int has_row(int op)
+{
+    for (int i = 0; i < tg_impl_count(); i++)
+        if (tg_impl_at(i)->op == op && !strcmp(impl_device(i), device))
+            return 1;
+    return 0;
+}
+
+/* The operators of that name, or whose names begin so; 0, or the exit status after a message. */
+static int find_operators(const cli_usage *usage, const char *name, report *r)
+{
+    int known = 0;
+    const int exact = tg_op_by_name(name) >= 0;
+    for (int id = 0; id < tg_op_count(); id++) {
+        const char *op = tg_op_at(id)->name;
+        if (exact ? strcmp(op, name) : strncmp(op, name, strlen(name)))
+            continue;
+        known++;
+        if (has_row(id) && r->nops < REPORT_OPS)
+            r->op[r->nops++] = id;
+    }
+    if (!known)
+        return cli_error(usage, "no operator's name begins with \"%s\"; tigon list has them all",
+                         name);
+    if (r->nops)
+        return 0;
+    fprintf(stderr, "%s: %s has no kernel on %s; these have:", usage->command, name, device);
+    for (int id = 0; id < tg_op_count(); id++)
+        if (has_row(id))
+            fprintf(stderr, " %s", tg_op_at(id)->name);
+    fprintf(stderr, "\n");
+    return 1;
+}
+
+static int open_contexts(report *r)
+{
+    if (tg_ctx_create(&r->ctx) || tg_ctx_set_device(r->ctx, device) ||
+        tg_ctx_set_strict(r->ctx, 1) || tg_ctx_create(&r->cpu) ||
+        tg_ctx_set_device(r->cpu, "cpu")) {
+        fprintf(stderr, "tigon report: %s\n", tg_last_error());
+        return -1;
+    }
+    return 0;
+}
+
+/* The seven points; 0, or -1 if memory is short. */
+static int compose(report *r)
+{
+    for (int i = 0; i < r->nops; i++)
+        report_measure(r, catalogue_op(r->cat, r->op[i]));
+    if (report_files_and_calls(r))
+        return -1;
+    report_optimisations(r);
+    report_tiling(r);
+    for (int i = 0; i < r->nops; i++)
+        check_quick(r->ctx, r->cat, r->op[i], &r->parity[i]);
+    report_parity(r);
+    report_performance(r);
+    report_risks(r);
+    return 0;
+}
+
+static int failed(const report *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->nops; i++)
+        n += r->parity[i].failed + !r->parity[i].passed;
+    for (int i = 0; i < r->nruns; i++)
+        n += r->run[i].failed[0] != '\0';
+    return n > 0;
+}
+
+static int write_report(const report *r, doc_format format, const char *file)
+{
+    FILE *out = file ? fopen(file, "w") : stdout;
+    if (!out)
+        return fprintf(stderr, "tigon report: %s cannot be written\n", file), -1;
+    int status = doc_write(r->d, format, out);
+    if (file && fclose(out))
+        status = -1;
+    if (status)
+        fprintf(stderr, "tigon report: the report could not be written\n");
+    return status;
+}
+
+static int make(report *r, const char *name, doc_format format, const char *file)
+{
+    char error[PB_ERROR], title[160];
+    r->cat = catalogue_get(error);
+    if (!r->cat)
+        return fprintf(stderr, "tigon report: %s\n", error), 1;
+    if (open_contexts(r))
+        return 1;
+    const char *soc = getenv("TIGON_SOC");
+    snprintf(title, sizeof title, "Migration report: %s on %s, the model of an Ascend %s", name,
+             device, soc && *soc ? soc : "910B4");
+    r->d = doc_new(title);
+    int status = !r->d || compose(r);
+    if (status)
+        fprintf(stderr, "tigon report: out of memory\n");
+    else
+        status = write_report(r, format, file) || failed(r);
+    doc_free(r->d);
+    for (int i = 0; i < r->nops; i++)
+        free(r->parity[i].line);
+    tg_ctx_destroy(r->cpu);
+    tg_ctx_destroy(r->ctx);
+    return status;
+}
+
+int command_report(int argc, char **argv)
+{
+    int markdown = 0, as_json = 0;
+    const char *soc = NULL, *file = NULL, *type = "f32";
+    const cli_option options[] = {
+        {"--soc", CLI_TEXT, &soc, "NAME", "the chip that is modelled (TIGON_SOC, else 910B4)"},
+        {"--dtype", CLI_TEXT, &type, "TYPE", "of points 3, 4 and 6: f32 (default), bf16, f16"},
+        {"--markdown", CLI_FLAG, &markdown, NULL, "write Markdown"},
+        {"--json", CLI_FLAG, &as_json, NULL, "write one JSON object"},
+        {"--output", CLI_TEXT, &file, "FILE", "write there instead of on the terminal"},
+        {0},
+    };
+    const cli_usage usage = {
+        "tigon report",
+        "OPERATOR",
+        "Reports on an operator's port to an Ascend NPU: seven points, all read off or run.",
+        "OPERATOR may be the beginning of a name: swiglu stands for swiglu_forward and\n"
+        "swiglu_backward. The points: files; calls of the vector core's API; optimisations "
+        "applied;\n"
+        "tiling and launch with the planner's reasons; parity with the reference; performance for\n"
+        "small, medium and large shapes; risks. All times are the model's. Sizes are those of "
+        "tigon\n"
+        "bench, with fewer rows where tensors would take more than some 100 MB.\n"
+        "The exit status is 1 if the operator has no kernel or disagrees with the reference.",
+        options,
+        1};
+    const int parsed = cli_parse(&usage, argc, argv);
+    if (parsed < 0)
+        return cli_exit(parsed);
+    if (parsed != 1)
+        return cli_error(&usage, "expected an operator");
+    if (markdown && as_json)
+        return cli_error(&usage, "--markdown, --json: expected one of them");
+    report *r = calloc(1, sizeof *r);
+    if (!r)
+        return fprintf(stderr, "tigon report: out of memory\n"), 1;
+    r->type = tg_type_by_name(type);
+    int status = r->type == TG_F32 || r->type == TG_BF16 || r->type == TG_F16
+                     ? find_operators(&usage, argv[1], r)
+                     : cli_error(&usage, "--dtype is %s, expected f32, bf16 or f16", type);
+    if (soc)
+        setenv("TIGON_SOC", soc, 1);
+    if (!status)
+        status = make(r, argv[1], as_json ? DOC_JSON : markdown ? DOC_MARKDOWN : DOC_TEXT, file);
+    free(r);
+    return status;
+}

@@ -1,0 +1,64 @@
+/* tools/tigon/share/impl_device.c - which device an implementation is for, and in which memory it works: its backend's. */
+#include <stdio.h>
+#include <string.h>
+
+#include "impl_device.h"
+
+static const tg_backend_info *backend_of(int impl)
+{
+    const char *vendor = tg_impl_at(impl)->backend;
+    int i = 0;
+    while (strcmp(tg_backend_at(i)->vendor, vendor))
+        i++;
+    return tg_backend_at(i);
+}
+
+const char *impl_device(int impl)
+{
+    return backend_of(impl)->device;
+}
+
+int impl_memory(int impl)
+{
+    return backend_of(impl)->device_type;
+}
+
+/* A device that a context was asked to choose, once. */
+typedef struct trial {
+    char device[32], why[240]; /* why: "" if it can be used */
+} trial;
+
+static void try_device(trial *t, const char *device)
+{
+    tg_ctx *ctx;
+    snprintf(t->device, sizeof t->device, "%s", device);
+    if (tg_ctx_create(&ctx) || tg_ctx_set_device(ctx, device))
+        snprintf(t->why, sizeof t->why, "%s", tg_last_error());
+    tg_ctx_destroy(ctx);
+}
+
+const char *impl_missing(const tg_ctx *ctx, int impl)
+{
+    static trial trials[16];
+    static char needs[96];
+    const char *device = impl_device(impl);
+    if (!tg_impl_supported(ctx, impl)) {
+        snprintf(needs, sizeof needs, "needs %s, which this machine or its ceiling does not offer",
+                 tg_cpu_needs(tg_impl_at(impl)->needs));
+        return needs;
+    }
+    if (!strcmp(device, "cpu"))
+        return NULL;
+    trial *t = trials;
+    while (t < trials + 15 && *t->device && strcmp(t->device, device))
+        t++;
+    if (strcmp(t->device, device))
+        try_device(t, device);
+    return *t->why ? t->why : NULL;
+}
+
+int impl_is_here(const tg_ctx *ctx, int impl)
+{
+    const char *device = impl_device(impl);
+    return !strcmp(device, "cpu") || !strcmp(device, tg_ctx_device(ctx));
+}

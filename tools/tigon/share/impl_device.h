@@ -1,0 +1,20 @@
+/* tools/tigon/share/impl_device.h - which device an implementation is for. */
+#ifndef TIGON_SHARE_IMPL_DEVICE_H
+#define TIGON_SHARE_IMPL_DEVICE_H
+
+#include <tigon/tigon.h>
+
+/* "cpu", "npu", "npu-model" */
+const char *impl_device(int impl);
+
+/* The type of the memory that the implementation takes, TG_DEVICE_*. */
+int impl_memory(int impl);
+
+/* NULL if the implementation can run on this machine, below ctx's ceiling; else what is missing: a level of the CPU, or the device
+ * or its driver. Good until the next call. */
+const char *impl_missing(const tg_ctx *ctx, int impl);
+
+/* 1 if the implementation is the CPU's or of the context's own device: others cannot run there. */
+int impl_is_here(const tg_ctx *ctx, int impl);
+
+#endif

@@ -1,0 +1,17 @@
+/* tools/tigon/share/marked.h - text that a command keeps up to date inside a document: it stands between
+ * the lines
+ *
+ *   <!-- tigon numerics: table -->
+ *   <!-- end: tigon numerics: table -->
+ */
+#ifndef TIGON_SHARE_MARKED_H
+#define TIGON_SHARE_MARKED_H
+
+/* 0 if the file has both markers of `name`, or -1 after a message on stderr: to be asked before the
+ * work. */
+int marked_check(const char *command, const char *file, const char *name);
+/* Replaces what stands between the markers of `name`. The file is written anew, beside itself, and
+ * renamed. 0, or -1 after a message on stderr. */
+int marked_replace(const char *command, const char *file, const char *name, const char *text);
+
+#endif

@@ -1,0 +1,139 @@
+/* tools/tigon/trial/run.c - one implementation with one problem: compared, called again, with other threads, without optional outputs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "parts.h"
+#include "share/impl_device.h"
+
+static int run(trial *r, int threads)
+{
+    problem_reset(r->p);
+    tg_ctx_set_threads(r->ctx, threads);
+    const tg_status status = problem_run_impl(r->ctx, r->number, r->p);
+    if (status == TG_EUNSUPPORTED) {
+        if (trial_unwritten(r))
+            return -1;
+        trial_fail(r, "%s", tg_last_error());
+        r->o->verdict = SKIPPED;
+        r->o->refused = 1;
+        return -1;
+    }
+    return status ? trial_fail(r, "%s: %s", tg_status_name(status), tg_last_error()) : 0;
+}
+
+static size_t all_bytes(const problem *p)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < p->nbuffers; i++)
+        bytes += p->buffer[i].bytes;
+    return bytes;
+}
+
+static void save(const problem *p, unsigned char *into)
+{
+    for (int i = 0; i < p->nbuffers; into += p->buffer[i++].bytes)
+        memcpy(into, p->buffer[i].base, p->buffer[i].bytes);
+}
+
+static int same_bits(const problem *p, const unsigned char *saved)
+{
+    for (int i = 0; i < p->nbuffers; saved += p->buffer[i++].bytes)
+        if (memcmp(saved, p->buffer[i].base, p->buffer[i].bytes))
+            return 0;
+    return 1;
+}
+
+/* Runs the tasks of many workers one after another, the last first: cheap on a small machine, and
+ * an order that no other executor has. */
+static void backwards(void *user, int tasks, void (*task)(void *arg, int index), void *arg)
+{
+    (void)user;
+    for (int i = tasks - 1; i >= 0; i--)
+        task(arg, i);
+}
+
+/* The first call's bits again: called again, and with other numbers of threads. */
+static int check_repeats(trial *r, const check_settings *s)
+{
+    const int counts[] = {(int)s->threads, 1, 2, 7};
+    unsigned char *saved = malloc(all_bytes(r->p));
+    if (!saved)
+        return trial_fail(r, "out of memory");
+    save(r->p, saved);
+    /* neither ref nor another device works on the context's threads */
+    const int alone = !strcmp(r->impl->backend, "ref") || strcmp(impl_device(r->number), "cpu");
+    int bad = 0;
+    for (int i = 0; !bad && i < 4; i++) {
+        if (i && (alone || counts[i] == (int)s->threads))
+            continue;
+        tg_ctx_set_executor(r->ctx, counts[i] > 2 && i ? backwards : NULL, NULL);
+        bad = run(r, counts[i]);
+        tg_ctx_set_executor(r->ctx, NULL, NULL);
+        if (!bad && !same_bits(r->p, saved))
+            bad = i ? trial_fail(r, "%d threads give other bits than %d", counts[i], counts[0])
+                    : trial_fail(r, "a second call gives other bits than the first");
+    }
+    free(saved);
+    return bad;
+}
+
+/* An optional argument that is written alone; what is updated in place is an input, too. */
+static int is_optional_output(const problem *p, int slot)
+{
+    for (int i = 0; i < p->op->ntensors; i++)
+        if (p->op->tensor[i].slot == slot && p->tensor[i].read)
+            return 0;
+    return p->op->info->args[slot].kind == TG_ARG_OUT_OPT;
+}
+
+/* Without optional outputs, one at a time and all at once, the others stay right. */
+static int check_without_optional(trial *r, const check_settings *s)
+{
+    const tg_op_info *info = r->p->op->info;
+    for (int drop = 0; drop <= info->nargs; drop++) {
+        void *kept[PB_ARGS];
+        int dropped = 0;
+        for (int i = 0; i < info->nargs; i++) {
+            kept[i] = r->p->slot[i].ptr;
+            if (is_optional_output(r->p, i) && kept[i] && (drop == info->nargs || drop == i)) {
+                r->p->slot[i].ptr = NULL;
+                dropped++;
+            }
+        }
+        /* not every combination is a legal call */
+        const int legal = dropped && !tg_check(r->p->op->id, problem_args(r->p)) &&
+                          problem_impl_accepts(r->ctx, r->number, r->p);
+        int bad = 0;
+        if (legal && !(drop == info->nargs && dropped == 1)) {
+            bad = run(r, (int)s->threads) || trial_compare(r) || trial_untouched(r);
+            if (bad) {
+                char why[CHECK_WHY];
+                snprintf(why, sizeof why, "%s", r->o->why);
+                trial_fail(r, "without %s: %.600s",
+                           drop < info->nargs ? info->args[drop].name : "all optional outputs",
+                           why);
+            }
+        }
+        for (int i = 0; i < info->nargs; i++)
+            if (info->args[i].kind == TG_ARG_OUT_OPT)
+                r->p->slot[i].ptr = kept[i];
+        if (bad)
+            return -1;
+    }
+    return 0;
+}
+
+outcome check_impl(tg_ctx *ctx, int impl, problem *p, truth *t, const check_settings *s)
+{
+    outcome o = {.verdict = PASSED};
+    trial r = {.ctx = ctx, .impl = tg_impl_at(impl), .number = impl, .p = p, .t = t, .o = &o};
+    r.unfused = !strcmp(r.impl->backend, "unfused");
+    r.loose = r.unfused && p->type != TG_F32;
+    r.exempt = r.unfused && pb_case_flag(p->c, "hard");
+    if (run(&r, (int)s->threads) || trial_untouched(&r) || trial_compare(&r) ||
+        check_repeats(&r, s))
+        return o;
+    check_without_optional(&r, s);
+    return o;
+}

@@ -1,0 +1,80 @@
+/* tools/tigon/trial/tolerance.c - how far an element may be off; docs/numerics.md gives the reasons.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "trial.h"
+
+double type_unit(int type)
+{
+    return type == TG_F64 ? 0x1p-53 : type == TG_F32 ? 0x1p-24 : type == TG_BF16 ? 0x1p-8 : 0x1p-11;
+}
+
+double type_largest(int type)
+{
+    return type == TG_F64    ? 0x1.fffffffffffffp1023
+           : type == TG_F32  ? 0x1.fffffep127
+           : type == TG_BF16 ? 0x1.fep127
+                             : 65504;
+}
+
+/* Where numbers are subnormal: half a unit in the last place for each rounding of the output, and
+ * what was computed on the way. */
+static double smallest_error(const truth *t, int type, double roundings)
+{
+    const double half = type == TG_F16 ? 0x1p-25 : type == TG_BF16 ? 0x1p-134 : 0x1p-150;
+    return roundings * half + t->underflow;
+}
+
+int truth_bound_of(truth *t, int output, int type, int loose, truth_bound *b, char *error)
+{
+    const truth_output *o = &t->out[output];
+    const double sums = 8 + 0.75 * sqrt((double)t->length);
+    const double unit = type_unit(TG_F32), unit_inside = type_unit(t->type);
+    *b = (truth_bound){
+        .value = o->roundings * type_unit(type) + sums * unit,
+        .condition = sums,
+        .inside = 4 * o->inside_roundings,
+        .fixed = smallest_error(t, type, o->roundings) + 2 * unit * o->magnitude,
+    };
+    if (loose) {
+        b->value += 16 * unit_inside;
+        b->inside += 16;
+        b->fixed += 16 * unit_inside * o->magnitude + smallest_error(t, t->type, 16);
+    }
+    return b->inside > 0 ? truth_measure_inside(t, 0, error) : 0;
+}
+
+/* Errors of the unfused implementation: in T if intermediates may be rounded to T, else in f32, since an
+ * operator computes in f32. */
+static int measure_yard(truth *t, int output)
+{
+    char error[PB_ERROR], name[PB_NAME + 12];
+    truth_output *o = &t->out[output];
+    snprintf(name, sizeof name, "unfused/%s", t->wide->op->info->name);
+    const int impl = tg_find(t->ctx, name);
+    if (impl < 0)
+        return -1;
+    problem *p = problem_convert(t->wide, o->inside_roundings > 0 ? t->type : TG_F32, error);
+    o->yard = calloc((size_t)(o->n / o->cols) + 1, sizeof(double));
+    const int ran = p && o->yard && !tg_impl_run(t->ctx, impl, problem_args(p));
+    for (int64_t k = 0; ran && k < o->n; k++) {
+        const double off = fabs(pb_get(&p->tensor[output], k) - o->value[k]);
+        if (off > o->yard[k / o->cols])
+            o->yard[k / o->cols] = off;
+    }
+    problem_free(p);
+    return ran ? 1 : -1;
+}
+
+double truth_yardstick(truth *t, int output, int64_t i, int type)
+{
+    truth_output *o = &t->out[output];
+    if (!o->yard_state)
+        o->yard_state = measure_yard(t, output);
+    if (o->yard_state < 0)
+        return -1;
+    return 2 * o->yard[i / o->cols] + o->roundings * type_unit(type) * fabs(o->value[i]) +
+           smallest_error(t, type, o->roundings);
+}

@@ -1,0 +1,222 @@
+/* tools/tigon/ub_check/ub_check.c - `tigon ub-check`: does a kernel fit into the Unified Buffer of an NPU? */
+#include <stdio.h>
+#include <string.h>
+#include <tigon/tigon.h>
+
+#include "ub_check.h"
+
+typedef struct ub_options {
+    int json, power_of_two;
+    const char *soc, *shape, *tile, *dtype, *liger;
+    int64_t capacity_bits, cores, copies;
+    cli_list buffers, with;
+} ub_options;
+
+/* The chip that --soc names, or the UB that the sources of tg_ub_capacity_bits() answer with. */
+static int find_chip(const cli_usage *usage, const ub_options *o, ub_chip *chip)
+{
+    const tg_npu_chip *named = tg_npu_chip_find(o->soc ? o->soc : "910B4");
+    int64_t given = o->capacity_bits;
+    *chip = (ub_chip){.name = o->soc ? "?" : "an NPU"};
+    if (o->soc && named && !given)
+        given = 8 * named->ub_bytes;
+    if (tg_ub_capacity_bits(given, o->soc, &chip->capacity_bits, &chip->source))
+        return cli_error(usage, "%s", tg_last_error());
+    if (!named)
+        return cli_error(usage,
+                         "--soc: found \"%s\", expected one of the chips that tigon ub-check "
+                         "lists",
+                         o->soc);
+    if (o->soc) {
+        chip->name = named->name;
+        chip->source = o->capacity_bits ? "given" : "the table of chips";
+    }
+    chip->cores = o->cores ? (int)o->cores : named->vector_cores;
+    return 0;
+}
+
+static int set_options(const cli_usage *usage, const tg_ub_kernel *kernel, const cli_list *with,
+                       uint32_t *bits)
+{
+    for (int i = 0; i < with->count; i++) {
+        int found = -1;
+        for (int n = 0; kernel->option && kernel->option[n]; n++)
+            if (!strcmp(kernel->option[n], with->items[i]))
+                found = n;
+        if (found < 0)
+            return cli_error(usage,
+                             "--with: found \"%s\", expected an option of %s that tigon "
+                             "ub-check lists",
+                             with->items[i], kernel->name);
+        *bits |= TG_UB_OPTION(found);
+    }
+    return 0;
+}
+
+static int list_all(int as_json)
+{
+    json j = json_begin(stdout, 2);
+    if (as_json) {
+        json_object(&j, NULL);
+        json_array(&j, "kernels");
+    } else
+        printf("Kernels that declare their buffers:\n");
+    for (int i = 0; i < tg_ub_kernel_count(); i++) {
+        const tg_ub_kernel *k = tg_ub_kernel_at(i);
+        if (as_json) {
+            json_object(&j, NULL);
+            json_text(&j, "name", k->name);
+            json_array(&j, "options");
+        } else
+            printf("  %s%s", k->name, k->option && k->option[0] ? "  --with:" : "");
+        for (int n = 0; k->option && k->option[n]; n++)
+            as_json ? json_text(&j, NULL, k->option[n]) : (void)printf(" %s", k->option[n]);
+        if (as_json) {
+            json_close(&j);
+            json_close(&j);
+        } else
+            printf("\n");
+    }
+    if (as_json) {
+        json_close(&j);
+        json_array(&j, "liger");
+    } else
+        printf("%sLiger's Triton kernels (--liger):\n", tg_ub_kernel_count() ? "" : "  none\n");
+    for (int i = 0; ub_liger_name(i); i++)
+        as_json ? json_text(&j, NULL, ub_liger_name(i)) : (void)printf("  %s\n", ub_liger_name(i));
+    if (as_json) {
+        json_close(&j);
+        json_array(&j, "chips");
+    } else
+        printf("Chips (--soc): vector cores, bits of UB\n");
+    for (int i = 0; i < tg_npu_chip_count(); i++) {
+        const tg_npu_chip *c = tg_npu_chip_at(i);
+        if (!as_json) {
+            printf("  %-6s %3d %8lld\n", c->name, c->vector_cores, (long long)c->ub_bytes * 8);
+            continue;
+        }
+        json_object(&j, NULL);
+        json_text(&j, "name", c->name);
+        json_int(&j, "vector_cores", c->vector_cores);
+        json_int(&j, "ub_bits", 8 * c->ub_bytes);
+        json_close(&j);
+    }
+    if (as_json) {
+        json_close(&j);
+        json_close(&j);
+        json_end(&j);
+    }
+    return 0;
+}
+
+/* What is wrong with the options together; 0 if nothing is. */
+static int wrong_options(const cli_usage *usage, const ub_options *o, int operands)
+{
+    const int kinds = operands + (o->liger != NULL) + (o->buffers.count > 0);
+    if (kinds > 1)
+        return cli_error(usage, "an operator, --buffer, --liger: expected one of them");
+    if (o->capacity_bits < 0 || o->cores < 0 || o->cores > 65535)
+        return cli_error(usage, "--capacity-bits, --cores: expected numbers above 0");
+    if (o->copies && (!o->liger || o->copies < 0 || o->copies > 8))
+        return cli_error(usage, "--copies: expected 1 ... 8, with --liger");
+    if (o->liger && (o->tile || o->power_of_two || o->with.count))
+        return cli_error(usage, "--tile, --power-of-two, --with: not with --liger");
+    if (!kinds && (o->shape || o->tile))
+        return cli_error(usage, "--shape, --tile: expected an operator, --buffer or --liger");
+    if (kinds && !o->shape && !(o->tile && !o->liger))
+        return cli_error(usage, "expected --shape ROWSxCOLUMNS");
+    return 0;
+}
+
+static int answer(const cli_usage *usage, const ub_options *o, const char *op)
+{
+    static ub_declared declared = {.kernel = {.name = "--buffer"}};
+    ub_question q = {.dtype = o->dtype};
+    ub_size size = {0, 0};
+    const int dtype_bytes = ub_parse_dtype(o->dtype);
+    if (!dtype_bytes)
+        return cli_error(usage, "--dtype: found \"%s\", expected f32, bf16 or f16", o->dtype);
+    if (o->shape && !ub_parse_size(o->shape, &size))
+        return cli_error(usage, "--shape: found \"%s\", expected ROWSxCOLUMNS", o->shape);
+    if (o->tile && !ub_parse_size(o->tile, &q.tile))
+        return cli_error(usage, "--tile: found \"%s\", expected ROWSxCOLUMNS", o->tile);
+    if (find_chip(usage, o, &q.chip))
+        return 2;
+    if (o->liger)
+        return ub_report_liger(usage, o->liger, size, dtype_bytes, o->copies, &q.chip, o->json);
+    for (int i = 0; i < o->buffers.count; i++)
+        if (!ub_parse_buffer(o->buffers.items[i], &declared))
+            return cli_error(usage,
+                             "--buffer: found \"%s\", expected NAME:BYTES, such as x:4x2 or "
+                             "rstd:4/row@1-2",
+                             o->buffers.items[i]);
+    q.kernel = op ? tg_ub_kernel_find(op) : &declared.kernel;
+    if (!q.kernel)
+        return cli_error(usage,
+                         "no kernel of \"%s\" declares its buffers; tigon ub-check lists those "
+                         "that do",
+                         op);
+    /* Compilers count the whole UB; what CANN keeps for itself our own kernels leave alone. */
+    q.ours = op != NULL;
+    q.problem = (tg_ub_problem){.rows = o->shape ? size.rows : q.tile.rows,
+                                .columns = o->shape ? size.columns : q.tile.columns,
+                                .dtype_bytes = dtype_bytes,
+                                .power_of_two = o->power_of_two};
+    if (set_options(usage, q.kernel, &o->with, &q.problem.options))
+        return 2;
+    return ub_report(usage, &q, o->json);
+}
+
+int command_ub_check(int argc, char **argv)
+{
+    ub_options o = {.dtype = "f32"};
+    const cli_option options[] = {
+        {"--shape", CLI_TEXT, &o.shape, "RxC", "rows and columns of the problem"},
+        {"--soc", CLI_TEXT, &o.soc, "NAME", "the chip; without it, the sources below"},
+        {"--dtype", CLI_TEXT, &o.dtype, "TYPE", "of the data: f32 (default), bf16, f16"},
+        {"--capacity-bits", CLI_INT, &o.capacity_bits, "N", "another capacity than the chip's"},
+        {"--cores", CLI_INT, &o.cores, "N", "another number of vector cores"},
+        {"--with", CLI_LIST, &o.with, "NAME", "an option of the kernel; may be given again"},
+        {"--power-of-two", CLI_FLAG, &o.power_of_two, NULL, "tiles of powers of two"},
+        {"--buffer", CLI_LIST, &o.buffers, "BUFFER",
+         "a buffer of a kernel of your own; again for each"},
+        {"--tile", CLI_TEXT, &o.tile, "RxC", "lay out this tile instead of choosing one"},
+        {"--liger", CLI_TEXT, &o.liger, "KERNEL", "one of Liger's Triton kernels"},
+        {"--copies", CLI_INT, &o.copies, "N", "with --liger: of each buffer; without it, 1 and 2"},
+        {"--json", CLI_FLAG, &o.json, NULL, "print the answer as one JSON object"},
+        {0},
+    };
+    const cli_usage usage = {
+        "tigon ub-check",
+        "[OPERATOR]",
+        "Does a kernel fit into the Unified Buffer of an Ascend NPU, with which tile, and what "
+        "fills "
+        "it?",
+        "Without OPERATOR, --buffer and --liger: the kernels and chips that are known. OPERATOR "
+        "may\n"
+        "name a variant: rms_norm_forward.rows. The capacity is, in this order: --capacity-bits, "
+        "that\n"
+        "of --soc, ASCEND_UB_CAPACITY_BITS, what CANN says of the card, the table's for "
+        "TIGON_SOC.\n"
+        "\n"
+        "BUFFER is NAME:BYTES[xCOPIES][/element|/row|/column|/fixed][@FROM[-TO]]: bytes for each\n"
+        "element of a tile, and the steps of the kernel's body at which it is alive. Compilers "
+        "report\n"
+        "an overflow against the whole UB, and so does --buffer. A Triton kernel that loads 48000 "
+        "f32\n"
+        "at once, double-buffered:\n"
+        "\n"
+        "    tigon ub-check --buffer x:4x2 --tile 1x48000 --soc 910B4\n"
+        "\n"
+        "The exit status is 1 if it does not fit.",
+        options,
+        1};
+    const int parsed = cli_parse(&usage, argc, argv);
+    if (parsed < 0)
+        return cli_exit(parsed);
+    if (wrong_options(&usage, &o, parsed))
+        return 2;
+    if (!parsed && !o.buffers.count && !o.liger)
+        return list_all(o.json);
+    return answer(&usage, &o, parsed ? argv[1] : NULL);
+}
