@@ -12,7 +12,7 @@ mkdir -p "$2"
 build=$(realpath "$2")
 levels=${3:-v3;v4}
 cmake -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Coverage -DCMAKE_C_FLAGS_COVERAGE="-Og -g1 --coverage -fprofile-update=atomic \
-    -Dalways_inline=unused -fno-inline" \
+    -Dalways_inline=unused -fno-inline -fno-thread-jumps" \
     -DTIGON_ONLY_LEVELS="$levels" -DTIGON_ASCEND_MODEL=OFF -DTIGON_TESTS=OFF >/dev/null
 cmake --build "$build" -j "$(nproc)" --target tigon_command >/dev/null
 find "$build" -name '*.gcda' -delete
