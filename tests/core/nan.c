@@ -1,5 +1,7 @@
 /* Every NaN that bf16 has stays NaN, whichever operand holds it: a row that rounds what it computed may add to it, and there
  * are two to which 1 cannot be added. */
+#include <math.h>
+
 #include "../common/test.h"
 
 enum { N = 254, ROWS = 3 };
@@ -57,6 +59,28 @@ static void check(tg_ctx *ctx)
     expect_nan("y", out_data[0]);
 }
 
+/* The target's -inf is the largest logit beside NaN alone, whichever side that is. */
+static void argmax_beside_nan(tg_ctx *ctx)
+{
+    int64_t shape[] = {2, 2}, rows[] = {2}, one[] = {1}, target_data[] = {1, 0}, predicted_data[2];
+    float logits_data[] = {NAN, -INFINITY, -INFINITY, NAN}, loss_data, accuracy_data;
+    tg_tensor logits = tg_tensor_of(logits_data, TG_F32, 2, shape),
+              target = tg_tensor_of(target_data, TG_I64, 1, rows),
+              predicted = tg_tensor_of(predicted_data, TG_I64, 1, rows),
+              loss = tg_tensor_of(&loss_data, TG_F32, 1, one),
+              accuracy = tg_tensor_of(&accuracy_data, TG_F32, 1, one);
+    const tg_cross_entropy_forward_args args = {.logits = &logits,
+                                                .target = &target,
+                                                .loss = &loss,
+                                                .accuracy = &accuracy,
+                                                .predicted = &predicted,
+                                                .ignore_index = -100};
+    EXPECT(!tg_cross_entropy_forward(ctx, &args), "%s", tg_last_error());
+    for (int i = 0; i < 2; i++)
+        EXPECT(predicted_data[i] == target_data[i], "row %d: class %d", i, (int)predicted_data[i]);
+    EXPECT(accuracy_data == 1, "accuracy %g", (double)accuracy_data);
+}
+
 int main(void)
 {
     for (int i = 0; i < ROWS * N; i++) {
@@ -67,8 +91,10 @@ int main(void)
     static const char *const levels[] = {"v2", "v3", "v4", NULL};
     for (int i = 0; i < 4; i++) {
         tg_ctx *ctx = new_context();
-        if (!tg_ctx_set_cpu_max(ctx, levels[i]))
+        if (!tg_ctx_set_cpu_max(ctx, levels[i])) {
             check(ctx);
+            argmax_beside_nan(ctx);
+        }
         tg_ctx_destroy(ctx);
     }
     return report();

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Lists the lines and branches of the kernels that no case has run: coverage.py SOURCE BUILD, after coverage.sh's run.
 
-gcov counts each copy of an inline function by itself, and where copies were inlined into one function, one after the other.
-So a line's branches are folded to as many as its smallest copy has: a branch counts as taken if one copy takes it.
+What is counted is the branches of the source, not of the machine's code: coverage.sh compiles without inlining, so that an
+always_inline function is there once an object and its constant arguments (type, stream, kind of option) are variables. A
+header's function is there in every object that includes it: a branch counts as taken if one of these copies takes it.
 """
 import collections
 import gzip
@@ -16,7 +17,7 @@ import tempfile
 KERNELS = re.compile(r"src/(ops/\w+/\w+(_cpu\.c|\.h)|gemm/gemm_\w+\.[ch]|rotary/\w+\.h)$")
 OTHERS = re.compile(r"_(ref|unfused|eager)\.c$")
 REASON = re.compile(r"no case: .+")
-FAILURE = re.compile(r"TG_ENOMEM|TG_TRY\(|dnnl_success|status [!=]= TG_|tg_data\(")
+FAILURE = re.compile(r"TG_ENOMEM|TG_TRY\(|dnnl_success|status [!=]= TG_|tg_data\(|\? tg_workspace\(.* : NULL")
 
 
 def counters(build):
@@ -78,17 +79,21 @@ def gaps(lines, branches, text):
 
 
 def reasons_of(text):
-    """{line: reason}: of single lines, and of functions whose comment has one."""
-    reasons, reason = {}, None
+    """{line: reason}: at a line's end for that line, in a comment inside a function for the line below it, and in a comment
+    outside for the function below it."""
+    reasons, reason, comment = {}, None, None
     for number, line in enumerate(text, 1):
         found = REASON.search(line)
-        if found and line.startswith((" ", "\t")) and not line.startswith(" *"):
-            reasons[number] = found.group()
-        elif found:
-            reason = found.group()
-        if reason:
-            reasons[number] = reason
-        if line == "}":
+        if comment is None and line.strip().startswith("/*"):
+            comment = "function" if line.startswith("/*") else "line"
+            below = comment
+        if comment:
+            reason = found.group() if found else reason
+            comment = None if "*/" in line else comment
+            continue
+        if reason or found:
+            reasons[number] = found.group() if found else reason
+        if reason and (below == "line" or line == "}"):
             reason = None
     return reasons
 

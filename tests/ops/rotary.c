@@ -19,8 +19,8 @@ static const layout layouts[] = {
     {"positions outermost", {HQ * D + 1, B *(HQ *D + 1), D, 1}, {HK * D, B *HK *D, D, 1}, 4096},
 };
 
-static float in[SPACE], out[SPACE], expected[SPACE], freqs[S * H * 2], cosines[3 * B * S * H],
-    sines[3 * B * S * H];
+static float in[SPACE], out[SPACE], expected[SPACE], freqs[(B + 1) * S * H * 2],
+    cosines[3 * B * S * H], sines[3 * B * S * H];
 
 /* The elements that pair number d turns, and by which angle's cosine and sine. */
 static void pair(int complex, int64_t b, int64_t s, int64_t d, int64_t *first, int64_t *second,
@@ -85,6 +85,17 @@ static void run(tg_ctx *ctx, int row, const layout *l, int complex, int backward
                name, l->name, in_place ? ", in place" : "", i, (double)out[i], (double)expected[i]);
 }
 
+static void tables_must_fit(tg_ctx *ctx)
+{
+    int64_t shape[] = {B, S, HQ, D}, table[] = {B + 1, S, H, 2};
+    tg_tensor q = tg_tensor_of(in, TG_F32, 4, shape), y = tg_tensor_of(out, TG_F32, 4, shape);
+    tg_tensor w = tg_tensor_of(freqs, TG_F32, 4, table);
+    const tg_llama4_rope_forward_args args = {.q = &q, .freqs = &w, .yq = &y};
+    EXPECT(tg_llama4_rope_forward(ctx, &args) == TG_EINVAL, "tables of too many batches");
+    EXPECT(strstr(tg_last_error(), "llama4_rope_forward: freqs is "), "the message is\n  %s",
+           tg_last_error());
+}
+
 static void sections_must_fit(tg_ctx *ctx)
 {
     static const char message[] = "qwen2vl_mrope_forward: section_t + section_h + section_w is "
@@ -123,6 +134,7 @@ int main(void)
                     run(ctx, row, &layouts[i], op < 2, op & 1, in_place);
         }
     EXPECT(rows >= 8, "%d rows", rows);
+    tables_must_fit(ctx);
     sections_must_fit(ctx);
     tg_ctx_destroy(ctx);
     return report();

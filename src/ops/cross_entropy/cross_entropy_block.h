@@ -117,6 +117,7 @@ __attribute__((noinline)) static ce_sums ce_exp_far(el e, int with_max, const vo
                                                     float from, float *keep)
 {
     float near[CE_BLOCK + VL];
+    /* no case: of f16, whose logits do not go so far */
     EL_SPECIALIZE(e, ce_shift_body, x, n, from, near);
     ce_sums r = ce_exp_block(EL_F32, 0, near, n, 0, keep);
     r.max = with_max ? ce_max_block(e, x, n) : 0;
@@ -141,6 +142,7 @@ static inline double ce_origin(float from)
 SIMD_INLINE void ce_find_body(el e, const void *x, int64_t n, float value, int64_t *result)
 {
     int64_t i = 0;
+    /* no case: without a hit; tests/unit/nan.c has a block of NaN alone beside a target of -inf */
     for (; i < n; i += VL) {
         const vf a = ce_load(e, x, i, n, NAN);
         const vf hit = v_select(a == v_set(value), v_set(1), v_set(0));

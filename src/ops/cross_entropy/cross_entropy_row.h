@@ -119,6 +119,7 @@ static void find_best(ce_row *r, el e, const void *x, int64_t begin, int64_t n, 
 {
     if (max > r->max || (max == r->max && begin < r->best)) {
         const int64_t found = ce_find(e, x, n, max);
+        /* no case: without a hit, as in ce_find_body */
         r->best = found < n ? begin + found : r->best;
         r->max = max;
     }
