@@ -29,7 +29,7 @@ static inline int64_t rotary_batch_stride(const tg_tensor *t, int batch)
 }
 
 /* 1 if dimension `batch` of a table goes with so many batches.
- * no case: of all that are right; tests/unit/rotary.c has a wrong one */
+ * no case: of all that are right; tests/ops/rotary.c has a wrong one */
 static inline int rotary_batch_fits(const tg_tensor *t, int batch, int64_t batches)
 {
     return t->shape[batch] == batches || t->shape[batch] == 1;

@@ -103,7 +103,7 @@ SIMD_INLINE void rotary_walk(el e, el te, rotary_find find, rotary_turn turn, co
         const char *x = t->x + b * t->x_batch + outer * t->x_outer + inner * t->x_inner;
         char *y = t->y + b * t->y_batch + outer * t->y_outer + inner * t->y_inner;
         rotary_angles at = {0};
-        /* no case: cases have positions before heads; tests/unit/rope.c and rotary.c have both */
+        /* no case: cases have positions before heads; tests/ops/rope.c and rotary.c have both */
         if (!t->inner_is_position)
             at = find(j, b, outer, worker);
         for (i += stop - inner; inner < stop; inner++, x += t->x_inner, y += t->y_inner) {
@@ -148,7 +148,7 @@ static inline rotary_rows rotary_rows_of(const tg_tensor *x, const tg_tensor *y)
         return (rotary_rows){.per_batch = 1, .inner = 1};
     const int64_t size = (int64_t)tg_type_size(tg_type_of(x));
     /* The dimension with the shorter stride goes inside: 1 the position, 2 the head.
-     * no case: of the first in cases; tests/unit/rope.c and rotary.c have both */
+     * no case: of the first in cases; tests/ops/rope.c and rotary.c have both */
     const int inner = tg_stride(y, 1) < tg_stride(y, 2) && x->shape[1] > 1 ? 1 : 2;
     const int outer = 3 - inner;
     rotary_rows t = {.x = tg_data(x), .y = tg_data(y), .inner_is_position = inner == 1};

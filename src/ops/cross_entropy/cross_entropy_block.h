@@ -142,7 +142,7 @@ static inline double ce_origin(float from)
 SIMD_INLINE void ce_find_body(el e, const void *x, int64_t n, float value, int64_t *result)
 {
     int64_t i = 0;
-    /* no case: without a hit; tests/unit/nan.c has a block of NaN alone beside a target of -inf */
+    /* no case: without a hit; tests/core/nan.c has a block of NaN alone beside a target of -inf */
     for (; i < n; i += VL) {
         const vf a = ce_load(e, x, i, n, NAN);
         const vf hit = v_select(a == v_set(value), v_set(1), v_set(0));
