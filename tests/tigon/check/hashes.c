@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "problem.h"
+#include "problem/problem.h"
 
 enum { GUARD = 64 };
 
