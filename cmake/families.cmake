@@ -1,8 +1,10 @@
-# tigon_family(name [DIR folder] [LEVELS levels...]): adds the folder's sources to the library; <name>_cpu.c once per level.
-# The names of the row tables are collected into generated/impl_tables.inc, the cases into generated/cases.inc.
+# tigon_family(name [DIR folder] [LEVELS levels...]): adds the folder's sources to the library, by their roles
+# (docs/architecture.md). Once per level: <name>_cpu.c and <name>_cpu_<part>.c, each with a table of implementations of its own,
+# and <name>_level.c, what several of them call. The names of the tables are collected into generated/impl_tables.inc, the
+# cases into generated/cases.inc.
 
-function(tigon_level_object target source level)
-    add_library(${target} OBJECT ${source})
+function(tigon_level_object target level)
+    add_library(${target} OBJECT ${ARGN})
     target_compile_options(${target} PRIVATE ${TIGON_FLAGS_${level}})
     target_compile_definitions(${target} PRIVATE TG_LEVEL=${level} TG_LEVEL_NEEDS=${TIGON_NEEDS_${level}})
     target_link_libraries(${target} PRIVATE tigon_settings)
@@ -39,11 +41,16 @@ function(tigon_family name)
             endif()
         endif()
     endforeach()
-    if(EXISTS ${stem}_cpu.c)
+    file(GLOB units CONFIGURE_DEPENDS ${stem}_cpu*.c)
+    file(GLOB shared CONFIGURE_DEPENDS ${stem}_level.c)
+    if(units)
         list(REVERSE FAMILY_LEVELS)
         foreach(level IN LISTS FAMILY_LEVELS)
-            tigon_level_object(tigon_${name}_${level} ${stem}_cpu.c ${level})
-            list(APPEND tables "TG_TABLE(cpu, ${name}_cpu_${level})")
+            tigon_level_object(tigon_${name}_${level} ${level} ${units} ${shared})
+            foreach(unit IN LISTS units)
+                string(REGEX REPLACE ".*_cpu(.*)\\.c$" "\\1" part ${unit})
+                list(APPEND tables "TG_TABLE(cpu, ${name}${part}_cpu_${level})")
+            endforeach()
         endforeach()
     endif()
     set_property(GLOBAL APPEND PROPERTY TIGON_TABLES ${tables})
@@ -52,12 +59,20 @@ function(tigon_family name)
     endif()
 endfunction()
 
+# The layer for rows, once per level.
+function(tigon_rows)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/rows/*.c)
+    foreach(level IN LISTS TIGON_LEVELS)
+        tigon_level_object(tigon_rows_${level} ${level} ${sources})
+    endforeach()
+endfunction()
+
 # The eager steps that unfused rows are made of, once per level; generated/eager_levels.inc lists the levels, best first.
 function(tigon_eager)
     target_sources(tigon_objects PRIVATE ${PROJECT_SOURCE_DIR}/src/eager/eager.c)
     set(lines)
     foreach(level IN LISTS TIGON_LEVELS)
-        tigon_level_object(tigon_eager_${level} ${PROJECT_SOURCE_DIR}/src/eager/eager_steps.c ${level})
+        tigon_level_object(tigon_eager_${level} ${level} ${PROJECT_SOURCE_DIR}/src/eager/eager_steps.c)
         list(PREPEND lines "TG_EAGER_LEVEL(${level}, ${TIGON_NEEDS_${level}})")
     endforeach()
     list(JOIN lines "\n" lines)

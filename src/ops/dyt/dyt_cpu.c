@@ -1,22 +1,42 @@
-/* dyt, fast: one pass each way, a few rows at a time, so that what belongs to the columns (gamma, beta,
- * sums of gradients) is read and written once for all of them. Here forward, and the table. */
-#include "dyt_backward.h"
+/* dyt on the CPU: one pass each way, a few rows at a time, so that what belongs to the columns (gamma, beta, sums of
+ * gradients) is read and written once for all of them.
+ */
+#include "rows/columns.h"
+#include "rows/rows.h"
+
+/* ROW_BLOCK: rows that are taken at a time. WORTH: elements that are worth a thread. MOST: chunks of rows with sums of their
+ * own, at most. */
+enum { ROW_BLOCK = 4, WORTH = 2 * ROWS_WORTH, MOST = 64 };
+
+/* The sums of a column. */
+enum { DGAMMA, DBETA, SUMS };
+
+typedef struct job {
+    operand dy, x, out; /* dy: backward only; out: y or dx */
+    const float *gamma, *beta;
+    float alpha;
+    int64_t n;
+    int stream;
+    el type;
+    column_sums sums; /* backward only, and: */
+    double *dalpha;   /* of each chunk */
+} job;
 
 /* ---- forward ---- */
 
 SIMD_INLINE void forward_block(el e, int stream, const job *job, int64_t i, int count)
 {
     const vf alpha = v_set(job->alpha);
-    const char *x = job->x + i * job->x_stride;
-    char *y = job->out + i * job->out_stride;
+    const char *x = row_at(&job->x, i);
+    char *y = row_at(&job->out, i);
     int64_t j = 0;
     for (; j < v_whole_pairs(job->n); j += V_PAIR) {
         const vf2 gamma = v_get2(job->gamma + j), beta = v_get2(job->beta + j);
         for (int k = 0; k < count; k++) {
-            v_ahead2(e, x + k * job->x_stride, j);
-            const vf2 a = v_load2(e, e, x + k * job->x_stride, j);
+            v_ahead2(e, x + k * job->x.stride, j);
+            const vf2 a = v_load2(e, e, x + k * job->x.stride, j);
             const vf2 t = {v_tanh_rational(a.a * alpha), v_tanh_rational(a.b * alpha)};
-            v_write2(e, stream, y + k * job->out_stride, j,
+            v_write2(e, stream, y + k * job->out.stride, j,
                      (vf2){t.a * gamma.a + beta.a, t.b * gamma.b + beta.b});
         }
     }
@@ -25,110 +45,156 @@ SIMD_INLINE void forward_block(el e, int stream, const job *job, int64_t i, int 
         const vf gamma = v_load_n(EL_F32, job->gamma, j, left, 0);
         const vf beta = v_load_n(EL_F32, job->beta, j, left, 0);
         for (int k = 0; k < count; k++) {
-            const vf t = v_tanh_rational(v_load_n(e, x + k * job->x_stride, j, left, 0) * alpha);
-            v_store_n(e, y + k * job->out_stride, j, left, t * gamma + beta);
+            const vf t = v_tanh_rational(v_load_n(e, x + k * job->x.stride, j, left, 0) * alpha);
+            v_store_n(e, y + k * job->out.stride, j, left, t * gamma + beta);
         }
     }
 }
 
-SIMD_INLINE void forward_rows(el e, int stream, const job *job, int64_t begin, int64_t end)
+SIMD_INLINE void forward_rows(el e, int stream, const job *job, int64_t begin, int64_t end,
+                              int worker)
 {
+    (void)worker;
     int64_t i = begin;
     for (; i + ROW_BLOCK <= end; i += ROW_BLOCK)
         forward_block(e, stream, job, i, ROW_BLOCK);
     for (; i < end; i++)
         forward_block(e, stream, job, i, 1);
-    if (stream)
-        v_fence();
 }
 
-static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
+ROWS_CHUNK(forward_chunk, job, forward_rows);
+
+/* ---- backward ---- */
+
+/* Sums that one place of a row adds to. */
+typedef struct sums {
+    vf gamma, beta, alpha;
+} sums;
+
+/* dx, and what the element adds to the parameters' gradients */
+SIMD_INLINE vf gradient(vf dy, vf x, vf gamma, vf alpha, sums *s)
+{
+    const v_tanhs t = v_tanh_slope(x * alpha);
+    const vf h = dy * gamma * t.slope;
+    s->gamma += dy * t.tanh;
+    s->beta += dy;
+    s->alpha += x * h;
+    return alpha * h;
+}
+
+/* Returns the rows' share of dalpha. */
+SIMD_INLINE float backward_block(el e, int stream, const job *job, int64_t i, int count,
+                                 float *dgamma, float *dbeta)
+{
+    const vf alpha = v_set(job->alpha);
+    const char *x = row_at(&job->x, i), *dy = row_at(&job->dy, i);
+    char *dx = row_at(&job->out, i);
+    sums a = {{0}, {0}, {0}}, b = a;
+    int64_t j = 0;
+    for (; j < v_whole_pairs(job->n); j += V_PAIR) {
+        const vf2 gamma = v_get2(job->gamma + j), g = v_get2(dgamma + j), s = v_get2(dbeta + j);
+        a = (sums){g.a, s.a, a.alpha};
+        b = (sums){g.b, s.b, b.alpha};
+        for (int k = 0; k < count; k++) {
+            v_ahead2(e, x + k * job->x.stride, j);
+            v_ahead2(e, dy + k * job->dy.stride, j);
+            const vf2 vx = v_load2(e, e, x + k * job->x.stride, j);
+            const vf2 vdy = v_load2(e, e, dy + k * job->dy.stride, j);
+            v_write2(e, stream, dx + k * job->out.stride, j,
+                     (vf2){gradient(vdy.a, vx.a, gamma.a, alpha, &a),
+                           gradient(vdy.b, vx.b, gamma.b, alpha, &b)});
+        }
+        v_put2(dgamma + j, (vf2){a.gamma, b.gamma});
+        v_put2(dbeta + j, (vf2){a.beta, b.beta});
+    }
+    for (; j < job->n; j += VL) {
+        const int64_t left = v_tail(job->n, j);
+        const vf gamma = v_load_n(EL_F32, job->gamma, j, left, 0);
+        a.gamma = v_load_n(EL_F32, dgamma, j, left, 0);
+        a.beta = v_load_n(EL_F32, dbeta, j, left, 0);
+        for (int k = 0; k < count; k++) {
+            const vf vx = v_load_n(e, x + k * job->x.stride, j, left, 0);
+            const vf vdy = v_load_n(e, dy + k * job->dy.stride, j, left, 0);
+            v_store_n(e, dx + k * job->out.stride, j, left, gradient(vdy, vx, gamma, alpha, &a));
+        }
+        v_store_n(EL_F32, dgamma, j, left, a.gamma);
+        v_store_n(EL_F32, dbeta, j, left, a.beta);
+    }
+    return v_sum(a.alpha + b.alpha);
+}
+
+SIMD_INLINE void backward_rows(el e, int stream, const job *job, int64_t begin, int64_t end,
+                               int worker)
 {
     (void)worker;
-    const job *job = arg;
-    if (job->stream)
-        EL_SPECIALIZE(job->type, forward_rows, 1, job, begin, end);
-    else
-        EL_SPECIALIZE(job->type, forward_rows, 0, job, begin, end);
+    float *dgamma = columns_begin(&job->sums, begin), *dbeta = dgamma + job->n;
+    double dalpha = 0;
+    int64_t i = begin;
+    for (; i + ROW_BLOCK <= end; i += ROW_BLOCK)
+        dalpha += backward_block(e, stream, job, i, ROW_BLOCK, dgamma, dbeta);
+    for (; i < end; i++)
+        dalpha += backward_block(e, stream, job, i, 1, dgamma, dbeta);
+    job->dalpha[begin / job->sums.grain] = dalpha;
 }
 
-/* ---- rows ---- */
+ROWS_CHUNK(backward_chunk, job, backward_rows);
 
-SIMD_INLINE void copy_vector(el order, const tg_rows *from, float *to)
+static void reduce_alpha(const job *job, const tg_tensor *out, int64_t accumulate)
 {
-    const el type = (el)tg_el(from->type);
-    int64_t j = 0;
-    for (; j < v_whole_pairs(from->n); j += V_PAIR)
-        v_put2(to + j, v_load2(order, type, from->data, j));
-    for (; j < from->n; j += VL)
-        v_store_n(EL_F32, to, j, v_tail(from->n, j),
-                  v_load_n(type, from->data, j, v_tail(from->n, j), 0));
+    if (!out)
+        return;
+    double sum = accumulate ? el_get(el_of(out), tg_data(out), 0) : 0;
+    for (int64_t k = 0; k < job->sums.chunks; k++)
+        sum += job->dalpha[k];
+    el_set(el_of(out), tg_data(out), 0, (float)sum);
 }
 
-/* A vector of n as f32 in workspace; zeros for NULL. */
-static tg_status load_vector(tg_ctx *ctx, el order, const tg_tensor *t, int64_t n,
-                             const float **out)
-{
-    float *copy = tg_workspace(ctx, (size_t)n * sizeof *copy);
-    if (!copy)
-        return TG_ENOMEM;
-    const tg_rows from = tg_rows_of(t);
-    if (t)
-        EL_SPECIALIZE(order, copy_vector, &from, copy);
-    else
-        memset(copy, 0, (size_t)n * sizeof *copy);
-    *out = copy;
-    return TG_OK;
-}
+/* ---- calls ---- */
 
 /* What both directions have; `over` is what the output may stand in place of. */
-static job job_of(const tg_tensor *x_in, const tg_tensor *alpha, const tg_tensor *out_in,
+static job job_of(const tg_tensor *x, const tg_tensor *alpha, const tg_tensor *out,
                   const tg_tensor *over)
 {
-    const tg_rows x = tg_rows_of(x_in), out = tg_rows_of(out_in);
-    const el e = (el)tg_el(x.type);
-    const int64_t size = el_size(e), rows_a_chunk = x.n > 0 ? MIN_CHUNK / x.n : 1;
-    return (job){.x = x.data,
-                 .out = out.data,
-                 .alpha = el_get((el)tg_el(tg_type_of(alpha)), tg_data(alpha), 0),
-                 .n = x.n,
-                 .x_stride = x.stride * size,
-                 .out_stride = out.stride * size,
-                 .stream = out.data != tg_data(over) && tg_streams(x.rows * x.n * size) &&
-                           v_streamable2(e, out.data) && out.stride % V_PAIR == 0,
-                 .type = e,
-                 .grain =
-                     rows_a_chunk > ROW_BLOCK ? rows_a_chunk / ROW_BLOCK * ROW_BLOCK : ROW_BLOCK};
+    return (job){.x = operand_of(x),
+                 .out = operand_of(out),
+                 .alpha = el_get(el_of(alpha), tg_data(alpha), 0),
+                 .n = tg_rows_of(x).n,
+                 .stream = rows_stream_aligned(out, over),
+                 .type = el_of(x)};
+}
+
+static int64_t grain_of(int64_t n)
+{
+    const int64_t worth = rows_worth(n, WORTH);
+    return worth > ROW_BLOCK ? worth / ROW_BLOCK * ROW_BLOCK : ROW_BLOCK;
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_dyt_forward_args *args)
 {
     job job = job_of(args->x, args->alpha, args->y, args->x);
-    TG_TRY(load_vector(ctx, job.type, args->gamma, job.n, &job.gamma));
-    TG_TRY(load_vector(ctx, job.type, args->beta, job.n, &job.beta));
-    tg_parallel_for(ctx, tg_rows_of(args->x).rows, job.grain, forward_chunk, &job);
+    TG_TRY(columns_load(ctx, job.type, args->gamma, job.n, 0, &job.gamma));
+    TG_TRY(columns_load(ctx, job.type, args->beta, job.n, 0, &job.beta));
+    tg_parallel_for(ctx, tg_rows_of(args->x).rows, grain_of(job.n), forward_chunk, &job);
     return TG_OK;
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_dyt_backward_args *args)
 {
-    const tg_rows dy = tg_rows_of(args->dy);
+    const int64_t rows = tg_rows_of(args->dy).rows;
     job job = job_of(args->x, args->alpha, args->dx, args->dy);
-    job.dy = dy.data;
-    job.dy_stride = dy.stride * el_size(job.type);
-    TG_TRY(load_vector(ctx, job.type, args->gamma, job.n, &job.gamma));
-    /* at most 64 partial sums; the cut depends on sizes alone */
-    while (job.grain * 64 < dy.rows)
-        job.grain *= 2;
-    job.chunks = (dy.rows + job.grain - 1) / job.grain;
-    job.sums = tg_workspace(ctx, (size_t)(job.chunks * 2 * job.n) * sizeof *job.sums);
-    job.alpha_sums = job.sums ? tg_workspace(ctx, 64 * sizeof *job.alpha_sums) : NULL;
-    if (!job.alpha_sums)
+    job.dy = operand_of(args->dy);
+    TG_TRY(columns_load(ctx, job.type, args->gamma, job.n, 0, &job.gamma));
+    int64_t grain = grain_of(job.n);
+    while (grain * MOST < rows)
+        grain *= 2;
+    TG_TRY(columns_sums(ctx, rows, job.n, SUMS, grain, &job.sums));
+    job.dalpha = tg_workspace(ctx, MOST * sizeof *job.dalpha);
+    if (!job.dalpha)
         return TG_ENOMEM;
-    tg_parallel_for(ctx, dy.rows, job.grain, backward_chunk, &job);
-    reduce(ctx, &job, 0, args->dgamma, (int)args->accumulate);
-    reduce(ctx, &job, 1, args->dbeta, (int)args->accumulate);
-    reduce_alpha(&job, args->dalpha, (int)args->accumulate);
+    tg_parallel_for(ctx, rows, grain, backward_chunk, &job);
+    columns_reduce(ctx, &job.sums, DGAMMA, job.type, args->dgamma, args->accumulate);
+    columns_reduce(ctx, &job.sums, DBETA, job.type, args->dbeta, args->accumulate);
+    reduce_alpha(&job, args->dalpha, args->accumulate);
     return TG_OK;
 }
 

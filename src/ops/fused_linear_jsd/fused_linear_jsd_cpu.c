@@ -36,7 +36,7 @@ static void run_rows(void *arg, int64_t begin, int64_t end, int worker)
     for (int64_t r = begin; r < end; r++) {
         float *student = s->student + r * s->classes;
         s->row_loss[r] = 0;
-        if (!fljsd_ignores(s->f, s->first + r))
+        if (!row_ignored(s->f->labels, s->first + r))
             s->row_loss[r] = run_row(&s->o, student, s->teacher + r * s->classes, s->classes);
         else if (s->o.gradient)
             memset(student, 0, (size_t)(s->classes * el_size(s->o.type)));
@@ -150,7 +150,7 @@ static double scale_of(const run_state *s, double upstream)
 static void set_options(run_state *s)
 {
     const fljsd *f = s->f;
-    s->per_row = fljsd_per_row(f, s->x.rows);
+    s->per_row = rows_share(f->labels, s->x.rows);
     const double dloss = f->dloss ? *(const float *)tg_data(f->dloss) : 1;
     const double upstream = dloss * s->per_row / f->temperature;
     s->scale = scale_of(s, upstream);

@@ -127,21 +127,22 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
         return eager_end(&s.e);
     view dstudent, labels;
     set_mat(&dstudent, d);
-    if (f->labels) {
+    if (f->labels.of) {
         labels.shape[0] = d.rows;
-        labels.t = tg_tensor_of(tg_data(f->labels), TG_I64, 1, labels.shape);
+        labels.t = tg_tensor_of((void *)f->labels.of, TG_I64, 1, labels.shape);
     }
     float unused;
     int64_t one = 1;
     tg_tensor loss = tg_tensor_of(&unused, TG_F32, 1, &one);
-    TG_TRY(tg_jsd_forward(ctx, &(tg_jsd_forward_args){.student = &s.student.t,
-                                                      .teacher = &s.teacher.t,
-                                                      .labels = f->labels ? &labels.t : NULL,
-                                                      .dloss = f->dloss,
-                                                      .loss = f->loss ? f->loss : &loss,
-                                                      .dstudent = gradients ? &dstudent.t : NULL,
-                                                      .beta = TG_VALUE(f->beta),
-                                                      .ignore_index = TG_VALUE(f->ignored)}));
+    TG_TRY(
+        tg_jsd_forward(ctx, &(tg_jsd_forward_args){.student = &s.student.t,
+                                                   .teacher = &s.teacher.t,
+                                                   .labels = f->labels.of ? &labels.t : NULL,
+                                                   .dloss = f->dloss,
+                                                   .loss = f->loss ? f->loss : &loss,
+                                                   .dstudent = gradients ? &dstudent.t : NULL,
+                                                   .beta = TG_VALUE(f->beta),
+                                                   .ignore_index = TG_VALUE(f->labels.ignored)}));
     return gradients ? add_gradients(&s, d) : TG_OK;
 }
 

@@ -1,7 +1,7 @@
 /* jsd, plain and in double: the definition. */
 #include <math.h>
 
-#include "jsd.h"
+#include "rows/counts.h"
 
 /* weight * logarithm; nothing if the weight is 0. */
 static double term(double weight, double logarithm)
@@ -42,15 +42,15 @@ static double get(const tg_rows *t, int64_t row, int64_t i)
 }
 
 /* Sum of the losses of rows that count; the gradient too, if asked for. */
-static double run(const jsd_options *o, const tg_rows *student, const tg_rows *teacher,
+static double run(double beta, row_labels labels, const tg_rows *student, const tg_rows *teacher,
                   const tg_rows *dstudent, double g)
 {
     double sum = 0;
     for (int64_t row = 0; row < student->rows; row++)
         for (int64_t i = 0; i < student->n; i++) {
             element e = {0, 0};
-            if (!jsd_ignores(o, row))
-                e = element_of(get(student, row, i), get(teacher, row, i), o->beta);
+            if (!row_ignored(labels, row))
+                e = element_of(get(student, row, i), get(teacher, row, i), beta);
             sum += e.loss;
             if (dstudent->data)
                 tg_set(dstudent->data, dstudent->type, row * dstudent->stride + i, g * e.gradient);
@@ -66,11 +66,12 @@ static double upstream(const tg_tensor *dloss)
 static tg_status forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
 {
     (void)ctx;
-    const jsd_options o = JSD_OPTIONS(args);
+    const row_labels labels = row_labels_of(args->labels, args->ignore_index);
     const tg_rows student = tg_rows_of(args->student), teacher = tg_rows_of(args->teacher);
     const tg_rows dstudent = tg_rows_of(args->dstudent);
-    const double scale = jsd_scale(&o, student.rows);
-    const double sum = run(&o, &student, &teacher, &dstudent, upstream(args->dloss) * scale);
+    const double scale = rows_share(labels, student.rows);
+    const double sum =
+        run(args->beta, labels, &student, &teacher, &dstudent, upstream(args->dloss) * scale);
     tg_set(tg_data(args->loss), tg_type_of(args->loss), 0, sum * scale);
     return TG_OK;
 }
@@ -78,10 +79,11 @@ static tg_status forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
 static tg_status backward(tg_ctx *ctx, const tg_jsd_backward_args *args)
 {
     (void)ctx;
-    const jsd_options o = JSD_OPTIONS(args);
+    const row_labels labels = row_labels_of(args->labels, args->ignore_index);
     const tg_rows student = tg_rows_of(args->student), teacher = tg_rows_of(args->teacher);
     const tg_rows dstudent = tg_rows_of(args->dstudent);
-    run(&o, &student, &teacher, &dstudent, upstream(args->dloss) * jsd_scale(&o, student.rows));
+    run(args->beta, labels, &student, &teacher, &dstudent,
+        upstream(args->dloss) * rows_share(labels, student.rows));
     return TG_OK;
 }
 

@@ -2,11 +2,12 @@
 #include <string.h>
 
 #include "eager/eager.h"
-#include "jsd.h"
+#include "rows/counts.h"
 
 typedef struct eager_jsd {
     eager e;
-    jsd_options o;
+    double beta;
+    row_labels labels;
     mat x, y;           /* student, teacher */
     mat loss, gradient; /* of every element */
 } eager_jsd;
@@ -45,9 +46,9 @@ static void mixture(eager_jsd *s)
     const mat p = matrix(s), q = matrix(s), m = matrix(s), log_m = matrix(s);
     const mat part = matrix(s);
     eager_unary(&s->e, EAGER_EXP, part, s->y);
-    eager_scalar(&s->e, EAGER_MUL, p, part, s->o.beta);
+    eager_scalar(&s->e, EAGER_MUL, p, part, s->beta);
     eager_unary(&s->e, EAGER_EXP, part, s->x);
-    eager_scalar(&s->e, EAGER_MUL, q, part, 1 - s->o.beta);
+    eager_scalar(&s->e, EAGER_MUL, q, part, 1 - s->beta);
     eager_binary(&s->e, EAGER_ADD, m, p, q);
     eager_unary(&s->e, EAGER_LOG, log_m, m);
     eager_free(&s->e, part);
@@ -62,13 +63,16 @@ static void mixture(eager_jsd *s)
     eager_free(&s->e, of_teacher);
 }
 
-static eager_jsd begin(tg_ctx *ctx, const jsd_options *o, const tg_tensor *student,
+static eager_jsd begin(tg_ctx *ctx, double beta, row_labels labels, const tg_tensor *student,
                        const tg_tensor *teacher)
 {
-    eager_jsd s = {
-        .e = eager_begin(ctx), .o = *o, .x = eager_rows(student), .y = eager_rows(teacher)};
-    if (o->beta == 0 || o->beta == 1)
-        one_sided(&s, o->beta == 1);
+    eager_jsd s = {.e = eager_begin(ctx),
+                   .beta = beta,
+                   .labels = labels,
+                   .x = eager_rows(student),
+                   .y = eager_rows(teacher)};
+    if (beta == 0 || beta == 1)
+        one_sided(&s, beta == 1);
     else
         mixture(&s);
     return s;
@@ -80,25 +84,25 @@ static double loss_of(eager_jsd *s)
     eager_reduce_rows(&s->e, EAGER_SUM, sums, s->loss);
     double sum = 0;
     for (int64_t r = 0; !s->e.status && r < s->x.rows; r++)
-        sum += jsd_ignores(&s->o, r) ? 0 : ((const float *)sums.data)[r];
-    return sum * jsd_scale(&s->o, s->x.rows);
+        sum += row_ignored(s->labels, r) ? 0 : ((const float *)sums.data)[r];
+    return sum * rows_share(s->labels, s->x.rows);
 }
 
 static void write_gradient(eager_jsd *s, const tg_tensor *dloss, const tg_tensor *dstudent)
 {
     const mat out = eager_rows(dstudent);
     const double g = dloss ? *(const float *)tg_data(dloss) : 1;
-    eager_scalar(&s->e, EAGER_MUL, out, s->gradient, g * jsd_scale(&s->o, out.rows));
+    eager_scalar(&s->e, EAGER_MUL, out, s->gradient, g * rows_share(s->labels, out.rows));
     const size_t size = tg_type_size(out.type);
     for (int64_t r = 0; !s->e.status && out.cols && r < out.rows; r++)
-        if (jsd_ignores(&s->o, r))
+        if (row_ignored(s->labels, r))
             memset((char *)out.data + r * out.stride * (int64_t)size, 0, (size_t)out.cols * size);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
 {
-    const jsd_options o = JSD_OPTIONS(args);
-    eager_jsd s = begin(ctx, &o, args->student, args->teacher);
+    const row_labels labels = row_labels_of(args->labels, args->ignore_index);
+    eager_jsd s = begin(ctx, args->beta, labels, args->student, args->teacher);
     const double loss = loss_of(&s);
     if (args->dstudent)
         write_gradient(&s, args->dloss, args->dstudent);
@@ -109,8 +113,8 @@ static tg_status forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
 
 static tg_status backward(tg_ctx *ctx, const tg_jsd_backward_args *args)
 {
-    const jsd_options o = JSD_OPTIONS(args);
-    eager_jsd s = begin(ctx, &o, args->student, args->teacher);
+    const row_labels labels = row_labels_of(args->labels, args->ignore_index);
+    eager_jsd s = begin(ctx, args->beta, labels, args->student, args->teacher);
     write_gradient(&s, args->dloss, args->dstudent);
     return eager_end(&s.e);
 }

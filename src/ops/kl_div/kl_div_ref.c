@@ -1,7 +1,7 @@
 /* kl_div, plain and in double: the definition. */
 #include <math.h>
 
-#include "kl_div.h"
+#include "rows/counts.h"
 
 static double element(const tg_rows *t, int64_t row, int64_t i)
 {
@@ -27,7 +27,7 @@ static tg_status forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
     const tg_rows y_pred = tg_rows_of(args->y_pred), y_true = tg_rows_of(args->y_true);
     const tg_rows dloss = tg_rows_of(args->dloss), loss = tg_rows_of(args->loss);
     const tg_rows dy_pred = tg_rows_of(args->dy_pred);
-    const double scale = kl_scale(args->reduction, y_true.rows, y_true.n);
+    const double scale = reduction_scale((row_labels){0}, args->reduction, y_true.rows, y_true.n);
     const double eps = args->eps;
     double sum = 0;
     for (int64_t row = 0; row < y_true.rows; row++)
@@ -53,7 +53,7 @@ static tg_status backward(tg_ctx *ctx, const tg_kl_div_backward_args *args)
     (void)ctx;
     const tg_rows y_true = tg_rows_of(args->y_true), dloss = tg_rows_of(args->dloss);
     const tg_rows dy_pred = tg_rows_of(args->dy_pred);
-    const double scale = kl_scale(args->reduction, y_true.rows, y_true.n);
+    const double scale = reduction_scale((row_labels){0}, args->reduction, y_true.rows, y_true.n);
     for (int64_t row = 0; row < y_true.rows; row++)
         for (int64_t i = 0; i < y_true.n; i++) {
             const double t = element(&y_true, row, i), weight = args->log_target ? exp(t) : t;

@@ -1,6 +1,6 @@
 /* kl_div as an eager framework runs it: a pass for each elementary step, losses in f32. */
 #include "eager/eager.h"
-#include "kl_div.h"
+#include "rows/counts.h"
 
 static mat clamped_log(eager *e, mat t, double eps)
 {
@@ -31,7 +31,7 @@ static void gradient(eager *e, mat dy_pred, mat weight, const tg_tensor *dloss, 
 {
     const mat negative = eager_new(e, weight.type, weight.rows, weight.cols);
     eager_unary(e, EAGER_NEG, negative, weight);
-    const double scale = kl_scale(reduction, weight.rows, weight.cols);
+    const double scale = reduction_scale((row_labels){0}, reduction, weight.rows, weight.cols);
     if (!dloss) {
         eager_scalar(e, EAGER_MUL, dy_pred, negative, scale);
     } else if (reduction == TG_NONE) {
@@ -64,7 +64,7 @@ static tg_status forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
             sum += ((const float *)rows.data)[r];
         if (!e.status)
             *(float *)tg_data(args->loss) =
-                (float)(sum * kl_scale(args->reduction, t.rows, t.cols));
+                (float)(sum * reduction_scale((row_labels){0}, args->reduction, t.rows, t.cols));
     }
     if (args->dy_pred)
         gradient(&e, eager_rows(args->dy_pred), weight, args->dloss, args->reduction);

@@ -1,19 +1,18 @@
-/* layer_norm on the CPU: forward, and the table. A row is read from memory once: its moments and the pass over it that writes
+/* layer_norm on the CPU: forward. A row is read from memory once: its moments and the pass over it that writes
  * hit the cache, and the latter asks for the next rows meanwhile.
  */
-#include "layer_norm_backward.h"
-#include "layer_norm_common.h"
 #include "moments.h"
+#include "rows/columns.h"
+#include "rows/rows.h"
 
-/* Bytes of a row of which a block and the next one fit the second cache. */
-enum { NEAR = 32 << 10 };
+/* ROW_BLOCK: rows that are taken at a time. NEAR: bytes of a row of which a block and the next one fit the second cache. */
+enum { ROW_BLOCK = 4, NEAR = 32 << 10 };
 
 typedef struct forward_job {
-    const char *x;
-    char *y;
+    operand x, y;
     const float *weight, *bias;
-    float *mean, *rstd;            /* NULL: not wanted */
-    int64_t n, x_stride, y_stride; /* strides in bytes */
+    float *mean, *rstd; /* NULL: not wanted */
+    int64_t n;
     double eps;
     int near, stream; /* near: a block of rows and the next one fit the second cache */
     el type;
@@ -29,7 +28,7 @@ typedef struct normal_terms {
 
 SIMD_INLINE normal_terms row_moments(el e, const forward_job *job, int64_t i)
 {
-    const char *x = job->x + i * job->x_stride;
+    const char *x = row_at(&job->x, i);
     moments m = {0, 0, 0};
     moments_add(e, &m, x, job->n);
     const double mean = m.sum / m.count;
@@ -38,7 +37,7 @@ SIMD_INLINE normal_terms row_moments(el e, const forward_job *job, int64_t i)
         job->mean[i] = high;
     if (job->rstd)
         job->rstd[i] = r;
-    return (normal_terms){x, job->y + i * job->y_stride, high, (float)(high - mean) * r, r};
+    return (normal_terms){x, row_at(&job->y, i), high, (float)(high - mean) * r, r};
 }
 
 SIMD_INLINE vf normalised(const normal_terms *t, vf x, vf weight, vf bias)
@@ -49,7 +48,7 @@ SIMD_INLINE vf normalised(const normal_terms *t, vf x, vf weight, vf bias)
 SIMD_INLINE void normalise_pairs(el e, int stream, const forward_job *job, const normal_terms *t,
                                  int count)
 {
-    const int64_t ahead = count * job->x_stride;
+    const int64_t ahead = count * job->x.stride;
     for (int64_t j = 0; j < v_whole_pairs(job->n); j += V_PAIR) {
         const vf2 w = v_get2(job->weight + j), b = v_get2(job->bias + j);
         for (int k = 0; k < count; k++) {
@@ -82,56 +81,36 @@ SIMD_INLINE void forward_block(el e, int stream, const forward_job *job, int64_t
     normalise_tail(e, job, t, count);
 }
 
-SIMD_INLINE void forward_rows(el e, int stream, const forward_job *job, int64_t begin, int64_t end)
+SIMD_INLINE void forward_rows(el e, int stream, const forward_job *job, int64_t begin, int64_t end,
+                              int worker)
 {
+    (void)worker;
     int64_t i = begin;
     for (; job->near && i + ROW_BLOCK <= end; i += ROW_BLOCK)
         forward_block(e, stream, job, i, ROW_BLOCK);
     for (; i < end; i++)
         forward_block(e, stream, job, i, 1);
-    if (stream)
-        v_fence();
 }
 
-static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    /* a copy: no store through a pointer can change it */
-    const forward_job job = *(const forward_job *)arg;
-    if (job.stream)
-        EL_SPECIALIZE(job.type, forward_rows, 1, &job, begin, end);
-    else
-        EL_SPECIALIZE(job.type, forward_rows, 0, &job, begin, end);
-}
-
-/* A few blocks in a row, so that most find what was asked for ahead; single rows where there are few. */
-static int64_t forward_grain(const tg_rows *x)
-{
-    const int64_t many = x->rows / 64, most = 4 * ROW_BLOCK, least = many < most ? many : most,
-                  rows = rows_per_chunk(x->n), grain = rows > least ? rows : least;
-    return grain < ROW_BLOCK ? grain : grain / ROW_BLOCK * ROW_BLOCK;
-}
+ROWS_CHUNK(forward_chunk, forward_job, forward_rows);
 
 static tg_status forward(tg_ctx *ctx, const tg_layer_norm_forward_args *a)
 {
-    const tg_rows x = tg_rows_of(a->x), y = tg_rows_of(a->y);
+    const tg_rows x = tg_rows_of(a->x);
     const el e = (el)tg_el(x.type);
-    forward_job job = {.x = x.data,
-                       .y = y.data,
+    forward_job job = {.x = operand_of(a->x),
+                       .y = operand_of(a->y),
                        .mean = tg_data(a->mean),
                        .rstd = tg_data(a->rstd),
                        .n = x.n,
-                       .x_stride = x.stride * el_size(e),
-                       .y_stride = y.stride * el_size(e),
                        .eps = a->eps,
                        .near = x.n * el_size(e) <= NEAR,
-                       .stream = streams(&y, x.data),
+                       .stream = rows_stream_aligned(a->y, a->x),
                        .type = e};
-    TG_TRY(load_columns(ctx, e, a->weight, x.n, 1, &job.weight));
-    TG_TRY(load_columns(ctx, e, a->bias, x.n, 0, &job.bias));
-    tg_parallel_for(ctx, x.rows, forward_grain(&x), forward_chunk, &job);
+    TG_TRY(columns_load(ctx, e, a->weight, x.n, 1, &job.weight));
+    TG_TRY(columns_load(ctx, e, a->bias, x.n, 0, &job.bias));
+    tg_parallel_for(ctx, x.rows, rows_grain(x.rows, x.n, ROW_BLOCK), forward_chunk, &job);
     return TG_OK;
 }
 
-TG_CPU_IMPLS(layer_norm) = {TG_CPU_IMPL(layer_norm_forward, forward),
-                            TG_CPU_IMPL(layer_norm_backward, backward), TG_IMPLS_END};
+TG_CPU_IMPLS(layer_norm) = {TG_CPU_IMPL(layer_norm_forward, forward), TG_IMPLS_END};

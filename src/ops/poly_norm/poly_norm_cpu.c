@@ -1,10 +1,9 @@
-/* poly_norm, fast: a row is read from memory once; the second pass over it hits the cache, and asks for
+/* poly_norm on the CPU: a row is read from memory once; the second pass over it hits the cache, and asks for
  * the next row meanwhile. */
-#include "core/services.h"
-#include "simd.h"
+#include "rows/rows.h"
 
-/* Elements of work below which another thread does not pay. */
-enum { MIN_CHUNK = 32768 };
+/* Elements that are worth a thread. */
+enum { WORTH = 2 * ROWS_WORTH };
 
 /* What the rows of a chunk add to dweight and dbias. */
 typedef struct sums {
@@ -12,13 +11,11 @@ typedef struct sums {
 } sums;
 
 typedef struct job {
-    const char *dy, *x; /* dy: backward only */
-    char *out;          /* y or dx */
+    operand dy, x, out; /* dy: backward only; out: y or dx */
     float *rstd;        /* NULL: not wanted */
     float weight[3], bias;
     double eps;
-    int64_t n, dy_stride, x_stride, out_stride; /* strides in bytes */
-    int64_t grain;
+    int64_t n, grain;
     sums *sums; /* of each chunk */
     int stream;
     el type;
@@ -63,23 +60,26 @@ SIMD_INLINE vf polynomial(vf x, const float c[4])
     return ((x * v_set(c[0]) + v_set(c[1])) * x + v_set(c[2])) * x + v_set(c[3]);
 }
 
-SIMD_INLINE void forward_row(el e, const job *job, const char *x, char *y, const float c[4])
+SIMD_INLINE void forward_row(el e, int stream, const job *job, const char *x, char *y,
+                             const float c[4])
 {
     const int64_t n = job->n;
     int64_t j = 0;
     for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 v = v_load2(e, e, x, j);
-        v_write2(e, job->stream, y, j, (vf2){polynomial(v.a, c), polynomial(v.b, c)});
-        ahead(e, x + job->x_stride, j);
+        v_write2(e, stream, y, j, (vf2){polynomial(v.a, c), polynomial(v.b, c)});
+        ahead(e, x + job->x.stride, j);
     }
     for (; j < n; j += VL)
         v_store_n(e, y, j, v_tail(n, j), polynomial(v_load_n(e, x, j, v_tail(n, j), 0), c));
 }
 
-SIMD_INLINE void forward_rows(el e, const job *job, int64_t begin, int64_t end)
+SIMD_INLINE void forward_rows(el e, int stream, const job *job, int64_t begin, int64_t end,
+                              int worker)
 {
+    (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        const char *x = job->x + i * job->x_stride;
+        const char *x = row_at(&job->x, i);
         float sum[3], c[4] = {0, 0, 0, job->bias};
         sum_powers(e, x, job->n, sum);
         for (int k = 0; k < 3; k++) {
@@ -88,18 +88,11 @@ SIMD_INLINE void forward_rows(el e, const job *job, int64_t begin, int64_t end)
             if (job->rstd)
                 job->rstd[3 * i + k] = r;
         }
-        forward_row(e, job, x, job->out + i * job->out_stride, c);
+        forward_row(e, stream, job, x, row_at(&job->out, i), c);
     }
-    if (job->stream)
-        v_fence();
 }
 
-static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const job *job = arg;
-    EL_SPECIALIZE(job->type, forward_rows, job, begin, end);
-}
+ROWS_CHUNK(forward_chunk, job, forward_rows);
 
 /* ---- backward ---- */
 
@@ -141,16 +134,16 @@ SIMD_INLINE vf gradient(vf dy, vf x, const slopes *s)
     return dy * along - x * back;
 }
 
-SIMD_INLINE void backward_row(el e, const job *job, const char *dy, const char *x, char *dx,
-                              const slopes *s)
+SIMD_INLINE void backward_row(el e, int stream, const job *job, const char *dy, const char *x,
+                              char *dx, const slopes *s)
 {
     const int64_t n = job->n;
     int64_t j = 0;
     for (; j < v_whole_pairs(n); j += V_PAIR) {
         const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
-        v_write2(e, job->stream, dx, j, (vf2){gradient(g.a, v.a, s), gradient(g.b, v.b, s)});
-        ahead(e, x + job->x_stride, j);
-        ahead(e, dy + job->dy_stride, j);
+        v_write2(e, stream, dx, j, (vf2){gradient(g.a, v.a, s), gradient(g.b, v.b, s)});
+        ahead(e, x + job->x.stride, j);
+        ahead(e, dy + job->dy.stride, j);
     }
     for (; j < n; j += VL)
         v_store_n(
@@ -158,11 +151,13 @@ SIMD_INLINE void backward_row(el e, const job *job, const char *dy, const char *
             gradient(v_load_n(e, dy, j, v_tail(n, j), 0), v_load_n(e, x, j, v_tail(n, j), 0), s));
 }
 
-SIMD_INLINE void backward_rows(el e, const job *job, int64_t begin, int64_t end)
+SIMD_INLINE void backward_rows(el e, int stream, const job *job, int64_t begin, int64_t end,
+                               int worker)
 {
+    (void)worker;
     sums total = {{0}, 0};
     for (int64_t i = begin; i < end; i++) {
-        const char *dy = job->dy + i * job->dy_stride, *x = job->x + i * job->x_stride;
+        const char *dy = row_at(&job->dy, i), *x = row_at(&job->x, i);
         float product[4];
         slopes s;
         sum_products(e, dy, x, job->n, product);
@@ -173,52 +168,39 @@ SIMD_INLINE void backward_rows(el e, const job *job, int64_t begin, int64_t end)
             total.weight[k] += r * product[k];
         }
         total.bias += product[3];
-        backward_row(e, job, dy, x, job->out + i * job->out_stride, &s);
+        backward_row(e, stream, job, dy, x, row_at(&job->out, i), &s);
     }
     job->sums[begin / job->grain] = total;
-    if (job->stream)
-        v_fence();
 }
 
-static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const job *job = arg;
-    EL_SPECIALIZE(job->type, backward_rows, job, begin, end);
-}
+ROWS_CHUNK(backward_chunk, job, backward_rows);
 
-/* ---- rows ---- */
+/* ---- calls ---- */
 
 static float element(const tg_tensor *t, int k)
 {
-    return el_get((el)tg_el(tg_type_of(t)), tg_data(t), k);
+    return el_get(el_of(t), tg_data(t), k);
 }
 
 static void put_element(const tg_tensor *t, int k, double value, int64_t accumulate)
 {
     if (t)
-        el_set((el)tg_el(tg_type_of(t)), tg_data(t), k,
-               (float)(value + (accumulate ? element(t, k) : 0)));
+        el_set(el_of(t), tg_data(t), k, (float)(value + (accumulate ? element(t, k) : 0)));
 }
 
 /* What both directions have; `over` is what the output may stand in place of. */
-static job job_of(const tg_tensor *x_in, const tg_tensor *weight, const tg_tensor *rstd,
-                  const tg_tensor *out_in, const tg_tensor *over)
+static job job_of(const tg_tensor *x, const tg_tensor *weight, const tg_tensor *rstd,
+                  const tg_tensor *out, const tg_tensor *over)
 {
-    const tg_rows x = tg_rows_of(x_in), out = tg_rows_of(out_in);
-    const el e = (el)tg_el(x.type);
-    const int64_t size = el_size(e);
-    return (job){.x = x.data,
-                 .out = out.data,
+    const int64_t n = tg_rows_of(x).n;
+    return (job){.x = operand_of(x),
+                 .out = operand_of(out),
                  .rstd = tg_data(rstd),
                  .weight = {element(weight, 0), element(weight, 1), element(weight, 2)},
-                 .n = x.n,
-                 .x_stride = x.stride * size,
-                 .out_stride = out.stride * size,
-                 .grain = x.n > 0 && x.n < MIN_CHUNK ? MIN_CHUNK / x.n : 1,
-                 .stream = out.data != tg_data(over) && tg_streams(x.rows * x.n * size) &&
-                           v_streamable2(e, out.data) && out.stride % V_PAIR == 0,
-                 .type = e};
+                 .n = n,
+                 .grain = rows_worth(n, WORTH),
+                 .stream = rows_stream_aligned(out, over),
+                 .type = el_of(x)};
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
@@ -232,15 +214,14 @@ static tg_status forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
 
 static tg_status backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args)
 {
-    const tg_rows dy = tg_rows_of(args->dy);
+    const int64_t rows = tg_rows_of(args->dy).rows;
     job job = job_of(args->x, args->weight, args->rstd, args->dx, args->dy);
-    job.dy = dy.data;
-    job.dy_stride = dy.stride * el_size(job.type);
-    const int64_t chunks = (dy.rows + job.grain - 1) / job.grain;
+    job.dy = operand_of(args->dy);
+    const int64_t chunks = (rows + job.grain - 1) / job.grain;
     job.sums = tg_workspace(ctx, (size_t)chunks * sizeof *job.sums);
     if (!job.sums)
         return TG_ENOMEM;
-    tg_parallel_for(ctx, dy.rows, job.grain, backward_chunk, &job);
+    tg_parallel_for(ctx, rows, job.grain, backward_chunk, &job);
     sums total = {{0}, 0};
     for (int64_t c = 0; c < chunks; c++) {
         for (int k = 0; k < 3; k++)

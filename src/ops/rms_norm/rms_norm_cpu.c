@@ -1,19 +1,17 @@
-/* rms_norm and fused_add_rms_norm on the CPU: forward, and the table. A row is read from memory once: the second pass over
- * it hits the cache, and asks for the next row meanwhile.
+/* rms_norm and fused_add_rms_norm on the CPU: forward. A row is read from memory once: the second pass over it hits the cache,
+ * and asks for the next row meanwhile.
  */
-#include "rms_norm_backward.h"
-#include "rms_norm_common.h"
+#include "rms_norm_cpu.h"
 
 /* Most columns of which a worker keeps a row in f32: 1 MiB. */
 enum { KEPT = 1 << 18 };
 
 typedef struct forward_job {
-    const char *x, *residual; /* residual: NULL for rms_norm */
-    char *y, *s;
-    const float *scale;
-    float *rstd; /* NULL: not wanted */
-    float *rows; /* fused, where s goes past the cache: one row of it in f32 a worker */
-    int64_t n, x_stride, residual_stride, y_stride, s_stride;
+    operand x, residual, y, s; /* residual and s: of fused_add_rms_norm alone */
+    const float *scale;        /* offset + weight; NULL: no weight */
+    float *rstd;               /* NULL: not wanted */
+    float *kept; /* fused, where s goes past the cache: one row of it in f32 a worker */
+    int64_t n;
     float eps;
     int llama, stream;
     el type;
@@ -89,89 +87,82 @@ SIMD_INLINE void scale_row(el e, int kept, int stream, const void *x, void *y, c
     }
 }
 
+SIMD_INLINE void forward_row(el e, int stream, const forward_job *job, int64_t i, float *kept)
+{
+    const char *x = row_at(&job->x, i), *next[] = {x + job->x.stride, NULL};
+    float squares;
+    if (job->residual.data) {
+        const char *residual = row_at(&job->residual, i);
+        next[1] = residual + job->residual.stride;
+        squares = add_row(e, stream, x, residual, row_at(&job->s, i), kept, job->n);
+    } else {
+        squares = square_sum(e, x, job->n);
+    }
+    const float r = 1.0f / sqrtf(squares / (float)job->n + job->eps);
+    char *y = row_at(&job->y, i);
+    if (job->rstd)
+        job->rstd[i] = r;
+    if (!job->residual.data)
+        scale_row(e, 0, stream, x, y, job->scale, r, job->llama, 1, next, job->n);
+    else if (stream)
+        scale_row(e, 1, 1, kept, y, job->scale, r, job->llama, 2, next, job->n);
+    else
+        scale_row(e, 0, 0, row_at(&job->s, i), y, job->scale, r, job->llama, 2, next, job->n);
+}
+
 SIMD_INLINE void forward_rows(el e, int stream, const forward_job *job, int64_t begin, int64_t end,
                               int worker)
 {
-    const int64_t size = el_size(e), x_step = job->x_stride * size,
-                  residual_step = job->residual_stride * size;
-    float *row = job->rows ? job->rows + worker * job->n : NULL;
-    for (int64_t i = begin; i < end; i++) {
-        const char *x = job->x + i * x_step;
-        const char *residual = job->residual ? job->residual + i * residual_step : NULL;
-        void *y = job->y + i * job->y_stride * size;
-        void *s = residual ? job->s + i * job->s_stride * size : NULL;
-        const float squares =
-            residual ? add_row(e, stream, x, residual, s, row, job->n) : square_sum(e, x, job->n);
-        const float r = 1.0f / sqrtf(squares / (float)job->n + job->eps);
-        if (job->rstd)
-            job->rstd[i] = r;
-        const char *const next[] = {x + x_step, residual ? residual + residual_step : NULL};
-        if (residual)
-            scale_row(e, stream, stream, stream ? row : s, y, job->scale, r, job->llama, 2, next,
-                      job->n);
-        else
-            scale_row(e, 0, stream, x, y, job->scale, r, job->llama, 1, next, job->n);
-    }
-    if (stream)
-        v_fence();
+    float *kept = job->kept ? job->kept + worker * job->n : NULL;
+    for (int64_t i = begin; i < end; i++)
+        forward_row(e, stream, job, i, kept);
 }
 
-static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
+ROWS_CHUNK(forward_chunk, forward_job, forward_rows);
+
+static void run(tg_ctx *ctx, forward_job *job, const tg_tensor *x)
 {
-    const forward_job *job = arg;
-    if (job->stream)
-        EL_SPECIALIZE(job->type, forward_rows, 1, job, begin, end, worker);
-    else
-        EL_SPECIALIZE(job->type, forward_rows, 0, job, begin, end, worker);
+    const int64_t rows = tg_rows_of(x).rows;
+    tg_parallel_for(ctx, rows, rows_worth(job->n, WORTH), forward_chunk, job);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 {
-    const tg_rows x = tg_rows_of(a->x), y = tg_rows_of(a->y);
-    forward_job job = {.x = x.data,
-                       .y = y.data,
+    forward_job job = {.x = operand_of(a->x),
+                       .y = operand_of(a->y),
                        .rstd = tg_data(a->rstd),
-                       .n = x.n,
-                       .x_stride = x.stride,
-                       .y_stride = y.stride,
+                       .n = tg_rows_of(a->x).n,
                        .eps = (float)a->eps,
                        .llama = a->casting_mode == 0,
-                       .stream = streams(&y, x.data),
-                       .type = (el)tg_el(x.type)};
-    TG_TRY(load_scale(ctx, job.type, a->weight, a->offset, &job.scale));
-    tg_parallel_for(ctx, x.rows, rows_per_chunk(x.n), forward_chunk, &job);
+                       .stream = rows_stream_aligned(a->y, a->x),
+                       .type = el_of(a->x)};
+    TG_TRY(columns_load_plus(ctx, job.type, a->weight, (float)a->offset, &job.scale));
+    run(ctx, &job, a->x);
     return TG_OK;
 }
 
 static tg_status fused_forward(tg_ctx *ctx, const tg_fused_add_rms_norm_forward_args *a)
 {
-    const tg_rows x = tg_rows_of(a->x), residual = tg_rows_of(a->residual), y = tg_rows_of(a->y),
-                  s = tg_rows_of(a->s);
-    forward_job job = {.x = x.data,
-                       .residual = residual.data,
-                       .y = y.data,
-                       .s = s.data,
+    forward_job job = {.x = operand_of(a->x),
+                       .residual = operand_of(a->residual),
+                       .y = operand_of(a->y),
+                       .s = operand_of(a->s),
                        .rstd = tg_data(a->rstd),
-                       .n = x.n,
-                       .x_stride = x.stride,
-                       .residual_stride = residual.stride,
-                       .y_stride = y.stride,
-                       .s_stride = s.stride,
+                       .n = tg_rows_of(a->x).n,
                        .eps = (float)a->eps,
                        .llama = a->casting_mode == 0,
-                       .stream = x.n <= KEPT && streams(&y, x.data) && streams(&s, residual.data),
-                       .type = (el)tg_el(x.type)};
-    TG_TRY(load_scale(ctx, job.type, a->weight, a->offset, &job.scale));
+                       .type = el_of(a->x)};
+    job.stream =
+        job.n <= KEPT && rows_stream_aligned(a->y, a->x) && rows_stream_aligned(a->s, a->residual);
+    TG_TRY(columns_load_plus(ctx, job.type, a->weight, (float)a->offset, &job.scale));
     if (job.stream) {
-        job.rows = tg_workspace(ctx, (size_t)tg_ctx_threads(ctx) * (size_t)x.n * sizeof(float));
-        if (!job.rows)
+        job.kept = tg_workspace(ctx, (size_t)(tg_ctx_threads(ctx) * job.n) * sizeof *job.kept);
+        if (!job.kept)
             return TG_ENOMEM;
     }
-    tg_parallel_for(ctx, x.rows, rows_per_chunk(x.n), forward_chunk, &job);
+    run(ctx, &job, a->x);
     return TG_OK;
 }
 
 TG_CPU_IMPLS(rms_norm) = {TG_CPU_IMPL(rms_norm_forward, forward),
-                          TG_CPU_IMPL(rms_norm_backward, backward),
-                          TG_CPU_IMPL(fused_add_rms_norm_forward, fused_forward),
-                          TG_CPU_IMPL(fused_add_rms_norm_backward, fused_backward), TG_IMPLS_END};
+                          TG_CPU_IMPL(fused_add_rms_norm_forward, fused_forward), TG_IMPLS_END};

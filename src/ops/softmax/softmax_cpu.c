@@ -1,4 +1,4 @@
-/* softmax, fast: one exponential an element.
+/* softmax on the CPU: one exponential an element.
  *
  * Forward reads a row once. It goes block by block: the maximum of each lane so far, then the
  * exponentials against it into scratch, with their sum. The maxima only grow, so the blocks are
@@ -8,9 +8,7 @@
  */
 #include <float.h>
 
-#include "simd.h"
-
-#include "core/services.h"
+#include "rows/rows.h"
 
 /* Columns to a block: of rows that come from memory, so that reading and computing overlap, and of others, where each block
  * costs its end alone. */
@@ -19,17 +17,12 @@ enum { BLOCK_MEMORY = 512, BLOCK_CACHE = 1024 };
 /* Most columns whose exponentials are kept: two rows of them a thread take 1 MiB. */
 enum { LONG = 1 << 17 };
 
-/* Elements to a chunk, at least: what is worth a thread. */
-enum { CHUNK = 16384 };
-
 typedef struct job {
     el type;
     int stream; /* write past the cache */
     int64_t n, block, blocks;
-    const char *x, *dy; /* dy: backward alone, x is y there */
-    char *out;
-    int64_t x_stride, dy_stride, out_stride; /* in bytes */
-    float *scratch;                          /* scratch_size floats a worker */
+    operand x, dy, out; /* dy: backward alone, x is y there */
+    float *scratch;     /* scratch_size floats a worker */
     int64_t scratch_size;
 } job;
 
@@ -129,15 +122,16 @@ static pending pending_at(const job *j, int worker, int64_t r)
 
 /* The first pass over row r goes along with the second over row r - 1, block by block, so that
  * memory is read, computed on and written all the time. */
-SIMD_INLINE void forward_rows(el e, const job *j, int64_t begin, int64_t end, int worker)
+SIMD_INLINE void forward_rows(el e, int stream, const job *j, int64_t begin, int64_t end,
+                              int worker)
 {
     for (int64_t r = begin; r <= end; r++) {
         const pending now = pending_at(j, worker, r), last = pending_at(j, worker, r + 1);
-        step s = {.x = j->x + r * j->x_stride,
+        step s = {.x = row_at(&j->x, r),
                   .powers = now.powers,
                   .last = last.powers,
-                  .y = r > begin ? j->out + (r - 1) * j->out_stride : NULL};
-        const int stream = j->stream && v_streamable2(e, s.y);
+                  .y = r > begin ? row_at(&j->out, r - 1) : NULL};
+        const int past = stream && v_streamable2(e, s.y);
         /* the clamp lets a block of -inf give 0, and a whole row of them 0 / 0 */
         s.max = v_set(-FLT_MAX);
         for (int64_t b = 0; b < j->blocks; b++) {
@@ -150,11 +144,11 @@ SIMD_INLINE void forward_rows(el e, const job *j, int64_t begin, int64_t end, in
             vf sum = v_set(0.0f);
             if (r == begin)
                 sum = block_step(e, 1, 0, 0, s, first, stop);
-            else if (r == end && stream)
+            else if (r == end && past)
                 block_step(e, 0, 1, 1, s, first, stop);
             else if (r == end)
                 block_step(e, 0, 1, 0, s, first, stop);
-            else if (stream)
+            else if (past)
                 sum = block_step(e, 1, 1, 1, s, first, stop);
             else
                 sum = block_step(e, 1, 1, 0, s, first, stop);
@@ -164,15 +158,9 @@ SIMD_INLINE void forward_rows(el e, const job *j, int64_t begin, int64_t end, in
         if (r < end)
             finish_stats(now.blocks, j->blocks);
     }
-    if (j->stream)
-        v_fence();
 }
 
-static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
-{
-    const job *j = arg;
-    EL_SPECIALIZE(j->type, forward_rows, j, begin, end, worker);
-}
+ROWS_CHUNK(forward_chunk, job, forward_rows);
 
 /* A block of a long row: its exponentials into scratch; returns the sums of the lanes. */
 SIMD_INLINE vf long_block(el e, const char *x, int64_t n, vf max, float *powers)
@@ -199,25 +187,20 @@ SIMD_INLINE void long_row(el e, int stream, const job *j, const char *x, char *y
     }
 }
 
-SIMD_INLINE void long_rows(el e, const job *j, int64_t begin, int64_t end, float *powers)
+SIMD_INLINE void long_rows(el e, int stream, const job *j, int64_t begin, int64_t end, int worker)
 {
+    float *powers = j->scratch + 2 * worker * j->scratch_size;
     for (int64_t r = begin; r < end; r++) {
-        const char *x = j->x + r * j->x_stride;
-        char *y = j->out + r * j->out_stride;
-        if (j->stream && v_streamable2(e, y))
+        const char *x = row_at(&j->x, r);
+        char *y = row_at(&j->out, r);
+        if (stream && v_streamable2(e, y))
             long_row(e, 1, j, x, y, powers);
         else
             long_row(e, 0, j, x, y, powers);
     }
-    if (j->stream)
-        v_fence();
 }
 
-static void long_chunk(void *arg, int64_t begin, int64_t end, int worker)
-{
-    const job *j = arg;
-    EL_SPECIALIZE(j->type, long_rows, j, begin, end, j->scratch + 2 * worker * j->scratch_size);
-}
+ROWS_CHUNK(long_chunk, job, long_rows);
 
 SIMD_INLINE float dot(el e, const char *y, const char *dy, int64_t n)
 {
@@ -262,45 +245,33 @@ SIMD_INLINE void backward_row(el e, int stream, const char *y, const char *dy, c
     }
 }
 
-SIMD_INLINE void backward_rows(el e, const job *j, int64_t begin, int64_t end)
+SIMD_INLINE void backward_rows(el e, int stream, const job *j, int64_t begin, int64_t end,
+                               int worker)
 {
+    (void)worker;
     for (int64_t r = begin; r < end; r++) {
-        const char *y = j->x + r * j->x_stride, *dy = j->dy + r * j->dy_stride;
-        const int64_t y_next = r + 1 < end ? j->x_stride : 0;
-        const int64_t dy_next = r + 1 < end ? j->dy_stride : 0;
-        char *dx = j->out + r * j->out_stride;
-        if (j->stream && v_streamable2(e, dx))
+        const char *y = row_at(&j->x, r), *dy = row_at(&j->dy, r);
+        const int64_t y_next = r + 1 < end ? j->x.stride : 0;
+        const int64_t dy_next = r + 1 < end ? j->dy.stride : 0;
+        char *dx = row_at(&j->out, r);
+        if (stream && v_streamable2(e, dx))
             backward_row(e, 1, y, dy, dx, j->n, y_next, dy_next);
         else
             backward_row(e, 0, y, dy, dx, j->n, y_next, dy_next);
     }
-    if (j->stream)
-        v_fence();
 }
 
-static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const job *j = arg;
-    EL_SPECIALIZE(j->type, backward_rows, j, begin, end);
-}
-
-static int64_t rows_a_chunk(int64_t n)
-{
-    return n < CHUNK ? CHUNK / n : 1;
-}
+ROWS_CHUNK(backward_chunk, job, backward_rows);
 
 static tg_status forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
 {
-    const tg_rows x = tg_rows_of(args->x), y = tg_rows_of(args->y);
+    const tg_rows x = tg_rows_of(args->x);
     if (x.n == 0)
         return TG_OK;
-    const int64_t size = (int64_t)tg_type_size(x.type);
-    job j = {.type = (el)tg_el(x.type), .n = x.n, .x = x.data, .out = y.data};
-    j.x_stride = x.stride * size;
-    j.out_stride = y.stride * size;
-    const int large = tg_streams(x.rows * x.n * size);
-    j.stream = x.data != y.data && large;
+    job j = {
+        .type = el_of(args->x), .n = x.n, .x = operand_of(args->x), .out = operand_of(args->y)};
+    const int large = tg_streams(x.rows * x.n * el_size(j.type));
+    j.stream = rows_stream(x.rows * x.n * el_size(j.type), j.out.data, j.x.data);
     j.block = large ? BLOCK_MEMORY : BLOCK_CACHE;
     j.blocks = (x.n + j.block - 1) / j.block;
     const int64_t kept = x.n <= LONG ? x.n : j.block;
@@ -310,22 +281,22 @@ static tg_status forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
         tg_workspace(ctx, (size_t)(2 * tg_ctx_threads(ctx) * j.scratch_size) * sizeof(float));
     if (!j.scratch)
         return TG_ENOMEM;
-    tg_parallel_for(ctx, x.rows, rows_a_chunk(x.n), x.n <= LONG ? forward_chunk : long_chunk, &j);
+    tg_parallel_for(ctx, x.rows, rows_grain(x.rows, x.n, 1),
+                    x.n <= LONG ? forward_chunk : long_chunk, &j);
     return TG_OK;
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_softmax_backward_args *args)
 {
-    const tg_rows dy = tg_rows_of(args->dy), y = tg_rows_of(args->y), dx = tg_rows_of(args->dx);
-    if (y.n == 0)
-        return TG_OK;
-    const int64_t size = (int64_t)tg_type_size(y.type);
-    job j = {.type = (el)tg_el(y.type), .n = y.n, .x = y.data, .dy = dy.data, .out = dx.data};
-    j.x_stride = y.stride * size;
-    j.dy_stride = dy.stride * size;
-    j.out_stride = dx.stride * size;
-    j.stream = dx.data != dy.data && tg_streams(y.rows * y.n * size);
-    tg_parallel_for(ctx, y.rows, rows_a_chunk(y.n), backward_chunk, &j);
+    const tg_rows y = tg_rows_of(args->y);
+    job j = {.type = el_of(args->y),
+             .n = y.n,
+             .x = operand_of(args->y),
+             .dy = operand_of(args->dy),
+             .out = operand_of(args->dx)};
+    j.stream = rows_stream(y.rows * y.n * el_size(j.type), j.out.data, j.dy.data);
+    if (y.n > 0)
+        tg_parallel_for(ctx, y.rows, rows_grain(y.rows, y.n, 1), backward_chunk, &j);
     return TG_OK;
 }
 

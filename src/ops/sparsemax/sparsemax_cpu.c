@@ -1,131 +1,225 @@
-/* sparsemax, fast: the panels of a tensor along any dimension; what is done with one stands in
- * sparsemax_panel.h. */
-#include "sparsemax_panel.h"
+/* sparsemax on the CPU: forward. No sort, and one read from memory.
+ *
+ * tau lies between max - 1 and max, so only elements less than 1 below the maximum matter: few, mostly.
+ * One pass finds the maximum and keeps such elements in a list; Newton's iteration for
+ *     f(tau) = sum(max(x - tau, 0)) - 1,   tau += f(tau) / #{x > tau}
+ * runs on those. f is convex, falling and piecewise linear: from below, tau only grows, elements only
+ * leave, and when none does, tau is exact. A second pass over the row writes max(x - tau, 0). Where the
+ * list would outgrow its room, as a very long row of nearly equal numbers makes it, the steps run on the
+ * row itself.
+ */
+#include "sparsemax_cpu.h"
 
-#include "sparsemax.h"
+/* BLOCK: pairs that are looked at twice before the next ones. ROOM: elements that a worker's list holds at most, 1 MiB. */
+enum { BLOCK = 16, ROOM = 1 << 18 };
 
-enum { CHUNK = 16384 };  /* elements to a chunk, at least: what is worth a thread */
-enum { ROOM = 1 << 18 }; /* elements that a worker's list holds at most: 1 MiB */
+/* What may lie above tau: pairs in which some lane does (apart = 1), elements side by side (apart = 0,
+ * until scan() fills them up to pairs). */
+typedef struct search {
+    vf2 max;
+    float *list;
+    int64_t count, room; /* room: pairs */
+} search;
 
-typedef struct walk { /* of one tensor, in bytes */
-    char *data;
-    int64_t outer, step;
-} walk;
-
-typedef struct job {
-    el type;
-    int apart;
-    int stream;               /* write past the cache */
-    int64_t n, inner, strips; /* strips: panels to an outer index */
-    walk from, dy, to;        /* x or y; backward alone; y or dx */
-    float *scratch;
-    int64_t scratch_size, room; /* floats a worker; pairs of them but one */
-} job;
-
-SIMD_INLINE char *panel_at(el e, const job *j, const walk *w, int64_t i)
+/* 1 if `pairs` more fit the list; there is one more than its room. */
+SIMD_INLINE int fits(int apart, const search *s, int64_t pairs)
 {
-    return w->data + i / j->strips * w->outer + i % j->strips * V_PAIR * el_size(e);
+    return (apart ? s->count + pairs : s->count + pairs * V_PAIR) <=
+           (apart ? s->room : s->room * V_PAIR);
 }
 
-/* next: the panel after this one, or this one if it is the last */
-SIMD_INLINE void one_panel(el e, int apart, int stream, const job *j, int64_t i, int64_t next,
-                           int worker)
+SIMD_INLINE void keep(int apart, search *s, vf2 x)
 {
-    const int64_t beside = j->inner - i % j->strips * V_PAIR;
-    const panel p = {apart ? j->n : (j->n + V_PAIR - 1) / V_PAIR,
-                     apart ? (beside < V_PAIR ? beside : V_PAIR) : j->n};
-    const int64_t pair = V_PAIR * el_size(e);
-    const char *from = panel_at(e, j, &j->from, i);
-    char *to = panel_at(e, j, &j->to, i);
-    const int64_t from_step = apart ? j->from.step : pair, to_step = apart ? j->to.step : pair;
-    if (j->scratch)
-        forward_panel(e, apart, stream, from, from_step, to, to_step, p,
-                      panel_at(e, j, &j->from, next), j->scratch + worker * j->scratch_size,
-                      j->room);
+    const vf2 d = {x.a - s->max.a, x.b - s->max.b};
+    if (apart) {
+        v_put2(s->list + s->count * V_PAIR, x);
+        s->count += v_any(is_above(d.a, -1.0f) | is_above(d.b, -1.0f));
+    } else {
+        s->count += v_squeeze_above(s->list + s->count, d.a, v_set(-1.0f), x.a);
+        s->count += v_squeeze_above(s->list + s->count, d.b, v_set(-1.0f), x.b);
+    }
+}
+
+/* Block by block: the maximum so far, then what is less than 1 below it. 1 if all of that is listed. */
+SIMD_INLINE int scan(el e, int apart, search *s, const char *x, int64_t step, panel p)
+{
+    const vf lowest = v_set(-INFINITY);
+    int listed = 1;
+    for (int64_t begin = 0; begin < p.count; begin += BLOCK) {
+        const int64_t end = begin + BLOCK < p.count ? begin + BLOCK : p.count;
+        for (int64_t i = begin; i < end; i++) {
+            const vf2 v = load_pair(e, x + i * step, lanes_at(apart, p, i), -INFINITY);
+            if (apart)
+                __builtin_prefetch(x + (i + BLOCK) * step);
+            else
+                v_ahead2(e, x + i * step, 0);
+            s->max = (vf2){v_max(v.a, s->max.a), v_max(v.b, s->max.b)};
+        }
+        if (!apart)
+            s->max.a = s->max.b = v_set(v_hmax(v_max(s->max.a, s->max.b)));
+        listed = listed && fits(apart, s, end - begin);
+        if (!listed)
+            continue;
+        for (int64_t i = begin; i < end; i++)
+            keep(apart, s, load_pair(e, x + i * step, lanes_at(apart, p, i), -INFINITY));
+    }
+    if (!apart) {
+        v_put2(s->list + s->count, (vf2){lowest, lowest});
+        s->count = (s->count + V_PAIR - 1) / V_PAIR;
+    }
+    return listed;
+}
+
+/* Where Newton's steps find the pairs: in the list, which they shorten, or in the row. */
+typedef struct pairs {
+    const char *x;
+    int64_t step;
+    panel p;
+} pairs;
+
+/* What lies above tau: its sum, and how many it is. */
+typedef struct excess {
+    vf2 sum;
+    vi a, b;
+} excess;
+
+/* Sums of SUM pairs are added up: of many equal terms one long sum would be off, each time by the same. */
+SIMD_INLINE excess excess_of(el e, int apart, int listed, search *s, const pairs *row, vf2 base,
+                             vf2 tau)
+{
+    enum { SUM = 64 };
+    vf2 sum = {{0}, {0}};
+    vi a = {0}, b = {0};
+    int64_t kept = 0, i = 0;
+    while (i < s->count) {
+        const int64_t end = i + SUM < s->count ? i + SUM : s->count;
+        vf2 part = {{0}, {0}};
+        for (; i < end; i++) {
+            const vf2 x = listed ? v_get2(s->list + i * V_PAIR)
+                                 : load_pair(e, row->x + i * row->step, lanes_at(apart, row->p, i),
+                                             -INFINITY);
+            const vf2 d = {x.a - base.a - tau.a, x.b - base.b - tau.b};
+            const vi above_a = is_above(d.a, 0.0f), above_b = is_above(d.b, 0.0f);
+            part.a += v_max(v_set(0.0f), d.a);
+            part.b += v_max(v_set(0.0f), d.b);
+            a -= above_a;
+            b -= above_b;
+            if (!listed)
+                continue;
+            v_put2(s->list + kept * V_PAIR, x);
+            kept += v_any(above_a | above_b);
+        }
+        sum = (vf2){sum.a + part.a, sum.b + part.b};
+    }
+    s->count = listed ? kept : s->count;
+    return (excess){sum, a, b};
+}
+
+/* Newton's iteration from a tau that is too small: sum(max((x - base) - tau, 0)) = 1. */
+SIMD_INLINE vf2 newton(el e, int apart, int listed, search *s, const pairs *row, vf2 base, vf2 tau)
+{
+    s->count = listed ? s->count : row->p.count;
+    vf2 before = {v_set(INFINITY), v_set(INFINITY)};
+    for (;;) {
+        const excess all = excess_of(e, apart, listed, s, row, base, tau);
+        vf2 sum = all.sum;
+        vf2 above = {__builtin_convertvector(all.a, vf), __builtin_convertvector(all.b, vf)};
+        if (!apart) {
+            sum.a = sum.b = v_set(v_sum(sum.a + sum.b));
+            above.a = above.b = v_set(v_sum(above.a + above.b));
+        }
+        const vf2 next = {tau.a + (sum.a - 1.0f) / above.a, tau.b + (sum.b - 1.0f) / above.b};
+        if (!v_any((above.a < before.a) | (above.b < before.b)))
+            return next;
+        before = above;
+        /* rounding must not bring back what has left */
+        tau = (vf2){v_max(tau.a, next.a), v_max(tau.b, next.b)};
+    }
+}
+
+/* max + tau, less what rounding can have added to it */
+SIMD_INLINE vf below(vf max, vf tau)
+{
+    const vf sum = max + tau;
+    return sum - (v_abs(sum) + v_abs(tau)) * v_set(0x1p-22f);
+}
+
+/* Beyond FAR that is no longer next to max + tau; but there differences to the maximum itself are
+ * exact. So `base` is either, and `tau` where to begin relative to it. */
+#define FAR 0x1p12f
+
+SIMD_INLINE void second_start(vf max, vf *base, vf *tau)
+{
+    const vi far = v_abs(max) > v_set(FAR);
+    const vf zero = v_set(0.0f);
+    *base = v_select(far, max, below(max, *tau));
+    *tau = v_select(far, below(zero, *tau), zero);
+}
+
+/* Newton's iteration from max - 1, relative to max first, where tau is in [-1, 0); then relative to that
+ * tau, so that neither a large maximum nor a large tau costs digits. */
+SIMD_INLINE vf2 find_tau(el e, int apart, int listed, search *s, const pairs *row, vf2 *base)
+{
+    const vf2 start = {v_set(-1.0f), v_set(-1.0f)};
+    vf2 tau = newton(e, apart, listed, s, row, s->max, start);
+    second_start(s->max.a, &base->a, &tau.a);
+    second_start(s->max.b, &base->b, &tau.b);
+    return newton(e, apart, listed, s, row, *base, tau);
+}
+
+SIMD_INLINE void forward_panel(el e, int apart, int stream, const job *j, panel p, int64_t at,
+                               int64_t next, int worker)
+{
+    const char *x = panel_at(e, j, &j->from, at), *x_next = panel_at(e, j, &j->from, next);
+    char *y = panel_at(e, j, &j->to, at);
+    const int64_t x_step = step_of(e, apart, &j->from), y_step = step_of(e, apart, &j->to);
+    float *scratch = j->scratch + worker * j->scratch_size;
+    /* a lane without a row: its -inf must not be a maximum */
+    const vi live_a = v_first(apart ? p.lanes : VL);
+    const vi live_b = v_first(apart ? (p.lanes < VL ? 0 : p.lanes - VL) : VL);
+    const vf lowest = v_set(-INFINITY), zero = v_set(0.0f);
+    search s = {
+        {v_select(live_a, lowest, zero), v_select(live_b, lowest, zero)}, scratch, 0, j->room};
+    const pairs row = {x, x_step, p};
+    vf2 base, tau;
+    if (scan(e, apart, &s, x, x_step, p))
+        tau = find_tau(e, apart, 1, &s, &row, &base);
     else
-        backward_panel(e, apart, stream, from, from_step, panel_at(e, j, &j->dy, i),
-                       apart ? j->dy.step : pair, to, to_step, p);
-}
-
-SIMD_INLINE void some_panels(el e, const job *j, int64_t begin, int64_t end, int worker)
-{
-    for (int64_t i = begin; i < end; i++) {
-        const int stream = j->stream && v_streamable2(e, panel_at(e, j, &j->to, i)) &&
-                           (!j->apart || v_streamable2(e, (const char *)j->to.step));
-        const int64_t next = i + 1 < end ? i + 1 : i;
-        if (j->apart && stream)
-            one_panel(e, 1, 1, j, i, next, worker);
-        else if (j->apart)
-            one_panel(e, 1, 0, j, i, next, worker);
-        else if (stream)
-            one_panel(e, 0, 1, j, i, next, worker);
-        else
-            one_panel(e, 0, 0, j, i, next, worker);
+        tau = find_tau(e, apart, 0, &s, &row, &base);
+    for (int64_t i = 0; i < p.count; i++) {
+        const int64_t lanes = lanes_at(apart, p, i);
+        const vf2 v = load_pair(e, x + i * x_step, lanes, 0.0f);
+        if (!apart)
+            prefetch_pair(e, x_next + i * x_step);
+        store_pair(e, stream, y + i * y_step, lanes,
+                   (vf2){v_max(zero, v.a - base.a - tau.a), v_max(zero, v.b - base.b - tau.b)});
     }
-    if (j->stream)
-        v_fence();
 }
 
-static void chunk(void *arg, int64_t begin, int64_t end, int worker)
+SIMD_INLINE void forward_panels(el e, int stream, const job *j, int64_t begin, int64_t end,
+                                int worker)
 {
-    const job *j = arg;
-    EL_SPECIALIZE(j->type, some_panels, j, begin, end, worker);
+    visit_panels(e, stream, forward_panel, j, begin, end, worker);
 }
 
-static walk walk_of(const sparsemax_cut *c)
-{
-    const int64_t size = (int64_t)tg_type_size(c->type);
-    return (walk){c->data, c->outer_step * size, c->step * size};
-}
-
-static int in_a_row(const sparsemax_cut *c)
-{
-    return c->inner == 1 && c->step == 1;
-}
-
-/* from, to, and dy for backward alone */
-static tg_status run(tg_ctx *ctx, sparsemax_cut from, const sparsemax_cut *dy, sparsemax_cut to)
-{
-    job j = {.type = (el)tg_el(from.type), .n = from.n, .inner = from.inner};
-    if (from.n * from.inner * from.outer == 0)
-        return TG_OK;
-    j.from = walk_of(&from);
-    j.to = walk_of(&to);
-    j.dy = dy ? walk_of(dy) : (walk){0};
-    j.apart = !in_a_row(&from) || !in_a_row(&to) || (dy && !in_a_row(dy));
-    j.strips = j.apart ? (j.inner + V_PAIR - 1) / V_PAIR : 1;
-    const int64_t size = (int64_t)tg_type_size(from.type), rows = from.outer * from.inner;
-    j.stream =
-        from.data != to.data && (!dy || dy->data != to.data) && tg_streams(rows * j.n * size);
-    if (!dy) { /* one pair more, which is written before it is dropped */
-        j.room = j.apart ? j.n : (j.n + V_PAIR - 1) / V_PAIR;
-        j.room = j.room < ROOM / V_PAIR ? j.room : ROOM / V_PAIR;
-        j.scratch_size = (j.room + 1) * V_PAIR;
-        j.scratch =
-            tg_workspace(ctx, (size_t)(tg_ctx_threads(ctx) * j.scratch_size) * sizeof(float));
-        if (!j.scratch)
-            return TG_ENOMEM;
-    }
-    const int64_t elements = j.n * (j.apart ? V_PAIR : 1);
-    tg_parallel_for(ctx, from.outer * j.strips, elements < CHUNK ? CHUNK / elements : 1, chunk, &j);
-    return TG_OK;
-}
+ROWS_CHUNK(forward_chunk, job, forward_panels);
 
 static tg_status forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
 {
-    return run(ctx, sparsemax_cut_of(args->x, args->dim), NULL,
-               sparsemax_cut_of(args->y, args->dim));
+    const sparsemax_cut x = sparsemax_cut_of(args->x, args->dim),
+                        y = sparsemax_cut_of(args->y, args->dim);
+    job j = job_of(&x, NULL, &y);
+    if (j.panels == 0)
+        return TG_OK;
+    /* one pair more, which is written before it is dropped */
+    j.room = j.apart ? j.n : (j.n + V_PAIR - 1) / V_PAIR;
+    j.room = j.room < ROOM / V_PAIR ? j.room : ROOM / V_PAIR;
+    j.scratch_size = (j.room + 1) * V_PAIR;
+    j.scratch = tg_workspace(ctx, (size_t)(tg_ctx_threads(ctx) * j.scratch_size) * sizeof(float));
+    if (!j.scratch)
+        return TG_ENOMEM;
+    run_panels(ctx, &j, forward_chunk);
+    return TG_OK;
 }
 
-static tg_status backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args)
-{
-    const sparsemax_cut dy = sparsemax_cut_of(args->dy, args->dim);
-    return run(ctx, sparsemax_cut_of(args->y, args->dim), &dy,
-               sparsemax_cut_of(args->dx, args->dim));
-}
-
-TG_CPU_IMPLS(sparsemax) = {
-    TG_CPU_IMPL(sparsemax_forward, forward),
-    TG_CPU_IMPL(sparsemax_backward, backward),
-    TG_IMPLS_END,
-};
+TG_CPU_IMPLS(sparsemax) = {TG_CPU_IMPL(sparsemax_forward, forward), TG_IMPLS_END};

@@ -1,7 +1,7 @@
 /* tvd, plain and in double: the definition. */
 #include <math.h>
 
-#include "tvd.h"
+#include "rows/counts.h"
 
 static double element(const tg_rows *t, int64_t row, int64_t i)
 {
@@ -22,7 +22,7 @@ static double sign(double p, double q)
 /* Both directions; backward has no loss. */
 typedef struct tvd {
     tg_rows p, q, dloss, loss, dp;
-    tvd_labels labels;
+    row_labels labels;
     int64_t reduction;
 } tvd;
 
@@ -35,11 +35,11 @@ static double upstream(const tvd *s, int64_t row, int64_t i)
 
 static void run(const tvd *s)
 {
-    const double scale = tvd_scale(s->labels, s->reduction, s->p.rows, s->p.n);
+    const double scale = reduction_scale(s->labels, s->reduction, s->p.rows, s->p.n);
     double sum = 0;
     for (int64_t row = 0; row < s->p.rows; row++)
         for (int64_t i = 0; i < s->p.n; i++) {
-            const int ignored = tvd_ignores(s->labels, row);
+            const int ignored = row_ignored(s->labels, row);
             const double p = element(&s->p, row, i), q = element(&s->q, row, i);
             const double d = ignored ? 0 : 0.5 * fabs(p - q) * scale;
             sum += d;
@@ -58,7 +58,7 @@ static tg_status forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
     (void)ctx;
     const tvd s = {tg_rows_of(args->p),     tg_rows_of(args->q),
                    tg_rows_of(args->dloss), tg_rows_of(args->loss),
-                   tg_rows_of(args->dp),    tvd_labels_of(args->labels, args->ignore_index),
+                   tg_rows_of(args->dp),    row_labels_of(args->labels, args->ignore_index),
                    args->reduction};
     run(&s);
     return TG_OK;
@@ -69,7 +69,7 @@ static tg_status backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
     (void)ctx;
     const tvd s = {tg_rows_of(args->p),     tg_rows_of(args->q),
                    tg_rows_of(args->dloss), {0},
-                   tg_rows_of(args->dp),    tvd_labels_of(args->labels, args->ignore_index),
+                   tg_rows_of(args->dp),    row_labels_of(args->labels, args->ignore_index),
                    args->reduction};
     run(&s);
     return TG_OK;

@@ -2,34 +2,34 @@
 #include <string.h>
 
 #include "eager/eager.h"
-#include "tvd.h"
+#include "rows/counts.h"
 
 /* A column of the rows' factors: 0 for those that are ignored, else `value`. */
-static mat row_factors(eager *e, tvd_labels labels, int64_t rows, double value)
+static mat row_factors(eager *e, row_labels labels, int64_t rows, double value)
 {
     const mat m = eager_new(e, TG_F32, rows, 1);
     for (int64_t r = 0; !e->status && r < rows; r++)
-        ((float *)m.data)[r] = tvd_ignores(labels, r) ? 0 : (float)value;
+        ((float *)m.data)[r] = row_ignored(labels, r) ? 0 : (float)value;
     return m;
 }
 
 /* Rows that are ignored become 0, whatever they hold. */
-static void drop_rows(const eager *e, tvd_labels labels, mat m)
+static void drop_rows(const eager *e, row_labels labels, mat m)
 {
     for (int64_t r = 0; !e->status && r < m.rows; r++)
-        if (m.cols && tvd_ignores(labels, r))
+        if (m.cols && row_ignored(labels, r))
             memset((char *)m.data + r * m.stride * (int64_t)tg_type_size(m.type), 0,
                    (size_t)m.cols * tg_type_size(m.type));
 }
 
 /* (p > q) - 1/2, times the upstream gradient and the rows' factors. */
-static void gradient(eager *e, const tg_tensor *p, const tg_tensor *q, tvd_labels labels,
+static void gradient(eager *e, const tg_tensor *p, const tg_tensor *q, row_labels labels,
                      const tg_tensor *dloss, int64_t reduction, const tg_tensor *dp)
 {
     const mat a = eager_rows(p), b = eager_rows(q), out = eager_rows(dp);
     const mat greater = eager_new(e, a.type, a.rows, a.cols);
     const mat slope = eager_new(e, a.type, a.rows, a.cols);
-    const double scale = tvd_scale(labels, reduction, a.rows, a.cols);
+    const double scale = reduction_scale(labels, reduction, a.rows, a.cols);
     const int each = dloss && reduction == TG_NONE;
     const double g = dloss && !each ? *(const float *)tg_data(dloss) : 1;
     const mat factors = row_factors(e, labels, a.rows, g * scale);
@@ -44,7 +44,7 @@ static void gradient(eager *e, const tg_tensor *p, const tg_tensor *q, tvd_label
 static tg_status forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
 {
     eager e = eager_begin(ctx);
-    const tvd_labels labels = tvd_labels_of(args->labels, args->ignore_index);
+    const row_labels labels = row_labels_of(args->labels, args->ignore_index);
     const mat p = eager_rows(args->p), q = eager_rows(args->q);
     const mat difference = eager_new(&e, TG_F32, p.rows, p.cols);
     const mat distance = eager_new(&e, TG_F32, p.rows, p.cols);
@@ -62,7 +62,7 @@ static tg_status forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
             sum += ((const float *)sums.data)[r];
         if (!e.status)
             *(float *)tg_data(args->loss) =
-                (float)(sum * tvd_scale(labels, args->reduction, p.rows, p.cols));
+                (float)(sum * reduction_scale(labels, args->reduction, p.rows, p.cols));
     }
     if (args->dp)
         gradient(&e, args->p, args->q, labels, args->dloss, args->reduction, args->dp);
@@ -72,7 +72,7 @@ static tg_status forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
 static tg_status backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
 {
     eager e = eager_begin(ctx);
-    gradient(&e, args->p, args->q, tvd_labels_of(args->labels, args->ignore_index), args->dloss,
+    gradient(&e, args->p, args->q, row_labels_of(args->labels, args->ignore_index), args->dloss,
              args->reduction, args->dp);
     return eager_end(&e);
 }

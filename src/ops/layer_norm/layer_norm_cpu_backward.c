@@ -1,19 +1,18 @@
-/* Backward of layer_norm on the CPU. */
-#ifndef TG_LAYER_NORM_BACKWARD_H
-#define TG_LAYER_NORM_BACKWARD_H
+/* layer_norm on the CPU: backward. */
+#include "rows/columns.h"
+#include "rows/rows.h"
 
-#include "layer_norm_common.h"
+/* Rows that are taken at a time; of more, what differs from row to row no longer fits the registers. */
+enum { ROW_BLOCK = 2 };
 
-/* BACKWARD_ROWS: rows taken at a time; of more, what differs from row to row no longer fits the registers. */
-enum { BACKWARD_ROWS = 2 };
+/* The sums of a column. */
+enum { DWEIGHT, DBIAS, SUMS };
 
 typedef struct backward_job {
-    const char *dy, *x;
-    char *dx;
+    operand dy, x, dx;
     const float *weight, *mean, *rstd;
-    float *partial; /* dweight, then dbias, of each chunk; NULL: not wanted */
-    int64_t rows, n, grain, chunks, dy_stride, x_stride, dx_stride; /* strides in bytes */
-    int64_t dy_ahead, x_ahead;
+    column_sums sums;
+    int64_t n, dy_ahead, x_ahead; /* ahead: bytes to the rows to ask for */
     int stream;
     el type;
 } backward_job;
@@ -43,9 +42,9 @@ SIMD_INLINE void add_pair(el e, const backward_job *job, const gradient_terms *t
 /* A row of one element has no gradient; rounding would leave one. */
 SIMD_INLINE gradient_terms first_pass(el e, const backward_job *job, int64_t i)
 {
-    gradient_terms t = {job->dy + i * job->dy_stride,
-                        job->x + i * job->x_stride,
-                        job->dx + i * job->dx_stride,
+    gradient_terms t = {row_at(&job->dy, i),
+                        row_at(&job->x, i),
+                        row_at(&job->dx, i),
                         job->mean[i],
                         job->rstd[i],
                         job->rstd[i],
@@ -128,7 +127,7 @@ SIMD_INLINE void gradient_tail(el e, const backward_job *job, const gradient_ter
 SIMD_INLINE void backward_block(el e, int stream, int next, const backward_job *job, int64_t i,
                                 int count, float *dweight, float *dbias)
 {
-    gradient_terms t[BACKWARD_ROWS];
+    gradient_terms t[ROW_BLOCK];
     for (int k = 0; k < count; k++)
         t[k] = first_pass(e, job, i + k);
     gradient_pairs(e, stream, next, job, t, count, dweight, dbias);
@@ -136,123 +135,44 @@ SIMD_INLINE void backward_block(el e, int stream, int next, const backward_job *
 }
 
 SIMD_INLINE void backward_rows(el e, int stream, const backward_job *job, int64_t begin,
-                               int64_t end)
+                               int64_t end, int worker)
 {
-    float *dweight = NULL, *dbias = NULL;
-    if (job->partial) {
-        dweight = job->partial + begin / job->grain * 2 * job->n;
-        dbias = dweight + job->n;
-        memset(dweight, 0, (size_t)job->n * 2 * sizeof *dweight);
-    }
+    (void)worker;
+    float *dweight = columns_begin(&job->sums, begin), *dbias = dweight ? dweight + job->n : NULL;
     int64_t i = begin;
-    for (; i + BACKWARD_ROWS <= end; i += BACKWARD_ROWS)
-        backward_block(e, stream, 1, job, i, BACKWARD_ROWS, dweight, dbias);
+    for (; i + ROW_BLOCK <= end; i += ROW_BLOCK)
+        backward_block(e, stream, 1, job, i, ROW_BLOCK, dweight, dbias);
     for (; i < end; i++)
         backward_block(e, stream, 0, job, i, 1, dweight, dbias);
-    if (stream)
-        v_fence();
 }
 
-static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    /* a copy: no store through a pointer can change it */
-    const backward_job job = *(const backward_job *)arg;
-    if (job.stream)
-        EL_SPECIALIZE(job.type, backward_rows, 1, &job, begin, end);
-    else
-        EL_SPECIALIZE(job.type, backward_rows, 0, &job, begin, end);
-}
-
-typedef struct reduce_job {
-    const float *partial; /* of the first chunk */
-    char *out;
-    int64_t n, chunks;
-    int accumulate;
-    el order, type; /* lane order of the partial sums; type of out */
-} reduce_job;
-
-/* out = the partial sums, in the order of the chunks; columns [begin, end) begin at a pair */
-SIMD_INLINE void reduce_columns(el e, const reduce_job *job, int64_t begin, int64_t end)
-{
-    int64_t j = begin;
-    for (; j + V_PAIR <= end; j += V_PAIR) {
-        vf2 sum = {{0}, {0}};
-        for (int64_t k = 0; k < job->chunks; k++) {
-            const vf2 part = v_get2(job->partial + k * 2 * job->n + j);
-            sum = (vf2){sum.a + part.a, sum.b + part.b};
-        }
-        sum = v_natural2(e, sum);
-        if (job->accumulate)
-            sum = (vf2){sum.a + v_load(job->type, job->out, j),
-                        sum.b + v_load(job->type, job->out, j + VL)};
-        v_store(job->type, job->out, j, sum.a);
-        v_store(job->type, job->out, j + VL, sum.b);
-    }
-    for (; j < end; j += VL) {
-        vf sum = {0};
-        for (int64_t k = 0; k < job->chunks; k++)
-            sum += v_load_n(EL_F32, job->partial + k * 2 * job->n, j, v_tail(end, j), 0);
-        if (job->accumulate)
-            sum += v_load_n(job->type, job->out, j, v_tail(end, j), 0);
-        v_store_n(job->type, job->out, j, v_tail(end, j), sum);
-    }
-}
-
-static void reduce_chunk(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const reduce_job *job = arg;
-    EL_SPECIALIZE(job->order, reduce_columns, job, begin, end);
-}
-
-/* A parameter's gradient from the partial sums that begin `first` columns into each chunk's. */
-static void reduce(tg_ctx *ctx, const backward_job *job, const tg_tensor *out, int64_t first,
-                   int accumulate)
-{
-    if (!out)
-        return;
-    reduce_job r = {
-        job->partial + first,      tg_data(out), job->n, job->chunks, accumulate, job->type,
-        (el)tg_el(tg_type_of(out))};
-    tg_parallel_for(ctx, r.n, v_whole_pairs(MIN_CHUNK / (r.chunks + 1)) + V_PAIR, reduce_chunk, &r);
-}
+ROWS_CHUNK(backward_chunk, backward_job, backward_rows);
 
 static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
 {
-    const tg_rows dy = tg_rows_of(a->dy), x = tg_rows_of(a->x), dx = tg_rows_of(a->dx);
+    const tg_rows x = tg_rows_of(a->x);
     const el e = (el)tg_el(x.type);
-    backward_job job = {.dy = dy.data,
-                        .x = x.data,
-                        .dx = dx.data,
+    backward_job job = {.dy = operand_of(a->dy),
+                        .x = operand_of(a->x),
+                        .dx = operand_of(a->dx),
                         .mean = tg_data(a->mean),
                         .rstd = tg_data(a->rstd),
-                        .rows = x.rows,
                         .n = x.n,
-                        .grain = rows_per_chunk(x.n),
-                        .dy_stride = dy.stride * el_size(e),
-                        .x_stride = x.stride * el_size(e),
-                        .dx_stride = dx.stride * el_size(e),
-                        .stream = streams(&dx, dy.data),
+                        .stream = rows_stream_aligned(a->dx, a->dy),
                         .type = e};
-    const int64_t ahead = v_rows_ahead(x.n * el_size(e), BACKWARD_ROWS);
-    job.dy_ahead = ahead * job.dy_stride;
-    job.x_ahead = ahead * job.x_stride;
-    TG_TRY(load_columns(ctx, e, a->weight, x.n, 1, &job.weight));
+    const int64_t ahead = v_rows_ahead(x.n * el_size(e), ROW_BLOCK);
+    int64_t grain = rows_worth(x.n, ROWS_WORTH);
+    job.dy_ahead = ahead * job.dy.stride;
+    job.x_ahead = ahead * job.x.stride;
+    TG_TRY(columns_load(ctx, e, a->weight, x.n, 1, &job.weight));
     if (a->dweight || a->dbias) {
-        /* at most 64 partial sums, whole blocks of rows; the cut depends on sizes alone */
-        const int64_t least = (job.rows + 63) / 64;
-        job.grain = job.grain < least ? least : job.grain;
-        job.grain = (job.grain + BACKWARD_ROWS - 1) / BACKWARD_ROWS * BACKWARD_ROWS;
-        job.chunks = (job.rows + job.grain - 1) / job.grain;
-        job.partial = tg_workspace(ctx, (size_t)(job.chunks * 2 * job.n) * sizeof(float));
-        if (!job.partial)
-            return TG_ENOMEM;
+        grain = columns_grain(x.rows, grain, ROW_BLOCK);
+        TG_TRY(columns_sums(ctx, x.rows, x.n, SUMS, grain, &job.sums));
     }
-    tg_parallel_for(ctx, job.rows, job.grain, backward_chunk, &job);
-    reduce(ctx, &job, a->dweight, 0, (int)a->accumulate);
-    reduce(ctx, &job, a->dbias, job.n, (int)a->accumulate);
+    tg_parallel_for(ctx, x.rows, grain, backward_chunk, &job);
+    columns_reduce(ctx, &job.sums, DWEIGHT, e, a->dweight, a->accumulate);
+    columns_reduce(ctx, &job.sums, DBIAS, e, a->dbias, a->accumulate);
     return TG_OK;
 }
 
-#endif
+TG_CPU_IMPLS(layer_norm_backward) = {TG_CPU_IMPL(layer_norm_backward, backward), TG_IMPLS_END};

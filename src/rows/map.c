@@ -1,0 +1,30 @@
+/* src/rows/map.c - operators of elements: from tensors to pieces of rows. */
+#include "rows/map.h"
+
+/* A result may lie over an operand. */
+static int lies_over(const tg_tensor *const *tensors, int ins, const tg_tensor *out)
+{
+    int over = 0;
+    for (int k = 0; k < ins; k++)
+        over |= tg_data(tensors[k]) == tg_data(out);
+    return over;
+}
+
+tg_status map_run(tg_ctx *ctx, int ins, int outs, const tg_tensor *const *tensors,
+                  tg_range_fn chunk, const void *options)
+{
+    const tg_rows rows = tg_rows_of(tensors[0]);
+    map_job j = {.type = (el)tg_el(rows.type),
+                 .all = {.rows = rows.rows, .n = rows.n, .size = ROWS_WORTH},
+                 .options = options};
+    const int64_t width = rows.n * el_size(j.type);
+    int compact = 1;
+    j.stream = tg_streams(outs * rows.rows * width);
+    for (int k = 0; k < ins + outs; k++) {
+        j.at[k] = operand_of(tensors[k]);
+        compact &= j.at[k].stride == width;
+        j.stream &= k < ins || !lies_over(tensors, ins, tensors[k]);
+    }
+    tg_parallel_for(ctx, pieces_cut(&j.all, compact), 1, chunk, &j);
+    return TG_OK;
+}

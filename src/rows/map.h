@@ -1,0 +1,117 @@
+/* src/rows/map.h - operators of elements: results from operands of the same shape, place by place. Compiled once per level.
+ *
+ * A family gives a SIMD_INLINE map_kernel, from one vector of each operand to one of each result, and a function that runs it
+ * over a part of the rows (or calls map_chunk with constants that the kernel gets as `by`):
+ *
+ *   SIMD_INLINE void kernel(const void *by, const vf *in, vf *out) { out[0] = in[0] * in[1]; }
+ *   MAP_CHUNK(chunk, kernel, 2, 1);
+ *
+ *   return map_run(ctx, 2, 1, (const tg_tensor *[]){args->a, args->b, args->y}, chunk, NULL);
+ */
+#ifndef TG_ROWS_MAP_H
+#define TG_ROWS_MAP_H
+
+#include "rows/level.h"
+#include "rows/pieces.h"
+#include "rows/rows.h"
+
+#define map_run TG_AT_LEVEL(map_run)
+
+enum { MAP_MOST = 4 /* operands, or results */ };
+
+typedef struct map_job {
+    el type;
+    int stream;
+    pieces all;
+    operand at[2 * MAP_MOST]; /* operands, then results */
+    const void *options;      /* the family's */
+} map_job;
+
+/* by: constants of the loops */
+typedef void (*map_kernel)(const void *by, const vf *in, vf *out);
+
+/* at: operands, then results, of a row or a part of one. Elements [begin, end), a vector at a time. */
+SIMD_INLINE void map_part(el e, map_kernel kernel, int ins, int outs, const void *by,
+                          char *const *at, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i += VL) {
+        const int64_t n = v_tail(end, i);
+        vf in[MAP_MOST], out[MAP_MOST];
+        for (int k = 0; k < ins; k++)
+            in[k] = v_load_n(e, at[k], i, n, 0.0f);
+        kernel(by, in, out);
+        for (int k = 0; k < outs; k++)
+            v_store_n(e, at[ins + k], i, n, out[k]);
+    }
+}
+
+SIMD_INLINE void map_piece(el e, int stream, map_kernel kernel, int ins, int outs, const void *by,
+                           char *const *at, int64_t n)
+{
+    int64_t i = stream ? v_head2(e, at[ins], n) : 0;
+    map_part(e, kernel, ins, outs, by, at, 0, i);
+    for (; i + V_PAIR <= n; i += V_PAIR) {
+        vf a[MAP_MOST], b[MAP_MOST], x[MAP_MOST], y[MAP_MOST];
+        for (int k = 0; k < ins; k++) {
+            v_ahead2(e, at[k], i);
+            const vf2 v = v_load2(e, e, at[k], i);
+            a[k] = v.a;
+            b[k] = v.b;
+        }
+        kernel(by, a, x);
+        kernel(by, b, y);
+        for (int k = 0; k < outs; k++)
+            v_write2_clean(e, stream, at[ins + k], i, (vf2){x[k], y[k]});
+    }
+    map_part(e, kernel, ins, outs, by, at, i, n);
+}
+
+/* All results have to reach an aligned address at the same element. */
+SIMD_INLINE int map_heads_agree(el e, int outs, char *const *out, int64_t n)
+{
+    int agree = 1;
+    for (int k = 1; k < outs; k++)
+        agree &= v_head2(e, out[k], n) == v_head2(e, out[0], n);
+    return agree;
+}
+
+SIMD_INLINE void map_items(el e, map_kernel kernel, int ins, int outs, const void *by,
+                           const map_job *j, int64_t begin, int64_t end)
+{
+    for (int64_t item = begin; item < end; item++) {
+        const piece p = piece_at(&j->all, item);
+        for (int64_t row = p.row; row < p.end; row++) {
+            char *at[2 * MAP_MOST];
+            for (int k = 0; k < ins + outs; k++)
+                at[k] = row_at(&j->at[k], row) + p.first * el_size(e);
+            if (j->stream && map_heads_agree(e, outs, at + ins, p.n))
+                map_piece(e, 1, kernel, ins, outs, by, at, p.n);
+            else
+                map_piece(e, 0, kernel, ins, outs, by, at, p.n);
+        }
+    }
+    if (j->stream)
+        v_fence();
+}
+
+/* The items [begin, end) of a map_job: what the family's range function does. */
+SIMD_INLINE void map_chunk(map_kernel kernel, int ins, int outs, const void *by, const map_job *j,
+                           int64_t begin, int64_t end)
+{
+    EL_SPECIALIZE(j->type, map_items, kernel, ins, outs, by, j, begin, end);
+}
+
+/* The range function of a kernel that needs no constants. */
+#define MAP_CHUNK(name, kernel, ins, outs)                              \
+    static void name(void *arg, int64_t begin, int64_t end, int worker) \
+    {                                                                   \
+        (void)worker;                                                   \
+        map_chunk(kernel, ins, outs, NULL, arg, begin, end);            \
+    }                                                                   \
+    static void name(void *arg, int64_t begin, int64_t end, int worker)
+
+/* tensors: operands, then results; of one type. */
+tg_status map_run(tg_ctx *ctx, int ins, int outs, const tg_tensor *const *tensors,
+                  tg_range_fn chunk, const void *options);
+
+#endif
