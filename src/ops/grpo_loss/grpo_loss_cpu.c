@@ -182,10 +182,10 @@ static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *ar
 
 /* ---- rows ---- */
 
-/* Logits over a tiny temperature overflow f32: those are for ref.
- * no case: the checker demands a fast row for each, so that none is refused; tests/unit/grpo_loss.c has those for ref */
+/* Logits over a tiny temperature overflow f32: those are for ref. */
 static int in_range(const tg_tensor *logits, double temperature)
 {
+    /* no case: the checker demands a fast row for each; tests/unit/grpo_loss.c has one for ref */
     return tg_fast_type(logits) && temperature >= 0x1p-64;
 }
 
