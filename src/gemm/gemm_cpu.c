@@ -68,7 +68,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 static int64_t even_part(int64_t n, int64_t most, int64_t unit)
 {
     const int64_t parts = ceil_div(n, most);
-    return parts ? ceil_div(ceil_div(n, parts), unit) * unit : unit;
+    return ceil_div(ceil_div(n, parts), unit) * unit;
 }
 
 static const char *element(const matrix *m, int64_t row, int64_t col)
@@ -94,7 +94,7 @@ static int64_t panel_b(const product *g)
 SIMD_INLINE void pack_rows(el e, const char *src, int64_t ld, int64_t lanes, int64_t terms,
                            int width, float *out)
 {
-    if (lanes >= (width + VL - 1) / VL * VL || (lanes >= width && width % VL == 0)) {
+    if (lanes >= (width + VL - 1) / VL * VL) {
         for (int64_t p = 0; p < terms; p++, src += ld * el_size(e))
             for (int w = 0; w < width; w += VL)
                 v_store(EL_F32, out, p * width + w, v_load(e, src, w));
@@ -367,7 +367,7 @@ static matrix matrix_of(const tg_tensor *t, int64_t trans)
 /* k = 0, or alpha = 0 */
 static void clear(const product *g)
 {
-    for (int64_t i = 0; i < g->m && g->n > 0; i++) /* without columns there may be no memory */
+    for (int64_t i = 0; i < g->m; i++)
         memset((char *)element(&g->c, i, 0), 0, (size_t)(g->n * el_size(g->c.type)));
 }
 

@@ -27,18 +27,20 @@ static void set_isa(void)
                   {TG_CPU_V4, dnnl_cpu_isa_avx512_core},
                   {TG_CPU_V3, dnnl_cpu_isa_avx2},
                   {0, dnnl_cpu_isa_sse41}};
-    if (tg_cpu_is_held()) {
-        int i = 0;
-        while (levels[i].feature & ~tg_cpu_process())
-            i++;
-        const unsigned limit = levels[i].limit;
-        dnnl_set_max_cpu_isa(limit); /* refused if the program has used oneDNN before */
-        isa.held = !(dnnl_get_effective_cpu_isa() & ~limit);
+    if (tg_cpu_is_held()) {                           /* no case: under TIGON_CPU_MAX alone, */
+        int i = 0;                                    /* which tests/onednn sets */
+        while (levels[i].feature & ~tg_cpu_process()) /* no case: as above */
+            i++;                                      /* no case: as above */
+        const unsigned limit = levels[i].limit;       /* no case: as above */
+        /* Refused if the program has used oneDNN before. no case: as above */
+        dnnl_set_max_cpu_isa(limit);
+        isa.held = !(dnnl_get_effective_cpu_isa() & ~limit); /* no case: as above */
     }
     /* In matrix units, and on AMD's cores, but not in the vector units of Intel's. */
     const unsigned found = dnnl_get_effective_cpu_isa();
     const unsigned amx = dnnl_cpu_isa_avx512_core_amx, bf16 = dnnl_cpu_isa_avx512_core_bf16;
     __builtin_cpu_init();
+    /* no case: of all but this processor */
     isa.pays_bf16 = (found & amx) == amx || ((found & bf16) == bf16 && __builtin_cpu_is("amd"));
 #endif
 }
@@ -46,6 +48,7 @@ static void set_isa(void)
 static int isa_takes(int type)
 {
     pthread_once(&isa.once, set_isa);
+    /* no case: of all but this processor, without a ceiling */
     return isa.held && (type == TG_BF16 ? isa.pays_bf16 : type == TG_F32);
 }
 

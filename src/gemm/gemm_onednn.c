@@ -105,8 +105,8 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker)
         const char *a, *b;
         char *c;
         const call w = block_of(g, n, &a, &b, &c);
-        if (!g->run_block(g, &w, a, b, c, worker))
-            plain_block(g, &w, a, b, c);
+        if (!g->run_block(g, &w, a, b, c, worker)) /* no case: oneDNN finds memory */
+            plain_block(g, &w, a, b, c);           /* no case: as above */
     }
     take_signals(&before);
 }
@@ -140,8 +140,10 @@ static void find_matmuls(void *arg, int64_t begin, int64_t end, int worker)
         char *c;
         const call w = block_of(g, sample[i], &a, &b, &c);
         const matmul **m = &g->matmul[shape_of(g, &w)];
+        /* no case: of a failure of oneDNN */
         if (!*m && g->found == TG_OK)
             g->found = find_matmul(&w, m);
+        /* no case: of a failure of oneDNN */
         if (*m && (*m)->scratch_bytes > g->scratch_bytes)
             g->scratch_bytes = (*m)->scratch_bytes;
     }
@@ -159,7 +161,7 @@ static tg_status run_bf16(tg_ctx *ctx, product *g, int64_t blocks)
     tg_parallel_for(ctx, 1, 1, find_matmuls, g);
     tg_status status = g->found;
     if (status == TG_ENOMEM)
-        tg_fail(status, "oneDNN found no memory for a product");
+        tg_fail(status, "oneDNN found no memory for a product"); /* no case: tests/oom has it */
     if (status == TG_OK) {
         g->scratch_bytes = ceil_div(g->scratch_bytes, 4096) * 4096;
         g->scratch = tg_workspace(ctx, (size_t)(g->scratch_bytes * tg_ctx_threads(ctx)));

@@ -28,10 +28,10 @@ static inline int64_t rotary_batch_stride(const tg_tensor *t, int batch)
     return batch < 0 || t->shape[batch] == 1 ? 0 : tg_stride(t, batch);
 }
 
-/* 1 if dimension `batch` of a table goes with so many batches.
- * no case: of all that are right; tests/ops/rotary.c has a wrong one */
+/* 1 if dimension `batch` of a table goes with so many batches. */
 static inline int rotary_batch_fits(const tg_tensor *t, int batch, int64_t batches)
 {
+    /* no case: of a wrong one; tests/unit/rotary.c has it */
     return t->shape[batch] == batches || t->shape[batch] == 1;
 }
 

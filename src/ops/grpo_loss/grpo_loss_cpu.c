@@ -182,10 +182,10 @@ static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *ar
 
 /* ---- implementations ---- */
 
-/* Logits over a tiny temperature overflow f32: those are for ref.
- * no case: the checker demands a fast implementation for each, so that none is refused; tests/ops/grpo_loss.c has those for ref */
+/* Logits over a tiny temperature overflow f32: those are for ref. */
 static int in_range(double temperature)
 {
+    /* no case: the checker demands a fast implementation for each; tests/ops/grpo_loss.c has one for ref */
     return temperature >= 0x1p-64;
 }
 
