@@ -33,6 +33,7 @@ onednn() {
         printf '#include <oneapi/dnnl/dnnl.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-ldnnl"
 }
 libffi() { printf '#include <ffi.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-lffi"; }
+cjson() { printf '#include <cjson/cJSON.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-lcjson"; }
 cmake_322() {
     version=$(cmake --version | sed -n '1s/.* \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
     set -- $version
@@ -45,6 +46,7 @@ need "make" "make" command -v make
 need "CMake 3.22 or newer" "cmake" cmake_322
 need "oneDNN" "libdnnl-dev gcc libc6-dev" onednn
 need "libffi" "libffi-dev gcc libc6-dev" libffi
+need "cJSON" "libcjson-dev gcc libc6-dev" cjson
 need "gnuplot" "gnuplot-nox" command -v gnuplot
 if [ "${1:-}" = test ]; then
     need "a C++ compiler" "g++" cxx_compiler

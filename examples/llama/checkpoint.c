@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "disk.h"
-#include "json.h"
 #include "safetensors.h"
 
 static void path_in(char *path, size_t size, const char *folder, const char *name)
@@ -62,10 +61,10 @@ static void write_config(const model *m)
     new_file_commit(&f);
 }
 
-static void write_option(void *file, const char *name, const char *value)
+static void save_option(void *metadata, const char *name, const char *value)
 {
-    fprintf(file, ",\"%s\":", name);
-    json_print(file, value);
+    if (!cJSON_AddStringToObject(metadata, name, value))
+        die("out of memory");
 }
 
 /* Optimizer states of other steps than this one, and what a killed run has left of writing one. */
@@ -89,17 +88,14 @@ static void remove_old(const char *folder, const char *keep)
 void checkpoint_save(const model *m, int64_t step, uint64_t data_hash)
 {
     const options *o = m->o;
-    char path[4096], name[64], *metadata = NULL;
-    size_t size;
-    FILE *f = open_memstream(&metadata, &size);
-    if (!f)
-        die("out of memory");
-    fprintf(f, "{\"format\":\"pt\",\"step\":\"%" PRId64 "\",\"data\":\"%" PRIx64 "\"", step,
-            data_hash);
-    options_each_saved(o, write_option, f);
-    fputc('}', f);
-    if (fclose(f))
-        die("out of memory");
+    char path[4096], name[64], text[32];
+    cJSON *metadata = cJSON_CreateObject();
+    save_option(metadata, "format", "pt");
+    snprintf(text, sizeof(text), "%" PRId64, step);
+    save_option(metadata, "step", text);
+    snprintf(text, sizeof(text), "%" PRIx64, data_hash);
+    save_option(metadata, "data", text);
+    options_each_saved(o, save_option, metadata);
     model_from_device(m);
     write_config(m);
     optimizer_name(name, sizeof(name), step);
@@ -110,7 +106,7 @@ void checkpoint_save(const model *m, int64_t step, uint64_t data_hash)
     path_in(path, sizeof(path), o->out, "model.safetensors");
     safetensors_write(path, metadata, m, &(arena){"", m->type, m->param}, 1);
     remove_old(o->out, name);
-    free(metadata);
+    cJSON_Delete(metadata);
 }
 
 /* ---- loading ---- */
@@ -141,26 +137,27 @@ static void check_config(const char *folder, const options *o)
         die("%s: %s", path, strerror(errno));
     text[fread(text, 1, sizeof(text) - 1, f)] = 0;
     fclose(f);
+    cJSON *config = cJSON_Parse(text);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        const char *value = json_get(text, sizes[i].key);
-        if (!value || strtoll(value, NULL, 10) != sizes[i].value)
-            die("%s: %s is %.*s, expected %lld as in model.safetensors", path, sizes[i].key,
-                value ? (int)strcspn(value, ",}\n") : 7, value ? value : "missing",
-                (long long)sizes[i].value);
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(config, sizes[i].key);
+        if (cJSON_GetNumberValue(value) != (double)sizes[i].value)
+            die("%s: %s is %s, expected %lld as in model.safetensors", path, sizes[i].key,
+                value ? cJSON_PrintUnformatted(value) : "missing", (long long)sizes[i].value);
     }
+    cJSON_Delete(config);
 }
 
 void checkpoint_options(const char *folder, options *o)
 {
     safetensors s;
-    char path[4096], key[64];
+    char path[4096];
     open_model(&s, path, sizeof(path), folder);
-    const char *metadata = json_get(s.header, "__metadata__");
-    const char *v = metadata ? json_first(metadata, key, sizeof(key)) : NULL;
-    for (; v; v = json_next(v, key, sizeof(key))) {
-        const char *value = json_string_new(v); /* the options point into it */
+    const cJSON *item;
+    cJSON_ArrayForEach(item, safetensors_metadata(&s))
+    {
+        char *value = cJSON_IsString(item) ? strdup(item->valuestring) : NULL;
         if (value)
-            options_set_saved(o, key, value);
+            options_set_saved(o, item->string, value); /* the options point into it */
     }
     safetensors_close(&s);
     check_config(folder, o);
@@ -170,13 +167,14 @@ int64_t checkpoint_load(model *m, uint64_t data_hash)
 {
     const options *o = m->o;
     safetensors s;
-    char path[4096], text[64], name[64], hash[32];
+    char path[4096], name[64], hash[32];
     open_model(&s, path, sizeof(path), o->out);
-    if (!safetensors_metadata(&s, "step", text, sizeof(text)))
+    const char *text = safetensors_text(&s, "step"), *data = safetensors_text(&s, "data");
+    if (!text)
         die("%s: its metadata tell no step", path);
     const int64_t step = strtoll(text, NULL, 10);
     snprintf(hash, sizeof(hash), "%" PRIx64, data_hash);
-    if (data_hash && (!safetensors_metadata(&s, "data", text, sizeof(text)) || strcmp(text, hash)))
+    if (data_hash && (!data || strcmp(data, hash)))
         die("%s was trained on other data; name the same files", o->out);
     safetensors_read(&s, m, &(arena){"", m->type, m->param});
     safetensors_close(&s);

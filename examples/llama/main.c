@@ -1,9 +1,9 @@
-/* main.c - llama: trains a Llama with Tigon's operators, on public headers alone.
+/* main.c - llama: trains a Llama with Tigon's operators, on public headers alone (and cJSON: checkpoints).
  *
  *   options.c      what the user asks for          data.c         text to windows of tokens
  *   model.c        memory and views                pass.c         forward, loss, backward
  *   optimizer.c    clipping, schedule, AdamW       train.c        the loop
- *   checkpoint.c   save and resume (with safetensors.c, names.c, json.c, disk.c)
+ *   checkpoint.c   save and resume (with safetensors.c, names.c, disk.c)
  *   sample.c       decoding                        compare.c      fused beside unfused
  *   report.c       progress, log, costs            plot.c         loss curves
  *   run.c          the context, calls that must succeed

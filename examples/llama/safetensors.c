@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "disk.h"
-#include "json.h"
 
 static int64_t elements(const part *p)
 {
@@ -22,14 +21,6 @@ static const char *dtype(tg_type type)
     return type == TG_F32 ? "F32" : "BF16";
 }
 
-static void shape_text(const part *p, char *text, size_t size)
-{
-    if (p->ndim == 2)
-        snprintf(text, size, "%lld,%lld", (long long)p->shape[0], (long long)p->shape[1]);
-    else
-        snprintf(text, size, "%lld", (long long)p->shape[0]);
-}
-
 /* The checksum's place in a header: 16 digits, in the metadata. It is of the whole file, with zeros for
  * these digits. */
 static char *checksum_place(char *header)
@@ -39,32 +30,52 @@ static char *checksum_place(char *header)
     return at && strlen(at) >= sizeof(key) - 1 + 16 ? at + sizeof(key) - 1 : NULL;
 }
 
-/* The header in memory; padded with blanks so that the data start on 64 bytes. */
-static void header_text(char **text, size_t *length, const char *metadata, const model *m,
-                        const arena *arenas, int count)
+static void *memory(void *made)
 {
-    FILE *f = open_memstream(text, length);
-    if (!f)
+    if (!made)
         die("out of memory");
-    fprintf(f, "{\"__metadata__\":{\"checksum\":\"%016d\",%s", 0, metadata + 1);
+    return made;
+}
+
+static void add_integers(cJSON *entry, const char *key, const int64_t *values, int n)
+{
+    cJSON *list = memory(cJSON_AddArrayToObject(entry, key));
+    for (int i = 0; i < n; i++)
+        cJSON_AddItemToArray(list, memory(cJSON_CreateNumber((double)values[i])));
+}
+
+/* The header in memory; padded with blanks so that the data start on 64 bytes. */
+static char *header_text(size_t *length, const cJSON *metadata, const model *m, const arena *arenas,
+                         int count)
+{
+    cJSON *header = memory(cJSON_CreateObject());
+    cJSON *texts = memory(cJSON_AddObjectToObject(header, "__metadata__"));
+    const cJSON *item;
+    memory(cJSON_AddStringToObject(texts, "checksum", "0000000000000000"));
+    cJSON_ArrayForEach(item, metadata)
+        memory(cJSON_AddStringToObject(texts, item->string, item->valuestring));
     int64_t at = 0;
     for (int a = 0; a < count; a++) {
         part p;
         for (int i = 0; model_part(m, i, &p); i++) {
+            char name[128];
+            snprintf(name, sizeof(name), "%s%s", arenas[a].prefix, p.name);
+            cJSON *entry = memory(cJSON_AddObjectToObject(header, name));
             const int64_t end = at + elements(&p) * (int64_t)tg_type_size(arenas[a].type);
-            char shape[48];
-            shape_text(&p, shape, sizeof(shape));
-            fprintf(f, ",\"%s%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%lld,%lld]}",
-                    arenas[a].prefix, p.name, dtype(arenas[a].type), shape, (long long)at,
-                    (long long)end);
+            memory(cJSON_AddStringToObject(entry, "dtype", dtype(arenas[a].type)));
+            add_integers(entry, "shape", p.shape, p.ndim);
+            add_integers(entry, "data_offsets", (const int64_t[]){at, end}, 2);
             at = end;
         }
     }
-    fputc('}', f);
-    for (long n = ftell(f) + 8; n % 64; n++)
-        fputc(' ', f);
-    if (fclose(f))
-        die("out of memory");
+    char *text = memory(cJSON_PrintUnformatted(header));
+    cJSON_Delete(header);
+    const size_t n = strlen(text);
+    *length = (n + 8 + 63) / 64 * 64 - 8;
+    text = memory(realloc(text, *length + 1));
+    memset(text + n, ' ', *length - n);
+    text[*length] = 0;
+    return text;
 }
 
 /* The bytes of all parts, in the file's order. */
@@ -90,12 +101,11 @@ static void write_part(void *file, const void *data, size_t bytes)
     new_file_write(file, data, bytes);
 }
 
-void safetensors_write(const char *path, const char *metadata, const model *m, const arena *arenas,
+void safetensors_write(const char *path, const cJSON *metadata, const model *m, const arena *arenas,
                        int count)
 {
     size_t length;
-    char *header = NULL, digits[17];
-    header_text(&header, &length, metadata, m, arenas, count);
+    char *header = header_text(&length, metadata, m, arenas, count), digits[17];
     unsigned char size[8];
     for (int i = 0; i < 8; i++)
         size[i] = (unsigned char)((uint64_t)length >> 8 * i);
@@ -132,17 +142,17 @@ static void read_all(const safetensors *s, void *to, int64_t count, int64_t at)
 }
 
 /* Of the whole file, whose first 8 bytes and header have been read. */
-static void check_sum(const safetensors *s, const unsigned char *size)
+static void check_sum(const safetensors *s, const unsigned char *size, char *header)
 {
     static char piece[1 << 16];
-    char *place = checksum_place(s->header), found[17] = "", expected[17];
+    char *place = checksum_place(header), found[17] = "", expected[17];
     if (!place)
         die("%s: holds no checksum, expected one in its metadata", s->path);
     memcpy(found, place, 16);
     memset(place, '0', 16);
     checksum sum = {0};
     checksum_add(&sum, size, 8);
-    checksum_add(&sum, s->header, (size_t)(s->begin - 8));
+    checksum_add(&sum, header, (size_t)(s->begin - 8));
     for (int64_t at = 0; at < s->size; at += (int64_t)sizeof(piece)) {
         const int64_t left = s->size - at;
         const int64_t n = left < (int64_t)sizeof(piece) ? left : (int64_t)sizeof(piece);
@@ -173,28 +183,44 @@ int safetensors_open(safetensors *s, const char *path, int must)
     if (length > (uint64_t)info.st_size - 8 || length > (uint64_t)100 << 20)
         die("%s: is no safetensors file: its header would have %llu of %lld bytes", path,
             (unsigned long long)length, (long long)info.st_size);
-    s->header = malloc(length + 1);
-    if (!s->header)
-        die("out of memory");
-    read_all(s, s->header, (int64_t)length, 8);
-    s->header[length] = 0;
+    char *header = memory(malloc(length + 1));
+    read_all(s, header, (int64_t)length, 8);
+    header[length] = 0;
     s->begin = 8 + (int64_t)length;
     s->size = info.st_size - s->begin;
-    check_sum(s, size);
+    check_sum(s, size, header);
+    s->header = cJSON_Parse(header);
+    free(header);
+    if (!s->header)
+        die("%s: is no safetensors file: its header is no JSON", path);
     return 1;
 }
 
 void safetensors_close(safetensors *s)
 {
     close(s->file);
-    free(s->header);
+    cJSON_Delete(s->header);
 }
 
-int safetensors_metadata(const safetensors *s, const char *key, char *text, size_t size)
+const cJSON *safetensors_metadata(const safetensors *s)
 {
-    const char *metadata = json_get(s->header, "__metadata__");
-    const char *value = metadata ? json_get(metadata, key) : NULL;
-    return value && json_string(value, text, size);
+    return cJSON_GetObjectItemCaseSensitive(s->header, "__metadata__");
+}
+
+const char *safetensors_text(const safetensors *s, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(safetensors_metadata(s), key));
+}
+
+/* Whether an entry's list holds these numbers. */
+static int holds(const cJSON *list, const int64_t *values, int n)
+{
+    if (cJSON_GetArraySize(list) != n)
+        return 0;
+    for (int i = 0; i < n; i++)
+        if (cJSON_GetNumberValue(cJSON_GetArrayItem(list, i)) != (double)values[i])
+            return 0;
+    return 1;
 }
 
 void safetensors_read(const safetensors *s, const model *m, const arena *a)
@@ -202,24 +228,25 @@ void safetensors_read(const safetensors *s, const model *m, const arena *a)
     part p;
     const int64_t el = (int64_t)tg_type_size(a->type);
     for (int i = 0; model_part(m, i, &p); i++) {
-        char name[128], type[8] = "", shape[48];
+        char name[128];
         snprintf(name, sizeof(name), "%s%s", a->prefix, p.name);
-        const char *entry = json_get(s->header, name);
+        const cJSON *entry = cJSON_GetObjectItemCaseSensitive(s->header, name);
         if (!entry)
             die("%s: holds no tensor %s", s->path, name);
-        long long dims[2] = {0, 1}, at[2] = {0, 0};
-        const char *value = json_get(entry, "dtype");
-        if (!value || !json_string(value, type, sizeof(type)) || strcmp(type, dtype(a->type)))
-            die("%s: %s is %s, expected %s", s->path, name, type, dtype(a->type));
-        shape_text(&p, shape, sizeof(shape));
-        const int ndim = json_integers(json_get(entry, "shape"), dims, 2);
-        if (ndim != p.ndim || dims[0] != p.shape[0] || (ndim == 2 && dims[1] != p.shape[1]))
-            die("%s: %s is [%lld%s%.0lld], expected [%s]", s->path, name, dims[0],
-                ndim == 2 ? "," : "", ndim == 2 ? dims[1] : 0, shape);
+        const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "dtype"));
+        if (!type || strcmp(type, dtype(a->type)))
+            die("%s: %s is %s, expected %s", s->path, name, type ? type : "", dtype(a->type));
+        const cJSON *shape = cJSON_GetObjectItemCaseSensitive(entry, "shape");
+        if (!holds(shape, p.shape, p.ndim))
+            die("%s: %s is %s, expected [%lld%s%.0lld]", s->path, name,
+                shape ? (char *)memory(cJSON_PrintUnformatted(shape)) : "[]", (long long)p.shape[0],
+                p.ndim == 2 ? "," : "", p.ndim == 2 ? (long long)p.shape[1] : 0);
+        const cJSON *place = cJSON_GetObjectItemCaseSensitive(entry, "data_offsets");
         const int64_t bytes = elements(&p) * el;
-        if (json_integers(json_get(entry, "data_offsets"), at, 2) != 2 || at[0] < 0 ||
-            at[1] > s->size || at[1] - at[0] != bytes)
+        const double at = cJSON_GetNumberValue(cJSON_GetArrayItem(place, 0));
+        if (!(at >= 0 && at + (double)bytes <= (double)s->size) ||
+            !holds(place, (const int64_t[]){(int64_t)at, (int64_t)at + bytes}, 2))
             die("%s: %s: its place in the file is wrong", s->path, name);
-        read_all(s, (char *)a->data + p.offset * el, bytes, s->begin + at[0]);
+        read_all(s, (char *)a->data + p.offset * el, bytes, s->begin + (int64_t)at);
     }
 }

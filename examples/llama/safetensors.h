@@ -2,6 +2,7 @@
 #ifndef LLAMA_SAFETENSORS_H
 #define LLAMA_SAFETENSORS_H
 
+#include <cjson/cJSON.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -14,15 +15,15 @@ typedef struct arena {
     void *data;
 } arena;
 
-/* Writes the model's parts from each arena, with metadata: a JSON object in text, to which the file's
+/* Writes the model's parts from each arena, with metadata: an object of texts, to which the file's
  * checksum is added. Leaves with a message on failure; the file appears under `path` only when it is
  * whole and on the disk. */
-void safetensors_write(const char *path, const char *metadata, const model *m, const arena *arenas,
+void safetensors_write(const char *path, const cJSON *metadata, const model *m, const arena *arenas,
                        int count);
 
 typedef struct safetensors {
     const char *path;
-    char *header; /* JSON text, ends with a zero byte */
+    cJSON *header;
     int file;
     int64_t begin, size; /* of the data */
 } safetensors;
@@ -32,8 +33,9 @@ typedef struct safetensors {
 int safetensors_open(safetensors *s, const char *path, int must);
 void safetensors_close(safetensors *s);
 
-/* Value of a text in the metadata; 0 if there is none. */
-int safetensors_metadata(const safetensors *s, const char *key, char *text, size_t size);
+/* The metadata: an object of texts, NULL if there is none; and a text of them, until the file is closed. */
+const cJSON *safetensors_metadata(const safetensors *s);
+const char *safetensors_text(const safetensors *s, const char *key);
 
 /* Reads the model's parts into an arena. */
 void safetensors_read(const safetensors *s, const model *m, const arena *a);

@@ -60,6 +60,12 @@ contains "$held_out"
 expect 0 --json run.jsonl bench.json
 expect 1 bad.json
 contains "bad.json:1:"
+printf '{"step": 1, "loss": 2}\n{"step": 2, "loss": 1,}\n{"step": 3, "loss": 1}\n' >bad.jsonl
+expect 1 bad.jsonl
+contains "bad.jsonl:2:"
+printf '{"step": 1, "loss": 2, "by": "NaN \\" Infinity"}\n{"step": 2, "loss": -Infinity}\n' >nan.jsonl
+expect 0 --json nan.jsonl
+contains '"y": [2]'
 expect 1 other.json
 expect 1 missing.json
 expect 2

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/parts.h"
+#include "model.h"
 
 typedef struct place {
     const void *pc;

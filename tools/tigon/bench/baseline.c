@@ -9,7 +9,7 @@
 
 #include "bench.h"
 
-static int is_same(const json_node *old, const bench_settings *s, const bench_cell *c,
+static int is_same(const json_value *old, const bench_settings *s, const bench_cell *c,
                    const char *provider)
 {
     return !strcmp(json_get_text(old, "operator"), c->group) &&
@@ -22,7 +22,7 @@ static int is_same(const json_node *old, const bench_settings *s, const bench_ce
 }
 
 /* Time relative to before; with a limit on both sides the better of time and fraction. */
-static double slower(const json_node *old, const bench_result *now)
+static double slower(const json_value *old, const bench_result *now)
 {
     double most = now->time.q50 * 1e3 / json_get_number(old, "ms_50");
     const double memory = json_get_number(old, "fraction_of_limit") / now->fraction_of_limit;
@@ -33,16 +33,16 @@ static double slower(const json_node *old, const bench_result *now)
     return most;
 }
 
-int bench_compare(const json_file *baseline, const bench_settings *s, const bench_results *r,
+int bench_compare(const json_value *baseline, const bench_settings *s, const bench_results *r,
                   double allowed)
 {
     int failed = 0;
-    const json_node *list = baseline->first;
+    const json_value *list = json_items(baseline); /* the file has one value, an array */
     for (int i = 0; list && i < s->nproviders; i++) {
         const char *provider = s->provider[i].name;
-        const json_node *old = r->result[i].ran ? list->child : NULL;
+        const json_value *old = r->result[i].ran ? json_items(list) : NULL;
         while (old && !is_same(old, s, r->cell, provider))
-            old = old->next;
+            old = json_next(old);
         const double ratio = old ? slower(old, &r->result[i]) : NAN;
         if (!isfinite(ratio) || (ratio < 1 + allowed && ratio > 1 / (1 + allowed)))
             continue;

@@ -9,7 +9,7 @@
 /* Where results go as they come. */
 typedef struct report {
     json j;
-    json_file *baseline;
+    json_value *baseline;
     sweep curves;
     int failed;
     char last_head[PB_TEXT];
@@ -172,7 +172,7 @@ static int run_all(const cli_usage *u, const bench_request *q, bench_settings *s
 {
     report out = {.j = json_begin(stdout, 1)};
     char error[512];
-    if (q->baseline && !(out.baseline = json_open(q->baseline, 0, error, sizeof error)))
+    if (q->baseline && !(out.baseline = json_read_file(q->baseline, 0, error, sizeof error)))
         return cli_error(u, "%s", error);
     if (q->as_json)
         json_array(&out.j, NULL);
@@ -188,7 +188,7 @@ static int run_all(const cli_usage *u, const bench_request *q, bench_settings *s
             out.failed = 1;
         sweep_free(&out.curves);
     }
-    json_file_free(out.baseline);
+    json_free(out.baseline);
     if (!count)
         return cli_error(u, "nothing to measure: no such operator, or no such size");
     return out.failed;

@@ -11,9 +11,9 @@
 #include <tigon/tigon.h>
 
 #include "limits/limits.h"
-#include "plot/json.h"
 #include "problem/problem.h"
 #include "share/json.h"
+#include "share/json_read.h"
 
 enum {
     BENCH_PROVIDERS = 8,
@@ -170,7 +170,7 @@ void sweep_free(sweep *w);
 int bench_dispatch(bench_settings *s, char **groups, int n, int as_json);
 /* Says on stderr what changed since an earlier run's records. 1 if a provider got slower by more
  * than `allowed` (0.1 is 10 %), and so against the machine's limit, which may itself have changed. */
-int bench_compare(const json_file *baseline, const bench_settings *s, const bench_results *r,
+int bench_compare(const json_value *baseline, const bench_settings *s, const bench_results *r,
                   double allowed);
 
 #endif

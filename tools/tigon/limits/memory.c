@@ -30,26 +30,26 @@ typedef long long line16 __attribute__((vector_size(16), may_alias));
 #define LINE line64
 #define STREAM(p, v) _mm512_stream_si512((__m512i *)(p), (__m512i)(v))
 #define LOOP_TARGET __attribute__((target("avx512f")))
-#include "loop.h"
+#include "loop.inc"
 
 #define LOOP(name) name##_avx2
 #define LINE line32
 #define STREAM(p, v) _mm256_stream_si256((__m256i *)(p), (__m256i)(v))
 #define LOOP_TARGET __attribute__((target("avx2")))
-#include "loop.h"
+#include "loop.inc"
 
 #define LOOP(name) name##_base
 #define LINE line16
 #define STREAM(p, v) _mm_stream_si128((__m128i *)(p), (__m128i)(v))
 #define LOOP_TARGET
-#include "loop.h"
+#include "loop.inc"
 #else
 typedef long long line16 __attribute__((vector_size(16), may_alias));
 #define LOOP(name) name##_base
 #define LINE line16
 #define STREAM(p, v) (*(p) = (v))
 #define LOOP_TARGET
-#include "loop.h"
+#include "loop.inc"
 #endif
 
 static void move(const loop_args *a, int apart, int stream)

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "json.h"
 #include "share/csv.h"
+#include "share/json_read.h"
 
 enum { CHART_NAME = 96 };
 
@@ -41,10 +41,11 @@ typedef struct chart_filter {
     const char *mode;
 } chart_filter;
 
-/* Adds the charts of a file's contents, whatever of the three kinds it is: records of
+/* Adds the charts of a file's values, whatever of the three kinds it is: records of
  * `tigon bench --json`, "Benchmark Data" of --sweep, or a trainer's log. Returns how many values
  * it understood. */
-int charts_read(charts *all, const json_file *file, const char *name, const chart_filter *filter);
+int charts_read(charts *all, const json_value *values, const char *name,
+                const chart_filter *filter);
 /* The same of a file that `tigon bench --csv` wrote. */
 int charts_read_csv(charts *all, const csv_table *t, const chart_filter *filter);
 void charts_free(charts *all);

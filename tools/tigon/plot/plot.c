@@ -99,9 +99,10 @@ static int read_file(charts *all, const char *path, const char *name, const char
     }
     if (csv_is(text))
         return read_csv(all, text, path, f, error, size);
-    json_file *file = json_parse(text, length, path, 1, error, size);
-    const int known = file ? charts_read(all, file, name, f) : -1;
-    json_file_free(file);
+    json_value *values = json_read_text(text, length, path, 1, error, size);
+    const int known = values ? charts_read(all, values, name, f) : -1;
+    json_free(values);
+    free(text);
     return known;
 }
 

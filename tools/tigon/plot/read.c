@@ -19,7 +19,7 @@ static int same(const char *text, const char *wanted)
 
 /* ---- tigon bench --json ---- */
 
-static void add_bar(charts *all, const json_node *r, const char *title, const char *y_label,
+static void add_bar(charts *all, const json_value *r, const char *title, const char *y_label,
                     double limit, const double value[3])
 {
     chart *c = isfinite(value[1]) ? charts_add(all, title) : NULL;
@@ -37,7 +37,7 @@ static void add_bar(charts *all, const json_node *r, const char *title, const ch
                value[2]);
 }
 
-static int read_record(charts *all, const json_node *r, const chart_filter *f)
+static int read_record(charts *all, const json_value *r, const chart_filter *f)
 {
     const char *op = json_get_text(r, "operator");
     if (!*op || !json_get(r, "ms_50"))
@@ -75,14 +75,6 @@ static int read_record(charts *all, const json_node *r, const chart_filter *f)
 }
 
 /* ---- tigon bench --sweep ---- */
-
-static const json_node *item(const json_node *list, int i)
-{
-    const json_node *n = list ? list->child : NULL;
-    while (n && i-- > 0)
-        n = n->next;
-    return n;
-}
 
 /* {"dtype": "f32", "N": 4096} -> ", dtype: f32, N: 4096" */
 static void add_config(char *title, size_t size, const char *config)
@@ -129,9 +121,9 @@ static void add_point(charts *all, chart *c, const sweep_names *n, double x, con
     c->log_y &= !(y[0] <= 0);
 }
 
-static int read_sweep(charts *all, const json_node *r, const chart_filter *f)
+static int read_sweep(charts *all, const json_value *r, const chart_filter *f)
 {
-    const json_node *xs = json_get(r, "x_values"), *ys = json_get(r, "y_values_50");
+    const json_value *xs = json_get(r, "x_values"), *ys = json_get(r, "y_values_50");
     const sweep_names names = {json_get_text(r, "kernel_name"),
                                json_get_text(r, "kernel_provider"),
                                json_get_text(r, "kernel_operation_mode"),
@@ -142,12 +134,15 @@ static int read_sweep(charts *all, const json_node *r, const chart_filter *f)
     if (!*names.kernel || !xs || !ys)
         return 0;
     chart *c = sweep_chart(all, &names, f);
-    const json_node *low = json_get(r, "y_values_20"), *high = json_get(r, "y_values_80");
-    for (int i = 0; c && i < xs->count && i < ys->count; i++) {
-        const json_node *l = item(low, i), *h = item(high, i);
-        const double x = item(xs, i)->number;
-        const double y[3] = {item(ys, i)->number, l ? l->number : NAN, h ? h->number : NAN};
-        add_point(all, c, &names, isfinite(x) ? x : i, y);
+    const json_value *x = json_items(xs), *y = json_items(ys);
+    const json_value *low = json_items(json_get(r, "y_values_20"));
+    const json_value *high = json_items(json_get(r, "y_values_80"));
+    for (int i = 0; c && x && y; i++, x = json_next(x), y = json_next(y)) {
+        const double at = json_number(x);
+        const double values[3] = {json_number(y), json_number(low), json_number(high)};
+        add_point(all, c, &names, isfinite(at) ? at : i, values);
+        low = low ? json_next(low) : NULL;
+        high = high ? json_next(high) : NULL;
     }
     return 1;
 }
@@ -179,7 +174,7 @@ int charts_read_csv(charts *all, const csv_table *t, const chart_filter *filter)
 
 /* ---- a trainer's log ---- */
 
-static int read_step(charts *all, const json_node *r, const char *name, const chart_filter *f)
+static int read_step(charts *all, const json_value *r, const char *name, const chart_filter *f)
 {
     const double step = json_get_number(r, "step");
     if (!isfinite(step))
@@ -207,24 +202,20 @@ static int read_step(charts *all, const json_node *r, const char *name, const ch
     return 1;
 }
 
-static int read_value(charts *all, const json_node *n, const char *name, const chart_filter *f)
+static int read_value(charts *all, const json_value *v, const char *name, const chart_filter *f)
 {
-    int known = 0;
-    if (n->kind == JSON_ARRAY) {
-        for (const json_node *child = n->child; child; child = child->next)
-            known += read_value(all, child, name, f);
-        return known;
-    }
-    const json_node *records = json_get(n, "records");
+    const json_value *records = json_get(v, "records");
     if (records)
-        return read_value(all, records, name, f);
-    return read_record(all, n, f) || read_sweep(all, n, f) || read_step(all, n, name, f);
+        return charts_read(all, records, name, f);
+    const json_value *list = json_items(v);
+    return list ? charts_read(all, v, name, f)
+                : read_record(all, v, f) || read_sweep(all, v, f) || read_step(all, v, name, f);
 }
 
-int charts_read(charts *all, const json_file *file, const char *name, const chart_filter *filter)
+int charts_read(charts *all, const json_value *values, const char *name, const chart_filter *filter)
 {
     int known = 0;
-    for (const json_node *n = file->first; n; n = n->next)
-        known += read_value(all, n, name, filter);
+    for (const json_value *v = json_items(values); v; v = json_next(v))
+        known += read_value(all, v, name, filter);
     return known;
 }

@@ -1,0 +1,128 @@
+#!/bin/sh
+# The rules find what they are for: a small tree that keeps them passes, and with each violation planted in it is told, with the
+# file and the reason.
+#   planted.sh COMPILER
+set -eu
+cc=$1
+rules=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+count=0
+
+# A tree that keeps the rules, under $work/tree.
+clean() {
+    rm -rf "$work/tree"
+    mkdir "$work/tree" && cd "$work/tree"
+    mkdir -p include/tigon src/core src/simd src/ops/one src/ops/two backends/ascend sim/src/model sim/src/check sim/src/execute \
+        tools/tigon/share tools/tigon/bench
+    echo 'typedef int tg_status;' >include/tigon/tigon.h
+    echo 'int tg_log_line(void);' >src/core/core.h
+    echo 'void *tg_workspace(void);' >src/core/services.h
+    printf '#include "tigon/tigon.h"\n#include "core/core.h"\nint tg_log_line(void) { return 0; }\nvoid *tg_workspace(void) { return 0; }\n' >src/core/core.c
+    printf 'static inline float v_add(float x)\n{\n    return x + 1;\n}\n' >src/simd/simd.h
+    for family in one two; do
+        printf '#include "simd/simd.h"\nstatic inline float row(float x)\n{\n    return v_add(x);\n}\n' >src/ops/$family/$family.h
+        printf '#include "core/services.h"\n#include "ops/%s/%s.h"\nfloat %s_cpu(float x) { return row(x) + !tg_workspace(); }\n' $family $family $family \
+            >src/ops/$family/${family}_cpu.c
+        printf '#include "core/services.h"\nfloat %s_ref(float x) { return x + 1; }\n' $family >src/ops/$family/${family}_ref.c
+    done
+    printf '#include "tigon/tigon.h"\nint backend(void) { return 0; }\n' >backends/ascend/backend.c
+    echo 'int sim_core(void);' >sim/src/model/model.h
+    printf '#include "model/model.h"\nint sim_core(void) { return 0; }\n' >sim/src/model/model.c
+    printf '#include "model/model.h"\nint sim_check(void) { return sim_core(); }\n' >sim/src/check/check.c
+    echo 'int sim_launch(void);' >sim/src/execute/launch.h
+    printf '#include "launch.h"\n#include "model/model.h"\nint sim_launch(void) { return sim_core(); }\n' >sim/src/execute/launch.c
+    echo 'int bench(void);' >tools/tigon/bench/bench.h
+    printf '#include "bench.h"\n#include "share/cli.h"\nint bench(void) { return cli(); }\n' >tools/tigon/bench/bench.c
+    echo 'int cli(void);' >tools/tigon/share/cli.h
+    printf '#include "cli.h"\nint cli(void) { return 0; }\n' >tools/tigon/share/cli.c
+}
+# compile_commands.json, as CMake writes it, and the objects.
+build() {
+    mkdir -p build
+    flags="-Iinclude -Isrc -Isim/src -Itools/tigon -fvisibility=hidden -w"
+    separator='['
+    for file in $(find . -name '*.c'); do
+        file=${file#./}
+        object=build/$(echo "$file" | tr / _).o
+        echo "$separator{\"directory\": \"$work/tree\", \"command\": \"$cc $flags -o $object -c $file\", \"file\": \"$file\"}"
+        separator=,
+        "$cc" $flags -o "$object" -c "$file"
+    done >build/compile_commands.json
+    echo ']' >>build/compile_commands.json
+}
+arrows() {
+    build
+    python3 "$rules/arrows.py" . build
+}
+headers() {
+    python3 "$rules/headers.py" .
+}
+fail() {
+    echo "FAILED: $1"
+    cat "$work/out"
+    exit 1
+}
+# planted RULE WORDS: what has been planted is found, in these words, and nothing else is.
+planted() {
+    if "$1" >"$work/out" 2>&1; then
+        fail "not found: $2"
+    fi
+    grep -qF -- "$2" "$work/out" || fail "expected: $2"
+    tail -1 "$work/out" | grep -q ' 1 violations$' || fail "more than one thing is said: $2"
+    count=$((count + 1))
+    clean
+}
+
+clean
+arrows >"$work/out" 2>&1 || fail "the clean tree breaks a rule"
+headers >"$work/out" 2>&1 || fail "the clean tree breaks a rule"
+
+echo '#include "ops/two/two.h"' >src/ops/one/one_unfused.c
+planted arrows "src/ops/one/one_unfused.c:1: includes src/ops/two/two.h: no arrow leads there"
+echo '#include "ops/two/two.h"' >>src/ops/one/one.h # in a header, and so in whatever includes it
+sed -i 's/float row/float other_row/' src/ops/two/two.h
+sed -i 's/row(x)/other_row(x)/' src/ops/two/two_cpu.c
+planted arrows "src/ops/one/one.h:6: includes src/ops/two/two.h"
+printf 'float two_ref(float);\nfloat one(float x) { return two_ref(x); }\n' >src/ops/one/one.c # without an include
+planted arrows "src/ops/one/one.c: calls two_ref() of src/ops/two/two_ref.c"
+echo '#include "core/core.h"' >src/ops/one/one.c
+planted arrows "src/ops/one/one.c:1: includes src/core/core.h"
+echo '#include "simd/simd.h"' >>src/ops/one/one_ref.c
+planted arrows "src/ops/one/one_ref.c:3: includes src/simd/simd.h"
+echo '#include "ops/one/one.h"' >>src/core/core.c
+planted arrows "src/core/core.c:5: includes src/ops/one/one.h"
+echo '#include "core/services.h"' >>backends/ascend/backend.c
+planted arrows "backends/ascend/backend.c:3: includes src/core/services.h"
+echo '#include "core/core.h"' >>include/tigon/tigon.h
+planted arrows "include/tigon/tigon.h:2: includes src/core/core.h"
+printf 'int backend(void);\nint f(void) { return backend(); }\n' >src/ops/one/one.c
+planted arrows "src/ops/one/one.c: calls backend() of backends/ascend/backend.c"
+
+printf '#include <stdlib.h>\nstatic inline void *room(void)\n{\n    return malloc(8);\n}\n' >>src/ops/one/one.h
+sed -i 's/!tg_workspace()/!room()/' src/ops/one/one_cpu.c
+planted arrows "src/ops/one/one_cpu.c: calls malloc(): a kernel neither allocates"
+printf '#include <stdio.h>\nint f(int x) { return printf("%%d", x); }\n' >src/ops/one/one.c
+planted arrows "src/ops/one/one.c: calls printf(): the library never"
+
+echo '#include "execute/launch.h"' >>sim/src/check/check.c
+planted arrows "sim/src/check/check.c:3: includes sim/src/execute/launch.h"
+printf 'int sim_launch(void);\nint f(void) { return sim_launch(); }\n' >sim/src/check/fault.c
+planted arrows "sim/src/check/fault.c: calls sim_launch() of sim/src/execute/launch.c"
+echo '#include "bench/bench.h"' >>tools/tigon/share/cli.h
+planted arrows "tools/tigon/share/cli.h:2: includes tools/tigon/bench/bench.h"
+printf 'int bench(void);\nint f(void) { return bench(); }\n' >tools/tigon/share/file.c
+planted arrows "tools/tigon/share/file.c: calls bench() of tools/tigon/bench/bench.c"
+mkdir -p sim/src/new && echo 'int f(void) { return 0; }' >sim/src/new/new.c
+planted arrows "sim/src/new/new.c: no line of arrows.txt says whom it may know"
+mkdir rules && cp "$rules"/arrows.* rules
+echo 'tools/tigon/share -> tools/tigon/bench' >>rules/arrows.txt
+(rules=$work/tree/rules && planted arrows "arrows.txt has a circle: tools/tigon/share -> tools/tigon/bench -> tools/tigon/share")
+count=$((count + 1))
+clean
+
+printf 'static float twice(float x)\n{\n    return 2 * x;\n}\n' >>src/ops/one/one.h
+planted headers "src/ops/one/one.h:6: twice() is defined in a header and not inline"
+printf '#define KERNEL static __attribute__((unused))\nKERNEL float twice(float x,\n                   float y)\n{\n    return x * y;\n}\n' >>src/ops/one/one.h
+planted headers "src/ops/one/one.h:7: twice() is defined in a header and not inline"
+echo "$count planted, all found"
