@@ -18,7 +18,7 @@ install(FILES ${PROJECT_BINARY_DIR}/TigonConfig.cmake ${PROJECT_BINARY_DIR}/Tigo
     cmake/TigonOneDNN.cmake DESTINATION ${package_dir})
 
 # What a program that links libtigon.a needs besides.
-list(TRANSFORM OpenMP_C_LIB_NAMES PREPEND -l OUTPUT_VARIABLE openmp)
+list(TRANSFORM TIGON_OPENMP REPLACE "^([^/].*)" "-l\\1" OUTPUT_VARIABLE openmp) # names, or files
 list(JOIN openmp " " openmp)
 set(TIGON_PC_PRIVATE "${openmp} -ldl -lm")
 if(TIGON_ONEDNN)

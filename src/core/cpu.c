@@ -1,4 +1,7 @@
 /* What the CPU can do, as the levels that kernels are compiled for. */
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,17 +25,37 @@ static const struct {
 };
 enum { LEVELS = sizeof levels / sizeof *levels };
 
+#if defined(__x86_64__)
+/* What older compilers' __builtin_cpu_supports() has no word for. */
+static int has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+/* Tiles of bf16, in the processor and saved by the operating system. */
+static int has_amx(void)
+{
+    enum { BF16 = 1 << 22, TILE = 1 << 24, TILES_SAVED = 3 << 17 };
+    unsigned a, b, c, d, saved, high;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & (BF16 | TILE)) != (BF16 | TILE))
+        return 0;
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    return (saved & TILES_SAVED) == TILES_SAVED;
+}
+#endif
+
 uint64_t tg_cpu_features(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
 #define HAS(feature) (__builtin_cpu_supports(feature) != 0)
     const int v2 = HAS("sse4.2") && HAS("ssse3") && HAS("popcnt");
-    const int v3 = v2 && HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2") && HAS("f16c");
+    const int v3 = v2 && HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2") && has_f16c();
     const int v4 = v3 && HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") &&
                    HAS("avx512vl");
     const int bf16 = v4 && HAS("avx512bf16");
-    const uint64_t amx = bf16 && HAS("amx-tile") && HAS("amx-bf16") ? TG_CPU_AMX : 0;
+    const uint64_t amx = bf16 && has_amx() ? TG_CPU_AMX : 0;
 #undef HAS
     return levels[bf16 ? 4 : v4 ? 3 : v3 ? 2 : v2 ? 1 : 0].features | amx;
 #else

@@ -31,7 +31,7 @@ static inline int64_t rotary_batch_stride(const tg_tensor *t, int batch)
 /* 1 if dimension `batch` of a table goes with so many batches. */
 static inline int rotary_batch_fits(const tg_tensor *t, int batch, int64_t batches)
 {
-    /* no case: of a wrong one; tests/unit/rotary.c has it */
+    /* no case: of a wrong one; tests/ops/rotary.c has it */
     return t->shape[batch] == batches || t->shape[batch] == 1;
 }
 

@@ -4,6 +4,27 @@
 
 #include "simd_convert.h"
 
+/* ---- shuffles: lane i of the result is lane FROM(i) of a, or lane FROM(i) - VL of b ---- */
+
+/* FROM is a macro: compilers want numbers. */
+#if VL == 4
+#define V_LANES(FROM) FROM(0), FROM(1), FROM(2), FROM(3)
+#elif VL == 8
+#define V_LANES(FROM) FROM(0), FROM(1), FROM(2), FROM(3), FROM(4), FROM(5), FROM(6), FROM(7)
+#else
+#define V_LANES(FROM)                                                                         \
+    FROM(0), FROM(1), FROM(2), FROM(3), FROM(4), FROM(5), FROM(6), FROM(7), FROM(8), FROM(9), \
+        FROM(10), FROM(11), FROM(12), FROM(13), FROM(14), FROM(15)
+#endif
+#define V_SHUFFLE(a, b, FROM) __builtin_shufflevector(a, b, V_LANES(FROM))
+
+/* The even lanes of a, then of b; the odd ones. */
+#define V_EVEN(i) (2 * (i))
+#define V_ODD(i) (2 * (i) + 1)
+/* Lane 0 of a, lane 0 of b, lane 1 of a, ...: the first half, and the second. */
+#define V_ZIP_LOW(i) ((i) / 2 + (i) % 2 * VL)
+#define V_ZIP_HIGH(i) (V_ZIP_LOW(i) + VL / 2)
+
 /* ---- pairs of bf16: two in a 32-bit lane, the first in the low half ---- */
 
 /* v_pack_pairs rounds lo and hi to bf16 and puts lane i of both into lane i; v_pack_row rounds 2 VL
@@ -27,8 +48,7 @@ SIMD_INLINE vi v_pack_pairs(vf lo, vf hi)
 /* Writes lane 0 of a, lane 0 of b, lane 1 of a, ... : 2 VL lanes. */
 SIMD_INLINE void v_store_interleaved(void *p, vi a, vi b)
 {
-    const vi low = (v_iota() >> 1) + (v_iota() & 1) * VL;
-    const vi both[2] = {__builtin_shuffle(a, b, low), __builtin_shuffle(a, b, low + VL / 2)};
+    const vi both[2] = {V_SHUFFLE(a, b, V_ZIP_LOW), V_SHUFFLE(a, b, V_ZIP_HIGH)};
     memcpy(p, both, sizeof both);
 }
 
@@ -40,34 +60,51 @@ SIMD_INLINE vf v_dot_bf16(vf sum, vi a, vi b)
 
 /* ---- the transpose of VL vectors, in place ---- */
 
+/* Lane i of LOW: i of a, or i - step of b where i has the bit `step`; of HIGH: i + step of a, or i of b. */
+#define V_LOW(i, step) ((i) & (step) ? (i) - (step) + VL : (i))
+#define V_HIGH(i, step) ((i) & (step) ? (i) + VL : (i) + (step))
+#define V_LOW_1(i) V_LOW(i, 1)
+#define V_HIGH_1(i) V_HIGH(i, 1)
+#define V_LOW_2(i) V_LOW(i, 2)
+#define V_HIGH_2(i) V_HIGH(i, 2)
+#define V_LOW_4(i) V_LOW(i, 4)
+#define V_HIGH_4(i) V_HIGH(i, 4)
+#define V_LOW_8(i) V_LOW(i, 8)
+#define V_HIGH_8(i) V_HIGH(i, 8)
+#define V_TRANSPOSE_STEP(row, step)                           \
+    _Pragma("GCC unroll 16") for (int i = 0; i < VL; i++)     \
+    {                                                         \
+        if (!(i & (step))) {                                  \
+            const vi a = row[i], b = row[i + (step)];         \
+            row[i] = V_SHUFFLE(a, b, V_LOW_##step);           \
+            row[i + (step)] = V_SHUFFLE(a, b, V_HIGH_##step); \
+        }                                                     \
+    }
+
 SIMD_INLINE void v_transpose(vi row[VL])
 {
-#pragma GCC unroll 8
-    for (int step = 1; step < VL; step *= 2) {
-        /* lane i of low: i of a, or i - step of b where i has the bit `step`; high: i + step of a,
-         * or i of b */
-        const vi bit = v_iota() & step;
-        const vi low = v_iota() + bit * (VL / step - 1);
-        const vi high = v_iota() + (step - bit) + bit * (VL / step);
-#pragma GCC unroll 16
-        for (int i = 0; i < VL; i++)
-            if (!(i & step)) {
-                const vi a = row[i], b = row[i + step];
-                row[i] = __builtin_shuffle(a, b, low);
-                row[i + step] = __builtin_shuffle(a, b, high);
-            }
-    }
+    V_TRANSPOSE_STEP(row, 1)
+    V_TRANSPOSE_STEP(row, 2)
+#if VL > 4
+    V_TRANSPOSE_STEP(row, 4)
+#endif
+#if VL > 8
+    V_TRANSPOSE_STEP(row, 8)
+#endif
 }
 
 /* ---- complex numbers: real and imaginary part in lanes 2i and 2i + 1 ---- */
 
+#define V_REAL(i) ((i) & ~1)
+#define V_IMAGINARY(i) ((i) | 1)
+#define V_SWAP(i) ((i) ^ 1)
+
 /* a b, or a conj(b) where sign is -1 */
 SIMD_INLINE vf v_complex_mul(vf a, vf b, float sign)
 {
-    const vi lane = v_iota();
-    const vf real = __builtin_shuffle(b, lane & ~1), imaginary = __builtin_shuffle(b, lane | 1);
-    const vf signs = v_select((lane & 1) != 0, v_set(sign), v_set(-sign));
-    return a * real + __builtin_shuffle(a, lane ^ 1) * (imaginary * signs);
+    const vf real = V_SHUFFLE(b, b, V_REAL), imaginary = V_SHUFFLE(b, b, V_IMAGINARY);
+    const vf signs = v_select((v_iota() & 1) != 0, v_set(sign), v_set(-sign));
+    return a * real + V_SHUFFLE(a, a, V_SWAP) * (imaginary * signs);
 }
 
 #endif

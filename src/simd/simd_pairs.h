@@ -2,6 +2,7 @@
 #ifndef TG_SIMD_PAIRS_H
 #define TG_SIMD_PAIRS_H
 
+#include "simd_lanes.h"
 #include "simd_memory.h"
 
 /* Which lane holds which element depends on the type `order`, and is the same wherever `order` is
@@ -22,9 +23,7 @@ SIMD_INLINE vf2 v_load2(el order, el e, const void *p, int64_t i)
     const vf first = v_load(e, p, i), second = v_load(e, p, i + VL);
     if (order != EL_BF16)
         return (vf2){first, second};
-    const vi even = v_iota() * 2;
-    return (vf2){__builtin_shuffle(first, second, even),
-                 __builtin_shuffle(first, second, even + 1)};
+    return (vf2){V_SHUFFLE(first, second, V_EVEN), V_SHUFFLE(first, second, V_ODD)};
 }
 
 /* From the lane order of `order` to that of memory. */
@@ -32,8 +31,7 @@ SIMD_INLINE vf2 v_natural2(el order, vf2 x)
 {
     if (order != EL_BF16)
         return x;
-    const vi half = v_iota() >> 1, from = half + (v_iota() & 1) * VL;
-    return (vf2){__builtin_shuffle(x.a, x.b, from), __builtin_shuffle(x.a, x.b, from + VL / 2)};
+    return (vf2){V_SHUFFLE(x.a, x.b, V_ZIP_LOW), V_SHUFFLE(x.a, x.b, V_ZIP_HIGH)};
 }
 
 /* Loops take pairs of vectors, elements [0, v_whole_pairs(n)) of n, then up to V_PAIR - 1 more, v_tail(n, i) from i on. */

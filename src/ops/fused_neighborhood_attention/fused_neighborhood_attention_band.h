@@ -11,25 +11,31 @@
 
 /* ---- products of queries and keys ---- */
 
+/* Of every four lanes: halves of pairs of a, then of b; the first two of a and of b; and quads of a and b by turns. */
+#define NA_ONE(i) (((i) & ~3) + ((i)&3) / 2 + ((i)&1) * VL)
+#define NA_ONE_NEXT(i) (NA_ONE(i) + 2)
+#define NA_TWO(i) (((i) & ~3) + ((i)&1) + ((i)&3) / 2 * VL)
+#define NA_TWO_NEXT(i) (NA_TWO(i) + 2)
+#define NA_FOUR(i) (((i) & ~3) * 2 + ((i)&3))
+#define NA_FOUR_NEXT(i) (NA_FOUR(i) + 4)
+
 /* Lane i: the sum of the lanes of x[i]. Each step adds halves and halves the number of vectors. */
 SIMD_INLINE vf na_sums(vf x[VL])
 {
-    const vi quad = v_iota() & ~3, place = v_iota() & 3;
-    const vi one = quad + (place >> 1) + (place & 1) * VL;
-    const vi two = quad + (place & 1) + (place >> 1) * VL;
-    const vi four = quad * 2 + place;
 #pragma GCC unroll 8
     for (int i = 0; i < VL; i += 2)
-        x[i] = __builtin_shuffle(x[i], x[i + 1], one) + __builtin_shuffle(x[i], x[i + 1], one + 2);
+        x[i] = V_SHUFFLE(x[i], x[i + 1], NA_ONE) + V_SHUFFLE(x[i], x[i + 1], NA_ONE_NEXT);
 #pragma GCC unroll 4
     for (int i = 0; i < VL; i += 4)
-        x[i] = __builtin_shuffle(x[i], x[i + 2], two) + __builtin_shuffle(x[i], x[i + 2], two + 2);
+        x[i] = V_SHUFFLE(x[i], x[i + 2], NA_TWO) + V_SHUFFLE(x[i], x[i + 2], NA_TWO_NEXT);
+#if VL > 4
 #pragma GCC unroll 2
     for (int step = 4; step < VL; step *= 2)
 #pragma GCC unroll 2
         for (int i = 0; i < VL; i += 2 * step)
-            x[i] = __builtin_shuffle(x[i], x[i + step], four) +
-                   __builtin_shuffle(x[i], x[i + step], four + 4);
+            x[i] =
+                V_SHUFFLE(x[i], x[i + step], NA_FOUR) + V_SHUFFLE(x[i], x[i + step], NA_FOUR_NEXT);
+#endif
     return x[0];
 }
 
