@@ -25,6 +25,8 @@ includes include | grep -vE '(<|")(tigon/[a-z_]+\.(h|def)|std(int|def)\.h)(>|")'
     rule "public headers include public and standard headers alone" || true
 includes src/core | grep -E '(simd|eager|gemm|ops/|onednn|dnnl)' | grep -v '"tigon/' |
     rule "core knows no operator" || true
+includes src/rows | grep -E '"' | grep -vE '"(core/services\.h|simd(/simd)?\.h|runs\.h|rows/[a-z]+\.h)"' |
+    rule "the layer for rows knows core's services and vectors alone" || true
 includes src/simd | grep -E '"' | grep -vE '"simd(_[a-z]+)?\.h"' | rule "simd includes nothing of ours" || true
 includes backends | grep -E '(core/|simd\.h|services\.h|\.\./)' | grep -v '"c_api/asc_simd\.h"' |
     rule "a backend includes public headers and its SDK's alone" || true
@@ -52,7 +54,7 @@ sources | grep -vE '^(src/simd/|tools/tigon/limits\.c$|src/core/indices\.c$)' | 
 find src -name '*_ref.c' -print | xargs -r grep -HnE 'simd|eager|parallel_for|tg_gemm\(|pthread|vector_size|tg_call' |
     rule "a reference uses no simd, gemm or threads" || true
 # Kernels do not print, allocate, read the environment or start threads.
-find src/ops src/gemm -name '*_cpu.c' 2>/dev/null | xargs -r grep -HnE '\b(malloc|calloc|realloc|free|printf|fprintf|getenv|pthread_create)\(' |
+find src/ops src/gemm src/rows src/rotary \( -name '*_cpu*.[ch]' -o -name '*_kernel*.c' -o -path 'src/rows/*' \) 2>/dev/null | xargs -r grep -HnE '\b(malloc|calloc|realloc|free|printf|fprintf|getenv|pthread_create)\(' |
     rule "kernels neither allocate nor print" || true
 # The library never ends the process or prints (the log is core's).
 find src -name '*.c' | xargs -r grep -HnE '\b(abort|exit|assert|printf|puts|perror)\(' |
