@@ -1,7 +1,7 @@
 # tigon_family(name [DIR folder] [LEVELS levels...]): adds the folder's sources to the library, by their roles
-# (docs/architecture.md). Once per level: <name>_cpu.c and <name>_cpu_<part>.c, each with a table of implementations of its own,
-# and <name>_level.c, what several of them call. The names of the tables are collected into generated/impl_tables.inc, the
-# cases into generated/cases.inc.
+# (docs/architecture.md). <name>_<role>.c and <name>_<role>_<part>.c each have a table of implementations of their own. Those of the
+# role cpu are compiled once per level, and so is <name>_kernel*.c, what they call; <name>_shared.c is what all call. The names of
+# the tables are collected into generated/impl_tables.inc, the cases into generated/cases.inc.
 
 function(tigon_level_object target level)
     add_library(${target} OBJECT ${ARGN})
@@ -11,7 +11,13 @@ function(tigon_level_object target level)
     set_property(GLOBAL APPEND PROPERTY TIGON_OBJECT_LIBRARIES ${target})
 endfunction()
 
-# Best level first: rows are tried in that order.
+# The table of a unit: <name>_cpu_backward.c has <name>_backward_cpu.
+function(tigon_table_of table unit name role)
+    string(REGEX REPLACE ".*/${name}_${role}(.*)\\.c$" "\\1" part ${unit})
+    set(${table} ${name}${part}_${role} PARENT_SCOPE)
+endfunction()
+
+# Best level first: implementations are tried in that order.
 function(tigon_family name)
     cmake_parse_arguments(PARSE_ARGV 1 FAMILY "" "DIR" "LEVELS")
     if(NOT FAMILY_DIR)
@@ -23,33 +29,45 @@ function(tigon_family name)
     set(stem ${PROJECT_SOURCE_DIR}/${FAMILY_DIR}/${name})
     file(GLOB parts CONFIGURE_DEPENDS ${stem}*) # a file that comes or goes is noticed
     set(tables)
-    foreach(part "" _ref _unfused _onednn)
-        if(part STREQUAL "_onednn" AND NOT TIGON_ONEDNN)
-            continue()
-        endif()
+    foreach(part "" _shared) # the check, and what all implementations call
         if(EXISTS ${stem}${part}.c)
             target_sources(tigon_objects PRIVATE ${stem}${part}.c)
-            if(part STREQUAL "_ref" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
-                # GCC 12's vectorizer ends with an internal error there, at the maximum in softmax_ref.c.
-                set_source_files_properties(${stem}${part}.c PROPERTIES COMPILE_OPTIONS -fno-tree-vectorize)
-            endif()
-            if(part STREQUAL "_onednn")
-                list(APPEND tables "TG_TABLE(cpu, ${name}_onednn)")
-            elseif(part)
-                string(SUBSTRING ${part} 1 -1 backend)
-                list(APPEND tables "TG_TABLE(${backend}, ${name}${part})")
-            endif()
         endif()
     endforeach()
+    foreach(role ref unfused onednn)
+        if(role STREQUAL "onednn" AND NOT TIGON_ONEDNN)
+            continue()
+        endif()
+        file(GLOB units CONFIGURE_DEPENDS ${stem}_${role}*.c)
+        foreach(unit IN LISTS units)
+            target_sources(tigon_objects PRIVATE ${unit})
+            if(role STREQUAL "ref" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+                # GCC 12's vectorizer ends with an internal error there, at the maximum in softmax_ref.c.
+                set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS -fno-tree-vectorize)
+            endif()
+            tigon_table_of(table ${unit} ${name} ${role})
+            if(role STREQUAL "onednn")
+                list(APPEND tables "TG_TABLE(cpu, ${table})")
+            else()
+                list(APPEND tables "TG_TABLE(${role}, ${table})")
+            endif()
+        endforeach()
+    endforeach()
+    if(TIGON_ONEDNN)
+        file(GLOB units CONFIGURE_DEPENDS ${stem}_dnnl*.c) # what <name>_onednn.c has of oneDNN
+        if(units)
+            target_sources(tigon_objects PRIVATE ${units})
+        endif()
+    endif()
     file(GLOB units CONFIGURE_DEPENDS ${stem}_cpu*.c)
-    file(GLOB shared CONFIGURE_DEPENDS ${stem}_level.c)
+    file(GLOB shared CONFIGURE_DEPENDS ${stem}_kernel*.c)
     if(units)
         list(REVERSE FAMILY_LEVELS)
         foreach(level IN LISTS FAMILY_LEVELS)
             tigon_level_object(tigon_${name}_${level} ${level} ${units} ${shared})
             foreach(unit IN LISTS units)
-                string(REGEX REPLACE ".*_cpu(.*)\\.c$" "\\1" part ${unit})
-                list(APPEND tables "TG_TABLE(cpu, ${name}${part}_cpu_${level})")
+                tigon_table_of(table ${unit} ${name} cpu)
+                list(APPEND tables "TG_TABLE(cpu, ${table}_${level})")
             endforeach()
         endforeach()
     endif()

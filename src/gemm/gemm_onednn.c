@@ -1,18 +1,19 @@
-/* src/gemm/gemm_onednn.c - gemm's default row: oneDNN, 2.6 or 3.x.
+/* src/gemm/gemm_onednn.c - gemm's default implementation: oneDNN, 2.6 or 3.x.
  *
  * c is cut into blocks by the problem's sizes alone; each block is one product of oneDNN on one
  * thread, so that the bits do not depend on the number of threads, and any executor will do. f32
  * goes through dnnl_sgemm. It multiplies an operand by alpha as it copies it, which may overflow, and
- * so the row takes an alpha of 1 alone. bf16 goes through the matmul primitive, on processors whose
- * bf16 products are faster than f32's; elsewhere the portable row, which converts as it packs, is.
+ * so this takes an alpha of 1 alone. bf16 goes through the matmul primitive, on processors whose
+ * bf16 products are faster than f32's; elsewhere the portable one, which converts as it packs, is.
  */
-#include "gemm_onednn.h"
-#include "gemm_isa.h"
-
+#include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 
+#include "core/ceiling.h"
 #include "core/parts.h"
+#include "gemm_dnnl.h"
 
 enum {
     BLOCK = 1024,               /* most rows and columns of a block */
@@ -38,7 +39,7 @@ struct product {
     int64_t size, c_size; /* bytes of an element */
     int type;
     int64_t rows, cols; /* of a block */
-    const matmul *matmul[4];
+    const gemm_matmul *matmul[4];
     tg_status found; /* of all of them */
     char *scratch;
     int64_t scratch_bytes; /* of a worker */
@@ -139,13 +140,13 @@ static void find_matmuls(void *arg, int64_t begin, int64_t end, int worker)
         const char *a, *b;
         char *c;
         const call w = block_of(g, sample[i], &a, &b, &c);
-        const matmul **m = &g->matmul[shape_of(g, &w)];
+        const gemm_matmul **m = &g->matmul[shape_of(g, &w)];
         /* no case: of a failure of oneDNN */
         if (!*m && g->found == TG_OK)
-            g->found = find_matmul(&w, m);
+            g->found = gemm_find_matmul(&w, m);
         /* no case: of a failure of oneDNN */
-        if (*m && (*m)->scratch_bytes > g->scratch_bytes)
-            g->scratch_bytes = (*m)->scratch_bytes;
+        if (*m && gemm_scratch_bytes(*m) > g->scratch_bytes)
+            g->scratch_bytes = gemm_scratch_bytes(*m);
     }
 }
 
@@ -153,7 +154,7 @@ static int run_bf16_block(const product *g, const call *w, const char *a, const 
                           int worker)
 {
     char *scratch = g->scratch + worker * g->scratch_bytes;
-    return run_matmul(g->matmul[shape_of(g, w)], w, a, b, c, scratch);
+    return gemm_run_matmul(g->matmul[shape_of(g, w)], w, a, b, c, scratch);
 }
 
 static tg_status run_bf16(tg_ctx *ctx, product *g, int64_t blocks)
@@ -170,11 +171,11 @@ static tg_status run_bf16(tg_ctx *ctx, product *g, int64_t blocks)
     if (status == TG_OK && !tg_reserving(ctx))
         tg_parallel_for(ctx, blocks, 1, run_blocks, g);
     for (int i = 0; i < 4; i++)
-        let_go(g->matmul[i]);
+        gemm_let_go(g->matmul[i]);
     return status;
 }
 
-/* ---- the row ---- */
+/* ---- calls ---- */
 
 /* 1 to halve blocks of rows x cols, `blocks` by now. */
 static int halve(int64_t blocks, int64_t rows, int64_t cols, int64_t k)
@@ -258,7 +259,7 @@ static int plain_stride(const tg_tensor *t)
 
 static int accepts(const tg_gemm_args *args)
 {
-    if (args->alpha != 1 || !isa_takes(tg_type_of(args->a)))
+    if (args->alpha != 1 || !gemm_isa_takes(tg_type_of(args->a)))
         return 0;
     return plain_stride(args->a) && plain_stride(args->b) && plain_stride(args->c);
 }

@@ -120,6 +120,90 @@ void columns_reduce(tg_ctx *ctx, const column_sums *s, int which, el order, cons
     tg_parallel_for(ctx, s->n, v_whole_pairs(worth) + V_PAIR, reduce_chunk, &job);
 }
 
+/* ---- a vector in every row ---- */
+
+typedef struct fill_job {
+    el type;
+    const void *columns;
+    float *out;
+    int64_t n;
+} fill_job;
+
+SIMD_INLINE void fill_rows(el e, const fill_job *j, int64_t begin, int64_t end)
+{
+    for (int64_t row = begin; row < end; row++) {
+        float *out = j->out + row * j->n;
+        int64_t i = 0;
+        for (; i + VL <= j->n; i += VL)
+            v_store(EL_F32, out, i, v_load(e, j->columns, i));
+        v_store_n(EL_F32, out, i, j->n - i, v_load_n(e, j->columns, i, j->n - i, 0.0f));
+    }
+}
+
+static void fill_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const fill_job *j = arg;
+    EL_SPECIALIZE(j->type, fill_rows, j, begin, end);
+}
+
+void columns_fill(tg_ctx *ctx, const tg_tensor *t, float *out, int64_t rows)
+{
+    fill_job j = {el_of(t), tg_data(t), out, tg_numel(t)};
+    tg_parallel_for(ctx, rows, rows_grain(rows, j.n, 1), fill_chunk, &j);
+}
+
+/* ---- sums += scale times the sums of the columns: strips of columns, each down all rows ---- */
+
+enum { STRIP = 4 * VL };
+
+typedef struct add_job {
+    el type;
+    const void *x;
+    int64_t rows, n;
+    float *sums;
+    float scale;
+} add_job;
+
+SIMD_INLINE void add_strips(el e, const add_job *j, int64_t begin, int64_t end)
+{
+    for (int64_t strip = begin; strip < end; strip++) {
+        vf sum[4] = {0};
+        const int64_t first = strip * STRIP, left = j->n - first;
+        for (int64_t row = 0; row < j->rows; row++)
+            for (int v = 0; v < 4; v++) {
+                const int64_t at = row * j->n + first + v * VL, n = left - v * VL;
+                if (n >= VL)
+                    sum[v] += v_load(e, j->x, at);
+                else if (n > 0)
+                    sum[v] += v_load_n(e, j->x, at, n, 0.0f);
+            }
+        for (int v = 0; v < 4; v++) {
+            const int64_t at = first + v * VL, n = left - v * VL;
+            if (n <= 0)
+                break;
+            const int64_t lanes = n < VL ? n : VL;
+            const vf before = v_load_n(EL_F32, j->sums, at, lanes, 0.0f);
+            v_store_n(EL_F32, j->sums, at, lanes, before + sum[v] * v_set(j->scale));
+        }
+    }
+}
+
+static void add_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const add_job *j = arg;
+    EL_SPECIALIZE(j->type, add_strips, j, begin, end);
+}
+
+void columns_add(tg_ctx *ctx, const tg_tensor *x, float scale, float *sums)
+{
+    const tg_rows rows = tg_rows_of(x);
+    add_job j = {el_of(x), rows.data, rows.rows, rows.n, sums, scale};
+    const int64_t strips = (j.n + STRIP - 1) / STRIP;
+    tg_parallel_for(ctx, strips, rows_grain(strips, j.rows * STRIP, 1), add_chunk, &j);
+}
+
 /* ---- sums that are there already ---- */
 
 typedef struct round_job {

@@ -1,6 +1,14 @@
 /* src/rows/columns.h - what belongs to the columns of rows: a vector of parameters as f32, and sums over rows that become a
  * parameter's gradient. Compiled once per level.
  *
+ *   float *dweight = columns_begin(&job->sums, begin);                 in a kernel, for rows [begin, end): add to it
+ *
+ *   TG_TRY(columns_load(ctx, type, weight, n, 1, &job.weight));        around it
+ *   const int64_t grain = columns_grain(rows, rows_worth(n, ROWS_WORTH), 1);
+ *   TG_TRY(columns_sums(ctx, rows, n, 1, grain, &job.sums));
+ *   tg_parallel_for(ctx, rows, grain, chunk, &job);
+ *   columns_reduce(ctx, &job.sums, 0, type, dweight, accumulate);
+ *
  * Whole pairs of vectors are worked on in the lane order of the rows' type (v_load2), and these f32 arrays are kept in that
  * order, but for the last columns that fill no pair.
  */
@@ -14,6 +22,8 @@
 #define columns_load_plus TG_AT_LEVEL(columns_load_plus)
 #define columns_sums TG_AT_LEVEL(columns_sums)
 #define columns_reduce TG_AT_LEVEL(columns_reduce)
+#define columns_fill TG_AT_LEVEL(columns_fill)
+#define columns_add TG_AT_LEVEL(columns_add)
 #define columns_round TG_AT_LEVEL(columns_round)
 
 /* A vector of n columns as f32, in workspace; `missing` throughout for NULL. One that is f32 in memory's order already is
@@ -57,6 +67,12 @@ static inline float *columns_begin(const column_sums *s, int64_t row)
 /* out, a parameter's gradient (NULL: not wanted), becomes sum `which` of each column, or out plus that. */
 void columns_reduce(tg_ctx *ctx, const column_sums *s, int which, el order, const tg_tensor *out,
                     int64_t accumulate);
+
+/* Each of the compact rows [rows, n] becomes t, [n], in memory's order. */
+void columns_fill(tg_ctx *ctx, const tg_tensor *t, float *out, int64_t rows);
+
+/* sums, [n], plus scale times the sum of each column of x, [rows, n], compact. */
+void columns_add(tg_ctx *ctx, const tg_tensor *x, float scale, float *sums);
 
 /* out, [rows, n], becomes the compact sums in memory's order, or out plus them, rounded once. */
 void columns_round(tg_ctx *ctx, const float *sums, const tg_tensor *out, int64_t accumulate);

@@ -1,11 +1,8 @@
 /* adamw on the CPU: one pass over all five arrays. */
 #include "adamw.h"
-#include "simd/simd.h"
+#include "rows/rows.h"
 
-enum {
-    GRAIN = 16384, /* elements of a chunk: a multiple of every vector */
-    AHEAD = 256    /* elements from a load to its prefetch */
-};
+enum { AHEAD = 256 }; /* elements from a load to its prefetch */
 
 typedef struct adamw_job {
     void *param;
@@ -107,8 +104,8 @@ static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
     j.grad = tg_data(a->grad);
     j.m = tg_data(a->m);
     j.v = tg_data(a->v);
-    j.type = (el)tg_el(tg_type_of(a->param));
-    j.grad_type = (el)tg_el(tg_type_of(a->grad));
+    j.type = el_of(a->param);
+    j.grad_type = el_of(a->grad);
     j.stream = tg_streams(n * el_size(j.type)) && v_streamable(j.type, j.param);
     j.scale = (float)f.scale;
     j.beta1 = (float)f.beta1;
@@ -119,7 +116,7 @@ static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
     j.step = (float)f.step;
     j.root = (float)f.root;
     j.eps = (float)f.eps;
-    tg_parallel_for(ctx, n, GRAIN, a->master ? with_master : in_place, &j);
+    tg_parallel_for(ctx, n, ROWS_WORTH, a->master ? with_master : in_place, &j);
     return TG_OK;
 }
 

@@ -1,22 +1,9 @@
-/* What the rows of cross_entropy share: the options, and the counts
- * over all rows that a mean needs before its first gradient. */
+/* What all implementations of cross_entropy share: the options, and the counts over all rows that a mean needs before its first
+ * gradient. */
 #ifndef TG_CROSS_ENTROPY_H
 #define TG_CROSS_ENTROPY_H
 
-#include <math.h>
-
-#include "core/services.h"
-
-/* Where backward takes lse as it was saved. In f32 it is off by up to 2^-24 |lse|, which is a relative
- * error of all p of the row: up to 2^-20 here, and of the target's q = 1 - p, p / q times that: up to
- * 2^-15. */
-#define CE_LSE 32.0
-#define CE_LSE_TARGET 512.0
-
-static inline int ce_trusts_lse(double lse, double p, double q)
-{
-    return lse != lse || (fabs(lse) < CE_LSE && fabs(lse) * p < CE_LSE_TARGET * q);
-}
+#include "rows/counts.h"
 
 typedef struct ce_options {
     int64_t ignore_index, reduction;
@@ -62,8 +49,8 @@ static inline ce_counts ce_count(const ce_options *o, const int64_t *target, int
             c.class_weights += ce_weight(weight, weight_type, i);
     }
     if (o->reduction == TG_MEAN) {
-        c.per_ce = d != 0 ? 1 / d : 0;
-        c.per_z = c.n ? 1 / (double)c.n : 0;
+        c.per_ce = count_share(d);
+        c.per_z = count_share((double)c.n);
     }
     return c;
 }

@@ -1,6 +1,60 @@
 /* cross_entropy on the CPU: from tensors to rows, and the sums over rows. */
+#include "cross_entropy_cpu.h"
 #include "core/parts.h"
-#include "cross_entropy_gradient.h"
+
+/* ---- a row ---- */
+
+static void zero_row(const ce_job *j, char *dx)
+{
+    if (j->n) /* there may be no memory otherwise */
+        memset(dx, 0, (size_t)(j->n * el_size(j->dtype)));
+}
+
+static void forward_row(const ce_job *j, int64_t row, float *scratch)
+{
+    const char *x = tg_plane_row(&j->logits, row);
+    char *dx = j->dlogits.data ? tg_plane_row(&j->dlogits, row) : NULL;
+    const int64_t y = j->target[row];
+    ce_row r;
+    j->ce[row] = j->z[row] = 0;
+    r.lse = 0;
+    r.best = -1;
+    if (y != j->o.ignore_index) {
+        ce_add_row(j, x, y, scratch, &r);
+        const double f = j->o.token_scaling ? r.p : 1, w = j->weight ? j->weight[y] : 1;
+        double ce = (1 - j->o.smoothing) * w * r.base;
+        if (j->o.smoothing != 0)
+            ce += j->o.smoothing / (double)j->n * (j->c.class_weights * r.above - r.wx);
+        j->ce[row] = f * ce;
+        j->z[row] = j->o.z != 0 ? f * j->o.z * r.lse * r.lse : 0;
+        if (dx)
+            ce_write_gradient(j, row, &r, f, dx, scratch);
+    } else if (dx) {
+        zero_row(j, dx);
+    }
+    if (j->lse)
+        j->lse[row] = (float)r.lse;
+    if (j->predicted)
+        j->predicted[row] = r.best;
+    if (j->accuracy)
+        j->accuracy[row] = r.best == y && y != j->o.ignore_index;
+}
+
+static void backward_row(const ce_job *j, int64_t row, float *scratch)
+{
+    const char *x = tg_plane_row(&j->logits, row);
+    char *dx = tg_plane_row(&j->dlogits, row);
+    const int64_t y = j->target[row];
+    if (y == j->o.ignore_index) {
+        zero_row(j, dx);
+        return;
+    }
+    ce_row r;
+    ce_row_of_lse(j, x, y, j->saved[row], scratch, &r);
+    ce_write_gradient(j, row, &r, j->o.token_scaling ? r.p : 1, dx, scratch);
+}
+
+/* ---- calls ---- */
 
 static void forward_rows(void *arg, int64_t begin, int64_t end, int worker)
 {
@@ -20,6 +74,19 @@ static void backward_rows(void *arg, int64_t begin, int64_t end, int worker)
         v_fence();
 }
 
+/* kept: how many exponentials, and slopes of softcap, wait for the gradient. */
+static ce_layout layout_of(int64_t kept, int capped)
+{
+    const int64_t line = 16, room = kept > EXPS_BLOCK ? kept : EXPS_BLOCK;
+    const int64_t padded = (room + VL - 1) / line * line + 2 * line;
+    ce_layout l = {0};
+    l.slope = l.p + padded;
+    l.capped = l.slope + (capped ? padded : 0);
+    l.from = l.capped + (capped ? EXPS_BLOCK + VL : 0);
+    l.total = (l.from + kept / EXPS_BLOCK + 2 + line) / line * line;
+    return l;
+}
+
 static ce_job job_of(const ce_options *o, const tg_tensor *logits, const tg_tensor *target,
                      const tg_tensor *class_weight, const tg_tensor *dloss,
                      const tg_tensor *dlogits)
@@ -27,9 +94,8 @@ static ce_job job_of(const ce_options *o, const tg_tensor *logits, const tg_tens
     const tg_planes x = tg_planes_of(logits), dx = tg_planes_of(dlogits);
     ce_job j = {.logits = x, .dlogits = dx, .n = x.n, .type = (el)tg_el(x.type)};
     j.dtype = dlogits ? (el)tg_el(dx.type) : EL_F32;
-    /* neighbouring rows to one worker: the end of a row prefetches the start of the next */
-    j.chunk = x.rows / 256 + 16384 / (x.n + 1) + 1;
-    j.stream = x.data != dx.data && tg_streams(dx.rows * dx.n * el_size(j.dtype));
+    j.chunk = rows_grain(x.rows, x.n, 1);
+    j.stream = rows_stream(dx.rows * dx.n * el_size(j.dtype), dx.data, x.data);
     j.target = tg_data(target);
     j.weight = tg_data(class_weight);
     j.dloss = tg_data(dloss);
@@ -86,7 +152,7 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
     j.z = j.ce + rows;
     if (j.accuracy && !each)
         j.accuracy = (float *)(j.z + rows);
-    j.keep = args->dlogits && j.n <= CE_KEPT;
+    j.keep = args->dlogits && j.n <= KEPT;
     TG_TRY(scratch_for(ctx, &j));
     if (tg_reserving(ctx))
         return TG_OK;

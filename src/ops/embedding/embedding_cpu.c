@@ -1,14 +1,11 @@
-/* embedding, fast.
+/* embedding on the CPU.
  *
  * Forward copies rows. Backward sorts the positions by index (counting sort, stable), then every
  * row of the table has one owner that adds its positions in order: no atomics, the same bits for
  * any number of threads.
  */
-#include "simd.h"
+#include "rows/rows.h"
 
-#include "core/services.h"
-
-enum { CHUNK = 16384 };  /* elements to a chunk, at least: what is worth a thread */
 enum { COLUMNS = 1024 }; /* columns of dweight that are summed at once */
 enum { LINE = 64 };
 
@@ -48,18 +45,12 @@ static void zero_bytes(int stream, char *y, int64_t bytes)
     memset(y + head, 0, (size_t)(bytes - head));
 }
 
-static int64_t items_a_chunk(int64_t elements)
-{
-    return elements < CHUNK ? CHUNK / (elements > 0 ? elements : 1) : 1;
-}
-
 /* ---- forward ---- */
 
 typedef struct lookup {
-    const char *weight;
+    operand weight, y;
     const int64_t *index;
-    char *y;
-    int64_t weight_stride, y_stride, width; /* in bytes */
+    int64_t width; /* of a row, in bytes */
     int stream;
 } lookup;
 
@@ -69,8 +60,8 @@ static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
     const lookup *j = arg;
     for (int64_t i = begin; i < end; i++) {
         const int64_t next = j->index[i + 1 < end ? i + 1 : i];
-        copy_bytes(j->stream, j->y + i * j->y_stride, j->weight + j->index[i] * j->weight_stride,
-                   j->weight + next * j->weight_stride, j->width);
+        copy_bytes(j->stream, row_at(&j->y, i), row_at(&j->weight, j->index[i]),
+                   row_at(&j->weight, next), j->width);
     }
     if (j->stream)
         v_fence();
@@ -78,16 +69,14 @@ static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
 
 static tg_status forward(tg_ctx *ctx, const tg_embedding_forward_args *args)
 {
-    const tg_rows weight = tg_rows_of(args->weight), y = tg_rows_of(args->y);
-    const int64_t size = (int64_t)tg_type_size(y.type);
-    lookup j = {.weight = weight.data,
+    const tg_rows y = tg_rows_of(args->y);
+    const int64_t width = y.n * (int64_t)tg_type_size(y.type);
+    lookup j = {.weight = operand_of(args->weight),
+                .y = operand_of(args->y),
                 .index = tg_data(args->indices),
-                .y = y.data,
-                .weight_stride = weight.stride * size,
-                .y_stride = y.stride * size,
-                .width = y.n * size,
-                .stream = tg_streams(y.rows * y.n * size)};
-    tg_parallel_for(ctx, y.rows, items_a_chunk(y.n), forward_chunk, &j);
+                .width = width,
+                .stream = tg_streams(y.rows * width)};
+    tg_parallel_for(ctx, y.rows, rows_grain(y.rows, y.n, 1), forward_chunk, &j);
     return TG_OK;
 }
 
@@ -103,11 +92,9 @@ typedef struct sorted {
 typedef struct job {
     el type, out_type;
     int accumulate, stream;
-    const char *dy;
-    char *dweight;
-    int64_t dy_stride, dweight_stride; /* in bytes */
-    int64_t n;                         /* width */
-    const int64_t *count;              /* how often each index occurs */
+    operand dy, dweight;
+    int64_t n;            /* width */
+    const int64_t *count; /* how often each index occurs */
     sorted by;
 } job;
 
@@ -140,7 +127,7 @@ static void zero_chunk(void *arg, int64_t begin, int64_t end, int worker)
     const job *j = arg;
     for (int64_t v = begin; v < end; v++)
         if (!j->count[v])
-            zero_bytes(j->stream, j->dweight + v * j->dweight_stride, j->n * el_size(j->out_type));
+            zero_bytes(j->stream, row_at(&j->dweight, v), j->n * el_size(j->out_type));
     if (j->stream)
         v_fence();
 }
@@ -183,8 +170,8 @@ SIMD_INLINE void sum_columns(el e, el oe, const job *j, int64_t u, const char *d
     const int64_t *position = j->by.position, begin = j->by.start[u], end = j->by.start[u + 1];
     float sum[COLUMNS];
     for (int64_t k = begin; k < end; k++) {
-        const char *row = dy + position[k] * j->dy_stride;
-        const char *next = k + 1 < j->by.count ? dy + position[k + 1] * j->dy_stride : row;
+        const char *row = dy + position[k] * j->dy.stride;
+        const char *next = k + 1 < j->by.count ? dy + position[k + 1] * j->dy.stride : row;
         if (k == begin)
             add_row(e, 1, sum, row, n, next);
         else
@@ -204,8 +191,8 @@ SIMD_INLINE void sum_items(el e, el oe, const job *j, int64_t begin, int64_t end
 {
     for (int64_t item = begin; item < end; item++) {
         const int64_t u = item % j->by.used, c = item / j->by.used * COLUMNS;
-        sum_columns(e, oe, j, u, j->dy + c * el_size(e),
-                    j->dweight + j->by.row[u] * j->dweight_stride + c * el_size(oe),
+        sum_columns(e, oe, j, u, j->dy.data + c * el_size(e),
+                    row_at(&j->dweight, j->by.row[u]) + c * el_size(oe),
                     j->n - c < COLUMNS ? j->n - c : COLUMNS);
     }
     if (j->stream)
@@ -238,10 +225,8 @@ static tg_status backward(tg_ctx *ctx, const tg_embedding_backward_args *args)
     int64_t *count = space;
     job j = {.type = (el)tg_el(dy.type), .out_type = (el)tg_el(dweight.type), .n = dy.n};
     j.accumulate = args->accumulate != 0;
-    j.dy = dy.data;
-    j.dweight = dweight.data;
-    j.dy_stride = dy.stride * el_size(j.type);
-    j.dweight_stride = dweight.stride * el_size(j.out_type);
+    j.dy = operand_of(args->dy);
+    j.dweight = operand_of(args->dweight);
     j.stream = tg_streams(dweight.rows * dweight.n * el_size(j.out_type));
     j.count = count;
     j.by = (sorted){.row = count + dweight.rows};
@@ -250,12 +235,12 @@ static tg_status backward(tg_ctx *ctx, const tg_embedding_backward_args *args)
     memset(count, 0, (size_t)dweight.rows * sizeof *count);
     sort_positions(tg_data(args->indices), dy.rows, dweight.rows, count, &j.by);
     if (!j.accumulate)
-        tg_parallel_for(ctx, dweight.rows, items_a_chunk(dweight.n), zero_chunk, &j);
+        tg_parallel_for(ctx, dweight.rows, rows_grain(dweight.rows, dweight.n, 1), zero_chunk, &j);
     if (j.by.used && j.n) {
         const int64_t blocks = (j.n + COLUMNS - 1) / COLUMNS;
         const int64_t columns = j.n < COLUMNS ? j.n : COLUMNS;
-        tg_parallel_for(ctx, blocks * j.by.used, items_a_chunk(columns * dy.rows / j.by.used),
-                        sum_chunk, &j);
+        tg_parallel_for(ctx, blocks * j.by.used,
+                        rows_worth(columns * dy.rows / j.by.used, ROWS_WORTH), sum_chunk, &j);
     }
     return TG_OK;
 }

@@ -6,7 +6,7 @@
 
 #include "core/parts.h"
 #include "fused_linear_cross_entropy.h"
-#include "fused_linear_cross_entropy_kernels.h"
+#include "rows/columns.h"
 
 enum {
     DEFAULT_BYTES = 64 << 20, /* of extra memory */
@@ -38,10 +38,8 @@ typedef struct run_state {
 static tg_status project(run_state *s, view *x, view *logits)
 {
     const tg_tensor *bias = s->f->bias;
-    if (bias && !tg_reserving(s->ctx)) {
-        bias_job j = {(el)tg_el(tg_type_of(bias)), tg_data(bias), s->logits, s->classes};
-        tg_parallel_for(s->ctx, x->shape[0], 1 + 16384 / (s->classes + 1), fill_bias, &j);
-    }
+    if (bias && !tg_reserving(s->ctx))
+        columns_fill(s->ctx, bias, s->logits, x->shape[0]);
     return tg_gemm(
         s->ctx,
         &(tg_gemm_args){
@@ -142,16 +140,8 @@ static tg_status add_gradients(run_state *s, int64_t first, int64_t rows, view *
                                                .alpha = 1 / s->scale,
                                                .beta = keep}));
     }
-    if (f->dbias && !tg_reserving(s->ctx)) {
-        sum_job j = {(el)tg_el(tg_type_of(&dlogits->t)),
-                     tg_data(&dlogits->t),
-                     rows,
-                     s->classes,
-                     s->sum_bias,
-                     (float)(1 / s->scale)};
-        const int64_t strips = (s->classes + SUM_COLS - 1) / SUM_COLS;
-        tg_parallel_for(s->ctx, strips, 1 + 16384 / (rows * SUM_COLS + 1), sum_columns, &j);
-    }
+    if (f->dbias && !tg_reserving(s->ctx))
+        columns_add(s->ctx, &dlogits->t, (float)(1 / s->scale), s->sum_bias);
     return TG_OK;
 }
 
@@ -277,9 +267,9 @@ static void finish(run_state *s)
 {
     const flce *f = s->f;
     if (s->sum_weight)
-        finish_sums(s->ctx, f->dweight, s->sum_weight, f->accumulate);
+        columns_round(s->ctx, s->sum_weight, f->dweight, f->accumulate);
     if (f->dbias)
-        finish_sums(s->ctx, f->dbias, s->sum_bias, f->accumulate);
+        columns_round(s->ctx, s->sum_bias, f->dbias, f->accumulate);
     if (f->saved || f->reduction == TG_NONE)
         return;
     put(f->loss, s->loss * s->per_row);

@@ -3,10 +3,11 @@
  * twice, first to reserve their memory (core/parts.h). */
 #include <string.h>
 
-#include "fused_linear_jsd_row.h"
-
 #include "core/parts.h"
 #include "fused_linear_jsd.h"
+#include "fused_linear_jsd_cpu.h"
+#include "rows/columns.h"
+#include "rows/rows.h"
 
 enum { DEFAULT_BYTES = 56 << 20 }; /* of logits: with the products' workspace less than 64 MiB */
 
@@ -85,42 +86,11 @@ static tg_status run_chunk(run_state *s, int64_t rows)
     TG_TRY(project(s, &x.t, s->f->weight, s->student, rows));
     TG_TRY(project(s, &teacher_x.t, s->f->teacher_weight, s->teacher, rows));
     if (!tg_reserving(s->ctx)) {
-        tg_parallel_for(s->ctx, rows, 1 + 8192 / (s->classes + 1), run_rows, s);
+        tg_parallel_for(s->ctx, rows, rows_worth(s->classes, ROWS_WORTH / 2), run_rows, s);
         for (int64_t r = 0; r < rows; r++)
             s->loss += s->row_loss[r];
     }
     return s->o.gradient ? add_gradients(s, rows, &x) : TG_OK;
-}
-
-/* ---- dweight of 16 bits: the sums, or what it held plus the sums, rounded once ---- */
-
-typedef struct finish_job {
-    el type;
-    char *out;
-    const float *sums; /* [rows, n], compact */
-    int64_t n, stride;
-    int accumulate;
-} finish_job;
-
-SIMD_INLINE void round_sums(el e, const finish_job *j, int64_t begin, int64_t end)
-{
-    for (int64_t row = begin; row < end; row++) {
-        char *out = j->out + row * j->stride * el_size(e);
-        for (int64_t i = 0; i < j->n; i += VL) {
-            const int64_t n = lanes(j->n - i);
-            vf x = v_load_n(EL_F32, j->sums + row * j->n, i, n, 0.0f);
-            if (j->accumulate)
-                x += v_load_n(e, out, i, n, 0.0f);
-            v_store_n(e, out, i, n, x);
-        }
-    }
-}
-
-static void finish_rows(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const finish_job *j = arg;
-    EL_SPECIALIZE(j->type, round_sums, j, begin, end);
 }
 
 /* ---- the whole ---- */
@@ -195,12 +165,8 @@ static tg_status allocate(run_state *s)
 static void finish(run_state *s)
 {
     const fljsd *f = s->f;
-    if (s->sum_weight) {
-        const tg_rows t = tg_rows_of(f->dweight);
-        finish_job j = {(el)tg_el(t.type), t.data, s->sum_weight, t.n, t.stride,
-                        f->accumulate != 0};
-        tg_parallel_for(s->ctx, t.rows, 1 + 16384 / (t.n + 1), finish_rows, &j);
-    }
+    if (s->sum_weight) /* of 16 bits: rounded once */
+        columns_round(s->ctx, s->sum_weight, f->dweight, f->accumulate);
     if (f->loss)
         *(float *)tg_data(f->loss) = (float)(s->loss * s->per_row);
 }

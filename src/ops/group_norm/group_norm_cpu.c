@@ -1,8 +1,7 @@
-/* group_norm on the CPU: forward, and the table. A group is read from memory once: its moments are taken, and the second pass
+/* group_norm on the CPU: forward. A group is read from memory once: its moments are taken, and the second pass
  * over it hits the cache and asks for the next group meanwhile.
  */
-#include "group_norm_backward.h"
-#include "group_norm_common.h"
+#include "group_norm_cpu.h"
 #include "moments.h"
 
 typedef struct forward_job {
@@ -69,24 +68,14 @@ SIMD_INLINE void normalise_group(el e, int stream, const forward_job *job, int64
 }
 
 SIMD_INLINE void forward_groups(el e, int stream, const forward_job *job, int64_t begin,
-                                int64_t end)
-{
-    for (int64_t i = begin; i < end; i++)
-        normalise_group(e, stream, job, i);
-    if (stream)
-        v_fence();
-}
-
-static void forward_chunk(void *arg, int64_t begin, int64_t end, int worker)
+                                int64_t end, int worker)
 {
     (void)worker;
-    /* a copy: no store through a pointer can change it */
-    const forward_job job = *(const forward_job *)arg;
-    if (job.stream)
-        EL_SPECIALIZE(job.type, forward_groups, 1, &job, begin, end);
-    else
-        EL_SPECIALIZE(job.type, forward_groups, 0, &job, begin, end);
+    for (int64_t i = begin; i < end; i++)
+        normalise_group(e, stream, job, i);
 }
+
+ROWS_CHUNK(forward_chunk, forward_job, forward_groups);
 
 static tg_status forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
 {
@@ -102,11 +91,10 @@ static tg_status forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
     job.stream = job.y.data != job.x.data && streams(&job.s, &job.y);
     job.whole = join_lines(&job.s, views);
     job.ahead = next_group(&job.s, &job.x);
-    TG_TRY(load_channels(ctx, a->weight, channels, 1, &job.weight));
-    TG_TRY(load_channels(ctx, a->bias, channels, 0, &job.bias));
-    tg_parallel_for(ctx, job.s.batch * job.s.groups, groups_per_chunk(&job.s), forward_chunk, &job);
+    TG_TRY(columns_load(ctx, EL_F32, a->weight, channels, 1, &job.weight));
+    TG_TRY(columns_load(ctx, EL_F32, a->bias, channels, 0, &job.bias));
+    run_groups(ctx, &job.s, forward_chunk, &job);
     return TG_OK;
 }
 
-TG_CPU_IMPLS(group_norm) = {TG_CPU_IMPL(group_norm_forward, forward),
-                            TG_CPU_IMPL(group_norm_backward, backward), TG_IMPLS_END};
+TG_CPU_IMPLS(group_norm) = {TG_CPU_IMPL(group_norm_forward, forward), TG_IMPLS_END};

@@ -1,7 +1,8 @@
 /* grpo_loss and selective_log_softmax: what the arguments must be. */
 #include <inttypes.h>
+#include <math.h>
 
-#include "grpo_loss_policy.h"
+#include "grpo_loss.h"
 
 /* The arguments that all four operators have; NULL where one has none. */
 typedef struct common {

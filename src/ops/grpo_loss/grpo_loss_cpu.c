@@ -1,12 +1,178 @@
-/* selective_log_softmax on the CPU: forward reads a row once, backward reads and writes it once.
- * grpo_loss is that, through dispatch, and what grpo_loss_policy.h makes of one number a token. */
-#include "grpo_loss_policy.h"
-#include "grpo_loss_row.h"
+/* selective_log_softmax on the CPU: forward reads a row once, backward reads and writes it once. Exponents are to base 2, so
+ * that temperature costs nothing (rows/exponentials.h).
+ */
+#include <float.h>
 
-/* Neighbouring rows to one worker: the end of a row asks for the start of the next. */
-static int64_t rows_a_chunk(int64_t rows, int64_t n)
+#include "grpo_loss.h"
+#include "rows/exponentials.h"
+#include "rows/rows.h"
+
+/* Points up to here are near 0: where the compiler makes no multiply-add of it, x scale is rounded before
+ * the difference. */
+#define NEAR 32.0f
+
+#define LOG2_E 1.4426950408889634
+#define LN_2 0.6931471805599453
+
+/* One call of either direction. */
+typedef struct job {
+    grpo_logits logits, dlogits;
+    grpo_plane target, mask, logp, lse, dlogp;
+    int64_t batch, length;
+    double per_temperature;
+    float scale; /* log2(e) / temperature; never 0, which times -inf is NaN */
+    int stream;
+} job;
+
+static job job_of(const tg_tensor *logits, const tg_tensor *target, const tg_tensor *mask,
+                  double temperature)
 {
-    return rows / 256 + 16384 / (n + 1) + 1;
+    return (job){.logits = grpo_logits_of(logits),
+                 .target = grpo_plane_of(target),
+                 .mask = grpo_plane_of(mask),
+                 .batch = target->shape[0],
+                 .length = target->shape[1],
+                 .per_temperature = 1 / temperature,
+                 .scale = (float)fmax(LOG2_E / temperature, FLT_MIN)};
+}
+
+static const char *element(const grpo_logits *x, int64_t b, int64_t l, int64_t i)
+{
+    return x->data + (grpo_row(x, b, l) + i) * el_size((el)tg_el(x->type));
+}
+
+/* The sum of 2^(x scale - at) over the row so far, without the target. */
+typedef struct row_sum {
+    float max; /* the logit that `at` was taken from */
+    exps_power point;
+    double at;
+    double others;
+} row_sum;
+
+static void move_origin(row_sum *r, float max, float scale)
+{
+    const double before = r->at, logit = exps_point(max);
+    const int far = !(fabs(logit * scale) <= NEAR);
+    r->max = max;
+    r->point = (exps_power){far ? (float)logit : 0, scale, far ? 0 : (float)(logit * scale)};
+    r->at = far ? logit * scale : r->point.from;
+    if (r->others != 0)
+        r->others *= exp2(before - r->at);
+}
+
+static void add_block(row_sum *r, el e, const void *x, int64_t n, float scale)
+{
+    if (r->max == -INFINITY)
+        move_origin(r, exps_max(e, x, n), scale);
+    float sum = exps_sum2(e, x, n, &r->point);
+    if (sum > EXPS_RISE) {
+        move_origin(r, fmaxf(r->max, exps_max(e, x, n)), scale);
+        sum = exps_sum2(e, x, n, &r->point);
+    }
+    r->others += sum;
+}
+
+/* What a row adds up to. The target stands apart from the sum of the others, and all is relative to `at`: an offset that the
+ * logits have in common costs no digits. */
+typedef struct row_log {
+    exps_power point;
+    double at, log2_sum; /* of the sum of all 2^(x scale - at) */
+    double logp, lse;
+    double q; /* 1 - p of the target */
+} row_log;
+
+static row_log log_row(const job *j, int64_t b, int64_t l)
+{
+    const el e = (el)tg_el(j->logits.type);
+    const int64_t n = j->logits.n, y = grpo_class(&j->target, b, l);
+    const char *x = element(&j->logits, b, l, 0);
+    const float x_y = el_get(e, x, y);
+    row_sum r = {0};
+    move_origin(&r, fmaxf(x_y, exps_max(e, x, n < EXPS_BLOCK ? n : EXPS_BLOCK)), j->scale);
+    for (int64_t begin = exps_first(y), end; begin < n; begin = exps_next(end, y)) {
+        end = exps_end(begin, y, n);
+        add_block(&r, e, x + begin * el_size(e), end - begin, j->scale);
+    }
+    const double above = (double)x_y * j->scale - r.at, own = exp2(above);
+    row_log result = {.point = r.point, .at = r.at, .q = r.others / (r.others + own)};
+    if (r.others < 0.01 * own) { /* p near 1: these keep their digits */
+        const double base = log1p(r.others / own);
+        result.logp = 0 - base;
+        result.lse = (double)x_y * j->per_temperature + base;
+        result.log2_sum = above + LOG2_E * base;
+    } else {
+        const double log_sum = log(r.others + own);
+        result.logp = LN_2 * above - log_sum;
+        result.lse = LN_2 * r.at + log_sum;
+        result.log2_sum = LOG2_E * log_sum;
+    }
+    return result;
+}
+
+/* A row as the saved lse tells it, or, where its rounding would tell, summed again. */
+static row_log row_of_lse(const job *j, int64_t b, int64_t l, float lse)
+{
+    const double x_y = el_get((el)tg_el(j->logits.type), element(&j->logits, b, l, 0),
+                              grpo_class(&j->target, b, l));
+    const double logp = x_y * j->per_temperature - lse, q = -expm1(logp);
+    if (!exps_trusts_lse(lse, 1 - q, q))
+        return log_row(j, b, l);
+    return (row_log){{0, j->scale, 0}, 0, LOG2_E * lse, logp, lse, q};
+}
+
+/* ---- the gradient ---- */
+
+/* factor 2^exponent. The factor lies between 1 and 2 or -1 and
+ * -2: its size belongs into the exponent's `from`, for then products
+ * that would be subnormal become 0. A sharp softmax has many of them, and whoever multiplies such numbers
+ * waits for them. */
+typedef struct row_gradient {
+    exps_power exponent;
+    float factor;
+} row_gradient;
+
+/* Single vectors of [begin, end), the last one partial. */
+SIMD_INLINE void gradient_part(el e, int far, const exps_powers *p, vf factor, const void *x,
+                               void *out, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; i += VL)
+        v_store_n(e, out, i, v_tail(end, i),
+                  factor * exps_at(far, p, v_load_n(e, x, i, v_tail(end, i), 0)));
+}
+
+/* out may be x. */
+SIMD_INLINE void gradient_body(el e, int far, int stream, const row_gradient *r, const void *x,
+                               int64_t n, void *out)
+{
+    const exps_powers p = exps_spread(&r->exponent);
+    const vf factor = v_set(r->factor);
+    int64_t i = 0;
+    if (stream && !v_streamable2(e, out)) { /* up to the first address that is */
+        const int64_t line = VL * (e == EL_F16 ? 2 : 4);
+        const int64_t head = (line - (int64_t)((uintptr_t)out % (uintptr_t)line)) / el_size(e);
+        i = head < n ? head : n;
+        gradient_part(e, far, &p, factor, x, out, 0, i);
+    }
+    for (; i + 2 * VL <= n; i += 2 * VL) {
+        const vf2 a = v_load2(e, e, x, i);
+        v_ahead2(e, x, i);
+        const vf2 d = {factor * exps_at(far, &p, a.a), factor * exps_at(far, &p, a.b)};
+        v_write2(e, stream, out, i, d);
+    }
+    gradient_part(e, far, &p, factor, x, out, i, n);
+}
+
+static void gradient_row(el e, int stream, const row_gradient *r, const void *x, int64_t n,
+                         void *out)
+{
+    if (r->exponent.shift != 0 && stream)
+        EL_SPECIALIZE(e, gradient_body, 1, 1, r, x, n, out);
+    else if (r->exponent.shift != 0)
+        EL_SPECIALIZE(e, gradient_body, 1, 0, r, x, n, out);
+    else if (stream)
+        EL_SPECIALIZE(e, gradient_body, 0, 1, r, x, n, out);
+    else
+        EL_SPECIALIZE(e, gradient_body, 0, 0, r, x, n, out);
 }
 
 /* ---- forward ---- */
@@ -31,7 +197,7 @@ static tg_status select_forward(tg_ctx *ctx, const tg_selective_log_softmax_forw
     j.logp = grpo_plane_of(args->logp);
     j.lse = grpo_plane_of(args->lse);
     const int64_t rows = j.batch * j.length;
-    tg_parallel_for(ctx, rows, rows_a_chunk(rows, j.logits.n), forward_rows, &j);
+    tg_parallel_for(ctx, rows, rows_grain(rows, j.logits.n, 1), forward_rows, &j);
     return TG_OK;
 }
 
@@ -87,97 +253,10 @@ static tg_status select_backward(tg_ctx *ctx, const tg_selective_log_softmax_bac
     j.lse = grpo_plane_of(args->lse);
     j.dlogp = grpo_plane_of(args->dlogp);
     const int64_t rows = j.batch * j.logits.rows, n = j.logits.n;
-    j.stream = j.logits.data != j.dlogits.data &&
-               tg_streams(rows * n * (int64_t)tg_type_size(j.logits.type));
-    tg_parallel_for(ctx, rows, rows_a_chunk(rows, n), backward_rows, &j);
+    j.stream =
+        rows_stream(rows * n * (int64_t)tg_type_size(j.logits.type), j.dlogits.data, j.logits.data);
+    tg_parallel_for(ctx, rows, rows_grain(rows, n, 1), backward_rows, &j);
     return TG_OK;
-}
-
-/* ---- grpo_loss ---- */
-
-/* logp in f32, and its view for the parts. */
-static tg_status make_room(tg_ctx *ctx, const tg_tensor *target, tg_tensor *logp)
-{
-    *logp = tg_tensor_of(NULL, TG_F32, 2, target->shape);
-    logp->data = tg_workspace(ctx, (size_t)tg_numel(target) * sizeof(float) + 1);
-    return logp->data ? TG_OK : TG_ENOMEM;
-}
-
-static tg_status loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_args *args)
-{
-    tg_tensor logp;
-    TG_TRY(make_room(ctx, args->target, &logp));
-    TG_TRY(tg_selective_log_softmax_forward(
-        ctx, &(tg_selective_log_softmax_forward_args){.logits = args->logits,
-                                                      .target = args->target,
-                                                      .mask = args->mask,
-                                                      .logp = &logp,
-                                                      .lse = args->lse,
-                                                      .temperature = args->temperature}));
-    const grpo g = GRPO_OF(args);
-    const grpo_plane each = grpo_plane_of(&logp);
-    grpo_losses(&g, &each, args->loss, args->kl, args->clipped);
-    return TG_OK;
-}
-
-/* logp by the saved lse */
-static double saved_logp(const tg_grpo_loss_backward_args *args, int64_t b, int64_t l, double lse)
-{
-    const grpo_logits x = grpo_logits_of(args->logits);
-    const grpo_plane target = grpo_plane_of(args->target);
-    const int64_t at = grpo_row(&x, b, l) + grpo_class(&target, b, l);
-    return tg_get(x.data, x.type, at) / args->temperature - lse;
-}
-
-/* logp again: by the saved lse, or, where its rounding would tell, by another forward of those tokens,
- * which is the mask `again`. */
-static tg_status gather(tg_ctx *ctx, const grpo *g, const tg_grpo_loss_backward_args *args,
-                        tg_tensor *logp)
-{
-    const grpo_plane lses = grpo_plane_of(args->lse), each = grpo_plane_of(logp);
-    const int64_t rows = g->batch * g->length;
-    int64_t *again = tg_workspace(ctx, (size_t)rows * sizeof *again + 1), any = 0;
-    if (!again)
-        return TG_ENOMEM;
-    tg_tensor mask = tg_tensor_of(again, TG_I64, 2, args->target->shape);
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t b = i / g->length, l = i % g->length;
-        const double lse = grpo_get(&lses, b, l, 0);
-        again[i] =
-            grpo_kept(&g->mask, b, l) && !grpo_trusts_lse(lse, -expm1(saved_logp(args, b, l, lse)));
-        any |= again[i];
-    }
-    if (any)
-        TG_TRY(tg_selective_log_softmax_forward(
-            ctx, &(tg_selective_log_softmax_forward_args){.logits = args->logits,
-                                                          .target = args->target,
-                                                          .mask = &mask,
-                                                          .logp = logp,
-                                                          .temperature = args->temperature}));
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t b = i / g->length, l = i % g->length;
-        if (grpo_kept(&g->mask, b, l) && !again[i])
-            grpo_put(&each, b, l, saved_logp(args, b, l, grpo_get(&lses, b, l, 0)));
-    }
-    return TG_OK;
-}
-
-static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *args)
-{
-    tg_tensor logp;
-    TG_TRY(make_room(ctx, args->target, &logp));
-    const grpo g = GRPO_OF(args);
-    const grpo_plane each = grpo_plane_of(&logp);
-    TG_TRY(gather(ctx, &g, args, &logp));
-    grpo_gradients(&g, &each, args->dloss);
-    return tg_selective_log_softmax_backward(
-        ctx, &(tg_selective_log_softmax_backward_args){.logits = args->logits,
-                                                       .target = args->target,
-                                                       .mask = args->mask,
-                                                       .lse = args->lse,
-                                                       .dlogp = &logp,
-                                                       .dlogits = args->dlogits,
-                                                       .temperature = args->temperature});
 }
 
 /* ---- implementations ---- */
@@ -203,5 +282,4 @@ TG_CPU_IMPLS(grpo_loss) = {TG_CPU_IMPL_IF(selective_log_softmax_forward, TG_TAKE
                                           accepts_select_forward, select_forward),
                            TG_CPU_IMPL_IF(selective_log_softmax_backward, TG_TAKES_FLOATS,
                                           accepts_select_backward, select_backward),
-                           TG_CPU_IMPL(grpo_loss_forward, loss_forward),
-                           TG_CPU_IMPL(grpo_loss_backward, loss_backward), TG_IMPLS_END};
+                           TG_IMPLS_END};

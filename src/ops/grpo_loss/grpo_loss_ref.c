@@ -1,8 +1,8 @@
 /* grpo_loss and selective_log_softmax, plain and in double: the definition. The losses themselves, one
- * number a token, are in grpo_loss_policy.h. */
+ * number a token, are in grpo_loss_shared.c. */
 #include <math.h>
 
-#include "grpo_loss_policy.h"
+#include "grpo_loss.h"
 
 /* What log-probabilities are made of. */
 typedef struct source {

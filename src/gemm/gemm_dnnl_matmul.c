@@ -1,48 +1,36 @@
-/* src/gemm/gemm_onednn.h - one bf16 product of oneDNN: its matmul primitive. Every difference between
- * oneDNN 2.6 and 3.x is here.
+/* src/gemm/gemm_dnnl_matmul.c - one bf16 product of oneDNN: its matmul primitive. Every difference between oneDNN 2.6 and 3.x is
+ * here.
  *
  * Primitives are costly to make, so a table keeps the last ones used, shared by all threads. They
  * use scratch memory of the caller.
  */
-#ifndef TG_GEMM_ONEDNN_H
-#define TG_GEMM_ONEDNN_H
+#include "gemm_dnnl.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/services.h"
-
-/* One call of oneDNN. The key of the table as it is: it has no padding. */
-typedef struct call {
-    int64_t m, n, k, ld_a, ld_b, ld_c;
-    int32_t trans_a, trans_b;
-    int32_t c_type; /* tg_type */
-    float beta;
-} call;
-
 enum { SRC, WEIGHTS, DST, SCRATCH, ARGS, CACHE_SIZE = 64 };
 
-typedef struct matmul {
+struct gemm_matmul {
     call key;
     atomic_int holders;
     dnnl_primitive_t primitive;
     int64_t scratch_bytes;
-} matmul;
+};
 
 static struct {
     pthread_mutex_t lock;
     dnnl_engine_t engine; /* created on first use, kept for good */
-    matmul *entry[CACHE_SIZE];
+    gemm_matmul *entry[CACHE_SIZE];
     uint64_t used[CACHE_SIZE], clock;
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void let_go(const matmul *m)
+void gemm_let_go(const gemm_matmul *m)
 {
-    matmul *mine = (matmul *)m;
+    gemm_matmul *mine = (gemm_matmul *)m;
     if (!m || atomic_fetch_sub(&mine->holders, 1) > 1)
         return;
     dnnl_primitive_destroy(m->primitive);
@@ -149,7 +137,7 @@ static int64_t scratch_of(dnnl_primitive_desc_t pd)
     return desc ? (int64_t)dnnl_memory_desc_get_size(desc) : 0;
 }
 
-static tg_status make_matmul(const call *w, matmul **made)
+static tg_status make_matmul(const call *w, gemm_matmul **made)
 {
     dnnl_primitive_desc_t pd;
     tg_status status = status_of(make_primitive_desc(w, &pd));
@@ -157,8 +145,8 @@ static tg_status make_matmul(const call *w, matmul **made)
         return status;
     const char *name = "";
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name);
-    matmul *m = calloc(1, sizeof *m);
-    /* Plain loops: the portable row is faster. no case: oneDNN has kernels for all where it is asked */
+    gemm_matmul *m = calloc(1, sizeof *m);
+    /* Plain loops: the portable implementation is faster. no case: oneDNN has kernels for all where it is asked */
     if (!strncmp(name, "ref", 3))
         status = TG_EUNSUPPORTED;
     else
@@ -195,7 +183,7 @@ static int oldest(void)
  * recently. */
 static tg_status add_matmul(const call *w, int *place)
 {
-    matmul *m;
+    gemm_matmul *m;
     tg_status status = TG_OK;
     if (!cache.engine)
         status = status_of(dnnl_engine_create(&cache.engine, dnnl_cpu, 0));
@@ -204,7 +192,7 @@ static tg_status add_matmul(const call *w, int *place)
     if (status != TG_OK)
         return status;
     *place = oldest();
-    let_go(cache.entry[*place]);
+    gemm_let_go(cache.entry[*place]);
     cache.entry[*place] = m;
     atomic_store(&m->holders, 1);
     return TG_OK;
@@ -215,9 +203,7 @@ static void guard_cache(void)
     tg_lock_across_fork(&cache.lock); /* oneDNN holds locks of its own while it makes a primitive */
 }
 
-/* The primitive of a call, held for the caller. TG_EUNSUPPORTED if oneDNN has none that is worth
- * it. */
-static tg_status find_matmul(const call *w, const matmul **found)
+tg_status gemm_find_matmul(const call *w, const gemm_matmul **found)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, guard_cache);
@@ -231,6 +217,11 @@ static tg_status find_matmul(const call *w, const matmul **found)
     }
     pthread_mutex_unlock(&cache.lock);
     return status;
+}
+
+int64_t gemm_scratch_bytes(const gemm_matmul *m)
+{
+    return m->scratch_bytes;
 }
 
 static dnnl_status_t make_memory(const call *w, int which, void *data, dnnl_memory_t *memory)
@@ -265,8 +256,8 @@ static dnnl_status_t make_scratch(int64_t bytes, void *data, dnnl_memory_t *memo
     return status;
 }
 
-static int run_matmul(const matmul *m, const call *w, const char *a, const char *b, char *c,
-                      char *scratch)
+int gemm_run_matmul(const gemm_matmul *m, const call *w, const char *a, const char *b, char *c,
+                    char *scratch)
 {
     static const int slots[ARGS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST,
                                     DNNL_ARG_SCRATCHPAD};
@@ -295,5 +286,3 @@ static int run_matmul(const matmul *m, const call *w, const char *a, const char 
         dnnl_memory_destroy(args[--n].memory);
     return ok;
 }
-
-#endif

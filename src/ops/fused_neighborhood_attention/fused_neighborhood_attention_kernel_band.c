@@ -1,15 +1,15 @@
-/* fused_neighborhood_attention_band.h - what is computed on the band: products, scores, weighted sums.
- *
- * A band is an array [place][query]: 16 queries along the lanes, and for each of them the places of
- * its window, of which place t is row query + t of the tile's window. So the softmax and its gradient
- * are operations between vectors.
- */
-#ifndef TG_FUSED_NEIGHBORHOOD_ATTENTION_BAND_H
-#define TG_FUSED_NEIGHBORHOOD_ATTENTION_BAND_H
-
-#include "fused_neighborhood_attention_tile.h"
+/* fused_neighborhood_attention: what is computed on the band, products and weighted sums. */
+#include "fused_neighborhood_attention_cpu.h"
 
 /* ---- products of queries and keys ---- */
+
+SIMD_INLINE void na_ask_rows(const na_ahead *a, int64_t i, int64_t count)
+{
+    const char *row = a->row + i * a->step;
+    for (int64_t r = 0; r < count; r++, row += a->step)
+        for (int64_t byte = 0; byte < a->bytes; byte += 64)
+            v_prefetch(row + byte);
+}
 
 /* Of every four lanes: halves of pairs of a, then of b; the first two of a and of b; and quads of a and b by turns. */
 #define NA_ONE(i) (((i) & ~3) + ((i)&3) / 2 + ((i)&1) * VL)
@@ -39,10 +39,8 @@ SIMD_INLINE vf na_sums(vf x[VL])
     return x[0];
 }
 
-/* band[place][query] = a_query . b_(query + place) for the places [first, last) of the tile, and for
- * more where their number is no multiple of NA_PLACES. a: a tile of rows; b: a window. */
-static void na_products(const na_sizes *n, const na_tile *t, const float *a, const float *b,
-                        float *band, const na_ahead *ahead, int asked)
+void na_products(const na_sizes *n, const na_tile *t, const float *a, const float *b, float *band,
+                 const na_ahead *ahead, int asked)
 {
     const int64_t panels = n->panels, step = n->window * VL, last = t->last;
     for (int64_t i = 0; i < t->count; i += NA_QUERIES) {
@@ -164,8 +162,8 @@ SIMD_INLINE void na_over_queries(int panels, const na_tile *t, const float *band
 }
 
 /* Both, for all panels: as many at a time as sums fit into registers. */
-static void na_sum_keys(const na_sizes *n, const na_tile *t, const float *band, const float *window,
-                        float *tile, int64_t begin, int64_t end)
+void na_sum_keys(const na_sizes *n, const na_tile *t, const float *band, const float *window,
+                 float *tile, int64_t begin, int64_t end)
 {
     na_panels rows = {(float *)window, n->window * VL}, out = {tile, NA_TILE * VL};
     for (int64_t left = n->panels, now; left > 0; left -= now) {
@@ -179,9 +177,8 @@ static void na_sum_keys(const na_sizes *n, const na_tile *t, const float *band, 
     }
 }
 
-/* add: to what the window's rows hold. */
-static void na_sum_queries(const na_sizes *n, const na_tile *t, const float *band,
-                           const float *tile, float *window, int add, int64_t begin, int64_t end)
+void na_sum_queries(const na_sizes *n, const na_tile *t, const float *band, const float *tile,
+                    float *window, int add, int64_t begin, int64_t end)
 {
     na_panels rows = {(float *)tile, NA_TILE * VL}, out = {window, n->window * VL};
     for (int64_t left = n->panels, now; left > 0; left -= now) {
@@ -194,15 +191,3 @@ static void na_sum_queries(const na_sizes *n, const na_tile *t, const float *ban
         out.data += now * out.step;
     }
 }
-
-/* Products of one place, scaled; -inf where the key lies past an end. */
-SIMD_INLINE vf na_score(const na_sizes *n, const na_tile *t, const float *band, int64_t place,
-                        int lane)
-{
-    const vu row = (vu)(v_iota() + v_seti((int32_t)(lane + place - t->low)));
-    const vi inside = (vi)(row < (vu)v_seti((int32_t)(t->high - t->low)));
-    const vf score = v_load(EL_F32, band, place * NA_TILE + lane) * v_set(n->scale);
-    return v_select(inside, score, v_set(-INFINITY));
-}
-
-#endif

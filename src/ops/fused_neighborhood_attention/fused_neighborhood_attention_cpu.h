@@ -1,4 +1,5 @@
-/* fused_neighborhood_attention_tile.h - sequences, tiles of 16 queries, and the rows that they see.
+/* What forward and backward of fused_neighborhood_attention on the CPU share: sequences, tiles of 16 queries, the rows that they
+ * see, and the kernels on them.
  *
  * Positions that see each other are equal modulo the dilation. Each such class is a sequence of its
  * own without dilation; whatever comes after na_sequence_of() speaks of one.
@@ -6,13 +7,26 @@
  * Rows are widened to f32 when they are loaded, into panels of VL columns: element (row, column) of
  * a buffer of n rows lies at [column / VL][row][column % VL]. So rows next to each other are VL
  * floats apart whatever D is, and inner loops need no address but one.
+ *
+ * A band is an array [place][query]: 16 queries along the lanes, and for each of them the places of
+ * its window, of which place t is row query + t of the tile's window. So the softmax and its gradient
+ * are operations between vectors.
  */
-#ifndef TG_FUSED_NEIGHBORHOOD_ATTENTION_TILE_H
-#define TG_FUSED_NEIGHBORHOOD_ATTENTION_TILE_H
+#ifndef TG_FUSED_NEIGHBORHOOD_ATTENTION_CPU_H
+#define TG_FUSED_NEIGHBORHOOD_ATTENTION_CPU_H
 
-#include <float.h>
-
+#include "rows/level.h"
 #include "simd.h"
+
+#define na_view_of TG_AT_LEVEL(na_view_of)
+#define na_sizes_of TG_AT_LEVEL(na_sizes_of)
+#define na_grain TG_AT_LEVEL(na_grain)
+#define na_load_rows TG_AT_LEVEL(na_load_rows)
+#define na_store_rows TG_AT_LEVEL(na_store_rows)
+#define na_window_move TG_AT_LEVEL(na_window_move)
+#define na_products TG_AT_LEVEL(na_products)
+#define na_sum_keys TG_AT_LEVEL(na_sum_keys)
+#define na_sum_queries TG_AT_LEVEL(na_sum_queries)
 
 enum { NA_TILE = 16 }; /* queries: lanes of the softmax */
 /* VL products of rows are summed at once: those of so many queries with so many places each. */
@@ -69,59 +83,11 @@ SIMD_INLINE na_tile na_tile_at(const na_sizes *n, const na_sequence *s, int64_t 
     return t;
 }
 
-/* ---- rows of tensors and panels ---- */
+/* ---- rows of tensors ---- */
 
 SIMD_INLINE char *na_row(const na_sizes *n, const na_view *v, const na_sequence *s, int64_t i)
 {
     return v->data + s->b * v->batch + s->h * v->head + (s->first + i * n->dilation) * v->row;
-}
-
-SIMD_INLINE void na_clear_rows(float *to, int64_t rows, int64_t panels, int64_t count)
-{
-    for (int64_t p = 0; p < panels; p++)
-        memset(to + p * rows * VL, 0, (size_t)(count * VL) * sizeof *to);
-}
-
-/* Rows [i, i + count) of the sequence, zeros where there is none. */
-SIMD_INLINE void na_load_rows(el e, const na_sizes *n, const na_view *v, const na_sequence *s,
-                              int64_t i, int64_t count, float *to, int64_t rows)
-{
-    const int64_t d = n->d, step = n->dilation * v->row;
-    const int64_t begin = na_max(0, -i), end = na_min(count, s->length - i);
-    if (begin > 0 || end < count)
-        na_clear_rows(to, rows, n->panels, count);
-    const char *from = na_row(n, v, s, i + begin);
-    int64_t c = 0;
-    to += begin * VL;
-    for (; c + 2 * VL <= d; c += 2 * VL, to += 2 * rows * VL) {
-        const char *row = from;
-        for (int64_t r = 0; r < end - begin; r++, row += step) {
-            const vf2 x = v_load2(e, e, row, c);
-            v_store(EL_F32, to, r * VL, x.a);
-            v_store(EL_F32, to, (rows + r) * VL, x.b);
-        }
-    }
-    for (; c < d; c += VL, to += rows * VL) {
-        const char *row = from;
-        for (int64_t r = 0; r < end - begin; r++, row += step)
-            v_store(EL_F32, to, r * VL, v_load_n(e, row, c, na_min(d - c, VL), 0.0f));
-    }
-}
-
-/* The way back: `count` rows from `from` on become rows [i, i + count) of the sequence. */
-SIMD_INLINE void na_store_rows(el e, const na_sizes *n, const na_view *v, const na_sequence *s,
-                               int64_t i, int64_t count, const float *from, int64_t rows)
-{
-    const int64_t d = n->d, step = n->dilation * v->row;
-    char *row = na_row(n, v, s, i);
-    for (int64_t r = 0; r < count; r++, row += step) {
-        int64_t c = 0;
-        const float *panel = from + r * VL;
-        for (; c + 2 * VL <= d; c += 2 * VL, panel += 2 * rows * VL)
-            v_store2(e, row, c, (vf2){v_load(EL_F32, panel, 0), v_load(EL_F32, panel, rows * VL)});
-        for (; c < d; c += VL, panel += rows * VL)
-            v_store_n(e, row, c, na_min(d - c, VL), v_load(EL_F32, panel, 0));
-    }
 }
 
 /* Rows asked for while a tile is computed on: inputs of the next one, outputs of this one. The hardware
@@ -137,14 +103,6 @@ SIMD_INLINE na_ahead na_ahead_of(const na_sizes *n, const na_view *v, const na_s
     return (na_ahead){na_row(n, v, s, i), n->dilation * v->row, n->d * el_size(n->type)};
 }
 
-SIMD_INLINE void na_ask_rows(const na_ahead *a, int64_t i, int64_t count)
-{
-    const char *row = a->row + i * a->step;
-    for (int64_t r = 0; r < count; r++, row += a->step)
-        for (int64_t byte = 0; byte < a->bytes; byte += 64)
-            v_prefetch(row + byte);
-}
-
 /* ---- windows: they slide along the sequence ---- */
 
 /* Some buffers of n->window rows, of which the tile's window are those from `base` on. They move
@@ -155,19 +113,6 @@ typedef struct na_window {
     int64_t base;  /* -1: no tile yet */
 } na_window;
 
-/* Rows of a tile's window: some more than it needs, since na_products runs over. */
-SIMD_INLINE int64_t na_window_need(int64_t width)
-{
-    return width - 1 + NA_TILE + NA_PLACES;
-}
-
-/* Rows of a buffer: for wide windows twice as many, so that moving back costs no more than loading.
- * Odd, lest panels meet in the same sets of the cache. */
-SIMD_INLINE int64_t na_window_rows(int64_t width)
-{
-    return (na_window_need(width) + width / NA_TILE * NA_TILE) | 1;
-}
-
 /* Floats of a band. */
 SIMD_INLINE int64_t na_band(int64_t width)
 {
@@ -177,26 +122,6 @@ SIMD_INLINE int64_t na_band(int64_t width)
 SIMD_INLINE na_window na_window_begin(int64_t count, float *rows)
 {
     return (na_window){rows, count, -1};
-}
-
-/* Goes to the next tile; returns how many of its rows are there already. */
-SIMD_INLINE int64_t na_window_move(const na_sizes *n, na_window *w)
-{
-    const int64_t kept = n->width - 1;
-    if (w->base < 0) {
-        w->base = 0;
-        return 0;
-    }
-    w->base += NA_TILE;
-    if (w->base + na_window_need(n->width) > n->window) {
-        for (int64_t i = 0; i < w->count * n->panels; i++) {
-            float *to = w->rows + i * n->window * VL, *from = to + w->base * VL;
-            for (int64_t r = 0; r < kept; r++)
-                v_store(EL_F32, to, r * VL, v_load(EL_F32, from, r * VL));
-        }
-        w->base = 0;
-    }
-    return kept;
 }
 
 SIMD_INLINE float *na_window_of(const na_sizes *n, const na_window *w, int64_t i)
@@ -230,5 +155,45 @@ SIMD_INLINE int64_t na_place(const na_sizes *n, const na_sequence *s, int64_t i)
 {
     return (s->b * n->heads + s->h) * n->length + s->first + i * n->dilation;
 }
+
+/* Products of one place, scaled; -inf where the key lies past an end. */
+SIMD_INLINE vf na_score(const na_sizes *n, const na_tile *t, const float *band, int64_t place,
+                        int lane)
+{
+    const vu row = (vu)(v_iota() + v_seti((int32_t)(lane + place - t->low)));
+    const vi inside = (vi)(row < (vu)v_seti((int32_t)(t->high - t->low)));
+    const vf score = v_load(EL_F32, band, place * NA_TILE + lane) * v_set(n->scale);
+    return v_select(inside, score, v_set(-INFINITY));
+}
+
+/* ---- fused_neighborhood_attention_kernel.c ---- */
+
+na_view na_view_of(const tg_tensor *t);
+na_sizes na_sizes_of(const tg_tensor *q, int64_t kernel_size, int64_t dilation, double scale);
+/* Tasks that one worker takes at once: some hundred thousand products. */
+int64_t na_grain(const na_sizes *n, int64_t products);
+
+/* Rows [i, i + count) of the sequence, zeros where there is none. */
+void na_load_rows(const na_sizes *n, const na_view *v, const na_sequence *s, int64_t i,
+                  int64_t count, float *to, int64_t rows);
+/* The way back: `count` rows from `from` on become rows [i, i + count) of the sequence. */
+void na_store_rows(const na_sizes *n, const na_view *v, const na_sequence *s, int64_t i,
+                   int64_t count, const float *from, int64_t rows);
+/* Goes to the next tile; returns how many of its rows are there already. */
+int64_t na_window_move(const na_sizes *n, na_window *w);
+
+/* ---- fused_neighborhood_attention_kernel_band.c ---- */
+
+/* band[place][query] = a_query . b_(query + place) for the places [first, last) of the tile, and for
+ * more where their number is no multiple of NA_PLACES. a: a tile of rows; b: a window. */
+void na_products(const na_sizes *n, const na_tile *t, const float *a, const float *b, float *band,
+                 const na_ahead *ahead, int asked);
+/* Sums of a window's rows over keys, weighted by the band, for queries [begin, end) of the tile, and one more if their number
+ * is odd. */
+void na_sum_keys(const na_sizes *n, const na_tile *t, const float *band, const float *window,
+                 float *tile, int64_t begin, int64_t end);
+/* Sums of a tile's rows over queries, for rows [begin, end) of the window. add: to what the window's rows hold. */
+void na_sum_queries(const na_sizes *n, const na_tile *t, const float *band, const float *tile,
+                    float *window, int add, int64_t begin, int64_t end);
 
 #endif

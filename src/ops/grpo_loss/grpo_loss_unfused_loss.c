@@ -1,10 +1,10 @@
-/* The losses as an eager framework's user writes them: one loop for each step over tensors [B,L], and
- * derivatives as reverse-mode differentiation forms them. Apart from grpo_loss_policy.h, of which only
- * the options are used, so that each checks the other. */
-#ifndef TG_GRPO_LOSS_STEPS_H
-#define TG_GRPO_LOSS_STEPS_H
+/* grpo_loss as an eager framework's user writes it: after log_softmax and a gather one loop for each step over tensors [B,L],
+ * and derivatives as reverse-mode differentiation forms them. Apart from grpo_loss_shared.c, of which only the options are
+ * used, so that each checks the other.
+ */
+#include <math.h>
 
-#include "grpo_loss_policy.h"
+#include "grpo_loss_unfused.h"
 
 /* Elements of the tensors; dlogp and drho: derivatives of loss with the other one fixed. */
 typedef struct step_token {
@@ -14,7 +14,7 @@ typedef struct step_token {
     double loss, kl, clipped, dlogp, drho;
 } step_token;
 
-static inline void step_inputs(const grpo *g, step_token *t, int64_t rows, const float *logp)
+static void step_inputs(const grpo *g, step_token *t, int64_t rows, const float *logp)
 {
     for (int64_t r = 0; r < rows; r++) {
         t[r] = (step_token){.b = r / g->length, .l = r % g->length};
@@ -39,13 +39,13 @@ static inline void step_inputs(const grpo *g, step_token *t, int64_t rows, const
 }
 
 /* NaN stays NaN, as in frameworks. */
-static inline double step_clamp(double x, double low, double high)
+static double step_clamp(double x, double low, double high)
 {
     return isnan(x) ? x : fmin(fmax(x, low), high);
 }
 
 /* loss = -min(min(rho, delta) A, clip(rho) A) */
-static inline void step_clip(const grpo_options *o, step_token *t)
+static void step_clip(const grpo_options *o, step_token *t)
 {
     const double low = 1 - o->low, high = 1 + o->high, a = t->advantage, rho = t->rho;
     const double first = fmin(rho, o->delta) * a, second = fmin(fmax(rho, low), high) * a;
@@ -59,7 +59,7 @@ static inline void step_clip(const grpo_options *o, step_token *t)
         t->loss = t->drho = NAN;
 }
 
-static inline void step_sapo(const grpo_options *o, step_token *t)
+static void step_sapo(const grpo_options *o, step_token *t)
 {
     const double tau = t->advantage > 0 ? o->sapo_pos : o->sapo_neg;
     const double gate = 1 / (1 + exp(-tau * (t->rho - 1)));
@@ -68,7 +68,7 @@ static inline void step_sapo(const grpo_options *o, step_token *t)
 }
 
 /* phi of the sequence that begins at t */
-static inline double step_phi(const grpo *g, const step_token *t)
+static double step_phi(const grpo *g, const step_token *t)
 {
     const grpo_options *o = &g->o;
     const int positive = t->advantage >= 0;
@@ -87,7 +87,7 @@ static inline double step_phi(const grpo *g, const step_token *t)
     return isinf(phi) ? 0 : phi;
 }
 
-static inline void step_policy(const grpo *g, step_token *t, int64_t rows)
+static void step_policy(const grpo *g, step_token *t, int64_t rows)
 {
     double phi = 0;
     for (int64_t r = 0; r < rows; r++) {
@@ -111,7 +111,7 @@ static inline void step_policy(const grpo *g, step_token *t, int64_t rows)
     }
 }
 
-static inline void step_kl(const grpo *g, step_token *t, int64_t rows)
+static void step_kl(const grpo *g, step_token *t, int64_t rows)
 {
     for (int64_t r = 0; r < rows && g->ref_logp.data; r++) {
         if (!t[r].kept)
@@ -128,7 +128,7 @@ static inline void step_kl(const grpo *g, step_token *t, int64_t rows)
 }
 
 /* What the token counts in the reduced loss. */
-static inline double step_weight(const grpo *g, const step_token *t)
+static double step_weight(const grpo *g, const step_token *t)
 {
     const double batch = (double)g->batch, length = (double)g->length;
     switch (g->o.type) {
@@ -146,9 +146,8 @@ static inline double step_weight(const grpo *g, const step_token *t)
     }
 }
 
-static inline void step_losses(const grpo *g, const step_token *t, int64_t rows,
-                               const grpo_plane *loss, const grpo_plane *kl,
-                               const grpo_plane *clipped)
+static void step_losses(const grpo *g, const step_token *t, int64_t rows, const grpo_plane *loss,
+                        const grpo_plane *kl, const grpo_plane *clipped)
 {
     double sum = 0, kls = 0, clips = 0;
     for (int64_t r = 0; r < rows; r++) {
@@ -169,8 +168,8 @@ static inline void step_losses(const grpo *g, const step_token *t, int64_t rows,
     grpo_put(clipped, 0, 0, clips / fmax(g->kept, 1));
 }
 
-static inline void step_gradients(const grpo *g, const step_token *t, int64_t rows,
-                                  const grpo_plane *dloss, float *dlogp)
+static void step_gradients(const grpo *g, const step_token *t, int64_t rows,
+                           const grpo_plane *dloss, float *dlogp)
 {
     for (int64_t first = 0; first < rows; first += g->length) {
         double through_rho = 0;
@@ -186,4 +185,57 @@ static inline void step_gradients(const grpo *g, const step_token *t, int64_t ro
     }
 }
 
-#endif
+/* ---- grpo_loss ---- */
+
+/* All tokens up to their losses and derivatives. */
+static step_token *loss_steps(softmax_steps *s, const grpo *g, mat logp)
+{
+    step_token *t = tg_workspace(s->e.ctx, (size_t)s->rows * sizeof *t + 1);
+    if (!t)
+        s->e.status = TG_ENOMEM;
+    if (s->e.status)
+        return NULL;
+    step_inputs(g, t, s->rows, softmax_at(logp));
+    step_policy(g, t, s->rows);
+    step_kl(g, t, s->rows);
+    return t;
+}
+
+static tg_status loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_args *args)
+{
+    const grpo g = GRPO_OF(args);
+    softmax_steps s = softmax_begin(ctx, args->logits, args->target, args->mask, args->temperature);
+    const mat logp = softmax_column(&s), lse = softmax_column(&s);
+    softmax_forward(&s, logp, lse);
+    const step_token *t = loss_steps(&s, &g, logp);
+    if (s.e.status)
+        return eager_end(&s.e);
+    const grpo_plane loss = grpo_plane_of(args->loss), kl = grpo_plane_of(args->kl);
+    const grpo_plane clipped = grpo_plane_of(args->clipped);
+    step_losses(&g, t, s.rows, &loss, &kl, &clipped);
+    softmax_write(&s, args->lse, lse);
+    return eager_end(&s.e);
+}
+
+static tg_status loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *args)
+{
+    const grpo g = GRPO_OF(args);
+    softmax_steps s = softmax_begin(ctx, args->logits, args->target, args->mask, args->temperature);
+    const mat logp = softmax_column(&s), lse = softmax_column(&s);
+    softmax_read(&s, lse, args->lse);
+    for (int64_t r = 0; r < s.rows && !s.e.status; r++)
+        if (softmax_kept(&s, r))
+            softmax_at(logp)[r] =
+                softmax_at(s.x)[r * s.logits.n + softmax_target(&s, r)] - softmax_at(lse)[r];
+    const step_token *t = loss_steps(&s, &g, logp);
+    if (s.e.status)
+        return eager_end(&s.e);
+    const grpo_plane dloss = grpo_plane_of(args->dloss);
+    step_gradients(&g, t, s.rows, &dloss, softmax_at(logp));
+    softmax_gradient(&s, lse, logp, args->dlogits);
+    return eager_end(&s.e);
+}
+
+TG_UNFUSED_IMPLS(grpo_loss_loss) = {TG_UNFUSED_IMPL(grpo_loss_forward, loss_forward),
+                                    TG_UNFUSED_IMPL(grpo_loss_backward, loss_backward),
+                                    TG_IMPLS_END};

@@ -1,13 +1,71 @@
-/* flash_attention_backward.h - the backward kernel: how its tiles are cut into tasks.
+/* flash_attention on the CPU: backward, and how its tiles are cut into tasks.
  *
  * A task owns some blocks of keys of one key head and a share of the query heads that read it. Its
  * sums over queries (dk, dv) are complete for those heads; its sums over keys (dq) are partial if
  * the keys of a head are shared among tasks. All partial sums are added in the order of the tasks.
  */
-#ifndef TG_FLASH_ATTENTION_BACKWARD_H
-#define TG_FLASH_ATTENTION_BACKWARD_H
+#include "flash_attention_cpu.h"
 
-#include "flash_attention_gradient.h"
+/* ---- one tile of queries by keys ---- */
+
+/* A worker's scratch. Tiles of queries are packed once for all tiles of keys of a block. */
+typedef struct fa_gradients {
+    word *k, *k_stack, *v;       /* the block of keys */
+    float *dk, *dv;              /* [slice][tiles * FA_KB][64] */
+    word *q, *q_lanes, *q_stack; /* a tile of queries */
+    word *dy, *dy_lanes, *dy_stack;
+    float *p, *ds; /* words of queries */
+    word *ds_keys; /* words of keys; the same as ds for floats */
+    int64_t block_rows;
+} fa_gradients;
+
+SIMD_INLINE int64_t fa_gradients_words(int64_t d, int64_t tiles)
+{
+    const int64_t s = fa_slices(d);
+    return s * (2 * tiles * (FA_ROWS_TILE + FA_SUM_TILE) + tiles * FA_STACK_TILE) +
+           s * (4 * FA_ROWS_TILE + 2 * FA_STACK_TILE) + 3 * FA_KB * FA_QB;
+}
+
+static fa_gradients fa_gradients_at(word *scratch, int64_t d, int64_t tiles)
+{
+    const int64_t rows = fa_slices(d) * FA_ROWS_TILE, stack = fa_slices(d) * FA_STACK_TILE;
+    const int64_t sums = fa_slices(d) * FA_SUM_TILE;
+    fa_gradients g = {.block_rows = tiles * FA_KB};
+    g.k = scratch;
+    g.v = g.k + tiles * rows;
+    g.k_stack = g.v + tiles * rows;
+    g.dk = (float *)(g.k_stack + tiles * stack);
+    g.dv = g.dk + tiles * sums;
+    g.q = (word *)(g.dv + tiles * sums);
+    g.q_lanes = g.q + rows;
+    g.dy = g.q_lanes + rows;
+    g.dy_lanes = g.dy + rows;
+    g.q_stack = g.dy_lanes + rows;
+    g.dy_stack = g.q_stack + stack;
+    g.p = (float *)(g.dy_stack + stack);
+    g.ds = g.p + FA_KB * FA_QB;
+    g.ds_keys = FA_PAIRS ? (word *)(g.ds + FA_KB * FA_QB) : (word *)g.ds;
+    return g;
+}
+
+/* Tile `tile` of the block of keys against the packed tile of queries. rows: lse, and `padded` floats
+ * further the sums over d of dy y. dq: [slice][padded][64]. */
+static void fa_gradient_tile(const fa_tile *t, const fa_sizes *n, const fa_gradients *g,
+                             int64_t tile, const float *rows, int64_t padded, float *dq)
+{
+    const int64_t d = n->d, at = tile * FA_KB, all = g->block_rows;
+    const int filled = fa_filled(t);
+    fa_scores(t, d, g->k + at * FA_W, all, g->q_lanes, n->scale, g->p);
+    fa_scores(t, d, g->v + at * FA_W, all, g->dy_lanes, 1.0f, g->ds);
+    for (int i = 0; i < t->nq; i += FA_NR)
+        fa_softmax_gradient(t, i, filled, g->p, g->ds, g->ds_keys, rows, padded);
+    const word *k_stack = FA_PAIRS ? g->k_stack + at / 2 * FA_SLICE : g->k + at * FA_W;
+    fa_sum_queries(t, d, (const word *)g->p, FA_PAIRS ? g->dy_stack : g->dy, g->dv + at * FA_SLICE,
+                   all);
+    fa_sum_queries(t, d, (const word *)g->ds, FA_PAIRS ? g->q_stack : g->q, g->dk + at * FA_SLICE,
+                   all);
+    fa_sum_keys(t, d, g->ds_keys, k_stack, all, dq, padded);
+}
 
 typedef struct fa_backward {
     fa_sizes n;
@@ -238,4 +296,73 @@ static void fa_add_dkv_tasks(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
-#endif
+/* ---- calls ---- */
+
+enum { LEAST_TASKS = 8 };
+
+/* How the work is cut, by sizes alone. */
+static void cut(fa_backward *w)
+{
+    const fa_sizes *n = &w->n;
+    w->group = n->heads / n->key_heads;
+    w->shares = n->batch * n->key_heads < LEAST_TASKS ? w->group : 1;
+    const int64_t owners = n->batch * n->key_heads * w->shares;
+    const int64_t wanted = (LEAST_TASKS + owners - 1) / owners;
+    const int64_t tiles = (n->keys + FA_KB - 1) / FA_KB;
+    w->tiles = fa_max(1, fa_min(tiles, wanted > 1 ? 2 : 4));
+    w->chunks = fa_max(1, fa_min(wanted, (tiles + w->tiles - 1) / w->tiles));
+    w->padded = fa_round_up(n->queries, FA_QB);
+    w->dq_size = w->group / w->shares * fa_slices(n->d) * w->padded * FA_SLICE;
+}
+
+static tg_status allocate(tg_ctx *ctx, fa_backward *w)
+{
+    const fa_sizes *n = &w->n;
+    const int64_t owners = n->batch * n->key_heads * w->shares;
+    const int64_t parts = w->chunks == 1 ? tg_ctx_threads(ctx) : owners * w->chunks;
+    w->rows = tg_workspace(ctx, (size_t)(n->batch * n->heads * 2 * w->padded) * sizeof(float));
+    w->dq_sums = w->rows ? tg_workspace(ctx, (size_t)(parts * w->dq_size) * sizeof(float)) : NULL;
+    if (!w->dq_sums)
+        return TG_ENOMEM;
+    if (w->shares > 1) {
+        w->dkv = tg_workspace(ctx, (size_t)(owners * 2 * n->keys * n->d) * sizeof(float));
+        if (!w->dkv)
+            return TG_ENOMEM;
+    }
+    w->scratch = fa_scratch(ctx, fa_gradients_words(n->d, w->tiles), &w->scratch_size);
+    return w->scratch ? TG_OK : TG_ENOMEM;
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *a)
+{
+    fa_backward w = {.n = fa_sizes_of(a->q, a->k, a->scale, a->causal),
+                     .q = fa_view_of(a->q),
+                     .k = fa_view_of(a->k),
+                     .v = fa_view_of(a->v),
+                     .y = fa_view_of(a->y),
+                     .dy = fa_view_of(a->dy),
+                     .dq = fa_view_of(a->dq),
+                     .dk = fa_view_of(a->dk),
+                     .dv = fa_view_of(a->dv),
+                     .lse = tg_data(a->lse)};
+    const fa_sizes *n = &w.n;
+    if (n->batch * n->key_heads == 0)
+        return TG_OK;
+    cut(&w);
+    TG_TRY(allocate(ctx, &w));
+    const int64_t owners = n->batch * n->key_heads * w.shares;
+    const int64_t heads = n->batch * n->heads, blocks = w.padded / FA_QB;
+    const int64_t products = w.group / w.shares * n->queries * n->keys * n->d / w.chunks;
+    tg_parallel_for(ctx, heads * blocks, fa_grain(FA_QB * n->d * 8), fa_prepare_tasks, &w);
+    tg_parallel_for(ctx, owners * w.chunks, fa_grain(5 * products), fa_backward_tasks, &w);
+    if (w.chunks > 1)
+        tg_parallel_for(ctx, heads * blocks, fa_grain(FA_QB * n->d * w.chunks * 8), fa_add_dq_tasks,
+                        &w);
+    if (w.shares > 1)
+        tg_parallel_for(ctx, n->batch * n->key_heads * n->keys, fa_grain(n->d * w.shares * 8),
+                        fa_add_dkv_tasks, &w);
+    return TG_OK;
+}
+
+TG_CPU_IMPLS(flash_attention_backward) = {
+    TG_CPU_IMPL_IF(flash_attention_backward, FA_TAKES, NULL, backward), TG_IMPLS_END};

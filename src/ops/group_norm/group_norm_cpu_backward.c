@@ -1,10 +1,7 @@
-/* Backward of group_norm on the CPU. The sums of dy and of dy normal over each channel of each batch entry serve both dx
+/* group_norm on the CPU: backward. The sums of dy and of dy normal over each channel of each batch entry serve both dx
  * and, added up over the batch, dweight and dbias.
  */
-#ifndef TG_GROUP_NORM_BACKWARD_H
-#define TG_GROUP_NORM_BACKWARD_H
-
-#include "group_norm_common.h"
+#include "group_norm_cpu.h"
 
 typedef struct backward_job {
     group_shape s;
@@ -111,24 +108,14 @@ SIMD_INLINE void backward_group(el e, int stream, const backward_job *job, int64
 }
 
 SIMD_INLINE void backward_groups(el e, int stream, const backward_job *job, int64_t begin,
-                                 int64_t end)
-{
-    for (int64_t i = begin; i < end; i++)
-        backward_group(e, stream, job, i);
-    if (stream)
-        v_fence();
-}
-
-static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
+                                 int64_t end, int worker)
 {
     (void)worker;
-    /* a copy: no store through a pointer can change it */
-    const backward_job job = *(const backward_job *)arg;
-    if (job.stream)
-        EL_SPECIALIZE(job.type, backward_groups, 1, &job, begin, end);
-    else
-        EL_SPECIALIZE(job.type, backward_groups, 0, &job, begin, end);
+    for (int64_t i = begin; i < end; i++)
+        backward_group(e, stream, job, i);
 }
+
+ROWS_CHUNK(backward_chunk, backward_job, backward_groups);
 
 /* out = the sums of each channel, added up over the batch in its order */
 static void reduce(const tg_tensor *out, const float *each, int64_t batch, int64_t channels,
@@ -161,16 +148,15 @@ static tg_status backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)
     join_lines(&job.s, views);
     job.dy_ahead = next_group(&job.s, &job.dy);
     job.x_ahead = next_group(&job.s, &job.x);
-    TG_TRY(load_channels(ctx, a->weight, channels, 1, &job.weight));
+    TG_TRY(columns_load(ctx, EL_F32, a->weight, channels, 1, &job.weight));
     job.sums = tg_workspace(ctx, (size_t)(2 * job.s.batch * channels) * sizeof(float));
     if (!job.sums)
         return TG_ENOMEM;
     job.products = job.sums + job.s.batch * channels;
-    tg_parallel_for(ctx, job.s.batch * job.s.groups, groups_per_chunk(&job.s), backward_chunk,
-                    &job);
+    run_groups(ctx, &job.s, backward_chunk, &job);
     reduce(a->dweight, job.products, job.s.batch, channels, (int)a->accumulate);
     reduce(a->dbias, job.sums, job.s.batch, channels, (int)a->accumulate);
     return TG_OK;
 }
 
-#endif
+TG_CPU_IMPLS(group_norm_backward) = {TG_CPU_IMPL(group_norm_backward, backward), TG_IMPLS_END};

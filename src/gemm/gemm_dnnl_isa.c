@@ -1,14 +1,12 @@
-/* src/gemm/gemm_isa.h - what oneDNN may use of the processor. It has one limit for the whole process,
+/* src/gemm/gemm_dnnl_isa.c - what oneDNN may use of the processor. It has one limit for the whole process,
  * which holds from its first primitive on: here it is set to the process's ceiling, TIGON_CPU_MAX,
- * whatever ONEDNN_MAX_CPU_ISA says. */
-#ifndef TG_GEMM_ISA_H
-#define TG_GEMM_ISA_H
-
+ * whatever ONEDNN_MAX_CPU_ISA says.
+ */
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 
 #include "core/ceiling.h"
-#include "core/services.h"
+#include "gemm_dnnl.h"
 
 static struct {
     pthread_once_t once;
@@ -45,11 +43,9 @@ static void set_isa(void)
 #endif
 }
 
-static int isa_takes(int type)
+int gemm_isa_takes(int type)
 {
     pthread_once(&isa.once, set_isa);
     /* no case: of all but this processor, without a ceiling */
     return isa.held && (type == TG_BF16 ? isa.pays_bf16 : type == TG_F32);
 }
-
-#endif

@@ -1,41 +1,16 @@
 /* One row of fused_linear_jsd: from the logits of student and teacher to the loss and to the gradient of
- * the student's logits, in place. Both rows stay in the second-level cache between the passes. Included
- * once per level. */
-#ifndef TG_FUSED_LINEAR_JSD_ROW_H
-#define TG_FUSED_LINEAR_JSD_ROW_H
-
+ * the student's logits, in place. Both rows stay in the second-level cache between the passes.
+ */
 #include <math.h>
 
-#include "simd.h"
-
-typedef enum fljsd_kind {
-    KIND_FORWARD,
-    KIND_REVERSE,
-    KIND_MIXTURE
-} fljsd_kind; /* beta 0, 1, between */
+#include "fused_linear_jsd_cpu.h"
 
 enum { BLOCK = 4096 }; /* elements that are summed in f32 */
-
-typedef struct row_options {
-    fljsd_kind kind;
-    int gradient;           /* asked for */
-    el type;                /* of the gradient */
-    float beta, rest, odds; /* rest: 1 - beta; odds: beta / rest */
-    float log_beta, log_rest;
-    float per_degree; /* 1 / temperature */
-    double scale;     /* of the gradient */
-    double floor;     /* gradients below it, scaled, are 0 */
-} row_options;
 
 /* log_softmax of a row: (x - max) per_degree - log_sum */
 typedef struct row_origin {
     vf max, per_degree, log_sum;
 } row_origin;
-
-SIMD_INLINE int64_t lanes(int64_t left)
-{
-    return left < VL ? left : VL;
-}
 
 /* NaN is never the largest, but shows in the sum. */
 static float row_max(const float *x, int64_t n)
@@ -48,7 +23,7 @@ static float row_max(const float *x, int64_t n)
         b = v_max(v_load(EL_F32, x, i + VL), b);
     }
     for (; i < n; i += VL)
-        a = v_max(v_load_n(EL_F32, x, i, lanes(n - i), -INFINITY), a);
+        a = v_max(v_load_n(EL_F32, x, i, v_tail(n, i), -INFINITY), a);
     return v_hmax(v_max(a, b));
 }
 
@@ -209,7 +184,7 @@ SIMD_INLINE void write_gradient(el e, fljsd_kind kind, float *student, const flo
                                 float middle, float mean, float scale, float floor)
 {
     for (int64_t i = 0; i < n; i += VL) {
-        const int64_t left = lanes(n - i);
+        const int64_t left = v_tail(n, i);
         const vf slope =
             left == VL ? v_load(EL_F32, student, i) : v_load_n(EL_F32, student, i, left, 0.0f);
         const vf p = left == VL ? v_load(EL_F32, q, i) : v_load_n(EL_F32, q, i, left, 0.0f);
@@ -233,8 +208,7 @@ SIMD_INLINE void write_gradients(el e, const row_options *o, float *student, con
         write_gradient(e, KIND_MIXTURE, student, q, n, sums->middle, mean, (float)scale, floor);
 }
 
-/* The row's loss. Its student logits become their gradient, of o->type; its teacher logits are lost. */
-static double run_row(const row_options *o, float *student, float *teacher, int64_t n)
+double run_row(const row_options *o, float *student, float *teacher, int64_t n)
 {
     const row_origin x = origin_of(student, n, o->per_degree);
     const row_origin y = origin_of(teacher, n, o->per_degree);
@@ -249,5 +223,3 @@ static double run_row(const row_options *o, float *student, float *teacher, int6
         EL_SPECIALIZE(o->type, write_gradients, o, student, teacher, n, &sums);
     return sums.loss * UNIT;
 }
-
-#endif

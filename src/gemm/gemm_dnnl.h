@@ -1,0 +1,33 @@
+/* src/gemm/gemm_dnnl.h - what of oneDNN gemm stands on: its matmul primitive for one bf16 product, and what it may use of the
+ * processor.
+ */
+#ifndef TG_GEMM_DNNL_H
+#define TG_GEMM_DNNL_H
+
+#include <stdint.h>
+
+#include "core/services.h"
+
+/* One call of oneDNN. The key of the table as it is: it has no padding. */
+typedef struct call {
+    int64_t m, n, k, ld_a, ld_b, ld_c;
+    int32_t trans_a, trans_b;
+    int32_t c_type; /* tg_type */
+    float beta;
+} call;
+
+typedef struct gemm_matmul gemm_matmul;
+
+/* The primitive of a call, held for the caller. TG_EUNSUPPORTED if oneDNN has none that is worth it. */
+tg_status gemm_find_matmul(const call *w, const gemm_matmul **found);
+void gemm_let_go(const gemm_matmul *m);
+/* Bytes of scratch memory that running it needs. */
+int64_t gemm_scratch_bytes(const gemm_matmul *m);
+/* 0 if oneDNN found no memory. */
+int gemm_run_matmul(const gemm_matmul *m, const call *w, const char *a, const char *b, char *c,
+                    char *scratch);
+
+/* 1 if oneDNN's products of a type are to be used: it keeps to the process's ceiling, and they are faster than those of f32. */
+int gemm_isa_takes(int type);
+
+#endif

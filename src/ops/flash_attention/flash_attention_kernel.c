@@ -1,0 +1,284 @@
+/* flash_attention: register-blocked products of small matrices that lie packed in scratch, and the way to and from there. */
+#include "flash_attention_cpu.h"
+
+/* ---- calls ---- */
+
+fa_view fa_view_of(const tg_tensor *t)
+{
+    return (fa_view){tg_data(t), tg_stride(t, 0), tg_stride(t, 1), tg_stride(t, 2)};
+}
+
+fa_sizes fa_sizes_of(const tg_tensor *q, const tg_tensor *k, double scale, int64_t causal)
+{
+    const int64_t d = q->shape[3];
+    fa_sizes n = {.type = (el)tg_el(tg_type_of(q)),
+                  .batch = q->shape[0],
+                  .queries = q->shape[1],
+                  .keys = k->shape[1],
+                  .heads = q->shape[2],
+                  .key_heads = k->shape[2],
+                  .d = d,
+                  .causal = (int)causal};
+    n.scale = (float)(scale != 0 ? scale : d > 0 ? 1 / sqrt((double)d) : 1);
+    return n;
+}
+
+int64_t fa_grain(int64_t products_per_task)
+{
+    return ((int64_t)1 << 20) / (products_per_task + 1) + 1;
+}
+
+char *fa_scratch(tg_ctx *ctx, int64_t words, int64_t *size)
+{
+    *size = fa_round_up(words * (int64_t)sizeof(word), 64);
+    return tg_workspace(ctx, (size_t)(*size * tg_ctx_threads(ctx)));
+}
+
+/* ---- register blocks ---- */
+
+typedef struct fa_block {
+    vf v[FA_MR][FA_NV];
+} fa_block;
+
+SIMD_INLINE vf fa_multiply_add(vf sum, vi a, vi b)
+{
+#if FA_PAIRS
+    return v_dot_bf16(sum, a, b);
+#else
+    return (vf)a * (vf)b + sum;
+#endif
+}
+
+/* A word in all lanes. Of floats as a float: NEON's products take it from a register's lane then. */
+SIMD_INLINE vi fa_spread(const word *a)
+{
+#if FA_PAIRS
+    return v_seti(*a);
+#else
+    return (vi)v_set(*(const float_word *)a);
+#endif
+}
+
+/* block[i][:] += sum over k < depth of a[i * a_row + k * a_step] * b[k * b_step + :] */
+SIMD_INLINE void fa_block_multiply(fa_block *block, const word *a, int64_t a_row, int64_t a_step,
+                                   const word *b, int64_t b_step, int64_t depth)
+{
+    for (int64_t k = 0; k < depth; k++) {
+        vi column[FA_NV];
+#pragma GCC unroll 4
+        for (int j = 0; j < FA_NV; j++)
+            column[j] = *(const vi_mem *)(b + j * VL);
+#pragma GCC unroll 16
+        for (int i = 0; i < FA_MR; i++) {
+            const vi value = fa_spread(a + i * a_row);
+#pragma GCC unroll 4
+            for (int j = 0; j < FA_NV; j++)
+                block->v[i][j] = fa_multiply_add(block->v[i][j], value, column[j]);
+        }
+        a += a_step;
+        b += b_step;
+    }
+}
+
+SIMD_INLINE void fa_block_zero(fa_block *block)
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < FA_MR; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < FA_NV; j++)
+            block->v[i][j] = v_set(0.0f);
+}
+
+SIMD_INLINE void fa_block_load(fa_block *block, const float *c, int64_t c_row)
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < FA_MR; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < FA_NV; j++)
+            block->v[i][j] = *(const vf_mem *)(c + i * c_row + j * VL);
+}
+
+SIMD_INLINE void fa_block_store(const fa_block *block, float *c, int64_t c_row, float scale)
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < FA_MR; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < FA_NV; j++)
+            *(vf_mem *)(c + i * c_row + j * VL) = block->v[i][j] * v_set(scale);
+}
+
+SIMD_INLINE void fa_block_store_sum(const fa_block *block, float *c, int64_t c_row)
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < FA_MR; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < FA_NV; j++)
+            *(vf_mem *)(c + i * c_row + j * VL) = block->v[i][j];
+}
+
+/* ---- products over a tile ---- */
+
+void fa_scores(const fa_tile *t, int64_t d, const word *a, int64_t a_rows, const word *b,
+               float scale, float *scores)
+{
+    for (int j = 0; j < t->nq; j += FA_NR) {
+        const int keys = fa_keys_up(t, j + FA_NR - 1);
+        for (int i = 0; i < keys; i += FA_MR) {
+            fa_block block;
+            fa_block_zero(&block);
+            const word *as = a + i * FA_W, *bs = b + j;
+            for (int64_t s = 0; s < fa_slices(d); s++) {
+                fa_block_multiply(&block, as, FA_W, 1, bs, FA_QB, fa_depth(d, s));
+                as += a_rows * FA_W;
+                bs += FA_W * FA_QB;
+            }
+            fa_block_store(&block, scores + i * FA_QB + j, FA_QB, scale);
+        }
+    }
+}
+
+void fa_sum_keys(const fa_tile *t, int64_t d, const word *p, const word *b, int64_t b_rows,
+                 float *sums, int64_t sum_rows)
+{
+    for (int64_t n = 0; n < d; n += FA_NR) {
+        const int64_t s = n / FA_SLICE, column = n % FA_SLICE;
+        const word *bs = b + s * (b_rows / FA_PER_WORD) * FA_SLICE + column;
+        float *c = sums + s * sum_rows * FA_SLICE + column;
+        for (int i = 0; i < t->nq; i += FA_MR) {
+            const int keys = fa_keys(t, i + FA_MR - 1);
+            if (keys == 0)
+                continue;
+            fa_block block;
+            fa_block_load(&block, c + i * FA_SLICE, FA_SLICE);
+            fa_block_multiply(&block, p + i, 1, FA_QB, bs, FA_SLICE,
+                              (keys + FA_PER_WORD - 1) / FA_PER_WORD);
+            fa_block_store_sum(&block, c + i * FA_SLICE, FA_SLICE);
+        }
+    }
+}
+
+void fa_sum_queries(const fa_tile *t, int64_t d, const word *p, const word *b, float *sums,
+                    int64_t sum_rows)
+{
+    const int keys = fa_keys(t, t->nq - 1);
+    for (int64_t n = 0; n < d; n += FA_NR) {
+        const int64_t s = n / FA_SLICE, column = n % FA_SLICE;
+        const word *bs = b + s * FA_STACK_TILE + column;
+        float *c = sums + s * sum_rows * FA_SLICE + column;
+        for (int i = 0; i < keys; i += FA_MR) {
+            const int begin = fa_first_query(t, i) / FA_PER_WORD;
+            const int end = (t->nq + FA_PER_WORD - 1) / FA_PER_WORD;
+            fa_block block;
+            fa_block_load(&block, c + i * FA_SLICE, FA_SLICE);
+            fa_block_multiply(&block, p + i * FA_QB + begin, FA_QB, 1, bs + begin * FA_SLICE,
+                              FA_SLICE, end - begin);
+            fa_block_store_sum(&block, c + i * FA_SLICE, FA_SLICE);
+        }
+    }
+}
+
+/* ---- between tensors and packed layouts ---- */
+
+#if FA_PAIRS
+/* 2 VL elements of bf16 from column c on, as words; zero past d */
+SIMD_INLINE vi fa_words(const uint16_t *row, int64_t c, int64_t d)
+{
+    vi words = {0};
+    if (c + 2 * VL <= d)
+        memcpy(&words, row + c, sizeof words); /* a row may begin between two words */
+    else if (c < d)
+        memcpy(&words, row + c, (size_t)(d - c) * sizeof *row);
+    return words;
+}
+#else
+/* VL elements from column c on, as floats; zero past d */
+SIMD_INLINE vi fa_words_of(el e, const void *row, int64_t c, int64_t d)
+{
+    return (vi)(c + VL <= d ? v_load(e, row, c) : v_load_n(e, row, c, fa_max(0, d - c), 0.0f));
+}
+#endif
+
+SIMD_INLINE void fa_pack_rows_of(el e, const char *from, int64_t stride, int64_t n, int64_t d,
+                                 word *to, int64_t to_rows)
+{
+    for (int64_t s = 0; s < fa_slices(d); s++)
+        for (int64_t r = 0; r < n; r++) {
+            word *row = to + (s * to_rows + r) * FA_W;
+            for (int64_t w = 0; w < FA_W; w += VL) {
+                const int64_t c = s * FA_SLICE + w * FA_PER_WORD;
+                const void *source = from + r * stride * el_size(e);
+#if FA_PAIRS
+                *(vi_mem *)(row + w) = fa_words(source, c, d);
+#else
+                *(vi_mem *)(row + w) = fa_words_of(e, source, c, d);
+#endif
+            }
+        }
+}
+
+void fa_pack_rows(el e, const char *from, int64_t stride, int64_t n, int64_t padded, int64_t d,
+                  word *to, int64_t to_rows)
+{
+#if FA_PAIRS
+    fa_pack_rows_of(e, from, stride, n, d, to, to_rows);
+#else
+    EL_SPECIALIZE(e, fa_pack_rows_of, from, stride, n, d, to, to_rows);
+#endif
+    for (int64_t s = 0; s < fa_slices(d); s++)
+        memset(to + (s * to_rows + n) * FA_W, 0, (size_t)((padded - n) * FA_W) * sizeof *to);
+}
+
+const word *fa_stack(const word *rows, word *stack, int64_t n, int64_t d, int64_t all_rows)
+{
+#if FA_PAIRS
+    const vi low = v_seti(0xffff);
+    for (int64_t s = 0; s < fa_slices(d); s++)
+        for (int64_t r = 0; r < n; r += 2) {
+            const word *even = rows + (s * all_rows + r) * FA_W, *odd = even + FA_W;
+            word *to = stack + (s * all_rows + r) / 2 * FA_SLICE;
+            for (int64_t w = 0; w < FA_W; w += VL) {
+                const vi a = *(const vi_mem *)(even + w), b = *(const vi_mem *)(odd + w);
+                v_store_interleaved(to + 2 * w, (a & low) | b << 16,
+                                    (vi)((vu)a >> 16) | (b & ~low));
+            }
+        }
+    return stack;
+#else
+    (void)stack, (void)n, (void)d, (void)all_rows;
+    return rows;
+#endif
+}
+
+void fa_lanes(const word *rows, int64_t n, int64_t d, word *lanes)
+{
+    for (int64_t s = 0; s < fa_slices(d); s++)
+        for (int64_t r = 0; r < n; r += VL)
+            for (int64_t w = 0; w < fa_depth(d, s); w += VL) {
+                const word *from = rows + (s * FA_QB + r) * FA_W + w;
+                word *to = lanes + (s * FA_W + w) * FA_QB + r;
+                vi square[VL];
+                for (int i = 0; i < VL; i++)
+                    square[i] = *(const vi_mem *)(from + i * FA_W);
+                v_transpose(square);
+                for (int i = 0; i < VL; i++)
+                    *(vi_mem *)(to + i * FA_QB) = square[i];
+            }
+}
+
+SIMD_INLINE void fa_store_row_of(el e, char *to, int64_t d, const float *sums, int64_t slice_step,
+                                 float factor)
+{
+    for (int64_t c = 0; c < d; c += VL) {
+        const float *from = sums + c / FA_SLICE * slice_step + c % FA_SLICE;
+        const vf value = *(const vf_mem *)from * v_set(factor);
+        if (c + VL <= d)
+            v_store(e, to, c, value);
+        else
+            v_store_n(e, to, c, d - c, value);
+    }
+}
+
+void fa_store_row(el e, char *to, int64_t d, const float *sums, int64_t slice_step, float factor)
+{
+    EL_SPECIALIZE(e, fa_store_row_of, to, d, sums, slice_step, factor);
+}

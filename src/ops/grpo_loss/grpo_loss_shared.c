@@ -1,0 +1,247 @@
+/* From log-probabilities to losses, and back to their gradients: the definition of all loss types, in
+ * double. There is one number a token here, against V logits before: no implementation needs a faster one.
+ */
+#include <math.h>
+
+#include "grpo_loss.h"
+
+grpo grpo_with(grpo_options o, const tg_tensor *target, const tg_tensor *advantages,
+               const tg_tensor *old_logp, const tg_tensor *ref_logp, const tg_tensor *mask,
+               const tg_tensor *is_ratio)
+{
+    grpo g = {o,
+              target->shape[0],
+              target->shape[1],
+              0,
+              grpo_plane_of(advantages),
+              grpo_plane_of(old_logp),
+              grpo_plane_of(ref_logp),
+              grpo_plane_of(mask),
+              grpo_plane_of(is_ratio)};
+    for (int64_t b = 0; b < g.batch; b++)
+        for (int64_t l = 0; l < g.length; l++)
+            g.kept += grpo_kept(&g.mask, b, l);
+    return g;
+}
+
+/* What the tokens of a sequence have in common. */
+typedef struct sequence {
+    int64_t b;
+    double advantage;
+    double kept;   /* tokens */
+    double rho;    /* at TG_SEQUENCE_LEVEL */
+    double phi;    /* of TG_VESPO */
+    double weight; /* of a token in the reduced loss */
+} sequence;
+
+typedef struct token {
+    double loss, kl, clipped;
+    double direct;     /* derivative of loss by logp where rho is a constant */
+    double by_log_rho; /* derivative of loss by log rho */
+} token;
+
+/* ---- the policy's part of a token ---- */
+
+typedef token policy_fn(const grpo_options *o, const sequence *s, double rho, double logp);
+
+/* Comparisons are such that NaN is carried. */
+static double clamp(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+static token clip(const grpo_options *o, const sequence *s, double rho, double logp)
+{
+    (void)logp;
+    const double a = s->advantage, low = 1 - o->low, high = 1 + o->high;
+    const double capped = rho > o->delta ? o->delta : rho, clipped = clamp(rho, low, high);
+    const double chosen = capped * a <= clipped * a ? capped : clipped;
+    const int held = chosen < rho || chosen > rho; /* by a bound that does not move with rho */
+    return (token){.loss = -chosen * a,
+                   .clipped = (rho < low && a < 0) || (rho > high && a > 0),
+                   .by_log_rho = held && a == a ? 0 : -chosen * a};
+}
+
+static token cispo(const grpo_options *o, const sequence *s, double rho, double logp)
+{
+    const double k = (rho > o->high ? o->high : rho) * s->advantage;
+    return (token){.loss = -k * logp, .clipped = rho > o->high && s->advantage > 0, .direct = -k};
+}
+
+static token sapo(const grpo_options *o, const sequence *s, double rho, double logp)
+{
+    (void)logp;
+    const double t = s->advantage > 0 ? o->sapo_pos : o->sapo_neg, e = exp(-fabs(t * (rho - 1)));
+    const double small = e / (1 + e), gate = rho < 1 ? small : 1 / (1 + e);
+    return (token){.loss = -s->advantage * gate * 4 / t,
+                   .by_log_rho = -s->advantage * 4 * (small / (1 + e)) * rho};
+}
+
+static token vespo(const grpo_options *o, const sequence *s, double rho, double logp)
+{
+    (void)o, (void)rho;
+    return (token){.loss = -s->phi * s->advantage * logp, .direct = -s->phi * s->advantage};
+}
+
+/* ---- what a token of a sequence counts in the reduced loss ---- */
+
+typedef double weight_fn(const grpo *g, double kept);
+
+static double at_least_1(double n)
+{
+    return n < 1 ? 1 : n;
+}
+
+static double by_sequence(const grpo *g, double kept)
+{
+    return 1 / ((double)g->batch * at_least_1(kept));
+}
+
+static double by_token(const grpo *g, double kept)
+{
+    (void)kept;
+    return 1 / at_least_1(g->kept);
+}
+
+static double by_item(const grpo *g, double kept)
+{
+    (void)kept;
+    return 1 / at_least_1(g->o.items == 0 ? g->kept : g->o.items);
+}
+
+static double by_space(const grpo *g, double kept)
+{
+    (void)kept;
+    return 1 / ((double)g->batch * (double)(g->o.length ? g->o.length : g->length));
+}
+
+static double by_length(const grpo *g, double kept)
+{
+    return kept / ((double)g->batch * (double)g->length);
+}
+
+static const struct {
+    policy_fn *policy;
+    weight_fn *weight;
+} types[] = {
+    [TG_GRPO] = {clip, by_sequence}, [TG_DAPO] = {clip, by_item},    [TG_BNPO] = {clip, by_token},
+    [TG_DR_GRPO] = {clip, by_space}, [TG_LUSPO] = {clip, by_length}, [TG_CISPO] = {cispo, by_item},
+    [TG_SAPO] = {sapo, by_sequence}, [TG_VESPO] = {vespo, by_item},
+};
+
+/* ---- a sequence, and its tokens ---- */
+
+static double log_is_ratio(const grpo *g, int64_t b, int64_t l)
+{
+    return clamp(log(grpo_get(&g->is_ratio, b, l, 1)), log(1e-8), 20);
+}
+
+static double phi(const grpo *g, double advantage, double log_ratio)
+{
+    const grpo_options *o = &g->o;
+    const double k = advantage >= 0 ? o->k_pos : o->k_neg;
+    const double lambda = fmax(advantage >= 0 ? o->lambda_pos : o->lambda_neg, 1e-4);
+    const double w = clamp(log_ratio, log(1e-8), 20);
+    const double phi = exp(lambda + k * w - lambda * exp(w));
+    return isinf(phi) ? 0 : phi;
+}
+
+/* Sets rho and phi: what needs all tokens of the sequence. */
+static void compare(const grpo *g, const grpo_plane *logp, sequence *s)
+{
+    const int each_ratio = g->is_ratio.by_token != 0;
+    double sum = 0, clamped = each_ratio ? 0 : log_is_ratio(g, s->b, 0);
+    for (int64_t l = 0; l < g->length; l++) {
+        if (!grpo_kept(&g->mask, s->b, l))
+            continue;
+        const double lp = grpo_get(logp, s->b, l, 0);
+        const double moved = lp - grpo_get(&g->old_logp, s->b, l, lp);
+        sum += moved;
+        clamped += clamp(moved, -20, 20) + (each_ratio ? log_is_ratio(g, s->b, l) : 0);
+    }
+    s->rho = exp(sum / at_least_1(s->kept));
+    s->phi = phi(g, s->advantage, clamped);
+}
+
+static sequence sequence_of(const grpo *g, const grpo_plane *logp, int64_t b)
+{
+    sequence s = {.b = b, .advantage = grpo_get(&g->advantages, b, 0, 0)};
+    for (int64_t l = 0; l < g->length; l++)
+        s.kept += grpo_kept(&g->mask, b, l);
+    if (g->o.sequence || g->o.type == TG_VESPO)
+        compare(g, logp, &s);
+    s.weight = g->o.each ? 1 : types[g->o.type].weight(g, s.kept);
+    return s;
+}
+
+static token token_of(const grpo *g, const sequence *s, int64_t l, double lp)
+{
+    const grpo_options *o = &g->o;
+    const double rho = o->sequence ? s->rho : exp(lp - grpo_get(&g->old_logp, s->b, l, lp));
+    const double factor = o->type == TG_VESPO ? 1 : grpo_get(&g->is_ratio, s->b, l, 1);
+    token t = types[o->type].policy(o, s, rho, lp);
+    t.loss *= factor;
+    t.direct *= factor;
+    t.by_log_rho *= factor;
+    if (!g->ref_logp.data)
+        return t;
+    const double u = grpo_get(&g->ref_logp, s->b, l, 0) - lp, scale = o->corrected ? rho : 1;
+    t.kl = scale * (expm1(u) - u);
+    if (o->beta == 0)
+        return t;
+    t.loss += o->beta * t.kl;
+    if (o->corrected && !o->sequence) { /* both paths in one: their sum cancels */
+        t.direct -= o->beta * rho * u;
+    } else {
+        t.direct -= o->beta * scale * expm1(u);
+        t.by_log_rho += o->corrected ? o->beta * t.kl : 0;
+    }
+    return t;
+}
+
+/* ---- the whole ---- */
+
+void grpo_losses(const grpo *g, const grpo_plane *logp, const tg_tensor *loss, const tg_tensor *kl,
+                 const tg_tensor *clipped)
+{
+    const grpo_plane out[3] = {grpo_plane_of(loss), grpo_plane_of(kl), grpo_plane_of(clipped)};
+    double sum[3] = {0};
+    for (int64_t b = 0; b < g->batch; b++) {
+        const sequence s = sequence_of(g, logp, b);
+        for (int64_t l = 0; l < g->length; l++) {
+            token t = {0};
+            if (grpo_kept(&g->mask, b, l))
+                t = token_of(g, &s, l, grpo_get(logp, b, l, 0));
+            const double value[3] = {t.loss, t.kl, t.clipped};
+            for (int i = 0; i < 3; i++) {
+                sum[i] += value[i] * (i ? 1 / at_least_1(g->kept) : s.weight);
+                if (g->o.each)
+                    grpo_put(&out[i], b, l, value[i]);
+            }
+        }
+    }
+    for (int i = 0; i < 3 && !g->o.each; i++)
+        grpo_put(&out[i], 0, 0, sum[i]);
+}
+
+/* At TG_SEQUENCE_LEVEL log rho is the mean of logp - old_logp, so each
+ * token gets an equal part of what reaches it. */
+void grpo_gradients(const grpo *g, const grpo_plane *logp, const tg_tensor *dloss)
+{
+    const grpo_plane upstream = grpo_plane_of(dloss);
+    for (int64_t b = 0; b < g->batch; b++) {
+        const sequence s = sequence_of(g, logp, b);
+        double shared = 0;
+        for (int64_t l = 0; l < g->length; l++) {
+            if (!grpo_kept(&g->mask, b, l))
+                continue;
+            const token t = token_of(g, &s, l, grpo_get(logp, b, l, 0));
+            const double w = s.weight * grpo_get(&upstream, b, l, 1);
+            shared += w * t.by_log_rho;
+            grpo_put(logp, b, l, w * (g->o.sequence ? t.direct : t.direct + t.by_log_rho));
+        }
+        for (int64_t l = 0; l < g->length && g->o.sequence; l++)
+            if (grpo_kept(&g->mask, b, l))
+                grpo_put(logp, b, l, grpo_get(logp, b, l, 0) + shared / s.kept);
+    }
+}
