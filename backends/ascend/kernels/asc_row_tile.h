@@ -94,6 +94,7 @@ static inline __aicore__ void asc_spread(__ubuf__ float *dst, __ubuf__ float *sr
  * the instructions run along rows or down columns, whichever are fewer. */
 #define ASC_BY_ROW(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 0, 0, 1)
 #define ASC_BY_COLUMN(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 1, 8, 0)
+/* unreached: more than 255 blocks, for the UB of no chip holds more than 32 rows of them */
 #define ASC_BY(op, dst, src, by, rows, pitch, by_block, by_repeat, by_row)                       \
     do {                                                                                         \
         const int64_t repeats_ = (pitch) / ASC_LANES, blocks_ = (pitch) / 8;                     \

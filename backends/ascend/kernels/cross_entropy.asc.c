@@ -29,7 +29,7 @@ static inline __aicore__ void ce_end_batch(const ce_job *job, const ce_outputs *
     ce_results(job);
     asc_sync();
     ce_put(out->lse ? out->lse + row : out->lse, job, CE_ROWS_LSE, rows);
-    ce_put(out->loss ? out->loss + row : out->loss, job, CE_ROWS_LOSS, rows);
+    ce_put(out->loss + row, job, CE_ROWS_LOSS, rows);
     ce_put(out->z_loss ? out->z_loss + row : out->z_loss, job, CE_ROWS_Z, rows);
     ce_put(out->accuracy ? out->accuracy + row : out->accuracy, job, CE_ROWS_RIGHT, rows);
     if (out->predicted)

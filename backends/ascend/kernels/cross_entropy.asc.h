@@ -66,6 +66,7 @@ static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ri
             if (job->smoothing != 0.0f)
                 ce_add_weighted(job, x, ring->from[1] ? ASC_UB(float, w_at, slot) : 0, n);
             if (job->whole) {
+                /* unreached: 0, for the only piece is raised; S waits for V in it */
                 if ((job->flags & CE_ARGMAX) && ce_is_raised(&best))
                     ce_find_best(&best, x, maxima, pairs, begin, n);
                 ce_add_whole(job, x, row->target, n);

@@ -15,6 +15,7 @@ static inline __aicore__ void ce_find_by_scalar(ce_best *best, __ubuf__ float *x
 {
     for (uint32_t i = 0; i < n; i++) {
         const float value = x[i];
+        /* unreached: the last, for no fill has NaN beside -inf alone */
         if (value > best->value || (best->at < 0 && value == value)) {
             best->value = value;
             best->at = begin + i;
@@ -59,7 +60,7 @@ static inline __aicore__ int ce_is_raised(const ce_best *best)
     return most != most || best->at < 0 || most > best->value;
 }
 
-/* Among the maxima of blocks, since looking costs 7 cycles a repeat. maxima, pairs: scratch. */
+/* Where ce_is_raised(): among the maxima of blocks, since looking costs 7 cycles a repeat. maxima, pairs: scratch. */
 static inline __aicore__ void ce_find_best(ce_best *best, __ubuf__ float *x, __ubuf__ float *maxima,
                                            __ubuf__ float *pairs, int64_t begin, uint32_t n)
 {
@@ -71,7 +72,7 @@ static inline __aicore__ void ce_find_best(ce_best *best, __ubuf__ float *x, __u
     const float most = ce_reduced(&index);
     if (most != most) {
         ce_find_by_scalar(best, x, begin, n);
-    } else if (best->at < 0 || most > best->value) {
+    } else {
         best->value = most;
         best->at = begin + index * 8 + ce_first_of_block(x + index * 8, best->value);
     }

@@ -7,7 +7,7 @@
 static inline __aicore__ void ce_rows_in(uint64_t dst, __gm__ void *src, int64_t rows,
                                          int64_t bytes, int64_t stride, int64_t pitch)
 {
-    if (bytes == stride && bytes != pitch && pitch - bytes < 32)
+    if (bytes == stride && bytes != pitch)
         asc_copy_gm2ub_align((__ubuf__ uint16_t *)dst, (__gm__ uint16_t *)src, (uint16_t)rows,
                              (uint32_t)bytes, 0, (uint8_t)((pitch - bytes) / 2), 0, 0);
     else

@@ -87,7 +87,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
     asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID0);
     asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID1);
     int64_t task = asc_get_block_idx();
-    if (task < grid.tasks) {
+    if (task < grid.tasks) { /* unreached: no task; a launch has no more blocks than tasks */
         const asc_tile tile = asc_tile_at(grid, task);
         ASC_NAME(ce_load)
         (&jobs[0], &tile, 0, logits, logits_stride, x_at, target, target_at, each, saved);

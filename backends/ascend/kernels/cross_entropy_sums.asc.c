@@ -111,7 +111,8 @@ ASC_KERNEL cross_entropy_count_f32(__gm__ int64_t *target, __gm__ float *class_w
         const int64_t y = target[row];
         if (y == ignore_index)
             continue;
-        /* Kahan's sum: `lost` is what the last addition rounded off. */
+        /* Kahan's sum: `lost` is what the last addition rounded off.
+         * unreached: without class weights, of more than 2^24 classes */
         const float weight = (class_weight ? class_weight[y] : 1.0f) - lost, next = sum + weight;
         lost = next - sum - weight;
         sum = next;

@@ -80,7 +80,8 @@ static inline __aicore__ void ce_set_lanes(int64_t n)
 
 /* ---- sums and maxima ---- */
 
-/* fold[r] = the lanes of row r, op one of asc_add and asc_max, `from` what it begins with. */
+/* fold[r] = the lanes of row r, op one of asc_add and asc_max, `from` what it begins with.
+ * unreached: more than 255 blocks beside fewer columns than rows are left, for the UB of no chip holds so many */
 #define CE_FOLD_ROWS(op, tile, x, from)                                                     \
     do {                                                                                    \
         const int64_t n_ = (tile)->columns, blocks_ = (tile)->pitch / 8;                    \

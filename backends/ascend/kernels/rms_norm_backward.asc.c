@@ -84,7 +84,7 @@ static inline __aicore__ rms_norm_step rms_norm_step_at(const rms_norm_walk *wal
 static inline __aicore__ int64_t rms_norm_summed(const rms_norm_walk *walk, int64_t number)
 {
     const int64_t done = number + 1 - walk->pieces, pair = 2 * walk->pieces;
-    return done % pair == 0 && number + 1 < walk->steps ? done / pair : -1;
+    return done % pair == 0 ? done / pair : -1;
 }
 
 #define ASC_TEMPLATE "rms_norm_backward.asc.h"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Which lines and branches of the kernels no case of tigon check reaches, under the settings of the tests ascend.check.*: compiles
-# them once more, with gcc's counters.
+# them once more, with gcc's counters. What no case can reach says why: /* unreached: ... */ on its line, or in a comment above it.
+# Status 1: something is left.
 #   reach.sh TIGON ASCSIM FOLDER
 set -eu
 tigon=$(realpath "$1")
@@ -12,7 +13,7 @@ folder=$(cd "$3" && pwd)
 unset TIGON_IMPL TIGON_VERBOSE TIGON_ASCEND_SEED TIGON_SOC ASCEND_UB_CAPACITY_BITS
 cd "$folder"
 for source in "$kernels"/*.asc.c; do
-    gcc $("$ascsim" flags compile) -O1 -fno-inline --coverage -fprofile-update=atomic -fvisibility=hidden -I"$kernels" -c "$source"
+    gcc $("$ascsim" flags compile) -Og -fno-inline -fno-thread-jumps --coverage -fprofile-update=atomic -fvisibility=hidden -I"$kernels" -c "$source"
 done
 # The counters are atomic, and -fsanitize=thread has atomic operations go through a function of its own.
 echo 'long __tsan_atomic64_fetch_add(volatile long *at, long n, int order) { (void)order; return __atomic_fetch_add(at, n, 0); }' |
