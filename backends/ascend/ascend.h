@@ -1,9 +1,8 @@
-/* ascend.h - what the host files of the operators share: views of tensors, launches, rows. */
+/* ascend.h - what the host files of the operators share: views of tensors, plans, memory between launches. */
 #ifndef ASCEND_H
 #define ASCEND_H
 
-#include "planner.h"
-#include "runtime.h"
+#include "launch.h"
 
 extern const tg_host *ascend_host; /* the library's services */
 
@@ -15,85 +14,66 @@ extern const tg_host *ascend_host; /* the library's services */
     } while (0)
 
 /* A tensor as rows: leading dimensions collapsed to one stride. All zero for NULL. */
-typedef struct ascend_impls {
+typedef struct ascend_rows {
     char *data;
     int type; /* tg_type */
     int64_t rows, n;
     int64_t stride; /* of a row, in elements */
     size_t bytes;   /* from the first to the last element */
-    const char *name;
-} ascend_impls;
-ascend_impls ascend_rows_of(const tg_tensor *t, const char *name);
+} ascend_rows;
+ascend_rows ascend_rows_of(const tg_tensor *t);
 
-/* The rows as the kernel's argument: an address that is known to reach this far. */
-static inline ascend_arg ascend_tensor(const ascend_impls *t)
-{
-    return ascend_memory(t->data, t->bytes, t->name);
-}
-
-/* Kernels come in one copy a type: "swiglu_forward" + "_bf16". NULL for a type without kernels. */
-const char *ascend_type_suffix(int type);
-
-/* The device that a row runs on follows from where its tensors lie: host memory is the model's.
- * TG_EUNSUPPORTED, with the error set, if that device is not in use. */
-tg_status ascend_runtime_for(const tg_tensor *t, const ascend_runtime **runtime);
-
-/* Launches kernel<suffix of type>; logs the device's time if the context is verbose. */
-tg_status ascend_run(tg_ctx *ctx, const ascend_runtime *runtime, const char *kernel, int type,
-                     int64_t blocks, const ascend_arg *args, int nargs);
-
-/* The same with an array. */
-#define ASCEND_RUN(ctx, runtime, kernel, type, blocks, args) \
-    ascend_run(ctx, runtime, kernel, type, blocks, args, (int)(sizeof(args) / sizeof *(args)))
-
-/* Memory of the device, its contents unknown, until the context's next call of this; for several launches of one
- * row. As a kernel's argument: ascend_memory(memory, bytes, "partials"). */
-tg_status ascend_scratch(tg_ctx *ctx, const ascend_runtime *runtime, size_t bytes, void **memory);
-void ascend_scratch_close(const ascend_runtime *runtime); /* at exit */
+/* A compact tensor as memory; {NULL, 0} for NULL. */
+ascend_memory ascend_memory_of(const tg_tensor *t);
 
 /* ---- plans ---- */
 
-/* What the planner is asked about this device. options: TG_UB_OPTION bits. */
-tg_ub_problem ascend_problem(const ascend_runtime *runtime, int64_t rows, int64_t columns, int type,
-                             uint32_t options);
+/* Begins a plan: a problem on the device where a tensor lies. Host memory is the model's. TG_EUNSUPPORTED, with the error set,
+ * if that device is not in use. options: TG_UB_OPTION bits. */
+tg_status ascend_begin(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *where,
+                       int64_t rows, int64_t columns, int type, uint32_t options);
+/* The same, of the rows of a tensor. */
+tg_status ascend_begin_rows(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
+                            uint32_t options);
+/* The planner's tile. TG_ENOMEM: none fits. */
+tg_status ascend_choose(ascend_plan *plan);
+/* This tile; 1 if it fits. */
+int ascend_fits(ascend_plan *plan, int64_t tile_rows, int64_t tile_columns);
 
-/* The planner's answer for this device: tiles, places of buffers, blocks.
- * TG_EUNSUPPORTED for a type without kernels. */
-tg_status ascend_plan(const ascend_runtime *runtime, const tg_ub_kernel *kernel, int64_t rows,
-                      int64_t columns, int type, uint32_t options, tg_ub_layout *layout);
+/* The plan of a kernel that goes through its rows twice in pieces (kernels/asc_ring.h). They are cut so that a row stays in the ring
+ * between the two, with at least one buffer left for the next row, if that fits; *again is 0 then. Else a row is copied
+ * in twice, in pieces as the planner cuts them, and *again is 1. */
+tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again);
 
-/* The kernel's arguments `rows, columns, tile_rows, tile_columns`, of which it makes its asc_grid. */
-#define ASCEND_GRID(layout, rows, columns)                                 \
-    ascend_i64(rows), ascend_i64(columns), ascend_i64((layout).tile_rows), \
-        ascend_i64((layout).tile_columns)
+/* Whether a row that is copied in twice may be written while the next one is read, as asc_ring_behind() has it: whether
+ * each core's two rows of `in` bytes, and the `out` bytes that are written meanwhile, find room in L2, with some left. */
+int ascend_ring_behind(const ascend_plan *plan, int64_t in, int64_t out);
 
-/* A buffer's place as the kernel's argument, which it reads with ASC_UB(). */
-static inline ascend_arg ascend_place(const tg_ub_layout *layout, int buffer)
-{
-    const tg_ub_place *p = &layout->place[buffer];
-    return ascend_i64(p->copy_stride << 32 | p->offset);
-}
+/* ---- memory between launches ---- */
 
-/* ---- flat.c: kernels on independent elements ---- */
+/* Memory of the device, its contents unknown, for the launches of one call. */
+tg_status ascend_scratch(tg_ctx *ctx, size_t bytes, void **memory);
 
-enum { FLAT_TENSORS = 5, FLAT_SCALARS = 2, FLAT_PLACES = 16 };
+/* Gradients of parameters: each block sums its rows' contributions in memory of its own, f32, and a second launch adds the
+ * blocks' sums in their order. */
+typedef struct ascend_partial_sums {
+    ascend_memory memory;
+    int64_t count;  /* of blocks, each a row */
+    int64_t stride; /* of rows, in elements */
+} ascend_partial_sums;
 
-/* A launch. The kernel's arguments: the tensors, their strides, the grid, the scalars, the places of its buffers. */
-typedef struct ascend_flat {
-    const char *kernel;
-    const tg_ub_kernel *ub;
-    uint32_t options; /* TG_UB_OPTION bits */
-    int tensors, scalars, places;
-    struct {
-        const tg_tensor *t;
-        const char *name;
-    } tensor[FLAT_TENSORS];
-    ascend_arg scalar[FLAT_SCALARS];
-    uint8_t place[FLAT_PLACES]; /* buffers, in the order of the arguments */
-} ascend_flat;
-tg_status ascend_run_flat(tg_ctx *ctx, const ascend_flat *launch);
+/* Memory for `count` sums of n elements; none for 0. */
+tg_status ascend_partials(tg_ctx *ctx, int64_t count, int64_t n, ascend_partial_sums *partials);
 
-/* ---- one row table: the operators, in the order of files ---- */
+/* result = their sum, 0 if there are none; accumulate: + result as it was. */
+tg_status ascend_sum_partials(tg_ctx *ctx, const ascend_partial_sums *partials,
+                              const tg_tensor *result, int64_t accumulate);
+
+/* ---- the operators, in the order of files, and what their kernels keep in UB: each table ends with {0} ---- */
+
+extern const tg_ub_kernel ascend_ub_partials[], ascend_ub_rms_norm[], ascend_ub_rms_norm_backward[],
+    ascend_ub_swiglu[], ascend_ub_softmax[], ascend_ub_cross_entropy[], ascend_ub_geglu[],
+    ascend_ub_embedding[];
 
 tg_status ascend_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *args);
 tg_status ascend_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *args);

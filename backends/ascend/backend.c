@@ -1,4 +1,4 @@
-/* backend.c - the backend describes itself: one table of rows, for a card and for the model of one. */
+/* backend.c - the backend describes itself: one table of implementations, for a card and for the model of one. */
 #include "ascend.h"
 
 static const tg_impl impls[] = {
@@ -30,6 +30,21 @@ static const char *const environment[] = {"TIGON_SOC",
                                           "TIGON_ASCEND_RESERVED_UBUF",
                                           NULL};
 
+/* What the kernels keep in UB, family by family. */
+static const tg_ub_kernel *ub_kernel(int kernel)
+{
+    static const tg_ub_kernel *const families[] = {
+        ascend_ub_partials, ascend_ub_rms_norm,  ascend_ub_rms_norm_backward,
+        ascend_ub_swiglu,   ascend_ub_softmax,   ascend_ub_cross_entropy,
+        ascend_ub_geglu,    ascend_ub_embedding,
+    };
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+        for (const tg_ub_kernel *k = families[f]; k->name; k++)
+            if (kernel-- == 0)
+                return k;
+    return NULL;
+}
+
 static tg_status open_backend(const tg_host *host)
 {
     ascend_host = host;
@@ -46,34 +61,32 @@ static tg_status select_card(tg_ctx *ctx)
 
 static void close_card(void)
 {
-    if (!ascend_card.info())
-        return;
-    ascend_scratch_close(&ascend_card);
-    ascend_card.close();
+    if (ascend_card.info())
+        ascend_card.close();
 }
 
 static void *alloc_on_card(tg_ctx *ctx, size_t bytes)
 {
     (void)ctx;
-    return ascend_card.alloc(bytes);
+    return ascend_card_alloc(bytes);
 }
 
 static void free_on_card(tg_ctx *ctx, void *memory)
 {
-    ascend_card.sync(ascend_host->stream(ctx)); /* it may be in use */
-    ascend_card.free(memory);
+    ascend_card_sync(ascend_host->stream(ctx)); /* it may be in use */
+    ascend_card_free(memory);
 }
 
 static tg_status copy_on_card(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
                               int src_device_type, size_t bytes)
 {
-    return ascend_card.copy(dst, dst_device_type, src, src_device_type, bytes,
+    return ascend_card_copy(dst, dst_device_type, src, src_device_type, bytes,
                             ascend_host->stream(ctx));
 }
 
 static tg_status sync_card(tg_ctx *ctx)
 {
-    return ascend_card.sync(ascend_host->stream(ctx));
+    return ascend_card_sync(ascend_host->stream(ctx));
 }
 
 static const tg_backend card = {
@@ -91,6 +104,7 @@ static const tg_backend card = {
     .sync = sync_card,
     .impls = impls,
     .environment = environment,
+    .ub_kernel = ub_kernel,
 };
 
 TG_BUILT_IN_ENTRY(ascend)
@@ -108,12 +122,11 @@ static tg_status select_model(tg_ctx *ctx)
 
 static void close_model(void)
 {
-    if (!ascend_model.info())
-        return;
-    ascend_scratch_close(&ascend_model);
-    ascend_model.close();
+    if (ascend_model.info())
+        ascend_model.close();
 }
 
+/* (The kernels are told of once, by the card.) */
 static const tg_backend model = {
     .abi = TG_ABI,
     .size = sizeof(tg_backend),

@@ -1,105 +1,253 @@
-/* cross_entropy.c - host of kernels/cross_entropy*.asc.c: a call as its launches; see cross_entropy_launch.c for that of the rows,
- * and cross_entropy_ub.c for what the kernels keep in UB.
+/* cross_entropy.c - host of kernels/cross_entropy*.asc.c.
  *
  * Up to three launches a call: the divisors of a mean, the rows, the sum of their losses. One kernel does the
- * rows of both directions. */
-#include "cross_entropy.h"
+ * rows of both directions: in pieces, one by one, or several whole ones at once. */
+#include "ascend.h"
+#include "kernels/cross_entropy.args.h"
 
-/* ---- one call of either direction ---- */
+ASCEND_KERNEL(cross_entropy, CROSS_ENTROPY);
+ASCEND_KERNEL(cross_entropy_rows, CROSS_ENTROPY_ROWS);
+ASCEND_KERNEL(cross_entropy_count, CROSS_ENTROPY_COUNT);
+ASCEND_KERNEL(cross_entropy_finish, CROSS_ENTROPY_FINISH);
 
-#define CE_CALL(args)                                                                            \
-    {                                                                                            \
-        .logits = ascend_rows_of((args)->logits, "logits"),                                      \
-        .dlogits = ascend_rows_of((args)->dlogits, "dlogits"), .rows = tg_numel((args)->target), \
-        .classes = (args)->logits->shape[(args)->logits->ndim - 1],                              \
-        .ignore_index = (args)->ignore_index,                                                    \
-        .flags = ((args)->reduction == TG_MEAN ? F_MEAN : 0) |                                   \
-                 ((args)->reduction == TG_NONE ? F_EACH : 0) |                                   \
-                 ((args)->token_scaling ? F_TOKEN : 0),                                          \
-        .target = (args)->target, .class_weight = (args)->class_weight, .dloss = (args)->dloss,  \
-        .lse = (args)->lse, .smoothing = (args)->label_smoothing, .z = (args)->lse_square_scale, \
-        .softcap = (args)->softcap                                                               \
+static const char *const ring_options[] = {"class weights", "softcap", "scratch", "argmax", NULL};
+static const char *const rows_options[] = {
+    "gradient", "class weights", "weighted smoothing", "scratch", "softcap", "argmax", NULL};
+static const char *const sum_options[] = {"gathered class weights", NULL};
+
+enum { FORWARD, BACKWARD, FORWARD_ROWS, BACKWARD_ROWS, SUMS };
+
+/* `finish` has the buffers of `count`. */
+const tg_ub_kernel ascend_ub_cross_entropy[] = {
+    [FORWARD] = {.name = "cross_entropy_forward.ring",
+                 ASCEND_BUFFERS(cross_entropy),
+                 .max_rows = 1,
+                 .option = ring_options},
+    [BACKWARD] = {.name = "cross_entropy_backward.ring",
+                  ASCEND_BUFFERS(cross_entropy),
+                  .max_rows = 1,
+                  .option = ring_options},
+    [FORWARD_ROWS] = {.name = "cross_entropy_forward.rows",
+                      ASCEND_BUFFERS(cross_entropy_rows),
+                      .whole_rows = 1,
+                      .max_rows = CE_MOST_ROWS,
+                      .option = rows_options},
+    [BACKWARD_ROWS] = {.name = "cross_entropy_backward.rows",
+                       ASCEND_BUFFERS(cross_entropy_rows),
+                       .whole_rows = 1,
+                       .max_rows = CE_MOST_ROWS,
+                       .option = rows_options},
+    [SUMS] = {.name = "cross_entropy_forward.sums",
+              ASCEND_BUFFERS(cross_entropy_count),
+              .max_rows = 1,
+              .option = sum_options},
+    {0},
+};
+
+/* ---- a call of either direction ---- */
+
+typedef struct ce_call {
+    const tg_tensor *logits, *dlogits, *target, *class_weight, *dloss, *lse, *loss, *z_loss,
+        *accuracy, *predicted;
+    int64_t rows, classes, ignore_index, flags;
+    double smoothing, z, softcap;
+    ascend_memory counts, losses, z_losses, rights; /* between the launches */
+    ascend_memory loss_to, z_loss_to, accuracy_to;  /* one of those, or the result itself */
+    int64_t count_blocks;
+    int64_t summands; /* losses, z_losses: one a row, or one a block */
+    ascend_plan sums;
+} ce_call;
+
+#define CE_CALL(args)                                                                     \
+    {                                                                                     \
+        .logits = (args)->logits, .dlogits = (args)->dlogits, .target = (args)->target,   \
+        .class_weight = (args)->class_weight, .dloss = (args)->dloss, .lse = (args)->lse, \
+        .rows = tg_numel((args)->target),                                                 \
+        .classes = (args)->logits->shape[(args)->logits->ndim - 1],                       \
+        .ignore_index = (args)->ignore_index,                                             \
+        .flags = ((args)->reduction == TG_MEAN ? CE_MEAN : 0) |                           \
+                 ((args)->reduction == TG_NONE ? CE_EACH : 0) |                           \
+                 ((args)->token_scaling ? CE_TOKEN : 0),                                  \
+        .smoothing = (args)->label_smoothing, .z = (args)->lse_square_scale,              \
+        .softcap = (args)->softcap                                                        \
     }
+
+static int gathers(const ce_call *c)
+{
+    return c->class_weight && c->classes > 0 && c->classes <= CE_MOST_GATHERED;
+}
 
 static tg_status prepare(tg_ctx *ctx, ce_call *c)
 {
-    const size_t counts = MOST_COUNTS * COUNT_BYTES, each = (size_t)c->rows * sizeof(float);
+    const size_t counts = CE_MOST_COUNTS * CE_COUNT_BYTES, each = (size_t)c->rows * sizeof(float);
     char *memory;
-    if (!ascend_type_suffix(c->logits.type))
-        return ascend_host->fail(TG_EUNSUPPORTED,
-                                 "cross_entropy: logits are f64, expected f32, bf16 or f16");
     if (c->classes == 0)
         c->smoothing = 0; /* all rows are ignored: there is nothing to smooth */
     if (c->accuracy || c->predicted)
-        c->flags |= F_ARGMAX;
+        c->flags |= CE_ARGMAX;
     if (c->class_weight && c->smoothing != 0)
-        c->flags |= F_CLASSES;
-    ASCEND_TRY(ascend_runtime_for(c->target, &c->runtime));
-    ASCEND_TRY(ascend_scratch(ctx, c->runtime, counts + 3 * each, (void **)&memory));
-    c->counts = ascend_memory(memory, counts, "counts");
-    c->losses = ascend_memory(memory + counts, each, "losses");
-    c->z_losses = ascend_memory(memory + counts + each, each, "z losses");
-    c->rights = ascend_memory(memory + counts + 2 * each, each, "hits");
+        c->flags |= CE_CLASSES;
     const int64_t most = c->rows > c->classes ? c->rows : c->classes;
-    c->gathers = c->class_weight && c->classes > 0 && c->classes <= MOST_GATHERED;
-    return ascend_plan(c->runtime, &tg_ascend_ub_cross_entropy[SUMS], 1, most > 0 ? most : 1,
-                       TG_F32, c->gathers ? GATHERS : 0, &c->sums);
+    ASCEND_TRY(ascend_begin(&c->sums, &ascend_ub_cross_entropy[SUMS], c->target, 1,
+                            most > 0 ? most : 1, TG_F32, gathers(c) ? CE_GATHERS : 0));
+    ASCEND_TRY(ascend_choose(&c->sums));
+    ASCEND_TRY(ascend_scratch(ctx, counts + 3 * each, (void **)&memory));
+    c->counts = (ascend_memory){memory, counts};
+    c->losses = (ascend_memory){memory + counts, each};
+    c->z_losses = (ascend_memory){memory + counts + each, each};
+    c->rights = (ascend_memory){memory + counts + 2 * each, each};
+    return TG_OK;
 }
 
 /* n, D, W, where they are needed. */
 static tg_status count(tg_ctx *ctx, ce_call *c)
 {
-    const int mean_hits = c->accuracy && !(c->flags & F_EACH);
-    if (c->rows == 0 || !((c->flags & (F_MEAN | F_CLASSES)) || mean_hits))
+    const int mean_hits = c->accuracy && !(c->flags & CE_EACH);
+    if (c->rows == 0 || !((c->flags & (CE_MEAN | CE_CLASSES)) || mean_hits))
         return TG_OK;
-    const int cores = c->runtime->info()->cores, most = cores < MOST_COUNTS ? cores : MOST_COUNTS;
+    const int cores = c->sums.problem.cores, most = cores < CE_MOST_COUNTS ? cores : CE_MOST_COUNTS;
     const int64_t share = (c->rows + most - 1) / most;
-    const int64_t class_share = c->flags & F_CLASSES ? (c->classes + most - 1) / most : 0;
+    const int64_t class_share = c->flags & CE_CLASSES ? (c->classes + most - 1) / most : 0;
     c->count_blocks = class_share ? most : (c->rows + share - 1) / share;
-    c->flags |= F_COUNTED;
-    const ascend_arg kernel_args[] = {
-        ascend_ce_vector(c->target, "target"),
-        ascend_ce_vector(c->class_weight, "class_weight"),
-        c->counts,
-        ascend_i64(c->rows),
-        ascend_i64(share),
-        ascend_i64(c->classes),
-        ascend_i64(class_share),
-        ascend_i64(c->sums.tile_columns),
-        ascend_i64(c->gathers),
-        ascend_i64(c->ignore_index),
-        ascend_place(&c->sums, SUM_X),
-        ascend_place(&c->sums, SUM_KEPT),
-        ascend_place(&c->sums, SUM_INDEX),
-        ascend_place(&c->sums, SUM_TARGET),
-        ascend_place(&c->sums, SUM_WEIGHTS),
-        ascend_place(&c->sums, SUM_LANES),
-        ascend_place(&c->sums, SUM_VALUE),
-    };
-    return ASCEND_RUN(ctx, c->runtime, "cross_entropy_count", TG_F32, c->count_blocks, kernel_args);
+    c->flags |= CE_COUNTED;
+    c->sums.layout.blocks = c->count_blocks;
+    return ASCEND_LAUNCH(ctx, &c->sums, cross_entropy_count, .target = c->target,
+                         .class_weight = c->class_weight, .counts = &c->counts, .rows = c->rows,
+                         .share = share, .classes = c->classes, .class_share = class_share,
+                         .gathers = gathers(c), .ignore_index = c->ignore_index);
 }
 
-static tg_status finish(tg_ctx *ctx, const ce_call *c)
+static tg_status finish(tg_ctx *ctx, ce_call *c)
 {
-    if (c->flags & F_EACH)
+    if (c->flags & CE_EACH)
         return TG_OK;
-    const ascend_arg kernel_args[] = {
-        c->losses,
-        c->z_losses,
-        c->rights,
-        c->counts,
-        ascend_ce_vector(c->loss, "loss"),
-        ascend_ce_vector(c->z_loss, "z_loss"),
-        ascend_ce_vector(c->accuracy, "accuracy"),
-        ascend_i64(c->summands),
-        ascend_i64(c->count_blocks),
-        ascend_i64(c->sums.tile_columns),
-        ascend_place(&c->sums, SUM_X),
-        ascend_place(&c->sums, SUM_LANES),
-        ascend_place(&c->sums, SUM_VALUE),
-    };
-    return ASCEND_RUN(ctx, c->runtime, "cross_entropy_finish", TG_F32, 1, kernel_args);
+    c->sums.layout.blocks = 1;
+    return ASCEND_LAUNCH(ctx, &c->sums, cross_entropy_finish, .losses = &c->losses,
+                         .z_losses = &c->z_losses, .rights = &c->rights, .counts = &c->counts,
+                         .loss = c->loss, .z_loss = c->z_loss, .accuracy = c->accuracy,
+                         .rows = c->summands, .count_blocks = c->count_blocks);
 }
+
+/* ---- rows in pieces ---- */
+
+static int64_t out_type(const ce_call *c)
+{
+    const int type = c->dlogits ? tg_type_of(c->dlogits) : tg_type_of(c->logits);
+    if (type == tg_type_of(c->logits))
+        return CE_OUT_SAME;
+    return type == TG_BF16 ? CE_OUT_BF16 : CE_OUT_F16;
+}
+
+static uint32_t ring_options_of(const ce_call *c)
+{
+    const uint32_t weighted = c->flags & CE_CLASSES ? CE_WEIGHTED | CE_SCRATCH : 0;
+    const uint32_t capped = c->softcap > 0 ? CE_CAPPED | CE_SCRATCH : 0;
+    return weighted | capped | (c->flags & CE_ARGMAX ? CE_BEST_CLASS : 0);
+}
+
+/* Bytes of e in the 64 KiB of UB that the lanes lie in. e is folded into lanes: where they share a bank, each second
+ * repeat waits. */
+static int64_t in_the_way(const tg_ub_place *e, const tg_ub_place *lanes)
+{
+    enum { BANKS = 65536 };
+    const int64_t end = e->offset + e->bytes, bank = lanes->offset / BANKS * BANKS;
+    return end < bank ? 0 : end - (e->offset > bank ? e->offset : bank);
+}
+
+static int are_apart(const ascend_plan *plan)
+{
+    const tg_ub_place *e = &plan->layout.place[ASCEND_NUMBER(cross_entropy, e)];
+    return in_the_way(e, &plan->layout.place[ASCEND_NUMBER(cross_entropy, lanes)]) <= e->bytes / 4;
+}
+
+/* Cuts a long row into somewhat smaller pieces, if these keep e and the lanes apart. */
+static void keep_apart(ascend_plan *plan, int again)
+{
+    enum { LINE = 512 };
+    const int64_t line = LINE / plan->problem.dtype_bytes, most = plan->layout.tile_columns;
+    const int64_t columns = plan->problem.columns;
+    if (most == columns || are_apart(plan))
+        return;
+    for (int64_t piece = most / line * line; piece > most / 2; piece -= line) {
+        ascend_plan smaller = *plan;
+        if (!again && (columns + piece - 1) / piece >= ASC_RING)
+            return;
+        if (ascend_fits(&smaller, 1, piece) && are_apart(&smaller)) {
+            *plan = smaller;
+            return;
+        }
+    }
+}
+
+/* What both kernels of rows are given. */
+#define CE_GIVEN_BY(c)                                                               \
+    .logits = (c)->logits, .dlogits = (c)->dlogits, .target = (c)->target,           \
+    .class_weight = (c)->class_weight, .dloss = (c)->dloss, .counts = &(c)->counts,  \
+    .lse = (c)->lse, .loss = &(c)->loss_to, .z_loss = &(c)->z_loss_to,               \
+    .accuracy = &(c)->accuracy_to, .predicted = (c)->predicted, .flags = (c)->flags, \
+    .ignore_index = (c)->ignore_index, .smoothing = (c)->smoothing, .z = (c)->z,     \
+    .softcap = (c)->softcap, .count_blocks = (c)->count_blocks
+
+static tg_status run_in_pieces(tg_ctx *ctx, const ce_call *c)
+{
+    const int saved = (c->flags & CE_SAVED) != 0, writes = c->dlogits || saved;
+    const int64_t columns = c->classes > 0 ? c->classes : 1;
+    ascend_plan plan;
+    int64_t again;
+    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_cross_entropy[saved ? BACKWARD : FORWARD], c->logits,
+                            c->rows, columns, tg_type_of(c->logits), ring_options_of(c)));
+    ASCEND_TRY(ascend_choose_ring(&plan, &again));
+    keep_apart(&plan, (int)again);
+    const int64_t share = (c->rows + plan.layout.blocks - 1) / plan.layout.blocks;
+    plan.layout.blocks = (c->rows + share - 1) / share;
+    return ASCEND_LAUNCH(ctx, &plan, cross_entropy, CE_GIVEN_BY(c), .writes = writes,
+                         .columns = c->classes, .share = share,
+                         .reads = !writes || (again && !saved), .out = out_type(c));
+}
+
+/* ---- several rows at once ---- */
+
+static uint32_t rows_options_of(const ce_call *c)
+{
+    return (c->dlogits ? CE_ROWS_WRITES : 0) | (c->class_weight ? CE_ROWS_CLASS_WEIGHT : 0) |
+           (c->flags & CE_CLASSES ? CE_ROWS_LIMIT | CE_ROWS_SCRATCH : 0) |
+           (c->softcap > 0 ? CE_ROWS_CAPPED | CE_ROWS_SCRATCH : 0) |
+           (c->flags & CE_ARGMAX ? CE_ROWS_BEST_CLASS : 0);
+}
+
+/* Rows go several at once if two fit; 0 if they do not. */
+static int plan_rows(ascend_plan *plan, const ce_call *c)
+{
+    const int which = c->flags & CE_SAVED ? BACKWARD_ROWS : FORWARD_ROWS;
+    return c->classes > 0 && c->classes <= INT16_MAX && out_type(c) == CE_OUT_SAME &&
+           ascend_begin(plan, &ascend_ub_cross_entropy[which], c->logits, c->rows, c->classes,
+                        tg_type_of(c->logits), rows_options_of(c)) == TG_OK &&
+           ascend_fits(plan, 2, c->classes) && ascend_choose(plan) == TG_OK;
+}
+
+/* Where a result goes: of each row to its tensor; or, if it is reduced, of each row or block to be summed up. */
+static ascend_memory result(const ce_call *c, const tg_tensor *t, ascend_memory sums)
+{
+    return c->flags & CE_EACH || !t ? ascend_memory_of(t) : sums;
+}
+
+static tg_status run_rows(tg_ctx *ctx, ce_call *c)
+{
+    ascend_plan plan;
+    c->summands = c->rows;
+    if (c->rows == 0)
+        return TG_OK;
+    c->loss_to = result(c, c->loss, c->losses);
+    c->z_loss_to = result(c, c->z_loss, c->z_losses);
+    c->accuracy_to = result(c, c->accuracy, c->rights);
+    if (!plan_rows(&plan, c))
+        return run_in_pieces(ctx, c);
+    c->summands = plan.layout.blocks;
+    return ASCEND_LAUNCH(ctx, &plan, cross_entropy_rows, CE_GIVEN_BY(c),
+                         .writes = c->dlogits != NULL);
+}
+
+/* ---- the operators ---- */
 
 tg_status ascend_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
 {
@@ -110,15 +258,15 @@ tg_status ascend_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forwa
     c.predicted = args->predicted;
     ASCEND_TRY(prepare(ctx, &c));
     ASCEND_TRY(count(ctx, &c));
-    ASCEND_TRY(ascend_ce_run_rows(ctx, &c));
+    ASCEND_TRY(run_rows(ctx, &c));
     return finish(ctx, &c);
 }
 
 tg_status ascend_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args)
 {
     ce_call c = CE_CALL(args);
-    c.flags |= F_SAVED;
+    c.flags |= CE_SAVED;
     ASCEND_TRY(prepare(ctx, &c));
     ASCEND_TRY(count(ctx, &c));
-    return ascend_ce_run_rows(ctx, &c);
+    return run_rows(ctx, &c);
 }

@@ -1,45 +1,44 @@
-/* partials.c - host of kernels/partials.asc.c: partial sums of blocks become a gradient. */
-#include "partials.h"
+/* partials.c - memory between the launches of a call; blocks' partial sums become a gradient (kernels/partials.asc.c). */
+#include "ascend.h"
+#include "kernels/partials.args.h"
 
-enum { PARTIALS, SUM, OLD, OUT, BUFFERS };
+enum { LINE = 512 }; /* bytes that memory is fast with */
 
-/* Eight partial sums at once. Steps: 0 copy in, 1 add, 2 narrow, 3 copy out. */
-static const tg_ub_buffer buffers[BUFFERS] = {
-    [PARTIALS] = {.name = "partials", .bytes = 8 * 4, .to = 1, .copies = 2},
-    [SUM] = {.name = "sum", .bytes = 4, .to = 3},
-    [OLD] = {.name = "old", .to = 3}, /* copied in while the last result leaves */
-    [OUT] = {.name = "out", .from = 2, .to = 3, .when = TG_UB_16BIT},
-};
+ASCEND_KERNEL(sum_partials, SUM_PARTIALS);
 
-const tg_ub_kernel tg_ascend_ub_partials[] = {
-    {.name = "sum_partials.flat", .nbuffers = BUFFERS, .buffers = buffers, .flat = 1},
+const tg_ub_kernel ascend_ub_partials[] = {
+    {.name = "sum_partials.flat", ASCEND_BUFFERS(sum_partials), .flat = 1},
     {0},
 };
 
-tg_status ascend_partials(tg_ctx *ctx, const ascend_runtime *runtime, int64_t count, int64_t n,
-                          ascend_partial_sums *partials)
+tg_status ascend_scratch(tg_ctx *ctx, size_t bytes, void **memory)
 {
-    enum { LINE = 128 }; /* f32 of the 512 bytes that memory is fast with */
-    partials->count = count;
-    partials->stride = (n + LINE - 1) / LINE * LINE;
-    partials->bytes = (size_t)(count * partials->stride) * sizeof(float);
-    partials->memory = NULL;
-    return count ? ascend_scratch(ctx, runtime, partials->bytes, &partials->memory) : TG_OK;
+    const uintptr_t at = (uintptr_t)ascend_host->device_workspace(ctx, bytes + LINE - 1);
+    *memory = (void *)((at + LINE - 1) / LINE * LINE);
+    return at ? TG_OK : TG_ENOMEM;
 }
 
-tg_status ascend_sum_partials(tg_ctx *ctx, const ascend_runtime *runtime,
-                              const ascend_partial_sums *partials, const ascend_impls *result,
-                              int64_t accumulate)
+tg_status ascend_partials(tg_ctx *ctx, int64_t count, int64_t n, ascend_partial_sums *partials)
 {
-    tg_ub_layout layout;
-    ASCEND_TRY(
-        ascend_plan(runtime, &tg_ascend_ub_partials[0], 1, result->n, result->type, 0, &layout));
-    const ascend_arg args[] = {
-        ascend_partials_arg(partials),     ascend_tensor(result),
-        ascend_i64(partials->count),       ascend_i64(partials->stride),
-        ASCEND_GRID(layout, 1, result->n), ascend_i64(accumulate),
-        ascend_place(&layout, PARTIALS),   ascend_place(&layout, SUM),
-        ascend_place(&layout, OLD),        ascend_place(&layout, OUT),
-    };
-    return ASCEND_RUN(ctx, runtime, "sum_partials", result->type, layout.blocks, args);
+    const int64_t line = LINE / (int64_t)sizeof(float);
+    void *memory = NULL;
+    partials->count = count;
+    partials->stride = (n + line - 1) / line * line;
+    const size_t bytes = (size_t)(count * partials->stride) * sizeof(float);
+    if (count)
+        ASCEND_TRY(ascend_scratch(ctx, bytes, &memory));
+    partials->memory = (ascend_memory){memory, bytes};
+    return TG_OK;
+}
+
+tg_status ascend_sum_partials(tg_ctx *ctx, const ascend_partial_sums *partials,
+                              const tg_tensor *result, int64_t accumulate)
+{
+    const ascend_rows rows = ascend_rows_of(result);
+    ascend_plan plan;
+    ASCEND_TRY(ascend_begin(&plan, ascend_ub_partials, result, 1, rows.n, rows.type, 0));
+    ASCEND_TRY(ascend_choose(&plan));
+    return ASCEND_LAUNCH(ctx, &plan, sum_partials, .partials = &partials->memory, .result = result,
+                         .count = partials->count, .partials_stride = partials->stride,
+                         .accumulate = accumulate);
 }

@@ -1,89 +1,90 @@
 /* rms_norm.c - host of kernels/rms_norm_forward.asc.c: rms_norm_forward, fused_add_rms_norm_forward. */
 #include "rms_norm.h"
 
-/* In the order of the kernels' arguments: those of both ways, then of one; those of the fused operator stand last. */
-enum { X, Y, STAT, X32, Q, SPREAD, EIGHTH, REST, SHARED };
-enum { ROWS_SCALE = SHARED, ROWS_PLAIN, ROWS_RESIDUAL = ROWS_PLAIN, ROWS_S, ROWS_FUSED };
-enum { WIDE_WEIGHT = SHARED, WIDE_SUMS, WIDE_PLAIN, WIDE_RESIDUAL = WIDE_PLAIN, WIDE_FUSED };
+#include "kernels/rms_norm_backward.args.h"
+#include "kernels/rms_norm_forward.args.h"
 
-/* Steps: 0 copy in, 1 widen and add, 2 squares, 3 sums, 4 normalise, 5 scale, 6 copy out. For f32 x32 is x (fused: s)
- * and q is y. */
-static const tg_ub_buffer rows_buffers[ROWS_FUSED] = {
-    [X] = {.name = "x", .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW},
-    [Y] = {.name = "y", .from = 2, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH},
-    [STAT] = {.name = "rstd", .per = TG_UB_ROW, .bytes = 4, .from = 3, .to = 6, .copies = 2},
-    [X32] = {"x32", .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
-    [Q] = {"q", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT},
-    [ROWS_SCALE] = {"scale", TG_UB_COLUMN, 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW},
-    [SPREAD] = {"spread", TG_UB_ROW, 32, .from = 3, .to = 4, .align = 256},
-    [EIGHTH] = {"eighth", .bytes = 4, .every = 8, .from = 3, .to = 3},
-    [REST] = {"rest", .bytes = 4, .every = 64, .from = 3, .to = 3},
-    [ROWS_RESIDUAL] = {.name = "residual", .to = 1, .copies = 2, .bank = TG_UB_BANK_HIGH},
-    [ROWS_S] = {.name = "s", .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_LOW},
-};
+ASCEND_KERNEL(rms_norm_forward_rows, RMS_NORM_FORWARD_ROWS);
+ASCEND_KERNEL(rms_norm_forward_wide, RMS_NORM_FORWARD_WIDE);
 
-/* The same of pieces of several rows; y serves s as well. sums: of all pieces so far, by eights. x32 is the scale at the end,
- * unless the weight is f32. */
-static const tg_ub_buffer wide_buffers[WIDE_FUSED] = {
-    [X] = {.name = "x", .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW},
-    [Y] = {.name = "y", .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH},
-    [STAT] = {"rstd", TG_UB_FIXED, 32, .to = TG_UB_LAST},
-    [X32] = {"x32", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT},
-    [Q] = {"q", .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_HIGH},
-    [SPREAD] = {"spread", TG_UB_FIXED, 256, .to = TG_UB_LAST},
-    [EIGHTH] = {"eighth", .bytes = 4, .every = 8, .from = 3, .to = 3},
-    [REST] = {"rest", .bytes = 4, .every = 64, .from = 3, .to = 3},
-    [WIDE_WEIGHT] = {"weight", TG_UB_COLUMN, 4, .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW},
-    [WIDE_SUMS] = {"sums", .bytes = 4, .every = 8, .to = TG_UB_LAST},
-    [WIDE_RESIDUAL] = {.name = "residual", .to = 1, .copies = 2, .bank = TG_UB_BANK_HIGH},
-};
+enum { PLAIN, FUSED = 2 };
 
-const tg_ub_kernel tg_ascend_ub_rms_norm[] = {
-    ROWS_KERNEL("rms_norm_forward", ROWS_PLAIN, rows_buffers),
-    WIDE_KERNEL("rms_norm_forward", WIDE_PLAIN, wide_buffers),
-    ROWS_KERNEL("fused_add_rms_norm_forward", ROWS_FUSED, rows_buffers),
-    WIDE_KERNEL("fused_add_rms_norm_forward", WIDE_FUSED, wide_buffers),
+const tg_ub_kernel ascend_ub_rms_norm[] = {
+    ROWS_KERNEL("rms_norm_forward", rms_norm_forward_rows, RMS_NORM_FORWARD_ROWS_FUSED),
+    WIDE_KERNEL("rms_norm_forward", rms_norm_forward_wide, RMS_NORM_FORWARD_WIDE_FUSED),
+    ROWS_KERNEL("fused_add_rms_norm_forward", rms_norm_forward_rows, 0),
+    WIDE_KERNEL("fused_add_rms_norm_forward", rms_norm_forward_wide, 0),
     {0},
 };
 
-/* Both operators; residual and s are NULL in the plain one. kernels: .rows, .wide */
-static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *kernels,
+/* ---- plans of both directions ---- */
+
+/* Bytes of L2 for a core, on the chip that has the least of it. */
+static int64_t least_l2(void)
+{
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < tg_npu_chip_count(); i++) {
+        const tg_npu_chip *chip = tg_npu_chip_at(i);
+        const int64_t share = chip->l2_bytes / chip->vector_cores;
+        least = share < least ? share : least;
+    }
+    return least;
+}
+
+/* Pieces of several rows together: what belongs to columns, the weight and dweight's sum, is then moved once for all of
+ * them. Not where a block would have too few such groups; where the copies of one, and the sum of dweight, would not pass
+ * through L2 together, so that the second pass would find nothing there; nor where pieces would be small. */
+static int choose_groups(ascend_plan *plan, rms_norm_groups groups)
+{
+    enum { MOST = 4 };                        /* rows */
+    enum { LINE = 512, SMALLEST = 2 * LINE }; /* bytes that memory is fast with; of a piece */
+    const tg_ub_problem *p = &plan->problem;
+    const int64_t line = LINE / p->dtype_bytes, l2 = least_l2();
+    for (int64_t group = MOST; group > 1; group--) {
+        if (p->rows < groups.least * group * p->cores ||
+            (group * p->dtype_bytes * groups.copies + (int64_t)sizeof(float)) * p->columns > l2)
+            continue;
+        for (int64_t pieces = 2; p->columns / pieces * p->dtype_bytes >= SMALLEST; pieces++) {
+            const int64_t piece = ((p->columns + pieces - 1) / pieces + line - 1) / line * line;
+            if (piece <= plan->ub->max_columns && ascend_fits(plan, group, piece))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+tg_status ascend_rms_norm_plan(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
+                               const tg_tensor *weight, rms_norm_groups groups, int *wide)
+{
+    ASCEND_TRY(ascend_begin_rows(plan, &ub[0], x, is_f32(weight) ? RMS_NORM_WEIGHT_F32 : 0));
+    *wide = plan->problem.columns > ub[0].max_columns;
+    if (!*wide) {
+        const tg_status status = ascend_choose(plan);
+        if (status != TG_ENOMEM)
+            return status;
+        *wide = 1;
+    }
+    plan->ub = &ub[1];
+    return choose_groups(plan, groups) ? TG_OK : ascend_choose(plan);
+}
+
+/* ---- forward ---- */
+
+/* Both operators; residual and s are NULL in the plain one. ub: .rows, .wide */
+static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *ub,
                          const tg_fused_add_rms_norm_forward_args *args)
 {
-    ascend_impls x = ascend_rows_of(args->x, "x"), y = ascend_rows_of(args->y, "y");
-    ascend_impls residual = ascend_rows_of(args->residual, "residual");
-    ascend_impls s = ascend_rows_of(args->s, "s"), weight = ascend_rows_of(args->weight, "weight");
-    ascend_impls rstd = ascend_rows_of(args->rstd, "rstd");
-    const ascend_runtime *runtime;
-    tg_ub_layout layout;
+    const rms_norm_groups groups = {.copies = args->s ? 5 : 3, .least = 2};
+    ascend_plan plan;
     int wide;
-    ASCEND_TRY(ascend_runtime_for(args->x, &runtime));
-    if (x.rows == 0)
-        return TG_OK;
-    const rms_norm_groups groups = {.copies = s.data ? 5 : 3, .least = 2};
-    ASCEND_TRY(rms_norm_plan(runtime, kernels, &x, &weight, groups, &layout, &wide));
-    const ascend_arg kernel_args[] = {
-        ascend_tensor(&x),
-        ascend_tensor(&residual),
-        ascend_tensor(&weight),
-        ascend_tensor(&y),
-        ascend_tensor(&s),
-        ascend_tensor(&rstd),
-        ascend_i64(x.stride),
-        ascend_i64(residual.stride),
-        ascend_i64(y.stride),
-        ascend_i64(s.stride),
-        ASCEND_GRID(layout, x.rows, x.n),
-        ascend_i64(weight.type == TG_F32),
-        ascend_f32(args->offset),
-        ascend_f32(1.0 / (double)x.n),
-        ascend_f32(args->eps),
-        ascend_i64(args->casting_mode == 0),
-    };
-    return wide ? RMS_NORM_RUN(ctx, runtime, "rms_norm_forward_wide", x.type, &layout, kernel_args,
-                               WIDE_FUSED)
-                : RMS_NORM_RUN(ctx, runtime, "rms_norm_forward_rows", x.type, &layout, kernel_args,
-                               ROWS_FUSED);
+    ASCEND_TRY(ascend_rms_norm_plan(&plan, ub, args->x, args->weight, groups, &wide));
+    return ascend_launch(
+        ctx, &plan, wide ? &rms_norm_forward_wide_kernel : &rms_norm_forward_rows_kernel,
+        ASCEND_GIVEN(rms_norm_forward_rows, .x = args->x, .residual = args->residual,
+                     .weight = args->weight, .y = args->y, .s = args->s, .rstd = args->rstd,
+                     .weight_f32 = is_f32(args->weight), .offset = args->offset,
+                     .mean = 1.0 / (double)plan.problem.columns, .eps = args->eps,
+                     .llama = args->casting_mode == 0));
 }
 
 tg_status ascend_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
@@ -95,11 +96,11 @@ tg_status ascend_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a
                                                      .eps = a->eps,
                                                      .offset = a->offset,
                                                      .casting_mode = a->casting_mode};
-    return forward(ctx, &tg_ascend_ub_rms_norm[0], &args);
+    return forward(ctx, &ascend_ub_rms_norm[PLAIN], &args);
 }
 
 tg_status ascend_fused_add_rms_norm_forward(tg_ctx *ctx,
                                             const tg_fused_add_rms_norm_forward_args *args)
 {
-    return forward(ctx, &tg_ascend_ub_rms_norm[2], args);
+    return forward(ctx, &ascend_ub_rms_norm[FUSED], args);
 }

@@ -167,7 +167,7 @@ static void card_close(void)
         acl.aclFinalize();
 }
 
-/* Every call of a row comes through here first. */
+/* Every use of the card comes through here first. */
 static tg_status enter(void)
 {
     ASCEND_TRY(card_open());
@@ -179,7 +179,7 @@ static tg_status enter(void)
 
 /* ---- memory ---- */
 
-static void *card_alloc(size_t bytes)
+void *ascend_card_alloc(size_t bytes)
 {
     void *memory = NULL;
     char what[64];
@@ -193,13 +193,13 @@ static void *card_alloc(size_t bytes)
     return NULL;
 }
 
-static void card_free(void *memory)
+void ascend_card_free(void *memory)
 {
     if (memory && enter() == TG_OK)
         acl.aclrtFree(memory);
 }
 
-static tg_status card_sync(void *stream)
+tg_status ascend_card_sync(void *stream)
 {
     ASCEND_TRY(enter());
     ACL_TRY(acl.aclrtSynchronizeStream(stream), "aclrtSynchronizeStream");
@@ -207,14 +207,14 @@ static tg_status card_sync(void *stream)
 }
 
 /* aclrtMemcpy is not in the order of any stream: what was launched must have ended. */
-static tg_status card_copy(void *dst, int dst_device_type, const void *src, int src_device_type,
+tg_status ascend_card_copy(void *dst, int dst_device_type, const void *src, int src_device_type,
                            size_t bytes, void *stream)
 {
     const int to = dst_device_type == TG_DEVICE_ASCEND, from = src_device_type == TG_DEVICE_ASCEND;
     const int kind = to ? (from ? ACL_DEVICE_TO_DEVICE : ACL_HOST_TO_DEVICE)
                         : (from ? ACL_DEVICE_TO_HOST : ACL_HOST_TO_HOST);
     char what[64];
-    ASCEND_TRY(card_sync(stream));
+    ASCEND_TRY(ascend_card_sync(stream));
     snprintf(what, sizeof what, "aclrtMemcpy of %zu bytes", bytes);
     ACL_TRY(acl.aclrtMemcpy(dst, bytes, src, bytes, kind), what);
     return TG_OK;
@@ -239,7 +239,7 @@ static tg_status find_kernel(const char *name, void **function)
     return TG_OK;
 }
 
-static tg_status launch(const ascend_launch *l, void *function)
+static tg_status launch(const ascend_call *l, void *function)
 {
     void *args, *parameter;
     char what[160];
@@ -258,7 +258,7 @@ static tg_status launch(const ascend_launch *l, void *function)
     return TG_OK;
 }
 
-static tg_status launch_between(const ascend_launch *l, void *function, void *begin, void *end)
+static tg_status launch_between(const ascend_call *l, void *function, void *begin, void *end)
 {
     float ms = 0;
     ACL_TRY(acl.aclrtRecordEvent(begin, l->stream), "aclrtRecordEvent");
@@ -270,7 +270,7 @@ static tg_status launch_between(const ascend_launch *l, void *function, void *be
     return TG_OK;
 }
 
-static tg_status launch_timed(const ascend_launch *l, void *function)
+static tg_status launch_timed(const ascend_call *l, void *function)
 {
     void *begin, *end;
     ACL_TRY(acl.aclrtCreateEventExWithFlag(&begin, ACL_EVENT_WITH_TIME),
@@ -284,7 +284,7 @@ static tg_status launch_timed(const ascend_launch *l, void *function)
     return status;
 }
 
-static tg_status card_launch(const ascend_launch *l)
+static tg_status card_launch(const ascend_call *l)
 {
     void *function;
     ASCEND_TRY(enter());
@@ -303,9 +303,5 @@ const ascend_runtime ascend_card = {
     .open = card_open,
     .close = card_close,
     .info = card_info,
-    .alloc = card_alloc,
-    .free = card_free,
-    .copy = card_copy,
-    .sync = card_sync,
     .launch = card_launch,
 };

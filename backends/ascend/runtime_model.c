@@ -12,7 +12,7 @@
 
 #include "ascend.h"
 
-enum { MOST_ARGS = 48, LOGGED_FAULTS = 8 };
+enum { MOST_ARGS = 64, LOGGED_FAULTS = 8 };
 
 #define MODEL_FUNCTIONS(X)  \
     X(ascsim_chip_name)     \
@@ -196,37 +196,6 @@ static void model_close(void)
         model.ascsim_close(model.untimed);
 }
 
-/* ---- memory: the host's ---- */
-
-static void *model_alloc(size_t bytes)
-{
-    void *memory = aligned_alloc(512, (bytes + 511) / 512 * 512);
-    if (!memory)
-        ascend_host->fail(TG_ENOMEM, "npu-model: no memory for %zu bytes", bytes);
-    return memory;
-}
-
-static void model_free(void *memory)
-{
-    free(memory);
-}
-
-static tg_status model_copy(void *dst, int dst_device_type, const void *src, int src_device_type,
-                            size_t bytes, void *stream)
-{
-    (void)dst_device_type;
-    (void)src_device_type;
-    (void)stream;
-    memcpy(dst, src, bytes);
-    return TG_OK;
-}
-
-static tg_status model_sync(void *stream)
-{
-    (void)stream;
-    return TG_OK; /* a launch returns when it has ended */
-}
-
 /* ---- what a launch lends: the ranges of its arguments, those that overlap as one ---- */
 
 typedef struct range {
@@ -240,7 +209,7 @@ static int by_low(const void *a, const void *b)
     return (x->low > y->low) - (x->low < y->low);
 }
 
-static int ranges_of(const ascend_launch *l, range *list)
+static int ranges_of(const ascend_call *l, range *list)
 {
     int n = 0, kept = 0;
     for (int i = 0; i < l->nargs; i++)
@@ -293,7 +262,7 @@ static void place_of(const ascsim_fault *f, char *text, size_t size)
 }
 
 /* Faults make the call fail: on a card they would be wrong results, or worse. */
-static tg_status report(ascsim *sim, const ascend_launch *l, int stopped)
+static tg_status report(ascsim *sim, const ascend_call *l, int stopped)
 {
     const ascsim_fault *f;
     char place[512];
@@ -330,7 +299,7 @@ static void tell_time(const ascsim_time *time, tg_npu_launch *to)
     to->bound = time->bound;
 }
 
-static tg_status run(ascsim *sim, const ascend_launch *l, ascsim_kernel kernel)
+static tg_status run(ascsim *sim, const ascend_call *l, ascsim_kernel kernel)
 {
     ascsim_arg args[MOST_ARGS];
     range ranges[MOST_ARGS];
@@ -349,7 +318,7 @@ static tg_status run(ascsim *sim, const ascend_launch *l, ascsim_kernel kernel)
     return TG_OK;
 }
 
-static tg_status model_launch(const ascend_launch *l)
+static tg_status model_launch(const ascend_call *l)
 {
     ascsim_kernel kernel;
     *(void **)&kernel = dlsym(model.kernels, l->kernel);
@@ -371,9 +340,5 @@ const ascend_runtime ascend_model = {
     .open = model_open,
     .close = model_close,
     .info = model_info,
-    .alloc = model_alloc,
-    .free = model_free,
-    .copy = model_copy,
-    .sync = model_sync,
     .launch = model_launch,
 };

@@ -200,6 +200,9 @@ typedef struct tg_backend {
     /* Names of the environment's variables that it reads, if they begin with TIGON_; ends with NULL. Tigon warns of
      * TIGON_ variables that nobody reads. NULL: none. */
     const char *const *environment;
+    /* Of NPUs: the kernels that declare what they keep in the Unified Buffer (npu.h), by number from 0 on; NULL behind the last.
+     * `tigon ub-check` and `tigon report` know them then. NULL: none. */
+    const struct tg_ub_kernel *(*ub_kernel)(int kernel);
 } tg_backend;
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all

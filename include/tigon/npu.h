@@ -1,5 +1,5 @@
-/* tigon/npu.h - room in an NPU's Unified Buffer: how much there is, and who gets it when; what
- * launches of kernels took, and the kernels' sources.
+/* tigon/npu.h - room in an NPU's Unified Buffer: how much there is, and who gets it when; and what
+ * launches of kernels took.
  *
  * A vector core of an Ascend NPU computes in its Unified Buffer (UB), some 192 KiB that a kernel
  * divides itself. Here a kernel declares its buffers as data, and tg_ub_plan() answers with a tile
@@ -212,14 +212,15 @@ TG_API tg_status tg_ub_plan_tile(const tg_ub_kernel *kernel, const tg_ub_problem
 TG_API int tg_ub_reason(const tg_ub_kernel *kernel, const tg_ub_problem *problem,
                         const tg_ub_layout *layout, int i, char *text, size_t size);
 
-/* ---- the kernels of this library that declare their buffers ---- */
+/* ---- kernels that declare their buffers ---- */
 
+/* Those of all backends that are loaded: tg_backend.ub_kernel() tells. */
 TG_API int tg_ub_kernel_count(void);
 TG_API const tg_ub_kernel *tg_ub_kernel_at(int kernel);
 /* By full name, or by the operator's name the first of its variants; NULL if there is none. */
 TG_API const tg_ub_kernel *tg_ub_kernel_find(const char *name);
 
-/* ---- what launches of this library's kernels took, and why they were cut so ---- */
+/* ---- what launches of kernels took, and why they were cut so ---- */
 
 typedef struct tg_npu_launch {
     const char *kernel; /* its symbol: "swiglu_forward_bf16" */
@@ -235,25 +236,21 @@ typedef struct tg_npu_launch {
     double start_us;                     /* of us: until the blocks run */
     double hbm_bytes_per_second;         /* what the chip's memory can do */
     const char *bound;                   /* "memory", "vector", "scalar", "latency" */
-    /* The plan that the launch follows; NULL if it has none of its own. */
+    /* The plan that the launch follows; NULL if it has none. */
     const tg_ub_kernel *plan;
     const tg_ub_problem *problem;
     const tg_ub_layout *layout;
 } tg_npu_launch;
 
-/* Tells watch of every launch from now on, in any context, when it has ended; NULL ends that. Watched
- * launches are timed and waited for, which slows a card down. What launch points at lives until watch returns. */
+/* Tells watch of every launch from now on, in any context and of any backend that reports its launches, when it has ended;
+ * NULL ends that. Watched launches are timed and waited for, which slows a card down. What launch points at lives until
+ * watch returns. */
 typedef void (*tg_npu_watch_fn)(void *user, const tg_npu_launch *launch);
 TG_API void tg_npu_watch(tg_npu_watch_fn watch, void *user);
 
-/* The sources of the kernels and of their host side, as this library was built from them: for reports, and
- * for who finds a line in a profile. */
-typedef struct tg_npu_source {
-    const char *path; /* "backends/ascend/kernels/swiglu.asc.c" */
-    const char *text;
-} tg_npu_source;
-TG_API int tg_npu_source_count(void);
-TG_API const tg_npu_source *tg_npu_source_at(int source);
+/* For backends whose kernels are launched: whether somebody watches, so that a launch is to be timed, and that one has ended. */
+TG_API int tg_npu_is_watched(void);
+TG_API void tg_npu_launched(const tg_npu_launch *launch);
 
 /* ---- Liger's tiling, for who ports with it ---- */
 

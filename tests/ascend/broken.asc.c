@@ -1,12 +1,11 @@
 /* A kernel of the right name and arguments with a fault: the copy out does not wait for the copy in. */
 #include "c_api/asc_simd.h"
+#include "swiglu.args.h"
+
+#define ASC_T float
 
 __attribute__((visibility("default"))) __global__ __vector__ void
-swiglu_forward_f32(__gm__ float *gate, __gm__ float *up, __gm__ float *y, int64_t gate_stride,
-                   int64_t up_stride, int64_t y_stride, int64_t rows, int64_t columns,
-                   int64_t tile_rows, int64_t tile_columns, int64_t gate_multiplier,
-                   int64_t down_multiplier, int64_t gate_at, int64_t up_at, int64_t y_at,
-                   int64_t a_at, int64_t u_at, int64_t h_at, int64_t e_at)
+swiglu_forward_f32(ASC_PARAMS(SWIGLU_FORWARD))
 {
     __ubuf__ float *x = (__ubuf__ float *)asc_get_phy_buf_addr(0);
     asc_init();

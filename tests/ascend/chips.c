@@ -1,4 +1,4 @@
-/* Backend and model each have a table of chips, since neither knows the other: they say the same. */
+/* The planner and the model say the same of each chip: its facts stand once, and each reads them in its own way. */
 #include <ascsim.h>
 #include <tigon/npu.h>
 
@@ -7,7 +7,7 @@
 static void same(const tg_npu_chip *chip, const char *fact, int64_t ours)
 {
     const double theirs = ascsim_chip_fact(chip->name, fact);
-    EXPECT(theirs == (double)ours, "%s: %s is %.0f in the model, %lld in the backend", chip->name,
+    EXPECT(theirs == (double)ours, "%s: %s is %.0f in the model, %lld in the planner", chip->name,
            fact, theirs, (long long)ours);
 }
 
@@ -23,7 +23,7 @@ int main(void)
     }
     for (int i = 0; ascsim_chip_name(i); i++) {
         const tg_npu_chip *chip = tg_npu_chip_find(ascsim_chip_name(i));
-        EXPECT(chip, "the backend does not know %s", ascsim_chip_name(i));
+        EXPECT(chip, "the planner does not know %s", ascsim_chip_name(i));
     }
     return report();
 }

@@ -31,7 +31,7 @@ static const tg_backend acme = {TG_ABI,        sizeof(tg_backend),
                                 NULL,          NULL,
                                 NULL,          NULL,
                                 NULL,          impls,
-                                NULL};
+                                NULL,          NULL};
 
 TG_BACKEND_ENTRY
 {

@@ -1,8 +1,8 @@
-/* asc_common.h - what every kernel needs: its arguments, its tiles, its buffers in UB, flags between pipes, rows in and out.
+/* asc_common.h - what every kernel needs: its tiles, its buffers in UB, flags between pipes, rows in and out.
  *
  * The same source is compiled with the model (C11) and with CANN (C++17): no compound literals, no designated
- * initialisers. The host has planned everything (backends/ascend/<family>.c): a kernel gets the size of
- * its tiles and the places of its buffers as arguments. All arguments are 8 bytes wide.
+ * initialisers. What it is given stands in its list (asc_args.h). The host has planned everything: a kernel gets the size of
+ * its tiles and the places of its buffers as arguments.
  *
  * Pipes work beside each other: a copy in (MTE2), arithmetic (V) and a copy out (MTE3) wait for each other
  * only where flags say so. Instructions of V that depend on each other need asc_sync_pipe(PIPE_V)
@@ -28,6 +28,7 @@
 #ifndef ASC_COMMON_H
 #define ASC_COMMON_H
 
+#include "asc_args.h"
 #include "c_api/asc_simd.h"
 
 #ifdef __cplusplus
@@ -57,6 +58,8 @@ static inline __aicore__ uint64_t asc_place(int64_t word, int slot)
            (uint32_t)slot * (uint32_t)(word >> 32);
 }
 #define ASC_UB(T, word, slot) ((__ubuf__ T *)asc_place(word, slot))
+/* A buffer of f32, of one copy, by its name. */
+#define ASC_SCRATCH(name) ASC_UB(float, name##_at, 0)
 
 /* ---- tiles ---- */
 

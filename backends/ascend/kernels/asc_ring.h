@@ -35,7 +35,7 @@
 
 #include "asc_common.h"
 
-enum { ASC_RING = 8, ASC_RING_TENSORS = 2 };
+enum { ASC_RING_TENSORS = 2 };
 
 /* One event a buffer. Events are literals to CANN's compiler. */
 #define ASC_RING_FLAG(call, from, to, slot) \

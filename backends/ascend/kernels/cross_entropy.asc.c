@@ -5,6 +5,7 @@
  * target's logit comes by itself with a row's first piece and stays out of the sum: a confident row's 1 - p is the
  * sum of the others, not a difference. Divisors of a mean and the sums of losses are other launches:
  * cross_entropy_sums.asc.c. */
+#include "cross_entropy.args.h"
 #include "cross_entropy_best.h"
 #include "cross_entropy_gradient.h"
 #include "cross_entropy_results.h"

@@ -136,16 +136,7 @@ static inline __aicore__ void ASC_NAME(ce_write_row)(const ce_job *job, asc_ring
     }
 }
 
-/* rows: of the problem; share: of them a block's. See ce_job, ce_outputs and asc_ring.h for the others. */
-ASC_KERNEL ASC_NAME(cross_entropy)(
-    __gm__ ASC_T *logits, __gm__ void *dlogits, __gm__ int64_t *target, __gm__ float *class_weight,
-    __gm__ float *dloss, __gm__ float *counts, __gm__ float *lse, __gm__ float *loss,
-    __gm__ float *z_loss, __gm__ float *accuracy, __gm__ int64_t *predicted, int64_t logits_stride,
-    int64_t dlogits_stride, int64_t rows, int64_t share, int64_t columns, int64_t piece,
-    int64_t reads, int64_t writes, int64_t flags, int64_t ignore_index, int64_t smoothing,
-    int64_t z, int64_t softcap, int64_t out, int64_t count_blocks, int64_t x_at, int64_t w_at,
-    int64_t pick_at, int64_t e_at, int64_t t_at, int64_t s_at, int64_t maxima_at, int64_t pairs_at,
-    int64_t lanes_at, int64_t counts_at, int64_t predictions_at)
+ASC_KERNEL ASC_NAME(cross_entropy)(ASC_PARAMS(CROSS_ENTROPY))
 {
     const int64_t first = asc_get_block_idx() * share,
                   size = out == CE_OUT_SAME ? sizeof(ASC_T) : 2;
@@ -153,8 +144,8 @@ ASC_KERNEL ASC_NAME(cross_entropy)(
     const int saved = (flags & CE_SAVED) != 0;
     ce_job job = {0};
     ce_outputs results = {0};
-    asc_ring ring = asc_ring_of(logits, logits_stride, x_at, sizeof(ASC_T), rows, columns, piece,
-                                reads, writes);
+    asc_ring ring = asc_ring_of(logits, logits_stride, logits_at, sizeof(ASC_T), rows, columns,
+                                piece, reads, writes);
     asc_ring_begin();
     asc_dcci_entire_all(); /* the scalar unit reads target, weights, dloss, lse */
     job.flags = flags;
@@ -175,7 +166,7 @@ ASC_KERNEL ASC_NAME(cross_entropy)(
     results.predicted = predicted;
     results.predictions = ASC_UB(int64_t, predictions_at, 0);
     if (class_weight && job.smoothing != 0.0f)
-        asc_ring_add(&ring, class_weight, 0, w_at, sizeof(float));
+        asc_ring_add(&ring, class_weight, 0, class_weight_at, sizeof(float));
     ring.pick = target;
     ring.pick_place = pick_at;
     job.whole = !saved && ring.pieces == 1;
@@ -188,8 +179,9 @@ ASC_KERNEL ASC_NAME(cross_entropy)(
         const ce_row r = ce_row_of(&job, row, target, class_weight, dloss, lse);
         const int ignored = r.target == ignore_index;
         if (!saved) {
-            const int64_t best = ASC_NAME(ce_read_row)(
-                &job, &ring, &r, w_at, ASC_UB(float, maxima_at, 0), ASC_UB(float, pairs_at, 0));
+            const int64_t best =
+                ASC_NAME(ce_read_row)(&job, &ring, &r, class_weight_at, ASC_UB(float, maxima_at, 0),
+                                      ASC_UB(float, pairs_at, 0));
             if (!ignored) {
                 ce_join(&job, &r, i);
                 if ((flags & CE_ARGMAX) && best == r.target)
@@ -205,7 +197,8 @@ ASC_KERNEL ASC_NAME(cross_entropy)(
         }
         if (writes)
             ASC_NAME(ce_write_row)
-        (&job, &ring, &r, w_at, (__gm__ char *)dlogits + row * dlogits_stride * size, out);
+        (&job, &ring, &r, class_weight_at, (__gm__ char *)dlogits + row * dlogits_stride * size,
+         out);
         if (!saved && (i == CE_BATCH - 1 || row == end - 1)) {
             ce_end_batch(&job, &results, row - i, i + 1);
             ce_begin_batch(&job);

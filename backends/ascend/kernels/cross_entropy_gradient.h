@@ -27,9 +27,6 @@ static inline __aicore__ void ce_shares(const ce_job *job, const ce_row *row)
     ASC_THEN();
 }
 
-/* dlogits: of the type of logits, or beside f32 one of 16 bits. */
-enum { CE_OUT_SAME, CE_OUT_BF16, CE_OUT_F16 };
-
 /* P and Q of n lanes from saved lse: P = E, Q = -(E - 1), E = exp(d), d = HIT - lse, by (E - 1) d / log E. d, e: scratch. */
 static inline __aicore__ void ce_expm1(__ubuf__ float *p, __ubuf__ float *q, __ubuf__ float *d,
                                        __ubuf__ float *e, __ubuf__ float *hit, __ubuf__ float *lse,

@@ -8,6 +8,7 @@
 
 #include "asc_ring.h"
 #include "asc_rows.h"
+#include "cross_entropy.args.h"
 
 /* MAX, SUM, WX: lane by lane, of the pieces so far; SUM leaves out the target, and PART, the last piece's. Blocks: HIT the target's logit, TOP the row's
  * maximum, OTHERS its SUM; TOTAL ... BIAS see ce_factors(). The rest: a lane a row, for ce_results(). */
@@ -44,19 +45,6 @@ enum {
     CE_ROWS_Z,
     CE_LANES
 };
-enum { CE_BATCH = ASC_LANES }; /* rows whose results wait */
-
-/* flags: what the host asks for */
-enum {
-    CE_MEAN = 1,     /* divide by the counts */
-    CE_EACH = 2,     /* one dloss a row */
-    CE_TOKEN = 4,    /* token_scaling */
-    CE_ARGMAX = 8,   /* accuracy or predicted is wanted */
-    CE_SAVED = 16,   /* backward: lse is given */
-    CE_COUNTED = 32, /* the counts n and D are there */
-    CE_CLASSES = 64  /* and W; else it is the number of classes */
-};
-
 /* A quotient of two small differences: 0 / 0 must be 1, and anything else must not notice. */
 #define CE_TINY 1e-20f
 

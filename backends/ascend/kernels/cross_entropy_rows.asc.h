@@ -21,18 +21,7 @@ static inline __aicore__ void ASC_NAME(ce_load)(const ce_job *job, const asc_til
     ASC_NOTIFY(PIPE_MTE2, PIPE_S, slot);
 }
 
-/* For the parameters see cross_entropy.asc.h. loss, z_loss, accuracy: of each row, or if they are reduced, of each block. */
-ASC_KERNEL ASC_NAME(cross_entropy_rows)(
-    __gm__ ASC_T *logits, __gm__ ASC_T *dlogits, __gm__ int64_t *target, __gm__ float *class_weight,
-    __gm__ float *dloss, __gm__ float *counts, __gm__ float *lse, __gm__ float *loss,
-    __gm__ float *z_loss, __gm__ float *accuracy, __gm__ int64_t *predicted, int64_t logits_stride,
-    int64_t dlogits_stride, int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
-    int64_t flags, int64_t ignore_index, int64_t smoothing, int64_t z, int64_t softcap,
-    int64_t writes, int64_t count_blocks, int64_t x_at, int64_t e_at, int64_t out_at,
-    int64_t fold_at, int64_t eighth_at, int64_t block_at, int64_t bias_at, int64_t at_target_at,
-    int64_t t_at, int64_t s_at, int64_t levels_at, int64_t target_at, int64_t y_at,
-    int64_t predicted_at, int64_t number_at, int64_t w_at, int64_t limit_at, int64_t lanes_at,
-    int64_t sums_at, int64_t counts_at)
+ASC_KERNEL ASC_NAME(cross_entropy_rows)(ASC_PARAMS(CROSS_ENTROPY_ROWS))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const int64_t step = asc_get_block_num();
@@ -70,7 +59,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
     t.slopes = writes && jobs[0].softcap > 0.0f;
     t.levels = ASC_UB(float, levels_at, 0);
     t.number = ASC_UB(int32_t, number_at, 0);
-    t.w = class_weight ? ASC_UB(float, w_at, 0) : 0;
+    t.w = class_weight ? ASC_UB(float, class_weight_at, 0) : 0;
     t.limit = flags & CE_CLASSES ? ASC_UB(float, limit_at, 0) : 0;
     t.pitch = asc_round_up(columns, 32 / (int64_t)sizeof(ASC_T));
     t.most_rows = tile_rows;
@@ -90,7 +79,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
     if (task < grid.tasks) { /* unreached: no task; a launch has no more blocks than tasks */
         const asc_tile tile = asc_tile_at(grid, task);
         ASC_NAME(ce_load)
-        (&jobs[0], &tile, 0, logits, logits_stride, x_at, target, target_at, each, saved);
+        (&jobs[0], &tile, 0, logits, logits_stride, logits_at, target, target_at, each, saved);
     }
     for (; task < grid.tasks; task += step, slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
@@ -101,18 +90,17 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
         if (task + step < grid.tasks) {
             const asc_tile next = asc_tile_at(grid, task + step);
             ASC_NAME(ce_load)
-            (&jobs[slot ^ 1], &next, slot ^ 1, logits, logits_stride, x_at, target, target_at, each,
-             saved);
+            (&jobs[slot ^ 1], &next, slot ^ 1, logits, logits_stride, logits_at, target, target_at,
+             each, saved);
         }
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_S, slot);
         ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
 #if ASC_16BIT
         __ubuf__ float *e = ASC_UB(float, e_at, 0);
-        ASC_WIDEN(e, ASC_UB(ASC_T, x_at, slot), (uint32_t)(t.rows * t.pitch));
+        ASC_WIDEN(e, ASC_UB(ASC_T, logits_at, slot), (uint32_t)(t.rows * t.pitch));
 #else
-        __ubuf__ float *e = ASC_UB(float, x_at, slot);
-        (void)e_at;
+        __ubuf__ float *e = ASC_UB(float, logits_at, slot);
 #endif
         if (!each)
             asc_duplicate(ce_at(job, CE_G), g, CE_MOST_ROWS);
@@ -132,10 +120,10 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
         if (writes) {
 #if ASC_16BIT
             ce_rows_gradient(job, &t, e, e);
-            ASC_NARROW(ASC_UB(ASC_T, out_at, slot), e, (uint32_t)(t.rows * t.pitch));
+            ASC_NARROW(ASC_UB(ASC_T, dlogits_at, slot), e, (uint32_t)(t.rows * t.pitch));
             ASC_THEN();
 #else
-            ce_rows_gradient(job, &t, ASC_UB(float, out_at, slot), e);
+            ce_rows_gradient(job, &t, ASC_UB(float, dlogits_at, slot), e);
 #endif
         }
         ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
@@ -143,7 +131,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
         ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
         if (writes)
-            ASC_STORE(ASC_T, dlogits, dlogits_stride, tile, out_at, slot);
+            ASC_STORE(ASC_T, (__gm__ ASC_T *)dlogits, dlogits_stride, tile, dlogits_at, slot);
         if (!saved) {
             ce_values_out(lse, job, CE_ROWS_LSE, &tile);
             if (flags & CE_EACH) {

@@ -1,5 +1,6 @@
 /* cross_entropy_sums.asc.c - before the rows: the divisors of a mean; after them: the sums of their losses. */
 #include "asc_rows.h"
+#include "cross_entropy.args.h"
 
 /* What counting rows needs in UB beside their targets. */
 typedef struct ce_counter {
@@ -52,14 +53,8 @@ static inline __aicore__ void ce_weights_in(__ubuf__ float *weights, __gm__ floa
                      asc_round_up(classes * 4, 32));
 }
 
-/* Block b's part of n (rows not ignored), D (their weights) and W (the weights of all classes) to counts[8 b + 0, 1, 2].
- * share, class_share: rows and classes of a block; class_share 0: no W. gathers: there is room for the weights of all classes. */
-ASC_KERNEL cross_entropy_count_f32(__gm__ int64_t *target, __gm__ float *class_weight,
-                                   __gm__ float *counts, int64_t rows, int64_t share,
-                                   int64_t classes, int64_t class_share, int64_t piece,
-                                   int64_t gathers, int64_t ignore_index, int64_t x_at,
-                                   int64_t kept_at, int64_t index_at, int64_t target_at,
-                                   int64_t weights_at, int64_t lanes_at, int64_t value_at)
+/* Block b's part of n (rows not ignored), D (their weights) and W (the weights of all classes) to counts[8 b + 0, 1, 2]. */
+ASC_KERNEL cross_entropy_count_f32(ASC_PARAMS(CROSS_ENTROPY_COUNT))
 {
     const int64_t block = asc_get_block_idx(), end = asc_min_of((block + 1) * share, rows);
     const int64_t class_end = asc_min_of((block + 1) * class_share, classes);
@@ -148,14 +143,10 @@ static inline __aicore__ void ce_sum(__gm__ float *to, __gm__ float *from, __ubu
     asc_copy_ub2gm_align(to, value, 4);
 }
 
-/* One block. losses, z_losses, rights: of each row; accuracy is a mean over the rows that are not ignored. */
-ASC_KERNEL cross_entropy_finish_f32(__gm__ float *losses, __gm__ float *z_losses,
-                                    __gm__ float *rights, __gm__ float *counts, __gm__ float *loss,
-                                    __gm__ float *z_loss, __gm__ float *accuracy, int64_t rows,
-                                    int64_t count_blocks, int64_t piece, int64_t w_at,
-                                    int64_t lanes_at, int64_t value_at)
+/* One block. */
+ASC_KERNEL cross_entropy_finish_f32(ASC_PARAMS(CROSS_ENTROPY_FINISH))
 {
-    __ubuf__ float *x = ASC_UB(float, w_at, 0), *lanes = ASC_UB(float, lanes_at, 0);
+    __ubuf__ float *x = ASC_UB(float, x_at, 0), *lanes = ASC_UB(float, lanes_at, 0);
     __ubuf__ float *value = ASC_UB(float, value_at, 0);
     float n = 0.0f;
     asc_init();

@@ -7,8 +7,6 @@
 
 #include "cross_entropy_row.h"
 
-enum { CE_MOST_ROWS = 128 }; /* of a tile */
-
 /* Lanes of the ring's kernel that rows use otherwise. CLASS, PLACE: offsets of the target's class, which is CLIPPED first, and
  * of its logit; G, which factors of a row without dloss are times; BEST ...: of the argmax, as int32. */
 enum {

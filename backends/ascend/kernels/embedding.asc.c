@@ -4,11 +4,12 @@
  * block owns a range of tiles, looks through all indices, and writes the positions of its own, in their order. The
  * second sums tile by tile: each element of a row is added up by one block, in the order of the indices. */
 #include "asc_common.h"
+#include "embedding.args.h"
 
 /* ---- positions by tile ---- */
 
-/* Indices are looked through in pieces of SCAN, of which a comparison leaves bits in words of 64. */
-enum { SCAN = 1024, SCAN_WORDS = SCAN / 64 };
+/* Words of 64 bits that a comparison of a piece of the indices leaves. */
+enum { SCAN_WORDS = EMBEDDING_SCAN / 64 };
 
 /* What a block needs to look through the indices. */
 typedef struct embedding_range {
@@ -29,7 +30,7 @@ static inline __aicore__ void embedding_compare(const embedding_range *r, int64_
     asc_copy_gm2ub_align((__ubuf__ uint32_t *)r->index, (__gm__ uint32_t *)(r->indices + at),
                          (uint32_t)count * 8);
     asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID0);
-    asc_duplicate(r->value, 3e38f, SCAN); /* behind the last index: above and not below */
+    asc_duplicate(r->value, 3e38f, EMBEDDING_SCAN); /* behind the last index: above and not below */
     ASC_THEN();
     asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID0);
     asc_int642float_rn(r->value, r->index, (uint32_t)count);
@@ -58,8 +59,8 @@ static inline __aicore__ int64_t embedding_scan(const embedding_range *r, int pl
     const __ubuf__ uint64_t *above = (__ubuf__ uint64_t *)r->above;
     const __ubuf__ uint64_t *below = (__ubuf__ uint64_t *)r->below;
     int64_t before = 0;
-    for (int64_t at = 0; at < r->n; at += SCAN) {
-        const int64_t count = asc_min_of(SCAN, r->n - at);
+    for (int64_t at = 0; at < r->n; at += EMBEDDING_SCAN) {
+        const int64_t count = asc_min_of(EMBEDDING_SCAN, r->n - at);
         embedding_compare(r, at, count);
         for (int64_t word = 0; word * 64 < count; word++) {
             const uint64_t from = above[word];
@@ -75,13 +76,7 @@ static inline __aicore__ int64_t embedding_scan(const embedding_range *r, int pl
     return before;
 }
 
-/* records: n of 8 bytes, sorted by tile; ends: for each tile of the table where its records end. */
-ASC_KERNEL embedding_sort_i64(__gm__ int64_t *indices, __gm__ uint64_t *records,
-                              __gm__ int32_t *ends, int64_t n, int64_t table_rows,
-                              int64_t tile_rows, int64_t rows, int64_t tiles, int64_t one,
-                              int64_t own_tiles, int64_t window, int64_t next_at, int64_t ends_at,
-                              int64_t index_at, int64_t value_at, int64_t above_at,
-                              int64_t below_at, int64_t records_at)
+ASC_KERNEL embedding_sort_i64(ASC_PARAMS(EMBEDDING_SORT))
 {
     const asc_grid grid = asc_grid_of(rows, tiles, one, own_tiles);
     __ubuf__ int32_t *end_of = ASC_UB(int32_t, ends_at, 0);
@@ -89,12 +84,13 @@ ASC_KERNEL embedding_sort_i64(__gm__ int64_t *indices, __gm__ uint64_t *records,
     r.indices = indices;
     r.n = n;
     r.tile_rows = tile_rows;
-    r.index = ASC_UB(int64_t, index_at, 0);
-    r.value = ASC_UB(float, value_at, 0);
+    r.index = ASC_UB(int64_t, indices_at, 0);
+    r.value = ASC_UB(float, values_at, 0);
     r.above = ASC_UB(uint8_t, above_at, 0);
     r.below = ASC_UB(uint8_t, below_at, 0);
     r.next = ASC_UB(int32_t, next_at, 0);
-    r.records = ASC_UB(uint64_t, records_at, 0);
+    r.records =
+        ASC_UB(uint64_t, window == EMBEDDING_LARGE_WINDOW ? large_window_at : small_window_at, 0);
     r.window = window;
     asc_init();
     for (int64_t task = asc_get_block_idx(); task < grid.tasks; task += asc_get_block_num()) {

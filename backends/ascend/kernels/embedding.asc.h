@@ -1,10 +1,7 @@
 /* embedding.asc.h - the kernels of one type; see asc_each_type.h. */
 
 /* No arithmetic: rows come in one by one and leave together. Indices come in a tile ahead, since S waits for them. */
-ASC_KERNEL ASC_NAME(embedding_forward)(__gm__ ASC_T *weight, __gm__ int64_t *indices,
-                                       __gm__ ASC_T *y, int64_t weight_stride, int64_t y_stride,
-                                       int64_t rows, int64_t columns, int64_t tile_rows,
-                                       int64_t tile_columns, int64_t rows_at, int64_t index_at)
+ASC_KERNEL ASC_NAME(embedding_forward)(ASC_PARAMS(EMBEDDING_FORWARD))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const int64_t first = asc_get_block_idx(), step = asc_get_block_num();
@@ -79,16 +76,12 @@ static inline __aicore__ void EMBEDDING_ADD(__ubuf__ float *acc, __gm__ ASC_T *d
     ASC_THEN();
 }
 
-/* A tile of the table: its rows summed up. size: bytes of an element of dweight. If it is of 4, acc is where
- * rows leave from; else they leave from `out`. With accumulate, rows in use come in first and leave alone. */
-ASC_KERNEL ASC_NAME(embedding_backward)(__gm__ ASC_T *dy, __gm__ char *dweight,
-                                        __gm__ uint64_t *records, __gm__ int32_t *ends,
-                                        int64_t dy_stride, int64_t dweight_stride, int64_t rows,
-                                        int64_t columns, int64_t tile_rows, int64_t tile_columns,
-                                        int64_t size, int64_t accumulate, int64_t out_at,
-                                        int64_t acc_at, int64_t piece_at, int64_t wide_at)
+/* A tile of the table: its rows summed up. If an element of dweight is of 4 bytes, acc is where rows leave from; else
+ * they leave from `out`. With accumulate, rows in use come in first and leave alone. */
+ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
+    const int64_t out_at = size == 4 ? sum_at : dweight_at;
     int slot = 0, piece_slot = 0;
     asc_pipeline_begin();
     for (int64_t task = asc_get_block_idx(); task < grid.tasks; task += asc_get_block_num()) {
@@ -97,7 +90,7 @@ ASC_KERNEL ASC_NAME(embedding_backward)(__gm__ ASC_T *dy, __gm__ char *dweight,
         const int64_t first = group ? ends[group - 1] : 0, last = ends[group];
         if (accumulate && first == last)
             continue;
-        __ubuf__ float *acc = size == 4 ? ASC_UB(float, out_at, slot) : ASC_UB(float, acc_at, 0);
+        __ubuf__ float *acc = size == 4 ? ASC_UB(float, out_at, slot) : ASC_UB(float, sum32_at, 0);
         uint64_t used = ~(uint64_t)0 >> (64 - tile.rows);
         ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
         asc_duplicate(acc, 0.0f, (uint32_t)(tile.rows * pitch));
@@ -122,7 +115,7 @@ ASC_KERNEL ASC_NAME(embedding_backward)(__gm__ ASC_T *dy, __gm__ char *dweight,
         }
         for (int64_t at = first; at < last; at += tile_rows, piece_slot ^= 1)
             EMBEDDING_ADD(acc, dy, dy_stride, records + at, asc_min_of(tile_rows, last - at), tile,
-                          piece_at, wide_at, piece_slot);
+                          dy_at, dy32_at, piece_slot);
 #if ASC_16BIT
         if (size == 2) {
             ASC_NARROW(ASC_UB(ASC_T, out_at, slot), acc, (uint32_t)(tile.rows * pitch));

@@ -3,6 +3,7 @@
  * There is neither tanh nor erf: both forms are built from exp and a quotient, so that far below zero nothing is a
  * difference and nothing is flushed that the result does not flush. Stages stand between two ASC_THEN(); of two
  * sources of one instruction one lies LOW, one HIGH (geglu.c). */
+#include "geglu.args.h"
 #include "geglu_exact.h"
 #include "geglu_tanh.h"
 

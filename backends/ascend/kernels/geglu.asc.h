@@ -1,17 +1,12 @@
 /* geglu.asc.h - the two kernels of one type; see asc_each_type.h. */
 
-ASC_KERNEL ASC_NAME(geglu_forward)(__gm__ ASC_T *gate, __gm__ ASC_T *up, __gm__ ASC_T *y,
-                                   int64_t gate_stride, int64_t up_stride, int64_t y_stride,
-                                   int64_t rows, int64_t columns, int64_t tile_rows,
-                                   int64_t tile_columns, int64_t exact, int64_t gate_at,
-                                   int64_t up_at, int64_t a_at, int64_t u_at, int64_t h_at,
-                                   int64_t e_at, int64_t p_at, int64_t q_at, int64_t c_at)
+ASC_KERNEL ASC_NAME(geglu_forward)(ASC_PARAMS(GEGLU_FORWARD))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     __ubuf__ float *h = ASC_UB(float, h_at, 0);
     __ubuf__ float *e = ASC_UB(float, e_at, 0);
     __ubuf__ float *p = ASC_UB(float, p_at, 0);
-    __ubuf__ float *c = ASC_UB(float, c_at, 0);
+    __ubuf__ float *c = ASC_UB(float, coefficients_at, 0);
     int slot = 0;
     asc_in_place_begin();
     const gelu_fit fit = ASC_NAME(gelu_forward_fit)();
@@ -29,8 +24,8 @@ ASC_KERNEL ASC_NAME(geglu_forward)(__gm__ ASC_T *gate, __gm__ ASC_T *up, __gm__ 
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
 #if ASC_16BIT
-        __ubuf__ float *a = ASC_UB(float, a_at, 0);
-        __ubuf__ float *u = ASC_UB(float, u_at, 0);
+        __ubuf__ float *a = ASC_UB(float, gate32_at, 0);
+        __ubuf__ float *u = ASC_UB(float, up32_at, 0);
 #else
         __ubuf__ float *a = in;
         __ubuf__ float *u = ASC_UB(float, up_at, slot);
@@ -73,15 +68,7 @@ ASC_KERNEL ASC_NAME(geglu_forward)(__gm__ ASC_T *gate, __gm__ ASC_T *up, __gm__ 
     asc_in_place_end();
 }
 
-ASC_KERNEL ASC_NAME(geglu_backward)(__gm__ ASC_T *dy, __gm__ ASC_T *gate, __gm__ ASC_T *up,
-                                    __gm__ ASC_T *dgate, __gm__ ASC_T *dup, int64_t dy_stride,
-                                    int64_t gate_stride, int64_t up_stride, int64_t dgate_stride,
-                                    int64_t dup_stride, int64_t rows, int64_t columns,
-                                    int64_t tile_rows, int64_t tile_columns, int64_t exact,
-                                    int64_t dy_at, int64_t gate_at, int64_t up_at, int64_t dgate_at,
-                                    int64_t dup_at, int64_t g_at, int64_t a_at, int64_t u_at,
-                                    int64_t k_at, int64_t q_at, int64_t w_at, int64_t h_at,
-                                    int64_t r_at, int64_t c_at)
+ASC_KERNEL ASC_NAME(geglu_backward)(ASC_PARAMS(GEGLU_BACKWARD))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     __ubuf__ float *k = ASC_UB(float, k_at, 0);
@@ -89,7 +76,7 @@ ASC_KERNEL ASC_NAME(geglu_backward)(__gm__ ASC_T *dy, __gm__ ASC_T *gate, __gm__
     __ubuf__ float *w = ASC_UB(float, w_at, 0);
     __ubuf__ float *h = ASC_UB(float, h_at, 0);
     __ubuf__ float *r = ASC_UB(float, r_at, 0);
-    __ubuf__ float *c = ASC_UB(float, c_at, 0);
+    __ubuf__ float *c = ASC_UB(float, coefficients_at, 0);
     int slot = 0;
     asc_pipeline_begin();
     const gelu_fit fit = ASC_NAME(gelu_backward_fit)();
@@ -106,9 +93,9 @@ ASC_KERNEL ASC_NAME(geglu_backward)(__gm__ ASC_T *dy, __gm__ ASC_T *gate, __gm__
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
 #if ASC_16BIT
-        __ubuf__ float *g = ASC_UB(float, g_at, 0);
-        __ubuf__ float *a = ASC_UB(float, a_at, 0);
-        __ubuf__ float *u = ASC_UB(float, u_at, 0);
+        __ubuf__ float *g = ASC_UB(float, dy32_at, 0);
+        __ubuf__ float *a = ASC_UB(float, gate32_at, 0);
+        __ubuf__ float *u = ASC_UB(float, up32_at, 0);
         __ubuf__ float *dgate_out = k, *dup_out = a;
         ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), n);
         ASC_WIDEN(a, ASC_UB(ASC_T, gate_at, slot), n);

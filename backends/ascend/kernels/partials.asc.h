@@ -1,10 +1,7 @@
 /* partials.asc.h - the kernel of one type, that of the result; see asc_each_type.h. */
 
-/* result = sum of `count` rows of partials, `stride` apart; accumulate: + result as it was. */
-ASC_KERNEL ASC_NAME(sum_partials)(__gm__ float *partials, __gm__ ASC_T *result, int64_t count,
-                                  int64_t stride, int64_t rows, int64_t columns, int64_t tile_rows,
-                                  int64_t tile_columns, int64_t accumulate, int64_t partials_at,
-                                  int64_t sum_at, int64_t old_at, int64_t out_at)
+/* result = the sum of `count` partial sums; accumulate: + result as it was. */
+ASC_KERNEL ASC_NAME(sum_partials)(ASC_PARAMS(SUM_PARTIALS))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     __ubuf__ float *sum = ASC_UB(float, sum_at, 0);
@@ -35,8 +32,9 @@ ASC_KERNEL ASC_NAME(sum_partials)(__gm__ float *partials, __gm__ ASC_T *result, 
             const int64_t together = asc_min_of(PARTIALS_AT_ONCE, count - first);
             __ubuf__ float *part = ASC_UB(float, partials_at, slot);
             ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-            asc_rows_in(asc_place(partials_at, slot), partials + first * stride + tile.column,
-                        together, tile.columns * 4, stride * 4, pitch * 4);
+            asc_rows_in(asc_place(partials_at, slot),
+                        partials + first * partials_stride + tile.column, together,
+                        tile.columns * 4, partials_stride * 4, pitch * 4);
             ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
             ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
             for (int64_t i = 0; i < together; i++) {
@@ -53,7 +51,6 @@ ASC_KERNEL ASC_NAME(sum_partials)(__gm__ float *partials, __gm__ ASC_T *result, 
 #if ASC_16BIT
         ASC_STORE(ASC_T, result, 0, tile, out_at, 0);
 #else
-        (void)out_at;
         ASC_STORE(ASC_T, result, 0, tile, sum_at, 0);
 #endif
         asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID0);

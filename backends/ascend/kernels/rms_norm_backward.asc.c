@@ -7,6 +7,7 @@
  * dweight. Blocks' sums are added by kernels/partials.asc.c. */
 #include "asc_ring.h"
 #include "asc_row_tile.h"
+#include "rms_norm_backward.args.h"
 
 /* factors: - rstd mean, spread for ASC_BY_ROW; sums: of a row each, of which mean is the part. */
 static inline __aicore__ void rms_norm_spread(__ubuf__ float *factors, __ubuf__ float *sums,

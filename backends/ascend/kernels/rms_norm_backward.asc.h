@@ -60,19 +60,12 @@ static inline __aicore__ void ASC_NAME(rms_norm_dx)(__ubuf__ ASC_T *dx, __ubuf__
 #endif
 }
 
-ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(
-    __gm__ ASC_T *dy, __gm__ ASC_T *ds, __gm__ ASC_T *x, __gm__ void *weight, __gm__ float *rstd,
-    __gm__ ASC_T *dx, __gm__ float *partials, int64_t dy_stride, int64_t ds_stride,
-    int64_t x_stride, int64_t dx_stride, int64_t partials_stride, int64_t rows, int64_t columns,
-    int64_t tile_rows, int64_t tile_columns, int64_t weight_f32, int64_t offset, int64_t mean,
-    int64_t llama, int64_t dy_at, int64_t x_at, int64_t dx_at, int64_t rstd_at, int64_t dy32_at,
-    int64_t n_at, int64_t p_at, int64_t dw_at, int64_t rstds_at, int64_t factors_at,
-    int64_t eighth_at, int64_t rest_at, int64_t scale_at, int64_t sums_at, int64_t ds_at)
+ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(ASC_PARAMS(RMS_NORM_BACKWARD_ROWS))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const int64_t pitch = asc_round_up(columns, ASC_LANES);
     const int64_t tile_bytes = tile_rows * pitch * (int64_t)sizeof(ASC_T);
-    __ubuf__ float *scale = ASC_UB(float, scale_at, 0), *dw = ASC_UB(float, dw_at, 0);
+    __ubuf__ float *scale = ASC_UB(float, scale_at, 0), *dw = ASC_UB(float, dweight_at, 0);
     __ubuf__ float *rstds = ASC_UB(float, rstds_at, 0), *factors = ASC_UB(float, factors_at, 0);
     __ubuf__ float *p = ASC_UB(float, p_at, 0), *sums = ASC_UB(float, sums_at, 0);
     __ubuf__ float *eighth = ASC_UB(float, eighth_at, 0), *rest = ASC_UB(float, rest_at, 0);
@@ -112,8 +105,6 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(
         ASC_BY_ROW(asc_mul, n, n, rstds, tile.rows, pitch);
 #else
         __ubuf__ float *g = ASC_UB(float, dy_at, slot), *n = out;
-        (void)dy32_at;
-        (void)n_at;
         ASC_THEN();
         ASC_BY_ROW(asc_mul, n, ASC_UB(float, x_at, slot), rstds, tile.rows, pitch);
 #endif

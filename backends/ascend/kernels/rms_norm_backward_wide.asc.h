@@ -190,15 +190,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_use_sums)(const ASC_NAME(rms_nor
     rms_norm_spread(w->factors, w->means, rstd, mean, rows);
 }
 
-ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
-    __gm__ ASC_T *dy, __gm__ ASC_T *ds, __gm__ ASC_T *x, __gm__ void *weight, __gm__ float *rstd,
-    __gm__ ASC_T *dx, __gm__ float *partials, int64_t dy_stride, int64_t ds_stride,
-    int64_t x_stride, int64_t dx_stride, int64_t partials_stride, int64_t rows, int64_t columns,
-    int64_t tile_rows, int64_t tile_columns, int64_t weight_f32, int64_t offset, int64_t mean,
-    int64_t llama, int64_t dy_at, int64_t x_at, int64_t dx_at, int64_t rstd_at, int64_t dy32_at,
-    int64_t n_at, int64_t p_at, int64_t dw_at, int64_t rstds_at, int64_t factors_at,
-    int64_t eighth_at, int64_t rest_at, int64_t weight_at, int64_t sums_at, int64_t means_at,
-    int64_t scale_at, int64_t weight32_at, int64_t ds_at)
+ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(ASC_PARAMS(RMS_NORM_BACKWARD_WIDE))
 {
     const rms_norm_walk walk =
         rms_norm_walk_of(asc_grid_of(rows, columns, tile_rows, tile_columns));
@@ -222,7 +214,7 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
          x_at,
          dx_at,
          rstd_at,
-         dw_at,
+         dweight_at,
          mixed ? weight32_at : weight_at,
          ds_at,
          asc_f32(offset),
@@ -245,7 +237,7 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(
     asc_clear_copies(x_at, RMS_NORM_SLOTS, bytes);
     asc_clear_copies(w.weight_at, RMS_NORM_SLOTS,
                      widest * (weight_f32 ? 4 : (int64_t)sizeof(ASC_T)));
-    asc_clear(dw_at, widest * 4);
+    asc_clear(dweight_at, widest * 4);
     if (ds)
         asc_clear_copies(ds_at, RMS_NORM_SLOTS, bytes);
     asc_duplicate(w.means, 0.0f, 8);

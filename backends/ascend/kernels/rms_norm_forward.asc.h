@@ -69,13 +69,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_finish)(__ubuf__ ASC_T *y, __ubu
 #endif
 }
 
-ASC_KERNEL ASC_NAME(rms_norm_forward_rows)(
-    __gm__ ASC_T *x, __gm__ ASC_T *residual, __gm__ void *weight, __gm__ ASC_T *y, __gm__ ASC_T *s,
-    __gm__ float *rstd, int64_t x_stride, int64_t residual_stride, int64_t y_stride,
-    int64_t s_stride, int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
-    int64_t weight_f32, int64_t offset, int64_t mean, int64_t eps, int64_t llama, int64_t x_at,
-    int64_t y_at, int64_t stat_at, int64_t x32_at, int64_t q_at, int64_t spread_at,
-    int64_t eighth_at, int64_t rest_at, int64_t scale_at, int64_t residual_at, int64_t s_at)
+ASC_KERNEL ASC_NAME(rms_norm_forward_rows)(ASC_PARAMS(RMS_NORM_FORWARD_ROWS))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const int64_t pitch = asc_round_up(columns, ASC_LANES);
@@ -86,7 +80,7 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_rows)(
     int slot = 0;
     asc_clear_begin();
     asc_clear(x_at, tile_bytes);
-    asc_clear(stat_at, asc_round_up(tile_rows, 8) * 4);
+    asc_clear(rstd_at, asc_round_up(tile_rows, 8) * 4);
     if (fused)
         asc_clear(residual_at, tile_bytes);
     if (weighted)
@@ -98,7 +92,7 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_rows)(
         const asc_tile tile = asc_tile_at(grid, task);
         const uint32_t n = (uint32_t)(tile.rows * pitch);
         __ubuf__ ASC_T *out = ASC_UB(ASC_T, y_at, slot);
-        __ubuf__ float *stat = ASC_UB(float, stat_at, slot);
+        __ubuf__ float *stat = ASC_UB(float, rstd_at, slot);
 #if ASC_16BIT
         __ubuf__ float *q = ASC_UB(float, q_at, 0);
 #else

@@ -86,19 +86,13 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
 
 /* Both passes side by side, y a group behind the sums: one pass fills the pipes where the other waits. Every other block
  * takes them in the other order, so that half of the blocks read memory while half read L2. */
-ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(
-    __gm__ ASC_T *x, __gm__ ASC_T *residual, __gm__ void *weight, __gm__ ASC_T *y, __gm__ ASC_T *s,
-    __gm__ float *rstd, int64_t x_stride, int64_t residual_stride, int64_t y_stride,
-    int64_t s_stride, int64_t rows, int64_t columns, int64_t tile_rows, int64_t tile_columns,
-    int64_t weight_f32, int64_t offset, int64_t mean, int64_t eps, int64_t llama, int64_t x_at,
-    int64_t y_at, int64_t stat_at, int64_t x32_at, int64_t q_at, int64_t spread_at,
-    int64_t eighth_at, int64_t rest_at, int64_t weight_at, int64_t sums_at, int64_t residual_at)
+ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(ASC_PARAMS(RMS_NORM_FORWARD_WIDE))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const asc_share share = asc_share_of(rows);
     const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
     const int64_t bytes = tile_rows * widest * (int64_t)sizeof(ASC_T);
-    __ubuf__ float *stat = ASC_UB(float, stat_at, 0), *rest = ASC_UB(float, rest_at, 0);
+    __ubuf__ float *stat = ASC_UB(float, rstd_at, 0), *rest = ASC_UB(float, rest_at, 0);
     ASC_NAME(rms_norm_wide)
     w = {x,
          residual,

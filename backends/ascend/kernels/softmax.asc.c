@@ -5,6 +5,7 @@
  * lanes before the row's end. */
 #include "asc_ring.h"
 #include "asc_rows.h"
+#include "softmax.args.h"
 
 /* An exponential that is subnormal is flushed to 0, and its quotient by the sum with it. Two ways around:
  * - f32: exp(a) as the square of exp(a / 2), and quotients;

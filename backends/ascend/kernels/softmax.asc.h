@@ -1,10 +1,6 @@
 /* softmax.asc.h - the kernels of one type; see asc_each_type.h. */
 
-ASC_KERNEL ASC_NAME(softmax_forward_rows)(__gm__ ASC_T *x, __gm__ ASC_T *y, int64_t x_stride,
-                                          int64_t y_stride, int64_t rows, int64_t columns,
-                                          int64_t tile_rows, int64_t tile_columns, int64_t x_at,
-                                          int64_t y_at, int64_t e_at, int64_t lanes_at,
-                                          int64_t value_at, int64_t block_at)
+ASC_KERNEL ASC_NAME(softmax_forward_rows)(ASC_PARAMS(SOFTMAX_FORWARD_ROWS))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     __ubuf__ float *lanes = ASC_UB(float, lanes_at, 0);
@@ -42,15 +38,9 @@ ASC_KERNEL ASC_NAME(softmax_forward_rows)(__gm__ ASC_T *x, __gm__ ASC_T *y, int6
         ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
     }
     asc_pipeline_end();
-    (void)e_at;
 }
 
-ASC_KERNEL ASC_NAME(softmax_forward_wide)(__gm__ ASC_T *x, __gm__ ASC_T *y, int64_t x_stride,
-                                          int64_t y_stride, int64_t rows, int64_t columns,
-                                          int64_t piece, int64_t again, int64_t x_at, int64_t e_at,
-                                          int64_t max_at, int64_t sum_at, int64_t old_at,
-                                          int64_t value_at, int64_t max_block_at,
-                                          int64_t sum_block_at)
+ASC_KERNEL ASC_NAME(softmax_forward_wide)(ASC_PARAMS(SOFTMAX_FORWARD_WIDE))
 {
     asc_ring ring = asc_ring_of(x, x_stride, x_at, sizeof(ASC_T), rows, columns, piece, again, 1);
     __ubuf__ float *e = ASC_UB(float, e_at, 0);
@@ -103,12 +93,7 @@ ASC_KERNEL ASC_NAME(softmax_forward_wide)(__gm__ ASC_T *x, __gm__ ASC_T *y, int6
     asc_ring_end(&ring);
 }
 
-ASC_KERNEL ASC_NAME(softmax_backward_rows)(__gm__ ASC_T *dy, __gm__ ASC_T *y, __gm__ ASC_T *dx,
-                                           int64_t dy_stride, int64_t y_stride, int64_t dx_stride,
-                                           int64_t rows, int64_t columns, int64_t tile_rows,
-                                           int64_t tile_columns, int64_t dy_at, int64_t y_at,
-                                           int64_t dx_at, int64_t g_at, int64_t p_at,
-                                           int64_t lanes_at, int64_t value_at, int64_t block_at)
+ASC_KERNEL ASC_NAME(softmax_backward_rows)(ASC_PARAMS(SOFTMAX_BACKWARD_ROWS))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     __ubuf__ float *lanes = ASC_UB(float, lanes_at, 0);
@@ -128,8 +113,8 @@ ASC_KERNEL ASC_NAME(softmax_backward_rows)(__gm__ ASC_T *dy, __gm__ ASC_T *y, __
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
 #if ASC_16BIT
-        __ubuf__ float *g = ASC_UB(float, g_at, 0);
-        __ubuf__ float *p = ASC_UB(float, p_at, 0);
+        __ubuf__ float *g = ASC_UB(float, dy32_at, 0);
+        __ubuf__ float *p = ASC_UB(float, y32_at, 0);
         ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), (uint32_t)(tile.rows * pitch));
         ASC_WIDEN(p, ASC_UB(ASC_T, y_at, slot), (uint32_t)(tile.rows * pitch));
         ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
@@ -150,7 +135,6 @@ ASC_KERNEL ASC_NAME(softmax_backward_rows)(__gm__ ASC_T *dy, __gm__ ASC_T *y, __
         ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
     }
     asc_pipeline_end();
-    (void)g_at, (void)p_at;
 }
 
 /* sum += the products of piece i of the row that is read. */
@@ -209,18 +193,12 @@ static inline __aicore__ void ASC_NAME(softmax_backward_write)(asc_ring *ring, i
     asc_ring_write(ring, dx, i, sizeof(ASC_T), ring->place[0]);
 }
 
-/* behind: a row is written while the next is read. */
-ASC_KERNEL ASC_NAME(softmax_backward_wide)(__gm__ ASC_T *dy, __gm__ ASC_T *y, __gm__ ASC_T *dx,
-                                           int64_t dy_stride, int64_t y_stride, int64_t dx_stride,
-                                           int64_t rows, int64_t columns, int64_t piece,
-                                           int64_t again, int64_t behind, int64_t dy_at,
-                                           int64_t y_at, int64_t g_at, int64_t p_at, int64_t sum_at,
-                                           int64_t value_at, int64_t block_at)
+ASC_KERNEL ASC_NAME(softmax_backward_wide)(ASC_PARAMS(SOFTMAX_BACKWARD_WIDE))
 {
     asc_ring ring =
         asc_ring_of(dy, dy_stride, dy_at, sizeof(ASC_T), rows, columns, piece, again, 1);
-    __ubuf__ float *g = ASC_UB(float, g_at, 0);
-    __ubuf__ float *p = ASC_UB(float, p_at, 0);
+    __ubuf__ float *g = ASC_UB(float, dy32_at, 0);
+    __ubuf__ float *p = ASC_UB(float, y32_at, 0);
     __ubuf__ float *sum = ASC_UB(float, sum_at, 0);
     __ubuf__ float *value = ASC_UB(float, value_at, 0);
     __ubuf__ float *block = ASC_UB(float, block_at, 0);

@@ -4,6 +4,7 @@
  *   s = h h / (1 + exp(-|u|)),
  * and h is multiplied in twice, apart, so that far out nothing is flushed that the result does not flush. */
 #include "asc_common.h"
+#include "swiglu.args.h"
 
 /* a: gate, u: up, both used up; h, e: scratch; y may be a. */
 static inline __aicore__ void swiglu_forward_tile(__ubuf__ float *y, __ubuf__ float *a,

@@ -5,21 +5,21 @@
 
 enum {
 #define CHIP(chip) CHIP_##chip,
-#include "chips.inc"
+#include "ascsim_chips.inc"
 #undef CHIP
     CHIPS
 };
 
 static const char *const names[CHIPS] = {
 #define CHIP(chip) #chip,
-#include "chips.inc"
+#include "ascsim_chips.inc"
 #undef CHIP
 };
 
 #define FACT(name, unit, b1, b2, b3, b4, confidence, source) +1
 enum {
     FACTS = 0
-#include "chips.inc"
+#include "ascsim_chips.inc"
 };
 #undef FACT
 
@@ -32,25 +32,25 @@ static const ascsim_fact facts[CHIPS][FACTS + 1] = {
     {
 #define FACT(name, unit, b1, b2, b3, b4, confidence, source) \
     ENTRY(#name, unit, b1, source, confidence[0])
-#include "chips.inc"
+#include "ascsim_chips.inc"
 #undef FACT
         END},
     {
 #define FACT(name, unit, b1, b2, b3, b4, confidence, source) \
     ENTRY(#name, unit, b2, source, confidence[1])
-#include "chips.inc"
+#include "ascsim_chips.inc"
 #undef FACT
         END},
     {
 #define FACT(name, unit, b1, b2, b3, b4, confidence, source) \
     ENTRY(#name, unit, b3, source, confidence[2])
-#include "chips.inc"
+#include "ascsim_chips.inc"
 #undef FACT
         END},
     {
 #define FACT(name, unit, b1, b2, b3, b4, confidence, source) \
     ENTRY(#name, unit, b4, source, confidence[3])
-#include "chips.inc"
+#include "ascsim_chips.inc"
 #undef FACT
         END},
 };

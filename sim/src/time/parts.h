@@ -49,7 +49,7 @@ typedef struct time_block {
     time_use *use;     /* one a copy, found by the first play */
 } time_block;
 
-/* Facts of the chip by the names of chips.inc. Rates are bytes a second there and bytes a cycle of a vector core here. */
+/* Facts of the chip by the names of ascsim_chips.inc. Rates are bytes a second there and bytes a cycle of a vector core here. */
 typedef struct time_chip {
 #define TIME_CONSTANT(name) double name;
 #include "constants.inc"

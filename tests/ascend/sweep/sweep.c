@@ -186,7 +186,7 @@ static int sweep(const request *r)
         }
     tg_ctx_destroy(ctx);
     if (!rows)
-        fprintf(stderr, "ascend_sweep: npu-model has no row of that name\n");
+        fprintf(stderr, "ascend_sweep: npu-model has no implementation of that name\n");
     return !rows || failed;
 }
 

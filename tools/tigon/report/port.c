@@ -96,9 +96,10 @@ static int list_calls(report *r, sources *s)
 
 int report_files_and_calls(report *r)
 {
-    sources *s = sources_read();
+    char error[600];
+    sources *s = sources_read(error, sizeof error);
     if (!s)
-        return -1;
+        return fprintf(stderr, "tigon report: %s\n", error), -1;
     for (int i = 0; i < r->nops; i++)
         follow_operator(r, s, i);
     doc_section(r->d, "files", "Files");
@@ -106,6 +107,8 @@ int report_files_and_calls(report *r)
     doc_section(r->d, "api", "API map");
     const int status = list_calls(r, s);
     sources_free(s);
+    if (status)
+        fprintf(stderr, "tigon report: out of memory\n");
     return status;
 }
 

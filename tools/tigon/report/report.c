@@ -55,7 +55,7 @@ static int open_contexts(report *r)
     return 0;
 }
 
-/* The seven points; 0, or -1 if memory is short. */
+/* The seven points; 0, or -1 after a message. */
 static int compose(report *r)
 {
     for (int i = 0; i < r->nops; i++)
@@ -107,10 +107,10 @@ static int make(report *r, const char *name, doc_format format, const char *file
     snprintf(title, sizeof title, "Migration report: %s on %s, the model of an Ascend %s", name,
              device, soc && *soc ? soc : "910B4");
     r->d = doc_new(title);
-    int status = !r->d || compose(r);
-    if (status)
+    if (!r->d)
         fprintf(stderr, "tigon report: out of memory\n");
-    else
+    int status = !r->d || compose(r);
+    if (!status)
         status = write_report(r, format, file) || failed(r);
     doc_free(r->d);
     for (int i = 0; i < r->nops; i++)

@@ -43,7 +43,7 @@ void report_measure(report *r, const pb_op *op);
 /* All launches of a run together. */
 tg_npu_launch report_sum(const report_run *run);
 
-/* The points, in their order. 0, or -1 if memory is short. */
+/* The points, in their order. 0, or -1 after a message. */
 int report_files_and_calls(report *r);
 void report_optimisations(report *r);
 void report_tiling(report *r);

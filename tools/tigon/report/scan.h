@@ -9,7 +9,7 @@
 enum { SCAN_FILES = 128 };
 
 typedef struct scan_file {
-    const char *path, *text;
+    char path[256], *text;
     char *code; /* the text, comments and strings blanked: offsets are the same */
     int followed;
 } scan_file;
@@ -28,6 +28,9 @@ struct sources {
     int n, room;
     definition *list;
 };
+
+/* Fills the list of files with their text: files.c. 0, or -1 with the error. */
+int sources_load(sources *s, char *error, size_t size);
 
 /* The text without comments and strings; NULL: no memory. */
 char *scan_code(const char *text);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tigon/npu.h>
 
 #include "scan.h"
 
@@ -53,17 +52,37 @@ static const char *end_of_directive(const char *at)
     return at;
 }
 
+static size_t word_at(const char *name)
+{
+    size_t n = 0;
+    while (scan_is_word(name[n]))
+        n++;
+    return n;
+}
+
+/* #define ASC_FLAT ASC_NAME(x): a kernel x, which is what is defined for asc_flat.h from here to where that is included. */
+static void flat_kernel(sources *s, int file, const char *begin, const char *end)
+{
+    const char *name = strstr(begin, "ASC_NAME("), *to = strstr(end, "#include");
+    if (!name || name > end)
+        return;
+    name += strlen("ASC_NAME(");
+    define(s, file, name, word_at(name), begin, to ? to : end);
+}
+
 static const char *macro(sources *s, int file, const char *at)
 {
+    static const char flat[] = "ASC_FLAT";
     const char *end = end_of_directive(at), *name = at + strspn(at, "# \t");
-    if (!strncmp(name, "define", 6)) {
-        name += 6;
-        name += strspn(name, " \t");
-        size_t n = 0;
-        while (scan_is_word(name[n]))
-            n++;
+    if (strncmp(name, "define", 6))
+        return end;
+    name += 6;
+    name += strspn(name, " \t");
+    const size_t n = word_at(name);
+    if (n == strlen(flat) && !strncmp(name, flat, n))
+        flat_kernel(s, file, name, end);
+    else if (strncmp(name, flat, strlen(flat)))
         define(s, file, name, n, name + n, end);
-    }
     return end;
 }
 
@@ -75,7 +94,8 @@ static void find_definitions(sources *s, int file)
     int depth = 0;
     for (const char *at = header; *at; at++) {
         if (*at == '#' && (at == s->file[file].code || at[-1] == '\n')) {
-            at = macro(s, file, at);
+            at = depth ? end_of_directive(at)
+                       : macro(s, file, at); /* within a function it is of its text */
             if (!depth)
                 header = at;
             if (!*at)
@@ -95,13 +115,14 @@ static void find_definitions(sources *s, int file)
 
 /* ---- reading ---- */
 
-sources *sources_read(void)
+sources *sources_read(char *error, size_t size)
 {
     sources *s = calloc(1, sizeof *s);
-    for (int i = 0; s && i < tg_npu_source_count() && i < SCAN_FILES; i++) {
-        const tg_npu_source *from = tg_npu_source_at(i);
-        s->file[i] = (scan_file){from->path, from->text, scan_code(from->text), 0};
-        s->nfiles++;
+    snprintf(error, size, "out of memory");
+    if (!s || sources_load(s, error, size))
+        return sources_free(s), NULL;
+    for (int i = 0; i < s->nfiles; i++) {
+        s->file[i].code = scan_code(s->file[i].text);
         if (!s->file[i].code)
             return sources_free(s), NULL;
         find_definitions(s, i);
@@ -111,8 +132,10 @@ sources *sources_read(void)
 
 void sources_free(sources *s)
 {
-    for (int i = 0; s && i < s->nfiles; i++)
+    for (int i = 0; s && i < s->nfiles; i++) {
         free(s->file[i].code);
+        free(s->file[i].text);
+    }
     if (s)
         free(s->list);
     free(s);

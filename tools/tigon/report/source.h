@@ -18,8 +18,8 @@ typedef struct source_call {
 
 typedef struct sources sources;
 
-/* Reads the sources of this library; NULL: no memory. */
-sources *sources_read(void);
+/* Reads the sources of the library's kernels; NULL with the error if they are not there or memory is short. */
+sources *sources_read(char *error, size_t size);
 void sources_free(sources *s);
 
 /* Follows a kernel (its name without the type, "swiglu_forward") or a host function ("ascend_swiglu_forward") to

@@ -1,5 +1,5 @@
 /* layout.c - sizes of buffers, their lives, and their places: see layout.h. */
-#include "layout.h"
+#include "npu/layout.h"
 
 enum { BANK_PERIOD = 512 };
 

@@ -2,7 +2,7 @@
  *
  * Less room never gives a larger tile: every step below is monotone in what fits.
  */
-#include "layout.h"
+#include "npu/layout.h"
 
 enum {
     SMALL_PIECE = 512, /* bytes of data in a tile: less is not worth a block of its own */

@@ -5,53 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "npu/chips.h"
 #include "tigon/backend.h"
 #include "tigon/npu.h"
 #include "tigon/registry.h"
-
-/* ---- the table of chips ---- */
-
-static const tg_npu_chip chips[] = {
-#define CHIP(name, cores, mhz, ub, l2) {#name, cores, mhz, ub, l2},
-#include "chips.inc"
-#undef CHIP
-};
-enum { CHIPS = sizeof chips / sizeof *chips };
-
-static const char *const sources[] = {
-#define CHIP(name, cores, mhz, ub, l2) "the table of chips, " #name,
-#include "chips.inc"
-#undef CHIP
-};
-
-int tg_npu_chip_count(void)
-{
-    return CHIPS;
-}
-
-const tg_npu_chip *tg_npu_chip_at(int chip)
-{
-    return chip >= 0 && chip < CHIPS ? &chips[chip] : NULL;
-}
-
-const tg_npu_chip *tg_npu_chip_find(const char *name)
-{
-    static const char prefix[] = "ascend";
-    if (!name)
-        return NULL;
-    if (!strncasecmp(name, prefix, strlen(prefix)))
-        name += strlen(prefix);
-    for (int i = 0; i < CHIPS; i++) {
-        const size_t n = strlen(chips[i].name);
-        if (!strncasecmp(name, chips[i].name, n) && (!name[n] || name[n] == '-'))
-            return &chips[i];
-    }
-    return NULL;
-}
-
-/* ---- the sources ---- */
 
 /* An integer as Python reads one: blanks around it, a sign, single underscores between digits. 0 if
  * it is none, not above 0, or does not fit. */
@@ -111,8 +69,9 @@ static int64_t ask_cann(const char **soc)
 static tg_status no_such_chip(const char *what, const char *name)
 {
     char known[128] = "";
-    for (int i = 0, n = 0; i < CHIPS && n < (int)sizeof known; i++)
-        n += snprintf(known + n, sizeof known - (size_t)n, "%s%s", i ? ", " : "", chips[i].name);
+    for (int i = 0, n = 0; i < tg_npu_chip_count() && n < (int)sizeof known; i++)
+        n += snprintf(known + n, sizeof known - (size_t)n, "%s%s", i ? ", " : "",
+                      tg_npu_chip_at(i)->name);
     return tg_fail(TG_ENOTFOUND, "%s is \"%s\", expected one of %s", what, name, known);
 }
 
@@ -148,7 +107,7 @@ tg_status tg_ub_capacity_bits(int64_t explicit_bits, const char *soc, int64_t *b
     const tg_npu_chip *chip = tg_npu_chip_find(soc ? soc : "910B4");
     if (!chip)
         return no_such_chip(what, soc);
-    *source = sources[chip - chips];
+    *source = npu_chip_source(chip);
     *bits = 8 * chip->ub_bytes;
     return TG_OK;
 }

@@ -1,8 +1,7 @@
-/* ub_plan.c - what callers of the planner meet: the checks, the words, the kernels that there are. */
+/* ub_plan.c - what callers of the planner meet: the checks and the words. */
 #include <stdio.h>
-#include <string.h>
 
-#include "planner.h"
+#include "npu/planner.h"
 #include "tigon/backend.h"
 
 /* ---- checks ---- */
@@ -194,39 +193,4 @@ int tg_ub_reason(const tg_ub_kernel *kernel, const tg_ub_problem *problem,
         break;
     }
     return snprintf(text, size, "%s", "");
-}
-
-/* ---- the kernels of this library ---- */
-
-static const tg_ub_kernel *const tables[] = {
-#define UB_TABLE(family) tg_ascend_ub_##family,
-#include "ub_tables.inc"
-#undef UB_TABLE
-    NULL};
-
-const tg_ub_kernel *tg_ub_kernel_at(int kernel)
-{
-    for (int t = 0; tables[t] && kernel >= 0; t++)
-        for (const tg_ub_kernel *k = tables[t]; k->name; k++)
-            if (!kernel--)
-                return k;
-    return NULL;
-}
-
-int tg_ub_kernel_count(void)
-{
-    int n = 0;
-    while (tg_ub_kernel_at(n))
-        n++;
-    return n;
-}
-
-const tg_ub_kernel *tg_ub_kernel_find(const char *name)
-{
-    const size_t n = strlen(name);
-    const tg_ub_kernel *k;
-    for (int i = 0; (k = tg_ub_kernel_at(i)); i++)
-        if (!strncmp(k->name, name, n) && (!k->name[n] || k->name[n] == '.'))
-            return k;
-    return NULL;
 }

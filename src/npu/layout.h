@@ -1,8 +1,8 @@
 /* layout.h - where buffers lie: between layout.c and planner.c. */
-#ifndef TIGON_ASCEND_LAYOUT_H
-#define TIGON_ASCEND_LAYOUT_H
+#ifndef TIGON_NPU_LAYOUT_H
+#define TIGON_NPU_LAYOUT_H
 
-#include "planner.h"
+#include "npu/planner.h"
 
 /* Sizes stop here, so that sums of them fit 64 bits. */
 static const int64_t VAST = (int64_t)1 << 50;

@@ -1,0 +1,46 @@
+/* swiglu.args.h - what the kernels of swiglu are given; see asc_args.h. Of two sources of one instruction one lies LOW, one HIGH. */
+#ifndef SWIGLU_ARGS_H
+#define SWIGLU_ARGS_H
+
+#include "asc_args.h"
+
+/* Steps: 0 copy in, 1 scale (and widen), 2 exponents, 3 products, 4 quotient, 5 copy out. For f32 the buffers copied into serve as
+ * gate32 and up32. */
+#define SWIGLU_FORWARD(X)                                                                          \
+    X(TENSOR, gate, ASC_T)                                                                         \
+    X(TENSOR, up, ASC_T)                                                                           \
+    X(TENSOR, y, ASC_T)                                                                            \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                                \
+    X(F32, gate_multiplier)                                                                        \
+    X(F32, down_multiplier)                                                                        \
+    X(BUFFER, gate, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
+    X(BUFFER, up, .to = 3, .copies = 2, .bank = TG_UB_BANK_HIGH)                                   \
+    X(BUFFER, y, .from = 4, .to = 5, .copies = 2)                                                  \
+    X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
+    X(BUFFER, up32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)  \
+    X(BUFFER, h, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH)                          \
+    X(BUFFER, e, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_HIGH)
+
+/* Steps: 0 copy in, 1 scale (and widen), 2 exponents, 3 derivatives, 4 quotients, 5 copy out. */
+#define SWIGLU_BACKWARD(X)                                                                         \
+    X(TENSOR, dy, ASC_T)                                                                           \
+    X(TENSOR, gate, ASC_T)                                                                         \
+    X(TENSOR, up, ASC_T)                                                                           \
+    X(TENSOR, dgate, ASC_T)                                                                        \
+    X(TENSOR, dup, ASC_T)                                                                          \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                                \
+    X(F32, gate_multiplier)                                                                        \
+    X(F32, down_multiplier)                                                                        \
+    X(BUFFER, dy, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
+    X(BUFFER, gate, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
+    X(BUFFER, up, .to = 4, .copies = 2, .bank = TG_UB_BANK_HIGH)                                   \
+    X(BUFFER, dgate, .from = 4, .to = 5, .copies = 2)                                              \
+    X(BUFFER, dup, .from = 4, .to = 5, .copies = 2)                                                \
+    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)   \
+    X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
+    X(BUFFER, up32, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)  \
+    X(BUFFER, h, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH)                          \
+    X(BUFFER, k, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_LOW)                           \
+    X(BUFFER, e, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_HIGH)
+
+#endif

@@ -1,0 +1,69 @@
+/* plan.c - plans of launches, on the device where a call's tensors lie. */
+#include "ascend.h"
+
+enum {
+    LINE = 512
+}; /* bytes: pieces that begin at such a line of global memory are copied faster */
+
+tg_status ascend_begin(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *where,
+                       int64_t rows, int64_t columns, int type, uint32_t options)
+{
+    const int on_host = where->device.device_type == TG_DEVICE_CPU;
+    const ascend_runtime *runtime = on_host ? &ascend_model : &ascend_card;
+    const ascend_info *info = runtime->info();
+    if (!info)
+        return ascend_host->fail(TG_EUNSUPPORTED, "the %s is not in use: no context has chosen it",
+                                 on_host ? "model (device npu-model)" : "card (device npu)");
+    *plan = (ascend_plan){.runtime = runtime,
+                          .ub = ub,
+                          .type = type,
+                          .problem = {.rows = rows,
+                                      .columns = columns,
+                                      .dtype_bytes = (int)tg_type_size(type),
+                                      .cores = info->cores,
+                                      .ub_bytes = info->ub_bytes,
+                                      .options = options}};
+    return TG_OK;
+}
+
+tg_status ascend_begin_rows(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
+                            uint32_t options)
+{
+    const ascend_rows rows = ascend_rows_of(x);
+    return ascend_begin(plan, ub, x, rows.rows, rows.n, rows.type, options);
+}
+
+tg_status ascend_choose(ascend_plan *plan)
+{
+    return tg_ub_plan(plan->ub, &plan->problem, &plan->layout);
+}
+
+int ascend_fits(ascend_plan *plan, int64_t tile_rows, int64_t tile_columns)
+{
+    return tg_ub_plan_tile(plan->ub, &plan->problem, tile_rows, tile_columns, &plan->layout) ==
+               TG_OK &&
+           plan->layout.ub_bytes <= plan->layout.available;
+}
+
+/* ---- rings ---- */
+
+tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again)
+{
+    const int64_t columns = plan->problem.columns, line = LINE / plan->problem.dtype_bytes;
+    *again = 0;
+    for (int64_t pieces = 1; pieces < ASC_RING && plan->problem.rows && columns; pieces++) {
+        const int64_t even = (columns + pieces - 1) / pieces;
+        const int64_t piece = (even + line - 1) / line * line;
+        if (ascend_fits(plan, 1, piece < columns ? piece : columns))
+            return TG_OK;
+    }
+    *again = 1;
+    return ascend_choose(plan);
+}
+
+int ascend_ring_behind(const ascend_plan *plan, int64_t in, int64_t out)
+{
+    const ascend_info *info = plan->runtime->info();
+    const tg_npu_chip *chip = tg_npu_chip_find(info->soc);
+    return chip && (2 * in + out) * info->cores <= chip->l2_bytes / 4 * 3;
+}

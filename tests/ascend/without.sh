@@ -1,0 +1,34 @@
+#!/bin/sh
+# The library and the command are built and linked without backends/ascend, whose folder is not even there: the planner is the
+# library's own, and no other part needs the backend.
+#   without.sh CMAKE SOURCE_DIR COMPILER [CMAKE_OPTION...]
+set -eu
+cmake=$1
+source=$2
+export CC="$3"
+shift 3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/tree"
+tar -C "$source" --exclude='./build*' --exclude=./.git --exclude=./out --exclude=./shared --exclude=./backends/ascend -cf - . |
+    tar -C "$work/tree" -xf -
+fail() {
+    echo "FAILED: $1"
+    cat "$work/log"
+    exit 1
+}
+"$cmake" -S "$work/tree" -B "$work/build" -DTIGON_ASCEND=OFF -DTIGON_TESTS=OFF -DTIGON_ONEDNN=OFF -DCMAKE_BUILD_TYPE=Debug \
+    -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-z,defs "$@" >"$work/log" 2>&1 || fail "configure"
+"$cmake" --build "$work/build" -j 2 --target tigon_command >"$work/log" 2>&1 || fail "build"
+tigon=$work/build/tigon
+"$tigon" ub-check --soc 910B1 --shape 1024x4096 --buffer x:4x2 >"$work/log" || fail "the planner"
+grep -q 'fits' "$work/log" || fail "the planner says nothing"
+"$tigon" list --json >"$work/log" || fail "tigon list"
+if grep -q ascend "$work/log"; then
+    fail "an operator has an implementation of ascend"
+fi
+if "$tigon" report swiglu >"$work/log" 2>&1; then
+    fail "tigon report has a kernel to report on"
+fi
+grep -q 'has no kernel on npu-model' "$work/log" || fail "tigon report says something else"
+echo "linked without backends/ascend"
