@@ -52,7 +52,7 @@ SIMD_INLINE vf compute(eager_op op, vf a, vf b)
     case EAGER_GREATER:
         return v_select(a > b, v_set(1.0f), v_set(0.0f));
     case EAGER_MAX:
-        return v_max(a, b);
+        return v_max(b, a); /* NaN stays, as in frameworks */
     case EAGER_COMPLEX_MUL:
         return v_complex_mul(a, b, 1.0f);
     case EAGER_COMPLEX_MUL_CONJ:
