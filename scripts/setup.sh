@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is missing to build Tigon. Silent and quick when everything is there.
-#   scripts/setup.sh          to build, run and plot
+#   scripts/setup.sh          to build and run
 #   scripts/setup.sh test     and to run the tests
 #   scripts/setup.sh aarch64  and to cross-build for aarch64 and run that under QEMU
 # On Debian and Ubuntu it uses apt-get, as root or through sudo, and says what it installs; elsewhere it
@@ -47,7 +47,6 @@ need "CMake 3.22 or newer" "cmake" cmake_322
 need "oneDNN" "libdnnl-dev gcc libc6-dev" onednn
 need "libffi" "libffi-dev gcc libc6-dev" libffi
 need "cJSON" "libcjson-dev gcc libc6-dev" cjson
-need "gnuplot" "gnuplot-nox" command -v gnuplot
 if [ "${1:-}" = test ]; then
     need "a C++ compiler" "g++" cxx_compiler
     need "pkg-config" "pkg-config" command -v pkg-config

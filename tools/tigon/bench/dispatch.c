@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "share/json.h"
+#include "formats/json.h"
 #include "tigon/backend.h"
 
 enum { CALLS = 2000, SAMPLES = 101 };

@@ -1,4 +1,4 @@
-/* tools/tigon/share/json.c - a JSON writer: see json.h. */
+/* formats/json.c - a JSON writer: see json.h. */
 #include "json.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* tools/tigon/share/json.h - writes JSON as it goes; nothing is kept in memory.
+/* formats/json.h - writes JSON as it goes; nothing is kept in memory.
  *
  *   json j = json_begin(stdout, 2);             the outer two levels get a line for each member
  *   json_object(&j, NULL);
@@ -9,8 +9,8 @@
  *   json_close(&j);
  *   json_end(&j);
  */
-#ifndef TIGON_SHARE_JSON_H
-#define TIGON_SHARE_JSON_H
+#ifndef FORMATS_JSON_H
+#define FORMATS_JSON_H
 
 #include <stdint.h>
 #include <stdio.h>
