@@ -20,12 +20,13 @@ enum { JSON_DEPTH = 16 };
 typedef struct json {
     FILE *out;
     int lines; /* levels whose members stand on lines of their own */
+    int tight; /* no blanks */
     int depth;
     int members[JSON_DEPTH];
     char close[JSON_DEPTH];
 } json;
 
-json json_begin(FILE *out, int lines);
+json json_begin(FILE *out, int lines); /* negative: as many lines, and no blanks anywhere */
 void json_object(json *j, const char *key);
 void json_array(json *j, const char *key);
 void json_close(json *j);

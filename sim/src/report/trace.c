@@ -123,7 +123,7 @@ int64_t ascsim_write_trace(ascsim *device, const char *folder)
     }
     const int64_t count = profile->bar_count < TRACED ? profile->bar_count : TRACED;
     const int64_t left_out = profile->bars_left_out + profile->bar_count - count;
-    json j = json_begin(file, 2);
+    json j = json_begin(file, -2);
     char chip[64];
     json_object(&j, NULL);
     json_text(&j, "displayTimeUnit", "ns");
