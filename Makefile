@@ -68,6 +68,7 @@ check: all
 
 lint:
 	@sh tests/rules/includes.sh .
+	@python3 tests/rules/headers.py .
 	@[ ! -e build/compile_commands.json ] || python3 tests/rules/arrows.py . build
 	@sh tests/rules/documents.sh .
 	@sh tests/rules/format.sh .
