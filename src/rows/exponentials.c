@@ -64,8 +64,11 @@ SIMD_INLINE void max_body(el e, const void *x, int64_t n, float *result)
     vf max[UNROLL] = {lowest, lowest, lowest, lowest};
     int64_t i = 0;
     for (; i + STEP <= n; i += STEP)
-        for (int u = 0; u < UNROLL; u++)
-            max[u] = v_max(v_load(e, x, i + u * VL), max[u]);
+        for (int u = 0; u < UNROLL; u += 2) {
+            const vf2 a = v_load2(e, e, x, i + u * VL);
+            max[u] = v_max(a.a, max[u]);
+            max[u + 1] = v_max(a.b, max[u + 1]);
+        }
     for (; i < n; i += VL)
         max[0] = v_max(exps_load(e, x, i, n, -INFINITY), max[0]);
     *result = v_hmax(fold_max(max));

@@ -35,12 +35,13 @@ SIMD_INLINE void backward_panel(el e, int apart, int stream, const job *j, panel
         const int64_t lanes = lanes_at(apart, p, i);
         const vf2 v = load_pair(e, y + i * y_step, lanes, 0.0f);
         const vi in_a = is_above(v.a, 0.0f), in_b = is_above(v.b, 0.0f);
-        vf2 d = {zero, zero};
-        if (v_any(in_a | in_b)) {
-            const vf2 g = load_pair(e, dy + i * dy_step, lanes, 0.0f);
-            d = (vf2){v_select(in_a, g.a - mean.a, zero), v_select(in_b, g.b - mean.b, zero)};
+        if (!v_any(in_a | in_b)) {
+            store_pair(e, stream, dx + i * dx_step, lanes, (vf2){zero, zero});
+            continue;
         }
-        store_pair(e, stream, dx + i * dx_step, lanes, d);
+        const vf2 g = load_pair(e, dy + i * dy_step, lanes, 0.0f);
+        store_pair(e, stream, dx + i * dx_step, lanes,
+                   (vf2){v_select(in_a, g.a - mean.a, zero), v_select(in_b, g.b - mean.b, zero)});
     }
 }
 
