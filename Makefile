@@ -38,7 +38,8 @@ test-aarch64:
 test-clang:
 	@CLANG=$(CLANG) sh scripts/setup.sh clang
 	@cmake --preset clang -DCMAKE_C_COMPILER=$(CLANG) >/dev/null && cmake --build --preset clang -j $(JOBS)
-	@build-clang/tigon check --quick --strict | tail -1
+	@build-clang/tigon check --quick --strict >build-clang/check.txt || { grep FAILED build-clang/check.txt; exit 1; }
+	@tail -1 build-clang/check.txt
 
 # Hours of what make test does in minutes.
 soak: all

@@ -241,6 +241,17 @@ TG_API tg_status tg_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args
  */
 TG_API tg_status tg_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
 
+/* relu_squared: the activation of Primer.
+ *   y = max(x, 0)^2
+ *   x, y [..,N] T; y may be x.
+ * Saved for backward: x.
+ * Source: So et al. 2021 (Primer), arXiv:2109.08668.
+ */
+TG_API tg_status tg_relu_squared_forward(tg_ctx *ctx, const tg_relu_squared_forward_args *args);
+
+/*   dx = 2 dy max(x, 0).   dy, x, dx [..,N] T, dx may be dy. */
+TG_API tg_status tg_relu_squared_backward(tg_ctx *ctx, const tg_relu_squared_backward_args *args);
+
 /* dyt: dynamic tanh, which stands in for a normalisation.
  *   y = tanh(alpha * x) * gamma + beta
  *   x, y [..,N] T; y may be x.

@@ -48,7 +48,7 @@ static inline el el_of(const tg_tensor *t)
 /* Elements that are worth a thread: some microseconds of work. With fewer, waking the thread costs more than it saves. */
 enum { ROWS_WORTH = 16384 };
 
-/* Rows to a chunk: as many as hold `worth` elements. */
+/* So many rows hold `worth` elements. */
 static inline int64_t rows_worth(int64_t n, int64_t worth)
 {
     return n <= 0 ? 1 : worth / n > 1 ? worth / n : 1;

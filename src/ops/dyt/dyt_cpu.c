@@ -4,8 +4,7 @@
 #include "rows/columns.h"
 #include "rows/rows.h"
 
-/* ROW_BLOCK: rows that are taken at a time. WORTH: elements that are worth a thread. MOST: chunks of rows with sums of their
- * own, at most. */
+/* ROW_BLOCK: rows that are taken at a time. WORTH: elements of a chunk of rows with sums of its own. MOST: such chunks. */
 enum { ROW_BLOCK = 4, WORTH = 2 * ROWS_WORTH, MOST = 64 };
 
 /* The sums of a column. */
@@ -163,18 +162,13 @@ static job job_of(const tg_tensor *x, const tg_tensor *alpha, const tg_tensor *o
                  .type = el_of(x)};
 }
 
-static int64_t grain_of(int64_t n)
-{
-    const int64_t worth = rows_worth(n, WORTH);
-    return worth > ROW_BLOCK ? worth / ROW_BLOCK * ROW_BLOCK : ROW_BLOCK;
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_dyt_forward_args *args)
 {
     job job = job_of(args->x, args->alpha, args->y, args->x);
     TG_TRY(columns_load(ctx, job.type, args->gamma, job.n, 0, &job.gamma));
     TG_TRY(columns_load(ctx, job.type, args->beta, job.n, 0, &job.beta));
-    tg_parallel_for(ctx, tg_rows_of(args->x).rows, grain_of(job.n), forward_chunk, &job);
+    const int64_t rows = tg_rows_of(args->x).rows;
+    tg_parallel_for(ctx, rows, rows_grain(rows, job.n, ROW_BLOCK), forward_chunk, &job);
     return TG_OK;
 }
 
@@ -184,7 +178,8 @@ static tg_status backward(tg_ctx *ctx, const tg_dyt_backward_args *args)
     job job = job_of(args->x, args->alpha, args->dx, args->dy);
     job.dy = operand_of(args->dy);
     TG_TRY(columns_load(ctx, job.type, args->gamma, job.n, 0, &job.gamma));
-    int64_t grain = grain_of(job.n);
+    const int64_t worth = rows_worth(job.n, WORTH);
+    int64_t grain = worth > ROW_BLOCK ? worth / ROW_BLOCK * ROW_BLOCK : ROW_BLOCK;
     while (grain * MOST < rows)
         grain *= 2;
     TG_TRY(columns_sums(ctx, rows, job.n, SUMS, grain, &job.sums));

@@ -86,7 +86,7 @@ static tg_status run_chunk(run_state *s, int64_t rows)
     TG_TRY(project(s, &x.t, s->f->weight, s->student, rows));
     TG_TRY(project(s, &teacher_x.t, s->f->teacher_weight, s->teacher, rows));
     if (!tg_reserving(s->ctx)) {
-        tg_parallel_for(s->ctx, rows, rows_worth(s->classes, ROWS_WORTH / 2), run_rows, s);
+        tg_parallel_for(s->ctx, rows, rows_grain(rows, s->classes, 1), run_rows, s);
         for (int64_t r = 0; r < rows; r++)
             s->loss += s->row_loss[r];
     }

@@ -161,12 +161,12 @@ static tg_status backward(tg_ctx *ctx, const tg_layer_norm_backward_args *a)
                         .stream = rows_stream_aligned(a->dx, a->dy),
                         .type = e};
     const int64_t ahead = v_rows_ahead(x.n * el_size(e), ROW_BLOCK);
-    int64_t grain = rows_worth(x.n, ROWS_WORTH);
+    int64_t grain = rows_grain(x.rows, x.n, ROW_BLOCK);
     job.dy_ahead = ahead * job.dy.stride;
     job.x_ahead = ahead * job.x.stride;
     TG_TRY(columns_load(ctx, e, a->weight, x.n, 1, &job.weight));
     if (a->dweight || a->dbias) {
-        grain = columns_grain(x.rows, grain, ROW_BLOCK);
+        grain = columns_grain(x.rows, rows_worth(x.n, ROWS_WORTH), ROW_BLOCK);
         TG_TRY(columns_sums(ctx, x.rows, x.n, SUMS, grain, &job.sums));
     }
     tg_parallel_for(ctx, x.rows, grain, backward_chunk, &job);

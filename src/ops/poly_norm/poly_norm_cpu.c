@@ -2,7 +2,7 @@
  * the next row meanwhile. */
 #include "rows/rows.h"
 
-/* Elements that are worth a thread. */
+/* Elements of a chunk of rows with sums of its own. */
 enum { WORTH = 2 * ROWS_WORTH };
 
 /* What the rows of a chunk add to dweight and dbias. */
@@ -15,8 +15,9 @@ typedef struct job {
     float *rstd;        /* NULL: not wanted */
     float weight[3], bias;
     double eps;
-    int64_t n, grain;
-    sums *sums; /* of each chunk */
+    int64_t n;
+    sums *sums; /* backward only: of each chunk of `grain` rows */
+    int64_t grain;
     int stream;
     el type;
 } job;
@@ -192,13 +193,11 @@ static void put_element(const tg_tensor *t, int k, double value, int64_t accumul
 static job job_of(const tg_tensor *x, const tg_tensor *weight, const tg_tensor *rstd,
                   const tg_tensor *out, const tg_tensor *over)
 {
-    const int64_t n = tg_rows_of(x).n;
     return (job){.x = operand_of(x),
                  .out = operand_of(out),
                  .rstd = tg_data(rstd),
                  .weight = {element(weight, 0), element(weight, 1), element(weight, 2)},
-                 .n = n,
-                 .grain = rows_worth(n, WORTH),
+                 .n = tg_rows_of(x).n,
                  .stream = rows_stream_aligned(out, over),
                  .type = el_of(x)};
 }
@@ -208,7 +207,8 @@ static tg_status forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
     job job = job_of(args->x, args->weight, args->rstd, args->y, args->x);
     job.bias = element(args->bias, 0);
     job.eps = args->eps;
-    tg_parallel_for(ctx, tg_rows_of(args->x).rows, job.grain, forward_chunk, &job);
+    const int64_t rows = tg_rows_of(args->x).rows;
+    tg_parallel_for(ctx, rows, rows_grain(rows, job.n, 1), forward_chunk, &job);
     return TG_OK;
 }
 
@@ -217,6 +217,7 @@ static tg_status backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args)
     const int64_t rows = tg_rows_of(args->dy).rows;
     job job = job_of(args->x, args->weight, args->rstd, args->dx, args->dy);
     job.dy = operand_of(args->dy);
+    job.grain = rows_worth(job.n, WORTH);
     const int64_t chunks = (rows + job.grain - 1) / job.grain;
     job.sums = tg_workspace(ctx, (size_t)chunks * sizeof *job.sums);
     if (!job.sums)

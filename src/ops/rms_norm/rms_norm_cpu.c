@@ -123,7 +123,7 @@ ROWS_CHUNK(forward_chunk, forward_job, forward_rows);
 static void run(tg_ctx *ctx, forward_job *job, const tg_tensor *x)
 {
     const int64_t rows = tg_rows_of(x).rows;
-    tg_parallel_for(ctx, rows, rows_worth(job->n, WORTH), forward_chunk, job);
+    tg_parallel_for(ctx, rows, rows_grain(rows, job->n, 1), forward_chunk, job);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)

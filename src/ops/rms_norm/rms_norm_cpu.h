@@ -5,9 +5,6 @@
 #include "rows/columns.h"
 #include "rows/rows.h"
 
-/* Elements that are worth a thread: there is less work in each than in most rows. */
-enum { WORTH = 2 * ROWS_WORTH };
-
 SIMD_INLINE vf normalised(el e, int llama, vf x, vf r)
 {
     return llama ? v_round(e, x * r) : x * r;

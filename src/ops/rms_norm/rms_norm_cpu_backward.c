@@ -1,8 +1,9 @@
 /* rms_norm and fused_add_rms_norm on the CPU: backward. */
 #include "rms_norm_cpu.h"
 
-/* Rows that are taken at a time; of more, what differs from row to row no longer fits the registers. */
-enum { ROW_BLOCK = 2 };
+/* ROW_BLOCK: rows that are taken at a time; of more, what differs from row to row no longer fits the registers. WORTH: elements of a
+ * chunk of rows with a sum of its own. */
+enum { ROW_BLOCK = 2, WORTH = 2 * ROWS_WORTH };
 
 typedef struct backward_job {
     operand dy, ds, x, dx; /* ds: may be missing */
@@ -142,13 +143,13 @@ static tg_status run(tg_ctx *ctx, const gradients *a)
                         .stream = rows_stream_aligned(a->dx, a->dy),
                         .type = el_of(a->x)};
     const int64_t ahead = v_rows_ahead(x.n * el_size(job.type), ROW_BLOCK);
-    int64_t grain = rows_worth(x.n, WORTH);
+    int64_t grain = rows_grain(x.rows, x.n, ROW_BLOCK);
     job.dy_ahead = ahead * job.dy.stride;
     job.ds_ahead = ahead * job.ds.stride;
     job.x_ahead = ahead * job.x.stride;
     TG_TRY(columns_load_plus(ctx, job.type, a->weight, (float)a->offset, &job.scale));
     if (a->dweight) {
-        grain = columns_grain(x.rows, grain, ROW_BLOCK);
+        grain = columns_grain(x.rows, rows_worth(x.n, WORTH), ROW_BLOCK);
         TG_TRY(columns_sums(ctx, x.rows, x.n, 1, grain, &job.dweight));
     }
     tg_parallel_for(ctx, x.rows, grain, backward_chunk, &job);

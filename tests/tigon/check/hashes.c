@@ -68,7 +68,9 @@ static int is_wanted(const char *op, char **names)
 static void hash_impl(tg_ctx *ctx, int number, problem *p, const char *type)
 {
     const tg_impl_info *impl = tg_impl_at(number);
-    if (impl->op != p->op->id || !tg_impl_supported(ctx, number))
+    const int is_cpu = !strcmp(impl->backend, "cpu") || !strcmp(impl->backend, "ref") ||
+                       !strcmp(impl->backend, "unfused");
+    if (impl->op != p->op->id || !is_cpu || !tg_impl_supported(ctx, number))
         return;
     if (tg_ctx_set_cpu_max(ctx, impl->variant))
         tg_ctx_set_cpu_max(ctx, NULL);
