@@ -1,6 +1,7 @@
 # Thin: everything is done by CMake; see CMakePresets.json. Results go to build/.
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
+CLANG ?= clang
 RELEASE = cmake --preset release >/dev/null && cmake --build --preset release -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
@@ -33,6 +34,13 @@ test-aarch64:
 	@cmake --preset aarch64 >/dev/null && cmake --build --preset aarch64 -j $(JOBS)
 	@sh scripts/test.sh build-aarch64 $(JOBS)
 
+# Built with Clang, and checked: CLANG=clang-19 make test-clang takes another than the system's.
+test-clang:
+	@CLANG=$(CLANG) sh scripts/setup.sh clang
+	@cmake --preset clang -DCMAKE_C_COMPILER=$(CLANG) >/dev/null && cmake --build --preset clang -j $(JOBS)
+	@build-clang/tigon check --quick --strict >build-clang/check.txt || { grep FAILED build-clang/check.txt; exit 1; }
+	@tail -1 build-clang/check.txt
+
 # Hours of what make test does in minutes.
 soak: all
 	@sh scripts/soak.sh
@@ -42,7 +50,7 @@ SHAPES ?= 2000
 sweep: all
 	@sh tests/ascend/sweep/sweep.sh build/tests/ascend_sweep $(SHAPES)
 
-# Whole courses of training, default rows against unfused, and long accumulations: minutes.
+# Whole courses of training, default implementations against unfused, and long accumulations: minutes.
 test-convergence:
 	@sh scripts/setup.sh test
 	@$(RELEASE)
@@ -68,6 +76,7 @@ check: all
 
 lint:
 	@sh tests/rules/includes.sh .
+	@python3 tests/rules/headers.py .
 	@[ ! -e build/compile_commands.json ] || python3 tests/rules/arrows.py . build
 	@sh tests/rules/documents.sh .
 	@sh tests/rules/format.sh .
@@ -81,4 +90,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup demo test sweep test-levels test-aarch64 test-convergence soak test-hf coverage bench bench-peers check lint format install clean
+.PHONY: all setup demo test sweep test-levels test-aarch64 test-clang test-convergence soak test-hf coverage bench bench-peers check lint format install clean

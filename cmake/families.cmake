@@ -85,7 +85,7 @@ function(tigon_rows)
     endforeach()
 endfunction()
 
-# The eager steps that unfused rows are made of, once per level; generated/eager_levels.inc lists the levels, best first.
+# The eager steps that unfused implementations are made of, once per level; generated/eager_levels.inc lists the levels, best first.
 function(tigon_eager)
     target_sources(tigon_objects PRIVATE ${PROJECT_SOURCE_DIR}/src/eager/eager.c)
     set(lines)

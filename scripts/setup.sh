@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what is missing to build Tigon. Silent and quick when everything is there.
-#   scripts/setup.sh          to build, run and plot
+#   scripts/setup.sh          to build and run
 #   scripts/setup.sh test     and to run the tests
+#   scripts/setup.sh clang    and to build with Clang, the command that CLANG names
 #   scripts/setup.sh aarch64  and to cross-build for aarch64 and run that under QEMU
 # On Debian and Ubuntu it uses apt-get, as root or through sudo, and says what it installs; elsewhere it
 # says what is missing and stops.
@@ -26,6 +27,7 @@ compiles() { # LANGUAGE FLAGS: does the program on stdin compile and link?
 }
 c_compiler() { printf '#include <math.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-fopenmp -lm"; }
 aarch64_compiler() { printf '#include <math.h>\nint main(void) { return 0; }\n' | compiles aarch64-linux-gnu-gcc c "-fopenmp -lm"; }
+clang_compiler() { printf '#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n' | compiles "${CLANG:-clang}" c "-fopenmp"; }
 cxx_compiler() { printf '#include <vector>\nint main() { return 0; }\n' | compiles "${CXX:-c++}" c++ ""; }
 onednn() {
     # Another oneDNN may be named to CMake: dnnl_DIR or CMAKE_PREFIX_PATH.
@@ -47,13 +49,16 @@ need "CMake 3.22 or newer" "cmake" cmake_322
 need "oneDNN" "libdnnl-dev gcc libc6-dev" onednn
 need "libffi" "libffi-dev gcc libc6-dev" libffi
 need "cJSON" "libcjson-dev gcc libc6-dev" cjson
-need "gnuplot" "gnuplot-nox" command -v gnuplot
 if [ "${1:-}" = test ]; then
     need "a C++ compiler" "g++" cxx_compiler
     need "pkg-config" "pkg-config" command -v pkg-config
     need "Python 3" "python3" command -v python3
     need "clang-format" "clang-format" command -v clang-format
     need "mandoc" "mandoc" command -v mandoc
+fi
+if [ "${1:-}" = clang ]; then
+    clang=${CLANG:-clang} # of a version's own packages: clang-19, libomp-19-dev
+    need "Clang with OpenMP" "$clang libomp${clang#clang}-dev" clang_compiler
 fi
 if [ "${1:-}" = aarch64 ]; then
     need "a C compiler for aarch64" "gcc-aarch64-linux-gnu libc6-dev-arm64-cross" aarch64_compiler

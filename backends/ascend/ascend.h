@@ -69,28 +69,14 @@ tg_status ascend_partials(tg_ctx *ctx, int64_t count, int64_t n, ascend_partial_
 tg_status ascend_sum_partials(tg_ctx *ctx, const ascend_partial_sums *partials,
                               const tg_tensor *result, int64_t accumulate);
 
-/* ---- the operators, in the order of files, and what their kernels keep in UB: each table ends with {0} ---- */
+/* ---- the operators ---- */
 
-extern const tg_ub_kernel ascend_ub_partials[], ascend_ub_rms_norm[], ascend_ub_rms_norm_backward[],
-    ascend_ub_swiglu[], ascend_ub_softmax[], ascend_ub_cross_entropy[], ascend_ub_geglu[],
-    ascend_ub_embedding[];
+#define KERNELS(family) extern const tg_ub_kernel ascend_ub_##family[]; /* ends with {0} */
+#define OPERATOR(op, takes, accepts) tg_status ascend_##op(tg_ctx *ctx, const tg_##op##_args *args);
+#include "operators.inc"
+#undef KERNELS
+#undef OPERATOR
 
-tg_status ascend_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *args);
-tg_status ascend_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *args);
-tg_status ascend_fused_add_rms_norm_forward(tg_ctx *ctx,
-                                            const tg_fused_add_rms_norm_forward_args *args);
-tg_status ascend_fused_add_rms_norm_backward(tg_ctx *ctx,
-                                             const tg_fused_add_rms_norm_backward_args *args);
-tg_status ascend_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args);
-tg_status ascend_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
-tg_status ascend_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args);
-tg_status ascend_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args);
-tg_status ascend_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args);
-tg_status ascend_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args);
-tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args);
-tg_status ascend_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
-tg_status ascend_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *args);
-tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args);
 int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args);
 
 #endif

@@ -2,23 +2,11 @@
 #include "ascend.h"
 
 static const tg_impl impls[] = {
-    TG_IMPL(rms_norm_forward, "", 0, TG_TAKES_FLOATS, NULL, ascend_rms_norm_forward),
-    TG_IMPL(rms_norm_backward, "", 0, TG_TAKES_FLOATS, NULL, ascend_rms_norm_backward),
-    TG_IMPL(fused_add_rms_norm_forward, "", 0, TG_TAKES_FLOATS, NULL,
-            ascend_fused_add_rms_norm_forward),
-    TG_IMPL(fused_add_rms_norm_backward, "", 0, TG_TAKES_FLOATS, NULL,
-            ascend_fused_add_rms_norm_backward),
-    TG_IMPL(swiglu_forward, "", 0, TG_TAKES_FLOATS, NULL, ascend_swiglu_forward),
-    TG_IMPL(swiglu_backward, "", 0, TG_TAKES_FLOATS, NULL, ascend_swiglu_backward),
-    TG_IMPL(softmax_forward, "", 0, TG_TAKES_FLOATS, NULL, ascend_softmax_forward),
-    TG_IMPL(softmax_backward, "", 0, TG_TAKES_FLOATS, NULL, ascend_softmax_backward),
-    TG_IMPL(cross_entropy_forward, "", 0, TG_TAKES_FLOATS, NULL, ascend_cross_entropy_forward),
-    TG_IMPL(cross_entropy_backward, "", 0, TG_TAKES_FLOATS, NULL, ascend_cross_entropy_backward),
-    TG_IMPL(geglu_forward, "", 0, TG_TAKES_FLOATS, NULL, ascend_geglu_forward),
-    TG_IMPL(geglu_backward, "", 0, TG_TAKES_FLOATS, NULL, ascend_geglu_backward),
-    TG_IMPL(embedding_forward, "", 0, TG_TAKES_FLOATS, NULL, ascend_embedding_forward),
-    TG_IMPL(embedding_backward, "", 0, TG_TAKES_FLOATS, ascend_embedding_backward_accepts,
-            ascend_embedding_backward),
+#define KERNELS(family)
+#define OPERATOR(op, takes, accepts) TG_IMPL(op, "", 0, takes, accepts, ascend_##op),
+#include "operators.inc"
+#undef KERNELS
+#undef OPERATOR
     TG_IMPLS_END,
 };
 
@@ -34,9 +22,11 @@ static const char *const environment[] = {"TIGON_SOC",
 static const tg_ub_kernel *ub_kernel(int kernel)
 {
     static const tg_ub_kernel *const families[] = {
-        ascend_ub_partials, ascend_ub_rms_norm,  ascend_ub_rms_norm_backward,
-        ascend_ub_swiglu,   ascend_ub_softmax,   ascend_ub_cross_entropy,
-        ascend_ub_geglu,    ascend_ub_embedding,
+#define KERNELS(family) ascend_ub_##family,
+#define OPERATOR(op, takes, accepts)
+#include "operators.inc"
+#undef KERNELS
+#undef OPERATOR
     };
     for (size_t f = 0; f < sizeof families / sizeof *families; f++)
         for (const tg_ub_kernel *k = families[f]; k->name; k++)

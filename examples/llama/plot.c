@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "disk.h"
+#include "formats/svg.h"
 #include "run.h"
 
 typedef struct frame {
@@ -38,12 +39,12 @@ static frame frame_of(const curve *curves, int count)
 
 enum { WIDTH = 800, HEIGHT = 480, LEFT = 60, RIGHT = 20, TOP = 50, BOTTOM = 50 };
 
-static double svg_x(const frame *f, double x)
+static double place_x(const frame *f, double x)
 {
     return LEFT + x / f->x_max * (WIDTH - LEFT - RIGHT);
 }
 
-static double svg_y(const frame *f, double y)
+static double place_y(const frame *f, double y)
 {
     return TOP + (f->y_max - y) / (f->y_max - f->y_min) * (HEIGHT - TOP - BOTTOM);
 }
@@ -51,32 +52,30 @@ static double svg_y(const frame *f, double y)
 static void axes(FILE *out, const frame *f)
 {
     for (double y = f->y_min; y <= f->y_max + 1e-9; y += (f->y_max - f->y_min) > 3 ? 1 : 0.5) {
-        const double at = svg_y(f, y);
-        fprintf(out, "<path d='M%d %.1fH%d' stroke='#ddd'/>\n", LEFT, at, WIDTH - RIGHT);
-        fprintf(out, "<text x='%d' y='%.1f' text-anchor='end'>%.1f</text>\n", LEFT - 8, at + 4, y);
+        const double at = place_y(f, y);
+        svg_line(out, LEFT, at, WIDTH - RIGHT, at, "stroke='#ddd'");
+        svg_text(out, LEFT - 8, at + 4, "text-anchor='end'", "%.1f", y);
     }
     for (int i = 0; i <= 5; i++) {
         const double x = f->x_max * i / 5;
-        fprintf(out, "<text x='%.1f' y='%d' text-anchor='middle'>%.0f</text>\n", svg_x(f, x),
-                HEIGHT - BOTTOM + 20, x);
+        svg_text(out, place_x(f, x), HEIGHT - BOTTOM + 20, "text-anchor='middle'", "%.0f", x);
     }
-    fprintf(out, "<text x='%d' y='%d' text-anchor='middle'>step</text>\n", (WIDTH + LEFT) / 2,
-            HEIGHT - 10);
+    svg_text(out, (WIDTH + LEFT) / 2, HEIGHT - 10, "text-anchor='middle'", "step");
 }
 
 /* beneath: how many curves are drawn over this one. It is the wider for them, and seen where they agree. */
 static void line(FILE *out, const frame *f, const curve *c, int beneath)
 {
-    fprintf(out, "<polyline fill='none' stroke='%s' stroke-width='%d' points='", c->colour,
-            (c->points ? 2 : 1) + 4 * beneath);
+    svg_polyline_begin(out, "stroke='%s' stroke-width='%d'", c->colour,
+                       (c->points ? 2 : 1) + 4 * beneath);
     for (int64_t i = 0; i < c->n; i++)
         if (isfinite(c->y[i]))
-            fprintf(out, "%.1f,%.1f ", svg_x(f, (double)i), svg_y(f, (double)c->y[i]));
-    fputs("'/>\n", out);
+            svg_polyline_point(out, place_x(f, (double)i), place_y(f, (double)c->y[i]));
+    svg_polyline_end(out);
     for (int64_t i = 0; c->points && i < c->n; i++)
         if (isfinite(c->y[i]))
-            fprintf(out, "<circle cx='%.1f' cy='%.1f' r='%d' fill='%s'/>\n", svg_x(f, (double)i),
-                    svg_y(f, (double)c->y[i]), 3 + 2 * beneath, c->colour);
+            svg_circle(out, place_x(f, (double)i), place_y(f, (double)c->y[i]), 3 + 2 * beneath,
+                       "fill='%s'", c->colour);
 }
 
 /* Of the curves behind curves[c], those of its kind. */
@@ -96,18 +95,16 @@ void plot_svg(const char *path, const char *title, const curve *curves, int coun
     FILE *out = open_memstream(&text, &size);
     if (!out)
         die("out of memory");
-    fprintf(out,
-            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d'\n"
-            " font-family='sans-serif' font-size='12'>\n<rect width='100%%' height='100%%'"
-            " fill='white'/>\n<text x='%d' y='24' font-size='15'>%s</text>\n",
-            WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, title);
+    svg_begin(out, WIDTH, HEIGHT, 12);
+    svg_text(out, LEFT, 24, "font-size='15'", "%s", title);
     axes(out, &f);
     for (int c = 0; c < count; c++) {
+        char style[64];
         line(out, &f, &curves[c], drawn_over(curves, count, c));
-        fprintf(out, "<text x='%d' y='%d' text-anchor='end' fill='%s'>%s</text>\n",
-                WIDTH - RIGHT - 8, TOP + 16 + 16 * c, curves[c].colour, curves[c].name);
+        snprintf(style, sizeof(style), "text-anchor='end' fill='%s'", curves[c].colour);
+        svg_text(out, WIDTH - RIGHT - 8, TOP + 16 + 16 * c, style, "%s", curves[c].name);
     }
-    fputs("</svg>\n", out);
+    svg_end(out);
     if (fclose(out))
         die("out of memory");
     new_file file;

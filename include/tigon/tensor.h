@@ -58,7 +58,7 @@ typedef enum tg_type {
     TG_F32 = 0x12002,
     TG_BF16 = 0x11004,
     TG_F16 = 0x11002,
-    TG_F64 = 0x14002, /* taken by the reference rows alone */
+    TG_F64 = 0x14002, /* taken by the reference alone */
     TG_I64 = 0x14000, /* indices, targets and masks */
     TG_I32 = 0x12000, /* the same: they are taken as i64 */
     TG_U8 = 0x10801,  /* masks */

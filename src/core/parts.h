@@ -1,13 +1,13 @@
-/* src/core/parts.h - for rows that are made of calls of other operators, and for rows that such calls
+/* src/core/parts.h - for implementations that are made of calls of other operators, and for those that such calls
  * run: memory first.
  *
- * A row that calls its parts one after another has written outputs when a later part finds no memory.
- * So it makes its calls twice. Between tg_reserve() and tg_reserved() a call runs its row up to the
+ * An implementation that calls its parts one after another has written outputs when a later part finds no memory.
+ * So it makes its calls twice. Between tg_reserve() and tg_reserved() a call runs its implementation up to the
  * point where it has all its memory, and writes nothing; the memory goes back to the context's
  * workspace, which keeps it. The same calls, made again, find it there: they do not fail.
  *
- * Rows of the backend `cpu` that run as parts (gemm, cross_entropy) ask tg_reserving() at that point
- * and return TG_OK. Of other rows nothing is known: a call that they would run reserves nothing.
+ * Implementations of the backend `cpu` that run as parts (gemm, cross_entropy) ask tg_reserving() at that point
+ * and return TG_OK. Of others nothing is known: a call that they would run reserves nothing.
  */
 #ifndef TG_CORE_PARTS_H
 #define TG_CORE_PARTS_H

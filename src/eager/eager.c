@@ -27,7 +27,8 @@ eager eager_begin(tg_ctx *ctx)
         if ((levels[i].needs & ~ctx->cpu_features) == 0)
             e.steps = levels[i].steps;
     if (!e.steps)
-        e.status = tg_fail(TG_EUNSUPPORTED, "the unfused rows need a processor with %s at least",
+        e.status = tg_fail(TG_EUNSUPPORTED,
+                           "the unfused implementations need a processor with %s at least",
                            tg_cpu_needs(levels[sizeof levels / sizeof *levels - 1].needs));
     return e;
 }

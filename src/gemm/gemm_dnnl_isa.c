@@ -26,7 +26,7 @@ static void set_isa(void)
                   {TG_CPU_V3, dnnl_cpu_isa_avx2},
                   {0, dnnl_cpu_isa_sse41}};
     if (tg_cpu_is_held()) {                           /* no case: under TIGON_CPU_MAX alone, */
-        int i = 0;                                    /* which tests/onednn sets */
+        int i = 0;                                    /* which tests/gemm sets */
         while (levels[i].feature & ~tg_cpu_process()) /* no case: as above */
             i++;                                      /* no case: as above */
         const unsigned limit = levels[i].limit;       /* no case: as above */

@@ -5,7 +5,7 @@
 #include "eager/eager.h"
 #include "tigon/registry.h"
 
-/* c = op(a) op(b) by the first of the CPU's rows that takes it. */
+/* c = op(a) op(b) by the first of the CPU's implementations that takes it. */
 static tg_status multiply(tg_ctx *ctx, const tg_gemm_args *args)
 {
     for (int row = 0; row < tg_impl_count(); row++) {

@@ -1,16 +1,16 @@
 #!/bin/sh
-# The trainer's preset `tiny` on this repository's text, in f32 and bf16: the default rows against the rows `unfused`,
+# The trainer's preset `tiny` on this repository's text, in f32 and bf16: the default implementations against `unfused`,
 # elementary steps as an eager framework runs them. Losses and gradient norms of every step and the final parameters must
 # agree within the limits, and the control, a rate that is a little too high, must break all of them.
 #
-# Rounding alone parts courses. In f32 default rows of the level v2, which only sum in another order, differ from those of v4
+# Rounding alone parts courses. In f32 default implementations of the level v2, which only sum in another order, differ from those of v4
 # by 5e-7 of a loss, 7e-7 of a norm and 2e-6 of the parameters' way after 200 steps. At the preset's learning rate, 3e-3, it
 # grows along the course, by how much depends on the text: up to 1e-3, 1e-3 and 5e-3. So the rate here is 1e-3, and the
 # limits are fifty times the scatter and more.
 #
 # In bf16 there are batches that multiply a difference a hundredfold, at one step or another, or not at all: that depends on
 # text and seed. What lies before is a matter of the arithmetic, what follows one of luck. Measured as below, over three
-# seeds, between courses that are equally right: default rows of v2, v3, v4 and v4bf16 (native products) and `unfused`, all of
+# seeds, between courses that are equally right: default implementations of v2, v3, v4 and v4bf16 (native products) and `unfused`, all of
 # them as far from the f32 course as one another.
 #
 #     steps    the scatter, at most       the control, at least

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The same course with the reference, the unfused rows, the default rows and each ceiling of the CPU's levels: losses and
+# The same course with the reference, the unfused and the default implementations and each ceiling of the CPU's levels: losses and
 # gradient norms of every step agree. Random upstream gradients and long accumulations are the checker's part; here it
 # is 32 whole steps.
 . "$(dirname "$0")/../llama/common.sh"

@@ -93,7 +93,7 @@ const lesson language = {NULL, language_step, NULL, 256, 4, 64};
 
 /* ---- distillation ---- */
 
-/* The teacher: a net of another seed that has read the text for a while, on the default rows. */
+/* The teacher: a net of another seed that has read the text for a while, on the default implementations. */
 static void distill_open(course *c)
 {
     net_options o = c->n.o;

@@ -26,7 +26,7 @@ extern const lesson grpo_fixed, grpo_own; /* GRPO on given completions; on the p
 struct course {
     const lesson *l;
     double rate;   /* learning rate after the warm-up */
-    tg_ctx *plain; /* the default rows: for what must be the same in every course */
+    tg_ctx *plain; /* the default implementations: for what must be the same in every course */
     net n, other;  /* other: the frozen teacher or reference policy */
     tensor target, loss;
     tensor logits, dlogits, logits2; /* [rows, vocab]: of n, their gradient; of the other net */

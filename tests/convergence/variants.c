@@ -3,10 +3,10 @@
  *
  *   convergence_variants TEXT
  *
- * Each variant is trained on the default rows, in f32 and in bf16 with f32 master weights: its
+ * Each variant is trained on the default implementations, in f32 and in bf16 with f32 master weights: its
  * curve must fall (a reward: rise) by what the table says. Then it is trained again
  *   - on `unfused`, elementary steps as an eager framework runs them;
- *   - on the default rows of the lowest CPU level, which sum in another order: the natural scatter;
+ *   - on the default implementations of the lowest CPU level, which sum in another order: the natural scatter;
  *   - with a learning rate that is a little too high: the control, which shows what limits can see.
  *
  * Compared are the curves (largest difference of a step, over the change of the whole curve) and

@@ -28,7 +28,7 @@ static norm *make(void)
     return &n;
 }
 
-/* Runs and tells which row did. */
+/* Runs and tells which implementation did. */
 static const char *ran(tg_ctx *ctx)
 {
     const tg_status status = tg_rms_norm_forward(ctx, &make()->args);
@@ -74,7 +74,8 @@ static void direct(tg_ctx *ctx)
     const int ref = tg_find(ctx, "ref/rms_norm_forward"),
               cpu = tg_find(ctx, "cpu/rms_norm_forward");
     EXPECT(ref >= 0 && cpu >= 0 && ref != cpu, "%d %d", ref, cpu);
-    EXPECT(tg_find(ctx, "cpu/rms_norm") < 0 && tg_find(ctx, NULL) < 0, "a prefix is no row");
+    EXPECT(tg_find(ctx, "cpu/rms_norm") < 0 && tg_find(ctx, NULL) < 0,
+           "a prefix is no implementation");
     EXPECT(tg_impl_run(ctx, ref, &n->args) == TG_OK &&
                strcmp(tg_ctx_last_impl(ctx), "ref/rms_norm_forward") == 0,
            "%s", tg_last_error());

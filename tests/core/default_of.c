@@ -1,4 +1,4 @@
-/* The function that a backend delegates to takes every problem, not only those of the first row: products that oneDNN's row refuses. */
+/* The function that a backend delegates to takes every problem, not only those of the first implementation: products that oneDNN's refuses. */
 #include <math.h>
 
 #include "../common/test.h"

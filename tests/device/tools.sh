@@ -36,7 +36,7 @@ fi
 # A call takes no less than the device's thread does: its end is waited for.
 TIGON_BACKEND_PATH=$toy TIGON_DEVICE=toy "$tigon" bench softmax rms_norm --size small --dtype f32 --provider tigon --rounds 3 \
     --no-limit --cache warm --json >"$work/out" 2>"$work/log" || fail "tigon bench: $(cat "$work/log")"
-grep -q '"toy/rms_norm_backward"' "$work/out" || fail "the benchmark ran another row"
+grep -q '"toy/rms_norm_backward"' "$work/out" || fail "the benchmark ran another implementation"
 python3 - "$work/out" <<'END' || fail "a time is too short to be true"
 import json, sys
 rows = json.load(open(sys.argv[1]))
@@ -49,4 +49,4 @@ END
 
 # Errors on hard inputs.
 TIGON_BACKEND_PATH=$toy TIGON_DEVICE=toy "$tigon" numerics softmax >"$work/out" 2>&1 || fail "tigon numerics"
-grep -q 'toy/softmax_forward' "$work/out" || fail "tigon numerics ran another row"
+grep -q 'toy/softmax_forward' "$work/out" || fail "tigon numerics ran another implementation"

@@ -62,7 +62,7 @@ compare() {
     done <"$work/expected"
 }
 place() {
-    file=$(sed -nE '1s!^(/\*|//|#) ([A-Za-z_/]+\.[a-z]+) - .*!\2!p' "$1")
+    file=$(sed -nE '1s!^(/\*|//|#) ([A-Za-z_/.]+\.[a-z]+) - .*!\2!p' "$1")
     [ -n "$file" ] || { echo "its first line names no file" >&3; return 1; }
     mkdir -p "$(dirname "$file")"
     case $(head -1 "$1") in *" - at its end: "*) cat "$1" >>"$file" ;; *) cp "$1" "$file" ;; esac

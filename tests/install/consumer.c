@@ -1,4 +1,4 @@
-/* A program of another project: calls one operator and says which row ran. */
+/* A program of another project: calls one operator and says which implementation ran. */
 #include <math.h>
 #include <stdio.h>
 #include <tigon/tigon.h>

@@ -1,4 +1,4 @@
-// A program of another project, in C++: calls one operator and says which row ran.
+// A program of another project, in C++: calls one operator and says which implementation ran.
 #include <cmath>
 #include <cstdio>
 #include <tigon/tigon.h>

@@ -48,8 +48,9 @@ static tg_status run(tg_ctx *ctx, float y[R][N + PAD], float rstd[R])
 static void compare(tg_ctx *ctx, const char *vendor_impl)
 {
     float y[R][N + PAD], rstd[R], y_default[R][N + PAD], rstd_default[R];
-    expect(run(ctx, y, rstd) == TG_OK, "the plug-in's row runs");
-    expect(!strcmp(tg_ctx_last_impl(ctx), vendor_impl), "the plug-in's row is the one that ran");
+    expect(run(ctx, y, rstd) == TG_OK, "the plug-in's implementation runs");
+    expect(!strcmp(tg_ctx_last_impl(ctx), vendor_impl),
+           "the plug-in's implementation is the one that ran");
     tg_ctx_set_op_impl(ctx, "rms_norm_forward", "cpu");
     expect(run(ctx, y_default, rstd_default) == TG_OK, "the default stays reachable");
     expect(begins(tg_ctx_last_impl(ctx), "cpu/"), "TIGON_IMPL_... = cpu runs the default");
@@ -61,7 +62,7 @@ static void compare(tg_ctx *ctx, const char *vendor_impl)
             error = fmax(error, fabs(y[r][i] - y_default[r][i]));
         expect(!memcmp(&y[r][N], &y_default[r][N], sizeof(float[PAD])), "padding is untouched");
     }
-    expect(error < 1e-5, "the plug-in's row agrees with the default");
+    expect(error < 1e-5, "the plug-in's implementation agrees with the default");
 }
 
 /* A type that the plug-in does not take goes to the default. */
@@ -73,7 +74,7 @@ static void pass_on(tg_ctx *ctx)
     tg_tensor ty = tg_tensor_of(y, TG_BF16, 1, shape);
     const tg_rms_norm_forward_args args = {.x = &tx, .y = &ty};
     expect(tg_rms_norm_forward(ctx, &args) == TG_OK, "bf16 is passed on");
-    expect(begins(tg_ctx_last_impl(ctx), "cpu/"), "bf16 runs on the default row");
+    expect(begins(tg_ctx_last_impl(ctx), "cpu/"), "bf16 runs on the default implementation");
 }
 
 /* The rows a call of `op` tries, as one line, without those of `vendor`. */

@@ -1,8 +1,8 @@
 """A header defines no function that is not inline: a body with one includer is a .c file.
     headers.py SOURCE_DIR [FOLDER...]      all folders without one
 A function begins in the first column, and so does its brace: clang-format sees to that. A macro that has `inline` in its text
-counts as the word; `noinline` says that several files shall share the body. *.asc.h are texts of NPU kernels, included for each
-element type.
+counts as the word; `noinline` says that several files shall share the body; ASC_KERNEL that it is an NPU's kernel, whose text is
+included for each element type.
 """
 import os
 import re
@@ -22,14 +22,14 @@ def headers(source_dir, folders):
     for folder in folders:
         for where, _, names in os.walk(os.path.join(source_dir, folder)):
             for name in sorted(names):
-                if name.endswith(".h") and not name.endswith(".asc.h"):
+                if name.endswith(".h"):
                     yield os.path.join(where, name)
 
 
 def main():
     source_dir, folders = sys.argv[1], sys.argv[2:] or FOLDERS
     texts = {path: COMMENT.sub(blank, open(path, encoding="utf-8").read()) for path in headers(source_dir, folders)}
-    words = {"inline", "noinline"}
+    words = {"inline", "noinline", "ASC_KERNEL"}
     for text in texts.values():
         words.update(name for name, body in re.findall(r"^#[ \t]*define (\w+)[ \t]+((?:[^\n]*\\\n)*[^\n]*)", text, re.M) if re.search(r"\binline\b", body))
     count = 0

@@ -51,7 +51,7 @@ static void *work(void *arg)
         const tg_rms_norm_forward_args args = {.x = &x, .y = &y};
         expect(c, tg_rms_norm_forward(ctx, &args) == TG_OK, "rms_norm_forward");
         fail_once(c, ctx, &x, &y);
-        expect(c, tg_default_of(ctx, "rms_norm_forward") >= 0, "a default row");
+        expect(c, tg_default_of(ctx, "rms_norm_forward") >= 0, "a default implementation");
         expect(c, tg_impl_count() > 0 && *tg_infer_device(), "the registry");
         tg_ctx_destroy(ctx);
     }

@@ -53,7 +53,7 @@ full "$llama" --help
 full "$llama" $tiny --sample 3
 
 small sweep.csv "$tigon" bench rms_norm_forward $bench --sweep R=2:4 --csv sweep.csv
-command -v gnuplot >/dev/null && small "tigon plot" "$tigon" plot run.jsonl --output drawn.svg
+small "tigon plot" "$tigon" plot run.jsonl --output drawn.svg
 small run.log "$llama" $tiny --log run.log
 small loss.svg "$llama" $tiny --plot loss.svg
 [ -n "$ascsim" ] || exit 0

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tigon plot: the kinds of files (bench.sh has the CSV), on the terminal, as JSON, and as SVG where gnuplot is.
+# tigon plot: the kinds of files (bench.sh has the CSV), on the terminal, as JSON, and as SVG.
 #   plot.sh TIGON LLAMA
 set -eu
 tigon=$1
@@ -70,13 +70,32 @@ expect 1 other.json
 expect 1 missing.json
 expect 2
 expect 2 run.jsonl --metric taste
-PATH=/nonexistent expect 0 bench.json
-contains "rope full f32"
 
-command -v gnuplot >/dev/null || exit 0
 expect 0 bench.json
 contains "bench.svg"
 for file in bench.json sweep.json run.jsonl; do
     expect 0 "$file" --output "drawn $file.svg"
-    grep -q "</svg>" "drawn $file.svg" || fail "$file: no whole SVG"
+    python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "drawn $file.svg" || fail "$file: no XML"
 done
+drawn() { # FILE WORDS...: each stands in the drawing
+    for words in "$2" "$3" "$4"; do
+        grep -qF -- "$words" "drawn $1.svg" || fail "$1: no $words in the drawing"
+    done
+}
+# Bars as long as what they show: 2 and 8 ms from 1 ms on, on a logarithmic scale; a bar and a mark of colour for each.
+drawn bench.json ">rope full f32<" ">Time (large, cold cache, 2 threads)<" ">0.125<"
+python3 - "drawn bench.json.svg" <<'PYTHON' || fail "bench.json: wrong bars"
+import sys, xml.dom.minidom
+bars = [float(r.getAttribute("width")) for r in xml.dom.minidom.parse(sys.argv[1]).getElementsByTagName("rect")
+        if r.getAttribute("height") == "13.00"]
+assert len(bars) == 6, bars
+assert abs(bars[1] / bars[0] - 3) < 0.01, bars   # log 8 / log 2
+assert abs(bars[3] / bars[2] - 4) < 0.01, bars   # 1 and 4 MiB, linear
+assert abs(bars[4] / bars[5] - 4) < 0.01, bars   # 0.5 and 0.125 of the limit
+PYTHON
+drawn sweep.json ">it's \"tigon\"<" ">rope forward: speed, D: 64<" "<circle"
+drawn run.jsonl ">held-out<" ">nats<" "<polyline"
+status=0
+"$tigon" plot bench.json --output no/such/folder.svg >out 2>&1 || status=$?
+[ "$status" -eq 1 ] || fail "a folder that is not there: status $status"
+contains "tigon plot: no/such/folder.svg: No such file"

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <tigon/tigon.h>
 
+#include "formats/json.h"
 #include "share/cli.h"
 #include "share/impl_device.h"
-#include "share/json.h"
 
 enum { DEVICES = 16, ROUTE = 32, WHY = 512 };
 

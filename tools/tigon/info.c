@@ -4,8 +4,8 @@
 #include <string.h>
 #include <tigon/tigon.h>
 
+#include "formats/json.h"
 #include "share/cli.h"
-#include "share/json.h"
 
 extern char **environ;
 

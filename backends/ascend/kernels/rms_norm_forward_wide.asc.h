@@ -129,7 +129,7 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(ASC_PARAMS(RMS_NORM_FORWARD_WIDE))
         asc_clear(weight_at, widest * 4);
     asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
     asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID2); /* rstd has left */
-    for (int64_t row = share.begin; row - tile_rows < share.end; row += tile_rows) {
+    for (int64_t row = share.begin;; row += tile_rows) {
         const int sums = row < share.end;
         const int writes = row > share.begin;
         if (sums)

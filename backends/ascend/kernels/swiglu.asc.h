@@ -7,7 +7,7 @@
 #define ASC_FLAT_TILE                                                      \
     swiglu_forward_tile(y32, gate32, up32, ASC_SCRATCH(h), ASC_SCRATCH(e), \
                         asc_f32(gate_multiplier), asc_f32(down_multiplier), n)
-#include "asc_flat.h"
+#include "asc_flat.asc.h"
 
 #define ASC_FLAT ASC_NAME(swiglu_backward)
 #define ASC_FLAT_ARGS SWIGLU_BACKWARD
@@ -16,4 +16,4 @@
 #define ASC_FLAT_TILE                                                                        \
     swiglu_backward_tile(dgate32, dup32, dy32, gate32, up32, ASC_SCRATCH(h), ASC_SCRATCH(k), \
                          ASC_SCRATCH(e), asc_f32(gate_multiplier), asc_f32(down_multiplier), n)
-#include "asc_flat.h"
+#include "asc_flat.asc.h"

@@ -1,6 +1,5 @@
 /* report/svg.c - pipeline.svg: what the pipes of the first cores did in the last launch. */
-#include <string.h>
-
+#include "formats/svg.h"
 #include "parts.h"
 
 enum { CORES = 4, LEFT = 110, WIDTH = 1080, TOP = 64, ROW = 18, GAP = 14 };
@@ -26,10 +25,9 @@ static int row_y(int core, int pipe)
 static void put_rect(const drawing *to, int core, int pipe, int active, double start, double end)
 {
     const double x = LEFT + (start - to->from) * to->scale, width = (end - start) * to->scale;
-    fprintf(to->file, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"%s/>\n", x,
-            row_y(core, pipe) + (active ? 1 : 6), width > 0.4 ? width : 0.4,
-            active ? ROW - 3 : ROW - 13, active ? colours[pipe] : "#bbbbbb",
-            active && width > 3 ? " stroke=\"white\" stroke-width=\"0.6\"" : "");
+    svg_rect(to->file, x, row_y(core, pipe) + (active ? 1 : 6), width > 0.4 ? width : 0.4,
+             active ? ROW - 3 : ROW - 13, "fill='%s'%s", active ? colours[pipe] : "#bbbbbb",
+             active && width > 3 ? " stroke='white' stroke-width='0.6'" : "");
 }
 
 /* The bars of a row; those that the eye would not tell apart become one. */
@@ -59,30 +57,23 @@ static void put_row(const drawing *to, const sim_profile *profile, int core, int
 
 static void put_axis(const drawing *to, double us, int bottom)
 {
-    double step = 1e-3;
-    for (int i = 0; us / step > 10; i++) {
-        step *= i % 3 == 1 ? 2.5 : 2;
+    const double step = svg_step(us > 0 ? us : 1, 10);
+    for (int i = 0; i * step <= us * 1.0001; i++) {
+        const double x = LEFT + i * step * to->scale;
+        svg_line(to->file, x, TOP - 6, x, bottom, "stroke='#e4e4e4'");
+        svg_text(to->file, x, bottom + 14, "text-anchor='middle'", "%.4g", i * step);
     }
-    for (double t = 0; t <= us * 1.0001; t += step) {
-        const double x = LEFT + t * to->scale;
-        fprintf(to->file,
-                "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"#e4e4e4\"/>"
-                "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.4g</text>\n",
-                x, TOP - 6, x, bottom, x, bottom + 14, t);
-    }
-    fprintf(to->file, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">us</text>\n", LEFT - 8,
-            bottom + 14);
+    svg_text(to->file, LEFT - 8, bottom + 14, "text-anchor='end'", "us");
 }
 
 static void put_labels(const drawing *to, int cores)
 {
     for (int core = 0; core < cores; core++) {
         for (int row = 0; row < ASCSIM_PIPES; row++) {
-            fprintf(to->file, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", LEFT - 8,
-                    row_y(core, order[row]) + 13, order_names[row]);
+            svg_text(to->file, LEFT - 8, row_y(core, order[row]) + 13, "text-anchor='end'", "%s",
+                     order_names[row]);
         }
-        fprintf(to->file, "<text x=\"8\" y=\"%d\" font-weight=\"bold\">core %d</text>\n",
-                row_y(core, order[0]) + 13, core);
+        svg_text(to->file, 8, row_y(core, order[0]) + 13, "font-weight='bold'", "core %d", core);
     }
 }
 
@@ -100,15 +91,12 @@ int sim_write_pipeline(const ascsim *device, const char *folder)
     }
     const drawing to = {file, profile->clock_us - launch->time.task_us + profile->launch_us,
                         us > 0 ? WIDTH / us : 1};
-    fprintf(file,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-            "font-family=\"sans-serif\" font-size=\"11\">\n"
-            "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
-            "<text x=\"8\" y=\"22\" font-size=\"15\">%s on Ascend%s, model: %.4g us</text>\n"
-            "<text x=\"8\" y=\"42\" fill=\"#666666\">coloured: an instruction is active; grey: the "
-            "pipe waits for a flag, a "
-            "barrier or a place in a queue</text>\n",
-            LEFT + WIDTH + 30, bottom + 30, launch->name, device->soc, launch->time.task_us);
+    svg_begin(file, LEFT + WIDTH + 30, bottom + 30, 11);
+    svg_text(file, 8, 22, "font-size='15'", "%s on Ascend%s, model: %.4g us", launch->name,
+             device->soc, launch->time.task_us);
+    svg_text(file, 8, 42, "fill='#666666'",
+             "coloured: an instruction is active; grey: the pipe waits for a flag, a barrier or a "
+             "place in a queue");
     put_axis(&to, us, bottom);
     put_labels(&to, cores);
     for (int core = 0; core < cores; core++) {
@@ -117,6 +105,6 @@ int sim_write_pipeline(const ascsim *device, const char *folder)
             put_row(&to, profile, core, pipe, 1);
         }
     }
-    fputs("</svg>\n", file);
+    svg_end(file);
     return sim_report_close(file, name);
 }

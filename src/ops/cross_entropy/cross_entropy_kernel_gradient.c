@@ -111,6 +111,12 @@ typedef struct gradient {
     double hit, rest, bias;
 } gradient;
 
+/* What an option of 0 takes away stays away, be the upstream gradient infinite. */
+static double share(double upstream, double of)
+{
+    return of != 0 ? upstream * of : 0;
+}
+
 static gradient gradient_of(const ce_job *j, int64_t row, double lse, double f)
 {
     const double a = j->o.smoothing, e = a / (double)j->n;
@@ -118,7 +124,8 @@ static gradient gradient_of(const ce_job *j, int64_t row, double lse, double f)
     const double g = f * (j->dloss ? j->dloss[j->o.reduction == TG_NONE ? row : 0] : 1);
     const double smooth = a != 0 ? e * j->c.class_weights * j->c.per_ce : 0;
     const double z = j->o.z != 0 ? 2 * j->o.z * lse * j->c.per_z : 0;
-    return (gradient){g * (1 - a) * w * j->c.per_ce, g * (smooth + z), g * e * j->c.per_ce};
+    return (gradient){g * (1 - a) * w * j->c.per_ce, share(g, smooth + z),
+                      share(g, e * j->c.per_ce)};
 }
 
 /* From the exponentials that were kept. */

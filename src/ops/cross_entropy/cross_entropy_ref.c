@@ -194,7 +194,8 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
             zero_gradient(&dlogits, row);
             continue;
         }
-        const ce_sum s = log_sum_exp(&r, &o, first_argmax(&r, &o)); /* lse saves fast rows that */
+        const ce_sum s =
+            log_sum_exp(&r, &o, first_argmax(&r, &o)); /* lse saves fast implementations that */
         const double g = confidence(&r, &o, &s) * upstream(args->dloss, &o, row);
         row_gradient(&r, &o, &c, &s, doubt(&r, &o, &s), g, &dlogits);
     }

@@ -78,7 +78,7 @@ static void gradient_row(const source *s, int64_t b, int64_t l, double dlogp,
                          const grpo_logits *dlogits)
 {
     const int64_t y = target_of(s, b, l);
-    const row_log r = log_row(s, b, l); /* lse saves fast rows that */
+    const row_log r = log_row(s, b, l); /* lse saves fast implementations that */
     for (int64_t i = 0; i < s->logits.n; i++) {
         const double p = exp(logit(s, b, l, i) - r.max - r.log_sum);
         tg_set(dlogits->data, dlogits->type, grpo_row(dlogits, b, l) + i,

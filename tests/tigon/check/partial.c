@@ -58,7 +58,7 @@ static int loss_accepts(const ce *a)
 
 /* ---- a part of other operators: wrong as they call it, with a product of bf16 into f32 ---- */
 
-/* What the default's first row accepts. */
+/* What the default's first implementation accepts. */
 static int product_accepts(const tg_gemm_args *a)
 {
     return tg_type_of(a->a) != TG_F16 && !a->trans_a && a->alpha == 1 && a->beta == 0;

@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <tigon/tigon.h>
 
+#include "formats/json.h"
 #include "limits/limits.h"
 #include "problem/problem.h"
-#include "share/json.h"
 #include "share/json_read.h"
 
 enum {

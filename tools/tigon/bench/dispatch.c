@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "share/json.h"
+#include "formats/json.h"
 #include "tigon/backend.h"
 
 enum { CALLS = 2000, SAMPLES = 101 };
@@ -52,23 +52,22 @@ static entry_point *entry_of(const char *op)
 
 typedef struct timing {
     double call, check;
-    double alternating; /* a call, by turns on two forms of arguments; 0: there is no second */
 } timing;
 
-/* Median nanoseconds of a call by turns on a and b; whole = 0 measures the check alone. */
-static double measure(const bench_settings *s, const problem *a, const problem *b, int whole)
+/* Median nanoseconds of a call; whole = 0 measures the check alone. */
+static double measure(const bench_settings *s, const problem *p, int whole)
 {
     double sample[SAMPLES];
-    const int op = a->op->id;
-    const void *const args[] = {problem_args(a), problem_args(b)};
-    entry_point *const entry = entry_of(a->op->info->name);
+    const int op = p->op->id;
+    const void *const args = problem_args(p);
+    entry_point *const entry = entry_of(p->op->info->name);
     tg_status status = TG_OK;
     for (int i = 0; i < SAMPLES; i++) {
         const double start = seconds();
         for (int k = 0; k < CALLS; k++)
-            status |= !whole  ? tg_check(op, args[k & 1])
-                      : entry ? entry(s->ctx, args[k & 1])
-                              : tg_call(s->ctx, op, args[k & 1]);
+            status |= !whole  ? tg_check(op, args)
+                      : entry ? entry(s->ctx, args)
+                              : tg_call(s->ctx, op, args);
         sample[i] = (seconds() - start) / CALLS * 1e9;
     }
     qsort(sample, SAMPLES, sizeof *sample, by_value);
@@ -83,9 +82,9 @@ static const pb_case *first_size(const catalogue *cat, const char *group)
     return NULL;
 }
 
-static problem *make(const bench_settings *s, const pb_op *op, const pb_case *size, int type)
+static problem *make(const bench_settings *s, const pb_op *op, const pb_case *size)
 {
-    const pb_options options = {.type = type, .seed = 1, .saved = PB_SAVED_CALL, .ctx = s->ctx};
+    const pb_options options = {.type = TG_F32, .seed = 1, .saved = PB_SAVED_CALL, .ctx = s->ctx};
     char error[PB_ERROR];
     problem *p = problem_create(s->cat, op, size, &options, error);
     if (!p)
@@ -95,20 +94,14 @@ static problem *make(const bench_settings *s, const pb_op *op, const pb_case *si
 
 static int measure_all(const bench_settings *s, const pb_op *op, const pb_case *size, timing *t)
 {
-    const int two = pb_case_takes(size, TG_BF16);
-    problem *p = make(s, op, size, TG_F32), *other = two ? make(s, op, size, TG_BF16) : NULL;
-    const int made = p && (other || !two);
-    *t = (timing){0};
-    if (made) {
-        t->call = measure(s, p, p, 1);
-        t->check = measure(s, p, p, 0);
-        t->alternating = two ? measure(s, p, other, 1) : 0;
-        if (t->call < 0 || t->alternating < 0)
-            fprintf(stderr, "tigon bench: %s: %s\n", op->info->name, tg_last_error());
-    }
+    problem *p = make(s, op, size);
+    if (!p)
+        return 1;
+    *t = (timing){measure(s, p, 1), measure(s, p, 0)};
+    if (t->call < 0)
+        fprintf(stderr, "tigon bench: %s: %s\n", op->info->name, tg_last_error());
     problem_free(p);
-    problem_free(other);
-    return !made || t->call < 0 || t->alternating < 0;
+    return t->call < 0;
 }
 
 static int one_operator(const bench_settings *s, const pb_op *op, json *j)
@@ -124,12 +117,8 @@ static int one_operator(const bench_settings *s, const pb_op *op, json *j)
         json_text(j, "operator", op->info->name);
         json_real(j, "call_ns", t.call);
         json_real(j, "check_ns", t.check);
-        if (t.alternating > 0)
-            json_real(j, "alternating_ns", t.alternating);
         json_close(j);
-    } else if (t.alternating > 0)
-        printf("%-38s %8.1f %8.1f %12.1f\n", op->info->name, t.call, t.check, t.alternating);
-    else
+    } else
         printf("%-38s %8.1f %8.1f\n", op->info->name, t.call, t.check);
     return 0;
 }
@@ -145,8 +134,7 @@ int bench_dispatch(bench_settings *s, char **groups, int n, int as_json)
     if (as_json)
         json_array(&j, NULL);
     else
-        printf("%-38s %8s %8s %12s\n", "ns, with implementations that do nothing", "call", "check",
-               "alternating");
+        printf("%-38s %8s %8s\n", "ns, with implementations that do nothing", "call", "check");
     for (int i = 0; i < s->cat->nops; i++) {
         const pb_op *op = &s->cat->ops[i];
         int wanted = !n;

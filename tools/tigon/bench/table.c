@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "share/json.h"
+#include "formats/json.h"
 
 const char *bench_device(void)
 {

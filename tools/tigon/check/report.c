@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "share/json.h"
+#include "formats/json.h"
 
 static tally *line_of(totals *t, int impl, int type)
 {

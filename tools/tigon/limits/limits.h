@@ -58,6 +58,8 @@ const char *gemm_limit_name(const gemm_limit *limit);
 
 /* ---- caches ---- */
 
+/* Memory at the beginning of a page, touched by the threads that will use it: to be freed; NULL: out of memory. */
+char *touched(tg_ctx *ctx, int64_t bytes);
 /* Bytes of the largest cache. */
 int64_t cache_bytes(void);
 /* Fills the caches with something else. */

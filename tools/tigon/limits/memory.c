@@ -1,4 +1,4 @@
-/* tools/tigon/limits/memory.c - memory limit: the best plain loop with given streams; eviction of caches.
+/* tools/tigon/limits/memory.c - memory limit: the best plain loop with given streams.
  *
  * "Best" is found by trying: vector by vector or stream by stream, cached or streaming stores,
  * all threads in two ways of cutting or one thread alone.
@@ -8,10 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { LINE_BYTES = 64, PAGE = 4096 };
+enum { LINE_BYTES = 64 };
 
 typedef struct loop_args {
     int reads, writes;
@@ -64,24 +62,6 @@ static void move(const loop_args *a, int apart, int stream)
 #else
     move_base(a, apart, stream);
 #endif
-}
-
-static struct {
-    clockid_t id;
-    double share;
-} the_clock = {CLOCK_MONOTONIC, 1};
-
-void use_cpu_clock(int threads)
-{
-    the_clock.id = CLOCK_PROCESS_CPUTIME_ID;
-    the_clock.share = 1.0 / threads;
-}
-
-double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(the_clock.id, &t);
-    return ((double)t.tv_sec + 1e-9 * (double)t.tv_nsec) * the_clock.share;
 }
 
 /* One way to run the loop. */
@@ -232,28 +212,6 @@ static void choose_way(memory_limit *l)
              threads == 1 || l->best.chunks == 1 ? "1 thread" : "all threads");
 }
 
-typedef struct touch_args {
-    char *data;
-} touch_args;
-
-static void touch(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    memset(((touch_args *)arg)->data + begin, 1, (size_t)(end - begin));
-}
-
-/* Page-aligned and touched by the threads that will use it. */
-static char *touched(tg_ctx *ctx, int64_t bytes)
-{
-    const int64_t size = (bytes + PAGE - 1) / PAGE * PAGE + PAGE;
-    touch_args a = {aligned_alloc(PAGE, (size_t)size)};
-    if (a.data) {
-        const int64_t threads = tg_ctx_threads(ctx);
-        tg_parallel_for(ctx, size, (size + threads - 1) / threads, touch, &a);
-    }
-    return a.data;
-}
-
 /* The group of streams of about that length; a new one if there is none. */
 static group *group_of(memory_limit *l, int64_t bytes)
 {
@@ -310,64 +268,4 @@ void memory_limit_free(memory_limit *l)
     for (int j = 0; l && j < l->nowned; j++)
         free(l->owned[j]);
     free(l);
-}
-
-/* ---- caches ---- */
-
-int64_t cache_bytes(void)
-{
-    static const int names[] = {
-#ifdef _SC_LEVEL3_CACHE_SIZE
-        _SC_LEVEL3_CACHE_SIZE,
-        _SC_LEVEL2_CACHE_SIZE,
-#endif
-    };
-    int64_t most = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const int64_t size = sysconf(names[i]);
-        most = size > most ? size : most;
-    }
-    return most > 0 ? most : 32 << 20;
-}
-
-struct evictor {
-    tg_ctx *ctx;
-    char *data;
-    int64_t bytes;
-};
-
-evictor *evictor_new(tg_ctx *ctx)
-{
-    evictor *e = calloc(1, sizeof *e);
-    if (!e)
-        return NULL;
-    e->ctx = ctx;
-    e->bytes = cache_bytes() * 5 / 4 + (16 << 20);
-    e->data = touched(ctx, e->bytes);
-    if (!e->data) {
-        free(e);
-        return NULL;
-    }
-    return e;
-}
-
-static void rewrite(void *arg, int64_t begin, int64_t end, int worker)
-{
-    (void)worker;
-    const evictor *e = arg;
-    for (int64_t i = begin; i < end; i++)
-        e->data[i]++;
-}
-
-void evictor_run(evictor *e)
-{
-    const int64_t threads = tg_ctx_threads(e->ctx);
-    tg_parallel_for(e->ctx, e->bytes, (e->bytes + threads - 1) / threads, rewrite, e);
-}
-
-void evictor_free(evictor *e)
-{
-    if (e)
-        free(e->data);
-    free(e);
 }

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <tigon/tigon.h>
 
+#include "formats/json.h"
 #include "matrix.h"
 #include "schema.h"
 #include "share/cli.h"
 #include "share/impl_device.h"
-#include "share/json.h"
 
 enum { MAX_IMPLS = 256, MAX_OPS = 256 };
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "check/check.h"
+#include "formats/json.h"
 #include "share/impl_device.h"
-#include "share/json.h"
 #include "share/marked.h"
 
 enum { TYPES = 3, BACKENDS = 16, CELL = 80 };

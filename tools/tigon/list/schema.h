@@ -4,7 +4,7 @@
 
 #include <tigon/tigon.h>
 
-#include "share/json.h"
+#include "formats/json.h"
 
 /* "types": the rules of element types, by name, in words. */
 void schema_type_rules(json *j);

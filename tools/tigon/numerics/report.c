@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/json.h"
 #include "numerics.h"
-#include "share/json.h"
 
 /* "0.50", "12.3", "4.1e+05" */
 static const char *ulps(char *text, size_t size, double x)

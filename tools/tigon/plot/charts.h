@@ -52,10 +52,8 @@ void charts_free(charts *all);
 
 /* Bars of characters. */
 void charts_print(const charts *all, FILE *out, int width);
-/* SVG by way of gnuplot; 0, or -1 after a message on stderr. */
+/* SVG; 0, or -1 after a message on stderr. */
 int charts_draw(const charts *all, const char *path);
-/* 1 if there is a gnuplot to run. */
-int charts_can_draw(void);
 
 /* Appends a point; x, y, low, high. */
 void series_add(charts *all, series *s, double x, double y, double low, double high);

@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "charts.h"
+#include "formats/json.h"
 #include "share/cli.h"
 #include "share/csv.h"
 #include "share/file.h"
-#include "share/json.h"
 
 static void json_list(json *j, const char *key, const double *values, int n)
 {
@@ -135,7 +135,7 @@ int command_plot(int argc, char **argv)
         {"--operator", CLI_TEXT, &filter.op, "NAME", "only operators that start with it"},
         {"--mode", CLI_TEXT, &filter.mode, "MODE", "only forward, backward or full"},
         {"--metric", CLI_TEXT, &filter.metric, "METRIC", "only speed, memory, fraction or loss"},
-        {"--text", CLI_FLAG, &text, NULL, "bars on the terminal (also where gnuplot is missing)"},
+        {"--text", CLI_FLAG, &text, NULL, "bars on the terminal"},
         {"--json", CLI_FLAG, &as_json, NULL, "the points of the charts"},
         {0}};
     const cli_usage usage = {
@@ -143,8 +143,7 @@ int command_plot(int argc, char **argv)
         .operands = "FILE...",
         .summary =
             "Draws speed, memory and fraction of the limit from what tigon bench prints with\n"
-            "--json or --sweep or writes with --csv, or the loss from a trainer's log, as SVG\n"
-            "through gnuplot.",
+            "--json or --sweep or writes with --csv, or the loss from a trainer's log, as SVG.",
         .notes = "FILE - is standard input. Several logs are drawn into one chart.",
         .options = options,
         .max_operands = 64};
@@ -166,7 +165,7 @@ int command_plot(int argc, char **argv)
     default_output(argv[1], path, sizeof path);
     if (status == 0 && as_json) {
         status = print_json(&all);
-    } else if (status == 0 && (text || !charts_can_draw())) {
+    } else if (status == 0 && text) {
         charts_print(&all, stdout, terminal_width());
     } else if (status == 0) {
         status = charts_draw(&all, output ? output : path) ? 1 : 0;

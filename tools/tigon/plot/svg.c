@@ -1,198 +1,230 @@
-/* tools/tigon/plot/svg.c - charts as SVG: a script for gnuplot, written into its standard input. */
+/* tools/tigon/plot/svg.c - charts as SVG, one below the other. */
+#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "charts.h"
-#include "share/file.h"
+#include "formats/svg.h"
 
-enum { WIDTH = 960, BAR = 15, LINES_HEIGHT = 420, MARGIN = 110 };
+enum { WIDTH = 960, BAR = 15, LINES_HEIGHT = 420, HEAD = 58, FOOT = 52, LEFT = 80, RIGHT = 70 };
 
 static const char *const colors[] = {"#1f6f8b", "#c8553d", "#8a8d91", "#588157",
                                      "#b08968", "#6d597a", "#e09f3e", "#335c67"};
 enum { COLORS = sizeof colors / sizeof *colors };
 
-int charts_can_draw(void)
+/* ---- axes ---- */
+
+typedef struct axis {
+    int base;         /* of a logarithmic axis, 2 or 10; 0: linear */
+    double low, high; /* values at its ends */
+    double from, to;  /* where the ends are */
+} axis;
+
+static double place(const axis *a, double value)
 {
-    const char *path = getenv("PATH");
-    while (path && *path) {
-        const char *end = strchr(path, ':');
-        const int n = end ? (int)(end - path) : (int)strlen(path);
-        char file[4096];
-        if (snprintf(file, sizeof file, "%.*s/gnuplot", n, path) < (int)sizeof file &&
-            !access(file, X_OK))
-            return 1;
-        path = end ? end + 1 : NULL;
-    }
-    return 0;
+    const double part = a->base ? log(value / a->low) / log(a->high / a->low)
+                                : (value - a->low) / (a->high - a->low);
+    return a->from + part * (a->to - a->from);
 }
 
-/* In single quotes, where gnuplot reads nothing but a doubled quote as special. */
-static void quoted(FILE *out, const char *text)
+/* Widens the axis by a value; one that it cannot show, such as 0 on a logarithmic one, is left out. */
+static void widen(axis *a, double value)
 {
-    fputc('\'', out);
-    for (; *text; text++) {
-        if (*text == '\'')
-            fputc('\'', out);
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
-    }
-    fputc('\'', out);
+    if (!isfinite(value) || (a->base && value <= 0))
+        return;
+    a->low = fmin(a->low, value);
+    a->high = fmax(a->high, value);
 }
+
+/* Ends that leave no point on the edge, and are apart. */
+static void round_out(axis *a)
+{
+    if (!(a->low <= a->high))
+        a->low = a->high = 1;
+    const double room = a->base ? pow(a->high / a->low, 0.04) : (a->high - a->low) * 0.04;
+    a->low = a->base ? a->low / room : a->low - room;
+    a->high = a->base ? a->high * room : a->high + room;
+    if (a->low == a->high) {
+        a->low -= a->base ? a->low / 2 : 0.5;
+        a->high += a->base ? a->high : 0.5;
+    }
+}
+
+/* Fills in up to 24 ticks between the ends. */
+enum { TICKS = 24 };
+static int ticks(const axis *a, double tick[TICKS])
+{
+    static const double parts[] = {1, 2, 5};
+    int n = 0;
+    if (!a->base) {
+        const double step = svg_step(a->high - a->low, 8);
+        for (double at = ceil(a->low / step); at * step <= a->high && n < TICKS; at++)
+            tick[n++] = at * step + 0.0; /* no -0 */
+        return n;
+    }
+    const double powers = log(a->high / a->low) / log(a->base);
+    const int finer = a->base == 10 && powers < 3, apart = (int)(powers / 10) + 1;
+    for (int power = (int)floor(log(a->low) / log(a->base)); n < TICKS; power += apart)
+        for (int i = 0; i < (finer ? 3 : 1) && n < TICKS; i++) {
+            const double value = parts[i] * pow(a->base, power);
+            if (value > a->high)
+                return n;
+            if (value >= a->low)
+                tick[n++] = value;
+        }
+    return n;
+}
+
+static void draw_x(FILE *out, const axis *x, double top, double bottom, const char *label)
+{
+    double tick[TICKS];
+    const int n = ticks(x, tick);
+    for (int i = 0; i < n; i++) {
+        const double at = place(x, tick[i]);
+        svg_line(out, at, top, at, bottom, "stroke='#dddddd'");
+        svg_text(out, at, bottom + 16, "text-anchor='middle'", "%.6g", tick[i]);
+    }
+    svg_line(out, x->from, bottom, x->to, bottom, "stroke='#444444'");
+    svg_text(out, (x->from + x->to) / 2, bottom + 36, "text-anchor='middle'", "%s", label);
+}
+
+static void draw_y(FILE *out, const axis *y, double left, double right, const char *label)
+{
+    double tick[TICKS];
+    const int n = ticks(y, tick);
+    for (int i = 0; i < n; i++) {
+        const double at = place(y, tick[i]);
+        svg_line(out, left, at, right, at, "stroke='#dddddd'");
+        svg_text(out, left - 8, at + 4, "text-anchor='end'", "%.6g", tick[i]);
+    }
+    svg_line(out, left, y->from, left, y->to, "stroke='#444444'");
+    svg_text(out, 8, y->to - 8, "fill='#444444'", "%s", label);
+}
+
+/* ---- charts ---- */
 
 static int height_of(const chart *c)
 {
-    return c->bars ? MARGIN + BAR * (c->nlabels * (c->nseries + 1)) : LINES_HEIGHT;
+    return c->bars ? HEAD + BAR * c->nlabels * (c->nseries + 1) + FOOT : LINES_HEIGHT;
 }
 
-static double smallest_positive(const chart *c)
+static void draw_head(FILE *out, const chart *c, double top)
 {
-    double least = INFINITY;
+    double at = LEFT;
+    svg_text(out, 8, top + 20, "font-size='14'", "%s", c->title);
+    for (int s = 0; s < c->nseries; s++) {
+        svg_rect(out, at, top + 32, 10, 10, "fill='%s'", colors[s % COLORS]);
+        svg_text(out, at + 15, top + 41, "fill='#222222'", "%s", c->series[s].name);
+        at += 40 + 7 * (double)strlen(c->series[s].name);
+    }
+}
+
+static double widest_label(const chart *c)
+{
+    size_t most = 0;
+    for (int l = 0; l < c->nlabels; l++)
+        most = strlen(c->labels[l]) > most ? strlen(c->labels[l]) : most;
+    return 16 + 6.8 * (double)most;
+}
+
+static void draw_bars(FILE *out, const chart *c, double top)
+{
+    const double bottom = top + height_of(c) - FOOT;
+    axis x = {c->log_x ? 10 : 0, INFINITY, -INFINITY, widest_label(c), WIDTH - RIGHT};
+    if (!c->log_x)
+        widen(&x, 0);
+    widen(&x, c->limit);
     for (int s = 0; s < c->nseries; s++)
         for (int k = 0; k < c->series[s].count; k++)
-            if (c->series[s].y[k] > 0 && c->series[s].y[k] < least)
-                least = c->series[s].y[k];
-    return isfinite(least) ? least : 1;
-}
-
-/* Bars lie: label l takes the heights from -l*(n+1), series by series downwards. */
-static void bar_data(FILE *out, const chart *c, int id, double base)
-{
+            widen(&x, c->series[s].y[k]);
+    if (c->log_x && x.low <= x.high)
+        x.low = pow(10, floor(log10(x.low)));
+    if (!(x.low < x.high))
+        x.high = x.low + 1;
+    draw_x(out, &x, top + HEAD, bottom, c->y_label);
+    for (int l = 0; l < c->nlabels; l++)
+        svg_text(out, x.from - 8, top + HEAD + BAR * ((l + 0.5) * (c->nseries + 1)) + 4,
+                 "text-anchor='end'", "%s", c->labels[l]);
     for (int s = 0; s < c->nseries; s++) {
-        fprintf(out, "$d%d_%d << END\n", id, s);
         const series *one = &c->series[s];
         for (int k = 0; k < one->count; k++) {
-            const double y = -(one->x[k] * (c->nseries + 1) + s);
-            fprintf(out, "%.9g %.9g %.9g %.9g %.9g %.9g %.4g\n", one->y[k], y, base, one->y[k],
-                    y - 0.42, y + 0.42, one->y[k]);
+            const double y = top + HEAD + BAR * (one->x[k] * (c->nseries + 1) + s + 0.5);
+            const double end = isfinite(one->y[k]) ? place(&x, fmax(one->y[k], x.low)) : x.from;
+            svg_rect(out, x.from, y, end - x.from, BAR - 2, "fill='%s'", colors[s % COLORS]);
+            svg_text(out, end + 5, y + BAR - 4, "font-size='10'", "%.4g", one->y[k]);
         }
-        fputs("END\n", out);
     }
-}
-
-static void draw_bars(FILE *out, const chart *c, int id)
-{
-    const double base = c->log_x ? pow(10, floor(log10(smallest_positive(c)))) : 0;
-    bar_data(out, c, id, base);
-    fputs("set xlabel ", out);
-    quoted(out, c->y_label);
-    fprintf(out, "\nunset ylabel\nunset logscale\n%s logscale x\n", c->log_x ? "set" : "unset");
-    fprintf(out, "set xrange [%.9g:*]\n", base);
-    fprintf(out, "set yrange [%d:%d]\n", -(c->nlabels * (c->nseries + 1)) + 1, 1);
-    fputs("set ytics scale 0 (", out);
-    for (int l = 0; l < c->nlabels; l++) {
-        fputs(l ? ", " : "", out);
-        quoted(out, c->labels[l]);
-        fprintf(out, " %.3f", -(l * (c->nseries + 1) + (c->nseries - 1) / 2.0));
-    }
-    fputs(")\nunset arrow\n", out);
     if (c->limit > 0)
-        fprintf(out, "set arrow from %.9g, graph 0 to %.9g, graph 1 nohead lc '#444444' dt 2\n",
-                c->limit, c->limit);
-    fputs("set style fill solid 0.9 noborder\nplot ", out);
-    for (int s = 0; s < c->nseries; s++) {
-        fprintf(out, "%s$d%d_%d using 1:2:3:4:5:6 with boxxyerror lc '%s' title ", s ? ", " : "",
-                id, s, colors[s % COLORS]);
-        quoted(out, c->series[s].name);
-        fprintf(out, ", $d%d_%d using 1:2:7 with labels left offset 0.5,0 font ',9' notitle", id,
-                s);
-    }
-    fputc('\n', out);
+        svg_line(out, place(&x, c->limit), top + HEAD, place(&x, c->limit), bottom,
+                 "stroke='#444444' stroke-dasharray='4 3'");
 }
 
-static void draw_lines(FILE *out, const chart *c, int id)
+/* The quantiles about a point. */
+static void draw_spread(FILE *out, double x, double low, double high, const char *color)
 {
-    for (int s = 0; s < c->nseries; s++) {
-        const series *one = &c->series[s];
-        fprintf(out, "$d%d_%d << END\n", id, s);
-        for (int k = 0; k < one->count; k++)
-            fprintf(out, "%.9g %.9g %.9g %.9g\n", one->x[k], one->y[k], one->low[k], one->high[k]);
-        fputs("END\n", out);
-    }
-    fputs("set xlabel ", out);
-    quoted(out, c->x_label);
-    fputs("\nset ylabel ", out);
-    quoted(out, c->y_label);
-    fprintf(out, "\n%s\nset xrange [*:*]\nset yrange [*:*]\nset ytics auto\n",
-            c->log_x ? "set logscale x 2" : "unset logscale x");
-    fprintf(out, "%s logscale y\nunset arrow\nplot ", c->log_y ? "set" : "unset");
-    for (int s = 0; s < c->nseries; s++) {
-        const char *how = c->series[s].dots ? "points pt 7 ps 0.6"
-                          : c->log_x        ? "yerrorlines pt 7 ps 0.5 lw 2"
-                                            : "lines lw 2";
-        fprintf(out, "%s$d%d_%d using 1:2%s with %s lc '%s' title ", s ? ", " : "", id, s,
-                c->log_x && !c->series[s].dots ? ":3:4" : "", how, colors[s % COLORS]);
-        quoted(out, c->series[s].name);
-    }
-    fputc('\n', out);
+    svg_line(out, x, low, x, high, "stroke='%s'", color);
+    svg_line(out, x - 3, low, x + 3, low, "stroke='%s'", color);
+    svg_line(out, x - 3, high, x + 3, high, "stroke='%s'", color);
 }
 
-static void script(FILE *out, const charts *all, const char *path)
+static void draw_series(FILE *out, const series *s, const axis *x, const axis *y, const char *color)
 {
-    int total = 0, top = 0;
-    for (int i = 0; i < all->count; i++)
-        total += height_of(&all->chart[i]);
-    fprintf(out, "set terminal svg size %d,%d dynamic font 'sans-serif,12' background '#ffffff'\n",
-            WIDTH, total);
-    fputs("set encoding utf8\nset termoption noenhanced\nset output ", out);
-    quoted(out, path);
-    fputs("\nset multiplot\nset grid lc '#dddddd'\nset border 3\nset tics nomirror\n"
-          "set key outside top left horizontal\nset tmargin 5\n",
-          out);
-    for (int i = 0; i < all->count; i++) {
-        const chart *c = &all->chart[i];
-        const int height = height_of(c);
-        fprintf(out, "set origin 0,%.6f\nset size 1,%.6f\nset label 1 ",
-                1.0 - (double)(top + height) / total, (double)height / total);
-        quoted(out, c->title);
-        fputs(" at graph 0, graph 1 left offset 0,2.4 font ',13'\n", out);
-        top += height;
-        if (c->bars)
-            draw_bars(out, c, i);
-        else
-            draw_lines(out, c, i);
+    const int marks = s->dots || x->base;
+    if (!s->dots)
+        svg_polyline_begin(out, "stroke='%s' stroke-width='2'", color);
+    for (int k = 0; !s->dots && k < s->count; k++)
+        if (isfinite(s->y[k]))
+            svg_polyline_point(out, place(x, s->x[k]), place(y, s->y[k]));
+    if (!s->dots)
+        svg_polyline_end(out);
+    for (int k = 0; marks && k < s->count; k++) {
+        const double at = place(x, s->x[k]);
+        if (isfinite(s->y[k]))
+            svg_circle(out, at, place(y, s->y[k]), 3, "fill='%s'", color);
+        if (isfinite(s->low[k]) && isfinite(s->high[k]) && s->low[k] < s->high[k])
+            draw_spread(out, at, place(y, fmax(s->low[k], y->low)), place(y, s->high[k]), color);
     }
-    fputs("unset multiplot\n", out);
 }
 
-static int run_gnuplot(const charts *all, const char *path)
+static void draw_lines(FILE *out, const chart *c, double top)
 {
-    FILE *gnuplot = popen("gnuplot", "w");
-    if (!gnuplot)
-        return -1;
-    script(gnuplot, all, path);
-    return pclose(gnuplot);
+    const double bottom = top + height_of(c) - FOOT;
+    axis x = {c->log_x ? 2 : 0, INFINITY, -INFINITY, LEFT, WIDTH - RIGHT};
+    axis y = {c->log_y ? 10 : 0, INFINITY, -INFINITY, bottom, top + HEAD + 14};
+    for (int s = 0; s < c->nseries; s++)
+        for (int k = 0; k < c->series[s].count; k++) {
+            const series *one = &c->series[s];
+            widen(&x, one->x[k]);
+            widen(&y, one->y[k]);
+            widen(&y, one->low[k]);
+            widen(&y, one->high[k]);
+        }
+    round_out(&x);
+    round_out(&y);
+    draw_x(out, &x, top + HEAD + 14, bottom, c->x_label);
+    draw_y(out, &y, LEFT, WIDTH - RIGHT, c->y_label);
+    for (int s = 0; s < c->nseries; s++)
+        draw_series(out, &c->series[s], &x, &y, colors[s % COLORS]);
 }
 
-static int copy_text(const char *text, size_t length, const char *path)
-{
-    FILE *out = fopen(path, "w");
-    if (!out)
-        return -1;
-    const int failed = fwrite(text, 1, length, out) != length;
-    return fclose(out) || failed ? -1 : 0;
-}
-
-/* gnuplot does not say whether its writes succeeded: it draws into a file of ours, which is looked at. */
 int charts_draw(const charts *all, const char *path)
 {
-    char drawn[] = "/tmp/tigon-plot-XXXXXX";
-    const int file = mkstemp(drawn);
-    if (file < 0) {
-        perror("tigon plot: /tmp");
+    double height = 0, top = 0;
+    FILE *out = fopen(path, "w");
+    for (int i = 0; i < all->count; i++)
+        height += height_of(&all->chart[i]);
+    if (out)
+        svg_begin(out, WIDTH, height, 12);
+    for (int i = 0; out && i < all->count; top += height_of(&all->chart[i++])) {
+        draw_head(out, &all->chart[i], top);
+        (all->chart[i].bars ? draw_bars : draw_lines)(out, &all->chart[i], top);
+    }
+    if (out)
+        svg_end(out);
+    const int failed = !out || ferror(out);
+    if ((out && fclose(out)) || failed) {
+        fprintf(stderr, "tigon plot: %s: %s\n", path, strerror(errno));
         return -1;
     }
-    close(file);
-    size_t length = 0;
-    char *text = run_gnuplot(all, drawn) ? NULL : file_text(drawn, &length);
-    unlink(drawn);
-    int status = text && svg_is_whole(text, length) ? 0 : -1;
-    if (status) {
-        fprintf(stderr, "tigon plot: gnuplot failed\n");
-    } else if ((status = copy_text(text, length, path))) {
-        fprintf(stderr, "tigon plot: ");
-        perror(path);
-    }
-    free(text);
-    return status;
+    return 0;
 }

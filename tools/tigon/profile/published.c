@@ -7,8 +7,8 @@
 #include <tigon/tigon.h>
 #include <unistd.h>
 
+#include "formats/json.h"
 #include "profile.h"
-#include "share/json.h"
 #include "share/marked.h"
 
 typedef struct published {

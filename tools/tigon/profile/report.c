@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "share/json.h"
+#include "formats/json.h"
 
 enum { FIELDS = 48, LINE = 2048, LAUNCHES = 64, NAME = 96 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "share/json.h"
+#include "formats/json.h"
 
 enum { MOST_SECTIONS = 12, MOST_BLOCKS = 64 };
 

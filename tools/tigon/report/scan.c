@@ -175,9 +175,14 @@ static void add_use(finding *f, const scan_word *w)
     c->last_line = line;
 }
 
+int scan_is_shared(const char *path)
+{
+    return !strstr(path, ".asc.") || strstr(path, "/asc_");
+}
+
 static int is_shared(const sources *s, const definition *d)
 {
-    return strstr(s->file[d->file].path, ".asc.") == NULL;
+    return scan_is_shared(s->file[d->file].path);
 }
 
 /* ASC_FOLD(asc_max, ...): the macro calls it. */

@@ -32,6 +32,8 @@ struct sources {
 /* Fills the list of files with their text: files.c. 0, or -1 with the error. */
 int sources_load(sources *s, char *error, size_t size);
 
+/* A header that kernels of all families use: asc_*, or one without ".asc." in its name. */
+int scan_is_shared(const char *path);
 /* The text without comments and strings; NULL: no memory. */
 char *scan_code(const char *text);
 int scan_is_word(char c);

@@ -60,7 +60,7 @@ static size_t word_at(const char *name)
     return n;
 }
 
-/* #define ASC_FLAT ASC_NAME(x): a kernel x, which is what is defined for asc_flat.h from here to where that is included. */
+/* #define ASC_FLAT ASC_NAME(x): a kernel x, which is what is defined for asc_flat.asc.h from here to where that is included. */
 static void flat_kernel(sources *s, int file, const char *begin, const char *end)
 {
     const char *name = strstr(begin, "ASC_NAME("), *to = strstr(end, "#include");
@@ -149,8 +149,8 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Files of one family begin alike, rms_norm.asc.c and rms_norm_forward.asc.h; a header without ".asc." is everybody's.
- * Host files see themselves. */
+/* Files of one family begin alike, rms_norm.asc.c and rms_norm_forward.asc.h; shared ones are everybody's. Host files see
+ * themselves. */
 static int sees(const sources *s, int from, int to)
 {
     const char *a = base_of(s->file[from].path), *b = base_of(s->file[to].path);
@@ -159,7 +159,7 @@ static int sees(const sources *s, int from, int to)
         return 1;
     if (!strstr(s->file[from].path, "/kernels/") || !strstr(s->file[to].path, "/kernels/"))
         return 0;
-    return !strstr(b, ".asc.") || !strncmp(a, b, n < m ? n : m);
+    return scan_is_shared(s->file[to].path) || !strncmp(a, b, n < m ? n : m);
 }
 
 static void follow(sources *s, int number)

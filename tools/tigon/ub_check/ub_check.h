@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <tigon/npu.h>
 
+#include "formats/json.h"
 #include "share/cli.h"
-#include "share/json.h"
 
 enum { UB_NAME = 32 };
 

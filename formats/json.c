@@ -1,4 +1,4 @@
-/* tools/tigon/share/json.c - a JSON writer: see json.h. */
+/* formats/json.c - a JSON writer: see json.h. */
 #include "json.h"
 
 #include <inttypes.h>
@@ -6,13 +6,13 @@
 
 json json_begin(FILE *out, int lines)
 {
-    return (json){.out = out, .lines = lines};
+    return (json){.out = out, .lines = lines < 0 ? -lines : lines, .tight = lines < 0};
 }
 
 static void new_line(const json *j)
 {
     fputc('\n', j->out);
-    for (int i = 0; i < j->depth; i++)
+    for (int i = 0; !j->tight && i < j->depth; i++)
         fputs("  ", j->out);
 }
 
@@ -39,12 +39,12 @@ static void lead(json *j, const char *key)
             fputc(',', j->out);
         if (j->depth <= j->lines)
             new_line(j);
-        else if (!first)
+        else if (!first && !j->tight)
             fputc(' ', j->out);
     }
     if (key) {
         quoted(j, key);
-        fputs(": ", j->out);
+        fputs(j->tight ? ":" : ": ", j->out);
     }
 }
 

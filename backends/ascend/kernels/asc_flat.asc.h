@@ -1,4 +1,4 @@
-/* asc_flat.h - a kernel on independent elements, of one type: all but its arithmetic. Included for each such kernel by what
+/* asc_flat.asc.h - a kernel on independent elements, of one type: all but its arithmetic. Included for each such kernel by what
  * asc_each_type.h includes, after
  *
  *   #define ASC_FLAT ASC_NAME(relu_forward)      the kernel

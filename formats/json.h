@@ -1,4 +1,4 @@
-/* tools/tigon/share/json.h - writes JSON as it goes; nothing is kept in memory.
+/* formats/json.h - writes JSON as it goes; nothing is kept in memory.
  *
  *   json j = json_begin(stdout, 2);             the outer two levels get a line for each member
  *   json_object(&j, NULL);
@@ -9,8 +9,8 @@
  *   json_close(&j);
  *   json_end(&j);
  */
-#ifndef TIGON_SHARE_JSON_H
-#define TIGON_SHARE_JSON_H
+#ifndef FORMATS_JSON_H
+#define FORMATS_JSON_H
 
 #include <stdint.h>
 #include <stdio.h>
@@ -20,12 +20,13 @@ enum { JSON_DEPTH = 16 };
 typedef struct json {
     FILE *out;
     int lines; /* levels whose members stand on lines of their own */
+    int tight; /* no blanks */
     int depth;
     int members[JSON_DEPTH];
     char close[JSON_DEPTH];
 } json;
 
-json json_begin(FILE *out, int lines);
+json json_begin(FILE *out, int lines); /* negative: as many lines, and no blanks anywhere */
 void json_object(json *j, const char *key);
 void json_array(json *j, const char *key);
 void json_close(json *j);
