@@ -162,8 +162,8 @@ SIMD_INLINE void gradient_body(el e, int far, int stream, const row_gradient *r,
     gradient_part(e, far, &p, factor, x, out, i, n);
 }
 
-static void gradient_row(el e, int stream, const row_gradient *r, const void *x, int64_t n,
-                         void *out)
+__attribute__((noinline)) static void gradient_row(el e, int stream, const row_gradient *r,
+                                                   const void *x, int64_t n, void *out)
 {
     if (r->exponent.shift != 0 && stream)
         EL_SPECIALIZE(e, gradient_body, 1, 1, r, x, n, out);
