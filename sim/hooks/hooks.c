@@ -1,4 +1,4 @@
-/* hooks.c - the call-outs that gcc's -fsanitize=thread puts around a kernel's own loads and stores. They are hidden in the
+/* hooks.c - the call-outs that -fsanitize=thread of GCC and Clang puts around a kernel's own loads and stores. They are hidden in the
  * kernel's library and tell the model; the sanitizer's run time is not linked.
  */
 #include <stddef.h>
@@ -83,3 +83,10 @@ HOOK void *memset(void *to, int value, size_t bytes)
         ((unsigned char *)to)[i] = (unsigned char)value;
     return to;
 }
+
+/* Clang's own names for these. */
+HOOK void *__tsan_memcpy(void *restrict to, const void *restrict from, size_t bytes)
+    __attribute__((alias("memcpy")));
+HOOK void *__tsan_memmove(void *to, const void *from, size_t bytes)
+    __attribute__((alias("memmove")));
+HOOK void *__tsan_memset(void *to, int value, size_t bytes) __attribute__((alias("memset")));

@@ -13,6 +13,13 @@
 #define SIM_LOOP
 #endif
 
+/* Before a loop of which no step reads what an earlier one wrote. */
+#if defined(__clang__)
+#define SIM_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define SIM_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 /* dst[0..count) from consecutive lanes; a source may be dst itself. */
 typedef void sim_lanes(const sim_instr *instr, void *dst, const void *src0, const void *src1,
                        int count);

@@ -11,7 +11,7 @@
         (void)instr;                                                               \
         float *d = dst;                                                            \
         const float *s = src0, *t = src1;                                          \
-        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
+        SIM_INDEPENDENT for (int i = 0; i < count; i++)                            \
         {                                                                          \
             const float a = s[i], b = t[i];                                        \
             d[i] = expression;                                                     \
@@ -27,7 +27,7 @@
         float *d = dst;                                                            \
         const float *s = src0, *t = src1 ? src1 : src0;                            \
         (void)v;                                                                   \
-        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
+        SIM_INDEPENDENT for (int i = 0; i < count; i++)                            \
         {                                                                          \
             const float a = s[i], b = t[i], old = d[i];                            \
             (void)b;                                                               \
@@ -44,7 +44,7 @@
         const float *s = src0;                                                     \
         const float v = sim_float_of(instr->scalar_bytes[1]);                      \
         (void)v;                                                                   \
-        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
+        SIM_INDEPENDENT for (int i = 0; i < count; i++)                            \
         {                                                                          \
             const float a = s[i];                                                  \
             d[i] = expression;                                                     \

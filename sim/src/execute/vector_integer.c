@@ -10,7 +10,7 @@
         const int32_t v = (T)instr->scalar_bytes[0];                               \
         const int saturates = instr->mode & SIM_MODE_INTEGER_LIMIT;                \
         (void)t, (void)v, (void)saturates;                                         \
-        _Pragma("GCC ivdep") for (int i = 0; i < count; i++)                       \
+        SIM_INDEPENDENT for (int i = 0; i < count; i++)                            \
         {                                                                          \
             const T a = s[i];                                                      \
             d[i] = (T)(expression);                                                \
