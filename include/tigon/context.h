@@ -38,7 +38,8 @@ TG_API tg_status tg_ctx_create(tg_ctx **ctx);
 /* Waits for the work that the context put on its device's stream. */
 TG_API void tg_ctx_destroy(tg_ctx *ctx);
 
-/* The device whose backends come first. NULL or "": infer it (tg_infer_device). */
+/* The device whose backends come first. NULL or "": infer it (tg_infer_device). A device that no backend serves yet is looked for in
+ * libtigon_<device>.so, beside libtigon.so; such a library that is there but cannot be loaded is an error. */
 TG_API tg_status tg_ctx_set_device(tg_ctx *ctx, const char *device);
 TG_API const char *tg_ctx_device(const tg_ctx *ctx);
 /* The type of the memory that the device's implementations take, TG_DEVICE_*: what tensors in memory of tg_alloc() say in

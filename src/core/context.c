@@ -190,6 +190,7 @@ static void serve(tg_ctx *ctx, int backend)
 /* Of the backends of a device, last loaded first, the first that is ready serves the context. */
 tg_status tg_ctx_use_device(tg_ctx *ctx, const char *device, const char *who)
 {
+    TG_TRY(tg_registry_bring(device));
     int i = 0;
     while (tg_registry_backend(i))
         i++;
@@ -214,7 +215,7 @@ tg_status tg_ctx_set_device(tg_ctx *ctx, const char *device)
     if (device && *device)
         return tg_ctx_use_device(ctx, device, __func__);
     device = tg_infer_device();
-    if (tg_backend_for_device(device) < 0)
+    if (tg_registry_bring(device) == TG_OK && tg_backend_for_device(device) < 0)
         return tg_ctx_use_device(ctx, "cpu", __func__);
     if (tg_ctx_use_device(ctx, device, __func__) == TG_OK)
         return TG_OK;

@@ -128,6 +128,8 @@ int tg_registry_backend_by_vendor(const char *vendor);
 /* Takes a checked table; impls may differ from table->impls. Callers hold the load lock. */
 tg_status tg_registry_add(const tg_backend *table, const tg_impl *impls, void *handle,
                           const char *path);
+/* A device without a backend gets the one that lies beside this library, if any. */
+tg_status tg_registry_bring(const char *device);
 int tg_registry_has_handle(void *handle);
 /* "cpu, ref, unfused" */
 void tg_registry_vendors(char *text, size_t size);
@@ -136,6 +138,8 @@ void tg_registry_vendors(char *text, size_t size);
 
 /* Callers hold the load lock. */
 tg_status tg_plugin_load(const char *path);
+/* libtigon_<device>.so in the folder of this library, if it is there. */
+tg_status tg_plugin_load_beside(const char *device);
 /* where: what messages and queries call the place that it comes from. */
 tg_status tg_plugin_register(const char *where, const tg_backend *table);
 extern const tg_host tg_host_services;

@@ -203,15 +203,8 @@ static tg_status take(const char *path, const tg_backend *from, void *handle)
     return status;
 }
 
-/* Code of the file runs from dlopen() on: should it crash, the last line of the log tells where. */
-tg_status tg_plugin_load(const char *name)
+static tg_status load_file(const char *path)
 {
-    char here[4096];
-    const int in_folder = !strchr(name, '/') &&
-                          snprintf(here, sizeof here, "./%s", name) < (int)sizeof here &&
-                          access(here, F_OK) == 0;
-    const char *const path = in_folder ? here : name;
-    tg_log_line(NULL, "tigon: loading %s", path);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         return tg_fail(TG_ENOTFOUND, "%s: cannot be loaded: %s", path, dlerror());
@@ -222,6 +215,34 @@ tg_status tg_plugin_load(const char *name)
     if (!entry)
         return tg_fail(TG_EINVAL, "%s: it has no symbol tg_backend_entry", path);
     return take(path, entry(), handle);
+}
+
+/* Code of the file runs from dlopen() on: should it crash, the last line of the log tells where. */
+tg_status tg_plugin_load(const char *name)
+{
+    char here[4096];
+    const int in_folder = !strchr(name, '/') &&
+                          snprintf(here, sizeof here, "./%s", name) < (int)sizeof here &&
+                          access(here, F_OK) == 0;
+    const char *const path = in_folder ? here : name;
+    tg_log_line(NULL, "tigon: loading %s", path);
+    return load_file(path);
+}
+
+tg_status tg_plugin_load_beside(const char *device)
+{
+    Dl_info here;
+    char path[4096];
+    const char *slash;
+    for (const char *c = device; *c; c++)
+        if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c))
+            return TG_OK;
+    if (!dladdr((void *)&tg_plugin_load_beside, &here) || !here.dli_fname ||
+        !(slash = strrchr(here.dli_fname, '/')))
+        return TG_OK;
+    const int n = snprintf(path, sizeof path, "%.*s/libtigon_%s.so", (int)(slash - here.dli_fname),
+                           here.dli_fname, device);
+    return n < (int)sizeof path && access(path, F_OK) == 0 ? load_file(path) : TG_OK;
 }
 
 tg_status tg_plugin_register(const char *where, const tg_backend *table)

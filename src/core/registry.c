@@ -245,6 +245,17 @@ tg_status tg_backend_load(const char *path)
     return status;
 }
 
+tg_status tg_registry_bring(const char *device)
+{
+    if (tg_backend_for_device(device) >= 0)
+        return TG_OK;
+    TG_TRY(tg_registry_open());
+    pthread_mutex_lock(&load_lock);
+    const tg_status status = tg_plugin_load_beside(device);
+    pthread_mutex_unlock(&load_lock);
+    return status;
+}
+
 tg_status tg_backend_register(const tg_backend *backend)
 {
     TG_TRY(tg_registry_open());
