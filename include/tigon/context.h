@@ -148,6 +148,13 @@ typedef void (*tg_free_fn)(void *user, void *ptr);
 TG_API tg_status tg_ctx_set_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn release,
                                       void *user);
 
+/* Where the workspace in the memory of the context's device comes from, instead of its backend: a program's own caching allocator.
+ * For as long as the context keeps its device; NULL functions: the backend again. alloc: at a multiple of 64, for use on the
+ * context's stream; NULL if there is none. release: work that uses the memory may still be on the stream, and it must not be given
+ * to anything that does not come behind that. TG_EUNSUPPORTED where the device works in host memory. */
+TG_API tg_status tg_ctx_set_device_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn release,
+                                             void *user);
+
 /* Largest number of bytes in use at once since the last reset, in host and in device memory. */
 TG_API size_t tg_ctx_workspace_peak(const tg_ctx *ctx);
 TG_API void tg_ctx_workspace_reset_peak(tg_ctx *ctx);

@@ -187,6 +187,7 @@ void tg_workspace_close(workspace *w);
 /* The backend whose functions reach the device's memory; NULL: it is the host's, or nobody has them. */
 const tg_backend *tg_ctx_memory(const tg_ctx *ctx);
 /* The device's workspace comes from that backend. */
+void tg_ctx_use_own_memory(tg_ctx *ctx);
 void tg_ctx_open_memory(tg_ctx *ctx);
 /* The context leaves the device: work has ended, its errors are dropped, scratch memory is given back. */
 void tg_ctx_close_memory(tg_ctx *ctx);

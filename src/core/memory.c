@@ -111,16 +111,22 @@ static void give_block(void *user, void *block)
     tg_free(user, block);
 }
 
-void tg_ctx_open_memory(tg_ctx *ctx)
+void tg_ctx_use_own_memory(tg_ctx *ctx)
 {
-    ctx->memory = -1;
     ctx->device_work.alloc = take_block;
     ctx->device_work.release = give_block;
     ctx->device_work.user = ctx;
+}
+
+void tg_ctx_open_memory(tg_ctx *ctx)
+{
+    ctx->memory = -1;
+    tg_ctx_use_own_memory(ctx);
 }
 
 void tg_ctx_close_memory(tg_ctx *ctx)
 {
     tg_sync(ctx);
     tg_workspace_close(&ctx->device_work);
+    tg_ctx_use_own_memory(ctx);
 }

@@ -165,17 +165,35 @@ void tg_ctx_workspace_trim(tg_ctx *ctx)
     tg_workspace_trim(&ctx->device_work);
 }
 
-tg_status tg_ctx_set_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn release, void *user)
+static tg_status set_allocator(workspace *w, const char *function, tg_alloc_fn alloc,
+                               tg_free_fn release, void *user)
 {
     if (!alloc != !release)
-        return tg_fail(TG_EINVAL,
-                       "tg_ctx_set_allocator: %s is NULL, expected both functions or neither",
+        return tg_fail(TG_EINVAL, "%s: %s is NULL, expected both functions or neither", function,
                        alloc ? "release" : "alloc");
-    tg_workspace_trim(&ctx->work);
-    if (ctx->work.count)
-        return tg_fail(TG_EINVAL, "tg_ctx_set_allocator: the workspace is in use");
-    ctx->work.alloc = alloc;
-    ctx->work.release = release;
-    ctx->work.user = user;
+    tg_workspace_trim(w);
+    if (w->count)
+        return tg_fail(TG_EINVAL, "%s: the workspace is in use", function);
+    w->alloc = alloc;
+    w->release = release;
+    w->user = user;
+    return TG_OK;
+}
+
+tg_status tg_ctx_set_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn release, void *user)
+{
+    return set_allocator(&ctx->work, __func__, alloc, release, user);
+}
+
+tg_status tg_ctx_set_device_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn release,
+                                      void *user)
+{
+    if (ctx->device_type == TG_DEVICE_CPU)
+        return tg_fail(TG_EUNSUPPORTED,
+                       "%s: device %s works in host memory, which tg_ctx_set_allocator is for",
+                       __func__, ctx->device);
+    TG_TRY(set_allocator(&ctx->device_work, __func__, alloc, release, user));
+    if (!alloc)
+        tg_ctx_use_own_memory(ctx);
     return TG_OK;
 }

@@ -291,8 +291,45 @@ static void check_columns_on_host(tg_ctx *ctx, tg_ctx *cpu)
     tg_free(ctx, ddy.data);
 }
 
+/* An embedding program's own allocator of device memory. */
+typedef struct counter {
+    tg_ctx *ctx;
+    int taken, given;
+} counter;
+
+static void *count_taken(void *user, size_t bytes)
+{
+    counter *c = user;
+    c->taken++;
+    return tg_alloc(c->ctx, bytes);
+}
+
+static void count_given(void *user, void *ptr)
+{
+    counter *c = user;
+    c->given++;
+    tg_free(c->ctx, ptr);
+}
+
+static void check_allocator(tg_ctx *ctx, tg_ctx *cpu, const tg_rms_norm_backward_args *args)
+{
+    counter c = {.ctx = ctx};
+    EXPECT(tg_ctx_set_device_allocator(cpu, count_taken, count_given, &c) == TG_EUNSUPPORTED, "%s",
+           tg_last_error());
+    EXPECT(tg_ctx_set_device_allocator(ctx, count_taken, NULL, &c) == TG_EINVAL, "%s",
+           tg_last_error());
+    EXPECT(tg_ctx_set_device_allocator(ctx, count_taken, count_given, &c) == TG_OK, "%s",
+           tg_last_error());
+    for (int i = 0; i < 2; i++)
+        EXPECT(tg_rms_norm_backward(ctx, args) == TG_OK, "%s", tg_last_error());
+    EXPECT(c.taken == 1 && c.given == 0, "%d taken, %d given", c.taken, c.given);
+    EXPECT(tg_ctx_set_device_allocator(ctx, NULL, NULL, NULL) == TG_OK, "%s", tg_last_error());
+    EXPECT(tg_rms_norm_backward(ctx, args) == TG_OK, "%s", tg_last_error());
+    EXPECT(c.taken == 1 && c.given == 1, "%d taken, %d given", c.taken, c.given);
+}
+
 /* Scratch memory of the device is kept between calls and counted; another stream gets none of it. */
-static void check_workspace(tg_ctx *ctx)
+static void check_workspace(tg_ctx *ctx, tg_ctx *cpu)
 {
     const int64_t shape[] = {R, N}, rows[] = {R}, n[] = {N};
     float x[R * N], r[R], w[N], zero[R * N] = {0};
@@ -314,6 +351,7 @@ static void check_workspace(tg_ctx *ctx)
     tg_ctx_set_stream(ctx, &stream);
     EXPECT(tg_rms_norm_backward(ctx, &args) == TG_OK, "%s", tg_last_error());
     tg_ctx_set_stream(ctx, NULL);
+    check_allocator(ctx, cpu, &args);
     expect_sync(ctx);
     tg_free(ctx, dy.data);
     tg_free(ctx, dx.data);
@@ -358,7 +396,7 @@ int main(int argc, char **argv)
     check_indices(two, one);
     check_host(two, cpu);
     check_columns_on_host(one, cpu);
-    check_workspace(one);
+    check_workspace(one, cpu);
     check_end();
     tg_ctx_destroy(one);
     tg_ctx_destroy(two);
