@@ -9,7 +9,7 @@
  * any ceiling leaves it out. */
 #define TG_CPU_AMX ((uint64_t)1 << 5)
 
-/* For tg_impl.needs: the row may use all that the process may. A context with a lower ceiling does not
+/* For tg_impl.needs: the implementation uses all that the process may. A context with a lower ceiling does not
  * run it. */
 #define TG_CPU_PROCESS ((uint64_t)1 << 63)
 

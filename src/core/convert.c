@@ -39,16 +39,7 @@ static int is_compact(const tg_tensor *t)
     return 1;
 }
 
-static int is_expanded(const tg_tensor *t)
-{
-    for (int i = 0; i < t->ndim; i++)
-        if (t->shape[i] > 1 && t->strides[i] == 0)
-            return 1;
-    return 0;
-}
-
-/* even: rows of two strides are none of one. */
-static int layout_fits(int layout, const tg_tensor *t, int even)
+int tg_layout_fits(int layout, const tg_tensor *t, int even)
 {
     const int last = t->ndim - 1;
     if (!t->strides || layout == TG_LAYOUT_NONE || t->ndim == 0 || tg_numel(t) == 0)
@@ -61,7 +52,7 @@ static int layout_fits(int layout, const tg_tensor *t, int even)
     case TG_LAYOUT_PLANES:
         return even ? tg_even_rows(t) : tg_planes_collapse(t);
     case TG_LAYOUT_DIM:
-        return !is_expanded(t);
+        return !tg_is_expanded(t);
     case TG_LAYOUT_COMPACT:
         return is_compact(t);
     default:
@@ -72,7 +63,7 @@ static int layout_fits(int layout, const tg_tensor *t, int even)
 static int fits(const tensor_slot *s, const tg_tensor *t, int call_type, int even)
 {
     return type_seen(s->rule, tg_type_of(t), call_type) == tg_type_of(t) &&
-           layout_fits(s->layout, t, even);
+           tg_layout_fits(s->layout, t, even);
 }
 
 /* T of a call. */
@@ -197,7 +188,7 @@ void tg_plan_conversions(conversions *c, int op, const void *args, int even)
         x->seen.byte_offset = t->byte_offset;
         x->seen.device = t->device;
         set_strides(x, !s->output);
-        if (!layout_fits(s->layout, &x->seen, even))
+        if (!tg_layout_fits(s->layout, &x->seen, even))
             set_strides(x, 0);
         c->slots[s->slot] = (uintptr_t)&x->seen;
     }

@@ -95,6 +95,9 @@ typedef struct conversions {
 
 /* Types, of the tensors whose rule says all. Here and below, args have passed tg_check_schema(). */
 tg_status tg_check_types(int op, const void *args);
+/* 1 if implementations take a tensor of these strides as it is, by its layout in ops.def. even: of PLANES, only those of one
+ * stride. */
+int tg_layout_fits(int layout, const tg_tensor *t, int even);
 /* 1 if every implementation sees the tensors as they are. */
 int tg_is_canonical(int op, const void *args);
 /* even: as one sees them that does not take rows of two strides. */

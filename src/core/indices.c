@@ -31,13 +31,6 @@ static int all_fit(const range *r, const tg_rows *t)
     return !bad;
 }
 
-static int has_plain_rows(const tg_tensor *t)
-{
-    const int last = t->ndim - 1;
-    return !t->strides || t->ndim == 0 ||
-           ((t->shape[last] == 1 || t->strides[last] == 1) && tg_even_rows(t));
-}
-
 /* Element i in row-major order, whatever the strides and the type; at: its indices, as text. */
 static int64_t element(const tg_tensor *t, int64_t i, char *at, size_t size)
 {
@@ -64,7 +57,7 @@ tg_status tg_expect_indices_where(const char *op, const char *name, const tg_ten
     const int64_t n = tg_numel(t);
     if (n == 0 || t->device.device_type != TG_DEVICE_CPU)
         return TG_OK;
-    if (has_plain_rows(t)) {
+    if (tg_layout_fits(TG_LAYOUT_ROWS, t, 1)) {
         const tg_rows rows = tg_rows_of(t);
         if (TG_LIKELY(all_fit(&r, &rows)))
             return TG_OK;

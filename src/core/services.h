@@ -75,6 +75,9 @@ static inline char *tg_plane_row(const tg_planes *p, int64_t row)
                                : p->data + row / p->inner * p->outer + row % p->inner * p->stride;
 }
 
+/* 1 if a stride of 0 repeats elements. */
+int tg_is_expanded(const tg_tensor *t);
+
 /* 1 if the leading dimensions collapse to two strides (so that tg_planes_of tells the truth). */
 int tg_planes_collapse(const tg_tensor *t);
 

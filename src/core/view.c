@@ -19,6 +19,14 @@ tg_rows tg_rows_of(const tg_tensor *t)
     return r;
 }
 
+int tg_is_expanded(const tg_tensor *t)
+{
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] > 1 && tg_stride(t, i) == 0)
+            return 1;
+    return 0;
+}
+
 /* Leading dimensions from the last one on, in groups that have one stride each: the sizes and strides of the
  * first two. Returns how many groups there are. */
 static int groups_of(const tg_tensor *t, int64_t size[2], int64_t stride[2])
