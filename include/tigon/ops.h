@@ -398,7 +398,7 @@ enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
  *   loss f32, 1 element (BT for TG_NONE). z_loss: the z part of loss, in the same reduction.
  *   lse f32, BT elements; 0 for ignored rows.
  *   accuracy f32: 1 where argmax = target; mean over n (0 if n = 0) in 1 element, or BT elements for
- *   TG_NONE. predicted i64, BT elements: the first argmax, -1 for ignored rows.
+ *   TG_NONE. predicted i64, BT elements: the first argmax, of a row of NaN alone 0, -1 for ignored rows.
  *   dlogits like logits (may be logits), in rows of one stride or two, of type T or, when T is f32, any: computed in the same pass,
  *   with one read and one write of the logits.
  *   ignore_index: 0 means -100; TG_ZERO ignores class 0.

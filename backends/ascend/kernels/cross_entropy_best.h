@@ -15,7 +15,6 @@ static inline __aicore__ void ce_find_by_scalar(ce_best *best, __ubuf__ float *x
 {
     for (uint32_t i = 0; i < n; i++) {
         const float value = x[i];
-        /* unreached: the last, for no fill has NaN beside -inf alone */
         if (value > best->value || (best->at < 0 && value == value)) {
             best->value = value;
             best->at = begin + i;
@@ -72,7 +71,7 @@ static inline __aicore__ void ce_find_best(ce_best *best, __ubuf__ float *x, __u
     const float most = ce_reduced(&index);
     if (most != most) {
         ce_find_by_scalar(best, x, begin, n);
-    } else {
+    } else if (best->at < 0 || most > best->value) { /* behind a NaN all pieces come here */
         best->value = most;
         best->at = begin + index * 8 + ce_first_of_block(x + index * 8, best->value);
     }

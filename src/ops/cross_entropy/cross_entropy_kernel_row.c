@@ -155,7 +155,7 @@ void ce_add_row(const ce_job *j, const char *x, int64_t y, float *scratch, ce_ro
     *r = (ce_row){.from = -INFINITY, .best = y};
     r->x_y = r->max = target_logit(j, x, y, &r->slope);
     if (r->x_y != r->x_y) { /* NaN is never the largest */
-        r->best = 0;
+        r->best = j->n;
         r->max = -INFINITY;
     }
     if (j->n == 1)
@@ -176,6 +176,8 @@ void ce_add_row(const ce_job *j, const char *x, int64_t y, float *scratch, ce_ro
         if (j->keep)
             scratch[j->at.from + s++] = r->from;
     }
+    if (r->best == j->n)
+        r->best = 0; /* nothing but NaN */
     add_target(j, r, y);
 }
 

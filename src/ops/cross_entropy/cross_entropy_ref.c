@@ -29,12 +29,13 @@ static double capped(const ce_row *r, const ce_options *o, int64_t i)
     return o->softcap > 0 ? o->softcap * tanh(raw(r, i) / o->softcap) : raw(r, i);
 }
 
-/* NaN is never the largest. */
+/* NaN is never the largest; of nothing else the first. */
 static int64_t first_argmax(const ce_row *r, const ce_options *o)
 {
     int64_t best = 0;
     for (int64_t i = 1; i < r->logits->n; i++)
-        if (capped(r, o, i) > capped(r, o, best) || isnan(capped(r, o, best)))
+        if (capped(r, o, i) > capped(r, o, best) ||
+            (isnan(capped(r, o, best)) && !isnan(capped(r, o, i))))
             best = i;
     return best;
 }
@@ -47,10 +48,12 @@ typedef struct ce_sum {
 static ce_sum log_sum_exp(const ce_row *r, const ce_options *o, int64_t best)
 {
     const double max = capped(r, o, best);
-    double sum = 0;
-    for (int64_t i = 0; i < r->logits->n; i++)
+    double sum = 0, any_nan = 0;
+    for (int64_t i = 0; i < r->logits->n; i++) {
         sum += exp(capped(r, o, i) - max);
-    return (ce_sum){max, log(sum)};
+        any_nan += isnan(capped(r, o, i)) ? NAN : 0;
+    }
+    return (ce_sum){max + any_nan, log(sum)};
 }
 
 static double lse_of(const ce_sum *s)

@@ -174,7 +174,7 @@ static int64_t best_of(const ce_eager *s, int64_t r)
     const float *row = at(s->x) + r * s->x.stride;
     int64_t best = 0;
     for (int64_t i = 1; i < s->n; i++)
-        if (row[i] > row[best] || isnan(row[best]))
+        if (row[i] > row[best] || (isnan(row[best]) && !isnan(row[i])))
             best = i;
     return ignored(s, r) ? -1 : best;
 }

@@ -123,6 +123,12 @@ static double fill_layer(const filler *f, int64_t i)
     return normal(f, i) / sqrt((double)f->cols);
 }
 
+/* Of f32: what is multiplied with it overflows soon. */
+static double fill_huge(const filler *f, int64_t i)
+{
+    return normal(f, i) * 0x1p100;
+}
+
 static double fill_tiny(const filler *f, int64_t i)
 {
     return normal(f, i) * smallest(f);
@@ -168,6 +174,12 @@ static double fill_neginf_rows(const filler *f, int64_t i)
 static double fill_nan(const filler *f, int64_t i)
 {
     return i / f->cols % 3 == 0 && i % f->cols == f->cols / 2 ? (double)NAN : normal(f, i);
+}
+
+/* Nothing that is finite. */
+static double fill_nan_neginf(const filler *f, int64_t i)
+{
+    return bits_of(f, i, 0) % 2 ? (double)NAN : -(double)INFINITY;
 }
 
 /* The target's logit stands out by 12: its probability is nearly 1 and p - 1 about 1e-4. */
@@ -230,6 +242,7 @@ static const struct fill {
     {"far", fill_far},
     {"spike", fill_spike},
     {"layer", fill_layer},
+    {"huge", fill_huge},
     {"tiny", fill_tiny},
     {"positive", fill_positive},
     {"zeros", fill_zeros},
@@ -237,6 +250,7 @@ static const struct fill {
     {"ties", fill_ties},
     {"neginf", fill_neginf},
     {"nan", fill_nan},
+    {"nan_neginf", fill_nan_neginf},
     {"neginf_rows", fill_neginf_rows},
     {"index", fill_index},
     {"confident", fill_confident},
