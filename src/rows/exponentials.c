@@ -92,6 +92,7 @@ SIMD_INLINE void shift_body(el e, const void *x, int64_t n, float from, float *o
 static exps_sums sum_far(el e, int with_max, const void *x, int64_t n, float from, float *keep)
 {
     float near[EXPS_BLOCK + VL];
+    /* no case: f16 ends before V_ORIGIN_FAR */
     EL_SPECIALIZE(e, shift_body, x, n, from, near);
     exps_sums r = sum_near(EL_F32, 0, near, n, 0, keep);
     r.max = with_max ? exps_max(e, x, n) : 0;

@@ -68,7 +68,7 @@ def untaken(copies):
 def gaps(lines, branches, text):
     """(line, what) of one file."""
     for number, runs in sorted(lines.items()):
-        if FAILURE.search(text[number - 1]) or re.match(r" +if \(!", text[number - 1]) and "TG_ENOMEM" in text[number]:
+        if FAILURE.search(text[number - 1]) or re.match(r" +if \(", text[number - 1]) and "return TG_ENOMEM" in text[number]:
             continue  # the tests of allocation failure run these; tg_data() of a tensor that is required
         if not runs:
             yield number, "never run"
