@@ -49,8 +49,9 @@ const tg_ub_kernel ascend_ub_cross_entropy[] = {
 typedef struct ce_call {
     const tg_tensor *logits, *dlogits, *target, *class_weight, *dloss, *lse, *loss, *z_loss,
         *accuracy, *predicted;
+    const tg_tensor *counted; /* the targets that a mean counts */
     int64_t rows, classes, ignore_index, flags;
-    double smoothing, z, softcap;
+    double smoothing, z, softcap, grad_scale;
     ascend_memory counts, losses, z_losses, rights; /* between the launches */
     ascend_memory loss_to, z_loss_to, accuracy_to;  /* one of those, or the result itself */
     int64_t count_blocks;
@@ -69,7 +70,8 @@ typedef struct ce_call {
                  ((args)->reduction == TG_NONE ? CE_EACH : 0) |                           \
                  ((args)->token_scaling ? CE_TOKEN : 0),                                  \
         .smoothing = (args)->label_smoothing, .z = (args)->lse_square_scale,              \
-        .softcap = (args)->softcap                                                        \
+        .counted = (args)->batch_target ? (args)->batch_target : (args)->target,          \
+        .softcap = (args)->softcap, .grad_scale = (args)->grad_scale                      \
     }
 
 static int gathers(const ce_call *c)
@@ -87,7 +89,8 @@ static tg_status prepare(tg_ctx *ctx, ce_call *c)
         c->flags |= CE_ARGMAX;
     if (c->class_weight && c->smoothing != 0)
         c->flags |= CE_CLASSES;
-    const int64_t most = c->rows > c->classes ? c->rows : c->classes;
+    const int64_t counted = tg_numel(c->counted);
+    const int64_t most = counted > c->classes ? counted : c->classes;
     ASCEND_TRY(ascend_begin(&c->sums, &ascend_ub_cross_entropy[SUMS], c->target, 1,
                             most > 0 ? most : 1, TG_F32, gathers(c) ? CE_GATHERS : 0));
     ASCEND_TRY(ascend_choose(&c->sums));
@@ -103,16 +106,17 @@ static tg_status prepare(tg_ctx *ctx, ce_call *c)
 static tg_status count(tg_ctx *ctx, ce_call *c)
 {
     const int mean_hits = c->accuracy && !(c->flags & CE_EACH);
-    if (c->rows == 0 || !((c->flags & (CE_MEAN | CE_CLASSES)) || mean_hits))
+    const int64_t rows = tg_numel(c->counted);
+    if (rows == 0 || !((c->flags & (CE_MEAN | CE_CLASSES)) || mean_hits))
         return TG_OK;
     const int cores = c->sums.problem.cores, most = cores < CE_MOST_COUNTS ? cores : CE_MOST_COUNTS;
-    const int64_t share = (c->rows + most - 1) / most;
+    const int64_t share = (rows + most - 1) / most;
     const int64_t class_share = c->flags & CE_CLASSES ? (c->classes + most - 1) / most : 0;
-    c->count_blocks = class_share ? most : (c->rows + share - 1) / share;
+    c->count_blocks = class_share ? most : (rows + share - 1) / share;
     c->flags |= CE_COUNTED;
     c->sums.layout.blocks = c->count_blocks;
-    return ASCEND_LAUNCH(ctx, &c->sums, cross_entropy_count, .target = c->target,
-                         .class_weight = c->class_weight, .counts = &c->counts, .rows = c->rows,
+    return ASCEND_LAUNCH(ctx, &c->sums, cross_entropy_count, .target = c->counted,
+                         .class_weight = c->class_weight, .counts = &c->counts, .rows = rows,
                          .share = share, .classes = c->classes, .class_share = class_share,
                          .gathers = gathers(c), .ignore_index = c->ignore_index);
 }
@@ -186,7 +190,7 @@ static void keep_apart(ascend_plan *plan, int again)
     .lse = (c)->lse, .loss = &(c)->loss_to, .z_loss = &(c)->z_loss_to,               \
     .accuracy = &(c)->accuracy_to, .predicted = (c)->predicted, .flags = (c)->flags, \
     .ignore_index = (c)->ignore_index, .smoothing = (c)->smoothing, .z = (c)->z,     \
-    .softcap = (c)->softcap, .count_blocks = (c)->count_blocks
+    .softcap = (c)->softcap, .grad_scale = (c)->grad_scale, .count_blocks = (c)->count_blocks
 
 static tg_status run_in_pieces(tg_ctx *ctx, const ce_call *c)
 {

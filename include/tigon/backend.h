@@ -69,14 +69,16 @@ typedef union tg_accepts {
 #undef TG_OP
 } tg_accepts;
 
-/* What an implementation takes: the element types T of a problem, and tensors called PLANES in rows of two strides. */
+/* What an implementation takes: the element types T of a problem, tensors called PLANES in rows of two strides, and tensors in any
+ * device's memory: one that is made of calls of other operators runs wherever those do. */
 enum {
     TG_TAKES_F32 = 1,
     TG_TAKES_BF16 = 2,
     TG_TAKES_F16 = 4,
     TG_TAKES_F64 = 8,
     TG_TAKES_FLOATS = TG_TAKES_F32 | TG_TAKES_BF16 | TG_TAKES_F16,
-    TG_TAKES_PLANES = 16
+    TG_TAKES_PLANES = 16,
+    TG_TAKES_ANY_DEVICE = 32
 };
 
 /* One way to run one operator. needs: CPU feature bits, 0 for none. takes: TG_TAKES_*. accepts: 1 for a problem of those types that

@@ -125,6 +125,18 @@ TG_API tg_status tg_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_ar
  */
 TG_API tg_status tg_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args);
 
+/* sum_rows: the sum over the first dimension, such as the gradient of a bias.
+ *   y = scale * sum over r of x[r], with accumulate added to what y holds.
+ *   x [R, shape of y] T; y of at least one dimension, f32, bf16 or f16 whatever T is: of a single row it is a change of type.
+ * Saved for backward: nothing.
+ * Numerics: summed in f32, in an order that depends on sizes alone, and rounded once.
+ */
+TG_API tg_status tg_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args);
+
+/*   dx[r] = scale * dy for every r: the same in every row, such as a bias.
+ *   dy f32, bf16 or f16; dx [R, shape of dy] T. */
+TG_API tg_status tg_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_args *args);
+
 /* rms_norm: root-mean-square normalisation of each row.
  *   rstd = 1 / sqrt(mean(x^2) + eps),   y = (x * rstd) * (offset + weight)
  *   x, y [..,N] T; y may be x.
@@ -393,6 +405,8 @@ enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
  *   the ce part of a mean, and its gradient, if D is 0: targets of weight 0 alone (PyTorch gives NaN).
  *
  *   logits [..,V] T, BT rows of one stride or of two, as logits[:, :-1] has; target i64, BT elements, in [0,V) or ignore_index.
+ *   batch_target i64, or NULL: the targets of a batch that these rows are a part of. TG_MEAN counts n and D over them, so that losses
+ *   and accuracies of the parts add up to the batch's, and gradients are the batch's.
  *   class_weight f32 [V], or NULL.
  *   dloss f32: the upstream gradient, 1 element (BT for TG_NONE); NULL means 1.
  *   loss f32, 1 element (BT for TG_NONE). z_loss: the z part of loss, in the same reduction.
@@ -403,6 +417,7 @@ enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
  *   with one read and one write of the logits.
  *   ignore_index: 0 means -100; TG_ZERO ignores class 0.
  *   softcap: 0 means none, else x = softcap * tanh(logits / softcap).
+ *   grad_scale: dlogits is multiplied by it; with a power of two, gradients of f16 do not vanish before they are divided by it again.
  * Saved for backward: logits, lse.
  * Numerics: f32 throughout; the target's gradient p - 1 is formed in f32 and rounded once. Gradients
  * of a p below 2^-126 may be 0. An offset that a row's logits have in common costs no digits, however
@@ -412,7 +427,7 @@ enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
 TG_API tg_status tg_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args);
 
 /*   With p_i = exp(x_i - lse), g = dloss (dloss[row] for TG_NONE) times f of token_scaling:
- *   dlogits_i = g { [(1-a) w_y (p_i - [i = y]) + e (W p_i - w_i)] / D + 2 z lse p_i / n }
+ *   dlogits_i = grad_scale g { [(1-a) w_y (p_i - [i = y]) + e (W p_i - w_i)] / D + 2 z lse p_i / n }
  *               * (1 - (x_i / softcap)^2 with softcap)
  *   D and n are 1 for TG_SUM and TG_NONE. Ignored rows get 0. dlogits may be logits.
  *   lse: what forward saved for these logits. Where its rounding to f32 would tell, |lse| >= 32 or a

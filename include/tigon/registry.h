@@ -111,6 +111,7 @@ typedef struct tg_impl_info {
     const char *variant;   /* "v4", "" */
     int op;
     uint64_t needs; /* CPU feature bits, see tg_cpu_needs() */
+    uint64_t takes; /* TG_TAKES_* of tigon/backend.h */
 } tg_impl_info;
 
 /* Implementations are numbered from 0 in order of registration; plug-ins append. */

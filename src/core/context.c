@@ -88,12 +88,14 @@ typedef struct route_build {
     tg_ctx *ctx;
     route *r;
     int op, device_type;
+    int composed; /* of the CPU's, those alone that are made of calls of other operators */
 } route_build;
 
 static void add_impl(route_build *b, const reg_impl *impl)
 {
-    const tg_backend *backend = &tg_registry_backend(impl->backend)->table;
-    if (impl->op == b->op && backend->device_type == b->device_type &&
+    const int device_type = tg_registry_backend(impl->backend)->table.device_type;
+    const int anywhere = (impl->impl.takes & TG_TAKES_ANY_DEVICE) != 0;
+    if (impl->op == b->op && (anywhere || (device_type == b->device_type && !b->composed)) &&
         tg_impl_supported(b->ctx, impl->index) && b->r->count < MAX_ROUTE)
         b->r->impls[b->r->count++] = impl;
 }
@@ -117,7 +119,8 @@ static tg_status add_word(const char *word, void *arg)
     return TG_OK;
 }
 
-/* The device's plug-ins, last loaded first; then cpu's; then what is built in: cpu, ref. */
+/* The device's plug-ins, last loaded first; then cpu's; then what is built in: cpu, ref. Strict contexts of an accelerator take
+ * compositions alone of these. */
 static void add_automatic(route_build *b)
 {
     enum { CPU, REF, UNFUSED, FIRST_PLUGIN };
@@ -129,8 +132,7 @@ static void add_automatic(route_build *b)
     for (int i = last - 1; i >= FIRST_PLUGIN; i--)
         if (strcmp(tg_registry_backend(i)->table.device, device) == 0)
             add_backend(b, i);
-    if (accelerator && b->ctx->strict)
-        return;
+    b->composed = accelerator && b->ctx->strict;
     for (int i = last - 1; accelerator && i >= FIRST_PLUGIN; i--)
         if (strcmp(tg_registry_backend(i)->table.device, "cpu") == 0)
             add_backend(b, i);
@@ -142,7 +144,7 @@ static void add_automatic(route_build *b)
 const route *tg_ctx_resolve(tg_ctx *ctx, int op, int on_device, int generation)
 {
     route *r = &ctx->routes[op][on_device];
-    route_build b = {ctx, r, op, on_device ? ctx->device_type : TG_DEVICE_CPU};
+    route_build b = {ctx, r, op, on_device ? ctx->device_type : TG_DEVICE_CPU, 0};
     const impl_list *list = tg_ctx_list(ctx, op);
     r->count = 0;
     if (list)

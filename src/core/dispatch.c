@@ -331,7 +331,8 @@ tg_status tg_impl_run(tg_ctx *ctx, int impl, const void *args)
     uint64_t copy[MAX_ARGS];
     args = tg_resolve_options(r->op, args, copy);
     TG_TRY(check(r->op, args, &device_type));
-    if (device_type != tg_registry_backend(r->backend)->table.device_type)
+    const int anywhere = (r->impl.takes & TG_TAKES_ANY_DEVICE) && device_type == ctx->device_type;
+    if (device_type != tg_registry_backend(r->backend)->table.device_type && !anywhere)
         return tg_fail(TG_EINVAL,
                        "%s: the tensors lie on %s, the implementation takes memory of %s",
                        r->info.full_name, tg_device_words(device_type).text,

@@ -94,7 +94,7 @@ static tg_status add_impl(int backend, const tg_impl *impl)
     *r = (reg_impl){.impl = *impl, .index = count, .backend = backend, .op = op};
     if (impl->needs & TG_CPU_PROCESS)
         r->impl.needs = tg_cpu_process();
-    r->info = (tg_impl_info){name, vendor, variant, op, r->impl.needs};
+    r->info = (tg_impl_info){name, vendor, variant, op, r->impl.needs, r->impl.takes};
     impls[count] = r;
     atomic_store(&impl_count, count + 1);
     backends[backend]->info.impls++;

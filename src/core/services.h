@@ -104,6 +104,8 @@ void tg_set(void *data, int type, int64_t i, double value);
  * with the error set if there is none. */
 void *tg_workspace(tg_ctx *ctx, size_t bytes);
 void tg_workspace_free(tg_ctx *ctx, void *ptr);
+/* The same where a tensor lies: of the host, or of the context's device. */
+void *tg_workspace_beside(tg_ctx *ctx, const tg_tensor *t, size_t bytes);
 
 /* A lock that fork() waits for, so that it is free in the child. Once a lock, before it is first taken. */
 void tg_lock_across_fork(pthread_mutex_t *lock);
@@ -117,9 +119,12 @@ int tg_streams(int64_t bytes);
  * A file of the family defines one table of each kind that it has; CMake collects them:
  *   <family>_ref.c       TG_REF_IMPLS(family) = { TG_REF_IMPL(op, run), ..., TG_IMPLS_END };
  *   <family>_unfused.c   TG_UNFUSED_IMPLS(family) = { TG_UNFUSED_IMPL(op, run), ... };
+ *   <family>_parts.c     TG_PARTS_IMPLS(family) = { TG_PARTS_IMPL(op, run), ... };    of the backend cpu
  *   <family>_cpu.c       TG_CPU_IMPLS(family) = { TG_CPU_IMPL(op, run), ... };   once per
  * level TG_LEVEL
  */
+#define TG_PARTS_IMPLS(family) const tg_impl tg_impls_##family##_parts[]
+#define TG_PARTS_IMPL(op, run) TG_IMPL(op, "", 0, TG_TAKES_FLOATS | TG_TAKES_ANY_DEVICE, NULL, run)
 #define TG_REF_IMPLS(family) const tg_impl tg_impls_##family##_ref[]
 #define TG_UNFUSED_IMPLS(family) const tg_impl tg_impls_##family##_unfused[]
 #define TG_REF_IMPL(op, run) TG_IMPL(op, "", 0, TG_TAKES_FLOATS | TG_TAKES_F64, NULL, run)

@@ -1,4 +1,4 @@
-/* src/core/view.h - tensors over parts of other tensors, for rows that call other operators. */
+/* src/core/view.h - tensors over parts of other tensors, for implementations that call other operators. */
 #ifndef TG_CORE_VIEW_H
 #define TG_CORE_VIEW_H
 
@@ -33,6 +33,13 @@ static inline void set_rows(view *v, const tg_rows *t, int64_t first, int64_t ro
     set_view(v, t->data + bytes, t->type, rows, t->n, t->stride);
 }
 
+/* On the device of a tensor. */
+static inline tg_tensor *beside(view *v, const tg_tensor *t)
+{
+    v->t.device = t->device;
+    return &v->t;
+}
+
 /* Elements [first, first + n) of a tensor of one value a row. */
 static inline tg_tensor *part(view *v, const tg_tensor *t, int64_t first, int64_t n)
 {
@@ -40,7 +47,7 @@ static inline tg_tensor *part(view *v, const tg_tensor *t, int64_t first, int64_
         return NULL;
     const int type = tg_type_of(t);
     set_vector(v, (char *)tg_data(t) + first * (int64_t)tg_type_size(type), type, n);
-    return &v->t;
+    return beside(v, t);
 }
 
 #endif

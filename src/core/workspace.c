@@ -112,6 +112,12 @@ void *tg_device_workspace(tg_ctx *ctx, size_t bytes)
     return take(ctx, ctx->device_type == TG_DEVICE_CPU ? &ctx->work : &ctx->device_work, bytes);
 }
 
+void *tg_workspace_beside(tg_ctx *ctx, const tg_tensor *t, size_t bytes)
+{
+    return t->device.device_type == TG_DEVICE_CPU ? tg_workspace(ctx, bytes)
+                                                  : tg_device_workspace(ctx, bytes);
+}
+
 void tg_workspace_free(tg_ctx *ctx, void *ptr)
 {
     workspace *w = &ctx->work;

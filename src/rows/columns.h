@@ -22,8 +22,6 @@
 #define columns_load_plus TG_AT_LEVEL(columns_load_plus)
 #define columns_sums TG_AT_LEVEL(columns_sums)
 #define columns_reduce TG_AT_LEVEL(columns_reduce)
-#define columns_fill TG_AT_LEVEL(columns_fill)
-#define columns_add TG_AT_LEVEL(columns_add)
 #define columns_round TG_AT_LEVEL(columns_round)
 
 /* A vector of n columns as f32, in workspace; `missing` throughout for NULL. One that is f32 in memory's order already is
@@ -67,12 +65,6 @@ static inline float *columns_begin(const column_sums *s, int64_t row)
 /* out, a parameter's gradient (NULL: not wanted), becomes sum `which` of each column, or out plus that. */
 void columns_reduce(tg_ctx *ctx, const column_sums *s, int which, el order, const tg_tensor *out,
                     int64_t accumulate);
-
-/* Each of the compact rows [rows, n] becomes t, [n], in memory's order. */
-void columns_fill(tg_ctx *ctx, const tg_tensor *t, float *out, int64_t rows);
-
-/* sums, [n], plus scale times the sum of each column of x, [rows, n], compact. */
-void columns_add(tg_ctx *ctx, const tg_tensor *x, float scale, float *sums);
 
 /* out, [rows, n], becomes the compact sums in memory's order, or out plus them, rounded once. */
 void columns_round(tg_ctx *ctx, const float *sums, const tg_tensor *out, int64_t accumulate);

@@ -45,6 +45,7 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
     X(F32, smoothing)              \
     X(F32, z)                      \
     X(F32, softcap)                \
+    X(F32, grad_scale)             \
     X(I64, writes)                 \
     X(I64, count_blocks)
 

@@ -47,7 +47,7 @@ static inline __aicore__ ce_row ce_row_of(const ce_job *job, int64_t row, __gm__
     r.target = target[row];
     if (r.target == job->ignore_index)
         return r;
-    const float g = dloss ? dloss[job->flags & CE_EACH ? row : 0] : 1.0f;
+    const float g = job->grad_scale * (dloss ? dloss[job->flags & CE_EACH ? row : 0] : 1.0f);
     const float smooth = g * (job->smoothing / (float)job->columns) * job->per_ce;
     r.weight = class_weight ? class_weight[r.target] : 1.0f;
     r.hit = g * (1.0f - job->smoothing) * r.weight * job->per_ce;

@@ -154,6 +154,7 @@ ASC_KERNEL ASC_NAME(cross_entropy)(ASC_PARAMS(CROSS_ENTROPY))
     job.smoothing = asc_f32(smoothing);
     job.z = asc_f32(z);
     job.softcap = asc_f32(softcap);
+    job.grad_scale = asc_f32(grad_scale);
     job.batch = CE_BATCH;
     job.lanes = ASC_UB(float, lanes_at, 0);
     job.e = ASC_UB(float, e_at, 0);

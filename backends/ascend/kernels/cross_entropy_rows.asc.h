@@ -38,6 +38,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(ASC_PARAMS(CROSS_ENTROPY_ROWS))
     jobs[0].smoothing = asc_f32(smoothing);
     jobs[0].z = asc_f32(z);
     jobs[0].softcap = asc_f32(softcap);
+    jobs[0].grad_scale = asc_f32(grad_scale);
     jobs[0].batch = CE_MOST_ROWS;
     ce_read_counts(&jobs[0], counts, ASC_UB(float, counts_at, 0), count_blocks);
     jobs[1] = jobs[0];

@@ -182,6 +182,8 @@ static inline __aicore__ void ce_rows_factors(const ce_job *job, const ce_tile *
     __ubuf__ float *rest = ce_at(job, CE_REST), *hit = ce_at(job, CE_HIT_WEIGHT);
     __ubuf__ float *factor = ce_at(job, CE_FACTOR), *target = ce_at(job, CE_AT_TARGET);
     __ubuf__ float *total = ce_at(job, CE_TOTAL), *bias = ce_at(job, CE_BIAS);
+    if (job->grad_scale != 1.0f)
+        asc_mul_scalar(g, g, job->grad_scale, n);
     if (!(job->flags & CE_SAVED)) {
         asc_div(p, ce_at(job, CE_ROWS_U), total, n);
         asc_div(q, ce_at(job, CE_ROWS_OTHERS), total, n);

@@ -4,7 +4,7 @@
 /* The arguments that both directions have. */
 typedef struct ce_common {
     const char *op;
-    const tg_tensor *logits, *target, *class_weight, *dloss, *lse, *dlogits;
+    const tg_tensor *logits, *target, *batch_target, *class_weight, *dloss, *lse, *dlogits;
     int64_t ignore_index;
 } ce_common;
 
@@ -45,13 +45,16 @@ static tg_status check_common(const ce_common *c, double smoothing, double softc
         TG_TRY(tg_expect_positive(c->op, "softcap", softcap));
     if (c->dlogits)
         TG_TRY(check_dlogits(c));
+    if (c->batch_target)
+        TG_TRY(
+            tg_expect_indices(c->op, "batch_target", c->batch_target, classes, &c->ignore_index));
     return tg_expect_indices(c->op, "target", c->target, classes, &c->ignore_index);
 }
 
 tg_status tg_check_cross_entropy_forward(const tg_cross_entropy_forward_args *a)
 {
     static const char op[] = "cross_entropy_forward";
-    const ce_common c = {op,       a->logits, a->target,  a->class_weight,
+    const ce_common c = {op,       a->logits, a->target,  a->batch_target, a->class_weight,
                          a->dloss, a->lse,    a->dlogits, a->ignore_index};
     const int each = a->reduction == TG_NONE;
     const int64_t n = each ? tg_numel(a->target) : 1;
@@ -66,13 +69,8 @@ tg_status tg_check_cross_entropy_forward(const tg_cross_entropy_forward_args *a)
 
 tg_status tg_check_cross_entropy_backward(const tg_cross_entropy_backward_args *a)
 {
-    const ce_common c = {"cross_entropy_backward",
-                         a->logits,
-                         a->target,
-                         a->class_weight,
-                         a->dloss,
-                         a->lse,
-                         a->dlogits,
+    const ce_common c = {"cross_entropy_backward", a->logits, a->target, a->batch_target,
+                         a->class_weight,          a->dloss,  a->lse,    a->dlogits,
                          a->ignore_index};
     return check_common(&c, a->label_smoothing, a->softcap, a->reduction);
 }

@@ -8,17 +8,22 @@
 typedef struct ce_options {
     int64_t ignore_index, reduction;
     double smoothing, z, softcap; /* softcap 0: none */
+    double grad_scale;
     int token_scaling;
 } ce_options;
 
 /* Of the argument struct of either direction. */
-#define CE_OPTIONS(args)                                                        \
-    (ce_options)                                                                \
-    {                                                                           \
-        .ignore_index = (args)->ignore_index, .reduction = (args)->reduction,   \
-        .smoothing = (args)->label_smoothing, .z = (args)->lse_square_scale,    \
-        .softcap = (args)->softcap, .token_scaling = (int)(args)->token_scaling \
+#define CE_OPTIONS(args)                                                         \
+    (ce_options)                                                                 \
+    {                                                                            \
+        .ignore_index = (args)->ignore_index, .reduction = (args)->reduction,    \
+        .smoothing = (args)->label_smoothing, .z = (args)->lse_square_scale,     \
+        .softcap = (args)->softcap, .token_scaling = (int)(args)->token_scaling, \
+        .grad_scale = (args)->grad_scale                                         \
     }
+
+/* The targets that a mean counts. */
+#define CE_COUNTED(args) ((args)->batch_target ? (args)->batch_target : (args)->target)
 
 /* The divisors of TG_MEAN. A divisor of zero (all rows ignored, or all their weights zero) counts
  * as infinite, so that loss and gradient are 0. */
@@ -33,10 +38,11 @@ static inline double ce_weight(const void *weight, int type, int64_t i)
     return type == TG_F32 ? ((const float *)weight)[i] : tg_get(weight, type, i);
 }
 
-static inline ce_counts ce_count(const ce_options *o, const int64_t *target, int64_t rows,
-                                 const void *weight, int weight_type, int64_t classes)
+static inline ce_counts ce_count(const ce_options *o, const tg_tensor *counted, const void *weight,
+                                 int weight_type, int64_t classes)
 {
     ce_counts c = {0, 1, 1, (double)classes};
+    const int64_t *target = tg_data(counted), rows = tg_numel(counted);
     double d = 0;
     for (int64_t r = 0; r < rows; r++)
         if (target[r] != o->ignore_index) {

@@ -88,8 +88,8 @@ static ce_layout layout_of(int64_t kept, int capped)
 }
 
 static ce_job job_of(const ce_options *o, const tg_tensor *logits, const tg_tensor *target,
-                     const tg_tensor *class_weight, const tg_tensor *dloss,
-                     const tg_tensor *dlogits)
+                     const tg_tensor *counted, const tg_tensor *class_weight,
+                     const tg_tensor *dloss, const tg_tensor *dlogits)
 {
     const tg_planes x = tg_planes_of(logits), dx = tg_planes_of(dlogits);
     ce_job j = {.logits = x, .dlogits = dx, .n = x.n, .type = (el)tg_el(x.type)};
@@ -100,7 +100,7 @@ static ce_job job_of(const ce_options *o, const tg_tensor *logits, const tg_tens
     j.weight = tg_data(class_weight);
     j.dloss = tg_data(dloss);
     j.o = *o;
-    j.c = ce_count(o, j.target, x.rows, j.weight, TG_F32, x.n);
+    j.c = ce_count(o, counted, j.weight, TG_F32, x.n);
     return j;
 }
 
@@ -141,8 +141,8 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
     const ce_options o = CE_OPTIONS(args);
     const int64_t rows = tg_numel(args->target);
     const int each = o.reduction == TG_NONE;
-    ce_job j =
-        job_of(&o, args->logits, args->target, args->class_weight, args->dloss, args->dlogits);
+    ce_job j = job_of(&o, args->logits, args->target, CE_COUNTED(args), args->class_weight,
+                      args->dloss, args->dlogits);
     j.lse = tg_data(args->lse);
     j.predicted = tg_data(args->predicted);
     j.accuracy = tg_data(args->accuracy);
@@ -167,8 +167,8 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
 static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args)
 {
     const ce_options o = CE_OPTIONS(args);
-    ce_job j =
-        job_of(&o, args->logits, args->target, args->class_weight, args->dloss, args->dlogits);
+    ce_job j = job_of(&o, args->logits, args->target, CE_COUNTED(args), args->class_weight,
+                      args->dloss, args->dlogits);
     j.saved = tg_data(args->lse);
     TG_TRY(scratch_for(ctx, &j));
     if (tg_reserving(ctx))

@@ -121,7 +121,8 @@ static gradient gradient_of(const ce_job *j, int64_t row, double lse, double f)
 {
     const double a = j->o.smoothing, e = a / (double)j->n;
     const double w = j->weight ? j->weight[j->target[row]] : 1;
-    const double g = f * (j->dloss ? j->dloss[j->o.reduction == TG_NONE ? row : 0] : 1);
+    const double dloss = j->dloss ? j->dloss[j->o.reduction == TG_NONE ? row : 0] : 1;
+    const double g = f * j->o.grad_scale * dloss;
     const double smooth = a != 0 ? e * j->c.class_weights * j->c.per_ce : 0;
     const double z = j->o.z != 0 ? 2 * j->o.z * lse * j->c.per_z : 0;
     return (gradient){g * (1 - a) * w * j->c.per_ce, share(g, smooth + z),

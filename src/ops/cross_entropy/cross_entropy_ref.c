@@ -124,8 +124,9 @@ static void zero_gradient(const tg_rows *dlogits, int64_t row)
 static double upstream(const tg_tensor *dloss, const ce_options *o, int64_t row)
 {
     if (!dloss)
-        return 1;
-    return tg_get(tg_data(dloss), tg_type_of(dloss), o->reduction == TG_NONE ? row : 0);
+        return o->grad_scale;
+    return o->grad_scale *
+           tg_get(tg_data(dloss), tg_type_of(dloss), o->reduction == TG_NONE ? row : 0);
 }
 
 static void put(tg_tensor *t, int64_t i, double value)
@@ -134,11 +135,11 @@ static void put(tg_tensor *t, int64_t i, double value)
         tg_set(tg_data(t), tg_type_of(t), i, value);
 }
 
-static ce_counts count(const ce_options *o, const tg_tensor *target, const tg_tensor *class_weight,
+static ce_counts count(const ce_options *o, const tg_tensor *counted, const tg_tensor *class_weight,
                        const tg_rows *logits)
 {
-    return ce_count(o, tg_data(target), logits->rows, tg_data(class_weight),
-                    class_weight ? tg_type_of(class_weight) : 0, logits->n);
+    return ce_count(o, counted, tg_data(class_weight), class_weight ? tg_type_of(class_weight) : 0,
+                    logits->n);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
@@ -147,7 +148,7 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
     const ce_options o = CE_OPTIONS(args);
     const tg_rows logits = tg_rows_of(args->logits), dlogits = tg_rows_of(args->dlogits);
     const int64_t *target = tg_data(args->target);
-    const ce_counts c = count(&o, args->target, args->class_weight, &logits);
+    const ce_counts c = count(&o, CE_COUNTED(args), args->class_weight, &logits);
     double loss = 0, z_loss = 0, hits = 0;
     for (int64_t row = 0; row < logits.rows; row++) {
         const ce_row r = {&logits, args->class_weight, row, target[row]};
@@ -190,7 +191,7 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
     const ce_options o = CE_OPTIONS(args);
     const tg_rows logits = tg_rows_of(args->logits), dlogits = tg_rows_of(args->dlogits);
     const int64_t *target = tg_data(args->target);
-    const ce_counts c = count(&o, args->target, args->class_weight, &logits);
+    const ce_counts c = count(&o, CE_COUNTED(args), args->class_weight, &logits);
     for (int64_t row = 0; row < logits.rows; row++) {
         const ce_row r = {&logits, args->class_weight, row, target[row]};
         if (r.target == o.ignore_index) {

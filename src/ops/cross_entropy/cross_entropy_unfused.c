@@ -33,8 +33,8 @@ static float *at(mat m)
 
 /* The logits in f32, after softcap. */
 static ce_eager begin(tg_ctx *ctx, const ce_options *o, const tg_tensor *logits,
-                      const tg_tensor *target, const tg_tensor *class_weight,
-                      const tg_tensor *dloss)
+                      const tg_tensor *target, const tg_tensor *counted,
+                      const tg_tensor *class_weight, const tg_tensor *dloss)
 {
     ce_eager s = {.e = eager_begin(ctx), .o = *o, .target = tg_data(target)};
     s.x = eager_rows(logits);
@@ -42,7 +42,7 @@ static ce_eager begin(tg_ctx *ctx, const ce_options *o, const tg_tensor *logits,
     s.n = s.x.cols;
     s.weight = tg_data(class_weight);
     s.dloss = tg_data(dloss);
-    s.c = ce_count(o, s.target, s.rows, s.weight, TG_F32, s.n);
+    s.c = ce_count(o, counted, s.weight, TG_F32, s.n);
     if (s.x.type != TG_F32) {
         const mat wide = matrix(&s);
         eager_unary(&s.e, EAGER_COPY, wide, s.x);
@@ -120,7 +120,8 @@ static mat log_p_gradient(ce_eager *s, const tg_tensor *class_weight)
     if (s->e.status)
         return d;
     for (int64_t r = 0; r < s->rows; r++) {
-        const double dloss = s->dloss ? s->dloss[s->o.reduction == TG_NONE ? r : 0] : 1;
+        const double dloss =
+            s->o.grad_scale * (s->dloss ? s->dloss[s->o.reduction == TG_NONE ? r : 0] : 1);
         const double g = ignored(s, r) ? 0 : dloss * confidence(s, r) * s->c.per_ce;
         at(bias)[r] = (float)(-g * e);
         if (!ignored(s, r))
@@ -148,7 +149,8 @@ static void gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dl
     const mat d = log_p_gradient(s, class_weight), sum = column(s);
     eager_reduce_rows(&s->e, EAGER_SUM, sum, d);
     for (int64_t r = 0; s->o.z != 0 && !s->e.status && r < s->rows; r++) {
-        const double dloss = s->dloss ? s->dloss[s->o.reduction == TG_NONE ? r : 0] : 1;
+        const double dloss =
+            s->o.grad_scale * (s->dloss ? s->dloss[s->o.reduction == TG_NONE ? r : 0] : 1);
         if (!ignored(s, r))
             at(sum)[r] -= (float)(dloss * confidence(s, r) * 2 * s->o.z * at(lse)[r] * s->c.per_z);
     }
@@ -225,7 +227,8 @@ static void losses(ce_eager *s, const tg_cross_entropy_forward_args *args, mat l
 static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
 {
     const ce_options o = CE_OPTIONS(args);
-    ce_eager s = begin(ctx, &o, args->logits, args->target, args->class_weight, args->dloss);
+    ce_eager s = begin(ctx, &o, args->logits, args->target, CE_COUNTED(args), args->class_weight,
+                       args->dloss);
     const mat max = column(&s), lse = column(&s);
     log_softmax(&s, max, lse);
     losses(&s, args, lse);
@@ -237,7 +240,8 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
 static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args)
 {
     const ce_options o = CE_OPTIONS(args);
-    ce_eager s = begin(ctx, &o, args->logits, args->target, args->class_weight, args->dloss);
+    ce_eager s = begin(ctx, &o, args->logits, args->target, CE_COUNTED(args), args->class_weight,
+                       args->dloss);
     const mat lse = eager_column(args->lse);
     s.log_p = matrix(&s);
     eager_binary(&s.e, EAGER_SUB, s.log_p, s.x, lse);

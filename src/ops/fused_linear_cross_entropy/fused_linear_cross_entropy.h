@@ -1,5 +1,4 @@
-/* What the files of fused_linear_cross_entropy share: one view of both directions' arguments, and
- * the counts over all rows. */
+/* What the files of fused_linear_cross_entropy share: one view of both directions' arguments. */
 #ifndef TG_FUSED_LINEAR_CROSS_ENTROPY_H
 #define TG_FUSED_LINEAR_CROSS_ENTROPY_H
 
@@ -32,27 +31,6 @@ static inline flce flce_forward(const tg_fused_linear_cross_entropy_forward_args
 static inline flce flce_backward(const tg_fused_linear_cross_entropy_backward_args *a)
 {
     return (flce){FLCE_COMMON(a), .saved = a->lse};
-}
-
-/* D and n of the mean: weights of the targets, and rows, that are not ignored. */
-typedef struct flce_counts {
-    double weights;
-    int64_t rows;
-} flce_counts;
-
-static inline flce_counts flce_count(const flce *f)
-{
-    const int64_t *target = tg_data(f->target), ignored = f->ignore_index;
-    const int64_t rows = tg_numel(f->target);
-    const void *weight = tg_data(f->class_weight);
-    const int type = f->class_weight ? tg_type_of(f->class_weight) : 0;
-    flce_counts c = {0, 0};
-    for (int64_t r = 0; r < rows; r++)
-        if (target[r] != ignored) {
-            c.rows++;
-            c.weights += weight ? tg_get(weight, type, target[r]) : 1;
-        }
-    return c;
 }
 
 #endif

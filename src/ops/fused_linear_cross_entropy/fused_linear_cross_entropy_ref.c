@@ -4,6 +4,27 @@
 
 #include "fused_linear_cross_entropy.h"
 
+/* D and n of the mean: weights of the targets, and rows, that are not ignored. */
+typedef struct flce_counts {
+    double weights;
+    int64_t rows;
+} flce_counts;
+
+static flce_counts flce_count(const flce *f)
+{
+    const int64_t *target = tg_data(f->target), ignored = f->ignore_index;
+    const int64_t rows = tg_numel(f->target);
+    const void *weight = tg_data(f->class_weight);
+    const int type = f->class_weight ? tg_type_of(f->class_weight) : 0;
+    flce_counts c = {0, 0};
+    for (int64_t r = 0; r < rows; r++)
+        if (target[r] != ignored) {
+            c.rows++;
+            c.weights += weight ? tg_get(weight, type, target[r]) : 1;
+        }
+    return c;
+}
+
 typedef struct state {
     const flce *f;
     tg_rows x, weight, dx, dweight;

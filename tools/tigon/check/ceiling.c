@@ -1,6 +1,7 @@
 /* tools/tigon/check/ceiling.c - the levels of this processor, each as on a processor that has no more. */
 #include <stdlib.h>
 #include <string.h>
+#include <tigon/backend.h>
 
 #include "check.h"
 
@@ -48,12 +49,13 @@ int ceilings_of(const ceilings *c, const tg_ctx *ctx, int number, const char **c
 {
     int n = 0;
     const tg_impl_info *impl = tg_impl_at(number);
-    const int unfused = !strcmp(impl->backend, "unfused"), cpu = !strcmp(impl->backend, "cpu");
-    if (unfused && c->beyond)
+    const int cpu = !strcmp(impl->backend, "cpu");
+    const int calls = (impl->takes & TG_TAKES_ANY_DEVICE) || !strcmp(impl->backend, "unfused");
+    if (calls && c->beyond)
         ceiling[n++] = NULL;
-    if (!cpu || tg_default_of(ctx, tg_op_at(impl->op)->name) != number)
+    if (calls || !cpu || tg_default_of(ctx, tg_op_at(impl->op)->name) != number)
         for (int i = 0; i < c->n; i++)
-            if (unfused || (cpu && !strcmp(impl->variant, c->level[i])))
+            if (calls || (cpu && !strcmp(impl->variant, c->level[i])))
                 ceiling[n++] = c->level[i];
     if (!n)
         ceiling[n++] = NULL;

@@ -47,7 +47,7 @@ static int open_contexts(checker *ck, const char *backend)
     if (backend && load_backend(ck, backend))
         return -1;
     const int first = ck->wanted.first_impl;
-    if (tg_ctx_create(&ck->ctx) || (backend && impl_memory(first) != TG_DEVICE_CPU &&
+    if (tg_ctx_create(&ck->ctx) || (backend && impl_memory(ck->ctx, first) != TG_DEVICE_CPU &&
                                     tg_ctx_set_device(ck->ctx, impl_device(first))))
         return fprintf(stderr, "tigon check: %s\n", tg_last_error()), -1;
     if (!backend)

@@ -53,8 +53,8 @@ static int observe(parts *w, problem *p)
 {
     memset(w->seen, 0, (size_t)w->count);
     const int ran = !tg_check(p->op->id, problem_args(p)) &&
-                    tg_impl_accepts(w->ctx, w->impl, problem_args(p)) &&
-                    tg_impl_run(w->ctx, w->impl, problem_args(p)) != TG_EUNSUPPORTED;
+                    problem_impl_accepts(w->ctx, w->impl, p) &&
+                    problem_run_impl(w->ctx, w->impl, p) != TG_EUNSUPPORTED;
     problem_reset(p);
     return ran;
 }
@@ -182,8 +182,6 @@ static int prepare(parts *w)
 
 int check_parts(checker *ck)
 {
-    if (impl_memory(ck->wanted.first_impl) != TG_DEVICE_CPU)
-        return 0; /* the default composites work on the host's memory */
     parts w = {.ck = ck, .count = tg_impl_count()};
     w.seen = calloc((size_t)w.count, 1);
     ck->sum.composite = calloc((size_t)tg_op_count(), sizeof *ck->sum.composite);

@@ -96,7 +96,7 @@ const void *problem_device_args(problem *p)
 
 int problem_impl_accepts(tg_ctx *ctx, int impl, problem *p)
 {
-    if (impl_memory(impl) == TG_DEVICE_CPU)
+    if (impl_memory(ctx, impl) == TG_DEVICE_CPU)
         return tg_impl_accepts(ctx, impl, problem_args(p));
     return !take_place(ctx, p) && tg_impl_accepts(ctx, impl, problem_device_args(p));
 }
@@ -115,14 +115,14 @@ static tg_status run_there(tg_ctx *ctx, int impl, problem *p)
 
 tg_status problem_run_impl(tg_ctx *ctx, int impl, problem *p)
 {
-    return impl_memory(impl) == TG_DEVICE_CPU ? tg_impl_run(ctx, impl, problem_args(p))
-                                              : run_there(ctx, impl, p);
+    return impl_memory(ctx, impl) == TG_DEVICE_CPU ? tg_impl_run(ctx, impl, problem_args(p))
+                                                   : run_there(ctx, impl, p);
 }
 
 int problem_runs_there(tg_ctx *ctx, const problem *p)
 {
     int impl;
-    return tg_resolve(ctx, p->op->id, &impl, 1) > 0 && impl_memory(impl) != TG_DEVICE_CPU;
+    return tg_resolve(ctx, p->op->id, &impl, 1) > 0 && impl_memory(ctx, impl) != TG_DEVICE_CPU;
 }
 
 tg_status problem_call(tg_ctx *ctx, problem *p)

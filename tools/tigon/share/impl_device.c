@@ -1,6 +1,7 @@
 /* tools/tigon/share/impl_device.c - which device an implementation is for, and in which memory it works: its backend's. */
 #include <stdio.h>
 #include <string.h>
+#include <tigon/backend.h>
 
 #include "impl_device.h"
 
@@ -18,9 +19,10 @@ const char *impl_device(int impl)
     return backend_of(impl)->device;
 }
 
-int impl_memory(int impl)
+int impl_memory(const tg_ctx *ctx, int impl)
 {
-    return backend_of(impl)->device_type;
+    return tg_impl_at(impl)->takes & TG_TAKES_ANY_DEVICE ? tg_ctx_device_type(ctx)
+                                                         : backend_of(impl)->device_type;
 }
 
 /* A device that a context was asked to choose, once. */

@@ -7,8 +7,8 @@
 /* "cpu", "npu", "npu-model" */
 const char *impl_device(int impl);
 
-/* The type of the memory that the implementation takes, TG_DEVICE_*. */
-int impl_memory(int impl);
+/* The type of the memory that the implementation takes in a context, TG_DEVICE_*. */
+int impl_memory(const tg_ctx *ctx, int impl);
 
 /* NULL if the implementation can run on this machine, below ctx's ceiling; else what is missing: a level of the CPU, or the device
  * or its driver. Good until the next call. */

@@ -1,0 +1,277 @@
+/* fused_linear_cross_entropy of other operators: chunks of rows, each a product, cross_entropy and two more products, on any device
+ * that has them. Only the logits of one chunk exist at a time. The calls are made twice, first to reserve their memory
+ * (core/parts.h). */
+#include <math.h>
+
+#include "core/parts.h"
+#include "fused_linear_cross_entropy.h"
+
+enum {
+    DEFAULT_BYTES = 64 << 20, /* of extra memory */
+    DEFAULT_OTHERS = 8 << 20  /* of them, what is not logits: the products' workspace */
+};
+
+/* Results that are one number: each chunk has its own, and the call's is their sum. */
+enum { LOSS, Z_LOSS, ACCURACY, RESULTS };
+
+typedef struct run_state {
+    tg_ctx *ctx;
+    const flce *f;
+    tg_rows x, dx;
+    int64_t classes, hidden;
+    int64_t chunk, chunks; /* rows of a chunk */
+    int type;              /* T */
+    int gradients;         /* any asked for */
+    float *logits;
+    void *dlogits;     /* NULL: over the logits */
+    float *results;    /* [RESULTS, chunks] */
+    float *sum_weight; /* dweight and dbias, if they are of 16 bits and there are several chunks */
+    float *sum_bias;
+    double scale; /* of dlogits; what it is multiplied with is divided by it */
+} run_state;
+
+/* ---- one chunk ---- */
+
+typedef struct chunk {
+    int64_t first, rows;
+    view x, logits, dlogits, target, lse, loss, z_loss, accuracy, predicted, dloss;
+} chunk;
+
+static tg_status project(run_state *s, chunk *c)
+{
+    const tg_tensor *bias = s->f->bias;
+    view rows; /* of the bias, [V], as sum_rows has them: the logits */
+    set_view(&rows, s->logits, TG_F32, c->rows, s->classes, s->classes);
+    if (bias)
+        TG_TRY(tg_sum_rows_backward(
+            s->ctx, &(tg_sum_rows_backward_args){.dy = bias, .dx = beside(&rows, bias)}));
+    return tg_gemm(s->ctx, &(tg_gemm_args){.a = &c->x.t,
+                                           .b = s->f->weight,
+                                           .c = &c->logits.t,
+                                           .trans_b = 1,
+                                           .beta = bias ? 1 : 0});
+}
+
+/* A result of rows [first, first + rows), or of the chunk; NULL if nobody asks for it. */
+static tg_tensor *result(const run_state *s, const chunk *c, int which, const tg_tensor *t, view *v)
+{
+    if (s->f->reduction == TG_NONE)
+        return part(v, t, c->first, c->rows);
+    set_vector(v, s->results + which * s->chunks + c->first / s->chunk, TG_F32, 1);
+    return t ? beside(v, t) : NULL;
+}
+
+/* What both directions of cross_entropy are given. D and n of a mean are those of all rows. */
+#define LOSS_ARGS(s, c)                                                                            \
+    .logits = &(c)->logits.t, .target = part(&(c)->target, (s)->f->target, (c)->first, (c)->rows), \
+    .batch_target = (s)->chunks > 1 ? (s)->f->target : NULL, .class_weight = (s)->f->class_weight, \
+    .dloss = (s)->f->reduction == TG_NONE                                                          \
+                 ? part(&(c)->dloss, (s)->f->dloss, (c)->first, (c)->rows)                         \
+                 : (s)->f->dloss,                                                                  \
+    .ignore_index = TG_VALUE((s)->f->ignore_index), .reduction = (s)->f->reduction,                \
+    .label_smoothing = (s)->f->smoothing, .lse_square_scale = (s)->f->z,                           \
+    .softcap = (s)->f->softcap, .token_scaling = (s)->f->token_scaling, .grad_scale = (s)->scale
+
+static tg_status run_loss(run_state *s, chunk *c)
+{
+    const flce *f = s->f;
+    tg_tensor *dlogits = s->gradients ? &c->dlogits.t : NULL;
+    if (f->saved)
+        return tg_cross_entropy_backward(
+            s->ctx, &(tg_cross_entropy_backward_args){
+                        LOSS_ARGS(s, c), .lse = part(&c->lse, f->saved, c->first, c->rows),
+                        .dlogits = dlogits});
+    return tg_cross_entropy_forward(
+        s->ctx,
+        &(tg_cross_entropy_forward_args){
+            LOSS_ARGS(s, c), .loss = result(s, c, LOSS, f->loss, &c->loss),
+            .z_loss = result(s, c, Z_LOSS, f->z_loss, &c->z_loss),
+            .accuracy = result(s, c, ACCURACY, f->accuracy, &c->accuracy),
+            .lse = part(&c->lse, f->lse, c->first, c->rows),
+            .predicted = part(&c->predicted, f->predicted, c->first, c->rows), .dlogits = dlogits});
+}
+
+static tg_status add_gradients(run_state *s, chunk *c)
+{
+    const flce *f = s->f;
+    const double unscale = 1 / s->scale;
+    view dx, sums;
+    if (f->dx) {
+        set_rows(&dx, &s->dx, c->first, c->rows);
+        TG_TRY(tg_gemm(s->ctx, &(tg_gemm_args){.a = &c->dlogits.t,
+                                               .b = f->weight,
+                                               .c = beside(&dx, f->x),
+                                               .alpha = unscale}));
+    }
+    if (f->dweight) {
+        set_view(&sums, s->sum_weight, TG_F32, s->classes, s->hidden, s->hidden);
+        TG_TRY(tg_gemm(s->ctx,
+                       &(tg_gemm_args){.a = &c->dlogits.t,
+                                       .b = &c->x.t,
+                                       .c = s->sum_weight ? beside(&sums, f->x) : f->dweight,
+                                       .trans_a = 1,
+                                       .alpha = unscale,
+                                       .beta = c->first > 0 || (f->accumulate && !s->sum_weight)}));
+    }
+    if (!f->dbias)
+        return TG_OK;
+    set_vector(&sums, s->sum_bias, TG_F32, s->classes);
+    return tg_sum_rows_forward(
+        s->ctx,
+        &(tg_sum_rows_forward_args){.x = &c->dlogits.t,
+                                    .y = s->sum_bias ? beside(&sums, f->x) : f->dbias,
+                                    .scale = unscale,
+                                    .accumulate = c->first > 0 || (f->accumulate && !s->sum_bias)});
+}
+
+static tg_status run_chunk(run_state *s, int64_t first, int64_t rows)
+{
+    chunk c = {.first = first, .rows = rows};
+    set_rows(&c.x, &s->x, first, rows);
+    set_view(&c.logits, s->logits, TG_F32, rows, s->classes, s->classes);
+    if (s->dlogits)
+        set_view(&c.dlogits, s->dlogits, s->type, rows, s->classes, s->classes);
+    else
+        set_view(&c.dlogits, s->logits, TG_F32, rows, s->classes, s->classes);
+    beside(&c.x, s->f->x);
+    beside(&c.logits, s->f->x);
+    beside(&c.dlogits, s->f->x);
+    TG_TRY(project(s, &c));
+    TG_TRY(run_loss(s, &c));
+    return s->gradients ? add_gradients(s, &c) : TG_OK;
+}
+
+/* ---- the whole ---- */
+
+/* Rows of a chunk: equal parts of the fewest chunks whose logits fit. */
+static void cut(run_state *s, int64_t row_bytes)
+{
+    const int64_t given = s->f->chunk_bytes, rows = s->x.rows;
+    const int64_t most =
+        (given ? given : DEFAULT_BYTES - DEFAULT_OTHERS) / (row_bytes ? row_bytes : 1);
+    const int64_t chunks = most < 1 ? rows : (rows + most - 1) / most;
+    s->chunk = chunks ? (rows + chunks - 1) / chunks : 1;
+    s->chunks = chunks ? (rows + s->chunk - 1) / s->chunk : 1;
+}
+
+/* A power of two that f16, which has so few exponents, needs lest gradients divided by D vanish in it. The largest upstream
+ * gradient becomes about 2^8, or, before it is divided by D, 2^12. One that lies on a device is taken as its caller scaled it. */
+static double scale_of(const run_state *s)
+{
+    const tg_tensor *t = s->f->dloss;
+    if (s->type != TG_F16 || (t && t->device.device_type != TG_DEVICE_CPU))
+        return 1;
+    const float *dloss = tg_data(t);
+    double most = dloss ? 0 : 1;
+    for (int64_t i = 0; dloss && i < tg_numel(t); i++)
+        most = fmax(most, fabs((double)dloss[i]));
+    const int large = s->f->reduction == TG_MEAN ? 12 : 8;
+    return most > 0 && most < INFINITY ? ldexp(1, large - ilogb(most)) : 1;
+}
+
+static int64_t round_up(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* The f32 sums of a gradient that is rounded once, behind the last chunk. */
+static tg_status sums_for(const run_state *s, const tg_tensor *t, float **sums)
+{
+    if (!t || tg_type_of(t) == TG_F32 || s->chunks == 1)
+        return TG_OK;
+    *sums = tg_workspace_beside(s->ctx, s->f->x, (size_t)tg_numel(t) * sizeof(float));
+    return *sums ? TG_OK : TG_ENOMEM;
+}
+
+/* All memory of the call but that of its parts. */
+static tg_status allocate(run_state *s)
+{
+    const flce *f = s->f;
+    const int narrow = s->gradients && s->type != TG_F32;
+    cut(s, s->classes * (narrow ? 6 : 4));
+    const int64_t logits = round_up(s->chunk * s->classes * 4),
+                  dlogits = narrow ? round_up(s->chunk * s->classes * 2) : 0;
+    char *p =
+        tg_workspace_beside(s->ctx, f->x, (size_t)(logits + dlogits + RESULTS * s->chunks * 4));
+    if (!p)
+        return TG_ENOMEM;
+    s->logits = (float *)p;
+    s->dlogits = narrow ? p + logits : NULL;
+    s->results = (float *)(p + logits + dlogits);
+    TG_TRY(sums_for(s, f->dbias, &s->sum_bias));
+    return sums_for(s, f->dweight, &s->sum_weight);
+}
+
+/* to = the sum of `count` parts of its shape that follow each other, with accumulate added to what it holds. */
+static tg_status add_up(const run_state *s, const float *parts, int64_t count, tg_tensor *to,
+                        int64_t accumulate)
+{
+    int64_t shape[TG_MAX_NDIM];
+    if (!parts || !to)
+        return TG_OK;
+    shape[0] = count;
+    for (int i = 0; i < to->ndim; i++)
+        shape[i + 1] = to->shape[i];
+    tg_tensor x = tg_tensor_of((void *)parts, TG_F32, to->ndim + 1, shape);
+    x.device = to->device;
+    return tg_sum_rows_forward(
+        s->ctx, &(tg_sum_rows_forward_args){.x = &x, .y = to, .accumulate = accumulate});
+}
+
+static tg_status finish(run_state *s)
+{
+    const flce *f = s->f;
+    tg_tensor *const results[RESULTS] = {f->loss, f->z_loss, f->accuracy};
+    TG_TRY(add_up(s, s->sum_weight, 1, f->dweight, f->accumulate));
+    TG_TRY(add_up(s, s->sum_bias, 1, f->dbias, f->accumulate));
+    for (int i = 0; i < RESULTS && f->reduction != TG_NONE; i++) {
+        view one;
+        TG_TRY(add_up(s, s->results + i * s->chunks, s->chunks, part(&one, results[i], 0, 1), 0));
+    }
+    return TG_OK;
+}
+
+static tg_status run_chunks(run_state *s)
+{
+    int64_t first = 0;
+    do { /* once even without rows: dweight may have to become zero */
+        const int64_t left = s->x.rows - first;
+        TG_TRY(run_chunk(s, first, left < s->chunk ? left : s->chunk));
+        first = tg_next_chunk(s->ctx, first, s->chunk, s->x.rows);
+    } while (first < s->x.rows);
+    return finish(s);
+}
+
+static tg_status run(tg_ctx *ctx, const flce *f)
+{
+    run_state s = {.ctx = ctx,
+                   .f = f,
+                   .x = tg_rows_of(f->x),
+                   .dx = tg_rows_of(f->dx),
+                   .classes = f->weight->shape[0],
+                   .hidden = f->weight->shape[1],
+                   .type = tg_type_of(f->x),
+                   .gradients = f->dx || f->dweight || f->dbias};
+    TG_TRY(allocate(&s));
+    s.scale = scale_of(&s);
+    tg_reserve(ctx);
+    const tg_status status = run_chunks(&s);
+    tg_reserved(ctx);
+    return status != TG_OK ? status : run_chunks(&s);
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forward_args *args)
+{
+    const flce f = flce_forward(args);
+    return run(ctx, &f);
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backward_args *args)
+{
+    const flce f = flce_backward(args);
+    return f.dx || f.dweight || f.dbias ? run(ctx, &f) : TG_OK;
+}
+
+TG_PARTS_IMPLS(fused_linear_cross_entropy) = {
+    TG_PARTS_IMPL(fused_linear_cross_entropy_forward, forward),
+    TG_PARTS_IMPL(fused_linear_cross_entropy_backward, backward), TG_IMPLS_END};
