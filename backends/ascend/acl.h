@@ -47,6 +47,8 @@ typedef struct acl_load_options {
     X(int, aclrtMalloc, (void **memory, size_t bytes, int policy))                                \
     X(int, aclrtFree, (void *memory))                                                             \
     X(int, aclrtMemcpy, (void *dst, size_t room, const void *src, size_t bytes, int kind))        \
+    X(int, aclrtMemcpyAsync,                                                                      \
+      (void *dst, size_t room, const void *src, size_t bytes, int kind, void *stream))            \
     X(int, aclrtSynchronizeStream, (void *stream))                                                \
     X(int, aclrtCreateEventExWithFlag, (void **event, uint32_t flag))                             \
     X(int, aclrtDestroyEvent, (void *event))                                                      \

@@ -206,7 +206,8 @@ tg_status ascend_card_sync(void *stream)
     return TG_OK;
 }
 
-/* aclrtMemcpy is not in the order of any stream: what was launched must have ended. */
+/* Within the device a copy is put on the stream. One with the host's memory, which is not pinned, is in the order of no stream:
+ * what was launched must have ended. */
 tg_status ascend_card_copy(void *dst, int dst_device_type, const void *src, int src_device_type,
                            size_t bytes, void *stream)
 {
@@ -214,8 +215,13 @@ tg_status ascend_card_copy(void *dst, int dst_device_type, const void *src, int 
     const int kind = to ? (from ? ACL_DEVICE_TO_DEVICE : ACL_HOST_TO_DEVICE)
                         : (from ? ACL_DEVICE_TO_HOST : ACL_HOST_TO_HOST);
     char what[64];
-    ASCEND_TRY(ascend_card_sync(stream));
     snprintf(what, sizeof what, "aclrtMemcpy of %zu bytes", bytes);
+    if (kind == ACL_DEVICE_TO_DEVICE) {
+        ASCEND_TRY(enter());
+        ACL_TRY(acl.aclrtMemcpyAsync(dst, bytes, src, bytes, kind, stream), what);
+        return TG_OK;
+    }
+    ASCEND_TRY(ascend_card_sync(stream));
     ACL_TRY(acl.aclrtMemcpy(dst, bytes, src, bytes, kind), what);
     return TG_OK;
 }

@@ -74,6 +74,33 @@ static void check_launch(tg_ctx *ctx, const tg_tensor *gate, const tg_tensor *up
     printf("tile %lld, blocks %lld\n", word(launch, 10), word(launch, 0));
 }
 
+static int count(const char *function)
+{
+    char line[4096];
+    int n = 0;
+    FILE *f = fopen(getenv("STAND_IN_RECORD"), "r");
+    const size_t length = strlen(function);
+    while (f && fgets(line, sizeof line, f))
+        n += !strncmp(line, function, length) && line[length] == '\n';
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* Within the device nothing waits; a copy to the host does. */
+static void check_copies(tg_ctx *ctx, tg_tensor *to, const tg_tensor *from)
+{
+    static char host[BYTES];
+    const int waits = count("aclrtSynchronizeStream");
+    EXPECT(tg_copy(ctx, to->data, TG_DEVICE_ASCEND, from->data, TG_DEVICE_ASCEND, BYTES) == TG_OK,
+           "%s", tg_last_error());
+    EXPECT(count("aclrtSynchronizeStream") == waits && count("aclrtMemcpyAsync") > 0,
+           "a copy within the device waits");
+    EXPECT(tg_copy(ctx, host, TG_DEVICE_CPU, from->data, TG_DEVICE_ASCEND, BYTES) == TG_OK, "%s",
+           tg_last_error());
+    EXPECT(count("aclrtSynchronizeStream") == waits + 1, "a copy to the host does not wait");
+}
+
 /* An operator without an implementation on the card: copied in, run on the CPU, copied out. */
 static void check_host(tg_ctx *ctx, const tg_tensor *x, tg_tensor *y)
 {
@@ -145,6 +172,7 @@ int main(int argc, char **argv)
         check_launch(ctx, &gate, &up, &y);
         tg_ctx_set_verbose(ctx, 1);
         check_launch(ctx, &gate, &up, &y);
+        check_copies(ctx, &y, &up);
         check_host(ctx, &gate, &y);
     }
     device_free(gate.data);

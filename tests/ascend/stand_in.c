@@ -121,14 +121,29 @@ static char *side(const void *p, size_t bytes, int on_device)
     return room_at((uint64_t)(uintptr_t)p) >= bytes ? (char *)p - moved : NULL;
 }
 
-API int aclrtMemcpy(void *dst, size_t room, const void *src, size_t bytes, int how)
+static int copy(void *dst, size_t room, const void *src, size_t bytes, int how)
 {
-    BEGIN("aclrtMemcpy", 1);
     char *to = side(dst, bytes, how == 1 || how == 3), *from = side(src, bytes, how >= 2);
     if (how < 0 || how > 3 || !to || !from || room < bytes)
         return violation("aclrtMemcpy", "addresses or sizes that do not fit the kind of copy");
     memcpy(to, from, bytes);
     return 0;
+}
+
+API int aclrtMemcpy(void *dst, size_t room, const void *src, size_t bytes, int how)
+{
+    BEGIN("aclrtMemcpy", 1);
+    return copy(dst, room, src, bytes, how);
+}
+
+API int aclrtMemcpyAsync(void *dst, size_t room, const void *src, size_t bytes, int how,
+                         void *stream)
+{
+    (void)stream;
+    BEGIN("aclrtMemcpyAsync", 1);
+    if (how != 3)
+        return violation("aclrtMemcpyAsync", "a side that is host memory, which is not pinned");
+    return copy(dst, room, src, bytes, how);
 }
 
 API int aclrtSynchronizeStream(void *stream)

@@ -17,7 +17,8 @@ static tg_status open_toy(const tg_host *host)
 
 static void *alloc_on_toy(tg_ctx *ctx, size_t bytes)
 {
-    (void)ctx;
+    if (toy_refuses(ctx, "memory is taken"))
+        return NULL;
     void *p = toy_take(bytes);
     if (!p)
         toy_host->fail(TG_ENOMEM, "toy: no memory for %zu bytes", bytes);

@@ -2,7 +2,8 @@
  *
  * It keeps what real ones keep. Its memory is not the host's: a program that follows a pointer of tg_alloc() crashes, since
  * only the device's own thread has these pages, at other addresses. Calls and copies are put on a queue and return at once;
- * that thread takes its time before each. What goes wrong there is told by sync().
+ * that thread takes its time before each. What goes wrong there is told by sync(). Calls of one stream run in their order; of several,
+ * the stream that was used last goes first. A stream can be recorded, and what was recorded run again (toy_queue.c).
  *
  *   TOY_WRONG=OPERATOR   the first output of that operator comes out 1.5 times as large */
 #ifndef TOY_H
@@ -28,8 +29,11 @@ enum { TOY_TENSORS = 32, TOY_DIMENSIONS = 8 };
 /* A call that waits, or runs: its arguments with what they point to, as the device's thread sees it. */
 typedef struct toy_call {
     tg_ctx *ctx;
+    const void *stream;
     void (*run)(struct toy_call *call);
+    void (*kernel)(struct toy_call *call); /* of an operator */
     struct toy_call *next;
+    int recorded; /* it stays when it has run */
     const char *op;
     uint64_t slot[TOY_TENSORS]; /* the argument struct */
     tg_tensor tensor[TOY_TENSORS];
@@ -40,8 +44,10 @@ typedef struct toy_call {
 
 tg_status toy_queue_open(void);
 void toy_queue_close(void);
-/* Puts a call at the end of the queue; its thread frees it. */
+/* Puts a call at the end of its context's stream; the thread frees it. */
 void toy_put(toy_call *call);
+/* 1, with the error set, if the context's stream is being recorded: what cannot be run again is refused. */
+int toy_refuses(tg_ctx *ctx, const char *what);
 tg_status toy_wait(tg_ctx *ctx);
 /* From a call that runs: its context's error, unless there is one already. */
 void toy_fault(const toy_call *call, tg_status status, const char *format, ...)

@@ -68,15 +68,10 @@ static void spoil(toy_call *call)
             toy_set(&y, r, j, 1.5 * toy_get(&y, r, j));
 }
 
-typedef struct launch {
-    toy_call call;
-    void (*kernel)(toy_call *call);
-} launch;
-
 static void run(toy_call *call)
 {
     const char *wrong = getenv("TOY_WRONG");
-    ((launch *)call)->kernel(call);
+    call->kernel(call);
     if (wrong && !strcmp(wrong, call->op))
         spoil(call);
 }
@@ -85,18 +80,18 @@ tg_status toy_launch(tg_ctx *ctx, int op, const void *args, void (*kernel)(toy_c
                      size_t scratch)
 {
     const tg_op_info *info = tg_op_at(op);
-    launch *l = calloc(1, sizeof *l);
-    if (!l)
+    toy_call *call = calloc(1, sizeof *call);
+    if (!call)
         return toy_host->fail(TG_ENOMEM, "toy: no memory for a call");
-    l->kernel = kernel;
-    l->call.ctx = ctx;
-    l->call.op = info->name;
-    l->call.run = run;
-    const tg_status status = fill(&l->call, info, args, scratch);
+    call->kernel = kernel;
+    call->ctx = ctx;
+    call->op = info->name;
+    call->run = run;
+    const tg_status status = fill(call, info, args, scratch);
     if (status == TG_OK)
-        toy_put(&l->call);
+        toy_put(call);
     else
-        free(l);
+        free(call);
     return status;
 }
 

@@ -6,7 +6,7 @@
 
 typedef struct loss_options {
     int64_t ignored, reduction;
-    double z, softcap;
+    double z, softcap, grad_scale;
 } loss_options;
 
 static int64_t target_of(const tg_tensor *target, int64_t i)
@@ -47,7 +47,8 @@ static int64_t largest(const toy_rows *x, const loss_options *o, int64_t i)
 {
     int64_t best = 0;
     for (int64_t j = 1; j < x->n; j++)
-        if (logit(x, o, i, j) > logit(x, o, i, best) || isnan(logit(x, o, i, best)))
+        if (logit(x, o, i, j) > logit(x, o, i, best) ||
+            (isnan(logit(x, o, i, best)) && !isnan(logit(x, o, i, j))))
             best = j;
     return best;
 }
@@ -60,10 +61,12 @@ typedef struct row_sum {
 static row_sum sum_of(const toy_rows *x, const loss_options *o, int64_t i, int64_t best)
 {
     const double most = logit(x, o, i, best);
-    double sum = 0;
-    for (int64_t j = 0; j < x->n; j++)
+    double sum = 0, any_nan = 0;
+    for (int64_t j = 0; j < x->n; j++) {
         sum += exp(logit(x, o, i, j) - most);
-    return (row_sum){most, log(sum)};
+        any_nan += isnan(logit(x, o, i, j)) ? NAN : 0;
+    }
+    return (row_sum){most + any_nan, log(sum)};
 }
 
 static double lse_of(const row_sum *s)
@@ -117,18 +120,19 @@ static void put(tg_tensor *t, int64_t i, double value)
 static double upstream(const tg_tensor *dloss, const loss_options *o, int64_t i)
 {
     const toy_rows r = toy_rows_of(dloss);
-    return r.data ? toy_get(&r, 0, o->reduction == TG_NONE ? i : 0) : 1;
+    return o->grad_scale * (r.data ? toy_get(&r, 0, o->reduction == TG_NONE ? i : 0) : 1);
 }
 
 static void cross_entropy(toy_call *call)
 {
     const tg_cross_entropy_forward_args *a = (const void *)call->slot;
-    const loss_options o = {a->ignore_index, a->reduction, a->lse_square_scale, a->softcap};
+    const loss_options o = {a->ignore_index, a->reduction, a->lse_square_scale, a->softcap,
+                            a->grad_scale};
     const toy_rows x = toy_rows_of(a->logits), dx = toy_rows_of(a->dlogits);
     const int each = o.reduction == TG_NONE;
     int64_t counted;
     double loss = 0, z_loss = 0, hits = 0;
-    const double d = divisor(a->target, &o, &counted);
+    const double d = divisor(a->batch_target ? a->batch_target : a->target, &o, &counted);
     for (int64_t i = 0; i < x.rows; i++) {
         const int64_t y = target_of(a->target, i);
         const int kind = kind_of(call, a->target, &o, i, x.n);
@@ -160,10 +164,11 @@ static void cross_entropy(toy_call *call)
 static void cross_entropy_gradient(toy_call *call)
 {
     const tg_cross_entropy_backward_args *a = (const void *)call->slot;
-    const loss_options o = {a->ignore_index, a->reduction, a->lse_square_scale, a->softcap};
+    const loss_options o = {a->ignore_index, a->reduction, a->lse_square_scale, a->softcap,
+                            a->grad_scale};
     const toy_rows x = toy_rows_of(a->logits), dx = toy_rows_of(a->dlogits);
     int64_t counted;
-    const double d = divisor(a->target, &o, &counted);
+    const double d = divisor(a->batch_target ? a->batch_target : a->target, &o, &counted);
     for (int64_t i = 0; i < x.rows; i++) {
         const int64_t y = target_of(a->target, i);
         const int kind = kind_of(call, a->target, &o, i, x.n);

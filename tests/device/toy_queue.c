@@ -1,4 +1,8 @@
-/* toy_queue.c - the device's thread: takes one call after the other, and keeps what went wrong until it is asked. */
+/* toy_queue.c - the device's thread: takes one call after the other, and keeps what went wrong until it is asked.
+ *
+ * For tests, by dlsym: toy_record(stream) keeps what is put on a stream from then on and runs none of it, until toy_record(NULL);
+ * toy_replay() puts all of it on the stream again; toy_pending(stream) counts the calls that wait there. While a stream is
+ * recorded, memory, and waiting for it, are refused there, as a graph of a GPU refuses them. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +11,7 @@
 
 #include "toy.h"
 
-enum { MOST_FAULTS = 16, DELAY_NS = 20000 };
+enum { MOST_FAULTS = 16, MOST_RECORDED = 256, DELAY_NS = 20000 };
 
 typedef struct fault {
     const tg_ctx *ctx; /* NULL: free */
@@ -18,9 +22,27 @@ typedef struct fault {
 static pthread_t thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static toy_call *first, *last, *running;
+static toy_call *first, *last, *running; /* of all streams, in the order in which they were put */
+static toy_call *tape[MOST_RECORDED];
+static int taped;
+static const void *recording;
 static fault faults[MOST_FAULTS];
 static int closing;
+
+/* The oldest call of the stream that was used last, out of the list. */
+static toy_call *take(void)
+{
+    toy_call **at = &first, *before = NULL;
+    while ((*at)->stream != last->stream) {
+        before = *at;
+        at = &(*at)->next;
+    }
+    toy_call *const call = *at;
+    *at = call->next;
+    if (last == call)
+        last = before;
+    return call;
+}
 
 static void *work(void *arg)
 {
@@ -31,14 +53,14 @@ static void *work(void *arg)
             pthread_cond_wait(&changed, &lock);
         if (!first)
             break;
-        running = first;
-        first = first->next;
+        running = take();
         pthread_mutex_unlock(&lock);
         nanosleep(&(struct timespec){.tv_nsec = DELAY_NS},
                   NULL); /* who does not wait shall notice */
         running->run(running);
         pthread_mutex_lock(&lock);
-        free(running);
+        if (!running->recorded)
+            free(running);
         running = NULL;
         pthread_cond_broadcast(&changed);
     }
@@ -62,9 +84,8 @@ void toy_queue_close(void)
     pthread_join(thread, NULL);
 }
 
-void toy_put(toy_call *call)
+static void append(toy_call *call)
 {
-    pthread_mutex_lock(&lock);
     call->next = NULL;
     if (first)
         last->next = call;
@@ -72,8 +93,57 @@ void toy_put(toy_call *call)
         first = call;
     last = call;
     pthread_cond_broadcast(&changed);
+}
+
+void toy_put(toy_call *call)
+{
+    pthread_mutex_lock(&lock);
+    call->stream = toy_host->stream(call->ctx);
+    call->recorded = recording && call->stream == recording && taped < MOST_RECORDED;
+    if (call->recorded)
+        tape[taped++] = call;
+    else
+        append(call);
     pthread_mutex_unlock(&lock);
 }
+
+/* ---- recording ---- */
+
+TG_API void toy_record(const void *stream)
+{
+    pthread_mutex_lock(&lock);
+    recording = stream;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Once the replay before has ended. */
+TG_API void toy_replay(void)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < taped; i++)
+        append(tape[i]);
+    pthread_mutex_unlock(&lock);
+}
+
+TG_API int toy_pending(const void *stream)
+{
+    int n = 0;
+    pthread_mutex_lock(&lock);
+    for (const toy_call *c = first; c; c = c->next)
+        n += c->stream == stream;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+int toy_refuses(tg_ctx *ctx, const char *what)
+{
+    const int refused = recording && toy_host->stream(ctx) == recording;
+    if (refused)
+        toy_host->fail(TG_EDEVICE, "toy: %s while the stream is recorded", what);
+    return refused;
+}
+
+/* ---- waiting ---- */
 
 static int is_busy(const tg_ctx *ctx)
 {
@@ -88,6 +158,8 @@ static int is_busy(const tg_ctx *ctx)
 tg_status toy_wait(tg_ctx *ctx)
 {
     fault mine = {NULL, TG_OK, ""};
+    if (toy_refuses(ctx, "its end is waited for"))
+        return TG_EDEVICE;
     pthread_mutex_lock(&lock);
     while (is_busy(ctx))
         pthread_cond_wait(&changed, &lock);

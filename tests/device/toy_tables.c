@@ -1,4 +1,4 @@
-/* toy_tables.c - embedding, and gemm. Indices lie in device memory: no check has seen them. */
+/* toy_tables.c - embedding, gemm, and sum_rows. Indices lie in device memory: no check has seen them. */
 #include "toy.h"
 
 /* The row of the table that position i names; -1 if there is none. */
@@ -59,14 +59,40 @@ static void gemm(toy_call *call)
         }
 }
 
+static void sum_rows(toy_call *call)
+{
+    const tg_sum_rows_forward_args *a = (const void *)call->slot;
+    const toy_rows x = toy_rows_of(a->x), y = toy_rows_of(a->y);
+    for (int64_t i = 0; i < y.rows; i++)
+        for (int64_t j = 0; j < y.n; j++) {
+            double sum = 0;
+            for (int64_t r = 0; r < a->x->shape[0]; r++)
+                sum += toy_get(&x, r * y.rows + i, j);
+            toy_set(&y, i, j, a->scale * sum + (a->accumulate ? toy_get(&y, i, j) : 0));
+        }
+}
+
+static void same_in_every_row(toy_call *call)
+{
+    const tg_sum_rows_backward_args *a = (const void *)call->slot;
+    const toy_rows dy = toy_rows_of(a->dy), dx = toy_rows_of(a->dx);
+    for (int64_t i = 0; i < dx.rows; i++)
+        for (int64_t j = 0; j < dx.n; j++)
+            toy_set(&dx, i, j, a->scale * toy_get(&dy, i % dy.rows, j));
+}
+
 TOY_FUNCTION(embedding_forward, embedding, 0)
 TOY_FUNCTION(embedding_backward, embedding_gradient,
              (size_t)tg_numel(args->dweight) * sizeof(double))
 TOY_FUNCTION(gemm, gemm, 0)
+TOY_FUNCTION(sum_rows_forward, sum_rows, 0)
+TOY_FUNCTION(sum_rows_backward, same_in_every_row, 0)
 
 const tg_impl toy_table_impls[] = {
     TG_IMPL(embedding_forward, "", 0, TG_TAKES_FLOATS, NULL, toy_embedding_forward),
     TG_IMPL(embedding_backward, "", 0, TG_TAKES_FLOATS, NULL, toy_embedding_backward),
     TG_IMPL(gemm, "", 0, TG_TAKES_FLOATS, NULL, toy_gemm),
+    TG_IMPL(sum_rows_forward, "", 0, TG_TAKES_FLOATS, NULL, toy_sum_rows_forward),
+    TG_IMPL(sum_rows_backward, "", 0, TG_TAKES_FLOATS, NULL, toy_sum_rows_backward),
     TG_IMPLS_END,
 };
