@@ -12,10 +12,10 @@ typedef struct block {
     size_t bytes;
 } block;
 
-/* Time spent in one row of one operator. */
+/* Time spent in one implementation of one operator. */
 typedef struct cost {
     const char *op;
-    char row[64];
+    char impl[64];
     int64_t calls;
     double seconds;
 } cost;
@@ -63,7 +63,7 @@ void run_open(run *r, const char *impl, int threads);
 void run_close(run *r);
 
 /* Books time, if costs are kept. */
-void run_book(run *r, const char *op, const char *row, double seconds);
+void run_book(run *r, const char *op, const char *impl, double seconds);
 
 /* After a call: leaves with the library's message if it failed; books its time if asked for. */
 void run_note(run *r, const char *op, tg_status status, double begin);

@@ -51,10 +51,10 @@ diff "$work/found" "$work/expected" || fail "$page: build/tigon profile --publis
 # Liger's forward from 1024 to 2048 columns: 42 +- 10 us. Launches of next to nothing: within a microsecond or two.
 "$tigon" profile --published --json | python3 -c '
 import json, sys
-rows = json.load(sys.stdin)["rows"]
-increment = [r for r in rows if r["less"] and r["operator"] == "fused_add_rms_norm_forward"]
+calls = json.load(sys.stdin)["calls"]
+increment = [r for r in calls if r["less"] and r["operator"] == "fused_add_rms_norm_forward"]
 assert len(increment) == 1 and 32 <= increment[0]["model_us"] <= 52, increment
-small = [r for r in rows if not r["less"] and r["us"] < 4]
+small = [r for r in calls if not r["less"] and r["us"] < 4]
 assert len(small) >= 4, small
 for r in small:
     assert abs(r["model_us"] - r["us"]) < 2, r

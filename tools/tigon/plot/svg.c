@@ -173,12 +173,13 @@ static void draw_bars(FILE *out, const chart *c, double top)
         svg_text(out, x.from - 8, top + HEAD + BAR * ((l + 0.5) * (c->nseries + 1)) + 4,
                  "text-anchor='end'", "%s", c->labels[l]);
     for (int s = 0; s < c->nseries; s++) {
-        const series *one = &c->series[s];
-        for (int k = 0; k < one->count; k++) {
-            const double y = top + HEAD + BAR * (one->x[k] * (c->nseries + 1) + s + 0.5);
-            const double end = isfinite(one->y[k]) ? place(&x, fmax(one->y[k], x.low)) : x.from;
+        const series *provider = &c->series[s];
+        for (int k = 0; k < provider->count; k++) {
+            const double y = top + HEAD + BAR * (provider->x[k] * (c->nseries + 1) + s + 0.5);
+            const double end =
+                isfinite(provider->y[k]) ? place(&x, fmax(provider->y[k], x.low)) : x.from;
             svg_rect(out, x.from, y, end - x.from, BAR - 2, "fill='%s'", colors[s % COLORS]);
-            svg_text(out, end + 5, y + BAR - 4, "font-size='10'", "%.4g", one->y[k]);
+            svg_text(out, end + 5, y + BAR - 4, "font-size='10'", "%.4g", provider->y[k]);
         }
     }
     if (c->limit > 0)
@@ -243,11 +244,11 @@ static void draw_lines(FILE *out, const chart *c, double top)
     axis y = {c->log_y ? 10 : 0, INFINITY, -INFINITY, bottom, top + HEAD + 14};
     for (int s = 0; s < c->nseries; s++)
         for (int k = 0; k < c->series[s].count; k++) {
-            const series *one = &c->series[s];
-            widen(&x, one->x[k]);
-            widen(&y, one->y[k]);
-            widen(&y, one->low[k]);
-            widen(&y, one->high[k]);
+            const series *curve = &c->series[s];
+            widen(&x, curve->x[k]);
+            widen(&y, curve->y[k]);
+            widen(&y, curve->low[k]);
+            widen(&y, curve->high[k]);
         }
     round_out(&x);
     round_out(&y);
