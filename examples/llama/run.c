@@ -1,4 +1,4 @@
-/* run.c - the context and the book of costs. */
+/* run.c - the context, memory on its device, and the time that each operator took. */
 #include "run.h"
 
 #include <stdarg.h>

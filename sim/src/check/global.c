@@ -149,7 +149,7 @@ static void check_written(const check_access *access, const check_page *p, uint3
     }
 }
 
-/* Whether a new access says all that the old one did. */
+/* Whether whatever clashes with the old access clashes with the new one too, so that the old one can be forgotten. */
 static int supersedes(const check_access *now, const check_mark *old)
 {
     if (now->access & SIM_ATOMIC)

@@ -124,7 +124,7 @@ static int three_way(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* Total, but for accesses that nobody could tell apart. */
+/* An order in which only accesses that are equal in every field compare as equal. */
 static int by_place(const void *a, const void *b)
 {
     const check_interval *x = a, *y = b;

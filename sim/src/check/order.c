@@ -200,7 +200,7 @@ static void enqueue(check_order *o, const sim_instr *instr)
     q->last = h;
 }
 
-/* Lets go what was held back and no longer need be. */
+/* Runs the instructions that were held back and need to wait no longer. */
 static void advance(sim_core *core)
 {
     check_order *o = core->shadow->order;

@@ -155,7 +155,7 @@ static int run_shape(const cli_usage *u, const bench_request *q, bench_settings 
     return count;
 }
 
-/* Others at work on the same cores spoil what is measured. */
+/* Warns if other processes keep the cores busy: they spoil what is measured. */
 static void warn_if_busy(const bench_settings *s)
 {
     double load;

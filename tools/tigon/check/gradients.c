@@ -164,7 +164,7 @@ static int check_input(differences *d, const pb_tensor *x, const pb_tensor *dx)
     return bad;
 }
 
-/* ---- who is whose gradient ---- */
+/* ---- which tensor is the gradient of which ---- */
 
 /* The tensor that `name` = d<other> is the gradient of. */
 static const pb_tensor *primal(const problem *p, const char *name)

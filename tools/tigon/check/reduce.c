@@ -65,7 +65,7 @@ static int try_without(walk *w, int i)
     return 0;
 }
 
-/* One thing alone, whichever helps. */
+/* Takes away the first option or tensor without which the implementation takes the problem. */
 static int try_single(walk *w)
 {
     for (int i = 0; i < w->n; i++) {
