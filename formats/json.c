@@ -30,8 +30,8 @@ static void quoted(const json *j, const char *text)
     fputc('"', j->out);
 }
 
-/* What stands before a value: the comma behind its elder sibling, the line, the key. */
-static void lead(json *j, const char *key)
+/* What stands before a value: a comma if the object or array has a member already, a new line, the key. */
+static void begin_value(json *j, const char *key)
 {
     if (j->depth) {
         const int first = !j->members[j->depth - 1]++;
@@ -50,7 +50,7 @@ static void lead(json *j, const char *key)
 
 static void open_level(json *j, const char *key, const char *brackets)
 {
-    lead(j, key);
+    begin_value(j, key);
     fputc(brackets[0], j->out);
     if (j->depth == JSON_DEPTH)
         return; /* deeper than any document of ours */
@@ -80,7 +80,7 @@ void json_close(json *j)
 
 void json_text(json *j, const char *key, const char *value)
 {
-    lead(j, key);
+    begin_value(j, key);
     if (value)
         quoted(j, value);
     else
@@ -89,13 +89,13 @@ void json_text(json *j, const char *key, const char *value)
 
 void json_int(json *j, const char *key, int64_t value)
 {
-    lead(j, key);
+    begin_value(j, key);
     fprintf(j->out, "%" PRId64, value);
 }
 
 void json_real(json *j, const char *key, double value)
 {
-    lead(j, key);
+    begin_value(j, key);
     if (isfinite(value))
         fprintf(j->out, "%.9g", value);
     else
@@ -104,7 +104,7 @@ void json_real(json *j, const char *key, double value)
 
 void json_bool(json *j, const char *key, int value)
 {
-    lead(j, key);
+    begin_value(j, key);
     fputs(value ? "true" : "false", j->out);
 }
 

@@ -53,7 +53,7 @@ static int64_t row_stride(const tg_tensor *t)
 tg_status acme_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *args)
 {
     /* Without a table there is no accepts(): TG_EUNSUPPORTED, before anything is written, passes
-     * the call on to the next row. */
+     * the call on to the next implementation. */
     const tg_tensor *x = args->x, *weight = args->weight;
     if (tg_type_of(x) != TG_F32 || (weight && tg_type_of(weight) != TG_F32))
         return acme_host->fail(TG_EUNSUPPORTED, "acme_rms_norm_forward: takes f32 alone");

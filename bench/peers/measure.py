@@ -12,7 +12,6 @@ import torch
 from problem import Problem, Step, Tensor
 from tigon import Tigon
 
-MODES = ("forward", "backward", "full")
 # Largest relative error, in the 2-norm, of a result against PyTorch in f32 on the same inputs.
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
 
@@ -94,9 +93,9 @@ def truth(problem: Problem) -> dict[str, tuple]:
     return {"forward": exact[:count], "backward": exact[count:], "full": exact}
 
 
-def contestants(problem: Problem, mode: str, tigon: Tigon, best: bool, compiled: Callable) -> list[Contestant]:
-    """Tigon, eager and compiled; `best`: eager forward goes through out=, where PyTorch has it."""
-    eager = problem.with_out if best and mode == "forward" and problem.with_out else problem.function
+def contestants(problem: Problem, mode: str, tigon: Tigon, kept: bool, compiled: Callable) -> list[Contestant]:
+    """Tigon, eager and compiled; `kept`: eager forward goes through out=, where PyTorch has it."""
+    eager = problem.with_out if kept and mode == "forward" and problem.with_out else problem.function
     inputs = leaves(problem)
     return [tigon_contestant(problem, mode, tigon)] + [
         torch_contestant(name, problem, function, mode, inputs, problem.upstream)

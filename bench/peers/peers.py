@@ -1,4 +1,4 @@
-"""Compares Tigon with PyTorch: starts the measuring processes and writes their table. See docs/benchmark.md."""
+"""Compares Tigon with PyTorch: starts the measuring processes, keeps their measurements, writes page and chart. See docs/benchmark.md."""
 
 import argparse
 import json
@@ -13,17 +13,16 @@ import losses  # noqa: F401
 import positions  # noqa: F401
 import products  # noqa: F401
 import rows  # noqa: F401
-from chart import write_svg
-from measure import MODES
+from names import ALLOCATORS, MODES
 from problem import OPERATORS
-from report import ALLOCATORS, Results, markdown, write_csv, wrong
+from report import Results, markdown, wrong
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 KEPT = str(1 << 40)
 # PyTorch's best: glibc takes everything from its heap and gives nothing back, so that pages are faulted in once.
-ENVIRONMENTS = {"best": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": KEPT, "MALLOC_TOP_PAD_": str(1 << 28)}, "default": {}}
-BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
+ENVIRONMENTS = {"kept": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": KEPT, "MALLOC_TOP_PAD_": str(1 << 28)}, "default": {}}
+CHART = ["--metric", "ratio", "--mode", "full", "--where", "size=large", "--where", "allocator=kept"]
 
 
 def chosen(known: list[str]):
@@ -42,14 +41,11 @@ def options() -> argparse.Namespace:
                         ("modes", list(MODES))):
         parser.add_argument(f"--{name}", type=chosen(known), default=known, metavar="A,B", help=f"default: {','.join(known)}")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that all works, not how fast it is")
-    parser.add_argument("--build", type=Path, default=ROOT / "build", help="folder of libtigon.so; default: build")
-    parser.add_argument("--out", type=Path, help="folder for peers.md, peers.csv, peers.svg; default: BUILD/peers")
-    parser.add_argument("--update", type=Path, metavar="FILE", help=f"put the table into FILE, between {BEGIN} and {END}")
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="folder of libtigon.so and tigon; default: build")
+    parser.add_argument("--out", type=Path, help="folder for peers.jsonl, peers.md, peers.svg; default: BUILD/peers")
     chosen_options = parser.parse_args()
     if not (chosen_options.build / "libtigon.so").exists():
         parser.error(f"--build: found no libtigon.so in {chosen_options.build}")
-    if chosen_options.update and not all(mark in chosen_options.update.read_text() for mark in (BEGIN, END)):
-        parser.error(f"--update: found no {BEGIN} and {END} in {chosen_options.update}")
     return chosen_options
 
 
@@ -68,7 +64,7 @@ def environment(allocator: str, build: Path) -> dict[str, str]:
 def show(cell: dict[str, dict]) -> None:
     mine = cell.get("tigon")
     if mine:
-        others = ", ".join(f"{name} {r['ms_50'] / mine['ms_50']:.2f}" for name, r in cell.items() if name != "tigon")
+        others = ", ".join(f"{name} {r['ratio']:.2f}" for name, r in cell.items() if name != "tigon")
         print(f"{mine['allocator']:8}{mine['operator']:30}{mine['size']:7}{mine['dtype']:5}{mine['mode']:9}"
               f"{mine['ms_50']:10.4g} ms; {others}", flush=True)
 
@@ -91,58 +87,48 @@ def compile_ahead(args: argparse.Namespace) -> None:
         worker.wait()  # what fails is met again, and told, when it is measured
 
 
-def measure(allocator: str, args: argparse.Namespace) -> tuple[list[dict], list[dict], dict]:
-    """Runs one worker; returns its records, who was left out, and its settings."""
+def measure(allocator: str, args: argparse.Namespace) -> list[dict]:
+    """Runs one worker, and returns the lines that it prints."""
     worker = start(allocator, args, args.ops)
-    records, left_out, cell = [], [], {}
+    lines, cell = [], {}
     for line in worker.stdout:
-        record = json.loads(line)
-        if "left_out" in record:
-            left_out.append(record)
-        elif "machine" in record:
-            about = record
-        else:
-            if record["provider"] in cell:
-                show(cell)
-                cell = {}
-            cell[record["provider"]] = record
-            records.append(record)
+        lines.append(json.loads(line))
+        provider = lines[-1].get("provider")
+        if provider in cell:
+            show(cell)
+            cell = {}
+        if provider:
+            cell[provider] = lines[-1]
     show(cell)
     if worker.wait():
-        sys.exit(f"the process that measures (allocator: {allocator}) failed after {len(records)} records")
-    return records, left_out, about
+        sys.exit(f"the process that measures (allocator: {allocator}) failed after {len(lines)} lines")
+    return lines
 
 
-def update(file: Path, table: str) -> None:
-    head, rest = file.read_text().split(BEGIN, 1)
-    file.write_text(head + BEGIN + "\n" + table + END + rest.split(END, 1)[1])
+def families(names: list[str]) -> list[dict]:
+    return [dict(family=name, memory_bound=OPERATORS[name].memory_bound, note=OPERATORS[name].note) for name in names]
 
 
 def main() -> None:
     args = options()
     begin = time.monotonic()
     compile_ahead(args)
-    records, left_out, about = [], [], {}
+    lines = families(args.ops)
     for allocator in ALLOCATORS:
-        found, absent, about[allocator] = measure(allocator, args)
-        records += found
-        left_out += absent
-    if not records:
+        lines += measure(allocator, args)
+    results = Results(lines)
+    if not results.cells:
         sys.exit("nothing to measure: adamw has only the mode full")
     out = args.out or args.build / "peers"
     out.mkdir(parents=True, exist_ok=True)
-    results = Results(records)
-    table = markdown(results, about, left_out)
-    (out / "peers.md").write_text(table)
-    write_csv(results, out / "peers.csv")
-    if "full" in args.modes:
-        write_svg(results, out / "peers.svg")
-    if args.update:
-        update(args.update, table)
-    print(f"{time.monotonic() - begin:.0f} s; {out}/peers.md, peers.csv, peers.svg")
+    (out / "peers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (out / "peers.md").write_text(markdown(results))
+    print(f"{time.monotonic() - begin:.0f} s; {out}/peers.jsonl, peers.md")
+    if "full" in args.modes and "large" in args.sizes:
+        subprocess.run([args.build / "tigon", "plot", *CHART, out / "peers.jsonl", "--output", out / "peers.svg"], check=True)
     if bad := wrong(results):
         print("beyond the tolerance:", *bad, sep="\n  ")
-    sys.exit(any(r["provider"] == "tigon" and not r["correct"] for r in records))
+    sys.exit(any(r["provider"] == "tigon" and not r["correct"] for r in results.cells.values()))
 
 
 if __name__ == "__main__":

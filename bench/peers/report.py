@@ -1,27 +1,45 @@
-"""Tables of ratios, from the workers' records: Markdown and CSV."""
+"""The page of ratios, in Markdown, from a file of measurements; PyTorch is not needed for that.
 
-import csv
+    report.py docs/results/peers.jsonl        prints it
+
+A line of the file is a JSON object, one of four kinds:
+    family, memory_bound, note        what is compared, and what is to be said of it
+    operator, ..., provider, ratio    a measurement; ratio: this provider's time over Tigon's in the same rounds
+    operator, ..., left_out, why      a provider that could not run
+    machine, ...                      the settings of a process that measured; the last line of that process
+"""
+
+import json
 import math
+import sys
 from pathlib import Path
 
-from measure import MODES
-from problem import OPERATORS
+from names import ALLOCATORS, MODES, PEERS
 
-ALLOCATORS = ("best", "default")
-PEERS = ("eager", "compile")
-TITLES = {"best": "memory kept", "default": "default allocator"}
-FIELDS = ("operator", "size", "shape", "dtype", "mode", "cache", "allocator", "provider", "ms_20", "ms_50", "ms_80", "rounds",
-          "ratio", "error", "correct", "extra_bytes", "workspace_bytes")
+TITLES = {"kept": "memory kept", "default": "default allocator"}
+HEAD = """# Beside PyTorch: results
+
+Written by `sh bench/peers/run.sh --out docs/results`, together with [peers.jsonl](peers.jsonl), the measurements that this page and
+the chart come from. [The page on the benchmark](../benchmark.md#beside-pytorch) says what is compared with what, and how.
+`python3 bench/peers/report.py docs/results/peers.jsonl` prints this page again from the measurements.
+
+![Ratios at the large size](peers.svg)
+"""
 
 
 class Results:
-    """Records by cell, each with its ratio: its time over Tigon's in the same rounds."""
+    """The lines of a file of measurements, by their kinds; the measurements by operator, size, type, mode, allocator, provider."""
 
-    def __init__(self, records: list[dict]):
-        self.cells = {(r["operator"], r["size"], r["dtype"], r["mode"], r["allocator"], r["provider"]): r for r in records}
-        for key, record in self.cells.items():
-            record["ratio"] = record["ms_50"] / self.cells[*key[:5], "tigon"]["ms_50"]
-            record["cache"] = "warm" if record["size"] == "small" else "cold"
+    def __init__(self, lines: list[dict]):
+        self.cells = {(r["operator"], r["size"], r["dtype"], r["mode"], r["allocator"], r["provider"]): r
+                      for r in lines if "provider" in r}
+        self.families = {r["family"]: r for r in lines if "family" in r}
+        self.left_out = [r for r in lines if "left_out" in r]
+        self.about = {r["allocator"]: r for r in lines if "machine" in r}
+
+    @classmethod
+    def read(cls, path: Path) -> "Results":
+        return cls([json.loads(line) for line in path.read_text().splitlines()])
 
     def get(self, *key: str) -> dict | None:
         return self.cells.get(key)
@@ -35,20 +53,13 @@ class Results:
     def mean(self, size: str, dtype: str, allocator: str, peer: str) -> tuple[float, int] | None:
         """Geometric mean over the memory-bound operators, forward and backward together; and how many they are."""
         ratios = [r["ratio"] for key, r in self.cells.items()
-                  if key[1:] == (size, dtype, "full", allocator, peer) and OPERATORS[key[0]].memory_bound]
+                  if key[1:] == (size, dtype, "full", allocator, peer) and self.families[key[0]]["memory_bound"]]
         return (math.exp(sum(map(math.log, ratios)) / len(ratios)), len(ratios)) if ratios else None
 
 
-def write_csv(results: Results, path: Path) -> None:
-    with open(path, "w", newline="") as file:
-        table = csv.DictWriter(file, FIELDS, extrasaction="ignore")
-        table.writeheader()
-        table.writerows(results.cells.values())
-
-
 def table(header: list[str], body: list[list[str]]) -> list[str]:
-    rows = [header, ["---"] * len(header), *body]
-    return ["| " + " | ".join(row) + " |" for row in rows] + [""]
+    lines = [header, ["---"] * len(header), *body]
+    return ["| " + " | ".join(line) + " |" for line in lines] + [""]
 
 
 def ratio(record: dict | None) -> str:
@@ -128,7 +139,7 @@ def ratios(results: Results, size: str, dtype: str) -> list[str]:
                      if results.get(name, size, dtype, m, a, "tigon") else "–" for a, m in columns]
             shape = next(t for t in times if t)["shape"]
             body.append([name, shape, *(f"{t['ms_50']:.4g}" if t else "–" for t in times), *cells])
-    return [f"#### {size}, {dtype}", "", *table(header, body)] if body else []
+    return [f"## {size}, {dtype}", "", *table(header, body)] if body else []
 
 
 def onednn(results: Results) -> list[str]:
@@ -137,12 +148,12 @@ def onednn(results: Results) -> list[str]:
     for name in results.present(0):
         for size in results.present(1):
             for dtype in results.present(2):
-                found = [results.get(name, size, dtype, m, "best", "onednn") for m in modes]
+                found = [results.get(name, size, dtype, m, "kept", "onednn") for m in modes]
                 if any(found):
                     body.append([name, size, dtype, *(ratio(f) for f in found)])
     if not body:
         return []
-    return ["#### oneDNN's own primitives", "", "Time of oneDNN's primitive over Tigon's. Its weights are f32.", "",
+    return ["## oneDNN's own primitives", "", "Time of oneDNN's primitive over Tigon's. Its weights are f32.", "",
             *table(["operator", "size", "type", *modes], body)]
 
 
@@ -156,20 +167,24 @@ def memory(results: Results) -> list[str]:
                              *(mebibytes(r, "extra_bytes") for r in (mine, *others))])
     if not body:
         return []
-    return ["#### Memory", "", "MiB of one forward and backward at the large size, beyond inputs, results and gradients: "
+    return ["## Memory", "", "MiB of one forward and backward at the large size, beyond inputs, results and gradients: "
             "Tigon's workspace by its own count, then what the process grew by at its peak.", "",
             *table(["operator", "type", "workspace", "Tigon", *PEERS], body)]
 
 
-def markdown(results: Results, about: dict[str, dict], left_out: list[dict]) -> str:
-    lines = ["Ratios are PyTorch's time over Tigon's, medians of the same interleaved rounds: `eager / compile`. Above 1 Tigon "
-             "is faster.", "", *settings(about), *means(results), *lowest(results)]
+def markdown(results: Results) -> str:
+    lines = [HEAD, "Ratios are PyTorch's time over Tigon's, medians of the same interleaved rounds: `eager / compile`. Above 1 Tigon "
+             "is faster.", "", *settings(results.about), *means(results), *lowest(results)]
     if bad := wrong(results):
         lines += ["Results beyond the tolerance:", "", *(f"* {line}" for line in bad), ""]
     for size in results.present(1):
         for dtype in results.present(2):
             lines += ratios(results, size, dtype)
     lines += onednn(results) + memory(results)
-    notes = [f"* {name}: {OPERATORS[name].note}" for name in results.present(0) if OPERATORS[name].note]
-    notes += sorted({f"* {r['operator']} {r['dtype']}: {r['left_out']} is left out: {r['why']}" for r in left_out})
-    return "\n".join(lines + (["Notes:", "", *notes] if notes else [])).rstrip() + "\n"
+    notes = [f"* {name}: {family['note']}" for name, family in results.families.items() if family["note"]]
+    notes += sorted({f"* {r['operator']} {r['dtype']}: {r['left_out']} is left out: {r['why']}" for r in results.left_out})
+    return "\n".join(lines + (["## Notes", "", *notes] if notes else [])).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    print(markdown(Results.read(Path(sys.argv[1]))), end="")

@@ -111,6 +111,14 @@ def geglu(make: Make, R: int, N: int) -> Problem:
     return gated("geglu", lambda gate: F.gelu(gate, approximate="tanh"), make, R, N)
 
 
+@operator(**GATES)
+def relu_squared(make: Make, R: int, N: int) -> Problem:
+    x, dy = make.normal(R, N), make.normal(R, N)
+    y, dx = make.empty(R, N), make.empty(R, N)
+    return Problem(lambda x: F.relu(x).square(), [x], outputs=[y], grads=[dx], upstream=[dy],
+                   **pair("relu_squared", dict(x=x, y=y), dict(dy=dy, x=x, dx=dx)))
+
+
 def over_rows(name: str, function, make: Make, R: int, N: int, with_out=None) -> Problem:
     x, dy = make.normal(R, N), make.normal(R, N)
     y, dx, out = make.empty(R, N), make.empty(R, N), make.empty(R, N)

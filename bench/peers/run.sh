@@ -1,7 +1,7 @@
 #!/bin/sh
-# Tigon beside PyTorch 2.13, eager and compiled, and oneDNN's own primitives: one table of ratios.
+# Tigon beside PyTorch 2.13, eager and compiled, and oneDNN's own primitives: a page of ratios and a chart, from a file of measurements.
 #   sh bench/peers/run.sh [--ops A,B] [--sizes small,medium,large] [--dtypes f32,bf16] [--modes forward,backward,full]
-#                         [--quick] [--out DIR] [--update FILE]
+#                         [--quick] [--out DIR]
 # Builds Tigon into build/, and installs PyTorch into build/peers/venv unless TIGON_PEERS_PYTHON names a Python that has it.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -20,6 +20,6 @@ elif ! "$python" -c 'import torch, numpy' 2>/dev/null; then
     build/peers/venv/bin/pip install --quiet torch==2.13.0 numpy || fail "PyTorch 2.13.0 cannot be installed here"
 fi
 cmake --preset release >/dev/null
-cmake --build --preset release --target tigon_shared
+cmake --build --preset release --target tigon_shared --target tigon_command
 cmake --build --preset release --target peers_onednn 2>/dev/null || echo "oneDNN's own primitives are left out: not version 2, or not there"
 exec "$python" -B bench/peers/peers.py "$@"

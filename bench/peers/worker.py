@@ -1,6 +1,6 @@
 """One process: measures all cells under the allocator of its environment, and prints one JSON record a line.
 
-    worker.py '{"allocator": "best", "build": "build", "ops": [...], ...}'      (started by peers.py)
+    worker.py '{"allocator": "kept", "build": "build", "ops": [...], ...}'      (started by peers.py)
 """
 
 import json
@@ -29,6 +29,10 @@ THREADS = 2
 # Seconds for a cell, and rounds at least, which is what cells of long products take.
 PACE = {"small": (0.2, 20), "medium": (0.3, 5), "large": (1.2, 2)}
 QUICK = (0.05, 3)
+
+
+def digits(value: float, count: int = 4) -> float:
+    return float(f"{value:.{count}g}")
 
 
 def emit(**record) -> None:
@@ -80,38 +84,41 @@ def checked(cell: list[Contestant], expected: tuple | None, about: dict) -> list
 
 def measure(cell: list[tuple[Contestant, float]], cold, pace, tolerance: float, about: dict, memory: bool, tigon: Tigon) -> None:
     times = interleave([c for c, _ in cell], cold, *pace)
+    tigon_ms = statistics.median(times["tigon"])
     for c, wrong in cell:
-        quantiles = statistics.quantiles(times[c.name], n=10, method="inclusive") if len(times[c.name]) > 1 else times[c.name] * 9
+        own = times[c.name]
+        quantiles = statistics.quantiles(own, n=10, method="inclusive") if len(own) > 1 else own * 9
+        median = statistics.median(own)
         extra = {}
         if memory:
             tigon.trim()
             extra["extra_bytes"] = extra_memory(c)
             if c.name == "tigon":
                 extra["workspace_bytes"] = tigon.workspace_peak()
-        emit(**about, provider=c.name, ms_20=quantiles[1], ms_50=statistics.median(times[c.name]), ms_80=quantiles[7],
-             rounds=len(times[c.name]), error=wrong, correct=wrong <= tolerance, **extra)
+        emit(**about, provider=c.name, ms_20=digits(quantiles[1]), ms_50=digits(median), ms_80=digits(quantiles[7]),
+             ratio=digits(median / tigon_ms), rounds=len(own), error=digits(wrong, 2), correct=wrong <= tolerance, **extra)
 
 
-def one(operator: Operator, size: str, dtype: str, request: dict, tigon: Tigon, onednn: OneDNN, flush) -> None:
-    best = request["allocator"] == "best"
+def compare(operator: Operator, size: str, dtype: str, request: dict, tigon: Tigon, onednn: OneDNN, flush) -> None:
+    kept = request["allocator"] == "kept"
     problem = operator.build(Make(TYPES[dtype]), **operator.sizes[size])
     function = compiled(problem.function)
     update = isinstance(problem, Step)
     exact = None if update or request["compile_only"] else truth(problem)
     for mode in request["modes"]:
         if not update:
-            cell = contestants(problem, mode, tigon, best, function) + [onednn.contestant(operator.name, problem, mode)]
+            cell = contestants(problem, mode, tigon, kept, function) + [onednn.contestant(operator.name, problem, mode)]
         elif mode == "full":
             cell = sorted(step_contestants(problem, tigon, function), key=lambda c: c.name != "eager")
         else:
             continue
         about = dict(operator=operator.name, size=size, shape=" ".join(f"{k}={v}" for k, v in operator.sizes[size].items()),
-                     dtype=dtype, mode=mode, allocator=request["allocator"])
+                     dtype=dtype, mode=mode, cache="warm" if size == "small" else "cold", allocator=request["allocator"])
         if request["compile_only"]:
             checked([c for c in cell if c and c.name == "compile"], (), about)
             continue
         present = checked([c for c in cell if c], exact and exact[mode], about)
-        memory = not best and mode == "full" and size == "large"
+        memory = not kept and mode == "full" and size == "large"
         measure(present, None if size == "small" else flush, QUICK if request["quick"] else PACE[size],
                 TOLERANCE[TYPES[dtype]], about, memory, tigon)
 
@@ -126,7 +133,7 @@ def main() -> None:
     for name in request["ops"]:
         for size in request["sizes"]:
             for dtype in request["dtypes"]:
-                one(OPERATORS[name], size, dtype, request, tigon, onednn, flush)
+                compare(OPERATORS[name], size, dtype, request, tigon, onednn, flush)
     emit(machine=processor(), threads=THREADS, torch=torch.__version__, tigon=tigon.describe(), openmp=openmp_libraries(),
          others=(seconds_of_others() - before) / (time.monotonic() - begin), onednn=bool(onednn.lib),
          cold_bytes=flush.numel() * 4, allocator=request["allocator"],

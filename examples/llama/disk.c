@@ -1,4 +1,4 @@
-/* disk.c - write beside, sync, rename. */
+/* disk.c - a file is written under a name beside its own, brought to the disk, and renamed; and a checksum. */
 #include "disk.h"
 
 #include <errno.h>

@@ -46,7 +46,7 @@ static void by_heads(array *a, const array *of, int64_t start, int64_t batch, in
 
 /* ---- parameters ---- */
 
-/* Where the layout has come to. */
+/* How far parameters have been laid out. */
 typedef struct layout {
     model *m;
     int64_t at;

@@ -1,6 +1,6 @@
 /* model.h - a Llama: its parameters, what a forward pass keeps, and the two passes.
  *
- * All parameters lie in one row of memory, all gradients in another, laid out alike: first what
+ * All parameters lie in one block of memory, all gradients in another, laid out alike: first what
  * weight decay applies to, then the norms. Products that read the same input are one product:
  * q, k, v are the columns of qkv; gate and up the columns of gate_up.
  *

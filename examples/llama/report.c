@@ -166,7 +166,7 @@ void report_close(report *r, const history *h)
 
 /* ---- costs ---- */
 
-static int dearest(const void *a, const void *b)
+static int longest_first(const void *a, const void *b)
 {
     const double x = ((const cost *)a)->seconds, y = ((const cost *)b)->seconds;
     return (x < y) - (x > y);
@@ -194,12 +194,12 @@ void report_costs(const model *m, history *h, int64_t first, int64_t last)
     for (int64_t i = first + 1; i <= last; i++)
         seconds += (double)history_seconds(h)[i];
     memcpy(sorted, r->costs, sizeof(sorted));
-    qsort(sorted, (size_t)r->ncosts, sizeof(cost), dearest);
-    printf("%-36s %-46s %6s %10s %7s\n", "operator", "row", "calls", "ms/step", "share");
+    qsort(sorted, (size_t)r->ncosts, sizeof(cost), longest_first);
+    printf("%-36s %-46s %6s %10s %7s\n", "operator", "implementation", "calls", "ms/step", "share");
     for (int i = 0; i < r->ncosts; i++) {
         const cost *c = &sorted[i];
         sum += c->seconds;
-        printf("%-36s %-46s %6.0f %10.3f %6.1f%%\n", c->op, c->row, (double)c->calls / steps,
+        printf("%-36s %-46s %6.0f %10.3f %6.1f%%\n", c->op, c->impl, (double)c->calls / steps,
                c->seconds / steps * 1e3, 100 * c->seconds / seconds);
     }
     printf("%-36s %-46s %6s %10.3f %6.1f%%\n", "(between the calls)", "", "",

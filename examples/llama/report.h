@@ -49,7 +49,7 @@ void report_close(report *r, const history *h);
 /* Median of the steps' times; moves the values around in a copy of its own. */
 double median(const float *values, int64_t n);
 
-/* The book of costs of the steps after `first` up to `last`, and what their GEMMs alone took. */
+/* The table of costs of the steps after `first` up to `last`, and what their GEMMs alone took. */
 void report_costs(const model *m, history *h, int64_t first, int64_t last);
 
 #endif

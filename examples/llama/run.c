@@ -1,4 +1,4 @@
-/* run.c - the context and the book of costs. */
+/* run.c - the context, memory on its device, and the time that each operator took. */
 #include "run.h"
 
 #include <stdarg.h>
@@ -75,8 +75,8 @@ void *take_tensors(run *r, size_t bytes)
     return host;
 }
 
-/* The twin of an address; the address itself where there is none. */
-static void *twin(const run *r, const void *host)
+/* Where the device has what lies at an address of the host: that address itself on devices without memory of their own. */
+static void *on_device(const run *r, const void *host)
 {
     const char *at = host;
     for (int i = 0; at && i < r->nblocks; i++)
@@ -87,7 +87,7 @@ static void *twin(const run *r, const void *host)
 
 tg_tensor tensor_at(const run *r, const void *host, tg_type type, int ndim, const int64_t *shape)
 {
-    tg_tensor t = tg_tensor_of(twin(r, host), type, ndim, shape);
+    tg_tensor t = tg_tensor_of(on_device(r, host), type, ndim, shape);
     t.device.device_type = tg_ctx_device_type(r->ctx);
     return t;
 }
@@ -96,7 +96,8 @@ void to_device(run *r, void *host, size_t bytes)
 {
     if (!is_apart(r))
         return;
-    must(tg_copy(r->ctx, twin(r, host), tg_ctx_device_type(r->ctx), host, TG_DEVICE_CPU, bytes));
+    must(tg_copy(r->ctx, on_device(r, host), tg_ctx_device_type(r->ctx), host, TG_DEVICE_CPU,
+                 bytes));
     run_wait(r);
 }
 
@@ -104,7 +105,8 @@ void from_device(run *r, void *host, size_t bytes)
 {
     if (!is_apart(r))
         return;
-    must(tg_copy(r->ctx, host, TG_DEVICE_CPU, twin(r, host), tg_ctx_device_type(r->ctx), bytes));
+    must(tg_copy(r->ctx, host, TG_DEVICE_CPU, on_device(r, host), tg_ctx_device_type(r->ctx),
+                 bytes));
     run_wait(r);
 }
 
@@ -138,12 +140,12 @@ void run_close(run *r)
     r->ctx = NULL;
 }
 
-void run_book(run *r, const char *op, const char *row, double seconds)
+void run_book(run *r, const char *op, const char *impl, double seconds)
 {
     if (!r->profile)
         return;
     int i = 0;
-    while (i < r->ncosts && (strcmp(r->costs[i].op, op) || strcmp(r->costs[i].row, row)))
+    while (i < r->ncosts && (strcmp(r->costs[i].op, op) || strcmp(r->costs[i].impl, impl)))
         i++;
     if (i == MAX_COSTS)
         return;
@@ -151,7 +153,7 @@ void run_book(run *r, const char *op, const char *row, double seconds)
     if (i == r->ncosts) {
         r->ncosts++;
         *c = (cost){.op = op};
-        snprintf(c->row, sizeof(c->row), "%s", row);
+        snprintf(c->impl, sizeof(c->impl), "%s", impl);
     }
     c->calls++;
     c->seconds += seconds;

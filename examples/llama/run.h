@@ -6,16 +6,16 @@
 
 #include <tigon/tigon.h>
 
-/* Memory of tensors, and its twin on a device with memory of its own. */
+/* Memory of tensors: on the host, and as much on a device with memory of its own. */
 typedef struct block {
     char *host, *device;
     size_t bytes;
 } block;
 
-/* Time spent in one row of one operator. */
+/* Time spent in one implementation of one operator. */
 typedef struct cost {
     const char *op;
-    char row[64];
+    char impl[64];
     int64_t calls;
     double seconds;
 } cost;
@@ -62,8 +62,8 @@ int64_t peak_memory(void);
 void run_open(run *r, const char *impl, int threads);
 void run_close(run *r);
 
-/* Books time, if costs are kept. */
-void run_book(run *r, const char *op, const char *row, double seconds);
+/* Adds time to an operator and implementation, if costs are kept. */
+void run_book(run *r, const char *op, const char *impl, double seconds);
 
 /* After a call: leaves with the library's message if it failed; books its time if asked for. */
 void run_note(run *r, const char *op, tg_status status, double begin);

@@ -8,7 +8,7 @@
 
 #include "model.h"
 
-/* One row of memory that holds the model's parts one after another, under names with a prefix. */
+/* One block of memory that holds the model's parts one after another, under names with a prefix. */
 typedef struct arena {
     const char *prefix;
     tg_type type;

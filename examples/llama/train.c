@@ -1,4 +1,4 @@
-/* train.c - the loop. */
+/* train.c - the training loop. */
 #include "train.h"
 
 #include <math.h>

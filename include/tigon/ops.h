@@ -23,14 +23,14 @@
  *   Aliasing     no output overlaps another tensor, except the very same view where the list in
  *                ops.def says OVER. Nothing else is ever overwritten; a backward may be called twice.
  *   Numerics     arithmetic, sums and statistics in f32 at least; one rounding to the output's type.
- *                In bf16, a matrix product (gemm, fused_linear_*, flash_attention, and `unfused` rows
- *                that call gemm) may take subnormal factors and subnormal sums for 0, as the
+ *                In bf16, a matrix product (gemm, fused_linear_*, flash_attention, and what of
+ *                `unfused` calls gemm) may take subnormal factors and subnormal sums for 0, as the
  *                processors' bf16 instructions do; products of f32 and f16 keep them.
- *   Determinism  the same bits for any number of threads on the same row.
+ *   Determinism  the same bits for any number of threads, if the same implementation runs.
  *   Errors       TG_EINVAL with a message that names argument, found and expected. TG_ENOMEM,
  *                TG_EUNSUPPORTED, TG_EDEVICE as in status.h. After an error no output has been
- *                written, except TG_EDEVICE, and TG_ENOMEM from a row of the backend `unfused`.
- *   Workspace    what rows of `cpu` take of the context's (tg_ctx_workspace_peak), in bytes, at most; t:
+ *                written, except TG_EDEVICE, and TG_ENOMEM from an implementation of `unfused`.
+ *   Workspace    what those of `cpu` take of the context's (tg_ctx_workspace_peak), in bytes, at most; t:
  *                threads. It does not grow with N, but for vectors of N (or C) parameters:
  *                  rms_norm, layer_norm, dyt, group_norm    4 N for each vector of parameters, as f32;
  *                    backward with their gradients          4 N more for each of up to 64 partial sums
@@ -46,8 +46,8 @@
  *                  grpo_loss                                12 a token
  *                  qwen2vl_mrope                            4 D t
  *                gemm, fused_linear_*, flash_attention, fused_neighborhood_attention: see their entries
- *                and pages. The others take none. Rows of `unfused` take a temporary a step, rows of
- *                `ref` some rows in f64.
+ *                and pages. The others take none. Those of `unfused` take a temporary a step,
+ *                those of `ref` some rows in f64.
  *   accumulate   in backward operators: 1 adds the parameter gradients to what dweight (dbias) holds
  *                instead of overwriting it.
  */
@@ -431,8 +431,8 @@ TG_API tg_status tg_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_fo
  *               * (1 - (x_i / softcap)^2 with softcap)
  *   D and n are 1 for TG_SUM and TG_NONE. Ignored rows get 0. dlogits may be logits.
  *   lse: what forward saved for these logits. Where its rounding to f32 would tell, |lse| >= 32 or a
- *   target of p near 1, rows of `cpu` sum the logits again; `ref` always does.
- * Numerics: rows of `cpu` are as exact as forward, up to 2^-20 of p and 2^-15 of the target's 1 - p.
+ *   target of p near 1, those of `cpu` sum the logits again; `ref` always does.
+ * Numerics: those of `cpu` are as exact as forward, up to 2^-20 of p and 2^-15 of the target's 1 - p.
  */
 TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args);
 

@@ -14,7 +14,8 @@ static const struct {
     {"chips", "[SOC]: what the model knows of the chips, from where, and how surely", tool_chips},
     {"run", "--soc SOC --kernel NAME --blocks N [--arg SPEC]... KERNEL.so: runs a kernel",
      tool_run},
-    {"validate", "[ROW]... | --update FILE: published times beside modelled ones", tool_validate},
+    {"validate", "[EXAMPLE]... | --update FILE: published times beside modelled ones",
+     tool_validate},
     {"flags", "compile | link: what gcc needs for a kernel of one's own", tool_flags},
     {"lint", "[gcc's options] KERNEL.c...: pointers that lack __gm__ or __ubuf__", tool_lint},
 };

@@ -39,7 +39,7 @@ static void put(void *memory, int64_t at, int type, double value)
     case F32:
         ((float *)memory)[at] = (float)value;
         return;
-    default: { /* the low bytes of an integer, in either sign */
+    default: { /* the low bytes of an integer, signed or not */
         const int64_t whole = (int64_t)value;
         memcpy((char *)memory + at * types[type].bytes, &whole, (size_t)types[type].bytes);
     }

@@ -6,7 +6,7 @@
 #include "examples.h"
 #include "tool.h"
 
-/* The kernels of examples/: the last argument of a row's kernel call. */
+/* The kernels of examples/: the last argument of an example's kernel call. */
 void bank_add(void);
 void copy_once(void);
 void add_tiles(void);
@@ -20,12 +20,12 @@ typedef struct outcome {
     double time, busy[ASCSIM_PIPES];
 } outcome;
 
-typedef struct row {
+typedef struct example {
     const char *name, *chip, *use;
     double time, vector;
     int (*run)(ascsim *device, const uint32_t *with, outcome *outcome);
     uint32_t with[PARAMETERS];
-} row;
+} example;
 
 static int launch(ascsim *device, const char *name, ascsim_kernel kernel, int64_t blocks,
                   const ascsim_arg *args, int count, outcome *outcome)
@@ -137,13 +137,13 @@ static int run_nd2nz(ascsim *device, const uint32_t *with, outcome *outcome)
     return x && z ? launch(device, "nd2nz", nd2nz, 48, args, 5, outcome) : TOOL_BAD;
 }
 
-static const row rows[] = {
-#define ROW(name, chip, use, task, vector, run, ...) \
+static const example examples[] = {
+#define PUBLISHED(name, chip, use, task, vector, run, ...) \
     {name, #chip, use, task, vector, run, {__VA_ARGS__}},
-#include "validate_rows.inc"
-#undef ROW
+#include "validate_examples.inc"
+#undef PUBLISHED
 };
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { EXAMPLES = sizeof examples / sizeof *examples };
 
 static void print_pair(FILE *out, double published, double modelled, int digits)
 {
@@ -155,31 +155,31 @@ static void print_pair(FILE *out, double published, double modelled, int digits)
     }
 }
 
-static int run_row(const row *row, FILE *out)
+static int run_example(const example *example, FILE *out)
 {
     /* The published layouts use UB to its end, the 256 bytes too that the C API reserves. */
-    const int64_t ub = (int64_t)ascsim_chip_fact(row->chip, "ub_bytes");
-    ascsim *device = ascsim_open(&(ascsim_options){.soc = row->chip, .ub_bytes = ub});
+    const int64_t ub = (int64_t)ascsim_chip_fact(example->chip, "ub_bytes");
+    ascsim *device = ascsim_open(&(ascsim_options){.soc = example->chip, .ub_bytes = ub});
     outcome outcome = {0};
     if (!device) {
         return tool_bad("%s", ascsim_error());
     }
-    const int status = row->run(device, row->with, &outcome);
+    const int status = example->run(device, example->with, &outcome);
     ascsim_close(device);
     if (status == 0) {
-        fprintf(out, "| %s | %s | %s ", row->name, row->chip, row->use);
-        print_pair(out, row->time, outcome.time, row->time < 1 ? 4 : 1);
-        print_pair(out, row->vector, outcome.busy[ASCSIM_V], row->vector < 1 ? 4 : 2);
+        fprintf(out, "| %s | %s | %s ", example->name, example->chip, example->use);
+        print_pair(out, example->time, outcome.time, example->time < 1 ? 4 : 1);
+        print_pair(out, example->vector, outcome.busy[ASCSIM_V], example->vector < 1 ? 4 : 2);
         fputs("|\n", out);
         fflush(out);
     }
     return status;
 }
 
-static int wanted(const row *row, int count, char **names)
+static int wanted(const example *example, int count, char **names)
 {
     for (int i = 0; i < count; i++) {
-        if (strncmp(row->name, names[i], strlen(names[i])) == 0) {
+        if (strncmp(example->name, names[i], strlen(names[i])) == 0) {
             return 1;
         }
     }
@@ -192,13 +192,13 @@ static int print_table(FILE *out, int count, char **names)
           "|---|---|---|---:|---:|---:|---:|---:|---:|\n",
           out);
     int status = 0, found = 0;
-    for (int i = 0; i < ROWS && status == 0; i++) {
-        if (wanted(&rows[i], count, names)) {
-            status = run_row(&rows[i], out);
+    for (int i = 0; i < EXAMPLES && status == 0; i++) {
+        if (wanted(&examples[i], count, names)) {
+            status = run_example(&examples[i], out);
             found++;
         }
     }
-    return found ? status : tool_bad("validate: no row begins with `%s`", names[0]);
+    return found ? status : tool_bad("validate: no example begins with `%s`", names[0]);
 }
 
 static const char begin_mark[] = "<!-- ascsim validate -->\n",
@@ -255,7 +255,7 @@ int tool_validate(int argc, char **argv)
     for (int i = 0; i < argc; i++) {
         if (argv[i][0] == '-') {
             return tool_bad(
-                "validate takes the beginnings of rows' names, or --update FILE; found %s",
+                "validate takes the beginnings of examples' names, or --update FILE; found %s",
                 argv[i]);
         }
     }

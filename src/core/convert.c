@@ -1,11 +1,11 @@
-/* Small tensors of other types than rows take, and strides that they do not: what rows see in their place, by the columns `types`
+/* Small tensors of types, and strides, that implementations do not take: what they see in their place, by the columns `types`
  * and `layout` of ops.def. convert_data.c makes it. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/core.h"
 
-/* ---- what rows see ---- */
+/* ---- what implementations see ---- */
 
 static int is_16_bit(int type)
 {

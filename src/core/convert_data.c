@@ -1,4 +1,4 @@
-/* The elements of tensors that rows see otherwise than their caller gave them: there, in workspace, and back. */
+/* The elements of tensors that implementations see otherwise than their caller gave them: there, in workspace, and back. */
 #include <string.h>
 
 #include "core/core.h"
@@ -87,7 +87,7 @@ static void convert(tg_ctx *ctx, const conversion *c, const tg_tensor *to, const
     tg_parallel_for(ctx, runs, n < CHUNK ? CHUNK / (n + 1) + 1 : 1, convert_chunk, &j);
 }
 
-/* What a row reads of it. Parameter gradients are read where they are added to. */
+/* What an implementation reads of it. Parameter gradients are read where they are added to. */
 static int is_read(const conversions *c, const conversion *x)
 {
     const tg_op_info *op = &tg_ops[c->op];

@@ -100,7 +100,7 @@ tg_status tg_check_types(int op, const void *args);
 int tg_layout_fits(int layout, const tg_tensor *t, int even);
 /* 1 if every implementation sees the tensors as they are. */
 int tg_is_canonical(int op, const void *args);
-/* even: as one sees them that does not take rows of two strides. */
+/* even: as an implementation sees them that takes no rows of two strides. */
 void tg_plan_conversions(conversions *c, int op, const void *args, int even);
 /* Takes memory for all, then fills it. */
 tg_status tg_convert(tg_ctx *ctx, conversions *c);

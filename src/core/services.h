@@ -1,5 +1,5 @@
 /* src/core/services.h - what core offers to operators: errors, argument checks, views, scratch,
- * rows. */
+ * tables of implementations. */
 #ifndef TG_CORE_SERVICES_H
 #define TG_CORE_SERVICES_H
 
@@ -99,8 +99,8 @@ void tg_set(void *data, int type, int64_t i, double value);
 
 /* ---- scratch and threads (tg_parallel_for and tg_ctx_threads are public, in context.h) ---- */
 
-/* 64-byte aligned scratch, given back by itself when the running row returns, or earlier by
- * tg_workspace_free. Called from the row's own thread only, never from inside parallel_for. NULL
+/* 64-byte aligned scratch, given back by itself when the running implementation returns, or earlier by
+ * tg_workspace_free. Called from the implementation's own thread only, never from inside parallel_for. NULL
  * with the error set if there is none. */
 void *tg_workspace(tg_ctx *ctx, size_t bytes);
 void tg_workspace_free(tg_ctx *ctx, void *ptr);
@@ -114,7 +114,7 @@ void tg_lock_across_fork(pthread_mutex_t *lock);
  * cache. */
 int tg_streams(int64_t bytes);
 
-/* ---- rows ----
+/* ---- implementations ----
  *
  * A file of the family defines one table of each kind that it has; CMake collects them:
  *   <family>_ref.c       TG_REF_IMPLS(family) = { TG_REF_IMPL(op, run), ..., TG_IMPLS_END };

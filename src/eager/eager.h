@@ -1,5 +1,5 @@
-/* src/eager/eager.h - elementary steps as an eager framework runs them; the opt-in rows `unfused`
- * are made of these.
+/* src/eager/eager.h - elementary steps as an eager framework runs them; the implementations
+ * `unfused`, which run only on request, are made of these.
  *
  * Every step is one vectorised, threaded pass over memory that computes in f32 and rounds to the
  * type of its output. Temporaries come from the context's workspace, which keeps freed memory, as

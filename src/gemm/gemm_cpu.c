@@ -1,4 +1,4 @@
-/* src/gemm/gemm_cpu.c - the portable row of gemm, compiled once per level.
+/* src/gemm/gemm_cpu.c - the portable implementation of gemm, compiled once per level.
  *
  * The product is cut into steps of at most MB x NB results over KB terms. A step first packs its
  * part of a, converted to f32, into panels of MR rows, stored term by term. Then each task takes
@@ -357,7 +357,7 @@ static tg_status run_product(tg_ctx *ctx, product *g)
     return TG_OK;
 }
 
-/* ---- the row ---- */
+/* ---- the implementation ---- */
 
 static matrix matrix_of(const tg_tensor *t, int64_t trans)
 {

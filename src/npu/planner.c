@@ -97,7 +97,7 @@ static int most_copies(const tg_ub_kernel *kernel)
 typedef struct cutting {
     int64_t size;   /* of the dimension */
     int64_t most;   /* that a tile may have */
-    int limited;    /* by the kernel, not by the room */
+    int limited;    /* the kernel itself sets the limit, not the room in UB */
     int64_t blocks; /* that share it */
     int64_t bytes;  /* of data, of one unit */
     int copies;

@@ -17,8 +17,8 @@ if "$2" check --quick swiglu_forward rms_norm_backward >"$work/out" 2>&1; then
     exit 1
 fi
 tail -1 "$work/out"
-for row in swiglu_forward rms_norm_backward; do
-    grep -q "^FAILED ascend/$row .* is .*, expected " "$work/out" || { cat "$work/out"; exit 1; }
+for operator in swiglu_forward rms_norm_backward; do
+    grep -q "^FAILED ascend/$operator .* is .*, expected " "$work/out" || { cat "$work/out"; exit 1; }
 done
 grep -q VIOLATION "$1" && { grep VIOLATION "$1"; exit 1; }
 grep -q '^end, 0 violations$' "$1"

@@ -14,7 +14,7 @@ static void *function(const char *name)
 }
 
 /* How many lines of the record tell of a broken rule with this text. */
-static int told(const char *text)
+static int count_lines_with(const char *text)
 {
     char line[4096];
     int n = 0;
@@ -26,10 +26,10 @@ static int told(const char *text)
     return n;
 }
 
-#define REFUSED(call, text)                                                          \
-    do {                                                                             \
-        const int before = told(text);                                               \
-        EXPECT((call) != 0 && told(text) == before + 1, "\"%s\" is not told", text); \
+#define REFUSED(call, text)                                                                      \
+    do {                                                                                         \
+        const int before = count_lines_with(text);                                               \
+        EXPECT((call) != 0 && count_lines_with(text) == before + 1, "\"%s\" is not told", text); \
     } while (0)
 
 int main(void)

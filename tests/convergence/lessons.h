@@ -1,8 +1,8 @@
 /* lessons.h - what the nets of the convergence tests learn: a text, a teacher's distributions, a
  * reward.
  *
- * A course is one net on its way: its context decides on the rows. Data, draws and the frozen net
- * beside it are the same in every course of a variant and type, whatever rows it runs.
+ * A course is one net on its way: its context decides on the implementations. Data, draws and the frozen net
+ * beside it are the same in every course of a variant and type, whatever implementations it runs.
  */
 #ifndef CONVERGENCE_LESSONS_H
 #define CONVERGENCE_LESSONS_H

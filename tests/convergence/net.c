@@ -90,7 +90,7 @@ double distance(const float *a, const float *b, const float *c, int64_t n)
 
 /* ---- parameters ---- */
 
-/* Gives a parameter its place in the row; in the second walk, when the memory is there, also its
+/* Gives a parameter its place in the block; in the second walk, when the memory is there, also its
  * first values: normal numbers of that deviation around `mean`. */
 static void place(net *n, weight *w, int64_t rows, int64_t cols, double mean, double deviation)
 {

@@ -7,7 +7,7 @@
  *
  * The norm is one of a table. What the loss is, is the caller's matter: it reads y and the
  * embedding, writes the gradient of y into dy and adds that of the output matrix to embed.g. All
- * parameters lie in one row of memory, all gradients in another, so AdamW is one call. Beside bf16
+ * parameters lie in one block of memory, all gradients in another, so AdamW is one call. Beside bf16
  * parameters the optimizer keeps f32 master weights.
  */
 #ifndef CONVERGENCE_NET_H
@@ -109,7 +109,7 @@ static inline int64_t *integers(tensor *t)
     return t->t.data;
 }
 
-/* A number in [0, 1) from a seed and a place: no state, so every row sees the same draws. */
+/* A number in [0, 1) from a seed and a place: no state, so every implementation sees the same draws. */
 double uniform(uint64_t seed, uint64_t place);
 
 /* sqrt(sum (a - b)^2) / sqrt(sum (b - c)^2); c NULL: zeros. */

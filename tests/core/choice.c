@@ -1,4 +1,4 @@
-/* Which row runs: defaults, lists, ceilings, strictness, direct access; and what the log says. */
+/* Which implementation runs: defaults, lists, ceilings, strictness, direct access; and what the log says. */
 #include "../common/test.h"
 
 enum { R = 4, N = 24 };
@@ -97,14 +97,14 @@ static void ceilings(tg_ctx *ctx)
         char full[64];
         snprintf(full, sizeof full, "cpu/rms_norm_forward.%s", levels[i]);
         EXPECT(tg_ctx_set_cpu_max(ctx, NULL) == TG_OK, "%s", tg_last_error());
-        const int row = tg_find(ctx, full);
-        if (!tg_impl_supported(ctx, row))
+        const int impl = tg_find(ctx, full);
+        if (!tg_impl_supported(ctx, impl))
             continue;
         tested++;
         EXPECT(tg_ctx_set_cpu_max(ctx, levels[i]) == TG_OK && strcmp(ran(ctx), full) == 0, "%s: %s",
                levels[i], ran(ctx));
         tg_ctx_set_cpu_max(ctx, "base");
-        EXPECT(tg_impl_run(ctx, row, &make()->args) == TG_EUNSUPPORTED, "%s ran below the ceiling",
+        EXPECT(tg_impl_run(ctx, impl, &make()->args) == TG_EUNSUPPORTED, "%s ran below the ceiling",
                full);
     }
     EXPECT(tested > 0 || strcmp(tg_cpu_level(), "base") == 0, "no level of %s", tg_cpu_level());

@@ -1,4 +1,4 @@
-/* What a caller may give and what rows see of it: types and strides by the columns of ops.def, whatever the row; indices of
+/* What a caller may give and what implementations see of it: types and strides by the columns of ops.def, whichever runs; indices of
  * both widths are checked in every call; memory that is short leaves outputs alone. */
 #include <math.h>
 #include <tigon/backend.h>
@@ -7,7 +7,7 @@
 
 enum { R = 4, V = 7, B = 2, L = 3 };
 
-/* ---- rows that look at what they get, and leave the call to others ---- */
+/* ---- implementations that look at what they get, and leave the call to others ---- */
 
 static int seen_wrong, seen;
 
@@ -299,7 +299,8 @@ int main(void)
     EXPECT(tg_backend_register(&spy) == TG_OK, "%s", tg_last_error());
     narrow_targets(ctx);
     masks(ctx);
-    EXPECT(seen > 10 && seen_wrong == 0, "of %d tensors rows saw %d otherwise", seen, seen_wrong);
+    EXPECT(seen > 10 && seen_wrong == 0, "of %d tensors implementations saw %d otherwise", seen,
+           seen_wrong);
     tg_ctx_set_impl(ctx, "cpu,ref");
     every_narrow_index(ctx);
     rounded_once(ctx);

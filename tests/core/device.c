@@ -1,4 +1,4 @@
-/* Tensors in device memory, on the mock device: its row, an error that names the knob, the fallback to the host.
+/* Tensors in device memory, on the mock device: its implementation, an error that names the knob, the fallback to the host.
  *   core_device MOCK.so */
 #include <tigon/backend.h>
 
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     EXPECT(tg_softmax_forward(ctx, &soft) == TG_OK &&
                strcmp(tg_ctx_last_impl(ctx), "mock/softmax_forward.copy") == 0,
            "%s %s", tg_ctx_last_impl(ctx), tg_last_error());
-    EXPECT(memcmp(x, y, sizeof x) == 0, "the mock's row did not run");
+    EXPECT(memcmp(x, y, sizeof x) == 0, "the mock's implementation did not run");
 
     /* types and strides that core converts, it converts in host memory alone */
     uint16_t w16[N] = {0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80};

@@ -1,4 +1,4 @@
-/* Options: what zero, TG_ZERO and TG_VALUE() in a call are to the row that runs it, by every way into the library, and what
+/* Options: what zero, TG_ZERO and TG_VALUE() in a call are to the implementation that runs it, by every way into the library, and what
  * the schema says of them. */
 #include <math.h>
 #include <tigon/backend.h>
@@ -8,7 +8,8 @@
 static tg_adamw_args seen;
 static tg_sparsemax_forward_args seen_sparsemax;
 static tg_flash_attention_forward_args seen_attention;
-static int asked; /* rows that were asked whether they take a call saw what they would get */
+static int
+    asked; /* implementations that were asked whether they take a call saw what they would get */
 static const tg_host *host;
 
 static tg_status open_backend(const tg_host *services)
@@ -73,7 +74,8 @@ static void expect_seen(const char *what, double beta1, double beta2, double eps
 {
     EXPECT(seen.beta1 == beta1 && seen.beta2 == beta2 && seen.eps == eps &&
                seen.grad_scale == scale,
-           "%s: the row saw beta1 %g, beta2 %g, eps %g, grad_scale %g, expected %g, %g, %g, %g",
+           "%s: the implementation saw beta1 %g, beta2 %g, eps %g, grad_scale %g, expected %g, %g, "
+           "%g, %g",
            what, seen.beta1, seen.beta2, seen.eps, seen.grad_scale, beta1, beta2, eps, scale);
     EXPECT(seen.lr == 0.1 && seen.weight_decay == 0 && seen.step == 2, "%s: others", what);
     seen = (tg_adamw_args){0};
@@ -82,7 +84,7 @@ static void expect_seen(const char *what, double beta1, double beta2, double eps
 static void every_way_in(tg_ctx *ctx)
 {
     tg_adamw_args a = adamw_args();
-    const int op = tg_op_by_name("adamw"), row = tg_find(ctx, "observer/adamw");
+    const int op = tg_op_by_name("adamw"), impl = tg_find(ctx, "observer/adamw");
     EXPECT(!tg_adamw(ctx, &a), "%s", tg_last_error());
     expect_seen("defaults", 0.9, 0.999, 1e-8, 1);
     a.beta1 = TG_ZERO, a.eps = TG_VALUE(0.0), a.grad_scale = TG_VALUE(0.5),
@@ -94,12 +96,12 @@ static void every_way_in(tg_ctx *ctx)
     }
     EXPECT(!tg_call(ctx, op, &a), "%s", tg_last_error());
     expect_seen("tg_call", 0, 0.999, 0, 0.5);
-    EXPECT(!tg_impl_run(ctx, row, &a), "%s", tg_last_error());
+    EXPECT(!tg_impl_run(ctx, impl, &a), "%s", tg_last_error());
     expect_seen("tg_impl_run", 0, 0.999, 0, 0.5);
     EXPECT(!host->call(ctx, "adamw", &a), "%s", tg_last_error());
     expect_seen("call of a backend", 0, 0.999, 0, 0.5);
     asked = 0;
-    EXPECT(tg_impl_accepts(ctx, row, &a) && asked, "tg_impl_accepts: options are not resolved");
+    EXPECT(tg_impl_accepts(ctx, impl, &a) && asked, "tg_impl_accepts: options are not resolved");
     EXPECT(!tg_check(op, &a), "%s", tg_last_error());
     EXPECT(!memcmp(&a, &before, sizeof a), "the caller's arguments were written");
     a.beta1 = -0.0, a.eps = 0, a.grad_scale = -1;
@@ -119,12 +121,12 @@ static void dimension_0(tg_ctx *ctx)
     for (int i = 0; i < 4; i++) {
         a.dim = cases[i][0];
         EXPECT(!tg_sparsemax_forward(ctx, &a) && seen_sparsemax.dim == cases[i][1],
-               "dim %lld: the row saw %lld, expected %lld (%s)", (long long)a.dim,
+               "dim %lld: the implementation saw %lld, expected %lld (%s)", (long long)a.dim,
                (long long)seen_sparsemax.dim, (long long)cases[i][1], tg_last_error());
     }
 }
 
-/* A default that follows from the tensors is left to the row; zero itself is refused. */
+/* A default that follows from the tensors is left to the implementation; zero itself is refused. */
 static void derived(tg_ctx *ctx)
 {
     int64_t sizes[] = {1, 1, 1, N};
@@ -140,7 +142,7 @@ static void derived(tg_ctx *ctx)
            "%s", tg_last_error());
 }
 
-/* The same by rows of this library: the first update of AdamW without momentum and without eps is lr's size. */
+/* The same by implementations of this library: the first update of AdamW without momentum and without eps is lr's size. */
 static void adamw_of_the_library(tg_ctx *ctx, const char *impl)
 {
     tg_adamw_args a = adamw_args();

@@ -11,7 +11,7 @@ static tg_status open_backend(const tg_host *host)
     return TG_OK;
 }
 
-/* Takes every other call, and leaves the rest to the next row. */
+/* Takes every other call, and leaves the rest to the next implementation. */
 static tg_status forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
 {
     (void)ctx;

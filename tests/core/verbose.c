@@ -49,12 +49,12 @@ int main(int argc, char **argv)
     float x[24] = {1}, y[24];
     tg_tensor tx = tg_tensor_of(x, TG_F32, 3, shape), ty = tg_tensor_of(y, TG_F32, 3, shape);
     tg_softmax_forward(ctx, &(tg_softmax_forward_args){.x = &tx, .y = &ty});
-    char row[64], tensors[64], after[64];
+    char impl[64], tensors[64], after[64];
     double ms = -1;
     setlocale(LC_NUMERIC, "C"); /* as who reads the line */
     EXPECT(commas(line) == 4 && strstr(line, " ms,TG_OK"), "%s", line);
-    EXPECT(sscanf(line, "tigon,%63[^,],%63[^,],%lf ms,%63s", row, tensors, &ms, after) == 4 &&
-               !strcmp(row, tg_ctx_last_impl(ctx)) &&
+    EXPECT(sscanf(line, "tigon,%63[^,],%63[^,],%lf ms,%63s", impl, tensors, &ms, after) == 4 &&
+               !strcmp(impl, tg_ctx_last_impl(ctx)) &&
                !strcmp(tensors, "x:f32[2x3x4] y:f32[2x3x4]") && ms >= 0 && strchr(line, '.'),
            "%s", line);
     setlocale(LC_NUMERIC, "de_DE.UTF-8");

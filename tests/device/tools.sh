@@ -13,7 +13,7 @@ fail() {
     exit 1
 }
 
-# Its rows agree with the reference; the plug-in says which device that is.
+# Its implementations agree with the reference; the plug-in says which device that is.
 "$tigon" check --strict --backend "$toy" >"$work/out" 2>&1 || fail "the toy device fails"
 tail -1 "$work/out"
 grep -q 'FAILED\|lie on cpu' "$work/out" && fail "a row failed"

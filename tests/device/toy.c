@@ -73,7 +73,7 @@ static tg_status copy_on_toy(tg_ctx *ctx, void *dst, int dst_device_type, const 
     return TG_OK;
 }
 
-/* ---- the table: the rows of all files ---- */
+/* ---- the table: the implementations of all files ---- */
 
 enum { MOST_ROWS = 32 };
 static tg_impl rows[MOST_ROWS];

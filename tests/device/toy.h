@@ -55,7 +55,7 @@ void toy_fault(const toy_call *call, tg_status status, const char *format, ...)
 
 /* ---- toy_launch.c ---- */
 
-/* What a row does: copies the call and puts it on the queue. scratch: bytes of device memory that it needs. */
+/* What an implementation does: copies the call and puts it on the queue. scratch: bytes of device memory that it needs. */
 tg_status toy_launch(tg_ctx *ctx, int op, const void *args, void (*kernel)(toy_call *call),
                      size_t scratch);
 /* In a kernel: position i of an argument holds value, which is not in [0, count). */
@@ -78,7 +78,7 @@ double toy_rounded(int type, double value);
 
 extern const tg_impl toy_norm_rows[], toy_loss_rows[], toy_table_impls[];
 
-/* TOY_FUNCTION(op, kernel, scratch): the row function toy_<op>() of a kernel of the device's thread. */
+/* TOY_FUNCTION(op, kernel, scratch): the function toy_<op>() that runs a kernel of the device's thread. */
 #define TOY_FUNCTION(op, kernel, scratch)                              \
     static tg_status toy_##op(tg_ctx *ctx, const tg_##op##_args *args) \
     {                                                                  \

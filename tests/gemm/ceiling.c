@@ -29,8 +29,8 @@ static int has(const char *level)
     return asked <= own;
 }
 
-/* The row that multiplies two matrices of ones. */
-static const char *row_of(tg_ctx *ctx, tg_type type)
+/* The implementation that multiplies two matrices of ones. */
+static const char *impl_of(tg_ctx *ctx, tg_type type)
 {
     static char a[4 * N * N];
     static float c[N * N];
@@ -60,8 +60,8 @@ static void check_lower(tg_ctx *ctx, const char *level)
     for (int i = 0; i < LEVELS && strcmp(levels[i].name, level); i++) {
         EXPECT(tg_ctx_set_cpu_max(ctx, levels[i].name) == TG_OK, "%s", tg_last_error());
         for (int type = 0; type < 2; type++) {
-            const char *row = row_of(ctx, type ? TG_BF16 : TG_F32);
-            EXPECT(strcmp(row, onednn), "up to %s: %s ran, under %s", levels[i].name, row, level);
+            const char *impl = impl_of(ctx, type ? TG_BF16 : TG_F32);
+            EXPECT(strcmp(impl, onednn), "up to %s: %s ran, under %s", levels[i].name, impl, level);
         }
     }
 }
@@ -82,8 +82,8 @@ int main(int argc, char **argv)
         use_onednn();
 
     tg_ctx *ctx = new_context();
-    const int f32 = !strcmp(row_of(ctx, TG_F32), onednn),
-              bf16 = !strcmp(row_of(ctx, TG_BF16), onednn);
+    const int f32 = !strcmp(impl_of(ctx, TG_F32), onednn),
+              bf16 = !strcmp(impl_of(ctx, TG_BF16), onednn);
     const unsigned used = dnnl_get_effective_cpu_isa();
     printf("TIGON_CPU_MAX %s: %s in f32, %s in bf16, oneDNN's instructions 0x%x\n",
            none ? "not set" : level, f32 ? "oneDNN" : "our own", bf16 ? "oneDNN" : "our own", used);

@@ -32,7 +32,7 @@ static const tg_backend acme = {TG_ABI,         sizeof(tg_backend),    "acme", "
 
 static int heard;
 
-static void hear(void *user, const tg_npu_launch *launch)
+static void note_launch(void *user, const tg_npu_launch *launch)
 {
     heard += user == &heard && !strcmp(launch->kernel, "acme_softmax") && launch->plan == kernels;
 }
@@ -55,7 +55,7 @@ int main(void)
     tg_ctx *ctx = new_context();
     tg_ctx_set_impl(ctx, "acme");
     EXPECT(tg_softmax_forward(ctx, &args) == TG_OK && heard == 0, "%s", tg_last_error());
-    tg_npu_watch(hear, &heard);
+    tg_npu_watch(note_launch, &heard);
     EXPECT(tg_softmax_forward(ctx, &args) == TG_OK && heard == 1, "heard %d", heard);
     tg_npu_watch(NULL, NULL);
     EXPECT(tg_softmax_forward(ctx, &args) == TG_OK && heard == 1, "heard %d", heard);

@@ -14,7 +14,7 @@ static uint16_t rounded(float x)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-static void check(const char *row)
+static void check(const char *impl)
 {
     int64_t n = N;
     for (int i = 0; i < N; i++) {
@@ -29,7 +29,7 @@ static void check(const char *row)
               tv = tg_tensor_of(v, TG_F32, 1, &n);
     const tg_tensor tg = tg_tensor_of(grad, TG_F32, 1, &n);
     tg_ctx *ctx = new_context();
-    EXPECT(!tg_ctx_set_impl(ctx, row), "%s", tg_last_error());
+    EXPECT(!tg_ctx_set_impl(ctx, impl), "%s", tg_last_error());
     const tg_adamw_args args = {.param = &tp,
                                 .master = &tmaster,
                                 .grad = &tg,
@@ -39,7 +39,7 @@ static void check(const char *row)
                                 .step = 1};
     EXPECT(!tg_adamw(ctx, &args), "%s", tg_last_error());
     for (int i = 0; i < N; i++)
-        EXPECT(param[i] == rounded(master[i]), "%s: param[%d] is %04x beside a master of %a", row,
+        EXPECT(param[i] == rounded(master[i]), "%s: param[%d] is %04x beside a master of %a", impl,
                i, param[i], (double)master[i]);
     tg_ctx_destroy(ctx);
 }

@@ -172,7 +172,7 @@ static void view(tg_ctx *ctx)
     EXPECT(loss == expected, "%g, expected %g", (double)loss, (double)expected);
 }
 
-/* A temperature whose logits f32 cannot hold is left to a row that can. */
+/* A temperature whose logits f32 cannot hold is left to an implementation that can. */
 static void tiny_temperature(tg_ctx *ctx)
 {
     call c;

@@ -1,5 +1,5 @@
 /* rope on views of any strides: heads before positions, q and k packed in one buffer, in place. Every
- * row gives what the formula says; what lies between the elements keeps its bytes. */
+ * implementation gives what the formula says; what lies between the elements keeps its bytes. */
 #include <math.h>
 
 #include "../common/test.h"
@@ -46,7 +46,7 @@ static tg_tensor view(float *data, int64_t *shape, const int64_t *strides)
     return t;
 }
 
-static void run(tg_ctx *ctx, int row, const layout *l, int backward, int in_place)
+static void run(tg_ctx *ctx, int impl, const layout *l, int backward, int in_place)
 {
     int64_t q_shape[] = {B, S, HQ, D}, k_shape[] = {B, S, HK, D}, table[] = {S + OFFSET, H};
     for (int i = 0; i < SPACE; i++)
@@ -64,9 +64,9 @@ static void run(tg_ctx *ctx, int row, const layout *l, int backward, int in_plac
     tg_tensor sin = tg_tensor_of(sines, TG_F32, 2, table);
     const tg_rope_forward_args forward = {&q, &k, &cos, &sin, &yq, &yk, 0, OFFSET};
     const tg_rope_backward_args back = {&q, &k, &cos, &sin, &yq, &yk, 0, OFFSET};
-    const char *name = tg_impl_at(row)->full_name;
+    const char *name = tg_impl_at(impl)->full_name;
     const tg_status status =
-        tg_impl_run(ctx, row, backward ? (const void *)&back : (const void *)&forward);
+        tg_impl_run(ctx, impl, backward ? (const void *)&back : (const void *)&forward);
     EXPECT(status == TG_OK, "%s, %s: %s", name, l->name, tg_last_error());
     for (int i = 0; status == TG_OK && i < SPACE; i++)
         EXPECT(fabsf(out[i] - expected[i]) <= 1e-6f, "%s, %s%s: element %d is %g, expected %g",
@@ -81,17 +81,17 @@ int main(void)
         sines[i] = sinf((float)i * 0.37f);
     }
     const int forward = tg_op_by_name("rope_forward"), backward = tg_op_by_name("rope_backward");
-    int rows = 0;
-    for (int row = 0; row < tg_impl_count(); row++) {
-        const int op = tg_impl_at(row)->op;
-        if ((op != forward && op != backward) || !tg_impl_supported(ctx, row))
+    int found = 0;
+    for (int impl = 0; impl < tg_impl_count(); impl++) {
+        const int op = tg_impl_at(impl)->op;
+        if ((op != forward && op != backward) || !tg_impl_supported(ctx, impl))
             continue;
-        rows++;
+        found++;
         for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
             for (int in_place = 0; in_place < 2; in_place++)
-                run(ctx, row, &layouts[i], op == backward, in_place);
+                run(ctx, impl, &layouts[i], op == backward, in_place);
     }
-    EXPECT(rows >= 4, "%d rows of rope", rows);
+    EXPECT(found >= 4, "%d implementations of rope", found);
     tg_ctx_destroy(ctx);
     return report();
 }

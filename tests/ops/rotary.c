@@ -1,4 +1,4 @@
-/* llama4_rope and qwen2vl_mrope on views of any strides, in and out of place: every row gives what the
+/* llama4_rope and qwen2vl_mrope on views of any strides, in and out of place: every implementation gives what the
  * formula says, and what lies between the elements keeps its bytes. */
 #include <math.h>
 
@@ -56,7 +56,7 @@ static tg_tensor view(float *data, int64_t *shape, const int64_t *strides)
     return t;
 }
 
-static void run(tg_ctx *ctx, int row, const layout *l, int complex, int backward, int in_place)
+static void run(tg_ctx *ctx, int impl, const layout *l, int complex, int backward, int in_place)
 {
     int64_t q_shape[] = {B, S, HQ, D}, k_shape[] = {B, S, HK, D};
     int64_t planes[] = {3, B, S, H}, table[] = {S, H, 2};
@@ -76,9 +76,9 @@ static void run(tg_ctx *ctx, int row, const layout *l, int complex, int backward
     const tg_llama4_rope_forward_args products = {&q, &k, &w, &yq, &yk};
     const tg_qwen2vl_mrope_forward_args rotations = {&q,  &k,        &cos,      &sin,     &yq,
                                                      &yk, SECTION_T, SECTION_H, SECTION_W};
-    const char *name = tg_impl_at(row)->full_name;
+    const char *name = tg_impl_at(impl)->full_name;
     const tg_status status =
-        tg_impl_run(ctx, row, complex ? (const void *)&products : (const void *)&rotations);
+        tg_impl_run(ctx, impl, complex ? (const void *)&products : (const void *)&rotations);
     EXPECT(status == TG_OK, "%s, %s: %s", name, l->name, tg_last_error());
     for (int i = 0; status == TG_OK && i < SPACE; i++)
         EXPECT(fabsf(out[i] - expected[i]) <= 1e-6f, "%s, %s%s: element %d is %g, expected %g",
@@ -123,17 +123,17 @@ int main(void)
     }
     for (int i = 0; i < S * H * 2; i++)
         freqs[i] = cosf((float)i * 0.91f);
-    int rows = 0;
-    for (int row = 0; row < tg_impl_count(); row++)
+    int found = 0;
+    for (int impl = 0; impl < tg_impl_count(); impl++)
         for (int op = 0; op < 4; op++) {
-            if (tg_impl_at(row)->op != tg_op_by_name(names[op]) || !tg_impl_supported(ctx, row))
+            if (tg_impl_at(impl)->op != tg_op_by_name(names[op]) || !tg_impl_supported(ctx, impl))
                 continue;
-            rows++;
+            found++;
             for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
                 for (int in_place = 0; in_place < 2; in_place++)
-                    run(ctx, row, &layouts[i], op < 2, op & 1, in_place);
+                    run(ctx, impl, &layouts[i], op < 2, op & 1, in_place);
         }
-    EXPECT(rows >= 8, "%d rows", rows);
+    EXPECT(found >= 8, "%d implementations", found);
     tables_must_fit(ctx);
     sections_must_fit(ctx);
     tg_ctx_destroy(ctx);

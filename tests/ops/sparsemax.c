@@ -1,4 +1,4 @@
-/* sparsemax along each dimension of one tensor, by every row; which dimensions and strides are refused,
+/* sparsemax along each dimension of one tensor, by every implementation; which dimensions and strides are refused,
  * and how the message says so. */
 #include <math.h>
 
@@ -25,36 +25,36 @@ static double threshold(const float *row, int64_t n, int64_t step)
     return tau;
 }
 
-static void along(tg_ctx *ctx, int row, int64_t dim)
+static void check_dimension(tg_ctx *ctx, int impl, int64_t dim)
 {
     int64_t shape[] = {A, M, C}, strides[] = {M * C, C, 1};
     const int64_t at = dim < 0 ? dim + 3 : dim, n = shape[at], step = strides[at];
     tg_tensor tx = tg_tensor_of(x, TG_F32, 3, shape), ty = tg_tensor_of(y, TG_F32, 3, shape);
     const tg_sparsemax_forward_args args = {.x = &tx, .y = &ty, .dim = TG_VALUE(dim)};
-    EXPECT(tg_impl_run(ctx, row, &args) == TG_OK, "%s", tg_last_error());
+    EXPECT(tg_impl_run(ctx, impl, &args) == TG_OK, "%s", tg_last_error());
     for (int64_t i = 0; i < TOTAL; i++) {
         const int64_t first = i - i / step % n * step;
         const double expected = fmax(x[i] - threshold(x + first, n, step), 0);
         EXPECT(fabs(y[i] - expected) < 1e-6, "%s, dim %lld: element %lld is %g, expected %g",
-               tg_impl_at(row)->full_name, (long long)dim, (long long)i, (double)y[i], expected);
+               tg_impl_at(impl)->full_name, (long long)dim, (long long)i, (double)y[i], expected);
     }
 }
 
 /* One element stands out, and the others still share what it leaves: their digits lie far below those
  * of the maximum, of which one in the last place moves tau by 5e-11. */
-static void far_below_the_maximum(tg_ctx *ctx, int row)
+static void far_below_the_maximum(tg_ctx *ctx, int impl)
 {
     int64_t n = TOTAL;
     for (int i = 0; i < TOTAL; i++)
         x[TOTAL + i] = i == 5 ? 0.999f : 1e-6f * (float)(i % 7);
     tg_tensor tx = tg_tensor_of(x + TOTAL, TG_F32, 1, &n), ty = tg_tensor_of(y, TG_F32, 1, &n);
     const tg_sparsemax_forward_args args = {.x = &tx, .y = &ty};
-    EXPECT(tg_impl_run(ctx, row, &args) == TG_OK, "%s", tg_last_error());
+    EXPECT(tg_impl_run(ctx, impl, &args) == TG_OK, "%s", tg_last_error());
     const double tau = threshold(x + TOTAL, TOTAL, 1);
     for (int i = 0; i < TOTAL; i++) {
         const double expected = fmax(x[TOTAL + i] - tau, 0);
         EXPECT(fabs(y[i] - expected) <= 1e-10 + 2e-6 * expected,
-               "%s: element %d is %g, expected %g", tg_impl_at(row)->full_name, i, (double)y[i],
+               "%s: element %d is %g, expected %g", tg_impl_at(impl)->full_name, i, (double)y[i],
                expected);
     }
 }
@@ -77,17 +77,17 @@ int main(void)
     tg_ctx *ctx = new_context();
     for (int i = 0; i < 2 * TOTAL; i++)
         x[i] = 2.0f * sinf((float)i * (float)i);
-    int rows = 0;
-    for (int row = 0; row < tg_impl_count(); row++)
-        if (tg_impl_at(row)->op == tg_op_by_name("sparsemax_forward") &&
-            tg_impl_supported(ctx, row)) {
-            rows++;
+    int found = 0;
+    for (int impl = 0; impl < tg_impl_count(); impl++)
+        if (tg_impl_at(impl)->op == tg_op_by_name("sparsemax_forward") &&
+            tg_impl_supported(ctx, impl)) {
+            found++;
             for (int64_t dim = -3; dim < 3; dim++)
-                along(ctx, row, dim);
-            if (strncmp(tg_impl_at(row)->full_name, "unfused", 7) != 0)
-                far_below_the_maximum(ctx, row);
+                check_dimension(ctx, impl, dim);
+            if (strncmp(tg_impl_at(impl)->full_name, "unfused", 7) != 0)
+                far_below_the_maximum(ctx, impl);
         }
-    EXPECT(rows >= 3, "%d rows", rows);
+    EXPECT(found >= 3, "%d implementations", found);
 
     int64_t shape[] = {A, M, C}, gaps[] = {M * (C + 2), C + 2, 1}, loose[] = {M * C + 5, C, 1};
     refused(ctx, 3, shape, NULL, 3, "sparsemax_forward: dim is 3, expected -3 to 2");

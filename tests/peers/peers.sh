@@ -25,24 +25,19 @@ expect() { # FILE PATTERN
     }
 }
 
-printf 'kept\n<!-- peers: begin -->\nold\n<!-- peers: end -->\nkept too\n' >"$work/page.md"
-run --ops softmax --sizes small --dtypes f32 --modes full --out "$work/out" --update "$work/page.md"
+run --ops softmax --sizes small,large --dtypes f32 --modes full --out "$work/out"
 expect "$work/out/peers.md" '^\| softmax \| R=64 N=1024 \|.*[0-9] / [0-9.]+ \|.*[0-9] / [0-9.]+ \|$'
 expect "$work/out/peers.md" 'Geometric means'
-expect "$work/page.md" '^\| softmax'
-[ "$(grep -c kept "$work/page.md")" = 2 ] && ! grep -q old "$work/page.md"
 for provider in tigon eager compile; do
-    for allocator in best default; do
-        expect "$work/out/peers.csv" "^softmax,small,R=64 N=1024,f32,full,warm,$allocator,$provider,[0-9.]+,.*,True,"
+    for allocator in kept default; do
+        expect "$work/out/peers.jsonl" "\"softmax\", .*\"$allocator\", \"provider\": \"$provider\", .*\"ratio\": [0-9.]+, .*\"correct\": true"
     done
 done
-"$python" -c "import sys, xml.dom.minidom; print(xml.dom.minidom.parse(sys.argv[1]).documentElement.tagName)" "$work/out/peers.svg" |
-    grep -qx svg
+expect "$work/out/peers.svg" '>softmax<'
+python3 -B "$peers/report.py" "$work/out/peers.jsonl" | diff - "$work/out/peers.md"
 
 ! run --ops softmux 2>"$work/error"
 expect "$work/error" "argument --ops: found 'softmux', expected one of "
-! run --update "$peers/run.sh" 2>"$work/error"
-expect "$work/error" "found no <!-- peers: begin -->"
 
 # The comparison finds what is wrong, missing, or not a number; and so is every operator of Tigon in the table.
 "$python" -B - "$peers" "$build/libtigon.so" <<'END'

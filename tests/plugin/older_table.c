@@ -1,4 +1,4 @@
-/* A plug-in of an older Tigon: its table ends early, and behind it lies what is none of anybody's business. Its rows are found
+/* A plug-in of an older Tigon: its table ends early, and behind it lies what is none of anybody's business. Its entries are found
  * by their symbols. */
 #include <stddef.h>
 #include <tigon/backend.h>

@@ -31,7 +31,7 @@ cmake --build "$work/acme/build" >/dev/null
 if "$tigon" check --backend "$work/acme/build/libacme.so" >"$work/conformance"; then
     fail "a wrong kernel passes"
 fi
-grep -q 'acme/rms_norm_forward' "$work/conformance" || fail "the wrong row is not named"
+grep -q 'acme/rms_norm_forward' "$work/conformance" || fail "the wrong implementation is not named"
 
 refused() { # NAME WORDS...: loading it fails, and the message has all the words
     name=$1
@@ -62,7 +62,7 @@ build() { # NAME
 build older_table
 TIGON_BACKEND_PATH=$work/libolder_table.so "$tigon" list --resolve softmax_forward >"$work/list" 2>&1 ||
     fail "an older table is refused: $(cat "$work/list")"
-grep -q older/softmax_forward "$work/list" || fail "the row of an older table is not there"
+grep -q older/softmax_forward "$work/list" || fail "the implementation of an older table is not there"
 
 # open() may use the library, and fork.
 build busy_open
@@ -86,7 +86,7 @@ grep -q "^tigon: loading $work/libcrash.so\$" "$work/list" || fail "the log does
 (cd "$work" && TIGON_BACKEND_PATH=libolder_table.so "$tigon" list --resolve softmax_forward >list 2>&1) ||
     fail "a plug-in of the current folder is not found: $(cat "$work/list")"
 
-# A row of tomorrow is skipped with one line; the rest of the plug-in works.
+# An implementation of an operator that this version lacks is skipped with one line; the rest of the plug-in works.
 "$cc" -shared -fPIC -I"$prefix/include" "$here/newer_table.c" -o "$work/newer.so"
 lines=$(TIGON_BACKEND_PATH=$work/newer.so "$tigon" list --resolve softmax_forward 2>&1 >"$work/list") || fail "$lines"
 [ "$(echo "$lines" | grep -c operator_of_tomorrow)" -eq 1 ] || fail "no log line about the unknown operator: $lines"

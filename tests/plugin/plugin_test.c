@@ -1,4 +1,4 @@
-/* tests/plugin/plugin_test.c - with a plug-in loaded that replaces rms_norm_forward alone, that row runs, agrees with the
+/* tests/plugin/plugin_test.c - with a plug-in loaded that replaces rms_norm_forward alone, that implementation runs, agrees with the
  * default, passes on what it does not take, and every other operator resolves as before.
  *
  *   plugin_test VENDOR PLUGIN
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <tigon/tigon.h>
 
-enum { R = 5, N = 33, PAD = 3, MAX_ROWS = 256 };
+enum { R = 5, N = 33, PAD = 3, MAX_IMPLS = 256 };
 
 static int failures;
 
@@ -77,15 +77,15 @@ static void pass_on(tg_ctx *ctx)
     expect(begins(tg_ctx_last_impl(ctx), "cpu/"), "bf16 runs on the default implementation");
 }
 
-/* The rows a call of `op` tries, as one line, without those of `vendor`. */
+/* The implementations a call of `op` tries, as one line, without those of `vendor`. */
 static void resolved(tg_ctx *ctx, int op, const char *vendor, char *text, size_t size)
 {
-    int rows[MAX_ROWS];
-    const int n = tg_resolve(ctx, op, rows, MAX_ROWS);
+    int impls[MAX_IMPLS];
+    const int n = tg_resolve(ctx, op, impls, MAX_IMPLS);
     text[0] = 0;
-    for (int i = 0; i < n && i < MAX_ROWS; i++)
-        if (strcmp(tg_impl_at(rows[i])->backend, vendor)) {
-            strncat(text, tg_impl_at(rows[i])->full_name, size - strlen(text) - 1);
+    for (int i = 0; i < n && i < MAX_IMPLS; i++)
+        if (strcmp(tg_impl_at(impls[i])->backend, vendor)) {
+            strncat(text, tg_impl_at(impls[i])->full_name, size - strlen(text) - 1);
             strncat(text, " ", size - strlen(text) - 1);
         }
 }
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     expect(tg_ctx_create(&ctx) == TG_OK, "a context without the plug-in");
     for (int op = 0; op < tg_op_count() && op < 64; op++)
         resolved(ctx, op, vendor, before[op], sizeof before[op]);
-    expect(tg_find(ctx, vendor_impl) < 0, "the row is not there before the plug-in is");
+    expect(tg_find(ctx, vendor_impl) < 0, "the implementation is not there before the plug-in is");
     tg_ctx_destroy(ctx);
 
     setenv("TIGON_BACKEND_PATH", argv[2], 1);
@@ -112,11 +112,11 @@ int main(int argc, char **argv)
     if (!ctx)
         return 1;
     expect(tg_backend_load(argv[2]) == TG_OK, "loading it twice is harmless");
-    expect(tg_find(ctx, vendor_impl) >= 0, "the row is there");
+    expect(tg_find(ctx, vendor_impl) >= 0, "the implementation is there");
     int own = 0;
     for (int r = 0; r < tg_impl_count(); r++)
         own += !strcmp(tg_impl_at(r)->backend, vendor);
-    expect(own == 1, "the plug-in has one row");
+    expect(own == 1, "the plug-in has one implementation");
     for (int op = 0; op < tg_op_count() && op < 64; op++) {
         resolved(ctx, op, vendor, after, sizeof after);
         expect(!strcmp(before[op], after), tg_op_at(op)->name);

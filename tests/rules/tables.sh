@@ -1,44 +1,66 @@
 #!/bin/sh
-# The tables that the command writes into documents have today's form: operators, problems, implementations, columns. Their
-# digits depend on the processor and are not compared.
+# The pages of docs/results have today's form: operators, problems, implementations, columns. Digits of what depends on the
+# processor are not compared; what is made from committed measurements is the same to the byte.
 #   tables.sh TIGON SOURCE_DIR
 set -eu
 tigon=$1
 cd "$2"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-same() { # WHAT COMMAND: $work/found is of the document, $work/expected of the program
+same() { # WHAT COMMAND: $work/found is of the page, $work/expected of the program
     diff "$work/found" "$work/expected" >"$work/diff" && return
-    echo "$1 is not what the program has (<: document); $2"
+    echo "$1 is not what the program has (<: page); $2"
     cat "$work/diff"
     exit 1
 }
 
-# A fresh copy differs from the document in digits alone: not in lines, not in what stands outside the markers.
+# A fresh copy differs from the page in digits alone: not in lines, not in what stands outside the markers.
 form() {
     sed -e 's/^\(| `[a-z0-9_]*` | [^|]* |\).*/\1/' -e 's/^| [0-9].*/| digits/' -e 's/^\(Measured on .* level\).*/\1/' "$1"
 }
-cp docs/numerics.md "$work/numerics.md"
+page=docs/results/numerics.md
+cp $page "$work/numerics.md"
 "$tigon" numerics --update "$work/numerics.md"
-form docs/numerics.md >"$work/found"
+form $page >"$work/found"
 form "$work/numerics.md" >"$work/expected"
-same docs/numerics.md "build/tigon numerics --update docs/numerics.md writes it"
+same $page "build/tigon numerics --update $page writes it"
 "$tigon" list | grep '^[a-z]' >"$work/expected"
-sed -n 's/^| `\([a-z0-9_]*\)` |.*/\1/p' docs/numerics.md | uniq >"$work/found"
-same "docs/numerics.md: operators" "an operator needs a hard problem (TG_HARD)"
+sed -n 's/^| `\([a-z0-9_]*\)` |.*/\1/p' $page | uniq >"$work/found"
+same "$page: operators" "an operator needs a hard problem (TG_HARD)"
 
-section() { # DOCUMENT NAME
-    sed -n "/^<!-- $2 -->\$/,/^<!-- end: $2 -->\$/p" "$1"
-}
-again="build/tigon list --matrix --update README.md writes it"
-section README.md "tigon list: matrix" | sed -n 's/^| `\([a-z0-9_]*\)` | \([^|]*\) |.*/\1 \2/p' |
+page=docs/results/matrix.md
+again="build/tigon list --matrix --update $page writes it"
+sed -n 's/^| `\([a-z0-9_]*\)` | \([^|]*\) |.*/\1 \2/p' $page |
     while read -r operator directions; do
         for direction in $(echo "$directions" | tr -d ,); do
             [ "$direction" = - ] && echo "$operator" || echo "${operator}_$direction"
         done
     done >"$work/found"
 "$tigon" list | grep '^[a-z]' >"$work/expected"
-same "README.md: operators" "$again"
-section README.md "tigon list: matrix" | sed -n '2s/^| operator | direction | \(.*\) |$/\1/p' | sed 's/ | /\n/g' >"$work/found"
+same "$page: operators" "$again"
+sed -n 's/^| operator | direction | \(.*\) |$/\1/p' $page | sed 's/ | /\n/g' >"$work/found"
 "$tigon" list | grep -v ' device ' | sed -n 's/^  \([a-z0-9]*\)\/.*/\1/p' | awk '!seen[$0]++' >"$work/expected"
-same "README.md: implementations" "$again"
+same "$page: implementations" "$again"
+
+# The page and the chart beside PyTorch, from their measurements; the chart's command stands in README.md.
+page=docs/results/peers
+command -v python3 >/dev/null || exit 0
+cp $page.md "$work/found"
+python3 -B bench/peers/report.py $page.jsonl >"$work/expected"
+same $page.md "python3 bench/peers/report.py $page.jsonl prints it"
+said=$(awk -F'|' '/^\| large, memory kept /{
+    printf "eager takes %.1f times as long in f32 and %.1f times in bf16, `torch.compile` %.1f and %.1f times", $3, $5, $4, $6 }' $page.md)
+tr '\n' ' ' <README.md | grep -qF "$said" || {
+    echo "README.md: the means of $page.md are others: \"$said\""
+    exit 1
+}
+"$tigon" plot --json $page.jsonl >/dev/null 2>"$work/error" || {
+    grep -q 'without cJSON' "$work/error" && exit 0
+    cat "$work/error"
+    exit 1
+}
+cp $page.svg "$work/found"
+chart=$(sed -n "s|^build/tigon plot \(.*\) --output $page.svg.*|\1|p" README.md)
+# shellcheck disable=SC2086
+"$tigon" plot $chart --output "$work/expected" >/dev/null
+same $page.svg "build/tigon plot $chart --output $page.svg draws it"

@@ -7,7 +7,7 @@ set -eu
 elsewhere='^threads\.same_bits' # which runs with the other sanitizer, and with none
 [ $# -lt 4 ] || elsewhere='^$'
 levels=${4-$(TIGON_CPU_MAX= "$3" info --json | sed -n 's/.*"cpu_level": "\([^"]*\)".*/\1/p')}
-[ "$levels" != v4bf16 ] || levels="v4;v4bf16" # which has few rows of its own
+[ "$levels" != v4bf16 ] || levels="v4;v4bf16" # which has few implementations of its own
 cmake -S "$1" -B "$2" -DCMAKE_BUILD_TYPE=Sanitize "-DTIGON_SANITIZE=address;undefined" "-DTIGON_ONLY_LEVELS=$levels" \
     -DTIGON_ASCEND_MODEL=OFF >/dev/null
 cmake --build "$2" -j 2 --target test_programs >"$2/build.log" 2>&1 || { tail -50 "$2/build.log"; exit 1; }

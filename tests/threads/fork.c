@@ -13,7 +13,7 @@ static float a[M * M], b[M * M], c[M * M], y[M * M];
 static uint16_t half[M * M];
 static const int64_t square[] = {M, M};
 
-/* gemm, which oneDNN runs, in f32 and bf16, and a row of ours: all of them in parallel. */
+/* gemm, which oneDNN runs, in f32 and bf16, and an implementation of ours: all of them in parallel. */
 static int call(tg_ctx *ctx, float *product, float *normal)
 {
     tg_tensor ta = tg_tensor_of(a, TG_F32, 2, square), tb = tg_tensor_of(b, TG_F32, 2, square),
@@ -26,7 +26,7 @@ static int call(tg_ctx *ctx, float *product, float *normal)
 }
 
 /* What a child does; 0 if it gets what the parent got. */
-static int again(tg_ctx *ctx)
+static int run_as_parent_did(tg_ctx *ctx)
 {
     static float product[M * M], normal[M * M];
     memset(product, 0, sizeof product);
@@ -38,7 +38,7 @@ static int again(tg_ctx *ctx)
 static int with_new_context(void)
 {
     tg_ctx *ctx = new_context();
-    const int bad = again(ctx);
+    const int bad = run_as_parent_did(ctx);
     tg_ctx_destroy(ctx);
     return bad;
 }
@@ -48,7 +48,7 @@ static void *on_thread(void *bad)
 {
     tg_ctx *ctx = new_context();
     tg_ctx_set_threads(ctx, 2);
-    *(int *)bad = again(ctx);
+    *(int *)bad = run_as_parent_did(ctx);
     tg_ctx_destroy(ctx);
     return NULL;
 }
@@ -76,7 +76,7 @@ static int fork_and_wait(tg_ctx *ctx, int depth)
 
 static int in_child(tg_ctx *ctx, int depth)
 {
-    int bad = (ctx ? again(ctx) : 0) || with_new_context();
+    int bad = (ctx ? run_as_parent_did(ctx) : 0) || with_new_context();
     pthread_t thread;
     if (!bad && !pthread_create(&thread, NULL, on_thread, &bad))
         pthread_join(thread, NULL);

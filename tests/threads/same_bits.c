@@ -7,7 +7,8 @@
 /* A race depends on how work is cut, not on the type of elements, and ThreadSanitizer is slow. */
 #ifdef __SANITIZE_THREAD__
 enum { TYPES = 1, BACKENDS = 1, COUNTS = 2, MAX_MEMORY = 1 << 20 };
-#elif defined __SANITIZE_ADDRESS__ /* small: every row of every case sees its memory guarded */
+#elif defined \
+    __SANITIZE_ADDRESS__ /* small: every implementation of every case sees its memory guarded */
 enum { TYPES = 3, BACKENDS = 3, COUNTS = 2, MAX_MEMORY = 1 << 18 };
 #else
 enum { TYPES = 3, BACKENDS = 2, COUNTS = 3, MAX_MEMORY = 16 << 20 };

@@ -50,9 +50,9 @@ expect 2 check --types f64 softmax
 expect 2 check --types "" softmax
 expect 0 check --types f16,f32 softmax_forward
 case $output in *bf16*) fail "tigon check --types f16,f32 runs bf16: $output" ;; esac
-rows=$("$tigon" list softmax_forward | awk '$1 ~ /^cpu\// { print $1 }')
-best=${rows%%"
-"*} lowest=${rows##*.}
+names=$("$tigon" list softmax_forward | awk '$1 ~ /^cpu\// { print $1 }')
+best=${names%%"
+"*} lowest=${names##*.}
 if [ "${best##*.}" != "$lowest" ]; then # one of two names is left out: this processor is held to the lowest level
     TIGON_CPU_MAX=$lowest && export TIGON_CPU_MAX
     expect 1 check softmax_forward "$best"

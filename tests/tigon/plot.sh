@@ -19,7 +19,7 @@ expect() { # STATUS ARGUMENTS...
     [ "$status" -eq "$wanted" ] || fail "tigon plot $*: exit status $status, expected $wanted: $(cat out)"
 }
 contains() {
-    grep -qF "$1" out || fail "\"$1\" is missing: $(cat out)"
+    grep -qF -- "$1" out || fail "\"$1\" is missing: $(cat out)"
 }
 cat >bench.json <<'END'
 [
@@ -33,6 +33,15 @@ cat >sweep.json <<'END'
 [{"kernel_name": "rope", "kernel_provider": "it's \"tigon\"", "metric_name": "speed", "metric_unit": "ms", "x_name": "S",
   "x_label": "S", "x_values": [8, 16], "y_values_50": [1.5, NaN], "y_values_20": [1, NaN], "y_values_80": [2, NaN],
   "kernel_operation_mode": "forward", "extra_benchmark_config_str": "{\"D\": 64}"}]
+END
+cat >peers.jsonl <<'END'
+{"family": "rope", "memory_bound": true, "note": ""}
+{"operator": "rope", "size": "large", "dtype": "f32", "mode": "full", "cache": "cold", "allocator": "kept", "provider": "tigon", "ratio": 1.0}
+{"operator": "rope", "size": "large", "dtype": "f32", "mode": "full", "cache": "cold", "allocator": "kept", "provider": "eager", "ratio": 4.0}
+{"operator": "rope", "size": "large", "dtype": "bf16", "mode": "full", "cache": "cold", "allocator": "kept", "provider": "eager", "ratio": 16.0}
+{"operator": "rope", "size": "large", "dtype": "f32", "mode": "full", "cache": "cold", "allocator": "kept", "provider": "compile", "ratio": 0.5}
+{"operator": "gemm", "size": "small", "dtype": "f32", "mode": "full", "cache": "warm", "allocator": "kept", "provider": "eager", "ratio": 2.0}
+{"operator": "gemm", "size": "large", "dtype": "f32", "mode": "full", "cache": "cold", "allocator": "default", "provider": "eager", "ratio": 3.0}
 END
 seq 20000 >numbers.txt
 "$llama" --data numbers.txt --width 16 --heads 1 --kv-heads 1 --layers 1 --ff 16 --seq 32 --batch 1 --steps 4 --quiet --log run.jsonl
@@ -58,6 +67,19 @@ expect 0 --text run.jsonl
 contains "held-out"
 contains "$held_out"
 expect 0 --json run.jsonl bench.json
+expect 0 --text --metric ratio peers.jsonl
+[ "$(grep -c "^Time over Tigon's, full" out)" -eq 3 ] || fail "expected three charts of ratios: $(cat out)"
+expect 0 --text --metric ratio --where size=large --where allocator=kept peers.jsonl
+contains "Time over Tigon's, full (large, cold cache, allocator: kept)"
+contains "eager f32           4"
+if grep -qE 'gemm|tigon' out; then fail "--where size=large --where allocator=kept shows more: $(cat out)"; fi
+expect 1 --metric ratio --where size=medium peers.jsonl
+contains "nothing is left to draw"
+expect 2 --metric ratio --where large peers.jsonl
+contains "expected FIELD=VALUE"
+printf 'kernel_name,\n' >data.csv
+expect 1 --where size=large data.csv
+contains "--where is for records of JSON"
 expect 1 bad.json
 contains "bad.json:1:"
 printf '{"step": 1, "loss": 2}\n{"step": 2, "loss": 1,}\n{"step": 3, "loss": 1}\n' >bad.jsonl
@@ -73,8 +95,8 @@ expect 2 run.jsonl --metric taste
 
 expect 0 bench.json
 contains "bench.svg"
-for file in bench.json sweep.json run.jsonl; do
-    expect 0 "$file" --output "drawn $file.svg"
+for file in bench.json sweep.json run.jsonl peers.jsonl; do
+    expect 0 "$file" $([ $file = peers.jsonl ] && echo --metric ratio --where size=large --where allocator=kept) --output "drawn $file.svg"
     python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "drawn $file.svg" || fail "$file: no XML"
 done
 drawn() { # FILE WORDS...: each stands in the drawing
@@ -92,6 +114,21 @@ assert len(bars) == 6, bars
 assert abs(bars[1] / bars[0] - 3) < 0.01, bars   # log 8 / log 2
 assert abs(bars[3] / bars[2] - 4) < 0.01, bars   # 1 and 4 MiB, linear
 assert abs(bars[4] / bars[5] - 4) < 0.01, bars   # 0.5 and 0.125 of the limit
+PYTHON
+# Marks where their ratios are on a logarithmic scale, beside a line at 1; one colour a provider, rings for the second type.
+python3 - "drawn peers.jsonl.svg" <<'PYTHON' || fail "peers.jsonl: wrong marks"
+import sys, xml.dom.minidom
+page = xml.dom.minidom.parse(sys.argv[1])
+marks = [{k: c.getAttribute(k) for k in ("cx", "cy", "fill", "stroke")} for c in page.getElementsByTagName("circle")]
+legend, (f32, bf16, compiled) = marks[:3], marks[3:]
+one = [float(l.getAttribute("x1")) for l in page.getElementsByTagName("line")
+       if l.getAttribute("x1") == l.getAttribute("x2") and l.getAttribute("stroke") == "#444444"]
+assert len(one) == 1 and f32["cy"] == bf16["cy"] == compiled["cy"], (one, marks)
+right = [float(m["cx"]) - one[0] for m in (f32, bf16, compiled)]
+assert abs(right[1] / right[0] - 2) < 0.01 and abs(right[2] / right[0] + 0.5) < 0.01, right   # 4, 16, 1/2
+assert f32["stroke"] == bf16["stroke"] != compiled["stroke"], marks
+assert f32["fill"] == f32["stroke"] and bf16["fill"] == "none", marks
+assert [m["fill"] for m in legend] == [m["fill"] for m in (f32, bf16, compiled)], marks
 PYTHON
 drawn sweep.json ">it's \"tigon\"<" ">rope forward: speed, D: 64<" "<circle"
 drawn run.jsonl ">held-out<" ">nats<" "<polyline"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# tigon profile --published: the rows of the document's table, the increment that the model is held to, what it refuses.
+# tigon profile --published: the calls of the document's table, the increment that the model is held to, what it refuses.
 #   profile.sh TIGON SOURCE_DIR
 set -eu
 tigon=$1
@@ -37,23 +37,24 @@ refuses "--update: expected with --published" swiglu --update x
 refuses "--update: expected with --published" --published --json --update x
 
 "$tigon" profile --published --update "$work/none" 2>/dev/null && fail "a document that is not there was written"
-cp "$2/docs/npu-model.md" "$work/document.md"
+page=docs/results/model-kernels.md
+cp "$2/$page" "$work/document.md"
 "$tigon" profile --published --update "$work/document.md"
 # Times follow the kernels; the calls and what is published of them do not.
-rows() {
+calls() {
     sed -n '/^<!-- tigon profile: published/,/^<!-- end: tigon/p' "$1" | cut -d'|' -f1-7
 }
-rows "$2/docs/npu-model.md" >"$work/found"
-rows "$work/document.md" >"$work/expected"
-diff "$work/found" "$work/expected" || fail "docs/npu-model.md: build/tigon profile --published --update docs/npu-model.md writes it"
+calls "$2/$page" >"$work/found"
+calls "$work/document.md" >"$work/expected"
+diff "$work/found" "$work/expected" || fail "$page: build/tigon profile --published --update $page writes it"
 
 # Liger's forward from 1024 to 2048 columns: 42 +- 10 us. Launches of next to nothing: within a microsecond or two.
 "$tigon" profile --published --json | python3 -c '
 import json, sys
-rows = json.load(sys.stdin)["rows"]
-increment = [r for r in rows if r["less"] and r["operator"] == "fused_add_rms_norm_forward"]
+calls = json.load(sys.stdin)["calls"]
+increment = [r for r in calls if r["less"] and r["operator"] == "fused_add_rms_norm_forward"]
 assert len(increment) == 1 and 32 <= increment[0]["model_us"] <= 52, increment
-small = [r for r in rows if not r["less"] and r["us"] < 4]
+small = [r for r in calls if not r["less"] and r["us"] < 4]
 assert len(small) >= 4, small
 for r in small:
     assert abs(r["model_us"] - r["us"]) < 2, r

@@ -149,7 +149,7 @@ static void check_written(const check_access *access, const check_page *p, uint3
     }
 }
 
-/* Whether a new access says all that the old one did. */
+/* Whether whatever clashes with the old access clashes with the new one too, so that the old one can be forgotten. */
 static int supersedes(const check_access *now, const check_mark *old)
 {
     if (now->access & SIM_ATOMIC)
@@ -158,7 +158,8 @@ static int supersedes(const check_access *now, const check_mark *old)
     return (now->access & SIM_WRITE) || (now->pipe == old->pipe && !(old->access & SIM_WRITE));
 }
 
-static void meet(const check_access *access, check_page *p, uint32_t low, uint32_t high)
+static void check_against_earlier(const check_access *access, check_page *p, uint32_t low,
+                                  uint32_t high)
 {
     const uint32_t count = p->count;
     uint32_t kept = 0;
@@ -187,7 +188,7 @@ static int same_mark(const check_mark *a, const check_mark *b)
 }
 
 /* The very same has been looked at: S going over its data again. */
-static int known(const check_page *p, const check_mark *mark, uint32_t low, uint32_t high)
+static int is_recorded(const check_page *p, const check_mark *mark, uint32_t low, uint32_t high)
 {
     for (uint32_t i = 0; i < p->count; i++)
         if (p->records[i].low <= low && p->records[i].high >= high &&
@@ -196,10 +197,10 @@ static int known(const check_page *p, const check_mark *mark, uint32_t low, uint
     return 0;
 }
 
-static void touch(const check_access *access, check_page *p, uint32_t low, uint32_t high)
+static void check_bytes(const check_access *access, check_page *p, uint32_t low, uint32_t high)
 {
     const check_mark mark = check_mark_of(access);
-    if (known(p, &mark, low, high))
+    if (is_recorded(p, &mark, low, high))
         return;
     if (access->pipe != ASCSIM_S)
         check_copy_lines(access, p, low, high);
@@ -210,7 +211,7 @@ static void touch(const check_access *access, check_page *p, uint32_t low, uint3
         }
     if (!(access->access & SIM_WRITE) || (access->access & SIM_ATOMIC))
         check_written(access, p, low, high);
-    meet(access, p, low, high);
+    check_against_earlier(access, p, low, high);
     check_record *last = p->count ? &p->records[p->count - 1] : NULL;
     if (last && last->high == low && same_mark(&last->mark, &mark))
         last->high = (uint16_t)high;
@@ -225,8 +226,8 @@ void check_global_touch(const check_access *access, const unsigned char *base, u
     while (at < end) {
         const uintptr_t number = at / CHECK_PAGE, next = (number + 1) * CHECK_PAGE;
         const uintptr_t to = next < end ? next : end;
-        touch(access, check_page_of(access->core->shadow, number),
-              (uint32_t)(at - number * CHECK_PAGE), (uint32_t)(to - number * CHECK_PAGE));
+        check_bytes(access, check_page_of(access->core->shadow, number),
+                    (uint32_t)(at - number * CHECK_PAGE), (uint32_t)(to - number * CHECK_PAGE));
         at = to;
     }
 }

@@ -19,7 +19,7 @@ static void widen(void *to, unsigned char *base, uint64_t bytes)
         h->high = (uintptr_t)base + bytes;
 }
 
-static int holds(sim_core *core, const sim_operand *o, hull h)
+static int is_inside_memory(sim_core *core, const sim_operand *o, hull h)
 {
     if (h.low >= h.high)
         return 1;
@@ -51,7 +51,8 @@ static hull rough(const sim_operand *o)
 
 int check_reachable(sim_core *core, const sim_instr *instr, const sim_operand *o)
 {
-    return (!o->offsets && holds(core, o, rough(o))) || holds(core, o, exact(instr, o));
+    return (!o->offsets && is_inside_memory(core, o, rough(o))) ||
+           is_inside_memory(core, o, exact(instr, o));
 }
 
 static void report_ub(sim_core *core, const sim_instr *instr, const sim_operand *o, hull h)
@@ -86,14 +87,14 @@ static void check_range(sim_core *core, const sim_instr *instr, const sim_operan
 {
     const uintptr_t end = (uintptr_t)core->ub + (uintptr_t)core->ub_usable;
     hull h = rough(o);
-    if (!o->offsets && holds(core, o, h) && (o->global || h.high <= end))
+    if (!o->offsets && is_inside_memory(core, o, h) && (o->global || h.high <= end))
         return;
     h = exact(instr, o);
     if (h.low >= h.high)
         return;
-    if (o->global && !holds(core, o, h))
+    if (o->global && !is_inside_memory(core, o, h))
         report_global(core, instr, o, h);
-    else if (!o->global && (!holds(core, o, h) || h.high > end))
+    else if (!o->global && (!is_inside_memory(core, o, h) || h.high > end))
         report_ub(core, instr, o, h);
 }
 

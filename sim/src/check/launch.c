@@ -124,7 +124,7 @@ static int three_way(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* Total, but for accesses that nobody could tell apart. */
+/* An order in which only accesses that are equal in every field compare as equal. */
 static int by_place(const void *a, const void *b)
 {
     const check_interval *x = a, *y = b;
@@ -177,8 +177,8 @@ static int clashes(const check_interval *x, const check_interval *y)
 }
 
 /* Those that still reach behind `low`; the rest is dropped. */
-static size_t meet(ascsim *device, check_interval const **open, size_t count,
-                   const check_interval *new)
+static size_t check_against_open(ascsim *device, check_interval const **open, size_t count,
+                                 const check_interval *new)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -207,9 +207,9 @@ static void sweep(ascsim *device, const check_intervals *all)
     size_t writing = 0, reading = 0;
     for (size_t i = 0; i < all->count; i++) {
         const check_interval *new = &all->items[i];
-        writing = meet(device, writers, writing, new);
+        writing = check_against_open(device, writers, writing, new);
         if (new->access & SIM_WRITE) {
-            reading = meet(device, readers, reading, new);
+            reading = check_against_open(device, readers, reading, new);
             writers[writing++] = new;
         } else {
             readers[reading++] = new;

@@ -26,7 +26,7 @@ static void release(check_order *o, check_held *h)
     o->spare_held = h;
 }
 
-static void forget(check_order *o)
+static void discard_held(check_order *o)
 {
     for (int p = 0; p < ASCSIM_PIPES; p++) {
         for (check_held *h = o->queues[p].first, *next; h; h = next) {
@@ -49,7 +49,7 @@ void check_order_free(check_order *o)
 {
     if (!o)
         return;
-    forget(o);
+    discard_held(o);
     for (check_held *h = o->spare_held, *next; h; h = next) {
         next = h->next;
         free(h);
@@ -64,7 +64,7 @@ void check_order_free(check_order *o)
 void check_order_begin(sim_core *core)
 {
     check_order *o = core->shadow->order;
-    forget(o);
+    discard_held(o);
     memset(o->clock, 0, sizeof o->clock);
 }
 
@@ -95,7 +95,7 @@ static void send(check_order *o, const sim_instr *set)
     f->last = s;
 }
 
-static void take(check_order *o, const sim_instr *wait)
+static void receive(check_order *o, const sim_instr *wait)
 {
     check_flag *f = &o->flags[wait->pipe][wait->target][wait->event];
     check_sent *s = f->first;
@@ -162,7 +162,7 @@ static int may_go(const check_order *o, const sim_instr *instr, int ready)
     return ready || !gathers(instr);
 }
 
-static void go(sim_core *core, const sim_instr *instr, const uint32_t *known)
+static void begin(sim_core *core, const sim_instr *instr, const uint32_t *known)
 {
     check_order *o = core->shadow->order;
     const int p = queue_of(instr);
@@ -171,7 +171,7 @@ static void go(sim_core *core, const sim_instr *instr, const uint32_t *known)
     if (instr->kind == SIM_SET)
         send(o, instr);
     else if (instr->kind == SIM_WAIT)
-        take(o, instr);
+        receive(o, instr);
     else if (instr->kind == SIM_BARRIER)
         barrier(o, instr);
     else if (instr->kind == SIM_SCALAR)
@@ -180,7 +180,7 @@ static void go(sim_core *core, const sim_instr *instr, const uint32_t *known)
         check_operands(core, instr, o->clock[p]);
 }
 
-static void hold(check_order *o, const sim_instr *instr)
+static void enqueue(check_order *o, const sim_instr *instr)
 {
     check_queue *q = &o->queues[queue_of(instr)];
     check_held *h = o->spare_held;
@@ -200,7 +200,7 @@ static void hold(check_order *o, const sim_instr *instr)
     q->last = h;
 }
 
-/* Lets go what was held back and no longer need be. */
+/* Runs the instructions that were held back and need to wait no longer. */
 static void advance(sim_core *core)
 {
     check_order *o = core->shadow->order;
@@ -211,7 +211,7 @@ static void advance(sim_core *core)
             continue;
         }
         o->queues[p].first = h->next;
-        go(core, &h->instr, h->known);
+        begin(core, &h->instr, h->known);
         release(o, h);
         p = 0;
     }
@@ -223,9 +223,9 @@ void check_order_issue(sim_core *core, const sim_instr *instr)
     if (instr->kind == SIM_SET || instr->kind == SIM_WAIT)
         check_flags(core, instr);
     if (o->queues[queue_of(instr)].first || !may_go(o, instr, 0))
-        hold(o, instr);
+        enqueue(o, instr);
     else
-        go(core, instr, o->clock[ASCSIM_S]);
+        begin(core, instr, o->clock[ASCSIM_S]);
     if (!all_empty(o, -1))
         advance(core);
 }

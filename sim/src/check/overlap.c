@@ -69,8 +69,8 @@ static int64_t divide_down(int64_t a, int64_t b)
 }
 
 /* The repeats m >= n of `s` that can meet repeat n of `d`. */
-static void meeting(const sim_operand *d, uint32_t n, const sim_operand *s, int64_t *from,
-                    int64_t *to)
+static void repeats_that_meet(const sim_operand *d, uint32_t n, const sim_operand *s, int64_t *from,
+                              int64_t *to)
 {
     const int64_t low = (int64_t)((uintptr_t)d->base - (uintptr_t)s->base) + n * d->outer_stride;
     *from = n;
@@ -88,7 +88,7 @@ static void compare(sim_core *core, const sim_instr *instr, const sim_operand *d
 {
     for (uint32_t n = 0; n < d->outer; n++) {
         int64_t from, to;
-        meeting(d, n, s, &from, &to);
+        repeats_that_meet(d, n, s, &from, &to);
         for (int64_t m = from; m <= to; m++) {
             if (!clash(instr, d, n, s, (uint32_t)m))
                 continue;

@@ -61,7 +61,8 @@ struct sim_shadow {
     check_races races;
     const asc_site *atomic_site, *mode_site;
     const asc_site *compared; /* the comparison that the compare mask is of; NULL: of none */
-    check_mark registers[CHECK_REGISTERS]; /* who of V wrote last; tick 0: nobody */
+    check_mark
+        registers[CHECK_REGISTERS]; /* the instruction of V that wrote last; tick 0: none did */
     check_order *order;
     check_ub *ub;
     check_global *global;

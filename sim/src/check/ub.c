@@ -117,8 +117,8 @@ static void report_unwritten(const check_access *access, const unit *u, int part
 }
 
 /* What `mask` of a unit meets; what the access makes superfluous is dropped. */
-static void meet(const check_access *access, unit *u, const unsigned char *base, int part_bytes,
-                 uint32_t mask)
+static void check_against_earlier(const check_access *access, unit *u, const unsigned char *base,
+                                  int part_bytes, uint32_t mask)
 {
     const int write = access->access & SIM_WRITE, passing = access->passing;
     int kept = 0;
@@ -137,15 +137,15 @@ static void meet(const check_access *access, unit *u, const unsigned char *base,
     u->count = (uint16_t)kept;
 }
 
-static void touch(const check_access *access, unit *u, const unsigned char *base, int part_bytes,
-                  uint32_t mask)
+static void check_unit(const check_access *access, unit *u, const unsigned char *base,
+                       int part_bytes, uint32_t mask)
 {
     refresh(u, access->core->shadow->epoch);
     const uint32_t missing = access->access & SIM_WRITE ? 0 : mask & ~u->written;
     if (missing)
         report_unwritten(access, u, __builtin_ctz(missing),
                          base + __builtin_ctz(missing) * part_bytes);
-    meet(access, u, base, part_bytes, mask);
+    check_against_earlier(access, u, base, part_bytes, mask);
     u->written |= mask; /* a read, too: said once is enough */
     u->padding &= ~mask;
     if (access->passing)
@@ -183,8 +183,8 @@ static void touch_bytes(const check_access *access, uint64_t at, uint64_t end)
         const uint32_t within = at % CHECK_BLOCK;
         const uint64_t left = end - at;
         const uint32_t n = left < CHECK_BLOCK - within ? (uint32_t)left : CHECK_BLOCK - within;
-        touch(access, &access->core->shadow->ub->cells[at / CHECK_BLOCK],
-              access->core->ub + at - within, 1, bits(within, n));
+        check_unit(access, &access->core->shadow->ub->cells[at / CHECK_BLOCK],
+                   access->core->ub + at - within, 1, bits(within, n));
         at += n;
     }
 }
@@ -202,8 +202,8 @@ void check_ub_touch(const check_access *access, const unsigned char *base, uint6
             expand(shadow, line);
             touch_bytes(access, at, stop);
         } else {
-            touch(access, &shadow->ub->lines[line], access->core->ub + at - within, CHECK_BLOCK,
-                  bits(within / CHECK_BLOCK, n / CHECK_BLOCK));
+            check_unit(access, &shadow->ub->lines[line], access->core->ub + at - within,
+                       CHECK_BLOCK, bits(within / CHECK_BLOCK, n / CHECK_BLOCK));
         }
         at = stop;
     }

@@ -43,8 +43,8 @@ static void read_line(asc_site *site, char *text)
     site->line = atoi(colon + 1);
 }
 
-/* Asks for all waiting places of one module. */
-static void ask(const char *module, place *const places[], int count)
+/* Finds file and line of all waiting places of one module. */
+static void find_lines(const char *module, place *const places[], int count)
 {
     char command[512 + 20 * BATCH], text[4096];
     int at = snprintf(command, 512, "addr2line -e '%s'", module);
@@ -80,7 +80,7 @@ static void resolve(void)
         }
         table.waits = kept;
         if (known)
-            ask(first.dli_fname, same, count);
+            find_lines(first.dli_fname, same, count);
         for (int i = 0; i < count; i++)
             if (!same[i]->site->file)
                 same[i]->site->file = known ? first.dli_fname : "?";

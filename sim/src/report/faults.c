@@ -80,7 +80,7 @@ static int earlier(const fault *a, const fault *b)
     return a->tick < b->tick;
 }
 
-static char *say(const char *format, va_list args)
+static char *formatted(const char *format, va_list args)
 {
     char text[512];
     vsnprintf(text, sizeof text, format, args);
@@ -96,8 +96,8 @@ void sim_faults_add(sim_faults *list, const sim_core *core, uint32_t tick, const
         known->last = tick;
         return;
     }
-    add(list, &(fault){kind, site, other, say(format, args), core->device->launches, 1, tick, tick,
-                       (int)core->block});
+    add(list, &(fault){kind, site, other, formatted(format, args), core->device->launches, 1, tick,
+                       tick, (int)core->block});
 }
 
 /* Takes over the text of `new`. Under the device's lock. */
@@ -132,8 +132,8 @@ void sim_launch_fault(ascsim *device, int block, const char *kind, const asc_sit
 {
     va_list args;
     va_start(args, format);
-    merge(device, &(fault){kind, site, other, say(format, args), device->launches, 1, UINT32_MAX, 0,
-                           block});
+    merge(device, &(fault){kind, site, other, formatted(format, args), device->launches, 1,
+                           UINT32_MAX, 0, block});
     va_end(args);
 }
 

@@ -27,7 +27,7 @@ typedef struct factors {
     double growth; /* of what waits to be written back, a cycle */
 } factors;
 
-/* What the lines of a class allow. */
+/* The part of its requests that copies of the same lines are served in a cycle: less than 1 if they ask for more than L2 gives. */
 static double lines_allow(const time_share *share, int class)
 {
     const double wanted = share->requests[class];

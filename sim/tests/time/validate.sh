@@ -1,5 +1,5 @@
 #!/bin/sh
-# The table of published and modelled times: the document has today's, and only the rows named here miss the aim.
+# The table of published and modelled times: the document has today's, and only the examples named here miss the aim.
 #   validate.sh ASCSIM DOCUMENT
 set -eu
 work=$(mktemp -d)
@@ -14,6 +14,6 @@ sed -n '/^<!-- ascsim validate/,/^<!-- end/p' "$2" | awk -F'|' '
     function beyond(cell, aim) { sub(/%/, "", cell); return cell + 0 > aim || cell + 0 < -aim }
     NF > 8 && (beyond($7, 15) || beyond($10, 5)) { print $2 }' >"$work/missed"
 printf ' cycle_simulator out \n' | diff - "$work/missed" || {
-    echo "other rows miss 15 % of time or 5 % of vector time than docs/npu-model.md says"
+    echo "other examples miss 15 % of time or 5 % of vector time than docs/npu-model.md tells of"
     exit 1
 }

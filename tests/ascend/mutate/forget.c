@@ -54,7 +54,7 @@ static void name_of(const call *c, char *text)
 /* ---- all calls in turn ---- */
 
 /* Another copy of the line, of another type of data, has been asked about. */
-static int asked(const char *name)
+static int was_tried_as_another_type(const char *name)
 {
     char other[NAME];
     for (int i = 0; i < seen.count - 1; i++) {
@@ -123,7 +123,7 @@ static void expect_one_thread(void)
 }
 
 /* Returns in the child, which forgets the call, and in the parent when the child has ended. */
-static void ask(const char *path, const char *name)
+static void try_in_child(const char *path, const char *name)
 {
     int ends[2];
     fflush(NULL);
@@ -153,13 +153,13 @@ static int begins_to_forget(const call *c)
         snprintf(seen.forgets, NAME, "%s", wanted);
     if (!seen.forgets[0] && all) {
         expect_one_thread();
-        if (!asked(name) && !noticed(all, name))
-            ask(all, name);
+        if (!was_tried_as_another_type(name) && !noticed(all, name))
+            try_in_child(all, name);
     }
     return !strcmp(seen.forgets, name);
 }
 
-static int forgotten(const asc_site *site, int pipe, int target)
+static int is_forgotten(const asc_site *site, int pipe, int target)
 {
     pthread_mutex_lock(&seen.lock);
     int i = 0;
@@ -195,7 +195,7 @@ void asc_issue_flag(const asc_site *site, asc_op op, pipe_t pipe, pipe_t target,
     static __typeof__(&asc_issue_flag) next;
     if (!next)
         *(void **)&next = model_function("asc_issue_flag");
-    if (!forgotten(site, pipe, target))
+    if (!is_forgotten(site, pipe, target))
         next(site, op, pipe, target, event);
 }
 
@@ -204,6 +204,6 @@ void asc_issue_barrier(const asc_site *site, pipe_t pipe)
     static __typeof__(&asc_issue_barrier) next;
     if (!next)
         *(void **)&next = model_function("asc_issue_barrier");
-    if (!forgotten(site, pipe, pipe))
+    if (!is_forgotten(site, pipe, pipe))
         next(site, pipe);
 }

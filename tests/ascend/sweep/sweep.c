@@ -12,7 +12,7 @@
 #include "share/impl_device.h"
 #include "trial/trial.h"
 
-enum { MOST_MESSAGES = 5 /* of one row */ };
+enum { MOST_MESSAGES = 5 /* of one implementation */ };
 
 typedef struct request {
     const char *self;
@@ -21,7 +21,7 @@ typedef struct request {
     char **wanted;
 } request;
 
-/* What became of a row's problems. */
+/* What became of an implementation's problems. */
 typedef struct counts {
     int right, refused, overflow, hazard, wrong;
     int64_t widest;
@@ -63,7 +63,7 @@ static int64_t width_of(const problem *p)
     return width;
 }
 
-/* ---- one row ---- */
+/* ---- one implementation ---- */
 
 /* Which of the three a failure is, from the words of the model and the planner. */
 static int *kind_of(counts *n, const char *why)
@@ -79,28 +79,28 @@ static const char *name_of(const counts *n, const int *kind)
 }
 
 /* The message and the command that shows it again. */
-static void tell(const request *r, const tg_impl_info *row, const drawn *s, int64_t index,
+static void tell(const request *r, const tg_impl_info *impl, const drawn *s, int64_t index,
                  const char *kind, const char *why)
 {
     const char *soc = getenv("TIGON_SOC"), *bits = getenv("ASCEND_UB_CAPACITY_BITS");
-    printf("%s %s %s \"%s\": %s\n", kind, row->full_name, tg_type_name(s->type), s->c.text, why);
+    printf("%s %s %s \"%s\": %s\n", kind, impl->full_name, tg_type_name(s->type), s->c.text, why);
     printf("    again:%s%s%s%s %s --seed %lld --only %lld --elements %lld %s\n",
            soc ? " TIGON_SOC=" : "", soc ? soc : "", bits ? " ASCEND_UB_CAPACITY_BITS=" : "",
            bits ? bits : "", r->self, r->seed, (long long)index, r->elements,
-           tg_op_at(row->op)->name);
+           tg_op_at(impl->op)->name);
     fflush(stdout);
 }
 
-static outcome run(tg_ctx *ctx, int row, drawn *s, uint64_t seed)
+static outcome run(tg_ctx *ctx, int impl, drawn *s, uint64_t seed)
 {
     const check_settings settings = {.seed = (int64_t)seed, .threads = 1};
     outcome o = {.verdict = SKIPPED};
     char error[PB_ERROR];
-    if (!tg_impl_accepts(ctx, row, problem_args(s->p)))
+    if (!tg_impl_accepts(ctx, impl, problem_args(s->p)))
         return o;
     truth *t = truth_create(ctx, s->p, seed, error);
     if (t)
-        return o = check_impl(ctx, row, s->p, t, &settings), truth_free(t), o;
+        return o = check_impl(ctx, impl, s->p, t, &settings), truth_free(t), o;
     o.verdict = FAILED;
     snprintf(o.why, sizeof o.why, "%s", error);
     return o;
@@ -119,24 +119,24 @@ static void note(counts *n, const outcome *o, const drawn *s)
         n->error = o->error / o->tolerance;
 }
 
-/* 1 if any of the row's problems failed, or none ran. */
-static int sweep_row(const request *r, const catalogue *cat, tg_ctx *ctx, int number)
+/* 1 if any of the implementation's problems failed, or none ran. */
+static int sweep_impl(const request *r, const catalogue *cat, tg_ctx *ctx, int number)
 {
-    const tg_impl_info *row = tg_impl_at(number);
-    const pb_op *op = catalogue_op(cat, row->op);
+    const tg_impl_info *impl = tg_impl_at(number);
+    const pb_op *op = catalogue_op(cat, impl->op);
     char error[PB_ERROR];
     counts n = {0};
     int failed = 0;
     for (int64_t i = r->only < 0 ? 0 : r->only; i < (r->only < 0 ? r->shapes : r->only + 1); i++) {
         drawn s;
         if (!op || draw(r, cat, op, ctx, i, &s, error))
-            return printf("%s: %s\n", row->full_name, op ? error : "there are no cases"), 1;
+            return printf("%s: %s\n", impl->full_name, op ? error : "there are no cases"), 1;
         const outcome o = run(ctx, number, &s, (uint64_t)r->seed);
         if (o.verdict == FAILED) {
             int *kind = kind_of(&n, o.why);
             ++*kind;
             if (failed++ < MOST_MESSAGES)
-                tell(r, row, &s, i, name_of(&n, kind), o.why);
+                tell(r, impl, &s, i, name_of(&n, kind), o.why);
         } else {
             note(&n, &o, &s);
         }
@@ -144,7 +144,7 @@ static int sweep_row(const request *r, const catalogue *cat, tg_ctx *ctx, int nu
     }
     printf("%-46s %5d right %4d refused %3d overflow %3d hazard %3d wrong   widest %lld, error "
            "%.2f of the tolerance\n",
-           row->full_name, n.right, n.refused, n.overflow, n.hazard, n.wrong, (long long)n.widest,
+           impl->full_name, n.right, n.refused, n.overflow, n.hazard, n.wrong, (long long)n.widest,
            n.error);
     fflush(stdout);
     return failed > 0 || n.right == 0;
@@ -171,7 +171,7 @@ static int sweep(const request *r)
 {
     char error[PB_ERROR];
     tg_ctx *ctx;
-    int rows = 0, failed = 0;
+    int found = 0, failed = 0;
     const catalogue *cat = catalogue_get(error);
     if (!cat)
         return fprintf(stderr, "ascend_sweep: %s\n", error), 1;
@@ -181,13 +181,13 @@ static int sweep(const request *r)
     for (int i = 0; i < tg_impl_count(); i++)
         if (!strcmp(impl_device(i), "npu-model") &&
             is_wanted(r, tg_op_at(tg_impl_at(i)->op)->name)) {
-            failed += sweep_row(r, cat, ctx, i);
-            rows++;
+            failed += sweep_impl(r, cat, ctx, i);
+            found++;
         }
     tg_ctx_destroy(ctx);
-    if (!rows)
+    if (!found)
         fprintf(stderr, "ascend_sweep: npu-model has no implementation of that name\n");
-    return !rows || failed;
+    return !found || failed;
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
-/* faulty.c - a backend whose rows are wrong on purpose, one way each: tigon check must report every one of them, and must
- * not report the rows "right". Each calls the library's default and then spoils what it did.
+/* faulty.c - a backend whose implementations are wrong on purpose, one way each: tigon check must report every one of them, and must
+ * not report those called "right". Each calls the library's default and then spoils what it did.
  */
 #include "faulty.h"
 
@@ -14,7 +14,7 @@ static tg_status open_faulty(const tg_host *host)
 TG_BACKEND_ENTRY
 {
     enum { MOST = 64 };
-    static tg_impl rows[MOST]; /* both tables, and the end */
+    static tg_impl impls[MOST]; /* both tables, and the end */
     static const tg_backend faulty = {
         .abi = TG_ABI,
         .size = sizeof(tg_backend),
@@ -22,11 +22,11 @@ TG_BACKEND_ENTRY
         .device = "cpu",
         .device_type = TG_DEVICE_CPU,
         .open = open_faulty,
-        .impls = rows,
+        .impls = impls,
     };
     const tg_impl *const tables[] = {faulty_norm, faulty_loss};
     for (int t = 0, n = 0; t < 2; t++)
         for (const tg_impl *r = tables[t]; r->op && n < MOST - 1; r++)
-            rows[n++] = *r;
+            impls[n++] = *r;
     return &faulty;
 }

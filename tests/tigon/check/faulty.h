@@ -8,7 +8,7 @@
 extern const tg_host *faulty_host;
 extern const tg_impl faulty_norm[], faulty_loss[];
 
-/* The default row of an operator, with its type. */
+/* The default implementation of an operator, with its type. */
 #define DEFAULT(op, ctx) ((tg_##op##_fn)faulty_host->default_of(ctx, #op))
 
 /* ---- elements; where they are floats, of f32 tensors ---- */

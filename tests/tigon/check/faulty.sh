@@ -1,5 +1,5 @@
 #!/bin/sh
-# The checker checked: every row of the plug-in `faulty` is wrong in its own way and must be reported, except those called
+# The checker checked: every implementation of the plug-in `faulty` is wrong in its own way and must be reported, except those called
 # "right", which must pass.
 #   faulty.sh TIGON PLUGIN
 set -u
@@ -17,5 +17,5 @@ missed=$(echo "$table" | grep -E '^  faulty/' | grep -vE '/[a-z_]+\.right ' | gr
 [ -z "$missed" ] || complain "not detected: $missed"
 accused=$(echo "$table" | grep -E '^  faulty/[a-z_]+\.right ' | grep -v ' agrees ')
 [ -z "$accused" ] || complain "wrongly accused: $accused"
-[ "$(echo "$table" | grep -cE '^  faulty/')" -ge 38 ] || complain "rows are missing"
+[ "$(echo "$table" | grep -cE '^  faulty/')" -ge 38 ] || complain "implementations are missing"
 exit $failed

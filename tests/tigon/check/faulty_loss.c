@@ -1,4 +1,4 @@
-/* faulty_loss.c - rows of cross_entropy that are wrong, one way each. */
+/* faulty_loss.c - implementations of cross_entropy that are wrong, one way each. */
 #include "faulty.h"
 
 static float from_bf16(uint16_t h)

@@ -1,4 +1,4 @@
-/* faulty_norm.c - rows of rms_norm that are wrong, one way each. */
+/* faulty_norm.c - implementations of rms_norm that are wrong, one way each. */
 #include "faulty.h"
 
 typedef tg_rms_norm_forward_args forward;

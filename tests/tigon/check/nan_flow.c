@@ -1,5 +1,5 @@
 /* NaN comes out where it goes in: of each operator's cases, elements of the inputs are changed one at a time, which shows
- * which elements of the outputs depend on them; with NaN in their place those must be NaN. Each row by itself: one that takes a
+ * which elements of the outputs depend on them; with NaN in their place those must be NaN. Each implementation by itself: one that takes a
  * saved lse does not depend on logits as one that sums them again. */
 #include <math.h>
 
@@ -37,11 +37,11 @@ static int run_with(tg_ctx *ctx, const char *backend, problem *p, place at, doub
 {
     char name[PB_NAME + 8];
     snprintf(name, sizeof name, "%s/%s", backend, p->op->info->name);
-    const int row = tg_find(ctx, name);
+    const int impl = tg_find(ctx, name);
     problem_reset(p);
     pb_set(&p->tensor[at.tensor], at.element, value);
-    return row >= 0 && tg_impl_accepts(ctx, row, problem_args(p)) &&
-           tg_impl_run(ctx, row, problem_args(p)) == TG_OK;
+    return impl >= 0 && tg_impl_accepts(ctx, impl, problem_args(p)) &&
+           tg_impl_run(ctx, impl, problem_args(p)) == TG_OK;
 }
 
 /* The elements of all outputs, one after another. */

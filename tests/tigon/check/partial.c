@@ -110,7 +110,7 @@ static const tg_impl nothing[] = {TG_IMPL(rms_norm_forward, "", 0, TG_TAKES_FLOA
 
 static const struct {
     const char *name;
-    const tg_impl *rows;
+    const tg_impl *impls;
 } tables[] = {{"wrong", wrong}, {"bare", bare}, {"loss", loss},      {"all", all},
               {"gemm", gemm},   {"f32", f32},   {"nothing", nothing}};
 
@@ -133,6 +133,6 @@ TG_BACKEND_ENTRY
     const char *name = getenv("PARTIAL");
     for (size_t i = 0; name && i < sizeof tables / sizeof *tables; i++)
         if (!strcmp(tables[i].name, name))
-            partial.impls = tables[i].rows;
+            partial.impls = tables[i].impls;
     return &partial;
 }

@@ -28,7 +28,7 @@ silent() { # PATTERN: no line of the last check
     grep -qE "$1" "$work/$name" && complain "$name: a line says \"$1\""
 }
 
-# The gradient is wrong in the one form that the row takes.
+# The gradient is wrong in the one form that the implementation takes.
 check wrong 1 --quick
 says '^FAILED partial/cross_entropy_forward f32, .*: dlogits\[0,0\] is '
 says '^  partial/cross_entropy_forward +forward +DISAGREES with the reference'
@@ -55,9 +55,9 @@ PARTIAL=all "$tigon" check --backend "$plugin" --quick --json >"$work/all" || co
 python3 - "$work/all" <<'END' || complain "the JSON is wrong"
 import json, sys
 report = json.load(open(sys.argv[1]))
-rows = {r["dtype"]: r for r in report["implementations"]}
-assert set(rows) == {"f32", "bf16", "f16"}, rows
-for r in rows.values():
+found = {r["dtype"]: r for r in report["implementations"]}
+assert set(found) == {"f32", "bf16", "f16"}, found
+for r in found.values():
     assert r["implementation"] == "partial/cross_entropy_forward" and r["passed"] > 40 and r["reduced"] == 0, r
     assert r["compared"] == ["loss", "z_loss", "lse", "accuracy", "predicted", "dlogits"] and r["never_compared"] == [], r
 (composite,) = report["composites"]

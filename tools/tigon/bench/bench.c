@@ -15,8 +15,8 @@ typedef struct report {
     char last_head[PB_TEXT];
 } report;
 
-static void say(report *out, const bench_request *q, const bench_settings *s,
-                const bench_results *r)
+static void print_result(report *out, const bench_request *q, const bench_settings *s,
+                         const bench_results *r)
 {
     if (q->sweep || q->as_json) {
         if (q->as_json)
@@ -48,7 +48,7 @@ static void run_cell(const bench_request *q, bench_settings *s, report *out, ben
                 text, error);
         out->failed = 1;
     } else {
-        say(out, q, s, &r);
+        print_result(out, q, s, &r);
         if (out->baseline)
             out->failed |= bench_compare(out->baseline, s, &r, q->allow);
         out->failed |= r.checked == 0;
@@ -155,7 +155,7 @@ static int run_shape(const cli_usage *u, const bench_request *q, bench_settings 
     return count;
 }
 
-/* Others at work on the same cores spoil what is measured. */
+/* Warns if other processes keep the cores busy: they spoil what is measured. */
 static void warn_if_busy(const bench_settings *s)
 {
     double load;
@@ -212,7 +212,8 @@ int command_bench(int argc, char **argv)
         {"--overwrite", CLI_FLAG, &q.overwrite, NULL, "with --csv: replace rows that are there"},
         {"--baseline", CLI_TEXT, &q.baseline, "FILE", "compare with an earlier run's --json"},
         {"--allow", CLI_REAL, &q.allow, "X", "how much slower than it is no failure (0.1)"},
-        {"--dispatch", CLI_FLAG, &q.dispatch, NULL, "what a call costs with rows that do nothing"},
+        {"--dispatch", CLI_FLAG, &q.dispatch, NULL,
+         "what a call costs with implementations that do nothing"},
         {"--no-check", CLI_FLAG, &q.no_check, NULL, "do not compare results before timing"},
         {"--no-limit", CLI_FLAG, &q.no_limit, NULL, "do not probe the machine's limits"},
         {"--json", CLI_FLAG, &q.as_json, NULL, "an array of records"},

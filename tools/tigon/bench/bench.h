@@ -32,7 +32,7 @@ typedef struct bench_provider {
 
 typedef struct bench_settings {
     const catalogue *cat;
-    tg_ctx *ctx; /* of the probes; its number of threads is everybody's */
+    tg_ctx *ctx; /* of the probes of limits; all providers use as many threads as it has */
     int nproviders;
     bench_provider provider[BENCH_PROVIDERS];
     int threads;
@@ -112,10 +112,11 @@ typedef struct bench_results {
 /* One thing to time. inner: calls in a sample, set by the calibration. */
 typedef struct timed {
     void (*run)(void *arg);
-    void (*wait)(void *arg); /* until what was run has ended; NULL: it has */
+    void (*wait)(
+        void *arg); /* returns when the work has ended; NULL: run() itself returns only then */
     void *arg;
     int inner;
-    int warm;    /* whatever the state of the caches: a rate rather than a call */
+    int warm;    /* 1: always with warm caches, since what is wanted is a rate */
     double once; /* seconds of a call, roughly */
     quantiles time;
 } timed;
@@ -160,7 +161,7 @@ int sweep_add(sweep *w, const bench_settings *s, const bench_results *r, const c
 /* A curve of which no point ran says nothing; it is left out. */
 int sweep_is_empty(const sweep_curve *c);
 void sweep_print(const sweep *w);
-/* Merges into a CSV file by Liger's rule of implementation identity; 0, or -1 after a message. */
+/* Merges into a CSV file by Liger's rule of which rows are the same measurement; 0, or -1 after a message. */
 int sweep_save(const sweep *w, const char *path, int overwrite);
 void sweep_free(sweep *w);
 

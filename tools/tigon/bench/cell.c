@@ -292,7 +292,7 @@ int bench_gemm_work(const problem *p, gemm_work *work)
     snprintf(text, sizeof text, "%s", p->op->gemm);
     int n = 0;
     char *rest = text;
-    for (char *one; n < BENCH_GEMMS && (one = strsep(&rest, ";"));)
-        n += !parse_gemm(p, one, &work[n]);
+    for (char *product; n < BENCH_GEMMS && (product = strsep(&rest, ";"));)
+        n += !parse_gemm(p, product, &work[n]);
     return n;
 }

@@ -100,7 +100,7 @@ static int can_run(const bench_provider *p, const bench_cell *cell, bench_result
     return 1;
 }
 
-/* Bytes of what the parts write, each buffer once; what is updated in place is nobody's extra. */
+/* Bytes of what the parts write, each buffer once; what is updated in place takes no extra memory. */
 static double output_bytes(const bench_cell *cell)
 {
     double bytes = 0;

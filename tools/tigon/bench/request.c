@@ -11,9 +11,9 @@ enum { WORDS = 16 };
 static int words_of(char *text, char *word[WORDS])
 {
     int n = 0;
-    for (char *one; n < WORDS && (one = strsep(&text, ","));)
-        if (*one)
-            word[n++] = one;
+    for (char *next; n < WORDS && (next = strsep(&text, ","));)
+        if (*next)
+            word[n++] = next;
     return n;
 }
 

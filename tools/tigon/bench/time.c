@@ -62,8 +62,9 @@ static void prepare(const timed *t, const bench_settings *s, int cold)
 {
     if (cold && !t->warm)
         evictor_run(s->evictor);
-    else if (t->once <
-             1) { /* the others' data may have pushed ours out; a long run does not notice */
+    else if (
+        t->once <
+        1) { /* others' data may have replaced this one's in the cache; over a long run that does not count */
         t->run(t->arg);
         if (t->wait)
             t->wait(t->arg);
@@ -85,7 +86,7 @@ int bench_time(timed *list, int n, const bench_settings *s, int cold)
         return 0;
     for (int r = 0; r < rounds; r++)
         for (int k = 0; k < n; k++) {
-            const int i = (k + r) % n; /* nobody always follows the same other */
+            const int i = (k + r) % n; /* rotates, so that none always runs after the same one */
             prepare(&list[i], s, cold);
             samples[(int64_t)i * rounds + r] = sample(&list[i]);
         }

@@ -75,7 +75,7 @@ static void strip(const maker *m, pb_case *c)
         pb_case_remove(&less, PB_SET, c->token[i].name);
         if (is_legal(m, &less)) {
             *c = less;
-            i = c->ntokens; /* the one before may be free to go now */
+            i = c->ntokens; /* what could not be removed before may be removable now */
         }
     }
     for (int i = m->op->info->nargs - 1; i >= 0; i--) { /* outputs first: they may need inputs */

@@ -41,7 +41,7 @@ static int load_backend(checker *ck, const char *file)
     return -1;
 }
 
-/* The plug-in comes before the context, whose device may be the plug-in's: it is, if that has memory of its own. */
+/* The plug-in is loaded before the context is made: if it serves a device with memory of its own, the context chooses that device. */
 static int open_contexts(checker *ck, const char *backend)
 {
     if (backend && load_backend(ck, backend))

@@ -10,7 +10,7 @@ enum { CEILINGS = 8 };
 typedef struct ceilings {
     int n; /* 0: implementations are checked as the context is */
     const char *level[CEILINGS];
-    int beyond; /* without a ceiling there is more than at any level */
+    int beyond; /* 1: without a ceiling the process may use more than the highest level has */
 } ceilings;
 
 /* The levels of the CPU's implementations up to the context's ceiling. */

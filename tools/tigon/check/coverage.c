@@ -62,10 +62,10 @@ void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *
         if (names[0])
             fn(arg, gap);
         for (int k = 0; k < 3 && all.compared; k++) {
-            const tally one = sum_of(t, i, types[k]);
+            const tally count = sum_of(t, i, types[k]);
             snprintf(gap, sizeof gap, "%s/%s takes no case of %s: %d refused", impl->backend,
-                     op->info->name, tg_type_name(types[k]), one.refused);
-            if (one.refused && !one.compared)
+                     op->info->name, tg_type_name(types[k]), count.refused);
+            if (count.refused && !count.compared)
                 fn(arg, gap);
         }
     }

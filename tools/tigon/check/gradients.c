@@ -164,7 +164,7 @@ static int check_input(differences *d, const pb_tensor *x, const pb_tensor *dx)
     return bad;
 }
 
-/* ---- who is whose gradient ---- */
+/* ---- which tensor is the gradient of which ---- */
 
 /* The tensor that `name` = d<other> is the gradient of. */
 static const pb_tensor *primal(const problem *p, const char *name)
@@ -224,8 +224,8 @@ static const pb_op *forward_of(const catalogue *cat, const pb_op *op)
 }
 
 /* In f64 and compact, however the case lays its tensors out. */
-static problem *plain(tg_ctx *ctx, const catalogue *cat, const pb_op *op, const pb_case *c,
-                      uint64_t seed, char *error)
+static problem *create_in_f64(tg_ctx *ctx, const catalogue *cat, const pb_op *op, const pb_case *c,
+                              uint64_t seed, char *error)
 {
     const pb_options options = {.type = TG_F64, .seed = seed, .ctx = ctx, .guard = CHECK_GUARD};
     problem *p = problem_create(cat, op, c, &options, error);
@@ -243,8 +243,8 @@ outcome check_gradients(tg_ctx *ctx, const catalogue *cat, const pb_op *op, cons
     if (!forward || pb_case_flag(c, "nofd"))
         return o;
     differences d = {.ctx = ctx, .o = &o, .seed = (uint64_t)s->seed};
-    d.forward = plain(ctx, cat, forward, c, d.seed, error);
-    d.gradient = d.forward ? plain(ctx, cat, op, c, d.seed, error) : NULL;
+    d.forward = create_in_f64(ctx, cat, forward, c, d.seed, error);
+    d.gradient = d.forward ? create_in_f64(ctx, cat, op, c, d.seed, error) : NULL;
     int any = 0;
     if (!d.gradient)
         fail(&d, error);

@@ -112,7 +112,7 @@ static int take_parts(parts *w)
     return any;
 }
 
-static void tell(parts *w, const problem *p, const char *why)
+static void report_failure(parts *w, const problem *p, const char *why)
 {
     char who[256];
     size_t used = (size_t)snprintf(who, sizeof who, "%s through", w->op->info->name);
@@ -133,7 +133,7 @@ static void check_problem(parts *w, problem *p)
         snprintf(o.why, sizeof o.why, "%s", error);
     truth_free(t);
     if (o.verdict == FAILED && (!w->result.failed || w->ck->s.verbose))
-        tell(w, p, o.why);
+        report_failure(w, p, o.why);
     w->result.passed += o.verdict == PASSED;
     w->result.failed += o.verdict == FAILED;
 }

@@ -24,7 +24,7 @@ static int is_legal(const walk *w)
     return !tg_check(w->p->op->id, problem_args(w->p));
 }
 
-static int takes(const walk *w)
+static int impl_takes(const walk *w)
 {
     if (!problem_impl_accepts(w->ctx, w->impl, w->p))
         return 0;
@@ -60,12 +60,12 @@ static int try_without(walk *w, int i)
 {
     take_away(w, i);
     if (is_legal(w))
-        return takes(w);
+        return impl_takes(w);
     put_back(w, i);
     return 0;
 }
 
-/* One thing alone, whichever helps. */
+/* Takes away the first option or tensor without which the implementation takes the problem. */
 static int try_single(walk *w)
 {
     for (int i = 0; i < w->n; i++) {
@@ -90,13 +90,13 @@ static int try_many(walk *w, int from_last)
 /* 1 if the implementation takes the problem without those that are gone then: no more of them than it needs. */
 static int find(walk *w)
 {
-    if (!takes(w) && !try_single(w) && !try_many(w, 0) && !try_many(w, 1))
+    if (!impl_takes(w) && !try_single(w) && !try_many(w, 0) && !try_many(w, 1))
         return 0;
     for (int i = 0; i < w->n; i++) {
         if (!w->is_gone[i])
             continue;
         put_back(w, i);
-        if (!is_legal(w) || !takes(w))
+        if (!is_legal(w) || !impl_takes(w))
             take_away(w, i);
     }
     return 1;

@@ -183,8 +183,8 @@ static void choose_way(memory_limit *l)
     double best = 1e30;
     for (int stream = 0; stream <= (writes > 0); stream++)
         for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
-            const int one = l->ngroups == 1; /* needs no blocks, others do */
-            if (!shapes[k].apart && one != !shapes[k].block)
+            const int one_group = l->ngroups == 1; /* needs no blocks, others do */
+            if (!shapes[k].apart && one_group != !shapes[k].block)
                 continue;
             const way y = {shapes[k].apart, stream, shapes[k].block, threads};
             const double t = time_way(l, &y);

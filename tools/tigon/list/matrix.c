@@ -25,7 +25,7 @@ typedef struct line {
 
 typedef struct matrix {
     int nbackends, nlines, failed;
-    const char *backend[BACKENDS]; /* in the order of the rows */
+    const char *backend[BACKENDS]; /* in the order of the implementations */
     line *lines;
 } matrix;
 

@@ -10,7 +10,7 @@ typedef struct matrix_format {
     const char *update; /* document to write the table into, or NULL */
 } matrix_format;
 
-/* Runs the checker's small cases of every row of these operators, with progress on stderr, and
+/* Runs the checker's small cases of every implementation of these operators, with progress on stderr, and
  * prints the table. Returns the exit status: 1 if a check failed. */
 int matrix_run(tg_ctx *ctx, const int *ops, int nops, const matrix_format *format);
 

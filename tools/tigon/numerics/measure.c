@@ -56,7 +56,7 @@ static num_error error_of(int type, const double *found, const double *exact, in
         const double ulps = off / ulp_of(type, fmax(size, scale));
         e.mean_ulp += ulps;
         e.max_ulp = fmax(e.max_ulp, ulps);
-        /* what the rounding of a usual element hides has no digits to lose */
+        /* elements below the rounding of a typical one have no digits to lose */
         if (size >= fmax(smallest_normal(type), type_unit(type) * scale))
             e.max_rel = fmax(e.max_rel, off / size);
         counted++;

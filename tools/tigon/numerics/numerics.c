@@ -221,8 +221,9 @@ int command_numerics(int argc, char **argv)
     if (as_json + markdown + (file != NULL) + list > 1)
         return cli_error(&usage, "--list, --json, --markdown, --update: expected at most one");
     if ((markdown || file) && q.all)
-        return cli_error(&usage, "--all: the table shows one row an operator; expected none of "
-                                 "--markdown, --update with it");
+        return cli_error(&usage,
+                         "--all: the table shows one implementation an operator; expected none of "
+                         "--markdown, --update with it");
     if (file && parsed)
         return cli_error(
             &usage, "--update: found %d operators, expected none: the document shows all", parsed);

@@ -55,7 +55,7 @@ typedef struct num_drift {
     int64_t chunks;
     double once;    /* one call: sums over the chunks in f32, rounded once */
     double each;    /* a call a chunk that adds to a dweight of bf16 */
-    double unfused; /* one product over all implementations */
+    double unfused; /* one product over all rows */
 } num_drift;
 
 enum { NUM_GRADIENTS = 3, NUM_DRIFTS = 4 };

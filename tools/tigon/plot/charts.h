@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "share/cli.h"
 #include "share/csv.h"
 #include "share/json_read.h"
 
@@ -20,6 +21,7 @@ typedef struct series {
 typedef struct chart {
     char title[2 * CHART_NAME], x_label[CHART_NAME], y_label[CHART_NAME];
     int bars; /* else lines */
+    int dots; /* of a chart of bars: a mark for each value, all of a label on one line */
     int log_x, log_y;
     double limit; /* a line to compare with, such as 1 in a chart of fractions; 0: none */
     int nlabels;  /* of the bars */
@@ -36,9 +38,10 @@ typedef struct charts {
 
 /* What to keep; NULL: everything. */
 typedef struct chart_filter {
-    const char *metric; /* "speed", "memory", "fraction" */
+    const char *metric; /* "speed", "memory", "fraction", "ratio", "loss" */
     const char *op;     /* operators and kernels that start with it */
     const char *mode;
+    cli_list where; /* "size=large": records whose field has this text */
 } chart_filter;
 
 /* Adds the charts of a file's values, whatever of the three kinds it is: records of

@@ -97,6 +97,11 @@ static int read_file(charts *all, const char *path, const char *name, const char
         snprintf(error, size, "%s: %s", path, strerror(errno));
         return -1;
     }
+    if (csv_is(text) && f->where.count) {
+        snprintf(error, size, "%s: --where is for records of JSON, this is CSV", path);
+        free(text);
+        return -1;
+    }
     if (csv_is(text))
         return read_csv(all, text, path, f, error, size);
     json_value *values = json_read_text(text, length, path, 1, error, size);
@@ -134,7 +139,10 @@ int command_plot(int argc, char **argv)
         {"--output", CLI_TEXT, &output, "FILE.svg", "where to draw (the file's name with .svg)"},
         {"--operator", CLI_TEXT, &filter.op, "NAME", "only operators that start with it"},
         {"--mode", CLI_TEXT, &filter.mode, "MODE", "only forward, backward or full"},
-        {"--metric", CLI_TEXT, &filter.metric, "METRIC", "only speed, memory, fraction or loss"},
+        {"--metric", CLI_TEXT, &filter.metric, "METRIC",
+         "only speed, memory, fraction or loss; ratio: others' times over Tigon's"},
+        {"--where", CLI_LIST, &filter.where, "FIELD=VALUE",
+         "only records of JSON with this, such as size=large; may be repeated"},
         {"--text", CLI_FLAG, &text, NULL, "bars on the terminal"},
         {"--json", CLI_FLAG, &as_json, NULL, "the points of the charts"},
         {0}};
@@ -143,7 +151,8 @@ int command_plot(int argc, char **argv)
         .operands = "FILE...",
         .summary =
             "Draws speed, memory and fraction of the limit from what tigon bench prints with\n"
-            "--json or --sweep or writes with --csv, or the loss from a trainer's log, as SVG.",
+            "--json or --sweep or writes with --csv, ratios from what bench/peers/run.sh writes,\n"
+            "or the loss from a trainer's log, as SVG.",
         .notes = "FILE - is standard input. Several logs are drawn into one chart.",
         .options = options,
         .max_operands = 64};
@@ -152,13 +161,17 @@ int command_plot(int argc, char **argv)
         return cli_exit(n);
     if (!n)
         return cli_error(&usage, "which FILE? see tigon plot --help");
-    static const char *const metrics[] = {"speed", "memory", "fraction", "loss"};
+    static const char *const metrics[] = {"speed", "memory", "fraction", "ratio", "loss"};
     int known = !filter.metric;
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
         known |= filter.metric && !strcmp(filter.metric, metrics[i]);
     if (!known)
-        return cli_error(&usage, "no metric \"%s\": speed, memory, fraction or loss",
+        return cli_error(&usage, "no metric \"%s\": speed, memory, fraction, ratio or loss",
                          filter.metric);
+    for (int i = 0; i < filter.where.count; i++)
+        if (!strchr(filter.where.items[i], '='))
+            return cli_error(&usage, "--where: found \"%s\", expected FIELD=VALUE",
+                             filter.where.items[i]);
     charts all = {0};
     int status = read_files(&usage, &all, argv + 1, n, &filter);
     char path[512];

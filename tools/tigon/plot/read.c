@@ -17,7 +17,34 @@ static int same(const char *text, const char *wanted)
     return !wanted || !strcmp(text, wanted);
 }
 
+/* Every condition FIELD=VALUE of --where holds. */
+static int meets(const json_value *r, const cli_list *where)
+{
+    for (int i = 0; i < where->count; i++) {
+        const char *condition = where->items[i], *value = strchr(condition, '=');
+        char field[CHART_NAME];
+        snprintf(field, sizeof field, "%.*s", (int)(value - condition), condition);
+        if (strcmp(json_get_text(r, field), value + 1))
+            return 0;
+    }
+    return 1;
+}
+
 /* ---- tigon bench --json ---- */
+
+/* "large, cold cache, 2 threads": the circumstances of a record, as far as it tells them. */
+static void describe(const json_value *r, char *where, size_t size)
+{
+    const char *group = json_get_text(r, "size"), *cache = json_get_text(r, "cache");
+    const char *allocator = json_get_text(r, "allocator");
+    const double threads = json_get_number(r, "threads");
+    int used = snprintf(where, size, "%s%s%s cache", group, *group ? ", " : "", cache);
+    if (*allocator && used < (int)size)
+        used += snprintf(where + used, size - (size_t)used, ", allocator: %s", allocator);
+    if (isfinite(threads) && used < (int)size)
+        snprintf(where + used, size - (size_t)used, ", %.0f thread%s", threads,
+                 threads == 1 ? "" : "s");
+}
 
 static void add_bar(charts *all, const json_value *r, const char *title, const char *y_label,
                     double limit, const double value[3])
@@ -37,18 +64,35 @@ static void add_bar(charts *all, const json_value *r, const char *title, const c
                value[2]);
 }
 
+/* What another's time is over Tigon's, a mark for each provider and type. */
+static void add_ratio(charts *all, const json_value *r, const char *where)
+{
+    const double ratio = json_get_number(r, "ratio");
+    const char *mode = json_get_text(r, "mode"), *provider = json_get_text(r, "provider");
+    char title[2 * CHART_NAME], name[CHART_NAME];
+    snprintf(title, sizeof title, "Time over Tigon's, %s (%s)", mode, where);
+    if (!isfinite(ratio) || !strcmp(provider, "tigon"))
+        return;
+    chart *c = charts_add(all, title);
+    if (!c)
+        return;
+    c->bars = c->dots = c->log_x = 1;
+    c->limit = 1;
+    snprintf(c->y_label, sizeof c->y_label, "right of 1 Tigon is faster");
+    snprintf(name, sizeof name, "%s %s", provider, json_get_text(r, "dtype"));
+    const int l = chart_label(all, c, json_get_text(r, "operator"));
+    series_add(all, chart_series(all, c, name), l, ratio, ratio, ratio);
+}
+
 static int read_record(charts *all, const json_value *r, const chart_filter *f)
 {
     const char *op = json_get_text(r, "operator");
-    if (!*op || !json_get(r, "ms_50"))
+    if (!*op || (!json_get(r, "ms_50") && !json_get(r, "ratio")))
         return 0;
     if (!starts(op, f->op) || !same(json_get_text(r, "mode"), f->mode))
         return 1;
     char where[CHART_NAME], title[2 * CHART_NAME];
-    const char *size = json_get_text(r, "size");
-    const double threads = json_get_number(r, "threads");
-    snprintf(where, sizeof where, "%s%s%s cache, %.0f thread%s", size, *size ? ", " : "",
-             json_get_text(r, "cache"), threads, threads == 1 ? "" : "s");
+    describe(r, where, sizeof where);
     const double ms[3] = {json_get_number(r, "ms_20"), json_get_number(r, "ms_50"),
                           json_get_number(r, "ms_80")};
     const double mib = json_get_number(r, "peak_bytes") / (1 << 20);
@@ -71,6 +115,8 @@ static int read_record(charts *all, const json_value *r, const chart_filter *f)
         snprintf(title, sizeof title, "Fraction of the machine's own limit (%s)", where);
         add_bar(all, r, title, "1 = best plain loop, or oneDNN's products alone", 1, fraction);
     }
+    if (f->metric && !strcmp(f->metric, "ratio"))
+        add_ratio(all, r, where);
     return 1;
 }
 
@@ -208,8 +254,10 @@ static int read_value(charts *all, const json_value *v, const char *name, const 
     if (records)
         return charts_read(all, records, name, f);
     const json_value *list = json_items(v);
-    return list ? charts_read(all, v, name, f)
-                : read_record(all, v, f) || read_sweep(all, v, f) || read_step(all, v, name, f);
+    if (list)
+        return charts_read(all, v, name, f);
+    return !meets(v, &f->where) || read_record(all, v, f) || read_sweep(all, v, f) ||
+           read_step(all, v, name, f);
 }
 
 int charts_read(charts *all, const json_value *values, const char *name, const chart_filter *filter)

@@ -6,7 +6,16 @@
 #include "charts.h"
 #include "formats/svg.h"
 
-enum { WIDTH = 960, BAR = 15, LINES_HEIGHT = 420, HEAD = 58, FOOT = 52, LEFT = 80, RIGHT = 70 };
+enum {
+    WIDTH = 960,
+    BAR = 15,
+    LINE = 19,
+    LINES_HEIGHT = 420,
+    HEAD = 58,
+    FOOT = 52,
+    LEFT = 80,
+    RIGHT = 70
+};
 
 static const char *const colors[] = {"#1f6f8b", "#c8553d", "#8a8d91", "#588157",
                                      "#b08968", "#6d597a", "#e09f3e", "#335c67"};
@@ -105,7 +114,22 @@ static void draw_y(FILE *out, const axis *y, double left, double right, const ch
 
 static int height_of(const chart *c)
 {
-    return c->bars ? HEAD + BAR * c->nlabels * (c->nseries + 1) + FOOT : LINES_HEIGHT;
+    if (!c->bars)
+        return LINES_HEIGHT;
+    return HEAD + c->nlabels * (c->dots ? LINE : BAR * (c->nseries + 1)) + FOOT;
+}
+
+/* A mark of a chart of dots. Series whose names begin with the same word ("eager f32", "eager bf16") have one colour: the first
+ * of them is filled, the others are rings. */
+static void draw_mark(FILE *out, const chart *c, int s, double x, double y)
+{
+    const size_t word = strcspn(c->series[s].name, " ") + 1;
+    int first = 0;
+    while (strncmp(c->series[first].name, c->series[s].name, word))
+        first++;
+    const char *color = colors[first % COLORS];
+    svg_circle(out, x, y, 4, "fill='%s' stroke='%s' stroke-width='1.5'",
+               first == s ? color : "none", color);
 }
 
 static void draw_head(FILE *out, const chart *c, double top)
@@ -113,7 +137,10 @@ static void draw_head(FILE *out, const chart *c, double top)
     double at = LEFT;
     svg_text(out, 8, top + 20, "font-size='14'", "%s", c->title);
     for (int s = 0; s < c->nseries; s++) {
-        svg_rect(out, at, top + 32, 10, 10, "fill='%s'", colors[s % COLORS]);
+        if (c->dots)
+            draw_mark(out, c, s, at + 5, top + 37);
+        else
+            svg_rect(out, at, top + 32, 10, 10, "fill='%s'", colors[s % COLORS]);
         svg_text(out, at + 15, top + 41, "fill='#222222'", "%s", c->series[s].name);
         at += 40 + 7 * (double)strlen(c->series[s].name);
     }
@@ -146,17 +173,41 @@ static void draw_bars(FILE *out, const chart *c, double top)
         svg_text(out, x.from - 8, top + HEAD + BAR * ((l + 0.5) * (c->nseries + 1)) + 4,
                  "text-anchor='end'", "%s", c->labels[l]);
     for (int s = 0; s < c->nseries; s++) {
-        const series *one = &c->series[s];
-        for (int k = 0; k < one->count; k++) {
-            const double y = top + HEAD + BAR * (one->x[k] * (c->nseries + 1) + s + 0.5);
-            const double end = isfinite(one->y[k]) ? place(&x, fmax(one->y[k], x.low)) : x.from;
+        const series *provider = &c->series[s];
+        for (int k = 0; k < provider->count; k++) {
+            const double y = top + HEAD + BAR * (provider->x[k] * (c->nseries + 1) + s + 0.5);
+            const double end =
+                isfinite(provider->y[k]) ? place(&x, fmax(provider->y[k], x.low)) : x.from;
             svg_rect(out, x.from, y, end - x.from, BAR - 2, "fill='%s'", colors[s % COLORS]);
-            svg_text(out, end + 5, y + BAR - 4, "font-size='10'", "%.4g", one->y[k]);
+            svg_text(out, end + 5, y + BAR - 4, "font-size='10'", "%.4g", provider->y[k]);
         }
     }
     if (c->limit > 0)
         svg_line(out, place(&x, c->limit), top + HEAD, place(&x, c->limit), bottom,
                  "stroke='#444444' stroke-dasharray='4 3'");
+}
+
+/* A line for each label, on it a mark for each series. */
+static void draw_dots(FILE *out, const chart *c, double top)
+{
+    const double bottom = top + height_of(c) - FOOT;
+    axis x = {10, INFINITY, -INFINITY, widest_label(c), WIDTH - RIGHT};
+    widen(&x, c->limit);
+    for (int s = 0; s < c->nseries; s++)
+        for (int k = 0; k < c->series[s].count; k++)
+            widen(&x, c->series[s].y[k]);
+    round_out(&x);
+    draw_x(out, &x, top + HEAD, bottom, c->y_label);
+    for (int l = 0; l < c->nlabels; l++) {
+        const double y = top + HEAD + LINE * (l + 0.5);
+        svg_line(out, x.from, y, x.to, y, "stroke='#eeeeee'");
+        svg_text(out, x.from - 8, y + 4, "text-anchor='end'", "%s", c->labels[l]);
+    }
+    svg_line(out, place(&x, c->limit), top + HEAD, place(&x, c->limit), bottom, "stroke='#444444'");
+    for (int s = 0; s < c->nseries; s++)
+        for (int k = 0; k < c->series[s].count; k++)
+            draw_mark(out, c, s, place(&x, c->series[s].y[k]),
+                      top + HEAD + LINE * (c->series[s].x[k] + 0.5));
 }
 
 /* The quantiles about a point. */
@@ -193,11 +244,11 @@ static void draw_lines(FILE *out, const chart *c, double top)
     axis y = {c->log_y ? 10 : 0, INFINITY, -INFINITY, bottom, top + HEAD + 14};
     for (int s = 0; s < c->nseries; s++)
         for (int k = 0; k < c->series[s].count; k++) {
-            const series *one = &c->series[s];
-            widen(&x, one->x[k]);
-            widen(&y, one->y[k]);
-            widen(&y, one->low[k]);
-            widen(&y, one->high[k]);
+            const series *curve = &c->series[s];
+            widen(&x, curve->x[k]);
+            widen(&y, curve->y[k]);
+            widen(&y, curve->low[k]);
+            widen(&y, curve->high[k]);
         }
     round_out(&x);
     round_out(&y);
@@ -217,7 +268,8 @@ int charts_draw(const charts *all, const char *path)
         svg_begin(out, WIDTH, height, 12);
     for (int i = 0; out && i < all->count; top += height_of(&all->chart[i++])) {
         draw_head(out, &all->chart[i], top);
-        (all->chart[i].bars ? draw_bars : draw_lines)(out, &all->chart[i], top);
+        const chart *c = &all->chart[i];
+        (c->dots ? draw_dots : c->bars ? draw_bars : draw_lines)(out, c, top);
     }
     if (out)
         svg_end(out);

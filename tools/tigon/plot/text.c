@@ -50,11 +50,12 @@ static void print_bars(const chart *c, FILE *out, int width)
         const char *label = c->labels[l];
         for (int s = 0; s < c->nseries; s++)
             for (int k = 0; k < c->series[s].count; k++) {
-                const series *one = &c->series[s];
-                if ((int)one->x[k] != l)
+                const series *provider = &c->series[s];
+                if ((int)provider->x[k] != l)
                     continue;
-                fprintf(out, "%-*s  %-*s %9.4g  ", left, label, name, one->name, one->y[k]);
-                bar(out, one->y[k] / most, room);
+                fprintf(out, "%-*s  %-*s %9.4g  ", left, label, name, provider->name,
+                        provider->y[k]);
+                bar(out, provider->y[k] / most, room);
                 fputc('\n', out);
                 label = "";
             }
@@ -68,13 +69,14 @@ static void print_lines(const chart *c, FILE *out, int width)
     const double most = largest(c);
     const int room = width - name - 26 > 10 ? width - name - 26 : 10;
     for (int s = 0; s < c->nseries; s++) {
-        const series *one = &c->series[s];
-        const int step = (one->count + LINES_SHOWN - 1) / LINES_SHOWN;
-        for (int k = 0; k < one->count; k++) {
-            if (k % step && k != one->count - 1)
+        const series *curve = &c->series[s];
+        const int step = (curve->count + LINES_SHOWN - 1) / LINES_SHOWN;
+        for (int k = 0; k < curve->count; k++) {
+            if (k % step && k != curve->count - 1)
                 continue;
-            fprintf(out, "%-*s %10.10g %10.4g  ", name, k ? "" : one->name, one->x[k], one->y[k]);
-            bar(out, one->y[k] / most, room);
+            fprintf(out, "%-*s %10.10g %10.4g  ", name, k ? "" : curve->name, curve->x[k],
+                    curve->y[k]);
+            bar(out, curve->y[k] / most, room);
             fputc('\n', out);
         }
     }

@@ -34,7 +34,7 @@ static double stop(reader *r, const char *what)
     return 0;
 }
 
-static int take(reader *r, char symbol)
+static int accept(reader *r, char symbol)
 {
     if (*r->at != symbol)
         return 0;
@@ -46,10 +46,10 @@ static int take(reader *r, char symbol)
 static double call(reader *r, const char *name)
 {
     const double a = sum(r);
-    if (!take(r, ','))
+    if (!accept(r, ','))
         return stop(r, "a comma is missing");
     const double b = sum(r);
-    if (!take(r, ')'))
+    if (!accept(r, ')'))
         return stop(r, "a parenthesis is not closed");
     if (!strcmp(name, "min"))
         return a < b ? a : b;
@@ -60,11 +60,11 @@ static double call(reader *r, const char *name)
 
 static double atom(reader *r)
 {
-    if (take(r, '-'))
+    if (accept(r, '-'))
         return -atom(r);
-    if (take(r, '(')) {
+    if (accept(r, '(')) {
         const double value = sum(r);
-        return take(r, ')') ? value : stop(r, "a parenthesis is not closed");
+        return accept(r, ')') ? value : stop(r, "a parenthesis is not closed");
     }
     if (isdigit((unsigned char)*r->at) || *r->at == '.') {
         char *end;
@@ -79,7 +79,7 @@ static double atom(reader *r)
     name[n] = 0;
     if (!n)
         return stop(r, "a name or number is missing");
-    if (take(r, '('))
+    if (accept(r, '('))
         return call(r, name);
     double value;
     if (!r->lookup(r->arg, name, &value))
@@ -94,9 +94,9 @@ static double product(reader *r)
 {
     double value = atom(r);
     for (;;) {
-        if (take(r, '*'))
+        if (accept(r, '*'))
             value *= atom(r);
-        else if (take(r, '/'))
+        else if (accept(r, '/'))
             value /= atom(r);
         else
             return value;
@@ -107,9 +107,9 @@ static double terms(reader *r)
 {
     double value = product(r);
     for (;;) {
-        if (take(r, '+'))
+        if (accept(r, '+'))
             value += product(r);
-        else if (take(r, '-'))
+        else if (accept(r, '-'))
             value -= product(r);
         else
             return value;
@@ -124,9 +124,9 @@ static double sum(reader *r)
         r->at += 2;
         value = value == terms(r);
     }
-    if (take(r, '?')) {
+    if (accept(r, '?')) {
         const double yes = sum(r);
-        if (!take(r, ':'))
+        if (!accept(r, ':'))
             return stop(r, "a : is missing after ?");
         const double no = sum(r);
         value = value != 0 ? yes : no;

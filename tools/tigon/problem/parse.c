@@ -53,7 +53,7 @@ static int slot_of(const tg_op_info *info, const char *name)
 }
 
 /* Moves past the characters of `text` up to one of `stops`, copying them; -1 if they do not fit. */
-static int part(const char **at, const char *stops, char *into, size_t size)
+static int copy_until(const char **at, const char *stops, char *into, size_t size)
 {
     const size_t n = strcspn(*at, stops);
     if (n >= size)
@@ -94,7 +94,8 @@ static int parse_suffixes(const char *at, pb_decl *d)
     while (*at) {
         char *const into[] = {d->limit, d->fill, d->roundings, d->inside, d->magnitude};
         const char *symbol = strchr(stops, *at++);
-        if (!symbol || part(&at, stops, into[symbol - stops], *symbol == '!' ? PB_NAME : PB_EXPR))
+        if (!symbol ||
+            copy_until(&at, stops, into[symbol - stops], *symbol == '!' ? PB_NAME : PB_EXPR))
             return -1;
     }
     return 0;
@@ -106,8 +107,8 @@ static int parse_decl(const char *word, pb_decl *d)
     char type[PB_NAME];
     memset(d, 0, sizeof *d);
     const char *at = word;
-    if (part(&at, ":", d->name, sizeof d->name) || *at++ != ':' ||
-        part(&at, "[", type, sizeof type) || *at++ != '[' || pb_parse_shape(&at, d))
+    if (copy_until(&at, ":", d->name, sizeof d->name) || *at++ != ':' ||
+        copy_until(&at, "[", type, sizeof type) || *at++ != '[' || pb_parse_shape(&at, d))
         return -1;
     if (!type[1] && strchr("TWG", type[0]))
         d->symbol = type[0];
@@ -126,7 +127,7 @@ static int parse_args(const struct line *l, pb_op *op, char *error)
         return pb_fail(error, "TG_ARGS(%s): no TG_PROBLEM has that name", l->name);
     for (const char *at = l->text; *(at += strspn(at, " \n\t"));) {
         char word[256];
-        if (part(&at, " \n\t", word, sizeof word) || op->ntensors == PB_ARGS ||
+        if (copy_until(&at, " \n\t", word, sizeof word) || op->ntensors == PB_ARGS ||
             parse_decl(word, &op->tensor[op->ntensors]))
             return pb_fail(error, "TG_ARGS(%s): cannot read \"%.60s\"", l->name, word);
         pb_decl *d = &op->tensor[op->ntensors++];

@@ -63,8 +63,8 @@ static tg_status run_forward(problem *f, const pb_options *options, char *error)
     else if (!status) {
         char name[PB_NAME + 8];
         snprintf(name, sizeof name, "ref/%s", f->op->info->name);
-        const int row = tg_find(ctx, name);
-        status = row < 0 ? TG_ENOTFOUND : tg_impl_run(ctx, row, problem_args(f));
+        const int impl = tg_find(ctx, name);
+        status = impl < 0 ? TG_ENOTFOUND : tg_impl_run(ctx, impl, problem_args(f));
     }
     if (status)
         pb_fail(error, "the forward that saves tensors failed: %s", tg_last_error());

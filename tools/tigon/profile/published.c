@@ -16,13 +16,13 @@ typedef struct published {
     double us;
 } published;
 
-static const published rows[] = {
+static const published calls[] = {
 #define PUBLISHED(by, what, op, type, shape, less, soc, us) \
     {by, what, #op, type, shape, less, soc, us},
 #include "published.inc"
 #undef PUBLISHED
 };
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { CALLS = sizeof calls / sizeof *calls };
 
 static const char assumed_soc[] = "910B3", mark[] = "tigon profile: published";
 
@@ -33,25 +33,25 @@ static void add_launch(void *sum, const tg_npu_launch *launch)
     *(double *)sum += launch->us;
 }
 
-static const char *soc_of(const published *row)
+static const char *soc_of(const published *call)
 {
-    return strcmp(row->soc, "?") ? row->soc : assumed_soc;
+    return strcmp(call->soc, "?") ? call->soc : assumed_soc;
 }
 
-static int call_row(const published *row, const char *shape, int to)
+static int run_call(const published *call, const char *shape, int to)
 {
     double us = 0;
     setenv("TIGON_DEVICE", "npu-model", 1);
-    setenv("TIGON_SOC", soc_of(row), 1);
+    setenv("TIGON_SOC", soc_of(call), 1);
     unsetenv("TIGON_ASCEND_PROFILE");
     tg_npu_watch(add_launch, &us);
-    const profile_request q = {.op = row->op, .text = shape, .type = row->type, .as_json = 1};
+    const profile_request q = {.op = call->op, .text = shape, .type = call->type, .as_json = 1};
     const int bad = profile_call(&q);
     return bad || write(to, &us, sizeof us) != sizeof us;
 }
 
 /* The time of all launches of a call; negative after a message. */
-static double us_of(const published *row, const char *shape)
+static double us_of(const published *call, const char *shape)
 {
     int ends[2], status = 1;
     double us = -1;
@@ -60,20 +60,20 @@ static double us_of(const published *row, const char *shape)
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0)
-        exit(call_row(row, shape, ends[1]));
+        exit(run_call(call, shape, ends[1]));
     close(ends[1]);
     const int got = read(ends[0], &us, sizeof us) == sizeof us;
     close(ends[0]);
     if (child < 0 || waitpid(child, &status, 0) < 0 || status || !got)
-        return fprintf(stderr, "tigon profile: %s, %s: no time\n", row->op, shape), -1;
+        return fprintf(stderr, "tigon profile: %s, %s: no time\n", call->op, shape), -1;
     return us;
 }
 
 static int measure(double *us)
 {
-    for (int i = 0; i < ROWS; i++) {
-        const double less = rows[i].less ? us_of(&rows[i], rows[i].less) : 0;
-        us[i] = us_of(&rows[i], rows[i].shape);
+    for (int i = 0; i < CALLS; i++) {
+        const double less = calls[i].less ? us_of(&calls[i], calls[i].less) : 0;
+        us[i] = us_of(&calls[i], calls[i].shape);
         if (less < 0 || us[i] < 0)
             return 1;
         us[i] -= less;
@@ -88,11 +88,11 @@ static void print_table(FILE *out, const double *us)
     fputs("| published by | of | chip | operator here | type | us | model | error |\n"
           "|---|---|---|---|---|---:|---:|---:|\n",
           out);
-    for (int i = 0; i < ROWS; i++) {
-        const int digits = rows[i].us < 10 ? 2 : 1;
-        fprintf(out, "| %s | %s | %s | %s | %s | %.*f | %.*f | %+.0f %% |\n", rows[i].by,
-                rows[i].what, rows[i].soc, rows[i].op, rows[i].type, digits, rows[i].us, digits,
-                us[i], 100 * (us[i] / rows[i].us - 1));
+    for (int i = 0; i < CALLS; i++) {
+        const int digits = calls[i].us < 10 ? 2 : 1;
+        fprintf(out, "| %s | %s | %s | %s | %s | %.*f | %.*f | %+.0f %% |\n", calls[i].by,
+                calls[i].what, calls[i].soc, calls[i].op, calls[i].type, digits, calls[i].us,
+                digits, us[i], 100 * (us[i] / calls[i].us - 1));
     }
 }
 
@@ -100,16 +100,16 @@ static int print_json(const double *us)
 {
     json j = json_begin(stdout, 2);
     json_object(&j, NULL);
-    json_array(&j, "rows");
-    for (int i = 0; i < ROWS; i++) {
+    json_array(&j, "calls");
+    for (int i = 0; i < CALLS; i++) {
         json_object(&j, NULL);
-        json_text(&j, "by", rows[i].by);
-        json_text(&j, "operator", rows[i].op);
-        json_text(&j, "type", rows[i].type);
-        json_text(&j, "shape", rows[i].shape);
-        json_text(&j, "less", rows[i].less);
-        json_text(&j, "soc", soc_of(&rows[i]));
-        json_real(&j, "us", rows[i].us);
+        json_text(&j, "by", calls[i].by);
+        json_text(&j, "operator", calls[i].op);
+        json_text(&j, "type", calls[i].type);
+        json_text(&j, "shape", calls[i].shape);
+        json_text(&j, "less", calls[i].less);
+        json_text(&j, "soc", soc_of(&calls[i]));
+        json_real(&j, "us", calls[i].us);
         json_real(&j, "model_us", us[i]);
         json_close(&j);
     }
@@ -133,7 +133,7 @@ static int update(const char *document, const double *us)
 
 int profile_published(const char *document, int as_json)
 {
-    double us[ROWS];
+    double us[CALLS];
     if (document && marked_check("tigon profile", document, mark))
         return 1;
     if (measure(us))

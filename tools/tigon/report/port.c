@@ -124,8 +124,8 @@ static int names_of(const report_launch *l, int bank, int copies, char *text, si
 {
     int n = 0;
     text[0] = '\0';
-    for (int i = 0; i < l->took.plan->nbuffers; i++) {
-        const tg_ub_buffer *b = &l->took.plan->buffers[i];
+    for (int i = 0; i < l->info.plan->nbuffers; i++) {
+        const tg_ub_buffer *b = &l->info.plan->buffers[i];
         const size_t used = strlen(text);
         if (l->layout.place[i].used && (!bank || (int)b->bank == bank) && copies_of(b) >= copies)
             snprintf(text + used, size - used, "%s%s", n++ ? ", " : "", b->name);
@@ -136,7 +136,7 @@ static int names_of(const report_launch *l, int bank, int copies, char *text, si
 static void row(report *r, const report_run *run, const report_launch *l, const char *what,
                 int applied)
 {
-    doc_cell(r->d, "%s", l->took.plan->name);
+    doc_cell(r->d, "%s", l->info.plan->name);
     doc_cell(r->d, "%s", run->group);
     doc_cell(r->d, "%s", what);
     doc_cell(r->d, applied ? "yes" : "no");
@@ -145,7 +145,7 @@ static void row(report *r, const report_run *run, const report_launch *l, const 
 static void double_buffering(report *r, const report_run *run, const report_launch *l)
 {
     char names[200];
-    const tg_npu_launch *t = &l->took;
+    const tg_npu_launch *t = &l->info;
     const int n = names_of(l, 0, 2, names, sizeof names);
     row(r, run, l, "double buffering", n > 0);
     doc_cell(r->d, "%s%sV, MTE2, MTE3 busy %.1f + %.1f + %.1f us of %.1f us", names, n ? "; " : "",
@@ -179,9 +179,9 @@ static void rows_in_ub(report *r, const report_run *run, const report_launch *l)
         doc_cell(r->d, "rows of %" PRId64 ", %" PRId64 " a tile", l->problem.columns, p->tile_rows);
     else
         doc_cell(r->d, "%s of %" PRId64 " in %" PRId64 " pieces of %" PRId64 "%s",
-                 l->took.plan->flat ? "independent elements: a row" : "rows", l->problem.columns,
+                 l->info.plan->flat ? "independent elements: a row" : "rows", l->problem.columns,
                  p->column_tiles, p->tile_columns,
-                 l->took.plan->flat ? ", which go to any block"
+                 l->info.plan->flat ? ", which go to any block"
                                     : ", one after the other in one block");
 }
 
@@ -189,8 +189,8 @@ static void rows_in_ub(report *r, const report_run *run, const report_launch *l)
 static void sharing(report *r, const report_run *run, const report_launch *l)
 {
     int64_t apart = 0;
-    for (int i = 0; i < l->took.plan->nbuffers; i++)
-        apart += l->layout.place[i].bytes * copies_of(&l->took.plan->buffers[i]);
+    for (int i = 0; i < l->info.plan->nbuffers; i++)
+        apart += l->layout.place[i].bytes * copies_of(&l->info.plan->buffers[i]);
     row(r, run, l, "buffers share memory", apart > l->layout.ub_bytes);
     doc_cell(r->d, "%" PRId64 " bytes of buffers in %" PRId64 " of UB", apart, l->layout.ub_bytes);
 }
@@ -205,7 +205,7 @@ void report_optimisations(report *r)
     for (int k = 0; k < r->nruns; k++)
         for (int i = 0; strcmp(r->run[k].group, "medium") && i < r->run[k].nlaunches; i++) {
             const report_launch *l = &r->run[k].launch[i];
-            if (!l->took.plan)
+            if (!l->info.plan)
                 continue;
             double_buffering(r, &r->run[k], l);
             grid(r, &r->run[k], l);
@@ -223,8 +223,8 @@ static void tiling_row(report *r, const report_run *run, const report_launch *l)
     doc_cell(r->d, "%s", l->kernel);
     doc_cell(r->d, "%s", run->group);
     doc_cell(r->d, "%s", run->shape);
-    doc_cell(r->d, "%" PRId64, l->took.blocks);
-    if (!l->took.plan) {
+    doc_cell(r->d, "%" PRId64, l->info.blocks);
+    if (!l->info.plan) {
         for (int i = 0; i < 5; i++)
             doc_cell(r->d, "-");
         return;
@@ -233,7 +233,7 @@ static void tiling_row(report *r, const report_run *run, const report_launch *l)
     doc_cell(r->d, "%" PRId64 " x %" PRId64, p->tile_rows, p->tile_columns);
     doc_cell(r->d, "%" PRId64, p->tasks);
     doc_cell(r->d, "%" PRId64 " of %" PRId64, p->ub_bytes, p->available);
-    doc_cell(r->d, "%s", p->limiting < 0 ? "-" : l->took.plan->buffers[p->limiting].name);
+    doc_cell(r->d, "%s", p->limiting < 0 ? "-" : l->info.plan->buffers[p->limiting].name);
 }
 
 static void tiling_reasons(report *r, const report_run *run, const report_launch *l)
@@ -241,7 +241,7 @@ static void tiling_reasons(report *r, const report_run *run, const report_launch
     char all[1500] = "", one[200];
     for (int i = 0; i < l->layout.nwhys; i++) {
         const size_t used = strlen(all);
-        tg_ub_reason(l->took.plan, &l->problem, &l->layout, i, one, sizeof one);
+        tg_ub_reason(l->info.plan, &l->problem, &l->layout, i, one, sizeof one);
         snprintf(all + used, sizeof all - used, "%s%s", i ? "; " : "", one);
     }
     doc_note(r->d, "%s, %s: %s", l->kernel, run->group, all);
@@ -258,6 +258,6 @@ void report_tiling(report *r)
             tiling_row(r, &r->run[k], &r->run[k].launch[i]);
     for (int k = 0; k < r->nruns; k++)
         for (int i = 0; i < r->run[k].nlaunches; i++)
-            if (r->run[k].launch[i].took.plan)
+            if (r->run[k].launch[i].info.plan)
                 tiling_reasons(r, &r->run[k], &r->run[k].launch[i]);
 }

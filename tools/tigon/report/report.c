@@ -1,5 +1,5 @@
 /* tools/tigon/report/report.c - `tigon report`: what a port of an operator to an NPU consists of, how it is cut, whether it is right, how
- * fast the model says that it is, and what is left to fear. */
+ * fast the model says that it is, and which risks are left. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@ enum { REPORT_OPS = 8, REPORT_GROUPS = 3, REPORT_LAUNCHES = 6 };
 /* A launch, and its plan by value: what the library told of it is gone by now. */
 typedef struct report_launch {
     char kernel[96];
-    tg_npu_launch took; /* plan: NULL if it has none of its own */
+    tg_npu_launch info; /* plan: NULL if it has none of its own */
     tg_ub_problem problem;
     tg_ub_layout layout;
 } report_launch;

@@ -129,7 +129,7 @@ static int chips(report *r)
     for (int k = 0; k < r->nruns; k++)
         for (int i = 0; i < r->run[k].nlaunches; i++) {
             const report_launch *l = &r->run[k].launch[i];
-            if (l->took.plan)
+            if (l->info.plan)
                 found += chips_of(r, &r->run[k], l, 0) || chips_of(r, &r->run[k], l, 1);
         }
     return found;
@@ -191,7 +191,7 @@ static int coverage(report *r)
     return found;
 }
 
-static int untried(report *r)
+static int no_card(report *r)
 {
     const tg_probe *probes;
     const int n = tg_device_probes(&probes);
@@ -205,6 +205,6 @@ static int untried(report *r)
 void report_risks(report *r)
 {
     doc_section(r->d, "risks", "Risks");
-    if (coverage(r) + bounds(r) + unsettled(r) + chips(r) + untried(r) == 0)
+    if (coverage(r) + bounds(r) + unsettled(r) + chips(r) + no_card(r) == 0)
         doc_note(r->d, "None was found");
 }

@@ -74,17 +74,17 @@ static problem *fitting(report *r, const pb_op *op, const pb_case *from, pb_case
 
 /* ---- runs ---- */
 
-static void remember(void *user, const tg_npu_launch *took)
+static void remember(void *user, const tg_npu_launch *info)
 {
     report_run *run = user;
     if (run->nlaunches == REPORT_LAUNCHES)
         return;
     report_launch *l = &run->launch[run->nlaunches++];
-    l->took = *took;
-    snprintf(l->kernel, sizeof l->kernel, "%s", took->kernel);
-    if (took->plan) {
-        l->problem = *took->problem;
-        l->layout = *took->layout;
+    l->info = *info;
+    snprintf(l->kernel, sizeof l->kernel, "%s", info->kernel);
+    if (info->plan) {
+        l->problem = *info->problem;
+        l->layout = *info->layout;
     }
 }
 
@@ -122,7 +122,7 @@ tg_npu_launch report_sum(const report_run *run)
     tg_npu_launch sum = {.bound = ""};
     double longest = -1;
     for (int i = 0; i < run->nlaunches; i++) {
-        const tg_npu_launch *l = &run->launch[i].took;
+        const tg_npu_launch *l = &run->launch[i].info;
         sum.us += l->us;
         sum.low_us += l->low_us;
         sum.high_us += l->high_us;

@@ -1,4 +1,4 @@
-/* tools/tigon/trial/compare.c - what a row wrote, against the truth, and what it should not have written. */
+/* tools/tigon/trial/compare.c - what an implementation wrote, against the truth, and what it should not have written. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -78,7 +78,7 @@ static int compare_integers(trial *r, int output)
     return 0;
 }
 
-/* For an element beyond its tolerance. An unfused row is no yardstick for itself; its own tolerance
+/* For an element beyond its tolerance. An unfused implementation is no yardstick for itself; its own tolerance
  * is measured with all draws then. Nor is it one where a common offset must not cost digits. Negative
  * if there is none. */
 static double second_tolerance(trial *r, int output, const truth_bound *bound, int64_t i, int type)

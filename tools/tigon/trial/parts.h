@@ -1,4 +1,4 @@
-/* tools/tigon/trial/parts.h - one impl with one problem, while it is on trial. */
+/* tools/tigon/trial/parts.h - one implementation with one problem, while it is checked. */
 #ifndef TIGON_TRIAL_PARTS_H
 #define TIGON_TRIAL_PARTS_H
 

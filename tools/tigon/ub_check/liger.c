@@ -64,11 +64,11 @@ static tg_status liger_tile(const liger_kernel *k, ub_size size, int dtype_bytes
                               [HEADS] = size,
                               [PADDED_HEADS] = {padded(size.rows), padded(size.columns)},
                               [NARROW] = {size.rows, narrow}};
-    const int one = k->form == COLUMNS || k->form == FLAT;
-    const int64_t sizes[] = {one ? shapes[k->form].columns : shapes[k->form].rows,
+    const int by_columns = k->form == COLUMNS || k->form == FLAT;
+    const int64_t sizes[] = {by_columns ? shapes[k->form].columns : shapes[k->form].rows,
                              shapes[k->form].columns};
     const int64_t first = 0;
-    const tg_ub_list shape = {one ? 1 : 2, sizes}, dims = {1, &first};
+    const tg_ub_list shape = {by_columns ? 1 : 2, sizes}, dims = {1, &first};
     const tg_ub_tiling tiling = {.capacity_bits = capacity,
                                  .safety_margin = k->margin,
                                  .dtype_size = dtype_bytes,
@@ -81,7 +81,7 @@ static tg_status liger_tile(const liger_kernel *k, ub_size size, int dtype_bytes
     int answered;
     const tg_status status = tg_ub_default_tiling(&tiling, blocks, &answered);
     const int64_t tiled = block[0] > k->floor ? block[0] : k->floor;
-    *tile = one ? (ub_size){1, tiled} : (ub_size){tiled, block[1]};
+    *tile = by_columns ? (ub_size){1, tiled} : (ub_size){tiled, block[1]};
     return status;
 }
 
@@ -96,9 +96,9 @@ static tg_status predict(const liger_kernel *k, ub_size size, int dtype_bytes, i
 {
     const int bytes = k->dtype_bytes ? k->dtype_bytes : dtype_bytes;
     const tg_status status = liger_tile(k, size, bytes, capacity, &o->tile);
-    const double one = (double)o->tile.rows * (double)o->tile.columns * k->multiplier * bytes * 8;
+    const double bits = (double)o->tile.rows * (double)o->tile.columns * k->multiplier * bytes * 8;
     for (int i = 0; i < 2; i++)
-        o->bits[i] = (int64_t)(one * (double)copies[i]);
+        o->bits[i] = (int64_t)(bits * (double)copies[i]);
     return status;
 }
 
