@@ -6,9 +6,7 @@
 #ifndef ASC_ROW_TILE_H
 #define ASC_ROW_TILE_H
 
-#include "asc_common.h"
-
-enum { ASC_LANES = 64 }; /* f32 of a repeat */
+#include "asc_lanes.h"
 
 /* ---- in ---- */
 
@@ -36,6 +34,14 @@ static inline __aicore__ void asc_rows_in(uint64_t dst, __gm__ void *src, int64_
     asc_copy_rows_out((tensor) + (tile).row * (stride) + (tile).column, asc_place(place, slot), \
                       (tile).rows, (tile).columns * (int64_t)sizeof(T),                         \
                       (stride) * (int64_t)sizeof(T), (pitch) * (int64_t)sizeof(T))
+
+/* The same of a tensor whose type is known at run time alone: elements of `size` bytes. */
+static inline __aicore__ void asc_tile_in(uint64_t dst, __gm__ void *tensor, int64_t stride,
+                                          int64_t size, asc_tile tile, int64_t pitch)
+{
+    asc_rows_in(dst, (__gm__ char *)tensor + (tile.row * stride + tile.column) * size, tile.rows,
+                tile.columns * size, stride * size, pitch * size);
+}
 
 /* A block's share of wide rows, which it walks in groups: neighbours, one more in some blocks than in others. */
 typedef struct asc_share {
@@ -83,12 +89,6 @@ static inline __aicore__ void asc_clear(int64_t place, int64_t bytes)
 }
 
 /* ---- all rows by one operand ---- */
-
-/* Each of `rows` values fills a block of 32 B of its own. Eight at a time: dst and src hold a multiple of that. */
-static inline __aicore__ void asc_spread(__ubuf__ float *dst, __ubuf__ float *src, int64_t rows)
-{
-    asc_brcb((__ubuf__ uint32_t *)dst, (__ubuf__ uint32_t *)src, 1, 8, (uint8_t)((rows + 7) / 8));
-}
 
 /* dst = op(src, by) where `by` is a value a row, as asc_spread() leaves it, or one row for all. At most 255 rows of 255 repeats;
  * the instructions run along rows or down columns, whichever are fewer. */
