@@ -115,6 +115,21 @@ static inline __aicore__ void asc_clear(int64_t place, int64_t bytes)
     asc_mul_add(dst, by, src, repeats, dst_block, by_block, src_block, dst_repeat, by_repeat,      \
                 src_repeat)
 
+/* dst = dst factor + term, each one row for all. */
+#define ASC_FMA_BY_COLUMN(dst, factor, term, rows, pitch)                                         \
+    do {                                                                                          \
+        const int64_t repeats_ = (pitch) / ASC_LANES, blocks_ = (pitch) / 8;                      \
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                          \
+        if ((rows) > repeats_ && blocks_ <= 255)                                                  \
+            for (int64_t c_ = 0; c_ < (pitch); c_ += ASC_LANES)                                   \
+                asc_mul_add((dst) + c_, (factor) + c_, (term) + c_, (uint8_t)(rows), 1, 1, 1,     \
+                            (uint8_t)blocks_, 0, 0);                                              \
+        else                                                                                      \
+            for (int64_t r_ = 0; r_ < (rows); r_++)                                               \
+                asc_mul_add((dst) + r_ * (pitch), factor, term, (uint8_t)repeats_, 1, 1, 1, 8, 8, \
+                            8);                                                                   \
+    } while (0)
+
 /* ---- sums ---- */
 
 /* The mask of a repeat form: the first `lanes` of 64. */
@@ -123,7 +138,7 @@ static inline __aicore__ void asc_mask_lanes(int64_t lanes)
     asc_set_vector_mask(0, lanes < ASC_LANES ? ((uint64_t)1 << lanes) - 1 : (uint64_t)-1);
 }
 
-/* Sums of eight neighbours: rows of `width` become rows of width / 8, rounded up. */
+/* Sums of eight neighbours: rows of `width` become rows of width / 8, rounded up. ASC_THEN() is left to the caller. */
 static inline __aicore__ void asc_sum_eights(__ubuf__ float *dst, int64_t dst_pitch,
                                              __ubuf__ float *src, int64_t src_pitch, int64_t rows,
                                              int64_t width)
@@ -141,26 +156,58 @@ static inline __aicore__ void asc_sum_eights(__ubuf__ float *dst, int64_t dst_pi
                                      (uint16_t)(dst_pitch / 8), 1, (uint16_t)(src_pitch / 8));
         }
     }
-    ASC_THEN();
 }
 
-/* sums[r] = the sum of the first `width` of row r, as a tree. At most 255 rows. a and b: scratch for an eighth and a 64th of
+/* sums[r] = the sum of the first `width` of row r of src, as a tree. At most 255 rows. a and b: scratch for an eighth and a 64th of
  * the rows, each row in whole blocks. */
-static inline __aicore__ void asc_sum_rows(__ubuf__ float *sums, __ubuf__ float *src, int64_t rows,
-                                           int64_t pitch, int64_t width, __ubuf__ float *a,
-                                           __ubuf__ float *b)
+typedef struct asc_row_sums {
+    __ubuf__ float *sums, *src, *a, *b;
+} asc_row_sums;
+
+/* `count` of them, of tiles of the same shape, side by side. */
+static inline __aicore__ void asc_sum_rows_of(asc_row_sums *s, int count, int64_t rows,
+                                              int64_t pitch, int64_t width)
 {
     while (width > ASC_LANES) {
         const int64_t eighth = (width + 7) / 8, dst_pitch = asc_round_up(eighth, 8);
-        asc_sum_eights(a, dst_pitch, src, pitch, rows, width);
-        src = a;
-        a = b;
-        b = src;
+        for (int i = 0; i < count; i++) {
+            __ubuf__ float *to = s[i].a;
+            asc_sum_eights(to, dst_pitch, s[i].src, pitch, rows, width);
+            s[i].src = to;
+            s[i].a = s[i].b;
+            s[i].b = to;
+        }
+        ASC_THEN();
         pitch = dst_pitch;
         width = eighth;
     }
     asc_mask_lanes(width);
-    asc_repeat_reduce_sum(sums, src, (uint8_t)rows, 1, 1, (uint16_t)(pitch / 8));
+    for (int i = 0; i < count; i++)
+        asc_repeat_reduce_sum(s[i].sums, s[i].src, (uint8_t)rows, 1, 1, (uint16_t)(pitch / 8));
+    ASC_THEN();
+}
+
+static inline __aicore__ void asc_sum_rows(__ubuf__ float *sums, __ubuf__ float *src, int64_t rows,
+                                           int64_t pitch, int64_t width, __ubuf__ float *a,
+                                           __ubuf__ float *b)
+{
+    asc_row_sums s = {sums, src, a, b};
+    asc_sum_rows_of(&s, 1, rows, pitch, width);
+}
+
+/* variance becomes 1 / sqrt(variance + eps), a value a row, and spread, which is spread for ASC_BY_ROW. */
+static inline __aicore__ void asc_rstd(__ubuf__ float *variance, __ubuf__ float *spread,
+                                       int64_t rows, float eps)
+{
+    const uint32_t n = (uint32_t)rows;
+    asc_duplicate(spread, 1.0f, n);
+    asc_add_scalar(variance, variance, eps, n);
+    ASC_THEN();
+    asc_sqrt(variance, variance, n);
+    ASC_THEN();
+    asc_div(variance, spread, variance, n);
+    ASC_THEN();
+    asc_spread(spread, variance, rows);
     ASC_THEN();
 }
 
