@@ -93,6 +93,9 @@ static inline __aicore__ void asc_clear(int64_t place, int64_t bytes)
 /* dst = op(src, by) where `by` is a value a row, as asc_spread() leaves it, or one row for all. At most 255 rows of 255 repeats;
  * the instructions run along rows or down columns, whichever are fewer. */
 #define ASC_BY_ROW(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 0, 0, 1)
+/* Each row has `step` values, of which `by` begins with the one that is meant. */
+#define ASC_BY_ROW_OF(step, op, dst, src, by, rows, pitch) \
+    ASC_BY(op, dst, src, by, rows, pitch, 0, 0, step)
 #define ASC_BY_COLUMN(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 1, 8, 0)
 /* unreached: more than 255 blocks, for the UB of no chip holds more than 32 rows of them */
 #define ASC_BY(op, dst, src, by, rows, pitch, by_block, by_repeat, by_row)                       \
@@ -158,10 +161,11 @@ static inline __aicore__ void asc_sum_eights(__ubuf__ float *dst, int64_t dst_pi
     }
 }
 
-/* sums[r] = the sum of the first `width` of row r of src, as a tree. At most 255 rows. a and b: scratch for an eighth and a 64th of
+/* sums[r step] = the sum of the first `width` of row r of src, as a tree. At most 255 rows. a and b: scratch for an eighth and a 64th of
  * the rows, each row in whole blocks. */
 typedef struct asc_row_sums {
     __ubuf__ float *sums, *src, *a, *b;
+    int step;
 } asc_row_sums;
 
 /* `count` of them, of tiles of the same shape, side by side. */
@@ -183,7 +187,8 @@ static inline __aicore__ void asc_sum_rows_of(asc_row_sums *s, int count, int64_
     }
     asc_mask_lanes(width);
     for (int i = 0; i < count; i++)
-        asc_repeat_reduce_sum(s[i].sums, s[i].src, (uint8_t)rows, 1, 1, (uint16_t)(pitch / 8));
+        asc_repeat_reduce_sum(s[i].sums, s[i].src, (uint8_t)rows, (uint16_t)s[i].step, 1,
+                              (uint16_t)(pitch / 8));
     ASC_THEN();
 }
 
@@ -191,7 +196,7 @@ static inline __aicore__ void asc_sum_rows(__ubuf__ float *sums, __ubuf__ float 
                                            int64_t pitch, int64_t width, __ubuf__ float *a,
                                            __ubuf__ float *b)
 {
-    asc_row_sums s = {sums, src, a, b};
+    asc_row_sums s = {sums, src, a, b, 1};
     asc_sum_rows_of(&s, 1, rows, pitch, width);
 }
 

@@ -99,8 +99,8 @@ static inline __aicore__ void layer_norm_add_products(const layer_norm_products 
                                                       __ubuf__ float *n, int first, int64_t rows,
                                                       int64_t pitch, int64_t columns)
 {
-    asc_row_sums s[2] = {{first ? r->sum : r->piece, m, r->eighth, r->rest},
-                         {first ? r->product : r->piece + 8, p, r->eighth2, r->rest2}};
+    asc_row_sums s[2] = {{first ? r->sum : r->piece, m, r->eighth, r->rest, 1},
+                         {first ? r->product : r->piece + 8, p, r->eighth2, r->rest2, 1}};
     asc_mul(p, m, n, (uint32_t)(rows * pitch));
     ASC_THEN();
     asc_sum_rows_of(s, 2, rows, pitch, columns);
