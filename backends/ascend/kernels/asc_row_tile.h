@@ -93,23 +93,26 @@ static inline __aicore__ void asc_clear(int64_t place, int64_t bytes)
 /* dst = op(src, by) where `by` is a value a row, as asc_spread() leaves it, or one row for all. At most 255 rows of 255 repeats;
  * the instructions run along rows or down columns, whichever are fewer. */
 #define ASC_BY_ROW(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 0, 0, 1)
+/* One value for all, as asc_spread() leaves it. */
+#define ASC_BY_ONE(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 0, 0, 0)
 /* Each row has `step` values, of which `by` begins with the one that is meant. */
 #define ASC_BY_ROW_OF(step, op, dst, src, by, rows, pitch) \
     ASC_BY(op, dst, src, by, rows, pitch, 0, 0, step)
 #define ASC_BY_COLUMN(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 1, 8, 0)
 /* unreached: more than 255 blocks, for the UB of no chip holds more than 32 rows of them */
-#define ASC_BY(op, dst, src, by, rows, pitch, by_block, by_repeat, by_row)                       \
-    do {                                                                                         \
-        const int64_t repeats_ = (pitch) / ASC_LANES, blocks_ = (pitch) / 8;                     \
-        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                         \
-        if ((rows) > repeats_ && blocks_ <= 255)                                                 \
-            for (int64_t c_ = 0; c_ < repeats_; c_++)                                            \
-                op((dst) + c_ * ASC_LANES, (src) + c_ * ASC_LANES, (by) + c_ * 8 * (by_repeat),  \
-                   (uint8_t)(rows), 1, 1, by_block, (uint8_t)blocks_, (uint8_t)blocks_, by_row); \
-        else                                                                                     \
-            for (int64_t r_ = 0; r_ < (rows); r_++)                                              \
-                op((dst) + r_ * (pitch), (src) + r_ * (pitch), (by) + r_ * 8 * (by_row),         \
-                   (uint8_t)repeats_, 1, 1, by_block, 8, 8, by_repeat);                          \
+#define ASC_BY(op, dst, src, by, rows, pitch, by_block, by_repeat, by_row)                      \
+    do {                                                                                        \
+        const int64_t repeats_ = (pitch) / ASC_LANES, blocks_ = (pitch) / 8;                    \
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                        \
+        if ((rows) > repeats_ && blocks_ <= 255)                                                \
+            for (int64_t c_ = 0; c_ < repeats_; c_++)                                           \
+                op((dst) + c_ * ASC_LANES, (src) + c_ * ASC_LANES, (by) + c_ * 8 * (by_repeat), \
+                   (uint8_t)(rows), 1, 1, by_block, (uint8_t)blocks_, (uint8_t)blocks_,         \
+                   (uint8_t)(by_row));                                                          \
+        else                                                                                    \
+            for (int64_t r_ = 0; r_ < (rows); r_++)                                             \
+                op((dst) + r_ * (pitch), (src) + r_ * (pitch), (by) + r_ * 8 * (by_row),        \
+                   (uint8_t)repeats_, 1, 1, by_block, 8, 8, by_repeat);                         \
     } while (0)
 
 /* For ASC_BY_ROW: dst = dst by + src. */
@@ -118,19 +121,25 @@ static inline __aicore__ void asc_clear(int64_t place, int64_t bytes)
     asc_mul_add(dst, by, src, repeats, dst_block, by_block, src_block, dst_repeat, by_repeat,      \
                 src_repeat)
 
-/* dst = dst factor + term, each one row for all. */
-#define ASC_FMA_BY_COLUMN(dst, factor, term, rows, pitch)                                         \
-    do {                                                                                          \
-        const int64_t repeats_ = (pitch) / ASC_LANES, blocks_ = (pitch) / 8;                      \
-        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                          \
-        if ((rows) > repeats_ && blocks_ <= 255)                                                  \
-            for (int64_t c_ = 0; c_ < (pitch); c_ += ASC_LANES)                                   \
-                asc_mul_add((dst) + c_, (factor) + c_, (term) + c_, (uint8_t)(rows), 1, 1, 1,     \
-                            (uint8_t)blocks_, 0, 0);                                              \
-        else                                                                                      \
-            for (int64_t r_ = 0; r_ < (rows); r_++)                                               \
-                asc_mul_add((dst) + r_ * (pitch), factor, term, (uint8_t)repeats_, 1, 1, 1, 8, 8, \
-                            8);                                                                   \
+/* dst = dst factor + term, each one row for all; or a value a row, or if step is 0 one value for all. */
+#define ASC_FMA_BY_COLUMN(dst, factor, term, rows, pitch) \
+    ASC_FMA_BY(dst, factor, term, rows, pitch, 1, 8, 0)
+#define ASC_FMA_BY_ROW(step, dst, factor, term, rows, pitch) \
+    ASC_FMA_BY(dst, factor, term, rows, pitch, 0, 0, step)
+#define ASC_FMA_BY(dst, factor, term, rows, pitch, by_block, by_repeat, by_row)                    \
+    do {                                                                                           \
+        const int64_t repeats_ = (pitch) / ASC_LANES, blocks_ = (pitch) / 8;                       \
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                           \
+        if ((rows) > repeats_ && blocks_ <= 255)                                                   \
+            for (int64_t c_ = 0; c_ < repeats_; c_++)                                              \
+                asc_mul_add((dst) + c_ * ASC_LANES, (factor) + c_ * 8 * (by_repeat),               \
+                            (term) + c_ * 8 * (by_repeat), (uint8_t)(rows), 1, by_block, by_block, \
+                            (uint8_t)blocks_, (uint8_t)(by_row), (uint8_t)(by_row));               \
+        else                                                                                       \
+            for (int64_t r_ = 0; r_ < (rows); r_++)                                                \
+                asc_mul_add((dst) + r_ * (pitch), (factor) + r_ * 8 * (by_row),                    \
+                            (term) + r_ * 8 * (by_row), (uint8_t)repeats_, 1, by_block, by_block,  \
+                            8, by_repeat, by_repeat);                                              \
     } while (0)
 
 /* ---- sums ---- */

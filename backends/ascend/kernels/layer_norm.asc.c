@@ -5,19 +5,12 @@
  * One kernel each way. Whole rows, several if they are short, stay in UB between their sums and what is written. A wider row is gone
  * through twice in pieces: the second time it is found in L2. The sums over rows of wide ones have a kernel of their own, which
  * goes down strips of columns. Blocks' sums are added by kernels/partials.asc.c. */
-#include "asc_row_tile.h"
 #include "layer_norm.args.h"
-
-/* What belongs to the rows of a tile: a value each, or a block each. */
-typedef struct layer_norm_rows {
-    __ubuf__ float *mean, *rstd, *sum, *squares, *piece; /* values */
-    __ubuf__ float *means, *rstds;                       /* blocks */
-    __ubuf__ float *eighth, *rest;                       /* scratch */
-} layer_norm_rows;
+#include "norm.h"
 
 /* q = x - mean, and the sums of its squares, of whole rows. Of one row's pieces: q = x - the mean of the first piece, the sums of x
  * and of the squares; the variance then loses no more digits than there are pieces. x is used up. */
-static inline __aicore__ void layer_norm_moments(const layer_norm_rows *r, __ubuf__ float *x,
+static inline __aicore__ void layer_norm_moments(const norm_rows *r, __ubuf__ float *x,
                                                  __ubuf__ float *q, int first, int64_t rows,
                                                  int64_t pitch, int64_t columns)
 {
@@ -38,28 +31,6 @@ static inline __aicore__ void layer_norm_moments(const layer_norm_rows *r, __ubu
     if (!first)
         asc_add(r->squares, r->squares, r->piece, 1);
     ASC_THEN();
-}
-
-/* mean, rstd and their blocks. part: 1 / columns. */
-static inline __aicore__ void layer_norm_statistics(const layer_norm_rows *r, int whole,
-                                                    int64_t rows, float part, float eps)
-{
-    asc_mul_scalar(r->rstd, r->squares, part, (uint32_t)rows);
-    if (!whole) { /* the mean of q is to be taken off: piece */
-        asc_mul_scalar(r->sum, r->sum, part, 1);
-        ASC_THEN();
-        asc_sub(r->piece, r->sum, r->mean, 1);
-        ASC_THEN();
-        asc_mul(r->piece, r->piece, r->piece, 1);
-        asc_add_scalar(r->mean, r->sum, 0.0f, 1);
-        ASC_THEN();
-        asc_sub(r->rstd, r->rstd, r->piece, 1);
-        asc_spread(r->means, r->mean, 1);
-        ASC_THEN();
-        asc_max_scalar(r->rstd, r->rstd, 0.0f, 1);
-    }
-    ASC_THEN();
-    asc_rstd(r->rstd, r->rstds, rows, eps);
 }
 
 /* y = y scale + shift, of which either may be absent. */

@@ -6,7 +6,7 @@ ASC_KERNEL ASC_NAME(layer_norm_forward)(ASC_PARAMS(LAYER_NORM_FORWARD))
     const int whole = tile_columns >= columns;
     const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
     __ubuf__ float *scale = ASC_SCRATCH(scale), *shift = ASC_SCRATCH(shift), *q = ASC_SCRATCH(q);
-    layer_norm_rows r = {0};
+    norm_rows r = {0};
     int slot = 0, turn = 0;
     r.sum = ASC_SCRATCH(sum);
     r.squares = ASC_SCRATCH(squares);
@@ -56,7 +56,7 @@ ASC_KERNEL ASC_NAME(layer_norm_forward)(ASC_PARAMS(LAYER_NORM_FORWARD))
             if (!whole)
                 slot ^= 1;
         }
-        layer_norm_statistics(&r, whole, tile.rows, asc_f32(part), asc_f32(eps));
+        norm_statistics(&r, whole, tile.rows, asc_f32(part), asc_f32(eps));
         for (tile.column = 0; tile.column < columns; tile.column += tile_columns, slot ^= 1) {
             tile.columns = asc_min_of(tile_columns, columns - tile.column);
             const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
