@@ -6,9 +6,7 @@
 #ifndef ASC_ROW_TILE_H
 #define ASC_ROW_TILE_H
 
-#include "asc_common.h"
-
-enum { ASC_LANES = 64 }; /* f32 of a repeat */
+#include "asc_lanes.h"
 
 /* ---- in ---- */
 
@@ -36,6 +34,14 @@ static inline __aicore__ void asc_rows_in(uint64_t dst, __gm__ void *src, int64_
     asc_copy_rows_out((tensor) + (tile).row * (stride) + (tile).column, asc_place(place, slot), \
                       (tile).rows, (tile).columns * (int64_t)sizeof(T),                         \
                       (stride) * (int64_t)sizeof(T), (pitch) * (int64_t)sizeof(T))
+
+/* The same of a tensor whose type is known at run time alone: elements of `size` bytes. */
+static inline __aicore__ void asc_tile_in(uint64_t dst, __gm__ void *tensor, int64_t stride,
+                                          int64_t size, asc_tile tile, int64_t pitch)
+{
+    asc_rows_in(dst, (__gm__ char *)tensor + (tile.row * stride + tile.column) * size, tile.rows,
+                tile.columns * size, stride * size, pitch * size);
+}
 
 /* A block's share of wide rows, which it walks in groups: neighbours, one more in some blocks than in others. */
 typedef struct asc_share {
@@ -84,29 +90,29 @@ static inline __aicore__ void asc_clear(int64_t place, int64_t bytes)
 
 /* ---- all rows by one operand ---- */
 
-/* Each of `rows` values fills a block of 32 B of its own. Eight at a time: dst and src hold a multiple of that. */
-static inline __aicore__ void asc_spread(__ubuf__ float *dst, __ubuf__ float *src, int64_t rows)
-{
-    asc_brcb((__ubuf__ uint32_t *)dst, (__ubuf__ uint32_t *)src, 1, 8, (uint8_t)((rows + 7) / 8));
-}
-
 /* dst = op(src, by) where `by` is a value a row, as asc_spread() leaves it, or one row for all. At most 255 rows of 255 repeats;
  * the instructions run along rows or down columns, whichever are fewer. */
 #define ASC_BY_ROW(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 0, 0, 1)
+/* One value for all, as asc_spread() leaves it. */
+#define ASC_BY_ONE(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 0, 0, 0)
+/* Each row has `step` values, of which `by` begins with the one that is meant. */
+#define ASC_BY_ROW_OF(step, op, dst, src, by, rows, pitch) \
+    ASC_BY(op, dst, src, by, rows, pitch, 0, 0, step)
 #define ASC_BY_COLUMN(op, dst, src, by, rows, pitch) ASC_BY(op, dst, src, by, rows, pitch, 1, 8, 0)
 /* unreached: more than 255 blocks, for the UB of no chip holds more than 32 rows of them */
-#define ASC_BY(op, dst, src, by, rows, pitch, by_block, by_repeat, by_row)                       \
-    do {                                                                                         \
-        const int64_t repeats_ = (pitch) / ASC_LANES, blocks_ = (pitch) / 8;                     \
-        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                         \
-        if ((rows) > repeats_ && blocks_ <= 255)                                                 \
-            for (int64_t c_ = 0; c_ < repeats_; c_++)                                            \
-                op((dst) + c_ * ASC_LANES, (src) + c_ * ASC_LANES, (by) + c_ * 8 * (by_repeat),  \
-                   (uint8_t)(rows), 1, 1, by_block, (uint8_t)blocks_, (uint8_t)blocks_, by_row); \
-        else                                                                                     \
-            for (int64_t r_ = 0; r_ < (rows); r_++)                                              \
-                op((dst) + r_ * (pitch), (src) + r_ * (pitch), (by) + r_ * 8 * (by_row),         \
-                   (uint8_t)repeats_, 1, 1, by_block, 8, 8, by_repeat);                          \
+#define ASC_BY(op, dst, src, by, rows, pitch, by_block, by_repeat, by_row)                      \
+    do {                                                                                        \
+        const int64_t repeats_ = (pitch) / ASC_LANES, blocks_ = (pitch) / 8;                    \
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                        \
+        if ((rows) > repeats_ && blocks_ <= 255)                                                \
+            for (int64_t c_ = 0; c_ < repeats_; c_++)                                           \
+                op((dst) + c_ * ASC_LANES, (src) + c_ * ASC_LANES, (by) + c_ * 8 * (by_repeat), \
+                   (uint8_t)(rows), 1, 1, by_block, (uint8_t)blocks_, (uint8_t)blocks_,         \
+                   (uint8_t)(by_row));                                                          \
+        else                                                                                    \
+            for (int64_t r_ = 0; r_ < (rows); r_++)                                             \
+                op((dst) + r_ * (pitch), (src) + r_ * (pitch), (by) + r_ * 8 * (by_row),        \
+                   (uint8_t)repeats_, 1, 1, by_block, 8, 8, by_repeat);                         \
     } while (0)
 
 /* For ASC_BY_ROW: dst = dst by + src. */
@@ -114,6 +120,27 @@ static inline __aicore__ void asc_spread(__ubuf__ float *dst, __ubuf__ float *sr
                     by_repeat)                                                                     \
     asc_mul_add(dst, by, src, repeats, dst_block, by_block, src_block, dst_repeat, by_repeat,      \
                 src_repeat)
+
+/* dst = dst factor + term, each one row for all; or a value a row, or if step is 0 one value for all. */
+#define ASC_FMA_BY_COLUMN(dst, factor, term, rows, pitch) \
+    ASC_FMA_BY(dst, factor, term, rows, pitch, 1, 8, 0)
+#define ASC_FMA_BY_ROW(step, dst, factor, term, rows, pitch) \
+    ASC_FMA_BY(dst, factor, term, rows, pitch, 0, 0, step)
+#define ASC_FMA_BY(dst, factor, term, rows, pitch, by_block, by_repeat, by_row)                    \
+    do {                                                                                           \
+        const int64_t repeats_ = (pitch) / ASC_LANES, blocks_ = (pitch) / 8;                       \
+        asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);                                           \
+        if ((rows) > repeats_ && blocks_ <= 255)                                                   \
+            for (int64_t c_ = 0; c_ < repeats_; c_++)                                              \
+                asc_mul_add((dst) + c_ * ASC_LANES, (factor) + c_ * 8 * (by_repeat),               \
+                            (term) + c_ * 8 * (by_repeat), (uint8_t)(rows), 1, by_block, by_block, \
+                            (uint8_t)blocks_, (uint8_t)(by_row), (uint8_t)(by_row));               \
+        else                                                                                       \
+            for (int64_t r_ = 0; r_ < (rows); r_++)                                                \
+                asc_mul_add((dst) + r_ * (pitch), (factor) + r_ * 8 * (by_row),                    \
+                            (term) + r_ * 8 * (by_row), (uint8_t)repeats_, 1, by_block, by_block,  \
+                            8, by_repeat, by_repeat);                                              \
+    } while (0)
 
 /* ---- sums ---- */
 
@@ -123,7 +150,7 @@ static inline __aicore__ void asc_mask_lanes(int64_t lanes)
     asc_set_vector_mask(0, lanes < ASC_LANES ? ((uint64_t)1 << lanes) - 1 : (uint64_t)-1);
 }
 
-/* Sums of eight neighbours: rows of `width` become rows of width / 8, rounded up. */
+/* Sums of eight neighbours: rows of `width` become rows of width / 8, rounded up. ASC_THEN() is left to the caller. */
 static inline __aicore__ void asc_sum_eights(__ubuf__ float *dst, int64_t dst_pitch,
                                              __ubuf__ float *src, int64_t src_pitch, int64_t rows,
                                              int64_t width)
@@ -141,26 +168,60 @@ static inline __aicore__ void asc_sum_eights(__ubuf__ float *dst, int64_t dst_pi
                                      (uint16_t)(dst_pitch / 8), 1, (uint16_t)(src_pitch / 8));
         }
     }
-    ASC_THEN();
 }
 
-/* sums[r] = the sum of the first `width` of row r, as a tree. At most 255 rows. a and b: scratch for an eighth and a 64th of
+/* sums[r step] = the sum of the first `width` of row r of src, as a tree. At most 255 rows. a and b: scratch for an eighth and a 64th of
  * the rows, each row in whole blocks. */
-static inline __aicore__ void asc_sum_rows(__ubuf__ float *sums, __ubuf__ float *src, int64_t rows,
-                                           int64_t pitch, int64_t width, __ubuf__ float *a,
-                                           __ubuf__ float *b)
+typedef struct asc_row_sums {
+    __ubuf__ float *sums, *src, *a, *b;
+    int step;
+} asc_row_sums;
+
+/* `count` of them, of tiles of the same shape, side by side. */
+static inline __aicore__ void asc_sum_rows_of(asc_row_sums *s, int count, int64_t rows,
+                                              int64_t pitch, int64_t width)
 {
     while (width > ASC_LANES) {
         const int64_t eighth = (width + 7) / 8, dst_pitch = asc_round_up(eighth, 8);
-        asc_sum_eights(a, dst_pitch, src, pitch, rows, width);
-        src = a;
-        a = b;
-        b = src;
+        for (int i = 0; i < count; i++) {
+            __ubuf__ float *to = s[i].a;
+            asc_sum_eights(to, dst_pitch, s[i].src, pitch, rows, width);
+            s[i].src = to;
+            s[i].a = s[i].b;
+            s[i].b = to;
+        }
+        ASC_THEN();
         pitch = dst_pitch;
         width = eighth;
     }
     asc_mask_lanes(width);
-    asc_repeat_reduce_sum(sums, src, (uint8_t)rows, 1, 1, (uint16_t)(pitch / 8));
+    for (int i = 0; i < count; i++)
+        asc_repeat_reduce_sum(s[i].sums, s[i].src, (uint8_t)rows, (uint16_t)s[i].step, 1,
+                              (uint16_t)(pitch / 8));
+    ASC_THEN();
+}
+
+static inline __aicore__ void asc_sum_rows(__ubuf__ float *sums, __ubuf__ float *src, int64_t rows,
+                                           int64_t pitch, int64_t width, __ubuf__ float *a,
+                                           __ubuf__ float *b)
+{
+    asc_row_sums s = {sums, src, a, b, 1};
+    asc_sum_rows_of(&s, 1, rows, pitch, width);
+}
+
+/* variance becomes 1 / sqrt(variance + eps), a value a row, and spread, which is spread for ASC_BY_ROW. */
+static inline __aicore__ void asc_rstd(__ubuf__ float *variance, __ubuf__ float *spread,
+                                       int64_t rows, float eps)
+{
+    const uint32_t n = (uint32_t)rows;
+    asc_duplicate(spread, 1.0f, n);
+    asc_add_scalar(variance, variance, eps, n);
+    ASC_THEN();
+    asc_sqrt(variance, variance, n);
+    ASC_THEN();
+    asc_div(variance, spread, variance, n);
+    ASC_THEN();
+    asc_spread(spread, variance, rows);
     ASC_THEN();
 }
 

@@ -5,9 +5,7 @@
 #ifndef ASC_ROWS_H
 #define ASC_ROWS_H
 
-#include "asc_common.h"
-
-enum { ASC_LANES = 64 };
+#include "asc_lanes.h"
 
 /* What a maximum begins with: finite, so that a row of -inf alone gives exp(-inf) = 0 and no inf - inf. */
 #define ASC_LOWEST (-3.402823466e+38f)
@@ -49,13 +47,6 @@ enum { ASC_LANES = 64 };
         op(dst, x, lanes, 1, 1, 1, 1, 8, 8, 0); \
         ASC_UNCOUNTED();                        \
     } while (0)
-
-/* A block of each row's value. Both buffers are as for a multiple of eight rows, all of value initialised. */
-static inline __aicore__ void asc_spread(__ubuf__ float *block, __ubuf__ float *value, int64_t rows)
-{
-    asc_brcb((__ubuf__ uint32_t *)block, (__ubuf__ uint32_t *)value, 1, 8,
-             (uint8_t)((rows + 7) / 8));
-}
 
 /* A block of the sum, or of the maximum, of each row's lanes. `rows` as above; ends with ASC_THEN(). */
 static inline __aicore__ void asc_spread_sum(__ubuf__ float *block, __ubuf__ float *value,

@@ -1,5 +1,5 @@
 /* rms_norm_backward.asc.h - the kernels of one type, that of whole rows here; see asc_each_type.h. */
-#include "rms_norm.asc.h"
+#include "asc_columns.asc.h"
 
 /* dw += the rows of n g, n rounded if `llama`; then g = m. p: scratch, of f32; rounded: scratch. */
 static inline __aicore__ void ASC_NAME(rms_norm_weigh)(__ubuf__ float *dw, int summed,
@@ -78,7 +78,7 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(ASC_PARAMS(RMS_NORM_BACKWARD_ROWS))
     asc_duplicate(sums, 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
     asc_duplicate(dw, 0.0f, (uint32_t)pitch);
     if (weight)
-        ASC_NAME(rms_norm_load_scale)
+        ASC_NAME(asc_columns_load)
     (scale, asc_place(x_at, 0), weight, weight_f32, asc_f32(offset), columns, pitch);
     asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;

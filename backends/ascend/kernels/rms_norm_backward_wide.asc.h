@@ -30,7 +30,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_step_in)(const ASC_NAME(rms_norm
     ASC_ROWS_IN(ASC_T, w->dy_at, step.slot, w->dy, w->dy_stride, tile, pitch);
     ASC_ROWS_IN(ASC_T, w->x_at, step.slot, w->x, w->x_stride, tile, pitch);
     if (w->weight && !ASC_NAME(rms_norm_has_scale)(w, step))
-        ASC_NAME(rms_norm_weight_in)
+        ASC_NAME(asc_columns_in)
     (asc_place(w->weight_at, step.slot), w->weight, w->weight_f32, tile.column, tile.columns);
     if (!step.writes && tile.column == 0)
         asc_rows_in(asc_place(w->rstd_at, (int)(step.group % 2)), w->rstd + tile.row, 1,
@@ -65,8 +65,8 @@ static inline __aicore__ void ASC_NAME(rms_norm_piece)(const ASC_NAME(rms_norm_w
 #endif
     *scale = w->scale;
     if (w->weight && !ASC_NAME(rms_norm_has_scale)(w, step))
-        *scale = ASC_NAME(rms_norm_piece_scale)(w->scale, asc_place(w->weight_at, step.slot),
-                                                w->weight_f32, w->offset, pitch);
+        *scale = ASC_NAME(asc_columns_piece)(w->scale, asc_place(w->weight_at, step.slot),
+                                             w->weight_f32, w->offset, pitch);
     ASC_THEN();
 }
 

@@ -10,18 +10,9 @@
 static inline __aicore__ void rms_norm_rstd(__ubuf__ float *stat, __ubuf__ float *spread,
                                             int64_t rows, float mean, float eps)
 {
-    const uint32_t n = (uint32_t)rows;
-    asc_mul_scalar(stat, stat, mean, n);
-    asc_duplicate(spread, 1.0f, n);
+    asc_mul_scalar(stat, stat, mean, (uint32_t)rows);
     ASC_THEN();
-    asc_add_scalar(stat, stat, eps, n);
-    ASC_THEN();
-    asc_sqrt(stat, stat, n);
-    ASC_THEN();
-    asc_div(stat, spread, stat, n);
-    ASC_THEN();
-    asc_spread(spread, stat, rows);
-    ASC_THEN();
+    asc_rstd(stat, spread, rows, eps);
 }
 
 #define ASC_TEMPLATE "rms_norm_forward.asc.h"

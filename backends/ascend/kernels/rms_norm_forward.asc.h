@@ -1,5 +1,5 @@
 /* rms_norm_forward.asc.h - the kernels of one type, that of whole rows here; see asc_each_type.h. */
-#include "rms_norm.asc.h"
+#include "asc_columns.asc.h"
 
 /* The f32 to be normalised, of n elements copied in: x; fused: s = x + residual. q: scratch. What was copied in is not needed
  * any more, but for an x of f32 that is not fused. */
@@ -84,7 +84,7 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_rows)(ASC_PARAMS(RMS_NORM_FORWARD_ROWS))
     if (fused)
         asc_clear(residual_at, tile_bytes);
     if (weighted)
-        ASC_NAME(rms_norm_load_scale)
+        ASC_NAME(asc_columns_load)
     (scale, asc_place(x_at, 0), weight, weight_f32, asc_f32(offset), columns, pitch);
     asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;

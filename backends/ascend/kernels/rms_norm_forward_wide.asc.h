@@ -40,6 +40,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_add_squares)(const ASC_NAME(rms_
     ASC_THEN();
     ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
     asc_sum_eights(w->eighth, eighth_pitch, w->q, pitch, tile.rows, tile.columns);
+    ASC_THEN();
     for (int64_t r = 0; r < tile.rows; r++)
         asc_add(w->sums + r * w->sums_pitch, w->sums + r * w->sums_pitch,
                 w->eighth + r * eighth_pitch, (uint32_t)eighths);
@@ -58,7 +59,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
     else
         ASC_ROWS_IN(ASC_T, w->x_at, slot, w->x, w->x_stride, tile, pitch);
     if (w->weighted)
-        ASC_NAME(rms_norm_weight_in)
+        ASC_NAME(asc_columns_in)
     (asc_place(w->weight_at, slot), w->weight, w->weight_f32, tile.column, tile.columns);
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
     ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
@@ -74,8 +75,8 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
     ASC_NAME(rms_norm_normalise)
     (product, from, w->spread, out, w->llama && w->weighted, tile.rows, pitch);
     if (w->weighted)
-        scale = ASC_NAME(rms_norm_piece_scale)(w->x32, asc_place(w->weight_at, slot), w->weight_f32,
-                                               w->offset, pitch);
+        scale = ASC_NAME(asc_columns_piece)(w->x32, asc_place(w->weight_at, slot), w->weight_f32,
+                                            w->offset, pitch);
     ASC_NAME(rms_norm_finish)(out, product, scale, w->weighted, tile.rows, pitch);
     ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
     ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);

@@ -21,9 +21,10 @@ echo 'long __tsan_atomic64_fetch_add(volatile long *at, long n, int order) { (vo
 gcc ./*.o model/atomic.o --coverage $("$ascsim" flags link) -o model/libtigon_ascend_model.so
 ln -s "$(ldd model/libtigon_ascend_model.so | sed -n 's/.*libascsim.so => \([^ ]*\).*/\1/p')" model/libascsim.so
 export TIGON_ASCEND_MODEL="$folder/model" TIGON_DEVICE=npu-model OMP_WAIT_POLICY=passive
-operators="swiglu geglu relu_squared softmax embedding rms_norm fused_add_rms_norm cross_entropy"
+operators="swiglu geglu relu_squared softmax embedding rms_norm fused_add_rms_norm cross_entropy
+    adamw kl_div tvd jsd layer_norm poly_norm rope qwen2vl_mrope llama4_rope group_norm"
 for setting in TIGON_SOC=910B1 TIGON_SOC=910B4 ASCEND_UB_CAPACITY_BITS=786432; do
     echo "$setting: $(env $setting "$tigon" check --strict $operators 2>&1 | tail -1)"
 done
-echo "a quarter: $(ASCEND_UB_CAPACITY_BITS=393216 "$tigon" check --strict rms_norm fused_add_rms_norm softmax cross_entropy 2>&1 | tail -1)"
+echo "a quarter: $(ASCEND_UB_CAPACITY_BITS=393216 "$tigon" check --strict rms_norm fused_add_rms_norm softmax cross_entropy layer_norm poly_norm group_norm 2>&1 | tail -1)"
 python3 "$here/reach.py" "$folder"

@@ -1,0 +1,140 @@
+/* group_norm.c - host of kernels/group_norm.asc.c. */
+#include "ascend.h"
+#include "kernels/group_norm.args.h"
+
+ASCEND_KERNEL(group_norm_forward, GROUP_NORM_FORWARD);
+ASCEND_KERNEL(group_norm_backward, GROUP_NORM_BACKWARD);
+
+enum { FORWARD, BACKWARD };
+
+/* 255 lines of 255 repeats are what one instruction takes. */
+#define GROUP_NORM_KERNEL(title, kernel)                                                         \
+    {                                                                                            \
+        .name = title ".groups", ASCEND_BUFFERS(kernel), .column_multiple = 64, .max_rows = 255, \
+        .max_columns = 255 * 64                                                                  \
+    }
+
+const tg_ub_kernel ascend_ub_group_norm[] = {
+    [FORWARD] = GROUP_NORM_KERNEL("group_norm_forward", group_norm_forward),
+    [BACKWARD] = GROUP_NORM_KERNEL("group_norm_backward", group_norm_backward),
+    {0},
+};
+
+/* A group is `width` channels of `lines` lines of n elements. */
+typedef struct group_shape {
+    int64_t batches, channels, groups, width, lines, n;
+} group_shape;
+
+/* A tensor of that shape as memory, and the strides of a batch and of a line. */
+typedef struct group_tensor {
+    ascend_memory memory;
+    int64_t batch, line;
+} group_tensor;
+
+static group_tensor tensor_of(const tg_tensor *t, const group_shape *s)
+{
+    const ascend_rows r = ascend_rows_of(t);
+    const int64_t line = t->ndim == 2 ? 1 : r.stride;
+    const int64_t batch = t->ndim == 2 ? r.stride : s->channels * s->lines * r.stride;
+    return (group_tensor){{r.data, r.bytes}, batch, line};
+}
+
+/* The lines of a channel are one where all tensors are without gaps. */
+static group_shape shape_of(const tg_tensor *const tensors[], int count, int64_t num_groups)
+{
+    const tg_tensor *x = tensors[0];
+    group_shape s = {x->shape[0], x->shape[1], num_groups, x->shape[1] / num_groups, 1, 1};
+    int compact = 1;
+    for (int i = 2; i < x->ndim - 1; i++)
+        s.lines *= x->shape[i];
+    if (x->ndim > 2)
+        s.n = x->shape[x->ndim - 1];
+    for (int i = 0; i < count; i++)
+        compact = compact && ascend_rows_of(tensors[i]).stride == s.n;
+    if (compact && x->ndim > 2) {
+        s.n *= s.lines;
+        s.lines = 1;
+    }
+    return s;
+}
+
+/* Lines of compact channels lie as far apart as they are long. */
+static group_tensor merged(const tg_tensor *t, const group_shape *s)
+{
+    group_tensor g = tensor_of(t, s);
+    if (t->ndim > 2 && s->lines == 1) {
+        const ascend_rows r = ascend_rows_of(t);
+        if (r.n != s->n)
+            g.line = s->n;
+        g.batch = s->channels * g.line;
+    }
+    return g;
+}
+
+static tg_status choose(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
+                        const group_shape *s)
+{
+    const int64_t groups = s->batches * s->groups;
+    const int64_t rows = s->lines == 1 ? s->width : s->lines;
+    ASCEND_TRY(ascend_begin(plan, ub, x, groups > 0 ? rows : 0, s->n, tg_type_of(x), 0));
+    const int cores = plan->problem.cores;
+    plan->problem.cores = 1; /* a group is one block's, which takes all of it at once if it can */
+    ASCEND_TRY(ascend_choose(plan));
+    plan->problem.cores = cores;
+    if (plan->layout.blocks > 0)
+        plan->layout.blocks = groups < cores ? groups : cores;
+    return TG_OK;
+}
+
+static int is_f32(const tg_tensor *t)
+{
+    return t && tg_type_of(t) == TG_F32;
+}
+
+static double part_of(const group_shape *s)
+{
+    return 1.0 / (double)(s->width * s->lines * s->n);
+}
+
+tg_status ascend_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
+{
+    const group_shape s = shape_of((const tg_tensor *const[]){a->x, a->y}, 2, a->num_groups);
+    const group_tensor x = merged(a->x, &s), y = merged(a->y, &s);
+    ascend_plan plan;
+    ASCEND_TRY(choose(&plan, &ascend_ub_group_norm[FORWARD], a->x, &s));
+    return ASCEND_LAUNCH(
+        ctx, &plan, group_norm_forward, .x = &x.memory, .y = &y.memory, .weight = a->weight,
+        .bias = a->bias, .mean = a->mean, .rstd = a->rstd, .batches = s.batches, .groups = s.groups,
+        .width = s.width, .lines = s.lines, .part = part_of(&s), .x_batch = x.batch,
+        .x_line = x.line, .y_batch = y.batch, .y_line = y.line, .weight_f32 = is_f32(a->weight),
+        .bias_f32 = is_f32(a->bias), .eps = a->eps);
+}
+
+tg_status ascend_group_norm_backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)
+{
+    const group_shape s =
+        shape_of((const tg_tensor *const[]){a->x, a->dy, a->dx}, 3, a->num_groups);
+    const group_tensor dy = merged(a->dy, &s), x = merged(a->x, &s), dx = merged(a->dx, &s);
+    const ascend_memory none = {NULL, 0};
+    ascend_partial_sums dweight, dbias;
+    ascend_plan plan;
+    ASCEND_TRY(choose(&plan, &ascend_ub_group_norm[BACKWARD], a->x, &s));
+    const int64_t count = plan.layout.blocks > 0 ? s.batches : 0;
+    ASCEND_TRY(ascend_partials(ctx, 2 * count, s.channels, &dweight));
+    dweight.count = count;
+    dweight.memory.bytes /= 2;
+    dbias = dweight;
+    dbias.memory.at = (const char *)dweight.memory.at + dweight.memory.bytes;
+    ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, group_norm_backward, .dy = &dy.memory, .x = &x.memory,
+                             .dx = &dx.memory, .weight = a->weight, .mean = a->mean,
+                             .rstd = a->rstd, .dweights = a->dweight ? &dweight.memory : &none,
+                             .dbiases = a->dbias ? &dbias.memory : &none,
+                             .partials_stride = dweight.stride, .batches = s.batches,
+                             .groups = s.groups, .width = s.width, .lines = s.lines,
+                             .part = part_of(&s), .dy_batch = dy.batch, .dy_line = dy.line,
+                             .x_batch = x.batch, .x_line = x.line, .dx_batch = dx.batch,
+                             .dx_line = dx.line, .weight_f32 = is_f32(a->weight)));
+    if (a->dweight)
+        ASCEND_TRY(ascend_sum_partials(ctx, &dweight, a->dweight, a->accumulate));
+    return a->dbias ? ascend_sum_partials(ctx, &dbias, a->dbias, a->accumulate) : TG_OK;
+}

@@ -1,0 +1,41 @@
+/* jsd.c - host of kernels/jsd.asc.c. */
+#include "kernels/jsd.args.h"
+#include "terms.h"
+
+enum { FORWARD, BACKWARD };
+
+ASCEND_KERNEL(jsd, JSD);
+
+const tg_ub_kernel ascend_ub_jsd[] = {
+    [FORWARD] = TERMS_KERNEL("jsd_forward", jsd),
+    [BACKWARD] = TERMS_KERNEL("jsd_backward", jsd),
+    {0},
+};
+
+/* A mixture's beta is kept from 0, where log(M/P) would be that of 0 beside a probability of 0. */
+static double inner(double beta)
+{
+    const double least = 0x1p-24;
+    return beta < least ? least : beta > 1 - least ? 1 - least : beta;
+}
+
+#define JSD_CALL(args)                                                                         \
+    .x = (args)->student, .y = (args)->teacher, .d = (args)->dstudent, .dloss = (args)->dloss, \
+    .labels = (args)->labels, .ignore_index = (args)->ignore_index, .reduction = TG_BATCHMEAN, \
+    .term = 1, .parameter = inner((args)->beta),                                               \
+    .variant = (args)->beta == 0   ? JSD_FORWARD                                               \
+               : (args)->beta == 1 ? JSD_REVERSE                                               \
+                                   : JSD_MIXTURE,                                              \
+    .options = (args)->beta == 0 || (args)->beta == 1 ? 0 : JSD_IS_MIXTURE
+
+tg_status ascend_jsd_forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
+{
+    const terms_call call = {JSD_CALL(args), .loss = args->loss};
+    return ascend_terms(ctx, &ascend_ub_jsd[FORWARD], &jsd_kernel, &call);
+}
+
+tg_status ascend_jsd_backward(tg_ctx *ctx, const tg_jsd_backward_args *args)
+{
+    const terms_call call = {JSD_CALL(args)};
+    return ascend_terms(ctx, &ascend_ub_jsd[BACKWARD], &jsd_kernel, &call);
+}

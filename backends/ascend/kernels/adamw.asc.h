@@ -1,0 +1,84 @@
+/* adamw.asc.h - the kernel of one type, that of the parameters; see asc_each_type.h. */
+
+/* The gradient as f32: where it was copied to if it is f32, else in `wide`. ASC_THEN() is left to the caller. */
+static inline __aicore__ __ubuf__ float *ASC_NAME(adamw_grad)(uint64_t in, __ubuf__ float *wide,
+                                                              int64_t is_f32, uint32_t n)
+{
+#if ASC_16BIT
+    if (!is_f32) {
+        ASC_WIDEN(wide, (__ubuf__ ASC_T *)in, n);
+        return wide;
+    }
+#endif
+    (void)wide;
+    (void)is_f32;
+    (void)n;
+    return (__ubuf__ float *)in;
+}
+
+ASC_KERNEL ASC_NAME(adamw)(ASC_PARAMS(ADAMW))
+{
+    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
+    const int64_t grad_at_all = ASC_16BIT && grad_f32 ? grad_wide_at : grad_at;
+    adamw_numbers by;
+    int slot = 0;
+    by.scale = asc_f32(scale);
+    by.beta1 = asc_f32(beta1);
+    by.rest1 = asc_f32(rest1);
+    by.beta2 = asc_f32(beta2);
+    by.rest2 = asc_f32(rest2);
+    by.keep = asc_f32(keep);
+    by.step = asc_f32(step);
+    by.root = asc_f32(root);
+    by.eps = asc_f32(eps);
+    asc_in_place_begin();
+    for (int64_t task = asc_get_block_idx(); task < grid.tasks;
+         task += asc_get_block_num(), slot ^= 1) {
+        const asc_tile tile = asc_tile_at(grid, task);
+        const uint32_t n = (uint32_t)tile.columns;
+        __ubuf__ ASC_T *narrow = ASC_UB(ASC_T, param_at, slot);
+        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_WAIT(PIPE_MTE3, PIPE_MTE2, slot);
+        if (ASC_16BIT && grad_f32)
+            ASC_LOAD(float, grad_at_all, slot, (__gm__ float *)grad, 0, tile);
+        else
+            ASC_LOAD(ASC_T, grad_at_all, slot, (__gm__ ASC_T *)grad, 0, tile);
+        ASC_LOAD(float, m_at, slot, m, 0, tile);
+        ASC_LOAD(float, v_at, slot, v, 0, tile);
+        if (master)
+            ASC_LOAD(float, master_at, slot, master, 0, tile);
+        else
+            ASC_LOAD(ASC_T, param_at, slot, param, 0, tile);
+        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
+        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+        __ubuf__ float *g =
+            ASC_NAME(adamw_grad)(asc_place(grad_at_all, slot), ASC_SCRATCH(grad32), grad_f32, n);
+#if ASC_16BIT
+        __ubuf__ float *p = master ? ASC_UB(float, master_at, slot) : ASC_SCRATCH(param32);
+        if (!master)
+            ASC_WIDEN(p, narrow, n);
+        ASC_THEN();
+#else
+        __ubuf__ float *p = master ? ASC_UB(float, master_at, slot) : narrow;
+#endif
+        adamw_tile(p, ASC_UB(float, m_at, slot), ASC_UB(float, v_at, slot), g, ASC_SCRATCH(square),
+                   &by, n);
+        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+#if ASC_16BIT
+        ASC_NARROW(narrow, p, n);
+        ASC_THEN();
+#else
+        if (master)
+            asc_copy((__ubuf__ uint32_t *)narrow, (__ubuf__ uint32_t *)p, n);
+#endif
+        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
+        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_STORE(ASC_T, param, 0, tile, param_at, slot);
+        ASC_STORE(float, m, 0, tile, m_at, slot);
+        ASC_STORE(float, v, 0, tile, v_at, slot);
+        if (master)
+            ASC_STORE(float, master, 0, tile, master_at, slot);
+        ASC_NOTIFY(PIPE_MTE3, PIPE_MTE2, slot);
+    }
+    asc_in_place_end();
+}

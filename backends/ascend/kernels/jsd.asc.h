@@ -1,0 +1,13 @@
+/* jsd.asc.h - the kernel of one type; see asc_each_type.h. */
+
+#define TERMS ASC_NAME(jsd)
+#define TERMS_ARGS JSD
+#define TERMS_TILE                                                                          \
+    if (variant == JSD_MIXTURE)                                                             \
+        jsd_mixture(t, g, x32, y32, ASC_SCRATCH(a), ASC_SCRATCH(b), ASC_SCRATCH(c), factor, \
+                    asc_f32(parameter), asc_f32(rest), n);                                  \
+    else if (variant == JSD_REVERSE)                                                        \
+        jsd_reverse(t, g, x32, y32, ASC_SCRATCH(a), factor, n);                             \
+    else                                                                                    \
+        divergence_of_logs(t, g, y32, x32, ASC_SCRATCH(a), -factor, has_terms, n)
+#include "terms.asc.h"

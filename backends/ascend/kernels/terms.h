@@ -1,0 +1,38 @@
+/* terms.h - losses term by term: what the kernels of terms.asc.h and terms.asc.c share. */
+#ifndef TERMS_H
+#define TERMS_H
+
+#include "asc_any.h"
+#include "asc_row_tile.h"
+#include "asc_rows.h"
+#include "terms.args.h"
+
+/* 1 over the number of rows that count, 0 if none does, of which each block of count_labels has left its part; 1 if there was no need to
+ * count. copy: scratch. */
+static inline __aicore__ float terms_share(__gm__ float *counts, __ubuf__ float *copy,
+                                           int64_t blocks)
+{
+    float n = 0.0f;
+    if (blocks == 0)
+        return 1.0f;
+    asc_copy_gm2ub_align(copy, counts, (uint32_t)(blocks * TERMS_PARTIAL * 4));
+    asc_sync_notify(PIPE_MTE2, PIPE_S, EVENT_ID0);
+    asc_sync_wait(PIPE_MTE2, PIPE_S, EVENT_ID0);
+    for (int64_t b = 0; b < blocks; b++)
+        n += copy[b * TERMS_PARTIAL];
+    return n != 0.0f ? 1.0f / n : 0.0f;
+}
+
+/* The sum of 64 lanes as a block's part of a sum: in memory at `to`. */
+static inline __aicore__ void terms_leave(__gm__ float *to, __ubuf__ float *part,
+                                          __ubuf__ float *lanes)
+{
+    asc_duplicate(part, 0.0f, TERMS_PARTIAL);
+    ASC_THEN();
+    asc_repeat_reduce_sum(part, lanes, ASC_LANES);
+    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
+    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+    asc_copy_ub2gm_align(to, part, TERMS_PARTIAL * 4);
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* poly_norm.c - host of kernels/poly_norm.asc.c. */
+#include "ascend.h"
+#include "kernels/poly_norm.args.h"
+
+ASCEND_KERNEL(poly_norm_forward, POLY_NORM_FORWARD);
+ASCEND_KERNEL(poly_norm_backward, POLY_NORM_BACKWARD);
+
+enum { FORWARD, BACKWARD };
+
+/* Whole rows, or one row in pieces. 255 rows, of three values each that are spread 255 times eight at a time, and 255 repeats are what
+ * one instruction takes. */
+#define POLY_NORM_KERNEL(title, kernel)                                                        \
+    {                                                                                          \
+        .name = title ".rows", ASCEND_BUFFERS(kernel), .column_multiple = 64, .max_rows = 255, \
+        .max_columns = 255 * 64                                                                \
+    }
+
+const tg_ub_kernel ascend_ub_poly_norm[] = {
+    [FORWARD] = POLY_NORM_KERNEL("poly_norm_forward", poly_norm_forward),
+    [BACKWARD] = POLY_NORM_KERNEL("poly_norm_backward", poly_norm_backward),
+    {0},
+};
+
+static int is_f32(const tg_tensor *t)
+{
+    return tg_type_of(t) == TG_F32;
+}
+
+tg_status ascend_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
+{
+    ascend_plan plan;
+    ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_poly_norm[FORWARD], args->x, 0));
+    ASCEND_TRY(ascend_choose(&plan));
+    return ASCEND_LAUNCH(ctx, &plan, poly_norm_forward, .x = args->x, .weight = args->weight,
+                         .bias = args->bias, .y = args->y, .rstd = args->rstd,
+                         .weight_f32 = is_f32(args->weight), .bias_f32 = is_f32(args->bias),
+                         .part = 1.0 / (double)plan.problem.columns, .eps = args->eps);
+}
+
+tg_status ascend_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args)
+{
+    const ascend_memory none = {NULL, 0};
+    ascend_partial_sums dweight, dbias;
+    ascend_plan plan;
+    ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_poly_norm[BACKWARD], args->x, 0));
+    ASCEND_TRY(ascend_choose(&plan));
+    ASCEND_TRY(ascend_partials(ctx, 2 * plan.layout.blocks, POLY_NORM_POWERS, &dweight));
+    dweight.count = plan.layout.blocks;
+    dweight.memory.bytes /= 2;
+    dbias = dweight;
+    dbias.memory.at = (const char *)dweight.memory.at + dweight.memory.bytes;
+    ASCEND_TRY(ASCEND_LAUNCH(
+        ctx, &plan, poly_norm_backward, .dy = args->dy, .x = args->x, .weight = args->weight,
+        .rstd = args->rstd, .dx = args->dx, .dweights = args->dweight ? &dweight.memory : &none,
+        .dbiases = args->dbias ? &dbias.memory : &none, .partials_stride = dweight.stride,
+        .weight_f32 = is_f32(args->weight), .part = 1.0 / (double)plan.problem.columns));
+    if (args->dweight)
+        ASCEND_TRY(ascend_sum_partials(ctx, &dweight, args->dweight, args->accumulate));
+    return args->dbias ? ascend_sum_partials(ctx, &dbias, args->dbias, args->accumulate) : TG_OK;
+}

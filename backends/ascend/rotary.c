@@ -1,0 +1,267 @@
+/* rotary.c - host of kernels/rotary.asc.c: rope, qwen2vl_mrope, llama4_rope. A launch for q and one for k; one more each where elements
+ * are not turned but copied. */
+#include "ascend.h"
+#include "kernels/rotary.args.h"
+
+ASCEND_KERNEL(rotary_halves, ROTARY_HALVES);
+ASCEND_KERNEL(rotary_pairs, ROTARY_PAIRS);
+ASCEND_KERNEL(rotary_copy, ROTARY_COPY);
+
+#define ROTARY_KERNEL(title, kernel)                                            \
+    {                                                                           \
+        .name = title, ASCEND_BUFFERS(kernel), .flat = 1, .column_multiple = 16 \
+    }
+#define ROTARY_KERNELS(op) \
+    ROTARY_KERNEL(op ".halves", rotary_halves), ROTARY_KERNEL(op ".copy", rotary_copy)
+
+enum { ROPE = 0, MROPE = 4, LLAMA4 = 8 };
+
+/* Of each operator first the one that turns. */
+const tg_ub_kernel ascend_ub_rotary[] = {
+    ROTARY_KERNELS("rope_forward"),
+    ROTARY_KERNELS("rope_backward"),
+    ROTARY_KERNELS("qwen2vl_mrope_forward"),
+    ROTARY_KERNELS("qwen2vl_mrope_backward"),
+    ROTARY_KERNEL("llama4_rope_forward.pairs", rotary_pairs),
+    ROTARY_KERNEL("llama4_rope_backward.pairs", rotary_pairs),
+    {0},
+};
+
+/* A table of angles: its planes, batches and positions, and how far they lie apart; 0 where one is for all. */
+typedef struct table {
+    ascend_memory memory;
+    int64_t plane, batch, position;
+    int f32;
+} table;
+
+typedef struct rotary_call {
+    const tg_ub_kernel *ub;
+    table cos, sin; /* llama4_rope: cos alone */
+    int64_t turned; /* elements of a row */
+    int64_t planes, second, third;
+    double direction;
+} rotary_call;
+
+static int64_t stride_of(const tg_tensor *t, int i)
+{
+    int64_t stride = 1;
+    if (t->strides)
+        return t->strides[i];
+    for (int d = i + 1; d < t->ndim; d++)
+        stride *= t->shape[d];
+    return stride;
+}
+
+/* From the element `skip` on, all that the tensor has. */
+static ascend_memory memory_of(const tg_tensor *t, int64_t skip)
+{
+    const int64_t size = (int64_t)tg_type_size(tg_type_of(t));
+    int64_t last = 0;
+    for (int i = 0; i < t->ndim; i++)
+        last += (t->shape[i] - 1) * stride_of(t, i);
+    const int there = tg_numel(t) > 0 && last >= skip;
+    return (ascend_memory){(char *)t->data + t->byte_offset + skip * size,
+                           there ? (size_t)((last + 1 - skip) * size) : 0};
+}
+
+/* batch: its dimension, which one entry serves for all; or negative. */
+static table table_of(const tg_tensor *t, int plane, int batch, int position, int64_t offset)
+{
+    const int64_t stride = stride_of(t, position);
+    return (table){.memory = memory_of(t, offset * stride),
+                   .plane = plane < 0 ? 0 : stride_of(t, plane),
+                   .batch = batch < 0 || t->shape[batch] == 1 ? 0 : stride_of(t, batch),
+                   .position = stride,
+                   .f32 = tg_type_of(t) == TG_F32};
+}
+
+/* ---- one tensor ---- */
+
+typedef struct cut {
+    ascend_plan plan;
+    int64_t positions, heads;
+} cut;
+
+/* Several positions, if all of their heads fit, and each core has two tiles; else one, of fewer heads; else pieces of their columns. */
+static tg_status choose(cut *c, const tg_ub_kernel *ub, const tg_tensor *x, int64_t parts,
+                        int64_t columns)
+{
+    const int64_t rows = x->shape[0] * x->shape[1], most = 255;
+    ascend_plan *plan = &c->plan;
+    ASCEND_TRY(ascend_begin(plan, ub, x, rows * x->shape[2] * parts, columns, tg_type_of(x), 0));
+    if (plan->problem.rows == 0 || columns == 0)
+        return ascend_choose(plan);
+    c->heads = x->shape[2] < most ? x->shape[2] : most;
+    c->positions = c->heads == x->shape[2] ? ROTARY_POSITIONS : 1;
+    if (c->positions > x->shape[1])
+        c->positions = x->shape[1];
+    while (c->positions > 1 && rows / c->positions < 2 * plan->problem.cores)
+        c->positions--;
+    for (;;) {
+        if (ascend_fits(plan, c->positions * c->heads * parts, columns))
+            return TG_OK;
+        if (c->positions == 1 && c->heads == 1)
+            break;
+        if (c->positions > 1)
+            c->positions--;
+        else
+            c->heads = (c->heads + 1) / 2;
+    }
+    for (int64_t piece = columns / 2 / 16 * 16; piece > 0; piece = piece / 2 / 16 * 16)
+        if (ascend_fits(plan, parts, piece))
+            return TG_OK;
+    return ascend_choose(plan); /* which says what there is no room for */
+}
+
+static void count_blocks(cut *c, const tg_tensor *x)
+{
+    tg_ub_layout *l = &c->plan.layout;
+    const int64_t cores = c->plan.problem.cores;
+    l->tasks = x->shape[0] * ((x->shape[1] + c->positions - 1) / c->positions) *
+               ((x->shape[2] + c->heads - 1) / c->heads) * l->column_tiles;
+    l->blocks = l->tasks < cores ? l->tasks : cores;
+}
+
+#define ROTARY_ROWS_OF(x_memory, y_memory, from, to, cut)                                         \
+    .x = (x_memory), .y = (y_memory), .batches = (from)->shape[0], .positions = (from)->shape[1], \
+    .heads = (from)->shape[2], .x_batch = stride_of(from, 0), .x_position = stride_of(from, 1),   \
+    .x_head = stride_of(from, 2), .y_batch = stride_of(to, 0), .y_position = stride_of(to, 1),    \
+    .y_head = stride_of(to, 2), .tile_positions = (cut)->positions, .tile_heads = (cut)->heads
+
+/* Elements of each row from `first` on. */
+static tg_status copy(tg_ctx *ctx, const tg_ub_kernel *ub, const tg_tensor *x, const tg_tensor *y,
+                      int64_t first)
+{
+    const int64_t columns = x->shape[3] - first;
+    const ascend_memory from = memory_of(x, first), to = memory_of(y, first);
+    cut c;
+    if (columns == 0 || from.at == to.at)
+        return TG_OK;
+    ASCEND_TRY(choose(&c, ub, x, 1, columns));
+    if (c.plan.layout.blocks == 0)
+        return TG_OK;
+    count_blocks(&c, x);
+    return ASCEND_LAUNCH(ctx, &c.plan, rotary_copy, ROTARY_ROWS_OF(&from, &to, x, y, &c));
+}
+
+static tg_status turn_halves(tg_ctx *ctx, const rotary_call *r, const tg_tensor *x,
+                             const tg_tensor *y)
+{
+    cut c;
+    if (!x)
+        return TG_OK;
+    const ascend_memory from = memory_of(x, 0), to = memory_of(y, 0);
+    ASCEND_TRY(choose(&c, &r->ub[0], x, 2, r->turned / 2));
+    if (c.plan.layout.blocks > 0) {
+        count_blocks(&c, x);
+        ASCEND_TRY(ASCEND_LAUNCH(ctx, &c.plan, rotary_halves, ROTARY_ROWS_OF(&from, &to, x, y, &c),
+                                 .cos = &r->cos.memory, .sin = &r->sin.memory,
+                                 .cos_plane = r->cos.plane, .cos_batch = r->cos.batch,
+                                 .cos_position = r->cos.position, .sin_plane = r->sin.plane,
+                                 .sin_batch = r->sin.batch, .sin_position = r->sin.position,
+                                 .table_f32 = r->cos.f32, .planes = r->planes, .second = r->second,
+                                 .third = r->third, .direction = r->direction));
+    }
+    return copy(ctx, &r->ub[1], x, y, r->turned);
+}
+
+static tg_status turn_pairs(tg_ctx *ctx, const rotary_call *r, const tg_tensor *x,
+                            const tg_tensor *y)
+{
+    cut c;
+    if (!x)
+        return TG_OK;
+    const ascend_memory from = memory_of(x, 0), to = memory_of(y, 0);
+    ASCEND_TRY(choose(&c, r->ub, x, 1, x->shape[3]));
+    if (c.plan.layout.blocks == 0)
+        return TG_OK;
+    count_blocks(&c, x);
+    return ASCEND_LAUNCH(ctx, &c.plan, rotary_pairs, ROTARY_ROWS_OF(&from, &to, x, y, &c),
+                         .freqs = &r->cos.memory, .freqs_batch = r->cos.batch,
+                         .freqs_position = r->cos.position, .table_f32 = r->cos.f32,
+                         .direction = r->direction);
+}
+
+/* ---- the operators ---- */
+
+static tg_status rope(tg_ctx *ctx, const tg_tensor *const x[2], const tg_tensor *const y[2],
+                      const tg_tensor *cos, const tg_tensor *sin, int64_t rotary_dim,
+                      int64_t position_offset, double direction)
+{
+    const int position = cos->ndim - 2;
+    const rotary_call r = {.ub = &ascend_ub_rotary[ROPE + 2 * (direction < 0)],
+                           .cos = table_of(cos, -1, position - 1, position, position_offset),
+                           .sin = table_of(sin, -1, position - 1, position, position_offset),
+                           .turned = (rotary_dim ? rotary_dim : x[0]->shape[3]) / 2 * 2,
+                           .planes = 1,
+                           .direction = direction};
+    ASCEND_TRY(turn_halves(ctx, &r, x[0], y[0]));
+    return turn_halves(ctx, &r, x[1], y[1]);
+}
+
+tg_status ascend_rope_forward(tg_ctx *ctx, const tg_rope_forward_args *a)
+{
+    return rope(ctx, (const tg_tensor *const[]){a->q, a->k},
+                (const tg_tensor *const[]){a->yq, a->yk}, a->cos, a->sin, a->rotary_dim,
+                a->position_offset, 1);
+}
+
+tg_status ascend_rope_backward(tg_ctx *ctx, const tg_rope_backward_args *a)
+{
+    return rope(ctx, (const tg_tensor *const[]){a->dyq, a->dyk},
+                (const tg_tensor *const[]){a->dq, a->dk}, a->cos, a->sin, a->rotary_dim,
+                a->position_offset, -1);
+}
+
+static tg_status mrope(tg_ctx *ctx, const tg_tensor *const x[2], const tg_tensor *const y[2],
+                       const tg_tensor *cos, const tg_tensor *sin, int64_t section_t,
+                       int64_t section_h, double direction)
+{
+    const rotary_call r = {.ub = &ascend_ub_rotary[MROPE + 2 * (direction < 0)],
+                           .cos = table_of(cos, 0, 1, 2, 0),
+                           .sin = table_of(sin, 0, 1, 2, 0),
+                           .turned = x[0]->shape[3] / 2 * 2,
+                           .planes = ROTARY_PLANES,
+                           .second = section_t,
+                           .third = section_t + section_h,
+                           .direction = direction};
+    ASCEND_TRY(turn_halves(ctx, &r, x[0], y[0]));
+    return turn_halves(ctx, &r, x[1], y[1]);
+}
+
+tg_status ascend_qwen2vl_mrope_forward(tg_ctx *ctx, const tg_qwen2vl_mrope_forward_args *a)
+{
+    return mrope(ctx, (const tg_tensor *const[]){a->q, a->k},
+                 (const tg_tensor *const[]){a->yq, a->yk}, a->cos, a->sin, a->section_t,
+                 a->section_h, 1);
+}
+
+tg_status ascend_qwen2vl_mrope_backward(tg_ctx *ctx, const tg_qwen2vl_mrope_backward_args *a)
+{
+    return mrope(ctx, (const tg_tensor *const[]){a->dyq, a->dyk},
+                 (const tg_tensor *const[]){a->dq, a->dk}, a->cos, a->sin, a->section_t,
+                 a->section_h, -1);
+}
+
+static tg_status llama4_rope(tg_ctx *ctx, const tg_tensor *const x[2], const tg_tensor *const y[2],
+                             const tg_tensor *freqs, double direction)
+{
+    const int position = freqs->ndim - 3;
+    const rotary_call r = {.ub = &ascend_ub_rotary[LLAMA4 + 1 * (direction < 0)],
+                           .cos = table_of(freqs, -1, position - 1, position, 0),
+                           .direction = direction};
+    ASCEND_TRY(turn_pairs(ctx, &r, x[0], y[0]));
+    return turn_pairs(ctx, &r, x[1], y[1]);
+}
+
+tg_status ascend_llama4_rope_forward(tg_ctx *ctx, const tg_llama4_rope_forward_args *a)
+{
+    return llama4_rope(ctx, (const tg_tensor *const[]){a->q, a->k},
+                       (const tg_tensor *const[]){a->yq, a->yk}, a->freqs, 1);
+}
+
+tg_status ascend_llama4_rope_backward(tg_ctx *ctx, const tg_llama4_rope_backward_args *a)
+{
+    return llama4_rope(ctx, (const tg_tensor *const[]){a->dyq, a->dyk},
+                       (const tg_tensor *const[]){a->dq, a->dk}, a->freqs, -1);
+}

@@ -1,0 +1,31 @@
+/* terms.h - losses that are computed term by term (kernels/terms.asc.h): what the host sides of kl_div, tvd and jsd share. */
+#ifndef ASCEND_TERMS_H
+#define ASCEND_TERMS_H
+
+#include "ascend.h"
+#include "kernels/terms.args.h"
+
+/* A call of either direction; backward has no loss. */
+typedef struct terms_call {
+    const tg_tensor *x, *y, *d, *labels, *dloss,
+        *loss; /* d: the gradient with respect to x, like x */
+    int64_t ignore_index, reduction;
+    double term; /* what the sum of the kernel's terms, and what each of them, is multiplied by */
+    int64_t variant;
+    double parameter;
+    uint32_t options; /* the family's own */
+} terms_call;
+
+/* kernel: made of a list that begins with TERMS_GIVEN and has nothing but buffers behind it. */
+tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const ascend_kernel *kernel,
+                       const terms_call *call);
+
+/* What the planner is told of such a kernel. 255 rows are what one instruction takes. */
+extern const char *const ascend_terms_options[];
+#define TERMS_KERNEL(title, kernel)                                                \
+    {                                                                              \
+        .name = title ".flat", ASCEND_BUFFERS(kernel), .flat = 1, .max_rows = 255, \
+        .column_multiple = 64, .option = ascend_terms_options                      \
+    }
+
+#endif

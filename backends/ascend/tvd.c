@@ -1,0 +1,30 @@
+/* tvd.c - host of kernels/tvd.asc.c. */
+#include "kernels/tvd.args.h"
+#include "terms.h"
+
+enum { FORWARD, BACKWARD };
+
+ASCEND_KERNEL(tvd, TVD);
+
+const tg_ub_kernel ascend_ub_tvd[] = {
+    [FORWARD] = TERMS_KERNEL("tvd_forward", tvd),
+    [BACKWARD] = TERMS_KERNEL("tvd_backward", tvd),
+    {0},
+};
+
+#define TVD_CALL(args)                                                       \
+    .x = (args)->p, .y = (args)->q, .d = (args)->dp, .dloss = (args)->dloss, \
+    .labels = (args)->labels, .ignore_index = (args)->ignore_index,          \
+    .reduction = (args)->reduction, .term = 0.5
+
+tg_status ascend_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
+{
+    const terms_call call = {TVD_CALL(args), .loss = args->loss};
+    return ascend_terms(ctx, &ascend_ub_tvd[FORWARD], &tvd_kernel, &call);
+}
+
+tg_status ascend_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
+{
+    const terms_call call = {TVD_CALL(args)};
+    return ascend_terms(ctx, &ascend_ub_tvd[BACKWARD], &tvd_kernel, &call);
+}
