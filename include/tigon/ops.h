@@ -444,7 +444,8 @@ TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_b
  *   [V,H] of type T or f32 and dbias [V]; each may be NULL.
  *   chunk_bytes: rows go in chunks whose logits fit it; 0 means 64 MiB, at least one row.
  *   dweight accumulates in f32 over the chunks: in place if it is f32, else in a V x H f32 workspace
- *   when there are several chunks. Parts run through dispatch: gemm, cross_entropy_forward.
+ *   when there are several chunks. It is made of calls of gemm, cross_entropy and sum_rows, on every device
+ *   that has these.
  * Saved for a separate backward: x, weight, lse.
  */
 TG_API tg_status tg_fused_linear_cross_entropy_forward(
