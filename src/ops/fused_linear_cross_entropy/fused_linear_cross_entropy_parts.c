@@ -155,14 +155,14 @@ static void cut(run_state *s, int64_t row_bytes)
 }
 
 /* A power of two that f16, which has so few exponents, needs lest gradients divided by D vanish in it. The largest upstream
- * gradient becomes about 2^8, or, before it is divided by D, 2^12. One that lies on a device is taken as its caller scaled it. */
+ * gradient becomes about 2^8, or, before it is divided by D, 2^12. One that lies on a device is taken to be about 1. */
 static double scale_of(const run_state *s)
 {
     const tg_tensor *t = s->f->dloss;
-    if (s->type != TG_F16 || (t && t->device.device_type != TG_DEVICE_CPU))
-        return 1;
-    const float *dloss = tg_data(t);
+    const float *dloss = t && t->device.device_type == TG_DEVICE_CPU ? tg_data(t) : NULL;
     double most = dloss ? 0 : 1;
+    if (s->type != TG_F16)
+        return 1;
     for (int64_t i = 0; dloss && i < tg_numel(t); i++)
         most = fmax(most, fabs((double)dloss[i]));
     const int large = s->f->reduction == TG_MEAN ? 12 : 8;
