@@ -1,13 +1,11 @@
-/* fused_linear_jsd on the CPU: chunks of rows, each two products for the logits, one kernel, and two more
- * products for the gradients. Only the logits of one chunk exist at a time. The products are called
+/* fused_linear_jsd on the CPU: chunks of rows, each two products for the logits, softmax_jsd, and two more products for the
+ * gradients, all through dispatch. Only the logits of one chunk exist at a time. The calls are made
  * twice, first to reserve their memory (core/parts.h). */
-#include <string.h>
+#include <math.h>
 
 #include "core/parts.h"
 #include "fused_linear_jsd.h"
-#include "fused_linear_jsd_cpu.h"
 #include "rows/columns.h"
-#include "rows/rows.h"
 
 enum { DEFAULT_BYTES = 56 << 20 }; /* of logits: with the products' workspace less than 64 MiB */
 
@@ -16,61 +14,61 @@ typedef struct run_state {
     const fljsd *f;
     tg_rows x, teacher_x, dx;
     int64_t classes, hidden;
-    int64_t chunk; /* rows of a chunk */
-    int type;      /* T */
-    row_options o;
-    float *student, *teacher; /* logits of a chunk; the student's become their gradient */
-    double *row_loss;         /* of a chunk */
+    int64_t chunk;            /* rows of a chunk */
+    int type;                 /* T */
+    int gradients;            /* any asked for */
+    float *student, *teacher; /* logits of a chunk */
+    void *dlogits;            /* their gradient, of T; of f32 over the student's */
+    float *losses;            /* of each chunk */
     float *sum_weight;        /* dweight, if it is of 16 bits and there are several chunks */
-    double per_row;           /* 1 / n */
     double scale;             /* of dlogits; the products divide by it */
-    double loss;              /* so far */
-    int64_t first;            /* row of the chunk */
 } run_state;
 
 /* ---- one chunk ---- */
 
-static void run_rows(void *arg, int64_t begin, int64_t end, int worker)
+static tg_status project(run_state *s, const tg_tensor *x, const tg_tensor *weight, view *logits)
 {
-    (void)worker;
-    const run_state *s = arg;
-    for (int64_t r = begin; r < end; r++) {
-        float *student = s->student + r * s->classes;
-        s->row_loss[r] = 0;
-        if (!row_ignored(s->f->labels, s->first + r))
-            s->row_loss[r] = run_row(&s->o, student, s->teacher + r * s->classes, s->classes);
-        else if (s->o.gradient)
-            memset(student, 0, (size_t)(s->classes * el_size(s->o.type)));
-    }
+    return tg_gemm(s->ctx, &(tg_gemm_args){.a = x, .b = weight, .c = &logits->t, .trans_b = 1});
 }
 
-static tg_status project(run_state *s, const tg_tensor *x, const tg_tensor *weight, float *logits,
-                         int64_t rows)
-{
-    view c;
-    set_view(&c, logits, TG_F32, rows, s->classes, s->classes);
-    return tg_gemm(s->ctx, &(tg_gemm_args){.a = x, .b = weight, .c = &c.t, .trans_b = 1});
-}
-
-static tg_status add_gradients(run_state *s, int64_t rows, const view *x)
+/* The chunk's part of the loss, and the gradient of the student's logits. */
+static tg_status run_divergence(run_state *s, int64_t first, view *student, view *teacher,
+                                view *dlogits)
 {
     const fljsd *f = s->f;
-    view dlogits;
-    /* rows stay where the f32 logits were */
-    set_view(&dlogits, s->student, s->type, rows, s->classes, s->classes * 4 / el_size(s->o.type));
+    view loss;
+    set_vector(&loss, s->losses + first / s->chunk, TG_F32, 1);
+    return tg_softmax_jsd_forward(
+        s->ctx, &(tg_softmax_jsd_forward_args){.student = &student->t,
+                                               .teacher = &teacher->t,
+                                               .labels = f->labels,
+                                               .dloss = f->dloss,
+                                               .loss = &loss.t,
+                                               .dstudent = s->gradients ? &dlogits->t : NULL,
+                                               .beta = TG_VALUE(f->beta),
+                                               .temperature = f->temperature,
+                                               .ignore_index = TG_VALUE(f->ignore_index),
+                                               .first_row = first,
+                                               .batch_rows = s->x.rows,
+                                               .grad_scale = s->scale});
+}
+
+static tg_status add_gradients(run_state *s, int64_t first, const view *x, view *dlogits)
+{
+    const fljsd *f = s->f;
     if (f->dx) {
         view dx;
-        set_rows(&dx, &s->dx, s->first, rows);
+        set_rows(&dx, &s->dx, first, x->shape[0]);
         TG_TRY(tg_gemm(
             s->ctx,
-            &(tg_gemm_args){.a = &dlogits.t, .b = f->weight, .c = &dx.t, .alpha = 1 / s->scale}));
+            &(tg_gemm_args){.a = &dlogits->t, .b = f->weight, .c = &dx.t, .alpha = 1 / s->scale}));
     }
     if (!f->dweight)
         return TG_OK;
     view sums;
     set_view(&sums, s->sum_weight, TG_F32, s->classes, s->hidden, s->hidden);
-    const int keep = s->first > 0 || (f->accumulate && !s->sum_weight);
-    return tg_gemm(s->ctx, &(tg_gemm_args){.a = &dlogits.t,
+    const int keep = first > 0 || (f->accumulate && !s->sum_weight);
+    return tg_gemm(s->ctx, &(tg_gemm_args){.a = &dlogits->t,
                                            .b = &x->t,
                                            .c = s->sum_weight ? &sums.t : f->dweight,
                                            .trans_a = 1,
@@ -78,82 +76,64 @@ static tg_status add_gradients(run_state *s, int64_t rows, const view *x)
                                            .beta = keep});
 }
 
-static tg_status run_chunk(run_state *s, int64_t rows)
+static tg_status run_chunk(run_state *s, int64_t first, int64_t rows)
 {
-    view x, teacher_x;
-    set_rows(&x, &s->x, s->first, rows);
-    set_rows(&teacher_x, &s->teacher_x, s->first, rows);
-    TG_TRY(project(s, &x.t, s->f->weight, s->student, rows));
-    TG_TRY(project(s, &teacher_x.t, s->f->teacher_weight, s->teacher, rows));
-    if (!tg_reserving(s->ctx)) {
-        tg_parallel_for(s->ctx, rows, rows_grain(rows, s->classes, 1), run_rows, s);
-        for (int64_t r = 0; r < rows; r++)
-            s->loss += s->row_loss[r];
-    }
-    return s->o.gradient ? add_gradients(s, rows, &x) : TG_OK;
+    view x, teacher_x, student, teacher, dlogits;
+    set_rows(&x, &s->x, first, rows);
+    set_rows(&teacher_x, &s->teacher_x, first, rows);
+    set_view(&student, s->student, TG_F32, rows, s->classes, s->classes);
+    set_view(&teacher, s->teacher, TG_F32, rows, s->classes, s->classes);
+    set_view(&dlogits, s->dlogits, s->type, rows, s->classes, s->classes);
+    TG_TRY(project(s, &x.t, s->f->weight, &student));
+    TG_TRY(project(s, &teacher_x.t, s->f->teacher_weight, &teacher));
+    TG_TRY(run_divergence(s, first, &student, &teacher, &dlogits));
+    return s->gradients ? add_gradients(s, first, &x, &dlogits) : TG_OK;
 }
 
 /* ---- the whole ---- */
 
 /* Rows of a chunk: equal parts of the fewest chunks whose logits fit. */
-static int64_t chunk_rows(const run_state *s)
+static int64_t chunk_rows(const run_state *s, int64_t row_bytes)
 {
-    const int64_t row_bytes = s->classes * 8, given = s->f->chunk_bytes;
+    const int64_t given = s->f->chunk_bytes;
     const int64_t most = (given ? given : DEFAULT_BYTES) / (row_bytes ? row_bytes : 1);
     const int64_t chunks = most < 1 ? s->x.rows : (s->x.rows + most - 1) / most;
-    return chunks ? (s->x.rows + chunks - 1) / chunks : 0;
+    return chunks ? (s->x.rows + chunks - 1) / chunks : 1;
 }
 
 /* Of f16, a power of two that the gradient is scaled by: f16 has so few exponents that gradients divided by n would vanish
  * in it. The upstream gradient becomes about 2^14, since the gradient of a row's logits is below 1 before, and 2^8 for the
  * reverse divergence, where it has no bound. */
-static double scale_of(const run_state *s, double upstream)
+static double scale_of(const run_state *s)
 {
-    const double size = fabs(upstream);
-    if (s->type != TG_F16 || !(size > 0 && size < INFINITY))
+    const fljsd *f = s->f;
+    if (s->type != TG_F16)
+        return 1;
+    const double dloss = f->dloss ? *(const float *)tg_data(f->dloss) : 1;
+    const double size = fabs(
+        dloss * rows_share(row_labels_of(f->labels, f->ignore_index), s->x.rows) / f->temperature);
+    if (!(size > 0 && size < INFINITY))
         return 1;
     const int shift =
         (s->f->beta == 1 ? 8 : 14) - ilogb(size); /* within what an alpha of f32 can undo */
     return ldexp(1, shift < -120 ? -120 : shift > 120 ? 120 : shift);
 }
 
-static void set_options(run_state *s)
-{
-    const fljsd *f = s->f;
-    s->per_row = rows_share(f->labels, s->x.rows);
-    const double dloss = f->dloss ? *(const float *)tg_data(f->dloss) : 1;
-    const double upstream = dloss * s->per_row / f->temperature;
-    s->scale = scale_of(s, upstream);
-    /* kept from 0, where a mixture would be 0 beside a probability of 0 */
-    const double beta = fmin(fmax(f->beta, 0x1p-24), 1 - 0x1p-24), rest = 1 - beta;
-    s->o = (row_options){.kind = f->beta == 0   ? KIND_FORWARD
-                                 : f->beta == 1 ? KIND_REVERSE
-                                                : KIND_MIXTURE,
-                         .gradient = f->dx || f->dweight,
-                         .type = (el)tg_el(s->type),
-                         .beta = (float)beta,
-                         .rest = (float)rest,
-                         .odds = (float)(beta / rest),
-                         .log_beta = (float)log(beta),
-                         .log_rest = (float)log(rest),
-                         .per_degree = (float)(1 / f->temperature)};
-    s->o.scale = upstream * s->scale * (s->o.kind == KIND_MIXTURE ? 1 - f->beta : 1);
-    /* the tail of a sharp softmax, whose products would be subnormal, which is slow; below 2^-26, f16 has nothing */
-    s->o.floor = s->type == TG_F16 ? 0x1p-26 : 0x1p-110;
-}
-
 /* All memory of the call but that of its parts. */
 static tg_status allocate(run_state *s)
 {
     const fljsd *f = s->f;
-    s->chunk = chunk_rows(s);
+    const int apart = s->gradients && s->type != TG_F32;
+    s->chunk = chunk_rows(s, s->classes * (apart ? 10 : 8));
     const int64_t logits = (s->chunk * s->classes + 15) / 16 * 16;
-    s->student = tg_workspace(s->ctx, (size_t)(2 * logits) * sizeof(float) +
-                                          (size_t)(s->chunk + 1) * sizeof(double));
+    const int64_t chunks = (s->x.rows + s->chunk - 1) / s->chunk;
+    s->student =
+        tg_workspace(s->ctx, (size_t)((2 * logits + chunks + 1) * 4 + (apart ? logits * 2 : 0)));
     if (!s->student)
         return TG_ENOMEM;
     s->teacher = s->student + logits;
-    s->row_loss = (double *)(s->teacher + logits);
+    s->dlogits = apart ? s->teacher + logits : s->student;
+    s->losses = s->teacher + logits + (apart ? logits / 2 : 0);
     if (f->dweight && tg_type_of(f->dweight) != TG_F32 && s->chunk < s->x.rows) {
         s->sum_weight = tg_workspace(s->ctx, (size_t)(s->classes * s->hidden) * sizeof(float));
         if (!s->sum_weight)
@@ -165,20 +145,23 @@ static tg_status allocate(run_state *s)
 static void finish(run_state *s)
 {
     const fljsd *f = s->f;
+    double loss = 0;
+    for (int64_t first = 0; first < s->x.rows; first += s->chunk)
+        loss += s->losses[first / s->chunk];
     if (s->sum_weight) /* of 16 bits: rounded once */
         columns_round(s->ctx, s->sum_weight, f->dweight, f->accumulate);
     if (f->loss)
-        *(float *)tg_data(f->loss) = (float)(s->loss * s->per_row);
+        *(float *)tg_data(f->loss) = (float)loss;
 }
 
 static tg_status run_chunks(run_state *s)
 {
-    s->first = 0;
+    int64_t first = 0;
     do { /* once even without rows: dweight may have to become zero */
-        const int64_t left = s->x.rows - s->first;
-        TG_TRY(run_chunk(s, left < s->chunk ? left : s->chunk));
-        s->first = tg_next_chunk(s->ctx, s->first, s->chunk, s->x.rows);
-    } while (s->first < s->x.rows);
+        const int64_t left = s->x.rows - first;
+        TG_TRY(run_chunk(s, first, left < s->chunk ? left : s->chunk));
+        first = tg_next_chunk(s->ctx, first, s->chunk, s->x.rows);
+    } while (first < s->x.rows);
     return TG_OK;
 }
 
@@ -191,9 +174,10 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
                    .dx = tg_rows_of(f->dx),
                    .classes = f->weight->shape[0],
                    .hidden = f->weight->shape[1],
-                   .type = tg_type_of(f->x)};
+                   .type = tg_type_of(f->x),
+                   .gradients = f->dx || f->dweight};
     TG_TRY(allocate(&s));
-    set_options(&s);
+    s.scale = scale_of(&s);
     tg_reserve(ctx);
     const tg_status status = run_chunks(&s);
     tg_reserved(ctx);
