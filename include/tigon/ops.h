@@ -673,6 +673,33 @@ TG_API tg_status tg_jsd_forward(tg_ctx *ctx, const tg_jsd_forward_args *args);
  */
 TG_API tg_status tg_jsd_backward(tg_ctx *ctx, const tg_jsd_backward_args *args);
 
+/* softmax_jsd: jsd of the softmaxes of two rows of logits, and the gradient of the student's logits.
+ *   With X = log_softmax(student / temperature) and Y = log_softmax(teacher / temperature), loss is that of
+ *   jsd: the mean over the n rows that are not ignored; 0 if there are none.
+ *   student, teacher [..,N] T.
+ *   The rows may be a part of a batch: rows first_row, first_row + 1, ... of batch_rows, which is the
+ *   number of rows of student by default. Then n counts the batch's rows, so that the losses of all parts
+ *   add up to the batch's.
+ *   labels i64, batch_rows elements, or NULL: rows whose label is ignore_index are ignored.
+ *   loss f32, 1 element. dloss f32, 1 element: the upstream gradient; NULL means 1.
+ *   dstudent like student, or NULL: the gradient, computed in the same pass; beside f32 logits it may be of
+ *   any type. It may be student, if it is of the same type.
+ *   beta, ignore_index: as jsd. temperature: 2^-60 to 2^60; 0 means 1. The loss is not multiplied by its
+ *   square. grad_scale: dstudent is multiplied by it, the loss is not; 0 means 1. With a power of two,
+ *   gradients of a mean do not vanish in f16; who goes on with them divides by it.
+ * Saved for backward: student, teacher, labels. teacher gets no gradient.
+ * Numerics: f32, sums over rows f64. Rows that student predicts with near certainty keep the digits of their
+ *   gradient. Gradients below 2^-110, in f16 below 2^-26, count as 0.
+ * Source: as jsd.
+ */
+TG_API tg_status tg_softmax_jsd_forward(tg_ctx *ctx, const tg_softmax_jsd_forward_args *args);
+
+/*   The same gradient, for upstream gradients that forward did not know: with D the gradient of X by jsd,
+ *     dstudent = grad_scale (D - exp(X) sum(D)) / temperature
+ *   Rows that are ignored get 0.
+ */
+TG_API tg_status tg_softmax_jsd_backward(tg_ctx *ctx, const tg_softmax_jsd_backward_args *args);
+
 /* fused_linear_jsd: jsd of log_softmax(x weight^T / temperature), the student, and
  * log_softmax(teacher_x teacher_weight^T / temperature), without ever holding BT x V of either.
  *   x [..,H] T, BT rows; weight [V,H] T; teacher_x [..,K] T, BT rows; teacher_weight [V,K] T. The hidden
@@ -681,10 +708,10 @@ TG_API tg_status tg_jsd_backward(tg_ctx *ctx, const tg_jsd_backward_args *args);
  *   temperature: 2^-60 to 2^60; 0 means 1. The loss is not multiplied by its square.
  *   Gradients are computed in the forward pass, if asked for, and include dloss: dx like x, dweight
  *   [V,H] of type T or f32; each may be NULL. The teacher gets none.
- *   chunk_bytes: rows go in chunks whose logits, of student and teacher, fit it; 0 means 56 MiB, at least
- *   one row.
+ *   chunk_bytes: rows go in chunks whose logits, of student and teacher, and their gradient, if it is of 16
+ *   bits, fit it; 0 means 56 MiB, at least one row.
  *   dweight accumulates in f32 over the chunks: in place if it is f32, else in a V x H f32 workspace when
- *   there are several chunks. Products run through dispatch: gemm.
+ *   there are several chunks. Its parts run through dispatch: gemm, softmax_jsd.
  * Saved for a separate backward: its inputs.
  * Numerics: logits f32; the gradient of 16-bit logits is rounded to T once before the products.
  * Source: as jsd; chunking: Hsu et al. 2024, arXiv:2410.10989.

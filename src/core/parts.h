@@ -6,7 +6,7 @@
  * point where it has all its memory, and writes nothing; the memory goes back to the context's
  * workspace, which keeps it. The same calls, made again, find it there: they do not fail.
  *
- * Implementations of the backend `cpu` that run as parts (gemm, cross_entropy) ask tg_reserving() at that point
+ * Implementations of the backend `cpu` that run as parts (gemm, cross_entropy, softmax_jsd) ask tg_reserving() at that point
  * and return TG_OK. Of others nothing is known: a call that they would run reserves nothing.
  */
 #ifndef TG_CORE_PARTS_H

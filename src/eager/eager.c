@@ -188,6 +188,38 @@ mat eager_row_rstd(eager *e, mat centred, double eps)
     return rstd;
 }
 
+mat eager_log_softmax(eager *e, mat x, double temperature)
+{
+    const mat log_p = eager_new(e, TG_F32, x.rows, x.cols);
+    const mat shifted = eager_new(e, TG_F32, x.rows, x.cols);
+    const mat max = eager_new(e, TG_F32, x.rows, 1), sum = eager_new(e, TG_F32, x.rows, 1);
+    eager_scalar(e, EAGER_DIV, log_p, x, temperature);
+    eager_reduce_rows(e, EAGER_MAX, max, log_p);
+    eager_binary(e, EAGER_SUB, shifted, log_p, max);
+    eager_unary(e, EAGER_EXP, log_p, shifted);
+    eager_reduce_rows(e, EAGER_SUM, sum, log_p);
+    eager_unary(e, EAGER_LOG, max, sum);
+    eager_binary(e, EAGER_SUB, log_p, shifted, max);
+    eager_free(e, sum);
+    eager_free(e, max);
+    eager_free(e, shifted);
+    return log_p;
+}
+
+mat eager_log_softmax_backward(eager *e, mat log_p, mat d)
+{
+    const mat dx = eager_new(e, TG_F32, d.rows, d.cols);
+    const mat product = eager_new(e, TG_F32, d.rows, d.cols);
+    const mat sum = eager_new(e, TG_F32, d.rows, 1);
+    eager_reduce_rows(e, EAGER_SUM, sum, d);
+    eager_unary(e, EAGER_EXP, dx, log_p);
+    eager_binary(e, EAGER_MUL, product, dx, sum);
+    eager_binary(e, EAGER_SUB, dx, d, product);
+    eager_free(e, sum);
+    eager_free(e, product);
+    return dx;
+}
+
 int eager_all_minus_inf(mat m, int64_t row)
 {
     const float *x = (const float *)m.data + row * m.stride;

@@ -84,6 +84,9 @@ void eager_sum_columns(eager *e, mat out, mat a);
 mat eager_less(eager *e, mat a, mat b);
 mat eager_row_mean(eager *e, mat a);
 mat eager_row_rstd(eager *e, mat centred, double eps);
+/* log_softmax(x / temperature) of each row, and its backward d - exp(log_p) sum(d). */
+mat eager_log_softmax(eager *e, mat x, double temperature);
+mat eager_log_softmax_backward(eager *e, mat log_p, mat d);
 
 /* 1 if a row of f32 is -inf throughout: max + log(sum) is NaN there, where lse is -inf. */
 int eager_all_minus_inf(mat m, int64_t row);

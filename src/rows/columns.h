@@ -22,7 +22,6 @@
 #define columns_load_plus TG_AT_LEVEL(columns_load_plus)
 #define columns_sums TG_AT_LEVEL(columns_sums)
 #define columns_reduce TG_AT_LEVEL(columns_reduce)
-#define columns_round TG_AT_LEVEL(columns_round)
 
 /* A vector of n columns as f32, in workspace; `missing` throughout for NULL. One that is f32 in memory's order already is
  * taken as it is. */
@@ -65,8 +64,5 @@ static inline float *columns_begin(const column_sums *s, int64_t row)
 /* out, a parameter's gradient (NULL: not wanted), becomes sum `which` of each column, or out plus that. */
 void columns_reduce(tg_ctx *ctx, const column_sums *s, int which, el order, const tg_tensor *out,
                     int64_t accumulate);
-
-/* out, [rows, n], becomes the compact sums in memory's order, or out plus them, rounded once. */
-void columns_round(tg_ctx *ctx, const float *sums, const tg_tensor *out, int64_t accumulate);
 
 #endif

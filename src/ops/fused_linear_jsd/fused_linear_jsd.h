@@ -7,18 +7,17 @@
 
 /* The arguments; NULL for what is not given or not of this direction. */
 typedef struct fljsd {
-    const tg_tensor *x, *weight, *teacher_x, *teacher_weight, *dloss;
+    const tg_tensor *x, *weight, *teacher_x, *teacher_weight, *labels, *dloss;
     tg_tensor *loss, *dx, *dweight;
-    row_labels labels;
-    int64_t accumulate, chunk_bytes;
+    int64_t ignore_index, accumulate, chunk_bytes;
     double beta, temperature;
 } fljsd;
 
-#define FLJSD_COMMON(a)                                                                          \
-    .x = (a)->x, .weight = (a)->weight, .teacher_x = (a)->teacher_x,                             \
-    .teacher_weight = (a)->teacher_weight,                                                       \
-    .labels = row_labels_of((a)->labels, (a)->ignore_index), .dloss = (a)->dloss, .dx = (a)->dx, \
-    .dweight = (a)->dweight, .accumulate = (a)->accumulate, .chunk_bytes = (a)->chunk_bytes,     \
+#define FLJSD_COMMON(a)                                                                      \
+    .x = (a)->x, .weight = (a)->weight, .teacher_x = (a)->teacher_x,                         \
+    .teacher_weight = (a)->teacher_weight, .labels = (a)->labels,                            \
+    .ignore_index = (a)->ignore_index, .dloss = (a)->dloss, .dx = (a)->dx,                   \
+    .dweight = (a)->dweight, .accumulate = (a)->accumulate, .chunk_bytes = (a)->chunk_bytes, \
     .temperature = (a)->temperature, .beta = (a)->beta
 
 static inline fljsd fljsd_forward(const tg_fused_linear_jsd_forward_args *a)

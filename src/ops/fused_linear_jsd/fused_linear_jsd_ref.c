@@ -124,12 +124,13 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
     s.teacher = s.student + s.classes;
     s.gradient = s.teacher + s.classes;
     s.sum_weight = s.gradient + s.classes;
-    const double per_row = rows_share(f->labels, s.x.rows);
+    const row_labels labels = row_labels_of(f->labels, f->ignore_index);
+    const double per_row = rows_share(labels, s.x.rows);
     const double dloss = f->dloss ? tg_get(tg_data(f->dloss), tg_type_of(f->dloss), 0) : 1;
     double loss = 0;
     for (int64_t row = 0; row < s.x.rows; row++) {
         memset(s.gradient, 0, (size_t)s.classes * sizeof(double));
-        if (!row_ignored(f->labels, row)) {
+        if (!row_ignored(labels, row)) {
             log_probabilities(&s, &s.x, &s.weight, row, s.student);
             log_probabilities(&s, &s.teacher_x, &s.teacher_weight, row, s.teacher);
             loss += divergence(&s);

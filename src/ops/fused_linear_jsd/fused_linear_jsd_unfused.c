@@ -25,20 +25,8 @@ static tg_status project(eager_fljsd *s, const tg_tensor *x, const tg_tensor *we
     set_mat(&a, rows);
     set_mat(&c, logits);
     TG_TRY(tg_gemm(s->e.ctx, &(tg_gemm_args){.a = &a.t, .b = weight, .c = &c.t, .trans_b = 1}));
-    const mat z = eager_new(&s->e, TG_F32, logits.rows, logits.cols);
-    const mat shifted = eager_new(&s->e, TG_F32, logits.rows, logits.cols);
-    const mat max = eager_new(&s->e, TG_F32, logits.rows, 1);
-    const mat sum = eager_new(&s->e, TG_F32, logits.rows, 1);
-    eager_scalar(&s->e, EAGER_DIV, z, logits, s->f->temperature);
-    eager_reduce_rows(&s->e, EAGER_MAX, max, z);
-    eager_binary(&s->e, EAGER_SUB, shifted, z, max);
-    eager_unary(&s->e, EAGER_EXP, z, shifted);
-    eager_reduce_rows(&s->e, EAGER_SUM, sum, z);
-    eager_unary(&s->e, EAGER_LOG, max, sum);
-    eager_binary(&s->e, EAGER_SUB, logits, shifted, max);
-    eager_free(&s->e, z);
-    eager_free(&s->e, shifted);
-    set_mat(out, logits);
+    set_mat(out, eager_log_softmax(&s->e, logits, s->f->temperature));
+    eager_free(&s->e, logits);
     return eager_end(&s->e);
 }
 
@@ -48,23 +36,6 @@ static int gradient_type(const eager_fljsd *s)
 {
     const int type = tg_type_of(s->f->x);
     return type == TG_F16 ? TG_F32 : type;
-}
-
-/* (d - exp(student) sum(d)) / temperature */
-static mat through_softmax(eager_fljsd *s, mat d)
-{
-    const mat sum = eager_new(&s->e, TG_F32, d.rows, 1);
-    const mat q = eager_new(&s->e, TG_F32, d.rows, d.cols);
-    const mat product = eager_new(&s->e, TG_F32, d.rows, d.cols);
-    const mat dlogits = eager_new(&s->e, gradient_type(s), d.rows, d.cols);
-    eager_reduce_rows(&s->e, EAGER_SUM, sum, d);
-    eager_unary(&s->e, EAGER_EXP, q, eager_rows(&s->student.t));
-    eager_binary(&s->e, EAGER_MUL, product, q, sum);
-    eager_binary(&s->e, EAGER_SUB, q, d, product);
-    eager_scalar(&s->e, EAGER_DIV, dlogits, q, s->f->temperature);
-    eager_free(&s->e, product);
-    eager_free(&s->e, q);
-    return dlogits;
 }
 
 /* The matrix in the type of the gradients. */
@@ -104,7 +75,10 @@ static tg_status gradient(eager_fljsd *s, const view *dlogits, const tg_tensor *
 static tg_status add_gradients(eager_fljsd *s, mat d)
 {
     const fljsd *f = s->f;
-    const mat m = through_softmax(s, d);
+    const mat by_logits = eager_log_softmax_backward(&s->e, eager_rows(&s->student.t), d);
+    const mat m = eager_new(&s->e, gradient_type(s), d.rows, d.cols);
+    eager_scalar(&s->e, EAGER_DIV, m, by_logits, f->temperature);
+    eager_free(&s->e, by_logits);
     if (s->e.status)
         return eager_end(&s->e);
     view dlogits;
@@ -125,24 +99,19 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
     const mat d = eager_new(&s.e, TG_F32, s.student.shape[0], s.student.shape[1]);
     if (s.e.status)
         return eager_end(&s.e);
-    view dstudent, labels;
+    view dstudent;
     set_mat(&dstudent, d);
-    if (f->labels.of) {
-        labels.shape[0] = d.rows;
-        labels.t = tg_tensor_of((void *)f->labels.of, TG_I64, 1, labels.shape);
-    }
     float unused;
     int64_t one = 1;
     tg_tensor loss = tg_tensor_of(&unused, TG_F32, 1, &one);
-    TG_TRY(
-        tg_jsd_forward(ctx, &(tg_jsd_forward_args){.student = &s.student.t,
-                                                   .teacher = &s.teacher.t,
-                                                   .labels = f->labels.of ? &labels.t : NULL,
-                                                   .dloss = f->dloss,
-                                                   .loss = f->loss ? f->loss : &loss,
-                                                   .dstudent = gradients ? &dstudent.t : NULL,
-                                                   .beta = TG_VALUE(f->beta),
-                                                   .ignore_index = TG_VALUE(f->labels.ignored)}));
+    TG_TRY(tg_jsd_forward(ctx, &(tg_jsd_forward_args){.student = &s.student.t,
+                                                      .teacher = &s.teacher.t,
+                                                      .labels = f->labels,
+                                                      .dloss = f->dloss,
+                                                      .loss = f->loss ? f->loss : &loss,
+                                                      .dstudent = gradients ? &dstudent.t : NULL,
+                                                      .beta = TG_VALUE(f->beta),
+                                                      .ignore_index = TG_VALUE(f->ignore_index)}));
     return gradients ? add_gradients(&s, d) : TG_OK;
 }
 

@@ -1,9 +1,9 @@
-/* One row of fused_linear_jsd: from the logits of student and teacher to the loss and to the gradient of
- * the student's logits, in place. Both rows stay in the second-level cache between the passes.
+/* One row of softmax_jsd: from the logits of student and teacher to the loss and to the gradient of the student's logits. The
+ * row is worked on in a copy of f32, which stays in the second-level cache between the passes.
  */
 #include <math.h>
 
-#include "fused_linear_jsd_cpu.h"
+#include "softmax_jsd_cpu.h"
 
 enum { BLOCK = 4096 }; /* elements that are summed in f32 */
 
@@ -12,25 +12,32 @@ typedef struct row_origin {
     vf max, per_degree, log_sum;
 } row_origin;
 
-/* NaN is never the largest, but shows in the sum. */
-static float row_max(const float *x, int64_t n)
+/* Copies a row as f32 and finds its largest element. NaN is never that, but shows in the sum. */
+SIMD_INLINE void copy_row(el e, const char *x, float *copy, int64_t n, float *max)
 {
     vf a = v_set(-INFINITY), b = a;
     int64_t i = 0;
     for (; i + 2 * VL <= n; i += 2 * VL) {
-        v_ahead2(EL_F32, x, i);
-        a = v_max(v_load(EL_F32, x, i), a);
-        b = v_max(v_load(EL_F32, x, i + VL), b);
+        const vf low = v_load(e, x, i), high = v_load(e, x, i + VL);
+        v_ahead2(e, x, i);
+        v_store(EL_F32, copy, i, low);
+        v_store(EL_F32, copy, i + VL, high);
+        a = v_max(low, a);
+        b = v_max(high, b);
     }
-    for (; i < n; i += VL)
-        a = v_max(v_load_n(EL_F32, x, i, v_tail(n, i), -INFINITY), a);
-    return v_hmax(v_max(a, b));
+    for (; i < n; i += VL) {
+        const int64_t left = v_tail(n, i);
+        const vf z = v_load_n(e, x, i, left, -INFINITY);
+        v_store_n(EL_F32, copy, i, left, z);
+        a = v_max(z, a);
+    }
+    *max = v_hmax(v_max(a, b));
 }
 
 /* The largest element stands apart from the sum, so that a confident row keeps its digits. */
-static row_origin origin_of(const float *x, int64_t n, float per_degree)
+static row_origin origin_of(const float *x, int64_t n, float largest, float per_degree)
 {
-    const vf max = v_set(row_max(x, n)), by = v_set(per_degree), zero = v_set(0.0f);
+    const vf max = v_set(largest), by = v_set(per_degree), zero = v_set(0.0f);
     double others = -1; /* but for one of those that are equal to it */
     for (int64_t first = 0; first < n; first += BLOCK) {
         const int64_t end = first + BLOCK < n ? first + BLOCK : n;
@@ -86,13 +93,13 @@ SIMD_INLINE vf product(vf weight, vf logarithm)
 
 /* With E the larger of the two probabilities, w the weight of the smaller in the mixture, n <= 0 the
  * difference of the logarithms and t = exp(n): log M = log E + L, L = log(1 + w (t - 1)), and the loss is
- * E (w t n - L (1 + w (t - 1))). -1e30 stands for -inf; 40 apart is as good as infinitely far.
+ * E (w t n - L (1 + w (t - 1))). -200 stands for all below it, -inf too; 40 apart is as good as infinitely far.
  * L is rest + log1p(term): for a small t, log(1 - w) and w t / (1 - w) as the term. The slope, the
  * student's logarithm less log M, is given less `from`, which may be -log(1 - w) exactly: then slopes of
  * classes that the teacher hardly knows, which are nearly that, keep their differences. */
 SIMD_INLINE row_term mixture(vf x, vf y, const row_options *o, vf from)
 {
-    const vf lowest = v_set(-1e30f), zero = v_set(0.0f), one = v_set(1.0f);
+    const vf lowest = v_set(-200.0f), zero = v_set(0.0f), one = v_set(1.0f);
     const vf a = v_max(lowest, x), b = v_max(lowest, y), d = b - a; /* d < 0: x is larger */
     const vf n = v_minus_abs(d);
     const vf2 power = v_exp_expm1(v_max(v_set(-40.0f), n));
@@ -108,12 +115,13 @@ SIMD_INLINE row_term mixture(vf x, vf y, const row_options *o, vf from)
                       (same - log_part) - (rest + from)};
 }
 
-SIMD_INLINE row_term term_of(fljsd_kind kind, vf x, vf y, const row_options *o, vf from)
+SIMD_INLINE row_term term_of(divergence_kind kind, vf x, vf y, const row_options *o, vf from)
 {
     if (kind == KIND_MIXTURE)
         return mixture(x, y, o, from);
     if (kind == KIND_FORWARD) { /* q - p by its relative size */
-        const vf p = probability(y), d = y - x;
+        const vf p = probability(y),
+                 d = v_select(x == y, v_set(0.0f), y - x); /* both may be -inf */
         const vf u = v_exp_expm1(v_max(v_set(-40.0f), v_minus_abs(d))).b;
         const vf difference = probability(v_max(x, y)) * u;
         return (row_term){product(p, d), p, v_if_negative(d, -difference, difference)};
@@ -129,7 +137,8 @@ typedef struct row_sums {
     float middle, from; /* slopes are given less `from` */
 } row_sums;
 
-SIMD_INLINE void set_middle(fljsd_kind kind, const row_options *o, float x, float y, row_sums *sums)
+SIMD_INLINE void set_middle(divergence_kind kind, const row_options *o, float x, float y,
+                            row_sums *sums)
 {
     sums->from = 0;
     sums->middle = term_of(kind, v_set(x), v_set(y), o, v_set(0.0f)).slope[0];
@@ -139,7 +148,7 @@ SIMD_INLINE void set_middle(fljsd_kind kind, const row_options *o, float x, floa
     sums->middle = term_of(kind, v_set(x), v_set(y), o, v_set(sums->from)).slope[0];
 }
 
-SIMD_INLINE void add_terms(fljsd_kind kind, const row_options *o, const row_origin *of_student,
+SIMD_INLINE void add_terms(divergence_kind kind, const row_options *o, const row_origin *of_student,
                            const row_origin *of_teacher, float *student, float *teacher, int64_t n,
                            row_sums *sums)
 {
@@ -179,47 +188,52 @@ SIMD_INLINE void add_terms(fljsd_kind kind, const row_options *o, const row_orig
     }
 }
 
-/* Elements of the type e over the floats that the slopes are: never ahead of what is read. */
-SIMD_INLINE void write_gradient(el e, fljsd_kind kind, float *student, const float *q, int64_t n,
-                                float middle, float mean, float scale, float floor)
+SIMD_INLINE void write_gradient(el e, divergence_kind kind, char *out, const float *slopes,
+                                const float *q, int64_t n, float middle, float mean, float scale,
+                                float floor)
 {
     for (int64_t i = 0; i < n; i += VL) {
         const int64_t left = v_tail(n, i);
         const vf slope =
-            left == VL ? v_load(EL_F32, student, i) : v_load_n(EL_F32, student, i, left, 0.0f);
+            left == VL ? v_load(EL_F32, slopes, i) : v_load_n(EL_F32, slopes, i, left, 0.0f);
         const vf p = left == VL ? v_load(EL_F32, q, i) : v_load_n(EL_F32, q, i, left, 0.0f);
         vf d = kind == KIND_FORWARD ? slope : p * (slope - v_set(middle) - v_set(mean));
         d = v_select(v_abs(d) < v_set(floor), v_set(0.0f), d);
         if (left == VL)
-            v_store(e, student, i, d * v_set(scale));
+            v_store(e, out, i, d * v_set(scale));
         else
-            v_store_n(e, student, i, left, d * v_set(scale));
+            v_store_n(e, out, i, left, d * v_set(scale));
     }
 }
 
-SIMD_INLINE void write_gradients(el e, const row_options *o, float *student, const float *q,
-                                 int64_t n, const row_sums *sums)
+SIMD_INLINE void write_gradients(el e, const row_options *o, char *out, const float *slopes,
+                                 const float *q, int64_t n, const row_sums *sums)
 {
     const double scale = o->scale * UNIT;
     const float mean = (float)(sums->slope * UNIT), floor = (float)(o->floor / fabs(scale));
     if (o->kind == KIND_FORWARD)
-        write_gradient(e, KIND_FORWARD, student, q, n, sums->middle, mean, (float)scale, floor);
+        write_gradient(e, KIND_FORWARD, out, slopes, q, n, sums->middle, mean, (float)scale, floor);
     else
-        write_gradient(e, KIND_MIXTURE, student, q, n, sums->middle, mean, (float)scale, floor);
+        write_gradient(e, KIND_MIXTURE, out, slopes, q, n, sums->middle, mean, (float)scale, floor);
 }
 
-double run_row(const row_options *o, float *student, float *teacher, int64_t n)
+double run_row(const row_options *o, const char *student, const char *teacher, char *gradient,
+               int64_t n, float *scratch)
 {
-    const row_origin x = origin_of(student, n, o->per_degree);
-    const row_origin y = origin_of(teacher, n, o->per_degree);
+    float *slopes = scratch, *q = scratch + row_scratch(n) / 2; /* at first the logits */
+    float of_student, of_teacher;
+    EL_SPECIALIZE(o->type, copy_row, student, slopes, n, &of_student);
+    EL_SPECIALIZE(o->type, copy_row, teacher, q, n, &of_teacher);
+    const row_origin x = origin_of(slopes, n, of_student, o->per_degree);
+    const row_origin y = origin_of(q, n, of_teacher, o->per_degree);
     row_sums sums = {0};
     if (o->kind == KIND_MIXTURE)
-        add_terms(KIND_MIXTURE, o, &x, &y, student, teacher, n, &sums);
+        add_terms(KIND_MIXTURE, o, &x, &y, slopes, q, n, &sums);
     else if (o->kind == KIND_FORWARD)
-        add_terms(KIND_FORWARD, o, &x, &y, student, teacher, n, &sums);
+        add_terms(KIND_FORWARD, o, &x, &y, slopes, q, n, &sums);
     else
-        add_terms(KIND_REVERSE, o, &x, &y, student, teacher, n, &sums);
+        add_terms(KIND_REVERSE, o, &x, &y, slopes, q, n, &sums);
     if (o->gradient)
-        EL_SPECIALIZE(o->type, write_gradients, o, student, teacher, n, &sums);
+        EL_SPECIALIZE(o->gradient_type, write_gradients, o, gradient, slopes, q, n, &sums);
     return sums.loss * UNIT;
 }
