@@ -119,6 +119,14 @@ def relu_squared(make: Make, R: int, N: int) -> Problem:
                    **pair("relu_squared", dict(x=x, y=y), dict(dy=dy, x=x, dx=dx)))
 
 
+@operator(**ROWS, memory_bound=False, note="PyTorch's gradient is a view that repeats dy and writes nothing; Tigon writes every row")
+def sum_rows(make: Make, R: int, N: int) -> Problem:
+    x, dy = make.normal(R, N), make.normal(N)
+    y, dx = make.empty(N), make.empty(R, N)
+    return Problem(lambda x: x.sum(0), [x], outputs=[y], grads=[dx], upstream=[dy],
+                   **pair("sum_rows", dict(x=x, y=y), dict(dy=dy, dx=dx)))
+
+
 def over_rows(name: str, function, make: Make, R: int, N: int, with_out=None) -> Problem:
     x, dy = make.normal(R, N), make.normal(R, N)
     y, dx, out = make.empty(R, N), make.empty(R, N), make.empty(R, N)

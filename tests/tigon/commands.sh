@@ -95,6 +95,12 @@ for r in records:
     assert r["implementation"].startswith("cpu/softmax_forward") and r["output"] == "y", r
     assert 0 <= r["mean_ulp"] <= r["max_ulp"] < 100 and r["wrong"] == 0 <= r["unfused"]["max_ulp"], r
 '
+# The study of the true class's gradient is of the probabilities that it names.
+"$tigon" numerics --json cross_entropy_forward | python3 -c '
+import json, sys
+found = [g["p"] for g in json.load(sys.stdin)["true_class_gradient"]]
+assert all(abs(p - q) < 0.01 * (1 - q) + 3e-4 for p, q in zip(found, (0.9, 0.99, 0.999), strict=True)), found
+'
 "$tigon" info --json | python3 -c '
 import json, sys
 info = json.load(sys.stdin)

@@ -57,7 +57,7 @@ static int gradient_at(tg_ctx *ctx, const catalogue *cat, double p, num_gradient
 {
     pb_case c;
     problem *q = make(ctx, cat, NUM_GRADIENT_OP,
-                      "BT=1 V=1024 logits!zeros dloss!ones -class_weight", &c, error);
+                      "BT=1 V=1024 logits!zeros dloss!ones -class_weight -batch_target", &c, error);
     if (!q)
         return -1;
     const int64_t target = (int64_t)pb_get(problem_tensor(q, "target"), 0);
