@@ -130,7 +130,7 @@ static job job_of(const tg_tensor *many, const tg_tensor *one, double scale)
     return (job){.type = el_of(many),
                  .one_type = el_of(one),
                  .n = rows.n,
-                 .count = many->shape[0],
+                 .count = tg_numel(many) ? many->shape[0] : 0, /* R rows of nothing are none */
                  .rows = rows.rows,
                  .many = operand_of(many),
                  .one = operand_of(one),
