@@ -13,7 +13,10 @@ typedef struct terms_given {
 enum { COUNT, TOTAL };
 
 const tg_ub_kernel ascend_ub_terms[] = {
-    [COUNT] = {.name = "count_labels.flat", ASCEND_BUFFERS(count_labels), .flat = 1},
+    [COUNT] = {.name = "count_labels.flat",
+               ASCEND_BUFFERS(count_labels),
+               .flat = 1,
+               .max_columns = 512},
     [TOTAL] = {.name = "terms_total.flat", ASCEND_BUFFERS(terms_total), .flat = 1},
     {0},
 };

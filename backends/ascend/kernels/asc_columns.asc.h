@@ -56,3 +56,18 @@ static inline __aicore__ void ASC_NAME(asc_columns_load)(__ubuf__ float *dst, ui
     asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID2);
     ASC_NAME(asc_columns_widen)(dst, staged, is_f32, offset, pitch);
 }
+
+/* n parameters as f32, at most 8, where the scalar unit and V may read them. staged: 32 bytes of scratch. */
+static inline __aicore__ void ASC_NAME(asc_parameters)(__ubuf__ float *to, __ubuf__ float *staged,
+                                                       __gm__ void *from, int64_t is_f32, int64_t n)
+{
+    asc_duplicate(staged, 0.0f, 8);
+    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
+    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
+    ASC_NAME(asc_columns_in)((uint64_t)staged, from, is_f32, 0, n);
+    asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID2);
+    asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID2);
+    ASC_NAME(asc_columns_widen)(to, (uint64_t)staged, is_f32, 0.0f, 8);
+    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID2);
+    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID2);
+}

@@ -5,7 +5,8 @@
 #include "terms.h"
 
 /* t = exp(l) (l - y), the weight exp(l) times `factor` in g; l and y are used up. Where the weight is 0 the term is, even if y is
- * -inf: y is limited from below by 0 there, by -inf elsewhere. An exp(l) below 2^-126 is 0. a: scratch. */
+ * -inf: y is limited from below by 0 there, by -inf elsewhere. An exp(l) below 2^-126 is 0. a: scratch. ASC_THEN() is left
+ * to the caller. */
 static inline __aicore__ void divergence_of_logs(__ubuf__ float *t, __ubuf__ float *g,
                                                  __ubuf__ float *l, __ubuf__ float *y,
                                                  __ubuf__ float *a, float factor, int has_terms,
@@ -28,7 +29,6 @@ static inline __aicore__ void divergence_of_logs(__ubuf__ float *t, __ubuf__ flo
         ASC_THEN();
         asc_mul(t, t, a, n);
     }
-    ASC_THEN();
 }
 
 /* The same of a weight that is given itself: t = w (log(max(w, least)) - y). */
@@ -54,7 +54,6 @@ static inline __aicore__ void divergence_of_weights(__ubuf__ float *t, __ubuf__ 
         ASC_THEN();
         asc_mul(t, t, w, n);
     }
-    ASC_THEN();
 }
 
 #endif

@@ -63,7 +63,6 @@ static inline __aicore__ void jsd_mixture(__ubuf__ float *t, __ubuf__ float *g, 
     ASC_THEN();
     jsd_log1p_parts(a, b, c, n);
     asc_mul(a, a, b, n); /* log(M/P) */
-    ASC_THEN();
     jsd_log1p_parts(t, b, c, n);
     asc_exp(x, x, n);
     asc_mul(b, t, b, n); /* log(M/Q) */
@@ -78,7 +77,6 @@ static inline __aicore__ void jsd_mixture(__ubuf__ float *t, __ubuf__ float *g, 
     asc_mul_scalar(t, t, -beta, n);
     ASC_THEN();
     asc_axpy(t, c, -rest, n);
-    ASC_THEN();
 }
 
 static inline __aicore__ void jsd_reverse(__ubuf__ float *t, __ubuf__ float *g, __ubuf__ float *x,
@@ -86,9 +84,9 @@ static inline __aicore__ void jsd_reverse(__ubuf__ float *t, __ubuf__ float *g, 
                                           uint32_t n)
 {
     divergence_of_logs(t, g, x, y, a, factor, 1, n);
+    ASC_THEN();
     if (g)
         asc_axpy(g, t, factor, n);
-    ASC_THEN();
 }
 
 #define ASC_TEMPLATE "jsd.asc.h"

@@ -42,7 +42,6 @@ static inline __aicore__ void kl_div_any(__ubuf__ float *t, __ubuf__ float *w, _
     asc_sub(t, t, y, n);
     ASC_THEN();
     asc_mul(t, t, w, n);
-    ASC_THEN();
 }
 
 static inline __aicore__ void kl_div_tile(__ubuf__ float *t, __ubuf__ float *g,

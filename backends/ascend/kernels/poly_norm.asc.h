@@ -1,23 +1,6 @@
 /* poly_norm.asc.h - the kernels of one type; see asc_each_type.h. */
 #include "asc_columns.asc.h"
 
-/* n parameters as f32, at most 8, where the scalar unit and V may read them. staged: 32 bytes of scratch. */
-static inline __aicore__ void ASC_NAME(poly_norm_parameters)(__ubuf__ float *to,
-                                                             __ubuf__ float *staged,
-                                                             __gm__ void *from, int64_t is_f32,
-                                                             int64_t n)
-{
-    asc_duplicate(staged, 0.0f, 8);
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
-    ASC_NAME(asc_columns_in)((uint64_t)staged, from, is_f32, 0, n);
-    asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID2);
-    asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID2);
-    ASC_NAME(asc_columns_widen)(to, (uint64_t)staged, is_f32, 0.0f, 8);
-    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID2);
-}
-
 ASC_KERNEL ASC_NAME(poly_norm_forward)(ASC_PARAMS(POLY_NORM_FORWARD))
 {
     const int whole = tile_columns >= columns;
@@ -28,8 +11,8 @@ ASC_KERNEL ASC_NAME(poly_norm_forward)(ASC_PARAMS(POLY_NORM_FORWARD))
     asc_clear_begin();
     asc_clear(x_at, tile_rows * widest * (int64_t)sizeof(ASC_T));
     asc_clear(rstd_at, asc_round_up(tile_rows * POLY_NORM_POWERS, 8) * 4);
-    ASC_NAME(poly_norm_parameters)(w, staged, weight, weight_f32, POLY_NORM_POWERS);
-    ASC_NAME(poly_norm_parameters)(b, staged, bias, bias_f32, 1);
+    ASC_NAME(asc_parameters)(w, staged, weight, weight_f32, POLY_NORM_POWERS);
+    ASC_NAME(asc_parameters)(b, staged, bias, bias_f32, 1);
     const float plus = b[0];
     asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID2);
     asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID2);
@@ -114,7 +97,7 @@ ASC_KERNEL ASC_NAME(poly_norm_backward)(ASC_PARAMS(POLY_NORM_BACKWARD))
     asc_duplicate(values, 0.0f, (uint32_t)asc_round_up(tile_rows * POLY_NORM_POWERS, 8));
     asc_duplicate(dw, 0.0f, 8 * POLY_NORM_POWERS);
     asc_duplicate(db, 0.0f, (uint32_t)tile_rows);
-    ASC_NAME(poly_norm_parameters)(w, w + 16, weight, weight_f32, POLY_NORM_POWERS);
+    ASC_NAME(asc_parameters)(w, w + 16, weight, weight_f32, POLY_NORM_POWERS);
     asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
     for (int64_t row = asc_get_block_idx() * tile_rows; row < rows;
          row += asc_get_block_num() * tile_rows, turn ^= 1) {

@@ -35,7 +35,6 @@ ASC_KERNEL count_labels_f32(ASC_PARAMS(COUNT_LABELS))
         asc_min_scalar(kept, kept, 1.0f, n);
         ASC_THEN();
         ASC_FOLD(asc_add, lanes, kept, 1, n, 0);
-        ASC_THEN();
     }
     terms_leave(counts + asc_get_block_idx() * TERMS_PARTIAL, ASC_SCRATCH(part), lanes);
     asc_modes_clear();

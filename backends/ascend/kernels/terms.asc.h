@@ -4,7 +4,7 @@
  *   #define TERMS ASC_NAME(kl_div)               the kernel
  *   #define TERMS_ARGS KL_DIV                    TERMS_GIVEN, and what the arithmetic needs
  *   #define TERMS_TILE kl_div_tile(t, g, x32, y32, ..., n)
- *                                                the arithmetic on n elements, ended by ASC_THEN(): t = the terms, if has_terms,
+ *                                                the arithmetic on n elements, without ASC_THEN() at the end: t = the terms, if has_terms,
  *                                                and it is scratch otherwise; g = `factor` times their derivatives, if g is not 0.
  *                                                x32 and y32 may be used up
  */
@@ -54,7 +54,8 @@ ASC_KERNEL TERMS(ASC_PARAMS(TERMS_ARGS))
 #endif
         ASC_THEN();
         TERMS_TILE;
-        if (labels)
+        if (labels) {
+            ASC_THEN();
             for (int64_t r = 0; r < tile.rows; r++)
                 if (labels[tile.row + r] == ignore_index) {
                     if (has_terms)
@@ -62,6 +63,7 @@ ASC_KERNEL TERMS(ASC_PARAMS(TERMS_ARGS))
                     if (g)
                         asc_duplicate(g + r * pitch, 0.0f, (uint32_t)tile.columns);
                 }
+        }
         ASC_THEN();
         if (sums)
             ASC_FOLD(asc_add, lanes, t, tile.rows, tile.columns, pitch);
@@ -74,7 +76,6 @@ ASC_KERNEL TERMS(ASC_PARAMS(TERMS_ARGS))
 #if ASC_16BIT
         if (d)
             ASC_NARROW(ASC_UB(ASC_T, d_at, slot), g, n);
-        ASC_THEN();
 #endif
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
         ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
@@ -89,7 +90,6 @@ ASC_KERNEL TERMS(ASC_PARAMS(TERMS_ARGS))
         asc_duplicate(total, 0.0f, ASC_LANES);
         ASC_THEN();
         asc_add_rows(total, lanes, tile_rows, ASC_LANES);
-        ASC_THEN();
         terms_leave(sums + asc_get_block_idx() * TERMS_PARTIAL, ASC_SCRATCH(part), total);
     }
     asc_pipeline_end();

@@ -23,7 +23,6 @@ static inline __aicore__ void tvd_tile(__ubuf__ float *t, __ubuf__ float *g, __u
         asc_add_scalar(g, g, -factor, n);
     }
     asc_abs(t, t, n);
-    ASC_THEN();
 }
 
 #define ASC_TEMPLATE "tvd.asc.h"

@@ -1,0 +1,97 @@
+/* dyt.c - host of kernels/dyt.asc.c. */
+#include "ascend.h"
+#include "kernels/dyt.args.h"
+
+ASCEND_KERNEL(dyt_forward, DYT_FORWARD);
+ASCEND_KERNEL(dyt_backward, DYT_BACKWARD);
+
+enum { FORWARD, BACKWARD };
+
+/* 255 rows of 255 repeats are what one instruction takes. */
+#define DYT_KERNEL(title, kernel)                                                           \
+    {                                                                                       \
+        .name = title ".columns", ASCEND_BUFFERS(kernel), .flat = 1, .column_multiple = 64, \
+        .max_rows = 255, .max_columns = 255 * 64                                            \
+    }
+
+const tg_ub_kernel ascend_ub_dyt[] = {
+    [FORWARD] = DYT_KERNEL("dyt_forward", dyt_forward),
+    [BACKWARD] = DYT_KERNEL("dyt_backward", dyt_backward),
+    {0},
+};
+
+/* Strips of columns, as many rows of them as there is room for, and tasks for all cores. */
+static tg_status choose(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
+                        int64_t *groups)
+{
+    enum { STRIP = 4096, ROWS = 64 };
+    tg_ub_layout *l = &plan->layout;
+    int fits = 0;
+    *groups = 0;
+    ASCEND_TRY(ascend_begin_rows(plan, ub, x, 0));
+    const int64_t columns = plan->problem.columns, cores = plan->problem.cores;
+    const int64_t share = (plan->problem.rows + cores - 1) / cores;
+    if (plan->problem.rows == 0 || columns == 0)
+        return ascend_choose(plan);
+    for (int64_t strip = columns < STRIP ? columns : STRIP; strip > 0 && !fits; strip /= 2)
+        for (int64_t rows = share < ROWS ? share : ROWS; rows > 0 && !fits; rows--)
+            fits = ascend_fits(plan, rows, strip);
+    if (!fits)
+        return ascend_choose(plan); /* which says what there is no room for */
+    const int64_t wanted = (cores + l->column_tiles - 1) / l->column_tiles;
+    *groups = wanted < l->row_tiles ? wanted : l->row_tiles;
+    l->tasks = *groups * l->column_tiles;
+    l->blocks = l->tasks < cores ? l->tasks : cores;
+    return TG_OK;
+}
+
+static int is_f32(const tg_tensor *t)
+{
+    return t && tg_type_of(t) == TG_F32;
+}
+
+tg_status ascend_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *a)
+{
+    ascend_plan plan;
+    int64_t groups;
+    ASCEND_TRY(choose(&plan, &ascend_ub_dyt[FORWARD], a->x, &groups));
+    return ASCEND_LAUNCH(ctx, &plan, dyt_forward, .x = a->x, .alpha = a->alpha, .gamma = a->gamma,
+                         .beta = a->beta, .y = a->y, .groups = groups,
+                         .alpha_f32 = is_f32(a->alpha), .gamma_f32 = is_f32(a->gamma),
+                         .beta_f32 = is_f32(a->beta));
+}
+
+tg_status ascend_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *a)
+{
+    const ascend_memory none = {NULL, 0};
+    ascend_partial_sums dgamma, dbeta, dalpha;
+    ascend_plan plan;
+    int64_t groups;
+    ASCEND_TRY(choose(&plan, &ascend_ub_dyt[BACKWARD], a->x, &groups));
+    /* one behind the other in memory: dgamma's, dbeta's, and in as many more sums as they need dalpha's */
+    const int64_t n = plan.problem.columns, blocks = plan.layout.blocks;
+    const int64_t stride = (n + DYT_PARTIAL - 1) / DYT_PARTIAL * DYT_PARTIAL;
+    const int64_t more = stride > 0 ? (blocks * DYT_PARTIAL + stride - 1) / stride : 0;
+    ASCEND_TRY(ascend_partials(ctx, 2 * groups + more, n, &dgamma));
+    const size_t bytes = (size_t)(groups * dgamma.stride) * sizeof(float);
+    char *memory = (char *)(uintptr_t)dgamma.memory.at;
+    dgamma.count = groups;
+    dgamma.memory.bytes = bytes;
+    dbeta = dgamma;
+    dbeta.memory.at = memory + bytes;
+    dalpha = (ascend_partial_sums){
+        .memory = {memory + 2 * bytes, (size_t)(blocks * DYT_PARTIAL) * sizeof(float)},
+        .count = blocks,
+        .stride = DYT_PARTIAL};
+    ASCEND_TRY(ASCEND_LAUNCH(
+        ctx, &plan, dyt_backward, .dy = a->dy, .x = a->x, .alpha = a->alpha, .gamma = a->gamma,
+        .dx = a->dx, .dgammas = a->dgamma ? &dgamma.memory : &none,
+        .dbetas = a->dbeta ? &dbeta.memory : &none, .dalphas = a->dalpha ? &dalpha.memory : &none,
+        .partials_stride = dgamma.stride, .groups = groups, .alpha_f32 = is_f32(a->alpha),
+        .gamma_f32 = is_f32(a->gamma)));
+    if (a->dgamma)
+        ASCEND_TRY(ascend_sum_partials(ctx, &dgamma, a->dgamma, a->accumulate));
+    if (a->dbeta)
+        ASCEND_TRY(ascend_sum_partials(ctx, &dbeta, a->dbeta, a->accumulate));
+    return a->dalpha ? ascend_sum_partials(ctx, &dalpha, a->dalpha, a->accumulate) : TG_OK;
+}
