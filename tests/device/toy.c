@@ -104,6 +104,7 @@ TG_BACKEND_ENTRY
     int n = 0;
     add(&n, toy_norm_rows);
     add(&n, toy_loss_rows);
+    add(&n, toy_divergence_impls);
     add(&n, toy_table_impls);
     return &toy;
 }

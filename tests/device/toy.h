@@ -76,7 +76,7 @@ double toy_rounded(int type, double value);
 
 /* ---- kernels ---- */
 
-extern const tg_impl toy_norm_rows[], toy_loss_rows[], toy_table_impls[];
+extern const tg_impl toy_norm_rows[], toy_loss_rows[], toy_divergence_impls[], toy_table_impls[];
 
 /* TOY_FUNCTION(op, kernel, scratch): the function toy_<op>() that runs a kernel of the device's thread. */
 #define TOY_FUNCTION(op, kernel, scratch)                              \
