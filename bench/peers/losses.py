@@ -63,6 +63,19 @@ def jsd(make: Make, R: int, N: int) -> Problem:
     return loss_problem("jsd", divergence, [x, y], both, both, make.f32(1), dict(dstudent=make.empty(R, N)))
 
 
+@operator(**LOGITS, note="PyTorch's log-probabilities are f32, for bf16 would lose the divergence")
+def softmax_jsd(make: Make, R: int, N: int) -> Problem:
+    student, teacher = make.normal(R, N, scale=2), make.normal(R, N, scale=2)
+
+    def function(student, teacher):
+        with torch.no_grad():
+            q = teacher.float().log_softmax(-1)
+        return divergence(student.float().log_softmax(-1), q)
+
+    both = dict(student=student, teacher=teacher)
+    return loss_problem("softmax_jsd", function, [student, teacher], both, both, make.f32(1), dict(dstudent=make.empty(R, N)))
+
+
 POLICY = dict(small=dict(B=2, L=32, V=1024), medium=dict(B=2, L=256, V=32000), large=dict(B=2, L=512, V=32000))
 TEMPERATURE, BETA = 0.9, 0.04
 

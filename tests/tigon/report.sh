@@ -25,7 +25,7 @@ refuses() { # STATUS TEXT ARGUMENTS...
 
 refuses 2 "expected an operator"
 refuses 2 "no operator's name begins with \"no_such\"" no_such
-refuses 1 "adamw has no kernel on npu-model; these have: " adamw
+refuses 1 "flash_attention has no kernel on npu-model; these have: " flash_attention
 refuses 2 "expected one of them" swiglu --json --markdown
 refuses 2 "expected f32, bf16 or f16" swiglu --dtype f64
 refuses 1 "the model has no chip 950" swiglu --soc 950
