@@ -136,7 +136,6 @@ ASC_KERNEL ASC_NAME(poly_norm_backward)(ASC_PARAMS(POLY_NORM_BACKWARD))
                     if (!begins) {
                         asc_add(values, values, piece, POLY_NORM_POWERS);
                         asc_add(dys, dys, piece + 8, 1);
-                        ASC_THEN();
                     }
                 }
                 if (!whole && !writes) {
