@@ -61,7 +61,6 @@ ASC_KERNEL ASC_NAME(dyt_forward)(ASC_PARAMS(DYT_FORWARD))
             ASC_THEN();
 #if ASC_16BIT
             ASC_NARROW(out, t, n);
-            ASC_THEN();
 #endif
             ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
             ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
@@ -147,7 +146,6 @@ ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
             ASC_THEN();
 #if ASC_16BIT
             ASC_NARROW(out, t, n);
-            ASC_THEN();
 #else
             ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #endif

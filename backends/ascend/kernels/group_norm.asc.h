@@ -102,7 +102,6 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
                 ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #if ASC_16BIT
                 ASC_NARROW(out, q, (uint32_t)(t.rows * t.pitch));
-                ASC_THEN();
 #endif
                 ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
                 ASC_WAIT(PIPE_V, PIPE_MTE3, slot);

@@ -105,7 +105,6 @@ ASC_KERNEL ASC_NAME(group_norm_backward)(ASC_PARAMS(GROUP_NORM_BACKWARD))
                         asc_copy_ub2gm_align(dbiases + at, db, values * 4);
                     asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID2);
                     asc_mul(products, dw, wide, values);
-                    ASC_THEN();
                     group_norm_add(numbers, GROUP_NORM_SUM, sums, t.values, begins);
                     group_norm_add(numbers, GROUP_NORM_SQUARES, products, t.values, begins);
                     begins = 0;
@@ -122,7 +121,6 @@ ASC_KERNEL ASC_NAME(group_norm_backward)(ASC_PARAMS(GROUP_NORM_BACKWARD))
                     asc_spread(of_one, sum, 1);
                     ASC_THEN();
                     asc_spread(of_normal, product, 1);
-                    ASC_THEN();
                 }
                 __ubuf__ ASC_T *out = ASC_UB(ASC_T, dx_at, slot);
                 ASC_BY_ROW_OF(step, asc_mul, m, m, scales, t.rows, t.pitch);

@@ -102,7 +102,6 @@ ASC_KERNEL ASC_NAME(layer_norm_forward)(ASC_PARAMS(LAYER_NORM_FORWARD))
                 ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #if ASC_16BIT
             ASC_NARROW(out, q, (uint32_t)(tile.rows * pitch));
-            ASC_THEN();
 #endif
             ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
             ASC_WAIT(PIPE_V, PIPE_MTE3, slot);

@@ -125,7 +125,6 @@ static inline __aicore__ void poly_norm_factors(__ubuf__ float *linear, __ubuf__
         ASC_THEN();
         asc_set_vector_mask(0, (uint64_t)0xffffff);
         asc_add(dw, cubic, dw, (uint8_t)rows, 1, 1, 1, 0, POLY_NORM_POWERS, 0);
-        ASC_THEN();
     }
     asc_mul(sums, sums, rstd, (uint32_t)values);
     ASC_THEN();

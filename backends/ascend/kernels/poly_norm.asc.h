@@ -65,7 +65,6 @@ ASC_KERNEL ASC_NAME(poly_norm_forward)(ASC_PARAMS(POLY_NORM_FORWARD))
                 ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #if ASC_16BIT
                 ASC_NARROW(ASC_UB(ASC_T, y_at, slot), to, (uint32_t)(tile.rows * pitch));
-                ASC_THEN();
 #endif
                 ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
                 ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
@@ -137,7 +136,6 @@ ASC_KERNEL ASC_NAME(poly_norm_backward)(ASC_PARAMS(POLY_NORM_BACKWARD))
                     if (!begins) {
                         asc_add(values, values, piece, POLY_NORM_POWERS);
                         asc_add(dys, dys, piece + 8, 1);
-                        ASC_THEN();
                     }
                 }
                 if (!whole && !writes) {
@@ -154,7 +152,6 @@ ASC_KERNEL ASC_NAME(poly_norm_backward)(ASC_PARAMS(POLY_NORM_BACKWARD))
                 ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #if ASC_16BIT
                 ASC_NARROW(ASC_UB(ASC_T, dx_at, slot), to, n);
-                ASC_THEN();
 #endif
                 ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
                 ASC_WAIT(PIPE_V, PIPE_MTE3, slot);

@@ -20,9 +20,7 @@ static inline __aicore__ __ubuf__ float *ASC_NAME(rotary_angles)(__ubuf__ float 
 #define ROTARY_TAKE(slot, n)                                     \
     __ubuf__ float *a = ASC_SCRATCH(x32), *b = ASC_SCRATCH(y32); \
     ASC_WIDEN(a, ASC_UB(ASC_T, x_at, slot), (uint32_t)(n))
-#define ROTARY_GIVE(slot, n)                                 \
-    ASC_NARROW(ASC_UB(ASC_T, y_at, slot), b, (uint32_t)(n)); \
-    ASC_THEN()
+#define ROTARY_GIVE(slot, n) ASC_NARROW(ASC_UB(ASC_T, y_at, slot), b, (uint32_t)(n))
 #else
 #define ROTARY_TAKE(slot, n) \
     __ubuf__ float *a = ASC_UB(float, x_at, slot), *b = ASC_UB(float, y_at, slot)
@@ -73,7 +71,6 @@ ASC_KERNEL ASC_NAME(rotary_halves)(ASC_PARAMS(ROTARY_HALVES))
         }
         asc_mul_scalar(plus, s, asc_f32(direction), (uint32_t)plane);
         asc_mul_scalar(minus, s, -asc_f32(direction), (uint32_t)plane);
-        ASC_THEN();
         rotary_turn_halves(b, a, c, plus, minus, &t, t.pitch);
         ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
         ROTARY_GIVE(slot, n);
