@@ -43,6 +43,9 @@
  *                                                           up to 1.1 MiB t
  *                  cross_entropy                            20 a row, 40 KiB t; forward with dlogits
  *                                                           4 V t, up to 1.1 MiB t, twice with softcap
+ *                  softmax_jsd                              8 a row, 8 V t
+ *                  sum_rows_forward                         4 N for each of up to 64 partial sums, where y is
+ *                                                           a vector
  *                  grpo_loss                                12 a token
  *                  qwen2vl_mrope                            4 D t
  *                gemm, fused_linear_*, flash_attention, fused_neighborhood_attention: see their entries

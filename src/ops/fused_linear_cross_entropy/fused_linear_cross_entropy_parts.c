@@ -3,13 +3,11 @@
  * (core/parts.h). */
 #include <math.h>
 
+#include "core/chunks.h"
 #include "core/parts.h"
 #include "fused_linear_cross_entropy.h"
 
-enum {
-    DEFAULT_BYTES = 64 << 20, /* of extra memory */
-    DEFAULT_OTHERS = 8 << 20  /* of them, what is not logits: the products' workspace */
-};
+enum { DEFAULT_BYTES = 56 << 20 }; /* of logits: with the products' workspace about 64 MiB */
 
 /* Results that are one number: each chunk has its own, and the call's is their sum. */
 enum { LOSS, Z_LOSS, ACCURACY, RESULTS };
@@ -19,9 +17,9 @@ typedef struct run_state {
     const flce *f;
     tg_rows x, dx;
     int64_t classes, hidden;
-    int64_t chunk, chunks; /* rows of a chunk */
-    int type;              /* T */
-    int gradients;         /* any asked for */
+    tg_chunks chunks;
+    int type;      /* T */
+    int gradients; /* any asked for */
     float *logits;
     void *dlogits;     /* NULL: over the logits */
     float *results;    /* [RESULTS, chunks] */
@@ -57,14 +55,15 @@ static tg_tensor *result(const run_state *s, const chunk *c, int which, const tg
 {
     if (s->f->reduction == TG_NONE)
         return part(v, t, c->first, c->rows);
-    set_vector(v, s->results + which * s->chunks + c->first / s->chunk, TG_F32, 1);
+    set_vector(v, s->results + which * s->chunks.count + c->first / s->chunks.rows, TG_F32, 1);
     return t ? beside(v, t) : NULL;
 }
 
 /* What both directions of cross_entropy are given. D and n of a mean are those of all rows. */
 #define LOSS_ARGS(s, c)                                                                            \
     .logits = &(c)->logits.t, .target = part(&(c)->target, (s)->f->target, (c)->first, (c)->rows), \
-    .batch_target = (s)->chunks > 1 ? (s)->f->target : NULL, .class_weight = (s)->f->class_weight, \
+    .batch_target = (s)->chunks.count > 1 ? (s)->f->target : NULL,                                 \
+    .class_weight = (s)->f->class_weight,                                                          \
     .dloss = (s)->f->reduction == TG_NONE                                                          \
                  ? part(&(c)->dloss, (s)->f->dloss, (c)->first, (c)->rows)                         \
                  : (s)->f->dloss,                                                                  \
@@ -143,17 +142,6 @@ static tg_status run_chunk(run_state *s, int64_t first, int64_t rows)
 
 /* ---- the whole ---- */
 
-/* Rows of a chunk: equal parts of the fewest chunks whose logits fit. */
-static void cut(run_state *s, int64_t row_bytes)
-{
-    const int64_t given = s->f->chunk_bytes, rows = s->x.rows;
-    const int64_t most =
-        (given ? given : DEFAULT_BYTES - DEFAULT_OTHERS) / (row_bytes ? row_bytes : 1);
-    const int64_t chunks = most < 1 ? rows : (rows + most - 1) / most;
-    s->chunk = chunks ? (rows + chunks - 1) / chunks : 1;
-    s->chunks = chunks ? (rows + s->chunk - 1) / s->chunk : 1;
-}
-
 /* A power of two that f16, which has so few exponents, needs lest gradients divided by D vanish in it. The largest upstream
  * gradient becomes about 2^8, or, before it is divided by D, 2^12. One that lies on a device is taken to be about 1. */
 static double scale_of(const run_state *s)
@@ -169,15 +157,10 @@ static double scale_of(const run_state *s)
     return most > 0 && most < INFINITY ? ldexp(1, large - ilogb(most)) : 1;
 }
 
-static int64_t round_up(int64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 /* The f32 sums of a gradient that is rounded once, behind the last chunk. */
 static tg_status sums_for(const run_state *s, const tg_tensor *t, float **sums)
 {
-    if (!t || tg_type_of(t) == TG_F32 || s->chunks == 1)
+    if (!t || tg_type_of(t) == TG_F32 || s->chunks.count == 1)
         return TG_OK;
     *sums = tg_workspace_beside(s->ctx, s->f->x, (size_t)tg_numel(t) * sizeof(float));
     return *sums ? TG_OK : TG_ENOMEM;
@@ -188,11 +171,12 @@ static tg_status allocate(run_state *s)
 {
     const flce *f = s->f;
     const int narrow = s->gradients && s->type != TG_F32;
-    cut(s, s->classes * (narrow ? 6 : 4));
-    const int64_t logits = round_up(s->chunk * s->classes * 4),
-                  dlogits = narrow ? round_up(s->chunk * s->classes * 2) : 0;
-    char *p =
-        tg_workspace_beside(s->ctx, f->x, (size_t)(logits + dlogits + RESULTS * s->chunks * 4));
+    s->chunks = tg_cut(s->x.rows, s->classes * (narrow ? 6 : 4),
+                       f->chunk_bytes ? f->chunk_bytes : DEFAULT_BYTES);
+    const int64_t logits = tg_whole_lines(s->chunks.rows * s->classes * 4),
+                  dlogits = narrow ? tg_whole_lines(s->chunks.rows * s->classes * 2) : 0;
+    char *p = tg_workspace_beside(s->ctx, f->x,
+                                  (size_t)(logits + dlogits + RESULTS * s->chunks.count * 4));
     if (!p)
         return TG_ENOMEM;
     s->logits = (float *)p;
@@ -202,31 +186,16 @@ static tg_status allocate(run_state *s)
     return sums_for(s, f->dweight, &s->sum_weight);
 }
 
-/* to = the sum of `count` parts of its shape that follow each other, with accumulate added to what it holds. */
-static tg_status add_up(const run_state *s, const float *parts, int64_t count, tg_tensor *to,
-                        int64_t accumulate)
-{
-    int64_t shape[TG_MAX_NDIM];
-    if (!parts || !to)
-        return TG_OK;
-    shape[0] = count;
-    for (int i = 0; i < to->ndim; i++)
-        shape[i + 1] = to->shape[i];
-    tg_tensor x = tg_tensor_of((void *)parts, TG_F32, to->ndim + 1, shape);
-    x.device = to->device;
-    return tg_sum_rows_forward(
-        s->ctx, &(tg_sum_rows_forward_args){.x = &x, .y = to, .accumulate = accumulate});
-}
-
 static tg_status finish(run_state *s)
 {
     const flce *f = s->f;
     tg_tensor *const results[RESULTS] = {f->loss, f->z_loss, f->accuracy};
-    TG_TRY(add_up(s, s->sum_weight, 1, f->dweight, f->accumulate));
-    TG_TRY(add_up(s, s->sum_bias, 1, f->dbias, f->accumulate));
+    TG_TRY(tg_add_up(s->ctx, s->sum_weight, 1, f->dweight, f->accumulate));
+    TG_TRY(tg_add_up(s->ctx, s->sum_bias, 1, f->dbias, f->accumulate));
     for (int i = 0; i < RESULTS && f->reduction != TG_NONE; i++) {
         view one;
-        TG_TRY(add_up(s, s->results + i * s->chunks, s->chunks, part(&one, results[i], 0, 1), 0));
+        TG_TRY(tg_add_up(s->ctx, s->results + i * s->chunks.count, s->chunks.count,
+                         part(&one, results[i], 0, 1), 0));
     }
     return TG_OK;
 }
@@ -236,8 +205,8 @@ static tg_status run_chunks(run_state *s)
     int64_t first = 0;
     do { /* once even without rows: dweight may have to become zero */
         const int64_t left = s->x.rows - first;
-        TG_TRY(run_chunk(s, first, left < s->chunk ? left : s->chunk));
-        first = tg_next_chunk(s->ctx, first, s->chunk, s->x.rows);
+        TG_TRY(run_chunk(s, first, left < s->chunks.rows ? left : s->chunks.rows));
+        first = tg_next_chunk(s->ctx, first, s->chunks.rows, s->x.rows);
     } while (first < s->x.rows);
     return finish(s);
 }
