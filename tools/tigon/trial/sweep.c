@@ -157,10 +157,15 @@ static void write_case(const pb_op *op, const pb_case *from, dice *d, int64_t el
             used +=
                 (size_t)snprintf(text + used, size - used, " %s=%lld", dims.name[i], (long long)w);
         }
+    int64_t so_far =
+        widest ? widest : 1; /* elements of a tensor that has the dimensions up to here */
     for (int i = 0; i < dims.n; i++)
-        if (!dims.is_width[i] && used < size)
-            used += (size_t)snprintf(text + used, size - used, " %s=%lld", dims.name[i],
-                                     (long long)rows(d, widest ? widest : 1, elements));
+        if (!dims.is_width[i] && used < size) {
+            const int64_t n = rows(d, so_far, elements);
+            so_far *= n;
+            used +=
+                (size_t)snprintf(text + used, size - used, " %s=%lld", dims.name[i], (long long)n);
+        }
     if (below(d, 2) && used < size)
         used += (size_t)snprintf(text + used, size - used, " pad=%lld", (long long)below(d, 40));
     if (below(d, 3) == 0 && used < size)
