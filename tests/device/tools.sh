@@ -14,7 +14,7 @@ fail() {
 }
 
 # Its implementations agree with the reference; the plug-in says which device that is.
-"$tigon" check --strict --backend "$toy" >"$work/out" 2>&1 || fail "the toy device fails"
+"$tigon" check --strict --quick --backend "$toy" >"$work/out" 2>&1 || fail "the toy device fails"
 tail -1 "$work/out"
 grep -q 'FAILED\|lie on cpu' "$work/out" && fail "a row failed"
 
@@ -41,7 +41,7 @@ python3 - "$work/out" <<'END' || fail "a time is too short to be true"
 import json, sys
 rows = json.load(open(sys.argv[1]))
 print(*(f"{r['implementation']} {1e3 * r['ms_50']:.0f} us" for r in rows), sep="; ")
-assert len(rows) == 6
+assert len(rows) >= 6
 for r in rows:
     assert 1e3 * r["ms_50"] > 20, r
     assert r["correct"] or (r["correct"] is None and r["mode"] == "full"), r

@@ -48,6 +48,7 @@ static tg_status project(const run_state *s, const view *x, const tg_tensor *wei
 static tg_status run_loss(const run_state *s, chunk *c)
 {
     if (!s->f->loss)
+        /* no case: without gradients there is no backward */
         return tg_softmax_jsd_backward(s->ctx, &(tg_softmax_jsd_backward_args){LOSS_ARGS(s, c)});
     return tg_softmax_jsd_forward(
         s->ctx, &(tg_softmax_jsd_forward_args){LOSS_ARGS(s, c), .loss = &c->loss.t});
@@ -108,8 +109,8 @@ static int on_host(const tg_tensor *t)
 static double upstream(const fljsd *f, int64_t rows)
 {
     const double dloss = f->dloss && on_host(f->dloss) ? *(const float *)tg_data(f->dloss) : 1;
-    if (f->labels && !on_host(f->labels))
-        return dloss / f->temperature;
+    if (f->labels && !on_host(f->labels)) /* no case: of a device, which tests/device has */
+        return dloss / f->temperature;    /* no case: the same */
     return dloss * rows_share(row_labels_of(f->labels, f->ignore_index), rows) / f->temperature;
 }
 

@@ -43,10 +43,8 @@ SIMD_INLINE void add_block(el e, const job *j, int64_t first, int count, float *
     }
 }
 
-SIMD_INLINE void add_rows(el e, int stream, const job *j, int64_t begin, int64_t end, int worker)
+SIMD_INLINE void add_rows(el e, const job *j, int64_t begin, int64_t end)
 {
-    (void)stream;
-    (void)worker;
     float *sum = columns_begin(&j->sums, begin);
     int64_t row = begin;
     for (; row + BLOCK <= end; row += BLOCK)
@@ -59,7 +57,12 @@ SIMD_INLINE void add_rows(el e, int stream, const job *j, int64_t begin, int64_t
     }
 }
 
-ROWS_CHUNK(add_chunk, job, add_rows);
+static void add_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job copy = *(const job *)arg;
+    EL_SPECIALIZE(copy.type, add_rows, &copy, begin, end);
+}
 
 /* ---- forward: y has rows ---- */
 
@@ -88,16 +91,19 @@ static int64_t strips_of(const job *j)
     return (j->n + STRIP - 1) / STRIP;
 }
 
-SIMD_INLINE void add_strips(el e, int stream, const job *j, int64_t begin, int64_t end, int worker)
+SIMD_INLINE void add_strips(el e, const job *j, int64_t begin, int64_t end)
 {
-    (void)stream;
-    (void)worker;
     const int64_t strips = strips_of(j);
     for (int64_t i = begin; i < end; i++)
         add_strip(e, j, i / strips, i % strips * STRIP);
 }
 
-ROWS_CHUNK(strips_chunk, job, add_strips);
+static void strips_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job copy = *(const job *)arg;
+    EL_SPECIALIZE(copy.type, add_strips, &copy, begin, end);
+}
 
 /* ---- backward ---- */
 
