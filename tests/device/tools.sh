@@ -16,7 +16,7 @@ fail() {
 # Its implementations agree with the reference; the plug-in says which device that is.
 "$tigon" check --strict --quick --backend "$toy" >"$work/out" 2>&1 || fail "the toy device fails"
 tail -1 "$work/out"
-grep -q 'FAILED\|lie on cpu' "$work/out" && fail "a row failed"
+grep -q 'FAILED\|lie on cpu' "$work/out" && fail "an implementation failed"
 
 # A wrong gradient is found.
 if TOY_WRONG=rms_norm_backward "$tigon" check --strict --backend "$toy" rms_norm softmax >"$work/out" 2>&1; then
