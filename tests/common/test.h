@@ -29,6 +29,15 @@ static inline tg_ctx *new_context(void)
     return ctx;
 }
 
+/* 1 for an implementation of the CPU that this machine supports; others need their device. */
+static inline int runs_on_cpu(const tg_ctx *ctx, int impl)
+{
+    int i = 0;
+    while (strcmp(tg_backend_at(i)->vendor, tg_impl_at(impl)->backend))
+        i++;
+    return !strcmp(tg_backend_at(i)->device, "cpu") && tg_impl_supported(ctx, impl);
+}
+
 static inline int report(void)
 {
     printf(failures ? "%d failures\n" : "passed\n", failures);

@@ -84,7 +84,7 @@ int main(void)
     int found = 0;
     for (int impl = 0; impl < tg_impl_count(); impl++) {
         const int op = tg_impl_at(impl)->op;
-        if ((op != forward && op != backward) || !tg_impl_supported(ctx, impl))
+        if ((op != forward && op != backward) || !runs_on_cpu(ctx, impl))
             continue;
         found++;
         for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)

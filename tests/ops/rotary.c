@@ -126,7 +126,7 @@ int main(void)
     int found = 0;
     for (int impl = 0; impl < tg_impl_count(); impl++)
         for (int op = 0; op < 4; op++) {
-            if (tg_impl_at(impl)->op != tg_op_by_name(names[op]) || !tg_impl_supported(ctx, impl))
+            if (tg_impl_at(impl)->op != tg_op_by_name(names[op]) || !runs_on_cpu(ctx, impl))
                 continue;
             found++;
             for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
