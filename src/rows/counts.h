@@ -22,8 +22,8 @@ static inline int row_ignored(row_labels l, int64_t row)
 
 static inline int64_t rows_counted(row_labels l, int64_t rows)
 {
-    int64_t count = 0;
-    for (int64_t r = 0; r < rows; r++)
+    int64_t count = l.of ? 0 : rows; /* of a batch these may be any number */
+    for (int64_t r = 0; l.of && r < rows; r++)
         count += !row_ignored(l, r);
     return count;
 }
