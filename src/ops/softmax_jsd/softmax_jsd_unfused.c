@@ -46,7 +46,7 @@ static tg_status run(tg_ctx *ctx, const sjsd *f)
     s.student = eager_log_softmax(&s.e, eager_rows(f->student), f->temperature);
     s.teacher = eager_log_softmax(&s.e, eager_rows(f->teacher), f->temperature);
     const mat d = eager_new(&s.e, TG_F32, f->rows, f->n);
-    float loss;
+    float loss = 0;
     int64_t one = 1;
     tg_tensor of_rows = tg_tensor_of(&loss, TG_F32, 1, &one);
     if (s.e.status)
