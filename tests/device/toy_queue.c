@@ -1,7 +1,7 @@
 /* toy_queue.c - the device's thread: takes one call after the other, and keeps what went wrong until it is asked.
  *
  * For tests, by dlsym: toy_record(stream) keeps what is put on a stream from then on and runs none of it, until toy_record(NULL);
- * toy_replay() puts all of it on the stream again; toy_pending(stream) counts the calls that wait there. While a stream is
+ * toy_replay() puts all of it on the stream again; toy_hold(stream) lets nothing of a stream run until toy_hold(NULL). While a stream is
  * recorded, memory, and waiting for it, are refused there, as a graph of a GPU refuses them. */
 #include <pthread.h>
 #include <stdarg.h>
@@ -25,22 +25,39 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static toy_call *first, *last, *running; /* of all streams, in the order in which they were put */
 static toy_call *tape[MOST_RECORDED];
 static int taped;
-static const void *recording;
+static const void *recording, *held;
 static fault faults[MOST_FAULTS];
 static int closing;
 
-/* The oldest call of the stream that was used last, out of the list. */
+/* Of the streams that are not held, the one that was used last; NULL, and *any = 0, if nothing waits there. */
+static const void *next_stream(int *any)
+{
+    const void *stream = NULL;
+    *any = 0;
+    for (const toy_call *c = first; c; c = c->next)
+        if (!held || c->stream != held) {
+            stream = c->stream;
+            *any = 1;
+        }
+    return stream;
+}
+
+/* The oldest call of that stream, out of the list; NULL if there is none. */
 static toy_call *take(void)
 {
+    int any;
+    const void *stream = next_stream(&any);
     toy_call **at = &first, *before = NULL;
-    while ((*at)->stream != last->stream) {
+    while (any && (*at)->stream != stream) {
         before = *at;
         at = &(*at)->next;
     }
-    toy_call *const call = *at;
-    *at = call->next;
-    if (last == call)
-        last = before;
+    toy_call *const call = any ? *at : NULL;
+    if (call) {
+        *at = call->next;
+        if (last == call)
+            last = before;
+    }
     return call;
 }
 
@@ -49,11 +66,10 @@ static void *work(void *arg)
     (void)arg;
     pthread_mutex_lock(&lock);
     for (;;) {
-        while (!first && !closing)
+        while (!(running = take()) && !closing)
             pthread_cond_wait(&changed, &lock);
-        if (!first)
+        if (!running)
             break;
-        running = take();
         pthread_mutex_unlock(&lock);
         nanosleep(&(struct timespec){.tv_nsec = DELAY_NS},
                   NULL); /* who does not wait shall notice */
@@ -125,14 +141,12 @@ TG_API void toy_replay(void)
     pthread_mutex_unlock(&lock);
 }
 
-TG_API int toy_pending(const void *stream)
+TG_API void toy_hold(const void *stream)
 {
-    int n = 0;
     pthread_mutex_lock(&lock);
-    for (const toy_call *c = first; c; c = c->next)
-        n += c->stream == stream;
+    held = stream;
+    pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
-    return n;
 }
 
 int toy_refuses(tg_ctx *ctx, const char *what)
