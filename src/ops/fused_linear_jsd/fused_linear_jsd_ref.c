@@ -1,15 +1,15 @@
 /* fused_linear_jsd, plainly: one row of logits at a time, in double precision. */
-#include <math.h>
 #include <string.h>
 
 #include "fused_linear_jsd.h"
+#include "rows/divergence.h"
 
 typedef struct state {
     const fljsd *f;
     tg_rows x, weight, teacher_x, teacher_weight, dx, dweight;
     int64_t classes, hidden;
     double *student, *teacher; /* of one row: logits, then log-probabilities */
-    double *gradient;          /* of one row: of log-probabilities, then of logits */
+    double *gradient;          /* of one row of logits */
     double *sum_weight;
 } state;
 
@@ -22,63 +22,13 @@ static double element(const tg_rows *t, int64_t i, int64_t j)
 static void log_probabilities(const state *s, const tg_rows *x, const tg_rows *weight, int64_t row,
                               double *out)
 {
-    double most = -INFINITY, total = 0;
     for (int64_t v = 0; v < s->classes; v++) {
         double sum = 0;
         for (int64_t h = 0; h < x->n; h++)
             sum += element(x, row, h) * element(weight, v, h);
         out[v] = sum / s->f->temperature;
-        most = fmax(most, out[v]);
     }
-    for (int64_t v = 0; v < s->classes; v++)
-        total += exp(out[v] - most);
-    for (int64_t v = 0; v < s->classes; v++)
-        out[v] -= most + log(total);
-}
-
-/* weight * logarithm; nothing if the weight is 0. */
-static double term(double weight, double logarithm)
-{
-    return weight == 0 ? 0 : weight * logarithm;
-}
-
-/* log(beta exp(y) + (1 - beta) exp(x)), 0 < beta < 1, see jsd */
-static double log_mixture(double x, double y, double beta)
-{
-    const double w = x > y ? beta : 1 - beta;
-    return fmax(x, y) + log1p(w * expm1(-fabs(x - y)));
-}
-
-/* jsd of a row; its gradient by the student's log-probabilities. */
-static double divergence(const state *s)
-{
-    const double beta = s->f->beta;
-    double loss = 0;
-    for (int64_t v = 0; v < s->classes; v++) {
-        const double x = s->student[v], y = s->teacher[v], q = exp(x), p = exp(y);
-        if (beta == 0) {
-            loss += term(p, y - x);
-            s->gradient[v] = -p;
-        } else if (beta == 1) {
-            loss += term(q, x - y);
-            s->gradient[v] = term(q, x - y) + q;
-        } else {
-            const double m = log_mixture(x, y, beta);
-            s->gradient[v] = term((1 - beta) * q, x - m);
-            loss += term(beta * p, y - m) + s->gradient[v];
-        }
-    }
-    return loss;
-}
-
-/* Turns the gradient of log-probabilities into that of logits. */
-static void through_softmax(const state *s, double g)
-{
-    double sum = 0;
-    for (int64_t v = 0; v < s->classes; v++)
-        sum += s->gradient[v];
-    for (int64_t v = 0; v < s->classes; v++)
-        s->gradient[v] = g / s->f->temperature * (s->gradient[v] - exp(s->student[v]) * sum);
+    divergence_log_softmax(out, s->classes);
 }
 
 /* What the gradient of a row's logits contributes to dx and dweight. */
@@ -133,8 +83,8 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
         if (!row_ignored(labels, row)) {
             log_probabilities(&s, &s.x, &s.weight, row, s.student);
             log_probabilities(&s, &s.teacher_x, &s.teacher_weight, row, s.teacher);
-            loss += divergence(&s);
-            through_softmax(&s, dloss * per_row);
+            loss += divergence_of_row(s.student, s.teacher, s.classes, f->beta,
+                                      dloss * per_row / f->temperature, s.gradient);
         }
         contribute(&s, row);
     }

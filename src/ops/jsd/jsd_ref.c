@@ -1,40 +1,6 @@
 /* jsd, plain and in double: the definition. */
-#include <math.h>
-
 #include "rows/counts.h"
-
-/* weight * logarithm; nothing if the weight is 0. */
-static double term(double weight, double logarithm)
-{
-    return weight == 0 ? 0 : weight * logarithm;
-}
-
-/* log(beta exp(y) + (1 - beta) exp(x)), 0 < beta < 1, without leaving logarithms: with m the larger of
- * the two and w the weight of the smaller, m + log(1 + w (exp(smaller - m) - 1)). */
-static double log_mixture(double x, double y, double beta)
-{
-    if (x == y)
-        return x; /* both may be -inf */
-    const double larger = x > y ? x : y, smaller = x > y ? y : x;
-    const double difference = isnan(x - y) ? x - y : smaller - larger;
-    return larger + log1p((x > y ? beta : 1 - beta) * expm1(difference));
-}
-
-typedef struct element {
-    double loss, gradient;
-} element;
-
-static element element_of(double x, double y, double beta)
-{
-    const double q = exp(x), p = exp(y);
-    if (beta == 0)
-        return (element){term(p, y - x), -p};
-    if (beta == 1)
-        return (element){term(q, x - y), term(q, x - y) + q};
-    const double m = log_mixture(x, y, beta);
-    const double of_student = term((1 - beta) * q, x - m);
-    return (element){term(beta * p, y - m) + of_student, of_student};
-}
+#include "rows/divergence.h"
 
 static double get(const tg_rows *t, int64_t row, int64_t i)
 {
@@ -48,9 +14,9 @@ static double run(double beta, row_labels labels, const tg_rows *student, const 
     double sum = 0;
     for (int64_t row = 0; row < student->rows; row++)
         for (int64_t i = 0; i < student->n; i++) {
-            element e = {0, 0};
+            divergence e = {0, 0};
             if (!row_ignored(labels, row))
-                e = element_of(get(student, row, i), get(teacher, row, i), beta);
+                e = divergence_of(get(student, row, i), get(teacher, row, i), beta);
             sum += e.loss;
             if (dstudent->data)
                 tg_set(dstudent->data, dstudent->type, row * dstudent->stride + i, g * e.gradient);

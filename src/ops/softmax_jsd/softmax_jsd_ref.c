@@ -1,73 +1,19 @@
 /* softmax_jsd, plainly: one row at a time, in double precision. */
-#include <math.h>
-
+#include "rows/divergence.h"
 #include "softmax_jsd.h"
 
 typedef struct state {
     const sjsd *f;
     double *student, *teacher; /* log-probabilities of one row */
-    double *gradient;          /* of one row: of log-probabilities, then of logits */
+    double *gradient;          /* of one row of logits */
 } state;
 
 /* log_softmax(x / temperature) of a row. */
 static void log_probabilities(const state *s, const tg_rows *x, int64_t row, double *out)
 {
-    double most = -INFINITY, total = 0;
-    for (int64_t v = 0; v < x->n; v++) {
+    for (int64_t v = 0; v < x->n; v++)
         out[v] = tg_get(x->data, x->type, row * x->stride + v) / s->f->temperature;
-        most = fmax(most, out[v]);
-    }
-    for (int64_t v = 0; v < x->n; v++)
-        total += exp(out[v] - most);
-    for (int64_t v = 0; v < x->n; v++)
-        out[v] -= most + log(total);
-}
-
-/* weight * logarithm; nothing if the weight is 0. */
-static double term(double weight, double logarithm)
-{
-    return weight == 0 ? 0 : weight * logarithm;
-}
-
-/* log(beta exp(y) + (1 - beta) exp(x)), 0 < beta < 1, see jsd */
-static double log_mixture(double x, double y, double beta)
-{
-    if (x == y)
-        return x; /* both may be -inf */
-    const double w = x > y ? beta : 1 - beta;
-    return fmax(x, y) + log1p(w * expm1(-fabs(x - y)));
-}
-
-/* jsd of a row; its gradient by the student's log-probabilities. */
-static double divergence(const state *s)
-{
-    const double beta = s->f->beta;
-    double loss = 0;
-    for (int64_t v = 0; v < s->f->n; v++) {
-        const double x = s->student[v], y = s->teacher[v], q = exp(x), p = exp(y);
-        if (beta == 0) {
-            loss += term(p, y - x);
-            s->gradient[v] = -p;
-        } else if (beta == 1) {
-            loss += term(q, x - y);
-            s->gradient[v] = term(q, x - y) + q;
-        } else {
-            const double m = log_mixture(x, y, beta);
-            s->gradient[v] = term((1 - beta) * q, x - m);
-            loss += term(beta * p, y - m) + s->gradient[v];
-        }
-    }
-    return loss;
-}
-
-/* Turns the gradient of log-probabilities into that of logits. */
-static void through_softmax(const state *s, double g)
-{
-    double sum = 0;
-    for (int64_t v = 0; v < s->f->n; v++)
-        sum += s->gradient[v];
-    for (int64_t v = 0; v < s->f->n; v++)
-        s->gradient[v] = g / s->f->temperature * (s->gradient[v] - exp(s->student[v]) * sum);
+    divergence_log_softmax(out, x->n);
 }
 
 static tg_status run(tg_ctx *ctx, const sjsd *f)
@@ -88,8 +34,8 @@ static tg_status run(tg_ctx *ctx, const sjsd *f)
         if (!ignored) {
             log_probabilities(&s, &student, row, s.student);
             log_probabilities(&s, &teacher, row, s.teacher);
-            loss += divergence(&s);
-            through_softmax(&s, dloss * share * f->grad_scale);
+            loss += divergence_of_row(s.student, s.teacher, n, f->beta,
+                                      dloss * share * f->grad_scale / f->temperature, s.gradient);
         }
         for (int64_t v = 0; out.data && v < n; v++)
             tg_set(out.data, out.type, row * out.stride + v, ignored ? 0 : s.gradient[v]);
