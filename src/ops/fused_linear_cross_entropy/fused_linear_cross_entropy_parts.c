@@ -38,11 +38,9 @@ typedef struct chunk {
 static tg_status project(run_state *s, chunk *c)
 {
     const tg_tensor *bias = s->f->bias;
-    view rows; /* of the bias, [V], as sum_rows has them: the logits */
-    set_view(&rows, s->logits, TG_F32, c->rows, s->classes, s->classes);
     if (bias)
-        TG_TRY(tg_sum_rows_backward(
-            s->ctx, &(tg_sum_rows_backward_args){.dy = bias, .dx = beside(&rows, bias)}));
+        TG_TRY(tg_sum_rows_backward(s->ctx,
+                                    &(tg_sum_rows_backward_args){.dy = bias, .dx = &c->logits.t}));
     return tg_gemm(s->ctx, &(tg_gemm_args){.a = &c->x.t,
                                            .b = s->f->weight,
                                            .c = &c->logits.t,
