@@ -29,35 +29,23 @@ static const void *recording, *held;
 static fault faults[MOST_FAULTS];
 static int closing;
 
-/* Of the streams that are not held, the one that was used last; NULL, and *any = 0, if nothing waits there. */
-static const void *next_stream(int *any)
-{
-    const void *stream = NULL;
-    *any = 0;
-    for (const toy_call *c = first; c; c = c->next)
-        if (!held || c->stream != held) {
-            stream = c->stream;
-            *any = 1;
-        }
-    return stream;
-}
-
-/* The oldest call of that stream, out of the list; NULL if there is none. */
+/* The oldest call of the stream that was used last, of those that are not held, out of the list; NULL if nothing waits there. */
 static toy_call *take(void)
 {
-    int any;
-    const void *stream = next_stream(&any);
+    const toy_call *newest = NULL;
+    for (const toy_call *c = first; c; c = c->next)
+        newest = !held || c->stream != held ? c : newest;
+    if (!newest)
+        return NULL;
     toy_call **at = &first, *before = NULL;
-    while (any && (*at)->stream != stream) {
+    while ((*at)->stream != newest->stream) {
         before = *at;
-        at = &(*at)->next;
+        at = &before->next;
     }
-    toy_call *const call = any ? *at : NULL;
-    if (call) {
-        *at = call->next;
-        if (last == call)
-            last = before;
-    }
+    toy_call *const call = *at;
+    *at = call->next;
+    if (last == call)
+        last = before;
     return call;
 }
 
