@@ -79,6 +79,22 @@ tg_status tg_refuse_vector(const char *op, const char *name, const tg_tensor *t,
                    shape_text(t, found, sizeof found), (long long)n, what);
 }
 
+tg_status tg_expect_gradient(const char *op, const char *name, const tg_tensor *t,
+                             const char *of_name, const tg_tensor *of)
+{
+    if (!t)
+        return TG_OK;
+    const int type = tg_type_of(of), out = tg_type_of(t);
+    TG_TRY(tg_expect_same_shape(op, name, t, of_name, of));
+    if (out != type && (type != TG_F32 || out == TG_F64))
+        return tg_fail(TG_EINVAL, "%s: %s is %s, expected %s, the type of %s", op, name,
+                       tg_type_name(out), tg_type_name(type), of_name);
+    if (out != type && tg_data(t) == tg_data(of) && tg_numel(of))
+        return tg_fail(TG_EINVAL, "%s: %s is %s in the buffer of %s, expected f32", op, name,
+                       tg_type_name(out), of_name);
+    return TG_OK;
+}
+
 tg_status tg_expect_matrix(const char *op, const char *name, const tg_tensor *t, int64_t rows,
                            int64_t cols, const char *what)
 {

@@ -92,6 +92,10 @@ static inline tg_status tg_expect_numel(const char *op, const char *name, const 
     return TG_LIKELY(!t || tg_numel(t) == n) ? TG_OK : tg_refuse_numel(op, name, t, n, what);
 }
 
+/* The gradient of `of`, if it is given: its shape and type; beside f32 a 16-bit type as well, but then not in its buffer. */
+tg_status tg_expect_gradient(const char *op, const char *name, const tg_tensor *t,
+                             const char *of_name, const tg_tensor *of);
+
 /* A matrix [rows, cols]. */
 tg_status tg_expect_matrix(const char *op, const char *name, const tg_tensor *t, int64_t rows,
                            int64_t cols, const char *what);

@@ -8,21 +8,6 @@ typedef struct ce_common {
     int64_t ignore_index;
 } ce_common;
 
-/* dlogits has the type of logits; beside f32 logits a 16-bit type as well, but then not in place.
- */
-static tg_status check_dlogits(const ce_common *c)
-{
-    const int type = tg_type_of(c->logits), out = tg_type_of(c->dlogits);
-    TG_TRY(tg_expect_same_shape(c->op, "dlogits", c->dlogits, "logits", c->logits));
-    if (out != type && (type != TG_F32 || out == TG_F64))
-        return tg_fail(TG_EINVAL, "%s: dlogits is %s, expected %s, the type of logits", c->op,
-                       tg_type_name(out), tg_type_name(type));
-    if (out != type && tg_data(c->dlogits) == tg_data(c->logits) && tg_numel(c->logits))
-        return tg_fail(TG_EINVAL, "%s: dlogits is %s in the buffer of logits, expected f32", c->op,
-                       tg_type_name(out));
-    return TG_OK;
-}
-
 static tg_status check_common(const ce_common *c, double smoothing, double softcap,
                               int64_t reduction)
 {
@@ -43,8 +28,7 @@ static tg_status check_common(const ce_common *c, double smoothing, double softc
     TG_TRY(tg_expect_f64(c->op, "label_smoothing", smoothing, 0, 1));
     if (softcap != 0)
         TG_TRY(tg_expect_positive(c->op, "softcap", softcap));
-    if (c->dlogits)
-        TG_TRY(check_dlogits(c));
+    TG_TRY(tg_expect_gradient(c->op, "dlogits", c->dlogits, "logits", c->logits));
     if (c->batch_target)
         TG_TRY(
             tg_expect_indices(c->op, "batch_target", c->batch_target, classes, &c->ignore_index));

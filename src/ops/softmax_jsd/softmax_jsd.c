@@ -14,20 +14,6 @@ typedef struct arguments {
     .dstudent = (a)->dstudent, .first_row = (a)->first_row, .batch_rows = (a)->batch_rows,        \
     .beta = (a)->beta, .temperature = (a)->temperature
 
-/* dstudent has the type of student; beside f32 logits a 16-bit type as well, but then not in place. */
-static tg_status check_dstudent(const arguments *a)
-{
-    const int type = tg_type_of(a->student), out = tg_type_of(a->dstudent);
-    TG_TRY(tg_expect_same_shape(a->op, "dstudent", a->dstudent, "student", a->student));
-    if (out != type && (type != TG_F32 || out == TG_F64))
-        return tg_fail(TG_EINVAL, "%s: dstudent is %s, expected %s, the type of student", a->op,
-                       tg_type_name(out), tg_type_name(type));
-    if (out != type && tg_data(a->dstudent) == tg_data(a->student) && tg_numel(a->student))
-        return tg_fail(TG_EINVAL, "%s: dstudent is %s in the buffer of student, expected f32",
-                       a->op, tg_type_name(out));
-    return TG_OK;
-}
-
 /* The rows are a part of the batch's. */
 static tg_status check_batch(const arguments *a)
 {
@@ -52,7 +38,7 @@ static tg_status check(const arguments *a)
     TG_TRY(tg_expect_f64(op, "temperature", a->temperature, 0x1p-60, 0x1p60));
     TG_TRY(tg_expect_numel(op, "dloss", a->dloss, 1, one));
     TG_TRY(tg_expect_numel(op, "loss", a->loss, 1, one));
-    return a->dstudent ? check_dstudent(a) : TG_OK;
+    return tg_expect_gradient(op, "dstudent", a->dstudent, "student", a->student);
 }
 
 tg_status tg_check_softmax_jsd_forward(const tg_softmax_jsd_forward_args *args)
