@@ -1,10 +1,8 @@
 /* fused_linear_cross_entropy of other operators: chunks of rows, each a product, cross_entropy and two more products, on any device
- * that has them. Only the logits of one chunk exist at a time. The calls are made twice, first to reserve their memory
- * (core/parts.h). */
+ * that has them (fused_linear/fused_linear.h). */
 #include <math.h>
 
-#include "core/chunks.h"
-#include "core/parts.h"
+#include "fused_linear/fused_linear.h"
 #include "fused_linear_cross_entropy.h"
 
 enum { DEFAULT_BYTES = 56 << 20 }; /* of logits: with the products' workspace about 64 MiB */
@@ -13,19 +11,15 @@ enum { DEFAULT_BYTES = 56 << 20 }; /* of logits: with the products' workspace ab
 enum { LOSS, Z_LOSS, ACCURACY, RESULTS };
 
 typedef struct run_state {
-    tg_ctx *ctx;
+    fused_linear l;
     const flce *f;
-    tg_rows x, dx;
-    int64_t classes, hidden;
-    tg_chunks chunks;
+    int64_t classes;
     int type;      /* T */
     int gradients; /* any asked for */
     float *logits;
-    void *dlogits;     /* NULL: over the logits */
-    float *results;    /* [RESULTS, chunks] */
-    float *sum_weight; /* dweight and dbias, if they are of 16 bits and there are several chunks */
-    float *sum_bias;
-    double scale; /* of dlogits; what it is multiplied with is divided by it */
+    void *dlogits;   /* NULL: over the logits */
+    float *results;  /* [RESULTS, chunks] */
+    float *sum_bias; /* dbias, if it is of 16 bits and there are several chunks */
 } run_state;
 
 /* ---- one chunk ---- */
@@ -39,13 +33,13 @@ static tg_status project(run_state *s, chunk *c)
 {
     const tg_tensor *bias = s->f->bias;
     if (bias)
-        TG_TRY(tg_sum_rows_backward(s->ctx,
+        TG_TRY(tg_sum_rows_backward(s->l.ctx,
                                     &(tg_sum_rows_backward_args){.dy = bias, .dx = &c->logits.t}));
-    return tg_gemm(s->ctx, &(tg_gemm_args){.a = &c->x.t,
-                                           .b = s->f->weight,
-                                           .c = &c->logits.t,
-                                           .trans_b = 1,
-                                           .beta = bias ? 1 : 0});
+    return tg_gemm(s->l.ctx, &(tg_gemm_args){.a = &c->x.t,
+                                             .b = s->f->weight,
+                                             .c = &c->logits.t,
+                                             .trans_b = 1,
+                                             .beta = bias ? 1 : 0});
 }
 
 /* A result of rows [first, first + rows), or of the chunk; NULL if nobody asks for it. */
@@ -53,21 +47,21 @@ static tg_tensor *result(const run_state *s, const chunk *c, int which, const tg
 {
     if (s->f->reduction == TG_NONE)
         return part(v, t, c->first, c->rows);
-    set_vector(v, s->results + which * s->chunks.count + c->first / s->chunks.rows, TG_F32, 1);
+    set_vector(v, s->results + which * s->l.count + c->first / s->l.rows, TG_F32, 1);
     return t ? beside(v, t) : NULL;
 }
 
 /* What both directions of cross_entropy are given. D and n of a mean are those of all rows. */
 #define LOSS_ARGS(s, c)                                                                            \
     .logits = &(c)->logits.t, .target = part(&(c)->target, (s)->f->target, (c)->first, (c)->rows), \
-    .batch_target = (s)->chunks.count > 1 ? (s)->f->target : NULL,                                 \
+    .batch_target = (s)->l.count > 1 ? (s)->f->target : NULL,                                      \
     .class_weight = (s)->f->class_weight,                                                          \
     .dloss = (s)->f->reduction == TG_NONE                                                          \
                  ? part(&(c)->dloss, (s)->f->dloss, (c)->first, (c)->rows)                         \
                  : (s)->f->dloss,                                                                  \
     .ignore_index = TG_VALUE((s)->f->ignore_index), .reduction = (s)->f->reduction,                \
     .label_smoothing = (s)->f->smoothing, .lse_square_scale = (s)->f->z,                           \
-    .softcap = (s)->f->softcap, .token_scaling = (s)->f->token_scaling, .grad_scale = (s)->scale
+    .softcap = (s)->f->softcap, .token_scaling = (s)->f->token_scaling, .grad_scale = (s)->l.scale
 
 static tg_status run_loss(run_state *s, chunk *c)
 {
@@ -75,11 +69,11 @@ static tg_status run_loss(run_state *s, chunk *c)
     tg_tensor *dlogits = s->gradients ? &c->dlogits.t : NULL;
     if (f->saved)
         return tg_cross_entropy_backward(
-            s->ctx, &(tg_cross_entropy_backward_args){
-                        LOSS_ARGS(s, c), .lse = part(&c->lse, f->saved, c->first, c->rows),
-                        .dlogits = dlogits});
+            s->l.ctx, &(tg_cross_entropy_backward_args){
+                          LOSS_ARGS(s, c), .lse = part(&c->lse, f->saved, c->first, c->rows),
+                          .dlogits = dlogits});
     return tg_cross_entropy_forward(
-        s->ctx,
+        s->l.ctx,
         &(tg_cross_entropy_forward_args){
             LOSS_ARGS(s, c), .loss = result(s, c, LOSS, f->loss, &c->loss),
             .z_loss = result(s, c, Z_LOSS, f->z_loss, &c->z_loss),
@@ -91,40 +85,24 @@ static tg_status run_loss(run_state *s, chunk *c)
 static tg_status add_gradients(run_state *s, chunk *c)
 {
     const flce *f = s->f;
-    const double unscale = 1 / s->scale;
-    view dx, sums;
-    if (f->dx) {
-        set_rows(&dx, &s->dx, c->first, c->rows);
-        TG_TRY(tg_gemm(s->ctx, &(tg_gemm_args){.a = &c->dlogits.t,
-                                               .b = f->weight,
-                                               .c = beside(&dx, f->x),
-                                               .alpha = unscale}));
-    }
-    if (f->dweight) {
-        set_view(&sums, s->sum_weight, TG_F32, s->classes, s->hidden, s->hidden);
-        TG_TRY(tg_gemm(s->ctx,
-                       &(tg_gemm_args){.a = &c->dlogits.t,
-                                       .b = &c->x.t,
-                                       .c = s->sum_weight ? beside(&sums, f->x) : f->dweight,
-                                       .trans_a = 1,
-                                       .alpha = unscale,
-                                       .beta = c->first > 0 || (f->accumulate && !s->sum_weight)}));
-    }
+    view sums;
+    TG_TRY(fused_linear_gradients(&s->l, c->first, &c->x, &c->dlogits));
     if (!f->dbias)
         return TG_OK;
     set_vector(&sums, s->sum_bias, TG_F32, s->classes);
     return tg_sum_rows_forward(
-        s->ctx,
+        s->l.ctx,
         &(tg_sum_rows_forward_args){.x = &c->dlogits.t,
                                     .y = s->sum_bias ? beside(&sums, f->x) : f->dbias,
-                                    .scale = unscale,
+                                    .scale = 1 / s->l.scale,
                                     .accumulate = c->first > 0 || (f->accumulate && !s->sum_bias)});
 }
 
-static tg_status run_chunk(run_state *s, int64_t first, int64_t rows)
+static tg_status run_chunk(void *state, int64_t first, int64_t rows)
 {
+    run_state *s = state;
     chunk c = {.first = first, .rows = rows};
-    set_rows(&c.x, &s->x, first, rows);
+    set_rows(&c.x, &s->l.rows_of_x, first, rows);
     set_view(&c.logits, s->logits, TG_F32, rows, s->classes, s->classes);
     if (s->dlogits)
         set_view(&c.dlogits, s->dlogits, s->type, rows, s->classes, s->classes);
@@ -155,76 +133,55 @@ static double scale_of(const run_state *s)
     return most > 0 && most < INFINITY ? ldexp(1, large - ilogb(most)) : 1;
 }
 
-/* The f32 sums of a gradient that is rounded once, behind the last chunk. */
-static tg_status sums_for(const run_state *s, const tg_tensor *t, float **sums)
-{
-    if (!t || tg_type_of(t) == TG_F32 || s->chunks.count == 1)
-        return TG_OK;
-    *sums = tg_workspace_beside(s->ctx, s->f->x, (size_t)tg_numel(t) * sizeof(float));
-    return *sums ? TG_OK : TG_ENOMEM;
-}
-
 /* All memory of the call but that of its parts. */
 static tg_status allocate(run_state *s)
 {
     const flce *f = s->f;
     const int narrow = s->gradients && s->type != TG_F32;
-    s->chunks = tg_cut(s->x.rows, s->classes * (narrow ? 6 : 4),
-                       f->chunk_bytes ? f->chunk_bytes : DEFAULT_BYTES);
-    const int64_t logits = tg_whole_lines(s->chunks.rows * s->classes * 4),
-                  dlogits = narrow ? tg_whole_lines(s->chunks.rows * s->classes * 2) : 0;
-    char *p = tg_workspace_beside(s->ctx, f->x,
-                                  (size_t)(logits + dlogits + RESULTS * s->chunks.count * 4));
+    fused_linear_cut(&s->l, s->classes * (narrow ? 6 : 4),
+                     f->chunk_bytes ? f->chunk_bytes : DEFAULT_BYTES);
+    const int64_t logits = fused_linear_lines(s->l.rows * s->classes * 4),
+                  dlogits = narrow ? fused_linear_lines(s->l.rows * s->classes * 2) : 0;
+    char *p =
+        tg_workspace_beside(s->l.ctx, f->x, (size_t)(logits + dlogits + RESULTS * s->l.count * 4));
     if (!p)
         return TG_ENOMEM;
     s->logits = (float *)p;
     s->dlogits = narrow ? p + logits : NULL;
     s->results = (float *)(p + logits + dlogits);
-    TG_TRY(sums_for(s, f->dbias, &s->sum_bias));
-    return sums_for(s, f->dweight, &s->sum_weight);
+    TG_TRY(fused_linear_sums(&s->l, f->dbias, &s->sum_bias));
+    return fused_linear_sums(&s->l, f->dweight, &s->l.sum_weight);
 }
 
-static tg_status finish(run_state *s)
+static tg_status finish(void *state)
 {
+    const run_state *s = state;
     const flce *f = s->f;
     tg_tensor *const results[RESULTS] = {f->loss, f->z_loss, f->accuracy};
-    TG_TRY(tg_add_up(s->ctx, s->sum_weight, 1, f->dweight, f->accumulate));
-    TG_TRY(tg_add_up(s->ctx, s->sum_bias, 1, f->dbias, f->accumulate));
+    TG_TRY(fused_linear_add_up(&s->l, s->sum_bias, 1, f->dbias, f->accumulate));
     for (int i = 0; i < RESULTS && f->reduction != TG_NONE; i++) {
         view one;
-        TG_TRY(tg_add_up(s->ctx, s->results + i * s->chunks.count, s->chunks.count,
-                         part(&one, results[i], 0, 1), 0));
+        TG_TRY(fused_linear_add_up(&s->l, s->results + i * s->l.count, s->l.count,
+                                   part(&one, results[i], 0, 1), 0));
     }
     return TG_OK;
 }
 
-static tg_status run_chunks(run_state *s)
-{
-    int64_t first = 0;
-    do { /* once even without rows: dweight may have to become zero */
-        const int64_t left = s->x.rows - first;
-        TG_TRY(run_chunk(s, first, left < s->chunks.rows ? left : s->chunks.rows));
-        first = tg_next_chunk(s->ctx, first, s->chunks.rows, s->x.rows);
-    } while (first < s->x.rows);
-    return finish(s);
-}
-
 static tg_status run(tg_ctx *ctx, const flce *f)
 {
-    run_state s = {.ctx = ctx,
+    run_state s = {.l = {.ctx = ctx,
+                         .x = f->x,
+                         .weight = f->weight,
+                         .dx = f->dx,
+                         .dweight = f->dweight,
+                         .accumulate = f->accumulate},
                    .f = f,
-                   .x = tg_rows_of(f->x),
-                   .dx = tg_rows_of(f->dx),
                    .classes = f->weight->shape[0],
-                   .hidden = f->weight->shape[1],
                    .type = tg_type_of(f->x),
                    .gradients = f->dx || f->dweight || f->dbias};
     TG_TRY(allocate(&s));
-    s.scale = scale_of(&s);
-    tg_reserve(ctx);
-    const tg_status status = run_chunks(&s);
-    tg_reserved(ctx);
-    return status != TG_OK ? status : run_chunks(&s);
+    s.l.scale = scale_of(&s);
+    return fused_linear_run(&s.l, run_chunk, finish, &s);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forward_args *args)

@@ -1,27 +1,22 @@
 /* fused_linear_jsd of other operators: chunks of rows, each two products for the logits, softmax_jsd, and two more products for
- * the gradients, on any device that has them. Only the logits of one chunk exist at a time. The calls are made twice, first to
- * reserve their memory (core/parts.h). */
+ * the gradients, on any device that has them (fused_linear/fused_linear.h). */
 #include <math.h>
 
-#include "core/chunks.h"
-#include "core/parts.h"
+#include "fused_linear/fused_linear.h"
 #include "fused_linear_jsd.h"
 
 enum { DEFAULT_BYTES = 56 << 20 }; /* of logits: with the products' workspace about 64 MiB */
 
 typedef struct run_state {
-    tg_ctx *ctx;
+    fused_linear l;
     const fljsd *f;
-    tg_rows x, teacher_x, dx;
-    int64_t classes, hidden;
-    tg_chunks chunks;
+    tg_rows teacher_x;
+    int64_t classes;
     int type;                 /* T */
     int gradients;            /* any asked for */
     float *student, *teacher; /* logits of a chunk */
     void *dlogits;            /* of T; those of f32 lie over the student's logits */
     float *losses;            /* of each chunk */
-    float *sum_weight;        /* dweight, if it is of 16 bits and there are several chunks */
-    double scale;             /* of dlogits; the products divide by it */
 } run_state;
 
 /* ---- one chunk ---- */
@@ -33,7 +28,8 @@ typedef struct chunk {
 
 static tg_status project(const run_state *s, const view *x, const tg_tensor *weight, view *logits)
 {
-    return tg_gemm(s->ctx, &(tg_gemm_args){.a = &x->t, .b = weight, .c = &logits->t, .trans_b = 1});
+    return tg_gemm(s->l.ctx,
+                   &(tg_gemm_args){.a = &x->t, .b = weight, .c = &logits->t, .trans_b = 1});
 }
 
 /* What both directions of softmax_jsd are given. The mean is that of all rows. */
@@ -42,59 +38,36 @@ static tg_status project(const run_state *s, const view *x, const tg_tensor *wei
     .dloss = (s)->f->dloss, .dstudent = (s)->gradients ? &(c)->dlogits.t : NULL,      \
     .beta = TG_VALUE((s)->f->beta), .temperature = (s)->f->temperature,               \
     .ignore_index = TG_VALUE((s)->f->ignore_index), .first_row = (c)->first,          \
-    .batch_rows = (s)->x.rows, .grad_scale = (s)->scale
+    .batch_rows = (s)->l.rows_of_x.rows, .grad_scale = (s)->l.scale
 
 /* The chunk's part of the loss, and the gradient of the student's logits. */
 static tg_status run_loss(const run_state *s, chunk *c)
 {
     if (!s->f->loss)
         /* no case: without gradients there is no backward */
-        return tg_softmax_jsd_backward(s->ctx, &(tg_softmax_jsd_backward_args){LOSS_ARGS(s, c)});
+        return tg_softmax_jsd_backward(s->l.ctx, &(tg_softmax_jsd_backward_args){LOSS_ARGS(s, c)});
     return tg_softmax_jsd_forward(
-        s->ctx, &(tg_softmax_jsd_forward_args){LOSS_ARGS(s, c), .loss = &c->loss.t});
+        s->l.ctx, &(tg_softmax_jsd_forward_args){LOSS_ARGS(s, c), .loss = &c->loss.t});
 }
 
-static tg_status add_gradients(const run_state *s, const chunk *c)
+static tg_status run_chunk(void *state, int64_t first, int64_t rows)
 {
-    const fljsd *f = s->f;
-    const double unscale = 1 / s->scale;
-    view dx, sums;
-    if (f->dx) {
-        set_rows(&dx, &s->dx, c->first, c->x.shape[0]);
-        TG_TRY(tg_gemm(s->ctx, &(tg_gemm_args){.a = &c->dlogits.t,
-                                               .b = f->weight,
-                                               .c = beside(&dx, f->x),
-                                               .alpha = unscale}));
-    }
-    if (!f->dweight)
-        return TG_OK;
-    set_view(&sums, s->sum_weight, TG_F32, s->classes, s->hidden, s->hidden);
-    return tg_gemm(s->ctx,
-                   &(tg_gemm_args){.a = &c->dlogits.t,
-                                   .b = &c->x.t,
-                                   .c = s->sum_weight ? beside(&sums, f->x) : f->dweight,
-                                   .trans_a = 1,
-                                   .alpha = unscale,
-                                   .beta = c->first > 0 || (f->accumulate && !s->sum_weight)});
-}
-
-static tg_status run_chunk(const run_state *s, int64_t first, int64_t rows)
-{
+    const run_state *s = state;
     const fljsd *f = s->f;
     chunk c = {.first = first};
-    set_rows(&c.x, &s->x, first, rows);
+    set_rows(&c.x, &s->l.rows_of_x, first, rows);
     set_rows(&c.teacher_x, &s->teacher_x, first, rows);
     set_view(&c.student, s->student, TG_F32, rows, s->classes, s->classes);
     set_view(&c.teacher, s->teacher, TG_F32, rows, s->classes, s->classes);
     set_view(&c.dlogits, s->dlogits, s->type, rows, s->classes, s->classes);
-    set_vector(&c.loss, s->losses + first / s->chunks.rows, TG_F32, 1);
+    set_vector(&c.loss, s->losses + first / s->l.rows, TG_F32, 1);
     view *const views[] = {&c.x, &c.teacher_x, &c.student, &c.teacher, &c.dlogits, &c.loss};
     for (size_t i = 0; i < sizeof views / sizeof *views; i++)
         beside(views[i], f->x);
     TG_TRY(project(s, &c.x, f->weight, &c.student));
     TG_TRY(project(s, &c.teacher_x, f->teacher_weight, &c.teacher));
     TG_TRY(run_loss(s, &c));
-    return s->gradients ? add_gradients(s, &c) : TG_OK;
+    return fused_linear_gradients(&s->l, first, &c.x, &c.dlogits);
 }
 
 /* ---- the whole ---- */
@@ -121,7 +94,7 @@ static double scale_of(const run_state *s)
 {
     if (s->type != TG_F16)
         return 1;
-    const double size = fabs(upstream(s->f, s->x.rows));
+    const double size = fabs(upstream(s->f, s->l.rows_of_x.rows));
     if (!(size > 0 && size < INFINITY))
         return 1;
     const int shift =
@@ -134,56 +107,43 @@ static tg_status allocate(run_state *s)
 {
     const fljsd *f = s->f;
     const int narrow = s->gradients && s->type != TG_F32;
-    s->chunks = tg_cut(s->x.rows, s->classes * (narrow ? 10 : 8),
-                       f->chunk_bytes ? f->chunk_bytes : DEFAULT_BYTES);
-    const int64_t elements = s->chunks.rows * s->classes, logits = tg_whole_lines(elements * 4),
-                  dlogits = narrow ? tg_whole_lines(elements * 2) : 0;
-    char *p =
-        tg_workspace_beside(s->ctx, f->x, (size_t)(2 * logits + dlogits + s->chunks.count * 4));
+    fused_linear_cut(&s->l, s->classes * (narrow ? 10 : 8),
+                     f->chunk_bytes ? f->chunk_bytes : DEFAULT_BYTES);
+    const int64_t elements = s->l.rows * s->classes, logits = fused_linear_lines(elements * 4),
+                  dlogits = narrow ? fused_linear_lines(elements * 2) : 0;
+    char *p = tg_workspace_beside(s->l.ctx, f->x, (size_t)(2 * logits + dlogits + s->l.count * 4));
     if (!p)
         return TG_ENOMEM;
     s->student = (float *)p;
     s->teacher = (float *)(p + logits);
     s->dlogits = narrow ? p + 2 * logits : p;
     s->losses = (float *)(p + 2 * logits + dlogits);
-    if (!f->dweight || tg_type_of(f->dweight) == TG_F32 || s->chunks.count == 1)
-        return TG_OK;
-    s->sum_weight =
-        tg_workspace_beside(s->ctx, f->x, (size_t)(s->classes * s->hidden) * sizeof(float));
-    return s->sum_weight ? TG_OK : TG_ENOMEM;
+    return fused_linear_sums(&s->l, f->dweight, &s->l.sum_weight);
 }
 
-static tg_status run_chunks(const run_state *s)
+static tg_status finish(void *state)
 {
-    const fljsd *f = s->f;
+    const run_state *s = state;
     view loss;
-    int64_t first = 0;
-    do {
-        const int64_t left = s->x.rows - first;
-        TG_TRY(run_chunk(s, first, left < s->chunks.rows ? left : s->chunks.rows));
-        first = tg_next_chunk(s->ctx, first, s->chunks.rows, s->x.rows);
-    } while (first < s->x.rows);
-    TG_TRY(tg_add_up(s->ctx, s->sum_weight, 1, f->dweight, f->accumulate));
-    return tg_add_up(s->ctx, s->losses, s->chunks.count, part(&loss, f->loss, 0, 1), 0);
+    return fused_linear_add_up(&s->l, s->losses, s->l.count, part(&loss, s->f->loss, 0, 1), 0);
 }
 
 static tg_status run(tg_ctx *ctx, const fljsd *f)
 {
-    run_state s = {.ctx = ctx,
+    run_state s = {.l = {.ctx = ctx,
+                         .x = f->x,
+                         .weight = f->weight,
+                         .dx = f->dx,
+                         .dweight = f->dweight,
+                         .accumulate = f->accumulate},
                    .f = f,
-                   .x = tg_rows_of(f->x),
                    .teacher_x = tg_rows_of(f->teacher_x),
-                   .dx = tg_rows_of(f->dx),
                    .classes = f->weight->shape[0],
-                   .hidden = f->weight->shape[1],
                    .type = tg_type_of(f->x),
                    .gradients = f->dx || f->dweight};
     TG_TRY(allocate(&s));
-    s.scale = scale_of(&s);
-    tg_reserve(ctx);
-    const tg_status status = run_chunks(&s);
-    tg_reserved(ctx);
-    return status != TG_OK ? status : run_chunks(&s);
+    s.l.scale = scale_of(&s);
+    return fused_linear_run(&s.l, run_chunk, finish, &s);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_fused_linear_jsd_forward_args *args)

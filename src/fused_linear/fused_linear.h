@@ -1,0 +1,48 @@
+/* src/fused_linear/fused_linear.h - what compositions over the logits of a linear layer share: their rows go in chunks, so that the
+ * logits of one chunk alone exist at a time, and what the chunks leave is added up. Calls of operators alone, on any device. */
+#ifndef TG_FUSED_LINEAR_H
+#define TG_FUSED_LINEAR_H
+
+#include "core/view.h"
+
+typedef struct fused_linear {
+    tg_ctx *ctx;
+    const tg_tensor *x, *weight; /* logits = x weight^T */
+    tg_tensor *dx, *dweight;     /* NULL: not asked for */
+    int64_t accumulate;          /* dweight is added to */
+    double scale; /* of the logits' gradient; what it is multiplied with is divided by it */
+    /* set by fused_linear_cut() */
+    tg_rows rows_of_x;
+    int64_t rows, count; /* of a chunk, the last may have fewer; of chunks: one even without rows */
+    /* set by fused_linear_sums(), if dweight is of 16 bits and there are several chunks */
+    float *sum_weight;
+} fused_linear;
+
+/* Equal parts of the fewest chunks whose rows, of row_bytes each, fit so many bytes; a row at least. */
+void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes);
+
+/* Bytes of a part of a workspace, so that the next part begins a cache line. */
+static inline int64_t fused_linear_lines(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Memory for the f32 sums of a gradient that is rounded once, behind the last chunk; *sums stays NULL where none are needed. */
+tg_status fused_linear_sums(const fused_linear *l, const tg_tensor *t, float **sums);
+
+/* What the gradient of the logits of rows from `first` on adds to dx and dweight. x: these rows. */
+tg_status fused_linear_gradients(const fused_linear *l, int64_t first, const view *x,
+                                 const view *dlogits);
+
+/* to = the sum of `count` f32 tensors of its shape that follow each other where it lies, with accumulate added to what it holds.
+ * Nothing if one of both is NULL. */
+tg_status fused_linear_add_up(const fused_linear *l, const float *parts, int64_t count,
+                              tg_tensor *to, int64_t accumulate);
+
+/* chunk(state, first, rows) for every chunk, once even without rows: outputs may have to become zero. Then dweight's sums are
+ * rounded, and finish(state) called. All of it twice, first to reserve the memory of its calls (core/parts.h). */
+tg_status fused_linear_run(const fused_linear *l,
+                           tg_status (*chunk)(void *state, int64_t first, int64_t rows),
+                           tg_status (*finish)(void *state), void *state);
+
+#endif
