@@ -77,7 +77,7 @@ typedef struct loss_fill {
 enum { LOSS_OF_X = 1, LOSS_OF_EACH = 2 };
 
 /* Elements [begin, end), a vector at a time; the sums of the lanes. */
-SIMD_INLINE vf loss_part(el e, int each, loss_kernel kernel, int what, loss_fill fill,
+SIMD_INLINE vf loss_part(el e, int each, int gradient, loss_kernel kernel, int what, loss_fill fill,
                          const void *by, const loss_job *j, const loss_span *s, int64_t begin,
                          int64_t end)
 {
@@ -92,18 +92,21 @@ SIMD_INLINE vf loss_part(el e, int each, loss_kernel kernel, int what, loss_fill
             sum += t.loss;
         if (each && s->loss)
             v_store_n(EL_F32, s->loss, i, n, t.loss * v_set(j->unit));
-        if (s->d)
+        if (gradient)
             v_store_n(e, s->d, i, n, t.d);
     }
     return sum;
 }
 
-SIMD_INLINE double loss_piece(el e, int stream, int each, loss_kernel kernel, int what,
-                              loss_fill fill, const void *by, const loss_job *j, const loss_span *s)
+/* stream, each, gradient: constants where loops are hot, which then hold nothing that they do not need. */
+SIMD_INLINE double loss_piece(el e, int stream, int each, int gradient, loss_kernel kernel,
+                              int what, loss_fill fill, const void *by, const loss_job *j,
+                              const loss_span *of)
 {
+    const loss_span here = *of, *s = &here; /* out of reach of what the loop writes */
     const vf one = v_set(1.0f);
     int64_t i = stream ? v_head2(e, s->d, s->n) : 0;
-    vf a = loss_part(e, each, kernel, what, fill, by, j, s, 0, i), b = v_set(0.0f);
+    vf a = loss_part(e, each, gradient, kernel, what, fill, by, j, s, 0, i), b = v_set(0.0f);
     for (; i + V_PAIR <= s->n; i += V_PAIR) {
         vf2 x = {v_set(fill.x), v_set(fill.x)}, g = {one, one};
         if (what & LOSS_OF_X) {
@@ -124,21 +127,23 @@ SIMD_INLINE double loss_piece(el e, int stream, int each, loss_kernel kernel, in
             const vf unit = v_set(j->unit);
             v_put2(s->loss + i, v_natural2(e, (vf2){first.loss * unit, second.loss * unit}));
         }
-        if (stream || s->d)
+        if (gradient)
             v_write2(e, stream, s->d, i, (vf2){first.d, second.d});
     }
-    return v_sum(a + b + loss_part(e, each, kernel, what, fill, by, j, s, i, s->n));
+    return v_sum(a + b + loss_part(e, each, gradient, kernel, what, fill, by, j, s, i, s->n));
 }
 
 SIMD_INLINE void loss_typed(el e, loss_kernel kernel, int what, loss_fill fill, const void *by,
                             const loss_job *j, const loss_span *s, double *sum)
 {
     if (j->stream)
-        *sum += loss_piece(e, 1, 0, kernel, what, fill, by, j, s);
+        *sum += loss_piece(e, 1, 0, 1, kernel, what, fill, by, j, s);
     else if (what & LOSS_OF_EACH && j->each)
-        *sum += loss_piece(e, 0, 1, kernel, what, fill, by, j, s);
+        *sum += loss_piece(e, 0, 1, s->d != NULL, kernel, what, fill, by, j, s);
+    else if (!(what & LOSS_OF_X) || s->d)
+        *sum += loss_piece(e, 0, 0, 1, kernel, what, fill, by, j, s);
     else
-        *sum += loss_piece(e, 0, 0, kernel, what, fill, by, j, s);
+        *sum += loss_piece(e, 0, 0, 0, kernel, what, fill, by, j, s);
 }
 
 /* What a family's function for a part of a row does, with a constant kernel. by: constants of the loops. */
