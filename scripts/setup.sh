@@ -55,6 +55,7 @@ if [ "${1:-}" = test ]; then
     need "Python 3" "python3" command -v python3
     need "clang-format" "clang-format" command -v clang-format
     need "mandoc" "mandoc" command -v mandoc
+    need "ccache" "ccache" command -v ccache
 fi
 if [ "${1:-}" = clang ]; then
     clang=${CLANG:-clang} # of a version's own packages: clang-19, libomp-19-dev

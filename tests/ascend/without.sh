@@ -10,6 +10,7 @@ shift 3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tree"
+export CCACHE_BASEDIR="$work/tree"
 tar -C "$source" --exclude='./build*' --exclude=./.git --exclude=./out --exclude=./shared --exclude=./backends/ascend -cf - . |
     tar -C "$work/tree" -xf -
 fail() {
@@ -17,10 +18,10 @@ fail() {
     cat "$work/log"
     exit 1
 }
-"$cmake" -S "$work/tree" -B "$work/build" -DTIGON_ASCEND=OFF -DTIGON_TESTS=OFF -DTIGON_ONEDNN=OFF -DCMAKE_BUILD_TYPE=Debug \
+"$cmake" -S "$work/tree" -B "$work/tree/build" -DTIGON_ASCEND=OFF -DTIGON_TESTS=OFF -DTIGON_ONEDNN=OFF -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-z,defs "$@" >"$work/log" 2>&1 || fail "configure"
-"$cmake" --build "$work/build" -j 2 --target tigon_command >"$work/log" 2>&1 || fail "build"
-tigon=$work/build/tigon
+"$cmake" --build "$work/tree/build" -j 2 --target tigon_command >"$work/log" 2>&1 || fail "build"
+tigon=$work/tree/build/tigon
 "$tigon" ub-check --soc 910B1 --shape 1024x4096 --buffer x:4x2 >"$work/log" || fail "the planner"
 grep -q 'fits' "$work/log" || fail "the planner says nothing"
 "$tigon" list --json >"$work/log" || fail "tigon list"

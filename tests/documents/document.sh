@@ -7,6 +7,7 @@
 # A block below a line `<!-- not run: REASON -->` is left out. The test prints which, and how many there are of each kind. A command
 # that stands elsewhere is an error.
 #   document.sh SOURCE_DIR BUILD_DIR DOCUMENT [--show]     --show: print what every block prints
+# CMAKE_C_COMPILER_LAUNCHER: ccache, as the build itself has used it.
 set -eu
 source=$(cd "$1" && pwd)
 build=$(cd "$2" && pwd)
@@ -46,6 +47,8 @@ case "\$*" in "--preset release" | "--build --preset release"*) exit 0 ;; esac
 exec $(command -v cmake) "\$@"
 WRAPPER
 chmod +x "$work/bin/cmake"
+
+export CCACHE_BASEDIR="$work/tigon"
 
 # Numbers, levels of processors, and how far apart columns are, may change.
 plain() {

@@ -4,7 +4,7 @@
 # of the NPU stays away: no test here runs it.
 #   address.sh SOURCE_DIR BUILD_DIR TIGON [LEVELS]
 set -eu
-elsewhere='^threads\.same_bits' # which runs with the other sanitizer, and with none
+elsewhere='^(threads\.same_bits|core\.schema)' # the one runs with the other sanitizer, the other's calls are those of the fuzz
 [ $# -lt 4 ] || elsewhere='^$'
 levels=${4-$(TIGON_CPU_MAX= "$3" info --json | sed -n 's/.*"cpu_level": "\([^"]*\)".*/\1/p')}
 [ "$levels" != v4bf16 ] || levels="v4;v4bf16" # which has few implementations of its own
