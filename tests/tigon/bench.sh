@@ -86,3 +86,16 @@ assert list(rows[0]) == """kernel_name kernel_provider kernel_operation_mode met
 assert len(rows) == 16 and all(json.loads(r["extra_benchmark_config_str"])["N"] == 100 for r in rows)
 END
 python3 "$folder/verify.py" "$folder"
+
+# On the model of a card the times are the model's, of a context that runs nothing elsewhere.
+"$tigon" info --json | grep -q '"npu-model"' || exit 0
+"$tigon" bench swiglu_forward gemm --device npu-model --size small --dtype f32 --json >"$folder/model.json"
+python3 - "$folder/model.json" <<'END'
+import json, sys
+records = json.load(open(sys.argv[1]))
+assert [(r["operator"], r["provider"]) for r in records] == [("swiglu", "tigon")], records # no kernel, no line
+r = records[0]
+assert r["device"] == "910B4 (model)" and r["clock"] == "model" and r["limit_gbps"] == 800, r
+assert 0.001 < r["ms_50"] <= r["ms_first"] < 0.1 and r["correct"] is True, r # 64 x 1024 stay in L2
+END
+wrong --device npu-model --cache cold swiglu

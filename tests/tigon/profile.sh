@@ -24,7 +24,8 @@ output=$("$tigon" profile flash_attention_forward 2>&1) || status=$?
 case $status$output in 1*"npu-model has no kernel for flash_attention_forward; there are: "*rms_norm_forward*) ;; *) fail "$output" ;; esac
 case $output in *TIGON_STRICT*) fail "blames a setting: $output" ;; esac
 # A trace is written if it is asked for, and not without bound.
-"$tigon" profile geglu_backward --size large --out "$work/profile" >/dev/null
+"$tigon" profile geglu_backward --size small --out "$work/profile" >"$work/out"
+grep -q "first us  *steady us" "$work/out" || fail "no steady state"
 [ ! -e "$work/profile/trace.json" ] || fail "a trace is written that nobody asked for"
 output=$("$tigon" profile geglu_backward --size large --out "$work/profile" --trace 2>&1)
 case $output in *"trace.json holds the first instructions; "*" are left out"*) ;; *) fail "no word on the rest: $output" ;; esac

@@ -28,6 +28,9 @@ refuses 2 "no operator's name begins with \"no_such\"" no_such
 refuses 1 "flash_attention has no kernel on npu-model; these have: " flash_attention
 refuses 2 "expected one of them" swiglu --json --markdown
 refuses 2 "expected f32, bf16 or f16" swiglu --dtype f64
+refuses 2 "--all: expected --output FOLDER" --all
+refuses 2 "--all: expected --output FOLDER" --all swiglu --output "$work"
+refuses 2 "expected a folder with --all" --all --output "$work/none"
 refuses 1 "the model has no chip 950" swiglu --soc 950
 refuses 1 "cannot be written" swiglu_forward --output "$work/no/such/folder"
 
@@ -53,7 +56,8 @@ runs = r["performance"]["runs"]
 assert [(x["operator"], x["shapes"]) for x in runs] == [
     ("swiglu_" + d, s) for d in ("forward", "backward") for s in ("small", "medium", "large")], runs
 for x in runs:
-    assert x["clock"] == "model" and x["dtype"] == "bf16" and 0 < x["low us"] <= x["us"] <= x["high us"], x
+    assert x["clock"] == "model" and x["dtype"] == "bf16" and 0 < x["low us"] <= x["steady us"] <= x["high us"], x
+    assert x["first us"] > 0, x
     assert x["MB copied"] >= 0.99 * x["MB needed"] > 0, x
 assert all(x["blocks"] == 48 for x in r["tiling"]["launches"] if x["shapes"] == "large"), r["tiling"]
 assert {(x["implementation"], x["dtype"]) for x in r["parity"]["implementations"]} == {

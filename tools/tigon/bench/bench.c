@@ -15,6 +15,14 @@ typedef struct report {
     char last_head[PB_TEXT];
 } report;
 
+static void print_machine(const bench_settings *s, const bench_results *r)
+{
+    printf("tigon %s, %s", tg_version(), bench_device(r));
+    if (!s->modelled)
+        printf(", level %s, %d thread%s", tg_cpu_level(), s->threads, s->threads == 1 ? "" : "s");
+    putchar('\n');
+}
+
 static void print_result(report *out, const bench_request *q, const bench_settings *s,
                          const bench_results *r)
 {
@@ -29,8 +37,7 @@ static void print_result(report *out, const bench_request *q, const bench_settin
     char head[PB_TEXT];
     const bench_cell *c = r->cell;
     if (!*out->last_head)
-        printf("tigon %s, %s, level %s, %d thread%s\n", tg_version(), bench_device(),
-               tg_cpu_level(), s->threads, s->threads == 1 ? "" : "s");
+        print_machine(s, r);
     snprintf(head, sizeof head, "%s %s %d %d", c->group, c->shape, c->type, c->cold);
     if (strcmp(head, out->last_head))
         bench_table_head(s, r);
@@ -160,7 +167,7 @@ static void warn_if_busy(const bench_settings *s)
 {
     double load;
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (!strcmp(s->clock, "wall") && getloadavg(&load, 1) == 1 && cores > 0 &&
+    if (!s->modelled && !strcmp(s->clock, "wall") && getloadavg(&load, 1) == 1 && cores > 0 &&
         load + s->threads > 1.5 * (double)cores + 1)
         fprintf(
             stderr,
@@ -198,6 +205,7 @@ int command_bench(int argc, char **argv)
 {
     bench_request q = {.allow = 0.1};
     const cli_option options[] = {
+        CLI_DEVICE(&q.device),
         {"--size", CLI_TEXT, &q.size, "NAME", "small, large or another of the operator's sizes"},
         {"--shape", CLI_TEXT, &q.shape, "\"R=64 N=8\"", "sizes and options over those of large"},
         {"--dtype", CLI_TEXT, &q.dtype, "LIST", "of f32, bf16, f16 (f32,bf16)"},
@@ -227,7 +235,9 @@ int command_bench(int argc, char **argv)
         .notes = "An OPERATOR is the beginning of a name: rms_norm, rms_norm_backward, flash.\n"
                  "limit: fraction of the best plain loop over as many streams and bytes.\n"
                  "gemm: fraction of oneDNN's rate for the operator's products alone.\n"
-                 "unfused: how much faster than one pass for each elementary step.",
+                 "unfused: how much faster than one pass for each elementary step.\n"
+                 "On npu-model times are the model's, of the third call and of the first, and the "
+                 "limit is\nthe modelled HBM.",
         .options = options,
         .max_operands = 64};
     q.noperands = cli_parse(&usage, argc, argv);

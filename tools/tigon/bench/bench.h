@@ -19,7 +19,8 @@ enum {
     BENCH_PROVIDERS = 8,
     BENCH_PARTS = 2, /* operators in a cell: forward, backward */
     BENCH_GEMMS = 8, /* different products in an operator */
-    BENCH_TEXT = 256
+    BENCH_TEXT = 256,
+    BENCH_SOC = 32
 };
 
 typedef enum bench_mode { BENCH_FORWARD, BENCH_BACKWARD, BENCH_FULL, BENCH_MODES } bench_mode;
@@ -40,6 +41,7 @@ typedef struct bench_settings {
     int64_t rounds;    /* 0: as many as fit the budget */
     double budget;     /* seconds a cell, roughly */
     int checks, limits;
+    int modelled;     /* the device is the model of a card: its launches tell their times */
     evictor *evictor; /* made when first needed */
 } bench_settings;
 
@@ -93,6 +95,7 @@ typedef struct bench_result {
     char impl[BENCH_TEXT];
     char why[PB_ERROR]; /* why it did not run */
     quantiles time;
+    double first; /* seconds of the first call of all, on the model of a card */
     double gbps, fraction_of_limit, gflops, fraction_of_gemm; /* NaN where there is none */
     double peak_bytes;                                        /* outputs and workspace */
 } bench_result;
@@ -104,7 +107,8 @@ typedef struct bench_results {
     char limit_name[BENCH_TEXT];
     double gemm_gflops; /* of the products alone; NaN without */
     char gemm_name[BENCH_TEXT];
-    int checked; /* 1 right, 0 wrong, -1 not compared */
+    char soc[BENCH_SOC]; /* the chip that is modelled; "" on a device that runs */
+    int checked;         /* 1 right, 0 wrong, -1 not compared */
     char check[PB_ERROR];
     bench_result result[BENCH_PROVIDERS];
 } bench_results;
@@ -123,12 +127,18 @@ typedef struct timed {
 /* Times all in turns; returns the number of rounds, 0 for out of memory. */
 int bench_time(timed *list, int n, const bench_settings *s, int cold);
 
+/* One untimed run: which implementations the provider takes, and how much memory. 0 if it does not run, with why. */
+int bench_first_run(const bench_provider *p, const bench_cell *cell, bench_args *args,
+                    bench_result *result);
+/* What follows from the time and the limits. */
+void bench_rate(bench_result *result, const bench_results *r);
+void bench_measure_modelled(const bench_settings *s, bench_results *r);
 /* 0, or -1 with the error. */
 int bench_measure(bench_settings *s, bench_cell *cell, bench_results *r, char *error);
 
 /* ---- reports ---- */
 
-const char *bench_device(void); /* the processor's name */
+const char *bench_device(const bench_results *r); /* the processor's name, or the modelled chip's */
 
 void bench_table_head(const bench_settings *s, const bench_results *r);
 void bench_table_rows(const bench_settings *s, const bench_results *r);
@@ -152,7 +162,7 @@ typedef struct sweep_curve {
 typedef struct sweep {
     int count;
     sweep_curve *curve;
-    char timestamp[32];
+    char timestamp[32], device[128];
 } sweep;
 
 /* Adds a cell's results at x. -1: out of memory. */

@@ -84,7 +84,7 @@ static int merge_curve(csv_table *t, const sweep *w, const sweep_curve *c, int o
                                     y20,
                                     y80,
                                     (char *)c->extra,
-                                    (char *)bench_device(),
+                                    (char *)w->device,
                                     (char *)w->timestamp,
                                     (char *)tg_version()};
         if (merge(t, field, overwrite, kept))

@@ -113,9 +113,8 @@ static double output_bytes(const bench_cell *cell)
     return bytes;
 }
 
-/* One untimed run: which implementations it takes and how much memory. */
-static int try_provider(const bench_provider *p, const bench_cell *cell, bench_args *args,
-                        bench_result *result)
+int bench_first_run(const bench_provider *p, const bench_cell *cell, bench_args *args,
+                    bench_result *result)
 {
     if (!can_run(p, cell, result))
         return 0;
@@ -165,8 +164,9 @@ static void sum_limits(const probes *q, const timed *list, const bench_cell *cel
     snprintf(r->gemm_name, sizeof r->gemm_name, "%s", q->ngemms ? gemm_limit_name(q->gemm[0]) : "");
 }
 
-static void rate(bench_result *result, const bench_cell *cell, const bench_results *r)
+void bench_rate(bench_result *result, const bench_results *r)
 {
+    const bench_cell *cell = r->cell;
     result->gbps = cell->bytes / result->time.q50 * 1e-9;
     result->fraction_of_limit = result->gbps / r->limit_gbps;
     result->gflops = cell->flops > 0 ? cell->flops / result->time.q50 * 1e-9 : NAN;
@@ -176,13 +176,17 @@ static void rate(bench_result *result, const bench_cell *cell, const bench_resul
 int bench_measure(bench_settings *s, bench_cell *cell, bench_results *r, char *error)
 {
     *r = (bench_results){.cell = cell, .checked = -1};
-    if (cell->cold && !s->evictor && !(s->evictor = evictor_new(s->ctx))) {
+    if (cell->cold && !s->modelled && !s->evictor && !(s->evictor = evictor_new(s->ctx))) {
         snprintf(error, PB_ERROR, "out of memory");
         return -1;
     }
     if (s->checks) {
         const int wrong = bench_check(s, cell, r->check);
         r->checked = wrong == 2 ? -1 : !wrong;
+    }
+    if (s->modelled) {
+        bench_measure_modelled(s, r);
+        return 0;
     }
     probes q = {0};
     open_probes(&q, s, cell);
@@ -196,8 +200,9 @@ int bench_measure(bench_settings *s, bench_cell *cell, bench_results *r, char *e
     first_run = n;
     for (int i = 0; i < s->nproviders; i++) {
         r->result[i].provider = i;
+        r->result[i].first = NAN;
         runs[i] = (provider_run){.cell = cell, .ctx = s->provider[i].ctx};
-        if (!try_provider(&s->provider[i], cell, &runs[i].args, &r->result[i]))
+        if (!bench_first_run(&s->provider[i], cell, &runs[i].args, &r->result[i]))
             continue;
         r->result[i].ran = 1;
         list[n++] = (timed){.run = run_provider, .wait = wait_for_provider, .arg = &runs[i]};
@@ -212,7 +217,7 @@ int bench_measure(bench_settings *s, bench_cell *cell, bench_results *r, char *e
             continue;
         result->time = list[k++].time;
         result->ran = runs[i].status == TG_OK && r->rounds > 0;
-        rate(result, cell, r);
+        bench_rate(result, r);
     }
     close_probes(&q);
     return 0;

@@ -78,6 +78,12 @@ static int read_sweep(const cli_usage *u, bench_request *q)
     return 0;
 }
 
+static int is_modelled(void)
+{
+    const char *device = getenv("TIGON_DEVICE");
+    return device && !strcmp(device, "npu-model");
+}
+
 int bench_request_read(const cli_usage *u, bench_request *q)
 {
     int wrong = read_types(u, q);
@@ -88,11 +94,10 @@ int bench_request_read(const cli_usage *u, bench_request *q)
         wrong = cli_error(u, "no clock \"%s\": wall, cpu", q->clock);
     if (!wrong && (q->threads < 0 || q->rounds < 0))
         wrong = cli_error(u, "--threads and --rounds are not negative");
-    const char *device = getenv("TIGON_DEVICE");
-    if (!wrong && device && !strcmp(device, "npu-model"))
-        wrong =
-            cli_error(u, "on npu-model it would time the model itself; tigon profile prints the "
-                         "modelled times");
+    cli_use_device(q->device);
+    if (!wrong && is_modelled() && (q->cache || q->clock || q->rounds || q->dispatch))
+        wrong = cli_error(u, "--cache, --clock, --rounds, --dispatch: found on npu-model, whose "
+                             "times are the model's; expected none of them");
     if (!wrong && q->as_json && q->sweep)
         wrong = cli_error(u, "--sweep prints JSON already; leave out --json");
     return wrong;
@@ -167,6 +172,7 @@ int bench_settings_open(const cli_usage *u, bench_settings *s, const bench_reque
     s->budget = 1.5;
     s->checks = !q->no_check;
     s->limits = !q->no_limit;
+    s->modelled = is_modelled();
     snprintf(text, sizeof text, "%s", q->provider ? q->provider : "tigon,unfused");
     const int n = words_of(text, word);
     for (int i = 0; i < n; i++) {

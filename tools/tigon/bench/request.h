@@ -10,7 +10,8 @@ enum { BENCH_TYPES = 4, BENCH_POINTS = 64 };
 typedef struct bench_request {
     char **operands;
     int noperands;
-    const char *size, *shape, *dtype, *mode, *provider, *cache, *csv, *sweep, *baseline, *clock;
+    const char *device, *size, *shape, *dtype, *mode, *provider, *cache, *csv, *sweep, *baseline,
+        *clock;
     double allow;
     int64_t threads, rounds;
     int as_json, dispatch, no_check, no_limit, overwrite;

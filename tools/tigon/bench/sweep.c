@@ -65,6 +65,7 @@ int sweep_add(sweep *w, const bench_settings *s, const bench_results *r, const c
         const time_t now = time(NULL);
         struct tm local;
         strftime(w->timestamp, sizeof w->timestamp, "%Y-%m-%d %H:%M:%S", localtime_r(&now, &local));
+        snprintf(w->device, sizeof w->device, "%s", bench_device(r));
     }
     sweep_curve c = {0};
     snprintf(c.kernel, sizeof c.kernel, "%s", r->cell->group);
@@ -136,7 +137,7 @@ void sweep_print(const sweep *w)
                c->kernel, c->provider);
         printf("    \"metric_name\": \"%s\",\n    \"metric_unit\": \"%s\",\n", c->metric, c->unit);
         printf("    \"gpu_name\": \"%s\",\n    \"x_name\": \"%s\",\n    \"x_label\": \"%s\",\n",
-               bench_device(), c->x_name, c->x_name);
+               w->device, c->x_name, c->x_name);
         print_values("x_values", c, 0);
         print_values("y_values_50", c, 1);
         print_values("y_values_20", c, 2);

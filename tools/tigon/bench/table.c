@@ -6,9 +6,13 @@
 #include "bench.h"
 #include "formats/json.h"
 
-const char *bench_device(void)
+const char *bench_device(const bench_results *r)
 {
-    static char name[128];
+    static char name[128], chip[BENCH_SOC + 16];
+    if (*r->soc) {
+        snprintf(chip, sizeof chip, "%s (model)", r->soc);
+        return chip;
+    }
     FILE *info = *name ? NULL : fopen("/proc/cpuinfo", "r");
     char line[512];
     while (info && !*name && fgets(line, sizeof line, info)) {
@@ -43,11 +47,16 @@ static double slowest_provider(const bench_settings *s, const bench_results *r, 
 void bench_table_head(const bench_settings *s, const bench_results *r)
 {
     const bench_cell *c = r->cell;
-    printf("\n%s  %s  %s%s%s, %s cache, %d thread%s\n", c->group, c->shape, tg_type_name(c->type),
-           *c->size ? ", " : "", c->size, c->cold ? "cold" : "warm", s->threads,
-           s->threads == 1 ? "" : "s");
+    printf("\n%s  %s  %s%s%s", c->group, c->shape, tg_type_name(c->type), *c->size ? ", " : "",
+           c->size);
+    if (s->modelled)
+        printf(", third call\n");
+    else
+        printf(", %s cache, %d thread%s\n", c->cold ? "cold" : "warm", s->threads,
+               s->threads == 1 ? "" : "s");
     printf("  %-8s  %-9s %9s  %-17s %7s %6s %7s %6s %9s %7s  %s\n", "mode", "provider", "ms",
-           "20-80 %", "GB/s", "limit", "GF/s", "gemm", "peak MiB", "unfused", "implementation");
+           s->modelled ? "first call" : "20-80 %", "GB/s", "limit", "GF/s", "gemm", "peak MiB",
+           "unfused", "implementation");
 }
 
 void bench_table_rows(const bench_settings *s, const bench_results *r)
@@ -62,7 +71,10 @@ void bench_table_rows(const bench_settings *s, const bench_results *r)
             continue;
         }
         char spread[40], gbps[16], limit[16], gflops[16], gemm[16], times[16];
-        snprintf(spread, sizeof spread, "%.3g-%.3g", x->time.q20 * 1e3, x->time.q80 * 1e3);
+        if (s->modelled)
+            snprintf(spread, sizeof spread, "%.4g", x->first * 1e3);
+        else
+            snprintf(spread, sizeof spread, "%.3g-%.3g", x->time.q20 * 1e3, x->time.q80 * 1e3);
         number(gbps, sizeof gbps, x->gbps, "%.1f", "");
         number(limit, sizeof limit, x->fraction_of_limit * 100, "%.0f", " %");
         number(gflops, sizeof gflops, x->gflops, "%.1f", "");
@@ -99,11 +111,12 @@ static void record(json *j, const bench_settings *s, const bench_results *r, con
     json_text(j, "size", c->size);
     json_text(j, "cache", c->cold ? "cold" : "warm");
     json_int(j, "threads", s->threads);
-    json_text(j, "clock", s->clock);
+    json_text(j, "clock", s->modelled ? "model" : s->clock);
     json_int(j, "rounds", r->rounds);
     json_real(j, "ms_20", x->time.q20 * 1e3);
     json_real(j, "ms_50", x->time.q50 * 1e3);
     json_real(j, "ms_80", x->time.q80 * 1e3);
+    json_real(j, "ms_first", x->first * 1e3);
     json_real(j, "bytes", c->bytes);
     json_real(j, "gbps", x->gbps);
     json_real(j, "limit_gbps", r->limit_gbps);
@@ -119,7 +132,7 @@ static void record(json *j, const bench_settings *s, const bench_results *r, con
         json_bool(j, "correct", r->checked);
     else
         json_text(j, "correct", NULL);
-    json_text(j, "device", bench_device());
+    json_text(j, "device", bench_device(r));
     json_text(j, "version", tg_version());
     json_close(j);
 }

@@ -146,9 +146,10 @@ static int run(checker *ck, const cli_usage *usage, const char *backend, int lis
 int command_check(int argc, char **argv)
 {
     checker ck = {.s = {.seed = 1, .threads = 2, .sweep = NO_SWEEP}};
-    const char *backend = NULL;
+    const char *backend = NULL, *device = NULL;
     int list = 0;
     const cli_option options[] = {
+        CLI_DEVICE(&device),
         {"--backend", CLI_TEXT, &backend, "FILE",
          "load this plug-in and check its implementations alone, and the composites that run "
          "through them"},
@@ -191,6 +192,7 @@ int command_check(int argc, char **argv)
     const int parsed = cli_parse(&usage, argc, argv);
     if (parsed < 0)
         return cli_exit(parsed);
+    cli_use_device(device);
     ck.wanted.n = parsed;
     ck.wanted.name = argv + 1;
     const int wrong = wrong_options(&usage, &ck, list);

@@ -192,8 +192,9 @@ int command_numerics(int argc, char **argv)
 {
     request q = {.seed = 1};
     int as_json = 0, markdown = 0, list = 0;
-    const char *file = NULL;
+    const char *file = NULL, *device = NULL;
     const cli_option options[] = {
+        CLI_DEVICE(&device),
         {"--all", CLI_FLAG, &q.all, NULL,
          "every implementation that this machine supports, not dispatch's choice alone"},
         {"--seed", CLI_INT, &q.seed, "N", "seed of all values (1)"},
@@ -216,6 +217,7 @@ int command_numerics(int argc, char **argv)
     const int parsed = cli_parse(&usage, argc, argv);
     if (parsed < 0)
         return cli_exit(parsed);
+    cli_use_device(device);
     q.nwanted = parsed;
     q.wanted = argv + 1;
     if (as_json + markdown + (file != NULL) + list > 1)

@@ -1,15 +1,18 @@
-/* tools/tigon/profile/profile.c - `tigon profile`: one call of an operator on the model of a card, in tables, a drawing and
- * a trace. The model writes them when its process ends, so the call is made in a process of its own. */
+/* tools/tigon/profile/profile.c - `tigon profile`: calls of an operator on the model of a card, in tables, a drawing and
+ * a trace. The model writes them when its process ends, so the calls are made in a process of its own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <tigon/npu.h>
 #include <unistd.h>
 
 #include "problem/problem.h"
 #include "profile.h"
 #include "share/cli.h"
 #include "share/file.h"
+
+enum { MOST_CALLS = 512 };
 
 static int wrong(const char *what)
 {
@@ -53,7 +56,27 @@ static int no_kernel(tg_ctx *ctx, const char *device, int id)
     return 1;
 }
 
-static int call(const profile_request *q, const catalogue *cat, tg_ctx *ctx, int id)
+static void count_launch(void *count, const tg_npu_launch *launch)
+{
+    (void)launch;
+    ++*(int *)count;
+}
+
+static int call_again(const profile_request *q, tg_ctx *ctx, const problem *p, int launches)
+{
+    for (int i = 0; i < q->calls; i++) {
+        int count = 0;
+        if (launches >= 0)
+            tg_npu_watch(count_launch, &count);
+        if (tg_call(ctx, p->op->id, problem_args(p)))
+            return wrong(tg_last_error());
+        if (launches >= 0 && write(launches, &count, sizeof count) != sizeof count)
+            return wrong("the launches cannot be counted");
+    }
+    return 0;
+}
+
+static int call(const profile_request *q, const catalogue *cat, tg_ctx *ctx, int id, int launches)
 {
     if (!has_kernel(ctx, id))
         return no_kernel(ctx, q->device, id);
@@ -71,12 +94,12 @@ static int call(const profile_request *q, const catalogue *cat, tg_ctx *ctx, int
         problem_shape(p, error, sizeof error);
         printf("%s, %s, %s\n", op->info->name, error, q->type);
     }
-    const int bad = tg_call(ctx, id, problem_args(p)) ? wrong(tg_last_error()) : 0;
+    const int bad = call_again(q, ctx, p, launches);
     problem_free(p);
     return bad;
 }
 
-int profile_call(const profile_request *q)
+int profile_call(const profile_request *q, int launches)
 {
     char error[PB_ERROR];
     int found = 0, bad = 0;
@@ -88,15 +111,19 @@ int profile_call(const profile_request *q)
         return wrong(tg_last_error());
     for (int id = 0; !bad && id < tg_op_count(); id++)
         if (!strncmp(tg_op_at(id)->name, q->op, strlen(q->op))) {
-            bad = call(q, cat, ctx, id);
+            bad = call(q, cat, ctx, id, launches);
             found++;
         }
     tg_ctx_destroy(ctx);
     return found ? bad : wrong("no operator has a name that begins so");
 }
 
-static int run_apart(const profile_request *q)
+/* The calls that were made, with the launches of each, go to `launches`. Returns the exit status. */
+static int run_apart(const profile_request *q, int launches[MOST_CALLS], int *ncalls)
 {
+    int ends[2];
+    if (pipe(ends))
+        return wrong("no pipe can be opened");
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
@@ -105,9 +132,14 @@ static int run_apart(const profile_request *q)
         setenv("TIGON_ASCEND_TRACE", q->trace ? "1" : "0", 1);
         if (q->soc)
             setenv("TIGON_SOC", q->soc, 1);
-        exit(profile_call(q));
+        exit(profile_call(q, ends[1]));
     }
+    close(ends[1]);
     int status = 0;
+    for (*ncalls = 0; *ncalls < MOST_CALLS; ++*ncalls)
+        if (read(ends[0], &launches[*ncalls], sizeof *launches) != sizeof *launches)
+            break;
+    close(ends[0]);
     if (child < 0 || waitpid(child, &status, 0) < 0)
         return wrong("no process can be started");
     return WIFEXITED(status) ? WEXITSTATUS(status) : wrong("the call ended by a signal");
@@ -127,7 +159,8 @@ static int is_written(const char *drawing)
 
 int command_profile(int argc, char **argv)
 {
-    profile_request q = {.device = "npu-model", .out = "tigon-profile", .type = "f32"};
+    profile_request q = {
+        .device = "npu-model", .out = "tigon-profile", .type = "f32", .calls = PROFILE_CALLS};
     const char *document = NULL;
     int published = 0;
     const cli_option options[] = {
@@ -148,10 +181,13 @@ int command_profile(int argc, char **argv)
     const cli_usage usage = {
         "tigon profile",
         "OPERATOR | --published",
-        "Runs an operator once on the model of an NPU and shows where the time goes.",
+        "Runs an operator on the model of an NPU and shows where the time goes: of the first call, "
+        "and of\n"
+        "the third, when L2 holds what the call before has left (the steady state).",
         "OPERATOR may be the beginning of a name. The folder gets tables with msprof's column "
         "names\n"
-        "(*.csv), cycles of each source line (lines.csv) and pipeline.svg. trace.json holds at "
+        "(*.csv), all calls in them, cycles of each source line (lines.csv) and pipeline.svg. "
+        "trace.json holds at "
         "most\n"
         "the first 2^18 instructions, some 50 MB. All times are the model's.",
         options,
@@ -176,8 +212,9 @@ int command_profile(int argc, char **argv)
     char drawing[1024];
     snprintf(drawing, sizeof drawing, "%s/pipeline.svg", q.out);
     remove(drawing); /* an earlier run's */
-    const int status = run_apart(&q);
+    int launches[MOST_CALLS], ncalls;
+    const int status = run_apart(&q, launches, &ncalls);
     if (!status && !is_written(drawing))
         return fprintf(stderr, "tigon profile: %s could not be written\n", q.out), 1;
-    return status ? status : profile_report(q.out, q.as_json);
+    return status ? status : profile_report(q.out, launches, ncalls, q.as_json);
 }

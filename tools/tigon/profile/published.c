@@ -45,8 +45,9 @@ static int run_call(const published *call, const char *shape, int to)
     setenv("TIGON_SOC", soc_of(call), 1);
     unsetenv("TIGON_ASCEND_PROFILE");
     tg_npu_watch(add_launch, &us);
-    const profile_request q = {.op = call->op, .text = shape, .type = call->type, .as_json = 1};
-    const int bad = profile_call(&q);
+    const profile_request q = {
+        .op = call->op, .text = shape, .type = call->type, .calls = 1, .as_json = 1};
+    const int bad = profile_call(&q, -1);
     return bad || write(to, &us, sizeof us) != sizeof us;
 }
 

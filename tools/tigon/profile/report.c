@@ -1,20 +1,21 @@
 /* tools/tigon/profile/report.c - the launches of a profile, from the tables that the model wrote. */
 #include "profile.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/json.h"
 
-enum { FIELDS = 48, LINE = 2048, LAUNCHES = 64, NAME = 96 };
+enum { FIELDS = 48, LINE = 2048, LAUNCHES = 2048, NAME = 96 };
 
 #define MB_OF_KB (1024 / 1e6)
 
 typedef struct launch {
     char kernel[NAME], bound[NAME], soc[NAME];
-    int blocks, rows; /* rows: of the table of pipes, one a block */
-    double task, low, high;
+    int blocks, rows;               /* rows: of the table of pipes, one a block */
+    double task, low, high, first;  /* first: of the same launch in the first call */
     double vec, scalar, mte2, mte3; /* sums over blocks of parts of their time */
     double from_hbm, to_hbm;        /* KB; what L2 wrote back for others is in the latter */
 } launch;
@@ -143,19 +144,39 @@ static int read_launches(const char *folder, launch *list)
     return n;
 }
 
+/* What is left of the list is the last call of each operator. Returns how many launches that are. */
+static int last_calls(launch *list, int n, const int *launches, int ncalls)
+{
+    int at = 0, kept = 0;
+    for (int c = 0; c + PROFILE_CALLS <= ncalls; c += PROFILE_CALLS) {
+        const int first = at, last = c + PROFILE_CALLS - 1;
+        for (int i = c; i < last; i++)
+            at += launches[i];
+        for (int i = 0; i < launches[last] && at < n; i++, at++) {
+            const double before = i < launches[c] ? list[first + i].task : NAN;
+            list[kept] = list[at];
+            list[kept++].first = before;
+        }
+    }
+    return kept;
+}
+
 static void print_text(const launch *list, int n, const char *folder)
 {
-    printf("\n%-32s %7s %10s %21s %-8s %6s %6s %6s %6s %9s %9s\n", "kernel", "blocks", "model us",
-           "either reading", "bound", "vector", "scalar", "in", "out", "HBM read", "written");
+    printf("\n%-32s %7s %9s %10s %17s %-8s %6s %6s %6s %6s %9s %9s\n", "kernel", "blocks",
+           "first us", "steady us", "either reading", "bound", "vector", "scalar", "in", "out",
+           "HBM read", "written");
     for (int i = 0; i < n; i++) {
         const launch *l = &list[i];
         const double percent = l->rows ? 100.0 / l->rows : 0;
-        printf("%-32s %7d %10.1f %10.1f %10.1f %-8s %5.0f%% %5.0f%% %5.0f%% %5.0f%% %9.1f %9.1f\n",
-               l->kernel, l->blocks, l->task, l->low, l->high, l->bound, l->vec * percent,
-               l->scalar * percent, l->mte2 * percent, l->mte3 * percent, l->from_hbm * MB_OF_KB,
-               l->to_hbm * MB_OF_KB);
+        printf(
+            "%-32s %7d %9.1f %10.1f %8.1f %8.1f %-8s %5.0f%% %5.0f%% %5.0f%% %5.0f%% %9.1f %9.1f\n",
+            l->kernel, l->blocks, l->first, l->task, l->low, l->high, l->bound, l->vec * percent,
+            l->scalar * percent, l->mte2 * percent, l->mte3 * percent, l->from_hbm * MB_OF_KB,
+            l->to_hbm * MB_OF_KB);
     }
-    printf("\nHBM: MB, what L2 has written back for others with it\nchip %s; more in %s/: *.csv, "
+    printf("\nsteady: the third call, all columns but the first time. HBM: MB, what L2 has written "
+           "back for others with it\nchip %s; more in %s/: *.csv, "
            "lines.csv, pipeline.svg\n",
            n ? list->soc : "?", folder);
 }
@@ -173,6 +194,7 @@ static void print_json(const launch *list, int n, const char *folder)
         json_object(&j, NULL);
         json_text(&j, "kernel", l->kernel);
         json_int(&j, "blocks", l->blocks);
+        json_real(&j, "model_us_first", l->first);
         json_real(&j, "model_us", l->task);
         json_real(&j, "model_us_low", l->low);
         json_real(&j, "model_us_high", l->high);
@@ -190,12 +212,13 @@ static void print_json(const launch *list, int n, const char *folder)
     json_end(&j);
 }
 
-int profile_report(const char *folder, int as_json)
+int profile_report(const char *folder, const int *launches, int ncalls, int as_json)
 {
     static launch list[LAUNCHES];
-    const int n = read_launches(folder, list);
-    if (n < 0)
+    const int all = read_launches(folder, list);
+    if (all < 0)
         return 1;
+    const int n = last_calls(list, all, launches, ncalls);
     (as_json ? print_json : print_text)(list, n, folder);
     return 0;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "report.h"
 #include "share/cli.h"
@@ -97,10 +98,7 @@ static int write_report(const report *r, doc_format format, const char *file)
 
 static int make(report *r, const char *name, doc_format format, const char *file)
 {
-    char error[PB_ERROR], title[160];
-    r->cat = catalogue_get(error);
-    if (!r->cat)
-        return fprintf(stderr, "tigon report: %s\n", error), 1;
+    char title[160];
     if (open_contexts(r))
         return 1;
     const char *soc = getenv("TIGON_SOC");
@@ -120,13 +118,54 @@ static int make(report *r, const char *name, doc_format format, const char *file
     return status;
 }
 
+/* ---- every family ---- */
+
+static const char *family_of(const catalogue *cat, int op)
+{
+    const pb_op *p = has_row(op) ? catalogue_op(cat, op) : NULL;
+    return p ? p->group : "";
+}
+
+/* A page of the family of op, if it is the first of its operators that have kernels. */
+static int family_page(const catalogue *cat, int type, int op, const char *folder)
+{
+    const char *family = family_of(cat, op);
+    char file[1024];
+    report *r = calloc(1, sizeof *r);
+    if (!r)
+        return fprintf(stderr, "tigon report: out of memory\n"), 1;
+    *r = (report){.cat = cat, .type = type};
+    for (int id = 0; id < tg_op_count() && *family; id++)
+        if (!strcmp(family_of(cat, id), family) && r->nops < REPORT_OPS)
+            r->op[r->nops++] = id;
+    int status = 0;
+    if (r->nops && r->op[0] == op) {
+        snprintf(file, sizeof file, "%s/%s.md", folder, family);
+        status = make(r, family, DOC_MARKDOWN, file);
+        printf("%s%s\n", file, status ? ": FAILED" : "");
+        fflush(stdout);
+    }
+    free(r);
+    return status;
+}
+
+static int every_family(const catalogue *cat, int type, const char *folder)
+{
+    int status = 0;
+    for (int id = 0; id < tg_op_count(); id++)
+        status |= family_page(cat, type, id, folder);
+    return status;
+}
+
 int command_report(int argc, char **argv)
 {
-    int markdown = 0, as_json = 0;
+    int markdown = 0, as_json = 0, all = 0;
     const char *soc = NULL, *file = NULL, *type = "f32";
     const cli_option options[] = {
         {"--soc", CLI_TEXT, &soc, "NAME", "the chip that is modelled (TIGON_SOC, else 910B4)"},
         {"--dtype", CLI_TEXT, &type, "TYPE", "of points 3, 4 and 6: f32 (default), bf16, f16"},
+        {"--all", CLI_FLAG, &all, NULL,
+         "every family that has kernels, a page of Markdown each, in the folder --output"},
         {"--markdown", CLI_FLAG, &markdown, NULL, "write Markdown"},
         {"--json", CLI_FLAG, &as_json, NULL, "write one JSON object"},
         {"--output", CLI_TEXT, &file, "FILE", "write there instead of on the terminal"},
@@ -134,7 +173,7 @@ int command_report(int argc, char **argv)
     };
     const cli_usage usage = {
         "tigon report",
-        "OPERATOR",
+        "OPERATOR | --all",
         "Reports on an operator's port to an Ascend NPU: seven points, all read off or run.",
         "OPERATOR may be the beginning of a name: swiglu stands for swiglu_forward and\n"
         "swiglu_backward. The points: files; calls of the vector core's API; optimisations "
@@ -149,19 +188,32 @@ int command_report(int argc, char **argv)
     const int parsed = cli_parse(&usage, argc, argv);
     if (parsed < 0)
         return cli_exit(parsed);
-    if (parsed != 1)
+    if (all && (parsed || markdown || as_json || !file))
+        return cli_error(&usage, "--all: expected --output FOLDER, and neither an operator nor a "
+                                 "format");
+    if (!all && parsed != 1)
         return cli_error(&usage, "expected an operator");
     if (markdown && as_json)
         return cli_error(&usage, "--markdown, --json: expected one of them");
+    struct stat folder;
+    if (all && (stat(file, &folder) || !S_ISDIR(folder.st_mode)))
+        return cli_error(&usage, "--output is %s, expected a folder with --all", file);
+    const int id = tg_type_by_name(type);
+    if (id != TG_F32 && id != TG_BF16 && id != TG_F16)
+        return cli_error(&usage, "--dtype is %s, expected f32, bf16 or f16", type);
+    char error[PB_ERROR];
+    const catalogue *cat = catalogue_get(error);
+    if (!cat)
+        return fprintf(stderr, "tigon report: %s\n", error), 1;
+    if (soc)
+        setenv("TIGON_SOC", soc, 1);
+    if (all)
+        return every_family(cat, id, file);
     report *r = calloc(1, sizeof *r);
     if (!r)
         return fprintf(stderr, "tigon report: out of memory\n"), 1;
-    r->type = tg_type_by_name(type);
-    int status = r->type == TG_F32 || r->type == TG_BF16 || r->type == TG_F16
-                     ? find_operators(&usage, argv[1], r)
-                     : cli_error(&usage, "--dtype is %s, expected f32, bf16 or f16", type);
-    if (soc)
-        setenv("TIGON_SOC", soc, 1);
+    *r = (report){.cat = cat, .type = id};
+    int status = find_operators(&usage, argv[1], r);
     if (!status)
         status = make(r, argv[1], as_json ? DOC_JSON : markdown ? DOC_MARKDOWN : DOC_TEXT, file);
     free(r);

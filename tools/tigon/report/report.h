@@ -16,7 +16,7 @@ typedef struct report_launch {
     tg_ub_layout layout;
 } report_launch;
 
-/* One call of one operator. */
+/* The third call of one operator: L2 holds what the second has left. */
 typedef struct report_run {
     const pb_op *op;
     const char *group; /* "small", "medium", "large" */
@@ -24,6 +24,7 @@ typedef struct report_run {
     char shape[128];
     double bytes;     /* that it must move */
     char failed[256]; /* why it did not run; "" */
+    double first_us;  /* of all launches of the first call */
     int nlaunches;
     report_launch launch[REPORT_LAUNCHES];
 } report_run;

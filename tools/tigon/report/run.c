@@ -6,7 +6,7 @@
 #include "report.h"
 #include "share/impl_device.h"
 
-enum { MOST_BYTES = 100 << 20, MOST_HALVINGS = 20 };
+enum { MOST_BYTES = 100 << 20, MOST_HALVINGS = 20, CALLS = 3 };
 
 static const char *const groups[REPORT_GROUPS] = {"small", "medium", "large"};
 
@@ -102,8 +102,13 @@ static void run_group(report *r, const pb_op *op, const pb_case *from)
     problem_shape(p, run->shape, sizeof run->shape);
     run->bytes = problem_bytes(p);
     tg_npu_watch(remember, run);
-    if (tg_call(r->ctx, op->id, problem_args(p)))
-        snprintf(run->failed, sizeof run->failed, "%.200s", tg_last_error());
+    for (int i = 0; i < CALLS && !run->failed[0]; i++) {
+        run->nlaunches = 0;
+        if (tg_call(r->ctx, op->id, problem_args(p)))
+            snprintf(run->failed, sizeof run->failed, "%.200s", tg_last_error());
+        if (i == 0)
+            run->first_us = report_sum(run).us;
+    }
     tg_npu_watch(NULL, NULL);
     problem_free(p);
 }

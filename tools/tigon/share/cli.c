@@ -118,3 +118,9 @@ int cli_parse(const cli_usage *u, int argc, char **argv)
     }
     return operands;
 }
+
+void cli_use_device(const char *name)
+{
+    if (name)
+        setenv("TIGON_DEVICE", name, 1);
+}

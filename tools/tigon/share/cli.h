@@ -45,6 +45,14 @@ enum { CLI_HELP = -1, CLI_WRONG = -2 };
  * "--seed 7" or "--seed=7"; "--" ends the options. */
 int cli_parse(const cli_usage *usage, int argc, char **argv);
 
+/* The option of commands that call operators, and what it does; NULL: nothing. */
+#define CLI_DEVICE(into)                                                  \
+    {                                                                     \
+        "--device", CLI_TEXT, into, "NAME",                               \
+            "the device of the calls: cpu, npu-model, ... (TIGON_DEVICE)" \
+    }
+void cli_use_device(const char *name);
+
 /* The exit status of a sub-command whose cli_parse returned a negative number. */
 int cli_exit(int parsed);
 
