@@ -4,12 +4,18 @@
 #   subproject.sh SOURCE_DIR C_COMPILER CMAKE [-DVARIABLE=VALUE...]
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-tigon=$1
+source=$1
 compiler=$2
 cmake=$3
 shift 3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# A copy with its build folder in it, at the place where `make` has it: what a compiler cache keeps of that is found again.
+tigon=$work/tigon
+binary=$tigon/tigon-build
+export CCACHE_BASEDIR="$tigon"
+mkdir "$tigon"
+tar -C "$source" --exclude='./build*' --exclude=./.git --exclude=./out --exclude=./shared -cf - . | tar -C "$tigon" -xf -
 for folder in one two; do
     mkdir "$work/$folder"
     cp "$here/consumer.cpp" "$work/$folder"
@@ -29,7 +35,7 @@ project(parent LANGUAGES CXX)
 get_cmake_property(cached_before CACHE_VARIABLES)
 if(HOW STREQUAL "add_subdirectory")
     set(flags "${CMAKE_C_FLAGS}|${CMAKE_CXX_FLAGS}|${CMAKE_BUILD_TYPE}|${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
-    add_subdirectory(${TIGON} ${CMAKE_BINARY_DIR}/_deps/tigon-build)
+    add_subdirectory(${TIGON} ${FETCHCONTENT_BASE_DIR}/tigon-build)
     if(NOT flags STREQUAL "${CMAKE_C_FLAGS}|${CMAKE_CXX_FLAGS}|${CMAKE_BUILD_TYPE}|${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
         message(FATAL_ERROR "the parent's settings have changed")
     endif()
@@ -49,8 +55,8 @@ PROJECT
 
 # build HOW -DVARIABLE=VALUE...: the parent, compiled and run
 build() {
-    "$cmake" -S "$work" -B "$work/build" -DHOW="$@" -DTIGON="$tigon" -DCMAKE_C_COMPILER="$compiler" \
-        -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0 >"$work/log" 2>&1 &&
+    "$cmake" -S "$work" -B "$work/build" -DHOW="$@" -DTIGON="$tigon" -DFETCHCONTENT_BASE_DIR="$tigon" -DCMAKE_C_COMPILER="$compiler" \
+        -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE="-O3 -g1" >"$work/log" 2>&1 &&
         "$cmake" --build "$work/build" -j 2 >"$work/log" 2>&1 || { tail -30 "$work/log"; exit 1; }
     "$work/build/one/one"
     "$work/build/two/two"
@@ -59,7 +65,7 @@ fail() { echo "$*"; exit 1; }
 listed() { find "$1" \( -type f -o -type l \) -name "$2" | grep -v /CMakeFiles/; }
 
 build FetchContent "$@"
-others=$(listed "$work/build" 'lib*' | grep -v '/libtigon\.a$') && fail "more than the static library is built: $others"
+others=$(listed "$binary" 'lib*' | grep -v '/libtigon\.a$') && fail "more than the static library is built: $others"
 others=$("$cmake" --build "$work/build" --target help | grep -oE '\b(llama|ascsim[a-z_]*|tigon_command|test_programs)\b') &&
     fail "there are targets of the tools or tests: $others"
 "$cmake" --install "$work/build" --prefix "$work/nothing" >/dev/null
