@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cross.h"
 #include "parts.h"
 
 /* ---- written bytes: a bit each ---- */
@@ -91,6 +92,9 @@ const char *check_describe(const ascsim *device, const void *address, char *text
 typedef struct check_intervals {
     check_interval *items;
     size_t count, room;
+    check_interval
+        *doubtful; /* reads, in a mix launch, of what another core may have written meanwhile */
+    size_t doubts;
 } check_intervals;
 
 void check_launch_add(ascsim *device, const check_interval *items, size_t count)
@@ -113,10 +117,23 @@ void check_launch_add(ascsim *device, const check_interval *items, size_t count)
 void sim_check_close(ascsim *device)
 {
     check_intervals *all = device->global;
-    if (all)
+    if (all) {
         free(all->items);
+        free(all->doubtful);
+    }
     free(all);
     device->global = NULL;
+}
+
+void check_launch_doubt(ascsim *device, const check_interval *read)
+{
+    pthread_mutex_lock(&device->lock);
+    if (!device->global)
+        device->global = calloc(1, sizeof *device->global);
+    check_intervals *all = device->global;
+    all->doubtful = realloc(all->doubtful, (all->doubts + 1) * sizeof *read);
+    all->doubtful[all->doubts++] = *read;
+    pthread_mutex_unlock(&device->lock);
 }
 
 static int three_way(uint64_t a, uint64_t b)
@@ -129,10 +146,11 @@ static int by_place(const void *a, const void *b)
 {
     const check_interval *x = a, *y = b;
     int order = three_way(x->low, y->low);
-    order = order ? order : three_way((uint64_t)x->block, (uint64_t)y->block);
+    order = order ? order : three_way((uint64_t)x->unit, (uint64_t)y->unit);
     order = order ? order : three_way(x->high, y->high);
     order = order ? order : three_way(x->access, y->access);
     order = order ? order : three_way(x->atomic, y->atomic);
+    order = order ? order : three_way(x->tick, y->tick);
     return order ? order : x->site->line - y->site->line;
 }
 
@@ -150,9 +168,36 @@ static void report_atomics(ascsim *device, const check_interval *first,
         kinds[second->atomic >> 4], first->site->name, first->block, kinds[first->atomic >> 4]);
 }
 
-static void report_pair(ascsim *device, const check_interval *x, const check_interval *y)
+/* Two cores of one block. */
+static void report_cores(ascsim *device, const check_interval *first, const check_interval *second,
+                         const char *where)
 {
-    const check_interval *first = x->block < y->block ? x : y, *second = first == x ? y : x;
+    sim_launch_fault(device, second->block,
+                     second->access & SIM_WRITE ? "cross-write-write" : "cross-read-write",
+                     second->site, first->site,
+                     "%s (%s) %s %s, which %s (%s) of another core of the block %s: found no flag "
+                     "between the cores that orders them, expected an arrival behind one and a "
+                     "wait before the other",
+                     second->site->name, check_pipe_names[second->pipe],
+                     second->access & SIM_WRITE ? "writes" : "reads", where, first->site->name,
+                     check_pipe_names[first->pipe], first->access & SIM_WRITE ? "writes" : "reads");
+}
+
+static void report_pair(ascsim *device, const sim_cross *cross, const check_interval *x,
+                        const check_interval *y)
+{
+    const check_interval *first = x->unit < y->unit ? x : y, *second = first == x ? y : x;
+    if (cross && x->block == y->block && !(x->access & y->access & SIM_ATOMIC)) {
+        char place[128];
+        if (!(second->access & SIM_WRITE) || !(first->access & SIM_WRITE)) { /* the writer first */
+            const check_interval *writer = first->access & SIM_WRITE ? first : second;
+            second = writer == first ? second : first;
+            first = writer;
+        }
+        report_cores(device, first, second,
+                     check_describe(device, (void *)(x->low > y->low ? x->low : y->low), place));
+        return;
+    }
     if (x->access & y->access & SIM_ATOMIC) {
         report_atomics(device, first, second);
         return;
@@ -170,14 +215,16 @@ static void report_pair(ascsim *device, const check_interval *x, const check_int
         both ? "one, or atomics in both" : "the one in an earlier launch");
 }
 
-static int clashes(const check_interval *x, const check_interval *y)
+static int clashes(const sim_cross *cross, const check_interval *x, const check_interval *y)
 {
-    return x->block != y->block && ((x->access | y->access) & SIM_WRITE) &&
-           !check_commute(x->access, x->atomic, y->access, y->atomic);
+    return x->unit != y->unit && ((x->access | y->access) & SIM_WRITE) &&
+           !check_commute(x->access, x->atomic, y->access, y->atomic) &&
+           !check_cross_ordered(cross, x, y);
 }
 
 /* Those that still reach behind `low`; the rest is dropped. */
-static size_t check_against_open(ascsim *device, check_interval const **open, size_t count,
+static size_t check_against_open(ascsim *device, const sim_cross *cross,
+                                 check_interval const **open, size_t count,
                                  const check_interval *new)
 {
     size_t kept = 0;
@@ -185,8 +232,8 @@ static size_t check_against_open(ascsim *device, check_interval const **open, si
         if (open[i]->high <= new->low)
             continue;
         open[kept++] = open[i];
-        if (clashes(open[i], new))
-            report_pair(device, open[i], new);
+        if (clashes(cross, open[i], new))
+            report_pair(device, cross, open[i], new);
     }
     return kept;
 }
@@ -200,16 +247,16 @@ static int any_writes(const check_intervals *all)
 }
 
 /* In order of addresses. Readers are looked at for writers alone. */
-static void sweep(ascsim *device, const check_intervals *all)
+static void sweep(ascsim *device, const sim_cross *cross, const check_intervals *all)
 {
     const check_interval **writers = malloc(2 * all->count * sizeof *writers);
     const check_interval **readers = writers + all->count;
     size_t writing = 0, reading = 0;
     for (size_t i = 0; i < all->count; i++) {
         const check_interval *new = &all->items[i];
-        writing = check_against_open(device, writers, writing, new);
+        writing = check_against_open(device, cross, writers, writing, new);
         if (new->access & SIM_WRITE) {
-            reading = check_against_open(device, readers, reading, new);
+            reading = check_against_open(device, cross, readers, reading, new);
             writers[writing++] = new;
         } else {
             readers[reading++] = new;
@@ -226,9 +273,9 @@ static void shared_lines(ascsim *device, const check_intervals *all)
         const check_interval *new = &all->items[i];
         if (new->pipe != ASCSIM_S || !(new->access &SIM_WRITE))
             continue;
-        if (last && last->block != new->block && last->high <= new->low &&
+        if (last && last->unit != new->unit && last->high <= new->low &&
             (last->high - 1) / CHECK_LINE == new->low / CHECK_LINE) {
-            const int later = new->block > last->block;
+            const int later = new->unit > last->unit;
             const check_interval *first = later ? last : new, *second = later ? new : last;
             char where[128];
             sim_launch_fault(
@@ -256,16 +303,39 @@ static void keep_written(ascsim *device, const check_intervals *all)
     }
 }
 
-void sim_check_launch(ascsim *device)
+/* Reads of what no core has written after all. */
+static void report_unwritten(ascsim *device, check_intervals *all)
+{
+    qsort(all->doubtful, all->doubts, sizeof *all->doubtful, by_place);
+    for (size_t i = 0; i < all->doubts; i++) {
+        const check_interval *read = &all->doubtful[i];
+        const unsigned char *low = (const unsigned char *)read->low;
+        const sim_region *region = check_region(device, low, read->high - read->low);
+        const unsigned char *at =
+            region && region->written ? check_unwritten(region, low, read->high - read->low) : NULL;
+        char where[128];
+        if (at)
+            sim_launch_fault(device, read->block, "gm-unwritten", read->site, NULL,
+                             "%s reads %s: found bytes that neither host nor kernel has written, "
+                             "expected them written",
+                             read->site->name, check_describe(device, at, where));
+    }
+    all->doubts = 0;
+}
+
+void sim_check_launch(ascsim *device, sim_cross *cross)
 {
     check_intervals *all = device->global;
+    if (cross)
+        check_cross_end(cross);
     if (!all || all->count == 0)
         return;
     if (any_writes(all)) {
         qsort(all->items, all->count, sizeof *all->items, by_place);
-        sweep(device, all);
+        sweep(device, cross, all);
         shared_lines(device, all);
         keep_written(device, all);
     }
+    report_unwritten(device, all);
     all->count = 0;
 }

@@ -8,7 +8,7 @@ static void note(time_game *play, time_core *core, int pipe, const time_record *
 {
     if (play->sink) {
         const time_event event = {
-            record, start, end, (int32_t)core->block, (int16_t)core->index, (int16_t)pipe};
+            record, start, end, (int32_t)core->block, (int16_t)core->number, (int16_t)pipe};
         play->sink->note(play->sink->to, &event);
     }
 }
@@ -48,6 +48,15 @@ static double take_signal(time_core *core, const time_record *record, double rea
     return sim_later(ready, flag->at[flag->taken++ % TIME_SIGNALS]);
 }
 
+void sim_play_tell(time_game *play, time_core *core, const time_record *record, double time)
+{
+    if (record->kind == SIM_ARRIVE) {
+        sim_play_arrive(play, core, record, time);
+    } else {
+        sim_play_signal(play, core, record, time);
+    }
+}
+
 static int lane_idle(const time_lane *lane)
 {
     return lane->pushed == lane->popped && lane->launched == lane->landed;
@@ -61,6 +70,44 @@ static time_class class_of(const time_record *record)
         [SIM_U16] = TIME_INT16, [SIM_I32] = TIME_INT32,  [SIM_U32] = TIME_INT32,
         [SIM_I64] = TIME_MISC};
     return record->type < SIM_TYPES ? (time_class)classes[record->type] : TIME_MISC;
+}
+
+/* What runs for a time that is known when it begins: MTE1, copies between a cube core's memories. */
+static double run_plain(time_game *play, time_core *core, int pipe, const time_record *record,
+                        double start)
+{
+    time_lane *lane = &core->lane[pipe];
+    const double end = start + record->startup + record->busy;
+    lane->free = end;
+    lane->retired = sim_later(lane->retired, end);
+    sim_play_busy(play, core, pipe, record, start, end);
+    return start;
+}
+
+/* Behind another one it loses few cycles, from a standstill more. -1: it waits for a copy out of its tile. */
+static double run_cube(time_game *play, time_core *core, const time_record *record, double ready)
+{
+    time_lane *lane = &core->lane[ASCSIM_M];
+    time_tile *tile = &core->tile[record->tile % TIME_TILES];
+    if (record->unit_flag && tile->full) {
+        return -1;
+    }
+    const double start = record->unit_flag ? sim_later(ready, tile->begins) : ready;
+    const double lost =
+        start > lane->retired ? play->chip->cube_startup : play->chip->cube_interval;
+    double end = start + lost + record->busy;
+    if (record->unit_flag) {
+        end = sim_later(end, tile->ends + lost);
+    }
+    if (record->unit_flag == 3) {
+        *tile = (time_tile){start + lost, end, 1};
+    }
+    lane->free = lane->retired = end;
+    play->stats[core->block].cube_instructions++;
+    play->stats[core->block].operations += (double)record->cube.operations;
+    sim_play_wait(play, core, ASCSIM_M, record, ready, start);
+    sim_play_busy(play, core, ASCSIM_M, record, start, end);
+    return start;
 }
 
 static double run_vector(time_game *play, time_core *core, const time_record *record, double start)
@@ -91,18 +138,30 @@ static double run_head(time_game *play, time_core *core, int pipe, const time_en
     double on;
     switch ((sim_kind)record->kind) {
     case SIM_COMPUTE:
-        return run_vector(play, core, record, ready);
-    case SIM_COPY:
-    case SIM_SET:
-        if (lane->launched - lane->landed == TIME_FLIGHT) {
+        if (pipe == ASCSIM_V) {
+            return run_vector(play, core, record, ready);
+        }
+        if (flying) {
             return -1;
         }
-        if (record->kind == SIM_SET && !flying) {
-            sim_play_signal(play, core, record, sim_later(ready, lane->retired));
+        return pipe == ASCSIM_M ? run_cube(play, core, record, ready)
+                                : run_plain(play, core, pipe, record, ready);
+    case SIM_COPY:
+    case SIM_SET:
+    case SIM_ARRIVE:
+        if (lane->launched - lane->landed == TIME_FLIGHT ||
+            (record->unit_flag && !core->tile[record->tile % TIME_TILES].full)) {
+            return -1;
+        }
+        if (record->kind != SIM_COPY && !flying) {
+            sim_play_tell(play, core, record, sim_later(ready, lane->retired));
             return ready;
         }
-        lane->flight[lane->launched++ % TIME_FLIGHT] = (time_entry){record, ready, head->copy, 0};
-        lane->free = record->kind == SIM_COPY ? ready + record->busy : lane->free;
+        on = record->unit_flag ? sim_later(ready, core->tile[record->tile % TIME_TILES].begins)
+                               : ready;
+        sim_play_wait(play, core, pipe, record, ready, on);
+        lane->flight[lane->launched++ % TIME_FLIGHT] = (time_entry){record, on, head->copy, 0};
+        lane->free = record->kind == SIM_COPY ? on + record->busy : lane->free;
         if (!flying) {
             sim_play_fly(play, core, pipe);
         }
@@ -145,7 +204,9 @@ static int run_queue(time_game *play, time_core *core, int pipe)
 static int queue_of(const time_record *record)
 {
     const int pipe = record->kind == SIM_WAIT ? record->target : record->pipe;
-    return record->kind == SIM_SCALAR || pipe >= ASCSIM_PIPES ? ASCSIM_S : pipe;
+    return record->kind == SIM_SCALAR || record->kind == SIM_AWAIT || pipe >= ASCSIM_PIPES
+               ? ASCSIM_S
+               : pipe;
 }
 
 /* What S does by itself; returns when it goes on, or -1. */
@@ -154,8 +215,9 @@ static double run_scalar(time_game *play, time_core *core, const time_record *re
     double on = ready;
     if (record->kind == SIM_SET) {
         sim_play_signal(play, core, record, ready);
-    } else if (record->kind == SIM_WAIT) {
-        on = take_signal(core, record, ready);
+    } else if (record->kind == SIM_WAIT || record->kind == SIM_AWAIT) {
+        on = record->kind == SIM_WAIT ? take_signal(core, record, ready)
+                                      : sim_play_await(play, core, record, ready);
         if (on < 0) {
             return -1;
         }
@@ -219,8 +281,9 @@ void sim_play_begin_block(time_game *play, time_core *core, int64_t block, doubl
         lane->free = lane->retired = lane->busy_until = time;
     }
     memset(core->flag, 0, sizeof core->flag);
+    memset(core->tile, 0, sizeof core->tile);
     if (core->block >= 0) {
-        play->stats[core->block].core = core->index;
+        play->stats[core->block].core = core->number;
         play->stats[core->block].begin = time;
     }
 }
