@@ -72,7 +72,9 @@ static void bring(sim_core *core, const sim_instr *instr)
 {
     check_fractals *f = core->shadow->fractals;
     const sim_operand *to = &instr->operand[0];
-    const int ordered = instr->op == SIM_OP_copy_gm2l1_nd2nz && instr->extra[3] == 1;
+    /* A single row, its columns side by side, is no tile of fractals. */
+    const int ordered =
+        instr->op == SIM_OP_copy_gm2l1_nd2nz && instr->extra[3] == 1 && instr->extra[2] > 1;
     const uint32_t first = offset(core, to), columns = to->outer;
     for (uint32_t plane = 0; plane < to->planes; plane++) {
         const uint32_t from = first + plane * (uint32_t)to->plane_stride;
@@ -253,6 +255,14 @@ static void multiply(sim_core *core, const sim_instr *instr)
     const uint32_t k1 = (instr->extra[1] + each - 1) / each;
     const held *a = held_of(core, instr, SIM_L0A), *b = held_of(core, instr, SIM_L0B);
     int wrong = 0;
+    if (a && instr->extra[0] == 1 && k1 > 1 && a->tile) {
+        sim_fault(
+            core, "cube-layout", instr->site, NULL,
+            "%s: found a product of one row and fractals of a tile in L0A, of which it reads the "
+            "first bytes as the row, expected the row as it lies",
+            instr->site->name);
+        wrong = 1;
+    }
     if (a && instr->extra[0] > 1)
         wrong = check_held(core, instr, 0, a, m1, k1, instr->extra[3], 1);
     if (b && !wrong)

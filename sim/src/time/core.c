@@ -105,7 +105,7 @@ static double run_cube(time_game *play, time_core *core, const time_record *reco
     lane->free = lane->retired = end;
     play->stats[core->block].cube_instructions++;
     play->stats[core->block].operations += (double)record->cube.operations;
-    sim_play_wait(play, core, ASCSIM_M, record, ready, start);
+    play->stats[core->block].wait[ASCSIM_M] += start - ready;
     sim_play_busy(play, core, ASCSIM_M, record, start, end);
     return start;
 }
@@ -159,7 +159,7 @@ static double run_head(time_game *play, time_core *core, int pipe, const time_en
         }
         on = record->unit_flag ? sim_later(ready, core->tile[record->tile % TIME_TILES].begins)
                                : ready;
-        sim_play_wait(play, core, pipe, record, ready, on);
+        play->stats[core->block].wait[pipe] += on - ready;
         lane->flight[lane->launched++ % TIME_FLIGHT] = (time_entry){record, on, head->copy, 0};
         lane->free = record->kind == SIM_COPY ? on + record->busy : lane->free;
         if (!flying) {

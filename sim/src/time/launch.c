@@ -202,7 +202,7 @@ static void note(void *device, const time_event *event)
                       .event = record->event};
     if (record->kind == SIM_COPY) {
         told.bytes = (int64_t)record->copy.bursts * record->copy.length;
-    } else if (record->kind == SIM_COMPUTE) {
+    } else if (record->kind == SIM_COMPUTE && event->pipe == ASCSIM_V) {
         told.bytes = (int64_t)record->vector.ub_read + record->vector.ub_written;
         told.group_conflict = record->vector.group_conflict;
         told.bank_conflict = record->vector.bank_conflict;

@@ -232,6 +232,13 @@ KERNEL_CUBE(layout_of_another_depth)
     MMAD(C0, W, EITHER(32, W), W, 0, 1); // FAULT: cube-layout
 }
 
+/* A product of one row reads it as it lies. */
+KERNEL_CUBE(layout_of_one_row)
+{
+    UP_TO_L0();
+    MMAD(C0, EITHER(1, 2), W, W, 0, 1); // FAULT: cube-layout
+}
+
 KERNEL_CUBE(fractal_across_columns)
 {
     BEGIN_CUBE();
