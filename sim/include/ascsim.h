@@ -1,4 +1,4 @@
-/* ascsim.h - a model of the vector cores of an Ascend 910B: what a host program calls.
+/* ascsim.h - a model of the cores of an Ascend 910B: what a host program calls.
  *
  * A kernel is an ordinary C function compiled against this model's c_api/asc_simd.h (the same source compiles with
  * CANN). A device runs it on blocks, one block at a time on each modelled core, on threads of the host: it computes what the
