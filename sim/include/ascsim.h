@@ -118,6 +118,10 @@ typedef void (*ascsim_kernel)(void);
 ASCSIM_API int ascsim_launch(ascsim *device, const char *name, ascsim_kernel kernel, int64_t blocks,
                              const ascsim_arg *args, int count);
 
+/* How many cube cores and vector cores a block of the kernel is: 0 and 1 for __vector__, 1 and 0 for __cube__, 1 and 2 for
+ * __mix__(1, 2), ... */
+ASCSIM_API void ascsim_kernel_cores(ascsim_kernel kernel, int *cubes, int *vectors);
+
 /* ---- faults ---- */
 
 typedef struct ascsim_fault {

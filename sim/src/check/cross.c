@@ -114,9 +114,8 @@ uint32_t check_cross_last_wait(const sim_core *core)
     return log && log->wait_count ? log->waits[log->wait_count - 1].tick : 0;
 }
 
-/* The earlier one has ended when the later one begins. */
-static int before(const sim_cross *cross, const check_interval *earlier,
-                  const check_interval *later)
+int check_cross_before(const sim_cross *cross, const check_interval *earlier,
+                       const check_interval *later)
 {
     const check_log *log = &cross->logs[later->unit];
     const int waits = waits_before(log, later->tick);
@@ -129,7 +128,7 @@ static int before(const sim_cross *cross, const check_interval *earlier,
 
 int check_cross_ordered(const sim_cross *cross, const check_interval *a, const check_interval *b)
 {
-    return cross && (before(cross, a, b) || before(cross, b, a));
+    return cross && (check_cross_before(cross, a, b) || check_cross_before(cross, b, a));
 }
 
 /* ---- arrivals and waits ---- */

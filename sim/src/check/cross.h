@@ -69,6 +69,9 @@ void check_cross_arrive(sim_core *core, const sim_instr *arrive,
                         const uint32_t clock[ASCSIM_PIPES]);
 /* Tick of the unit's last wait, 0: none yet. */
 uint32_t check_cross_last_wait(const sim_core *core);
+/* The earlier one, of another unit, has ended when the later one begins. */
+int check_cross_before(const sim_cross *cross, const check_interval *earlier,
+                       const check_interval *later);
 /* Whether one of two accesses by different units has ended before the other begins. */
 int check_cross_ordered(const sim_cross *cross, const check_interval *a, const check_interval *b);
 void check_cross_end(sim_cross *cross);

@@ -42,3 +42,10 @@ sim_grid sim_grid_of(ascsim_kernel kernel)
     pthread_mutex_unlock(&table.lock);
     return grid;
 }
+
+void ascsim_kernel_cores(ascsim_kernel kernel, int *cubes, int *vectors)
+{
+    const sim_grid grid = sim_grid_of(kernel);
+    *cubes = grid.cubes;
+    *vectors = grid.vectors;
+}

@@ -99,6 +99,14 @@ void sim_play_signal(time_game *play, time_core *core, const time_record *record
 /* A flag is set, or other cores are told. */
 void sim_play_tell(time_game *play, time_core *core, const time_record *record, double time);
 
+/* pipes.c: what begins at `ready` or later; each returns when it leaves its queue */
+double sim_play_vector(time_game *play, time_core *core, const time_record *record, double ready);
+/* Behind another product it loses few cycles, from a standstill more. -1: it waits for a copy out of its tile. */
+double sim_play_cube(time_game *play, time_core *core, const time_record *record, double ready);
+/* What takes a time that is known when it begins: MTE1, copies between a cube core's memories. */
+double sim_play_plain(time_game *play, time_core *core, int pipe, const time_record *record,
+                      double ready);
+
 /* cross.c */
 void sim_play_arrive(time_game *play, const time_core *core, const time_record *record,
                      double time);

@@ -123,6 +123,21 @@ KERNEL_MIX(wait_behind_the_copy)
     }
 }
 
+KERNEL_MIX(sums_read_too_early)
+{
+    BEGIN_MIX();
+    if ASC_IS_AIC {
+        UP_TO_L0C();
+        asc_set_atomic_add_float();
+        OUT(x, 0); // OTHER
+        asc_set_atomic_none();
+        asc_sync_block_arrive(PIPE_FIX, 0);
+    } else {
+        asc_sync_block_wait(PIPE_S, 0);
+        READ_HALF(EITHER(x, y)); // FAULT: gm-atomic-read
+    }
+}
+
 KERNEL_MIX(nobody_writes_it)
 {
     BEGIN_MIX();

@@ -82,6 +82,9 @@ product() { # KERNEL ARGUMENTS...
 product matmul
 says ': 256 256 \.\.\.'
 says '4 of 24 cube cores, 1850 MHz'
+"$ascsim" run --soc 910B4 --kernel matmul --arg "u32[14]=@$work/how" --arg 'f16[38400]=1' --arg 'f16[76800]=1' --arg 'f16[45000]=none' \
+    "$build/libascsim_examples.so" >"$work/out"
+says '20 blocks on 20 of 20 cube cores'
 says '  fixpipe '
 column PipeUtilization.csv "aic_time(us)" "aic_cube_time(us)" "aic_mte1_time(us)" "aic_mte2_time(us)" "aic_fixpipe_time(us)" aic_cube_ratio
 grep -q '^"matmul",3,cube0,NA,' "$work/one/PipeUtilization.csv" || fail "PipeUtilization.csv: no row of a cube core"
