@@ -90,3 +90,32 @@ HOOK void *__tsan_memcpy(void *restrict to, const void *restrict from, size_t by
 HOOK void *__tsan_memmove(void *to, const void *from, size_t bytes)
     __attribute__((alias("memmove")));
 HOOK void *__tsan_memset(void *to, int value, size_t bytes) __attribute__((alias("memset")));
+
+/* Which cores a kernel's blocks are: what its qualifier says is the section that it stands in. */
+#define KERNEL_KINDS(KIND)    \
+    KIND(asc_cube, 1, 0, 0)   \
+    KIND(asc_mix_12, 1, 2, 1) \
+    KIND(asc_mix_11, 1, 1, 1) \
+    KIND(asc_mix_10, 1, 0, 1) \
+    KIND(asc_mix_01, 0, 1, 1)
+#define DECLARE(section, cubes, vectors, scheduler)                                    \
+    extern const char __start_##section[] __attribute__((weak, visibility("hidden"))); \
+    extern const char __stop_##section[] __attribute__((weak, visibility("hidden")));
+KERNEL_KINDS(DECLARE)
+
+__attribute__((constructor)) static void tell_kinds(void)
+{
+#define TELL(section, cubes, vectors, scheduler) \
+    if (__start_##section)                       \
+        asc_kernels(__start_##section, __stop_##section, cubes, vectors, scheduler);
+    KERNEL_KINDS(TELL)
+}
+
+/* The library leaves: other code may come to stand there. */
+__attribute__((destructor)) static void forget_kinds(void)
+{
+#define FORGET(section, cubes, vectors, scheduler) \
+    if (__start_##section)                         \
+        asc_kernels(__start_##section, __stop_##section, 0, 0, 0);
+    KERNEL_KINDS(FORGET)
+}

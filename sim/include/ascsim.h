@@ -1,4 +1,4 @@
-/* ascsim.h - a model of the vector cores of an Ascend 910B: what a host program calls.
+/* ascsim.h - a model of the cores of an Ascend 910B: what a host program calls.
  *
  * A kernel is an ordinary C function compiled against this model's c_api/asc_simd.h (the same source compiles with
  * CANN). A device runs it on blocks, one block at a time on each modelled core, on threads of the host: it computes what the
@@ -58,6 +58,8 @@ typedef struct ascsim_options {
     uint64_t seed;   /* 0: instructions run as soon as they may; else a permuted legal schedule */
     ascsim_timing timing;
     int trace; /* keep every instruction of all launches: for ascsim_write_profile() and _trace() */
+    int times_only; /* for large launches whose times alone are asked for: nothing is copied, computed or checked, so that only
+                       * what the kernel reads by plain loads from memory that the host has filled may decide what it does */
     int64_t ub_bytes; /* usable bytes of UB; 0: the chip's */
     int unfused; /* asc_fma, asc_mul_add and asc_axpy round the product before the sum: which of both a
                        * chip does is not documented, and a kernel should be right with either */
@@ -116,6 +118,10 @@ typedef void (*ascsim_kernel)(void);
 ASCSIM_API int ascsim_launch(ascsim *device, const char *name, ascsim_kernel kernel, int64_t blocks,
                              const ascsim_arg *args, int count);
 
+/* How many cube cores and vector cores a block of the kernel is: 0 and 1 for __vector__, 1 and 0 for __cube__, 1 and 2 for
+ * __mix__(1, 2), ... */
+ASCSIM_API void ascsim_kernel_cores(ascsim_kernel kernel, int *cubes, int *vectors);
+
 /* ---- faults ---- */
 
 typedef struct ascsim_fault {
@@ -135,20 +141,33 @@ ASCSIM_API void ascsim_report_faults(ascsim *device, FILE *out);
 
 /* ---- time of the last launch ---- */
 
-typedef enum ascsim_pipe { ASCSIM_S, ASCSIM_V, ASCSIM_MTE2, ASCSIM_MTE3, ASCSIM_PIPES } ascsim_pipe;
+/* V and MTE3 are a vector core's, MTE1, M and FIX a cube core's. */
+typedef enum ascsim_pipe {
+    ASCSIM_S,
+    ASCSIM_V,
+    ASCSIM_MTE2,
+    ASCSIM_MTE3,
+    ASCSIM_MTE1,
+    ASCSIM_M,
+    ASCSIM_FIX,
+    ASCSIM_PIPES
+} ascsim_pipe;
 
 /* Microseconds, modelled. Where a fact is unsettled `low` and `high` are the task time under either reading. */
 typedef struct ascsim_time {
     double task_us, low_us, high_us; /* device time of the launch, its start included */
     double start_us;                 /* of which: starting the blocks */
     double host_launch_us; /* what a host adds for launch and synchronisation; in no other figure */
-    double busy_us[ASCSIM_PIPES], wait_us[ASCSIM_PIPES]; /* mean over blocks */
+    /* Mean over the blocks' vector cores; of a launch without any, over its cube cores. */
+    double busy_us[ASCSIM_PIPES], wait_us[ASCSIM_PIPES];
+    double cube_busy_us[ASCSIM_PIPES], cube_wait_us[ASCSIM_PIPES]; /* mean over the cube cores */
     double bank_conflict_us;
-    int64_t gm_read_bytes, gm_write_bytes; /* moved between GM and UB, all blocks */
-    int64_t vector_instructions, copies_in, copies_out;
+    int64_t gm_read_bytes, gm_write_bytes; /* moved between GM and cores, all blocks */
+    int64_t vector_instructions, cube_instructions, copies_in, copies_out;
+    double cube_operations;     /* multiplications and additions, of true sizes */
     double gm_bytes_per_second; /* (read + write) / (task - start) */
     double hbm_fraction;        /* of the modelled memory bandwidth */
-    const char *bound;          /* "memory", "vector", "scalar", "latency" */
+    const char *bound;          /* "memory", "vector", "cube", "scalar", "latency" */
 } ascsim_time;
 ASCSIM_API int ascsim_last_time(ascsim *device, ascsim_time *time);
 

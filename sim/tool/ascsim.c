@@ -17,7 +17,7 @@ static const struct {
     {"validate", "[EXAMPLE]... | --update FILE: published times beside modelled ones",
      tool_validate},
     {"flags", "compile | link: what gcc needs for a kernel of one's own", tool_flags},
-    {"lint", "[gcc's options] KERNEL.c...: pointers that lack __gm__ or __ubuf__", tool_lint},
+    {"lint", "[gcc's options] KERNEL.c...: pointers that lack their memory's qualifier", tool_lint},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -87,7 +87,7 @@ int tool_chips(int argc, char **argv)
 
 static void usage(FILE *out)
 {
-    fputs("ascsim: a model of an Ascend 910B vector core. All times are modelled, none is "
+    fputs("ascsim: a model of an Ascend 910B. All times are modelled, none is "
           "measured.\n\n",
           out);
     for (int i = 0; i < COMMANDS; i++) {

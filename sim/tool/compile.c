@@ -60,12 +60,26 @@ int tool_flags(int argc, char **argv)
 
 enum { LINT_ARGUMENTS = 256 };
 
-/* What gcc calls the two address spaces (c_api/asc_simd.h), in the kernel's words. */
-static void print_in_words(const char *line)
+/* The memories of a core, each with its qualifier. gcc has two address spaces of its own for x86: one is global memory's, the other is
+ * lent to each of these in turn. Something must stand before __seg_fs: behind an if or for gcc takes it for a variable's name. */
+static const struct {
+    const char *qualifier, *define;
+} spaces[] = {
+    {"__ubuf__", "-DASC_LINT_UBUF=__attribute__(()) __seg_fs"},
+    {"__cbuf__", "-DASC_LINT_CBUF=__attribute__(()) __seg_fs"},
+    {"__ca__", "-DASC_LINT_CA=__attribute__(()) __seg_fs"},
+    {"__cb__", "-DASC_LINT_CB=__attribute__(()) __seg_fs"},
+    {"__cc__", "-DASC_LINT_CC=__attribute__(()) __seg_fs"},
+    {"__fbuf__", "-DASC_LINT_FBUF=__attribute__(()) __seg_fs"},
+};
+enum { SPACES = sizeof spaces / sizeof *spaces };
+
+/* What gcc calls the two address spaces, in the kernel's words. */
+static void print_in_words(const char *line, const char *qualifier)
 {
-    static const struct {
+    const struct {
         const char *found, *means;
-    } words[] = {{"__attribute__(()) ", ""}, {"__seg_fs", "__ubuf__"}, {"__seg_gs", "__gm__"}};
+    } words[] = {{"__attribute__(()) ", ""}, {"__seg_fs", qualifier}, {"__seg_gs", "__gm__"}};
     while (*line) {
         size_t k = 0;
         while (k < sizeof words / sizeof *words &&
@@ -82,7 +96,7 @@ static void print_in_words(const char *line)
 }
 
 /* Runs the compiler with its messages in words; its exit status, -1: it did not run. */
-static int run_compiler(char *const argv[])
+static int run_compiler(char *const argv[], const char *qualifier)
 {
     int ends[2], status = 0;
     if (pipe(ends) != 0) {
@@ -101,7 +115,7 @@ static int run_compiler(char *const argv[])
     char *line = NULL;
     size_t room = 0;
     while (messages && getline(&line, &room, messages) >= 0) {
-        print_in_words(line);
+        print_in_words(line, qualifier);
     }
     free(line);
     if (messages) {
@@ -128,16 +142,26 @@ int tool_lint(int argc, char **argv)
     for (char *flag = strtok(flags, " "); flag; flag = strtok(NULL, " ")) {
         list[count++] = flag;
     }
-    char *own[] = {"-std=gnu11", "-fsyntax-only", "-Werror", "-ftrack-macro-expansion=0",
-                   "-DASC_LINT", include,         "-xc"};
+    char *own[] = {"-std=gnu11",
+                   "-fsyntax-only",
+                   "-Werror",
+                   "-ftrack-macro-expansion=0",
+                   "-DASC_LINT_GM=__attribute__(()) __seg_gs",
+                   include,
+                   "-xc"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         list[count++] = own[i];
     }
     for (int i = 0; i < argc; i++) {
         list[count++] = argv[i];
     }
-    list[count] = NULL;
-    const int status = run_compiler(list);
+    list[count + 1] = NULL;
+    int status = 0;
+    for (int i = 0; i < SPACES && status == 0;
+         i++) { /* what is wrong in one would be said in each */
+        list[count] = (char *)spaces[i].define;
+        status = run_compiler(list, spaces[i].qualifier);
+    }
     if (status < 0) {
         return tool_bad("lint: %s cannot be run", list[0]);
     }

@@ -13,7 +13,7 @@ static const char help[] =
     "\n"
     "  --soc SOC        910B1, 910B2, 910B3, 910B4 (default 910B4)\n"
     "  --kernel NAME    the function, as C knows it\n"
-    "  --blocks N       blocks (default: the chip's vector cores)\n"
+    "  --blocks N       blocks (default: the chip's cores of the kernel's kind)\n"
     "  --arg SPEC       the next argument of the kernel:\n"
     "                     TYPE:VALUE          a scalar: i32, u32, i64, u64, f32\n"
     "                     TYPE[COUNT]=FILL    a buffer of i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 "
@@ -246,11 +246,14 @@ int tool_run(int argc, char **argv)
     if (!device) {
         return tool_bad("%s", ascsim_error());
     }
-    if (!request.blocks) {
-        request.blocks = (int64_t)ascsim_chip_fact(request.options.soc, "vector_cores");
-    }
     ascsim_kernel call;
+    int cubes, vectors;
     memcpy(&call, &kernel, sizeof call);
+    ascsim_kernel_cores(call, &cubes, &vectors);
+    if (!request.blocks) {
+        request.blocks =
+            (int64_t)ascsim_chip_fact(request.options.soc, cubes ? "cube_cores" : "vector_cores");
+    }
     const int status = run_on(device, &request, call);
     ascsim_close(device);
     return status;

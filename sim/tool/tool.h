@@ -43,4 +43,11 @@ int tool_buffer_finish(const tool_buffer *buffer, int index); /* prints, saves *
 /* Whether a --arg of this text suits a parameter. */
 int tool_buffer_suits(const char *spec, const tool_parameter *parameter);
 
+/* validate.c, validate_cube.c */
+void tool_print_pair(FILE *out, double published, double modelled, int digits);
+int tool_wanted(const char *example, int count,
+                char **names); /* it begins with one; or none is given */
+/* The examples of the cube core, behind those of the vector core if there are any. Returns how many, or -1. */
+int tool_print_cube_table(FILE *out, int count, char **names, int behind);
+
 #endif

@@ -145,7 +145,7 @@ static const example examples[] = {
 };
 enum { EXAMPLES = sizeof examples / sizeof *examples };
 
-static void print_pair(FILE *out, double published, double modelled, int digits)
+void tool_print_pair(FILE *out, double published, double modelled, int digits)
 {
     if (published > 0) {
         fprintf(out, "| %.*f | %.*f | %+.1f %% ", digits, published, digits, modelled,
@@ -168,18 +168,18 @@ static int run_example(const example *example, FILE *out)
     ascsim_close(device);
     if (status == 0) {
         fprintf(out, "| %s | %s | %s ", example->name, example->chip, example->use);
-        print_pair(out, example->time, outcome.time, example->time < 1 ? 4 : 1);
-        print_pair(out, example->vector, outcome.busy[ASCSIM_V], example->vector < 1 ? 4 : 2);
+        tool_print_pair(out, example->time, outcome.time, example->time < 1 ? 4 : 1);
+        tool_print_pair(out, example->vector, outcome.busy[ASCSIM_V], example->vector < 1 ? 4 : 2);
         fputs("|\n", out);
         fflush(out);
     }
     return status;
 }
 
-static int wanted(const example *example, int count, char **names)
+int tool_wanted(const char *example, int count, char **names)
 {
     for (int i = 0; i < count; i++) {
-        if (strncmp(example->name, names[i], strlen(names[i])) == 0) {
+        if (strncmp(example, names[i], strlen(names[i])) == 0) {
             return 1;
         }
     }
@@ -188,17 +188,24 @@ static int wanted(const example *example, int count, char **names)
 
 static int print_table(FILE *out, int count, char **names)
 {
-    fputs("| example | chip | used for | us | model | error | vector us | model | error |\n"
-          "|---|---|---|---:|---:|---:|---:|---:|---:|\n",
-          out);
     int status = 0, found = 0;
     for (int i = 0; i < EXAMPLES && status == 0; i++) {
-        if (wanted(&examples[i], count, names)) {
+        if (tool_wanted(examples[i].name, count, names)) {
+            if (!found) {
+                fputs("| example | chip | used for | us | model | error | vector us | model | "
+                      "error |\n"
+                      "|---|---|---|---:|---:|---:|---:|---:|---:|\n",
+                      out);
+            }
             status = run_example(&examples[i], out);
             found++;
         }
     }
-    return found ? status : tool_bad("validate: no example begins with `%s`", names[0]);
+    const int others = status == 0 ? tool_print_cube_table(out, count, names, found) : 0;
+    if (status != 0 || others < 0) {
+        return status ? status : TOOL_BAD;
+    }
+    return found + others ? 0 : tool_bad("validate: no example begins with `%s`", names[0]);
 }
 
 static const char begin_mark[] = "<!-- ascsim validate -->\n",

@@ -63,7 +63,16 @@ typedef enum asc_atomic {
     ASC_ATOMIC_MIN
 } asc_atomic;
 
-typedef enum pipe_t { PIPE_S, PIPE_V, PIPE_MTE2, PIPE_MTE3, PIPE_ALL } pipe_t;
+typedef enum pipe_t {
+    PIPE_S,
+    PIPE_V,
+    PIPE_MTE2,
+    PIPE_MTE3,
+    PIPE_MTE1,
+    PIPE_M,
+    PIPE_FIX,
+    PIPE_ALL
+} pipe_t;
 typedef enum event_t {
     EVENT_ID0,
     EVENT_ID1,
@@ -128,6 +137,56 @@ ASC_CALL void asc_issue_copy(const asc_site *site, asc_op op, int element, void 
 /* The simple plain form: whole blocks of `size` bytes, the rest is dropped. */
 ASC_CALL void asc_issue_copy_size(const asc_site *site, asc_op op, void *dst, void *src,
                                   int64_t size);
+
+/* The cube core. asc_issue_copy_blocks: as asc_issue_copy in blocks of 32 B. `element`: bytes, and the type above bit 8. */
+ASC_CALL void asc_issue_copy_blocks(const asc_site *site, asc_op op, unsigned element, void *dst,
+                                    void *src, int64_t n_burst, int64_t len_burst, int64_t src_gap,
+                                    int64_t dst_gap);
+ASC_CALL void asc_issue_fractals(const asc_site *site, asc_op op, unsigned element, void *dst,
+                                 void *src, int64_t index, int64_t repeat, int64_t src_stride,
+                                 int64_t dst_gap);
+ASC_CALL void asc_issue_transposed(const asc_site *site, asc_op op, unsigned types, void *dst,
+                                   void *src, int64_t index, int64_t repeat, int64_t src_stride,
+                                   int64_t dst_gap, int64_t decrement, int64_t dst_frac_gap);
+/* rest: strides, filter, dilation (w, h each), two size bits, transpose, f_matrix_ctrl */
+ASC_CALL void asc_issue_load3d(const asc_site *site, unsigned types, void *dst, void *src,
+                               int64_t k_extension, int64_t m_extension, int64_t k_start,
+                               int64_t m_start, const int64_t rest[10], int64_t channels);
+ASC_CALL void asc_issue_nd2nz(const asc_site *site, unsigned types, void *dst, void *src,
+                              int64_t matrices, int64_t rows, int64_t columns,
+                              int64_t src_matrix_stride, int64_t src_row_stride, int64_t c0_stride,
+                              int64_t row_stride, int64_t matrix_stride);
+ASC_CALL void asc_issue_bias(const asc_site *site, uint64_t dst, void *src, int64_t convert,
+                             int64_t n_burst, int64_t len_burst, int64_t src_gap, int64_t dst_gap);
+ASC_CALL void asc_issue_fill(const asc_site *site, asc_op op, unsigned type, void *dst,
+                             uint32_t value, uint64_t config);
+ASC_CALL void asc_issue_mmad(const asc_site *site, unsigned types, void *c, void *a, void *b,
+                             int64_t m, int64_t k, int64_t n, int64_t unit_flag, int64_t k_align,
+                             int64_t source, int64_t init);
+ASC_CALL void asc_issue_fix(const asc_site *site, asc_op op, unsigned types, void *dst, void *src,
+                            int64_t n, int64_t m, int64_t dst_stride, int64_t src_stride,
+                            int64_t unit_flag, int64_t quant, int64_t relu, int64_t split,
+                            int64_t nz2nd);
+typedef enum asc_cube_register {
+    ASC_CUBE_ND,
+    ASC_CUBE_QUANT,
+    ASC_CUBE_CONFIG,
+    ASC_CUBE_ALPHA,
+    ASC_CUBE_IMAGE,
+    ASC_CUBE_PADDING,
+    ASC_CUBE_REPEAT,
+    ASC_CUBE_REGISTERS
+} asc_cube_register;
+ASC_CALL void asc_issue_set_cube(const asc_site *site, asc_cube_register which, uint64_t value);
+
+/* Flags between cores; mode: 0 all of a kind, 1 the vector cores of a block, 2 a cube core and its vector cores. */
+ASC_CALL void asc_issue_arrive(const asc_site *site, int mode, pipe_t pipe, int64_t id);
+ASC_CALL void asc_issue_await(const asc_site *site, pipe_t pipe, int64_t id);
+ASC_CALL void asc_issue_set_ffts(const asc_site *site, uint64_t address);
+ASC_CALL int asc_issue_is_cube(const asc_site *site);
+ASC_CALL int64_t asc_issue_sub_block(const asc_site *site, int count); /* count: how many */
+/* The code from `from` to `to` is of kernels whose blocks are so many cores; scheduler: a mix kernel. From hooks.c. */
+ASC_CALL void asc_kernels(const void *from, const void *to, int cubes, int vectors, int scheduler);
 
 ASC_CALL void asc_issue_flag(const asc_site *site, asc_op op, pipe_t pipe, pipe_t target,
                              int64_t event);

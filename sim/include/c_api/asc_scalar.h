@@ -2,14 +2,20 @@
 #ifndef ASC_SCALAR_H
 #define ASC_SCALAR_H
 
-/* Pipes are literals: PIPE_S, PIPE_V, PIPE_MTE2, PIPE_MTE3, and PIPE_ALL for a barrier. */
+/* Pipes are literals: PIPE_S, PIPE_V, PIPE_MTE2, PIPE_MTE3, PIPE_MTE1, PIPE_M, PIPE_FIX, and PIPE_ALL for a barrier. */
 #define ASC_LITERAL_PIPE_S PIPE_S
 #define ASC_LITERAL_PIPE_V PIPE_V
 #define ASC_LITERAL_PIPE_MTE2 PIPE_MTE2
 #define ASC_LITERAL_PIPE_MTE3 PIPE_MTE3
+#define ASC_LITERAL_PIPE_MTE1 PIPE_MTE1
+#define ASC_LITERAL_PIPE_M PIPE_M
+#define ASC_LITERAL_PIPE_FIX PIPE_FIX
 #define ASC_BARRIER_PIPE_V PIPE_V
 #define ASC_BARRIER_PIPE_MTE2 PIPE_MTE2
 #define ASC_BARRIER_PIPE_MTE3 PIPE_MTE3
+#define ASC_BARRIER_PIPE_MTE1 PIPE_MTE1
+#define ASC_BARRIER_PIPE_M PIPE_M
+#define ASC_BARRIER_PIPE_FIX PIPE_FIX
 #define ASC_BARRIER_PIPE_ALL PIPE_ALL
 #define asc_sync_notify(pipe, tpipe, id)                                                \
     asc_issue_flag(ASC_SITE("asc_sync_notify"), ASC_OP_sync_notify, ASC_LITERAL_##pipe, \
@@ -60,8 +66,11 @@ typedef enum mem_dsb_t { DSB_ALL, DSB_DDR, DSB_UB } mem_dsb_t;
 
 #define asc_get_block_idx() asc_issue_block_index(ASC_SITE("asc_get_block_idx"))
 #define asc_get_block_num() asc_issue_block_count(ASC_SITE("asc_get_block_num"))
-#define asc_get_sub_block_id() ((int64_t)0)
-#define asc_get_sub_block_num() ((int64_t)1)
+#define asc_get_sub_block_id() asc_issue_sub_block(ASC_SITE("asc_get_sub_block_id"), 0)
+#define asc_get_sub_block_num() asc_issue_sub_block(ASC_SITE("asc_get_sub_block_num"), 1)
+/* A mix kernel is compiled for both kinds of core and branches: if ASC_IS_AIC { ... } */
+#define ASC_IS_AIC (asc_issue_is_cube(ASC_SITE("ASC_IS_AIC")))
+#define ASC_IS_AIV (!asc_issue_is_cube(ASC_SITE("ASC_IS_AIV")))
 #define asc_get_core_id() asc_issue_core_index(ASC_SITE("asc_get_core_id"))
 #define asc_get_system_cycle() asc_issue_cycle(ASC_SITE("asc_get_system_cycle"))
 /* A constant alone, as CANN's own code has it: what varies is added to the address. */

@@ -1,13 +1,15 @@
-/* asc_simd.h - the SIMD C API of an Ascend 910B vector core, in C11, on the model.
+/* asc_simd.h - the SIMD C API of an Ascend 910B's cores, in C11, on the model.
  *
  * Kernels are the same source that CANN's compiler takes: names, argument order and units are the published API's. A call
  * picks its form by the number of its arguments and its instruction by the types of its pointers; other types do not
  * compile, and gcc names the signature that it found. What the API declares but this chip does not implement is absent.
- * UB is one arena: take addresses with asc_get_phy_buf_addr(); arrays in UB (__ubuf__ T a[N]) are not modelled.
+ * Each memory of a core is one arena: take addresses with asc_get_phy_buf_addr(), which counts from 0 in each of them; arrays in UB
+ * (__ubuf__ T a[N]) are not modelled.
  *
- * A chip has two kinds of pointer, __gm__ and __ubuf__, and CANN's compiler takes neither for the other nor for a plain one. For the
- * model all memory is the host's, and a qualifier that is missing changes nothing. With ASC_LINT, which ascsim lint
- * defines, they are two of gcc's address spaces, and such a pointer is an error.
+ * A chip has a kind of pointer for each memory, and CANN's compiler takes none for another nor for a plain one. For the
+ * model all memory is the host's, and a qualifier that is missing changes nothing. ascsim lint compiles a kernel once for each
+ * memory of a core, in which __gm__ and that memory's qualifier (ASC_LINT_UBUF, ...) are two of gcc's address spaces, and such a
+ * pointer is an error.
  */
 #ifndef ASC_SIMD_H
 #define ASC_SIMD_H
@@ -16,19 +18,54 @@
 
 #include "asc_calls.h"
 
-#ifdef ASC_LINT /* behind an if or for gcc takes __seg_fs for a variable's name, unless something stands before it */
-#define __gm__ __attribute__(()) __seg_gs
-#define __ubuf__ __attribute__(()) __seg_fs
+#ifdef ASC_LINT_GM
+#define __gm__ ASC_LINT_GM
 #else
 #define __gm__
+#endif
+#ifdef ASC_LINT_UBUF
+#define __ubuf__ ASC_LINT_UBUF
+#else
 #define __ubuf__
 #endif
+#ifdef ASC_LINT_CBUF
+#define __cbuf__ ASC_LINT_CBUF
+#else
+#define __cbuf__
+#endif
+#ifdef ASC_LINT_CA
+#define __ca__ ASC_LINT_CA
+#else
+#define __ca__
+#endif
+#ifdef ASC_LINT_CB
+#define __cb__ ASC_LINT_CB
+#else
+#define __cb__
+#endif
+#ifdef ASC_LINT_CC
+#define __cc__ ASC_LINT_CC
+#else
+#define __cc__
+#endif
+#ifdef ASC_LINT_FBUF
+#define __fbuf__ ASC_LINT_FBUF
+#else
+#define __fbuf__
+#endif
+#define __biasbuf__
+
 #define __global__ __attribute__((visibility("default")))
+/* The kind of a kernel: which cores make a block of it. The model reads it off the section that the kernel stands in. */
 #define __vector__
+#define __cube__ __attribute__((section("asc_cube")))
+#define __mix__(cubes, vectors) ASC_MIX_SECTION(cubes, vectors)
+#define ASC_MIX_SECTION(cubes, vectors) __attribute__((section("asc_mix_" #cubes #vectors)))
 #define __aicore__
 
 /* What a kernel may use of a core's 192 KiB; 8 KiB less if CANN's compiler is not told --cce-disable-asc-reserved-ubuf. */
 #define ASC_UB_SIZE (192 * 1024 - 256)
+#define ASC_L1_SIZE (512 * 1024 - 256)
 
 /* ---- the machinery of the macros ---- */
 
@@ -93,6 +130,8 @@ static inline uint32_t *asc_needs_ubuf_offsets(__ubuf__ uint32_t *at)
         __ubuf__ uint32_t *: asc_bits_u32)(value)
 
 #include "asc_convert.h"
+#include "asc_cross.h"
+#include "asc_cube.h"
 #include "asc_move.h"
 #include "asc_rearrange.h"
 #include "asc_scalar.h"

@@ -13,8 +13,10 @@ static const char *verb(uint8_t access)
 
 static void say_where(const sim_core *core, const unsigned char *address, char text[128])
 {
-    if (address >= core->ub && address < core->ub + SIM_UB_ARENA)
-        snprintf(text, 128, "UB 0x%lx", (unsigned long)(address - core->ub));
+    const int space = sim_space_of(core, address);
+    if (space < SIM_SPACES)
+        snprintf(text, 128, "%s 0x%lx", sim_spaces[space].name,
+                 (unsigned long)(address - core->memory[space]));
     else
         check_describe(core->device, address, text);
 }
@@ -135,14 +137,14 @@ void check_register(sim_core *core, const sim_instr *instr, uint32_t known)
 
 /* ---- what an instruction touches ---- */
 
-static void visit_ub(void *access, unsigned char *base, uint64_t bytes)
+static void visit_local(void *access, unsigned char *base, uint64_t bytes)
 {
-    check_ub_touch(access, base, bytes);
+    check_local_touch(access, base, bytes);
 }
 
 static void visit_padding(void *access, unsigned char *base, uint64_t bytes)
 {
-    check_ub_pad(access, base, bytes);
+    check_local_pad(access, base, bytes);
 }
 
 static void visit_global(void *access, unsigned char *base, uint64_t bytes)
@@ -177,9 +179,10 @@ static void touch_padding(check_access *access, const sim_instr *instr, const si
 static void touch_operand(check_access *access, const sim_instr *instr, const sim_operand *o)
 {
     access->operand = o->name;
+    access->space = o->space;
     if (!check_reachable(access->core, instr, o))
         return;
-    check_pieces(instr, o, o->global ? visit_global : visit_ub, access);
+    check_pieces(instr, o, o->global ? visit_global : visit_local, access);
     if (access->access & SIM_WRITE)
         touch_padding(access, instr, o);
 }
@@ -215,9 +218,13 @@ static void read_operands(check_access *access, const sim_instr *instr)
         if (!(o->access & SIM_READ) || o->offsets)
             continue;
         access->passing = (uint8_t)read_and_written(instr, o);
+        /* Loads carry rows along that nothing has written: fractal.c. */
+        access->lenient =
+            o->space == SIM_L1 && instr->pipe == ASCSIM_MTE1 &&
+            (instr->operand[0].space == SIM_L0A || instr->operand[0].space == SIM_L0B);
         touch_operand(access, instr, o);
     }
-    access->passing = 0;
+    access->passing = access->lenient = 0;
     for (int k = 0; k < instr->operands; k++)
         if (instr->operand[k].offsets)
             touch_gathered(access, instr, &instr->operand[k]);
@@ -290,4 +297,6 @@ void check_operands(sim_core *core, const sim_instr *instr, const uint32_t *know
         }
     }
     check_selection(core, instr);
+    if (core->cube)
+        check_fractals_of(core, instr);
 }

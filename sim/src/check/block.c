@@ -6,19 +6,18 @@
 
 #include "parts.h"
 
-sim_shadow *sim_shadow_new(ascsim *device, sim_core *core)
+sim_shadow *sim_shadow_new(void)
 {
-    (void)device;
-    (void)core;
     sim_shadow *shadow = calloc(1, sizeof *shadow);
     if (!shadow)
         return NULL;
     shadow->order = check_order_new();
-    shadow->ub = check_ub_new();
+    shadow->local[SIM_UB] = check_local_new(sim_spaces[SIM_UB].bytes);
     shadow->global = check_global_new();
     shadow->sites = check_sites_new();
     shadow->faults = sim_faults_new();
-    if (!shadow->order || !shadow->ub || !shadow->global || !shadow->sites || !shadow->faults) {
+    if (!shadow->order || !shadow->local[SIM_UB] || !shadow->global || !shadow->sites ||
+        !shadow->faults) {
         sim_shadow_free(shadow);
         return NULL;
     }
@@ -30,7 +29,9 @@ void sim_shadow_free(sim_shadow *shadow)
     if (!shadow)
         return;
     check_order_free(shadow->order);
-    check_ub_free(shadow->ub);
+    for (int space = 0; space < SIM_SPACES; space++)
+        check_local_free(shadow->local[space]);
+    free(shadow->fractals);
     check_global_free(shadow->global);
     check_sites_free(shadow->sites);
     sim_faults_free(shadow->faults);
@@ -45,6 +46,14 @@ void sim_shadow_begin(sim_core *core)
     shadow->races = (check_races){0};
     shadow->atomic_site = shadow->mode_site = shadow->compared = NULL;
     memset(shadow->registers, 0, sizeof shadow->registers);
+    for (int space = SIM_UB + 1; core->cube && space < SIM_SPACES; space++)
+        if (!shadow->local[space] &&
+            !(shadow->local[space] = check_local_new(sim_spaces[space].bytes)))
+            abort(); /* what is not looked at would be passed as right */
+    if (core->cube && !shadow->fractals && !(shadow->fractals = check_fractals_new()))
+        abort();
+    if (core->cube)
+        check_fractals_begin(shadow->fractals);
     check_order_begin(core);
     check_global_begin(core);
     if (core->block == 0 && core->blocks > 65535)
@@ -151,15 +160,17 @@ static void touch_ub(const check_access *access, const unsigned char *address, u
                   (long long)core->ub_usable, core->device->soc);
     }
     if (end <= SIM_UB_ARENA)
-        check_ub_touch(access, address, bytes);
+        check_local_touch(access, address, bytes);
 }
 
 void sim_check_scalar(sim_core *core, const void *address, uint32_t bytes, int access,
                       const void *pc)
 {
+    if (core->device->options.times_only)
+        return;
     const uintptr_t at = (uintptr_t)address, ub = (uintptr_t)core->ub;
     const range *own = stack();
-    if (at >= own->low && at < own->high)
+    if ((at >= own->low && at < own->high) || (at >= core->stack_low && at < core->stack_high))
         return;
     const int in_ub = at - ub < SIM_UB_ARENA;
     const int in_global = !in_ub && check_region(core->device, address, bytes) != NULL;

@@ -20,6 +20,13 @@ void check_flags(sim_core *core, const sim_instr *instr)
 void check_order_end(sim_core *core)
 {
     const check_order *o = core->shadow->order;
+    if (o->unit.words[0] | o->unit.words[1] | o->unit.words[2] | o->unit.words[3])
+        sim_fault(
+            core, "unit-flag-left-over", o->unit_site, NULL,
+            "the block ends with unit flags of L0C set: found no copy out with unit flag 3 of "
+            "all that %s set, expected one of the same rows and columns: the next user of "
+            "the flag hangs",
+            o->unit_site->name);
     for (int p = 0; p < ASCSIM_PIPES; p++)
         for (int t = 0; t < ASCSIM_PIPES; t++)
             for (int e = 0; e < SIM_EVENTS; e++)
@@ -47,9 +54,32 @@ static void report_circle(sim_core *core, const sim_instr *wait, const sim_instr
               check_pipe_names[wait->target], check_pipe_names[wait->pipe], held_by->site->name);
 }
 
+/* A pipe that waits for a tile of L0C which the other side never hands over. */
+static int report_unit_flag(sim_core *core, const sim_instr *const waiting[ASCSIM_PIPES])
+{
+    for (int p = 0; p < ASCSIM_PIPES; p++) {
+        const sim_instr *instr = waiting[p];
+        if (!instr || !instr->unit_flag)
+            continue;
+        const int product = instr->op == SIM_OP_mmad;
+        sim_fault(core, "unit-flag-stuck", instr->site,
+                  product ? core->shadow->order->unit_site : NULL,
+                  "%s waits for the unit flag of its tile of L0C: found %s, expected %s",
+                  instr->site->name,
+                  product ? "it set, and no copy out with unit flag 3 behind it"
+                          : "it not set, and no mmad with unit flag 3 of the same tile before it",
+                  product ? "each tile copied out before the next product in it"
+                          : "the last mmad of the tile to set it");
+        return 1;
+    }
+    return 0;
+}
+
 void sim_check_deadlock(sim_core *core, const sim_instr *const waiting[ASCSIM_PIPES])
 {
     const check_order *o = core->shadow->order;
+    if (report_unit_flag(core, waiting))
+        return;
     const sim_instr *last = NULL;
     int alone = 0;
     for (int p = 0; p < ASCSIM_PIPES; p++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cross.h"
 #include "global.h"
 
 check_global *check_global_new(void)
@@ -140,6 +141,15 @@ static void check_written(const check_access *access, const check_page *p, uint3
         if (low == at) {
             const asc_site *site = check_site(access->core->shadow, access->who);
             char where[128];
+            if (access->core->cross) { /* another core may be writing it */
+                check_launch_doubt(access->core->device,
+                                   &(check_interval){.low = (uintptr_t)base + at,
+                                                     .high = (uintptr_t)base + high,
+                                                     .site = site,
+                                                     .block = (int32_t)access->core->block,
+                                                     .unit = access->core->unit});
+                return;
+            }
             sim_fault(access->core, "gm-unwritten", site, NULL,
                       "%s reads %s: found bytes that neither host nor kernel has written, "
                       "expected them written",
@@ -162,13 +172,16 @@ static void check_against_earlier(const check_access *access, check_page *p, uin
                                   uint32_t high)
 {
     const uint32_t count = p->count;
+    /* What came before a wait for other cores is ordered otherwise than what comes behind it, and is kept. */
+    const uint32_t last_wait = check_cross_last_wait(access->core);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
         check_record old = p->records[i];
         if (old.low < high && low < old.high) {
             const uint32_t from = old.low > low ? old.low : low;
             check_race(access, &old.mark, (void *)(p->number * CHECK_PAGE + from));
-            if (supersedes(access, &old.mark)) { /* what lies on both sides stays */
+            if (old.mark.tick > last_wait &&
+                supersedes(access, &old.mark)) { /* what lies on both sides stays */
                 append(p, (check_record){(uint16_t)high, old.high, old.mark});
                 old.high = (uint16_t)low;
             }
@@ -247,12 +260,15 @@ void check_global_end(sim_core *core)
                                         .high = base + r->high,
                                         .site = check_site(shadow, r->mark.who),
                                         .block = (int32_t)core->block,
+                                        .tick = r->mark.tick,
+                                        .unit = core->unit,
                                         .pipe = r->mark.pipe,
                                         .access = r->mark.access,
                                         .atomic = r->mark.atomic};
             check_interval *last = count ? &list[count - 1] : NULL;
             if (last && last->high == new.low && last->site == new.site &&
-                last->access == new.access && last->atomic == new.atomic) {
+                last->access == new.access && last->atomic == new.atomic &&
+                (!core->cross || last->tick == new.tick)) {
                 last->high = new.high;
                 continue;
             }

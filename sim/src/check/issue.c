@@ -2,6 +2,7 @@
  * points of the checks. */
 #include <string.h>
 
+#include "cross.h"
 #include "parts.h"
 
 /* ---- ranges ---- */
@@ -25,8 +26,8 @@ static int is_inside_memory(sim_core *core, const sim_operand *o, hull h)
         return 1;
     if (o->global)
         return check_region(core->device, (void *)h.low, h.high - h.low) != NULL;
-    const uintptr_t ub = (uintptr_t)core->ub;
-    return h.low >= ub && h.high <= ub + SIM_UB_ARENA;
+    const uintptr_t memory = (uintptr_t)core->memory[o->space];
+    return h.low >= memory && h.high <= memory + sim_spaces[o->space].bytes;
 }
 
 /* What the mask leaves of it. Gathered pieces: the place that offsets count from. */
@@ -55,22 +56,30 @@ int check_reachable(sim_core *core, const sim_instr *instr, const sim_operand *o
            is_inside_memory(core, o, exact(instr, o));
 }
 
-static void report_ub(sim_core *core, const sim_instr *instr, const sim_operand *o, hull h)
+/* A fault of a core's memory: its kind begins with what the memory's table says. */
+static const char *kind_in(int space, const char *ub, const char *cube)
 {
-    const uintptr_t ub = (uintptr_t)core->ub;
+    return strcmp(sim_spaces[space].prefix, "ub") == 0 ? ub : cube;
+}
+
+static void report_local(sim_core *core, const sim_instr *instr, const sim_operand *o, hull h)
+{
+    const uintptr_t memory = (uintptr_t)core->memory[o->space];
     const uintptr_t base = (uintptr_t)o->base;
-    if (base < ub || base >= ub + SIM_UB_ARENA)
-        sim_fault(core, "ub-range", instr->site, NULL,
-                  "%s: %s must lie in UB: found another address, expected one from "
+    const sim_space_facts *space = &sim_spaces[o->space];
+    if (base < memory || base >= memory + space->bytes)
+        sim_fault(core, kind_in(o->space, "ub-range", "cube-range"), instr->site, NULL,
+                  "%s: %s must lie in %s: found another address, expected one from "
                   "asc_get_phy_buf_addr",
-                  instr->site->name, o->name);
+                  instr->site->name, o->name, space->name);
     else
-        sim_fault(core, "ub-overflow", instr->site, NULL,
-                  "%s: %s is UB 0x%lx to 0x%lx: found %lld bytes behind the end, expected at "
+        sim_fault(core, kind_in(o->space, "ub-overflow", "cube-overflow"), instr->site, NULL,
+                  "%s: %s is %s 0x%lx to 0x%lx: found %lld bytes behind the end, expected at "
                   "most the %lld usable bytes of %s",
-                  instr->site->name, o->name, (unsigned long)(h.low - ub),
-                  (unsigned long)(h.high - ub), (long long)(h.high - ub) - core->ub_usable,
-                  (long long)core->ub_usable, core->device->soc);
+                  instr->site->name, o->name, space->name, (unsigned long)(h.low - memory),
+                  (unsigned long)(h.high - memory),
+                  (long long)(h.high - memory) - (long long)sim_usable(core, o->space),
+                  (long long)sim_usable(core, o->space), core->device->soc);
 }
 
 static void report_global(sim_core *core, const sim_instr *instr, const sim_operand *o, hull h)
@@ -85,7 +94,7 @@ static void report_global(sim_core *core, const sim_instr *instr, const sim_oper
 
 static void check_range(sim_core *core, const sim_instr *instr, const sim_operand *o)
 {
-    const uintptr_t end = (uintptr_t)core->ub + (uintptr_t)core->ub_usable;
+    const uintptr_t end = (uintptr_t)core->memory[o->space] + (uintptr_t)sim_usable(core, o->space);
     hull h = rough(o);
     if (!o->offsets && is_inside_memory(core, o, h) && (o->global || h.high <= end))
         return;
@@ -95,19 +104,20 @@ static void check_range(sim_core *core, const sim_instr *instr, const sim_operan
     if (o->global && !is_inside_memory(core, o, h))
         report_global(core, instr, o, h);
     else if (!o->global && (!is_inside_memory(core, o, h) || h.high > end))
-        report_ub(core, instr, o, h);
+        report_local(core, instr, o, h);
 }
 
 static void check_alignment(sim_core *core, const sim_instr *instr, const sim_operand *o)
 {
-    const uintptr_t offset = (uintptr_t)o->base - (uintptr_t)core->ub;
-    if (o->global || o->align <= 1 || offset % o->align == 0 || offset >= SIM_UB_ARENA)
+    const uintptr_t offset = (uintptr_t)o->base - (uintptr_t)core->memory[o->space];
+    if (o->global || o->align <= 1 || offset % o->align == 0 ||
+        offset >= sim_spaces[o->space].bytes)
         return;
-    sim_fault(core, "ub-alignment", instr->site, NULL,
-              "%s: %s at UB 0x%lx: found %lu bytes beyond a multiple of %d, expected a multiple "
+    sim_fault(core, kind_in(o->space, "ub-alignment", "cube-alignment"), instr->site, NULL,
+              "%s: %s at %s 0x%lx: found %lu bytes beyond a multiple of %d, expected a multiple "
               "of %d",
-              instr->site->name, o->name, (unsigned long)offset, (unsigned long)(offset % o->align),
-              o->align, o->align);
+              instr->site->name, o->name, sim_spaces[o->space].name, (unsigned long)offset,
+              (unsigned long)(offset % o->align), o->align, o->align);
 }
 
 /* ---- fields ---- */
@@ -126,20 +136,27 @@ static const char *kind_of_misfit(const char *name)
     return strcmp(name, "id") ? "burst-limit" : "event-id";
 }
 
+/* Instructions that only a cube core has. */
+static int of_cube(const sim_instr *instr)
+{
+    return instr->op >= SIM_OP_copy_gm2l1 && instr->op <= SIM_OP_copy_l0c2l1;
+}
+
 static int whole_blocks(const sim_instr *instr)
 {
     return instr->op == SIM_OP_copy_gm2ub || instr->op == SIM_OP_copy_ub2gm ||
-           instr->op == SIM_OP_copy_ub2ub;
+           instr->op == SIM_OP_copy_ub2ub || instr->op == SIM_OP_copy_l12fb ||
+           instr->op == SIM_OP_copy_gm2l1;
 }
 
 static void check_fields(sim_core *core, const sim_instr *instr)
 {
     if (instr->misfit)
-        sim_fault(core, kind_of_misfit(instr->misfit), instr->site, NULL,
-                  "%s: %s: found %lld, expected 0 to %lld", instr->site->name, instr->misfit,
+        sim_fault(core, of_cube(instr) ? "cube-limit" : kind_of_misfit(instr->misfit), instr->site,
+                  NULL, "%s: %s: found %lld, expected 0 to %lld", instr->site->name, instr->misfit,
                   (long long)instr->misfit_value, (long long)instr->misfit_limit);
-    else if (instr->kind == SIM_COMPUTE && !whole_blocks(instr) && instr->form == SIM_FORM_REPEAT &&
-             !instr->counter_mode && instr->repeat == 0)
+    else if (instr->kind == SIM_COMPUTE && instr->pipe == ASCSIM_V && !whole_blocks(instr) &&
+             instr->form == SIM_FORM_REPEAT && !instr->counter_mode && instr->repeat == 0)
         sim_fault(core, "repeat-limit", instr->site, NULL, "%s: repeat: found 0, expected 1 to 255",
                   instr->site->name);
 }
@@ -190,11 +207,40 @@ static void check_mask(sim_core *core, const sim_instr *instr)
 
 /* ---- entry points ---- */
 
-void sim_check_issue(sim_core *core, const sim_instr *instr)
+/* What is between memories or pipes that only the other kind of core has compiles to nothing there. */
+static int on_this_core(sim_core *core, const sim_instr *instr)
+{
+    const int number = core->cube ? SIM_CUBE_CORE : 0;
+    const int target = instr->kind == SIM_SET || instr->kind == SIM_WAIT ? (int)instr->target : 0;
+    int fits = instr->op != SIM_OP_set_cube || core->cube;
+    fits &= instr->pipe == ASCSIM_PIPES || sim_core_has(number, instr->pipe);
+    fits &= sim_core_has(number, target);
+    for (int k = 0; k < instr->operands; k++)
+        fits &= instr->operand[k].global || (instr->operand[k].space == SIM_UB) == !core->cube;
+    if (!fits)
+        sim_fault(core, "wrong-core", instr->site, NULL,
+                  "%s: found a %s core, where it does nothing, expected a %s core",
+                  instr->site->name, core->cube ? "cube" : "vector",
+                  core->cube ? "vector" : "cube");
+    return fits;
+}
+
+int sim_check_issue(sim_core *core, const sim_instr *instr)
 {
     core->shadow->now = check_tick(instr);
+    if (!on_this_core(core, instr))
+        return 0;
+    if ((instr->kind == SIM_ARRIVE || instr->kind == SIM_AWAIT) && !check_cross_issue(core, instr))
+        return 0;
+    if (core->device->options.times_only) {
+        if (instr->kind == SIM_ARRIVE)
+            check_order_issue(core, instr);
+        return 1;
+    }
     check_fields(core, instr);
-    if (instr->kind == SIM_COPY || instr->op == SIM_OP_copy_ub2ub)
+    if (of_cube(instr))
+        check_cube(core, instr);
+    if ((instr->kind == SIM_COPY && !of_cube(instr)) || whole_blocks(instr))
         check_copy(core, instr);
     for (int k = 0; k < instr->operands; k++) {
         check_range(core, instr, &instr->operand[k]);
@@ -203,6 +249,7 @@ void sim_check_issue(sim_core *core, const sim_instr *instr)
     check_mask(core, instr);
     check_overlap(core, instr);
     check_order_issue(core, instr);
+    return 1;
 }
 
 /* How many pieces a gather moves. */

@@ -1,96 +1,18 @@
-/* check/launch.c - global memory as a whole: which of its bytes have been written, and after a
- * launch what its blocks did to each other. */
+/* check/launch.c - after a launch: what its blocks, and the cores of a block, did to each other in global memory. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "cross.h"
 #include "parts.h"
-
-/* ---- written bytes: a bit each ---- */
-
-static void set_bits(uint64_t *words, size_t from, size_t to)
-{
-    for (; from < to && from % 64; from++)
-        words[from / 64] |= (uint64_t)1 << from % 64;
-    if (to - from >= 64) {
-        memset(words + from / 64, 0xff, (to - from) / 64 * sizeof *words);
-        from = to / 64 * 64;
-    }
-    for (; from < to; from++)
-        words[from / 64] |= (uint64_t)1 << from % 64;
-}
-
-void sim_written_begin(sim_region *region)
-{
-    region->written = calloc(region->bytes / 64 + 1, sizeof(uint64_t));
-}
-
-void sim_written_free(sim_region *region)
-{
-    free(region->written);
-    region->written = NULL;
-}
-
-void sim_written_add(sim_region *region, const void *memory, size_t bytes)
-{
-    const size_t from = (size_t)((const unsigned char *)memory - region->base);
-    if (!region->written || from >= region->bytes)
-        return;
-    set_bits(region->written, from, bytes < region->bytes - from ? from + bytes : region->bytes);
-}
-
-const unsigned char *check_unwritten(const sim_region *region, const unsigned char *base,
-                                     uint64_t bytes)
-{
-    const uint64_t *words = region->written;
-    size_t at = (size_t)(base - region->base);
-    const size_t end = at + bytes;
-    while (at < end) {
-        const uint64_t missing = ~words[at / 64] >> at % 64;
-        if (missing) {
-            at += (size_t)__builtin_ctzll(missing);
-            return at < end ? region->base + at : NULL;
-        }
-        at = (at / 64 + 1) * 64;
-    }
-    return NULL;
-}
-
-/* ---- regions ---- */
-
-const sim_region *check_region(const ascsim *device, const void *base, uint64_t bytes)
-{
-    const unsigned char *low = base;
-    const sim_region *region = sim_region_of(device, base);
-    if (!region || low + bytes <= region->base + region->bytes)
-        return region;
-    for (int r = 0; r < device->region_count; r++) { /* ranges may lie in each other */
-        region = &device->regions[r];
-        if (low >= region->base && low + bytes <= region->base + region->bytes)
-            return region;
-    }
-    return NULL;
-}
-
-const char *check_describe(const ascsim *device, const void *address, char *text)
-{
-    const unsigned char *at = address;
-    const sim_region *best = NULL;
-    for (int r = 0; r < device->region_count; r++)
-        if (device->regions[r].base <= at && (!best || best->base < device->regions[r].base))
-            best = &device->regions[r];
-    const long long offset = best ? at - best->base : 0;
-    if (!best || offset > (long long)best->bytes + (1 << 20))
-        snprintf(text, 128, "an address that is no global memory");
-    else
-        snprintf(text, 128, "%s + %lld (%zu bytes long)", best->name, offset, best->bytes);
-    return text;
-}
 
 /* ---- accesses of all blocks ---- */
 
 typedef struct check_intervals {
     check_interval *items;
     size_t count, room;
+    check_interval
+        *doubtful; /* reads, in a mix launch, of what another core may have written meanwhile */
+    size_t doubts;
 } check_intervals;
 
 void check_launch_add(ascsim *device, const check_interval *items, size_t count)
@@ -113,10 +35,23 @@ void check_launch_add(ascsim *device, const check_interval *items, size_t count)
 void sim_check_close(ascsim *device)
 {
     check_intervals *all = device->global;
-    if (all)
+    if (all) {
         free(all->items);
+        free(all->doubtful);
+    }
     free(all);
     device->global = NULL;
+}
+
+void check_launch_doubt(ascsim *device, const check_interval *read)
+{
+    pthread_mutex_lock(&device->lock);
+    if (!device->global)
+        device->global = calloc(1, sizeof *device->global);
+    check_intervals *all = device->global;
+    all->doubtful = realloc(all->doubtful, (all->doubts + 1) * sizeof *read);
+    all->doubtful[all->doubts++] = *read;
+    pthread_mutex_unlock(&device->lock);
 }
 
 static int three_way(uint64_t a, uint64_t b)
@@ -129,10 +64,11 @@ static int by_place(const void *a, const void *b)
 {
     const check_interval *x = a, *y = b;
     int order = three_way(x->low, y->low);
-    order = order ? order : three_way((uint64_t)x->block, (uint64_t)y->block);
+    order = order ? order : three_way((uint64_t)x->unit, (uint64_t)y->unit);
     order = order ? order : three_way(x->high, y->high);
     order = order ? order : three_way(x->access, y->access);
     order = order ? order : three_way(x->atomic, y->atomic);
+    order = order ? order : three_way(x->tick, y->tick);
     return order ? order : x->site->line - y->site->line;
 }
 
@@ -150,9 +86,36 @@ static void report_atomics(ascsim *device, const check_interval *first,
         kinds[second->atomic >> 4], first->site->name, first->block, kinds[first->atomic >> 4]);
 }
 
-static void report_pair(ascsim *device, const check_interval *x, const check_interval *y)
+/* Two cores of one block. */
+static void report_cores(ascsim *device, const check_interval *first, const check_interval *second,
+                         const char *where)
 {
-    const check_interval *first = x->block < y->block ? x : y, *second = first == x ? y : x;
+    sim_launch_fault(device, second->block,
+                     second->access & SIM_WRITE ? "cross-write-write" : "cross-read-write",
+                     second->site, first->site,
+                     "%s (%s) %s %s, which %s (%s) of another core of the block %s: found no flag "
+                     "between the cores that orders them, expected an arrival behind one and a "
+                     "wait before the other",
+                     second->site->name, check_pipe_names[second->pipe],
+                     second->access & SIM_WRITE ? "writes" : "reads", where, first->site->name,
+                     check_pipe_names[first->pipe], first->access & SIM_WRITE ? "writes" : "reads");
+}
+
+static void report_pair(ascsim *device, const sim_cross *cross, const check_interval *x,
+                        const check_interval *y)
+{
+    const check_interval *first = x->unit < y->unit ? x : y, *second = first == x ? y : x;
+    if (cross && x->block == y->block && !(x->access & y->access & SIM_ATOMIC)) {
+        char place[128];
+        if (!(second->access & SIM_WRITE) || !(first->access & SIM_WRITE)) { /* the writer first */
+            const check_interval *writer = first->access & SIM_WRITE ? first : second;
+            second = writer == first ? second : first;
+            first = writer;
+        }
+        report_cores(device, first, second,
+                     check_describe(device, (void *)(x->low > y->low ? x->low : y->low), place));
+        return;
+    }
     if (x->access & y->access & SIM_ATOMIC) {
         report_atomics(device, first, second);
         return;
@@ -170,14 +133,37 @@ static void report_pair(ascsim *device, const check_interval *x, const check_int
         both ? "one, or atomics in both" : "the one in an earlier launch");
 }
 
-static int clashes(const check_interval *x, const check_interval *y)
+/* An atomic store before the read: in one core, or by flags between cores. */
+static int reads_back(const sim_cross *cross, const check_interval *store,
+                      const check_interval *read)
 {
-    return x->block != y->block && ((x->access | y->access) & SIM_WRITE) &&
-           !check_commute(x->access, x->atomic, y->access, y->atomic);
+    if (!(store->access & SIM_ATOMIC) || (read->access & SIM_WRITE))
+        return 0;
+    return store->unit == read->unit ? store->tick < read->tick
+                                     : cross && check_cross_before(cross, store, read);
+}
+
+static void report_read_back(ascsim *device, const check_interval *store,
+                             const check_interval *read)
+{
+    char where[128];
+    sim_launch_fault(
+        device, read->block, "gm-atomic-read", read->site, store->site,
+        "%s reads %s, which %s has changed by atomics: found both in one launch, where "
+        "the model applies atomics when it has ended, expected the read in a later one",
+        read->site->name, check_describe(device, (void *)read->low, where), store->site->name);
+}
+
+static int clashes(const sim_cross *cross, const check_interval *x, const check_interval *y)
+{
+    return x->unit != y->unit && ((x->access | y->access) & SIM_WRITE) &&
+           !check_commute(x->access, x->atomic, y->access, y->atomic) &&
+           !check_cross_ordered(cross, x, y);
 }
 
 /* Those that still reach behind `low`; the rest is dropped. */
-static size_t check_against_open(ascsim *device, check_interval const **open, size_t count,
+static size_t check_against_open(ascsim *device, const sim_cross *cross,
+                                 check_interval const **open, size_t count,
                                  const check_interval *new)
 {
     size_t kept = 0;
@@ -185,8 +171,12 @@ static size_t check_against_open(ascsim *device, check_interval const **open, si
         if (open[i]->high <= new->low)
             continue;
         open[kept++] = open[i];
-        if (clashes(open[i], new))
-            report_pair(device, open[i], new);
+        if (reads_back(cross, open[i], new))
+            report_read_back(device, open[i], new);
+        else if (reads_back(cross, new, open[i]))
+            report_read_back(device, new, open[i]);
+        else if (clashes(cross, open[i], new))
+            report_pair(device, cross, open[i], new);
     }
     return kept;
 }
@@ -200,16 +190,16 @@ static int any_writes(const check_intervals *all)
 }
 
 /* In order of addresses. Readers are looked at for writers alone. */
-static void sweep(ascsim *device, const check_intervals *all)
+static void sweep(ascsim *device, const sim_cross *cross, const check_intervals *all)
 {
     const check_interval **writers = malloc(2 * all->count * sizeof *writers);
     const check_interval **readers = writers + all->count;
     size_t writing = 0, reading = 0;
     for (size_t i = 0; i < all->count; i++) {
         const check_interval *new = &all->items[i];
-        writing = check_against_open(device, writers, writing, new);
+        writing = check_against_open(device, cross, writers, writing, new);
         if (new->access & SIM_WRITE) {
-            reading = check_against_open(device, readers, reading, new);
+            reading = check_against_open(device, cross, readers, reading, new);
             writers[writing++] = new;
         } else {
             readers[reading++] = new;
@@ -226,9 +216,9 @@ static void shared_lines(ascsim *device, const check_intervals *all)
         const check_interval *new = &all->items[i];
         if (new->pipe != ASCSIM_S || !(new->access &SIM_WRITE))
             continue;
-        if (last && last->block != new->block && last->high <= new->low &&
+        if (last && last->unit != new->unit && last->high <= new->low &&
             (last->high - 1) / CHECK_LINE == new->low / CHECK_LINE) {
-            const int later = new->block > last->block;
+            const int later = new->unit > last->unit;
             const check_interval *first = later ? last : new, *second = later ? new : last;
             char where[128];
             sim_launch_fault(
@@ -256,16 +246,39 @@ static void keep_written(ascsim *device, const check_intervals *all)
     }
 }
 
-void sim_check_launch(ascsim *device)
+/* Reads of what no core has written after all. */
+static void report_unwritten(ascsim *device, check_intervals *all)
+{
+    qsort(all->doubtful, all->doubts, sizeof *all->doubtful, by_place);
+    for (size_t i = 0; i < all->doubts; i++) {
+        const check_interval *read = &all->doubtful[i];
+        const unsigned char *low = (const unsigned char *)read->low;
+        const sim_region *region = check_region(device, low, read->high - read->low);
+        const unsigned char *at =
+            region && region->written ? check_unwritten(region, low, read->high - read->low) : NULL;
+        char where[128];
+        if (at)
+            sim_launch_fault(device, read->block, "gm-unwritten", read->site, NULL,
+                             "%s reads %s: found bytes that neither host nor kernel has written, "
+                             "expected them written",
+                             read->site->name, check_describe(device, at, where));
+    }
+    all->doubts = 0;
+}
+
+void sim_check_launch(ascsim *device, sim_cross *cross)
 {
     check_intervals *all = device->global;
+    if (cross)
+        check_cross_end(cross);
     if (!all || all->count == 0)
         return;
     if (any_writes(all)) {
         qsort(all->items, all->count, sizeof *all->items, by_place);
-        sweep(device, all);
+        sweep(device, cross, all);
         shared_lines(device, all);
         keep_written(device, all);
     }
+    report_unwritten(device, all);
     all->count = 0;
 }

@@ -10,9 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cross.h"
 #include "order.h"
 
-const char *const check_pipe_names[] = {"S", "V", "MTE2", "MTE3"};
+const char *const check_pipe_names[] = {
+#define SIM_PIPE(pipe, fault, ...) fault,
+#include "model/pipes.inc"
+#undef SIM_PIPE
+};
 
 check_order *check_order_new(void)
 {
@@ -66,6 +71,10 @@ void check_order_begin(sim_core *core)
     check_order *o = core->shadow->order;
     discard_held(o);
     memset(o->clock, 0, sizeof o->clock);
+    o->unit = (sim_unit_flags){{0}};
+    o->unit_site = NULL;
+    memset(o->unit_full, 0, sizeof o->unit_full);
+    memset(o->unit_free, 0, sizeof o->unit_free);
 }
 
 /* ---- one instruction after the other ---- */
@@ -134,7 +143,9 @@ static int queue_of(const sim_instr *instr)
 {
     if (instr->kind == SIM_WAIT)
         return instr->target;
-    return instr->kind == SIM_SCALAR || instr->pipe == ASCSIM_PIPES ? ASCSIM_S : instr->pipe;
+    return instr->kind == SIM_SCALAR || instr->kind == SIM_AWAIT || instr->pipe == ASCSIM_PIPES
+               ? ASCSIM_S
+               : instr->pipe;
 }
 
 static int all_empty(const check_order *o, int but)
@@ -153,13 +164,50 @@ static int gathers(const sim_instr *instr)
     return 0;
 }
 
-static int may_go(const check_order *o, const sim_instr *instr, int ready)
+static int may_go(const sim_core *core, const sim_instr *instr, int ready)
 {
+    const check_order *o = core->shadow->order;
+    if (instr->unit_flag) {
+        sim_unit_flags bits;
+        sim_unit_bits(core, instr, &bits);
+        return sim_unit_may_run(&o->unit, &bits, instr->op != SIM_OP_mmad);
+    }
     if (instr->kind == SIM_WAIT)
         return o->flags[instr->pipe][instr->target][instr->event].first != NULL;
     if (instr->kind == SIM_BARRIER && instr->pipe == ASCSIM_PIPES)
         return all_empty(o, ASCSIM_S);
     return ready || !gathers(instr);
+}
+
+/* The unit flag of a tile orders mmad and the copy out of it both ways. */
+static void take_tile(check_order *o, const sim_instr *instr)
+{
+    if (instr->op == SIM_OP_mmad)
+        learn(o->clock[ASCSIM_M], o->unit_free);
+    else
+        learn(o->clock[ASCSIM_FIX], o->unit_full);
+}
+
+static void leave_tile(sim_core *core, const sim_instr *instr)
+{
+    check_order *o = core->shadow->order;
+    const int product = instr->op == SIM_OP_mmad;
+    uint32_t *left = product ? o->unit_full : o->unit_free;
+    sim_unit_flags bits;
+    sim_unit_bits(core, instr, &bits);
+    sim_unit_leave(&o->unit, &bits, product);
+    memcpy(left, o->clock[instr->pipe], sizeof o->unit_full);
+    left[instr->pipe] = check_tick(instr);
+    o->unit_site = product ? instr->site : o->unit_site;
+}
+
+/* M works on as many results at a time as are in flight: behind a tile of ten fractals its results are there for the next one. */
+static void keep_step(check_order *o, const sim_instr *instr)
+{
+    enum { IN_FLIGHT = 10 };
+    const uint32_t m = instr->extra[0], n = instr->extra[2];
+    if (instr->op == SIM_OP_mmad && (m + 15) / 16 * ((n + 15) / 16) >= IN_FLIGHT)
+        o->clock[ASCSIM_M][ASCSIM_M] = check_tick(instr);
 }
 
 static void begin(sim_core *core, const sim_instr *instr, const uint32_t *known)
@@ -176,8 +224,16 @@ static void begin(sim_core *core, const sim_instr *instr, const uint32_t *known)
         barrier(o, instr);
     else if (instr->kind == SIM_SCALAR)
         scalar(core, instr);
-    else
+    else if (instr->kind == SIM_ARRIVE)
+        check_cross_arrive(core, instr, o->clock[p]);
+    else if (instr->kind != SIM_AWAIT) {
+        if (instr->unit_flag)
+            take_tile(o, instr);
         check_operands(core, instr, o->clock[p]);
+        if (instr->unit_flag == 3)
+            leave_tile(core, instr);
+        keep_step(o, instr);
+    }
 }
 
 static void enqueue(check_order *o, const sim_instr *instr)
@@ -206,7 +262,7 @@ static void advance(sim_core *core)
     check_order *o = core->shadow->order;
     for (int p = 0; p < ASCSIM_PIPES;) {
         check_held *h = o->queues[p].first;
-        if (!h || !may_go(o, &h->instr, h->ready)) {
+        if (!h || !may_go(core, &h->instr, h->ready)) {
             p++;
             continue;
         }
@@ -222,7 +278,7 @@ void check_order_issue(sim_core *core, const sim_instr *instr)
     check_order *o = core->shadow->order;
     if (instr->kind == SIM_SET || instr->kind == SIM_WAIT)
         check_flags(core, instr);
-    if (o->queues[queue_of(instr)].first || !may_go(o, instr, 0))
+    if (o->queues[queue_of(instr)].first || !may_go(core, instr, 0))
         enqueue(o, instr);
     else
         begin(core, instr, o->clock[ASCSIM_S]);

@@ -35,6 +35,10 @@ struct check_order {
     uint32_t scalar[ASCSIM_PIPES]; /* for S's own loads and stores */
     check_queue queues[ASCSIM_PIPES];
     check_flag flags[ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS];
+    sim_unit_flags unit;              /* of L0C */
+    const asc_site *unit_site;        /* the mmad that set bits of it last */
+    uint32_t unit_full[ASCSIM_PIPES]; /* what M knew when it last set some */
+    uint32_t unit_free[ASCSIM_PIPES]; /* what FIX knew when it last cleared some */
     check_held *spare_held;
     check_sent *spare_sent;
 };

@@ -129,7 +129,8 @@ static int in_place(const sim_operand *d, const sim_operand *s)
 void check_overlap(sim_core *core, const sim_instr *instr)
 {
     const sim_operand *d = &instr->operand[0];
-    if (instr->kind != SIM_COMPUTE || instr->operands == 0 || !(d->access & SIM_WRITE))
+    if (instr->pipe != ASCSIM_V || instr->kind != SIM_COMPUTE || instr->operands == 0 ||
+        !(d->access & SIM_WRITE))
         return;
     uintptr_t d_low, d_high;
     check_hull(d, &d_low, &d_high);

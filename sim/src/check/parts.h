@@ -22,6 +22,8 @@ typedef struct check_access {
     uint8_t pipe, access; /* sim_access bits */
     uint8_t atomic;       /* which atomic store: as in sim_instr */
     uint8_t passing;      /* looks, but leaves no mark */
+    uint8_t space;        /* sim_space */
+    uint8_t lenient;      /* reads what may be unwritten */
 } check_access;
 
 /* An access as it is remembered. */
@@ -49,10 +51,11 @@ typedef struct check_races {
     const char *kind[8];
 } check_races;
 
-typedef struct check_order check_order;   /* order.c */
-typedef struct check_ub check_ub;         /* ub.c */
-typedef struct check_global check_global; /* global.c */
-typedef struct check_sites check_sites;   /* who.c */
+typedef struct check_order check_order;       /* order.c */
+typedef struct check_local check_local;       /* local.c */
+typedef struct check_global check_global;     /* global.c */
+typedef struct check_sites check_sites;       /* who.c */
+typedef struct check_fractals check_fractals; /* fractal.c */
 
 struct sim_shadow {
     uint32_t epoch;    /* of the block; what carries another one counts as empty */
@@ -64,7 +67,8 @@ struct sim_shadow {
     check_mark
         registers[CHECK_REGISTERS]; /* the instruction of V that wrote last; tick 0: none did */
     check_order *order;
-    check_ub *ub;
+    check_local *local[SIM_SPACES]; /* the cube core's: NULL until a block runs on one */
+    check_fractals *fractals;       /* of a cube core */
     check_global *global;
     check_sites *sites;
     sim_faults *faults;
@@ -121,14 +125,28 @@ int check_reachable(sim_core *core, const sim_instr *instr, const sim_operand *o
 /* Where the bytes that an operand may touch begin and end, the mask aside. */
 void check_hull(const sim_operand *operand, uintptr_t *low, uintptr_t *high);
 
-/* ---- ub.c ---- */
+/* ---- local.c ---- */
 
-check_ub *check_ub_new(void);
-void check_ub_free(check_ub *ub);
-void check_ub_touch(const check_access *access, const unsigned char *base, uint64_t bytes);
-void check_ub_pad(const check_access *access, const unsigned char *base, uint64_t bytes);
-/* Who wrote the byte last; NULL: nobody in this block. */
-const asc_site *check_ub_writer(sim_core *core, const unsigned char *address);
+check_local *check_local_new(uint32_t bytes);
+void check_local_free(check_local *local);
+/* In the memory access->space. */
+void check_local_touch(const check_access *access, const unsigned char *base, uint64_t bytes);
+void check_local_pad(const check_access *access, const unsigned char *base, uint64_t bytes);
+/* Who wrote the byte of UB last; NULL: nobody in this block. */
+const asc_site *check_ub_writer(const sim_core *core, const unsigned char *address);
+
+/* Whether all of a block of 32 B, which begins at `address`, is written; from now on bytes of whole blocks are not. */
+int check_local_written(sim_core *core, int space, const unsigned char *address);
+void check_local_forget(sim_core *core, int space, const unsigned char *address, uint64_t bytes);
+
+/* ---- cube.c, fractal.c ---- */
+
+/* What a call of the cube core alone tells. */
+void check_cube(sim_core *core, const sim_instr *instr);
+check_fractals *check_fractals_new(void);
+void check_fractals_begin(check_fractals *fractals);
+/* What an instruction's fractals hold, and whether that belongs together. */
+void check_fractals_of(sim_core *core, const sim_instr *instr);
 
 /* ---- global.c, cache.c ---- */
 
@@ -149,9 +167,12 @@ typedef struct check_interval {
     uintptr_t low, high;
     const asc_site *site;
     int32_t block;
+    uint32_t tick;
+    int64_t unit;
     uint8_t pipe, access, atomic;
 } check_interval;
 void check_launch_add(ascsim *device, const check_interval *intervals, size_t count);
+void check_launch_doubt(ascsim *device, const check_interval *read);
 const unsigned char *check_unwritten(const sim_region *region, const unsigned char *base,
                                      uint64_t bytes); /* NULL: none */
 

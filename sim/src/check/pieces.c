@@ -79,11 +79,14 @@ void check_pieces(const sim_instr *instr, const sim_operand *o, check_visit *vis
     const int varies = o->lanes != 0 && instr->counter_mode;
     /* with a stride of 0 the first step touches all that the others do */
     const uint32_t steps = o->outer_stride == 0 && !o->offsets && o->outer != 0 ? 1 : o->outer;
-    for (uint32_t i = 0; i < steps; i++) {
-        if (varies && i != 0 && (count = check_runs(instr, o, i, runs)) == 0)
-            break;
-        for (int r = 0; r < count; r++)
-            join_run(&j, o, i, runs[r]);
+    sim_operand plane = *o;
+    for (uint32_t h = 0; h < o->planes; h++, plane.base += o->plane_stride) {
+        for (uint32_t i = 0; i < steps; i++) {
+            if (varies && i != 0 && (count = check_runs(instr, o, i, runs)) == 0)
+                break;
+            for (int r = 0; r < count; r++)
+                join_run(&j, &plane, i, runs[r]);
+        }
     }
     if (j.bytes != 0)
         visit(to, j.base, j.bytes);
@@ -93,8 +96,9 @@ void check_hull(const sim_operand *o, uintptr_t *low, uintptr_t *high)
 {
     const int64_t outer = o->outer ? (o->outer - 1) * o->outer_stride : 0;
     const int64_t inner = o->inner ? (o->inner - 1) * o->inner_stride : 0;
+    const int64_t planes = o->planes ? (o->planes - 1) * o->plane_stride : 0;
     const uintptr_t base = (uintptr_t)o->base;
     *low = base + (uintptr_t)((outer < 0 ? outer : 0) + (inner < 0 ? inner : 0));
-    *high = base + (uintptr_t)((outer > 0 ? outer : 0) + (inner > 0 ? inner : 0)) + o->bytes +
-            o->padding;
+    *high = base + (uintptr_t)((outer > 0 ? outer : 0) + (inner > 0 ? inner : 0) + planes) +
+            o->bytes + o->padding;
 }

@@ -8,52 +8,52 @@
 #include <sys/mman.h>
 
 #include "check/check.h"
+#include "group.h"
+#include "kinds.h"
 #include "move.h"
 #include "schedule.h"
 #include "time/time.h"
 
-enum { MAX_ARGUMENTS = 64 };
-
-typedef struct launch {
-    ascsim *device;
-    ascsim_kernel kernel;
-    int64_t blocks;
-    atomic_llong next; /* block to begin */
-    ffi_cif cif;
-    void *values[MAX_ARGUMENTS];
-    sim_stores **stores; /* of each block */
-    int64_t stopped;     /* the first block that was stopped, -1: none; under the device's lock */
-    char why[400];
-} launch;
-
 typedef struct worker {
-    launch *launch;
-    sim_core *core;
+    sim_launching *launch;
+    sim_core *core; /* of a pure launch */
     pthread_t thread;
 } worker;
 
 /* ---- cores ---- */
 
-/* The arena lies at a multiple of its size, with readable memory on either side. */
-static unsigned char *arena_new(void)
+enum { SIM_ARENA = 2 * SIM_WINDOW + 2 * SIM_WINDOW };
+#define SIM_SPACE(name, text, bytes, usable, prefix) +bytes
+_Static_assert(SIM_WINDOW
+#include "model/spaces.inc"
+                   <= SIM_ARENA - SIM_UB_ARENA,
+               "the window, the memories but UB behind it, and a guard");
+#undef SIM_SPACE
+
+/* UB lies at a multiple of its size, with readable memory on either side; the cube core's memories behind the window of addresses. */
+static int arena_new(sim_core *core)
 {
-    const size_t bytes = 4 * (size_t)SIM_UB_ARENA;
+    const size_t bytes = SIM_ARENA + 2 * (size_t)SIM_UB_ARENA;
     unsigned char *memory =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        return NULL;
-    const uintptr_t inside =
-        ((uintptr_t)memory + 2 * SIM_UB_ARENA - 1) & ~(uintptr_t)(SIM_UB_ARENA - 1);
-    munmap(memory, inside - SIM_UB_ARENA - (uintptr_t)memory);
-    const uintptr_t end = inside + 2 * SIM_UB_ARENA;
-    munmap((void *)end, (uintptr_t)memory + bytes - end);
-    return (unsigned char *)inside;
+        return -1;
+    core->arena = memory;
+    core->arena_bytes = bytes;
+    core->ub = memory + SIM_UB_ARENA + (-(uintptr_t)memory & (SIM_UB_ARENA - 1));
+    core->memory[SIM_UB] = core->ub;
+    unsigned char *at = core->ub + SIM_WINDOW;
+    for (int space = SIM_UB + 1; space < SIM_SPACES; space++) {
+        core->memory[space] = at;
+        at += sim_spaces[space].bytes;
+    }
+    return 0;
 }
 
 static void core_free(sim_core *core)
 {
-    if (core->ub)
-        munmap(core->ub - SIM_UB_ARENA, 3 * (size_t)SIM_UB_ARENA);
+    if (core->arena)
+        munmap(core->arena, core->arena_bytes);
     sim_schedule_free(core->schedule);
     if (core->shadow)
         sim_shadow_free(core->shadow);
@@ -69,12 +69,12 @@ static sim_core *core_new(ascsim *device)
     if (!core)
         return NULL;
     core->device = device;
-    core->ub = arena_new();
+    const int failed = arena_new(core);
     core->ub_usable = device->options.ub_bytes;
     core->schedule = sim_schedule_new();
-    core->shadow = core->ub ? sim_shadow_new(device, core) : NULL;
+    core->shadow = sim_shadow_new();
     core->records = sim_records_new();
-    if (!core->ub || !core->schedule || !core->shadow || !core->records) {
+    if (failed || !core->schedule || !core->shadow || !core->records) {
         core_free(core);
         return NULL;
     }
@@ -88,27 +88,44 @@ void sim_workers_free(ascsim *device)
     free(device->workers);
 }
 
-static int workers_for(ascsim *device, int64_t blocks)
+/* Cores that are there are kept until the device is closed. */
+static int cores_for(ascsim *device, int wanted)
 {
-    const int wanted = blocks < device->options.threads ? (int)blocks : device->options.threads;
-    if (!device->workers)
-        device->workers = calloc((size_t)device->options.threads, sizeof *device->workers);
-    while (device->workers && device->worker_count < wanted) {
+    sim_core **more = realloc(device->workers, (size_t)wanted * sizeof *more);
+    if (more)
+        device->workers = more;
+    while (more && device->worker_count < wanted) {
         sim_core *core = core_new(device);
         if (!core)
             break;
         device->workers[device->worker_count++] = core;
     }
-    return device->worker_count < wanted ? sim_error("ascsim_launch: no memory for a core")
-                                         : wanted;
+    return device->worker_count < wanted ? sim_error("ascsim_launch: no memory for a core") : 0;
+}
+
+sim_core *sim_core_at(ascsim *device, int index)
+{
+    pthread_mutex_lock(&device->lock);
+    sim_core *core = index < device->worker_count || cores_for(device, index + 1) == 0
+                         ? device->workers[index]
+                         : NULL;
+    pthread_mutex_unlock(&device->lock);
+    return core;
 }
 
 /* ---- blocks ---- */
 
-static void begin_block(sim_core *core, const launch *launch, int64_t block)
+static void begin_unit(sim_core *core, const sim_launching *launch, int64_t unit)
 {
-    core->block = block;
+    const sim_grid grid = launch->grid;
+    const int units = sim_grid_units(grid), place = (int)(unit % units);
+    core->block = unit / units;
     core->blocks = launch->blocks;
+    core->unit = unit;
+    core->grid = grid;
+    core->cube = place < grid.cubes;
+    core->sub_block = core->cube ? 0 : place - grid.cubes;
+    core->cross = launch->cross;
     core->issued = 0;
     core->last_site = core->mask_site = NULL;
     core->mask[0] = core->mask[1] = UINT64_MAX;
@@ -119,11 +136,17 @@ static void begin_block(sim_core *core, const launch *launch, int64_t block)
     core->cmp_mask[0] = core->cmp_mask[1] = 0;
     core->accumulated = 0;
     core->reserved_count = 0;
-    core->stopped = 0;
+    core->stopped = core->ffts = 0;
     memset(core->reduce_value, 0, sizeof core->reduce_value);
     memset(core->reduce_index, 0, sizeof core->reduce_index);
     memset(core->merged, 0, sizeof core->merged);
-    sim_poison(core->ub, SIM_UB_BYTES);
+    memset(core->cube_register, 0, sizeof core->cube_register);
+    memset(core->cube_site, 0, sizeof core->cube_site);
+    if (core->cube)
+        for (int space = SIM_UB + 1; space < SIM_SPACES; space++)
+            sim_poison(core->memory[space], sim_spaces[space].bytes);
+    else
+        sim_poison(core->ub, SIM_UB_BYTES);
     sim_schedule_begin(core);
     sim_shadow_begin(core);
     if (launch->device->options.timing == ASCSIM_TIME_ON)
@@ -131,20 +154,20 @@ static void begin_block(sim_core *core, const launch *launch, int64_t block)
     sim_error("%s", "");
 }
 
-static void note_stop(launch *launch, const sim_core *core)
+static void note_stop(sim_launching *launch, const sim_core *core)
 {
     pthread_mutex_lock(&launch->device->lock);
-    if (launch->stopped < 0 || core->block < launch->stopped) {
-        launch->stopped = core->block;
+    if (launch->stopped < 0 || core->unit < launch->stopped) {
+        launch->stopped = core->unit;
         const char *why = ascsim_error();
         snprintf(launch->why, sizeof launch->why, "%s", *why ? why : "its faults say why");
     }
     pthread_mutex_unlock(&launch->device->lock);
 }
 
-static void run_block(sim_core *core, launch *launch, int64_t block)
+void sim_run_unit(sim_core *core, sim_launching *launch, int64_t unit)
 {
-    begin_block(core, launch, block);
+    begin_unit(core, launch, unit);
     sim_self = core;
     if (!setjmp(core->escape)) {
         ffi_call(&launch->cif, launch->kernel, NULL, launch->values);
@@ -153,19 +176,29 @@ static void run_block(sim_core *core, launch *launch, int64_t block)
     sim_self = NULL;
     if (core->stopped)
         note_stop(launch, core);
+}
+
+void sim_end_unit(sim_core *core, sim_launching *launch)
+{
     sim_shadow_end(core);
     if (launch->device->options.timing == ASCSIM_TIME_ON)
         sim_time_end(core);
-    launch->stores[block] = core->stores;
+    launch->stores[core->unit] = core->stores;
     core->stores = NULL;
 }
 
 static void *run_worker(void *argument)
 {
     worker *self = argument;
-    launch *launch = self->launch;
-    for (int64_t block; (block = atomic_fetch_add(&launch->next, 1)) < launch->blocks;)
-        run_block(self->core, launch, block);
+    sim_launching *launch = self->launch;
+    if (launch->grid.scheduler) {
+        sim_run_groups(launch);
+        return NULL;
+    }
+    for (int64_t block; (block = atomic_fetch_add(&launch->next, 1)) < launch->blocks;) {
+        sim_run_unit(self->core, launch, block);
+        sim_end_unit(self->core, launch);
+    }
     return NULL;
 }
 
@@ -177,11 +210,12 @@ static ffi_type *const argument_types[] = {
     [ASCSIM_ARG_U64] = &ffi_type_uint64,      [ASCSIM_ARG_F32] = &ffi_type_float,
 };
 
-static int prepare_arguments(launch *launch, ffi_type **types, const ascsim_arg *args, int count)
+static int prepare_arguments(sim_launching *launch, ffi_type **types, const ascsim_arg *args,
+                             int count)
 {
-    if (count < 0 || count > MAX_ARGUMENTS)
+    if (count < 0 || count > SIM_MAX_ARGUMENTS)
         return sim_error("ascsim_launch: count is %d, expected 0 to %d arguments", count,
-                         MAX_ARGUMENTS);
+                         SIM_MAX_ARGUMENTS);
     for (int i = 0; i < count; i++) {
         if ((unsigned)args[i].kind > ASCSIM_ARG_F32)
             return sim_error("ascsim_launch: args[%d].kind is %d, expected an ascsim_arg_kind", i,
@@ -208,18 +242,47 @@ static void run_blocks(worker *workers, int count)
         pthread_join(workers[i].thread, NULL);
 }
 
-static void finish(launch *launch, const char *name)
+static void finish(sim_launching *launch, const char *name)
 {
     ascsim *device = launch->device;
-    for (int64_t i = 0; i < launch->blocks; i++)
+    for (int64_t i = 0; i < launch->units; i++)
         if (launch->stores[i]) {
             sim_stores_apply(launch->stores[i]);
             sim_stores_free(launch->stores[i]);
         }
-    sim_check_launch(device);
+    sim_check_launch(device, launch->cross);
     if (device->options.timing == ASCSIM_TIME_ON)
-        sim_time_launch(device, name, launch->blocks);
+        sim_time_launch(device, name, launch->blocks, launch->grid);
     device->launches++;
+}
+
+static int run_launch(sim_launching *launch, const char *name)
+{
+    ascsim *device = launch->device;
+    const int threads =
+        launch->blocks < device->options.threads ? (int)launch->blocks : device->options.threads;
+    worker *workers = calloc((size_t)threads, sizeof *workers);
+    launch->stores = calloc((size_t)launch->units, sizeof *launch->stores);
+    launch->threads = threads;
+    int status = workers && launch->stores ? 0
+                                           : sim_error("ascsim_launch: no memory for %lld blocks",
+                                                       (long long)launch->blocks);
+    if (launch->grid.scheduler && status == 0)
+        status = sim_cross_begin(launch);
+    else if (status == 0)
+        status = cores_for(device, threads > device->worker_count ? threads : device->worker_count);
+    if (status == 0) {
+        for (int i = 0; i < threads; i++)
+            workers[i] = (worker){.launch = launch,
+                                  .core = launch->grid.scheduler ? NULL : device->workers[i]};
+        device->kernel_name = name ? name : "kernel";
+        run_blocks(workers, threads);
+        finish(launch, device->kernel_name);
+    }
+    sim_cross_end(launch);
+    free(workers);
+    free(launch->stores);
+    return status;
 }
 
 int ascsim_launch(ascsim *device, const char *name, ascsim_kernel kernel, int64_t blocks,
@@ -229,29 +292,17 @@ int ascsim_launch(ascsim *device, const char *name, ascsim_kernel kernel, int64_
         return sim_error("ascsim_launch: kernel is NULL, expected a function");
     if (blocks < 1)
         return sim_error("ascsim_launch: blocks is %lld, expected 1 or more", (long long)blocks);
-    launch launch = {.device = device, .kernel = kernel, .blocks = blocks, .stopped = -1};
-    ffi_type *types[MAX_ARGUMENTS];
-    if (prepare_arguments(&launch, types, args, count))
+    sim_launching launch = {.device = device,
+                            .kernel = kernel,
+                            .blocks = blocks,
+                            .grid = sim_grid_of(kernel),
+                            .stopped = -1};
+    launch.units = blocks * sim_grid_units(launch.grid);
+    ffi_type *types[SIM_MAX_ARGUMENTS];
+    if (prepare_arguments(&launch, types, args, count) || run_launch(&launch, name))
         return -1;
-    const int threads = workers_for(device, blocks);
-    if (threads < 0)
-        return -1;
-    worker *workers = calloc((size_t)threads, sizeof *workers);
-    launch.stores = calloc((size_t)blocks, sizeof *launch.stores);
-    if (!workers || !launch.stores) {
-        free(workers);
-        free(launch.stores);
-        return sim_error("ascsim_launch: no memory for %lld blocks", (long long)blocks);
-    }
-    for (int i = 0; i < threads; i++)
-        workers[i] = (worker){.launch = &launch, .core = device->workers[i]};
-    device->kernel_name = name ? name : "kernel";
-    run_blocks(workers, threads);
-    finish(&launch, device->kernel_name);
-    free(workers);
-    free(launch.stores);
     if (launch.stopped >= 0)
         return sim_error("%s: block %lld was stopped: %s", device->kernel_name,
-                         (long long)launch.stopped, launch.why);
+                         (long long)launch.stopped / sim_grid_units(launch.grid), launch.why);
     return 0;
 }

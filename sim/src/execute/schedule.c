@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "check/check.h"
+#include "group.h"
 #include "model/model.h"
 #include "schedule.h"
 
@@ -28,6 +29,7 @@ typedef struct flag {
 struct sim_schedule {
     queue queues[ASCSIM_PIPES]; /* that of S stays empty */
     flag flags[ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS];
+    sim_unit_flags unit;
 };
 
 sim_schedule *sim_schedule_new(void)
@@ -51,6 +53,7 @@ void sim_schedule_begin(sim_core *core)
             q->order[i] = (uint8_t)i;
     }
     memset(schedule->flags, 0, sizeof schedule->flags);
+    schedule->unit = (sim_unit_flags){{0}};
     core->random =
         core->device->options.seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)core->block;
 }
@@ -79,9 +82,22 @@ static int moves_data(const sim_instr *instr)
 }
 
 /* At the head of its queue. */
-static int may_run(sim_schedule *schedule, const sim_instr *instr)
+static int may_run(const sim_core *core, const sim_instr *instr)
 {
+    sim_schedule *schedule = core->schedule;
+    if (instr->unit_flag) {
+        sim_unit_flags bits;
+        sim_unit_bits(core, instr, &bits);
+        return sim_unit_may_run(&schedule->unit, &bits, instr->op != SIM_OP_mmad);
+    }
     return instr->kind != SIM_WAIT || flag_of(schedule, instr)->set > 0;
+}
+
+static void leave_unit_flag(sim_core *core, const sim_instr *instr)
+{
+    sim_unit_flags bits;
+    sim_unit_bits(core, instr, &bits);
+    sim_unit_leave(&core->schedule->unit, &bits, instr->op == SIM_OP_mmad);
 }
 
 static void execute(sim_core *core, const sim_instr *instr)
@@ -90,15 +106,20 @@ static void execute(sim_core *core, const sim_instr *instr)
         flag_of(core->schedule, instr)->set++;
     else if (instr->kind == SIM_WAIT)
         flag_of(core->schedule, instr)->set--;
-    else if (moves_data(instr) && sim_check_instr(core, instr))
+    else if (instr->kind == SIM_ARRIVE)
+        sim_cross_arrive(core, instr);
+    else if (moves_data(instr) && !core->device->options.times_only && sim_check_instr(core, instr))
         instr->run(core, instr);
+    if (instr->unit_flag == 3)
+        leave_unit_flag(core, instr);
 }
 
-/* How many from the head on may change places: none lies behind a flag or barrier. */
+/* How many from the head on may change places: none lies behind a flag or barrier, or hands over a tile of L0C. */
 static int window(const queue *q)
 {
     int n = 0;
-    while (n < q->count && moves_data(&q->slot[q->order[n]]))
+    while (n < q->count && moves_data(&q->slot[q->order[n]]) && !q->slot[q->order[n]].unit_flag &&
+           q->slot[q->order[n]].pipe != ASCSIM_M)
         n++;
     return n;
 }
@@ -133,7 +154,7 @@ static int step(sim_core *core)
     uint32_t count = 0;
     for (int p = ASCSIM_V; p < ASCSIM_PIPES; p++) {
         queue *q = &schedule->queues[p];
-        if (q->count && may_run(schedule, &q->slot[q->order[0]]))
+        if (q->count && may_run(core, &q->slot[q->order[0]]))
             ready[count++] = q;
     }
     if (!count)
@@ -184,7 +205,7 @@ static void run_on_scalar(sim_core *core, const sim_instr *instr)
     if (instr->kind == SIM_BARRIER)
         drain(core, instr);
     else if (instr->kind == SIM_WAIT)
-        while (!may_run(core->schedule, instr))
+        while (!may_run(core, instr))
             if (!step(core))
                 deadlock(core, instr);
     execute(core, instr);
@@ -203,22 +224,39 @@ static void append(sim_core *core, queue *q, const sim_instr *instr)
            offsetof(sim_instr, operand) + (size_t)instr->operands * sizeof(sim_operand));
 }
 
+/* Until other cores have arrived. What is queued goes on. */
+static void await_others(sim_core *core, const sim_instr *instr)
+{
+    while (!sim_cross_take(core, instr)) {
+        if (step(core) || sim_cross_yield(core))
+            continue;
+        sim_check_alone(core, instr);
+        sim_error("block %lld: deadlock at %s:%d, %s", (long long)core->block, instr->site->file,
+                  instr->site->line, instr->site->name);
+        sim_stop(core);
+    }
+}
+
 void sim_schedule_push(sim_core *core, const sim_instr *instr)
 {
     if (instr->kind == SIM_SCALAR)
         return;
+    if (instr->kind == SIM_AWAIT) {
+        await_others(core, instr);
+        return;
+    }
     const int pipe = instr->kind == SIM_WAIT ? (int)instr->target : (int)instr->pipe;
     if (pipe == ASCSIM_S || pipe == ASCSIM_PIPES) {
         run_on_scalar(core, instr);
         return;
     }
     queue *q = &core->schedule->queues[pipe];
-    if (seeded(core) || q->count || !may_run(core->schedule, instr)) {
+    if (seeded(core) || q->count || !may_run(core, instr)) {
         append(core, q, instr);
         return;
     }
     execute(core, instr);
-    if (instr->kind == SIM_SET)
+    if (instr->kind == SIM_SET || instr->unit_flag == 3)
         while (step(core))
             ;
 }

@@ -73,7 +73,8 @@ void sim_issue(sim_core *core, sim_instr *instr)
 {
     instr->index = ++core->issued;
     core->last_site = instr->site;
-    sim_check_issue(core, instr);
+    if (!sim_check_issue(core, instr))
+        return;
     if (core->device->options.timing == ASCSIM_TIME_ON)
         sim_time_issue(core, instr);
     sim_schedule_push(core, instr);

@@ -33,10 +33,23 @@ static inline sim_operand *sim_add(sim_instr *instr, const char *name, void *bas
     *operand = (sim_operand){.base = base,
                              .access = (uint8_t)access,
                              .element = (uint8_t)element,
-                             .align = (uint8_t)align,
+                             .align = (uint16_t)align,
+                             .planes = 1,
                              .outer = 1,
                              .inner = 1,
                              .name = name};
+    return operand;
+}
+
+/* The same in one of the core's memories: `address` is what the kernel sees, an offset in that memory. */
+static inline sim_operand *sim_add_in(sim_core *core, sim_instr *instr, const char *name,
+                                      sim_space space, void *address, int access, int element,
+                                      int align)
+{
+    const uintptr_t offset = (uintptr_t)address - (uintptr_t)core->ub;
+    void *base = offset < SIM_WINDOW && space != SIM_UB ? core->memory[space] + offset : address;
+    sim_operand *operand = sim_add(instr, name, base, access, element, align);
+    operand->space = (uint8_t)space;
     return operand;
 }
 

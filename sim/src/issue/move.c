@@ -1,38 +1,23 @@
-/* issue/move.c - copies between GM and UB, and within UB. */
+/* issue/move.c - copies in blocks of 32 B or pieces of bytes: between GM and UB, within UB, from GM to L1, from L1 to the fixpipe
+ * buffer. */
+#include "execute/cube.h"
 #include "execute/vector.h"
-#include "issue.h"
-
-static int is_in(asc_op op)
-{
-    return op == ASC_OP_copy_gm2ub || op == ASC_OP_copy_gm2ub_align;
-}
-
-static ascsim_pipe pipe_of(asc_op op)
-{
-    return op == ASC_OP_copy_ub2ub ? ASCSIM_V : is_in(op) ? ASCSIM_MTE2 : ASCSIM_MTE3;
-}
+#include "route.h"
 
 /* extra[0] and [1]: bytes of padding before and behind each piece, whose element repeats extra[2] times its width. */
 static void issue_pieces(sim_core *core, sim_instr *instr, void *dst, void *src, int element,
                          uint32_t pieces, uint32_t bytes, int64_t src_step, int64_t dst_step)
 {
-    const int in = is_in((asc_op)instr->op), within = instr->pipe == ASCSIM_V;
+    const int in = sim_route_of((asc_op)instr->op)->from == SIM_GM;
     const int whole_blocks = element == SIM_BLOCK;
     const uint32_t left = instr->extra[0], right = instr->extra[1];
     instr->repeat = pieces;
     instr->run = sim_run_copy;
-    sim_operand *to = sim_add(instr, "dst", dst, SIM_WRITE, element, in || within ? SIM_BLOCK : 1);
+    sim_operand *to = sim_add_dst(core, instr, dst, element, SIM_BLOCK);
     sim_walk(to, pieces, dst_step, 1, 0, bytes + left + right);
-    to->global = !in && !within;
     if (in && !whole_blocks)
         to->padding = (uint8_t)(-to->bytes & (SIM_BLOCK - 1));
-    if (to->global && core->atomic) {
-        instr->atomic = core->atomic;
-        to->access |= SIM_ATOMIC;
-    }
-    sim_operand *from = sim_add(instr, "src", src, SIM_READ, element, in ? 1 : SIM_BLOCK);
-    sim_walk(from, pieces, src_step, 1, 0, bytes);
-    from->global = (uint8_t)in;
+    sim_walk(sim_add_src(core, instr, src, element, SIM_BLOCK), pieces, src_step, 1, 0, bytes);
     sim_issue(core, instr);
 }
 
@@ -40,8 +25,7 @@ void asc_issue_copy_size(const asc_site *site, asc_op op, void *dst, void *src, 
 {
     sim_core *core = sim_here(site);
     sim_instr instr;
-    sim_begin(core, &instr, site, op, op == ASC_OP_copy_ub2ub ? SIM_COMPUTE : SIM_COPY,
-              pipe_of(op));
+    sim_begin_move(core, &instr, site, op, 0);
     instr.count = sim_field(&instr, "size", size, UINT32_MAX); /* what was asked for */
     issue_pieces(core, &instr, dst, src, SIM_BLOCK, 1, instr.count & ~(uint32_t)(SIM_BLOCK - 1), 0,
                  0);
@@ -53,10 +37,9 @@ void asc_issue_copy(const asc_site *site, asc_op op, int element, void *dst, voi
 {
     sim_core *core = sim_here(site);
     sim_instr instr;
-    sim_begin(core, &instr, site, op, op == ASC_OP_copy_ub2ub ? SIM_COMPUTE : SIM_COPY,
-              pipe_of(op));
+    sim_begin_move(core, &instr, site, op, 0);
     instr.form = SIM_FORM_REPEAT;
-    const int in = is_in(op);
+    const int in = sim_route_of(op)->from == SIM_GM;
     const uint32_t pieces = sim_field(&instr, "n_burst", n_burst, 4095);
     if (!element) {
         const uint32_t bytes = sim_field(&instr, "len_burst", len_burst, SIM_U16_LIMIT) * SIM_BLOCK;
@@ -83,4 +66,11 @@ void asc_issue_copy(const asc_site *site, asc_op op, int element, void *dst, voi
     issue_pieces(core, &instr, dst, src, element, pieces, bytes,
                  in ? bytes + from : filled + from * SIM_BLOCK,
                  in ? filled + to * SIM_BLOCK : bytes + to);
+}
+
+void asc_issue_copy_blocks(const asc_site *site, asc_op op, unsigned element, void *dst, void *src,
+                           int64_t n_burst, int64_t len_burst, int64_t src_gap, int64_t dst_gap)
+{
+    (void)element;
+    asc_issue_copy(site, op, 0, dst, src, n_burst, len_burst, 0, 0, src_gap, dst_gap);
 }

@@ -182,7 +182,8 @@ int64_t asc_issue_block_count(const asc_site *site)
 int64_t asc_issue_core_index(const asc_site *site)
 {
     const sim_core *core = sim_here(site);
-    return core->block % core->device->cores;
+    const int cores = core->device->cores; /* vector cores; a cube core has two beside it */
+    return core->block % (core->grid.cubes ? cores / 2 : cores);
 }
 
 /* A run is the same every time, and times are known only behind it: instructions so far stand for the time. */

@@ -8,6 +8,31 @@ const uint8_t sim_type_bytes[SIM_TYPES] = {
     [SIM_I16] = 2,  [SIM_U16] = 2,   [SIM_I32] = 4,  [SIM_U32] = 4, [SIM_I64] = 8,
 };
 
+const sim_space_facts sim_spaces[SIM_SPACES] = {
+#define SIM_SPACE(name, text, bytes, usable, prefix) [SIM_##name] = {text, bytes, usable, prefix},
+#include "spaces.inc"
+#undef SIM_SPACE
+};
+
+int sim_space_of(const sim_core *core, const void *address)
+{
+    int space = 0;
+    while (space < SIM_SPACES &&
+           (uintptr_t)address - (uintptr_t)core->memory[space] >= sim_spaces[space].bytes)
+        space++;
+    return space;
+}
+
+int sim_core_has(int core, int pipe)
+{
+    static const char cores[ASCSIM_PIPES] = {
+#define SIM_PIPE(pipe, fault, table, trace, drawing, colour, cores) cores,
+#include "pipes.inc"
+#undef SIM_PIPE
+    };
+    return cores[pipe] == 'b' || cores[pipe] == (core >= SIM_CUBE_CORE ? 'c' : 'v');
+}
+
 _Thread_local sim_core *sim_self;
 
 void sim_stop(sim_core *core)

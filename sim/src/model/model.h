@@ -29,32 +29,78 @@ typedef enum sim_op {
 } sim_op;
 
 typedef enum sim_kind {
-    SIM_COMPUTE, /* V */
-    SIM_COPY,    /* MTE2, MTE3; asc_copy_ub2ub is SIM_COMPUTE */
+    SIM_COMPUTE, /* inside a core: V, M, MTE1, copies from L0C to L1 */
+    SIM_COPY,    /* to or from global memory: MTE2, MTE3, FIX; asc_copy_ub2ub is SIM_COMPUTE */
     SIM_SET, /* in the queue of `pipe`: signals (pipe, target, event) when all before it in the pipe has ended */
     SIM_WAIT, /* in the queue of `target`: goes on when (pipe, target, event) is signalled, and takes the signal */
+    SIM_ARRIVE, /* in the queue of `pipe`: signals other cores, by mode `target`, id `event`, when all before it has ended */
+    SIM_AWAIT,  /* S waits for other cores' signal `event` */
     SIM_BARRIER, /* in the queue of `pipe`: all before it in the pipe has ended; ASCSIM_PIPES: of all pipes */
     SIM_SCALAR /* an API call that the scalar unit does by itself: mask, mode, readback of a register */
 } sim_kind;
 
 typedef enum sim_access { SIM_READ = 1, SIM_WRITE = 2, SIM_ATOMIC = 4 } sim_access;
 
-/* What one operand of an instruction touches: for i < outer, j < inner the `bytes` bytes at
- * base + i*outer_stride + j*inner_stride (strides in bytes). With lanes != 0 the operand obeys the mask: element k of step i,
+/* The memories of a core. */
+typedef enum sim_space {
+#define SIM_SPACE(name, ...) SIM_##name,
+#include "spaces.inc"
+#undef SIM_SPACE
+    SIM_SPACES
+} sim_space;
+
+typedef struct sim_space_facts {
+    const char *name;       /* "L0A" */
+    uint32_t bytes, usable; /* usable: of UB, what options.ub_bytes says */
+    const char *prefix;     /* of its faults' kinds */
+} sim_space_facts;
+extern const sim_space_facts sim_spaces[SIM_SPACES];
+
+/* What the cores of a launch are: a block of it is `cubes` cube cores and `vectors` vector cores, its units, which are numbered
+ * through: a block's cube core first. Pure launches have one unit a block. */
+typedef struct sim_grid {
+    int cubes, vectors;
+    int scheduler; /* a mix kernel: its cores may signal each other */
+} sim_grid;
+
+static inline int sim_grid_units(sim_grid grid)
+{
+    return grid.cubes + grid.vectors;
+}
+static inline int sim_is_cube(sim_grid grid, int64_t unit)
+{
+    return unit % sim_grid_units(grid) < grid.cubes;
+}
+static inline int sim_is_mixed(sim_grid grid)
+{
+    return grid.cubes && grid.vectors;
+}
+
+/* The chip's cores as reports number them: vector cores from 0 on, cube cores from SIM_CUBE_CORE on. */
+enum { SIM_CUBE_CORE = 64, SIM_CORES = 128 };
+
+/* Whether a core of the chip has the pipe. */
+int sim_core_has(int core, int pipe);
+
+/* What one operand of an instruction touches: for h < planes, i < outer, j < inner the `bytes` bytes at
+ * base + h*plane_stride + i*outer_stride + j*inner_stride (strides in bytes). With lanes != 0 the operand obeys the mask: element k of step i,
  * counted through its inner pieces, is touched only if bit k of the mask is set, and in counter mode only if
  * i*lanes + k < count. offsets != NULL (gather): piece n lies at base + offsets[n], read when the instruction runs. */
 typedef struct sim_operand {
     unsigned char *base;
     uint8_t access;  /* sim_access bits */
     uint8_t element; /* bytes of one element */
-    uint8_t align;   /* alignment asked of base, bytes */
+    uint16_t align;  /* alignment asked of base, bytes */
     uint16_t lanes;
     uint32_t outer, inner, bytes;
     int64_t outer_stride, inner_stride;
+    uint32_t planes;
+    int64_t plane_stride;
     const uint32_t *offsets;
     uint8_t
         padding; /* a copy in: bytes behind each piece that the copy fills up to 32 B with something unspecified */
-    uint8_t global;   /* lies in global memory; else in UB */
+    uint8_t global;   /* lies in global memory; else in `space` */
+    uint8_t space;    /* sim_space */
     const char *name; /* "dst", "src0": for messages */
 } sim_operand;
 
@@ -93,6 +139,9 @@ struct sim_instr {
      * The geometry below is what the hardware would see: the low bits. */
     const char *misfit;
     int64_t misfit_value, misfit_limit;
+    uint8_t unit_flag; /* mmad, copies out of L0C: 0, 2 or 3 */
+    uint64_t wide
+        [2]; /* registers of the cube core as they were at issue: its run function knows which */
     uint8_t
         ordered; /* writes registers that S reads back: instructions of this kind stay in order */
     void (*run)(sim_core *core, const sim_instr *instr);
@@ -126,8 +175,9 @@ extern const uint8_t sim_type_bytes[SIM_TYPES];
 
 enum {
     SIM_UB_BYTES = 196608,
-    SIM_UB_ARENA = 262144
-}; /* the arena is aligned to its size: address bits are UB offsets */
+    SIM_UB_ARENA = 262144, /* aligned to its size: address bits are UB offsets */
+    SIM_WINDOW = 524288    /* offsets that a kernel may name */
+};
 
 typedef struct sim_schedule sim_schedule;       /* execute/schedule.c */
 typedef struct sim_region sim_region;           /* execute/device.c */
@@ -137,8 +187,14 @@ typedef struct sim_record_list sim_record_list; /* time/ */
 struct sim_core {
     ascsim *device;
     int64_t block, blocks;
-    unsigned char *ub;
+    int64_t unit; /* of the launch: this core's place among all of its blocks' cores */
+    sim_grid grid;
+    int cube, sub_block; /* a cube core; which of the block's vector cores */
+    unsigned char *ub;   /* of the window of addresses that a kernel sees, and of UB */
+    unsigned char *memory[SIM_SPACES]; /* memory[SIM_UB] is ub */
     int64_t ub_usable;
+    void *arena; /* what holds all memories */
+    size_t arena_bytes;
     uint64_t issued; /* instructions so far: the last index */
     const asc_site *last_site;
     /* mode registers, written by S at issue */
@@ -154,17 +210,42 @@ struct sim_core {
     int64_t accumulated;                       /* bits of the last sum over repeats */
     uint64_t reserved_count;
     uint16_t merged[4];
+    uint64_t cube_register[ASC_CUBE_REGISTERS];    /* by asc_cube_register */
+    const asc_site *cube_site[ASC_CUBE_REGISTERS]; /* who set it; NULL: nobody in this block */
+    int ffts;                                      /* asc_set_ffts_base_addr() has been called */
     sim_schedule *schedule;
     sim_shadow *shadow;
     sim_record_list *records;
+    struct sim_cross *cross; /* check/: flags between the cores of the launch; NULL: it has none */
+    struct sim_fiber *fiber; /* execute/group.c: what this core runs on in a mix launch */
     struct sim_stores *stores; /* execute/atomic.c: this block's atomic stores */
     uint64_t random;
+    uintptr_t stack_low, stack_high; /* that the kernel runs on, high 0: the thread's own */
     int stopped;
     jmp_buf escape; /* where sim_stop() goes */
 };
 
 extern _Thread_local sim_core
     *sim_self; /* the core that this host thread runs now; NULL outside a launch */
+
+/* ---- unit_flag.c ---- */
+
+/* A bit for each 512 B of L0C. mmad waits until those of its tile are 0 and, with unit flag 3, sets them; a copy out waits until
+ * they are 1 and, with 3, clears them. */
+typedef struct sim_unit_flags {
+    uint64_t words[4];
+} sim_unit_flags;
+void sim_unit_bits(const sim_core *core, const sim_instr *instr, sim_unit_flags *bits);
+int sim_unit_may_run(const sim_unit_flags *set, const sim_unit_flags *bits, int copies);
+void sim_unit_leave(sim_unit_flags *set, const sim_unit_flags *bits, int value);
+
+/* Bytes of a space that a kernel may use. */
+static inline int64_t sim_usable(const sim_core *core, int space)
+{
+    return space == SIM_UB ? core->ub_usable : sim_spaces[space].usable;
+}
+/* The space that holds the address, SIM_SPACES: none. */
+int sim_space_of(const sim_core *core, const void *address);
 
 /* Ends this block at once (longjmp to the launch): memory would be harmed, or nothing can go on. */
 _Noreturn void sim_stop(sim_core *core);

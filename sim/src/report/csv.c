@@ -63,6 +63,7 @@ static void put_row(FILE *file, int table, const time_stats *s, const sim_profil
                     const char *soc)
 {
     const double t = sim_us(profile, s->end - s->begin);
+    const int cube = s->core >= SIM_CUBE_CORE;
 #define COLUMN(table_, name, value) \
     if (table == table_) {          \
         put(file, value);           \
@@ -82,9 +83,13 @@ static int write_table(const ascsim *device, const char *folder, int table)
     put_header(file, table);
     for (int i = 0; i < profile->launch_count; i++) {
         const sim_launch *launch = &profile->launches[i];
-        for (int64_t block = 0; block < launch->blocks; block++) {
-            fprintf(file, "\"%s\",%lld,vector0", launch->name, (long long)block);
-            put_row(file, table, &launch->stats[block], profile, device->soc);
+        const sim_grid grid = launch->grid;
+        for (int64_t unit = 0; unit < launch->units; unit++) {
+            const int cube = sim_is_cube(grid, unit), place = (int)(unit % sim_grid_units(grid));
+            fprintf(file, "\"%s\",%lld,%s%d", launch->name,
+                    (long long)(unit / sim_grid_units(grid)), cube ? "cube" : "vector",
+                    cube ? place : place - grid.cubes);
+            put_row(file, table, &launch->stats[unit], profile, device->soc);
         }
     }
     return sim_report_close(file, table_names[table]);
@@ -105,10 +110,15 @@ static int write_basic(const ascsim *device, const char *folder)
     for (int i = 0; i < profile->launch_count; i++) {
         const sim_launch *launch = &profile->launches[i];
         const ascsim_time *time = &launch->time;
-        fprintf(file, "\"%s\",vector (model),%.3f,%lld,NA,NA,NA,%g,%g,%.3f,%.3f,%g,%s,%s (model)\n",
-                launch->name, time->task_us, (long long)launch->blocks, profile->clock_mhz,
-                profile->clock_mhz, time->low_us, time->high_us, time->host_launch_us, time->bound,
-                device->soc);
+        const char *type = !launch->grid.cubes ? "vector" : launch->grid.vectors ? "mix" : "cube";
+        char mixed[24] = "NA"; /* msprof: the cores beside the first kind */
+        if (sim_is_mixed(launch->grid)) {
+            snprintf(mixed, sizeof mixed, "%lld", (long long)launch->blocks * launch->grid.vectors);
+        }
+        fprintf(file, "\"%s\",%s (model),%.3f,%lld,%s,NA,NA,%g,%g,%.3f,%.3f,%g,%s,%s (model)\n",
+                launch->name, type, time->task_us, (long long)launch->blocks, mixed,
+                profile->clock_mhz, profile->clock_mhz, time->low_us, time->high_us,
+                time->host_launch_us, time->bound, device->soc);
     }
     return sim_report_close(file, name);
 }

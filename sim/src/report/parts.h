@@ -6,9 +6,10 @@
 
 typedef struct sim_launch {
     char name[64];
-    int64_t blocks;
+    int64_t blocks, units;
+    sim_grid grid;
     ascsim_time time;
-    time_stats *stats; /* one a block */
+    time_stats *stats; /* one a unit */
 } sim_launch;
 
 typedef struct sim_bar { /* of the trace */
@@ -39,7 +40,8 @@ struct sim_profile {
     int64_t bar_count, bar_room, bars_left_out;
 };
 
-extern const char *const sim_pipe_names[ASCSIM_PIPES]; /* "scalar", "vector", "mte2", "mte3" */
+extern const char
+    *const sim_pipe_names[ASCSIM_PIPES]; /* "scalar", "vector", ...: model/pipes.inc */
 
 /* The launches' lines ordered by file, line and name: to be freed. */
 sim_line *sim_profile_lines(const sim_profile *profile, int64_t *count);

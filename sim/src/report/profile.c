@@ -6,7 +6,11 @@
 
 enum { BARS = 4 << 20 }; /* at most, of a trace */
 
-const char *const sim_pipe_names[ASCSIM_PIPES] = {"scalar", "vector", "mte2", "mte3"};
+const char *const sim_pipe_names[ASCSIM_PIPES] = {
+#define SIM_PIPE(pipe, fault, table, ...) table,
+#include "model/pipes.inc"
+#undef SIM_PIPE
+};
 
 void sim_profile_free(sim_profile *profile)
 {
@@ -56,12 +60,16 @@ int sim_profile_begin(ascsim *device, int untimed)
     return 0;
 }
 
-void sim_profile_end(ascsim *device, const char *name, int64_t blocks, const ascsim_time *time,
-                     time_stats *stats)
+void sim_profile_end(ascsim *device, const char *name, int64_t blocks, sim_grid grid,
+                     const ascsim_time *time, time_stats *stats)
 {
     sim_profile *profile = device->profile;
     sim_launch *launch = &profile->launches[profile->launch_count++];
-    *launch = (sim_launch){.blocks = blocks, .time = *time, .stats = stats};
+    *launch = (sim_launch){.blocks = blocks,
+                           .units = blocks * sim_grid_units(grid),
+                           .grid = grid,
+                           .time = *time,
+                           .stats = stats};
     snprintf(launch->name, sizeof launch->name, "%s", name);
     profile->clock_us += time->task_us;
 }

@@ -31,8 +31,8 @@ typedef enum time_class {
     TIME_CLASSES
 } time_class;
 
-typedef struct time_stats { /* of one block; cycles */
-    int core;
+typedef struct time_stats { /* of one unit; cycles */
+    int core;               /* of the chip */
     double begin, end;
     double busy[ASCSIM_PIPES],
         wait[ASCSIM_PIPES]; /* wait: for flags and barriers; S: and full queues */
@@ -41,7 +41,8 @@ typedef struct time_stats { /* of one block; cycles */
     int64_t lanes, ub_bytes[2]; /* read, written */
     int64_t bytes[2], copies[2], hbm_bytes[2], hits[2],
         misses[2]; /* in, out; hits, misses: lines of L2 */
-    int64_t vector_instructions;
+    int64_t vector_instructions, cube_instructions;
+    double operations; /* of the cube: multiplications and additions */
 } time_stats;
 
 /* One instruction as it was played: a pipe was active, or waited; cycles since the launch began. */
@@ -55,12 +56,12 @@ typedef struct sim_event {
     uint8_t source, target, event; /* of a flag */
 } sim_event;
 
-/* A launch: begin, a note for each instruction, end, which takes over `stats`, one a block. begin returns -1 if there is no memory,
+/* A launch: begin, a note for each instruction, end, which takes over `stats`, one a unit. begin returns -1 if there is no memory,
  * or if the launch is untimed, since it was too long; then neither note nor end follows. */
 int sim_profile_begin(ascsim *device, int untimed);
 void sim_profile_note(ascsim *device, const sim_event *event);
-void sim_profile_end(ascsim *device, const char *name, int64_t blocks, const ascsim_time *time,
-                     time_stats *stats);
+void sim_profile_end(ascsim *device, const char *name, int64_t blocks, sim_grid grid,
+                     const ascsim_time *time, time_stats *stats);
 
 typedef struct sim_profile sim_profile;
 void sim_profile_free(sim_profile *profile);

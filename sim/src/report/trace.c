@@ -6,7 +6,11 @@
 #include "formats/json.h"
 #include "parts.h"
 
-static const char *const rows[ASCSIM_PIPES] = {"SCALAR", "VECTOR", "MTE2", "MTE3"};
+static const char *const rows[ASCSIM_PIPES] = {
+#define SIM_PIPE(pipe, fault, table, trace, ...) trace,
+#include "model/pipes.inc"
+#undef SIM_PIPE
+};
 
 /* An event's first members; the caller adds its own and closes it. */
 static void open_event(json *j, const char *phase, const char *name, int pid)
@@ -32,16 +36,25 @@ static void put_name(json *j, const char *kind, int core, int pipe, const char *
 
 static void put_names(json *j, const sim_profile *profile, int64_t count)
 {
-    int cores = 0;
+    char seen[SIM_CORES] = {0};
     for (int64_t i = 0; i < count; i++) {
-        cores = profile->bars[i].core >= cores ? profile->bars[i].core + 1 : cores;
+        seen[profile->bars[i].core % SIM_CORES] = 1;
     }
-    for (int core = 0; core < cores; core++) {
+    for (int core = 0; core < SIM_CORES; core++) {
         char name[64];
-        snprintf(name, sizeof name, "core%d.veccore%d (model)", core / 2, core % 2);
+        if (!seen[core]) {
+            continue;
+        }
+        if (core < SIM_CUBE_CORE) {
+            snprintf(name, sizeof name, "core%d.veccore%d (model)", core / 2, core % 2);
+        } else {
+            snprintf(name, sizeof name, "core%d.cubecore0 (model)", core - SIM_CUBE_CORE);
+        }
         put_name(j, "process_name", core, -1, name);
         for (int pipe = 0; pipe < ASCSIM_PIPES; pipe++) {
-            put_name(j, "thread_name", core, pipe, rows[pipe]);
+            if (sim_core_has(core, pipe)) {
+                put_name(j, "thread_name", core, pipe, rows[pipe]);
+            }
         }
     }
 }
@@ -84,18 +97,18 @@ static void put_arrow(json *j, const sim_bar *bar, const char *end, int pipe, do
     json_close(j);
 }
 
-enum { CORES = 64, TRACED = 1 << 18 };
+enum { TRACED = 1 << 18 };
 
 /* Sets come before their waits in the list of bars; a wait that found its flag set drew no bar. */
 static void put_bars(json *j, const sim_profile *profile, int64_t count)
 {
-    static _Thread_local const sim_bar *set[CORES][ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS];
+    static _Thread_local const sim_bar *set[SIM_CORES][ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS];
     memset(set, 0, sizeof set);
     static const double inside = 2e-4; /* us: an arrow ends in the bar that ends there */
     long id = 0;
     for (int64_t i = 0; i < count; i++) {
         const sim_bar *bar = &profile->bars[i];
-        const sim_bar **flag = &set[bar->core % CORES][bar->source % ASCSIM_PIPES]
+        const sim_bar **flag = &set[bar->core % SIM_CORES][bar->source % ASCSIM_PIPES]
                                    [bar->target % ASCSIM_PIPES][bar->event];
         if (bar->kind == SIM_SET) {
             *flag = bar;

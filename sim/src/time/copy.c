@@ -10,20 +10,32 @@ static void wake_at(time_game *play, int pipe, double time)
     play->wake[at] = (time_wake){time, pipe};
 }
 
+/* Until its first data flow, if L2 has them. */
+static double latency_of(const time_chip *chip, const time_record *record)
+{
+    switch (record->op) {
+    case SIM_OP_copy_gm2l1_nd2nz:
+        return chip->nd2nz_latency;
+    case SIM_OP_copy_l0c2gm:
+        return chip->fix_startup;
+    default:
+        return record->pipe == ASCSIM_MTE2 ? chip->read_l2_latency : chip->write_latency;
+    }
+}
+
 /* Signals behind copies that have ended go out; the data of the next copy is called for. */
 void sim_play_fly(time_game *play, time_core *core, int pipe)
 {
     time_lane *lane = &core->lane[pipe];
     for (; lane->landed < lane->launched; lane->landed++) {
         time_entry *head = &lane->flight[lane->landed % TIME_FLIGHT];
-        if (head->record->kind != SIM_SET) {
-            const double latency =
-                pipe == ASCSIM_MTE2 ? play->chip->read_l2_latency : play->chip->write_latency;
+        if (head->record->kind == SIM_COPY) {
+            const double latency = latency_of(play->chip, head->record);
             wake_at(play, core->index * ASCSIM_PIPES + pipe,
                     sim_later(sim_later(head->time + latency, lane->retired), play->share.now));
             return;
         }
-        sim_play_signal(play, core, head->record, sim_later(lane->retired, head->time));
+        sim_play_tell(play, core, head->record, sim_later(lane->retired, head->time));
     }
 }
 
@@ -31,7 +43,7 @@ static void touch(time_game *play, const time_entry *copy, uint64_t address, tim
 {
     const time_record *record = copy->record;
     const time_touch how =
-        record->pipe == ASCSIM_MTE3 ? TIME_WRITES : (record->streams ? TIME_STREAMS : TIME_READS);
+        record->pipe != ASCSIM_MTE2 ? TIME_WRITES : (record->streams ? TIME_STREAMS : TIME_READS);
     for (uint32_t i = 0; i < record->copy.bursts && record->copy.length; i++) {
         sim_l2_touch(play->l2, address + (uint64_t)(i * record->copy.stride), record->copy.length,
                      how, use);
@@ -48,13 +60,14 @@ static time_flow flow_of(const time_game *play, const time_record *record, const
     const time_chip *chip = play->chip;
     const double bytes = sim_later((double)record->copy.bursts * record->copy.length, 1);
     time_flow flow = {.fetched = use->fetched, .evicted = use->evicted};
-    if (record->pipe == ASCSIM_MTE3) {
-        flow.cycles = bytes / chip->write_bytes_per_cycle;
+    if (record->pipe != ASCSIM_MTE2) {
+        flow.cycles = record->copy.least ? record->copy.least : bytes / chip->write_bytes_per_cycle;
         flow.l2_cycles = bytes / chip->l2_write_bytes_per_second;
     } else {
         const double hit = use->lines ? (double)use->hits / use->lines : 1;
         flow.cycles = bytes * (hit / chip->read_l2_bytes_per_cycle +
                                (1 - hit) / chip->read_hbm_bytes_per_cycle);
+        flow.cycles = sim_later(flow.cycles, record->copy.least);
         flow.l2_cycles = use->lines * chip->l2_line_bytes / chip->l2_read_bytes_per_second;
     }
     return flow;
@@ -103,13 +116,24 @@ static void join_group(time_game *play, time_lane *lane, const time_entry *head,
 
 static void count_copy(time_stats *stats, const time_record *record, const time_use *use)
 {
-    const int out = record->pipe == ASCSIM_MTE3;
+    const int out = record->pipe != ASCSIM_MTE2;
     stats->copies[out]++;
     stats->bytes[out] += (int64_t)record->copy.bursts * record->copy.length;
     stats->hbm_bytes[0] += use->fetched;
     stats->hbm_bytes[1] += use->evicted;
     stats->hits[out] += use->hits;
     stats->misses[out] += use->lines - use->hits;
+}
+
+/* A copy out ends not before the results that it follows; mmad may follow it through the tile. */
+static void leave_tile(time_game *play, time_core *core, const time_entry *copy, time_flow *flow)
+{
+    time_tile *tile = &core->tile[copy->record->tile % TIME_TILES];
+    const double now = play->share.now;
+    flow->cycles = sim_later(flow->cycles, tile->ends - now);
+    if (copy->record->unit_flag == 3) {
+        *tile = (time_tile){now, now + flow->cycles, 0};
+    }
 }
 
 void sim_play_wake(time_game *play, int id)
@@ -136,7 +160,13 @@ void sim_play_wake(time_game *play, int id)
     if (head->record->streams && use->fetched > 0) {
         join_group(play, lane, head, block->address[head->copy], &flow);
     }
+    if (head->record->unit_flag) {
+        leave_tile(play, core, head, &flow);
+    }
     sim_share_add(&play->share, &flow);
+    if (head->record->unit_flag) {
+        sim_play_advance(play, core);
+    }
 }
 
 void sim_play_land(time_game *play, time_core *core, int pipe)

@@ -8,7 +8,7 @@ static void note(time_game *play, time_core *core, int pipe, const time_record *
 {
     if (play->sink) {
         const time_event event = {
-            record, start, end, (int32_t)core->block, (int16_t)core->index, (int16_t)pipe};
+            record, start, end, (int32_t)core->block, (int16_t)core->number, (int16_t)pipe};
         play->sink->note(play->sink->to, &event);
     }
 }
@@ -48,37 +48,18 @@ static double take_signal(time_core *core, const time_record *record, double rea
     return sim_later(ready, flag->at[flag->taken++ % TIME_SIGNALS]);
 }
 
+void sim_play_tell(time_game *play, time_core *core, const time_record *record, double time)
+{
+    if (record->kind == SIM_ARRIVE) {
+        sim_play_arrive(play, core, record, time);
+    } else {
+        sim_play_signal(play, core, record, time);
+    }
+}
+
 static int lane_idle(const time_lane *lane)
 {
     return lane->pushed == lane->popped && lane->launched == lane->landed;
-}
-
-static time_class class_of(const time_record *record)
-{
-    static const uint8_t classes[SIM_TYPES] = {
-        [SIM_HALF] = TIME_FP16, [SIM_FLOAT] = TIME_FP32, [SIM_BF16] = TIME_MISC,
-        [SIM_I8] = TIME_MISC,   [SIM_U8] = TIME_MISC,    [SIM_I16] = TIME_INT16,
-        [SIM_U16] = TIME_INT16, [SIM_I32] = TIME_INT32,  [SIM_U32] = TIME_INT32,
-        [SIM_I64] = TIME_MISC};
-    return record->type < SIM_TYPES ? (time_class)classes[record->type] : TIME_MISC;
-}
-
-static double run_vector(time_game *play, time_core *core, const time_record *record, double start)
-{
-    time_lane *lane = &core->lane[ASCSIM_V];
-    time_stats *stats = &play->stats[core->block];
-    const double end = start + record->startup + record->busy;
-    lane->free = play->pessimistic ? end : start + record->busy;
-    lane->retired = sim_later(lane->retired, end);
-    stats->vector_instructions++;
-    stats->lanes += record->vector.lanes;
-    stats->ub_bytes[0] += record->vector.ub_read;
-    stats->ub_bytes[1] += record->vector.ub_written;
-    stats->group_conflict += record->vector.group_conflict;
-    stats->bank_conflict += record->vector.bank_conflict;
-    stats->by_class[class_of(record)] += record->startup + record->busy;
-    sim_play_busy(play, core, ASCSIM_V, record, start, end);
-    return start;
 }
 
 /* The head of a queue; returns when it leaves the queue, or -1 if that hangs on something that has not happened. */
@@ -91,18 +72,30 @@ static double run_head(time_game *play, time_core *core, int pipe, const time_en
     double on;
     switch ((sim_kind)record->kind) {
     case SIM_COMPUTE:
-        return run_vector(play, core, record, ready);
-    case SIM_COPY:
-    case SIM_SET:
-        if (lane->launched - lane->landed == TIME_FLIGHT) {
+        if (pipe == ASCSIM_V) {
+            return sim_play_vector(play, core, record, ready);
+        }
+        if (flying) {
             return -1;
         }
-        if (record->kind == SIM_SET && !flying) {
-            sim_play_signal(play, core, record, sim_later(ready, lane->retired));
+        return pipe == ASCSIM_M ? sim_play_cube(play, core, record, ready)
+                                : sim_play_plain(play, core, pipe, record, ready);
+    case SIM_COPY:
+    case SIM_SET:
+    case SIM_ARRIVE:
+        if (lane->launched - lane->landed == TIME_FLIGHT ||
+            (record->unit_flag && !core->tile[record->tile % TIME_TILES].full)) {
+            return -1;
+        }
+        if (record->kind != SIM_COPY && !flying) {
+            sim_play_tell(play, core, record, sim_later(ready, lane->retired));
             return ready;
         }
-        lane->flight[lane->launched++ % TIME_FLIGHT] = (time_entry){record, ready, head->copy, 0};
-        lane->free = record->kind == SIM_COPY ? ready + record->busy : lane->free;
+        on = record->unit_flag ? sim_later(ready, core->tile[record->tile % TIME_TILES].begins)
+                               : ready;
+        play->stats[core->block].wait[pipe] += on - ready;
+        lane->flight[lane->launched++ % TIME_FLIGHT] = (time_entry){record, on, head->copy, 0};
+        lane->free = record->kind == SIM_COPY ? on + record->busy : lane->free;
         if (!flying) {
             sim_play_fly(play, core, pipe);
         }
@@ -145,7 +138,9 @@ static int run_queue(time_game *play, time_core *core, int pipe)
 static int queue_of(const time_record *record)
 {
     const int pipe = record->kind == SIM_WAIT ? record->target : record->pipe;
-    return record->kind == SIM_SCALAR || pipe >= ASCSIM_PIPES ? ASCSIM_S : pipe;
+    return record->kind == SIM_SCALAR || record->kind == SIM_AWAIT || pipe >= ASCSIM_PIPES
+               ? ASCSIM_S
+               : pipe;
 }
 
 /* What S does by itself; returns when it goes on, or -1. */
@@ -154,8 +149,9 @@ static double run_scalar(time_game *play, time_core *core, const time_record *re
     double on = ready;
     if (record->kind == SIM_SET) {
         sim_play_signal(play, core, record, ready);
-    } else if (record->kind == SIM_WAIT) {
-        on = take_signal(core, record, ready);
+    } else if (record->kind == SIM_WAIT || record->kind == SIM_AWAIT) {
+        on = record->kind == SIM_WAIT ? take_signal(core, record, ready)
+                                      : sim_play_await(play, core, record, ready);
         if (on < 0) {
             return -1;
         }
@@ -219,8 +215,9 @@ void sim_play_begin_block(time_game *play, time_core *core, int64_t block, doubl
         lane->free = lane->retired = lane->busy_until = time;
     }
     memset(core->flag, 0, sizeof core->flag);
+    memset(core->tile, 0, sizeof core->tile);
     if (core->block >= 0) {
-        play->stats[core->block].core = core->index;
+        play->stats[core->block].core = core->number;
         play->stats[core->block].begin = time;
     }
 }

@@ -35,8 +35,24 @@ typedef struct time_flag {
     uint64_t set, taken;
 } time_flag;
 
+/* A tile of L0C that mmad and copies hand to each other by its unit flag. */
+typedef struct time_tile {
+    double begins, ends; /* mmad: its first and last result is there; copy: it has read those */
+    int full;
+} time_tile;
+enum { TIME_TILES = 128 };
+
+/* Arrivals of a unit at flags between cores, by mode and id, and what it has taken. */
+enum { TIME_MODES = 3, TIME_CROSS = 16, TIME_ARRIVALS = 32 };
+typedef struct time_cross {
+    double at[TIME_MODES][TIME_CROSS][TIME_ARRIVALS];
+    uint64_t arrived[TIME_MODES][TIME_CROSS], taken[TIME_MODES][TIME_CROSS];
+} time_cross;
+
 typedef struct time_core {
-    int index;
+    int index, number; /* in the play; in the chip */
+    int poked;         /* another core has arrived where it may wait */
+    time_tile tile[TIME_TILES];
     time_lane lane[ASCSIM_PIPES];
     double now; /* of S */
     time_flag flag[ASCSIM_PIPES][ASCSIM_PIPES][SIM_EVENTS];
@@ -53,6 +69,8 @@ typedef struct time_game {
     const time_chip *chip;
     const time_block *blocks;
     int64_t count;
+    sim_grid grid;
+    time_cross *cross; /* of each unit; NULL: the launch has no flags between cores */
     int pessimistic;
     time_l2 *l2;
     time_stats *stats;
@@ -78,6 +96,23 @@ void sim_play_busy(time_game *play, time_core *core, int pipe, const time_record
 void sim_play_wait(time_game *play, time_core *core, int pipe, const time_record *record,
                    double start, double end);
 void sim_play_signal(time_game *play, time_core *core, const time_record *record, double time);
+/* A flag is set, or other cores are told. */
+void sim_play_tell(time_game *play, time_core *core, const time_record *record, double time);
+
+/* pipes.c: what begins at `ready` or later; each returns when it leaves its queue */
+double sim_play_vector(time_game *play, time_core *core, const time_record *record, double ready);
+/* Behind another product it loses few cycles, from a standstill more. -1: it waits for a copy out of its tile. */
+double sim_play_cube(time_game *play, time_core *core, const time_record *record, double ready);
+/* What takes a time that is known when it begins: MTE1, copies between a cube core's memories. */
+double sim_play_plain(time_game *play, time_core *core, int pipe, const time_record *record,
+                      double ready);
+
+/* cross.c */
+void sim_play_arrive(time_game *play, const time_core *core, const time_record *record,
+                     double time);
+/* The time from which a wait for other cores goes on, or -1. */
+double sim_play_await(time_game *play, const time_core *core, const time_record *record,
+                      double ready);
 
 /* copy.c */
 void sim_play_fly(time_game *play, time_core *core,

@@ -70,18 +70,18 @@ int sim_time_keep(time_state *state, time_program *program)
     return 0;
 }
 
-int sim_time_block(time_state *state, int64_t at, int64_t blocks, const time_block *block)
+int sim_time_block(time_state *state, int64_t unit, int64_t units, const time_block *block)
 {
     if (!state->block) {
-        state->block = calloc((size_t)blocks, sizeof *state->block);
-        state->block_count = state->block ? blocks : 0;
+        state->block = calloc((size_t)units, sizeof *state->block);
+        state->block_count = state->block ? units : 0;
     }
     const int64_t bytes =
         block->program->copies * (int64_t)(sizeof *block->address + sizeof *block->use);
-    if (at >= state->block_count || !has_room(state, bytes)) {
+    if (unit >= state->block_count || !has_room(state, bytes)) {
         return -1;
     }
-    state->block[at] = *block;
+    state->block[unit] = *block;
     return 0;
 }
 
@@ -119,8 +119,12 @@ static const char *bound_of(const ascsim_time *time, double device_us, double ea
 {
     static const double enough = 0.8; /* of the time, as msprof's roofline has it */
     const double *busy = time->busy_us, wanted = enough * device_us / each;
+    const double *cube = time->cube_busy_us;
+    if (cube[ASCSIM_M] >= wanted) {
+        return "cube";
+    }
     if (time->hbm_fraction >= enough || busy[ASCSIM_MTE2] >= wanted ||
-        busy[ASCSIM_MTE3] >= wanted) {
+        busy[ASCSIM_MTE3] >= wanted || cube[ASCSIM_MTE2] >= wanted || cube[ASCSIM_FIX] >= wanted) {
         return "memory";
     }
     if (busy[ASCSIM_V] >= wanted) {
@@ -134,8 +138,21 @@ static double microseconds(const time_chip *chip, double cycles)
     return cycles / chip->clock_mhz;
 }
 
+/* Adds the means over the units of one kind. */
+static void add_means(const time_chip *chip, const time_stats *stats, int64_t blocks, sim_grid grid,
+                      int cubes, double busy[ASCSIM_PIPES], double wait[ASCSIM_PIPES])
+{
+    const double each = (double)blocks * (cubes ? grid.cubes : grid.vectors);
+    for (int64_t i = 0; i < blocks * sim_grid_units(grid); i++) {
+        for (int pipe = 0; sim_is_cube(grid, i) == cubes && pipe < ASCSIM_PIPES; pipe++) {
+            busy[pipe] += microseconds(chip, stats[i].busy[pipe]) / each;
+            wait[pipe] += microseconds(chip, stats[i].wait[pipe]) / each;
+        }
+    }
+}
+
 static ascsim_time sum_up(const time_chip *chip, const time_stats *stats, int64_t blocks,
-                          double low, double high)
+                          sim_grid grid, double low, double high)
 {
     ascsim_time time = {.start_us = chip->launch_us + chip->launch_block_us * (double)blocks,
                         .host_launch_us = chip->host_launch_us};
@@ -143,11 +160,9 @@ static ascsim_time sum_up(const time_chip *chip, const time_stats *stats, int64_
     time.low_us = time.task_us = time.start_us + device_us;
     time.high_us = time.start_us + microseconds(chip, low < high ? high : low);
     double conflicts = 0, hbm_bytes = 0;
-    for (int64_t i = 0; i < blocks; i++) {
-        for (int pipe = 0; pipe < ASCSIM_PIPES; pipe++) {
-            time.busy_us[pipe] += microseconds(chip, stats[i].busy[pipe]) / (double)blocks;
-            time.wait_us[pipe] += microseconds(chip, stats[i].wait[pipe]) / (double)blocks;
-        }
+    add_means(chip, stats, blocks, grid, !grid.vectors, time.busy_us, time.wait_us);
+    add_means(chip, stats, blocks, grid, 1, time.cube_busy_us, time.cube_wait_us);
+    for (int64_t i = 0; i < blocks * sim_grid_units(grid); i++) {
         conflicts += stats[i].group_conflict + stats[i].bank_conflict;
         hbm_bytes += (double)(stats[i].hbm_bytes[0] + stats[i].hbm_bytes[1]);
         time.gm_read_bytes += stats[i].bytes[0];
@@ -155,6 +170,8 @@ static ascsim_time sum_up(const time_chip *chip, const time_stats *stats, int64_
         time.copies_in += stats[i].copies[0];
         time.copies_out += stats[i].copies[1];
         time.vector_instructions += stats[i].vector_instructions;
+        time.cube_instructions += stats[i].cube_instructions;
+        time.cube_operations += stats[i].operations;
     }
     time.bank_conflict_us = microseconds(chip, conflicts) / (double)blocks;
     if (device_us > 0) {
@@ -165,8 +182,8 @@ static ascsim_time sum_up(const time_chip *chip, const time_stats *stats, int64_
         const double fraction = hbm_bytes / cycles / chip->hbm_bytes_per_second;
         time.hbm_fraction = fraction < 1 ? fraction : 1;
     }
-    time.bound = bound_of(&time, device_us,
-                          blocks > chip->vector_cores ? (double)blocks / chip->vector_cores : 1);
+    const double cores = grid.cubes ? chip->cube_cores : chip->vector_cores;
+    time.bound = bound_of(&time, device_us, (double)blocks > cores ? (double)blocks / cores : 1);
     return time;
 }
 
@@ -185,7 +202,7 @@ static void note(void *device, const time_event *event)
                       .event = record->event};
     if (record->kind == SIM_COPY) {
         told.bytes = (int64_t)record->copy.bursts * record->copy.length;
-    } else if (record->kind == SIM_COMPUTE) {
+    } else if (record->kind == SIM_COMPUTE && event->pipe == ASCSIM_V) {
         told.bytes = (int64_t)record->vector.ub_read + record->vector.ub_written;
         told.group_conflict = record->vector.group_conflict;
         told.bank_conflict = record->vector.bank_conflict;
@@ -193,21 +210,25 @@ static void note(void *device, const time_event *event)
     sim_profile_note(device, &told);
 }
 
-void sim_time_launch(ascsim *device, const char *name, int64_t blocks)
+void sim_time_launch(ascsim *device, const char *name, int64_t blocks, sim_grid grid)
 {
     time_state *state = device->times;
     if (!state || (!state->block && !state->gave_up)) {
         return;
     }
-    time_stats *stats = malloc((size_t)blocks * sizeof *stats);
-    time_stats *other = malloc((size_t)blocks * sizeof *stats);
+    const int64_t units = blocks * sim_grid_units(grid);
+    time_stats *stats = malloc((size_t)units * sizeof *stats);
+    time_stats *other = malloc((size_t)units * sizeof *stats);
     if (sim_profile_begin(device, state->gave_up) == 0 && stats && other) {
         const time_chip *chip = &state->chip;
         const time_sink sink = {note, device};
-        const double low = sim_time_play(chip, state->block, blocks, 0, state->l2, stats, &sink);
-        const double high = sim_time_play(chip, state->block, blocks, 1, NULL, other, NULL);
-        const ascsim_time time = sum_up(chip, stats, blocks, low, high);
-        sim_profile_end(device, name, blocks, &time, stats);
+        const double low =
+            sim_time_play(chip, state->block, units, grid, 0, state->l2, stats, &sink);
+        const double high =
+            grid.vectors ? sim_time_play(chip, state->block, units, grid, 1, NULL, other, NULL)
+                         : low; /* what is unsettled is of V */
+        const ascsim_time time = sum_up(chip, stats, blocks, grid, low, high);
+        sim_profile_end(device, name, blocks, grid, &time, stats);
         stats = NULL;
     }
     free(stats);

@@ -2,7 +2,7 @@
  *
  *   record.c   at issue: one record an instruction, in program order; equal programs of blocks are kept once
  *   cost.c     what an instruction costs in its pipe; bank.c: cycles that UB's banks add
- *   play.c     after the launch: all blocks on all cores, as discrete events
+ *   play.c     after the launch: all blocks on all cores, as discrete events; cross.c: flags between cores
  *   share.c    copies in flight share the memory; l2.c: what of them L2 holds
  *   launch.c   plays under both readings of what is unsettled, keeps the results
  */
@@ -15,7 +15,9 @@
 typedef struct time_record {
     const asc_site *site;
     uint8_t kind, op, pipe, target, event, type, streams;
-    uint32_t scalar; /* cycles of S since the record before, issuing it included */
+    uint8_t unit_flag; /* mmad, copies out of L0C: what it waits for and leaves */
+    uint16_t tile;     /* of L0C that the unit flag is of: its first fractal */
+    uint32_t scalar;   /* cycles of S since the record before, issuing it included */
     uint32_t startup,
         busy; /* V: cycles until results flow, cycles of repeats; copies: busy is the issue interval */
     union {
@@ -26,7 +28,11 @@ typedef struct time_record {
         struct {
             int64_t stride; /* of global memory, between bursts */
             uint32_t bursts, length;
+            uint32_t least; /* cycles that its core needs for the data */
         } copy;
+        struct {
+            uint64_t operations;
+        } cube;
     };
 } time_record;
 
@@ -43,7 +49,7 @@ typedef struct time_use {
     uint32_t fetched, evicted; /* bytes from HBM; dirty bytes that made room */
 } time_use;
 
-typedef struct time_block {
+typedef struct time_block { /* of a unit */
     const time_program *program;
     uint64_t *address; /* of global memory, one a copy */
     time_use *use;     /* one a copy, found by the first play */
@@ -83,6 +89,10 @@ void sim_time_chip(time_chip *chip, const char *soc);
 void sim_time_vector_cost(time_record *record, const sim_instr *instr, time_banks *banks,
                           const time_chip *chip);
 
+/* cube.c: instructions within a cube core; its copies beside what all copies cost */
+void sim_time_cube_cost(time_record *record, const sim_instr *instr, const time_chip *chip);
+void sim_time_cube_copy(time_record *record, const sim_instr *instr, const time_chip *chip);
+
 /* l2.c: least recently used lines; what is in it at the start counts as partly dirty */
 typedef struct time_l2 time_l2;
 time_l2 *sim_l2_new(int64_t lines, int line_bytes, double dirty_at_start);
@@ -101,7 +111,7 @@ const time_program *sim_time_program(const time_state *state, uint64_t hash,
                                      const time_record *records, int64_t count);
 int sim_time_keep(time_state *state, time_program *program); /* owns it afterwards */
 enum { TIME_MOST_BYTES = 1 << 30 };                          /* that a launch keeps for its play */
-int sim_time_block(time_state *state, int64_t at, int64_t blocks, const time_block *block);
+int sim_time_block(time_state *state, int64_t unit, int64_t units, const time_block *block);
 void sim_time_give_up(ascsim *device); /* takes the lock: this launch gets no times */
 
 #endif

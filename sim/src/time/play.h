@@ -7,7 +7,7 @@
 
 /* ---- share.c: copies in flight ---- */
 
-enum { TIME_FLOWS = 128 }; /* two pipes each of at most 64 cores */
+enum { TIME_FLOWS = 192 }; /* two pipes each of at most 96 cores */
 
 typedef struct time_flow {
     int pipe;                /* whose copy: handed back when it ends */
@@ -57,7 +57,7 @@ typedef struct time_event { /* one instruction */
     const time_record *record;
     double start, end; /* cycles */
     int32_t block;
-    int16_t core, pipe;
+    int16_t core, pipe; /* core: of the chip */
 } time_event;
 
 /* Where a play reports to. note() sees every instruction with its start and end; flags: waits that had to wait. */
@@ -66,9 +66,9 @@ typedef struct time_sink {
     void *to;
 } time_sink;
 
-/* Plays all blocks; pessimistic: an instruction of V starts only when the one before it has retired. l2: NULL to take
+/* Plays all units; pessimistic: an instruction of V starts only when the one before it has retired. l2: NULL to take
  * what the first play found. Returns the cycles until the last block ends, or -1 without memory. */
-double sim_time_play(const time_chip *chip, const time_block *blocks, int64_t count,
+double sim_time_play(const time_chip *chip, const time_block *units, int64_t count, sim_grid grid,
                      int pessimistic, time_l2 *l2, time_stats *stats, const time_sink *sink);
 
 #endif

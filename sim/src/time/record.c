@@ -89,9 +89,10 @@ static time_record *next_record(sim_record_list *list)
     return &list->records[list->count++];
 }
 
-static void record_copy(sim_record_list *list, time_record *record, const ascsim *device,
+static void record_copy(sim_record_list *list, time_record *record, const sim_core *core,
                         const sim_instr *instr)
 {
+    const ascsim *device = core->device;
     const time_chip *chip = &list->chip;
     const sim_operand *memory = NULL;
     for (int i = 0; i < instr->operands; i++) {
@@ -113,9 +114,12 @@ static void record_copy(sim_record_list *list, time_record *record, const ascsim
     const sim_region *region = sim_region_of(device, memory->base);
     record->streams = region && region->streams;
     const int split = memory->inner > 1; /* the bursts are the inner pieces */
-    record->copy.bursts = memory->outer * memory->inner;
+    record->copy.bursts = memory->planes * memory->outer * memory->inner;
     record->copy.length = memory->bytes;
-    record->copy.stride = split ? memory->inner_stride : memory->outer_stride;
+    const int rows = memory->outer > 1 || memory->planes == 1;
+    record->copy.stride = split  ? memory->inner_stride
+                          : rows ? memory->outer_stride
+                                 : memory->plane_stride;
     const double bytes = (double)record->copy.bursts * record->copy.length;
     const double burst = record->streams ? chip->stream_burst_interval : chip->burst_interval;
     double interval = chip->copy_interval;
@@ -124,6 +128,9 @@ static void record_copy(sim_record_list *list, time_record *record, const ascsim
                    : interval;
     interval = bytes / chip->request_bytes > interval ? bytes / chip->request_bytes : interval;
     record->busy = (uint32_t)(interval + 0.5);
+    if (core->cube) {
+        sim_time_cube_copy(record, instr, chip);
+    }
 }
 
 void sim_time_issue(sim_core *core, const sim_instr *instr)
@@ -142,14 +149,16 @@ void sim_time_issue(sim_core *core, const sim_instr *instr)
     record->op = (uint8_t)instr->op;
     record->pipe = (uint8_t)instr->pipe;
     record->target = (uint8_t)instr->target;
-    record->event = instr->event % SIM_EVENTS; /* a wrong one has been reported */
+    record->event = instr->event; /* a wrong one has been reported and cut */
     record->type = instr->type;
     record->scalar = (uint32_t)(list->pending + list->chip.call_cycles);
     list->pending = 0;
-    if (instr->kind == SIM_COMPUTE) {
+    if (instr->kind == SIM_COMPUTE && instr->pipe == ASCSIM_V) {
         sim_time_vector_cost(record, instr, list->banks, &list->chip);
+    } else if (instr->kind == SIM_COMPUTE) {
+        sim_time_cube_cost(record, instr, &list->chip);
     } else if (instr->kind == SIM_COPY) {
-        record_copy(list, record, core->device, instr);
+        record_copy(list, record, core, instr);
     }
 }
 
@@ -235,7 +244,9 @@ void sim_time_end(sim_core *core)
         pthread_mutex_lock(&core->device->lock);
         time_state *state = sim_time_state(core->device);
         block.program = state ? shared_program(state, list, hash) : NULL;
-        if (block.program && sim_time_block(state, core->block, core->blocks, &block) == 0) {
+        if (block.program &&
+            sim_time_block(state, core->unit, core->blocks * sim_grid_units(core->grid), &block) ==
+                0) {
             block = (time_block){0}; /* the state's */
             kept = 1;
         }

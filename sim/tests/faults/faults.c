@@ -1,6 +1,6 @@
 /* faults.c - runs the planted faults and their clean twins: faults PLANTED.so CLEAN.so SOURCE...
  *
- * The sources are the table: KERNEL(name), behind it perhaps "blocks=PLANTED[,CLEAN]", and the
+ * The sources are the table: KERNEL(name), KERNEL_CUBE(name) or KERNEL_MIX(name), behind it perhaps "blocks=PLANTED[,CLEAN]", and the
  * lines marked FAULT and OTHER. Of a planted one the model must report that kind at that line
  * with that other line, and nothing else; of its twin nothing; both with every seed and any
  * number of threads, and in the same words. Every kind that the model knows is planted.
@@ -117,11 +117,11 @@ static int run(const plant *p, void *library, int planted, int way)
 
 static void read_line(plant *plants, int *count, const char *file, const char *text, int line)
 {
-    const char *kernel = strstr(text, "KERNEL("), *fault = strstr(text, "// FAULT: ");
-    if (kernel == text) {
+    const char *name = strchr(text, '('), *fault = strstr(text, "// FAULT: ");
+    if (name && strncmp(text, "KERNEL", 6) == 0) {
         plant *p = &plants[(*count)++];
         *p = (plant){.file = file, .blocks = {1, 1}};
-        sscanf(text, "KERNEL(%63[^)]", p->name);
+        sscanf(name, "(%63[^)]", p->name);
         const char *blocks = strstr(text, "blocks=");
         if (blocks && sscanf(blocks, "blocks=%ld,%ld", &p->blocks[0], &p->blocks[1]) == 1)
             p->blocks[1] = p->blocks[0];
@@ -181,7 +181,7 @@ static int never_planted(const plant *plants, int count)
 
 int main(int argc, char **argv)
 {
-    enum { MOST = 200 };
+    enum { MOST = 400 };
     static plant plants[MOST];
     int count = 0, wrong = 0;
     void *planted = argc > 3 ? dlopen(argv[1], RTLD_NOW) : NULL;

@@ -23,6 +23,14 @@ enum { N = 16384, TILE = 256, BYTES = TILE * 4 };
     __attribute__((visibility("default"))) __global__ __vector__ void name( \
         __gm__ float *x, __gm__ float *y, __gm__ float *z)
 
+/* The same on a cube core, and on a cube core with two vector cores; x is A and y is B, of halves. */
+#define KERNEL_CUBE(name)                                                 \
+    __attribute__((visibility("default"))) __global__ __cube__ void name( \
+        __gm__ float *x, __gm__ float *y, __gm__ float *z)
+#define KERNEL_MIX(name)                                                       \
+    __attribute__((visibility("default"))) __global__ __mix__(1, 2) void name( \
+        __gm__ float *x, __gm__ float *y, __gm__ float *z)
+
 /* UB as tiles of TILE floats. */
 #define UB(T, offset) ((__ubuf__ T *)asc_get_phy_buf_addr(offset))
 #define A UB(float, 0)

@@ -153,6 +153,17 @@ KERNEL(blocks_atomic_types) // blocks=5
     asc_set_atomic_none();
 }
 
+KERNEL(atomic_read_back)
+{
+    asc_init();
+    asc_duplicate_sync(A, 1.0f, TILE);
+    asc_set_atomic_add_float();
+    asc_copy_ub2gm(y, A, BYTES); // OTHER
+    asc_set_atomic_none();
+    asc_sync();
+    asc_copy_gm2ub(B, y + EITHER(TILE - 8, TILE), 64); // FAULT: gm-atomic-read
+}
+
 KERNEL(blocks_rows_touch) // blocks=8
 {
     asc_init();

@@ -78,6 +78,42 @@ plant 's/twice(tile, tile/twice(tile, x/' "argument 2 of 'twice'"
 plant 's/asc_get_phy_buf_addr(1024)/asc_get_phy_buf_addr(4 * n)/' "asc_the_offset_must_be_a_constant"
 plant 's/asc_sync_pipe(PIPE_V)/asc_sync_pipe(PIPE_S)/' "PIPE_S"
 
+# The memories of a cube core.
+cat >"$work/clean.c" <<'C'
+#include "c_api/asc_simd.h"
+__global__ __cube__ void kernel(__gm__ half *x, __gm__ half *y, __gm__ float *z)
+{
+    asc_init();
+    __cbuf__ half *a1 = (__cbuf__ half *)asc_get_phy_buf_addr(0);
+    __cbuf__ half *b1 = (__cbuf__ half *)asc_get_phy_buf_addr(4096);
+    __ca__ half *a0 = (__ca__ half *)asc_get_phy_buf_addr(0);
+    __cb__ half *b0 = (__cb__ half *)asc_get_phy_buf_addr(0);
+    __cc__ float *c0 = (__cc__ float *)asc_get_phy_buf_addr(0);
+    __fbuf__ void *scales = (__fbuf__ void *)asc_get_phy_buf_addr(0);
+    asc_copy_gm2l1_nd2nz(a1, x, 1, 16, 16, 0, 16, 16, 1, 0);
+    asc_copy_gm2l1((__cbuf__ void *)b1, (__gm__ void *)y, 1, 16, 0, 0);
+    asc_copy_l12l0a(a0, a1, 0, 1, 1, 0);
+    asc_copy_l12l0b_trans(b0, b1, 0, 1, 1, 0, false, 0);
+    asc_copy_l12fb(scales, (__cbuf__ void *)b1, 64);
+    asc_mmad(c0, a0, b0, 16, 16, 16, 0, false, false, true);
+    asc_copy_l0c2gm(z, c0, 16, 16, 16, 16, 0, NoQuant, 0, false, true);
+}
+C
+lint 0 "$work/clean.c"
+plant 's/__gm__ half \*x/half *x/' "half *"
+plant 's/__cbuf__ half \*a1 = (__cbuf__/__gm__ half *a1 = (__gm__/' "asc_copy_gm2l1_nd2nz"
+plant 's/    __cbuf__ half \*b1/    half *b1/' "__cbuf__"
+plant 's/__ca__ half \*a0 = (__ca__/__cb__ half *a0 = (__cb__/' "asc_needs_ca"
+plant 's/    __ca__ half/    half/' "__ca__"
+plant 's/__cb__ half \*b0 = (__cb__/__ca__ half *b0 = (__ca__/' "asc_mmad"
+plant 's/    __cb__ half/    half/' "__cb__"
+plant 's/__cc__ float \*c0 = (__cc__/__ubuf__ float *c0 = (__ubuf__/' "asc_mmad"
+plant 's/    __cc__ float/    float/' "__cc__"
+plant 's/asc_mmad(c0, a0, b0/asc_mmad(c0, b0, a0/' "asc_mmad"
+plant 's/asc_copy_l12l0a(a0, a1/asc_copy_l12l0a(a1, a0/' "asc_copy_l12l0a"
+plant 's/__fbuf__ void \*scales = (__fbuf__/__cbuf__ void *scales = (__cbuf__/' "asc_needs_fbuf"
+plant 's/asc_copy_l0c2gm(z, c0/asc_copy_l0c2gm(c0, z/' "asc_copy_l0c2gm"
+
 # The examples; options for gcc; bad requests.
 lint 0 "-I$examples" "$examples"/*.c
 echo '#error "seen"' >"$work/seen.h"

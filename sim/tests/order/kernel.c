@@ -36,7 +36,7 @@ static void one(const step *s, __gm__ unsigned char *memory, volatile float *sin
                        s->event);
         break;
     default:
-        asc_issue_barrier(ASC_SITE("barrier"), (pipe_t)s->pipe);
+        asc_issue_barrier(ASC_SITE("barrier"), s->pipe == ALL ? PIPE_ALL : (pipe_t)s->pipe);
     }
 }
 

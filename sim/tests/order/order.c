@@ -78,7 +78,7 @@ static void make(program *p, uint64_t seed)
         else if (draw(3))
             add_flag(p);
         else
-            add(p, (step){.kind = BARRIER, .pipe = 1 + (int)draw(4)}); /* 4: all */
+            add(p, (step){.kind = BARRIER, .pipe = 1 + (int)draw(ALL)});
     }
 }
 

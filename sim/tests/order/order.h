@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+enum { ALL = 4 }; /* the pipe of a barrier of all */
 enum { STEPS = 40, SLOTS = 6, SLOT = 32, SPACE = SLOTS * SLOT + 2 * SLOT };
 
 typedef enum step_kind {

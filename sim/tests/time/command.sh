@@ -71,6 +71,38 @@ svg = xml.dom.minidom.parse(sys.argv[1] + "/pipeline.svg")
 assert len(svg.getElementsByTagName("rect")) > 8
 PYTHON
 
+# A cube core, and one with its vector cores: their pipes in every report.
+python3 -c 'import struct, sys; sys.stdout.buffer.write(struct.pack("14I", 150, 300, 256, 2, 80, 160, 64, 128, 4, 2, 2, 1, 1, 0))' >"$work/how"
+product() { # KERNEL ARGUMENTS...
+    kernel=$1
+    shift
+    status 0 "$ascsim" run --soc 910B1 --kernel "$kernel" --blocks 4 --arg "u32[14]=@$work/how" --arg 'f16[38400]=1' --arg 'f16[76800]=1' \
+        --arg 'f16[45000]=none,print=2' "$@" --profile "$work/one" --trace "$build/libascsim_examples.so"
+}
+product matmul
+says ': 256 256 \.\.\.'
+says '4 of 24 cube cores, 1850 MHz'
+"$ascsim" run --soc 910B4 --kernel matmul --arg "u32[14]=@$work/how" --arg 'f16[38400]=1' --arg 'f16[76800]=1' --arg 'f16[45000]=none' \
+    "$build/libascsim_examples.so" >"$work/out"
+says '20 blocks on 20 of 20 cube cores'
+says '  fixpipe '
+column PipeUtilization.csv "aic_time(us)" "aic_cube_time(us)" "aic_mte1_time(us)" "aic_mte2_time(us)" "aic_fixpipe_time(us)" aic_cube_ratio
+grep -q '^"matmul",3,cube0,NA,' "$work/one/PipeUtilization.csv" || fail "PipeUtilization.csv: no row of a cube core"
+grep -q '^"matmul",cube (model)' "$work/one/OpBasicInfo.csv" || fail "OpBasicInfo.csv: not of cube cores"
+product matmul_gelu --arg 'f16[45000]=none,print=2' --arg u64:4096
+says '4 of 24 cube cores and two vector cores each'
+[ "$(grep -c '^"matmul_gelu",[0-3],vector[01],' "$work/one/PipeUtilization.csv")" = 8 ] || fail "PipeUtilization.csv: eight vector cores"
+grep -q '^"matmul_gelu",mix (model),[0-9.]*,4,8,' "$work/one/OpBasicInfo.csv" || fail "OpBasicInfo.csv: 4 and 8 cores"
+python3 - "$work/one" <<'PYTHON' || fail "trace.json or pipeline.svg of a mix kernel"
+import json, sys, xml.dom.minidom
+events = json.load(open(sys.argv[1] + "/trace.json"))["traceEvents"]
+names = {e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "process_name"}
+assert {"core0.cubecore0 (model)", "core3.veccore1 (model)"} <= names and len(names) == 12, names
+assert any(e["ph"] == "X" and e["name"] == "asc_mmad" for e in events)
+texts = [t.firstChild.data for t in xml.dom.minidom.parse(sys.argv[1] + "/pipeline.svg").getElementsByTagName("text")]
+assert "MTE1 to L0" in texts and "FIX out" in texts and "MTE3 out" in texts and "cube 0" in texts
+PYTHON
+
 # Faults, bad requests.
 status 1 scale 40000
 says 'scale.c:'

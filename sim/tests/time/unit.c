@@ -172,7 +172,8 @@ static double play(const script *script, int blocks, int pessimistic, time_stats
         }
     }
     time_l2 *l2 = sim_l2_new(400000, 128, 0);
-    const double cycles = sim_time_play(&chip, block, blocks, pessimistic, l2, stats, NULL);
+    const double cycles =
+        sim_time_play(&chip, block, blocks, (sim_grid){0, 1, 0}, pessimistic, l2, stats, NULL);
     sim_l2_free(l2);
     for (int i = 0; i < blocks; i++) {
         free(block[i].address);

@@ -7,6 +7,13 @@ void wrong_types(float *f, half *h, int32_t *i, uint8_t *u8, bfloat16_t *b, uint
     (void)f, (void)h, (void)i, (void)u8, (void)b, (void)n;
 #if CASE == 0
     asc_add(f, f, f, n);
+    asc_mmad(f, h, h, 16, 16, 16, 0, false, false, true);
+    asc_mmad(f, b, b, 16, 16, 16, 0, false, false, true);
+    asc_mmad(f, f, f, 16, 16, 16, 0, false, false, true);
+    asc_copy_gm2l1((void *)h, (void *)h, 1, 2, 3, 4);
+    asc_copy_gm2l1(h, h, 1, 2, 3, 4);
+    asc_copy_l0c2gm(b, f, 16, 16, 16, 16, 0, F322BF16, 0, false, true);
+    asc_sync_block_arrive(PIPE_FIX, 0);
 #elif CASE == 1
     asc_add(f, f, h, n);
 #elif CASE == 2
@@ -27,5 +34,21 @@ void wrong_types(float *f, half *h, int32_t *i, uint8_t *u8, bfloat16_t *b, uint
     asc_duplicate(u8, 1, n);
 #elif CASE == 10
     asc_sync_notify((pipe_t)n, PIPE_V, EVENT_ID0);
+#elif CASE == 11
+    asc_mmad(h, h, h, 16, 16, 16, 0, false, false, true);
+#elif CASE == 12
+    asc_mmad(f, h, b, 16, 16, 16, 0, false, false, true);
+#elif CASE == 13
+    asc_copy_gm2l1_nd2nz(h, f, 1, 16, 16, 0, 16, 16, 1, 0);
+#elif CASE == 14
+    asc_copy_l12l0a(h, h, 0, 1, 1);
+#elif CASE == 15
+    asc_copy_l0c2gm(h, i, 16, 16, 16, 16, 0, F322F16, 0, false);
+#elif CASE == 16
+    asc_copy_l0c2gm(u8, b, 16, 16, 16, 16, 0, REQ8, 0, false, true);
+#elif CASE == 17
+    asc_sync_block_arrive(PIPE_S, 0);
+#elif CASE == 18
+    asc_mmad(f, h, h, 16, 16, 16, 0, false, true);
 #endif
 }
