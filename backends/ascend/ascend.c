@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ascend.h"
+#include "kernels/asc_any.args.h"
 
 const tg_host *ascend_host;
 
@@ -56,6 +57,18 @@ ascend_groups ascend_groups_of(const tg_tensor *t)
     if (g.rows < 1)
         g.rows = 1;
     return g;
+}
+
+int64_t ascend_any(const tg_tensor *t)
+{
+    switch (t ? tg_type_of(t) : TG_F32) {
+    case TG_BF16:
+        return ASC_ANY_BF16;
+    case TG_F16:
+        return ASC_ANY_F16;
+    default:
+        return ASC_ANY_F32;
+    }
 }
 
 ascend_memory ascend_memory_of(const tg_tensor *t)

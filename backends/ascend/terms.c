@@ -31,18 +31,6 @@ typedef struct parts {
     int64_t count_blocks;
 } parts;
 
-static int64_t any(const tg_tensor *t)
-{
-    switch (tg_type_of(t)) {
-    case TG_BF16:
-        return ASC_ANY_BF16;
-    case TG_F16:
-        return ASC_ANY_F16;
-    default:
-        return ASC_ANY_F32;
-    }
-}
-
 static int is_compact(const tg_tensor *t)
 {
     const ascend_rows r = ascend_rows_of(t);
@@ -60,7 +48,7 @@ static int is_one_line(const terms_call *c, const tg_tensor *each, const tg_tens
 static uint32_t options_of(const terms_call *c, int type, const tg_tensor *each,
                            const tg_tensor *deach)
 {
-    const int y_f32 = any(c->y) == ASC_ANY_F32;
+    const int y_f32 = ascend_any(c->y) == ASC_ANY_F32;
     return (y_f32 && type != TG_F32 ? TERMS_Y_WIDE : TERMS_Y_SAME) | (y_f32 ? 0 : TERMS_Y_NARROW) |
            (c->x ? TERMS_X : 0) | (c->d ? TERMS_GRADIENT : 0) | (each ? TERMS_EACH : 0) |
            (deach ? TERMS_EACH_DLOSS : 0) | c->options;
@@ -137,7 +125,7 @@ tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const ascend_kernel 
         ctx, &plan, kernel,
         ASCEND_GIVEN(terms, .x = c->x, .y = c->y, .d = c->d, .each = each, .deach = deach,
                      .upstream = none ? NULL : c->dloss, .labels = c->labels, .counts = &p.counts,
-                     .sums = sums ? &p.sums : &absent, .y_type = any(c->y),
+                     .sums = sums ? &p.sums : &absent, .y_type = ascend_any(c->y),
                      .ignore_index = c->ignore_index, .count_blocks = p.count_blocks,
                      .scale = scale, .term = c->term, .variant = c->variant,
                      .parameter = c->parameter, .rest = 1 - c->parameter)));

@@ -11,8 +11,8 @@ ASCEND_KERNEL(zero_rows, ZERO_ROWS);
 enum { SELECT, ZERO };
 
 const tg_ub_kernel ascend_ub_tokens[] = {
-    [SELECT] = {.name = "select_tokens", ASCEND_BUFFERS(select_tokens), .max_rows = 1},
-    [ZERO] = {.name = "zero_rows", ASCEND_BUFFERS(zero_rows), .max_rows = 1},
+    [SELECT] = {.name = "select_tokens", ASCEND_BUFFERS(select_tokens), .flat = 1, .max_rows = 1},
+    [ZERO] = {.name = "zero_rows", ASCEND_BUFFERS(zero_rows), .flat = 1, .max_rows = 1},
     {0},
 };
 
@@ -108,6 +108,11 @@ static tg_status run(tg_ctx *ctx, const tokens_call *c, int64_t first, int64_t c
                   .unit = -1};
     if (!c->dlogits) {
         ce.loss = logp;
+        if (c->if_any) {
+            ce.flags |= CE_COUNTED | CE_IF_ANY;
+            ce.counts = c->counts;
+            ce.count_blocks = c->count_blocks;
+        }
         return ascend_cross_entropy_rows(ctx, &ce);
     }
     ce.flags |= CE_TRIED;

@@ -14,6 +14,7 @@ typedef struct tokens_call {
     tg_tensor selected;   /* targets: as they are, or with a mask taken in */
     ascend_memory counts; /* how many of them are kept, in parts, if there is a mask */
     int64_t count_blocks;
+    int if_any; /* forward: writes nothing if the counts say that there is no token */
 } tokens_call;
 
 /* First of all: takes in the mask. */

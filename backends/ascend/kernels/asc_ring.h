@@ -74,7 +74,8 @@ typedef struct asc_ring {
     int64_t size[ASC_RING_TENSORS];       /* of an element */
     int64_t place[ASC_RING_TENSORS];
     __gm__ int64_t
-        *pick; /* of each row the column of one element that comes with the first piece; or 0 */
+        *pick; /* of each row the column of one element that comes with the first piece; or 0. A row
+                  whose column there is not is not copied in: its buffers hold anything */
     int64_t pick_place;
     int64_t slots, first, step, rows, columns, piece, pieces;
     int64_t reads, writes, behind, at, loaded, total;
@@ -125,11 +126,9 @@ static inline __aicore__ __gm__ char *asc_ring_row(const asc_ring *ring, int ten
 /* An element alone; padded with zeros to a block. */
 static inline __aicore__ void asc_ring_load_pick(const asc_ring *ring, int64_t row, int slot)
 {
-    const int64_t column = ring->pick[row];
-    if (column >= 0 && column < ring->columns)
-        asc_copy_rows_in(asc_place(ring->pick_place, slot),
-                         asc_ring_row(ring, 0, row) + column * ring->size[0], 1, ring->size[0],
-                         ring->size[0], 32);
+    asc_copy_rows_in(asc_place(ring->pick_place, slot),
+                     asc_ring_row(ring, 0, row) + ring->pick[row] * ring->size[0], 1, ring->size[0],
+                     ring->size[0], 32);
 }
 
 static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t position)
@@ -137,9 +136,10 @@ static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t positi
     const asc_ring_turn turn = asc_ring_turn_of(ring, position);
     const int64_t p = turn.p, row = ring->first + turn.local * ring->step;
     const int slot = (int)(position % ring->slots);
-    if (ring->pick && p == 0)
+    const int there = !ring->pick || (ring->pick[row] >= 0 && ring->pick[row] < ring->columns);
+    if (ring->pick && there && p == 0)
         asc_ring_load_pick(ring, row, slot);
-    for (int i = 0; i < ASC_RING_TENSORS && ring->from[i]; i++) {
+    for (int i = 0; i < ASC_RING_TENSORS && ring->from[i] && there; i++) {
         const int64_t bytes = asc_ring_columns(ring, p) * ring->size[i];
         asc_copy_rows_in(asc_place(ring->place[i], slot),
                          asc_ring_row(ring, i, row) + p * ring->piece * ring->size[i], 1, bytes,

@@ -13,7 +13,8 @@ enum {
     CE_SAVED = 16,   /* backward: lse is given */
     CE_COUNTED = 32, /* the counts n and D are there */
     CE_CLASSES = 64, /* and W; else it is the number of classes */
-    CE_TRIED = 128   /* lse is given, and a row is summed again where its rounding would tell */
+    CE_TRIED = 128,  /* lse is given, and a row is summed again where its rounding would tell */
+    CE_IF_ANY = 256  /* nothing is written if the counts say that all rows are ignored */
 };
 
 /* out: the type of dlogits, that of logits or one of 16 bits beside f32 */

@@ -184,7 +184,10 @@ ASC_KERNEL ASC_NAME(cross_entropy)(ASC_PARAMS(CROSS_ENTROPY))
     ring.pick_place = pick_at;
     const int whole = !saved && ring.pieces == 1;
     asc_ring_rows(&ring, first, 1, end - first);
-    ce_read_counts(&job, counts, ASC_UB(float, counts_at, 0), count_blocks);
+    if (!ce_read_counts(&job, counts, ASC_UB(float, counts_at, 0), count_blocks)) {
+        asc_modes_clear();
+        return;
+    }
     asc_duplicate(ce_at(&job, CE_VALUE), 0.0f, 8);
     ce_begin_batch(&job);
     for (int64_t row = first; row < end; row++) {

@@ -86,16 +86,16 @@ static inline __aicore__ void ce_results(const ce_job *job)
     }
 }
 
-/* Sums over what the blocks of cross_entropy_count have left: n, D, W each. */
-static inline __aicore__ void ce_read_counts(ce_job *job, __gm__ float *counts,
-                                             __ubuf__ float *copy, int64_t blocks)
+/* Sums over what the blocks of cross_entropy_count have left: n, D, W each. Returns 0 if there is nothing to do. */
+static inline __aicore__ int ce_read_counts(ce_job *job, __gm__ float *counts, __ubuf__ float *copy,
+                                            int64_t blocks)
 {
     float n = 0.0f, weights = 0.0f, classes = 0.0f;
     job->per_ce = job->unit;
     job->per_z = 1.0f;
     job->class_weights = (float)job->columns;
     if (!(job->flags & CE_COUNTED))
-        return;
+        return 1;
     asc_copy_gm2ub_align(copy, counts, (uint32_t)(blocks * 32));
     asc_sync_notify(PIPE_MTE2, PIPE_S, EVENT_ID0);
     asc_sync_wait(PIPE_MTE2, PIPE_S, EVENT_ID0);
@@ -111,6 +111,7 @@ static inline __aicore__ void ce_read_counts(ce_job *job, __gm__ float *counts,
         job->per_ce = weights != 0.0f ? job->unit / weights : 0.0f;
         job->per_z = n != 0.0f ? 1.0f / n : 0.0f;
     }
+    return !(job->flags & CE_IF_ANY) || n != 0.0f;
 }
 
 #endif

@@ -60,7 +60,8 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(ASC_PARAMS(CROSS_ENTROPY_ROWS))
     jobs[0].scale = asc_f32(scale);
     jobs[0].unit = asc_f32(unit);
     jobs[0].batch = CE_MOST_ROWS;
-    ce_read_counts(&jobs[0], counts, ASC_UB(float, counts_at, 0), count_blocks);
+    if (!ce_read_counts(&jobs[0], counts, ASC_UB(float, counts_at, 0), count_blocks))
+        return;
     jobs[1] = jobs[0];
     const float g = dloss && !each ? dloss[0] : 1.0f;
     for (int i = 0; i < 2; i++) {
