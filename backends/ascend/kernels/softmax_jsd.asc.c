@@ -59,7 +59,7 @@ static inline __aicore__ void sjsd_log_softmax(const sjsd_job *job, __ubuf__ flo
 }
 
 /* Slopes of a mixture in a, from logarithms u and v, which are limited: -log(1 + beta (exp(D) - 1)), D = v - u, or less -log(1 - beta)
- * -log(1 + odds exp(D)). b, c, t: scratch. */
+ * -log(1 + odds exp(D)). b, c, t: scratch. ASC_THEN() is left to the caller. */
 static inline __aicore__ void sjsd_mixture_slopes(const sjsd_job *job, __ubuf__ float *u,
                                                   __ubuf__ float *v, __ubuf__ float *a,
                                                   __ubuf__ float *b, __ubuf__ float *c,
@@ -96,7 +96,6 @@ static inline __aicore__ void sjsd_mixture_slopes(const sjsd_job *job, __ubuf__ 
     asc_mul(a, t, b, n);
     ASC_THEN();
     asc_mul_scalar(a, a, -1.0f, n);
-    ASC_THEN();
 }
 
 /* The student's probabilities in b, slopes in a; of beta 0, which has none, both probabilities' difference in a. Used up: t, c, and for
@@ -181,7 +180,6 @@ static inline __aicore__ void sjsd_add_loss(const sjsd_job *job, int there, uint
         divergence_of_logs(job->t, 0, job->u, job->v, job->a, 0.0f, 1, n);
     ASC_THEN();
     ASC_FOLD(asc_add, sjsd_at(job, SJSD_LOSS), job->t, 1, n, 0);
-    ASC_THEN();
 }
 
 /* a = the gradient of a piece whose logarithms are u and v. */
@@ -200,7 +198,7 @@ static inline __aicore__ void sjsd_gradient(const sjsd_job *job, uint32_t n)
     ASC_THEN();
 }
 
-/* Before a row; after its first pass; after the third. */
+/* Before a row, and after its first pass; ASC_THEN() is left to what reads the next piece. */
 static inline __aicore__ void sjsd_begin_row(const sjsd_job *job)
 {
     for (int of = 0; of <= SJSD_TEACHER; of += SJSD_TEACHER) {
@@ -209,7 +207,6 @@ static inline __aicore__ void sjsd_begin_row(const sjsd_job *job)
     }
     asc_duplicate(sjsd_at(job, SJSD_BEST), ASC_LOWEST, ASC_LANES);
     asc_duplicate(sjsd_at(job, SJSD_SLOPE), 0.0f, ASC_LANES);
-    ASC_THEN();
 }
 
 static inline __aicore__ void sjsd_join(const sjsd_job *job)
@@ -219,7 +216,6 @@ static inline __aicore__ void sjsd_join(const sjsd_job *job)
         exponentials_join(sjsd_at(job, of + SJSD_TOP), log, sjsd_at(job, SJSD_VALUE),
                           sjsd_at(job, of + SJSD_MAX), sjsd_at(job, of + SJSD_SUM), job->scale);
         asc_log(log, log, 8);
-        ASC_THEN();
     }
 }
 

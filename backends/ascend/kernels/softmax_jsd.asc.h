@@ -75,7 +75,6 @@ static inline __aicore__ void ASC_NAME(sjsd_write)(const sjsd_job *job, asc_ring
         asc_float2bfloat16_rn((__ubuf__ bfloat16_t *)piece, job->a, n);
     else
         asc_float2half_rn((__ubuf__ half *)piece, job->a, n);
-    ASC_THEN();
     asc_ring_write(ring, to, p, asc_any_size(out), ring->place[0]);
 }
 
