@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ascend.h"
+#include "kernels/asc_any.args.h"
 
 const tg_host *ascend_host;
 
@@ -16,6 +17,17 @@ static int64_t row_stride(const tg_tensor *t)
         if (t->shape[i] > 1)
             return t->strides[i];
     return t->shape[t->ndim - 1];
+}
+
+/* Elements from the first to the last row. */
+static int64_t extent(const tg_tensor *t)
+{
+    int64_t elements = 0;
+    if (!t->strides)
+        return tg_numel(t) - t->shape[t->ndim - 1];
+    for (int i = 0; i < t->ndim - 1; i++)
+        elements += (t->shape[i] - 1) * t->strides[i];
+    return elements;
 }
 
 ascend_rows ascend_rows_of(const tg_tensor *t)
@@ -29,8 +41,34 @@ ascend_rows ascend_rows_of(const tg_tensor *t)
         r.stride = row_stride(t);
     }
     if (r.rows > 0)
-        r.bytes = (size_t)((r.rows - 1) * r.stride + r.n) * tg_type_size(r.type);
+        r.bytes = (size_t)(extent(t) + r.n) * tg_type_size(r.type);
     return r;
+}
+
+ascend_groups ascend_groups_of(const tg_tensor *t)
+{
+    ascend_groups g = {1, 0};
+    int i = t ? t->ndim - 2 : -1;
+    const int64_t stride = i < 0 ? 0 : row_stride(t);
+    for (; i >= 0 && (t->shape[i] <= 1 || !t->strides || t->strides[i] == g.rows * stride); i--)
+        g.rows *= t->shape[i];
+    for (; i >= 0 && !g.stride; i--)
+        g.stride = t->shape[i] > 1 ? t->strides[i] : 0;
+    if (g.rows < 1)
+        g.rows = 1;
+    return g;
+}
+
+int64_t ascend_any(const tg_tensor *t)
+{
+    switch (t ? tg_type_of(t) : TG_F32) {
+    case TG_BF16:
+        return ASC_ANY_BF16;
+    case TG_F16:
+        return ASC_ANY_F16;
+    default:
+        return ASC_ANY_F32;
+    }
 }
 
 ascend_memory ascend_memory_of(const tg_tensor *t)

@@ -23,6 +23,16 @@ typedef struct ascend_rows {
 } ascend_rows;
 ascend_rows ascend_rows_of(const tg_tensor *t);
 
+/* Rows in groups: `rows` of them lie ascend_rows_of().stride apart, and groups begin `stride` elements apart. Rows of one stride
+ * are one group. */
+typedef struct ascend_groups {
+    int64_t rows, stride;
+} ascend_groups;
+ascend_groups ascend_groups_of(const tg_tensor *t);
+
+/* A tensor's type as kernels/asc_any.args.h has it. */
+int64_t ascend_any(const tg_tensor *t);
+
 /* A compact tensor as memory; {NULL, 0} for NULL. */
 ascend_memory ascend_memory_of(const tg_tensor *t);
 
@@ -77,6 +87,11 @@ tg_status ascend_sum_partials(tg_ctx *ctx, const ascend_partial_sums *partials,
 #undef KERNELS
 #undef OPERATOR
 
+int ascend_grpo_loss_forward_accepts(const tg_grpo_loss_forward_args *args);
+int ascend_grpo_loss_backward_accepts(const tg_grpo_loss_backward_args *args);
+int ascend_selective_log_softmax_forward_accepts(const tg_selective_log_softmax_forward_args *args);
+int ascend_selective_log_softmax_backward_accepts(
+    const tg_selective_log_softmax_backward_args *args);
 int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args);
 
 #endif

@@ -2,15 +2,15 @@
  *
  * Up to three launches a call: the divisors of a mean, the rows, the sum of their losses. One kernel does the
  * rows of both directions: in pieces, one by one, or several whole ones at once. */
-#include "ascend.h"
-#include "kernels/cross_entropy.args.h"
+#include "cross_entropy.h"
 
 ASCEND_KERNEL(cross_entropy, CROSS_ENTROPY);
 ASCEND_KERNEL(cross_entropy_rows, CROSS_ENTROPY_ROWS);
 ASCEND_KERNEL(cross_entropy_count, CROSS_ENTROPY_COUNT);
 ASCEND_KERNEL(cross_entropy_finish, CROSS_ENTROPY_FINISH);
 
-static const char *const ring_options[] = {"class weights", "softcap", "scratch", "argmax", NULL};
+static const char *const ring_options[] = {"class weights", "softcap",     "scratch", "argmax",
+                                           "gradient",      "no gradient", NULL};
 static const char *const rows_options[] = {
     "gradient", "class weights", "weighted smoothing", "scratch", "softcap", "argmax", NULL};
 static const char *const sum_options[] = {"gathered class weights", NULL};
@@ -46,32 +46,19 @@ const tg_ub_kernel ascend_ub_cross_entropy[] = {
 
 /* ---- a call of either direction ---- */
 
-typedef struct ce_call {
-    const tg_tensor *logits, *dlogits, *target, *class_weight, *dloss, *lse, *loss, *z_loss,
-        *accuracy, *predicted;
-    const tg_tensor *counted; /* the targets that a mean counts */
-    int64_t rows, classes, ignore_index, flags;
-    double smoothing, z, softcap, grad_scale;
-    ascend_memory counts, losses, z_losses, rights; /* between the launches */
-    ascend_memory loss_to, z_loss_to, accuracy_to;  /* one of those, or the result itself */
-    int64_t count_blocks;
-    int64_t summands; /* losses, z_losses: one a row, or one a block */
-    ascend_plan sums;
-} ce_call;
-
-#define CE_CALL(args)                                                                     \
-    {                                                                                     \
-        .logits = (args)->logits, .dlogits = (args)->dlogits, .target = (args)->target,   \
-        .class_weight = (args)->class_weight, .dloss = (args)->dloss, .lse = (args)->lse, \
-        .rows = tg_numel((args)->target),                                                 \
-        .classes = (args)->logits->shape[(args)->logits->ndim - 1],                       \
-        .ignore_index = (args)->ignore_index,                                             \
-        .flags = ((args)->reduction == TG_MEAN ? CE_MEAN : 0) |                           \
-                 ((args)->reduction == TG_NONE ? CE_EACH : 0) |                           \
-                 ((args)->token_scaling ? CE_TOKEN : 0),                                  \
-        .smoothing = (args)->label_smoothing, .z = (args)->lse_square_scale,              \
-        .counted = (args)->batch_target ? (args)->batch_target : (args)->target,          \
-        .softcap = (args)->softcap, .grad_scale = (args)->grad_scale                      \
+#define CE_CALL(args)                                                                       \
+    {                                                                                       \
+        .logits = (args)->logits, .dlogits = (args)->dlogits, .target = (args)->target,     \
+        .class_weight = (args)->class_weight, .dloss = (args)->dloss, .lse = (args)->lse,   \
+        .rows = tg_numel((args)->target),                                                   \
+        .classes = (args)->logits->shape[(args)->logits->ndim - 1],                         \
+        .ignore_index = (args)->ignore_index,                                               \
+        .flags = ((args)->reduction == TG_MEAN ? CE_MEAN : 0) |                             \
+                 ((args)->reduction == TG_NONE ? CE_EACH : 0) |                             \
+                 ((args)->token_scaling ? CE_TOKEN : 0),                                    \
+        .smoothing = (args)->label_smoothing, .z = (args)->lse_square_scale,                \
+        .counted = (args)->batch_target ? (args)->batch_target : (args)->target,            \
+        .softcap = (args)->softcap, .grad_scale = (args)->grad_scale, .scale = 1, .unit = 1 \
     }
 
 static int gathers(const ce_call *c)
@@ -146,7 +133,8 @@ static uint32_t ring_options_of(const ce_call *c)
 {
     const uint32_t weighted = c->flags & CE_CLASSES ? CE_WEIGHTED | CE_SCRATCH : 0;
     const uint32_t capped = c->softcap > 0 ? CE_CAPPED | CE_SCRATCH : 0;
-    return weighted | capped | (c->flags & CE_ARGMAX ? CE_BEST_CLASS : 0);
+    const uint32_t writes = c->dlogits ? CE_WRITES : CE_READS_ALONE;
+    return weighted | capped | writes | (c->flags & CE_ARGMAX ? CE_BEST_CLASS : 0);
 }
 
 /* Bytes of e in the 64 KiB of UB that the lanes lie in. e is folded into lanes: where they share a bank, each second
@@ -162,6 +150,18 @@ static int are_apart(const ascend_plan *plan)
 {
     const tg_ub_place *e = &plan->layout.place[ASCEND_NUMBER(cross_entropy, e)];
     return in_the_way(e, &plan->layout.place[ASCEND_NUMBER(cross_entropy, lanes)]) <= e->bytes / 4;
+}
+
+/* Rows that are read alone, in the fewest pieces that fit and keep e and the lanes apart. */
+static tg_status choose_pieces(ascend_plan *plan)
+{
+    const int64_t columns = plan->problem.columns, line = 512 / plan->problem.dtype_bytes;
+    for (int64_t pieces = 1; pieces <= ASC_RING; pieces++) {
+        const int64_t piece = ((columns + pieces - 1) / pieces + line - 1) / line * line;
+        if (ascend_fits(plan, 1, piece < columns ? piece : columns) && are_apart(plan))
+            return TG_OK;
+    }
+    return ascend_choose(plan);
 }
 
 /* Cuts a long row into somewhat smaller pieces, if these keep e and the lanes apart. */
@@ -190,17 +190,21 @@ static void keep_apart(ascend_plan *plan, int again)
     .lse = (c)->lse, .loss = &(c)->loss_to, .z_loss = &(c)->z_loss_to,               \
     .accuracy = &(c)->accuracy_to, .predicted = (c)->predicted, .flags = (c)->flags, \
     .ignore_index = (c)->ignore_index, .smoothing = (c)->smoothing, .z = (c)->z,     \
-    .softcap = (c)->softcap, .grad_scale = (c)->grad_scale, .count_blocks = (c)->count_blocks
+    .softcap = (c)->softcap, .grad_scale = (c)->grad_scale, .scale = (c)->scale,     \
+    .unit = (c)->unit, .logits_rows = ascend_groups_of((c)->logits).rows,            \
+    .logits_group = ascend_groups_of((c)->logits).stride,                            \
+    .dlogits_rows = ascend_groups_of((c)->dlogits).rows,                             \
+    .dlogits_group = ascend_groups_of((c)->dlogits).stride, .count_blocks = (c)->count_blocks
 
 static tg_status run_in_pieces(tg_ctx *ctx, const ce_call *c)
 {
-    const int saved = (c->flags & CE_SAVED) != 0, writes = c->dlogits || saved;
+    const int saved = (c->flags & CE_SAVED) != 0, writes = c->dlogits != NULL;
     const int64_t columns = c->classes > 0 ? c->classes : 1;
     ascend_plan plan;
-    int64_t again;
+    int64_t again = 1;
     ASCEND_TRY(ascend_begin(&plan, &ascend_ub_cross_entropy[saved ? BACKWARD : FORWARD], c->logits,
                             c->rows, columns, tg_type_of(c->logits), ring_options_of(c)));
-    ASCEND_TRY(ascend_choose_ring(&plan, &again));
+    ASCEND_TRY(writes ? ascend_choose_ring(&plan, &again) : choose_pieces(&plan));
     keep_apart(&plan, (int)again);
     const int64_t share = (c->rows + plan.layout.blocks - 1) / plan.layout.blocks;
     plan.layout.blocks = (c->rows + share - 1) / share;
@@ -235,7 +239,7 @@ static ascend_memory result(const ce_call *c, const tg_tensor *t, ascend_memory 
     return c->flags & CE_EACH || !t ? ascend_memory_of(t) : sums;
 }
 
-static tg_status run_rows(tg_ctx *ctx, ce_call *c)
+tg_status ascend_cross_entropy_rows(tg_ctx *ctx, ce_call *c)
 {
     ascend_plan plan;
     c->summands = c->rows;
@@ -246,6 +250,8 @@ static tg_status run_rows(tg_ctx *ctx, ce_call *c)
     c->accuracy_to = result(c, c->accuracy, c->rights);
     if (!plan_rows(&plan, c))
         return run_in_pieces(ctx, c);
+    if (c->flags & CE_TRIED) /* here all rows are summed */
+        c->lse = NULL;
     c->summands = plan.layout.blocks;
     return ASCEND_LAUNCH(ctx, &plan, cross_entropy_rows, CE_GIVEN_BY(c),
                          .writes = c->dlogits != NULL);
@@ -262,7 +268,7 @@ tg_status ascend_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forwa
     c.predicted = args->predicted;
     ASCEND_TRY(prepare(ctx, &c));
     ASCEND_TRY(count(ctx, &c));
-    ASCEND_TRY(run_rows(ctx, &c));
+    ASCEND_TRY(ascend_cross_entropy_rows(ctx, &c));
     return finish(ctx, &c);
 }
 
@@ -272,5 +278,5 @@ tg_status ascend_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_back
     c.flags |= CE_SAVED;
     ASCEND_TRY(prepare(ctx, &c));
     ASCEND_TRY(count(ctx, &c));
-    return run_rows(ctx, &c);
+    return ascend_cross_entropy_rows(ctx, &c);
 }

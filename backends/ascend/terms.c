@@ -25,24 +25,6 @@ const char *const ascend_terms_options[] = {
     "y of the same width", "y of f32 beside 16 bits", "y of 16 bits", "x", "gradient",
     "every loss",          "every upstream gradient", "mixture",      NULL};
 
-/* Between the launches: parts of the blocks, as many as there are cores at most. */
-typedef struct parts {
-    ascend_memory counts, sums;
-    int64_t count_blocks;
-} parts;
-
-static int64_t any(const tg_tensor *t)
-{
-    switch (tg_type_of(t)) {
-    case TG_BF16:
-        return ASC_ANY_BF16;
-    case TG_F16:
-        return ASC_ANY_F16;
-    default:
-        return ASC_ANY_F32;
-    }
-}
-
 static int is_compact(const tg_tensor *t)
 {
     const ascend_rows r = ascend_rows_of(t);
@@ -60,7 +42,7 @@ static int is_one_line(const terms_call *c, const tg_tensor *each, const tg_tens
 static uint32_t options_of(const terms_call *c, int type, const tg_tensor *each,
                            const tg_tensor *deach)
 {
-    const int y_f32 = any(c->y) == ASC_ANY_F32;
+    const int y_f32 = ascend_any(c->y) == ASC_ANY_F32;
     return (y_f32 && type != TG_F32 ? TERMS_Y_WIDE : TERMS_Y_SAME) | (y_f32 ? 0 : TERMS_Y_NARROW) |
            (c->x ? TERMS_X : 0) | (c->d ? TERMS_GRADIENT : 0) | (each ? TERMS_EACH : 0) |
            (deach ? TERMS_EACH_DLOSS : 0) | c->options;
@@ -76,38 +58,37 @@ static double share_of(const terms_call *c, int64_t rows, int64_t columns)
     return divisor != 0 ? 1 / divisor : 0;
 }
 
-static tg_status count(tg_ctx *ctx, const terms_call *c, parts *p)
+tg_status ascend_count_labels(tg_ctx *ctx, const tg_tensor *labels, int64_t ignore_index,
+                              terms_parts *p)
 {
+    const int64_t rows = tg_numel(labels);
     ascend_plan plan;
-    p->count_blocks = 0;
-    if (!c->labels || c->reduction == TG_SUM || c->reduction == TG_NONE)
-        return TG_OK;
-    const int64_t rows = tg_numel(c->labels);
-    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_terms[COUNT], c->labels, rows > 0, rows, TG_F32, 0));
+    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_terms[COUNT], labels, rows > 0, rows, TG_F32, 0));
     ASCEND_TRY(ascend_choose(&plan));
     p->count_blocks = plan.layout.blocks;
-    return ASCEND_LAUNCH(ctx, &plan, count_labels, .labels = c->labels, .counts = &p->counts,
-                         .ignore_index = c->ignore_index);
+    return ASCEND_LAUNCH(ctx, &plan, count_labels, .labels = labels, .counts = &p->counts,
+                         .ignore_index = ignore_index);
 }
 
-static tg_status total(tg_ctx *ctx, const terms_call *c, const parts *p, int64_t blocks,
-                       double scale)
+tg_status ascend_terms_total(tg_ctx *ctx, const tg_tensor *loss, const terms_parts *p,
+                             int64_t blocks, double scale)
 {
     ascend_plan plan;
     const int64_t n = blocks > 0 ? blocks * TERMS_PARTIAL : 1;
-    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_terms[TOTAL], c->loss, 1, n, TG_F32, 0));
+    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_terms[TOTAL], loss, 1, n, TG_F32, 0));
     if (!ascend_fits(&plan, 1, n)) /* some bytes a core */
         return TG_ENOMEM;
     return ASCEND_LAUNCH(ctx, &plan, terms_total, .sums = &p->sums, .counts = &p->counts,
-                         .result = c->loss, .blocks = blocks, .count_blocks = p->count_blocks,
+                         .result = loss, .blocks = blocks, .count_blocks = p->count_blocks,
                          .scale = scale);
 }
 
-static tg_status begin_parts(tg_ctx *ctx, int cores, parts *p)
+tg_status ascend_begin_parts(tg_ctx *ctx, int cores, terms_parts *p)
 {
     const size_t bytes = (size_t)cores * TERMS_PARTIAL * sizeof(float);
     void *memory;
     ASCEND_TRY(ascend_scratch(ctx, 2 * bytes, &memory));
+    p->count_blocks = 0;
     p->counts = (ascend_memory){memory, bytes};
     p->sums = (ascend_memory){(char *)memory + bytes, bytes};
     return TG_OK;
@@ -123,7 +104,7 @@ tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const ascend_kernel 
     const ascend_memory absent = {NULL, 0};
     const int sums = c->loss && !none;
     ascend_plan plan;
-    parts p;
+    terms_parts p;
     const int one_line = is_one_line(c, each, deach);
     const int64_t columns = one_line ? y.rows * y.n : y.n;
     const int64_t rows = one_line ? columns > 0 : y.rows;
@@ -131,15 +112,16 @@ tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const ascend_kernel 
         ascend_begin(&plan, ub, c->y, rows, columns, type, options_of(c, type, each, deach)));
     plan.one_line = one_line;
     ASCEND_TRY(ascend_choose(&plan));
-    ASCEND_TRY(begin_parts(ctx, plan.problem.cores, &p));
-    ASCEND_TRY(count(ctx, c, &p));
+    ASCEND_TRY(ascend_begin_parts(ctx, plan.problem.cores, &p));
+    if (c->labels && c->reduction != TG_SUM && !none)
+        ASCEND_TRY(ascend_count_labels(ctx, c->labels, c->ignore_index, &p));
     ASCEND_TRY(ascend_launch(
         ctx, &plan, kernel,
         ASCEND_GIVEN(terms, .x = c->x, .y = c->y, .d = c->d, .each = each, .deach = deach,
                      .upstream = none ? NULL : c->dloss, .labels = c->labels, .counts = &p.counts,
-                     .sums = sums ? &p.sums : &absent, .y_type = any(c->y),
+                     .sums = sums ? &p.sums : &absent, .y_type = ascend_any(c->y),
                      .ignore_index = c->ignore_index, .count_blocks = p.count_blocks,
                      .scale = scale, .term = c->term, .variant = c->variant,
                      .parameter = c->parameter, .rest = 1 - c->parameter)));
-    return sums ? total(ctx, c, &p, plan.layout.blocks, scale) : TG_OK;
+    return sums ? ascend_terms_total(ctx, c->loss, &p, plan.layout.blocks, scale) : TG_OK;
 }

@@ -16,6 +16,20 @@ typedef struct terms_call {
     uint32_t options; /* the family's own */
 } terms_call;
 
+/* Between the launches: parts of the blocks, as many as there are cores at most. */
+typedef struct terms_parts {
+    ascend_memory counts, sums;
+    int64_t count_blocks; /* 0: nothing was counted */
+} terms_parts;
+
+tg_status ascend_begin_parts(tg_ctx *ctx, int cores, terms_parts *p);
+/* How many labels are not ignore_index. */
+tg_status ascend_count_labels(tg_ctx *ctx, const tg_tensor *labels, int64_t ignore_index,
+                              terms_parts *p);
+/* loss = scale, over what was counted, times the sum of `blocks` parts. */
+tg_status ascend_terms_total(tg_ctx *ctx, const tg_tensor *loss, const terms_parts *p,
+                             int64_t blocks, double scale);
+
 /* kernel: made of a list that begins with TERMS_GIVEN and has nothing but buffers behind it. */
 tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const ascend_kernel *kernel,
                        const terms_call *call);

@@ -38,6 +38,7 @@
 #define ASC_PARAM_F32(name) , int64_t name
 #define ASC_PARAM_BUFFER(name, ...) , int64_t name##_at
 
-enum { ASC_RING = 8 }; /* buffers of a ring (asc_ring.h): .copies of what pieces are copied into */
+/* Buffers of a ring (asc_ring.h), .copies of what pieces are copied into; and of a ring that is read alone. */
+enum { ASC_RING = 8, ASC_RING_READ = 3 };
 
 #endif

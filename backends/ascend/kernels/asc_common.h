@@ -141,6 +141,31 @@ static inline __aicore__ void asc_copy_rows_out(__gm__ void *dst, uint64_t src, 
                              (__ubuf__ uint16_t *)(src + (uint64_t)(r * pitch)), (uint32_t)bytes);
 }
 
+/* Rows in groups: `rows` of them lie `stride` apart, and groups begin `group` apart. */
+typedef struct asc_groups {
+    int64_t rows, group, stride;
+} asc_groups;
+
+static inline __aicore__ asc_groups asc_groups_of(int64_t rows, int64_t group, int64_t stride)
+{
+    asc_groups g;
+    g.rows = rows;
+    g.group = group;
+    g.stride = stride;
+    return g;
+}
+
+static inline __aicore__ int64_t asc_row_at(asc_groups g, int64_t row)
+{
+    return row / g.rows * g.group + row % g.rows * g.stride;
+}
+
+/* From `row` on, how many of `rows` lie in its group. */
+static inline __aicore__ int64_t asc_rows_of_group(asc_groups g, int64_t row, int64_t rows)
+{
+    return asc_min_of(rows, g.rows - row % g.rows);
+}
+
 /* A tile of a tensor of T with `stride` elements a row. */
 #define ASC_LOAD(T, place, slot, tensor, stride, tile)                                         \
     asc_copy_rows_in(asc_place(place, slot), (tensor) + (tile).row * (stride) + (tile).column, \

@@ -1,4 +1,4 @@
-/* asc_ring.h - rows in pieces, through a ring of eight buffers in UB that MTE2 fills ahead of V.
+/* asc_ring.h - rows in pieces, through a ring of eight buffers in UB that MTE2 fills ahead of V, or of three where rows are read alone.
  *
  * A block goes through each of its rows twice, first to read the pieces, then to compute in place and write. A
  * row that leaves buffers of the ring free stays there between the two; one that does not is copied in again:
@@ -69,14 +69,15 @@ enum { ASC_RING_TENSORS = 2 };
 
 /* Positions count the pieces in the order in which they are copied in: see asc_ring_turn_of(). */
 typedef struct asc_ring {
-    __gm__ char *from[ASC_RING_TENSORS]; /* the tensors of which a buffer holds a piece each */
-    int64_t stride[ASC_RING_TENSORS];    /* of a row, in bytes */
-    int64_t size[ASC_RING_TENSORS];      /* of an element */
+    __gm__ char *from[ASC_RING_TENSORS];  /* the tensors of which a buffer holds a piece each */
+    asc_groups rows_at[ASC_RING_TENSORS]; /* in bytes */
+    int64_t size[ASC_RING_TENSORS];       /* of an element */
     int64_t place[ASC_RING_TENSORS];
     __gm__ int64_t
-        *pick; /* of each row the column of one element that comes with the first piece; or 0 */
+        *pick; /* of each row the column of one element that comes with the first piece; or 0. A row
+                  whose column there is not is not copied in: its buffers hold anything */
     int64_t pick_place;
-    int64_t first, step, rows, columns, piece, pieces;
+    int64_t slots, first, step, rows, columns, piece, pieces;
     int64_t reads, writes, behind, at, loaded, total;
 } asc_ring;
 
@@ -117,28 +118,32 @@ static inline __aicore__ int64_t asc_ring_columns(const asc_ring *ring, int64_t 
     return asc_min_of(ring->piece, ring->columns - p * ring->piece);
 }
 
+static inline __aicore__ __gm__ char *asc_ring_row(const asc_ring *ring, int tensor, int64_t row)
+{
+    return ring->from[tensor] + asc_row_at(ring->rows_at[tensor], row);
+}
+
 /* An element alone; padded with zeros to a block. */
 static inline __aicore__ void asc_ring_load_pick(const asc_ring *ring, int64_t row, int slot)
 {
-    const int64_t column = ring->pick[row];
-    if (column >= 0 && column < ring->columns)
-        asc_copy_rows_in(asc_place(ring->pick_place, slot),
-                         ring->from[0] + row * ring->stride[0] + column * ring->size[0], 1,
-                         ring->size[0], ring->size[0], 32);
+    asc_copy_rows_in(asc_place(ring->pick_place, slot),
+                     asc_ring_row(ring, 0, row) + ring->pick[row] * ring->size[0], 1, ring->size[0],
+                     ring->size[0], 32);
 }
 
 static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t position)
 {
     const asc_ring_turn turn = asc_ring_turn_of(ring, position);
     const int64_t p = turn.p, row = ring->first + turn.local * ring->step;
-    const int slot = (int)(position % ASC_RING);
-    if (ring->pick && p == 0)
+    const int slot = (int)(position % ring->slots);
+    const int there = !ring->pick || (ring->pick[row] >= 0 && ring->pick[row] < ring->columns);
+    if (ring->pick && there && p == 0)
         asc_ring_load_pick(ring, row, slot);
-    for (int i = 0; i < ASC_RING_TENSORS && ring->from[i]; i++) {
+    for (int i = 0; i < ASC_RING_TENSORS && ring->from[i] && there; i++) {
         const int64_t bytes = asc_ring_columns(ring, p) * ring->size[i];
         asc_copy_rows_in(asc_place(ring->place[i], slot),
-                         ring->from[i] + row * ring->stride[i] + p * ring->piece * ring->size[i], 1,
-                         bytes, bytes, asc_round_up(bytes, 32));
+                         asc_ring_row(ring, i, row) + p * ring->piece * ring->size[i], 1, bytes,
+                         bytes, asc_round_up(bytes, 32));
     }
     ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_V, slot);
 }
@@ -146,7 +151,7 @@ static inline __aicore__ void asc_ring_load(const asc_ring *ring, int64_t positi
 /* Waits until what a position had in its buffer is no longer needed there. */
 static inline __aicore__ void asc_ring_wait_free(const asc_ring *ring, int64_t position)
 {
-    const int slot = (int)(position % ASC_RING);
+    const int slot = (int)(position % ring->slots);
     if (asc_ring_turn_of(ring, position).writes)
         ASC_RING_FLAG(asc_sync_wait, PIPE_MTE3, PIPE_MTE2, slot);
     else
@@ -156,16 +161,17 @@ static inline __aicore__ void asc_ring_wait_free(const asc_ring *ring, int64_t p
 /* All copies in that the work issued so far leaves room for. */
 static inline __aicore__ void asc_ring_fill(asc_ring *ring)
 {
-    const int64_t end = asc_min_of(ring->at + ASC_RING, ring->total);
+    const int64_t end = asc_min_of(ring->at + ring->slots, ring->total);
     for (; ring->loaded < end; ring->loaded++) {
-        if (ring->loaded >= ASC_RING)
-            asc_ring_wait_free(ring, ring->loaded - ASC_RING);
+        if (ring->loaded >= ring->slots)
+            asc_ring_wait_free(ring, ring->loaded - ring->slots);
         asc_ring_load(ring, ring->loaded);
     }
 }
 
 /* One tensor, whose rows go to the blocks in turn. Before the first read a caller may give a block other rows
- * with asc_ring_rows(), and add another tensor of the same columns with asc_ring_add(). */
+ * with asc_ring_rows(), add another tensor of the same columns with asc_ring_add(), and tell with asc_ring_groups() that
+ * rows of the first come in groups, which begin `group` elements apart. */
 static inline __aicore__ void asc_ring_rows(asc_ring *ring, int64_t first, int64_t step,
                                             int64_t rows)
 {
@@ -180,9 +186,15 @@ static inline __aicore__ void asc_ring_add(asc_ring *ring, __gm__ void *from, in
 {
     const int i = ring->from[0] != 0;
     ring->from[i] = (__gm__ char *)from;
-    ring->stride[i] = stride * size;
+    ring->rows_at[i] = asc_groups_of(INT64_MAX, 0, stride * size);
     ring->place[i] = place;
     ring->size[i] = size;
+}
+
+static inline __aicore__ void asc_ring_groups(asc_ring *ring, int64_t rows, int64_t group)
+{
+    ring->rows_at[0].rows = rows;
+    ring->rows_at[0].group = group * ring->size[0];
 }
 
 static inline __aicore__ asc_ring asc_ring_of(__gm__ void *from, int64_t stride, int64_t place,
@@ -192,6 +204,7 @@ static inline __aicore__ asc_ring asc_ring_of(__gm__ void *from, int64_t stride,
     const int64_t index = asc_get_block_idx(), blocks = asc_get_block_num();
     asc_ring ring = {0};
     asc_ring_add(&ring, from, stride, place, size);
+    ring.slots = writes ? ASC_RING : ASC_RING_READ;
     ring.columns = columns;
     ring.piece = piece;
     ring.pieces = (columns + piece - 1) / piece;
@@ -219,7 +232,7 @@ static inline __aicore__ void asc_ring_behind(asc_ring *ring)
 /* The buffer of the next piece. */
 static inline __aicore__ int asc_ring_read(asc_ring *ring)
 {
-    const int slot = (int)(ring->at % ASC_RING);
+    const int slot = (int)(ring->at % ring->slots);
     asc_ring_fill(ring);
     ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, slot);
     return slot;
@@ -227,7 +240,7 @@ static inline __aicore__ int asc_ring_read(asc_ring *ring)
 
 static inline __aicore__ void asc_ring_has_read(asc_ring *ring)
 {
-    const int slot = (int)(ring->at % ASC_RING);
+    const int slot = (int)(ring->at % ring->slots);
     if (ring->reads)
         ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE2, slot);
     ring->at++;
@@ -242,7 +255,7 @@ static inline __aicore__ void asc_ring_rewind(asc_ring *ring)
 
 static inline __aicore__ int asc_ring_reread(asc_ring *ring)
 {
-    const int slot = (int)(ring->at % ASC_RING);
+    const int slot = (int)(ring->at % ring->slots);
     asc_ring_fill(ring);
     if (ring->reads)
         ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, slot);
@@ -253,7 +266,7 @@ static inline __aicore__ int asc_ring_reread(asc_ring *ring)
 static inline __aicore__ void asc_ring_write(asc_ring *ring, __gm__ void *to, int64_t p,
                                              int64_t size, int64_t place)
 {
-    const int slot = (int)(ring->at % ASC_RING);
+    const int slot = (int)(ring->at % ring->slots);
     const int64_t bytes = asc_ring_columns(ring, p) * size;
     ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE3, slot);
     ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE3, slot);
@@ -272,7 +285,7 @@ static inline __aicore__ void asc_ring_begin(void)
 /* No flag and no mode stays set. */
 static inline __aicore__ void asc_ring_end(const asc_ring *ring)
 {
-    const int64_t first = ring->total - ASC_RING;
+    const int64_t first = ring->total - ring->slots;
     for (int64_t position = first > 0 ? first : 0; position < ring->total; position++)
         asc_ring_wait_free(ring, position);
     asc_modes_clear();

@@ -12,7 +12,9 @@ enum {
     CE_ARGMAX = 8,   /* accuracy or predicted is wanted */
     CE_SAVED = 16,   /* backward: lse is given */
     CE_COUNTED = 32, /* the counts n and D are there */
-    CE_CLASSES = 64  /* and W; else it is the number of classes */
+    CE_CLASSES = 64, /* and W; else it is the number of classes */
+    CE_TRIED = 128,  /* lse is given, and a row is summed again where its rounding would tell */
+    CE_IF_ANY = 256  /* nothing is written if the counts say that all rows are ignored */
 };
 
 /* out: the type of dlogits, that of logits or one of 16 bits beside f32 */
@@ -27,7 +29,8 @@ enum { CE_ROOM_FOR_LANES = 32 };
 enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB */
 
 /* Both kernels of rows. loss, z_loss, accuracy: of every row, or where they are reduced and a block adds up its rows, of every block;
- * or NULL. */
+ * or NULL. ..._rows, ..._group: see asc_groups. scale: logits are multiplied by it; where it is not 1 there is no softcap, and
+ * no CE_SAVED. unit: what the loss, and so its gradient, are multiplied by. */
 #define CE_GIVEN(X)                \
     X(TENSOR, logits, ASC_T)       \
     X(TENSOR, dlogits, void)       \
@@ -46,6 +49,12 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
     X(F32, z)                      \
     X(F32, softcap)                \
     X(F32, grad_scale)             \
+    X(F32, scale)                  \
+    X(F32, unit)                   \
+    X(I64, logits_rows)            \
+    X(I64, logits_group)           \
+    X(I64, dlogits_rows)           \
+    X(I64, dlogits_group)          \
     X(I64, writes)                 \
     X(I64, count_blocks)
 
@@ -53,6 +62,8 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
 #define CE_CAPPED TG_UB_OPTION(1)
 #define CE_SCRATCH TG_UB_OPTION(2) /* either */
 #define CE_BEST_CLASS TG_UB_OPTION(3)
+#define CE_WRITES TG_UB_OPTION(4) /* one of these two */
+#define CE_READS_ALONE TG_UB_OPTION(5)
 
 /* share: rows of a block; classes: columns, which a plan has at least one of; reads, writes: see asc_ring.h. Steps: 0 copy in,
  * 1 maxima and sums of all pieces, 2 gradient and copy out of all pieces. */
@@ -63,7 +74,9 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
     X(I64, share)                                                                             \
     X(I64, reads)                                                                             \
     X(I64, out)                                                                               \
-    X(BUFFER, logits, .to = 2, .copies = ASC_RING, .bank = TG_UB_BANK_LOW)                    \
+    X(BUFFER, logits, .to = 2, .copies = ASC_RING, .bank = TG_UB_BANK_LOW, .when = CE_WRITES) \
+    X(BUFFER, logits_read, .to = 1, .copies = ASC_RING_READ, .bank = TG_UB_BANK_LOW,          \
+      .when = CE_READS_ALONE)                                                                 \
     X(BUFFER, class_weight, .bytes = 4, .to = 2, .copies = ASC_RING, .bank = TG_UB_BANK_HIGH, \
       .when = CE_WEIGHTED)                                                                    \
     X(BUFFER, pick, .per = TG_UB_FIXED, .bytes = 32, .to = 2, .copies = ASC_RING)             \

@@ -54,7 +54,7 @@ static inline __aicore__ ce_row ce_row_of(const ce_job *job, int64_t row, __gm__
     r.bias = smooth;
     r.smooth = smooth * job->class_weights;
     r.z = 2.0f * g * job->z * job->per_z;
-    r.lse = job->flags & CE_SAVED ? lse[row] : 0.0f;
+    r.lse = job->flags & (CE_SAVED | CE_TRIED) ? lse[row] : 0.0f;
     return r;
 }
 

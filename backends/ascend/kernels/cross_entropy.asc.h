@@ -38,21 +38,29 @@ static inline __aicore__ void ASC_NAME(ce_hit)(const ce_job *job, __ubuf__ ASC_T
 #endif
 }
 
-/* The first pass over a row; returns the first largest class. */
+/* The first pass over a row; returns the first largest class. *known: a lse that can be trusted makes it unnecessary. */
 static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ring *ring,
                                                        const ce_row *row, int64_t w_at,
                                                        __ubuf__ float *maxima,
-                                                       __ubuf__ float *pairs)
+                                                       __ubuf__ float *pairs, int *known)
 {
     ce_best best;
     best.value = ASC_LOWEST;
     best.at = -1;
+    *known = 0;
     for (int64_t p = 0; p < ring->pieces; p++) {
         const int64_t begin = p * ring->piece;
         const uint32_t n = (uint32_t)asc_ring_columns(ring, p);
         const int slot = asc_ring_read(ring);
-        if (row->target != job->ignore_index) {
-            __ubuf__ ASC_T *element = ASC_UB(ASC_T, ring->pick_place, slot);
+        __ubuf__ ASC_T *element = ASC_UB(ASC_T, ring->pick_place, slot);
+        if (p == 0 && (job->flags & CE_TRIED) && row->target != job->ignore_index) {
+            ASC_NAME(ce_widen_hit)(job, element);
+            ASC_THEN();
+            ASC_NAME(ce_hit)(job, element);
+            ASC_THEN();
+            *known = ce_trusts_lse(job, row);
+        }
+        if (row->target != job->ignore_index && !*known) {
             ce_begin_piece(job, p == 0);
             if (p == 0)
                 ASC_NAME(ce_widen_hit)(job, element);
@@ -141,11 +149,13 @@ ASC_KERNEL ASC_NAME(cross_entropy)(ASC_PARAMS(CROSS_ENTROPY))
     const int64_t first = asc_get_block_idx() * share,
                   size = out == CE_OUT_SAME ? sizeof(ASC_T) : 2;
     const int64_t end = asc_min_of(first + share, rows);
-    const int saved = (flags & CE_SAVED) != 0;
+    const int saved = (flags & CE_SAVED) != 0, tried = (flags & CE_TRIED) != 0;
     ce_job job = {0};
     ce_outputs results = {0};
-    asc_ring ring = asc_ring_of(logits, logits_stride, logits_at, sizeof(ASC_T), rows, columns,
-                                piece, reads, writes);
+    asc_ring ring = asc_ring_of(logits, logits_stride, writes ? logits_at : logits_read_at,
+                                sizeof(ASC_T), rows, columns, piece, reads, writes);
+    const asc_groups to = asc_groups_of(dlogits_rows, dlogits_group, dlogits_stride);
+    asc_ring_groups(&ring, logits_rows, logits_group);
     asc_ring_begin();
     asc_dcci_entire_all(); /* the scalar unit reads target, weights, dloss, lse */
     job.flags = flags;
@@ -155,12 +165,14 @@ ASC_KERNEL ASC_NAME(cross_entropy)(ASC_PARAMS(CROSS_ENTROPY))
     job.z = asc_f32(z);
     job.softcap = asc_f32(softcap);
     job.grad_scale = asc_f32(grad_scale);
+    job.scale = asc_f32(scale);
+    job.unit = asc_f32(unit);
     job.batch = CE_BATCH;
     job.lanes = ASC_UB(float, lanes_at, 0);
     job.e = ASC_UB(float, e_at, 0);
     job.t = ASC_UB(float, t_at, 0);
     job.s = ASC_UB(float, s_at, 0);
-    results.lse = saved ? 0 : lse;
+    results.lse = tried ? 0 : lse;
     results.loss = loss;
     results.z_loss = z_loss;
     results.accuracy = accuracy;
@@ -170,9 +182,12 @@ ASC_KERNEL ASC_NAME(cross_entropy)(ASC_PARAMS(CROSS_ENTROPY))
         asc_ring_add(&ring, class_weight, 0, class_weight_at, sizeof(float));
     ring.pick = target;
     ring.pick_place = pick_at;
-    job.whole = !saved && ring.pieces == 1;
+    const int whole = !saved && ring.pieces == 1;
     asc_ring_rows(&ring, first, 1, end - first);
-    ce_read_counts(&job, counts, ASC_UB(float, counts_at, 0), count_blocks);
+    if (!ce_read_counts(&job, counts, ASC_UB(float, counts_at, 0), count_blocks)) {
+        asc_modes_clear();
+        return;
+    }
     asc_duplicate(ce_at(&job, CE_VALUE), 0.0f, 8);
     ce_begin_batch(&job);
     for (int64_t row = first; row < end; row++) {
@@ -180,17 +195,22 @@ ASC_KERNEL ASC_NAME(cross_entropy)(ASC_PARAMS(CROSS_ENTROPY))
         const ce_row r = ce_row_of(&job, row, target, class_weight, dloss, lse);
         const int ignored = r.target == ignore_index;
         if (!saved) {
+            int known;
+            job.whole = whole;
             const int64_t best =
                 ASC_NAME(ce_read_row)(&job, &ring, &r, class_weight_at, ASC_UB(float, maxima_at, 0),
-                                      ASC_UB(float, pairs_at, 0));
+                                      ASC_UB(float, pairs_at, 0), &known);
+            if (known)
+                job.whole = 0;
             if (!ignored) {
-                ce_join(&job, &r, i);
+                if (!known)
+                    ce_join(&job, &r, i);
                 if ((flags & CE_ARGMAX) && best == r.target)
                     ce_set_lane_to(ce_at(&job, CE_ROWS_RIGHT), i, 1.0f);
-                if (writes) {
+                if (writes && !known)
                     ce_shares(&job, &r);
+                if (writes)
                     ce_factors(&job, &r);
-                }
             }
             if (predicted)
                 results.predictions[i] = ignored ? -1 : best;
@@ -198,9 +218,9 @@ ASC_KERNEL ASC_NAME(cross_entropy)(ASC_PARAMS(CROSS_ENTROPY))
         }
         if (writes)
             ASC_NAME(ce_write_row)
-        (&job, &ring, &r, class_weight_at, (__gm__ char *)dlogits + row * dlogits_stride * size,
+        (&job, &ring, &r, class_weight_at, (__gm__ char *)dlogits + asc_row_at(to, row) * size,
          out);
-        if (!saved && (i == CE_BATCH - 1 || row == end - 1)) {
+        if (!saved && !tried && (i == CE_BATCH - 1 || row == end - 1)) {
             ce_end_batch(&job, &results, row - i, i + 1);
             ce_begin_batch(&job);
         }

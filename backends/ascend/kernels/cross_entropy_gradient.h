@@ -54,15 +54,43 @@ static inline __aicore__ void ce_expm1(__ubuf__ float *p, __ubuf__ float *q, __u
     ASC_THEN();
 }
 
-/* The same from a saved lse: TOP = lse, TOTAL = 1. What computes HIT may stand just before. */
-static inline __aicore__ void ce_shares_saved(const ce_job *job, const ce_row *row)
+/* TOP = lse, TOTAL = 1. ASC_THEN() is left to the caller. */
+static inline __aicore__ void ce_take_lse(const ce_job *job, const ce_row *row)
 {
     asc_duplicate(ce_at(job, CE_TOP), row->lse, 8);
     asc_duplicate(ce_at(job, CE_TOTAL), 1.0f, 8);
     asc_duplicate(ce_at(job, CE_REST), row->smooth + row->z * row->lse, 8);
+}
+
+/* The same from a saved lse. What computes HIT may stand just before. */
+static inline __aicore__ void ce_shares_saved(const ce_job *job, const ce_row *row)
+{
+    ce_take_lse(job, row);
     ASC_THEN();
     ce_expm1(ce_at(job, CE_P), ce_at(job, CE_Q), ce_at(job, CE_OLD), ce_at(job, CE_VALUE),
              ce_at(job, CE_HIT), ce_at(job, CE_TOP), 8);
+}
+
+/* Whether the rounding of a row's lse to f32, of which both P and Q are made here, does not tell: as in src/ops/cross_entropy. If
+ * so all is as after ce_shares(). S waits for V. */
+static inline __aicore__ int ce_trusts_lse(const ce_job *job, const ce_row *row)
+{
+    const float size = row->lse < 0.0f ? -row->lse : row->lse;
+    __ubuf__ float *q = ce_at(job, CE_Q), *hit = ce_at(job, CE_HIT_SCRATCH);
+    if (!(size < 32.0f && job->scale >= CE_LEAST_SCALE))
+        return 0;
+    ce_take_lse(job, row);
+    asc_mul_scalar(hit, ce_at(job, CE_HIT), job->scale, 8);
+    ASC_THEN();
+    ce_expm1(ce_at(job, CE_P), q, ce_at(job, CE_OLD), ce_at(job, CE_VALUE), hit, ce_at(job, CE_TOP),
+             8);
+    asc_duplicate(ce_at(job, CE_TOP), row->lse / job->scale, 8);
+    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
+    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
+    const float rest = q[0];
+    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
+    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
+    return size * (1.0f - rest) < 512.0f * rest;
 }
 
 /* FACTOR, BIAS, and AT_TARGET, the target's whole gradient: (REST P - hit Q - bias w) slope. */
@@ -102,6 +130,10 @@ static inline __aicore__ void ce_gradient(const ce_job *job, __ubuf__ float *dx,
     if (!job->whole) {
         ASC_WITH_BLOCK(asc_sub, e, x, ce_at(job, CE_TOP), 1, n, 0);
         ASC_THEN();
+        if (job->scale != 1.0f) {
+            asc_mul_scalar(e, e, job->scale, n);
+            ASC_THEN();
+        }
         asc_exp(e, e, n);
         ASC_THEN();
     }

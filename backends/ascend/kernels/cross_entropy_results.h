@@ -23,8 +23,20 @@ static inline __aicore__ void ce_results(const ce_job *job)
     __ubuf__ float *z = ce_at(job, CE_ROWS_Z), *others = ce_at(job, CE_ROWS_OTHERS);
     __ubuf__ float *total = ce_at(job, CE_TOTAL);
     const int smooth = job->smoothing != 0.0f;
-    asc_sub(u, hit, top, n);
-    asc_sub(loss, top, hit, n);
+    if (job->scale == 1.0f) {
+        asc_sub(u, hit, top, n);
+        asc_sub(loss, top, hit, n);
+    } else { /* of halves: a difference may be more than f32 has where its multiple is not */
+        asc_mul_scalar(t, hit, 0.5f, n);
+        asc_mul_scalar(z, top, 0.5f, n);
+        ASC_THEN();
+        asc_sub(u, t, z, n);
+        asc_sub(loss, z, t, n);
+        asc_mul_scalar(top, top, job->scale, n);
+        ASC_THEN();
+        asc_mul_scalar(u, u, 2.0f * job->scale, n);
+        asc_mul_scalar(loss, loss, 2.0f * job->scale, n);
+    }
     ASC_THEN();
     asc_exp(u, u, n);
     ASC_THEN();
@@ -74,16 +86,16 @@ static inline __aicore__ void ce_results(const ce_job *job)
     }
 }
 
-/* Sums over what the blocks of cross_entropy_count have left: n, D, W each. */
-static inline __aicore__ void ce_read_counts(ce_job *job, __gm__ float *counts,
-                                             __ubuf__ float *copy, int64_t blocks)
+/* Sums over what the blocks of cross_entropy_count have left: n, D, W each. Returns 0 if there is nothing to do. */
+static inline __aicore__ int ce_read_counts(ce_job *job, __gm__ float *counts, __ubuf__ float *copy,
+                                            int64_t blocks)
 {
     float n = 0.0f, weights = 0.0f, classes = 0.0f;
-    job->per_ce = 1.0f;
+    job->per_ce = job->unit;
     job->per_z = 1.0f;
     job->class_weights = (float)job->columns;
     if (!(job->flags & CE_COUNTED))
-        return;
+        return 1;
     asc_copy_gm2ub_align(copy, counts, (uint32_t)(blocks * 32));
     asc_sync_notify(PIPE_MTE2, PIPE_S, EVENT_ID0);
     asc_sync_wait(PIPE_MTE2, PIPE_S, EVENT_ID0);
@@ -96,9 +108,10 @@ static inline __aicore__ void ce_read_counts(ce_job *job, __gm__ float *counts,
     if (job->flags & CE_CLASSES)
         job->class_weights = classes;
     if (job->flags & CE_MEAN) {
-        job->per_ce = weights != 0.0f ? 1.0f / weights : 0.0f;
+        job->per_ce = weights != 0.0f ? job->unit / weights : 0.0f;
         job->per_z = n != 0.0f ? 1.0f / n : 0.0f;
     }
+    return !(job->flags & CE_IF_ANY) || n != 0.0f;
 }
 
 #endif

@@ -47,10 +47,12 @@ enum {
 };
 /* A quotient of two small differences: 0 / 0 must be 1, and anything else must not notice. */
 #define CE_TINY 1e-20f
+/* A scale by which a trusted lse may be divided. */
+#define CE_LEAST_SCALE 1e-30f
 
 typedef struct ce_job {
     int64_t flags, ignore_index, columns;
-    float smoothing, z, softcap, grad_scale;
+    float smoothing, z, softcap, grad_scale, scale, unit;
     float per_ce, per_z, class_weights; /* 1/D, 1/n, W: see src/ops/cross_entropy */
     int whole;                          /* a row is one piece, read and then written */
     int64_t batch;                      /* floats of each buffer of `lanes`: rows of a batch */
@@ -124,6 +126,17 @@ static inline __aicore__ void ce_set_lane_to(__ubuf__ float *x, int64_t at, floa
     ASC_UNCOUNTED();
 }
 
+/* Differences of logits, in two places, times the scale. ASC_THEN() stands behind it. */
+static inline __aicore__ void ce_scale(const ce_job *job, __ubuf__ float *x, uint32_t n,
+                                       __ubuf__ float *y, uint32_t m)
+{
+    if (job->scale == 1.0f)
+        return;
+    asc_mul_scalar(x, x, job->scale, n);
+    asc_mul_scalar(y, y, job->scale, m);
+    ASC_THEN();
+}
+
 /* ---- the first pass ---- */
 
 /* The sum of w x: of x without w. A class of weight 0 adds nothing, even if its logit is -inf: x is limited from
@@ -180,6 +193,7 @@ static inline __aicore__ void ce_add_piece(const ce_job *job, __ubuf__ float *x,
     asc_sub(old, old, max, ASC_LANES);
     ASC_WITH_LANES(asc_sub, e, x, max, n);
     ASC_THEN();
+    ce_scale(job, old, ASC_LANES, e, n);
     asc_duplicate(part, 0.0f, ASC_LANES);
     asc_exp(old, old, ASC_LANES);
     asc_exp(e, e, n);
@@ -202,6 +216,7 @@ static inline __aicore__ void ce_add_whole(const ce_job *job, __ubuf__ float *x,
     ASC_WITH_BLOCK(asc_sub, e, x, top, 1, n, 0);
     asc_sub(p, ce_at(job, CE_HIT), top, 8);
     ASC_THEN();
+    ce_scale(job, p, 8, e, n);
     asc_exp(e, e, n);
     asc_exp(p, p, 8);
     ASC_THEN();
@@ -225,6 +240,7 @@ static inline __aicore__ void ce_join(const ce_job *job, const ce_row *row, int6
         ASC_WITH_BLOCK(asc_sub, max, max, top, 1, ASC_LANES, 0);
         asc_sub(p, ce_at(job, CE_HIT), top, 8);
         ASC_THEN();
+        ce_scale(job, p, 8, max, ASC_LANES);
         asc_exp(max, max, ASC_LANES);
         asc_exp(p, p, 8);
         ASC_THEN();

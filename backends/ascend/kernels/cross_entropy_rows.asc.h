@@ -2,16 +2,20 @@
 
 /* A tile's logits and what else there is a row of, into the buffers of `slot`. */
 static inline __aicore__ void ASC_NAME(ce_load)(const ce_job *job, const asc_tile *tile, int slot,
-                                                __gm__ ASC_T *logits, int64_t stride, int64_t x_at,
+                                                __gm__ ASC_T *logits, asc_groups from, int64_t x_at,
                                                 __gm__ int64_t *target, int64_t target_at,
                                                 __gm__ float *dloss, __gm__ float *lse)
 {
     const int64_t pitch = asc_pitch(*tile, sizeof(ASC_T));
     ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
     ASC_WAIT(PIPE_S, PIPE_MTE2, slot);
-    ce_rows_in(asc_place(x_at, slot), logits + tile->row * stride, tile->rows,
-               tile->columns * (int64_t)sizeof(ASC_T), stride * (int64_t)sizeof(ASC_T),
-               pitch * (int64_t)sizeof(ASC_T));
+    for (int64_t r = 0, n; r < tile->rows; r += n) {
+        n = asc_rows_of_group(from, tile->row + r, tile->rows - r);
+        ce_rows_in(asc_place(x_at, slot) + (uint64_t)(r * pitch * (int64_t)sizeof(ASC_T)),
+                   logits + asc_row_at(from, tile->row + r), n,
+                   tile->columns * (int64_t)sizeof(ASC_T), from.stride * (int64_t)sizeof(ASC_T),
+                   pitch * (int64_t)sizeof(ASC_T));
+    }
     ce_values_in(ASC_UB(int64_t, target_at, slot), target + tile->row, tile->rows * 8);
     if (dloss)
         ce_values_in(ce_at(job, CE_G), dloss + tile->row, tile->rows * 4);
@@ -21,10 +25,24 @@ static inline __aicore__ void ASC_NAME(ce_load)(const ce_job *job, const asc_til
     ASC_NOTIFY(PIPE_MTE2, PIPE_S, slot);
 }
 
+static inline __aicore__ void ASC_NAME(ce_store)(const asc_tile *tile, __gm__ ASC_T *dlogits,
+                                                 asc_groups to, uint64_t src)
+{
+    const int64_t size = sizeof(ASC_T), pitch = asc_pitch(*tile, size);
+    for (int64_t r = 0, n; r < tile->rows; r += n) {
+        n = asc_rows_of_group(to, tile->row + r, tile->rows - r);
+        asc_copy_rows_out(dlogits + asc_row_at(to, tile->row + r),
+                          src + (uint64_t)(r * pitch * size), n, tile->columns * size,
+                          to.stride * size, pitch * size);
+    }
+}
+
 ASC_KERNEL ASC_NAME(cross_entropy_rows)(ASC_PARAMS(CROSS_ENTROPY_ROWS))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     const int64_t step = asc_get_block_num();
+    const asc_groups from = asc_groups_of(logits_rows, logits_group, logits_stride);
+    const asc_groups to = asc_groups_of(dlogits_rows, dlogits_group, dlogits_stride);
     __gm__ float *each = flags & CE_EACH ? dloss : 0, *saved = flags & CE_SAVED ? lse : 0;
     ce_job jobs[2] = {{0}};
     __ubuf__ float *sums = ASC_UB(float, sums_at, 0); /* of loss, z_loss, accuracy */
@@ -39,8 +57,11 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(ASC_PARAMS(CROSS_ENTROPY_ROWS))
     jobs[0].z = asc_f32(z);
     jobs[0].softcap = asc_f32(softcap);
     jobs[0].grad_scale = asc_f32(grad_scale);
+    jobs[0].scale = asc_f32(scale);
+    jobs[0].unit = asc_f32(unit);
     jobs[0].batch = CE_MOST_ROWS;
-    ce_read_counts(&jobs[0], counts, ASC_UB(float, counts_at, 0), count_blocks);
+    if (!ce_read_counts(&jobs[0], counts, ASC_UB(float, counts_at, 0), count_blocks))
+        return;
     jobs[1] = jobs[0];
     const float g = dloss && !each ? dloss[0] : 1.0f;
     for (int i = 0; i < 2; i++) {
@@ -80,7 +101,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(ASC_PARAMS(CROSS_ENTROPY_ROWS))
     if (task < grid.tasks) { /* unreached: no task; a launch has no more blocks than tasks */
         const asc_tile tile = asc_tile_at(grid, task);
         ASC_NAME(ce_load)
-        (&jobs[0], &tile, 0, logits, logits_stride, logits_at, target, target_at, each, saved);
+        (&jobs[0], &tile, 0, logits, from, logits_at, target, target_at, each, saved);
     }
     for (; task < grid.tasks; task += step, slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
@@ -91,8 +112,8 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(ASC_PARAMS(CROSS_ENTROPY_ROWS))
         if (task + step < grid.tasks) {
             const asc_tile next = asc_tile_at(grid, task + step);
             ASC_NAME(ce_load)
-            (&jobs[slot ^ 1], &next, slot ^ 1, logits, logits_stride, logits_at, target, target_at,
-             each, saved);
+            (&jobs[slot ^ 1], &next, slot ^ 1, logits, from, logits_at, target, target_at, each,
+             saved);
         }
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_S, slot);
@@ -132,7 +153,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(ASC_PARAMS(CROSS_ENTROPY_ROWS))
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
         ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
         if (writes)
-            ASC_STORE(ASC_T, (__gm__ ASC_T *)dlogits, dlogits_stride, tile, dlogits_at, slot);
+            ASC_NAME(ce_store)(&tile, (__gm__ ASC_T *)dlogits, to, asc_place(dlogits_at, slot));
         if (!saved) {
             ce_values_out(lse, job, CE_ROWS_LSE, &tile);
             if (flags & CE_EACH) {

@@ -142,6 +142,10 @@ static inline __aicore__ void ce_rows_forward(const ce_job *job, const ce_tile *
     ASC_THEN();
     CE_WITH_BLOCK(asc_sub, e, x, tile->block, tile);
     ASC_THEN();
+    if (job->scale != 1.0f) {
+        asc_mul_scalar(e, e, job->scale, (uint32_t)(tile->rows * tile->pitch));
+        ASC_THEN();
+    }
     asc_exp(e, e, (uint32_t)(tile->rows * tile->pitch));
     ASC_THEN();
     ce_wait_for_targets();

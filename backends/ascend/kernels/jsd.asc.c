@@ -2,82 +2,8 @@
  *   d = - beta P log(M/P) - (1 - beta) Q log(M/Q),   its gradient - (1 - beta) Q log(M/Q).
  * With D = y - x, log(M/Q) = log(1 + beta (exp(D) - 1)) and log(M/P) = log(1 + (1 - beta) (exp(-D) - 1)): neither needs M, and
  * both keep their digits where P and Q nearly agree. Arithmetic is f32 in UB. */
-#include "divergence.h"
 #include "jsd.args.h"
-
-/* A quotient of two small differences: 0 / 0 must be 1, and anything else must not notice. */
-#define JSD_TINY 1e-20f
-
-/* Logarithms below this are that of 0 for f32; and exp() of no less and no more is representable. */
-#define JSD_LOWEST (-120.0f)
-#define JSD_FAR 87.0f
-
-/* z = z / (W - 1), W = 1 + z, and log_w = log W: log1p(z) is their product. c: scratch. */
-static inline __aicore__ void jsd_log1p_parts(__ubuf__ float *z, __ubuf__ float *log_w,
-                                              __ubuf__ float *c, uint32_t n)
-{
-    asc_add_scalar(c, z, 1.0f, n);
-    ASC_THEN();
-    asc_log(log_w, c, n);
-    ASC_THEN();
-    asc_add_scalar(c, c, -1.0f, n);
-    asc_add_scalar(log_w, log_w, JSD_TINY, n);
-    ASC_THEN();
-    asc_add_scalar(c, c, JSD_TINY, n);
-    ASC_THEN();
-    asc_div(z, z, c, n);
-    ASC_THEN();
-}
-
-/* x and y are used up; a, b, c: scratch. */
-static inline __aicore__ void jsd_mixture(__ubuf__ float *t, __ubuf__ float *g, __ubuf__ float *x,
-                                          __ubuf__ float *y, __ubuf__ float *a, __ubuf__ float *b,
-                                          __ubuf__ float *c, float factor, float beta, float rest,
-                                          uint32_t n)
-{
-    asc_max_scalar(x, x, JSD_LOWEST, n);
-    asc_max_scalar(y, y, JSD_LOWEST, n);
-    ASC_THEN();
-    asc_sub(a, y, x, n);
-    ASC_THEN();
-    asc_min_scalar(a, a, JSD_FAR, n);
-    ASC_THEN();
-    asc_max_scalar(a, a, -JSD_FAR, n);
-    ASC_THEN();
-    asc_exp(b, a, n);
-    ASC_THEN();
-    asc_log(c, b, n); /* exp(D) - 1 = (b - 1) (D / log b) */
-    asc_add_scalar(t, b, -1.0f, n);
-    ASC_THEN();
-    asc_add_scalar(c, c, JSD_TINY, n);
-    asc_add_scalar(t, t, JSD_TINY, n);
-    ASC_THEN();
-    asc_div(a, a, c, n);
-    ASC_THEN();
-    asc_mul(t, t, a, n);
-    ASC_THEN();
-    asc_div(a, t, b, n); /* exp(-D) - 1, negated */
-    ASC_THEN();
-    asc_mul_scalar(a, a, -rest, n);
-    asc_mul_scalar(t, t, beta, n);
-    ASC_THEN();
-    jsd_log1p_parts(a, b, c, n);
-    asc_mul(a, a, b, n); /* log(M/P) */
-    jsd_log1p_parts(t, b, c, n);
-    asc_exp(x, x, n);
-    asc_mul(b, t, b, n); /* log(M/Q) */
-    ASC_THEN();
-    asc_exp(t, y, n);
-    asc_mul(c, x, b, n);
-    ASC_THEN();
-    asc_mul(t, t, a, n);
-    if (g)
-        asc_mul_scalar(g, c, -rest * factor, n);
-    ASC_THEN();
-    asc_mul_scalar(t, t, -beta, n);
-    ASC_THEN();
-    asc_axpy(t, c, -rest, n);
-}
+#include "mixture.h"
 
 static inline __aicore__ void jsd_reverse(__ubuf__ float *t, __ubuf__ float *g, __ubuf__ float *x,
                                           __ubuf__ float *y, __ubuf__ float *a, float factor,

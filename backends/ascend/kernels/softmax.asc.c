@@ -4,7 +4,7 @@
  * of a wide row is kept lane by lane, with each lane's sum relative to its own maximum: nothing crosses
  * lanes before the row's end. */
 #include "asc_ring.h"
-#include "asc_rows.h"
+#include "exponentials.h"
 #include "softmax.args.h"
 
 /* An exponential that is subnormal is flushed to 0, and its quotient by the sum with it. Two ways around:
@@ -67,42 +67,6 @@ static inline __aicore__ void softmax_forward_tile(__ubuf__ float *e, __ubuf__ f
         ASC_WITH_BLOCK(asc_div, e, e, block, rows, pitch, pitch);
     }
     ASC_THEN();
-}
-
-/* max and sum: lanes of the row so far; e, old: scratch; e may be x. What computes x may stand just before. */
-static inline __aicore__ void softmax_forward_piece(__ubuf__ float *e, __ubuf__ float *x,
-                                                    __ubuf__ float *max, __ubuf__ float *sum,
-                                                    __ubuf__ float *old, uint32_t n)
-{
-    asc_copy((__ubuf__ uint32_t *)old, (__ubuf__ uint32_t *)max, ASC_LANES);
-    ASC_THEN();
-    ASC_FOLD(asc_max, max, x, 1, n, 0);
-    ASC_THEN();
-    asc_sub(old, old, max, ASC_LANES);
-    ASC_WITH_LANES(asc_sub, e, x, max, n);
-    ASC_THEN();
-    asc_exp(old, old, ASC_LANES);
-    asc_exp(e, e, n);
-    ASC_THEN();
-    asc_mul(sum, sum, old, ASC_LANES);
-    ASC_THEN();
-    ASC_FOLD(asc_add, sum, e, 1, n, 0);
-    ASC_THEN();
-}
-
-/* Blocks of the row's maximum and sum, from those of its lanes. */
-static inline __aicore__ void softmax_forward_join(__ubuf__ float *max_block,
-                                                   __ubuf__ float *sum_block, __ubuf__ float *value,
-                                                   __ubuf__ float *max, __ubuf__ float *sum)
-{
-    asc_spread_max(max_block, value, max, 1);
-    ASC_WITH_BLOCK(asc_sub, max, max, max_block, 1, ASC_LANES, 0);
-    ASC_THEN();
-    asc_exp(max, max, ASC_LANES);
-    ASC_THEN();
-    asc_mul(sum, sum, max, ASC_LANES);
-    ASC_THEN();
-    asc_spread_sum(sum_block, value, sum, 1);
 }
 
 /* a = exp(a - max) / sum, when softmax_raise() has passed over the blocks of the row if to_16bit. */

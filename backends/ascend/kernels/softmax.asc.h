@@ -61,13 +61,13 @@ ASC_KERNEL ASC_NAME(softmax_forward_wide)(ASC_PARAMS(SOFTMAX_FORWARD_WIDE))
 #if ASC_16BIT
             ASC_WIDEN(e, in, n);
             asc_ring_has_read(&ring);
-            softmax_forward_piece(e, e, max, sum, ASC_UB(float, old_at, 0), n);
+            exponentials_piece(e, e, max, sum, ASC_UB(float, old_at, 0), 1.0f, n);
 #else
-            softmax_forward_piece(e, in, max, sum, ASC_UB(float, old_at, 0), n);
+            exponentials_piece(e, in, max, sum, ASC_UB(float, old_at, 0), 1.0f, n);
             asc_ring_has_read(&ring);
 #endif
         }
-        softmax_forward_join(max_block, sum_block, value, max, sum);
+        exponentials_join(max_block, sum_block, value, max, sum, 1.0f);
 #if ASC_16BIT
         softmax_raise(max_block, sum_block, max);
 #endif

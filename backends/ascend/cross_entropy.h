@@ -1,0 +1,26 @@
+/* cross_entropy.h - rows of logits and targets: what cross_entropy and selective_log_softmax share. */
+#ifndef CROSS_ENTROPY_H
+#define CROSS_ENTROPY_H
+
+#include "ascend.h"
+#include "kernels/cross_entropy.args.h"
+
+/* A call of either direction. */
+typedef struct ce_call {
+    const tg_tensor *logits, *dlogits, *target, *class_weight, *dloss, *lse, *loss, *z_loss,
+        *accuracy, *predicted;
+    const tg_tensor *counted; /* the targets that a mean counts */
+    int64_t rows, classes, ignore_index, flags;
+    double smoothing, z, softcap, grad_scale;
+    double scale, unit;                             /* of logits; of losses */
+    ascend_memory counts, losses, z_losses, rights; /* between the launches */
+    ascend_memory loss_to, z_loss_to, accuracy_to;  /* one of those, or the result itself */
+    int64_t count_blocks;
+    int64_t summands; /* losses, z_losses: one a row, or one a block */
+    ascend_plan sums;
+} ce_call;
+
+/* The launch of the rows of such a call. */
+tg_status ascend_cross_entropy_rows(tg_ctx *ctx, ce_call *c);
+
+#endif

@@ -1,0 +1,51 @@
+/* softmax_jsd.args.h - what the kernel of softmax_jsd is given; see asc_args.h. */
+#ifndef SOFTMAX_JSD_ARGS_H
+#define SOFTMAX_JSD_ARGS_H
+
+#include "terms.args.h"
+
+enum {
+    SOFTMAX_JSD_FORWARD,
+    SOFTMAX_JSD_REVERSE,
+    SOFTMAX_JSD_MIXTURE
+}; /* beta is 0, 1, or between */
+
+enum { SOFTMAX_JSD_RING = 4 };   /* buffers of its ring, whose rows are read up to four times */
+enum { SOFTMAX_JSD_LANES = 22 }; /* times 64: numbers of a row */
+
+/* out: an ASC_ANY_ type; labels: of the rows, of which those of ignore_index count as nothing; counts: of the others, a part from each of
+ * count_blocks; sums: this block's part of the sum of all losses. scale: 1 / temperature; factor: of the gradient; rest: 1 - beta. Steps:
+ * 0 copy in, 1 compute, 2 copy out. */
+#define SOFTMAX_JSD(X)                                                                       \
+    X(TENSOR, student, ASC_T)                                                                \
+    X(TENSOR, teacher, ASC_T)                                                                \
+    X(TENSOR, dstudent, void)                                                                \
+    X(VECTOR, dloss, float)                                                                  \
+    X(MEMORY, labels, int64_t)                                                               \
+    X(MEMORY, counts, float)                                                                 \
+    X(MEMORY, sums, float)                                                                   \
+    X(GRID, rows, columns, one_row, piece)                                                   \
+    X(I64, kind)                                                                             \
+    X(I64, reads)                                                                            \
+    X(I64, out)                                                                              \
+    X(I64, ignore_index)                                                                     \
+    X(I64, count_blocks)                                                                     \
+    X(F32, scale)                                                                            \
+    X(F32, factor)                                                                           \
+    X(F32, beta)                                                                             \
+    X(F32, rest)                                                                             \
+    X(F32, odds)                                                                             \
+    X(F32, log_rest)                                                                         \
+    X(BUFFER, student, .to = 2, .copies = SOFTMAX_JSD_RING, .bank = TG_UB_BANK_LOW)          \
+    X(BUFFER, teacher, .to = 2, .copies = SOFTMAX_JSD_RING, .bank = TG_UB_BANK_HIGH)         \
+    X(BUFFER, u, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                     \
+    X(BUFFER, v, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                    \
+    X(BUFFER, t, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                     \
+    X(BUFFER, a, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                    \
+    X(BUFFER, b, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_HIGH)                    \
+    X(BUFFER, c, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                     \
+    X(BUFFER, lanes, .per = TG_UB_FIXED, .bytes = SOFTMAX_JSD_LANES * 256, .to = TG_UB_LAST, \
+      .bank = TG_UB_BANK_HIGH)                                                               \
+    X(BUFFER, counted, .per = TG_UB_FIXED, .bytes = 4096, .to = TG_UB_LAST)
+
+#endif

@@ -1,0 +1,115 @@
+/* sum_rows.c - host of kernels/sum_rows.asc.c. Rows are summed in chunks, one for each core that would have nothing to do otherwise, and
+ * the chunks' sums by another launch of the same kernel. Narrow rows of one vector are taken several at a time, as one wide one. */
+#include "ascend.h"
+#include "kernels/sum_rows.args.h"
+
+ASCEND_KERNEL(sum_rows_forward, SUM_ROWS_FORWARD);
+ASCEND_KERNEL(sum_rows_backward, SUM_ROWS_BACKWARD);
+
+enum { FORWARD, BACKWARD };
+
+const tg_ub_kernel ascend_ub_sum_rows[] = {
+    [FORWARD] = {.name = "sum_rows_forward",
+                 ASCEND_BUFFERS(sum_rows_forward),
+                 .max_rows = SUM_ROWS_AT_ONCE},
+    [BACKWARD] = {.name = "sum_rows_backward", ASCEND_BUFFERS(sum_rows_backward), .max_rows = 1},
+    {0},
+};
+
+enum {
+    NARROW = 1024,
+    WIDE = 8192
+}; /* elements of a row: taken several at a time; of a piece, at most */
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* How the R rows of many [R, shape of one] are seen: as `rows` of `columns`, `repeats` of one's each. */
+typedef struct view {
+    int64_t rows, columns, repeats, total;
+} view;
+
+static view view_of(const tg_tensor *many, const tg_tensor *one)
+{
+    const ascend_rows m = ascend_rows_of(many), o = ascend_rows_of(one);
+    const int64_t count = many->shape[0], compact = m.stride == o.n || count <= 1;
+    const int64_t most = compact && o.rows == 1 && o.n < NARROW ? 2 * NARROW / o.n : 1;
+    const int64_t repeats = count > most ? most : 1;
+    return (view){ceil_div(count, repeats), repeats * o.n, repeats, repeats > 1 ? count * o.n : 0};
+}
+
+/* A plan whose tasks are pieces of `one` rows of one, and chunks of v->rows. */
+static tg_status plan_of(ascend_plan *plan, int which, const tg_tensor *many, const view *v,
+                         int64_t one, int64_t *chunks)
+{
+    ASCEND_TRY(ascend_begin(plan, &ascend_ub_sum_rows[which], many, v->rows > 0 ? v->rows : 1,
+                            v->columns, tg_type_of(many), 0));
+    const int64_t cores = plan->problem.cores, least = v->repeats > 1 ? v->columns : NARROW;
+    const int64_t together = which == FORWARD && v->rows > SUM_ROWS_AT_ONCE ? SUM_ROWS_AT_ONCE : 1;
+    int64_t piece = ceil_div(v->columns, one < cores ? cores / one : 1);
+    piece = piece < least ? least : piece > WIDE ? WIDE : piece;
+    piece = piece > v->columns ? v->columns : ceil_div(piece, 128) * 128;
+    while (!ascend_fits(plan, together, piece < v->columns ? piece : v->columns))
+        if ((piece = piece / 256 * 128) == 0)
+            return TG_ENOMEM;
+    const int64_t tasks = ceil_div(v->columns, plan->layout.tile_columns) * one;
+    const int64_t most = v->rows / SUM_ROWS_AT_ONCE, wanted = cores / tasks;
+    *chunks = most < wanted ? most : wanted;
+    *chunks = *chunks < 1 ? 1 : *chunks;
+    plan->layout.blocks = tasks * *chunks < cores ? tasks * *chunks : cores;
+    return TG_OK;
+}
+
+static tg_status sum(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *y, double scale,
+                     int64_t accumulate)
+{
+    const ascend_rows to = ascend_rows_of(y);
+    const view v = view_of(x, y);
+    ascend_plan plan;
+    int64_t chunks;
+    void *memory;
+    ASCEND_TRY(plan_of(&plan, FORWARD, x, &v, to.rows, &chunks));
+    const int direct = chunks == 1 && v.repeats == 1;
+    const int64_t shape[] = {chunks * v.repeats, to.rows, to.n};
+    const int64_t wide[] = {chunks * to.rows, v.columns};
+    if (!direct)
+        ASCEND_TRY(
+            ascend_scratch(ctx, (size_t)(chunks * to.rows * v.columns) * sizeof(float), &memory));
+    tg_tensor sums = tg_tensor_of(direct ? NULL : memory, TG_F32, 2, (int64_t *)wide);
+    sums.device = y->device;
+    ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, sum_rows_forward, .x = x, .y = direct ? y : &sums,
+                             .count = v.rows, .y_rows = to.rows, .chunks = chunks,
+                             .y_chunk = to.rows * v.columns, .total = v.total,
+                             .y_type = direct ? ascend_any(y) : ASC_ANY_F32,
+                             .accumulate = direct && accumulate, .scale = direct ? scale : 1));
+    if (direct)
+        return TG_OK;
+    sums = tg_tensor_of(memory, TG_F32, 3, (int64_t *)shape);
+    sums.device = y->device;
+    tg_tensor rows_of_y = *y;
+    return sum(ctx, &sums, &rows_of_y, scale, accumulate);
+}
+
+tg_status ascend_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args)
+{
+    if (tg_numel(args->y) == 0)
+        return TG_OK;
+    return sum(ctx, args->x, args->y, args->scale, args->accumulate);
+}
+
+tg_status ascend_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_args *args)
+{
+    const ascend_rows from = ascend_rows_of(args->dy);
+    ascend_plan plan;
+    int64_t chunks;
+    if (tg_numel(args->dx) == 0)
+        return TG_OK;
+    const view v = view_of(args->dx, args->dy);
+    ASCEND_TRY(plan_of(&plan, BACKWARD, args->dx, &v, from.rows, &chunks));
+    return ASCEND_LAUNCH(ctx, &plan, sum_rows_backward, .dy = args->dy, .dx = args->dx,
+                         .count = v.rows, .dy_rows = from.rows, .chunks = chunks,
+                         .repeats = v.repeats, .total = v.total, .dy_type = ascend_any(args->dy),
+                         .scale = args->scale);
+}
