@@ -1,6 +1,6 @@
 # What has been compiled is kept in the build folder, by ccache where it is installed: the tests that build Tigon anew, of a copy of
 # the tree or with other options, compile only what differs. A launcher that is named keeps its place.
-if(NOT PROJECT_IS_TOP_LEVEL OR NOT TIGON_TESTS OR TIGON_SANITIZE OR CMAKE_C_COMPILER_LAUNCHER)
+if(NOT PROJECT_IS_TOP_LEVEL OR NOT TIGON_TESTS OR CMAKE_CROSSCOMPILING OR NOT CMAKE_BUILD_TYPE STREQUAL "Release" OR CMAKE_C_COMPILER_LAUNCHER)
     return()
 endif()
 find_program(TIGON_CCACHE ccache)
