@@ -79,13 +79,6 @@ void check_order_begin(sim_core *core)
 
 /* ---- one instruction after the other ---- */
 
-static void learn(uint32_t *clock, const uint32_t *more)
-{
-    for (int q = 0; q < ASCSIM_PIPES; q++)
-        if (clock[q] < more[q])
-            clock[q] = more[q];
-}
-
 static void send(check_order *o, const sim_instr *set)
 {
     check_flag *f = &o->flags[set->pipe][set->target][set->event];
@@ -108,7 +101,7 @@ static void receive(check_order *o, const sim_instr *wait)
 {
     check_flag *f = &o->flags[wait->pipe][wait->target][wait->event];
     check_sent *s = f->first;
-    learn(o->clock[wait->target], s->clock);
+    check_learn(o->clock[wait->target], s->clock);
     f->first = s->next;
     s->next = o->spare_sent;
     o->spare_sent = s;
@@ -179,43 +172,12 @@ static int may_go(const sim_core *core, const sim_instr *instr, int ready)
     return ready || !gathers(instr);
 }
 
-/* The unit flag of a tile orders mmad and the copy out of it both ways. */
-static void take_tile(check_order *o, const sim_instr *instr)
-{
-    if (instr->op == SIM_OP_mmad)
-        learn(o->clock[ASCSIM_M], o->unit_free);
-    else
-        learn(o->clock[ASCSIM_FIX], o->unit_full);
-}
-
-static void leave_tile(sim_core *core, const sim_instr *instr)
-{
-    check_order *o = core->shadow->order;
-    const int product = instr->op == SIM_OP_mmad;
-    uint32_t *left = product ? o->unit_full : o->unit_free;
-    sim_unit_flags bits;
-    sim_unit_bits(core, instr, &bits);
-    sim_unit_leave(&o->unit, &bits, product);
-    memcpy(left, o->clock[instr->pipe], sizeof o->unit_full);
-    left[instr->pipe] = check_tick(instr);
-    o->unit_site = product ? instr->site : o->unit_site;
-}
-
-/* M works on as many results at a time as are in flight: behind a tile of ten fractals its results are there for the next one. */
-static void keep_step(check_order *o, const sim_instr *instr)
-{
-    enum { IN_FLIGHT = 10 };
-    const uint32_t m = instr->extra[0], n = instr->extra[2];
-    if (instr->op == SIM_OP_mmad && (m + 15) / 16 * ((n + 15) / 16) >= IN_FLIGHT)
-        o->clock[ASCSIM_M][ASCSIM_M] = check_tick(instr);
-}
-
 static void begin(sim_core *core, const sim_instr *instr, const uint32_t *known)
 {
     check_order *o = core->shadow->order;
     const int p = queue_of(instr);
     core->shadow->now = check_tick(instr);
-    learn(o->clock[p], known);
+    check_learn(o->clock[p], known);
     if (instr->kind == SIM_SET)
         send(o, instr);
     else if (instr->kind == SIM_WAIT)
@@ -228,11 +190,11 @@ static void begin(sim_core *core, const sim_instr *instr, const uint32_t *known)
         check_cross_arrive(core, instr, o->clock[p]);
     else if (instr->kind != SIM_AWAIT) {
         if (instr->unit_flag)
-            take_tile(o, instr);
+            check_take_tile(o, instr);
         check_operands(core, instr, o->clock[p]);
         if (instr->unit_flag == 3)
-            leave_tile(core, instr);
-        keep_step(o, instr);
+            check_leave_tile(core, instr);
+        check_keep_step(o, instr);
     }
 }
 
