@@ -25,9 +25,6 @@ static product draw_product(void)
     const int bytes = size_of(inputs[p.type]);
     if (random_below(8) == 0)
         p.m = 1;
-    if (bytes == 4 &&
-        (p.a_turned || !p.b_turned)) /* squares of two fractals side by side: 16 rows at a time */
-        p.k = 16;
     if (bytes == 1 && p.a_turned)
         p.m = 32 * (1 + random_below(3));
     if (bytes == 1 && !p.b_turned)

@@ -10,6 +10,18 @@ static uint32_t up(uint32_t x, uint32_t to)
     return (x + to - 1) / to;
 }
 
+/* Rows of k of floats come in bands of 16, each a tile of its own: squares of 32 bits are two fractals that lie behind each other, which
+ * are columns beside each other where a column has 16 rows. */
+static void bring_bands(__cbuf__ float *to, __gm__ float *from, uint32_t k, uint32_t columns)
+{
+    const uint32_t band = up(columns, 8) * 128, whole = k / 16;
+    if (whole)
+        asc_copy_gm2l1_nd2nz(to, from, whole, 16, columns, 16 * columns, columns, 16, 1, band);
+    if (k % 16)
+        asc_copy_gm2l1_nd2nz(to + whole * band, from + whole * 16 * columns, 1, k % 16, columns, 0,
+                             columns, 16, 1, 0);
+}
+
 /* A stored [m][k] comes as columns of m rows: for each of them its fractals to their places in the rows of fractals. */
 #define LOADS(T, K0, SQUARES)                                                                     \
     static void bring_##T(const product *p, __gm__ T *a, __gm__ T *b)                             \
@@ -20,9 +32,14 @@ static uint32_t up(uint32_t x, uint32_t to)
         const uint32_t br = p->b_turned ? p->n : p->k, bc = p->b_turned ? p->k : p->n;            \
         if (p->m == 1) /* one row is read as it lies */                                           \
             asc_copy_gm2l1((__cbuf__ void *)a1, (__gm__ void *)a, 1, up(p->k, K0), 0, 0);         \
+        else if (sizeof(T) == 4 && p->a_turned)                                                   \
+            bring_bands((__cbuf__ float *)a1, (__gm__ float *)a, p->k, p->m);                     \
         else                                                                                      \
             asc_copy_gm2l1_nd2nz(a1, a, 1, ar, ac, 0, ac, up(ar, SQUARES) * SQUARES, 1, 0);       \
-        asc_copy_gm2l1_nd2nz(b1, b, 1, br, bc, 0, bc, up(br, SQUARES) * SQUARES, 1, 0);           \
+        if (sizeof(T) == 4 && !p->b_turned)                                                       \
+            bring_bands((__cbuf__ float *)b1, (__gm__ float *)b, p->k, p->n);                     \
+        else                                                                                      \
+            asc_copy_gm2l1_nd2nz(b1, b, 1, br, bc, 0, bc, up(br, SQUARES) * SQUARES, 1, 0);       \
     }                                                                                             \
     static void load_##T(const product *p)                                                        \
     {                                                                                             \
@@ -73,17 +90,21 @@ TURNS16(bfloat16_t)
 LOADS(half, 16, 16)
 LOADS(bfloat16_t, 16, 16)
 
-/* 32 bits: a square is two fractals that lie behind each other, so L1 holds 16 rows at a time: bring() is called with k at most 16
- * where something is turned. */
+/* 32 bits: a square is two fractals, a band of 16 k makes two columns of them in L0A and two rows in L0B. */
 static void turn_a_float(const product *p, __ca__ float *a0, __cbuf__ float *a1, uint32_t m1,
                          uint32_t k1)
 {
-    asc_copy_l12l0a_trans(a0, a1, 0, m1, 1, 1, false, 0);
+    const uint32_t bands = up(p->k, 16), band = up(p->m, 8) * 128;
+    for (uint32_t i = 0; i < bands; i++)
+        asc_copy_l12l0a_trans(a0 + i * 256, a1 + i * band, 0, m1, 1, 2 * bands - 1, false, 0);
 }
 static void turn_b_float(const product *p, __cb__ float *b0, __cbuf__ float *b1, uint32_t n1,
                          uint32_t k1)
 {
-    asc_copy_l12l0b_trans(b0, b1, 0, n1, 1, 0, false, (uint16_t)(n1 - 1));
+    const uint32_t bands = up(p->k, 16), band = up(p->n, 8) * 128;
+    for (uint32_t i = 0; i < bands; i++)
+        asc_copy_l12l0b_trans(b0 + i * n1 * 256, b1 + i * band, 0, n1, 1, 0, false,
+                              (uint16_t)(n1 - 1));
 }
 LOADS(float, 8, 16)
 

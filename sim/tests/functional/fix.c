@@ -233,7 +233,8 @@ static int test_chain(ascsim *device)
     float *c = memory(device, ROOM, "c");
     int wrong = 0;
     for (int i = 0; i < CHAINS && wrong < 5; i++) {
-        *what = (chain){2 + random_below(90), 16 * (1 + random_below(7)), 1 + random_below(100)};
+        *what = (chain){2 + random_below(90), 16 * (1 + random_below(7)), 1 + random_below(100),
+                        random_below(2)};
         for (int j = 0; j < what->m * FIX_DEPTH; j++)
             a[j] = (_Float16)((float)(random_below(17) - 8) * 0.125f);
         for (int j = 0; j < what->n * FIX_DEPTH; j++)

@@ -19,6 +19,7 @@ typedef struct fix {
 /* C [m][n2] = half(A [m][k] B^T) D^T by way of L1, D [n2][n]; D comes as fractals. */
 typedef struct chain {
     int32_t m, n, n2;
+    int32_t by_l1;
 } chain;
 
 #endif

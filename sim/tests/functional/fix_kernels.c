@@ -101,11 +101,18 @@ __global__ __cube__ void chain_kernel(__gm__ chain *what, __gm__ half *a, __gm__
     __ca__ half *a0 = (__ca__ half *)asc_get_phy_buf_addr(0);
     __cb__ half *b0 = (__cb__ half *)asc_get_phy_buf_addr(0);
     __cbuf__ half *between = (__cbuf__ half *)asc_get_phy_buf_addr(BETWEEN_AT);
+    __cbuf__ half *packed = (__cbuf__ half *)asc_get_phy_buf_addr(2 * BETWEEN_AT);
     const uint32_t m1 = up(p.m, 16), k1 = p.n / 16, n1 = up(p.n2, 16);
     asc_mmad(c0, a0, b0, p.m, FIX_DEPTH, p.n, 0, false, false, true);
     asc_sync();
     asc_copy_l0c2l1(between, c0, p.n, p.m, m1 * 256, m1 * 16, 0, F322F16, 0, false, false);
-    asc_copy_gm2l0b(b0, d, 0, k1 * n1, 1, 0);
+    if (p.by_l1) { /* fractals as they lie: what typed pointers mean */
+        asc_copy_gm2l1(packed, d, 0, k1 * n1, 1, 0);
+        asc_sync();
+        asc_copy_l12l0b(b0, packed, 0, k1 * n1, 1, 0);
+    } else {
+        asc_copy_gm2l0b(b0, d, 0, k1 * n1, 1, 0);
+    }
     asc_sync();
     for (uint32_t k = 0; k < k1; k++)
         asc_copy_l12l0a(a0 + k * 256, between, k * m1, m1, 1, k1 - 1);
