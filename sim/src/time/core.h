@@ -103,7 +103,7 @@ void sim_play_tell(time_game *play, time_core *core, const time_record *record, 
 double sim_play_vector(time_game *play, time_core *core, const time_record *record, double ready);
 /* Behind another product it loses few cycles, from a standstill more. -1: it waits for a copy out of its tile. */
 double sim_play_cube(time_game *play, time_core *core, const time_record *record, double ready);
-/* What takes a time that is known when it begins: MTE1, copies between a cube core's memories. */
+/* What takes a time that is known when it begins: MTE1, copies between a cube core's memories. -1: it waits for a product in its tile. */
 double sim_play_plain(time_game *play, time_core *core, int pipe, const time_record *record,
                       double ready);
 

@@ -22,12 +22,12 @@ static double product_cycles(const sim_instr *instr, double *operations)
            (depth[instr->from] * (narrow ? 2 : 1));
 }
 
-/* L0C to anywhere: by elements, or by what goes out. */
+/* L0C to L1: by elements; to global memory: or by the bytes that go out. */
 static double fix_cycles(const sim_instr *instr, const time_chip *chip)
 {
     const double elements = bytes_of(&instr->operand[1]) / 4;
-    return fmax(elements / chip->fix_elements_per_cycle,
-                bytes_of(&instr->operand[0]) / chip->fix_bytes_per_cycle);
+    const double out = instr->operand[0].global ? bytes_of(&instr->operand[0]) : 0;
+    return fmax(elements / chip->fix_elements_per_cycle, out / chip->fix_bytes_per_cycle);
 }
 
 void sim_time_cube_cost(time_record *record, const sim_instr *instr, const time_chip *chip)
@@ -39,6 +39,7 @@ void sim_time_cube_cost(time_record *record, const sim_instr *instr, const time_
         cycles = product_cycles(instr, &operations);
         record->cube.operations = (uint64_t)operations;
     } else if (instr->pipe == ASCSIM_FIX) {
+        record->tile = (uint16_t)((instr->operand[1].base - sim_self->memory[SIM_L0C]) / 1024);
         cycles = fix_cycles(instr, chip);
         record->startup = (uint32_t)chip->fix_startup;
     } else {

@@ -12,12 +12,25 @@ static time_class class_of(const time_record *record)
 }
 
 double sim_play_plain(time_game *play, time_core *core, int pipe, const time_record *record,
-                      double start)
+                      double ready)
 {
     time_lane *lane = &core->lane[pipe];
-    const double end = start + record->startup + record->busy;
+    time_tile *tile = &core->tile[record->tile % TIME_TILES];
+    double start = ready;
+    if (record->unit_flag) {
+        if (!tile->full) {
+            return -1;
+        }
+        start = sim_later(ready, tile->begins);
+    }
+    double end = start + record->startup + record->busy;
+    if (record->unit_flag) {
+        end = sim_later(end, tile->ends);
+        *tile = record->unit_flag == 3 ? (time_tile){start, end, 0} : *tile;
+    }
     lane->free = end;
     lane->retired = sim_later(lane->retired, end);
+    play->stats[core->block].wait[pipe] += start - ready;
     sim_play_busy(play, core, pipe, record, start, end);
     return start;
 }

@@ -65,9 +65,11 @@ int main(void)
     CHECK(fabs(square - 2172) < 10, "%.0f", square);
 
     /* A copy out takes 996 cycles: the unit flag hides all but what its products do not cover. */
-    const double by_flags = tile_us(0), by_unit = tile_us(1);
+    const double by_flags = tile_us(0), by_unit = tile_us(1), to_l1 = tile_us(2);
     CHECK(by_flags - by_unit > 7 * 0.45 && by_flags - by_unit < 8 * 0.6, "%.2f %.2f", by_flags,
           by_unit);
+
+    CHECK(fabs(to_l1 - by_unit) < 0.1, "%.2f %.2f", to_l1, by_unit); /* both are hidden */
 
     /* A round: a product, a vector instruction of 178 repeats, two flags between cores. */
     const ascsim_arg one[] = {ASCSIM_U32(1)}, eleven[] = {ASCSIM_U32(11)};

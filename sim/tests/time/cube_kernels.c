@@ -11,7 +11,7 @@ __global__ __cube__ void products(uint32_t count, uint32_t m, uint32_t n)
                  (__cb__ half *)asc_get_phy_buf_addr(0), m, F16_SIDE, n, 0, false, false, i == 0);
 }
 
-/* Tiles of `steps` products, each copied out: by the unit flag or by flags of pipes. */
+/* Tiles of `steps` products, each copied out: by flags of pipes, by the unit flag (1), by that to L1 (2). */
 __global__ __cube__ void tiles(__gm__ half *c, uint32_t count, uint32_t steps, uint32_t unit_flag)
 {
     asc_init();
@@ -28,6 +28,11 @@ __global__ __cube__ void tiles(__gm__ half *c, uint32_t count, uint32_t steps, u
         if (!unit_flag) {
             asc_sync_notify(PIPE_M, PIPE_FIX, EVENT_ID0);
             asc_sync_wait(PIPE_M, PIPE_FIX, EVENT_ID0);
+        }
+        if (unit_flag == 2) {
+            asc_copy_l0c2l1((__cbuf__ half *)asc_get_phy_buf_addr(0), l0c, 256, 128, 128 * 16, 128,
+                            3, F322F16, 0, false, false);
+            continue;
         }
         asc_copy_l0c2gm(c + i * 128 * 256, l0c, 256, 128, 256, 128, unit_flag ? 3 : 0, F322F16, 0,
                         false, true);
