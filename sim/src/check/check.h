@@ -34,6 +34,8 @@ void sim_cross_parties(const sim_core *core, int mode, int64_t *first, int64_t *
 int sim_cross_asks(const sim_core *core, int mode, int64_t unit);
 /* The core's wait has taken a signal of `mode`. */
 void sim_check_take(sim_core *core, const sim_instr *wait, int mode);
+/* The core had to be stopped: who waits for it is not at fault. */
+void sim_cross_stopped(sim_core *core);
 /* Nobody will ever arrive for this wait. */
 void sim_check_alone(sim_core *core, const sim_instr *wait);
 

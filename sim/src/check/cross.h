@@ -41,6 +41,7 @@ typedef struct check_log { /* of a unit, in its program order */
     check_wait *waits;
     int arrival_count, wait_count;
     const asc_site *stuck; /* the wait that it is at */
+    int stopped;
     int id;
 } check_log;
 

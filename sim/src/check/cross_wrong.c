@@ -49,6 +49,15 @@ static void name_of(const sim_cross *cross, int64_t unit, char text[64])
                  (long long)(unit / units));
 }
 
+void sim_cross_stopped(sim_core *core)
+{
+    if (!core->cross)
+        return;
+    pthread_mutex_lock(&core->cross->lock);
+    core->cross->logs[core->unit].stopped = 1;
+    pthread_mutex_unlock(&core->cross->lock);
+}
+
 void sim_check_alone(sim_core *core, const sim_instr *wait)
 {
     sim_cross *cross = core->cross;
@@ -60,13 +69,14 @@ void sim_check_alone(sim_core *core, const sim_instr *wait)
         name_of(cross, from, other);
     const asc_site *stuck = from >= 0 ? cross->logs[from].stuck : NULL;
     const int circle = stuck && leads_circle(cross, core->unit);
+    const int excused = from >= 0 && !stuck && cross->logs[from].stopped;
     pthread_mutex_unlock(&cross->lock);
     if (circle)
         sim_fault(core, "cross-deadlock", wait->site, stuck,
                   "%s, %s, id %d, waits for %s, which waits itself: found cores that wait for each "
                   "other, expected an arrival before that",
                   wait->site->name, own, wait->event, other);
-    else if (!stuck)
+    else if (!stuck && !excused)
         sim_fault(core, "cross-wait-alone", wait->site, NULL,
                   "%s, %s, id %d, waits for %s: found that it has ended without arriving so often, "
                   "expected an arrival of each for each wait",
@@ -162,7 +172,7 @@ static int check_modes(sim_cross *cross, int64_t to, int id)
 void check_cross_end(sim_cross *cross)
 {
     for (int64_t u = 0; u < cross->units; u++)
-        if (cross->logs[u].stuck)
+        if (cross->logs[u].stuck || cross->logs[u].stopped)
             return; /* the launch hung: that has been said */
     for (int id = 0; id < CHECK_CROSS_IDS; id++)
         for (int64_t to = 0; to < cross->units; to++) {

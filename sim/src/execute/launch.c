@@ -174,8 +174,10 @@ void sim_run_unit(sim_core *core, sim_launching *launch, int64_t unit)
         sim_schedule_end(core);
     }
     sim_self = NULL;
-    if (core->stopped)
+    if (core->stopped) {
         note_stop(launch, core);
+        sim_cross_stopped(core);
+    }
 }
 
 void sim_end_unit(sim_core *core, sim_launching *launch)

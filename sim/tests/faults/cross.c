@@ -190,6 +190,19 @@ KERNEL_MIX(one_vector_core_skips)
     }
 }
 
+/* That the cube core waits for ever is a consequence. */
+KERNEL_MIX(vector_core_hangs)
+{
+    BEGIN_MIX();
+    if ASC_IS_AIC {
+        asc_sync_block_wait(PIPE_S, 1);
+    } else {
+        NEEDED(asc_sync_notify(PIPE_MTE3, PIPE_S, EVENT_ID4);)
+        asc_sync_wait(PIPE_MTE3, PIPE_S, EVENT_ID4); // FAULT: wait-without-set
+        asc_sync_block_arrive(PIPE_V, 1);
+    }
+}
+
 KERNEL_MIX(slot_never_freed)
 {
     BEGIN_MIX();
