@@ -178,6 +178,7 @@ typedef enum asc_cube_register {
     ASC_CUBE_REGISTERS
 } asc_cube_register;
 ASC_CALL void asc_issue_set_cube(const asc_site *site, asc_cube_register which, uint64_t value);
+ASC_CALL uint64_t asc_issue_get_cube(const asc_site *site, asc_cube_register which);
 
 /* Flags between cores; mode: 0 all of a kind, 1 the vector cores of a block, 2 a cube core and its vector cores. */
 ASC_CALL void asc_issue_arrive(const asc_site *site, int mode, pipe_t pipe, int64_t id);

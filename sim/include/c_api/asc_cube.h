@@ -200,6 +200,29 @@ typedef enum QuantMode_t {
 #define asc_copy_l0c2gm_sync(...) ASC_SYNCED(ASC_L0C2GM, "asc_copy_l0c2gm_sync", __VA_ARGS__)
 #define asc_copy_l0c2l1(...) ASC_L0C2L1("asc_copy_l0c2l1", __VA_ARGS__)
 
+/* ---- with a barrier of all pipes behind them ---- */
+
+#define asc_copy_gm2l0a_sync(...) \
+    ASC_SYNCED(ASC_GM2L0, "asc_copy_gm2l0a_sync", copy_gm2l0a, __ca__, asc_needs_ca, __VA_ARGS__)
+#define asc_copy_gm2l0b_sync(...) \
+    ASC_SYNCED(ASC_GM2L0, "asc_copy_gm2l0b_sync", copy_gm2l0b, __cb__, asc_needs_cb, __VA_ARGS__)
+#define asc_copy_l12l0a_trans_sync(...)                                                 \
+    ASC_SYNCED(ASC_TRANSPOSED, "asc_copy_l12l0a_trans_sync", copy_l12l0a_trans, __ca__, \
+               asc_needs_ca, __VA_ARGS__)
+#define asc_copy_l12l0b_trans_sync(...)                                                 \
+    ASC_SYNCED(ASC_TRANSPOSED, "asc_copy_l12l0b_trans_sync", copy_l12l0b_trans, __cb__, \
+               asc_needs_cb, __VA_ARGS__)
+#define asc_copy_l12bt_sync(...) ASC_SYNCED(ASC_L12BT_3, "asc_copy_l12bt_sync", __VA_ARGS__)
+#define asc_copy_l12fb_sync(...) \
+    ASC_COPY_SYNC(copy_l12fb, asc_needs_fbuf, asc_needs_cbuf, __VA_ARGS__)
+#define asc_fill_l0a_sync(...) \
+    ASC_SYNCED(ASC_FILL, "asc_fill_l0a_sync", fill_l0a, __ca__, asc_needs_ca, __VA_ARGS__)
+#define asc_fill_l0b_sync(...) \
+    ASC_SYNCED(ASC_FILL, "asc_fill_l0b_sync", fill_l0b, __cb__, asc_needs_cb, __VA_ARGS__)
+#define asc_fill_l1_sync(...) \
+    ASC_SYNCED(ASC_FILL, "asc_fill_l1_sync", fill_l1, __cbuf__, asc_needs_cbuf, __VA_ARGS__)
+#define asc_copy_l0c2l1_sync(...) ASC_SYNCED(ASC_L0C2L1, "asc_copy_l0c2l1_sync", __VA_ARGS__)
+
 /* ---- registers ---- */
 
 #define asc_set_l0c_copy_params(nd_num, src_nd_stride, dst_nd_stride)                   \
@@ -213,6 +236,10 @@ typedef enum QuantMode_t {
     asc_issue_set_cube(ASC_SITE("asc_set_l0c2gm_config"), ASC_CUBE_CONFIG,  \
                        (uint64_t)(relu_pre) | (uint64_t)(quant_pre) << 16 | \
                            (uint64_t)(enable_unit_flag) << 63)
+#define ASC_L0C2GM_CONFIG(name) asc_issue_get_cube(ASC_SITE(name), ASC_CUBE_CONFIG)
+#define asc_get_l0c2gm_relu() (ASC_L0C2GM_CONFIG("asc_get_l0c2gm_relu") & 0xffff)
+#define asc_get_l0c2gm_prequant() (ASC_L0C2GM_CONFIG("asc_get_l0c2gm_prequant") >> 16 & 0xffff)
+#define asc_get_l0c2gm_unitflag() (ASC_L0C2GM_CONFIG("asc_get_l0c2gm_unitflag") >> 63)
 #define asc_set_l0c2gm_lrelu_alpha(alpha)                                      \
     asc_issue_set_cube(ASC_SITE("asc_set_l0c2gm_lrelu_alpha"), ASC_CUBE_ALPHA, \
                        asc_bits_float((float)(alpha)))

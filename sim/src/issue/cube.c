@@ -139,6 +139,11 @@ void asc_issue_set_cube(const asc_site *site, asc_cube_register which, uint64_t 
     sim_issue(core, &instr);
 }
 
+uint64_t asc_issue_get_cube(const asc_site *site, asc_cube_register which)
+{
+    return sim_here(site)->cube_register[which];
+}
+
 int asc_issue_is_cube(const asc_site *site)
 {
     return sim_here(site)->cube;

@@ -14,6 +14,18 @@ void wrong_types(float *f, half *h, int32_t *i, uint8_t *u8, bfloat16_t *b, uint
     asc_copy_gm2l1(h, h, 1, 2, 3, 4);
     asc_copy_l0c2gm(b, f, 16, 16, 16, 16, 0, F322BF16, 0, false, true);
     asc_sync_block_arrive(PIPE_FIX, 0);
+    asc_fill_value_config fill = {0};
+    asc_copy_gm2l0a_sync(h, h, 0, 1, 1, 0);
+    asc_copy_gm2l0b_sync(b, b, 0, 1, 1, 0);
+    asc_copy_l12l0a_trans_sync(h, h, 0, 1, 1, 0, false, 0);
+    asc_copy_l12l0b_trans_sync(f, f, 0, 1, 1, 0, false, 0);
+    asc_copy_l12bt_sync(0, f, 64);
+    asc_copy_l12fb_sync(f, f, 64);
+    asc_fill_l0a_sync(h, (half)0.0f, fill);
+    asc_fill_l0b_sync(f, 0, fill);
+    asc_fill_l1_sync(b, 0, fill);
+    asc_copy_l0c2l1_sync(h, f, 16, 16, 256, 16, 0, F322F16, 0, false, false);
+    (void)(asc_get_l0c2gm_relu() + asc_get_l0c2gm_prequant() + asc_get_l0c2gm_unitflag());
 #elif CASE == 1
     asc_add(f, f, h, n);
 #elif CASE == 2
