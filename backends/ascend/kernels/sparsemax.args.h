@@ -1,0 +1,66 @@
+/* sparsemax.args.h - what the kernels of sparsemax are given; see asc_args.h. */
+#ifndef SPARSEMAX_ARGS_H
+#define SPARSEMAX_ARGS_H
+
+#include "asc_args.h"
+
+enum {
+    SPARSEMAX_BESIDE = 16, /* rows of a tile, at most */
+    SPARSEMAX_COLUMNS =
+        256 /* columns, where rows go down them, and with them numbers of each kind */
+};
+
+/* Rows of `length` elements, ..._step apart, of which tasks have so many beside each other: rows that begin ..._outer apart, if they lie
+ * along the tensor's; or, if `down`, columns, of which each of `outer` groups has `inner`. beside, piece: of a task at a time. whole:
+ * a piece has all of a row, and stays where it is. */
+#define SPARSEMAX_CUT(X)                            \
+    X(GRID, rows, columns, tile_rows, tile_columns) \
+    X(I64, down)                                    \
+    X(I64, outer)                                   \
+    X(I64, inner)                                   \
+    X(I64, length)                                  \
+    X(I64, beside)                                  \
+    X(I64, piece)
+
+/* NUMBERS of the rows: seven kinds. Lanes: sums, counts, and a piece's part of the sums. */
+#define SPARSEMAX_ROOM(X)                                                                        \
+    X(BUFFER, numbers, .per = TG_UB_FIXED, .bytes = 7 * SPARSEMAX_COLUMNS * 4, .to = TG_UB_LAST) \
+    X(BUFFER, blocks, .per = TG_UB_FIXED, .bytes = 2 * SPARSEMAX_COLUMNS * 4, .to = TG_UB_LAST,  \
+      .bank = TG_UB_BANK_HIGH)                                                                   \
+    X(BUFFER, lanes, .per = TG_UB_FIXED, .bytes = 3 * SPARSEMAX_BESIDE * 256, .to = TG_UB_LAST,  \
+      .bank = TG_UB_BANK_HIGH)
+
+#define SPARSEMAX_FORWARD(X)                                           \
+    X(TENSOR, x, ASC_T)                                                \
+    X(TENSOR, y, ASC_T)                                                \
+    SPARSEMAX_CUT(X)                                                   \
+    X(I64, x_outer)                                                    \
+    X(I64, x_step)                                                     \
+    X(I64, y_outer)                                                    \
+    X(I64, y_step)                                                     \
+    X(BUFFER, x, .copies = 2, .bank = TG_UB_BANK_LOW)                  \
+    X(BUFFER, y, .copies = 2, .bank = TG_UB_BANK_LOW)                  \
+    X(BUFFER, d, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
+    X(BUFFER, w, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
+    SPARSEMAX_ROOM(X)
+
+#define SPARSEMAX_BACKWARD(X)                                                                  \
+    X(TENSOR, dy, ASC_T)                                                                       \
+    X(TENSOR, y, ASC_T)                                                                        \
+    X(TENSOR, dx, ASC_T)                                                                       \
+    SPARSEMAX_CUT(X)                                                                           \
+    X(I64, dy_outer)                                                                           \
+    X(I64, dy_step)                                                                            \
+    X(I64, y_outer)                                                                            \
+    X(I64, y_step)                                                                             \
+    X(I64, dx_outer)                                                                           \
+    X(I64, dx_step)                                                                            \
+    X(BUFFER, dy, .copies = 2, .bank = TG_UB_BANK_LOW)                                         \
+    X(BUFFER, y, .copies = 2, .bank = TG_UB_BANK_HIGH)                                         \
+    X(BUFFER, dx, .copies = 2, .bank = TG_UB_BANK_LOW)                                         \
+    X(BUFFER, g, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                         \
+    X(BUFFER, m, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                         \
+    X(BUFFER, y32, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT) \
+    SPARSEMAX_ROOM(X)
+
+#endif

@@ -1,0 +1,111 @@
+/* sparsemax.c - host of kernels/sparsemax.asc.c. */
+#include "ascend.h"
+#include "kernels/sparsemax.args.h"
+
+ASCEND_KERNEL(sparsemax_forward, SPARSEMAX_FORWARD);
+ASCEND_KERNEL(sparsemax_backward, SPARSEMAX_BACKWARD);
+
+enum { FORWARD, BACKWARD };
+
+const tg_ub_kernel ascend_ub_sparsemax[] = {
+    [FORWARD] = {.name = "sparsemax_forward", ASCEND_BUFFERS(sparsemax_forward)},
+    [BACKWARD] = {.name = "sparsemax_backward", ASCEND_BUFFERS(sparsemax_backward)},
+    {0},
+};
+
+/* A tensor cut along a dimension: outer x length x inner. */
+typedef struct cut {
+    int64_t outer, length, inner, outer_step, step;
+} cut;
+
+static int64_t stride_of(const tg_tensor *t, int dim)
+{
+    int64_t stride = 1;
+    if (t->strides)
+        return t->strides[dim];
+    for (int i = t->ndim - 1; i > dim; i--)
+        stride *= t->shape[i];
+    return stride;
+}
+
+static cut cut_of(const tg_tensor *t, int64_t dim)
+{
+    const int at = (int)(dim < 0 ? t->ndim + dim : dim);
+    cut c = {1, t->shape[at], 1, 0, stride_of(t, at)};
+    for (int i = t->ndim - 1; i > at; i--)
+        c.inner *= t->shape[i];
+    for (int i = at - 1; i >= 0; i--) {
+        if (c.outer == 1)
+            c.outer_step = stride_of(t, i);
+        c.outer *= t->shape[i];
+    }
+    return c;
+}
+
+/* How tasks are cut: so many rows beside each other, in pieces. */
+typedef struct tasks {
+    int64_t down, beside, piece;
+} tasks;
+
+static int fits(ascend_plan *plan, const tasks *t)
+{
+    const int64_t rows = t->down ? t->piece : t->beside, columns = t->down ? t->beside : t->piece;
+    return ascend_fits(plan, rows, columns);
+}
+
+/* As many rows as there may be, but a task for each core, if whole ones fit; else pieces of one, or of as many columns as there may be. */
+static tg_status plan_of(ascend_plan *plan, int which, const tg_tensor *x, const cut *c, int down,
+                         tasks *t)
+{
+    const int64_t total = c->outer * c->length * c->inner;
+    const int64_t rows = down ? c->length : c->outer, columns = down ? c->inner : c->length;
+    ASCEND_TRY(ascend_begin(plan, &ascend_ub_sparsemax[which], x, rows > 0 ? rows : 1,
+                            columns > 0 ? columns : 1, tg_type_of(x), 0));
+    const int64_t cores = plan->problem.cores, all = down ? c->inner : c->outer;
+    const int64_t most = down ? SPARSEMAX_COLUMNS : SPARSEMAX_BESIDE;
+    const int64_t share = down ? all : (all + cores - 1) / cores;
+    plan->layout.blocks = 0;
+    if (total == 0)
+        return TG_OK;
+    t->down = down;
+    t->piece = c->length;
+    t->beside = share < most ? share : most;
+    while (!fits(plan, t) && !down && t->beside > 1)
+        t->beside--;
+    while (!fits(plan, t)) {
+        t->piece = down ? t->piece / 2 : (t->piece / 2 + 127) / 128 * 128;
+        if (t->piece < 2)
+            return TG_ENOMEM;
+    }
+    const int64_t strips = (all + t->beside - 1) / t->beside * (down ? c->outer : 1);
+    plan->layout.blocks = strips < cores ? strips : cores;
+    return TG_OK;
+}
+
+tg_status ascend_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
+{
+    const cut x = cut_of(args->x, args->dim), y = cut_of(args->y, args->dim);
+    const int down = x.step != 1 || y.step != 1 || x.inner != 1;
+    ascend_plan plan;
+    tasks t = {0};
+    ASCEND_TRY(plan_of(&plan, FORWARD, args->x, &x, down, &t));
+    return ASCEND_LAUNCH(ctx, &plan, sparsemax_forward, .x = args->x, .y = args->y, .down = down,
+                         .outer = x.outer, .inner = x.inner, .length = x.length, .beside = t.beside,
+                         .piece = t.piece, .x_outer = x.outer_step, .x_step = x.step,
+                         .y_outer = y.outer_step, .y_step = y.step);
+}
+
+tg_status ascend_sparsemax_backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args)
+{
+    const cut dy = cut_of(args->dy, args->dim), y = cut_of(args->y, args->dim);
+    const cut dx = cut_of(args->dx, args->dim);
+    const int down = dy.step != 1 || y.step != 1 || dx.step != 1 || y.inner != 1;
+    ascend_plan plan;
+    tasks t = {0};
+    ASCEND_TRY(plan_of(&plan, BACKWARD, args->y, &y, down, &t));
+    return ASCEND_LAUNCH(ctx, &plan, sparsemax_backward, .dy = args->dy, .y = args->y,
+                         .dx = args->dx, .down = down, .outer = y.outer, .inner = y.inner,
+                         .length = y.length, .beside = t.beside, .piece = t.piece,
+                         .dy_outer = dy.outer_step, .dy_step = dy.step, .y_outer = y.outer_step,
+                         .y_step = y.step, .dx_outer = dx.outer_step, .dx_step = dx.step);
+}
