@@ -23,8 +23,17 @@ static int is_source(const struct dirent *entry)
 static int read_source(sources *s, const char *root, const char *name)
 {
     char path[PATH_MAX];
+    if (s->nfiles == s->files_room) {
+        const int room = 2 * s->files_room + 64;
+        scan_file *more = realloc(s->file, (size_t)room * sizeof *more);
+        if (!more)
+            return 0;
+        s->file = more;
+        s->files_room = room;
+    }
     scan_file *f = &s->file[s->nfiles];
-    if (s->nfiles == SCAN_FILES || snprintf(f->path, sizeof f->path, "%s/%s", in_tree, name) < 0)
+    *f = (scan_file){0};
+    if (snprintf(f->path, sizeof f->path, "%s/%s", in_tree, name) < 0)
         return 0;
     snprintf(path, sizeof path, "%s/%s", root, name);
     f->text = file_text(path, NULL);

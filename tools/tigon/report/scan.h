@@ -6,8 +6,6 @@
 
 #include "source.h"
 
-enum { SCAN_FILES = 128 };
-
 typedef struct scan_file {
     char path[256], *text;
     char *code; /* the text, comments and strings blanked: offsets are the same */
@@ -23,8 +21,8 @@ typedef struct definition {
 } definition;
 
 struct sources {
-    int nfiles;
-    scan_file file[SCAN_FILES];
+    int nfiles, files_room;
+    scan_file *file;
     int n, room;
     definition *list;
 };

@@ -132,12 +132,14 @@ sources *sources_read(char *error, size_t size)
 
 void sources_free(sources *s)
 {
-    for (int i = 0; s && i < s->nfiles; i++) {
+    if (!s)
+        return;
+    for (int i = 0; i < s->nfiles; i++) {
         free(s->file[i].code);
         free(s->file[i].text);
     }
-    if (s)
-        free(s->list);
+    free(s->file);
+    free(s->list);
     free(s);
 }
 
