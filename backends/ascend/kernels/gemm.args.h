@@ -12,24 +12,24 @@ enum { GEMM_STEP_BYTES = 128, GEMM_L0 = 32768, GEMM_L0C = 131072, GEMM_L1 = 5242
 /* c [m, n] = a b; a [m, k], or stored [k, m] if a_turned, b [k, n], or stored [n, k] if b_turned. With `splits` each split makes the
  * products of k_share elements of k, and its results lie c_split elements behind those of the split before. add: to what c, f32, holds. A
  * core makes tiles of tile_m x tile_n; `packet` elements of k come to L1 at a time, and consecutive tiles go down `band` rows of tiles. */
-#define GEMM(X)            \
-    X(TENSOR, a, ASC_T)    \
-    X(TENSOR, b, ASC_T)    \
-    X(MEMORY, c, void)     \
-    X(I64, c_stride)       \
-    X(I64, c_split)        \
-    X(I64, c_type)         \
-    X(I64, m)              \
-    X(I64, n)              \
-    X(I64, k)              \
-    X(I64, a_turned)       \
-    X(I64, b_turned)       \
-    X(I64, add)            \
-    X(I64, tile_m)         \
-    X(I64, tile_n)         \
-    X(I64, k_share)        \
-    X(I64, splits)         \
-    X(I64, packet)         \
+#define GEMM(X)         \
+    X(TENSOR, a, ASC_T) \
+    X(TENSOR, b, ASC_T) \
+    X(MEMORY, c, void)  \
+    X(I64, c_stride)    \
+    X(I64, c_split)     \
+    X(I64, c_type)      \
+    X(I64, m)           \
+    X(I64, n)           \
+    X(I64, k)           \
+    X(I64, a_turned)    \
+    X(I64, b_turned)    \
+    X(I64, add)         \
+    X(I64, tile_m)      \
+    X(I64, tile_n)      \
+    X(I64, k_share)     \
+    X(I64, splits)      \
+    X(I64, packet)      \
     X(I64, band)
 
 #endif

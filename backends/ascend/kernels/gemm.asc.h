@@ -175,7 +175,7 @@ ASC_CUBE_KERNEL ASC_NAME(gemm)(ASC_PARAMS(GEMM))
         l0 = ASC_NAME(gemm_multiply)(&g, &left, &right, &here, l0);
         if (here.k + g.packet >= here.end)
             ASC_NAME(gemm_copy_out)
-            (&here, c, here.split * c_split + here.row * c_stride + here.column, c_stride, c_type);
+        (&here, c, here.split * c_split + here.row * c_stride + here.column, c_stride, c_type);
         gemm_go_on(&g, &here);
     }
     gemm_end();
