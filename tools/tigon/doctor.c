@@ -62,7 +62,7 @@ static int resolve(const device *v, int op, int *otherwise)
     n = n < ROUTE ? n : ROUTE;
     *otherwise = n ? impls[0] : -1;
     for (int i = 0; i < n; i++)
-        if (!strcmp(impl_device(impls[i]), v->name))
+        if (impl_is_of(v->ctx, impls[i]))
             return impls[i];
     return -1;
 }
@@ -76,7 +76,7 @@ static void verdict(const device *v, int op, const char **impl, const char **why
             : otherwise >= 0 ? tg_impl_at(otherwise)->full_name
                              : "";
     if (own >= 0 && own == otherwise)
-        *why = "its own";
+        *why = strcmp(impl_device(own), v->name) ? "made of calls of other operators" : "its own";
     else if (own >= 0)
         *why = "its own, behind another that was named";
     else if (v->type == TG_DEVICE_CPU)

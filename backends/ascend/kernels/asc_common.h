@@ -33,8 +33,10 @@
 
 #ifdef __cplusplus
 #define ASC_KERNEL extern "C" __global__ __vector__ void
+#define ASC_CUBE_KERNEL extern "C" __global__ __cube__ void
 #else
 #define ASC_KERNEL __attribute__((visibility("default"))) __global__ __vector__ void
+#define ASC_CUBE_KERNEL __attribute__((visibility("default"))) __global__ __cube__ void
 #endif
 
 /* ---- arguments ---- */

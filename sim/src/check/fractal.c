@@ -1,5 +1,5 @@
-/* check/fractal.c - what fractals hold: of which tile in L1, which of its rows and columns. A tile is what one asc_copy_gm2l1_nd2nz
- * has brought; a product whose fractals do not lie as its sizes say multiplies what does not belong together. */
+/* check/fractal.c - what fractals hold: of which tile in L1, which of its rows and columns. A tile is what asc_copy_gm2l1_nd2nz has
+ * brought into the same columns; a product whose fractals do not lie as its sizes say multiplies what does not belong together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +68,20 @@ static const tile *tile_at(const check_fractals *f, uint32_t at)
     return NULL;
 }
 
+/* Rows that come below others, into the same columns, are of their tile. */
+static int goes_on(check_fractals *f, const tile *rows)
+{
+    for (int i = f->count - 1; rows->number && rows->column != UINT32_MAX && i >= 0; i--) {
+        tile *t = &f->tiles[i];
+        if (t->number && t->from < rows->from && rows->from - t->from < t->column &&
+            t->column == rows->column && t->type == rows->type) {
+            t->end = t->end > rows->end ? t->end : rows->end;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void bring(sim_core *core, const sim_instr *instr)
 {
     check_fractals *f = core->shadow->fractals;
@@ -82,9 +96,11 @@ static void bring(sim_core *core, const sim_instr *instr)
         check_hull(to, &low, &high);
         const uint32_t end = ordered ? from + (columns - 1) * (uint32_t)to->outer_stride + to->bytes
                                      : from + (uint32_t)(high - low);
-        add_tile(f, (tile){from, (end + FRACTAL - 1) / FRACTAL * FRACTAL,
+        const tile rows = {from, (end + FRACTAL - 1) / FRACTAL * FRACTAL,
                            ordered ? (uint32_t)++f->numbers : 0,
-                           columns > 1 ? (uint32_t)to->outer_stride : UINT32_MAX, instr->type});
+                           columns > 1 ? (uint32_t)to->outer_stride : UINT32_MAX, instr->type};
+        if (!goes_on(f, &rows))
+            add_tile(f, rows);
         if (!ordered)
             break;
     }

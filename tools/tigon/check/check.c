@@ -136,6 +136,8 @@ static int run(checker *ck, const cli_usage *usage, const char *backend, int lis
         return list_cases(ck);
     if (!backend && !strcmp(tg_ctx_device(ck->ctx), "cpu"))
         ceilings_find(&ck->under, ck->ctx);
+    else if (ck->s.strict && !backend) /* what operators call does not go to the CPU either */
+        tg_ctx_set_strict(ck->ctx, 1);
     for (int id = 0; id < tg_op_count(); id++)
         checker_operator(ck, id);
     if (backend && ck->s.sweep == NO_SWEEP && check_parts(ck))

@@ -41,7 +41,7 @@ void checker_fail(checker *ck, const char *format, ...)
 /* The context's device is checked, unless a plug-in was named. */
 static int is_ours(const checker *ck, int impl)
 {
-    return ck->wanted.first_impl || !strcmp(impl_device(impl), tg_ctx_device(ck->ctx));
+    return ck->wanted.first_impl || impl_is_of(ck->ctx, impl);
 }
 
 int checker_impls(const checker *ck, int op, int *impls, int max)

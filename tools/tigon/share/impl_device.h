@@ -7,6 +7,9 @@
 /* "cpu", "npu", "npu-model" */
 const char *impl_device(int impl);
 
+/* 1 if the implementation is one of the context's device: its backend's, or made of calls of other operators, which run there. */
+int impl_is_of(const tg_ctx *ctx, int impl);
+
 /* The type of the memory that the implementation takes in a context, TG_DEVICE_*. */
 int impl_memory(const tg_ctx *ctx, int impl);
 

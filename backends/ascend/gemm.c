@@ -1,0 +1,180 @@
+/* gemm.c - host of kernels/gemm.asc.c: how a product is cut. What the copy out of the cube cores cannot do, another alpha than 1
+ * and a sum with c in 16 bits, and sums of several cores' parts, is done by sum_rows, from f32 in memory of the device. */
+#include <math.h>
+
+#include "ascend.h"
+#include "kernels/gemm.args.h"
+
+ASCEND_KERNEL(gemm, GEMM);
+
+typedef struct product {
+    int64_t m, n, k, size;                            /* size: bytes of an element of a and b */
+    int a_turned, b_turned, out_bytes, cores, finish; /* finish: c is made by a second launch */
+} product;
+
+/* splits: of k, each of `share` steps; packet: steps that come to L1 at a time. */
+typedef struct cut {
+    int64_t tile_m, tile_n, share, splits, packet;
+} cut;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* ---- the cut: the least time by these figures, in cycles of a core ---- */
+
+enum {
+    SIDE = 16, /* tiles are whole fractals */
+    MOST_SIDE = GEMM_L0 / GEMM_STEP_BYTES,
+    MOST_PACKET = 8,
+    PRODUCT_START = 9, /* of mmad behind another */
+    PRODUCT_WAIT = 70, /* where a barrier must stand between two */
+    LOAD_START = 24,   /* of an instruction that fills L0 */
+    COPY_START = 300,  /* until the first bytes have come */
+    LAUNCH = 4000,     /* of a second kernel */
+    OUT_BYTES = 70,    /* a cycle, of copies out of L0C */
+    L2_BYTES = 85,     /* a cycle, of copies in */
+    HBM_BYTES = 32,    /* a cycle and core, of the memory */
+    SUM_BYTES = 40     /* a cycle and cube core, of the second kernel */
+};
+static const double row_cycles = 3.5; /* of a copy in, at least */
+
+/* Cycles that a step of `count` rows or columns of an operand takes to come to L1. */
+static double bring_cycles(const product *p, int turned, int64_t count, int64_t packet)
+{
+    if (turned)
+        return (double)GEMM_STEP_BYTES / (double)p->size *
+               fmax(row_cycles, (double)(count * p->size) / L2_BYTES);
+    return (double)count * fmax(row_cycles / (double)packet, (double)GEMM_STEP_BYTES / L2_BYTES);
+}
+
+static double step_cycles(const product *p, const cut *c, double *bring)
+{
+    const double fractals = (double)(c->tile_m / SIDE * c->tile_n / SIDE);
+    const double multiply =
+        fractals * (p->size == 4 ? 8 : 4) + (fractals < 10 ? PRODUCT_WAIT : PRODUCT_START);
+    const double load = (double)c->tile_m / 2 + (double)c->tile_n +
+                        LOAD_START * (p->b_turned    ? 2
+                                      : p->size == 4 ? 3
+                                                     : 5);
+    *bring = bring_cycles(p, p->a_turned, c->tile_m, c->packet) +
+             bring_cycles(p, !p->b_turned, c->tile_n, c->packet);
+    return fmax(fmax(multiply, load), *bring);
+}
+
+static double cycles(const product *p, const cut *c)
+{
+    const int64_t tiles = ceil_div(p->m, c->tile_m) * ceil_div(p->n, c->tile_n);
+    const int64_t rounds = ceil_div(tiles * c->splits, p->cores);
+    const double results = (double)p->m * (double)p->n;
+    const int out = c->splits > 1 || p->finish ? 4 : p->out_bytes;
+    double bring;
+    const double step = step_cycles(p, c, &bring);
+    const double copy_out =
+        (double)(c->tile_m * c->tile_n) * fmax(1.0 / 64, (double)out / OUT_BYTES);
+    const double work = (double)rounds * fmax((double)c->share * step, copy_out) + copy_out;
+    const double once =
+        ((double)(p->m + p->n) * (double)p->k * (double)p->size + results * p->out_bytes) /
+        (HBM_BYTES * p->cores);
+    const double sum =
+        c->splits > 1 || p->finish
+            ? LAUNCH + results * (double)(4 * c->splits + p->out_bytes) / (SUM_BYTES * p->cores)
+            : 0;
+    return COPY_START + bring * (double)c->packet + fmax(work, once) + sum;
+}
+
+static void consider(const product *p, cut c, double *best, cut *to)
+{
+    const int64_t room = GEMM_L1 / (2 * GEMM_STEP_BYTES * (c.tile_m + c.tile_n));
+    for (c.packet = 1; c.packet <= room && c.packet <= MOST_PACKET; c.packet *= 2) {
+        const double found = cycles(p, &c);
+        if (found < *best) {
+            *best = found;
+            *to = c;
+        }
+    }
+}
+
+/* All tiles that L0 holds, with k whole or, if there are fewer tiles than cores, shared out. */
+static cut choose(const product *p)
+{
+    const int64_t steps = ceil_div(p->k, GEMM_STEP_BYTES / p->size);
+    const int64_t most_m = ceil_div(p->m, SIDE) * SIDE, most_n = ceil_div(p->n, SIDE) * SIDE;
+    double best = INFINITY;
+    cut found = {0};
+    for (int64_t m = SIDE; m <= most_m && m <= MOST_SIDE; m += SIDE)
+        for (int64_t n = SIDE; n <= most_n && n <= MOST_SIDE && m * n * 4 <= GEMM_L0C; n += SIDE) {
+            const int64_t tiles = ceil_div(p->m, m) * ceil_div(p->n, n);
+            for (int64_t splits = 1; splits <= steps && (splits == 1 || tiles * splits <= p->cores);
+                 splits++) {
+                const int64_t share = ceil_div(steps, splits);
+                consider(p, (cut){m, n, share, ceil_div(steps, share), 0}, &best, &found);
+            }
+        }
+    return found;
+}
+
+/* Rows of tiles that are gone through together: what the cores read at a time is about square. */
+static int64_t band_of(const product *p, const cut *c)
+{
+    const int64_t rows = llround(sqrt((double)(p->cores * c->tile_n) / (double)c->tile_m));
+    return rows < 1 ? 1 : rows;
+}
+
+/* ---- the operator ---- */
+
+/* c = alpha times the sum of `count` matrices of its shape, f32; beta: + c. Compact ones are added as one row. */
+static tg_status finish(tg_ctx *ctx, const tg_gemm_args *args, const void *parts, int64_t count)
+{
+    const ascend_rows rows = ascend_rows_of(args->c);
+    const int compact = rows.stride == rows.n || rows.rows <= 1;
+    int64_t shape[] = {count, rows.rows, rows.n}, line[] = {count, rows.rows * rows.n};
+    tg_tensor sums = tg_tensor_of((void *)parts, TG_F32, compact ? 2 : 3, compact ? line : shape);
+    tg_tensor c = tg_tensor_of(rows.data, rows.type, 1, &line[1]);
+    sums.device = c.device = args->c->device;
+    return ascend_sum_rows_forward(ctx, &(tg_sum_rows_forward_args){.x = &sums,
+                                                                    .y = compact ? &c : args->c,
+                                                                    .scale = args->alpha,
+                                                                    .accumulate = args->beta != 0});
+}
+
+tg_status ascend_gemm(tg_ctx *ctx, const tg_gemm_args *args)
+{
+    const ascend_rows a = ascend_rows_of(args->a), c = ascend_rows_of(args->c);
+    const int add = args->beta != 0 && c.type == TG_F32;
+    ascend_plan plan;
+    product p = {.m = args->c->shape[0],
+                 .n = args->c->shape[1],
+                 .k = args->alpha == 0 ? 0 : args->a->shape[!args->trans_a],
+                 .size = (int64_t)tg_type_size(a.type),
+                 .a_turned = args->trans_a != 0,
+                 .b_turned = args->trans_b != 0,
+                 .out_bytes = (int)tg_type_size(c.type),
+                 .finish = args->alpha != 1 || (args->beta != 0 && !add)};
+    if (p.m == 0 || p.n == 0)
+        return TG_OK;
+    if (p.k == 0)
+        return finish(ctx, args, NULL, 0);
+    ASCEND_TRY(ascend_begin(&plan, NULL, args->a, p.m, p.n, a.type, 0));
+    p.cores = plan.problem.cores / 2; /* two vector cores belong to a cube core */
+    const cut t = choose(&p);
+    const int direct = !p.finish && t.splits == 1;
+    const int64_t step = GEMM_STEP_BYTES / p.size,
+                  units = ceil_div(p.m, t.tile_m) * ceil_div(p.n, t.tile_n) * t.splits;
+    ascend_memory to = {c.data, c.bytes};
+    if (!direct) {
+        void *memory;
+        to.bytes = (size_t)(t.splits * p.m * p.n) * sizeof(float);
+        ASCEND_TRY(ascend_scratch(ctx, to.bytes, &memory));
+        to.at = memory;
+    }
+    plan.layout.blocks = units < p.cores ? units : p.cores;
+    ASCEND_TRY(ASCEND_LAUNCH(
+        ctx, &plan, gemm, .a = args->a, .b = args->b, .c = &to, .c_stride = direct ? c.stride : p.n,
+        .c_split = p.m * p.n, .c_type = direct ? ascend_any(args->c) : ASC_ANY_F32, .m = p.m,
+        .n = p.n, .k = p.k, .a_turned = p.a_turned, .b_turned = p.b_turned, .add = direct && add,
+        .tile_m = t.tile_m, .tile_n = t.tile_n, .k_share = t.share * step, .splits = t.splits,
+        .packet = t.packet * step, .band = band_of(&p, &t)));
+    return direct ? TG_OK : finish(ctx, args, to.at, t.splits);
+}

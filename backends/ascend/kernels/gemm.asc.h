@@ -1,0 +1,187 @@
+/* gemm.asc.h - the kernel of one type; see asc_each_type.h. */
+
+/* Elements of a block of 32 B, of a fractal of 16 such, and of k in a step. */
+#define GEMM_BLOCK (32 / (int64_t)sizeof(ASC_T))
+#define GEMM_FRACTAL (512 / (int64_t)sizeof(ASC_T))
+#define GEMM_STEP (GEMM_STEP_BYTES / (int64_t)sizeof(ASC_T))
+/* Rows of k that are turned together: of f32 the squares of 16 x 16 are two fractals, which must lie behind each other. */
+#define GEMM_TURN (ASC_16BIT ? GEMM_STEP : 16)
+
+/* Rows of `columns` elements to L1 as columns of blocks, `high` blocks each. The instruction counts up to 65535 elements from row to
+ * row; other rows go one by one. */
+static inline __aicore__ void ASC_NAME(gemm_rows)(__cbuf__ ASC_T *to, __gm__ ASC_T *from,
+                                                  int64_t rows, int64_t columns, int64_t stride,
+                                                  int64_t high)
+{
+    if (rows > 1 && stride > 0 && stride <= 65535) {
+        asc_copy_gm2l1_nd2nz(to, from, 1, rows, columns, 0, stride, high, 1, 0);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        asc_copy_gm2l1_nd2nz(to + r * GEMM_BLOCK, from + r * stride, 1, 1, columns, 0, 1, high, 1,
+                             0);
+}
+
+/* A packet of an operand: `count` of its rows or columns from `at` on, at elements k to `end`. A step lies behind the other. */
+static inline __aicore__ void ASC_NAME(gemm_bring)(const gemm_side *s, __gm__ ASC_T *x, int set,
+                                                   int64_t at, int64_t count, int64_t k,
+                                                   int64_t end)
+{
+    __cbuf__ ASC_T *to =
+        (__cbuf__ ASC_T *)(asc_get_phy_buf_addr(0) + s->l1 + (uint64_t)(set * s->room));
+    const int64_t high = asc_round_up(count, 16);
+    if (!s->turned && count == 1) { /* twice: a product of one row would read it in another order */
+        asc_copy_gm2l1_nd2nz(to, x + at * s->stride + k, 2, 1, end - k, 0, 1, high, 1, GEMM_BLOCK);
+        return;
+    }
+    if (!s->turned) {
+        ASC_NAME(gemm_rows)(to, x + at * s->stride + k, count, end - k, s->stride, high);
+        return;
+    }
+    for (; k < end; k += GEMM_TURN, to += GEMM_TURN * high) {
+        const int64_t rows = asc_min_of(GEMM_TURN, end - k);
+        ASC_NAME(gemm_rows)
+        (to, x + k * s->stride + at, rows, count, s->stride, asc_round_up(rows, 16));
+    }
+}
+
+/* A step of a, to rows of fractals. */
+static inline __aicore__ void ASC_NAME(gemm_load_a)(__ca__ ASC_T *to, __cbuf__ ASC_T *from,
+                                                    int64_t turned, int64_t m1, int64_t depth)
+{
+    const int64_t k1 = (depth + GEMM_BLOCK - 1) / GEMM_BLOCK;
+    if (!turned) {
+        asc_l13d_fmatrix_config image;
+        image.config = 0;
+        image.l1_height = 1;
+        image.l1_width = (uint16_t)(m1 * 16);
+        asc_set_l13d_fmatrix(image);
+        asc_copy_l12l0a(to, from, k1 * GEMM_BLOCK, m1 * 16, 0, 0, 1, 1, 1, 1, 1, 1, false, false,
+                        false, false, k1 * GEMM_BLOCK);
+        return;
+    }
+#if ASC_16BIT
+    asc_copy_l12l0a_trans(to, from, 0, m1 * k1, 1, 0, false, 0);
+#else
+    const int64_t squares = (k1 + 1) / 2;
+    for (int64_t i = 0; i < squares; i++)
+        asc_copy_l12l0a_trans(to + i * 2 * GEMM_FRACTAL, from + i * 2 * m1 * GEMM_FRACTAL, 0, m1, 1,
+                              2 * squares - 1, false, 0);
+#endif
+}
+
+/* A step of b, to columns of fractals. */
+static inline __aicore__ void ASC_NAME(gemm_load_b)(__cb__ ASC_T *to, __cbuf__ ASC_T *from,
+                                                    int64_t turned, int64_t n1, int64_t depth)
+{
+    const int64_t k1 = (depth + GEMM_BLOCK - 1) / GEMM_BLOCK;
+    if (!turned) {
+        asc_copy_l12l0b(to, from, 0, n1 * k1, 1, 0);
+        return;
+    }
+#if ASC_16BIT
+    for (int64_t i = 0; i < k1; i++)
+        asc_copy_l12l0b_trans(to + i * n1 * GEMM_FRACTAL, from, i, n1, k1, 0, false, 0);
+#else
+    for (int64_t i = 0; i < (k1 + 1) / 2; i++)
+        asc_copy_l12l0b_trans(to + i * 2 * n1 * GEMM_FRACTAL, from + i * 2 * n1 * GEMM_FRACTAL, 0,
+                              n1, 1, 0, false, n1 - 1);
+#endif
+}
+
+/* The steps of a packet, from the half `l0` of L0 on; returns the half that is next. The last product of the unit leaves the tile
+ * to the copy out. */
+static inline __aicore__ int ASC_NAME(gemm_multiply)(const gemm_cut *g, const gemm_side *a,
+                                                     const gemm_side *b, const gemm_place *p,
+                                                     int l0)
+{
+    const int64_t end = asc_min_of(p->k + g->packet, p->end), begin = p->split * g->share;
+    const int64_t m1 = (p->rows + 15) / 16, n1 = (p->columns + 15) / 16;
+    __cbuf__ ASC_T *a1 =
+        (__cbuf__ ASC_T *)(asc_get_phy_buf_addr(0) + a->l1 + (uint64_t)(p->set * a->room));
+    __cbuf__ ASC_T *b1 =
+        (__cbuf__ ASC_T *)(asc_get_phy_buf_addr(0) + b->l1 + (uint64_t)(p->set * b->room));
+    ASC_WAIT(PIPE_MTE2, PIPE_MTE1, p->set);
+    for (int64_t k = p->k; k < end; k += GEMM_STEP, l0 ^= 1) {
+        const int64_t depth = asc_min_of(GEMM_STEP, end - k);
+        __ca__ ASC_T *a0 = (__ca__ ASC_T *)(asc_get_phy_buf_addr(0) + (uint64_t)(l0 * GEMM_L0));
+        __cb__ ASC_T *b0 = (__cb__ ASC_T *)(asc_get_phy_buf_addr(0) + (uint64_t)(l0 * GEMM_L0));
+        ASC_WAIT(PIPE_M, PIPE_MTE1, l0);
+        ASC_NAME(gemm_load_a)(a0, a1, a->turned, m1, depth);
+        ASC_NAME(gemm_load_b)(b0, b1, b->turned, n1, depth);
+        ASC_NOTIFY(PIPE_MTE1, PIPE_M, l0);
+        ASC_WAIT(PIPE_MTE1, PIPE_M, l0);
+        asc_mmad((__cc__ float *)asc_get_phy_buf_addr(0), a0, b0, p->rows > 1 ? p->rows : 2, depth,
+                 p->columns, k + depth == p->end ? 3 : 2, !ASC_16BIT && a->turned, false,
+                 k == begin);
+        if (m1 * n1 < 10) /* the next product wants results that are still in flight */
+            asc_sync_pipe(PIPE_M);
+        ASC_NOTIFY(PIPE_M, PIPE_MTE1, l0);
+        a1 += GEMM_STEP * m1 * 16;
+        b1 += GEMM_STEP * n1 * 16;
+    }
+    ASC_NOTIFY(PIPE_MTE1, PIPE_MTE2, p->set);
+    return l0;
+}
+
+static inline __aicore__ void ASC_NAME(gemm_copy_out)(const gemm_place *p, __gm__ void *c,
+                                                      int64_t at, int64_t stride, int64_t type)
+{
+    __cc__ float *from = (__cc__ float *)asc_get_phy_buf_addr(0);
+    const int64_t high = asc_round_up(p->rows, 16);
+    if (type == ASC_ANY_F32)
+        asc_copy_l0c2gm((__gm__ float *)c + at, from, p->columns, p->rows, stride, high, 3, NoQuant,
+                        0, false, true);
+    else if (type == ASC_ANY_BF16)
+        asc_copy_l0c2gm((__gm__ bfloat16_t *)c + at, from, p->columns, p->rows, stride, high, 3,
+                        F322BF16, 0, false, true);
+    else
+        asc_copy_l0c2gm((__gm__ half *)c + at, from, p->columns, p->rows, stride, high, 3, F322F16,
+                        0, false, true);
+}
+
+ASC_CUBE_KERNEL ASC_NAME(gemm)(ASC_PARAMS(GEMM))
+{
+    gemm_cut g;
+    g.m = m;
+    g.n = n;
+    g.k = k;
+    g.tile_m = tile_m;
+    g.tile_n = tile_n;
+    g.tiles_m = (m + tile_m - 1) / tile_m;
+    g.tiles_n = (n + tile_n - 1) / tile_n;
+    g.share = k_share;
+    g.packet = packet;
+    g.band = band;
+    g.units = g.tiles_m * g.tiles_n * splits;
+    const int64_t bytes = packet * (int64_t)sizeof(ASC_T);
+    const gemm_side left = gemm_side_of(a_stride, a_turned, tile_m, bytes, 0);
+    /* b's rows run along n where it is stored as it is multiplied */
+    const gemm_side right =
+        gemm_side_of(b_stride, !b_turned, tile_n, bytes, (uint64_t)(2 * left.room));
+    gemm_place here = gemm_place_of(&g, asc_get_block_idx(), 0), ahead = here;
+    int l0 = 0;
+    gemm_begin(add);
+    for (int64_t packets = 0; here.unit < g.units; packets++) {
+        /* the first packet, then each next one ahead of the products of the one before */
+        for (int i = packets == 0 ? 2 : 1; i > 0 && ahead.unit < g.units; i--) {
+            const int64_t end = asc_min_of(ahead.k + g.packet, ahead.end);
+            ASC_WAIT(PIPE_MTE1, PIPE_MTE2, ahead.set);
+            ASC_NAME(gemm_bring)(&left, a, ahead.set, ahead.row, ahead.rows, ahead.k, end);
+            ASC_NAME(gemm_bring)(&right, b, ahead.set, ahead.column, ahead.columns, ahead.k, end);
+            ASC_NOTIFY(PIPE_MTE2, PIPE_MTE1, ahead.set);
+            gemm_go_on(&g, &ahead);
+        }
+        l0 = ASC_NAME(gemm_multiply)(&g, &left, &right, &here, l0);
+        if (here.k + g.packet >= here.end)
+            ASC_NAME(gemm_copy_out)
+        (&here, c, here.split * c_split + here.row * c_stride + here.column, c_stride, c_type);
+        gemm_go_on(&g, &here);
+    }
+    gemm_end();
+}
+
+#undef GEMM_BLOCK
+#undef GEMM_FRACTAL
+#undef GEMM_STEP
+#undef GEMM_TURN
