@@ -1,8 +1,9 @@
 #!/bin/sh
 # tigon report: seven points with numbers of runs and plans, in three formats; operators that have no kernel, or do not exist.
-#   report.sh TIGON
+#   report.sh TIGON SOURCE_DIR
 set -eu
 tigon=$1
+source=$2
 unset TIGON_SOC TIGON_DEVICE TIGON_IMPL ASCEND_UB_CAPACITY_BITS
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -67,3 +68,9 @@ uses = {(x["operator"], x["call"]): x["uses"] for x in r["api"]["calls"]}
 assert uses["swiglu_backward", "asc_exp"] == 2 and uses["swiglu_backward", "asc_copy_gm2ub_align"] == 1, uses
 '
 "$tigon" report swiglu_forward --markdown | grep -q '^## 7 Risks$' || fail "Markdown has no heading"
+
+# The committed pages: each operator that has a kernel is in one.
+for operator in $(sed -n 's/^OPERATOR(\([a-z0-9_]*\),.*/\1/p' "$source/backends/ascend/operators.inc"); do
+    grep -qw "$operator" "$source"/docs/results/npu/*.md ||
+        fail "docs/results/npu: no report of $operator; build/tigon report --all --output docs/results/npu writes them"
+done
