@@ -55,10 +55,10 @@ static inline __aicore__ void ASC_NAME(sm_narrow)(const sm_job *job, int64_t pla
         sm_set_piece(&ahead_, length, size);                             \
         LOAD(&ahead_, &t_, slot, 0);                                     \
     } while (0)
-/* Passes over the task's rows: their maxima; steps, until they are as good as none; steps from another base; the result. */
+/* Passes over the task's rows: their maxima; steps, until they are as good as none; one from another base; the result. */
 ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
 {
-    enum { MAXIMA, STEPS, LAST_STEPS = STEPS + 3, RESULT = LAST_STEPS };
+    enum { MAXIMA, STEPS, LAST_STEP, RESULT };
     const int64_t tasks = sm_tasks(down, outer, inner, beside), size = sizeof(ASC_T);
     const int whole = piece >= length;
     __ubuf__ float *d = ASC_SCRATCH(d), *w = ASC_SCRATCH(w);
@@ -91,7 +91,7 @@ ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
                     LOAD(&job, &t, slot, at);
                 if (!whole || pass == MAXIMA)
                     ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-                if (!whole || pass == MAXIMA || pass == STEPS + 1) {
+                if (!whole || pass == MAXIMA || pass == LAST_STEP) {
                     ASC_THEN();
                     ASC_NAME(sm_widen)(&job, d, x_at, slot);
                     ASC_THEN();
@@ -134,7 +134,7 @@ ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
                 if (pass > STEPS ||
                     (++steps > SM_FREE_STEPS && (steps > SM_MOST_STEPS || !sm_moves(&job))))
                     pass++;
-                if (pass == STEPS + 1)
+                if (pass == LAST_STEP)
                     sm_rebase(&job);
             }
         }
