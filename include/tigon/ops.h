@@ -540,7 +540,7 @@ enum { TG_TOKEN_LEVEL = 0, TG_SEQUENCE_LEVEL = 1 };
  *   vespo_lambda_pos: 0 means 3. vespo_k_neg: 0 means 3. vespo_lambda_neg: 0 means 2.
  *   TG_SEQUENCE_LEVEL and delta go with the first five loss types alone.
  * Saved for backward: logits, lse.
- * Numerics: logp as selective_log_softmax; all that follows in double, from logp in f32.
+ * Numerics: logp as selective_log_softmax; all that follows in double, on an NPU in f32, from logp in f32.
  * Errors: a target out of range, where mask is not 0, names its position.
  * Source: Shao et al. 2024, arXiv:2402.03300 (GRPO); Yu et al. 2025, arXiv:2503.14476 (DAPO); Liu et al.
  * 2025, arXiv:2503.20783 (Dr. GRPO); Zheng et al. 2025, arXiv:2507.18071 (sequence level); MiniMax 2025,

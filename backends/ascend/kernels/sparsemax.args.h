@@ -22,7 +22,9 @@ enum {
     X(I64, beside)                                  \
     X(I64, piece)
 
-/* NUMBERS of the rows: seven kinds. Lanes: sums, counts, and a piece's part of the sums. */
+/* Buffers that are folded come first, away from the lanes: where they share a bank, each second repeat waits.
+ *
+ * NUMBERS of the rows: seven kinds. Lanes: sums, counts, and a piece's part of the sums. */
 #define SPARSEMAX_ROOM(X)                                                                        \
     X(BUFFER, numbers, .per = TG_UB_FIXED, .bytes = 7 * SPARSEMAX_COLUMNS * 4, .to = TG_UB_LAST) \
     X(BUFFER, blocks, .per = TG_UB_FIXED, .bytes = 2 * SPARSEMAX_COLUMNS * 4, .to = TG_UB_LAST,  \
@@ -38,10 +40,10 @@ enum {
     X(I64, x_step)                                                     \
     X(I64, y_outer)                                                    \
     X(I64, y_step)                                                     \
-    X(BUFFER, x, .copies = 2, .bank = TG_UB_BANK_LOW)                  \
-    X(BUFFER, y, .copies = 2, .bank = TG_UB_BANK_LOW)                  \
-    X(BUFFER, d, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
     X(BUFFER, w, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
+    X(BUFFER, x, .copies = 2, .bank = TG_UB_BANK_LOW)                  \
+    X(BUFFER, y, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)             \
+    X(BUFFER, d, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW) \
     SPARSEMAX_ROOM(X)
 
 #define SPARSEMAX_BACKWARD(X)                                                                  \
@@ -55,11 +57,11 @@ enum {
     X(I64, y_step)                                                                             \
     X(I64, dx_outer)                                                                           \
     X(I64, dx_step)                                                                            \
-    X(BUFFER, dy, .copies = 2, .bank = TG_UB_BANK_LOW)                                         \
-    X(BUFFER, y, .copies = 2, .bank = TG_UB_BANK_HIGH)                                         \
-    X(BUFFER, dx, .copies = 2, .bank = TG_UB_BANK_LOW)                                         \
     X(BUFFER, g, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                         \
     X(BUFFER, m, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                         \
+    X(BUFFER, dy, .copies = 2, .bank = TG_UB_BANK_LOW)                                         \
+    X(BUFFER, y, .copies = 2, .bank = TG_UB_BANK_HIGH)                                         \
+    X(BUFFER, dx, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                                    \
     X(BUFFER, y32, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT) \
     SPARSEMAX_ROOM(X)
 

@@ -10,6 +10,7 @@ enum { SM_MAX, SM_TAU, SM_BASE, SM_SUM, SM_COUNT, SM_MOVE, SM_SCRATCH };
 /* A step as small as that, of differences to the maximum, is one that differences to the threshold can do better. */
 #define SM_STILL 1e-6f
 #define SM_MOST_STEPS 60
+#define SM_FREE_STEPS 4 /* before it is asked whether a step was one: S waits for V then */
 /* Beyond it differences to the maximum are exact, and a base near the threshold would be off by its own rounding. */
 #define SM_HIGH 4096.0f
 
@@ -199,19 +200,17 @@ static inline __aicore__ void sm_rebase(const sm_job *job)
     asc_add_scalar(base, low, 0.0f, n);
     sm_spread(job, job->base, low);
     sm_spread(job, job->tau, tau);
-    ASC_THEN();
 }
 
 /* ---- backward ---- */
 
-/* m: all bits where y is above 0; y = 0, or NaN where it is one or infinite; g = dy where m is, and that. */
+/* m: all bits where y is above 0; g = dy there, else 0, and NaN where y is one. */
 static inline __aicore__ void sm_support(const sm_job *job, __ubuf__ float *g, __ubuf__ int32_t *m,
                                          __ubuf__ float *y)
 {
     asc_max_scalar(m, (__ubuf__ int32_t *)y, 0, job->n);
     ASC_THEN();
     asc_min_scalar(m, m, 1, job->n);
-    asc_mul_scalar(y, y, 0.0f, job->n);
     ASC_THEN();
     SM_FOLD(asc_add, job, job->counts, m);
     ASC_THEN();
@@ -219,7 +218,7 @@ static inline __aicore__ void sm_support(const sm_job *job, __ubuf__ float *g, _
     ASC_THEN();
     asc_and((__ubuf__ uint16_t *)g, (__ubuf__ uint16_t *)g, (__ubuf__ uint16_t *)m, 2 * job->n);
     ASC_THEN();
-    asc_add(g, g, y, job->n);
+    asc_axpy(g, y, 0.0f, job->n);
     ASC_THEN();
     SM_FOLD(asc_add, job, job->sums, g);
     ASC_THEN();
@@ -244,7 +243,7 @@ static inline __aicore__ void sm_mean(const sm_job *job)
     ASC_THEN();
 }
 
-/* g = its difference to the mean where m is, and y. */
+/* g = its difference to the mean where m is, else 0, and NaN where y is one. */
 static inline __aicore__ void sm_gradient(const sm_job *job, __ubuf__ float *g, __ubuf__ int32_t *m,
                                           __ubuf__ float *y)
 {
@@ -252,7 +251,7 @@ static inline __aicore__ void sm_gradient(const sm_job *job, __ubuf__ float *g, 
     ASC_THEN();
     asc_and((__ubuf__ uint16_t *)g, (__ubuf__ uint16_t *)g, (__ubuf__ uint16_t *)m, 2 * job->n);
     ASC_THEN();
-    asc_add(g, g, y, job->n);
+    asc_axpy(g, y, 0.0f, job->n);
     ASC_THEN();
 }
 

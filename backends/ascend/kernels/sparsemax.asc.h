@@ -40,10 +40,25 @@ static inline __aicore__ void ASC_NAME(sm_narrow)(const sm_job *job, int64_t pla
 #endif
 }
 
-/* Passes over the task's rows: their maxima; steps, until they are as good as none; steps from another base; the result. */
+#define LOAD(job, t, slot, at)                                       \
+    do {                                                             \
+        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);                           \
+        ASC_NAME(sm_in)(job, t, x_at, slot, x, x_outer, x_step, at); \
+        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);                         \
+    } while (0)
+/* Whole rows of another task. */
+#define LOAD_TASK(task, slot)                                            \
+    do {                                                                 \
+        const sm_task t_ = sm_task_at(task, down, outer, inner, beside); \
+        sm_job ahead_ = job;                                             \
+        ahead_.beside = t_.beside;                                       \
+        sm_set_piece(&ahead_, length, size);                             \
+        LOAD(&ahead_, &t_, slot, 0);                                     \
+    } while (0)
+/* Passes over the task's rows: their maxima; steps, until they are as good as none; one from another base; the result. */
 ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
 {
-    enum { MAXIMA, STEPS, LAST_STEPS = STEPS + 3, RESULT = LAST_STEPS };
+    enum { MAXIMA, STEPS, LAST_STEP, RESULT };
     const int64_t tasks = sm_tasks(down, outer, inner, beside), size = sizeof(ASC_T);
     const int whole = piece >= length;
     __ubuf__ float *d = ASC_SCRATCH(d), *w = ASC_SCRATCH(w);
@@ -60,21 +75,23 @@ ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
     job.part = job.sums + 2 * SPARSEMAX_BESIDE * ASC_LANES;
     asc_duplicate(job.numbers, 0.0f, 7 * SPARSEMAX_COLUMNS);
     asc_duplicate(job.base, 0.0f, 2 * SPARSEMAX_COLUMNS);
+    if (whole)
+        LOAD_TASK(asc_get_block_idx(), 0);
     for (int64_t i = asc_get_block_idx(); i < tasks; i += asc_get_block_num()) {
         const sm_task t = sm_task_at(i, down, outer, inner, beside);
+        if (whole && i + asc_get_block_num() < tasks)
+            LOAD_TASK(i + asc_get_block_num(), slot ^ 1);
         int64_t steps = 0;
         job.beside = t.beside;
         asc_duplicate(job.sums, ASC_LOWEST, sm_lanes(&job));
         for (int pass = MAXIMA; pass <= RESULT;) {
             for (int64_t at = 0; at < length; at += piece) {
                 sm_set_piece(&job, asc_min_of(piece, length - at), size);
-                if (!whole || pass == MAXIMA) {
-                    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-                    ASC_NAME(sm_in)(&job, &t, x_at, slot, x, x_outer, x_step, at);
-                    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
+                if (!whole)
+                    LOAD(&job, &t, slot, at);
+                if (!whole || pass == MAXIMA)
                     ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-                }
-                if (!whole || pass == MAXIMA || pass == STEPS + 1) {
+                if (!whole || pass == MAXIMA || pass == LAST_STEP) {
                     ASC_THEN();
                     ASC_NAME(sm_widen)(&job, d, x_at, slot);
                     ASC_THEN();
@@ -89,14 +106,14 @@ ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
                 } else if (pass < RESULT) {
                     sm_add(&job, w, d);
                 } else {
-                    ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+                    ASC_WAIT(PIPE_MTE3, PIPE_V, 0);
                     SM_WITH(asc_sub_relu, &job, w, d, job.tau);
                     ASC_THEN();
-                    ASC_NAME(sm_narrow)(&job, y_at, slot, w);
-                    ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-                    ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-                    ASC_NAME(sm_out)(&job, &t, y_at, slot, y, y_outer, y_step, at);
-                    ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+                    ASC_NAME(sm_narrow)(&job, y_at, 0, w);
+                    ASC_NOTIFY(PIPE_V, PIPE_MTE3, 0);
+                    ASC_WAIT(PIPE_V, PIPE_MTE3, 0);
+                    ASC_NAME(sm_out)(&job, &t, y_at, 0, y, y_outer, y_step, at);
+                    ASC_NOTIFY(PIPE_MTE3, PIPE_V, 0);
                 }
                 if (!whole || pass == RESULT) {
                     ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
@@ -114,9 +131,10 @@ ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
                 pass++;
             } else {
                 sm_step(&job);
-                if (pass > STEPS || steps++ >= SM_MOST_STEPS || !sm_moves(&job))
+                if (pass > STEPS ||
+                    (++steps > SM_FREE_STEPS && (steps > SM_MOST_STEPS || !sm_moves(&job))))
                     pass++;
-                if (pass == STEPS + 1)
+                if (pass == LAST_STEP)
                     sm_rebase(&job);
             }
         }
@@ -124,6 +142,14 @@ ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
     asc_pipeline_end();
 }
 
+#undef LOAD
+#define LOAD(job, t, slot, at)                                           \
+    do {                                                                 \
+        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);                               \
+        ASC_NAME(sm_in)(job, t, dy_at, slot, dy, dy_outer, dy_step, at); \
+        ASC_NAME(sm_in)(job, t, y_at, slot, y, y_outer, y_step, at);     \
+        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);                             \
+    } while (0)
 /* Two passes: the sums over each row's support; the result. */
 ASC_KERNEL ASC_NAME(sparsemax_backward)(ASC_PARAMS(SPARSEMAX_BACKWARD))
 {
@@ -143,8 +169,12 @@ ASC_KERNEL ASC_NAME(sparsemax_backward)(ASC_PARAMS(SPARSEMAX_BACKWARD))
     job.part = job.sums + 2 * SPARSEMAX_BESIDE * ASC_LANES;
     asc_duplicate(job.numbers, 0.0f, 7 * SPARSEMAX_COLUMNS);
     asc_duplicate(job.base, 0.0f, 2 * SPARSEMAX_COLUMNS);
+    if (whole)
+        LOAD_TASK(asc_get_block_idx(), 0);
     for (int64_t i = asc_get_block_idx(); i < tasks; i += asc_get_block_num()) {
         const sm_task t = sm_task_at(i, down, outer, inner, beside);
+        if (whole && i + asc_get_block_num() < tasks)
+            LOAD_TASK(i + asc_get_block_num(), slot ^ 1);
         job.beside = t.beside;
         sm_clear_sums(&job);
         for (int pass = 0; pass < 2; pass++) {
@@ -155,11 +185,9 @@ ASC_KERNEL ASC_NAME(sparsemax_backward)(ASC_PARAMS(SPARSEMAX_BACKWARD))
                 __ubuf__ float *y32 = ASC_UB(float, y_at, slot);
 #endif
                 sm_set_piece(&job, asc_min_of(piece, length - at), size);
+                if (!whole)
+                    LOAD(&job, &t, slot, at);
                 if (!whole || pass == 0) {
-                    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-                    ASC_NAME(sm_in)(&job, &t, dy_at, slot, dy, dy_outer, dy_step, at);
-                    ASC_NAME(sm_in)(&job, &t, y_at, slot, y, y_outer, y_step, at);
-                    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
                     ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
                     ASC_NAME(sm_widen)(&job, g, dy_at, slot);
 #if ASC_16BIT
@@ -172,13 +200,13 @@ ASC_KERNEL ASC_NAME(sparsemax_backward)(ASC_PARAMS(SPARSEMAX_BACKWARD))
                 }
                 if (pass) {
                     sm_gradient(&job, g, m, y32);
-                    ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-                    ASC_NAME(sm_narrow)(&job, dx_at, slot, g);
+                    ASC_WAIT(PIPE_MTE3, PIPE_V, 0);
+                    ASC_NAME(sm_narrow)(&job, dx_at, 0, g);
                     ASC_THEN();
-                    ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-                    ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-                    ASC_NAME(sm_out)(&job, &t, dx_at, slot, dx, dx_outer, dx_step, at);
-                    ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+                    ASC_NOTIFY(PIPE_V, PIPE_MTE3, 0);
+                    ASC_WAIT(PIPE_V, PIPE_MTE3, 0);
+                    ASC_NAME(sm_out)(&job, &t, dx_at, 0, dx, dx_outer, dx_step, at);
+                    ASC_NOTIFY(PIPE_MTE3, PIPE_V, 0);
                 }
                 if (!whole || pass) {
                     ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
@@ -191,3 +219,6 @@ ASC_KERNEL ASC_NAME(sparsemax_backward)(ASC_PARAMS(SPARSEMAX_BACKWARD))
     }
     asc_pipeline_end();
 }
+
+#undef LOAD
+#undef LOAD_TASK

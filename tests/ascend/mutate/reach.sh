@@ -26,5 +26,5 @@ operators="swiglu geglu relu_squared softmax embedding rms_norm fused_add_rms_no
 for setting in TIGON_SOC=910B1 TIGON_SOC=910B4 ASCEND_UB_CAPACITY_BITS=786432; do
     echo "$setting: $(env $setting "$tigon" check --strict $operators 2>&1 | tail -1)"
 done
-echo "a quarter: $(ASCEND_UB_CAPACITY_BITS=393216 "$tigon" check --strict embedding rms_norm fused_add_rms_norm softmax cross_entropy layer_norm poly_norm group_norm 2>&1 | tail -1)"
+echo "a quarter: $(ASCEND_UB_CAPACITY_BITS=393216 "$tigon" check --strict embedding rms_norm fused_add_rms_norm softmax cross_entropy layer_norm poly_norm group_norm selective_log_softmax grpo_loss softmax_jsd sum_rows sparsemax 2>&1 | tail -1)"
 python3 "$here/reach.py" "$folder"
