@@ -19,6 +19,7 @@ enum {
     ACL_LOAD_MAGIC = 2 /* kinds of aclrtBinaryLoadOption */
 };
 #define ACL_MAGIC_VECTOR_CORE 0x41415246u
+#define ACL_MAGIC_CUBE_CORE 0x41494343u
 
 typedef struct acl_load_option {
     int kind;

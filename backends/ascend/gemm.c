@@ -1,11 +1,11 @@
-/* gemm.c - host of kernels/gemm.asc.c: how a product is cut. What the copy out of the cube cores cannot do, another alpha than 1
+/* gemm.c - host of kernels/gemm.cube.asc.c: how a product is cut. What the copy out of the cube cores cannot do, another alpha than 1
  * and a sum with c in 16 bits, and sums of several cores' parts, is done by sum_rows, from f32 in memory of the device. */
 #include <math.h>
 
 #include "ascend.h"
 #include "kernels/gemm.args.h"
 
-ASCEND_KERNEL(gemm, GEMM);
+ASCEND_CUBE_KERNEL(gemm, GEMM);
 
 typedef struct product {
     int64_t m, n, k, size;                            /* size: bytes of an element of a and b */
@@ -27,7 +27,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
 enum {
     SIDE = 16, /* tiles are whole fractals */
     MOST_SIDE = GEMM_L0 / GEMM_STEP_BYTES,
-    MOST_PACKET = 8,
+    MOST_PACKET = 4,   /* rows of 512 B: longer ones that begin anywhere cost memory more */
     PRODUCT_START = 9, /* of mmad behind another */
     PRODUCT_WAIT = 70, /* where a barrier must stand between two */
     LOAD_START = 24,   /* of an instruction that fills L0 */
@@ -81,7 +81,8 @@ static double cycles(const product *p, const cut *c)
         c->splits > 1 || p->finish
             ? LAUNCH + results * (double)(4 * c->splits + p->out_bytes) / (SUM_BYTES * p->cores)
             : 0;
-    return COPY_START + bring * (double)c->packet + fmax(work, once) + sum;
+    /* neither is hidden wholly behind the other */
+    return COPY_START + bring * (double)c->packet + fmax(work, once) + fmin(work, once) / 8 + sum;
 }
 
 static void consider(const product *p, cut c, double *best, cut *to)

@@ -20,6 +20,7 @@ typedef struct ascend_info {
 
 typedef struct ascend_call {
     const char *kernel; /* its symbol */
+    int cube;           /* a kernel of cube cores; else of vector cores */
     int64_t blocks;
     const ascend_arg *args;
     int nargs;

@@ -9,7 +9,14 @@
 #include "acl.h"
 #include "ascend.h"
 
-enum { MOST_KERNELS = 256 };
+enum { MOST_KERNELS = 256, BINARIES = 2 };
+
+/* The kernels: of vector cores, and of cube cores. */
+static const struct {
+    const char *file;
+    uint32_t magic;
+} binaries[BINARIES] = {{"tigon_ascend_kernels.o", ACL_MAGIC_VECTOR_CORE},
+                        {"tigon_ascend_cube_kernels.o", ACL_MAGIC_CUBE_CORE}};
 
 static struct {
 #define X(result, name, arguments) result(*name) arguments;
@@ -20,7 +27,7 @@ static struct {
 static struct {
     int32_t device;
     int own_init, own_device; /* the program had not done it: undone at exit */
-    void *binary;             /* the kernels */
+    void *binary[BINARIES];
     ascend_info info;
     struct {
         char name[96];
@@ -116,16 +123,16 @@ static tg_status ask_chip(ascend_info *info)
     return TG_OK;
 }
 
-static tg_status load_kernels(void)
+static tg_status load_kernels(int cube)
 {
     char path[1024], what[1100];
-    if (ascend_find_file(NULL, "tigon_ascend_kernels.o", path, sizeof path))
+    if (ascend_find_file(NULL, binaries[cube].file, path, sizeof path))
         return ascend_host->fail(
             TG_ENOTFOUND, "npu: %s is not there: build Tigon with -DTIGON_ASCEND_CANN=ON", path);
-    acl_load_option magic = {.kind = ACL_LOAD_MAGIC, .value.magic = ACL_MAGIC_VECTOR_CORE};
+    acl_load_option magic = {.kind = ACL_LOAD_MAGIC, .value.magic = binaries[cube].magic};
     acl_load_options options = {&magic, 1};
     snprintf(what, sizeof what, "aclrtBinaryLoadFromFile of %s", path);
-    ACL_TRY(acl.aclrtBinaryLoadFromFile(path, &options, &card.binary), what);
+    ACL_TRY(acl.aclrtBinaryLoadFromFile(path, &options, &card.binary[cube]), what);
     return TG_OK;
 }
 
@@ -135,7 +142,8 @@ static tg_status open_card(void)
     ASCEND_TRY(load_functions());
     ASCEND_TRY(open_device());
     ASCEND_TRY(ask_chip(&info));
-    ASCEND_TRY(load_kernels());
+    for (int cube = 0; cube < BINARIES; cube++)
+        ASCEND_TRY(load_kernels(cube));
     bound = 1;
     card.info = info; /* from here on it is open */
     return TG_OK;
@@ -160,7 +168,8 @@ static const ascend_info *card_info(void)
 
 static void card_close(void)
 {
-    acl.aclrtBinaryUnLoad(card.binary);
+    for (int cube = 0; cube < BINARIES; cube++)
+        acl.aclrtBinaryUnLoad(card.binary[cube]);
     if (card.own_device)
         acl.aclrtResetDevice(card.device);
     if (card.own_init)
@@ -228,8 +237,9 @@ tg_status ascend_card_copy(void *dst, int dst_device_type, const void *src, int 
 
 /* ---- launching ---- */
 
-static tg_status find_kernel(const char *name, void **function)
+static tg_status find_kernel(const ascend_call *l, void **function)
 {
+    const char *name = l->kernel;
     for (int i = 0; i < card.kernels; i++)
         if (strcmp(card.kernel[i].name, name) == 0) {
             *function = card.kernel[i].function;
@@ -237,7 +247,7 @@ static tg_status find_kernel(const char *name, void **function)
         }
     char what[160];
     snprintf(what, sizeof what, "aclrtBinaryGetFunction of %s", name);
-    ACL_TRY(acl.aclrtBinaryGetFunction(card.binary, name, function), what);
+    ACL_TRY(acl.aclrtBinaryGetFunction(card.binary[l->cube], name, function), what);
     if (card.kernels < MOST_KERNELS) {
         snprintf(card.kernel[card.kernels].name, sizeof card.kernel->name, "%s", name);
         card.kernel[card.kernels++].function = *function;
@@ -298,7 +308,7 @@ static tg_status card_launch(const ascend_call *l)
         return ascend_host->fail(TG_EDEVICE, "npu: %s asks for %lld blocks, expected 1 to 65535",
                                  l->kernel, (long long)l->blocks);
     pthread_mutex_lock(&lock);
-    const tg_status found = find_kernel(l->kernel, &function);
+    const tg_status found = find_kernel(l, &function);
     pthread_mutex_unlock(&lock);
     ASCEND_TRY(found);
     return l->took ? launch_timed(l, function) : launch(l, function);

@@ -1,10 +1,18 @@
 /* src/fused_linear/fused_linear.c - chunks of rows, and what they leave. */
 #include "fused_linear/fused_linear.h"
 
+#include <string.h>
+
 #include "core/parts.h"
+
+/* Of logits. The CPU: with the products' workspace about 64 MiB. Another device: with fewer rows a chunk the sums of dweight, read and written
+ * with each, take longer than the products. */
+enum { CPU_BYTES = 56 << 20, DEVICE_BYTES = 1 << 30 };
 
 void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
 {
+    if (!bytes)
+        bytes = strcmp(tg_ctx_device(l->ctx), "cpu") ? DEVICE_BYTES : CPU_BYTES;
     l->rows_of_x = tg_rows_of(l->x);
     const int64_t rows = l->rows_of_x.rows, most = bytes / (row_bytes ? row_bytes : 1);
     const int64_t count = most < 1 ? rows : (rows + most - 1) / most;

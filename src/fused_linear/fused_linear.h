@@ -18,7 +18,7 @@ typedef struct fused_linear {
     float *sum_weight;
 } fused_linear;
 
-/* Equal parts of the fewest chunks whose rows, of row_bytes each, fit so many bytes; a row at least. */
+/* Equal parts of the fewest chunks whose rows, of row_bytes each, fit so many bytes, 0: as many as suit the device; a row at least. */
 void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes);
 
 /* Bytes of a part of a workspace, so that the next part begins a cache line. */

@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 export STAND_IN_RECORD="$1"
 rm -f "$1"
 # The library looks for the kernels' file beside itself.
-cp "$4/libascendcl.so" "$4/tigon_ascend_kernels.o" "$work"
+cp "$4/libascendcl.so" "$4"/tigon_ascend_*kernels.o "$work"
 soname=$(readelf -d "$3" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 ln -s "$3" "$work/$soname"
 export LD_LIBRARY_PATH="$work" TIGON_DEVICE=npu

@@ -71,7 +71,7 @@ int main(void)
     REFUSED(get(nothing, "k", &kernel), "the binary is not loaded");
     REFUSED(begin(nothing, &args), "an unknown function");
     REFUSED(load("/nonexistent", NULL, &other), "there is no such file");
-    REFUSED(load(getenv("STAND_IN_RECORD"), NULL, &other), "the magic of vector cores");
+    REFUSED(load(getenv("STAND_IN_RECORD"), NULL, &other), "the magic of the file's cores");
     REFUSED(record(nothing, NULL), "an unknown event");
 
     struct {

@@ -67,9 +67,10 @@ API int aclrtBinaryLoadFromFile(const char *path, load_options *options, void **
     if (!f)
         return violation("aclrtBinaryLoadFromFile", "there is no such file");
     fclose(f);
+    const uint32_t magic = strstr(path, "cube") ? 0x41494343u : 0x41415246u;
     if (!options || options->count != 1 || options->list->kind != 2 ||
-        options->list->value[0] != 0x41415246u)
-        return violation("aclrtBinaryLoadFromFile", "expected the magic of vector cores");
+        options->list->value[0] != magic)
+        return violation("aclrtBinaryLoadFromFile", "expected the magic of the file's cores");
     *binary = create(BINARY);
     return 0;
 }

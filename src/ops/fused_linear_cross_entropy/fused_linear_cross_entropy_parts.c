@@ -5,8 +5,6 @@
 #include "fused_linear/fused_linear.h"
 #include "fused_linear_cross_entropy.h"
 
-enum { DEFAULT_BYTES = 56 << 20 }; /* of logits: with the products' workspace about 64 MiB */
-
 /* Results that are one number: each chunk has its own, and the call's is their sum. */
 enum { LOSS, Z_LOSS, ACCURACY, RESULTS };
 
@@ -138,8 +136,7 @@ static tg_status allocate(run_state *s)
 {
     const flce *f = s->f;
     const int narrow = s->gradients && s->type != TG_F32;
-    fused_linear_cut(&s->l, s->classes * (narrow ? 6 : 4),
-                     f->chunk_bytes ? f->chunk_bytes : DEFAULT_BYTES);
+    fused_linear_cut(&s->l, s->classes * (narrow ? 6 : 4), f->chunk_bytes);
     const int64_t logits = fused_linear_lines(s->l.rows * s->classes * 4),
                   dlogits = narrow ? fused_linear_lines(s->l.rows * s->classes * 2) : 0;
     char *p =

@@ -5,8 +5,6 @@
 #include "fused_linear/fused_linear.h"
 #include "fused_linear_jsd.h"
 
-enum { DEFAULT_BYTES = 56 << 20 }; /* of logits: with the products' workspace about 64 MiB */
-
 typedef struct run_state {
     fused_linear l;
     const fljsd *f;
@@ -107,8 +105,7 @@ static tg_status allocate(run_state *s)
 {
     const fljsd *f = s->f;
     const int narrow = s->gradients && s->type != TG_F32;
-    fused_linear_cut(&s->l, s->classes * (narrow ? 10 : 8),
-                     f->chunk_bytes ? f->chunk_bytes : DEFAULT_BYTES);
+    fused_linear_cut(&s->l, s->classes * (narrow ? 10 : 8), f->chunk_bytes);
     const int64_t elements = s->l.rows * s->classes, logits = fused_linear_lines(elements * 4),
                   dlogits = narrow ? fused_linear_lines(elements * 2) : 0;
     char *p = tg_workspace_beside(s->l.ctx, f->x, (size_t)(2 * logits + dlogits + s->l.count * 4));

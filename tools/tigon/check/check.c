@@ -161,7 +161,8 @@ int command_check(int argc, char **argv)
          "of a type, "
          "if an operator has no implementation, if no CPU implementation accepts a case, or if an "
          "implementation refuses what it "
-         "accepted"},
+         "accepted; on another device than the CPU, if what an operator calls would run on the "
+         "CPU"},
         {"--types", CLI_TEXT, &ck.types, "LIST", "f32, bf16, f16 or several with commas (all)"},
         {"--seed", CLI_INT, &ck.s.seed, "N", "seed of all values (1)"},
         {"--threads", CLI_INT, &ck.s.threads, "N", "threads of the first call (2)"},

@@ -1,4 +1,4 @@
-/* gemm.asc.c - products of matrices on the cube cores. A packet of both operands, some steps along k, comes to one half of L1 while
+/* gemm.cube.asc.c - products of matrices on the cube cores. A packet of both operands, some steps along k, comes to one half of L1 while
  * the steps of the packet before go through the halves of L0A and L0B; the sums of a tile stay in L0C until they are copied out. */
 #include "asc_any.h"
 #include "gemm.args.h"
