@@ -87,8 +87,8 @@ static double cycles(const product *p, const cut *c)
 
 static void consider(const product *p, cut c, double *best, cut *to)
 {
-    const int64_t room = GEMM_L1 / (2 * GEMM_STEP_BYTES * (c.tile_m + c.tile_n));
-    for (c.packet = 1; c.packet <= room && c.packet <= MOST_PACKET; c.packet *= 2) {
+    const int64_t room = GEMM_L1 / (GEMM_PACKETS * GEMM_STEP_BYTES * (c.tile_m + c.tile_n));
+    for (c.packet = 1; c.packet <= room && c.packet <= MOST_PACKET; c.packet++) {
         const double found = cycles(p, &c);
         if (found < *best) {
             *best = found;

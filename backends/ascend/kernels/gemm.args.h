@@ -9,6 +9,10 @@
  * fills at most one. */
 enum { GEMM_STEP_BYTES = 128, GEMM_L0 = 32768, GEMM_L0C = 131072, GEMM_L1 = 524288 - 256 };
 
+/* Packets of both operands that L1 holds: one is multiplied, one is there already or comes, one comes meanwhile, so that the copies in do not
+ * wait while a tile is copied out. */
+enum { GEMM_PACKETS = 3 };
+
 /* c [m, n] = a b; a [m, k], or stored [k, m] if a_turned, b [k, n], or stored [n, k] if b_turned. With `splits` each split makes the
  * products of k_share elements of k, and its results lie c_split elements behind those of the split before. add: to what c, f32, holds. A
  * core makes tiles of tile_m x tile_n; `packet` elements of k come to L1 at a time, and consecutive tiles go down `band` rows of tiles. */

@@ -101,7 +101,7 @@ static inline __aicore__ int ASC_NAME(gemm_multiply)(const gemm_cut *g, const ge
         (__cbuf__ ASC_T *)(asc_get_phy_buf_addr(0) + a->l1 + (uint64_t)(p->set * a->room));
     __cbuf__ ASC_T *b1 =
         (__cbuf__ ASC_T *)(asc_get_phy_buf_addr(0) + b->l1 + (uint64_t)(p->set * b->room));
-    ASC_WAIT(PIPE_MTE2, PIPE_MTE1, p->set);
+    ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_MTE1, p->set);
     for (int64_t k = p->k; k < end; k += GEMM_STEP, l0 ^= 1) {
         const int64_t depth = asc_min_of(GEMM_STEP, end - k);
         __ca__ ASC_T *a0 = (__ca__ ASC_T *)(asc_get_phy_buf_addr(0) + (uint64_t)(l0 * GEMM_L0));
@@ -120,7 +120,7 @@ static inline __aicore__ int ASC_NAME(gemm_multiply)(const gemm_cut *g, const ge
         a1 += GEMM_STEP * m1 * 16;
         b1 += GEMM_STEP * n1 * 16;
     }
-    ASC_NOTIFY(PIPE_MTE1, PIPE_MTE2, p->set);
+    ASC_RING_FLAG(asc_sync_notify, PIPE_MTE1, PIPE_MTE2, p->set);
     return l0;
 }
 
@@ -158,18 +158,18 @@ ASC_CUBE_KERNEL ASC_NAME(gemm)(ASC_PARAMS(GEMM))
     const gemm_side left = gemm_side_of(a_stride, a_turned, tile_m, bytes, 0);
     /* b's rows run along n where it is stored as it is multiplied */
     const gemm_side right =
-        gemm_side_of(b_stride, !b_turned, tile_n, bytes, (uint64_t)(2 * left.room));
+        gemm_side_of(b_stride, !b_turned, tile_n, bytes, (uint64_t)(GEMM_PACKETS * left.room));
     gemm_place here = gemm_place_of(&g, asc_get_block_idx(), 0), ahead = here;
     int l0 = 0;
     gemm_begin(add);
     for (int64_t packets = 0; here.unit < g.units; packets++) {
-        /* the first packet, then each next one ahead of the products of the one before */
-        for (int i = packets == 0 ? 2 : 1; i > 0 && ahead.unit < g.units; i--) {
+        /* the first packets, then each next one ahead of the products of an earlier one */
+        for (int i = packets == 0 ? GEMM_PACKETS : 1; i > 0 && ahead.unit < g.units; i--) {
             const int64_t end = asc_min_of(ahead.k + g.packet, ahead.end);
-            ASC_WAIT(PIPE_MTE1, PIPE_MTE2, ahead.set);
+            ASC_RING_FLAG(asc_sync_wait, PIPE_MTE1, PIPE_MTE2, ahead.set);
             ASC_NAME(gemm_bring)(&left, a, ahead.set, ahead.row, ahead.rows, ahead.k, end);
             ASC_NAME(gemm_bring)(&right, b, ahead.set, ahead.column, ahead.columns, ahead.k, end);
-            ASC_NOTIFY(PIPE_MTE2, PIPE_MTE1, ahead.set);
+            ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_MTE1, ahead.set);
             gemm_go_on(&g, &ahead);
         }
         l0 = ASC_NAME(gemm_multiply)(&g, &left, &right, &here, l0);

@@ -1,6 +1,7 @@
-/* gemm.cube.asc.c - products of matrices on the cube cores. A packet of both operands, some steps along k, comes to one half of L1 while
- * the steps of the packet before go through the halves of L0A and L0B; the sums of a tile stay in L0C until they are copied out. */
+/* gemm.cube.asc.c - products of matrices on the cube cores. Packets of both operands, some steps along k each, come to L1 while
+ * the steps of a packet before go through the halves of L0A and L0B; the sums of a tile stay in L0C until they are copied out. */
 #include "asc_any.h"
+#include "asc_ring.h"
 #include "gemm.args.h"
 
 /* How the product is cut; see gemm.args.h. units: tiles of all splits. */
@@ -8,7 +9,7 @@ typedef struct gemm_cut {
     int64_t m, n, k, tile_m, tile_n, tiles_m, tiles_n, share, packet, band, units;
 } gemm_cut;
 
-/* Where a core is: at element k of the unit's share, which ends at `end`; set: the half of L1 that has the packet. */
+/* Where a core is: at element k of the unit's share, which ends at `end`; set: where in L1 the packet is. */
 typedef struct gemm_place {
     int64_t unit, split, row, rows, column, columns, k, end;
     int set;
@@ -54,16 +55,16 @@ static inline __aicore__ gemm_place gemm_place_of(const gemm_cut *g, int64_t uni
 static inline __aicore__ void gemm_go_on(const gemm_cut *g, gemm_place *p)
 {
     p->k += g->packet;
-    p->set ^= 1;
+    p->set = (p->set + 1) % GEMM_PACKETS;
     if (p->k >= p->end)
         *p = gemm_place_of(g, p->unit + asc_get_block_num(), p->set);
 }
 
-/* Both halves of L1 and of L0 are free: op tells so, or waits for it. */
-#define GEMM_HALVES(op)                  \
-    op(PIPE_MTE1, PIPE_MTE2, EVENT_ID0); \
-    op(PIPE_MTE1, PIPE_MTE2, EVENT_ID1); \
-    op(PIPE_M, PIPE_MTE1, EVENT_ID0);    \
+/* All of L1 and both halves of L0 are free: op tells so, or waits for it. */
+#define GEMM_BUFFERS(op)                              \
+    for (int set = 0; set < GEMM_PACKETS; set++)      \
+        ASC_RING_FLAG(op, PIPE_MTE1, PIPE_MTE2, set); \
+    op(PIPE_M, PIPE_MTE1, EVENT_ID0);                 \
     op(PIPE_M, PIPE_MTE1, EVENT_ID1)
 
 static inline __aicore__ void gemm_begin(int64_t add)
@@ -73,12 +74,12 @@ static inline __aicore__ void gemm_begin(int64_t add)
     asc_set_l0c_copy_params(1, 0, 0);
     if (add)
         asc_set_atomic_add_float();
-    GEMM_HALVES(asc_sync_notify);
+    GEMM_BUFFERS(asc_sync_notify);
 }
 
 static inline __aicore__ void gemm_end(void)
 {
-    GEMM_HALVES(asc_sync_wait);
+    GEMM_BUFFERS(asc_sync_wait);
     asc_set_atomic_none();
     asc_modes_clear();
 }

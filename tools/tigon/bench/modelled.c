@@ -24,13 +24,13 @@ static void add(void *user, const tg_npu_launch *launch)
     snprintf(all->soc, sizeof all->soc, "%s", launch->soc);
 }
 
+/* What is made of calls of other operators has kernels where these have: the context is strict. */
 static int has_kernels(const bench_provider *p, const bench_cell *cell, bench_result *result)
 {
     for (int i = 0; i < cell->nparts; i++) {
         int impl;
         const tg_op_info *op = cell->part[i]->op->info;
-        if (tg_resolve(p->ctx, cell->part[i]->op->id, &impl, 1) > 0 &&
-            !strcmp(impl_device(impl), "npu-model"))
+        if (tg_resolve(p->ctx, cell->part[i]->op->id, &impl, 1) > 0 && impl_is_of(p->ctx, impl))
             continue;
         snprintf(result->why, sizeof result->why, "no implementation of %s for npu-model",
                  op->name);
@@ -65,6 +65,7 @@ void bench_measure_modelled(const bench_settings *s, bench_results *r)
     for (int i = 0; i < s->nproviders; i++) {
         bench_result *result = &r->result[i];
         result->provider = i;
+        tg_ctx_set_strict(s->provider[i].ctx, 1);
         if (!has_kernels(&s->provider[i], r->cell, result))
             continue;
         tg_npu_watch(add, &last);
