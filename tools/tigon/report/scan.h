@@ -6,7 +6,7 @@
 
 #include "source.h"
 
-enum { SCAN_FILES = 128 };
+enum { SCAN_FILES = 512 };
 
 typedef struct scan_file {
     char path[256], *text;
