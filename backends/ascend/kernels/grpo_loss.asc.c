@@ -1,8 +1,8 @@
 /* grpo_loss.asc.c - from log-probabilities of tokens to losses, or to the gradient of log-probabilities; and log-probabilities by saved
  * lse. There is one number a token here, against V logits in the launches beside: pieces of tokens follow each other without
  * overlap. A block has whole sequences, and leaves its part of a sum; a second launch adds the parts in their order. */
-#include "grpo_loss.h"
 #include "cross_entropy_gradient.h"
+#include "grpo_token.h"
 
 /* What pieces are copied from, and where to; NULL for what is not given. */
 typedef struct grpo_memory {

@@ -57,8 +57,9 @@ static row_log log_row(const source *s, int64_t b, int64_t l)
     const int64_t y = target_of(s, b, l);
     const double x_y = logit(s, b, l, y), max = largest(s, b, l);
     const double others = sum_of_others(s, b, l, max, y), log_sum = log(others + exp(x_y - max));
-    /* the same; log1p keeps digits */
-    return (row_log){max, log_sum, x_y == max ? -log1p(others) : x_y - max - log_sum};
+    /* the same, but where all are -inf: log1p keeps digits */
+    const int likeliest = x_y == max && max > -INFINITY;
+    return (row_log){max, log_sum, likeliest ? -log1p(others) : x_y - max - log_sum};
 }
 
 static void log_softmax(const source *s, const grpo_plane *logp, const grpo_plane *lse)
