@@ -15,7 +15,7 @@ void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
         bytes = strcmp(tg_ctx_device(l->ctx), "cpu") ? DEVICE_BYTES : CPU_BYTES;
     l->rows_of_x = tg_rows_of(l->x);
     const int64_t rows = l->rows_of_x.rows, most = bytes / (row_bytes ? row_bytes : 1);
-    const int64_t count = most < 1 ? rows : (rows + most - 1) / most;
+    const int64_t count = most < 1 ? rows : rows / most + (rows % most != 0);
     l->rows = count ? (rows + count - 1) / count : 1;
     l->count = count ? (rows + l->rows - 1) / l->rows : 1;
 }

@@ -63,6 +63,8 @@ static problem *fitting(report *r, const pb_op *op, const pb_case *from, pb_case
             break;
         problem_free(p);
         p = problem_create(r->cat, op, c, &options, error);
+        if (!p && !before && halvings > 0)
+            continue; /* refused with so few: fewer groups than it must have, say */
         const size_t bytes = p ? problem_memory(p) : 0;
         /* the next one grows as this one did, at most fourfold where two numbers of rows double */
         if (!p || halvings == 0 || bytes + (bytes > before ? bytes : 0) > MOST_BYTES)
