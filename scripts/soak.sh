@@ -1,6 +1,6 @@
 #!/bin/sh
-# What is too long for every run of the tests: all cases with other values, the NPU kernels with half a buffer and with every flag and barrier left out once,
-# 25 million fuzzed calls by default (an hour or so), and the sanitizers over the kernels of all levels.
+# What is too long for every run of the tests: all cases with other values, the NPU kernels on other sizes of the buffer and with every flag and
+# barrier left out once, 25 million fuzzed calls by default (an hour or so), and the sanitizers over the kernels of all levels.
 #   scripts/soak.sh [FUZZED_CALLS]
 set -eu
 for seed in 2 3 4; do
@@ -8,9 +8,11 @@ for seed in 2 3 4; do
     build/tigon check --strict --seed $seed >build/soak.log || { grep FAILED build/soak.log; exit 1; }
     tail -1 build/soak.log
 done
-echo "soak: the NPU kernels with half a buffer, all cases"
-TIGON_DEVICE=npu-model ASCEND_UB_CAPACITY_BITS=786432 build/tigon check --strict >build/soak.log || { grep FAILED build/soak.log; exit 1; }
-tail -1 build/soak.log
+for setting in TIGON_SOC=910B4 ASCEND_UB_CAPACITY_BITS=786432 ASCEND_UB_CAPACITY_BITS=393216 TIGON_ASCEND_SEED=3; do
+    echo "soak: the NPU kernels, all cases, $setting"
+    env TIGON_DEVICE=npu-model $setting build/tigon check --strict >build/soak.log || { grep FAILED build/soak.log; exit 1; }
+    tail -1 build/soak.log
+done
 echo "soak: the NPU kernels without one call that synchronises, each in turn"
 rm -rf build/mutate
 sh tests/ascend/mutate/mutate.sh build/tigon build/tests/libascend_forget.so build/mutate
