@@ -28,24 +28,29 @@ static inline __aicore__ void jsd_log1p_parts(__ubuf__ float *z, __ubuf__ float 
     ASC_THEN();
 }
 
-/* x and y are used up; a, b, c: scratch. */
-static inline __aicore__ void jsd_mixture(__ubuf__ float *t, __ubuf__ float *g, __ubuf__ float *x,
-                                          __ubuf__ float *y, __ubuf__ float *a, __ubuf__ float *b,
-                                          __ubuf__ float *c, float factor, float beta, float rest,
-                                          uint32_t n)
+/* a = D = y - x within -JSD_FAR and `far`, b = exp(D); x and y are limited. */
+static inline __aicore__ void jsd_difference(__ubuf__ float *a, __ubuf__ float *b,
+                                             __ubuf__ float *x, __ubuf__ float *y, float far,
+                                             uint32_t n)
 {
     asc_max_scalar(x, x, JSD_LOWEST, n);
     asc_max_scalar(y, y, JSD_LOWEST, n);
     ASC_THEN();
     asc_sub(a, y, x, n);
     ASC_THEN();
-    asc_min_scalar(a, a, JSD_FAR, n);
+    asc_min_scalar(a, a, far, n);
     ASC_THEN();
     asc_max_scalar(a, a, -JSD_FAR, n);
     ASC_THEN();
     asc_exp(b, a, n);
     ASC_THEN();
-    asc_log(c, b, n); /* exp(D) - 1 = (b - 1) (D / log b) */
+}
+
+/* t = exp(D) - 1 = (b - 1) (D / log b), from a = D, which is used up, and b = exp(D). c: scratch. */
+static inline __aicore__ void jsd_expm1(__ubuf__ float *t, __ubuf__ float *a, __ubuf__ float *b,
+                                        __ubuf__ float *c, uint32_t n)
+{
+    asc_log(c, b, n);
     asc_add_scalar(t, b, -1.0f, n);
     ASC_THEN();
     asc_add_scalar(c, c, JSD_TINY, n);
@@ -55,6 +60,16 @@ static inline __aicore__ void jsd_mixture(__ubuf__ float *t, __ubuf__ float *g, 
     ASC_THEN();
     asc_mul(t, t, a, n);
     ASC_THEN();
+}
+
+/* x and y are used up; a, b, c: scratch. */
+static inline __aicore__ void jsd_mixture(__ubuf__ float *t, __ubuf__ float *g, __ubuf__ float *x,
+                                          __ubuf__ float *y, __ubuf__ float *a, __ubuf__ float *b,
+                                          __ubuf__ float *c, float factor, float beta, float rest,
+                                          uint32_t n)
+{
+    jsd_difference(a, b, x, y, JSD_FAR, n);
+    jsd_expm1(t, a, b, c, n);
     asc_div(a, t, b, n); /* exp(-D) - 1, negated */
     ASC_THEN();
     asc_mul_scalar(a, a, -rest, n);

@@ -65,30 +65,11 @@ static inline __aicore__ void sjsd_mixture_slopes(const sjsd_job *job, __ubuf__ 
                                                   __ubuf__ float *b, __ubuf__ float *c,
                                                   __ubuf__ float *t, uint32_t n)
 {
-    asc_max_scalar(u, u, JSD_LOWEST, n);
-    asc_max_scalar(v, v, JSD_LOWEST, n);
-    ASC_THEN();
-    asc_sub(a, v, u, n);
-    ASC_THEN();
-    asc_min_scalar(a, a, JSD_FAR - 17.0f, n); /* odds are up to 2^24 */
-    ASC_THEN();
-    asc_max_scalar(a, a, -JSD_FAR, n);
-    ASC_THEN();
-    asc_exp(b, a, n);
-    ASC_THEN();
+    jsd_difference(a, b, u, v, JSD_FAR - 17.0f, n); /* odds are up to 2^24 */
     if (job->near) {
         asc_mul_scalar(t, b, job->odds, n);
     } else {
-        asc_add_scalar(t, b, -1.0f, n);
-        asc_log(c, b, n);
-        ASC_THEN();
-        asc_add_scalar(c, c, JSD_TINY, n);
-        asc_add_scalar(t, t, JSD_TINY, n);
-        ASC_THEN();
-        asc_div(a, a, c, n);
-        ASC_THEN();
-        asc_mul(t, t, a, n);
-        ASC_THEN();
+        jsd_expm1(t, a, b, c, n);
         asc_mul_scalar(t, t, job->beta, n);
     }
     ASC_THEN();

@@ -28,6 +28,23 @@ static inline __aicore__ __ubuf__ float *sm_at(const sm_job *job, int number)
     return job->numbers + number * SPARSEMAX_COLUMNS;
 }
 
+/* The memory of a job, cleared where a number may be read before it is set. */
+static inline __aicore__ sm_job sm_start(int64_t down, __ubuf__ float *numbers,
+                                         __ubuf__ float *blocks, __ubuf__ float *lanes)
+{
+    sm_job job = {0};
+    job.down = down;
+    job.numbers = numbers;
+    job.base = blocks;
+    job.tau = blocks + SPARSEMAX_COLUMNS;
+    job.sums = lanes;
+    job.counts = (__ubuf__ int32_t *)lanes + SPARSEMAX_BESIDE * ASC_LANES;
+    job.part = lanes + 2 * SPARSEMAX_BESIDE * ASC_LANES;
+    asc_duplicate(numbers, 0.0f, 7 * SPARSEMAX_COLUMNS);
+    asc_duplicate(blocks, 0.0f, 2 * SPARSEMAX_COLUMNS);
+    return job;
+}
+
 static inline __aicore__ void sm_set_piece(sm_job *job, int64_t along, int64_t size)
 {
     job->rows = job->down ? along : job->beside;

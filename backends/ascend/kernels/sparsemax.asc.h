@@ -62,19 +62,10 @@ ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
     const int64_t tasks = sm_tasks(down, outer, inner, beside), size = sizeof(ASC_T);
     const int whole = piece >= length;
     __ubuf__ float *d = ASC_SCRATCH(d), *w = ASC_SCRATCH(w);
-    sm_job job = {0};
     int slot = 0;
     (void)rows, (void)columns, (void)tile_rows, (void)tile_columns;
     asc_pipeline_begin();
-    job.down = down;
-    job.numbers = ASC_SCRATCH(numbers);
-    job.base = ASC_SCRATCH(blocks);
-    job.tau = job.base + SPARSEMAX_COLUMNS;
-    job.sums = ASC_SCRATCH(lanes);
-    job.counts = (__ubuf__ int32_t *)job.sums + SPARSEMAX_BESIDE * ASC_LANES;
-    job.part = job.sums + 2 * SPARSEMAX_BESIDE * ASC_LANES;
-    asc_duplicate(job.numbers, 0.0f, 7 * SPARSEMAX_COLUMNS);
-    asc_duplicate(job.base, 0.0f, 2 * SPARSEMAX_COLUMNS);
+    sm_job job = sm_start(down, ASC_SCRATCH(numbers), ASC_SCRATCH(blocks), ASC_SCRATCH(lanes));
     if (whole)
         LOAD_TASK(asc_get_block_idx(), 0);
     for (int64_t i = asc_get_block_idx(); i < tasks; i += asc_get_block_num()) {
@@ -157,18 +148,10 @@ ASC_KERNEL ASC_NAME(sparsemax_backward)(ASC_PARAMS(SPARSEMAX_BACKWARD))
     const int whole = piece >= length;
     __ubuf__ float *g = ASC_SCRATCH(g);
     __ubuf__ int32_t *m = ASC_UB(int32_t, m_at, 0);
-    sm_job job = {0};
     int slot = 0;
     (void)rows, (void)columns, (void)tile_rows, (void)tile_columns;
     asc_pipeline_begin();
-    job.down = down;
-    job.numbers = ASC_SCRATCH(numbers);
-    job.base = ASC_SCRATCH(blocks);
-    job.sums = ASC_SCRATCH(lanes);
-    job.counts = (__ubuf__ int32_t *)job.sums + SPARSEMAX_BESIDE * ASC_LANES;
-    job.part = job.sums + 2 * SPARSEMAX_BESIDE * ASC_LANES;
-    asc_duplicate(job.numbers, 0.0f, 7 * SPARSEMAX_COLUMNS);
-    asc_duplicate(job.base, 0.0f, 2 * SPARSEMAX_COLUMNS);
+    sm_job job = sm_start(down, ASC_SCRATCH(numbers), ASC_SCRATCH(blocks), ASC_SCRATCH(lanes));
     if (whole)
         LOAD_TASK(asc_get_block_idx(), 0);
     for (int64_t i = asc_get_block_idx(); i < tasks; i += asc_get_block_num()) {
