@@ -4,21 +4,10 @@
 #include <unistd.h>
 
 #include "ascsim.h"
+#include "check.h"
 
 void scale(void);
 void copy_whole(void);
-
-static int failures;
-
-#define CHECK(condition, ...)                                      \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            failures++;                                            \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition); \
-            printf(__VA_ARGS__);                                   \
-            puts("");                                              \
-        }                                                          \
-    } while (0)
 
 enum { COUNT = 1 << 20 };
 

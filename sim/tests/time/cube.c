@@ -4,22 +4,11 @@
 #include <stdlib.h>
 
 #include "ascsim.h"
+#include "check.h"
 
 void products(void);
 void tiles(void);
 void rounds(void);
-
-static int failures;
-
-#define CHECK(condition, ...)                                      \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            failures++;                                            \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition); \
-            printf(__VA_ARGS__);                                   \
-            puts("");                                              \
-        }                                                          \
-    } while (0)
 
 enum { MHZ = 1850, TILE_BYTES = 128 * 256 * 2 };
 

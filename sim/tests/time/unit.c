@@ -5,19 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "time/play.h"
-
-static int failures;
-
-#define CHECK(condition, ...)                                      \
-    do {                                                           \
-        if (!(condition)) {                                        \
-            failures++;                                            \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition); \
-            printf(__VA_ARGS__);                                   \
-            puts("");                                              \
-        }                                                          \
-    } while (0)
 
 /* ---- banks: the eight scenarios that Ascend C's examples publish, cycles beyond 64 repeats ---- */
 
