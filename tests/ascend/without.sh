@@ -9,10 +9,8 @@ export CC="$3"
 shift 3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/tree"
 export CCACHE_BASEDIR="$work/tree"
-tar -C "$source" --exclude='./build*' --exclude=./.git --exclude=./out --exclude=./shared --exclude=./backends/ascend -cf - . |
-    tar -C "$work/tree" -xf -
+sh "$(dirname "$0")/../common/copy_tree.sh" "$source" "$work/tree" backends/ascend
 fail() {
     echo "FAILED: $1"
     cat "$work/log"

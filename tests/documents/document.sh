@@ -18,7 +18,7 @@ for name in $(env | sed -n 's/^\(TIGON_[A-Z0-9_]*\)=.*/\1/p') ASCEND_UB_CAPACITY
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/blocks" "$work/tigon" "$work/home" "$work/bin"
+mkdir "$work/blocks" "$work/home" "$work/bin"
 
 # Blocks into files 001.sh, 002.text, 003.c, ... in the document's order; 004.sh.not is left out.
 awk -v folder="$work/blocks" -v name="$3" '
@@ -39,7 +39,7 @@ awk -v folder="$work/blocks" -v name="$3" '
     END { exit failed }' "$document"
 
 # The copy, and what has been built of it: `cmake --preset release` finds nothing to do.
-tar -C "$source" --exclude='./build*' --exclude=./.git --exclude=./out --exclude=./shared -cf - . | tar -C "$work/tigon" -xf -
+sh "$source/tests/common/copy_tree.sh" "$source" "$work/tigon"
 ln -s "$build" "$work/tigon/build"
 cat >"$work/bin/cmake" <<WRAPPER
 #!/bin/sh

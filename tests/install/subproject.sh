@@ -14,8 +14,7 @@ trap 'rm -rf "$work"' EXIT
 tigon=$work/tigon
 binary=$tigon/tigon-build
 export CCACHE_BASEDIR="$tigon"
-mkdir "$tigon"
-tar -C "$source" --exclude='./build*' --exclude=./.git --exclude=./out --exclude=./shared -cf - . | tar -C "$tigon" -xf -
+sh "$here/../common/copy_tree.sh" "$source" "$tigon"
 for folder in one two; do
     mkdir "$work/$folder"
     cp "$here/consumer.cpp" "$work/$folder"
