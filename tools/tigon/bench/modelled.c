@@ -7,9 +7,7 @@
 
 #include "bench.h"
 #include "share/impl_device.h"
-
-/* Calls: L2 holds at the third what the second has left there, which is how a program that goes on finds it. */
-enum { CALLS = 3 };
+#include "share/steady.h"
 
 typedef struct launches {
     double seconds, bytes_per_second;
@@ -24,7 +22,7 @@ static void add(void *user, const tg_npu_launch *launch)
     snprintf(all->soc, sizeof all->soc, "%s", launch->soc);
 }
 
-/* What is made of calls of other operators has kernels where these have: the context is strict. */
+/* What is made of calls of other operators has kernels where these have: contexts are strict here. */
 static int has_kernels(const bench_provider *p, const bench_cell *cell, bench_result *result)
 {
     for (int i = 0; i < cell->nparts; i++) {
@@ -43,7 +41,7 @@ static int calls(const bench_provider *p, const bench_cell *cell, bench_result *
                  launches *last)
 {
     bench_args args;
-    for (int i = 0; i < CALLS; i++) {
+    for (int i = 0; i < STEADY_CALLS; i++) {
         *last = (launches){0};
         if (i == 0) {
             if (!bench_first_run(p, cell, &args, result))
@@ -60,12 +58,11 @@ static int calls(const bench_provider *p, const bench_cell *cell, bench_result *
 void bench_measure_modelled(const bench_settings *s, bench_results *r)
 {
     launches last;
-    r->rounds = CALLS;
+    r->rounds = STEADY_CALLS;
     r->limit_gbps = r->gemm_gflops = NAN;
     for (int i = 0; i < s->nproviders; i++) {
         bench_result *result = &r->result[i];
         result->provider = i;
-        tg_ctx_set_strict(s->provider[i].ctx, 1);
         if (!has_kernels(&s->provider[i], r->cell, result))
             continue;
         tg_npu_watch(add, &last);

@@ -149,7 +149,8 @@ static int add_provider(const cli_usage *u, bench_settings *s, const bench_reque
     const int alone = !strcmp(name, "ref") || !strcmp(name, "cpu");
     snprintf(impl, sizeof impl, "%s%s", p->name, alone ? "" : ",cpu");
     p->ctx = new_context(q, strcmp(name, "tigon") ? impl : NULL);
-    if (!p->ctx)
+    if (!p->ctx ||
+        tg_ctx_set_strict(p->ctx, s->modelled)) /* nothing of a modelled time is spent on the CPU */
         return cli_error(u, "provider %s: %s", name, tg_last_error());
     s->nproviders++;
     return 0;

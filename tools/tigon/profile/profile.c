@@ -11,6 +11,7 @@
 #include "profile.h"
 #include "share/cli.h"
 #include "share/file.h"
+#include "share/steady.h"
 
 enum { MOST_CALLS = 512 };
 
@@ -160,7 +161,7 @@ static int is_written(const char *drawing)
 int command_profile(int argc, char **argv)
 {
     profile_request q = {
-        .device = "npu-model", .out = "tigon-profile", .type = "f32", .calls = PROFILE_CALLS};
+        .device = "npu-model", .out = "tigon-profile", .type = "f32", .calls = STEADY_CALLS};
     const char *document = NULL;
     int published = 0;
     const cli_option options[] = {

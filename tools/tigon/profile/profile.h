@@ -2,9 +2,6 @@
 #ifndef TIGON_PROFILE_H
 #define TIGON_PROFILE_H
 
-/* The third call of several is the steady state: L2 holds what the call before has left. */
-enum { PROFILE_CALLS = 3 };
-
 typedef struct profile_request {
     const char *op, *device, *soc, *out, *text, *size, *type;
     int calls; /* of each operator, one after the other */
@@ -14,7 +11,7 @@ typedef struct profile_request {
 /* profile.c: calls the operators whose names begin with q->op, in this process; 0, or 1 after a message. launches: a file that gets
  * the number of launches of each call, an int each; -1: none. */
 int profile_call(const profile_request *q, int launches);
-/* Prints what the model wrote into a folder, PROFILE_CALLS calls of each operator with so many launches each; 0, or 1 if it wrote
+/* Prints what the model wrote into a folder, STEADY_CALLS calls of each operator with so many launches each; 0, or 1 if it wrote
  * nothing. */
 int profile_report(const char *folder, const int *launches, int ncalls, int as_json);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "formats/json.h"
+#include "share/steady.h"
 
 enum { FIELDS = 48, LINE = 2048, LAUNCHES = 2048, NAME = 96 };
 
@@ -148,8 +149,8 @@ static int read_launches(const char *folder, launch *list)
 static int last_calls(launch *list, int n, const int *launches, int ncalls)
 {
     int at = 0, kept = 0;
-    for (int c = 0; c + PROFILE_CALLS <= ncalls; c += PROFILE_CALLS) {
-        const int first = at, last = c + PROFILE_CALLS - 1;
+    for (int c = 0; c + STEADY_CALLS <= ncalls; c += STEADY_CALLS) {
+        const int first = at, last = c + STEADY_CALLS - 1;
         for (int i = c; i < last; i++)
             at += launches[i];
         for (int i = 0; i < launches[last] && at < n; i++, at++) {

@@ -5,8 +5,9 @@
 
 #include "report.h"
 #include "share/impl_device.h"
+#include "share/steady.h"
 
-enum { MOST_BYTES = 100 << 20, MOST_HALVINGS = 20, CALLS = 3 };
+enum { MOST_BYTES = 100 << 20, MOST_HALVINGS = 20 };
 
 static const char *const groups[REPORT_GROUPS] = {"small", "medium", "large"};
 
@@ -104,7 +105,7 @@ static void run_group(report *r, const pb_op *op, const pb_case *from)
     problem_shape(p, run->shape, sizeof run->shape);
     run->bytes = problem_bytes(p);
     tg_npu_watch(remember, run);
-    for (int i = 0; i < CALLS && !run->failed[0]; i++) {
+    for (int i = 0; i < STEADY_CALLS && !run->failed[0]; i++) {
         run->nlaunches = 0;
         if (tg_call(r->ctx, op->id, problem_args(p)))
             snprintf(run->failed, sizeof run->failed, "%.200s", tg_last_error());
