@@ -1,4 +1,6 @@
 /* toy_tables.c - embedding, gemm, and sum_rows. Indices lie in device memory: no check has seen them. */
+#include <stdlib.h>
+
 #include "toy.h"
 
 /* The row of the table that position i names; -1 if there is none. */
@@ -41,22 +43,35 @@ static void embedding_gradient(toy_call *call)
             toy_set(&dw, i, j, sum[i * dw.n + j]);
 }
 
+/* Its elements, row by row. */
+static double *widened(const toy_rows *t)
+{
+    double *x = malloc((size_t)(t->rows * t->n + 1) * sizeof *x);
+    for (int64_t i = 0; x && i < t->rows * t->n; i++)
+        x[i] = toy_get(t, i / t->n, i % t->n);
+    return x;
+}
+
 static void gemm(toy_call *call)
 {
     const tg_gemm_args *g = (const void *)call->slot;
     const toy_rows a = toy_rows_of(g->a), b = toy_rows_of(g->b), c = toy_rows_of(g->c);
-    const int64_t k = g->trans_a ? a.rows : a.n;
-    for (int64_t i = 0; i < c.rows; i++)
+    const int64_t k = g->alpha == 0 ? 0 : g->trans_a ? a.rows : a.n;
+    const int64_t a_row = g->trans_a ? 1 : a.n, a_step = g->trans_a ? a.n : 1;
+    const int64_t b_column = g->trans_b ? b.n : 1, b_step = g->trans_b ? 1 : b.n;
+    double *x = widened(&a), *y = widened(&b);
+    for (int64_t i = 0; x && y && i < c.rows; i++)
         for (int64_t j = 0; j < c.n; j++) {
             double sum = 0;
-            for (int64_t p = 0; g->alpha != 0 && p < k; p++)
-                sum += (g->trans_a ? toy_get(&a, p, i) : toy_get(&a, i, p)) *
-                       (g->trans_b ? toy_get(&b, j, p) : toy_get(&b, p, j));
+            for (int64_t p = 0; p < k; p++)
+                sum += x[i * a_row + p * a_step] * y[j * b_column + p * b_step];
             sum *= g->alpha;
             if (g->beta != 0)
                 sum += g->beta * toy_get(&c, i, j);
             toy_set(&c, i, j, sum);
         }
+    free(x);
+    free(y);
 }
 
 static void sum_rows(toy_call *call)

@@ -4,11 +4,11 @@
 
 #include "cross_entropy.h"
 
-/* One row as both directions see it. */
+/* One row as both directions see it. x: its n logits after softcap. */
 typedef struct ce_row {
-    const tg_rows *logits;
+    const double *x;
+    int64_t n, row, target;
     const tg_tensor *class_weight;
-    int64_t row, target;
 } ce_row;
 
 static double weight_of(const ce_row *r, int64_t i)
@@ -18,24 +18,21 @@ static double weight_of(const ce_row *r, int64_t i)
     return tg_get(tg_data(r->class_weight), tg_type_of(r->class_weight), i);
 }
 
-static double raw(const ce_row *r, int64_t i)
+/* The logits of a row after softcap. */
+static void read_row(const tg_rows *logits, const ce_options *o, int64_t row, double *x)
 {
-    return tg_get(r->logits->data, r->logits->type, r->row * r->logits->stride + i);
-}
-
-/* The logit after softcap. */
-static double capped(const ce_row *r, const ce_options *o, int64_t i)
-{
-    return o->softcap > 0 ? o->softcap * tanh(raw(r, i) / o->softcap) : raw(r, i);
+    for (int64_t i = 0; i < logits->n; i++) {
+        const double raw = tg_get(logits->data, logits->type, row * logits->stride + i);
+        x[i] = o->softcap > 0 ? o->softcap * tanh(raw / o->softcap) : raw;
+    }
 }
 
 /* NaN is never the largest; of nothing else the first. */
-static int64_t first_argmax(const ce_row *r, const ce_options *o)
+static int64_t first_argmax(const ce_row *r)
 {
     int64_t best = 0;
-    for (int64_t i = 1; i < r->logits->n; i++)
-        if (capped(r, o, i) > capped(r, o, best) ||
-            (isnan(capped(r, o, best)) && !isnan(capped(r, o, i))))
+    for (int64_t i = 1; i < r->n; i++)
+        if (r->x[i] > r->x[best] || (isnan(r->x[best]) && !isnan(r->x[i])))
             best = i;
     return best;
 }
@@ -45,13 +42,13 @@ typedef struct ce_sum {
     double max, log_sum;
 } ce_sum;
 
-static ce_sum log_sum_exp(const ce_row *r, const ce_options *o, int64_t best)
+static ce_sum log_sum_exp(const ce_row *r, int64_t best)
 {
-    const double max = capped(r, o, best);
+    const double max = r->x[best];
     double sum = 0, any_nan = 0;
-    for (int64_t i = 0; i < r->logits->n; i++) {
-        sum += exp(capped(r, o, i) - max);
-        any_nan += isnan(capped(r, o, i)) ? NAN : 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        sum += exp(r->x[i] - max);
+        any_nan += isnan(r->x[i]) ? NAN : 0;
     }
     return (ce_sum){max + any_nan, log(sum)};
 }
@@ -61,17 +58,17 @@ static double lse_of(const ce_sum *s)
     return s->max > -INFINITY ? s->max + s->log_sum : s->max;
 }
 
-static double log_p(const ce_row *r, const ce_options *o, const ce_sum *s, int64_t i)
+static double log_p(const ce_row *r, const ce_sum *s, int64_t i)
 {
-    return capped(r, o, i) - s->max - s->log_sum;
+    return r->x[i] - s->max - s->log_sum;
 }
 
 /* 1 - p_y, from the other classes: no difference of numbers near 1. */
-static double doubt(const ce_row *r, const ce_options *o, const ce_sum *s)
+static double doubt(const ce_row *r, const ce_sum *s)
 {
     double sum = isfinite(s->log_sum) ? 0 : NAN;
-    for (int64_t i = 0; i < r->logits->n; i++)
-        sum += i == r->target ? 0 : exp(log_p(r, o, s, i));
+    for (int64_t i = 0; i < r->n; i++)
+        sum += i == r->target ? 0 : exp(log_p(r, s, i));
     return sum;
 }
 
@@ -80,30 +77,30 @@ static double doubt(const ce_row *r, const ce_options *o, const ce_sum *s)
 static double row_loss(const ce_row *r, const ce_options *o, double class_weights, const ce_sum *s,
                        double q)
 {
-    const double minus_log_p = q < 0.5 ? -log1p(-q) : -log_p(r, o, s, r->target);
+    const double minus_log_p = q < 0.5 ? -log1p(-q) : -log_p(r, s, r->target);
     double ce = (1 - o->smoothing) * weight_of(r, r->target) * minus_log_p;
     if (o->smoothing == 0)
         return ce;
     double sum = 0;
-    for (int64_t i = 0; i < r->logits->n; i++)
+    for (int64_t i = 0; i < r->n; i++)
         if (weight_of(r, i) != 0)
-            sum += weight_of(r, i) * (capped(r, o, i) - s->max);
-    return ce + o->smoothing / (double)r->logits->n * (class_weights * s->log_sum - sum);
+            sum += weight_of(r, i) * (r->x[i] - s->max);
+    return ce + o->smoothing / (double)r->n * (class_weights * s->log_sum - sum);
 }
 
 static double confidence(const ce_row *r, const ce_options *o, const ce_sum *s)
 {
-    return o->token_scaling ? exp(log_p(r, o, s, r->target)) : 1;
+    return o->token_scaling ? exp(log_p(r, s, r->target)) : 1;
 }
 
-/* q: 1 - p_y; g: the upstream gradient times the factor of token scaling. Element i of dlogits depends on
- * element i of logits alone, so both may be one buffer. */
+/* q: 1 - p_y; g: the upstream gradient times the factor of token scaling. dlogits may be the buffer of
+ * logits, which are in r. */
 static void row_gradient(const ce_row *r, const ce_options *o, const ce_counts *c, const ce_sum *s,
                          double q, double g, const tg_rows *dlogits)
 {
-    const double a = o->smoothing, e = a / (double)r->logits->n, w_y = weight_of(r, r->target);
-    for (int64_t i = 0; i < r->logits->n; i++) {
-        const double x = capped(r, o, i), p = exp(log_p(r, o, s, i));
+    const double a = o->smoothing, e = a / (double)r->n, w_y = weight_of(r, r->target);
+    for (int64_t i = 0; i < r->n; i++) {
+        const double x = r->x[i], p = exp(log_p(r, s, i));
         double d = (1 - a) * w_y * (i == r->target ? -q : p) * c->per_ce;
         if (a != 0)
             d += e * (c->class_weights * p - weight_of(r, i)) * c->per_ce;
@@ -144,20 +141,23 @@ static ce_counts count(const ce_options *o, const tg_tensor *counted, const tg_t
 
 static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
 {
-    (void)ctx;
     const ce_options o = CE_OPTIONS(args);
     const tg_rows logits = tg_rows_of(args->logits), dlogits = tg_rows_of(args->dlogits);
     const int64_t *target = tg_data(args->target);
     const ce_counts c = count(&o, CE_COUNTED(args), args->class_weight, &logits);
     double loss = 0, z_loss = 0, hits = 0;
+    double *x = tg_workspace(ctx, (size_t)(logits.n + 1) * sizeof *x);
+    if (!x)
+        return TG_ENOMEM;
     for (int64_t row = 0; row < logits.rows; row++) {
-        const ce_row r = {&logits, args->class_weight, row, target[row]};
+        const ce_row r = {x, logits.n, row, target[row], args->class_weight};
+        read_row(&logits, &o, row, x);
         double lse = 0, ce = 0, z = 0;
         int64_t best = -1;
         if (r.target != o.ignore_index) {
-            best = first_argmax(&r, &o);
-            const ce_sum s = log_sum_exp(&r, &o, best);
-            const double f = confidence(&r, &o, &s), q = doubt(&r, &o, &s);
+            best = first_argmax(&r);
+            const ce_sum s = log_sum_exp(&r, best);
+            const double f = confidence(&r, &o, &s), q = doubt(&r, &s);
             lse = lse_of(&s);
             ce = f * row_loss(&r, &o, c.class_weights, &s, q) * c.per_ce;
             z = o.z != 0 ? f * o.z * lse * lse * c.per_z : 0;
@@ -187,21 +187,24 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
 
 static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args)
 {
-    (void)ctx;
     const ce_options o = CE_OPTIONS(args);
     const tg_rows logits = tg_rows_of(args->logits), dlogits = tg_rows_of(args->dlogits);
     const int64_t *target = tg_data(args->target);
     const ce_counts c = count(&o, CE_COUNTED(args), args->class_weight, &logits);
+    double *x = tg_workspace(ctx, (size_t)(logits.n + 1) * sizeof *x);
+    if (!x)
+        return TG_ENOMEM;
     for (int64_t row = 0; row < logits.rows; row++) {
-        const ce_row r = {&logits, args->class_weight, row, target[row]};
+        const ce_row r = {x, logits.n, row, target[row], args->class_weight};
+        read_row(&logits, &o, row, x);
         if (r.target == o.ignore_index) {
             zero_gradient(&dlogits, row);
             continue;
         }
         const ce_sum s =
-            log_sum_exp(&r, &o, first_argmax(&r, &o)); /* lse saves fast implementations that */
+            log_sum_exp(&r, first_argmax(&r)); /* lse saves fast implementations that */
         const double g = confidence(&r, &o, &s) * upstream(args->dloss, &o, row);
-        row_gradient(&r, &o, &c, &s, doubt(&r, &o, &s), g, &dlogits);
+        row_gradient(&r, &o, &c, &s, doubt(&r, &s), g, &dlogits);
     }
     return TG_OK;
 }

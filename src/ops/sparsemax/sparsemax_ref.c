@@ -39,7 +39,8 @@ static double threshold(const double *z, int64_t n)
     return tau;
 }
 
-/* One row, relative to its maximum, so that a large one does not swallow the 1. */
+/* One row, relative to its maximum, so that a large one does not swallow the 1. What lies 1 or more below it is 0 in y, and is not
+ * sorted: the sum of the distances alone would reach 1. */
 static void forward_row(const sparsemax_cut *x, const sparsemax_cut *y, int64_t r, double *z)
 {
     const int64_t n = x->n, from = row_of(x, r), to = row_of(y, r);
@@ -51,10 +52,12 @@ static void forward_row(const sparsemax_cut *x, const sparsemax_cut *y, int64_t 
             put(y, to, j, NAN);
         return;
     }
+    int64_t near = 0;
     for (int64_t j = 0; j < n; j++)
-        z[j] = at(x, from, j) - max;
-    qsort(z, (size_t)n, sizeof *z, descending);
-    const double tau = threshold(z, n);
+        if (at(x, from, j) - max > -1)
+            z[near++] = at(x, from, j) - max;
+    qsort(z, (size_t)near, sizeof *z, descending);
+    const double tau = threshold(z, near);
     for (int64_t j = 0; j < n; j++)
         put(y, to, j, fmax(at(x, from, j) - max - tau, 0.0));
 }
