@@ -2,7 +2,7 @@
 #ifndef NORM_H
 #define NORM_H
 
-#include "asc_row_tile.h"
+#include "asc_short.h"
 
 /* What belongs to the rows of a tile: a value each, or a block each. */
 typedef struct norm_rows {
