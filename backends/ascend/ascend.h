@@ -71,6 +71,10 @@ tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again);
 tg_status ascend_choose_short(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
                               int *is_short, const tg_tensor *const *tensors, int ntensors);
 
+/* The lanes of such a plan, a multiple of `step`, itself one of 64: as many as fit; fewer, for as many tiles in each block, and for two of them.
+ * 0: not `step` of them fit. */
+int ascend_choose_lanes(ascend_plan *plan, int64_t step);
+
 /* Whether a row that is copied in twice may be written while the next one is read, as asc_ring_behind() has it: whether
  * each core's two rows of `in` bytes, and the `out` bytes that are written meanwhile, find room in L2, with some left. */
 int ascend_ring_behind(const ascend_plan *plan, int64_t in, int64_t out);

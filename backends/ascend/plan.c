@@ -75,21 +75,20 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* As many lanes as fit; fewer, for as many tiles in each block, and for two of them. */
-static int choose_lanes(ascend_plan *plan)
+int ascend_choose_lanes(ascend_plan *plan, int64_t step)
 {
-    enum { LANES = 64, COPIES = 2, GOOD_PIECE = 8192 };
+    enum { COPIES = 2, GOOD_PIECE = 8192 };
     const int64_t columns = plan->problem.rows, rows = plan->problem.columns;
     const int64_t row = columns * plan->problem.dtype_bytes, cores = plan->problem.cores;
-    int64_t most = plan->ub->max_columns;
+    int64_t most = plan->ub->max_columns / step * step;
     while (most > 0 && !ascend_fits(plan, columns, most))
-        most -= LANES;
+        most -= step;
     if (most <= 0)
         return 0;
     int64_t turns = ceil_div(rows, most * cores);
     if (turns < COPIES && rows * row >= COPIES * GOOD_PIECE * cores)
         turns = COPIES;
-    const int64_t lanes = ceil_div(ceil_div(rows, turns * cores), LANES) * LANES;
+    const int64_t lanes = ceil_div(ceil_div(rows, turns * cores), step) * step;
     return ascend_fits(plan, columns, lanes < most ? lanes : most);
 }
 
@@ -110,6 +109,6 @@ tg_status ascend_choose_short(ascend_plan *plan, const tg_ub_kernel *ub, uint32_
     if (!*is_short)
         return TG_OK;
     ASCEND_TRY(ascend_begin(plan, ub, tensors[0], x.n, x.rows, x.type, options));
-    *is_short = choose_lanes(plan);
+    *is_short = ascend_choose_lanes(plan, 64);
     return TG_OK;
 }

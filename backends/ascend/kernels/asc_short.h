@@ -39,27 +39,35 @@ static inline __aicore__ void asc_short_table_in(__ubuf__ int32_t *in, int64_t c
     ASC_THEN();
 }
 
+/* table[i] = i step - i / run (whole) times back, of n. Ends with ASC_THEN(). */
+static inline __aicore__ void asc_short_turns(__ubuf__ int32_t *table, __ubuf__ float *scratch,
+                                              uint32_t n, int64_t run, int64_t step, int64_t back)
+{
+    __ubuf__ int32_t *turns = (__ubuf__ int32_t *)scratch;
+    asc_short_steps(table, 1, n);
+    asc_int322float(scratch, table, n);
+    ASC_THEN();
+    asc_add_scalar(scratch, scratch, 0.5f, n);
+    ASC_THEN();
+    asc_mul_scalar(scratch, scratch, 1.0f / (float)run, n);
+    ASC_THEN();
+    asc_float2int32_rd(turns, scratch, n);
+    ASC_THEN();
+    asc_mul_scalar(turns, turns, (int32_t)-back, n);
+    asc_mul_scalar(table, table, (int32_t)step, n);
+    ASC_THEN();
+    asc_add(table, table, turns, n);
+    ASC_THEN();
+}
+
 /* Element i = r columns + c of 64 rows comes from line c, lane r: i lanes - r (columns lanes - 1) floats on. So for eight rows, and
  * from there by doubling. scratch: eight rows. */
 static inline __aicore__ void asc_short_table_out(__ubuf__ int32_t *out, __ubuf__ float *scratch,
                                                   int64_t columns, int64_t lanes)
 {
-    const int64_t size = (int64_t)sizeof(float), n = 8 * columns;
-    __ubuf__ int32_t *rows = (__ubuf__ int32_t *)scratch;
-    asc_short_steps(out, 1, n);
-    asc_int322float(scratch, out, (uint32_t)n);
-    ASC_THEN();
-    asc_add_scalar(scratch, scratch, 0.5f, (uint32_t)n);
-    ASC_THEN();
-    asc_mul_scalar(scratch, scratch, 1.0f / (float)columns, (uint32_t)n);
-    ASC_THEN();
-    asc_float2int32_rd(rows, scratch, (uint32_t)n);
-    ASC_THEN();
-    asc_mul_scalar(rows, rows, (int32_t)(-(columns * lanes - 1) * size), (uint32_t)n);
-    asc_mul_scalar(out, out, (int32_t)(lanes * size), (uint32_t)n);
-    ASC_THEN();
-    asc_add(out, out, rows, (uint32_t)n);
-    ASC_THEN();
+    const int64_t size = (int64_t)sizeof(float);
+    asc_short_turns(out, scratch, (uint32_t)(8 * columns), columns, lanes * size,
+                    (columns * lanes - 1) * size);
     for (int64_t have = 8; have < ASC_LANES; have *= 2) {
         asc_add_scalar(out + have * columns, out, (int32_t)(have * size),
                        (uint32_t)(have * columns));

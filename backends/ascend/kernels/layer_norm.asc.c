@@ -102,19 +102,7 @@ static inline __aicore__ void layer_norm_forward_lines(__ubuf__ float *x, __ubuf
                                                        __ubuf__ float *shift, float part, float eps,
                                                        int64_t columns, int64_t lanes)
 {
-    asc_short_sum(mean, x, columns, lanes);
-    asc_mul_scalar(mean, mean, part, (uint32_t)lanes);
-    ASC_THEN();
-    ASC_BY_COLUMN(asc_sub, x, x, mean, columns, lanes);
-    ASC_THEN();
-    asc_mul(q, x, x, (uint32_t)(columns * lanes));
-    ASC_THEN();
-    asc_short_sum(rstd, q, columns, lanes);
-    asc_mul_scalar(rstd, rstd, part, (uint32_t)lanes);
-    ASC_THEN();
-    asc_inverse_roots(rstd, ones, (uint32_t)lanes, eps);
-    ASC_BY_COLUMN(asc_mul, x, x, rstd, columns, lanes);
-    ASC_THEN();
+    norm_forward_lines(x, q, mean, rstd, ones, part, eps, columns, lanes);
     if (scale && shift)
         ASC_FMA_BY_ROW(1, x, scale, shift, columns, lanes);
     else if (scale)
@@ -149,18 +137,7 @@ static inline __aicore__ void layer_norm_backward_lines(__ubuf__ float *m, __ubu
     if (scale)
         ASC_BY_ROW(asc_mul, m, m, scale, columns, lanes);
     ASC_THEN();
-    asc_mul(p, m, x, n);
-    asc_short_sum(sum, m, columns, lanes);
-    asc_short_sum(product, p, columns, lanes);
-    asc_mul_scalar(sum, sum, -part, (uint32_t)lanes);
-    asc_mul_scalar(product, product, -part, (uint32_t)lanes);
-    ASC_THEN();
-    ASC_BY_COLUMN(asc_add, m, m, sum, columns, lanes);
-    ASC_THEN();
-    ASC_BY_COLUMN(ASC_MUL_ADD, x, m, product, columns, lanes);
-    ASC_THEN();
-    ASC_BY_COLUMN(asc_mul, x, x, rstd, columns, lanes);
-    ASC_THEN();
+    norm_backward_lines(m, x, p, rstd, sum, product, part, columns, lanes);
 }
 
 #define ASC_TEMPLATE "layer_norm.asc.h"
