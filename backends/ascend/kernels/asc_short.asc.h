@@ -126,10 +126,10 @@ ASC_KERNEL ASC_SHORT(ASC_PARAMS(ASC_SHORT_ARGS))
                              (uint32_t)(count * columns * (int64_t)sizeof(ASC_T)));
         ASC_SHORT_WRITES
 #undef ASC_WRITE
-#define ASC_WRITE(y)                                                                  \
-    if (y)                                                                            \
-        asc_copy_ub2gm_align((y) + row * ASC_SHORT_EACH, ASC_UB(float, y##_at, slot), \
-                             (uint32_t)(count * ASC_SHORT_EACH * 4));
+#define ASC_WRITE(y)                                                              \
+    if (y)                                                                        \
+        asc_copy_rows_out((y) + row * ASC_SHORT_EACH, asc_place(y##_at, slot), 1, \
+                          count * ASC_SHORT_EACH * (int64_t)sizeof(*(y)), 0, 0);
         ASC_SHORT_RESULTS
 #undef ASC_WRITE
         ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
