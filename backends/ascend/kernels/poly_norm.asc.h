@@ -160,7 +160,7 @@ ASC_KERNEL ASC_NAME(poly_norm_backward)(ASC_PARAMS(POLY_NORM_BACKWARD))
                 ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
             }
     }
-    ASC_THEN(); /* p1 is scratch now */
+    ASC_THEN();                                                 /* p1 is scratch now */
     asc_datablock_reduce_max(values, dw, 8 * POLY_NORM_POWERS); /* of eight that are equal */
     asc_sum_rows(dys, db, 1, asc_round_up(tile_rows, 8), tile_rows, p1, p2);
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
