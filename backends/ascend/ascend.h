@@ -55,6 +55,26 @@ int ascend_fits(ascend_plan *plan, int64_t tile_rows, int64_t tile_columns);
  * in twice, in pieces as the planner cuts them, and *again is 1. */
 tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again);
 
+/* The planner's entry of a kernel on short rows (kernels/asc_short.asc.h). Its plan is of the transposed problem, a row for each column of
+ * the data: a tile has all of them, and a multiple of 64 rows of the data, of which each is a lane. */
+#define ASCEND_SHORT(title, kernel) ASCEND_SHORT_BUT(title, kernel, 0)
+#define ASCEND_SHORT_BUT(title, kernel, last)                                              \
+    {                                                                                      \
+        .name = title, ASCEND_BUFFERS_BUT(kernel, last), .flat = 1, .column_multiple = 64, \
+        .max_rows = 64, .max_columns = 1984                                                \
+    }
+/* Plans it for tensors of one shape, of which all but the first may be absent. *is_short is 0 where it is not for them: rows are too
+ * long for it, or have gaps between them. */
+#define ASCEND_CHOOSE_SHORT(plan, ub, options, is_short, ...)                                 \
+    ascend_choose_short(plan, ub, options, is_short, (const tg_tensor *const[]){__VA_ARGS__}, \
+                        ASCEND_HOW_MANY(__VA_ARGS__))
+tg_status ascend_choose_short(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
+                              int *is_short, const tg_tensor *const *tensors, int ntensors);
+
+/* The lanes of such a plan, a multiple of `step`, itself one of 64: as many as fit; fewer, for as many tiles in each block, and for two of them.
+ * 0: not `step` of them fit. */
+int ascend_choose_lanes(ascend_plan *plan, int64_t step);
+
 /* Whether a row that is copied in twice may be written while the next one is read, as asc_ring_behind() has it: whether
  * each core's two rows of `in` bytes, and the `out` bytes that are written meanwhile, find room in L2, with some left. */
 int ascend_ring_behind(const ascend_plan *plan, int64_t in, int64_t out);

@@ -6,6 +6,7 @@
 
 ASCEND_KERNEL(cross_entropy, CROSS_ENTROPY);
 ASCEND_KERNEL(cross_entropy_rows, CROSS_ENTROPY_ROWS);
+ASCEND_KERNEL(cross_entropy_short, CROSS_ENTROPY_SHORT);
 ASCEND_KERNEL(cross_entropy_count, CROSS_ENTROPY_COUNT);
 ASCEND_KERNEL(cross_entropy_finish, CROSS_ENTROPY_FINISH);
 
@@ -15,7 +16,7 @@ static const char *const rows_options[] = {
     "gradient", "class weights", "weighted smoothing", "scratch", "softcap", "argmax", NULL};
 static const char *const sum_options[] = {"gathered class weights", NULL};
 
-enum { FORWARD, BACKWARD, FORWARD_ROWS, BACKWARD_ROWS, SUMS };
+enum { FORWARD, BACKWARD, FORWARD_ROWS, BACKWARD_ROWS, SUMS, SHORT };
 
 /* `finish` has the buffers of `count`. */
 const tg_ub_kernel ascend_ub_cross_entropy[] = {
@@ -41,6 +42,7 @@ const tg_ub_kernel ascend_ub_cross_entropy[] = {
               ASCEND_BUFFERS(cross_entropy_count),
               .max_rows = 1,
               .option = sum_options},
+    [SHORT] = ASCEND_SHORT("cross_entropy_forward.short", cross_entropy_short),
     {0},
 };
 
@@ -239,20 +241,50 @@ static ascend_memory result(const ce_call *c, const tg_tensor *t, ascend_memory 
     return c->flags & CE_EACH || !t ? ascend_memory_of(t) : sums;
 }
 
+/* Rows of few classes, transposed, without the options that are not for them. */
+static tg_status plan_short(ascend_plan *plan, const ce_call *c, int *is_short)
+{
+    *is_short = 0;
+    if (c->class_weight || c->smoothing != 0 || c->softcap > 0 || c->flags & CE_ARGMAX ||
+        out_type(c) != CE_OUT_SAME)
+        return TG_OK;
+    return ASCEND_CHOOSE_SHORT(plan, &ascend_ub_cross_entropy[SHORT],
+                               c->dlogits ? CE_ROWS_WRITES : 0, is_short, c->logits, c->dlogits);
+}
+
+static tg_status run_short(tg_ctx *ctx, const ascend_plan *plan, const ce_call *c)
+{
+    const int saved = (c->flags & CE_SAVED) != 0, each = (c->flags & CE_EACH) != 0;
+    const ascend_memory none = {NULL, 0};
+    const int apart = each && !saved, sums = !each && !saved;
+    return ASCEND_LAUNCH(
+        ctx, plan, cross_entropy_short, .logits = c->logits, .dlogits = c->dlogits,
+        .target = c->target, .dloss = each ? NULL : c->dloss, .each = each ? c->dloss : NULL,
+        .saved = saved ? c->lse : NULL, .counts = &c->counts, .lse = saved ? NULL : c->lse,
+        .loss = apart ? &c->loss_to : &none, .z_loss = apart ? &c->z_loss_to : &none,
+        .losses = sums ? &c->loss_to : &none, .z_losses = sums ? &c->z_loss_to : &none,
+        .flags = c->flags, .ignore_index = c->ignore_index, .z = c->z, .grad_scale = c->grad_scale,
+        .scale = c->scale, .unit = c->unit, .count_blocks = c->count_blocks);
+}
+
 tg_status ascend_cross_entropy_rows(tg_ctx *ctx, ce_call *c)
 {
     ascend_plan plan;
+    int is_short;
     c->summands = c->rows;
     if (c->rows == 0)
         return TG_OK;
     c->loss_to = result(c, c->loss, c->losses);
     c->z_loss_to = result(c, c->z_loss, c->z_losses);
     c->accuracy_to = result(c, c->accuracy, c->rights);
-    if (!plan_rows(&plan, c))
+    ASCEND_TRY(plan_short(&plan, c, &is_short));
+    if (!is_short && !plan_rows(&plan, c))
         return run_in_pieces(ctx, c);
     if (c->flags & CE_TRIED) /* here all rows are summed */
         c->lse = NULL;
     c->summands = plan.layout.blocks;
+    if (is_short)
+        return run_short(ctx, &plan, c);
     return ASCEND_LAUNCH(ctx, &plan, cross_entropy_rows, CE_GIVEN_BY(c),
                          .writes = c->dlogits != NULL);
 }

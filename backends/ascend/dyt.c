@@ -4,8 +4,10 @@
 
 ASCEND_KERNEL(dyt_forward, DYT_FORWARD);
 ASCEND_KERNEL(dyt_backward, DYT_BACKWARD);
+ASCEND_KERNEL(dyt_forward_short, DYT_FORWARD_SHORT);
+ASCEND_KERNEL(dyt_backward_short, DYT_BACKWARD_SHORT);
 
-enum { FORWARD, BACKWARD };
+enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
 
 /* 255 rows of 255 repeats are what one instruction takes. */
 #define DYT_KERNEL(title, kernel)                                                           \
@@ -17,6 +19,8 @@ enum { FORWARD, BACKWARD };
 const tg_ub_kernel ascend_ub_dyt[] = {
     [FORWARD] = DYT_KERNEL("dyt_forward", dyt_forward),
     [BACKWARD] = DYT_KERNEL("dyt_backward", dyt_backward),
+    [FORWARD_SHORT] = ASCEND_SHORT("dyt_forward.short", dyt_forward_short),
+    [BACKWARD_SHORT] = ASCEND_SHORT("dyt_backward.short", dyt_backward_short),
     {0},
 };
 
@@ -53,12 +57,16 @@ static int is_f32(const tg_tensor *t)
 tg_status ascend_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *a)
 {
     ascend_plan plan;
-    int64_t groups;
-    ASCEND_TRY(choose(&plan, &ascend_ub_dyt[FORWARD], a->x, &groups));
-    return ASCEND_LAUNCH(ctx, &plan, dyt_forward, .x = a->x, .alpha = a->alpha, .gamma = a->gamma,
-                         .beta = a->beta, .y = a->y, .groups = groups,
-                         .alpha_f32 = is_f32(a->alpha), .gamma_f32 = is_f32(a->gamma),
-                         .beta_f32 = is_f32(a->beta));
+    int64_t groups = 0;
+    int is_short;
+    ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_dyt[FORWARD_SHORT], 0, &is_short, a->x, a->y));
+    if (!is_short)
+        ASCEND_TRY(choose(&plan, &ascend_ub_dyt[FORWARD], a->x, &groups));
+    return ascend_launch(ctx, &plan, is_short ? &dyt_forward_short_kernel : &dyt_forward_kernel,
+                         ASCEND_GIVEN(dyt_forward, .x = a->x, .alpha = a->alpha, .gamma = a->gamma,
+                                      .beta = a->beta, .y = a->y, .groups = groups,
+                                      .alpha_f32 = is_f32(a->alpha), .gamma_f32 = is_f32(a->gamma),
+                                      .beta_f32 = is_f32(a->beta)));
 }
 
 tg_status ascend_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *a)
@@ -67,9 +75,15 @@ tg_status ascend_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *a)
     ascend_partial_sums dgamma, dbeta, dalpha;
     ascend_plan plan;
     int64_t groups;
-    ASCEND_TRY(choose(&plan, &ascend_ub_dyt[BACKWARD], a->x, &groups));
+    int is_short;
+    ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_dyt[BACKWARD_SHORT], 0, &is_short, a->x, a->dy,
+                                   a->dx));
+    if (is_short)
+        groups = plan.layout.blocks;
+    else
+        ASCEND_TRY(choose(&plan, &ascend_ub_dyt[BACKWARD], a->x, &groups));
     /* one behind the other in memory: dgamma's, dbeta's, and in as many more sums as they need dalpha's */
-    const int64_t n = plan.problem.columns, blocks = plan.layout.blocks;
+    const int64_t n = ascend_rows_of(a->x).n, blocks = plan.layout.blocks;
     const int64_t stride = (n + DYT_PARTIAL - 1) / DYT_PARTIAL * DYT_PARTIAL;
     const int64_t more = stride > 0 ? (blocks * DYT_PARTIAL + stride - 1) / stride : 0;
     ASCEND_TRY(ascend_partials(ctx, 2 * groups + more, n, &dgamma));
@@ -83,12 +97,14 @@ tg_status ascend_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *a)
         .memory = {memory + 2 * bytes, (size_t)(blocks * DYT_PARTIAL) * sizeof(float)},
         .count = blocks,
         .stride = DYT_PARTIAL};
-    ASCEND_TRY(ASCEND_LAUNCH(
-        ctx, &plan, dyt_backward, .dy = a->dy, .x = a->x, .alpha = a->alpha, .gamma = a->gamma,
-        .dx = a->dx, .dgammas = a->dgamma ? &dgamma.memory : &none,
-        .dbetas = a->dbeta ? &dbeta.memory : &none, .dalphas = a->dalpha ? &dalpha.memory : &none,
-        .partials_stride = dgamma.stride, .groups = groups, .alpha_f32 = is_f32(a->alpha),
-        .gamma_f32 = is_f32(a->gamma)));
+    ASCEND_TRY(ascend_launch(
+        ctx, &plan, is_short ? &dyt_backward_short_kernel : &dyt_backward_kernel,
+        ASCEND_GIVEN(dyt_backward, .dy = a->dy, .x = a->x, .alpha = a->alpha, .gamma = a->gamma,
+                     .dx = a->dx, .dgammas = a->dgamma ? &dgamma.memory : &none,
+                     .dbetas = a->dbeta ? &dbeta.memory : &none,
+                     .dalphas = a->dalpha ? &dalpha.memory : &none,
+                     .partials_stride = dgamma.stride, .groups = groups,
+                     .alpha_f32 = is_f32(a->alpha), .gamma_f32 = is_f32(a->gamma))));
     if (a->dgamma)
         ASCEND_TRY(ascend_sum_partials(ctx, &dgamma, a->dgamma, a->accumulate));
     if (a->dbeta)

@@ -4,8 +4,10 @@
 
 ASCEND_KERNEL(group_norm_forward, GROUP_NORM_FORWARD);
 ASCEND_KERNEL(group_norm_backward, GROUP_NORM_BACKWARD);
+ASCEND_KERNEL(group_norm_forward_short, GROUP_NORM_FORWARD_SHORT);
+ASCEND_KERNEL(group_norm_backward_short, GROUP_NORM_BACKWARD_SHORT);
 
-enum { FORWARD, BACKWARD };
+enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
 
 /* 255 lines of 255 repeats are what one instruction takes. */
 #define GROUP_NORM_KERNEL(title, kernel)                                                         \
@@ -17,6 +19,8 @@ enum { FORWARD, BACKWARD };
 const tg_ub_kernel ascend_ub_group_norm[] = {
     [FORWARD] = GROUP_NORM_KERNEL("group_norm_forward", group_norm_forward),
     [BACKWARD] = GROUP_NORM_KERNEL("group_norm_backward", group_norm_backward),
+    [FORWARD_SHORT] = ASCEND_SHORT("group_norm_forward.short", group_norm_forward_short),
+    [BACKWARD_SHORT] = ASCEND_SHORT("group_norm_backward.short", group_norm_backward_short),
     {0},
 };
 
@@ -96,11 +100,87 @@ static double part_of(const group_shape *s)
     return 1.0 / (double)(s->width * s->lines * s->n);
 }
 
+/* ---- groups of few elements, a lane each ---- */
+
+static int64_t lcm_of_64(int64_t n)
+{
+    int64_t odd = n;
+    for (int i = 0; i < 6 && odd % 2 == 0; i++)
+        odd /= 2;
+    return 64 * odd;
+}
+
+/* Tiles of whole batches' groups, of tensors without gaps; *is_short is 0 if that is not for them. */
+static tg_status choose_short(ascend_plan *plan, const tg_ub_kernel *ub,
+                              const tg_tensor *const tensors[], int count, const group_shape *s,
+                              int *is_short)
+{
+    const int64_t n = s->width * s->n, groups = s->batches * s->groups;
+    *is_short = s->lines == 1 && groups > 0 && n > 0 && n <= ub->max_rows &&
+                s->channels <= GROUP_NORM_CHANNELS;
+    for (int i = 0; i < count && *is_short; i++)
+        *is_short = ascend_rows_of(tensors[i]).bytes == ascend_memory_of(tensors[i]).bytes;
+    if (!*is_short)
+        return TG_OK;
+    ASCEND_TRY(ascend_begin(plan, ub, tensors[0], n, groups, tg_type_of(tensors[0]), 0));
+    *is_short = ascend_choose_lanes(plan, lcm_of_64(s->groups));
+    return TG_OK;
+}
+
+static tg_status forward_short(tg_ctx *ctx, const ascend_plan *plan, const group_shape *s,
+                               const tg_group_norm_forward_args *a)
+{
+    const ascend_memory x = ascend_memory_of(a->x), y = ascend_memory_of(a->y);
+    return ASCEND_LAUNCH(ctx, plan, group_norm_forward_short, .x = &x, .y = &y, .weight = a->weight,
+                         .bias = a->bias, .mean = a->mean, .rstd = a->rstd, .groups = s->groups,
+                         .width = s->width, .part = part_of(s), .weight_f32 = is_f32(a->weight),
+                         .bias_f32 = is_f32(a->bias), .eps = a->eps);
+}
+
+/* The sums of a block, lanes of so many groups, are folded to one for each channel; or, where channels are no multiple of 32 B, halved as
+ * long as halves are that. */
+static int64_t rest_of(int64_t lanes, const group_shape *s)
+{
+    int64_t rest = s->channels % 8 ? lanes / s->groups : 1;
+    while (rest % 2 == 0 && rest / 2 * s->channels % 8 == 0)
+        rest /= 2;
+    return rest;
+}
+
+static tg_status backward_short(tg_ctx *ctx, const ascend_plan *plan, const group_shape *s,
+                                const tg_group_norm_backward_args *a)
+{
+    const ascend_memory none = {NULL, 0}, dy = ascend_memory_of(a->dy);
+    const ascend_memory x = ascend_memory_of(a->x), dx = ascend_memory_of(a->dx);
+    const int64_t rest = rest_of(plan->layout.tile_columns, s), count = plan->layout.blocks * rest;
+    const size_t bytes = (size_t)(count * s->channels) * sizeof(float);
+    void *memory;
+    ASCEND_TRY(ascend_scratch(ctx, 2 * bytes, &memory));
+    const ascend_partial_sums dweight = {{memory, bytes}, count, s->channels};
+    const ascend_partial_sums dbias = {{(char *)memory + bytes, bytes}, count, s->channels};
+    ASCEND_TRY(ASCEND_LAUNCH(
+        ctx, plan, group_norm_backward_short, .dy = &dy, .x = &x, .dx = &dx, .weight = a->weight,
+        .mean = a->mean, .rstd = a->rstd, .dweights = a->dweight ? &dweight.memory : &none,
+        .dbiases = a->dbias ? &dbias.memory : &none, .groups = s->groups, .width = s->width,
+        .rest = rest, .part = part_of(s), .weight_f32 = is_f32(a->weight)));
+    if (a->dweight)
+        ASCEND_TRY(ascend_sum_partials(ctx, &dweight, a->dweight, a->accumulate));
+    return a->dbias ? ascend_sum_partials(ctx, &dbias, a->dbias, a->accumulate) : TG_OK;
+}
+
+/* ---- the operators ---- */
+
 tg_status ascend_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
 {
-    const group_shape s = shape_of((const tg_tensor *const[]){a->x, a->y}, 2, a->num_groups);
+    const tg_tensor *const tensors[] = {a->x, a->y};
+    const group_shape s = shape_of(tensors, 2, a->num_groups);
     const group_tensor x = merged(a->x, &s), y = merged(a->y, &s);
     ascend_plan plan;
+    int is_short;
+    ASCEND_TRY(
+        choose_short(&plan, &ascend_ub_group_norm[FORWARD_SHORT], tensors, 2, &s, &is_short));
+    if (is_short)
+        return forward_short(ctx, &plan, &s, a);
     ASCEND_TRY(choose(&plan, &ascend_ub_group_norm[FORWARD], a->x, &s));
     return ASCEND_LAUNCH(
         ctx, &plan, group_norm_forward, .x = &x.memory, .y = &y.memory, .weight = a->weight,
@@ -112,12 +192,17 @@ tg_status ascend_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_arg
 
 tg_status ascend_group_norm_backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)
 {
-    const group_shape s =
-        shape_of((const tg_tensor *const[]){a->x, a->dy, a->dx}, 3, a->num_groups);
+    const tg_tensor *const tensors[] = {a->x, a->dy, a->dx};
+    const group_shape s = shape_of(tensors, 3, a->num_groups);
     const group_tensor dy = merged(a->dy, &s), x = merged(a->x, &s), dx = merged(a->dx, &s);
     const ascend_memory none = {NULL, 0};
     ascend_partial_sums dweight, dbias;
     ascend_plan plan;
+    int is_short;
+    ASCEND_TRY(
+        choose_short(&plan, &ascend_ub_group_norm[BACKWARD_SHORT], tensors, 3, &s, &is_short));
+    if (is_short)
+        return backward_short(ctx, &plan, &s, a);
     ASCEND_TRY(choose(&plan, &ascend_ub_group_norm[BACKWARD], a->x, &s));
     const int64_t count = plan.layout.blocks > 0 ? s.batches : 0;
     ASCEND_TRY(ascend_partials(ctx, 2 * count, s.channels, &dweight));

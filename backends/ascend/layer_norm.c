@@ -5,8 +5,10 @@
 ASCEND_KERNEL(layer_norm_forward, LAYER_NORM_FORWARD);
 ASCEND_KERNEL(layer_norm_backward, LAYER_NORM_BACKWARD);
 ASCEND_KERNEL(layer_norm_columns, LAYER_NORM_COLUMNS);
+ASCEND_KERNEL(layer_norm_forward_short, LAYER_NORM_FORWARD_SHORT);
+ASCEND_KERNEL(layer_norm_backward_short, LAYER_NORM_BACKWARD_SHORT);
 
-enum { FORWARD, BACKWARD = 2, COLUMNS = 4 };
+enum { FORWARD, BACKWARD = 2, COLUMNS = 4, FORWARD_SHORT, BACKWARD_SHORT };
 
 static const char *const options[] = {"pieces", "whole rows", NULL};
 
@@ -33,6 +35,8 @@ const tg_ub_kernel ascend_ub_layer_norm[] = {
                  .column_multiple = 64,
                  .max_rows = 255,
                  .max_columns = 255 * 64},
+    [FORWARD_SHORT] = ASCEND_SHORT("layer_norm_forward.short", layer_norm_forward_short),
+    [BACKWARD_SHORT] = ASCEND_SHORT("layer_norm_backward.short", layer_norm_backward_short),
     {0},
 };
 
@@ -57,11 +61,17 @@ static int is_f32(const tg_tensor *t)
 tg_status ascend_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args *args)
 {
     ascend_plan plan;
-    ASCEND_TRY(choose(&plan, &ascend_ub_layer_norm[FORWARD], args->x));
-    return ASCEND_LAUNCH(ctx, &plan, layer_norm_forward, .x = args->x, .weight = args->weight,
-                         .bias = args->bias, .y = args->y, .mean = args->mean, .rstd = args->rstd,
-                         .weight_f32 = is_f32(args->weight), .bias_f32 = is_f32(args->bias),
-                         .part = 1.0 / (double)plan.problem.columns, .eps = args->eps);
+    int is_short;
+    ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_layer_norm[FORWARD_SHORT], 0, &is_short,
+                                   args->x, args->y));
+    if (!is_short)
+        ASCEND_TRY(choose(&plan, &ascend_ub_layer_norm[FORWARD], args->x));
+    return ascend_launch(
+        ctx, &plan, is_short ? &layer_norm_forward_short_kernel : &layer_norm_forward_kernel,
+        ASCEND_GIVEN(layer_norm_forward, .x = args->x, .weight = args->weight, .bias = args->bias,
+                     .y = args->y, .mean = args->mean, .rstd = args->rstd,
+                     .weight_f32 = is_f32(args->weight), .bias_f32 = is_f32(args->bias),
+                     .part = 1.0 / (double)ascend_rows_of(args->x).n, .eps = args->eps));
 }
 
 /* ---- backward ---- */
@@ -121,21 +131,28 @@ static tg_status sum_columns(tg_ctx *ctx, gradients *g)
 tg_status ascend_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_args *args)
 {
     const ascend_memory none = {NULL, 0};
+    const int64_t columns = ascend_rows_of(args->x).n;
     gradients g = {.args = args};
     ascend_plan plan;
-    ASCEND_TRY(choose(&plan, &ascend_ub_layer_norm[BACKWARD], args->x));
-    const int whole = plan.ub == &ascend_ub_layer_norm[BACKWARD];
+    int is_short;
+    ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_layer_norm[BACKWARD_SHORT], 0, &is_short,
+                                   args->x, args->dy, args->dx));
+    if (!is_short)
+        ASCEND_TRY(choose(&plan, &ascend_ub_layer_norm[BACKWARD], args->x));
+    const int whole = is_short || plan.ub == &ascend_ub_layer_norm[BACKWARD];
     const int sums = args->dweight || args->dbias;
     if (whole)
-        ASCEND_TRY(begin_sums(ctx, &g, plan.layout.blocks, plan.problem.columns));
+        ASCEND_TRY(begin_sums(ctx, &g, plan.layout.blocks, columns));
     else if (sums)
         ASCEND_TRY(sum_columns(ctx, &g));
-    ASCEND_TRY(ASCEND_LAUNCH(
-        ctx, &plan, layer_norm_backward, .dy = args->dy, .x = args->x, .weight = args->weight,
-        .mean = args->mean, .rstd = args->rstd, .dx = args->dx,
-        .dweights = whole ? &g.dweight.memory : &none, .dbiases = whole ? &g.dbias.memory : &none,
-        .partials_stride = g.dweight.stride, .weight_f32 = is_f32(args->weight),
-        .part = 1.0 / (double)plan.problem.columns));
+    ASCEND_TRY(ascend_launch(
+        ctx, &plan, is_short ? &layer_norm_backward_short_kernel : &layer_norm_backward_kernel,
+        ASCEND_GIVEN(layer_norm_backward, .dy = args->dy, .x = args->x, .weight = args->weight,
+                     .mean = args->mean, .rstd = args->rstd, .dx = args->dx,
+                     .dweights = whole ? &g.dweight.memory : &none,
+                     .dbiases = whole ? &g.dbias.memory : &none,
+                     .partials_stride = g.dweight.stride, .weight_f32 = is_f32(args->weight),
+                     .part = 1.0 / (double)columns)));
     if (args->dweight)
         ASCEND_TRY(ascend_sum_partials(ctx, &g.dweight, args->dweight, args->accumulate));
     return args->dbias ? ascend_sum_partials(ctx, &g.dbias, args->dbias, args->accumulate) : TG_OK;

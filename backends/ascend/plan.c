@@ -67,3 +67,48 @@ int ascend_ring_behind(const ascend_plan *plan, int64_t in, int64_t out)
     const tg_npu_chip *chip = tg_npu_chip_find(info->soc);
     return chip && (2 * in + out) * info->cores <= chip->l2_bytes / 4 * 3;
 }
+
+/* ---- short rows ---- */
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+int ascend_choose_lanes(ascend_plan *plan, int64_t step)
+{
+    enum { COPIES = 2, GOOD_PIECE = 8192 };
+    const int64_t columns = plan->problem.rows, rows = plan->problem.columns;
+    const int64_t row = columns * plan->problem.dtype_bytes, cores = plan->problem.cores;
+    int64_t most = plan->ub->max_columns / step * step;
+    while (most > 0 && !ascend_fits(plan, columns, most))
+        most -= step;
+    if (most <= 0)
+        return 0;
+    int64_t turns = ceil_div(rows, most * cores);
+    if (turns < COPIES && rows * row >= COPIES * GOOD_PIECE * cores)
+        turns = COPIES;
+    const int64_t lanes = ceil_div(ceil_div(rows, turns * cores), step) * step;
+    return ascend_fits(plan, columns, lanes < most ? lanes : most);
+}
+
+static int is_compact(const tg_tensor *t)
+{
+    const ascend_rows r = ascend_rows_of(t);
+    return (r.stride == r.n || r.rows == 1) &&
+           r.bytes == (size_t)(r.rows * r.n) * tg_type_size(r.type);
+}
+
+tg_status ascend_choose_short(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
+                              int *is_short, const tg_tensor *const *tensors, int ntensors)
+{
+    const ascend_rows x = ascend_rows_of(tensors[0]);
+    *is_short = x.rows > 0 && x.n > 0 && x.n <= ub->max_rows;
+    for (int i = 0; i < ntensors && *is_short; i++)
+        *is_short = !tensors[i] || is_compact(tensors[i]);
+    if (!*is_short)
+        return TG_OK;
+    ASCEND_TRY(ascend_begin(plan, ub, tensors[0], x.n, x.rows, x.type, options));
+    *is_short = ascend_choose_lanes(plan, 64);
+    return TG_OK;
+}

@@ -4,8 +4,10 @@
 
 ASCEND_KERNEL(poly_norm_forward, POLY_NORM_FORWARD);
 ASCEND_KERNEL(poly_norm_backward, POLY_NORM_BACKWARD);
+ASCEND_KERNEL(poly_norm_forward_short, POLY_NORM_FORWARD_SHORT);
+ASCEND_KERNEL(poly_norm_backward_short, POLY_NORM_BACKWARD_SHORT);
 
-enum { FORWARD, BACKWARD };
+enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
 
 /* Whole rows, or one row in pieces. 255 rows, of three values each that are spread 255 times eight at a time, and 255 repeats are what
  * one instruction takes. */
@@ -18,6 +20,8 @@ enum { FORWARD, BACKWARD };
 const tg_ub_kernel ascend_ub_poly_norm[] = {
     [FORWARD] = POLY_NORM_KERNEL("poly_norm_forward", poly_norm_forward),
     [BACKWARD] = POLY_NORM_KERNEL("poly_norm_backward", poly_norm_backward),
+    [FORWARD_SHORT] = ASCEND_SHORT("poly_norm_forward.short", poly_norm_forward_short),
+    [BACKWARD_SHORT] = ASCEND_SHORT("poly_norm_backward.short", poly_norm_backward_short),
     {0},
 };
 
@@ -26,15 +30,28 @@ static int is_f32(const tg_tensor *t)
     return tg_type_of(t) == TG_F32;
 }
 
+static tg_status choose(ascend_plan *plan, int direction, int *is_short, const tg_tensor *x,
+                        const tg_tensor *y, const tg_tensor *dy)
+{
+    ASCEND_TRY(ASCEND_CHOOSE_SHORT(plan, &ascend_ub_poly_norm[FORWARD_SHORT + direction], 0,
+                                   is_short, x, y, dy));
+    if (*is_short)
+        return TG_OK;
+    ASCEND_TRY(ascend_begin_rows(plan, &ascend_ub_poly_norm[direction], x, 0));
+    return ascend_choose(plan);
+}
+
 tg_status ascend_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
 {
     ascend_plan plan;
-    ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_poly_norm[FORWARD], args->x, 0));
-    ASCEND_TRY(ascend_choose(&plan));
-    return ASCEND_LAUNCH(ctx, &plan, poly_norm_forward, .x = args->x, .weight = args->weight,
-                         .bias = args->bias, .y = args->y, .rstd = args->rstd,
-                         .weight_f32 = is_f32(args->weight), .bias_f32 = is_f32(args->bias),
-                         .part = 1.0 / (double)plan.problem.columns, .eps = args->eps);
+    int is_short;
+    ASCEND_TRY(choose(&plan, FORWARD, &is_short, args->x, args->y, NULL));
+    return ascend_launch(
+        ctx, &plan, is_short ? &poly_norm_forward_short_kernel : &poly_norm_forward_kernel,
+        ASCEND_GIVEN(poly_norm_forward, .x = args->x, .weight = args->weight, .bias = args->bias,
+                     .y = args->y, .rstd = args->rstd, .weight_f32 = is_f32(args->weight),
+                     .bias_f32 = is_f32(args->bias),
+                     .part = 1.0 / (double)ascend_rows_of(args->x).n, .eps = args->eps));
 }
 
 tg_status ascend_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args)
@@ -42,18 +59,20 @@ tg_status ascend_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_arg
     const ascend_memory none = {NULL, 0};
     ascend_partial_sums dweight, dbias;
     ascend_plan plan;
-    ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_poly_norm[BACKWARD], args->x, 0));
-    ASCEND_TRY(ascend_choose(&plan));
+    int is_short;
+    ASCEND_TRY(choose(&plan, BACKWARD, &is_short, args->x, args->dx, args->dy));
     ASCEND_TRY(ascend_partials(ctx, 2 * plan.layout.blocks, POLY_NORM_POWERS, &dweight));
     dweight.count = plan.layout.blocks;
     dweight.memory.bytes /= 2;
     dbias = dweight;
     dbias.memory.at = (const char *)dweight.memory.at + dweight.memory.bytes;
-    ASCEND_TRY(ASCEND_LAUNCH(
-        ctx, &plan, poly_norm_backward, .dy = args->dy, .x = args->x, .weight = args->weight,
-        .rstd = args->rstd, .dx = args->dx, .dweights = args->dweight ? &dweight.memory : &none,
-        .dbiases = args->dbias ? &dbias.memory : &none, .partials_stride = dweight.stride,
-        .weight_f32 = is_f32(args->weight), .part = 1.0 / (double)plan.problem.columns));
+    ASCEND_TRY(ascend_launch(
+        ctx, &plan, is_short ? &poly_norm_backward_short_kernel : &poly_norm_backward_kernel,
+        ASCEND_GIVEN(
+            poly_norm_backward, .dy = args->dy, .x = args->x, .weight = args->weight,
+            .rstd = args->rstd, .dx = args->dx, .dweights = args->dweight ? &dweight.memory : &none,
+            .dbiases = args->dbias ? &dbias.memory : &none, .partials_stride = dweight.stride,
+            .weight_f32 = is_f32(args->weight), .part = 1.0 / (double)ascend_rows_of(args->x).n)));
     if (args->dweight)
         ASCEND_TRY(ascend_sum_partials(ctx, &dweight, args->dweight, args->accumulate));
     return args->dbias ? ascend_sum_partials(ctx, &dbias, args->dbias, args->accumulate) : TG_OK;

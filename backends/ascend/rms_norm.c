@@ -6,14 +6,18 @@
 
 ASCEND_KERNEL(rms_norm_forward_rows, RMS_NORM_FORWARD_ROWS);
 ASCEND_KERNEL(rms_norm_forward_wide, RMS_NORM_FORWARD_WIDE);
+ASCEND_KERNEL(rms_norm_forward_short, RMS_NORM_FORWARD_SHORT);
 
-enum { PLAIN, FUSED = 2 };
+enum { PLAIN, FUSED = 3 };
 
 const tg_ub_kernel ascend_ub_rms_norm[] = {
     ROWS_KERNEL("rms_norm_forward", rms_norm_forward_rows, RMS_NORM_FORWARD_ROWS_FUSED),
     WIDE_KERNEL("rms_norm_forward", rms_norm_forward_wide, RMS_NORM_FORWARD_WIDE_FUSED),
+    ASCEND_SHORT_BUT("rms_norm_forward.short", rms_norm_forward_short,
+                     RMS_NORM_FORWARD_SHORT_FUSED),
     ROWS_KERNEL("fused_add_rms_norm_forward", rms_norm_forward_rows, 0),
     WIDE_KERNEL("fused_add_rms_norm_forward", rms_norm_forward_wide, 0),
+    ASCEND_SHORT("fused_add_rms_norm_forward.short", rms_norm_forward_short),
     {0},
 };
 
@@ -70,21 +74,27 @@ tg_status ascend_rms_norm_plan(ascend_plan *plan, const tg_ub_kernel *ub, const 
 
 /* ---- forward ---- */
 
-/* Both operators; residual and s are NULL in the plain one. ub: .rows, .wide */
+/* Both operators; residual and s are NULL in the plain one. ub: .rows, .wide, .short */
 static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *ub,
                          const tg_fused_add_rms_norm_forward_args *args)
 {
     const rms_norm_groups groups = {.copies = args->s ? 5 : 3, .least = 2};
+    const ascend_kernel *kernel = &rms_norm_forward_short_kernel;
     ascend_plan plan;
-    int wide;
-    ASCEND_TRY(ascend_rms_norm_plan(&plan, ub, args->x, args->weight, groups, &wide));
-    return ascend_launch(
-        ctx, &plan, wide ? &rms_norm_forward_wide_kernel : &rms_norm_forward_rows_kernel,
-        ASCEND_GIVEN(rms_norm_forward_rows, .x = args->x, .residual = args->residual,
-                     .weight = args->weight, .y = args->y, .s = args->s, .rstd = args->rstd,
-                     .weight_f32 = is_f32(args->weight), .offset = args->offset,
-                     .mean = 1.0 / (double)plan.problem.columns, .eps = args->eps,
-                     .llama = args->casting_mode == 0));
+    int is_short, wide;
+    ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ub[2], 0, &is_short, args->x, args->residual, args->y,
+                                   args->s));
+    if (!is_short) {
+        ASCEND_TRY(ascend_rms_norm_plan(&plan, ub, args->x, args->weight, groups, &wide));
+        kernel = wide ? &rms_norm_forward_wide_kernel : &rms_norm_forward_rows_kernel;
+    }
+    return ascend_launch(ctx, &plan, kernel,
+                         ASCEND_GIVEN(rms_norm_forward_rows, .x = args->x,
+                                      .residual = args->residual, .weight = args->weight,
+                                      .y = args->y, .s = args->s, .rstd = args->rstd,
+                                      .weight_f32 = is_f32(args->weight), .offset = args->offset,
+                                      .mean = 1.0 / (double)ascend_rows_of(args->x).n,
+                                      .eps = args->eps, .llama = args->casting_mode == 0));
 }
 
 tg_status ascend_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)

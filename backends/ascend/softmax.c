@@ -2,12 +2,14 @@
 #include "ascend.h"
 #include "kernels/softmax.args.h"
 
-enum { FORWARD_ROWS, FORWARD_WIDE, BACKWARD_ROWS, BACKWARD_WIDE };
+enum { FORWARD_ROWS, FORWARD_WIDE, FORWARD_SHORT, BACKWARD_ROWS, BACKWARD_WIDE, BACKWARD_SHORT };
 
 ASCEND_KERNEL(softmax_forward_rows, SOFTMAX_FORWARD_ROWS);
 ASCEND_KERNEL(softmax_forward_wide, SOFTMAX_FORWARD_WIDE);
+ASCEND_KERNEL(softmax_forward_short, SOFTMAX_FORWARD_SHORT);
 ASCEND_KERNEL(softmax_backward_rows, SOFTMAX_BACKWARD_ROWS);
 ASCEND_KERNEL(softmax_backward_wide, SOFTMAX_BACKWARD_WIDE);
+ASCEND_KERNEL(softmax_backward_short, SOFTMAX_BACKWARD_SHORT);
 
 const tg_ub_kernel ascend_ub_softmax[] = {
     [FORWARD_ROWS] = {.name = "softmax_forward.rows",
@@ -17,6 +19,7 @@ const tg_ub_kernel ascend_ub_softmax[] = {
     [FORWARD_WIDE] = {.name = "softmax_forward.wide",
                       ASCEND_BUFFERS(softmax_forward_wide),
                       .max_rows = 1},
+    [FORWARD_SHORT] = ASCEND_SHORT("softmax_forward.short", softmax_forward_short),
     [BACKWARD_ROWS] = {.name = "softmax_backward.rows",
                        ASCEND_BUFFERS(softmax_backward_rows),
                        .whole_rows = 1,
@@ -24,6 +27,7 @@ const tg_ub_kernel ascend_ub_softmax[] = {
     [BACKWARD_WIDE] = {.name = "softmax_backward.wide",
                        ASCEND_BUFFERS(softmax_backward_wide),
                        .max_rows = 1},
+    [BACKWARD_SHORT] = ASCEND_SHORT("softmax_backward.short", softmax_backward_short),
     {0},
 };
 
@@ -40,6 +44,11 @@ static tg_status forward_in_pieces(tg_ctx *ctx, const tg_softmax_forward_args *a
 tg_status ascend_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
 {
     ascend_plan plan;
+    int is_short;
+    ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_softmax[FORWARD_SHORT], 0, &is_short, args->x,
+                                   args->y));
+    if (is_short)
+        return ASCEND_LAUNCH(ctx, &plan, softmax_forward_short, .x = args->x, .y = args->y);
     ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_softmax[FORWARD_ROWS], args->x, 0));
     const tg_status chosen = ascend_choose(&plan);
     if (chosen == TG_ENOMEM)
@@ -63,6 +72,12 @@ static tg_status backward_in_pieces(tg_ctx *ctx, const tg_softmax_backward_args 
 tg_status ascend_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args)
 {
     ascend_plan plan;
+    int is_short;
+    ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_softmax[BACKWARD_SHORT], 0, &is_short, args->y,
+                                   args->dy, args->dx));
+    if (is_short)
+        return ASCEND_LAUNCH(ctx, &plan, softmax_backward_short, .dy = args->dy, .y = args->y,
+                             .dx = args->dx);
     ASCEND_TRY(ascend_begin_rows(&plan, &ascend_ub_softmax[BACKWARD_ROWS], args->y, 0));
     const tg_status chosen = ascend_choose(&plan);
     if (chosen == TG_ENOMEM)

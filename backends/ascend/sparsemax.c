@@ -4,12 +4,16 @@
 
 ASCEND_KERNEL(sparsemax_forward, SPARSEMAX_FORWARD);
 ASCEND_KERNEL(sparsemax_backward, SPARSEMAX_BACKWARD);
+ASCEND_KERNEL(sparsemax_forward_short, SPARSEMAX_FORWARD_SHORT);
+ASCEND_KERNEL(sparsemax_backward_short, SPARSEMAX_BACKWARD_SHORT);
 
-enum { FORWARD, BACKWARD };
+enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
 
 const tg_ub_kernel ascend_ub_sparsemax[] = {
     [FORWARD] = {.name = "sparsemax_forward", ASCEND_BUFFERS(sparsemax_forward)},
     [BACKWARD] = {.name = "sparsemax_backward", ASCEND_BUFFERS(sparsemax_backward)},
+    [FORWARD_SHORT] = ASCEND_SHORT("sparsemax_forward.short", sparsemax_forward_short),
+    [BACKWARD_SHORT] = ASCEND_SHORT("sparsemax_backward.short", sparsemax_backward_short),
     {0},
 };
 
@@ -88,6 +92,12 @@ tg_status ascend_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args 
     const int down = x.step != 1 || y.step != 1 || x.inner != 1;
     ascend_plan plan;
     tasks t = {0};
+    int is_short = 0;
+    if (!down && x.length == ascend_rows_of(args->x).n)
+        ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_sparsemax[FORWARD_SHORT], 0, &is_short,
+                                       args->x, args->y));
+    if (is_short)
+        return ASCEND_LAUNCH(ctx, &plan, sparsemax_forward_short, .x = args->x, .y = args->y);
     ASCEND_TRY(plan_of(&plan, FORWARD, args->x, &x, down, &t));
     return ASCEND_LAUNCH(ctx, &plan, sparsemax_forward, .x = args->x, .y = args->y, .down = down,
                          .outer = x.outer, .inner = x.inner, .length = x.length, .beside = t.beside,
@@ -102,6 +112,13 @@ tg_status ascend_sparsemax_backward(tg_ctx *ctx, const tg_sparsemax_backward_arg
     const int down = dy.step != 1 || y.step != 1 || dx.step != 1 || y.inner != 1;
     ascend_plan plan;
     tasks t = {0};
+    int is_short = 0;
+    if (!down && y.length == ascend_rows_of(args->y).n)
+        ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_sparsemax[BACKWARD_SHORT], 0, &is_short,
+                                       args->y, args->dy, args->dx));
+    if (is_short)
+        return ASCEND_LAUNCH(ctx, &plan, sparsemax_backward_short, .dy = args->dy, .y = args->y,
+                             .dx = args->dx);
     ASCEND_TRY(plan_of(&plan, BACKWARD, args->y, &y, down, &t));
     return ASCEND_LAUNCH(ctx, &plan, sparsemax_backward, .dy = args->dy, .y = args->y,
                          .dx = args->dx, .down = down, .outer = y.outer, .inner = y.inner,

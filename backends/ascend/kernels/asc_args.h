@@ -41,4 +41,11 @@
 /* Buffers of a ring (asc_ring.h), .copies of what pieces are copied into; and of a ring that is read alone. */
 enum { ASC_RING = 8, ASC_RING_READ = 3 };
 
+/* Buffers of a kernel on short rows (asc_short.asc.h), whose plan is of the transposed tile: a row of it is a column of the data. */
+#define ASC_SHORT_BUFFERS(X)                                                      \
+    X(BUFFER, turned_in, .per = TG_UB_ROW, .bytes = 4 * 64, .to = TG_UB_LAST)     \
+    X(BUFFER, turned_out, .per = TG_UB_ROW, .bytes = 4 * 64, .to = TG_UB_LAST)    \
+    X(BUFFER, turned_scratch, .per = TG_UB_ROW, .bytes = 4 * 8, .to = TG_UB_LAST) \
+    X(BUFFER, turned_rows, .bytes = 4, .to = TG_UB_LAST, .when = TG_UB_16BIT)
+
 #endif

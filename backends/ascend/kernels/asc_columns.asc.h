@@ -57,6 +57,18 @@ static inline __aicore__ void ASC_NAME(asc_columns_load)(__ubuf__ float *dst, ui
     ASC_NAME(asc_columns_widen)(dst, staged, is_f32, offset, pitch);
 }
 
+/* The same as a block a column, for tiles of lines (asc_short.h); values: 64 floats. Ends with ASC_THEN(). */
+static inline __aicore__ void ASC_NAME(asc_columns_spread)(__ubuf__ float *blocks,
+                                                           __ubuf__ float *values, uint64_t x,
+                                                           __gm__ void *vector, int64_t is_f32,
+                                                           float offset, int64_t columns)
+{
+    ASC_NAME(asc_columns_load)(values, x, vector, is_f32, offset, columns, ASC_LANES);
+    ASC_THEN();
+    asc_spread(blocks, values, columns);
+    ASC_THEN();
+}
+
 /* n parameters as f32, at most 8, where the scalar unit and V may read them. staged: 32 bytes of scratch. */
 static inline __aicore__ void ASC_NAME(asc_parameters)(__ubuf__ float *to, __ubuf__ float *staged,
                                                        __gm__ void *from, int64_t is_f32, int64_t n)

@@ -209,18 +209,24 @@ static inline __aicore__ void asc_sum_rows(__ubuf__ float *sums, __ubuf__ float 
     asc_sum_rows_of(&s, 1, rows, pitch, width);
 }
 
-/* variance becomes 1 / sqrt(variance + eps), a value a row, and spread, which is spread for ASC_BY_ROW. */
-static inline __aicore__ void asc_rstd(__ubuf__ float *variance, __ubuf__ float *spread,
-                                       int64_t rows, float eps)
+/* n variances become 1 / sqrt(variance + eps). ones: n floats of scratch. */
+static inline __aicore__ void asc_inverse_roots(__ubuf__ float *variance, __ubuf__ float *ones,
+                                                uint32_t n, float eps)
 {
-    const uint32_t n = (uint32_t)rows;
-    asc_duplicate(spread, 1.0f, n);
+    asc_duplicate(ones, 1.0f, n);
     asc_add_scalar(variance, variance, eps, n);
     ASC_THEN();
     asc_sqrt(variance, variance, n);
     ASC_THEN();
-    asc_div(variance, spread, variance, n);
+    asc_div(variance, ones, variance, n);
     ASC_THEN();
+}
+
+/* The same of a value a row, and spread, which is spread for ASC_BY_ROW. */
+static inline __aicore__ void asc_rstd(__ubuf__ float *variance, __ubuf__ float *spread,
+                                       int64_t rows, float eps)
+{
+    asc_inverse_roots(variance, spread, (uint32_t)rows, eps);
     asc_spread(spread, variance, rows);
     ASC_THEN();
 }

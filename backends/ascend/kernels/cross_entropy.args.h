@@ -168,4 +168,47 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
     X(I64, count_blocks)                          \
     CE_SUM_BUFFERS(X)
 
+/* Rows of few classes, a lane a row: without class weights, smoothing, softcap and argmax. each: dloss of every row; saved: lse, to be read.
+ * loss, z_loss: of every row; losses, z_losses: of every block. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy
+ * out. */
+#define CROSS_ENTROPY_SHORT(X)                                                                \
+    X(TENSOR, logits, ASC_T)                                                                  \
+    X(TENSOR, dlogits, ASC_T)                                                                 \
+    X(VECTOR, target, int64_t)                                                                \
+    X(VECTOR, dloss, float)                                                                   \
+    X(VECTOR, each, float)                                                                    \
+    X(VECTOR, saved, float)                                                                   \
+    X(MEMORY, counts, float)                                                                  \
+    X(VECTOR, lse, float)                                                                     \
+    X(MEMORY, loss, float)                                                                    \
+    X(MEMORY, z_loss, float)                                                                  \
+    X(MEMORY, losses, float)                                                                  \
+    X(MEMORY, z_losses, float)                                                                \
+    X(GRID, columns, rows, all, lanes)                                                        \
+    X(I64, flags)                                                                             \
+    X(I64, ignore_index)                                                                      \
+    X(F32, z)                                                                                 \
+    X(F32, grad_scale)                                                                        \
+    X(F32, scale)                                                                             \
+    X(F32, unit)                                                                              \
+    X(I64, count_blocks)                                                                      \
+    ASC_SHORT_BUFFERS(X)                                                                      \
+    X(BUFFER, logits, .to = 1, .copies = 2)                                                   \
+    X(BUFFER, logits32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW)               \
+    X(BUFFER, others, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_HIGH)                \
+    X(BUFFER, target, .per = TG_UB_COLUMN, .bytes = 8, .to = 2, .copies = 2)                  \
+    X(BUFFER, each, .per = TG_UB_COLUMN, .bytes = 4, .to = 2, .copies = 2)                    \
+    X(BUFFER, saved, .per = TG_UB_COLUMN, .bytes = 4, .to = 2, .copies = 2)                   \
+    X(BUFFER, lse, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 4, .copies = 2)          \
+    X(BUFFER, loss, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 4, .copies = 2)         \
+    X(BUFFER, z_loss, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 4, .copies = 2)       \
+    X(BUFFER, numbers, .per = TG_UB_COLUMN, .bytes = CE_ROOM_FOR_LANES * 4, .to = TG_UB_LAST) \
+    X(BUFFER, first, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)                       \
+    X(BUFFER, mask, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)                        \
+    X(BUFFER, sums, .per = TG_UB_FIXED, .bytes = 2 * 256, .to = TG_UB_LAST)                   \
+    X(BUFFER, totals, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST, .copies = 2)         \
+    X(BUFFER, counts, .per = TG_UB_FIXED, .bytes = CE_MOST_COUNTS * CE_COUNT_BYTES,           \
+      .to = TG_UB_LAST)                                                                       \
+    X(BUFFER, dlogits, .from = 3, .to = 4, .copies = 2, .when = CE_ROWS_WRITES)
+
 #endif

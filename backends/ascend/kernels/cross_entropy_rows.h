@@ -177,8 +177,9 @@ static inline __aicore__ void ce_rows_saved(const ce_job *job, const ce_tile *ti
 
 /* ---- the gradient ---- */
 
-/* Blocks of each row's FACTOR, AT_TARGET and BIAS: see ce_factors(). G is the row's dloss. */
-static inline __aicore__ void ce_rows_factors(const ce_job *job, const ce_tile *tile)
+/* Each row's FACTOR, AT_TARGET and BIAS: see ce_factors(). G is the row's dloss. limited: weights take part element by element. ASC_THEN() is
+ * left to the caller, for AT_TARGET alone. */
+static inline __aicore__ void ce_rows_factors(const ce_job *job, int limited)
 {
     const uint32_t n = (uint32_t)job->batch;
     const float smooth = job->smoothing / (float)job->columns * job->per_ce;
@@ -209,29 +210,29 @@ static inline __aicore__ void ce_rows_factors(const ce_job *job, const ce_tile *
     asc_div(factor, factor, total, n);
     asc_sub(target, target, q, n);
     asc_mul_scalar(bias, g, smooth, n);
-    if (tile->limit) /* the bias of the target is as its weight */
+    if (limited) /* the bias of the target is as its weight */
         asc_mul_scalar(rest, ce_at(job, CE_ROWS_WEIGHT), smooth, n);
     if (job->softcap > 0.0f)
         asc_mul(hit, g, ce_at(job, CE_HIT_SLOPE), n);
     ASC_THEN();
-    if (tile->limit)
+    if (limited)
         asc_sub(target, target, rest, n);
     else
         asc_add_scalar(target, target, -smooth, n);
     asc_mul(factor, factor, g, n);
     ASC_THEN();
     asc_mul(target, target, job->softcap > 0.0f ? hit : g, n);
-    asc_spread(tile->block, factor, tile->rows);
-    asc_spread(tile->bias, bias, tile->rows);
-    ASC_THEN();
-    asc_spread(tile->at_target, target, tile->rows); /* for ce_set_targets() */
 }
 
 /* dx, which e may be, from the exponentials. */
 static inline __aicore__ void ce_rows_gradient(const ce_job *job, const ce_tile *tile,
                                                __ubuf__ float *dx, __ubuf__ float *e)
 {
-    ce_rows_factors(job, tile);
+    ce_rows_factors(job, tile->limit != 0);
+    asc_spread(tile->block, ce_at(job, CE_FACTOR), tile->rows);
+    asc_spread(tile->bias, ce_at(job, CE_BIAS), tile->rows);
+    ASC_THEN();
+    asc_spread(tile->at_target, ce_at(job, CE_AT_TARGET), tile->rows); /* for ce_set_targets() */
     CE_WITH_BLOCK(asc_mul, dx, e, tile->block, tile);
     ASC_THEN();
     if (tile->limit) {

@@ -62,4 +62,59 @@ enum { DYT_PARTIAL = 128 }; /* floats from a block's part of dalpha to the next 
     X(BUFFER, lanes, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)   \
     X(BUFFER, parameters, .per = TG_UB_FIXED, .bytes = 512, .to = TG_UB_LAST)
 
+/* Short rows. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
+#define DYT_FORWARD_SHORT(X)                                                        \
+    X(TENSOR, x, ASC_T)                                                             \
+    X(VECTOR, alpha, void)                                                          \
+    X(VECTOR, gamma, void)                                                          \
+    X(VECTOR, beta, void)                                                           \
+    X(TENSOR, y, ASC_T)                                                             \
+    X(GRID, columns, rows, all, lanes)                                              \
+    X(I64, groups)                                                                  \
+    X(I64, alpha_f32)                                                               \
+    X(I64, gamma_f32)                                                               \
+    X(I64, beta_f32)                                                                \
+    ASC_SHORT_BUFFERS(X)                                                            \
+    X(BUFFER, x, .to = 1, .copies = 2)                                              \
+    X(BUFFER, y, .from = 2, .to = 4, .copies = 2)                                   \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW)          \
+    X(BUFFER, t, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_LOW)            \
+    X(BUFFER, h, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_HIGH)           \
+    X(BUFFER, values, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)           \
+    X(BUFFER, scale, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256) \
+    X(BUFFER, shift, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256) \
+    X(BUFFER, parameters, .per = TG_UB_FIXED, .bytes = 128, .to = TG_UB_LAST)
+
+/* sums: of x h, one a column. */
+#define DYT_BACKWARD_SHORT(X)                                                          \
+    X(TENSOR, dy, ASC_T)                                                               \
+    X(TENSOR, x, ASC_T)                                                                \
+    X(VECTOR, alpha, void)                                                             \
+    X(VECTOR, gamma, void)                                                             \
+    X(TENSOR, dx, ASC_T)                                                               \
+    X(MEMORY, dgammas, float)                                                          \
+    X(MEMORY, dbetas, float)                                                           \
+    X(MEMORY, dalphas, float)                                                          \
+    X(I64, partials_stride)                                                            \
+    X(GRID, columns, rows, all, lanes)                                                 \
+    X(I64, groups)                                                                     \
+    X(I64, alpha_f32)                                                                  \
+    X(I64, gamma_f32)                                                                  \
+    ASC_SHORT_BUFFERS(X)                                                               \
+    X(BUFFER, dy, .to = 1, .copies = 2)                                                \
+    X(BUFFER, x, .to = 1, .copies = 2)                                                 \
+    X(BUFFER, dx, .from = 2, .to = 4, .copies = 2)                                     \
+    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW)            \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW)             \
+    X(BUFFER, t, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_LOW)               \
+    X(BUFFER, u, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_LOW)               \
+    X(BUFFER, slope, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_HIGH)          \
+    X(BUFFER, h, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_HIGH)              \
+    X(BUFFER, values, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST, .copies = 3) \
+    X(BUFFER, scale, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)    \
+    X(BUFFER, dgamma, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST)                \
+    X(BUFFER, dbeta, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST)                 \
+    X(BUFFER, dalpha, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST)                \
+    X(BUFFER, parameters, .per = TG_UB_FIXED, .bytes = 128, .to = TG_UB_LAST)
+
 #endif

@@ -4,8 +4,8 @@
  *
  * A block goes down strips of columns, whose gamma and beta, and sums, stay in UB. Blocks' sums are added by
  * kernels/partials.asc.c. */
-#include "asc_row_tile.h"
 #include "asc_rows.h"
+#include "asc_short.h"
 #include "dyt.args.h"
 
 /* Beyond it tanh is 1, and its slope not far from what is representable. */
@@ -75,6 +75,67 @@ static inline __aicore__ asc_tile dyt_strip(int64_t task, int64_t strips, int64_
     t.column = task % strips * tile_columns;
     t.columns = asc_min_of(tile_columns, columns - t.column);
     return t;
+}
+
+/* ---- short rows: a tile of lines (asc_short.h) ---- */
+
+/* t = y; x is used up; h, c: scratch. scale, shift: a block a column; shift may be NULL. */
+static inline __aicore__ void dyt_forward_lines(__ubuf__ float *t, __ubuf__ float *x,
+                                                __ubuf__ float *h, __ubuf__ float *c,
+                                                __ubuf__ float *two, __ubuf__ float *scale,
+                                                __ubuf__ float *shift, float alpha, int64_t columns,
+                                                int64_t lanes)
+{
+    const uint32_t n = (uint32_t)(columns * lanes);
+    dyt_argument(x, x, alpha, n);
+    dyt_quotient(t, x, c, two, n);
+    dyt_tanh(t, t, x, h, c, n);
+    if (shift)
+        ASC_FMA_BY_ROW(1, t, scale, shift, columns, lanes);
+    else
+        ASC_BY_ROW(asc_mul, t, t, scale, columns, lanes);
+    ASC_THEN();
+}
+
+/* What a backward's lines are computed with. dg, db, da: sums of columns, or NULL. t, u, h, c, slope: scratch of a tile each. */
+typedef struct dyt_lines {
+    __ubuf__ float *dg, *db, *da, *scale, *two;
+    __ubuf__ float *t, *u, *h, *c, *slope;
+    int64_t columns, lanes, count; /* count: of the rows that there are */
+} dyt_lines;
+
+/* g = dx; it is dy before. x is used up. */
+static inline __aicore__ void dyt_backward_lines(const dyt_lines *d, __ubuf__ float *g,
+                                                 __ubuf__ float *x, float alpha)
+{
+    const int64_t columns = d->columns, lanes = d->lanes;
+    const uint32_t n = (uint32_t)(columns * lanes);
+    dyt_argument(d->u, x, alpha, n);
+    dyt_quotient(d->t, d->u, d->slope, d->two, n);
+    asc_mul(d->slope, d->t, d->slope, n);
+    ASC_THEN();
+    asc_mul(d->slope, d->t, d->slope, n);
+    if (d->db)
+        asc_short_add(d->db, g, columns, lanes, d->count);
+    ASC_THEN();
+    if (d->dg) {
+        dyt_tanh(d->t, d->t, d->u, d->h, d->c, n);
+        asc_mul(d->h, g, d->t, n);
+        ASC_THEN();
+        asc_short_add(d->dg, d->h, columns, lanes, d->count);
+    }
+    ASC_BY_ROW(asc_mul, g, g, d->scale, columns, lanes);
+    ASC_THEN();
+    asc_mul(g, g, d->slope, n);
+    ASC_THEN();
+    if (d->da) {
+        asc_mul(x, x, g, n);
+        ASC_THEN();
+        asc_short_add(d->da, x, columns, lanes, d->count);
+    }
+    ASC_THEN();
+    asc_mul_scalar(g, g, alpha, n);
+    ASC_THEN();
 }
 
 #define ASC_TEMPLATE "dyt.asc.h"

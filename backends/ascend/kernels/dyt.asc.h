@@ -177,3 +177,73 @@ ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
     }
     asc_pipeline_end();
 }
+
+#define ASC_SHORT ASC_NAME(dyt_forward_short)
+#define ASC_SHORT_ARGS DYT_FORWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(x)
+#define ASC_SHORT_WRITES ASC_WRITE(y, t)
+#define ASC_SHORT_FIRST                                                                           \
+    __ubuf__ float *parameters = ASC_SCRATCH(parameters);                                         \
+    asc_duplicate(parameters + 16, -2.0f, 8);                                                     \
+    ASC_NAME(asc_parameters)(parameters, parameters + 8, alpha, alpha_f32, 1);                    \
+    const float factor = parameters[0];                                                           \
+    ASC_NAME(asc_columns_spread)                                                                  \
+    (ASC_SCRATCH(scale), ASC_SCRATCH(values), asc_place(x_at, 0), gamma, gamma_f32, 0.0f,         \
+     columns);                                                                                    \
+    if (beta)                                                                                     \
+        ASC_NAME(asc_columns_spread)                                                              \
+    (ASC_SCRATCH(shift), ASC_SCRATCH(values), asc_place(x_at, 1), beta, beta_f32, 0.0f, columns); \
+    (void)groups;
+#define ASC_SHORT_TILE                                                                            \
+    dyt_forward_lines(ASC_SCRATCH(t), ASC_SCRATCH(x32), ASC_SCRATCH(h), ASC_SHORT_SCRATCH(y),     \
+                      parameters + 16, ASC_SCRATCH(scale), beta ? ASC_SCRATCH(shift) : 0, factor, \
+                      columns, lanes)
+#include "asc_short.asc.h"
+
+#define ASC_SHORT ASC_NAME(dyt_backward_short)
+#define ASC_SHORT_ARGS DYT_BACKWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(dy) ASC_READ(x)
+#define ASC_SHORT_WRITES ASC_WRITE(dx, dy32)
+#define ASC_SHORT_FIRST                                                                  \
+    __ubuf__ float *parameters = ASC_SCRATCH(parameters);                                \
+    dyt_lines d;                                                                         \
+    d.dg = dgammas ? ASC_SCRATCH(dgamma) : 0;                                            \
+    d.db = dbetas ? ASC_SCRATCH(dbeta) : 0;                                              \
+    d.da = dalphas ? ASC_SCRATCH(dalpha) : 0;                                            \
+    d.scale = ASC_SCRATCH(scale);                                                        \
+    d.two = parameters + 16;                                                             \
+    d.t = ASC_SCRATCH(t);                                                                \
+    d.u = ASC_SCRATCH(u);                                                                \
+    d.h = ASC_SCRATCH(h);                                                                \
+    d.slope = ASC_SCRATCH(slope);                                                        \
+    d.columns = columns;                                                                 \
+    d.lanes = lanes;                                                                     \
+    asc_duplicate(ASC_SCRATCH(dgamma), 0.0f, (uint32_t)(columns * ASC_LANES));           \
+    asc_duplicate(ASC_SCRATCH(dbeta), 0.0f, (uint32_t)(columns * ASC_LANES));            \
+    asc_duplicate(ASC_SCRATCH(dalpha), 0.0f, (uint32_t)(columns * ASC_LANES));           \
+    asc_duplicate(d.two, -2.0f, 8);                                                      \
+    ASC_NAME(asc_parameters)(parameters, parameters + 8, alpha, alpha_f32, 1);           \
+    const float factor = parameters[0];                                                  \
+    ASC_NAME(asc_columns_spread)                                                         \
+    (d.scale, ASC_SCRATCH(values), asc_place(x_at, 0), gamma, gamma_f32, 0.0f, columns); \
+    (void)groups;
+#define ASC_SHORT_TILE           \
+    d.c = ASC_SHORT_SCRATCH(dx); \
+    d.count = count;             \
+    dyt_backward_lines(&d, ASC_SCRATCH(dy32), ASC_SCRATCH(x32), factor)
+#define ASC_SHORT_LAST                                                                         \
+    const int64_t at = asc_get_block_idx() * partials_stride;                                  \
+    if (dgammas)                                                                               \
+        asc_short_sums_out(dgammas + at, ASC_UB(float, values_at, 0), d.dg, columns);          \
+    if (dbetas)                                                                                \
+        asc_short_sums_out(dbetas + at, ASC_UB(float, values_at, 1), d.db, columns);           \
+    if (dalphas) {                                                                             \
+        __ubuf__ float *each = ASC_UB(float, values_at, 2);                                    \
+        asc_repeat_reduce_sum(each, d.da, (uint32_t)(columns * ASC_LANES));                    \
+        ASC_THEN();                                                                            \
+        asc_repeat_reduce_sum(parameters + 24, each, (uint32_t)columns);                       \
+        asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);                                         \
+        asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);                                           \
+        asc_copy_ub2gm_align(dalphas + asc_get_block_idx() * DYT_PARTIAL, parameters + 24, 4); \
+    }
+#include "asc_short.asc.h"

@@ -89,4 +89,66 @@
     X(BUFFER, mean, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST, .copies = 2)              \
     X(BUFFER, rstd, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST, .copies = 2)
 
+enum { GROUP_NORM_CHANNELS = 2048 }; /* at most, where groups are short rows */
+
+/* Groups of so few elements that each is a lane, of tensors without gaps: `groups` of them in a batch, of `width` channels each, and a
+ * multiple of `groups` in a tile. Weights of the channels are lines beside the tile's. Steps: 0 copy in, 1 transpose, 2 arithmetic,
+ * 3 transpose back, 4 copy out. */
+#define GROUP_NORM_LANES(X)                                                \
+    X(BUFFER, mean, .per = TG_UB_COLUMN, .bytes = 4, .to = 4, .copies = 2) \
+    X(BUFFER, rstd, .per = TG_UB_COLUMN, .bytes = 4, .to = 4, .copies = 2) \
+    X(BUFFER, sum, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)      \
+    X(BUFFER, product, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)  \
+    X(BUFFER, scale, .bytes = 4, .to = TG_UB_LAST)                         \
+    X(BUFFER, values, .per = TG_UB_FIXED, .bytes = 4 * GROUP_NORM_CHANNELS, .to = TG_UB_LAST)
+
+#define GROUP_NORM_FORWARD_SHORT(X)                                        \
+    X(MEMORY, x, ASC_T)                                                    \
+    X(MEMORY, y, ASC_T)                                                    \
+    X(VECTOR, weight, void)                                                \
+    X(VECTOR, bias, void)                                                  \
+    X(VECTOR, mean, float)                                                 \
+    X(VECTOR, rstd, float)                                                 \
+    X(GRID, columns, rows, all, lanes)                                     \
+    X(I64, groups)                                                         \
+    X(I64, width)                                                          \
+    X(F32, part)                                                           \
+    X(I64, weight_f32)                                                     \
+    X(I64, bias_f32)                                                       \
+    X(F32, eps)                                                            \
+    ASC_SHORT_BUFFERS(X)                                                   \
+    X(BUFFER, x, .to = 1, .copies = 2)                                     \
+    X(BUFFER, y, .from = 2, .to = 4, .copies = 2)                          \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW) \
+    X(BUFFER, shift, .bytes = 4, .to = TG_UB_LAST)                         \
+    GROUP_NORM_LANES(X)
+
+/* dweights, dbiases: each block's sums, `rest` of them for each channel, or NULL. */
+#define GROUP_NORM_BACKWARD_SHORT(X)                                          \
+    X(MEMORY, dy, ASC_T)                                                      \
+    X(MEMORY, x, ASC_T)                                                       \
+    X(MEMORY, dx, ASC_T)                                                      \
+    X(VECTOR, weight, void)                                                   \
+    X(VECTOR, mean, float)                                                    \
+    X(VECTOR, rstd, float)                                                    \
+    X(MEMORY, dweights, float)                                                \
+    X(MEMORY, dbiases, float)                                                 \
+    X(GRID, columns, rows, all, lanes)                                        \
+    X(I64, groups)                                                            \
+    X(I64, width)                                                             \
+    X(I64, rest)                                                              \
+    X(F32, part)                                                              \
+    X(I64, weight_f32)                                                        \
+    ASC_SHORT_BUFFERS(X)                                                      \
+    X(BUFFER, dy, .to = 1, .copies = 2)                                       \
+    X(BUFFER, x, .to = 1, .copies = 2)                                        \
+    X(BUFFER, dx, .from = 2, .to = 4, .copies = 2)                            \
+    X(BUFFER, dy32, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)     \
+    X(BUFFER, x32, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)     \
+    X(BUFFER, dweight, .bytes = 4, .to = TG_UB_LAST)                          \
+    X(BUFFER, dbias, .bytes = 4, .to = TG_UB_LAST)                            \
+    X(BUFFER, width_in, .per = TG_UB_ROW, .bytes = 4 * 64, .to = TG_UB_LAST)  \
+    X(BUFFER, width_out, .per = TG_UB_ROW, .bytes = 4 * 64, .to = TG_UB_LAST) \
+    GROUP_NORM_LANES(X)
+
 #endif

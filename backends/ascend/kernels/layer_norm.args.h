@@ -109,4 +109,57 @@
     X(BUFFER, means, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)               \
     X(BUFFER, rstds, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)
 
+/* Short rows. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
+#define LAYER_NORM_FORWARD_SHORT(X)                                                   \
+    X(TENSOR, x, ASC_T)                                                               \
+    X(VECTOR, weight, void)                                                           \
+    X(VECTOR, bias, void)                                                             \
+    X(TENSOR, y, ASC_T)                                                               \
+    X(VECTOR, mean, float)                                                            \
+    X(VECTOR, rstd, float)                                                            \
+    X(GRID, columns, rows, all, lanes)                                                \
+    X(I64, weight_f32)                                                                \
+    X(I64, bias_f32)                                                                  \
+    X(F32, part)                                                                      \
+    X(F32, eps)                                                                       \
+    ASC_SHORT_BUFFERS(X)                                                              \
+    X(BUFFER, x, .to = 1, .copies = 2)                                                \
+    X(BUFFER, y, .from = 2, .to = 4, .copies = 2)                                     \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3)                                    \
+    X(BUFFER, mean, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 4, .copies = 2) \
+    X(BUFFER, rstd, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 4, .copies = 2) \
+    X(BUFFER, ones, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 2)              \
+    X(BUFFER, values, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)             \
+    X(BUFFER, scale, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)   \
+    X(BUFFER, shift, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)
+
+#define LAYER_NORM_BACKWARD_SHORT(X)                                                \
+    X(TENSOR, dy, ASC_T)                                                            \
+    X(TENSOR, x, ASC_T)                                                             \
+    X(VECTOR, weight, void)                                                         \
+    X(VECTOR, mean, float)                                                          \
+    X(VECTOR, rstd, float)                                                          \
+    X(TENSOR, dx, ASC_T)                                                            \
+    X(MEMORY, dweights, float)                                                      \
+    X(MEMORY, dbiases, float)                                                       \
+    X(I64, partials_stride)                                                         \
+    X(GRID, columns, rows, all, lanes)                                              \
+    X(I64, weight_f32)                                                              \
+    X(F32, part)                                                                    \
+    ASC_SHORT_BUFFERS(X)                                                            \
+    X(BUFFER, dy, .to = 1, .copies = 2)                                             \
+    X(BUFFER, x, .to = 1, .copies = 2)                                              \
+    X(BUFFER, dx, .from = 2, .to = 4, .copies = 2)                                  \
+    X(BUFFER, mean, .per = TG_UB_COLUMN, .bytes = 4, .to = 2, .copies = 2)          \
+    X(BUFFER, rstd, .per = TG_UB_COLUMN, .bytes = 4, .to = 2, .copies = 2)          \
+    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW)         \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_HIGH)         \
+    X(BUFFER, sum, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 2)             \
+    X(BUFFER, product, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 2)         \
+    X(BUFFER, values, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)           \
+    X(BUFFER, biases, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)           \
+    X(BUFFER, scale, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256) \
+    X(BUFFER, dweight, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST)            \
+    X(BUFFER, dbias, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST)
+
 #endif

@@ -93,5 +93,52 @@ static inline __aicore__ void layer_norm_factors(const layer_norm_products *r, i
     ASC_THEN();
 }
 
+/* ---- short rows: a tile of lines (asc_short.h) ---- */
+
+/* x becomes y; q: scratch. scale, shift: a block a column, or NULL. */
+static inline __aicore__ void layer_norm_forward_lines(__ubuf__ float *x, __ubuf__ float *q,
+                                                       __ubuf__ float *mean, __ubuf__ float *rstd,
+                                                       __ubuf__ float *ones, __ubuf__ float *scale,
+                                                       __ubuf__ float *shift, float part, float eps,
+                                                       int64_t columns, int64_t lanes)
+{
+    norm_forward_lines(x, q, mean, rstd, ones, part, eps, columns, lanes);
+    if (scale && shift)
+        ASC_FMA_BY_ROW(1, x, scale, shift, columns, lanes);
+    else if (scale)
+        ASC_BY_ROW(asc_mul, x, x, scale, columns, lanes);
+    else if (shift)
+        ASC_BY_ROW(asc_add, x, x, shift, columns, lanes);
+    ASC_THEN();
+}
+
+/* x becomes dx; m is dy, used up; p: scratch. dw, db, scale may be NULL. The first `count` rows are there. */
+static inline __aicore__ void layer_norm_backward_lines(__ubuf__ float *m, __ubuf__ float *x,
+                                                        __ubuf__ float *p, __ubuf__ float *mean,
+                                                        __ubuf__ float *rstd, __ubuf__ float *sum,
+                                                        __ubuf__ float *product, __ubuf__ float *dw,
+                                                        __ubuf__ float *db, __ubuf__ float *scale,
+                                                        float part, int64_t columns, int64_t lanes,
+                                                        int64_t count)
+{
+    const uint32_t n = (uint32_t)(columns * lanes);
+    ASC_BY_COLUMN(asc_sub, x, x, mean, columns, lanes);
+    ASC_THEN();
+    ASC_BY_COLUMN(asc_mul, x, x, rstd, columns, lanes);
+    ASC_THEN();
+    if (dw) {
+        asc_mul(p, m, x, n);
+        ASC_THEN();
+        asc_short_add(dw, p, columns, lanes, count);
+    }
+    if (db)
+        asc_short_add(db, m, columns, lanes, count);
+    ASC_THEN();
+    if (scale)
+        ASC_BY_ROW(asc_mul, m, m, scale, columns, lanes);
+    ASC_THEN();
+    norm_backward_lines(m, x, p, rstd, sum, product, part, columns, lanes);
+}
+
 #define ASC_TEMPLATE "layer_norm.asc.h"
 #include "asc_each_type.h"

@@ -116,4 +116,24 @@ ASC_KERNEL ASC_NAME(layer_norm_forward)(ASC_PARAMS(LAYER_NORM_FORWARD))
     asc_pipeline_end();
 }
 
+#define ASC_SHORT ASC_NAME(layer_norm_forward_short)
+#define ASC_SHORT_ARGS LAYER_NORM_FORWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(x)
+#define ASC_SHORT_WRITES ASC_WRITE(y, x32)
+#define ASC_SHORT_RESULTS ASC_WRITE(mean) ASC_WRITE(rstd)
+#define ASC_SHORT_FIRST                                                                     \
+    if (weight)                                                                             \
+        ASC_NAME(asc_columns_spread)                                                        \
+    (ASC_SCRATCH(scale), ASC_SCRATCH(values), asc_place(x_at, 0), weight, weight_f32, 0.0f, \
+     columns);                                                                              \
+    if (bias)                                                                               \
+        ASC_NAME(asc_columns_spread)                                                        \
+    (ASC_SCRATCH(shift), ASC_SCRATCH(values), asc_place(x_at, 1), bias, bias_f32, 0.0f, columns);
+#define ASC_SHORT_TILE                                                                             \
+    layer_norm_forward_lines(ASC_SCRATCH(x32), ASC_SHORT_SCRATCH(y), ASC_UB(float, mean_at, slot), \
+                             ASC_UB(float, rstd_at, slot), ASC_SCRATCH(ones),                      \
+                             weight ? ASC_SCRATCH(scale) : 0, bias ? ASC_SCRATCH(shift) : 0,       \
+                             asc_f32(part), asc_f32(eps), columns, lanes)
+#include "asc_short.asc.h"
+
 #include "layer_norm_backward.asc.h"

@@ -192,3 +192,30 @@ ASC_KERNEL ASC_NAME(layer_norm_columns)(ASC_PARAMS(LAYER_NORM_COLUMNS))
 }
 
 #undef LAYER_NORM_TAKE
+
+#define ASC_SHORT ASC_NAME(layer_norm_backward_short)
+#define ASC_SHORT_ARGS LAYER_NORM_BACKWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(dy) ASC_READ(x)
+#define ASC_SHORT_WRITES ASC_WRITE(dx, x32)
+#define ASC_SHORT_VALUES ASC_READ(mean) ASC_READ(rstd)
+#define ASC_SHORT_FIRST                                                                     \
+    asc_duplicate(ASC_SCRATCH(dweight), 0.0f, (uint32_t)(columns * ASC_LANES));             \
+    asc_duplicate(ASC_SCRATCH(dbias), 0.0f, (uint32_t)(columns * ASC_LANES));               \
+    if (weight)                                                                             \
+        ASC_NAME(asc_columns_spread)                                                        \
+    (ASC_SCRATCH(scale), ASC_SCRATCH(values), asc_place(x_at, 0), weight, weight_f32, 0.0f, \
+     columns);
+#define ASC_SHORT_TILE                                                                            \
+    layer_norm_backward_lines(                                                                    \
+        ASC_SCRATCH(dy32), ASC_SCRATCH(x32), ASC_SHORT_SCRATCH(dx), ASC_UB(float, mean_at, slot), \
+        ASC_UB(float, rstd_at, slot), ASC_SCRATCH(sum), ASC_SCRATCH(product),                     \
+        dweights ? ASC_SCRATCH(dweight) : 0, dbiases ? ASC_SCRATCH(dbias) : 0,                    \
+        weight ? ASC_SCRATCH(scale) : 0, asc_f32(part), columns, lanes, count)
+#define ASC_SHORT_LAST                                                                            \
+    if (dweights)                                                                                 \
+        asc_short_sums_out(dweights + asc_get_block_idx() * partials_stride, ASC_SCRATCH(values), \
+                           ASC_SCRATCH(dweight), columns);                                        \
+    if (dbiases)                                                                                  \
+        asc_short_sums_out(dbiases + asc_get_block_idx() * partials_stride, ASC_SCRATCH(biases),  \
+                           ASC_SCRATCH(dbias), columns);
+#include "asc_short.asc.h"

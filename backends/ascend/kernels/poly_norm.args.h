@@ -73,4 +73,57 @@ enum { POLY_NORM_POWERS = 3 };
     POLY_NORM_SUMS(X)                                                                            \
     POLY_NORM_SUM(X, a3, b3)
 
+/* Short rows. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
+#define POLY_NORM_THREE(X)                                                          \
+    X(BUFFER, three_in, .per = TG_UB_FIXED, .bytes = 3 * 4 * 64, .to = TG_UB_LAST)  \
+    X(BUFFER, three_out, .per = TG_UB_FIXED, .bytes = 3 * 4 * 64, .to = TG_UB_LAST) \
+    X(BUFFER, stat, .per = TG_UB_COLUMN, .bytes = 12, .from = 2, .to = 2)           \
+    X(BUFFER, factors, .per = TG_UB_COLUMN, .bytes = 12, .from = 2, .to = 2)        \
+    X(BUFFER, parameters, .per = TG_UB_FIXED, .bytes = 128, .to = TG_UB_LAST)
+
+#define POLY_NORM_FORWARD_SHORT(X)                                                     \
+    X(TENSOR, x, ASC_T)                                                                \
+    X(VECTOR, weight, void)                                                            \
+    X(VECTOR, bias, void)                                                              \
+    X(TENSOR, y, ASC_T)                                                                \
+    X(VECTOR, rstd, float)                                                             \
+    X(GRID, columns, rows, all, lanes)                                                 \
+    X(I64, weight_f32)                                                                 \
+    X(I64, bias_f32)                                                                   \
+    X(F32, part)                                                                       \
+    X(F32, eps)                                                                        \
+    ASC_SHORT_BUFFERS(X)                                                               \
+    X(BUFFER, x, .to = 1, .copies = 2)                                                 \
+    X(BUFFER, y, .from = 2, .to = 4, .copies = 2)                                      \
+    X(BUFFER, rstd, .per = TG_UB_COLUMN, .bytes = 12, .from = 2, .to = 4, .copies = 2) \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW)             \
+    X(BUFFER, y32, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH)            \
+    POLY_NORM_THREE(X)
+
+#define POLY_NORM_BACKWARD_SHORT(X)                                               \
+    X(TENSOR, dy, ASC_T)                                                          \
+    X(TENSOR, x, ASC_T)                                                           \
+    X(VECTOR, weight, void)                                                       \
+    X(VECTOR, rstd, float)                                                        \
+    X(TENSOR, dx, ASC_T)                                                          \
+    X(MEMORY, dweights, float)                                                    \
+    X(MEMORY, dbiases, float)                                                     \
+    X(I64, partials_stride)                                                       \
+    X(GRID, columns, rows, all, lanes)                                            \
+    X(I64, weight_f32)                                                            \
+    X(F32, part)                                                                  \
+    ASC_SHORT_BUFFERS(X)                                                          \
+    X(BUFFER, dy, .to = 1, .copies = 2)                                           \
+    X(BUFFER, x, .to = 1, .copies = 2)                                            \
+    X(BUFFER, dx, .from = 2, .to = 4, .copies = 2)                                \
+    X(BUFFER, rstd, .per = TG_UB_COLUMN, .bytes = 12, .to = 2, .copies = 2)       \
+    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW)       \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH)       \
+    X(BUFFER, first, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_LOW)      \
+    X(BUFFER, second, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_HIGH)    \
+    X(BUFFER, sums, .per = TG_UB_COLUMN, .bytes = 12, .from = 2, .to = 2)         \
+    X(BUFFER, dweight, .per = TG_UB_FIXED, .bytes = 3 * 4 * 64, .to = TG_UB_LAST) \
+    X(BUFFER, dbias, .per = TG_UB_FIXED, .bytes = 4 * 64, .to = TG_UB_LAST)       \
+    POLY_NORM_THREE(X)
+
 #endif

@@ -6,11 +6,31 @@
  * Whole rows, several if they are short, stay in UB between their sums and what is written. A wider row is gone through twice in
  * pieces. What belongs to a row are three values, or three blocks, in the order of the powers 3, 2, 1: as rstd has them. Blocks'
  * sums are added by kernels/partials.asc.c. */
-#include "asc_row_tile.h"
+#include "asc_short.h"
 #include "poly_norm.args.h"
 
+/* How the three values of each row lie: from one to the next, and as ASC_BY() takes them. */
+typedef struct poly_norm_values {
+    int64_t next;
+    int block, repeat, row;
+} poly_norm_values;
+
+/* As blocks of a row. */
+static inline __aicore__ poly_norm_values poly_norm_blocks(void)
+{
+    poly_norm_values v = {8, 0, 0, POLY_NORM_POWERS};
+    return v;
+}
+
+/* As lines of all rows, where they are short (asc_short.h). */
+static inline __aicore__ poly_norm_values poly_norm_lines(int64_t lanes)
+{
+    poly_norm_values v = {lanes, 1, 8, 0};
+    return v;
+}
+
 #define POLY_NORM_BY(op, dst, src, by, k, rows, pitch) \
-    ASC_BY_ROW_OF(POLY_NORM_POWERS, op, dst, src, (by) + 8 * (k), rows, pitch)
+    ASC_BY(op, dst, src, (by) + v.next * (k), rows, pitch, v.block, v.repeat, v.row)
 
 /* Block k of every row times a number. */
 static inline __aicore__ void poly_norm_scale(__ubuf__ float *blocks, int k, float by, int64_t rows)
@@ -57,7 +77,7 @@ static inline __aicore__ void poly_norm_moments(__ubuf__ float *sums, __ubuf__ f
 /* y = ((s_3 x + s_2) x + s_1) x + bias; y is not x. bias: a block. */
 static inline __aicore__ void poly_norm_polynomial(__ubuf__ float *y, __ubuf__ float *x,
                                                    __ubuf__ float *blocks, __ubuf__ float *bias,
-                                                   int64_t rows, int64_t pitch)
+                                                   poly_norm_values v, int64_t rows, int64_t pitch)
 {
     POLY_NORM_BY(asc_mul, y, x, blocks, 0, rows, pitch);
     ASC_THEN();
@@ -89,7 +109,7 @@ static inline __aicore__ void poly_norm_dx(__ubuf__ float *to, __ubuf__ float *p
                                            __ubuf__ float *p2, __ubuf__ float *z,
                                            __ubuf__ float *dy, __ubuf__ float *x,
                                            __ubuf__ float *linear, __ubuf__ float *cubic,
-                                           int64_t rows, int64_t pitch)
+                                           poly_norm_values v, int64_t rows, int64_t pitch)
 {
     const uint32_t n = (uint32_t)(rows * pitch);
     asc_mul(z, x, x, n);
@@ -138,6 +158,67 @@ static inline __aicore__ void poly_norm_factors(__ubuf__ float *linear, __ubuf__
         poly_norm_scale(cubic, k, -part * by, rows);
     }
     ASC_THEN();
+}
+
+/* ---- short rows: tiles of lines (asc_short.h), three of values ---- */
+
+/* y = the polynomial. stat: rstd; s: the same times w; p: scratch. */
+static inline __aicore__ void poly_norm_forward_lines(__ubuf__ float *y, __ubuf__ float *x,
+                                                      __ubuf__ float *p, __ubuf__ float *stat,
+                                                      __ubuf__ float *s, __ubuf__ float *w,
+                                                      __ubuf__ float *bias, float part, float eps,
+                                                      int64_t columns, int64_t lanes)
+{
+    const uint32_t n = (uint32_t)(columns * lanes), values = (uint32_t)(POLY_NORM_POWERS * lanes);
+    asc_mul(p, x, x, n);
+    ASC_THEN();
+    asc_short_sum(stat + 2 * lanes, p, columns, lanes);
+    asc_mul(y, p, p, n);
+    ASC_THEN();
+    asc_short_sum(stat + lanes, y, columns, lanes);
+    asc_mul(y, y, p, n);
+    ASC_THEN();
+    asc_short_sum(stat, y, columns, lanes);
+    asc_mul_scalar(stat, stat, part, values);
+    ASC_THEN();
+    asc_inverse_roots(stat, s, values, eps);
+    for (int k = 0; k < POLY_NORM_POWERS; k++)
+        asc_mul_scalar(s + k * lanes, stat + k * lanes, w[k], (uint32_t)lanes);
+    ASC_THEN();
+    poly_norm_polynomial(y, x, s, bias, poly_norm_lines(lanes), columns, lanes);
+}
+
+/* p1 = dx. p2, p3: scratch of a tile; sums and cubic: of three lines. r: rstd, used up. dw, db: sums, of 64 lanes each, of the first
+ * `count` rows. */
+static inline __aicore__ void
+poly_norm_backward_lines(__ubuf__ float *p1, __ubuf__ float *p2, __ubuf__ float *p3,
+                         __ubuf__ float *g, __ubuf__ float *x, __ubuf__ float *r,
+                         __ubuf__ float *sums, __ubuf__ float *cubic, __ubuf__ float *dw,
+                         __ubuf__ float *db, __ubuf__ float *w, float part, int64_t columns,
+                         int64_t lanes, int64_t count)
+{
+    const uint32_t values = (uint32_t)(POLY_NORM_POWERS * lanes);
+    poly_norm_products(p1, p2, p3, g, x, (uint32_t)(columns * lanes));
+    asc_short_sum(cubic, g, columns, lanes);
+    asc_short_add(db, cubic, 1, lanes, count);
+    asc_short_sum(sums, p3, columns, lanes);
+    asc_short_sum(sums + lanes, p2, columns, lanes);
+    asc_short_sum(sums + 2 * lanes, p1, columns, lanes);
+    asc_mul(sums, sums, r, values);
+    ASC_THEN();
+    asc_short_add(dw, sums, POLY_NORM_POWERS, lanes, count);
+    ASC_THEN();
+    asc_mul(cubic, sums, r, values);
+    ASC_THEN();
+    asc_mul(cubic, cubic, r, values);
+    ASC_THEN();
+    for (int k = 0; k < POLY_NORM_POWERS; k++) {
+        const float by = (float)(POLY_NORM_POWERS - k) * w[k];
+        asc_mul_scalar(r + k * lanes, r + k * lanes, by, (uint32_t)lanes);
+        asc_mul_scalar(cubic + k * lanes, cubic + k * lanes, -part * by, (uint32_t)lanes);
+    }
+    ASC_THEN();
+    poly_norm_dx(p1, p1, p2, p3, g, x, r, cubic, poly_norm_lines(lanes), columns, lanes);
 }
 
 #define ASC_TEMPLATE "poly_norm.asc.h"

@@ -61,7 +61,7 @@ ASC_KERNEL ASC_NAME(poly_norm_forward)(ASC_PARAMS(POLY_NORM_FORWARD))
                         poly_norm_scale(blocks, k, w[k], tile.rows);
                     ASC_THEN();
                 }
-                poly_norm_polynomial(to, from, blocks, b, tile.rows, pitch);
+                poly_norm_polynomial(to, from, blocks, b, poly_norm_blocks(), tile.rows, pitch);
                 ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #if ASC_16BIT
                 ASC_NARROW(ASC_UB(ASC_T, y_at, slot), to, (uint32_t)(tile.rows * pitch));
@@ -148,7 +148,8 @@ ASC_KERNEL ASC_NAME(poly_norm_backward)(ASC_PARAMS(POLY_NORM_BACKWARD))
                                       dweights != 0, tile.rows, asc_f32(part));
                 }
                 ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-                poly_norm_dx(to, p1, p2, p3, g, a, linear, cubic, tile.rows, pitch);
+                poly_norm_dx(to, p1, p2, p3, g, a, linear, cubic, poly_norm_blocks(), tile.rows,
+                             pitch);
                 ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
 #if ASC_16BIT
                 ASC_NARROW(ASC_UB(ASC_T, dx_at, slot), to, n);
@@ -159,6 +160,7 @@ ASC_KERNEL ASC_NAME(poly_norm_backward)(ASC_PARAMS(POLY_NORM_BACKWARD))
                 ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
             }
     }
+    ASC_THEN();                                                 /* p1 is scratch now */
     asc_datablock_reduce_max(values, dw, 8 * POLY_NORM_POWERS); /* of eight that are equal */
     asc_sum_rows(dys, db, 1, asc_round_up(tile_rows, 8), tile_rows, p1, p2);
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
@@ -171,3 +173,56 @@ ASC_KERNEL ASC_NAME(poly_norm_backward)(ASC_PARAMS(POLY_NORM_BACKWARD))
         asc_copy_ub2gm_align(dbiases + asc_get_block_idx() * partials_stride, dys, 4);
     asc_pipeline_end();
 }
+
+#define ASC_SHORT ASC_NAME(poly_norm_forward_short)
+#define ASC_SHORT_ARGS POLY_NORM_FORWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(x)
+#define ASC_SHORT_WRITES ASC_WRITE(y, y32)
+#define ASC_SHORT_RESULTS ASC_WRITE(rstd)
+#define ASC_SHORT_EACH POLY_NORM_POWERS
+#define ASC_SHORT_FIRST                                                                            \
+    __ubuf__ float *w = ASC_SCRATCH(parameters), *b = w + 8;                                       \
+    const asc_short three = asc_short_of(POLY_NORM_POWERS, lanes, asc_place(three_in_at, 0),       \
+                                         asc_place(three_out_at, 0), ASC_SCRATCH(turned_scratch)); \
+    ASC_NAME(asc_parameters)(w, w + 16, weight, weight_f32, POLY_NORM_POWERS);                     \
+    ASC_NAME(asc_parameters)(b, w + 16, bias, bias_f32, 1);                                        \
+    const float plus = b[0];                                                                       \
+    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID2);                                                    \
+    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID2);                                                      \
+    asc_duplicate(b, plus, 8);
+#define ASC_SHORT_TILE                                                                    \
+    poly_norm_forward_lines(ASC_SCRATCH(y32), ASC_SCRATCH(x32), ASC_SHORT_SCRATCH(y),     \
+                            ASC_SCRATCH(stat), ASC_SCRATCH(factors), w, b, asc_f32(part), \
+                            asc_f32(eps), columns, lanes);                                \
+    asc_short_out(&three, ASC_UB(float, rstd_at, slot), ASC_SCRATCH(stat));               \
+    ASC_THEN()
+#include "asc_short.asc.h"
+
+#define ASC_SHORT ASC_NAME(poly_norm_backward_short)
+#define ASC_SHORT_ARGS POLY_NORM_BACKWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(dy) ASC_READ(x)
+#define ASC_SHORT_WRITES ASC_WRITE(dx, first)
+#define ASC_SHORT_VALUES ASC_READ(rstd)
+#define ASC_SHORT_EACH POLY_NORM_POWERS
+#define ASC_SHORT_FIRST                                                                            \
+    __ubuf__ float *w = ASC_SCRATCH(parameters), *dw = ASC_SCRATCH(dweight);                       \
+    __ubuf__ float *db = ASC_SCRATCH(dbias);                                                       \
+    const asc_short three = asc_short_of(POLY_NORM_POWERS, lanes, asc_place(three_in_at, 0),       \
+                                         asc_place(three_out_at, 0), ASC_SCRATCH(turned_scratch)); \
+    asc_duplicate(dw, 0.0f, POLY_NORM_POWERS *ASC_LANES);                                          \
+    asc_duplicate(db, 0.0f, ASC_LANES);                                                            \
+    ASC_NAME(asc_parameters)(w, w + 16, weight, weight_f32, POLY_NORM_POWERS);
+#define ASC_SHORT_TILE                                                                          \
+    asc_short_in(&three, ASC_SCRATCH(stat), ASC_UB(float, rstd_at, slot));                      \
+    ASC_THEN();                                                                                 \
+    poly_norm_backward_lines(ASC_SCRATCH(first), ASC_SCRATCH(second), ASC_SHORT_SCRATCH(dx),    \
+                             ASC_SCRATCH(dy32), ASC_SCRATCH(x32), ASC_SCRATCH(stat),            \
+                             ASC_SCRATCH(sums), ASC_SCRATCH(factors), dw, db, w, asc_f32(part), \
+                             columns, lanes, count)
+#define ASC_SHORT_LAST                                                                  \
+    if (dweights)                                                                       \
+        asc_short_sums_out(dweights + asc_get_block_idx() * partials_stride, w + 8, dw, \
+                           POLY_NORM_POWERS);                                           \
+    if (dbiases)                                                                        \
+        asc_short_sums_out(dbiases + asc_get_block_idx() * partials_stride, w + 16, db, 1);
+#include "asc_short.asc.h"

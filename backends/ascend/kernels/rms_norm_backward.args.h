@@ -68,4 +68,34 @@
       .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT | RMS_NORM_WEIGHT_F32)                          \
     X(BUFFER, ds, .to = 5, .copies = 3, .bank = TG_UB_BANK_LOW)
 
+/* Short rows. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
+#define RMS_NORM_BACKWARD_SHORT(X)                                                  \
+    X(TENSOR, dy, ASC_T)                                                            \
+    X(TENSOR, ds, ASC_T)                                                            \
+    X(TENSOR, x, ASC_T)                                                             \
+    X(VECTOR, weight, void)                                                         \
+    X(VECTOR, rstd, float)                                                          \
+    X(TENSOR, dx, ASC_T)                                                            \
+    X(MEMORY, partials, float)                                                      \
+    X(I64, partials_stride)                                                         \
+    X(GRID, columns, rows, all, lanes)                                              \
+    X(I64, weight_f32)                                                              \
+    X(F32, offset)                                                                  \
+    X(F32, mean)                                                                    \
+    X(I64, llama)                                                                   \
+    ASC_SHORT_BUFFERS(X)                                                            \
+    X(BUFFER, dy, .to = 1, .copies = 2)                                             \
+    X(BUFFER, x, .to = 1, .copies = 2)                                              \
+    X(BUFFER, dx, .from = 2, .to = 4, .copies = 2)                                  \
+    X(BUFFER, rstd, .per = TG_UB_COLUMN, .bytes = 4, .to = 2, .copies = 2)          \
+    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW)         \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_HIGH)         \
+    X(BUFFER, sum, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 2)             \
+    X(BUFFER, values, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)           \
+    X(BUFFER, scale, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256) \
+    X(BUFFER, dweight, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST)            \
+    X(BUFFER, ds, .to = 1, .copies = 2)                                             \
+    X(BUFFER, ds32, .bytes = 4, .from = 1, .to = 2)
+enum { RMS_NORM_BACKWARD_SHORT_FUSED = 2 };
+
 #endif

@@ -6,7 +6,7 @@
  * once for dx, a group behind: the second time it finds dy and x in L2, and there, too, is the block's sum of
  * dweight. Blocks' sums are added by kernels/partials.asc.c. */
 #include "asc_ring.h"
-#include "asc_row_tile.h"
+#include "asc_short.h"
 #include "rms_norm_backward.args.h"
 
 /* factors: - rstd mean, spread for ASC_BY_ROW; sums: of a row each, of which mean is the part. */

@@ -133,4 +133,72 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(ASC_PARAMS(RMS_NORM_BACKWARD_ROWS))
     asc_pipeline_end();
 }
 
+/* Lines of short rows, of which there are `count`: n, which is x, becomes dx; g is dy, used up. dw, scale, ds may be NULL; p and rounded:
+ * scratch. */
+static inline __aicore__ void ASC_NAME(rms_norm_backward_lines)(
+    __ubuf__ float *g, __ubuf__ float *ds, __ubuf__ float *n, __ubuf__ float *rstd,
+    __ubuf__ float *sum, __ubuf__ float *dw, __ubuf__ float *scale, __ubuf__ float *p,
+    __ubuf__ ASC_T *rounded, int llama, float mean, int64_t columns, int64_t lanes, int64_t count)
+{
+    const uint32_t all = (uint32_t)(columns * lanes);
+    ASC_BY_COLUMN(asc_mul, n, n, rstd, columns, lanes);
+    ASC_THEN();
+    if (dw) {
+        __ubuf__ float *factor = n;
+#if ASC_16BIT
+        if (llama) {
+            ASC_NARROW(rounded, n, all);
+            ASC_THEN();
+            ASC_WIDEN(p, rounded, all);
+            ASC_THEN();
+            factor = p;
+        }
+#else
+        (void)rounded;
+        (void)llama;
+#endif
+        asc_mul(p, g, factor, all);
+        ASC_THEN();
+        asc_short_add(dw, p, columns, lanes, count);
+    }
+    if (scale)
+        ASC_BY_ROW(asc_mul, g, g, scale, columns, lanes);
+    ASC_THEN();
+    asc_mul(p, g, n, all);
+    ASC_THEN();
+    ASC_BY_COLUMN(asc_mul, g, g, rstd, columns, lanes);
+    asc_short_sum(sum, p, columns, lanes);
+    asc_mul_scalar(sum, sum, -mean, (uint32_t)lanes);
+    if (ds)
+        asc_add(g, g, ds, all);
+    ASC_THEN();
+    asc_mul(sum, sum, rstd, (uint32_t)lanes);
+    ASC_THEN();
+    ASC_BY_COLUMN(ASC_MUL_ADD, n, g, sum, columns, lanes);
+    ASC_THEN();
+}
+
+#define ASC_SHORT ASC_NAME(rms_norm_backward_short)
+#define ASC_SHORT_ARGS RMS_NORM_BACKWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(dy) ASC_READ(ds) ASC_READ(x)
+#define ASC_SHORT_WRITES ASC_WRITE(dx, x32)
+#define ASC_SHORT_VALUES ASC_READ(rstd)
+#define ASC_SHORT_FIRST                                                               \
+    asc_duplicate(ASC_SCRATCH(dweight), 0.0f, (uint32_t)(columns * ASC_LANES));       \
+    if (weight)                                                                       \
+        ASC_NAME(asc_columns_spread)                                                  \
+    (ASC_SCRATCH(scale), ASC_SCRATCH(values), asc_place(x_at, 0), weight, weight_f32, \
+     asc_f32(offset), columns);
+#define ASC_SHORT_TILE                                                                    \
+    ASC_NAME(rms_norm_backward_lines)                                                     \
+    (ASC_SCRATCH(dy32), ds ? ASC_SCRATCH(ds32) : 0, ASC_SCRATCH(x32),                     \
+     ASC_UB(float, rstd_at, slot), ASC_SCRATCH(sum), partials ? ASC_SCRATCH(dweight) : 0, \
+     weight ? ASC_SCRATCH(scale) : 0, ASC_SHORT_SCRATCH(dx), ASC_UB(ASC_T, dx_at, slot),  \
+     (int)llama, asc_f32(mean), columns, lanes, count)
+#define ASC_SHORT_LAST                                                                            \
+    if (partials)                                                                                 \
+        asc_short_sums_out(partials + asc_get_block_idx() * partials_stride, ASC_SCRATCH(values), \
+                           ASC_SCRATCH(dweight), columns);
+#include "asc_short.asc.h"
+
 #include "rms_norm_backward_wide.asc.h"

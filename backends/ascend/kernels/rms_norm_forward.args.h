@@ -54,4 +54,32 @@ enum { RMS_NORM_FORWARD_ROWS_FUSED = 2 }; /* buffers */
     X(BUFFER, residual, .to = 1, .copies = 2, .bank = TG_UB_BANK_HIGH)
 enum { RMS_NORM_FORWARD_WIDE_FUSED = 1 };
 
+/* Short rows. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
+#define RMS_NORM_FORWARD_SHORT(X)                                                     \
+    X(TENSOR, x, ASC_T)                                                               \
+    X(TENSOR, residual, ASC_T)                                                        \
+    X(VECTOR, weight, void)                                                           \
+    X(TENSOR, y, ASC_T)                                                               \
+    X(TENSOR, s, ASC_T)                                                               \
+    X(VECTOR, rstd, float)                                                            \
+    X(GRID, columns, rows, all, lanes)                                                \
+    X(I64, weight_f32)                                                                \
+    X(F32, offset)                                                                    \
+    X(F32, mean)                                                                      \
+    X(F32, eps)                                                                       \
+    X(I64, llama)                                                                     \
+    ASC_SHORT_BUFFERS(X)                                                              \
+    X(BUFFER, x, .to = 1, .copies = 2)                                                \
+    X(BUFFER, y, .from = 3, .to = 4, .copies = 2)                                     \
+    X(BUFFER, rstd, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 4, .copies = 2) \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3)                                    \
+    X(BUFFER, q, .bytes = 4, .from = 2, .to = 3)                                      \
+    X(BUFFER, ones, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 2)              \
+    X(BUFFER, values, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)             \
+    X(BUFFER, scale, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)   \
+    X(BUFFER, residual, .to = 1, .copies = 2)                                         \
+    X(BUFFER, residual32, .bytes = 4, .from = 1, .to = 2)                             \
+    X(BUFFER, s, .from = 2, .to = 4, .copies = 2)
+enum { RMS_NORM_FORWARD_SHORT_FUSED = 3 };
+
 #endif

@@ -3,7 +3,7 @@
  *
  * .._rows has whole rows in UB, several if they are short, and reads each once. .._wide walks a row in pieces,
  * once for the sum of squares and once for y: the second time it finds x (fused: s, as it wrote it) in L2. */
-#include "asc_row_tile.h"
+#include "asc_short.h"
 #include "rms_norm_forward.args.h"
 
 /* stat: sums of squares, which become rstd; and rstd spread for ASC_BY_ROW. mean: 1 / columns. */

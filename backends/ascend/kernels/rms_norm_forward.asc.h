@@ -132,4 +132,66 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_rows)(ASC_PARAMS(RMS_NORM_FORWARD_ROWS))
     asc_pipeline_end();
 }
 
+/* Lines of short rows: x becomes s if that is there, q becomes y. values: of the rows. */
+static inline __aicore__ void
+ASC_NAME(rms_norm_forward_lines)(__ubuf__ float *x, __ubuf__ float *residual, __ubuf__ ASC_T *s,
+                                 __ubuf__ float *q, __ubuf__ float *stat, __ubuf__ float *ones,
+                                 __ubuf__ float *scale, __ubuf__ ASC_T *rounded, int llama,
+                                 float mean, float eps, int64_t columns, int64_t lanes)
+{
+    const uint32_t n = (uint32_t)(columns * lanes);
+    if (residual) {
+        asc_add(x, x, residual, n);
+        ASC_THEN();
+#if ASC_16BIT
+        ASC_NARROW(s, x, n);
+        ASC_THEN();
+        ASC_WIDEN(x, s, n);
+        ASC_THEN();
+#else
+        (void)s;
+#endif
+    }
+    asc_mul(q, x, x, n);
+    ASC_THEN();
+    asc_short_sum(stat, q, columns, lanes);
+    asc_mul_scalar(stat, stat, mean, (uint32_t)lanes);
+    ASC_THEN();
+    asc_inverse_roots(stat, ones, (uint32_t)lanes, eps);
+    ASC_BY_COLUMN(asc_mul, q, x, stat, columns, lanes);
+    ASC_THEN();
+#if ASC_16BIT
+    if (llama && scale) {
+        ASC_NARROW(rounded, q, n);
+        ASC_THEN();
+        ASC_WIDEN(q, rounded, n);
+        ASC_THEN();
+    }
+#else
+    (void)rounded;
+    (void)llama;
+#endif
+    if (scale)
+        ASC_BY_ROW(asc_mul, q, q, scale, columns, lanes);
+    ASC_THEN();
+}
+
+#define ASC_SHORT ASC_NAME(rms_norm_forward_short)
+#define ASC_SHORT_ARGS RMS_NORM_FORWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(x) ASC_READ(residual)
+#define ASC_SHORT_WRITES ASC_WRITE(y, q) ASC_WRITE(s, x32)
+#define ASC_SHORT_RESULTS ASC_WRITE(rstd)
+#define ASC_SHORT_FIRST                                                               \
+    if (weight)                                                                       \
+        ASC_NAME(asc_columns_spread)                                                  \
+    (ASC_SCRATCH(scale), ASC_SCRATCH(values), asc_place(x_at, 0), weight, weight_f32, \
+     asc_f32(offset), columns);
+#define ASC_SHORT_TILE                                                                      \
+    ASC_NAME(rms_norm_forward_lines)                                                        \
+    (ASC_SCRATCH(x32), residual ? ASC_SCRATCH(residual32) : 0, ASC_UB(ASC_T, s_at, slot),   \
+     ASC_SCRATCH(q), ASC_UB(float, rstd_at, slot), ASC_SCRATCH(ones),                       \
+     weight ? ASC_SCRATCH(scale) : 0, ASC_UB(ASC_T, y_at, slot), (int)llama, asc_f32(mean), \
+     asc_f32(eps), columns, lanes)
+#include "asc_short.asc.h"
+
 #include "rms_norm_forward_wide.asc.h"

@@ -62,4 +62,29 @@
     X(BUFFER, value, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)                          \
     X(BUFFER, block, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)
 
+/* Short rows. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
+#define SOFTMAX_FORWARD_SHORT(X)                                                                   \
+    X(TENSOR, x, ASC_T)                                                                            \
+    X(TENSOR, y, ASC_T)                                                                            \
+    X(GRID, columns, rows, all, lanes)                                                             \
+    ASC_SHORT_BUFFERS(X)                                                                           \
+    X(BUFFER, x, .to = 1, .copies = 2)                                                             \
+    X(BUFFER, y, .from = 3, .to = 4, .copies = 2)                                                  \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW)                         \
+    X(BUFFER, value, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_HIGH) \
+    X(BUFFER, one, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 2)
+
+#define SOFTMAX_BACKWARD_SHORT(X)                                           \
+    X(TENSOR, dy, ASC_T)                                                    \
+    X(TENSOR, y, ASC_T)                                                     \
+    X(TENSOR, dx, ASC_T)                                                    \
+    X(GRID, columns, rows, all, lanes)                                      \
+    ASC_SHORT_BUFFERS(X)                                                    \
+    X(BUFFER, dy, .to = 1, .copies = 2)                                     \
+    X(BUFFER, y, .to = 1, .copies = 2)                                      \
+    X(BUFFER, dx, .from = 3, .to = 4, .copies = 2)                          \
+    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW) \
+    X(BUFFER, y32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH) \
+    X(BUFFER, value, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 2)
+
 #endif

@@ -4,6 +4,7 @@
  * of a wide row is kept lane by lane, with each lane's sum relative to its own maximum: nothing crosses
  * lanes before the row's end. */
 #include "asc_ring.h"
+#include "asc_short.h"
 #include "exponentials.h"
 #include "softmax.args.h"
 
@@ -118,6 +119,55 @@ static inline __aicore__ void softmax_backward_tile(__ubuf__ float *dx, __ubuf__
     ASC_WITH_BLOCK(asc_mul, y, y, block, rows, pitch, pitch);
     ASC_THEN();
     asc_sub(dx, dx, y, (uint32_t)(rows * pitch));
+    ASC_THEN();
+}
+
+/* ---- short rows: a tile of lines (asc_short.h) ---- */
+
+/* value, one: a float a row. */
+static inline __aicore__ void softmax_forward_lines(__ubuf__ float *e, __ubuf__ float *value,
+                                                    __ubuf__ float *one, int64_t columns,
+                                                    int64_t lanes, int to_16bit)
+{
+    const uint32_t n = (uint32_t)(columns * lanes);
+    asc_duplicate(value, ASC_LOWEST, (uint32_t)lanes);
+    ASC_THEN();
+    ASC_DOWN(asc_max, value, e, columns, lanes);
+    ASC_THEN();
+    if (to_16bit) {
+        asc_add_scalar(value, value, -SOFTMAX_RAISE, (uint32_t)lanes);
+        ASC_THEN();
+    }
+    ASC_BY_COLUMN(asc_sub, e, e, value, columns, lanes);
+    ASC_THEN();
+    if (to_16bit) {
+        asc_exp(e, e, n);
+        ASC_THEN();
+    } else {
+        softmax_square_of_half(e, n);
+    }
+    asc_short_sum(value, e, columns, lanes);
+    if (to_16bit) {
+        softmax_reciprocal(value, one, (uint32_t)lanes);
+        ASC_BY_COLUMN(asc_mul, e, e, value, columns, lanes);
+    } else {
+        ASC_BY_COLUMN(asc_div, e, e, value, columns, lanes);
+    }
+    ASC_THEN();
+}
+
+/* g becomes dx. */
+static inline __aicore__ void softmax_backward_lines(__ubuf__ float *g, __ubuf__ float *y,
+                                                     __ubuf__ float *value, int64_t columns,
+                                                     int64_t lanes)
+{
+    const uint32_t n = (uint32_t)(columns * lanes);
+    asc_mul(g, g, y, n);
+    ASC_THEN();
+    asc_short_sum(value, g, columns, lanes);
+    ASC_BY_COLUMN(asc_mul, y, y, value, columns, lanes);
+    ASC_THEN();
+    asc_sub(g, g, y, n);
     ASC_THEN();
 }
 

@@ -229,3 +229,20 @@ ASC_KERNEL ASC_NAME(softmax_backward_wide)(ASC_PARAMS(SOFTMAX_BACKWARD_WIDE))
     }
     asc_ring_end(&ring);
 }
+
+#define ASC_SHORT ASC_NAME(softmax_forward_short)
+#define ASC_SHORT_ARGS SOFTMAX_FORWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(x)
+#define ASC_SHORT_WRITES ASC_WRITE(y, x32)
+#define ASC_SHORT_TILE                                                                            \
+    softmax_forward_lines(ASC_SCRATCH(x32), ASC_SCRATCH(value), ASC_SCRATCH(one), columns, lanes, \
+                          ASC_16BIT)
+#include "asc_short.asc.h"
+
+#define ASC_SHORT ASC_NAME(softmax_backward_short)
+#define ASC_SHORT_ARGS SOFTMAX_BACKWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(dy) ASC_READ(y)
+#define ASC_SHORT_WRITES ASC_WRITE(dx, dy32)
+#define ASC_SHORT_TILE \
+    softmax_backward_lines(ASC_SCRATCH(dy32), ASC_SCRATCH(y32), ASC_SCRATCH(value), columns, lanes)
+#include "asc_short.asc.h"

@@ -65,4 +65,34 @@ enum {
     X(BUFFER, y32, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT) \
     SPARSEMAX_ROOM(X)
 
+/* Short rows: a number of a kind for each. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
+#define SPARSEMAX_LANES(X)                                                    \
+    X(BUFFER, numbers, .per = TG_UB_COLUMN, .bytes = 7 * 4, .to = TG_UB_LAST) \
+    X(BUFFER, blocks, .per = TG_UB_COLUMN, .bytes = 2 * 4, .to = TG_UB_LAST)  \
+    X(BUFFER, sums, .per = TG_UB_COLUMN, .bytes = 3 * 4, .to = TG_UB_LAST)
+
+#define SPARSEMAX_FORWARD_SHORT(X)                 \
+    X(TENSOR, x, ASC_T)                            \
+    X(TENSOR, y, ASC_T)                            \
+    X(GRID, columns, rows, all, lanes)             \
+    ASC_SHORT_BUFFERS(X)                           \
+    X(BUFFER, x, .to = 1, .copies = 2)             \
+    X(BUFFER, y, .from = 2, .to = 4, .copies = 2)  \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 2) \
+    X(BUFFER, d, .bytes = 4, .from = 2, .to = 3)   \
+    SPARSEMAX_LANES(X)
+
+#define SPARSEMAX_BACKWARD_SHORT(X)                 \
+    X(TENSOR, dy, ASC_T)                            \
+    X(TENSOR, y, ASC_T)                             \
+    X(TENSOR, dx, ASC_T)                            \
+    X(GRID, columns, rows, all, lanes)              \
+    ASC_SHORT_BUFFERS(X)                            \
+    X(BUFFER, dy, .to = 1, .copies = 2)             \
+    X(BUFFER, y, .to = 1, .copies = 2)              \
+    X(BUFFER, dx, .from = 2, .to = 4, .copies = 2)  \
+    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 3) \
+    X(BUFFER, y32, .bytes = 4, .from = 1, .to = 2)  \
+    SPARSEMAX_LANES(X)
+
 #endif

@@ -65,7 +65,8 @@ ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
     int slot = 0;
     (void)rows, (void)columns, (void)tile_rows, (void)tile_columns;
     asc_pipeline_begin();
-    sm_job job = sm_start(down, ASC_SCRATCH(numbers), ASC_SCRATCH(blocks), ASC_SCRATCH(lanes));
+    sm_job job = sm_start(down, SPARSEMAX_COLUMNS, SPARSEMAX_BESIDE * ASC_LANES,
+                          ASC_SCRATCH(numbers), ASC_SCRATCH(blocks), ASC_SCRATCH(lanes));
     if (whole)
         LOAD_TASK(asc_get_block_idx(), 0);
     for (int64_t i = asc_get_block_idx(); i < tasks; i += asc_get_block_num()) {
@@ -151,7 +152,8 @@ ASC_KERNEL ASC_NAME(sparsemax_backward)(ASC_PARAMS(SPARSEMAX_BACKWARD))
     int slot = 0;
     (void)rows, (void)columns, (void)tile_rows, (void)tile_columns;
     asc_pipeline_begin();
-    sm_job job = sm_start(down, ASC_SCRATCH(numbers), ASC_SCRATCH(blocks), ASC_SCRATCH(lanes));
+    sm_job job = sm_start(down, SPARSEMAX_COLUMNS, SPARSEMAX_BESIDE * ASC_LANES,
+                          ASC_SCRATCH(numbers), ASC_SCRATCH(blocks), ASC_SCRATCH(lanes));
     if (whole)
         LOAD_TASK(asc_get_block_idx(), 0);
     for (int64_t i = asc_get_block_idx(); i < tasks; i += asc_get_block_num()) {
@@ -205,3 +207,27 @@ ASC_KERNEL ASC_NAME(sparsemax_backward)(ASC_PARAMS(SPARSEMAX_BACKWARD))
 
 #undef LOAD
 #undef LOAD_TASK
+
+#define ASC_SHORT ASC_NAME(sparsemax_forward_short)
+#define ASC_SHORT_ARGS SPARSEMAX_FORWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(x)
+#define ASC_SHORT_WRITES ASC_WRITE(y, d)
+#define SPARSEMAX_LINES                                                                          \
+    sm_job job =                                                                                 \
+        sm_start(1, lanes, lanes, ASC_SCRATCH(numbers), ASC_SCRATCH(blocks), ASC_SCRATCH(sums)); \
+    sm_set_lines(&job, columns, lanes);
+#define ASC_SHORT_FIRST SPARSEMAX_LINES
+#define ASC_SHORT_TILE \
+    sm_forward_lines(&job, ASC_SCRATCH(d), ASC_SCRATCH(x32), ASC_SHORT_SCRATCH(y))
+#include "asc_short.asc.h"
+
+#define ASC_SHORT ASC_NAME(sparsemax_backward_short)
+#define ASC_SHORT_ARGS SPARSEMAX_BACKWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(dy) ASC_READ(y)
+#define ASC_SHORT_WRITES ASC_WRITE(dx, dy32)
+#define ASC_SHORT_FIRST SPARSEMAX_LINES
+#define ASC_SHORT_TILE                                           \
+    sm_backward_lines(&job, ASC_SCRATCH(dy32), ASC_SCRATCH(y32), \
+                      (__ubuf__ int32_t *)ASC_SHORT_SCRATCH(dx))
+#include "asc_short.asc.h"
+#undef SPARSEMAX_LINES

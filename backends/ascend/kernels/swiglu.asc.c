@@ -3,7 +3,7 @@
  * s is never a difference and never overflows: with h = exp(min(u, 0) / 2),
  *   s = h h / (1 + exp(-|u|)),
  * and h is multiplied in twice, apart, so that far out nothing is flushed that the result does not flush. */
-#include "asc_common.h"
+#include "asc_short.h"
 #include "swiglu.args.h"
 
 /* a: gate, u: up, both used up; h, e: scratch; y may be a. */
