@@ -9,7 +9,7 @@
 enum { FLASH_ROWS = 64, FLASH_SUMS = 8192, FLASH_PIECE = 8192, FLASH_MOST_D = 1024 };
 
 /* q, k, v, y: elements from one batch, position and head to the next; lse [batches, heads, queries] may be absent. A task is one head
- * of one batch and 2 `half` queries, of which a vector core has half; a head of k and v serves `shared` heads of q. Keys come in tiles of
+ * of one batch and 2 `core_rows` queries, of which a vector core has half; a head of k and v serves `shared` heads of q. Keys come in tiles of
  * `keys`. work: of each block two slots of scores, f32, of their exponentials, and of sums whose rows are `pitch` long; rows of the others
  * are `keys` long. negative: scale is -scale. */
 #define FLASH_ATTENTION_FORWARD(X)                                                                 \
@@ -19,7 +19,7 @@ enum { FLASH_ROWS = 64, FLASH_SUMS = 8192, FLASH_PIECE = 8192, FLASH_MOST_D = 10
     X(MEMORY, y, ASC_T)                                                                            \
     X(MEMORY, lse, float)                                                                          \
     X(MEMORY, work, char)                                                                          \
-    X(GRID, half, keys, group, group_keys)                                                         \
+    X(GRID, core_rows, keys, group, group_keys)                                                         \
     X(I64, q_batch)                                                                                \
     X(I64, q_row)                                                                                  \
     X(I64, q_head)                                                                                 \

@@ -384,11 +384,11 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_forward)(ASC_PARAMS(FLASH_ATTENTION_FORW
     f.causal = causal;
     f.negative = negative;
     f.scale = asc_f32(scale);
-    f.half = half;
+    f.half = core_rows;
     f.tile = keys;
     f.group = group;
     f.pitch = asc_round_up(d, ASC_LANES);
-    f.tasks = batches * heads * ((queries + 2 * half - 1) / (2 * half));
+    f.tasks = batches * heads * ((queries + 2 * core_rows - 1) / (2 * core_rows));
     const FLASH_WORK w = ASC_NAME(flash_work_of)(&f, work + asc_get_block_idx() * work_block);
     if ASC_IS_AIC {
         ASC_NAME(flash_multiply)
