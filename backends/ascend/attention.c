@@ -16,10 +16,10 @@ double attention_scale(double scale, int64_t d)
     return scale != 0 ? scale : d > 0 ? 1 / sqrt((double)d) : 1;
 }
 
-int64_t attention_half(int64_t d)
+int64_t attention_half(int64_t d, int64_t rows)
 {
     const int64_t pitch = attention_up(d, ATTENTION_LANES);
-    return pitch * FLASH_ROWS > FLASH_SUMS ? FLASH_SUMS / pitch : FLASH_ROWS;
+    return pitch > FLASH_SUMS ? rows * FLASH_SUMS / pitch : rows;
 }
 
 static int64_t stride_of(const tg_tensor *t, int i)
@@ -39,7 +39,7 @@ attention_view attention_view_of(const tg_tensor *t)
         {rows.data, rows.bytes}, stride_of(t, 0), stride_of(t, 1), stride_of(t, 2)};
 }
 
-tg_status attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys)
+int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys)
 {
     const int64_t lanes = ATTENTION_LANES;
     int64_t tile = attention_up(keys > 0 ? keys : 1, lanes);
@@ -48,7 +48,7 @@ tg_status attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64
         plan->problem.columns = tile;
         for (int64_t group = MOST_GROUP; group > 0; group -= EIGHT)
             if (group * tile >= pitch && ascend_fits(plan, group, tile))
-                return TG_OK;
+                return 1;
     }
-    return ascend_choose(plan); /* which says what there is no room for */
+    return 0;
 }

@@ -10,7 +10,7 @@ ASCEND_KERNEL(flash_attention_delta, FLASH_ATTENTION_DELTA);
 ASCEND_MIX_KERNEL(flash_attention_backward, FLASH_ATTENTION_BACKWARD);
 ASCEND_KERNEL(flash_attention_add, FLASH_ATTENTION_ADD);
 
-enum { DELTA, BACKWARD, ADD };
+enum { DELTA, BACKWARD, ADD, MOST_FLOATS = 4096 };
 
 const tg_ub_kernel ascend_ub_flash_attention_backward[] = {
     [DELTA] = {.name = "flash_attention_backward.delta",
@@ -54,7 +54,7 @@ static problem problem_of(const tg_flash_attention_backward_args *args)
                      .keys = args->k->shape[1],
                      .d = d,
                      .pitch = attention_up(d, ATTENTION_LANES),
-                     .half = attention_half(d),
+                     .half = attention_half(d, FLASH_ROWS),
                      .causal = args->causal != 0,
                      .scale = attention_scale(args->scale, d),
                      .lse = ascend_memory_of(args->lse)};
@@ -109,16 +109,25 @@ static tg_status take_memory(tg_ctx *ctx, problem *p, const flash_units *u, int6
 
 static tg_status begin(ascend_plan *plan, const problem *p, int which)
 {
-    return ascend_begin(plan, &ascend_ub_flash_attention_backward[which], p->args->q, 1, p->d,
-                        tg_type_of(p->args->q), 0);
+    return ascend_begin(plan, &ascend_ub_flash_attention_backward[which], p->args->q, 1,
+                        MOST_FLOATS, tg_type_of(p->args->q), 0);
+}
+
+/* A kernel on rows of f32: as many of them at a time as UB holds. */
+static tg_status begin_rows(ascend_plan *plan, const problem *p, int which)
+{
+    ASCEND_TRY(begin(plan, p, which));
+    int64_t floats = MOST_FLOATS;
+    while (!ascend_fits(plan, 1, floats) && floats / 2 >= p->pitch)
+        floats /= 2;
+    plan->layout.blocks = plan->problem.cores;
+    return TG_OK;
 }
 
 static tg_status sum_delta(tg_ctx *ctx, const problem *p)
 {
     ascend_plan plan;
-    ASCEND_TRY(begin(&plan, p, DELTA));
-    ASCEND_TRY(ascend_choose(&plan));
-    plan.layout.blocks = plan.problem.cores;
+    ASCEND_TRY(begin_rows(&plan, p, DELTA));
     return ASCEND_LAUNCH(ctx, &plan, flash_attention_delta, .dy = &p->dy.memory, .y = &p->y.memory,
                          .delta = &p->delta, .dy_batch = p->dy.batch, .dy_row = p->dy.row,
                          .dy_head = p->dy.head, .y_batch = p->y.batch, .y_row = p->y.row,
@@ -134,9 +143,7 @@ static tg_status add(tg_ctx *ctx, const problem *p, const ascend_memory *parts,
     ascend_plan plan;
     if (tg_numel(gradient) == 0)
         return TG_OK;
-    ASCEND_TRY(begin(&plan, p, ADD));
-    ASCEND_TRY(ascend_choose(&plan));
-    plan.layout.blocks = plan.problem.cores;
+    ASCEND_TRY(begin_rows(&plan, p, ADD));
     return ASCEND_LAUNCH(ctx, &plan, flash_attention_add, .parts = parts, .to = &to.memory,
                          .to_batch = to.batch, .to_row = to.row, .to_head = to.head,
                          .core_rows = p->half, .keys = p->tile, .batches = p->batches,
@@ -166,7 +173,8 @@ tg_status ascend_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_
     if (p.d == 0 || p.batches * p.heads == 0 || p.queries + p.keys == 0)
         return TG_OK;
     ASCEND_TRY(begin(&plan, &p, BACKWARD));
-    ASCEND_TRY(attention_choose(&plan, p.half, 0, p.keys));
+    if (!attention_choose(&plan, p.half, 0, p.keys))
+        return ascend_choose(&plan); /* which says what there is no room for */
     p.tile = plan.layout.tile_columns;
     p.cores = plan.problem.cores / 2;
     flash_units u = units_of(&p);

@@ -205,8 +205,8 @@ static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f,
     scores += first * f->tile;
     weights += first * f->tile;
     if (p->first && rows) {
-        asc_duplicate(ASC_UB(float, u->max_at, 0), FLASH_LOWEST, FLASH_ROWS);
-        asc_duplicate(ASC_UB(float, u->lanes_at, 0), 0.0f, FLASH_ROWS * ASC_LANES);
+        asc_duplicate(ASC_UB(float, u->max_at, 0), FLASH_LOWEST, (uint32_t)f->half);
+        asc_duplicate(ASC_UB(float, u->lanes_at, 0), 0.0f, (uint32_t)(f->half * ASC_LANES));
     }
     if (rows && filled)
         ASC_NAME(flash_bring)(f, u, u->s, scores, asc_min_of(f->group, rows), p->n);
@@ -334,7 +334,7 @@ static inline __aicore__ void ASC_NAME(flash_clear)(const flash_problem *f, cons
 {
     const int64_t places[] = {u->max_at, u->top_at, u->fall_at, u->down_at};
     for (int i = 0; i < 4; i++)
-        asc_duplicate(ASC_UB(float, places[i], 0), 0.0f, FLASH_ROWS);
+        asc_duplicate(ASC_UB(float, places[i], 0), 0.0f, (uint32_t)asc_round_up(f->half, 8));
     for (int i = 0; i < 2; i++)
         asc_duplicate(ASC_UB(float, u->piece_at, i), 0.0f, FLASH_PIECE / 4);
     asc_duplicate(ASC_UB(float, u->factor_at, 0), f->scale, 8);

@@ -4,32 +4,30 @@
 
 #include "asc_args.h"
 
-/* FLASH_TILES: tiles of queries that one sum of dk and dv is made of; FLASH_FLOATS: of the buffers of the kernels that add up. */
-enum { FLASH_TILES = 4, FLASH_FLOATS = 4096 };
+/* Tiles of queries that one sum of dk and dv is made of. */
+enum { FLASH_TILES = 4 };
 
-/* delta [batches, heads, queries] = the sum of dy y. y, dy: elements from one batch, position and head to the next. */
-#define FLASH_ATTENTION_DELTA(X)                                                                \
-    X(MEMORY, dy, ASC_T)                                                                        \
-    X(MEMORY, y, ASC_T)                                                                         \
-    X(MEMORY, delta, float)                                                                     \
-    X(I64, dy_batch)                                                                            \
-    X(I64, dy_row)                                                                              \
-    X(I64, dy_head)                                                                             \
-    X(I64, y_batch)                                                                             \
-    X(I64, y_row)                                                                               \
-    X(I64, y_head)                                                                              \
-    X(I64, batches)                                                                             \
-    X(I64, heads)                                                                               \
-    X(I64, queries)                                                                             \
-    X(I64, d)                                                                                   \
-    X(BUFFER, dy, .per = TG_UB_FIXED, .bytes = 4 * FLASH_FLOATS, .to = TG_UB_LAST, .copies = 2) \
-    X(BUFFER, y, .per = TG_UB_FIXED, .bytes = 4 * FLASH_FLOATS, .to = TG_UB_LAST, .copies = 2,  \
-      .bank = TG_UB_BANK_HIGH)                                                                  \
-    X(BUFFER, left, .per = TG_UB_FIXED, .bytes = 4 * FLASH_FLOATS, .to = TG_UB_LAST,            \
-      .when = TG_UB_16BIT)                                                                      \
-    X(BUFFER, right, .per = TG_UB_FIXED, .bytes = 4 * FLASH_FLOATS, .to = TG_UB_LAST,           \
-      .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)                                             \
-    X(BUFFER, sums, .per = TG_UB_FIXED, .bytes = FLASH_FLOATS / 16, .to = TG_UB_LAST, .copies = 2)
+/* delta [batches, heads, queries] = the sum of dy y, `tile_floats` of them at a time. y, dy: elements from one batch, position and head to the next. */
+#define FLASH_ATTENTION_DELTA(X)                                                                 \
+    X(MEMORY, dy, ASC_T)                                                                         \
+    X(MEMORY, y, ASC_T)                                                                          \
+    X(MEMORY, delta, float)                                                                      \
+    X(GRID, one, floats, tile_row, tile_floats)                                                  \
+    X(I64, dy_batch)                                                                             \
+    X(I64, dy_row)                                                                               \
+    X(I64, dy_head)                                                                              \
+    X(I64, y_batch)                                                                              \
+    X(I64, y_row)                                                                                \
+    X(I64, y_head)                                                                               \
+    X(I64, batches)                                                                              \
+    X(I64, heads)                                                                                \
+    X(I64, queries)                                                                              \
+    X(I64, d)                                                                                    \
+    X(BUFFER, dy, .to = TG_UB_LAST, .copies = 2)                                                 \
+    X(BUFFER, y, .to = TG_UB_LAST, .copies = 2, .bank = TG_UB_BANK_HIGH)                         \
+    X(BUFFER, left, .bytes = 4, .to = TG_UB_LAST, .when = TG_UB_16BIT)                           \
+    X(BUFFER, right, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT) \
+    X(BUFFER, sums, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST, .copies = 2)
 
 /* Parts of the gradients, f32, rows of `pitch`: dq [parts, batches, heads, queries], dk, dv [parts, batches, key heads, keys], as many
  * parts as cores that work on one head and one tile of keys; see flash_units.h. A step is a tile of 2 `core_rows` queries and one of
@@ -46,7 +44,7 @@ enum { FLASH_TILES = 4, FLASH_FLOATS = 4096 };
     X(MEMORY, dk, float)                                                          \
     X(MEMORY, dv, float)                                                          \
     X(MEMORY, work, char)                                                         \
-    X(GRID, core_rows, keys, group, group_keys)                                        \
+    X(GRID, core_rows, keys, group, group_keys)                                   \
     X(I64, q_batch)                                                               \
     X(I64, q_row)                                                                 \
     X(I64, q_head)                                                                \
@@ -81,28 +79,27 @@ enum { FLASH_TILES = 4, FLASH_FLOATS = 4096 };
 
 /* to [batches, rows, heads, d] = scale times the sum of its parts [parts, batches, heads, rows, pitch], of those that there are. of_keys:
  * these are dk or dv, else dq; cores: blocks of the launch that has made them. */
-#define FLASH_ATTENTION_ADD(X)                                                                    \
-    X(MEMORY, parts, float)                                                                       \
-    X(MEMORY, to, ASC_T)                                                                          \
-    X(I64, to_batch)                                                                              \
-    X(I64, to_row)                                                                                \
-    X(I64, to_head)                                                                               \
-    X(I64, core_rows)                                                                                  \
-    X(I64, keys)                                                                                  \
-    X(I64, batches)                                                                               \
-    X(I64, key_heads)                                                                             \
-    X(I64, shared)                                                                                \
-    X(I64, queries)                                                                               \
-    X(I64, all_keys)                                                                              \
-    X(I64, d)                                                                                     \
-    X(I64, causal)                                                                                \
-    X(I64, of_keys)                                                                               \
-    X(I64, cores)                                                                                 \
-    X(F32, scale)                                                                                 \
-    X(BUFFER, part, .per = TG_UB_FIXED, .bytes = 4 * FLASH_FLOATS, .to = TG_UB_LAST, .copies = 2, \
-      .bank = TG_UB_BANK_HIGH)                                                                    \
-    X(BUFFER, sum, .per = TG_UB_FIXED, .bytes = 4 * FLASH_FLOATS, .to = TG_UB_LAST,               \
-      .bank = TG_UB_BANK_LOW)                                                                     \
-    X(BUFFER, to, .per = TG_UB_FIXED, .bytes = 4 * FLASH_FLOATS, .to = TG_UB_LAST, .copies = 2)
+#define FLASH_ATTENTION_ADD(X)                                                          \
+    X(MEMORY, parts, float)                                                             \
+    X(MEMORY, to, ASC_T)                                                                \
+    X(GRID, one, floats, tile_row, tile_floats)                                         \
+    X(I64, to_batch)                                                                    \
+    X(I64, to_row)                                                                      \
+    X(I64, to_head)                                                                     \
+    X(I64, core_rows)                                                                   \
+    X(I64, keys)                                                                        \
+    X(I64, batches)                                                                     \
+    X(I64, key_heads)                                                                   \
+    X(I64, shared)                                                                      \
+    X(I64, queries)                                                                     \
+    X(I64, all_keys)                                                                    \
+    X(I64, d)                                                                           \
+    X(I64, causal)                                                                      \
+    X(I64, of_keys)                                                                     \
+    X(I64, cores)                                                                       \
+    X(F32, scale)                                                                       \
+    X(BUFFER, part, .bytes = 4, .to = TG_UB_LAST, .copies = 2, .bank = TG_UB_BANK_HIGH) \
+    X(BUFFER, sum, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                \
+    X(BUFFER, to, .to = TG_UB_LAST, .copies = 2)
 
 #endif

@@ -31,13 +31,14 @@ static inline __aicore__ void ASC_NAME(flash_sum_rows)(__ubuf__ float *sums, __u
 
 ASC_KERNEL ASC_NAME(flash_attention_delta)(ASC_PARAMS(FLASH_ATTENTION_DELTA))
 {
-    const int64_t pitch = asc_round_up(d, ASC_LANES), most = FLASH_FLOATS / pitch;
+    const int64_t pitch = asc_round_up(d, ASC_LANES), most = asc_min_of(tile_floats / pitch, 64);
     const int64_t tiles = (queries + most - 1) / most;
+    const uint32_t words = (uint32_t)(tile_floats * (int64_t)sizeof(ASC_T) / 2);
     int slot = 0;
     asc_modes_set();
     for (int i = 0; i < 2; i++) { /* what lies behind the columns */
-        asc_duplicate(ASC_UB(float, dy_at, i), 0.0f, FLASH_FLOATS);
-        asc_duplicate(ASC_UB(float, y_at, i), 0.0f, FLASH_FLOATS);
+        asc_duplicate(ASC_UB(uint16_t, dy_at, i), (uint16_t)0, words);
+        asc_duplicate(ASC_UB(uint16_t, y_at, i), (uint16_t)0, words);
     }
     ASC_THEN();
     ASC_BUFFERS(asc_sync_notify, PIPE_V);
@@ -117,7 +118,7 @@ ASC_KERNEL ASC_NAME(flash_attention_add)(ASC_PARAMS(FLASH_ATTENTION_ADD))
     const flash_units u = flash_units_of(batches * key_heads, shared, queries, all_keys, causal,
                                          2 * core_rows, keys, cores);
     const int64_t whole = of_keys ? u.tile : u.chunk;
-    const int64_t most = asc_min_of(FLASH_FLOATS / pitch, whole);
+    const int64_t most = asc_min_of(tile_floats / pitch, whole);
     const int64_t tiles = (whole + most - 1) / most;
     const int64_t groups = (all_rows + whole - 1) / whole;
     int slot = 0, out = 0;
