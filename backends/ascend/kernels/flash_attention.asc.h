@@ -287,7 +287,6 @@ static inline __aicore__ void ASC_NAME(flash_join)(const flash_problem *f, FLASH
                          (uint32_t)((pitch - asc_round_up(f->d, 8)) / 8));
     ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_V, event);
     ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, event);
-    ASC_THEN();
     if (p->first)
         asc_copy((__ubuf__ uint32_t *)sums, (__ubuf__ uint32_t *)piece, (uint32_t)(rows * pitch));
     else
@@ -310,6 +309,7 @@ static inline __aicore__ void ASC_NAME(flash_join_tile)(const flash_problem *f, 
     const int64_t piece = f->d ? room / f->pitch : 1;
     for (int64_t row = 0; row < rows && f->d; row += piece) {
         const int64_t now = asc_min_of(piece, rows - row);
+        ASC_THEN();
         if (p->n)
             ASC_NAME(flash_join)(f, u, step, p, row, now, sums + first * f->pitch);
         else
