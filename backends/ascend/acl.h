@@ -20,6 +20,7 @@ enum {
 };
 #define ACL_MAGIC_VECTOR_CORE 0x41415246u
 #define ACL_MAGIC_CUBE_CORE 0x41494343u
+#define ACL_MAGIC_BOTH_CORES 0x43554245u
 
 typedef struct acl_load_option {
     int kind;
@@ -59,6 +60,7 @@ typedef struct acl_load_options {
     X(int, aclrtBinaryLoadFromFile, (const char *path, acl_load_options *options, void **binary)) \
     X(int, aclrtBinaryUnLoad, (void *binary))                                                     \
     X(int, aclrtBinaryGetFunction, (const void *binary, const char *name, void **function))       \
+    X(int, aclrtGetHardwareSyncAddr, (void **address))                                            \
     X(int, aclrtKernelArgsInit, (void *function, void **args))                                    \
     X(int, aclrtKernelArgsAppend, (void *args, void *value, size_t bytes, void **parameter))      \
     X(int, aclrtKernelArgsFinalize, (void *args))                                                 \

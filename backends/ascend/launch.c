@@ -128,7 +128,7 @@ tg_status ascend_launch(tg_ctx *ctx, const ascend_plan *plan, const ascend_kerne
                           .layout = &plan->layout};
     const int verbose = ascend_host->verbose(ctx), watched = tg_npu_is_watched();
     const ascend_call call = {.kernel = symbol,
-                              .cube = kernel->cube,
+                              .cores = kernel->cores,
                               .blocks = plan->layout.blocks,
                               .args = args.list,
                               .nargs = args.n,

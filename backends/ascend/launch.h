@@ -43,7 +43,7 @@ typedef struct ascend_entry {
 
 typedef struct ascend_kernel {
     const char *name; /* with the suffix of a type it is the symbol: "swiglu_forward" + "_bf16" */
-    int cube;         /* its blocks run on cube cores */
+    ascend_cores cores;
     int nentries;
     const ascend_entry *entries;
 } ascend_kernel;
@@ -59,19 +59,20 @@ typedef union ascend_slot {
 #define ASCEND_COUNT(array) (int)(sizeof(array) / sizeof *(array))
 /* Makes of a list: the struct of what a launch gives, <kernel>_given; the description, <kernel>_kernel; the table of its buffers,
  * <kernel>_buffers, and their numbers, ASCEND_NUMBER(). (A kernel that follows the plan of another has no use for the table.) */
-#define ASCEND_KERNEL(kernel, LIST) ASCEND_KERNEL_ON(0, kernel, LIST)
-#define ASCEND_CUBE_KERNEL(kernel, LIST) ASCEND_KERNEL_ON(1, kernel, LIST)
-#define ASCEND_KERNEL_ON(cube, kernel, LIST)                                                     \
-    typedef struct kernel##_given {                                                              \
-        LIST(ASCEND_FIELD)                                                                       \
-    } kernel##_given;                                                                            \
-    typedef struct kernel##_places {                                                             \
-        LIST(ASCEND_PLACE_OF)                                                                    \
-    } kernel##_places;                                                                           \
-    static const ascend_entry kernel##_entries[] = {LIST(ASCEND_ENTRY_OF)};                      \
-    __attribute__((unused)) static const tg_ub_buffer kernel##_buffers[] = {                     \
-        LIST(ASCEND_BUFFER_OF)};                                                                 \
-    static const ascend_kernel kernel##_kernel = {#kernel, cube, ASCEND_COUNT(kernel##_entries), \
+#define ASCEND_KERNEL(kernel, LIST) ASCEND_KERNEL_ON(ASCEND_VECTOR_CORES, kernel, LIST)
+#define ASCEND_CUBE_KERNEL(kernel, LIST) ASCEND_KERNEL_ON(ASCEND_CUBE_CORES, kernel, LIST)
+#define ASCEND_MIX_KERNEL(kernel, LIST) ASCEND_KERNEL_ON(ASCEND_MIX_CORES, kernel, LIST)
+#define ASCEND_KERNEL_ON(cores, kernel, LIST)                                                     \
+    typedef struct kernel##_given {                                                               \
+        LIST(ASCEND_FIELD)                                                                        \
+    } kernel##_given;                                                                             \
+    typedef struct kernel##_places {                                                              \
+        LIST(ASCEND_PLACE_OF)                                                                     \
+    } kernel##_places;                                                                            \
+    static const ascend_entry kernel##_entries[] = {LIST(ASCEND_ENTRY_OF)};                       \
+    __attribute__((unused)) static const tg_ub_buffer kernel##_buffers[] = {                      \
+        LIST(ASCEND_BUFFER_OF)};                                                                  \
+    static const ascend_kernel kernel##_kernel = {#kernel, cores, ASCEND_COUNT(kernel##_entries), \
                                                   kernel##_entries}
 
 /* The buffers of a tg_ub_kernel: all of them, or all but the last few. */

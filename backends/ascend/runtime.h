@@ -18,9 +18,13 @@ typedef struct ascend_info {
     int64_t ub_bytes; /* of unified buffer that a kernel may use */
 } ascend_info;
 
+/* What a kernel's blocks are; of a mix kernel a cube core and its two vector cores. */
+typedef enum ascend_cores { ASCEND_VECTOR_CORES, ASCEND_CUBE_CORES, ASCEND_MIX_CORES } ascend_cores;
+
 typedef struct ascend_call {
     const char *kernel; /* its symbol */
-    int cube;           /* a kernel of cube cores; else of vector cores */
+    ascend_cores
+        cores; /* a mix kernel is given one more argument: what asc_set_ffts_base_addr() takes */
     int64_t blocks;
     const ascend_arg *args;
     int nargs;

@@ -9,14 +9,17 @@
 #include "acl.h"
 #include "ascend.h"
 
-enum { MOST_KERNELS = 256, BINARIES = 2 };
+enum { MOST_KERNELS = 256, BINARIES = ASCEND_MIX_CORES + 1 };
 
-/* The kernels: of vector cores, and of cube cores. */
+/* The kernels of each kind of core. */
 static const struct {
     const char *file;
     uint32_t magic;
-} binaries[BINARIES] = {{"tigon_ascend_kernels.o", ACL_MAGIC_VECTOR_CORE},
-                        {"tigon_ascend_cube_kernels.o", ACL_MAGIC_CUBE_CORE}};
+} binaries[BINARIES] = {
+    [ASCEND_VECTOR_CORES] = {"tigon_ascend_kernels.o", ACL_MAGIC_VECTOR_CORE},
+    [ASCEND_CUBE_CORES] = {"tigon_ascend_cube_kernels.o", ACL_MAGIC_CUBE_CORE},
+    [ASCEND_MIX_CORES] = {"tigon_ascend_mix_kernels.o", ACL_MAGIC_BOTH_CORES},
+};
 
 static struct {
 #define X(result, name, arguments) result(*name) arguments;
@@ -123,16 +126,16 @@ static tg_status ask_chip(ascend_info *info)
     return TG_OK;
 }
 
-static tg_status load_kernels(int cube)
+static tg_status load_kernels(int cores)
 {
     char path[1024], what[1100];
-    if (ascend_find_file(NULL, binaries[cube].file, path, sizeof path))
+    if (ascend_find_file(NULL, binaries[cores].file, path, sizeof path))
         return ascend_host->fail(
             TG_ENOTFOUND, "npu: %s is not there: build Tigon with -DTIGON_ASCEND_CANN=ON", path);
-    acl_load_option magic = {.kind = ACL_LOAD_MAGIC, .value.magic = binaries[cube].magic};
+    acl_load_option magic = {.kind = ACL_LOAD_MAGIC, .value.magic = binaries[cores].magic};
     acl_load_options options = {&magic, 1};
     snprintf(what, sizeof what, "aclrtBinaryLoadFromFile of %s", path);
-    ACL_TRY(acl.aclrtBinaryLoadFromFile(path, &options, &card.binary[cube]), what);
+    ACL_TRY(acl.aclrtBinaryLoadFromFile(path, &options, &card.binary[cores]), what);
     return TG_OK;
 }
 
@@ -142,8 +145,8 @@ static tg_status open_card(void)
     ASCEND_TRY(load_functions());
     ASCEND_TRY(open_device());
     ASCEND_TRY(ask_chip(&info));
-    for (int cube = 0; cube < BINARIES; cube++)
-        ASCEND_TRY(load_kernels(cube));
+    for (int cores = 0; cores < BINARIES; cores++)
+        ASCEND_TRY(load_kernels(cores));
     bound = 1;
     card.info = info; /* from here on it is open */
     return TG_OK;
@@ -168,8 +171,8 @@ static const ascend_info *card_info(void)
 
 static void card_close(void)
 {
-    for (int cube = 0; cube < BINARIES; cube++)
-        acl.aclrtBinaryUnLoad(card.binary[cube]);
+    for (int cores = 0; cores < BINARIES; cores++)
+        acl.aclrtBinaryUnLoad(card.binary[cores]);
     if (card.own_device)
         acl.aclrtResetDevice(card.device);
     if (card.own_init)
@@ -247,11 +250,22 @@ static tg_status find_kernel(const ascend_call *l, void **function)
         }
     char what[160];
     snprintf(what, sizeof what, "aclrtBinaryGetFunction of %s", name);
-    ACL_TRY(acl.aclrtBinaryGetFunction(card.binary[l->cube], name, function), what);
+    ACL_TRY(acl.aclrtBinaryGetFunction(card.binary[l->cores], name, function), what);
     if (card.kernels < MOST_KERNELS) {
         snprintf(card.kernel[card.kernels].name, sizeof card.kernel->name, "%s", name);
         card.kernel[card.kernels++].function = *function;
     }
+    return TG_OK;
+}
+
+/* What cores of a mix kernel signal each other through. */
+static tg_status append_sync_address(void *args)
+{
+    void *address, *parameter;
+    ACL_TRY(acl.aclrtGetHardwareSyncAddr(&address), "aclrtGetHardwareSyncAddr");
+    uint64_t word = (uint64_t)(uintptr_t)address;
+    ACL_TRY(acl.aclrtKernelArgsAppend(args, &word, sizeof word, &parameter),
+            "aclrtKernelArgsAppend");
     return TG_OK;
 }
 
@@ -265,6 +279,8 @@ static tg_status launch(const ascend_call *l, void *function)
         ACL_TRY(acl.aclrtKernelArgsAppend(args, &word, sizeof word, &parameter),
                 "aclrtKernelArgsAppend");
     }
+    if (l->cores == ASCEND_MIX_CORES)
+        ASCEND_TRY(append_sync_address(args));
     ACL_TRY(acl.aclrtKernelArgsFinalize(args), "aclrtKernelArgsFinalize");
     snprintf(what, sizeof what, "aclrtLaunchKernelWithConfig of %s, %lld blocks,", l->kernel,
              (long long)l->blocks);

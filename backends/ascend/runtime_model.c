@@ -12,7 +12,7 @@
 
 #include "ascend.h"
 
-enum { MOST_ARGS = 64, LOGGED_FAULTS = 8 };
+enum { MOST_ARGS = 64, LOGGED_FAULTS = 8, SYNC_ADDRESS = 4096 };
 
 #define MODEL_FUNCTIONS(X)  \
     X(ascsim_chip_name)     \
@@ -301,14 +301,17 @@ static void tell_time(const ascsim_time *time, tg_npu_launch *to)
 
 static tg_status run(ascsim *sim, const ascend_call *l, ascsim_kernel kernel)
 {
-    ascsim_arg args[MOST_ARGS];
+    ascsim_arg args[MOST_ARGS + 1];
     range ranges[MOST_ARGS];
     for (int i = 0; i < l->nargs; i++)
         args[i] = l->args[i].bytes ? ASCSIM_POINTER((uintptr_t)l->args[i].word)
                                    : ASCSIM_U64(l->args[i].word);
+    int nargs = l->nargs;
+    if (l->cores == ASCEND_MIX_CORES)
+        args[nargs++] = ASCSIM_U64(SYNC_ADDRESS); /* the model takes any */
     const int n = ranges_of(l, ranges);
     ASCEND_TRY(map_ranges(sim, ranges, n));
-    const int stopped = model.ascsim_launch(sim, l->kernel, kernel, l->blocks, args, l->nargs);
+    const int stopped = model.ascsim_launch(sim, l->kernel, kernel, l->blocks, args, nargs);
     for (int i = 0; i < n; i++)
         model.ascsim_free(sim, ranges[i].low);
     ASCEND_TRY(report(sim, l, stopped));

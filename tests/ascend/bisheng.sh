@@ -27,7 +27,9 @@ build() { # CMAKE_OPTIONS...
     "$cmake" -S "$source" -B "$work/build" -DTIGON_ASCEND_CANN=ON -DTIGON_BISHENG="$work/bisheng" -DTIGON_ONEDNN=OFF -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
         -DTIGON_ASCEND_MODEL=OFF -DTIGON_ONLY_LEVELS=v2 "$@" >"$work/log" 2>&1 || { cat "$work/log"; fail "configure"; }
     "$cmake" --build "$work/build" --target tigon_ascend_kernels >"$work/log" 2>&1 || { cat "$work/log"; fail "build"; }
-    [ -s "$work/build/tigon_ascend_kernels.o" ] && [ -s "$work/build/tigon_ascend_cube_kernels.o" ] || fail "no object file for the card"
+    for kind in "" cube_ mix_; do
+        [ -s "$work/build/tigon_ascend_${kind}kernels.o" ] || fail "no object file tigon_ascend_${kind}kernels.o for the card"
+    done
 }
 kernels=$(find "$source/backends/ascend/kernels" -name '*.asc.c' | wc -l)
 compiled_with() { # OPTION: how many kernels were

@@ -1,5 +1,7 @@
 /* The backend's host path without a card, on the stand-in for CANN's run time (stand_in.c).
  *   ascend_card run             a device is chosen, kernels are launched with the right arguments, the host steps in
+ *   ascend_card mix             a mix kernel is given what its cores signal each other through, as its last argument
+ *   ascend_card mix_fails TEXT  its launch fails with this text
  *   ascend_card refused TEXT    the device cannot be chosen, and the message has this text
  *   ascend_card inferred NAME   without a choice that device is taken; the CPU with one line of log
  *   ascend_card fails TEXT      it can, but a call fails with this text
@@ -9,6 +11,7 @@
 #include <tigon/backend.h>
 
 #include "../common/test.h"
+#include "stand_in.h"
 
 enum { R = 37, F = 1000, BYTES = R * F * 4 };
 
@@ -126,6 +129,29 @@ static void check_host(tg_ctx *ctx, const tg_tensor *in, const tg_tensor *out)
     EXPECT(fabs(sum - 1) < 1e-12, "a row of sparsemax sums to %g", sum);
 }
 
+/* One head of R queries and keys, in the memory of three tensors; 64 of each row. */
+static tg_status attend(tg_ctx *ctx, const tg_tensor *from, const tg_tensor *to)
+{
+    const int64_t sizes[] = {1, R, 1, 64};
+    tg_tensor x = tg_tensor_of(from->data, TG_F32, 4, sizes);
+    tg_tensor y = tg_tensor_of(to->data, TG_F32, 4, sizes);
+    x.device = from->device;
+    y.device = to->device;
+    const tg_flash_attention_forward_args args = {.q = &x, .k = &x, .v = &x, .y = &y};
+    return tg_flash_attention_forward(ctx, &args);
+}
+
+static void check_mix(tg_ctx *ctx, const tg_tensor *from, const tg_tensor *to)
+{
+    EXPECT(attend(ctx, from, to) == TG_OK, "%s", tg_last_error());
+    const char *launch = recorded("launch flash_attention_forward_f32 ");
+    const char *last = strrchr(launch, ' ');
+    EXPECT(word(launch, 0) == 1, "%lld blocks, expected 1: a block is a cube core and two others",
+           word(launch, 0));
+    EXPECT(last && atoi(last) == STAND_IN_SYNC, "the last argument is%s, expected %d",
+           last ? last : " absent", STAND_IN_SYNC);
+}
+
 static int fails_with(const char *text, tg_status status)
 {
     EXPECT(status != TG_OK && strstr(tg_last_error(), text), "%s: \"%s\", expected \"%s\"",
@@ -170,7 +196,11 @@ int main(int argc, char **argv)
     *(void **)&device_free = dlsym(library, "aclrtFree");
     *(void **)&device_copy = dlsym(library, "aclrtMemcpy");
     tg_tensor gate = on_device(), up = on_device(), y = on_device();
-    if (!strcmp(mode, "fails")) {
+    if (!strcmp(mode, "mix")) {
+        check_mix(ctx, &gate, &y);
+    } else if (!strcmp(mode, "mix_fails")) {
+        fails_with(text, attend(ctx, &gate, &y));
+    } else if (!strcmp(mode, "fails")) {
         tg_ctx_set_verbose(ctx, 1); /* with events */
         fails_with(text, swiglu(ctx, &gate, &up, &y));
     } else {

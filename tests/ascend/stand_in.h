@@ -13,7 +13,8 @@ enum {
     REPEATED = 100002,
     NO_DEVICE = 107002, /* no device is set */
     SLOTS = 256,
-    MOST_ARGS = 64
+    MOST_ARGS = 80,
+    STAND_IN_SYNC = 0x51c000 /* what mix kernels signal through */
 };
 
 /* Device memory is host memory at this distance. */

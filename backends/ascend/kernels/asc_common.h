@@ -34,9 +34,11 @@
 #ifdef __cplusplus
 #define ASC_KERNEL extern "C" __global__ __vector__ void
 #define ASC_CUBE_KERNEL extern "C" __global__ __cube__ void
+#define ASC_MIX_KERNEL extern "C" __global__ __mix__(1, 2) void
 #else
 #define ASC_KERNEL __attribute__((visibility("default"))) __global__ __vector__ void
 #define ASC_CUBE_KERNEL __attribute__((visibility("default"))) __global__ __cube__ void
+#define ASC_MIX_KERNEL __attribute__((visibility("default"))) __global__ __mix__(1, 2) void
 #endif
 
 /* ---- arguments ---- */

@@ -1,26 +1,11 @@
 /* gemm.asc.h - the kernel of one type; see asc_each_type.h. */
 
-/* Elements of a block of 32 B, of a fractal of 16 such, and of k in a step. */
-#define GEMM_BLOCK (32 / (int64_t)sizeof(ASC_T))
-#define GEMM_FRACTAL (512 / (int64_t)sizeof(ASC_T))
+#include "asc_fractals.asc.h"
+
+/* Elements of k in a step. */
 #define GEMM_STEP (GEMM_STEP_BYTES / (int64_t)sizeof(ASC_T))
 /* Rows of k that are turned together: of f32 the squares of 16 x 16 are two fractals, which must lie behind each other. */
 #define GEMM_TURN (ASC_16BIT ? GEMM_STEP : 16)
-
-/* Rows of `columns` elements to L1 as columns of blocks, `high` blocks each. The instruction counts up to 65535 elements from row to
- * row; other rows go one by one. */
-static inline __aicore__ void ASC_NAME(gemm_rows)(__cbuf__ ASC_T *to, __gm__ ASC_T *from,
-                                                  int64_t rows, int64_t columns, int64_t stride,
-                                                  int64_t high)
-{
-    if (rows > 1 && stride > 0 && stride <= 65535) {
-        asc_copy_gm2l1_nd2nz(to, from, 1, rows, columns, 0, stride, high, 1, 0);
-        return;
-    }
-    for (int64_t r = 0; r < rows; r++)
-        asc_copy_gm2l1_nd2nz(to + r * GEMM_BLOCK, from + r * stride, 1, 1, columns, 0, 1, high, 1,
-                             0);
-}
 
 /* A packet of an operand: `count` of its rows or columns from `at` on, at elements k to `end`. A step lies behind the other. */
 static inline __aicore__ void ASC_NAME(gemm_bring)(const gemm_side *s, __gm__ ASC_T *x, int set,
@@ -31,62 +16,18 @@ static inline __aicore__ void ASC_NAME(gemm_bring)(const gemm_side *s, __gm__ AS
         (__cbuf__ ASC_T *)(asc_get_phy_buf_addr(0) + s->l1 + (uint64_t)(set * s->room));
     const int64_t high = asc_round_up(count, 16);
     if (!s->turned && count == 1) { /* twice: a product of one row would read it in another order */
-        asc_copy_gm2l1_nd2nz(to, x + at * s->stride + k, 2, 1, end - k, 0, 1, high, 1, GEMM_BLOCK);
+        asc_copy_gm2l1_nd2nz(to, x + at * s->stride + k, 2, 1, end - k, 0, 1, high, 1, ASC_BLOCK);
         return;
     }
     if (!s->turned) {
-        ASC_NAME(gemm_rows)(to, x + at * s->stride + k, count, end - k, s->stride, high);
+        ASC_NAME(asc_bring_rows)(to, x + at * s->stride + k, count, end - k, s->stride, high);
         return;
     }
     for (; k < end; k += GEMM_TURN, to += GEMM_TURN * high) {
         const int64_t rows = asc_min_of(GEMM_TURN, end - k);
-        ASC_NAME(gemm_rows)
+        ASC_NAME(asc_bring_rows)
         (to, x + k * s->stride + at, rows, count, s->stride, asc_round_up(rows, 16));
     }
-}
-
-/* A step of a, to rows of fractals. */
-static inline __aicore__ void ASC_NAME(gemm_load_a)(__ca__ ASC_T *to, __cbuf__ ASC_T *from,
-                                                    int64_t turned, int64_t m1, int64_t depth)
-{
-    const int64_t k1 = (depth + GEMM_BLOCK - 1) / GEMM_BLOCK;
-    if (!turned) {
-        asc_l13d_fmatrix_config image;
-        image.config = 0;
-        image.l1_height = 1;
-        image.l1_width = (uint16_t)(m1 * 16);
-        asc_set_l13d_fmatrix(image);
-        asc_copy_l12l0a(to, from, k1 * GEMM_BLOCK, m1 * 16, 0, 0, 1, 1, 1, 1, 1, 1, false, false,
-                        false, false, k1 * GEMM_BLOCK);
-        return;
-    }
-#if ASC_16BIT
-    asc_copy_l12l0a_trans(to, from, 0, m1 * k1, 1, 0, false, 0);
-#else
-    const int64_t squares = (k1 + 1) / 2;
-    for (int64_t i = 0; i < squares; i++)
-        asc_copy_l12l0a_trans(to + i * 2 * GEMM_FRACTAL, from + i * 2 * m1 * GEMM_FRACTAL, 0, m1, 1,
-                              2 * squares - 1, false, 0);
-#endif
-}
-
-/* A step of b, to columns of fractals. */
-static inline __aicore__ void ASC_NAME(gemm_load_b)(__cb__ ASC_T *to, __cbuf__ ASC_T *from,
-                                                    int64_t turned, int64_t n1, int64_t depth)
-{
-    const int64_t k1 = (depth + GEMM_BLOCK - 1) / GEMM_BLOCK;
-    if (!turned) {
-        asc_copy_l12l0b(to, from, 0, n1 * k1, 1, 0);
-        return;
-    }
-#if ASC_16BIT
-    for (int64_t i = 0; i < k1; i++)
-        asc_copy_l12l0b_trans(to + i * n1 * GEMM_FRACTAL, from, i, n1, k1, 0, false, 0);
-#else
-    for (int64_t i = 0; i < (k1 + 1) / 2; i++)
-        asc_copy_l12l0b_trans(to + i * 2 * n1 * GEMM_FRACTAL, from + i * 2 * n1 * GEMM_FRACTAL, 0,
-                              n1, 1, 0, false, n1 - 1);
-#endif
 }
 
 /* The steps of a packet, from the half `l0` of L0 on; returns the half that is next. The last product of the unit leaves the tile
@@ -107,8 +48,8 @@ static inline __aicore__ int ASC_NAME(gemm_multiply)(const gemm_cut *g, const ge
         __ca__ ASC_T *a0 = (__ca__ ASC_T *)(asc_get_phy_buf_addr(0) + (uint64_t)(l0 * GEMM_L0));
         __cb__ ASC_T *b0 = (__cb__ ASC_T *)(asc_get_phy_buf_addr(0) + (uint64_t)(l0 * GEMM_L0));
         ASC_WAIT(PIPE_M, PIPE_MTE1, l0);
-        ASC_NAME(gemm_load_a)(a0, a1, a->turned, m1, depth);
-        ASC_NAME(gemm_load_b)(b0, b1, b->turned, n1, depth);
+        ASC_NAME(asc_load_a)(a0, a1, a->turned, m1, depth);
+        ASC_NAME(asc_load_b)(b0, b1, b->turned, n1, depth);
         ASC_NOTIFY(PIPE_MTE1, PIPE_M, l0);
         ASC_WAIT(PIPE_MTE1, PIPE_M, l0);
         asc_mmad((__cc__ float *)asc_get_phy_buf_addr(0), a0, b0, p->rows > 1 ? p->rows : 2, depth,
@@ -181,7 +122,7 @@ ASC_CUBE_KERNEL ASC_NAME(gemm)(ASC_PARAMS(GEMM))
     gemm_end();
 }
 
-#undef GEMM_BLOCK
-#undef GEMM_FRACTAL
+#undef ASC_BLOCK
+#undef ASC_FRACTAL
 #undef GEMM_STEP
 #undef GEMM_TURN

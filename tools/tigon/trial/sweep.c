@@ -97,11 +97,12 @@ typedef struct dimensions {
     int is_width[MOST_DIMENSIONS];
 } dimensions;
 
+/* Of the data: the last dimension of a tensor of numbers for rows, such as lse, counts rows. */
 int check_is_width(const pb_op *op, const char *name)
 {
     for (int i = 0; i < op->ntensors; i++) {
         const pb_decl *d = &op->tensor[i];
-        if (d->ndim > 1 && !strcmp(d->shape[d->ndim - 1], name))
+        if (d->symbol && d->ndim > 1 && !strcmp(d->shape[d->ndim - 1], name))
             return 1;
     }
     return 0;

@@ -1,0 +1,71 @@
+/* flash_attention.args.h - what the kernels of flash_attention are given; see asc_args.h. */
+#ifndef FLASH_ATTENTION_ARGS_H
+#define FLASH_ATTENTION_ARGS_H
+
+#include "asc_args.h"
+
+/* A vector core has so many rows at most, with so many floats of sums for each; less in a small UB. FLASH_PIECE: bytes of sums that come
+ * in at a time. */
+enum {
+    FLASH_ROWS = 64,
+    FLASH_SMALL_ROWS = 16,
+    FLASH_SUMS = 128,
+    FLASH_PIECE = 8192,
+    FLASH_MOST_D = 1024
+};
+
+/* q, k, v, y: elements from one batch, position and head to the next; lse [batches, heads, queries] may be absent. A task is one head
+ * of one batch and 2 `core_rows` queries, of which a vector core has half; a head of k and v serves `shared` heads of q. Keys come in tiles of
+ * `keys`. work: of each block two slots of scores, f32, of their exponentials, and of sums whose rows are `pitch` long; rows of the others
+ * are `keys` long. negative: scale is -scale. */
+#define FLASH_ATTENTION_FORWARD(X) FLASH_ATTENTION_FORWARD_OF(X, FLASH_ROWS)
+#define FLASH_ATTENTION_FORWARD_SMALL(X) FLASH_ATTENTION_FORWARD_OF(X, FLASH_SMALL_ROWS)
+#define FLASH_ATTENTION_FORWARD_OF(X, ROWS)                                                    \
+    X(MEMORY, q, ASC_T)                                                                        \
+    X(MEMORY, k, ASC_T)                                                                        \
+    X(MEMORY, v, ASC_T)                                                                        \
+    X(MEMORY, y, ASC_T)                                                                        \
+    X(MEMORY, lse, float)                                                                      \
+    X(MEMORY, work, char)                                                                      \
+    X(GRID, core_rows, keys, group, group_keys)                                                \
+    X(I64, q_batch)                                                                            \
+    X(I64, q_row)                                                                              \
+    X(I64, q_head)                                                                             \
+    X(I64, k_batch)                                                                            \
+    X(I64, k_row)                                                                              \
+    X(I64, k_head)                                                                             \
+    X(I64, v_batch)                                                                            \
+    X(I64, v_row)                                                                              \
+    X(I64, v_head)                                                                             \
+    X(I64, y_batch)                                                                            \
+    X(I64, y_row)                                                                              \
+    X(I64, y_head)                                                                             \
+    X(I64, batches)                                                                            \
+    X(I64, heads)                                                                              \
+    X(I64, shared)                                                                             \
+    X(I64, queries)                                                                            \
+    X(I64, all_keys)                                                                           \
+    X(I64, d)                                                                                  \
+    X(I64, causal)                                                                             \
+    X(I64, negative)                                                                           \
+    X(F32, scale)                                                                              \
+    X(I64, work_block)                                                                         \
+    X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                                    \
+    X(BUFFER, p, .to = TG_UB_LAST, .copies = 2)                                                \
+    X(BUFFER, folded, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST)                        \
+    X(BUFFER, piece, .per = TG_UB_FIXED, .bytes = FLASH_PIECE, .to = TG_UB_LAST, .copies = 2,  \
+      .bank = TG_UB_BANK_HIGH)                                                                 \
+    X(BUFFER, sums, .per = TG_UB_FIXED, .bytes = 4 * FLASH_SUMS * (ROWS), .to = TG_UB_LAST,    \
+      .bank = TG_UB_BANK_LOW)                                                                  \
+    X(BUFFER, lanes, .per = TG_UB_FIXED, .bytes = 256 * (ROWS), .to = TG_UB_LAST)              \
+    X(BUFFER, fading, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST, .copies = 2) \
+    X(BUFFER, total, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST, .copies = 2)  \
+    X(BUFFER, shift, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST)               \
+    X(BUFFER, factor, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)                       \
+    X(BUFFER, max, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                  \
+    X(BUFFER, top, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                  \
+    X(BUFFER, fall, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                 \
+    X(BUFFER, down, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                 \
+    X(BUFFER, log, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST, .copies = 2)
+
+#endif
