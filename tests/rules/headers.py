@@ -1,7 +1,7 @@
 """A header defines no function that is not inline: a body with one includer is a .c file.
     headers.py SOURCE_DIR [FOLDER...]      all folders without one
 A function begins in the first column, and so does its brace: clang-format sees to that. A macro that has `inline` in its text
-counts as the word; `noinline` says that several files shall share the body; ASC_KERNEL and ASC_CUBE_KERNEL that it is a kernel of an NPU, whose text is
+counts as the word; `noinline` says that several files shall share the body; ASC_KERNEL, ASC_CUBE_KERNEL and ASC_MIX_KERNEL that it is a kernel of an NPU, whose text is
 included for each element type.
 """
 import os
@@ -29,7 +29,7 @@ def headers(source_dir, folders):
 def main():
     source_dir, folders = sys.argv[1], sys.argv[2:] or FOLDERS
     texts = {path: COMMENT.sub(blank, open(path, encoding="utf-8").read()) for path in headers(source_dir, folders)}
-    words = {"inline", "noinline", "ASC_KERNEL", "ASC_CUBE_KERNEL"}
+    words = {"inline", "noinline", "ASC_KERNEL", "ASC_CUBE_KERNEL", "ASC_MIX_KERNEL"}
     for text in texts.values():
         words.update(name for name, body in re.findall(r"^#[ \t]*define (\w+)[ \t]+((?:[^\n]*\\\n)*[^\n]*)", text, re.M) if re.search(r"\binline\b", body))
     count = 0

@@ -89,7 +89,7 @@ python3 "$folder/verify.py" "$folder"
 
 # On the model of a card the times are the model's, of a context that runs nothing elsewhere.
 "$tigon" info --json | grep -q '"npu-model"' || exit 0
-"$tigon" bench swiglu_forward flash_attention --device npu-model --size small --dtype f32 --json >"$folder/model.json"
+"$tigon" bench swiglu_forward fused_neighborhood_attention --device npu-model --size small --dtype f32 --json >"$folder/model.json"
 python3 - "$folder/model.json" <<'END'
 import json, sys
 records = json.load(open(sys.argv[1]))

@@ -20,8 +20,8 @@ refuses() { # TEXT ARGUMENTS...
 }
 # An operator without a kernel is told as that.
 status=0
-output=$("$tigon" profile flash_attention_forward 2>&1) || status=$?
-case $status$output in 1*"npu-model has no kernel for flash_attention_forward; there are: "*rms_norm_forward*) ;; *) fail "$output" ;; esac
+output=$("$tigon" profile fused_neighborhood_attention_forward 2>&1) || status=$?
+case $status$output in 1*"npu-model has no kernel for fused_neighborhood_attention_forward; there are: "*rms_norm_forward*) ;; *) fail "$output" ;; esac
 case $output in *TIGON_STRICT*) fail "blames a setting: $output" ;; esac
 # A trace is written if it is asked for, and not without bound.
 "$tigon" profile geglu_backward --size small --out "$work/profile" >"$work/out"

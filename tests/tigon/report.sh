@@ -26,7 +26,7 @@ refuses() { # STATUS TEXT ARGUMENTS...
 
 refuses 2 "expected an operator"
 refuses 2 "no operator's name begins with \"no_such\"" no_such
-refuses 1 "flash_attention has no kernel on npu-model; these have: " flash_attention
+refuses 1 "fused_neighborhood_attention has no kernel on npu-model; these have: " fused_neighborhood_attention
 refuses 2 "expected one of them" swiglu --json --markdown
 refuses 2 "expected f32, bf16 or f16" swiglu --dtype f64
 refuses 2 "--all: expected --output FOLDER" --all
