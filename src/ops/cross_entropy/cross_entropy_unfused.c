@@ -144,7 +144,7 @@ static mat log_p_gradient(ce_eager *s, const tg_tensor *class_weight)
 }
 
 /* dx = d - p * (sum(d) - dlse), times 1 - tanh^2; dlse is the gradient of lse by the z-loss. */
-static void gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dlogits)
+static void rows_gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dlogits)
 {
     const mat d = log_p_gradient(s, class_weight), sum = column(s);
     eager_reduce_rows(&s->e, EAGER_SUM, sum, d);
@@ -168,6 +168,19 @@ static void gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dl
     eager_unary(&s->e, EAGER_NEG, slope, square);
     eager_scalar(&s->e, EAGER_ADD, square, slope, 1);
     eager_binary(&s->e, EAGER_MUL, dlogits, dx, square);
+}
+
+/* An ignored row has a gradient of 0 even where its logits are not finite, which the steps of rows_gradient would turn into NaN. */
+static void gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dlogits)
+{
+    rows_gradient(s, class_weight, lse, dlogits);
+    for (int64_t r = 0; r < s->rows; r++)
+        if (ignored(s, r))
+            eager_fill(&s->e,
+                       eager_view((char *)dlogits.data +
+                                      r * dlogits.stride * (int64_t)tg_type_size(dlogits.type),
+                                  dlogits.type, 1, s->n, s->n),
+                       0);
 }
 
 /* First largest element of the row, which NaN is not; -1 for ignored rows. */
