@@ -1,14 +1,20 @@
-/* backend.c - the backend describes itself: one table of implementations, for a card and for the model of one. */
+/* backend.c - the backend describes itself: one list of implementations, for a card and for the model of one; a card has CANN's own
+ * product before it. */
 #include "ascend.h"
 
-static const tg_impl impls[] = {
 #define KERNELS(family)
 #define OPERATOR(op, takes, accepts) TG_IMPL(op, "", 0, takes, accepts, ascend_##op),
+static const tg_impl model_impls[] = {
 #include "operators.inc"
-#undef KERNELS
-#undef OPERATOR
     TG_IMPLS_END,
 };
+static const tg_impl card_impls[] = {
+    TG_IMPL(gemm, "aclnn", 0, TG_TAKES_FLOATS, ascend_gemm_aclnn_accepts, ascend_gemm_aclnn),
+#include "operators.inc"
+    TG_IMPLS_END,
+};
+#undef KERNELS
+#undef OPERATOR
 
 static const char *const environment[] = {"TIGON_SOC",
                                           "TIGON_ASCEND_MODEL",
@@ -92,7 +98,7 @@ static const tg_backend card = {
     .free = free_on_card,
     .copy = copy_on_card,
     .sync = sync_card,
-    .impls = impls,
+    .impls = card_impls,
     .environment = environment,
     .ub_kernel = ub_kernel,
 };
@@ -126,7 +132,7 @@ static const tg_backend model = {
     .open = open_backend,
     .close = close_model,
     .select = select_model,
-    .impls = impls,
+    .impls = model_impls,
     .environment = environment,
 };
 

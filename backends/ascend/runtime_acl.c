@@ -180,7 +180,7 @@ static void card_close(void)
 }
 
 /* Every use of the card comes through here first. */
-static tg_status enter(void)
+tg_status ascend_card_enter(void)
 {
     ASCEND_TRY(card_open());
     if (!bound)
@@ -195,7 +195,7 @@ void *ascend_card_alloc(size_t bytes)
 {
     void *memory = NULL;
     char what[64];
-    if (enter() != TG_OK)
+    if (ascend_card_enter() != TG_OK)
         return NULL;
     const int error = acl.aclrtMalloc(&memory, bytes ? bytes : 1, ACL_MALLOC_HUGE_FIRST);
     if (error == ACL_SUCCESS)
@@ -207,13 +207,13 @@ void *ascend_card_alloc(size_t bytes)
 
 void ascend_card_free(void *memory)
 {
-    if (memory && enter() == TG_OK)
+    if (memory && ascend_card_enter() == TG_OK)
         acl.aclrtFree(memory);
 }
 
 tg_status ascend_card_sync(void *stream)
 {
-    ASCEND_TRY(enter());
+    ASCEND_TRY(ascend_card_enter());
     ACL_TRY(acl.aclrtSynchronizeStream(stream), "aclrtSynchronizeStream");
     return TG_OK;
 }
@@ -229,7 +229,7 @@ tg_status ascend_card_copy(void *dst, int dst_device_type, const void *src, int 
     char what[64];
     snprintf(what, sizeof what, "aclrtMemcpy of %zu bytes", bytes);
     if (kind == ACL_DEVICE_TO_DEVICE) {
-        ASCEND_TRY(enter());
+        ASCEND_TRY(ascend_card_enter());
         ACL_TRY(acl.aclrtMemcpyAsync(dst, bytes, src, bytes, kind, stream), what);
         return TG_OK;
     }
@@ -319,7 +319,7 @@ static tg_status launch_timed(const ascend_call *l, void *function)
 static tg_status card_launch(const ascend_call *l)
 {
     void *function;
-    ASCEND_TRY(enter());
+    ASCEND_TRY(ascend_card_enter());
     if (l->blocks < 1 || l->blocks > 65535)
         return ascend_host->fail(TG_EDEVICE, "npu: %s asks for %lld blocks, expected 1 to 65535",
                                  l->kernel, (long long)l->blocks);

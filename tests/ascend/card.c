@@ -2,6 +2,8 @@
  *   ascend_card run             a device is chosen, kernels are launched with the right arguments, the host steps in
  *   ascend_card mix             a mix kernel is given what its cores signal each other through, as its last argument
  *   ascend_card mix_fails TEXT  its launch fails with this text
+ *   ascend_card product         CANN's own product is taken where it is preferred, and where it refuses, our kernel
+ *   ascend_card product_fails TEXT  it fails with this text
  *   ascend_card refused TEXT    the device cannot be chosen, and the message has this text
  *   ascend_card inferred NAME   without a choice that device is taken; the CPU with one line of log
  *   ascend_card fails TEXT      it can, but a call fails with this text
@@ -152,6 +154,39 @@ static void check_mix(tg_ctx *ctx, const tg_tensor *from, const tg_tensor *to)
            last ? last : " absent", STAND_IN_SYNC);
 }
 
+/* Rows of c, k and columns of 32 elements each, in the memory of three tensors. */
+static tg_status multiply(tg_ctx *ctx, int type, int64_t rows, const tg_tensor *from,
+                          const tg_tensor *to)
+{
+    const int64_t sizes[] = {rows, 32};
+    tg_tensor a = tg_tensor_of(from->data, type, 2, sizes),
+              c = tg_tensor_of(to->data, type, 2, sizes);
+    a.device = from->device;
+    c.device = to->device;
+    const int64_t square[] = {32, 32};
+    tg_tensor b = a;
+    b.shape = (int64_t *)square;
+    return tg_gemm(ctx, &(tg_gemm_args){.a = &a, .b = &b, .c = &c});
+}
+
+static void check_product(tg_ctx *ctx, const tg_tensor *from, const tg_tensor *to)
+{
+    static const struct {
+        int type;
+        int64_t rows;
+        const char *impl;
+    } products[] = {{TG_F32, 40, "ascend/gemm.aclnn"},
+                    {TG_BF16, 17, "ascend/gemm.aclnn"},
+                    {TG_F32, 16, "ascend/gemm"},
+                    {TG_F16, 40, "ascend/gemm"}};
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+        EXPECT(multiply(ctx, products[i].type, products[i].rows, from, to) == TG_OK, "%s",
+               tg_last_error());
+        EXPECT(!strcmp(tg_ctx_last_impl(ctx), products[i].impl), "product %zu by %s, expected %s",
+               i, tg_ctx_last_impl(ctx), products[i].impl);
+    }
+}
+
 static int fails_with(const char *text, tg_status status)
 {
     EXPECT(status != TG_OK && strstr(tg_last_error(), text), "%s: \"%s\", expected \"%s\"",
@@ -200,6 +235,10 @@ int main(int argc, char **argv)
         check_mix(ctx, &gate, &y);
     } else if (!strcmp(mode, "mix_fails")) {
         fails_with(text, attend(ctx, &gate, &y));
+    } else if (!strcmp(mode, "product")) {
+        check_product(ctx, &gate, &y);
+    } else if (!strcmp(mode, "product_fails")) {
+        fails_with(text, multiply(ctx, TG_F32, 40, &gate, &y));
     } else if (!strcmp(mode, "fails")) {
         tg_ctx_set_verbose(ctx, 1); /* with events */
         fails_with(text, swiglu(ctx, &gate, &up, &y));

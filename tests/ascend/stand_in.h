@@ -32,6 +32,8 @@ typedef struct thing {
     uint64_t words[MOST_ARGS]; /* of memory: its address, and the host's */
 } thing;
 
+#pragma GCC visibility push(default) /* stand_in_aclnn.c is a library of its own */
+
 extern thing things[SLOTS];
 extern int initialised, device_is_set, violations;
 
@@ -49,6 +51,8 @@ thing *find(const void *handle, kind is); /* NULL: unknown */
 int destroy(const char *function, void *handle, kind is);
 /* The bytes from this address to the end of its memory; 0 if it is not the device's. */
 size_t room_at(uint64_t address);
+
+#pragma GCC visibility pop
 
 /* A call of a function that needs aclInit, and, but for a few, a device. */
 #define BEGIN(function, needs_device)                             \
