@@ -62,7 +62,8 @@ static time_flow flow_of(const time_game *play, const time_record *record, const
     time_flow flow = {.fetched = use->fetched, .evicted = use->evicted};
     if (record->pipe != ASCSIM_MTE2) {
         flow.cycles = record->copy.least ? record->copy.least : bytes / chip->write_bytes_per_cycle;
-        flow.l2_cycles = bytes / chip->l2_write_bytes_per_second;
+        flow.l2_cycles = bytes / (record->pipe == ASCSIM_FIX ? chip->l2_fix_bytes_per_second
+                                                             : chip->l2_write_bytes_per_second);
     } else {
         const double hit = use->lines ? (double)use->hits / use->lines : 1;
         flow.cycles = bytes * (hit / chip->read_l2_bytes_per_cycle +

@@ -22,6 +22,7 @@ void sim_time_chip(time_chip *chip, const char *soc)
     chip->hbm_bytes_per_second *= chip->hbm_efficiency / hertz;
     chip->l2_read_bytes_per_second /= hertz;
     chip->l2_write_bytes_per_second /= hertz;
+    chip->l2_fix_bytes_per_second /= hertz;
 }
 
 /* Bytes of the widest element of the operands that lie lane by lane: it decides how many lanes a repeat has. */

@@ -260,6 +260,11 @@ static void test_memory(void)
          0.001);
     near("48 cores share L2", play(&b, 48, 0, stats),
          1 + chip.write_latency + 48 * 28000 / chip.l2_write_bytes_per_second, 0.01);
+    script out = {.site = {"t.c", 1, "asc_copy_l0c2gm"}};
+    copy(&out, ASCSIM_FIX, 28000);
+    out.record[0].copy.least = 28000 / chip.fix_bytes_per_cycle;
+    near("copies out of L0C share L2 at a rate of their own", play(&out, 48, 0, stats),
+         1 + chip.write_latency + 48 * 28000 / chip.l2_fix_bytes_per_second, 0.01);
     script c = a;
     copy(&c, ASCSIM_MTE3, 8192);
     CHECK(play(&c, 48, 0, stats) >= together, "reads and writes contend");
