@@ -39,6 +39,11 @@ attention_view attention_view_of(const tg_tensor *t)
         {rows.data, rows.bytes}, stride_of(t, 0), stride_of(t, 1), stride_of(t, 2)};
 }
 
+int attention_takes(const tg_tensor *q)
+{
+    return q->shape[3] <= FLASH_MOST_D;
+}
+
 int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys)
 {
     const int64_t lanes = ATTENTION_LANES;

@@ -21,7 +21,7 @@ const tg_ub_kernel ascend_ub_flash_attention[] = {
 
 int ascend_flash_attention_forward_accepts(const tg_flash_attention_forward_args *args)
 {
-    return args->q->shape[3] <= FLASH_MOST_D;
+    return attention_takes(args->q);
 }
 
 /* Fewer queries at a time if UB is small. */
@@ -61,12 +61,10 @@ tg_status ascend_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_f
     plan.layout.blocks = tasks < cores ? tasks : cores;
     ASCEND_TRY(ascend_scratch(ctx, (size_t)(plan.layout.blocks * block), &memory));
     const ascend_memory work = {memory, (size_t)(plan.layout.blocks * block)};
-    return ASCEND_LAUNCH(
-        ctx, &plan, flash_attention_forward, .q = &q.memory, .k = &k.memory, .v = &v.memory,
-        .y = &y.memory, .lse = &lse, .work = &work, .q_batch = q.batch, .q_row = q.row,
-        .q_head = q.head, .k_batch = k.batch, .k_row = k.row, .k_head = k.head, .v_batch = v.batch,
-        .v_row = v.row, .v_head = v.head, .y_batch = y.batch, .y_row = y.row, .y_head = y.head,
-        .batches = shape[0], .heads = shape[2], .shared = shape[2] / args->k->shape[2],
-        .queries = shape[1], .all_keys = keys, .d = d, .causal = args->causal != 0,
-        .negative = scale < 0, .scale = fabs(scale), .work_block = block);
+    return ASCEND_LAUNCH(ctx, &plan, flash_attention_forward, ATTENTION_GIVE(q, q),
+                         ATTENTION_GIVE(k, k), ATTENTION_GIVE(v, v), ATTENTION_GIVE(y, y),
+                         .lse = &lse, .work = &work, .batches = shape[0], .heads = shape[2],
+                         .shared = shape[2] / args->k->shape[2], .queries = shape[1],
+                         .all_keys = keys, .d = d, .causal = args->causal != 0,
+                         .negative = scale < 0, .scale = fabs(scale), .work_block = block);
 }

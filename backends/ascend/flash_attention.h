@@ -14,6 +14,13 @@ typedef struct attention_view {
 } attention_view;
 attention_view attention_view_of(const tg_tensor *t);
 
+/* What a launch gives of it: the tensor's name in the kernel's list, and the view. */
+#define ATTENTION_GIVE(t, view) \
+    .t = &(view).memory, .t##_batch = (view).batch, .t##_row = (view).row, .t##_head = (view).head
+
+/* Whether the kernels of flash_attention take the queries: heads are no wider than FLASH_MOST_D. */
+int attention_takes(const tg_tensor *q);
+
 int64_t attention_up(int64_t n, int64_t step);   /* rounded up */
 double attention_scale(double scale, int64_t d); /* 0: the default */
 int64_t attention_half(int64_t d, int64_t rows); /* queries that a vector core has */

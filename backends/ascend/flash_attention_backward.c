@@ -35,7 +35,7 @@ typedef struct problem {
 
 int ascend_flash_attention_backward_accepts(const tg_flash_attention_backward_args *args)
 {
-    return args->q->shape[3] <= FLASH_MOST_D;
+    return attention_takes(args->q);
 }
 
 static problem problem_of(const tg_flash_attention_backward_args *args)
@@ -128,11 +128,9 @@ static tg_status sum_delta(tg_ctx *ctx, const problem *p)
 {
     ascend_plan plan;
     ASCEND_TRY(begin_rows(&plan, p, DELTA));
-    return ASCEND_LAUNCH(ctx, &plan, flash_attention_delta, .dy = &p->dy.memory, .y = &p->y.memory,
-                         .delta = &p->delta, .dy_batch = p->dy.batch, .dy_row = p->dy.row,
-                         .dy_head = p->dy.head, .y_batch = p->y.batch, .y_row = p->y.row,
-                         .y_head = p->y.head, .batches = p->batches, .heads = p->heads,
-                         .queries = p->queries, .d = p->d);
+    return ASCEND_LAUNCH(ctx, &plan, flash_attention_delta, ATTENTION_GIVE(dy, p->dy),
+                         ATTENTION_GIVE(y, p->y), .delta = &p->delta, .batches = p->batches,
+                         .heads = p->heads, .queries = p->queries, .d = p->d);
 }
 
 /* A gradient, of the parts of as many cores as there were. */
@@ -144,8 +142,7 @@ static tg_status add(tg_ctx *ctx, const problem *p, const ascend_memory *parts,
     if (tg_numel(gradient) == 0)
         return TG_OK;
     ASCEND_TRY(begin_rows(&plan, p, ADD));
-    return ASCEND_LAUNCH(ctx, &plan, flash_attention_add, .parts = parts, .to = &to.memory,
-                         .to_batch = to.batch, .to_row = to.row, .to_head = to.head,
+    return ASCEND_LAUNCH(ctx, &plan, flash_attention_add, .parts = parts, ATTENTION_GIVE(to, to),
                          .core_rows = p->half, .keys = p->tile, .batches = p->batches,
                          .key_heads = p->key_heads, .shared = p->heads / p->key_heads,
                          .queries = p->queries, .all_keys = p->keys, .d = p->d, .causal = p->causal,
@@ -155,13 +152,10 @@ static tg_status add(tg_ctx *ctx, const problem *p, const ascend_memory *parts,
 static tg_status multiply(tg_ctx *ctx, const problem *p, const ascend_plan *plan)
 {
     return ASCEND_LAUNCH(
-        ctx, plan, flash_attention_backward, .q = &p->q.memory, .k = &p->k.memory,
-        .v = &p->v.memory, .dy = &p->dy.memory, .lse = &p->lse, .delta = &p->delta, .dq = &p->dq,
-        .dk = &p->dk, .dv = &p->dv, .work = &p->work, .q_batch = p->q.batch, .q_row = p->q.row,
-        .q_head = p->q.head, .k_batch = p->k.batch, .k_row = p->k.row, .k_head = p->k.head,
-        .v_batch = p->v.batch, .v_row = p->v.row, .v_head = p->v.head, .dy_batch = p->dy.batch,
-        .dy_row = p->dy.row, .dy_head = p->dy.head, .batches = p->batches,
-        .key_heads = p->key_heads, .shared = p->heads / p->key_heads, .queries = p->queries,
+        ctx, plan, flash_attention_backward, ATTENTION_GIVE(q, p->q), ATTENTION_GIVE(k, p->k),
+        ATTENTION_GIVE(v, p->v), ATTENTION_GIVE(dy, p->dy), .lse = &p->lse, .delta = &p->delta,
+        .dq = &p->dq, .dk = &p->dk, .dv = &p->dv, .work = &p->work, .batches = p->batches,
+        .heads = p->heads, .shared = p->heads / p->key_heads, .queries = p->queries,
         .all_keys = p->keys, .d = p->d, .causal = p->causal, .negative = p->scale < 0,
         .scale = fabs(p->scale), .work_block = (int64_t)p->work.bytes / p->cores);
 }

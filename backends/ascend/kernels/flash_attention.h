@@ -40,6 +40,25 @@ typedef struct flash_problem {
     float scale;
 } flash_problem;
 
+/* It, as a kernel of FLASH_ATTENTION_FORWARD or FLASH_ATTENTION_BACKWARD is given it. */
+#define FLASH_PROBLEM(f)                                                                 \
+    do {                                                                                 \
+        (f).batches = batches;                                                           \
+        (f).heads = heads;                                                               \
+        (f).shared = shared;                                                             \
+        (f).queries = queries;                                                           \
+        (f).keys = all_keys;                                                             \
+        (f).d = d;                                                                       \
+        (f).causal = causal;                                                             \
+        (f).negative = negative;                                                         \
+        (f).scale = asc_f32(scale);                                                      \
+        (f).half = core_rows;                                                            \
+        (f).tile = keys;                                                                 \
+        (f).group = group;                                                               \
+        (f).pitch = asc_round_up(d, ASC_LANES);                                          \
+        (f).tasks = batches * heads * ((queries + 2 * core_rows - 1) / (2 * core_rows)); \
+    } while (0)
+
 /* Where a core is: a task, and of it the keys from `at` on, `n` of those that its last query sees. */
 typedef struct flash_place {
     int64_t turn, task, batch, head, row, rows, seen, at, n, first, last;
