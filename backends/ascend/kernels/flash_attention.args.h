@@ -50,6 +50,6 @@ enum {
     X(BUFFER, top, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                  \
     X(BUFFER, fall, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                 \
     X(BUFFER, down, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                 \
-    X(BUFFER, log, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST, .copies = 2)
+    X(BUFFER, log, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST, .copies = 2)
 
 #endif

@@ -12,14 +12,13 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_forward)(ASC_PARAMS(FLASH_ATTENTION_FORW
     const FLASH_WORK w = ASC_NAME(flash_work_of)(&f, work + asc_get_block_idx() * work_block);
     if ASC_IS_AIC {
         ASC_NAME(flash_multiply)
-        (&f, &w, q, flash_strides_of(q_batch, q_row, q_head), k,
-         flash_strides_of(k_batch, k_row, k_head), v, flash_strides_of(v_batch, v_row, v_head));
+        (&f, &w, q, FLASH_STRIDES(q), k, FLASH_STRIDES(k), v, FLASH_STRIDES(v));
     } else {
         FLASH_UB u = {s_at,     p_at,     folded_at, piece_at, sums_at, lanes_at, fading_at,
                       total_at, shift_at, factor_at, max_at,   top_at,  fall_at,  down_at,
                       log_at,   0,        0,         0,        0};
         ASC_NAME(flash_attend)
-        (&f, &u, &w, y, flash_strides_of(y_batch, y_row, y_head), lse);
+        (&f, &u, &w, y, FLASH_STRIDES(y), lse);
     }
 }
 

@@ -18,6 +18,8 @@ enum { FLASH_TILES = 4 };
     X(I64, batches)                                                                              \
     X(I64, heads)                                                                                \
     X(I64, queries)                                                                              \
+    X(I64, phases)                                                                               \
+    X(I64, dilation)                                                                             \
     X(I64, d)                                                                                    \
     X(BUFFER, dy, .to = TG_UB_LAST, .copies = 2)                                                 \
     X(BUFFER, y, .to = TG_UB_LAST, .copies = 2, .bank = TG_UB_BANK_HIGH)                         \
@@ -51,8 +53,9 @@ enum { FLASH_TILES = 4 };
     X(BUFFER, ds, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                      \
     X(BUFFER, p, .to = TG_UB_LAST, .copies = 2)                                   \
     X(BUFFER, dp, .to = TG_UB_LAST, .copies = 2)                                  \
-    X(BUFFER, lse, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .copies = 2)   \
+    X(BUFFER, lse, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .copies = 2)  \
     X(BUFFER, delta, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .copies = 2) \
+    X(BUFFER, values, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)             \
     X(BUFFER, shift, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST)             \
     X(BUFFER, less, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST)              \
     X(BUFFER, factor, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)
@@ -72,7 +75,10 @@ enum { FLASH_TILES = 4 };
     X(I64, queries)                                                                     \
     X(I64, all_keys)                                                                    \
     X(I64, d)                                                                           \
-    X(I64, causal)                                                                      \
+    X(I64, lo)                                                                          \
+    X(I64, hi)                                                                          \
+    X(I64, phases)                                                                      \
+    X(I64, dilation)                                                                    \
     X(I64, of_keys)                                                                     \
     X(I64, cores)                                                                       \
     X(F32, scale)                                                                       \

@@ -11,16 +11,17 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_backward)(ASC_PARAMS(FLASH_ATTENTION_BAC
     flash_problem f;
     FLASH_PROBLEM(f);
     const flash_units units = flash_units_of(batches * heads / shared, shared, queries, all_keys,
-                                             causal, 2 * core_rows, keys, asc_get_block_num());
+                                             lo, hi, 2 * core_rows, keys, asc_get_block_num());
     const FLASH_WORK w = ASC_NAME(flash_work_of)(&f, work + asc_get_block_idx() * work_block);
     if ASC_IS_AIC {
-        const FLASH_TENSOR of_q = ASC_NAME(flash_tensor_of)(q, q_batch, q_row, q_head);
-        const FLASH_TENSOR of_k = ASC_NAME(flash_tensor_of)(k, k_batch, k_row, k_head);
-        const FLASH_TENSOR of_v = ASC_NAME(flash_tensor_of)(v, v_batch, v_row, v_head);
-        const FLASH_TENSOR of_dy = ASC_NAME(flash_tensor_of)(dy, dy_batch, dy_row, dy_head);
+        const FLASH_TENSOR of_q = ASC_NAME(flash_tensor_of)(q, FLASH_STRIDES(q));
+        const FLASH_TENSOR of_k = ASC_NAME(flash_tensor_of)(k, FLASH_STRIDES(k));
+        const FLASH_TENSOR of_v = ASC_NAME(flash_tensor_of)(v, FLASH_STRIDES(v));
+        const FLASH_TENSOR of_dy = ASC_NAME(flash_tensor_of)(dy, FLASH_STRIDES(dy));
         ASC_NAME(flash_multiply)(&f, &units, &w, &of_q, &of_k, &of_v, &of_dy, dq, dk, dv);
     } else {
-        FLASH_UB u = {s_at, ds_at, p_at, dp_at, lse_at, delta_at, shift_at, less_at, factor_at, 0};
+        FLASH_UB u = {s_at,      ds_at,    p_at,    dp_at,     lse_at, delta_at,
+                      values_at, shift_at, less_at, factor_at, 0};
         ASC_NAME(flash_weigh_all)(&f, &units, &u, &w, lse, delta);
     }
 }

@@ -14,12 +14,11 @@ typedef struct FLASH_TENSOR {
     flash_strides of;
 } FLASH_TENSOR;
 
-static inline __aicore__ FLASH_TENSOR ASC_NAME(flash_tensor_of)(__gm__ ASC_T *at, int64_t batch,
-                                                                int64_t row, int64_t head)
+static inline __aicore__ FLASH_TENSOR ASC_NAME(flash_tensor_of)(__gm__ ASC_T *at, flash_strides of)
 {
     FLASH_TENSOR t;
     t.at = at;
-    t.of = flash_strides_of(batch, row, head);
+    t.of = of;
     return t;
 }
 

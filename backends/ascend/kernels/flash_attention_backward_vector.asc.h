@@ -3,7 +3,7 @@
 /* Its places in UB; see flash_attention_backward.args.h. slot: the copies that are next. */
 #define FLASH_UB ASC_NAME(flash_ub)
 typedef struct FLASH_UB {
-    int64_t s_at, ds_at, p_at, dp_at, lse_at, delta_at, shift_at, less_at, factor_at;
+    int64_t s_at, ds_at, p_at, dp_at, lse_at, delta_at, values_at, shift_at, less_at, factor_at;
     int slot;
 } FLASH_UB;
 
@@ -11,7 +11,8 @@ typedef struct FLASH_UB {
 typedef struct ASC_NAME(flash_rows) {
     __gm__ float *s, *ds, *lse, *delta;
     __gm__ ASC_T *p, *dp;
-    int64_t rows, n, width, seen;
+    int64_t rows, n, width;
+    flash_band band;
 } ASC_NAME(flash_rows);
 
 static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, const FLASH_UB *u,
@@ -19,7 +20,7 @@ static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, cons
                                                     int64_t row)
 {
     const int64_t rows = asc_min_of(f->group, r->rows - row), n = asc_round_up(r->n, 8);
-    const uint8_t pad = (uint8_t)(n - r->n), lines = (uint8_t)(asc_round_up(rows, 8) - rows);
+    const uint8_t pad = (uint8_t)(n - r->n);
     const uint32_t bytes = (uint32_t)(4 * r->n), gap = (uint32_t)(4 * (f->tile - r->n)),
                    apart = (uint32_t)((r->width - n) / 8);
     ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
@@ -27,10 +28,8 @@ static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, cons
                          0, pad, gap, apart);
     asc_copy_gm2ub_align(ASC_UB(float, u->ds_at, slot), r->ds + row * f->tile, (uint16_t)rows,
                          bytes, 0, pad, gap, apart);
-    asc_copy_gm2ub_align(ASC_UB(float, u->lse_at, slot), r->lse + row, 1, (uint32_t)(4 * rows), 0,
-                         lines, 0, 0);
-    asc_copy_gm2ub_align(ASC_UB(float, u->delta_at, slot), r->delta + row, 1, (uint32_t)(4 * rows),
-                         0, lines, 0, 0);
+    flash_values_in(asc_place(u->lse_at, slot), r->lse + row * f->dilation, rows, f->dilation);
+    flash_values_in(asc_place(u->delta_at, slot), r->delta + row, rows, 1);
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
 }
 
@@ -39,18 +38,22 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
                                                     const ASC_NAME(flash_rows) * r, int64_t row)
 {
     const int64_t rows = asc_min_of(f->group, r->rows - row), width = r->width;
-    const int64_t seen = r->seen + (f->causal ? row : 0);
+    flash_band band = r->band, all = band;
+    band.from += row;
+    band.to += row;
+    all.from = -rows;
+    all.to = r->n;
     const uint32_t n = (uint32_t)(rows * width), values = (uint32_t)asc_round_up(rows, 8);
     __ubuf__ float *s = ASC_UB(float, u->s_at, u->slot), *ds = ASC_UB(float, u->ds_at, u->slot);
     __ubuf__ ASC_T *p = ASC_UB(ASC_T, u->p_at, u->slot), *dp = ASC_UB(ASC_T, u->dp_at, u->slot);
-    __ubuf__ float *lse = ASC_UB(float, u->lse_at, u->slot);
     __ubuf__ float *shift = ASC_UB(float, u->shift_at, 0), *less = ASC_UB(float, u->less_at, 0);
     FLASH_ALL_LANES();
-    if (seen < width || r->n < width)
-        flash_mask(s, rows, width, seen, f->causal, r->n,
-                   f->negative ? -FLASH_NOTHING : FLASH_NOTHING);
+    __ubuf__ float *lse = flash_values(ASC_UB(float, u->values_at, 0),
+                                       ASC_UB(float, u->lse_at, u->slot), rows, f->dilation);
+    if (flash_is_masked(band, rows, r->n) || r->n < width)
+        flash_mask(s, rows, width, band, r->n, f->negative ? -FLASH_NOTHING : FLASH_NOTHING);
     if (r->n < width)
-        flash_mask(ds, rows, width, r->n, 0, r->n, 0.0f);
+        flash_mask(ds, rows, width, all, r->n, 0.0f);
     asc_mul_scalar(lse, lse, -1.0f, values);
     ASC_THEN();
     asc_min_scalar(lse, lse, 3e38f, values);
@@ -121,17 +124,16 @@ static inline __aicore__ ASC_NAME(flash_rows)
     const int64_t rows = flash_tile_rows(f, s), upper = (rows + 1) / 2;
     const int64_t first = asc_get_sub_block_id() ? upper : 0,
                   in_unit = s->tile * 2 * f->half + first;
-    const int64_t query = (s->batch * f->heads + s->head) * f->queries + s->row + in_unit;
     r.s = w->s[step % 2] + first * f->tile;
     r.ds = w->ds[step % 2] + first * f->tile;
     r.p = w->p[s->number % 2] + in_unit * f->tile;
     r.dp = w->dp[s->number % 2] + in_unit * f->tile;
-    r.lse = lse + query;
-    r.delta = delta + query;
+    r.lse = lse + flash_lse_at(f, s->batch, s->row + in_unit, s->head);
+    r.delta = delta + (s->batch * f->heads + s->head) * f->queries + s->row + in_unit;
     r.rows = first ? rows - upper : upper;
     r.n = flash_tile_keys(f, s, s->tile);
     r.width = asc_round_up(r.n, ASC_LANES);
-    r.seen = flash_seen(f, s->row + in_unit) - s->key;
+    r.band = flash_band_of(f, s->row + in_unit, s->key);
     return r;
 }
 
@@ -144,6 +146,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh_all)(const flash_problem *f,
     flash_step here = flash_start(units, key_heads);
     asc_pipeline_begin();
     asc_duplicate(ASC_UB(float, u->factor_at, 0), f->scale, 8);
+    asc_duplicate(ASC_UB(float, u->values_at, 0), 0.0f, (uint32_t)asc_round_up(f->group, 8));
     ASC_THEN();
     for (int step = 0; here.unit < here.end; step++) {
         if (here.tile == 0 && here.number >= 2)

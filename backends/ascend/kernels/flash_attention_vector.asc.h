@@ -54,14 +54,13 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     __ubuf__ float *fading = ASC_UB(float, u->fading_at, u->step) + row * 8;
     int64_t first;
     flash_rows_of(p, &first);
-    const int64_t seen = flash_seen(f, p->row + first + row) - p->at;
+    const flash_band band = flash_band_of(f, p->row + first + row, p->at);
     if (f->d == 0)
         asc_duplicate(s, 0.0f, n);
     ASC_THEN();
     FLASH_ALL_LANES();
-    if (seen < width || p->n < width)
-        flash_mask(s, rows, width, seen, f->causal, p->n,
-                   f->negative ? -FLASH_NOTHING : FLASH_NOTHING);
+    if (flash_is_masked(band, rows, p->n) || p->n < width)
+        flash_mask(s, rows, width, band, p->n, f->negative ? -FLASH_NOTHING : FLASH_NOTHING);
     ASC_THEN();
     if (f->negative)
         asc_mul_scalar(s, s, -1.0f, n);
@@ -91,7 +90,9 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
 static inline __aicore__ void ASC_NAME(flash_total)(const flash_problem *f, const FLASH_UB *u,
                                                     int64_t rows, int turn)
 {
-    __ubuf__ float *sum = ASC_UB(float, u->top_at, 0), *log = ASC_UB(float, u->log_at, turn);
+    __ubuf__ float *sum = ASC_UB(float, u->top_at, 0), *log = f->dilation > 1
+                                                                  ? ASC_UB(float, u->max_at, 0)
+                                                                  : ASC_UB(float, u->log_at, turn);
     __ubuf__ float *down = ASC_UB(float, u->down_at, 0), *some = ASC_UB(float, u->fall_at, 0);
     const uint32_t n = (uint32_t)rows;
     ASC_THEN();
@@ -105,6 +106,10 @@ static inline __aicore__ void ASC_NAME(flash_total)(const flash_problem *f, cons
     asc_add(log, log, down, n);
     ASC_THEN();
     FLASH_ALL_LANES();
+    if (f->dilation > 1) {
+        asc_spread(ASC_UB(float, u->log_at, turn), log, rows);
+        ASC_THEN();
+    }
 }
 
 /* The exponentials of a tile. */
@@ -149,9 +154,8 @@ static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f,
         asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
         asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
         if (lse)
-            asc_copy_ub2gm_align(lse + (p->batch * f->heads + p->head) * f->queries + p->row +
-                                     first,
-                                 ASC_UB(float, u->log_at, turn), (uint32_t)(4 * rows));
+            flash_values_out(lse + flash_lse_at(f, p->batch, p->row + first, p->head),
+                             asc_place(u->log_at, turn), rows, f->dilation);
     }
 }
 
