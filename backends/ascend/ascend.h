@@ -114,6 +114,10 @@ int ascend_selective_log_softmax_backward_accepts(
     const tg_selective_log_softmax_backward_args *args);
 int ascend_flash_attention_forward_accepts(const tg_flash_attention_forward_args *args);
 int ascend_flash_attention_backward_accepts(const tg_flash_attention_backward_args *args);
+int ascend_fused_neighborhood_attention_forward_accepts(
+    const tg_fused_neighborhood_attention_forward_args *args);
+int ascend_fused_neighborhood_attention_backward_accepts(
+    const tg_fused_neighborhood_attention_backward_args *args);
 int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args);
 
 #endif
