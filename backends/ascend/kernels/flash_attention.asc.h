@@ -1,5 +1,6 @@
 /* flash_attention.asc.h - the forward kernel of one type; see asc_each_type.h. */
-#include "asc_product.asc.h"
+#include "flash_products.asc.h"
+
 #include "flash_attention_cube.asc.h"
 #include "flash_attention_vector.asc.h"
 
@@ -24,4 +25,5 @@ ASC_MIX_KERNEL ASC_NAME(flash_attention_forward)(ASC_PARAMS(FLASH_ATTENTION_FORW
 
 #undef FLASH_UB
 #undef FLASH_WORK
+#undef FLASH_TENSOR
 #undef ASC_DEPTH

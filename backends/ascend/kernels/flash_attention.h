@@ -179,6 +179,15 @@ static inline __aicore__ void flash_mask(__ubuf__ float *s, int64_t rows, int64_
     }
 }
 
+/* `rows` rows of scores come in, of n each; in UB they are whole repeats. */
+static inline __aicore__ void flash_scores_in(const flash_problem *f, __ubuf__ float *to,
+                                              __gm__ float *from, int64_t rows, int64_t n)
+{
+    const int64_t width = asc_round_up(n, ASC_LANES), used = asc_round_up(n, 8);
+    asc_copy_gm2ub_align(to, from, (uint16_t)rows, (uint32_t)(4 * n), 0, (uint8_t)(used - n),
+                         (uint32_t)(4 * (f->tile - n)), (uint32_t)((width - used) / 8));
+}
+
 /* One number of each row from and to memory, where they lie `step` apart. If they are not neighbours each comes with a block of 32 B of
  * its own, its other places 0, and leaves from such a block. */
 static inline __aicore__ void flash_values_in(uint64_t to, __gm__ float *from, int64_t rows,
@@ -223,6 +232,22 @@ static inline __aicore__ void flash_largest(__ubuf__ float *top, __ubuf__ float 
     asc_set_vector_mask(0, (uint64_t)-1 >> (64 - 8 * blocks));
     asc_repeat_reduce_max_only_value(top, folded, (uint8_t)rows, 1, 1, (uint16_t)blocks);
     FLASH_ALL_LANES();
+    ASC_THEN();
+}
+
+/* sum[r] = the sum of row r; folded as above. ASC_THEN() stands behind it. */
+static inline __aicore__ void flash_sum_rows(__ubuf__ float *sum, __ubuf__ float *folded,
+                                             __ubuf__ float *x, int64_t rows, int64_t width)
+{
+    const uint8_t n = (uint8_t)rows, pitch = (uint8_t)(width / 8);
+    for (int64_t c = ASC_LANES; c < width; c += ASC_LANES) {
+        if (c == ASC_LANES)
+            asc_add(folded, x, x + c, n, 1, 1, 1, 8, pitch, pitch);
+        else
+            asc_add(folded, folded, x + c, n, 1, 1, 1, 8, 8, pitch);
+        ASC_THEN();
+    }
+    asc_repeat_reduce_sum(sum, width > ASC_LANES ? folded : x, n, 1, 1, 8);
     ASC_THEN();
 }
 

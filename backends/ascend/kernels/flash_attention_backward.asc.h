@@ -1,5 +1,6 @@
 /* flash_attention_backward.asc.h - the backward kernel of one type; see asc_each_type.h. */
-#include "asc_product.asc.h"
+#include "flash_products.asc.h"
+
 #include "flash_attention_backward_cube.asc.h"
 #include "flash_attention_backward_vector.asc.h"
 

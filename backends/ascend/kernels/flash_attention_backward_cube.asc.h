@@ -7,21 +7,6 @@ typedef struct FLASH_WORK {
     __gm__ ASC_T *p[2], *dp[2];
 } FLASH_WORK;
 
-/* A tensor's first element, and its steps. */
-#define FLASH_TENSOR ASC_NAME(flash_tensor)
-typedef struct FLASH_TENSOR {
-    __gm__ ASC_T *at;
-    flash_strides of;
-} FLASH_TENSOR;
-
-static inline __aicore__ FLASH_TENSOR ASC_NAME(flash_tensor_of)(__gm__ ASC_T *at, flash_strides of)
-{
-    FLASH_TENSOR t;
-    t.at = at;
-    t.of = of;
-    return t;
-}
-
 static inline __aicore__ FLASH_WORK ASC_NAME(flash_work_of)(const flash_problem *f,
                                                             __gm__ char *work)
 {
@@ -47,13 +32,9 @@ static inline __aicore__ void ASC_NAME(flash_score)(const flash_problem *f, asc_
     __gm__ ASC_T *left = x->at + flash_at(x->of, s->batch, s->row + s->tile * 2 * f->half, s->head);
     __gm__ ASC_T *right = y->at + flash_at(y->of, s->batch, s->key, s->key_head);
     const asc_operand a = asc_operand_of(x->of.row, 0, f->d <= ASC_DEPTH ? held : -1);
-    const asc_operand b = asc_operand_of(y->of.row, 0, -1);
     if (a.held >= 0)
         ASC_NAME(asc_hold)(left, &a, rows, f->d);
-    for (int64_t at = 0; at < n; at += ASC_SIDE)
-        ASC_NAME(asc_product)
-    (c, left, &a, right + at * y->of.row, &b, rows, asc_min_of(ASC_SIDE, n - at), f->d, to + at,
-     f->tile);
+    ASC_NAME(flash_dot)(f, c, left, &a, rows, right, y->of.row, n, to);
     if (a.held >= 0)
         ASC_NAME(asc_let_go)(&a);
 }

@@ -19,15 +19,10 @@ static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, cons
                                                     int slot, const ASC_NAME(flash_rows) * r,
                                                     int64_t row)
 {
-    const int64_t rows = asc_min_of(f->group, r->rows - row), n = asc_round_up(r->n, 8);
-    const uint8_t pad = (uint8_t)(n - r->n);
-    const uint32_t bytes = (uint32_t)(4 * r->n), gap = (uint32_t)(4 * (f->tile - r->n)),
-                   apart = (uint32_t)((r->width - n) / 8);
+    const int64_t rows = asc_min_of(f->group, r->rows - row);
     ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-    asc_copy_gm2ub_align(ASC_UB(float, u->s_at, slot), r->s + row * f->tile, (uint16_t)rows, bytes,
-                         0, pad, gap, apart);
-    asc_copy_gm2ub_align(ASC_UB(float, u->ds_at, slot), r->ds + row * f->tile, (uint16_t)rows,
-                         bytes, 0, pad, gap, apart);
+    flash_scores_in(f, ASC_UB(float, u->s_at, slot), r->s + row * f->tile, rows, r->n);
+    flash_scores_in(f, ASC_UB(float, u->ds_at, slot), r->ds + row * f->tile, rows, r->n);
     flash_values_in(asc_place(u->lse_at, slot), r->lse + row * f->dilation, rows, f->dilation);
     flash_values_in(asc_place(u->delta_at, slot), r->delta + row, rows, 1);
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);

@@ -29,13 +29,9 @@ static inline __aicore__ void ASC_NAME(flash_score)(const flash_problem *f, asc_
 {
     const asc_operand left =
         asc_operand_of(q_row, 0, f->d > 0 && f->d <= ASC_DEPTH ? p->turn % 2 : -1);
-    const asc_operand right = asc_operand_of(k_row, 0, -1);
     if (left.held >= 0 && p->first)
         ASC_NAME(asc_hold)(q, &left, p->rows, f->d);
-    for (int64_t n = 0; n < p->n && f->d; n += ASC_SIDE)
-        ASC_NAME(asc_product)
-    (c, q, &left, k + n * k_row, &right, p->rows, asc_min_of(ASC_SIDE, p->n - n), f->d, to + n,
-     f->tile);
+    ASC_NAME(flash_dot)(f, c, q, &left, p->rows, k, k_row, p->n, to);
     if (left.held >= 0 && p->last)
         ASC_NAME(asc_let_go)(&left);
 }

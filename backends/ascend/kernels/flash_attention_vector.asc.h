@@ -13,11 +13,8 @@ static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, cons
                                                     int s, __gm__ float *from, int64_t rows,
                                                     int64_t n)
 {
-    const int64_t width = asc_round_up(n, ASC_LANES);
     ASC_WAIT(PIPE_V, PIPE_MTE2, s);
-    asc_copy_gm2ub_align(ASC_UB(float, u->s_at, s), from, (uint16_t)rows, (uint32_t)(4 * n), 0,
-                         (uint8_t)(asc_round_up(n, 8) - n), (uint32_t)(4 * (f->tile - n)),
-                         (uint32_t)((width - asc_round_up(n, 8)) / 8));
+    flash_scores_in(f, ASC_UB(float, u->s_at, s), from, rows, n);
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, s);
 }
 
