@@ -114,9 +114,14 @@ int ascend_selective_log_softmax_backward_accepts(
     const tg_selective_log_softmax_backward_args *args);
 int ascend_flash_attention_forward_accepts(const tg_flash_attention_forward_args *args);
 int ascend_flash_attention_backward_accepts(const tg_flash_attention_backward_args *args);
+int ascend_fused_neighborhood_attention_forward_accepts(
+    const tg_fused_neighborhood_attention_forward_args *args);
+int ascend_fused_neighborhood_attention_backward_accepts(
+    const tg_fused_neighborhood_attention_backward_args *args);
+int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args);
+
 /* CANN's own product, on a card alone. */
 tg_status ascend_gemm_aclnn(tg_ctx *ctx, const tg_gemm_args *args);
 int ascend_gemm_aclnn_accepts(const tg_gemm_args *args);
-int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args);
 
 #endif

@@ -1,6 +1,4 @@
 /* attention.c - see flash_attention.h. */
-#include <math.h>
-
 #include "flash_attention.h"
 #include "kernels/flash_attention.args.h"
 
@@ -32,11 +30,40 @@ static int64_t stride_of(const tg_tensor *t, int i)
     return stride;
 }
 
-attention_view attention_view_of(const tg_tensor *t)
+attention_view attention_view_of(const tg_tensor *t, int of_rows, int of_heads)
 {
     const ascend_rows rows = ascend_rows_of(t);
     return (attention_view){
-        {rows.data, rows.bytes}, stride_of(t, 0), stride_of(t, 1), stride_of(t, 2)};
+        {rows.data, rows.bytes}, stride_of(t, 0), stride_of(t, of_rows), stride_of(t, of_heads)};
+}
+
+attention_problem attention_of(const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,
+                               const tg_tensor *y, const tg_tensor *lse, int causal, double scale)
+{
+    const int64_t queries = q->shape[1], keys = k->shape[1];
+    return (attention_problem){.where = q,
+                               .q = attention_view_of(q, 1, 2),
+                               .k = attention_view_of(k, 1, 2),
+                               .v = attention_view_of(v, 1, 2),
+                               .y = attention_view_of(y, 1, 2),
+                               .lse = ascend_memory_of(lse),
+                               .batches = q->shape[0],
+                               .heads = q->shape[2],
+                               .key_heads = k->shape[2],
+                               .queries = queries,
+                               .keys = keys,
+                               .d = q->shape[3],
+                               .lo = -queries,
+                               .hi = causal ? keys - queries + 1 : keys,
+                               .phases = 1,
+                               .dilation = 1,
+                               .positions = queries,
+                               .scale = attention_scale(scale, q->shape[3])};
+}
+
+int attention_takes(const tg_tensor *q)
+{
+    return q->shape[3] <= FLASH_MOST_D;
 }
 
 int attention_choose(ascend_plan *plan, int64_t half, int64_t pitch, int64_t keys)

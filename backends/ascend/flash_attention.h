@@ -2,17 +2,51 @@
 #ifndef ASCEND_FLASH_ATTENTION_H
 #define ASCEND_FLASH_ATTENTION_H
 
+#include <math.h>
+
 #include "ascend.h"
 
 /* f32 of a repeat; bytes that memory is fast with. */
 enum { ATTENTION_LANES = 64, ATTENTION_LINE = 512 };
 
-/* A tensor [batches, positions, heads, d]: elements from one to the next. */
+/* A tensor of batches, positions, heads and d: elements from one to the next. */
 typedef struct attention_view {
     ascend_memory memory;
     int64_t batch, row, head;
 } attention_view;
-attention_view attention_view_of(const tg_tensor *t);
+/* of_rows, of_heads: its dimensions of positions and heads. */
+attention_view attention_view_of(const tg_tensor *t, int of_rows, int of_heads);
+
+/* What a launch gives of it: the tensor's name in the kernel's list, and the view. */
+#define ATTENTION_GIVE(t, view) \
+    .t = &(view).memory, .t##_batch = (view).batch, .t##_row = (view).row, .t##_head = (view).head
+
+/* What attention is of, with the names of kernels/attention.args.h. Tensors of positions lie as the views say; those of the other direction are
+ * left out. heads, key_heads: all their classes. where: a tensor that tells the type and the device. */
+typedef struct attention_problem {
+    const tg_tensor *where;
+    attention_view q, k, v, y, dy, dq, dk, dv;
+    ascend_memory lse;
+    int64_t batches, heads, key_heads, queries, keys, d, lo, hi, phases, dilation, positions;
+    double scale;
+} attention_problem;
+
+#define ATTENTION_GIVE_PROBLEM(p)                                                              \
+    .batches = (p)->batches, .heads = (p)->heads, .shared = (p)->heads / (p)->key_heads,       \
+    .queries = (p)->queries, .all_keys = (p)->keys, .d = (p)->d, .lo = (p)->lo, .hi = (p)->hi, \
+    .phases = (p)->phases, .dilation = (p)->dilation, .positions = (p)->positions,             \
+    .negative = (p)->scale < 0, .scale = fabs((p)->scale)
+
+/* By the kernels of flash_attention; the backward takes y as well. */
+tg_status attention_forward(tg_ctx *ctx, const attention_problem *p);
+tg_status attention_backward(tg_ctx *ctx, const attention_problem *p);
+
+/* A problem of flash_attention, without the tensors of one direction. */
+attention_problem attention_of(const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,
+                               const tg_tensor *y, const tg_tensor *lse, int causal, double scale);
+
+/* Whether the kernels of flash_attention take the queries: heads are no wider than FLASH_MOST_D. */
+int attention_takes(const tg_tensor *q);
 
 int64_t attention_up(int64_t n, int64_t step);   /* rounded up */
 double attention_scale(double scale, int64_t d); /* 0: the default */

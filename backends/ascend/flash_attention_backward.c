@@ -1,6 +1,4 @@
 /* flash_attention_backward.c - host of the backward's kernels: sums of dy y, parts of the gradients, and the gradients of these. */
-#include <math.h>
-
 #include "flash_attention.h"
 #include "kernels/flash_attention.args.h"
 #include "kernels/flash_attention_backward.args.h"
@@ -25,45 +23,23 @@ const tg_ub_kernel ascend_ub_flash_attention_backward[] = {
     {0},
 };
 
+/* How it is cut, and memory between the launches. */
 typedef struct problem {
-    const tg_flash_attention_backward_args *args;
-    attention_view q, k, v, y, dy;
-    int64_t batches, heads, key_heads, queries, keys, d, pitch, half, tile, cores, causal;
-    double scale;
-    ascend_memory lse, delta, dq, dk, dv, work;
+    attention_problem of;
+    int64_t pitch, half, tile, cores;
+    ascend_memory delta, dq, dk, dv, work;
 } problem;
 
 int ascend_flash_attention_backward_accepts(const tg_flash_attention_backward_args *args)
 {
-    return args->q->shape[3] <= FLASH_MOST_D;
-}
-
-static problem problem_of(const tg_flash_attention_backward_args *args)
-{
-    const int64_t d = args->q->shape[3];
-    return (problem){.args = args,
-                     .q = attention_view_of(args->q),
-                     .k = attention_view_of(args->k),
-                     .v = attention_view_of(args->v),
-                     .y = attention_view_of(args->y),
-                     .dy = attention_view_of(args->dy),
-                     .batches = args->q->shape[0],
-                     .heads = args->q->shape[2],
-                     .key_heads = args->k->shape[2],
-                     .queries = args->q->shape[1],
-                     .keys = args->k->shape[1],
-                     .d = d,
-                     .pitch = attention_up(d, ATTENTION_LANES),
-                     .half = attention_half(d, FLASH_ROWS),
-                     .causal = args->causal != 0,
-                     .scale = attention_scale(args->scale, d),
-                     .lse = ascend_memory_of(args->lse)};
+    return attention_takes(args->q);
 }
 
 static flash_units units_of(const problem *p)
 {
-    return flash_units_of(p->batches * p->key_heads, p->heads / p->key_heads, p->queries, p->keys,
-                          p->causal, 2 * p->half, p->tile, p->cores);
+    const attention_problem *a = &p->of;
+    return flash_units_of(a->batches * a->key_heads, a->heads / a->key_heads, a->queries, a->keys,
+                          a->lo, a->hi, 2 * p->half, p->tile, p->cores);
 }
 
 /* The most cores that work on one head of k and v, and on one tile of keys. */
@@ -88,8 +64,9 @@ static tg_status take_memory(tg_ctx *ctx, problem *p, const flash_units *u, int6
 {
     int64_t of_heads, of_tiles;
     count_parts(u, &of_heads, &of_tiles);
-    const int64_t rows = p->batches * p->heads * p->queries;
-    const int64_t keys = of_tiles * p->batches * p->key_heads * p->keys * p->pitch * 4;
+    const attention_problem *a = &p->of;
+    const int64_t rows = a->batches * a->heads * a->queries;
+    const int64_t keys = of_tiles * a->batches * a->key_heads * a->keys * p->pitch * 4;
     const int64_t elements = 2 * p->half * p->tile;
     const int64_t work = p->cores * elements * (16 + 4 * FLASH_TILES * size);
     ascend_memory *const pieces[] = {&p->delta, &p->dq, &p->dk, &p->dv, &p->work};
@@ -109,8 +86,8 @@ static tg_status take_memory(tg_ctx *ctx, problem *p, const flash_units *u, int6
 
 static tg_status begin(ascend_plan *plan, const problem *p, int which)
 {
-    return ascend_begin(plan, &ascend_ub_flash_attention_backward[which], p->args->q, 1,
-                        MOST_FLOATS, tg_type_of(p->args->q), 0);
+    return ascend_begin(plan, &ascend_ub_flash_attention_backward[which], p->of.where, 1,
+                        MOST_FLOATS, tg_type_of(p->of.where), 0);
 }
 
 /* A kernel on rows of f32: as many of them at a time as UB holds. */
@@ -126,54 +103,52 @@ static tg_status begin_rows(ascend_plan *plan, const problem *p, int which)
 
 static tg_status sum_delta(tg_ctx *ctx, const problem *p)
 {
+    const attention_problem *a = &p->of;
     ascend_plan plan;
     ASCEND_TRY(begin_rows(&plan, p, DELTA));
-    return ASCEND_LAUNCH(ctx, &plan, flash_attention_delta, .dy = &p->dy.memory, .y = &p->y.memory,
-                         .delta = &p->delta, .dy_batch = p->dy.batch, .dy_row = p->dy.row,
-                         .dy_head = p->dy.head, .y_batch = p->y.batch, .y_row = p->y.row,
-                         .y_head = p->y.head, .batches = p->batches, .heads = p->heads,
-                         .queries = p->queries, .d = p->d);
+    return ASCEND_LAUNCH(ctx, &plan, flash_attention_delta, ATTENTION_GIVE(dy, a->dy),
+                         ATTENTION_GIVE(y, a->y), .delta = &p->delta, .batches = a->batches,
+                         .heads = a->heads, .queries = a->queries, .phases = a->phases,
+                         .dilation = a->dilation, .d = a->d);
 }
 
 /* A gradient, of the parts of as many cores as there were. */
 static tg_status add(tg_ctx *ctx, const problem *p, const ascend_memory *parts,
-                     const tg_tensor *gradient, int of_keys, double scale)
+                     const attention_view *to, int of_keys, double scale)
 {
-    const attention_view to = attention_view_of(gradient);
+    const attention_problem *a = &p->of;
     ascend_plan plan;
-    if (tg_numel(gradient) == 0)
+    if ((of_keys ? a->key_heads * a->keys : a->heads * a->queries) == 0)
         return TG_OK;
     ASCEND_TRY(begin_rows(&plan, p, ADD));
-    return ASCEND_LAUNCH(ctx, &plan, flash_attention_add, .parts = parts, .to = &to.memory,
-                         .to_batch = to.batch, .to_row = to.row, .to_head = to.head,
-                         .core_rows = p->half, .keys = p->tile, .batches = p->batches,
-                         .key_heads = p->key_heads, .shared = p->heads / p->key_heads,
-                         .queries = p->queries, .all_keys = p->keys, .d = p->d, .causal = p->causal,
+    return ASCEND_LAUNCH(ctx, &plan, flash_attention_add, .parts = parts, ATTENTION_GIVE(to, *to),
+                         .core_rows = p->half, .keys = p->tile, .batches = a->batches,
+                         .key_heads = a->key_heads, .shared = a->heads / a->key_heads,
+                         .queries = a->queries, .all_keys = a->keys, .d = a->d, .lo = a->lo,
+                         .hi = a->hi, .phases = a->phases, .dilation = a->dilation,
                          .of_keys = of_keys, .cores = p->cores, .scale = scale);
 }
 
 static tg_status multiply(tg_ctx *ctx, const problem *p, const ascend_plan *plan)
 {
+    const attention_problem *a = &p->of;
     return ASCEND_LAUNCH(
-        ctx, plan, flash_attention_backward, .q = &p->q.memory, .k = &p->k.memory,
-        .v = &p->v.memory, .dy = &p->dy.memory, .lse = &p->lse, .delta = &p->delta, .dq = &p->dq,
-        .dk = &p->dk, .dv = &p->dv, .work = &p->work, .q_batch = p->q.batch, .q_row = p->q.row,
-        .q_head = p->q.head, .k_batch = p->k.batch, .k_row = p->k.row, .k_head = p->k.head,
-        .v_batch = p->v.batch, .v_row = p->v.row, .v_head = p->v.head, .dy_batch = p->dy.batch,
-        .dy_row = p->dy.row, .dy_head = p->dy.head, .batches = p->batches,
-        .key_heads = p->key_heads, .shared = p->heads / p->key_heads, .queries = p->queries,
-        .all_keys = p->keys, .d = p->d, .causal = p->causal, .negative = p->scale < 0,
-        .scale = fabs(p->scale), .work_block = (int64_t)p->work.bytes / p->cores);
+        ctx, plan, flash_attention_backward, ATTENTION_GIVE(q, a->q), ATTENTION_GIVE(k, a->k),
+        ATTENTION_GIVE(v, a->v), ATTENTION_GIVE(dy, a->dy), .lse = &a->lse, .delta = &p->delta,
+        .dq = &p->dq, .dk = &p->dk, .dv = &p->dv, .work = &p->work, ATTENTION_GIVE_PROBLEM(a),
+        .work_block = (int64_t)p->work.bytes / p->cores);
 }
 
-tg_status ascend_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_backward_args *args)
+tg_status attention_backward(tg_ctx *ctx, const attention_problem *a)
 {
-    problem p = problem_of(args);
+    problem p = {.of = *a,
+                 .pitch = attention_up(a->d, ATTENTION_LANES),
+                 .half = attention_half(a->d, FLASH_ROWS)};
     ascend_plan plan;
-    if (p.d == 0 || p.batches * p.heads == 0 || p.queries + p.keys == 0)
+    if (a->d == 0 || a->batches * a->heads == 0 || a->queries + a->keys == 0)
         return TG_OK;
     ASCEND_TRY(begin(&plan, &p, BACKWARD));
-    if (!attention_choose(&plan, p.half, 0, p.keys))
+    if (!attention_choose(&plan, p.half, 0, a->keys))
         return ascend_choose(&plan); /* which says what there is no room for */
     p.tile = plan.layout.tile_columns;
     p.cores = plan.problem.cores / 2;
@@ -182,13 +157,24 @@ tg_status ascend_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_
         p.cores = u.all;
         u = units_of(&p);
     }
-    ASCEND_TRY(take_memory(ctx, &p, &u, (int64_t)tg_type_size(tg_type_of(args->q))));
+    ASCEND_TRY(take_memory(ctx, &p, &u, (int64_t)tg_type_size(tg_type_of(a->where))));
     if (u.all > 0) {
         plan.layout.blocks = p.cores;
         ASCEND_TRY(sum_delta(ctx, &p));
         ASCEND_TRY(multiply(ctx, &p, &plan));
     }
-    ASCEND_TRY(add(ctx, &p, &p.dq, args->dq, 0, p.scale));
-    ASCEND_TRY(add(ctx, &p, &p.dk, args->dk, 1, p.scale));
-    return add(ctx, &p, &p.dv, args->dv, 1, 1);
+    ASCEND_TRY(add(ctx, &p, &p.dq, &a->dq, 0, a->scale));
+    ASCEND_TRY(add(ctx, &p, &p.dk, &a->dk, 1, a->scale));
+    return add(ctx, &p, &p.dv, &a->dv, 1, 1);
+}
+
+tg_status ascend_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_backward_args *args)
+{
+    attention_problem p =
+        attention_of(args->q, args->k, args->v, args->y, args->lse, args->causal, args->scale);
+    p.dy = attention_view_of(args->dy, 1, 2);
+    p.dq = attention_view_of(args->dq, 1, 2);
+    p.dk = attention_view_of(args->dk, 1, 2);
+    p.dv = attention_view_of(args->dv, 1, 2);
+    return attention_backward(ctx, &p);
 }

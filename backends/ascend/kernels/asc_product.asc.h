@@ -53,11 +53,10 @@ static inline __aicore__ void ASC_NAME(asc_let_go)(const asc_operand *o)
     ASC_RING_FLAG(asc_sync_notify, PIPE_MTE1, PIPE_MTE2, ASC_PAIRS + (int)o->held);
 }
 
-/* The product of m x k by k x n elements goes to c, as f32; k is at least 1. */
-static inline __aicore__ void ASC_NAME(asc_product)(asc_products *p, __gm__ ASC_T *a,
-                                                    const asc_operand *left, __gm__ ASC_T *b,
-                                                    const asc_operand *right, int64_t m, int64_t n,
-                                                    int64_t k, __gm__ float *c, int64_t c_stride)
+/* The product of m x k by k x n elements, k at least 1, in the half of L0C that is next. */
+static inline __aicore__ __cc__ float *
+ASC_NAME(asc_multiply)(asc_products *p, __gm__ ASC_T *a, const asc_operand *left, __gm__ ASC_T *b,
+                       const asc_operand *right, int64_t m, int64_t n, int64_t k)
 {
     const int64_t m1 = (m + 15) / 16, n1 = (n + 15) / 16;
     __cc__ float *sums = (__cc__ float *)(asc_get_phy_buf_addr(0) + (uint64_t)(p->l0c * 65536));
@@ -87,8 +86,28 @@ static inline __aicore__ void ASC_NAME(asc_product)(asc_products *p, __gm__ ASC_
         p->pair = (p->pair + 1) % ASC_PAIRS;
         p->l0 ^= 1;
     }
-    asc_copy_l0c2gm(c, sums, n, m, c_stride, asc_round_up(m, 16), 3, NoQuant, 0, false, true);
     p->l0c ^= 1;
+    return sums;
+}
+
+/* It goes to c, as f32. */
+static inline __aicore__ void ASC_NAME(asc_product)(asc_products *p, __gm__ ASC_T *a,
+                                                    const asc_operand *left, __gm__ ASC_T *b,
+                                                    const asc_operand *right, int64_t m, int64_t n,
+                                                    int64_t k, __gm__ float *c, int64_t c_stride)
+{
+    __cc__ float *sums = ASC_NAME(asc_multiply)(p, a, left, b, right, m, n, k);
+    asc_copy_l0c2gm(c, sums, n, m, c_stride, asc_round_up(m, 16), 3, NoQuant, 0, false, true);
+}
+
+/* The same, rounded to the operands' type. */
+static inline __aicore__ void
+ASC_NAME(asc_product_rounded)(asc_products *p, __gm__ ASC_T *a, const asc_operand *left,
+                              __gm__ ASC_T *b, const asc_operand *right, int64_t m, int64_t n,
+                              int64_t k, __gm__ ASC_T *c, int64_t c_stride)
+{
+    __cc__ float *sums = ASC_NAME(asc_multiply)(p, a, left, b, right, m, n, k);
+    asc_copy_l0c2gm(c, sums, n, m, c_stride, asc_round_up(m, 16), 3, ASC_ROUND, 0, false, true);
 }
 
 #undef ASC_BLOCK

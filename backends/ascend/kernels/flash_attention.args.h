@@ -2,7 +2,7 @@
 #ifndef FLASH_ATTENTION_ARGS_H
 #define FLASH_ATTENTION_ARGS_H
 
-#include "asc_args.h"
+#include "attention.args.h"
 
 /* A vector core has so many rows at most, with so many floats of sums for each; less in a small UB. FLASH_PIECE: bytes of sums that come
  * in at a time. */
@@ -28,27 +28,11 @@ enum {
     X(MEMORY, lse, float)                                                                      \
     X(MEMORY, work, char)                                                                      \
     X(GRID, core_rows, keys, group, group_keys)                                                \
-    X(I64, q_batch)                                                                            \
-    X(I64, q_row)                                                                              \
-    X(I64, q_head)                                                                             \
-    X(I64, k_batch)                                                                            \
-    X(I64, k_row)                                                                              \
-    X(I64, k_head)                                                                             \
-    X(I64, v_batch)                                                                            \
-    X(I64, v_row)                                                                              \
-    X(I64, v_head)                                                                             \
-    X(I64, y_batch)                                                                            \
-    X(I64, y_row)                                                                              \
-    X(I64, y_head)                                                                             \
-    X(I64, batches)                                                                            \
-    X(I64, heads)                                                                              \
-    X(I64, shared)                                                                             \
-    X(I64, queries)                                                                            \
-    X(I64, all_keys)                                                                           \
-    X(I64, d)                                                                                  \
-    X(I64, causal)                                                                             \
-    X(I64, negative)                                                                           \
-    X(F32, scale)                                                                              \
+    ATTENTION_STRIDES(X, q)                                                                    \
+    ATTENTION_STRIDES(X, k)                                                                    \
+    ATTENTION_STRIDES(X, v)                                                                    \
+    ATTENTION_STRIDES(X, y)                                                                    \
+    ATTENTION_PROBLEM(X)                                                                       \
     X(I64, work_block)                                                                         \
     X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                                    \
     X(BUFFER, p, .to = TG_UB_LAST, .copies = 2)                                                \
@@ -66,6 +50,6 @@ enum {
     X(BUFFER, top, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                  \
     X(BUFFER, fall, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                 \
     X(BUFFER, down, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST)                 \
-    X(BUFFER, log, .per = TG_UB_FIXED, .bytes = 4 * (ROWS), .to = TG_UB_LAST, .copies = 2)
+    X(BUFFER, log, .per = TG_UB_FIXED, .bytes = 32 * (ROWS), .to = TG_UB_LAST, .copies = 2)
 
 #endif

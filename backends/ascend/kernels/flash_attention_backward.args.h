@@ -2,7 +2,7 @@
 #ifndef FLASH_ATTENTION_BACKWARD_ARGS_H
 #define FLASH_ATTENTION_BACKWARD_ARGS_H
 
-#include "asc_args.h"
+#include "attention.args.h"
 
 /* Tiles of queries that one sum of dk and dv is made of. */
 enum { FLASH_TILES = 4 };
@@ -13,15 +13,13 @@ enum { FLASH_TILES = 4 };
     X(MEMORY, y, ASC_T)                                                                          \
     X(MEMORY, delta, float)                                                                      \
     X(GRID, one, floats, tile_row, tile_floats)                                                  \
-    X(I64, dy_batch)                                                                             \
-    X(I64, dy_row)                                                                               \
-    X(I64, dy_head)                                                                              \
-    X(I64, y_batch)                                                                              \
-    X(I64, y_row)                                                                                \
-    X(I64, y_head)                                                                               \
+    ATTENTION_STRIDES(X, dy)                                                                     \
+    ATTENTION_STRIDES(X, y)                                                                      \
     X(I64, batches)                                                                              \
     X(I64, heads)                                                                                \
     X(I64, queries)                                                                              \
+    X(I64, phases)                                                                               \
+    X(I64, dilation)                                                                             \
     X(I64, d)                                                                                    \
     X(BUFFER, dy, .to = TG_UB_LAST, .copies = 2)                                                 \
     X(BUFFER, y, .to = TG_UB_LAST, .copies = 2, .bank = TG_UB_BANK_HIGH)                         \
@@ -45,34 +43,19 @@ enum { FLASH_TILES = 4 };
     X(MEMORY, dv, float)                                                          \
     X(MEMORY, work, char)                                                         \
     X(GRID, core_rows, keys, group, group_keys)                                   \
-    X(I64, q_batch)                                                               \
-    X(I64, q_row)                                                                 \
-    X(I64, q_head)                                                                \
-    X(I64, k_batch)                                                               \
-    X(I64, k_row)                                                                 \
-    X(I64, k_head)                                                                \
-    X(I64, v_batch)                                                               \
-    X(I64, v_row)                                                                 \
-    X(I64, v_head)                                                                \
-    X(I64, dy_batch)                                                              \
-    X(I64, dy_row)                                                                \
-    X(I64, dy_head)                                                               \
-    X(I64, batches)                                                               \
-    X(I64, key_heads)                                                             \
-    X(I64, shared)                                                                \
-    X(I64, queries)                                                               \
-    X(I64, all_keys)                                                              \
-    X(I64, d)                                                                     \
-    X(I64, causal)                                                                \
-    X(I64, negative)                                                              \
-    X(F32, scale)                                                                 \
+    ATTENTION_STRIDES(X, q)                                                       \
+    ATTENTION_STRIDES(X, k)                                                       \
+    ATTENTION_STRIDES(X, v)                                                       \
+    ATTENTION_STRIDES(X, dy)                                                      \
+    ATTENTION_PROBLEM(X)                                                          \
     X(I64, work_block)                                                            \
     X(BUFFER, s, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                       \
     X(BUFFER, ds, .bytes = 4, .to = TG_UB_LAST, .copies = 2)                      \
     X(BUFFER, p, .to = TG_UB_LAST, .copies = 2)                                   \
     X(BUFFER, dp, .to = TG_UB_LAST, .copies = 2)                                  \
-    X(BUFFER, lse, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .copies = 2)   \
+    X(BUFFER, lse, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .copies = 2)  \
     X(BUFFER, delta, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .copies = 2) \
+    X(BUFFER, values, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)             \
     X(BUFFER, shift, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST)             \
     X(BUFFER, less, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST)              \
     X(BUFFER, factor, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)
@@ -83,9 +66,7 @@ enum { FLASH_TILES = 4 };
     X(MEMORY, parts, float)                                                             \
     X(MEMORY, to, ASC_T)                                                                \
     X(GRID, one, floats, tile_row, tile_floats)                                         \
-    X(I64, to_batch)                                                                    \
-    X(I64, to_row)                                                                      \
-    X(I64, to_head)                                                                     \
+    ATTENTION_STRIDES(X, to)                                                            \
     X(I64, core_rows)                                                                   \
     X(I64, keys)                                                                        \
     X(I64, batches)                                                                     \
@@ -94,7 +75,10 @@ enum { FLASH_TILES = 4 };
     X(I64, queries)                                                                     \
     X(I64, all_keys)                                                                    \
     X(I64, d)                                                                           \
-    X(I64, causal)                                                                      \
+    X(I64, lo)                                                                          \
+    X(I64, hi)                                                                          \
+    X(I64, phases)                                                                      \
+    X(I64, dilation)                                                                    \
     X(I64, of_keys)                                                                     \
     X(I64, cores)                                                                       \
     X(F32, scale)                                                                       \

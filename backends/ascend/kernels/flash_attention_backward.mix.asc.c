@@ -23,8 +23,8 @@ static inline __aicore__ void flash_enter(const flash_units *u, flash_step *s, i
     int64_t in_head = s->unit % u->each, tile = 0;
     for (; in_head >= flash_units_of_tile(u, tile); tile++)
         in_head -= flash_units_of_tile(u, tile);
-    const int64_t from = flash_first_chunk(u, tile), before = flash_units_before(u, tile);
-    const int64_t g = in_head / (u->chunks - from), chunk = in_head % (u->chunks - from) + from;
+    const int64_t chunks = flash_chunks_of(u, tile), before = flash_units_before(u, tile);
+    const int64_t g = in_head / chunks, chunk = in_head % chunks + flash_first_chunk(u, tile);
     s->batch = head / key_heads;
     s->key_head = head % key_heads;
     s->head = s->key_head * u->shared + g;
@@ -35,8 +35,8 @@ static inline __aicore__ void flash_enter(const flash_units *u, flash_step *s, i
     s->tile = 0;
     s->first_of_keys = s->unit == share || in_head == 0;
     s->first_of_queries =
-        tile == 0 || flash_unit_at(u, head, flash_units_before(u, tile - 1),
-                                   flash_first_chunk(u, tile - 1), g, chunk) < share;
+        tile == 0 || flash_last_chunk(u, tile - 1) < chunk ||
+        flash_unit_at(u, head, tile - 1, flash_units_before(u, tile - 1), g, chunk) < share;
     s->key_part = asc_get_block_idx() - flash_core_of(u, head * u->each + before);
     s->query_part = asc_get_block_idx() - flash_core_of(u, head * u->each);
 }

@@ -2,6 +2,7 @@
 #define FLASH_CODE static inline __aicore__
 #include "asc_lanes.h"
 #include "flash_attention_backward.args.h"
+#include "flash_strides.h"
 #include "flash_units.h"
 
 #define ASC_TEMPLATE "flash_attention_sums.asc.h"

@@ -33,6 +33,7 @@ ASC_KERNEL ASC_NAME(flash_attention_delta)(ASC_PARAMS(FLASH_ATTENTION_DELTA))
 {
     const int64_t pitch = asc_round_up(d, ASC_LANES), most = asc_min_of(tile_floats / pitch, 64);
     const int64_t tiles = (queries + most - 1) / most;
+    const flash_strides of_dy = FLASH_STRIDES(dy), of_y = FLASH_STRIDES(y);
     const uint32_t words = (uint32_t)(tile_floats * (int64_t)sizeof(ASC_T) / 2);
     int slot = 0;
     asc_modes_set();
@@ -48,12 +49,11 @@ ASC_KERNEL ASC_NAME(flash_attention_delta)(ASC_PARAMS(FLASH_ATTENTION_DELTA))
         const int64_t rows = asc_min_of(most, queries - row);
         ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
         ASC_NAME(flash_rows_in)
-        (asc_place(dy_at, slot),
-         dy + head / heads * dy_batch + row * dy_row + head % heads * dy_head, rows, d, dy_row,
-         pitch);
+        (asc_place(dy_at, slot), dy + flash_at(of_dy, head / heads, row, head % heads), rows, d,
+         of_dy.row, pitch);
         ASC_NAME(flash_rows_in)
-        (asc_place(y_at, slot), y + head / heads * y_batch + row * y_row + head % heads * y_head,
-         rows, d, y_row, pitch);
+        (asc_place(y_at, slot), y + flash_at(of_y, head / heads, row, head % heads), rows, d,
+         of_y.row, pitch);
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
         __ubuf__ float *sums = ASC_UB(float, sums_at, slot);
@@ -84,15 +84,15 @@ static inline __aicore__ int64_t ASC_NAME(flash_next_core)(const flash_units *u,
 {
     int64_t before = 0;
     for (int64_t tile = 0; tile < u->tiles; tile++) {
-        const int64_t from = flash_first_chunk(u, tile), units = flash_units_of_tile(u, tile);
+        const int64_t units = flash_units_of_tile(u, tile), chunk = row / u->chunk;
         if (of_keys && tile == row / u->tile) {
             const int64_t first = flash_core_of(u, head * u->each + before);
             const int64_t end = flash_core_of(u, head * u->each + before + units - 1);
             return last < first ? first : last < end ? last + 1 : -1;
         }
-        if (!of_keys && from <= row / u->chunk) {
-            const int64_t core = flash_core_of(u, flash_unit_at(u, head / u->shared, before, from,
-                                                                head % u->shared, row / u->chunk));
+        if (!of_keys && flash_first_chunk(u, tile) <= chunk && flash_last_chunk(u, tile) >= chunk) {
+            const int64_t core = flash_core_of(
+                u, flash_unit_at(u, head / u->shared, tile, before, head % u->shared, chunk));
             if (core > last)
                 return core;
         }
@@ -115,12 +115,13 @@ ASC_KERNEL ASC_NAME(flash_attention_add)(ASC_PARAMS(FLASH_ATTENTION_ADD))
     const int64_t pitch = asc_round_up(d, ASC_LANES), block = 32 / (int64_t)sizeof(ASC_T);
     const int64_t heads = of_keys ? key_heads : key_heads * shared;
     const int64_t all_rows = of_keys ? all_keys : queries;
-    const flash_units u = flash_units_of(batches * key_heads, shared, queries, all_keys, causal,
+    const flash_units u = flash_units_of(batches * key_heads, shared, queries, all_keys, lo, hi,
                                          2 * core_rows, keys, cores);
     const int64_t whole = of_keys ? u.tile : u.chunk;
     const int64_t most = asc_min_of(tile_floats / pitch, whole);
     const int64_t tiles = (whole + most - 1) / most;
     const int64_t groups = (all_rows + whole - 1) / whole;
+    const flash_strides of_to = FLASH_STRIDES(to);
     int slot = 0, out = 0;
     asc_pipeline_begin();
     for (int64_t task = asc_get_block_idx(); task < batches * heads * groups * tiles;
@@ -158,11 +159,11 @@ ASC_KERNEL ASC_NAME(flash_attention_add)(ASC_PARAMS(FLASH_ATTENTION_ADD))
 #endif
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, out);
         ASC_WAIT(PIPE_V, PIPE_MTE3, out);
-        asc_copy_ub2gm_align(to + head / heads * to_batch + row * to_row + head % heads * to_head,
+        asc_copy_ub2gm_align(to + flash_at(of_to, head / heads, row, head % heads),
                              ASC_UB(ASC_T, to_at, out), (uint16_t)rows,
                              (uint32_t)(d * (int64_t)sizeof(ASC_T)), 0, 0,
                              (uint32_t)((pitch - asc_round_up(d, block)) / block),
-                             (uint32_t)((to_row - d) * (int64_t)sizeof(ASC_T)));
+                             (uint32_t)((of_to.row - d) * (int64_t)sizeof(ASC_T)));
         ASC_NOTIFY(PIPE_MTE3, PIPE_V, out);
         ASC_THEN();
         out ^= 1;

@@ -1,0 +1,139 @@
+/* flash_attention_backward_cube.asc.h - the backward's cube core, of one type: scores and their gradients, and what a unit adds to dq, dk, dv. */
+
+/* A block's slots in global memory, two of each; see flash_attention_backward.args.h. */
+#define FLASH_WORK ASC_NAME(flash_work)
+typedef struct FLASH_WORK {
+    __gm__ float *s[2], *ds[2];
+    __gm__ ASC_T *p[2], *dp[2];
+} FLASH_WORK;
+
+static inline __aicore__ FLASH_WORK ASC_NAME(flash_work_of)(const flash_problem *f,
+                                                            __gm__ char *work)
+{
+    FLASH_WORK w;
+    const int64_t elements = 2 * f->half * f->tile;
+    __gm__ ASC_T *narrow = (__gm__ ASC_T *)(work + 16 * elements);
+    for (int i = 0; i < 2; i++) {
+        w.s[i] = (__gm__ float *)work + i * elements;
+        w.ds[i] = (__gm__ float *)work + (2 + i) * elements;
+        w.p[i] = narrow + i * FLASH_TILES * elements;
+        w.dp[i] = narrow + (2 + i) * FLASH_TILES * elements;
+    }
+    return w;
+}
+
+/* Of a tile of queries x, [rows, d], and the unit's keys y, the products of their rows. */
+static inline __aicore__ void ASC_NAME(flash_score)(const flash_problem *f, asc_products *c,
+                                                    const flash_step *s, const FLASH_TENSOR *x,
+                                                    const FLASH_TENSOR *y, int64_t held,
+                                                    __gm__ float *to)
+{
+    const int64_t n = flash_tile_keys(f, s, s->tile), rows = flash_tile_rows(f, s);
+    __gm__ ASC_T *left = x->at + flash_at(x->of, s->batch, s->row + s->tile * 2 * f->half, s->head);
+    __gm__ ASC_T *right = y->at + flash_at(y->of, s->batch, s->key, s->key_head);
+    const asc_operand a = asc_operand_of(x->of.row, 0, f->d <= ASC_DEPTH ? held : -1);
+    if (a.held >= 0)
+        ASC_NAME(asc_hold)(left, &a, rows, f->d);
+    ASC_NAME(flash_dot)(f, c, left, &a, rows, right, y->of.row, n, to);
+    if (a.held >= 0)
+        ASC_NAME(asc_let_go)(&a);
+}
+
+/* The unit's part of dk or dv: weights, turned, times its queries x. Of a tile of keys those queries count that see it. */
+static inline __aicore__ void ASC_NAME(flash_add_keys)(const flash_problem *f, asc_products *c,
+                                                       const flash_step *s, __gm__ ASC_T *weights,
+                                                       const FLASH_TENSOR *x, __gm__ float *to)
+{
+    const asc_operand a = asc_operand_of(f->tile, 1, -1), b = asc_operand_of(x->of.row, 1, -1);
+    int64_t tile = 0;
+    for (int64_t key = 0; key < s->keys; key += ASC_SIDE) {
+        while (tile * 2 * f->half < s->rows && flash_tile_keys(f, s, tile) <= key)
+            tile++;
+        const int64_t row = tile * 2 * f->half;
+        for (int64_t d = 0; d < f->d && row < s->rows; d += ASC_SIDE)
+            ASC_NAME(asc_product)
+        (c, weights + row * f->tile + key, &a,
+         x->at + flash_at(x->of, s->batch, s->row + row, s->head) + d, &b,
+         asc_min_of(ASC_SIDE, s->keys - key), asc_min_of(ASC_SIDE, f->d - d), s->rows - row,
+         to + key * f->pitch + d, f->pitch);
+    }
+}
+
+/* Its part of dq: weights times its keys. */
+static inline __aicore__ void ASC_NAME(flash_add_queries)(const flash_problem *f, asc_products *c,
+                                                          const flash_step *s,
+                                                          __gm__ ASC_T *weights,
+                                                          const FLASH_TENSOR *k, __gm__ float *to)
+{
+    const asc_operand a = asc_operand_of(f->tile, 0, -1), b = asc_operand_of(k->of.row, 1, -1);
+    __gm__ ASC_T *keys = k->at + flash_at(k->of, s->batch, s->key, s->key_head);
+    for (int64_t row = 0, tile = 0; row < s->rows; row += 2 * f->half, tile++) {
+        const int64_t n = flash_tile_keys(f, s, tile);
+        for (int64_t d = 0; d < f->d; d += ASC_SIDE)
+            ASC_NAME(asc_product)
+        (c, weights + row * f->tile, &a, keys + d, &b, asc_min_of(2 * f->half, s->rows - row),
+         asc_min_of(ASC_SIDE, f->d - d), n, to + row * f->pitch + d, f->pitch);
+    }
+}
+
+/* From here on copies out store what nothing has been added to yet, and else add. */
+static inline __aicore__ void ASC_NAME(flash_store_or_add)(int store)
+{
+    if (store)
+        asc_set_atomic_none();
+    else
+        asc_set_atomic_add_float();
+}
+
+/* What the unit adds to the gradients. The copies of the unit before have ended: each element is added to in the order of the units. */
+static inline __aicore__ void ASC_NAME(flash_add)(const flash_problem *f, asc_products *c,
+                                                  const flash_step *s, const FLASH_WORK *w,
+                                                  const FLASH_TENSOR *q, const FLASH_TENSOR *k,
+                                                  const FLASH_TENSOR *dy, __gm__ float *dq,
+                                                  __gm__ float *dk, __gm__ float *dv)
+{
+    const int set = (int)(s->number % 2);
+    const int64_t key_heads = f->heads / f->shared;
+    const int64_t of_keys =
+        (((s->key_part * f->batches + s->batch) * key_heads + s->key_head) * f->keys + s->key) *
+        f->pitch;
+    const int64_t of_queries =
+        (((s->query_part * f->batches + s->batch) * f->heads + s->head) * f->queries + s->row) *
+        f->pitch;
+    asc_sync_pipe(PIPE_FIX);
+    ASC_NAME(flash_store_or_add)(s->first_of_keys);
+    ASC_NAME(flash_add_keys)(f, c, s, w->p[set], dy, dv + of_keys);
+    ASC_NAME(flash_add_keys)(f, c, s, w->dp[set], q, dk + of_keys);
+    ASC_NAME(flash_store_or_add)(s->first_of_queries);
+    ASC_NAME(flash_add_queries)(f, c, s, w->dp[set], k, dq + of_queries);
+    asc_set_atomic_none();
+}
+
+static inline __aicore__ void ASC_NAME(flash_multiply)(const flash_problem *f,
+                                                       const flash_units *units,
+                                                       const FLASH_WORK *w, const FLASH_TENSOR *q,
+                                                       const FLASH_TENSOR *k, const FLASH_TENSOR *v,
+                                                       const FLASH_TENSOR *dy, __gm__ float *dq,
+                                                       __gm__ float *dk, __gm__ float *dv)
+{
+    const int64_t key_heads = f->heads / f->shared;
+    asc_products c = asc_products_begin();
+    flash_step here = flash_start(units, key_heads), ahead = here;
+    for (int step = 0; here.unit < here.end; step++) {
+        if (ahead.unit < ahead.end) {
+            ASC_NAME(flash_score)(f, &c, &ahead, q, k, 0, w->s[step % 2]);
+            ASC_NAME(flash_score)(f, &c, &ahead, dy, v, 1, w->ds[step % 2]);
+            asc_sync_block_arrive(PIPE_FIX, FLASH_SCORED);
+            flash_next(f, units, &ahead, key_heads);
+        }
+        if (step == 0)
+            continue;
+        asc_sync_block_wait(PIPE_S, FLASH_WEIGHED);
+        if (flash_last_tile(f, &here)) {
+            ASC_NAME(flash_add)(f, &c, &here, w, q, k, dy, dq, dk, dv);
+            asc_sync_block_arrive(PIPE_FIX, FLASH_SUMMED);
+        }
+        flash_next(f, units, &here, key_heads);
+    }
+    asc_products_end();
+}

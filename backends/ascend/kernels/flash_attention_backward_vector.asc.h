@@ -1,0 +1,158 @@
+/* flash_attention_backward_vector.asc.h - the backward's vector cores, of one type: exponentials of scores, and the scores' gradients. */
+
+/* Its places in UB; see flash_attention_backward.args.h. slot: the copies that are next. */
+#define FLASH_UB ASC_NAME(flash_ub)
+typedef struct FLASH_UB {
+    int64_t s_at, ds_at, p_at, dp_at, lse_at, delta_at, values_at, shift_at, less_at, factor_at;
+    int slot;
+} FLASH_UB;
+
+/* A block's two slots, and two numbers a query; at the first row that the core has of a tile. */
+typedef struct ASC_NAME(flash_rows) {
+    __gm__ float *s, *ds, *lse, *delta;
+    __gm__ ASC_T *p, *dp;
+    int64_t rows, n, width;
+    flash_band band;
+} ASC_NAME(flash_rows);
+
+static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, const FLASH_UB *u,
+                                                    int slot, const ASC_NAME(flash_rows) * r,
+                                                    int64_t row)
+{
+    const int64_t rows = asc_min_of(f->group, r->rows - row);
+    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+    flash_scores_in(f, ASC_UB(float, u->s_at, slot), r->s + row * f->tile, rows, r->n);
+    flash_scores_in(f, ASC_UB(float, u->ds_at, slot), r->ds + row * f->tile, rows, r->n);
+    flash_values_in(asc_place(u->lse_at, slot), r->lse + row * f->dilation, rows, f->dilation);
+    flash_values_in(asc_place(u->delta_at, slot), r->delta + row, rows, 1);
+    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
+}
+
+/* Of some rows, p = exp(scale s - lse) and p (dp - delta). A query that sees no key has an lse of -inf: it stays finite. */
+static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, const FLASH_UB *u,
+                                                    const ASC_NAME(flash_rows) * r, int64_t row)
+{
+    const int64_t rows = asc_min_of(f->group, r->rows - row), width = r->width;
+    flash_band band = r->band, all = band;
+    band.from += row;
+    band.to += row;
+    all.from = -rows;
+    all.to = r->n;
+    const uint32_t n = (uint32_t)(rows * width), values = (uint32_t)asc_round_up(rows, 8);
+    __ubuf__ float *s = ASC_UB(float, u->s_at, u->slot), *ds = ASC_UB(float, u->ds_at, u->slot);
+    __ubuf__ ASC_T *p = ASC_UB(ASC_T, u->p_at, u->slot), *dp = ASC_UB(ASC_T, u->dp_at, u->slot);
+    __ubuf__ float *shift = ASC_UB(float, u->shift_at, 0), *less = ASC_UB(float, u->less_at, 0);
+    FLASH_ALL_LANES();
+    __ubuf__ float *lse = flash_values(ASC_UB(float, u->values_at, 0),
+                                       ASC_UB(float, u->lse_at, u->slot), rows, f->dilation);
+    if (flash_is_masked(band, rows, r->n) || r->n < width)
+        flash_mask(s, rows, width, band, r->n, f->negative ? -FLASH_NOTHING : FLASH_NOTHING);
+    if (r->n < width)
+        flash_mask(ds, rows, width, all, r->n, 0.0f);
+    asc_mul_scalar(lse, lse, -1.0f, values);
+    ASC_THEN();
+    asc_min_scalar(lse, lse, 3e38f, values);
+    if (f->negative)
+        asc_mul_scalar(s, s, -1.0f, n);
+    ASC_THEN();
+    asc_spread(shift, lse, rows);
+    asc_spread(less, ASC_UB(float, u->delta_at, u->slot), rows);
+    ASC_THEN();
+    FLASH_ALL_LANES();
+    flash_shift(s, ASC_UB(float, u->factor_at, 0), shift, rows, width);
+    for (int64_t c = 0; c < width; c += ASC_LANES)
+        asc_sub(ds + c, ds + c, less, (uint8_t)rows, 1, 1, 0, (uint8_t)(width / 8),
+                (uint8_t)(width / 8), 1);
+    ASC_WAIT(PIPE_MTE3, PIPE_V, u->slot);
+    ASC_THEN();
+#if ASC_16BIT
+    asc_exp(s, s, n);
+    ASC_THEN();
+    ASC_NARROW(p, s, n);
+    asc_mul(ds, ds, s, n);
+    ASC_THEN();
+    ASC_NARROW(dp, ds, n);
+#else
+    asc_exp(p, s, n);
+    ASC_THEN();
+    asc_mul(dp, ds, p, n);
+#endif
+    ASC_NOTIFY(PIPE_V, PIPE_MTE2, u->slot);
+    ASC_NOTIFY(PIPE_V, PIPE_MTE3, u->slot);
+    ASC_WAIT(PIPE_V, PIPE_MTE3, u->slot);
+}
+
+static inline __aicore__ void ASC_NAME(flash_send)(const flash_problem *f, const FLASH_UB *u,
+                                                   const ASC_NAME(flash_rows) * r, int64_t row)
+{
+    const int64_t rows = asc_min_of(f->group, r->rows - row), size = (int64_t)sizeof(ASC_T);
+    const uint32_t gap = (uint32_t)((f->tile - r->n) * size);
+    const uint32_t apart = (uint32_t)((r->width - asc_round_up(r->n, 32 / size)) * size / 32);
+    asc_copy_ub2gm_align(r->p + row * f->tile, ASC_UB(ASC_T, u->p_at, u->slot), (uint16_t)rows,
+                         (uint32_t)(r->n * size), 0, 0, apart, gap);
+    asc_copy_ub2gm_align(r->dp + row * f->tile, ASC_UB(ASC_T, u->dp_at, u->slot), (uint16_t)rows,
+                         (uint32_t)(r->n * size), 0, 0, apart, gap);
+    ASC_NOTIFY(PIPE_MTE3, PIPE_V, u->slot);
+}
+
+/* This core's rows of a tile of queries. */
+static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f, FLASH_UB *u,
+                                                         const ASC_NAME(flash_rows) * r)
+{
+    if (r->rows > 0)
+        ASC_NAME(flash_bring)(f, u, u->slot, r, 0);
+    for (int64_t row = 0; row < r->rows; row += f->group) {
+        if (row + f->group < r->rows)
+            ASC_NAME(flash_bring)(f, u, 1 - u->slot, r, row + f->group);
+        ASC_WAIT(PIPE_MTE2, PIPE_V, u->slot);
+        ASC_NAME(flash_weigh)(f, u, r, row);
+        ASC_NAME(flash_send)(f, u, r, row);
+        u->slot ^= 1;
+    }
+}
+
+static inline __aicore__ ASC_NAME(flash_rows)
+    ASC_NAME(flash_rows_at)(const flash_problem *f, const FLASH_WORK *w, const flash_step *s,
+                            int step, __gm__ float *lse, __gm__ float *delta)
+{
+    ASC_NAME(flash_rows) r;
+    const int64_t rows = flash_tile_rows(f, s), upper = (rows + 1) / 2;
+    const int64_t first = asc_get_sub_block_id() ? upper : 0,
+                  in_unit = s->tile * 2 * f->half + first;
+    r.s = w->s[step % 2] + first * f->tile;
+    r.ds = w->ds[step % 2] + first * f->tile;
+    r.p = w->p[s->number % 2] + in_unit * f->tile;
+    r.dp = w->dp[s->number % 2] + in_unit * f->tile;
+    r.lse = lse + flash_lse_at(f, s->batch, s->row + in_unit, s->head);
+    r.delta = delta + (s->batch * f->heads + s->head) * f->queries + s->row + in_unit;
+    r.rows = first ? rows - upper : upper;
+    r.n = flash_tile_keys(f, s, s->tile);
+    r.width = asc_round_up(r.n, ASC_LANES);
+    r.band = flash_band_of(f, s->row + in_unit, s->key);
+    return r;
+}
+
+static inline __aicore__ void ASC_NAME(flash_weigh_all)(const flash_problem *f,
+                                                        const flash_units *units, FLASH_UB *u,
+                                                        const FLASH_WORK *w, __gm__ float *lse,
+                                                        __gm__ float *delta)
+{
+    const int64_t key_heads = f->heads / f->shared;
+    flash_step here = flash_start(units, key_heads);
+    asc_pipeline_begin();
+    asc_duplicate(ASC_UB(float, u->factor_at, 0), f->scale, 8);
+    asc_duplicate(ASC_UB(float, u->values_at, 0), 0.0f, (uint32_t)asc_round_up(f->group, 8));
+    ASC_THEN();
+    for (int step = 0; here.unit < here.end; step++) {
+        if (here.tile == 0 && here.number >= 2)
+            asc_sync_block_wait(PIPE_S, FLASH_SUMMED);
+        asc_sync_block_wait(PIPE_S, FLASH_SCORED);
+        const ASC_NAME(flash_rows) r = ASC_NAME(flash_rows_at)(f, w, &here, step, lse, delta);
+        ASC_NAME(flash_weigh_tile)(f, u, &r);
+        asc_sync_block_arrive(PIPE_MTE3, FLASH_WEIGHED);
+        flash_next(f, units, &here, key_heads);
+    }
+    for (int64_t left = asc_min_of(here.number, 2); left > 0; left--)
+        asc_sync_block_wait(PIPE_S, FLASH_SUMMED);
+    asc_pipeline_end();
+}

@@ -1,0 +1,78 @@
+/* flash_attention_cube.asc.h - the forward's cube core, of one type: scores of tiles, and products of their exponentials with v. */
+
+/* The slots of a block in global memory, two of each. */
+#define FLASH_WORK ASC_NAME(flash_work)
+typedef struct FLASH_WORK {
+    __gm__ float *scores[2], *sums[2];
+    __gm__ ASC_T *weights[2];
+} FLASH_WORK;
+
+static inline __aicore__ FLASH_WORK ASC_NAME(flash_work_of)(const flash_problem *f,
+                                                            __gm__ char *work)
+{
+    FLASH_WORK w;
+    const int64_t elements = 2 * f->half * f->tile;
+    for (int i = 0; i < 2; i++) {
+        w.scores[i] = (__gm__ float *)work + i * elements;
+        w.sums[i] = (__gm__ float *)work + 2 * elements + i * 2 * f->half * f->pitch;
+        w.weights[i] =
+            (__gm__ ASC_T *)(work + 8 * (elements + 2 * f->half * f->pitch)) + i * elements;
+    }
+    return w;
+}
+
+/* Scores of a tile. An operand of one step stays in L1 for all tiles of the task. */
+static inline __aicore__ void ASC_NAME(flash_score)(const flash_problem *f, asc_products *c,
+                                                    const flash_place *p, __gm__ ASC_T *q,
+                                                    int64_t q_row, __gm__ ASC_T *k, int64_t k_row,
+                                                    __gm__ float *to)
+{
+    const asc_operand left =
+        asc_operand_of(q_row, 0, f->d > 0 && f->d <= ASC_DEPTH ? p->turn % 2 : -1);
+    if (left.held >= 0 && p->first)
+        ASC_NAME(asc_hold)(q, &left, p->rows, f->d);
+    ASC_NAME(flash_dot)(f, c, q, &left, p->rows, k, k_row, p->n, to);
+    if (left.held >= 0 && p->last)
+        ASC_NAME(asc_let_go)(&left);
+}
+
+static inline __aicore__ void ASC_NAME(flash_sum)(const flash_problem *f, asc_products *c,
+                                                  const flash_place *p, __gm__ ASC_T *weights,
+                                                  __gm__ ASC_T *v, int64_t v_row, __gm__ float *to)
+{
+    const asc_operand left = asc_operand_of(f->tile, 0, -1);
+    const asc_operand right = asc_operand_of(v_row, 1, -1);
+    for (int64_t d = 0; d < f->d && p->n; d += ASC_SIDE)
+        ASC_NAME(asc_product)
+    (c, weights, &left, v + d, &right, p->rows, asc_min_of(ASC_SIDE, f->d - d), p->n, to + d,
+     f->pitch);
+}
+
+static inline __aicore__ void ASC_NAME(flash_multiply)(const flash_problem *f, const FLASH_WORK *w,
+                                                       __gm__ ASC_T *q, flash_strides of_q,
+                                                       __gm__ ASC_T *k, flash_strides of_k,
+                                                       __gm__ ASC_T *v, flash_strides of_v)
+{
+    asc_products c = asc_products_begin();
+    flash_place here = flash_place_of(f, 0), ahead = here;
+    for (int step = 0; here.task < f->tasks; step++) {
+        if (ahead.task < f->tasks) {
+            ASC_NAME(flash_score)
+            (f, &c, &ahead, q + flash_at(of_q, ahead.batch, ahead.row, ahead.head), of_q.row,
+             k + flash_at(of_k, ahead.batch, ahead.at, ahead.head / f->shared), of_k.row,
+             w->scores[step % 2]);
+            asc_sync_block_arrive(PIPE_FIX, FLASH_SCORED);
+            flash_go_on(f, &ahead);
+        }
+        if (step == 0)
+            continue;
+        asc_sync_block_wait(PIPE_S, FLASH_WEIGHED);
+        ASC_NAME(flash_sum)
+        (f, &c, &here, w->weights[1 - step % 2],
+         v + flash_at(of_v, here.batch, here.at, here.head / f->shared), of_v.row,
+         w->sums[1 - step % 2]);
+        asc_sync_block_arrive(PIPE_FIX, FLASH_SUMMED);
+        flash_go_on(f, &here);
+    }
+    asc_products_end();
+}

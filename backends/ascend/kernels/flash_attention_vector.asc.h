@@ -1,0 +1,286 @@
+/* flash_attention_vector.asc.h - the forward's vector cores, of one type: exponentials of scores, and the sums of products with v. */
+
+/* What a vector core works with: its places in UB, and which copy of each pair is next. */
+#define FLASH_UB ASC_NAME(flash_ub)
+typedef struct FLASH_UB {
+    int64_t s_at, p_at, folded_at, piece_at, sums_at, lanes_at, fading_at, total_at, shift_at;
+    int64_t factor_at, max_at, top_at, fall_at, down_at, log_at;
+    int s, p, piece, step;
+} FLASH_UB;
+
+/* `rows` rows of scores come in, of n each. */
+static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, const FLASH_UB *u,
+                                                    int s, __gm__ float *from, int64_t rows,
+                                                    int64_t n)
+{
+    ASC_WAIT(PIPE_V, PIPE_MTE2, s);
+    flash_scores_in(f, ASC_UB(float, u->s_at, s), from, rows, n);
+    ASC_NOTIFY(PIPE_MTE2, PIPE_V, s);
+}
+
+/* Blocks of the running maxima of `rows` rows from `row` on, times -scale, and of the factors by which sums so far shrink. */
+static inline __aicore__ void ASC_NAME(flash_raise)(const flash_problem *f, const FLASH_UB *u,
+                                                    __ubuf__ float *s, int64_t row, int64_t rows,
+                                                    int64_t width)
+{
+    __ubuf__ float *top = ASC_UB(float, u->top_at, 0), *max = ASC_UB(float, u->max_at, 0) + row;
+    __ubuf__ float *fall = ASC_UB(float, u->fall_at, 0), *down = ASC_UB(float, u->down_at, 0);
+    const uint32_t n = (uint32_t)rows;
+    flash_largest(top, ASC_UB(float, u->folded_at, 0), s, rows, width);
+    asc_max(top, top, max, n);
+    ASC_THEN();
+    asc_sub(fall, max, top, n);
+    asc_mul_scalar(down, top, -f->scale, n);
+    ASC_THEN();
+    asc_mul_scalar(fall, fall, f->scale, n);
+    asc_copy((__ubuf__ uint32_t *)max, (__ubuf__ uint32_t *)top, n);
+    asc_spread(ASC_UB(float, u->shift_at, 0), down, rows);
+    ASC_THEN();
+    asc_exp(fall, fall, n);
+    FLASH_ALL_LANES();
+}
+
+/* Of `rows` rows of scores, in copy u->s, the exponentials, in copy u->p; their sums, lane by lane. */
+static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, const FLASH_UB *u,
+                                                    const flash_place *p, int64_t row, int64_t rows)
+{
+    const int64_t width = p->n > 0 ? asc_round_up(p->n, ASC_LANES) : ASC_LANES;
+    const uint32_t n = (uint32_t)(rows * width);
+    __ubuf__ float *s = ASC_UB(float, u->s_at, u->s);
+    __ubuf__ ASC_T *e = ASC_UB(ASC_T, u->p_at, u->p);
+    __ubuf__ float *fading = ASC_UB(float, u->fading_at, u->step) + row * 8;
+    int64_t first;
+    flash_rows_of(p, &first);
+    const flash_band band = flash_band_of(f, p->row + first + row, p->at);
+    if (f->d == 0)
+        asc_duplicate(s, 0.0f, n);
+    ASC_THEN();
+    FLASH_ALL_LANES();
+    if (flash_is_masked(band, rows, p->n) || p->n < width)
+        flash_mask(s, rows, width, band, p->n, f->negative ? -FLASH_NOTHING : FLASH_NOTHING);
+    ASC_THEN();
+    if (f->negative)
+        asc_mul_scalar(s, s, -1.0f, n);
+    ASC_THEN();
+    ASC_NAME(flash_raise)(f, u, s, row, rows, width);
+    flash_shift(s, ASC_UB(float, u->factor_at, 0), ASC_UB(float, u->shift_at, 0), rows, width);
+    ASC_THEN();
+    ASC_WAIT(PIPE_MTE3, PIPE_V, u->p);
+    asc_spread(fading, ASC_UB(float, u->fall_at, 0), rows);
+#if ASC_16BIT
+    asc_exp(s, s, n);
+    ASC_THEN();
+    ASC_NARROW(e, s, n);
+#else
+    asc_exp(e, s, n);
+    ASC_THEN();
+    s = e;
+#endif
+    FLASH_ALL_LANES();
+    flash_fold(ASC_UB(float, u->lanes_at, 0) + row * ASC_LANES, fading, s, rows, width);
+    ASC_NOTIFY(PIPE_V, PIPE_MTE2, u->s);
+    ASC_NOTIFY(PIPE_V, PIPE_MTE3, u->p);
+    ASC_WAIT(PIPE_V, PIPE_MTE3, u->p);
+}
+
+/* Blocks of the rows' sums, and log(sum) + scale max. */
+static inline __aicore__ void ASC_NAME(flash_total)(const flash_problem *f, const FLASH_UB *u,
+                                                    int64_t rows, int turn)
+{
+    __ubuf__ float *sum = ASC_UB(float, u->top_at, 0), *log = f->dilation > 1
+                                                                  ? ASC_UB(float, u->max_at, 0)
+                                                                  : ASC_UB(float, u->log_at, turn);
+    __ubuf__ float *down = ASC_UB(float, u->down_at, 0), *some = ASC_UB(float, u->fall_at, 0);
+    const uint32_t n = (uint32_t)rows;
+    ASC_THEN();
+    asc_repeat_reduce_sum(sum, ASC_UB(float, u->lanes_at, 0), n * ASC_LANES);
+    asc_mul_scalar(down, ASC_UB(float, u->max_at, 0), f->scale, n);
+    ASC_THEN();
+    asc_max_scalar(some, sum, 1e-30f, n);
+    asc_log(log, sum, n);
+    ASC_THEN();
+    asc_spread(ASC_UB(float, u->total_at, turn), some, rows);
+    asc_add(log, log, down, n);
+    ASC_THEN();
+    FLASH_ALL_LANES();
+    if (f->dilation > 1) {
+        asc_spread(ASC_UB(float, u->log_at, turn), log, rows);
+        ASC_THEN();
+    }
+}
+
+/* The exponentials of a tile. */
+static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f, FLASH_UB *u,
+                                                         const flash_place *p, __gm__ float *scores,
+                                                         __gm__ ASC_T *weights, __gm__ float *lse)
+{
+    int64_t first;
+    const int64_t rows = flash_rows_of(p, &first), filled = p->n && f->d;
+    const int64_t size = (int64_t)sizeof(ASC_T), block = 32 / size;
+    const int64_t width = asc_round_up(p->n, ASC_LANES), used = asc_round_up(p->n, block);
+    scores += first * f->tile;
+    weights += first * f->tile;
+    if (p->first && rows) {
+        asc_duplicate(ASC_UB(float, u->max_at, 0), FLASH_LOWEST, (uint32_t)f->half);
+        asc_duplicate(ASC_UB(float, u->lanes_at, 0), 0.0f, (uint32_t)(f->half * ASC_LANES));
+    }
+    if (rows && filled)
+        ASC_NAME(flash_bring)(f, u, u->s, scores, asc_min_of(f->group, rows), p->n);
+    for (int64_t row = 0; row < rows; row += f->group) {
+        const int64_t now = asc_min_of(f->group, rows - row), next = row + f->group;
+        if (next < rows && filled)
+            ASC_NAME(flash_bring)
+        (f, u, 1 - u->s, scores + next * f->tile, asc_min_of(f->group, rows - next), p->n);
+        if (filled)
+            ASC_WAIT(PIPE_MTE2, PIPE_V, u->s);
+        else
+            ASC_WAIT(PIPE_V, PIPE_MTE2, u->s);
+        ASC_NAME(flash_weigh)(f, u, p, row, now);
+        if (p->n)
+            asc_copy_ub2gm_align(weights + row * f->tile, ASC_UB(ASC_T, u->p_at, u->p),
+                                 (uint16_t)now, (uint32_t)(p->n * size), 0, 0,
+                                 (uint32_t)((width - used) / block),
+                                 (uint32_t)((f->tile - p->n) * size));
+        ASC_NOTIFY(PIPE_MTE3, PIPE_V, u->p);
+        u->s ^= 1;
+        u->p ^= 1;
+    }
+    if (p->last && rows) {
+        const int turn = (int)(p->turn % 2);
+        ASC_NAME(flash_total)(f, u, rows, turn);
+        asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
+        asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+        if (lse)
+            flash_values_out(lse + flash_lse_at(f, p->batch, p->row + first, p->head),
+                             asc_place(u->log_at, turn), rows, f->dilation);
+    }
+}
+
+/* Rows of y from `row` on: the sums, divided. */
+static inline __aicore__ void ASC_NAME(flash_write)(const flash_problem *f, FLASH_UB *u, int turn,
+                                                    int64_t row, int64_t rows, __gm__ ASC_T *y,
+                                                    int64_t y_row)
+{
+    const int64_t size = (int64_t)sizeof(ASC_T), pitch = f->pitch, block = 32 / size;
+    const int64_t used = asc_round_up(f->d, block);
+    __ubuf__ float *sums = ASC_UB(float, u->sums_at, 0) + row * pitch;
+    __ubuf__ float *total = ASC_UB(float, u->total_at, turn) + row * 8;
+    __ubuf__ ASC_T *to = ASC_UB(ASC_T, u->p_at, u->p);
+    ASC_WAIT(PIPE_MTE3, PIPE_V, u->p);
+    for (int64_t c = 0; c < pitch; c += ASC_LANES)
+#if ASC_16BIT
+        asc_div(sums + c, sums + c, total, (uint8_t)rows, 1, 1, 0, (uint8_t)(pitch / 8),
+                (uint8_t)(pitch / 8), 1);
+    ASC_THEN();
+    ASC_NARROW(to, sums, (uint32_t)(rows * pitch));
+    FLASH_ALL_LANES();
+#else
+        asc_div(to + c, sums + c, total, (uint8_t)rows, 1, 1, 0, (uint8_t)(pitch / 8),
+                (uint8_t)(pitch / 8), 1);
+#endif
+    ASC_NOTIFY(PIPE_V, PIPE_MTE3, u->p);
+    ASC_WAIT(PIPE_V, PIPE_MTE3, u->p);
+    asc_copy_ub2gm_align(y + row * y_row, to, (uint16_t)rows, (uint32_t)(f->d * size), 0, 0,
+                         (uint32_t)((pitch - used) / block), (uint32_t)((y_row - f->d) * size));
+    ASC_NOTIFY(PIPE_MTE3, PIPE_V, u->p);
+    u->p ^= 1;
+}
+
+/* A piece of a tile's products with v joins the sums. */
+static inline __aicore__ void ASC_NAME(flash_join)(const flash_problem *f, FLASH_UB *u, int step,
+                                                   const flash_place *p, int64_t row, int64_t rows,
+                                                   __gm__ float *from)
+{
+    const int64_t pitch = f->pitch;
+    __ubuf__ float *sums = ASC_UB(float, u->sums_at, 0) + row * pitch;
+    __ubuf__ float *piece = ASC_UB(float, u->piece_at, u->piece);
+    __ubuf__ float *fading = ASC_UB(float, u->fading_at, step) + row * 8;
+    const int event = 2 + u->piece;
+    ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE2, event);
+    asc_copy_gm2ub_align(piece, from + row * pitch, (uint16_t)rows, (uint32_t)(4 * f->d), 0,
+                         (uint8_t)(asc_round_up(f->d, 8) - f->d), (uint32_t)(4 * (pitch - f->d)),
+                         (uint32_t)((pitch - asc_round_up(f->d, 8)) / 8));
+    ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_V, event);
+    ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, event);
+    if (p->first)
+        asc_copy((__ubuf__ uint32_t *)sums, (__ubuf__ uint32_t *)piece, (uint32_t)(rows * pitch));
+    else
+        for (int64_t c = 0; c < pitch; c += ASC_LANES)
+            asc_mul_add(sums + c, fading, piece + c, (uint8_t)rows, 1, 0, 1, (uint8_t)(pitch / 8),
+                        1, (uint8_t)(pitch / 8));
+    FLASH_ALL_LANES();
+    ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE2, event);
+    u->piece ^= 1;
+}
+
+static inline __aicore__ void ASC_NAME(flash_join_tile)(const flash_problem *f, FLASH_UB *u,
+                                                        int step, const flash_place *p,
+                                                        __gm__ float *sums, __gm__ ASC_T *y,
+                                                        int64_t y_row)
+{
+    int64_t first;
+    const int64_t rows = flash_rows_of(p, &first);
+    const int64_t room = asc_min_of(FLASH_PIECE / 4, f->group * f->tile);
+    const int64_t piece = f->d ? room / f->pitch : 1;
+    for (int64_t row = 0; row < rows && f->d; row += piece) {
+        const int64_t now = asc_min_of(piece, rows - row);
+        ASC_THEN();
+        if (p->n)
+            ASC_NAME(flash_join)(f, u, step, p, row, now, sums + first * f->pitch);
+        else
+            asc_duplicate(ASC_UB(float, u->sums_at, 0) + row * f->pitch, 0.0f,
+                          (uint32_t)(now * f->pitch));
+        FLASH_ALL_LANES();
+        if (!p->last)
+            continue;
+        ASC_THEN();
+        ASC_NAME(flash_write)(f, u, (int)(p->turn % 2), row, now, y + first * y_row, y_row);
+    }
+}
+
+/* Flags of the buffers: those of scores and of what leaves UB, and of pieces of sums. */
+#define FLASH_BUFFERS(op)             \
+    ASC_BUFFERS(op, PIPE_V);          \
+    op(PIPE_V, PIPE_MTE2, EVENT_ID2); \
+    op(PIPE_V, PIPE_MTE2, EVENT_ID3)
+
+/* What arithmetic runs over without anything having come there is 0. */
+static inline __aicore__ void ASC_NAME(flash_clear)(const flash_problem *f, const FLASH_UB *u)
+{
+    const int64_t places[] = {u->max_at, u->top_at, u->fall_at, u->down_at};
+    for (int i = 0; i < 4; i++)
+        asc_duplicate(ASC_UB(float, places[i], 0), 0.0f, (uint32_t)asc_round_up(f->half, 8));
+    for (int i = 0; i < 2; i++)
+        asc_duplicate(ASC_UB(float, u->piece_at, i), 0.0f, FLASH_PIECE / 4);
+    asc_duplicate(ASC_UB(float, u->factor_at, 0), f->scale, 8);
+    ASC_THEN();
+}
+
+static inline __aicore__ void ASC_NAME(flash_attend)(const flash_problem *f, FLASH_UB *u,
+                                                     const FLASH_WORK *w, __gm__ ASC_T *y,
+                                                     flash_strides of_y, __gm__ float *lse)
+{
+    flash_place here = flash_place_of(f, 0), ahead = here;
+    asc_modes_set();
+    ASC_NAME(flash_clear)(f, u);
+    FLASH_BUFFERS(asc_sync_notify);
+    for (int step = 0; here.task < f->tasks; step++) {
+        if (ahead.task < f->tasks) {
+            u->step = step % 2;
+            asc_sync_block_wait(PIPE_S, FLASH_SCORED);
+            ASC_NAME(flash_weigh_tile)
+            (f, u, &ahead, w->scores[step % 2], w->weights[step % 2], lse);
+            asc_sync_block_arrive(PIPE_MTE3, FLASH_WEIGHED);
+            flash_go_on(f, &ahead);
+        }
+        if (step == 0)
+            continue;
+        asc_sync_block_wait(PIPE_S, FLASH_SUMMED);
+        ASC_NAME(flash_join_tile)
+        (f, u, 1 - step % 2, &here, w->sums[1 - step % 2],
+         y + flash_at(of_y, here.batch, here.row, here.head), of_y.row);
+        flash_go_on(f, &here);
+    }
+    FLASH_BUFFERS(asc_sync_wait);
+    asc_modes_clear();
+}
