@@ -71,6 +71,13 @@ tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again);
 tg_status ascend_choose_short(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
                               int *is_short, const tg_tensor *const *tensors, int ntensors);
 
+/* Two tensors that are the halves of one without gaps, as its memory; {NULL, 0} if they are not. */
+ascend_memory ascend_whole_of(const tg_tensor *left, const tg_tensor *right);
+/* Plans a kernel whose short rows are such `whole` ones (kernels/asc_halves.asc.h), with `one` of half the columns: a half
+ * of a row would be a copy of its own. */
+tg_status ascend_choose_halves(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
+                               const tg_tensor *one, const ascend_memory *whole, int *is_short);
+
 /* The lanes of such a plan, a multiple of `step`, itself one of 64: as many as fit; fewer, for as many tiles in each block, and for two of them.
  * 0: not `step` of them fit. */
 int ascend_choose_lanes(ascend_plan *plan, int64_t step);
