@@ -23,6 +23,49 @@ static inline __aicore__ float terms_share(__gm__ float *counts, __ubuf__ float 
     return n != 0.0f ? 1.0f / n : 0.0f;
 }
 
+/* ignore_index in each second word of 64 and the next, as terms_kept() takes it. Ends with ASC_THEN(). */
+static inline __aicore__ void terms_pattern(__ubuf__ int32_t *ignored, int64_t ignore_index)
+{
+    asc_duplicate(ignored, (int32_t)ignore_index, ASC_LANES);
+    ASC_THEN();
+    asc_set_vector_mask(0, 0xaaaaaaaaaaaaaaaaull);
+    asc_duplicate(ignored, (int32_t)(ignore_index >> 32), 1, 1, 8);
+    ASC_UNCOUNTED();
+    ASC_THEN();
+}
+
+/* kept = 1, or 0 for a label that is ignored. Labels are compared as pairs of 32 bits: a difference of integers that is not 0 is none as
+ * f32 either. pairs: scratch for two floats a label. Ends with ASC_THEN(). */
+static inline __aicore__ void terms_kept(__ubuf__ float *kept, __ubuf__ int64_t *labels,
+                                         __ubuf__ float *pairs, __ubuf__ int32_t *ignored,
+                                         uint32_t n)
+{
+    __ubuf__ int32_t *differ = (__ubuf__ int32_t *)pairs;
+    ASC_WITH_LANES(asc_sub, differ, (__ubuf__ int32_t *)labels, ignored, 2 * n);
+    ASC_THEN();
+    asc_int322float(pairs, differ, 2 * n);
+    ASC_THEN();
+    asc_abs(pairs, pairs, 2 * n);
+    ASC_THEN();
+    asc_pair_reduce_sum(kept, pairs, 2 * n);
+    ASC_THEN();
+    asc_min_scalar(kept, kept, 1.0f, n);
+    ASC_THEN();
+}
+
+/* All bits, or none for a label that is ignored. Ends with ASC_THEN(). */
+static inline __aicore__ void terms_mask(__ubuf__ int32_t *mask, __ubuf__ int64_t *labels,
+                                         __ubuf__ float *pairs, __ubuf__ int32_t *ignored,
+                                         uint32_t n)
+{
+    __ubuf__ float *kept = (__ubuf__ float *)mask;
+    terms_kept(kept, labels, pairs, ignored, n);
+    asc_mul_scalar(kept, kept, -1.0f, n);
+    ASC_THEN();
+    asc_float2int32_rn(mask, kept, n);
+    ASC_THEN();
+}
+
 /* The sum of 64 lanes as a block's part of a sum: in memory at `to`. */
 static inline __aicore__ void terms_leave(__gm__ float *to, __ubuf__ float *part,
                                           __ubuf__ float *lanes)
