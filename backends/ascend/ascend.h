@@ -22,6 +22,8 @@ typedef struct ascend_rows {
     size_t bytes;   /* from the first to the last element */
 } ascend_rows;
 ascend_rows ascend_rows_of(const tg_tensor *t);
+/* Whether its elements fill its memory, in their order. */
+int ascend_is_compact(const tg_tensor *t);
 
 /* Rows in groups: `rows` of them lie ascend_rows_of().stride apart, and groups begin `stride` elements apart. Rows of one stride
  * are one group. */
