@@ -268,13 +268,6 @@ static inline __aicore__ void sjsd_forward(const sjsd_lines *job)
     ASC_THEN();
 }
 
-/* A number of each row, 0 where the row does not count, whatever it is. ASC_THEN() is left to the caller. */
-static inline __aicore__ void sjsd_keep(const sjsd_lines *job, __ubuf__ float *line)
-{
-    asc_and((__ubuf__ uint16_t *)line, (__ubuf__ uint16_t *)line, (__ubuf__ uint16_t *)job->mask,
-            (uint32_t)(2 * job->lanes));
-}
-
 /* LOSS and c of a tile. */
 static inline __aicore__ void sjsd_tile(const sjsd_lines *job, int labelled)
 {
@@ -288,9 +281,9 @@ static inline __aicore__ void sjsd_tile(const sjsd_lines *job, int labelled)
     if (!labelled)
         return;
     if (job->loss)
-        sjsd_keep(job, sjsd_at(job, SJSD_LOSS));
+        terms_keep(sjsd_at(job, SJSD_LOSS), job->mask, (uint32_t)job->lanes);
     for (int64_t c = 0; job->writes && c < job->columns; c++)
-        sjsd_keep(job, job->c + c * job->lanes);
+        terms_keep(job->c + c * job->lanes, job->mask, (uint32_t)job->lanes);
     ASC_THEN();
 }
 

@@ -3,8 +3,8 @@
 #define TERMS_H
 
 #include "asc_any.h"
-#include "asc_row_tile.h"
 #include "asc_rows.h"
+#include "asc_short.h"
 #include "terms.args.h"
 
 /* 1 over the number of rows that count, 0 if none does, of which each block of count_labels has left its part; 1 if there was no need to
@@ -64,6 +64,22 @@ static inline __aicore__ void terms_mask(__ubuf__ int32_t *mask, __ubuf__ int64_
     ASC_THEN();
     asc_float2int32_rn(mask, kept, n);
     ASC_THEN();
+}
+
+/* The same of each of n elements of `rows` rows, each of which row_of has the bytes to its row. kept: scratch for a word a row. ASC_THEN()
+ * is left to the caller. */
+static inline __aicore__ void
+terms_mask_elements(__ubuf__ int32_t *mask, __ubuf__ int32_t *kept, __ubuf__ int64_t *labels,
+                    __ubuf__ int32_t *row_of, __ubuf__ int32_t *ignored, uint32_t rows, uint32_t n)
+{
+    terms_mask(kept, labels, (__ubuf__ float *)mask, ignored, rows);
+    asc_gather((__ubuf__ float *)mask, (__ubuf__ float *)kept, (__ubuf__ uint32_t *)row_of, n);
+}
+
+/* What is masked becomes 0, whatever it is. ASC_THEN() is left to the caller. */
+static inline __aicore__ void terms_keep(__ubuf__ float *x, __ubuf__ int32_t *mask, uint32_t n)
+{
+    asc_and((__ubuf__ uint16_t *)x, (__ubuf__ uint16_t *)x, (__ubuf__ uint16_t *)mask, 2 * n);
 }
 
 /* The sum of 64 lanes as a block's part of a sum: in memory at `to`. */
