@@ -22,6 +22,8 @@ typedef struct ascend_rows {
     size_t bytes;   /* from the first to the last element */
 } ascend_rows;
 ascend_rows ascend_rows_of(const tg_tensor *t);
+/* Whether its elements fill its memory, in their order. */
+int ascend_is_compact(const tg_tensor *t);
 
 /* Rows in groups: `rows` of them lie ascend_rows_of().stride apart, and groups begin `stride` elements apart. Rows of one stride
  * are one group. */
@@ -70,6 +72,13 @@ tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again);
                         ASCEND_HOW_MANY(__VA_ARGS__))
 tg_status ascend_choose_short(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
                               int *is_short, const tg_tensor *const *tensors, int ntensors);
+
+/* Two tensors that are the halves of one without gaps, as its memory; {NULL, 0} if they are not. */
+ascend_memory ascend_whole_of(const tg_tensor *left, const tg_tensor *right);
+/* Plans a kernel whose short rows are such `whole` ones (kernels/asc_halves.asc.h), with `one` of half the columns: a half
+ * of a row would be a copy of its own. */
+tg_status ascend_choose_halves(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
+                               const tg_tensor *one, const ascend_memory *whole, int *is_short);
 
 /* The lanes of such a plan, a multiple of `step`, itself one of 64: as many as fit; fewer, for as many tiles in each block, and for two of them.
  * 0: not `step` of them fit. */

@@ -2,10 +2,12 @@
 #include "ascend.h"
 #include "kernels/geglu.args.h"
 
-enum { FORWARD, BACKWARD };
+enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
 
 ASCEND_KERNEL(geglu_forward, GEGLU_FORWARD);
 ASCEND_KERNEL(geglu_backward, GEGLU_BACKWARD);
+ASCEND_KERNEL(geglu_forward_short, GEGLU_FORWARD_SHORT);
+ASCEND_KERNEL(geglu_backward_short, GEGLU_BACKWARD_SHORT);
 
 static const char *const options[] = {"exact", NULL};
 
@@ -18,6 +20,8 @@ const tg_ub_kernel ascend_ub_geglu[] = {
                   ASCEND_BUFFERS(geglu_backward),
                   .flat = 1,
                   .option = options},
+    [FORWARD_SHORT] = ASCEND_SHORT("geglu_forward.short", geglu_forward_short),
+    [BACKWARD_SHORT] = ASCEND_SHORT("geglu_backward.short", geglu_backward_short),
     {0},
 };
 
@@ -28,12 +32,30 @@ static uint32_t options_of(int64_t exact)
 
 tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args)
 {
+    const ascend_memory gate = ascend_whole_of(args->gate, args->up);
+    ascend_plan plan;
+    int is_short;
+    ASCEND_TRY(ascend_choose_halves(&plan, &ascend_ub_geglu[FORWARD_SHORT], options_of(args->exact),
+                                    args->y, &gate, &is_short));
+    if (is_short)
+        return ASCEND_LAUNCH(ctx, &plan, geglu_forward_short, .gate = &gate, .y = args->y,
+                             .exact = args->exact);
     return ASCEND_RUN_FLAT(ctx, &ascend_ub_geglu[FORWARD], options_of(args->exact), geglu_forward,
                            .gate = args->gate, .up = args->up, .y = args->y, .exact = args->exact);
 }
 
 tg_status ascend_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args)
 {
+    const ascend_memory gate = ascend_whole_of(args->gate, args->up);
+    const ascend_memory dgate = ascend_whole_of(args->dgate, args->dup);
+    ascend_plan plan;
+    int is_short = 0;
+    if (dgate.at)
+        ASCEND_TRY(ascend_choose_halves(&plan, &ascend_ub_geglu[BACKWARD_SHORT],
+                                        options_of(args->exact), args->dy, &gate, &is_short));
+    if (is_short)
+        return ASCEND_LAUNCH(ctx, &plan, geglu_backward_short, .dy = args->dy, .gate = &gate,
+                             .dgate = &dgate, .exact = args->exact);
     return ASCEND_RUN_FLAT(ctx, &ascend_ub_geglu[BACKWARD], options_of(args->exact), geglu_backward,
                            .dy = args->dy, .gate = args->gate, .up = args->up, .dgate = args->dgate,
                            .dup = args->dup, .exact = args->exact);

@@ -1,8 +1,8 @@
 /* grpo_loss.c - host of kernels/grpo_loss.asc.c, between launches of selective_log_softmax (tokens.c).
  *
  *   forward: log-probabilities; losses of the tokens; their total, if they are reduced
- *   backward: log-probabilities by the saved lse, and anew of those tokens where its rounding would tell, if there are any; their
- *   gradient; that of the logits
+ *   backward: log-probabilities by the saved lse, and anew of those tokens where its rounding would tell, if there are any, or of few
+ *   classes anew of all; their gradient; that of the logits
  *
  * With a mask a launch takes it in before all. */
 #include "kernels/grpo_loss.args.h"
@@ -176,7 +176,10 @@ static tg_status total(tg_ctx *ctx, const grpo_call *c, const ascend_memory *sum
                          .mean = c->tokens.mask ? 1 : 1 / tokens);
 }
 
-/* logp by the saved lse, and anew where that is not to be trusted. */
+/* Up to this many classes are read as soon as the target's logit alone would be. */
+enum { FEW_CLASSES = 64 };
+
+/* logp by the saved lse, and anew where that is not to be trusted; or of few classes anew. */
 static tg_status log_probabilities(tg_ctx *ctx, grpo_call *c)
 {
     const tokens_call *t = &c->tokens;
@@ -184,6 +187,11 @@ static tg_status log_probabilities(tg_ctx *ctx, grpo_call *c)
     const ascend_memory logp = ascend_memory_of(&c->logp);
     ascend_plan plan;
     char *memory;
+    tokens_call anew = *t;
+    anew.lse = NULL;
+    anew.dlogits = NULL;
+    if (t->logits->shape[2] <= FEW_CLASSES)
+        return ascend_tokens(ctx, &anew);
     ASCEND_TRY(ascend_begin(&plan, &ascend_ub_grpo_loss[SAVED], t->target, c->batch, c->columns,
                             tg_type_of(t->logits), 0));
     ASCEND_TRY(ascend_choose(&plan));
@@ -203,10 +211,7 @@ static tg_status log_probabilities(tg_ctx *ctx, grpo_call *c)
         .classes = t->logits->shape[2], .scale = 1 / t->temperature));
     tg_tensor logp_again = c->logp;
     logp_again.data = (void *)c->again.at;
-    tokens_call anew = *t;
-    anew.lse = NULL;
     anew.logp = &logp_again;
-    anew.dlogits = NULL;
     anew.selected = tg_tensor_of((void *)again.at, TG_I64, 2, t->target->shape);
     anew.selected.device = t->target->device;
     anew.counts = c->again_counts;

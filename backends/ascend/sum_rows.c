@@ -26,6 +26,29 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* Tensors without gaps are taken as [R, elements of one] and [elements of one]: one's rows as one. */
+typedef struct whole {
+    tg_tensor many, one;
+    int64_t shape[2];
+} whole;
+
+static void take_whole(whole *w, const tg_tensor **many, const tg_tensor **one)
+{
+    if ((*one)->ndim < 2 || !ascend_is_compact(*many) || !ascend_is_compact(*one))
+        return;
+    w->shape[0] = (*many)->shape[0];
+    w->shape[1] = tg_numel(*one);
+    w->many = **many;
+    w->one = **one;
+    w->many.ndim = 2;
+    w->many.shape = w->shape;
+    w->one.ndim = 1;
+    w->one.shape = w->shape + 1;
+    w->many.strides = w->one.strides = NULL;
+    *many = &w->many;
+    *one = &w->one;
+}
+
 /* How the R rows of many [R, shape of one] are seen: as `rows` of `columns`, `repeats` of one's each. */
 typedef struct view {
     int64_t rows, columns, repeats, total;
@@ -65,11 +88,13 @@ static tg_status plan_of(ascend_plan *plan, int which, const tg_tensor *many, co
 static tg_status sum(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *y, double scale,
                      int64_t accumulate)
 {
-    const ascend_rows to = ascend_rows_of(y);
-    const view v = view_of(x, y);
+    whole flat;
     ascend_plan plan;
     int64_t chunks;
     void *memory;
+    take_whole(&flat, &x, &y);
+    const ascend_rows to = ascend_rows_of(y);
+    const view v = view_of(x, y);
     ASCEND_TRY(plan_of(&plan, FORWARD, x, &v, to.rows, &chunks));
     const int direct = chunks == 1 && v.repeats == 1;
     const int64_t shape[] = {chunks * v.repeats, to.rows, to.n};
@@ -101,15 +126,17 @@ tg_status ascend_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *a
 
 tg_status ascend_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_args *args)
 {
-    const ascend_rows from = ascend_rows_of(args->dy);
+    const tg_tensor *dx = args->dx, *dy = args->dy;
+    whole flat;
     ascend_plan plan;
     int64_t chunks;
-    if (tg_numel(args->dx) == 0)
+    if (tg_numel(dx) == 0)
         return TG_OK;
-    const view v = view_of(args->dx, args->dy);
-    ASCEND_TRY(plan_of(&plan, BACKWARD, args->dx, &v, from.rows, &chunks));
-    return ASCEND_LAUNCH(ctx, &plan, sum_rows_backward, .dy = args->dy, .dx = args->dx,
-                         .count = v.rows, .dy_rows = from.rows, .chunks = chunks,
-                         .repeats = v.repeats, .total = v.total, .dy_type = ascend_any(args->dy),
-                         .scale = args->scale);
+    take_whole(&flat, &dx, &dy);
+    const int64_t rows = ascend_rows_of(dy).rows;
+    const view v = view_of(dx, dy);
+    ASCEND_TRY(plan_of(&plan, BACKWARD, dx, &v, rows, &chunks));
+    return ASCEND_LAUNCH(ctx, &plan, sum_rows_backward, .dy = dy, .dx = dx, .count = v.rows,
+                         .dy_rows = rows, .chunks = chunks, .repeats = v.repeats, .total = v.total,
+                         .dy_type = ascend_any(dy), .scale = args->scale);
 }

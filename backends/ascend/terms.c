@@ -22,21 +22,17 @@ const tg_ub_kernel ascend_ub_terms[] = {
 };
 
 const char *const ascend_terms_options[] = {
-    "y of the same width", "y of f32 beside 16 bits", "y of 16 bits", "x", "gradient",
-    "every loss",          "every upstream gradient", "mixture",      NULL};
+    "y of the same width", "y of f32 beside 16 bits", "y of 16 bits", "x",          "gradient",
+    "every loss",          "every upstream gradient", "mixture",      "short rows", NULL};
 
-static int is_compact(const tg_tensor *t)
+/* Tensors without gaps, whose rows may be taken as one long row. */
+static int are_compact(const terms_call *c, const tg_tensor *each, const tg_tensor *deach)
 {
-    const ascend_rows r = ascend_rows_of(t);
-    return r.stride == r.n;
-}
-
-/* Rows without labels are as good as one long row, if no tensor has gaps. */
-static int is_one_line(const terms_call *c, const tg_tensor *each, const tg_tensor *deach)
-{
-    return !c->labels && is_compact(c->y) && (!c->x || is_compact(c->x)) &&
-           (!c->d || is_compact(c->d)) && (!each || is_compact(each)) &&
-           (!deach || is_compact(deach));
+    const tg_tensor *const tensors[] = {c->y, c->x, c->d, each, deach};
+    for (int i = 0; i < (int)(sizeof tensors / sizeof *tensors); i++)
+        if (tensors[i] && !ascend_is_compact(tensors[i]))
+            return 0;
+    return 1;
 }
 
 static uint32_t options_of(const terms_call *c, int type, const tg_tensor *each,
@@ -94,6 +90,16 @@ tg_status ascend_begin_parts(tg_ctx *ctx, int cores, terms_parts *p)
     return TG_OK;
 }
 
+/* Tiles of whole rows of `columns` each, of what is taken as one row; 0 if there are none. */
+static int choose_short(ascend_plan *plan, int64_t columns)
+{
+    enum { MOST = 256 }; /* columns: longer rows are copied well one by one */
+    if (columns < TERMS_LEAST_COLUMNS || columns > MOST || ascend_choose(plan) != TG_OK)
+        return 0;
+    const int64_t most = plan->layout.tile_columns;
+    return most >= columns && ascend_fits(plan, 1, most / columns * columns);
+}
+
 tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const ascend_kernel *kernel,
                        const terms_call *c)
 {
@@ -103,15 +109,20 @@ tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const ascend_kernel 
     const double scale = c->term * share_of(c, y.rows, y.n);
     const ascend_memory absent = {NULL, 0};
     const int sums = c->loss && !none;
+    const uint32_t options = options_of(c, type, each, deach);
     ascend_plan plan;
     terms_parts p;
-    const int one_line = is_one_line(c, each, deach);
-    const int64_t columns = one_line ? y.rows * y.n : y.n;
-    const int64_t rows = one_line ? columns > 0 : y.rows;
-    ASCEND_TRY(
-        ascend_begin(&plan, ub, c->y, rows, columns, type, options_of(c, type, each, deach)));
+    int one_line = are_compact(c, each, deach), is_short = 0;
+    if (one_line)
+        ASCEND_TRY(ascend_begin(&plan, ub, c->y, y.rows * y.n > 0, y.rows * y.n, type,
+                                options | (c->labels ? TERMS_SHORT : 0)));
+    if (one_line && c->labels)
+        one_line = is_short = choose_short(&plan, y.n);
+    if (!one_line)
+        ASCEND_TRY(ascend_begin(&plan, ub, c->y, y.rows, y.n, type, options));
     plan.one_line = one_line;
-    ASCEND_TRY(ascend_choose(&plan));
+    if (!is_short)
+        ASCEND_TRY(ascend_choose(&plan));
     ASCEND_TRY(ascend_begin_parts(ctx, plan.problem.cores, &p));
     if (c->labels && c->reduction != TG_SUM && !none)
         ASCEND_TRY(ascend_count_labels(ctx, c->labels, c->ignore_index, &p));
@@ -122,6 +133,7 @@ tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const ascend_kernel 
                      .sums = sums ? &p.sums : &absent, .y_type = ascend_any(c->y),
                      .ignore_index = c->ignore_index, .count_blocks = p.count_blocks,
                      .scale = scale, .term = c->term, .variant = c->variant,
-                     .parameter = c->parameter, .rest = 1 - c->parameter)));
+                     .short_columns = is_short ? y.n : 0, .parameter = c->parameter,
+                     .rest = 1 - c->parameter)));
     return sums ? ascend_terms_total(ctx, c->loss, &p, plan.layout.blocks, scale) : TG_OK;
 }

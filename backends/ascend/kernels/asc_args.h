@@ -48,4 +48,9 @@ enum { ASC_RING = 8, ASC_RING_READ = 3 };
     X(BUFFER, turned_scratch, .per = TG_UB_ROW, .bytes = 4 * 8, .to = TG_UB_LAST) \
     X(BUFFER, turned_rows, .bytes = 4, .to = TG_UB_LAST, .when = TG_UB_16BIT)
 
+/* And those of kernels/asc_halves.asc.h, whose columns are those of both halves. */
+#define ASC_HALF_BUFFERS(X)                                                 \
+    X(BUFFER, half_in, .per = TG_UB_ROW, .bytes = 2 * 64, .to = TG_UB_LAST) \
+    X(BUFFER, half_out, .per = TG_UB_ROW, .bytes = 2 * 64, .to = TG_UB_LAST)
+
 #endif

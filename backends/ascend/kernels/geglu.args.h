@@ -52,4 +52,41 @@
     X(BUFFER, coefficients, .per = TG_UB_FIXED, .bytes = 9 * 32, .to = TG_UB_LAST,                \
       .when = GEGLU_EXACT)
 
+/* Short rows of gate and up side by side: see asc_halves.asc.h. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4
+ * copy out. */
+#define GEGLU_HALVES(X)                                                            \
+    ASC_SHORT_BUFFERS(X)                                                           \
+    ASC_HALF_BUFFERS(X)                                                            \
+    X(BUFFER, gate, .to = 1, .copies = 2)                                          \
+    X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 3)                              \
+    X(BUFFER, h, .bytes = 2, .from = 2, .to = 2)                                   \
+    X(BUFFER, q, .bytes = 2, .from = 2, .to = 2)                                   \
+    X(BUFFER, coefficients, .per = TG_UB_FIXED, .bytes = 9 * 32, .to = TG_UB_LAST, \
+      .when = GEGLU_EXACT)
+
+#define GEGLU_FORWARD_SHORT(X)                                        \
+    X(MEMORY, gate, ASC_T)                                            \
+    X(TENSOR, y, ASC_T)                                               \
+    X(GRID, columns, rows, all, lanes)                                \
+    X(I64, exact)                                                     \
+    GEGLU_HALVES(X)                                                   \
+    X(BUFFER, e, .bytes = 2, .from = 2, .to = 2)                      \
+    X(BUFFER, p, .bytes = 2, .from = 2, .to = 2, .when = GEGLU_EXACT) \
+    X(BUFFER, y, .from = 3, .to = 4, .copies = 2)
+
+#define GEGLU_BACKWARD_SHORT(X)                                       \
+    X(TENSOR, dy, ASC_T)                                              \
+    X(MEMORY, gate, ASC_T)                                            \
+    X(MEMORY, dgate, ASC_T)                                           \
+    X(GRID, columns, rows, all, lanes)                                \
+    X(I64, exact)                                                     \
+    GEGLU_HALVES(X)                                                   \
+    X(BUFFER, dy, .to = 2, .copies = 2)                               \
+    X(BUFFER, dgate, .from = 3, .to = 4, .copies = 2)                 \
+    X(BUFFER, dy32, .bytes = 2, .from = 2, .to = 2)                   \
+    X(BUFFER, k, .bytes = 2, .from = 2, .to = 2)                      \
+    X(BUFFER, w, .bytes = 2, .from = 2, .to = 2)                      \
+    X(BUFFER, r, .bytes = 2, .from = 2, .to = 2, .when = GEGLU_EXACT) \
+    X(BUFFER, d32, .bytes = 4, .from = 2, .to = 3)
+
 #endif

@@ -1,4 +1,4 @@
-/* geglu.asc.h - the two kernels of one type; see asc_each_type.h. */
+/* geglu.asc.h - the kernels of one type; see asc_each_type.h. */
 
 ASC_KERNEL ASC_NAME(geglu_forward)(ASC_PARAMS(GEGLU_FORWARD))
 {
@@ -137,3 +137,39 @@ ASC_KERNEL ASC_NAME(geglu_backward)(ASC_PARAMS(GEGLU_BACKWARD))
     }
     asc_pipeline_end();
 }
+
+#include "asc_halves.asc.h"
+#define GEGLU_FIRST(direction)                               \
+    ASC_HALF_FIRST                                           \
+    __ubuf__ float *const c = ASC_SCRATCH(coefficients);     \
+    const gelu_fit fit = ASC_NAME(gelu_##direction##_fit)(); \
+    if (exact)                                               \
+        gelu_constants(&fit, c);
+
+#define ASC_SHORT ASC_NAME(geglu_forward_short)
+#define ASC_SHORT_ARGS GEGLU_FORWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(gate)
+#define ASC_SHORT_RESULTS ASC_WRITE(y)
+#define ASC_SHORT_EACH (columns / 2)
+#define ASC_SHORT_FIRST GEGLU_FIRST(forward)
+#define ASC_SHORT_TILE                                                                             \
+    geglu_forward_lines(&fit, exact, ASC_SCRATCH(gate32), ASC_SCRATCH(gate32) + n, ASC_SCRATCH(h), \
+                        ASC_SCRATCH(e), ASC_SCRATCH(p), ASC_SCRATCH(q), c, (uint32_t)n);           \
+    ASC_HALF_OUT(y_at, ASC_SCRATCH(gate32))
+#include "asc_short.asc.h"
+
+#define ASC_SHORT ASC_NAME(geglu_backward_short)
+#define ASC_SHORT_ARGS GEGLU_BACKWARD_SHORT
+#define ASC_SHORT_READS ASC_READ(gate)
+#define ASC_SHORT_WRITES ASC_WRITE(dgate, d32)
+#define ASC_SHORT_VALUES ASC_READ(dy)
+#define ASC_SHORT_EACH (columns / 2)
+#define ASC_SHORT_FIRST GEGLU_FIRST(backward)
+#define ASC_SHORT_TILE                                                                           \
+    ASC_HALF_IN(ASC_SCRATCH(dy32), dy_at);                                                       \
+    geglu_backward_lines(&fit, exact, ASC_SCRATCH(d32), ASC_SCRATCH(d32) + n, ASC_SCRATCH(dy32), \
+                         ASC_SCRATCH(gate32), ASC_SCRATCH(gate32) + n, ASC_SCRATCH(k),           \
+                         ASC_SCRATCH(q), ASC_SCRATCH(w), ASC_SCRATCH(h), ASC_SCRATCH(r), c,      \
+                         (uint32_t)n)
+#include "asc_short.asc.h"
+#undef GEGLU_FIRST

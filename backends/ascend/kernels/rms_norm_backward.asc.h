@@ -1,6 +1,29 @@
 /* rms_norm_backward.asc.h - the kernels of one type, that of whole rows here; see asc_each_type.h. */
 #include "asc_columns.asc.h"
 
+/* p = g n, n rounded if `llama`. rounded: scratch. */
+static inline __aicore__ void ASC_NAME(rms_norm_summands)(__ubuf__ float *p, __ubuf__ float *g,
+                                                          __ubuf__ float *n,
+                                                          __ubuf__ ASC_T *rounded, int llama,
+                                                          uint32_t all)
+{
+    __ubuf__ float *factor = n;
+#if ASC_16BIT
+    if (llama) {
+        ASC_NARROW(rounded, n, all);
+        ASC_THEN();
+        ASC_WIDEN(p, rounded, all);
+        ASC_THEN();
+        factor = p;
+    }
+#else
+    (void)rounded;
+    (void)llama;
+#endif
+    asc_mul(p, g, factor, all);
+    ASC_THEN();
+}
+
 /* dw += the rows of n g, n rounded if `llama`; then g = m. p: scratch, of f32; rounded: scratch. */
 static inline __aicore__ void ASC_NAME(rms_norm_weigh)(__ubuf__ float *dw, int summed,
                                                        __ubuf__ float *scale, int weighted,
@@ -10,21 +33,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_weigh)(__ubuf__ float *dw, int s
 {
     const uint32_t all = (uint32_t)(rows * pitch);
     if (summed) {
-        __ubuf__ float *factor = n;
-#if ASC_16BIT
-        if (llama) {
-            ASC_NARROW(rounded, n, all);
-            ASC_THEN();
-            ASC_WIDEN(p, rounded, all);
-            ASC_THEN();
-            factor = p;
-        }
-#else
-        (void)rounded;
-        (void)llama;
-#endif
-        asc_mul(p, g, factor, all);
-        ASC_THEN();
+        ASC_NAME(rms_norm_summands)(p, g, n, rounded, llama, all);
         asc_add_rows(dw, p, rows, pitch);
     }
     if (weighted)
@@ -144,21 +153,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_backward_lines)(
     ASC_BY_COLUMN(asc_mul, n, n, rstd, columns, lanes);
     ASC_THEN();
     if (dw) {
-        __ubuf__ float *factor = n;
-#if ASC_16BIT
-        if (llama) {
-            ASC_NARROW(rounded, n, all);
-            ASC_THEN();
-            ASC_WIDEN(p, rounded, all);
-            ASC_THEN();
-            factor = p;
-        }
-#else
-        (void)rounded;
-        (void)llama;
-#endif
-        asc_mul(p, g, factor, all);
-        ASC_THEN();
+        ASC_NAME(rms_norm_summands)(p, g, n, rounded, llama, all);
         asc_short_add(dw, p, columns, lanes, count);
     }
     if (scale)

@@ -1,4 +1,4 @@
-/* softmax_jsd.args.h - what the kernel of softmax_jsd is given; see asc_args.h. */
+/* softmax_jsd.args.h - what the kernels of softmax_jsd are given; see asc_args.h. */
 #ifndef SOFTMAX_JSD_ARGS_H
 #define SOFTMAX_JSD_ARGS_H
 
@@ -46,6 +46,49 @@ enum { SOFTMAX_JSD_LANES = 22 }; /* times 64: numbers of a row */
     X(BUFFER, c, .bytes = 4, .from = 1, .to = 1, .bank = TG_UB_BANK_LOW)                     \
     X(BUFFER, lanes, .per = TG_UB_FIXED, .bytes = SOFTMAX_JSD_LANES * 256, .to = TG_UB_LAST, \
       .bank = TG_UB_BANK_HIGH)                                                               \
+    X(BUFFER, counted, .per = TG_UB_FIXED, .bytes = 4096, .to = TG_UB_LAST)
+
+enum { SOFTMAX_JSD_NUMBERS = 11 }; /* numbers of a short row */
+
+#define SOFTMAX_JSD_WRITES TG_UB_OPTION(0)
+
+/* Short rows, whose gradient is of the data's type. near: see softmax_jsd_short.asc.c. Steps: 0 copy in, 1 transpose, 2 arithmetic,
+ * 3 transpose back, 4 copy out. */
+#define SOFTMAX_JSD_SHORT(X)                                                                    \
+    X(TENSOR, student, ASC_T)                                                                   \
+    X(TENSOR, teacher, ASC_T)                                                                   \
+    X(TENSOR, dstudent, ASC_T)                                                                  \
+    X(VECTOR, dloss, float)                                                                     \
+    X(MEMORY, labels, int64_t)                                                                  \
+    X(MEMORY, counts, float)                                                                    \
+    X(MEMORY, sums, float)                                                                      \
+    X(GRID, columns, rows, all, lanes)                                                          \
+    X(I64, kind)                                                                                \
+    X(I64, ignore_index)                                                                        \
+    X(I64, count_blocks)                                                                        \
+    X(F32, scale)                                                                               \
+    X(F32, factor)                                                                              \
+    X(F32, beta)                                                                                \
+    X(F32, rest)                                                                                \
+    X(F32, odds)                                                                                \
+    X(F32, log_rest)                                                                            \
+    X(F32, near)                                                                                \
+    ASC_SHORT_BUFFERS(X)                                                                        \
+    X(BUFFER, student, .to = 1, .copies = 2)                                                    \
+    X(BUFFER, teacher, .to = 1, .copies = 2)                                                    \
+    X(BUFFER, student32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW)                \
+    X(BUFFER, teacher32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH)               \
+    X(BUFFER, t, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_LOW)                        \
+    X(BUFFER, a, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_HIGH)                       \
+    X(BUFFER, b, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_HIGH)                       \
+    X(BUFFER, c, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_LOW)                        \
+    X(BUFFER, dstudent, .from = 3, .to = 4, .copies = 2, .when = SOFTMAX_JSD_WRITES)            \
+    X(BUFFER, labels, .per = TG_UB_COLUMN, .bytes = 8, .to = 2, .copies = 2)                    \
+    X(BUFFER, numbers, .per = TG_UB_COLUMN, .bytes = SOFTMAX_JSD_NUMBERS * 4, .to = TG_UB_LAST) \
+    X(BUFFER, mask, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST)                          \
+    X(BUFFER, ignored, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)                      \
+    X(BUFFER, total, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)                        \
+    X(BUFFER, part, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)                          \
     X(BUFFER, counted, .per = TG_UB_FIXED, .bytes = 4096, .to = TG_UB_LAST)
 
 #endif

@@ -1,5 +1,6 @@
 /* sum_rows.asc.c - the sum of rows, scaled, and its gradient, the same in every row. Arithmetic is f32 in UB. */
 #include "asc_any.h"
+#include "asc_short.h"
 #include "sum_rows.args.h"
 
 /* A task: a piece of row r of y, from k = begin to end. */

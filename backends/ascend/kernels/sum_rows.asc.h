@@ -70,8 +70,9 @@ ASC_KERNEL ASC_NAME(sum_rows_backward)(ASC_PARAMS(SUM_ROWS_BACKWARD))
     (void)rows;
     (void)tile_rows;
     asc_modes_set();
-    for (int64_t i = 0; repeats > 1 && i < columns; i++)
-        index[i] = (int32_t)(i % (columns / repeats) * 4);
+    if (repeats > 1)
+        asc_short_turns(index, ASC_SCRATCH(spread), (uint32_t)columns, columns / repeats, 4,
+                        columns / repeats * 4);
     for (int64_t i = asc_get_block_idx(); i < tasks; i += asc_get_block_num()) {
         const sum_rows_task t = sum_rows_task_at(i, count, columns, tile_columns, dy_rows, chunks);
         const uint32_t n = (uint32_t)t.columns, given = (uint32_t)(t.columns / repeats);

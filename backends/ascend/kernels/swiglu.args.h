@@ -45,13 +45,12 @@
 
 /* Short rows of gate and up side by side, as one of `columns`; so are dgate and dup. The others have half the columns. Steps: 0 copy in,
  * 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
-#define SWIGLU_HALVES(X)                                                     \
-    ASC_SHORT_BUFFERS(X)                                                     \
-    X(BUFFER, half_in, .per = TG_UB_ROW, .bytes = 2 * 64, .to = TG_UB_LAST)  \
-    X(BUFFER, half_out, .per = TG_UB_ROW, .bytes = 2 * 64, .to = TG_UB_LAST) \
-    X(BUFFER, gate, .to = 1, .copies = 2)                                    \
-    X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 3)                        \
-    X(BUFFER, h, .bytes = 2, .from = 2, .to = 2)                             \
+#define SWIGLU_HALVES(X)                              \
+    ASC_SHORT_BUFFERS(X)                              \
+    ASC_HALF_BUFFERS(X)                               \
+    X(BUFFER, gate, .to = 1, .copies = 2)             \
+    X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 3) \
+    X(BUFFER, h, .bytes = 2, .from = 2, .to = 2)      \
     X(BUFFER, e, .bytes = 2, .from = 2, .to = 2)
 
 #define SWIGLU_FORWARD_SHORT(X)        \

@@ -18,43 +18,19 @@
                          ASC_SCRATCH(e), asc_f32(gate_multiplier), asc_f32(down_multiplier), n)
 #include "asc_flat.asc.h"
 
-/* Rows of a tile of half the columns, in and out. */
-#if ASC_16BIT
-#define SWIGLU_HALF_IN(tile, x)                                               \
-    ASC_WIDEN(ASC_SCRATCH(turned_rows), ASC_UB(ASC_T, x, slot), (uint32_t)n); \
-    ASC_THEN();                                                               \
-    asc_short_in(&by_half, tile, ASC_SCRATCH(turned_rows));                   \
-    ASC_THEN()
-#define SWIGLU_HALF_OUT(y, tile)                                               \
-    asc_short_out(&by_half, ASC_SCRATCH(turned_rows), tile);                   \
-    ASC_THEN();                                                                \
-    ASC_NARROW(ASC_UB(ASC_T, y, slot), ASC_SCRATCH(turned_rows), (uint32_t)n); \
-    ASC_THEN()
-#else
-#define SWIGLU_HALF_IN(tile, x)                           \
-    asc_short_in(&by_half, tile, ASC_UB(float, x, slot)); \
-    ASC_THEN()
-#define SWIGLU_HALF_OUT(y, tile)                           \
-    asc_short_out(&by_half, ASC_UB(float, y, slot), tile); \
-    ASC_THEN()
-#endif
-#define SWIGLU_FIRST                                                                          \
-    const int64_t n = columns / 2 * lanes;                                                    \
-    const asc_short by_half =                                                                 \
-        asc_short_of(columns / 2, lanes, asc_place(half_in_at, 0), asc_place(half_out_at, 0), \
-                     ASC_SCRATCH(turned_scratch));
+#include "asc_halves.asc.h"
 
 #define ASC_SHORT ASC_NAME(swiglu_forward_short)
 #define ASC_SHORT_ARGS SWIGLU_FORWARD_SHORT
 #define ASC_SHORT_READS ASC_READ(gate)
 #define ASC_SHORT_RESULTS ASC_WRITE(y)
 #define ASC_SHORT_EACH (columns / 2)
-#define ASC_SHORT_FIRST SWIGLU_FIRST
+#define ASC_SHORT_FIRST ASC_HALF_FIRST
 #define ASC_SHORT_TILE                                                                     \
     swiglu_forward_tile(ASC_SCRATCH(gate32), ASC_SCRATCH(gate32), ASC_SCRATCH(gate32) + n, \
                         ASC_SCRATCH(h), ASC_SCRATCH(e), asc_f32(gate_multiplier),          \
                         asc_f32(down_multiplier), (uint32_t)n);                            \
-    SWIGLU_HALF_OUT(y_at, ASC_SCRATCH(gate32))
+    ASC_HALF_OUT(y_at, ASC_SCRATCH(gate32))
 #include "asc_short.asc.h"
 
 #define ASC_SHORT ASC_NAME(swiglu_backward_short)
@@ -63,14 +39,11 @@
 #define ASC_SHORT_WRITES ASC_WRITE(dgate, d32)
 #define ASC_SHORT_VALUES ASC_READ(dy)
 #define ASC_SHORT_EACH (columns / 2)
-#define ASC_SHORT_FIRST SWIGLU_FIRST
+#define ASC_SHORT_FIRST ASC_HALF_FIRST
 #define ASC_SHORT_TILE                                                                 \
-    SWIGLU_HALF_IN(ASC_SCRATCH(dy32), dy_at);                                          \
+    ASC_HALF_IN(ASC_SCRATCH(dy32), dy_at);                                             \
     swiglu_backward_tile(ASC_SCRATCH(d32), ASC_SCRATCH(d32) + n, ASC_SCRATCH(dy32),    \
                          ASC_SCRATCH(gate32), ASC_SCRATCH(gate32) + n, ASC_SCRATCH(h), \
                          ASC_SCRATCH(k), ASC_SCRATCH(e), asc_f32(gate_multiplier),     \
                          asc_f32(down_multiplier), (uint32_t)n)
 #include "asc_short.asc.h"
-#undef SWIGLU_HALF_IN
-#undef SWIGLU_HALF_OUT
-#undef SWIGLU_FIRST

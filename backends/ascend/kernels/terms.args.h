@@ -17,10 +17,15 @@ enum {
 #define TERMS_GRADIENT TG_UB_OPTION(4)
 #define TERMS_EACH TG_UB_OPTION(5)       /* every loss is written */
 #define TERMS_EACH_DLOSS TG_UB_OPTION(6) /* every element has an upstream gradient of its own */
+/* 7 is the family's */
+#define TERMS_SHORT TG_UB_OPTION(8) /* short rows with labels */
+
+enum { TERMS_LEAST_COLUMNS = 4 }; /* of short rows with labels */
 
 /* x, y: the two tensors; d: the gradient with respect to x. each, deach: the loss of every element, and its upstream gradient; upstream:
  * the one for all. labels: rows of ignore_index count as nothing; counts: of the others, a part from each of count_blocks.
  * sums: this block's part of the sum of all losses. scale: of the gradient; term: of a loss. variant, parameter: the family's.
+ * short_columns: 0, or of short rows with labels, which are taken as one, how many columns each has: a tile has whole ones.
  * Every one of the pointers but y may be NULL. Steps: 0 copy in, 1 widen, 2 compute, 3 copy out. */
 #define TERMS_GIVEN(X)                                                                            \
     X(TENSOR, x, ASC_T)                                                                           \
@@ -39,6 +44,7 @@ enum {
     X(F32, scale)                                                                                 \
     X(F32, term)                                                                                  \
     X(I64, variant)                                                                               \
+    X(I64, short_columns)                                                                         \
     X(F32, parameter)                                                                             \
     X(F32, rest) /* 1 - parameter */                                                              \
     X(BUFFER, x, .to = 2, .copies = 2, .bank = TG_UB_BANK_LOW, .when = TERMS_X)                   \
@@ -56,6 +62,13 @@ enum {
     X(BUFFER, t, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_LOW)                          \
     X(BUFFER, d32, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_LOW,                        \
       .when = TG_UB_16BIT | TERMS_GRADIENT)                                                       \
+    X(BUFFER, mask, .bytes = 4, .to = TG_UB_LAST, .when = TERMS_SHORT)                            \
+    X(BUFFER, row_of, .bytes = 4, .to = TG_UB_LAST, .when = TERMS_SHORT)                          \
+    X(BUFFER, labels, .bytes = 8, .every = TERMS_LEAST_COLUMNS, .to = 2, .copies = 2,             \
+      .when = TERMS_SHORT)                                                                        \
+    X(BUFFER, kept, .bytes = 4, .every = TERMS_LEAST_COLUMNS, .to = TG_UB_LAST,                   \
+      .when = TERMS_SHORT)                                                                        \
+    X(BUFFER, ignored, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST, .when = TERMS_SHORT)   \
     X(BUFFER, lanes, .per = TG_UB_ROW, .bytes = 256, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)   \
     X(BUFFER, total, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)                          \
     X(BUFFER, part, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)                            \

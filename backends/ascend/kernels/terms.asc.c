@@ -2,21 +2,14 @@
  * leaves its part, and the parts are added in their order: the bits do not depend on which block was done first. */
 #include "terms.h"
 
-/* Labels are compared as pairs of 32 bits: a difference of integers that is not 0 is none as f32 either. */
 ASC_KERNEL count_labels_f32(ASC_PARAMS(COUNT_LABELS))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     __ubuf__ float *lanes = ASC_SCRATCH(lanes), *kept = ASC_SCRATCH(kept);
-    __ubuf__ int32_t *pairs = ASC_UB(int32_t, pairs_at, 0);
     __ubuf__ int32_t *ignored = ASC_UB(int32_t, ignored_at, 0);
-    __ubuf__ float *differ = ASC_UB(float, pairs_at, 0);
     asc_modes_set();
     asc_duplicate(lanes, 0.0f, ASC_LANES);
-    asc_duplicate(ignored, (int32_t)ignore_index, ASC_LANES);
-    ASC_THEN();
-    asc_set_vector_mask(0, 0xaaaaaaaaaaaaaaaaull);
-    asc_duplicate(ignored, (int32_t)(ignore_index >> 32), 1, 1, 8);
-    ASC_UNCOUNTED();
+    terms_pattern(ignored, ignore_index);
     for (int64_t task = asc_get_block_idx(); task < grid.tasks; task += asc_get_block_num()) {
         const asc_tile tile = asc_tile_at(grid, task);
         const uint32_t n = (uint32_t)tile.columns;
@@ -24,16 +17,7 @@ ASC_KERNEL count_labels_f32(ASC_PARAMS(COUNT_LABELS))
         asc_copy_rows_in(asc_place(labels_at, 0), labels + tile.column, 1, n * 8, n * 8,
                          asc_round_up(n * 8, 32));
         asc_sync();
-        ASC_WITH_LANES(asc_sub, pairs, ASC_UB(int32_t, labels_at, 0), ignored, 2 * n);
-        ASC_THEN();
-        asc_int322float(differ, pairs, 2 * n);
-        ASC_THEN();
-        asc_abs(differ, differ, 2 * n);
-        ASC_THEN();
-        asc_pair_reduce_sum(kept, differ, 2 * n);
-        ASC_THEN();
-        asc_min_scalar(kept, kept, 1.0f, n);
-        ASC_THEN();
+        terms_kept(kept, ASC_UB(int64_t, labels_at, 0), ASC_SCRATCH(pairs), ignored, n);
         ASC_FOLD(asc_add, lanes, kept, 1, n, 0);
     }
     terms_leave(counts + asc_get_block_idx() * TERMS_PARTIAL, ASC_SCRATCH(part), lanes);

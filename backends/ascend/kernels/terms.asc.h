@@ -28,6 +28,11 @@ ASC_KERNEL TERMS(ASC_PARAMS(TERMS_ARGS))
         if (deach)
             asc_clear(deach_at, widest * 4);
     }
+    if (short_columns) {
+        terms_pattern(ASC_UB(int32_t, ignored_at, 0), ignore_index);
+        asc_short_turns(ASC_UB(int32_t, row_of_at, 0), ASC_SCRATCH(mask), (uint32_t)tile_columns,
+                        short_columns, 0, -4);
+    }
     asc_duplicate(lanes, 0.0f, (uint32_t)(tile_rows * ASC_LANES));
     asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;
@@ -41,6 +46,9 @@ ASC_KERNEL TERMS(ASC_PARAMS(TERMS_ARGS))
         asc_tile_in(asc_place(y_in, slot), y, y_stride, y_size, tile, pitch);
         if (deach)
             ASC_ROWS_IN(float, deach_at, slot, deach, deach_stride, tile, pitch);
+        if (short_columns)
+            asc_rows_in(asc_place(labels_at, slot), labels + tile.column / short_columns, 1,
+                        tile.columns / short_columns * 8, 0, 0);
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
@@ -53,8 +61,18 @@ ASC_KERNEL TERMS(ASC_PARAMS(TERMS_ARGS))
         __ubuf__ float *x32 = ASC_UB(float, x_at, slot), *g = d ? ASC_UB(float, d_at, slot) : 0;
 #endif
         ASC_THEN();
+        if (short_columns)
+            terms_mask_elements(ASC_UB(int32_t, mask_at, 0), ASC_UB(int32_t, kept_at, 0),
+                                ASC_UB(int64_t, labels_at, slot), ASC_UB(int32_t, row_of_at, 0),
+                                ASC_UB(int32_t, ignored_at, 0), n / (uint32_t)short_columns, n);
         TERMS_TILE;
-        if (labels) {
+        if (short_columns) {
+            ASC_THEN();
+            if (has_terms)
+                terms_keep(t, ASC_UB(int32_t, mask_at, 0), n);
+            if (g)
+                terms_keep(g, ASC_UB(int32_t, mask_at, 0), n);
+        } else if (labels) {
             ASC_THEN();
             for (int64_t r = 0; r < tile.rows; r++)
                 if (labels[tile.row + r] == ignore_index) {
