@@ -1,6 +1,5 @@
-/* sparsemax, reference: the definition by a sorted row, in double. */
+/* sparsemax, reference: the definition, its threshold by leaving out what is not above it, in double. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "sparsemax.h"
 
@@ -20,27 +19,27 @@ static int64_t row_of(const sparsemax_cut *t, int64_t r)
     return r / t->inner * t->outer_step + r % t->inner;
 }
 
-static int descending(const void *a, const void *b)
+/* The threshold of z, at which what lies above it sums to 1. Of all elements it is the mean less 1/n; those not above it have no part
+ * in the sum, and without them it is higher. z: what is left. */
+static double threshold(double *z, int64_t n)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
-}
-
-/* The threshold of z, sorted in descending order: of the k largest, for the largest k whose last
- * element lies above it. */
-static double threshold(const double *z, int64_t n)
-{
-    double sum = 0.0, tau = 0.0;
-    for (int64_t k = 1; k <= n; k++) {
-        sum += z[k - 1];
-        if (1.0 + (double)k * z[k - 1] > sum)
-            tau = (sum - 1.0) / (double)k;
+    for (;;) {
+        double sum = -1.0;
+        int64_t above = 0;
+        for (int64_t j = 0; j < n; j++)
+            sum += z[j];
+        const double tau = sum / (double)n;
+        for (int64_t j = 0; j < n; j++)
+            if (z[j] > tau)
+                z[above++] = z[j];
+        if (above == n)
+            return tau;
+        n = above;
     }
-    return tau;
 }
 
-/* One row, relative to its maximum, so that a large one does not swallow the 1. What lies 1 or more below it is 0 in y, and is not
- * sorted: the sum of the distances alone would reach 1. */
+/* One row, relative to its maximum, so that a large one does not swallow the 1. What lies 1 or more below it is 0 in y, and is left
+ * out: the sum of the distances alone would reach 1. */
 static void forward_row(const sparsemax_cut *x, const sparsemax_cut *y, int64_t r, double *z)
 {
     const int64_t n = x->n, from = row_of(x, r), to = row_of(y, r);
@@ -56,7 +55,6 @@ static void forward_row(const sparsemax_cut *x, const sparsemax_cut *y, int64_t 
     for (int64_t j = 0; j < n; j++)
         if (at(x, from, j) - max > -1)
             z[near++] = at(x, from, j) - max;
-    qsort(z, (size_t)near, sizeof *z, descending);
     const double tau = threshold(z, near);
     for (int64_t j = 0; j < n; j++)
         put(y, to, j, fmax(at(x, from, j) - max - tau, 0.0));

@@ -1,4 +1,5 @@
 /* tools/tigon/check/check.c - `tigon check`: every implementation against the reference, over all cases and types. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,9 +120,20 @@ static int finish(checker *ck, const char *backend)
     return ck->sum.failed > 0;
 }
 
+/* Tensors come and go by the thousand: their memory stays with the process, which else maps and clears it anew for each. */
+static void keep_memory(void)
+{
+#ifdef __GLIBC__
+    enum { MIB = 1 << 20 };
+    mallopt(M_MMAP_THRESHOLD, 1024 * MIB - 1);
+    mallopt(M_TRIM_THRESHOLD, 1024 * MIB - 1);
+#endif
+}
+
 static int run(checker *ck, const cli_usage *usage, const char *backend, int list)
 {
     char error[PB_ERROR];
+    keep_memory();
     ck->cat = catalogue_get(error);
     if (!ck->cat)
         return fprintf(stderr, "tigon check: %s\n", error), 1;
