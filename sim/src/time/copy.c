@@ -133,7 +133,7 @@ static void leave_tile(time_game *play, time_core *core, const time_entry *copy,
     const double now = play->share.now;
     flow->cycles = sim_later(flow->cycles, tile->ends - now);
     if (copy->record->unit_flag == 3) {
-        *tile = (time_tile){now, now + flow->cycles, 0};
+        *tile = (time_tile){.begins = now, .ends = now + flow->cycles};
     }
 }
 

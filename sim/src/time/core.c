@@ -62,6 +62,12 @@ static int lane_idle(const time_lane *lane)
     return lane->pushed == lane->popped && lane->launched == lane->landed;
 }
 
+/* Whether a copy out of a tile may begin. */
+static int is_ready(const time_tile *tile)
+{
+    return tile->full && !tile->leaves;
+}
+
 /* The head of a queue; returns when it leaves the queue, or -1 if that hangs on something that has not happened. */
 static double run_head(time_game *play, time_core *core, int pipe, const time_entry *head)
 {
@@ -84,7 +90,7 @@ static double run_head(time_game *play, time_core *core, int pipe, const time_en
     case SIM_SET:
     case SIM_ARRIVE:
         if (lane->launched - lane->landed == TIME_FLIGHT ||
-            (record->unit_flag && !core->tile[record->tile % TIME_TILES].full)) {
+            (record->unit_flag && !is_ready(&core->tile[record->tile % TIME_TILES]))) {
             return -1;
         }
         if (record->kind != SIM_COPY && !flying) {
@@ -94,6 +100,7 @@ static double run_head(time_game *play, time_core *core, int pipe, const time_en
         on = record->unit_flag ? sim_later(ready, core->tile[record->tile % TIME_TILES].begins)
                                : ready;
         play->stats[core->block].wait[pipe] += on - ready;
+        core->tile[record->tile % TIME_TILES].leaves |= record->unit_flag == 3;
         lane->flight[lane->launched++ % TIME_FLIGHT] = (time_entry){record, on, head->copy, 0};
         lane->free = record->kind == SIM_COPY ? on + record->busy : lane->free;
         if (!flying) {

@@ -38,7 +38,8 @@ typedef struct time_flag {
 /* A tile of L0C that mmad and copies hand to each other by its unit flag. */
 typedef struct time_tile {
     double begins, ends; /* mmad: its first and last result is there; copy: it has read those */
-    int full;
+    int full;            /* a copy waits until it is; mmad until it is not */
+    int leaves; /* the copy that empties it is under way: the next one waits for the next mmad */
 } time_tile;
 enum { TIME_TILES = 128 };
 

@@ -26,7 +26,7 @@ double sim_play_plain(time_game *play, time_core *core, int pipe, const time_rec
     double end = start + record->startup + record->busy;
     if (record->unit_flag) {
         end = sim_later(end, tile->ends);
-        *tile = record->unit_flag == 3 ? (time_tile){start, end, 0} : *tile;
+        *tile = record->unit_flag == 3 ? (time_tile){.begins = start, .ends = end} : *tile;
     }
     lane->free = end;
     lane->retired = sim_later(lane->retired, end);
@@ -50,7 +50,7 @@ double sim_play_cube(time_game *play, time_core *core, const time_record *record
         end = sim_later(end, tile->ends + lost);
     }
     if (record->unit_flag == 3) {
-        *tile = (time_tile){start + lost, end, 1};
+        *tile = (time_tile){.begins = start + lost, .ends = end, .full = 1};
     }
     lane->free = lane->retired = end;
     play->stats[core->block].cube_instructions++;

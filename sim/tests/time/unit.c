@@ -325,6 +325,29 @@ int sim_error(const char *format, ...)
     return -1;
 }
 
+/* One tile of L0C, handed from mmad to the copy out and back by its unit flag: no copy takes what another one is still taking, and
+ * every product is made. */
+static void test_unit_flag(void)
+{
+    enum { TIMES = 3, OUT = 5000, IN = 1 << 20 };
+    script s = {.site = {"t.c", 1, "asc_mmad"}};
+    time_stats stats[1];
+    for (int i = 0; i < TIMES; i++) {
+        if (i == 1) { /* it comes late */
+            copy(&s, ASCSIM_MTE2, IN);
+            flag(&s, SIM_SET, ASCSIM_MTE2, ASCSIM_M, 0);
+            flag(&s, SIM_WAIT, ASCSIM_MTE2, ASCSIM_M, 0);
+        }
+        add(&s, SIM_COMPUTE, ASCSIM_M)->unit_flag = 3;
+        copy(&s, ASCSIM_FIX, 28000);
+        s.record[s.count - 1].unit_flag = 3;
+        s.record[s.count - 1].copy.least = OUT;
+    }
+    const double least = IN / chip.read_hbm_bytes_per_cycle + (TIMES - 1) * OUT;
+    const double took = play(&s, 1, 0, stats);
+    CHECK(took >= least, "%.1f cycles, expected at least %.1f", took, least);
+}
+
 int main(void)
 {
     sim_time_chip(&chip, "910B1");
@@ -334,6 +357,7 @@ int main(void)
     test_flags();
     test_memory();
     test_same_lines();
+    test_unit_flag();
     printf("%s\n", failures ? "FAILED" : "time: all as expected");
     return failures != 0;
 }
