@@ -154,12 +154,11 @@ static tg_status take_work(tg_ctx *ctx, ascend_plan *plan, const attention_probl
     const int64_t windows = p->batches * p->heads * ((p->queries + own - 1) / own);
     const int64_t pairs = (windows + 1) / 2, cores = plan->problem.cores / 2;
     void *memory;
-    *block =
-        attention_up(4 * (NEIGHBORHOOD_LINE + tensors * rows * plan->problem.columns * (4 + size)),
-                     ATTENTION_LINE);
+    *block = attention_up(4 * tensors * rows * plan->problem.columns * (4 + size), ATTENTION_LINE);
     plan->layout.blocks = pairs < cores ? pairs : cores;
-    ASCEND_TRY(ascend_scratch(ctx, (size_t)(plan->layout.blocks * *block), &memory));
-    *work = (ascend_memory){memory, (size_t)(plan->layout.blocks * *block)};
+    const size_t bytes = (size_t)(windows * NEIGHBORHOOD_LINE + plan->layout.blocks * *block);
+    ASCEND_TRY(ascend_scratch(ctx, bytes, &memory));
+    *work = (ascend_memory){memory, bytes};
     return TG_OK;
 }
 
