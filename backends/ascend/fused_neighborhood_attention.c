@@ -124,8 +124,9 @@ static int fits(ascend_plan *plan, int64_t keys)
     return 0;
 }
 
-/* The windows that cost the least: each something of its own, and as much a position as it has keys. */
-static tg_status choose(ascend_plan *plan, const attention_problem *p, int which)
+/* The windows that cost the least: each something of its own, and as much a position as it has keys. *found is 0 if none hold what their
+ * positions see, or none fit. */
+static tg_status choose(ascend_plan *plan, const attention_problem *p, int which, int *found)
 {
     int64_t best = 0, best_own = 1;
     ASCEND_TRY(ascend_begin(plan, &ascend_ub_fused_neighborhood_attention[which], p->where, 1,
@@ -138,9 +139,10 @@ static tg_status choose(ascend_plan *plan, const attention_problem *p, int which
             best_own = own;
         }
     }
+    *found = best > 0 && fits(plan, best);
     plan->problem.rows = best_own;
-    plan->problem.columns = best;
-    return best && fits(plan, best) ? TG_OK : ascend_choose(plan);
+    plan->problem.columns = *found ? best : MOST_KEYS;
+    return *found || attention_takes(p->where) ? TG_OK : ascend_choose(plan); /* says what lacks */
 }
 
 /* Memory for what the cores exchange, and as many blocks as there is work for. */
@@ -154,12 +156,11 @@ static tg_status take_work(tg_ctx *ctx, ascend_plan *plan, const attention_probl
     const int64_t windows = p->batches * p->heads * ((p->queries + own - 1) / own);
     const int64_t pairs = (windows + 1) / 2, cores = plan->problem.cores / 2;
     void *memory;
-    *block =
-        attention_up(4 * (NEIGHBORHOOD_LINE + tensors * rows * plan->problem.columns * (4 + size)),
-                     ATTENTION_LINE);
+    *block = attention_up(4 * tensors * rows * plan->problem.columns * (4 + size), ATTENTION_LINE);
     plan->layout.blocks = pairs < cores ? pairs : cores;
-    ASCEND_TRY(ascend_scratch(ctx, (size_t)(plan->layout.blocks * *block), &memory));
-    *work = (ascend_memory){memory, (size_t)(plan->layout.blocks * *block)};
+    const size_t bytes = (size_t)(windows * NEIGHBORHOOD_LINE + plan->layout.blocks * *block);
+    ASCEND_TRY(ascend_scratch(ctx, bytes, &memory));
+    *work = (ascend_memory){memory, bytes};
     return TG_OK;
 }
 
@@ -168,9 +169,10 @@ static tg_status forward(tg_ctx *ctx, const attention_problem *p)
     ascend_plan plan;
     ascend_memory work;
     int64_t block;
-    if (!has_windows(p, FORWARD))
+    int found;
+    ASCEND_TRY(choose(&plan, p, FORWARD, &found));
+    if (!found)
         return attention_forward(ctx, p);
-    ASCEND_TRY(choose(&plan, p, FORWARD));
     ASCEND_TRY(take_work(ctx, &plan, p, FORWARD, &work, &block));
     return ASCEND_LAUNCH(ctx, &plan, fused_neighborhood_attention_forward, ATTENTION_GIVE(q, p->q),
                          ATTENTION_GIVE(k, p->k), ATTENTION_GIVE(v, p->v), ATTENTION_GIVE(y, p->y),
@@ -198,11 +200,12 @@ static tg_status backward(tg_ctx *ctx, const attention_problem *p)
     ascend_plan plan;
     ascend_memory work;
     int64_t block;
+    int found;
     if (p->d == 0)
         return TG_OK;
-    if (!has_windows(p, BACKWARD))
+    ASCEND_TRY(choose(&plan, p, BACKWARD, &found));
+    if (!found)
         return flash_backward(ctx, p);
-    ASCEND_TRY(choose(&plan, p, BACKWARD));
     ASCEND_TRY(take_work(ctx, &plan, p, BACKWARD, &work, &block));
     return ASCEND_LAUNCH(ctx, &plan, fused_neighborhood_attention_backward, ATTENTION_GIVE(q, p->q),
                          ATTENTION_GIVE(k, p->k), ATTENTION_GIVE(v, p->v),

@@ -147,12 +147,14 @@ static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f,
     }
     if (p->last && rows) {
         const int turn = (int)(p->turn % 2);
+        ASC_RING_FLAG(asc_sync_wait, PIPE_MTE3, PIPE_V, 2 + turn);
         ASC_NAME(flash_total)(f, u, rows, turn);
         asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
         asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
         if (lse)
             flash_values_out(lse + flash_lse_at(f, p->batch, p->row + first, p->head),
                              asc_place(u->log_at, turn), rows, f->dilation);
+        ASC_RING_FLAG(asc_sync_notify, PIPE_MTE3, PIPE_V, 2 + turn);
     }
 }
 
@@ -238,11 +240,13 @@ static inline __aicore__ void ASC_NAME(flash_join_tile)(const flash_problem *f, 
     }
 }
 
-/* Flags of the buffers: those of scores and of what leaves UB, and of pieces of sums. */
+/* Flags of the buffers: those of scores and of what leaves UB, of pieces of sums, and of log(sum). */
 #define FLASH_BUFFERS(op)             \
     ASC_BUFFERS(op, PIPE_V);          \
     op(PIPE_V, PIPE_MTE2, EVENT_ID2); \
-    op(PIPE_V, PIPE_MTE2, EVENT_ID3)
+    op(PIPE_V, PIPE_MTE2, EVENT_ID3); \
+    op(PIPE_MTE3, PIPE_V, EVENT_ID2); \
+    op(PIPE_MTE3, PIPE_V, EVENT_ID3)
 
 /* What arithmetic runs over without anything having come there is 0. */
 static inline __aicore__ void ASC_NAME(flash_clear)(const flash_problem *f, const FLASH_UB *u)

@@ -9,8 +9,9 @@
 enum { NEIGHBORHOOD_ROWS = 128, NEIGHBORHOOD_PIECE = 2048, NEIGHBORHOOD_LINE = 64 };
 
 /* See attention.args.h. A window is `core_rows` positions of a class, whose rows of the outputs it makes; the queries that this takes, and all keys
- * that those see, up to `keys`. work: of each block and of two slots, and in each of both vector cores: scores, and in the backward
- * their gradients, f32; the exponentials, and in the backward their gradients; a line. */
+ * that those see, up to `keys`. work: a line a window; of each block
+ * and of two slots, and in each of both vector cores: scores, and in the backward their gradients, f32; the exponentials, and in the
+ * backward their gradients. */
 #define NEIGHBORHOOD_FORWARD(X)                 \
     X(MEMORY, q, ASC_T)                         \
     X(MEMORY, k, ASC_T)                         \

@@ -1,25 +1,25 @@
 /* fused_neighborhood_attention_cube.asc.h - the cube core's side, of one type: scores of windows, and products of what is made of them. */
 
-/* What a vector core has in memory: scores, and their gradients; exponentials, and their gradients; and a number that is not 0 if
- * there is something that is not finite among what the cube core multiplies. A block has two slots for each of its two. */
+/* What a vector core has in memory: scores, and their gradients; exponentials, and their gradients. A block has two slots for each of its
+ * two. odd: of each window of the launch a line, in which a number is not 0 if there is something that is not finite among
+ * what the cube core multiplies. */
 #define NEIGHBORHOOD_WORK ASC_NAME(neighborhood_work)
 typedef struct NEIGHBORHOOD_WORK {
-    __gm__ float *s[2][2], *ds[2][2], *odd[2][2];
+    __gm__ char *odd;
+    __gm__ float *s[2][2], *ds[2][2];
     __gm__ ASC_T *p[2][2], *dp[2][2];
 } NEIGHBORHOOD_WORK;
 
-/* reach: as in neighborhood_window_of(); the forward, where it is 0, has no gradients. */
-static inline __aicore__ NEIGHBORHOOD_WORK ASC_NAME(neighborhood_work_of)(const flash_problem *f,
-                                                                          int64_t reach,
-                                                                          int backward,
-                                                                          __gm__ char *work)
+/* reach: as in neighborhood_window_of(). The forward has no gradients. */
+static inline __aicore__ NEIGHBORHOOD_WORK ASC_NAME(neighborhood_work_of)(
+    const flash_problem *f, int64_t reach, int backward, __gm__ char *work, int64_t work_block)
 {
     const int64_t elements = asc_min_of(f->half + 2 * reach, f->queries) * f->tile;
     NEIGHBORHOOD_WORK w;
+    w.odd = work;
+    work += neighborhood_windows(f) * NEIGHBORHOOD_LINE + asc_get_block_idx() * work_block;
     for (int slot = 0; slot < 2; slot++)
         for (int core = 0; core < 2; core++) {
-            w.odd[slot][core] = (__gm__ float *)work;
-            work += NEIGHBORHOOD_LINE;
             w.s[slot][core] = (__gm__ float *)work;
             work += 4 * elements;
             w.ds[slot][core] = backward ? (__gm__ float *)work : NULL;
@@ -30,6 +30,12 @@ static inline __aicore__ NEIGHBORHOOD_WORK ASC_NAME(neighborhood_work_of)(const 
             work += backward * elements * (int64_t)sizeof(ASC_T);
         }
     return w;
+}
+
+static inline __aicore__ __gm__ float *ASC_NAME(neighborhood_odd)(const NEIGHBORHOOD_WORK *w,
+                                                                  int64_t window)
+{
+    return (__gm__ float *)(w->odd + window * NEIGHBORHOOD_LINE);
 }
 
 /* Products of the rows of x that are the window's queries and those of y that are its keys. */
@@ -102,7 +108,8 @@ ASC_NAME(neighborhood_multiply)(const flash_problem *f, const NEIGHBORHOOD_WORK 
         asc_sync_block_wait(PIPE_S, FLASH_WEIGHED);
         for (int core = 0; core < 2 && here + core < all; core++) {
             const neighborhood_window n = neighborhood_window_of(f, here + core, reach);
-            const int64_t strip = ASC_NAME(neighborhood_strip)(f, w->odd[then][core]);
+            const int64_t strip =
+                ASC_NAME(neighborhood_strip)(f, ASC_NAME(neighborhood_odd)(w, here + core));
             ASC_NAME(neighborhood_sum)
             (f, &c, &n, strip, dy ? w->dp[then][core] : w->p[then][core], 0, dy ? k : v, &to[0]);
             if (dy) {

@@ -234,11 +234,10 @@ static inline __aicore__ void ASC_NAME(neighborhood_send)(const flash_problem *f
 /* ---- windows ---- */
 
 /* A window's rows. */
-static inline __aicore__ void ASC_NAME(neighborhood_attend_window)(const flash_problem *f,
-                                                                   neighborhood_ub *u,
-                                                                   const neighborhood_window *w,
-                                                                   const NEIGHBORHOOD_WORK *work,
-                                                                   int now, __gm__ float *lse)
+static inline __aicore__ void
+ASC_NAME(neighborhood_attend_window)(const flash_problem *f, neighborhood_ub *u,
+                                     const neighborhood_window *w, const NEIGHBORHOOD_WORK *work,
+                                     int now, __gm__ float *odd, __gm__ float *lse)
 {
     const int core = (int)asc_get_sub_block_id();
     __gm__ float *s = work->s[now][core], *ds = work->ds[now][core];
@@ -267,7 +266,7 @@ static inline __aicore__ void ASC_NAME(neighborhood_attend_window)(const flash_p
                                        asc_place(u->lse_at, u->slot),
                                        asc_min_of(f->group, w->rows - row), f->dilation);
         if (next >= w->rows)
-            asc_copy_ub2gm_align(work->odd[now][core], ASC_UB(float, u->odd_at, u->slot), 4);
+            asc_copy_ub2gm_align(odd, ASC_UB(float, u->odd_at, u->slot), 4);
         ASC_NOTIFY(PIPE_MTE3, PIPE_V, u->slot);
         u->slot ^= 1;
     }
@@ -287,21 +286,24 @@ ASC_NAME(neighborhood_attend)(const flash_problem *f, neighborhood_ub *u,
 {
     asc_modes_set();
     asc_duplicate(ASC_UB(float, u->factor_at, 0), f->scale, 8);
-    const int64_t places[] = {u->values_at, u->sum_at, u->top_at}; /* the last in the forward alone */
+    const int64_t places[] = {u->values_at, u->sum_at,
+                              u->top_at}; /* the last in the forward alone */
     for (int i = 0; i < (work->ds[0][0] ? 2 : 3); i++)
         asc_duplicate(ASC_UB(float, places[i], 0), 0.0f, (uint32_t)asc_round_up(f->group, 8));
     ASC_THEN();
     NEIGHBORHOOD_FLAGS(asc_sync_notify);
     for (int64_t step = 0; neighborhood_first(step) < neighborhood_windows(f); step++) {
-        const neighborhood_window w =
-            neighborhood_window_of(f, neighborhood_first(step) + asc_get_sub_block_id(), reach);
+        const int64_t window = neighborhood_first(step) + asc_get_sub_block_id();
+        const neighborhood_window w = neighborhood_window_of(f, window, reach);
+        ASC_THEN();
         asc_duplicate(ASC_UB(float, u->lanes_at, 0), 0.0f, ASC_LANES);
         ASC_THEN();
         for (int i = 0; i < count - 1; i++)
             ASC_NAME(neighborhood_look)(f, u, &operands[i], w.batch, w.head, w.row, w.rows);
         ASC_NAME(neighborhood_look)(f, u, &operands[count - 1], w.batch, w.head, w.key, w.keys);
         asc_sync_block_wait(PIPE_S, FLASH_SCORED);
-        ASC_NAME(neighborhood_attend_window)(f, u, &w, work, (int)(step % 2), lse);
+        ASC_NAME(neighborhood_attend_window)
+        (f, u, &w, work, (int)(step % 2), ASC_NAME(neighborhood_odd)(work, window), lse);
         asc_sync_block_arrive(PIPE_MTE3, FLASH_WEIGHED);
     }
     NEIGHBORHOOD_FLAGS(asc_sync_wait);
