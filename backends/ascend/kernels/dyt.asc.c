@@ -8,18 +8,18 @@
 #include "asc_short.h"
 #include "dyt.args.h"
 
-/* Beyond it tanh is 1, and its slope not far from what is representable. */
-#define DYT_FAR 43.0f
+/* Beyond it tanh is 1 and its slope 0, also as f32; exp(u) is finite. */
+#define DYT_FAR 80.0f
 
-/* e = -2 / (E + 1), E = exp(2u), which is left in c if the slope is wanted. two: eight times -2. */
+/* e = -2 / (E + 1), E = exp(2u), which may be infinite; its root is left in c: the slope is (e c)^2. two: eight times -2. */
 static inline __aicore__ void dyt_quotient(__ubuf__ float *e, __ubuf__ float *u, __ubuf__ float *c,
                                            __ubuf__ float *two, uint32_t n)
 {
-    asc_mul_scalar(c, u, 2.0f, n);
+    asc_exp(c, u, n);
     ASC_THEN();
-    asc_exp(c, c, n);
+    asc_mul(e, c, c, n);
     ASC_THEN();
-    asc_add_scalar(e, c, 1.0f, n);
+    asc_add_scalar(e, e, 1.0f, n);
     ASC_THEN();
     ASC_COUNTED(n);
     asc_div(e, two, e, 1, 1, 0, 1, 8, 0, 8);
@@ -114,7 +114,7 @@ static inline __aicore__ void dyt_backward_lines(const dyt_lines *d, __ubuf__ fl
     dyt_quotient(d->t, d->u, d->slope, d->two, n);
     asc_mul(d->slope, d->t, d->slope, n);
     ASC_THEN();
-    asc_mul(d->slope, d->t, d->slope, n);
+    asc_mul(d->slope, d->slope, d->slope, n);
     if (d->db)
         asc_short_add(d->db, g, columns, lanes, d->count);
     ASC_THEN();

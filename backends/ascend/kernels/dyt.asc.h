@@ -123,7 +123,7 @@ ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
             dyt_quotient(t, u, slope, two, n); /* 1 - tanh^2 = 4 E / (E + 1)^2 */
             asc_mul(slope, t, slope, n);
             ASC_THEN();
-            asc_mul(slope, t, slope, n);
+            asc_mul(slope, slope, slope, n);
             if (dbetas)
                 asc_add_rows(db, g, tile.rows, pitch);
             ASC_THEN();
