@@ -9,10 +9,10 @@ ASCEND_MIX_KERNEL(fused_neighborhood_attention_backward, NEIGHBORHOOD_BACKWARD);
 enum { FORWARD, BACKWARD, MOST_KEYS = 512, FEWEST_OWN = 32, MOST_GROUP = 64, MOST_ELEMENTS = 8192 };
 
 const tg_ub_kernel ascend_ub_fused_neighborhood_attention[] = {
-    [FORWARD] = {.name = "fused_neighborhood_attention_forward",
+    [FORWARD] = {.name = "fused_neighborhood_attention_forward.windows",
                  ASCEND_BUFFERS(fused_neighborhood_attention_forward),
                  .column_multiple = ATTENTION_LANES},
-    [BACKWARD] = {.name = "fused_neighborhood_attention_backward",
+    [BACKWARD] = {.name = "fused_neighborhood_attention_backward.windows",
                   ASCEND_BUFFERS(fused_neighborhood_attention_backward),
                   .column_multiple = ATTENTION_LANES},
     {0},

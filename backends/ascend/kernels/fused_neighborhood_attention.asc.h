@@ -2,6 +2,7 @@
 #include "flash_products.asc.h"
 
 #include "fused_neighborhood_attention_cube.asc.h"
+#include "fused_neighborhood_attention_look.asc.h"
 #include "fused_neighborhood_attention_vector.asc.h"
 
 ASC_MIX_KERNEL ASC_NAME(fused_neighborhood_attention_forward)(ASC_PARAMS(NEIGHBORHOOD_FORWARD),
