@@ -58,7 +58,9 @@ int main(void)
     CHECK(by_flags - by_unit > 7 * 0.45 && by_flags - by_unit < 8 * 0.6, "%.2f %.2f", by_flags,
           by_unit);
 
-    CHECK(fabs(to_l1 - by_unit) < 0.1, "%.2f %.2f", to_l1, by_unit); /* both are hidden */
+    /* All but the last copy are hidden; that takes 64 elements a cycle to L1, 70 bytes a cycle to GM. */
+    const double last = (TILE_BYTES / 70. - 128 * 256 / 64.) / MHZ;
+    CHECK(fabs(by_unit - to_l1 - last) < 0.02, "%.3f %.3f", by_unit - to_l1, last);
 
     /* A round: a product, a vector instruction of 178 repeats, two flags between cores. */
     const ascsim_arg one[] = {ASCSIM_U32(1)}, eleven[] = {ASCSIM_U32(11)};
