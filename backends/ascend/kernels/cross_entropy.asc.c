@@ -48,12 +48,14 @@ static inline __aicore__ ce_row ce_row_of(const ce_job *job, int64_t row, __gm__
     if (r.target == job->ignore_index)
         return r;
     const float g = job->grad_scale * (dloss ? dloss[job->flags & CE_EACH ? row : 0] : 1.0f);
-    const float smooth = g * (job->smoothing / (float)job->columns) * job->per_ce;
+    const float smooth = job->smoothing == 0.0f /* whatever g is */
+                             ? 0.0f
+                             : g * (job->smoothing / (float)job->columns) * job->per_ce;
     r.weight = class_weight ? class_weight[r.target] : 1.0f;
     r.hit = g * (1.0f - job->smoothing) * r.weight * job->per_ce;
     r.bias = smooth;
     r.smooth = smooth * job->class_weights;
-    r.z = 2.0f * g * job->z * job->per_z;
+    r.z = job->z == 0.0f ? 0.0f : 2.0f * g * job->z * job->per_z;
     r.lse = job->flags & (CE_SAVED | CE_TRIED) ? lse[row] : 0.0f;
     return r;
 }
