@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,9 @@ static int has_amx(void)
 }
 #endif
 
-uint64_t tg_cpu_features(void)
+static uint64_t machine_features;
+
+static void find_features(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -57,10 +60,18 @@ uint64_t tg_cpu_features(void)
     const int bf16 = v4 && HAS("avx512bf16");
     const uint64_t amx = bf16 && has_amx() ? TG_CPU_AMX : 0;
 #undef HAS
-    return levels[bf16 ? 4 : v4 ? 3 : v3 ? 2 : v2 ? 1 : 0].features | amx;
+    machine_features = levels[bf16 ? 4 : v4 ? 3 : v3 ? 2 : v2 ? 1 : 0].features | amx;
 #else
-    return levels[LEVELS - 1].features; /* aarch64 always has NEON */
+    machine_features = levels[LEVELS - 1].features; /* aarch64 always has NEON */
 #endif
+}
+
+/* Found once: a virtual machine takes microseconds for each question to the processor. */
+uint64_t tg_cpu_features(void)
+{
+    static pthread_once_t found = PTHREAD_ONCE_INIT;
+    pthread_once(&found, find_features);
+    return machine_features;
 }
 
 uint64_t tg_cpu_slow_features(void)

@@ -146,17 +146,28 @@ static double load(int type, const void *at)
 
 static void store(int type, void *at, double value)
 {
-    const int64_t whole = type == TG_I64 ? (int64_t)value : 0;
     const float f = (float)value;
-    const _Float16 half = (_Float16)value;
+    _Float16 half;
+    int64_t whole;
     uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    const uint16_t upper = value != value ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    const void *from = type == TG_F32   ? (const void *)&f
-                       : type == TG_F16 ? (const void *)&half
-                       : type == TG_I64 ? (const void *)&whole
-                                        : (const void *)&upper;
-    memcpy(at, from, tg_type_size(type));
+    uint16_t upper;
+    switch (type) {
+    case TG_F32:
+        memcpy(at, &f, sizeof f);
+        break;
+    case TG_F16: /* here alone: without such instructions it is slow */
+        half = (_Float16)value;
+        memcpy(at, &half, sizeof half);
+        break;
+    case TG_I64:
+        whole = (int64_t)value;
+        memcpy(at, &whole, sizeof whole);
+        break;
+    default:
+        memcpy(&bits, &f, sizeof bits);
+        upper = value != value ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+        memcpy(at, &upper, sizeof upper);
+    }
 }
 
 double toy_get(const toy_rows *t, int64_t row, int64_t column)

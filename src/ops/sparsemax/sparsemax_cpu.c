@@ -167,6 +167,17 @@ SIMD_INLINE vf2 find_tau(el e, int apart, int listed, search *s, const pairs *ro
     return newton(e, apart, listed, s, row, *base, tau);
 }
 
+/* The steps on the list know no type of x: a function for each way of lying, not for each type and way of writing. */
+static vf2 tau_in_list(search *s, vf2 *base)
+{
+    return find_tau(EL_F32, 0, 1, s, NULL, base);
+}
+
+static vf2 tau_in_list_apart(search *s, vf2 *base)
+{
+    return find_tau(EL_F32, 1, 1, s, NULL, base);
+}
+
 SIMD_INLINE void forward_panel(el e, int apart, int stream, const job *j, panel p, int64_t at,
                                int64_t next, int worker)
 {
@@ -182,10 +193,10 @@ SIMD_INLINE void forward_panel(el e, int apart, int stream, const job *j, panel 
         {v_select(live_a, lowest, zero), v_select(live_b, lowest, zero)}, scratch, 0, j->room};
     const pairs row = {x, x_step, p};
     vf2 base, tau;
-    if (scan(e, apart, &s, x, x_step, p))
-        tau = find_tau(e, apart, 1, &s, &row, &base);
-    else
+    if (!scan(e, apart, &s, x, x_step, p))
         tau = find_tau(e, apart, 0, &s, &row, &base);
+    else
+        tau = apart ? tau_in_list_apart(&s, &base) : tau_in_list(&s, &base);
     for (int64_t i = 0; i < p.count; i++) {
         const int64_t lanes = lanes_at(apart, p, i);
         const vf2 v = load_pair(e, x + i * x_step, lanes, 0.0f);
