@@ -12,12 +12,13 @@ typedef struct run_state {
     fused_linear l;
     const flce *f;
     int64_t classes;
-    int type;      /* T */
-    int gradients; /* any asked for */
-    float *logits;
-    void *dlogits;   /* NULL: over the logits */
-    float *results;  /* [RESULTS, chunks] */
-    float *sum_bias; /* dbias, if it is of 16 bits and there are several chunks */
+    int type;              /* T */
+    int gradients;         /* any asked for */
+    float *logits;         /* of a chunk, or of two */
+    int64_t logits_stride; /* elements from one chunk's to the other's */
+    void *dlogits;         /* NULL: over the logits */
+    float *results;        /* [RESULTS, chunks] */
+    float *sum_bias;       /* dbias, if it is of 16 bits and there are several chunks */
 } run_state;
 
 /* ---- one chunk ---- */
@@ -27,17 +28,32 @@ typedef struct chunk {
     view x, logits, dlogits, target, lse, loss, z_loss, accuracy, predicted, dloss;
 } chunk;
 
-static tg_status project(run_state *s, chunk *c)
+static chunk chunk_of(const run_state *s, int64_t first, int64_t rows)
 {
+    chunk c = {.first = first, .rows = rows};
+    float *logits = s->logits + fused_linear_set(&s->l, first) * s->logits_stride;
+    void *dlogits = s->dlogits ? s->dlogits : logits;
+    set_rows(&c.x, &s->l.rows_of_x, first, rows);
+    set_view(&c.logits, logits, TG_F32, rows, s->classes, s->classes);
+    set_view(&c.dlogits, dlogits, s->dlogits ? s->type : TG_F32, rows, s->classes, s->classes);
+    beside(&c.x, s->f->x);
+    beside(&c.logits, s->f->x);
+    beside(&c.dlogits, s->f->x);
+    return c;
+}
+
+static tg_status project(void *state, int64_t first, int64_t rows)
+{
+    const run_state *s = state;
+    chunk c = chunk_of(s, first, rows);
     const tg_tensor *bias = s->f->bias;
     if (bias)
         TG_TRY(tg_sum_rows_backward(s->l.ctx,
-                                    &(tg_sum_rows_backward_args){.dy = bias, .dx = &c->logits.t}));
-    return tg_gemm(s->l.ctx, &(tg_gemm_args){.a = &c->x.t,
-                                             .b = s->f->weight,
-                                             .c = &c->logits.t,
-                                             .trans_b = 1,
-                                             .beta = bias ? 1 : 0});
+                                    &(tg_sum_rows_backward_args){.dy = bias, .dx = &c.logits.t}));
+    return tg_gemm(
+        s->l.ctx,
+        &(tg_gemm_args){
+            .a = &c.x.t, .b = s->f->weight, .c = &c.logits.t, .trans_b = 1, .beta = bias ? 1 : 0});
 }
 
 /* A result of rows [first, first + rows), or of the chunk; NULL if nobody asks for it. */
@@ -61,57 +77,45 @@ static tg_tensor *result(const run_state *s, const chunk *c, int which, const tg
     .label_smoothing = (s)->f->smoothing, .lse_square_scale = (s)->f->z,                           \
     .softcap = (s)->f->softcap, .token_scaling = (s)->f->token_scaling, .grad_scale = (s)->l.scale
 
-static tg_status run_loss(run_state *s, chunk *c)
+static tg_status run_loss(void *state, int64_t first, int64_t rows)
 {
+    const run_state *s = state;
     const flce *f = s->f;
-    tg_tensor *dlogits = s->gradients ? &c->dlogits.t : NULL;
+    chunk c = chunk_of(s, first, rows);
+    tg_tensor *dlogits = s->gradients ? &c.dlogits.t : NULL;
     if (f->saved)
         return tg_cross_entropy_backward(
-            s->l.ctx, &(tg_cross_entropy_backward_args){
-                          LOSS_ARGS(s, c), .lse = part(&c->lse, f->saved, c->first, c->rows),
-                          .dlogits = dlogits});
+            s->l.ctx, &(tg_cross_entropy_backward_args){LOSS_ARGS(s, &c),
+                                                        .lse = part(&c.lse, f->saved, first, rows),
+                                                        .dlogits = dlogits});
     return tg_cross_entropy_forward(
         s->l.ctx,
         &(tg_cross_entropy_forward_args){
-            LOSS_ARGS(s, c), .loss = result(s, c, LOSS, f->loss, &c->loss),
-            .z_loss = result(s, c, Z_LOSS, f->z_loss, &c->z_loss),
-            .accuracy = result(s, c, ACCURACY, f->accuracy, &c->accuracy),
-            .lse = part(&c->lse, f->lse, c->first, c->rows),
-            .predicted = part(&c->predicted, f->predicted, c->first, c->rows), .dlogits = dlogits});
+            LOSS_ARGS(s, &c), .loss = result(s, &c, LOSS, f->loss, &c.loss),
+            .z_loss = result(s, &c, Z_LOSS, f->z_loss, &c.z_loss),
+            .accuracy = result(s, &c, ACCURACY, f->accuracy, &c.accuracy),
+            .lse = part(&c.lse, f->lse, first, rows),
+            .predicted = part(&c.predicted, f->predicted, first, rows), .dlogits = dlogits});
 }
 
-static tg_status add_gradients(run_state *s, chunk *c)
+static tg_status add_gradients(void *state, int64_t first, int64_t rows)
 {
+    const run_state *s = state;
     const flce *f = s->f;
+    chunk c = chunk_of(s, first, rows);
     view sums;
-    TG_TRY(fused_linear_gradients(&s->l, c->first, &c->x, &c->dlogits));
+    if (!s->gradients)
+        return TG_OK;
+    TG_TRY(fused_linear_gradients(&s->l, first, &c.x, &c.dlogits));
     if (!f->dbias)
         return TG_OK;
     set_vector(&sums, s->sum_bias, TG_F32, s->classes);
     return tg_sum_rows_forward(
         s->l.ctx,
-        &(tg_sum_rows_forward_args){.x = &c->dlogits.t,
+        &(tg_sum_rows_forward_args){.x = &c.dlogits.t,
                                     .y = s->sum_bias ? beside(&sums, f->x) : f->dbias,
                                     .scale = 1 / s->l.scale,
-                                    .accumulate = c->first > 0 || (f->accumulate && !s->sum_bias)});
-}
-
-static tg_status run_chunk(void *state, int64_t first, int64_t rows)
-{
-    run_state *s = state;
-    chunk c = {.first = first, .rows = rows};
-    set_rows(&c.x, &s->l.rows_of_x, first, rows);
-    set_view(&c.logits, s->logits, TG_F32, rows, s->classes, s->classes);
-    if (s->dlogits)
-        set_view(&c.dlogits, s->dlogits, s->type, rows, s->classes, s->classes);
-    else
-        set_view(&c.dlogits, s->logits, TG_F32, rows, s->classes, s->classes);
-    beside(&c.x, s->f->x);
-    beside(&c.logits, s->f->x);
-    beside(&c.dlogits, s->f->x);
-    TG_TRY(project(s, &c));
-    TG_TRY(run_loss(s, &c));
-    return s->gradients ? add_gradients(s, &c) : TG_OK;
+                                    .accumulate = first > 0 || (f->accumulate && !s->sum_bias)});
 }
 
 /* ---- the whole ---- */
@@ -136,14 +140,17 @@ static tg_status allocate(run_state *s)
 {
     const flce *f = s->f;
     const int narrow = s->gradients && s->type != TG_F32;
-    fused_linear_cut(&s->l, s->classes * (narrow ? 6 : 4), f->chunk_bytes);
-    const int64_t logits = fused_linear_lines(s->l.rows * s->classes * 4),
+    fused_linear_cut(&s->l, s->classes * 4, narrow ? s->classes * 2 : 0, s->gradients,
+                     f->chunk_bytes);
+    const int64_t each = fused_linear_lines(s->l.rows * s->classes * 4),
+                  logits = each * (1 + s->l.beside),
                   dlogits = narrow ? fused_linear_lines(s->l.rows * s->classes * 2) : 0;
     char *p =
         tg_workspace_beside(s->l.ctx, f->x, (size_t)(logits + dlogits + RESULTS * s->l.count * 4));
     if (!p)
         return TG_ENOMEM;
     s->logits = (float *)p;
+    s->logits_stride = each / 4;
     s->dlogits = narrow ? p + logits : NULL;
     s->results = (float *)(p + logits + dlogits);
     TG_TRY(fused_linear_sums(&s->l, f->dbias, &s->sum_bias));
@@ -178,7 +185,8 @@ static tg_status run(tg_ctx *ctx, const flce *f)
                    .gradients = f->dx || f->dweight || f->dbias};
     TG_TRY(allocate(&s));
     s.l.scale = scale_of(&s);
-    return fused_linear_run(&s.l, run_chunk, finish, &s);
+    const fused_linear_steps steps = {project, run_loss, add_gradients, finish};
+    return fused_linear_run(&s.l, &steps, &s);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forward_args *args)

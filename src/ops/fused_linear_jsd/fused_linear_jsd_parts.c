@@ -12,8 +12,9 @@ typedef struct run_state {
     int64_t classes;
     int type;                 /* T */
     int gradients;            /* any asked for */
-    float *student, *teacher; /* logits of a chunk */
-    void *dlogits;            /* of T; those of f32 lie over the student's logits */
+    float *student, *teacher; /* logits of a chunk, or of two */
+    int64_t set_stride;       /* elements from one chunk's to the other's */
+    void *dlogits;            /* NULL: over the student's logits */
     float *losses;            /* of each chunk */
 } run_state;
 
@@ -24,10 +25,35 @@ typedef struct chunk {
     view x, teacher_x, student, teacher, dlogits, loss;
 } chunk;
 
-static tg_status project(const run_state *s, const view *x, const tg_tensor *weight, view *logits)
+static chunk chunk_of(const run_state *s, int64_t first, int64_t rows)
+{
+    chunk c = {.first = first};
+    const int64_t set = fused_linear_set(&s->l, first) * s->set_stride;
+    float *student = s->student + set;
+    set_rows(&c.x, &s->l.rows_of_x, first, rows);
+    set_rows(&c.teacher_x, &s->teacher_x, first, rows);
+    set_view(&c.student, student, TG_F32, rows, s->classes, s->classes);
+    set_view(&c.teacher, s->teacher + set, TG_F32, rows, s->classes, s->classes);
+    set_view(&c.dlogits, s->dlogits ? s->dlogits : student, s->type, rows, s->classes, s->classes);
+    set_vector(&c.loss, s->losses + first / s->l.rows, TG_F32, 1);
+    view *const views[] = {&c.x, &c.teacher_x, &c.student, &c.teacher, &c.dlogits, &c.loss};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        beside(views[i], s->f->x);
+    return c;
+}
+
+static tg_status multiply(const run_state *s, const view *x, const tg_tensor *weight, view *logits)
 {
     return tg_gemm(s->l.ctx,
                    &(tg_gemm_args){.a = &x->t, .b = weight, .c = &logits->t, .trans_b = 1});
+}
+
+static tg_status project(void *state, int64_t first, int64_t rows)
+{
+    const run_state *s = state;
+    chunk c = chunk_of(s, first, rows);
+    TG_TRY(multiply(s, &c.x, s->f->weight, &c.student));
+    return multiply(s, &c.teacher_x, s->f->teacher_weight, &c.teacher);
 }
 
 /* What both directions of softmax_jsd are given. The mean is that of all rows. */
@@ -39,32 +65,21 @@ static tg_status project(const run_state *s, const view *x, const tg_tensor *wei
     .batch_rows = (s)->l.rows_of_x.rows, .grad_scale = (s)->l.scale
 
 /* The chunk's part of the loss, and the gradient of the student's logits. */
-static tg_status run_loss(const run_state *s, chunk *c)
-{
-    if (!s->f->loss)
-        /* no case: without gradients there is no backward */
-        return tg_softmax_jsd_backward(s->l.ctx, &(tg_softmax_jsd_backward_args){LOSS_ARGS(s, c)});
-    return tg_softmax_jsd_forward(
-        s->l.ctx, &(tg_softmax_jsd_forward_args){LOSS_ARGS(s, c), .loss = &c->loss.t});
-}
-
-static tg_status run_chunk(void *state, int64_t first, int64_t rows)
+static tg_status run_loss(void *state, int64_t first, int64_t rows)
 {
     const run_state *s = state;
-    const fljsd *f = s->f;
-    chunk c = {.first = first};
-    set_rows(&c.x, &s->l.rows_of_x, first, rows);
-    set_rows(&c.teacher_x, &s->teacher_x, first, rows);
-    set_view(&c.student, s->student, TG_F32, rows, s->classes, s->classes);
-    set_view(&c.teacher, s->teacher, TG_F32, rows, s->classes, s->classes);
-    set_view(&c.dlogits, s->dlogits, s->type, rows, s->classes, s->classes);
-    set_vector(&c.loss, s->losses + first / s->l.rows, TG_F32, 1);
-    view *const views[] = {&c.x, &c.teacher_x, &c.student, &c.teacher, &c.dlogits, &c.loss};
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        beside(views[i], f->x);
-    TG_TRY(project(s, &c.x, f->weight, &c.student));
-    TG_TRY(project(s, &c.teacher_x, f->teacher_weight, &c.teacher));
-    TG_TRY(run_loss(s, &c));
+    chunk c = chunk_of(s, first, rows);
+    if (!s->f->loss)
+        /* no case: without gradients there is no backward */
+        return tg_softmax_jsd_backward(s->l.ctx, &(tg_softmax_jsd_backward_args){LOSS_ARGS(s, &c)});
+    return tg_softmax_jsd_forward(
+        s->l.ctx, &(tg_softmax_jsd_forward_args){LOSS_ARGS(s, &c), .loss = &c.loss.t});
+}
+
+static tg_status add_gradients(void *state, int64_t first, int64_t rows)
+{
+    const run_state *s = state;
+    const chunk c = chunk_of(s, first, rows);
     return fused_linear_gradients(&s->l, first, &c.x, &c.dlogits);
 }
 
@@ -105,16 +120,19 @@ static tg_status allocate(run_state *s)
 {
     const fljsd *f = s->f;
     const int narrow = s->gradients && s->type != TG_F32;
-    fused_linear_cut(&s->l, s->classes * (narrow ? 10 : 8), f->chunk_bytes);
+    fused_linear_cut(&s->l, s->classes * 8, narrow ? s->classes * 2 : 0, s->gradients,
+                     f->chunk_bytes);
     const int64_t elements = s->l.rows * s->classes, logits = fused_linear_lines(elements * 4),
+                  sets = 2 * logits * (1 + s->l.beside),
                   dlogits = narrow ? fused_linear_lines(elements * 2) : 0;
-    char *p = tg_workspace_beside(s->l.ctx, f->x, (size_t)(2 * logits + dlogits + s->l.count * 4));
+    char *p = tg_workspace_beside(s->l.ctx, f->x, (size_t)(sets + dlogits + s->l.count * 4));
     if (!p)
         return TG_ENOMEM;
     s->student = (float *)p;
     s->teacher = (float *)(p + logits);
-    s->dlogits = narrow ? p + 2 * logits : p;
-    s->losses = (float *)(p + 2 * logits + dlogits);
+    s->set_stride = 2 * logits / 4;
+    s->dlogits = narrow ? p + sets : NULL;
+    s->losses = (float *)(p + sets + dlogits);
     return fused_linear_sums(&s->l, f->dweight, &s->l.sum_weight);
 }
 
@@ -140,7 +158,8 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
                    .gradients = f->dx || f->dweight};
     TG_TRY(allocate(&s));
     s.l.scale = scale_of(&s);
-    return fused_linear_run(&s.l, run_chunk, finish, &s);
+    const fused_linear_steps steps = {project, run_loss, add_gradients, finish};
+    return fused_linear_run(&s.l, &steps, &s);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_fused_linear_jsd_forward_args *args)
