@@ -15,7 +15,9 @@ typedef struct fused_linear {
     /* set by fused_linear_cut() */
     tg_rows rows_of_x;
     int64_t rows, count; /* of a chunk, the last may have fewer; of chunks: one even without rows */
-    int beside; /* a chunk's loss runs beside the next one's product: they need logits each */
+    int beside;          /* losses run beside products: two chunks are in memory */
+    int64_t part_rows,
+        parts; /* the loss is computed, and summed up, in parts of a chunk; of all parts */
     /* set by fused_linear_sums(), if dweight is of 16 bits and there are several chunks */
     float *sum_weight;
 } fused_linear;

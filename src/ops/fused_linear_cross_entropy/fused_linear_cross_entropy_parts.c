@@ -5,20 +5,20 @@
 #include "fused_linear/fused_linear.h"
 #include "fused_linear_cross_entropy.h"
 
-/* Results that are one number: each chunk has its own, and the call's is their sum. */
+/* Results that are one number: each part of a chunk has its own, and the call's is their sum. */
 enum { LOSS, Z_LOSS, ACCURACY, RESULTS };
 
 typedef struct run_state {
     fused_linear l;
     const flce *f;
     int64_t classes;
-    int type;              /* T */
-    int gradients;         /* any asked for */
-    float *logits;         /* of a chunk, or of two */
-    int64_t logits_stride; /* elements from one chunk's to the other's */
-    void *dlogits;         /* NULL: over the logits */
-    float *results;        /* [RESULTS, chunks] */
-    float *sum_bias;       /* dbias, if it is of 16 bits and there are several chunks */
+    int type;           /* T */
+    int gradients;      /* any asked for */
+    char *memory;       /* of a chunk's logits and their gradient, or of two chunks' */
+    int64_t set_bytes;  /* of one chunk */
+    int64_t dlogits_at; /* in it; 0: over the logits */
+    float *results;     /* [RESULTS, parts] */
+    float *sum_bias;    /* dbias, if it is of 16 bits and there are several chunks */
 } run_state;
 
 /* ---- one chunk ---- */
@@ -31,11 +31,12 @@ typedef struct chunk {
 static chunk chunk_of(const run_state *s, int64_t first, int64_t rows)
 {
     chunk c = {.first = first, .rows = rows};
-    float *logits = s->logits + fused_linear_set(&s->l, first) * s->logits_stride;
-    void *dlogits = s->dlogits ? s->dlogits : logits;
+    char *memory = s->memory + fused_linear_set(&s->l, first) * s->set_bytes;
+    const int64_t at = first % s->l.rows * s->classes;
     set_rows(&c.x, &s->l.rows_of_x, first, rows);
-    set_view(&c.logits, logits, TG_F32, rows, s->classes, s->classes);
-    set_view(&c.dlogits, dlogits, s->dlogits ? s->type : TG_F32, rows, s->classes, s->classes);
+    set_view(&c.logits, (float *)memory + at, TG_F32, rows, s->classes, s->classes);
+    set_view(&c.dlogits, memory + s->dlogits_at + at * (int64_t)tg_type_size(s->type), s->type,
+             rows, s->classes, s->classes);
     beside(&c.x, s->f->x);
     beside(&c.logits, s->f->x);
     beside(&c.dlogits, s->f->x);
@@ -61,14 +62,14 @@ static tg_tensor *result(const run_state *s, const chunk *c, int which, const tg
 {
     if (s->f->reduction == TG_NONE)
         return part(v, t, c->first, c->rows);
-    set_vector(v, s->results + which * s->l.count + c->first / s->l.rows, TG_F32, 1);
+    set_vector(v, s->results + which * s->l.parts + fused_linear_part(&s->l, c->first), TG_F32, 1);
     return t ? beside(v, t) : NULL;
 }
 
 /* What both directions of cross_entropy are given. D and n of a mean are those of all rows. */
 #define LOSS_ARGS(s, c)                                                                            \
     .logits = &(c)->logits.t, .target = part(&(c)->target, (s)->f->target, (c)->first, (c)->rows), \
-    .batch_target = (s)->l.count > 1 ? (s)->f->target : NULL,                                      \
+    .batch_target = (s)->l.parts > 1 ? (s)->f->target : NULL,                                      \
     .class_weight = (s)->f->class_weight,                                                          \
     .dloss = (s)->f->reduction == TG_NONE                                                          \
                  ? part(&(c)->dloss, (s)->f->dloss, (c)->first, (c)->rows)                         \
@@ -140,19 +141,16 @@ static tg_status allocate(run_state *s)
 {
     const flce *f = s->f;
     const int narrow = s->gradients && s->type != TG_F32;
-    fused_linear_cut(&s->l, s->classes * 4, narrow ? s->classes * 2 : 0, s->gradients,
-                     f->chunk_bytes);
-    const int64_t each = fused_linear_lines(s->l.rows * s->classes * 4),
-                  logits = each * (1 + s->l.beside),
-                  dlogits = narrow ? fused_linear_lines(s->l.rows * s->classes * 2) : 0;
-    char *p =
-        tg_workspace_beside(s->l.ctx, f->x, (size_t)(logits + dlogits + RESULTS * s->l.count * 4));
-    if (!p)
+    fused_linear_cut(&s->l, s->classes * (narrow ? 6 : 4), f->chunk_bytes);
+    const int64_t logits = fused_linear_lines(s->l.rows * s->classes * 4),
+                  dlogits = narrow ? fused_linear_lines(s->l.rows * s->classes * 2) : 0,
+                  sets = (logits + dlogits) * (1 + s->l.beside);
+    s->memory = tg_workspace_beside(s->l.ctx, f->x, (size_t)(sets + RESULTS * s->l.parts * 4));
+    if (!s->memory)
         return TG_ENOMEM;
-    s->logits = (float *)p;
-    s->logits_stride = each / 4;
-    s->dlogits = narrow ? p + logits : NULL;
-    s->results = (float *)(p + logits + dlogits);
+    s->set_bytes = logits + dlogits;
+    s->dlogits_at = narrow ? logits : 0;
+    s->results = (float *)(s->memory + sets);
     TG_TRY(fused_linear_sums(&s->l, f->dbias, &s->sum_bias));
     return fused_linear_sums(&s->l, f->dweight, &s->l.sum_weight);
 }
@@ -165,7 +163,7 @@ static tg_status finish(void *state)
     TG_TRY(fused_linear_add_up(&s->l, s->sum_bias, 1, f->dbias, f->accumulate));
     for (int i = 0; i < RESULTS && f->reduction != TG_NONE; i++) {
         view one;
-        TG_TRY(fused_linear_add_up(&s->l, s->results + i * s->l.count, s->l.count,
+        TG_TRY(fused_linear_add_up(&s->l, s->results + i * s->l.parts, s->l.parts,
                                    part(&one, results[i], 0, 1), 0));
     }
     return TG_OK;
@@ -178,7 +176,8 @@ static tg_status run(tg_ctx *ctx, const flce *f)
                          .weight = f->weight,
                          .dx = f->dx,
                          .dweight = f->dweight,
-                         .accumulate = f->accumulate},
+                         .accumulate = f->accumulate,
+                         .split = 1},
                    .f = f,
                    .classes = f->weight->shape[0],
                    .type = tg_type_of(f->x),

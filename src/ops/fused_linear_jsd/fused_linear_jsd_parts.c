@@ -10,12 +10,13 @@ typedef struct run_state {
     const fljsd *f;
     tg_rows teacher_x;
     int64_t classes;
-    int type;                 /* T */
-    int gradients;            /* any asked for */
-    float *student, *teacher; /* logits of a chunk, or of two */
-    int64_t set_stride;       /* elements from one chunk's to the other's */
-    void *dlogits;            /* NULL: over the student's logits */
-    float *losses;            /* of each chunk */
+    int type;      /* T */
+    int gradients; /* any asked for */
+    char *
+        memory; /* of a chunk's logits, the student's and the teacher's, and their gradient, or of two chunks' */
+    int64_t set_bytes;              /* of one chunk */
+    int64_t teacher_at, dlogits_at; /* in it; dlogits_at 0: over the student's logits */
+    float *losses;                  /* of each part of a chunk */
 } run_state;
 
 /* ---- one chunk ---- */
@@ -28,14 +29,16 @@ typedef struct chunk {
 static chunk chunk_of(const run_state *s, int64_t first, int64_t rows)
 {
     chunk c = {.first = first};
-    const int64_t set = fused_linear_set(&s->l, first) * s->set_stride;
-    float *student = s->student + set;
+    char *memory = s->memory + fused_linear_set(&s->l, first) * s->set_bytes;
+    const int64_t at = first % s->l.rows * s->classes;
     set_rows(&c.x, &s->l.rows_of_x, first, rows);
     set_rows(&c.teacher_x, &s->teacher_x, first, rows);
-    set_view(&c.student, student, TG_F32, rows, s->classes, s->classes);
-    set_view(&c.teacher, s->teacher + set, TG_F32, rows, s->classes, s->classes);
-    set_view(&c.dlogits, s->dlogits ? s->dlogits : student, s->type, rows, s->classes, s->classes);
-    set_vector(&c.loss, s->losses + first / s->l.rows, TG_F32, 1);
+    set_view(&c.student, (float *)memory + at, TG_F32, rows, s->classes, s->classes);
+    set_view(&c.teacher, (float *)(memory + s->teacher_at) + at, TG_F32, rows, s->classes,
+             s->classes);
+    set_view(&c.dlogits, memory + s->dlogits_at + at * (int64_t)tg_type_size(s->type), s->type,
+             rows, s->classes, s->classes);
+    set_vector(&c.loss, s->losses + fused_linear_part(&s->l, first), TG_F32, 1);
     view *const views[] = {&c.x, &c.teacher_x, &c.student, &c.teacher, &c.dlogits, &c.loss};
     for (size_t i = 0; i < sizeof views / sizeof *views; i++)
         beside(views[i], s->f->x);
@@ -120,19 +123,17 @@ static tg_status allocate(run_state *s)
 {
     const fljsd *f = s->f;
     const int narrow = s->gradients && s->type != TG_F32;
-    fused_linear_cut(&s->l, s->classes * 8, narrow ? s->classes * 2 : 0, s->gradients,
-                     f->chunk_bytes);
+    fused_linear_cut(&s->l, s->classes * (narrow ? 10 : 8), f->chunk_bytes);
     const int64_t elements = s->l.rows * s->classes, logits = fused_linear_lines(elements * 4),
-                  sets = 2 * logits * (1 + s->l.beside),
-                  dlogits = narrow ? fused_linear_lines(elements * 2) : 0;
-    char *p = tg_workspace_beside(s->l.ctx, f->x, (size_t)(sets + dlogits + s->l.count * 4));
-    if (!p)
+                  dlogits = narrow ? fused_linear_lines(elements * 2) : 0,
+                  sets = (2 * logits + dlogits) * (1 + s->l.beside);
+    s->memory = tg_workspace_beside(s->l.ctx, f->x, (size_t)(sets + s->l.parts * 4));
+    if (!s->memory)
         return TG_ENOMEM;
-    s->student = (float *)p;
-    s->teacher = (float *)(p + logits);
-    s->set_stride = 2 * logits / 4;
-    s->dlogits = narrow ? p + sets : NULL;
-    s->losses = (float *)(p + sets + dlogits);
+    s->set_bytes = 2 * logits + dlogits;
+    s->teacher_at = logits;
+    s->dlogits_at = narrow ? 2 * logits : 0;
+    s->losses = (float *)(s->memory + sets);
     return fused_linear_sums(&s->l, f->dweight, &s->l.sum_weight);
 }
 
@@ -140,7 +141,7 @@ static tg_status finish(void *state)
 {
     const run_state *s = state;
     view loss;
-    return fused_linear_add_up(&s->l, s->losses, s->l.count, part(&loss, s->f->loss, 0, 1), 0);
+    return fused_linear_add_up(&s->l, s->losses, s->l.parts, part(&loss, s->f->loss, 0, 1), 0);
 }
 
 static tg_status run(tg_ctx *ctx, const fljsd *f)
@@ -150,7 +151,8 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
                          .weight = f->weight,
                          .dx = f->dx,
                          .dweight = f->dweight,
-                         .accumulate = f->accumulate},
+                         .accumulate = f->accumulate,
+                         .split = 4},
                    .f = f,
                    .teacher_x = tg_rows_of(f->teacher_x),
                    .classes = f->weight->shape[0],
