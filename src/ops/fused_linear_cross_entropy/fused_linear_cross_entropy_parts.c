@@ -28,25 +28,26 @@ typedef struct chunk {
     view x, logits, dlogits, target, lse, loss, z_loss, accuracy, predicted, dloss;
 } chunk;
 
-static chunk chunk_of(const run_state *s, int64_t first, int64_t rows)
+static void set_chunk(const run_state *s, chunk *c, int64_t first, int64_t rows)
 {
-    chunk c = {.first = first, .rows = rows};
     char *memory = s->memory + fused_linear_set(&s->l, first) * s->set_bytes;
     const int64_t at = first % s->l.rows * s->classes;
-    set_rows(&c.x, &s->l.rows_of_x, first, rows);
-    set_view(&c.logits, (float *)memory + at, TG_F32, rows, s->classes, s->classes);
-    set_view(&c.dlogits, memory + s->dlogits_at + at * (int64_t)tg_type_size(s->type), s->type,
+    c->first = first;
+    c->rows = rows;
+    set_rows(&c->x, &s->l.rows_of_x, first, rows);
+    set_view(&c->logits, (float *)memory + at, TG_F32, rows, s->classes, s->classes);
+    set_view(&c->dlogits, memory + s->dlogits_at + at * (int64_t)tg_type_size(s->type), s->type,
              rows, s->classes, s->classes);
-    beside(&c.x, s->f->x);
-    beside(&c.logits, s->f->x);
-    beside(&c.dlogits, s->f->x);
-    return c;
+    beside(&c->x, s->f->x);
+    beside(&c->logits, s->f->x);
+    beside(&c->dlogits, s->f->x);
 }
 
 static tg_status project(void *state, int64_t first, int64_t rows)
 {
     const run_state *s = state;
-    chunk c = chunk_of(s, first, rows);
+    chunk c;
+    set_chunk(s, &c, first, rows);
     const tg_tensor *bias = s->f->bias;
     if (bias)
         TG_TRY(tg_sum_rows_backward(s->l.ctx,
@@ -82,7 +83,8 @@ static tg_status run_loss(void *state, int64_t first, int64_t rows)
 {
     const run_state *s = state;
     const flce *f = s->f;
-    chunk c = chunk_of(s, first, rows);
+    chunk c;
+    set_chunk(s, &c, first, rows);
     tg_tensor *dlogits = s->gradients ? &c.dlogits.t : NULL;
     if (f->saved)
         return tg_cross_entropy_backward(
@@ -103,7 +105,8 @@ static tg_status add_gradients(void *state, int64_t first, int64_t rows)
 {
     const run_state *s = state;
     const flce *f = s->f;
-    chunk c = chunk_of(s, first, rows);
+    chunk c;
+    set_chunk(s, &c, first, rows);
     view sums;
     if (!s->gradients)
         return TG_OK;

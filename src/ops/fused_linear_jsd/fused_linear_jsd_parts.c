@@ -26,23 +26,22 @@ typedef struct chunk {
     view x, teacher_x, student, teacher, dlogits, loss;
 } chunk;
 
-static chunk chunk_of(const run_state *s, int64_t first, int64_t rows)
+static void set_chunk(const run_state *s, chunk *c, int64_t first, int64_t rows)
 {
-    chunk c = {.first = first};
     char *memory = s->memory + fused_linear_set(&s->l, first) * s->set_bytes;
     const int64_t at = first % s->l.rows * s->classes;
-    set_rows(&c.x, &s->l.rows_of_x, first, rows);
-    set_rows(&c.teacher_x, &s->teacher_x, first, rows);
-    set_view(&c.student, (float *)memory + at, TG_F32, rows, s->classes, s->classes);
-    set_view(&c.teacher, (float *)(memory + s->teacher_at) + at, TG_F32, rows, s->classes,
+    c->first = first;
+    set_rows(&c->x, &s->l.rows_of_x, first, rows);
+    set_rows(&c->teacher_x, &s->teacher_x, first, rows);
+    set_view(&c->student, (float *)memory + at, TG_F32, rows, s->classes, s->classes);
+    set_view(&c->teacher, (float *)(memory + s->teacher_at) + at, TG_F32, rows, s->classes,
              s->classes);
-    set_view(&c.dlogits, memory + s->dlogits_at + at * (int64_t)tg_type_size(s->type), s->type,
+    set_view(&c->dlogits, memory + s->dlogits_at + at * (int64_t)tg_type_size(s->type), s->type,
              rows, s->classes, s->classes);
-    set_vector(&c.loss, s->losses + fused_linear_part(&s->l, first), TG_F32, 1);
-    view *const views[] = {&c.x, &c.teacher_x, &c.student, &c.teacher, &c.dlogits, &c.loss};
+    set_vector(&c->loss, s->losses + fused_linear_part(&s->l, first), TG_F32, 1);
+    view *const views[] = {&c->x, &c->teacher_x, &c->student, &c->teacher, &c->dlogits, &c->loss};
     for (size_t i = 0; i < sizeof views / sizeof *views; i++)
         beside(views[i], s->f->x);
-    return c;
 }
 
 static tg_status multiply(const run_state *s, const view *x, const tg_tensor *weight, view *logits)
@@ -54,7 +53,8 @@ static tg_status multiply(const run_state *s, const view *x, const tg_tensor *we
 static tg_status project(void *state, int64_t first, int64_t rows)
 {
     const run_state *s = state;
-    chunk c = chunk_of(s, first, rows);
+    chunk c;
+    set_chunk(s, &c, first, rows);
     TG_TRY(multiply(s, &c.x, s->f->weight, &c.student));
     return multiply(s, &c.teacher_x, s->f->teacher_weight, &c.teacher);
 }
@@ -71,7 +71,8 @@ static tg_status project(void *state, int64_t first, int64_t rows)
 static tg_status run_loss(void *state, int64_t first, int64_t rows)
 {
     const run_state *s = state;
-    chunk c = chunk_of(s, first, rows);
+    chunk c;
+    set_chunk(s, &c, first, rows);
     if (!s->f->loss)
         /* no case: without gradients there is no backward */
         return tg_softmax_jsd_backward(s->l.ctx, &(tg_softmax_jsd_backward_args){LOSS_ARGS(s, &c)});
@@ -82,7 +83,8 @@ static tg_status run_loss(void *state, int64_t first, int64_t rows)
 static tg_status add_gradients(void *state, int64_t first, int64_t rows)
 {
     const run_state *s = state;
-    const chunk c = chunk_of(s, first, rows);
+    chunk c;
+    set_chunk(s, &c, first, rows);
     return fused_linear_gradients(&s->l, first, &c.x, &c.dlogits);
 }
 
