@@ -16,11 +16,16 @@ static _Thread_local struct {
 /* Products that are made beside other launches. */
 static const struct twin {
     const char *product, *kernel;
-    int type; /* of the kernel's data; the product's is the mix kernel's */
+    int type;        /* of the kernel's data; the product's is the mix kernel's */
+    double elements; /* that a vector core does in a cycle, about */
     ascend_kernel both;
 } twins[] = {
-    {"gemm", "cross_entropy", TG_F32, {"gemm_beside_cross_entropy", ASCEND_MIX_CORES, 0, NULL}},
-    {"gemm", "softmax_jsd", TG_F32, {"gemm_beside_softmax_jsd", ASCEND_MIX_CORES, 0, NULL}},
+    {"gemm",
+     "cross_entropy",
+     TG_F32,
+     3.8,
+     {"gemm_beside_cross_entropy", ASCEND_MIX_CORES, 0, NULL}},
+    {"gemm", "softmax_jsd", TG_F32, 0.3, {"gemm_beside_softmax_jsd", ASCEND_MIX_CORES, 0, NULL}},
 };
 
 static const struct twin *twin_of(const ascend_ready *product, const ascend_ready *other)
@@ -43,7 +48,18 @@ static tg_status make_first(tg_ctx *ctx, int count)
     return TG_OK;
 }
 
-/* The mix kernel's arguments are the product's, the other's, and how many blocks the other has. */
+/* How many vector cores do the blocks of a kernel in about the product's time; all if they do not. */
+static int64_t vector_cores(const struct twin *twin, const ascend_ready *product,
+                            const ascend_ready *other)
+{
+    const tg_ub_problem *p = &other->plan.problem;
+    const int64_t blocks = other->plan.layout.blocks;
+    const double block = (double)p->rows * (double)p->columns / (double)blocks / twin->elements;
+    const int64_t each = block > 0 ? (int64_t)(product->plan.cycles / block) : 1;
+    return each > 1 ? (blocks + each - 1) / each : blocks;
+}
+
+/* The mix kernel's arguments are the product's, the other's, how many blocks the other has and how many vector cores do them. */
 static tg_status make_both(tg_ctx *ctx, const struct twin *twin, const ascend_ready *product,
                            const ascend_ready *other)
 {
@@ -58,6 +74,7 @@ static tg_status make_both(tg_ctx *ctx, const struct twin *twin, const ascend_re
     memcpy(args->list + args->n, other->args.list, (size_t)other->args.n * sizeof *args->list);
     args->n += other->args.n;
     args->list[args->n++] = (ascend_arg){.word = (uint64_t)blocks};
+    args->list[args->n++] = (ascend_arg){.word = (uint64_t)vector_cores(twin, product, other)};
     return ascend_make(ctx, &both);
 }
 

@@ -9,8 +9,9 @@
  * with each, take longer than the products. */
 enum { CPU_BYTES = 56 << 20, DEVICE_BYTES = 1 << 30 };
 
-/* Where losses run beside products: so many chunks at least, if they have so many rows. */
-enum { BESIDE_CHUNKS = 2, BESIDE_ROWS = 512 };
+/* Where losses run beside products: so many chunks at least, if they have so many rows; and so many rows in a part of one, which
+ * are shared out among many cores. */
+enum { BESIDE_CHUNKS = 2, BESIDE_ROWS = 512, PART_ROWS = 256 };
 
 static int64_t chunks_of(int64_t rows, int64_t row_bytes, int64_t bytes)
 {
@@ -33,6 +34,8 @@ void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
     l->rows = count ? (rows + count - 1) / count : 1;
     l->count = count ? (rows + l->rows - 1) / l->rows : 1;
     l->part_rows = l->beside ? (l->rows + l->split - 1) / l->split : l->rows;
+    if (l->beside && l->part_rows < PART_ROWS && !bytes)
+        l->part_rows = l->rows < PART_ROWS ? l->rows : PART_ROWS;
     l->parts = rows ? fused_linear_part(l, rows - 1) + 1 : 1;
 }
 

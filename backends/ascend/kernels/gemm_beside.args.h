@@ -6,8 +6,9 @@
 #include "gemm.args.h"
 #include "softmax_jsd.args.h"
 
-/* Both lists, and how many blocks the loss has: vector cores behind them have nothing to do. */
-#define GEMM_BESIDE_CROSS_ENTROPY(X) GEMM(X) CROSS_ENTROPY(X) X(I64, vector_blocks)
-#define GEMM_BESIDE_SOFTMAX_JSD(X) GEMM(X) SOFTMAX_JSD(X) X(I64, vector_blocks)
+/* Both lists; how many blocks the loss has, and how many vector cores share them. */
+#define GEMM_BESIDE_CROSS_ENTROPY(X) \
+    GEMM(X) CROSS_ENTROPY(X) X(I64, vector_blocks) X(I64, vector_cores)
+#define GEMM_BESIDE_SOFTMAX_JSD(X) GEMM(X) SOFTMAX_JSD(X) X(I64, vector_blocks) X(I64, vector_cores)
 
 #endif

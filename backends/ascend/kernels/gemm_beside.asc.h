@@ -13,9 +13,11 @@ ASC_MIX_KERNEL ASC_NAME(gemm_beside_cross_entropy)(ASC_PARAMS(GEMM_BESIDE_CROSS_
     if ASC_IS_AIC {
         ASC_NAME(gemm_body)(ASC_NAMES(GEMM));
     } else {
-        const int64_t block = 2 * asc_get_block_idx() + asc_get_sub_block_id();
-        if (block < vector_blocks)
+        for (int64_t block = gemm_beside_first(vector_cores); block < vector_blocks;
+             block += vector_cores) {
             cross_entropy_body_f32(block, ASC_NAMES(CROSS_ENTROPY));
+            asc_sync(); /* UB becomes the next block's */
+        }
     }
 }
 
@@ -25,8 +27,10 @@ ASC_MIX_KERNEL ASC_NAME(gemm_beside_softmax_jsd)(ASC_PARAMS(GEMM_BESIDE_SOFTMAX_
     if ASC_IS_AIC {
         ASC_NAME(gemm_body)(ASC_NAMES(GEMM));
     } else {
-        const int64_t block = 2 * asc_get_block_idx() + asc_get_sub_block_id();
-        if (block < vector_blocks)
+        for (int64_t block = gemm_beside_first(vector_cores); block < vector_blocks;
+             block += vector_cores) {
             softmax_jsd_body_f32(block, vector_blocks, ASC_NAMES(SOFTMAX_JSD));
+            asc_sync(); /* UB becomes the next block's */
+        }
     }
 }
