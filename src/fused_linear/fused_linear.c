@@ -19,13 +19,20 @@ static int64_t chunks_of(int64_t rows, int64_t row_bytes, int64_t bytes)
     return most < 1 ? rows : rows / most + (rows % most != 0);
 }
 
+/* Of a gradient with several chunks. */
+static int64_t sums_bytes(const tg_tensor *t)
+{
+    return !t || tg_type_of(t) == TG_F32 ? 0 : tg_numel(t) * (int64_t)sizeof(float);
+}
+
 void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
 {
     const int64_t suits = strcmp(tg_ctx_device(l->ctx), "cpu") ? DEVICE_BYTES : CPU_BYTES;
     l->rows_of_x = tg_rows_of(l->x);
     const int64_t rows = l->rows_of_x.rows;
     int64_t count = chunks_of(rows, row_bytes, bytes ? bytes : suits);
-    const int several = count > 1 || (!bytes && rows >= BESIDE_CHUNKS * BESIDE_ROWS);
+    const int several = count > 1 || (!bytes && rows >= BESIDE_CHUNKS * BESIDE_ROWS &&
+                                      rows * row_bytes + sums_bytes(l->dweight) <= DEVICE_BYTES);
     l->beside = several && (l->dx || l->dweight) && tg_has_side(l->ctx, l->x);
     if (l->beside) {
         count = chunks_of(rows, 2 * row_bytes, bytes ? bytes : suits);
@@ -48,9 +55,10 @@ static int64_t rows_from(const fused_linear *l, int64_t first)
 
 tg_status fused_linear_sums(const fused_linear *l, const tg_tensor *t, float **sums)
 {
-    if (!t || tg_type_of(t) == TG_F32 || l->count == 1)
+    const int64_t bytes = sums_bytes(t);
+    if (!bytes || l->count == 1)
         return TG_OK;
-    *sums = tg_workspace_beside(l->ctx, l->x, (size_t)tg_numel(t) * sizeof(float));
+    *sums = tg_workspace_beside(l->ctx, l->x, (size_t)bytes);
     return *sums ? TG_OK : TG_ENOMEM;
 }
 
