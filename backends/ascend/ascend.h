@@ -108,6 +108,12 @@ tg_status ascend_partials(tg_ctx *ctx, int64_t count, int64_t n, ascend_partial_
 tg_status ascend_sum_partials(tg_ctx *ctx, const ascend_partial_sums *partials,
                               const tg_tensor *result, int64_t accumulate);
 
+/* ---- work beside other work: see side.h ---- */
+
+tg_status ascend_side(tg_ctx *ctx, tg_side_step step);
+/* Before work that is put on the stream otherwise than by a launch: in a side, the launches that it has so far are made. */
+tg_status ascend_side_so_far(tg_ctx *ctx);
+
 /* ---- the operators ---- */
 
 #define KERNELS(family) extern const tg_ub_kernel ascend_ub_##family[]; /* ends with {0} */

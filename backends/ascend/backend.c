@@ -101,6 +101,7 @@ static const tg_backend card = {
     .impls = card_impls,
     .environment = environment,
     .ub_kernel = ub_kernel,
+    .side = ascend_side,
 };
 
 TG_BUILT_IN_ENTRY(ascend)
@@ -134,6 +135,7 @@ static const tg_backend model = {
     .select = select_model,
     .impls = model_impls,
     .environment = environment,
+    .side = ascend_side,
 };
 
 TG_BUILT_IN_ENTRY(ascendmodel)

@@ -171,6 +171,7 @@ tg_status ascend_gemm(tg_ctx *ctx, const tg_gemm_args *args)
         to.at = memory;
     }
     plan.layout.blocks = units < p.cores ? units : p.cores;
+    plan.cycles = cycles(&p, &t);
     ASCEND_TRY(ASCEND_LAUNCH(
         ctx, &plan, gemm, .a = args->a, .b = args->b, .c = &to, .c_stride = direct ? c.stride : p.n,
         .c_split = p.m * p.n, .c_type = direct ? ascend_any(args->c) : ASC_ANY_F32, .m = p.m,

@@ -102,6 +102,7 @@ tg_status ascend_gemm_aclnn(tg_ctx *ctx, const tg_gemm_args *args)
 {
     float alpha = (float)args->alpha, beta = (float)args->beta;
     ASCEND_TRY(ascend_card_enter());
+    ASCEND_TRY(ascend_side_so_far(ctx));
     const product p = {view(args->a, args->trans_a), view(args->b, args->trans_b), view(args->c, 0),
                        aclnn.aclCreateScalar(&alpha, ACLNN_F32),
                        aclnn.aclCreateScalar(&beta, ACLNN_F32)};

@@ -2,34 +2,29 @@
 #include <stdio.h>
 
 #include "ascend.h"
-
-enum { MOST_ARGS = 64 };
+#include "side.h"
 
 /* ---- arguments ---- */
 
-typedef struct arguments {
-    int n;
-    ascend_arg list[MOST_ARGS];
-} arguments;
-
-static void put(arguments *a, uint64_t word)
+static void put(ascend_arguments *a, uint64_t word)
 {
     a->list[a->n++] = (ascend_arg){.word = word};
 }
 
-static void put_memory(arguments *a, ascend_memory memory, const char *name)
+static void put_memory(ascend_arguments *a, ascend_memory memory, const char *name)
 {
     a->list[a->n++] = (ascend_arg){(uint64_t)(uintptr_t)memory.at, memory.bytes, name};
 }
 
-static void put_tensor(arguments *a, const ascend_plan *plan, const tg_tensor *t, const char *name)
+static void put_tensor(ascend_arguments *a, const ascend_plan *plan, const tg_tensor *t,
+                       const char *name)
 {
     const ascend_rows rows = ascend_rows_of(t);
     put_memory(a, (ascend_memory){rows.data, rows.bytes}, name);
     put(a, (uint64_t)(plan->one_line ? plan->problem.columns : rows.stride));
 }
 
-static void put_grid(arguments *a, const ascend_plan *plan)
+static void put_grid(ascend_arguments *a, const ascend_plan *plan)
 {
     put(a, (uint64_t)plan->problem.rows);
     put(a, (uint64_t)plan->problem.columns);
@@ -38,7 +33,7 @@ static void put_grid(arguments *a, const ascend_plan *plan)
 }
 
 /* A float travels as its bits. */
-static void put_f32(arguments *a, double value)
+static void put_f32(ascend_arguments *a, double value)
 {
     const union {
         float f;
@@ -47,12 +42,12 @@ static void put_f32(arguments *a, double value)
     put(a, v.bits);
 }
 
-static void put_place(arguments *a, const tg_ub_place *place)
+static void put_place(ascend_arguments *a, const tg_ub_place *place)
 {
     put(a, (uint64_t)(place->copy_stride << 32 | place->offset));
 }
 
-static void fill(arguments *a, const ascend_plan *plan, const ascend_kernel *kernel,
+static void fill(ascend_arguments *a, const ascend_plan *plan, const ascend_kernel *kernel,
                  const ascend_slot *given)
 {
     const tg_ub_place *place = plan->layout.place;
@@ -109,15 +104,11 @@ static void log_time(tg_ctx *ctx, const tg_npu_launch *t)
                          t->clock, t->us);
 }
 
-tg_status ascend_launch(tg_ctx *ctx, const ascend_plan *plan, const ascend_kernel *kernel,
-                        const ascend_slot *given)
+tg_status ascend_make(tg_ctx *ctx, const ascend_ready *launch)
 {
-    arguments args = {.n = 0};
+    const ascend_plan *plan = &launch->plan;
     char symbol[96];
-    if (plan->layout.blocks == 0)
-        return TG_OK;
-    fill(&args, plan, kernel, given);
-    snprintf(symbol, sizeof symbol, "%s%s", kernel->name, type_suffix(plan->type));
+    snprintf(symbol, sizeof symbol, "%s%s", launch->kernel->name, type_suffix(plan->type));
     tg_npu_launch took = {.kernel = symbol,
                           .clock = plan->runtime->label,
                           .soc = plan->runtime->info()->soc,
@@ -128,10 +119,10 @@ tg_status ascend_launch(tg_ctx *ctx, const ascend_plan *plan, const ascend_kerne
                           .layout = &plan->layout};
     const int verbose = ascend_host->verbose(ctx), watched = tg_npu_is_watched();
     const ascend_call call = {.kernel = symbol,
-                              .cores = kernel->cores,
+                              .cores = launch->kernel->cores,
                               .blocks = plan->layout.blocks,
-                              .args = args.list,
-                              .nargs = args.n,
+                              .args = launch->args.list,
+                              .nargs = launch->args.n,
                               .stream = ascend_host->stream(ctx),
                               .took = verbose || watched ? &took : NULL};
     ASCEND_TRY(plan->runtime->launch(&call));
@@ -140,6 +131,19 @@ tg_status ascend_launch(tg_ctx *ctx, const ascend_plan *plan, const ascend_kerne
     if (watched)
         tg_npu_launched(&took);
     return TG_OK;
+}
+
+tg_status ascend_launch(tg_ctx *ctx, const ascend_plan *plan, const ascend_kernel *kernel,
+                        const ascend_slot *given)
+{
+    if (plan->layout.blocks == 0)
+        return TG_OK;
+    ascend_ready launch;
+    launch.kernel = kernel;
+    launch.plan = *plan;
+    launch.args.n = 0;
+    fill(&launch.args, plan, kernel, given);
+    return ascend_make_or_keep(ctx, &launch);
 }
 
 /* ---- independent elements ---- */

@@ -109,8 +109,9 @@ typedef union ascend_slot {
 typedef struct ascend_plan {
     const ascend_runtime *runtime;
     const tg_ub_kernel *ub;
-    int type;     /* of the data, tg_type: the kernel's suffix */
-    int one_line; /* tensors are compact, and taken as one row that is as long as all of theirs */
+    int type;      /* of the data, tg_type: the kernel's suffix */
+    double cycles; /* what the launch takes, about; 0: nobody has estimated it */
+    int one_line;  /* tensors are compact, and taken as one row that is as long as all of theirs */
     tg_ub_problem problem;
     tg_ub_layout layout;
 } ascend_plan;

@@ -12,7 +12,7 @@
 
 #include "ascend.h"
 
-enum { MOST_ARGS = 64, LOGGED_FAULTS = 8, SYNC_ADDRESS = 4096 };
+enum { MOST_ARGS = 96, LOGGED_FAULTS = 8, SYNC_ADDRESS = 4096 };
 
 #define MODEL_FUNCTIONS(X)  \
     X(ascsim_chip_name)     \

@@ -166,6 +166,9 @@ typedef struct tg_host {
     void *(*device_workspace)(tg_ctx *ctx, size_t bytes);
 } tg_host;
 
+/* What tg_backend.side is told. */
+typedef enum tg_side_step { TG_SIDE_BEGIN, TG_SIDE_END, TG_SIDE_JOIN, TG_SIDE_DROP } tg_side_step;
+
 /* A backend's table. Later versions of Tigon append to it: one that is smaller than this library's, by `size`, was built
  * against an older version, and what it lacks counts as 0 or NULL.
  *
@@ -205,6 +208,17 @@ typedef struct tg_backend {
     /* Of NPUs: the kernels that declare what they keep in the Unified Buffer (npu.h), by number from 0 on; NULL behind the last.
      * `tigon ub-check` and `tigon report` know them then. NULL: none. */
     const struct tg_ub_kernel *(*ub_kernel)(int kernel);
+    /* Work beside other work, for devices that can. Operators that are made of others, such as fused_linear_cross_entropy, have
+     * calls that need nothing of each other: what is called between BEGIN and END, the side, and what is called between
+     * END and JOIN. None of the one reads or writes what the other writes, so both may run at the same time, or in any order
+     * against each other. Calls of the side keep their own order, and so do the others; all of them come behind what was called
+     * before BEGIN, and JOIN puts both before what is called next. Memory of device_workspace() that is taken in the side stays
+     * the side's until JOIN. A backend with streams may give the side one of its own and record events at BEGIN and JOIN;
+     * one without may keep launches of the side until others come that they run well with, and make the rest at JOIN. Instead of JOIN
+     * comes DROP where a call has failed: what has been put on the device still comes before what follows, and the
+     * rest is forgotten. JOIN may also come before END; then no END follows. A context has one side at a time. DROP returns
+     * TG_OK. NULL: everything runs in the order of the calls. */
+    tg_status (*side)(tg_ctx *ctx, tg_side_step step);
 } tg_backend;
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all

@@ -178,12 +178,28 @@ typedef struct workspace {
     void *user;
 } workspace;
 
-/* Gives back what was allocated, on the host and on the device, since ctx->taken was `mark`. */
+/* Gives back what was allocated, on the host and on the device, since ctx->taken was `mark`; in a side nothing, as its join does. */
 void tg_workspace_release(tg_ctx *ctx, uint64_t mark);
+/* And until it was `last`. */
+void tg_workspace_release_until(tg_ctx *ctx, uint64_t mark, uint64_t last);
 void *tg_device_workspace(tg_ctx *ctx, size_t bytes);
 /* Gives blocks back to where they came from: those that are not in use; all. */
 void tg_workspace_trim(workspace *w);
 void tg_workspace_close(workspace *w);
+
+/* ---- side.c: see parts.h ---- */
+
+typedef struct side {
+    int depth; /* of the implementation that began it; 0: there is none */
+    int open;  /* it has not ended */
+    int told; /* the backend knows of it, and what was called may not have been put on the device yet */
+    uint64_t first, last; /* ctx->taken when it began and when it ended */
+} side;
+
+/* An implementation has returned: if it has not joined its side, that is dropped. */
+void tg_side_left(tg_ctx *ctx);
+/* What the side has so far, and all that it will have, runs in the order of the calls: other than the device's own work follows. */
+tg_status tg_side_in_order(tg_ctx *ctx);
 
 /* ---- memory.c ---- */
 
@@ -231,6 +247,7 @@ struct tg_ctx {
     int settings;   /* changes when a setting changes */
     int depth;      /* of running implementations */
     int reserving;  /* calls take memory and write nothing, see parts.h */
+    side side;
     const reg_impl *last_impl;
     uint8_t warned[TG_OP_COUNT]; /* host fallback said so */
     route routes[TG_OP_COUNT][2];

@@ -83,8 +83,12 @@ static __attribute__((noinline)) tg_status say_who(const reg_impl *impl, tg_stat
 static inline tg_status run_impl(tg_ctx *ctx, const reg_impl *impl, const void *args)
 {
     const uint64_t mark = ctx->taken;
+    if (!TG_LIKELY(!ctx->side.open) && impl->backend != ctx->backend)
+        TG_TRY(tg_side_in_order(ctx));
     ctx->depth++;
     const tg_status status = tg_op_calls[impl->op].run(&impl->impl, ctx, args);
+    if (!TG_LIKELY(!ctx->side.depth))
+        tg_side_left(ctx);
     if (ctx->taken != mark)
         tg_workspace_release(ctx, mark);
     if (--ctx->depth == 0) {
@@ -214,6 +218,8 @@ static tg_status run_converted(tg_ctx *ctx, const reg_impl *const *impls, int co
                                const void *args)
 {
     tg_status status = TG_EUNSUPPORTED;
+    if (ctx->side.open)
+        TG_TRY(tg_side_in_order(ctx));
     for (int i = 0; i < count && status == TG_EUNSUPPORTED; i++) {
         const uint64_t mark = ctx->taken;
         conversions c;

@@ -118,6 +118,8 @@ tg_status tg_run_on_host(tg_ctx *ctx, int op, const void *args)
                     tg_ops[op].name, ctx->device);
     ctx->warned[op] = 1;
     const uint64_t mark = ctx->taken;
+    if (ctx->side.open)
+        TG_TRY(tg_side_in_order(ctx));
     const tg_status status = run_mirrored(ctx, op, args);
     if (status != TG_OK)
         tg_sync(ctx); /* copies may still be on their way */

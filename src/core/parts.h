@@ -1,5 +1,5 @@
 /* src/core/parts.h - for implementations that are made of calls of other operators, and for those that such calls
- * run: memory first.
+ * run: memory first, and work beside other work.
  *
  * An implementation that calls its parts one after another has written outputs when a later part finds no memory.
  * So it makes its calls twice. Between tg_reserve() and tg_reserved() a call runs its implementation up to the
@@ -14,6 +14,8 @@
 
 #include "core/services.h"
 
+/* ---- memory first ---- */
+
 void tg_reserve(tg_ctx *ctx);
 void tg_reserved(tg_ctx *ctx);
 int tg_reserving(const tg_ctx *ctx);
@@ -25,5 +27,19 @@ static inline int64_t tg_next_chunk(const tg_ctx *ctx, int64_t first, int64_t ch
     const int64_t next = first + chunk;
     return tg_reserving(ctx) && first > 0 && next < rows ? (rows - 1) / chunk * chunk : next;
 }
+
+/* ---- work beside other work ----
+ *
+ * What an implementation calls between tg_side_begin() and tg_side_end(), the side, may run at the same time as what it calls
+ * from there to tg_side_join(), or behind it: neither may need, or write, what the other writes. On a device whose backend
+ * has no side (tg_backend.side), such as the CPU, everything runs at once, in the order of the calls. So does a side within another one.
+ *
+ * Scratch memory that is taken in the side is given back by the join. An implementation that returns an error leaves the
+ * join out: what of the side has not been put on the device by then is forgotten. */
+tg_status tg_side_begin(tg_ctx *ctx);
+tg_status tg_side_end(tg_ctx *ctx);
+tg_status tg_side_join(tg_ctx *ctx);
+/* 1 if the context's device has a side, and t lies there: a second buffer is worth its memory. */
+int tg_has_side(const tg_ctx *ctx, const tg_tensor *t);
 
 #endif

@@ -129,19 +129,25 @@ void tg_workspace_free(tg_ctx *ctx, void *ptr)
         }
 }
 
-static void release(workspace *w, uint64_t mark)
+static void release(workspace *w, uint64_t mark, uint64_t last)
 {
     for (int i = 0; i < w->count; i++)
-        if (w->blocks[i].serial > mark) {
+        if (w->blocks[i].serial > mark && w->blocks[i].serial <= last) {
             w->used -= w->blocks[i].bytes;
             w->blocks[i].serial = 0;
         }
 }
 
+void tg_workspace_release_until(tg_ctx *ctx, uint64_t mark, uint64_t last)
+{
+    release(&ctx->work, mark, last);
+    release(&ctx->device_work, mark, last);
+}
+
 void tg_workspace_release(tg_ctx *ctx, uint64_t mark)
 {
-    release(&ctx->work, mark);
-    release(&ctx->device_work, mark);
+    if (TG_LIKELY(!ctx->side.open))
+        tg_workspace_release_until(ctx, mark, ctx->taken);
 }
 
 void tg_workspace_close(workspace *w)

@@ -9,22 +9,56 @@
  * with each, take longer than the products. */
 enum { CPU_BYTES = 56 << 20, DEVICE_BYTES = 1 << 30 };
 
+/* Where losses run beside products: so many chunks at least, if they have so many rows; and so many rows in a part of one, which
+ * are shared out among many cores. */
+enum { BESIDE_CHUNKS = 2, BESIDE_ROWS = 512, PART_ROWS = 256 };
+
+static int64_t chunks_of(int64_t rows, int64_t row_bytes, int64_t bytes)
+{
+    const int64_t most = bytes / (row_bytes ? row_bytes : 1);
+    return most < 1 ? rows : rows / most + (rows % most != 0);
+}
+
+/* Of a gradient with several chunks. */
+static int64_t sums_bytes(const tg_tensor *t)
+{
+    return !t || tg_type_of(t) == TG_F32 ? 0 : tg_numel(t) * (int64_t)sizeof(float);
+}
+
 void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
 {
-    if (!bytes)
-        bytes = strcmp(tg_ctx_device(l->ctx), "cpu") ? DEVICE_BYTES : CPU_BYTES;
+    const int64_t suits = strcmp(tg_ctx_device(l->ctx), "cpu") ? DEVICE_BYTES : CPU_BYTES;
     l->rows_of_x = tg_rows_of(l->x);
-    const int64_t rows = l->rows_of_x.rows, most = bytes / (row_bytes ? row_bytes : 1);
-    const int64_t count = most < 1 ? rows : rows / most + (rows % most != 0);
+    const int64_t rows = l->rows_of_x.rows;
+    int64_t count = chunks_of(rows, row_bytes, bytes ? bytes : suits);
+    const int several = count > 1 || (!bytes && rows >= BESIDE_CHUNKS * BESIDE_ROWS &&
+                                      rows * row_bytes + sums_bytes(l->dweight) <= DEVICE_BYTES);
+    l->beside = several && (l->dx || l->dweight) && tg_has_side(l->ctx, l->x);
+    if (l->beside) {
+        count = chunks_of(rows, 2 * row_bytes, bytes ? bytes : suits);
+        count = count < BESIDE_CHUNKS ? BESIDE_CHUNKS : count;
+    }
     l->rows = count ? (rows + count - 1) / count : 1;
     l->count = count ? (rows + l->rows - 1) / l->rows : 1;
+    l->part_rows = l->beside ? (l->rows + l->split - 1) / l->split : l->rows;
+    if (l->beside && l->part_rows < PART_ROWS && !bytes)
+        l->part_rows = l->rows < PART_ROWS ? l->rows : PART_ROWS;
+    l->parts = rows ? fused_linear_part(l, rows - 1) + 1 : 1;
+}
+
+/* Of the chunk from row `first` on. */
+static int64_t rows_from(const fused_linear *l, int64_t first)
+{
+    const int64_t left = l->rows_of_x.rows - first;
+    return left < l->rows ? left : l->rows;
 }
 
 tg_status fused_linear_sums(const fused_linear *l, const tg_tensor *t, float **sums)
 {
-    if (!t || tg_type_of(t) == TG_F32 || l->count == 1)
+    const int64_t bytes = sums_bytes(t);
+    if (!bytes || l->count == 1)
         return TG_OK;
-    *sums = tg_workspace_beside(l->ctx, l->x, (size_t)tg_numel(t) * sizeof(float));
+    *sums = tg_workspace_beside(l->ctx, l->x, (size_t)bytes);
     return *sums ? TG_OK : TG_ENOMEM;
 }
 
@@ -68,27 +102,63 @@ tg_status fused_linear_add_up(const fused_linear *l, const float *parts, int64_t
         l->ctx, &(tg_sum_rows_forward_args){.x = &x, .y = to, .accumulate = accumulate});
 }
 
-static tg_status run_once(const fused_linear *l,
-                          tg_status (*chunk)(void *state, int64_t first, int64_t rows),
-                          tg_status (*finish)(void *state), void *state)
+static tg_status run_in_turn(const fused_linear *l, const fused_linear_steps *steps, void *state)
 {
     const int64_t rows = l->rows_of_x.rows;
     int64_t first = 0;
     do {
-        const int64_t left = rows - first;
-        TG_TRY(chunk(state, first, left < l->rows ? left : l->rows));
+        TG_TRY(steps->project(state, first, rows_from(l, first)));
+        TG_TRY(steps->loss(state, first, rows_from(l, first)));
+        TG_TRY(steps->gradients(state, first, rows_from(l, first)));
         first = tg_next_chunk(l->ctx, first, l->rows, rows);
     } while (first < rows);
-    TG_TRY(fused_linear_add_up(l, l->sum_weight, 1, l->dweight, l->accumulate));
-    return finish(state);
+    return TG_OK;
 }
 
-tg_status fused_linear_run(const fused_linear *l,
-                           tg_status (*chunk)(void *state, int64_t first, int64_t rows),
-                           tg_status (*finish)(void *state), void *state)
+/* The loss of a chunk, in its parts. */
+static tg_status run_loss(const fused_linear *l, const fused_linear_steps *steps, void *state,
+                          int64_t first)
+{
+    const int64_t end = first + rows_from(l, first);
+    for (; first < end; first += l->part_rows)
+        TG_TRY(steps->loss(state, first, end - first < l->part_rows ? end - first : l->part_rows));
+    return TG_OK;
+}
+
+/* Each chunk's loss beside the gradients of the chunk before it, and then the logits of the chunk behind it, which lie where
+ * those of the chunk before lay. */
+static tg_status run_beside(const fused_linear *l, const fused_linear_steps *steps, void *state)
+{
+    const int64_t rows = l->rows_of_x.rows;
+    int64_t first = 0, before = 0;
+    TG_TRY(steps->project(state, 0, rows_from(l, 0)));
+    while (first < rows) {
+        const int64_t next = tg_next_chunk(l->ctx, first, l->rows, rows);
+        TG_TRY(tg_side_begin(l->ctx));
+        TG_TRY(run_loss(l, steps, state, first));
+        TG_TRY(tg_side_end(l->ctx));
+        if (first > 0)
+            TG_TRY(steps->gradients(state, before, rows_from(l, before)));
+        if (next < rows)
+            TG_TRY(steps->project(state, next, rows_from(l, next)));
+        TG_TRY(tg_side_join(l->ctx));
+        before = first;
+        first = next;
+    }
+    return steps->gradients(state, before, rows_from(l, before));
+}
+
+static tg_status run_once(const fused_linear *l, const fused_linear_steps *steps, void *state)
+{
+    TG_TRY((l->beside ? run_beside : run_in_turn)(l, steps, state));
+    TG_TRY(fused_linear_add_up(l, l->sum_weight, 1, l->dweight, l->accumulate));
+    return steps->finish(state);
+}
+
+tg_status fused_linear_run(const fused_linear *l, const fused_linear_steps *steps, void *state)
 {
     tg_reserve(l->ctx);
-    const tg_status status = run_once(l, chunk, finish, state);
+    const tg_status status = run_once(l, steps, state);
     tg_reserved(l->ctx);
-    return status != TG_OK ? status : run_once(l, chunk, finish, state);
+    return status != TG_OK ? status : run_once(l, steps, state);
 }

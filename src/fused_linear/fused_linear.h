@@ -10,16 +10,34 @@ typedef struct fused_linear {
     const tg_tensor *x, *weight; /* logits = x weight^T */
     tg_tensor *dx, *dweight;     /* NULL: not asked for */
     int64_t accumulate;          /* dweight is added to */
-    double scale; /* of the logits' gradient; what it is multiplied with is divided by it */
+    double scale;  /* of the logits' gradient; what it is multiplied with is divided by it */
+    int64_t split; /* parts that the loss of a chunk goes in where it runs beside products */
     /* set by fused_linear_cut() */
     tg_rows rows_of_x;
     int64_t rows, count; /* of a chunk, the last may have fewer; of chunks: one even without rows */
+    int beside;          /* losses run beside products: two chunks are in memory */
+    int64_t part_rows,
+        parts; /* the loss is computed, and summed up, in parts of a chunk; of all parts */
     /* set by fused_linear_sums(), if dweight is of 16 bits and there are several chunks */
     float *sum_weight;
 } fused_linear;
 
-/* Equal parts of the fewest chunks whose rows, of row_bytes each, fit so many bytes, 0: as many as suit the device; a row at least. */
+/* Equal parts of the fewest chunks whose rows, of row_bytes each, fit so many bytes, 0: as many as suit the device; a row at least. Where
+ * losses run beside products there are two chunks at a time, which share the bytes. */
 void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes);
+
+/* Whose memory the chunk of row `first` has: 0, or of two chunks 0 or 1. */
+static inline int fused_linear_set(const fused_linear *l, int64_t first)
+{
+    return l->beside && first / l->rows % 2;
+}
+
+/* The number of the part that row `first` is in. */
+static inline int64_t fused_linear_part(const fused_linear *l, int64_t first)
+{
+    const int64_t of_chunk = (l->rows + l->part_rows - 1) / l->part_rows;
+    return first / l->rows * of_chunk + first % l->rows / l->part_rows;
+}
 
 /* Bytes of a part of a workspace, so that the next part begins a cache line. */
 static inline int64_t fused_linear_lines(int64_t bytes)
@@ -39,10 +57,17 @@ tg_status fused_linear_gradients(const fused_linear *l, int64_t first, const vie
 tg_status fused_linear_add_up(const fused_linear *l, const float *parts, int64_t count,
                               tg_tensor *to, int64_t accumulate);
 
-/* chunk(state, first, rows) for every chunk, once even without rows: outputs may have to become zero. Then dweight's sums are
- * rounded, and finish(state) called. All of it twice, first to reserve the memory of its calls (core/parts.h). */
-tg_status fused_linear_run(const fused_linear *l,
-                           tg_status (*chunk)(void *state, int64_t first, int64_t rows),
-                           tg_status (*finish)(void *state), void *state);
+/* What is done with `rows` rows from `first` on, a chunk, or for the loss a part of one: their logits, the loss and the gradient of the
+ * logits, the other gradients. Then what is left to do once. */
+typedef struct fused_linear_steps {
+    tg_status (*project)(void *state, int64_t first, int64_t rows);
+    tg_status (*loss)(void *state, int64_t first, int64_t rows);
+    tg_status (*gradients)(void *state, int64_t first, int64_t rows);
+    tg_status (*finish)(void *state);
+} fused_linear_steps;
+
+/* The steps for every chunk, once even without rows: outputs may have to become zero. Then dweight's sums are rounded, and the
+ * rest is finished. All of it twice, first to reserve the memory of its calls (core/parts.h). */
+tg_status fused_linear_run(const fused_linear *l, const fused_linear_steps *steps, void *state);
 
 #endif

@@ -38,6 +38,18 @@
 #define ASC_PARAM_F32(name) , int64_t name
 #define ASC_PARAM_BUFFER(name, ...) , int64_t name##_at
 
+/* The names of the same parameters: what a kernel passes on to a function of the same list. */
+#define ASC_NAMES(list) ASC_PARAMS_OF(list(ASC_NAME_OF))
+#define ASC_NAME_OF(kind, ...) ASC_NAME_OF_##kind(__VA_ARGS__)
+#define ASC_NAME_OF_TENSOR(name, type) , name, name##_stride
+#define ASC_NAME_OF_VECTOR(name, type) , name
+#define ASC_NAME_OF_MEMORY(name, type) , name
+#define ASC_NAME_OF_GRID(rows, columns, tile_rows, tile_columns) \
+    , rows, columns, tile_rows, tile_columns
+#define ASC_NAME_OF_I64(name) , name
+#define ASC_NAME_OF_F32(name) , name
+#define ASC_NAME_OF_BUFFER(name, ...) , name##_at
+
 /* Buffers of a ring (asc_ring.h), .copies of what pieces are copied into; and of a ring that is read alone. */
 enum { ASC_RING = 8, ASC_RING_READ = 3 };
 

@@ -28,11 +28,10 @@ enum { CE_MOST_ROWS = 128 }; /* of a tile of whole rows */
 enum { CE_ROOM_FOR_LANES = 32 };
 enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB */
 
-/* Both kernels of rows. loss, z_loss, accuracy: of every row, or where they are reduced and a block adds up its rows, of every block;
+/* Both kernels of rows, behind their logits. loss, z_loss, accuracy: of every row, or where they are reduced and a block adds up its rows, of every block;
  * or NULL. ..._rows, ..._group: see asc_groups. scale: logits are multiplied by it; where it is not 1 there is no softcap, and
  * no CE_SAVED. unit: what the loss, and so its gradient, are multiplied by. */
 #define CE_GIVEN(X)                \
-    X(TENSOR, logits, ASC_T)       \
     X(TENSOR, dlogits, void)       \
     X(VECTOR, target, int64_t)     \
     X(VECTOR, class_weight, float) \
@@ -68,6 +67,7 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
 /* share: rows of a block; classes: columns, which a plan has at least one of; reads, writes: see asc_ring.h. Steps: 0 copy in,
  * 1 maxima and sums of all pieces, 2 gradient and copy out of all pieces. */
 #define CROSS_ENTROPY(X)                                                                      \
+    X(TENSOR, logits, void)                                                                   \
     CE_GIVEN(X)                                                                               \
     X(GRID, rows, planned_columns, one_row, piece)                                            \
     X(I64, columns)                                                                           \
@@ -99,6 +99,7 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
 
 /* Steps: 0 copy in, 1 maxima, exponentials and sums, 2 gradient, 3 copy out. */
 #define CROSS_ENTROPY_ROWS(X)                                                                      \
+    X(TENSOR, logits, ASC_T)                                                                       \
     CE_GIVEN(X)                                                                                    \
     X(GRID, rows, columns, tile_rows, tile_columns)                                                \
     X(BUFFER, logits, .to = 2, .copies = 2, .bank = TG_UB_BANK_LOW)                                \

@@ -17,8 +17,8 @@ enum { SOFTMAX_JSD_LANES = 22 }; /* times 64: numbers of a row */
  * count_blocks; sums: this block's part of the sum of all losses. scale: 1 / temperature; factor: of the gradient; rest: 1 - beta. Steps:
  * 0 copy in, 1 compute, 2 copy out. */
 #define SOFTMAX_JSD(X)                                                                       \
-    X(TENSOR, student, ASC_T)                                                                \
-    X(TENSOR, teacher, ASC_T)                                                                \
+    X(TENSOR, student, void)                                                                 \
+    X(TENSOR, teacher, void)                                                                 \
     X(TENSOR, dstudent, void)                                                                \
     X(VECTOR, dloss, float)                                                                  \
     X(MEMORY, labels, int64_t)                                                               \

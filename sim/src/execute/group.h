@@ -8,7 +8,7 @@
 #include "model/model.h"
 #include "move.h"
 
-enum { SIM_MAX_ARGUMENTS = 64 };
+enum { SIM_MAX_ARGUMENTS = 128 };
 
 typedef struct sim_meeting sim_meeting; /* group.c */
 

@@ -168,7 +168,7 @@ static void test_requests(void)
     refused(ascsim_launch(device, "none", NULL, 1, NULL, 0), "kernel");
     refused(ascsim_launch(device, "none", saturation, 0, NULL, 0), "blocks");
     refused(ascsim_launch(device, "none", saturation, 1, &bad, 1), "args[0]");
-    refused(ascsim_launch(device, "none", saturation, 1, &bad, 65), "count");
+    refused(ascsim_launch(device, "none", saturation, 1, &bad, 129), "count");
     refused(ascsim_map(device, NULL, 4, "x"), "x");
     ascsim_close(device);
 }

@@ -5,19 +5,20 @@
 #include "fused_linear/fused_linear.h"
 #include "fused_linear_cross_entropy.h"
 
-/* Results that are one number: each chunk has its own, and the call's is their sum. */
+/* Results that are one number: each part of a chunk has its own, and the call's is their sum. */
 enum { LOSS, Z_LOSS, ACCURACY, RESULTS };
 
 typedef struct run_state {
     fused_linear l;
     const flce *f;
     int64_t classes;
-    int type;      /* T */
-    int gradients; /* any asked for */
-    float *logits;
-    void *dlogits;   /* NULL: over the logits */
-    float *results;  /* [RESULTS, chunks] */
-    float *sum_bias; /* dbias, if it is of 16 bits and there are several chunks */
+    int type;           /* T */
+    int gradients;      /* any asked for */
+    char *memory;       /* of a chunk's logits and their gradient, or of two chunks' */
+    int64_t set_bytes;  /* of one chunk */
+    int64_t dlogits_at; /* in it; 0: over the logits */
+    float *results;     /* [RESULTS, parts] */
+    float *sum_bias;    /* dbias, if it is of 16 bits and there are several chunks */
 } run_state;
 
 /* ---- one chunk ---- */
@@ -27,17 +28,34 @@ typedef struct chunk {
     view x, logits, dlogits, target, lse, loss, z_loss, accuracy, predicted, dloss;
 } chunk;
 
-static tg_status project(run_state *s, chunk *c)
+static void set_chunk(const run_state *s, chunk *c, int64_t first, int64_t rows)
 {
+    char *memory = s->memory + fused_linear_set(&s->l, first) * s->set_bytes;
+    const int64_t at = first % s->l.rows * s->classes;
+    c->first = first;
+    c->rows = rows;
+    set_rows(&c->x, &s->l.rows_of_x, first, rows);
+    set_view(&c->logits, (float *)memory + at, TG_F32, rows, s->classes, s->classes);
+    set_view(&c->dlogits, memory + s->dlogits_at + at * (int64_t)tg_type_size(s->type), s->type,
+             rows, s->classes, s->classes);
+    beside(&c->x, s->f->x);
+    beside(&c->logits, s->f->x);
+    beside(&c->dlogits, s->f->x);
+}
+
+static tg_status project(void *state, int64_t first, int64_t rows)
+{
+    const run_state *s = state;
+    chunk c;
+    set_chunk(s, &c, first, rows);
     const tg_tensor *bias = s->f->bias;
     if (bias)
         TG_TRY(tg_sum_rows_backward(s->l.ctx,
-                                    &(tg_sum_rows_backward_args){.dy = bias, .dx = &c->logits.t}));
-    return tg_gemm(s->l.ctx, &(tg_gemm_args){.a = &c->x.t,
-                                             .b = s->f->weight,
-                                             .c = &c->logits.t,
-                                             .trans_b = 1,
-                                             .beta = bias ? 1 : 0});
+                                    &(tg_sum_rows_backward_args){.dy = bias, .dx = &c.logits.t}));
+    return tg_gemm(
+        s->l.ctx,
+        &(tg_gemm_args){
+            .a = &c.x.t, .b = s->f->weight, .c = &c.logits.t, .trans_b = 1, .beta = bias ? 1 : 0});
 }
 
 /* A result of rows [first, first + rows), or of the chunk; NULL if nobody asks for it. */
@@ -45,14 +63,14 @@ static tg_tensor *result(const run_state *s, const chunk *c, int which, const tg
 {
     if (s->f->reduction == TG_NONE)
         return part(v, t, c->first, c->rows);
-    set_vector(v, s->results + which * s->l.count + c->first / s->l.rows, TG_F32, 1);
+    set_vector(v, s->results + which * s->l.parts + fused_linear_part(&s->l, c->first), TG_F32, 1);
     return t ? beside(v, t) : NULL;
 }
 
 /* What both directions of cross_entropy are given. D and n of a mean are those of all rows. */
 #define LOSS_ARGS(s, c)                                                                            \
     .logits = &(c)->logits.t, .target = part(&(c)->target, (s)->f->target, (c)->first, (c)->rows), \
-    .batch_target = (s)->l.count > 1 ? (s)->f->target : NULL,                                      \
+    .batch_target = (s)->l.parts > 1 ? (s)->f->target : NULL,                                      \
     .class_weight = (s)->f->class_weight,                                                          \
     .dloss = (s)->f->reduction == TG_NONE                                                          \
                  ? part(&(c)->dloss, (s)->f->dloss, (c)->first, (c)->rows)                         \
@@ -61,57 +79,47 @@ static tg_tensor *result(const run_state *s, const chunk *c, int which, const tg
     .label_smoothing = (s)->f->smoothing, .lse_square_scale = (s)->f->z,                           \
     .softcap = (s)->f->softcap, .token_scaling = (s)->f->token_scaling, .grad_scale = (s)->l.scale
 
-static tg_status run_loss(run_state *s, chunk *c)
+static tg_status run_loss(void *state, int64_t first, int64_t rows)
 {
+    const run_state *s = state;
     const flce *f = s->f;
-    tg_tensor *dlogits = s->gradients ? &c->dlogits.t : NULL;
+    chunk c;
+    set_chunk(s, &c, first, rows);
+    tg_tensor *dlogits = s->gradients ? &c.dlogits.t : NULL;
     if (f->saved)
         return tg_cross_entropy_backward(
-            s->l.ctx, &(tg_cross_entropy_backward_args){
-                          LOSS_ARGS(s, c), .lse = part(&c->lse, f->saved, c->first, c->rows),
-                          .dlogits = dlogits});
+            s->l.ctx, &(tg_cross_entropy_backward_args){LOSS_ARGS(s, &c),
+                                                        .lse = part(&c.lse, f->saved, first, rows),
+                                                        .dlogits = dlogits});
     return tg_cross_entropy_forward(
         s->l.ctx,
         &(tg_cross_entropy_forward_args){
-            LOSS_ARGS(s, c), .loss = result(s, c, LOSS, f->loss, &c->loss),
-            .z_loss = result(s, c, Z_LOSS, f->z_loss, &c->z_loss),
-            .accuracy = result(s, c, ACCURACY, f->accuracy, &c->accuracy),
-            .lse = part(&c->lse, f->lse, c->first, c->rows),
-            .predicted = part(&c->predicted, f->predicted, c->first, c->rows), .dlogits = dlogits});
+            LOSS_ARGS(s, &c), .loss = result(s, &c, LOSS, f->loss, &c.loss),
+            .z_loss = result(s, &c, Z_LOSS, f->z_loss, &c.z_loss),
+            .accuracy = result(s, &c, ACCURACY, f->accuracy, &c.accuracy),
+            .lse = part(&c.lse, f->lse, first, rows),
+            .predicted = part(&c.predicted, f->predicted, first, rows), .dlogits = dlogits});
 }
 
-static tg_status add_gradients(run_state *s, chunk *c)
+static tg_status add_gradients(void *state, int64_t first, int64_t rows)
 {
+    const run_state *s = state;
     const flce *f = s->f;
+    chunk c;
+    set_chunk(s, &c, first, rows);
     view sums;
-    TG_TRY(fused_linear_gradients(&s->l, c->first, &c->x, &c->dlogits));
+    if (!s->gradients)
+        return TG_OK;
+    TG_TRY(fused_linear_gradients(&s->l, first, &c.x, &c.dlogits));
     if (!f->dbias)
         return TG_OK;
     set_vector(&sums, s->sum_bias, TG_F32, s->classes);
     return tg_sum_rows_forward(
         s->l.ctx,
-        &(tg_sum_rows_forward_args){.x = &c->dlogits.t,
+        &(tg_sum_rows_forward_args){.x = &c.dlogits.t,
                                     .y = s->sum_bias ? beside(&sums, f->x) : f->dbias,
                                     .scale = 1 / s->l.scale,
-                                    .accumulate = c->first > 0 || (f->accumulate && !s->sum_bias)});
-}
-
-static tg_status run_chunk(void *state, int64_t first, int64_t rows)
-{
-    run_state *s = state;
-    chunk c = {.first = first, .rows = rows};
-    set_rows(&c.x, &s->l.rows_of_x, first, rows);
-    set_view(&c.logits, s->logits, TG_F32, rows, s->classes, s->classes);
-    if (s->dlogits)
-        set_view(&c.dlogits, s->dlogits, s->type, rows, s->classes, s->classes);
-    else
-        set_view(&c.dlogits, s->logits, TG_F32, rows, s->classes, s->classes);
-    beside(&c.x, s->f->x);
-    beside(&c.logits, s->f->x);
-    beside(&c.dlogits, s->f->x);
-    TG_TRY(project(s, &c));
-    TG_TRY(run_loss(s, &c));
-    return s->gradients ? add_gradients(s, &c) : TG_OK;
+                                    .accumulate = first > 0 || (f->accumulate && !s->sum_bias)});
 }
 
 /* ---- the whole ---- */
@@ -138,14 +146,14 @@ static tg_status allocate(run_state *s)
     const int narrow = s->gradients && s->type != TG_F32;
     fused_linear_cut(&s->l, s->classes * (narrow ? 6 : 4), f->chunk_bytes);
     const int64_t logits = fused_linear_lines(s->l.rows * s->classes * 4),
-                  dlogits = narrow ? fused_linear_lines(s->l.rows * s->classes * 2) : 0;
-    char *p =
-        tg_workspace_beside(s->l.ctx, f->x, (size_t)(logits + dlogits + RESULTS * s->l.count * 4));
-    if (!p)
+                  dlogits = narrow ? fused_linear_lines(s->l.rows * s->classes * 2) : 0,
+                  sets = (logits + dlogits) * (1 + s->l.beside);
+    s->memory = tg_workspace_beside(s->l.ctx, f->x, (size_t)(sets + RESULTS * s->l.parts * 4));
+    if (!s->memory)
         return TG_ENOMEM;
-    s->logits = (float *)p;
-    s->dlogits = narrow ? p + logits : NULL;
-    s->results = (float *)(p + logits + dlogits);
+    s->set_bytes = logits + dlogits;
+    s->dlogits_at = narrow ? logits : 0;
+    s->results = (float *)(s->memory + sets);
     TG_TRY(fused_linear_sums(&s->l, f->dbias, &s->sum_bias));
     return fused_linear_sums(&s->l, f->dweight, &s->l.sum_weight);
 }
@@ -158,7 +166,7 @@ static tg_status finish(void *state)
     TG_TRY(fused_linear_add_up(&s->l, s->sum_bias, 1, f->dbias, f->accumulate));
     for (int i = 0; i < RESULTS && f->reduction != TG_NONE; i++) {
         view one;
-        TG_TRY(fused_linear_add_up(&s->l, s->results + i * s->l.count, s->l.count,
+        TG_TRY(fused_linear_add_up(&s->l, s->results + i * s->l.parts, s->l.parts,
                                    part(&one, results[i], 0, 1), 0));
     }
     return TG_OK;
@@ -171,14 +179,16 @@ static tg_status run(tg_ctx *ctx, const flce *f)
                          .weight = f->weight,
                          .dx = f->dx,
                          .dweight = f->dweight,
-                         .accumulate = f->accumulate},
+                         .accumulate = f->accumulate,
+                         .split = 1},
                    .f = f,
                    .classes = f->weight->shape[0],
                    .type = tg_type_of(f->x),
                    .gradients = f->dx || f->dweight || f->dbias};
     TG_TRY(allocate(&s));
     s.l.scale = scale_of(&s);
-    return fused_linear_run(&s.l, run_chunk, finish, &s);
+    const fused_linear_steps steps = {project, run_loss, add_gradients, finish};
+    return fused_linear_run(&s.l, &steps, &s);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forward_args *args)

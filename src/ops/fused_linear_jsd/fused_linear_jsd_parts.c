@@ -10,11 +10,13 @@ typedef struct run_state {
     const fljsd *f;
     tg_rows teacher_x;
     int64_t classes;
-    int type;                 /* T */
-    int gradients;            /* any asked for */
-    float *student, *teacher; /* logits of a chunk */
-    void *dlogits;            /* of T; those of f32 lie over the student's logits */
-    float *losses;            /* of each chunk */
+    int type;      /* T */
+    int gradients; /* any asked for */
+    char *
+        memory; /* of a chunk's logits, the student's and the teacher's, and their gradient, or of two chunks' */
+    int64_t set_bytes;              /* of one chunk */
+    int64_t teacher_at, dlogits_at; /* in it; dlogits_at 0: over the student's logits */
+    float *losses;                  /* of each part of a chunk */
 } run_state;
 
 /* ---- one chunk ---- */
@@ -24,10 +26,37 @@ typedef struct chunk {
     view x, teacher_x, student, teacher, dlogits, loss;
 } chunk;
 
-static tg_status project(const run_state *s, const view *x, const tg_tensor *weight, view *logits)
+static void set_chunk(const run_state *s, chunk *c, int64_t first, int64_t rows)
+{
+    char *memory = s->memory + fused_linear_set(&s->l, first) * s->set_bytes;
+    const int64_t at = first % s->l.rows * s->classes;
+    c->first = first;
+    set_rows(&c->x, &s->l.rows_of_x, first, rows);
+    set_rows(&c->teacher_x, &s->teacher_x, first, rows);
+    set_view(&c->student, (float *)memory + at, TG_F32, rows, s->classes, s->classes);
+    set_view(&c->teacher, (float *)(memory + s->teacher_at) + at, TG_F32, rows, s->classes,
+             s->classes);
+    set_view(&c->dlogits, memory + s->dlogits_at + at * (int64_t)tg_type_size(s->type), s->type,
+             rows, s->classes, s->classes);
+    set_vector(&c->loss, s->losses + fused_linear_part(&s->l, first), TG_F32, 1);
+    view *const views[] = {&c->x, &c->teacher_x, &c->student, &c->teacher, &c->dlogits, &c->loss};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        beside(views[i], s->f->x);
+}
+
+static tg_status multiply(const run_state *s, const view *x, const tg_tensor *weight, view *logits)
 {
     return tg_gemm(s->l.ctx,
                    &(tg_gemm_args){.a = &x->t, .b = weight, .c = &logits->t, .trans_b = 1});
+}
+
+static tg_status project(void *state, int64_t first, int64_t rows)
+{
+    const run_state *s = state;
+    chunk c;
+    set_chunk(s, &c, first, rows);
+    TG_TRY(multiply(s, &c.x, s->f->weight, &c.student));
+    return multiply(s, &c.teacher_x, s->f->teacher_weight, &c.teacher);
 }
 
 /* What both directions of softmax_jsd are given. The mean is that of all rows. */
@@ -39,32 +68,23 @@ static tg_status project(const run_state *s, const view *x, const tg_tensor *wei
     .batch_rows = (s)->l.rows_of_x.rows, .grad_scale = (s)->l.scale
 
 /* The chunk's part of the loss, and the gradient of the student's logits. */
-static tg_status run_loss(const run_state *s, chunk *c)
-{
-    if (!s->f->loss)
-        /* no case: without gradients there is no backward */
-        return tg_softmax_jsd_backward(s->l.ctx, &(tg_softmax_jsd_backward_args){LOSS_ARGS(s, c)});
-    return tg_softmax_jsd_forward(
-        s->l.ctx, &(tg_softmax_jsd_forward_args){LOSS_ARGS(s, c), .loss = &c->loss.t});
-}
-
-static tg_status run_chunk(void *state, int64_t first, int64_t rows)
+static tg_status run_loss(void *state, int64_t first, int64_t rows)
 {
     const run_state *s = state;
-    const fljsd *f = s->f;
-    chunk c = {.first = first};
-    set_rows(&c.x, &s->l.rows_of_x, first, rows);
-    set_rows(&c.teacher_x, &s->teacher_x, first, rows);
-    set_view(&c.student, s->student, TG_F32, rows, s->classes, s->classes);
-    set_view(&c.teacher, s->teacher, TG_F32, rows, s->classes, s->classes);
-    set_view(&c.dlogits, s->dlogits, s->type, rows, s->classes, s->classes);
-    set_vector(&c.loss, s->losses + first / s->l.rows, TG_F32, 1);
-    view *const views[] = {&c.x, &c.teacher_x, &c.student, &c.teacher, &c.dlogits, &c.loss};
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        beside(views[i], f->x);
-    TG_TRY(project(s, &c.x, f->weight, &c.student));
-    TG_TRY(project(s, &c.teacher_x, f->teacher_weight, &c.teacher));
-    TG_TRY(run_loss(s, &c));
+    chunk c;
+    set_chunk(s, &c, first, rows);
+    if (!s->f->loss)
+        /* no case: without gradients there is no backward */
+        return tg_softmax_jsd_backward(s->l.ctx, &(tg_softmax_jsd_backward_args){LOSS_ARGS(s, &c)});
+    return tg_softmax_jsd_forward(
+        s->l.ctx, &(tg_softmax_jsd_forward_args){LOSS_ARGS(s, &c), .loss = &c.loss.t});
+}
+
+static tg_status add_gradients(void *state, int64_t first, int64_t rows)
+{
+    const run_state *s = state;
+    chunk c;
+    set_chunk(s, &c, first, rows);
     return fused_linear_gradients(&s->l, first, &c.x, &c.dlogits);
 }
 
@@ -107,14 +127,15 @@ static tg_status allocate(run_state *s)
     const int narrow = s->gradients && s->type != TG_F32;
     fused_linear_cut(&s->l, s->classes * (narrow ? 10 : 8), f->chunk_bytes);
     const int64_t elements = s->l.rows * s->classes, logits = fused_linear_lines(elements * 4),
-                  dlogits = narrow ? fused_linear_lines(elements * 2) : 0;
-    char *p = tg_workspace_beside(s->l.ctx, f->x, (size_t)(2 * logits + dlogits + s->l.count * 4));
-    if (!p)
+                  dlogits = narrow ? fused_linear_lines(elements * 2) : 0,
+                  sets = (2 * logits + dlogits) * (1 + s->l.beside);
+    s->memory = tg_workspace_beside(s->l.ctx, f->x, (size_t)(sets + s->l.parts * 4));
+    if (!s->memory)
         return TG_ENOMEM;
-    s->student = (float *)p;
-    s->teacher = (float *)(p + logits);
-    s->dlogits = narrow ? p + 2 * logits : p;
-    s->losses = (float *)(p + 2 * logits + dlogits);
+    s->set_bytes = 2 * logits + dlogits;
+    s->teacher_at = logits;
+    s->dlogits_at = narrow ? 2 * logits : 0;
+    s->losses = (float *)(s->memory + sets);
     return fused_linear_sums(&s->l, f->dweight, &s->l.sum_weight);
 }
 
@@ -122,7 +143,7 @@ static tg_status finish(void *state)
 {
     const run_state *s = state;
     view loss;
-    return fused_linear_add_up(&s->l, s->losses, s->l.count, part(&loss, s->f->loss, 0, 1), 0);
+    return fused_linear_add_up(&s->l, s->losses, s->l.parts, part(&loss, s->f->loss, 0, 1), 0);
 }
 
 static tg_status run(tg_ctx *ctx, const fljsd *f)
@@ -132,7 +153,8 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
                          .weight = f->weight,
                          .dx = f->dx,
                          .dweight = f->dweight,
-                         .accumulate = f->accumulate},
+                         .accumulate = f->accumulate,
+                         .split = 4},
                    .f = f,
                    .teacher_x = tg_rows_of(f->teacher_x),
                    .classes = f->weight->shape[0],
@@ -140,7 +162,8 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
                    .gradients = f->dx || f->dweight};
     TG_TRY(allocate(&s));
     s.l.scale = scale_of(&s);
-    return fused_linear_run(&s.l, run_chunk, finish, &s);
+    const fused_linear_steps steps = {project, run_loss, add_gradients, finish};
+    return fused_linear_run(&s.l, &steps, &s);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_fused_linear_jsd_forward_args *args)

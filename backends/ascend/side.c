@@ -1,0 +1,115 @@
+/* side.c - launches of a side, kept until they can be made beside others; see side.h. A side is begun and joined by one call of an
+ * operator, so it is of this thread. */
+#include <string.h>
+
+#include "ascend.h"
+#include "side.h"
+
+enum { MOST_KEPT = 16 };
+
+static _Thread_local struct {
+    int open; /* the side has not ended */
+    int count;
+    ascend_ready list[MOST_KEPT];
+} kept;
+
+/* Products that are made beside other launches. */
+static const struct twin {
+    const char *product, *kernel;
+    int type;        /* of the kernel's data; the product's is the mix kernel's */
+    double elements; /* that a vector core does in a cycle, about */
+    ascend_kernel both;
+} twins[] = {
+    {"gemm",
+     "cross_entropy",
+     TG_F32,
+     3.8,
+     {"gemm_beside_cross_entropy", ASCEND_MIX_CORES, 0, NULL}},
+    {"gemm", "softmax_jsd", TG_F32, 0.3, {"gemm_beside_softmax_jsd", ASCEND_MIX_CORES, 0, NULL}},
+};
+
+static const struct twin *twin_of(const ascend_ready *product, const ascend_ready *other)
+{
+    for (int i = 0; i < ASCEND_COUNT(twins); i++)
+        if (!strcmp(product->kernel->name, twins[i].product) &&
+            !strcmp(other->kernel->name, twins[i].kernel) && other->plan.type == twins[i].type &&
+            product->plan.runtime == other->plan.runtime)
+            return &twins[i];
+    return NULL;
+}
+
+/* Makes the first launches that are kept, and forgets them. */
+static tg_status make_first(tg_ctx *ctx, int count)
+{
+    for (int i = 0; i < count; i++)
+        ASCEND_TRY(ascend_make(ctx, &kept.list[i]));
+    kept.count -= count;
+    memmove(kept.list, kept.list + count, (size_t)kept.count * sizeof *kept.list);
+    return TG_OK;
+}
+
+/* How many vector cores do the blocks of a kernel in about the product's time; all if they do not. */
+static int64_t vector_cores(const struct twin *twin, const ascend_ready *product,
+                            const ascend_ready *other)
+{
+    const tg_ub_problem *p = &other->plan.problem;
+    const int64_t blocks = other->plan.layout.blocks;
+    const double block = (double)p->rows * (double)p->columns / (double)blocks / twin->elements;
+    const int64_t each = block > 0 ? (int64_t)(product->plan.cycles / block) : 1;
+    return each > 1 ? (blocks + each - 1) / each : blocks;
+}
+
+/* The mix kernel's arguments are the product's, the other's, how many blocks the other has and how many vector cores do them. */
+static tg_status make_both(tg_ctx *ctx, const struct twin *twin, const ascend_ready *product,
+                           const ascend_ready *other)
+{
+    ascend_ready both = *other;
+    ascend_arguments *args = &both.args;
+    const int64_t blocks = other->plan.layout.blocks, mixed = (blocks + 1) / 2,
+                  cubes = product->plan.layout.blocks;
+    both.kernel = &twin->both;
+    both.plan.type = product->plan.type;
+    both.plan.layout.blocks = mixed > cubes ? mixed : cubes;
+    *args = product->args;
+    memcpy(args->list + args->n, other->args.list, (size_t)other->args.n * sizeof *args->list);
+    args->n += other->args.n;
+    args->list[args->n++] = (ascend_arg){.word = (uint64_t)blocks};
+    args->list[args->n++] = (ascend_arg){.word = (uint64_t)vector_cores(twin, product, other)};
+    return ascend_make(ctx, &both);
+}
+
+tg_status ascend_make_or_keep(tg_ctx *ctx, const ascend_ready *launch)
+{
+    if (kept.open) {
+        if (kept.count == MOST_KEPT)
+            ASCEND_TRY(make_first(ctx, MOST_KEPT));
+        kept.list[kept.count++] = *launch;
+        return TG_OK;
+    }
+    for (int i = 0; i < kept.count; i++) {
+        const struct twin *twin = twin_of(launch, &kept.list[i]);
+        if (!twin)
+            continue;
+        ASCEND_TRY(make_first(ctx, i));
+        ASCEND_TRY(make_both(ctx, twin, launch, &kept.list[0]));
+        kept.count--;
+        memmove(kept.list, kept.list + 1, (size_t)kept.count * sizeof *kept.list);
+        return TG_OK;
+    }
+    return ascend_make(ctx, launch);
+}
+
+tg_status ascend_side(tg_ctx *ctx, tg_side_step step)
+{
+    kept.open = step == TG_SIDE_BEGIN;
+    if (step == TG_SIDE_JOIN)
+        return make_first(ctx, kept.count);
+    if (step == TG_SIDE_DROP)
+        kept.count = 0;
+    return TG_OK;
+}
+
+tg_status ascend_side_so_far(tg_ctx *ctx)
+{
+    return kept.open ? make_first(ctx, kept.count) : TG_OK;
+}
