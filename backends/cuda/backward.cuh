@@ -1,0 +1,333 @@
+/* backward.cuh - gradients of operators that reduce rows: dx row by row, and in the same pass sums over the rows, column by column,
+ * for the gradients of parameters.
+ *
+ * A family gives a struct F of what its arithmetic needs beside the rows:
+ *   enum { SUMS, COLUMNS, THIRD }                   sums over a row; sums over a column; 1 if a third tensor is added to dx
+ *   struct state                                    of a row
+ *   state begin(int64_t row)                        from saved statistics
+ *   void sum(state, dy, x, w, float (&)[SUMS])      adds an element's part; w: its weight, 1 without
+ *   void finish(state &, sums)
+ *   float gradient(state, dy, x, w)                 dx of the element
+ *   void columns(state, dy, x, float (&)[COLUMNS])  adds an element's part
+ *
+ * Blocks walk over rows, and read the next row while they compute one. Each writes its part of the column sums, a row of `partial`;
+ * a second kernel adds these up in order. How many parts there are follows from the shape and the card alone. */
+#ifndef CUDA_BACKWARD_CUH
+#define CUDA_BACKWARD_CUH
+
+#include "rows.cuh"
+
+struct backward_args {
+    row_span dy, x, third, dx; /* third.data NULL: none */
+    vector_span weight;        /* data NULL: 1 */
+    float *partial;            /* [blocks, COLUMNS, n]; NULL: no column sums are asked for */
+    int64_t rows;
+    int n, lanes;
+};
+
+enum { BACKWARD_THREADS = 512, AHEAD = FEW /* chunks of a row that a thread holds, beside those of the next row */ };
+
+template <class T>
+__device__ __forceinline__ void weight_at(const vector_span &weight, int j, int n, float (&w)[V<T>])
+{
+    if (weight.data) {
+        load_vector<T>(weight, j, n - j, w);
+    } else {
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            w[i] = 1;
+    }
+}
+
+/* The parts of the block's teams, added up in their order. */
+template <class T, int K, int N>
+__device__ __forceinline__ void write_partial(const team &t, const float (&part)[N][K][V<T>],
+                                              const backward_args &a)
+{
+    extern __shared__ float parts[]; /* [team, element of the row] */
+    const int teams = (int)blockDim.x / t.lanes, span = t.lanes * K * V<T>;
+#pragma unroll
+    for (int c = 0; c < N; c++) {
+        float *to = a.partial + ((int64_t)blockIdx.x * N + c) * a.n;
+        for_chunks<T, K>(t, a.n, [&](int k, int j) {
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                if (teams > 1)
+                    parts[t.index * span + j + i] = part[c][k][i];
+                else if (j + i < a.n)
+                    to[j + i] = part[c][k][i];
+        });
+        if (teams == 1)
+            continue;
+        __syncthreads();
+        for (int j = threadIdx.x; j < a.n; j += blockDim.x) {
+            float sum = 0;
+            for (int i = 0; i < teams; i++)
+                sum += parts[i * span + j];
+            to[j] = sum;
+        }
+        __syncthreads();
+    }
+}
+
+/* One row: its sums, then dx, and the parts of the columns where the row is held. */
+template <class F, class T, int K, int N>
+__device__ __forceinline__ void backward_row(const F &f, const backward_args &a, team &t, int64_t r,
+                                             const held_row<T, K> &dys, const held_row<T, K> &xs,
+                                             float (&part)[N][K ? K : 1][V<T>])
+{
+    const T *const dy = a.dy.row<T>(r), *const x = a.x.row<T>(r), *const third = a.third.row<T>(r);
+    T *const dx = a.dx.row<T>(r);
+    typename F::state s = f.begin(r);
+    held_row<T, K> thirds;
+    if (F::THIRD && a.third.data)
+        thirds.take(third, t, a.n);
+    if constexpr (F::SUMS > 0) {
+        float sums[F::SUMS] = {};
+        for_chunks<T, K>(t, a.n, [&](int k, int j) {
+            float g[V<T>], v[V<T>], w[V<T>];
+            widen<T>(dys.chunk(dy, k, j, a.n), g);
+            widen<T>(xs.chunk(x, k, j, a.n), v);
+            weight_at<T>(a.weight, j, a.n, w);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                f.sum(s, g[i], v[i], w[i], sums);
+        });
+        t.sum(sums);
+        f.finish(s, sums);
+    }
+    for_chunks<T, K>(t, a.n, [&](int k, int j) {
+        float g[V<T>], v[V<T>], w[V<T>], out[V<T>], more[V<T>] = {};
+        widen<T>(dys.chunk(dy, k, j, a.n), g);
+        widen<T>(xs.chunk(x, k, j, a.n), v);
+        weight_at<T>(a.weight, j, a.n, w);
+        if (F::THIRD && a.third.data)
+            widen<T>(thirds.chunk(third, k, j, a.n), more);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            out[i] = f.gradient(s, g[i], v[i], w[i]) + more[i];
+            if constexpr (F::COLUMNS > 0 && K > 0) {
+                float c[F::COLUMNS] = {};
+                f.columns(s, g[i], v[i], c);
+#pragma unroll
+                for (int m = 0; m < F::COLUMNS; m++)
+                    part[m][k][i] += c[m];
+            }
+        }
+        store(dx + j, a.n - j, narrow<T>(out));
+    });
+}
+
+/* NEXT: the next row is read ahead, where registers are enough for it. */
+template <class F, class T, int K, bool NEXT>
+__global__ void __launch_bounds__(BACKWARD_THREADS)
+    backward_kernel(const F f, const backward_args a)
+{
+    __shared__ team_memory memory;
+    team t(&memory, a.lanes);
+    constexpr int N = F::COLUMNS > 0 ? F::COLUMNS : 1;
+    float part[N][K ? K : 1][V<T>] = {};
+    held_row<T, K> dys, xs, next_dys, next_xs;
+    if (NEXT && t.first < a.rows) {
+        next_dys.take(a.dy.row<T>(t.first), t, a.n);
+        next_xs.take(a.x.row<T>(t.first), t, a.n);
+    }
+    for (int64_t r = t.first; r < a.rows; r += t.step) {
+        if (NEXT) {
+            dys = next_dys;
+            xs = next_xs;
+            if (r + t.step < a.rows) {
+                next_dys.take(a.dy.row<T>(r + t.step), t, a.n);
+                next_xs.take(a.x.row<T>(r + t.step), t, a.n);
+            }
+        } else {
+            dys.take(a.dy.row<T>(r), t, a.n);
+            xs.take(a.x.row<T>(r), t, a.n);
+        }
+        backward_row<F, T, K>(f, a, t, r, dys, xs, part);
+    }
+    if constexpr (F::COLUMNS > 0 && K > 0)
+        if (a.partial)
+            write_partial<T, K>(t, part, a);
+}
+
+/* ---- column sums of rows that are walked: a thread owns a chunk of columns ---- */
+
+enum { COLUMN_THREADS = 128 };
+
+template <class F, class T>
+__global__ void __launch_bounds__(COLUMN_THREADS) columns_kernel(const F f, const backward_args a)
+{
+    const int j = ((int)blockIdx.x * COLUMN_THREADS + (int)threadIdx.x) * V<T>;
+    float part[F::COLUMNS][V<T>] = {};
+    if (j >= a.n)
+        return;
+    for (int64_t r = blockIdx.y; r < a.rows; r += gridDim.y) {
+        const typename F::state s = f.begin(r);
+        float g[V<T>], v[V<T>];
+        widen<T>(load(a.dy.row<T>(r) + j, a.n - j), g);
+        widen<T>(load(a.x.row<T>(r) + j, a.n - j), v);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            float c[F::COLUMNS] = {};
+            f.columns(s, g[i], v[i], c);
+#pragma unroll
+            for (int m = 0; m < F::COLUMNS; m++)
+                part[m][i] += c[m];
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < F::COLUMNS; m++)
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            if (j + i < a.n)
+                a.partial[((int64_t)blockIdx.y * F::COLUMNS + m) * a.n + j + i] = part[m][i];
+}
+
+/* ---- the parts of all blocks, in order ---- */
+
+template <int COLUMNS> struct column_args {
+    const float *partial;
+    int64_t count; /* of parts */
+    int n, accumulate;
+    vector_span out[COLUMNS];
+};
+
+enum { SUM_COLUMNS = 32, SUM_GROUPS = 32 };
+
+template <class T, int COLUMNS>
+__global__ void __launch_bounds__(SUM_COLUMNS *SUM_GROUPS)
+    sum_parts_kernel(const column_args<COLUMNS> a)
+{
+    __shared__ float sums[SUM_GROUPS][SUM_COLUMNS + 1];
+    const vector_span out = a.out[blockIdx.y];
+    const int j = (int)blockIdx.x * SUM_COLUMNS + (int)threadIdx.x;
+    const bool inside = j < a.n;
+    float sum = 0;
+    if (!out.data)
+        return;
+    for (int64_t p = threadIdx.y; p < a.count && inside; p += SUM_GROUPS)
+        sum += a.partial[(p * COLUMNS + blockIdx.y) * a.n + j];
+    sums[threadIdx.y][threadIdx.x] = sum;
+    for (int half = SUM_GROUPS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if ((int)threadIdx.y < half)
+            sums[threadIdx.y][threadIdx.x] += sums[threadIdx.y + half][threadIdx.x];
+    }
+    if (threadIdx.y != 0 || !inside)
+        return;
+    sum = sums[0][threadIdx.x];
+    if (out.f32)
+        put((float *)out.data + j, sum + (a.accumulate ? get((float *)out.data + j) : 0));
+    else
+        put((T *)out.data + j, sum + (a.accumulate ? get((T *)out.data + j) : 0));
+}
+
+/* ---- launching ---- */
+
+/* Blocks of a kernel that a multiprocessor holds at once. *known keeps the answer, 0 before: the cards of a process are taken
+ * to be of one kind. */
+template <class KERNEL> static int blocks_at_once(int *known, KERNEL kernel, size_t shared)
+{
+    int blocks = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (blocks > 0)
+        return blocks;
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, BACKWARD_THREADS, shared);
+    blocks = blocks < 1 ? 1 : blocks;
+    __atomic_store_n(known, blocks, __ATOMIC_RELAXED);
+    return blocks;
+}
+
+/* Memory for `parts` rows of column sums; 0 and TG_OK if none are asked for. */
+template <int COLUMNS>
+static tg_status take_partial(tg_ctx *ctx, int64_t parts, backward_args *a, bool wanted)
+{
+    if (!wanted)
+        return TG_OK;
+    a->partial = (float *)cuda_host->device_workspace(
+        ctx, (size_t)(parts * COLUMNS * a->n) * sizeof(float) + 1);
+    return a->partial ? TG_OK : TG_ENOMEM;
+}
+
+/* Rows that are held; *parts: how many parts of column sums there are. */
+template <class F, class T, int K, bool NEXT>
+static tg_status launch_held(const cuda_call &call, const F &f, backward_args a, row_shape shape,
+                             bool wanted, int64_t *parts, float **partial)
+{
+    a.lanes = shape.lanes;
+    const int teams = BACKWARD_THREADS / shape.lanes;
+    const size_t shared =
+        F::COLUMNS > 0 && teams > 1 ? sizeof(float) * BACKWARD_THREADS * K * V<T> : 0;
+    const auto kernel = backward_kernel<F, T, K, NEXT>;
+    static int known[2];
+    const int64_t most = (int64_t)call.processors * blocks_at_once(&known[shared > 0], kernel, shared);
+    const int64_t blocks = min_of(most, ceil_div(a.rows, teams));
+    const tg_status status = take_partial<F::COLUMNS>(call.ctx, blocks, &a, wanted);
+    if (status != TG_OK || a.rows == 0)
+        return status;
+    kernel<<<(unsigned)blocks, BACKWARD_THREADS, shared, call.stream>>>(f, a);
+    *parts = blocks;
+    *partial = a.partial;
+    return TG_OK;
+}
+
+/* Rows that are walked: the columns first, since dx may overwrite dy. */
+template <class F, class T>
+static tg_status launch_walked(const cuda_call &call, const F &f, backward_args a, bool wanted,
+                               int64_t *parts, float **partial)
+{
+    const int64_t across = ceil_div(ceil_div(a.n, V<T>), COLUMN_THREADS);
+    const int64_t down = min_of(a.rows, ceil_div((int64_t)call.processors * 8, across));
+    const tg_status status = take_partial<F::COLUMNS>(call.ctx, down, &a, wanted);
+    if (status != TG_OK || a.rows == 0)
+        return status;
+    if constexpr (F::COLUMNS > 0)
+        if (wanted)
+            columns_kernel<F, T>
+                <<<dim3((unsigned)across, (unsigned)down), COLUMN_THREADS, 0, call.stream>>>(f, a);
+    *parts = down;
+    *partial = a.partial;
+    a.lanes = BACKWARD_THREADS;
+    backward_kernel<F, T, 0, false>
+        <<<(unsigned)min_of(INT32_MAX, a.rows), BACKWARD_THREADS, 0, call.stream>>>(f, a);
+    return TG_OK;
+}
+
+/* dx and column sums. a: rows, n and the tensors; columns: where the sums go, NULL each if not asked for. */
+template <class F, class T>
+static tg_status backward_rows(const cuda_call &call, const F &f, const backward_args &a,
+                               const tg_tensor *const *columns, int accumulate)
+{
+    constexpr int N = F::COLUMNS > 0 ? F::COLUMNS : 1;
+    const int64_t chunks = ceil_div(a.n, V<T>);
+    column_args<N> sums;
+    bool wanted = false;
+    for (int i = 0; i < F::COLUMNS; i++) {
+        sums.out[i] = vector_of(columns[i]);
+        wanted |= columns[i] != NULL;
+    }
+    int64_t parts = 0;
+    float *partial = NULL;
+    tg_status status = check_width(call.op, a.n);
+    if (status != TG_OK || a.n == 0)
+        return status;
+    const row_shape ahead = shape_rows(a.rows, chunks, AHEAD, BACKWARD_THREADS),
+                    held = shape_rows(a.rows, chunks, HELD, BACKWARD_THREADS);
+    if (ahead.held)
+        status = launch_held<F, T, AHEAD, true>(call, f, a, ahead, wanted, &parts, &partial);
+    else if (held.held)
+        status = launch_held<F, T, HELD, false>(call, f, a, held, wanted, &parts, &partial);
+    else
+        status = launch_walked<F, T>(call, f, a, wanted, &parts, &partial);
+    if (status != TG_OK || !wanted)
+        return status;
+    sums.partial = partial;
+    sums.count = parts;
+    sums.n = a.n;
+    sums.accumulate = accumulate;
+    const dim3 grid((unsigned)ceil_div(a.n, SUM_COLUMNS), N), block(SUM_COLUMNS, SUM_GROUPS);
+    sum_parts_kernel<T, N><<<grid, block, 0, call.stream>>>(sums);
+    return TG_OK;
+}
+
+#endif

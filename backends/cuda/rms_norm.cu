@@ -1,0 +1,188 @@
+/* rms_norm.cu - rms_norm and fused_add_rms_norm: y = x rstd (offset + weight), rstd = 1 / sqrt(mean(x^2) + eps); the fused one
+ * normalises s = x + residual, which it writes as well. */
+#include "backward.cuh"
+
+struct forward_args {
+    row_span x, residual, s, y; /* residual and s: of the fused one alone */
+    vector_span weight;
+    float *rstd;
+    int64_t rows;
+    int n, lanes, llama; /* llama: x rstd is rounded before the weight comes to it */
+    float eps, offset;
+};
+
+template <class T, int K>
+__global__ void __launch_bounds__(MOST_LANES) rms_norm_kernel(const forward_args a)
+{
+    __shared__ team_memory memory;
+    team t(&memory, a.lanes);
+    for (int64_t r = t.first; r < a.rows; r += t.step) {
+        const T *x = a.x.row<T>(r), *const residual = a.residual.row<T>(r);
+        T *const s = a.s.row<T>(r), *const y = a.y.row<T>(r);
+        held_row<T, K> xs, others;
+        float squares[1] = {0};
+        xs.take(x, t, a.n);
+        if (a.s.data)
+            others.take(residual, t, a.n);
+        for_chunks<T, K>(t, a.n, [&](int k, int j) {
+            float v[V<T>], more[V<T>];
+            uint4 raw = xs.chunk(x, k, j, a.n);
+            widen<T>(raw, v);
+            if (a.s.data) {
+                widen<T>(others.chunk(residual, k, j, a.n), more);
+#pragma unroll
+                for (int i = 0; i < V<T>; i++)
+                    v[i] += more[i];
+                raw = narrow<T>(v);
+                store(s + j, a.n - j, raw);
+                widen<T>(raw, v);
+                if (K > 0)
+                    xs.raw[k] = raw;
+            }
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                squares[0] += v[i] * v[i];
+        });
+        if (a.s.data)
+            x = s;
+        t.sum(squares);
+        const float rstd = __frsqrt_rn(squares[0] / a.n + a.eps);
+        if (a.rstd && t.lane == 0)
+            a.rstd[r] = rstd;
+        for_chunks<T, K>(t, a.n, [&](int k, int j) {
+            float v[V<T>], w[V<T>];
+            widen<T>(xs.chunk(x, k, j, a.n), v);
+            weight_at<T>(a.weight, j, a.n, w);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++) {
+                v[i] *= rstd;
+                v[i] = (a.llama ? rounded<T>(v[i]) : v[i]) * (w[i] + a.offset);
+            }
+            store(y + j, a.n - j, narrow<T>(v));
+        });
+    }
+}
+
+static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *x, forward_args a)
+{
+    const int64_t n = width_of(x);
+    tg_status status = check_width(op, n);
+    cuda_call call;
+    if (status != TG_OK || a.rows == 0 || n == 0)
+        return status;
+    status = cuda_begin(&call, ctx, op, x);
+    if (status != TG_OK)
+        return status;
+    by_type(x, [&](auto e) {
+        using T = decltype(e);
+        const row_shape s = shape_rows(a.rows, ceil_div(n, V<T>), HELD, MOST_LANES);
+        a.lanes = s.lanes;
+        if (s.held)
+            rms_norm_kernel<T, HELD><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+        else
+            rms_norm_kernel<T, 0><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+    });
+    return cuda_end(&call);
+}
+
+/* What both operators have. Without a weight there is no offset either. */
+template <class ARGS> static forward_args forward_of(const ARGS *a)
+{
+    forward_args f = {};
+    f.x = span_of(a->x);
+    f.y = span_of(a->y);
+    f.weight = vector_of(a->weight);
+    f.rstd = (float *)data_of(a->rstd);
+    f.rows = rows_of(a->x);
+    f.n = (int)width_of(a->x);
+    f.llama = a->casting_mode == 0;
+    f.eps = (float)a->eps;
+    f.offset = a->weight ? (float)a->offset : 0;
+    return f;
+}
+
+tg_status cuda_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
+{
+    return forward(ctx, "rms_norm_forward", a->x, forward_of(a));
+}
+
+tg_status cuda_fused_add_rms_norm_forward(tg_ctx *ctx, const tg_fused_add_rms_norm_forward_args *a)
+{
+    forward_args f = forward_of(a);
+    f.residual = span_of(a->residual);
+    f.s = span_of(a->s);
+    return forward(ctx, "fused_add_rms_norm_forward", a->x, f);
+}
+
+/* dx = rstd (m - x rstd^2 mean(m x)), m = dy (offset + weight); dweight = sum over rows of dy x rstd */
+template <class T> struct rms_norm_gradient {
+    enum { SUMS = 1, COLUMNS = 1, THIRD = 1 };
+    const float *rstd;
+    float offset, n;
+    int llama;
+
+    struct state {
+        float rstd, product;
+    };
+    __device__ __forceinline__ state begin(int64_t row) const
+    {
+        return state{rstd[row], 0};
+    }
+    __device__ __forceinline__ void sum(const state &, float dy, float x, float w,
+                                        float (&sums)[1]) const
+    {
+        sums[0] += dy * (w + offset) * x;
+    }
+    __device__ __forceinline__ void finish(state &s, const float (&sums)[1]) const
+    {
+        s.product = s.rstd * s.rstd * (sums[0] / n);
+    }
+    __device__ __forceinline__ float gradient(const state &s, float dy, float x, float w) const
+    {
+        return s.rstd * (dy * (w + offset) - x * s.product);
+    }
+    __device__ __forceinline__ void columns(const state &s, float dy, float x, float (&c)[1]) const
+    {
+        c[0] = dy * (llama ? rounded<T>(x * s.rstd) : x * s.rstd);
+    }
+};
+
+template <class ARGS>
+static tg_status backward(tg_ctx *ctx, const char *op, const ARGS *args, const tg_tensor *x,
+                          const tg_tensor *ds)
+{
+    cuda_call call;
+    backward_args a = {};
+    tg_status status = cuda_begin(&call, ctx, op, args->dy);
+    if (status != TG_OK)
+        return status;
+    a.dy = span_of(args->dy);
+    a.x = span_of(x);
+    a.third = span_of(ds);
+    a.dx = span_of(args->dx);
+    a.weight = vector_of(args->weight);
+    a.rows = rows_of(x);
+    a.n = (int)width_of(x);
+    by_type(x, [&](auto e) {
+        using T = decltype(e);
+        rms_norm_gradient<T> f;
+        f.rstd = (const float *)data_of(args->rstd);
+        f.offset = args->weight ? (float)args->offset : 0;
+        f.n = (float)a.n;
+        f.llama = args->casting_mode == 0;
+        const tg_tensor *const columns[] = {args->dweight};
+        status = backward_rows<rms_norm_gradient<T>, T>(call, f, a, columns, (int)args->accumulate);
+    });
+    const tg_status end = cuda_end(&call);
+    return status == TG_OK ? end : status;
+}
+
+tg_status cuda_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)
+{
+    return backward(ctx, "rms_norm_backward", a, a->x, NULL);
+}
+
+tg_status cuda_fused_add_rms_norm_backward(tg_ctx *ctx, const tg_fused_add_rms_norm_backward_args *a)
+{
+    return backward(ctx, "fused_add_rms_norm_backward", a, a->s, a->ds);
+}

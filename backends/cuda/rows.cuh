@@ -1,0 +1,164 @@
+/* rows.cuh - rows that are reduced: a row belongs to a team of threads, from 2 of a warp to a whole block, by its width.
+ *
+ * Each thread holds HELD chunks of its row in registers; wider rows are walked, that is read again in each pass (kernels with
+ * HELD = 0), by then from L2. Sums go in a fixed order: within the thread, over the lanes of a warp, over the warps of the team. */
+#ifndef CUDA_ROWS_CUH
+#define CUDA_ROWS_CUH
+
+#include "elements.cuh"
+
+enum { HELD = 4, FEW = 2 /* where a thread keeps more than that of a chunk */, MOST_LANES = 1024, LEAST_BLOCK = 128 };
+
+/* ---- the team of a row ---- */
+
+struct plus {
+    __device__ __forceinline__ float operator()(float a, float b) const
+    {
+        return a + b;
+    }
+};
+
+struct larger {
+    __device__ __forceinline__ float operator()(float a, float b) const
+    {
+        return fmaxf(a, b);
+    }
+};
+
+/* One float of each warp of the block, for MOST_SUMS values, twice: two reductions in a row do not wait for each other. */
+enum { MOST_SUMS = 4 };
+struct team_memory {
+    float value[2][MOST_SUMS][32];
+};
+
+struct team {
+    int lanes, lane, index; /* a power of two; 0 to lanes - 1; which team of the block */
+    int64_t first, step;    /* its rows */
+
+    __device__ __forceinline__ team(team_memory *m, int threads_of_a_row)
+        : lanes(threads_of_a_row), lane((int)threadIdx.x & (lanes - 1)),
+          index((int)threadIdx.x / lanes), memory(m), phase(0)
+    {
+        const int teams = (int)blockDim.x / lanes;
+        first = (int64_t)blockIdx.x * teams + index;
+        step = (int64_t)gridDim.x * teams;
+        mask = lanes >= 32 ? 0xffffffffu : ((1u << lanes) - 1) << ((threadIdx.x & 31) & ~(lanes - 1));
+    }
+
+    __device__ __forceinline__ void barrier() const
+    {
+        if (lanes == (int)blockDim.x)
+            __syncthreads();
+        else if (lanes > 32)
+            asm volatile("bar.sync %0, %1;" ::"r"(index + 1), "r"(lanes) : "memory");
+        else
+            __syncwarp(mask);
+    }
+
+    /* Each value becomes that of the whole team, the same bits in all its threads: join(a, b) is join(b, a). */
+    template <int N, class JOIN>
+    __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join)
+    {
+        over_lanes(value, join, lanes < 32 ? lanes : 32, mask);
+        if (lanes <= 32)
+            return;
+        const int warps = lanes / 32;
+        if (lane % 32 == 0)
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                memory->value[phase][i][index * warps + lane / 32] = value[i];
+        barrier();
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            value[i] = memory->value[phase][i][index * warps + (lane & (warps - 1))];
+        over_lanes(value, join, warps, 0xffffffffu);
+        phase ^= 1;
+    }
+
+    template <int N> __device__ __forceinline__ void sum(float (&value)[N])
+    {
+        reduce(value, plus());
+    }
+
+private:
+    team_memory *memory;
+    int phase;
+    unsigned mask;
+
+    template <int N, class JOIN>
+    static __device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join, int count,
+                                                      unsigned mask)
+    {
+        for (int o = count / 2; o > 0; o /= 2)
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                value[i] = join(value[i], __shfl_xor_sync(mask, value[i], o));
+    }
+};
+
+/* ---- the chunks of a row ---- */
+
+/* each(k, j): the thread's k-th chunk begins at element j of the row. */
+template <class T, int K, class EACH>
+__device__ __forceinline__ void for_chunks(const team &t, int n, const EACH &each)
+{
+    if constexpr (K > 0) {
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            const int j = (t.lane + k * t.lanes) * V<T>;
+            if (j < n)
+                each(k, j);
+        }
+    } else {
+        for (int j = t.lane * V<T>; j < n; j += t.lanes * V<T>)
+            each(0, j);
+    }
+}
+
+/* A row that the thread holds its chunks of; with K = 0 it reads them from memory each time. */
+template <class T, int K> struct held_row {
+    uint4 raw[K ? K : 1];
+
+    __device__ __forceinline__ void take(const T *row, const team &t, int n, uint32_t pad = 0)
+    {
+        if constexpr (K > 0)
+            for_chunks<T, K>(t, n, [&](int k, int j) { raw[k] = load(row + j, n - j, pad); });
+    }
+
+    __device__ __forceinline__ uint4 chunk(const T *row, int k, int j, int n, uint32_t pad = 0) const
+    {
+        return K > 0 ? raw[k] : load(row + j, n - j, pad);
+    }
+};
+
+/* ---- launching: kernel<HELD> or kernel<0> by the width ---- */
+
+struct row_shape {
+    int lanes, threads; /* of a row, of a block */
+    int held;           /* 0: the row is walked */
+    int64_t blocks;     /* that hold all rows at once */
+};
+
+/* chunks: of a row; held: how many of them a thread can hold; most: threads of a block. */
+static inline row_shape shape_rows(int64_t rows, int64_t chunks, int held, int most)
+{
+    row_shape s;
+    const int narrow = power_of_two(min_of(chunks, 32));
+    s.lanes = (int)min_of(most, power_of_two(min_of(ceil_div(chunks, held), most)));
+    s.lanes = s.lanes < narrow ? narrow : s.lanes;
+    s.held = chunks <= (int64_t)s.lanes * held;
+    s.threads = s.lanes < LEAST_BLOCK ? LEAST_BLOCK : s.lanes;
+    s.blocks = min_of(INT32_MAX, ceil_div(rows, s.threads / s.lanes));
+    return s;
+}
+
+/* Positions within a row are ints. */
+static inline tg_status check_width(const char *op, int64_t n)
+{
+    return n <= INT32_MAX / 2
+               ? TG_OK
+               : cuda_host->fail(TG_EUNSUPPORTED, "%s: rows of %lld elements, expected at most %d", op,
+                                 (long long)n, INT32_MAX / 2);
+}
+
+#endif
