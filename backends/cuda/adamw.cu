@@ -10,13 +10,16 @@ struct adamw_args {
     int64_t n;
     int grad_f32;
     float beta1, beta2, rest1, rest2, eps, grad_scale;
-    float keep, rate, correct1, correct2; /* 1 - lr weight_decay, lr, 1 - beta1^step, 1 - beta2^step */
+    float keep, rate, correct1,
+        correct2; /* 1 - lr weight_decay, lr, 1 - beta1^step, 1 - beta2^step */
 };
 
 enum { ADAMW_THREADS = 256, FOUR = V<float> };
 
 /* Four elements of T or of f32. */
-template <class T> __device__ __forceinline__ static void load_four(const char *p, int64_t j, int64_t left, float (&x)[FOUR])
+template <class T>
+__device__ __forceinline__ static void load_four(const char *p, int64_t j, int64_t left,
+                                                 float (&x)[FOUR])
 {
     const T *const at = (const T *)p + j;
     if constexpr (sizeof(T) == 4) {
@@ -35,7 +38,9 @@ template <class T> __device__ __forceinline__ static void load_four(const char *
     }
 }
 
-template <class T> __device__ __forceinline__ static void store_four(char *p, int64_t j, int64_t left, const float (&x)[FOUR])
+template <class T>
+__device__ __forceinline__ static void store_four(char *p, int64_t j, int64_t left,
+                                                  const float (&x)[FOUR])
 {
     T *const at = (T *)p + j;
     if constexpr (sizeof(T) == 4) {
@@ -50,11 +55,11 @@ template <class T> __device__ __forceinline__ static void store_four(char *p, in
     }
 }
 
-template <class T>
-__global__ void __launch_bounds__(ADAMW_THREADS) adamw_kernel(const adamw_args a)
+template <class T> __global__ void __launch_bounds__(ADAMW_THREADS) adamw_kernel(const adamw_args a)
 {
     const int64_t step = (int64_t)gridDim.x * ADAMW_THREADS * FOUR;
-    for (int64_t j = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * FOUR; j < a.n; j += step) {
+    for (int64_t j = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * FOUR; j < a.n;
+         j += step) {
         const int64_t left = a.n - j;
         float g[FOUR], m[FOUR], v[FOUR], p[FOUR];
         if (a.grad_f32)
@@ -72,8 +77,8 @@ __global__ void __launch_bounds__(ADAMW_THREADS) adamw_kernel(const adamw_args a
             const float grad = g[i] * a.grad_scale;
             m[i] = a.beta1 * m[i] + a.rest1 * grad;
             v[i] = a.beta2 * v[i] + a.rest2 * grad * grad;
-            p[i] = p[i] * a.keep -
-                   a.rate * (m[i] / a.correct1) / (sqrtf(v[i] / a.correct2) + a.eps);
+            p[i] =
+                p[i] * a.keep - a.rate * (m[i] / a.correct1) / (sqrtf(v[i] / a.correct2) + a.eps);
         }
         store_four<float>((char *)a.m, j, left, m);
         store_four<float>((char *)a.v, j, left, v);

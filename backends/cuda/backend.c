@@ -72,7 +72,8 @@ static tg_status take_card(record *r, int card)
     int major = 0, count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess && card >= count)
-        return cuda_host->fail(TG_EINVAL, "cuda: device_id is %d, expected below %d, the number of cards",
+        return cuda_host->fail(TG_EINVAL,
+                               "cuda: device_id is %d, expected below %d, the number of cards",
                                card, count);
     if (error == cudaSuccess)
         error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, card);
@@ -80,8 +81,8 @@ static tg_status take_card(record *r, int card)
         error = cudaDeviceGetAttribute(&r->processors, cudaDevAttrMultiProcessorCount, card);
     if (error == cudaSuccess && major < OLDEST)
         return cuda_host->fail(TG_EDEVICE,
-                               "cuda: card %d has compute capability %d, expected %d.0 or newer", card,
-                               major, OLDEST);
+                               "cuda: card %d has compute capability %d, expected %d.0 or newer",
+                               card, major, OLDEST);
     if (error == cudaSuccess && !r->fault) {
         error = cudaHostAlloc((void **)&r->fault, sizeof *r->fault,
                               cudaHostAllocMapped | cudaHostAllocPortable);
@@ -122,8 +123,9 @@ tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tens
     }
     if (r->card != card)
         return cuda_host->fail(
-            TG_EINVAL, "%s: the tensors lie on card %d, the context works on card %d: one context a card",
-            op, card, r->card);
+            TG_EINVAL,
+            "%s: the tensors lie on card %d, the context works on card %d: one context a card", op,
+            card, r->card);
     *call = (cuda_call){ctx, op, cuda_host->stream(ctx), r->fault, r->processors, card};
     const cudaError_t error = enter(card, &call->before);
     return error == cudaSuccess ? TG_OK : failed(op, error);
@@ -146,10 +148,11 @@ static tg_status select_card(tg_ctx *ctx)
     const cudaError_t error = cudaGetDeviceCount(&count);
     cudaRuntimeGetVersion(&version);
     if (error == cudaErrorInsufficientDriver)
-        return cuda_host->fail(TG_EDEVICE,
-                               "cuda: no NVIDIA driver is here, or one too old for CUDA %d.%d, which "
-                               "libtigon_cuda.so was built with",
-                               version / 1000, version % 1000 / 10);
+        return cuda_host->fail(
+            TG_EDEVICE,
+            "cuda: no NVIDIA driver is here, or one too old for CUDA %d.%d, which "
+            "libtigon_cuda.so was built with",
+            version / 1000, version % 1000 / 10);
     if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
         return cuda_host->fail(TG_EDEVICE, "cuda: the NVIDIA driver finds no card");
     if (error != cudaSuccess)

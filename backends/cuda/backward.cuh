@@ -25,7 +25,10 @@ struct backward_args {
     int n, lanes;
 };
 
-enum { BACKWARD_THREADS = 512, AHEAD = FEW /* chunks of a row that a thread holds, beside those of the next row */ };
+enum {
+    BACKWARD_THREADS = 512,
+    AHEAD = FEW /* chunks of a row that a thread holds, beside those of the next row */
+};
 
 template <class T>
 __device__ __forceinline__ void weight_at(const vector_span &weight, int j, int n, float (&w)[V<T>])
@@ -260,7 +263,8 @@ static tg_status launch_held(const cuda_call &call, const F &f, backward_args a,
         F::COLUMNS > 0 && teams > 1 ? sizeof(float) * BACKWARD_THREADS * K * V<T> : 0;
     const auto kernel = backward_kernel<F, T, K, NEXT>;
     static int known[2];
-    const int64_t most = (int64_t)call.processors * blocks_at_once(&known[shared > 0], kernel, shared);
+    const int64_t most =
+        (int64_t)call.processors * blocks_at_once(&known[shared > 0], kernel, shared);
     const int64_t blocks = min_of(most, ceil_div(a.rows, teams));
     const tg_status status = take_partial<F::COLUMNS>(call.ctx, blocks, &a, wanted);
     if (status != TG_OK || a.rows == 0)

@@ -13,8 +13,7 @@ struct plane_span {
     int64_t rows, inner, stride, outer;
     __device__ __forceinline__ char *row(int64_t r) const
     {
-        return inner == rows ? data + r * stride
-                             : data + r / inner * outer + r % inner * stride;
+        return inner == rows ? data + r * stride : data + r / inner * outer + r % inner * stride;
     }
 };
 
@@ -48,14 +47,10 @@ struct loss_args {
 
 enum { LOSS_AHEAD = 4 /* chunks that a thread loads before it computes */ };
 
-template <class T> constexpr uint32_t LOWEST = 0; /* the bits of -inf */
-template <> constexpr uint32_t LOWEST<float> = 0xff800000;
-template <> constexpr uint32_t LOWEST<bf16> = 0xff80;
-template <> constexpr uint32_t LOWEST<f16> = 0xfc00;
-
 /* each(j, v): a chunk of the row; from the end if `back`. */
 template <class T, class EACH>
-__device__ __forceinline__ static void walk(const team &t, const T *row, int n, bool back, const EACH &each)
+__device__ __forceinline__ static void walk(const team &t, const T *row, int n, bool back,
+                                            const EACH &each)
 {
     const int step = t.lanes * V<T>, batch = LOSS_AHEAD * step;
     const int batches = (n + batch - 1) / batch;
@@ -65,7 +60,7 @@ __device__ __forceinline__ static void walk(const team &t, const T *row, int n, 
 #pragma unroll
         for (int u = 0; u < LOSS_AHEAD; u++)
             if (first + u * step < n)
-                raw[u] = load(row + first + u * step, n - first - u * step, LOWEST<T>);
+                raw[u] = load(row + first + u * step, n - first - u * step, MINUS_INFINITY<T>);
 #pragma unroll
         for (int u = 0; u < LOSS_AHEAD; u++) {
             const int j = first + u * step;
@@ -81,9 +76,9 @@ __device__ __forceinline__ static void walk(const team &t, const T *row, int n, 
 /* ---- the sums of a row ---- */
 
 struct row_sums {
-    float x_y;        /* the target's logit */
-    float max, sum;   /* of the others: the largest, or the lowest number there is; of exp(x - max) */
-    float weighted;   /* of w_i (x_i - origin), over all classes; with smoothing */
+    float x_y;      /* the target's logit */
+    float max, sum; /* of the others: the largest, or the lowest number there is; of exp(x - max) */
+    float weighted; /* of w_i (x_i - origin), over all classes; with smoothing */
     float origin;
     int largest; /* the first of the largest logits; if it is asked for */
 };
@@ -102,14 +97,15 @@ template <bool CAP> __device__ __forceinline__ static float capped(float x, floa
 
 /* Where the target is in a chunk, it is taken out. ALL: every option; else neither softcap nor smoothing nor the largest logit. */
 template <class T, bool ALL>
-__device__ __forceinline__ static row_sums sum_row(const loss_args &a, team &t, const T *logits, int y)
+__device__ __forceinline__ static row_sums sum_row(const loss_args &a, team &t, const T *logits,
+                                                   int y)
 {
     row_sums s;
     float own = -CUDART_MAX_NORMAL_F, sums[2] = {0, 0}, best[1] = {-CUDART_INF_F};
     int at = INT32_MAX;
     s.x_y = capped<ALL>(get(logits + y), a.softcap);
     s.origin = s.x_y - s.x_y == 0 ? s.x_y : 0;
-    walk<T>(t, logits, a.n, false, [&](int j, float (&v)[V<T>]) {
+    walk<T>(t, logits, a.n, false, [&](int j, float(&v)[V<T>]) {
         if (ALL) {
             float w[V<T>];
             if (a.smoothing != 0 && a.class_weight)
@@ -174,8 +170,9 @@ __device__ __forceinline__ static row_odds odds_of(const row_sums &s)
     row_odds o;
     const bool top = s.x_y >= s.max || s.sum == 0;
     o.max = top ? s.x_y : s.max;
-    const float target = expf(s.x_y - o.max),
-                others = s.sum == 0 ? 0 : top ? s.sum * expf(s.max - o.max) : s.sum;
+    const float target = expf(s.x_y - o.max), others = s.sum == 0 ? 0
+                                                       : top      ? s.sum * expf(s.max - o.max)
+                                                                  : s.sum;
     const float sum = target + others;
     o.log_sum = top ? log1pf(others) + (target - 1) : logf(sum);
     o.lse = o.max == -CUDART_INF_F && s.sum == 0 ? o.max : o.max + o.log_sum;
@@ -202,7 +199,8 @@ __device__ __forceinline__ static int odds_from(float lse, float x_y, row_odds *
 
 /* Of an element of T, or of the 16-bit type that dlogits of f32 logits may have; written past the cache: the row's logits shall stay. */
 template <class T>
-__device__ __forceinline__ static void store_gradient(const loss_args &a, char *row, int j, const float (&d)[V<T>])
+__device__ __forceinline__ static void store_gradient(const loss_args &a, char *row, int j,
+                                                      const float (&d)[V<T>])
 {
     const int left = a.n - j;
     if constexpr (sizeof(T) == 4) {
@@ -225,8 +223,8 @@ __device__ __forceinline__ static void store_gradient(const loss_args &a, char *
 }
 
 template <class T, bool ALL>
-__device__ __forceinline__ static void write_gradient(const loss_args &a, const team &t, int64_t r, const T *logits,
-                                                      int y, const row_odds &o, float x_y,
+__device__ __forceinline__ static void write_gradient(const loss_args &a, const team &t, int64_t r,
+                                                      const T *logits, int y, const row_odds &o,
                                                       const loss_counts &c)
 {
     const float w_y = a.class_weight ? a.class_weight[y] : 1;
@@ -243,7 +241,7 @@ __device__ __forceinline__ static void write_gradient(const loss_args &a, const 
         d_y -= bias * w_y;
     d_y *= g;
     char *const row = a.dlogits.row(r);
-    walk<T>(t, logits, a.n, true, [&](int j, float (&v)[V<T>]) {
+    walk<T>(t, logits, a.n, true, [&](int j, float(&v)[V<T>]) {
         float d[V<T>], w[V<T>];
         if (ALL && a.smoothing != 0 && a.class_weight)
             load_vector<T>(vector_span{(char *)a.class_weight, 1}, j, a.n - j, w);
@@ -260,10 +258,10 @@ __device__ __forceinline__ static void write_gradient(const loss_args &a, const 
         }
         store_gradient<T>(a, row, j, d);
     });
-    (void)x_y;
 }
 
-template <class T> __device__ __forceinline__ static void write_zeros(const loss_args &a, const team &t, int64_t r)
+template <class T>
+__device__ __forceinline__ static void write_zeros(const loss_args &a, const team &t, int64_t r)
 {
     const float zeros[V<T>] = {};
     for (int j = t.lane * V<T>; j < a.n; j += t.lanes * V<T>)
@@ -272,8 +270,8 @@ template <class T> __device__ __forceinline__ static void write_zeros(const loss
 
 /* ---- a row's results ---- */
 
-__device__ __forceinline__ static void write_row(const loss_args &a, int64_t r, loss_terms v, float lse,
-                                                 int64_t largest)
+__device__ __forceinline__ static void write_row(const loss_args &a, int64_t r, loss_terms v,
+                                                 float lse, int64_t largest)
 {
     if (a.lse)
         a.lse[r] = lse;
@@ -290,8 +288,8 @@ __device__ __forceinline__ static void write_row(const loss_args &a, int64_t r, 
         a.accuracy[r] = (float)v.hit;
 }
 
-__device__ __forceinline__ static loss_terms terms_of(const loss_args &a, const row_sums &s,
-                                                      const row_odds &o, const loss_counts &c, int y)
+__device__ __forceinline__ static loss_terms
+terms_of(const loss_args &a, const row_sums &s, const row_odds &o, const loss_counts &c, int y)
 {
     const float w_y = a.class_weight ? a.class_weight[y] : 1;
     float ce = (1 - a.smoothing) * w_y * o.minus_log_p;
@@ -342,7 +340,7 @@ __global__ void __launch_bounds__(MOST_LANES) loss_kernel(const loss_args a)
             t.barrier(); /* all have read x_y: dlogits may be the same memory */
         }
         if (a.dlogits.data)
-            write_gradient<T, ALL>(a, t, r, logits, y, o, x_y, c);
+            write_gradient<T, ALL>(a, t, r, logits, y, o, c);
     }
 }
 
@@ -375,7 +373,8 @@ struct count_args {
     int tell, mean, smoothing;
 };
 
-__global__ void __launch_bounds__(ALL_ROWS_THREADS) count_kernel(const count_args a, loss_counts *to)
+__global__ void __launch_bounds__(ALL_ROWS_THREADS)
+    count_kernel(const count_args a, loss_counts *to)
 {
     double sums[3] = {0, 0, 0}; /* rows, their weights, all weights */
     for (int64_t r = threadIdx.x; r < a.rows; r += ALL_ROWS_THREADS) {
@@ -497,8 +496,7 @@ static void launch_rows(const cuda_call &call, const tg_tensor *logits, loss_arg
         return;
     by_type(logits, [&](auto e) {
         using T = decltype(e);
-        const row_shape s =
-            shape_rows(a.logits.rows, ceil_div(a.n, V<T>), LOSS_AHEAD, MOST_LANES);
+        const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), LOSS_AHEAD, MOST_LANES);
         a.lanes = s.lanes;
         if (a.smoothing != 0 || a.softcap > 0 || a.find_largest)
             loss_kernel<T, true><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
@@ -530,8 +528,8 @@ static tg_status forward(const cuda_call &call, const tg_cross_entropy_forward_a
     }
     launch_rows(call, args->logits, a);
     if (reduced)
-        reduce_kernel<<<1, ALL_ROWS_THREADS, 0, call.stream>>>(a.terms, a.logits.rows, a.counts, a.loss,
-                                                               a.z_loss, a.accuracy);
+        reduce_kernel<<<1, ALL_ROWS_THREADS, 0, call.stream>>>(a.terms, a.logits.rows, a.counts,
+                                                               a.loss, a.z_loss, a.accuracy);
     return TG_OK;
 }
 

@@ -29,6 +29,13 @@ template <class T> using word = typename word_of<(int)sizeof(T)>::type;
 
 /* ---- a chunk of bits ---- */
 
+/* The bits of -inf: beyond the end of a row nothing is added to a sum of exponentials. */
+template <class T> constexpr uint32_t MINUS_INFINITY = 0;
+template <> constexpr uint32_t MINUS_INFINITY<float> = 0xff800000;
+template <> constexpr uint32_t MINUS_INFINITY<bf16> = 0xff80;
+template <> constexpr uint32_t MINUS_INFINITY<f16> = 0xfc00;
+
+/* The chunk at p, of which `left` elements are there; `pad` holds the bits of the others. */
 template <class T> __device__ __forceinline__ uint4 load(const T *p, int64_t left, uint32_t pad = 0)
 {
     if (left >= V<T> && (uintptr_t)p % 16 == 0)

@@ -42,7 +42,8 @@ tg_status cuda_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *a
     const index_range range = range_of(call, "indices", a->weight->shape[0]);
     const int64_t *indices = (const int64_t *)data_of(a->indices);
     const auto kernel = size == 4 ? lookup_kernel<float> : lookup_kernel<bf16>;
-    kernel<<<grid, block, 0, call.stream>>>(span_of(a->weight), span_of(a->y), indices, rows, n, range);
+    kernel<<<grid, block, 0, call.stream>>>(span_of(a->weight), span_of(a->y), indices, rows, n,
+                                            range);
     return cuda_end(&call);
 }
 
@@ -127,8 +128,8 @@ __device__ __forceinline__ static int scan_window(const sum_args &a, int64_t v, 
 }
 
 template <class T>
-__device__ __forceinline__ static void add_rows(const sum_args &a, const int *sorted, int count, int64_t j,
-                                                float (&sum)[V<T>])
+__device__ __forceinline__ static void add_rows(const sum_args &a, const int *sorted, int count,
+                                                int64_t j, float (&sum)[V<T>])
 {
 #pragma unroll 4
     for (int i = 0; i < count; i++) {

@@ -12,7 +12,10 @@ template <class F> struct map_args {
     int64_t rows, n;
 };
 
-enum { MAP_THREADS = 256, MAP_AHEAD = 2 /* chunks of a tensor that a thread loads before it computes */ };
+enum {
+    MAP_THREADS = 256,
+    MAP_AHEAD = 2 /* chunks of a tensor that a thread loads before it computes */
+};
 
 template <class F, class T>
 __global__ void __launch_bounds__(MAP_THREADS) map_kernel(const F f, const map_args<F> a)
@@ -28,7 +31,8 @@ __global__ void __launch_bounds__(MAP_THREADS) map_kernel(const F f, const map_a
 #pragma unroll
                 for (int i = 0; i < F::IN; i++)
                     if (j + u * step < a.n)
-                        raw[u][i] = load(a.in[i].template row<T>(r) + j + u * step, a.n - j - u * step);
+                        raw[u][i] =
+                            load(a.in[i].template row<T>(r) + j + u * step, a.n - j - u * step);
 #pragma unroll
             for (int u = 0; u < MAP_AHEAD; u++) {
                 if (j + u * step >= a.n)

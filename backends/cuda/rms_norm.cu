@@ -182,7 +182,8 @@ tg_status cuda_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a
     return backward(ctx, "rms_norm_backward", a, a->x, NULL);
 }
 
-tg_status cuda_fused_add_rms_norm_backward(tg_ctx *ctx, const tg_fused_add_rms_norm_backward_args *a)
+tg_status cuda_fused_add_rms_norm_backward(tg_ctx *ctx,
+                                           const tg_fused_add_rms_norm_backward_args *a)
 {
     return backward(ctx, "fused_add_rms_norm_backward", a, a->s, a->ds);
 }

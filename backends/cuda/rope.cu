@@ -26,8 +26,8 @@ struct rotary_args {
 enum { ROTARY_THREADS = 256 };
 
 template <class T>
-__device__ __forceinline__ static void angles(const rotary_table &t, int64_t b, int64_t s, int j, int left,
-                                              float (&x)[V<T>])
+__device__ __forceinline__ static void angles(const rotary_table &t, int64_t b, int64_t s, int j,
+                                              int left, float (&x)[V<T>])
 {
     const vector_span row = {t.data + b * t.batch + s * t.position, t.f32};
     load_vector<T>(row, j, left, x);
@@ -136,8 +136,7 @@ static tg_status rotate(tg_ctx *ctx, const char *op, const tg_tensor *q, rotary_
         using T = decltype(e);
         const int across = power_of_two(min_of(ceil_div(a.half, V<T>), 64));
         const dim3 block(across, ROTARY_THREADS / across);
-        rotary_kernel<T>
-            <<<(unsigned)min_of(INT32_MAX, a.tokens), block, 0, call.stream>>>(a);
+        rotary_kernel<T><<<(unsigned)min_of(INT32_MAX, a.tokens), block, 0, call.stream>>>(a);
     });
     return cuda_end(&call);
 }

@@ -7,7 +7,12 @@
 
 #include "elements.cuh"
 
-enum { HELD = 4, FEW = 2 /* where a thread keeps more than that of a chunk */, MOST_LANES = 1024, LEAST_BLOCK = 128 };
+enum {
+    HELD = 4,
+    FEW = 2 /* where a thread keeps more than that of a chunk */,
+    MOST_LANES = 1024,
+    LEAST_BLOCK = 128
+};
 
 /* ---- the team of a row ---- */
 
@@ -42,7 +47,8 @@ struct team {
         const int teams = (int)blockDim.x / lanes;
         first = (int64_t)blockIdx.x * teams + index;
         step = (int64_t)gridDim.x * teams;
-        mask = lanes >= 32 ? 0xffffffffu : ((1u << lanes) - 1) << ((threadIdx.x & 31) & ~(lanes - 1));
+        mask =
+            lanes >= 32 ? 0xffffffffu : ((1u << lanes) - 1) << ((threadIdx.x & 31) & ~(lanes - 1));
     }
 
     __device__ __forceinline__ void barrier() const
@@ -80,14 +86,14 @@ struct team {
         reduce(value, plus());
     }
 
-private:
+  private:
     team_memory *memory;
     int phase;
     unsigned mask;
 
     template <int N, class JOIN>
-    static __device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join, int count,
-                                                      unsigned mask)
+    static __device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join,
+                                                      int count, unsigned mask)
     {
         for (int o = count / 2; o > 0; o /= 2)
 #pragma unroll
@@ -125,7 +131,8 @@ template <class T, int K> struct held_row {
             for_chunks<T, K>(t, n, [&](int k, int j) { raw[k] = load(row + j, n - j, pad); });
     }
 
-    __device__ __forceinline__ uint4 chunk(const T *row, int k, int j, int n, uint32_t pad = 0) const
+    __device__ __forceinline__ uint4 chunk(const T *row, int k, int j, int n,
+                                           uint32_t pad = 0) const
     {
         return K > 0 ? raw[k] : load(row + j, n - j, pad);
     }
@@ -157,8 +164,8 @@ static inline tg_status check_width(const char *op, int64_t n)
 {
     return n <= INT32_MAX / 2
                ? TG_OK
-               : cuda_host->fail(TG_EUNSUPPORTED, "%s: rows of %lld elements, expected at most %d", op,
-                                 (long long)n, INT32_MAX / 2);
+               : cuda_host->fail(TG_EUNSUPPORTED, "%s: rows of %lld elements, expected at most %d",
+                                 op, (long long)n, INT32_MAX / 2);
 }
 
 #endif

@@ -7,15 +7,10 @@ struct forward_args {
     int n, lanes;
 };
 
-/* The bits of -inf: beyond the end of a row nothing is added to its sum. */
-template <class T> constexpr uint32_t MINUS_INFINITY = 0;
-template <> constexpr uint32_t MINUS_INFINITY<float> = 0xff800000;
-template <> constexpr uint32_t MINUS_INFINITY<bf16> = 0xff80;
-template <> constexpr uint32_t MINUS_INFINITY<f16> = 0xfc00;
-
 /* A row that the threads hold: its largest element, then the exponentials, which are kept. */
 template <class T, int K>
-__device__ __forceinline__ static void held_softmax(const forward_args &a, team &t, const T *x, T *y)
+__device__ __forceinline__ static void held_softmax(const forward_args &a, team &t, const T *x,
+                                                    T *y)
 {
     held_row<T, K> xs;
     float e[K][V<T>], max[1] = {-CUDART_INF_F}, sum[1] = {0};
@@ -47,7 +42,8 @@ __device__ __forceinline__ static void held_softmax(const forward_args &a, team 
 /* A wide row is read twice: first each thread keeps its own largest element, and its sum relative to that. Both begin so that an
  * element of -inf adds nothing, and a row of -inf alone has the sum 0 and becomes NaN. */
 template <class T>
-__device__ __forceinline__ static void walked_softmax(const forward_args &a, team &t, const T *x, T *y)
+__device__ __forceinline__ static void walked_softmax(const forward_args &a, team &t, const T *x,
+                                                      T *y)
 {
     float own = -CUDART_MAX_NORMAL_F, sum[1] = {0};
     for_chunks<T, 0>(t, a.n, [&](int, int j) {
@@ -127,7 +123,8 @@ struct softmax_gradient {
     {
         return 0;
     }
-    __device__ __forceinline__ void sum(const state &, float dy, float y, float, float (&sums)[1]) const
+    __device__ __forceinline__ void sum(const state &, float dy, float y, float,
+                                        float (&sums)[1]) const
     {
         sums[0] += y * dy;
     }
