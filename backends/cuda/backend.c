@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch.h"
+#include "gemm.h"
 
 const tg_host *cuda_host;
 
@@ -244,11 +244,14 @@ static tg_status sync_card(tg_ctx *ctx)
 /* ---- the table ---- */
 
 static const tg_impl impls[] = {
+    TG_IMPL(gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_gemm_cublaslt_accepts, cuda_gemm_cublaslt),
 #define OPERATOR(op, takes) TG_IMPL(op, "", 0, takes, NULL, cuda_##op),
 #include "operators.inc"
 #undef OPERATOR
     TG_IMPLS_END,
 };
+
+static const char *const environment[] = {"TIGON_CUDA_LIBRARIES", NULL};
 
 static const tg_backend cuda = {
     .abi = TG_ABI,
@@ -263,6 +266,7 @@ static const tg_backend cuda = {
     .copy = copy_on_card,
     .sync = sync_card,
     .impls = impls,
+    .environment = environment,
 };
 
 TG_BACKEND_ENTRY
