@@ -1,6 +1,6 @@
 /* sum_rows.cu - sums over the first dimension, and rows that repeat one. A thread owns a chunk of a row of the result. Where there are few
  * of these, the first dimension is shared out, and a second launch adds the parts in their order. */
-#include "elements.cuh"
+#include "mixed.cuh"
 
 enum {
     SUM_ROWS_THREADS = 256,
@@ -16,34 +16,6 @@ struct sum_rows_args {
     float scale;
     int accumulate;
 };
-
-/* Element i of a chunk of y, which begins at `to`; x is a chunk of another type, perhaps. */
-template <class Y, int N>
-__device__ __forceinline__ void store_as(Y *to, int64_t left, const float (&x)[N])
-{
-    if (left >= N && (uintptr_t)to % (N * sizeof(Y)) == 0) {
-        __align__(16) uint32_t bits[N * sizeof(Y) / 4];
-#pragma unroll
-        for (int i = 0; i < N; i += 4 / (int)sizeof(Y)) {
-            if constexpr (sizeof(Y) == 4)
-                bits[i] = __float_as_uint(x[i]);
-            else
-                bits[i / 2] = narrow_pair<Y>(x[i], x[i + 1]);
-        }
-        typedef struct {
-            uint32_t bits[N * sizeof(Y) / 4 > 4 ? 4 : N * sizeof(Y) / 4];
-        } __align__(N * sizeof(Y) > 16 ? 16 : N * sizeof(Y)) word_group;
-        constexpr int GROUPS = sizeof(bits) / sizeof(word_group);
-#pragma unroll
-        for (int g = 0; g < GROUPS; g++)
-            ((word_group *)to)[g] = ((const word_group *)bits)[g];
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i < left)
-            put(to + i, x[i]);
-}
 
 template <class T, class Y>
 __global__ void __launch_bounds__(SUM_ROWS_THREADS) sum_rows_kernel(const sum_rows_args a)
@@ -82,9 +54,10 @@ __global__ void __launch_bounds__(SUM_ROWS_THREADS) repeat_rows_kernel(const sum
          r += (int64_t)gridDim.y * blockDim.y) {
         const Y *const from = a.y.row<Y>(r % a.rows) + j;
         float x[V<T>];
+        load_as<Y>(from, a.n - j, x);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
-            x[i] = j + i < a.n ? a.scale * get(from + i) : 0;
+            x[i] *= a.scale;
         store(a.x.row<T>(r) + j, a.n - j, narrow<T>(x));
     }
 }

@@ -1,0 +1,37 @@
+/* tvd.cu - per element d = |p - q| / 2. */
+#include "divergence.cuh"
+
+struct tvd_loss {
+    __device__ __forceinline__ divergence operator()(float p, float q) const
+    {
+        const divergence d = {fabsf(p - q) / 2, p > q ? 0.5f : -0.5f};
+        return d;
+    }
+};
+
+tg_status cuda_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
+{
+    divergence_call c = {"tvd_forward"};
+    c.x = args->p;
+    c.y = args->q;
+    c.labels = args->labels;
+    c.dloss = args->dloss;
+    c.loss = args->loss;
+    c.dx = args->dp;
+    c.reduction = args->reduction;
+    c.ignore_index = args->ignore_index;
+    return divergence_run(ctx, tvd_loss(), c);
+}
+
+tg_status cuda_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
+{
+    divergence_call c = {"tvd_backward"};
+    c.x = args->p;
+    c.y = args->q;
+    c.labels = args->labels;
+    c.dloss = args->dloss;
+    c.dx = args->dp;
+    c.reduction = args->reduction;
+    c.ignore_index = args->ignore_index;
+    return divergence_run(ctx, tvd_loss(), c);
+}
