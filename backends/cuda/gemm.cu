@@ -84,7 +84,9 @@ static gemm_operand operand_of(const tg_tensor *t, int lines_are_columns)
 
 tg_status cuda_gemm(tg_ctx *ctx, const tg_gemm_args *args)
 {
-    gemm_problem p = {operand_of(args->a, args->trans_a != 0), operand_of(args->b, !args->trans_b)};
+    gemm_problem p = {};
+    p.a = operand_of(args->a, args->trans_a != 0);
+    p.b = operand_of(args->b, !args->trans_b);
     p.c = gemm_data(args->c);
     p.m = args->c->shape[0];
     p.n = args->c->shape[1];

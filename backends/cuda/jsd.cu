@@ -3,7 +3,8 @@
 
 tg_status cuda_jsd_forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
 {
-    divergence_call c = {"jsd_forward"};
+    divergence_call c = {};
+    c.op = "jsd_forward";
     c.x = args->student;
     c.y = args->teacher;
     c.labels = args->labels;
@@ -17,7 +18,8 @@ tg_status cuda_jsd_forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
 
 tg_status cuda_jsd_backward(tg_ctx *ctx, const tg_jsd_backward_args *args)
 {
-    divergence_call c = {"jsd_backward"};
+    divergence_call c = {};
+    c.op = "jsd_backward";
     c.x = args->student;
     c.y = args->teacher;
     c.labels = args->labels;

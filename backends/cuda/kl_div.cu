@@ -28,7 +28,8 @@ static tg_status run(tg_ctx *ctx, const divergence_call &c, int64_t log_target, 
 
 tg_status cuda_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
 {
-    divergence_call c = {"kl_div_forward"};
+    divergence_call c = {};
+    c.op = "kl_div_forward";
     c.x = args->y_pred;
     c.y = args->y_true;
     c.dloss = args->dloss;
@@ -40,7 +41,8 @@ tg_status cuda_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
 
 tg_status cuda_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *args)
 {
-    divergence_call c = {"kl_div_backward"};
+    divergence_call c = {};
+    c.op = "kl_div_backward";
     c.y = args->y_true;
     c.dloss = args->dloss;
     c.dx = args->dy_pred;

@@ -119,7 +119,9 @@ template <class T> static tg_status sum(const cuda_call &call, sum_rows_args a, 
 /* x [R, shape of y]; 0 rows of x is none of y's business. */
 static sum_rows_args args_of(const tg_tensor *x, const tg_tensor *y, double scale)
 {
-    sum_rows_args a = {span_of(x), span_of(y)};
+    sum_rows_args a = {};
+    a.x = span_of(x);
+    a.y = span_of(y);
     a.count = x->shape[0];
     a.rows = rows_of(y);
     a.n = width_of(y);

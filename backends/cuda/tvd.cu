@@ -4,14 +4,18 @@
 struct tvd_loss {
     __device__ __forceinline__ divergence operator()(float p, float q) const
     {
-        const divergence d = {fabsf(p - q) / 2, p > q ? 0.5f : -0.5f};
+        const float difference = p - q;
+        const divergence d = {fabsf(difference) / 2, difference > 0    ? 0.5f
+                                                     : difference <= 0 ? -0.5f
+                                                                       : difference};
         return d;
     }
 };
 
 tg_status cuda_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
 {
-    divergence_call c = {"tvd_forward"};
+    divergence_call c = {};
+    c.op = "tvd_forward";
     c.x = args->p;
     c.y = args->q;
     c.labels = args->labels;
@@ -25,7 +29,8 @@ tg_status cuda_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
 
 tg_status cuda_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
 {
-    divergence_call c = {"tvd_backward"};
+    divergence_call c = {};
+    c.op = "tvd_backward";
     c.x = args->p;
     c.y = args->q;
     c.labels = args->labels;
