@@ -49,8 +49,9 @@ struct jsd_mixture_loss {
         const float t = expf(least), u = expm1f(least), larger = expf(of_x ? a : b);
         const float w = of_x ? beta : rest, r = of_x ? rest : beta, shift = w * u;
         const bool from_smaller = w > r && t > r;
-        const float l = log1pf(from_smaller ? -r * u / t : shift);
-        const float loss = (from_smaller ? -r : w * t) * n - l * (shift + 1);
+        const float m = shift < -0.5f ? r + w * t : 1 + shift; /* each where it is exact */
+        const float l = from_smaller ? log1pf(-r * u / t) : m < 0.5f ? logf(m) : log1pf(shift);
+        const float loss = (from_smaller ? -r : w * t) * n - l * m;
         const float of_m = (from_smaller ? n : 0) + l; /* log M - log E */
         const float q = larger * (of_x ? 1 : a < JSD_LEAST ? 0 : t);
         const divergence d = {larger * loss, rest * q * ((of_x ? 0 : n) - of_m)};

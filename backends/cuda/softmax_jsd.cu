@@ -1,9 +1,10 @@
 /* softmax_jsd.cu - the generalised Jensen-Shannon divergence of the softmaxes of two rows of logits, and the gradient of the student's.
  *
- * A row is a team's. It is read once for the largest logits and the sums of exponentials, once for the loss and the sum of its
- * gradients, and once more for the gradients, from L2 by then. The student's largest class stands apart from both sums: of a row that the
- * student predicts with near certainty, 1 - q of that class and its gradient keep their digits. */
-#include "jsd.cuh"
+ * A row is a team's. It is read once for the largest logits and the sums of exponentials, once for the loss and the sum of slopes, and once
+ * more for the gradients, from L2 by then. The README of the family has the formulas: the largest logit stands apart from its sum, slopes
+ * are taken relative to that of the student's likeliest class, and the difference of two log-probabilities comes from the logits
+ * alone, so that confident rows and rows that nearly agree keep their digits. */
+#include "divergence.cuh"
 #include "rows.cuh"
 
 struct softmax_jsd_args {
@@ -14,13 +15,89 @@ struct softmax_jsd_args {
     double *partial;                     /* losses of a block; NULL: no loss */
     int64_t rows, ignore_index;
     double share;
-    float per_temperature, grad_scale;
+    float per_temperature,
+        unit; /* unit: what the gradient is multiplied with beside share and dloss */
     int n, lanes;
 };
 
-/* The largest logit of a row, the first of its kind, and log(1 + the sum of exp(x - largest) over the others). */
+/* ---- a class ---- */
+
+/* What the gradient is made of: q (slope - sum of q slope), or of beta 0 the slope alone. */
+struct softmax_jsd_term {
+    float loss, q, slope;
+};
+
+/* NaN stays NaN. */
+__device__ __forceinline__ static float no_less(float x, float least)
+{
+    return x < least ? least : x;
+}
+
+/* x, y: log-probabilities of student and teacher; d: y - x, of more digits than these have where they nearly agree. */
+
+struct softmax_jsd_forward_kl {
+    enum { SLOPE_ALONE = 1 };
+    __device__ __forceinline__ float from(float) const
+    {
+        return 0;
+    }
+    __device__ __forceinline__ softmax_jsd_term operator()(float x, float y, float d, float) const
+    {
+        const float p = expf(y), apart = x == y ? 0 : d; /* both may be -inf */
+        const float difference = expf(fmaxf(x, y)) * expm1f(no_less(-fabsf(apart), -40));
+        return {p == 0 ? 0 : p * apart, p, apart < 0 ? -difference : difference};
+    }
+};
+
+struct softmax_jsd_reverse_kl {
+    enum { SLOPE_ALONE = 0 };
+    __device__ __forceinline__ float from(float) const
+    {
+        return 0;
+    }
+    __device__ __forceinline__ softmax_jsd_term operator()(float x, float, float d, float) const
+    {
+        const float q = expf(x), slope = q == 0 ? q : -d;
+        return {q * slope, q, slope};
+    }
+};
+
+/* With E the larger of the two probabilities, w the weight of the smaller in the mixture and r the other, n <= 0 the difference of the
+ * logarithms and t = exp(n): M = E m, m = 1 + w (t - 1) = r + w t, and the loss is E (w t n - m log m). Where t is small, log m is
+ * log r + log1p(w t / r). -200 stands for all logarithms below it, and 40 apart is as good as infinitely far. The slope, the student's
+ * logarithm less that of M, is given less `origin`. */
+struct softmax_jsd_mixture {
+    enum { SLOPE_ALONE = 0 };
+    float beta, rest, log_beta, log_rest;
+
+    /* Slopes of classes that the teacher hardly knows are nearly -log(rest): relative to that, where the likeliest class is one, they keep
+     * their differences. */
+    __device__ __forceinline__ float from(float middle) const
+    {
+        return middle > -0.5f * log_rest ? -log_rest : 0;
+    }
+    __device__ __forceinline__ softmax_jsd_term operator()(float x, float y, float d,
+                                                           float origin) const
+    {
+        const float least = -200, a = no_less(x, least), b = no_less(y, least);
+        const float apart = a > least && b > least ? d : b - a;
+        const bool of_x = apart < 0; /* x is the larger */
+        const float n = -fabsf(apart), near = no_less(n, -40);
+        const float t = expf(near), u = expm1f(near), larger = expf(of_x ? a : b);
+        const float w = of_x ? beta : rest, r = of_x ? rest : beta;
+        const bool far = t < 0.5f;
+        const float log_r = far ? (of_x ? log_rest : log_beta) : 0;
+        const float log_part = log1pf(far ? w * t / r : w * u), m = far ? r + w * t : 1 + w * u;
+        return {larger * (w * t * n - (log_r + log_part) * m), expf(a),
+                ((of_x ? 0 : n) - log_part) - (log_r + origin)};
+    }
+};
+
+/* ---- a row ---- */
+
+/* The largest logit of a row, the first of its kind, and log(1 + the sum of exp((x - largest) / temperature) over the others). */
 struct softmax_top {
-    float max, others, log_sum;
+    float max, log_sum;
     int at;
 };
 
@@ -35,21 +112,21 @@ struct first_index {
 struct softmax_part {
     float max, others;
     int at;
-    __device__ __forceinline__ void add(float x, int i)
+    __device__ __forceinline__ void add(float x, int i, float by)
     {
         if (x > max) {
-            others = at == INT32_MAX ? others : (others + 1) * expf(max - x);
+            others = at == INT32_MAX ? others : (others + 1) * expf((max - x) * by);
             max = x;
             at = i;
         } else {
-            others += at == INT32_MAX ? (x == x ? 0 : x) : expf(x - max);
+            others += at == INT32_MAX ? (x == x ? 0 : x) : expf((x - max) * by);
         }
     }
 };
 
 /* Of both rows at once. */
 __device__ __forceinline__ static void join(team &t, const softmax_part (&part)[2],
-                                            softmax_top (&top)[2])
+                                            softmax_top (&top)[2], float by)
 {
     float max[2], at[2], others[2];
 #pragma unroll
@@ -62,7 +139,7 @@ __device__ __forceinline__ static void join(team &t, const softmax_part (&part)[
     t.reduce(at, first_index());
 #pragma unroll
     for (int m = 0; m < 2; m++) {
-        const float scale = part[m].at == INT32_MAX ? 1 : expf(part[m].max - max[m]);
+        const float scale = part[m].at == INT32_MAX ? 1 : expf((part[m].max - max[m]) * by);
         const bool joins = part[m].at != INT32_MAX && part[m].at != __float_as_int(at[m]);
         others[m] = (part[m].others + (joins ? 1 : 0)) * scale;
     }
@@ -71,17 +148,23 @@ __device__ __forceinline__ static void join(team &t, const softmax_part (&part)[
     for (int m = 0; m < 2; m++) {
         top[m].max = max[m];
         top[m].at = __float_as_int(at[m]);
-        top[m].others = others[m];
         top[m].log_sum = log1pf(others[m]);
     }
 }
 
-__device__ __forceinline__ static float log_softmax(const softmax_top &top, float x)
+/* The term of a class, from its logits. */
+template <class F>
+__device__ __forceinline__ static softmax_jsd_term term_of(const F &f, const softmax_jsd_args &a,
+                                                           const softmax_top (&top)[2], float x,
+                                                           float y, float origin)
 {
-    return (x - top.max) - top.log_sum;
+    const float below_x = (x - top[0].max) * a.per_temperature;
+    const float below_y = (y - top[1].max) * a.per_temperature;
+    return f(below_x - top[0].log_sum, below_y - top[1].log_sum,
+             (below_y - below_x) - (top[1].log_sum - top[0].log_sum), origin);
 }
 
-/* each(j, x, y): chunks of both rows, divided by the temperature. */
+/* each(j, x, y): chunks of both rows. */
 template <class T, class EACH>
 __device__ __forceinline__ static void for_pairs(const softmax_jsd_args &a, const team &t,
                                                  int64_t r, const EACH &each)
@@ -91,53 +174,52 @@ __device__ __forceinline__ static void for_pairs(const softmax_jsd_args &a, cons
         float x[V<T>], y[V<T>];
         widen<T>(load(student + j, a.n - j, MINUS_INFINITY<T>), x);
         widen<T>(load(teacher + j, a.n - j, MINUS_INFINITY<T>), y);
-#pragma unroll
-        for (int i = 0; i < V<T>; i++) {
-            x[i] *= a.per_temperature;
-            y[i] *= a.per_temperature;
-        }
         each(j, x, y);
     });
 }
 
-/* The sums of a row: its loss, and the gradients of the student's largest class and of the others. */
+/* Of a row: what slopes are given less, the slope of the likeliest class, and sums of the losses and of q (slope - middle). */
 struct softmax_jsd_sums {
-    float loss, of_top, of_others;
+    float origin, middle, loss, slope;
 };
 
 template <class F, class T>
 __device__ __forceinline__ static softmax_jsd_sums
 sum_losses(const F &f, const softmax_jsd_args &a, team &t, int64_t r, const softmax_top (&top)[2])
 {
-    float sums[3] = {0, 0, 0};
+    softmax_jsd_sums s;
+    float sums[2] = {0, 0};
+    const int best = top[0].at < a.n ? top[0].at : 0;
+    const float x_best = get(a.student.row<T>(r) + best), y_best = get(a.teacher.row<T>(r) + best);
+    s.origin = f.from(term_of(f, a, top, x_best, y_best, 0).slope);
+    s.middle = term_of(f, a, top, x_best, y_best, s.origin).slope;
     for_pairs<T>(a, t, r, [&](int j, const float(&x)[V<T>], const float(&y)[V<T>]) {
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
             if (j + i >= a.n)
                 continue;
-            const divergence d = f(log_softmax(top[0], x[i]), log_softmax(top[1], y[i]));
+            const softmax_jsd_term d = term_of(f, a, top, x[i], y[i], s.origin);
             sums[0] += d.loss;
-            sums[j + i == top[0].at ? 1 : 2] += d.gradient;
+            sums[1] += d.q * (d.slope - s.middle);
         }
     });
     t.sum(sums);
-    return {sums[0], sums[1], sums[2]};
+    s.loss = sums[0];
+    s.slope = sums[1];
+    return s;
 }
 
 template <class F, class T, class Y>
 __device__ __forceinline__ static void
 write_gradients(const F &f, const softmax_jsd_args &a, team &t, int64_t r,
-                const softmax_top (&top)[2], const softmax_jsd_sums &sums, float g)
+                const softmax_top (&top)[2], const softmax_jsd_sums &s, float g)
 {
-    const float uncertain = top[0].others / (1 + top[0].others); /* 1 - q of the largest class */
-    const float all = sums.of_top + sums.of_others;
     for_pairs<T>(a, t, r, [&](int j, const float(&x)[V<T>], const float(&y)[V<T>]) {
         float dx[V<T>];
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            const float log_q = log_softmax(top[0], x[i]), q = expf(log_q);
-            const float d = f(log_q, log_softmax(top[1], y[i])).gradient;
-            dx[i] = g * (j + i == top[0].at ? d * uncertain - q * sums.of_others : d - q * all);
+            const softmax_jsd_term d = term_of(f, a, top, x[i], y[i], s.origin);
+            dx[i] = g * (F::SLOPE_ALONE ? d.slope : d.q * (d.slope - s.middle - s.slope));
         }
         store_as<Y>(a.dstudent.row<Y>(r) + j, a.n - j, dx);
     });
@@ -151,7 +233,7 @@ __global__ void __launch_bounds__(MOST_LANES)
     __shared__ double losses[MOST_LANES / 2];
     team t(&memory, a.lanes);
     const float share = (float)(a.counted ? *a.counted : a.share);
-    const float g = share * (a.dloss ? *a.dloss : 1) * a.grad_scale * a.per_temperature;
+    const float g = share * (a.dloss ? *a.dloss : 1) * a.unit;
     double loss = 0;
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         if (a.labels && a.labels[r] == a.ignore_index) {
@@ -167,11 +249,11 @@ __global__ void __launch_bounds__(MOST_LANES)
         for_pairs<T>(a, t, r, [&](int j, const float(&x)[V<T>], const float(&y)[V<T>]) {
 #pragma unroll
             for (int i = 0; i < V<T>; i++) {
-                part[0].add(x[i], j + i);
-                part[1].add(y[i], j + i);
+                part[0].add(x[i], j + i, a.per_temperature);
+                part[1].add(y[i], j + i, a.per_temperature);
             }
         });
-        join(t, part, top);
+        join(t, part, top, a.per_temperature);
         const softmax_jsd_sums sums = sum_losses<F, T>(f, a, t, r, top);
         loss += sums.loss;
         if (a.dstudent.data)
@@ -254,7 +336,6 @@ static tg_status run(tg_ctx *ctx, softmax_jsd_call c)
     a.dloss = (const float *)data_of(c.dloss);
     a.ignore_index = c.ignore_index;
     a.per_temperature = (float)(1 / c.temperature);
-    a.grad_scale = (float)c.grad_scale;
     c.batch_rows = c.batch_rows ? c.batch_rows : a.rows;
     a.share = c.batch_rows ? 1 / (double)c.batch_rows : 0;
     tg_status status = check_width(c.op, width_of(c.student));
@@ -263,7 +344,20 @@ static tg_status run(tg_ctx *ctx, softmax_jsd_call c)
     status = cuda_begin(&call, ctx, c.op, c.student);
     if (status != TG_OK)
         return status;
-    status = by_beta(c.beta, [&](auto loss) { return run_loss(loss, c, call, a); });
+    const double unit = c.grad_scale / c.temperature;
+    a.unit = (float)unit;
+    if (c.beta == 0) {
+        status = run_loss(softmax_jsd_forward_kl(), c, call, a);
+    } else if (c.beta == 1) {
+        status = run_loss(softmax_jsd_reverse_kl(), c, call, a);
+    } else {
+        /* a weight that f32 rounds to 0 would make the mixture 0 beside a probability of 0 */
+        const double least = 0x1p-24, beta = fmin(fmax(c.beta, least), 1 - least);
+        const softmax_jsd_mixture mixture = {(float)beta, (float)(1 - beta), (float)log(beta),
+                                             (float)log(1 - beta)};
+        a.unit = (float)(unit * (1 - c.beta));
+        status = run_loss(mixture, c, call, a);
+    }
     const tg_status end = cuda_end(&call);
     return status != TG_OK ? status : end;
 }
