@@ -15,8 +15,9 @@ struct softmax_jsd_args {
     double *partial;                     /* losses of a block; NULL: no loss */
     int64_t rows, ignore_index;
     double share;
-    float per_temperature,
-        unit; /* unit: what the gradient is multiplied with beside share and dloss */
+    double per_temperature;
+    float unit;  /* what the gradient is multiplied with beside share and dloss */
+    float least; /* what is below it is 0 */
     int n, lanes;
 };
 
@@ -69,6 +70,7 @@ struct softmax_jsd_reverse_kl {
 struct softmax_jsd_mixture {
     enum { SLOPE_ALONE = 0 };
     float beta, rest, log_beta, log_rest;
+    float beta_low, rest_low; /* what the floats of beta and rest lack */
 
     /* Slopes of classes that the teacher hardly knows are nearly -log(rest): relative to that, where the likeliest class is one, they keep
      * their differences. */
@@ -85,20 +87,22 @@ struct softmax_jsd_mixture {
         const float n = -fabsf(apart), near = no_less(n, -40);
         const float t = expf(near), u = expm1f(near), larger = expf(of_x ? a : b);
         const float w = of_x ? beta : rest, r = of_x ? rest : beta;
+        const float w_low = of_x ? beta_low : rest_low, shift = w * u + w_low * u;
         const bool far = t < 0.5f;
         const float log_r = far ? (of_x ? log_rest : log_beta) : 0;
-        const float log_part = log1pf(far ? w * t / r : w * u), m = far ? r + w * t : 1 + w * u;
-        return {larger * (w * t * n - (log_r + log_part) * m), expf(a),
+        const float log_part = log1pf(far ? w * t / r : shift), m = far ? r + w * t : 1 + shift;
+        return {larger * ((w + w_low) * t * n - (log_r + log_part) * m), expf(a),
                 ((of_x ? 0 : n) - log_part) - (log_r + origin)};
     }
 };
 
 /* ---- a row ---- */
 
-/* The largest logit of a row, the first of its kind, and log(1 + the sum of exp((x - largest) / temperature) over the others). */
+/* The largest logit of a row, the first of its kind, and the logarithm of the sum of exp((x - largest) / temperature). */
 struct softmax_top {
-    float max, log_sum;
+    float max;
     int at;
+    double log_sum;
 };
 
 struct first_index {
@@ -108,27 +112,30 @@ struct first_index {
     }
 };
 
-/* What a thread has seen. */
-struct softmax_part {
-    float max, others;
+/* (x - largest) / temperature: two logits that nearly agree differ by less than f32 has there. */
+__device__ __forceinline__ static double below(const softmax_jsd_args &a, const softmax_top &top,
+                                               float x)
+{
+    return ((double)x - top.max) * a.per_temperature;
+}
+
+/* What a thread has seen of a row. */
+struct softmax_largest {
+    float max;
     int at;
-    __device__ __forceinline__ void add(float x, int i, float by)
+    __device__ __forceinline__ void add(float x, int i)
     {
         if (x > max) {
-            others = at == INT32_MAX ? others : (others + 1) * expf((max - x) * by);
             max = x;
             at = i;
-        } else {
-            others += at == INT32_MAX ? (x == x ? 0 : x) : expf((x - max) * by);
         }
     }
 };
 
-/* Of both rows at once. */
-__device__ __forceinline__ static void join(team &t, const softmax_part (&part)[2],
-                                            softmax_top (&top)[2], float by)
+__device__ __forceinline__ static void join(team &t, const softmax_largest (&part)[2],
+                                            softmax_top (&top)[2])
 {
-    float max[2], at[2], others[2];
+    float max[2], at[2];
 #pragma unroll
     for (int m = 0; m < 2; m++)
         max[m] = part[m].max;
@@ -139,18 +146,29 @@ __device__ __forceinline__ static void join(team &t, const softmax_part (&part)[
     t.reduce(at, first_index());
 #pragma unroll
     for (int m = 0; m < 2; m++) {
-        const float scale = part[m].at == INT32_MAX ? 1 : expf((part[m].max - max[m]) * by);
-        const bool joins = part[m].at != INT32_MAX && part[m].at != __float_as_int(at[m]);
-        others[m] = (part[m].others + (joins ? 1 : 0)) * scale;
-    }
-    t.sum(others);
-#pragma unroll
-    for (int m = 0; m < 2; m++) {
         top[m].max = max[m];
         top[m].at = __float_as_int(at[m]);
-        top[m].log_sum = log1pf(others[m]);
     }
 }
+
+/* Sums of exponentials but that of the largest: of those near 1 how many and what they lack, of the others themselves. Neither loses
+ * the other's digits. */
+struct softmax_others {
+    enum { FAR, NEAR, LACKING, SUMS };
+    float sums[SUMS];
+    __device__ __forceinline__ void add(float z)
+    {
+        const bool near = z > -0.5f;
+        sums[FAR] += near ? 0 : expf(z);
+        sums[NEAR] += near ? 1 : 0;
+        sums[LACKING] += near ? expm1f(z) : 0;
+    }
+    __device__ __forceinline__ double log_sum(team &t)
+    {
+        t.sum(sums);
+        return log1p((double)sums[FAR] + ((double)sums[NEAR] + (double)sums[LACKING]));
+    }
+};
 
 /* The term of a class, from its logits. */
 template <class F>
@@ -158,10 +176,9 @@ __device__ __forceinline__ static softmax_jsd_term term_of(const F &f, const sof
                                                            const softmax_top (&top)[2], float x,
                                                            float y, float origin)
 {
-    const float below_x = (x - top[0].max) * a.per_temperature;
-    const float below_y = (y - top[1].max) * a.per_temperature;
-    return f(below_x - top[0].log_sum, below_y - top[1].log_sum,
-             (below_y - below_x) - (top[1].log_sum - top[0].log_sum), origin);
+    const double log_q = below(a, top[0], x) - top[0].log_sum;
+    const double log_p = below(a, top[1], y) - top[1].log_sum;
+    return f((float)log_q, (float)log_p, (float)(log_p - log_q), origin);
 }
 
 /* each(j, x, y): chunks of both rows. */
@@ -176,6 +193,36 @@ __device__ __forceinline__ static void for_pairs(const softmax_jsd_args &a, cons
         widen<T>(load(teacher + j, a.n - j, MINUS_INFINITY<T>), y);
         each(j, x, y);
     });
+}
+
+template <class T>
+__device__ __forceinline__ static void find_tops(const softmax_jsd_args &a, team &t, int64_t r,
+                                                 softmax_top (&top)[2])
+{
+    softmax_largest part[2] = {{-CUDART_INF_F, INT32_MAX}, {-CUDART_INF_F, INT32_MAX}};
+    softmax_others others[2] = {};
+    for_pairs<T>(a, t, r, [&](int j, const float(&x)[V<T>], const float(&y)[V<T>]) {
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            part[0].add(x[i], j + i);
+            part[1].add(y[i], j + i);
+        }
+    });
+    join(t, part, top);
+    for_pairs<T>(a, t, r, [&](int j, const float(&x)[V<T>], const float(&y)[V<T>]) {
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            if (j + i >= a.n)
+                continue;
+            if (j + i != top[0].at)
+                others[0].add((float)below(a, top[0], x[i]));
+            if (j + i != top[1].at)
+                others[1].add((float)below(a, top[1], y[i]));
+        }
+    });
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+        top[m].log_sum = others[m].log_sum(t);
 }
 
 /* Of a row: what slopes are given less, the slope of the likeliest class, and sums of the losses and of q (slope - middle). */
@@ -220,6 +267,7 @@ write_gradients(const F &f, const softmax_jsd_args &a, team &t, int64_t r,
         for (int i = 0; i < V<T>; i++) {
             const softmax_jsd_term d = term_of(f, a, top, x[i], y[i], s.origin);
             dx[i] = g * (F::SLOPE_ALONE ? d.slope : d.q * (d.slope - s.middle - s.slope));
+            dx[i] = fabsf(dx[i]) < a.least ? 0 : dx[i];
         }
         store_as<Y>(a.dstudent.row<Y>(r) + j, a.n - j, dx);
     });
@@ -244,16 +292,8 @@ __global__ void __launch_bounds__(MOST_LANES)
                 });
             continue;
         }
-        softmax_part part[2] = {{-CUDART_INF_F, 0, INT32_MAX}, {-CUDART_INF_F, 0, INT32_MAX}};
         softmax_top top[2];
-        for_pairs<T>(a, t, r, [&](int j, const float(&x)[V<T>], const float(&y)[V<T>]) {
-#pragma unroll
-            for (int i = 0; i < V<T>; i++) {
-                part[0].add(x[i], j + i, a.per_temperature);
-                part[1].add(y[i], j + i, a.per_temperature);
-            }
-        });
-        join(t, part, top, a.per_temperature);
+        find_tops<T>(a, t, r, top);
         const softmax_jsd_sums sums = sum_losses<F, T>(f, a, t, r, top);
         loss += sums.loss;
         if (a.dstudent.data)
@@ -335,7 +375,8 @@ static tg_status run(tg_ctx *ctx, softmax_jsd_call c)
     a.n = (int)width_of(c.student);
     a.dloss = (const float *)data_of(c.dloss);
     a.ignore_index = c.ignore_index;
-    a.per_temperature = (float)(1 / c.temperature);
+    a.per_temperature = 1 / c.temperature;
+    a.least = c.dstudent && tg_type_of(c.dstudent) == TG_F16 ? 0x1p-26f : 0x1p-110f;
     c.batch_rows = c.batch_rows ? c.batch_rows : a.rows;
     a.share = c.batch_rows ? 1 / (double)c.batch_rows : 0;
     tg_status status = check_width(c.op, width_of(c.student));
@@ -353,8 +394,13 @@ static tg_status run(tg_ctx *ctx, softmax_jsd_call c)
     } else {
         /* a weight that f32 rounds to 0 would make the mixture 0 beside a probability of 0 */
         const double least = 0x1p-24, beta = fmin(fmax(c.beta, least), 1 - least);
-        const softmax_jsd_mixture mixture = {(float)beta, (float)(1 - beta), (float)log(beta),
-                                             (float)log(1 - beta)};
+        const double rest = 1 - beta;
+        const softmax_jsd_mixture mixture = {(float)beta,
+                                             (float)rest,
+                                             (float)log(beta),
+                                             (float)log(rest),
+                                             (float)(beta - (float)beta),
+                                             (float)(rest - (float)rest)};
         a.unit = (float)(unit * (1 - c.beta));
         status = run_loss(mixture, c, call, a);
     }
