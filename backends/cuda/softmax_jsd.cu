@@ -16,8 +16,7 @@ struct softmax_jsd_args {
     int64_t rows, ignore_index;
     double share;
     double per_temperature;
-    float unit;  /* what the gradient is multiplied with beside share and dloss */
-    float least; /* what is below it is 0 */
+    float unit; /* what the gradient is multiplied with beside share and dloss */
     int n, lanes;
 };
 
@@ -267,7 +266,6 @@ write_gradients(const F &f, const softmax_jsd_args &a, team &t, int64_t r,
         for (int i = 0; i < V<T>; i++) {
             const softmax_jsd_term d = term_of(f, a, top, x[i], y[i], s.origin);
             dx[i] = g * (F::SLOPE_ALONE ? d.slope : d.q * (d.slope - s.middle - s.slope));
-            dx[i] = fabsf(dx[i]) < a.least ? 0 : dx[i];
         }
         store_as<Y>(a.dstudent.row<Y>(r) + j, a.n - j, dx);
     });
@@ -376,7 +374,6 @@ static tg_status run(tg_ctx *ctx, softmax_jsd_call c)
     a.dloss = (const float *)data_of(c.dloss);
     a.ignore_index = c.ignore_index;
     a.per_temperature = 1 / c.temperature;
-    a.least = c.dstudent && tg_type_of(c.dstudent) == TG_F16 ? 0x1p-26f : 0x1p-110f;
     c.batch_rows = c.batch_rows ? c.batch_rows : a.rows;
     a.share = c.batch_rows ? 1 / (double)c.batch_rows : 0;
     tg_status status = check_width(c.op, width_of(c.student));
