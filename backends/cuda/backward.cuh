@@ -8,7 +8,7 @@
  *   void sum(state, dy, x, w, float (&)[SUMS])      adds an element's part; w: its weight, 1 without
  *   void finish(state &, sums)
  *   float gradient(state, dy, x, w)                 dx of the element
- *   void columns(state, dy, x, float (&)[COLUMNS])  adds an element's part
+ *   void columns(state, dy, x, float (&)[COLUMNS][]) adds the parts of a chunk's elements
  *
  * Blocks walk over rows, and read the next row while they compute one. Each writes its part of the column sums, a row of `partial`;
  * a second kernel adds these up in order. How many parts there are follows from the shape and the card alone. */
@@ -20,31 +20,15 @@
 struct backward_args {
     row_span dy, x, third, dx; /* third.data NULL: none */
     vector_span weight;        /* data NULL: 1 */
+    float offset;              /* added to the weight */
     float *partial;            /* [blocks, COLUMNS, n]; NULL: no column sums are asked for */
     int64_t rows;
     int n, lanes;
 };
 
-enum {
-    BACKWARD_THREADS = 512,
-    AHEAD = FEW /* chunks of a row that a thread holds, beside those of the next row */
-};
-
-template <class T>
-__device__ __forceinline__ void weight_at(const vector_span &weight, int j, int n, float (&w)[V<T>])
-{
-    if (weight.data) {
-        load_vector<T>(weight, j, n - j, w);
-    } else {
-#pragma unroll
-        for (int i = 0; i < V<T>; i++)
-            w[i] = 1;
-    }
-}
-
 /* The parts of the block's teams, added up in their order. */
 template <class T, int K, int N>
-__device__ __forceinline__ void write_partial(const team &t, const float (&part)[N][K][V<T>],
+__device__ __forceinline__ void write_partial(const team &t, const float (&part)[K][N][V<T>],
                                               const backward_args &a)
 {
     extern __shared__ float parts[]; /* [team, element of the row] */
@@ -56,9 +40,9 @@ __device__ __forceinline__ void write_partial(const team &t, const float (&part)
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 if (teams > 1)
-                    parts[t.index * span + j + i] = part[c][k][i];
+                    parts[t.index * span + j + i] = part[k][c][i];
                 else if (j + i < a.n)
-                    to[j + i] = part[c][k][i];
+                    to[j + i] = part[k][c][i];
         });
         if (teams == 1)
             continue;
@@ -77,7 +61,8 @@ __device__ __forceinline__ void write_partial(const team &t, const float (&part)
 template <class F, class T, int K, int N>
 __device__ __forceinline__ void backward_row(const F &f, const backward_args &a, team &t, int64_t r,
                                              const held_row<T, K> &dys, const held_row<T, K> &xs,
-                                             float (&part)[N][K ? K : 1][V<T>])
+                                             const held_vector<T, K> &weight,
+                                             float (&part)[K ? K : 1][N][V<T>])
 {
     const T *const dy = a.dy.row<T>(r), *const x = a.x.row<T>(r), *const third = a.third.row<T>(r);
     T *const dx = a.dx.row<T>(r);
@@ -91,7 +76,7 @@ __device__ __forceinline__ void backward_row(const F &f, const backward_args &a,
             float g[V<T>], v[V<T>], w[V<T>];
             widen<T>(dys.chunk(dy, k, j, a.n), g);
             widen<T>(xs.chunk(x, k, j, a.n), v);
-            weight_at<T>(a.weight, j, a.n, w);
+            weight.chunk(a.weight, k, j, a.n, 1, a.offset, w);
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 f.sum(s, g[i], v[i], w[i], sums);
@@ -100,54 +85,42 @@ __device__ __forceinline__ void backward_row(const F &f, const backward_args &a,
         f.finish(s, sums);
     }
     for_chunks<T, K>(t, a.n, [&](int k, int j) {
-        float g[V<T>], v[V<T>], w[V<T>], out[V<T>], more[V<T>] = {};
+        float g[V<T>], v[V<T>], w[V<T>], out[V<T>];
         widen<T>(dys.chunk(dy, k, j, a.n), g);
         widen<T>(xs.chunk(x, k, j, a.n), v);
-        weight_at<T>(a.weight, j, a.n, w);
-        if (F::THIRD && a.third.data)
+        weight.chunk(a.weight, k, j, a.n, 1, a.offset, w);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            out[i] = f.gradient(s, g[i], v[i], w[i]);
+        if (F::THIRD && a.third.data) {
+            float more[V<T>];
             widen<T>(thirds.chunk(third, k, j, a.n), more);
 #pragma unroll
-        for (int i = 0; i < V<T>; i++) {
-            out[i] = f.gradient(s, g[i], v[i], w[i]) + more[i];
-            if constexpr (F::COLUMNS > 0 && K > 0) {
-                float c[F::COLUMNS] = {};
-                f.columns(s, g[i], v[i], c);
-#pragma unroll
-                for (int m = 0; m < F::COLUMNS; m++)
-                    part[m][k][i] += c[m];
-            }
+            for (int i = 0; i < V<T>; i++)
+                out[i] += more[i];
         }
+        if constexpr (F::COLUMNS > 0 && K > 0)
+            f.columns(s, g, v, part[k]);
         store(dx + j, a.n - j, narrow<T>(out));
     });
 }
 
-/* NEXT: the next row is read ahead, where registers are enough for it. */
-template <class F, class T, int K, bool NEXT>
-__global__ void __launch_bounds__(BACKWARD_THREADS)
-    backward_kernel(const F f, const backward_args a)
+template <class F, class T, int K>
+__global__ void __launch_bounds__(STREAM_THREADS) backward_kernel(const F f, const backward_args a)
 {
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
     constexpr int N = F::COLUMNS > 0 ? F::COLUMNS : 1;
-    float part[N][K ? K : 1][V<T>] = {};
-    held_row<T, K> dys, xs, next_dys, next_xs;
-    if (NEXT && t.first < a.rows) {
-        next_dys.take(a.dy.row<T>(t.first), t, a.n);
-        next_xs.take(a.x.row<T>(t.first), t, a.n);
-    }
+    float part[K ? K : 1][N][V<T>] = {};
+    row_stream<T, K> dys, xs;
+    held_vector<T, K> weight;
+    weight.begin(a.weight, t, a.n, 1, a.offset);
+    dys.begin(a.dy, t, a.rows, a.n);
+    xs.begin(a.x, t, a.rows, a.n);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
-        if (NEXT) {
-            dys = next_dys;
-            xs = next_xs;
-            if (r + t.step < a.rows) {
-                next_dys.take(a.dy.row<T>(r + t.step), t, a.n);
-                next_xs.take(a.x.row<T>(r + t.step), t, a.n);
-            }
-        } else {
-            dys.take(a.dy.row<T>(r), t, a.n);
-            xs.take(a.x.row<T>(r), t, a.n);
-        }
-        backward_row<F, T, K>(f, a, t, r, dys, xs, part);
+        dys.step(a.dy, t, r, a.rows, a.n);
+        xs.step(a.x, t, r, a.rows, a.n);
+        backward_row<F, T, K>(f, a, t, r, dys.now, xs.now, weight, part);
     }
     if constexpr (F::COLUMNS > 0 && K > 0)
         if (a.partial)
@@ -170,14 +143,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS) columns_kernel(const F f, cons
         float g[V<T>], v[V<T>];
         widen<T>(load(a.dy.row<T>(r) + j, a.n - j), g);
         widen<T>(load(a.x.row<T>(r) + j, a.n - j), v);
-#pragma unroll
-        for (int i = 0; i < V<T>; i++) {
-            float c[F::COLUMNS] = {};
-            f.columns(s, g[i], v[i], c);
-#pragma unroll
-            for (int m = 0; m < F::COLUMNS; m++)
-                part[m][i] += c[m];
-        }
+        f.columns(s, g, v, part);
     }
 #pragma unroll
     for (int m = 0; m < F::COLUMNS; m++)
@@ -228,19 +194,6 @@ __global__ void __launch_bounds__(SUM_COLUMNS *SUM_GROUPS)
 
 /* ---- launching ---- */
 
-/* Blocks of a kernel that a multiprocessor holds at once. *known keeps the answer, 0 before: the cards of a process are taken
- * to be of one kind. */
-template <class KERNEL> static int blocks_at_once(int *known, KERNEL kernel, size_t shared)
-{
-    int blocks = __atomic_load_n(known, __ATOMIC_RELAXED);
-    if (blocks > 0)
-        return blocks;
-    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, BACKWARD_THREADS, shared);
-    blocks = blocks < 1 ? 1 : blocks;
-    __atomic_store_n(known, blocks, __ATOMIC_RELAXED);
-    return blocks;
-}
-
 /* Memory for `parts` rows of column sums; 0 and TG_OK if none are asked for. */
 template <int COLUMNS>
 static tg_status take_partial(tg_ctx *ctx, int64_t parts, backward_args *a, bool wanted)
@@ -253,15 +206,15 @@ static tg_status take_partial(tg_ctx *ctx, int64_t parts, backward_args *a, bool
 }
 
 /* Rows that are held; *parts: how many parts of column sums there are. */
-template <class F, class T, int K, bool NEXT>
+template <class F, class T, int K>
 static tg_status launch_held(const cuda_call &call, const F &f, backward_args a, row_shape shape,
                              bool wanted, int64_t *parts, float **partial)
 {
     a.lanes = shape.lanes;
-    const int teams = BACKWARD_THREADS / shape.lanes;
+    const int teams = STREAM_THREADS / shape.lanes;
     const size_t shared =
-        F::COLUMNS > 0 && teams > 1 ? sizeof(float) * BACKWARD_THREADS * K * V<T> : 0;
-    const auto kernel = backward_kernel<F, T, K, NEXT>;
+        F::COLUMNS > 0 && teams > 1 ? sizeof(float) * STREAM_THREADS * K * V<T> : 0;
+    const auto kernel = backward_kernel<F, T, K>;
     static int known[2];
     const int64_t most =
         (int64_t)call.processors * blocks_at_once(&known[shared > 0], kernel, shared);
@@ -269,7 +222,7 @@ static tg_status launch_held(const cuda_call &call, const F &f, backward_args a,
     const tg_status status = take_partial<F::COLUMNS>(call.ctx, blocks, &a, wanted);
     if (status != TG_OK || a.rows == 0)
         return status;
-    kernel<<<(unsigned)blocks, BACKWARD_THREADS, shared, call.stream>>>(f, a);
+    kernel<<<(unsigned)blocks, STREAM_THREADS, shared, call.stream>>>(f, a);
     *parts = blocks;
     *partial = a.partial;
     return TG_OK;
@@ -291,9 +244,9 @@ static tg_status launch_walked(const cuda_call &call, const F &f, backward_args 
                 <<<dim3((unsigned)across, (unsigned)down), COLUMN_THREADS, 0, call.stream>>>(f, a);
     *parts = down;
     *partial = a.partial;
-    a.lanes = BACKWARD_THREADS;
-    backward_kernel<F, T, 0, false>
-        <<<(unsigned)min_of(INT32_MAX, a.rows), BACKWARD_THREADS, 0, call.stream>>>(f, a);
+    a.lanes = STREAM_THREADS;
+    backward_kernel<F, T, 0>
+        <<<(unsigned)min_of(INT32_MAX, a.rows), STREAM_THREADS, 0, call.stream>>>(f, a);
     return TG_OK;
 }
 
@@ -315,12 +268,12 @@ static tg_status backward_rows(const cuda_call &call, const F &f, const backward
     tg_status status = check_width(call.op, a.n);
     if (status != TG_OK || a.n == 0)
         return status;
-    const row_shape ahead = shape_rows(a.rows, chunks, AHEAD, BACKWARD_THREADS),
-                    held = shape_rows(a.rows, chunks, HELD, BACKWARD_THREADS);
-    if (ahead.held)
-        status = launch_held<F, T, AHEAD, true>(call, f, a, ahead, wanted, &parts, &partial);
+    const row_shape few = shape_rows(a.rows, chunks, FEW, STREAM_THREADS),
+                    held = shape_rows(a.rows, chunks, HELD, STREAM_THREADS);
+    if (few.held)
+        status = launch_held<F, T, FEW>(call, f, a, few, wanted, &parts, &partial);
     else if (held.held)
-        status = launch_held<F, T, HELD, false>(call, f, a, held, wanted, &parts, &partial);
+        status = launch_held<F, T, HELD>(call, f, a, held, wanted, &parts, &partial);
     else
         status = launch_walked<F, T>(call, f, a, wanted, &parts, &partial);
     if (status != TG_OK || !wanted)
@@ -330,7 +283,7 @@ static tg_status backward_rows(const cuda_call &call, const F &f, const backward
     sums.n = a.n;
     sums.accumulate = accumulate;
     const dim3 grid((unsigned)ceil_div(a.n, SUM_COLUMNS), N), block(SUM_COLUMNS, SUM_GROUPS);
-    sum_parts_kernel<T, N><<<grid, block, 0, call.stream>>>(sums);
+    sum_parts_kernel<typename element<T>::type, N><<<grid, block, 0, call.stream>>>(sums);
     return TG_OK;
 }
 

@@ -136,7 +136,7 @@ __device__ __forceinline__ static row_sums sum_row(const loss_args &a, team &t, 
         own = max;
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
-            sums[0] += expf(v[i] - own);
+            sums[0] += exp_term(v[i] - own);
     });
     float max[1] = {own};
     t.reduce(max, larger());
@@ -216,7 +216,7 @@ __device__ __forceinline__ static void store_gradient(const loss_args &a, char *
     }
     T *const to = (T *)row + j;
     const uint4 raw = narrow<T>(d);
-    if (left >= V<T> && (uintptr_t)to % 16 == 0)
+    if (element<T>::WHOLE || (left >= V<T> && (uintptr_t)to % 16 == 0))
         __stcs((uint4 *)to, raw);
     else
         store(to, left, raw);
@@ -248,7 +248,7 @@ __device__ __forceinline__ static void write_gradient(const loss_args &a, const 
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
             const float x = capped<ALL>(v[i], a.softcap);
-            d[i] = factor * expf(x - o.max);
+            d[i] = factor * exp_term(x - o.max);
             if (ALL && a.smoothing != 0)
                 d[i] -= g * (bias * (a.class_weight ? w[i] : 1));
             if (j + i == y)
@@ -490,21 +490,31 @@ static tg_status loss_args_of(const cuda_call &call, const ARGS *args, loss_args
     return TG_OK;
 }
 
-static void launch_rows(const cuda_call &call, const tg_tensor *logits, loss_args a)
+template <class T> static void launch_rows_of(const cuda_call &call, loss_args a)
 {
+    const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), LOSS_AHEAD, MOST_LANES);
+    a.lanes = s.lanes;
+    if (a.smoothing != 0 || a.softcap > 0 || a.find_largest)
+        loss_kernel<T, true><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+    else
+        loss_kernel<T, false><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+}
+
+static void launch_rows(const cuda_call &call, const tg_tensor *logits, const tg_tensor *dlogits,
+                        const tg_tensor *class_weight, const loss_args &a)
+{
+    const tg_tensor *const tensors[] = {logits, dlogits, class_weight};
+    const bool are = are_whole(tensors, 3) && a.logits.outer % 16 == 0 && a.dlogits.outer % 16 == 0;
     if (a.logits.rows == 0)
         return;
     by_type(logits, [&](auto e) {
         using T = decltype(e);
-        const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), LOSS_AHEAD, MOST_LANES);
-        a.lanes = s.lanes;
-        if (a.smoothing != 0 || a.softcap > 0 || a.find_largest)
-            loss_kernel<T, true><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+        if (are)
+            launch_rows_of<whole<T>>(call, a);
         else
-            loss_kernel<T, false><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+            launch_rows_of<T>(call, a);
     });
 }
-
 static tg_status forward(const cuda_call &call, const tg_cross_entropy_forward_args *args)
 {
     loss_args a;
@@ -526,7 +536,7 @@ static tg_status forward(const cuda_call &call, const tg_cross_entropy_forward_a
         if (!a.terms)
             return TG_ENOMEM;
     }
-    launch_rows(call, args->logits, a);
+    launch_rows(call, args->logits, args->dlogits, args->class_weight, a);
     if (reduced)
         reduce_kernel<<<1, ALL_ROWS_THREADS, 0, call.stream>>>(a.terms, a.logits.rows, a.counts,
                                                                a.loss, a.z_loss, a.accuracy);
@@ -553,7 +563,7 @@ static tg_status backward(const cuda_call &call, const tg_cross_entropy_backward
     if (status != TG_OK)
         return status;
     a.saved = (const float *)data_of(args->lse);
-    launch_rows(call, args->logits, a);
+    launch_rows(call, args->logits, args->dlogits, args->class_weight, a);
     return TG_OK;
 }
 

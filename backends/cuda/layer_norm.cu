@@ -11,19 +11,24 @@ struct forward_args {
 };
 
 template <class T, int K>
-__global__ void __launch_bounds__(MOST_LANES) layer_norm_kernel(const forward_args a)
+__global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
+    layer_norm_kernel(const forward_args a)
 {
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
+    row_stream<T, K> xs;
+    held_vector<T, K> weight, bias;
+    weight.begin(a.weight, t, a.n, 1, 0);
+    bias.begin(a.bias, t, a.n, 0, 0);
+    xs.begin(a.x, t, a.rows, a.n);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         const T *const x = a.x.row<T>(r);
         T *const y = a.y.row<T>(r);
-        held_row<T, K> xs;
         float sum[1] = {0}, squares[1] = {0};
-        xs.take(x, t, a.n);
+        xs.step(a.x, t, r, a.rows, a.n);
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>];
-            widen<T>(xs.chunk(x, k, j, a.n), v);
+            widen<T>(xs.now.chunk(x, k, j, a.n), v);
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 sum[0] += v[i];
@@ -32,10 +37,10 @@ __global__ void __launch_bounds__(MOST_LANES) layer_norm_kernel(const forward_ar
         const float mean = sum[0] / a.n;
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>];
-            widen<T>(xs.chunk(x, k, j, a.n), v);
+            widen<T>(xs.now.chunk(x, k, j, a.n), v);
 #pragma unroll
             for (int i = 0; i < V<T>; i++) {
-                const float d = j + i < a.n ? v[i] - mean : 0;
+                const float d = element<T>::WHOLE || j + i < a.n ? v[i] - mean : 0;
                 squares[0] += d * d;
             }
         });
@@ -46,11 +51,10 @@ __global__ void __launch_bounds__(MOST_LANES) layer_norm_kernel(const forward_ar
         if (a.rstd && t.lane == 0)
             a.rstd[r] = rstd;
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
-            float v[V<T>], w[V<T>], b[V<T>] = {};
-            widen<T>(xs.chunk(x, k, j, a.n), v);
-            weight_at<T>(a.weight, j, a.n, w);
-            if (a.bias.data)
-                load_vector<T>(a.bias, j, a.n - j, b);
+            float v[V<T>], w[V<T>], b[V<T>];
+            widen<T>(xs.now.chunk(x, k, j, a.n), v);
+            weight.chunk(a.weight, k, j, a.n, 1, 0, w);
+            bias.chunk(a.bias, k, j, a.n, 0, 0, b);
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 v[i] = (v[i] - mean) * rstd * w[i] + b[i];
@@ -79,14 +83,12 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
     status = cuda_begin(&call, ctx, op, args->x);
     if (status != TG_OK)
         return status;
-    by_type(args->x, [&](auto e) {
+    const tg_tensor *const tensors[] = {args->x, args->y, args->weight, args->bias};
+    by_layout(tensors, [&](auto e) {
         using T = decltype(e);
-        const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), HELD, MOST_LANES);
-        a.lanes = s.lanes;
-        if (s.held)
-            layer_norm_kernel<T, HELD><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
-        else
-            layer_norm_kernel<T, 0><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+        static int known;
+        launch_forward(call, a, ceil_div(a.n, V<T>), &known, layer_norm_kernel<T, FEW>,
+                       layer_norm_kernel<T, HELD>, layer_norm_kernel<T, 0>);
     });
     return cuda_end(&call);
 }
@@ -120,10 +122,15 @@ struct layer_norm_gradient {
     {
         return s.rstd * (dy * w - (x - s.mean) * s.rstd * s.product - s.sum);
     }
-    __device__ __forceinline__ void columns(const state &s, float dy, float x, float (&c)[2]) const
+    template <int N>
+    __device__ __forceinline__ void columns(const state &s, const float (&dy)[N],
+                                            const float (&x)[N], float (&part)[2][N]) const
     {
-        c[0] = dy * ((x - s.mean) * s.rstd);
-        c[1] = dy;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            part[0][i] += dy[i] * ((x[i] - s.mean) * s.rstd);
+            part[1][i] += dy[i];
+        }
     }
 };
 
@@ -145,7 +152,8 @@ tg_status cuda_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_arg
     f.rstd = (const float *)data_of(args->rstd);
     f.n = (float)a.n;
     const tg_tensor *const columns[] = {args->dweight, args->dbias};
-    by_type(args->x, [&](auto e) {
+    const tg_tensor *const tensors[] = {args->x, args->dy, args->dx, args->weight};
+    by_layout(tensors, [&](auto e) {
         using T = decltype(e);
         status = backward_rows<layer_norm_gradient, T>(call, f, a, columns, (int)args->accumulate);
     });

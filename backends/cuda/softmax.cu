@@ -25,7 +25,7 @@ __device__ __forceinline__ static void held_softmax(const forward_args &a, team 
     for_chunks<T, K>(t, a.n, [&](int k, int) {
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            e[k][i] = expf(e[k][i] - max[0]);
+            e[k][i] = exp_of(e[k][i] - max[0]);
             sum[0] += e[k][i];
         }
     });
@@ -56,7 +56,7 @@ __device__ __forceinline__ static void walked_softmax(const forward_args &a, tea
             sum[0] *= expf(before - own);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
-            sum[0] += expf(v[i] - own);
+            sum[0] += exp_term(v[i] - own);
     });
     float max[1] = {own};
     t.reduce(max, larger());
@@ -68,7 +68,7 @@ __device__ __forceinline__ static void walked_softmax(const forward_args &a, tea
         widen<T>(load(x + j, a.n - j), v);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
-            v[i] = expf(v[i] - max[0]) * share;
+            v[i] = exp_of(v[i] - max[0]) * share;
         store(y + j, a.n - j, narrow<T>(v));
     });
 }
@@ -103,7 +103,8 @@ tg_status cuda_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
     status = cuda_begin(&call, ctx, op, args->x);
     if (status != TG_OK)
         return status;
-    by_type(args->x, [&](auto e) {
+    const tg_tensor *const tensors[] = {args->x, args->y};
+    by_layout(tensors, [&](auto e) {
         using T = decltype(e);
         const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), FEW, MOST_LANES);
         a.lanes = s.lanes;
@@ -150,7 +151,8 @@ tg_status cuda_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *arg
     a.dx = span_of(args->dx);
     a.rows = rows_of(args->y);
     a.n = (int)width_of(args->y);
-    by_type(args->y, [&](auto e) {
+    const tg_tensor *const tensors[] = {args->y, args->dy, args->dx};
+    by_layout(tensors, [&](auto e) {
         using T = decltype(e);
         status = backward_rows<softmax_gradient, T>(call, softmax_gradient(), a, NULL, 0);
     });
