@@ -2,13 +2,14 @@
  * for the gradients of parameters.
  *
  * A family gives a struct F of what its arithmetic needs beside the rows:
- *   enum { SUMS, COLUMNS, THIRD }                   sums over a row; sums over a column; 1 if a third tensor is added to dx
- *   struct state                                    of a row
- *   state begin(int64_t row)                        from saved statistics
- *   void sum(state, dy, x, w, float (&)[SUMS])      adds an element's part; w: its weight, 1 without
+ *   enum { SUMS, COLUMNS, THIRD, WEIGHT }  sums over a row; sums over a column; 1 if a third tensor is added to dx; 1 if dy has a weight
+ *   struct state                           of a row
+ *   state begin(int64_t row)               from saved statistics
+ *   float normal(state, x)                 what becomes of an element of x before all else
+ *   void sum(m, normal, float (&)[SUMS])   adds an element's part; m: dy times the weight, where there is one
  *   void finish(state &, sums)
- *   float gradient(state, dy, x, w)                 dx of the element
- *   void columns(state, dy, x, float (&)[COLUMNS][]) adds the parts of a chunk's elements
+ *   float gradient(state, m, normal)       dx of the element
+ *   void columns(dy[], normal[], float (&)[COLUMNS][])   adds the parts of a chunk
  *
  * Blocks walk over rows, and read the next row while they compute one. Each writes its part of the column sums, a row of `partial`;
  * a second kernel adds these up in order. How many parts there are follows from the shape and the card alone. */
@@ -57,41 +58,71 @@ __device__ __forceinline__ void write_partial(const team &t, const float (&part)
     }
 }
 
+/* dy and normal of the chunks of a row. A thread that holds FEW of them, and has column sums to make of
+ * them, keeps them as numbers from the first pass to the second. */
+template <class F, class T, int K> struct row_numbers {
+    static constexpr bool KEPT = K == FEW && F::COLUMNS > 0;
+    float dy[KEPT ? K : 1][V<T>], normal[KEPT ? K : 1][V<T>];
+
+    __device__ __forceinline__ void read(const F &f, const typename F::state &s, uint4 dys,
+                                         uint4 xs, int k)
+    {
+        const int at = KEPT ? k : 0;
+        widen<T>(dys, dy[at]);
+        widen<T>(xs, normal[at]);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            normal[at][i] = f.normal(s, normal[at][i]);
+    }
+};
+
+/* m: dy times the weight. */
+template <class T, int K, bool WEIGHT>
+__device__ __forceinline__ void weigh(const backward_args &a, const held_vector<T, K> &weight,
+                                      int k, int j, const float (&dy)[V<T>], float (&m)[V<T>])
+{
+    if (WEIGHT)
+        weight.chunk(a.weight, k, j, a.n, 1, a.offset, m);
+#pragma unroll
+    for (int i = 0; i < V<T>; i++)
+        m[i] = WEIGHT ? m[i] * dy[i] : dy[i];
+}
+
 /* One row: its sums, then dx, and the parts of the columns where the row is held. */
 template <class F, class T, int K, int N>
-__device__ __forceinline__ void backward_row(const F &f, const backward_args &a, team &t, int64_t r,
-                                             const held_row<T, K> &dys, const held_row<T, K> &xs,
-                                             const held_vector<T, K> &weight,
-                                             float (&part)[K ? K : 1][N][V<T>])
+__device__ __forceinline__ void
+backward_row(const F &f, const backward_args &a, team &t, int64_t r, typename F::state s,
+             const held_row<T, K> &dys, const held_row<T, K> &xs, const held_vector<T, K> &weight,
+             float (&part)[K ? K : 1][N][V<T>])
 {
     const T *const dy = a.dy.row<T>(r), *const x = a.x.row<T>(r), *const third = a.third.row<T>(r);
     T *const dx = a.dx.row<T>(r);
-    typename F::state s = f.begin(r);
     held_row<T, K> thirds;
+    row_numbers<F, T, K> numbers;
+    float sums[F::SUMS] = {};
     if (F::THIRD && a.third.data)
         thirds.take(third, t, a.n);
-    if constexpr (F::SUMS > 0) {
-        float sums[F::SUMS] = {};
-        for_chunks<T, K>(t, a.n, [&](int k, int j) {
-            float g[V<T>], v[V<T>], w[V<T>];
-            widen<T>(dys.chunk(dy, k, j, a.n), g);
-            widen<T>(xs.chunk(x, k, j, a.n), v);
-            weight.chunk(a.weight, k, j, a.n, 1, a.offset, w);
-#pragma unroll
-            for (int i = 0; i < V<T>; i++)
-                f.sum(s, g[i], v[i], w[i], sums);
-        });
-        t.sum(sums);
-        f.finish(s, sums);
-    }
     for_chunks<T, K>(t, a.n, [&](int k, int j) {
-        float g[V<T>], v[V<T>], w[V<T>], out[V<T>];
-        widen<T>(dys.chunk(dy, k, j, a.n), g);
-        widen<T>(xs.chunk(x, k, j, a.n), v);
-        weight.chunk(a.weight, k, j, a.n, 1, a.offset, w);
+        const int at = row_numbers<F, T, K>::KEPT ? k : 0;
+        float m[V<T>];
+        numbers.read(f, s, dys.chunk(dy, k, j, a.n), xs.chunk(x, k, j, a.n), k);
+        weigh<T, K, F::WEIGHT>(a, weight, k, j, numbers.dy[at], m);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
-            out[i] = f.gradient(s, g[i], v[i], w[i]);
+            if (element<T>::WHOLE || j + i < a.n)
+                f.sum(m[i], numbers.normal[at][i], sums);
+    });
+    t.sum(sums);
+    f.finish(s, sums);
+    for_chunks<T, K>(t, a.n, [&](int k, int j) {
+        const int at = row_numbers<F, T, K>::KEPT ? k : 0;
+        float m[V<T>], out[V<T>];
+        if (!row_numbers<F, T, K>::KEPT)
+            numbers.read(f, s, dys.chunk(dy, k, j, a.n), xs.chunk(x, k, j, a.n), k);
+        weigh<T, K, F::WEIGHT>(a, weight, k, j, numbers.dy[at], m);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            out[i] = f.gradient(s, m[i], numbers.normal[at][i]);
         if (F::THIRD && a.third.data) {
             float more[V<T>];
             widen<T>(thirds.chunk(third, k, j, a.n), more);
@@ -100,13 +131,14 @@ __device__ __forceinline__ void backward_row(const F &f, const backward_args &a,
                 out[i] += more[i];
         }
         if constexpr (F::COLUMNS > 0 && K > 0)
-            f.columns(s, g, v, part[k]);
+            f.columns(numbers.dy[at], numbers.normal[at], part[k]);
         store(dx + j, a.n - j, narrow<T>(out));
     });
 }
 
 template <class F, class T, int K>
-__global__ void __launch_bounds__(STREAM_THREADS) backward_kernel(const F f, const backward_args a)
+__global__ void __launch_bounds__(STREAM_THREADS, F::COLUMNS > 0 ? 1 : 2)
+    backward_kernel(const F f, const backward_args a)
 {
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
@@ -114,13 +146,20 @@ __global__ void __launch_bounds__(STREAM_THREADS) backward_kernel(const F f, con
     float part[K ? K : 1][N][V<T>] = {};
     row_stream<T, K> dys, xs;
     held_vector<T, K> weight;
-    weight.begin(a.weight, t, a.n, 1, a.offset);
+    if (F::WEIGHT)
+        weight.begin(a.weight, t, a.n, 1, a.offset);
     dys.begin(a.dy, t, a.rows, a.n);
     xs.begin(a.x, t, a.rows, a.n);
+    typename F::state now, next = {};
+    if (t.first < a.rows)
+        next = f.begin(t.first);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
+        now = next;
         dys.step(a.dy, t, r, a.rows, a.n);
         xs.step(a.x, t, r, a.rows, a.n);
-        backward_row<F, T, K>(f, a, t, r, dys.now, xs.now, weight, part);
+        if (r + t.step < a.rows)
+            next = f.begin(r + t.step);
+        backward_row<F, T, K>(f, a, t, r, now, dys.now, xs.now, weight, part);
     }
     if constexpr (F::COLUMNS > 0 && K > 0)
         if (a.partial)
@@ -140,10 +179,9 @@ __global__ void __launch_bounds__(COLUMN_THREADS) columns_kernel(const F f, cons
         return;
     for (int64_t r = blockIdx.y; r < a.rows; r += gridDim.y) {
         const typename F::state s = f.begin(r);
-        float g[V<T>], v[V<T>];
-        widen<T>(load(a.dy.row<T>(r) + j, a.n - j), g);
-        widen<T>(load(a.x.row<T>(r) + j, a.n - j), v);
-        f.columns(s, g, v, part);
+        row_numbers<F, T, 0> numbers;
+        numbers.read(f, s, load(a.dy.row<T>(r) + j, a.n - j), load(a.x.row<T>(r) + j, a.n - j), 0);
+        f.columns(numbers.dy[0], numbers.normal[0], part);
     }
 #pragma unroll
     for (int m = 0; m < F::COLUMNS; m++)

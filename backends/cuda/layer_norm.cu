@@ -7,7 +7,7 @@ struct forward_args {
     float *mean, *rstd;
     int64_t rows;
     int n, lanes;
-    float eps;
+    float eps, share; /* share: 1 / n */
 };
 
 template <class T, int K>
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
                 sum[0] += v[i];
         });
         t.sum(sum);
-        const float mean = sum[0] / a.n;
+        const float mean = sum[0] * a.share;
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>];
             widen<T>(xs.now.chunk(x, k, j, a.n), v);
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
             }
         });
         t.sum(squares);
-        const float rstd = __frsqrt_rn(squares[0] / a.n + a.eps);
+        const float rstd = rsqrtf(squares[0] * a.share + a.eps);
         if (a.mean && t.lane == 0)
             a.mean[r] = mean;
         if (a.rstd && t.lane == 0)
@@ -76,6 +76,7 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
     a.rstd = (float *)data_of(args->rstd);
     a.rows = rows_of(args->x);
     a.n = (int)width_of(args->x);
+    a.share = 1 / (float)a.n;
     a.eps = (float)args->eps;
     tg_status status = check_width(op, width_of(args->x));
     if (status != TG_OK || a.rows == 0 || a.n == 0)
@@ -96,9 +97,9 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
 /* dx = rstd (m - normal mean(m normal) - mean(m)), m = dy weight, normal = (x - mean) rstd; dweight = sum over rows of dy normal,
  * dbias = sum over rows of dy */
 struct layer_norm_gradient {
-    enum { SUMS = 2, COLUMNS = 2, THIRD = 0 };
+    enum { SUMS = 2, COLUMNS = 2, THIRD = 0, WEIGHT = 1 };
     const float *mean, *rstd;
-    float n;
+    float share; /* 1 / n */
 
     struct state {
         float mean, rstd, product, sum;
@@ -107,28 +108,31 @@ struct layer_norm_gradient {
     {
         return state{mean[row], rstd[row], 0, 0};
     }
-    __device__ __forceinline__ void sum(const state &s, float dy, float x, float w,
-                                        float (&sums)[2]) const
+    __device__ __forceinline__ float normal(const state &s, float x) const
     {
-        sums[0] += dy * w * ((x - s.mean) * s.rstd);
-        sums[1] += dy * w;
+        return (x - s.mean) * s.rstd;
+    }
+    __device__ __forceinline__ void sum(float m, float normal, float (&sums)[2]) const
+    {
+        sums[0] += m * normal;
+        sums[1] += m;
     }
     __device__ __forceinline__ void finish(state &s, const float (&sums)[2]) const
     {
-        s.product = sums[0] / n;
-        s.sum = sums[1] / n;
+        s.product = sums[0] * share;
+        s.sum = sums[1] * share;
     }
-    __device__ __forceinline__ float gradient(const state &s, float dy, float x, float w) const
+    __device__ __forceinline__ float gradient(const state &s, float m, float normal) const
     {
-        return s.rstd * (dy * w - (x - s.mean) * s.rstd * s.product - s.sum);
+        return s.rstd * (m - normal * s.product - s.sum);
     }
     template <int N>
-    __device__ __forceinline__ void columns(const state &s, const float (&dy)[N],
-                                            const float (&x)[N], float (&part)[2][N]) const
+    __device__ __forceinline__ void columns(const float (&dy)[N], const float (&normal)[N],
+                                            float (&part)[2][N]) const
     {
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            part[0][i] += dy[i] * ((x[i] - s.mean) * s.rstd);
+            part[0][i] += dy[i] * normal[i];
             part[1][i] += dy[i];
         }
     }
@@ -150,7 +154,7 @@ tg_status cuda_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_arg
     a.n = (int)width_of(args->x);
     f.mean = (const float *)data_of(args->mean);
     f.rstd = (const float *)data_of(args->rstd);
-    f.n = (float)a.n;
+    f.share = 1 / (float)a.n;
     const tg_tensor *const columns[] = {args->dweight, args->dbias};
     const tg_tensor *const tensors[] = {args->x, args->dy, args->dx, args->weight};
     by_layout(tensors, [&](auto e) {

@@ -7,8 +7,8 @@ struct forward_args {
     vector_span weight;
     float *rstd;
     int64_t rows;
-    int n, lanes, llama; /* llama: x rstd is rounded before the weight comes to it */
-    float eps, offset;
+    int n, lanes, llama;      /* llama: x rstd is rounded before the weight comes to it */
+    float eps, offset, share; /* share: 1 / n */
 };
 
 template <class T, int K, bool FUSED>
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
         if (FUSED)
             x = s;
         t.sum(squares);
-        const float rstd = __frsqrt_rn(squares[0] / a.n + a.eps);
+        const float rstd = rsqrtf(squares[0] * a.share + a.eps);
         if (a.rstd && t.lane == 0)
             a.rstd[r] = rstd;
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
@@ -111,6 +111,7 @@ template <class ARGS> static forward_args forward_of(const ARGS *a)
     f.rows = rows_of(a->x);
     f.n = (int)width_of(a->x);
     f.llama = a->casting_mode == 0;
+    f.share = 1 / (float)f.n;
     f.eps = (float)a->eps;
     f.offset = a->weight ? (float)a->offset : 0;
     return f;
@@ -131,11 +132,12 @@ tg_status cuda_fused_add_rms_norm_forward(tg_ctx *ctx, const tg_fused_add_rms_no
     return forward(ctx, "fused_add_rms_norm_forward", tensors, f);
 }
 
-/* dx = rstd (m - x rstd^2 mean(m x)), m = dy (offset + weight); dweight = sum over rows of dy x rstd, x rstd rounded for llama */
+/* dx = rstd (m - normal mean(m normal)), m = dy (offset + weight), normal = x rstd; dweight = sum over rows of dy normal, where
+ * normal is rounded for llama */
 template <class T, bool LLAMA> struct rms_norm_gradient {
-    enum { SUMS = 1, COLUMNS = 1, THIRD = 1 };
+    enum { SUMS = 1, COLUMNS = 1, THIRD = 1, WEIGHT = 1 };
     const float *rstd;
-    float n;
+    float share; /* 1 / n */
 
     struct state {
         float rstd, product;
@@ -144,26 +146,25 @@ template <class T, bool LLAMA> struct rms_norm_gradient {
     {
         return state{rstd[row], 0};
     }
-    __device__ __forceinline__ void sum(const state &, float dy, float x, float w,
-                                        float (&sums)[1]) const
+    __device__ __forceinline__ float normal(const state &s, float x) const
     {
-        sums[0] += dy * w * x;
+        return x * s.rstd;
+    }
+    __device__ __forceinline__ void sum(float m, float normal, float (&sums)[1]) const
+    {
+        sums[0] += m * normal;
     }
     __device__ __forceinline__ void finish(state &s, const float (&sums)[1]) const
     {
-        s.product = s.rstd * s.rstd * s.rstd * (sums[0] / n);
+        s.product = s.rstd * (sums[0] * share);
     }
-    __device__ __forceinline__ float gradient(const state &s, float dy, float x, float w) const
+    __device__ __forceinline__ float gradient(const state &s, float m, float normal) const
     {
-        return s.rstd * (dy * w) - x * s.product;
+        return s.rstd * m - normal * s.product;
     }
-    __device__ __forceinline__ void columns(const state &s, const float (&dy)[V<T>],
-                                            const float (&x)[V<T>], float (&part)[1][V<T>]) const
+    __device__ __forceinline__ void columns(const float (&dy)[V<T>], float (&normal)[V<T>],
+                                            float (&part)[1][V<T>]) const
     {
-        float normal[V<T>];
-#pragma unroll
-        for (int i = 0; i < V<T>; i++)
-            normal[i] = x[i] * s.rstd;
         if (LLAMA)
             widen<T>(narrow<T>(normal), normal);
 #pragma unroll
@@ -179,7 +180,7 @@ static tg_status gradients(const cuda_call &call, const backward_args &a, const 
     rms_norm_gradient<T, LLAMA> f;
     const tg_tensor *const columns[] = {dweight};
     f.rstd = rstd;
-    f.n = (float)a.n;
+    f.share = 1 / (float)a.n;
     return backward_rows<rms_norm_gradient<T, LLAMA>, T>(call, f, a, columns, accumulate);
 }
 

@@ -164,22 +164,24 @@ template <class T, int K> struct held_row {
 template <class T, int K> struct row_stream {
     held_row<T, K> now, next;
 
-    __device__ __forceinline__ void begin(const row_span &x, const team &t, int64_t rows, int n)
+    /* pad: the bits of what lies beyond the end of a row. */
+    __device__ __forceinline__ void begin(const row_span &x, const team &t, int64_t rows, int n,
+                                          uint32_t pad = 0)
     {
         if (K == FEW && t.first < rows)
-            next.take(x.row<T>(t.first), t, n);
+            next.take(x.row<T>(t.first), t, n, pad);
     }
 
     /* Row r is the one to compute. */
     __device__ __forceinline__ void step(const row_span &x, const team &t, int64_t r, int64_t rows,
-                                         int n)
+                                         int n, uint32_t pad = 0)
     {
         if (K != FEW) {
-            now.take(x.row<T>(r), t, n);
+            now.take(x.row<T>(r), t, n, pad);
         } else {
             now = next;
             if (r + t.step < rows)
-                next.take(x.row<T>(r + t.step), t, n);
+                next.take(x.row<T>(r + t.step), t, n, pad);
         }
     }
 };
