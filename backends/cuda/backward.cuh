@@ -161,6 +161,9 @@ __global__ void __launch_bounds__(STREAM_THREADS, F::COLUMNS > 0 ? 1 : 2)
             next = f.begin(r + t.step);
         backward_row<F, T, K>(f, a, t, r, now, dys.now, xs.now, weight, part);
     }
+#if __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
     if constexpr (F::COLUMNS > 0 && K > 0)
         if (a.partial)
             write_partial<T, K>(t, part, a);
@@ -211,6 +214,9 @@ __global__ void __launch_bounds__(SUM_COLUMNS *SUM_GROUPS)
     const int j = (int)blockIdx.x * SUM_COLUMNS + (int)threadIdx.x;
     const bool inside = j < a.n;
     float sum = 0;
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize(); /* the kernel before has written its parts */
+#endif
     if (!out.data)
         return;
     for (int64_t p = threadIdx.y; p < a.count && inside; p += SUM_GROUPS)
@@ -320,8 +326,17 @@ static tg_status backward_rows(const cuda_call &call, const F &f, const backward
     sums.count = parts;
     sums.n = a.n;
     sums.accumulate = accumulate;
-    const dim3 grid((unsigned)ceil_div(a.n, SUM_COLUMNS), N), block(SUM_COLUMNS, SUM_GROUPS);
-    sum_parts_kernel<typename element<T>::type, N><<<grid, block, 0, call.stream>>>(sums);
+    cudaLaunchConfig_t config = {};
+    cudaLaunchAttribute
+        early; /* its blocks may come while the last of the kernel before still run */
+    config.gridDim = dim3((unsigned)ceil_div(a.n, SUM_COLUMNS), N);
+    config.blockDim = dim3(SUM_COLUMNS, SUM_GROUPS);
+    config.stream = call.stream;
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &early;
+    config.numAttrs = call.capability >= 90;
+    cudaLaunchKernelEx(&config, sum_parts_kernel<typename element<T>::type, N>, sums);
     return TG_OK;
 }
 

@@ -1,12 +1,9 @@
 /* cross_entropy.cu - the loss of a row of logits against its target, and the gradient.
  *
- * A row is read once for its sum of exponentials, and once more, backwards and by then from L2, where the gradient is asked for. On cards
- * with clusters (9.0) the threads of up to 8 blocks hold a row between them, where no more than the gradient is asked for. The target
+ * A row is read once for its sum of exponentials, and once more, backwards and by then from L2, where the gradient is asked for. The target
  * stands apart from all sums: 1 - p_y and, for confident rows, the loss keep their digits (README.md of the family). With x the
  * logits after softcap, m the largest, S = sum of exp(x - m), the gradient is
  *   g (A exp(x_i - m) / S - B w_i - C [i = y]) slope_i */
-#include <cooperative_groups.h>
-
 #include "indices.cuh"
 #include "rows.cuh"
 
@@ -361,188 +358,6 @@ __global__ void __launch_bounds__(MOST_LANES) loss_kernel(const loss_args a)
     }
 }
 
-/* ---- rows held by a cluster: forward with gradient, neither softcap nor smoothing nor the largest logit ---- */
-
-enum {
-    CLUSTER_THREADS = 512,
-    CLUSTER_HELD = 8,
-    MOST_BLOCKS = 8 /* of a cluster */,
-    CLUSTER_MEMORY = CLUSTER_THREADS * CLUSTER_HELD * 16
-};
-
-/* Of a block's part of a row. */
-struct part_sums {
-    float max, sum;
-};
-
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-/* What a thread needs of a row: its own chunks, which are on their way to its own places in shared memory, and the target. */
-struct cluster_row {
-    int64_t r, target;
-    bool holds; /* the target is in range, and not ignored */
-    float x_y;
-};
-
-/* each(k, j): the thread's k-th chunk of the row begins at element j. */
-template <class T, class EACH>
-__device__ __forceinline__ static void for_cluster(int n, int lane, int lanes, const EACH &each)
-{
-#pragma unroll
-    for (int k = 0; k < CLUSTER_HELD; k++) {
-        const int j = (lane + k * lanes) * V<T>;
-        if (j < n)
-            each(k, j);
-    }
-}
-
-/* Row r is fetched; what the thread waits for is its target's logit alone. */
-template <class T>
-__device__ __forceinline__ static cluster_row fetch(const loss_args &a, int64_t r, int lane,
-                                                    int lanes, uint4 *places)
-{
-    cluster_row row = {r, a.ignore_index, false, 0};
-    if (r >= a.logits.rows)
-        return row;
-    const T *const logits = (const T *)a.logits.row(r);
-    row.target = a.target[r];
-    row.holds = row.target != a.ignore_index && a.range.holds(r, row.target, lane == 0);
-    if (!row.holds)
-        return row;
-    for_cluster<T>(a.n, lane, lanes, [&](int k, int j) {
-        const unsigned to =
-            (unsigned)__cvta_generic_to_shared(&places[k * CLUSTER_THREADS + threadIdx.x]);
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(logits + j)
-                     : "memory");
-    });
-    asm volatile("cp.async.commit_group;" ::: "memory");
-    row.x_y = get(logits + row.target);
-    return row;
-}
-
-/* Rows without a target: in all blocks of the cluster alike. */
-template <class T>
-__device__ __forceinline__ static void skip_row(const loss_args &a, const cluster_row &row,
-                                                int lane, int lanes)
-{
-    const loss_terms nothing = {0, 0, 0};
-    const float zeros[V<T>] = {};
-    if (row.target != a.ignore_index) {
-        if (lane == 0 && a.terms)
-            a.terms[row.r] = nothing;
-        return;
-    }
-    if (lane == 0)
-        write_row(a, row.r, nothing, 0, -1);
-    for_cluster<T>(a.n, lane, lanes,
-                   [&](int, int j) { store_gradient<T>(a, a.dlogits.row(row.r), j, zeros); });
-}
-
-/* The largest of the thread's other logits, and the sum of exp(x - from) over them. */
-template <class T>
-__device__ __forceinline__ static void without_target(int y, int j, float (&v)[V<T>])
-{
-    if ((unsigned)(y - j) < (unsigned)V<T>)
-#pragma unroll
-        for (int i = 0; i < V<T>; i++)
-            v[i] = j + i == y ? -CUDART_INF_F : v[i];
-}
-
-template <class T>
-__device__ __forceinline__ static part_sums sum_part(const uint4 (&raw)[CLUSTER_HELD], int n, int y,
-                                                     int lane, int lanes, team &t)
-{
-    float max[1] = {-CUDART_MAX_NORMAL_F}, sum[1] = {0};
-    for_cluster<T>(n, lane, lanes, [&](int k, int j) {
-        float v[V<T>];
-        widen<T>(raw[k], v);
-        without_target<T>(y, j, v);
-#pragma unroll
-        for (int i = 0; i < V<T>; i++)
-            max[0] = fmaxf(max[0], v[i]);
-    });
-    t.reduce(max, larger());
-    for_cluster<T>(n, lane, lanes, [&](int k, int j) {
-        float v[V<T>];
-        widen<T>(raw[k], v);
-        without_target<T>(y, j, v);
-#pragma unroll
-        for (int i = 0; i < V<T>; i++)
-            sum[0] += exp_term(v[i] - max[0]);
-    });
-    t.sum(sum);
-    return part_sums{max[0], sum[0]};
-}
-
-/* A row that is held while the next one comes to shared memory. */
-template <class T>
-__global__ void __launch_bounds__(CLUSTER_THREADS, 2) cluster_kernel(const loss_args a)
-{
-    extern __shared__ uint4 places[];
-    __shared__ team_memory memory;
-    __shared__ part_sums own[2];
-    const auto cluster = cooperative_groups::this_cluster();
-    const int blocks = (int)cluster.num_blocks(), rank = (int)cluster.block_rank();
-    const int lane = rank * CLUSTER_THREADS + (int)threadIdx.x, lanes = blocks * CLUSTER_THREADS;
-    const int64_t step = gridDim.x / blocks;
-    team t(&memory, CLUSTER_THREADS);
-    loss_counts c = {1, 1, (float)a.n, 0};
-    if (a.counts)
-        c = *a.counts;
-    int phase = 0;
-    cluster_row next = fetch<T>(a, blockIdx.x / blocks, lane, lanes, places);
-    while (next.r < a.logits.rows) {
-        const cluster_row row = next;
-        uint4 raw[CLUSTER_HELD];
-        asm volatile("cp.async.wait_all;" ::: "memory");
-        for_cluster<T>(a.n, lane, lanes,
-                       [&](int k, int) { raw[k] = places[k * CLUSTER_THREADS + threadIdx.x]; });
-        next = fetch<T>(a, row.r + step, lane, lanes, places);
-        if (!row.holds) {
-            skip_row<T>(a, row, lane, lanes);
-            continue;
-        }
-        const int y = (int)row.target;
-        row_sums s = {};
-        s.x_y = row.x_y;
-        const part_sums mine = sum_part<T>(raw, a.n, y, lane, lanes, t);
-        if (threadIdx.x == 0)
-            own[phase] = mine;
-        cluster.sync();
-        s.max = -CUDART_MAX_NORMAL_F;
-        for (int b = 0; b < blocks; b++)
-            s.max = fmaxf(s.max, cluster.map_shared_rank(own, b)[phase].max);
-        for (int b = 0; b < blocks; b++) {
-            const part_sums part = cluster.map_shared_rank(own, b)[phase];
-            s.sum += part.sum * expf(part.max - s.max);
-        }
-        phase ^= 1;
-        const row_odds o = odds_of(s);
-        if (lane == 0)
-            write_row(a, row.r, terms_of(a, s, o, c, y), o.lse, 0);
-        const row_slopes d = slopes_of<false>(a, row.r, y, o, c);
-        char *const dlogits = a.dlogits.row(row.r);
-        for_cluster<T>(a.n, lane, lanes, [&](int k, int j) {
-            float v[V<T>];
-            widen<T>(raw[k], v);
-#pragma unroll
-            for (int i = 0; i < V<T>; i++)
-                v[i] = d.factor * exp_term(v[i] - o.max);
-            if ((unsigned)(y - j) < (unsigned)V<T>)
-#pragma unroll
-                for (int i = 0; i < V<T>; i++)
-                    v[i] = j + i == y ? d.target : v[i];
-            store_gradient<T>(a, dlogits, j, v);
-        });
-    }
-    cluster.sync(); /* until all have read what this block gave */
-}
-#else
-template <class T> __global__ void cluster_kernel(const loss_args a)
-{
-    (void)a; /* never launched there */
-}
-#endif
-
 /* ---- over all rows: one block, in a fixed order ---- */
 
 enum { ALL_ROWS_THREADS = 1024 };
@@ -689,54 +504,14 @@ static tg_status loss_args_of(const cuda_call &call, const ARGS *args, loss_args
     return TG_OK;
 }
 
-/* As many clusters as the card holds at once; each goes from row to row. known: how many that are, by the blocks of a cluster. */
-template <class T> static void launch_clusters(const cuda_call &call, const loss_args &a)
-{
-    static int known[MOST_BLOCKS + 1];
-    cudaLaunchConfig_t config = {};
-    cudaLaunchAttribute cluster;
-    const int64_t chunks = ceil_div(a.n, V<T>);
-    const int blocks = power_of_two(ceil_div(chunks, CLUSTER_THREADS * CLUSTER_HELD));
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = (unsigned)blocks;
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-    config.blockDim = dim3(CLUSTER_THREADS);
-    config.gridDim = dim3((unsigned)blocks);
-    config.dynamicSmemBytes = CLUSTER_MEMORY;
-    config.stream = call.stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    int clusters = __atomic_load_n(&known[blocks], __ATOMIC_RELAXED);
-    if (clusters == 0) {
-        cudaFuncSetAttribute(cluster_kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             CLUSTER_MEMORY);
-        cudaOccupancyMaxActiveClusters(&clusters, cluster_kernel<T>, &config);
-        clusters = clusters < 1 ? 1 : clusters;
-        __atomic_store_n(&known[blocks], clusters, __ATOMIC_RELAXED);
-    }
-    config.gridDim = dim3((unsigned)(min_of(clusters, a.logits.rows) * blocks));
-    cudaLaunchKernelEx(&config, cluster_kernel<T>, a);
-}
-
-enum {
-    FEW_CHUNKS = 1024 /* of a row that one block reads twice as fast */,
-    LOSS_LANES = 256,
-    GRADIENT_LANES = 512
-};
+enum { LOSS_LANES = 256, GRADIENT_LANES = 512, CHUNKS_OF_A_THREAD = 16 };
 
 template <class T> static void launch_rows_of(const cuda_call &call, loss_args a)
 {
-    const int64_t chunks = ceil_div(a.n, V<T>);
-    const bool all = a.smoothing != 0 || a.softcap > 0 || a.find_largest;
-    if constexpr (element<T>::WHOLE)
-        if (!all && !a.saved && a.dlogits.data && call.capability >= 90 && chunks > FEW_CHUNKS &&
-            chunks <= CLUSTER_THREADS * CLUSTER_HELD * MOST_BLOCKS &&
-            a.logits.rows <= INT32_MAX / MOST_BLOCKS)
-            return launch_clusters<T>(call, a);
-    const row_shape s =
-        shape_rows(a.logits.rows, chunks, LOSS_AHEAD, a.dlogits.data ? GRADIENT_LANES : LOSS_LANES);
+    const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), CHUNKS_OF_A_THREAD,
+                                   a.dlogits.data ? GRADIENT_LANES : LOSS_LANES);
     a.lanes = s.lanes;
-    if (all)
+    if (a.smoothing != 0 || a.softcap > 0 || a.find_largest)
         loss_kernel<T, true><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
     else
         loss_kernel<T, false><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);

@@ -17,9 +17,8 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
     row_stream<T, K> xs;
-    held_vector<T, K> weight, bias;
+    held_vector<T, K> weight;
     weight.begin(a.weight, t, a.n, 1, 0);
-    bias.begin(a.bias, t, a.n, 0, 0);
     xs.begin(a.x, t, a.rows, a.n);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         const T *const x = a.x.row<T>(r);
@@ -51,10 +50,11 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
         if (a.rstd && t.lane == 0)
             a.rstd[r] = rstd;
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
-            float v[V<T>], w[V<T>], b[V<T>];
+            float v[V<T>], w[V<T>], b[V<T>] = {};
             widen<T>(xs.now.chunk(x, k, j, a.n), v);
             weight.chunk(a.weight, k, j, a.n, 1, 0, w);
-            bias.chunk(a.bias, k, j, a.n, 0, 0, b);
+            if (a.bias.data)
+                load_vector<T>(a.bias, j, a.n - j, b);
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 v[i] = (v[i] - mean) * rstd * w[i] + b[i];

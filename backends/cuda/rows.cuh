@@ -93,6 +93,7 @@ struct team {
         if (warps == 2)
             return join(of[0], of[1]);
         float all = 0;
+#pragma unroll 1
         for (int w = 0; w < warps; w += 4) {
             const float4 four = *(const float4 *)(of + w);
             const float part = join(join(four.x, four.y), join(four.z, four.w));
@@ -109,12 +110,12 @@ struct team {
     static __device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join,
                                                       int count, unsigned mask)
     {
-        if (count == 32) {
+        if (count == 32) { /* a mask that is no constant costs as much as the reduction */
 #pragma unroll
             for (int o = 16; o > 0; o /= 2)
 #pragma unroll
                 for (int i = 0; i < N; i++)
-                    value[i] = join(value[i], __shfl_xor_sync(mask, value[i], o));
+                    value[i] = join(value[i], __shfl_xor_sync(0xffffffffu, value[i], o));
         } else {
             for (int o = count / 2; o > 0; o /= 2)
 #pragma unroll
