@@ -28,7 +28,7 @@ static tg_status failed(const char *what, cudaError_t error)
 typedef struct record {
     const tg_ctx *ctx;
     int card; /* -1: none yet */
-    int processors;
+    int processors, capability;
     cuda_fault *fault;
     struct record *next;
 } record;
@@ -64,12 +64,12 @@ static record *record_of(const tg_ctx *ctx)
     return r;
 }
 
-enum { OLDEST = 8 }; /* compute capability 8.0: bf16, asynchronous copies */
+enum { OLDEST = 80 }; /* compute capability 8.0: conversions to bf16 */
 
 /* The context's card from now on. */
 static tg_status take_card(record *r, int card)
 {
-    int major = 0, count = 0;
+    int major = 0, minor = 0, count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess && card >= count)
         return cuda_host->fail(TG_EINVAL,
@@ -78,11 +78,14 @@ static tg_status take_card(record *r, int card)
     if (error == cudaSuccess)
         error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, card);
     if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, card);
+    if (error == cudaSuccess)
         error = cudaDeviceGetAttribute(&r->processors, cudaDevAttrMultiProcessorCount, card);
-    if (error == cudaSuccess && major < OLDEST)
-        return cuda_host->fail(TG_EDEVICE,
-                               "cuda: card %d has compute capability %d, expected %d.0 or newer",
-                               card, major, OLDEST);
+    r->capability = 10 * major + minor;
+    if (error == cudaSuccess && r->capability < OLDEST)
+        return cuda_host->fail(
+            TG_EDEVICE, "cuda: card %d has compute capability %d.%d, expected %d.%d or newer", card,
+            major, minor, OLDEST / 10, OLDEST % 10);
     if (error == cudaSuccess && !r->fault) {
         error = cudaHostAlloc((void **)&r->fault, sizeof *r->fault,
                               cudaHostAllocMapped | cudaHostAllocPortable);
@@ -126,7 +129,8 @@ tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tens
             TG_EINVAL,
             "%s: the tensors lie on card %d, the context works on card %d: one context a card", op,
             card, r->card);
-    *call = (cuda_call){ctx, op, cuda_host->stream(ctx), r->fault, r->processors, card};
+    *call =
+        (cuda_call){ctx, op, cuda_host->stream(ctx), r->fault, r->processors, r->capability, card};
     const cudaError_t error = enter(card, &call->before);
     return error == cudaSuccess ? TG_OK : failed(op, error);
 }

@@ -136,7 +136,7 @@ __device__ __forceinline__ static row_sums sum_row(const loss_args &a, team &t, 
         own = max;
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
-            sums[0] += expf(v[i] - own);
+            sums[0] += exp_term(v[i] - own);
     });
     float max[1] = {own};
     t.reduce(max, larger());
@@ -216,16 +216,20 @@ __device__ __forceinline__ static void store_gradient(const loss_args &a, char *
     }
     T *const to = (T *)row + j;
     const uint4 raw = narrow<T>(d);
-    if (left >= V<T> && (uintptr_t)to % 16 == 0)
+    if (element<T>::WHOLE || (left >= V<T> && (uintptr_t)to % 16 == 0))
         __stcs((uint4 *)to, raw);
     else
         store(to, left, raw);
 }
 
-template <class T, bool ALL>
-__device__ __forceinline__ static void write_gradient(const loss_args &a, const team &t, int64_t r,
-                                                      const T *logits, int y, const row_odds &o,
-                                                      const loss_counts &c)
+/* The gradient is factor exp(x_i - max) - bias w_i, times the slope of softcap, and `target` in place of it for the target. */
+struct row_slopes {
+    float factor, bias, target;
+};
+
+template <bool ALL>
+__device__ __forceinline__ static row_slopes slopes_of(const loss_args &a, int64_t r, int y,
+                                                       const row_odds &o, const loss_counts &c)
 {
     const float w_y = a.class_weight ? a.class_weight[y] : 1;
     const float e = ALL ? a.smoothing / a.n : 0;
@@ -234,12 +238,22 @@ __device__ __forceinline__ static void write_gradient(const loss_args &a, const 
     const float target = (1 - a.smoothing) * w_y * c.per_ce;
     const float both = (ALL && a.smoothing != 0 ? e * c.class_weights * c.per_ce : 0) +
                        (a.z != 0 ? 2 * a.z * o.lse * c.per_z : 0);
-    const float factor = g * ((target + both) * o.scale);
-    const float bias = ALL && a.smoothing != 0 ? e * c.per_ce : 0;
-    float d_y = both * o.p - target * o.doubt;
-    if (ALL && a.smoothing != 0)
-        d_y -= bias * w_y;
-    d_y *= g;
+    row_slopes d = {g * ((target + both) * o.scale), 0, both * o.p - target * o.doubt};
+    if (ALL && a.smoothing !=
+                   0) { /* what is not asked for is not multiplied with a g that is not finite */
+        d.bias = g * (e * c.per_ce);
+        d.target -= e * c.per_ce * w_y;
+    }
+    d.target *= g;
+    return d;
+}
+
+template <class T, bool ALL>
+__device__ __forceinline__ static void write_gradient(const loss_args &a, const team &t, int64_t r,
+                                                      const T *logits, int y, const row_odds &o,
+                                                      const loss_counts &c)
+{
+    const row_slopes slopes = slopes_of<ALL>(a, r, y, o, c);
     char *const row = a.dlogits.row(r);
     walk<T>(t, logits, a.n, true, [&](int j, float(&v)[V<T>]) {
         float d[V<T>], w[V<T>];
@@ -248,11 +262,11 @@ __device__ __forceinline__ static void write_gradient(const loss_args &a, const 
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
             const float x = capped<ALL>(v[i], a.softcap);
-            d[i] = factor * expf(x - o.max);
+            d[i] = slopes.factor * exp_term(x - o.max);
             if (ALL && a.smoothing != 0)
-                d[i] -= g * (bias * (a.class_weight ? w[i] : 1));
+                d[i] -= slopes.bias * (a.class_weight ? w[i] : 1);
             if (j + i == y)
-                d[i] = d_y;
+                d[i] = slopes.target;
             if (ALL && a.softcap > 0)
                 d[i] *= 1 - x / a.softcap * (x / a.softcap);
         }
@@ -490,21 +504,34 @@ static tg_status loss_args_of(const cuda_call &call, const ARGS *args, loss_args
     return TG_OK;
 }
 
-static void launch_rows(const cuda_call &call, const tg_tensor *logits, loss_args a)
+enum { LOSS_LANES = 256, GRADIENT_LANES = 512, CHUNKS_OF_A_THREAD = 16 };
+
+template <class T> static void launch_rows_of(const cuda_call &call, loss_args a)
 {
+    const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), CHUNKS_OF_A_THREAD,
+                                   a.dlogits.data ? GRADIENT_LANES : LOSS_LANES);
+    a.lanes = s.lanes;
+    if (a.smoothing != 0 || a.softcap > 0 || a.find_largest)
+        loss_kernel<T, true><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+    else
+        loss_kernel<T, false><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+}
+
+static void launch_rows(const cuda_call &call, const tg_tensor *logits, const tg_tensor *dlogits,
+                        const tg_tensor *class_weight, const loss_args &a)
+{
+    const tg_tensor *const tensors[] = {logits, dlogits, class_weight};
+    const bool are = are_whole(tensors, 3) && a.logits.outer % 16 == 0 && a.dlogits.outer % 16 == 0;
     if (a.logits.rows == 0)
         return;
     by_type(logits, [&](auto e) {
         using T = decltype(e);
-        const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), LOSS_AHEAD, MOST_LANES);
-        a.lanes = s.lanes;
-        if (a.smoothing != 0 || a.softcap > 0 || a.find_largest)
-            loss_kernel<T, true><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+        if (are)
+            launch_rows_of<whole<T>>(call, a);
         else
-            loss_kernel<T, false><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+            launch_rows_of<T>(call, a);
     });
 }
-
 static tg_status forward(const cuda_call &call, const tg_cross_entropy_forward_args *args)
 {
     loss_args a;
@@ -526,7 +553,7 @@ static tg_status forward(const cuda_call &call, const tg_cross_entropy_forward_a
         if (!a.terms)
             return TG_ENOMEM;
     }
-    launch_rows(call, args->logits, a);
+    launch_rows(call, args->logits, args->dlogits, args->class_weight, a);
     if (reduced)
         reduce_kernel<<<1, ALL_ROWS_THREADS, 0, call.stream>>>(a.terms, a.logits.rows, a.counts,
                                                                a.loss, a.z_loss, a.accuracy);
@@ -553,7 +580,7 @@ static tg_status backward(const cuda_call &call, const tg_cross_entropy_backward
     if (status != TG_OK)
         return status;
     a.saved = (const float *)data_of(args->lse);
-    launch_rows(call, args->logits, a);
+    launch_rows(call, args->logits, args->dlogits, args->class_weight, a);
     return TG_OK;
 }
 

@@ -15,7 +15,24 @@
 typedef __nv_bfloat16 bf16;
 typedef __half f16;
 
+/* The same elements in tensors whose chunks are all whole: V are there, at a multiple of 16 bytes. Kernels for these have no other way to
+ * move them, and much less code. */
+template <class T> struct whole {
+    T element;
+};
+
 template <class T> constexpr int V = 16 / (int)sizeof(T);
+
+template <class T> struct element {
+    typedef T type;
+    typedef float f32; /* f32 elements beside those of T */
+    static constexpr bool WHOLE = false;
+};
+template <class T> struct element<whole<T>> {
+    typedef T type;
+    typedef whole<float> f32;
+    static constexpr bool WHOLE = true;
+};
 
 template <int BYTES> struct word_of;
 template <> struct word_of<2> {
@@ -30,7 +47,7 @@ template <class T> using word = typename word_of<(int)sizeof(T)>::type;
 /* ---- a chunk of bits ---- */
 
 /* The bits of -inf: beyond the end of a row nothing is added to a sum of exponentials. */
-template <class T> constexpr uint32_t MINUS_INFINITY = 0;
+template <class T> constexpr uint32_t MINUS_INFINITY = MINUS_INFINITY<typename element<T>::type>;
 template <> constexpr uint32_t MINUS_INFINITY<float> = 0xff800000;
 template <> constexpr uint32_t MINUS_INFINITY<bf16> = 0xff80;
 template <> constexpr uint32_t MINUS_INFINITY<f16> = 0xfc00;
@@ -38,7 +55,7 @@ template <> constexpr uint32_t MINUS_INFINITY<f16> = 0xfc00;
 /* The chunk at p, of which `left` elements are there; `pad` holds the bits of the others. */
 template <class T> __device__ __forceinline__ uint4 load(const T *p, int64_t left, uint32_t pad = 0)
 {
-    if (left >= V<T> && (uintptr_t)p % 16 == 0)
+    if (element<T>::WHOLE || (left >= V<T> && (uintptr_t)p % 16 == 0))
         return *(const uint4 *)p;
     uint32_t bits[4];
     const word<T> *from = (const word<T> *)p;
@@ -57,7 +74,7 @@ template <class T> __device__ __forceinline__ uint4 load(const T *p, int64_t lef
 
 template <class T> __device__ __forceinline__ void store(T *p, int64_t left, uint4 raw)
 {
-    if (left >= V<T> && (uintptr_t)p % 16 == 0) {
+    if (element<T>::WHOLE || (left >= V<T> && (uintptr_t)p % 16 == 0)) {
         *(uint4 *)p = raw;
         return;
     }
@@ -101,7 +118,7 @@ template <class T> __device__ __forceinline__ void widen(uint4 raw, float (&x)[V
         if constexpr (sizeof(T) == 4) {
             x[i] = __uint_as_float(bits[i]);
         } else {
-            const float2 pair = widen_pair<T>(bits[i]);
+            const float2 pair = widen_pair<typename element<T>::type>(bits[i]);
             x[2 * i] = pair.x;
             x[2 * i + 1] = pair.y;
         }
@@ -116,9 +133,23 @@ template <class T> __device__ __forceinline__ uint4 narrow(const float (&x)[V<T>
         if constexpr (sizeof(T) == 4)
             bits[i] = __float_as_uint(x[i]);
         else
-            bits[i] = narrow_pair<T>(x[2 * i], x[2 * i + 1]);
+            bits[i] = narrow_pair<typename element<T>::type>(x[2 * i], x[2 * i + 1]);
     }
     return make_uint4(bits[0], bits[1], bits[2], bits[3]);
+}
+
+/* exp(x), off by 2^-22 + 2^-23 |x|, relatively; what lies below 2^-126 is kept. */
+__device__ __forceinline__ float exp_of(float x)
+{
+    return exp2f(x * 1.44269504088896341f);
+}
+
+/* The same for sums: what lies below 2^-126 is 0. */
+__device__ __forceinline__ float exp_term(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504088896341f));
+    return y;
 }
 
 /* The number that T stores for x. */
@@ -127,7 +158,8 @@ template <class T> __device__ __forceinline__ float rounded(float x)
     if constexpr (sizeof(T) == 4)
         return x;
     else
-        return widen_pair<T>(narrow_pair<T>(x, 0)).x;
+        return widen_pair<typename element<T>::type>(narrow_pair<typename element<T>::type>(x, 0))
+            .x;
 }
 
 template <class T> __device__ __forceinline__ float get(const T *p)
@@ -135,7 +167,7 @@ template <class T> __device__ __forceinline__ float get(const T *p)
     if constexpr (sizeof(T) == 4)
         return *(const float *)p;
     else
-        return widen_pair<T>(*(const word<T> *)p).x;
+        return widen_pair<typename element<T>::type>(*(const word<T> *)p).x;
 }
 
 template <class T> __device__ __forceinline__ void put(T *p, float x)
@@ -143,7 +175,7 @@ template <class T> __device__ __forceinline__ void put(T *p, float x)
     if constexpr (sizeof(T) == 4)
         *(float *)p = x;
     else
-        *(word<T> *)p = (word<T>)narrow_pair<T>(x, 0);
+        *(word<T> *)p = (word<T>)narrow_pair<typename element<T>::type>(x, 0);
 }
 
 /* ---- tensors ---- */
@@ -172,7 +204,7 @@ __device__ __forceinline__ void load_vector(const vector_span &v, int64_t j, int
 #pragma unroll
         for (int i = 0; i < V<T>; i += 4) {
             float part[4];
-            widen<float>(load((const float *)v.data + j + i, left - i), part);
+            widen<float>(load((const typename element<T>::f32 *)v.data + j + i, left - i), part);
 #pragma unroll
             for (int k = 0; k < 4; k++)
                 x[i + k] = part[k];
@@ -228,6 +260,19 @@ static inline vector_span vector_of(const tg_tensor *t)
     return v;
 }
 
+/* 1 if all these tensors (NULL: absent) are made of whole chunks of T, the type of the first. */
+static inline bool are_whole(const tg_tensor *const *tensors, int count)
+{
+    const int64_t chunk = 16 / (int64_t)tg_type_size(tg_type_of(tensors[0]));
+    for (int i = 0; i < count; i++) {
+        const tg_tensor *t = tensors[i];
+        if (t && ((uintptr_t)data_of(t) % 16 || width_of(t) % chunk ||
+                  (rows_of(t) > 1 && span_of(t).stride % 16)))
+            return false;
+    }
+    return true;
+}
+
 /* run(T()) with the element type of a tensor. */
 template <class F> static inline void by_type(const tg_tensor *t, F run)
 {
@@ -241,6 +286,19 @@ template <class F> static inline void by_type(const tg_tensor *t, F run)
     default:
         run(f16());
     }
+}
+
+/* The same with whole<T> where all tensors are made of whole chunks. */
+template <int COUNT, class F>
+static inline void by_layout(const tg_tensor *const (&tensors)[COUNT], F run)
+{
+    const bool are = are_whole(tensors, COUNT);
+    by_type(tensors[0], [&](auto e) {
+        if (are)
+            run(whole<decltype(e)>());
+        else
+            run(e);
+    });
 }
 
 /* The smallest power of two from n on. */

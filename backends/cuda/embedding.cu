@@ -5,22 +5,33 @@
  * dweight is written once, with zeros where no index points. */
 #include "indices.cuh"
 
-enum { EMBEDDING_THREADS = 256 };
+enum { EMBEDDING_THREADS = 256, LOOKUP_AHEAD = 4 };
 
-/* Rows are copied as they are: T holds the bits of an element. */
+/* Rows are copied as they are: T holds the bits of an element. A thread has the chunks of its row at distances of blockDim.x. */
 template <class T>
 __global__ void __launch_bounds__(EMBEDDING_THREADS)
     lookup_kernel(const row_span weight, const row_span y, const int64_t *indices, int64_t rows,
                   int64_t n, const index_range range)
 {
-    const int64_t step = (int64_t)gridDim.y * blockDim.y;
-    for (int64_t r = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; r < rows; r += step) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.y;
+    for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < rows; r += step) {
         const int64_t index = indices[r];
         if (!range.holds(r, index, true))
             continue;
-        for (int64_t j = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V<T>; j < n;
-             j += (int64_t)gridDim.x * blockDim.x * V<T>)
-            store(y.row<T>(r) + j, n - j, load(weight.row<T>(index) + j, n - j));
+        const T *const from = weight.row<T>(index);
+        T *const to = y.row<T>(r);
+        for (int64_t j = (int64_t)threadIdx.x * V<T>; j < n;
+             j += LOOKUP_AHEAD * blockDim.x * V<T>) {
+            uint4 raw[LOOKUP_AHEAD];
+#pragma unroll
+            for (int u = 0; u < LOOKUP_AHEAD; u++)
+                if (j + u * blockDim.x * V<T> < n)
+                    raw[u] = load(from + j + u * blockDim.x * V<T>, n - j - u * blockDim.x * V<T>);
+#pragma unroll
+            for (int u = 0; u < LOOKUP_AHEAD; u++)
+                if (j + u * blockDim.x * V<T> < n)
+                    store(to + j + u * blockDim.x * V<T>, n - j - u * blockDim.x * V<T>, raw[u]);
+        }
     }
 }
 
@@ -34,14 +45,17 @@ tg_status cuda_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *a
     if (status != TG_OK)
         return status;
     const int size = (int)tg_type_size(tg_type_of(a->y));
-    const int64_t chunks = ceil_div(n * size, 16);
-    const int across = power_of_two(min_of(chunks, EMBEDDING_THREADS));
+    const int across =
+        power_of_two(min_of(ceil_div(n * size, 16 * LOOKUP_AHEAD), EMBEDDING_THREADS));
     const dim3 block(across, EMBEDDING_THREADS / across);
-    const dim3 grid((unsigned)min_of(INT32_MAX, ceil_div(chunks, across)),
-                    (unsigned)min_of(65535, ceil_div(rows, block.y)));
+    const unsigned grid = (unsigned)min_of(INT32_MAX, ceil_div(rows, block.y));
     const index_range range = range_of(call, "indices", a->weight->shape[0]);
     const int64_t *indices = (const int64_t *)data_of(a->indices);
-    const auto kernel = size == 4 ? lookup_kernel<float> : lookup_kernel<bf16>;
+    const tg_tensor *const tensors[] = {a->y, a->weight};
+    const auto narrow = are_whole(tensors, 2) ? lookup_kernel<whole<bf16>> : lookup_kernel<bf16>;
+    const auto kernel = size == 2               ? narrow
+                        : are_whole(tensors, 2) ? lookup_kernel<whole<float>>
+                                                : lookup_kernel<float>;
     kernel<<<grid, block, 0, call.stream>>>(span_of(a->weight), span_of(a->y), indices, rows, n,
                                             range);
     return cuda_end(&call);
@@ -52,8 +66,10 @@ tg_status cuda_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *a
 struct sum_args {
     row_span dy, dweight;
     const int64_t *indices;
-    int *count, *first, *filled, *list; /* of each index; positions, index by index */
-    int64_t rows, n, table;             /* of dy; width; rows of dweight */
+    int *count, *first, *filled; /* of each index */
+    int *list, *used;            /* positions, index by index; the indices that come at all */
+    int *totals;                 /* how many of either are taken */
+    int64_t rows, n, table;      /* of dy; width; rows of dweight */
     int accumulate;
 };
 
@@ -65,13 +81,15 @@ __global__ void count_kernel(const sum_args a, const index_range range)
             atomicAdd(&a.count[a.indices[i]], 1);
 }
 
-/* first[v]: where the positions of v begin in the list. total: behind the last index's. */
-__global__ void place_kernel(const sum_args a, int *total)
+/* first[v]: where the positions of v begin in the list. */
+__global__ void place_kernel(const sum_args a)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t v = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; v < a.table; v += step)
-        if (a.count[v] > 0)
-            a.first[v] = atomicAdd(total, a.count[v]);
+        if (a.count[v] > 0) {
+            a.first[v] = atomicAdd(&a.totals[0], a.count[v]);
+            a.used[atomicAdd(&a.totals[1], 1)] = (int)v;
+        }
 }
 
 __global__ void fill_kernel(const sum_args a, const index_range range)
@@ -141,22 +159,31 @@ __device__ __forceinline__ static void add_rows(const sum_args &a, const int *so
     }
 }
 
+/* Rows to which no index points. */
+template <class W>
+__global__ void __launch_bounds__(EMBEDDING_THREADS) zero_kernel(const sum_args a)
+{
+    const uint4 zeros = make_uint4(0, 0, 0, 0);
+    for (int64_t v = blockIdx.x; v < a.table; v += gridDim.x)
+        for (int64_t j = (int64_t)threadIdx.x * V<W>; a.count[v] == 0 && j < a.n;
+             j += blockDim.x * V<W>)
+            store(a.dweight.row<W>(v) + j, a.n - j, zeros);
+}
+
 /* T: of dy; W: of dweight, T or f32. A thread has V<T> columns. */
 template <class T, class W>
 __global__ void __launch_bounds__(EMBEDDING_THREADS) sum_kernel(const sum_args a)
 {
     __shared__ int raw[WINDOW], sorted[WINDOW];
-    for (int64_t v = blockIdx.x; v < a.table; v += gridDim.x) {
-        const int count = a.count[v];
+    for (int64_t k = blockIdx.x; k < a.totals[1]; k += gridDim.x) {
+        const int v = a.used[k], count = a.count[v];
         W *const to = a.dweight.row<W>(v);
-        if (count == 0 && a.accumulate)
-            continue;
-        const int often = count > WINDOW;
-        if (count > 0 && !often)
+        const bool often = count > WINDOW;
+        if (!often)
             sort_list(a.list + a.first[v], count, raw, sorted);
         for (int64_t base = 0; base < a.n; base += EMBEDDING_THREADS * V<T>) {
             const int64_t j = base + (int64_t)threadIdx.x * V<T>;
-            vector_span old = {(char *)to, sizeof(W) == 4};
+            const vector_span old = {(char *)to, sizeof(W) == 4};
             float sum[V<T>] = {};
             if (a.accumulate && j < a.n)
                 load_vector<T>(old, j, a.n - j, sum);
@@ -176,7 +203,7 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS) sum_kernel(const sum_args a
 #pragma unroll
                 for (int i = 0; i < V<T>; i += V<float>) {
                     const float part[V<float>] = {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]};
-                    store((float *)to + j + i, a.n - j - i, narrow<float>(part));
+                    store(to + j + i, a.n - j - i, narrow<W>(part));
                 }
             }
         }
@@ -184,13 +211,13 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS) sum_kernel(const sum_args a
     }
 }
 
-template <class T> static void launch_sum(const cuda_call &call, const sum_args &a, int f32)
+template <class T, class W> static void launch_sum(const cuda_call &call, const sum_args &a)
 {
-    const unsigned blocks = (unsigned)min_of(INT32_MAX, a.table);
-    if (f32)
-        sum_kernel<T, float><<<blocks, EMBEDDING_THREADS, 0, call.stream>>>(a);
-    else
-        sum_kernel<T, T><<<blocks, EMBEDDING_THREADS, 0, call.stream>>>(a);
+    const unsigned table = (unsigned)min_of(INT32_MAX, a.table);
+    if (!a.accumulate)
+        zero_kernel<W><<<table, EMBEDDING_THREADS, 0, call.stream>>>(a);
+    if (a.rows > 0)
+        sum_kernel<T, W><<<(unsigned)min_of(a.rows, table), EMBEDDING_THREADS, 0, call.stream>>>(a);
 }
 
 static tg_status sum_rows(const cuda_call &call, const tg_embedding_backward_args *args)
@@ -208,27 +235,34 @@ static tg_status sum_rows(const cuda_call &call, const tg_embedding_backward_arg
                                (long long)a.rows, INT32_MAX);
     if (a.table == 0 || a.n == 0)
         return TG_OK;
-    const size_t counters = (size_t)(2 * a.table + 1);
+    const size_t counters = (size_t)(2 * a.table + 2);
     int *memory = (int *)cuda_host->device_workspace(
-        call.ctx, (counters + (size_t)(a.table + a.rows)) * sizeof(int));
+        call.ctx, (counters + (size_t)(2 * a.table + a.rows)) * sizeof(int));
     if (!memory)
         return TG_ENOMEM;
     a.count = memory;
     a.filled = a.count + a.table;
-    int *const total = a.filled + a.table;
-    a.first = total + 1;
-    a.list = a.first + a.table;
+    a.totals = a.filled + a.table;
+    a.first = a.totals + 2;
+    a.used = a.first + a.table;
+    a.list = a.used + a.table;
     const index_range range = range_of(call, "indices", a.table);
     const unsigned over_rows = (unsigned)ceil_div(min_of(a.rows, 1 << 20), EMBEDDING_THREADS),
                    over_table = (unsigned)ceil_div(min_of(a.table, 1 << 20), EMBEDDING_THREADS);
     cudaMemsetAsync(memory, 0, counters * sizeof(int), call.stream);
     if (a.rows > 0) {
         count_kernel<<<over_rows, EMBEDDING_THREADS, 0, call.stream>>>(a, range);
-        place_kernel<<<over_table, EMBEDDING_THREADS, 0, call.stream>>>(a, total);
+        place_kernel<<<over_table, EMBEDDING_THREADS, 0, call.stream>>>(a);
         fill_kernel<<<over_rows, EMBEDDING_THREADS, 0, call.stream>>>(a, range);
     }
-    const int f32 = tg_type_of(args->dweight) == TG_F32;
-    by_type(args->dy, [&](auto e) { launch_sum<decltype(e)>(call, a, f32); });
+    const tg_tensor *const tensors[] = {args->dy, args->dweight};
+    by_layout(tensors, [&](auto e) {
+        using T = decltype(e);
+        if (tg_type_of(args->dweight) == TG_F32)
+            launch_sum<T, typename element<T>::f32>(call, a);
+        else
+            launch_sum<T, T>(call, a);
+    });
     return TG_OK;
 }
 

@@ -18,14 +18,32 @@ __device__ __forceinline__ static gelu gelu_tanh(float a)
     return g;
 }
 
+/* exp(z^2) erfc(z) for z >= 0: t times a polynomial in t = 1 / (1 + 0.35 z), fitted to a relative error of 2^-26. */
+__device__ __forceinline__ static float scaled_erfc(float z)
+{
+    const float t = __fdividef(1, 1 + 0.35f * z);
+    float sum = 0.0406091101f;
+    sum = sum * t - 0.171173871f;
+    sum = sum * t + 0.21092087f;
+    sum = sum * t - 0.067980364f;
+    sum = sum * t + 0.121432774f;
+    sum = sum * t + 0.127020136f;
+    sum = sum * t + 0.157974169f;
+    sum = sum * t + 0.18639721f;
+    sum = sum * t + 0.197326258f;
+    sum = sum * t + 0.197473735f;
+    return t * sum;
+}
+
 /* a times the normal distribution function */
 __device__ __forceinline__ static gelu gelu_exact(float a)
 {
-    const float below = 0.5f * erfcf(a * -0.70710678118654752f);
-    const float bell = expf(-0.5f * a * a) * 0.3989422804014327f;
+    const float e = exp_of(-0.5f * a * a);
+    const float tail = 0.5f * (e * scaled_erfc(fabsf(a) * 0.70710678118654752f));
+    const float below = a < 0 ? tail : 1 - tail;
     gelu g;
     g.value = a * below;
-    g.slope = below + a * bell;
+    g.slope = below + a * (e * 0.3989422804014327f);
     return g;
 }
 

@@ -25,8 +25,8 @@ typedef struct cuda_call {
     const char *op;
     cudaStream_t stream;
     cuda_fault *fault;
-    int processors; /* of the card */
-    int before;     /* the card that was current */
+    int processors, capability; /* of the card: multiprocessors, 90 for compute capability 9.0 */
+    int before;                 /* the card that was current */
 } cuda_call;
 
 /* Makes the card of `on` current. Every call that has begun ends. */

@@ -7,48 +7,52 @@ struct forward_args {
     float *mean, *rstd;
     int64_t rows;
     int n, lanes;
-    float eps;
+    float eps, share; /* share: 1 / n */
 };
 
 template <class T, int K>
-__global__ void __launch_bounds__(MOST_LANES) layer_norm_kernel(const forward_args a)
+__global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
+    layer_norm_kernel(const forward_args a)
 {
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
+    row_stream<T, K> xs;
+    held_vector<T, K> weight;
+    weight.begin(a.weight, t, a.n, 1, 0);
+    xs.begin(a.x, t, a.rows, a.n);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         const T *const x = a.x.row<T>(r);
         T *const y = a.y.row<T>(r);
-        held_row<T, K> xs;
         float sum[1] = {0}, squares[1] = {0};
-        xs.take(x, t, a.n);
+        xs.step(a.x, t, r, a.rows, a.n);
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>];
-            widen<T>(xs.chunk(x, k, j, a.n), v);
+            widen<T>(xs.now.chunk(x, k, j, a.n), v);
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 sum[0] += v[i];
         });
         t.sum(sum);
-        const float mean = sum[0] / a.n;
+        const float mean = sum[0] * a.share;
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>];
-            widen<T>(xs.chunk(x, k, j, a.n), v);
+            widen<T>(xs.now.chunk(x, k, j, a.n), v);
 #pragma unroll
             for (int i = 0; i < V<T>; i++) {
-                const float d = j + i < a.n ? v[i] - mean : 0;
+                const float d = element<T>::WHOLE || j + i < a.n ? v[i] - mean : 0;
                 squares[0] += d * d;
             }
         });
         t.sum(squares);
-        const float rstd = __frsqrt_rn(squares[0] / a.n + a.eps);
+        const float rstd = rsqrtf(squares[0] * a.share + a.eps);
         if (a.mean && t.lane == 0)
             a.mean[r] = mean;
         if (a.rstd && t.lane == 0)
             a.rstd[r] = rstd;
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>], w[V<T>], b[V<T>] = {};
-            widen<T>(xs.chunk(x, k, j, a.n), v);
-            weight_at<T>(a.weight, j, a.n, w);
+            widen<T>(xs.now.chunk(x, k, j, a.n), v);
+            weight.chunk(a.weight, k, j, a.n, 1, 0, w);
             if (a.bias.data)
                 load_vector<T>(a.bias, j, a.n - j, b);
 #pragma unroll
@@ -72,6 +76,7 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
     a.rstd = (float *)data_of(args->rstd);
     a.rows = rows_of(args->x);
     a.n = (int)width_of(args->x);
+    a.share = 1 / (float)a.n;
     a.eps = (float)args->eps;
     tg_status status = check_width(op, width_of(args->x));
     if (status != TG_OK || a.rows == 0 || a.n == 0)
@@ -79,14 +84,12 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
     status = cuda_begin(&call, ctx, op, args->x);
     if (status != TG_OK)
         return status;
-    by_type(args->x, [&](auto e) {
+    const tg_tensor *const tensors[] = {args->x, args->y, args->weight, args->bias};
+    by_layout(tensors, [&](auto e) {
         using T = decltype(e);
-        const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), HELD, MOST_LANES);
-        a.lanes = s.lanes;
-        if (s.held)
-            layer_norm_kernel<T, HELD><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
-        else
-            layer_norm_kernel<T, 0><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+        static int known;
+        launch_forward(call, a, ceil_div(a.n, V<T>), &known, layer_norm_kernel<T, FEW>,
+                       layer_norm_kernel<T, HELD>, layer_norm_kernel<T, 0>);
     });
     return cuda_end(&call);
 }
@@ -94,9 +97,9 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
 /* dx = rstd (m - normal mean(m normal) - mean(m)), m = dy weight, normal = (x - mean) rstd; dweight = sum over rows of dy normal,
  * dbias = sum over rows of dy */
 struct layer_norm_gradient {
-    enum { SUMS = 2, COLUMNS = 2, THIRD = 0 };
+    enum { SUMS = 2, COLUMNS = 2, THIRD = 0, WEIGHT = 1 };
     const float *mean, *rstd;
-    float n;
+    float share; /* 1 / n */
 
     struct state {
         float mean, rstd, product, sum;
@@ -105,25 +108,33 @@ struct layer_norm_gradient {
     {
         return state{mean[row], rstd[row], 0, 0};
     }
-    __device__ __forceinline__ void sum(const state &s, float dy, float x, float w,
-                                        float (&sums)[2]) const
+    __device__ __forceinline__ float normal(const state &s, float x) const
     {
-        sums[0] += dy * w * ((x - s.mean) * s.rstd);
-        sums[1] += dy * w;
+        return (x - s.mean) * s.rstd;
+    }
+    __device__ __forceinline__ void sum(float m, float normal, float (&sums)[2]) const
+    {
+        sums[0] += m * normal;
+        sums[1] += m;
     }
     __device__ __forceinline__ void finish(state &s, const float (&sums)[2]) const
     {
-        s.product = sums[0] / n;
-        s.sum = sums[1] / n;
+        s.product = sums[0] * share;
+        s.sum = sums[1] * share;
     }
-    __device__ __forceinline__ float gradient(const state &s, float dy, float x, float w) const
+    __device__ __forceinline__ float gradient(const state &s, float m, float normal) const
     {
-        return s.rstd * (dy * w - (x - s.mean) * s.rstd * s.product - s.sum);
+        return s.rstd * (m - normal * s.product - s.sum);
     }
-    __device__ __forceinline__ void columns(const state &s, float dy, float x, float (&c)[2]) const
+    template <int N>
+    __device__ __forceinline__ void columns(const float (&dy)[N], const float (&normal)[N],
+                                            float (&part)[2][N]) const
     {
-        c[0] = dy * ((x - s.mean) * s.rstd);
-        c[1] = dy;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            part[0][i] += dy[i] * normal[i];
+            part[1][i] += dy[i];
+        }
     }
 };
 
@@ -143,9 +154,10 @@ tg_status cuda_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_arg
     a.n = (int)width_of(args->x);
     f.mean = (const float *)data_of(args->mean);
     f.rstd = (const float *)data_of(args->rstd);
-    f.n = (float)a.n;
+    f.share = 1 / (float)a.n;
     const tg_tensor *const columns[] = {args->dweight, args->dbias};
-    by_type(args->x, [&](auto e) {
+    const tg_tensor *const tensors[] = {args->x, args->dy, args->dx, args->weight};
+    by_layout(tensors, [&](auto e) {
         using T = decltype(e);
         status = backward_rows<layer_norm_gradient, T>(call, f, a, columns, (int)args->accumulate);
     });

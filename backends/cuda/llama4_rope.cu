@@ -4,6 +4,7 @@
 template <class T>
 __global__ void __launch_bounds__(ROTARY_THREADS) pairs_kernel(const rotary_args a)
 {
+    const int heads = a.side[0].heads + a.side[1].heads;
     for (int64_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
         const int64_t b = token / a.positions, s = token % a.positions;
         for (int j = threadIdx.x * V<T>; j < a.width; j += blockDim.x * V<T>) {
@@ -11,36 +12,51 @@ __global__ void __launch_bounds__(ROTARY_THREADS) pairs_kernel(const rotary_args
             float by[V<T>];
             angles<T>(a.cos, b, s, j, left, by);
 #pragma unroll
-            for (int m = 0; m < 2; m++) {
-                const rotary_side &side = a.side[m];
-                const char *const x = side.x + b * side.x_stride[0] + s * side.x_stride[1];
-                char *const y = side.y + b * side.y_stride[0] + s * side.y_stride[1];
-                for (int h = threadIdx.y; h < side.heads; h += blockDim.y) {
+            for (int i = 1; i < V<T>; i += 2)
+                by[i] *= a.direction;
+            for (int h = threadIdx.y; h < heads; h += ROTARY_AHEAD * blockDim.y) {
+                uint4 raw[ROTARY_AHEAD];
+                T *to[ROTARY_AHEAD];
+#pragma unroll
+                for (int u = 0; u < ROTARY_AHEAD; u++) {
+                    const int own = h + u * (int)blockDim.y;
+                    if (own >= heads)
+                        continue;
+                    const head_rows rows = rows_of_head(a, b, s, own);
+                    to[u] = (T *)rows.y + j;
+                    raw[u] = load((const T *)rows.x + j, left);
+                }
+#pragma unroll
+                for (int u = 0; u < ROTARY_AHEAD; u++) {
+                    if (h + u * (int)blockDim.y >= heads)
+                        continue;
                     float z[V<T>], turned[V<T>];
-                    widen<T>(load((const T *)(x + h * side.x_stride[2]) + j, left), z);
+                    widen<T>(raw[u], z);
 #pragma unroll
                     for (int i = 0; i < V<T>; i += 2) {
-                        const float sine = by[i + 1] * a.direction;
-                        turned[i] = z[i] * by[i] - z[i + 1] * sine;
-                        turned[i + 1] = z[i + 1] * by[i] + z[i] * sine;
+                        turned[i] = z[i] * by[i] - z[i + 1] * by[i + 1];
+                        turned[i + 1] = z[i + 1] * by[i] + z[i] * by[i + 1];
                     }
-                    store((T *)(y + h * side.y_stride[2]) + j, left, narrow<T>(turned));
+                    store(to[u], left, narrow<T>(turned));
                 }
             }
         }
     }
 }
 
+struct rotary_pairs {
+    template <class T> static auto of()
+    {
+        return pairs_kernel<T>;
+    }
+};
+
 static tg_status run(tg_ctx *ctx, const char *op, const tg_tensor *q, const tg_tensor *freqs,
                      rotary_args a)
 {
     a.cos = table_of(freqs, freqs->ndim - 3, 0); /* real and imaginary parts in turn */
     a.across = (int)q->shape[3];
-    return rotate(
-        ctx, op, q, a,
-        [](auto e, unsigned grid, dim3 block, cudaStream_t stream, const rotary_args &by) {
-            pairs_kernel<decltype(e)><<<grid, block, 0, stream>>>(by);
-        });
+    return rotate<rotary_pairs>(ctx, op, q, a);
 }
 
 tg_status cuda_llama4_rope_forward(tg_ctx *ctx, const tg_llama4_rope_forward_args *args)

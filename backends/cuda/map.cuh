@@ -61,8 +61,9 @@ __global__ void __launch_bounds__(MAP_THREADS) map_kernel(const F f, const map_a
 }
 
 /* in: F::IN tensors, then F::OUT to be written, all of one shape and type. */
-template <class F>
-static tg_status map(tg_ctx *ctx, const char *op, const F &f, const tg_tensor *const *tensors)
+template <class F, int COUNT>
+static tg_status map(tg_ctx *ctx, const char *op, const F &f,
+                     const tg_tensor *const (&tensors)[COUNT])
 {
     const tg_tensor *x = tensors[0];
     map_args<F> a;
@@ -83,7 +84,7 @@ static tg_status map(tg_ctx *ctx, const char *op, const F &f, const tg_tensor *c
     const tg_status status = cuda_begin(&call, ctx, op, x);
     if (status != TG_OK)
         return status;
-    by_type(x, [&](auto t) {
+    by_layout(tensors, [&](auto t) {
         using T = decltype(t);
         const int64_t chunks = ceil_div(a.n, V<T>);
         const int across = (int)min_of(MAP_THREADS, power_of_two(min_of(chunks, MAP_THREADS)));

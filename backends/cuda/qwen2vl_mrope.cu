@@ -13,7 +13,7 @@ static rotary_table planes_of(const tg_tensor *t, int64_t first, int64_t second)
 template <class ARGS> static rotary_args args_of(const ARGS *args, const tg_tensor *q)
 {
     rotary_args a = {};
-    a.half = (int)(q->shape[3] / 2);
+    a.pairs = (int)(q->shape[3] / 2);
     a.cos = planes_of(args->cos, args->section_t, args->section_h);
     a.sin = planes_of(args->sin, args->section_t, args->section_h);
     return a;

@@ -7,29 +7,35 @@ struct forward_args {
     vector_span weight;
     float *rstd;
     int64_t rows;
-    int n, lanes, llama; /* llama: x rstd is rounded before the weight comes to it */
-    float eps, offset;
+    int n, lanes, llama;      /* llama: x rstd is rounded before the weight comes to it */
+    float eps, offset, share; /* share: 1 / n */
 };
 
-template <class T, int K>
-__global__ void __launch_bounds__(MOST_LANES) rms_norm_kernel(const forward_args a)
+template <class T, int K, bool FUSED>
+__global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
+    rms_norm_kernel(const forward_args a)
 {
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
+    row_stream<T, K> xs, others;
+    held_vector<T, K> weight;
+    weight.begin(a.weight, t, a.n, 1, a.offset);
+    xs.begin(a.x, t, a.rows, a.n);
+    if (FUSED)
+        others.begin(a.residual, t, a.rows, a.n);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         const T *x = a.x.row<T>(r), *const residual = a.residual.row<T>(r);
         T *const s = a.s.row<T>(r), *const y = a.y.row<T>(r);
-        held_row<T, K> xs, others;
         float squares[1] = {0};
-        xs.take(x, t, a.n);
-        if (a.s.data)
-            others.take(residual, t, a.n);
+        xs.step(a.x, t, r, a.rows, a.n);
+        if (FUSED)
+            others.step(a.residual, t, r, a.rows, a.n);
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>], more[V<T>];
-            uint4 raw = xs.chunk(x, k, j, a.n);
+            uint4 raw = xs.now.chunk(x, k, j, a.n);
             widen<T>(raw, v);
-            if (a.s.data) {
-                widen<T>(others.chunk(residual, k, j, a.n), more);
+            if (FUSED) {
+                widen<T>(others.now.chunk(residual, k, j, a.n), more);
 #pragma unroll
                 for (int i = 0; i < V<T>; i++)
                     v[i] += more[i];
@@ -37,34 +43,40 @@ __global__ void __launch_bounds__(MOST_LANES) rms_norm_kernel(const forward_args
                 store(s + j, a.n - j, raw);
                 widen<T>(raw, v);
                 if (K > 0)
-                    xs.raw[k] = raw;
+                    xs.now.raw[k] = raw;
             }
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 squares[0] += v[i] * v[i];
         });
-        if (a.s.data)
+        if (FUSED)
             x = s;
         t.sum(squares);
-        const float rstd = __frsqrt_rn(squares[0] / a.n + a.eps);
+        const float rstd = rsqrtf(squares[0] * a.share + a.eps);
         if (a.rstd && t.lane == 0)
             a.rstd[r] = rstd;
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>], w[V<T>];
-            widen<T>(xs.chunk(x, k, j, a.n), v);
-            weight_at<T>(a.weight, j, a.n, w);
+            widen<T>(xs.now.chunk(x, k, j, a.n), v);
+            weight.chunk(a.weight, k, j, a.n, 1, a.offset, w);
 #pragma unroll
-            for (int i = 0; i < V<T>; i++) {
+            for (int i = 0; i < V<T>; i++)
                 v[i] *= rstd;
-                v[i] = (a.llama ? rounded<T>(v[i]) : v[i]) * (w[i] + a.offset);
-            }
+            if (a.llama)
+                widen<T>(narrow<T>(v), v);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                v[i] *= w[i];
             store(y + j, a.n - j, narrow<T>(v));
         });
     }
 }
 
-static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *x, forward_args a)
+template <int COUNT>
+static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *const (&tensors)[COUNT],
+                         forward_args a)
 {
+    const tg_tensor *const x = tensors[0];
     const int64_t n = width_of(x);
     tg_status status = check_width(op, n);
     cuda_call call;
@@ -73,14 +85,17 @@ static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *x, forwar
     status = cuda_begin(&call, ctx, op, x);
     if (status != TG_OK)
         return status;
-    by_type(x, [&](auto e) {
+    by_layout(tensors, [&](auto e) {
         using T = decltype(e);
-        const row_shape s = shape_rows(a.rows, ceil_div(n, V<T>), HELD, MOST_LANES);
-        a.lanes = s.lanes;
-        if (s.held)
-            rms_norm_kernel<T, HELD><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+        static int known;
+        const int64_t chunks = ceil_div(n, V<T>);
+        if (a.s.data)
+            launch_forward<forward_args>(call, a, chunks, &known, NULL,
+                                         rms_norm_kernel<T, HELD, true>,
+                                         rms_norm_kernel<T, 0, true>);
         else
-            rms_norm_kernel<T, 0><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+            launch_forward(call, a, chunks, &known, rms_norm_kernel<T, FEW, false>,
+                           rms_norm_kernel<T, HELD, false>, rms_norm_kernel<T, 0, false>);
     });
     return cuda_end(&call);
 }
@@ -96,6 +111,7 @@ template <class ARGS> static forward_args forward_of(const ARGS *a)
     f.rows = rows_of(a->x);
     f.n = (int)width_of(a->x);
     f.llama = a->casting_mode == 0;
+    f.share = 1 / (float)f.n;
     f.eps = (float)a->eps;
     f.offset = a->weight ? (float)a->offset : 0;
     return f;
@@ -103,7 +119,8 @@ template <class ARGS> static forward_args forward_of(const ARGS *a)
 
 tg_status cuda_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 {
-    return forward(ctx, "rms_norm_forward", a->x, forward_of(a));
+    const tg_tensor *const tensors[] = {a->x, a->y, a->weight};
+    return forward(ctx, "rms_norm_forward", tensors, forward_of(a));
 }
 
 tg_status cuda_fused_add_rms_norm_forward(tg_ctx *ctx, const tg_fused_add_rms_norm_forward_args *a)
@@ -111,15 +128,16 @@ tg_status cuda_fused_add_rms_norm_forward(tg_ctx *ctx, const tg_fused_add_rms_no
     forward_args f = forward_of(a);
     f.residual = span_of(a->residual);
     f.s = span_of(a->s);
-    return forward(ctx, "fused_add_rms_norm_forward", a->x, f);
+    const tg_tensor *const tensors[] = {a->x, a->residual, a->s, a->y, a->weight};
+    return forward(ctx, "fused_add_rms_norm_forward", tensors, f);
 }
 
-/* dx = rstd (m - x rstd^2 mean(m x)), m = dy (offset + weight); dweight = sum over rows of dy x rstd */
-template <class T> struct rms_norm_gradient {
-    enum { SUMS = 1, COLUMNS = 1, THIRD = 1 };
+/* dx = rstd (m - normal mean(m normal)), m = dy (offset + weight), normal = x rstd; dweight = sum over rows of dy normal, where
+ * normal is rounded for llama */
+template <class T, bool LLAMA> struct rms_norm_gradient {
+    enum { SUMS = 1, COLUMNS = 1, THIRD = 1, WEIGHT = 1 };
     const float *rstd;
-    float offset, n;
-    int llama;
+    float share; /* 1 / n */
 
     struct state {
         float rstd, product;
@@ -128,24 +146,43 @@ template <class T> struct rms_norm_gradient {
     {
         return state{rstd[row], 0};
     }
-    __device__ __forceinline__ void sum(const state &, float dy, float x, float w,
-                                        float (&sums)[1]) const
+    __device__ __forceinline__ float normal(const state &s, float x) const
     {
-        sums[0] += dy * (w + offset) * x;
+        return x * s.rstd;
+    }
+    __device__ __forceinline__ void sum(float m, float normal, float (&sums)[1]) const
+    {
+        sums[0] += m * normal;
     }
     __device__ __forceinline__ void finish(state &s, const float (&sums)[1]) const
     {
-        s.product = s.rstd * s.rstd * (sums[0] / n);
+        s.product = s.rstd * (sums[0] * share);
     }
-    __device__ __forceinline__ float gradient(const state &s, float dy, float x, float w) const
+    __device__ __forceinline__ float gradient(const state &s, float m, float normal) const
     {
-        return s.rstd * (dy * (w + offset) - x * s.product);
+        return s.rstd * m - normal * s.product;
     }
-    __device__ __forceinline__ void columns(const state &s, float dy, float x, float (&c)[1]) const
+    __device__ __forceinline__ void columns(const float (&dy)[V<T>], float (&normal)[V<T>],
+                                            float (&part)[1][V<T>]) const
     {
-        c[0] = dy * (llama ? rounded<T>(x * s.rstd) : x * s.rstd);
+        if (LLAMA)
+            widen<T>(narrow<T>(normal), normal);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            part[0][i] += dy[i] * normal[i];
     }
 };
+
+template <class T, bool LLAMA>
+static tg_status gradients(const cuda_call &call, const backward_args &a, const float *rstd,
+                           const tg_tensor *dweight, int accumulate)
+{
+    rms_norm_gradient<T, LLAMA> f;
+    const tg_tensor *const columns[] = {dweight};
+    f.rstd = rstd;
+    f.share = 1 / (float)a.n;
+    return backward_rows<rms_norm_gradient<T, LLAMA>, T>(call, f, a, columns, accumulate);
+}
 
 template <class ARGS>
 static tg_status backward(tg_ctx *ctx, const char *op, const ARGS *args, const tg_tensor *x,
@@ -161,17 +198,15 @@ static tg_status backward(tg_ctx *ctx, const char *op, const ARGS *args, const t
     a.third = span_of(ds);
     a.dx = span_of(args->dx);
     a.weight = vector_of(args->weight);
+    a.offset = args->weight ? (float)args->offset : 0;
     a.rows = rows_of(x);
     a.n = (int)width_of(x);
-    by_type(x, [&](auto e) {
+    const tg_tensor *const tensors[] = {x, args->dy, ds, args->dx, args->weight};
+    by_layout(tensors, [&](auto e) {
         using T = decltype(e);
-        rms_norm_gradient<T> f;
-        f.rstd = (const float *)data_of(args->rstd);
-        f.offset = args->weight ? (float)args->offset : 0;
-        f.n = (float)a.n;
-        f.llama = args->casting_mode == 0;
-        const tg_tensor *const columns[] = {args->dweight};
-        status = backward_rows<rms_norm_gradient<T>, T>(call, f, a, columns, (int)args->accumulate);
+        const float *const rstd = (const float *)data_of(args->rstd);
+        const auto run = args->casting_mode == 0 ? gradients<T, true> : gradients<T, false>;
+        status = run(call, a, rstd, args->dweight, (int)args->accumulate);
     });
     const tg_status end = cuda_end(&call);
     return status == TG_OK ? end : status;

@@ -1,11 +1,11 @@
-/* rope.cu - pairs of elements d and d + half of each head turned by the angle of their position; backward turns them back. */
+/* rope.cu - pairs of elements d and d + pairs of each head turned by the angle of their position; backward turns them back. */
 #include "rotary.cuh"
 
 /* The options and tables, which both directions have. */
 template <class ARGS> static rotary_args args_of(const ARGS *args, const tg_tensor *q)
 {
     rotary_args a = {};
-    a.half = (int)((args->rotary_dim ? args->rotary_dim : q->shape[3]) / 2);
+    a.pairs = (int)((args->rotary_dim ? args->rotary_dim : q->shape[3]) / 2);
     a.cos = table_of(args->cos, args->cos->ndim - 2, args->position_offset);
     a.sin = table_of(args->sin, args->sin->ndim - 2, args->position_offset);
     return a;

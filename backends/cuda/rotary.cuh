@@ -24,11 +24,12 @@ struct rotary_args {
     rotary_side side[2];
     rotary_table cos, sin;
     int64_t tokens, positions; /* of all batches, of a batch */
-    int half, width, across;   /* across: elements that threads lie side by side for */
-    float direction;           /* 1 forward, -1 backward */
+    int pairs, width;
+    int across;      /* elements that threads lie side by side for */
+    float direction; /* 1 forward, -1 backward */
 };
 
-enum { ROTARY_THREADS = 256 };
+enum { ROTARY_THREADS = 256, ROTARY_AHEAD = 2 };
 
 /* Columns j, j + 1, ... of a token's angles. */
 template <class T>
@@ -44,59 +45,79 @@ __device__ __forceinline__ static void angles(const rotary_table &t, int64_t b, 
     for (int i = 0; i < V<T>; i++) {
         const int column = j + i;
         const char *const plane =
-            row.data + (int64_t)((column >= t.section[0]) + (column >= t.section[1])) * t.plane;
+            row.data + ((column >= t.section[0]) + (column >= t.section[1])) * t.plane;
         x[i] = i >= left ? 0
                : t.f32   ? get((const float *)plane + column)
                          : get((const T *)plane + column);
     }
 }
 
-/* Threads: across the pairs of a head, then over the heads of a token. */
+/* Where a head's row of x begins, or of y; the heads of k come behind those of q. */
+struct head_rows {
+    char *x, *y;
+};
+
+__device__ __forceinline__ static head_rows rows_of_head(const rotary_args &a, int64_t b, int64_t s,
+                                                         int h)
+{
+    const rotary_side &side = a.side[h >= a.side[0].heads];
+    const int own = h >= a.side[0].heads ? h - a.side[0].heads : h;
+    head_rows rows;
+    rows.x = side.x + b * side.x_stride[0] + s * side.x_stride[1] + own * side.x_stride[2];
+    rows.y = side.y + b * side.y_stride[0] + s * side.y_stride[1] + own * side.y_stride[2];
+    return rows;
+}
+
+/* Pairs of elements d and d + pairs. Threads: across the pairs of a head, then over the heads of a token, two at once. */
 template <class T>
 __global__ void __launch_bounds__(ROTARY_THREADS) halves_kernel(const rotary_args a)
 {
+    const int heads = a.side[0].heads + a.side[1].heads;
     for (int64_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
         const int64_t b = token / a.positions, s = token % a.positions;
-        for (int j = threadIdx.x * V<T>; j < a.half; j += blockDim.x * V<T>) {
-            const int left = a.half - j;
+        for (int j = threadIdx.x * V<T>; j < a.pairs; j += blockDim.x * V<T>) {
+            const int left = a.pairs - j;
             float c[V<T>], t[V<T>];
             angles<T>(a.cos, b, s, j, left, c);
             angles<T>(a.sin, b, s, j, left, t);
 #pragma unroll
-            for (int m = 0; m < 2; m++) {
-                const rotary_side &side = a.side[m];
-                const char *const x = side.x + b * side.x_stride[0] + s * side.x_stride[1];
-                char *const y = side.y + b * side.y_stride[0] + s * side.y_stride[1];
-                for (int h = threadIdx.y; h < side.heads; h += blockDim.y) {
-                    const T *const from = (const T *)(x + h * side.x_stride[2]) + j;
-                    T *const to = (T *)(y + h * side.y_stride[2]) + j;
-                    float first[V<T>], second[V<T>], turned[V<T>];
-                    widen<T>(load(from, left), first);
-                    widen<T>(load(from + a.half, left), second);
+            for (int i = 0; i < V<T>; i++)
+                t[i] *= a.direction;
+            for (int h = threadIdx.y; h < heads; h += ROTARY_AHEAD * blockDim.y) {
+                uint4 first[ROTARY_AHEAD], second[ROTARY_AHEAD];
+                T *to[ROTARY_AHEAD];
+#pragma unroll
+                for (int u = 0; u < ROTARY_AHEAD; u++) {
+                    const int own = h + u * (int)blockDim.y;
+                    if (own >= heads)
+                        continue;
+                    const head_rows rows = rows_of_head(a, b, s, own);
+                    to[u] = (T *)rows.y + j;
+                    first[u] = load((const T *)rows.x + j, left);
+                    second[u] = load((const T *)rows.x + j + a.pairs, left);
+                }
+#pragma unroll
+                for (int u = 0; u < ROTARY_AHEAD; u++) {
+                    if (h + u * (int)blockDim.y >= heads)
+                        continue;
+                    float x[V<T>], y[V<T>], turned[V<T>];
+                    widen<T>(first[u], x);
+                    widen<T>(second[u], y);
 #pragma unroll
                     for (int i = 0; i < V<T>; i++)
-                        turned[i] = first[i] * c[i] - second[i] * (t[i] * a.direction);
-                    store(to, left, narrow<T>(turned));
+                        turned[i] = x[i] * c[i] - y[i] * t[i];
+                    store(to[u], left, narrow<T>(turned));
 #pragma unroll
                     for (int i = 0; i < V<T>; i++)
-                        turned[i] = second[i] * c[i] + first[i] * (t[i] * a.direction);
-                    store(to + a.half, left, narrow<T>(turned));
+                        turned[i] = y[i] * c[i] + x[i] * t[i];
+                    store(to[u] + a.pairs, left, narrow<T>(turned));
                 }
             }
         }
-        if (2 * a.half == a.width)
-            continue;
-        for (int m = 0; m < 2; m++) { /* what is not turned */
-            const rotary_side &side = a.side[m];
-            for (int h = threadIdx.y; h < side.heads; h += blockDim.y) {
-                const word<T> *const from =
-                    (const word<T> *)(side.x + b * side.x_stride[0] + s * side.x_stride[1] +
-                                      h * side.x_stride[2]);
-                word<T> *const to = (word<T> *)(side.y + b * side.y_stride[0] +
-                                                s * side.y_stride[1] + h * side.y_stride[2]);
-                for (int j = 2 * a.half + threadIdx.x; j < a.width; j += blockDim.x)
-                    to[j] = from[j];
-            }
+        for (int h = threadIdx.y; 2 * a.pairs < a.width && h < heads; h += blockDim.y) {
+            const head_rows rows = rows_of_head(a, b, s, h); /* what is not turned */
+            for (int j = 2 * a.pairs + threadIdx.x; j < a.width; j += blockDim.x)
+                ((word<T> *)rows.y)[j] = ((const word<T> *)rows.x)[j];
         }
     }
 }
@@ -140,10 +161,23 @@ static rotary_table table_of(const tg_tensor *t, int position, int64_t offset)
     return table;
 }
 
-/* kernel(T(), grid, block, call) launches the kernel of a type. */
-template <class KERNEL>
-static tg_status rotate(tg_ctx *ctx, const char *op, const tg_tensor *q, rotary_args a,
-                        const KERNEL &kernel)
+/* 1 if what threads lie side by side for, of all heads, and the tables are made of whole chunks. */
+static bool is_whole(const rotary_args &a, int size)
+{
+    const rotary_table *const tables[] = {&a.cos, &a.sin};
+    int64_t bits = (int64_t)a.across * size;
+    for (int m = 0; m < 2; m++) {
+        bits |= (int64_t)(uintptr_t)a.side[m].x | (int64_t)(uintptr_t)a.side[m].y |
+                (int64_t)(uintptr_t)tables[m]->data | tables[m]->batch | tables[m]->position;
+        for (int i = 0; i < 3; i++)
+            bits |= a.side[m].x_stride[i] | a.side[m].y_stride[i];
+    }
+    return bits % 16 == 0;
+}
+
+/* KERNELS::of<T>() is the kernel of a type. */
+template <class KERNELS>
+static tg_status rotate(tg_ctx *ctx, const char *op, const tg_tensor *q, rotary_args a)
 {
     cuda_call call;
     a.positions = q->shape[1];
@@ -154,24 +188,31 @@ static tg_status rotate(tg_ctx *ctx, const char *op, const tg_tensor *q, rotary_
     const tg_status status = cuda_begin(&call, ctx, op, q);
     if (status != TG_OK)
         return status;
+    const bool are = is_whole(a, (int)tg_type_size(tg_type_of(q)));
     by_type(q, [&](auto e) {
         using T = decltype(e);
         const int across = power_of_two(min_of(ceil_div(a.across, V<T>), 64));
-        const dim3 block(across, ROTARY_THREADS / across);
-        kernel(e, (unsigned)min_of(INT32_MAX, a.tokens), block, call.stream, a);
+        const int down = (int)min_of(ROTARY_THREADS / across,
+                                     ceil_div(a.side[0].heads + a.side[1].heads, ROTARY_AHEAD));
+        const dim3 block(across, down < 1 ? 1 : down);
+        const auto kernel = are ? KERNELS::template of<whole<T>>() : KERNELS::template of<T>();
+        kernel<<<(unsigned)min_of(INT32_MAX, a.tokens), block, 0, call.stream>>>(a);
     });
     return cuda_end(&call);
 }
 
-/* Pairs of elements d and d + half. */
-static inline tg_status rotate_halves(tg_ctx *ctx, const char *op, const tg_tensor *q, rotary_args a)
+struct rotary_halves {
+    template <class T> static auto of()
+    {
+        return halves_kernel<T>;
+    }
+};
+
+static inline tg_status rotate_halves(tg_ctx *ctx, const char *op, const tg_tensor *q,
+                                      rotary_args a)
 {
-    a.across = a.half;
-    return rotate(
-        ctx, op, q, a,
-        [](auto e, unsigned grid, dim3 block, cudaStream_t stream, const rotary_args &by) {
-            halves_kernel<decltype(e)><<<grid, block, 0, stream>>>(by);
-        });
+    a.across = a.pairs;
+    return rotate<rotary_halves>(ctx, op, q, a);
 }
 
 #endif

@@ -33,7 +33,7 @@ struct larger {
 /* One float of each warp of the block, for MOST_SUMS values, twice: two reductions in a row do not wait for each other. */
 enum { MOST_SUMS = 4 };
 struct team_memory {
-    float value[2][MOST_SUMS][32];
+    alignas(16) float value[2][MOST_SUMS][32];
 };
 
 struct team {
@@ -76,8 +76,7 @@ struct team {
         barrier();
 #pragma unroll
         for (int i = 0; i < N; i++)
-            value[i] = memory->value[phase][i][index * warps + (lane & (warps - 1))];
-        over_lanes(value, join, warps, 0xffffffffu);
+            value[i] = over_warps(&memory->value[phase][i][index * warps], join, warps);
         phase ^= 1;
     }
 
@@ -87,6 +86,22 @@ struct team {
     }
 
   private:
+    /* All threads of the team read all values: what one reads, a warp gets. */
+    template <class JOIN>
+    static __device__ __forceinline__ float over_warps(const float *of, const JOIN &join, int warps)
+    {
+        if (warps == 2)
+            return join(of[0], of[1]);
+        float all = 0;
+#pragma unroll 1
+        for (int w = 0; w < warps; w += 4) {
+            const float4 four = *(const float4 *)(of + w);
+            const float part = join(join(four.x, four.y), join(four.z, four.w));
+            all = w ? join(all, part) : part;
+        }
+        return all;
+    }
+
     team_memory *memory;
     int phase;
     unsigned mask;
@@ -95,10 +110,18 @@ struct team {
     static __device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join,
                                                       int count, unsigned mask)
     {
-        for (int o = count / 2; o > 0; o /= 2)
+        if (count == 32) { /* a mask that is no constant costs as much as the reduction */
 #pragma unroll
-            for (int i = 0; i < N; i++)
-                value[i] = join(value[i], __shfl_xor_sync(mask, value[i], o));
+            for (int o = 16; o > 0; o /= 2)
+#pragma unroll
+                for (int i = 0; i < N; i++)
+                    value[i] = join(value[i], __shfl_xor_sync(0xffffffffu, value[i], o));
+        } else {
+            for (int o = count / 2; o > 0; o /= 2)
+#pragma unroll
+                for (int i = 0; i < N; i++)
+                    value[i] = join(value[i], __shfl_xor_sync(mask, value[i], o));
+        }
     }
 };
 
@@ -138,7 +161,83 @@ template <class T, int K> struct held_row {
     }
 };
 
-/* ---- launching: kernel<HELD> or kernel<0> by the width ---- */
+/* The rows of a team, one after the other. A thread that holds FEW chunks reads those of the next row while it computes. */
+template <class T, int K> struct row_stream {
+    held_row<T, K> now, next;
+
+    /* pad: the bits of what lies beyond the end of a row. */
+    __device__ __forceinline__ void begin(const row_span &x, const team &t, int64_t rows, int n,
+                                          uint32_t pad = 0)
+    {
+        if (K == FEW && t.first < rows)
+            next.take(x.row<T>(t.first), t, n, pad);
+    }
+
+    /* Row r is the one to compute. */
+    __device__ __forceinline__ void step(const row_span &x, const team &t, int64_t r, int64_t rows,
+                                         int n, uint32_t pad = 0)
+    {
+        if (K != FEW) {
+            now.take(x.row<T>(r), t, n, pad);
+        } else {
+            now = next;
+            if (r + t.step < rows)
+                next.take(x.row<T>(r + t.step), t, n, pad);
+        }
+    }
+};
+
+/* A vector, `offset` added to it, or `missing` where it is absent. A thread that holds FEW chunks keeps its part for all rows. */
+template <class T, int K> struct held_vector {
+    float kept[K == FEW ? K : 1][V<T>];
+
+    __device__ __forceinline__ void begin(const vector_span &v, const team &t, int n, float missing,
+                                          float offset)
+    {
+        if constexpr (K == FEW)
+            for_chunks<T, K>(t, n, [&](int k, int j) { read(v, j, n, missing, offset, kept[k]); });
+    }
+
+    __device__ __forceinline__ void chunk(const vector_span &v, int k, int j, int n, float missing,
+                                          float offset, float (&x)[V<T>]) const
+    {
+        if constexpr (K == FEW) {
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                x[i] = kept[k][i];
+        } else {
+            read(v, j, n, missing, offset, x);
+        }
+    }
+
+  private:
+    static __device__ __forceinline__ void read(const vector_span &v, int j, int n, float missing,
+                                                float offset, float (&x)[V<T>])
+    {
+        if (v.data)
+            load_vector<T>(v, j, n - j, x);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            x[i] = v.data ? x[i] + offset : missing;
+    }
+};
+
+/* ---- launching: kernel<FEW>, kernel<HELD> or kernel<0> by the width ---- */
+
+enum { STREAM_THREADS = 512 /* of a block whose teams go from row to row */ };
+
+/* Blocks of a kernel that a multiprocessor holds at once. *known keeps the answer, 0 before: the cards of a process are taken
+ * to be of one kind. */
+template <class KERNEL> static int blocks_at_once(int *known, KERNEL kernel, size_t shared)
+{
+    int blocks = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (blocks > 0)
+        return blocks;
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, STREAM_THREADS, shared);
+    blocks = blocks < 1 ? 1 : blocks;
+    __atomic_store_n(known, blocks, __ATOMIC_RELAXED);
+    return blocks;
+}
 
 struct row_shape {
     int lanes, threads; /* of a row, of a block */
@@ -150,13 +249,31 @@ struct row_shape {
 static inline row_shape shape_rows(int64_t rows, int64_t chunks, int held, int most)
 {
     row_shape s;
-    const int narrow = power_of_two(min_of(chunks, 32));
+    const int narrow = power_of_two(min_of(chunks, 8)); /* 128 bytes side by side */
     s.lanes = (int)min_of(most, power_of_two(min_of(ceil_div(chunks, held), most)));
     s.lanes = s.lanes < narrow ? narrow : s.lanes;
     s.held = chunks <= (int64_t)s.lanes * held;
     s.threads = s.lanes < LEAST_BLOCK ? LEAST_BLOCK : s.lanes;
     s.blocks = min_of(INT32_MAX, ceil_div(rows, s.threads / s.lanes));
     return s;
+}
+
+/* A forward of rows: kernel few (NULL: none), held or walked, with its arguments. */
+template <class ARGS>
+static void launch_forward(const cuda_call &call, ARGS a, int64_t chunks, int *known,
+                           void (*few)(ARGS), void (*held)(ARGS), void (*walked)(ARGS))
+{
+    const row_shape narrow = shape_rows(a.rows, chunks, FEW, STREAM_THREADS),
+                    wide = shape_rows(a.rows, chunks, HELD, MOST_LANES);
+    if (few && narrow.held) {
+        const int64_t most = (int64_t)call.processors * blocks_at_once(known, few, 0);
+        a.lanes = narrow.lanes;
+        few<<<(unsigned)min_of(most, ceil_div(a.rows, STREAM_THREADS / a.lanes)), STREAM_THREADS, 0,
+              call.stream>>>(a);
+    } else {
+        a.lanes = wide.lanes;
+        (wide.held ? held : walked)<<<(unsigned)wide.blocks, wide.threads, 0, call.stream>>>(a);
+    }
 }
 
 /* Positions within a row are ints. */

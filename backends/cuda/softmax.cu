@@ -9,12 +9,10 @@ struct forward_args {
 
 /* A row that the threads hold: its largest element, then the exponentials, which are kept. */
 template <class T, int K>
-__device__ __forceinline__ static void held_softmax(const forward_args &a, team &t, const T *x,
-                                                    T *y)
+__device__ __forceinline__ static void held_softmax(const forward_args &a, team &t,
+                                                    const held_row<T, K> &xs, T *y)
 {
-    held_row<T, K> xs;
     float e[K][V<T>], max[1] = {-CUDART_INF_F}, sum[1] = {0};
-    xs.take(x, t, a.n, MINUS_INFINITY<T>);
     for_chunks<T, K>(t, a.n, [&](int k, int) {
         widen<T>(xs.raw[k], e[k]);
 #pragma unroll
@@ -25,7 +23,7 @@ __device__ __forceinline__ static void held_softmax(const forward_args &a, team 
     for_chunks<T, K>(t, a.n, [&](int k, int) {
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            e[k][i] = expf(e[k][i] - max[0]);
+            e[k][i] = exp_of(e[k][i] - max[0]);
             sum[0] += e[k][i];
         }
     });
@@ -56,7 +54,7 @@ __device__ __forceinline__ static void walked_softmax(const forward_args &a, tea
             sum[0] *= expf(before - own);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
-            sum[0] += expf(v[i] - own);
+            sum[0] += exp_term(v[i] - own);
     });
     float max[1] = {own};
     t.reduce(max, larger());
@@ -68,23 +66,25 @@ __device__ __forceinline__ static void walked_softmax(const forward_args &a, tea
         widen<T>(load(x + j, a.n - j), v);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
-            v[i] = expf(v[i] - max[0]) * share;
+            v[i] = exp_of(v[i] - max[0]) * share;
         store(y + j, a.n - j, narrow<T>(v));
     });
 }
 
 template <class T, int K>
-__global__ void __launch_bounds__(MOST_LANES) softmax_kernel(const forward_args a)
+__global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
+    softmax_kernel(const forward_args a)
 {
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
+    row_stream<T, K> xs;
+    xs.begin(a.x, t, a.rows, a.n, MINUS_INFINITY<T>);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
-        const T *const x = a.x.row<T>(r);
-        T *const y = a.y.row<T>(r);
+        xs.step(a.x, t, r, a.rows, a.n, MINUS_INFINITY<T>);
         if constexpr (K > 0)
-            held_softmax<T, K>(a, t, x, y);
+            held_softmax<T, K>(a, t, xs.now, a.y.row<T>(r));
         else
-            walked_softmax<T>(a, t, x, y);
+            walked_softmax<T>(a, t, a.x.row<T>(r), a.y.row<T>(r));
     }
 }
 
@@ -103,28 +103,29 @@ tg_status cuda_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
     status = cuda_begin(&call, ctx, op, args->x);
     if (status != TG_OK)
         return status;
-    by_type(args->x, [&](auto e) {
+    const tg_tensor *const tensors[] = {args->x, args->y};
+    by_layout(tensors, [&](auto e) {
         using T = decltype(e);
-        const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), FEW, MOST_LANES);
-        a.lanes = s.lanes;
-        if (s.held)
-            softmax_kernel<T, FEW><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
-        else
-            softmax_kernel<T, 0><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+        static int known;
+        launch_forward(call, a, ceil_div(a.n, V<T>), &known, softmax_kernel<T, FEW>,
+                       softmax_kernel<T, HELD>, softmax_kernel<T, 0>);
     });
     return cuda_end(&call);
 }
 
 /* dx = y (dy - sum of y dy) */
 struct softmax_gradient {
-    enum { SUMS = 1, COLUMNS = 0, THIRD = 0 };
+    enum { SUMS = 1, COLUMNS = 0, THIRD = 0, WEIGHT = 0 };
     typedef float state;
     __device__ __forceinline__ state begin(int64_t) const
     {
         return 0;
     }
-    __device__ __forceinline__ void sum(const state &, float dy, float y, float,
-                                        float (&sums)[1]) const
+    __device__ __forceinline__ float normal(const state &, float y) const
+    {
+        return y;
+    }
+    __device__ __forceinline__ void sum(float dy, float y, float (&sums)[1]) const
     {
         sums[0] += y * dy;
     }
@@ -132,7 +133,7 @@ struct softmax_gradient {
     {
         s = sums[0];
     }
-    __device__ __forceinline__ float gradient(const state &s, float dy, float y, float) const
+    __device__ __forceinline__ float gradient(const state &s, float dy, float y) const
     {
         return y * (dy - s);
     }
@@ -150,7 +151,8 @@ tg_status cuda_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *arg
     a.dx = span_of(args->dx);
     a.rows = rows_of(args->y);
     a.n = (int)width_of(args->y);
-    by_type(args->y, [&](auto e) {
+    const tg_tensor *const tensors[] = {args->y, args->dy, args->dx};
+    by_layout(tensors, [&](auto e) {
         using T = decltype(e);
         status = backward_rows<softmax_gradient, T>(call, softmax_gradient(), a, NULL, 0);
     });
