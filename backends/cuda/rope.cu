@@ -1,4 +1,4 @@
-/* rope.cu - pairs of elements d and d + pairs of each head turned by the angle of their position; backward turns them back. */
+/* rope.cu - elements d and d + pairs of each head, turned by the angle of their position; backward turns them back. */
 #include "elements.cuh"
 
 /* q with its result, or k. Strides of batch, position and head, in bytes. */

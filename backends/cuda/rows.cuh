@@ -1,7 +1,8 @@
-/* rows.cuh - rows that are reduced: a row belongs to a team of threads, from 2 of a warp to a whole block, by its width.
+/* rows.cuh - rows that are reduced: a row belongs to a team of threads, from one thread to a whole block, by its width.
  *
- * Each thread holds HELD chunks of its row in registers; wider rows are walked, that is read again in each pass (kernels with
- * HELD = 0), by then from L2. Sums go in a fixed order: within the thread, over the lanes of a warp, over the warps of the team. */
+ * Kernels exist for K = FEW and K = HELD chunks of a row that a thread holds in registers, and for K = 0: wider rows are walked, that
+ * is read again in each pass, by then from L2. Sums go in a fixed order: within the thread, over the lanes of a warp, over the
+ * warps of the team. */
 #ifndef CUDA_ROWS_CUH
 #define CUDA_ROWS_CUH
 
