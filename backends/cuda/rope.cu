@@ -1,4 +1,4 @@
-/* rope.cu - pairs of elements d and d + pairs of each head turned by the angle of their position; backward turns them back. */
+/* rope.cu - elements d and d + pairs of each head, turned by the angle of their position; backward turns them back. */
 #include "rotary.cuh"
 
 /* The options and tables, which both directions have. */

@@ -1,7 +1,8 @@
-/* rows.cuh - rows that are reduced: a row belongs to a team of threads, from 2 of a warp to a whole block, by its width.
+/* rows.cuh - rows that are reduced: a row belongs to a team of threads, from one thread to a whole block, by its width.
  *
- * Each thread holds HELD chunks of its row in registers; wider rows are walked, that is read again in each pass (kernels with
- * HELD = 0), by then from L2. Sums go in a fixed order: within the thread, over the lanes of a warp, over the warps of the team. */
+ * Kernels exist for K = FEW and K = HELD chunks of a row that a thread holds in registers, and for K = 0: wider rows are walked, that
+ * is read again in each pass, by then from L2. Sums go in a fixed order: within the thread, over the lanes of a warp, over the
+ * warps of the team. */
 #ifndef CUDA_ROWS_CUH
 #define CUDA_ROWS_CUH
 
@@ -34,6 +35,7 @@ struct larger {
 enum { MOST_SUMS = 4 };
 struct team_memory {
     alignas(16) float value[2][MOST_SUMS][32];
+    double wide[2][32];
 };
 
 struct team {
@@ -83,6 +85,23 @@ struct team {
     template <int N> __device__ __forceinline__ void sum(float (&value)[N])
     {
         reduce(value, plus());
+    }
+
+    __device__ __forceinline__ double sum(double value)
+    {
+        for (int o = (lanes < 32 ? lanes : 32) / 2; o > 0; o /= 2)
+            value += __shfl_xor_sync(mask, value, o);
+        if (lanes <= 32)
+            return value;
+        const int warps = lanes / 32;
+        if (lane % 32 == 0)
+            memory->wide[phase][index * warps + lane / 32] = value;
+        barrier();
+        value = 0;
+        for (int w = 0; w < warps; w++)
+            value += memory->wide[phase][index * warps + w];
+        phase ^= 1;
+        return value;
     }
 
   private:

@@ -24,74 +24,54 @@ struct softmax_jsd_args {
 
 /* What the gradient is made of: q (slope - sum of q slope), or of beta 0 the slope alone. */
 struct softmax_jsd_term {
-    float loss, q, slope;
+    float loss, q;
+    double slope;
 };
 
 /* NaN stays NaN. */
-__device__ __forceinline__ static float no_less(float x, float least)
+__device__ __forceinline__ static double no_less(double x, double least)
 {
     return x < least ? least : x;
 }
 
-/* x, y: log-probabilities of student and teacher; d: y - x, of more digits than these have where they nearly agree. */
+/* x, y: log-probabilities of student and teacher. What is small where they nearly agree is computed in double. */
 
 struct softmax_jsd_forward_kl {
     enum { SLOPE_ALONE = 1 };
-    __device__ __forceinline__ float from(float) const
+    __device__ __forceinline__ softmax_jsd_term operator()(double x, double y) const
     {
-        return 0;
-    }
-    __device__ __forceinline__ softmax_jsd_term operator()(float x, float y, float d, float) const
-    {
-        const float p = expf(y), apart = x == y ? 0 : d; /* both may be -inf */
-        const float difference = expf(fmaxf(x, y)) * expm1f(no_less(-fabsf(apart), -40));
-        return {p == 0 ? 0 : p * apart, p, apart < 0 ? -difference : difference};
+        const double apart = x == y ? 0 : y - x; /* both may be -inf */
+        const float p = expf((float)y), larger = expf((float)(y > x ? y : x));
+        const double difference = larger * expm1(no_less(-fabs(apart), -40));
+        return {p == 0 ? 0 : (float)(p * apart), p, apart < 0 ? difference * -1 : difference};
     }
 };
 
 struct softmax_jsd_reverse_kl {
     enum { SLOPE_ALONE = 0 };
-    __device__ __forceinline__ float from(float) const
+    __device__ __forceinline__ softmax_jsd_term operator()(double x, double y) const
     {
-        return 0;
-    }
-    __device__ __forceinline__ softmax_jsd_term operator()(float x, float, float d, float) const
-    {
-        const float q = expf(x), slope = q == 0 ? q : -d;
-        return {q * slope, q, slope};
+        const float q = expf((float)x);
+        const double slope = q == 0 ? q : x - y;
+        return {(float)(q * slope), q, slope};
     }
 };
 
-/* With E the larger of the two probabilities, w the weight of the smaller in the mixture and r the other, n <= 0 the difference of the
- * logarithms and t = exp(n): M = E m, m = 1 + w (t - 1) = r + w t, and the loss is E (w t n - m log m). Where t is small, log m is
- * log r + log1p(w t / r). -200 stands for all logarithms below it, and 40 apart is as good as infinitely far. The slope, the student's
- * logarithm less that of M, is given less `origin`. */
+/* With E the larger of the two probabilities, w the weight of the smaller in the mixture, n <= 0 the difference of the logarithms and
+ * u = exp(n) - 1: M = E m, m = 1 + w u, and the loss is E (w (u + 1) n - m log m). -200 stands for all logarithms below it. The slope
+ * is the student's logarithm less that of M. */
 struct softmax_jsd_mixture {
     enum { SLOPE_ALONE = 0 };
-    float beta, rest, log_beta, log_rest;
-    float beta_low, rest_low; /* what the floats of beta and rest lack */
-
-    /* Slopes of classes that the teacher hardly knows are nearly -log(rest): relative to that, where the likeliest class is one, they keep
-     * their differences. */
-    __device__ __forceinline__ float from(float middle) const
+    double beta;
+    __device__ __forceinline__ softmax_jsd_term operator()(double x, double y) const
     {
-        return middle > -0.5f * log_rest ? -log_rest : 0;
-    }
-    __device__ __forceinline__ softmax_jsd_term operator()(float x, float y, float d,
-                                                           float origin) const
-    {
-        const float least = -200, a = no_less(x, least), b = no_less(y, least);
-        const float apart = a > least && b > least ? d : b - a;
+        const double a = no_less(x, -200), b = no_less(y, -200), apart = b - a;
         const bool of_x = apart < 0; /* x is the larger */
-        const float n = -fabsf(apart), near = no_less(n, -40);
-        const float t = expf(near), u = expm1f(near), larger = expf(of_x ? a : b);
-        const float w = of_x ? beta : rest, r = of_x ? rest : beta;
-        const float w_low = of_x ? beta_low : rest_low, shift = w * u + w_low * u;
-        const bool far = t < 0.5f;
-        const float log_r = far ? (of_x ? log_rest : log_beta) : 0;
-        const float log_part = log1pf(far ? w * t / r : shift), m = far ? r + w * t : 1 + shift;
-        return {larger * ((w + w_low) * t * n - (log_r + log_part) * m), expf(a),
-                ((of_x ? 0 : n) - log_part) - (log_r + origin)};
+        const double n = -fabs(apart), u = expm1(n), w = of_x ? beta : 1 - beta, shift = w * u;
+        const double l = log1p(shift);
+        const float larger = expf((float)(of_x ? a : b));
+        return {(float)(larger * (w * (u + 1) * n - l * (1 + shift))), expf((float)a),
+                (of_x ? 0 : n) - l};
     }
 };
 
@@ -150,34 +130,12 @@ __device__ __forceinline__ static void join(team &t, const softmax_largest (&par
     }
 }
 
-/* Sums of exponentials but that of the largest: of those near 1 how many and what they lack, of the others themselves. Neither loses
- * the other's digits. */
-struct softmax_others {
-    enum { FAR, NEAR, LACKING, SUMS };
-    float sums[SUMS];
-    __device__ __forceinline__ void add(float z)
-    {
-        const bool near = z > -0.5f;
-        sums[FAR] += near ? 0 : expf(z);
-        sums[NEAR] += near ? 1 : 0;
-        sums[LACKING] += near ? expm1f(z) : 0;
-    }
-    __device__ __forceinline__ double log_sum(team &t)
-    {
-        t.sum(sums);
-        return log1p((double)sums[FAR] + ((double)sums[NEAR] + (double)sums[LACKING]));
-    }
-};
-
 /* The term of a class, from its logits. */
 template <class F>
-__device__ __forceinline__ static softmax_jsd_term term_of(const F &f, const softmax_jsd_args &a,
-                                                           const softmax_top (&top)[2], float x,
-                                                           float y, float origin)
+__device__ __forceinline__ static softmax_jsd_term
+term_of(const F &f, const softmax_jsd_args &a, const softmax_top (&top)[2], float x, float y)
 {
-    const double log_q = below(a, top[0], x) - top[0].log_sum;
-    const double log_p = below(a, top[1], y) - top[1].log_sum;
-    return f((float)log_q, (float)log_p, (float)(log_p - log_q), origin);
+    return f(below(a, top[0], x) - top[0].log_sum, below(a, top[1], y) - top[1].log_sum);
 }
 
 /* each(j, x, y): chunks of both rows. */
@@ -199,7 +157,7 @@ __device__ __forceinline__ static void find_tops(const softmax_jsd_args &a, team
                                                  softmax_top (&top)[2])
 {
     softmax_largest part[2] = {{-CUDART_INF_F, INT32_MAX}, {-CUDART_INF_F, INT32_MAX}};
-    softmax_others others[2] = {};
+    double others[2] = {0, 0}; /* sums but that of the largest */
     for_pairs<T>(a, t, r, [&](int j, const float(&x)[V<T>], const float(&y)[V<T>]) {
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
@@ -214,19 +172,20 @@ __device__ __forceinline__ static void find_tops(const softmax_jsd_args &a, team
             if (j + i >= a.n)
                 continue;
             if (j + i != top[0].at)
-                others[0].add((float)below(a, top[0], x[i]));
+                others[0] += exp(below(a, top[0], x[i]));
             if (j + i != top[1].at)
-                others[1].add((float)below(a, top[1], y[i]));
+                others[1] += exp(below(a, top[1], y[i]));
         }
     });
 #pragma unroll
     for (int m = 0; m < 2; m++)
-        top[m].log_sum = others[m].log_sum(t);
+        top[m].log_sum = log1p(t.sum(others[m]));
 }
 
-/* Of a row: what slopes are given less, the slope of the likeliest class, and sums of the losses and of q (slope - middle). */
+/* Of a row: the slope of the likeliest class, and sums of the losses and of q (slope - middle). */
 struct softmax_jsd_sums {
-    float origin, middle, loss, slope;
+    double middle;
+    float loss, slope;
 };
 
 template <class F, class T>
@@ -237,16 +196,15 @@ sum_losses(const F &f, const softmax_jsd_args &a, team &t, int64_t r, const soft
     float sums[2] = {0, 0};
     const int best = top[0].at < a.n ? top[0].at : 0;
     const float x_best = get(a.student.row<T>(r) + best), y_best = get(a.teacher.row<T>(r) + best);
-    s.origin = f.from(term_of(f, a, top, x_best, y_best, 0).slope);
-    s.middle = term_of(f, a, top, x_best, y_best, s.origin).slope;
+    s.middle = term_of(f, a, top, x_best, y_best).slope;
     for_pairs<T>(a, t, r, [&](int j, const float(&x)[V<T>], const float(&y)[V<T>]) {
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
             if (j + i >= a.n)
                 continue;
-            const softmax_jsd_term d = term_of(f, a, top, x[i], y[i], s.origin);
+            const softmax_jsd_term d = term_of(f, a, top, x[i], y[i]);
             sums[0] += d.loss;
-            sums[1] += d.q * (d.slope - s.middle);
+            sums[1] += d.q * (float)(d.slope - s.middle);
         }
     });
     t.sum(sums);
@@ -264,8 +222,9 @@ write_gradients(const F &f, const softmax_jsd_args &a, team &t, int64_t r,
         float dx[V<T>];
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            const softmax_jsd_term d = term_of(f, a, top, x[i], y[i], s.origin);
-            dx[i] = g * (F::SLOPE_ALONE ? d.slope : d.q * (d.slope - s.middle - s.slope));
+            const softmax_jsd_term d = term_of(f, a, top, x[i], y[i]);
+            dx[i] =
+                g * (F::SLOPE_ALONE ? (float)d.slope : d.q * (float)(d.slope - s.middle - s.slope));
         }
         store_as<Y>(a.dstudent.row<Y>(r) + j, a.n - j, dx);
     });
@@ -389,15 +348,7 @@ static tg_status run(tg_ctx *ctx, softmax_jsd_call c)
     } else if (c.beta == 1) {
         status = run_loss(softmax_jsd_reverse_kl(), c, call, a);
     } else {
-        /* a weight that f32 rounds to 0 would make the mixture 0 beside a probability of 0 */
-        const double least = 0x1p-24, beta = fmin(fmax(c.beta, least), 1 - least);
-        const double rest = 1 - beta;
-        const softmax_jsd_mixture mixture = {(float)beta,
-                                             (float)rest,
-                                             (float)log(beta),
-                                             (float)log(rest),
-                                             (float)(beta - (float)beta),
-                                             (float)(rest - (float)rest)};
+        const softmax_jsd_mixture mixture = {c.beta};
         a.unit = (float)(unit * (1 - c.beta));
         status = run_loss(mixture, c, call, a);
     }

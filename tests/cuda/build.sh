@@ -3,7 +3,7 @@
 #   build.sh CMAKE BUILD_DIR NVCC
 set -eu
 case $3 in
-*-NOTFOUND | '') echo "nvcc is not here: not built"; exit 77 ;;
+*-NOTFOUND | FALSE | '') echo "nvcc is not here: not built"; exit 77 ;;
 esac
 "$1" --build "$2" --target tigon_cuda
 names=$(nm -D --defined-only "$2/libtigon_cuda.so" | awk '{ print $3 }')
