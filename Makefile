@@ -13,6 +13,10 @@ all: setup
 setup:
 	@sh scripts/setup.sh
 
+# The backend for NVIDIA GPUs, build/libtigon_cuda.so: needs nvcc, no card.
+cuda: all
+	@cmake --build --preset release -j $(JOBS) --target tigon_cuda
+
 # Train a small Llama on this repository's own text, fused and unfused, side by side.
 demo: setup
 	@$(RELEASE) --target llama
@@ -90,4 +94,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup demo test sweep test-levels test-aarch64 test-clang test-convergence soak test-hf coverage bench bench-peers check lint format install clean
+.PHONY: all setup cuda demo test sweep test-levels test-aarch64 test-clang test-convergence soak test-hf coverage bench bench-peers check lint format install clean

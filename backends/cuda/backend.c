@@ -1,0 +1,279 @@
+/* backend.c - the backend describes itself; the card, its memory, and what a context has there. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gemm.h"
+
+const tg_host *cuda_host;
+
+static tg_status open_backend(const tg_host *host)
+{
+    cuda_host = host;
+    return TG_OK;
+}
+
+/* An error of CUDA as a status; it is forgotten there, unless the card itself is lost. */
+static tg_status failed(const char *what, cudaError_t error)
+{
+    cudaGetLastError();
+    return cuda_host->fail(TG_EDEVICE, "%s: CUDA says: %s", what, cudaGetErrorString(error));
+}
+
+/* ---- what a context has on the card ----
+ * A record for each address that a context ever had: the contexts of a program are few, and select() makes the record
+ * new when another context comes to lie there. */
+
+typedef struct record {
+    const tg_ctx *ctx;
+    int card; /* -1: none yet */
+    int processors, capability;
+    cuda_fault *fault;
+    struct record *next;
+} record;
+
+static record *records;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static record *find(const tg_ctx *ctx)
+{
+    record *r = __atomic_load_n(&records, __ATOMIC_ACQUIRE);
+    while (r && r->ctx != ctx)
+        r = r->next;
+    return r;
+}
+
+/* NULL, with the error set, if there is no memory. */
+static record *record_of(const tg_ctx *ctx)
+{
+    record *r = find(ctx);
+    if (r)
+        return r;
+    r = calloc(1, sizeof *r);
+    if (!r) {
+        cuda_host->fail(TG_ENOMEM, "cuda: no memory for what a context has on the card");
+        return NULL;
+    }
+    r->ctx = ctx;
+    r->card = -1;
+    pthread_mutex_lock(&lock);
+    r->next = records;
+    __atomic_store_n(&records, r, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+enum { OLDEST = 80 }; /* compute capability 8.0: conversions to bf16 */
+
+/* The context's card from now on. */
+static tg_status take_card(record *r, int card)
+{
+    int major = 0, minor = 0, count = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaSuccess && card >= count)
+        return cuda_host->fail(TG_EINVAL,
+                               "cuda: device_id is %d, expected below %d, the number of cards",
+                               card, count);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, card);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, card);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&r->processors, cudaDevAttrMultiProcessorCount, card);
+    r->capability = 10 * major + minor;
+    if (error == cudaSuccess && r->capability < OLDEST)
+        return cuda_host->fail(
+            TG_EDEVICE, "cuda: card %d has compute capability %d.%d, expected %d.%d or newer", card,
+            major, minor, OLDEST / 10, OLDEST % 10);
+    if (error == cudaSuccess && !r->fault) {
+        error = cudaHostAlloc((void **)&r->fault, sizeof *r->fault,
+                              cudaHostAllocMapped | cudaHostAllocPortable);
+        if (error == cudaSuccess)
+            memset(r->fault, 0, sizeof *r->fault);
+    }
+    if (error != cudaSuccess)
+        return failed("cuda", error);
+    r->card = card;
+    return TG_OK;
+}
+
+/* Makes a card current; *before is the one that was. */
+static cudaError_t enter(int card, int *before)
+{
+    const cudaError_t error = cudaGetDevice(before);
+    if (error != cudaSuccess || *before == card)
+        return error;
+    return cudaSetDevice(card);
+}
+
+static void leave(int card, int before)
+{
+    if (before != card)
+        cudaSetDevice(before);
+}
+
+tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tensor *on)
+{
+    record *r = record_of(ctx);
+    const int card = on->device.device_id;
+    if (!r)
+        return TG_ENOMEM;
+    if (r->card < 0) {
+        const tg_status status = take_card(r, card);
+        if (status != TG_OK)
+            return status;
+    }
+    if (r->card != card)
+        return cuda_host->fail(
+            TG_EINVAL,
+            "%s: the tensors lie on card %d, the context works on card %d: one context a card", op,
+            card, r->card);
+    *call =
+        (cuda_call){ctx, op, cuda_host->stream(ctx), r->fault, r->processors, r->capability, card};
+    const cudaError_t error = enter(card, &call->before);
+    return error == cudaSuccess ? TG_OK : failed(op, error);
+}
+
+tg_status cuda_end(const cuda_call *call)
+{
+    int card;
+    const cudaError_t error = cudaGetLastError();
+    if (cudaGetDevice(&card) == cudaSuccess)
+        leave(card, call->before);
+    return error == cudaSuccess ? TG_OK : failed(call->op, error);
+}
+
+/* ---- the device ---- */
+
+static tg_status select_card(tg_ctx *ctx)
+{
+    int count = 0, version = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    cudaRuntimeGetVersion(&version);
+    if (error == cudaErrorInsufficientDriver)
+        return cuda_host->fail(
+            TG_EDEVICE,
+            "cuda: no NVIDIA driver is here, or one too old for CUDA %d.%d, which "
+            "libtigon_cuda.so was built with",
+            version / 1000, version % 1000 / 10);
+    if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
+        return cuda_host->fail(TG_EDEVICE, "cuda: the NVIDIA driver finds no card");
+    if (error != cudaSuccess)
+        return failed("cuda", error);
+    record *r = record_of(ctx);
+    if (!r)
+        return TG_ENOMEM;
+    r->card = -1;
+    if (r->fault)
+        r->fault->taken = 0;
+    return TG_OK;
+}
+
+/* The context's card, or the first one where it has none yet, becomes current. */
+static record *enter_card_of(const tg_ctx *ctx, int *before)
+{
+    record *r = record_of(ctx);
+    if (!r || (r->card < 0 && take_card(r, 0) != TG_OK))
+        return NULL;
+    const cudaError_t error = enter(r->card, before);
+    if (error == cudaSuccess)
+        return r;
+    failed("cuda", error);
+    return NULL;
+}
+
+static void *alloc_on_card(tg_ctx *ctx, size_t bytes)
+{
+    int before;
+    void *memory = NULL;
+    const record *r = enter_card_of(ctx, &before);
+    if (!r)
+        return NULL;
+    const cudaError_t error = cudaMalloc(&memory, bytes);
+    leave(r->card, before);
+    if (error == cudaSuccess)
+        return memory;
+    cudaGetLastError();
+    cuda_host->fail(error == cudaErrorMemoryAllocation ? TG_ENOMEM : TG_EDEVICE,
+                    "cuda: no memory for %zu bytes: %s", bytes, cudaGetErrorString(error));
+    return NULL;
+}
+
+/* The workspace is given back through this as well, when a context ends. */
+static void free_on_card(tg_ctx *ctx, void *memory)
+{
+    cudaStreamSynchronize(cuda_host->stream(ctx)); /* it may be in use */
+    cudaFree(memory);
+}
+
+static tg_status copy_on_card(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
+                              int src_device_type, size_t bytes)
+{
+    int before;
+    const record *r = enter_card_of(ctx, &before);
+    (void)dst_device_type; /* CUDA sees whose memory it is */
+    (void)src_device_type;
+    if (!r)
+        return TG_EDEVICE;
+    const cudaError_t error =
+        cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, cuda_host->stream(ctx));
+    leave(r->card, before);
+    return error == cudaSuccess ? TG_OK : failed("tg_copy", error);
+}
+
+static tg_status sync_card(tg_ctx *ctx)
+{
+    int before;
+    const record *known = find(ctx);
+    if (!known || known->card < 0)
+        return TG_OK; /* nothing was ever put there */
+    record *r = enter_card_of(ctx, &before);
+    if (!r)
+        return TG_EDEVICE;
+    const cudaError_t error = cudaStreamSynchronize(cuda_host->stream(ctx));
+    leave(r->card, before);
+    if (error != cudaSuccess)
+        return failed("tg_sync", error);
+    const cuda_fault f = *(volatile cuda_fault *)r->fault;
+    if (!f.taken)
+        return TG_OK;
+    r->fault->taken = 0;
+    return cuda_host->fail(TG_EINVAL,
+                           "%s: %s[%" PRId64 "] is %" PRId64
+                           ", out of bounds: expected in [0, %" PRId64 ")",
+                           f.op, f.argument, f.position, f.value, f.count);
+}
+
+/* ---- the table ---- */
+
+static const tg_impl impls[] = {
+    TG_IMPL(gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_gemm_cublaslt_accepts, cuda_gemm_cublaslt),
+#define OPERATOR(op, takes) TG_IMPL(op, "", 0, takes, NULL, cuda_##op),
+#include "operators.inc"
+#undef OPERATOR
+    TG_IMPLS_END,
+};
+
+static const char *const environment[] = {"TIGON_CUDA_LIBRARIES", NULL};
+
+static const tg_backend cuda = {
+    .abi = TG_ABI,
+    .size = sizeof(tg_backend),
+    .vendor = "cuda",
+    .device = "cuda",
+    .device_type = TG_DEVICE_CUDA,
+    .open = open_backend,
+    .select = select_card,
+    .alloc = alloc_on_card,
+    .free = free_on_card,
+    .copy = copy_on_card,
+    .sync = sync_card,
+    .impls = impls,
+    .environment = environment,
+};
+
+TG_BACKEND_ENTRY
+{
+    return &cuda;
+}

@@ -1,0 +1,596 @@
+/* cross_entropy.cu - the loss of a row of logits against its target, and the gradient.
+ *
+ * A row is read once for its sum of exponentials, and once more, backwards and by then from L2, where the gradient is asked for. The target
+ * stands apart from all sums: 1 - p_y and, for confident rows, the loss keep their digits (README.md of the family). With x the
+ * logits after softcap, m the largest, S = sum of exp(x - m), the gradient is
+ *   g (A exp(x_i - m) / S - B w_i - C [i = y]) slope_i */
+#include "indices.cuh"
+#include "rows.cuh"
+
+/* Rows in groups: `inner` rows follow each other at `stride`, and groups of them at `outer`. Strides in bytes. */
+struct plane_span {
+    char *data;
+    int64_t rows, inner, stride, outer;
+    __device__ __forceinline__ char *row(int64_t r) const
+    {
+        return inner == rows ? data + r * stride : data + r / inner * outer + r % inner * stride;
+    }
+};
+
+/* What a mean divides by, and the sum of the class weights. */
+struct loss_counts {
+    float per_ce, per_z, class_weights;
+    double rows; /* not ignored */
+};
+
+/* A row's part of a reduced loss. */
+struct loss_terms {
+    float loss, z;
+    int hit;
+};
+
+struct loss_args {
+    plane_span logits, dlogits; /* dlogits.data NULL: no gradient */
+    const int64_t *target;
+    const float *class_weight, *dloss;
+    const loss_counts *counts; /* NULL: 1, 1, n */
+    const float *saved;        /* lse, of backward; NULL: forward */
+    float *loss, *z_loss, *lse, *accuracy;
+    int64_t *predicted;
+    loss_terms *terms; /* of a reduced loss */
+    int64_t ignore_index;
+    index_range range;
+    int n, lanes, each; /* each: a loss a row */
+    int dlogits_type, token_scaling, find_largest;
+    float smoothing, z, softcap, grad_scale;
+};
+
+enum { LOSS_AHEAD = 4 /* chunks that a thread loads before it computes */ };
+
+/* each(j, v): a chunk of the row; from the end if `back`. */
+template <class T, class EACH>
+__device__ __forceinline__ static void walk(const team &t, const T *row, int n, bool back,
+                                            const EACH &each)
+{
+    const int step = t.lanes * V<T>, batch = LOSS_AHEAD * step;
+    const int batches = (n + batch - 1) / batch;
+    for (int b = 0; b < batches; b++) {
+        const int first = (back ? batches - 1 - b : b) * batch + t.lane * V<T>;
+        uint4 raw[LOSS_AHEAD];
+#pragma unroll
+        for (int u = 0; u < LOSS_AHEAD; u++)
+            if (first + u * step < n)
+                raw[u] = load(row + first + u * step, n - first - u * step, MINUS_INFINITY<T>);
+#pragma unroll
+        for (int u = 0; u < LOSS_AHEAD; u++) {
+            const int j = first + u * step;
+            if (j < n) {
+                float v[V<T>];
+                widen<T>(raw[u], v);
+                each(j, v);
+            }
+        }
+    }
+}
+
+/* ---- the sums of a row ---- */
+
+struct row_sums {
+    float x_y;      /* the target's logit */
+    float max, sum; /* of the others: the largest, or the lowest number there is; of exp(x - max) */
+    float weighted; /* of w_i (x_i - origin), over all classes; with smoothing */
+    float origin;
+    int largest; /* the first of the largest logits; if it is asked for */
+};
+
+struct smaller_index {
+    __device__ __forceinline__ float operator()(float a, float b) const
+    {
+        return __int_as_float(min(__float_as_int(a), __float_as_int(b)));
+    }
+};
+
+template <bool CAP> __device__ __forceinline__ static float capped(float x, float softcap)
+{
+    return CAP && softcap > 0 ? softcap * tanhf(x / softcap) : x;
+}
+
+/* Where the target is in a chunk, it is taken out. ALL: every option; else neither softcap nor smoothing nor the largest logit. */
+template <class T, bool ALL>
+__device__ __forceinline__ static row_sums sum_row(const loss_args &a, team &t, const T *logits,
+                                                   int y)
+{
+    row_sums s;
+    float own = -CUDART_MAX_NORMAL_F, sums[2] = {0, 0}, best[1] = {-CUDART_INF_F};
+    int at = INT32_MAX;
+    s.x_y = capped<ALL>(get(logits + y), a.softcap);
+    s.origin = s.x_y - s.x_y == 0 ? s.x_y : 0;
+    walk<T>(t, logits, a.n, false, [&](int j, float(&v)[V<T>]) {
+        if (ALL) {
+            float w[V<T>];
+            if (a.smoothing != 0 && a.class_weight)
+                load_vector<T>(vector_span{(char *)a.class_weight, 1}, j, a.n - j, w);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++) {
+                if (j + i >= a.n)
+                    continue;
+                v[i] = capped<ALL>(v[i], a.softcap);
+                if (a.find_largest && (v[i] > best[0] || (at == INT32_MAX && v[i] == v[i]))) {
+                    best[0] = v[i];
+                    at = j + i;
+                }
+                if (a.smoothing != 0 && !(a.class_weight && w[i] == 0))
+                    sums[1] += (a.class_weight ? w[i] : 1) * (v[i] - s.origin);
+            }
+        }
+        if ((unsigned)(y - j) < (unsigned)V<T>)
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                v[i] = j + i == y ? -CUDART_INF_F : v[i];
+        float max = own;
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            max = fmaxf(max, v[i]);
+        if (max > own)
+            sums[0] *= expf(own - max);
+        own = max;
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            sums[0] += exp_term(v[i] - own);
+    });
+    float max[1] = {own};
+    t.reduce(max, larger());
+    sums[0] *= expf(own - max[0]);
+    t.sum(sums);
+    s.max = max[0];
+    s.sum = sums[0];
+    s.weighted = sums[1];
+    s.largest = 0;
+    if (ALL && a.find_largest) {
+        const float mine = best[0];
+        t.reduce(best, larger());
+        float first[1] = {__int_as_float(mine == best[0] ? at : INT32_MAX)};
+        t.reduce(first, smaller_index());
+        s.largest = __float_as_int(first[0]) == INT32_MAX ? 0 : __float_as_int(first[0]);
+    }
+    return s;
+}
+
+/* ---- from the sums to probabilities ---- */
+
+struct row_odds {
+    float max, log_sum, lse; /* lse = max + log_sum */
+    float scale;             /* p_i = exp(x_i - max) scale */
+    float p, doubt;          /* of the target: p_y, 1 - p_y */
+    float minus_log_p;
+};
+
+__device__ __forceinline__ static row_odds odds_of(const row_sums &s)
+{
+    row_odds o;
+    const bool top = s.x_y >= s.max || s.sum == 0;
+    o.max = top ? s.x_y : s.max;
+    const float target = expf(s.x_y - o.max), others = s.sum == 0 ? 0
+                                                       : top      ? s.sum * expf(s.max - o.max)
+                                                                  : s.sum;
+    const float sum = target + others;
+    o.log_sum = top ? log1pf(others) + (target - 1) : logf(sum);
+    o.lse = o.max == -CUDART_INF_F && s.sum == 0 ? o.max : o.max + o.log_sum;
+    o.scale = 1 / sum;
+    o.p = target / sum;
+    o.doubt = others / sum;
+    o.minus_log_p = o.doubt < 0.5f ? -log1pf(-o.doubt) : o.max - s.x_y + o.log_sum;
+    return o;
+}
+
+/* From a saved lse, where its rounding does not tell; 0 where it does. */
+__device__ __forceinline__ static int odds_from(float lse, float x_y, row_odds *o)
+{
+    o->max = o->lse = lse;
+    o->log_sum = 0;
+    o->scale = 1;
+    o->minus_log_p = lse - x_y;
+    o->p = expf(x_y - lse);
+    o->doubt = -expm1f(x_y - lse);
+    return fabsf(lse) < 32 && fabsf(lse) * o->p < 512 * o->doubt;
+}
+
+/* ---- the gradient ---- */
+
+/* Of an element of T, or of the 16-bit type that dlogits of f32 logits may have; written past the cache: the row's logits shall stay. */
+template <class T>
+__device__ __forceinline__ static void store_gradient(const loss_args &a, char *row, int j,
+                                                      const float (&d)[V<T>])
+{
+    const int left = a.n - j;
+    if constexpr (sizeof(T) == 4) {
+        if (a.dlogits_type != TG_F32) {
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                if (i < left && a.dlogits_type == TG_BF16)
+                    put((bf16 *)row + j + i, d[i]);
+                else if (i < left)
+                    put((f16 *)row + j + i, d[i]);
+            return;
+        }
+    }
+    T *const to = (T *)row + j;
+    const uint4 raw = narrow<T>(d);
+    if (element<T>::WHOLE || (left >= V<T> && (uintptr_t)to % 16 == 0))
+        __stcs((uint4 *)to, raw);
+    else
+        store(to, left, raw);
+}
+
+/* The gradient is factor exp(x_i - max) - bias w_i, times the slope of softcap, and `target` in place of it for the target. */
+struct row_slopes {
+    float factor, bias, target;
+};
+
+template <bool ALL>
+__device__ __forceinline__ static row_slopes slopes_of(const loss_args &a, int64_t r, int y,
+                                                       const row_odds &o, const loss_counts &c)
+{
+    const float w_y = a.class_weight ? a.class_weight[y] : 1;
+    const float e = ALL ? a.smoothing / a.n : 0;
+    const float upstream = a.grad_scale * (a.dloss ? a.dloss[a.each ? r : 0] : 1);
+    const float g = a.token_scaling ? upstream * expf(-o.minus_log_p) : upstream;
+    const float target = (1 - a.smoothing) * w_y * c.per_ce;
+    const float both = (ALL && a.smoothing != 0 ? e * c.class_weights * c.per_ce : 0) +
+                       (a.z != 0 ? 2 * a.z * o.lse * c.per_z : 0);
+    row_slopes d = {g * ((target + both) * o.scale), 0, both * o.p - target * o.doubt};
+    if (ALL && a.smoothing !=
+                   0) { /* what is not asked for is not multiplied with a g that is not finite */
+        d.bias = g * (e * c.per_ce);
+        d.target -= e * c.per_ce * w_y;
+    }
+    d.target *= g;
+    return d;
+}
+
+template <class T, bool ALL>
+__device__ __forceinline__ static void write_gradient(const loss_args &a, const team &t, int64_t r,
+                                                      const T *logits, int y, const row_odds &o,
+                                                      const loss_counts &c)
+{
+    const row_slopes slopes = slopes_of<ALL>(a, r, y, o, c);
+    char *const row = a.dlogits.row(r);
+    walk<T>(t, logits, a.n, true, [&](int j, float(&v)[V<T>]) {
+        float d[V<T>], w[V<T>];
+        if (ALL && a.smoothing != 0 && a.class_weight)
+            load_vector<T>(vector_span{(char *)a.class_weight, 1}, j, a.n - j, w);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            const float x = capped<ALL>(v[i], a.softcap);
+            d[i] = slopes.factor * exp_term(x - o.max);
+            if (ALL && a.smoothing != 0)
+                d[i] -= slopes.bias * (a.class_weight ? w[i] : 1);
+            if (j + i == y)
+                d[i] = slopes.target;
+            if (ALL && a.softcap > 0)
+                d[i] *= 1 - x / a.softcap * (x / a.softcap);
+        }
+        store_gradient<T>(a, row, j, d);
+    });
+}
+
+template <class T>
+__device__ __forceinline__ static void write_zeros(const loss_args &a, const team &t, int64_t r)
+{
+    const float zeros[V<T>] = {};
+    for (int j = t.lane * V<T>; j < a.n; j += t.lanes * V<T>)
+        store_gradient<T>(a, a.dlogits.row(r), j, zeros);
+}
+
+/* ---- a row's results ---- */
+
+__device__ __forceinline__ static void write_row(const loss_args &a, int64_t r, loss_terms v,
+                                                 float lse, int64_t largest)
+{
+    if (a.lse)
+        a.lse[r] = lse;
+    if (a.predicted)
+        a.predicted[r] = largest;
+    if (a.terms)
+        a.terms[r] = v;
+    if (!a.each)
+        return;
+    a.loss[r] = v.loss;
+    if (a.z_loss)
+        a.z_loss[r] = v.z;
+    if (a.accuracy)
+        a.accuracy[r] = (float)v.hit;
+}
+
+__device__ __forceinline__ static loss_terms
+terms_of(const loss_args &a, const row_sums &s, const row_odds &o, const loss_counts &c, int y)
+{
+    const float w_y = a.class_weight ? a.class_weight[y] : 1;
+    float ce = (1 - a.smoothing) * w_y * o.minus_log_p;
+    if (a.smoothing != 0)
+        ce += a.smoothing / a.n *
+              (c.class_weights * o.log_sum - (s.weighted + c.class_weights * (s.origin - o.max)));
+    const float f = a.token_scaling ? expf(-o.minus_log_p) : 1;
+    loss_terms v;
+    v.z = a.z != 0 ? f * a.z * o.lse * o.lse * c.per_z : 0;
+    v.loss = f * ce * c.per_ce + v.z;
+    v.hit = s.largest == y;
+    return v;
+}
+
+template <class T, bool ALL>
+__global__ void __launch_bounds__(MOST_LANES) loss_kernel(const loss_args a)
+{
+    __shared__ team_memory memory;
+    team t(&memory, a.lanes);
+    loss_counts c = {1, 1, (float)a.n, 0};
+    if (a.counts)
+        c = *a.counts;
+    for (int64_t r = t.first; r < a.logits.rows; r += t.step) {
+        const T *const logits = (const T *)a.logits.row(r);
+        const int64_t target = a.target[r];
+        const loss_terms nothing = {0, 0, 0};
+        if (target == a.ignore_index) {
+            if (t.lane == 0 && !a.saved)
+                write_row(a, r, nothing, 0, -1);
+            if (a.dlogits.data)
+                write_zeros<T>(a, t, r);
+            continue;
+        }
+        if (!a.range.holds(r, target, t.lane == 0)) {
+            if (t.lane == 0 && a.terms)
+                a.terms[r] = nothing;
+            continue;
+        }
+        const int y = (int)target;
+        row_odds o;
+        const float x_y = capped<ALL>(get(logits + y), a.softcap);
+        if (!a.saved || !odds_from(a.saved[r], x_y, &o)) {
+            const row_sums s = sum_row<T, ALL>(a, t, logits, y);
+            o = odds_of(s);
+            if (t.lane == 0 && !a.saved)
+                write_row(a, r, terms_of(a, s, o, c, y), o.lse, s.largest);
+        } else {
+            t.barrier(); /* all have read x_y: dlogits may be the same memory */
+        }
+        if (a.dlogits.data)
+            write_gradient<T, ALL>(a, t, r, logits, y, o, c);
+    }
+}
+
+/* ---- over all rows: one block, in a fixed order ---- */
+
+enum { ALL_ROWS_THREADS = 1024 };
+
+/* The sums of the block's threads: pairs at a distance of 512, of 256, ... */
+template <int N> __device__ static void sum_block(double (&value)[N])
+{
+    __shared__ double memory[ALL_ROWS_THREADS];
+    for (int i = 0; i < N; i++) {
+        memory[threadIdx.x] = value[i];
+        for (int half = ALL_ROWS_THREADS / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if ((int)threadIdx.x < half)
+                memory[threadIdx.x] += memory[threadIdx.x + half];
+        }
+        __syncthreads();
+        value[i] = memory[0];
+        __syncthreads();
+    }
+}
+
+struct count_args {
+    const int64_t *target;
+    const float *class_weight;
+    int64_t rows, ignore_index, n;
+    index_range range;
+    int tell, mean, smoothing;
+};
+
+__global__ void __launch_bounds__(ALL_ROWS_THREADS)
+    count_kernel(const count_args a, loss_counts *to)
+{
+    double sums[3] = {0, 0, 0}; /* rows, their weights, all weights */
+    for (int64_t r = threadIdx.x; r < a.rows; r += ALL_ROWS_THREADS) {
+        const int64_t y = a.target[r];
+        if (y == a.ignore_index || !a.range.holds(r, y, a.tell))
+            continue;
+        sums[0] += 1;
+        sums[1] += a.class_weight ? a.class_weight[y] : 1;
+    }
+    for (int64_t i = threadIdx.x; a.class_weight && a.smoothing && i < a.n; i += ALL_ROWS_THREADS)
+        sums[2] += a.class_weight[i];
+    sum_block(sums);
+    if (threadIdx.x != 0)
+        return;
+    to->rows = sums[0];
+    to->per_ce = !a.mean ? 1 : sums[1] != 0 ? (float)(1 / sums[1]) : 0;
+    to->per_z = !a.mean ? 1 : sums[0] != 0 ? (float)(1 / sums[0]) : 0;
+    to->class_weights = a.class_weight && a.smoothing ? (float)sums[2] : (float)a.n;
+}
+
+__global__ void __launch_bounds__(ALL_ROWS_THREADS)
+    reduce_kernel(const loss_terms *terms, int64_t rows, const loss_counts *counts, float *loss,
+                  float *z_loss, float *accuracy)
+{
+    double sums[3] = {0, 0, 0};
+    for (int64_t r = threadIdx.x; r < rows; r += ALL_ROWS_THREADS) {
+        sums[0] += terms[r].loss;
+        sums[1] += terms[r].z;
+        sums[2] += terms[r].hit;
+    }
+    sum_block(sums);
+    if (threadIdx.x != 0)
+        return;
+    *loss = (float)sums[0];
+    if (z_loss)
+        *z_loss = (float)sums[1];
+    if (accuracy)
+        *accuracy = counts->rows > 0 ? (float)(sums[2] / counts->rows) : 0;
+}
+
+/* ---- the host's side ---- */
+
+static plane_span plane_of(const tg_tensor *t)
+{
+    plane_span p = {};
+    if (!t)
+        return p;
+    const int64_t size = (int64_t)tg_type_size(tg_type_of(t));
+    int64_t stride = width_of(t), outer = 0;
+    int groups = 0; /* of dimensions with one stride, from the inside */
+    p.rows = rows_of(t);
+    p.inner = 1;
+    for (int i = t->ndim - 2; i >= 0; i--) {
+        const int64_t own = t->strides ? t->strides[i] : stride * p.inner;
+        if (t->shape[i] == 1)
+            continue;
+        if (groups == 0) {
+            stride = own;
+            groups = 1;
+        } else if (groups == 1 && own != stride * p.inner) {
+            outer = own;
+            groups = 2;
+        }
+        if (groups == 1)
+            p.inner *= t->shape[i];
+    }
+    p.data = data_of(t);
+    p.stride = stride * size;
+    p.outer = outer * size;
+    p.inner = groups == 2 ? p.inner : p.rows;
+    return p;
+}
+
+/* What both directions have; NULL counts where none are needed, else *status tells whether there is memory. */
+template <class ARGS>
+static tg_status loss_args_of(const cuda_call &call, const ARGS *args, loss_args *a, bool reduced)
+{
+    const int mean = args->reduction == TG_MEAN;
+    *a = {};
+    a->logits = plane_of(args->logits);
+    a->dlogits = plane_of(args->dlogits);
+    a->target = (const int64_t *)data_of(args->target);
+    a->class_weight = (const float *)data_of(args->class_weight);
+    a->dloss = (const float *)data_of(args->dloss);
+    a->ignore_index = args->ignore_index;
+    a->n = (int)width_of(args->logits);
+    a->range = range_of(call, "target", a->n);
+    a->each = args->reduction == TG_NONE;
+    a->dlogits_type = args->dlogits ? tg_type_of(args->dlogits) : 0;
+    a->token_scaling = (int)args->token_scaling;
+    a->smoothing = (float)args->label_smoothing;
+    a->z = (float)args->lse_square_scale;
+    a->softcap = (float)args->softcap;
+    a->grad_scale = (float)args->grad_scale;
+    if (!mean && !reduced && !(a->class_weight && a->smoothing != 0))
+        return TG_OK;
+    loss_counts *counts = (loss_counts *)cuda_host->device_workspace(call.ctx, sizeof *counts);
+    if (!counts)
+        return TG_ENOMEM;
+    const tg_tensor *counted = args->batch_target ? args->batch_target : args->target;
+    count_args c = {};
+    c.target = (const int64_t *)data_of(counted);
+    c.class_weight = a->class_weight;
+    c.rows = tg_numel(counted);
+    c.ignore_index = a->ignore_index;
+    c.n = a->n;
+    c.range = range_of(call, "batch_target", a->n);
+    c.tell = args->batch_target != NULL;
+    c.mean = mean;
+    c.smoothing = a->smoothing != 0;
+    count_kernel<<<1, ALL_ROWS_THREADS, 0, call.stream>>>(c, counts);
+    a->counts = counts;
+    return TG_OK;
+}
+
+enum { LOSS_LANES = 256, GRADIENT_LANES = 512, CHUNKS_OF_A_THREAD = 16 };
+
+template <class T> static void launch_rows_of(const cuda_call &call, loss_args a)
+{
+    const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), CHUNKS_OF_A_THREAD,
+                                   a.dlogits.data ? GRADIENT_LANES : LOSS_LANES);
+    a.lanes = s.lanes;
+    if (a.smoothing != 0 || a.softcap > 0 || a.find_largest)
+        loss_kernel<T, true><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+    else
+        loss_kernel<T, false><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+}
+
+static void launch_rows(const cuda_call &call, const tg_tensor *logits, const tg_tensor *dlogits,
+                        const tg_tensor *class_weight, const loss_args &a)
+{
+    const tg_tensor *const tensors[] = {logits, dlogits, class_weight};
+    const bool are = are_whole(tensors, 3) && a.logits.outer % 16 == 0 && a.dlogits.outer % 16 == 0;
+    if (a.logits.rows == 0)
+        return;
+    by_type(logits, [&](auto e) {
+        using T = decltype(e);
+        if (are)
+            launch_rows_of<whole<T>>(call, a);
+        else
+            launch_rows_of<T>(call, a);
+    });
+}
+static tg_status forward(const cuda_call &call, const tg_cross_entropy_forward_args *args)
+{
+    loss_args a;
+    const bool reduced = args->reduction != TG_NONE;
+    tg_status status = check_width(call.op, width_of(args->logits));
+    if (status == TG_OK)
+        status = loss_args_of(call, args, &a, reduced);
+    if (status != TG_OK)
+        return status;
+    a.loss = (float *)data_of(args->loss);
+    a.z_loss = (float *)data_of(args->z_loss);
+    a.lse = (float *)data_of(args->lse);
+    a.accuracy = (float *)data_of(args->accuracy);
+    a.predicted = (int64_t *)data_of(args->predicted);
+    a.find_largest = a.accuracy || a.predicted;
+    if (reduced) {
+        a.terms = (loss_terms *)cuda_host->device_workspace(
+            call.ctx, (size_t)a.logits.rows * sizeof *a.terms + 1);
+        if (!a.terms)
+            return TG_ENOMEM;
+    }
+    launch_rows(call, args->logits, args->dlogits, args->class_weight, a);
+    if (reduced)
+        reduce_kernel<<<1, ALL_ROWS_THREADS, 0, call.stream>>>(a.terms, a.logits.rows, a.counts,
+                                                               a.loss, a.z_loss, a.accuracy);
+    return TG_OK;
+}
+
+tg_status cuda_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
+{
+    cuda_call call;
+    tg_status status = cuda_begin(&call, ctx, "cross_entropy_forward", args->logits);
+    if (status != TG_OK)
+        return status;
+    status = forward(call, args);
+    const tg_status end = cuda_end(&call);
+    return status == TG_OK ? end : status;
+}
+
+static tg_status backward(const cuda_call &call, const tg_cross_entropy_backward_args *args)
+{
+    loss_args a;
+    tg_status status = check_width(call.op, width_of(args->logits));
+    if (status == TG_OK)
+        status = loss_args_of(call, args, &a, false);
+    if (status != TG_OK)
+        return status;
+    a.saved = (const float *)data_of(args->lse);
+    launch_rows(call, args->logits, args->dlogits, args->class_weight, a);
+    return TG_OK;
+}
+
+tg_status cuda_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args)
+{
+    cuda_call call;
+    tg_status status = cuda_begin(&call, ctx, "cross_entropy_backward", args->logits);
+    if (status != TG_OK)
+        return status;
+    status = backward(call, args);
+    const tg_status end = cuda_end(&call);
+    return status == TG_OK ? end : status;
+}

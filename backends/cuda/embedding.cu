@@ -1,0 +1,278 @@
+/* embedding.cu - y[i] = weight[indices[i]]; backward adds the rows of dy to the rows of dweight in their order.
+ *
+ * Backward counts how often each index comes, gives each its part of a list, and fills the list with positions; both are done with
+ * integer atomics, in any order. Then a block a row of dweight brings its positions into order and adds up. So each sum has one order, and
+ * dweight is written once, with zeros where no index points. */
+#include "indices.cuh"
+
+enum { EMBEDDING_THREADS = 256, LOOKUP_AHEAD = 4 };
+
+/* Rows are copied as they are: T holds the bits of an element. A thread has the chunks of its row at distances of blockDim.x. */
+template <class T>
+__global__ void __launch_bounds__(EMBEDDING_THREADS)
+    lookup_kernel(const row_span weight, const row_span y, const int64_t *indices, int64_t rows,
+                  int64_t n, const index_range range)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.y;
+    for (int64_t r = (int64_t)blockIdx.x * blockDim.y + threadIdx.y; r < rows; r += step) {
+        const int64_t index = indices[r];
+        if (!range.holds(r, index, true))
+            continue;
+        const T *const from = weight.row<T>(index);
+        T *const to = y.row<T>(r);
+        for (int64_t j = (int64_t)threadIdx.x * V<T>; j < n;
+             j += LOOKUP_AHEAD * blockDim.x * V<T>) {
+            uint4 raw[LOOKUP_AHEAD];
+#pragma unroll
+            for (int u = 0; u < LOOKUP_AHEAD; u++)
+                if (j + u * blockDim.x * V<T> < n)
+                    raw[u] = load(from + j + u * blockDim.x * V<T>, n - j - u * blockDim.x * V<T>);
+#pragma unroll
+            for (int u = 0; u < LOOKUP_AHEAD; u++)
+                if (j + u * blockDim.x * V<T> < n)
+                    store(to + j + u * blockDim.x * V<T>, n - j - u * blockDim.x * V<T>, raw[u]);
+        }
+    }
+}
+
+tg_status cuda_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *a)
+{
+    const int64_t rows = rows_of(a->y), n = width_of(a->y);
+    cuda_call call;
+    if (rows == 0 || n == 0)
+        return TG_OK;
+    const tg_status status = cuda_begin(&call, ctx, "embedding_forward", a->y);
+    if (status != TG_OK)
+        return status;
+    const int size = (int)tg_type_size(tg_type_of(a->y));
+    const int across =
+        power_of_two(min_of(ceil_div(n * size, 16 * LOOKUP_AHEAD), EMBEDDING_THREADS));
+    const dim3 block(across, EMBEDDING_THREADS / across);
+    const unsigned grid = (unsigned)min_of(INT32_MAX, ceil_div(rows, block.y));
+    const index_range range = range_of(call, "indices", a->weight->shape[0]);
+    const int64_t *indices = (const int64_t *)data_of(a->indices);
+    const tg_tensor *const tensors[] = {a->y, a->weight};
+    const auto narrow = are_whole(tensors, 2) ? lookup_kernel<whole<bf16>> : lookup_kernel<bf16>;
+    const auto kernel = size == 2               ? narrow
+                        : are_whole(tensors, 2) ? lookup_kernel<whole<float>>
+                                                : lookup_kernel<float>;
+    kernel<<<grid, block, 0, call.stream>>>(span_of(a->weight), span_of(a->y), indices, rows, n,
+                                            range);
+    return cuda_end(&call);
+}
+
+/* ---- backward ---- */
+
+struct sum_args {
+    row_span dy, dweight;
+    const int64_t *indices;
+    int *count, *first, *filled; /* of each index */
+    int *list, *used;            /* positions, index by index; the indices that come at all */
+    int *totals;                 /* how many of either are taken */
+    int64_t rows, n, table;      /* of dy; width; rows of dweight */
+    int accumulate;
+};
+
+__global__ void count_kernel(const sum_args a, const index_range range)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.rows; i += step)
+        if (range.holds(i, a.indices[i], true))
+            atomicAdd(&a.count[a.indices[i]], 1);
+}
+
+/* first[v]: where the positions of v begin in the list. */
+__global__ void place_kernel(const sum_args a)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t v = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; v < a.table; v += step)
+        if (a.count[v] > 0) {
+            a.first[v] = atomicAdd(&a.totals[0], a.count[v]);
+            a.used[atomicAdd(&a.totals[1], 1)] = (int)v;
+        }
+}
+
+__global__ void fill_kernel(const sum_args a, const index_range range)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.rows; i += step) {
+        const int64_t v = a.indices[i];
+        if (range.holds(i, v, false))
+            a.list[a.first[v] + atomicAdd(&a.filled[v], 1)] = (int)i;
+    }
+}
+
+enum { WINDOW = 1024 /* positions that a block brings into order at once */ };
+
+/* Positions of index v in order, from the short list of an index that comes seldom. */
+__device__ __forceinline__ static int sort_list(const int *list, int count, int *raw, int *sorted)
+{
+    for (int i = threadIdx.x; i < count; i += blockDim.x)
+        raw[i] = list[i];
+    __syncthreads();
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {
+        int before = 0;
+        for (int k = 0; k < count; k++)
+            before += raw[k] < raw[i];
+        sorted[before] = raw[i];
+    }
+    __syncthreads();
+    return count;
+}
+
+/* The same for one that comes often: those among positions [from, from + WINDOW) of all indices. */
+__device__ __forceinline__ static int scan_window(const sum_args &a, int64_t v, int64_t from,
+                                                  int *warps, int *sorted)
+{
+    int found = 0;
+    for (int part = 0; part < WINDOW; part += EMBEDDING_THREADS) {
+        const int64_t i = from + part + threadIdx.x;
+        const int mine = i < a.rows && a.indices[i] == v;
+        const unsigned votes = __ballot_sync(0xffffffffu, mine);
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        if (lane == 0)
+            warps[warp] = __popc(votes);
+        __syncthreads();
+        int before = found + __popc(votes & ((1u << lane) - 1));
+        for (int w = 0; w < EMBEDDING_THREADS / 32; w++) {
+            before += w < warp ? warps[w] : 0;
+            found += warps[w];
+        }
+        if (mine)
+            sorted[before] = (int)i;
+        __syncthreads();
+    }
+    return found;
+}
+
+template <class T>
+__device__ __forceinline__ static void add_rows(const sum_args &a, const int *sorted, int count,
+                                                int64_t j, float (&sum)[V<T>])
+{
+#pragma unroll 4
+    for (int i = 0; i < count; i++) {
+        float g[V<T>];
+        widen<T>(load(a.dy.row<T>(sorted[i]) + j, a.n - j), g);
+#pragma unroll
+        for (int k = 0; k < V<T>; k++)
+            sum[k] += g[k];
+    }
+}
+
+/* Rows to which no index points. */
+template <class W>
+__global__ void __launch_bounds__(EMBEDDING_THREADS) zero_kernel(const sum_args a)
+{
+    const uint4 zeros = make_uint4(0, 0, 0, 0);
+    for (int64_t v = blockIdx.x; v < a.table; v += gridDim.x)
+        for (int64_t j = (int64_t)threadIdx.x * V<W>; a.count[v] == 0 && j < a.n;
+             j += blockDim.x * V<W>)
+            store(a.dweight.row<W>(v) + j, a.n - j, zeros);
+}
+
+/* T: of dy; W: of dweight, T or f32. A thread has V<T> columns. */
+template <class T, class W>
+__global__ void __launch_bounds__(EMBEDDING_THREADS) sum_kernel(const sum_args a)
+{
+    __shared__ int raw[WINDOW], sorted[WINDOW];
+    for (int64_t k = blockIdx.x; k < a.totals[1]; k += gridDim.x) {
+        const int v = a.used[k], count = a.count[v];
+        W *const to = a.dweight.row<W>(v);
+        const bool often = count > WINDOW;
+        if (!often)
+            sort_list(a.list + a.first[v], count, raw, sorted);
+        for (int64_t base = 0; base < a.n; base += EMBEDDING_THREADS * V<T>) {
+            const int64_t j = base + (int64_t)threadIdx.x * V<T>;
+            const vector_span old = {(char *)to, sizeof(W) == 4};
+            float sum[V<T>] = {};
+            if (a.accumulate && j < a.n)
+                load_vector<T>(old, j, a.n - j, sum);
+            if (!often && j < a.n)
+                add_rows<T>(a, sorted, count, j, sum);
+            for (int64_t from = 0; often && from < a.rows; from += WINDOW) {
+                const int found = scan_window(a, v, from, raw, sorted);
+                if (j < a.n)
+                    add_rows<T>(a, sorted, found, j, sum);
+                __syncthreads();
+            }
+            if (j >= a.n)
+                continue;
+            if constexpr (sizeof(W) == sizeof(T)) {
+                store((T *)to + j, a.n - j, narrow<T>(sum));
+            } else {
+#pragma unroll
+                for (int i = 0; i < V<T>; i += V<float>) {
+                    const float part[V<float>] = {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]};
+                    store(to + j + i, a.n - j - i, narrow<W>(part));
+                }
+            }
+        }
+        __syncthreads(); /* the next row's positions come to the same place */
+    }
+}
+
+template <class T, class W> static void launch_sum(const cuda_call &call, const sum_args &a)
+{
+    const unsigned table = (unsigned)min_of(INT32_MAX, a.table);
+    if (!a.accumulate)
+        zero_kernel<W><<<table, EMBEDDING_THREADS, 0, call.stream>>>(a);
+    if (a.rows > 0)
+        sum_kernel<T, W><<<(unsigned)min_of(a.rows, table), EMBEDDING_THREADS, 0, call.stream>>>(a);
+}
+
+static tg_status sum_rows(const cuda_call &call, const tg_embedding_backward_args *args)
+{
+    sum_args a;
+    a.dy = span_of(args->dy);
+    a.dweight = span_of(args->dweight);
+    a.indices = (const int64_t *)data_of(args->indices);
+    a.rows = rows_of(args->dy);
+    a.n = width_of(args->dweight);
+    a.table = args->dweight->shape[0];
+    a.accumulate = (int)args->accumulate;
+    if (a.rows > INT32_MAX)
+        return cuda_host->fail(TG_EUNSUPPORTED, "%s: %lld indices, expected at most %d", call.op,
+                               (long long)a.rows, INT32_MAX);
+    if (a.table == 0 || a.n == 0)
+        return TG_OK;
+    const size_t counters = (size_t)(2 * a.table + 2);
+    int *memory = (int *)cuda_host->device_workspace(
+        call.ctx, (counters + (size_t)(2 * a.table + a.rows)) * sizeof(int));
+    if (!memory)
+        return TG_ENOMEM;
+    a.count = memory;
+    a.filled = a.count + a.table;
+    a.totals = a.filled + a.table;
+    a.first = a.totals + 2;
+    a.used = a.first + a.table;
+    a.list = a.used + a.table;
+    const index_range range = range_of(call, "indices", a.table);
+    const unsigned over_rows = (unsigned)ceil_div(min_of(a.rows, 1 << 20), EMBEDDING_THREADS),
+                   over_table = (unsigned)ceil_div(min_of(a.table, 1 << 20), EMBEDDING_THREADS);
+    cudaMemsetAsync(memory, 0, counters * sizeof(int), call.stream);
+    if (a.rows > 0) {
+        count_kernel<<<over_rows, EMBEDDING_THREADS, 0, call.stream>>>(a, range);
+        place_kernel<<<over_table, EMBEDDING_THREADS, 0, call.stream>>>(a);
+        fill_kernel<<<over_rows, EMBEDDING_THREADS, 0, call.stream>>>(a, range);
+    }
+    const tg_tensor *const tensors[] = {args->dy, args->dweight};
+    by_layout(tensors, [&](auto e) {
+        using T = decltype(e);
+        if (tg_type_of(args->dweight) == TG_F32)
+            launch_sum<T, typename element<T>::f32>(call, a);
+        else
+            launch_sum<T, T>(call, a);
+    });
+    return TG_OK;
+}
+
+tg_status cuda_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args)
+{
+    cuda_call call;
+    tg_status status = cuda_begin(&call, ctx, "embedding_backward", args->dweight);
+    if (status != TG_OK)
+        return status;
+    status = sum_rows(call, args);
+    const tg_status end = cuda_end(&call);
+    return status == TG_OK ? end : status;
+}

@@ -1,0 +1,35 @@
+/* gemm.h - what both implementations of gemm share. */
+#ifndef CUDA_GEMM_H
+#define CUDA_GEMM_H
+
+#include "launch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+tg_status cuda_gemm_cublaslt(tg_ctx *ctx, const tg_gemm_args *args);
+int cuda_gemm_cublaslt_accepts(const tg_gemm_args *args);
+
+#ifdef __cplusplus
+}
+#endif
+
+static inline char *gemm_data(const tg_tensor *t)
+{
+    return (char *)t->data + t->byte_offset;
+}
+
+/* Distance of two rows, in elements. */
+static inline int64_t gemm_stride(const tg_tensor *t)
+{
+    return t->strides && t->shape[0] > 1 ? t->strides[0] : t->shape[1];
+}
+
+/* K */
+static inline int64_t gemm_inner(const tg_gemm_args *args)
+{
+    return args->a->shape[!args->trans_a];
+}
+
+#endif

@@ -1,0 +1,241 @@
+/* gemm_cublaslt.c - gemm by NVIDIA's cuBLASLt, where it is installed.
+ *
+ * cuBLASLt stores matrices by columns: a matrix of rows is its transpose there, without a copy, so that c^T = op(b)^T op(a)^T is asked
+ * for. Sums are f32; TF32 is never used. What cuBLASLt answers for a shape is kept. Parts of a product that is split along k are
+ * added in a fixed order, so that the same call gives the same bits. */
+#include <dlfcn.h>
+#include <library_types.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "cublaslt.h"
+#include "gemm.h"
+#include "library.h"
+
+enum { WORKSPACE = 32 << 20, MOST_CARDS = 64, SLOTS = 1024 };
+
+/* ---- the library ---- */
+
+static cublaslt lt;
+static int there;
+
+static void open_library(void)
+{
+    static const char *const files[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
+    static const struct {
+        const char *name;
+        void **at;
+    } functions[] = {
+#define X(name, arguments) {#name, (void **)&lt.name},
+        CUBLASLT_FUNCTIONS(X)
+#undef X
+    };
+    void *library = cuda_open_library(files);
+    there = library != NULL;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions && there; i++)
+        there = (*functions[i].at = dlsym(library, functions[i].name)) != NULL;
+    if (!there)
+        cuda_host->log(NULL, "tigon: cuda: no cuBLASLt is found (libcublasLt.so.13 or .12; "
+                             "TIGON_CUDA_LIBRARIES may name its folder): gemm is Tigon's own, "
+                             "which is many times slower");
+}
+
+static int is_there(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_library);
+    return there;
+}
+
+/* ---- plans: what was found for a product's shape ---- */
+
+typedef struct shape {
+    int64_t m, n, k, a_ld, b_ld, c_ld; /* of rows, as the operator has them */
+    int32_t card, type, c_type, trans_a, trans_b;
+    uint32_t a_aligned, b_aligned, c_aligned; /* bytes, a power of two */
+} shape;
+
+typedef struct plan {
+    shape of;
+    int made, usable;
+    cublaslt_desc desc;
+    cublaslt_layout a, b, c;
+    cublaslt_found found;
+} plan;
+
+static plan plans[SLOTS];
+static cublaslt_handle handles[MOST_CARDS];
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* of both; it is held while a call is launched */
+
+static void forget(plan *p)
+{
+    if (p->desc)
+        lt.cublasLtMatmulDescDestroy(p->desc);
+    cublaslt_layout *const layouts[] = {&p->a, &p->b, &p->c};
+    for (int i = 0; i < 3; i++)
+        if (*layouts[i])
+            lt.cublasLtMatrixLayoutDestroy(*layouts[i]);
+    memset(p, 0, sizeof *p);
+}
+
+static int cuda_type(int type)
+{
+    return type == TG_F32 ? CUDA_R_32F : type == TG_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
+/* Rows of `columns` elements as cuBLASLt sees them: columns. */
+static int make_layout(cublaslt_layout *layout, int type, int64_t rows, int64_t columns, int64_t ld)
+{
+    return lt.cublasLtMatrixLayoutCreate(layout, cuda_type(type), (uint64_t)columns, (uint64_t)rows,
+                                         ld) == CUBLASLT_OK;
+}
+
+static int describe(plan *p)
+{
+    const shape *s = &p->of;
+    const int32_t first = s->trans_b ? CUBLASLT_OP_T : CUBLASLT_OP_N;
+    const int32_t second = s->trans_a ? CUBLASLT_OP_T : CUBLASLT_OP_N;
+    return lt.cublasLtMatmulDescCreate(&p->desc, CUBLASLT_COMPUTE_32F, CUDA_R_32F) == CUBLASLT_OK &&
+           lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_DESC_TRANSA, &first, sizeof first) ==
+               CUBLASLT_OK &&
+           lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_DESC_TRANSB, &second,
+                                             sizeof second) == CUBLASLT_OK &&
+           make_layout(&p->a, s->type, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k,
+                       s->a_ld) &&
+           make_layout(&p->b, s->type, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n,
+                       s->b_ld) &&
+           make_layout(&p->c, s->c_type, s->m, s->n, s->c_ld);
+}
+
+static int wish(cublaslt_preference preference, int attribute, const void *value, size_t size)
+{
+    return lt.cublasLtMatmulPreferenceSetAttribute(preference, attribute, value, size) ==
+           CUBLASLT_OK;
+}
+
+static int find_algorithm(plan *p)
+{
+    const uint64_t workspace = WORKSPACE;
+    const uint32_t reductions = CUBLASLT_REDUCTION_COMPUTE_TYPE | CUBLASLT_REDUCTION_OUTPUT_TYPE;
+    /* of cuBLASLt's A and B, which are b and a, and of C and D */
+    const uint32_t aligned[4] = {p->of.b_aligned, p->of.a_aligned, p->of.c_aligned,
+                                 p->of.c_aligned};
+    cublaslt_preference preference;
+    int count = 0;
+    if (lt.cublasLtMatmulPreferenceCreate(&preference) != CUBLASLT_OK)
+        return 0;
+    int ok = wish(preference, CUBLASLT_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace) &&
+             wish(preference, CUBLASLT_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions);
+    for (int i = 0; i < 4 && ok; i++)
+        ok = wish(preference, CUBLASLT_PREF_MIN_ALIGNMENT_A_BYTES + i, &aligned[i],
+                  sizeof aligned[i]);
+    ok = ok &&
+         lt.cublasLtMatmulAlgoGetHeuristic(handles[p->of.card], p->desc, p->b, p->a, p->c, p->c,
+                                           preference, 1, &p->found, &count) == CUBLASLT_OK;
+    lt.cublasLtMatmulPreferenceDestroy(preference);
+    return ok && count > 0 && p->found.status == CUBLASLT_OK;
+}
+
+static plan *plan_of(const shape *s)
+{
+    uint64_t hash = 0;
+    const uint64_t *words = (const uint64_t *)s;
+    _Static_assert(sizeof *s % sizeof *words == 0, "a shape is whole words, without gaps");
+    for (size_t i = 0; i < sizeof *s / sizeof *words; i++)
+        hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u ^ hash >> 29;
+    plan *p = &plans[(hash ^ hash >> 32) % SLOTS];
+    if (p->made && !memcmp(&p->of, s, sizeof *s))
+        return p;
+    forget(p);
+    p->of = *s;
+    p->made = 1;
+    p->usable = (handles[s->card] || lt.cublasLtCreate(&handles[s->card]) == CUBLASLT_OK) &&
+                describe(p) && find_algorithm(p);
+    return p;
+}
+
+/* ---- the operator ---- */
+
+/* The bytes, a power of two of at most 256, that a matrix's rows all begin at a multiple of. */
+static uint32_t aligned(const char *data, int64_t stride_bytes)
+{
+    const uintptr_t bits = (uintptr_t)data | (uintptr_t)stride_bytes | 256;
+    return (uint32_t)(bits & -bits);
+}
+
+static int takes(const tg_tensor *t)
+{
+    const int64_t ld = gemm_stride(t);
+    return t->shape[0] <= INT32_MAX && t->shape[1] <= INT32_MAX && ld >= t->shape[1] &&
+           ld <= INT32_MAX;
+}
+
+int cuda_gemm_cublaslt_accepts(const tg_gemm_args *args)
+{
+    return args->alpha != 0 && gemm_inner(args) > 0 && takes(args->a) && takes(args->b) &&
+           takes(args->c) && is_there();
+}
+
+static shape shape_of(const tg_gemm_args *args, int card)
+{
+    shape s;
+    memset(&s, 0, sizeof s);
+    const int64_t size = (int64_t)tg_type_size(tg_type_of(args->a));
+    const int64_t c_size = (int64_t)tg_type_size(tg_type_of(args->c));
+    s.m = args->c->shape[0];
+    s.n = args->c->shape[1];
+    s.k = gemm_inner(args);
+    s.a_ld = gemm_stride(args->a);
+    s.b_ld = gemm_stride(args->b);
+    s.c_ld = gemm_stride(args->c);
+    s.card = card;
+    s.type = tg_type_of(args->a);
+    s.c_type = tg_type_of(args->c);
+    s.trans_a = args->trans_a != 0;
+    s.trans_b = args->trans_b != 0;
+    s.a_aligned = aligned(gemm_data(args->a), s.a_ld * size);
+    s.b_aligned = aligned(gemm_data(args->b), s.b_ld * size);
+    s.c_aligned = aligned(gemm_data(args->c), s.c_ld * c_size);
+    return s;
+}
+
+static tg_status multiply(const cuda_call *call, const tg_gemm_args *args)
+{
+    int card;
+    const float alpha = (float)args->alpha, beta = (float)args->beta;
+    if (cudaGetDevice(&card) != cudaSuccess || card >= MOST_CARDS)
+        return TG_EUNSUPPORTED;
+    void *workspace = cuda_host->device_workspace(call->ctx, WORKSPACE);
+    if (!workspace)
+        return TG_ENOMEM;
+    const shape s = shape_of(args, card);
+    pthread_mutex_lock(&lock);
+    const plan *p = plan_of(&s);
+    const int usable = p->usable;
+    const int error = usable
+                          ? lt.cublasLtMatmul(handles[s.card], p->desc, &alpha, gemm_data(args->b),
+                                              p->b, gemm_data(args->a), p->a, &beta,
+                                              gemm_data(args->c), p->c, gemm_data(args->c), p->c,
+                                              &p->found.algo, workspace, WORKSPACE, call->stream)
+                          : CUBLASLT_OK;
+    pthread_mutex_unlock(&lock);
+    if (!usable)
+        return TG_EUNSUPPORTED;
+    return error == CUBLASLT_OK
+               ? TG_OK
+               : cuda_host->fail(TG_EDEVICE, "gemm: cuBLASLt answers error %d", error);
+}
+
+tg_status cuda_gemm_cublaslt(tg_ctx *ctx, const tg_gemm_args *args)
+{
+    cuda_call call;
+    if (args->c->shape[0] == 0 || args->c->shape[1] == 0)
+        return TG_OK;
+    tg_status status = cuda_begin(&call, ctx, "gemm", args->c);
+    if (status != TG_OK)
+        return status;
+    status = multiply(&call, args);
+    const tg_status end = cuda_end(&call);
+    return status != TG_OK ? status : end;
+}

@@ -1,0 +1,51 @@
+/* kl_div.cu - per element d = t (log t - y), or exp(t) (t - y) of a target that holds logarithms. */
+#include "divergence.cuh"
+
+struct kl_div_loss {
+    float eps;
+    __device__ __forceinline__ divergence operator()(float x, float t) const
+    {
+        const divergence d = {t == 0 ? 0 : t * (logf(t < eps ? eps : t) - x), -t};
+        return d;
+    }
+};
+
+struct kl_div_loss_of_logarithms {
+    __device__ __forceinline__ divergence operator()(float x, float t) const
+    {
+        const float p = expf(t);
+        const divergence d = {p == 0 ? 0 : p * (t - x), -p};
+        return d;
+    }
+};
+
+static tg_status run(tg_ctx *ctx, const divergence_call &c, int64_t log_target, double eps)
+{
+    const kl_div_loss loss = {(float)eps};
+    return log_target ? divergence_run(ctx, kl_div_loss_of_logarithms(), c)
+                      : divergence_run(ctx, loss, c);
+}
+
+tg_status cuda_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
+{
+    divergence_call c = {};
+    c.op = "kl_div_forward";
+    c.x = args->y_pred;
+    c.y = args->y_true;
+    c.dloss = args->dloss;
+    c.loss = args->loss;
+    c.dx = args->dy_pred;
+    c.reduction = args->reduction;
+    return run(ctx, c, args->log_target, args->eps);
+}
+
+tg_status cuda_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *args)
+{
+    divergence_call c = {};
+    c.op = "kl_div_backward";
+    c.y = args->y_true;
+    c.dloss = args->dloss;
+    c.dx = args->dy_pred;
+    c.reduction = args->reduction;
+    return run(ctx, c, args->log_target, 0);
+}

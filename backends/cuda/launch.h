@@ -1,0 +1,44 @@
+/* launch.h - a call of an operator on its way to the card: where it runs, and how errors come back. For C and C++. */
+#ifndef CUDA_LAUNCH_H
+#define CUDA_LAUNCH_H
+
+#include <cuda_runtime_api.h>
+#include <tigon/backend.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The library's services. */
+extern const tg_host *cuda_host;
+
+/* An index out of range that a kernel has found, kept for sync(): in memory that both sides see. The first thread that sets `taken`
+ * writes the rest. op and argument are texts of the host. */
+typedef struct cuda_fault {
+    unsigned taken;
+    const char *op, *argument;
+    int64_t position, value, count;
+} cuda_fault;
+
+typedef struct cuda_call {
+    tg_ctx *ctx;
+    const char *op;
+    cudaStream_t stream;
+    cuda_fault *fault;
+    int processors, capability; /* of the card: multiprocessors, 90 for compute capability 9.0 */
+    int before;                 /* the card that was current */
+} cuda_call;
+
+/* Makes the card of `on` current. Every call that has begun ends. */
+tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tensor *on);
+/* The status of what was launched since cuda_begin(). */
+tg_status cuda_end(const cuda_call *call);
+
+#define OPERATOR(op, takes) tg_status cuda_##op(tg_ctx *ctx, const tg_##op##_args *args);
+#include "operators.inc"
+#undef OPERATOR
+
+#ifdef __cplusplus
+}
+#endif
+#endif

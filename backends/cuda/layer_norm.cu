@@ -1,0 +1,166 @@
+/* layer_norm.cu - y = (x - mean) rstd weight + bias, rstd = 1 / sqrt(mean((x - mean)^2) + eps). */
+#include "backward.cuh"
+
+struct forward_args {
+    row_span x, y;
+    vector_span weight, bias;
+    float *mean, *rstd;
+    int64_t rows;
+    int n, lanes;
+    float eps, share; /* share: 1 / n */
+};
+
+template <class T, int K>
+__global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
+    layer_norm_kernel(const forward_args a)
+{
+    __shared__ team_memory memory;
+    team t(&memory, a.lanes);
+    row_stream<T, K> xs;
+    held_vector<T, K> weight;
+    weight.begin(a.weight, t, a.n, 1, 0);
+    xs.begin(a.x, t, a.rows, a.n);
+    for (int64_t r = t.first; r < a.rows; r += t.step) {
+        const T *const x = a.x.row<T>(r);
+        T *const y = a.y.row<T>(r);
+        float sum[1] = {0}, squares[1] = {0};
+        xs.step(a.x, t, r, a.rows, a.n);
+        for_chunks<T, K>(t, a.n, [&](int k, int j) {
+            float v[V<T>];
+            widen<T>(xs.now.chunk(x, k, j, a.n), v);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                sum[0] += v[i];
+        });
+        t.sum(sum);
+        const float mean = sum[0] * a.share;
+        for_chunks<T, K>(t, a.n, [&](int k, int j) {
+            float v[V<T>];
+            widen<T>(xs.now.chunk(x, k, j, a.n), v);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++) {
+                const float d = element<T>::WHOLE || j + i < a.n ? v[i] - mean : 0;
+                squares[0] += d * d;
+            }
+        });
+        t.sum(squares);
+        const float rstd = rsqrtf(squares[0] * a.share + a.eps);
+        if (a.mean && t.lane == 0)
+            a.mean[r] = mean;
+        if (a.rstd && t.lane == 0)
+            a.rstd[r] = rstd;
+        for_chunks<T, K>(t, a.n, [&](int k, int j) {
+            float v[V<T>], w[V<T>], b[V<T>] = {};
+            widen<T>(xs.now.chunk(x, k, j, a.n), v);
+            weight.chunk(a.weight, k, j, a.n, 1, 0, w);
+            if (a.bias.data)
+                load_vector<T>(a.bias, j, a.n - j, b);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                v[i] = (v[i] - mean) * rstd * w[i] + b[i];
+            store(y + j, a.n - j, narrow<T>(v));
+        });
+    }
+}
+
+tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args *args)
+{
+    static const char op[] = "layer_norm_forward";
+    forward_args a;
+    cuda_call call;
+    a.x = span_of(args->x);
+    a.y = span_of(args->y);
+    a.weight = vector_of(args->weight);
+    a.bias = vector_of(args->bias);
+    a.mean = (float *)data_of(args->mean);
+    a.rstd = (float *)data_of(args->rstd);
+    a.rows = rows_of(args->x);
+    a.n = (int)width_of(args->x);
+    a.share = 1 / (float)a.n;
+    a.eps = (float)args->eps;
+    tg_status status = check_width(op, width_of(args->x));
+    if (status != TG_OK || a.rows == 0 || a.n == 0)
+        return status;
+    status = cuda_begin(&call, ctx, op, args->x);
+    if (status != TG_OK)
+        return status;
+    const tg_tensor *const tensors[] = {args->x, args->y, args->weight, args->bias};
+    by_layout(tensors, [&](auto e) {
+        using T = decltype(e);
+        static int known;
+        launch_forward(call, a, ceil_div(a.n, V<T>), &known, layer_norm_kernel<T, FEW>,
+                       layer_norm_kernel<T, HELD>, layer_norm_kernel<T, 0>);
+    });
+    return cuda_end(&call);
+}
+
+/* dx = rstd (m - normal mean(m normal) - mean(m)), m = dy weight, normal = (x - mean) rstd; dweight = sum over rows of dy normal,
+ * dbias = sum over rows of dy */
+struct layer_norm_gradient {
+    enum { SUMS = 2, COLUMNS = 2, THIRD = 0, WEIGHT = 1 };
+    const float *mean, *rstd;
+    float share; /* 1 / n */
+
+    struct state {
+        float mean, rstd, product, sum;
+    };
+    __device__ __forceinline__ state begin(int64_t row) const
+    {
+        return state{mean[row], rstd[row], 0, 0};
+    }
+    __device__ __forceinline__ float normal(const state &s, float x) const
+    {
+        return (x - s.mean) * s.rstd;
+    }
+    __device__ __forceinline__ void sum(float m, float normal, float (&sums)[2]) const
+    {
+        sums[0] += m * normal;
+        sums[1] += m;
+    }
+    __device__ __forceinline__ void finish(state &s, const float (&sums)[2]) const
+    {
+        s.product = sums[0] * share;
+        s.sum = sums[1] * share;
+    }
+    __device__ __forceinline__ float gradient(const state &s, float m, float normal) const
+    {
+        return s.rstd * (m - normal * s.product - s.sum);
+    }
+    template <int N>
+    __device__ __forceinline__ void columns(const float (&dy)[N], const float (&normal)[N],
+                                            float (&part)[2][N]) const
+    {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            part[0][i] += dy[i] * normal[i];
+            part[1][i] += dy[i];
+        }
+    }
+};
+
+tg_status cuda_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_args *args)
+{
+    cuda_call call;
+    backward_args a = {};
+    layer_norm_gradient f;
+    tg_status status = cuda_begin(&call, ctx, "layer_norm_backward", args->dy);
+    if (status != TG_OK)
+        return status;
+    a.dy = span_of(args->dy);
+    a.x = span_of(args->x);
+    a.dx = span_of(args->dx);
+    a.weight = vector_of(args->weight);
+    a.rows = rows_of(args->x);
+    a.n = (int)width_of(args->x);
+    f.mean = (const float *)data_of(args->mean);
+    f.rstd = (const float *)data_of(args->rstd);
+    f.share = 1 / (float)a.n;
+    const tg_tensor *const columns[] = {args->dweight, args->dbias};
+    const tg_tensor *const tensors[] = {args->x, args->dy, args->dx, args->weight};
+    by_layout(tensors, [&](auto e) {
+        using T = decltype(e);
+        status = backward_rows<layer_norm_gradient, T>(call, f, a, columns, (int)args->accumulate);
+    });
+    const tg_status end = cuda_end(&call);
+    return status == TG_OK ? end : status;
+}

@@ -1,0 +1,100 @@
+/* map.cuh - operators that work element by element, over rows of any strides.
+ *
+ * A family gives a struct F with IN and OUT, how many tensors it reads and writes, and the arithmetic of one element:
+ *   __device__ void operator()(const float (&in)[IN], float (&out)[OUT]) const */
+#ifndef CUDA_MAP_CUH
+#define CUDA_MAP_CUH
+
+#include "elements.cuh"
+
+template <class F> struct map_args {
+    row_span in[F::IN], out[F::OUT];
+    int64_t rows, n;
+};
+
+enum {
+    MAP_THREADS = 256,
+    MAP_AHEAD = 2 /* chunks of a tensor that a thread loads before it computes */
+};
+
+template <class F, class T>
+__global__ void __launch_bounds__(MAP_THREADS) map_kernel(const F f, const map_args<F> a)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x * V<T>;
+    const int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V<T>;
+    const int64_t rows_step = (int64_t)gridDim.y * blockDim.y;
+    for (int64_t r = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; r < a.rows; r += rows_step)
+        for (int64_t j = first; j < a.n; j += MAP_AHEAD * step) {
+            uint4 raw[MAP_AHEAD][F::IN];
+#pragma unroll
+            for (int u = 0; u < MAP_AHEAD; u++)
+#pragma unroll
+                for (int i = 0; i < F::IN; i++)
+                    if (j + u * step < a.n)
+                        raw[u][i] =
+                            load(a.in[i].template row<T>(r) + j + u * step, a.n - j - u * step);
+#pragma unroll
+            for (int u = 0; u < MAP_AHEAD; u++) {
+                if (j + u * step >= a.n)
+                    break;
+                float in[F::IN][V<T>], out[F::OUT][V<T>];
+#pragma unroll
+                for (int i = 0; i < F::IN; i++)
+                    widen<T>(raw[u][i], in[i]);
+#pragma unroll
+                for (int k = 0; k < V<T>; k++) {
+                    float x[F::IN], y[F::OUT];
+#pragma unroll
+                    for (int i = 0; i < F::IN; i++)
+                        x[i] = in[i][k];
+                    f(x, y);
+#pragma unroll
+                    for (int i = 0; i < F::OUT; i++)
+                        out[i][k] = y[i];
+                }
+#pragma unroll
+                for (int i = 0; i < F::OUT; i++)
+                    store(a.out[i].template row<T>(r) + j + u * step, a.n - j - u * step,
+                          narrow<T>(out[i]));
+            }
+        }
+}
+
+/* in: F::IN tensors, then F::OUT to be written, all of one shape and type. */
+template <class F, int COUNT>
+static tg_status map(tg_ctx *ctx, const char *op, const F &f,
+                     const tg_tensor *const (&tensors)[COUNT])
+{
+    const tg_tensor *x = tensors[0];
+    map_args<F> a;
+    int compact = 1;
+    a.rows = rows_of(x);
+    a.n = width_of(x);
+    if (a.rows == 0 || a.n == 0)
+        return TG_OK;
+    for (int i = 0; i < F::IN + F::OUT; i++) {
+        (i < F::IN ? a.in[i] : a.out[i - F::IN]) = span_of(tensors[i]);
+        compact &= a.rows == 1 || stride_of(tensors[i]) == a.n;
+    }
+    if (compact) {
+        a.n *= a.rows;
+        a.rows = 1;
+    }
+    cuda_call call;
+    const tg_status status = cuda_begin(&call, ctx, op, x);
+    if (status != TG_OK)
+        return status;
+    by_layout(tensors, [&](auto t) {
+        using T = decltype(t);
+        const int64_t chunks = ceil_div(a.n, V<T>);
+        const int across = (int)min_of(MAP_THREADS, power_of_two(min_of(chunks, MAP_THREADS)));
+        const dim3 block(across, MAP_THREADS / across);
+        const int64_t most = INT32_MAX;
+        const dim3 grid((unsigned)min_of(most, ceil_div(chunks, (int64_t)across * MAP_AHEAD)),
+                        (unsigned)min_of(65535, ceil_div(a.rows, block.y)));
+        map_kernel<F, T><<<grid, block, 0, call.stream>>>(f, a);
+    });
+    return cuda_end(&call);
+}
+
+#endif

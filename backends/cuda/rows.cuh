@@ -1,0 +1,307 @@
+/* rows.cuh - rows that are reduced: a row belongs to a team of threads, from one thread to a whole block, by its width.
+ *
+ * Kernels exist for K = FEW and K = HELD chunks of a row that a thread holds in registers, and for K = 0: wider rows are walked, that
+ * is read again in each pass, by then from L2. Sums go in a fixed order: within the thread, over the lanes of a warp, over the
+ * warps of the team. */
+#ifndef CUDA_ROWS_CUH
+#define CUDA_ROWS_CUH
+
+#include "elements.cuh"
+
+enum {
+    HELD = 4,
+    FEW = 2 /* where a thread keeps more than that of a chunk */,
+    MOST_LANES = 1024,
+    LEAST_BLOCK = 128
+};
+
+/* ---- the team of a row ---- */
+
+struct plus {
+    __device__ __forceinline__ float operator()(float a, float b) const
+    {
+        return a + b;
+    }
+};
+
+struct larger {
+    __device__ __forceinline__ float operator()(float a, float b) const
+    {
+        return fmaxf(a, b);
+    }
+};
+
+/* One float of each warp of the block, for MOST_SUMS values, twice: two reductions in a row do not wait for each other. */
+enum { MOST_SUMS = 4 };
+struct team_memory {
+    alignas(16) float value[2][MOST_SUMS][32];
+    double wide[2][32];
+};
+
+struct team {
+    int lanes, lane, index; /* a power of two; 0 to lanes - 1; which team of the block */
+    int64_t first, step;    /* its rows */
+
+    __device__ __forceinline__ team(team_memory *m, int threads_of_a_row)
+        : lanes(threads_of_a_row), lane((int)threadIdx.x & (lanes - 1)),
+          index((int)threadIdx.x / lanes), memory(m), phase(0)
+    {
+        const int teams = (int)blockDim.x / lanes;
+        first = (int64_t)blockIdx.x * teams + index;
+        step = (int64_t)gridDim.x * teams;
+        mask =
+            lanes >= 32 ? 0xffffffffu : ((1u << lanes) - 1) << ((threadIdx.x & 31) & ~(lanes - 1));
+    }
+
+    __device__ __forceinline__ void barrier() const
+    {
+        if (lanes == (int)blockDim.x)
+            __syncthreads();
+        else if (lanes > 32)
+            asm volatile("bar.sync %0, %1;" ::"r"(index + 1), "r"(lanes) : "memory");
+        else
+            __syncwarp(mask);
+    }
+
+    /* Each value becomes that of the whole team, the same bits in all its threads: join(a, b) is join(b, a). */
+    template <int N, class JOIN>
+    __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join)
+    {
+        over_lanes(value, join, lanes < 32 ? lanes : 32, mask);
+        if (lanes <= 32)
+            return;
+        const int warps = lanes / 32;
+        if (lane % 32 == 0)
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                memory->value[phase][i][index * warps + lane / 32] = value[i];
+        barrier();
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            value[i] = over_warps(&memory->value[phase][i][index * warps], join, warps);
+        phase ^= 1;
+    }
+
+    template <int N> __device__ __forceinline__ void sum(float (&value)[N])
+    {
+        reduce(value, plus());
+    }
+
+    __device__ __forceinline__ double sum(double value)
+    {
+        for (int o = (lanes < 32 ? lanes : 32) / 2; o > 0; o /= 2)
+            value += __shfl_xor_sync(mask, value, o);
+        if (lanes <= 32)
+            return value;
+        const int warps = lanes / 32;
+        if (lane % 32 == 0)
+            memory->wide[phase][index * warps + lane / 32] = value;
+        barrier();
+        value = 0;
+        for (int w = 0; w < warps; w++)
+            value += memory->wide[phase][index * warps + w];
+        phase ^= 1;
+        return value;
+    }
+
+  private:
+    /* All threads of the team read all values: what one reads, a warp gets. */
+    template <class JOIN>
+    static __device__ __forceinline__ float over_warps(const float *of, const JOIN &join, int warps)
+    {
+        if (warps == 2)
+            return join(of[0], of[1]);
+        float all = 0;
+#pragma unroll 1
+        for (int w = 0; w < warps; w += 4) {
+            const float4 four = *(const float4 *)(of + w);
+            const float part = join(join(four.x, four.y), join(four.z, four.w));
+            all = w ? join(all, part) : part;
+        }
+        return all;
+    }
+
+    team_memory *memory;
+    int phase;
+    unsigned mask;
+
+    template <int N, class JOIN>
+    static __device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join,
+                                                      int count, unsigned mask)
+    {
+        if (count == 32) { /* a mask that is no constant costs as much as the reduction */
+#pragma unroll
+            for (int o = 16; o > 0; o /= 2)
+#pragma unroll
+                for (int i = 0; i < N; i++)
+                    value[i] = join(value[i], __shfl_xor_sync(0xffffffffu, value[i], o));
+        } else {
+            for (int o = count / 2; o > 0; o /= 2)
+#pragma unroll
+                for (int i = 0; i < N; i++)
+                    value[i] = join(value[i], __shfl_xor_sync(mask, value[i], o));
+        }
+    }
+};
+
+/* ---- the chunks of a row ---- */
+
+/* each(k, j): the thread's k-th chunk begins at element j of the row. */
+template <class T, int K, class EACH>
+__device__ __forceinline__ void for_chunks(const team &t, int n, const EACH &each)
+{
+    if constexpr (K > 0) {
+#pragma unroll
+        for (int k = 0; k < K; k++) {
+            const int j = (t.lane + k * t.lanes) * V<T>;
+            if (j < n)
+                each(k, j);
+        }
+    } else {
+        for (int j = t.lane * V<T>; j < n; j += t.lanes * V<T>)
+            each(0, j);
+    }
+}
+
+/* A row that the thread holds its chunks of; with K = 0 it reads them from memory each time. */
+template <class T, int K> struct held_row {
+    uint4 raw[K ? K : 1];
+
+    __device__ __forceinline__ void take(const T *row, const team &t, int n, uint32_t pad = 0)
+    {
+        if constexpr (K > 0)
+            for_chunks<T, K>(t, n, [&](int k, int j) { raw[k] = load(row + j, n - j, pad); });
+    }
+
+    __device__ __forceinline__ uint4 chunk(const T *row, int k, int j, int n,
+                                           uint32_t pad = 0) const
+    {
+        return K > 0 ? raw[k] : load(row + j, n - j, pad);
+    }
+};
+
+/* The rows of a team, one after the other. A thread that holds FEW chunks reads those of the next row while it computes. */
+template <class T, int K> struct row_stream {
+    held_row<T, K> now, next;
+
+    /* pad: the bits of what lies beyond the end of a row. */
+    __device__ __forceinline__ void begin(const row_span &x, const team &t, int64_t rows, int n,
+                                          uint32_t pad = 0)
+    {
+        if (K == FEW && t.first < rows)
+            next.take(x.row<T>(t.first), t, n, pad);
+    }
+
+    /* Row r is the one to compute. */
+    __device__ __forceinline__ void step(const row_span &x, const team &t, int64_t r, int64_t rows,
+                                         int n, uint32_t pad = 0)
+    {
+        if (K != FEW) {
+            now.take(x.row<T>(r), t, n, pad);
+        } else {
+            now = next;
+            if (r + t.step < rows)
+                next.take(x.row<T>(r + t.step), t, n, pad);
+        }
+    }
+};
+
+/* A vector, `offset` added to it, or `missing` where it is absent. A thread that holds FEW chunks keeps its part for all rows. */
+template <class T, int K> struct held_vector {
+    float kept[K == FEW ? K : 1][V<T>];
+
+    __device__ __forceinline__ void begin(const vector_span &v, const team &t, int n, float missing,
+                                          float offset)
+    {
+        if constexpr (K == FEW)
+            for_chunks<T, K>(t, n, [&](int k, int j) { read(v, j, n, missing, offset, kept[k]); });
+    }
+
+    __device__ __forceinline__ void chunk(const vector_span &v, int k, int j, int n, float missing,
+                                          float offset, float (&x)[V<T>]) const
+    {
+        if constexpr (K == FEW) {
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                x[i] = kept[k][i];
+        } else {
+            read(v, j, n, missing, offset, x);
+        }
+    }
+
+  private:
+    static __device__ __forceinline__ void read(const vector_span &v, int j, int n, float missing,
+                                                float offset, float (&x)[V<T>])
+    {
+        if (v.data)
+            load_vector<T>(v, j, n - j, x);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            x[i] = v.data ? x[i] + offset : missing;
+    }
+};
+
+/* ---- launching: kernel<FEW>, kernel<HELD> or kernel<0> by the width ---- */
+
+enum { STREAM_THREADS = 512 /* of a block whose teams go from row to row */ };
+
+/* Blocks of a kernel that a multiprocessor holds at once. *known keeps the answer, 0 before: the cards of a process are taken
+ * to be of one kind. */
+template <class KERNEL> static int blocks_at_once(int *known, KERNEL kernel, size_t shared)
+{
+    int blocks = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (blocks > 0)
+        return blocks;
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, STREAM_THREADS, shared);
+    blocks = blocks < 1 ? 1 : blocks;
+    __atomic_store_n(known, blocks, __ATOMIC_RELAXED);
+    return blocks;
+}
+
+struct row_shape {
+    int lanes, threads; /* of a row, of a block */
+    int held;           /* 0: the row is walked */
+    int64_t blocks;     /* that hold all rows at once */
+};
+
+/* chunks: of a row; held: how many of them a thread can hold; most: threads of a block. */
+static inline row_shape shape_rows(int64_t rows, int64_t chunks, int held, int most)
+{
+    row_shape s;
+    const int narrow = power_of_two(min_of(chunks, 8)); /* 128 bytes side by side */
+    s.lanes = (int)min_of(most, power_of_two(min_of(ceil_div(chunks, held), most)));
+    s.lanes = s.lanes < narrow ? narrow : s.lanes;
+    s.held = chunks <= (int64_t)s.lanes * held;
+    s.threads = s.lanes < LEAST_BLOCK ? LEAST_BLOCK : s.lanes;
+    s.blocks = min_of(INT32_MAX, ceil_div(rows, s.threads / s.lanes));
+    return s;
+}
+
+/* A forward of rows: kernel few (NULL: none), held or walked, with its arguments. */
+template <class ARGS>
+static void launch_forward(const cuda_call &call, ARGS a, int64_t chunks, int *known,
+                           void (*few)(ARGS), void (*held)(ARGS), void (*walked)(ARGS))
+{
+    const row_shape narrow = shape_rows(a.rows, chunks, FEW, STREAM_THREADS),
+                    wide = shape_rows(a.rows, chunks, HELD, MOST_LANES);
+    if (few && narrow.held) {
+        const int64_t most = (int64_t)call.processors * blocks_at_once(known, few, 0);
+        a.lanes = narrow.lanes;
+        few<<<(unsigned)min_of(most, ceil_div(a.rows, STREAM_THREADS / a.lanes)), STREAM_THREADS, 0,
+              call.stream>>>(a);
+    } else {
+        a.lanes = wide.lanes;
+        (wide.held ? held : walked)<<<(unsigned)wide.blocks, wide.threads, 0, call.stream>>>(a);
+    }
+}
+
+/* Positions within a row are ints. */
+static inline tg_status check_width(const char *op, int64_t n)
+{
+    return n <= INT32_MAX / 2
+               ? TG_OK
+               : cuda_host->fail(TG_EUNSUPPORTED, "%s: rows of %lld elements, expected at most %d",
+                                 op, (long long)n, INT32_MAX / 2);
+}
+
+#endif

@@ -1,0 +1,161 @@
+/* softmax.cu - y = exp(x - max) / sum of exp(x - max) */
+#include "backward.cuh"
+
+struct forward_args {
+    row_span x, y;
+    int64_t rows;
+    int n, lanes;
+};
+
+/* A row that the threads hold: its largest element, then the exponentials, which are kept. */
+template <class T, int K>
+__device__ __forceinline__ static void held_softmax(const forward_args &a, team &t,
+                                                    const held_row<T, K> &xs, T *y)
+{
+    float e[K][V<T>], max[1] = {-CUDART_INF_F}, sum[1] = {0};
+    for_chunks<T, K>(t, a.n, [&](int k, int) {
+        widen<T>(xs.raw[k], e[k]);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            max[0] = fmaxf(max[0], e[k][i]);
+    });
+    t.reduce(max, larger());
+    for_chunks<T, K>(t, a.n, [&](int k, int) {
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            e[k][i] = exp_of(e[k][i] - max[0]);
+            sum[0] += e[k][i];
+        }
+    });
+    t.sum(sum);
+    const float share = 1 / sum[0];
+    for_chunks<T, K>(t, a.n, [&](int k, int j) {
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            e[k][i] *= share;
+        store(y + j, a.n - j, narrow<T>(e[k]));
+    });
+}
+
+/* A wide row is read twice: first each thread keeps its own largest element, and its sum relative to that. Both begin so that an
+ * element of -inf adds nothing, and a row of -inf alone has the sum 0 and becomes NaN. */
+template <class T>
+__device__ __forceinline__ static void walked_softmax(const forward_args &a, team &t, const T *x,
+                                                      T *y)
+{
+    float own = -CUDART_MAX_NORMAL_F, sum[1] = {0};
+    for_chunks<T, 0>(t, a.n, [&](int, int j) {
+        float v[V<T>], before = own;
+        widen<T>(load(x + j, a.n - j, MINUS_INFINITY<T>), v);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            own = fmaxf(own, v[i]);
+        if (own > before)
+            sum[0] *= expf(before - own);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            sum[0] += exp_term(v[i] - own);
+    });
+    float max[1] = {own};
+    t.reduce(max, larger());
+    sum[0] *= expf(own - max[0]);
+    t.sum(sum);
+    const float share = 1 / sum[0];
+    for_chunks<T, 0>(t, a.n, [&](int, int j) {
+        float v[V<T>];
+        widen<T>(load(x + j, a.n - j), v);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            v[i] = exp_of(v[i] - max[0]) * share;
+        store(y + j, a.n - j, narrow<T>(v));
+    });
+}
+
+template <class T, int K>
+__global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
+    softmax_kernel(const forward_args a)
+{
+    __shared__ team_memory memory;
+    team t(&memory, a.lanes);
+    row_stream<T, K> xs;
+    xs.begin(a.x, t, a.rows, a.n, MINUS_INFINITY<T>);
+    for (int64_t r = t.first; r < a.rows; r += t.step) {
+        xs.step(a.x, t, r, a.rows, a.n, MINUS_INFINITY<T>);
+        if constexpr (K > 0)
+            held_softmax<T, K>(a, t, xs.now, a.y.row<T>(r));
+        else
+            walked_softmax<T>(a, t, a.x.row<T>(r), a.y.row<T>(r));
+    }
+}
+
+tg_status cuda_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
+{
+    static const char op[] = "softmax_forward";
+    forward_args a;
+    cuda_call call;
+    a.x = span_of(args->x);
+    a.y = span_of(args->y);
+    a.rows = rows_of(args->x);
+    a.n = (int)width_of(args->x);
+    tg_status status = check_width(op, width_of(args->x));
+    if (status != TG_OK || a.rows == 0 || a.n == 0)
+        return status;
+    status = cuda_begin(&call, ctx, op, args->x);
+    if (status != TG_OK)
+        return status;
+    const tg_tensor *const tensors[] = {args->x, args->y};
+    by_layout(tensors, [&](auto e) {
+        using T = decltype(e);
+        static int known;
+        launch_forward(call, a, ceil_div(a.n, V<T>), &known, softmax_kernel<T, FEW>,
+                       softmax_kernel<T, HELD>, softmax_kernel<T, 0>);
+    });
+    return cuda_end(&call);
+}
+
+/* dx = y (dy - sum of y dy) */
+struct softmax_gradient {
+    enum { SUMS = 1, COLUMNS = 0, THIRD = 0, WEIGHT = 0 };
+    typedef float state;
+    __device__ __forceinline__ state begin(int64_t) const
+    {
+        return 0;
+    }
+    __device__ __forceinline__ float normal(const state &, float y) const
+    {
+        return y;
+    }
+    __device__ __forceinline__ void sum(float dy, float y, float (&sums)[1]) const
+    {
+        sums[0] += y * dy;
+    }
+    __device__ __forceinline__ void finish(state &s, const float (&sums)[1]) const
+    {
+        s = sums[0];
+    }
+    __device__ __forceinline__ float gradient(const state &s, float dy, float y) const
+    {
+        return y * (dy - s);
+    }
+};
+
+tg_status cuda_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args)
+{
+    cuda_call call;
+    backward_args a = {};
+    tg_status status = cuda_begin(&call, ctx, "softmax_backward", args->dy);
+    if (status != TG_OK)
+        return status;
+    a.dy = span_of(args->dy);
+    a.x = span_of(args->y);
+    a.dx = span_of(args->dx);
+    a.rows = rows_of(args->y);
+    a.n = (int)width_of(args->y);
+    const tg_tensor *const tensors[] = {args->y, args->dy, args->dx};
+    by_layout(tensors, [&](auto e) {
+        using T = decltype(e);
+        status = backward_rows<softmax_gradient, T>(call, softmax_gradient(), a, NULL, 0);
+    });
+    const tg_status end = cuda_end(&call);
+    return status == TG_OK ? end : status;
+}

@@ -1,0 +1,43 @@
+/* swiglu.cu - y = silu(gate gate_multiplier) up down_multiplier, silu(u) = u / (1 + exp(-u)). */
+#include "logistic.cuh"
+#include "map.cuh"
+
+struct swiglu_value {
+    enum { IN = 2, OUT = 1 };
+    float gate_multiplier, down_multiplier;
+    __device__ __forceinline__ void operator()(const float (&in)[2], float (&out)[1]) const
+    {
+        const float u = in[0] * gate_multiplier;
+        out[0] = u * logistic_of(u).value * in[1] * down_multiplier;
+    }
+};
+
+struct swiglu_gradient {
+    enum { IN = 3, OUT = 2 };
+    float gate_multiplier, down_multiplier;
+    __device__ __forceinline__ void operator()(const float (&in)[3], float (&out)[2]) const
+    {
+        const float g = in[0] * down_multiplier, u = in[1] * gate_multiplier;
+        const logistic s = logistic_of(u);
+        out[0] = g * in[2] * s.value * (1 + u * s.rest) * gate_multiplier;
+        out[1] = g * u * s.value;
+    }
+};
+
+tg_status cuda_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *a)
+{
+    const tg_tensor *const tensors[] = {a->gate, a->up, a->y};
+    swiglu_value f;
+    f.gate_multiplier = (float)a->gate_multiplier;
+    f.down_multiplier = (float)a->down_multiplier;
+    return map(ctx, "swiglu_forward", f, tensors);
+}
+
+tg_status cuda_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *a)
+{
+    const tg_tensor *const tensors[] = {a->dy, a->gate, a->up, a->dgate, a->dup};
+    swiglu_gradient f;
+    f.gate_multiplier = (float)a->gate_multiplier;
+    f.down_multiplier = (float)a->down_multiplier;
+    return map(ctx, "swiglu_backward", f, tensors);
+}

@@ -1,0 +1,42 @@
+/* tvd.cu - per element d = |p - q| / 2. */
+#include "divergence.cuh"
+
+struct tvd_loss {
+    __device__ __forceinline__ divergence operator()(float p, float q) const
+    {
+        const float difference = p - q;
+        const divergence d = {fabsf(difference) / 2, difference > 0    ? 0.5f
+                                                     : difference <= 0 ? -0.5f
+                                                                       : difference};
+        return d;
+    }
+};
+
+tg_status cuda_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
+{
+    divergence_call c = {};
+    c.op = "tvd_forward";
+    c.x = args->p;
+    c.y = args->q;
+    c.labels = args->labels;
+    c.dloss = args->dloss;
+    c.loss = args->loss;
+    c.dx = args->dp;
+    c.reduction = args->reduction;
+    c.ignore_index = args->ignore_index;
+    return divergence_run(ctx, tvd_loss(), c);
+}
+
+tg_status cuda_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
+{
+    divergence_call c = {};
+    c.op = "tvd_backward";
+    c.x = args->p;
+    c.y = args->q;
+    c.labels = args->labels;
+    c.dloss = args->dloss;
+    c.dx = args->dp;
+    c.reduction = args->reduction;
+    c.ignore_index = args->ignore_index;
+    return divergence_run(ctx, tvd_loss(), c);
+}

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Without a card, choosing the device cuda is an error that says why; nothing else changes.
+#   missing.sh TIGON_COMMAND BUILD_DIR
+set -eu
+[ -e "$2/libtigon_cuda.so" ] || { echo "libtigon_cuda.so is not built"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if CUDA_VISIBLE_DEVICES= TIGON_DEVICE=cuda "$1" check --quick relu_squared >"$work/out" 2>&1; then
+    echo "a device that is not there is accepted"
+    exit 1
+fi
+grep -q 'cuda: \(no NVIDIA driver is here\|the NVIDIA driver finds no card\)' "$work/out" || { cat "$work/out"; exit 1; }
+CUDA_VISIBLE_DEVICES= TIGON_DEVICE=cpu "$1" check --quick relu_squared >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }
+echo passed
