@@ -271,6 +271,7 @@ static const tg_backend cuda = {
     .sync = sync_card,
     .impls = impls,
     .environment = environment,
+    .convert = cuda_convert,
 };
 
 TG_BACKEND_ENTRY

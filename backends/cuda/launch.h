@@ -34,6 +34,8 @@ tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tens
 /* The status of what was launched since cuda_begin(). */
 tg_status cuda_end(const cuda_call *call);
 
+tg_status cuda_convert(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, int mask);
+
 #define OPERATOR(op, takes) tg_status cuda_##op(tg_ctx *ctx, const tg_##op##_args *args);
 #include "operators.inc"
 #undef OPERATOR

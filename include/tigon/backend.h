@@ -219,6 +219,11 @@ typedef struct tg_backend {
      * rest is forgotten. JOIN may also come before END; then no END follows. A context has one side at a time. DROP returns
      * TG_OK. NULL: everything runs in the order of the calls. */
     tg_status (*side)(tg_ctx *ctx, tg_side_step step);
+    /* to = from, element by element: tensors of one shape in the device's memory, of any types that a program may give (f32, bf16,
+     * f16, f64, i64, i32, u8, bool), at any strides; 0 repeats elements of from. mask: to becomes 1 where from is not 0. It is put on
+     * the context's stream. So arguments of other types or strides than implementations take are converted where they lie. NULL:
+     * they are refused there. */
+    tg_status (*convert)(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, int mask);
 } tg_backend;
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all

@@ -75,7 +75,13 @@ static void convert_chunk(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
-static void convert(tg_ctx *ctx, const conversion *c, const tg_tensor *to, const tg_tensor *from)
+static int is_mask(const conversion *c)
+{
+    return c->slot->rule->seen == TG_SEEN_MASK;
+}
+
+static void convert_on_host(tg_ctx *ctx, const conversion *c, const tg_tensor *to,
+                            const tg_tensor *from)
 {
     enum { CHUNK = 16384 }; /* elements: what is worth a thread */
     const tg_tensor *t = &c->seen;
@@ -83,8 +89,38 @@ static void convert(tg_ctx *ctx, const conversion *c, const tg_tensor *to, const
     int64_t runs = tg_numel(t) > 0;
     for (int i = 0; i < t->ndim - 1; i++)
         runs *= c->strides[i] ? t->shape[i] : 1;
-    job j = {to, from, t, c->slot->rule->seen == TG_SEEN_MASK};
+    job j = {to, from, t, is_mask(c)};
     tg_parallel_for(ctx, runs, n < CHUNK ? CHUNK / (n + 1) + 1 : 1, convert_chunk, &j);
+}
+
+/* A tensor whose repeated elements are there once. */
+typedef struct distinct_view {
+    tg_tensor t;
+    int64_t shape[TG_MAX_NDIM], strides[TG_MAX_NDIM];
+} distinct_view;
+
+static void see_distinct(distinct_view *v, const conversion *c, const tg_tensor *t)
+{
+    v->t = *t;
+    for (int i = 0; i < t->ndim; i++) {
+        v->shape[i] = c->strides[i] || t->shape[i] == 0 ? t->shape[i] : 1;
+        v->strides[i] = tg_stride(t, i);
+    }
+    v->t.shape = v->shape;
+    v->t.strides = v->strides;
+}
+
+static tg_status convert(tg_ctx *ctx, const conversion *c, const tg_tensor *to,
+                         const tg_tensor *from)
+{
+    distinct_view there, here;
+    if (to->device.device_type == TG_DEVICE_CPU) {
+        convert_on_host(ctx, c, to, from);
+        return TG_OK;
+    }
+    see_distinct(&there, c, to);
+    see_distinct(&here, c, from);
+    return tg_numel(to) ? tg_ctx_memory(ctx)->convert(ctx, &there.t, &here.t, is_mask(c)) : TG_OK;
 }
 
 /* What an implementation reads of it. Parameter gradients are read where they are added to. */
@@ -103,20 +139,21 @@ tg_status tg_convert(tg_ctx *ctx, conversions *c)
     for (int i = 0; i < c->count; i++) {
         tg_tensor *t = &c->at[i].seen;
         const size_t elements = tg_numel(t) ? (size_t)tg_reach_of(t, 0) : 0;
-        t->data = tg_workspace(ctx, elements * tg_type_size(tg_type_of(t)));
+        t->data = tg_workspace_beside(ctx, t, elements * tg_type_size(tg_type_of(t)));
         t->byte_offset = 0;
         if (!t->data)
             return TG_ENOMEM;
     }
     for (int i = 0; i < c->count; i++)
         if (is_read(c, &c->at[i]))
-            convert(ctx, &c->at[i], &c->at[i].seen, c->at[i].given);
+            TG_TRY(convert(ctx, &c->at[i], &c->at[i].seen, c->at[i].given));
     return TG_OK;
 }
 
-void tg_convert_back(tg_ctx *ctx, const conversions *c)
+tg_status tg_convert_back(tg_ctx *ctx, const conversions *c)
 {
     for (int i = 0; i < c->count; i++)
         if (c->at[i].slot->output)
-            convert(ctx, &c->at[i], c->at[i].given, &c->at[i].seen);
+            TG_TRY(convert(ctx, &c->at[i], c->at[i].given, &c->at[i].seen));
+    return TG_OK;
 }

@@ -105,7 +105,7 @@ void tg_plan_conversions(conversions *c, int op, const void *args, int even);
 /* Takes memory for all, then fills it. */
 tg_status tg_convert(tg_ctx *ctx, conversions *c);
 /* Writes outputs back, rounded once. */
-void tg_convert_back(tg_ctx *ctx, const conversions *c);
+tg_status tg_convert_back(tg_ctx *ctx, const conversions *c);
 /* ---- registry.c ---- */
 
 typedef struct reg_impl {

@@ -48,18 +48,21 @@ static int accepts(const reg_impl *impl, const void *args)
            (!impl->impl.accepts.any || tg_op_calls[impl->op].accepts(&impl->impl, args));
 }
 
-static int lies_on_device(int op, const void *args)
+/* Core cannot read device memory: what it would have to convert there it does not, unless the device's backend does. */
+static int can_convert(const tg_ctx *ctx, int op, const void *args)
 {
     const tg_tensor *const *slots = args;
-    return slots[tg_op_tensors(op)->main]->device.device_type != TG_DEVICE_CPU;
+    const tg_backend *memory = tg_ctx_memory(ctx);
+    return slots[tg_op_tensors(op)->main]->device.device_type == TG_DEVICE_CPU ||
+           (memory && memory->convert);
 }
 
-/* Plans what an implementation would see of arguments as a caller gives them. 0: it does not take them, or core would have to
- * convert what lies in device memory, which it cannot read. */
-static int plan_for(const reg_impl *impl, const void *args, conversions *c)
+/* Plans what an implementation would see of arguments as a caller gives them. 0: it does not take them, or they cannot be
+ * converted. */
+static int plan_for(const tg_ctx *ctx, const reg_impl *impl, const void *args, conversions *c)
 {
     tg_plan_conversions(c, impl->op, args, !(impl->impl.takes & TG_TAKES_PLANES));
-    return (c->count == 0 || !lies_on_device(impl->op, args)) && accepts(impl, c->slots);
+    return (c->count == 0 || can_convert(ctx, impl->op, args)) && accepts(impl, c->slots);
 }
 
 static double seconds(void)
@@ -223,22 +226,24 @@ static tg_status run_converted(tg_ctx *ctx, const reg_impl *const *impls, int co
     for (int i = 0; i < count && status == TG_EUNSUPPORTED; i++) {
         const uint64_t mark = ctx->taken;
         conversions c;
-        if (!plan_for(impls[i], args, &c))
+        if (!plan_for(ctx, impls[i], args, &c))
             continue;
         status = tg_convert(ctx, &c);
         status =
             status == TG_OK ? run_or_reserve(ctx, impls[i], c.slots) : say_who(impls[i], status);
         if (status == TG_OK && !ctx->reserving)
-            tg_convert_back(ctx, &c);
+            status = tg_convert_back(ctx, &c);
         tg_workspace_release(ctx, mark);
     }
     return status;
 }
 
-/* Core cannot read device memory: what it would have to convert there is refused. */
-static tg_status check_on_device(int op, const void *args, int device_type)
+/* Of arguments in device memory: says what would have to be converted, and cannot. */
+static tg_status check_on_device(const tg_ctx *ctx, int op, const void *args, int device_type)
 {
     conversions c;
+    if (can_convert(ctx, op, args))
+        return TG_OK;
     tg_plan_conversions(&c, op, args, 0);
     if (c.count == 0)
         return TG_OK;
@@ -247,15 +252,15 @@ static tg_status check_on_device(int op, const void *args, int device_type)
     if (tg_type_of(x->given) != tg_type_of(&x->seen))
         return tg_fail(
             TG_EUNSUPPORTED,
-            "%s: %s is of type %s in memory of %s, expected %s: other types are converted "
-            "in host memory alone",
+            "%s: %s is of type %s in memory of %s, expected %s: its backend converts no others",
             tg_ops[op].name, arg->name, tg_type_name(tg_type_of(x->given)),
             tg_device_words(device_type).text, tg_type_name(tg_type_of(&x->seen)));
-    return tg_fail(TG_EUNSUPPORTED,
-                   "%s: the strides of %s are not of the layout \"%s\" in memory of %s: others are "
-                   "copied in host memory alone",
-                   tg_ops[op].name, arg->name, tg_arg_layout_name(arg->layout),
-                   tg_device_words(device_type).text);
+    return tg_fail(
+        TG_EUNSUPPORTED,
+        "%s: the strides of %s are not of the layout \"%s\" in memory of %s: its backend "
+        "copies no others",
+        tg_ops[op].name, arg->name, tg_arg_layout_name(arg->layout),
+        tg_device_words(device_type).text);
 }
 
 tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args)
@@ -274,7 +279,7 @@ tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args)
     if (TG_LIKELY(tg_is_canonical(op, args))) {
         status = run_first(ctx, r, args);
     } else {
-        status = on_device ? check_on_device(op, args, device_type) : TG_OK;
+        status = on_device ? check_on_device(ctx, op, args, device_type) : TG_OK;
         if (status == TG_OK)
             status = run_converted(ctx, r->impls, r->count, args);
         else if (ctx->fallback != TG_FALLBACK_HOST)
@@ -308,17 +313,18 @@ tg_status tg_check(int op, const void *args)
     return check(op, tg_resolve_options(op, args, copy), &device_type);
 }
 
-static int takes(const reg_impl *impl, const void *args)
+static int takes(const tg_ctx *ctx, const reg_impl *impl, const void *args)
 {
     conversions c;
-    return tg_is_canonical(impl->op, args) ? accepts(impl, args) : plan_for(impl, args, &c);
+    return tg_is_canonical(impl->op, args) ? accepts(impl, args) : plan_for(ctx, impl, args, &c);
 }
 
 int tg_impl_accepts(const tg_ctx *ctx, int impl, const void *args)
 {
     const reg_impl *r = tg_registry_impl(impl);
     uint64_t copy[MAX_ARGS];
-    return r && tg_impl_supported(ctx, impl) && takes(r, tg_resolve_options(r->op, args, copy));
+    return r && tg_impl_supported(ctx, impl) &&
+           takes(ctx, r, tg_resolve_options(r->op, args, copy));
 }
 
 tg_status tg_impl_run(tg_ctx *ctx, int impl, const void *args)
@@ -344,8 +350,8 @@ tg_status tg_impl_run(tg_ctx *ctx, int impl, const void *args)
                        r->info.full_name, tg_device_words(device_type).text,
                        tg_device_words(tg_registry_backend(r->backend)->table.device_type).text);
     if (device_type != TG_DEVICE_CPU)
-        TG_TRY(check_on_device(r->op, args, device_type));
-    if (!takes(r, args))
+        TG_TRY(check_on_device(ctx, r->op, args, device_type));
+    if (!takes(ctx, r, args))
         return tg_fail(TG_EUNSUPPORTED, "%s does not accept this problem", r->info.full_name);
     return tg_is_canonical(r->op, args) ? run(ctx, r, args) : run_converted(ctx, &r, 1, args);
 }

@@ -97,6 +97,7 @@ static const tg_backend toy = {
     .copy = copy_on_toy,
     .sync = toy_wait,
     .impls = rows,
+    .convert = toy_convert,
 };
 
 TG_BACKEND_ENTRY

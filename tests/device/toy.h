@@ -58,6 +58,8 @@ void toy_fault(const toy_call *call, tg_status status, const char *format, ...)
 /* What an implementation does: copies the call and puts it on the queue. scratch: bytes of device memory that it needs. */
 tg_status toy_launch(tg_ctx *ctx, int op, const void *args, void (*kernel)(toy_call *call),
                      size_t scratch);
+/* What a program gives of other types, or strides, than the kernels take. */
+tg_status toy_convert(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, int mask);
 /* In a kernel: position i of an argument holds value, which is not in [0, count). */
 void toy_out_of_range(const toy_call *call, const char *name, int64_t i, int64_t value,
                       int64_t count);

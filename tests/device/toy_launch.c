@@ -186,3 +186,63 @@ double toy_rounded(int type, double value)
     store(type, memory, value);
     return load(type, memory);
 }
+
+/* ---- conversions ---- */
+
+static double load_any(int type, const void *at)
+{
+    int32_t index;
+    if (type == TG_I32) {
+        memcpy(&index, at, sizeof index);
+        return index;
+    }
+    return type == TG_U8 || type == TG_BOOL ? *(const uint8_t *)at : load(type, at);
+}
+
+static void store_any(int type, void *at, double value)
+{
+    const int32_t index = (int32_t)value;
+    const uint8_t byte = (uint8_t)value;
+    if (type == TG_I32)
+        memcpy(at, &index, sizeof index);
+    else if (type == TG_U8 || type == TG_BOOL)
+        memcpy(at, &byte, sizeof byte);
+    else
+        store(type, at, value);
+}
+
+static void convert(toy_call *call)
+{
+    const tg_tensor *to = &call->tensor[0], *from = &call->tensor[1];
+    const int mask = (int)call->slot[2], to_type = tg_type_of(to), from_type = tg_type_of(from);
+    for (int64_t k = 0; k < tg_numel(to); k++) {
+        int64_t rest = k, i = 0, j = 0;
+        for (int d = to->ndim - 1; d >= 0; rest /= to->shape[d--]) {
+            i += rest % to->shape[d] * to->strides[d];
+            j += rest % to->shape[d] * from->strides[d];
+        }
+        const double value =
+            load_any(from_type, (const char *)from->data + j * (int64_t)tg_type_size(from_type));
+        store_any(to_type, (char *)to->data + i * (int64_t)tg_type_size(to_type),
+                  mask ? value != 0 : value);
+    }
+}
+
+tg_status toy_convert(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, int mask)
+{
+    toy_call *call = calloc(1, sizeof *call);
+    if (!call)
+        return toy_host->fail(TG_ENOMEM, "toy: no memory for a conversion");
+    call->run = convert;
+    call->ctx = ctx;
+    call->op = "convert";
+    tg_status status = take_tensor(call, 0, to);
+    if (status == TG_OK)
+        status = take_tensor(call, 1, from);
+    call->slot[2] = (uint64_t)mask;
+    if (status == TG_OK)
+        toy_put(call);
+    else
+        free(call);
+    return status;
+}
