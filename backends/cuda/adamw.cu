@@ -119,5 +119,5 @@ tg_status cuda_adamw(tg_ctx *ctx, const tg_adamw_args *args)
         const int64_t blocks = min_of(INT32_MAX, ceil_div(a.n, ADAMW_THREADS * FOUR));
         adamw_kernel<T><<<(unsigned)blocks, ADAMW_THREADS, 0, call.stream>>>(a);
     });
-    return cuda_end(&call);
+    return cuda_end(&call, TG_OK);
 }

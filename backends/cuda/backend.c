@@ -135,13 +135,13 @@ tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tens
     return error == cudaSuccess ? TG_OK : failed(op, error);
 }
 
-tg_status cuda_end(const cuda_call *call)
+tg_status cuda_end(const cuda_call *call, tg_status status)
 {
     int card;
     const cudaError_t error = cudaGetLastError();
     if (cudaGetDevice(&card) == cudaSuccess)
         leave(card, call->before);
-    return error == cudaSuccess ? TG_OK : failed(call->op, error);
+    return status != TG_OK || error == cudaSuccess ? status : failed(call->op, error);
 }
 
 /* ---- the device ---- */

@@ -99,5 +99,5 @@ tg_status cuda_convert(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, 
         return status;
     const int64_t blocks = min_of(ceil_div(a.count, CONVERT_THREADS), 65535);
     convert_kernel<<<(unsigned)blocks, CONVERT_THREADS, 0, call.stream>>>(a);
-    return cuda_end(&call);
+    return cuda_end(&call, TG_OK);
 }

@@ -83,13 +83,6 @@ struct row_sums {
     int largest; /* the first of the largest logits; if it is asked for */
 };
 
-struct smaller_index {
-    __device__ __forceinline__ float operator()(float a, float b) const
-    {
-        return __int_as_float(min(__float_as_int(a), __float_as_int(b)));
-    }
-};
-
 template <bool CAP> __device__ __forceinline__ static float capped(float x, float softcap)
 {
     return CAP && softcap > 0 ? softcap * tanhf(x / softcap) : x;
@@ -567,8 +560,7 @@ tg_status cuda_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward
     if (status != TG_OK)
         return status;
     status = forward(call, args);
-    const tg_status end = cuda_end(&call);
-    return status == TG_OK ? end : status;
+    return cuda_end(&call, status);
 }
 
 static tg_status backward(const cuda_call &call, const tg_cross_entropy_backward_args *args)
@@ -591,6 +583,5 @@ tg_status cuda_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backwa
     if (status != TG_OK)
         return status;
     status = backward(call, args);
-    const tg_status end = cuda_end(&call);
-    return status == TG_OK ? end : status;
+    return cuda_end(&call, status);
 }

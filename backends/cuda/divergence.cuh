@@ -23,6 +23,22 @@ struct divergence_args {
     double share;
 };
 
+/* d = exp(y) (y - x): of a target y that holds logarithms. */
+struct divergence_of_logarithms {
+    __device__ __forceinline__ divergence operator()(float x, float y) const
+    {
+        const float p = expf(y);
+        const divergence d = {p == 0 ? 0 : p * (y - x), -p};
+        return d;
+    }
+};
+
+/* NaN stays NaN. */
+template <class T> __device__ __forceinline__ static T no_less(T x, T least)
+{
+    return x < least ? least : x;
+}
+
 enum { DIVERGENCE_THREADS = 256, DIVERGENCE_BLOCKS = 8 /* a multiprocessor */ };
 
 /* The block's sum, in its first thread. */
@@ -132,13 +148,6 @@ static double divergence_share_of(const divergence_call *c, int64_t rows, int64_
     return rows ? *base / (double)rows : 0;
 }
 
-template <class F, class T, class Y>
-static void divergence_launch(const cuda_call &call, const F &f, const divergence_args &a,
-                              dim3 grid, dim3 block)
-{
-    divergence_kernel<F, T, Y><<<grid, block, 0, call.stream>>>(f, a);
-}
-
 template <class F>
 static tg_status divergence_run(tg_ctx *ctx, const F &f, const divergence_call &c)
 {
@@ -167,8 +176,7 @@ static tg_status divergence_run(tg_ctx *ctx, const F &f, const divergence_call &
     const int64_t blocks = (int64_t)call.processors * DIVERGENCE_BLOCKS;
     double *memory = (double *)cuda_host->device_workspace(ctx, (size_t)(blocks + 1) * 8);
     if (!memory) {
-        cuda_end(&call);
-        return TG_ENOMEM;
+        return cuda_end(&call, TG_ENOMEM);
     }
     if (c.labels && c.reduction != TG_SUM && !each) {
         a.counted = memory + blocks;
@@ -182,21 +190,19 @@ static tg_status divergence_run(tg_ctx *ctx, const F &f, const divergence_call &
         by_type(main, [&](auto e) {
             using T = decltype(e);
             const int64_t chunks = ceil_div(a.n, V<T>);
-            const int across =
-                (int)min_of(DIVERGENCE_THREADS, power_of_two(min_of(chunks, DIVERGENCE_THREADS)));
-            const dim3 block(across, DIVERGENCE_THREADS / across);
-            const int64_t wide = min_of(blocks, ceil_div(chunks, across));
+            const dim3 block = block_over(chunks, DIVERGENCE_THREADS);
+            const int64_t wide = min_of(blocks, ceil_div(chunks, block.x));
             const dim3 grid((unsigned)wide,
                             (unsigned)min_of(blocks / wide, ceil_div(a.rows, block.y)));
             parts = (int64_t)grid.x * grid.y;
             by_type(c.y, [&](auto of_y) {
-                divergence_launch<F, T, decltype(of_y)>(call, f, a, grid, block);
+                divergence_kernel<F, T, decltype(of_y)><<<grid, block, 0, call.stream>>>(f, a);
             });
         });
     if (reduced)
         divergence_total<<<1, DIVERGENCE_THREADS, 0, call.stream>>>(
             (float *)data_of(c.loss), memory, parts, a.counted, a.share);
-    return cuda_end(&call);
+    return cuda_end(&call, TG_OK);
 }
 
 #endif

@@ -216,34 +216,6 @@ __device__ __forceinline__ void load_vector(const vector_span &v, int64_t j, int
 
 /* ---- the host's side ---- */
 
-static inline char *data_of(const tg_tensor *t)
-{
-    return t ? (char *)t->data + t->byte_offset : NULL;
-}
-
-/* Elements of a row: of the last dimension. */
-static inline int64_t width_of(const tg_tensor *t)
-{
-    return t->ndim ? t->shape[t->ndim - 1] : 1;
-}
-
-static inline int64_t rows_of(const tg_tensor *t)
-{
-    int64_t rows = 1;
-    for (int i = 0; i < t->ndim - 1; i++)
-        rows *= t->shape[i];
-    return rows;
-}
-
-/* Distance of two rows, in elements: the stride of the innermost leading dimension that has more than one entry. */
-static inline int64_t stride_of(const tg_tensor *t)
-{
-    for (int i = t->ndim - 2; i >= 0 && t->strides; i--)
-        if (t->shape[i] > 1)
-            return t->strides[i];
-    return width_of(t);
-}
-
 static inline row_span span_of(const tg_tensor *t)
 {
     row_span span = {NULL, 0};
@@ -318,6 +290,13 @@ static inline int64_t ceil_div(int64_t n, int64_t d)
 static inline int64_t min_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+/* A block of so many threads: across the chunks of a row, the rest of them over rows. */
+static inline dim3 block_over(int64_t chunks, int threads)
+{
+    const int across = power_of_two(min_of(chunks, threads));
+    return dim3(across, threads / across);
 }
 
 #endif

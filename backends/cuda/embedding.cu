@@ -58,7 +58,7 @@ tg_status cuda_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *a
                                                 : lookup_kernel<float>;
     kernel<<<grid, block, 0, call.stream>>>(span_of(a->weight), span_of(a->y), indices, rows, n,
                                             range);
-    return cuda_end(&call);
+    return cuda_end(&call, TG_OK);
 }
 
 /* ---- backward ---- */
@@ -273,6 +273,5 @@ tg_status cuda_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args 
     if (status != TG_OK)
         return status;
     status = sum_rows(call, args);
-    const tg_status end = cuda_end(&call);
-    return status == TG_OK ? end : status;
+    return cuda_end(&call, status);
 }

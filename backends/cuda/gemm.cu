@@ -77,8 +77,8 @@ __global__ void __launch_bounds__(GEMM_THREADS) gemm_kernel(const gemm_problem p
 
 static gemm_operand operand_of(const tg_tensor *t, int lines_are_columns)
 {
-    const int64_t stride = gemm_stride(t);
-    gemm_operand o = {gemm_data(t), lines_are_columns ? 1 : stride, lines_are_columns ? stride : 1};
+    const int64_t stride = stride_of(t);
+    gemm_operand o = {data_of(t), lines_are_columns ? 1 : stride, lines_are_columns ? stride : 1};
     return o;
 }
 
@@ -87,11 +87,11 @@ tg_status cuda_gemm(tg_ctx *ctx, const tg_gemm_args *args)
     gemm_problem p = {};
     p.a = operand_of(args->a, args->trans_a != 0);
     p.b = operand_of(args->b, !args->trans_b);
-    p.c = gemm_data(args->c);
+    p.c = data_of(args->c);
     p.m = args->c->shape[0];
     p.n = args->c->shape[1];
     p.k = args->alpha != 0 ? gemm_inner(args) : 0;
-    p.c_stride = gemm_stride(args->c);
+    p.c_stride = stride_of(args->c);
     p.tiles_n = ceil_div(p.n, GEMM_TILE);
     p.alpha = (float)args->alpha;
     p.beta = (float)args->beta;
@@ -111,5 +111,5 @@ tg_status cuda_gemm(tg_ctx *ctx, const tg_gemm_args *args)
         else
             gemm_kernel<T, T><<<(unsigned)tiles, GEMM_THREADS, 0, call.stream>>>(p);
     });
-    return cuda_end(&call);
+    return cuda_end(&call, TG_OK);
 }

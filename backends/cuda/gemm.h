@@ -15,17 +15,6 @@ int cuda_gemm_cublaslt_accepts(const tg_gemm_args *args);
 }
 #endif
 
-static inline char *gemm_data(const tg_tensor *t)
-{
-    return (char *)t->data + t->byte_offset;
-}
-
-/* Distance of two rows, in elements. */
-static inline int64_t gemm_stride(const tg_tensor *t)
-{
-    return t->strides && t->shape[0] > 1 ? t->strides[0] : t->shape[1];
-}
-
 /* K */
 static inline int64_t gemm_inner(const tg_gemm_args *args)
 {

@@ -166,7 +166,7 @@ static uint32_t aligned(const char *data, int64_t stride_bytes)
 
 static int takes(const tg_tensor *t)
 {
-    const int64_t ld = gemm_stride(t);
+    const int64_t ld = stride_of(t);
     return t->shape[0] <= INT32_MAX && t->shape[1] <= INT32_MAX && ld >= t->shape[1] &&
            ld <= INT32_MAX;
 }
@@ -186,17 +186,17 @@ static shape shape_of(const tg_gemm_args *args, int card)
     s.m = args->c->shape[0];
     s.n = args->c->shape[1];
     s.k = gemm_inner(args);
-    s.a_ld = gemm_stride(args->a);
-    s.b_ld = gemm_stride(args->b);
-    s.c_ld = gemm_stride(args->c);
+    s.a_ld = stride_of(args->a);
+    s.b_ld = stride_of(args->b);
+    s.c_ld = stride_of(args->c);
     s.card = card;
     s.type = tg_type_of(args->a);
     s.c_type = tg_type_of(args->c);
     s.trans_a = args->trans_a != 0;
     s.trans_b = args->trans_b != 0;
-    s.a_aligned = aligned(gemm_data(args->a), s.a_ld * size);
-    s.b_aligned = aligned(gemm_data(args->b), s.b_ld * size);
-    s.c_aligned = aligned(gemm_data(args->c), s.c_ld * c_size);
+    s.a_aligned = aligned(data_of(args->a), s.a_ld * size);
+    s.b_aligned = aligned(data_of(args->b), s.b_ld * size);
+    s.c_aligned = aligned(data_of(args->c), s.c_ld * c_size);
     return s;
 }
 
@@ -213,12 +213,11 @@ static tg_status multiply(const cuda_call *call, const tg_gemm_args *args)
     pthread_mutex_lock(&lock);
     const plan *p = plan_of(&s);
     const int usable = p->usable;
-    const int error = usable
-                          ? lt.cublasLtMatmul(handles[s.card], p->desc, &alpha, gemm_data(args->b),
-                                              p->b, gemm_data(args->a), p->a, &beta,
-                                              gemm_data(args->c), p->c, gemm_data(args->c), p->c,
-                                              &p->found.algo, workspace, WORKSPACE, call->stream)
-                          : CUBLASLT_OK;
+    const int error = usable ? lt.cublasLtMatmul(handles[s.card], p->desc, &alpha, data_of(args->b),
+                                                 p->b, data_of(args->a), p->a, &beta,
+                                                 data_of(args->c), p->c, data_of(args->c), p->c,
+                                                 &p->found.algo, workspace, WORKSPACE, call->stream)
+                             : CUBLASLT_OK;
     pthread_mutex_unlock(&lock);
     if (!usable)
         return TG_EUNSUPPORTED;
@@ -236,6 +235,5 @@ tg_status cuda_gemm_cublaslt(tg_ctx *ctx, const tg_gemm_args *args)
     if (status != TG_OK)
         return status;
     status = multiply(&call, args);
-    const tg_status end = cuda_end(&call);
-    return status != TG_OK ? status : end;
+    return cuda_end(&call, status);
 }

@@ -10,19 +10,10 @@ struct kl_div_loss {
     }
 };
 
-struct kl_div_loss_of_logarithms {
-    __device__ __forceinline__ divergence operator()(float x, float t) const
-    {
-        const float p = expf(t);
-        const divergence d = {p == 0 ? 0 : p * (t - x), -p};
-        return d;
-    }
-};
-
 static tg_status run(tg_ctx *ctx, const divergence_call &c, int64_t log_target, double eps)
 {
     const kl_div_loss loss = {(float)eps};
-    return log_target ? divergence_run(ctx, kl_div_loss_of_logarithms(), c)
+    return log_target ? divergence_run(ctx, divergence_of_logarithms(), c)
                       : divergence_run(ctx, loss, c);
 }
 

@@ -31,8 +31,8 @@ typedef struct cuda_call {
 
 /* Makes the card of `on` current. Every call that has begun ends. */
 tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tensor *on);
-/* The status of what was launched since cuda_begin(). */
-tg_status cuda_end(const cuda_call *call);
+/* The given status, or where that is TG_OK that of what was launched since cuda_begin(). */
+tg_status cuda_end(const cuda_call *call, tg_status status);
 
 tg_status cuda_convert(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, int mask);
 
@@ -43,4 +43,35 @@ tg_status cuda_convert(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, 
 #ifdef __cplusplus
 }
 #endif
+
+/* ---- tensors ---- */
+
+static inline char *data_of(const tg_tensor *t)
+{
+    return t ? (char *)t->data + t->byte_offset : NULL;
+}
+
+/* Elements of a row: of the last dimension. */
+static inline int64_t width_of(const tg_tensor *t)
+{
+    return t->ndim ? t->shape[t->ndim - 1] : 1;
+}
+
+static inline int64_t rows_of(const tg_tensor *t)
+{
+    int64_t rows = 1;
+    for (int i = 0; i < t->ndim - 1; i++)
+        rows *= t->shape[i];
+    return rows;
+}
+
+/* Distance of two rows, in elements: the stride of the innermost leading dimension that has more than one entry. */
+static inline int64_t stride_of(const tg_tensor *t)
+{
+    for (int i = t->ndim - 2; i >= 0 && t->strides; i--)
+        if (t->shape[i] > 1)
+            return t->strides[i];
+    return width_of(t);
+}
+
 #endif

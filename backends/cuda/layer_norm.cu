@@ -91,7 +91,7 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
         launch_forward(call, a, ceil_div(a.n, V<T>), &known, layer_norm_kernel<T, FEW>,
                        layer_norm_kernel<T, HELD>, layer_norm_kernel<T, 0>);
     });
-    return cuda_end(&call);
+    return cuda_end(&call, TG_OK);
 }
 
 /* dx = rstd (m - normal mean(m normal) - mean(m)), m = dy weight, normal = (x - mean) rstd; dweight = sum over rows of dy normal,
@@ -161,6 +161,5 @@ tg_status cuda_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_arg
         using T = decltype(e);
         status = backward_rows<layer_norm_gradient, T>(call, f, a, columns, (int)args->accumulate);
     });
-    const tg_status end = cuda_end(&call);
-    return status == TG_OK ? end : status;
+    return cuda_end(&call, status);
 }

@@ -87,14 +87,13 @@ static tg_status map(tg_ctx *ctx, const char *op, const F &f,
     by_layout(tensors, [&](auto t) {
         using T = decltype(t);
         const int64_t chunks = ceil_div(a.n, V<T>);
-        const int across = (int)min_of(MAP_THREADS, power_of_two(min_of(chunks, MAP_THREADS)));
-        const dim3 block(across, MAP_THREADS / across);
+        const dim3 block = block_over(chunks, MAP_THREADS);
         const int64_t most = INT32_MAX;
-        const dim3 grid((unsigned)min_of(most, ceil_div(chunks, (int64_t)across * MAP_AHEAD)),
+        const dim3 grid((unsigned)min_of(most, ceil_div(chunks, (int64_t)block.x * MAP_AHEAD)),
                         (unsigned)min_of(65535, ceil_div(a.rows, block.y)));
         map_kernel<F, T><<<grid, block, 0, call.stream>>>(f, a);
     });
-    return cuda_end(&call);
+    return cuda_end(&call, TG_OK);
 }
 
 #endif

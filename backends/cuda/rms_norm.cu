@@ -97,7 +97,7 @@ static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *const (&t
             launch_forward(call, a, chunks, &known, rms_norm_kernel<T, FEW, false>,
                            rms_norm_kernel<T, HELD, false>, rms_norm_kernel<T, 0, false>);
     });
-    return cuda_end(&call);
+    return cuda_end(&call, TG_OK);
 }
 
 /* What both operators have. Without a weight there is no offset either. */
@@ -208,8 +208,7 @@ static tg_status backward(tg_ctx *ctx, const char *op, const ARGS *args, const t
         const auto run = args->casting_mode == 0 ? gradients<T, true> : gradients<T, false>;
         status = run(call, a, rstd, args->dweight, (int)args->accumulate);
     });
-    const tg_status end = cuda_end(&call);
-    return status == TG_OK ? end : status;
+    return cuda_end(&call, status);
 }
 
 tg_status cuda_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)

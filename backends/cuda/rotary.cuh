@@ -198,7 +198,7 @@ static tg_status rotate(tg_ctx *ctx, const char *op, const tg_tensor *q, rotary_
         const auto kernel = are ? KERNELS::template of<whole<T>>() : KERNELS::template of<T>();
         kernel<<<(unsigned)min_of(INT32_MAX, a.tokens), block, 0, call.stream>>>(a);
     });
-    return cuda_end(&call);
+    return cuda_end(&call, TG_OK);
 }
 
 struct rotary_halves {

@@ -31,6 +31,14 @@ struct larger {
     }
 };
 
+/* Of the bits of ints of 0 and more. */
+struct smaller_index {
+    __device__ __forceinline__ float operator()(float a, float b) const
+    {
+        return __int_as_float(min(__float_as_int(a), __float_as_int(b)));
+    }
+};
+
 /* One float of each warp of the block, for MOST_SUMS values, twice: two reductions in a row do not wait for each other. */
 enum { MOST_SUMS = 4 };
 struct team_memory {

@@ -110,7 +110,7 @@ tg_status cuda_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
         launch_forward(call, a, ceil_div(a.n, V<T>), &known, softmax_kernel<T, FEW>,
                        softmax_kernel<T, HELD>, softmax_kernel<T, 0>);
     });
-    return cuda_end(&call);
+    return cuda_end(&call, TG_OK);
 }
 
 /* dx = y (dy - sum of y dy) */
@@ -156,6 +156,5 @@ tg_status cuda_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *arg
         using T = decltype(e);
         status = backward_rows<softmax_gradient, T>(call, softmax_gradient(), a, NULL, 0);
     });
-    const tg_status end = cuda_end(&call);
-    return status == TG_OK ? end : status;
+    return cuda_end(&call, status);
 }

@@ -28,12 +28,6 @@ struct softmax_jsd_term {
     double slope;
 };
 
-/* NaN stays NaN. */
-__device__ __forceinline__ static double no_less(double x, double least)
-{
-    return x < least ? least : x;
-}
-
 /* x, y: log-probabilities of student and teacher. What is small where they nearly agree is computed in double. */
 
 struct softmax_jsd_forward_kl {
@@ -42,7 +36,7 @@ struct softmax_jsd_forward_kl {
     {
         const double apart = x == y ? 0 : y - x; /* both may be -inf */
         const float p = expf((float)y), larger = expf((float)(y > x ? y : x));
-        const double difference = larger * expm1(no_less(-fabs(apart), -40));
+        const double difference = larger * expm1(no_less(-fabs(apart), -40.0));
         return {p == 0 ? 0 : (float)(p * apart), p, apart < 0 ? difference * -1 : difference};
     }
 };
@@ -65,7 +59,7 @@ struct softmax_jsd_mixture {
     double beta;
     __device__ __forceinline__ softmax_jsd_term operator()(double x, double y) const
     {
-        const double a = no_less(x, -200), b = no_less(y, -200), apart = b - a;
+        const double a = no_less(x, -200.0), b = no_less(y, -200.0), apart = b - a;
         const bool of_x = apart < 0; /* x is the larger */
         const double n = -fabs(apart), u = expm1(n), w = of_x ? beta : 1 - beta, shift = w * u;
         const double l = log1p(shift);
@@ -82,13 +76,6 @@ struct softmax_top {
     float max;
     int at;
     double log_sum;
-};
-
-struct first_index {
-    __device__ __forceinline__ float operator()(float a, float b) const
-    {
-        return __int_as_float(min(__float_as_int(a), __float_as_int(b)));
-    }
 };
 
 /* (x - largest) / temperature: two logits that nearly agree differ by less than f32 has there. */
@@ -122,7 +109,7 @@ __device__ __forceinline__ static void join(team &t, const softmax_largest (&par
 #pragma unroll
     for (int m = 0; m < 2; m++)
         at[m] = __int_as_float(part[m].max == max[m] ? part[m].at : INT32_MAX);
-    t.reduce(at, first_index());
+    t.reduce(at, smaller_index());
 #pragma unroll
     for (int m = 0; m < 2; m++) {
         top[m].max = max[m];
@@ -352,8 +339,7 @@ static tg_status run(tg_ctx *ctx, softmax_jsd_call c)
         a.unit = (float)(unit * (1 - c.beta));
         status = run_loss(mixture, c, call, a);
     }
-    const tg_status end = cuda_end(&call);
-    return status != TG_OK ? status : end;
+    return cuda_end(&call, status);
 }
 
 /* The arguments that both directions have. */

@@ -69,11 +69,9 @@ struct sum_rows_shape {
 
 static sum_rows_shape shape_of(int64_t chunks, int64_t rows, int64_t parts)
 {
-    const int across =
-        (int)min_of(SUM_ROWS_THREADS, power_of_two(min_of(chunks, SUM_ROWS_THREADS)));
     sum_rows_shape s;
-    s.block = dim3(across, SUM_ROWS_THREADS / across);
-    s.grid = dim3((unsigned)ceil_div(chunks, across),
+    s.block = block_over(chunks, SUM_ROWS_THREADS);
+    s.grid = dim3((unsigned)ceil_div(chunks, s.block.x),
                   (unsigned)min_of(65535, ceil_div(rows, s.block.y)), (unsigned)parts);
     return s;
 }
@@ -140,8 +138,7 @@ tg_status cuda_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *arg
     if (status != TG_OK)
         return status;
     by_type(args->x, [&](auto of_x) { status = sum<decltype(of_x)>(call, a, args->y); });
-    const tg_status end = cuda_end(&call);
-    return status != TG_OK ? status : end;
+    return cuda_end(&call, status);
 }
 
 tg_status cuda_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_args *args)
@@ -160,5 +157,5 @@ tg_status cuda_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_args *a
             repeat_rows_kernel<T, decltype(of_y)><<<s.grid, s.block, 0, call.stream>>>(a);
         });
     });
-    return cuda_end(&call);
+    return cuda_end(&call, TG_OK);
 }

@@ -12,31 +12,29 @@ struct tvd_loss {
     }
 };
 
-tg_status cuda_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
+/* What both directions are given. */
+template <class ARGS> static divergence_call call_of(const char *op, const ARGS *args)
 {
     divergence_call c = {};
-    c.op = "tvd_forward";
+    c.op = op;
     c.x = args->p;
     c.y = args->q;
     c.labels = args->labels;
     c.dloss = args->dloss;
-    c.loss = args->loss;
     c.dx = args->dp;
     c.reduction = args->reduction;
     c.ignore_index = args->ignore_index;
+    return c;
+}
+
+tg_status cuda_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
+{
+    divergence_call c = call_of("tvd_forward", args);
+    c.loss = args->loss;
     return divergence_run(ctx, tvd_loss(), c);
 }
 
 tg_status cuda_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
 {
-    divergence_call c = {};
-    c.op = "tvd_backward";
-    c.x = args->p;
-    c.y = args->q;
-    c.labels = args->labels;
-    c.dloss = args->dloss;
-    c.dx = args->dp;
-    c.reduction = args->reduction;
-    c.ignore_index = args->ignore_index;
-    return divergence_run(ctx, tvd_loss(), c);
+    return divergence_run(ctx, tvd_loss(), call_of("tvd_backward", args));
 }

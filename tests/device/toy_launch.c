@@ -123,10 +123,17 @@ toy_rows toy_rows_of(const tg_tensor *t)
 static double load(int type, const void *at)
 {
     int64_t whole;
+    int32_t index;
     float f;
     _Float16 half;
     uint16_t upper;
     switch (type) {
+    case TG_I32:
+        memcpy(&index, at, sizeof index);
+        return index;
+    case TG_U8:
+    case TG_BOOL:
+        return *(const uint8_t *)at;
     case TG_F32:
         memcpy(&f, at, sizeof f);
         return f;
@@ -149,9 +156,18 @@ static void store(int type, void *at, double value)
     const float f = (float)value;
     _Float16 half;
     int64_t whole;
+    int32_t index;
     uint32_t bits;
     uint16_t upper;
     switch (type) {
+    case TG_I32:
+        index = (int32_t)value;
+        memcpy(at, &index, sizeof index);
+        break;
+    case TG_U8:
+    case TG_BOOL:
+        *(uint8_t *)at = (uint8_t)value;
+        break;
     case TG_F32:
         memcpy(at, &f, sizeof f);
         break;
@@ -189,28 +205,6 @@ double toy_rounded(int type, double value)
 
 /* ---- conversions ---- */
 
-static double load_any(int type, const void *at)
-{
-    int32_t index;
-    if (type == TG_I32) {
-        memcpy(&index, at, sizeof index);
-        return index;
-    }
-    return type == TG_U8 || type == TG_BOOL ? *(const uint8_t *)at : load(type, at);
-}
-
-static void store_any(int type, void *at, double value)
-{
-    const int32_t index = (int32_t)value;
-    const uint8_t byte = (uint8_t)value;
-    if (type == TG_I32)
-        memcpy(at, &index, sizeof index);
-    else if (type == TG_U8 || type == TG_BOOL)
-        memcpy(at, &byte, sizeof byte);
-    else
-        store(type, at, value);
-}
-
 static void convert(toy_call *call)
 {
     const tg_tensor *to = &call->tensor[0], *from = &call->tensor[1];
@@ -222,9 +216,9 @@ static void convert(toy_call *call)
             j += rest % to->shape[d] * from->strides[d];
         }
         const double value =
-            load_any(from_type, (const char *)from->data + j * (int64_t)tg_type_size(from_type));
-        store_any(to_type, (char *)to->data + i * (int64_t)tg_type_size(to_type),
-                  mask ? value != 0 : value);
+            load(from_type, (const char *)from->data + j * (int64_t)tg_type_size(from_type));
+        store(to_type, (char *)to->data + i * (int64_t)tg_type_size(to_type),
+              mask ? value != 0 : value);
     }
 }
 
