@@ -169,7 +169,7 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
     X(I64, count_blocks)                          \
     CE_SUM_BUFFERS(X)
 
-/* Rows of few classes, a lane a row: without class weights, smoothing, softcap and argmax. each: dloss of every row; saved: lse, to be read.
+/* Rows of few classes, a lane a row: without class weights, softcap and argmax. each: dloss of every row; saved: lse, to be read.
  * loss, z_loss: of every row; losses, z_losses: of every block. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy
  * out. */
 #define CROSS_ENTROPY_SHORT(X)                                                                \
@@ -188,6 +188,7 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
     X(GRID, columns, rows, all, lanes)                                                        \
     X(I64, flags)                                                                             \
     X(I64, ignore_index)                                                                      \
+    X(F32, smoothing)                                                                         \
     X(F32, z)                                                                                 \
     X(F32, grad_scale)                                                                        \
     X(F32, scale)                                                                             \

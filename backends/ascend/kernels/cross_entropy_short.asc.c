@@ -1,7 +1,7 @@
 /* cross_entropy_short.asc.c - losses and gradients of rows of so few classes that they are transposed in UB (asc_short.h): what is one number
  * for a row lies in job->lanes, and the row's logits go down the same lane.
  *
- * Without class weights, smoothing, softcap and argmax: cross_entropy_rows.asc.c has these. */
+ * Without class weights, softcap and argmax: cross_entropy_rows.asc.c has these. */
 #include "asc_short.h"
 #include "cross_entropy_rows.h"
 
@@ -14,13 +14,15 @@ typedef struct ce_lines {
     __ubuf__ int32_t *mask, *first;
 } ce_lines;
 
+/* asc_and of f32. */
+#define CE_AND(dst, a, b, ...)                                                              \
+    asc_and((__ubuf__ uint16_t *)(dst), (__ubuf__ uint16_t *)(a), (__ubuf__ uint16_t *)(b), \
+            __VA_ARGS__)
+
 /* x of ignored rows becomes 0, whatever it is. ASC_THEN() is left to the caller. */
 static inline __aicore__ void ce_lines_keep(const ce_lines *t)
 {
-    for (int64_t c = 0; c < t->columns; c++)
-        asc_and((__ubuf__ uint16_t *)(t->x + c * t->lanes),
-                (__ubuf__ uint16_t *)(t->x + c * t->lanes), (__ubuf__ uint16_t *)t->mask,
-                (uint32_t)(2 * t->lanes));
+    ASC_BY_COLUMN(CE_AND, t->x, t->x, (__ubuf__ float *)t->mask, t->columns, t->lanes);
 }
 
 /* As targets of 32 bits have it. */
@@ -87,8 +89,12 @@ static inline __aicore__ void ce_lines_forward(const ce_job *job, const ce_lines
     const uint32_t n = (uint32_t)t->lanes;
     __ubuf__ float *top = ce_at(job, CE_ROWS_TOP), *others = ce_at(job, CE_ROWS_OTHERS);
     asc_duplicate(top, ASC_LOWEST, n);
+    if (job->smoothing != 0.0f)
+        asc_duplicate(ce_at(job, CE_ROWS_WX), 0.0f, n);
     ASC_THEN();
     ASC_DOWN(asc_max, top, t->x, t->columns, t->lanes);
+    if (job->smoothing != 0.0f)
+        ASC_DOWN(asc_add, ce_at(job, CE_ROWS_WX), t->x, t->columns, t->lanes);
     ASC_THEN();
     ce_lines_exponentials(job, t, top);
     asc_short_sum(others, t->x, t->columns, t->lanes);
@@ -115,16 +121,21 @@ static inline __aicore__ void ce_lines_saved(const ce_job *job, const ce_lines *
              ce_at(job, CE_ROWS_HIT), ce_at(job, CE_ROWS_LSE), n);
 }
 
-/* x, exponentials, becomes the gradient. */
+/* x, exponentials, becomes the gradient. BIAS is taken from all classes, and so given back to the target's. */
 static inline __aicore__ void ce_lines_gradient(const ce_job *job, const ce_lines *t)
 {
-    const uint32_t all = (uint32_t)(t->columns * t->lanes);
-    __ubuf__ float *target = ce_at(job, CE_AT_TARGET);
+    const uint32_t all = (uint32_t)(t->columns * t->lanes), n = (uint32_t)t->lanes;
+    __ubuf__ float *target = ce_at(job, CE_AT_TARGET), *bias = ce_at(job, CE_BIAS);
     ce_rows_factors(job, 0);
     asc_add_scalar(t->others, t->others, -1.0f, all);
     ASC_BY_COLUMN(asc_mul, t->x, t->x, ce_at(job, CE_FACTOR), t->columns, t->lanes);
     ASC_THEN();
-    asc_mul_scalar(target, target, -1.0f, (uint32_t)t->lanes);
+    if (job->smoothing != 0.0f) {
+        asc_add(target, target, bias, n);
+        ASC_BY_COLUMN(asc_sub, t->x, t->x, bias, t->columns, t->lanes);
+        ASC_THEN();
+    }
+    asc_mul_scalar(target, target, -1.0f, n);
     ASC_THEN();
     ASC_BY_COLUMN(asc_mul, t->others, t->others, target, t->columns, t->lanes);
     ASC_THEN();

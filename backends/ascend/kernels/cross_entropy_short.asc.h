@@ -14,6 +14,7 @@
     job.flags = flags;                                                    \
     job.ignore_index = ignore_index;                                      \
     job.columns = columns;                                                \
+    job.smoothing = asc_f32(smoothing);                                   \
     job.z = asc_f32(z);                                                   \
     job.grad_scale = asc_f32(grad_scale);                                 \
     job.scale = asc_f32(scale);                                           \
