@@ -9,7 +9,7 @@ ASCEND_KERNEL(embedding_backward, EMBEDDING_BACKWARD);
 ASCEND_KERNEL(embedding_sort, EMBEDDING_SORT);
 
 static const char *const backward_options[] = {"dweight of f32", "dweight of 16 bits", NULL};
-static const char *const sort_options[] = {"large window", "small window", NULL};
+static const char *const sort_options[] = {"large list", "small list", NULL};
 
 /* Backward: rows of a tile are bits of a word. */
 const tg_ub_kernel ascend_ub_embedding[] = {
@@ -45,7 +45,21 @@ int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args)
  * is everywhere, and a tile still has several rows. */
 enum { STRIP = 1024 };
 
-static tg_status plan_sums(ascend_plan *plan, const tg_tensor *dy, const tg_tensor *dweight)
+/* Rows of a tile and owners of tiles: powers of 2. */
+typedef struct tile_order {
+    int64_t tile_shift, owner_shift, tiles_each;
+} tile_order;
+
+static int64_t shift_of(int64_t n)
+{
+    int64_t shift = 0;
+    while ((int64_t)2 << shift <= n)
+        shift++;
+    return shift;
+}
+
+static tg_status plan_sums(ascend_plan *plan, const tg_tensor *dy, const tg_tensor *dweight,
+                           tile_order *order)
 {
     const ascend_rows table = ascend_rows_of(dweight);
     const int64_t strips = (table.n + STRIP - 1) / STRIP;
@@ -56,32 +70,35 @@ static tg_status plan_sums(ascend_plan *plan, const tg_tensor *dy, const tg_tens
                             table.type == TG_F32 ? EMBEDDING_WIDE_SUMS : EMBEDDING_NARROW_SUMS));
     ASCEND_TRY(ascend_choose(plan));
     tg_ub_layout *layout = &plan->layout;
+    const int64_t cores = plan->problem.cores;
     plan->problem.columns = table.n;
+    order->tile_shift = shift_of(layout->tile_rows);
+    layout->tile_rows = (int64_t)1 << order->tile_shift;
+    layout->row_tiles = (table.rows + layout->tile_rows - 1) / layout->tile_rows;
     layout->column_tiles = (table.n + layout->tile_columns - 1) / layout->tile_columns;
     layout->tasks = layout->row_tiles * layout->column_tiles;
-    const int64_t cores = plan->problem.cores;
     layout->blocks = layout->tasks < cores ? layout->tasks : cores;
+    order->owner_shift = shift_of(layout->row_tiles < cores ? layout->row_tiles : cores);
+    const int64_t owners = (int64_t)1 << order->owner_shift;
+    order->tiles_each = (layout->row_tiles + owners - 1) / owners;
     return TG_OK;
 }
 
-/* The window of records: the large one, or where it does not fit the small one. */
-static tg_status plan_sort(ascend_plan *plan, const tg_tensor *dweight, int64_t tiles,
-                           int64_t *window)
+/* The large list, or where it does not fit the small one. A block an owner. */
+static tg_status plan_sort(ascend_plan *plan, const tg_tensor *dweight, const tile_order *order,
+                           int64_t *list)
 {
     const tg_ub_kernel *ub = &ascend_ub_embedding[SORT];
-    *window = EMBEDDING_LARGE_WINDOW;
-    ASCEND_TRY(ascend_begin(plan, ub, dweight, 1, tiles, TG_F32, EMBEDDING_LARGE));
+    const int64_t owners = (int64_t)1 << order->owner_shift;
+    *list = EMBEDDING_LARGE_LIST;
+    ASCEND_TRY(ascend_begin(plan, ub, dweight, 1, owners, TG_F32, EMBEDDING_LARGE));
     if (ascend_choose(plan) == TG_ENOMEM) {
-        *window = EMBEDDING_SMALL_WINDOW;
+        *list = EMBEDDING_SMALL_LIST;
         plan->problem.options = EMBEDDING_SMALL;
         ASCEND_TRY(ascend_choose(plan));
     }
     plan->type = TG_I64;
-    const int64_t cores = plan->problem.cores, share = (tiles + cores - 1) / cores;
-    if (share < plan->layout.tile_columns) { /* the planner keeps to whole blocks of counts */
-        plan->layout.tile_columns = share;
-        plan->layout.blocks = (tiles + share - 1) / share;
-    }
+    plan->layout.blocks = owners;
     return TG_OK;
 }
 
@@ -89,22 +106,24 @@ tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_arg
 {
     const int64_t n = tg_numel(args->indices);
     ascend_plan sums, sort;
-    int64_t window;
+    tile_order order;
+    int64_t list;
     char *memory;
     if (tg_numel(args->dweight) == 0 || (args->accumulate && tg_numel(args->dy) == 0))
         return TG_OK;
-    ASCEND_TRY(plan_sums(&sums, args->dy, args->dweight));
-    const int64_t tiles = sums.layout.row_tiles;
-    ASCEND_TRY(plan_sort(&sort, args->dweight, tiles, &window));
-    ASCEND_TRY(ascend_scratch(ctx, (size_t)(8 * n + 4 * tiles), (void **)&memory));
+    ASCEND_TRY(plan_sums(&sums, args->dy, args->dweight, &order));
+    ASCEND_TRY(plan_sort(&sort, args->dweight, &order, &list));
+    const size_t slots = (size_t)(order.tiles_each << order.owner_shift);
+    ASCEND_TRY(ascend_scratch(ctx, (size_t)n * 8 + slots * 4, (void **)&memory));
     const ascend_memory records = {memory, (size_t)n * 8};
-    const ascend_memory ends = {memory + 8 * n, (size_t)tiles * 4};
+    const ascend_memory ends = {memory + n * 8, slots * 4};
     ASCEND_TRY(ASCEND_LAUNCH(ctx, &sort, embedding_sort, .indices = args->indices,
                              .records = &records, .ends = &ends, .n = n,
-                             .table_rows = sums.problem.rows, .tile_rows = sums.layout.tile_rows,
-                             .window = window));
+                             .tile_shift = order.tile_shift, .owner_shift = order.owner_shift,
+                             .tiles_each = order.tiles_each, .list = list));
     return ASCEND_LAUNCH(ctx, &sums, embedding_backward, .dy = args->dy, .dweight = args->dweight,
-                         .records = &records, .ends = &ends,
+                         .records = &records, .ends = &ends, .tile_shift = order.tile_shift,
+                         .owner_shift = order.owner_shift, .tiles_each = order.tiles_each,
                          .size = (int64_t)tg_type_size(tg_type_of(args->dweight)),
                          .accumulate = args->accumulate);
 }

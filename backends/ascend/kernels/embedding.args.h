@@ -17,6 +17,12 @@
 #define EMBEDDING_WIDE_SUMS TG_UB_OPTION(0)
 #define EMBEDDING_NARROW_SUMS TG_UB_OPTION(1)
 
+/* Which records are whose: see embedding_order. */
+#define EMBEDDING_ORDER(X) \
+    X(I64, tile_shift)     \
+    X(I64, owner_shift)    \
+    X(I64, tiles_each)
+
 /* size: bytes of an element of dweight. Steps: 0 old rows in, 1 rows of dy in, 2 sum, 3 narrow, 4 copy out. */
 #define EMBEDDING_BACKWARD(X)                                                                    \
     X(TENSOR, dy, ASC_T)                                                                         \
@@ -24,8 +30,10 @@
     X(MEMORY, records, uint64_t)                                                                 \
     X(MEMORY, ends, int32_t)                                                                     \
     X(GRID, rows, columns, tile_rows, tile_columns)                                              \
+    EMBEDDING_ORDER(X)                                                                           \
     X(I64, size)                                                                                 \
     X(I64, accumulate)                                                                           \
+    X(BUFFER, record, .per = TG_UB_ROW, .bytes = 8, .to = 2, .copies = 2)                        \
     X(BUFFER, sum, .bytes = 4, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW,                     \
       .when = EMBEDDING_WIDE_SUMS)                                                               \
     X(BUFFER, dweight, .bytes = 2, .to = 4, .copies = 2, .when = EMBEDDING_NARROW_SUMS)          \
@@ -33,31 +41,38 @@
     X(BUFFER, dy, .from = 1, .to = 2, .copies = 2, .bank = TG_UB_BANK_HIGH)                      \
     X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)
 
-/* A block writes the records of its tiles by windows of them; a smaller one where UB is small. Indices are looked through in
- * pieces of EMBEDDING_SCAN. */
+/* Indices are looked through in pieces of EMBEDDING_SCAN; a block sorts as many of its own at a time as its list holds, fewer where UB is small:
+ * 32 times a power of 4. It writes the ends of EMBEDDING_ENDS tiles at a time. */
 #define EMBEDDING_LARGE TG_UB_OPTION(0)
 #define EMBEDDING_SMALL TG_UB_OPTION(1)
-enum { EMBEDDING_LARGE_WINDOW = 8192, EMBEDDING_SMALL_WINDOW = 256, EMBEDDING_SCAN = 1024 };
+enum { EMBEDDING_LARGE_LIST = 8192, EMBEDDING_SMALL_LIST = 2048 };
+enum { EMBEDDING_SCAN = 1024, EMBEDDING_ENDS = 1024 };
 
-/* records: n of 8 bytes, sorted by tile; ends: for each tile of the table where its records end. A column is a tile of the table. */
-#define EMBEDDING_SORT(X)                                                            \
-    X(VECTOR, indices, int64_t)                                                      \
-    X(MEMORY, records, uint64_t)                                                     \
-    X(MEMORY, ends, int32_t)                                                         \
-    X(I64, n)                                                                        \
-    X(I64, table_rows)                                                               \
-    X(I64, tile_rows)                                                                \
-    X(GRID, rows, tiles, one, own_tiles)                                             \
-    X(I64, window)                                                                   \
-    X(BUFFER, next, .bytes = 4)                                                      \
-    X(BUFFER, ends, .bytes = 4)                                                      \
-    X(BUFFER, indices, .per = TG_UB_FIXED, .bytes = 8 * EMBEDDING_SCAN)              \
-    X(BUFFER, values, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)               \
-    X(BUFFER, above, .per = TG_UB_FIXED, .bytes = EMBEDDING_SCAN / 8)                \
-    X(BUFFER, below, .per = TG_UB_FIXED, .bytes = EMBEDDING_SCAN / 8)                \
-    X(BUFFER, large_window, .per = TG_UB_FIXED, .bytes = 8 * EMBEDDING_LARGE_WINDOW, \
-      .when = EMBEDDING_LARGE)                                                       \
-    X(BUFFER, small_window, .per = TG_UB_FIXED, .bytes = 8 * EMBEDDING_SMALL_WINDOW, \
-      .when = EMBEDDING_SMALL)
+/* records: n of 8 bytes, sorted by slot of their tiles; ends: for each slot where its records end. list: most records at a time. */
+#define EMBEDDING_SORT(X)                                                              \
+    X(VECTOR, indices, int64_t)                                                        \
+    X(MEMORY, records, uint64_t)                                                       \
+    X(MEMORY, ends, int32_t)                                                           \
+    X(I64, n)                                                                          \
+    EMBEDDING_ORDER(X)                                                                 \
+    X(I64, list)                                                                       \
+    X(GRID, one, owners, one_row, planned)                                             \
+    X(BUFFER, indices, .per = TG_UB_FIXED, .bytes = 8 * EMBEDDING_SCAN, .copies = 2)   \
+    X(BUFFER, index, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)                  \
+    X(BUFFER, step, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)                   \
+    X(BUFFER, position, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)               \
+    X(BUFFER, bits, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)                   \
+    X(BUFFER, owner, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)                  \
+    X(BUFFER, value, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)                  \
+    X(BUFFER, own, .per = TG_UB_FIXED, .bytes = EMBEDDING_SCAN / 8)                    \
+    X(BUFFER, from, .per = TG_UB_FIXED, .bytes = EMBEDDING_SCAN / 8)                   \
+    X(BUFFER, to, .per = TG_UB_FIXED, .bytes = EMBEDDING_SCAN / 8)                     \
+    X(BUFFER, mask, .per = TG_UB_FIXED, .bytes = 256)                                  \
+    X(BUFFER, before, .per = TG_UB_FIXED, .bytes = 256)                                \
+    X(BUFFER, ends, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_ENDS)                   \
+    X(BUFFER, large_list, .per = TG_UB_FIXED, .bytes = 8 * EMBEDDING_LARGE_LIST,       \
+      .copies = 2, .when = EMBEDDING_LARGE)                                            \
+    X(BUFFER, small_list, .per = TG_UB_FIXED, .bytes = 8 * EMBEDDING_SMALL_LIST,       \
+      .copies = 2, .when = EMBEDDING_SMALL)
 
 #endif

@@ -12,14 +12,17 @@ ASC_KERNEL ASC_NAME(embedding_forward)(ASC_PARAMS(EMBEDDING_FORWARD))
     asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID1);
     asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
     asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
-    embedding_ask(indices, asc_tile_at(grid, first), index_at, slot); /* every block has a tile */
+    embedding_ask(indices + asc_tile_at(grid, first).row, asc_tile_at(grid, first).rows, index_at,
+                  slot); /* every block has a tile */
     for (int64_t task = first; task < grid.tasks; task += step, slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
         const int64_t bytes = tile.columns * (int64_t)sizeof(ASC_T);
         const int64_t pitch = asc_pitch(tile, sizeof(ASC_T)) * (int64_t)sizeof(ASC_T);
         const __ubuf__ int64_t *index = ASC_UB(int64_t, index_at, slot);
-        if (task + step < grid.tasks)
-            embedding_ask(indices, asc_tile_at(grid, task + step), index_at, slot ^ 1);
+        if (task + step < grid.tasks) {
+            const asc_tile next = asc_tile_at(grid, task + step);
+            embedding_ask(indices + next.row, next.rows, index_at, slot ^ 1);
+        }
         ASC_WAIT(PIPE_MTE2, PIPE_S, slot);
         ASC_WAIT(PIPE_MTE3, PIPE_MTE2, slot);
         for (int64_t i = 0; i < tile.rows; i++)
@@ -41,14 +44,15 @@ ASC_KERNEL ASC_NAME(embedding_forward)(ASC_PARAMS(EMBEDDING_FORWARD))
 
 /* Adds the rows of dy that `count` records name to their rows in acc. */
 static inline __aicore__ void EMBEDDING_ADD(__ubuf__ float *acc, __gm__ ASC_T *dy, int64_t stride,
-                                            __gm__ uint64_t *records, int64_t count, asc_tile tile,
-                                            int64_t piece_at, int64_t wide_at, int slot)
+                                            const __ubuf__ uint64_t *records, int64_t count,
+                                            asc_tile tile, int64_t piece_at, int64_t wide_at,
+                                            int slot)
 {
     const int64_t pitch = asc_pitch(tile, sizeof(ASC_T));
     ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
     for (int64_t i = 0; i < count; i++)
         asc_copy_rows_in(asc_place(piece_at, slot) + (uint64_t)(i * pitch) * sizeof(ASC_T),
-                         dy + (int64_t)(uint32_t)records[i] * stride + tile.column, 1,
+                         dy + embedding_position(records[i]) * stride + tile.column, 1,
                          tile.columns * (int64_t)sizeof(ASC_T), 0, pitch * (int64_t)sizeof(ASC_T));
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
     ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
@@ -62,7 +66,7 @@ static inline __aicore__ void EMBEDDING_ADD(__ubuf__ float *acc, __gm__ ASC_T *d
 #endif
     uint64_t busy = 0; /* rows that have been added to since the last barrier */
     for (int64_t i = 0; i < count; i++) {
-        const int64_t row = (int64_t)(records[i] >> 32);
+        const int64_t row = embedding_index(records[i]) - tile.row;
         if (busy >> row & 1) {
             ASC_THEN();
             busy = 0;
@@ -77,18 +81,27 @@ static inline __aicore__ void EMBEDDING_ADD(__ubuf__ float *acc, __gm__ ASC_T *d
 }
 
 /* A tile of the table: its rows summed up. If an element of dweight is of 4 bytes, acc is where rows leave from; else
- * they leave from `out`. With accumulate, rows in use come in first and leave alone. */
+ * they leave from `out`. With accumulate, rows in use come in first and leave alone. Records come a chunk ahead, since S waits for them. */
 ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
+    const embedding_order order = embedding_order_of(tile_shift, owner_shift, tiles_each);
     const int64_t out_at = size == 4 ? sum_at : dweight_at;
     int slot = 0, piece_slot = 0;
     asc_pipeline_begin();
+    asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID0);
+    asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID1);
+    embedding_chunk ahead = embedding_chunk_of(order, grid, ends, asc_get_block_idx());
+    ahead.at -= tile_rows;
+    embedding_next(&ahead, order, grid, ends);
+    if (ahead.at < ahead.last)
+        embedding_ask(records + ahead.at, asc_min_of(tile_rows, ahead.last - ahead.at), record_at,
+                      piece_slot);
     for (int64_t task = asc_get_block_idx(); task < grid.tasks; task += asc_get_block_num()) {
         const asc_tile tile = asc_tile_at(grid, task);
-        const int64_t group = tile.row / tile_rows, pitch = asc_pitch(tile, sizeof(ASC_T));
-        const int64_t first = group ? ends[group - 1] : 0, last = ends[group];
-        if (accumulate && first == last)
+        const int64_t pitch = asc_pitch(tile, sizeof(ASC_T));
+        const embedding_chunk own = embedding_chunk_of(order, grid, ends, task);
+        if (accumulate && own.at == own.last)
             continue;
         __ubuf__ float *acc = size == 4 ? ASC_UB(float, out_at, slot) : ASC_UB(float, sum32_at, 0);
         uint64_t used = ~(uint64_t)0 >> (64 - tile.rows);
@@ -97,8 +110,8 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
         ASC_THEN();
         if (accumulate) {
             used = 0;
-            for (int64_t i = first; i < last; i++)
-                used |= (uint64_t)1 << (records[i] >> 32);
+            for (int64_t i = own.at; i < own.last; i++)
+                used |= (uint64_t)1 << (embedding_index(records[i]) - tile.row);
             asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
             asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
             embedding_rows(0, dweight, dweight_stride, size, used, tile, asc_place(out_at, slot),
@@ -113,9 +126,16 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
                           (uint32_t)tile.columns);
 #endif
         }
-        for (int64_t at = first; at < last; at += tile_rows, piece_slot ^= 1)
-            EMBEDDING_ADD(acc, dy, dy_stride, records + at, asc_min_of(tile_rows, last - at), tile,
-                          dy_at, dy32_at, piece_slot);
+        for (int64_t at = own.at; at < own.last; at += tile_rows, piece_slot ^= 1) {
+            embedding_next(&ahead, order, grid, ends);
+            if (ahead.at < ahead.last)
+                embedding_ask(records + ahead.at, asc_min_of(tile_rows, ahead.last - ahead.at),
+                              record_at, piece_slot ^ 1);
+            ASC_WAIT(PIPE_MTE2, PIPE_S, piece_slot);
+            EMBEDDING_ADD(acc, dy, dy_stride, ASC_UB(uint64_t, record_at, piece_slot),
+                          asc_min_of(tile_rows, own.last - at), tile, dy_at, dy32_at, piece_slot);
+            ASC_NOTIFY(PIPE_S, PIPE_MTE2, piece_slot);
+        }
 #if ASC_16BIT
         if (size == 2) {
             ASC_NARROW(ASC_UB(ASC_T, out_at, slot), acc, (uint32_t)(tile.rows * pitch));
@@ -134,6 +154,8 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
         ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
         slot ^= 1;
     }
+    asc_sync_wait(PIPE_S, PIPE_MTE2, EVENT_ID0);
+    asc_sync_wait(PIPE_S, PIPE_MTE2, EVENT_ID1);
     asc_pipeline_end();
 }
 
