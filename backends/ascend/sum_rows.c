@@ -49,7 +49,7 @@ static void take_whole(whole *w, const tg_tensor **many, const tg_tensor **one)
     *one = &w->one;
 }
 
-/* How the R rows of many [R, shape of one] are seen: as `rows` of `columns`, `repeats` of one's each. */
+/* How the R rows of many [R, shape of one] are seen: as `rows` of `columns`, `repeats` of one's each, a power of 2. */
 typedef struct view {
     int64_t rows, columns, repeats, total;
 } view;
@@ -58,8 +58,9 @@ static view view_of(const tg_tensor *many, const tg_tensor *one)
 {
     const ascend_rows m = ascend_rows_of(many), o = ascend_rows_of(one);
     const int64_t count = many->shape[0], compact = m.stride == o.n || count <= 1;
-    const int64_t most = compact && o.rows == 1 && o.n < NARROW ? 2 * NARROW / o.n : 1;
-    const int64_t repeats = count > most ? most : 1;
+    int64_t repeats = 1;
+    while (compact && o.rows == 1 && 2 * repeats < count && repeats * o.n <= NARROW)
+        repeats *= 2;
     return (view){ceil_div(count, repeats), repeats * o.n, repeats, repeats > 1 ? count * o.n : 0};
 }
 
@@ -85,6 +86,17 @@ static tg_status plan_of(ascend_plan *plan, int which, const tg_tensor *many, co
     return TG_OK;
 }
 
+/* How often a row of `repeats`, which a task has whole, can be folded: halves begin at blocks of 32 B. */
+static int64_t halvings_of(const ascend_plan *plan, const view *v)
+{
+    int64_t halvings = 0;
+    if (plan->layout.tile_columns < v->columns)
+        return 0;
+    while (v->repeats >> halvings > 1 && v->columns % (16 << halvings) == 0)
+        halvings++;
+    return halvings;
+}
+
 static tg_status sum(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *y, double scale,
                      int64_t accumulate)
 {
@@ -96,17 +108,19 @@ static tg_status sum(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *y, double
     const ascend_rows to = ascend_rows_of(y);
     const view v = view_of(x, y);
     ASCEND_TRY(plan_of(&plan, FORWARD, x, &v, to.rows, &chunks));
-    const int direct = chunks == 1 && v.repeats == 1;
-    const int64_t shape[] = {chunks * v.repeats, to.rows, to.n};
-    const int64_t wide[] = {chunks * to.rows, v.columns};
+    const int64_t halvings = halvings_of(&plan, &v);
+    const int64_t repeats = v.repeats >> halvings, columns = v.columns >> halvings;
+    const int direct = chunks == 1 && repeats == 1;
+    const int64_t shape[] = {chunks * repeats, to.rows, to.n};
+    const int64_t wide[] = {chunks * to.rows, columns};
     if (!direct)
         ASCEND_TRY(
-            ascend_scratch(ctx, (size_t)(chunks * to.rows * v.columns) * sizeof(float), &memory));
+            ascend_scratch(ctx, (size_t)(chunks * to.rows * columns) * sizeof(float), &memory));
     tg_tensor sums = tg_tensor_of(direct ? NULL : memory, TG_F32, 2, (int64_t *)wide);
     sums.device = y->device;
     ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, sum_rows_forward, .x = x, .y = direct ? y : &sums,
                              .count = v.rows, .y_rows = to.rows, .chunks = chunks,
-                             .y_chunk = to.rows * v.columns, .total = v.total,
+                             .y_chunk = to.rows * columns, .total = v.total, .halvings = halvings,
                              .y_type = direct ? ascend_any(y) : ASC_ANY_F32,
                              .accumulate = direct && accumulate, .scale = direct ? scale : 1));
     if (direct)

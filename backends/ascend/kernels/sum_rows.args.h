@@ -8,7 +8,7 @@
 enum { SUM_ROWS_AT_ONCE = 8 }; /* rows that are copied in together */
 
 /* y[chunk][r] = scale times the sum over k of x[k][r], k of the chunk; accumulate: + y as it was. count: of numbers k, of which each chunk has its
- * share; y_rows: numbers r; total: 0, or, of compact rows, elements that there are, in which the last row may be shorter. y_chunk: elements from chunk
+ * share; halvings: how often the sum of whole rows is folded into its first half before it leaves; y_rows: numbers r; total: 0, or, of compact rows, elements that there are, in which the last row may be shorter. y_chunk: elements from chunk
  * to chunk. Tasks: pieces of rows of y, of each chunk. Steps: 0 copy in, 1 add, 2 copy out. */
 #define SUM_ROWS_FORWARD(X)                                                                     \
     X(TENSOR, x, ASC_T)                                                                         \
@@ -19,6 +19,7 @@ enum { SUM_ROWS_AT_ONCE = 8 }; /* rows that are copied in together */
     X(I64, chunks)                                                                              \
     X(I64, y_chunk)                                                                             \
     X(I64, total)                                                                               \
+    X(I64, halvings)                                                                            \
     X(I64, y_type)                                                                              \
     X(I64, accumulate)                                                                          \
     X(F32, scale)                                                                               \

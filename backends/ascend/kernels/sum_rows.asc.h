@@ -11,7 +11,7 @@ ASC_KERNEL ASC_NAME(sum_rows_forward)(ASC_PARAMS(SUM_ROWS_FORWARD))
     asc_pipeline_begin();
     for (int64_t i = asc_get_block_idx(); i < tasks; i += asc_get_block_num()) {
         const sum_rows_task t = sum_rows_task_at(i, count, columns, tile_columns, y_rows, chunks);
-        const uint32_t n = (uint32_t)t.columns;
+        uint32_t n = (uint32_t)t.columns;
         __gm__ char *to =
             (__gm__ char *)y + (t.chunk * y_chunk + t.r * y_stride + t.column) * y_size;
         asc_duplicate(sum, 0.0f, n);
@@ -41,6 +41,11 @@ ASC_KERNEL ASC_NAME(sum_rows_forward)(ASC_PARAMS(SUM_ROWS_FORWARD))
                 ASC_THEN();
             }
             ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        }
+        for (int64_t halved = 0; halved < halvings; halved++) {
+            n /= 2;
+            asc_add(sum, sum, sum + n, n);
+            ASC_THEN();
         }
         asc_mul_scalar(sum, sum, asc_f32(scale), n);
         if (accumulate) {
