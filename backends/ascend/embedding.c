@@ -9,7 +9,7 @@ ASCEND_KERNEL(embedding_backward, EMBEDDING_BACKWARD);
 ASCEND_KERNEL(embedding_sort, EMBEDDING_SORT);
 
 static const char *const backward_options[] = {"dweight of f32", "dweight of 16 bits", NULL};
-static const char *const sort_options[] = {"large list", "small list", NULL};
+static const char *const sort_options[] = {"large list", "middle list", "small list", NULL};
 
 /* Backward: rows of a tile are bits of a word. */
 const tg_ub_kernel ascend_ub_embedding[] = {
@@ -84,22 +84,29 @@ static tg_status plan_sums(ascend_plan *plan, const tg_tensor *dy, const tg_tens
     return TG_OK;
 }
 
-/* The large list, or where it does not fit the small one. A block an owner. */
+/* Lists and pieces of the indices, from the largest on. */
+static const struct {
+    uint32_t option;
+    int64_t list, piece;
+} sorts[] = {{EMBEDDING_LARGE, EMBEDDING_LARGE_LIST, 1024},
+             {EMBEDDING_MIDDLE, EMBEDDING_MIDDLE_LIST, 1024},
+             {EMBEDDING_SMALL, EMBEDDING_SMALL_LIST, 256}};
+
+/* The largest that fits. A block is an owner. */
 static tg_status plan_sort(ascend_plan *plan, const tg_tensor *dweight, const tile_order *order,
                            int64_t *list)
 {
-    const tg_ub_kernel *ub = &ascend_ub_embedding[SORT];
-    const int64_t owners = (int64_t)1 << order->owner_shift;
-    *list = EMBEDDING_LARGE_LIST;
-    ASCEND_TRY(ascend_begin(plan, ub, dweight, 1, owners, TG_F32, EMBEDDING_LARGE));
-    if (ascend_choose(plan) == TG_ENOMEM) {
-        *list = EMBEDDING_SMALL_LIST;
-        plan->problem.options = EMBEDDING_SMALL;
-        ASCEND_TRY(ascend_choose(plan));
+    for (size_t i = 0; i < sizeof sorts / sizeof *sorts; i++) {
+        ASCEND_TRY(ascend_begin(plan, &ascend_ub_embedding[SORT], dweight, 1, sorts[i].piece,
+                                TG_F32, sorts[i].option));
+        if (!ascend_fits(plan, 1, sorts[i].piece))
+            continue;
+        *list = sorts[i].list;
+        plan->type = TG_I64;
+        plan->layout.blocks = (int64_t)1 << order->owner_shift;
+        return TG_OK;
     }
-    plan->type = TG_I64;
-    plan->layout.blocks = owners;
-    return TG_OK;
+    return ascend_choose(plan); /* says what does not fit */
 }
 
 tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args)
@@ -107,7 +114,7 @@ tg_status ascend_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_arg
     const int64_t n = tg_numel(args->indices);
     ascend_plan sums, sort;
     tile_order order;
-    int64_t list;
+    int64_t list = 0;
     char *memory;
     if (tg_numel(args->dweight) == 0 || (args->accumulate && tg_numel(args->dy) == 0))
         return TG_OK;

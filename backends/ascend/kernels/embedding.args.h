@@ -41,38 +41,41 @@
     X(BUFFER, dy, .from = 1, .to = 2, .copies = 2, .bank = TG_UB_BANK_HIGH)                      \
     X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)
 
-/* Indices are looked through in pieces of EMBEDDING_SCAN; a block sorts as many of its own at a time as its list holds, fewer where UB is small:
- * 32 times a power of 4. It writes the ends of EMBEDDING_ENDS tiles at a time. */
+/* A block sorts as many of its own indices at a time as its list holds, 32 times a power of 4; a smaller one where UB is small. It writes the ends of
+ * EMBEDDING_ENDS tiles at a time. */
 #define EMBEDDING_LARGE TG_UB_OPTION(0)
-#define EMBEDDING_SMALL TG_UB_OPTION(1)
-enum { EMBEDDING_LARGE_LIST = 8192, EMBEDDING_SMALL_LIST = 2048 };
-enum { EMBEDDING_SCAN = 1024, EMBEDDING_ENDS = 1024 };
+#define EMBEDDING_MIDDLE TG_UB_OPTION(1)
+#define EMBEDDING_SMALL TG_UB_OPTION(2)
+enum { EMBEDDING_LARGE_LIST = 8192, EMBEDDING_MIDDLE_LIST = 2048, EMBEDDING_SMALL_LIST = 512 };
+enum { EMBEDDING_ENDS = 512 };
 
-/* records: n of 8 bytes, sorted by slot of their tiles; ends: for each slot where its records end. list: most records at a time. */
-#define EMBEDDING_SORT(X)                                                              \
-    X(VECTOR, indices, int64_t)                                                        \
-    X(MEMORY, records, uint64_t)                                                       \
-    X(MEMORY, ends, int32_t)                                                           \
-    X(I64, n)                                                                          \
-    EMBEDDING_ORDER(X)                                                                 \
-    X(I64, list)                                                                       \
-    X(GRID, one, owners, one_row, planned)                                             \
-    X(BUFFER, indices, .per = TG_UB_FIXED, .bytes = 8 * EMBEDDING_SCAN, .copies = 2)   \
-    X(BUFFER, index, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)                  \
-    X(BUFFER, step, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)                   \
-    X(BUFFER, position, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)               \
-    X(BUFFER, bits, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)                   \
-    X(BUFFER, owner, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)                  \
-    X(BUFFER, value, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_SCAN)                  \
-    X(BUFFER, own, .per = TG_UB_FIXED, .bytes = EMBEDDING_SCAN / 8)                    \
-    X(BUFFER, from, .per = TG_UB_FIXED, .bytes = EMBEDDING_SCAN / 8)                   \
-    X(BUFFER, to, .per = TG_UB_FIXED, .bytes = EMBEDDING_SCAN / 8)                     \
-    X(BUFFER, mask, .per = TG_UB_FIXED, .bytes = 256)                                  \
-    X(BUFFER, before, .per = TG_UB_FIXED, .bytes = 256)                                \
-    X(BUFFER, ends, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_ENDS)                   \
-    X(BUFFER, large_list, .per = TG_UB_FIXED, .bytes = 8 * EMBEDDING_LARGE_LIST,       \
-      .copies = 2, .when = EMBEDDING_LARGE)                                            \
-    X(BUFFER, small_list, .per = TG_UB_FIXED, .bytes = 8 * EMBEDDING_SMALL_LIST,       \
-      .copies = 2, .when = EMBEDDING_SMALL)
+/* records: n of 8 bytes, sorted by slot of their tiles; ends: for each slot where its records end. list: most records at a time; piece: a multiple of 64
+ * and less than a list. */
+#define EMBEDDING_SORT(X)                                                                       \
+    X(VECTOR, indices, int64_t)                                                                 \
+    X(MEMORY, records, uint64_t)                                                                \
+    X(MEMORY, ends, int32_t)                                                                    \
+    X(I64, n)                                                                                   \
+    EMBEDDING_ORDER(X)                                                                          \
+    X(I64, list)                                                                                \
+    X(GRID, one, planned, one_row, piece)                                                       \
+    X(BUFFER, indices, .bytes = 8, .copies = 2)                                                 \
+    X(BUFFER, index, .bytes = 4)                                                                \
+    X(BUFFER, step, .bytes = 4)                                                                 \
+    X(BUFFER, position, .bytes = 4)                                                             \
+    X(BUFFER, owner, .bytes = 4)                                                                \
+    X(BUFFER, value, .bytes = 4)                                                                \
+    X(BUFFER, own, .bytes = 1, .every = 8)                                                      \
+    X(BUFFER, from, .bytes = 1, .every = 8)                                                     \
+    X(BUFFER, to, .bytes = 1, .every = 8)                                                       \
+    X(BUFFER, mask, .per = TG_UB_FIXED, .bytes = 256)                                           \
+    X(BUFFER, before, .per = TG_UB_FIXED, .bytes = 256)                                         \
+    X(BUFFER, ends, .per = TG_UB_FIXED, .bytes = 4 * EMBEDDING_ENDS)                            \
+    X(BUFFER, large_list, .per = TG_UB_FIXED, .bytes = 8 * EMBEDDING_LARGE_LIST, .copies = 2,   \
+      .when = EMBEDDING_LARGE)                                                                  \
+    X(BUFFER, middle_list, .per = TG_UB_FIXED, .bytes = 8 * EMBEDDING_MIDDLE_LIST, .copies = 2, \
+      .when = EMBEDDING_MIDDLE)                                                                 \
+    X(BUFFER, small_list, .per = TG_UB_FIXED, .bytes = 8 * EMBEDDING_SMALL_LIST, .copies = 2,   \
+      .when = EMBEDDING_SMALL)
 
 #endif

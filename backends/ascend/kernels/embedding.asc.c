@@ -61,16 +61,19 @@ static inline __aicore__ void embedding_rows(int out, __gm__ char *table, int64_
 
 ASC_KERNEL embedding_sort_i64(ASC_PARAMS(EMBEDDING_SORT))
 {
+    const int64_t list_at = list == EMBEDDING_LARGE_LIST    ? large_list_at
+                            : list == EMBEDDING_MIDDLE_LIST ? middle_list_at
+                                                            : small_list_at;
     embedding_scan s;
     s.indices = indices;
     s.n = n;
+    s.piece = piece;
     s.order = embedding_order_of(tile_shift, owner_shift, tiles_each);
     s.owner = asc_get_block_idx();
     s.indices_at = indices_at;
     s.index = ASC_UB(int32_t, index_at, 0);
     s.step = ASC_UB(int32_t, step_at, 0);
     s.position = ASC_UB(int32_t, position_at, 0);
-    s.bits = ASC_UB(int32_t, bits_at, 0);
     s.owners = ASC_SCRATCH(owner);
     s.value = ASC_SCRATCH(value);
     s.own = ASC_UB(uint8_t, own_at, 0);
@@ -80,9 +83,9 @@ ASC_KERNEL embedding_sort_i64(ASC_PARAMS(EMBEDDING_SORT))
     s.before = ASC_SCRATCH(before);
     s.ends = ASC_UB(int32_t, ends_at, 0);
     s.room = list;
-    s.list = ASC_UB(int32_t, list == EMBEDDING_LARGE_LIST ? large_list_at : small_list_at, 0);
+    s.list = ASC_UB(int32_t, list_at, 0);
     s.place = s.list + list;
-    s.other = ASC_UB(float, list == EMBEDDING_LARGE_LIST ? large_list_at : small_list_at, 1);
+    s.other = ASC_UB(float, list_at, 1);
     asc_init();
     asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID0);
     asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID1);

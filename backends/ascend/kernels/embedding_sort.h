@@ -46,39 +46,38 @@ static inline __aicore__ int64_t embedding_index(uint64_t record)
 
 typedef struct embedding_scan {
     __gm__ int64_t *indices;
-    int64_t n;
+    int64_t n, piece;
     embedding_order order;
     int64_t owner;
-    int64_t indices_at;                /* a piece of the indices, twice */
-    __ubuf__ int32_t *index, *step;    /* the piece, and 0, 1, ... */
-    __ubuf__ int32_t *position, *bits; /* of each index; its bits that tell the owner */
-    __ubuf__ float *owners, *value;    /* these, and the index, as numbers */
-    __ubuf__ uint8_t *own;             /* bits: the owner's */
-    __ubuf__ uint8_t *from, *to_row;   /* bits: from the first row on, before the last */
-    __ubuf__ int32_t *mask;            /* 64 times the bits that tell the owner */
-    __ubuf__ float *before;            /* 64 lanes: how many indices are other owners' that come before */
-    __ubuf__ int32_t *list, *place;    /* the indices that were found and their positions */
-    __ubuf__ float *other;             /* as much memory as both, which lie one behind the other */
-    int64_t room;                      /* of the list */
-    int64_t used, count;               /* of it, in whole blocks of 32 B; indices in it */
+    int64_t indices_at;              /* a piece of the indices, twice */
+    __ubuf__ int32_t *index, *step;  /* the piece, and 0, 1, ... */
+    __ubuf__ int32_t *position;      /* of each index */
+    __ubuf__ float *owners, *value;  /* its bits that tell the owner, and the index, as numbers */
+    __ubuf__ uint8_t *own;           /* bits: the owner's */
+    __ubuf__ uint8_t *from, *to_row; /* bits: from the first row on, before the last */
+    __ubuf__ int32_t *mask;          /* 64 times the bits that tell the owner */
+    __ubuf__ float *before; /* 64 lanes: how many indices are other owners' that come before */
+    __ubuf__ int32_t *list, *place; /* the indices that were found and their positions */
+    __ubuf__ float *other;          /* as much memory as both, which lie one behind the other */
+    int64_t room;                   /* of the list: more than a piece */
+    int64_t used, count;            /* of it, in whole blocks of 32 B; indices in it */
     __ubuf__ int32_t *ends;
     __gm__ uint64_t *to; /* where the next record goes; NULL: that is not known yet */
 } embedding_scan;
 
-enum { EMBEDDING_NONE = INT32_MAX, EMBEDDING_REPEATS = EMBEDDING_SCAN / ASC_LANES };
+enum { EMBEDDING_NONE = INT32_MAX };
 
 static inline __aicore__ void embedding_begin(const embedding_scan *s)
 {
     const int32_t owners = (int32_t)(((int64_t)1 << s->order.owner_shift) - 1);
     asc_duplicate(s->mask, (int32_t)(owners << s->order.tile_shift), ASC_LANES);
-    asc_duplicate(s->index, 0, EMBEDDING_SCAN);
-    asc_duplicate(s->value, 0.0f, EMBEDDING_SCAN);
     for (int i = 0; i < 8; i++)
         s->step[i] = i;
     asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
     asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
-    for (int32_t have = 8; have < EMBEDDING_SCAN; have *= 2) {
-        asc_add_scalar(s->step + have, s->step, have, (uint32_t)have);
+    for (int64_t have = 8; have < s->piece; have *= 2) {
+        asc_add_scalar(s->step + have, s->step, (int32_t)have,
+                       (uint32_t)asc_min_of(have, s->piece - have));
         ASC_THEN();
     }
 }
@@ -90,7 +89,7 @@ static inline __aicore__ void embedding_piece_in(const embedding_scan *s, int64_
     ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
     asc_copy_gm2ub_align(ASC_UB(uint32_t, s->indices_at, slot),
                          (__gm__ uint32_t *)(s->indices + at),
-                         (uint32_t)asc_min_of(EMBEDDING_SCAN, s->n - at) * 8);
+                         (uint32_t)asc_min_of(s->piece, s->n - at) * 8);
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
 }
 
@@ -99,48 +98,52 @@ static inline __aicore__ void embedding_piece_in(const embedding_scan *s, int64_
 static inline __aicore__ int64_t embedding_take(const embedding_scan *s, int64_t at, int slot,
                                                 int64_t first, int64_t last, int64_t to)
 {
-    const uint32_t count = (uint32_t)asc_min_of(EMBEDDING_SCAN, s->n - at);
+    const uint32_t all = (uint32_t)s->piece, count = (uint32_t)asc_min_of(all, s->n - at);
+    const uint8_t repeats = (uint8_t)(all / ASC_LANES);
     const float owner = (float)(s->owner << s->order.tile_shift);
+    __ubuf__ int32_t *bits = (__ubuf__ int32_t *)s->owners;
+    if (count < all) { /* behind the last index: of no owner before any */
+        asc_duplicate(s->index, -1, all);
+        ASC_THEN();
+    }
     ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
     asc_int642int32(s->index, ASC_UB(int64_t, s->indices_at, slot), count);
-    asc_add_scalar(s->position, s->step, (int32_t)at, EMBEDDING_SCAN);
-    asc_duplicate(s->owners, 3e38f, EMBEDDING_SCAN); /* behind the last index: nobody's */
+    asc_add_scalar(s->position, s->step, (int32_t)at, all);
     ASC_THEN();
     ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
-    asc_and((__ubuf__ uint16_t *)s->bits, (__ubuf__ uint16_t *)s->index,
-            (__ubuf__ uint16_t *)s->mask, EMBEDDING_REPEATS, 1, 1, 1, 8, 8, 0);
-    asc_int322float(s->value, s->index, count);
+    asc_and((__ubuf__ uint16_t *)bits, (__ubuf__ uint16_t *)s->index, (__ubuf__ uint16_t *)s->mask,
+            repeats, 1, 1, 1, 8, 8, 0);
+    asc_int322float(s->value, s->index, all);
     ASC_THEN();
-    asc_int322float(s->owners, s->bits, count);
-    asc_ge_scalar(s->from, s->value, (float)first, EMBEDDING_REPEATS, 1, 1, 8, 8);
-    asc_lt_scalar(s->to_row, s->value, (float)last, EMBEDDING_REPEATS, 1, 1, 8, 8);
+    asc_int322float(s->owners, bits, all);
+    asc_ge_scalar(s->from, s->value, (float)first, repeats, 1, 1, 8, 8);
+    asc_lt_scalar(s->to_row, s->value, (float)last, repeats, 1, 1, 8, 8);
     ASC_THEN();
-    asc_eq_scalar(s->own, s->owners, owner, EMBEDDING_REPEATS, 1, 1, 8, 8);
-    asc_and((__ubuf__ uint16_t *)s->from, (__ubuf__ uint16_t *)s->from, (__ubuf__ uint16_t *)s->to_row,
-            EMBEDDING_SCAN / 16);
+    asc_eq_scalar(s->own, s->owners, owner, repeats, 1, 1, 8, 8);
+    asc_and((__ubuf__ uint16_t *)s->from, (__ubuf__ uint16_t *)s->from,
+            (__ubuf__ uint16_t *)s->to_row, all / 16);
     ASC_THEN();
     asc_and((__ubuf__ uint16_t *)s->own, (__ubuf__ uint16_t *)s->own, (__ubuf__ uint16_t *)s->from,
-            EMBEDDING_SCAN / 16);
-    asc_mul_scalar(s->owners, s->owners, -1.0f, EMBEDDING_SCAN);
+            all / 16);
+    asc_mul_scalar(s->owners, s->owners, -1.0f, all);
     ASC_THEN();
     asc_reduce((__ubuf__ uint32_t *)s->list + to, (__ubuf__ uint32_t *)s->index,
                (__ubuf__ uint32_t *)s->own, count);
-    asc_add_scalar(s->owners, s->owners, owner, EMBEDDING_SCAN);
+    asc_add_scalar(s->owners, s->owners, owner, all);
     ASC_THEN();
     asc_reduce((__ubuf__ uint32_t *)s->place + to, (__ubuf__ uint32_t *)s->position,
                (__ubuf__ uint32_t *)s->own, count);
-    asc_max_scalar(s->owners, s->owners, 0.0f, EMBEDDING_SCAN);
+    asc_max_scalar(s->owners, s->owners, 0.0f, all);
     asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
     ASC_THEN();
-    asc_min_scalar(s->owners, s->owners, 1.0f, EMBEDDING_SCAN);
+    asc_min_scalar(s->owners, s->owners, 1.0f, all);
     ASC_THEN();
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
-    asc_add(s->before, s->owners, s->before, EMBEDDING_REPEATS, 1, 1, 1, 0, 8, 0);
+    asc_add(s->before, s->owners, s->before, repeats, 1, 1, 1, 0, 8, 0);
     asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
     const int64_t kept = asc_get_rsvd_count();
     if (kept % 8) { /* the rest of the block */
-        ASC_THEN();
         asc_set_vector_mask(0, 0xff & ~(uint64_t)0 << kept % 8);
         asc_duplicate(s->list + to + kept / 8 * 8, EMBEDDING_NONE, 1, 1, 8);
         asc_duplicate(s->place + to + kept / 8 * 8, 0, 1, 1, 8);
@@ -227,9 +230,9 @@ static inline __aicore__ int embedding_look(embedding_scan *s, int64_t tile, int
     s->used = s->count = 0;
     asc_duplicate(s->before, 0.0f, ASC_LANES);
     embedding_piece_in(s, 0, slot);
-    for (int64_t at = 0; at < s->n; at += EMBEDDING_SCAN, slot ^= 1) {
-        embedding_piece_in(s, at + EMBEDDING_SCAN, slot ^ 1);
-        if (s->used + EMBEDDING_SCAN > s->room) {
+    for (int64_t at = 0; at < s->n; at += s->piece, slot ^= 1) {
+        embedding_piece_in(s, at + s->piece, slot ^ 1);
+        if (s->used + s->piece > s->room) {
             if (tiles == 1 && s->to)
                 embedding_write(s, 0, 0, tile, tiles);
             else

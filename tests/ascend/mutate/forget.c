@@ -45,7 +45,9 @@ ASC_CALL long sysconf(int name)
 
 static void name_of(const call *c, char *text)
 {
-    static const char *const pipes[] = {"S", "V", "MTE2", "MTE3", "ALL"};
+    static const char *const pipes[] = {
+        [PIPE_S] = "S",       [PIPE_V] = "V", [PIPE_MTE2] = "MTE2", [PIPE_MTE3] = "MTE3",
+        [PIPE_MTE1] = "MTE1", [PIPE_M] = "M", [PIPE_FIX] = "FIX",   [PIPE_ALL] = "ALL"};
     const char *slash = strrchr(c->site->file, '/');
     snprintf(text, NAME, "%s:%d:%s:%s:%s", slash ? slash + 1 : c->site->file, c->site->line,
              c->site->name, pipes[c->pipe], pipes[c->target]);
