@@ -116,7 +116,7 @@ static inline __aicore__ void asc_short_out(const asc_short *t, __ubuf__ float *
                (uint8_t)((lanes) / 8), 0);                                                \
     } while (0)
 
-/* The sum of each row; ends with ASC_THEN(). */
+/* The sum of each row of what has been computed so far; ends with ASC_THEN(). */
 static inline __aicore__ void asc_short_sum(__ubuf__ float *sum, __ubuf__ float *tile,
                                             int64_t columns, int64_t lanes)
 {

@@ -66,7 +66,7 @@ static inline __aicore__ void ce_lines_targets(const ce_job *job, const ce_lines
     asc_gather(ce_at(job, CE_ROWS_HIT), t->x, (__ubuf__ uint32_t *)place, n);
 }
 
-/* x to exponentials, 0 of the targets, relative to `top`, a number of each row. */
+/* x to exponentials, 0 of the targets, relative to `top`, a number of each row. ASC_THEN() is left to the caller. */
 static inline __aicore__ void ce_lines_exponentials(const ce_job *job, const ce_lines *t,
                                                     __ubuf__ float *top)
 {
@@ -80,7 +80,6 @@ static inline __aicore__ void ce_lines_exponentials(const ce_job *job, const ce_
     asc_exp(t->x, t->x, all);
     ASC_THEN();
     asc_mul(t->x, t->x, t->others, all);
-    ASC_THEN();
 }
 
 /* x to exponentials and all results of the rows. */
@@ -99,7 +98,6 @@ static inline __aicore__ void ce_lines_forward(const ce_job *job, const ce_lines
     ce_lines_exponentials(job, t, top);
     asc_short_sum(others, t->x, t->columns, t->lanes);
     asc_mul(others, others, ce_at(job, CE_ROWS_WEIGHT), n);
-    ASC_THEN();
     ce_results(job);
 }
 
@@ -115,7 +113,6 @@ static inline __aicore__ void ce_lines_saved(const ce_job *job, const ce_lines *
     const uint32_t n = (uint32_t)t->lanes;
     asc_add_scalar(ce_at(job, CE_ROWS_LSE), lse, 0.0f, n);
     asc_duplicate(ce_at(job, CE_TOTAL), 1.0f, n);
-    ASC_THEN();
     ce_lines_exponentials(job, t, lse);
     ce_expm1(ce_at(job, CE_P), ce_at(job, CE_Q), ce_at(job, CE_OLD), ce_at(job, CE_VALUE),
              ce_at(job, CE_ROWS_HIT), ce_at(job, CE_ROWS_LSE), n);

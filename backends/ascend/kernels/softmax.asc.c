@@ -140,12 +140,10 @@ static inline __aicore__ void softmax_forward_lines(__ubuf__ float *e, __ubuf__ 
     }
     ASC_BY_COLUMN(asc_sub, e, e, value, columns, lanes);
     ASC_THEN();
-    if (to_16bit) {
+    if (to_16bit)
         asc_exp(e, e, n);
-        ASC_THEN();
-    } else {
+    else
         softmax_square_of_half(e, n);
-    }
     asc_short_sum(value, e, columns, lanes);
     if (to_16bit) {
         softmax_reciprocal(value, one, (uint32_t)lanes);
@@ -163,7 +161,6 @@ static inline __aicore__ void softmax_backward_lines(__ubuf__ float *g, __ubuf__
 {
     const uint32_t n = (uint32_t)(columns * lanes);
     asc_mul(g, g, y, n);
-    ASC_THEN();
     asc_short_sum(value, g, columns, lanes);
     ASC_BY_COLUMN(asc_mul, y, y, value, columns, lanes);
     ASC_THEN();

@@ -82,7 +82,6 @@ ASC_KERNEL ASC_NAME(sum_rows_backward)(ASC_PARAMS(SUM_ROWS_BACKWARD))
         const sum_rows_task t = sum_rows_task_at(i, count, columns, tile_columns, dy_rows, chunks);
         const uint32_t n = (uint32_t)t.columns, given = (uint32_t)(t.columns / repeats);
         __ubuf__ float *spread = ASC_SCRATCH(spread);
-        asc_sync();
         asc_copy_rows_in(asc_place(dy_at, 0),
                          (__gm__ char *)dy + (t.r * dy_stride + t.column) * dy_size, 1,
                          given * dy_size, given * dy_size, asc_round_up(given * dy_size, 32));
