@@ -30,6 +30,8 @@ typedef struct record {
     int card; /* -1: none yet */
     int processors, capability;
     cuda_fault *fault;
+    cudaEvent_t begun, ended; /* of tg_time_begin() and its end, on `timed`; NULL: none yet */
+    int timed;
     struct record *next;
 } record;
 
@@ -245,6 +247,43 @@ static tg_status sync_card(tg_ctx *ctx)
                            f.op, f.argument, f.position, f.value, f.count);
 }
 
+/* Events belong to a card: a context that has another one by now gets others. */
+static cudaError_t make_events(record *r)
+{
+    if (r->begun && r->timed == r->card)
+        return cudaSuccess;
+    if (r->begun)
+        cudaEventDestroy(r->begun);
+    if (r->ended)
+        cudaEventDestroy(r->ended);
+    r->begun = r->ended = NULL;
+    r->timed = r->card;
+    const cudaError_t error = cudaEventCreate(&r->begun);
+    return error == cudaSuccess ? cudaEventCreate(&r->ended) : error;
+}
+
+static tg_status time_on_card(tg_ctx *ctx, double *seconds)
+{
+    int before;
+    float ms = 0;
+    record *r = enter_card_of(ctx, &before);
+    if (!r)
+        return TG_EDEVICE;
+    cudaError_t error = make_events(r);
+    if (error == cudaSuccess)
+        error = cudaEventRecord(seconds ? r->ended : r->begun, cuda_host->stream(ctx));
+    if (error == cudaSuccess && seconds)
+        error = cudaEventSynchronize(r->ended);
+    if (error == cudaSuccess && seconds)
+        error = cudaEventElapsedTime(&ms, r->begun, r->ended);
+    leave(r->card, before);
+    if (error != cudaSuccess)
+        return failed(seconds ? "tg_time_end" : "tg_time_begin", error);
+    if (seconds)
+        *seconds = 1e-3 * (double)ms;
+    return TG_OK;
+}
+
 /* ---- the table ---- */
 
 static const tg_impl impls[] = {
@@ -272,6 +311,7 @@ static const tg_backend cuda = {
     .impls = impls,
     .environment = environment,
     .convert = cuda_convert,
+    .time = time_on_card,
 };
 
 TG_BACKEND_ENTRY

@@ -224,6 +224,9 @@ typedef struct tg_backend {
      * the context's stream. So arguments of other types or strides than implementations take are converted where they lie. NULL:
      * they are refused there. */
     tg_status (*convert)(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, int mask);
+    /* tg_time_begin(), seconds NULL, and tg_time_end(): the device's own clock, at this place of the context's stream. The end waits for
+     * the work. NULL: the host's clock, around sync. */
+    tg_status (*time)(tg_ctx *ctx, double *seconds);
 } tg_backend;
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all

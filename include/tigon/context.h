@@ -140,6 +140,13 @@ TG_API tg_status tg_copy(tg_ctx *ctx, void *dst, int dst_device_type, const void
  * goes on. */
 TG_API tg_status tg_sync(tg_ctx *ctx);
 
+/* How long the device took, by its own clock: for the work that was put on the context's stream between the two calls, without the time
+ * that the host took to put it there if that was shorter. tg_time_end() waits for the work. Where the device works in host memory, or
+ * tells no time, it is the host's clock. One measurement at a time in a context; neither can be recorded. TG_EINVAL without a context or
+ * without `seconds`, and from tg_time_end() without tg_time_begin(). */
+TG_API tg_status tg_time_begin(tg_ctx *ctx);
+TG_API tg_status tg_time_end(tg_ctx *ctx, double *seconds);
+
 /* ---- workspace: scratch memory that implementations take from the context, kept between calls ---- */
 
 /* Where the workspace in host memory comes from; NULL functions: the C library. */

@@ -164,6 +164,7 @@ typedef struct tg_probe {
     const char *library; /* "libcuda.so.1", "" for the CPU */
     int count;           /* devices found */
     const char *why;     /* in words: "libcuda.so.1 cannot be loaded" */
+    const char *name;    /* of the first device: "NVIDIA H200"; "" where the driver was not asked */
 } tg_probe;
 
 /* The device to use: the first of cuda, npu, xpu with a driver that counts at least one device,

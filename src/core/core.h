@@ -204,6 +204,7 @@ tg_status tg_side_in_order(tg_ctx *ctx);
 /* ---- memory.c ---- */
 
 /* The backend whose functions reach the device's memory; NULL: it is the host's, or nobody has them. */
+double tg_host_seconds(void); /* since some moment */
 const tg_backend *tg_ctx_memory(const tg_ctx *ctx);
 /* The device's workspace comes from that backend. */
 void tg_ctx_use_own_memory(tg_ctx *ctx);
@@ -243,10 +244,11 @@ struct tg_ctx {
     tg_executor executor;
     void *executor_user;
     workspace work, device_work;
-    uint64_t taken; /* serial of the newest block in use, of both */
-    int settings;   /* changes when a setting changes */
-    int depth;      /* of running implementations */
-    int reserving;  /* calls take memory and write nothing, see parts.h */
+    uint64_t taken;    /* serial of the newest block in use, of both */
+    int settings;      /* changes when a setting changes */
+    int depth;         /* of running implementations */
+    int reserving;     /* calls take memory and write nothing, see parts.h */
+    double timed_from; /* the host's seconds at tg_time_begin(); 0: none was called */
     side side;
     const reg_impl *last_impl;
     uint8_t warned[TG_OP_COUNT]; /* host fallback said so */

@@ -40,16 +40,21 @@ static void *symbol(void *library, const char *name, char *why, size_t size)
     return p;
 }
 
+static char card_name[128];
+
 static int count_cuda(void *library, char *why, size_t size)
 {
-    int (*init)(unsigned), (*count)(int *), n = 0;
+    int (*init)(unsigned), (*count)(int *), (*name)(char *, int, int), n = 0;
     *(void **)&init = symbol(library, "cuInit", why, size);
     *(void **)&count = symbol(library, "cuDeviceGetCount", why, size);
-    if (!init || !count)
+    *(void **)&name = symbol(library, "cuDeviceGetName", why, size);
+    if (!init || !count || !name)
         return -1;
     int error = init(0);
     if (error == 0)
         error = count(&n);
+    if (error == 0 && n > 0)
+        error = name(card_name, sizeof card_name, 0);
     if (error)
         snprintf(why, size, "the driver answers error %d", error);
     return error ? -1 : n;
@@ -99,9 +104,10 @@ static int count_xpu(void *library, char *why, size_t size)
 static const struct {
     const char *device, *library;
     int (*count)(void *library, char *why, size_t size);
-} drivers[] = {{"cuda", "libcuda.so.1", count_cuda},
-               {"npu", "libascendcl.so", count_npu},
-               {"xpu", "libze_loader.so.1", count_xpu}};
+    const char *name; /* what it leaves there */
+} drivers[] = {{"cuda", "libcuda.so.1", count_cuda, card_name},
+               {"npu", "libascendcl.so", count_npu, ""},
+               {"xpu", "libze_loader.so.1", count_xpu, ""}};
 enum { DRIVERS = sizeof drivers / sizeof *drivers };
 
 static tg_probe probes[DRIVERS + 1];
@@ -120,9 +126,10 @@ static void probe(void)
             snprintf(why, sizeof reasons[i], "cannot be loaded: no driver is installed");
         if (n >= 0)
             snprintf(why, sizeof reasons[i], "counts %d device%s", n, n == 1 ? "" : "s");
-        probes[i] = (tg_probe){drivers[i].device, drivers[i].library, n > 0 ? n : 0, why};
+        probes[i] =
+            (tg_probe){drivers[i].device, drivers[i].library, n > 0 ? n : 0, why, drivers[i].name};
     }
-    probes[DRIVERS] = (tg_probe){"cpu", "", 1, "always there"};
+    probes[DRIVERS] = (tg_probe){"cpu", "", 1, "always there", ""};
 }
 
 int tg_device_probes(const tg_probe **list)

@@ -65,13 +65,6 @@ static int plan_for(const tg_ctx *ctx, const reg_impl *impl, const void *args, c
     return (c->count == 0 || can_convert(ctx, impl->op, args)) && accepts(impl, c->slots);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* A message from within a call begins with the operator that was called, also if it comes from a part
  * or from the workspace. */
 static __attribute__((noinline)) tg_status say_who(const reg_impl *impl, tg_status status)
@@ -105,9 +98,9 @@ static inline tg_status run_impl(tg_ctx *ctx, const reg_impl *impl, const void *
 static __attribute__((noinline)) tg_status run_and_log(tg_ctx *ctx, const reg_impl *impl,
                                                        const void *args)
 {
-    const double start = seconds();
+    const double start = tg_host_seconds();
     const tg_status status = run_impl(ctx, impl, args);
-    tg_log_call(ctx, impl, args, seconds() - start, status);
+    tg_log_call(ctx, impl, args, tg_host_seconds() - start, status);
     return status;
 }
 

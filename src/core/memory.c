@@ -1,6 +1,7 @@
 /* Memory of a context's device: its backend's functions, or the C library's where it is the host's. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/core.h"
 
@@ -97,6 +98,41 @@ tg_status tg_sync(tg_ctx *ctx)
         return no_context("tg_sync");
     const tg_backend *b = tg_ctx_memory(ctx);
     return b && b->sync ? b->sync(ctx) : TG_OK;
+}
+
+double tg_host_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+tg_status tg_time_begin(tg_ctx *ctx)
+{
+    if (!ctx)
+        return no_context("tg_time_begin");
+    const tg_backend *b = tg_ctx_memory(ctx);
+    TG_TRY(b && b->time ? b->time(ctx, NULL) : tg_sync(ctx));
+    ctx->timed_from = tg_host_seconds();
+    return TG_OK;
+}
+
+tg_status tg_time_end(tg_ctx *ctx, double *seconds)
+{
+    if (!ctx)
+        return no_context("tg_time_end");
+    if (!seconds || ctx->timed_from == 0)
+        return tg_fail(TG_EINVAL, "tg_time_end: %s",
+                       seconds ? "found no tg_time_begin() before it"
+                               : "seconds is NULL, expected where to write them");
+    const tg_backend *b = tg_ctx_memory(ctx);
+    const double from = ctx->timed_from;
+    ctx->timed_from = 0;
+    if (b && b->time)
+        return b->time(ctx, seconds);
+    TG_TRY(tg_sync(ctx));
+    *seconds = tg_host_seconds() - from;
+    return TG_OK;
 }
 
 /* ---- where the device's workspace comes from ---- */

@@ -93,7 +93,32 @@ static void check_no_context(void)
     EXPECT(tg_copy(NULL, &byte, TG_DEVICE_CPU, &byte, TG_DEVICE_CPU, 1) == TG_EINVAL, "%s",
            tg_last_error());
     EXPECT(tg_sync(NULL) == TG_EINVAL, "%s", tg_last_error());
+    EXPECT(tg_time_begin(NULL) == TG_EINVAL && tg_time_end(NULL, NULL) == TG_EINVAL, "%s",
+           tg_last_error());
     tg_free(NULL, &byte);
+}
+
+/* Time is told once for each beginning: the toy's clock is 1 ms a call, the host's passes. */
+static void check_time(tg_ctx *ctx)
+{
+    enum { COPIES = 3 };
+    const int type = tg_ctx_device_type(ctx);
+    double seconds = -1;
+    int64_t number = 7;
+    void *there = tg_alloc(ctx, sizeof number);
+    EXPECT(tg_time_end(ctx, &seconds) == TG_EINVAL && strstr(tg_last_error(), "tg_time_begin"),
+           "%s", tg_last_error());
+    EXPECT(tg_time_begin(ctx) == TG_OK, "%s", tg_last_error());
+    EXPECT(tg_time_end(ctx, NULL) == TG_EINVAL && strstr(tg_last_error(), "seconds is NULL"), "%s",
+           tg_last_error());
+    for (int i = 0; i < COPIES; i++)
+        EXPECT(tg_copy(ctx, there, type, &number, TG_DEVICE_CPU, sizeof number) == TG_OK, "%s",
+               tg_last_error());
+    EXPECT(tg_time_end(ctx, &seconds) == TG_OK, "%s", tg_last_error());
+    EXPECT(type == TG_DEVICE_EXT ? fabs(seconds - COPIES * 1e-3) < 1e-9 : seconds > 0, "%g seconds",
+           seconds);
+    EXPECT(tg_time_end(ctx, &seconds) == TG_EINVAL, "a second end is taken");
+    tg_free(ctx, there);
 }
 
 /* The host that follows a device pointer crashes: nothing here has done so. */
@@ -387,6 +412,8 @@ int main(int argc, char **argv)
     EXPECT(tg_ctx_set_device(cpu, "cpu") == TG_OK, "%s", tg_last_error());
     EXPECT(tg_ctx_device_type(one) == TG_DEVICE_EXT, "%d", tg_ctx_device_type(one));
     check_no_context();
+    check_time(cpu);
+    check_time(one);
     check_copies(cpu);
     check_copies(one);
     check_out_of_reach(one);

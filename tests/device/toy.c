@@ -98,6 +98,7 @@ static const tg_backend toy = {
     .sync = toy_wait,
     .impls = rows,
     .convert = toy_convert,
+    .time = toy_time,
 };
 
 TG_BACKEND_ENTRY

@@ -49,6 +49,7 @@ void toy_put(toy_call *call);
 /* 1, with the error set, if the context's stream is being recorded: what cannot be run again is refused. */
 int toy_refuses(tg_ctx *ctx, const char *what);
 tg_status toy_wait(tg_ctx *ctx);
+tg_status toy_time(tg_ctx *ctx, double *seconds);
 /* From a call that runs: its context's error, unless there is one already. */
 void toy_fault(const toy_call *call, tg_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -83,8 +83,9 @@ static void print_text(const tg_ctx *ctx, const char *problem)
     const int nprobes = tg_device_probes(&probes);
     printf("\nprobes, in this order\n");
     for (int i = 0; i < nprobes; i++)
-        printf("  %-6s %d  %s%s%s\n", probes[i].device, probes[i].count, probes[i].library,
-               *probes[i].library ? ": " : "", probes[i].why);
+        printf("  %-6s %d  %s%s%s%s%s\n", probes[i].device, probes[i].count, probes[i].library,
+               *probes[i].library ? ": " : "", probes[i].why, *probes[i].name ? ", " : "",
+               probes[i].name);
     printf("\nbackends\n");
     for (int i = 0; i < tg_backend_count(); i++) {
         const tg_backend_info *b = tg_backend_at(i);
@@ -117,6 +118,7 @@ static int print_json(const tg_ctx *ctx, const char *problem)
         json_text(&j, "library", probes[i].library);
         json_int(&j, "count", probes[i].count);
         json_text(&j, "why", probes[i].why);
+        json_text(&j, "name", *probes[i].name ? probes[i].name : NULL);
         json_close(&j);
     }
     json_close(&j);

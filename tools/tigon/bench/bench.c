@@ -17,8 +17,8 @@ typedef struct report {
 
 static void print_machine(const bench_settings *s, const bench_results *r)
 {
-    printf("tigon %s, %s", tg_version(), bench_device(r));
-    if (!s->modelled)
+    printf("tigon %s, %s", tg_version(), bench_device(s, r));
+    if (!s->modelled && !is_apart(s->ctx))
         printf(", level %s, %d thread%s", tg_cpu_level(), s->threads, s->threads == 1 ? "" : "s");
     putchar('\n');
 }
@@ -232,12 +232,15 @@ int command_bench(int argc, char **argv)
         .summary =
             "Checks results, then measures speed and memory against the machine's own limits,\n"
             "probed in the same interleaved rounds.",
-        .notes = "An OPERATOR is the beginning of a name: rms_norm, rms_norm_backward, flash.\n"
-                 "limit: fraction of the best plain loop over as many streams and bytes.\n"
-                 "gemm: fraction of oneDNN's rate for the operator's products alone.\n"
-                 "unfused: how much faster than one pass for each elementary step.\n"
-                 "On npu-model times are the model's, of the third call and of the first, and the "
-                 "limit is\nthe modelled HBM.",
+        .notes =
+            "An OPERATOR is the beginning of a name: rms_norm, rms_norm_backward, flash.\n"
+            "limit: fraction of the best plain loop over as many streams and bytes.\n"
+            "gemm: fraction of oneDNN's rate for the operator's products alone.\n"
+            "unfused: how much faster than one pass for each elementary step.\n"
+            "On devices with memory of their own the device's clock tells the time, caches are "
+            "made\ncold by reading, and the limits are the device's copy and its gemm.\n"
+            "On npu-model times are the model's, of the third call and of the first, and the "
+            "limit is\nthe modelled HBM.",
         .options = options,
         .max_operands = 64};
     q.noperands = cli_parse(&usage, argc, argv);

@@ -119,6 +119,7 @@ typedef struct timed {
     void (*wait)(
         void *arg); /* returns when the work has ended; NULL: run() itself returns only then */
     void *arg;
+    tg_ctx *ctx; /* of a device with memory of its own, whose clock tells the time; else NULL */
     int inner;
     int warm;    /* 1: always with warm caches, since what is wanted is a rate */
     double once; /* seconds of a call, roughly */
@@ -138,7 +139,8 @@ int bench_measure(bench_settings *s, bench_cell *cell, bench_results *r, char *e
 
 /* ---- reports ---- */
 
-const char *bench_device(const bench_results *r); /* the processor's name, or the modelled chip's */
+/* The processor's name, the card's, or the modelled chip's. */
+const char *bench_device(const bench_settings *s, const bench_results *r);
 
 void bench_table_head(const bench_settings *s, const bench_results *r);
 void bench_table_rows(const bench_settings *s, const bench_results *r);

@@ -188,15 +188,16 @@ int bench_measure(bench_settings *s, bench_cell *cell, bench_results *r, char *e
         bench_measure_modelled(s, r);
         return 0;
     }
+    tg_ctx *const timer = is_apart(s->ctx) ? s->ctx : NULL;
     probes q = {0};
     open_probes(&q, s, cell);
     timed list[MOST_TIMED] = {{0}};
     provider_run runs[BENCH_PROVIDERS];
     int n = 0, first_run;
     for (int i = 0; i < q.nmemory; i++)
-        list[n++] = (timed){.run = run_memory, .arg = q.memory[i]};
+        list[n++] = (timed){.run = run_memory, .arg = q.memory[i], .ctx = timer};
     for (int i = 0; i < q.ngemms; i++)
-        list[n++] = (timed){.run = run_gemm, .arg = q.gemm[i], .warm = 1};
+        list[n++] = (timed){.run = run_gemm, .arg = q.gemm[i], .ctx = timer, .warm = 1};
     first_run = n;
     for (int i = 0; i < s->nproviders; i++) {
         r->result[i].provider = i;
@@ -205,7 +206,10 @@ int bench_measure(bench_settings *s, bench_cell *cell, bench_results *r, char *e
         if (!bench_first_run(&s->provider[i], cell, &runs[i].args, &r->result[i]))
             continue;
         r->result[i].ran = 1;
-        list[n++] = (timed){.run = run_provider, .wait = wait_for_provider, .arg = &runs[i]};
+        list[n++] = (timed){.run = run_provider,
+                            .wait = wait_for_provider,
+                            .arg = &runs[i],
+                            .ctx = timer ? runs[i].ctx : NULL};
     }
     if (n > first_run)
         r->rounds = bench_time(list, n, s, cell->cold);

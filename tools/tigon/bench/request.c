@@ -174,7 +174,8 @@ int bench_settings_open(const cli_usage *u, bench_settings *s, const bench_reque
     s->checks = !q->no_check;
     s->limits = !q->no_limit;
     s->modelled = is_modelled();
-    snprintf(text, sizeof text, "%s", q->provider ? q->provider : "tigon,unfused");
+    const char *all = is_apart(s->ctx) ? "tigon" : "tigon,unfused";
+    snprintf(text, sizeof text, "%s", q->provider ? q->provider : all);
     const int n = words_of(text, word);
     for (int i = 0; i < n; i++) {
         const int wrong = add_provider(u, s, q, word[i]);

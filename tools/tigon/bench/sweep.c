@@ -65,7 +65,7 @@ int sweep_add(sweep *w, const bench_settings *s, const bench_results *r, const c
         const time_t now = time(NULL);
         struct tm local;
         strftime(w->timestamp, sizeof w->timestamp, "%Y-%m-%d %H:%M:%S", localtime_r(&now, &local));
-        snprintf(w->device, sizeof w->device, "%s", bench_device(r));
+        snprintf(w->device, sizeof w->device, "%s", bench_device(s, r));
     }
     sweep_curve c = {0};
     snprintf(c.kernel, sizeof c.kernel, "%s", r->cell->group);

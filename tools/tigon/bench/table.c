@@ -6,13 +6,25 @@
 #include "bench.h"
 #include "formats/json.h"
 
-const char *bench_device(const bench_results *r)
+/* The name of a device with memory of its own, as its driver tells it. */
+static const char *card_of(const tg_ctx *ctx)
+{
+    const tg_probe *probes;
+    for (int i = tg_device_probes(&probes); i-- > 0;)
+        if (!strcmp(probes[i].device, tg_ctx_device(ctx)) && *probes[i].name)
+            return probes[i].name;
+    return tg_ctx_device(ctx);
+}
+
+const char *bench_device(const bench_settings *s, const bench_results *r)
 {
     static char name[128], chip[BENCH_SOC + 16];
     if (*r->soc) {
         snprintf(chip, sizeof chip, "%s (model)", r->soc);
         return chip;
     }
+    if (is_apart(s->ctx))
+        return card_of(s->ctx);
     FILE *info = *name ? NULL : fopen("/proc/cpuinfo", "r");
     char line[512];
     while (info && !*name && fgets(line, sizeof line, info)) {
@@ -132,7 +144,7 @@ static void record(json *j, const bench_settings *s, const bench_results *r, con
         json_bool(j, "correct", r->checked);
     else
         json_text(j, "correct", NULL);
-    json_text(j, "device", bench_device(r));
+    json_text(j, "device", bench_device(s, r));
     json_text(j, "version", tg_version());
     json_close(j);
 }

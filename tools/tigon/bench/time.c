@@ -12,12 +12,17 @@ enum { MOST_CALLS = 1000, FEWEST_ROUNDS = 3, MOST_ROUNDS = 41 };
 
 static double sample(const timed *t)
 {
+    double took = 0;
     const double start = seconds();
+    if (t->ctx)
+        tg_time_begin(t->ctx);
     for (int i = 0; i < t->inner; i++)
         t->run(t->arg);
+    if (t->ctx)
+        tg_time_end(t->ctx, &took);
     if (t->wait)
         t->wait(t->arg);
-    return (seconds() - start) / t->inner;
+    return (t->ctx ? took : seconds() - start) / t->inner;
 }
 
 /* How long one call takes, and how many make a sample. With a cold cache it is always one. */

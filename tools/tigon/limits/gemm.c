@@ -54,21 +54,77 @@ static void *matrix(int type, int64_t elements)
     return data;
 }
 
+void *device_matrix(tg_ctx *ctx, int type, int64_t elements)
+{
+    enum { BLOCK = 1 << 20 };
+    const int64_t size = (int64_t)tg_type_size(type);
+    const int where = tg_ctx_device_type(ctx);
+    char *data = tg_alloc(ctx, (size_t)(elements * size)), *block = matrix(type, BLOCK);
+    for (int64_t at = 0; data && block && at < elements; at += BLOCK) {
+        const int64_t count = elements - at < BLOCK ? elements - at : BLOCK;
+        if (tg_copy(ctx, data + at * size, where, block, TG_DEVICE_CPU, (size_t)(count * size)))
+            break;
+    }
+    if (!block || tg_sync(ctx)) {
+        tg_free(ctx, data);
+        data = NULL;
+    }
+    free(block);
+    return data;
+}
+
+static void *matrix_of(const gemm_limit *l, int64_t elements)
+{
+    return is_apart(l->ctx) ? device_matrix(l->ctx, l->type, elements) : matrix(l->type, elements);
+}
+
 static int make_matrices(gemm_limit *l)
 {
     const gemm_work *w = &l->work;
-    l->a = matrix(l->type, w->m * w->k);
-    l->b = matrix(l->type, w->k * w->n);
-    l->c = matrix(l->type, w->m * w->n);
+    l->a = matrix_of(l, w->m * w->k);
+    l->b = matrix_of(l, w->k * w->n);
+    l->c = matrix_of(l, w->m * w->n);
     return l->a && l->b && l->c;
 }
 
 static void drop_matrices(gemm_limit *l)
 {
-    free(l->a);
-    free(l->b);
-    free(l->c);
-    l->a = l->b = l->c = NULL;
+    void **const all[] = {&l->a, &l->b, &l->c};
+    for (int i = 0; i < 3; i++) {
+        if (is_apart(l->ctx))
+            tg_free(l->ctx, *all[i]);
+        else
+            free(*all[i]);
+        *all[i] = NULL;
+    }
+}
+
+/* tg_gemm, where the matrices are. */
+static void run_own(gemm_limit *l)
+{
+    const gemm_work *w = &l->work;
+    const int64_t a_shape[2] = {w->trans_a ? w->k : w->m, w->trans_a ? w->m : w->k};
+    const int64_t b_shape[2] = {w->trans_b ? w->n : w->k, w->trans_b ? w->k : w->n};
+    const int64_t c_shape[2] = {w->m, w->n};
+    tg_tensor a = tg_tensor_of(l->a, (tg_type)l->type, 2, a_shape);
+    tg_tensor b = tg_tensor_of(l->b, (tg_type)l->type, 2, b_shape);
+    tg_tensor c = tg_tensor_of(l->c, (tg_type)l->type, 2, c_shape);
+    a.device.device_type = b.device.device_type = c.device.device_type = tg_ctx_device_type(l->ctx);
+    tg_gemm(l->ctx, &(tg_gemm_args){
+                        .a = &a, .b = &b, .c = &c, .trans_a = w->trans_a, .trans_b = w->trans_b});
+}
+
+static int prepare_own(gemm_limit *l, int type)
+{
+    l->type = type;
+    l->name = "tg_gemm";
+    if (!make_matrices(l))
+        return 0;
+    if (is_apart(l->ctx)) {
+        run_own(l);
+        l->name = tg_ctx_last_impl(l->ctx);
+    }
+    return 1;
 }
 
 #ifdef TIGON_ONEDNN
@@ -148,7 +204,7 @@ static void drop_matmul(gemm_limit *l)
     }
 }
 
-void gemm_limit_run(gemm_limit *l)
+static void run_product(gemm_limit *l)
 {
     set_threads(tg_ctx_threads(l->ctx));
     const gemm_work *w = &l->work;
@@ -164,10 +220,10 @@ void gemm_limit_run(gemm_limit *l)
 static double best_of(gemm_limit *l, int runs)
 {
     double best = 1e30;
-    gemm_limit_run(l);
+    run_product(l);
     for (int i = 0; i < runs; i++) {
         const double t0 = seconds();
-        gemm_limit_run(l);
+        run_product(l);
         const double t = seconds() - t0;
         best = t < best ? t : best;
     }
@@ -234,27 +290,25 @@ static void drop_matmul(gemm_limit *l)
     (void)l;
 }
 
-void gemm_limit_run(gemm_limit *l)
+static void run_product(gemm_limit *l)
 {
-    const gemm_work *w = &l->work;
-    const int64_t a_shape[2] = {w->trans_a ? w->k : w->m, w->trans_a ? w->m : w->k};
-    const int64_t b_shape[2] = {w->trans_b ? w->n : w->k, w->trans_b ? w->k : w->n};
-    const int64_t c_shape[2] = {w->m, w->n};
-    const tg_tensor a = tg_tensor_of(l->a, (tg_type)l->type, 2, a_shape);
-    const tg_tensor b = tg_tensor_of(l->b, (tg_type)l->type, 2, b_shape);
-    tg_tensor c = tg_tensor_of(l->c, (tg_type)l->type, 2, c_shape);
-    tg_gemm(l->ctx, &(tg_gemm_args){
-                        .a = &a, .b = &b, .c = &c, .trans_a = w->trans_a, .trans_b = w->trans_b});
+    run_own(l);
 }
 
 static int prepare(gemm_limit *l, int type)
 {
-    l->type = type;
-    l->name = "tg_gemm";
-    return make_matrices(l);
+    return prepare_own(l, type);
 }
 
 #endif
+
+void gemm_limit_run(gemm_limit *l)
+{
+    if (is_apart(l->ctx))
+        run_own(l);
+    else
+        run_product(l);
+}
 
 gemm_limit *gemm_limit_new(tg_ctx *ctx, int type, const gemm_work *work)
 {
@@ -263,7 +317,8 @@ gemm_limit *gemm_limit_new(tg_ctx *ctx, int type, const gemm_work *work)
         return NULL;
     l->ctx = ctx;
     l->work = *work;
-    if (work->m > 0 && work->n > 0 && work->k > 0 && prepare(l, type))
+    if (work->m > 0 && work->n > 0 && work->k > 0 &&
+        (is_apart(ctx) ? prepare_own(l, type) : prepare(l, type)))
         return l;
     gemm_limit_free(l);
     return NULL;

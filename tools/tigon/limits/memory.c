@@ -140,7 +140,12 @@ static void run_way(const memory_limit *limit, const way *way)
 
 void memory_limit_run(memory_limit *limit)
 {
-    run_way(limit, &limit->best);
+    const int type = tg_ctx_device_type(limit->ctx);
+    if (is_apart(limit->ctx))
+        tg_copy(limit->ctx, limit->owned[0], type, limit->owned[1], type,
+                (size_t)(limit->total / 2));
+    else
+        run_way(limit, &limit->best);
 }
 
 double memory_limit_scale(const memory_limit *limit)
@@ -241,6 +246,26 @@ static int add_stream(memory_limit *l, const memory_stream *s)
     return 0;
 }
 
+/* Half of the bytes are read, half of them written. */
+static memory_limit *device_copy(memory_limit *l, int failed, double total)
+{
+    const int64_t bytes =
+        ((int64_t)(total / l->scale / 2) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    for (int i = 0; i < 2 && !failed; i++) {
+        l->owned[i] = device_matrix(l->ctx, TG_F32, bytes / 4);
+        failed = !l->owned[i];
+        l->nowned += !failed;
+    }
+    if (failed) {
+        memory_limit_free(l);
+        return NULL;
+    }
+    l->total = 2 * bytes;
+    l->scale = total / (double)l->total;
+    snprintf(l->name, sizeof l->name, "a copy within the device");
+    return l;
+}
+
 memory_limit *memory_limit_new(tg_ctx *ctx, const memory_work *work, int64_t cap)
 {
     memory_limit *l = calloc(1, sizeof *l);
@@ -252,6 +277,8 @@ memory_limit *memory_limit_new(tg_ctx *ctx, const memory_work *work, int64_t cap
     l->ctx = ctx;
     l->scale = cap > 0 && total > (double)cap ? total / (double)cap : 1;
     int failed = total <= 0;
+    if (is_apart(ctx))
+        return device_copy(l, failed, total);
     for (int i = 0; !failed && i < work->count; i++)
         failed = add_stream(l, &work->stream[i]);
     if (failed) {
@@ -266,6 +293,9 @@ memory_limit *memory_limit_new(tg_ctx *ctx, const memory_work *work, int64_t cap
 void memory_limit_free(memory_limit *l)
 {
     for (int j = 0; l && j < l->nowned; j++)
-        free(l->owned[j]);
+        if (is_apart(l->ctx))
+            tg_free(l->ctx, l->owned[j]);
+        else
+            free(l->owned[j]);
     free(l);
 }
