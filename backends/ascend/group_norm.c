@@ -158,9 +158,7 @@ static tg_status choose_rows(ascend_plan *plan, const tg_ub_kernel *ub, const tg
     if (!*is_rows)
         return TG_OK;
     ASCEND_TRY(ascend_begin(plan, ub, x, rows, s->n, tg_type_of(x), 0));
-    int64_t most = ub->max_rows / lines;
-    while (most > 0 && !ascend_fits(plan, most * lines, s->n))
-        most--;
+    const int64_t most = ascend_most_rows(plan, lines) / lines;
     *is_rows = most > 0;
     if (!*is_rows)
         return TG_OK;

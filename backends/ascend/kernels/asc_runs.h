@@ -49,23 +49,27 @@ typedef struct asc_run_sums {
     __ubuf__ float *sums, *values, *lines;
 } asc_run_sums;
 
-/* `count` of them, side by side, each as a tree; ends with ASC_THEN(). */
+/* `count` of them, side by side, each as a tree, with op for their sums, asc_add or asc_max; ends with ASC_THEN(). */
+#define ASC_RUNS_FOLD(op, t, s, count)                                                           \
+    do {                                                                                         \
+        for (int i_ = 0; i_ < (count); i_++)                                                     \
+            if ((t)->run == 1)                                                                   \
+                (s)[i_].sums = (s)[i_].values;                                                   \
+            else                                                                                 \
+                asc_gather((s)[i_].lines, (s)[i_].values, (t)->at,                               \
+                           (uint32_t)((t)->run * (t)->lanes));                                   \
+        ASC_THEN();                                                                              \
+        for (int64_t n_ = (t)->run; n_ > 1; n_ -= n_ / 2) {                                      \
+            for (int i_ = 0; i_ < (count); i_++)                                                 \
+                op(n_ == 2 ? (s)[i_].sums : (s)[i_].lines, (s)[i_].lines,                        \
+                   (s)[i_].lines + (n_ - n_ / 2) * (t)->lanes, (uint32_t)(n_ / 2 * (t)->lanes)); \
+            ASC_THEN();                                                                          \
+        }                                                                                        \
+    } while (0)
+
 static inline __aicore__ void asc_runs_sum(const asc_runs *t, asc_run_sums *s, int count)
 {
-    if (t->run == 1) {
-        for (int i = 0; i < count; i++)
-            s[i].sums = s[i].values;
-        return;
-    }
-    for (int i = 0; i < count; i++)
-        asc_gather(s[i].lines, s[i].values, t->at, (uint32_t)(t->run * t->lanes));
-    ASC_THEN();
-    for (int64_t n = t->run; n > 1; n -= n / 2) {
-        for (int i = 0; i < count; i++)
-            asc_add(n == 2 ? s[i].sums : s[i].lines, s[i].lines,
-                    s[i].lines + (n - n / 2) * t->lanes, (uint32_t)(n / 2 * t->lanes));
-        ASC_THEN();
-    }
+    ASC_RUNS_FOLD(asc_add, t, s, count);
 }
 
 /* ---- rows of a tile ---- */
