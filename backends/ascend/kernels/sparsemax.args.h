@@ -65,7 +65,8 @@ enum {
     X(BUFFER, y32, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT) \
     SPARSEMAX_ROOM(X)
 
-/* Whole rows that lie along the tensor's, `outer` of them so far apart, several in a tile. top: maxima of eight neighbours; of_row: offsets
+/* Whole rows that lie along the tensor's, `outer` of them so far apart, several in a tile. One copy of what is copied in and out will do: a tile takes long,
+ * and needs the one first and the other last. top: maxima of eight neighbours; of_row: offsets
  * of the partial sums of a row (asc_runs.h). */
 #define SPARSEMAX_FORWARD_ROWS(X)                                                  \
     X(TENSOR, x, ASC_T)                                                            \
@@ -73,16 +74,16 @@ enum {
     X(GRID, rows, columns, tile_rows, tile_columns)                                \
     X(I64, x_outer)                                                                \
     X(I64, y_outer)                                                                \
-    X(BUFFER, x, .copies = 2, .bank = TG_UB_BANK_LOW)                              \
-    X(BUFFER, y, .to = TG_UB_LAST, .copies = 2, .bank = TG_UB_BANK_LOW)            \
+    X(BUFFER, x, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                         \
+    X(BUFFER, y, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                         \
     X(BUFFER, d, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)             \
-    X(BUFFER, w, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)             \
+    X(BUFFER, w, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)            \
     X(BUFFER, top, .bytes = 4, .every = 8, .to = TG_UB_LAST)                       \
     X(BUFFER, eighth, .bytes = 4, .every = 8, .to = TG_UB_LAST)                    \
     X(BUFFER, sums, .bytes = 4, .every = 64, .to = TG_UB_LAST)                     \
     X(BUFFER, counts, .bytes = 4, .every = 64, .to = TG_UB_LAST)                   \
     X(BUFFER, of_row, .bytes = 32, .every = 64, .to = TG_UB_LAST)                  \
-    X(BUFFER, numbers, .per = TG_UB_ROW, .bytes = 7 * 32, .to = TG_UB_LAST)        \
+    X(BUFFER, numbers, .per = TG_UB_ROW, .bytes = 4, .copies = 7)                  \
     X(BUFFER, base, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256, \
       .bank = TG_UB_BANK_HIGH)                                                     \
     X(BUFFER, tau, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256,  \

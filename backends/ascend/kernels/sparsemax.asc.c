@@ -27,7 +27,7 @@ static inline __aicore__ void sm_forward_lines(const sm_job *job, __ubuf__ float
         sm_add(job, w, d);
         sm_step(job);
         steps++;
-    } while (steps <= SM_FREE_STEPS || (steps <= SM_MOST_STEPS && sm_moves(job, 1.0f)));
+    } while (steps <= SM_FREE_STEPS || (steps <= SM_MOST_STEPS && sm_moves(job)));
     sm_rebase(job);
     ASC_THEN();
     SM_WITH(asc_sub, job, d, x, job->base);

@@ -124,7 +124,7 @@ ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
             } else {
                 sm_step(&job);
                 if (pass > STEPS ||
-                    (++steps > SM_FREE_STEPS && (steps > SM_MOST_STEPS || !sm_moves(&job, 1.0f))))
+                    (++steps > SM_FREE_STEPS && (steps > SM_MOST_STEPS || !sm_moves(&job))))
                     pass++;
                 if (pass == LAST_STEP)
                     sm_rebase(&job);

@@ -6,7 +6,7 @@
 /* What an element above tau counts, where the smaller of both is added up: so small that all of them are above it. */
 #define SM_ONE 9.094947e-13f /* 2^-40 */
 #define SM_TOP_STEPS 3       /* on maxima */
-#define SM_SURE_STEPS 2      /* on all elements, before it is asked whether a step was one */
+#define SM_SURE_STEPS 2      /* on all elements, before it is asked whether there is one more */
 
 /* dst = op(x, by), the number of each row in `by`, spread. Rows are any whole blocks apart. */
 #define SM_BY_ROW(op, dst, x, by, rows, pitch)                                             \
@@ -76,24 +76,30 @@ static inline __aicore__ void sm_fold_rows(const sm_rows *r, __ubuf__ float *val
     ASC_THEN();
 }
 
-/* A step of tau, spread anew, of d: differences of elements or of maxima to the base. The move is left in units of SM_ONE. */
-static inline __aicore__ void sm_step_rows(const sm_job *job, const sm_rows *r, __ubuf__ float *d,
-                                           int64_t pitch)
+/* w = what of d is above tau, d the differences of elements or of maxima to the base; the move: the sum of each row, less 1. */
+static inline __aicore__ void sm_add_rows(const sm_job *job, const sm_rows *r, __ubuf__ float *d,
+                                          int64_t pitch)
 {
-    const uint32_t n = (uint32_t)r->rows;
-    __ubuf__ float *move = sm_at(job, SM_MOVE), *tau = sm_at(job, SM_TAU);
-    asc_run_sums s[2] = {{sm_at(job, SM_SUM), r->sums, r->eighth},
-                         {sm_at(job, SM_COUNT), r->counts, r->w}};
     SM_BY_ROW(asc_sub_relu, r->w, d, job->tau, r->rows, pitch);
     ASC_THEN();
     sm_fold_rows(r, r->sums, pitch);
+    asc_run_sums sum = {sm_at(job, SM_SUM), r->sums, r->eighth};
+    asc_runs_sum(&r->of_row, &sum, 1);
+    asc_add_scalar(sm_at(job, SM_MOVE), sum.sums, -1.0f, (uint32_t)r->rows);
+    ASC_THEN();
+}
+
+/* Then a step of tau, spread anew. w is used up. */
+static inline __aicore__ void sm_step_rows(const sm_job *job, const sm_rows *r, int64_t pitch)
+{
+    const uint32_t n = (uint32_t)r->rows;
+    __ubuf__ float *move = sm_at(job, SM_MOVE), *tau = sm_at(job, SM_TAU);
+    asc_run_sums count = {sm_at(job, SM_COUNT), r->counts, r->eighth};
     asc_min_scalar(r->w, r->w, SM_ONE, (uint32_t)(r->rows * pitch));
     ASC_THEN();
     sm_fold_rows(r, r->counts, pitch);
-    asc_runs_sum(&r->of_row, s, 2);
-    asc_add_scalar(move, s[0].sums, -1.0f, n);
-    ASC_THEN();
-    asc_div(move, move, s[1].sums, n);
+    asc_runs_sum(&r->of_row, &count, 1);
+    asc_div(move, move, count.sums, n);
     ASC_THEN();
     asc_axpy(tau, move, SM_ONE, n);
     ASC_THEN();
