@@ -117,7 +117,6 @@ ASC_KERNEL ASC_NAME(group_norm_forward_rows)(ASC_PARAMS(GROUP_NORM_FORWARD_ROWS)
             ASC_BY_ROW(asc_mul, out, q, scales, count, pitch);
             ASC_THEN();
             ASC_BY_ROW(asc_add, out, out, shifts, count, pitch);
-            ASC_THEN();
 #endif
             ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
             ASC_WAIT(PIPE_V, PIPE_MTE3, slot);

@@ -68,7 +68,6 @@ ASC_KERNEL ASC_NAME(sparsemax_forward_rows)(ASC_PARAMS(SPARSEMAX_FORWARD_ROWS))
 #else
         asc_add_scalar(out, r.w, 0.0f, (uint32_t)(count * pitch));
 #endif
-        ASC_THEN();
         ASC_NOTIFY(PIPE_V, PIPE_MTE3, 0);
         ASC_WAIT(PIPE_V, PIPE_MTE3, 0);
         asc_copy_rows_out(y + row * y_outer, asc_place(y_at, 0), count, columns * size,
