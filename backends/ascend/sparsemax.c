@@ -18,7 +18,7 @@ const tg_ub_kernel ascend_ub_sparsemax[] = {
                       .whole_rows = 1,
                       .column_multiple = 64,
                       .max_rows = 255,
-                      .max_columns = 255 * 64},
+                      .max_columns = SPARSEMAX_ROW},
     [FORWARD_SHORT] = ASCEND_SHORT("sparsemax_forward.short", sparsemax_forward_short),
     [BACKWARD_SHORT] = ASCEND_SHORT("sparsemax_backward.short", sparsemax_backward_short),
     {0},
@@ -96,7 +96,7 @@ static tg_status plan_of(ascend_plan *plan, int which, const tg_tensor *x, const
 /* Tiles of whole rows, as many in each block; *is_rows is 0 where none fits. */
 static tg_status choose_rows(ascend_plan *plan, const tg_tensor *x, const cut *c, int *is_rows)
 {
-    *is_rows = c->outer > 0 && c->length > 0;
+    *is_rows = c->outer > 0 && c->length > 0 && c->length <= SPARSEMAX_ROW;
     if (!*is_rows)
         return TG_OK;
     ASCEND_TRY(ascend_begin(plan, &ascend_ub_sparsemax[FORWARD_ROWS], x, c->outer, c->length,

@@ -6,6 +6,8 @@
 
 enum {
     SPARSEMAX_BESIDE = 16, /* rows of a tile, at most */
+    SPARSEMAX_ROW =
+        2048, /* elements of a row at most, where many are in a tile: of few they go one by one as fast */
     SPARSEMAX_COLUMNS =
         256 /* columns, where rows go down them, and with them numbers of each kind */
 };
@@ -65,8 +67,7 @@ enum {
     X(BUFFER, y32, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT) \
     SPARSEMAX_ROOM(X)
 
-/* Whole rows that lie along the tensor's, `outer` of them so far apart, several in a tile. One copy of what is copied in and out will do: a tile takes long,
- * and needs the one first and the other last. top: maxima of eight neighbours; of_row: offsets
+/* Whole rows that lie along the tensor's, `outer` of them so far apart, several in a tile. top: maxima of eight neighbours; of_row: offsets
  * of the partial sums of a row (asc_runs.h). */
 #define SPARSEMAX_FORWARD_ROWS(X)                                                  \
     X(TENSOR, x, ASC_T)                                                            \
@@ -74,7 +75,7 @@ enum {
     X(GRID, rows, columns, tile_rows, tile_columns)                                \
     X(I64, x_outer)                                                                \
     X(I64, y_outer)                                                                \
-    X(BUFFER, x, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                         \
+    X(BUFFER, x, .copies = 2, .bank = TG_UB_BANK_LOW)                              \
     X(BUFFER, y, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                         \
     X(BUFFER, d, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)             \
     X(BUFFER, w, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)            \

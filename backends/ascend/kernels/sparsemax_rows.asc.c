@@ -1,5 +1,6 @@
 /* sparsemax_rows.asc.c - sparsemax of whole rows, several in a tile. The threshold of the maxima of eight neighbours each is one that all
- * elements' cannot be below, and near it: Newton's iteration on all of a row begins there. Formulas: sparsemax.asc.c. */
+ * elements' cannot be below, and near it: Newton's iteration on all of a row begins there. Its last step is
+ * one of differences to the threshold itself: an element that is equal to it becomes 0. Formulas: sparsemax.asc.c. */
 #include "asc_runs.h"
 #include "sparsemax.h"
 
@@ -31,14 +32,15 @@ typedef struct sm_rows {
         *counts; /* w: a tile; the last two: of 64 neighbours each */
 } sm_rows;
 
-/* Behind their columns rows are below all. */
+/* Behind their columns rows are below all: bits of -infinity. */
 static inline __aicore__ void sm_pad(__ubuf__ float *x, int64_t rows, int64_t pitch,
                                      int64_t columns)
 {
     const int64_t rest = columns % ASC_LANES;
     if (rest) {
         asc_set_vector_mask(0, (uint64_t)-1 << rest);
-        asc_duplicate(x + columns - rest, ASC_LOWEST, (uint8_t)rows, 1, (uint16_t)(pitch / 8));
+        asc_duplicate((__ubuf__ int32_t *)x + columns - rest, -0x800000, (uint8_t)rows, 1,
+                      (uint16_t)(pitch / 8));
         asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
     }
     ASC_THEN();
