@@ -6,8 +6,7 @@
 
 enum {
     SPARSEMAX_BESIDE = 16, /* rows of a tile, at most */
-    SPARSEMAX_ROW =
-        2048, /* elements of a row at most, where many are in a tile: of few they go one by one as fast */
+    SPARSEMAX_ROW = 2048,  /* elements of a row, at most, in tiles of many rows */
     SPARSEMAX_COLUMNS =
         256 /* columns, where rows go down them, and with them numbers of each kind */
 };
