@@ -214,6 +214,21 @@ __device__ __forceinline__ void load_vector(const vector_span &v, int64_t j, int
     }
 }
 
+template <class T> __device__ __forceinline__ float get(const vector_span &v, int64_t j)
+{
+    return v.f32 ? get((const float *)v.data + j) : get((const T *)v.data + j);
+}
+
+/* `accumulate`: added to what is there. */
+template <class T>
+__device__ __forceinline__ void put_sum(const vector_span &v, int64_t j, float sum, int accumulate)
+{
+    if (v.f32)
+        put((float *)v.data + j, sum + (accumulate ? get((float *)v.data + j) : 0));
+    else
+        put((T *)v.data + j, sum + (accumulate ? get((T *)v.data + j) : 0));
+}
+
 /* ---- the host's side ---- */
 
 static inline row_span span_of(const tg_tensor *t)

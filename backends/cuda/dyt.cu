@@ -1,0 +1,262 @@
+/* dyt.cu - y = tanh(alpha x) gamma + beta. A thread owns a chunk of columns, keeps what belongs to it, and goes down the rows. */
+#include "parts.cuh"
+#include "rows.cuh"
+
+enum {
+    DYT_ACROSS =
+        128, /* chunks of a row that a block has, at most; the rest of its threads go over rows */
+    DYT_AHEAD = 4 /* chunks that a thread loads before it computes */
+};
+
+struct dyt_args {
+    row_span dy, x, out; /* dy: backward alone; out: y or dx */
+    vector_span alpha, gamma, beta;
+    float *columns;  /* of dgamma and dbeta, [gridDim.y, 2, n]; NULL: not asked for */
+    double *scalars; /* of dalpha, one a block; the same */
+    int64_t rows;
+    int n, across, down; /* chunks and rows of a block */
+};
+
+/* Where a thread is: its first column, its first row, and how far it is to the next one. */
+struct dyt_place {
+    int j;
+    int64_t first, step;
+
+    template <class T> static __device__ __forceinline__ dyt_place of(const dyt_args &a)
+    {
+        const int column = (int)threadIdx.x % a.across, row = (int)threadIdx.x / a.across;
+        dyt_place p;
+        p.j = ((int)blockIdx.x * a.across + column) * V<T>;
+        p.step = (int64_t)gridDim.y * a.down;
+        p.first = row < a.down && p.j < a.n ? (int64_t)blockIdx.y * a.down + row : a.rows;
+        return p;
+    }
+};
+
+/* The smaller in size of x and +-limit; NaN stays NaN. */
+__device__ __forceinline__ static float clamp(float x, float limit)
+{
+    float y;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(limit));
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(y), "f"(-limit));
+    return y;
+}
+
+/* x p(x^2) / q(x^2) on [-9, 9], beyond which tanh rounds to 1: minimax, relative error 2.1e-8. */
+__device__ __forceinline__ static float tanh_of(float x)
+{
+    const float near = clamp(x, 9), u = near * near;
+    float p = 1.3354634731399528e-08f, q = 7.776546908644377e-07f;
+    p = p * u + 2.060906081169378e-05f;
+    p = p * u + 0.0034955868031829596f;
+    p = p * u + 0.13381025195121765f;
+    p = p * u + 1;
+    q = q * u + 0.0003285632701590657f;
+    q = q * u + 0.025876976549625397f;
+    q = q * u + 0.46714338660240173f;
+    q = q * u + 1;
+    return __fdividef(near * p, q);
+}
+
+/* 1 - tanh(x)^2 = 4 e / (1 + e)^2, e = exp(-2 |x|): all its digits, however small it is. */
+__device__ __forceinline__ static float tanh_slope(float x)
+{
+    const float e = exp_of(-2 * fabsf(x)), r = __fdividef(2, 1 + e);
+    return e * r * r;
+}
+
+template <class T>
+__global__ void __launch_bounds__(STREAM_THREADS, 2) dyt_forward_kernel(const dyt_args a)
+{
+    const dyt_place p = dyt_place::of<T>(a);
+    const int left = a.n - p.j;
+    float gamma[V<T>], beta[V<T>] = {};
+    if (p.first >= a.rows)
+        return;
+    const float alpha = get<T>(a.alpha, 0);
+    load_vector<T>(a.gamma, p.j, left, gamma);
+    if (a.beta.data)
+        load_vector<T>(a.beta, p.j, left, beta);
+    for (int64_t r = p.first; r < a.rows; r += DYT_AHEAD * p.step) {
+        uint4 raw[DYT_AHEAD];
+#pragma unroll
+        for (int u = 0; u < DYT_AHEAD; u++)
+            if (r + u * p.step < a.rows)
+                raw[u] = load(a.x.row<T>(r + u * p.step) + p.j, left);
+#pragma unroll
+        for (int u = 0; u < DYT_AHEAD; u++) {
+            if (r + u * p.step >= a.rows)
+                break;
+            float x[V<T>];
+            widen<T>(raw[u], x);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                x[i] = tanh_of(alpha * x[i]) * gamma[i] + beta[i];
+            store(a.out.row<T>(r + u * p.step) + p.j, left, narrow<T>(x));
+        }
+    }
+}
+
+/* The block's sums of one kind, added up over its rows in their order. */
+template <class T>
+__device__ __forceinline__ static void write_columns(const dyt_args &a, float *memory,
+                                                     const float (&part)[V<T>], float *to)
+{
+    const int first = (int)blockIdx.x * a.across * V<T>, count = a.across * V<T>;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < V<T>; i++)
+        memory[threadIdx.x * V<T> + i] = part[i];
+    __syncthreads();
+    for (int j = threadIdx.x; j < count && first + j < a.n; j += STREAM_THREADS) {
+        float sum = 0;
+        for (int i = 0; i < a.down; i++)
+            sum += memory[i * count + j];
+        to[first + j] = sum;
+    }
+}
+
+/* With t = tanh(alpha x), h = dy gamma (1 - t^2): dx = alpha h, dalpha = sum of x h, dgamma = sum over rows of dy t, dbeta = that of dy */
+template <class T>
+__global__ void __launch_bounds__(STREAM_THREADS, 2) dyt_backward_kernel(const dyt_args a)
+{
+    __shared__ float memory[STREAM_THREADS * V<T>];
+    const dyt_place p = dyt_place::of<T>(a);
+    const int left = a.n - p.j;
+    float gamma[V<T>] = {}, dgamma[V<T>] = {}, dbeta[V<T>] = {}, dalpha = 0;
+    const float alpha = get<T>(a.alpha, 0);
+    if (p.first < a.rows)
+        load_vector<T>(a.gamma, p.j, left, gamma);
+    for (int64_t r = p.first; r < a.rows; r += DYT_AHEAD / 2 * p.step) {
+        uint4 xs[DYT_AHEAD / 2], dys[DYT_AHEAD / 2];
+#pragma unroll
+        for (int u = 0; u < DYT_AHEAD / 2; u++)
+            if (r + u * p.step < a.rows) {
+                xs[u] = load(a.x.row<T>(r + u * p.step) + p.j, left);
+                dys[u] = load(a.dy.row<T>(r + u * p.step) + p.j, left);
+            }
+#pragma unroll
+        for (int u = 0; u < DYT_AHEAD / 2; u++) {
+            if (r + u * p.step >= a.rows)
+                break;
+            float x[V<T>], dy[V<T>];
+            widen<T>(xs[u], x);
+            widen<T>(dys[u], dy);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++) {
+                const float argument = alpha * x[i];
+                const float h = dy[i] * gamma[i] * tanh_slope(argument);
+                dgamma[i] += dy[i] * tanh_of(argument);
+                dbeta[i] += dy[i];
+                dalpha += x[i] * h;
+                x[i] = alpha * h;
+            }
+            store(a.out.row<T>(r + u * p.step) + p.j, left, narrow<T>(x));
+        }
+    }
+#if __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+    if (!a.columns)
+        return;
+    float *const to = a.columns + (int64_t)blockIdx.y * 2 * a.n;
+    write_columns<T>(a, memory, dgamma, to);
+    write_columns<T>(a, memory, dbeta, to + a.n);
+    const double sum = block_sum<STREAM_THREADS>((double)dalpha);
+    if (threadIdx.x == 0)
+        a.scalars[(int64_t)blockIdx.y * gridDim.x + blockIdx.x] = sum;
+}
+
+/* The grid of a kernel that goes down rows of so many chunks. */
+template <class KERNEL>
+static dim3 shape(const cuda_call &call, dyt_args *a, int64_t chunks, int *known, KERNEL kernel)
+{
+    const int64_t wide = ceil_div(chunks, DYT_ACROSS);
+    a->across = (int)ceil_div(chunks, wide);
+    a->down = STREAM_THREADS / a->across;
+    const int64_t most =
+        ceil_div((int64_t)call.processors * blocks_at_once(known, kernel, 0), wide);
+    return dim3((unsigned)wide, (unsigned)min_of(most, ceil_div(a->rows, a->down)));
+}
+
+/* What both directions have. */
+static dyt_args args_of(const tg_tensor *x, const tg_tensor *alpha, const tg_tensor *gamma,
+                        const tg_tensor *out)
+{
+    dyt_args a = {};
+    a.x = span_of(x);
+    a.out = span_of(out);
+    a.alpha = vector_of(alpha);
+    a.gamma = vector_of(gamma);
+    a.rows = rows_of(x);
+    a.n = (int)width_of(x);
+    return a;
+}
+
+tg_status cuda_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *args)
+{
+    static const char op[] = "dyt_forward";
+    cuda_call call;
+    dyt_args a = args_of(args->x, args->alpha, args->gamma, args->y);
+    a.beta = vector_of(args->beta);
+    tg_status status = check_width(op, width_of(args->x));
+    if (status != TG_OK || a.rows == 0 || a.n == 0)
+        return status;
+    status = cuda_begin(&call, ctx, op, args->x);
+    if (status != TG_OK)
+        return status;
+    const tg_tensor *const tensors[] = {args->x, args->y, args->gamma, args->beta};
+    by_layout(tensors, [&](auto e) {
+        using T = decltype(e);
+        static int known;
+        const auto kernel = dyt_forward_kernel<T>;
+        const dim3 grid = shape(call, &a, ceil_div(a.n, V<T>), &known, kernel);
+        kernel<<<grid, STREAM_THREADS, 0, call.stream>>>(a);
+    });
+    return cuda_end(&call, TG_OK);
+}
+
+template <class T>
+static tg_status backward(const cuda_call &call, dyt_args a, const tg_dyt_backward_args *args)
+{
+    static int known;
+    const auto kernel = dyt_backward_kernel<T>;
+    const bool empty = a.rows == 0 || a.n == 0;
+    const dim3 grid = empty ? dim3(0, 0) : shape(call, &a, ceil_div(a.n, V<T>), &known, kernel);
+    part_args<2, 1> sums = {};
+    sums.n = a.n;
+    sums.accumulate = (int)args->accumulate;
+    sums.out[0] = vector_of(args->dgamma);
+    sums.out[1] = vector_of(args->dbeta);
+    sums.scalar_out[0].vector = vector_of(args->dalpha);
+    const bool wanted = asks_for_sums(sums);
+    if (wanted) {
+        const tg_status status = take_parts(call.ctx, grid.y, (int64_t)grid.x * grid.y, &sums);
+        if (status != TG_OK)
+            return status;
+        a.columns = (float *)sums.columns;
+        a.scalars = (double *)sums.scalars;
+    }
+    if (!empty)
+        kernel<<<grid, STREAM_THREADS, 0, call.stream>>>(a);
+    if (wanted)
+        sum_parts<T>(call, sums);
+    return TG_OK;
+}
+
+tg_status cuda_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *args)
+{
+    static const char op[] = "dyt_backward";
+    cuda_call call;
+    dyt_args a = args_of(args->x, args->alpha, args->gamma, args->dx);
+    a.dy = span_of(args->dy);
+    tg_status status = check_width(op, width_of(args->x));
+    if (status != TG_OK)
+        return status;
+    status = cuda_begin(&call, ctx, op, args->x);
+    if (status != TG_OK)
+        return status;
+    const tg_tensor *const tensors[] = {args->x, args->dy, args->dx, args->gamma};
+    by_layout(tensors, [&](auto e) { status = backward<decltype(e)>(call, a, args); });
+    return cuda_end(&call, status);
+}
