@@ -517,14 +517,9 @@ static void launch_rows(const cuda_call &call, const tg_tensor *logits, const tg
     const bool are = are_whole(tensors, 3) && a.logits.outer % 16 == 0 && a.dlogits.outer % 16 == 0;
     if (a.logits.rows == 0)
         return;
-    by_type(logits, [&](auto e) {
-        using T = decltype(e);
-        if (are)
-            launch_rows_of<whole<T>>(call, a);
-        else
-            launch_rows_of<T>(call, a);
-    });
+    by_wholeness(logits, are, [&](auto e) { launch_rows_of<decltype(e)>(call, a); });
 }
+
 static tg_status forward(const cuda_call &call, const tg_cross_entropy_forward_args *args)
 {
     loss_args a;

@@ -275,17 +275,22 @@ template <class F> static inline void by_type(const tg_tensor *t, F run)
     }
 }
 
-/* The same with whole<T> where all tensors are made of whole chunks. */
-template <int COUNT, class F>
-static inline void by_layout(const tg_tensor *const (&tensors)[COUNT], F run)
+/* run(whole<T>()) if `are`, else run(T()). */
+template <class F> static inline void by_wholeness(const tg_tensor *t, bool are, F run)
 {
-    const bool are = are_whole(tensors, COUNT);
-    by_type(tensors[0], [&](auto e) {
+    by_type(t, [&](auto e) {
         if (are)
             run(whole<decltype(e)>());
         else
             run(e);
     });
+}
+
+/* The same, where all tensors are made of whole chunks. */
+template <int COUNT, class F>
+static inline void by_layout(const tg_tensor *const (&tensors)[COUNT], F run)
+{
+    by_wholeness(tensors[0], are_whole(tensors, COUNT), run);
 }
 
 /* The smallest power of two from n on. */

@@ -46,6 +46,31 @@ struct team_memory {
     double wide[2][32];
 };
 
+/* The values of `count` lanes, a power of two, that lie side by side; mask: those lanes. */
+template <int N, class JOIN>
+__device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join, int count,
+                                           unsigned mask)
+{
+    if (count == 32) { /* a mask that is no constant costs as much as the reduction */
+#pragma unroll
+        for (int o = 16; o > 0; o /= 2)
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                value[i] = join(value[i], __shfl_xor_sync(0xffffffffu, value[i], o));
+    } else {
+        for (int o = count / 2; o > 0; o /= 2)
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                value[i] = join(value[i], __shfl_xor_sync(mask, value[i], o));
+    }
+}
+
+/* The lanes of this thread's group of `count`, a power of two, in its warp. */
+__device__ __forceinline__ unsigned mask_of_lanes(int count)
+{
+    return count >= 32 ? 0xffffffffu : ((1u << count) - 1) << ((threadIdx.x & 31) & ~(count - 1));
+}
+
 struct team {
     int lanes, lane, index; /* a power of two; 0 to lanes - 1; which team of the block */
     int64_t first, step;    /* its rows */
@@ -57,8 +82,7 @@ struct team {
         const int teams = (int)blockDim.x / lanes;
         first = (int64_t)blockIdx.x * teams + index;
         step = (int64_t)gridDim.x * teams;
-        mask =
-            lanes >= 32 ? 0xffffffffu : ((1u << lanes) - 1) << ((threadIdx.x & 31) & ~(lanes - 1));
+        mask = mask_of_lanes(lanes);
     }
 
     __device__ __forceinline__ void barrier() const
@@ -132,24 +156,6 @@ struct team {
     team_memory *memory;
     int phase;
     unsigned mask;
-
-    template <int N, class JOIN>
-    static __device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join,
-                                                      int count, unsigned mask)
-    {
-        if (count == 32) { /* a mask that is no constant costs as much as the reduction */
-#pragma unroll
-            for (int o = 16; o > 0; o /= 2)
-#pragma unroll
-                for (int i = 0; i < N; i++)
-                    value[i] = join(value[i], __shfl_xor_sync(0xffffffffu, value[i], o));
-        } else {
-            for (int o = count / 2; o > 0; o /= 2)
-#pragma unroll
-                for (int i = 0; i < N; i++)
-                    value[i] = join(value[i], __shfl_xor_sync(mask, value[i], o));
-        }
-    }
 };
 
 /* ---- the chunks of a row ---- */
