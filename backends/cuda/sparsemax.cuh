@@ -1,0 +1,80 @@
+/* sparsemax.cuh - the threshold of a row: Newton's iteration, whoever adds up the row. */
+#ifndef CUDA_SPARSEMAX_CUH
+#define CUDA_SPARSEMAX_CUH
+
+#include "elements.cuh"
+
+/* What lies above the threshold: the sum of the distances, and how many there are. Many are added up in parts: of equal terms one long
+ * sum would be off, each time by the same. */
+struct sparsemax_excess {
+    float sum, above;
+
+    __device__ __forceinline__ void add(float distance)
+    {
+        if (!(distance <= 0)) { /* NaN is above everything, so that it stays in sight */
+            sum += distance;
+            above += 1;
+        }
+    }
+    __device__ __forceinline__ void add(const sparsemax_excess &other)
+    {
+        sum += other.sum;
+        above += other.above;
+    }
+};
+
+/* y = max((x - base) - tau, 0) */
+struct sparsemax_threshold {
+    float base, tau;
+
+    __device__ __forceinline__ float distance(float x) const
+    {
+        return x - base - tau;
+    }
+    __device__ __forceinline__ float operator()(float x) const
+    {
+        const float d = distance(x);
+        return d <= 0 ? 0 : d;
+    }
+};
+
+/* From a tau that is too small to that at which the distances add up to 1: as long as elements leave, tau grows; when none does, it is
+ * exact. excess(threshold): of the whole row; any(more): whether some row that is done at the same time goes on. */
+template <class EXCESS, class ANY>
+__device__ __forceinline__ float sparsemax_newton(sparsemax_threshold t, const EXCESS &excess,
+                                                  const ANY &any)
+{
+    float before = CUDART_INF_F;
+    for (;;) {
+        const sparsemax_excess e = excess(t);
+        const float next = t.tau + (e.sum - 1) / e.above;
+        if (!any(e.above < before))
+            return next;
+        before = e.above;
+        t.tau = fmaxf(t.tau, next); /* rounding must not bring back what has left */
+    }
+}
+
+/* max + tau, less what rounding can have added to it. */
+__device__ __forceinline__ float sparsemax_below(float max, float tau)
+{
+    const float sum = max + tau;
+    return sum - (fabsf(sum) + fabsf(tau)) * 0x1p-22f;
+}
+
+/* First relative to the largest element, where tau is in [-1, 0); then relative to that tau, so that neither a large element nor a large
+ * tau costs digits. Where the largest is beyond 2^12 it stays the base: differences to it are exact there. */
+template <class EXCESS, class ANY>
+__device__ __forceinline__ sparsemax_threshold sparsemax_find(float max, const EXCESS &excess,
+                                                              const ANY &any)
+{
+    const bool far = fabsf(max) > 4096;
+    sparsemax_threshold t = {max, -1};
+    const float tau = sparsemax_newton(t, excess, any);
+    t.base = far ? max : sparsemax_below(max, tau);
+    t.tau = far ? sparsemax_below(0, tau) : 0;
+    t.tau = sparsemax_newton(t, excess, any);
+    return t;
+}
+
+#endif
