@@ -144,12 +144,18 @@ __device__ __forceinline__ float exp_of(float x)
     return exp2f(x * 1.44269504088896341f);
 }
 
-/* The same for sums: what lies below 2^-126 is 0. */
-__device__ __forceinline__ float exp_term(float x)
+/* 2^x; what lies below 2^-126 is 0. */
+__device__ __forceinline__ float exp2_term(float x)
 {
     float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504088896341f));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
+}
+
+/* exp(x) for sums: what lies below 2^-126 is 0. */
+__device__ __forceinline__ float exp_term(float x)
+{
+    return exp2_term(x * 1.44269504088896341f);
 }
 
 /* The number that T stores for x. */

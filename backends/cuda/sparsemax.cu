@@ -299,16 +299,6 @@ struct cut {
     int64_t outer_step, step; /* in elements */
 };
 
-static int64_t stride_at(const tg_tensor *t, int dim)
-{
-    int64_t stride = 1;
-    if (t->strides)
-        return t->strides[dim];
-    for (int i = t->ndim - 1; i > dim; i--)
-        stride *= t->shape[i];
-    return stride;
-}
-
 /* dim: -1 or ndim - 1 the last, -ndim or 0 the first. */
 static cut cut_of(const tg_tensor *t, int64_t dim)
 {
