@@ -1,8 +1,8 @@
 /* sparsemax.cu - y = max(x - tau, 0) along one dimension, with the tau for which sum(y) = 1; no sort.
  *
  * Only elements less than 1 below the largest can be above tau. A team lists those of its row, few mostly, in shared memory, and one warp
- * finds tau from the list; where there are too many, the team finds it from the row. Along another dimension than the last a block has 32
- * rows side by side. */
+ * finds tau from the list; where there are too many, the team finds it from the row. Along another dimension than the last:
+ * sparsemax_strips.cu. */
 #include "backward.cuh"
 #include "sparsemax.cuh"
 
@@ -173,124 +173,6 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
     }
 }
 
-/* ---- along the last dimension, backward ---- */
-
-/* On the support, where y > 0: dx = dy - mean of dy over the support; elsewhere 0. NaN in y is in dx. */
-struct sparsemax_gradient {
-    enum { SUMS = 2, COLUMNS = 0, SCALARS = 0, THIRD = 0, WEIGHT = 0 };
-    typedef float state;
-    __device__ __forceinline__ state begin(int64_t) const
-    {
-        return 0;
-    }
-    __device__ __forceinline__ float normal(const state &, float y) const
-    {
-        return y;
-    }
-    __device__ __forceinline__ void sum(float dy, float y, float (&sums)[2]) const
-    {
-        if (!(y <= 0)) {
-            sums[0] += dy + (y - y); /* the difference is 0 or NaN */
-            sums[1] += 1;
-        }
-    }
-    __device__ __forceinline__ void finish(state &mean, const float (&sums)[2]) const
-    {
-        mean = sums[0] / sums[1];
-    }
-    __device__ __forceinline__ float gradient(const state &mean, float dy, float y) const
-    {
-        return y <= 0 ? 0 : dy - mean;
-    }
-};
-
-/* ---- along another dimension: 32 rows side by side, a warp has every DOWN-th element of each ---- */
-
-/* outer x n x inner, the elements of a row `step` apart, rows beside each other contiguous. Steps in bytes. */
-struct cut_span {
-    char *data;
-    int64_t outer_step, step;
-    template <class T> __device__ __forceinline__ T *at(int64_t outer, int64_t k, int64_t i) const
-    {
-        return (T *)(data + outer * outer_step + k * step) + i;
-    }
-};
-
-struct strip_args {
-    cut_span x, dy, out; /* x or y; backward alone; y or dx */
-    int64_t outer, n, inner;
-};
-
-enum {
-    DOWN = 32,
-    PART = 32 /* elements of a thread that are added up before they join the others */
-};
-
-struct strip_memory {
-    float part[DOWN][33], all[32];
-};
-
-/* The values of the threads of a column, in all of them. */
-template <class JOIN>
-__device__ __forceinline__ static float over_column(strip_memory *m, float value, const JOIN &join)
-{
-    m->part[threadIdx.y][threadIdx.x] = value;
-    __syncthreads();
-    float one[1] = {m->part[threadIdx.x][threadIdx.y]};
-    over_lanes(one, join, 32, 0xffffffffu);
-    if (threadIdx.x == 0)
-        m->all[threadIdx.y] = one[0];
-    __syncthreads();
-    value = m->all[threadIdx.x];
-    return value;
-}
-
-template <class T, bool BACKWARD>
-__global__ void __launch_bounds__(32 * DOWN) strip_kernel(const strip_args a)
-{
-    __shared__ strip_memory memory;
-    const int64_t strips = (a.inner + 31) / 32;
-    for (int64_t p = blockIdx.x; p < a.outer * strips; p += gridDim.x) {
-        const int64_t outer = p / strips, i = p % strips * 32 + threadIdx.x;
-        const int64_t n = i < a.inner ? a.n : 0;
-        const auto element = [&](const cut_span &of, int64_t k) { return of.at<T>(outer, k, i); };
-        if (BACKWARD) {
-            sparsemax_gradient f;
-            float sums[2] = {0, 0}, mean;
-            for (int64_t k = threadIdx.y; k < n; k += DOWN)
-                f.sum(get(element(a.dy, k)), get(element(a.x, k)), sums);
-            sums[0] = over_column(&memory, sums[0], plus());
-            sums[1] = over_column(&memory, sums[1], plus());
-            f.finish(mean, sums);
-            for (int64_t k = threadIdx.y; k < n; k += DOWN)
-                put(element(a.out, k),
-                    f.gradient(mean, get(element(a.dy, k)), get(element(a.x, k))));
-        } else {
-            float max = -CUDART_INF_F;
-            for (int64_t k = threadIdx.y; k < n; k += DOWN)
-                max = fmaxf(max, get(element(a.x, k)));
-            max = over_column(&memory, max, larger());
-            const sparsemax_threshold found = sparsemax_find(
-                max,
-                [&](const sparsemax_threshold &guess) {
-                    sparsemax_excess e = {0, 0};
-                    for (int64_t first = threadIdx.y; first < n; first += PART * DOWN) {
-                        sparsemax_excess part = {0, 0};
-                        for (int k = 0; k < PART && first + k * DOWN < n; k++)
-                            part.add(guess.distance(get(element(a.x, first + k * DOWN))));
-                        e.add(part);
-                    }
-                    e.sum = over_column(&memory, e.sum, plus());
-                    e.above = over_column(&memory, e.above, plus());
-                    return e;
-                },
-                [](bool more) { return __syncthreads_or(more) != 0; });
-            for (int64_t k = threadIdx.y; k < n; k += DOWN)
-                put(element(a.out, k), found(get(element(a.x, k))));
-        }
-    }
-}
-
 /* ---- the host's side ---- */
 
 struct cut {
@@ -338,16 +220,6 @@ static bool whole_rows(const cut &c, int64_t size)
            (c.outer == 1 || c.outer_step * size % 16 == 0);
 }
 
-template <bool BACKWARD>
-static void launch_strips(const cuda_call &call, const tg_tensor *x, const strip_args &a)
-{
-    const int64_t strips = min_of(INT32_MAX, a.outer * ceil_div(a.inner, 32));
-    by_type(x, [&](auto e) {
-        strip_kernel<decltype(e), BACKWARD>
-            <<<(unsigned)strips, dim3(32, DOWN), 0, call.stream>>>(a);
-    });
-}
-
 tg_status cuda_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
 {
     static const char op[] = "sparsemax_forward";
@@ -371,7 +243,7 @@ tg_status cuda_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *a
     } else {
         const strip_args a = {
             strips_of_cut(x, size), {}, strips_of_cut(y, size), x.outer, x.n, x.inner};
-        launch_strips<false>(call, args->x, a);
+        launch_sparsemax_strips(call, args->x, a);
     }
     return cuda_end(&call, TG_OK);
 }
@@ -409,7 +281,7 @@ tg_status cuda_sparsemax_backward(tg_ctx *ctx, const tg_sparsemax_backward_args 
                               y.outer,
                               y.n,
                               y.inner};
-        launch_strips<true>(call, args->y, a);
+        launch_sparsemax_strips(call, args->y, a);
     }
     return cuda_end(&call, status);
 }

@@ -1,8 +1,8 @@
-/* sparsemax.cuh - the threshold of a row: Newton's iteration, whoever adds up the row. */
+/* sparsemax.cuh - the threshold of a row, by Newton's iteration, whoever adds up the row; the gradient; rows along any dimension. */
 #ifndef CUDA_SPARSEMAX_CUH
 #define CUDA_SPARSEMAX_CUH
 
-#include "elements.cuh"
+#include "rows.cuh"
 
 /* What lies above the threshold: the sum of the distances, and how many there are. Many are added up in parts: of equal terms one long
  * sum would be off, each time by the same. */
@@ -76,5 +76,56 @@ __device__ __forceinline__ sparsemax_threshold sparsemax_find(float max, const E
     t.tau = sparsemax_newton(t, excess, any);
     return t;
 }
+
+/* ---- backward ---- */
+
+/* On the support, where y > 0: dx = dy - mean of dy over the support; elsewhere 0. NaN in y is in dx. */
+struct sparsemax_gradient {
+    enum { SUMS = 2, COLUMNS = 0, SCALARS = 0, THIRD = 0, WEIGHT = 0 };
+    typedef float state;
+    __device__ __forceinline__ state begin(int64_t) const
+    {
+        return 0;
+    }
+    __device__ __forceinline__ float normal(const state &, float y) const
+    {
+        return y;
+    }
+    __device__ __forceinline__ void sum(float dy, float y, float (&sums)[2]) const
+    {
+        if (!(y <= 0)) {
+            sums[0] += dy + (y - y); /* the difference is 0 or NaN */
+            sums[1] += 1;
+        }
+    }
+    __device__ __forceinline__ void finish(state &mean, const float (&sums)[2]) const
+    {
+        mean = sums[0] / sums[1];
+    }
+    __device__ __forceinline__ float gradient(const state &mean, float dy, float y) const
+    {
+        return y <= 0 ? 0 : dy - mean;
+    }
+};
+
+/* ---- along any dimension ---- */
+
+/* outer x n x inner, the elements of a row `step` apart, rows beside each other contiguous. Steps in bytes. */
+struct cut_span {
+    char *data;
+    int64_t outer_step, step;
+    template <class T> __device__ __forceinline__ T *at(int64_t outer, int64_t k, int64_t i) const
+    {
+        return (T *)(data + outer * outer_step + k * step) + i;
+    }
+};
+
+struct strip_args {
+    cut_span x, dy, out; /* x or y; backward alone; y or dx */
+    int64_t outer, n, inner;
+};
+
+/* Rows beside each other: dy.data NULL for forward. */
+void launch_sparsemax_strips(const cuda_call &call, const tg_tensor *x, const strip_args &a);
 
 #endif
