@@ -2,7 +2,8 @@
  * for the gradients of parameters.
  *
  * A family gives a struct F of what its arithmetic needs beside the rows:
- *   enum { SUMS, COLUMNS, SCALARS, THIRD, WEIGHT }  sums over a row; over a column; over all rows; 1 if a third tensor is added to
+ *   enum { SUMS, COLUMNS, SCALARS, OWN, THIRD, WEIGHT }  sums over a row; over a column; over all rows, the last OWN of which no row
+ *                                          needs; 1 if a third tensor is added to
  *                                          dx; 1 if dy has a weight
  *   struct state                           of a row
  *   state begin(int64_t row)               from saved statistics
@@ -12,6 +13,7 @@
  *   float gradient(state, m, normal)       dx of the element
  *   void columns(dy[], normal[], float (&)[COLUMNS][])   adds the parts of a chunk, if there are COLUMNS
  *   void scalars(state, sums, double (&)[SCALARS])   adds the parts of a row, if there are SCALARS
+ *   void own(m, normal, float (&)[OWN])    adds an element's part, if there are OWN
  *
  * Blocks walk over rows, and read the next row while they compute one. Each writes its part of the sums over rows (parts.cuh). */
 #ifndef CUDA_BACKWARD_CUH
@@ -61,14 +63,15 @@ __device__ __forceinline__ void write_partial(const team &t, const float (&part)
     }
 }
 
-/* What the leaders of the block's teams have added up. */
-template <int N>
-__device__ __forceinline__ void write_totals(const team &t, const double (*totals)[N], double *to)
+/* What the leaders of the block's teams have added up, and in the last OWN places all threads. */
+template <int N, int OWN>
+__device__ __forceinline__ void write_totals(const team &t, const double (*totals)[N],
+                                             const float (&own)[OWN ? OWN : 1], double *to)
 {
     double sum[N];
 #pragma unroll
     for (int k = 0; k < N; k++)
-        sum[k] = t.lane == 0 ? totals[t.index][k] : 0;
+        sum[k] = k >= N - OWN ? own[k - (N - OWN)] : t.lane == 0 ? totals[t.index][k] : 0;
     block_sum<STREAM_THREADS>(sum);
     if (threadIdx.x == 0)
 #pragma unroll
@@ -111,7 +114,8 @@ template <class F, class T, int K, int N>
 __device__ __forceinline__ void
 backward_row(const F &f, const backward_args &a, team &t, int64_t r, typename F::state s,
              const held_row<T, K> &dys, const held_row<T, K> &xs, const held_vector<T, K> &weight,
-             float (&part)[K ? K : 1][N][V<T>], double (*totals)[F::SCALARS ? F::SCALARS : 1])
+             float (&part)[K ? K : 1][N][V<T>], double (*totals)[F::SCALARS ? F::SCALARS : 1],
+             float (&own)[F::OWN ? F::OWN : 1])
 {
     const T *const dy = a.dy.row<T>(r), *const x = a.x.row<T>(r), *const third = a.third.row<T>(r);
     T *const dx = a.dx.row<T>(r);
@@ -127,8 +131,11 @@ backward_row(const F &f, const backward_args &a, team &t, int64_t r, typename F:
         weigh<T, K, F::WEIGHT>(a, weight, k, j, numbers.dy[at], m);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
-            if (element<T>::WHOLE || j + i < a.n)
+            if (element<T>::WHOLE || j + i < a.n) {
                 f.sum(m[i], numbers.normal[at][i], sums);
+                if constexpr (F::OWN > 0)
+                    f.own(m[i], numbers.normal[at][i], own);
+            }
     });
     t.sum(sums);
     f.finish(s, sums);
@@ -171,6 +178,7 @@ __global__ void __launch_bounds__(STREAM_THREADS, F::COLUMNS > 0 ? 1 : 2)
 #pragma unroll
             for (int k = 0; k < F::SCALARS; k++)
                 totals[t.index][k] = 0;
+    float own[F::OWN ? F::OWN : 1] = {};
     row_stream<T, K> dys, xs;
     held_vector<T, K> weight;
     if (F::WEIGHT)
@@ -186,7 +194,7 @@ __global__ void __launch_bounds__(STREAM_THREADS, F::COLUMNS > 0 ? 1 : 2)
         xs.step(a.x, t, r, a.rows, a.n);
         if (r + t.step < a.rows)
             next = f.begin(r + t.step);
-        backward_row<F, T, K>(f, a, t, r, now, dys.now, xs.now, weight, part, totals);
+        backward_row<F, T, K>(f, a, t, r, now, dys.now, xs.now, weight, part, totals, own);
     }
 #if __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();
@@ -196,7 +204,8 @@ __global__ void __launch_bounds__(STREAM_THREADS, F::COLUMNS > 0 ? 1 : 2)
             write_partial<T, K>(t, part, a);
     if constexpr (F::SCALARS > 0)
         if (a.scalars)
-            write_totals(t, totals, a.scalars + (int64_t)blockIdx.x * F::SCALARS);
+            write_totals<F::SCALARS, F::OWN>(t, totals, own,
+                                             a.scalars + (int64_t)blockIdx.x * F::SCALARS);
 }
 
 /* ---- column sums of rows that are walked: a thread owns a chunk of columns ---- */

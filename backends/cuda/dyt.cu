@@ -55,13 +55,13 @@ __device__ __forceinline__ static float tanh_of(float x)
     q = q * u + 0.025876976549625397f;
     q = q * u + 0.46714338660240173f;
     q = q * u + 1;
-    return __fdividef(near * p, q);
+    return near * p * reciprocal(q);
 }
 
 /* 1 - tanh(x)^2 = 4 e / (1 + e)^2, e = exp(-2 |x|): all its digits, however small it is. */
 __device__ __forceinline__ static float tanh_slope(float x)
 {
-    const float e = exp_of(-2 * fabsf(x)), r = __fdividef(2, 1 + e);
+    const float e = exp_of(-2 * fabsf(x)), r = 2 * reciprocal(1 + e);
     return e * r * r;
 }
 

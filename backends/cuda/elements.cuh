@@ -86,6 +86,20 @@ template <class T> __device__ __forceinline__ void store(T *p, int64_t left, uin
             to[i] = (word<T>)(sizeof(T) == 4 ? bits[i % 4] : bits[i / 2] >> 16 * (i % 2));
 }
 
+/* A chunk goes to shared memory without a register; the thread that asked for it finds it there after wait_for_copies(). */
+__device__ __forceinline__ void copy_ahead(uint4 *to, const void *from)
+{
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(from)
+        : "memory");
+}
+
+__device__ __forceinline__ void wait_for_copies()
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
 /* ---- a chunk of numbers ---- */
 
 template <class T> __device__ __forceinline__ float2 widen_pair(uint32_t bits);
@@ -156,6 +170,14 @@ __device__ __forceinline__ float exp2_term(float x)
 __device__ __forceinline__ float exp_term(float x)
 {
     return exp2_term(x * 1.44269504088896341f);
+}
+
+/* 1 / x of an x that is neither tiny nor huge. */
+__device__ __forceinline__ float reciprocal(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
 }
 
 /* The number that T stores for x. */

@@ -2,8 +2,12 @@
 #include "group_norm.cuh"
 #include "parts.cuh"
 
-/* FEW_CHUNKS, MANY_CHUNKS: what a lane holds; of a row of pairs never more than FEW_CHUNKS of each */
-enum { FEW_CHUNKS = 4, MANY_CHUNKS = 8 };
+/* FEW_CHUNKS: that a lane holds of each of two tensors; MANY_CHUNKS: of one */
+enum {
+    FEW_CHUNKS = 4,
+    MANY_CHUNKS = 8,
+    USUAL_SHARED = 48 << 10 /* bytes that a block may have without being asked for */
+};
 
 /* ---- forward ---- */
 
@@ -17,7 +21,8 @@ struct forward_args {
 
 /* What a thread has seen: its sum, its mean and squared distances from that. Chunks are joined so that no large mean cancels. */
 struct moments {
-    float count, sum, mean, squares;
+    double sum;
+    float count, mean, squares;
 
     template <int N> __device__ __forceinline__ void add(const float (&x)[N], int left)
     {
@@ -41,12 +46,15 @@ struct moments {
 template <class T, int K>
 __global__ void __launch_bounds__(MOST_LANES) group_norm_kernel(const forward_args a)
 {
+    extern __shared__ uint4 ahead[];
     __shared__ team_memory memory;
     team t(&memory, a.s.lanes);
     held_group<T, K> xs;
-    if (t.first < a.s.groups)
-        xs.take(a.s, t, a.x, (int)t.first);
+    xs.ask(a.s, t, a.x, (int)t.first, ahead);
     for (int g = (int)t.first; g < a.s.groups; g += (int)t.step) {
+        wait_for_copies();
+        xs.take(a.s, t, a.x, g, ahead);
+        xs.ask(a.s, t, a.x, g + (int)t.step, ahead);
         moments own = {0, 0, 0, 0};
         for_pieces<K>(a.s, t, [&](const group_piece &p) {
             const T *const x = xs.at(a.s, a.x, g, p);
@@ -57,9 +65,8 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_kernel(const forward_ar
                 own.add(v, element<T>::WHOLE ? V<T> : a.s.n - j);
             });
         });
-        float sum[1] = {own.sum}, squares[1];
-        t.sum(sum);
-        const float mean = sum[0] * a.share, apart = own.mean - mean;
+        float squares[1];
+        const float mean = (float)(t.sum(own.sum) * a.share), apart = own.mean - mean;
         squares[0] = own.squares + own.count * apart * apart;
         t.sum(squares);
         const float rstd = rsqrtf(squares[0] * a.share + a.eps);
@@ -67,9 +74,8 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_kernel(const forward_ar
             a.mean[g] = mean;
         if (a.rstd && t.lane == 0)
             a.rstd[g] = rstd;
-        const int next = g + (int)t.step;
         for_pieces<K>(a.s, t, [&](const group_piece &p) {
-            const T *const x = xs.at(a.s, a.x, g, p), *const ahead = xs.at(a.s, a.x, next, p);
+            const T *const x = xs.at(a.s, a.x, g, p);
             T *const y = xs.at(a.s, a.y, g, p);
             const int channel = g % a.s.per_batch * a.s.width + p.channel;
             const float scale = a.weight.data ? rstd * get<T>(a.weight, channel) : rstd;
@@ -83,35 +89,41 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_kernel(const forward_ar
                 for (int i = 0; i < V<T>; i++)
                     v[i] = (v[i] - mean) * scale + shift;
                 store(to + j, a.s.n - j, narrow<T>(v));
-                if (K && next < a.s.groups)
-                    xs.raw[k] = load(ahead + j, a.s.n - j);
             });
         });
     }
 }
 
-/* Groups go from block to block where there are more than the card holds at once. */
+/* Groups go from block to block where there are more than the card holds at once. chunks: that a thread asks for ahead. Returns false if
+ * there is not as much shared memory. */
 template <class ARGS>
-static void launch(const cuda_call &call, const ARGS &a, int *known, void (*kernel)(ARGS))
+static bool launch(const cuda_call &call, const ARGS &a, int *known, int chunks,
+                   void (*kernel)(ARGS))
 {
     const int threads = a.s.lanes > STREAM_THREADS ? a.s.lanes : STREAM_THREADS;
-    const int64_t at_once = blocks_at_once(known, kernel, 0) * STREAM_THREADS / threads;
-    const int64_t most = (int64_t)call.processors * (at_once < 1 ? 1 : at_once);
+    const size_t shared = (size_t)threads * chunks * sizeof(uint4);
+    if (shared > USUAL_SHARED &&
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared) !=
+            cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    const int64_t most = (int64_t)call.processors * blocks_at_once(known, kernel, shared, threads);
     const int64_t blocks = min_of(most, ceil_div(a.s.groups, threads / a.s.lanes));
-    kernel<<<(unsigned)blocks, threads, 0, call.stream>>>(a);
+    kernel<<<(unsigned)blocks, threads, shared, call.stream>>>(a);
+    return true;
 }
 
 template <class T> static void launch_forward(const cuda_call &call, forward_args a)
 {
     static int known[3];
-    if (cut_groups(&a.s, V<T>, FEW_CHUNKS, STREAM_THREADS))
-        launch(call, a, &known[1], group_norm_kernel<T, FEW_CHUNKS>);
-    else if (cut_groups(&a.s, V<T>, MANY_CHUNKS, MOST_LANES))
-        launch(call, a, &known[2], group_norm_kernel<T, MANY_CHUNKS>);
-    else {
-        cut_walked_groups(&a.s, V<T>);
-        launch(call, a, &known[0], group_norm_kernel<T, 0>);
-    }
+    const int chunks = held_group<T, MANY_CHUNKS>::AHEAD ? MANY_CHUNKS : 0;
+    if (cut_groups(&a.s, V<T>, MANY_CHUNKS, MOST_LANES) &&
+        launch(call, a, &known[a.s.lanes > STREAM_THREADS], chunks,
+               group_norm_kernel<T, MANY_CHUNKS>))
+        return;
+    cut_walked_groups(&a.s, V<T>);
+    launch(call, a, &known[2], 0, group_norm_kernel<T, 0>);
 }
 
 /* Elements of a group. */
@@ -166,16 +178,21 @@ struct backward_args {
 template <class T, int K>
 __global__ void __launch_bounds__(MOST_LANES) group_norm_gradient_kernel(const backward_args a)
 {
+    extern __shared__ uint4 ahead[];
     __shared__ team_memory memory;
     team t(&memory, a.s.lanes);
+    uint4 *const dys_ahead = ahead, *const xs_ahead = ahead + K * blockDim.x;
     const unsigned mask = mask_of_lanes(a.s.piece_lanes);
     const int channels = a.s.per_batch * a.s.width;
     held_group<T, K> dys, xs;
-    if (t.first < a.s.groups) {
-        dys.take(a.s, t, a.dy, (int)t.first);
-        xs.take(a.s, t, a.x, (int)t.first);
-    }
+    dys.ask(a.s, t, a.dy, (int)t.first, dys_ahead);
+    xs.ask(a.s, t, a.x, (int)t.first, xs_ahead);
     for (int g = (int)t.first; g < a.s.groups; g += (int)t.step) {
+        wait_for_copies();
+        dys.take(a.s, t, a.dy, g, dys_ahead);
+        xs.take(a.s, t, a.x, g, xs_ahead);
+        dys.ask(a.s, t, a.dy, g + (int)t.step, dys_ahead);
+        xs.ask(a.s, t, a.x, g + (int)t.step, xs_ahead);
         const float mean = a.mean[g], rstd = a.share != 0 ? a.rstd[g] : 0;
         const int batch = g / a.s.per_batch, first = g % a.s.per_batch * a.s.width;
         float sums[2] = {0, 0}; /* of m normal, and of m */
@@ -212,11 +229,8 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_gradient_kernel(const b
         });
         t.sum(sums);
         const float along = sums[0] * rstd * (rstd * a.share), each = sums[1] * (rstd * a.share);
-        const int next = g + (int)t.step;
         for_pieces<K>(a.s, t, [&](const group_piece &p) {
             const T *const dy = xs.at(a.s, a.dy, g, p), *const x = xs.at(a.s, a.x, g, p);
-            const T *const dy_ahead = xs.at(a.s, a.dy, next, p), *const x_ahead =
-                                                                     xs.at(a.s, a.x, next, p);
             T *const dx = xs.at(a.s, a.dx, g, p);
             const float scale = a.weight.data ? rstd * get<T>(a.weight, first + p.channel) : rstd;
             for_piece_chunks<T, K>(a.s, p, [&](int k, int line, int j) {
@@ -230,10 +244,6 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_gradient_kernel(const b
                 for (int i = 0; i < V<T>; i++)
                     v[i] = g_of[i] * scale - ((v[i] - mean) * along + each);
                 store(to + j, a.s.n - j, narrow<T>(v));
-                if (K && next < a.s.groups) {
-                    dys.raw[k] = load(dy_ahead + j, a.s.n - j);
-                    xs.raw[k] = load(x_ahead + j, a.s.n - j);
-                }
             });
         });
     }
@@ -243,21 +253,20 @@ template <class T>
 static tg_status launch_backward(const cuda_call &call, backward_args a, int64_t batch,
                                  part_args<2, 0> sums)
 {
-    static int known[2];
-    const bool held = cut_groups(&a.s, V<T>, FEW_CHUNKS, MOST_LANES);
+    static int known[3];
+    const bool wanted = asks_for_sums(sums), held = cut_groups(&a.s, V<T>, FEW_CHUNKS, MOST_LANES);
+    const int chunks = held_group<T, FEW_CHUNKS>::AHEAD ? 2 * FEW_CHUNKS : 0;
     if (!held)
         cut_walked_groups(&a.s, V<T>);
-    const bool wanted = asks_for_sums(sums);
     if (wanted) {
         const tg_status status = take_parts(call.ctx, batch * a.s.pieces, 0, &sums);
         if (status != TG_OK)
             return status;
         a.columns = (float *)sums.columns;
     }
-    if (a.s.groups && held)
-        launch(call, a, &known[0], group_norm_gradient_kernel<T, FEW_CHUNKS>);
-    else if (a.s.groups)
-        launch(call, a, &known[1], group_norm_gradient_kernel<T, 0>);
+    if (a.s.groups && (!held || !launch(call, a, &known[a.s.lanes > STREAM_THREADS], chunks,
+                                        group_norm_gradient_kernel<T, FEW_CHUNKS>)))
+        launch(call, a, &known[2], 0, group_norm_gradient_kernel<T, 0>);
     if (wanted)
         sum_parts<T>(call, sums);
     return TG_OK;

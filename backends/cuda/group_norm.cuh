@@ -2,8 +2,8 @@
  *
  * A channel is `lines` lines of n elements. Some lanes of a warp, 32 of them mostly, work on a piece of one channel, so that what
  * belongs to a channel is the same in all of them. A team has a group. Where there are as many pieces as the team has lanes for, they
- * are held in registers, and the next group is read as soon as a chunk of this one has been written; else the pieces are walked,
- * and read twice. */
+ * are held in registers, while whole chunks of the next group are on their way to shared memory; else the pieces are walked, and read
+ * twice. */
 #ifndef CUDA_GROUP_NORM_CUH
 #define CUDA_GROUP_NORM_CUH
 
@@ -72,17 +72,38 @@ __device__ __forceinline__ void for_piece_chunks(const group_shape &s, const gro
 
 /* What a lane holds of a group. */
 template <class T, int K> struct held_group {
+    static constexpr bool AHEAD = K > 0 && element<T>::WHOLE;
     uint4 raw[K ? K : 1];
 
-    __device__ __forceinline__ void take(const group_shape &s, const team &t, const group_view &v,
-                                         int group)
+    /* AHEAD: asks for a group; `memory`: K chunks of each thread. */
+    __device__ __forceinline__ void ask(const group_shape &s, const team &t, const group_view &v,
+                                        int group, uint4 *memory)
     {
-        if constexpr (K > 0)
+        if constexpr (AHEAD)
+            if (group < s.groups)
+                for_pieces<K>(s, t, [&](const group_piece &p) {
+                    const T *const x = at(s, v, group, p);
+                    for_piece_chunks<T, K>(s, p, [&](int k, int, int j) {
+                        copy_ahead(memory + k * blockDim.x + threadIdx.x, x + j);
+                    });
+                });
+    }
+
+    /* Takes what was asked for, or reads it. */
+    __device__ __forceinline__ void take(const group_shape &s, const team &t, const group_view &v,
+                                         int group, const uint4 *memory)
+    {
+        if constexpr (AHEAD) {
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                raw[k] = memory[k * blockDim.x + threadIdx.x];
+        } else if constexpr (K > 0) {
             for_pieces<K>(s, t, [&](const group_piece &p) {
                 const T *const x = at(s, v, group, p);
                 for_piece_chunks<T, K>(s, p,
                                        [&](int k, int, int j) { raw[k] = load(x + j, s.n - j); });
             });
+        }
     }
 
     __device__ __forceinline__ uint4 chunk(const T *line, int k, int j, int n) const

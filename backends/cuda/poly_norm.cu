@@ -93,7 +93,7 @@ tg_status cuda_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *a
 /* With S_p = sum over the row of dy x^p: dx = dy A(x) - x B(x^2), A(x) = sum over p of p w_p r_p x^(p-1),
  * B(x^2) = sum over p of p w_p r_p^3 S_p / n x^(2p-2); dweight_p = sum over rows of r_p S_p, dbias = sum of dy */
 template <class T> struct poly_norm_gradient {
-    enum { SUMS = 4, COLUMNS = 0, SCALARS = 4, THIRD = 0, WEIGHT = 0 };
+    enum { SUMS = 3, COLUMNS = 0, SCALARS = 4, OWN = 1, THIRD = 0, WEIGHT = 0 };
     const float *rstd;
     vector_span weight;
     float share; /* 1 / n */
@@ -109,15 +109,18 @@ template <class T> struct poly_norm_gradient {
     {
         return x;
     }
-    __device__ __forceinline__ void sum(float dy, float x, float (&sums)[4]) const
+    __device__ __forceinline__ void sum(float dy, float x, float (&sums)[3]) const
     {
         const float first = dy * x, second = first * x;
         sums[0] += second * x;
         sums[1] += second;
         sums[2] += first;
-        sums[3] += dy;
     }
-    __device__ __forceinline__ void finish(state &s, const float (&sums)[4]) const
+    __device__ __forceinline__ void own(float dy, float, float (&sum)[1]) const
+    {
+        sum[0] += dy;
+    }
+    __device__ __forceinline__ void finish(state &s, const float (&sums)[3]) const
     {
 #pragma unroll
         for (int k = 0; k < 3; k++) {
@@ -125,13 +128,12 @@ template <class T> struct poly_norm_gradient {
             s.back[k] = s.along[k] * (s.rstd[k] * s.rstd[k] * (sums[k] * share));
         }
     }
-    __device__ __forceinline__ void scalars(const state &s, const float (&sums)[4],
+    __device__ __forceinline__ void scalars(const state &s, const float (&sums)[3],
                                             double (&total)[4]) const
     {
 #pragma unroll
         for (int k = 0; k < 3; k++)
             total[k] += (double)s.rstd[k] * sums[k];
-        total[3] += sums[3];
     }
     __device__ __forceinline__ float gradient(const state &s, float dy, float x) const
     {

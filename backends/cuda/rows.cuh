@@ -65,6 +65,24 @@ __device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join, 
     }
 }
 
+/* Three or four values of a warp's lanes: each is added up in a part of the lanes alone. Returns value 0 in lanes 0 to 7, 1 in lanes 8 to
+ * 15, and so on. */
+template <int N, class JOIN>
+__device__ __forceinline__ float over_quarters(const float (&value)[N], const JOIN &join)
+{
+    const bool upper = threadIdx.x & 16, odd = threadIdx.x & 8;
+    const float last = N > 3 ? value[N - 1] : value[N - 2];
+    float a = upper ? value[2] : value[0], b = upper ? last : value[1];
+    a = join(a, __shfl_xor_sync(0xffffffffu, upper ? value[0] : value[2], 16));
+    b = join(b, __shfl_xor_sync(0xffffffffu, upper ? value[1] : last, 16));
+    float one = odd ? b : a;
+    one = join(one, __shfl_xor_sync(0xffffffffu, odd ? a : b, 8));
+#pragma unroll
+    for (int o = 4; o > 0; o /= 2)
+        one = join(one, __shfl_xor_sync(0xffffffffu, one, o));
+    return one;
+}
+
 /* The lanes of this thread's group of `count`, a power of two, in its warp. */
 __device__ __forceinline__ unsigned mask_of_lanes(int count)
 {
@@ -99,14 +117,20 @@ struct team {
     template <int N, class JOIN>
     __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join)
     {
-        over_lanes(value, join, lanes < 32 ? lanes : 32, mask);
-        if (lanes <= 32)
-            return;
         const int warps = lanes / 32;
-        if (lane % 32 == 0)
+        if (N > 2 && lanes > 32) {
+            const float one = over_quarters(value, join);
+            if (lane % 8 == 0 && lane % 32 < 8 * N)
+                memory->value[phase][lane % 32 / 8][index * warps + lane / 32] = one;
+        } else {
+            over_lanes(value, join, lanes < 32 ? lanes : 32, mask);
+            if (lanes <= 32)
+                return;
+            if (lane % 32 == 0)
 #pragma unroll
-            for (int i = 0; i < N; i++)
-                memory->value[phase][i][index * warps + lane / 32] = value[i];
+                for (int i = 0; i < N; i++)
+                    memory->value[phase][i][index * warps + lane / 32] = value[i];
+        }
         barrier();
 #pragma unroll
         for (int i = 0; i < N; i++)
@@ -261,12 +285,13 @@ enum { STREAM_THREADS = 512 /* of a block whose teams go from row to row */ };
 
 /* Blocks of a kernel that a multiprocessor holds at once. *known keeps the answer, 0 before: the cards of a process are taken
  * to be of one kind. */
-template <class KERNEL> static int blocks_at_once(int *known, KERNEL kernel, size_t shared)
+template <class KERNEL>
+static int blocks_at_once(int *known, KERNEL kernel, size_t shared, int threads = STREAM_THREADS)
 {
     int blocks = __atomic_load_n(known, __ATOMIC_RELAXED);
     if (blocks > 0)
         return blocks;
-    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, STREAM_THREADS, shared);
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared);
     blocks = blocks < 1 ? 1 : blocks;
     __atomic_store_n(known, blocks, __ATOMIC_RELAXED);
     return blocks;

@@ -115,7 +115,7 @@ tg_status cuda_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
 
 /* dx = y (dy - sum of y dy) */
 struct softmax_gradient {
-    enum { SUMS = 1, COLUMNS = 0, SCALARS = 0, THIRD = 0, WEIGHT = 0 };
+    enum { SUMS = 1, COLUMNS = 0, SCALARS = 0, OWN = 0, THIRD = 0, WEIGHT = 0 };
     typedef float state;
     __device__ __forceinline__ state begin(int64_t) const
     {

@@ -14,7 +14,8 @@ struct row_args {
     int n, lanes;
 };
 
-enum { LIST = 64 /* elements that a warp may list */ };
+/* LIST: elements that a warp may list; LISTED: those that a lane may have of the lists of its team */
+enum { LIST = 64, LISTED = 4 };
 
 struct row_list {
     float element[MOST_LANES / 32][LIST];
@@ -23,52 +24,53 @@ struct row_list {
     int full[MOST_LANES / 32];                  /* 1: there were too many */
 };
 
-/* Elements of the lanes before this one. */
-__device__ __forceinline__ static int count_before(int own)
+/* The lists of all warps of a team, dealt out to the lanes of one warp: own[q] is number 32 q + lane. Returns how many there are, or -1
+ * where they are too many. */
+__device__ __forceinline__ static int deal_lists(const row_list *l, int first, int warps,
+                                                 float (&own)[LISTED])
 {
-    int sum = own;
+    const int lane = (int)threadIdx.x % 32, mine = lane < warps ? l->count[first + lane] : 0;
+    int end = mine; /* of the list of warp `lane`, if they all follow each other */
 #pragma unroll
     for (int o = 1; o < 32; o *= 2) {
-        const int other = __shfl_up_sync(0xffffffffu, sum, o);
-        sum += (int)(threadIdx.x % 32) >= o ? other : 0;
+        const int other = __shfl_up_sync(0xffffffffu, end, o);
+        end += lane >= o ? other : 0;
     }
-    return sum - own;
-}
-
-/* The lists of all warps of a team become one; returns its length, or -1 where one was too long. */
-__device__ __forceinline__ static int join_lists(row_list *l, int first, int warps)
-{
-    const int lane = (int)threadIdx.x % 32;
-    float *const all = l->element[first];
-    int count = 0;
-    for (int w = 0; w < warps; w++) {
-        const int own = l->count[first + w];
-        if (own > LIST)
-            return -1;
-        for (int i = lane; i < LIST; i += 32) {
-            const float x = l->element[first + w][i];
-            __syncwarp();
-            if (i < own)
-                all[count + i] = x;
-            __syncwarp();
-        }
-        count += own;
+    const int count = __shfl_sync(0xffffffffu, end, 31);
+    if (__any_sync(0xffffffffu, mine > LIST) || count > 32 * LISTED)
+        return -1;
+#pragma unroll
+    for (int q = 0; q < LISTED; q++) {
+        own[q] = -CUDART_INF_F;
+        if (32 * q < count)
+            for (int w = 0; w < warps; w++) {
+                const int from = __shfl_sync(0xffffffffu, end - mine, w);
+                const int length = __shfl_sync(0xffffffffu, mine, w), at = 32 * q + lane - from;
+                if (at >= 0 && at < length)
+                    own[q] = l->element[first + w][at];
+            }
     }
     return count;
 }
 
-__device__ __forceinline__ static sparsemax_threshold find_in_list(const float *list, int count,
-                                                                   float max)
+__device__ __forceinline__ static sparsemax_threshold find_dealt(const float (&own)[LISTED],
+                                                                 int count, float max)
 {
     return sparsemax_find(
         max,
         [&](const sparsemax_threshold &t) {
-            sparsemax_excess e = {0, 0};
-            for (int i = (int)threadIdx.x % 32; i < count; i += 32)
-                e.add(t.distance(list[i]));
-            float both[2] = {e.sum, e.above};
-            over_lanes(both, plus(), 32, 0xffffffffu);
-            return sparsemax_excess{both[0], both[1]};
+            float sum[1] = {0};
+            int above = 0;
+#pragma unroll
+            for (int q = 0; q < LISTED; q++)
+                if (32 * q < count) {
+                    sparsemax_excess e = {sum[0], 0};
+                    e.add(t.distance(own[q]));
+                    sum[0] = e.sum;
+                    above += __popc(__ballot_sync(0xffffffffu, e.above != 0));
+                }
+            over_lanes(sum, plus(), 32, 0xffffffffu);
+            return sparsemax_excess{sum[0], (float)above};
         },
         [](bool more) { return more; });
 }
@@ -86,34 +88,58 @@ __device__ __forceinline__ static void for_all_chunks(const row_args &a, const t
     });
 }
 
-/* 1 if the threshold was found from a list. */
+/* Lists what is less than 1 below max. Whole warps go through the row, a ballot an element, so that the order is that of the row's
+ * chunks. */
+template <class T, int K>
+__device__ __forceinline__ static void list_chunks(const row_args &a, const team &t,
+                                                   const held_row<T, K> &xs, const T *x, float max,
+                                                   row_list *l)
+{
+    const int warp = (int)threadIdx.x / 32;
+    const unsigned before = (1u << threadIdx.x % 32) - 1;
+    int count = 0;
+    const auto list = [&](int k, int j) {
+        float v[V<T>];
+        if (j < a.n)
+            widen<T>(xs.chunk(x, k, j, a.n, MINUS_INFINITY<T>), v);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            const bool near = j < a.n && !(v[i] - max <= -1);
+            const unsigned all = __ballot_sync(0xffffffffu, near);
+            if (all == 0)
+                continue;
+            const int at = count + __popc(all & before);
+            if (near && at < LIST)
+                l->element[warp][at] = v[i];
+            count += __popc(all);
+        }
+    };
+    if constexpr (K > 0) {
+#pragma unroll
+        for (int k = 0; k < K; k++)
+            list(k, (t.lane + k * t.lanes) * V<T>);
+    } else {
+        for (int j = t.lane * V<T>; j - t.lane % 32 * V<T> < a.n; j += t.lanes * V<T>)
+            list(0, j);
+    }
+    if (threadIdx.x % 32 == 0)
+        l->count[warp] = count;
+}
+
+/* 1 if the threshold was found from lists. */
 template <class T, int K>
 __device__ __forceinline__ static bool list_row(const row_args &a, team &t,
                                                 const held_row<T, K> &xs, const T *x, float max,
                                                 row_list *l, sparsemax_threshold *found)
 {
-    const int warp = (int)threadIdx.x / 32, first = warp - t.lane / 32;
-    int own = 0;
-    for_all_chunks(a, t, xs, x, [&](const float(&v)[V<T>]) {
-#pragma unroll
-        for (int i = 0; i < V<T>; i++)
-            own += !(v[i] - max <= -1);
-    });
-    int at = count_before(own);
-    if (threadIdx.x % 32 == 31)
-        l->count[warp] = at + own;
-    if (own && at + own <= LIST)
-        for_all_chunks(a, t, xs, x, [&](const float(&v)[V<T>]) {
-#pragma unroll
-            for (int i = 0; i < V<T>; i++)
-                if (!(v[i] - max <= -1))
-                    l->element[warp][at++] = v[i];
-        });
+    const int first = (int)threadIdx.x / 32 - t.lane / 32;
+    list_chunks<T, K>(a, t, xs, x, max, l);
     t.barrier();
     if (t.lane < 32) {
-        const int count = join_lists(l, first, t.lanes / 32);
+        float own[LISTED];
+        const int count = deal_lists(l, first, t.lanes / 32, own);
         if (count >= 0)
-            *found = find_in_list(l->element[first], count, max);
+            *found = find_dealt(own, count, max);
         if (t.lane == 0) {
             l->found[first] = *found;
             l->full[first] = count < 0;

@@ -39,16 +39,19 @@ struct sparsemax_threshold {
 };
 
 /* From a tau that is too small to that at which the distances add up to 1: as long as elements leave, tau grows; when none does, it is
- * exact. excess(threshold): of the whole row; any(more): whether some row that is done at the same time goes on. */
+ * exact. excess(threshold): of the whole row; any(more): whether some row that is done at the same time goes on. *last: how many are
+ * left at the end, and before, if it is known, how many that will be. */
 template <class EXCESS, class ANY>
 __device__ __forceinline__ float sparsemax_newton(sparsemax_threshold t, const EXCESS &excess,
-                                                  const ANY &any)
+                                                  const ANY &any, float *last)
 {
+    const float known = *last;
     float before = CUDART_INF_F;
     for (;;) {
         const sparsemax_excess e = excess(t);
         const float next = t.tau + (e.sum - 1) / e.above;
-        if (!any(e.above < before))
+        *last = e.above;
+        if (!any(e.above < before && e.above != known))
             return next;
         before = e.above;
         t.tau = fmaxf(t.tau, next); /* rounding must not bring back what has left */
@@ -70,10 +73,11 @@ __device__ __forceinline__ sparsemax_threshold sparsemax_find(float max, const E
 {
     const bool far = fabsf(max) > 4096;
     sparsemax_threshold t = {max, -1};
-    const float tau = sparsemax_newton(t, excess, any);
+    float last = 0;
+    const float tau = sparsemax_newton(t, excess, any, &last);
     t.base = far ? max : sparsemax_below(max, tau);
     t.tau = far ? sparsemax_below(0, tau) : 0;
-    t.tau = sparsemax_newton(t, excess, any);
+    t.tau = sparsemax_newton(t, excess, any, &last);
     return t;
 }
 
@@ -81,7 +85,7 @@ __device__ __forceinline__ sparsemax_threshold sparsemax_find(float max, const E
 
 /* On the support, where y > 0: dx = dy - mean of dy over the support; elsewhere 0. NaN in y is in dx. */
 struct sparsemax_gradient {
-    enum { SUMS = 2, COLUMNS = 0, SCALARS = 0, THIRD = 0, WEIGHT = 0 };
+    enum { SUMS = 2, COLUMNS = 0, SCALARS = 0, OWN = 0, THIRD = 0, WEIGHT = 0 };
     typedef float state;
     __device__ __forceinline__ state begin(int64_t) const
     {
