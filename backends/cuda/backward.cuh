@@ -179,19 +179,23 @@ __global__ void __launch_bounds__(STREAM_THREADS, F::COLUMNS > 0 ? 1 : 2)
             for (int k = 0; k < F::SCALARS; k++)
                 totals[t.index][k] = 0;
     float own[F::OWN ? F::OWN : 1] = {};
-    row_stream<T, K> dys, xs;
+    extern __shared__ uint4 ahead[];
+    row_stream<T, K, (F::SCALARS > 0 && K == FEW)> dys, xs;
+    uint4 *const xs_ahead = ahead + K * STREAM_THREADS;
     held_vector<T, K> weight;
     if (F::WEIGHT)
         weight.begin(a.weight, t, a.n, 1, a.offset);
-    dys.begin(a.dy, t, a.rows, a.n);
-    xs.begin(a.x, t, a.rows, a.n);
+    dys.begin(a.dy, t, a.rows, a.n, 0, ahead);
+    xs.begin(a.x, t, a.rows, a.n, 0, xs_ahead);
     typename F::state now, next = {};
     if (t.first < a.rows)
         next = f.begin(t.first);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         now = next;
-        dys.step(a.dy, t, r, a.rows, a.n);
-        xs.step(a.x, t, r, a.rows, a.n);
+        if (dys.STAGED)
+            wait_for_copies();
+        dys.step(a.dy, t, r, a.rows, a.n, 0, ahead);
+        xs.step(a.x, t, r, a.rows, a.n, 0, xs_ahead);
         if (r + t.step < a.rows)
             next = f.begin(r + t.step);
         backward_row<F, T, K>(f, a, t, r, now, dys.now, xs.now, weight, part, totals, own);
@@ -257,9 +261,13 @@ static tg_status launch_held(const cuda_call &call, const F &f, backward_args a,
 {
     a.lanes = shape.lanes;
     const int teams = STREAM_THREADS / shape.lanes;
-    const size_t shared =
-        F::COLUMNS > 0 && teams > 1 ? sizeof(float) * STREAM_THREADS * K * V<T> : 0;
+    const bool staged = row_stream<T, K, (F::SCALARS > 0 && K == FEW)>::STAGED;
+    const size_t shared = staged                        ? sizeof(uint4) * STREAM_THREADS * 2 * K
+                          : F::COLUMNS > 0 && teams > 1 ? sizeof(float) * STREAM_THREADS * K * V<T>
+                                                        : 0;
     const auto kernel = backward_kernel<F, T, K>;
+    if (staged) /* beside the memory of totals it is more than a block usually has */
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     static int known[2];
     const int64_t most =
         (int64_t)call.processors * blocks_at_once(&known[shared > 0], kernel, shared);

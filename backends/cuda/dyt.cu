@@ -65,35 +65,66 @@ __device__ __forceinline__ static float tanh_slope(float x)
     return e * r * r;
 }
 
+/* A thread's chunks of some tensors, row by row: whole ones come by way of shared memory, DYT_AHEAD rows ahead. */
+template <class T, int TENSORS> struct dyt_stream {
+    static constexpr bool AHEAD = element<T>::WHOLE;
+    row_span from[TENSORS];
+    uint4 *memory; /* [DYT_AHEAD, TENSORS, threads] */
+    int slot;
+
+    __device__ __forceinline__ uint4 *place(int tensor) const
+    {
+        return memory + (slot * TENSORS + tensor) * STREAM_THREADS + threadIdx.x;
+    }
+    __device__ __forceinline__ void ask(const dyt_args &a, int64_t r, int j) const
+    {
+#pragma unroll
+        for (int i = 0; i < TENSORS; i++)
+            if (r < a.rows)
+                copy_ahead(place(i), from[i].template row<T>(r) + j);
+        end_batch();
+    }
+    __device__ __forceinline__ void begin(const dyt_args &a, const dyt_place &p)
+    {
+        for (slot = 0; AHEAD && slot < DYT_AHEAD; slot++)
+            ask(a, p.first + slot * p.step, p.j);
+        slot = 0;
+    }
+    __device__ __forceinline__ void step(const dyt_args &a, const dyt_place &p, int64_t r,
+                                         float (&x)[TENSORS][V<T>])
+    {
+        if (AHEAD)
+            wait_for_batches<DYT_AHEAD - 1>();
+#pragma unroll
+        for (int i = 0; i < TENSORS; i++)
+            widen<T>(AHEAD ? *place(i) : load(from[i].template row<T>(r) + p.j, a.n - p.j), x[i]);
+        if (AHEAD)
+            ask(a, r + DYT_AHEAD * p.step, p.j);
+        slot = slot + 1 == DYT_AHEAD ? 0 : slot + 1;
+    }
+};
+
 template <class T>
 __global__ void __launch_bounds__(STREAM_THREADS, 2) dyt_forward_kernel(const dyt_args a)
 {
+    extern __shared__ uint4 ahead[];
     const dyt_place p = dyt_place::of<T>(a);
     const int left = a.n - p.j;
-    float gamma[V<T>], beta[V<T>] = {};
+    dyt_stream<T, 1> xs = {{a.x}, ahead, 0};
+    float gamma[V<T>], beta[V<T>] = {}, x[1][V<T>];
     if (p.first >= a.rows)
         return;
+    xs.begin(a, p);
     const float alpha = get<T>(a.alpha, 0);
     load_vector<T>(a.gamma, p.j, left, gamma);
     if (a.beta.data)
         load_vector<T>(a.beta, p.j, left, beta);
-    for (int64_t r = p.first; r < a.rows; r += DYT_AHEAD * p.step) {
-        uint4 raw[DYT_AHEAD];
+    for (int64_t r = p.first; r < a.rows; r += p.step) {
+        xs.step(a, p, r, x);
 #pragma unroll
-        for (int u = 0; u < DYT_AHEAD; u++)
-            if (r + u * p.step < a.rows)
-                raw[u] = load(a.x.row<T>(r + u * p.step) + p.j, left);
-#pragma unroll
-        for (int u = 0; u < DYT_AHEAD; u++) {
-            if (r + u * p.step >= a.rows)
-                break;
-            float x[V<T>];
-            widen<T>(raw[u], x);
-#pragma unroll
-            for (int i = 0; i < V<T>; i++)
-                x[i] = tanh_of(alpha * x[i]) * gamma[i] + beta[i];
-            store(a.out.row<T>(r + u * p.step) + p.j, left, narrow<T>(x));
-        }
+        for (int i = 0; i < V<T>; i++)
+            x[0][i] = tanh_of(alpha * x[0][i]) * gamma[i] + beta[i];
+        store(a.out.row<T>(r) + p.j, left, narrow<T>(x[0]));
     }
 }
 
@@ -120,39 +151,29 @@ __device__ __forceinline__ static void write_columns(const dyt_args &a, float *m
 template <class T>
 __global__ void __launch_bounds__(STREAM_THREADS, 2) dyt_backward_kernel(const dyt_args a)
 {
-    __shared__ float memory[STREAM_THREADS * V<T>];
+    extern __shared__ uint4 ahead[];
+    float *const memory = (float *)ahead; /* afterwards: V numbers a thread */
     const dyt_place p = dyt_place::of<T>(a);
     const int left = a.n - p.j;
-    float gamma[V<T>] = {}, dgamma[V<T>] = {}, dbeta[V<T>] = {}, dalpha = 0;
+    dyt_stream<T, 2> rows = {{a.dy, a.x}, ahead, 0};
+    float gamma[V<T>] = {}, dgamma[V<T>] = {}, dbeta[V<T>] = {}, dalpha = 0, in[2][V<T>];
     const float alpha = get<T>(a.alpha, 0);
-    if (p.first < a.rows)
+    if (p.first < a.rows) {
+        rows.begin(a, p);
         load_vector<T>(a.gamma, p.j, left, gamma);
-    for (int64_t r = p.first; r < a.rows; r += DYT_AHEAD / 2 * p.step) {
-        uint4 xs[DYT_AHEAD / 2], dys[DYT_AHEAD / 2];
+    }
+    for (int64_t r = p.first; r < a.rows; r += p.step) {
+        rows.step(a, p, r, in);
 #pragma unroll
-        for (int u = 0; u < DYT_AHEAD / 2; u++)
-            if (r + u * p.step < a.rows) {
-                xs[u] = load(a.x.row<T>(r + u * p.step) + p.j, left);
-                dys[u] = load(a.dy.row<T>(r + u * p.step) + p.j, left);
-            }
-#pragma unroll
-        for (int u = 0; u < DYT_AHEAD / 2; u++) {
-            if (r + u * p.step >= a.rows)
-                break;
-            float x[V<T>], dy[V<T>];
-            widen<T>(xs[u], x);
-            widen<T>(dys[u], dy);
-#pragma unroll
-            for (int i = 0; i < V<T>; i++) {
-                const float argument = alpha * x[i];
-                const float h = dy[i] * gamma[i] * tanh_slope(argument);
-                dgamma[i] += dy[i] * tanh_of(argument);
-                dbeta[i] += dy[i];
-                dalpha += x[i] * h;
-                x[i] = alpha * h;
-            }
-            store(a.out.row<T>(r + u * p.step) + p.j, left, narrow<T>(x));
+        for (int i = 0; i < V<T>; i++) {
+            const float dy = in[0][i], x = in[1][i], argument = alpha * x;
+            const float h = dy * gamma[i] * tanh_slope(argument);
+            dgamma[i] += dy * tanh_of(argument);
+            dbeta[i] += dy;
+            dalpha += x * h;
+            in[0][i] = alpha * h;
         }
+        store(a.out.row<T>(r) + p.j, left, narrow<T>(in[0]));
     }
 #if __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();
@@ -167,15 +188,24 @@ __global__ void __launch_bounds__(STREAM_THREADS, 2) dyt_backward_kernel(const d
         a.scalars[(int64_t)blockIdx.y * gridDim.x + blockIdx.x] = sum;
 }
 
+/* Bytes of the chunks of so many tensors that a block has asked for. */
+static size_t ahead_of(int tensors)
+{
+    return sizeof(uint4) * DYT_AHEAD * STREAM_THREADS * tensors;
+}
+
 /* The grid of a kernel that goes down rows of so many chunks. */
 template <class KERNEL>
-static dim3 shape(const cuda_call &call, dyt_args *a, int64_t chunks, int *known, KERNEL kernel)
+static dim3 shape(const cuda_call &call, dyt_args *a, int64_t chunks, size_t shared, int *known,
+                  KERNEL kernel)
 {
+    if (shared > USUAL_SHARED)
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     const int64_t wide = ceil_div(chunks, DYT_ACROSS);
     a->across = (int)ceil_div(chunks, wide);
     a->down = STREAM_THREADS / a->across;
     const int64_t most =
-        ceil_div((int64_t)call.processors * blocks_at_once(known, kernel, 0), wide);
+        ceil_div((int64_t)call.processors * blocks_at_once(known, kernel, shared), wide);
     return dim3((unsigned)wide, (unsigned)min_of(most, ceil_div(a->rows, a->down)));
 }
 
@@ -210,8 +240,8 @@ tg_status cuda_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *args)
         using T = decltype(e);
         static int known;
         const auto kernel = dyt_forward_kernel<T>;
-        const dim3 grid = shape(call, &a, ceil_div(a.n, V<T>), &known, kernel);
-        kernel<<<grid, STREAM_THREADS, 0, call.stream>>>(a);
+        const dim3 grid = shape(call, &a, ceil_div(a.n, V<T>), ahead_of(1), &known, kernel);
+        kernel<<<grid, STREAM_THREADS, ahead_of(1), call.stream>>>(a);
     });
     return cuda_end(&call, TG_OK);
 }
@@ -222,7 +252,8 @@ static tg_status backward(const cuda_call &call, dyt_args a, const tg_dyt_backwa
     static int known;
     const auto kernel = dyt_backward_kernel<T>;
     const bool empty = a.rows == 0 || a.n == 0;
-    const dim3 grid = empty ? dim3(0, 0) : shape(call, &a, ceil_div(a.n, V<T>), &known, kernel);
+    const dim3 grid =
+        empty ? dim3(0, 0) : shape(call, &a, ceil_div(a.n, V<T>), ahead_of(2), &known, kernel);
     part_args<2, 1> sums = {};
     sums.n = a.n;
     sums.accumulate = (int)args->accumulate;
@@ -238,7 +269,7 @@ static tg_status backward(const cuda_call &call, dyt_args a, const tg_dyt_backwa
         a.scalars = (double *)sums.scalars;
     }
     if (!empty)
-        kernel<<<grid, STREAM_THREADS, 0, call.stream>>>(a);
+        kernel<<<grid, STREAM_THREADS, ahead_of(2), call.stream>>>(a);
     if (wanted)
         sum_parts<T>(call, sums);
     return TG_OK;

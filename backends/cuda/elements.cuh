@@ -100,6 +100,17 @@ __device__ __forceinline__ void wait_for_copies()
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+/* Where copies follow each other in batches: the end of one, and waiting for all but the last OPEN. */
+__device__ __forceinline__ void end_batch()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int OPEN> __device__ __forceinline__ void wait_for_batches()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(OPEN) : "memory");
+}
+
 /* ---- a chunk of numbers ---- */
 
 template <class T> __device__ __forceinline__ float2 widen_pair(uint32_t bits);

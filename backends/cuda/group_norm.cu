@@ -3,11 +3,7 @@
 #include "parts.cuh"
 
 /* FEW_CHUNKS: that a lane holds of each of two tensors; MANY_CHUNKS: of one */
-enum {
-    FEW_CHUNKS = 4,
-    MANY_CHUNKS = 8,
-    USUAL_SHARED = 48 << 10 /* bytes that a block may have without being asked for */
-};
+enum { FEW_CHUNKS = 4, MANY_CHUNKS = 8 };
 
 /* ---- forward ---- */
 
@@ -94,24 +90,11 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_kernel(const forward_ar
     }
 }
 
-/* Groups go from block to block where there are more than the card holds at once. chunks: that a thread asks for ahead. Returns false if
- * there is not as much shared memory. */
 template <class ARGS>
 static bool launch(const cuda_call &call, const ARGS &a, int *known, int chunks,
                    void (*kernel)(ARGS))
 {
-    const int threads = a.s.lanes > STREAM_THREADS ? a.s.lanes : STREAM_THREADS;
-    const size_t shared = (size_t)threads * chunks * sizeof(uint4);
-    if (shared > USUAL_SHARED &&
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared) !=
-            cudaSuccess) {
-        cudaGetLastError();
-        return false;
-    }
-    const int64_t most = (int64_t)call.processors * blocks_at_once(known, kernel, shared, threads);
-    const int64_t blocks = min_of(most, ceil_div(a.s.groups, threads / a.s.lanes));
-    kernel<<<(unsigned)blocks, threads, shared, call.stream>>>(a);
-    return true;
+    return launch_ahead(call, a, a.s.groups, a.s.lanes, chunks, known, kernel);
 }
 
 template <class T> static void launch_forward(const cuda_call &call, forward_args a)

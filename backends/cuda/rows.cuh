@@ -211,6 +211,15 @@ template <class T, int K> struct held_row {
             for_chunks<T, K>(t, n, [&](int k, int j) { raw[k] = load(row + j, n - j, pad); });
     }
 
+    /* Numbers made of the chunks are made anew from here on: they would not fit the registers. */
+    __device__ __forceinline__ void renew()
+    {
+        if constexpr (K > 0)
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                asm volatile("" : "+r"(raw[k].x), "+r"(raw[k].y), "+r"(raw[k].z), "+r"(raw[k].w));
+    }
+
     __device__ __forceinline__ uint4 chunk(const T *row, int k, int j, int n,
                                            uint32_t pad = 0) const
     {
@@ -218,29 +227,46 @@ template <class T, int K> struct held_row {
     }
 };
 
-/* The rows of a team, one after the other. A thread that holds FEW chunks reads those of the next row while it computes. */
-template <class T, int K> struct row_stream {
+/* The rows of a team, one after the other. A thread that holds FEW chunks reads those of the next row while it computes. SHARED: whole
+ * chunks of the next row, of any K, go to shared memory meanwhile, K chunks a thread, and wait_for_copies() comes before step(). */
+template <class T, int K, bool SHARED = false> struct row_stream {
+    static constexpr bool STAGED = SHARED && K > 0 && element<T>::WHOLE, READ = !STAGED && K == FEW;
     held_row<T, K> now, next;
 
     /* pad: the bits of what lies beyond the end of a row. */
     __device__ __forceinline__ void begin(const row_span &x, const team &t, int64_t rows, int n,
-                                          uint32_t pad = 0)
+                                          uint32_t pad = 0, uint4 *memory = NULL)
     {
-        if (K == FEW && t.first < rows)
+        if (READ && t.first < rows)
             next.take(x.row<T>(t.first), t, n, pad);
+        if (STAGED && t.first < rows)
+            ask(x.row<T>(t.first), t, n, memory);
     }
 
     /* Row r is the one to compute. */
     __device__ __forceinline__ void step(const row_span &x, const team &t, int64_t r, int64_t rows,
-                                         int n, uint32_t pad = 0)
+                                         int n, uint32_t pad = 0, uint4 *memory = NULL)
     {
-        if (K != FEW) {
+        if constexpr (STAGED) {
+            for_chunks<T, K>(
+                t, n, [&](int k, int) { now.raw[k] = memory[k * blockDim.x + threadIdx.x]; });
+            if (r + t.step < rows)
+                ask(x.row<T>(r + t.step), t, n, memory);
+        } else if (!READ) {
             now.take(x.row<T>(r), t, n, pad);
         } else {
             now = next;
             if (r + t.step < rows)
                 next.take(x.row<T>(r + t.step), t, n, pad);
         }
+    }
+
+  private:
+    static __device__ __forceinline__ void ask(const T *row, const team &t, int n, uint4 *memory)
+    {
+        for_chunks<T, K>(t, n, [&](int k, int j) {
+            copy_ahead(memory + k * blockDim.x + threadIdx.x, row + j);
+        });
     }
 };
 
@@ -332,6 +358,28 @@ static void launch_forward(const cuda_call &call, ARGS a, int64_t chunks, int *k
         a.lanes = wide.lanes;
         (wide.held ? held : walked)<<<(unsigned)wide.blocks, wide.threads, 0, call.stream>>>(a);
     }
+}
+
+enum { USUAL_SHARED = 48 << 10 /* bytes that a block may have without being asked for */ };
+
+/* A kernel whose teams of `lanes` go from row to row, and in which a thread asks for so many chunks ahead. Returns false if there is not as
+ * much shared memory. */
+template <class ARGS>
+static bool launch_ahead(const cuda_call &call, const ARGS &a, int64_t rows, int lanes, int chunks,
+                         int *known, void (*kernel)(ARGS))
+{
+    const int threads = lanes > STREAM_THREADS ? lanes : STREAM_THREADS;
+    const size_t shared = (size_t)threads * chunks * sizeof(uint4);
+    if (shared > USUAL_SHARED &&
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared) !=
+            cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    const int64_t most = (int64_t)call.processors * blocks_at_once(known, kernel, shared, threads);
+    const int64_t blocks = min_of(most, ceil_div(rows, threads / lanes));
+    kernel<<<(unsigned)blocks, threads, shared, call.stream>>>(a);
+    return true;
 }
 
 /* Positions within a row are ints. */

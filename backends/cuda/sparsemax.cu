@@ -88,7 +88,7 @@ __device__ __forceinline__ static void for_all_chunks(const row_args &a, const t
     });
 }
 
-/* Lists what is less than 1 below max. Whole warps go through the row, a ballot an element, so that the order is that of the row's
+/* Lists what is less than 1 below max, and perhaps an element that is not quite. Whole warps go through the row, a ballot an element, so that the order is that of the row's
  * chunks. */
 template <class T, int K>
 __device__ __forceinline__ static void list_chunks(const row_args &a, const team &t,
@@ -97,6 +97,7 @@ __device__ __forceinline__ static void list_chunks(const row_args &a, const team
 {
     const int warp = (int)threadIdx.x / 32;
     const unsigned before = (1u << threadIdx.x % 32) - 1;
+    const float limit = sparsemax_below(max, -1);
     int count = 0;
     const auto list = [&](int k, int j) {
         float v[V<T>];
@@ -104,7 +105,7 @@ __device__ __forceinline__ static void list_chunks(const row_args &a, const team
             widen<T>(xs.chunk(x, k, j, a.n, MINUS_INFINITY<T>), v);
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            const bool near = j < a.n && !(v[i] - max <= -1);
+            const bool near = j < a.n && !(v[i] <= limit);
             const unsigned all = __ballot_sync(0xffffffffu, near);
             if (all == 0)
                 continue;
@@ -151,26 +152,29 @@ __device__ __forceinline__ static bool list_row(const row_args &a, team &t,
 }
 
 template <class T, int K>
-__global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
-    sparsemax_kernel(const row_args a)
+__global__ void __launch_bounds__(MOST_LANES) sparsemax_kernel(const row_args a)
 {
+    extern __shared__ uint4 ahead[];
     __shared__ team_memory memory;
     __shared__ row_list list;
     team t(&memory, a.lanes);
-    row_stream<T, K> xs;
-    xs.begin(a.x, t, a.rows, a.n, MINUS_INFINITY<T>);
+    row_stream<T, K, true> xs;
+    xs.begin(a.x, t, a.rows, a.n, MINUS_INFINITY<T>, ahead);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         const T *const x = a.x.row<T>(r);
         T *const y = a.y.row<T>(r);
         float max[1] = {-CUDART_INF_F};
         sparsemax_threshold found = {0, 0};
-        xs.step(a.x, t, r, a.rows, a.n, MINUS_INFINITY<T>);
+        if (xs.STAGED)
+            wait_for_copies();
+        xs.step(a.x, t, r, a.rows, a.n, MINUS_INFINITY<T>, ahead);
         for_all_chunks(a, t, xs.now, x, [&](const float(&v)[V<T>]) {
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 max[0] = fmaxf(max[0], v[i]);
         });
         t.reduce(max, larger());
+        xs.now.renew();
         if (t.lanes < 32 || !list_row<T, K>(a, t, xs.now, x, max[0], &list, &found))
             found = sparsemax_find(
                 max[0],
@@ -188,6 +192,7 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
                     return sparsemax_excess{both[0], both[1]};
                 },
                 [](bool more) { return more; });
+        xs.now.renew();
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>];
             widen<T>(xs.now.chunk(x, k, j, a.n), v);
@@ -246,6 +251,17 @@ static bool whole_rows(const cut &c, int64_t size)
            (c.outer == 1 || c.outer_step * size % 16 == 0);
 }
 
+template <class T> static void launch_rows(const cuda_call &call, row_args a)
+{
+    static int known[3];
+    const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), HELD, MOST_LANES);
+    const int chunks = row_stream<T, HELD, true>::STAGED ? HELD : 0;
+    a.lanes = s.lanes;
+    if (!s.held || !launch_ahead(call, a, a.rows, a.lanes, chunks, &known[s.lanes > STREAM_THREADS],
+                                 sparsemax_kernel<T, HELD>))
+        launch_ahead(call, a, a.rows, a.lanes, 0, &known[2], sparsemax_kernel<T, 0>);
+}
+
 tg_status cuda_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
 {
     static const char op[] = "sparsemax_forward";
@@ -262,9 +278,7 @@ tg_status cuda_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *a
         row_args a = {rows_of_cut(x, size), rows_of_cut(y, size), x.outer, (int)x.n, 0};
         by_wholeness(args->x, whole_rows(x, size) && whole_rows(y, size), [&](auto e) {
             using T = decltype(e);
-            static int known;
-            launch_forward(call, a, ceil_div(a.n, V<T>), &known, sparsemax_kernel<T, FEW>,
-                           sparsemax_kernel<T, HELD>, sparsemax_kernel<T, 0>);
+            launch_rows<T>(call, a);
         });
     } else {
         const strip_args a = {
