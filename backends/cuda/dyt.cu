@@ -58,11 +58,24 @@ __device__ __forceinline__ static float tanh_of(float x)
     return near * p * reciprocal(q);
 }
 
-/* 1 - tanh(x)^2 = 4 e / (1 + e)^2, e = exp(-2 |x|): all its digits, however small it is. */
-__device__ __forceinline__ static float tanh_slope(float x)
+struct tanh_pair {
+    float value, slope;
+};
+
+/* With e = exp(-2 |x|): |tanh(x)| = (1 - e) / (1 + e), or near 0, where that cancels, x + x^3 q(x^2), fitted to a relative error of 3e-9;
+ * and 1 - tanh(x)^2 = 4 e / (1 + e)^2, all its digits, however small it is. */
+__device__ __forceinline__ static tanh_pair tanh_and_slope(float x)
 {
-    const float e = exp_of(-2 * fabsf(x)), r = 2 * reciprocal(1 + e);
-    return e * r * r;
+    const float e = exp_of(-2 * fabsf(x)), r = reciprocal(1 + e), u = x * x;
+    float q = -0.0058951363898813725f;
+    q = q * u + 0.020795952528715134f;
+    q = q * u - 0.05378382280468941f;
+    q = q * u + 0.13331924378871918f;
+    q = q * u - 0.33333298563957214f;
+    tanh_pair t;
+    t.value = fabsf(x) < 0.6f ? q * u * x + x : copysignf(r - e * r, x);
+    t.slope = e * (2 * r) * (2 * r);
+    return t;
 }
 
 /* A thread's chunks of some tensors, row by row: whole ones come by way of shared memory, DYT_AHEAD rows ahead. */
@@ -166,9 +179,10 @@ __global__ void __launch_bounds__(STREAM_THREADS, 2) dyt_backward_kernel(const d
         rows.step(a, p, r, in);
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            const float dy = in[0][i], x = in[1][i], argument = alpha * x;
-            const float h = dy * gamma[i] * tanh_slope(argument);
-            dgamma[i] += dy * tanh_of(argument);
+            const float dy = in[0][i], x = in[1][i];
+            const tanh_pair t = tanh_and_slope(alpha * x);
+            const float h = dy * gamma[i] * t.slope;
+            dgamma[i] += dy * t.value;
             dbeta[i] += dy;
             dalpha += x * h;
             in[0][i] = alpha * h;

@@ -13,12 +13,13 @@ struct grpo_args {
     grpo_options o;
     tokens k;
     token_plane advantages, old_logp, ref_logp, is_ratio, logp;
-    const double *all; /* tokens that are kept; NULL: not needed */
     /* forward */
     token_plane loss, kl, clipped; /* of each token */
-    double *partial;               /* of loss, kl, clipped, of a block; NULL: of each token */
+    double
+        *partial; /* sums of a block: of loss, kl, clipped, and its tokens; NULL: of each token */
     /* backward: logp becomes its gradient */
     token_plane dloss;
+    const double *all; /* tokens that are kept, where they count; NULL: 1 */
 };
 
 /* ---- sequences ---- */
@@ -80,7 +81,8 @@ __device__ __forceinline__ static grpo_sequence sequence_of(const grpo_args &a, 
         s.phi = phi_of(a.o, s.advantage, sums[2] + (each ? 0 : log_is_ratio(a, b, 0)));
     }
     if (!a.o.each)
-        s.weight = weight_of(a.o, (double)a.k.batch, (double)a.k.length, s.kept, *a.all);
+        s.weight = weight_of(a.o, (double)a.k.batch, (double)a.k.length, s.kept) /
+                   (a.all ? at_least_1(*a.all) : 1);
     return s;
 }
 
@@ -111,7 +113,7 @@ __global__ void __launch_bounds__(GRPO_THREADS) grpo_kernel(const __grid_constan
 {
     const int64_t b = blockIdx.x;
     const grpo_sequence s = sequence_of<T>(a, b);
-    double sums[3] = {0, 0, 0};
+    double sums[4] = {0, 0, 0, 0};
     for (int64_t l = (int64_t)blockIdx.y * GRPO_THREADS + threadIdx.x; l < a.k.length;
          l += (int64_t)gridDim.y * GRPO_THREADS) {
         int y;
@@ -124,18 +126,18 @@ __global__ void __launch_bounds__(GRPO_THREADS) grpo_kernel(const __grid_constan
         sums[0] += s.weight * t.loss;
         sums[1] += t.kl;
         sums[2] += t.clipped;
+        sums[3] += state == TOKEN_KEPT;
     }
     if (!a.partial)
         return;
-    __syncthreads(); /* block_sum has one memory */
     block_sum<GRPO_THREADS>(sums);
     if (threadIdx.x == 0)
 #pragma unroll
-        for (int k = 0; k < 3; k++)
-            a.partial[3 * (b * gridDim.y + blockIdx.y) + k] = sums[k];
+        for (int k = 0; k < 4; k++)
+            a.partial[4 * (b * gridDim.y + blockIdx.y) + k] = sums[k];
 }
 
-/* The number of tokens that are kept, in order. */
+/* The number of tokens that are kept. */
 __global__ void __launch_bounds__(ALL_TOKENS_THREADS)
     grpo_count_kernel(const __grid_constant__ grpo_args a, double *to)
 {
@@ -150,22 +152,23 @@ __global__ void __launch_bounds__(ALL_TOKENS_THREADS)
 }
 
 __global__ void __launch_bounds__(ALL_TOKENS_THREADS)
-    grpo_total_kernel(const double *partial, int64_t count, const double *all, float *loss,
-                      float *kl, float *clipped)
+    grpo_total_kernel(const double *partial, int64_t count, bool by_all, float *loss, float *kl,
+                      float *clipped)
 {
-    double sums[3] = {0, 0, 0};
+    double sums[4] = {0, 0, 0, 0};
     for (int64_t i = threadIdx.x; i < count; i += ALL_TOKENS_THREADS)
 #pragma unroll
-        for (int k = 0; k < 3; k++)
-            sums[k] += partial[3 * i + k];
+        for (int k = 0; k < 4; k++)
+            sums[k] += partial[4 * i + k];
     block_sum<ALL_TOKENS_THREADS>(sums);
     if (threadIdx.x != 0)
         return;
-    *loss = (float)sums[0];
+    const double all = at_least_1(sums[3]);
+    *loss = (float)(sums[0] / (by_all ? all : 1));
     if (kl)
-        *kl = (float)(sums[1] / at_least_1(*all));
+        *kl = (float)(sums[1] / all);
     if (clipped)
-        *clipped = (float)(sums[2] / at_least_1(*all));
+        *clipped = (float)(sums[2] / all);
 }
 
 /* ---- backward ---- */
@@ -178,7 +181,6 @@ __global__ void __launch_bounds__(GRPO_THREADS)
     const int64_t b = blockIdx.x;
     const grpo_sequence s = sequence_of<T>(a, b);
     double shared[1] = {0};
-    __syncthreads(); /* all have read logp; block_sum has one memory */
     for (int64_t l = (int64_t)blockIdx.y * GRPO_THREADS + threadIdx.x; l < a.k.length;
          l += (int64_t)gridDim.y * GRPO_THREADS) {
         if (!keeps(a, b, l))
@@ -221,7 +223,7 @@ template <class ARGS> static grpo_options options_of(const ARGS *args)
     return o;
 }
 
-/* What both directions have: logp in the workspace, and the number of tokens, if it is needed. *memory: room for `more` doubles. */
+/* What both directions have, logp in the workspace. *memory: room for `more` doubles. */
 template <class ARGS>
 static tg_status args_of(const cuda_call &call, const ARGS *args, int64_t more, grpo_args *a,
                          double **memory)
@@ -234,17 +236,10 @@ static tg_status args_of(const cuda_call &call, const ARGS *args, int64_t more, 
     a->old_logp = token_plane_of(args->old_logp);
     a->ref_logp = token_plane_of(args->ref_logp);
     a->is_ratio = token_plane_of(args->is_ratio);
-    double *const all = (double *)cuda_host->device_workspace(
-        call.ctx, (size_t)(1 + more) * sizeof(double) + (size_t)count * sizeof(float));
-    if (!all)
-        return TG_ENOMEM;
-    *memory = all + 1;
+    *memory = (double *)cuda_host->device_workspace(
+        call.ctx, (size_t)more * sizeof(double) + (size_t)count * sizeof(float) + 1);
     a->logp = token_plane_at((float *)(*memory + more), a->k.length);
-    if (!a->o.each) {
-        a->all = all;
-        grpo_count_kernel<<<1, ALL_TOKENS_THREADS, 0, call.stream>>>(*a, all);
-    }
-    return TG_OK;
+    return *memory ? TG_OK : TG_ENOMEM;
 }
 
 /* Blocks of a sequence. */
@@ -267,7 +262,7 @@ static tg_status forward(const cuda_call &call, const tg_grpo_loss_forward_args 
     grpo_args a;
     double *partial;
     const int64_t batch = args->target->shape[0], slices = slices_of(args->target->shape[1]);
-    const tg_status status = args_of(call, args, 3 * batch * slices, &a, &partial);
+    const tg_status status = args_of(call, args, 4 * batch * slices, &a, &partial);
     if (status != TG_OK)
         return status;
     a.partial = a.o.each ? NULL : partial;
@@ -280,7 +275,7 @@ static tg_status forward(const cuda_call &call, const tg_grpo_loss_forward_args 
             [&](auto e) { launch_sequences(call, a, slices, grpo_kernel<decltype(e)>); });
     if (!a.o.each)
         grpo_total_kernel<<<1, ALL_TOKENS_THREADS, 0, call.stream>>>(
-            partial, batch * slices, a.all, (float *)data_of(args->loss),
+            partial, batch * slices, counts_all(a.o), (float *)data_of(args->loss),
             (float *)data_of(args->kl), (float *)data_of(args->clipped));
     return TG_OK;
 }
@@ -288,12 +283,16 @@ static tg_status forward(const cuda_call &call, const tg_grpo_loss_forward_args 
 static tg_status backward(const cuda_call &call, const tg_grpo_loss_backward_args *args)
 {
     grpo_args a;
-    double *none;
+    double *all;
     const token_plane lse = token_plane_of(args->lse);
-    const tg_status status = args_of(call, args, 0, &a, &none);
+    const tg_status status = args_of(call, args, 1, &a, &all);
     if (status != TG_OK)
         return status;
     a.dloss = token_plane_of(args->dloss);
+    if (!a.o.each && counts_all(a.o)) {
+        a.all = all;
+        grpo_count_kernel<<<1, ALL_TOKENS_THREADS, 0, call.stream>>>(a, all);
+    }
     launch_log_probabilities(call, a.k, args->logits, a.logp, token_plane_of(NULL), lse);
     const int64_t slices = a.o.sequence || a.o.type == TG_VESPO ? 1 : slices_of(a.k.length);
     by_type(args->logits,

@@ -84,28 +84,34 @@ __device__ __forceinline__ static double phi_of(const grpo_options &o, double ad
     return isinf(phi) ? 0 : phi;
 }
 
-/* ---- what a token of a sequence counts in the reduced loss; all: tokens that are kept in all sequences ---- */
+/* ---- what a token of a sequence counts in the reduced loss ---- */
 
 __device__ __forceinline__ static double at_least_1(double n)
 {
     return n < 1 ? 1 : n;
 }
 
+/* 1 if that is divided by the number of tokens that are kept in all sequences. */
+static __host__ __device__ __forceinline__ bool counts_all(const grpo_options &o)
+{
+    return o.type == TG_BNPO ||
+           (o.items == 0 && (o.type == TG_DAPO || o.type == TG_CISPO || o.type == TG_VESPO));
+}
+
+/* Without that. */
 __device__ __forceinline__ static double weight_of(const grpo_options &o, double batch,
-                                                   double length, double kept, double all)
+                                                   double length, double kept)
 {
     switch (o.type) {
     case TG_GRPO:
     case TG_SAPO:
         return 1 / (batch * at_least_1(kept));
-    case TG_BNPO:
-        return 1 / at_least_1(all);
     case TG_DR_GRPO:
         return 1 / (batch * (o.length != 0 ? o.length : length));
     case TG_LUSPO:
         return kept / (batch * length);
     default:
-        return 1 / at_least_1(o.items == 0 ? all : o.items);
+        return counts_all(o) ? 1 : 1 / at_least_1(o.items);
     }
 }
 

@@ -105,7 +105,7 @@ __device__ __forceinline__ static int odds_from(float lse, float x_y, row_odds *
 
 /* ---- the host's side ---- */
 
-static plane_span plane_of(const tg_tensor *t)
+static inline plane_span plane_of(const tg_tensor *t)
 {
     plane_span p = {};
     if (!t)
