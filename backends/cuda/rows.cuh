@@ -117,20 +117,20 @@ struct team {
     template <int N, class JOIN>
     __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join)
     {
-        const int warps = lanes / 32;
-        if (N > 2 && lanes > 32) {
-            const float one = over_quarters(value, join);
-            if (lane % 8 == 0 && lane % 32 < 8 * N)
-                memory->value[phase][lane % 32 / 8][index * warps + lane / 32] = one;
-        } else {
+        float one = 0;
+        if (N > 2 && lanes > 32)
+            one = over_quarters(value, join);
+        else
             over_lanes(value, join, lanes < 32 ? lanes : 32, mask);
-            if (lanes <= 32)
-                return;
-            if (lane % 32 == 0)
+        if (lanes <= 32)
+            return;
+        const int warps = lanes / 32;
+        if (N > 2 && lane % 8 == 0 && lane % 32 < 8 * N)
+            memory->value[phase][lane % 32 / 8][index * warps + lane / 32] = one;
+        if (N <= 2 && lane % 32 == 0)
 #pragma unroll
-                for (int i = 0; i < N; i++)
-                    memory->value[phase][i][index * warps + lane / 32] = value[i];
-        }
+            for (int i = 0; i < N; i++)
+                memory->value[phase][i][index * warps + lane / 32] = value[i];
         barrier();
 #pragma unroll
         for (int i = 0; i < N; i++)
