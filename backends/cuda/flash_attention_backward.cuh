@@ -12,9 +12,16 @@
 
 enum { FLASH_DQ = 1, FLASH_DK = 2, FLASH_DV = 4 };
 
-template <class T, int D> struct flash_backward {
-    static constexpr int MT = sizeof(T) == 2 && D <= 128 ? 2 : 1;
-    static constexpr int NT = sizeof(T) == 2 ? (D <= 128 ? 4 : 2) : D <= 64 ? 4 : D <= 128 ? 2 : 1;
+/* Rows and columns of a block. Of 16-bit heads of 128 elements dk and dv fit into registers together where a warp has 16 keys. */
+template <class T, int D, bool OF_KEYS> struct flash_backward {
+    static constexpr bool HALF = sizeof(T) == 2;
+    static constexpr int MT = HALF && D <= (OF_KEYS ? 64 : 128) ? 2 : 1;
+    static constexpr int NT = HALF ? (D > 128             ? 2
+                                      : D > 64 && OF_KEYS ? 8
+                                                          : 4)
+                                   : (D <= 64    ? 4
+                                      : D <= 128 ? 2
+                                                 : 1);
     static constexpr int WARPS = sizeof(T) == 4 && D > 128 ? 2 : 4;
     static constexpr int ROWS = 16 * MT * WARPS, COLUMNS = 8 * NT, THREADS = 32 * WARPS;
     static constexpr int TILE = COLUMNS * PITCH<T, D>, OWN = ROWS * PITCH<T, D>;
@@ -48,12 +55,12 @@ __device__ __forceinline__ void flash_deltas(float (&delta)[MT][2], const char *
 }
 
 template <class T, int D, int MAKES>
-__global__ void __launch_bounds__(flash_backward<T, D>::THREADS, 2)
+__global__ void __launch_bounds__(flash_backward<T, D, MAKES != FLASH_DQ>::THREADS, 2)
     flash_backward_kernel(const __grid_constant__ flash_problem p)
 {
-    using C = flash_backward<T, D>;
     constexpr bool OF_KEYS = MAKES != FLASH_DQ, SCORES = MAKES & (FLASH_DQ | FLASH_DK);
     constexpr bool VALUES = MAKES & FLASH_DV;
+    using C = flash_backward<T, D, OF_KEYS>;
     extern __shared__ __align__(1024) char memory[];
     const uint32_t own_a = shared_address(memory), own_b = own_a + C::OWN, stages = own_b + C::OWN;
     const uint32_t rows_of_columns = stages + 4 * C::TILE;
@@ -183,16 +190,17 @@ template <class T> void flash_attention_backward(const flash_problem &p, cudaStr
 {
     by_width(p.d, [&](auto d) {
         constexpr int D = decltype(d)::value;
-        using C = flash_backward<T, D>;
-        const auto launch = [&](auto kernel, int rows, int heads) {
-            launch_flash<C>(kernel, p, stream, rows, heads);
+        using C = flash_backward<T, D, true>;
+        launch_flash<flash_backward<T, D, false>>(flash_backward_kernel<T, D, FLASH_DQ>, p, stream,
+                                                  p.queries, p.heads);
+        const auto launch = [&](auto kernel) {
+            launch_flash<C>(kernel, p, stream, p.keys, p.key_heads);
         };
-        launch(flash_backward_kernel<T, D, FLASH_DQ>, p.queries, p.heads);
         if constexpr (C::TOGETHER) {
-            launch(flash_backward_kernel<T, D, FLASH_DK | FLASH_DV>, p.keys, p.key_heads);
+            launch(flash_backward_kernel<T, D, FLASH_DK | FLASH_DV>);
         } else {
-            launch(flash_backward_kernel<T, D, FLASH_DK>, p.keys, p.key_heads);
-            launch(flash_backward_kernel<T, D, FLASH_DV>, p.keys, p.key_heads);
+            launch(flash_backward_kernel<T, D, FLASH_DK>);
+            launch(flash_backward_kernel<T, D, FLASH_DV>);
         }
     });
 }
