@@ -1,5 +1,5 @@
 /* flash_attention.cu - calls of flash_attention by kernels of our own: what they are given, and tensors that they cannot read as they lie. */
-#include "flash_attention.h"
+#include "flash_attention.cuh"
 
 /* ---- copies of rows that do not begin at a multiple of 16 bytes, or do not end at one ---- */
 

@@ -37,6 +37,10 @@ static void open_library(void)
     there = version && version() >= LEAST_VERSION;
     for (size_t i = 0; i < sizeof functions / sizeof *functions && there; i++)
         there = (*functions[i].at = dlsym(library, functions[i].name)) != NULL;
+    if (!there)
+        cuda_host->log(NULL, "tigon: cuda: no cuDNN from 9.10 on is found (libcudnn.so.9; "
+                             "TIGON_CUDA_LIBRARIES may name its folder): flash_attention_forward "
+                             "is Tigon's own, which takes twice as long");
 }
 
 static int is_there(void)
@@ -55,14 +59,12 @@ static pthread_mutex_t lock =
 
 static flash_plan *plan_of(const flash_shape *s)
 {
-    uint64_t hash = 0;
-    const uint64_t *words = (const uint64_t *)s;
-    _Static_assert(sizeof *s % sizeof *words == 0, "a shape is whole words, without gaps");
-    for (size_t i = 0; i < sizeof *s / sizeof *words; i++)
-        hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u ^ hash >> 29;
-    flash_plan *p = &plans[(hash ^ hash >> 32) % SLOTS];
-    if (p->made && !memcmp(&p->of, s, sizeof *s))
-        return p;
+    static int next;
+    for (int i = 0; i < SLOTS; i++)
+        if (plans[i].made && !memcmp(&plans[i].of, s, sizeof *s))
+            return &plans[i];
+    flash_plan *p = &plans[next];
+    next = (next + 1) % SLOTS; /* the oldest one goes */
     flash_drop_plan(p);
     *p = (flash_plan){.of = *s, .made = 1};
     p->usable = handles[s->card] || cuda_dnn.cudnnCreate(&handles[s->card]) == DNN_OK;
@@ -108,8 +110,9 @@ static int shape_of(flash_shape *s, const tg_flash_attention_forward_args *args)
 int cuda_flash_attention_cudnn_accepts(const tg_flash_attention_forward_args *args)
 {
     flash_shape s;
-    return shape_of(&s, args) && args->scale >= 0 && s.d % 8 == 0 &&
-           (!s.causal || s.queries == s.keys) && s.queries < INT32_MAX && s.keys < INT32_MAX &&
+    return shape_of(&s, args) && (uintptr_t)data_of(args->lse) % 16 == 0 && args->scale >= 0 &&
+           s.d % 8 == 0 && (!s.causal || s.queries == s.keys) && s.queries < INT32_MAX &&
+           s.keys < INT32_MAX &&
            4.0 * (double)(s.batches * s.heads * s.d) * (double)s.queries * (double)s.keys >=
                LEAST_FLOPS &&
            is_there();

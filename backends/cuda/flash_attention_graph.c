@@ -2,7 +2,6 @@
  * this form. */
 #include "flash_attention_graph.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 dnn_library cuda_dnn;
@@ -95,7 +94,7 @@ static dnn_descriptor make_tensor(flash_plan *p, int64_t id)
 {
     const flash_shape *s = &p->of;
     const int64_t sixteen = 16;
-    const bool yes = true;
+    const char yes = 1; /* a bool */
     int64_t sizes[4] = {s->batches, s->heads, s->queries, id < MOST ? s->keys : 1};
     int type = DNN_F32;
     if (id <= V || id == Y || id == P)

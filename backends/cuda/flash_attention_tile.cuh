@@ -6,9 +6,7 @@
 #ifndef CUDA_FLASH_ATTENTION_TILE_CUH
 #define CUDA_FLASH_ATTENTION_TILE_CUH
 
-#include <type_traits>
-
-#include "flash_attention.h"
+#include "flash_attention.cuh"
 
 template <class T> constexpr bool IS_BF16 = false;
 template <> constexpr bool IS_BF16<bf16> = true;
@@ -290,11 +288,11 @@ __device__ __forceinline__ void store_rows(char *tile, int first, const float (&
 template <class F> static inline void by_width(int d, F run)
 {
     if (d <= 64)
-        run(std::integral_constant<int, 64>());
+        run(number<64>());
     else if (d <= 128)
-        run(std::integral_constant<int, 128>());
+        run(number<128>());
     else
-        run(std::integral_constant<int, 256>());
+        run(number<256>());
 }
 
 /* Blocks of C::ROWS rows of all heads. */

@@ -1,6 +1,4 @@
 /* fused_neighborhood_attention.cu - attention of each position to its neighbours: the band of scores alone. */
-#include <type_traits>
-
 #include "fused_neighborhood_attention_any.cuh"
 #include "fused_neighborhood_attention_near.cuh"
 
@@ -63,11 +61,11 @@ template <class F> static void by_way(int way, const tg_tensor *t, F run)
     by_type(t, [&](auto e) {
         using T = decltype(e);
         if (way == BAND_NEAR)
-            run(whole<T>(), std::integral_constant<int, BAND_NEAR>());
+            run(whole<T>(), number<BAND_NEAR>());
         else if (way == BAND_NARROW)
-            run(whole<T>(), std::integral_constant<int, BAND_NARROW>());
+            run(whole<T>(), number<BAND_NARROW>());
         else
-            run(e, std::integral_constant<int, BAND_ANY>());
+            run(e, number<BAND_ANY>());
     });
 }
 
@@ -96,10 +94,11 @@ cuda_fused_neighborhood_attention_forward(tg_ctx *ctx,
         return status;
     by_way(way, args->q, [&](auto t, auto kind) {
         using T = decltype(t);
-        if constexpr (kind() == BAND_NEAR)
+        if constexpr (decltype(kind)::value == BAND_NEAR)
             near_forward_kernel<T><<<blocks, BAND_THREADS, 0, call.stream>>>(p);
         else
-            band_forward_kernel<T, kind() == BAND_ANY><<<blocks, BAND_THREADS, 0, call.stream>>>(p);
+            band_forward_kernel<T, decltype(kind)::value == BAND_ANY>
+                <<<blocks, BAND_THREADS, 0, call.stream>>>(p);
     });
     return cuda_end(&call, TG_OK);
 }
@@ -136,11 +135,11 @@ tg_status cuda_fused_neighborhood_attention_backward(
         return cuda_end(&call, TG_ENOMEM);
     by_way(way, args->q, [&](auto t, auto kind) {
         using T = decltype(t);
-        if constexpr (kind() == BAND_NEAR) {
+        if constexpr (decltype(kind)::value == BAND_NEAR) {
             near_backward_kernel<T, false><<<blocks, BAND_THREADS, 0, call.stream>>>(p);
             near_backward_kernel<T, true><<<blocks, BAND_THREADS, 0, call.stream>>>(p);
         } else {
-            constexpr bool WIDE = kind() == BAND_ANY;
+            constexpr bool WIDE = decltype(kind)::value == BAND_ANY;
             band_backward_kernel<T, WIDE, false><<<blocks, BAND_THREADS, 0, call.stream>>>(p);
             band_backward_kernel<T, WIDE, true><<<blocks, BAND_THREADS, 0, call.stream>>>(p);
         }

@@ -7,7 +7,7 @@
 #ifndef CUDA_FUSED_NEIGHBORHOOD_ATTENTION_CUH
 #define CUDA_FUSED_NEIGHBORHOOD_ATTENTION_CUH
 
-#include "flash_attention.h"
+#include "flash_attention.cuh"
 
 struct band_problem {
     flash_view q, k, v, y, dy, dq, dk, dv;

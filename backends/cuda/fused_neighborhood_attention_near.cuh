@@ -95,7 +95,7 @@ __device__ __forceinline__ void load_rows(float (&x)[R][V<T>], const band_proble
 }
 
 template <class T>
-__global__ void __launch_bounds__(BAND_THREADS, 3)
+__global__ void __launch_bounds__(BAND_THREADS, 4)
     near_forward_kernel(const __grid_constant__ band_problem p)
 {
     constexpr int R = NEAR_ROWS, N = COLUMNS<R>;
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(BAND_THREADS, 3)
 
 /* As the kernels of any window, but that delta is known before dq is begun. */
 template <class T, bool OF_KEYS>
-__global__ void __launch_bounds__(BAND_THREADS, 2)
+__global__ void __launch_bounds__(BAND_THREADS, V<T> == 4 ? 4 : 2)
     near_backward_kernel(const __grid_constant__ band_problem p)
 {
     constexpr int R = NEAR_ROWS, N = COLUMNS<R>;

@@ -1,6 +1,6 @@
-/* flash_attention.h - attention as its kernels see it. */
-#ifndef CUDA_FLASH_ATTENTION_H
-#define CUDA_FLASH_ATTENTION_H
+/* flash_attention.cuh - attention as its kernels see it. */
+#ifndef CUDA_FLASH_ATTENTION_CUH
+#define CUDA_FLASH_ATTENTION_CUH
 
 #include <math.h>
 
@@ -16,6 +16,11 @@ struct flash_view {
     {
         return data + b * batch + h * head + r * row;
     }
+};
+
+/* A number that is known when code is compiled, as an argument. */
+template <int N> struct number {
+    static constexpr int value = N;
 };
 
 /* of_rows, of_heads: its dimensions of positions and heads. */
