@@ -101,6 +101,11 @@ import json, sys
 found = [g["p"] for g in json.load(sys.stdin)["true_class_gradient"]]
 assert all(abs(p - q) < 0.01 * (1 - q) + 3e-4 for p, q in zip(found, (0.9, 0.99, 0.999), strict=True)), found
 '
+"$tigon" info --probe --json | python3 -c '
+import json, sys
+measured = json.load(sys.stdin)["measured"]
+assert measured["copy_gbps"] > 0.1 and measured["products_gflops"] > 0.1, measured
+' || fail "tigon info --probe measures nothing"
 "$tigon" info --json | python3 -c '
 import json, sys
 info = json.load(sys.stdin)

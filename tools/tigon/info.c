@@ -5,6 +5,7 @@
 #include <tigon/tigon.h>
 
 #include "formats/json.h"
+#include "limits/limits.h"
 #include "share/cli.h"
 
 extern char **environ;
@@ -67,7 +68,76 @@ static const char *onednn_limit(void)
     return NULL;
 }
 
-static void print_text(const tg_ctx *ctx, const char *problem)
+/* ---- what the context's device can do ---- */
+
+typedef struct rates {
+    double copy, products; /* bytes, and operations, a second; 0: could not be measured */
+    char copy_name[128], products_name[128];
+} rates;
+
+/* Seconds of the fastest of some runs. */
+static double fastest(tg_ctx *ctx, void (*run)(void *), void *limit)
+{
+    enum { RUNS = 10 };
+    double best = 0, took;
+    for (int i = 0; i <= RUNS; i++) { /* the first does not count */
+        if (tg_time_begin(ctx))
+            return 0;
+        run(limit);
+        if (tg_time_end(ctx, &took))
+            return 0;
+        if (i > 0 && (best == 0 || took < best))
+            best = took;
+    }
+    return best;
+}
+
+static void run_copy(void *limit)
+{
+    memory_limit_run(limit);
+}
+
+static void run_product(void *limit)
+{
+    gemm_limit_run(limit);
+}
+
+/* A copy far larger than caches, and a product far larger than what keeps the device busy: bf16 on a card, f32 on a processor. */
+static rates probe(tg_ctx *ctx)
+{
+    const int card = is_apart(ctx);
+    const int64_t bytes = (int64_t)1 << (card ? 30 : 28), n = card ? 8192 : 2048;
+    const memory_work copy = {2, {{bytes, 1, 0}, {bytes, 0, 1}}};
+    const gemm_work product = {n, n, n, 0, 1, 1};
+    rates r = {0};
+    memory_limit *m = memory_limit_new(ctx, &copy, 0);
+    const double copied = m ? fastest(ctx, run_copy, m) : 0;
+    if (copied > 0) {
+        r.copy = 2.0 * (double)bytes / copied;
+        snprintf(r.copy_name, sizeof r.copy_name, "%s", memory_limit_name(m));
+    }
+    memory_limit_free(m);
+    gemm_limit *g = gemm_limit_new(ctx, card ? TG_BF16 : TG_F32, &product);
+    const double multiplied = g ? fastest(ctx, run_product, g) : 0;
+    if (multiplied > 0) {
+        r.products = 2.0 * (double)n * (double)n * (double)n / multiplied;
+        snprintf(r.products_name, sizeof r.products_name, "%s, %s", gemm_limit_name(g),
+                 card ? "bf16" : "f32");
+    }
+    gemm_limit_free(g);
+    return r;
+}
+
+static void print_rates(const rates *r)
+{
+    printf("\nmeasured\n");
+    if (r->copy > 0)
+        printf("  copy       %.0f GB/s, read and written (%s)\n", r->copy * 1e-9, r->copy_name);
+    if (r->products > 0)
+        printf("  products   %.4g TFLOP/s (%s)\n", r->products * 1e-12, r->products_name);
+}
+
+static void print_text(const tg_ctx *ctx, const rates *measured, const char *problem)
 {
     printf("tigon %s\n\n", tg_version());
     printf("processor  level %s", tg_cpu_level());
@@ -95,11 +165,13 @@ static void print_text(const tg_ctx *ctx, const char *problem)
     printf("\noperators  %d, in %d implementations\n", tg_op_count(), tg_impl_count());
     printf("\nsettings of the environment\n");
     print_environment(NULL);
+    if (measured)
+        print_rates(measured);
     if (problem)
         printf("\nwrong: %s\n", problem);
 }
 
-static int print_json(const tg_ctx *ctx, const char *problem)
+static int print_json(const tg_ctx *ctx, const rates *measured, const char *problem)
 {
     json j = json_begin(stdout, 2);
     json_object(&j, NULL);
@@ -139,6 +211,14 @@ static int print_json(const tg_ctx *ctx, const char *problem)
     json_array(&j, "environment");
     print_environment(&j);
     json_close(&j);
+    if (measured) {
+        json_object(&j, "measured");
+        json_real(&j, "copy_gbps", measured->copy * 1e-9);
+        json_text(&j, "copy", measured->copy_name);
+        json_real(&j, "products_gflops", measured->products * 1e-9);
+        json_text(&j, "products", measured->products_name);
+        json_close(&j);
+    }
     json_text(&j, "error", problem);
     json_close(&j);
     return json_end(&j);
@@ -146,8 +226,11 @@ static int print_json(const tg_ctx *ctx, const char *problem)
 
 int command_info(int argc, char **argv)
 {
-    int as_json = 0;
+    int as_json = 0, probes = 0;
+    const char *device = NULL;
     const cli_option options[] = {
+        CLI_DEVICE(&device),
+        {"--probe", CLI_FLAG, &probes, NULL, "measure how fast the device copies and multiplies"},
         {"--json", CLI_FLAG, &as_json, NULL, "print one JSON object"},
         {0},
     };
@@ -157,6 +240,7 @@ int command_info(int argc, char **argv)
     if (parsed < 0)
         return cli_exit(parsed);
 
+    cli_use_device(device);
     /* A wrong setting is what this command is asked to explain: it does not end it. */
     tg_ctx *ctx = NULL;
     const char *problem = tg_ctx_create(&ctx) ? tg_last_error() : NULL;
@@ -165,10 +249,19 @@ int command_info(int argc, char **argv)
         snprintf(text, sizeof text, "%s", problem);
         problem = text;
     }
+    if (probes && ctx && !is_apart(ctx) && strcmp(tg_ctx_device(ctx), "cpu")) {
+        cli_error(&usage,
+                  "--probe: found %s, whose times are modelled; expected a device that runs",
+                  tg_ctx_device(ctx));
+        tg_ctx_destroy(ctx);
+        return 2;
+    }
+    const rates measured = probes && ctx ? probe(ctx) : (rates){0};
+    const rates *r = probes && ctx ? &measured : NULL;
     if (as_json)
-        print_json(ctx, problem);
+        print_json(ctx, r, problem);
     else
-        print_text(ctx, problem);
+        print_text(ctx, r, problem);
     tg_ctx_destroy(ctx);
     return problem != NULL;
 }
