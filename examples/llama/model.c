@@ -142,6 +142,7 @@ static void move(const model *m, void (*to)(run *r, void *host, size_t bytes))
 void model_to_device(const model *m)
 {
     move(m, to_device);
+    run_wait(m->r);
 }
 
 void model_from_device(const model *m)
@@ -164,7 +165,11 @@ static void init_params(model *m)
     }
     for (int64_t i = m->decayed; i < m->count; i++)
         set_param(m, i, 1);
-    model_to_device(m);
+    to_device(m->r, m->param,
+              (size_t)m->count * tg_type_size(m->type)); /* moments are zeros there */
+    if (m->master)
+        to_device(m->r, m->master, (size_t)m->count * sizeof(*m->master));
+    run_wait(m->r);
 }
 
 /* ---- activations ---- */
@@ -186,32 +191,31 @@ static void init_rope(model *m)
     matrix(m, &m->sine, s, TG_F32, seq, half);
 }
 
-static void take_activations(model *m, int training)
+static void place_activations(model *m, int training)
 {
     const options *o = m->o;
     const size_t rows = (size_t)m->rows, el = tg_type_size(m->type);
     const size_t stream = rows * (size_t)o->width * el;
-    m->s1_data = take_tensors(m->r, stream * (size_t)(o->layers + 1));
-    m->rstd1_data = take_tensors(m->r, rows * 4 * (size_t)(o->layers + 1));
-    m->y_data = take_tensors(m->r, stream);
-    m->h_data = take_tensors(m->r, rows * (size_t)o->ff * el);
-    m->input_data = take_tensors(m->r, rows * 8);
-    m->target_data = take_tensors(m->r, rows * 8);
-    m->losses = take_tensors(m->r, 2 * sizeof(*m->losses));
-    m->logits_data = take_tensors(m->r, (size_t)o->vocab * 4);
+    m->s1_data = take_activations(m->r, stream * (size_t)(o->layers + 1));
+    m->rstd1_data = take_activations(m->r, rows * 4 * (size_t)(o->layers + 1));
+    m->y_data = take_activations(m->r, stream);
+    m->h_data = take_activations(m->r, rows * (size_t)o->ff * el);
+    m->tokens = take_tensors(m->r, (size_t)o->accumulate * 2 * rows * sizeof(*m->tokens));
+    m->results = take_tensors(m->r, ((size_t)o->accumulate + 2) * sizeof(*m->results));
+    m->logits_data = take_tensors(m->r, (size_t)o->vocab * sizeof(*m->logits_data));
     if (training) {
-        m->d_data = take_tensors(m->r, stream);
-        m->e_data = take_tensors(m->r, stream);
-        m->dqkv_data = take_tensors(m->r, rows * (size_t)m->qkv_width * el);
+        m->d_data = take_activations(m->r, stream);
+        m->e_data = take_activations(m->r, stream);
+        m->dqkv_data = take_activations(m->r, rows * (size_t)m->qkv_width * el);
     }
     for (int64_t i = 0; i < o->layers; i++) {
         layer *l = &m->layers[i];
-        l->qkv_data = take_tensors(m->r, rows * (size_t)m->qkv_width * el);
-        l->attended_data = take_tensors(m->r, stream);
-        l->lse_data = take_tensors(m->r, rows * (size_t)o->heads * 4);
-        l->s2_data = take_tensors(m->r, stream);
-        l->rstd2_data = take_tensors(m->r, rows * 4);
-        l->gate_up_data = take_tensors(m->r, rows * 2 * (size_t)o->ff * el);
+        l->qkv_data = take_activations(m->r, rows * (size_t)m->qkv_width * el);
+        l->attended_data = take_activations(m->r, stream);
+        l->lse_data = take_activations(m->r, rows * (size_t)o->heads * 4);
+        l->s2_data = take_activations(m->r, stream);
+        l->rstd2_data = take_activations(m->r, rows * 4);
+        l->gate_up_data = take_activations(m->r, rows * 2 * (size_t)o->ff * el);
     }
 }
 
@@ -256,13 +260,28 @@ void model_bind(model *m, extent x)
     by_heads(&m->dq, &m->dqkv, 0, x.batch, o->heads, dim);
     by_heads(&m->dk, &m->dqkv, o->heads * dim, x.batch, o->kv_heads, dim);
     by_heads(&m->dv, &m->dqkv, (o->heads + o->kv_heads) * dim, x.batch, o->kv_heads, dim);
-    vector(m, &m->input, m->input_data, TG_I64, n);
-    vector(m, &m->target, m->target_data, TG_I64, n);
-    vector(m, &m->loss, &m->losses[0], TG_F32, 1);
-    vector(m, &m->dloss, &m->losses[1], TG_F32, 1);
     matrix(m, &m->last, m->y_data + (n - 1) * o->width * el, m->type, 1, o->width);
     matrix(m, &m->logits, m->logits_data, TG_F32, 1, o->vocab);
+    vector(m, &m->squares, &m->results[o->accumulate], TG_F32, 1);
+    vector(m, &m->dloss, &m->results[o->accumulate + 1], TG_F32, 1);
     m->first = x.first;
+    model_micro_batch(m, 0);
+}
+
+void model_micro_batch(model *m, int64_t i)
+{
+    const int64_t n = m->y.shape[0];
+    m->input_data = m->tokens + 2 * i * m->rows;
+    m->target_data = m->input_data + m->rows;
+    vector(m, &m->input, m->input_data, TG_I64, n);
+    vector(m, &m->target, m->target_data, TG_I64, n);
+    vector(m, &m->loss, &m->results[i], TG_F32, 1);
+}
+
+const float *model_results(model *m)
+{
+    from_device(m->r, m->results, ((size_t)m->o->accumulate + 1) * sizeof(*m->results));
+    return m->results;
 }
 
 void model_open(model *m, run *r, const options *o, int training)
@@ -280,7 +299,7 @@ void model_open(model *m, run *r, const options *o, int training)
     place_all(m); /* counts */
     const size_t bytes = (size_t)m->count * 4;
     if (training) {
-        m->grad = take_tensors(r, bytes);
+        m->grad = take_activations(r, bytes);
         m->m = take_tensors(r, bytes);
         m->v = take_tensors(r, bytes);
         if (m->type != TG_F32)
@@ -290,6 +309,8 @@ void model_open(model *m, run *r, const options *o, int training)
     place_all(m);
     init_params(m);
     init_rope(m);
-    take_activations(m, training);
+    place_activations(m, training);
+    m->results[o->accumulate + 1] = 1 / (float)o->accumulate;
+    to_device(r, m->results, ((size_t)o->accumulate + 2) * sizeof(*m->results));
     model_bind(m, (extent){o->batch, 0, o->seq});
 }

@@ -25,13 +25,13 @@ typedef struct option {
 #define BIG 1e15
 
 static const option table[] = {
-    {"preset", TEXT, 1, AT(preset), 0, 0, "tiny, small or 124m"},
+    {"preset", TEXT, 1, AT(preset), 0, 0, "tiny, small, 124m or 1b"},
     {"layers", INTEGER, 1, AT(layers), 1, 1000, "blocks"},
     {"width", INTEGER, 1, AT(width), 2, 1 << 20, "width of the residual stream"},
     {"heads", INTEGER, 1, AT(heads), 1, 1 << 14, "query heads"},
     {"kv-heads", INTEGER, 1, AT(kv_heads), 1, 1 << 14, "key and value heads; divides --heads"},
     {"ff", INTEGER, 1, AT(ff), 1, 1 << 20, "width of the feed-forward part"},
-    {"vocab", INTEGER, 1, AT(vocab), 2, 65536, "size of the vocabulary"},
+    {"vocab", INTEGER, 1, AT(vocab), 2, 1 << 20, "size of the vocabulary"},
     {"untied", FLAG, 1, AT(untied), 0, 1, "give the output its own matrix"},
     {"theta", REAL, 1, AT(theta), 1, 1e12, "base of the rotary frequencies"},
     {"eps", REAL, 1, AT(eps), 0, 1, "added to the mean square in rms_norm"},
@@ -64,13 +64,14 @@ static const option table[] = {
     {"sample", INTEGER, 0, AT(sample), 0, 1e9, "tokens of text to write at the end"},
     {"prompt", TEXT, 0, AT(prompt), 0, 0, "what the sample starts with (bytes)"},
     {"temperature", REAL, 0, AT(temperature), 0, 1e3, "of the sample; 0: the likeliest token"},
-    {"top-k", INTEGER, 0, AT(top_k), 0, 65536, "sample among so many tokens; 0: all"},
+    {"top-k", INTEGER, 0, AT(top_k), 0, 1 << 20, "sample among so many tokens; 0: all"},
     {"log", TEXT, 0, AT(log), 0, 0, "write one JSON line a step to this file"},
     {"plot", TEXT, 0, AT(plot), 0, 0, "draw the loss curve into this SVG file"},
     {"profile", FLAG, 0, AT(profile), 0, 1,
      "time per operator and implementation, and of the GEMMs alone"},
     {"compare", FLAG, 0, AT(compare), 0, 1, "run unfused and default side by side"},
     {"demo", FLAG, 0, AT(demo), 0, 1, "--compare with a sample and a curve, a few minutes"},
+    {"device", TEXT, 0, AT(device), 0, 0, "cpu, cuda, npu...; without: TIGON_DEVICE, else cpu"},
     {"impl", TEXT, 0, AT(impl), 0, 0, "backends in order, as in TIGON_IMPL"},
     {"threads", INTEGER, 0, AT(threads), 0, 4096, "threads; 0: all processors"},
     {"quiet", FLAG, 0, AT(quiet), 0, 1, "no progress"},
@@ -81,11 +82,12 @@ static const struct preset {
     const char *name;
     int64_t layers, width, heads, kv_heads, ff, vocab;
     int64_t batch, seq, steps, warmup, eval_every;
-    double lr;
+    double lr, theta;
 } presets[] = {
-    {"tiny", 4, 128, 4, 2, 384, 256, 4, 256, 600, 40, 100, 3e-3},
-    {"small", 8, 384, 6, 2, 1024, 256, 8, 256, 2000, 100, 200, 1e-3},
-    {"124m", 12, 768, 12, 12, 2048, 50304, 4, 256, 1000, 50, 250, 6e-4},
+    {"tiny", 4, 128, 4, 2, 384, 256, 4, 256, 600, 40, 100, 3e-3, 1e4},
+    {"small", 8, 384, 6, 2, 1024, 256, 8, 256, 2000, 100, 200, 1e-3, 1e4},
+    {"124m", 12, 768, 12, 12, 2048, 50304, 4, 256, 1000, 50, 250, 6e-4, 1e4},
+    {"1b", 16, 2048, 32, 8, 8192, 128256, 4, 1024, 1000, 50, 250, 3e-4, 5e5},
 };
 
 void options_preset(options *o, const char *name)
@@ -95,7 +97,7 @@ void options_preset(options *o, const char *name)
         if (!strcmp(presets[i].name, name))
             p = &presets[i];
     if (!p)
-        die("--preset: '%s' is none of tiny, small, 124m", name);
+        die("--preset: '%s' is none of tiny, small, 124m, 1b", name);
     *o = (options){.preset = p->name,
                    .layers = p->layers,
                    .width = p->width,
@@ -103,7 +105,7 @@ void options_preset(options *o, const char *name)
                    .kv_heads = p->kv_heads,
                    .ff = p->ff,
                    .vocab = p->vocab,
-                   .theta = 10000,
+                   .theta = p->theta,
                    .eps = 1e-5,
                    .type = "f32",
                    .batch = p->batch,
@@ -142,7 +144,7 @@ static void usage(const char *preset)
     options o;
     options_preset(&o, preset);
     printf(
-        "usage: llama [--preset tiny|small|124m] [--option value]...\n"
+        "usage: llama [--preset tiny|small|124m|1b] [--option value]...\n"
         "Trains a Llama with Tigon's operators. In brackets: the default, here of the preset %s;\n"
         "`llama --preset small --help` tells another preset's.\n\n",
         preset);

@@ -31,7 +31,7 @@ typedef struct options {
     int64_t sample, top_k;
     double temperature;
     /* the machine */
-    const char *impl;
+    const char *device, *impl;
     int64_t threads;
 } options;
 

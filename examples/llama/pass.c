@@ -66,19 +66,14 @@ void model_forward(model *m)
     }
 }
 
-float model_loss(model *m, float scale, int accumulate)
+void model_loss(model *m, int train, int accumulate)
 {
     weight *head = m->o->untied ? &m->head : &m->embed;
-    const int train = scale > 0;
-    m->losses[1] = scale;
-    to_device(m->r, m->losses, 2 * sizeof(*m->losses));
     to_device(m->r, m->target_data, (size_t)m->target.shape[0] * sizeof(*m->target_data));
     CALL(m->r, fused_linear_cross_entropy_forward, .x = &m->y.t, .weight = &head->p.t,
          .target = &m->target.t, .dloss = train ? &m->dloss.t : NULL, .loss = &m->loss.t,
          .dx = train ? &m->d.t : NULL, .dweight = train ? &head->g.t : NULL,
          .accumulate = accumulate);
-    from_device(m->r, m->losses, sizeof(*m->losses));
-    return m->losses[0];
 }
 
 /* In: d, the gradient of what the layer gives to the stream. Out: d, of what it takes from it. */
@@ -132,7 +127,7 @@ static void head_products(model *m, int accumulate)
     const int64_t el = (int64_t)tg_type_size(m->type), budget = 64 << 20;
     const int64_t chunks = (n * vocab * el + budget - 1) / budget, most = (n + chunks - 1) / chunks;
     if (!m->products_data)
-        m->products_data = take_tensors(m->r, (size_t)(most * vocab * el));
+        m->products_data = take_activations(m->r, (size_t)(most * vocab * el));
     for (int64_t i = 0; i < n; i += most) {
         const int64_t rows = i + most < n ? most : n - i;
         const int64_t narrow[2] = {rows, width}, wide[2] = {rows, vocab};
