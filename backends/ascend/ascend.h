@@ -52,6 +52,9 @@ tg_status ascend_choose(ascend_plan *plan);
 /* This tile; 1 if it fits. */
 int ascend_fits(ascend_plan *plan, int64_t tile_rows, int64_t tile_columns);
 
+/* The most whole rows, a multiple of `step`, that fit; 0: not `step` of them do. */
+int64_t ascend_most_rows(ascend_plan *plan, int64_t step);
+
 /* The plan of a kernel that goes through its rows twice in pieces (kernels/asc_ring.h). They are cut so that a row stays in the ring
  * between the two, with at least one buffer left for the next row, if that fits; *again is 0 then. Else a row is copied
  * in twice, in pieces as the planner cuts them, and *again is 1. */

@@ -4,21 +4,25 @@
 
 ASCEND_KERNEL(group_norm_forward, GROUP_NORM_FORWARD);
 ASCEND_KERNEL(group_norm_backward, GROUP_NORM_BACKWARD);
+ASCEND_KERNEL(group_norm_forward_rows, GROUP_NORM_FORWARD_ROWS);
+ASCEND_KERNEL(group_norm_backward_rows, GROUP_NORM_BACKWARD_ROWS);
 ASCEND_KERNEL(group_norm_forward_short, GROUP_NORM_FORWARD_SHORT);
 ASCEND_KERNEL(group_norm_backward_short, GROUP_NORM_BACKWARD_SHORT);
 
-enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
+enum { FORWARD, BACKWARD, FORWARD_ROWS, BACKWARD_ROWS, FORWARD_SHORT, BACKWARD_SHORT };
 
 /* 255 lines of 255 repeats are what one instruction takes. */
-#define GROUP_NORM_KERNEL(title, kernel)                                                         \
-    {                                                                                            \
-        .name = title ".groups", ASCEND_BUFFERS(kernel), .column_multiple = 64, .max_rows = 255, \
-        .max_columns = 255 * 64                                                                  \
+#define GROUP_NORM_KERNEL(title, kernel, whole)                                            \
+    {                                                                                      \
+        .name = title, ASCEND_BUFFERS(kernel), .whole_rows = whole, .column_multiple = 64, \
+        .max_rows = 255, .max_columns = 255 * 64                                           \
     }
 
 const tg_ub_kernel ascend_ub_group_norm[] = {
-    [FORWARD] = GROUP_NORM_KERNEL("group_norm_forward", group_norm_forward),
-    [BACKWARD] = GROUP_NORM_KERNEL("group_norm_backward", group_norm_backward),
+    [FORWARD] = GROUP_NORM_KERNEL("group_norm_forward.groups", group_norm_forward, 0),
+    [BACKWARD] = GROUP_NORM_KERNEL("group_norm_backward.groups", group_norm_backward, 0),
+    [FORWARD_ROWS] = GROUP_NORM_KERNEL("group_norm_forward.rows", group_norm_forward_rows, 1),
+    [BACKWARD_ROWS] = GROUP_NORM_KERNEL("group_norm_backward.rows", group_norm_backward_rows, 1),
     [FORWARD_SHORT] = ASCEND_SHORT("group_norm_forward.short", group_norm_forward_short),
     [BACKWARD_SHORT] = ASCEND_SHORT("group_norm_backward.short", group_norm_backward_short),
     {0},
@@ -100,6 +104,72 @@ static double part_of(const group_shape *s)
     return 1.0 / (double)(s->width * s->lines * s->n);
 }
 
+/* ---- groups that fit whole, several in a tile ---- */
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* How batches of groups are cut (GROUP_NORM_ROWS). */
+typedef struct strips {
+    int64_t beside, together, shares;
+} strips;
+
+/* Of batches that fit whole each block gets as many tiles as the others. */
+static strips strips_of_batches(const group_shape *s, int64_t most, int64_t cores)
+{
+    int64_t turns = ceil_div(s->batches, most / s->groups * cores);
+    if (turns == 1 && s->batches >= 2 * cores)
+        turns = 2; /* one is copied in while the other is computed */
+    const int64_t together = ceil_div(s->batches, turns * cores);
+    const int64_t tiles = ceil_div(s->batches, together);
+    return (strips){s->groups, together, tiles < cores ? tiles : cores};
+}
+
+/* Of others a batch is at least so many strips, which are taken by so many blocks each that all have about as much to do. */
+static strips strips_of_groups(const group_shape *s, int64_t most, int64_t cores)
+{
+    enum { TRIES = 16, WAVES = 8, START = 40 }; /* rows that a tile's own time is worth */
+    const int64_t lines = s->width * s->lines, least = ceil_div(s->groups, most);
+    strips best = {0};
+    int64_t least_time = INT64_MAX;
+    for (int64_t i = 0; i < TRIES * WAVES; i++) {
+        strips c = {ceil_div(s->groups, least + i / WAVES), 1, 0};
+        const int64_t count = ceil_div(s->groups, c.beside);
+        c.shares = (i % WAVES + 1) * cores / count;
+        c.shares = c.shares < 1 ? 1 : c.shares < s->batches ? c.shares : s->batches;
+        const int64_t turns = ceil_div(count * c.shares, cores) * ceil_div(s->batches, c.shares);
+        const int64_t time = turns * (c.beside * lines + START);
+        if (time < least_time) {
+            least_time = time;
+            best = c;
+        }
+    }
+    return best;
+}
+
+/* *is_rows is 0 where not a group fits. */
+static tg_status choose_rows(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
+                             const group_shape *s, strips *cut, int *is_rows)
+{
+    const int64_t lines = s->width * s->lines, rows = s->batches * s->groups * lines;
+    *is_rows = rows > 0 && s->n > 0;
+    if (!*is_rows)
+        return TG_OK;
+    ASCEND_TRY(ascend_begin(plan, ub, x, rows, s->n, tg_type_of(x), 0));
+    const int64_t most = ascend_most_rows(plan, lines) / lines;
+    *is_rows = most > 0;
+    if (!*is_rows)
+        return TG_OK;
+    const int64_t cores = plan->problem.cores;
+    *cut = most >= s->groups ? strips_of_batches(s, most, cores) : strips_of_groups(s, most, cores);
+    ascend_fits(plan, cut->beside * cut->together * lines, s->n);
+    const int64_t tasks = ceil_div(s->groups, cut->beside) * cut->shares;
+    plan->layout.blocks = tasks < cores ? tasks : cores;
+    return TG_OK;
+}
+
 /* ---- groups of few elements, a lane each ---- */
 
 static int64_t lcm_of_64(int64_t n)
@@ -170,24 +240,32 @@ static tg_status backward_short(tg_ctx *ctx, const ascend_plan *plan, const grou
 
 /* ---- the operators ---- */
 
+/* What both kernels of a way are given. */
+#define GROUP_NORM_GIVEN                                                          \
+    .batches = s.batches, .groups = s.groups, .width = s.width, .lines = s.lines, \
+    .part = part_of(&s)
+#define STRIPS_GIVEN .beside = cut.beside, .together = cut.together, .shares = cut.shares
+
 tg_status ascend_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
 {
     const tg_tensor *const tensors[] = {a->x, a->y};
     const group_shape s = shape_of(tensors, 2, a->num_groups);
     const group_tensor x = merged(a->x, &s), y = merged(a->y, &s);
     ascend_plan plan;
-    int is_short;
-    ASCEND_TRY(
-        choose_short(&plan, &ascend_ub_group_norm[FORWARD_SHORT], tensors, 2, &s, &is_short));
-    if (is_short)
+    strips cut;
+    int fits;
+    ASCEND_TRY(choose_short(&plan, &ascend_ub_group_norm[FORWARD_SHORT], tensors, 2, &s, &fits));
+    if (fits)
         return forward_short(ctx, &plan, &s, a);
+#define FORWARD_GIVEN                                                                            \
+    .x = &x.memory, .y = &y.memory, .weight = a->weight, .bias = a->bias, .mean = a->mean,       \
+    .rstd = a->rstd, .x_batch = x.batch, .x_line = x.line, .y_batch = y.batch, .y_line = y.line, \
+    .weight_f32 = is_f32(a->weight), .bias_f32 = is_f32(a->bias), .eps = a->eps, GROUP_NORM_GIVEN
+    ASCEND_TRY(choose_rows(&plan, &ascend_ub_group_norm[FORWARD_ROWS], a->x, &s, &cut, &fits));
+    if (fits)
+        return ASCEND_LAUNCH(ctx, &plan, group_norm_forward_rows, FORWARD_GIVEN, STRIPS_GIVEN);
     ASCEND_TRY(choose(&plan, &ascend_ub_group_norm[FORWARD], a->x, &s));
-    return ASCEND_LAUNCH(
-        ctx, &plan, group_norm_forward, .x = &x.memory, .y = &y.memory, .weight = a->weight,
-        .bias = a->bias, .mean = a->mean, .rstd = a->rstd, .batches = s.batches, .groups = s.groups,
-        .width = s.width, .lines = s.lines, .part = part_of(&s), .x_batch = x.batch,
-        .x_line = x.line, .y_batch = y.batch, .y_line = y.line, .weight_f32 = is_f32(a->weight),
-        .bias_f32 = is_f32(a->bias), .eps = a->eps);
+    return ASCEND_LAUNCH(ctx, &plan, group_norm_forward, FORWARD_GIVEN);
 }
 
 tg_status ascend_group_norm_backward(tg_ctx *ctx, const tg_group_norm_backward_args *a)
@@ -198,27 +276,31 @@ tg_status ascend_group_norm_backward(tg_ctx *ctx, const tg_group_norm_backward_a
     const ascend_memory none = {NULL, 0};
     ascend_partial_sums dweight, dbias;
     ascend_plan plan;
-    int is_short;
-    ASCEND_TRY(
-        choose_short(&plan, &ascend_ub_group_norm[BACKWARD_SHORT], tensors, 3, &s, &is_short));
-    if (is_short)
+    strips cut;
+    int fits;
+    ASCEND_TRY(choose_short(&plan, &ascend_ub_group_norm[BACKWARD_SHORT], tensors, 3, &s, &fits));
+    if (fits)
         return backward_short(ctx, &plan, &s, a);
-    ASCEND_TRY(choose(&plan, &ascend_ub_group_norm[BACKWARD], a->x, &s));
-    const int64_t count = plan.layout.blocks > 0 ? s.batches : 0;
+    ASCEND_TRY(choose_rows(&plan, &ascend_ub_group_norm[BACKWARD_ROWS], a->x, &s, &cut, &fits));
+    if (!fits)
+        ASCEND_TRY(choose(&plan, &ascend_ub_group_norm[BACKWARD], a->x, &s));
+    const int64_t count = plan.layout.blocks > 0 ? fits ? cut.shares : s.batches : 0;
     ASCEND_TRY(ascend_partials(ctx, 2 * count, s.channels, &dweight));
     dweight.count = count;
     dweight.memory.bytes /= 2;
     dbias = dweight;
     dbias.memory.at = (const char *)dweight.memory.at + dweight.memory.bytes;
-    ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, group_norm_backward, .dy = &dy.memory, .x = &x.memory,
-                             .dx = &dx.memory, .weight = a->weight, .mean = a->mean,
-                             .rstd = a->rstd, .dweights = a->dweight ? &dweight.memory : &none,
-                             .dbiases = a->dbias ? &dbias.memory : &none,
-                             .partials_stride = dweight.stride, .batches = s.batches,
-                             .groups = s.groups, .width = s.width, .lines = s.lines,
-                             .part = part_of(&s), .dy_batch = dy.batch, .dy_line = dy.line,
-                             .x_batch = x.batch, .x_line = x.line, .dx_batch = dx.batch,
-                             .dx_line = dx.line, .weight_f32 = is_f32(a->weight)));
+#define BACKWARD_GIVEN                                                                        \
+    .dy = &dy.memory, .x = &x.memory, .dx = &dx.memory, .weight = a->weight, .mean = a->mean, \
+    .rstd = a->rstd, .dweights = a->dweight ? &dweight.memory : &none,                        \
+    .dbiases = a->dbias ? &dbias.memory : &none, .partials_stride = dweight.stride,           \
+    .dy_batch = dy.batch, .dy_line = dy.line, .x_batch = x.batch, .x_line = x.line,           \
+    .dx_batch = dx.batch, .dx_line = dx.line, .weight_f32 = is_f32(a->weight), GROUP_NORM_GIVEN
+    if (fits)
+        ASCEND_TRY(
+            ASCEND_LAUNCH(ctx, &plan, group_norm_backward_rows, BACKWARD_GIVEN, STRIPS_GIVEN));
+    else
+        ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, group_norm_backward, BACKWARD_GIVEN));
     if (a->dweight)
         ASCEND_TRY(ascend_sum_partials(ctx, &dweight, a->dweight, a->accumulate));
     return a->dbias ? ascend_sum_partials(ctx, &dbias, a->dbias, a->accumulate) : TG_OK;

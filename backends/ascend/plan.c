@@ -45,6 +45,20 @@ int ascend_fits(ascend_plan *plan, int64_t tile_rows, int64_t tile_columns)
            plan->layout.ub_bytes <= plan->layout.available;
 }
 
+int64_t ascend_most_rows(ascend_plan *plan, int64_t step)
+{
+    const int64_t rows = plan->problem.rows, limit = plan->ub->max_rows;
+    int64_t most = 0, beyond = (rows < limit ? rows : limit) / step + 1;
+    while (beyond - most > 1) {
+        const int64_t middle = (most + beyond) / 2;
+        if (ascend_fits(plan, middle * step, plan->problem.columns))
+            most = middle;
+        else
+            beyond = middle;
+    }
+    return most * step;
+}
+
 /* ---- rings ---- */
 
 tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again)

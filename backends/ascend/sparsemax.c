@@ -4,14 +4,21 @@
 
 ASCEND_KERNEL(sparsemax_forward, SPARSEMAX_FORWARD);
 ASCEND_KERNEL(sparsemax_backward, SPARSEMAX_BACKWARD);
+ASCEND_KERNEL(sparsemax_forward_rows, SPARSEMAX_FORWARD_ROWS);
 ASCEND_KERNEL(sparsemax_forward_short, SPARSEMAX_FORWARD_SHORT);
 ASCEND_KERNEL(sparsemax_backward_short, SPARSEMAX_BACKWARD_SHORT);
 
-enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
+enum { FORWARD, BACKWARD, FORWARD_ROWS, FORWARD_SHORT, BACKWARD_SHORT };
 
 const tg_ub_kernel ascend_ub_sparsemax[] = {
     [FORWARD] = {.name = "sparsemax_forward", ASCEND_BUFFERS(sparsemax_forward)},
     [BACKWARD] = {.name = "sparsemax_backward", ASCEND_BUFFERS(sparsemax_backward)},
+    [FORWARD_ROWS] = {.name = "sparsemax_forward.rows",
+                      ASCEND_BUFFERS(sparsemax_forward_rows),
+                      .whole_rows = 1,
+                      .column_multiple = 64,
+                      .max_rows = 255,
+                      .max_columns = SPARSEMAX_ROW},
     [FORWARD_SHORT] = ASCEND_SHORT("sparsemax_forward.short", sparsemax_forward_short),
     [BACKWARD_SHORT] = ASCEND_SHORT("sparsemax_backward.short", sparsemax_backward_short),
     {0},
@@ -86,6 +93,23 @@ static tg_status plan_of(ascend_plan *plan, int which, const tg_tensor *x, const
     return TG_OK;
 }
 
+/* Tiles of whole rows, as many in each block; *is_rows is 0 where none fits. */
+static tg_status choose_rows(ascend_plan *plan, const tg_tensor *x, const cut *c, int *is_rows)
+{
+    *is_rows = c->outer > 0 && c->length > 0 && c->length <= SPARSEMAX_ROW;
+    if (!*is_rows)
+        return TG_OK;
+    ASCEND_TRY(ascend_begin(plan, &ascend_ub_sparsemax[FORWARD_ROWS], x, c->outer, c->length,
+                            tg_type_of(x), 0));
+    const int64_t most = ascend_most_rows(plan, 1), cores = plan->problem.cores;
+    *is_rows = most > 0;
+    if (!*is_rows)
+        return TG_OK;
+    const int64_t turns = (c->outer + most * cores - 1) / (most * cores);
+    ascend_fits(plan, (c->outer + turns * cores - 1) / (turns * cores), c->length);
+    return TG_OK;
+}
+
 tg_status ascend_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
 {
     const cut x = cut_of(args->x, args->dim), y = cut_of(args->y, args->dim);
@@ -98,6 +122,12 @@ tg_status ascend_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args 
                                        args->x, args->y));
     if (is_short)
         return ASCEND_LAUNCH(ctx, &plan, sparsemax_forward_short, .x = args->x, .y = args->y);
+    int is_rows = 0;
+    if (!down)
+        ASCEND_TRY(choose_rows(&plan, args->x, &x, &is_rows));
+    if (is_rows)
+        return ASCEND_LAUNCH(ctx, &plan, sparsemax_forward_rows, .x = args->x, .y = args->y,
+                             .x_outer = x.outer_step, .y_outer = y.outer_step);
     ASCEND_TRY(plan_of(&plan, FORWARD, args->x, &x, down, &t));
     return ASCEND_LAUNCH(ctx, &plan, sparsemax_forward, .x = args->x, .y = args->y, .down = down,
                          .outer = x.outer, .inner = x.inner, .length = x.length, .beside = t.beside,

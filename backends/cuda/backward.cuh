@@ -2,20 +2,24 @@
  * for the gradients of parameters.
  *
  * A family gives a struct F of what its arithmetic needs beside the rows:
- *   enum { SUMS, COLUMNS, THIRD, WEIGHT }  sums over a row; sums over a column; 1 if a third tensor is added to dx; 1 if dy has a weight
+ *   enum { SUMS, COLUMNS, SCALARS, OWN, THIRD, WEIGHT }  sums over a row; over a column; over all rows, the last OWN of which no row
+ *                                          needs; 1 if a third tensor is added to
+ *                                          dx; 1 if dy has a weight
  *   struct state                           of a row
  *   state begin(int64_t row)               from saved statistics
  *   float normal(state, x)                 what becomes of an element of x before all else
  *   void sum(m, normal, float (&)[SUMS])   adds an element's part; m: dy times the weight, where there is one
  *   void finish(state &, sums)
  *   float gradient(state, m, normal)       dx of the element
- *   void columns(dy[], normal[], float (&)[COLUMNS][])   adds the parts of a chunk
+ *   void columns(dy[], normal[], float (&)[COLUMNS][])   adds the parts of a chunk, if there are COLUMNS
+ *   void scalars(state, sums, double (&)[SCALARS])   adds the parts of a row, if there are SCALARS
+ *   void own(m, normal, float (&)[OWN])    adds an element's part, if there are OWN
  *
- * Blocks walk over rows, and read the next row while they compute one. Each writes its part of the column sums, a row of `partial`;
- * a second kernel adds these up in order. How many parts there are follows from the shape and the card alone. */
+ * Blocks walk over rows, and read the next row while they compute one. Each writes its part of the sums over rows (parts.cuh). */
 #ifndef CUDA_BACKWARD_CUH
 #define CUDA_BACKWARD_CUH
 
+#include "parts.cuh"
 #include "rows.cuh"
 
 struct backward_args {
@@ -25,6 +29,7 @@ struct backward_args {
     float *partial;            /* [blocks, COLUMNS, n]; NULL: no column sums are asked for */
     int64_t rows;
     int n, lanes;
+    double *scalars; /* [blocks, SCALARS]; NULL: none are asked for */
 };
 
 /* The parts of the block's teams, added up in their order. */
@@ -56,6 +61,22 @@ __device__ __forceinline__ void write_partial(const team &t, const float (&part)
         }
         __syncthreads();
     }
+}
+
+/* What the leaders of the block's teams have added up, and in the last OWN places all threads. */
+template <int N, int OWN>
+__device__ __forceinline__ void write_totals(const team &t, const double (*totals)[N],
+                                             const float (&own)[OWN ? OWN : 1], double *to)
+{
+    double sum[N];
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        sum[k] = k >= N - OWN ? own[k - (N - OWN)] : t.lane == 0 ? totals[t.index][k] : 0;
+    block_sum<STREAM_THREADS>(sum);
+    if (threadIdx.x == 0)
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            to[k] = sum[k];
 }
 
 /* dy and normal of the chunks of a row. A thread that holds FEW of them, and has column sums to make of
@@ -93,7 +114,8 @@ template <class F, class T, int K, int N>
 __device__ __forceinline__ void
 backward_row(const F &f, const backward_args &a, team &t, int64_t r, typename F::state s,
              const held_row<T, K> &dys, const held_row<T, K> &xs, const held_vector<T, K> &weight,
-             float (&part)[K ? K : 1][N][V<T>])
+             float (&part)[K ? K : 1][N][V<T>], double (*totals)[F::SCALARS ? F::SCALARS : 1],
+             float (&own)[F::OWN ? F::OWN : 1])
 {
     const T *const dy = a.dy.row<T>(r), *const x = a.x.row<T>(r), *const third = a.third.row<T>(r);
     T *const dx = a.dx.row<T>(r);
@@ -109,11 +131,17 @@ backward_row(const F &f, const backward_args &a, team &t, int64_t r, typename F:
         weigh<T, K, F::WEIGHT>(a, weight, k, j, numbers.dy[at], m);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
-            if (element<T>::WHOLE || j + i < a.n)
+            if (element<T>::WHOLE || j + i < a.n) {
                 f.sum(m[i], numbers.normal[at][i], sums);
+                if constexpr (F::OWN > 0)
+                    f.own(m[i], numbers.normal[at][i], own);
+            }
     });
     t.sum(sums);
     f.finish(s, sums);
+    if constexpr (F::SCALARS > 0)
+        if (t.lane == 0)
+            f.scalars(s, sums, totals[t.index]);
     for_chunks<T, K>(t, a.n, [&](int k, int j) {
         const int at = row_numbers<F, T, K>::KEPT ? k : 0;
         float m[V<T>], out[V<T>];
@@ -144,22 +172,33 @@ __global__ void __launch_bounds__(STREAM_THREADS, F::COLUMNS > 0 ? 1 : 2)
     team t(&memory, a.lanes);
     constexpr int N = F::COLUMNS > 0 ? F::COLUMNS : 1;
     float part[K ? K : 1][N][V<T>] = {};
-    row_stream<T, K> dys, xs;
+    __shared__ double totals[F::SCALARS ? STREAM_THREADS : 1][F::SCALARS ? F::SCALARS : 1];
+    if constexpr (F::SCALARS > 0)
+        if (t.lane == 0)
+#pragma unroll
+            for (int k = 0; k < F::SCALARS; k++)
+                totals[t.index][k] = 0;
+    float own[F::OWN ? F::OWN : 1] = {};
+    extern __shared__ uint4 ahead[];
+    row_stream<T, K, (F::SCALARS > 0 && K == FEW)> dys, xs;
+    uint4 *const xs_ahead = ahead + K * STREAM_THREADS;
     held_vector<T, K> weight;
     if (F::WEIGHT)
         weight.begin(a.weight, t, a.n, 1, a.offset);
-    dys.begin(a.dy, t, a.rows, a.n);
-    xs.begin(a.x, t, a.rows, a.n);
+    dys.begin(a.dy, t, a.rows, a.n, 0, ahead);
+    xs.begin(a.x, t, a.rows, a.n, 0, xs_ahead);
     typename F::state now, next = {};
     if (t.first < a.rows)
         next = f.begin(t.first);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         now = next;
-        dys.step(a.dy, t, r, a.rows, a.n);
-        xs.step(a.x, t, r, a.rows, a.n);
+        if (dys.STAGED)
+            wait_for_copies();
+        dys.step(a.dy, t, r, a.rows, a.n, 0, ahead);
+        xs.step(a.x, t, r, a.rows, a.n, 0, xs_ahead);
         if (r + t.step < a.rows)
             next = f.begin(r + t.step);
-        backward_row<F, T, K>(f, a, t, r, now, dys.now, xs.now, weight, part);
+        backward_row<F, T, K>(f, a, t, r, now, dys.now, xs.now, weight, part, totals, own);
     }
 #if __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();
@@ -167,6 +206,10 @@ __global__ void __launch_bounds__(STREAM_THREADS, F::COLUMNS > 0 ? 1 : 2)
     if constexpr (F::COLUMNS > 0 && K > 0)
         if (a.partial)
             write_partial<T, K>(t, part, a);
+    if constexpr (F::SCALARS > 0)
+        if (a.scalars)
+            write_totals<F::SCALARS, F::OWN>(t, totals, own,
+                                             a.scalars + (int64_t)blockIdx.x * F::SCALARS);
 }
 
 /* ---- column sums of rows that are walked: a thread owns a chunk of columns ---- */
@@ -194,150 +237,99 @@ __global__ void __launch_bounds__(COLUMN_THREADS) columns_kernel(const F f, cons
                 a.partial[((int64_t)blockIdx.y * F::COLUMNS + m) * a.n + j + i] = part[m][i];
 }
 
-/* ---- the parts of all blocks, in order ---- */
-
-template <int COLUMNS> struct column_args {
-    const float *partial;
-    int64_t count; /* of parts */
-    int n, accumulate;
-    vector_span out[COLUMNS];
-};
-
-enum { SUM_COLUMNS = 32, SUM_GROUPS = 32 };
-
-template <class T, int COLUMNS>
-__global__ void __launch_bounds__(SUM_COLUMNS *SUM_GROUPS)
-    sum_parts_kernel(const column_args<COLUMNS> a)
-{
-    __shared__ float sums[SUM_GROUPS][SUM_COLUMNS + 1];
-    const vector_span out = a.out[blockIdx.y];
-    const int j = (int)blockIdx.x * SUM_COLUMNS + (int)threadIdx.x;
-    const bool inside = j < a.n;
-    float sum = 0;
-#if __CUDA_ARCH__ >= 900
-    cudaGridDependencySynchronize(); /* the kernel before has written its parts */
-#endif
-    if (!out.data)
-        return;
-    for (int64_t p = threadIdx.y; p < a.count && inside; p += SUM_GROUPS)
-        sum += a.partial[(p * COLUMNS + blockIdx.y) * a.n + j];
-    sums[threadIdx.y][threadIdx.x] = sum;
-    for (int half = SUM_GROUPS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if ((int)threadIdx.y < half)
-            sums[threadIdx.y][threadIdx.x] += sums[threadIdx.y + half][threadIdx.x];
-    }
-    if (threadIdx.y != 0 || !inside)
-        return;
-    sum = sums[0][threadIdx.x];
-    if (out.f32)
-        put((float *)out.data + j, sum + (a.accumulate ? get((float *)out.data + j) : 0));
-    else
-        put((T *)out.data + j, sum + (a.accumulate ? get((T *)out.data + j) : 0));
-}
-
 /* ---- launching ---- */
 
-/* Memory for `parts` rows of column sums; 0 and TG_OK if none are asked for. */
-template <int COLUMNS>
-static tg_status take_partial(tg_ctx *ctx, int64_t parts, backward_args *a, bool wanted)
+template <class F> using backward_sums = part_args<F::COLUMNS, F::SCALARS>;
+
+/* Memory for so many parts, if any sums are asked for. */
+template <int COLUMNS, int SCALARS>
+static tg_status take_partial(tg_ctx *ctx, int64_t count, int64_t scalar_count, bool wanted,
+                              backward_args *a, part_args<COLUMNS, SCALARS> *sums)
 {
     if (!wanted)
         return TG_OK;
-    a->partial = (float *)cuda_host->device_workspace(
-        ctx, (size_t)(parts * COLUMNS * a->n) * sizeof(float) + 1);
-    return a->partial ? TG_OK : TG_ENOMEM;
+    const tg_status status = take_parts(ctx, count, scalar_count, sums);
+    a->partial = COLUMNS ? (float *)sums->columns : NULL;
+    a->scalars = SCALARS ? (double *)sums->scalars : NULL;
+    return status;
 }
 
-/* Rows that are held; *parts: how many parts of column sums there are. */
+/* Rows that are held. */
 template <class F, class T, int K>
 static tg_status launch_held(const cuda_call &call, const F &f, backward_args a, row_shape shape,
-                             bool wanted, int64_t *parts, float **partial)
+                             bool wanted, backward_sums<F> *sums)
 {
     a.lanes = shape.lanes;
     const int teams = STREAM_THREADS / shape.lanes;
-    const size_t shared =
-        F::COLUMNS > 0 && teams > 1 ? sizeof(float) * STREAM_THREADS * K * V<T> : 0;
+    const bool staged = row_stream<T, K, (F::SCALARS > 0 && K == FEW)>::STAGED;
+    const size_t shared = staged                        ? sizeof(uint4) * STREAM_THREADS * 2 * K
+                          : F::COLUMNS > 0 && teams > 1 ? sizeof(float) * STREAM_THREADS * K * V<T>
+                                                        : 0;
     const auto kernel = backward_kernel<F, T, K>;
+    if (staged) /* beside the memory of totals it is more than a block usually has */
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     static int known[2];
     const int64_t most =
         (int64_t)call.processors * blocks_at_once(&known[shared > 0], kernel, shared);
     const int64_t blocks = min_of(most, ceil_div(a.rows, teams));
-    const tg_status status = take_partial<F::COLUMNS>(call.ctx, blocks, &a, wanted);
+    const tg_status status = take_partial(call.ctx, blocks, blocks, wanted, &a, sums);
     if (status != TG_OK || a.rows == 0)
         return status;
     kernel<<<(unsigned)blocks, STREAM_THREADS, shared, call.stream>>>(f, a);
-    *parts = blocks;
-    *partial = a.partial;
     return TG_OK;
 }
 
 /* Rows that are walked: the columns first, since dx may overwrite dy. */
 template <class F, class T>
 static tg_status launch_walked(const cuda_call &call, const F &f, backward_args a, bool wanted,
-                               int64_t *parts, float **partial)
+                               backward_sums<F> *sums)
 {
     const int64_t across = ceil_div(ceil_div(a.n, V<T>), COLUMN_THREADS);
     const int64_t down = min_of(a.rows, ceil_div((int64_t)call.processors * 8, across));
-    const tg_status status = take_partial<F::COLUMNS>(call.ctx, down, &a, wanted);
+    const int64_t blocks =
+        min_of(F::SCALARS > 0 ? (int64_t)call.processors * 8 : INT32_MAX, a.rows);
+    const tg_status status = take_partial(call.ctx, down, blocks, wanted, &a, sums);
     if (status != TG_OK || a.rows == 0)
         return status;
     if constexpr (F::COLUMNS > 0)
         if (wanted)
             columns_kernel<F, T>
                 <<<dim3((unsigned)across, (unsigned)down), COLUMN_THREADS, 0, call.stream>>>(f, a);
-    *parts = down;
-    *partial = a.partial;
     a.lanes = STREAM_THREADS;
-    backward_kernel<F, T, 0>
-        <<<(unsigned)min_of(INT32_MAX, a.rows), STREAM_THREADS, 0, call.stream>>>(f, a);
+    backward_kernel<F, T, 0><<<(unsigned)blocks, STREAM_THREADS, 0, call.stream>>>(f, a);
     return TG_OK;
 }
 
-/* dx and column sums. a: rows, n and the tensors; columns: where the sums go, NULL each if not asked for. */
+/* dx and sums. a: rows, n and the tensors; columns, scalars: where the sums go, NULL each if not asked for. */
 template <class F, class T>
 static tg_status backward_rows(const cuda_call &call, const F &f, const backward_args &a,
-                               const tg_tensor *const *columns, int accumulate)
+                               const tg_tensor *const *columns, const scalar_span *scalars,
+                               int accumulate)
 {
-    constexpr int N = F::COLUMNS > 0 ? F::COLUMNS : 1;
     const int64_t chunks = ceil_div(a.n, V<T>);
-    column_args<N> sums;
-    bool wanted = false;
-    for (int i = 0; i < F::COLUMNS; i++) {
+    backward_sums<F> sums = {};
+    sums.n = a.n;
+    sums.accumulate = accumulate;
+    for (int i = 0; i < F::COLUMNS; i++)
         sums.out[i] = vector_of(columns[i]);
-        wanted |= columns[i] != NULL;
-    }
-    int64_t parts = 0;
-    float *partial = NULL;
+    for (int i = 0; i < F::SCALARS; i++)
+        sums.scalar_out[i] = scalars[i];
+    const bool wanted = asks_for_sums(sums);
     tg_status status = check_width(call.op, a.n);
-    if (status != TG_OK || a.n == 0)
+    if (status != TG_OK || (a.n == 0 && F::SCALARS == 0))
         return status;
     const row_shape few = shape_rows(a.rows, chunks, FEW, STREAM_THREADS),
                     held = shape_rows(a.rows, chunks, HELD, STREAM_THREADS);
     if (few.held)
-        status = launch_held<F, T, FEW>(call, f, a, few, wanted, &parts, &partial);
+        status = launch_held<F, T, FEW>(call, f, a, few, wanted, &sums);
     else if (held.held)
-        status = launch_held<F, T, HELD>(call, f, a, held, wanted, &parts, &partial);
+        status = launch_held<F, T, HELD>(call, f, a, held, wanted, &sums);
     else
-        status = launch_walked<F, T>(call, f, a, wanted, &parts, &partial);
-    if (status != TG_OK || !wanted)
-        return status;
-    sums.partial = partial;
-    sums.count = parts;
-    sums.n = a.n;
-    sums.accumulate = accumulate;
-    cudaLaunchConfig_t config = {};
-    cudaLaunchAttribute
-        early; /* its blocks may come while the last of the kernel before still run */
-    config.gridDim = dim3((unsigned)ceil_div(a.n, SUM_COLUMNS), N);
-    config.blockDim = dim3(SUM_COLUMNS, SUM_GROUPS);
-    config.stream = call.stream;
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &early;
-    config.numAttrs = call.capability >= 90;
-    cudaLaunchKernelEx(&config, sum_parts_kernel<typename element<T>::type, N>, sums);
-    return TG_OK;
+        status = launch_walked<F, T>(call, f, a, wanted, &sums);
+    if constexpr (F::COLUMNS + F::SCALARS > 0)
+        if (status == TG_OK && wanted)
+            sum_parts<T>(call, sums);
+    return status;
 }
 
 #endif

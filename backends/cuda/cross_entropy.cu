@@ -4,18 +4,7 @@
  * stands apart from all sums: 1 - p_y and, for confident rows, the loss keep their digits (README.md of the family). With x the
  * logits after softcap, m the largest, S = sum of exp(x - m), the gradient is
  *   g (A exp(x_i - m) / S - B w_i - C [i = y]) slope_i */
-#include "indices.cuh"
-#include "rows.cuh"
-
-/* Rows in groups: `inner` rows follow each other at `stride`, and groups of them at `outer`. Strides in bytes. */
-struct plane_span {
-    char *data;
-    int64_t rows, inner, stride, outer;
-    __device__ __forceinline__ char *row(int64_t r) const
-    {
-        return inner == rows ? data + r * stride : data + r / inner * outer + r % inner * stride;
-    }
-};
+#include "logits.cuh"
 
 /* What a mean divides by, and the sum of the class weights. */
 struct loss_counts {
@@ -45,39 +34,9 @@ struct loss_args {
     float smoothing, z, softcap, grad_scale;
 };
 
-enum { LOSS_AHEAD = 4 /* chunks that a thread loads before it computes */ };
-
-/* each(j, v): a chunk of the row; from the end if `back`. */
-template <class T, class EACH>
-__device__ __forceinline__ static void walk(const team &t, const T *row, int n, bool back,
-                                            const EACH &each)
-{
-    const int step = t.lanes * V<T>, batch = LOSS_AHEAD * step;
-    const int batches = (n + batch - 1) / batch;
-    for (int b = 0; b < batches; b++) {
-        const int first = (back ? batches - 1 - b : b) * batch + t.lane * V<T>;
-        uint4 raw[LOSS_AHEAD];
-#pragma unroll
-        for (int u = 0; u < LOSS_AHEAD; u++)
-            if (first + u * step < n)
-                raw[u] = load(row + first + u * step, n - first - u * step, MINUS_INFINITY<T>);
-#pragma unroll
-        for (int u = 0; u < LOSS_AHEAD; u++) {
-            const int j = first + u * step;
-            if (j < n) {
-                float v[V<T>];
-                widen<T>(raw[u], v);
-                each(j, v);
-            }
-        }
-    }
-}
-
 /* ---- the sums of a row ---- */
 
-struct row_sums {
-    float x_y;      /* the target's logit */
-    float max, sum; /* of the others: the largest, or the lowest number there is; of exp(x - max) */
+struct row_sums : target_sums {
     float weighted; /* of w_i (x_i - origin), over all classes; with smoothing */
     float origin;
     int largest; /* the first of the largest logits; if it is asked for */
@@ -149,45 +108,6 @@ __device__ __forceinline__ static row_sums sum_row(const loss_args &a, team &t, 
     return s;
 }
 
-/* ---- from the sums to probabilities ---- */
-
-struct row_odds {
-    float max, log_sum, lse; /* lse = max + log_sum */
-    float scale;             /* p_i = exp(x_i - max) scale */
-    float p, doubt;          /* of the target: p_y, 1 - p_y */
-    float minus_log_p;
-};
-
-__device__ __forceinline__ static row_odds odds_of(const row_sums &s)
-{
-    row_odds o;
-    const bool top = s.x_y >= s.max || s.sum == 0;
-    o.max = top ? s.x_y : s.max;
-    const float target = expf(s.x_y - o.max), others = s.sum == 0 ? 0
-                                                       : top      ? s.sum * expf(s.max - o.max)
-                                                                  : s.sum;
-    const float sum = target + others;
-    o.log_sum = top ? log1pf(others) + (target - 1) : logf(sum);
-    o.lse = o.max == -CUDART_INF_F && s.sum == 0 ? o.max : o.max + o.log_sum;
-    o.scale = 1 / sum;
-    o.p = target / sum;
-    o.doubt = others / sum;
-    o.minus_log_p = o.doubt < 0.5f ? -log1pf(-o.doubt) : o.max - s.x_y + o.log_sum;
-    return o;
-}
-
-/* From a saved lse, where its rounding does not tell; 0 where it does. */
-__device__ __forceinline__ static int odds_from(float lse, float x_y, row_odds *o)
-{
-    o->max = o->lse = lse;
-    o->log_sum = 0;
-    o->scale = 1;
-    o->minus_log_p = lse - x_y;
-    o->p = expf(x_y - lse);
-    o->doubt = -expm1f(x_y - lse);
-    return fabsf(lse) < 32 && fabsf(lse) * o->p < 512 * o->doubt;
-}
-
 /* ---- the gradient ---- */
 
 /* Of an element of T, or of the 16-bit type that dlogits of f32 logits may have; written past the cache: the row's logits shall stay. */
@@ -207,12 +127,7 @@ __device__ __forceinline__ static void store_gradient(const loss_args &a, char *
             return;
         }
     }
-    T *const to = (T *)row + j;
-    const uint4 raw = narrow<T>(d);
-    if (element<T>::WHOLE || (left >= V<T> && (uintptr_t)to % 16 == 0))
-        __stcs((uint4 *)to, raw);
-    else
-        store(to, left, raw);
+    store_past((T *)row + j, left, narrow<T>(d));
 }
 
 /* The gradient is factor exp(x_i - max) - bias w_i, times the slope of softcap, and `target` in place of it for the target. */
@@ -424,37 +339,6 @@ __global__ void __launch_bounds__(ALL_ROWS_THREADS)
 
 /* ---- the host's side ---- */
 
-static plane_span plane_of(const tg_tensor *t)
-{
-    plane_span p = {};
-    if (!t)
-        return p;
-    const int64_t size = (int64_t)tg_type_size(tg_type_of(t));
-    int64_t stride = width_of(t), outer = 0;
-    int groups = 0; /* of dimensions with one stride, from the inside */
-    p.rows = rows_of(t);
-    p.inner = 1;
-    for (int i = t->ndim - 2; i >= 0; i--) {
-        const int64_t own = t->strides ? t->strides[i] : stride * p.inner;
-        if (t->shape[i] == 1)
-            continue;
-        if (groups == 0) {
-            stride = own;
-            groups = 1;
-        } else if (groups == 1 && own != stride * p.inner) {
-            outer = own;
-            groups = 2;
-        }
-        if (groups == 1)
-            p.inner *= t->shape[i];
-    }
-    p.data = data_of(t);
-    p.stride = stride * size;
-    p.outer = outer * size;
-    p.inner = groups == 2 ? p.inner : p.rows;
-    return p;
-}
-
 /* What both directions have; NULL counts where none are needed, else *status tells whether there is memory. */
 template <class ARGS>
 static tg_status loss_args_of(const cuda_call &call, const ARGS *args, loss_args *a, bool reduced)
@@ -497,8 +381,6 @@ static tg_status loss_args_of(const cuda_call &call, const ARGS *args, loss_args
     return TG_OK;
 }
 
-enum { LOSS_LANES = 256, GRADIENT_LANES = 512, CHUNKS_OF_A_THREAD = 16 };
-
 template <class T> static void launch_rows_of(const cuda_call &call, loss_args a)
 {
     const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), CHUNKS_OF_A_THREAD,
@@ -517,14 +399,9 @@ static void launch_rows(const cuda_call &call, const tg_tensor *logits, const tg
     const bool are = are_whole(tensors, 3) && a.logits.outer % 16 == 0 && a.dlogits.outer % 16 == 0;
     if (a.logits.rows == 0)
         return;
-    by_type(logits, [&](auto e) {
-        using T = decltype(e);
-        if (are)
-            launch_rows_of<whole<T>>(call, a);
-        else
-            launch_rows_of<T>(call, a);
-    });
+    by_wholeness(logits, are, [&](auto e) { launch_rows_of<decltype(e)>(call, a); });
 }
+
 static tg_status forward(const cuda_call &call, const tg_cross_entropy_forward_args *args)
 {
     loss_args a;

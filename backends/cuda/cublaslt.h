@@ -21,6 +21,9 @@ enum {
     CUBLASLT_PREF_MAX_WORKSPACE_BYTES = 1,
     CUBLASLT_PREF_REDUCTION_SCHEME_MASK = 3,
     CUBLASLT_PREF_MIN_ALIGNMENT_A_BYTES = 5, /* and of B, C and D: the next three */
+    /* how an algorithm works */
+    CUBLASLT_CONFIG_SPLITS = 2,
+    CUBLASLT_CONFIG_REDUCTION_SCHEME = 3,
     /* how the parts of a product that is split along k are added up: bits of a mask */
     CUBLASLT_REDUCTION_COMPUTE_TYPE = 2,
     CUBLASLT_REDUCTION_OUTPUT_TYPE = 4
@@ -44,27 +47,29 @@ typedef struct cublaslt_matrix *cublaslt_layout;
 typedef struct cublaslt_wishes *cublaslt_preference;
 
 /* X(name, arguments): each returns 0 or an error. Matrices are stored by columns, `ld` elements apart. */
-#define CUBLASLT_FUNCTIONS(X)                                                               \
-    X(cublasLtCreate, (cublaslt_handle * handle))                                           \
-    X(cublasLtMatmulDescCreate, (cublaslt_desc * desc, int compute_type, int scale_type))   \
-    X(cublasLtMatmulDescDestroy, (cublaslt_desc desc))                                      \
-    X(cublasLtMatmulDescSetAttribute,                                                       \
-      (cublaslt_desc desc, int attribute, const void *value, size_t size))                  \
-    X(cublasLtMatrixLayoutCreate,                                                           \
-      (cublaslt_layout * layout, int type, uint64_t rows, uint64_t columns, int64_t ld))    \
-    X(cublasLtMatrixLayoutDestroy, (cublaslt_layout layout))                                \
-    X(cublasLtMatmulPreferenceCreate, (cublaslt_preference * preference))                   \
-    X(cublasLtMatmulPreferenceDestroy, (cublaslt_preference preference))                    \
-    X(cublasLtMatmulPreferenceSetAttribute,                                                 \
-      (cublaslt_preference preference, int attribute, const void *value, size_t size))      \
-    X(cublasLtMatmulAlgoGetHeuristic,                                                       \
-      (cublaslt_handle handle, cublaslt_desc desc, cublaslt_layout a, cublaslt_layout b,    \
-       cublaslt_layout c, cublaslt_layout d, cublaslt_preference preference, int wanted,    \
-       cublaslt_found *found, int *count))                                                  \
-    X(cublasLtMatmul,                                                                       \
-      (cublaslt_handle handle, cublaslt_desc desc, const void *alpha, const void *a,        \
-       cublaslt_layout a_layout, const void *b, cublaslt_layout b_layout, const void *beta, \
-       const void *c, cublaslt_layout c_layout, void *d, cublaslt_layout d_layout,          \
+#define CUBLASLT_FUNCTIONS(X)                                                                \
+    X(cublasLtCreate, (cublaslt_handle * handle))                                            \
+    X(cublasLtMatmulDescCreate, (cublaslt_desc * desc, int compute_type, int scale_type))    \
+    X(cublasLtMatmulDescDestroy, (cublaslt_desc desc))                                       \
+    X(cublasLtMatmulDescSetAttribute,                                                        \
+      (cublaslt_desc desc, int attribute, const void *value, size_t size))                   \
+    X(cublasLtMatrixLayoutCreate,                                                            \
+      (cublaslt_layout * layout, int type, uint64_t rows, uint64_t columns, int64_t ld))     \
+    X(cublasLtMatrixLayoutDestroy, (cublaslt_layout layout))                                 \
+    X(cublasLtMatmulPreferenceCreate, (cublaslt_preference * preference))                    \
+    X(cublasLtMatmulPreferenceDestroy, (cublaslt_preference preference))                     \
+    X(cublasLtMatmulPreferenceSetAttribute,                                                  \
+      (cublaslt_preference preference, int attribute, const void *value, size_t size))       \
+    X(cublasLtMatmulAlgoGetHeuristic,                                                        \
+      (cublaslt_handle handle, cublaslt_desc desc, cublaslt_layout a, cublaslt_layout b,     \
+       cublaslt_layout c, cublaslt_layout d, cublaslt_preference preference, int wanted,     \
+       cublaslt_found *found, int *count))                                                   \
+    X(cublasLtMatmulAlgoConfigGetAttribute,                                                  \
+      (const cublaslt_algo *algo, int attribute, void *value, size_t size, size_t *written)) \
+    X(cublasLtMatmul,                                                                        \
+      (cublaslt_handle handle, cublaslt_desc desc, const void *alpha, const void *a,         \
+       cublaslt_layout a_layout, const void *b, cublaslt_layout b_layout, const void *beta,  \
+       const void *c, cublaslt_layout c_layout, void *d, cublaslt_layout d_layout,           \
        const cublaslt_algo *algo, void *workspace, size_t workspace_bytes, cudaStream_t stream))
 
 typedef struct cublaslt {

@@ -7,6 +7,7 @@
 #define CUDA_DIVERGENCE_CUH
 
 #include "mixed.cuh"
+#include "parts.cuh"
 
 struct divergence {
     float loss, gradient;
@@ -40,22 +41,6 @@ template <class T> __device__ __forceinline__ static T no_less(T x, T least)
 }
 
 enum { DIVERGENCE_THREADS = 256, DIVERGENCE_BLOCKS = 8 /* a multiprocessor */ };
-
-/* The block's sum, in its first thread. */
-__device__ __forceinline__ static double block_sum(double value)
-{
-    __shared__ double sums[DIVERGENCE_THREADS / 32];
-    const int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x);
-    for (int o = 16; o > 0; o /= 2)
-        value += __shfl_xor_sync(0xffffffffu, value, o);
-    if (thread % 32 == 0)
-        sums[thread / 32] = value;
-    __syncthreads();
-    value = 0;
-    for (int i = 0; i < DIVERGENCE_THREADS / 32 && thread == 0; i++)
-        value += sums[i];
-    return value;
-}
 
 template <class F, class T, class Y>
 __device__ __forceinline__ static double
@@ -98,7 +83,7 @@ __global__ void __launch_bounds__(DIVERGENCE_THREADS)
     }
     if (!a.partial)
         return;
-    sum = block_sum(sum);
+    sum = block_sum<DIVERGENCE_THREADS>(sum);
     if (threadIdx.x == 0 && threadIdx.y == 0)
         a.partial[blockIdx.y * gridDim.x + blockIdx.x] = sum;
 }
@@ -111,7 +96,7 @@ __global__ static void __launch_bounds__(DIVERGENCE_THREADS)
     double count = 0;
     for (int64_t r = threadIdx.x; r < rows; r += DIVERGENCE_THREADS)
         count += labels[r] != ignore_index;
-    count = block_sum(count);
+    count = block_sum<DIVERGENCE_THREADS>(count);
     if (threadIdx.x == 0)
         *to = count > 0 ? base / count : 0;
 }
@@ -123,7 +108,7 @@ __global__ static void __launch_bounds__(DIVERGENCE_THREADS)
     double sum = 0;
     for (int64_t i = threadIdx.x; i < count; i += DIVERGENCE_THREADS)
         sum += partial[i];
-    sum = block_sum(sum);
+    sum = block_sum<DIVERGENCE_THREADS>(sum);
     if (threadIdx.x == 0)
         *loss = (float)(sum * (counted ? *counted : share));
 }

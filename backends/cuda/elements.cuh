@@ -86,6 +86,31 @@ template <class T> __device__ __forceinline__ void store(T *p, int64_t left, uin
             to[i] = (word<T>)(sizeof(T) == 4 ? bits[i % 4] : bits[i / 2] >> 16 * (i % 2));
 }
 
+/* A chunk goes to shared memory without a register; the thread that asked for it finds it there after wait_for_copies(). */
+__device__ __forceinline__ void copy_ahead(uint4 *to, const void *from)
+{
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(from)
+        : "memory");
+}
+
+__device__ __forceinline__ void wait_for_copies()
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+/* Where copies follow each other in batches: the end of one, and waiting for all but the last OPEN. */
+__device__ __forceinline__ void end_batch()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int OPEN> __device__ __forceinline__ void wait_for_batches()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(OPEN) : "memory");
+}
+
 /* ---- a chunk of numbers ---- */
 
 template <class T> __device__ __forceinline__ float2 widen_pair(uint32_t bits);
@@ -144,11 +169,25 @@ __device__ __forceinline__ float exp_of(float x)
     return exp2f(x * 1.44269504088896341f);
 }
 
-/* The same for sums: what lies below 2^-126 is 0. */
-__device__ __forceinline__ float exp_term(float x)
+/* 2^x; what lies below 2^-126 is 0. */
+__device__ __forceinline__ float exp2_term(float x)
 {
     float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504088896341f));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* exp(x) for sums: what lies below 2^-126 is 0. */
+__device__ __forceinline__ float exp_term(float x)
+{
+    return exp2_term(x * 1.44269504088896341f);
+}
+
+/* 1 / x of an x that is neither tiny nor huge. */
+__device__ __forceinline__ float reciprocal(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 
@@ -214,6 +253,21 @@ __device__ __forceinline__ void load_vector(const vector_span &v, int64_t j, int
     }
 }
 
+template <class T> __device__ __forceinline__ float get(const vector_span &v, int64_t j)
+{
+    return v.f32 ? get((const float *)v.data + j) : get((const T *)v.data + j);
+}
+
+/* `accumulate`: added to what is there. */
+template <class T>
+__device__ __forceinline__ void put_sum(const vector_span &v, int64_t j, float sum, int accumulate)
+{
+    if (v.f32)
+        put((float *)v.data + j, sum + (accumulate ? get((float *)v.data + j) : 0));
+    else
+        put((T *)v.data + j, sum + (accumulate ? get((T *)v.data + j) : 0));
+}
+
 /* ---- the host's side ---- */
 
 static inline row_span span_of(const tg_tensor *t)
@@ -260,17 +314,22 @@ template <class F> static inline void by_type(const tg_tensor *t, F run)
     }
 }
 
-/* The same with whole<T> where all tensors are made of whole chunks. */
-template <int COUNT, class F>
-static inline void by_layout(const tg_tensor *const (&tensors)[COUNT], F run)
+/* run(whole<T>()) if `are`, else run(T()). */
+template <class F> static inline void by_wholeness(const tg_tensor *t, bool are, F run)
 {
-    const bool are = are_whole(tensors, COUNT);
-    by_type(tensors[0], [&](auto e) {
+    by_type(t, [&](auto e) {
         if (are)
             run(whole<decltype(e)>());
         else
             run(e);
     });
+}
+
+/* The same, where all tensors are made of whole chunks. */
+template <int COUNT, class F>
+static inline void by_layout(const tg_tensor *const (&tensors)[COUNT], F run)
+{
+    by_wholeness(tensors[0], are_whole(tensors, COUNT), run);
 }
 
 /* The smallest power of two from n on. */

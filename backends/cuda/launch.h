@@ -65,6 +65,17 @@ static inline int64_t rows_of(const tg_tensor *t)
     return rows;
 }
 
+/* Distance of two neighbours along a dimension, in elements. */
+static inline int64_t stride_at(const tg_tensor *t, int dim)
+{
+    int64_t stride = 1;
+    if (t->strides)
+        return t->strides[dim];
+    for (int i = t->ndim - 1; i > dim; i--)
+        stride *= t->shape[i];
+    return stride;
+}
+
 /* Distance of two rows, in elements: the stride of the innermost leading dimension that has more than one entry. */
 static inline int64_t stride_of(const tg_tensor *t)
 {

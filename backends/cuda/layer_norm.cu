@@ -97,7 +97,7 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
 /* dx = rstd (m - normal mean(m normal) - mean(m)), m = dy weight, normal = (x - mean) rstd; dweight = sum over rows of dy normal,
  * dbias = sum over rows of dy */
 struct layer_norm_gradient {
-    enum { SUMS = 2, COLUMNS = 2, THIRD = 0, WEIGHT = 1 };
+    enum { SUMS = 2, COLUMNS = 2, SCALARS = 0, OWN = 0, THIRD = 0, WEIGHT = 1 };
     const float *mean, *rstd;
     float share; /* 1 / n */
 
@@ -159,7 +159,8 @@ tg_status cuda_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_arg
     const tg_tensor *const tensors[] = {args->x, args->dy, args->dx, args->weight};
     by_layout(tensors, [&](auto e) {
         using T = decltype(e);
-        status = backward_rows<layer_norm_gradient, T>(call, f, a, columns, (int)args->accumulate);
+        status =
+            backward_rows<layer_norm_gradient, T>(call, f, a, columns, NULL, (int)args->accumulate);
     });
     return cuda_end(&call, status);
 }

@@ -135,7 +135,7 @@ tg_status cuda_fused_add_rms_norm_forward(tg_ctx *ctx, const tg_fused_add_rms_no
 /* dx = rstd (m - normal mean(m normal)), m = dy (offset + weight), normal = x rstd; dweight = sum over rows of dy normal, where
  * normal is rounded for llama */
 template <class T, bool LLAMA> struct rms_norm_gradient {
-    enum { SUMS = 1, COLUMNS = 1, THIRD = 1, WEIGHT = 1 };
+    enum { SUMS = 1, COLUMNS = 1, SCALARS = 0, OWN = 0, THIRD = 1, WEIGHT = 1 };
     const float *rstd;
     float share; /* 1 / n */
 
@@ -181,7 +181,7 @@ static tg_status gradients(const cuda_call &call, const backward_args &a, const 
     const tg_tensor *const columns[] = {dweight};
     f.rstd = rstd;
     f.share = 1 / (float)a.n;
-    return backward_rows<rms_norm_gradient<T, LLAMA>, T>(call, f, a, columns, accumulate);
+    return backward_rows<rms_norm_gradient<T, LLAMA>, T>(call, f, a, columns, NULL, accumulate);
 }
 
 template <class ARGS>

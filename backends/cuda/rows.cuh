@@ -46,6 +46,49 @@ struct team_memory {
     double wide[2][32];
 };
 
+/* The values of `count` lanes, a power of two, that lie side by side; mask: those lanes. */
+template <int N, class JOIN>
+__device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join, int count,
+                                           unsigned mask)
+{
+    if (count == 32) { /* a mask that is no constant costs as much as the reduction */
+#pragma unroll
+        for (int o = 16; o > 0; o /= 2)
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                value[i] = join(value[i], __shfl_xor_sync(0xffffffffu, value[i], o));
+    } else {
+        for (int o = count / 2; o > 0; o /= 2)
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                value[i] = join(value[i], __shfl_xor_sync(mask, value[i], o));
+    }
+}
+
+/* Three or four values of a warp's lanes: each is added up in a part of the lanes alone. Returns value 0 in lanes 0 to 7, 1 in lanes 8 to
+ * 15, and so on. */
+template <int N, class JOIN>
+__device__ __forceinline__ float over_quarters(const float (&value)[N], const JOIN &join)
+{
+    const bool upper = threadIdx.x & 16, odd = threadIdx.x & 8;
+    const float last = N > 3 ? value[N - 1] : value[N - 2];
+    float a = upper ? value[2] : value[0], b = upper ? last : value[1];
+    a = join(a, __shfl_xor_sync(0xffffffffu, upper ? value[0] : value[2], 16));
+    b = join(b, __shfl_xor_sync(0xffffffffu, upper ? value[1] : last, 16));
+    float one = odd ? b : a;
+    one = join(one, __shfl_xor_sync(0xffffffffu, odd ? a : b, 8));
+#pragma unroll
+    for (int o = 4; o > 0; o /= 2)
+        one = join(one, __shfl_xor_sync(0xffffffffu, one, o));
+    return one;
+}
+
+/* The lanes of this thread's group of `count`, a power of two, in its warp. */
+__device__ __forceinline__ unsigned mask_of_lanes(int count)
+{
+    return count >= 32 ? 0xffffffffu : ((1u << count) - 1) << ((threadIdx.x & 31) & ~(count - 1));
+}
+
 struct team {
     int lanes, lane, index; /* a power of two; 0 to lanes - 1; which team of the block */
     int64_t first, step;    /* its rows */
@@ -57,8 +100,7 @@ struct team {
         const int teams = (int)blockDim.x / lanes;
         first = (int64_t)blockIdx.x * teams + index;
         step = (int64_t)gridDim.x * teams;
-        mask =
-            lanes >= 32 ? 0xffffffffu : ((1u << lanes) - 1) << ((threadIdx.x & 31) & ~(lanes - 1));
+        mask = mask_of_lanes(lanes);
     }
 
     __device__ __forceinline__ void barrier() const
@@ -75,11 +117,17 @@ struct team {
     template <int N, class JOIN>
     __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join)
     {
-        over_lanes(value, join, lanes < 32 ? lanes : 32, mask);
+        float one = 0;
+        if (N > 2 && lanes > 32)
+            one = over_quarters(value, join);
+        else
+            over_lanes(value, join, lanes < 32 ? lanes : 32, mask);
         if (lanes <= 32)
             return;
         const int warps = lanes / 32;
-        if (lane % 32 == 0)
+        if (N > 2 && lane % 8 == 0 && lane % 32 < 8 * N)
+            memory->value[phase][lane % 32 / 8][index * warps + lane / 32] = one;
+        if (N <= 2 && lane % 32 == 0)
 #pragma unroll
             for (int i = 0; i < N; i++)
                 memory->value[phase][i][index * warps + lane / 32] = value[i];
@@ -132,24 +180,6 @@ struct team {
     team_memory *memory;
     int phase;
     unsigned mask;
-
-    template <int N, class JOIN>
-    static __device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join,
-                                                      int count, unsigned mask)
-    {
-        if (count == 32) { /* a mask that is no constant costs as much as the reduction */
-#pragma unroll
-            for (int o = 16; o > 0; o /= 2)
-#pragma unroll
-                for (int i = 0; i < N; i++)
-                    value[i] = join(value[i], __shfl_xor_sync(0xffffffffu, value[i], o));
-        } else {
-            for (int o = count / 2; o > 0; o /= 2)
-#pragma unroll
-                for (int i = 0; i < N; i++)
-                    value[i] = join(value[i], __shfl_xor_sync(mask, value[i], o));
-        }
-    }
 };
 
 /* ---- the chunks of a row ---- */
@@ -181,6 +211,15 @@ template <class T, int K> struct held_row {
             for_chunks<T, K>(t, n, [&](int k, int j) { raw[k] = load(row + j, n - j, pad); });
     }
 
+    /* Numbers made of the chunks are made anew from here on: they would not fit the registers. */
+    __device__ __forceinline__ void renew()
+    {
+        if constexpr (K > 0)
+#pragma unroll
+            for (int k = 0; k < K; k++)
+                asm volatile("" : "+r"(raw[k].x), "+r"(raw[k].y), "+r"(raw[k].z), "+r"(raw[k].w));
+    }
+
     __device__ __forceinline__ uint4 chunk(const T *row, int k, int j, int n,
                                            uint32_t pad = 0) const
     {
@@ -188,29 +227,46 @@ template <class T, int K> struct held_row {
     }
 };
 
-/* The rows of a team, one after the other. A thread that holds FEW chunks reads those of the next row while it computes. */
-template <class T, int K> struct row_stream {
+/* The rows of a team, one after the other. A thread that holds FEW chunks reads those of the next row while it computes. SHARED: whole
+ * chunks of the next row, of any K, go to shared memory meanwhile, K chunks a thread, and wait_for_copies() comes before step(). */
+template <class T, int K, bool SHARED = false> struct row_stream {
+    static constexpr bool STAGED = SHARED && K > 0 && element<T>::WHOLE, READ = !STAGED && K == FEW;
     held_row<T, K> now, next;
 
     /* pad: the bits of what lies beyond the end of a row. */
     __device__ __forceinline__ void begin(const row_span &x, const team &t, int64_t rows, int n,
-                                          uint32_t pad = 0)
+                                          uint32_t pad = 0, uint4 *memory = NULL)
     {
-        if (K == FEW && t.first < rows)
+        if (READ && t.first < rows)
             next.take(x.row<T>(t.first), t, n, pad);
+        if (STAGED && t.first < rows)
+            ask(x.row<T>(t.first), t, n, memory);
     }
 
     /* Row r is the one to compute. */
     __device__ __forceinline__ void step(const row_span &x, const team &t, int64_t r, int64_t rows,
-                                         int n, uint32_t pad = 0)
+                                         int n, uint32_t pad = 0, uint4 *memory = NULL)
     {
-        if (K != FEW) {
+        if constexpr (STAGED) {
+            for_chunks<T, K>(
+                t, n, [&](int k, int) { now.raw[k] = memory[k * blockDim.x + threadIdx.x]; });
+            if (r + t.step < rows)
+                ask(x.row<T>(r + t.step), t, n, memory);
+        } else if (!READ) {
             now.take(x.row<T>(r), t, n, pad);
         } else {
             now = next;
             if (r + t.step < rows)
                 next.take(x.row<T>(r + t.step), t, n, pad);
         }
+    }
+
+  private:
+    static __device__ __forceinline__ void ask(const T *row, const team &t, int n, uint4 *memory)
+    {
+        for_chunks<T, K>(t, n, [&](int k, int j) {
+            copy_ahead(memory + k * blockDim.x + threadIdx.x, row + j);
+        });
     }
 };
 
@@ -255,12 +311,13 @@ enum { STREAM_THREADS = 512 /* of a block whose teams go from row to row */ };
 
 /* Blocks of a kernel that a multiprocessor holds at once. *known keeps the answer, 0 before: the cards of a process are taken
  * to be of one kind. */
-template <class KERNEL> static int blocks_at_once(int *known, KERNEL kernel, size_t shared)
+template <class KERNEL>
+static int blocks_at_once(int *known, KERNEL kernel, size_t shared, int threads = STREAM_THREADS)
 {
     int blocks = __atomic_load_n(known, __ATOMIC_RELAXED);
     if (blocks > 0)
         return blocks;
-    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, STREAM_THREADS, shared);
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared);
     blocks = blocks < 1 ? 1 : blocks;
     __atomic_store_n(known, blocks, __ATOMIC_RELAXED);
     return blocks;
@@ -301,6 +358,28 @@ static void launch_forward(const cuda_call &call, ARGS a, int64_t chunks, int *k
         a.lanes = wide.lanes;
         (wide.held ? held : walked)<<<(unsigned)wide.blocks, wide.threads, 0, call.stream>>>(a);
     }
+}
+
+enum { USUAL_SHARED = 48 << 10 /* bytes that a block may have without being asked for */ };
+
+/* A kernel whose teams of `lanes` go from row to row, and in which a thread asks for so many chunks ahead. Returns false if there is not as
+ * much shared memory. */
+template <class ARGS>
+static bool launch_ahead(const cuda_call &call, const ARGS &a, int64_t rows, int lanes, int chunks,
+                         int *known, void (*kernel)(ARGS))
+{
+    const int threads = lanes > STREAM_THREADS ? lanes : STREAM_THREADS;
+    const size_t shared = (size_t)threads * chunks * sizeof(uint4);
+    if (shared > USUAL_SHARED &&
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared) !=
+            cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    const int64_t most = (int64_t)call.processors * blocks_at_once(known, kernel, shared, threads);
+    const int64_t blocks = min_of(most, ceil_div(rows, threads / lanes));
+    kernel<<<(unsigned)blocks, threads, shared, call.stream>>>(a);
+    return true;
 }
 
 /* Positions within a row are ints. */

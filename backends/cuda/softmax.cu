@@ -115,7 +115,7 @@ tg_status cuda_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
 
 /* dx = y (dy - sum of y dy) */
 struct softmax_gradient {
-    enum { SUMS = 1, COLUMNS = 0, THIRD = 0, WEIGHT = 0 };
+    enum { SUMS = 1, COLUMNS = 0, SCALARS = 0, OWN = 0, THIRD = 0, WEIGHT = 0 };
     typedef float state;
     __device__ __forceinline__ state begin(int64_t) const
     {
@@ -154,7 +154,7 @@ tg_status cuda_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *arg
     const tg_tensor *const tensors[] = {args->y, args->dy, args->dx};
     by_layout(tensors, [&](auto e) {
         using T = decltype(e);
-        status = backward_rows<softmax_gradient, T>(call, softmax_gradient(), a, NULL, 0);
+        status = backward_rows<softmax_gradient, T>(call, softmax_gradient(), a, NULL, NULL, 0);
     });
     return cuda_end(&call, status);
 }

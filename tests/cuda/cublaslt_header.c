@@ -16,6 +16,8 @@ SAME(CUBLASLT_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_B
 SAME(CUBLASLT_PREF_MIN_ALIGNMENT_A_BYTES + 1, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
 SAME(CUBLASLT_PREF_MIN_ALIGNMENT_A_BYTES + 2, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
 SAME(CUBLASLT_PREF_MIN_ALIGNMENT_A_BYTES + 3, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+SAME(CUBLASLT_CONFIG_SPLITS, CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
+SAME(CUBLASLT_CONFIG_REDUCTION_SCHEME, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
 SAME(CUBLASLT_REDUCTION_COMPUTE_TYPE, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
 SAME(CUBLASLT_REDUCTION_OUTPUT_TYPE, CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE);
 
@@ -45,6 +47,8 @@ int main(void)
         VOID(0), (cublasLtMatmulPreferenceAttributes_t)0, VOID(0), sizeof count));
     (void)sizeof(cublasLtMatmulAlgoGetHeuristic(handle, VOID(0), VOID(0), VOID(0), VOID(0), VOID(0),
                                                 VOID(0), 1, VOID(&found), &count));
+    (void)sizeof(cublasLtMatmulAlgoConfigGetAttribute(
+        VOID(0), (cublasLtMatmulAlgoConfigAttributes_t)0, VOID(0), sizeof count, VOID(0)));
     (void)sizeof(cublasLtMatmul(handle, VOID(0), VOID(0), VOID(0), VOID(0), VOID(0), VOID(0),
                                 VOID(0), VOID(0), VOID(0), VOID(0), VOID(0), VOID(&found.algo),
                                 VOID(0), (size_t)0, (cudaStream_t)0));

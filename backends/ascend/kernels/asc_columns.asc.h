@@ -6,7 +6,7 @@ static inline __aicore__ void ASC_NAME(asc_columns_in)(uint64_t staged, __gm__ v
                                                        int64_t columns)
 {
     const int64_t size = is_f32 ? 4 : (int64_t)sizeof(ASC_T), bytes = columns * size;
-    asc_rows_in(staged, (__gm__ char *)vector + column * size, 1, bytes, bytes, bytes);
+    asc_copy_rows_in(staged, (__gm__ char *)vector + column * size, 1, bytes, bytes, bytes);
 }
 
 /* dst = offset + what is staged; ASC_THEN() is left to the caller. */

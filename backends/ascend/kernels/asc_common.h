@@ -117,20 +117,31 @@ static inline __aicore__ int64_t asc_pitch(asc_tile t, int64_t size)
 
 /* ---- rows in and out ---- */
 
-/* Rows of `bytes`, `stride` bytes apart in GM, to rows in UB that begin `pitch` bytes apart. What the
- * pitch leaves free becomes zeros (asc_pipeline_begin), so that arithmetic may run over it. */
+/* Rows of one instruction, whose gaps in GM are 32 bits of bytes. */
+static inline __aicore__ int64_t asc_rows_at_once(int64_t bytes, int64_t stride)
+{
+    const int64_t gap = stride - bytes;
+    return gap >= 0 && gap <= (int64_t)UINT32_MAX ? 4095 : 1;
+}
+
+/* Rows of `bytes`, `stride` bytes apart in GM, to rows in UB that begin `pitch` bytes apart. What fills
+ * the last block of 32 B of each becomes zeros (asc_modes_set), so that arithmetic may run over it. */
 static inline __aicore__ void asc_copy_rows_in(uint64_t dst, __gm__ void *src, int64_t rows,
                                                int64_t bytes, int64_t stride, int64_t pitch)
 {
     if (bytes == stride && bytes == pitch) { /* one piece */
         bytes *= rows;
-        pitch = bytes;
         rows = 1;
     }
-    for (int64_t r = 0; r < rows; r++)
+    const int64_t filled = asc_round_up(bytes, 32), most = asc_rows_at_once(bytes, stride);
+    for (int64_t r = 0; r < rows; r += most) {
+        const int64_t n = asc_min_of(most, rows - r);
         asc_copy_gm2ub_align((__ubuf__ uint16_t *)(dst + (uint64_t)(r * pitch)),
-                             (__gm__ uint16_t *)((__gm__ char *)src + r * stride), 1,
-                             (uint32_t)bytes, 0, (uint8_t)((pitch - bytes) / 2), 0, 0);
+                             (__gm__ uint16_t *)((__gm__ char *)src + r * stride), (uint16_t)n,
+                             (uint32_t)bytes, 0, (uint8_t)((filled - bytes) / 2),
+                             (uint32_t)(n > 1 ? stride - bytes : 0),
+                             (uint32_t)(n > 1 ? (pitch - filled) / 32 : 0));
+    }
 }
 
 static inline __aicore__ void asc_copy_rows_out(__gm__ void *dst, uint64_t src, int64_t rows,
@@ -140,9 +151,14 @@ static inline __aicore__ void asc_copy_rows_out(__gm__ void *dst, uint64_t src, 
         bytes *= rows;
         rows = 1;
     }
-    for (int64_t r = 0; r < rows; r++)
+    const int64_t filled = asc_round_up(bytes, 32), most = asc_rows_at_once(bytes, stride);
+    for (int64_t r = 0; r < rows; r += most) {
+        const int64_t n = asc_min_of(most, rows - r);
         asc_copy_ub2gm_align((__gm__ uint16_t *)((__gm__ char *)dst + r * stride),
-                             (__ubuf__ uint16_t *)(src + (uint64_t)(r * pitch)), (uint32_t)bytes);
+                             (__ubuf__ uint16_t *)(src + (uint64_t)(r * pitch)), (uint16_t)n,
+                             (uint32_t)bytes, 0, 0, (uint32_t)(n > 1 ? (pitch - filled) / 32 : 0),
+                             (uint32_t)(n > 1 ? stride - bytes : 0));
+    }
 }
 
 /* Rows in groups: `rows` of them lie `stride` apart, and groups begin `group` apart. */

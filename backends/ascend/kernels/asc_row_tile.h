@@ -10,26 +10,11 @@
 
 /* ---- in ---- */
 
-/* Rows of `bytes`, `stride` bytes apart in GM, to `pitch` bytes apart in UB. What fills the last block of 32 B is 0. */
-static inline __aicore__ void asc_rows_in(uint64_t dst, __gm__ void *src, int64_t rows,
-                                          int64_t bytes, int64_t stride, int64_t pitch)
-{
-    if (bytes == stride && bytes == pitch) { /* one piece */
-        bytes *= rows;
-        rows = 1;
-    }
-    const uint8_t padding = (uint8_t)((asc_round_up(bytes, 32) - bytes) / 2);
-    for (int64_t r = 0; r < rows; r++)
-        asc_copy_gm2ub_align((__ubuf__ uint16_t *)(dst + (uint64_t)(r * pitch)),
-                             (__gm__ uint16_t *)((__gm__ char *)src + r * stride), 1,
-                             (uint32_t)bytes, 0, padding, 0, 0);
-}
-
 /* A tile of a tensor of T with `stride` elements a row, in and out. */
-#define ASC_ROWS_IN(T, place, slot, tensor, stride, tile, pitch)                                 \
-    asc_rows_in(asc_place(place, slot), (tensor) + (tile).row * (stride) + (tile).column,        \
-                (tile).rows, (tile).columns * (int64_t)sizeof(T), (stride) * (int64_t)sizeof(T), \
-                (pitch) * (int64_t)sizeof(T))
+#define ASC_ROWS_IN(T, place, slot, tensor, stride, tile, pitch)                               \
+    asc_copy_rows_in(asc_place(place, slot), (tensor) + (tile).row * (stride) + (tile).column, \
+                     (tile).rows, (tile).columns * (int64_t)sizeof(T),                         \
+                     (stride) * (int64_t)sizeof(T), (pitch) * (int64_t)sizeof(T))
 #define ASC_ROWS_OUT(T, tensor, stride, tile, place, slot, pitch)                               \
     asc_copy_rows_out((tensor) + (tile).row * (stride) + (tile).column, asc_place(place, slot), \
                       (tile).rows, (tile).columns * (int64_t)sizeof(T),                         \
@@ -39,8 +24,8 @@ static inline __aicore__ void asc_rows_in(uint64_t dst, __gm__ void *src, int64_
 static inline __aicore__ void asc_tile_in(uint64_t dst, __gm__ void *tensor, int64_t stride,
                                           int64_t size, asc_tile tile, int64_t pitch)
 {
-    asc_rows_in(dst, (__gm__ char *)tensor + (tile.row * stride + tile.column) * size, tile.rows,
-                tile.columns * size, stride * size, pitch * size);
+    asc_copy_rows_in(dst, (__gm__ char *)tensor + (tile.row * stride + tile.column) * size,
+                     tile.rows, tile.columns * size, stride * size, pitch * size);
 }
 
 /* A block's share of wide rows, which it walks in groups: neighbours, one more in some blocks than in others. */

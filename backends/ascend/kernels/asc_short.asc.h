@@ -67,16 +67,16 @@ ASC_KERNEL ASC_SHORT(ASC_PARAMS(ASC_SHORT_ARGS))
          row += asc_get_block_num() * lanes, slot ^= 1) {
         const int64_t count = asc_min_of(lanes, rows - row);
         ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-#define ASC_READ(x)                                                  \
-    if (x)                                                           \
-        asc_rows_in(asc_place(x##_at, slot), (x) + row * columns, 1, \
-                    count * columns * (int64_t)sizeof(*(x)), 0, 0);
+#define ASC_READ(x)                                                       \
+    if (x)                                                                \
+        asc_copy_rows_in(asc_place(x##_at, slot), (x) + row * columns, 1, \
+                         count * columns * (int64_t)sizeof(*(x)), 0, 0);
         ASC_SHORT_READS
 #undef ASC_READ
-#define ASC_READ(x)                                                         \
-    if (x)                                                                  \
-        asc_rows_in(asc_place(x##_at, slot), (x) + row * ASC_SHORT_EACH, 1, \
-                    count * ASC_SHORT_EACH * (int64_t)sizeof(*(x)), 0, 0);
+#define ASC_READ(x)                                                              \
+    if (x)                                                                       \
+        asc_copy_rows_in(asc_place(x##_at, slot), (x) + row * ASC_SHORT_EACH, 1, \
+                         count * ASC_SHORT_EACH * (int64_t)sizeof(*(x)), 0, 0);
         ASC_SHORT_VALUES
 #undef ASC_READ
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);

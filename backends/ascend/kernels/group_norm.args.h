@@ -89,6 +89,91 @@
     X(BUFFER, mean, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST, .copies = 2)              \
     X(BUFFER, rstd, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST, .copies = 2)
 
+/* Whole groups, several in a tile: `beside` groups of a batch, or all of them of `together` batches. A task is such a strip of groups in
+ * one of `shares` of all batches; what belongs to its channels stays in UB. Rows are lines. Tables are of asc_runs.h. */
+#define GROUP_NORM_ROWS(X)                                                           \
+    GROUP_NORM_SHAPE(X)                                                              \
+    X(I64, beside)                                                                   \
+    X(I64, together)                                                                 \
+    X(I64, shares)                                                                   \
+    X(BUFFER, staged, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)                \
+    X(BUFFER, weights, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)               \
+    X(BUFFER, mean, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .copies = 2)     \
+    X(BUFFER, rstd, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST, .copies = 2)     \
+    X(BUFFER, row_means, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)             \
+    X(BUFFER, row_rstds, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)             \
+    X(BUFFER, group_of, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)              \
+    X(BUFFER, scratch, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)               \
+    X(BUFFER, turned, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST)               \
+    X(BUFFER, means, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256,  \
+      .bank = TG_UB_BANK_HIGH)                                                       \
+    X(BUFFER, scales, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256, \
+      .bank = TG_UB_BANK_HIGH)                                                       \
+    X(BUFFER, shifts, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)
+
+/* Steps: 0 copy in, 1 widen, 2 moments, 3 normalise, 4 copy out. */
+#define GROUP_NORM_FORWARD_ROWS(X)                                                              \
+    X(MEMORY, x, ASC_T)                                                                         \
+    X(MEMORY, y, ASC_T)                                                                         \
+    X(VECTOR, weight, void)                                                                     \
+    X(VECTOR, bias, void)                                                                       \
+    X(VECTOR, mean, float)                                                                      \
+    X(VECTOR, rstd, float)                                                                      \
+    X(I64, x_batch)                                                                             \
+    X(I64, x_line)                                                                              \
+    X(I64, y_batch)                                                                             \
+    X(I64, y_line)                                                                              \
+    X(I64, weight_f32)                                                                          \
+    X(I64, bias_f32)                                                                            \
+    X(F32, eps)                                                                                 \
+    GROUP_NORM_ROWS(X)                                                                          \
+    X(BUFFER, x, .to = 2, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
+    X(BUFFER, y, .from = 3, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                       \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
+    X(BUFFER, q, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_LOW)                        \
+    X(BUFFER, eighth, .bytes = 4, .every = 8, .from = 2, .to = 2)                               \
+    X(BUFFER, values, .bytes = 4, .every = 64, .to = TG_UB_LAST)                                \
+    X(BUFFER, of_group, .bytes = 32, .every = 64, .to = TG_UB_LAST)
+
+/* dweights, dbiases: of each share a sum for each channel, or NULL. Steps: 0 copy in, 1 widen, 2 products and their sums, 3 dx,
+ * 4 copy out. */
+#define GROUP_NORM_BACKWARD_ROWS(X)                                                              \
+    X(MEMORY, dy, ASC_T)                                                                         \
+    X(MEMORY, x, ASC_T)                                                                          \
+    X(MEMORY, dx, ASC_T)                                                                         \
+    X(VECTOR, weight, void)                                                                      \
+    X(VECTOR, mean, float)                                                                       \
+    X(VECTOR, rstd, float)                                                                       \
+    X(MEMORY, dweights, float)                                                                   \
+    X(MEMORY, dbiases, float)                                                                    \
+    X(I64, partials_stride)                                                                      \
+    X(I64, dy_batch)                                                                             \
+    X(I64, dy_line)                                                                              \
+    X(I64, x_batch)                                                                              \
+    X(I64, x_line)                                                                               \
+    X(I64, dx_batch)                                                                             \
+    X(I64, dx_line)                                                                              \
+    X(I64, weight_f32)                                                                           \
+    GROUP_NORM_ROWS(X)                                                                           \
+    X(BUFFER, dy, .to = 3, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
+    X(BUFFER, x, .to = 1, .copies = 2, .bank = TG_UB_BANK_LOW)                                   \
+    X(BUFFER, dx, .from = 2, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                       \
+    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
+    X(BUFFER, p, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)    \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_HIGH)                      \
+    X(BUFFER, eighth0, .bytes = 4, .every = 8, .from = 2, .to = 2)                               \
+    X(BUFFER, eighth1, .bytes = 4, .every = 8, .from = 2, .to = 2)                               \
+    X(BUFFER, values0, .bytes = 4, .every = 64, .to = TG_UB_LAST)                                \
+    X(BUFFER, values1, .bytes = 4, .every = 64, .to = TG_UB_LAST)                                \
+    X(BUFFER, of_row, .bytes = 32, .every = 64, .to = TG_UB_LAST)                                \
+    X(BUFFER, of_group, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST)                         \
+    X(BUFFER, sums, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)                              \
+    X(BUFFER, products, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)                          \
+    X(BUFFER, dweight, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)                           \
+    X(BUFFER, dbias, .per = TG_UB_ROW, .bytes = 4, .to = TG_UB_LAST)                             \
+    X(BUFFER, rstds, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)              \
+    X(BUFFER, factors, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)
+
 enum { GROUP_NORM_CHANNELS = 2048 }; /* at most, where groups are short rows */
 
 /* Groups of so few elements that each is a lane, of tensors without gaps: `groups` of them in a batch, of `width` channels each, and a

@@ -3,9 +3,9 @@
  *   dx = rstd (m - n mean(m n) - mean(m)),   dweight = sum of dy n,   dbias = sum of dy, of each channel.
  * Arithmetic is f32 in UB.
  *
- * A group is a block's. It is gone through in tiles of several lines or of pieces of one, twice if there are several tiles: the second
- * time they are found in L2. A channel's sums of a batch are written to memory, where kernels/partials.asc.c adds those of all
- * batches in their order. */
+ * A group is a block's. It is gone through twice in tiles of several lines or of pieces of one: the second time they are found in L2. A
+ * channel's sums of a batch are written to memory, where kernels/partials.asc.c adds those of all batches in their order. Groups that
+ * fit in UB have kernels of their own, group_norm_rows.asc.c. */
 #include "group_norm.args.h"
 #include "norm.h"
 
@@ -54,8 +54,8 @@ static inline __aicore__ group_norm_tile group_norm_tile_at(const group_norm_sha
 static inline __aicore__ void group_norm_in(uint64_t dst, __gm__ char *x, int64_t size,
                                             int64_t batch, int64_t stride, const group_norm_tile *t)
 {
-    asc_rows_in(dst, x + (batch + t->line * stride + t->column) * size, t->rows, t->columns * size,
-                stride * size, t->pitch * size);
+    asc_copy_rows_in(dst, x + (batch + t->line * stride + t->column) * size, t->rows,
+                     t->columns * size, stride * size, t->pitch * size);
 }
 
 static inline __aicore__ void group_norm_out(__gm__ char *y, uint64_t src, int64_t size,

@@ -21,7 +21,7 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
 {
     const group_norm_shape shape = {width, lines, columns, tile_rows, tile_columns};
     const int64_t size = sizeof(ASC_T), tiles = group_norm_tiles(&shape);
-    const int whole = tiles == 1, step = lines == 1;
+    const int step = lines == 1;
     __ubuf__ float *numbers = ASC_SCRATCH(numbers), *q = ASC_SCRATCH(q);
     __ubuf__ float *scales = ASC_SCRATCH(scales), *shifts = ASC_SCRATCH(shifts);
     norm_rows r = {0};
@@ -48,22 +48,22 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
         const int64_t to = batch * y_batch + channels * lines * y_line;
         r.mean = ASC_UB(float, mean_at, turn);
         r.rstd = ASC_UB(float, rstd_at, turn);
-        for (int writes = 0; writes <= !whole; writes++)
+        for (int writes = 0; writes <= 1; writes++)
             for (int64_t i = 0; i < tiles; i++, slot ^= 1) {
                 const group_norm_tile t = group_norm_tile_at(&shape, i);
                 const int64_t channel = channels + t.channel;
                 __ubuf__ ASC_T *out = ASC_UB(ASC_T, y_at, slot);
                 ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
                 group_norm_in(asc_place(x_at, slot), (__gm__ char *)x, size, from, x_line, &t);
-                if (weight && (whole || writes))
+                if (weight && writes)
                     ASC_NAME(asc_columns_in)
                 (asc_place(weight_at, slot), weight, weight_f32, channel, t.values);
-                if (bias && (whole || writes))
+                if (bias && writes)
                     ASC_NAME(asc_columns_in)
                 (asc_place(bias_at, slot), bias, bias_f32, channel, t.values);
                 ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
                 ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-                if (whole || writes)
+                if (writes)
                     ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
 #if ASC_16BIT
                 __ubuf__ float *in = ASC_SCRATCH(x32);
@@ -72,14 +72,13 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
 #else
                 __ubuf__ float *in = ASC_UB(float, x_at, slot);
 #endif
-                if (!writes)
+                if (!writes) {
                     group_norm_moments(&r, numbers, in, q, ASC_SCRATCH(values), i == 0, &t);
-                if (!whole && !writes) {
                     ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
                     continue;
                 }
                 if (i == 0)
-                    norm_statistics(&r, whole, 1, asc_f32(part), asc_f32(eps));
+                    norm_statistics(&r, 0, 1, asc_f32(part), asc_f32(eps));
                 ASC_NAME(group_norm_blocks)
                 (scales, ASC_SCRATCH(wide), asc_place(weight_at, slot), weight != 0, weight_f32,
                  1.0f, t.values);
@@ -87,10 +86,8 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
                 ASC_NAME(group_norm_blocks)
                 (shifts, ASC_SCRATCH(wide), asc_place(bias_at, slot), bias != 0, bias_f32, 0.0f,
                  t.values);
-                if (!whole) {
-                    ASC_BY_ONE(asc_sub, q, in, r.means, t.rows, t.pitch);
-                    ASC_THEN();
-                }
+                ASC_BY_ONE(asc_sub, q, in, r.means, t.rows, t.pitch);
+                ASC_THEN();
 #if ASC_16BIT
                 ASC_FMA_BY_ROW(step, q, scales, shifts, t.rows, t.pitch);
 #else

@@ -5,7 +5,7 @@ ASC_KERNEL ASC_NAME(group_norm_backward)(ASC_PARAMS(GROUP_NORM_BACKWARD))
     const group_norm_shape shape = {width, lines, columns, tile_rows, tile_columns};
     const int64_t size = sizeof(ASC_T), tiles = group_norm_tiles(&shape);
     const int64_t bytes = tile_rows * asc_round_up(tile_columns, ASC_LANES) * size;
-    const int whole = tiles == 1, step = lines == 1;
+    const int step = lines == 1;
     __ubuf__ float *numbers = ASC_SCRATCH(numbers), *p = ASC_SCRATCH(p);
     __ubuf__ float *means = numbers + GROUP_NORM_MEANS, *rstds = numbers + GROUP_NORM_RSTDS;
     __ubuf__ float *sum = numbers + GROUP_NORM_SUM, *product = numbers + GROUP_NORM_SQUARES;
@@ -33,7 +33,7 @@ ASC_KERNEL ASC_NAME(group_norm_backward)(ASC_PARAMS(GROUP_NORM_BACKWARD))
         const int64_t from_dy = batch * dy_batch + channels * lines * dy_line;
         const int64_t to = batch * dx_batch + channels * lines * dx_line;
         int begins = 1; /* no set of channels has been added up */
-        for (int writes = 0; writes <= !whole; writes++)
+        for (int writes = 0; writes <= 1; writes++)
             for (int64_t i = 0; i < tiles; i++, slot ^= 1) {
                 const group_norm_tile t = group_norm_tile_at(&shape, i);
                 const uint32_t n = (uint32_t)(t.rows * t.pitch), values = (uint32_t)t.values;
@@ -45,8 +45,8 @@ ASC_KERNEL ASC_NAME(group_norm_backward)(ASC_PARAMS(GROUP_NORM_BACKWARD))
                     ASC_NAME(asc_columns_in)
                 (asc_place(weight_at, slot), weight, weight_f32, channels + t.channel, t.values);
                 if (i == 0 && !writes) {
-                    asc_rows_in(asc_place(mean_at, turn), mean + group, 1, 4, 0, 0);
-                    asc_rows_in(asc_place(rstd_at, turn), rstd + group, 1, 4, 0, 0);
+                    asc_copy_rows_in(asc_place(mean_at, turn), mean + group, 1, 4, 0, 0);
+                    asc_copy_rows_in(asc_place(rstd_at, turn), rstd + group, 1, 4, 0, 0);
                 }
                 ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
                 ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
@@ -109,7 +109,7 @@ ASC_KERNEL ASC_NAME(group_norm_backward)(ASC_PARAMS(GROUP_NORM_BACKWARD))
                     group_norm_add(numbers, GROUP_NORM_SQUARES, products, t.values, begins);
                     begins = 0;
                 }
-                if (!whole && !writes) {
+                if (!writes) {
                     ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
                     continue;
                 }

@@ -10,7 +10,6 @@ ASC_NAME(group_lines_load)(const group_lines *g, __ubuf__ float *lines, __ubuf__
     const int64_t channels = g->groups * g->width;
     ASC_NAME(asc_columns_load)
     (values, x, vector, is_f32, 0.0f, channels, asc_round_up(channels, ASC_LANES));
-    ASC_THEN();
     group_lines_spread(g, lines, values, (__ubuf__ int32_t *)at, scratch);
 }
 

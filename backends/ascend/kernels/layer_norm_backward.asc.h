@@ -61,8 +61,8 @@ ASC_KERNEL ASC_NAME(layer_norm_backward)(ASC_PARAMS(LAYER_NORM_BACKWARD))
                 ASC_ROWS_IN(ASC_T, dy_at, slot, dy, dy_stride, tile, pitch);
                 ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
                 if (begins) {
-                    asc_rows_in(asc_place(mean_at, turn), mean + row, 1, tile.rows * 4, 0, 0);
-                    asc_rows_in(asc_place(rstd_at, turn), rstd + row, 1, tile.rows * 4, 0, 0);
+                    asc_copy_rows_in(asc_place(mean_at, turn), mean + row, 1, tile.rows * 4, 0, 0);
+                    asc_copy_rows_in(asc_place(rstd_at, turn), rstd + row, 1, tile.rows * 4, 0, 0);
                 }
                 if (!whole && weight)
                     ASC_NAME(asc_columns_in)
@@ -163,8 +163,8 @@ ASC_KERNEL ASC_NAME(layer_norm_columns)(ASC_PARAMS(LAYER_NORM_COLUMNS))
             ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
             ASC_ROWS_IN(ASC_T, dy_at, slot, dy, dy_stride, tile, pitch);
             ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
-            asc_rows_in(asc_place(mean_at, slot), mean + tile.row, 1, tile.rows * 4, 0, 0);
-            asc_rows_in(asc_place(rstd_at, slot), rstd + tile.row, 1, tile.rows * 4, 0, 0);
+            asc_copy_rows_in(asc_place(mean_at, slot), mean + tile.row, 1, tile.rows * 4, 0, 0);
+            asc_copy_rows_in(asc_place(rstd_at, slot), rstd + tile.row, 1, tile.rows * 4, 0, 0);
             ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
             ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
             asc_spread(means, ASC_UB(float, mean_at, slot), tile.rows);

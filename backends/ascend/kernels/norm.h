@@ -47,7 +47,6 @@ static inline __aicore__ void norm_forward_lines(__ubuf__ float *x, __ubuf__ flo
     ASC_BY_COLUMN(asc_sub, x, x, mean, columns, lanes);
     ASC_THEN();
     asc_mul(q, x, x, (uint32_t)(columns * lanes));
-    ASC_THEN();
     asc_short_sum(rstd, q, columns, lanes);
     asc_mul_scalar(rstd, rstd, part, (uint32_t)lanes);
     ASC_THEN();

@@ -32,9 +32,9 @@ ASC_KERNEL ASC_NAME(sum_partials)(ASC_PARAMS(SUM_PARTIALS))
             const int64_t together = asc_min_of(PARTIALS_AT_ONCE, count - first);
             __ubuf__ float *part = ASC_UB(float, partials_at, slot);
             ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-            asc_rows_in(asc_place(partials_at, slot),
-                        partials + first * partials_stride + tile.column, together,
-                        tile.columns * 4, partials_stride * 4, pitch * 4);
+            asc_copy_rows_in(asc_place(partials_at, slot),
+                             partials + first * partials_stride + tile.column, together,
+                             tile.columns * 4, partials_stride * 4, pitch * 4);
             ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
             ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
             for (int64_t i = 0; i < together; i++) {

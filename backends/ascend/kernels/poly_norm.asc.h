@@ -111,8 +111,8 @@ ASC_KERNEL ASC_NAME(poly_norm_backward)(ASC_PARAMS(POLY_NORM_BACKWARD))
                 ASC_ROWS_IN(ASC_T, dy_at, slot, dy, dy_stride, tile, pitch);
                 ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
                 if (begins && !writes)
-                    asc_rows_in(asc_place(rstd_at, turn), rstd + row * POLY_NORM_POWERS, 1,
-                                tile.rows * POLY_NORM_POWERS * 4, 0, 0);
+                    asc_copy_rows_in(asc_place(rstd_at, turn), rstd + row * POLY_NORM_POWERS, 1,
+                                     tile.rows * POLY_NORM_POWERS * 4, 0, 0);
                 ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
                 ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
 #if ASC_16BIT

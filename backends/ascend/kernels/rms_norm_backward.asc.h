@@ -101,7 +101,7 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(ASC_PARAMS(RMS_NORM_BACKWARD_ROWS))
         ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
         if (ds)
             ASC_ROWS_IN(ASC_T, ds_at, slot, ds, ds_stride, tile, pitch);
-        asc_rows_in(asc_place(rstd_at, slot), rstd + tile.row, 1, tile.rows * 4, 0, 0);
+        asc_copy_rows_in(asc_place(rstd_at, slot), rstd + tile.row, 1, tile.rows * 4, 0, 0);
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE3, PIPE_V, slot);

@@ -33,15 +33,15 @@ static inline __aicore__ void ASC_NAME(rms_norm_step_in)(const ASC_NAME(rms_norm
         ASC_NAME(asc_columns_in)
     (asc_place(w->weight_at, step.slot), w->weight, w->weight_f32, tile.column, tile.columns);
     if (!step.writes && tile.column == 0)
-        asc_rows_in(asc_place(w->rstd_at, (int)(step.group % 2)), w->rstd + tile.row, 1,
-                    tile.rows * 4, 0, 0);
+        asc_copy_rows_in(asc_place(w->rstd_at, (int)(step.group % 2)), w->rstd + tile.row, 1,
+                         tile.rows * 4, 0, 0);
     if (step.writes && w->ds)
         ASC_ROWS_IN(ASC_T, w->ds_at, step.slot, w->ds, w->ds_stride, tile, pitch);
     if (step.writes && w->partials) {
         ASC_WAIT(PIPE_MTE3, PIPE_MTE2, step.copy);
         if (step.group > 0)
-            asc_rows_in(asc_place(w->dw_at, step.copy), w->partials + tile.column, 1,
-                        tile.columns * 4, 0, 0);
+            asc_copy_rows_in(asc_place(w->dw_at, step.copy), w->partials + tile.column, 1,
+                             tile.columns * 4, 0, 0);
     }
     ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_V, step.slot);
 }

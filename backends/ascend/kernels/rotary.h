@@ -83,9 +83,9 @@ static inline __aicore__ void rotary_in(uint64_t dst, __gm__ char *x, int64_t si
     rotary_merge(&t, &s);
     for (int64_t p = 0; p < t.positions; p++)
         for (int64_t k = 0; k < t.parts; k++)
-            asc_rows_in(dst + (uint64_t)((p * t.heads * t.parts + k) * t.pitch * size),
-                        x + (p * s.position + k * t.apart) * size, t.heads, t.columns * size,
-                        s.head * size, t.parts * t.pitch * size);
+            asc_copy_rows_in(dst + (uint64_t)((p * t.heads * t.parts + k) * t.pitch * size),
+                             x + (p * s.position + k * t.apart) * size, t.heads, t.columns * size,
+                             s.head * size, t.parts * t.pitch * size);
 }
 
 static inline __aicore__ void rotary_out(__gm__ char *y, uint64_t src, int64_t size, rotary_tile t,
@@ -121,8 +121,8 @@ static inline __aicore__ void rotary_angles_in(uint64_t dst, __gm__ void *table,
 {
     if (is_f32)
         size = 4;
-    asc_rows_in(dst, (__gm__ char *)table + (begin + t->position * stride + t->column) * size,
-                t->positions, t->columns * size, stride * size, pitch * size);
+    asc_copy_rows_in(dst, (__gm__ char *)table + (begin + t->position * stride + t->column) * size,
+                     t->positions, t->columns * size, stride * size, pitch * size);
 }
 
 /* angles = the columns of [first, end) from `other`, of each of the positions. column: of the first of a row. */

@@ -6,6 +6,7 @@
 
 enum {
     SPARSEMAX_BESIDE = 16, /* rows of a tile, at most */
+    SPARSEMAX_ROW = 2048,  /* elements of a row, at most, in tiles of many rows */
     SPARSEMAX_COLUMNS =
         256 /* columns, where rows go down them, and with them numbers of each kind */
 };
@@ -64,6 +65,29 @@ enum {
     X(BUFFER, dx, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                                    \
     X(BUFFER, y32, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT) \
     SPARSEMAX_ROOM(X)
+
+/* Whole rows that lie along the tensor's, `outer` of them so far apart, several in a tile. top: maxima of eight neighbours; of_row: offsets
+ * of the partial sums of a row (asc_runs.h). */
+#define SPARSEMAX_FORWARD_ROWS(X)                                                  \
+    X(TENSOR, x, ASC_T)                                                            \
+    X(TENSOR, y, ASC_T)                                                            \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                \
+    X(I64, x_outer)                                                                \
+    X(I64, y_outer)                                                                \
+    X(BUFFER, x, .copies = 2, .bank = TG_UB_BANK_LOW)                              \
+    X(BUFFER, y, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)                         \
+    X(BUFFER, d, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_LOW)             \
+    X(BUFFER, w, .bytes = 4, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)            \
+    X(BUFFER, top, .bytes = 4, .every = 8, .to = TG_UB_LAST)                       \
+    X(BUFFER, eighth, .bytes = 4, .every = 8, .to = TG_UB_LAST)                    \
+    X(BUFFER, sums, .bytes = 4, .every = 64, .to = TG_UB_LAST)                     \
+    X(BUFFER, counts, .bytes = 4, .every = 64, .to = TG_UB_LAST)                   \
+    X(BUFFER, of_row, .bytes = 32, .every = 64, .to = TG_UB_LAST)                  \
+    X(BUFFER, numbers, .per = TG_UB_ROW, .bytes = 4, .copies = 7)                  \
+    X(BUFFER, base, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256, \
+      .bank = TG_UB_BANK_HIGH)                                                     \
+    X(BUFFER, tau, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256,  \
+      .bank = TG_UB_BANK_HIGH)
 
 /* Short rows: a number of a kind for each. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
 #define SPARSEMAX_LANES(X)                                                    \

@@ -168,11 +168,10 @@ static inline __aicore__ void sm_step(const sm_job *job)
 static inline __aicore__ int sm_moves(const sm_job *job)
 {
     const uint32_t n = (uint32_t)job->beside;
-    __ubuf__ float *move = sm_at(job, SM_MOVE);
-    __ubuf__ float *most = sm_at(job, SM_SCRATCH);
+    __ubuf__ float *move = sm_at(job, SM_SCRATCH), *most = sm_at(job, SM_SUM);
     __ubuf__ int32_t *times = (__ubuf__ int32_t *)move;
     int moves = 0;
-    asc_mul_scalar(move, move, 0.5f / SM_STILL, n);
+    asc_mul_scalar(move, sm_at(job, SM_MOVE), 0.5f / SM_STILL, n);
     ASC_THEN();
     asc_float2int32_rn(times, move, n); /* NaN becomes 0 */
     ASC_THEN();

@@ -47,8 +47,8 @@ ASC_KERNEL TERMS(ASC_PARAMS(TERMS_ARGS))
         if (deach)
             ASC_ROWS_IN(float, deach_at, slot, deach, deach_stride, tile, pitch);
         if (short_columns)
-            asc_rows_in(asc_place(labels_at, slot), labels + tile.column / short_columns, 1,
-                        tile.columns / short_columns * 8, 0, 0);
+            asc_copy_rows_in(asc_place(labels_at, slot), labels + tile.column / short_columns, 1,
+                             tile.columns / short_columns * 8, 0, 0);
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE3, PIPE_V, slot);

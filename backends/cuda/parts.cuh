@@ -1,0 +1,151 @@
+/* parts.cuh - sums in two levels: each block writes its part, and a second kernel adds the parts up in order. How many parts there
+ * are follows from the shape and the card alone. */
+#ifndef CUDA_PARTS_CUH
+#define CUDA_PARTS_CUH
+
+#include "elements.cuh"
+
+/* The block's sums, in its first thread. */
+template <int THREADS, int N> __device__ __forceinline__ static void block_sum(double (&value)[N])
+{
+    __shared__ double sums[N][THREADS / 32];
+    const int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x);
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        for (int o = 16; o > 0; o /= 2)
+            value[k] += __shfl_xor_sync(0xffffffffu, value[k], o);
+        if (thread % 32 == 0)
+            sums[k][thread / 32] = value[k];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        value[k] = 0;
+        for (int i = 0; i < THREADS / 32 && thread == 0; i++)
+            value[k] += sums[k][i];
+    }
+}
+
+template <int THREADS> __device__ __forceinline__ static double block_sum(double value)
+{
+    double one[1] = {value};
+    block_sum<THREADS>(one);
+    return one[0];
+}
+
+/* One element of a vector, for a sum over all rows and columns. */
+struct scalar_span {
+    vector_span vector;
+    int64_t at;
+};
+
+/* COLUMNS vectors of sums over the rows, and SCALARS sums over everything; out.data NULL: not asked for. */
+template <int COLUMNS, int SCALARS> struct part_args {
+    const float *columns;        /* [count, COLUMNS, n] */
+    const double *scalars;       /* [scalar_count, SCALARS] */
+    int64_t count, scalar_count; /* of parts */
+    int n, accumulate;
+    vector_span out[COLUMNS ? COLUMNS : 1];
+    scalar_span scalar_out[SCALARS ? SCALARS : 1];
+};
+
+enum { SUM_COLUMNS = 32, SUM_GROUPS = 32 };
+
+template <class T, int COLUMNS, int SCALARS>
+__device__ __forceinline__ static void sum_scalars(const part_args<COLUMNS, SCALARS> &a)
+{
+    const int thread = (int)(threadIdx.y * SUM_COLUMNS + threadIdx.x);
+    double sum[SCALARS] = {};
+    for (int64_t p = thread; p < a.scalar_count; p += SUM_COLUMNS * SUM_GROUPS)
+#pragma unroll
+        for (int k = 0; k < SCALARS; k++)
+            sum[k] += a.scalars[p * SCALARS + k];
+    block_sum<SUM_COLUMNS * SUM_GROUPS>(sum);
+    if (thread == 0)
+#pragma unroll
+        for (int k = 0; k < SCALARS; k++)
+            if (a.scalar_out[k].vector.data)
+                put_sum<T>(a.scalar_out[k].vector, a.scalar_out[k].at, (float)sum[k], a.accumulate);
+}
+
+template <class T, int COLUMNS, int SCALARS>
+__global__ void __launch_bounds__(SUM_COLUMNS *SUM_GROUPS)
+    sum_parts_kernel(const __grid_constant__ part_args<COLUMNS, SCALARS> a)
+{
+    __shared__ float sums[SUM_GROUPS][SUM_COLUMNS + 1];
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize(); /* the kernel before has written its parts */
+#endif
+    if constexpr (SCALARS > 0)
+        if (blockIdx.y == COLUMNS) {
+            if (blockIdx.x == 0)
+                sum_scalars<T>(a);
+            return;
+        }
+    const vector_span out = a.out[blockIdx.y];
+    const int j = (int)blockIdx.x * SUM_COLUMNS + (int)threadIdx.x;
+    const bool inside = j < a.n;
+    float sum = 0;
+    if (!out.data)
+        return;
+    for (int64_t p = threadIdx.y; p < a.count && inside; p += SUM_GROUPS)
+        sum += a.columns[(p * COLUMNS + blockIdx.y) * a.n + j];
+    sums[threadIdx.y][threadIdx.x] = sum;
+    for (int half = SUM_GROUPS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if ((int)threadIdx.y < half)
+            sums[threadIdx.y][threadIdx.x] += sums[threadIdx.y + half][threadIdx.x];
+    }
+    if (threadIdx.y == 0 && inside)
+        put_sum<T>(out, j, sums[0][threadIdx.x], a.accumulate);
+}
+
+/* ---- the host's side ---- */
+
+/* 1 if any sum is asked for. */
+template <int COLUMNS, int SCALARS>
+static bool asks_for_sums(const part_args<COLUMNS, SCALARS> &sums)
+{
+    bool any = false;
+    for (int i = 0; i < COLUMNS; i++)
+        any |= sums.out[i].data != NULL;
+    for (int i = 0; i < SCALARS; i++)
+        any |= sums.scalar_out[i].vector.data != NULL;
+    return any;
+}
+
+/* Memory for so many parts. */
+template <int COLUMNS, int SCALARS>
+static tg_status take_parts(tg_ctx *ctx, int64_t count, int64_t scalar_count,
+                            part_args<COLUMNS, SCALARS> *sums)
+{
+    const int64_t scalars = scalar_count * SCALARS * (int64_t)sizeof(double),
+                  columns = count * COLUMNS * sums->n * (int64_t)sizeof(float);
+    char *memory = (char *)cuda_host->device_workspace(ctx, (size_t)(scalars + columns) + 1);
+    sums->scalars = (const double *)memory;
+    sums->columns = (const float *)(memory + scalars);
+    sums->count = count;
+    sums->scalar_count = scalar_count;
+    return memory ? TG_OK : TG_ENOMEM;
+}
+
+/* T: of sums that are not f32. */
+template <class T, int COLUMNS, int SCALARS>
+static void sum_parts(const cuda_call &call, const part_args<COLUMNS, SCALARS> &sums)
+{
+    cudaLaunchConfig_t config = {};
+    cudaLaunchAttribute
+        early; /* its blocks may come while the last of the kernel before still run */
+    config.gridDim = dim3(COLUMNS && sums.n ? (unsigned)ceil_div(sums.n, SUM_COLUMNS) : 1,
+                          COLUMNS + (SCALARS > 0 ? 1 : 0));
+    config.blockDim = dim3(SUM_COLUMNS, SUM_GROUPS);
+    config.stream = call.stream;
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &early;
+    config.numAttrs = call.capability >= 90;
+    cudaLaunchKernelEx(&config, sum_parts_kernel<typename element<T>::type, COLUMNS, SCALARS>,
+                       sums);
+}
+
+#endif

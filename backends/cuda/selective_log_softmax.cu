@@ -1,0 +1,309 @@
+/* selective_log_softmax.cu - logp = x_y - lse, x = logits / temperature, of one token a position.
+ *
+ * All is made of differences of logits, relative to the largest; the target stands apart from the sum of the others, so that logp of a
+ * confident row keeps its digits. Exponents are to base 2: temperature is part of their scale. */
+#include "tokens.cuh"
+
+/* ---- a row ---- */
+
+/* The target's logit, and of the others the largest and the sum of exp((x - largest) / temperature). */
+template <class T>
+__device__ __forceinline__ static target_sums sum_logits(const tokens &k, team &t, const T *logits,
+                                                         int y)
+{
+    float own = -CUDART_MAX_NORMAL_F, sum[1] = {0};
+    const float x_y = get(logits + y);
+    walk<T>(t, logits, k.n, false, [&](int j, float(&v)[V<T>]) {
+        if ((unsigned)(y - j) < (unsigned)V<T>)
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                v[i] = j + i == y ? -CUDART_INF_F : v[i];
+        float max = own;
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            max = fmaxf(max, v[i]);
+        if (max > own)
+            sum[0] *= exp2f((own - max) * k.scale);
+        own = max;
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            sum[0] += exp2_term((v[i] - own) * k.scale);
+    });
+    float max[1] = {own};
+    t.reduce(max, larger());
+    sum[0] *= exp2f((own - max[0]) * k.scale);
+    t.sum(sum);
+    return target_sums{x_y, max[0], sum[0]};
+}
+
+/* What a row adds up to, relative to its largest logit. */
+struct token_row {
+    float origin;  /* that logit */
+    row_odds odds; /* of (x - origin) / temperature */
+};
+
+template <class T>
+__device__ __forceinline__ static token_row row_of(const tokens &k, team &t, const T *logits, int y)
+{
+    target_sums s = sum_logits<T>(k, t, logits, y);
+    const float per_temperature = (float)k.per_temperature;
+    token_row r;
+    r.origin = s.x_y > s.max ? s.x_y : s.max;
+    s.x_y = (s.x_y - r.origin) * per_temperature;
+    s.max = (s.max - r.origin) * per_temperature;
+    r.odds = odds_of(s);
+    return r;
+}
+
+/* logp by a saved lse; *tells: its rounding does not tell. */
+__device__ __forceinline__ static float logp_by(const tokens &k, float x_y, float lse, float *doubt,
+                                                bool *tells)
+{
+    const float logp = (float)(x_y * k.per_temperature - lse);
+    *doubt = -expm1f(logp);
+    *tells = lse_tells(lse, 1 - *doubt, *doubt);
+    return logp;
+}
+
+/* ---- forward ---- */
+
+struct logp_args {
+    tokens k;
+    token_plane logp, lse, saved;
+    int lanes;
+};
+
+__device__ __forceinline__ static void write_row(const logp_args &a, int64_t b, int64_t l,
+                                                 float logp, float lse)
+{
+    *a.logp.at<float>(b, l) = logp;
+    if (a.lse.data)
+        *a.lse.at<float>(b, l) = lse;
+}
+
+__device__ __forceinline__ static void write_row(const logp_args &a, int64_t b, int64_t l,
+                                                 const token_row &r)
+{
+    write_row(a, b, l, -r.odds.minus_log_p, (float)(r.origin * a.k.per_temperature + r.odds.lse));
+}
+
+template <class T> __global__ void __launch_bounds__(MOST_LANES) logp_kernel(const logp_args a)
+{
+    __shared__ team_memory memory;
+    team t(&memory, a.lanes);
+    for (int64_t i = t.first; i < a.k.logits.rows; i += t.step) {
+        const int64_t b = i / a.k.length, l = i - b * a.k.length;
+        int y;
+        const token_state state = a.k.state(b, l, t.lane == 0, &y);
+        if (state == TOKEN_KEPT) {
+            const token_row r = row_of<T>(a.k, t, (const T *)a.k.logits.row(i), y);
+            if (t.lane == 0)
+                write_row(a, b, l, r);
+        } else if (state == TOKEN_LEFT_OUT && t.lane == 0) {
+            write_row(a, b, l, 0, 0);
+        }
+    }
+}
+
+/* By a saved lse: a thread a token, and the whole block for each of those that lse does not tell enough of. */
+enum { SAVED_TOKENS = 16 };
+
+template <class T>
+__global__ void __launch_bounds__(LOSS_LANES) saved_logp_kernel(const logp_args a)
+{
+    __shared__ team_memory memory;
+    __shared__ int again[SAVED_TOKENS];
+    team t(&memory, LOSS_LANES);
+    const int64_t first = (int64_t)blockIdx.x * SAVED_TOKENS;
+    const int count = (int)min((int64_t)SAVED_TOKENS, a.k.logits.rows - first);
+    if ((int)threadIdx.x < count) {
+        const int64_t i = first + threadIdx.x, b = i / a.k.length, l = i - b * a.k.length;
+        int y;
+        const token_state state = a.k.state(b, l, true, &y);
+        again[threadIdx.x] = -1;
+        if (state == TOKEN_KEPT) {
+            float doubt;
+            bool tells;
+            const float logp = logp_by(a.k, get((const T *)a.k.logits.row(i) + y),
+                                       *a.saved.at<float>(b, l), &doubt, &tells);
+            if (tells)
+                write_row(a, b, l, logp, 0);
+            else
+                again[threadIdx.x] = y;
+        } else if (state == TOKEN_LEFT_OUT) {
+            write_row(a, b, l, 0, 0);
+        }
+    }
+    __syncthreads();
+    for (int u = 0; u < count; u++) {
+        if (again[u] < 0)
+            continue;
+        const int64_t i = first + u, b = i / a.k.length;
+        const token_row r = row_of<T>(a.k, t, (const T *)a.k.logits.row(i), again[u]);
+        if (t.lane == 0)
+            write_row(a, b, i - b * a.k.length, r);
+    }
+}
+
+/* ---- backward ---- */
+
+struct gradient_args {
+    tokens k;
+    plane_span logits, dlogits; /* of all positions */
+    token_plane lse, dlogp;
+    int lanes;
+};
+
+/* factor 2^((x - origin) scale - from), 1 <= |factor| < 2: what is small is so in the exponent alone, and products that would be
+ * subnormal are 0. */
+struct logit_slopes {
+    float origin, from, factor, target;
+};
+
+/* d: dlogp / temperature. */
+template <class T>
+__device__ __forceinline__ static logit_slopes slopes_of(const gradient_args &a, team &t, float d,
+                                                         float lse, const T *logits, int y)
+{
+    logit_slopes s;
+    float doubt;
+    double from = lse * 1.4426950408889634, factor = -d;
+    bool tells;
+    logp_by(a.k, get(logits + y), lse, &doubt, &tells);
+    s.origin = 0;
+    if (tells) {
+        t.barrier(); /* all have read the target's logit: dlogits may be the same memory */
+    } else {
+        const token_row r = row_of<T>(a.k, t, logits, y);
+        s.origin = r.origin;
+        doubt = r.odds.doubt;
+        factor *= r.odds.scale;
+        from = 0;
+    }
+    const float size = fabsf((float)factor);
+    const int exponent = size > 0 && size < CUDART_INF_F ? ilogbf(size) : 0;
+    from -= exponent;
+    s.from = (float)from;
+    s.factor = (float)scalbn(factor, -exponent) * exp2f((float)(s.from - from));
+    s.target = d * doubt;
+    return s;
+}
+
+template <class T>
+__global__ void __launch_bounds__(MOST_LANES) logit_gradient_kernel(const gradient_args a)
+{
+    __shared__ team_memory memory;
+    team t(&memory, a.lanes);
+    for (int64_t i = t.first; i < a.logits.rows; i += t.step) {
+        const int64_t b = i / a.logits.inner, l = i - b * a.logits.inner;
+        const T *const logits = (const T *)a.logits.row(i);
+        T *const row = (T *)a.dlogits.row(i);
+        int y = -1;
+        const token_state state =
+            l < a.k.length ? a.k.state(b, l, t.lane == 0, &y) : TOKEN_LEFT_OUT;
+        if (state == TOKEN_REFUSED)
+            continue;
+        const bool kept = state == TOKEN_KEPT;
+        const float lse = kept ? *a.lse.at<float>(b, l) : 0;
+        const float d = kept ? (float)(*a.dlogp.at<float>(b, l) * a.k.per_temperature) : 0;
+        if (d == 0 && lse - lse == 0) { /* left out, or clipped: not even read */
+            for (int j = t.lane * V<T>; j < a.k.n; j += t.lanes * V<T>)
+                store_past(row + j, a.k.n - j, make_uint4(0, 0, 0, 0));
+            continue;
+        }
+        const logit_slopes s = slopes_of<T>(a, t, d, lse, logits, y);
+        walk<T>(t, logits, a.k.n, true, [&](int j, float(&v)[V<T>]) {
+#pragma unroll
+            for (int u = 0; u < V<T>; u++) {
+                v[u] = s.factor * exp2_term((v[u] - s.origin) * a.k.scale - s.from);
+                if (j + u == y)
+                    v[u] = s.target;
+            }
+            store_past(row + j, a.k.n - j, narrow<T>(v));
+        });
+    }
+}
+
+/* ---- the host's side ---- */
+
+static bool whole_rows(const plane_span &rows, int n, int size)
+{
+    return (uintptr_t)rows.data % 16 == 0 && (int64_t)n * size % 16 == 0 && rows.stride % 16 == 0 &&
+           rows.outer % 16 == 0;
+}
+
+void launch_log_probabilities(const cuda_call &call, const tokens &k, const tg_tensor *logits,
+                              const token_plane &logp, const token_plane &lse,
+                              const token_plane &saved)
+{
+    logp_args a = {k, logp, lse, saved, 0};
+    if (k.logits.rows == 0)
+        return;
+    by_wholeness(
+        logits, whole_rows(k.logits, k.n, (int)tg_type_size(tg_type_of(logits))), [&](auto e) {
+            using T = decltype(e);
+            const row_shape s =
+                shape_rows(k.logits.rows, ceil_div(k.n, V<T>), CHUNKS_OF_A_THREAD, LOSS_LANES);
+            a.lanes = s.lanes;
+            if (saved.data)
+                saved_logp_kernel<T><<<(unsigned)ceil_div(k.logits.rows, SAVED_TOKENS), LOSS_LANES,
+                                       0, call.stream>>>(a);
+            else
+                logp_kernel<T><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+        });
+}
+
+void launch_logit_gradients(const cuda_call &call, const tokens &k, const tg_tensor *logits,
+                            const tg_tensor *dlogits, const token_plane &lse,
+                            const token_plane &dlogp)
+{
+    const int size = (int)tg_type_size(tg_type_of(logits));
+    gradient_args a = {k, k.logits, {}, lse, dlogp, 0};
+    a.logits.inner = logits->shape[1];
+    a.logits.rows = k.batch * a.logits.inner;
+    a.dlogits = a.logits;
+    a.dlogits.data = data_of(dlogits);
+    a.dlogits.stride = stride_at(dlogits, 1) * size;
+    a.dlogits.outer = stride_at(dlogits, 0) * size;
+    if (a.logits.rows == 0 || k.n == 0)
+        return;
+    by_wholeness(
+        logits, whole_rows(a.logits, k.n, size) && whole_rows(a.dlogits, k.n, size), [&](auto e) {
+            using T = decltype(e);
+            const row_shape s =
+                shape_rows(a.logits.rows, ceil_div(k.n, V<T>), CHUNKS_OF_A_THREAD, GRADIENT_LANES);
+            a.lanes = s.lanes;
+            logit_gradient_kernel<T><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+        });
+}
+
+tg_status cuda_selective_log_softmax_forward(tg_ctx *ctx,
+                                             const tg_selective_log_softmax_forward_args *a)
+{
+    static const char op[] = "selective_log_softmax_forward";
+    cuda_call call;
+    tg_status status = check_width(op, width_of(a->logits));
+    if (status == TG_OK)
+        status = cuda_begin(&call, ctx, op, a->logits);
+    if (status != TG_OK)
+        return status;
+    launch_log_probabilities(call, tokens_of(call, a->logits, a->target, a->mask, a->temperature),
+                             a->logits, token_plane_of(a->logp), token_plane_of(a->lse),
+                             token_plane_of(NULL));
+    return cuda_end(&call, TG_OK);
+}
+
+tg_status cuda_selective_log_softmax_backward(tg_ctx *ctx,
+                                              const tg_selective_log_softmax_backward_args *a)
+{
+    static const char op[] = "selective_log_softmax_backward";
+    cuda_call call;
+    tg_status status = check_width(op, width_of(a->logits));
+    if (status == TG_OK)
+        status = cuda_begin(&call, ctx, op, a->logits);
+    if (status != TG_OK)
+        return status;
+    launch_logit_gradients(call, tokens_of(call, a->logits, a->target, a->mask, a->temperature),
+                           a->logits, a->dlogits, token_plane_of(a->lse), token_plane_of(a->dlogp));
+    return cuda_end(&call, TG_OK);
+}
