@@ -191,6 +191,16 @@ static void init_rope(model *m)
     matrix(m, &m->sine, s, TG_F32, seq, half);
 }
 
+/* --recompute: what the backward pass computes again, all layers have in the same place. */
+static void share_activations(layer *l, const layer *first)
+{
+    l->attended_data = first->attended_data;
+    l->lse_data = first->lse_data;
+    l->s2_data = first->s2_data;
+    l->rstd2_data = first->rstd2_data;
+    l->gate_up_data = first->gate_up_data;
+}
+
 static void place_activations(model *m, int training)
 {
     const options *o = m->o;
@@ -211,6 +221,10 @@ static void place_activations(model *m, int training)
     for (int64_t i = 0; i < o->layers; i++) {
         layer *l = &m->layers[i];
         l->qkv_data = take_activations(m->r, rows * (size_t)m->qkv_width * el);
+        if (o->recompute && i > 0) {
+            share_activations(l, &m->layers[0]);
+            continue;
+        }
         l->attended_data = take_activations(m->r, stream);
         l->lse_data = take_activations(m->r, rows * (size_t)o->heads * 4);
         l->s2_data = take_activations(m->r, stream);

@@ -19,7 +19,7 @@ typedef struct options {
     double theta, eps;
     const char *type; /* "f32" or "bf16": of parameters and activations */
     /* the course */
-    int64_t batch, seq, accumulate, steps, warmup, seed;
+    int64_t batch, seq, accumulate, steps, warmup, seed, recompute;
     double lr, min_lr, weight_decay, beta1, beta2, clip;
     int64_t eval_every, eval_windows, save_every, stop_after;
     /* data */
