@@ -99,7 +99,7 @@ typedef struct normal_task {
     float deviation;
 } normal_task;
 
-static void set_param(model *m, int64_t i, float value)
+void model_set(model *m, int64_t i, float value)
 {
     if (m->type == TG_F32) {
         ((float *)m->param)[i] = value;
@@ -120,7 +120,7 @@ static void fill_normal(void *arg, int64_t begin, int64_t end, int worker)
         const uint64_t h = hash_at((uint64_t)t->m->o->seed ^ 0x5eed, (uint64_t)i);
         const float u = ((float)(h >> 40) + 0.5f) / 16777216.0f;
         const float a = (float)(h & 0xffffff) * (6.28318531f / 16777216.0f);
-        set_param(t->m, i, t->deviation * sqrtf(-2 * logf(u)) * cosf(a));
+        model_set(t->m, i, t->deviation * sqrtf(-2 * logf(u)) * cosf(a));
     }
 }
 
@@ -137,6 +137,14 @@ static void move(const model *m, void (*to)(run *r, void *host, size_t bytes))
     for (int i = 0; i < 3; i++)
         if (state[i])
             to(m->r, state[i], (size_t)m->count * sizeof(float));
+}
+
+void model_params_to_device(const model *m)
+{
+    to_device(m->r, m->param, (size_t)m->count * tg_type_size(m->type));
+    if (m->master)
+        to_device(m->r, m->master, (size_t)m->count * sizeof(*m->master));
+    run_wait(m->r);
 }
 
 void model_to_device(const model *m)
@@ -164,15 +172,22 @@ static void init_params(model *m)
         init_matrix(m, &m->layers[i].wdown, small);
     }
     for (int64_t i = m->decayed; i < m->count; i++)
-        set_param(m, i, 1);
-    to_device(m->r, m->param,
-              (size_t)m->count * tg_type_size(m->type)); /* moments are zeros there */
-    if (m->master)
-        to_device(m->r, m->master, (size_t)m->count * sizeof(*m->master));
-    run_wait(m->r);
+        model_set(m, i, 1);
+    model_params_to_device(m); /* moments are zeros there */
 }
 
 /* ---- activations ---- */
+
+/* Of the pair of elements at `part` of a head. With --rope-factor those of few turns in the window are divided by it, those of many
+ * are not, and between them goes a line. */
+static double frequency(const options *o, double part)
+{
+    const double f = pow(o->theta, -part), turns = o->rope_window * f / 6.28318530717958648;
+    if (o->rope_factor == 0 || turns > o->rope_high)
+        return f;
+    const double whole = fmax(0, (turns - o->rope_low) / (o->rope_high - o->rope_low));
+    return (1 - whole) * f / o->rope_factor + whole * f;
+}
 
 static void init_rope(model *m)
 {
@@ -181,7 +196,7 @@ static void init_rope(model *m)
     float *s = take_tensors(m->r, (size_t)(seq * half) * sizeof(*s));
     for (int64_t p = 0; p < seq; p++)
         for (int64_t i = 0; i < half; i++) {
-            const double angle = (double)p * pow(m->o->theta, -(double)i / (double)half);
+            const double angle = (double)p * frequency(m->o, (double)i / (double)half);
             c[p * half + i] = (float)cos(angle);
             s[p * half + i] = (float)sin(angle);
         }

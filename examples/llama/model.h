@@ -91,7 +91,10 @@ typedef struct model {
 /* Allocates and initialises; with `training` also gradients and moments. The options must live on.
  */
 void model_open(model *m, run *r, const options *o, int training);
-/* Parameters and the optimizer's state go to the device, or come from it. */
+/* One parameter, on the host. */
+void model_set(model *m, int64_t i, float value);
+/* Parameters, or these and the optimizer's state, go to the device, or come from it. */
+void model_params_to_device(const model *m);
 void model_to_device(const model *m);
 void model_from_device(const model *m);
 

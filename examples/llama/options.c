@@ -34,6 +34,11 @@ static const option table[] = {
     {"vocab", INTEGER, 1, AT(vocab), 2, 1 << 20, "size of the vocabulary"},
     {"untied", FLAG, 1, AT(untied), 0, 1, "give the output its own matrix"},
     {"theta", REAL, 1, AT(theta), 1, 1e12, "base of the rotary frequencies"},
+    {"rope-factor", REAL, 1, AT(rope_factor), 0, 1e6,
+     "divides low rotary frequencies, as in Llama 3.1; 0: none"},
+    {"rope-low", REAL, 1, AT(rope_low), 0, 1e6, "those of fewer turns in --rope-window"},
+    {"rope-high", REAL, 1, AT(rope_high), 0, 1e6, "but none of more turns"},
+    {"rope-window", REAL, 1, AT(rope_window), 1, 1e9, "tokens in which turns are counted"},
     {"eps", REAL, 1, AT(eps), 0, 1, "added to the mean square in rms_norm"},
     {"type", TEXT, 1, AT(type), 0, 0, "f32, or bf16 with f32 master weights"},
     {"batch", INTEGER, 1, AT(batch), 1, 1 << 20, "windows in a micro-batch"},
@@ -56,6 +61,7 @@ static const option table[] = {
     {"eval-every", INTEGER, 1, AT(eval_every), 0, 1e9,
      "steps between held-out losses; 0: at the end"},
     {"eval-windows", INTEGER, 1, AT(eval_windows), 1, 1e9, "windows in a held-out loss"},
+    {"load", TEXT, 0, AT(load), 0, 0, "begin with sizes and parameters of a Hugging Face folder"},
     {"out", TEXT, 0, AT(out), 0, 0, "checkpoint folder; without: nothing is saved"},
     {"save-every", INTEGER, 1, AT(save_every), 0, 1e9, "steps between checkpoints; 0: at the end"},
     {"resume", FLAG, 0, AT(resume), 0, 1, "go on from the checkpoint in --out"},
@@ -108,6 +114,9 @@ void options_preset(options *o, const char *name)
                    .ff = p->ff,
                    .vocab = p->vocab,
                    .theta = p->theta,
+                   .rope_low = 1,
+                   .rope_high = 4,
+                   .rope_window = 8192,
                    .eps = 1e-5,
                    .type = "f32",
                    .batch = p->batch,
@@ -232,6 +241,8 @@ void options_check_use(const options *o)
 {
     if (o->resume && !o->out)
         die("--resume needs --out, the checkpoint's folder");
+    if (o->load && o->resume)
+        die("--load begins a course: it does not go with --resume");
     if (o->eval_only && !o->resume)
         die("--eval-only needs --resume");
     if ((o->compare || o->demo) && o->resume)
@@ -254,6 +265,8 @@ void options_check_course(const options *o)
     if (o->heads % o->kv_heads)
         die("--kv-heads %lld does not divide --heads %lld", (long long)o->kv_heads,
             (long long)o->heads);
+    if (o->rope_factor > 0 && (o->rope_factor < 1 || o->rope_high <= o->rope_low))
+        die("--rope-factor must be 1 at least, and --rope-high above --rope-low");
     if (strcmp(o->type, "f32") && strcmp(o->type, "bf16"))
         die("--type: '%s' is neither f32 nor bf16", o->type);
     if (o->beta1 >= 1 || o->beta2 >= 1)

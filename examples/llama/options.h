@@ -17,6 +17,7 @@ typedef struct options {
     const char *preset;
     int64_t layers, width, heads, kv_heads, ff, vocab, untied;
     double theta, eps;
+    double rope_factor, rope_low, rope_high, rope_window; /* factor 0: frequencies are not scaled */
     const char *type; /* "f32" or "bf16": of parameters and activations */
     /* the course */
     int64_t batch, seq, accumulate, steps, warmup, seed, recompute;
@@ -26,7 +27,7 @@ typedef struct options {
     files data, val;
     const char *tokens, *val_tokens;
     /* output */
-    const char *out, *log, *plot, *prompt;
+    const char *load, *out, *log, *plot, *prompt;
     int64_t resume, eval_only, profile, compare, demo, quiet;
     int64_t sample, top_k;
     double temperature;

@@ -8,6 +8,7 @@
 
 #include "checkpoint.h"
 #include "data.h"
+#include "load.h"
 #include "optimizer.h"
 #include "sample.h"
 
@@ -167,6 +168,8 @@ int train(const options *o, const course *c, history *h)
     if (o->out)
         checkpoint_prepare(o);
     model_open(&m, &r, o, !o->eval_only);
+    if (o->load)
+        load_parameters(&m, o->load);
     const uint64_t hash = o->out && !o->eval_only ? data_hash(&data) : 0;
     const int64_t first = o->resume ? checkpoint_load(&m, hash) : 0;
     report_open(&p, o, c->label, first);
