@@ -1,7 +1,8 @@
 /* main.c - llama: trains a Llama with Tigon's operators, on public headers alone (and cJSON: checkpoints).
  *
  *   options.c      what the user asks for          data.c         text to windows of tokens
- *   model.c        memory and views                pass.c         forward, loss, backward
+ *   model.c        activations and views           pass.c         forward, loss, backward
+ *   parameters.c   their places, first values
  *   optimizer.c    clipping, schedule, AdamW       train.c        the loop
  *   checkpoint.c   save and resume (with safetensors.c, names.c, disk.c)
  *   load.c         a checkpoint of others as a beginning

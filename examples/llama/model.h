@@ -21,6 +21,10 @@ typedef struct array {
     int64_t shape[4], strides[4];
 } array;
 
+struct model;
+void array_set(struct model *m, array *a, const void *data, tg_type type, int ndim,
+               const int64_t *shape);
+
 /* A parameter and its gradient. */
 typedef struct weight {
     array p, g;
@@ -91,7 +95,10 @@ typedef struct model {
 /* Allocates and initialises; with `training` also gradients and moments. The options must live on.
  */
 void model_open(model *m, run *r, const options *o, int training);
-/* One parameter, on the host. */
+/* In parameters.c: places of all parameters and gradients, first to count them, then, when the memory is there, for good; values to begin
+ * with; one value, on the host. */
+void model_place(model *m);
+void model_init(model *m);
 void model_set(model *m, int64_t i, float value);
 /* Parameters, or these and the optimizer's state, go to the device, or come from it. */
 void model_params_to_device(const model *m);
