@@ -245,8 +245,7 @@ static ascend_memory result(const ce_call *c, const tg_tensor *t, ascend_memory 
 static tg_status plan_short(ascend_plan *plan, const ce_call *c, int *is_short)
 {
     *is_short = 0;
-    if (c->class_weight || c->softcap > 0 || c->flags & CE_ARGMAX ||
-        out_type(c) != CE_OUT_SAME)
+    if (c->class_weight || c->softcap > 0 || c->flags & CE_ARGMAX || out_type(c) != CE_OUT_SAME)
         return TG_OK;
     return ASCEND_CHOOSE_SHORT(plan, &ascend_ub_cross_entropy[SHORT],
                                c->dlogits ? CE_ROWS_WRITES : 0, is_short, c->logits, c->dlogits);
@@ -264,7 +263,8 @@ static tg_status run_short(tg_ctx *ctx, const ascend_plan *plan, const ce_call *
         .loss = apart ? &c->loss_to : &none, .z_loss = apart ? &c->z_loss_to : &none,
         .losses = sums ? &c->loss_to : &none, .z_losses = sums ? &c->z_loss_to : &none,
         .flags = c->flags, .ignore_index = c->ignore_index, .smoothing = c->smoothing, .z = c->z,
-        .grad_scale = c->grad_scale, .scale = c->scale, .unit = c->unit, .count_blocks = c->count_blocks);
+        .grad_scale = c->grad_scale, .scale = c->scale, .unit = c->unit,
+        .count_blocks = c->count_blocks);
 }
 
 tg_status ascend_cross_entropy_rows(tg_ctx *ctx, ce_call *c)
