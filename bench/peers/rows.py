@@ -127,6 +127,14 @@ def sum_rows(make: Make, R: int, N: int) -> Problem:
                    **pair("sum_rows", dict(x=x, y=y), dict(dy=dy, dx=dx)))
 
 
+@operator(**ROWS)
+def sum_squares(make: Make, R: int, N: int) -> Problem:
+    x, dy = make.normal(R, N), make.normal(1, dtype=torch.float32)
+    y, dx = make.f32(1), make.empty(R, N)
+    return Problem(lambda x: x.float().square().sum().reshape(1), [x], outputs=[y], grads=[dx], upstream=[dy],
+                   **pair("sum_squares", dict(x=x, y=y), dict(dy=dy, x=x, dx=dx)))
+
+
 def over_rows(name: str, function, make: Make, R: int, N: int, with_out=None) -> Problem:
     x, dy = make.normal(R, N), make.normal(R, N)
     y, dx, out = make.empty(R, N), make.empty(R, N), make.empty(R, N)

@@ -39,7 +39,12 @@ void checkpoint_prepare(const options *o)
 static void write_config(const model *m)
 {
     const options *o = m->o;
-    char path[4096], text[2048];
+    char path[4096], text[2048], rope[256] = "null";
+    if (o->rope_factor > 0)
+        snprintf(rope, sizeof(rope),
+                 "{\"rope_type\": \"llama3\", \"factor\": %.17g, \"low_freq_factor\": %.17g, "
+                 "\"high_freq_factor\": %.17g, \"original_max_position_embeddings\": %.0f}",
+                 o->rope_factor, o->rope_low, o->rope_high, o->rope_window);
     const int n = snprintf(
         text, sizeof(text),
         "{\n  \"architectures\": [\"LlamaForCausalLM\"],\n  \"model_type\": \"llama\",\n"
@@ -47,13 +52,14 @@ static void write_config(const model *m)
         "  \"num_hidden_layers\": %lld,\n  \"num_attention_heads\": %lld,\n"
         "  \"num_key_value_heads\": %lld,\n  \"head_dim\": %lld,\n  \"vocab_size\": %lld,\n"
         "  \"max_position_embeddings\": %lld,\n  \"rms_norm_eps\": %.17g,\n"
-        "  \"rope_theta\": %.17g,\n  \"tie_word_embeddings\": %s,\n"
+        "  \"rope_theta\": %.17g,\n  \"rope_scaling\": %s,\n  \"tie_word_embeddings\": %s,\n"
         "  \"hidden_act\": \"silu\",\n  \"attention_bias\": false,\n  \"mlp_bias\": false,\n"
         "  \"attention_dropout\": 0.0,\n  \"bos_token_id\": null,\n  \"eos_token_id\": null,\n"
         "  \"pad_token_id\": null,\n  \"use_cache\": true,\n  \"torch_dtype\": \"%s\"\n}\n",
         (long long)o->width, (long long)o->ff, (long long)o->layers, (long long)o->heads,
         (long long)o->kv_heads, (long long)m->head_dim, (long long)o->vocab, (long long)o->seq,
-        o->eps, o->theta, o->untied ? "false" : "true", m->type == TG_F32 ? "float32" : "bfloat16");
+        o->eps, o->theta, rope, o->untied ? "false" : "true",
+        m->type == TG_F32 ? "float32" : "bfloat16");
     path_in(path, sizeof(path), o->out, "config.json");
     new_file f;
     new_file_open(&f, path);
@@ -130,14 +136,9 @@ static void check_config(const char *folder, const options *o)
                  {"num_attention_heads", o->heads},
                  {"num_key_value_heads", o->kv_heads},
                  {"vocab_size", o->vocab}};
-    char path[4096], text[4096];
+    char path[4096];
     path_in(path, sizeof(path), folder, "config.json");
-    FILE *f = fopen(path, "r");
-    if (!f)
-        die("%s: %s", path, strerror(errno));
-    text[fread(text, 1, sizeof(text) - 1, f)] = 0;
-    fclose(f);
-    cJSON *config = cJSON_Parse(text);
+    cJSON *config = json_read(path, 1);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         const cJSON *value = cJSON_GetObjectItemCaseSensitive(config, sizes[i].key);
         if (cJSON_GetNumberValue(value) != (double)sizes[i].value)

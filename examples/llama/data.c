@@ -17,7 +17,6 @@
 enum {
     BLOCK = 4096, /* bytes; every tenth block of the data is held out */
     HELD_OUT_OF = 10,
-    LLMC_MAGIC = 20240520,
     LLMC_HEADER = 1024
 };
 
@@ -125,8 +124,23 @@ static void open_bytes(corpus *c, const options *o)
     c->held_out = (tokens){held_out.at, (int64_t)held_out.count, 1};
 }
 
-/* ---- token files: 1024 bytes of header (int32 magic, version 1, count), then uint16 tokens ----
- */
+/* ---- token files: 1024 bytes of header (int32 magic, version, count), then tokens ---- */
+
+static const struct token_format {
+    int32_t magic, version;
+    int width; /* bytes of a token */
+} token_formats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+
+static int token_width(const int32_t *head, const char *path)
+{
+    const int n = sizeof(token_formats) / sizeof(token_formats[0]);
+    for (int i = 0; i < n; i++)
+        if (head[0] == token_formats[i].magic && head[1] == token_formats[i].version)
+            return token_formats[i].width;
+    die("%s: magic %d, version %d; a token file has %d, %d or %d, %d", path, head[0], head[1],
+        token_formats[0].magic, token_formats[0].version, token_formats[1].magic,
+        token_formats[1].version);
+}
 
 static tokens map_tokens(const char *path)
 {
@@ -143,13 +157,12 @@ static tokens map_tokens(const char *path)
     close(file);
     int32_t head[3];
     memcpy(head, at, sizeof(head));
-    if (head[0] != LLMC_MAGIC || head[1] != 1)
-        die("%s: magic %d, version %d; a token file has %d, 1", path, head[0], head[1], LLMC_MAGIC);
-    const int64_t there = (info.st_size - LLMC_HEADER) / 2;
+    const int width = token_width(head, path);
+    const int64_t there = (info.st_size - LLMC_HEADER) / width;
     if (head[2] < 0 || head[2] > there)
         die("%s: its header tells of %d tokens, the file holds %lld", path, head[2],
             (long long)there);
-    return (tokens){at + LLMC_HEADER, head[2], 2};
+    return (tokens){at + LLMC_HEADER, head[2], width};
 }
 
 static void open_tokens(corpus *c, const options *o)
@@ -162,7 +175,8 @@ static void open_tokens(corpus *c, const options *o)
     }
     const int64_t part = c->train.count / 20, held = part < 1 << 20 ? part : 1 << 20;
     c->train.count -= held;
-    c->held_out = (tokens){(const uint16_t *)c->train.at + c->train.count, held, 2};
+    const char *const behind = (const char *)c->train.at + c->train.count * c->train.width;
+    c->held_out = (tokens){behind, held, c->train.width};
 }
 
 void data_open(corpus *c, const options *o)
@@ -186,14 +200,17 @@ uint64_t data_hash(const corpus *c)
 
 /* ---- windows ---- */
 
+static int64_t token_at(const tokens *t, int64_t i)
+{
+    return t->width == 1   ? ((const uint8_t *)t->at)[i]
+           : t->width == 2 ? ((const uint16_t *)t->at)[i]
+                           : ((const uint32_t *)t->at)[i];
+}
+
 static void window(const tokens *t, const options *o, int64_t start, int64_t *in, int64_t *target)
 {
     for (int64_t i = 0; i < o->seq; i++) {
-        const int64_t at = start + i;
-        const int64_t a =
-            t->width == 1 ? ((const uint8_t *)t->at)[at] : ((const uint16_t *)t->at)[at];
-        const int64_t b =
-            t->width == 1 ? ((const uint8_t *)t->at)[at + 1] : ((const uint16_t *)t->at)[at + 1];
+        const int64_t at = start + i, a = token_at(t, at), b = token_at(t, at + 1);
         if (a >= o->vocab || b >= o->vocab)
             die("token %lld at %lld is outside the vocabulary of %lld",
                 (long long)(a >= o->vocab ? a : b), (long long)at, (long long)o->vocab);

@@ -1,9 +1,11 @@
 /* main.c - llama: trains a Llama with Tigon's operators, on public headers alone (and cJSON: checkpoints).
  *
  *   options.c      what the user asks for          data.c         text to windows of tokens
- *   model.c        memory and views                pass.c         forward, loss, backward
+ *   model.c        activations and views           pass.c         forward, loss, backward
+ *   parameters.c   their places, first values
  *   optimizer.c    clipping, schedule, AdamW       train.c        the loop
  *   checkpoint.c   save and resume (with safetensors.c, names.c, disk.c)
+ *   load.c         a checkpoint of others as a beginning
  *   sample.c       decoding                        compare.c      fused beside unfused
  *   report.c       progress, log, costs            plot.c         loss curves
  *   run.c          the context, calls that must succeed
@@ -16,6 +18,7 @@
 #include <unistd.h>
 
 #include "checkpoint.h"
+#include "load.h"
 #include "plot.h"
 #include "train.h"
 
@@ -37,13 +40,15 @@ static options *read_options(int argc, char **argv)
     options_preset(o, "tiny");
     options_parse(o, argc, argv);
     options_check_use(o);
-    const char *preset = o->preset, *out = o->out;
+    const char *preset = o->preset, *out = o->out, *load = o->load;
     const int64_t resume = o->resume, demonstrate = o->demo;
     const int names_files = o->data.count > 0, names_tokens = o->tokens != NULL;
     if (demonstrate)
         demo(o);
     else
         options_preset(o, preset);
+    if (load)
+        load_options(load, o);
     if (resume)
         checkpoint_options(out, o);
     if (names_files) /* in place of the checkpoint's tokens, and the reverse */

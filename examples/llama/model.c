@@ -1,17 +1,12 @@
-/* model.c - memory: parameters, activations, and the views that the passes use. */
+/* model.c - memory of activations, and the views that the passes use. */
 #include "model.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "data.h"
-
-enum { ALIGN = 64 }; /* elements: each parameter starts on a cache line */
-
 /* ---- arrays ---- */
 
-static void array_set(model *m, array *a, const void *data, tg_type type, int ndim,
-                      const int64_t *shape)
+void array_set(model *m, array *a, const void *data, tg_type type, int ndim, const int64_t *shape)
 {
     memcpy(a->shape, shape, (size_t)ndim * sizeof(*shape));
     a->t = tensor_at(m->r, data, type, ndim, a->shape);
@@ -44,130 +39,18 @@ static void by_heads(array *a, const array *of, int64_t start, int64_t batch, in
     memcpy(a->strides, (int64_t[]){seq * width, width, head_dim, 1}, sizeof(a->strides));
 }
 
-/* ---- parameters ---- */
-
-/* How far parameters have been laid out. */
-typedef struct layout {
-    model *m;
-    int64_t at;
-} layout;
-
-static void place(layout *l, weight *w, int64_t rows, int64_t cols)
-{
-    model *m = l->m;
-    const int64_t n = rows * cols;
-    if (m->param) { /* the second walk, when the memory is there */
-        w->at = l->at;
-        const int ndim = rows == 1 ? 1 : 2;
-        const int64_t shape[2] = {rows == 1 ? cols : rows, cols};
-        array_set(m, &w->p, m->param + l->at * (int64_t)tg_type_size(m->type), m->type, ndim,
-                  shape);
-        if (m->grad)
-            array_set(m, &w->g, m->grad + l->at, TG_F32, ndim, shape);
-    } else {
-        m->used += n;
-    }
-    l->at += (n + ALIGN - 1) / ALIGN * ALIGN;
-}
-
-static void place_all(model *m)
-{
-    const options *o = m->o;
-    layout l = {m, 0};
-    place(&l, &m->embed, o->vocab, o->width);
-    if (o->untied)
-        place(&l, &m->head, o->vocab, o->width);
-    for (int64_t i = 0; i < o->layers; i++) {
-        layer *x = &m->layers[i];
-        place(&l, &x->wqkv, m->qkv_width, o->width);
-        place(&l, &x->wo, o->width, o->width);
-        place(&l, &x->wgate_up, 2 * o->ff, o->width);
-        place(&l, &x->wdown, o->width, o->ff);
-    }
-    m->decayed = l.at;
-    for (int64_t i = 0; i <= o->layers; i++)
-        place(&l, &m->norm1[i], 1, o->width);
-    for (int64_t i = 0; i < o->layers; i++)
-        place(&l, &m->layers[i].norm2, 1, o->width);
-    m->count = l.at;
-}
-
-/* One matrix of normal numbers: Box and Muller over hashes of the elements' places. */
-typedef struct normal_task {
-    model *m;
-    int64_t base;
-    float deviation;
-} normal_task;
-
-static void set_param(model *m, int64_t i, float value)
-{
-    if (m->type == TG_F32) {
-        ((float *)m->param)[i] = value;
-        return;
-    }
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    ((uint16_t *)m->param)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    if (m->master)
-        m->master[i] = value;
-}
-
-static void fill_normal(void *arg, int64_t begin, int64_t end, int worker)
-{
-    const normal_task *t = arg;
-    (void)worker;
-    for (int64_t i = t->base + begin; i < t->base + end; i++) {
-        const uint64_t h = hash_at((uint64_t)t->m->o->seed ^ 0x5eed, (uint64_t)i);
-        const float u = ((float)(h >> 40) + 0.5f) / 16777216.0f;
-        const float a = (float)(h & 0xffffff) * (6.28318531f / 16777216.0f);
-        set_param(t->m, i, t->deviation * sqrtf(-2 * logf(u)) * cosf(a));
-    }
-}
-
-static void init_matrix(model *m, const weight *w, float deviation)
-{
-    normal_task task = {m, w->at, deviation};
-    tg_parallel_for(m->r->ctx, tg_numel(&w->p.t), 1 << 14, fill_normal, &task);
-}
-
-static void move(const model *m, void (*to)(run *r, void *host, size_t bytes))
-{
-    float *const state[] = {m->m, m->v, m->master};
-    to(m->r, m->param, (size_t)m->count * tg_type_size(m->type));
-    for (int i = 0; i < 3; i++)
-        if (state[i])
-            to(m->r, state[i], (size_t)m->count * sizeof(float));
-}
-
-void model_to_device(const model *m)
-{
-    move(m, to_device);
-}
-
-void model_from_device(const model *m)
-{
-    move(m, from_device);
-}
-
-static void init_params(model *m)
-{
-    const options *o = m->o;
-    const float small = 0.02f / sqrtf(2 * (float)o->layers); /* for what is added to the stream */
-    init_matrix(m, &m->embed, 0.02f);
-    if (o->untied)
-        init_matrix(m, &m->head, 0.02f);
-    for (int64_t i = 0; i < o->layers; i++) {
-        init_matrix(m, &m->layers[i].wqkv, 0.02f);
-        init_matrix(m, &m->layers[i].wo, small);
-        init_matrix(m, &m->layers[i].wgate_up, 0.02f);
-        init_matrix(m, &m->layers[i].wdown, small);
-    }
-    for (int64_t i = m->decayed; i < m->count; i++)
-        set_param(m, i, 1);
-    model_to_device(m);
-}
-
 /* ---- activations ---- */
+
+/* Of the pair of elements at `part` of a head. With --rope-factor those of few turns in the window are divided by it, those of many
+ * are not, and between them goes a line. */
+static double frequency(const options *o, double part)
+{
+    const double f = pow(o->theta, -part), turns = o->rope_window * f / 6.28318530717958648;
+    if (o->rope_factor == 0 || turns > o->rope_high)
+        return f;
+    const double whole = fmax(0, (turns - o->rope_low) / (o->rope_high - o->rope_low));
+    return (1 - whole) * f / o->rope_factor + whole * f;
+}
 
 static void init_rope(model *m)
 {
@@ -176,7 +59,7 @@ static void init_rope(model *m)
     float *s = take_tensors(m->r, (size_t)(seq * half) * sizeof(*s));
     for (int64_t p = 0; p < seq; p++)
         for (int64_t i = 0; i < half; i++) {
-            const double angle = (double)p * pow(m->o->theta, -(double)i / (double)half);
+            const double angle = (double)p * frequency(m->o, (double)i / (double)half);
             c[p * half + i] = (float)cos(angle);
             s[p * half + i] = (float)sin(angle);
         }
@@ -186,32 +69,45 @@ static void init_rope(model *m)
     matrix(m, &m->sine, s, TG_F32, seq, half);
 }
 
-static void take_activations(model *m, int training)
+/* --recompute: what the backward pass computes again, all layers have in the same place. */
+static void share_activations(layer *l, const layer *first)
+{
+    l->attended_data = first->attended_data;
+    l->lse_data = first->lse_data;
+    l->s2_data = first->s2_data;
+    l->rstd2_data = first->rstd2_data;
+    l->gate_up_data = first->gate_up_data;
+}
+
+static void place_activations(model *m, int training)
 {
     const options *o = m->o;
     const size_t rows = (size_t)m->rows, el = tg_type_size(m->type);
     const size_t stream = rows * (size_t)o->width * el;
-    m->s1_data = take_tensors(m->r, stream * (size_t)(o->layers + 1));
-    m->rstd1_data = take_tensors(m->r, rows * 4 * (size_t)(o->layers + 1));
-    m->y_data = take_tensors(m->r, stream);
-    m->h_data = take_tensors(m->r, rows * (size_t)o->ff * el);
-    m->input_data = take_tensors(m->r, rows * 8);
-    m->target_data = take_tensors(m->r, rows * 8);
-    m->losses = take_tensors(m->r, 2 * sizeof(*m->losses));
-    m->logits_data = take_tensors(m->r, (size_t)o->vocab * 4);
+    m->s1_data = take_activations(m->r, stream * (size_t)(o->layers + 1));
+    m->rstd1_data = take_activations(m->r, rows * 4 * (size_t)(o->layers + 1));
+    m->y_data = take_activations(m->r, stream);
+    m->h_data = take_activations(m->r, rows * (size_t)o->ff * el);
+    m->tokens = take_tensors(m->r, (size_t)o->accumulate * 2 * rows * sizeof(*m->tokens));
+    m->results = take_tensors(m->r, ((size_t)o->accumulate + 2) * sizeof(*m->results));
+    m->logits_data = take_tensors(m->r, (size_t)o->vocab * sizeof(*m->logits_data));
     if (training) {
-        m->d_data = take_tensors(m->r, stream);
-        m->e_data = take_tensors(m->r, stream);
-        m->dqkv_data = take_tensors(m->r, rows * (size_t)m->qkv_width * el);
+        m->d_data = take_activations(m->r, stream);
+        m->e_data = take_activations(m->r, stream);
+        m->dqkv_data = take_activations(m->r, rows * (size_t)m->qkv_width * el);
     }
     for (int64_t i = 0; i < o->layers; i++) {
         layer *l = &m->layers[i];
-        l->qkv_data = take_tensors(m->r, rows * (size_t)m->qkv_width * el);
-        l->attended_data = take_tensors(m->r, stream);
-        l->lse_data = take_tensors(m->r, rows * (size_t)o->heads * 4);
-        l->s2_data = take_tensors(m->r, stream);
-        l->rstd2_data = take_tensors(m->r, rows * 4);
-        l->gate_up_data = take_tensors(m->r, rows * 2 * (size_t)o->ff * el);
+        l->qkv_data = take_activations(m->r, rows * (size_t)m->qkv_width * el);
+        if (o->recompute && i > 0) {
+            share_activations(l, &m->layers[0]);
+            continue;
+        }
+        l->attended_data = take_activations(m->r, stream);
+        l->lse_data = take_activations(m->r, rows * (size_t)o->heads * 4);
+        l->s2_data = take_activations(m->r, stream);
+        l->rstd2_data = take_activations(m->r, rows * 4);
+        l->gate_up_data = take_activations(m->r, rows * 2 * (size_t)o->ff * el);
     }
 }
 
@@ -256,13 +152,28 @@ void model_bind(model *m, extent x)
     by_heads(&m->dq, &m->dqkv, 0, x.batch, o->heads, dim);
     by_heads(&m->dk, &m->dqkv, o->heads * dim, x.batch, o->kv_heads, dim);
     by_heads(&m->dv, &m->dqkv, (o->heads + o->kv_heads) * dim, x.batch, o->kv_heads, dim);
-    vector(m, &m->input, m->input_data, TG_I64, n);
-    vector(m, &m->target, m->target_data, TG_I64, n);
-    vector(m, &m->loss, &m->losses[0], TG_F32, 1);
-    vector(m, &m->dloss, &m->losses[1], TG_F32, 1);
     matrix(m, &m->last, m->y_data + (n - 1) * o->width * el, m->type, 1, o->width);
     matrix(m, &m->logits, m->logits_data, TG_F32, 1, o->vocab);
+    vector(m, &m->squares, &m->results[o->accumulate], TG_F32, 1);
+    vector(m, &m->dloss, &m->results[o->accumulate + 1], TG_F32, 1);
     m->first = x.first;
+    model_micro_batch(m, 0);
+}
+
+void model_micro_batch(model *m, int64_t i)
+{
+    const int64_t n = m->y.shape[0];
+    m->input_data = m->tokens + 2 * i * m->rows;
+    m->target_data = m->input_data + m->rows;
+    vector(m, &m->input, m->input_data, TG_I64, n);
+    vector(m, &m->target, m->target_data, TG_I64, n);
+    vector(m, &m->loss, &m->results[i], TG_F32, 1);
+}
+
+const float *model_results(model *m)
+{
+    from_device(m->r, m->results, ((size_t)m->o->accumulate + 1) * sizeof(*m->results));
+    return m->results;
 }
 
 void model_open(model *m, run *r, const options *o, int training)
@@ -277,19 +188,21 @@ void model_open(model *m, run *r, const options *o, int training)
     m->norm1 = take_memory((layers + 1) * sizeof(weight));
     m->s1 = take_memory((layers + 1) * sizeof(array));
     m->rstd1 = take_memory((layers + 1) * sizeof(array));
-    place_all(m); /* counts */
+    model_place(m); /* counts */
     const size_t bytes = (size_t)m->count * 4;
     if (training) {
-        m->grad = take_tensors(r, bytes);
+        m->grad = take_activations(r, bytes);
         m->m = take_tensors(r, bytes);
         m->v = take_tensors(r, bytes);
         if (m->type != TG_F32)
             m->master = take_tensors(r, bytes);
     }
     m->param = take_tensors(r, (size_t)m->count * tg_type_size(m->type));
-    place_all(m);
-    init_params(m);
+    model_place(m);
+    model_init(m);
     init_rope(m);
-    take_activations(m, training);
+    place_activations(m, training);
+    m->results[o->accumulate + 1] = 1 / (float)o->accumulate;
+    to_device(r, m->results, ((size_t)o->accumulate + 2) * sizeof(*m->results));
     model_bind(m, (extent){o->batch, 0, o->seq});
 }

@@ -21,6 +21,10 @@ typedef struct array {
     int64_t shape[4], strides[4];
 } array;
 
+struct model;
+void array_set(struct model *m, array *a, const void *data, tg_type type, int ndim,
+               const int64_t *shape);
+
 /* A parameter and its gradient. */
 typedef struct weight {
     array p, g;
@@ -70,37 +74,50 @@ typedef struct model {
     char *s1_data, *rstd1_data;
 
     /* shared by all layers */
-    array y, d, e;          /* [rows, width]: normed stream; gradients of the stream */
-    array y4;               /* y by heads: gradient of the attended values */
-    array h;                /* [rows, ff] */
-    array dqkv, dq, dk, dv; /* gradient of qkv, and its views */
-    array cosine, sine;     /* [seq, head_dim / 2] */
-    array input, target;    /* i64 [rows] */
-    array loss, dloss;      /* one element */
-    array last, logits;     /* sampling: last row of y, its logits f32 [1, vocab] */
+    array y, d, e;              /* [rows, width]: normed stream; gradients of the stream */
+    array y4;                   /* y by heads: gradient of the attended values */
+    array h;                    /* [rows, ff] */
+    array dqkv, dq, dk, dv;     /* gradient of qkv, and its views */
+    array cosine, sine;         /* [seq, head_dim / 2] */
+    array input, target;        /* i64 [rows], of one micro-batch */
+    array loss, squares, dloss; /* one element each */
+    array last, logits;         /* sampling: last row of y, its logits f32 [1, vocab] */
     char *y_data, *d_data, *e_data, *h_data, *dqkv_data;
-    int64_t *input_data, *target_data;
-    char *products_data; /* logits of model_products() */
-    float *losses;       /* loss, and its gradient */
+    int64_t *
+        tokens; /* [accumulate, 2, rows]: those of a step are not overwritten while they are copied to the device */
+    int64_t *input_data, *target_data; /* of one micro-batch */
+    char *products_data;               /* logits of model_products() */
+    float *
+        results; /* of a step: the losses of its micro-batches, the gradients' sum of squares; then dloss */
     float *logits_data;
 } model;
 
 /* Allocates and initialises; with `training` also gradients and moments. The options must live on.
  */
 void model_open(model *m, run *r, const options *o, int training);
-/* Parameters and the optimizer's state go to the device, or come from it. */
+/* In parameters.c: places of all parameters and gradients, first to count them, then, when the memory is there, for good; values to begin
+ * with; one value, on the host. */
+void model_place(model *m);
+void model_init(model *m);
+void model_set(model *m, int64_t i, float value);
+/* Parameters, or these and the optimizer's state, go to the device, or come from it. */
+void model_params_to_device(const model *m);
 void model_to_device(const model *m);
 void model_from_device(const model *m);
 
-/* Points every activation at the rows of a pass. */
+/* Points every activation at the rows of a pass, of the step's first micro-batch. */
 void model_bind(model *m, extent extent);
+/* Points input, target and loss at those of a micro-batch of the step. */
+void model_micro_batch(model *m, int64_t i);
 
-/* The passes over the bound rows, in pass.c. input (and target) hold the tokens. */
+/* The passes over the bound rows, in pass.c. input_data (and target_data) hold the tokens. */
 void model_forward(model *m);
-/* Mean loss over the targets that are not -100. With `scale` > 0 also the gradient of scale * loss:
+/* Mean loss over the targets that are not -100, as a result. `train`: also the gradient of the loss over --accumulate,
  * of the stream into d, of the output matrix; `accumulate`: add to the parameters' gradients. */
-float model_loss(model *m, float scale, int accumulate);
+void model_loss(model *m, int train, int accumulate);
 void model_backward(model *m, int accumulate);
+/* Waits for the step's results: the losses of the micro-batches, and behind them what gradient_squares() has left. */
+const float *model_results(model *m);
 
 /* The products of both passes alone, to time them; their results are of no use. */
 void model_products(model *m, int accumulate);

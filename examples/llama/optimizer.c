@@ -2,56 +2,11 @@
 #include "optimizer.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-enum { CHUNK = 1 << 16, LANES = 16, SHORT = 512 };
-
-typedef struct norm_task {
-    const float *grad;
-    double *sums; /* one a chunk */
-} norm_task;
-
-/* Short sums in f32 over lanes, which vectorise; their sum in double. */
-static double sum_of_squares(const float *x, int64_t n)
+void gradient_squares(model *m)
 {
-    double sum = 0;
-    int64_t i = 0;
-    for (; i + SHORT <= n; i += SHORT) {
-        float lane[LANES] = {0};
-        for (int k = 0; k < SHORT; k += LANES)
-            for (int j = 0; j < LANES; j++)
-                lane[j] += x[i + k + j] * x[i + k + j];
-        for (int j = 0; j < LANES; j++)
-            sum += (double)lane[j];
-    }
-    for (; i < n; i++)
-        sum += (double)x[i] * (double)x[i];
-    return sum;
-}
-
-static void norm_chunk(void *arg, int64_t begin, int64_t end, int worker)
-{
-    const norm_task *t = arg;
-    (void)worker;
-    t->sums[begin / CHUNK] = sum_of_squares(t->grad + begin, end - begin);
-}
-
-double gradient_norm(model *m)
-{
-    const double begin = now();
-    const int64_t chunks = (m->count + CHUNK - 1) / CHUNK;
-    double *sums = malloc((size_t)chunks * sizeof(*sums));
-    if (!sums)
-        die("out of memory");
-    from_device(m->r, m->grad, (size_t)m->count * sizeof(*m->grad));
-    norm_task task = {m->grad, sums};
-    tg_parallel_for(m->r->ctx, m->count, CHUNK, norm_chunk, &task);
-    double sum = 0;
-    for (int64_t i = 0; i < chunks; i++)
-        sum += sums[i];
-    free(sums);
-    run_book(m->r, "gradient norm", "llama", now() - begin);
-    return sqrt(sum);
+    const int64_t n[1] = {m->count}; /* zeros lie between the parameters */
+    tg_tensor grad = tensor_at(m->r, m->grad, TG_F32, 1, n);
+    CALL(m->r, sum_squares_forward, .x = &grad, .y = &m->squares.t);
 }
 
 double learning_rate(const options *o, int64_t step)

@@ -4,8 +4,8 @@
 
 #include "model.h"
 
-/* Square root of the sum of all squared gradients; the same bits for every thread count. */
-double gradient_norm(model *m);
+/* The sum of all squared gradients, among the results of the step. */
+void gradient_squares(model *m);
 
 /* Linear warm-up, then half a cosine from lr to min_lr. `step` counts from 1. */
 double learning_rate(const options *o, int64_t step);

@@ -25,15 +25,20 @@ typedef struct option {
 #define BIG 1e15
 
 static const option table[] = {
-    {"preset", TEXT, 1, AT(preset), 0, 0, "tiny, small or 124m"},
+    {"preset", TEXT, 1, AT(preset), 0, 0, "tiny, small, 124m or 1b"},
     {"layers", INTEGER, 1, AT(layers), 1, 1000, "blocks"},
     {"width", INTEGER, 1, AT(width), 2, 1 << 20, "width of the residual stream"},
     {"heads", INTEGER, 1, AT(heads), 1, 1 << 14, "query heads"},
     {"kv-heads", INTEGER, 1, AT(kv_heads), 1, 1 << 14, "key and value heads; divides --heads"},
     {"ff", INTEGER, 1, AT(ff), 1, 1 << 20, "width of the feed-forward part"},
-    {"vocab", INTEGER, 1, AT(vocab), 2, 65536, "size of the vocabulary"},
+    {"vocab", INTEGER, 1, AT(vocab), 2, 1 << 20, "size of the vocabulary"},
     {"untied", FLAG, 1, AT(untied), 0, 1, "give the output its own matrix"},
     {"theta", REAL, 1, AT(theta), 1, 1e12, "base of the rotary frequencies"},
+    {"rope-factor", REAL, 1, AT(rope_factor), 0, 1e6,
+     "divides low rotary frequencies, as in Llama 3.1; 0: none"},
+    {"rope-low", REAL, 1, AT(rope_low), 0, 1e6, "those of fewer turns in --rope-window"},
+    {"rope-high", REAL, 1, AT(rope_high), 0, 1e6, "but none of more turns"},
+    {"rope-window", REAL, 1, AT(rope_window), 1, 1e9, "tokens in which turns are counted"},
     {"eps", REAL, 1, AT(eps), 0, 1, "added to the mean square in rms_norm"},
     {"type", TEXT, 1, AT(type), 0, 0, "f32, or bf16 with f32 master weights"},
     {"batch", INTEGER, 1, AT(batch), 1, 1 << 20, "windows in a micro-batch"},
@@ -56,6 +61,7 @@ static const option table[] = {
     {"eval-every", INTEGER, 1, AT(eval_every), 0, 1e9,
      "steps between held-out losses; 0: at the end"},
     {"eval-windows", INTEGER, 1, AT(eval_windows), 1, 1e9, "windows in a held-out loss"},
+    {"load", TEXT, 0, AT(load), 0, 0, "begin with sizes and parameters of a Hugging Face folder"},
     {"out", TEXT, 0, AT(out), 0, 0, "checkpoint folder; without: nothing is saved"},
     {"save-every", INTEGER, 1, AT(save_every), 0, 1e9, "steps between checkpoints; 0: at the end"},
     {"resume", FLAG, 0, AT(resume), 0, 1, "go on from the checkpoint in --out"},
@@ -64,13 +70,16 @@ static const option table[] = {
     {"sample", INTEGER, 0, AT(sample), 0, 1e9, "tokens of text to write at the end"},
     {"prompt", TEXT, 0, AT(prompt), 0, 0, "what the sample starts with (bytes)"},
     {"temperature", REAL, 0, AT(temperature), 0, 1e3, "of the sample; 0: the likeliest token"},
-    {"top-k", INTEGER, 0, AT(top_k), 0, 65536, "sample among so many tokens; 0: all"},
+    {"top-k", INTEGER, 0, AT(top_k), 0, 1 << 20, "sample among so many tokens; 0: all"},
     {"log", TEXT, 0, AT(log), 0, 0, "write one JSON line a step to this file"},
     {"plot", TEXT, 0, AT(plot), 0, 0, "draw the loss curve into this SVG file"},
+    {"recompute", FLAG, 0, AT(recompute), 0, 1,
+     "keep the stream, q, k and v of a layer alone: less memory, more work, the same bits"},
     {"profile", FLAG, 0, AT(profile), 0, 1,
      "time per operator and implementation, and of the GEMMs alone"},
     {"compare", FLAG, 0, AT(compare), 0, 1, "run unfused and default side by side"},
     {"demo", FLAG, 0, AT(demo), 0, 1, "--compare with a sample and a curve, a few minutes"},
+    {"device", TEXT, 0, AT(device), 0, 0, "cpu, cuda, npu...; without: TIGON_DEVICE, else cpu"},
     {"impl", TEXT, 0, AT(impl), 0, 0, "backends in order, as in TIGON_IMPL"},
     {"threads", INTEGER, 0, AT(threads), 0, 4096, "threads; 0: all processors"},
     {"quiet", FLAG, 0, AT(quiet), 0, 1, "no progress"},
@@ -81,11 +90,12 @@ static const struct preset {
     const char *name;
     int64_t layers, width, heads, kv_heads, ff, vocab;
     int64_t batch, seq, steps, warmup, eval_every;
-    double lr;
+    double lr, theta;
 } presets[] = {
-    {"tiny", 4, 128, 4, 2, 384, 256, 4, 256, 600, 40, 100, 3e-3},
-    {"small", 8, 384, 6, 2, 1024, 256, 8, 256, 2000, 100, 200, 1e-3},
-    {"124m", 12, 768, 12, 12, 2048, 50304, 4, 256, 1000, 50, 250, 6e-4},
+    {"tiny", 4, 128, 4, 2, 384, 256, 4, 256, 600, 40, 100, 3e-3, 1e4},
+    {"small", 8, 384, 6, 2, 1024, 256, 8, 256, 2000, 100, 200, 1e-3, 1e4},
+    {"124m", 12, 768, 12, 12, 2048, 50304, 4, 256, 1000, 50, 250, 6e-4, 1e4},
+    {"1b", 16, 2048, 32, 8, 8192, 128256, 4, 1024, 1000, 50, 250, 3e-4, 5e5},
 };
 
 void options_preset(options *o, const char *name)
@@ -95,7 +105,7 @@ void options_preset(options *o, const char *name)
         if (!strcmp(presets[i].name, name))
             p = &presets[i];
     if (!p)
-        die("--preset: '%s' is none of tiny, small, 124m", name);
+        die("--preset: '%s' is none of tiny, small, 124m, 1b", name);
     *o = (options){.preset = p->name,
                    .layers = p->layers,
                    .width = p->width,
@@ -103,7 +113,10 @@ void options_preset(options *o, const char *name)
                    .kv_heads = p->kv_heads,
                    .ff = p->ff,
                    .vocab = p->vocab,
-                   .theta = 10000,
+                   .theta = p->theta,
+                   .rope_low = 1,
+                   .rope_high = 4,
+                   .rope_window = 8192,
                    .eps = 1e-5,
                    .type = "f32",
                    .batch = p->batch,
@@ -142,7 +155,7 @@ static void usage(const char *preset)
     options o;
     options_preset(&o, preset);
     printf(
-        "usage: llama [--preset tiny|small|124m] [--option value]...\n"
+        "usage: llama [--preset tiny|small|124m|1b] [--option value]...\n"
         "Trains a Llama with Tigon's operators. In brackets: the default, here of the preset %s;\n"
         "`llama --preset small --help` tells another preset's.\n\n",
         preset);
@@ -228,6 +241,8 @@ void options_check_use(const options *o)
 {
     if (o->resume && !o->out)
         die("--resume needs --out, the checkpoint's folder");
+    if (o->load && o->resume)
+        die("--load begins a course: it does not go with --resume");
     if (o->eval_only && !o->resume)
         die("--eval-only needs --resume");
     if ((o->compare || o->demo) && o->resume)
@@ -250,6 +265,8 @@ void options_check_course(const options *o)
     if (o->heads % o->kv_heads)
         die("--kv-heads %lld does not divide --heads %lld", (long long)o->kv_heads,
             (long long)o->heads);
+    if (o->rope_factor > 0 && (o->rope_factor < 1 || o->rope_high <= o->rope_low))
+        die("--rope-factor must be 1 at least, and --rope-high above --rope-low");
     if (strcmp(o->type, "f32") && strcmp(o->type, "bf16"))
         die("--type: '%s' is neither f32 nor bf16", o->type);
     if (o->beta1 >= 1 || o->beta2 >= 1)

@@ -17,21 +17,22 @@ typedef struct options {
     const char *preset;
     int64_t layers, width, heads, kv_heads, ff, vocab, untied;
     double theta, eps;
+    double rope_factor, rope_low, rope_high, rope_window; /* factor 0: frequencies are not scaled */
     const char *type; /* "f32" or "bf16": of parameters and activations */
     /* the course */
-    int64_t batch, seq, accumulate, steps, warmup, seed;
+    int64_t batch, seq, accumulate, steps, warmup, seed, recompute;
     double lr, min_lr, weight_decay, beta1, beta2, clip;
     int64_t eval_every, eval_windows, save_every, stop_after;
     /* data */
     files data, val;
     const char *tokens, *val_tokens;
     /* output */
-    const char *out, *log, *plot, *prompt;
+    const char *load, *out, *log, *plot, *prompt;
     int64_t resume, eval_only, profile, compare, demo, quiet;
     int64_t sample, top_k;
     double temperature;
     /* the machine */
-    const char *impl;
+    const char *device, *impl;
     int64_t threads;
 } options;
 

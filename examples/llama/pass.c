@@ -43,6 +43,17 @@ static void norm_again(model *m, const array *s, const weight *norm)
          .eps = TG_VALUE(m->o->eps));
 }
 
+/* What a layer keeps but the stream before it, q, k and v: all of it follows from these, by the same calls to the same bits. */
+static void from_qkv(model *m, int64_t i)
+{
+    layer *l = &m->layers[i];
+    CALL(m->r, flash_attention_forward, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
+         .y = &l->attended4.t, .lse = &l->lse.t, .causal = 1);
+    product(m, &l->attended, &l->wo, &m->y);
+    add_norm(m, &m->s1[i], &l->norm2, &l->s2, &l->rstd2);
+    product(m, &m->y, &l->wgate_up, &l->gate_up);
+}
+
 void model_forward(model *m)
 {
     run *r = m->r;
@@ -55,30 +66,21 @@ void model_forward(model *m)
         product(m, &m->y, &l->wqkv, &l->qkv);
         CALL(r, rope_forward, .q = &l->q.t, .k = &l->new_k.t, .cos = &m->cosine.t,
              .sin = &m->sine.t, .yq = &l->q.t, .yk = &l->new_k.t, .position_offset = m->first);
-        CALL(r, flash_attention_forward, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
-             .y = &l->attended4.t, .lse = &l->lse.t, .causal = 1);
-        product(m, &l->attended, &l->wo, &m->y);
-        add_norm(m, &m->s1[i], &l->norm2, &l->s2, &l->rstd2);
-        product(m, &m->y, &l->wgate_up, &l->gate_up);
+        from_qkv(m, i);
         CALL(r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &m->h.t);
         product(m, &m->h, &l->wdown, &m->y);
         add_norm(m, &l->s2, &m->norm1[i + 1], &m->s1[i + 1], &m->rstd1[i + 1]);
     }
 }
 
-float model_loss(model *m, float scale, int accumulate)
+void model_loss(model *m, int train, int accumulate)
 {
     weight *head = m->o->untied ? &m->head : &m->embed;
-    const int train = scale > 0;
-    m->losses[1] = scale;
-    to_device(m->r, m->losses, 2 * sizeof(*m->losses));
     to_device(m->r, m->target_data, (size_t)m->target.shape[0] * sizeof(*m->target_data));
     CALL(m->r, fused_linear_cross_entropy_forward, .x = &m->y.t, .weight = &head->p.t,
          .target = &m->target.t, .dloss = train ? &m->dloss.t : NULL, .loss = &m->loss.t,
          .dx = train ? &m->d.t : NULL, .dweight = train ? &head->g.t : NULL,
          .accumulate = accumulate);
-    from_device(m->r, m->losses, sizeof(*m->losses));
-    return m->losses[0];
 }
 
 /* In: d, the gradient of what the layer gives to the stream. Out: d, of what it takes from it. */
@@ -86,6 +88,8 @@ static void layer_backward(model *m, int64_t i, int accumulate)
 {
     run *r = m->r;
     layer *l = &m->layers[i];
+    if (m->o->recompute && i + 1 < m->o->layers) /* the last layer's are there still */
+        from_qkv(m, i);
     /* feed-forward part: e = gradient of the stream between the parts */
     CALL(r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &m->h.t);
     product_dw(m, &m->d, &m->h, &l->wdown, accumulate);
@@ -132,7 +136,7 @@ static void head_products(model *m, int accumulate)
     const int64_t el = (int64_t)tg_type_size(m->type), budget = 64 << 20;
     const int64_t chunks = (n * vocab * el + budget - 1) / budget, most = (n + chunks - 1) / chunks;
     if (!m->products_data)
-        m->products_data = take_tensors(m->r, (size_t)(most * vocab * el));
+        m->products_data = take_activations(m->r, (size_t)(most * vocab * el));
     for (int64_t i = 0; i < n; i += most) {
         const int64_t rows = i + most < n ? most : n - i;
         const int64_t narrow[2] = {rows, width}, wide[2] = {rows, vocab};

@@ -156,8 +156,12 @@ void report_close(report *r, const history *h)
 {
     if (!r->log)
         return;
-    fprintf(r->log, "{\"steps\":%lld,\"median_tokens_per_s\":%.1f,\"peak_bytes\":%lld}\n",
+    fprintf(r->log, "{\"steps\":%lld,\"median_tokens_per_s\":%.1f,\"peak_bytes\":%lld",
             (long long)h->done, h->done ? h->tokens_per_s : 0, (long long)h->peak_bytes);
+    if (h->device_bytes)
+        fprintf(r->log, ",\"device_peak_bytes\":%lld,\"returned_bytes\":%lld",
+                (long long)h->device_bytes, (long long)h->returned_bytes);
+    fputs("}\n", r->log);
     const int lost = ferror(r->log);
     if (fclose(r->log) || lost)
         die("--log %s: %s", r->o->log, strerror(errno));
@@ -202,8 +206,9 @@ void report_costs(const model *m, history *h, int64_t first, int64_t last)
         printf("%-36s %-46s %6.0f %10.3f %6.1f%%\n", c->op, c->impl, (double)c->calls / steps,
                c->seconds / steps * 1e3, 100 * c->seconds / seconds);
     }
-    printf("%-36s %-46s %6s %10.3f %6.1f%%\n", "(between the calls)", "", "",
-           (seconds - sum) / steps * 1e3, 100 * (seconds - sum) / seconds);
+    if (!is_apart(r)) /* else a step is the sum of its calls */
+        printf("%-36s %-46s %6s %10.3f %6.1f%%\n", "(between the calls)", "", "",
+               (seconds - sum) / steps * 1e3, 100 * (seconds - sum) / seconds);
     const double step = median(history_seconds(h) + first + 1, last - first);
     const double gemms = median(history_gemms(h) + first + 1, last - first);
     printf("median step %.1f ms; its GEMMs alone %.1f ms (%.0f GFLOP/s); step / GEMMs = %.3f\n",

@@ -13,7 +13,9 @@ typedef struct history {
     double tokens_per_s; /* of the median step */
     double held_out;     /* the last one */
     int64_t peak_bytes;
-    float data[]; /* steps + 1 of each row below */
+    int64_t device_bytes;   /* of a device with memory of its own; 0 elsewhere */
+    int64_t returned_bytes; /* that it has copied to the host */
+    float data[];           /* steps + 1 of each row below */
 } history;
 
 history *history_new(int64_t steps);

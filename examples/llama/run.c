@@ -28,13 +28,19 @@ double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void *take_memory(size_t bytes)
+/* Addresses of zeros; of `access` PROT_NONE nothing but addresses. */
+static void *take_pages(size_t bytes, int access)
 {
-    if (bytes == 0)
-        bytes = 1;
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (access == PROT_NONE ? MAP_NORESERVE : 0);
+    void *p = mmap(NULL, bytes ? bytes : 1, access, flags, -1, 0);
     if (p == MAP_FAILED)
         die("out of memory: %.1f MiB more are needed", (double)bytes / 1048576);
+    return p;
+}
+
+void *take_memory(size_t bytes)
+{
+    void *p = take_pages(bytes, PROT_READ | PROT_WRITE);
     if (bytes >= (size_t)8 << 20)
         madvise(p, bytes, MADV_HUGEPAGE);
     return p;
@@ -55,23 +61,56 @@ static void must(tg_status status)
 
 /* ---- memory of tensors ---- */
 
-static int is_apart(const run *r)
+int is_apart(const run *r)
 {
     return tg_ctx_device_type(r->ctx) != TG_DEVICE_CPU;
+}
+
+int64_t device_memory(const run *r)
+{
+    return is_apart(r) ? (int64_t)(r->taken + tg_ctx_workspace_peak(r->ctx)) : 0;
+}
+
+/* A few zeros from the host, then twice as many again and again. */
+static void clear(run *r, char *device, size_t bytes)
+{
+    static const char zeros[1 << 16];
+    const int there = tg_ctx_device_type(r->ctx);
+    size_t done = bytes < sizeof(zeros) ? bytes : sizeof(zeros);
+    must(tg_copy(r->ctx, device, there, zeros, TG_DEVICE_CPU, done));
+    for (size_t more; done < bytes; done += more) {
+        more = bytes - done < done ? bytes - done : done;
+        must(tg_copy(r->ctx, device + done, there, device, there, more));
+    }
+}
+
+/* The twin of memory of the host. */
+static void take_twin(run *r, char *host, size_t bytes)
+{
+    r->blocks = realloc(r->blocks, (size_t)(r->nblocks + 1) * sizeof(*r->blocks));
+    char *device = tg_alloc(r->ctx, bytes);
+    if (!r->blocks || !device)
+        die("%s: no memory for %.1f MiB, %.1f MiB are taken: %s", tg_ctx_device(r->ctx),
+            (double)bytes / 1048576, (double)r->taken / 1048576, tg_last_error());
+    r->blocks[r->nblocks++] = (block){host, device, bytes};
+    r->taken += bytes;
+    clear(r, device, bytes);
 }
 
 void *take_tensors(run *r, size_t bytes)
 {
     char *host = take_memory(bytes);
+    if (is_apart(r))
+        take_twin(r, host, bytes);
+    return host;
+}
+
+void *take_activations(run *r, size_t bytes)
+{
     if (!is_apart(r))
-        return host;
-    r->blocks = realloc(r->blocks, (size_t)(r->nblocks + 1) * sizeof(*r->blocks));
-    char *device = tg_alloc(r->ctx, bytes);
-    if (!r->blocks || !device)
-        die("%s: no memory for %.1f MiB: %s", tg_ctx_device(r->ctx), (double)bytes / 1048576,
-            tg_last_error());
-    r->blocks[r->nblocks++] = (block){host, device, bytes};
-    to_device(r, host, bytes);
+        return take_memory(bytes);
+    char *host = take_pages(bytes, PROT_NONE);
+    take_twin(r, host, bytes);
     return host;
 }
 
@@ -94,11 +133,9 @@ tg_tensor tensor_at(const run *r, const void *host, tg_type type, int ndim, cons
 
 void to_device(run *r, void *host, size_t bytes)
 {
-    if (!is_apart(r))
-        return;
-    must(tg_copy(r->ctx, on_device(r, host), tg_ctx_device_type(r->ctx), host, TG_DEVICE_CPU,
-                 bytes));
-    run_wait(r);
+    if (is_apart(r))
+        must(tg_copy(r->ctx, on_device(r, host), tg_ctx_device_type(r->ctx), host, TG_DEVICE_CPU,
+                     bytes));
 }
 
 void from_device(run *r, void *host, size_t bytes)
@@ -107,6 +144,7 @@ void from_device(run *r, void *host, size_t bytes)
         return;
     must(tg_copy(r->ctx, host, TG_DEVICE_CPU, on_device(r, host), tg_ctx_device_type(r->ctx),
                  bytes));
+    r->returned += bytes;
     run_wait(r);
 }
 
@@ -117,12 +155,16 @@ void run_wait(run *r)
 
 /* ---- the context ---- */
 
-void run_open(run *r, const char *impl, int threads)
+void run_open(run *r, const char *device, const char *impl, int threads)
 {
     *r = (run){0};
+    if (device)
+        unsetenv("TIGON_DEVICE"); /* even if that one is not there */
+    else if (!getenv("TIGON_DEVICE"))
+        device = "cpu"; /* others lack operators: they are asked for by name */
     must(tg_ctx_create(&r->ctx));
-    if (!getenv("TIGON_DEVICE")) /* others lack operators: they are asked for by name */
-        must(tg_ctx_set_device(r->ctx, "cpu"));
+    if (device && tg_ctx_set_device(r->ctx, device) != TG_OK)
+        die("--device %s: %s", device, tg_last_error());
     if (impl)
         must(tg_ctx_set_impl(r->ctx, impl));
     if (threads)
@@ -140,10 +182,22 @@ void run_close(run *r)
     r->ctx = NULL;
 }
 
-void run_book(run *r, const char *op, const char *impl, double seconds)
+/* ---- costs ---- */
+
+void run_time_begin(run *r)
 {
-    if (!r->profile)
-        return;
+    must(tg_time_begin(r->ctx));
+}
+
+double run_time_end(run *r)
+{
+    double seconds;
+    must(tg_time_end(r->ctx, &seconds));
+    return seconds;
+}
+
+static void book(run *r, const char *op, const char *impl, double seconds)
+{
     int i = 0;
     while (i < r->ncosts && (strcmp(r->costs[i].op, op) || strcmp(r->costs[i].impl, impl)))
         i++;
@@ -157,14 +211,13 @@ void run_book(run *r, const char *op, const char *impl, double seconds)
     }
     c->calls++;
     c->seconds += seconds;
+    r->spent += seconds;
 }
 
-void run_note(run *r, const char *op, tg_status status, double begin)
+void run_note(run *r, const char *op, tg_status status)
 {
     if (status != TG_OK)
         die("%s: %s", tg_status_name(status), tg_last_error());
-    if (!r->profile)
-        return;
-    run_wait(r);
-    run_book(r, op, tg_ctx_last_impl(r->ctx), now() - begin);
+    if (r->profile)
+        book(r, op, tg_ctx_last_impl(r->ctx), run_time_end(r));
 }

@@ -6,7 +6,7 @@
 
 #include <tigon/tigon.h>
 
-/* Memory of tensors: on the host, and as much on a device with memory of its own. */
+/* Memory of tensors on a device with memory of its own, and the addresses of the host that stand for it. */
 typedef struct block {
     char *host, *device;
     size_t bytes;
@@ -25,8 +25,11 @@ enum { MAX_COSTS = 64 };
 typedef struct run {
     tg_ctx *ctx;
     int nblocks;
-    block *blocks; /* none where the device's memory is the host's */
-    int profile;   /* 1: keep costs */
+    block *blocks;   /* none where the device's memory is the host's */
+    size_t taken;    /* bytes of these */
+    size_t returned; /* bytes that from_device() has copied */
+    int profile;     /* 1: keep costs */
+    double spent;    /* seconds of all costs */
     int ncosts;
     cost costs[MAX_COSTS];
 } run;
@@ -42,38 +45,48 @@ void *take_memory(size_t bytes);
 
 /* ---- memory of tensors ----
  *
- * It is named by its address on the host. Operators work on its twin in the device's memory: what the host writes goes there
- * with to_device(), what it reads comes with from_device(). Where the device's memory is the host's, there is but one. */
+ * It is named by its address on the host. Where the device has memory of its own, operators work on its twin there: what the host
+ * writes goes there with to_device(), what it reads comes with from_device(). Elsewhere there is but one, and both do nothing. */
 
+/* Whether the device has memory of its own. */
+int is_apart(const run *r);
 /* Zeroed, here and there. */
 void *take_tensors(run *r, size_t bytes);
+/* The same for what the host never looks at: on a device with memory of its own the addresses are names alone, and whoever reads
+ * or writes there crashes. */
+void *take_activations(run *r, size_t bytes);
 /* A compact tensor at an address of such memory. */
 tg_tensor tensor_at(const run *r, const void *host, tg_type type, int ndim, const int64_t *shape);
-/* Both wait until the bytes are there. */
+/* Returns at once: the host's bytes must stay as they are until the next run_wait() or from_device(). */
 void to_device(run *r, void *host, size_t bytes);
+/* Waits until the bytes are there. */
 void from_device(run *r, void *host, size_t bytes);
-/* Waits for all calls. */
+/* Waits for all calls and copies. */
 void run_wait(run *r);
 
 /* Largest resident memory of this process so far, in bytes. */
 int64_t peak_memory(void);
+/* Of the device's own memory: what was taken for tensors, and the most that operators had as workspace; 0 where it has none. */
+int64_t device_memory(const run *r);
 
-/* impl: an ordered list of backends, or NULL; threads: 0 for the default. */
-void run_open(run *r, const char *impl, int threads);
+/* device, impl (an ordered list of backends): NULL for what the environment says; threads: 0 for the default. */
+void run_open(run *r, const char *device, const char *impl, int threads);
 void run_close(run *r);
 
-/* Adds time to an operator and implementation, if costs are kept. */
-void run_book(run *r, const char *op, const char *impl, double seconds);
+/* Time of the device's own clock, where it has one. One measurement at a time. */
+void run_time_begin(run *r);
+double run_time_end(run *r); /* waits */
 
 /* After a call: leaves with the library's message if it failed; books its time if asked for. */
-void run_note(run *r, const char *op, tg_status status, double begin);
+void run_note(run *r, const char *op, tg_status status);
 
 /* CALL(r, rms_norm_forward, .x = &x, .y = &y) */
 #define CALL(r, op, ...)                                                        \
     do {                                                                        \
-        const double begin_ = (r)->profile ? now() : 0;                         \
+        if ((r)->profile)                                                       \
+            run_time_begin(r);                                                  \
         const tg_status s_ = tg_##op((r)->ctx, &(tg_##op##_args){__VA_ARGS__}); \
-        run_note(r, #op, s_, begin_);                                           \
+        run_note(r, #op, s_);                                                   \
     } while (0)
 
 #endif

@@ -165,7 +165,7 @@ static void check_sum(const safetensors *s, const unsigned char *size, char *hea
             expected, found);
 }
 
-int safetensors_open(safetensors *s, const char *path, int must)
+static int open_file(safetensors *s, const char *path, int must, int foreign)
 {
     struct stat info;
     *s = (safetensors){.path = path, .file = open(path, O_RDONLY | O_CLOEXEC)};
@@ -188,12 +188,23 @@ int safetensors_open(safetensors *s, const char *path, int must)
     header[length] = 0;
     s->begin = 8 + (int64_t)length;
     s->size = info.st_size - s->begin;
-    check_sum(s, size, header);
+    if (!foreign)
+        check_sum(s, size, header);
     s->header = cJSON_Parse(header);
     free(header);
     if (!s->header)
         die("%s: is no safetensors file: its header is no JSON", path);
     return 1;
+}
+
+int safetensors_open(safetensors *s, const char *path, int must)
+{
+    return open_file(s, path, must, 0);
+}
+
+int safetensors_open_foreign(safetensors *s, const char *path, int must)
+{
+    return open_file(s, path, must, 1);
 }
 
 void safetensors_close(safetensors *s)
@@ -223,6 +234,36 @@ static int holds(const cJSON *list, const int64_t *values, int n)
     return 1;
 }
 
+/* An entry of the header: the tensor's type and its place among the data. */
+typedef struct entry {
+    const char *type;
+    const cJSON *place;
+} entry;
+
+static entry find_entry(const safetensors *s, const char *name, const part *p)
+{
+    const cJSON *found = cJSON_GetObjectItemCaseSensitive(s->header, name);
+    if (!found)
+        die("%s: holds no tensor %s", s->path, name);
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(found, "dtype"));
+    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(found, "shape");
+    if (!holds(shape, p->shape, p->ndim))
+        die("%s: %s is %s, expected [%lld%s%.0lld]", s->path, name,
+            shape ? (char *)memory(cJSON_PrintUnformatted(shape)) : "[]", (long long)p->shape[0],
+            p->ndim == 2 ? "," : "", p->ndim == 2 ? (long long)p->shape[1] : 0);
+    return (entry){type ? type : "", cJSON_GetObjectItemCaseSensitive(found, "data_offsets")};
+}
+
+/* Where so many bytes begin in the file. */
+static int64_t begin_of(const safetensors *s, const char *name, const entry *e, int64_t bytes)
+{
+    const double at = cJSON_GetNumberValue(cJSON_GetArrayItem(e->place, 0));
+    if (!(at >= 0 && at + (double)bytes <= (double)s->size) ||
+        !holds(e->place, (const int64_t[]){(int64_t)at, (int64_t)at + bytes}, 2))
+        die("%s: %s: its place in the file is wrong", s->path, name);
+    return s->begin + (int64_t)at;
+}
+
 void safetensors_read(const safetensors *s, const model *m, const arena *a)
 {
     part p;
@@ -230,23 +271,62 @@ void safetensors_read(const safetensors *s, const model *m, const arena *a)
     for (int i = 0; model_part(m, i, &p); i++) {
         char name[128];
         snprintf(name, sizeof(name), "%s%s", a->prefix, p.name);
-        const cJSON *entry = cJSON_GetObjectItemCaseSensitive(s->header, name);
-        if (!entry)
-            die("%s: holds no tensor %s", s->path, name);
-        const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(entry, "dtype"));
-        if (!type || strcmp(type, dtype(a->type)))
-            die("%s: %s is %s, expected %s", s->path, name, type ? type : "", dtype(a->type));
-        const cJSON *shape = cJSON_GetObjectItemCaseSensitive(entry, "shape");
-        if (!holds(shape, p.shape, p.ndim))
-            die("%s: %s is %s, expected [%lld%s%.0lld]", s->path, name,
-                shape ? (char *)memory(cJSON_PrintUnformatted(shape)) : "[]", (long long)p.shape[0],
-                p.ndim == 2 ? "," : "", p.ndim == 2 ? (long long)p.shape[1] : 0);
-        const cJSON *place = cJSON_GetObjectItemCaseSensitive(entry, "data_offsets");
+        const entry e = find_entry(s, name, &p);
+        if (strcmp(e.type, dtype(a->type)))
+            die("%s: %s is %s, expected %s", s->path, name, e.type, dtype(a->type));
         const int64_t bytes = elements(&p) * el;
-        const double at = cJSON_GetNumberValue(cJSON_GetArrayItem(place, 0));
-        if (!(at >= 0 && at + (double)bytes <= (double)s->size) ||
-            !holds(place, (const int64_t[]){(int64_t)at, (int64_t)at + bytes}, 2))
-            die("%s: %s: its place in the file is wrong", s->path, name);
-        read_all(s, (char *)a->data + p.offset * el, bytes, s->begin + (int64_t)at);
+        read_all(s, (char *)a->data + p.offset * el, bytes, begin_of(s, name, &e, bytes));
     }
+}
+
+static float widen(const void *from, int64_t i, int is_half)
+{
+    const uint16_t bits = ((const uint16_t *)from)[i];
+    const uint32_t upper = (uint32_t)bits << 16;
+    float value;
+    _Float16 half;
+    memcpy(&value, &upper, sizeof(value));
+    memcpy(&half, &bits, sizeof(half));
+    return is_half ? (float)half : value;
+}
+
+void safetensors_read_part(const safetensors *s, const part *p,
+                           void (*take)(void *user, int64_t first, const float *values, int64_t n),
+                           void *user)
+{
+    enum { RUN = 1 << 14 };
+    static float values[RUN], raw[RUN];
+    const entry e = find_entry(s, p->name, p);
+    const int wide = !strcmp(e.type, "F32"), half = !strcmp(e.type, "F16");
+    if (!wide && !half && strcmp(e.type, "BF16"))
+        die("%s: %s is %s, expected F32, BF16 or F16", s->path, p->name, e.type);
+    const int64_t count = elements(p), el = wide ? 4 : 2;
+    const int64_t begin = begin_of(s, p->name, &e, count * el);
+    for (int64_t first = 0; first < count; first += RUN) {
+        const int64_t n = count - first < RUN ? count - first : RUN;
+        read_all(s, wide ? values : raw, n * el, begin + first * el);
+        for (int64_t i = 0; i < n && !wide; i++)
+            values[i] = widen(raw, i, half);
+        take(user, first, values, n);
+    }
+}
+
+cJSON *json_read(const char *path, int must)
+{
+    struct stat info;
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 && errno == ENOENT && !must)
+        return NULL;
+    if (file < 0 || fstat(file, &info))
+        die("%s: %s", path, strerror(errno));
+    const safetensors whole = {.path = path, .file = file};
+    char *text = memory(malloc((size_t)info.st_size + 1));
+    read_all(&whole, text, info.st_size, 0);
+    close(file);
+    text[info.st_size] = 0;
+    cJSON *json = cJSON_Parse(text);
+    free(text);
+    if (!json)
+        die("%s: is no JSON", path);
+    return json;
 }

@@ -31,6 +31,8 @@ typedef struct safetensors {
 /* Opens a file and checks its frame and its checksum: a file that is not to the bit what was written
  * is refused. Returns 0 if there is no file and `must` is 0. */
 int safetensors_open(safetensors *s, const char *path, int must);
+/* The same for a file of others, which tells no checksum. */
+int safetensors_open_foreign(safetensors *s, const char *path, int must);
 void safetensors_close(safetensors *s);
 
 /* The metadata: an object of texts, NULL if there is none; and a text of them, until the file is closed. */
@@ -39,5 +41,12 @@ const char *safetensors_text(const safetensors *s, const char *key);
 
 /* Reads the model's parts into an arena. */
 void safetensors_read(const safetensors *s, const model *m, const arena *a);
+/* Reads one part, of f32, bf16 or f16, as f32: calls back with runs of its elements in their order. */
+void safetensors_read_part(const safetensors *s, const part *p,
+                           void (*take)(void *user, int64_t first, const float *values, int64_t n),
+                           void *user);
+
+/* A JSON file; NULL if there is none and `must` is 0. */
+cJSON *json_read(const char *path, int must);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "checkpoint.h"
 #include "data.h"
+#include "load.h"
 #include "optimizer.h"
 #include "sample.h"
 
@@ -32,28 +33,36 @@ static double held_out_loss(model *m, const corpus *data)
     const options *o = m->o;
     const int64_t windows = data_held_out_windows(data, o);
     double sum = 0;
+    model_micro_batch(m, 0);
     for (int64_t w = 0; w < windows; w += o->batch) {
         const int64_t there = data_held_out(data, o, w, m->input_data, m->target_data);
         model_forward(m);
-        sum += (double)model_loss(m, 0, 0) * (double)there;
+        model_loss(m, 0, 0);
+        sum += (double)*model_results(m) * (double)there;
     }
     return windows ? sum / (double)windows : NAN;
 }
 
-/* One step: gradients of all micro-batches, then the parameters. */
+/* One step: gradients of all micro-batches, then the parameters. The host waits once for the device, for the losses and the norm,
+ * and for the end. */
 static event one_step(model *m, const corpus *data, int64_t step)
 {
     const options *o = m->o;
-    const double begin = now();
+    const double begin = now(), spent = m->r->spent;
     event e = {.step = step, .lr = learning_rate(o, step)};
     for (int64_t i = 0; i < o->accumulate; i++) {
         const int64_t window = ((step - 1) * o->accumulate + i) * o->batch;
+        model_micro_batch(m, i);
         data_train(data, o, window, m->input_data, m->target_data);
         model_forward(m);
-        e.loss += (double)model_loss(m, 1 / (float)o->accumulate, i > 0) / (double)o->accumulate;
+        model_loss(m, 1, i > 0);
         model_backward(m, i > 0);
     }
-    e.norm = gradient_norm(m);
+    gradient_squares(m);
+    const float *results = model_results(m);
+    for (int64_t i = 0; i < o->accumulate; i++)
+        e.loss += (double)results[i] / (double)o->accumulate;
+    e.norm = sqrt((double)results[o->accumulate]);
     if (!isfinite(e.loss) || !isfinite(e.norm))
         die("step %lld: the loss is %g, the gradient norm %g: stopped before the parameters "
             "change; "
@@ -61,7 +70,7 @@ static event one_step(model *m, const corpus *data, int64_t step)
             (long long)step, e.loss, e.norm);
     optimizer_step(m, step, e.norm);
     run_wait(m->r);
-    e.seconds = now() - begin;
+    e.seconds = m->r->profile && is_apart(m->r) ? m->r->spent - spent : now() - begin;
     e.tokens = (double)(o->batch * o->seq * o->accumulate);
     return e;
 }
@@ -81,14 +90,13 @@ static void profile_step(model *m, history *h, int64_t step, int first)
 {
     if (first)
         m->r->ncosts = 0;
-    const double begin = now();
     const int profile = m->r->profile;
     m->r->profile = 0;
+    run_time_begin(m->r);
     for (int64_t i = 0; i < m->o->accumulate; i++)
         model_products(m, i > 0);
-    run_wait(m->r);
+    history_gemms(h)[step] = (float)run_time_end(m->r);
     m->r->profile = profile;
-    history_gemms(h)[step] = (float)(now() - begin);
 }
 
 static void evaluate(model *m, const corpus *data, report *r, history *h, int64_t step)
@@ -139,9 +147,9 @@ static int64_t run_steps(model *m, const corpus *data, uint64_t hash, report *r,
 static void describe(report *r, const model *m, const corpus *data)
 {
     const options *o = m->o;
-    report_say(r, "%s: %lld layers, width %lld, %.2f M parameters, %s, %d threads", o->preset,
+    report_say(r, "%s: %lld layers, width %lld, %.2f M parameters, %s, %s, %d threads", o->preset,
                (long long)o->layers, (long long)o->width, (double)m->used / 1e6, o->type,
-               tg_ctx_threads(m->r->ctx));
+               tg_ctx_device(m->r->ctx), tg_ctx_threads(m->r->ctx));
     report_say(r, "data: %s, %lld to train on, %lld held out", data->what,
                (long long)data->train.count, (long long)data->held_out.count);
     if (!data_held_out_windows(data, o))
@@ -155,11 +163,13 @@ int train(const options *o, const course *c, history *h)
     model m;
     corpus data;
     report p;
-    run_open(&r, c->impl, (int)o->threads);
+    run_open(&r, o->device, c->impl, (int)o->threads);
     data_open(&data, o);
     if (o->out)
         checkpoint_prepare(o);
     model_open(&m, &r, o, !o->eval_only);
+    if (o->load)
+        load_parameters(&m, o->load);
     const uint64_t hash = o->out && !o->eval_only ? data_hash(&data) : 0;
     const int64_t first = o->resume ? checkpoint_load(&m, hash) : 0;
     report_open(&p, o, c->label, first);
@@ -175,6 +185,12 @@ int train(const options *o, const course *c, history *h)
     h->tokens_per_s =
         (double)(o->batch * o->seq * o->accumulate) / median(history_seconds(h), h->done + 1);
     h->peak_bytes = peak_memory();
+    h->device_bytes = device_memory(&r);
+    h->returned_bytes = (int64_t)r.returned;
+    if (h->device_bytes)
+        report_say(&p, "memory of %s: %.1f MiB of tensors, %.1f MiB of workspace at most",
+                   tg_ctx_device(r.ctx), (double)r.taken / 1048576,
+                   (double)tg_ctx_workspace_peak(r.ctx) / 1048576);
     report_close(&p, h);
     if (c->sample && o->sample && !interrupted)
         sample_text(&m);

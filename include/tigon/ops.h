@@ -48,6 +48,7 @@
  *                                                           a vector
  *                  grpo_loss                                12 a token
  *                  qwen2vl_mrope                            4 D t
+ *                  sum_squares_forward                      8 for 16384 elements or a row
  *                gemm, fused_linear_*, flash_attention, fused_neighborhood_attention: see their entries
  *                and pages. The others take none. Those of `unfused` take a temporary a step,
  *                those of `ref` some rows in f64.
@@ -730,6 +731,19 @@ TG_API tg_status tg_fused_linear_jsd_forward(tg_ctx *ctx,
  */
 TG_API tg_status tg_fused_linear_jsd_backward(tg_ctx *ctx,
                                               const tg_fused_linear_jsd_backward_args *args);
+
+/* sum_squares: the sum of the squares of all elements, such as the square of a gradient's norm.
+ *   y = sum over all elements of x^2, with accumulate added to what y holds.
+ *   x [..,N] T. y f32, 1 element.
+ * Saved for backward: x.
+ * Numerics: squares in f32, added up in f32 over short runs, and these in f64 (on devices: see their pages), in an order that
+ *   depends on sizes alone. A sum beyond the range of f32 is infinity, of f32 squares below 2^-149 are 0.
+ */
+TG_API tg_status tg_sum_squares_forward(tg_ctx *ctx, const tg_sum_squares_forward_args *args);
+
+/*   dx = 2 dy x
+ *   dy 1 element of any of the three types. dx like x, may be x. */
+TG_API tg_status tg_sum_squares_backward(tg_ctx *ctx, const tg_sum_squares_backward_args *args);
 
 #ifdef __cplusplus
 }

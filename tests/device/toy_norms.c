@@ -1,4 +1,4 @@
-/* toy_norms.c - kernels of rms_norm and softmax: one row after the other, in f64. */
+/* toy_norms.c - kernels of rms_norm, softmax and sum_squares: one row after the other, in f64. */
 #include <math.h>
 
 #include "toy.h"
@@ -88,6 +88,28 @@ static void softmax_gradient(toy_call *call)
     }
 }
 
+/* ---- sum_squares ---- */
+
+static void sum_squares(toy_call *call)
+{
+    const tg_sum_squares_forward_args *a = (const void *)call->slot;
+    const toy_rows x = toy_rows_of(a->x), y = toy_rows_of(a->y);
+    double sum = a->accumulate ? toy_get(&y, 0, 0) : 0;
+    for (int64_t i = 0; i < x.rows; i++)
+        for (int64_t j = 0; j < x.n; j++)
+            sum += toy_get(&x, i, j) * toy_get(&x, i, j);
+    toy_set(&y, 0, 0, sum);
+}
+
+static void sum_squares_gradient(toy_call *call)
+{
+    const tg_sum_squares_backward_args *a = (const void *)call->slot;
+    const toy_rows dy = toy_rows_of(a->dy), x = toy_rows_of(a->x), dx = toy_rows_of(a->dx);
+    for (int64_t i = 0; i < x.rows; i++)
+        for (int64_t j = 0; j < x.n; j++)
+            toy_set(&dx, i, j, 2 * toy_get(&dy, 0, 0) * toy_get(&x, i, j));
+}
+
 /* ---- rows ---- */
 
 TOY_FUNCTION(rms_norm_forward, rms_norm, 0)
@@ -95,11 +117,15 @@ TOY_FUNCTION(rms_norm_backward, rms_norm_gradient,
              args->dweight ? (size_t)tg_numel(args->dweight) * sizeof(double) : 0)
 TOY_FUNCTION(softmax_forward, softmax, 0)
 TOY_FUNCTION(softmax_backward, softmax_gradient, 0)
+TOY_FUNCTION(sum_squares_forward, sum_squares, 0)
+TOY_FUNCTION(sum_squares_backward, sum_squares_gradient, 0)
 
 const tg_impl toy_norm_rows[] = {
     TG_IMPL(rms_norm_forward, "", 0, TG_TAKES_FLOATS, NULL, toy_rms_norm_forward),
     TG_IMPL(rms_norm_backward, "", 0, TG_TAKES_FLOATS, NULL, toy_rms_norm_backward),
     TG_IMPL(softmax_forward, "", 0, TG_TAKES_FLOATS, NULL, toy_softmax_forward),
     TG_IMPL(softmax_backward, "", 0, TG_TAKES_FLOATS, NULL, toy_softmax_backward),
+    TG_IMPL(sum_squares_forward, "", 0, TG_TAKES_FLOATS, NULL, toy_sum_squares_forward),
+    TG_IMPL(sum_squares_backward, "", 0, TG_TAKES_FLOATS, NULL, toy_sum_squares_backward),
     TG_IMPLS_END,
 };

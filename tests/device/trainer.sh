@@ -1,6 +1,7 @@
 #!/bin/sh
 # The trainer on a device with memory of its own: its tensors live there, the operators that the device lacks run on the host.
-# 6 steps end at the CPU's loss, and so do 3 steps, a checkpoint, and 3 more.
+# 6 steps end at the CPU's loss, and so do 3 steps, a checkpoint, and 3 more. Of a step only its losses and the norm come to the host: the
+# trainer itself could not read more, since activations and gradients have no memory there.
 #   trainer.sh LLAMA libtoy.so SOURCE_DIR
 set -eu
 llama=$1
@@ -12,7 +13,7 @@ export TIGON_BACKEND_PATH="$toy" TIGON_FALLBACK=host
 loss() { # DEVICE ARGUMENTS...
     device=$1
     shift
-    TIGON_DEVICE=$device "$llama" "$@" >"$work/out" 2>&1 || { tail -5 "$work/out" >&2; exit 1; }
+    "$llama" --device "$device" "$@" >"$work/out" 2>&1 || { tail -5 "$work/out" >&2; exit 1; }
     sed -n 's/.*held-out loss after [0-9]* steps: \([0-9.]*\).*/\1/p' "$work/out"
 }
 set -- --preset tiny --steps 6 --batch 2 --seq 32 --eval-every 0 --eval-windows 1 --data "$source"/src/core/*.c
@@ -23,6 +24,18 @@ resumed=$(loss toy --sample 0 --resume --out "$work/half" --data "$source"/src/c
 echo "held-out loss after 6 steps: cpu $cpu, toy $there, resumed $resumed"
 awk -v a="$cpu" -v b="$there" -v c="$resumed" 'BEGIN { d = a - b; exit !(a > 0 && d <= 0.001 && d >= -0.001 && b == c) }'
 TIGON_VERBOSE=1 loss toy --sample 0 "$@" >/dev/null
-for row in toy/gemm toy/rms_norm_forward toy/embedding_backward; do
+for row in toy/gemm toy/rms_norm_forward toy/embedding_backward toy/sum_squares_forward; do
     grep -q "^tigon,$row," "$work/out" || { echo "$row did not run"; exit 1; }
 done
+# Three micro-batches a step: 3 losses and a sum of squares, for the held-out loss as well. A clock of 1 ms a call; memory is counted.
+loss toy --sample 0 --accumulate 3 --log "$work/log" --profile "$@" >/dev/null
+grep -q '"returned_bytes":112}' "$work/log" || { tail -1 "$work/log"; echo "6 steps and a held-out loss return 7 * 4 * 4 bytes"; exit 1; }
+tail -1 "$work/log" | grep -q '"device_peak_bytes":[1-9]' || { tail -1 "$work/log"; echo "no memory is told"; exit 1; }
+grep -q '^sum_squares_forward *toy/sum_squares_forward *1 *1\.000 ' "$work/out" || { cat "$work/out"; echo "no time by the device's clock"; exit 1; }
+# --device goes before TIGON_DEVICE; one that is not there is named.
+TIGON_DEVICE=nowhere loss toy --sample 0 --stop-after 1 "$@" >/dev/null
+if "$llama" --device nowhere "$@" 2>"$work/out" || ! grep -q -e '--device nowhere: .*nowhere' "$work/out"; then
+    cat "$work/out"
+    echo "a device that is not there is taken"
+    exit 1
+fi

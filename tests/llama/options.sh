@@ -8,7 +8,7 @@ refuses "--steps: 'x' is not a whole number" --steps x
 refuses "--steps: '1.5' is not a whole number" --steps 1.5
 refuses "--steps: -1 is not in [0, 1e+07]" --steps -1
 refuses "--lr: nan is not in" --lr nan
-refuses "--preset: 'big' is none of tiny, small, 124m" --preset big
+refuses "--preset: 'big' is none of tiny, small, 124m, 1b" --preset big
 refuses "--type: 'f16' is neither f32 nor bf16" --type f16
 refuses "--width 100 must be --heads 3 times an even number" --width 100 --heads 3
 refuses "--kv-heads 3 does not divide --heads 4" --kv-heads 3
@@ -29,7 +29,7 @@ refuses "are too few for a window" --data few.txt
 # Token files in llm.c's format: int32 magic, version, count; 1024 bytes; uint16 tokens.
 refuses "are too few for a token file's header" --tokens few.txt
 head -c 2000 /dev/zero >zero.bin
-refuses "magic 0, version 0; a token file has 20240520, 1" --tokens zero.bin
+refuses "magic 0, version 0; a token file has 20240520, 1 or 20240801, 7" --tokens zero.bin
 tokens() { # COUNT: a file of 4096 tokens 7, 8, 7, 8, ... whose header tells of COUNT
     printf '\210\330\064\001\001\000\000\000'
     printf "\\$(printf %o $(($1 % 256)))\\$(printf %o $(($1 / 256)))\\000\\000"
@@ -43,6 +43,18 @@ refuses "is outside the vocabulary of 5" --tokens good.bin --vocab 5 --steps 1
 "$llama" $toy --tokens good.bin --vocab 16 --steps 30 --lr 1e-2 --log log --quiet >out 2>err ||
     fail "a token file: $(cat err)"
 grep '"loss"' log | tail -n 1 | awk -F'[:}]' '{ exit !($3 < 1.0) }' || fail "two tokens in turn are not learnt: $(tail -n 2 log)"
+
+{ # the same tokens in 32 bits
+    printf '\241\331\064\001\007\000\000\000\000\020\000\000'
+    head -c 1012 /dev/zero
+    yes 'ab' | head -n 2048 | tr -d '\n' | sed 's/a/\x07\x00\x00\x00/g; s/b/\x08\x00\x00\x00/g'
+} >wide.bin
+for file in good.bin wide.bin; do
+    "$llama" $toy --tokens $file --vocab 16 --steps 2 --log log.$file --quiet >out 2>err || fail "$file: $(cat err)"
+    sed 's/"seconds".*//; s/,"median.*//' log.$file >loss.$file
+done
+cmp loss.good.bin loss.wide.bin || fail "tokens of 16 and of 32 bits give different losses"
+refuses "--device nowhere: " $toy $data --device nowhere
 
 # A loss that is not finite ends the course, and says so.
 refuses "stopped before the parameters change" $toy $data --steps 50 --lr 1e20 --warmup 0 --clip 0

@@ -3,6 +3,7 @@
  *
  *   #define ASC_FLAT ASC_NAME(relu_forward)      the kernel
  *   #define ASC_FLAT_ARGS RELU_FORWARD           what it is given: tensors, the grid, numbers, buffers
+ *   #define ASC_FLAT_BEGIN asc_dcci_entire_all() what is done before the tiles; may be left out
  *   #define ASC_FLAT_READS ASC_READ(x)           the tensors that it reads; each has a buffer of its name, of two copies, and
  *                                                for types of 16 bits one of f32, x32
  *   #define ASC_FLAT_WRITES ASC_WRITE(y, x32)    the tensors that it writes, and the buffer of f32 that each is computed in for
@@ -11,10 +12,14 @@
  *                                                addresses of f32, in which y32 may be x32; the kernel's numbers may be used,
  *                                                and ASC_SCRATCH(h), a buffer of f32
  */
+#ifndef ASC_FLAT_BEGIN
+#define ASC_FLAT_BEGIN (void)0
+#endif
 ASC_KERNEL ASC_FLAT(ASC_PARAMS(ASC_FLAT_ARGS))
 {
     const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
     int slot = 0;
+    ASC_FLAT_BEGIN;
     asc_pipeline_begin();
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;
          task += asc_get_block_num(), slot ^= 1) {
@@ -65,6 +70,7 @@ ASC_KERNEL ASC_FLAT(ASC_PARAMS(ASC_FLAT_ARGS))
 
 #undef ASC_FLAT
 #undef ASC_FLAT_ARGS
+#undef ASC_FLAT_BEGIN
 #undef ASC_FLAT_READS
 #undef ASC_FLAT_WRITES
 #undef ASC_FLAT_TILE

@@ -10,7 +10,7 @@ mkdir -p "$3"
 answers=$(cd "$3" && pwd)/answers
 shift 3
 [ $# -gt 0 ] || set -- swiglu geglu relu_squared softmax embedding rms_norm fused_add_rms_norm cross_entropy \
-    adamw kl_div tvd jsd layer_norm poly_norm rope qwen2vl_mrope llama4_rope group_norm dyt selective_log_softmax grpo_loss softmax_jsd sum_rows sparsemax gemm flash_attention fused_neighborhood_attention
+    adamw kl_div tvd jsd layer_norm poly_norm rope qwen2vl_mrope llama4_rope group_norm dyt selective_log_softmax grpo_loss softmax_jsd sum_rows sum_squares sparsemax gemm flash_attention fused_neighborhood_attention
 unset TIGON_IMPL TIGON_VERBOSE TIGON_ASCEND_SEED TIGON_SOC ASCEND_UB_CAPACITY_BITS
 export TIGON_DEVICE=npu-model OMP_NUM_THREADS=1
 rm -f "$answers"

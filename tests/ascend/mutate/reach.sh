@@ -22,9 +22,9 @@ gcc ./*.o model/atomic.o --coverage $("$ascsim" flags link) -o model/libtigon_as
 ln -s "$(ldd model/libtigon_ascend_model.so | sed -n 's/.*libascsim.so => \([^ ]*\).*/\1/p')" model/libascsim.so
 export TIGON_ASCEND_MODEL="$folder/model" TIGON_DEVICE=npu-model OMP_WAIT_POLICY=passive
 operators="swiglu geglu relu_squared softmax embedding rms_norm fused_add_rms_norm cross_entropy
-    adamw kl_div tvd jsd layer_norm poly_norm rope qwen2vl_mrope llama4_rope group_norm dyt selective_log_softmax grpo_loss softmax_jsd sum_rows sparsemax"
+    adamw kl_div tvd jsd layer_norm poly_norm rope qwen2vl_mrope llama4_rope group_norm dyt selective_log_softmax grpo_loss softmax_jsd sum_rows sum_squares sparsemax"
 for setting in TIGON_SOC=910B1 TIGON_SOC=910B4 ASCEND_UB_CAPACITY_BITS=786432; do
     echo "$setting: $(env $setting "$tigon" check --strict $operators 2>&1 | tail -1)"
 done
-echo "a quarter: $(ASCEND_UB_CAPACITY_BITS=393216 "$tigon" check --strict embedding rms_norm fused_add_rms_norm softmax cross_entropy layer_norm poly_norm group_norm selective_log_softmax grpo_loss softmax_jsd sum_rows sparsemax 2>&1 | tail -1)"
+echo "a quarter: $(ASCEND_UB_CAPACITY_BITS=393216 "$tigon" check --strict embedding rms_norm fused_add_rms_norm softmax cross_entropy layer_norm poly_norm group_norm selective_log_softmax grpo_loss softmax_jsd sum_rows sum_squares sparsemax 2>&1 | tail -1)"
 python3 "$here/reach.py" "$folder"

@@ -1,0 +1,41 @@
+/* sum_squares.c - host of kernels/sum_squares.asc.c: each block leaves a sum, and a second launch adds them in their order. */
+#include "ascend.h"
+#include "kernels/sum_squares.args.h"
+
+enum { FORWARD, BACKWARD };
+
+ASCEND_KERNEL(sum_squares_forward, SUM_SQUARES_FORWARD);
+ASCEND_KERNEL(sum_squares_backward, SUM_SQUARES_BACKWARD);
+
+const tg_ub_kernel ascend_ub_sum_squares[] = {
+    [FORWARD] = {.name = "sum_squares_forward.flat",
+                 ASCEND_BUFFERS(sum_squares_forward),
+                 .flat = 1},
+    [BACKWARD] = {.name = "sum_squares_backward.flat",
+                  ASCEND_BUFFERS(sum_squares_backward),
+                  .flat = 1},
+    {0},
+};
+
+tg_status ascend_sum_squares_forward(tg_ctx *ctx, const tg_sum_squares_forward_args *args)
+{
+    const ascend_rows x = ascend_rows_of(args->x);
+    const int one_line = ascend_is_compact(args->x);
+    ascend_plan plan;
+    ascend_partial_sums sums;
+    ASCEND_TRY(ascend_begin(&plan, &ascend_ub_sum_squares[FORWARD], args->x,
+                            one_line ? x.rows * x.n > 0 : x.rows, one_line ? x.rows * x.n : x.n,
+                            x.type, 0));
+    plan.one_line = one_line;
+    ASCEND_TRY(ascend_choose(&plan));
+    ASCEND_TRY(ascend_partials(ctx, plan.layout.blocks, 1, &sums));
+    ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, sum_squares_forward, .x = args->x, .sums = &sums.memory,
+                             .sums_stride = sums.stride));
+    return ascend_sum_partials(ctx, &sums, args->y, args->accumulate);
+}
+
+tg_status ascend_sum_squares_backward(tg_ctx *ctx, const tg_sum_squares_backward_args *args)
+{
+    return ASCEND_RUN_FLAT(ctx, &ascend_ub_sum_squares[BACKWARD], 0, sum_squares_backward,
+                           .x = args->x, .dx = args->dx, .dy = args->dy);
+}

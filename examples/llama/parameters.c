@@ -1,0 +1,144 @@
+/* parameters.c - where each parameter lies among all, what it begins with, and how they go to the device and back. */
+#include <math.h>
+#include <string.h>
+
+#include "data.h"
+#include "model.h"
+
+enum { ALIGN = 64 }; /* elements: each parameter starts on a cache line */
+
+/* ---- places ---- */
+
+/* How far parameters have been laid out. */
+typedef struct layout {
+    model *m;
+    int64_t at;
+} layout;
+
+static void place(layout *l, weight *w, int64_t rows, int64_t cols)
+{
+    model *m = l->m;
+    const int64_t n = rows * cols;
+    if (m->param) { /* the second walk, when the memory is there */
+        w->at = l->at;
+        const int ndim = rows == 1 ? 1 : 2;
+        const int64_t shape[2] = {rows == 1 ? cols : rows, cols};
+        array_set(m, &w->p, m->param + l->at * (int64_t)tg_type_size(m->type), m->type, ndim,
+                  shape);
+        if (m->grad)
+            array_set(m, &w->g, m->grad + l->at, TG_F32, ndim, shape);
+    } else {
+        m->used += n;
+    }
+    l->at += (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+void model_place(model *m)
+{
+    const options *o = m->o;
+    layout l = {m, 0};
+    place(&l, &m->embed, o->vocab, o->width);
+    if (o->untied)
+        place(&l, &m->head, o->vocab, o->width);
+    for (int64_t i = 0; i < o->layers; i++) {
+        layer *x = &m->layers[i];
+        place(&l, &x->wqkv, m->qkv_width, o->width);
+        place(&l, &x->wo, o->width, o->width);
+        place(&l, &x->wgate_up, 2 * o->ff, o->width);
+        place(&l, &x->wdown, o->width, o->ff);
+    }
+    m->decayed = l.at;
+    for (int64_t i = 0; i <= o->layers; i++)
+        place(&l, &m->norm1[i], 1, o->width);
+    for (int64_t i = 0; i < o->layers; i++)
+        place(&l, &m->layers[i].norm2, 1, o->width);
+    m->count = l.at;
+}
+
+/* ---- values ---- */
+
+/* One matrix of normal numbers: Box and Muller over hashes of the elements' places. */
+typedef struct normal_task {
+    model *m;
+    int64_t base;
+    float deviation;
+} normal_task;
+
+void model_set(model *m, int64_t i, float value)
+{
+    if (m->type == TG_F32) {
+        ((float *)m->param)[i] = value;
+        return;
+    }
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    ((uint16_t *)m->param)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    if (m->master)
+        m->master[i] = value;
+}
+
+static void fill_normal(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const normal_task *t = arg;
+    (void)worker;
+    for (int64_t i = t->base + begin; i < t->base + end; i++) {
+        const uint64_t h = hash_at((uint64_t)t->m->o->seed ^ 0x5eed, (uint64_t)i);
+        const float u = ((float)(h >> 40) + 0.5f) / 16777216.0f;
+        const float a = (float)(h & 0xffffff) * (6.28318531f / 16777216.0f);
+        model_set(t->m, i, t->deviation * sqrtf(-2 * logf(u)) * cosf(a));
+    }
+}
+
+static void init_matrix(model *m, const weight *w, float deviation)
+{
+    normal_task task = {m, w->at, deviation};
+    tg_parallel_for(m->r->ctx, tg_numel(&w->p.t), 1 << 14, fill_normal, &task);
+}
+
+/* ---- to the device and back ---- */
+
+static void move(const model *m, void (*to)(run *r, void *host, size_t bytes))
+{
+    float *const state[] = {m->m, m->v, m->master};
+    to(m->r, m->param, (size_t)m->count * tg_type_size(m->type));
+    for (int i = 0; i < 3; i++)
+        if (state[i])
+            to(m->r, state[i], (size_t)m->count * sizeof(float));
+}
+
+void model_params_to_device(const model *m)
+{
+    to_device(m->r, m->param, (size_t)m->count * tg_type_size(m->type));
+    if (m->master)
+        to_device(m->r, m->master, (size_t)m->count * sizeof(*m->master));
+    run_wait(m->r);
+}
+
+void model_to_device(const model *m)
+{
+    move(m, to_device);
+    run_wait(m->r);
+}
+
+void model_from_device(const model *m)
+{
+    move(m, from_device);
+}
+
+void model_init(model *m)
+{
+    const options *o = m->o;
+    const float small = 0.02f / sqrtf(2 * (float)o->layers); /* for what is added to the stream */
+    init_matrix(m, &m->embed, 0.02f);
+    if (o->untied)
+        init_matrix(m, &m->head, 0.02f);
+    for (int64_t i = 0; i < o->layers; i++) {
+        init_matrix(m, &m->layers[i].wqkv, 0.02f);
+        init_matrix(m, &m->layers[i].wo, small);
+        init_matrix(m, &m->layers[i].wgate_up, 0.02f);
+        init_matrix(m, &m->layers[i].wdown, small);
+    }
+    for (int64_t i = m->decayed; i < m->count; i++)
+        model_set(m, i, 1);
+    model_params_to_device(m); /* moments are zeros there */
+}
