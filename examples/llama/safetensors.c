@@ -279,15 +279,28 @@ void safetensors_read(const safetensors *s, const model *m, const arena *a)
     }
 }
 
+static float of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* f16 has 10 bits of fraction and exponents from -14 on: what lies below is a multiple of 2^-24. */
+static float half_of(uint16_t bits)
+{
+    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = bits & 0x7fff;
+    if (rest < 0x400)
+        return (sign ? -1 : 1) * (float)rest * 0x1p-24f;
+    const uint32_t shift =
+        rest < 0x7c00 ? 112 : 224; /* of exponents; infinities and NaN have the largest */
+    return of_bits(sign | ((rest << 13) + (shift << 23)));
+}
+
 static float widen(const void *from, int64_t i, int is_half)
 {
     const uint16_t bits = ((const uint16_t *)from)[i];
-    const uint32_t upper = (uint32_t)bits << 16;
-    float value;
-    _Float16 half;
-    memcpy(&value, &upper, sizeof(value));
-    memcpy(&half, &bits, sizeof(half));
-    return is_half ? (float)half : value;
+    return is_half ? half_of(bits) : of_bits((uint32_t)bits << 16);
 }
 
 void safetensors_read_part(const safetensors *s, const part *p,
