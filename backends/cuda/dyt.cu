@@ -240,24 +240,18 @@ static dyt_args args_of(const tg_tensor *x, const tg_tensor *alpha, const tg_ten
 tg_status cuda_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *args)
 {
     static const char op[] = "dyt_forward";
-    cuda_call call;
     dyt_args a = args_of(args->x, args->alpha, args->gamma, args->y);
     a.beta = vector_of(args->beta);
-    tg_status status = check_width(op, width_of(args->x));
-    if (status != TG_OK || a.rows == 0 || a.n == 0)
-        return status;
-    status = cuda_begin(&call, ctx, op, args->x);
-    if (status != TG_OK)
-        return status;
-    const tg_tensor *const tensors[] = {args->x, args->y, args->gamma, args->beta};
-    by_layout(tensors, [&](auto e) {
-        using T = decltype(e);
-        static int known;
-        const auto kernel = dyt_forward_kernel<T>;
-        const dim3 grid = shape(call, &a, ceil_div(a.n, V<T>), ahead_of(1), &known, kernel);
-        kernel<<<grid, STREAM_THREADS, ahead_of(1), call.stream>>>(a);
+    return on_rows(ctx, op, args->x, [&](const cuda_call &call) {
+        const tg_tensor *const tensors[] = {args->x, args->y, args->gamma, args->beta};
+        by_layout(tensors, [&](auto e) {
+            using T = decltype(e);
+            static int known;
+            const auto kernel = dyt_forward_kernel<T>;
+            const dim3 grid = shape(call, &a, ceil_div(a.n, V<T>), ahead_of(1), &known, kernel);
+            kernel<<<grid, STREAM_THREADS, ahead_of(1), call.stream>>>(a);
+        });
     });
-    return cuda_end(&call, TG_OK);
 }
 
 template <class T>
@@ -295,10 +289,7 @@ tg_status cuda_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *args)
     cuda_call call;
     dyt_args a = args_of(args->x, args->alpha, args->gamma, args->dx);
     a.dy = span_of(args->dy);
-    tg_status status = check_width(op, width_of(args->x));
-    if (status != TG_OK)
-        return status;
-    status = cuda_begin(&call, ctx, op, args->x);
+    tg_status status = begin_rows(&call, ctx, op, args->x);
     if (status != TG_OK)
         return status;
     const tg_tensor *const tensors[] = {args->x, args->dy, args->dx, args->gamma};

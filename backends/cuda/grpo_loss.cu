@@ -305,9 +305,7 @@ tg_status cuda_grpo_loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_args *a
 {
     static const char op[] = "grpo_loss_forward";
     cuda_call call;
-    tg_status status = check_width(op, width_of(args->logits));
-    if (status == TG_OK)
-        status = cuda_begin(&call, ctx, op, args->logits);
+    tg_status status = begin_rows(&call, ctx, op, args->logits);
     if (status != TG_OK)
         return status;
     status = forward(call, args);
@@ -318,9 +316,7 @@ tg_status cuda_grpo_loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args 
 {
     static const char op[] = "grpo_loss_backward";
     cuda_call call;
-    tg_status status = check_width(op, width_of(args->logits));
-    if (status == TG_OK)
-        status = cuda_begin(&call, ctx, op, args->logits);
+    tg_status status = begin_rows(&call, ctx, op, args->logits);
     if (status != TG_OK)
         return status;
     status = backward(call, args);

@@ -67,7 +67,6 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
 {
     static const char op[] = "layer_norm_forward";
     forward_args a;
-    cuda_call call;
     a.x = span_of(args->x);
     a.y = span_of(args->y);
     a.weight = vector_of(args->weight);
@@ -78,20 +77,15 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
     a.n = (int)width_of(args->x);
     a.share = 1 / (float)a.n;
     a.eps = (float)args->eps;
-    tg_status status = check_width(op, width_of(args->x));
-    if (status != TG_OK || a.rows == 0 || a.n == 0)
-        return status;
-    status = cuda_begin(&call, ctx, op, args->x);
-    if (status != TG_OK)
-        return status;
-    const tg_tensor *const tensors[] = {args->x, args->y, args->weight, args->bias};
-    by_layout(tensors, [&](auto e) {
-        using T = decltype(e);
-        static int known;
-        launch_forward(call, a, ceil_div(a.n, V<T>), &known, layer_norm_kernel<T, FEW>,
-                       layer_norm_kernel<T, HELD>, layer_norm_kernel<T, 0>);
+    return on_rows(ctx, op, args->x, [&](const cuda_call &call) {
+        const tg_tensor *const tensors[] = {args->x, args->y, args->weight, args->bias};
+        by_layout(tensors, [&](auto e) {
+            using T = decltype(e);
+            static int known;
+            launch_forward(call, a, ceil_div(a.n, V<T>), &known, layer_norm_kernel<T, FEW>,
+                           layer_norm_kernel<T, HELD>, layer_norm_kernel<T, 0>);
+        });
     });
-    return cuda_end(&call, TG_OK);
 }
 
 /* dx = rstd (m - normal mean(m normal) - mean(m)), m = dy weight, normal = (x - mean) rstd; dweight = sum over rows of dy normal,

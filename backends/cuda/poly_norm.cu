@@ -64,7 +64,6 @@ tg_status cuda_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *a
 {
     static const char op[] = "poly_norm_forward";
     forward_args a;
-    cuda_call call;
     a.x = span_of(args->x);
     a.y = span_of(args->y);
     a.weight = vector_of(args->weight);
@@ -74,20 +73,15 @@ tg_status cuda_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *a
     a.n = (int)width_of(args->x);
     a.share = 1 / (float)a.n;
     a.eps = (float)args->eps;
-    tg_status status = check_width(op, width_of(args->x));
-    if (status != TG_OK || a.rows == 0 || a.n == 0)
-        return status;
-    status = cuda_begin(&call, ctx, op, args->x);
-    if (status != TG_OK)
-        return status;
-    const tg_tensor *const tensors[] = {args->x, args->y};
-    by_layout(tensors, [&](auto e) {
-        using T = decltype(e);
-        static int known;
-        launch_forward(call, a, ceil_div(a.n, V<T>), &known, poly_norm_kernel<T, FEW>,
-                       poly_norm_kernel<T, HELD>, poly_norm_kernel<T, 0>);
+    return on_rows(ctx, op, args->x, [&](const cuda_call &call) {
+        const tg_tensor *const tensors[] = {args->x, args->y};
+        by_layout(tensors, [&](auto e) {
+            using T = decltype(e);
+            static int known;
+            launch_forward(call, a, ceil_div(a.n, V<T>), &known, poly_norm_kernel<T, FEW>,
+                           poly_norm_kernel<T, HELD>, poly_norm_kernel<T, 0>);
+        });
     });
-    return cuda_end(&call, TG_OK);
 }
 
 /* With S_p = sum over the row of dy x^p: dx = dy A(x) - x B(x^2), A(x) = sum over p of p w_p r_p x^(p-1),

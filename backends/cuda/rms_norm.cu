@@ -77,27 +77,20 @@ static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *const (&t
                          forward_args a)
 {
     const tg_tensor *const x = tensors[0];
-    const int64_t n = width_of(x);
-    tg_status status = check_width(op, n);
-    cuda_call call;
-    if (status != TG_OK || a.rows == 0 || n == 0)
-        return status;
-    status = cuda_begin(&call, ctx, op, x);
-    if (status != TG_OK)
-        return status;
-    by_layout(tensors, [&](auto e) {
-        using T = decltype(e);
-        static int known;
-        const int64_t chunks = ceil_div(n, V<T>);
-        if (a.s.data)
-            launch_forward<forward_args>(call, a, chunks, &known, NULL,
-                                         rms_norm_kernel<T, HELD, true>,
-                                         rms_norm_kernel<T, 0, true>);
-        else
-            launch_forward(call, a, chunks, &known, rms_norm_kernel<T, FEW, false>,
-                           rms_norm_kernel<T, HELD, false>, rms_norm_kernel<T, 0, false>);
+    return on_rows(ctx, op, x, [&](const cuda_call &call) {
+        by_layout(tensors, [&](auto e) {
+            using T = decltype(e);
+            static int known;
+            const int64_t chunks = ceil_div(width_of(x), V<T>);
+            if (a.s.data)
+                launch_forward<forward_args>(call, a, chunks, &known, NULL,
+                                             rms_norm_kernel<T, HELD, true>,
+                                             rms_norm_kernel<T, 0, true>);
+            else
+                launch_forward(call, a, chunks, &known, rms_norm_kernel<T, FEW, false>,
+                               rms_norm_kernel<T, HELD, false>, rms_norm_kernel<T, 0, false>);
+        });
     });
-    return cuda_end(&call, TG_OK);
 }
 
 /* What both operators have. Without a weight there is no offset either. */

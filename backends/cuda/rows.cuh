@@ -391,4 +391,25 @@ static inline tg_status check_width(const char *op, int64_t n)
                                  op, (long long)n, INT32_MAX / 2);
 }
 
+/* cuda_begin() of a call on rows of x, if these are not too wide. */
+static inline tg_status begin_rows(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tensor *x)
+{
+    const tg_status status = check_width(op, width_of(x));
+    return status == TG_OK ? cuda_begin(call, ctx, op, x) : status;
+}
+
+/* A call that launches what run(call) does, and nothing where x is empty. */
+template <class F>
+static tg_status on_rows(tg_ctx *ctx, const char *op, const tg_tensor *x, const F &run)
+{
+    cuda_call call;
+    if (rows_of(x) == 0 || width_of(x) == 0)
+        return check_width(op, width_of(x));
+    const tg_status status = begin_rows(&call, ctx, op, x);
+    if (status != TG_OK)
+        return status;
+    run(call);
+    return cuda_end(&call, TG_OK);
+}
+
 #endif

@@ -282,9 +282,7 @@ tg_status cuda_selective_log_softmax_forward(tg_ctx *ctx,
 {
     static const char op[] = "selective_log_softmax_forward";
     cuda_call call;
-    tg_status status = check_width(op, width_of(a->logits));
-    if (status == TG_OK)
-        status = cuda_begin(&call, ctx, op, a->logits);
+    tg_status status = begin_rows(&call, ctx, op, a->logits);
     if (status != TG_OK)
         return status;
     launch_log_probabilities(call, tokens_of(call, a->logits, a->target, a->mask, a->temperature),
@@ -298,9 +296,7 @@ tg_status cuda_selective_log_softmax_backward(tg_ctx *ctx,
 {
     static const char op[] = "selective_log_softmax_backward";
     cuda_call call;
-    tg_status status = check_width(op, width_of(a->logits));
-    if (status == TG_OK)
-        status = cuda_begin(&call, ctx, op, a->logits);
+    tg_status status = begin_rows(&call, ctx, op, a->logits);
     if (status != TG_OK)
         return status;
     launch_logit_gradients(call, tokens_of(call, a->logits, a->target, a->mask, a->temperature),

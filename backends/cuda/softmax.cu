@@ -92,25 +92,19 @@ tg_status cuda_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
 {
     static const char op[] = "softmax_forward";
     forward_args a;
-    cuda_call call;
     a.x = span_of(args->x);
     a.y = span_of(args->y);
     a.rows = rows_of(args->x);
     a.n = (int)width_of(args->x);
-    tg_status status = check_width(op, width_of(args->x));
-    if (status != TG_OK || a.rows == 0 || a.n == 0)
-        return status;
-    status = cuda_begin(&call, ctx, op, args->x);
-    if (status != TG_OK)
-        return status;
-    const tg_tensor *const tensors[] = {args->x, args->y};
-    by_layout(tensors, [&](auto e) {
-        using T = decltype(e);
-        static int known;
-        launch_forward(call, a, ceil_div(a.n, V<T>), &known, softmax_kernel<T, FEW>,
-                       softmax_kernel<T, HELD>, softmax_kernel<T, 0>);
+    return on_rows(ctx, op, args->x, [&](const cuda_call &call) {
+        const tg_tensor *const tensors[] = {args->x, args->y};
+        by_layout(tensors, [&](auto e) {
+            using T = decltype(e);
+            static int known;
+            launch_forward(call, a, ceil_div(a.n, V<T>), &known, softmax_kernel<T, FEW>,
+                           softmax_kernel<T, HELD>, softmax_kernel<T, 0>);
+        });
     });
-    return cuda_end(&call, TG_OK);
 }
 
 /* dx = y (dy - sum of y dy) */
