@@ -37,6 +37,9 @@ void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
     if (l->beside) {
         count = chunks_of(rows, 2 * row_bytes, bytes ? bytes : suits);
         count = count < BESIDE_CHUNKS ? BESIDE_CHUNKS : count;
+    } else if (count > 1 && !bytes && suits == DEVICE_BYTES &&
+               rows * row_bytes <= suits + sums_bytes(l->dweight)) {
+        count = 1; /* which takes no more than several and their sums */
     }
     l->rows = count ? (rows + count - 1) / count : 1;
     l->count = count ? (rows + l->rows - 1) / l->rows : 1;
