@@ -143,6 +143,7 @@ void tg_registry_vendors(char *text, size_t size);
 tg_status tg_plugin_load(const char *path);
 /* libtigon_<device>.so in the folder of this library, if it is there. */
 tg_status tg_plugin_load_beside(const char *device);
+int tg_plugin_lies_beside(const char *device); /* whether it is there */
 /* where: what messages and queries call the place that it comes from. */
 tg_status tg_plugin_register(const char *where, const tg_backend *table);
 extern const tg_host tg_host_services;
