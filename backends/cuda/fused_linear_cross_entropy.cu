@@ -100,9 +100,10 @@ static int64_t sums_bytes(const flce &f)
 }
 
 /* Rows of a chunk: equal parts of the fewest chunks that fit, in whole tiles; all, if that takes no more than several and their sums. */
-static int64_t chunk_of(const flce &f, int64_t pitch)
+static int64_t chunk_of(const flce &f, const flce_memory &m)
 {
-    const int64_t row = 2 * pitch, most = f.chunk_bytes ? f.chunk_bytes : CHUNK_BYTES;
+    const int64_t row = 2 * m.pitch + m.tiles * (int64_t)sizeof *m.parts;
+    const int64_t most = f.chunk_bytes ? f.chunk_bytes : CHUNK_BYTES;
     const int64_t tile = CLUSTER * TILE_M;
     int64_t fit = most / row;
     if ((!f.dx && !f.dweight) || f.rows <= fit ||
@@ -145,7 +146,7 @@ static tg_status allocate(const cuda_call &call, const flce &f, flce_memory *m)
     *m = {};
     m->pitch = ceil_div(f.classes, 64) * 64;
     m->tiles = (int)ceil_div(f.classes, TILE_N);
-    m->chunk = chunk_of(f, m->pitch);
+    m->chunk = chunk_of(f, *m);
     const int64_t bytes = place_memory(f, m, NULL);
     char *memory = (char *)cuda_host->device_workspace(call.ctx, (size_t)bytes);
     if (!memory)
@@ -188,10 +189,9 @@ static chunk_rows rows_of_chunk(const cuda_call &call, const flce &f, const flce
     a.z = (float)f.z;
     a.each = each;
     a.dloss = a.dloss && each ? a.dloss + first : a.dloss;
-    a.loss = f.loss ? (float *)data_of(f.loss) + (each ? first : 0) : NULL;
-    a.z_loss = f.z_loss ? (float *)data_of(f.z_loss) + (each ? first : 0) : NULL;
+    a.loss = f.loss && each ? (float *)data_of(f.loss) + first : NULL;
+    a.z_loss = f.z_loss && each ? (float *)data_of(f.z_loss) + first : NULL;
     a.lse = f.lse ? (float *)data_of(f.lse) + first : NULL;
-    a.each = each && f.loss;
     return a;
 }
 

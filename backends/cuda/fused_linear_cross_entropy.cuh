@@ -116,8 +116,8 @@ struct chunk_rows {
     index_range range;
     const float *dloss, *per_row; /* what each row's loss is multiplied with; NULL: 1 */
     float z;
-    int each; /* a loss a row */
-    float *loss, *z_loss, *lse;
+    int each;                    /* dloss has a number a row */
+    float *loss, *z_loss, *lse; /* one a row; NULL: not asked for */
 };
 
 /* The target's logit, a warp a row. */
@@ -197,9 +197,9 @@ __device__ __forceinline__ static void write_row(const chunk_rows &a, int r, con
     else if (a.lse)
         a.lse[r] = 0;
     a.state[r] = s;
-    if (a.each)
+    if (a.loss)
         a.loss[r] = s.loss;
-    if (a.each && a.z_loss)
+    if (a.z_loss)
         a.z_loss[r] = s.z_loss;
 }
 

@@ -42,12 +42,13 @@ __device__ __forceinline__ void arrive_and_expect(uint32_t barrier, int bytes)
                  : "memory");
 }
 
-/* At the barrier of the same address in a block of the cluster. */
+/* At the barrier of the same address in a block of the cluster. It says that this thread has read, and nothing of what it has written:
+ * an arrival that other blocks' threads learn that from takes a fence of the whole card, as long as a product of two tiles. */
 __device__ __forceinline__ void arrive_at(uint32_t barrier, int block)
 {
     uint32_t there;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(barrier), "r"(block));
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(there)
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there)
                  : "memory");
 }
 
