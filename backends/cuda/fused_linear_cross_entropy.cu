@@ -186,6 +186,7 @@ static chunk_rows rows_of_chunk(const cuda_call &call, const flce &f, const flce
     a.range = range_of(call, "target", f.classes);
     a.dloss = (const float *)data_of(f.dloss);
     a.per_row = f.reduction == TG_MEAN ? m.per_row : NULL;
+    a.counted = a.per_row && first == 0 ? f.rows : 0;
     a.z = (float)f.z;
     a.each = each;
     a.dloss = a.dloss && each ? a.dloss + first : a.dloss;
@@ -225,34 +226,16 @@ struct matrix {
 static tg_status add_dweight(const cuda_call &call, const flce &f, const flce_memory &m,
                              const chunk_rows &a)
 {
-    const product_operand e = {a.e, f.classes, a.rows, a.pitch},
-                          x = {a.scaled.data, f.hidden, a.rows, a.scaled.stride / 2};
-    void *const to = m.sums ? m.sums : (void *)data_of(f.dweight);
-    const int64_t stride = m.sums ? f.hidden : stride_of(f.dweight);
-    const bool add = a.first > 0 || (f.accumulate && !m.sums);
-    bool done;
-    if (!m.sums && tg_type_of(f.dweight) == TG_BF16) {
-        if (add) { /* which a copy cannot do: it rounds each sum */
-            const matrix of_e(f.x, a.e, TG_BF16, a.rows, f.classes, a.pitch),
-                of_x(f.x, a.scaled.data, TG_BF16, a.rows, f.hidden, a.scaled.stride / 2);
-            tg_gemm_args args = {};
-            args.a = &of_e.t;
-            args.b = &of_x.t;
-            args.c = f.dweight;
-            args.trans_a = 1;
-            args.beta = 1;
-            return cuda_host->call(call.ctx, "gemm", &args);
-        }
-        const scaled_result<bf16, false> r = {1, NULL, 0};
-        done = launch_product<bf16, 1, 1>(call, TG_BF16, e, x, to, stride, NULL, r);
-    } else if (add) {
-        const scaled_result<float, true> r = {1, NULL, 0};
-        done = launch_product<bf16, 1, 1>(call, TG_BF16, e, x, to, stride, NULL, r);
-    } else {
-        const scaled_result<float, false> r = {1, NULL, 0};
-        done = launch_product<bf16, 1, 1>(call, TG_BF16, e, x, to, stride, NULL, r);
-    }
-    return done ? TG_OK : TG_EUNSUPPORTED;
+    const matrix e(f.x, a.e, TG_BF16, a.rows, f.classes, a.pitch),
+        x(f.x, a.scaled.data, TG_BF16, a.rows, f.hidden, a.scaled.stride / 2),
+        sums(f.x, m.sums, TG_F32, f.classes, f.hidden, f.hidden);
+    tg_gemm_args args = {};
+    args.a = &e.t;
+    args.b = &x.t;
+    args.c = m.sums ? (tg_tensor *)&sums.t : f.dweight;
+    args.trans_a = 1;
+    args.beta = a.first > 0 || (f.accumulate && !m.sums);
+    return cuda_host->call(call.ctx, "gemm", &args);
 }
 
 /* dx = E weight, each row times its factor. */
@@ -272,8 +255,8 @@ static tg_status run_chunk(const cuda_call &call, const flce &f, const flce_memo
                            int64_t first)
 {
     const chunk_rows a = rows_of_chunk(call, f, m, first);
-    begin_rows_kernel<<<(unsigned)ceil_div(a.rows, ROW_THREADS / 32), ROW_THREADS, 0,
-                        call.stream>>>(a);
+    const int64_t blocks = ceil_div(a.rows, ROW_THREADS / 32) + (a.counted > 0);
+    begin_rows_kernel<<<(unsigned)blocks, ROW_THREADS, 0, call.stream>>>(a);
     if (!make_logits(call, f, a, false) || !make_logits(call, f, a, true))
         return TG_EUNSUPPORTED;
     tg_status status = f.dweight ? add_dweight(call, f, m, a) : TG_OK;
@@ -301,10 +284,6 @@ static tg_status run_on_card(const cuda_call &call, const flce &f)
     if (call.capability != 90)
         return TG_EUNSUPPORTED;
     tg_status status = allocate(call, f, &m);
-    if (status == TG_OK && f.reduction == TG_MEAN)
-        count_rows_kernel<<<1, COUNT_THREADS, 0, call.stream>>>((const int64_t *)data_of(f.target),
-                                                                f.rows, f.classes, f.ignore_index,
-                                                                m.per_row);
     for (int64_t first = 0; status == TG_OK && first < f.rows; first += m.chunk)
         status = run_chunk(call, f, m, first);
     if (status == TG_OK && m.sums)

@@ -75,17 +75,20 @@ struct exponentials {
                     d[i] = -CUDART_INF_F;
     }
 
-    __device__ __forceinline__ bool finish(float (&d)[128], const two_rows &t, int row,
-                                           int tile) const
+    __device__ __forceinline__ bool finish(float (&d)[128], const two_rows &t, int row, int tile,
+                                           uint32_t (&pairs)[64]) const
     {
         float max[2] = {-CUDART_INF_F, -CUDART_INF_F}, sum[2] = {0, 0};
         leave_out(d, t, tile * TILE_N, classes);
 #pragma unroll
-        for (int i = 0; i < 128; i++) {
-            const int h = i / 2 % 2;
-            max[h] = fmaxf(max[h], d[i]);
-            d[i] = exp_term(d[i] - t.offset[h]);
-            sum[h] += d[i];
+        for (int i = 0; i < 64; i++) {
+            const int h = i % 2;
+            max[h] = fmaxf(max[h], fmaxf(d[2 * i], d[2 * i + 1]));
+            const float a = exp_term(d[2 * i] - t.offset[h]);
+            const float b = exp_term(d[2 * i + 1] - t.offset[h]);
+            sum[h] += a;
+            sum[h] += b;
+            pairs[i] = narrow_pair<bf16>(a, b);
         }
 #pragma unroll
         for (int h = 0; h < 2; h++) {
@@ -110,21 +113,36 @@ struct chunk_rows {
     const row_part *parts;
     float *factor; /* the gradient of a row's logits is E times this */
     int *again;    /* [pairs of tiles]: those whose tiles are made again */
-    bf16 *e;    /* NULL: no gradients */
+    bf16 *e;       /* NULL: no gradients */
     int64_t pitch, first, ignore_index;
     int rows, classes, hidden, tiles;
     index_range range;
-    const float *dloss, *per_row; /* what each row's loss is multiplied with; NULL: 1 */
+    const float *dloss;
+    float *per_row;  /* what each row's loss is multiplied with; NULL: 1 */
+    int64_t counted; /* rows from the first on that one more block counts; 0: there is none */
     float z;
     int each;                    /* dloss has a number a row */
     float *loss, *z_loss, *lse; /* one a row; NULL: not asked for */
 };
+
+/* *per_row = 1 / the number of rows that count, of all chunks; 0 if none does. One block. */
+__device__ __forceinline__ static void count_rows(const chunk_rows &a)
+{
+    double count = 0;
+    for (int64_t r = threadIdx.x; r < a.counted; r += ROW_THREADS)
+        count += a.target[r] != a.ignore_index && a.target[r] >= 0 && a.target[r] < a.classes;
+    count = block_sum<ROW_THREADS>(count);
+    if (threadIdx.x == 0)
+        *a.per_row = count > 0 ? (float)(1 / count) : 0;
+}
 
 /* The target's logit, a warp a row. */
 __global__ void __launch_bounds__(ROW_THREADS) begin_rows_kernel(const chunk_rows a)
 {
     const int r = (int)(blockIdx.x * (ROW_THREADS / 32) + threadIdx.x / 32);
     const int lane = (int)threadIdx.x % 32;
+    if (a.counted && blockIdx.x == gridDim.x - 1)
+        return count_rows(a);
     if (threadIdx.x == 0 && r % (CLUSTER * TILE_M) == 0)
         a.again[r / (CLUSTER * TILE_M)] = 0;
     if (r >= a.rows)
@@ -237,19 +255,6 @@ __global__ void __launch_bounds__(ROW_THREADS) settle_rows_kernel(const chunk_ro
 }
 
 /* ---- over all rows: one block, in a fixed order ---- */
-
-/* *per_row = 1 / the number of rows that count, 0 if none does. */
-__global__ void __launch_bounds__(COUNT_THREADS)
-    count_rows_kernel(const int64_t *target, int64_t rows, int64_t classes, int64_t ignore_index,
-                      float *per_row)
-{
-    double count = 0;
-    for (int64_t r = threadIdx.x; r < rows; r += COUNT_THREADS)
-        count += target[r] != ignore_index && target[r] >= 0 && target[r] < classes;
-    count = block_sum<COUNT_THREADS>(count);
-    if (threadIdx.x == 0)
-        *per_row = count > 0 ? (float)(1 / count) : 0;
-}
 
 __global__ void __launch_bounds__(COUNT_THREADS)
     sum_losses_kernel(const row_state *state, int64_t rows, float *loss, float *z_loss)

@@ -4,7 +4,7 @@
  * for. Sums are f32; TF32 is never used. Parts of a product that is split along k are added in a fixed order, so that the same call gives
  * the same bits. Of what cuBLASLt suggests for a shape, the fastest is taken, which is found by timing at the first large product of that
  * shape whose result may be written several times, and kept; of suggestions that cut k as the first one does, so that the choice
- * does not show in the bits. */
+ * does not show in the bits. A kernel of our own (gemm_wgmma.cu) takes part where the first one does not cut k: it has the same bits. */
 #include <dlfcn.h>
 #include <library_types.h>
 #include <pthread.h>
@@ -60,6 +60,7 @@ typedef struct shape {
 typedef struct plan {
     shape of;
     int made, usable, timed;
+    int own; /* our own kernel was faster than all that was found */
     cublaslt_desc desc;
     cublaslt_layout a, b, c;
     int count, taken; /* of what was found */
@@ -139,21 +140,29 @@ static int find_algorithm(plan *p)
     return ok && p->count > 0 && p->found[0].status == CUBLASLT_OK;
 }
 
-/* Whether two algorithms add up along k alike, as far as they tell. */
+/* How an algorithm works, as far as it tells: CUBLASLT_CONFIG_*. UINT32_MAX if it does not. */
+static uint32_t config_of(const cublaslt_found *found, int attribute)
+{
+    uint32_t value = 0;
+    size_t written;
+    return lt.cublasLtMatmulAlgoConfigGetAttribute(&found->algo, attribute, &value, sizeof value,
+                                                   &written) == CUBLASLT_OK
+               ? value
+               : UINT32_MAX;
+}
+
+static uint32_t splits_of(const cublaslt_found *found)
+{
+    return config_of(found, CUBLASLT_CONFIG_SPLITS);
+}
+
+/* Whether two algorithms add up along k alike. */
 static int add_alike(const cublaslt_found *one, const cublaslt_found *other)
 {
-    static const int attributes[] = {CUBLASLT_CONFIG_SPLITS, CUBLASLT_CONFIG_REDUCTION_SCHEME};
-    for (int i = 0; i < 2; i++) {
-        uint32_t a = 0, b = 0;
-        size_t written;
-        if (lt.cublasLtMatmulAlgoConfigGetAttribute(&one->algo, attributes[i], &a, sizeof a,
-                                                    &written) != CUBLASLT_OK ||
-            lt.cublasLtMatmulAlgoConfigGetAttribute(&other->algo, attributes[i], &b, sizeof b,
-                                                    &written) != CUBLASLT_OK ||
-            a != b)
-            return 0;
-    }
-    return 1;
+    const uint32_t splits = splits_of(one),
+                   reduction = config_of(one, CUBLASLT_CONFIG_REDUCTION_SCHEME);
+    return splits != UINT32_MAX && reduction != UINT32_MAX && splits == splits_of(other) &&
+           reduction == config_of(other, CUBLASLT_CONFIG_REDUCTION_SCHEME);
 }
 
 static plan *plan_of(const shape *s)
@@ -221,9 +230,13 @@ static shape shape_of(const tg_gemm_args *args, int card)
 
 /* ---- a product ---- */
 
+enum { OWN = -1 }; /* in place of the number of what was found */
+
 static int run(const plan *p, const cuda_call *call, const tg_gemm_args *args, int which,
                void *workspace)
 {
+    if (which == OWN)
+        return cuda_gemm_wgmma_on(call, args);
     const float alpha = (float)args->alpha, beta = (float)args->beta;
     return lt.cublasLtMatmul(handles[p->of.card], p->desc, &alpha, data_of(args->b), p->b,
                              data_of(args->a), p->a, &beta, data_of(args->c), p->c,
@@ -278,6 +291,8 @@ static void choose(plan *p, const cuda_call *call, const tg_gemm_args *args, voi
                 p->taken = i;
             }
         }
+        p->own = cuda_gemm_wgmma_accepts(args) && splits_of(&p->found[0]) <= 1 &&
+                 time_of(p, call, args, OWN, workspace, begun, ended) < better * best;
         p->timed = 1;
         cudaEventDestroy(ended);
     }
@@ -298,7 +313,8 @@ static tg_status multiply(const cuda_call *call, const tg_gemm_args *args)
     const int usable = p->usable;
     if (usable && can_time(p, call, args))
         choose(p, call, args, workspace);
-    const int error = usable ? run(p, call, args, p->taken, workspace) : CUBLASLT_OK;
+    const int which = p->own && cuda_gemm_wgmma_accepts(args) ? OWN : p->taken;
+    const int error = usable ? run(p, call, args, which, workspace) : CUBLASLT_OK;
     pthread_mutex_unlock(&lock);
     if (!usable)
         return TG_EUNSUPPORTED;

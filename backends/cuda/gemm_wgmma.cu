@@ -48,13 +48,16 @@ static bool multiply_by_layout(const cuda_call &call, const tg_gemm_args *args)
                          : multiply_by_result<T, 0, 1>(call, args);
 }
 
+tg_status cuda_gemm_wgmma_on(const cuda_call *call, const tg_gemm_args *args)
+{
+    const bool done = tg_type_of(args->a) == TG_BF16 ? multiply_by_layout<bf16>(*call, args)
+                                                     : multiply_by_layout<f16>(*call, args);
+    return done ? TG_OK : TG_EUNSUPPORTED;
+}
+
 tg_status cuda_gemm_wgmma(tg_ctx *ctx, const tg_gemm_args *args)
 {
     cuda_call call;
     const tg_status status = cuda_begin(&call, ctx, "gemm", args->c);
-    if (status != TG_OK)
-        return status;
-    const bool done = tg_type_of(args->a) == TG_BF16 ? multiply_by_layout<bf16>(call, args)
-                                                     : multiply_by_layout<f16>(call, args);
-    return cuda_end(&call, done ? TG_OK : TG_EUNSUPPORTED);
+    return status == TG_OK ? cuda_end(&call, cuda_gemm_wgmma_on(&call, args)) : status;
 }

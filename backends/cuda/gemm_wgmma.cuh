@@ -51,6 +51,15 @@ __device__ __forceinline__ tile_place place_of(const product &p, int tile)
     return {first + at % rows, at / rows};
 }
 
+/* For all threads of a block: whether there is nothing to do. */
+__device__ __forceinline__ bool has_no_tiles(const product &p)
+{
+    int any = !p.only;
+    for (int i = (int)threadIdx.x; p.only && i < p.rows; i += PRODUCT_THREADS)
+        any |= p.only[i];
+    return !__syncthreads_or(any);
+}
+
 /* each(place): the tiles of this block's cluster. */
 template <class EACH> __device__ __forceinline__ void for_tiles(const product &p, const EACH &each)
 {
@@ -129,10 +138,10 @@ __device__ __forceinline__ void release(const product_memory &m, int stage)
         arrive_at(m.empty + 8 * stage, thread);
 }
 
-/* d = 64 rows of a times 256 columns of b. */
-template <class T, int A_ACROSS, int B_ACROSS>
+/* d = 64 rows of a times 256 columns of b. meanwhile(k): what else is done while the products of step k run. */
+template <class T, int A_ACROSS, int B_ACROSS, class MEANWHILE>
 __device__ __forceinline__ void multiply_tile(float (&d)[128], const product_memory &m, int group,
-                                              int steps, ring &r)
+                                              int steps, ring &r, const MEANWHILE &meanwhile)
 {
     /* bytes, in units of 16, from 16 elements along k to the next */
     const int a_step = A_ACROSS ? 16 * LINE_BYTES / 16 : 2, b_step = B_ACROSS ? LINE_BYTES : 2;
@@ -146,6 +155,7 @@ __device__ __forceinline__ void multiply_tile(float (&d)[128], const product_mem
         for (int i = 0; i < TILE_K / 16; i++)
             multiply<T, A_ACROSS, B_ACROSS>(d, a + i * a_step, b + i * b_step, k + i > 0);
         end_products();
+        meanwhile(k);
         wait_for_products<1>(); /* those of the step before */
         if (k > 0)
             release(m, before);
@@ -159,89 +169,125 @@ __device__ __forceinline__ void multiply_tile(float (&d)[128], const product_mem
     release(m, before);
 }
 
-/* Puts a group's numbers of STAGED bytes, which begin at column `first` of the tile, into shared memory: blocks of 64 rows and 128
- * bytes, swizzled as copies do that. A thread has, of rows lane / 4 and 8 more of its warp's 16, two neighbours in 8 columns. */
-template <class C>
-__device__ __forceinline__ void stage_results(const float (&d)[128], int first, uint32_t to)
+/* ---- results on their way out: through shared memory in parts of STAGED bytes, blocks of 64 rows and 128 bytes, swizzled as copies do
+ * that. A thread has, of rows lane / 4 and 8 more of its warp's 16, two neighbours in every 8 columns. ---- */
+
+/* Of C: columns of a part, and parts of a tile. */
+template <class C> constexpr int PART_COLUMNS = STAGED / 64 / (int)sizeof(C);
+template <class C> constexpr int PARTS = TILE_N / PART_COLUMNS<C>;
+
+/* The thread's pairs of 16-bit elements of a part, in order. */
+__device__ __forceinline__ void stage_part(const uint32_t *pairs, uint32_t to)
 {
-    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x % GROUP / 32;
-    if constexpr (sizeof(C) == 2) {
-        const int row = 16 * warp + lane % 16;
-        const uint32_t own = to + row * LINE_BYTES + (lane / 16 ^ row % 8) * 16;
+    const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % GROUP / 32 * 16 + lane % 16;
+    const uint32_t own = to + row * LINE_BYTES + (lane / 16 ^ row % 8) * 16;
 #pragma unroll
-        for (int j = 0; j < STAGED / 64 / 2; j += 16) {
-            const float *v = d + (first + j) / 2;
-            store_matrices(j / 64 * BLOCK + (own ^ j / 8 % 8 * 16), narrow_pair<C>(v[0], v[1]),
-                           narrow_pair<C>(v[2], v[3]), narrow_pair<C>(v[4], v[5]),
-                           narrow_pair<C>(v[6], v[7]));
-        }
-    } else {
-        const int row = 16 * warp + lane / 4;
-        const uint32_t own =
-            to + row * LINE_BYTES + (lane % 4 / 2 ^ row % 8) * 16 + lane % 2 * 8;
-#pragma unroll
-        for (int j = 0; j < STAGED / 64 / 4; j += 8) {
-            const float *v = d + (first + j) / 2;
-            const uint32_t at = j / 32 * BLOCK + (own ^ j / 4 % 8 * 16);
-            store_pair(at, v[0], v[1]);
-            store_pair(at + 8 * LINE_BYTES, v[2], v[3]);
-        }
+    for (int j = 0; j < PART_COLUMNS<bf16>; j += 16) {
+        const uint32_t *v = pairs + j / 4;
+        store_matrices(j / 64 * BLOCK + (own ^ j / 8 % 8 * 16), v[0], v[1], v[2], v[3]);
     }
 }
 
-/* row, column: of the first of the group's 64 x 256 results. */
-template <class RESULT>
-__device__ __forceinline__ void write_results(const product &p, const float (&d)[128], int row,
-                                              int column, uint32_t staged)
+/* The same of f32. */
+__device__ __forceinline__ void stage_part(const float *numbers, uint32_t to)
 {
-    typedef typename RESULT::type C;
-    const int columns = STAGED / 64 / (int)sizeof(C), wide = LINE_BYTES / (int)sizeof(C);
-    const int name = 1 + (int)threadIdx.x / GROUP;
-    const bool first = threadIdx.x % GROUP == 0;
+    const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % GROUP / 32 * 16 + lane / 4;
+    const uint32_t own = to + row * LINE_BYTES + (lane % 4 / 2 ^ row % 8) * 16 + lane % 2 * 8;
 #pragma unroll
-    for (int j = 0; j < TILE_N; j += columns) {
-        if (first)
-            wait_for_stores_to_read();
-        named_barrier(name, GROUP);
-        stage_results<C>(d, j, staged);
-        fence_shared();
-        named_barrier(name, GROUP);
-        if (!first)
-            continue;
-#pragma unroll
-        for (int i = 0; i < columns / wide; i++) {
-            if (RESULT::ADDED)
-                add_tile(&p.c, column + j + i * wide, row, staged + i * BLOCK);
-            else
-                store_tile(&p.c, column + j + i * wide, row, staged + i * BLOCK);
-        }
-        end_stores();
+    for (int j = 0; j < PART_COLUMNS<float>; j += 8) {
+        const float *v = numbers + j / 2;
+        const uint32_t at = j / 32 * BLOCK + (own ^ j / 4 % 8 * 16);
+        store_pair(at, v[0], v[1]);
+        store_pair(at + 8 * LINE_BYTES, v[2], v[3]);
     }
 }
+
+/* Writes a part whose first element is at row, column; v: the thread's elements of it. */
+template <class RESULT, class V>
+__device__ __forceinline__ void write_part(const product &p, const V *v, int row, int column,
+                                           uint32_t staged)
+{
+    typedef typename RESULT::type C;
+    const int name = 1 + (int)threadIdx.x / GROUP, wide = LINE_BYTES / (int)sizeof(C);
+    const bool first = threadIdx.x % GROUP == 0;
+    if (first)
+        wait_for_stores_to_read();
+    named_barrier(name, GROUP);
+    stage_part(v, staged);
+    fence_shared();
+    named_barrier(name, GROUP);
+    if (!first)
+        return;
+#pragma unroll
+    for (int i = 0; i < PART_COLUMNS<C> / wide; i++) {
+        if (RESULT::ADDED)
+            add_tile(&p.c, column + i * wide, row, staged + i * BLOCK);
+        else
+            store_tile(&p.c, column + i * wide, row, staged + i * BLOCK);
+    }
+    end_stores();
+}
+
+/* A tile's results of 16 bits, which are written while the next tile is multiplied. */
+template <class RESULT> struct outgoing {
+    uint32_t pairs[64];
+    int row, column, waiting;
+
+    __device__ __forceinline__ void write(const product &p, int part, uint32_t staged)
+    {
+        typedef typename RESULT::type C;
+        if (waiting && part == 0)
+            write_part<RESULT>(p, pairs, row, column, staged);
+        else if (waiting && part == 1)
+            write_part<RESULT>(p, pairs + 32, row, column + PART_COLUMNS<C>, staged);
+    }
+};
 
 /* What a group does that multiplies. */
 template <class T, int A_ACROSS, int B_ACROSS, class RESULT>
 __device__ __forceinline__ void make_results(const product &p, const RESULT &result,
                                              const product_memory &m)
 {
+    typedef typename RESULT::type C;
     const int block = block_of_cluster(), group = (int)threadIdx.x / GROUP - 1;
     const int own = (int)threadIdx.x % GROUP / 32 * 16 + (int)threadIdx.x % 32 / 4;
+    const uint32_t staged = m.results + group * STAGED;
     ring r = {0, 0};
+    outgoing<RESULT> out;
+    out.waiting = 0;
     for_tiles(p, [&](tile_place place) {
         const int row = (place.row * CLUSTER + block) * TILE_M + 64 * group;
+        const int column = place.column * TILE_N;
         float d[128];
         const auto rows = result.begin(row + own);
-        multiply_tile<T, A_ACROSS, B_ACROSS>(d, m, group, p.steps, r);
-        if (result.finish(d, rows, row + own, place.column))
-            write_results<RESULT>(p, d, row, place.column * TILE_N, m.results + group * STAGED);
+        multiply_tile<T, A_ACROSS, B_ACROSS>(d, m, group, p.steps, r, [&](int k) {
+            if (sizeof(C) == 2)
+                out.write(p, k, staged);
+        });
+        if (sizeof(C) == 2 && p.steps == 1)
+            out.write(p, 1, staged);
+        if constexpr (sizeof(C) == 2) {
+            out.row = row;
+            out.column = column;
+            out.waiting = result.finish(d, rows, row + own, place.column, out.pairs);
+        } else {
+            result.finish(d, rows);
+#pragma unroll
+            for (int i = 0; i < PARTS<C>; i++)
+                write_part<RESULT>(p, d + 128 / PARTS<C> * i, row, column + i * PART_COLUMNS<C>,
+                                   staged);
+        }
     });
+    for (int i = 0; i < PARTS<bf16>; i++)
+        out.write(p, i, staged);
     if (threadIdx.x % GROUP == 0)
         wait_for_stores();
 }
 #endif
 
-/* RESULT: begin(row) reads what is needed of two rows, `row` and 8 further; finish(d, that, row, tile's column) changes the thread's
- * numbers of these rows, and answers whether they are written, as RESULT::type, added to what is there if RESULT::ADDED. */
+/* RESULT: begin(row) reads what is needed of two rows, `row` and 8 further. finish(d, that, row, tile's column, pairs) makes pairs of
+ * RESULT::type, 16 bits, of the thread's numbers of these rows, and answers whether they are written; finish(d, that) changes f32, which are
+ * added to what is there if RESULT::ADDED. */
 template <class T, int A_ACROSS, int B_ACROSS, class RESULT>
 __global__ void __launch_bounds__(PRODUCT_THREADS, 1)
     product_kernel(const __grid_constant__ product p, const RESULT result)
@@ -249,6 +295,8 @@ __global__ void __launch_bounds__(PRODUCT_THREADS, 1)
 #if HAS_WGMMA
     extern __shared__ char memory[];
     __shared__ uint64_t full[STAGES], empty[STAGES];
+    if (has_no_tiles(p))
+        return;
     const uint32_t tiles = (shared_address(memory) + 1023) & ~1023u;
     const product_memory m = {shared_address(full), shared_address(empty), tiles,
                               tiles + STAGES * STAGE};
@@ -295,12 +343,21 @@ template <class C, bool ADD> struct scaled_result {
         return alpha * (factors && row < rows ? factors[row] : 1);
     }
 
-    __device__ __forceinline__ bool finish(float (&d)[128], float2 f, int, int) const
+    __device__ __forceinline__ bool finish(float (&d)[128], float2 f, int, int,
+                                           uint32_t (&pairs)[64]) const
+    {
+        finish(d, f);
+#pragma unroll
+        for (int i = 0; i < 64; i++)
+            pairs[i] = narrow_pair<C>(d[2 * i], d[2 * i + 1]);
+        return true;
+    }
+
+    __device__ __forceinline__ void finish(float (&d)[128], float2 f) const
     {
 #pragma unroll
         for (int i = 0; i < 128; i++)
             d[i] *= i & 2 ? f.y : f.x;
-        return true;
     }
 };
 
