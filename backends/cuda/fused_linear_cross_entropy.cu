@@ -99,19 +99,33 @@ static int64_t sums_bytes(const flce &f)
     return f.dweight && tg_type_of(f.dweight) == TG_BF16 ? 4 * f.classes * f.hidden : 0;
 }
 
-/* Rows of a chunk: equal parts of the fewest chunks that fit, in whole tiles; all, if that takes no more than several and their sums. */
-static int64_t chunk_of(const flce &f, const flce_memory &m)
+/* How often the card goes to all its multiprocessors with tiles of dx of so many rows. */
+static int64_t rounds_of(const cuda_call &call, const flce &f, int64_t rows)
+{
+    const int64_t pairs = ceil_div(rows, PAIR) * ceil_div(f.hidden, TILE_N);
+    return ceil_div(pairs, call.processors / CLUSTER);
+}
+
+/* Rows of a chunk that fit the memory: all, also where that takes no more than several chunks and their sums; else, down to half of what
+ * fits, so many that the rounds of all chunks are the fewest. */
+static int64_t chunk_of(const cuda_call &call, const flce &f, const flce_memory &m)
 {
     const int64_t row = 2 * m.pitch + m.tiles * (int64_t)sizeof *m.parts;
-    const int64_t most = f.chunk_bytes ? f.chunk_bytes : CHUNK_BYTES;
-    const int64_t tile = CLUSTER * TILE_M;
-    int64_t fit = most / row;
+    const int64_t most = f.chunk_bytes ? f.chunk_bytes : CHUNK_BYTES, fit = most / row;
     if ((!f.dx && !f.dweight) || f.rows <= fit ||
         (!f.chunk_bytes && f.rows * row <= most + sums_bytes(f)))
         return f.rows;
-    fit = fit < 1 ? 1 : fit > tile ? fit / tile * tile : fit;
-    const int64_t even = ceil_div(f.rows, ceil_div(f.rows, fit));
-    return min_of(fit, ceil_div(even, tile) * tile);
+    if (fit < PAIR)
+        return fit < 1 ? 1 : fit;
+    int64_t best = 0, fewest = INT64_MAX;
+    for (int64_t c = fit / PAIR * PAIR; c > 0 && 2 * c >= fit; c -= PAIR) {
+        const int64_t rounds = f.rows / c * rounds_of(call, f, c) + rounds_of(call, f, f.rows % c);
+        if (rounds < fewest) {
+            best = c;
+            fewest = rounds;
+        }
+    }
+    return best;
 }
 
 /* The next part of a workspace, of so many bytes; without one they are counted alone. */
@@ -125,7 +139,7 @@ template <class T> static T *take(char *memory, int64_t *used, int64_t bytes)
 /* Returns the bytes of all. */
 static int64_t place_memory(const flce &f, flce_memory *m, char *memory)
 {
-    const int64_t chunk = m->chunk, pairs = ceil_div(chunk, CLUSTER * TILE_M);
+    const int64_t chunk = m->chunk, pairs = ceil_div(chunk, PAIR);
     int64_t used = 0;
     m->state = take<row_state>(memory, &used, f.rows * (int64_t)sizeof *m->state);
     m->per_row = take<float>(memory, &used, sizeof *m->per_row);
@@ -146,7 +160,7 @@ static tg_status allocate(const cuda_call &call, const flce &f, flce_memory *m)
     *m = {};
     m->pitch = ceil_div(f.classes, 64) * 64;
     m->tiles = (int)ceil_div(f.classes, TILE_N);
-    m->chunk = chunk_of(f, *m);
+    m->chunk = chunk_of(call, f, *m);
     const int64_t bytes = place_memory(f, m, NULL);
     char *memory = (char *)cuda_host->device_workspace(call.ctx, (size_t)bytes);
     if (!memory)

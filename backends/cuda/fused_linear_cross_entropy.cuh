@@ -143,8 +143,8 @@ __global__ void __launch_bounds__(ROW_THREADS) begin_rows_kernel(const chunk_row
     const int lane = (int)threadIdx.x % 32;
     if (a.counted && blockIdx.x == gridDim.x - 1)
         return count_rows(a);
-    if (threadIdx.x == 0 && r % (CLUSTER * TILE_M) == 0)
-        a.again[r / (CLUSTER * TILE_M)] = 0;
+    if (threadIdx.x == 0 && r % PAIR == 0)
+        a.again[r / PAIR] = 0;
     if (r >= a.rows)
         return;
     const int64_t y = a.target[r];
@@ -204,29 +204,30 @@ __device__ __forceinline__ static float settle_row(const chunk_rows &a, int r, f
     return factor;
 }
 
-/* What one thread does for a row; sums: of one that counts. */
-__device__ __forceinline__ static void write_row(const chunk_rows &a, int r, const row_part &sums,
-                                                 row_state s)
+/* What one thread does for a row; sums: of one that counts. Returns the row's factor. */
+__device__ __forceinline__ static float write_row(const chunk_rows &a, int r, const row_part &sums,
+                                                  row_state s)
 {
     if (s.kind == OUT_OF_RANGE)
-        return;
-    if (s.kind == COUNTS)
-        a.factor[r] = settle_row(a, r, sums.sum, &s);
-    else if (a.lse)
+        return 0;
+    const float factor = s.kind == COUNTS ? settle_row(a, r, sums.sum, &s) : 0;
+    if (s.kind == IGNORED && a.lse)
         a.lse[r] = 0;
-    a.state[r] = s;
     if (a.loss)
         a.loss[r] = s.loss;
     if (a.z_loss)
         a.z_loss[r] = s.z_loss;
+    a.state[r] = s;
+    return a.factor[r] = factor;
 }
 
 /* A block a row. again: only rows whose tiles have been made again; else rows whose logits lie too far above the target's ask for that. */
 __global__ void __launch_bounds__(ROW_THREADS) settle_rows_kernel(const chunk_rows a, int again)
 {
     __shared__ team_memory memory;
+    __shared__ float factor;
     const int r = (int)blockIdx.x;
-    int *const pair = a.again + r / (CLUSTER * TILE_M);
+    int *const pair = a.again + r / PAIR;
     if (again && !*pair)
         return;
     team t(&memory, ROW_THREADS);
@@ -240,9 +241,8 @@ __global__ void __launch_bounds__(ROW_THREADS) settle_rows_kernel(const chunk_ro
         return;
     }
     if (threadIdx.x == 0)
-        write_row(a, r, sums, s);
+        factor = write_row(a, r, sums, s);
     __syncthreads();
-    const float factor = a.factor[r];
     for (int j = (int)threadIdx.x * V<bf16>; a.scaled.data && j < a.hidden;
          j += ROW_THREADS * V<bf16>) {
         float x[V<bf16>];

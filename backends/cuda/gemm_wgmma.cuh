@@ -208,11 +208,12 @@ struct product_operand {
     int64_t lines, k, stride; /* elements from one line, or k, to the next */
 };
 
-template <int ACROSS>
+/* For tiles of so many lines. */
+template <int ACROSS, int LINES>
 static bool map_operand(CUtensorMap *map, int type, const product_operand &o)
 {
     return cuda_tensor_map(map, type, o.data, ACROSS ? o.k : o.lines, ACROSS ? o.lines : o.k,
-                           2 * o.stride, ACROSS ? TILE_K : UNIT_LINES);
+                           2 * o.stride, ACROSS ? TILE_K : LINES);
 }
 
 /* Clusters that the card runs at once; *known keeps the answer, 0 before: the cards of a process are taken to be of one kind. -1 if the
@@ -245,11 +246,11 @@ static bool launch_product(const cuda_call &call, int type, const product_operan
     const auto kernel = product_kernel<T, A_ACROSS, B_ACROSS, RESULT>;
     const int c_type = sizeof(C) == 4 ? (int)TG_F32 : type;
     product p = {};
-    if (call.capability != 90 || !map_operand<A_ACROSS>(&p.a, type, a) ||
-        !map_operand<B_ACROSS>(&p.b, type, b) ||
+    if (call.capability != 90 || !map_operand<A_ACROSS, TILE_M>(&p.a, type, a) ||
+        !map_operand<B_ACROSS, SHARE>(&p.b, type, b) ||
         (c && !cuda_tensor_map(&p.c, c_type, c, a.lines, b.lines, stride * (int)sizeof(C), 64)))
         return false;
-    p.rows = (int)ceil_div(a.lines, CLUSTER * TILE_M);
+    p.rows = (int)ceil_div(a.lines, PAIR);
     p.columns = (int)ceil_div(b.lines, TILE_N);
     p.steps = (int)ceil_div(a.k, TILE_K);
     p.together = 8;

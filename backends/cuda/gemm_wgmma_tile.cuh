@@ -19,12 +19,12 @@ enum {
     GROUP = 128, /* threads that multiply together */
     GROUPS = TILE_M / 64,
     PRODUCT_THREADS = GROUP * (1 + GROUPS),
+    PAIR = CLUSTER * TILE_M,    /* rows of a cluster's tiles */
+    SHARE = TILE_N / CLUSTER,   /* columns of b that a block copies for all */
     LINE_BYTES = 128,           /* that copies swizzle: of a tile's contiguous dimension */
-    UNIT_LINES = 128,           /* rows of a, or columns of b, that are copied at once */
-    UNIT = UNIT_LINES * TILE_K * 2,
-    BLOCK = 64 * LINE_BYTES, /* 64 rows of 128 bytes */
-    STAGED = 2 * BLOCK,      /* of a group's results on their way out */
-    STAGE = UNIT * (1 + TILE_N / UNIT_LINES),
+    BLOCK = 64 * LINE_BYTES,    /* 64 rows of 128 bytes */
+    STAGED = 2 * BLOCK,         /* of a group's results on their way out */
+    STAGE = (TILE_M + TILE_N) * TILE_K * 2,
     PRODUCT_SHARED = STAGES * STAGE + GROUPS * STAGED + 1024 /* to begin at a multiple of 1024 */
 };
 
@@ -89,16 +89,16 @@ struct product_memory {
     }
     __device__ __forceinline__ uint32_t b(int stage) const
     {
-        return tiles + stage * STAGE + UNIT;
+        return tiles + stage * STAGE + TILE_M * TILE_K * 2;
     }
 };
 
-/* UNIT_LINES lines, from `line` on, of TILE_K elements along k; to all blocks of the cluster if `shared`. */
-template <int ACROSS>
-__device__ __forceinline__ void load_unit(bool shared, uint32_t to, const CUtensorMap *map,
-                                          int line, int k, uint32_t barrier)
+/* `LINES` rows of a or columns of b, from `line` on, of TILE_K elements along k; to all blocks of the cluster if `shared`. */
+template <int ACROSS, int LINES>
+__device__ __forceinline__ void load_lines(bool shared, uint32_t to, const CUtensorMap *map,
+                                           int line, int k, uint32_t barrier)
 {
-    const int pieces = ACROSS ? UNIT_LINES / 64 : 1;
+    const int pieces = ACROSS ? LINES / 64 : 1;
 #pragma unroll
     for (int i = 0; i < pieces; i++) {
         const int x = ACROSS ? line + 64 * i : k, y = ACROSS ? k : line;
@@ -117,13 +117,14 @@ __device__ __forceinline__ void copy_operands(const product &p, const product_me
     ring r = {0, 0};
     for_tiles(p, [&](tile_place place) {
         const int row = (place.row * CLUSTER + block) * TILE_M;
-        const int column = place.column * TILE_N + block * UNIT_LINES;
+        const int column = place.column * TILE_N + block * SHARE;
         for (int k = 0; k < p.steps; k++) {
             const uint32_t full = m.full + 8 * r.stage;
             wait_barrier(m.empty + 8 * r.stage, r.phase ^ 1);
             arrive_and_expect(full, STAGE);
-            load_unit<A_ACROSS>(false, m.a(r.stage), &p.a, row, k * TILE_K, full);
-            load_unit<B_ACROSS>(true, m.b(r.stage) + block * UNIT, &p.b, column, k * TILE_K, full);
+            load_lines<A_ACROSS, TILE_M>(false, m.a(r.stage), &p.a, row, k * TILE_K, full);
+            load_lines<B_ACROSS, SHARE>(true, m.b(r.stage) + block * (SHARE * TILE_K * 2), &p.b,
+                                        column, k * TILE_K, full);
             r.step();
         }
     });
