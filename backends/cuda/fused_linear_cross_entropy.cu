@@ -3,8 +3,8 @@
  * sum_rows.
  *
  * A chunk of rows, of which E takes 2 bytes an element, goes through
- *   begin_rows_kernel     the targets' logits
- *   product_kernel        E = exp(x weight^T - offset), and sums of parts of rows
+ *   begin_rows_kernel     which rows count
+ *   product_kernel        E = exp(x weight^T - offset), sums of parts of rows, the targets' logits
  *   settle_rows_kernel    losses; what a row's E is to be multiplied with; x times that, in the memory of dx
  *   both once more        for rows whose offset did not suit them; the kernels end at once where there are none
  *   product_kernel        dweight (+)= E^T (x times the factors)
@@ -178,7 +178,6 @@ static chunk_rows rows_of_chunk(const cuda_call &call, const flce &f, const flce
     chunk_rows a = {};
     a.x = span_of(f.x);
     a.x.data += first * a.x.stride;
-    a.weight = span_of(f.weight);
     a.scaled = f.dx ? span_of(f.dx) : row_span{(char *)m.scaled, 2 * f.hidden};
     if (f.dx)
         a.scaled.data += first * a.scaled.stride;
@@ -214,7 +213,7 @@ static chunk_rows rows_of_chunk(const cuda_call &call, const flce &f, const flce
 static bool make_logits(const cuda_call &call, const flce &f, const chunk_rows &a, bool again)
 {
     const product_operand x = {a.x.data, a.rows, f.hidden, a.x.stride / 2},
-                          w = {a.weight.data, f.classes, f.hidden, a.weight.stride / 2};
+                          w = {data_of(f.weight), f.classes, f.hidden, stride_of(f.weight)};
     const exponentials e = {a.state,   a.target, (row_part *)a.parts, a.rows,
                             a.classes, a.tiles,  a.e != NULL};
     if (!launch_product<bf16, 0, 0>(call, TG_BF16, x, w, a.e, a.pitch, again ? a.again : NULL, e))
@@ -256,7 +255,7 @@ static tg_status add_dweight(const cuda_call &call, const flce &f, const flce_me
 static tg_status make_dx(const cuda_call &call, const flce &f, const chunk_rows &a)
 {
     const product_operand e = {a.e, a.rows, f.classes, a.pitch},
-                          w = {a.weight.data, f.hidden, f.classes, a.weight.stride / 2};
+                          w = {data_of(f.weight), f.hidden, f.classes, stride_of(f.weight)};
     const row_span dx = span_of(f.dx);
     const scaled_result<bf16, false> r = {1, a.factor, a.rows};
     return launch_product<bf16, 0, 1>(call, TG_BF16, e, w, dx.data + a.first * dx.stride, dx.stride / 2,
@@ -269,7 +268,7 @@ static tg_status run_chunk(const cuda_call &call, const flce &f, const flce_memo
                            int64_t first)
 {
     const chunk_rows a = rows_of_chunk(call, f, m, first);
-    const int64_t blocks = ceil_div(a.rows, ROW_THREADS / 32) + (a.counted > 0);
+    const int64_t blocks = ceil_div(a.rows, ROW_THREADS) + (a.counted > 0);
     begin_rows_kernel<<<(unsigned)blocks, ROW_THREADS, 0, call.stream>>>(a);
     if (!make_logits(call, f, a, false) || !make_logits(call, f, a, true))
         return TG_EUNSUPPORTED;

@@ -1,10 +1,11 @@
 /* fused_linear_cross_entropy.cuh - what the product of logits leaves, and what becomes of a row: kernels of bf16.
  *
- * Logits are never written. Their product leaves E = exp(z - offset), and of each row and tile the largest logit and the sum of E before
- * it is rounded. The offset is the target's logit, which one warp a row computes before: E of all others that matter lies far within the
- * range of bf16, whatever a row's logits have in common. Where one is larger than the target by more than FARTHEST, its row's offset becomes
- * the largest logit, and its tiles are made again. The gradient of the logits is E times a number of the row, but for the target, whose
- * element of E is overwritten so that this holds for it as well; the row's number goes into the products with E. */
+ * Logits are never written. Their product leaves E = exp(z - offset), of each row and tile the largest logit and the sum of E before it
+ * is rounded, and the target's logit. The offset is 0: bf16 has the exponents for that, and its digits are the same everywhere. A row whose
+ * largest logit is below LOWEST, so that its small probabilities would be lost, or above HIGHEST, where sums would come near the end of the
+ * range, takes it for its offset, and its tiles are made again. The gradient of the logits is E times a number of
+ * the row, but for the target, whose element of E is overwritten so that this holds for it as well; the row's number goes into the
+ * products with E. */
 #ifndef CUDA_FUSED_LINEAR_CROSS_ENTROPY_CUH
 #define CUDA_FUSED_LINEAR_CROSS_ENTROPY_CUH
 
@@ -13,7 +14,7 @@
 #include "logits.cuh"
 #include "parts.cuh"
 
-enum { ROW_THREADS = 256, COUNT_THREADS = 1024, FARTHEST = 40 };
+enum { ROW_THREADS = 256, COUNT_THREADS = 1024, LOWEST = -20, HIGHEST = 60 };
 
 /* What a tile's columns say of a row, the target's apart. */
 struct row_part {
@@ -24,8 +25,9 @@ enum row_kind { COUNTS, IGNORED, OUT_OF_RANGE };
 
 /* A row on its way through the kernels. */
 struct row_state {
-    row_kind kind;       /* by its target */
-    float logit, offset; /* of the target; what the exponentials are relative to: infinite where all shall be 0 */
+    row_kind kind; /* by its target */
+    float logit;   /* of the target */
+    float offset;  /* of the exponentials: infinite where all shall be 0 */
     float loss, z_loss;
 };
 
@@ -34,7 +36,7 @@ struct row_state {
 struct exponentials {
     typedef bf16 type;
     static constexpr bool ADDED = false;
-    const row_state *state; /* [rows] */
+    row_state *state; /* [rows] */
     const int64_t *target;
     row_part *parts; /* [rows, tiles] */
     int rows, classes, tiles, stored;
@@ -57,9 +59,9 @@ struct exponentials {
         return t;
     }
 
-    /* d becomes -inf of columns that are not there, and of the target. */
-    static __device__ __forceinline__ void leave_out(float (&d)[128], const two_rows &t, int column,
-                                                     int classes)
+    /* d becomes -inf of columns that are not there, and of the target, whose logit is kept. */
+    __device__ __forceinline__ void leave_out(float (&d)[128], const two_rows &t, int row,
+                                              int column) const
     {
         const int own = column + 2 * (int)(threadIdx.x % 4), left = classes - own;
         const int y[2] = {t.target[0] - own, t.target[1] - own};
@@ -71,15 +73,17 @@ struct exponentials {
         if (__any_sync(0xffffffffu, (unsigned)y[0] < TILE_N || (unsigned)y[1] < TILE_N))
 #pragma unroll
             for (int i = 0; i < 128; i++)
-                if (i / 4 * 8 + i % 2 == y[i / 2 % 2])
+                if (i / 4 * 8 + i % 2 == y[i / 2 % 2]) {
+                    state[row + i / 2 % 2 * 8].logit = d[i];
                     d[i] = -CUDART_INF_F;
+                }
     }
 
     __device__ __forceinline__ bool finish(float (&d)[128], const two_rows &t, int row, int tile,
                                            uint32_t (&pairs)[64]) const
     {
         float max[2] = {-CUDART_INF_F, -CUDART_INF_F}, sum[2] = {0, 0};
-        leave_out(d, t, tile * TILE_N, classes);
+        leave_out(d, t, row, tile * TILE_N);
 #pragma unroll
         for (int i = 0; i < 64; i++) {
             const int h = i % 2;
@@ -107,7 +111,7 @@ struct exponentials {
 /* ---- the rows of a chunk ---- */
 
 struct chunk_rows {
-    row_span x, weight, scaled; /* scaled: rows of x times their factor, for the gradient of weight; or absent */
+    row_span x, scaled; /* scaled: rows of x times their factor, for the gradient of weight; or absent */
     const int64_t *target;
     row_state *state;
     const row_part *parts;
@@ -136,38 +140,25 @@ __device__ __forceinline__ static void count_rows(const chunk_rows &a)
         *a.per_row = count > 0 ? (float)(1 / count) : 0;
 }
 
-/* The target's logit, a warp a row. */
+/* A thread a row. */
 __global__ void __launch_bounds__(ROW_THREADS) begin_rows_kernel(const chunk_rows a)
 {
-    const int r = (int)(blockIdx.x * (ROW_THREADS / 32) + threadIdx.x / 32);
-    const int lane = (int)threadIdx.x % 32;
+    const int r = (int)(blockIdx.x * ROW_THREADS + threadIdx.x);
     if (a.counted && blockIdx.x == gridDim.x - 1)
         return count_rows(a);
-    if (threadIdx.x == 0 && r % PAIR == 0)
-        a.again[r / PAIR] = 0;
     if (r >= a.rows)
         return;
     const int64_t y = a.target[r];
-    const row_kind kind = y == a.ignore_index                          ? IGNORED
-                          : a.range.holds(a.first + r, y, lane == 0) ? COUNTS
-                                                                       : OUT_OF_RANGE;
-    float sum[1] = {0};
-    for (int j = lane * V<bf16>; kind == COUNTS && j < a.hidden; j += 32 * V<bf16>) {
-        float x[V<bf16>], w[V<bf16>];
-        widen<bf16>(*(const uint4 *)(a.x.row<bf16>(r) + j), x);
-        widen<bf16>(*(const uint4 *)(a.weight.row<bf16>(y) + j), w);
-#pragma unroll
-        for (int i = 0; i < V<bf16>; i++)
-            sum[0] += x[i] * w[i];
-    }
-    over_lanes(sum, plus(), 32, 0xffffffffu);
-    if (lane == 0) {
-        a.state[r] = {kind, sum[0], kind == COUNTS ? sum[0] : CUDART_INF_F, 0, 0};
-        a.factor[r] = 0;
-    }
+    const row_kind kind = y == a.ignore_index                   ? IGNORED
+                          : a.range.holds(a.first + r, y, true) ? COUNTS
+                                                                : OUT_OF_RANGE;
+    a.state[r] = {kind, 0, kind == COUNTS ? 0 : CUDART_INF_F, 0, 0};
+    a.factor[r] = 0;
+    if (r % PAIR == 0)
+        a.again[r / PAIR] = 0;
 }
 
-/* What all tiles say of the row. */
+/* What all tiles say of the row, the target apart. */
 __device__ __forceinline__ static row_part sums_of(const chunk_rows &a, int r, team &t)
 {
     float max[1] = {-CUDART_INF_F};
@@ -193,7 +184,7 @@ __device__ __forceinline__ static float settle_row(const chunk_rows &a, int r, f
     const float per_row = a.per_row ? *a.per_row : 1;
     const float g = per_row * (a.dloss ? a.dloss[a.each ? r : 0] : 1);
     const float both = 2 * a.z * o.lse; /* the slope of z lse^2 */
-    const float factor = g * (1 + both) * o.scale;
+    const float factor = g * (1 + both) * (o.scale * expf(s->offset - o.max));
     s->z_loss = a.z != 0 ? a.z * o.lse * o.lse * per_row : 0;
     s->loss = o.minus_log_p * per_row + s->z_loss;
     if (a.lse)
@@ -221,7 +212,7 @@ __device__ __forceinline__ static float write_row(const chunk_rows &a, int r, co
     return a.factor[r] = factor;
 }
 
-/* A block a row. again: only rows whose tiles have been made again; else rows whose logits lie too far above the target's ask for that. */
+/* A block a row. again: only rows whose tiles have been made again; else those that need it ask for that. */
 __global__ void __launch_bounds__(ROW_THREADS) settle_rows_kernel(const chunk_rows a, int again)
 {
     __shared__ team_memory memory;
@@ -233,9 +224,10 @@ __global__ void __launch_bounds__(ROW_THREADS) settle_rows_kernel(const chunk_ro
     team t(&memory, ROW_THREADS);
     const row_state s = a.state[r];
     const row_part sums = s.kind == COUNTS ? sums_of(a, r, t) : row_part{0, 0};
-    if (!again && s.kind == COUNTS && sums.max - s.offset > FARTHEST) {
+    const float largest = fmaxf(sums.max, s.logit);
+    if (!again && s.kind == COUNTS && !(largest >= LOWEST && largest <= HIGHEST)) {
         if (threadIdx.x == 0) {
-            a.state[r].offset = fminf(sums.max, CUDART_MAX_NORMAL_F);
+            a.state[r].offset = copysignf(fminf(fabsf(largest), CUDART_MAX_NORMAL_F), largest);
             *pair = 1;
         }
         return;
