@@ -14,7 +14,7 @@
 #include "gemm.h"
 #include "library.h"
 
-enum { WORKSPACE = 32 << 20, MOST_CARDS = 64, SLOTS = 1024, SUGGESTIONS = 8, TIMED = 3 };
+enum { MOST_WORKSPACE = 32 << 20, MOST_CARDS = 64, SLOTS = 1024, SUGGESTIONS = 8, TIMED = 3 };
 
 /* ---- the library ---- */
 
@@ -65,6 +65,7 @@ typedef struct plan {
     cublaslt_layout a, b, c;
     int count, taken; /* of what was found */
     cublaslt_found found[SUGGESTIONS];
+    size_t workspace; /* bytes that those of them need that may be taken */
 } plan;
 
 static plan plans[SLOTS];
@@ -120,7 +121,7 @@ static int wish(cublaslt_preference preference, int attribute, const void *value
 
 static int find_algorithm(plan *p)
 {
-    const uint64_t workspace = WORKSPACE;
+    const uint64_t workspace = MOST_WORKSPACE;
     const uint32_t reductions = CUBLASLT_REDUCTION_COMPUTE_TYPE | CUBLASLT_REDUCTION_OUTPUT_TYPE;
     /* of cuBLASLt's A and B, which are b and a, and of C and D */
     const uint32_t aligned[4] = {p->of.b_aligned, p->of.a_aligned, p->of.c_aligned,
@@ -165,6 +166,20 @@ static int add_alike(const cublaslt_found *one, const cublaslt_found *other)
            reduction == config_of(other, CUBLASLT_CONFIG_REDUCTION_SCHEME);
 }
 
+static int may_take(const plan *p, int which)
+{
+    return p->found[which].status == CUBLASLT_OK && add_alike(&p->found[0], &p->found[which]);
+}
+
+static size_t workspace_of(const plan *p)
+{
+    size_t most = 0;
+    for (int i = 0; i < p->count; i++)
+        if (may_take(p, i) && p->found[i].workspace > most)
+            most = p->found[i].workspace;
+    return most;
+}
+
 static plan *plan_of(const shape *s)
 {
     uint64_t hash = 0;
@@ -180,6 +195,7 @@ static plan *plan_of(const shape *s)
     p->made = 1;
     p->usable = (handles[s->card] || lt.cublasLtCreate(&handles[s->card]) == CUBLASLT_OK) &&
                 describe(p) && find_algorithm(p);
+    p->workspace = p->usable ? workspace_of(p) : 0;
     return p;
 }
 
@@ -240,7 +256,7 @@ static int run(const plan *p, const cuda_call *call, const tg_gemm_args *args, i
     const float alpha = (float)args->alpha, beta = (float)args->beta;
     return lt.cublasLtMatmul(handles[p->of.card], p->desc, &alpha, data_of(args->b), p->b,
                              data_of(args->a), p->a, &beta, data_of(args->c), p->c,
-                             data_of(args->c), p->c, &p->found[which].algo, workspace, WORKSPACE,
+                             data_of(args->c), p->c, &p->found[which].algo, workspace, p->workspace,
                              call->stream);
 }
 
@@ -283,7 +299,7 @@ static void choose(plan *p, const cuda_call *call, const tg_gemm_args *args, voi
     if (cudaEventCreate(&ended) == cudaSuccess) {
         float best = time_of(p, call, args, 0, workspace, begun, ended);
         for (int i = 1; i < p->count; i++) {
-            if (p->found[i].status != CUBLASLT_OK || !add_alike(&p->found[0], &p->found[i]))
+            if (!may_take(p, i))
                 continue;
             const float ms = time_of(p, call, args, i, workspace, begun, ended);
             if (ms < better * best) {
@@ -299,28 +315,36 @@ static void choose(plan *p, const cuda_call *call, const tg_gemm_args *args, voi
     cudaEventDestroy(begun);
 }
 
+/* With the lock held. */
+static tg_status multiply_by(plan *p, const cuda_call *call, const tg_gemm_args *args)
+{
+    void *workspace = NULL;
+    if (!p->usable)
+        return TG_EUNSUPPORTED;
+    if (p->workspace > 0) {
+        workspace = cuda_host->device_workspace(call->ctx, p->workspace);
+        if (!workspace)
+            return TG_ENOMEM;
+    }
+    if (can_time(p, call, args))
+        choose(p, call, args, workspace);
+    const int which = p->own && cuda_gemm_wgmma_accepts(args) ? OWN : p->taken;
+    const int error = run(p, call, args, which, workspace);
+    return error == CUBLASLT_OK
+               ? TG_OK
+               : cuda_host->fail(TG_EDEVICE, "gemm: cuBLASLt answers error %d", error);
+}
+
 static tg_status multiply(const cuda_call *call, const tg_gemm_args *args)
 {
     int card;
     if (cudaGetDevice(&card) != cudaSuccess || card >= MOST_CARDS)
         return TG_EUNSUPPORTED;
-    void *workspace = cuda_host->device_workspace(call->ctx, WORKSPACE);
-    if (!workspace)
-        return TG_ENOMEM;
     const shape s = shape_of(args, card);
     pthread_mutex_lock(&lock);
-    plan *p = plan_of(&s);
-    const int usable = p->usable;
-    if (usable && can_time(p, call, args))
-        choose(p, call, args, workspace);
-    const int which = p->own && cuda_gemm_wgmma_accepts(args) ? OWN : p->taken;
-    const int error = usable ? run(p, call, args, which, workspace) : CUBLASLT_OK;
+    const tg_status status = multiply_by(plan_of(&s), call, args);
     pthread_mutex_unlock(&lock);
-    if (!usable)
-        return TG_EUNSUPPORTED;
-    return error == CUBLASLT_OK
-               ? TG_OK
-               : cuda_host->fail(TG_EDEVICE, "gemm: cuBLASLt answers error %d", error);
+    return status;
 }
 
 tg_status cuda_gemm_cublaslt(tg_ctx *ctx, const tg_gemm_args *args)

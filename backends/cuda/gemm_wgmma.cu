@@ -4,20 +4,18 @@
 
 #include "gemm.h"
 
-static bool has_tiles(const tg_tensor *t)
+static bool takes(const tg_tensor *t)
 {
-    const int64_t size = (int64_t)tg_type_size(tg_type_of(t)), stride = stride_of(t);
-    return (uintptr_t)data_of(t) % 16 == 0 && stride * size % 16 == 0 && stride >= t->shape[1] &&
-           t->shape[0] > 0 && t->shape[0] <= INT32_MAX / 2 && t->shape[1] > 0 &&
-           t->shape[1] <= INT32_MAX / 2;
+    const int64_t most = INT32_MAX / 2;
+    return has_tiles(t) && t->shape[0] > 0 && t->shape[0] <= most && t->shape[1] > 0 &&
+           t->shape[1] <= most;
 }
 
 int cuda_gemm_wgmma_accepts(const tg_gemm_args *args)
 {
     const bool adds = args->beta == 1 && tg_type_of(args->c) == TG_F32;
     return tg_type_of(args->a) != TG_F32 && !(args->trans_a && args->trans_b) && args->alpha != 0 &&
-           (args->beta == 0 || adds) && has_tiles(args->a) && has_tiles(args->b) &&
-           has_tiles(args->c);
+           (args->beta == 0 || adds) && takes(args->a) && takes(args->b) && takes(args->c);
 }
 
 template <class T, int A_ACROSS, int B_ACROSS>

@@ -202,6 +202,13 @@ template <class C, bool ADD> struct scaled_result {
 
 /* ---- the host's side ---- */
 
+/* Whether copies of tiles can move the rows of a tensor. */
+static inline bool has_tiles(const tg_tensor *t)
+{
+    const int64_t size = (int64_t)tg_type_size(tg_type_of(t)), stride = stride_of(t);
+    return (uintptr_t)data_of(t) % 16 == 0 && stride >= width_of(t) && stride * size % 16 == 0;
+}
+
 /* A matrix of 16 bits that a product reads: `lines` are its rows where k is the contiguous dimension, else its columns. */
 struct product_operand {
     const void *data;

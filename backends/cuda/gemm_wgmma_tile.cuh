@@ -25,6 +25,8 @@ enum {
     BLOCK = 64 * LINE_BYTES,    /* 64 rows of 128 bytes */
     STAGED = 2 * BLOCK,         /* of a group's results on their way out */
     STAGE = (TILE_M + TILE_N) * TILE_K * 2,
+    LEAD = 1,    /* steps that the first group is ahead of the other one, so that only one of both at a time does something else */
+    IN_TURN = 1, /* the name of the barrier for that; the groups' own follow */
     PRODUCT_SHARED = STAGES * STAGE + GROUPS * STAGED + 1024 /* to begin at a multiple of 1024 */
 };
 
@@ -145,7 +147,11 @@ __device__ __forceinline__ void multiply_tile(float (&d)[128], const product_mem
 {
     /* bytes, in units of 16, from 16 elements along k to the next */
     const int a_step = A_ACROSS ? 16 * LINE_BYTES / 16 : 2, b_step = B_ACROSS ? LINE_BYTES : 2;
+    /* with fewer steps the first group could be a tile ahead, and arrive twice before the other one comes */
+    const bool in_turn = steps >= STAGES;
     int before = 0;
+    if (in_turn && group > 0)
+        named_barrier(IN_TURN, GROUPS * GROUP);
     for (int k = 0; k < steps; k++) {
         wait_barrier(m.full + 8 * r.stage, r.phase);
         const uint64_t a = descriptor_of(m.a(r.stage) + group * BLOCK, BLOCK);
@@ -155,6 +161,8 @@ __device__ __forceinline__ void multiply_tile(float (&d)[128], const product_mem
         for (int i = 0; i < TILE_K / 16; i++)
             multiply<T, A_ACROSS, B_ACROSS>(d, a + i * a_step, b + i * b_step, k + i > 0);
         end_products();
+        if (in_turn && group == 0 && k == LEAD)
+            named_arrival(IN_TURN, GROUPS * GROUP);
         meanwhile(k);
         wait_for_products<1>(); /* those of the step before */
         if (k > 0)

@@ -87,6 +87,12 @@ __device__ __forceinline__ void named_barrier(int name, int threads)
     asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }
 
+/* The same without waiting. */
+__device__ __forceinline__ void named_arrival(int name, int threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+
 /* ---- copies of tiles ---- */
 
 /* The tile at (x, y), x along the contiguous dimension; its bytes are counted at the barrier. What lies outside is 0. */
