@@ -5,14 +5,12 @@
  * the same bits. Of what cuBLASLt suggests for a shape, the fastest is taken, which is found by timing at the first large product of that
  * shape whose result may be written several times, and kept; of suggestions that cut k as the first one does, so that the choice
  * does not show in the bits. A kernel of our own (gemm_wgmma.cu) takes part where the first one does not cut k: it has the same bits. */
-#include <dlfcn.h>
 #include <library_types.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "cublaslt.h"
 #include "gemm.h"
-#include "library.h"
 
 enum { MOST_WORKSPACE = 32 << 20, MOST_CARDS = 64, SLOTS = 1024, SUGGESTIONS = 8, TIMED = 3 };
 
@@ -23,23 +21,7 @@ static int there;
 
 static void open_library(void)
 {
-    static const char *const files[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
-    static const struct {
-        const char *name;
-        void **at;
-    } functions[] = {
-#define X(name, arguments) {#name, (void **)&lt.name},
-        CUBLASLT_FUNCTIONS(X)
-#undef X
-    };
-    void *library = cuda_open_library(files);
-    there = library != NULL;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions && there; i++)
-        there = (*functions[i].at = dlsym(library, functions[i].name)) != NULL;
-    if (!there)
-        cuda_host->log(NULL, "tigon: cuda: no cuBLASLt is found (libcublasLt.so.13 or .12; "
-                             "TIGON_CUDA_LIBRARIES may name its folder): gemm is Tigon's own, "
-                             "which is many times slower");
+    there = cuda_open_cublaslt(&lt);
 }
 
 static int is_there(void)
