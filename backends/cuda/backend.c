@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "flash_attention_cudnn.h"
+#include "fused_linear_cross_entropy.h"
 #include "gemm.h"
 
 const tg_host *cuda_host;
@@ -290,7 +291,15 @@ static tg_status time_on_card(tg_ctx *ctx, double *seconds)
 static const tg_impl impls[] = {
     TG_IMPL(flash_attention_forward, "cudnn", 0, TG_TAKES_BF16 | TG_TAKES_F16,
             cuda_flash_attention_cudnn_accepts, cuda_flash_attention_cudnn),
+    TG_IMPL(fused_linear_cross_entropy_forward, "wgmma", 0, TG_TAKES_BF16,
+            cuda_fused_linear_cross_entropy_forward_accepts,
+            cuda_fused_linear_cross_entropy_forward),
+    TG_IMPL(fused_linear_cross_entropy_backward, "wgmma", 0, TG_TAKES_BF16,
+            cuda_fused_linear_cross_entropy_backward_accepts,
+            cuda_fused_linear_cross_entropy_backward),
     TG_IMPL(gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_gemm_cublaslt_accepts, cuda_gemm_cublaslt),
+    TG_IMPL(gemm, "wgmma", 0, TG_TAKES_BF16 | TG_TAKES_F16, cuda_gemm_wgmma_accepts,
+            cuda_gemm_wgmma),
 #define OPERATOR(op, takes) TG_IMPL(op, "", 0, takes, NULL, cuda_##op),
 #include "operators.inc"
 #undef OPERATOR
