@@ -2,19 +2,22 @@
 #include "divergence.cuh"
 
 struct kl_div_loss {
+    static constexpr double UNIT = 1;
     float eps;
     __device__ __forceinline__ divergence operator()(float x, float t) const
     {
-        const divergence d = {t == 0 ? 0 : t * (logf(t < eps ? eps : t) - x), -t};
+        const float log_t = 0.693147181f * __log2f(no_less(t, eps));
+        const divergence d = {t == 0 ? 0 : t * (log_t - x), -t};
         return d;
     }
 };
 
+template <bool LOSS>
 static tg_status run(tg_ctx *ctx, const divergence_call &c, int64_t log_target, double eps)
 {
     const kl_div_loss loss = {(float)eps};
-    return log_target ? divergence_run(ctx, divergence_of_logarithms(), c)
-                      : divergence_run(ctx, loss, c);
+    return log_target ? divergence_run<LOSS>(ctx, divergence_of_logarithms(), c)
+                      : divergence_run<LOSS>(ctx, loss, c);
 }
 
 tg_status cuda_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
@@ -27,7 +30,7 @@ tg_status cuda_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
     c.loss = args->loss;
     c.dx = args->dy_pred;
     c.reduction = args->reduction;
-    return run(ctx, c, args->log_target, args->eps);
+    return run<true>(ctx, c, args->log_target, args->eps);
 }
 
 tg_status cuda_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *args)
@@ -38,5 +41,5 @@ tg_status cuda_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *args)
     c.dloss = args->dloss;
     c.dx = args->dy_pred;
     c.reduction = args->reduction;
-    return run(ctx, c, args->log_target, 0);
+    return run<false>(ctx, c, args->log_target, 0);
 }

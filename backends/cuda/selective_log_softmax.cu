@@ -13,7 +13,7 @@ __device__ __forceinline__ static target_sums sum_logits(const tokens &k, team &
 {
     float own = -CUDART_MAX_NORMAL_F, sum[1] = {0};
     const float x_y = get(logits + y);
-    walk<T>(t, logits, k.n, false, [&](int j, float(&v)[V<T>]) {
+    walked_row<T>{logits}.walk(t, k.n, false, [&](int j, float(&v)[V<T>]) {
         if ((unsigned)(y - j) < (unsigned)V<T>)
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(MOST_LANES) logit_gradient_kernel(const gradie
             continue;
         }
         const logit_slopes s = slopes_of<T>(a, t, d, lse, logits, y);
-        walk<T>(t, logits, a.k.n, true, [&](int j, float(&v)[V<T>]) {
+        walked_row<T>{logits}.walk(t, a.k.n, true, [&](int j, float(&v)[V<T>]) {
 #pragma unroll
             for (int u = 0; u < V<T>; u++) {
                 v[u] = s.factor * exp2_term((v[u] - s.origin) * a.k.scale - s.from);

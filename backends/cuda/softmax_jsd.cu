@@ -36,7 +36,7 @@ struct softmax_jsd_forward_kl {
     {
         const double apart = x == y ? 0 : y - x; /* both may be -inf */
         const float p = expf((float)y), larger = expf((float)(y > x ? y : x));
-        const double difference = larger * expm1(no_less(-fabs(apart), -40.0));
+        const double difference = larger * expm1((-fabs(apart) < -40.0 ? -40.0 : -fabs(apart)));
         return {p == 0 ? 0 : (float)(p * apart), p, apart < 0 ? difference * -1 : difference};
     }
 };
@@ -59,7 +59,7 @@ struct softmax_jsd_mixture {
     double beta;
     __device__ __forceinline__ softmax_jsd_term operator()(double x, double y) const
     {
-        const double a = no_less(x, -200.0), b = no_less(y, -200.0), apart = b - a;
+        const double a = x < -200 ? -200 : x, b = y < -200 ? -200 : y, apart = b - a;
         const bool of_x = apart < 0; /* x is the larger */
         const double n = -fabs(apart), u = expm1(n), w = of_x ? beta : 1 - beta, shift = w * u;
         const double l = log1p(shift);
@@ -288,7 +288,7 @@ static tg_status run_loss(const F &f, const softmax_jsd_call &c, const cuda_call
         const int64_t *labels = (const int64_t *)data_of(c.labels);
         a.labels = labels + c.first_row;
         a.counted = memory + most;
-        divergence_share<<<1, DIVERGENCE_THREADS, 0, call.stream>>>(
+        divergence_share<<<1, TOTAL_THREADS, 0, call.stream>>>(
             memory + most, labels, c.batch_rows, a.ignore_index, 1);
     }
     a.partial = c.loss ? memory : NULL;
@@ -303,7 +303,7 @@ static tg_status run_loss(const F &f, const softmax_jsd_call &c, const cuda_call
                 <<<(unsigned)blocks, s.threads, 0, call.stream>>>(f, a);
         });
     if (c.loss)
-        divergence_total<<<1, DIVERGENCE_THREADS, 0, call.stream>>>(
+        divergence_total<<<1, TOTAL_THREADS, 0, call.stream>>>(
             (float *)data_of(c.loss), memory, blocks, a.counted, a.share);
     return TG_OK;
 }
