@@ -252,33 +252,44 @@ __device__ __forceinline__ static loss_counts counts_of(const loss_args &a)
     return a.counts ? *a.counts : loss_counts{1, 1, (float)a.n, 0};
 }
 
+/* A row that has a target; x_y: its logit. */
+template <class T, bool ALL, class TEAM, class ROW>
+__device__ __forceinline__ static void run_row(const loss_args &a, TEAM &t, const ROW &logits,
+                                               int64_t r, float x_y)
+{
+    const int y = (int)a.target[r];
+    row_odds o;
+    loss_counts c;
+    x_y = capped<ALL>(x_y, a.softcap);
+    if (!a.saved || !odds_from(a.saved[r], x_y, &o)) {
+        const row_sums s = sum_row<T, ALL>(a, t, logits, x_y, y);
+        o = odds_of(s);
+        wait_for_the_kernel_before();
+        c = counts_of(a);
+        if (t.lane == 0 && !a.saved)
+            write_row(a, r, terms_of(a, s, o, c, y), o.lse, s.largest);
+    } else {
+        wait_for_the_kernel_before();
+        c = counts_of(a);
+        t.barrier(); /* all have read x_y: dlogits may be the same memory */
+    }
+    if (a.dlogits.data)
+        write_gradient<T, ALL>(a, t, r, logits, y, o, c);
+}
+
 template <class T, bool ALL>
 __global__ void __launch_bounds__(MOST_LANES) loss_kernel(const loss_args a)
 {
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
-    const loss_counts c = counts_of(a);
     for (int64_t r = t.first; r < a.logits.rows; r += t.step) {
-        if (skip_row<T>(a, t, r))
-            continue;
         const walked_row<T> logits = {(const T *)a.logits.row(r)};
-        const int y = (int)a.target[r];
-        row_odds o;
-        const float x_y = capped<ALL>(get(logits.row + y), a.softcap);
-        if (!a.saved || !odds_from(a.saved[r], x_y, &o)) {
-            const row_sums s = sum_row<T, ALL>(a, t, logits, x_y, y);
-            o = odds_of(s);
-            if (t.lane == 0 && !a.saved)
-                write_row(a, r, terms_of(a, s, o, c, y), o.lse, s.largest);
-        } else {
-            t.barrier(); /* all have read x_y: dlogits may be the same memory */
-        }
-        if (a.dlogits.data)
-            write_gradient<T, ALL>(a, t, r, logits, y, o, c);
+        if (!skip_row<T>(a, t, r))
+            run_row<T, ALL>(a, t, logits, r, get(logits.row + a.target[r]));
     }
 }
 
-/* The forward of wide rows: loss_kernel does the same, but reads a row twice where there is a gradient. */
+/* The same for wide rows: all of a row is under way at once, and it is read but once. */
 template <class T, bool ALL>
 __global__ void __launch_bounds__(HELD_THREADS, ALL ? 2 : 3)
     held_loss_kernel(const __grid_constant__ loss_args a)
@@ -293,17 +304,9 @@ __global__ void __launch_bounds__(HELD_THREADS, ALL ? 2 : 3)
         return;
     }
     logits.take(t, row, a.n);
-    const int y = (int)a.target[t.row];
-    const float x_y = capped<ALL>(get(row + y), a.softcap);
+    const float x_y = get(row + a.target[t.row]);
     wait_for_copies();
-    const row_sums s = sum_row<T, ALL>(a, t, logits, x_y, y);
-    const row_odds o = odds_of(s);
-    wait_for_the_kernel_before();
-    const loss_counts c = counts_of(a);
-    if (t.lane == 0)
-        write_row(a, t.row, terms_of(a, s, o, c, y), o.lse, s.largest);
-    if (a.dlogits.data)
-        write_gradient<T, ALL>(a, t, t.row, logits, y, o, c);
+    run_row<T, ALL>(a, t, logits, t.row, x_y);
     let_the_next_come();
 }
 
@@ -421,10 +424,10 @@ template <class T> static void launch_rows_of(const cuda_call &call, loss_args a
 {
     const bool all = a.smoothing != 0 || a.softcap > 0 || a.find_largest;
     if constexpr (element<T>::WHOLE) {
-        const held_shape h = hold_rows(call, a.logits.rows, (int64_t)a.n * (int)sizeof(T));
-        if (h.cluster && !a.saved) {
-            launch_held(call, h, all ? held_loss_kernel<T, true> : held_loss_kernel<T, false>, a,
-                        a.counts != NULL);
+        held_shape h = hold_rows(call, a.logits.rows, (int64_t)a.n * (int)sizeof(T), 1);
+        h.behind = a.counts != NULL;
+        if (h.cluster) {
+            launch_held(call, h, all ? held_loss_kernel<T, true> : held_loss_kernel<T, false>, a);
             return;
         }
     }

@@ -77,11 +77,12 @@ template <class T, class Y> struct divergence_chunk {
 };
 
 /* The losses of a chunk; its gradients, factor times those of F, are written. */
-template <class F, class T, class Y, bool LOSS>
+template <class F, class T, class Y, bool LOSS, bool GRADIENT>
 __device__ __forceinline__ static float
 run_chunk(const F &f, const divergence_args &a, const divergence_chunk<T, Y> &of, int64_t r,
           int64_t j, float factor)
 {
+    constexpr bool WHOLE = element<T>::WHOLE;
     const int64_t left = a.n - j;
     float x[V<T>] = {}, y[V<T>], loss[V<T>], up[V<T>], sum = 0;
     of.widen_to(a, x, y);
@@ -89,18 +90,18 @@ run_chunk(const F &f, const divergence_args &a, const divergence_chunk<T, Y> &of
     for (int i = 0; i < V<T>; i++) {
         const divergence d = f(x[i], y[i]);
         loss[i] = d.loss;
-        sum += LOSS && (element<T>::WHOLE || i < left) ? d.loss : 0;
+        sum += LOSS && (WHOLE || i < left) ? d.loss : 0;
         x[i] = d.gradient;
     }
-    if (LOSS && a.losses.data)
+    if (!WHOLE && a.losses.data)
         store_as<float>(a.losses.row<float>(r) + j, left, loss);
-    if (!a.dx.data)
+    if (!GRADIENT || (!WHOLE && !a.dx.data))
         return sum;
-    if (a.dlosses.data)
+    if (!WHOLE && a.dlosses.data)
         load_as<float>(a.dlosses.row<float>(r) + j, left, up);
 #pragma unroll
     for (int i = 0; i < V<T>; i++)
-        x[i] *= a.dlosses.data ? up[i] : factor;
+        x[i] *= !WHOLE && a.dlosses.data ? up[i] : factor;
     store(a.dx.row<T>(r) + j, left, narrow<T>(x));
     return sum;
 }
@@ -119,8 +120,9 @@ __device__ __forceinline__ static void write_zeros(const divergence_args &a, int
     }
 }
 
-/* LOSS: the forward. */
-template <class F, class T, class Y, bool LOSS>
+/* LOSS, GRADIENT: whether there is a sum of losses, and a gradient. Of tensors that are not made of whole chunks both are true, and either may be
+ * absent. */
+template <class F, class T, class Y, bool LOSS, bool GRADIENT>
 __global__ void __launch_bounds__(DIVERGENCE_THREADS, DIVERGENCE_RESIDENT)
     divergence_kernel(const F f, const __grid_constant__ divergence_args a)
 {
@@ -146,8 +148,8 @@ __global__ void __launch_bounds__(DIVERGENCE_THREADS, DIVERGENCE_RESIDENT)
 #pragma unroll
             for (int u = 0; u < DIVERGENCE_AHEAD; u++)
                 if (j + u * step < a.n)
-                    losses +=
-                        run_chunk<F, T, Y, LOSS>(f, a, chunks[u], r, j + u * step, factor);
+                    losses += run_chunk<F, T, Y, LOSS, GRADIENT>(f, a, chunks[u], r, j + u * step,
+                                                                 factor);
             sum += losses;
         }
     }
@@ -218,11 +220,11 @@ static bool divergence_is_flat(const divergence_call *c, int64_t n)
 }
 
 /* Returns the number of blocks, each of which leaves a sum. */
-template <class F, class T, class Y, bool LOSS>
+template <class F, class T, class Y, bool LOSS, bool GRADIENT>
 static int64_t divergence_launch(const cuda_call &call, const F &f, const divergence_args &a)
 {
     static int known;
-    const auto kernel = divergence_kernel<F, T, Y, LOSS>;
+    const auto kernel = divergence_kernel<F, T, Y, LOSS, GRADIENT>;
     const int64_t chunks = ceil_div(a.n, V<T>),
                   blocks = (int64_t)call.processors *
                            blocks_at_once(&known, kernel, 0, DIVERGENCE_THREADS);
@@ -233,28 +235,33 @@ static int64_t divergence_launch(const cuda_call &call, const F &f, const diverg
     return (int64_t)grid.x * grid.y;
 }
 
-/* By types and layout. */
-template <class F, bool LOSS>
+/* The same, by types and layout. */
+template <class F>
 static int64_t divergence_launch(const cuda_call &call, const F &f, const divergence_args &a,
                                  const divergence_call &c)
 {
     const tg_tensor *main = c.x ? c.x : c.dx;
-    const tg_tensor *const tensors[] = {main, c.x, c.y, c.dx};
+    const tg_tensor *const tensors[] = {main, c.y, c.dx};
+    const bool each = c.reduction == TG_NONE, same = tg_type_of(main) == tg_type_of(c.y);
     int64_t blocks = 0;
     by_type(main, [&](auto e) {
         using T = decltype(e);
-        if (tg_type_of(main) == tg_type_of(c.y) && are_whole(tensors, 4))
-            blocks = divergence_launch<F, whole<T>, whole<T>, LOSS>(call, f, a);
-        else
+        using W = whole<T>;
+        if (each || !same || !are_whole(tensors, 3))
             by_type(c.y, [&](auto of_y) {
-                blocks = divergence_launch<F, T, decltype(of_y), LOSS>(call, f, a);
+                blocks = divergence_launch<F, T, decltype(of_y), true, true>(call, f, a);
             });
+        else if (!a.partial)
+            blocks = divergence_launch<F, W, W, false, true>(call, f, a);
+        else if (c.dx)
+            blocks = divergence_launch<F, W, W, true, true>(call, f, a);
+        else
+            blocks = divergence_launch<F, W, W, true, false>(call, f, a);
     });
     return blocks;
 }
 
-/* LOSS: the forward. */
-template <bool LOSS, class F>
+template <class F>
 static tg_status divergence_run(tg_ctx *ctx, const F &f, const divergence_call &c)
 {
     const tg_tensor *main = c.x ? c.x : c.dx;
@@ -294,7 +301,7 @@ static tg_status divergence_run(tg_ctx *ctx, const F &f, const divergence_call &
     }
     if (reduced)
         a.partial = memory;
-    const int64_t blocks = nothing ? 0 : divergence_launch<F, LOSS>(call, f, a, c);
+    const int64_t blocks = nothing ? 0 : divergence_launch(call, f, a, c);
     if (reduced)
         launch_behind(call, divergence_total, 1, TOTAL_THREADS, (float *)data_of(c.loss), memory,
                       blocks, a.counted, a.share);

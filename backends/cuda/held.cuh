@@ -41,6 +41,17 @@ struct cluster_team {
 #endif
     }
 
+    __device__ __forceinline__ void barrier() const
+    {
+#if __CUDA_ARCH__ >= 900
+        if (blocks > 1) {
+            cooperative_groups::this_cluster().sync();
+            return;
+        }
+#endif
+        __syncthreads();
+    }
+
     template <int N, class JOIN>
     __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join)
     {
@@ -83,18 +94,20 @@ struct held_shape {
     int cluster;      /* blocks of a row; 0: rows cannot be held */
     int64_t blocks;
     size_t shared;    /* bytes of a block */
+    bool behind;      /* a kernel of the same call, which this one waits for where it needs to */
 };
 
-/* Rows of so many bytes, all tensors together. */
-static inline held_shape hold_rows(const cuda_call &call, int64_t rows, int64_t bytes)
+/* Rows of so many bytes, of as many tensors together; a thread has the same number of chunks of each. */
+static inline held_shape hold_rows(const cuda_call &call, int64_t rows, int64_t bytes, int tensors)
 {
-    held_shape s = {0, 0, 0};
+    held_shape s = {0, 0, 0, false};
     const int most = call.capability >= 90 ? MOST_CLUSTER : 1;
     const int64_t chunks = ceil_div(bytes, 16), room = call.capability >= 90 ? 227 : 99;
     int cluster = 1;
     while (cluster < most && bytes > (int64_t)cluster * HELD_BYTES)
         cluster *= 2;
-    s.shared = (size_t)ceil_div(chunks, (int64_t)cluster * HELD_THREADS) * HELD_THREADS * 16;
+    const int64_t threads = (int64_t)cluster * HELD_THREADS * tensors;
+    s.shared = (size_t)(ceil_div(chunks, threads) * HELD_THREADS * tensors * 16);
     s.blocks = rows * cluster;
     if (bytes >= HELD_LEAST && (int64_t)s.shared <= (room << 10) - KEPT_BY_CARD &&
         s.blocks <= INT32_MAX)
@@ -102,10 +115,9 @@ static inline held_shape hold_rows(const cuda_call &call, int64_t rows, int64_t 
     return s;
 }
 
-/* behind: behind a kernel of the same call, which it waits for where it needs to. */
-template <class ARGS>
-static void launch_held(const cuda_call &call, const held_shape &s, void (*kernel)(ARGS),
-                        const ARGS &a, bool behind)
+template <class... ARGS, class... GIVEN>
+static void launch_held(const cuda_call &call, const held_shape &s, void (*kernel)(ARGS...),
+                        const GIVEN &...given)
 {
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute attributes[2];
@@ -115,7 +127,7 @@ static void launch_held(const cuda_call &call, const held_shape &s, void (*kerne
     config.dynamicSmemBytes = s.shared;
     config.stream = call.stream;
     int count = 0;
-    if (behind && call.capability >= 90) {
+    if (s.behind && call.capability >= 90) {
         attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attributes[count++].val.programmaticStreamSerializationAllowed = 1;
     }
@@ -127,7 +139,7 @@ static void launch_held(const cuda_call &call, const held_shape &s, void (*kerne
     }
     config.attrs = attributes;
     config.numAttrs = (unsigned)count;
-    cudaLaunchKernelEx(&config, kernel, a);
+    cudaLaunchKernelEx(&config, kernel, (ARGS)given...);
 }
 
 #endif

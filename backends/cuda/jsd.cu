@@ -45,7 +45,7 @@ struct jsd_mixture_loss {
     {
         const float a = no_less(x, -120), b = no_less(y, -120), apart = b - a;
         const bool of_x = apart < 0; /* x is the larger */
-        const float n = -LOG2_E * fabsf(apart), t = exp2_term(n), u = expm1_of(-fabsf(apart), t);
+        const float n = -LOG2_E * fabsf(apart), t = exp2_term(n), u = exp2m1_of(n, t);
         const float w = of_x ? beta : rest, r = of_x ? rest : beta, s = fmaf(w, t, r);
         const bool from_smaller = w > r && t > r;
         const float g = from_smaller ? -r * u * reciprocal(t) : w * u;
@@ -74,23 +74,23 @@ template <class ARGS> static divergence_call call_of(const char *op, const ARGS 
     return c;
 }
 
-template <bool LOSS> static tg_status run(tg_ctx *ctx, double beta, const divergence_call &c)
+static tg_status run(tg_ctx *ctx, double beta, const divergence_call &c)
 {
     const jsd_mixture_loss mixture = {(float)beta, (float)(1 - beta)};
-    return beta == 0     ? divergence_run<LOSS>(ctx, divergence_of_logarithms(), c)
-           : beta == 0.5 ? divergence_run<LOSS>(ctx, jsd_even_loss(), c)
-           : beta == 1   ? divergence_run<LOSS>(ctx, jsd_reverse_loss(), c)
-                         : divergence_run<LOSS>(ctx, mixture, c);
+    return beta == 0     ? divergence_run(ctx, divergence_of_logarithms(), c)
+           : beta == 0.5 ? divergence_run(ctx, jsd_even_loss(), c)
+           : beta == 1   ? divergence_run(ctx, jsd_reverse_loss(), c)
+                         : divergence_run(ctx, mixture, c);
 }
 
 tg_status cuda_jsd_forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
 {
     divergence_call c = call_of("jsd_forward", args);
     c.loss = args->loss;
-    return run<true>(ctx, args->beta, c);
+    return run(ctx, args->beta, c);
 }
 
 tg_status cuda_jsd_backward(tg_ctx *ctx, const tg_jsd_backward_args *args)
 {
-    return run<false>(ctx, args->beta, call_of("jsd_backward", args));
+    return run(ctx, args->beta, call_of("jsd_backward", args));
 }

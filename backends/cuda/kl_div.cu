@@ -12,12 +12,11 @@ struct kl_div_loss {
     }
 };
 
-template <bool LOSS>
 static tg_status run(tg_ctx *ctx, const divergence_call &c, int64_t log_target, double eps)
 {
     const kl_div_loss loss = {(float)eps};
-    return log_target ? divergence_run<LOSS>(ctx, divergence_of_logarithms(), c)
-                      : divergence_run<LOSS>(ctx, loss, c);
+    return log_target ? divergence_run(ctx, divergence_of_logarithms(), c)
+                      : divergence_run(ctx, loss, c);
 }
 
 tg_status cuda_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
@@ -30,7 +29,7 @@ tg_status cuda_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
     c.loss = args->loss;
     c.dx = args->dy_pred;
     c.reduction = args->reduction;
-    return run<true>(ctx, c, args->log_target, args->eps);
+    return run(ctx, c, args->log_target, args->eps);
 }
 
 tg_status cuda_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *args)
@@ -41,5 +40,5 @@ tg_status cuda_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *args)
     c.dloss = args->dloss;
     c.dx = args->dy_pred;
     c.reduction = args->reduction;
-    return run<false>(ctx, c, args->log_target, 0);
+    return run(ctx, c, args->log_target, 0);
 }

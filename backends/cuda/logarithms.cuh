@@ -16,14 +16,14 @@ __device__ __forceinline__ float no_less(float x, float least)
     return y;
 }
 
-/* exp(n) - 1 of an n <= 0, for which t = exp(n). */
-__device__ __forceinline__ float expm1_of(float n, float t)
+/* 2^n - 1 of an n <= 0, for which t = 2^n. */
+__device__ __forceinline__ float exp2m1_of(float n, float t)
 {
-    float series = fmaf(7.21255037e-3f, n, 4.13327874e-2f);
-    series = fmaf(series, n, 0.166625506f);
-    series = fmaf(series, n, 0.499998214f);
-    series = fmaf(series, n, 1);
-    return n > -0.35f ? series * n : t - 1;
+    float series = fmaf(0.00115402752f, n, 0.00954105805f);
+    series = fmaf(series, n, 0.0554904011f);
+    series = fmaf(series, n, 0.240225649f);
+    series = fmaf(series, n, 0.693147172f);
+    return n > -0.5f ? series * n : t - 1;
 }
 
 /* log2(1 + g), for which m = 1 + g; each is taken where it tells more. */

@@ -6,9 +6,10 @@
 
 enum {
     SUM_ROWS_THREADS = 256,
-    SUM_ROWS_GROUPS = 8,  /* of a block's threads, where there are many summands */
-    SUM_ROWS_AHEAD = 4,   /* chunks that a thread loads before it adds them */
-    SUM_ROWS_BLOCKS = 8   /* that a multiprocessor should have */
+    SUM_ROWS_GROUPS = 8, /* of a block's threads, where there are many summands */
+    SUM_PARTS_GROUPS = 32, /* where these are parts */
+    SUM_ROWS_AHEAD = 4,  /* chunks that a thread loads before it adds them */
+    SUM_ROWS_BLOCKS = 4  /* that a multiprocessor should have */
 };
 
 /* x [count, rows, n], y [parts, rows, n]; a part has `share` of the count. */
@@ -40,13 +41,16 @@ template <class T>
 __device__ __forceinline__ static void add_chunks(const sum_rows_args &a, const sum_rows_place &p,
                                                   int64_t q, float (&sum)[V<T>])
 {
+    const char *from = (const char *)(a.x.row<T>(p.first * a.rows + q) + p.j);
+    const int64_t step = a.groups * a.rows * a.x.stride;
     for (int64_t k = p.first; k < p.end; k += SUM_ROWS_AHEAD * a.groups) {
         uint4 raw[SUM_ROWS_AHEAD];
 #pragma unroll
         for (int u = 0; u < SUM_ROWS_AHEAD; u++) {
             raw[u] = make_uint4(0, 0, 0, 0);
             if (k + u * a.groups < p.end)
-                raw[u] = load(a.x.row<T>((k + u * a.groups) * a.rows + q) + p.j, a.n - p.j);
+                raw[u] = load((const T *)from, a.n - p.j);
+            from += step;
         }
 #pragma unroll
         for (int u = 0; u < SUM_ROWS_AHEAD; u++) {
@@ -79,7 +83,7 @@ __device__ __forceinline__ static void add_groups(const sum_rows_args &a, const 
 }
 
 template <class T, class Y>
-__global__ void __launch_bounds__(SUM_ROWS_THREADS)
+__global__ void __launch_bounds__(SUM_ROWS_THREADS, SUM_ROWS_BLOCKS)
     sum_rows_kernel(const __grid_constant__ sum_rows_args a)
 {
     const sum_rows_place p(a, V<T>);
@@ -133,7 +137,8 @@ struct sum_rows_shape {
 static sum_rows_shape shape_of(const cuda_call &call, sum_rows_args *a, int64_t chunks, bool split)
 {
     sum_rows_shape s;
-    a->groups = a->count >= SUM_ROWS_GROUPS * SUM_ROWS_AHEAD ? SUM_ROWS_GROUPS : 1;
+    const int groups = split ? SUM_ROWS_GROUPS : SUM_PARTS_GROUPS;
+    a->groups = a->count >= groups ? groups : 1;
     s.block = block_over(chunks, SUM_ROWS_THREADS / a->groups);
     s.block.y = SUM_ROWS_THREADS / s.block.x;
     const int64_t wide = ceil_div(chunks, s.block.x),

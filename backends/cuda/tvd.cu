@@ -32,10 +32,10 @@ tg_status cuda_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
 {
     divergence_call c = call_of("tvd_forward", args);
     c.loss = args->loss;
-    return divergence_run<true>(ctx, tvd_loss(), c);
+    return divergence_run(ctx, tvd_loss(), c);
 }
 
 tg_status cuda_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args)
 {
-    return divergence_run<false>(ctx, tvd_loss(), call_of("tvd_backward", args));
+    return divergence_run(ctx, tvd_loss(), call_of("tvd_backward", args));
 }
