@@ -291,12 +291,12 @@ __global__ void __launch_bounds__(MOST_LANES) loss_kernel(const loss_args a)
 
 /* The same for wide rows: all of a row is under way at once, and it is read but once. */
 template <class T, bool ALL>
-__global__ void __launch_bounds__(HELD_THREADS, ALL ? 2 : 3)
+__global__ void __launch_bounds__(LOGITS_THREADS, ALL ? 2 : 3)
     held_loss_kernel(const __grid_constant__ loss_args a)
 {
     extern __shared__ uint4 held[];
     __shared__ cluster_memory memory;
-    cluster_team t(&memory);
+    logits_team t(&memory);
     const T *const row = (const T *)a.logits.row(t.row);
     const held_logits<T> logits = {held};
     if (skip_row<T>(a, t, t.row)) {
@@ -305,6 +305,7 @@ __global__ void __launch_bounds__(HELD_THREADS, ALL ? 2 : 3)
     }
     logits.take(t, row, a.n);
     const float x_y = get(row + a.target[t.row]);
+    t.begin();
     wait_for_copies();
     run_row<T, ALL>(a, t, logits, t.row, x_y);
     let_the_next_come();
@@ -360,9 +361,10 @@ __global__ void __launch_bounds__(ALL_ROWS_THREADS)
 {
     double sums[3] = {0, 0, 0};
     wait_for_the_kernel_before();
-#pragma unroll 4
-    for (int64_t r = threadIdx.x; r < rows; r += ALL_ROWS_THREADS) {
+#pragma unroll 8
+    for (int64_t r = threadIdx.x; r < rows; r += ALL_ROWS_THREADS)
         sums[0] += terms[r].loss;
+    for (int64_t r = threadIdx.x; r < rows && (z_loss || accuracy); r += ALL_ROWS_THREADS) {
         sums[1] += terms[r].z;
         sums[2] += terms[r].hit;
     }
@@ -424,7 +426,7 @@ template <class T> static void launch_rows_of(const cuda_call &call, loss_args a
 {
     const bool all = a.smoothing != 0 || a.softcap > 0 || a.find_largest;
     if constexpr (element<T>::WHOLE) {
-        held_shape h = hold_rows(call, a.logits.rows, (int64_t)a.n * (int)sizeof(T), 1);
+        held_shape h = hold_rows(call, LOGITS_THREADS, a.logits.rows, (int64_t)a.n * (int)sizeof(T), 1);
         h.behind = a.counts != NULL;
         if (h.cluster) {
             launch_held(call, h, all ? held_loss_kernel<T, true> : held_loss_kernel<T, false>, a);

@@ -47,22 +47,26 @@ template <class T> struct walked_row {
     }
 };
 
+enum { LOGITS_THREADS = 512 /* of a block that holds a row, or a part of one */ };
+
+typedef cluster_team<LOGITS_THREADS> logits_team;
+
 /* A row of whole chunks in shared memory, a part of it in each block of a cluster. A thread copies its chunks there, and alone reads them. */
 template <class T> struct held_logits {
     uint4 *memory;
 
-    __device__ __forceinline__ void take(const cluster_team &t, const T *row, int n) const
+    __device__ __forceinline__ void take(const logits_team &t, const T *row, int n) const
     {
-        for (int j = t.lane * V<T>, k = threadIdx.x; j < n; j += t.lanes * V<T>, k += HELD_THREADS)
+        for (int j = t.lane * V<T>, k = threadIdx.x; j < n; j += t.lanes * V<T>, k += LOGITS_THREADS)
             copy_ahead(memory + k, row + j);
     }
 
     template <class EACH>
-    __device__ __forceinline__ void walk(const cluster_team &t, int n, bool, const EACH &each) const
+    __device__ __forceinline__ void walk(const logits_team &t, int n, bool, const EACH &each) const
     {
 #pragma unroll 2
         for (int j = t.lane * V<T>, k = threadIdx.x; j < n;
-             j += t.lanes * V<T>, k += HELD_THREADS) {
+             j += t.lanes * V<T>, k += LOGITS_THREADS) {
             float v[V<T>];
             widen<T>(memory[k], v);
             each(j, v);

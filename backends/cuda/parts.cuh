@@ -42,25 +42,31 @@ static void launch_behind(const cuda_call &call, void (*kernel)(ARGS...), dim3 g
 
 /* ---- sums ---- */
 
+__device__ __forceinline__ static double warp_sum(double value)
+{
+    for (int o = 16; o > 0; o /= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, o);
+    return value;
+}
+
 /* The block's sums, in its first thread. */
 template <int THREADS, int N> __device__ __forceinline__ static void block_sum(double (&value)[N])
 {
-    __shared__ double sums[N][THREADS / 32];
+    constexpr int WARPS = THREADS / 32;
+    __shared__ double sums[N][WARPS];
     const int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x);
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        for (int o = 16; o > 0; o /= 2)
-            value[k] += __shfl_xor_sync(0xffffffffu, value[k], o);
+        value[k] = warp_sum(value[k]);
         if (thread % 32 == 0)
             sums[k][thread / 32] = value[k];
     }
     __syncthreads();
+    if (thread >= 32)
+        return;
 #pragma unroll
-    for (int k = 0; k < N; k++) {
-        value[k] = 0;
-        for (int i = 0; i < THREADS / 32 && thread == 0; i++)
-            value[k] += sums[k][i];
-    }
+    for (int k = 0; k < N; k++)
+        value[k] = warp_sum(thread < WARPS ? sums[k][thread] : 0);
 }
 
 template <int THREADS> __device__ __forceinline__ static double block_sum(double value)

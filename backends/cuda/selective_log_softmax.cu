@@ -108,12 +108,12 @@ template <class T> __global__ void __launch_bounds__(MOST_LANES) logp_kernel(con
 
 /* The same for wide rows, all of which is under way at once. */
 template <class T>
-__global__ void __launch_bounds__(HELD_THREADS, 3)
+__global__ void __launch_bounds__(LOGITS_THREADS, 3)
     held_logp_kernel(const __grid_constant__ logp_args a)
 {
     extern __shared__ uint4 held[];
     __shared__ cluster_memory memory;
-    cluster_team t(&memory);
+    logits_team t(&memory);
     const held_logits<T> logits = {held};
     const int64_t b = t.row / a.k.length, l = t.row - b * a.k.length;
     int y;
@@ -122,6 +122,7 @@ __global__ void __launch_bounds__(HELD_THREADS, 3)
         const T *const row = (const T *)a.k.logits.row(t.row);
         logits.take(t, row, a.k.n);
         const float x_y = get(row + y);
+        t.begin();
         wait_for_copies();
         const token_row r = row_of<T>(a.k, t, logits, x_y, y);
         if (t.lane == 0)
@@ -285,12 +286,12 @@ __global__ void __launch_bounds__(MOST_LANES) logit_gradient_kernel(const gradie
 
 /* The same for wide rows, all of which is under way at once. */
 template <class T>
-__global__ void __launch_bounds__(HELD_THREADS, 3)
+__global__ void __launch_bounds__(LOGITS_THREADS, 3)
     held_logit_gradient_kernel(const __grid_constant__ gradient_args a)
 {
     extern __shared__ uint4 held[];
     __shared__ cluster_memory memory;
-    cluster_team t(&memory);
+    logits_team t(&memory);
     const gradient_row g(a, t.row, t.lane == 0);
     const held_logits<T> logits = {held};
     const T *const from = (const T *)a.logits.row(t.row);
@@ -300,6 +301,7 @@ __global__ void __launch_bounds__(HELD_THREADS, 3)
     } else if (g.state == TOKEN_KEPT) {
         logits.take(t, from, a.k.n);
         const float x_y = get(from + g.y);
+        t.begin();
         wait_for_copies();
         write_gradient<T>(a, t, logits, g, x_y, row);
     }
@@ -325,7 +327,7 @@ void launch_log_probabilities(const cuda_call &call, const tokens &k, const tg_t
             using T = decltype(e);
             if constexpr (element<T>::WHOLE) {
                 const held_shape h =
-                    hold_rows(call, k.logits.rows, (int64_t)k.n * (int)sizeof(T), 1);
+                    hold_rows(call, LOGITS_THREADS, k.logits.rows, (int64_t)k.n * (int)sizeof(T), 1);
                 if (h.cluster && !saved.data) {
                     launch_held(call, h, held_logp_kernel<T>, a);
                     return;
@@ -361,7 +363,7 @@ void launch_logit_gradients(const cuda_call &call, const tokens &k, const tg_ten
             using T = decltype(e);
             if constexpr (element<T>::WHOLE) {
                 const held_shape h =
-                    hold_rows(call, a.logits.rows, (int64_t)k.n * (int)sizeof(T), 1);
+                    hold_rows(call, LOGITS_THREADS, a.logits.rows, (int64_t)k.n * (int)sizeof(T), 1);
                 if (h.cluster) {
                     launch_held(call, h, held_logit_gradient_kernel<T>, a);
                     return;

@@ -40,42 +40,46 @@ template <class T> struct walked_pair {
     }
 };
 
+enum { PAIR_THREADS = 256 /* of a block that holds two rows, or a part of them */ };
+
+typedef cluster_team<PAIR_THREADS> pair_team;
+
 /* Both in shared memory, of whole chunks, which each thread copied there for itself. KEEP: what `each` makes of f32 stays in their place. */
 template <class T> struct held_pair {
     static constexpr bool CAN_KEEP = sizeof(T) == 4;
     uint4 *memory;
 
-    __device__ __forceinline__ void take(const cluster_team &t, int n, const T *student,
+    __device__ __forceinline__ void take(const pair_team &t, int n, const T *student,
                                          const T *teacher) const
     {
         for_chunks_held(t, n, [&](int j, uint4 *at) {
             copy_ahead(at, student + j);
-            copy_ahead(at + HELD_THREADS, teacher + j);
+            copy_ahead(at + PAIR_THREADS, teacher + j);
         });
     }
 
     template <bool KEEP, class EACH>
-    __device__ __forceinline__ void for_each(const cluster_team &t, int n, const EACH &each) const
+    __device__ __forceinline__ void for_each(const pair_team &t, int n, const EACH &each) const
     {
         for_chunks_held(t, n, [&](int j, uint4 *at) {
             float x[V<T>], y[V<T>];
             widen<T>(at[0], x);
-            widen<T>(at[HELD_THREADS], y);
+            widen<T>(at[PAIR_THREADS], y);
             each(j, x, y);
             if constexpr (KEEP && CAN_KEEP) {
                 at[0] = narrow<T>(x);
-                at[HELD_THREADS] = narrow<T>(y);
+                at[PAIR_THREADS] = narrow<T>(y);
             }
         });
     }
 
   private:
     template <class EACH>
-    __device__ __forceinline__ void for_chunks_held(const cluster_team &t, int n,
+    __device__ __forceinline__ void for_chunks_held(const pair_team &t, int n,
                                                     const EACH &each) const
     {
         uint4 *at = memory + threadIdx.x;
-        for (int j = t.lane * V<T>; j < n; j += t.lanes * V<T>, at += 2 * HELD_THREADS)
+        for (int j = t.lane * V<T>; j < n; j += t.lanes * V<T>, at += 2 * PAIR_THREADS)
             each(j, at);
     }
 };
@@ -148,38 +152,50 @@ __device__ __forceinline__ static void find_largest(TEAM &t, int n, const PAIR &
         top[m] = softmax_largest{value[m], __float_as_int(at[m])};
 }
 
+/* log2((1 + b) / (1 + a)) of a and b that are not negative, more = b - a. */
+__device__ __forceinline__ static float log_of_ratio(float a, float b, float more)
+{
+    const float z = more / (1 + a);
+    return LOG2_E * (z > -0.5f ? log1pf(z) : log1pf(b) - log1pf(a));
+}
+
 template <class T, class TEAM, class PAIR>
 __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_args &a, TEAM &t,
                                                             const PAIR &pair)
 {
     softmax_largest top[2];
     softmax_pair s;
-    float sums[3] = {0, 0, 0}, logs[2]; /* but those of the largest; the teacher's logit beside the student's largest */
+    float sums[4] = {0, 0, 0, 0}; /* of both rows, and of their differences, without the largest; what stands beside the student's largest */
+    float up[2], others[2];
     find_largest<T>(t, a.n, pair, top);
 #pragma unroll
     for (int m = 0; m < 2; m++)
         s.base[m] = top[m].max * a.scale;
     pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
         if (j == top[0].at)
-            sums[2] = take_out(x, top[0].max, y);
+            sums[3] = take_out(x, top[0].max, y);
         if (j == top[1].at)
             take_out(y, top[1].max, y);
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            sums[0] += exp2_term(fmaf(x[i], a.scale, -s.base[0]));
-            sums[1] += exp2_term(fmaf(y[i], a.scale, -s.base[1]));
+            const float q = exp2_term(fmaf(x[i], a.scale, -s.base[0]));
+            const float p = exp2_term(fmaf(y[i], a.scale, -s.base[1]));
+            sums[0] += q;
+            sums[1] += p;
+            sums[2] += p - q;
         }
     });
     t.sum(sums);
 #pragma unroll
     for (int m = 0; m < 2; m++) {
         /* base is rounded; relative to the largest logit powers are so many times larger */
-        const float up = exp2f(-fmaf(top[m].max, a.scale, -s.base[m])), others = sums[m] * up;
-        logs[m] = LOG2_E * log1pf(others);
-        s.share[m] = up / (1 + others);
+        up[m] = exp2f(-fmaf(top[m].max, a.scale, -s.base[m]));
+        others[m] = sums[m] * up[m];
+        s.share[m] = up[m] / (1 + others[m]);
     }
-    s.offset = fmaf(top[0].max - top[1].max, -a.scale, logs[1] - logs[0]);
-    s.best = fmaf(sums[2] - top[0].max, a.scale, -s.offset);
+    const float more = up[1] * sums[2] + (up[1] - up[0]) * sums[0];
+    s.offset = fmaf(top[0].max - top[1].max, -a.scale, log_of_ratio(others[0], others[1], more));
+    s.best = fmaf(sums[3] - top[0].max, a.scale, -s.offset);
     return s;
 }
 
@@ -215,10 +231,10 @@ sum_losses(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, con
         }
     });
     t.sum(sums);
-    return softmax_jsd_sums{middle, (float)LN_2 * sums[0], sums[1]};
+    return softmax_jsd_sums{middle, sums[0], sums[1]};
 }
 
-template <class T, class Y, class F, class TEAM, class PAIR>
+template <class T, class Y, bool SLOPE_ALONE, class F, class TEAM, class PAIR>
 __device__ __forceinline__ static void
 write_gradients(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, int64_t r,
                 const softmax_pair &s, const softmax_jsd_sums &sums, float factor)
@@ -230,7 +246,7 @@ write_gradients(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair
             float q = y[i], slope = x[i];
             if (!PAIR::CAN_KEEP)
                 slope = term_of(f, a, s, x[i], y[i], &q).slope;
-            dx[i] = factor * (F::SLOPE_ALONE ? slope : q * (slope - sums.middle - sums.slope));
+            dx[i] = factor * (SLOPE_ALONE ? slope : q * (slope - sums.middle - sums.slope));
         }
         store_as<Y>(a.dstudent.row<Y>(r) + j, a.n - j, dx);
     });
@@ -238,15 +254,18 @@ write_gradients(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair
 
 /* Returns the row's loss. */
 template <class T, class Y, class F, class TEAM, class PAIR>
-__device__ __forceinline__ static float run_row(F f, const softmax_jsd_args &a, TEAM &t,
+__device__ __forceinline__ static float run_row(const F &f, const softmax_jsd_args &a, TEAM &t,
                                                 const PAIR &pair, int64_t r, float factor)
 {
     const softmax_pair s = compare_rows<T>(a, t, pair);
-    f.begin(s.best);
-    const softmax_jsd_sums sums = sum_losses<T>(f, a, t, pair, s);
-    if (a.dstudent.data)
-        write_gradients<T, Y>(f, a, t, pair, r, s, sums, factor);
-    return sums.loss;
+    float loss;
+    f.for_row(s.best, [&](const auto &of_row) {
+        const softmax_jsd_sums sums = sum_losses<T>(of_row, a, t, pair, s);
+        if (a.dstudent.data)
+            write_gradients<T, Y, F::SLOPE_ALONE>(of_row, a, t, pair, r, s, sums, factor);
+        loss = (float)F::LOSS_UNIT * sums.loss;
+    });
+    return loss;
 }
 
 /* 1 if row r does not count, and has got its gradient of zeros. */
@@ -294,16 +313,17 @@ __global__ void __launch_bounds__(MOST_LANES)
 }
 
 template <class F, class T, class Y>
-__global__ void __launch_bounds__(HELD_THREADS, 2)
+__global__ void __launch_bounds__(PAIR_THREADS, 3)
     held_softmax_jsd_kernel(const F f, const __grid_constant__ softmax_jsd_args a)
 {
     extern __shared__ uint4 held[];
     __shared__ cluster_memory memory;
-    cluster_team t(&memory);
+    pair_team t(&memory);
     const held_pair<T> pair = {held};
     float loss = 0;
     if (!skip_row<T, Y>(a, t, t.row)) {
         pair.take(t, a.n, a.student.row<T>(t.row), a.teacher.row<T>(t.row));
+        t.begin();
         wait_for_copies();
         loss = run_row<T, Y>(f, a, t, pair, t.row, factor_of(a));
     }
@@ -342,11 +362,11 @@ static int64_t launch(const cuda_call &call, const F &f, softmax_jsd_args a, con
 template <class RUN> static void by_types(const softmax_jsd_call &c, bool held, const RUN &run)
 {
     by_wholeness(c.student, held, [&](auto e) {
-        typedef typename element<decltype(e)>::type type;
         if constexpr (sizeof(e) == 4) {
-            by_type(c.dstudent ? c.dstudent : c.student, [&](auto of_y) { run(e, of_y); });
+            by_wholeness(c.dstudent ? c.dstudent : c.student, held,
+                         [&](auto of_y) { run(e, of_y); });
         } else {
-            run(e, type());
+            run(e, e);
         }
     });
 }
@@ -355,10 +375,10 @@ template <class F>
 static tg_status run_loss(const F &f, const softmax_jsd_call &c, const cuda_call &call,
                           softmax_jsd_args a)
 {
-    const tg_tensor *const tensors[] = {c.student, c.teacher};
+    const tg_tensor *const tensors[] = {c.student, c.teacher, c.dstudent};
     const int size = (int)tg_type_size(tg_type_of(c.student));
-    held_shape held = hold_rows(call, a.rows, 2 * (int64_t)a.n * size, 2);
-    held.cluster = are_whole(tensors, 2) ? held.cluster : 0;
+    held_shape held = hold_rows(call, PAIR_THREADS, a.rows, 2 * (int64_t)a.n * size, 2);
+    held.cluster = are_whole(tensors, 3) ? held.cluster : 0;
     const int64_t blocks = (int64_t)call.processors * DIVERGENCE_BLOCKS,
                   most = held.cluster ? a.rows : blocks;
     double *memory = (double *)cuda_host->device_workspace(call.ctx, (size_t)(most + 1) * 8);
@@ -404,15 +424,15 @@ static tg_status run(tg_ctx *ctx, softmax_jsd_call c)
     status = cuda_begin(&call, ctx, c.op, c.student);
     if (status != TG_OK)
         return status;
-    const double unit = c.grad_scale / c.temperature;
-    a.unit = (float)unit;
+    a.unit = (float)(c.grad_scale / c.temperature);
     if (c.beta == 0) {
         status = run_loss(softmax_jsd_forward_kl(), c, call, a);
     } else if (c.beta == 1) {
         status = run_loss(softmax_jsd_reverse_kl(), c, call, a);
+    } else if (c.beta == 0.5) {
+        status = run_loss(softmax_jsd_mixture_of(even_mixture(), 0.5), c, call, a);
     } else {
-        a.unit = (float)(unit * (1 - c.beta));
-        status = run_loss(softmax_jsd_mixture_of(c.beta), c, call, a);
+        status = run_loss(softmax_jsd_mixture_of(mixture_of(c.beta), c.beta), c, call, a);
     }
     return cuda_end(&call, status);
 }
