@@ -79,6 +79,12 @@ static void share_activations(layer *l, const layer *first)
     l->gate_up_data = first->gate_up_data;
 }
 
+/* Of a step: a loss for each micro-batch, and the sum of squares. */
+static size_t results_of(const model *m)
+{
+    return (size_t)m->o->accumulate + 1;
+}
+
 static void place_activations(model *m, int training)
 {
     const options *o = m->o;
@@ -88,8 +94,8 @@ static void place_activations(model *m, int training)
     m->rstd1_data = take_activations(m->r, rows * 4 * (size_t)(o->layers + 1));
     m->y_data = take_activations(m->r, stream);
     m->h_data = take_activations(m->r, rows * (size_t)o->ff * el);
-    m->tokens = take_tensors(m->r, (size_t)o->accumulate * 2 * rows * sizeof(*m->tokens));
-    m->results = take_tensors(m->r, ((size_t)o->accumulate + 2) * sizeof(*m->results));
+    m->tokens = take_exchanged(m->r, 2 * (size_t)o->accumulate * 2 * rows * sizeof(*m->tokens));
+    m->results = take_exchanged(m->r, (2 * results_of(m) + 1) * sizeof(*m->results));
     m->logits_data = take_tensors(m->r, (size_t)o->vocab * sizeof(*m->logits_data));
     if (training) {
         m->d_data = take_activations(m->r, stream);
@@ -154,26 +160,36 @@ void model_bind(model *m, extent x)
     by_heads(&m->dv, &m->dqkv, (o->heads + o->kv_heads) * dim, x.batch, o->kv_heads, dim);
     matrix(m, &m->last, m->y_data + (n - 1) * o->width * el, m->type, 1, o->width);
     matrix(m, &m->logits, m->logits_data, TG_F32, 1, o->vocab);
-    vector(m, &m->squares, &m->results[o->accumulate], TG_F32, 1);
-    vector(m, &m->dloss, &m->results[o->accumulate + 1], TG_F32, 1);
+    vector(m, &m->dloss, &m->results[2 * results_of(m)], TG_F32, 1);
     m->first = x.first;
+    model_step_place(m, 0);
+}
+
+void model_step_place(model *m, int64_t place)
+{
+    m->place = place;
+    vector(m, &m->squares, model_results(m, place) + m->o->accumulate, TG_F32, 1);
     model_micro_batch(m, 0);
 }
 
 void model_micro_batch(model *m, int64_t i)
 {
     const int64_t n = m->y.shape[0];
-    m->input_data = m->tokens + 2 * i * m->rows;
+    m->input_data = m->tokens + 2 * (m->place * m->o->accumulate + i) * m->rows;
     m->target_data = m->input_data + m->rows;
     vector(m, &m->input, m->input_data, TG_I64, n);
     vector(m, &m->target, m->target_data, TG_I64, n);
-    vector(m, &m->loss, &m->results[i], TG_F32, 1);
+    vector(m, &m->loss, model_results(m, m->place) + i, TG_F32, 1);
 }
 
-const float *model_results(model *m)
+const float *model_results(const model *m, int64_t place)
 {
-    from_device(m->r, m->results, ((size_t)m->o->accumulate + 1) * sizeof(*m->results));
-    return m->results;
+    return m->results + (size_t)place * results_of(m);
+}
+
+void model_fetch_results(model *m)
+{
+    fetch(m->r, (void *)model_results(m, m->place), results_of(m) * sizeof(*m->results));
 }
 
 void model_open(model *m, run *r, const options *o, int training)
@@ -202,7 +218,7 @@ void model_open(model *m, run *r, const options *o, int training)
     model_init(m);
     init_rope(m);
     place_activations(m, training);
-    m->results[o->accumulate + 1] = 1 / (float)o->accumulate;
-    to_device(r, m->results, ((size_t)o->accumulate + 2) * sizeof(*m->results));
+    m->results[2 * results_of(m)] = 1 / (float)o->accumulate;
+    to_device(r, m->results, (2 * results_of(m) + 1) * sizeof(*m->results));
     model_bind(m, (extent){o->batch, 0, o->seq});
 }

@@ -59,6 +59,7 @@ typedef struct model {
     int64_t head_dim, qkv_width;
     int64_t rows;  /* batch * seq: the room of every activation */
     int64_t first; /* position of the bound rows */
+    int64_t place; /* of the step among two: model_step_place() */
     tg_type type;
 
     /* parameters [count], and as much for each of: gradient, first and second moment, master */
@@ -84,11 +85,11 @@ typedef struct model {
     array last, logits;         /* sampling: last row of y, its logits f32 [1, vocab] */
     char *y_data, *d_data, *e_data, *h_data, *dqkv_data;
     int64_t *
-        tokens; /* [accumulate, 2, rows]: those of a step are not overwritten while they are copied to the device */
-    int64_t *input_data, *target_data; /* of one micro-batch */
-    char *products_data;               /* logits of model_products() */
+        tokens; /* [2, accumulate, 2, rows]: of the micro-batches of a step, and of the one before it */
     float *
-        results; /* of a step: the losses of its micro-batches, the gradients' sum of squares; then dloss */
+        results; /* [2, accumulate + 1]: losses of the micro-batches, and the gradients' sum of squares; then dloss */
+    char *products_data;               /* logits of model_products() */
+    int64_t *input_data, *target_data; /* of one micro-batch */
     float *logits_data;
 } model;
 
@@ -107,6 +108,9 @@ void model_from_device(const model *m);
 
 /* Points every activation at the rows of a pass, of the step's first micro-batch. */
 void model_bind(model *m, extent extent);
+/* Tokens and results of a step have one of two places, 0 or 1, so that the host writes those of the next step, and reads those of this one,
+ * while the device works. */
+void model_step_place(model *m, int64_t place);
 /* Points input, target and loss at those of a micro-batch of the step. */
 void model_micro_batch(model *m, int64_t i);
 
@@ -116,8 +120,10 @@ void model_forward(model *m);
  * of the stream into d, of the output matrix; `accumulate`: add to the parameters' gradients. */
 void model_loss(model *m, int train, int accumulate);
 void model_backward(model *m, int accumulate);
-/* Waits for the step's results: the losses of the micro-batches, and behind them what gradient_squares() has left. */
-const float *model_results(model *m);
+/* The results of the step at a place: the losses of the micro-batches, and behind them what gradient_squares() has left. They are there when
+ * what model_fetch_results() has begun for that place has ended. */
+void model_fetch_results(model *m);
+const float *model_results(const model *m, int64_t place);
 
 /* The products of both passes alone, to time them; their results are of no use. */
 void model_products(model *m, int accumulate);

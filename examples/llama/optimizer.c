@@ -2,6 +2,7 @@
 #include "optimizer.h"
 
 #include <math.h>
+
 void gradient_squares(model *m)
 {
     const int64_t n[1] = {m->count}; /* zeros lie between the parameters */
@@ -18,7 +19,7 @@ double learning_rate(const options *o, int64_t step)
     return o->min_lr + (o->lr - o->min_lr) * 0.5 * (1 + cos(3.14159265358979324 * part));
 }
 
-static void update(model *m, int64_t start, int64_t end, int64_t step, double scale, double decay)
+static void update(model *m, int64_t start, int64_t end, int64_t step, double decay)
 {
     const options *o = m->o;
     const int64_t n[1] = {end - start};
@@ -30,14 +31,12 @@ static void update(model *m, int64_t start, int64_t end, int64_t step, double sc
     tg_tensor master = tensor_at(m->r, m->master + (m->master ? start : 0), TG_F32, 1, n);
     CALL(m->r, adamw, .param = &param, .master = m->master ? &master : NULL, .grad = &grad,
          .m = &first, .v = &second, .lr = learning_rate(o, step), .beta1 = TG_VALUE(o->beta1),
-         .beta2 = TG_VALUE(o->beta2), .weight_decay = decay, .grad_scale = TG_VALUE(scale),
-         .step = step);
+         .beta2 = TG_VALUE(o->beta2), .weight_decay = decay, .grad_squares = &m->squares.t,
+         .max_norm = o->clip, .step = step);
 }
 
-void optimizer_step(model *m, int64_t step, double norm)
+void optimizer_step(model *m, int64_t step)
 {
-    const double clip = m->o->clip;
-    const double scale = clip > 0 && norm > clip ? clip / norm : 1;
-    update(m, 0, m->decayed, step, scale, m->o->weight_decay);
-    update(m, m->decayed, m->count, step, scale, 0);
+    update(m, 0, m->decayed, step, m->o->weight_decay);
+    update(m, m->decayed, m->count, step, 0);
 }

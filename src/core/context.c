@@ -239,6 +239,9 @@ int tg_ctx_device_type(const tg_ctx *ctx)
 /* Scratch memory is reused in the order of one stream: none goes over to another. */
 tg_status tg_ctx_set_stream(tg_ctx *ctx, void *stream)
 {
+    if (ctx->device_work.kept || ctx->recording)
+        return tg_fail(TG_EINVAL, "tg_ctx_set_stream: the context has graphs, which keep scratch "
+                                  "memory that belongs to its stream");
     if (stream != ctx->stream)
         tg_workspace_trim(&ctx->device_work);
     ctx->stream = stream;
