@@ -2,7 +2,7 @@
  *
  *   options.c      what the user asks for          data.c         text to windows of tokens
  *   model.c        activations and views           pass.c         forward, loss, backward
- *   parameters.c   their places, first values
+ *   memory.c       places of activations           parameters.c   places, first values
  *   optimizer.c    clipping, schedule, AdamW       step.c         steps, recorded where the device can
  *   train.c        the loop
  *   checkpoint.c   save and resume (with safetensors.c, names.c, disk.c)

@@ -50,7 +50,8 @@ typedef struct layer {
     array lse;                 /* [batch, heads, count] */
     array s2, rstd2;           /* the stream before the feed-forward part */
     array gate_up, gate, up;   /* gate, up: views of gate_up */
-    char *qkv_data, *attended_data, *lse_data, *s2_data, *rstd2_data, *gate_up_data;
+    char *s1_data, *rstd1_data, *qkv_data, *attended_data, *lse_data, *s2_data, *rstd2_data,
+        *gate_up_data;
 } layer;
 
 typedef struct model {
@@ -64,15 +65,17 @@ typedef struct model {
 
     /* parameters [count], and as much for each of: gradient, first and second moment, master */
     int64_t count, decayed, used; /* used: without padding */
+    int64_t tables;               /* the first ones: of the embedding and the output */
     char *param;
-    float *grad, *m, *v, *master; /* master: NULL when the parameters are f32 themselves */
+    float *table_grad, *grad; /* of the tables; of all others, which lie apart */
+    float *m, *v, *master;    /* master: NULL when the parameters are f32 themselves */
 
     weight embed, head; /* [vocab, width]; head is embed if they are tied */
     weight *norm1;      /* [layers + 1] of [width]: before each layer, and the last one */
     layer *layers;
 
     array *s1, *rstd1; /* [layers + 1]: the stream before each layer, and at the end */
-    char *s1_data, *rstd1_data;
+    char *last_s1_data, *last_rstd1_data;
 
     /* shared by all layers */
     array y, d, e;              /* [rows, width]: normed stream; gradients of the stream */
@@ -96,9 +99,13 @@ typedef struct model {
 /* Allocates and initialises; with `training` also gradients and moments. The options must live on.
  */
 void model_open(model *m, run *r, const options *o, int training);
+/* In memory.c: places of activations and of gradients. */
+void model_place_activations(model *m, int training);
 /* In parameters.c: places of all parameters and gradients, first to count them, then, when the memory is there, for good; values to begin
  * with; one value, on the host. */
 void model_place(model *m);
+/* Where the gradient of the parameter's element `at` lies. */
+float *model_grad(const model *m, int64_t at);
 void model_init(model *m);
 void model_set(model *m, int64_t i, float value);
 /* Parameters, or these and the optimizer's state, go to the device, or come from it. */
@@ -120,6 +127,8 @@ void model_forward(model *m);
  * of the stream into d, of the output matrix; `accumulate`: add to the parameters' gradients. */
 void model_loss(model *m, int train, int accumulate);
 void model_backward(model *m, int accumulate);
+/* How many there are of a step: a loss for each micro-batch, and the sum of squares. */
+size_t model_results_of(const model *m);
 /* The results of the step at a place: the losses of the micro-batches, and behind them what gradient_squares() has left. They are there when
  * what model_fetch_results() has begun for that place has ended. */
 void model_fetch_results(model *m);

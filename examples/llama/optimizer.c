@@ -3,11 +3,18 @@
 
 #include <math.h>
 
+/* Of parameters from `start` on, as many as lie in one piece. */
+static tg_tensor gradients(const model *m, int64_t start, const int64_t *count)
+{
+    return tensor_at(m->r, model_grad(m, start), TG_F32, 1, count);
+}
+
 void gradient_squares(model *m)
 {
-    const int64_t n[1] = {m->count}; /* zeros lie between the parameters */
-    tg_tensor grad = tensor_at(m->r, m->grad, TG_F32, 1, n);
-    CALL(m->r, sum_squares_forward, .x = &grad, .y = &m->squares.t);
+    const int64_t tables[1] = {m->tables}, others[1] = {m->count - m->tables};
+    tg_tensor first = gradients(m, 0, tables), rest = gradients(m, m->tables, others);
+    CALL(m->r, sum_squares_forward, .x = &first, .y = &m->squares.t);
+    CALL(m->r, sum_squares_forward, .x = &rest, .y = &m->squares.t, .accumulate = 1);
 }
 
 double learning_rate(const options *o, int64_t step)
@@ -25,7 +32,7 @@ static void update(model *m, int64_t start, int64_t end, int64_t step, double de
     const int64_t n[1] = {end - start};
     char *at = m->param + start * (int64_t)tg_type_size(m->type);
     tg_tensor param = tensor_at(m->r, at, m->type, 1, n);
-    tg_tensor grad = tensor_at(m->r, m->grad + start, TG_F32, 1, n);
+    tg_tensor grad = gradients(m, start, n);
     tg_tensor first = tensor_at(m->r, m->m + start, TG_F32, 1, n);
     tg_tensor second = tensor_at(m->r, m->v + start, TG_F32, 1, n);
     tg_tensor master = tensor_at(m->r, m->master + (m->master ? start : 0), TG_F32, 1, n);
@@ -37,6 +44,7 @@ static void update(model *m, int64_t start, int64_t end, int64_t step, double de
 
 void optimizer_step(model *m, int64_t step)
 {
-    update(m, 0, m->decayed, step, m->o->weight_decay);
+    update(m, 0, m->tables, step, m->o->weight_decay);
+    update(m, m->tables, m->decayed, step, m->o->weight_decay);
     update(m, m->decayed, m->count, step, 0);
 }

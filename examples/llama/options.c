@@ -74,7 +74,7 @@ static const option table[] = {
     {"log", TEXT, 0, AT(log), 0, 0, "write one JSON line a step to this file"},
     {"plot", TEXT, 0, AT(plot), 0, 0, "draw the loss curve into this SVG file"},
     {"recompute", FLAG, 0, AT(recompute), 0, 1,
-     "keep the stream, q, k and v of a layer alone: less memory, more work, the same bits"},
+     "compute gate and up again in the backward pass: less memory, more work, the same bits"},
     {"profile", FLAG, 0, AT(profile), 0, 1,
      "time per operator and implementation, and of the GEMMs alone"},
     {"compare", FLAG, 0, AT(compare), 0, 1, "run unfused and default side by side"},

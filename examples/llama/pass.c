@@ -43,17 +43,6 @@ static void norm_again(model *m, const array *s, const weight *norm)
          .eps = TG_VALUE(m->o->eps));
 }
 
-/* What a layer keeps but the stream before it, q, k and v: all of it follows from these, by the same calls to the same bits. */
-static void from_qkv(model *m, int64_t i)
-{
-    layer *l = &m->layers[i];
-    CALL(m->r, flash_attention_forward, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
-         .y = &l->attended4.t, .lse = &l->lse.t, .causal = 1);
-    product(m, &l->attended, &l->wo, &m->y);
-    add_norm(m, &m->s1[i], &l->norm2, &l->s2, &l->rstd2);
-    product(m, &m->y, &l->wgate_up, &l->gate_up);
-}
-
 void model_forward(model *m)
 {
     run *r = m->r;
@@ -66,7 +55,11 @@ void model_forward(model *m)
         product(m, &m->y, &l->wqkv, &l->qkv);
         CALL(r, rope_forward, .q = &l->q.t, .k = &l->new_k.t, .cos = &m->cosine.t,
              .sin = &m->sine.t, .yq = &l->q.t, .yk = &l->new_k.t, .position_offset = m->first);
-        from_qkv(m, i);
+        CALL(r, flash_attention_forward, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
+             .y = &l->attended4.t, .lse = &l->lse.t, .causal = 1);
+        product(m, &l->attended, &l->wo, &m->y);
+        add_norm(m, &m->s1[i], &l->norm2, &l->s2, &l->rstd2);
+        product(m, &m->y, &l->wgate_up, &l->gate_up);
         CALL(r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &m->h.t);
         product(m, &m->h, &l->wdown, &m->y);
         add_norm(m, &l->s2, &m->norm1[i + 1], &m->s1[i + 1], &m->rstd1[i + 1]);
@@ -88,15 +81,15 @@ static void layer_backward(model *m, int64_t i, int accumulate)
 {
     run *r = m->r;
     layer *l = &m->layers[i];
-    if (m->o->recompute && i + 1 < m->o->layers) /* the last layer's are there still */
-        from_qkv(m, i);
     /* feed-forward part: e = gradient of the stream between the parts */
+    norm_again(m, &l->s2, &l->norm2);
+    if (m->o->recompute && i + 1 < m->o->layers) /* the last layer's are there still */
+        product(m, &m->y, &l->wgate_up, &l->gate_up);
     CALL(r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &m->h.t);
     product_dw(m, &m->d, &m->h, &l->wdown, accumulate);
     product_dx(m, &m->d, &l->wdown, &m->h);
     CALL(r, swiglu_backward, .dy = &m->h.t, .gate = &l->gate.t, .up = &l->up.t, .dgate = &l->gate.t,
          .dup = &l->up.t);
-    norm_again(m, &l->s2, &l->norm2);
     product_dw(m, &l->gate_up, &m->y, &l->wgate_up, accumulate);
     product_dx(m, &l->gate_up, &l->wgate_up, &m->y);
     add_norm_back(m, &m->y, &m->d, &l->s2, &l->rstd2, &l->norm2, &m->e, accumulate);
