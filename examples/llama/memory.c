@@ -16,7 +16,7 @@ static size_t whole_lines(size_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* What a layer keeps, from `base` on, NULL: nowhere yet; returns its bytes. With --recompute gate and up are not kept. */
+/* What a layer keeps, from `base` on, NULL: nowhere yet; returns its bytes. What is computed again is not kept. */
 static size_t place_kept(const model *m, layer *l, char *base)
 {
     const options *o = m->o;
@@ -33,7 +33,10 @@ static size_t place_kept(const model *m, layer *l, char *base)
         {&l->lse_data, rows * (size_t)o->heads * 4},
         {&l->s2_data, stream},
         {&l->rstd2_data, rows * 4},
-        {&l->gate_up_data, o->recompute ? 0 : rows * 2 * (size_t)o->ff * el},
+        {&l->normed1_data, o->recompute < RECOMPUTE_NORMS ? stream : 0},
+        {&l->normed2_data, o->recompute < RECOMPUTE_NORMS ? stream : 0},
+        {&l->h_data, o->recompute < RECOMPUTE_SWIGLU ? rows * (size_t)o->ff * el : 0},
+        {&l->gate_up_data, o->recompute < RECOMPUTE_GATES ? rows * 2 * (size_t)o->ff * el : 0},
     };
     size_t used = 0;
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
@@ -67,6 +70,21 @@ static void place_layers(model *m, int training)
     m->table_grad = take_activations(m->r, (size_t)m->tables * sizeof(float));
 }
 
+/* What is computed again has the same place in all layers. */
+static void share(model *m, size_t gate_up)
+{
+    const int64_t recompute = m->o->recompute;
+    char *gates = recompute < RECOMPUTE_GATES ? NULL : take_activations(m->r, gate_up);
+    for (layer *l = m->layers; l < m->layers + m->o->layers; l++) {
+        if (recompute >= RECOMPUTE_NORMS)
+            l->normed1_data = l->normed2_data = m->y_data;
+        if (recompute >= RECOMPUTE_SWIGLU)
+            l->h_data = m->h_data;
+        if (gates)
+            l->gate_up_data = gates;
+    }
+}
+
 void model_place_activations(model *m, int training)
 {
     const options *o = m->o;
@@ -85,9 +103,5 @@ void model_place_activations(model *m, int training)
         m->e_data = take_activations(m->r, stream);
         m->dqkv_data = take_activations(m->r, rows * (size_t)m->qkv_width * el);
     }
-    if (!o->recompute)
-        return;
-    char *shared = take_activations(m->r, rows * 2 * (size_t)o->ff * el);
-    for (int64_t i = 0; i < o->layers; i++)
-        m->layers[i].gate_up_data = shared;
+    share(m, rows * 2 * (size_t)o->ff * el);
 }

@@ -89,6 +89,9 @@ static void bind_layer(model *m, layer *l, extent x)
     matrix(m, &l->gate_up, l->gate_up_data, m->type, n, 2 * o->ff);
     columns(&l->gate, &l->gate_up, 0, o->ff);
     columns(&l->up, &l->gate_up, o->ff, o->ff);
+    matrix(m, &l->normed1, l->normed1_data, m->type, n, o->width);
+    matrix(m, &l->normed2, l->normed2_data, m->type, n, o->width);
+    matrix(m, &l->h, l->h_data, m->type, n, o->ff);
 }
 
 void model_bind(model *m, extent x)

@@ -50,8 +50,9 @@ typedef struct layer {
     array lse;                 /* [batch, heads, count] */
     array s2, rstd2;           /* the stream before the feed-forward part */
     array gate_up, gate, up;   /* gate, up: views of gate_up */
+    array normed1, normed2, h; /* what the parts read: normed streams; of wdown swiglu's output */
     char *s1_data, *rstd1_data, *qkv_data, *attended_data, *lse_data, *s2_data, *rstd2_data,
-        *gate_up_data;
+        *normed1_data, *normed2_data, *h_data, *gate_up_data;
 } layer;
 
 typedef struct model {
