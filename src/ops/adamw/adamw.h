@@ -23,7 +23,7 @@ static inline int adamw_scale(const tg_adamw_args *a, double *scale)
     *scale = a->grad_scale;
     if (!a->grad_squares)
         return 1;
-    const double squares = tg_get(tg_data(a->grad_squares), TG_F32, 0);
+    const double squares = tg_get(tg_data(a->grad_squares), tg_type_of(a->grad_squares), 0);
     const double norm = fabs(a->grad_scale) * sqrt(squares);
     if (a->max_norm > 0 && norm > a->max_norm)
         *scale *= a->max_norm / norm;
