@@ -89,12 +89,10 @@ static void layer_backward(model *m, int64_t i, int accumulate)
     norm_again(m, &l->s2, &l->norm2, &l->normed2);
     if (m->o->recompute >= RECOMPUTE_GATES && i + 1 < m->o->layers) /* the last layer's are there */
         product(m, &l->normed2, &l->wgate_up, &l->gate_up);
-    if (m->o->recompute >= RECOMPUTE_SWIGLU)
-        CALL(r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &l->h.t);
-    product_dw(m, &m->d, &l->h, &l->wdown, accumulate);
     product_dx(m, &m->d, &l->wdown, &m->h);
     CALL(r, swiglu_backward, .dy = &m->h.t, .gate = &l->gate.t, .up = &l->up.t, .dgate = &l->gate.t,
-         .dup = &l->up.t);
+         .dup = &l->up.t, .y = m->o->recompute >= RECOMPUTE_SWIGLU ? &l->h.t : NULL);
+    product_dw(m, &m->d, &l->h, &l->wdown, accumulate);
     product_dw(m, &l->gate_up, &l->normed2, &l->wgate_up, accumulate);
     product_dx(m, &l->gate_up, &l->wgate_up, &m->y);
     add_norm_back(m, &m->y, &m->d, &l->s2, &l->rstd2, &l->norm2, &m->e, accumulate);

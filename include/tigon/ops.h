@@ -235,6 +235,7 @@ TG_API tg_status tg_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *ar
 /*   With u = gate * gate_multiplier, s = 1 / (1 + exp(-u)), g = dy * down_multiplier:
  *   dup = g * u * s,   dgate = g * up * s * (1 + u * (1 - s)) * gate_multiplier
  *   dgate may be gate, dup may be up.
+ *   y [..,F] T, or NULL: what the forward gives, for those who did not keep it; may be dy.
  */
 TG_API tg_status tg_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
 
