@@ -173,7 +173,7 @@ TG_API tg_status tg_time_end(tg_ctx *ctx, double *seconds);
  * they were recorded with, options by value and tensors by address; what lies in the tensors may have changed.
  *
  * No memory can be taken meanwhile, and so the calls are made once before, which leaves what they need in the workspace. That stays there while
- * there is a graph: nothing is trimmed, and the context keeps its stream. tg_alloc(), tg_sync(), events and times are errors
+ * there is a graph: nothing is trimmed, and the context keeps its device and its stream. tg_alloc(), tg_sync(), events and times are errors
  * between begin and end, and tg_free() is not called there.
  *
  * TG_EUNSUPPORTED from tg_graph_begin(): the device records nothing (the CPU calls at once), or calls may fall back to the host, which

@@ -218,6 +218,8 @@ void tg_ctx_close_memory(tg_ctx *ctx);
 
 /* TG_EINVAL while the context's calls are recorded: for what cannot be. */
 tg_status tg_expect_not_recording(const tg_ctx *ctx, const char *function);
+/* TG_EINVAL while there are graphs: for what would take away what they use. */
+tg_status tg_expect_no_graph(const tg_ctx *ctx, const char *function);
 
 /* ---- context.c ---- */
 

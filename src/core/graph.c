@@ -20,6 +20,17 @@ tg_status tg_expect_not_recording(const tg_ctx *ctx, const char *function)
                           : TG_OK;
 }
 
+tg_status tg_expect_no_graph(const tg_ctx *ctx, const char *function)
+{
+    return ctx->recording || ctx->device_work.kept
+               ? tg_fail(
+                     TG_EINVAL,
+                     "%s: the context has graphs, which keep its device, its stream and scratch "
+                     "memory",
+                     function)
+               : TG_OK;
+}
+
 /* ---- events ---- */
 
 tg_status tg_event_record(tg_ctx *ctx, tg_event **event)

@@ -196,6 +196,8 @@ static void check_recorded(void)
         expect_right(&p, cpu, seed);
     }
     EXPECT(tg_ctx_set_stream(p.ctx, NULL) == TG_EINVAL, "the stream changes beside a graph");
+    EXPECT(tg_ctx_set_device(p.ctx, "cpu") == TG_EINVAL && strstr(tg_last_error(), "has graphs"),
+           "%s", tg_last_error());
     tg_graph_destroy(p.ctx, graph);
     EXPECT(tg_ctx_set_stream(p.ctx, NULL) == TG_OK, "%s", tg_last_error());
     EXPECT(tg_ctx_set_fallback(p.ctx, TG_FALLBACK_HOST) == TG_OK &&
