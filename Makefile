@@ -17,9 +17,10 @@ setup:
 cuda: all
 	@cmake --build --preset release -j $(JOBS) --target tigon_cuda
 
-# Train a small Llama on this repository's own text, fused and unfused, side by side.
+# Train a small Llama on this repository's own text, fused and unfused, side by side. Where an NVIDIA GPU is, its backend is built as well.
 demo: setup
 	@$(RELEASE) --target llama
+	@sh scripts/card.sh $(JOBS)
 	@build/llama --demo --plot build/loss.svg
 
 test:
