@@ -26,37 +26,41 @@ struct backward_args {
     row_span dy, x, third, dx; /* third.data NULL: none */
     vector_span weight;        /* data NULL: 1 */
     float offset;              /* added to the weight */
-    float *partial;            /* [blocks, COLUMNS, n]; NULL: no column sums are asked for */
     int64_t rows;
     int n, lanes;
+    int merged;      /* 1: all blocks are one cluster, which writes the sums itself */
+    float *partial;  /* [blocks, COLUMNS, n]; NULL: no column sums are asked for */
     double *scalars; /* [blocks, SCALARS]; NULL: none are asked for */
 };
 
-/* The parts of the block's teams, added up in their order. */
+template <class F> using backward_sums = part_args<F::COLUMNS, F::SCALARS>;
+
+/* The parts of the block's teams, added up in their order, for COLUMNS rows of n sums from `to` on. memory: K V floats a thread. */
 template <class T, int K, int N>
 __device__ __forceinline__ void write_partial(const team &t, const float (&part)[K][N][V<T>],
-                                              const backward_args &a)
+                                              int n, float *memory, float *to)
 {
-    extern __shared__ float parts[]; /* [team, element of the row] */
     const int teams = (int)blockDim.x / t.lanes, span = t.lanes * K * V<T>;
+    __syncthreads(); /* nobody reads what else lay in the memory */
 #pragma unroll
-    for (int c = 0; c < N; c++) {
-        float *to = a.partial + ((int64_t)blockIdx.x * N + c) * a.n;
-        for_chunks<T, K>(t, a.n, [&](int k, int j) {
+    for (int c = 0; c < N; c++, to += n) {
+        for_chunks<T, K>(t, n, [&](int k, int j) {
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
-                if (teams > 1)
-                    parts[t.index * span + j + i] = part[k][c][i];
-                else if (j + i < a.n)
+                if (!is_inside<T>(j + i, n))
+                    continue;
+                else if (teams > 1)
+                    memory[t.index * span + j + i] = part[k][c][i];
+                else
                     to[j + i] = part[k][c][i];
         });
-        if (teams == 1)
+        if (teams <= 1)
             continue;
         __syncthreads();
-        for (int j = threadIdx.x; j < a.n; j += blockDim.x) {
+        for (int j = threadIdx.x; j < n; j += blockDim.x) {
             float sum = 0;
             for (int i = 0; i < teams; i++)
-                sum += parts[i * span + j];
+                sum += memory[i * span + j];
             to[j] = sum;
         }
         __syncthreads();
@@ -109,16 +113,35 @@ __device__ __forceinline__ void weigh(const backward_args &a, const held_vector<
         m[i] = WEIGHT ? m[i] * dy[i] : dy[i];
 }
 
+/* What a thread has of the rows of dy and x, and of the weight. */
+template <class F, class T, int K> struct gradient_rows {
+    typedef row_stream<T, K, 2, K == FEW ? ROWS_AHEAD : 1> stream;
+    typedef held_vector<T, K> vector;
+    static constexpr int CHUNKS = stream::CHUNKS + (F::WEIGHT ? vector::CHUNKS : 0);
+    stream in;
+    vector weight;
+
+    __device__ __forceinline__ void begin(const backward_args &a, team &t, uint4 *shared)
+    {
+        t.shift = shift_of(a.x.row<T>(t.first));
+        in.from[0] = a.dy;
+        in.from[1] = a.x;
+        in.begin(t, a.rows, a.n, shared);
+        if (F::WEIGHT)
+            weight.begin(a.weight, t, a.n, 1, a.offset, shared + stream::CHUNKS * blockDim.x);
+    }
+};
+
 /* One row: its sums, then dx, and the parts of the columns where the row is held. */
 template <class F, class T, int K, int N>
 __device__ __forceinline__ void
 backward_row(const F &f, const backward_args &a, team &t, int64_t r, typename F::state s,
-             const held_row<T, K> &dys, const held_row<T, K> &xs, const held_vector<T, K> &weight,
-             float (&part)[K ? K : 1][N][V<T>], double (*totals)[F::SCALARS ? F::SCALARS : 1],
-             float (&own)[F::OWN ? F::OWN : 1])
+             gradient_rows<F, T, K> &rows, float (&part)[K ? K : 1][N][V<T>],
+             double (*totals)[F::SCALARS ? F::SCALARS : 1], float (&own)[F::OWN ? F::OWN : 1])
 {
     const T *const dy = a.dy.row<T>(r), *const x = a.x.row<T>(r), *const third = a.third.row<T>(r);
     T *const dx = a.dx.row<T>(r);
+    held_row<T, K> &dys = rows.in.now[0], &xs = rows.in.now[1];
     held_row<T, K> thirds;
     row_numbers<F, T, K> numbers;
     float sums[F::SUMS] = {};
@@ -128,16 +151,17 @@ backward_row(const F &f, const backward_args &a, team &t, int64_t r, typename F:
         const int at = row_numbers<F, T, K>::KEPT ? k : 0;
         float m[V<T>];
         numbers.read(f, s, dys.chunk(dy, k, j, a.n), xs.chunk(x, k, j, a.n), k);
-        weigh<T, K, F::WEIGHT>(a, weight, k, j, numbers.dy[at], m);
+        weigh<T, K, F::WEIGHT>(a, rows.weight, k, j, numbers.dy[at], m);
 #pragma unroll
-        for (int i = 0; i < V<T>; i++)
-            if (element<T>::WHOLE || j + i < a.n) {
-                f.sum(m[i], numbers.normal[at][i], sums);
-                if constexpr (F::OWN > 0)
-                    f.own(m[i], numbers.normal[at][i], own);
-            }
+        for (int i = 0; i < V<T>; i++) {
+            f.sum(m[i], numbers.normal[at][i], sums);
+            if constexpr (F::OWN > 0)
+                f.own(m[i], numbers.normal[at][i], own);
+        }
     });
     t.sum(sums);
+    dys.renew();
+    xs.renew();
     f.finish(s, sums);
     if constexpr (F::SCALARS > 0)
         if (t.lane == 0)
@@ -147,7 +171,7 @@ backward_row(const F &f, const backward_args &a, team &t, int64_t r, typename F:
         float m[V<T>], out[V<T>];
         if (!row_numbers<F, T, K>::KEPT)
             numbers.read(f, s, dys.chunk(dy, k, j, a.n), xs.chunk(x, k, j, a.n), k);
-        weigh<T, K, F::WEIGHT>(a, weight, k, j, numbers.dy[at], m);
+        weigh<T, K, F::WEIGHT>(a, rows.weight, k, j, numbers.dy[at], m);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
             out[i] = f.gradient(s, m[i], numbers.normal[at][i]);
@@ -160,56 +184,83 @@ backward_row(const F &f, const backward_args &a, team &t, int64_t r, typename F:
         }
         if constexpr (F::COLUMNS > 0 && K > 0)
             f.columns(numbers.dy[at], numbers.normal[at], part[k]);
-        store(dx + j, a.n - j, narrow<T>(out));
+        store_chunk(dx, j, a.n, out);
     });
+}
+
+/* The sums of the blocks of a cluster, which lie at the same places in all of them, added up in their order. */
+template <class T, int COLUMNS, int SCALARS>
+__device__ __forceinline__ void merge_blocks(float *columns, double *scalars,
+                                             const part_args<COLUMNS, SCALARS> &sums)
+{
+    const int blocks = (int)gridDim.x, block = cluster_rank();
+    cluster_arrive();
+    cluster_wait();
+    for (int j = block * (int)blockDim.x + (int)threadIdx.x; j < COLUMNS * sums.n;
+         j += blocks * (int)blockDim.x) {
+        float sum = 0;
+        for (int i = 0; i < blocks; i++)
+            sum += *cluster_map(columns + j, i);
+        if (sums.out[j / sums.n].data)
+            put_sum<T>(sums.out[j / sums.n], j % sums.n, sum, sums.accumulate);
+    }
+    if (block == 0 && (int)threadIdx.x < SCALARS) {
+        const scalar_span &out = sums.scalar_out[threadIdx.x];
+        double sum = 0;
+        for (int i = 0; i < blocks; i++)
+            sum += *cluster_map(scalars + threadIdx.x, i);
+        if (out.vector.data)
+            put_sum<T>(out.vector, out.at, (float)sum, sums.accumulate);
+    }
+    cluster_arrive(); /* nobody leaves while another reads here */
+    cluster_wait();
 }
 
 template <class F, class T, int K>
 __global__ void __launch_bounds__(STREAM_THREADS, F::COLUMNS > 0 ? 1 : 2)
-    backward_kernel(const F f, const backward_args a)
+    backward_kernel(const F f, const backward_args a, const __grid_constant__ backward_sums<F> sums)
 {
+    extern __shared__ uint4 chunks[];
     __shared__ team_memory memory;
-    team t(&memory, a.lanes);
-    constexpr int N = F::COLUMNS > 0 ? F::COLUMNS : 1;
-    float part[K ? K : 1][N][V<T>] = {};
     __shared__ double totals[F::SCALARS ? STREAM_THREADS : 1][F::SCALARS ? F::SCALARS : 1];
+    constexpr int N = F::COLUMNS > 0 ? F::COLUMNS : 1;
+    team t(&memory, a.lanes);
+    gradient_rows<F, T, K> rows;
+    float part[K ? K : 1][N][V<T>] = {}, own[F::OWN ? F::OWN : 1] = {};
     if constexpr (F::SCALARS > 0)
         if (t.lane == 0)
 #pragma unroll
             for (int k = 0; k < F::SCALARS; k++)
                 totals[t.index][k] = 0;
-    float own[F::OWN ? F::OWN : 1] = {};
-    extern __shared__ uint4 ahead[];
-    row_stream<T, K, (F::SCALARS > 0 && K == FEW)> dys, xs;
-    uint4 *const xs_ahead = ahead + K * STREAM_THREADS;
-    held_vector<T, K> weight;
-    if (F::WEIGHT)
-        weight.begin(a.weight, t, a.n, 1, a.offset);
-    dys.begin(a.dy, t, a.rows, a.n, 0, ahead);
-    xs.begin(a.x, t, a.rows, a.n, 0, xs_ahead);
+    rows.begin(a, t, chunks);
     typename F::state now, next = {};
     if (t.first < a.rows)
         next = f.begin(t.first);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         now = next;
-        if (dys.STAGED)
-            wait_for_copies();
-        dys.step(a.dy, t, r, a.rows, a.n, 0, ahead);
-        xs.step(a.x, t, r, a.rows, a.n, 0, xs_ahead);
+        rows.in.step(t, r, a.rows, a.n);
         if (r + t.step < a.rows)
             next = f.begin(r + t.step);
-        backward_row<F, T, K>(f, a, t, r, now, dys.now, xs.now, weight, part, totals, own);
+        backward_row<F, T, K>(f, a, t, r, now, rows, part, totals, own);
     }
 #if __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();
 #endif
+    float *const memory_of_parts = (float *)chunks,
+                 *const sums_of_block = memory_of_parts + STREAM_THREADS * K * V<T>;
+    __shared__ double scalars_of_block[F::SCALARS ? F::SCALARS : 1];
     if constexpr (F::COLUMNS > 0 && K > 0)
-        if (a.partial)
-            write_partial<T, K>(t, part, a);
+        if (a.partial || a.merged)
+            write_partial<T, K>(t, part, a.n, memory_of_parts,
+                                a.merged ? sums_of_block : a.partial + t.unit() * N * a.n);
     if constexpr (F::SCALARS > 0)
-        if (a.scalars)
-            write_totals<F::SCALARS, F::OWN>(t, totals, own,
-                                             a.scalars + (int64_t)blockIdx.x * F::SCALARS);
+        if (a.scalars || a.merged)
+            write_totals<F::SCALARS, F::OWN>(
+                t, totals, own,
+                a.merged ? scalars_of_block : a.scalars + (int64_t)blockIdx.x * F::SCALARS);
+    if constexpr (K == FEW && F::COLUMNS + F::SCALARS > 0)
+        if (a.merged)
+            merge_blocks<T>(sums_of_block, scalars_of_block, sums);
 }
 
 /* ---- column sums of rows that are walked: a thread owns a chunk of columns ---- */
@@ -239,8 +290,6 @@ __global__ void __launch_bounds__(COLUMN_THREADS) columns_kernel(const F f, cons
 
 /* ---- launching ---- */
 
-template <class F> using backward_sums = part_args<F::COLUMNS, F::SCALARS>;
-
 /* Memory for so many parts, if any sums are asked for. */
 template <int COLUMNS, int SCALARS>
 static tg_status take_partial(tg_ctx *ctx, int64_t count, int64_t scalar_count, bool wanted,
@@ -254,29 +303,38 @@ static tg_status take_partial(tg_ctx *ctx, int64_t count, int64_t scalar_count, 
     return status;
 }
 
-/* Rows that are held. */
-template <class F, class T, int K>
-static tg_status launch_held(const cuda_call &call, const F &f, backward_args a, row_shape shape,
-                             bool wanted, backward_sums<F> *sums)
+/* Chunks of a thread in shared memory: of its rows, or afterwards of sums. */
+template <class F, class T, int K> static int chunks_of_thread()
 {
-    a.lanes = shape.lanes;
-    const int teams = STREAM_THREADS / shape.lanes;
-    const bool staged = row_stream<T, K, (F::SCALARS > 0 && K == FEW)>::STAGED;
-    const size_t shared = staged                        ? sizeof(uint4) * STREAM_THREADS * 2 * K
-                          : F::COLUMNS > 0 && teams > 1 ? sizeof(float) * STREAM_THREADS * K * V<T>
-                                                        : 0;
+    const int rows = gradient_rows<F, T, K>::CHUNKS, part = K * V<T> / 4,
+              sums = F::COLUMNS == 0 ? 0 : K == FEW ? (1 + F::COLUMNS) * part : part;
+    return rows > sums ? rows : sums;
+}
+
+/* Rows that are held: *parts tells whether sums are left in parts. Few blocks are one cluster, which leaves none. Returns false if the card has no room for a row. */
+template <class F, class T, int K>
+static bool launch_held(const cuda_call &call, const F &f, backward_args a, bool *parts,
+                        backward_sums<F> *sums, tg_status *status)
+{
+    static kernel_room known;
+    const int ranks = most_ranks(call);
+    row_shape s = shape_rows(a.rows, chunks_of_row<T>(a.n), K, STREAM_THREADS, ranks,
+                             STREAM_THREADS);
+    const size_t shared = bytes_of_chunks(s, chunks_of_thread<F, T, K>());
     const auto kernel = backward_kernel<F, T, K>;
-    if (staged) /* beside the memory of totals it is more than a block usually has */
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
-    static int known[2];
-    const int64_t most =
-        (int64_t)call.processors * blocks_at_once(&known[shared > 0], kernel, shared);
-    const int64_t blocks = min_of(most, ceil_div(a.rows, teams));
-    const tg_status status = take_partial(call.ctx, blocks, blocks, wanted, &a, sums);
-    if (status != TG_OK || a.rows == 0)
-        return status;
-    kernel<<<(unsigned)blocks, STREAM_THREADS, shared, call.stream>>>(f, a);
-    return TG_OK;
+    const int room = s.held ? room_for(call, s, shared, &known, kernel) : -1;
+    if (room < 0)
+        return false;
+    const int64_t blocks = blocks_of<T>(s, room);
+    a.lanes = s.lanes;
+    a.merged = *parts && K == FEW && s.ranks == 1 && blocks > 0 && blocks <= ranks;
+    *parts = *parts && !a.merged;
+    *status = take_partial(call.ctx, blocks / s.ranks, blocks, *parts, &a, sums);
+    if (a.merged)
+        s.ranks = (int)blocks;
+    if (*status == TG_OK && a.rows > 0)
+        launch_rows(call, s, blocks, shared, kernel, f, a, *sums);
+    return true;
 }
 
 /* Rows that are walked: the columns first, since dx may overwrite dy. */
@@ -296,7 +354,7 @@ static tg_status launch_walked(const cuda_call &call, const F &f, backward_args 
             columns_kernel<F, T>
                 <<<dim3((unsigned)across, (unsigned)down), COLUMN_THREADS, 0, call.stream>>>(f, a);
     a.lanes = STREAM_THREADS;
-    backward_kernel<F, T, 0><<<(unsigned)blocks, STREAM_THREADS, 0, call.stream>>>(f, a);
+    backward_kernel<F, T, 0><<<(unsigned)blocks, STREAM_THREADS, 0, call.stream>>>(f, a, *sums);
     return TG_OK;
 }
 
@@ -306,7 +364,6 @@ static tg_status backward_rows(const cuda_call &call, const F &f, const backward
                                const tg_tensor *const *columns, const scalar_span *scalars,
                                int accumulate)
 {
-    const int64_t chunks = ceil_div(a.n, V<T>);
     backward_sums<F> sums = {};
     sums.n = a.n;
     sums.accumulate = accumulate;
@@ -314,20 +371,15 @@ static tg_status backward_rows(const cuda_call &call, const F &f, const backward
         sums.out[i] = vector_of(columns[i]);
     for (int i = 0; i < F::SCALARS; i++)
         sums.scalar_out[i] = scalars[i];
-    const bool wanted = asks_for_sums(sums);
+    bool parts = asks_for_sums(sums);
     tg_status status = check_width(call.op, a.n);
     if (status != TG_OK || (a.n == 0 && F::SCALARS == 0))
         return status;
-    const row_shape few = shape_rows(a.rows, chunks, FEW, STREAM_THREADS),
-                    held = shape_rows(a.rows, chunks, HELD, STREAM_THREADS);
-    if (few.held)
-        status = launch_held<F, T, FEW>(call, f, a, few, wanted, &sums);
-    else if (held.held)
-        status = launch_held<F, T, HELD>(call, f, a, held, wanted, &sums);
-    else
-        status = launch_walked<F, T>(call, f, a, wanted, &sums);
+    if (!launch_held<F, T, FEW>(call, f, a, &parts, &sums, &status) &&
+        !launch_held<F, T, HELD>(call, f, a, &parts, &sums, &status))
+        status = launch_walked<F, T>(call, f, a, parts, &sums);
     if constexpr (F::COLUMNS + F::SCALARS > 0)
-        if (status == TG_OK && wanted)
+        if (status == TG_OK && parts)
             sum_parts<T>(call, sums);
     return status;
 }

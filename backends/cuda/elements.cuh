@@ -111,6 +111,15 @@ template <int OPEN> __device__ __forceinline__ void wait_for_batches()
     asm volatile("cp.async.wait_group %0;" ::"n"(OPEN) : "memory");
 }
 
+/* In a kernel that launch_early() has launched: from here on all that the kernel before has written is there. The next kernel's blocks may come. */
+__device__ __forceinline__ void wait_for_kernel()
+{
+#if __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+    cudaGridDependencySynchronize();
+#endif
+}
+
 /* ---- a chunk of numbers ---- */
 
 template <class T> __device__ __forceinline__ float2 widen_pair(uint32_t bits);
@@ -349,6 +358,23 @@ static inline int64_t ceil_div(int64_t n, int64_t d)
 static inline int64_t min_of(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+/* A kernel whose blocks may come while those of the kernel before still run: see wait_for_kernel(). */
+template <class... ARGS>
+static void launch_early(const cuda_call &call, dim3 grid, dim3 block, void (*kernel)(ARGS...),
+                         const ARGS &...args)
+{
+    cudaLaunchConfig_t config = {};
+    cudaLaunchAttribute early;
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.stream = call.stream;
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &early;
+    config.numAttrs = call.capability >= 90;
+    cudaLaunchKernelEx(&config, kernel, args...);
 }
 
 /* A block of so many threads: across the chunks of a row, the rest of them over rows. */

@@ -1,8 +1,8 @@
 /* embedding.cu - y[i] = weight[indices[i]]; backward adds the rows of dy to the rows of dweight in their order.
  *
  * Backward counts how often each index comes, gives each its part of a list, and fills the list with positions; both are done with
- * integer atomics, in any order. Then a block a row of dweight brings its positions into order and adds up. So each sum has one order, and
- * dweight is written once, with zeros where no index points. */
+ * integer atomics, in any order. Then a warp for each row of dweight, or a block where the index comes often, brings the positions into order and adds
+ * up. So each sum has one order, and dweight is written once, with zeros where no index points. */
 #include "indices.cuh"
 
 enum { EMBEDDING_THREADS = 256, LOOKUP_AHEAD = 4 };
@@ -67,8 +67,8 @@ struct sum_args {
     row_span dy, dweight;
     const int64_t *indices;
     int *count, *first, *filled; /* of each index */
-    int *list, *used;            /* positions, index by index; the indices that come at all */
-    int *totals;                 /* how many of either are taken */
+    int *list, *listed;          /* positions, index by index; how many places of the list are taken */
+    int *often, *often_count;    /* the indices that come more than SELDOM times */
     int64_t rows, n, table;      /* of dy; width; rows of dweight */
     int accumulate;
 };
@@ -81,20 +81,25 @@ __global__ void count_kernel(const sum_args a, const index_range range)
             atomicAdd(&a.count[a.indices[i]], 1);
 }
 
+enum { SELDOM = 32 };
+
 /* first[v]: where the positions of v begin in the list. */
 __global__ void place_kernel(const sum_args a)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    wait_for_kernel();
     for (int64_t v = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; v < a.table; v += step)
         if (a.count[v] > 0) {
-            a.first[v] = atomicAdd(&a.totals[0], a.count[v]);
-            a.used[atomicAdd(&a.totals[1], 1)] = (int)v;
+            a.first[v] = atomicAdd(a.listed, a.count[v]);
+            if (a.count[v] > SELDOM)
+                a.often[atomicAdd(a.often_count, 1)] = (int)v;
         }
 }
 
 __global__ void fill_kernel(const sum_args a, const index_range range)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    wait_for_kernel();
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.rows; i += step) {
         const int64_t v = a.indices[i];
         if (range.holds(i, v, false))
@@ -104,8 +109,8 @@ __global__ void fill_kernel(const sum_args a, const index_range range)
 
 enum { WINDOW = 1024 /* positions that a block brings into order at once */ };
 
-/* Positions of index v in order, from the short list of an index that comes seldom. */
-__device__ __forceinline__ static int sort_list(const int *list, int count, int *raw, int *sorted)
+/* Positions of index v in order, from its list. */
+__device__ __forceinline__ static void sort_list(const int *list, int count, int *raw, int *sorted)
 {
     for (int i = threadIdx.x; i < count; i += blockDim.x)
         raw[i] = list[i];
@@ -117,10 +122,9 @@ __device__ __forceinline__ static int sort_list(const int *list, int count, int 
         sorted[before] = raw[i];
     }
     __syncthreads();
-    return count;
 }
 
-/* The same for one that comes often: those among positions [from, from + WINDOW) of all indices. */
+/* The same where the list is long: those among positions [from, from + WINDOW) of all indices. */
 __device__ __forceinline__ static int scan_window(const sum_args &a, int64_t v, int64_t from,
                                                   int *warps, int *sorted)
 {
@@ -149,7 +153,7 @@ template <class T>
 __device__ __forceinline__ static void add_rows(const sum_args &a, const int *sorted, int count,
                                                 int64_t j, float (&sum)[V<T>])
 {
-#pragma unroll 4
+#pragma unroll 8
     for (int i = 0; i < count; i++) {
         float g[V<T>];
         widen<T>(load(a.dy.row<T>(sorted[i]) + j, a.n - j), g);
@@ -159,65 +163,143 @@ __device__ __forceinline__ static void add_rows(const sum_args &a, const int *so
     }
 }
 
-/* Rows to which no index points. */
-template <class W>
-__global__ void __launch_bounds__(EMBEDDING_THREADS) zero_kernel(const sum_args a)
+/* The sum as W, dweight's type. */
+template <class T, class W>
+__device__ __forceinline__ static void store_sum(W *to, int64_t j, int64_t n, const float (&sum)[V<T>])
 {
-    const uint4 zeros = make_uint4(0, 0, 0, 0);
-    for (int64_t v = blockIdx.x; v < a.table; v += gridDim.x)
-        for (int64_t j = (int64_t)threadIdx.x * V<W>; a.count[v] == 0 && j < a.n;
-             j += blockDim.x * V<W>)
-            store(a.dweight.row<W>(v) + j, a.n - j, zeros);
+    if constexpr (sizeof(W) == sizeof(T)) {
+        store((T *)to + j, n - j, narrow<T>(sum));
+    } else {
+#pragma unroll
+        for (int i = 0; i < V<T>; i += V<float>) {
+            const float part[V<float>] = {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]};
+            store(to + j + i, n - j - i, narrow<W>(part));
+        }
+    }
 }
 
-/* T: of dy; W: of dweight, T or f32. A thread has V<T> columns. */
+/* ---- an index that comes often: a block has EMBEDDING_THREADS chunks of its row ---- */
+
 template <class T, class W>
-__global__ void __launch_bounds__(EMBEDDING_THREADS) sum_kernel(const sum_args a)
+__device__ __forceinline__ static void sum_often(const sum_args &a, int block, int blocks)
 {
     __shared__ int raw[WINDOW], sorted[WINDOW];
-    for (int64_t k = blockIdx.x; k < a.totals[1]; k += gridDim.x) {
-        const int v = a.used[k], count = a.count[v];
+    const int64_t slab = EMBEDDING_THREADS * V<T>, slabs = (a.n + slab - 1) / slab;
+    for (int64_t k = block; k < *a.often_count * slabs; k += blocks) {
+        const int v = a.often[k / slabs], count = a.count[v];
+        const int64_t j = k % slabs * slab + (int64_t)threadIdx.x * V<T>;
         W *const to = a.dweight.row<W>(v);
-        const bool often = count > WINDOW;
-        if (!often)
-            sort_list(a.list + a.first[v], count, raw, sorted);
-        for (int64_t base = 0; base < a.n; base += EMBEDDING_THREADS * V<T>) {
-            const int64_t j = base + (int64_t)threadIdx.x * V<T>;
-            const vector_span old = {(char *)to, sizeof(W) == 4};
-            float sum[V<T>] = {};
-            if (a.accumulate && j < a.n)
-                load_vector<T>(old, j, a.n - j, sum);
-            if (!often && j < a.n)
-                add_rows<T>(a, sorted, count, j, sum);
-            for (int64_t from = 0; often && from < a.rows; from += WINDOW) {
-                const int found = scan_window(a, v, from, raw, sorted);
-                if (j < a.n)
-                    add_rows<T>(a, sorted, found, j, sum);
-                __syncthreads();
-            }
-            if (j >= a.n)
-                continue;
-            if constexpr (sizeof(W) == sizeof(T)) {
-                store((T *)to + j, a.n - j, narrow<T>(sum));
-            } else {
-#pragma unroll
-                for (int i = 0; i < V<T>; i += V<float>) {
-                    const float part[V<float>] = {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]};
-                    store(to + j + i, a.n - j - i, narrow<W>(part));
-                }
-            }
+        const vector_span old = {(char *)to, sizeof(W) == 4};
+        float sum[V<T>] = {};
+        if (a.accumulate && j < a.n)
+            load_vector<T>(old, j, a.n - j, sum);
+        for (int64_t from = 0; from < (count > WINDOW ? a.rows : 1); from += WINDOW) {
+            int found = count;
+            if (count > WINDOW)
+                found = scan_window(a, v, from, raw, sorted);
+            else
+                sort_list(a.list + a.first[v], count, raw, sorted);
+            if (j < a.n)
+                add_rows<T>(a, sorted, found, j, sum);
+            __syncthreads(); /* what comes next is written to the same place */
         }
-        __syncthreads(); /* the next row's positions come to the same place */
+        if (j < a.n)
+            store_sum<T, W>(to, j, a.n, sum);
     }
+}
+
+/* ---- indices that come seldom: a warp has a row ---- */
+
+/* Positions, one a lane, in order. */
+__device__ __forceinline__ static int sort_lanes(int position, int count)
+{
+    const unsigned all = 0xffffffffu;
+    int before = 0, sorted = 0;
+    for (int i = 0; i < count; i++)
+        before += __shfl_sync(all, position, i) < position;
+    for (int i = 0; i < count; i++) {
+        const int rank = __shfl_sync(all, before, i), other = __shfl_sync(all, position, i);
+        sorted = rank == (int)threadIdx.x % 32 ? other : sorted;
+    }
+    return sorted;
+}
+
+/* COUNT: how many rows of dy there are, -1: `count`. position: of these rows, one a lane. */
+template <class T, class W, int COUNT>
+__device__ __forceinline__ static void sum_row(const sum_args &a, int64_t v, int position, int count)
+{
+    const int lane = threadIdx.x % 32, all = COUNT < 0 ? count : COUNT;
+    W *const to = a.dweight.row<W>(v);
+    const vector_span old = {(char *)to, sizeof(W) == 4};
+#pragma unroll 4
+    for (int64_t base = 0; base < a.n; base += 32 * V<T>) {
+        const int64_t j = base + lane * V<T>;
+        float sum[V<T>] = {};
+        if (a.accumulate && j < a.n)
+            load_vector<T>(old, j, a.n - j, sum);
+#pragma unroll 4
+        for (int i = 0; i < all; i++) {
+            const T *const dy = a.dy.row<T>(__shfl_sync(0xffffffffu, position, i));
+            float g[V<T>];
+            if (j < a.n)
+                widen<T>(load(dy + j, a.n - j), g);
+#pragma unroll
+            for (int k = 0; k < V<T>; k++)
+                sum[k] += g[k];
+        }
+        if (j < a.n)
+            store_sum<T, W>(to, j, a.n, sum);
+    }
+}
+
+enum { BATCH = 8 /* rows of dweight of which a warp looks up at once how many rows of dy they get */ };
+
+template <class T, class W>
+__device__ __forceinline__ static void sum_seldom(const sum_args &a, int block, int blocks)
+{
+    const unsigned all = 0xffffffffu;
+    const int warps = EMBEDDING_THREADS / 32, lane = threadIdx.x % 32;
+    for (int64_t from = ((int64_t)block * warps + threadIdx.x / 32) * BATCH; from < a.table;
+         from += (int64_t)blocks * warps * BATCH) {
+        const bool inside = lane < BATCH && from + lane < a.table;
+        const int counts = inside ? a.count[from + lane] : INT32_MAX,
+                  firsts = inside && counts > 0 ? a.first[from + lane] : 0,
+                  only = inside && counts == 1 ? a.list[firsts] : 0;
+        for (int i = 0; i < BATCH; i++) {
+            const int count = __shfl_sync(all, counts, i), first = __shfl_sync(all, firsts, i);
+            const int position = __shfl_sync(all, only, i);
+            if (count == 0 && !a.accumulate)
+                sum_row<T, W, 0>(a, from + i, 0, 0);
+            else if (count == 1)
+                sum_row<T, W, 1>(a, from + i, position, 1);
+            else if (count > 0 && count <= SELDOM)
+                sum_row<T, W, -1>(a, from + i,
+                                  sort_lanes(lane < count ? a.list[first + lane] : 0, count),
+                                  count);
+        }
+    }
+}
+
+enum { OFTEN_BLOCKS = 128 /* at most, for indices that come often; they come first */ };
+
+/* T: of dy; W: of dweight, T or f32. */
+template <class T, class W>
+__global__ void __launch_bounds__(EMBEDDING_THREADS) sum_kernel(const sum_args a, int often_blocks)
+{
+    const int block = (int)blockIdx.x;
+    wait_for_kernel();
+    if (block < often_blocks)
+        sum_often<T, W>(a, block, often_blocks);
+    else
+        sum_seldom<T, W>(a, block - often_blocks, (int)gridDim.x - often_blocks);
 }
 
 template <class T, class W> static void launch_sum(const cuda_call &call, const sum_args &a)
 {
-    const unsigned table = (unsigned)min_of(INT32_MAX, a.table);
-    if (!a.accumulate)
-        zero_kernel<W><<<table, EMBEDDING_THREADS, 0, call.stream>>>(a);
-    if (a.rows > 0)
-        sum_kernel<T, W><<<(unsigned)min_of(a.rows, table), EMBEDDING_THREADS, 0, call.stream>>>(a);
+    const int64_t often = a.rows > SELDOM ? OFTEN_BLOCKS : 0,
+                  batches = ceil_div(a.table, BATCH * EMBEDDING_THREADS / 32);
+    launch_early(call, (unsigned)(often + min_of(batches, 1 << 20)), EMBEDDING_THREADS,
+                 sum_kernel<T, W>, a, (int)often);
 }
 
 static tg_status sum_rows(const cuda_call &call, const tg_embedding_backward_args *args)
@@ -242,18 +324,19 @@ static tg_status sum_rows(const cuda_call &call, const tg_embedding_backward_arg
         return TG_ENOMEM;
     a.count = memory;
     a.filled = a.count + a.table;
-    a.totals = a.filled + a.table;
-    a.first = a.totals + 2;
-    a.used = a.first + a.table;
-    a.list = a.used + a.table;
+    a.listed = a.filled + a.table;
+    a.often_count = a.listed + 1;
+    a.first = a.often_count + 1;
+    a.often = a.first + a.table;
+    a.list = a.often + a.table;
     const index_range range = range_of(call, "indices", a.table);
     const unsigned over_rows = (unsigned)ceil_div(min_of(a.rows, 1 << 20), EMBEDDING_THREADS),
                    over_table = (unsigned)ceil_div(min_of(a.table, 1 << 20), EMBEDDING_THREADS);
     cudaMemsetAsync(memory, 0, counters * sizeof(int), call.stream);
     if (a.rows > 0) {
         count_kernel<<<over_rows, EMBEDDING_THREADS, 0, call.stream>>>(a, range);
-        place_kernel<<<over_table, EMBEDDING_THREADS, 0, call.stream>>>(a);
-        fill_kernel<<<over_rows, EMBEDDING_THREADS, 0, call.stream>>>(a, range);
+        launch_early(call, over_table, EMBEDDING_THREADS, place_kernel, a);
+        launch_early(call, over_rows, EMBEDDING_THREADS, fill_kernel, a, range);
     }
     const tg_tensor *const tensors[] = {args->dy, args->dweight};
     by_layout(tensors, [&](auto e) {

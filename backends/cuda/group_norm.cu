@@ -90,23 +90,18 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_kernel(const forward_ar
     }
 }
 
-template <class ARGS>
-static bool launch(const cuda_call &call, const ARGS &a, int *known, int chunks,
-                   void (*kernel)(ARGS))
-{
-    return launch_ahead(call, a, a.s.groups, a.s.lanes, chunks, known, kernel);
-}
-
 template <class T> static void launch_forward(const cuda_call &call, forward_args a)
 {
-    static int known[3];
-    const int chunks = held_group<T, MANY_CHUNKS>::AHEAD ? MANY_CHUNKS : 0;
-    if (cut_groups(&a.s, V<T>, MANY_CHUNKS, MOST_LANES) &&
-        launch(call, a, &known[a.s.lanes > STREAM_THREADS], chunks,
-               group_norm_kernel<T, MANY_CHUNKS>))
-        return;
-    cut_walked_groups(&a.s, V<T>);
-    launch(call, a, &known[2], 0, group_norm_kernel<T, 0>);
+    static kernel_room known[2], known_walked;
+    const group_kernel<forward_args> held = {group_norm_kernel<T, MANY_CHUNKS>, MANY_CHUNKS,
+                                             held_group<T, MANY_CHUNKS>::AHEAD ? MANY_CHUNKS : 0},
+                                     walked = {group_norm_kernel<T, 0>, 0, 0};
+    row_shape shape;
+    const bool fits = fit_groups(call, &a.s, V<T>, held, known, &shape);
+    if (!fits)
+        fit_walked_groups(call, &a.s, V<T>, walked, &known_walked, &shape);
+    const group_kernel<forward_args> &k = fits ? held : walked;
+    launch_rows(call, shape, shape.blocks, bytes_of_chunks(shape, k.chunks), k.kernel, a);
 }
 
 /* Elements of a group. */
@@ -236,20 +231,25 @@ template <class T>
 static tg_status launch_backward(const cuda_call &call, backward_args a, int64_t batch,
                                  part_args<2, 0> sums)
 {
-    static int known[3];
-    const bool wanted = asks_for_sums(sums), held = cut_groups(&a.s, V<T>, FEW_CHUNKS, MOST_LANES);
-    const int chunks = held_group<T, FEW_CHUNKS>::AHEAD ? 2 * FEW_CHUNKS : 0;
-    if (!held)
-        cut_walked_groups(&a.s, V<T>);
+    static kernel_room known[2], known_walked;
+    const group_kernel<backward_args> held = {group_norm_gradient_kernel<T, FEW_CHUNKS>, FEW_CHUNKS,
+                                              held_group<T, FEW_CHUNKS>::AHEAD ? 2 * FEW_CHUNKS
+                                                                               : 0},
+                                      walked = {group_norm_gradient_kernel<T, 0>, 0, 0};
+    const bool wanted = asks_for_sums(sums);
+    row_shape shape;
+    const bool fits = fit_groups(call, &a.s, V<T>, held, known, &shape);
+    if (!fits)
+        fit_walked_groups(call, &a.s, V<T>, walked, &known_walked, &shape);
     if (wanted) {
         const tg_status status = take_parts(call.ctx, batch * a.s.pieces, 0, &sums);
         if (status != TG_OK)
             return status;
         a.columns = (float *)sums.columns;
     }
-    if (a.s.groups && (!held || !launch(call, a, &known[a.s.lanes > STREAM_THREADS], chunks,
-                                        group_norm_gradient_kernel<T, FEW_CHUNKS>)))
-        launch(call, a, &known[2], 0, group_norm_gradient_kernel<T, 0>);
+    const group_kernel<backward_args> &k = fits ? held : walked;
+    if (a.s.groups)
+        launch_rows(call, shape, shape.blocks, bytes_of_chunks(shape, k.chunks), k.kernel, a);
     if (wanted)
         sum_parts<T>(call, sums);
     return TG_OK;

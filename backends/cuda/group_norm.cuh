@@ -173,7 +173,7 @@ static inline void join_lines(group_shape *s, const group_view *const *views, in
 }
 
 /* How a channel is cut where a lane has `held` chunks of a piece; 1 if a team of at most so many lanes has them all. */
-static inline bool cut_groups(group_shape *s, int chunk, int held, int most)
+static inline bool cut_groups(group_shape *s, int chunk, int held, int64_t most)
 {
     s->per_line = (int)ceil_div(s->n, chunk);
     s->chunks = s->lines * s->per_line;
@@ -194,6 +194,54 @@ static inline void cut_walked_groups(group_shape *s, int chunk)
     const int64_t teams = s->lanes / s->piece_lanes, share = s->width ? teams / s->width : 1;
     s->pieces = (int)min_of(s->pieces, share < 1 ? 1 : share);
     s->span = s->pieces ? (int)ceil_div(s->chunks, s->pieces) : 0;
+}
+
+/* The threads of a team of s.lanes, where a block has so many. */
+static inline row_shape shape_groups(const group_shape &s, int threads)
+{
+    row_shape shape = {s.lanes, threads, 1, s.lanes > threads ? s.lanes / threads : 1, 0};
+    shape.blocks = shape.ranks > 1 ? (int64_t)s.groups * shape.ranks
+                                   : ceil_div(s.groups, threads / s.lanes);
+    return shape;
+}
+
+/* What launches a kernel on groups: K chunks of a piece for a lane that holds them, and so many in shared memory. */
+template <class ARGS> struct group_kernel {
+    void (*kernel)(ARGS);
+    int held, chunks;
+};
+
+/* Cuts the groups so that teams hold them, and finds out how to launch the kernel. A block of many threads comes before a cluster of blocks, whose barriers
+ * take longer. Returns false if the card has no room for a group. */
+template <class ARGS>
+static bool fit_groups(const cuda_call &call, group_shape *s, int chunk,
+                       const group_kernel<ARGS> &k, kernel_room (&known)[2], row_shape *shape)
+{
+    const struct {
+        int threads, ranks;
+    } teams[] = {{STREAM_THREADS, 1}, {MOST_LANES, 1}, {STREAM_THREADS, most_ranks(call)},
+                 {MOST_LANES, most_ranks(call)}};
+    for (const auto &t : teams) {
+        if (!cut_groups(s, chunk, k.held, (int64_t)t.threads * t.ranks))
+            continue;
+        *shape = shape_groups(*s, t.threads);
+        const int room = room_for(call, *shape, bytes_of_chunks(*shape, k.chunks),
+                                  &known[t.threads > STREAM_THREADS], k.kernel);
+        shape->blocks = min_of(shape->blocks, room);
+        if (room > 0)
+            return true;
+    }
+    return false;
+}
+
+/* The same for groups that are walked. */
+template <class ARGS>
+static void fit_walked_groups(const cuda_call &call, group_shape *s, int chunk,
+                              const group_kernel<ARGS> &k, kernel_room *known, row_shape *shape)
+{
+    cut_walked_groups(s, chunk);
+    *shape = shape_groups(*s, STREAM_THREADS);
+    shape->blocks = min_of(shape->blocks, room_for(call, *shape, 0, known, k.kernel));
 }
 
 #endif

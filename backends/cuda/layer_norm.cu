@@ -10,55 +10,78 @@ struct forward_args {
     float eps, share; /* share: 1 / n */
 };
 
+template <class T, int K> struct forward_rows {
+    typedef row_stream<T, K, 1> stream;
+    typedef held_vector<T, K> vector;
+    static constexpr int CHUNKS = stream::CHUNKS + 2 * vector::CHUNKS;
+};
+
+/* v less the mean; what lies outside of the row stays 0. */
+template <class T>
+__device__ __forceinline__ static void center(float (&v)[V<T>], float mean, int j, int n)
+{
+    const float of_chunk = j < n ? mean : 0;
+#pragma unroll
+    for (int i = 0; i < V<T>; i++)
+        v[i] -= element<T>::WHOLE || is_inside<T>(j + i, n) ? of_chunk : 0;
+}
+
 template <class T, int K>
 __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
     layer_norm_kernel(const forward_args a)
 {
+    typedef forward_rows<T, K> rows;
+    extern __shared__ uint4 chunks[];
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
-    row_stream<T, K> xs;
-    held_vector<T, K> weight;
-    weight.begin(a.weight, t, a.n, 1, 0);
-    xs.begin(a.x, t, a.rows, a.n);
+    t.shift = shift_of(a.x.row<T>(t.first));
+    typename rows::stream xs;
+    typename rows::vector weight, bias;
+    uint4 *const vectors = chunks + rows::stream::CHUNKS * blockDim.x;
+    xs.from[0] = a.x;
+    xs.begin(t, a.rows, a.n, chunks);
+    weight.begin(a.weight, t, a.n, 1, 0, vectors);
+    bias.begin(a.bias, t, a.n, 0, 0, vectors + rows::vector::CHUNKS * blockDim.x);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         const T *const x = a.x.row<T>(r);
         T *const y = a.y.row<T>(r);
         float sum[1] = {0}, squares[1] = {0};
-        xs.step(a.x, t, r, a.rows, a.n);
+        xs.step(t, r, a.rows, a.n);
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>];
-            widen<T>(xs.now.chunk(x, k, j, a.n), v);
+            widen<T>(xs.now[0].chunk(x, k, j, a.n), v);
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 sum[0] += v[i];
         });
         t.sum(sum);
+        xs.now[0].renew();
         const float mean = sum[0] * a.share;
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>];
-            widen<T>(xs.now.chunk(x, k, j, a.n), v);
+            widen<T>(xs.now[0].chunk(x, k, j, a.n), v);
+            center<T>(v, mean, j, a.n);
 #pragma unroll
-            for (int i = 0; i < V<T>; i++) {
-                const float d = element<T>::WHOLE || j + i < a.n ? v[i] - mean : 0;
-                squares[0] += d * d;
-            }
+            for (int i = 0; i < V<T>; i++)
+                squares[0] += v[i] * v[i];
         });
         t.sum(squares);
+        xs.now[0].renew();
         const float rstd = rsqrtf(squares[0] * a.share + a.eps);
         if (a.mean && t.lane == 0)
             a.mean[r] = mean;
         if (a.rstd && t.lane == 0)
             a.rstd[r] = rstd;
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
-            float v[V<T>], w[V<T>], b[V<T>] = {};
-            widen<T>(xs.now.chunk(x, k, j, a.n), v);
+            float v[V<T>], w[V<T>], b[V<T>];
+            widen<T>(xs.now[0].chunk(x, k, j, a.n), v);
+            center<T>(v, mean, j, a.n);
             weight.chunk(a.weight, k, j, a.n, 1, 0, w);
-            if (a.bias.data)
-                load_vector<T>(a.bias, j, a.n - j, b);
+            bias.chunk(a.bias, k, j, a.n, 0, 0, b);
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
-                v[i] = (v[i] - mean) * rstd * w[i] + b[i];
-            store(y + j, a.n - j, narrow<T>(v));
+                v[i] = v[i] * rstd * w[i] + b[i];
+            store_chunk(y, j, a.n, v);
         });
     }
 }
@@ -81,30 +104,35 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
         const tg_tensor *const tensors[] = {args->x, args->y, args->weight, args->bias};
         by_layout(tensors, [&](auto e) {
             using T = decltype(e);
-            static int known;
-            launch_forward(call, a, ceil_div(a.n, V<T>), &known, layer_norm_kernel<T, FEW>,
-                           layer_norm_kernel<T, HELD>, layer_norm_kernel<T, 0>);
+            static kernel_room known[2];
+            const row_kernels<forward_args> kernels = {
+                {layer_norm_kernel<T, FEW>, forward_rows<T, FEW>::CHUNKS},
+                {layer_norm_kernel<T, HELD>, forward_rows<T, HELD>::CHUNKS},
+                layer_norm_kernel<T, 0>};
+            launch_forward<T>(call, a, kernels, known);
         });
     });
 }
 
 /* dx = rstd (m - normal mean(m normal) - mean(m)), m = dy weight, normal = (x - mean) rstd; dweight = sum over rows of dy normal,
  * dbias = sum over rows of dy */
-struct layer_norm_gradient {
+template <class T> struct layer_norm_gradient {
     enum { SUMS = 2, COLUMNS = 2, SCALARS = 0, OWN = 0, THIRD = 0, WEIGHT = 1 };
     const float *mean, *rstd;
     float share; /* 1 / n */
 
+    /* far: -mean rstd; along, each: of dx = rstd m - normal along - each */
     struct state {
-        float mean, rstd, product, sum;
+        float mean, rstd, far, along, each;
     };
     __device__ __forceinline__ state begin(int64_t row) const
     {
-        return state{mean[row], rstd[row], 0, 0};
+        return state{mean[row], rstd[row], -mean[row] * rstd[row], 0, 0};
     }
+    /* In one step for 16 bits: it costs digits of an element far from 0 that these do not have. */
     __device__ __forceinline__ float normal(const state &s, float x) const
     {
-        return (x - s.mean) * s.rstd;
+        return sizeof(T) == 2 ? x * s.rstd + s.far : (x - s.mean) * s.rstd;
     }
     __device__ __forceinline__ void sum(float m, float normal, float (&sums)[2]) const
     {
@@ -113,12 +141,12 @@ struct layer_norm_gradient {
     }
     __device__ __forceinline__ void finish(state &s, const float (&sums)[2]) const
     {
-        s.product = sums[0] * share;
-        s.sum = sums[1] * share;
+        s.along = s.rstd * (sums[0] * share);
+        s.each = s.rstd * (sums[1] * share);
     }
     __device__ __forceinline__ float gradient(const state &s, float m, float normal) const
     {
-        return s.rstd * (m - normal * s.product - s.sum);
+        return m * s.rstd - (normal * s.along + s.each);
     }
     template <int N>
     __device__ __forceinline__ void columns(const float (&dy)[N], const float (&normal)[N],
@@ -136,7 +164,6 @@ tg_status cuda_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_arg
 {
     cuda_call call;
     backward_args a = {};
-    layer_norm_gradient f;
     tg_status status = cuda_begin(&call, ctx, "layer_norm_backward", args->dy);
     if (status != TG_OK)
         return status;
@@ -146,15 +173,14 @@ tg_status cuda_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_arg
     a.weight = vector_of(args->weight);
     a.rows = rows_of(args->x);
     a.n = (int)width_of(args->x);
-    f.mean = (const float *)data_of(args->mean);
-    f.rstd = (const float *)data_of(args->rstd);
-    f.share = 1 / (float)a.n;
     const tg_tensor *const columns[] = {args->dweight, args->dbias};
     const tg_tensor *const tensors[] = {args->x, args->dy, args->dx, args->weight};
     by_layout(tensors, [&](auto e) {
         using T = decltype(e);
-        status =
-            backward_rows<layer_norm_gradient, T>(call, f, a, columns, NULL, (int)args->accumulate);
+        const layer_norm_gradient<T> f = {(const float *)data_of(args->mean),
+                                          (const float *)data_of(args->rstd), 1 / (float)a.n};
+        status = backward_rows<layer_norm_gradient<T>, T>(call, f, a, columns, NULL,
+                                                          (int)args->accumulate);
     });
     return cuda_end(&call, status);
 }

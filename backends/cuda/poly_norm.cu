@@ -15,11 +15,14 @@ template <class T, int K>
 __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
     poly_norm_kernel(const forward_args a)
 {
+    extern __shared__ uint4 chunks[];
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
-    row_stream<T, K> xs;
+    t.shift = shift_of(a.x.row<T>(t.first));
+    row_stream<T, K, 1> xs;
     float w[3];
-    xs.begin(a.x, t, a.rows, a.n);
+    xs.from[0] = a.x;
+    xs.begin(t, a.rows, a.n, chunks);
 #pragma unroll
     for (int k = 0; k < 3; k++)
         w[k] = get<T>(a.weight, k);
@@ -29,10 +32,10 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
         T *const y = a.y.row<T>(r);
         float powers[3] = {0, 0, 0},
               c[3]; /* sums of sixth, fourth and second powers; coefficients */
-        xs.step(a.x, t, r, a.rows, a.n);
+        xs.step(t, r, a.rows, a.n);
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>];
-            widen<T>(xs.now.chunk(x, k, j, a.n), v);
+            widen<T>(xs.now[0].chunk(x, k, j, a.n), v);
 #pragma unroll
             for (int i = 0; i < V<T>; i++) {
                 const float square = v[i] * v[i], fourth = square * square;
@@ -51,11 +54,11 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
         }
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>];
-            widen<T>(xs.now.chunk(x, k, j, a.n), v);
+            widen<T>(xs.now[0].chunk(x, k, j, a.n), v);
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 v[i] = ((c[0] * v[i] + c[1]) * v[i] + c[2]) * v[i] + bias;
-            store(y + j, a.n - j, narrow<T>(v));
+            store_chunk(y, j, a.n, v);
         });
     }
 }
@@ -77,9 +80,12 @@ tg_status cuda_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *a
         const tg_tensor *const tensors[] = {args->x, args->y};
         by_layout(tensors, [&](auto e) {
             using T = decltype(e);
-            static int known;
-            launch_forward(call, a, ceil_div(a.n, V<T>), &known, poly_norm_kernel<T, FEW>,
-                           poly_norm_kernel<T, HELD>, poly_norm_kernel<T, 0>);
+            static kernel_room known[2];
+            const row_kernels<forward_args> kernels = {
+                {poly_norm_kernel<T, FEW>, row_stream<T, FEW, 1>::CHUNKS},
+                {poly_norm_kernel<T, HELD>, row_stream<T, HELD, 1>::CHUNKS},
+                poly_norm_kernel<T, 0>};
+            launch_forward<T>(call, a, kernels, known);
         });
     });
 }

@@ -11,39 +11,46 @@ struct forward_args {
     float eps, offset, share; /* share: 1 / n */
 };
 
+template <class T, int K, bool FUSED> struct forward_rows {
+    typedef row_stream<T, K, FUSED ? 2 : 1, FUSED ? 0 : K == FEW ? ROWS_AHEAD : 1> stream;
+    typedef held_vector<T, K> vector;
+    static constexpr int CHUNKS = stream::CHUNKS + vector::CHUNKS;
+};
+
 template <class T, int K, bool FUSED>
 __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
     rms_norm_kernel(const forward_args a)
 {
+    typedef forward_rows<T, K, FUSED> rows;
+    extern __shared__ uint4 chunks[];
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
-    row_stream<T, K> xs, others;
-    held_vector<T, K> weight;
-    weight.begin(a.weight, t, a.n, 1, a.offset);
-    xs.begin(a.x, t, a.rows, a.n);
+    t.shift = shift_of(a.x.row<T>(t.first));
+    typename rows::stream xs;
+    typename rows::vector weight;
+    xs.from[0] = a.x;
     if (FUSED)
-        others.begin(a.residual, t, a.rows, a.n);
+        xs.from[FUSED] = a.residual;
+    xs.begin(t, a.rows, a.n, chunks);
+    weight.begin(a.weight, t, a.n, 1, a.offset, chunks + rows::stream::CHUNKS * blockDim.x);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         const T *x = a.x.row<T>(r), *const residual = a.residual.row<T>(r);
         T *const s = a.s.row<T>(r), *const y = a.y.row<T>(r);
         float squares[1] = {0};
-        xs.step(a.x, t, r, a.rows, a.n);
-        if (FUSED)
-            others.step(a.residual, t, r, a.rows, a.n);
+        xs.step(t, r, a.rows, a.n);
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>], more[V<T>];
-            uint4 raw = xs.now.chunk(x, k, j, a.n);
-            widen<T>(raw, v);
+            widen<T>(xs.now[0].chunk(x, k, j, a.n), v);
             if (FUSED) {
-                widen<T>(others.now.chunk(residual, k, j, a.n), more);
+                widen<T>(xs.now[FUSED].chunk(residual, k, j, a.n), more);
 #pragma unroll
                 for (int i = 0; i < V<T>; i++)
                     v[i] += more[i];
-                raw = narrow<T>(v);
-                store(s + j, a.n - j, raw);
+                const uint4 raw = narrow<T>(v);
+                store_chunk(s, j, a.n, v);
                 widen<T>(raw, v);
                 if (K > 0)
-                    xs.now.raw[k] = raw;
+                    xs.now[0].raw[k] = raw;
             }
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
@@ -57,7 +64,7 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
             a.rstd[r] = rstd;
         for_chunks<T, K>(t, a.n, [&](int k, int j) {
             float v[V<T>], w[V<T>];
-            widen<T>(xs.now.chunk(x, k, j, a.n), v);
+            widen<T>(xs.now[0].chunk(x, k, j, a.n), v);
             weight.chunk(a.weight, k, j, a.n, 1, a.offset, w);
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
@@ -67,7 +74,7 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
                 v[i] *= w[i];
-            store(y + j, a.n - j, narrow<T>(v));
+            store_chunk(y, j, a.n, v);
         });
     }
 }
@@ -76,19 +83,17 @@ template <int COUNT>
 static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *const (&tensors)[COUNT],
                          forward_args a)
 {
-    const tg_tensor *const x = tensors[0];
-    return on_rows(ctx, op, x, [&](const cuda_call &call) {
+    return on_rows(ctx, op, tensors[0], [&](const cuda_call &call) {
         by_layout(tensors, [&](auto e) {
             using T = decltype(e);
-            static int known;
-            const int64_t chunks = ceil_div(width_of(x), V<T>);
-            if (a.s.data)
-                launch_forward<forward_args>(call, a, chunks, &known, NULL,
-                                             rms_norm_kernel<T, HELD, true>,
-                                             rms_norm_kernel<T, 0, true>);
-            else
-                launch_forward(call, a, chunks, &known, rms_norm_kernel<T, FEW, false>,
-                               rms_norm_kernel<T, HELD, false>, rms_norm_kernel<T, 0, false>);
+            static kernel_room known[2][2];
+            const row_kernels<forward_args>
+                plain = {{rms_norm_kernel<T, FEW, false>, forward_rows<T, FEW, false>::CHUNKS},
+                         {rms_norm_kernel<T, HELD, false>, forward_rows<T, HELD, false>::CHUNKS},
+                         rms_norm_kernel<T, 0, false>},
+                fused = {
+                    {}, {rms_norm_kernel<T, HELD, true>, 0}, rms_norm_kernel<T, 0, true>};
+            launch_forward<T>(call, a, a.s.data ? fused : plain, known[a.s.data != NULL]);
         });
     });
 }

@@ -1,313 +1,56 @@
-/* rows.cuh - rows that are reduced: a row belongs to a team of threads, from one thread to a whole block, by its width.
- *
- * Kernels exist for K = FEW and K = HELD chunks of a row that a thread holds in registers, and for K = 0: wider rows are walked, that
- * is read again in each pass, by then from L2. Sums go in a fixed order: within the thread, over the lanes of a warp, over the
- * warps of the team. */
+/* rows.cuh - rows that are reduced: a row belongs to a team of threads, from one thread to a cluster of blocks, by its width. Here is how
+ * kernels on rows are launched; team.cuh and row_chunks.cuh have what they are made of. */
 #ifndef CUDA_ROWS_CUH
 #define CUDA_ROWS_CUH
 
-#include "elements.cuh"
+#include "row_chunks.cuh"
 
 enum {
-    HELD = 4,
-    FEW = 2 /* where a thread keeps more than that of a chunk */,
-    MOST_LANES = 1024,
-    LEAST_BLOCK = 128
+    PORTABLE_RANKS = 8 /* blocks of a cluster that every card has which has clusters */,
+    USUAL_SHARED = 48 << 10 /* bytes that a block may have without being asked for */
 };
 
-/* ---- the team of a row ---- */
+/* ---- threads and blocks of a row ---- */
 
-struct plus {
-    __device__ __forceinline__ float operator()(float a, float b) const
-    {
-        return a + b;
-    }
+struct row_shape {
+    int lanes, threads; /* of a row, of a block */
+    int held;           /* 0: the row is walked */
+    int ranks;          /* blocks of a row: a cluster, where there are several */
+    int64_t blocks;     /* that hold all rows at once */
 };
 
-struct larger {
-    __device__ __forceinline__ float operator()(float a, float b) const
-    {
-        return fmaxf(a, b);
-    }
-};
-
-/* Of the bits of ints of 0 and more. */
-struct smaller_index {
-    __device__ __forceinline__ float operator()(float a, float b) const
-    {
-        return __int_as_float(min(__float_as_int(a), __float_as_int(b)));
-    }
-};
-
-/* One float of each warp of the block, for MOST_SUMS values, twice: two reductions in a row do not wait for each other. */
-enum { MOST_SUMS = 4 };
-struct team_memory {
-    alignas(16) float value[2][MOST_SUMS][32];
-    double wide[2][32];
-};
-
-/* The values of `count` lanes, a power of two, that lie side by side; mask: those lanes. */
-template <int N, class JOIN>
-__device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join, int count,
-                                           unsigned mask)
+/* chunks: of a row; held: how many of them a thread can hold; most: threads of a block; ranks: blocks that a row may have; least: threads
+ * of a block, at least. */
+static inline row_shape shape_rows(int64_t rows, int64_t chunks, int held, int most, int ranks = 1,
+                                   int least = LEAST_BLOCK)
 {
-    if (count == 32) { /* a mask that is no constant costs as much as the reduction */
-#pragma unroll
-        for (int o = 16; o > 0; o /= 2)
-#pragma unroll
-            for (int i = 0; i < N; i++)
-                value[i] = join(value[i], __shfl_xor_sync(0xffffffffu, value[i], o));
-    } else {
-        for (int o = count / 2; o > 0; o /= 2)
-#pragma unroll
-            for (int i = 0; i < N; i++)
-                value[i] = join(value[i], __shfl_xor_sync(mask, value[i], o));
-    }
+    row_shape s;
+    const int narrow = power_of_two(min_of(chunks, 8)); /* 128 bytes side by side */
+    const int64_t all = (int64_t)most * ranks;
+    s.lanes = power_of_two(min_of(ceil_div(chunks, held), all));
+    s.lanes = s.lanes < narrow ? narrow : s.lanes;
+    s.held = chunks <= (int64_t)s.lanes * held;
+    if (!s.held)
+        s.lanes = most;
+    s.ranks = s.lanes > most ? s.lanes / most : 1;
+    s.threads = s.lanes > most ? most : s.lanes < least ? least : s.lanes;
+    s.blocks = min_of(1 << 30, s.ranks > 1 ? rows * s.ranks : ceil_div(rows, s.threads / s.lanes));
+    return s;
 }
 
-/* Three or four values of a warp's lanes: each is added up in a part of the lanes alone. Returns value 0 in lanes 0 to 7, 1 in lanes 8 to
- * 15, and so on. */
-template <int N, class JOIN>
-__device__ __forceinline__ float over_quarters(const float (&value)[N], const JOIN &join)
+/* Chunks of a row, wherever it begins. */
+template <class T> static int64_t chunks_of_row(int64_t n)
 {
-    const bool upper = threadIdx.x & 16, odd = threadIdx.x & 8;
-    const float last = N > 3 ? value[N - 1] : value[N - 2];
-    float a = upper ? value[2] : value[0], b = upper ? last : value[1];
-    a = join(a, __shfl_xor_sync(0xffffffffu, upper ? value[0] : value[2], 16));
-    b = join(b, __shfl_xor_sync(0xffffffffu, upper ? value[1] : last, 16));
-    float one = odd ? b : a;
-    one = join(one, __shfl_xor_sync(0xffffffffu, odd ? a : b, 8));
-#pragma unroll
-    for (int o = 4; o > 0; o /= 2)
-        one = join(one, __shfl_xor_sync(0xffffffffu, one, o));
-    return one;
+    return ceil_div(n + (element<T>::WHOLE ? 0 : V<T> - 1), V<T>);
 }
 
-/* The lanes of this thread's group of `count`, a power of two, in its warp. */
-__device__ __forceinline__ unsigned mask_of_lanes(int count)
+/* Blocks that a row may have on this card. */
+static inline int most_ranks(const cuda_call &call)
 {
-    return count >= 32 ? 0xffffffffu : ((1u << count) - 1) << ((threadIdx.x & 31) & ~(count - 1));
+    return call.capability >= 90 ? PORTABLE_RANKS : 1;
 }
 
-struct team {
-    int lanes, lane, index; /* a power of two; 0 to lanes - 1; which team of the block */
-    int64_t first, step;    /* its rows */
-
-    __device__ __forceinline__ team(team_memory *m, int threads_of_a_row)
-        : lanes(threads_of_a_row), lane((int)threadIdx.x & (lanes - 1)),
-          index((int)threadIdx.x / lanes), memory(m), phase(0)
-    {
-        const int teams = (int)blockDim.x / lanes;
-        first = (int64_t)blockIdx.x * teams + index;
-        step = (int64_t)gridDim.x * teams;
-        mask = mask_of_lanes(lanes);
-    }
-
-    __device__ __forceinline__ void barrier() const
-    {
-        if (lanes == (int)blockDim.x)
-            __syncthreads();
-        else if (lanes > 32)
-            asm volatile("bar.sync %0, %1;" ::"r"(index + 1), "r"(lanes) : "memory");
-        else
-            __syncwarp(mask);
-    }
-
-    /* Each value becomes that of the whole team, the same bits in all its threads: join(a, b) is join(b, a). */
-    template <int N, class JOIN>
-    __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join)
-    {
-        float one = 0;
-        if (N > 2 && lanes > 32)
-            one = over_quarters(value, join);
-        else
-            over_lanes(value, join, lanes < 32 ? lanes : 32, mask);
-        if (lanes <= 32)
-            return;
-        const int warps = lanes / 32;
-        if (N > 2 && lane % 8 == 0 && lane % 32 < 8 * N)
-            memory->value[phase][lane % 32 / 8][index * warps + lane / 32] = one;
-        if (N <= 2 && lane % 32 == 0)
-#pragma unroll
-            for (int i = 0; i < N; i++)
-                memory->value[phase][i][index * warps + lane / 32] = value[i];
-        barrier();
-#pragma unroll
-        for (int i = 0; i < N; i++)
-            value[i] = over_warps(&memory->value[phase][i][index * warps], join, warps);
-        phase ^= 1;
-    }
-
-    template <int N> __device__ __forceinline__ void sum(float (&value)[N])
-    {
-        reduce(value, plus());
-    }
-
-    __device__ __forceinline__ double sum(double value)
-    {
-        for (int o = (lanes < 32 ? lanes : 32) / 2; o > 0; o /= 2)
-            value += __shfl_xor_sync(mask, value, o);
-        if (lanes <= 32)
-            return value;
-        const int warps = lanes / 32;
-        if (lane % 32 == 0)
-            memory->wide[phase][index * warps + lane / 32] = value;
-        barrier();
-        value = 0;
-        for (int w = 0; w < warps; w++)
-            value += memory->wide[phase][index * warps + w];
-        phase ^= 1;
-        return value;
-    }
-
-  private:
-    /* All threads of the team read all values: what one reads, a warp gets. */
-    template <class JOIN>
-    static __device__ __forceinline__ float over_warps(const float *of, const JOIN &join, int warps)
-    {
-        if (warps == 2)
-            return join(of[0], of[1]);
-        float all = 0;
-#pragma unroll 1
-        for (int w = 0; w < warps; w += 4) {
-            const float4 four = *(const float4 *)(of + w);
-            const float part = join(join(four.x, four.y), join(four.z, four.w));
-            all = w ? join(all, part) : part;
-        }
-        return all;
-    }
-
-    team_memory *memory;
-    int phase;
-    unsigned mask;
-};
-
-/* ---- the chunks of a row ---- */
-
-/* each(k, j): the thread's k-th chunk begins at element j of the row. */
-template <class T, int K, class EACH>
-__device__ __forceinline__ void for_chunks(const team &t, int n, const EACH &each)
-{
-    if constexpr (K > 0) {
-#pragma unroll
-        for (int k = 0; k < K; k++) {
-            const int j = (t.lane + k * t.lanes) * V<T>;
-            if (j < n)
-                each(k, j);
-        }
-    } else {
-        for (int j = t.lane * V<T>; j < n; j += t.lanes * V<T>)
-            each(0, j);
-    }
-}
-
-/* A row that the thread holds its chunks of; with K = 0 it reads them from memory each time. */
-template <class T, int K> struct held_row {
-    uint4 raw[K ? K : 1];
-
-    __device__ __forceinline__ void take(const T *row, const team &t, int n, uint32_t pad = 0)
-    {
-        if constexpr (K > 0)
-            for_chunks<T, K>(t, n, [&](int k, int j) { raw[k] = load(row + j, n - j, pad); });
-    }
-
-    /* Numbers made of the chunks are made anew from here on: they would not fit the registers. */
-    __device__ __forceinline__ void renew()
-    {
-        if constexpr (K > 0)
-#pragma unroll
-            for (int k = 0; k < K; k++)
-                asm volatile("" : "+r"(raw[k].x), "+r"(raw[k].y), "+r"(raw[k].z), "+r"(raw[k].w));
-    }
-
-    __device__ __forceinline__ uint4 chunk(const T *row, int k, int j, int n,
-                                           uint32_t pad = 0) const
-    {
-        return K > 0 ? raw[k] : load(row + j, n - j, pad);
-    }
-};
-
-/* The rows of a team, one after the other. A thread that holds FEW chunks reads those of the next row while it computes. SHARED: whole
- * chunks of the next row, of any K, go to shared memory meanwhile, K chunks a thread, and wait_for_copies() comes before step(). */
-template <class T, int K, bool SHARED = false> struct row_stream {
-    static constexpr bool STAGED = SHARED && K > 0 && element<T>::WHOLE, READ = !STAGED && K == FEW;
-    held_row<T, K> now, next;
-
-    /* pad: the bits of what lies beyond the end of a row. */
-    __device__ __forceinline__ void begin(const row_span &x, const team &t, int64_t rows, int n,
-                                          uint32_t pad = 0, uint4 *memory = NULL)
-    {
-        if (READ && t.first < rows)
-            next.take(x.row<T>(t.first), t, n, pad);
-        if (STAGED && t.first < rows)
-            ask(x.row<T>(t.first), t, n, memory);
-    }
-
-    /* Row r is the one to compute. */
-    __device__ __forceinline__ void step(const row_span &x, const team &t, int64_t r, int64_t rows,
-                                         int n, uint32_t pad = 0, uint4 *memory = NULL)
-    {
-        if constexpr (STAGED) {
-            for_chunks<T, K>(
-                t, n, [&](int k, int) { now.raw[k] = memory[k * blockDim.x + threadIdx.x]; });
-            if (r + t.step < rows)
-                ask(x.row<T>(r + t.step), t, n, memory);
-        } else if (!READ) {
-            now.take(x.row<T>(r), t, n, pad);
-        } else {
-            now = next;
-            if (r + t.step < rows)
-                next.take(x.row<T>(r + t.step), t, n, pad);
-        }
-    }
-
-  private:
-    static __device__ __forceinline__ void ask(const T *row, const team &t, int n, uint4 *memory)
-    {
-        for_chunks<T, K>(t, n, [&](int k, int j) {
-            copy_ahead(memory + k * blockDim.x + threadIdx.x, row + j);
-        });
-    }
-};
-
-/* A vector, `offset` added to it, or `missing` where it is absent. A thread that holds FEW chunks keeps its part for all rows. */
-template <class T, int K> struct held_vector {
-    float kept[K == FEW ? K : 1][V<T>];
-
-    __device__ __forceinline__ void begin(const vector_span &v, const team &t, int n, float missing,
-                                          float offset)
-    {
-        if constexpr (K == FEW)
-            for_chunks<T, K>(t, n, [&](int k, int j) { read(v, j, n, missing, offset, kept[k]); });
-    }
-
-    __device__ __forceinline__ void chunk(const vector_span &v, int k, int j, int n, float missing,
-                                          float offset, float (&x)[V<T>]) const
-    {
-        if constexpr (K == FEW) {
-#pragma unroll
-            for (int i = 0; i < V<T>; i++)
-                x[i] = kept[k][i];
-        } else {
-            read(v, j, n, missing, offset, x);
-        }
-    }
-
-  private:
-    static __device__ __forceinline__ void read(const vector_span &v, int j, int n, float missing,
-                                                float offset, float (&x)[V<T>])
-    {
-        if (v.data)
-            load_vector<T>(v, j, n - j, x);
-#pragma unroll
-        for (int i = 0; i < V<T>; i++)
-            x[i] = v.data ? x[i] + offset : missing;
-    }
-};
-
-/* ---- launching: kernel<FEW>, kernel<HELD> or kernel<0> by the width ---- */
-
-enum { STREAM_THREADS = 512 /* of a block whose teams go from row to row */ };
+/* ---- one kernel ---- */
 
 /* Blocks of a kernel that a multiprocessor holds at once. *known keeps the answer, 0 before: the cards of a process are taken
  * to be of one kind. */
@@ -323,44 +66,94 @@ static int blocks_at_once(int *known, KERNEL kernel, size_t shared, int threads 
     return blocks;
 }
 
-struct row_shape {
-    int lanes, threads; /* of a row, of a block */
-    int held;           /* 0: the row is walked */
-    int64_t blocks;     /* that hold all rows at once */
+/* What a card has room for, by the logarithm of the blocks of a row: so many blocks at once; 0: not known yet, -1: not a single row. All
+ * launches of a kernel with as many ranks have blocks of one size. */
+struct kernel_room {
+    int blocks[5];
 };
 
-/* chunks: of a row; held: how many of them a thread can hold; most: threads of a block. */
-static inline row_shape shape_rows(int64_t rows, int64_t chunks, int held, int most)
+static inline cudaLaunchConfig_t config_of(const cuda_call &call, const row_shape &s, size_t shared,
+                                           cudaLaunchAttribute *cluster)
 {
-    row_shape s;
-    const int narrow = power_of_two(min_of(chunks, 8)); /* 128 bytes side by side */
-    s.lanes = (int)min_of(most, power_of_two(min_of(ceil_div(chunks, held), most)));
-    s.lanes = s.lanes < narrow ? narrow : s.lanes;
-    s.held = chunks <= (int64_t)s.lanes * held;
-    s.threads = s.lanes < LEAST_BLOCK ? LEAST_BLOCK : s.lanes;
-    s.blocks = min_of(INT32_MAX, ceil_div(rows, s.threads / s.lanes));
-    return s;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)s.ranks);
+    config.blockDim = dim3((unsigned)s.threads);
+    config.dynamicSmemBytes = shared;
+    config.stream = call.stream;
+    cluster->id = cudaLaunchAttributeClusterDimension;
+    cluster->val.clusterDim.x = (unsigned)s.ranks;
+    cluster->val.clusterDim.y = cluster->val.clusterDim.z = 1;
+    config.attrs = cluster;
+    config.numAttrs = s.ranks > 1;
+    return config;
 }
 
-/* A forward of rows: kernel few (NULL: none), held or walked, with its arguments. */
-template <class ARGS>
-static void launch_forward(const cuda_call &call, ARGS a, int64_t chunks, int *known,
-                           void (*few)(ARGS), void (*held)(ARGS), void (*walked)(ARGS))
+template <class... ARGS>
+static int ask_for_room(const cuda_call &call, const row_shape &s, size_t shared,
+                        void (*kernel)(ARGS...))
 {
-    const row_shape narrow = shape_rows(a.rows, chunks, FEW, STREAM_THREADS),
-                    wide = shape_rows(a.rows, chunks, HELD, MOST_LANES);
-    if (few && narrow.held) {
-        const int64_t most = (int64_t)call.processors * blocks_at_once(known, few, 0);
-        a.lanes = narrow.lanes;
-        few<<<(unsigned)min_of(most, ceil_div(a.rows, STREAM_THREADS / a.lanes)), STREAM_THREADS, 0,
-              call.stream>>>(a);
-    } else {
-        a.lanes = wide.lanes;
-        (wide.held ? held : walked)<<<(unsigned)wide.blocks, wide.threads, 0, call.stream>>>(a);
+    cudaLaunchAttribute cluster;
+    const cudaLaunchConfig_t config = config_of(call, s, shared, &cluster);
+    cudaFuncAttributes of = {};
+    int teams = 0;
+    cudaError_t error = cudaFuncGetAttributes(&of, kernel);
+    if (error == cudaSuccess && shared > (size_t)of.maxDynamicSharedSizeBytes)
+        error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     (int)shared);
+    if (error == cudaSuccess)
+        error = s.ranks > 1
+                    ? cudaOccupancyMaxActiveClusters(&teams, kernel, &config)
+                    : cudaOccupancyMaxActiveBlocksPerMultiprocessor(&teams, kernel, s.threads,
+                                                                    shared);
+    if (error != cudaSuccess)
+        cudaGetLastError();
+    if (error != cudaSuccess || teams < 1)
+        return -1;
+    return s.ranks > 1 ? teams * s.ranks : teams * call.processors;
+}
+
+template <class... ARGS>
+static int room_for(const cuda_call &call, const row_shape &s, size_t shared, kernel_room *room,
+                    void (*kernel)(ARGS...))
+{
+    int at = 0;
+    while (1 << at < s.ranks)
+        at++;
+    int blocks = __atomic_load_n(&room->blocks[at], __ATOMIC_RELAXED);
+    if (blocks == 0) {
+        blocks = ask_for_room(call, s, shared, kernel);
+        __atomic_store_n(&room->blocks[at], blocks, __ATOMIC_RELAXED);
     }
+    return blocks;
 }
 
-enum { USUAL_SHARED = 48 << 10 /* bytes that a block may have without being asked for */ };
+/* Blocks whose teams go from row to row, if there are more rows than the card has room for; each team then has rows that begin alike. */
+template <class T> static int64_t blocks_of(const row_shape &s, int64_t room)
+{
+    const int64_t teams = s.threads * s.ranks / s.lanes; /* of as many blocks as a row has */
+    if (s.blocks <= room)
+        return s.blocks;
+    room /= s.ranks;
+    while (!element<T>::WHOLE && room > 1 && room * teams % MOST_STARTS)
+        room--;
+    return room * s.ranks;
+}
+
+template <class... ARGS>
+static void launch_rows(const cuda_call &call, const row_shape &s, int64_t blocks, size_t shared,
+                        void (*kernel)(ARGS...), const ARGS &...args)
+{
+    cudaLaunchAttribute cluster;
+    cudaLaunchConfig_t config = config_of(call, s, shared, &cluster);
+    config.gridDim = dim3((unsigned)blocks);
+    cudaLaunchKernelEx(&config, kernel, args...);
+}
+
+/* The shared memory of a block where each thread has so many chunks. */
+static inline size_t bytes_of_chunks(const row_shape &s, int chunks)
+{
+    return (size_t)s.threads * (size_t)chunks * sizeof(uint4);
+}
 
 /* A kernel whose teams of `lanes` go from row to row, and in which a thread asks for so many chunks ahead. Returns false if there is not as
  * much shared memory. */
@@ -381,6 +174,56 @@ static bool launch_ahead(const cuda_call &call, const ARGS &a, int64_t rows, int
     kernel<<<(unsigned)blocks, threads, shared, call.stream>>>(a);
     return true;
 }
+
+/* ---- a forward of rows ---- */
+
+/* A kernel, and how many chunks a thread has in shared memory: then its teams go from row to row, and ask for the next one. */
+template <class ARGS> struct row_kernel {
+    void (*kernel)(ARGS);
+    int chunks;
+};
+
+/* The kernels of a family for one type. few: its kernel may be NULL. */
+template <class ARGS> struct row_kernels {
+    row_kernel<ARGS> few, held;
+    void (*walked)(ARGS);
+};
+
+/* Returns false if the card has no room for such a row. */
+template <class T, class ARGS>
+static bool launch_held(const cuda_call &call, ARGS &a, const row_shape &s,
+                        const row_kernel<ARGS> &k, kernel_room *known)
+{
+    const size_t shared = bytes_of_chunks(s, k.chunks);
+    const int room = s.held && k.kernel ? room_for(call, s, shared, known, k.kernel) : -1;
+    if (room < 0)
+        return false;
+    a.lanes = s.lanes;
+    launch_rows(call, s, k.chunks ? blocks_of<T>(s, room) : s.blocks, shared, k.kernel, a);
+    return true;
+}
+
+/* known: of this set of kernels. T: of the elements. */
+template <class T, class ARGS>
+static void launch_forward(const cuda_call &call, ARGS a, const row_kernels<ARGS> &kernels,
+                           kernel_room (&known)[2])
+{
+    const int64_t chunks = chunks_of_row<T>(a.n);
+    const int ranks = most_ranks(call), most = ranks > 1 ? STREAM_THREADS : MOST_LANES;
+    if (launch_held<T>(call, a,
+                       shape_rows(a.rows, chunks, FEW, STREAM_THREADS, ranks, STREAM_THREADS),
+                       kernels.few, &known[0]) ||
+        launch_held<T>(call, a,
+                       shape_rows(a.rows, chunks, HELD, most, ranks,
+                                  kernels.held.chunks ? STREAM_THREADS : LEAST_BLOCK),
+                       kernels.held, &known[1]))
+        return;
+    const row_shape s = shape_rows(a.rows, chunks, HELD, MOST_LANES);
+    a.lanes = s.lanes;
+    launch_rows(call, s, s.blocks, 0, kernels.walked, a);
+}
+
+/* ---- calls ---- */
 
 /* Positions within a row are ints. */
 static inline tg_status check_width(const char *op, int64_t n)

@@ -7,6 +7,16 @@ struct forward_args {
     int n, lanes;
 };
 
+/* e^x of a row that the threads hold, times 2^ABOVE: what lies far below the largest element then is no subnormal number before
+ * it is divided by the sum. f32 keeps the digits that this would cost. */
+template <class T> constexpr float ABOVE = sizeof(T) == 4 ? 0 : 100;
+
+template <class T> __device__ __forceinline__ static float raised_exp(float x, float max)
+{
+    constexpr float log2e = 1.44269504088896341f;
+    return ABOVE<T> == 0 ? exp_of(x - max) : exp2_term((x - max) * log2e + ABOVE<T>);
+}
+
 /* A row that the threads hold: its largest element, then the exponentials, which are kept. */
 template <class T, int K>
 __device__ __forceinline__ static void held_softmax(const forward_args &a, team &t,
@@ -23,7 +33,7 @@ __device__ __forceinline__ static void held_softmax(const forward_args &a, team 
     for_chunks<T, K>(t, a.n, [&](int k, int) {
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            e[k][i] = exp_of(e[k][i] - max[0]);
+            e[k][i] = raised_exp<T>(e[k][i], max[0]);
             sum[0] += e[k][i];
         }
     });
@@ -33,7 +43,7 @@ __device__ __forceinline__ static void held_softmax(const forward_args &a, team 
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
             e[k][i] *= share;
-        store(y + j, a.n - j, narrow<T>(e[k]));
+        store_chunk(y, j, a.n, e[k]);
     });
 }
 
@@ -46,7 +56,7 @@ __device__ __forceinline__ static void walked_softmax(const forward_args &a, tea
     float own = -CUDART_MAX_NORMAL_F, sum[1] = {0};
     for_chunks<T, 0>(t, a.n, [&](int, int j) {
         float v[V<T>], before = own;
-        widen<T>(load(x + j, a.n - j, MINUS_INFINITY<T>), v);
+        widen<T>(load_chunk(x, j, a.n, MINUS_INFINITY<T>), v);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
             own = fmaxf(own, v[i]);
@@ -63,11 +73,11 @@ __device__ __forceinline__ static void walked_softmax(const forward_args &a, tea
     const float share = 1 / sum[0];
     for_chunks<T, 0>(t, a.n, [&](int, int j) {
         float v[V<T>];
-        widen<T>(load(x + j, a.n - j), v);
+        widen<T>(load_chunk(x, j, a.n), v);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
             v[i] = exp_of(v[i] - max[0]) * share;
-        store(y + j, a.n - j, narrow<T>(v));
+        store_chunk(y, j, a.n, v);
     });
 }
 
@@ -75,14 +85,17 @@ template <class T, int K>
 __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
     softmax_kernel(const forward_args a)
 {
+    extern __shared__ uint4 chunks[];
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
-    row_stream<T, K> xs;
-    xs.begin(a.x, t, a.rows, a.n, MINUS_INFINITY<T>);
+    t.shift = shift_of(a.x.row<T>(t.first));
+    row_stream<T, K, 1> xs;
+    xs.from[0] = a.x;
+    xs.begin(t, a.rows, a.n, chunks, MINUS_INFINITY<T>);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
-        xs.step(a.x, t, r, a.rows, a.n, MINUS_INFINITY<T>);
+        xs.step(t, r, a.rows, a.n);
         if constexpr (K > 0)
-            held_softmax<T, K>(a, t, xs.now, a.y.row<T>(r));
+            held_softmax<T, K>(a, t, xs.now[0], a.y.row<T>(r));
         else
             walked_softmax<T>(a, t, a.x.row<T>(r), a.y.row<T>(r));
     }
@@ -100,9 +113,12 @@ tg_status cuda_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
         const tg_tensor *const tensors[] = {args->x, args->y};
         by_layout(tensors, [&](auto e) {
             using T = decltype(e);
-            static int known;
-            launch_forward(call, a, ceil_div(a.n, V<T>), &known, softmax_kernel<T, FEW>,
-                           softmax_kernel<T, HELD>, softmax_kernel<T, 0>);
+            static kernel_room known[2];
+            const row_kernels<forward_args> kernels = {
+                {softmax_kernel<T, FEW>, row_stream<T, FEW, 1>::CHUNKS},
+                {softmax_kernel<T, HELD>, row_stream<T, HELD, 1>::CHUNKS},
+                softmax_kernel<T, 0>};
+            launch_forward<T>(call, a, kernels, known);
         });
     });
 }

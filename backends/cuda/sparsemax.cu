@@ -1,7 +1,8 @@
 /* sparsemax.cu - y = max(x - tau, 0) along one dimension, with the tau for which sum(y) = 1; no sort.
  *
- * Only elements less than 1 below the largest can be above tau. A team lists those of its row, few mostly, in shared memory, and one warp
- * finds tau from the list; where there are too many, the team finds it from the row. Along another dimension than the last:
+ * The tau of some elements of a row alone is never above that of all. So each warp first finds that of the largest elements of its lanes; what
+ * lies below the largest such number cannot be above tau, and few elements are left. Each warp lists those that it has, and
+ * tau is found from the lists, or where a warp has too many for a list, from its part of the row. Along another dimension than the last:
  * sparsemax_strips.cu. */
 #include "backward.cuh"
 #include "sparsemax.cuh"
@@ -14,193 +15,204 @@ struct row_args {
     int n, lanes;
 };
 
-/* LIST: elements that a warp may list; LISTED: those that a lane may have of the lists of its team */
-enum { LIST = 64, LISTED = 4 };
+/* A lane has up to LANE_CHUNKS chunks of a row, in shared memory: many, since a row that belongs to one warp needs no barrier. Of its warp's list it has up to
+ * LANE_LIST elements. */
+enum { LANE_CHUNKS = 16, LANE_LIST = 4 };
 
-struct row_list {
-    float element[MOST_LANES / 32][LIST];
-    int count[MOST_LANES / 32];
-    sparsemax_threshold found[MOST_LANES / 32]; /* of a team, by its first warp */
-    int full[MOST_LANES / 32];                  /* 1: there were too many */
+/* The larger one, or NaN if either is. */
+__device__ __forceinline__ static float larger_or_nan(float a, float b)
+{
+    float c;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+}
+
+template <class T> __device__ __forceinline__ static float largest_of(uint4 raw)
+{
+    float v[V<T>];
+    widen<T>(raw, v);
+#pragma unroll
+    for (int i = 1; i < V<T>; i++)
+        v[0] = larger_or_nan(v[0], v[i]);
+    return v[0];
+}
+template <class PAIR> __device__ __forceinline__ static PAIR largest_pair(uint4 raw)
+{
+    const PAIR *const pairs = (const PAIR *)&raw;
+    return __hmax2_nan(__hmax2_nan(pairs[0], pairs[1]), __hmax2_nan(pairs[2], pairs[3]));
+}
+template <> __device__ __forceinline__ float largest_of<whole<bf16>>(uint4 raw)
+{
+    const float2 pair = __bfloat1622float2(largest_pair<__nv_bfloat162>(raw));
+    return larger_or_nan(pair.x, pair.y);
+}
+template <> __device__ __forceinline__ float largest_of<whole<f16>>(uint4 raw)
+{
+    const float2 pair = __half22float2(largest_pair<__half2>(raw));
+    return larger_or_nan(pair.x, pair.y);
+}
+
+/* A bound that tau is not below: the tau of the lanes' numbers, as a number like x. All lanes of a warp get the same. */
+__device__ __forceinline__ static float bound_of_lanes(float x)
+{
+    const unsigned all = 0xffffffffu;
+    float max[1] = {x}, last = 0;
+    over_lanes(max, larger(), 32, all);
+    const sparsemax_threshold start = {max[0], -1};
+    const float tau = sparsemax_newton(
+        start,
+        [&](const sparsemax_threshold &t) {
+            float sum[1] = {fmaxf(t.distance(x), 0)};
+            over_lanes(sum, plus(), 32, all);
+            return sparsemax_excess{sum[0], (float)__popc(__ballot_sync(all, t.distance(x) > 0))};
+        },
+        [](bool more) { return more; }, &last);
+    return sparsemax_below(max[0], tau);
+}
+
+/* What a thread has of a row, and what its warp has listed of it. HELD_ROWS: its chunks are in shared memory, else they are read each time. */
+template <class T, bool HELD_ROWS> struct row_part {
+    const T *x;
+    int n, lane, lanes, shift;
+    uint4 *memory; /* [chunk, thread] */
+    float list[LANE_LIST];
+    int listed; /* elements of the warp's list; -1: there is none */
+
+    __device__ __forceinline__ void take() const
+    {
+        if (!HELD_ROWS)
+            return;
+        for_all([&](int j, uint4 *place) {
+            if (element<T>::WHOLE)
+                copy_ahead(place, x + j);
+            else
+                *place = load_chunk(x, j, n, MINUS_INFINITY<T>);
+        });
+        wait_for_copies();
+    }
+
+    /* each(j, place) for the thread's chunks. */
+    template <class EACH> __device__ __forceinline__ void for_all(const EACH &each) const
+    {
+        uint4 *place = memory;
+#pragma unroll 4
+        for (int j = lane * V<T> - shift; j < n; j += lanes * V<T>, place += blockDim.x)
+            each(j, place);
+    }
+
+    __device__ __forceinline__ uint4 chunk(int j, const uint4 *place) const
+    {
+        return HELD_ROWS ? *place : load_chunk(x, j, n, MINUS_INFINITY<T>);
+    }
+
+    __device__ __forceinline__ float largest() const
+    {
+        float own = -CUDART_INF_F;
+        for_all([&](int j, uint4 *place) { own = fmaxf(own, largest_of<T>(chunk(j, place))); });
+        return own;
+    }
+
+    /* Lists what is not below the limit. A ballot an element gives the order; whole warps take part, also where the row ends within one.
+     * shared: LANE_LIST elements a lane, for the warp. */
+    __device__ __forceinline__ void make(float limit, float *shared)
+    {
+        const unsigned all = 0xffffffffu, own = threadIdx.x % 32, before = (1u << own) - 1;
+        int count = 0;
+        const uint4 *place = memory;
+        for (int j = lane * V<T> - shift; j - (int)own * V<T> < n;
+             j += lanes * V<T>, place += blockDim.x) {
+            uint4 raw;
+            if (j < n)
+                raw = chunk(j, place);
+            if (!__any_sync(all, j < n && !(largest_of<T>(raw) <= limit)))
+                continue;
+            float v[V<T>];
+            widen<T>(raw, v);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++) {
+                const bool near = is_inside<T>(j + i, n) && !(v[i] <= limit);
+                const unsigned votes = __ballot_sync(all, near);
+                const int at = count + __popc(votes & before);
+                if (near && at < 32 * LANE_LIST)
+                    shared[at] = v[i];
+                count += __popc(votes);
+            }
+        }
+        listed = count <= 32 * LANE_LIST ? count : -1;
+        __syncwarp();
+#pragma unroll
+        for (int q = 0; q < LANE_LIST; q++)
+            list[q] = 32 * q + (int)own < listed ? shared[32 * q + own] : -CUDART_INF_F;
+        __syncwarp();
+    }
+
+    __device__ __forceinline__ sparsemax_excess excess(const sparsemax_threshold &guess) const
+    {
+        sparsemax_excess e = {0, 0};
+        if (listed >= 0) {
+#pragma unroll
+            for (int q = 0; q < LANE_LIST; q++)
+                if (32 * q < listed)
+                    e.add(guess.distance(list[q]));
+            return e;
+        }
+        for_all([&](int j, uint4 *place) {
+            float v[V<T>];
+            sparsemax_excess part = {0, 0};
+            widen<T>(chunk(j, place), v);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                part.add(guess.distance(v[i]));
+            e.add(part);
+        });
+        return e;
+    }
+
+    __device__ __forceinline__ void write(T *y, const sparsemax_threshold &found) const
+    {
+        for_all([&](int j, uint4 *place) {
+            const uint4 raw = chunk(j, place);
+            float v[V<T>] = {};
+            if (!(found.distance(largest_of<T>(raw)) <= 0)) {
+                widen<T>(raw, v);
+#pragma unroll
+                for (int i = 0; i < V<T>; i++)
+                    v[i] = found(v[i]);
+            }
+            store_chunk(y, j, n, v);
+        });
+    }
 };
 
-/* The lists of all warps of a team, dealt out to the lanes of one warp: own[q] is number 32 q + lane. Returns how many there are, or -1
- * where they are too many. */
-__device__ __forceinline__ static int deal_lists(const row_list *l, int first, int warps,
-                                                 float (&own)[LISTED])
-{
-    const int lane = (int)threadIdx.x % 32, mine = lane < warps ? l->count[first + lane] : 0;
-    int end = mine; /* of the list of warp `lane`, if they all follow each other */
-#pragma unroll
-    for (int o = 1; o < 32; o *= 2) {
-        const int other = __shfl_up_sync(0xffffffffu, end, o);
-        end += lane >= o ? other : 0;
-    }
-    const int count = __shfl_sync(0xffffffffu, end, 31);
-    if (__any_sync(0xffffffffu, mine > LIST) || count > 32 * LISTED)
-        return -1;
-#pragma unroll
-    for (int q = 0; q < LISTED; q++) {
-        own[q] = -CUDART_INF_F;
-        if (32 * q < count)
-            for (int w = 0; w < warps; w++) {
-                const int from = __shfl_sync(0xffffffffu, end - mine, w);
-                const int length = __shfl_sync(0xffffffffu, mine, w), at = 32 * q + lane - from;
-                if (at >= 0 && at < length)
-                    own[q] = l->element[first + w][at];
-            }
-    }
-    return count;
-}
-
-__device__ __forceinline__ static sparsemax_threshold find_dealt(const float (&own)[LISTED],
-                                                                 int count, float max)
-{
-    return sparsemax_find(
-        max,
-        [&](const sparsemax_threshold &t) {
-            float sum[1] = {0};
-            int above = 0;
-#pragma unroll
-            for (int q = 0; q < LISTED; q++)
-                if (32 * q < count) {
-                    sparsemax_excess e = {sum[0], 0};
-                    e.add(t.distance(own[q]));
-                    sum[0] = e.sum;
-                    above += __popc(__ballot_sync(0xffffffffu, e.above != 0));
-                }
-            over_lanes(sum, plus(), 32, 0xffffffffu);
-            return sparsemax_excess{sum[0], (float)above};
-        },
-        [](bool more) { return more; });
-}
-
-/* each(v): the chunks of the row that the thread has, filled up with -inf. */
-template <class T, int K, class EACH>
-__device__ __forceinline__ static void for_all_chunks(const row_args &a, const team &t,
-                                                      const held_row<T, K> &xs, const T *x,
-                                                      const EACH &each)
-{
-    for_chunks<T, K>(t, a.n, [&](int k, int j) {
-        float v[V<T>];
-        widen<T>(xs.chunk(x, k, j, a.n, MINUS_INFINITY<T>), v);
-        each(v);
-    });
-}
-
-/* Lists what is less than 1 below max, and perhaps an element that is not quite. Whole warps go through the row, a ballot an element, so that the order is that of the row's
- * chunks. */
-template <class T, int K>
-__device__ __forceinline__ static void list_chunks(const row_args &a, const team &t,
-                                                   const held_row<T, K> &xs, const T *x, float max,
-                                                   row_list *l)
-{
-    const int warp = (int)threadIdx.x / 32;
-    const unsigned before = (1u << threadIdx.x % 32) - 1;
-    const float limit = sparsemax_below(max, -1);
-    int count = 0;
-    const auto list = [&](int k, int j) {
-        float v[V<T>];
-        if (j < a.n)
-            widen<T>(xs.chunk(x, k, j, a.n, MINUS_INFINITY<T>), v);
-#pragma unroll
-        for (int i = 0; i < V<T>; i++) {
-            const bool near = j < a.n && !(v[i] <= limit);
-            const unsigned all = __ballot_sync(0xffffffffu, near);
-            if (all == 0)
-                continue;
-            const int at = count + __popc(all & before);
-            if (near && at < LIST)
-                l->element[warp][at] = v[i];
-            count += __popc(all);
-        }
-    };
-    if constexpr (K > 0) {
-#pragma unroll
-        for (int k = 0; k < K; k++)
-            list(k, (t.lane + k * t.lanes) * V<T>);
-    } else {
-        for (int j = t.lane * V<T>; j - t.lane % 32 * V<T> < a.n; j += t.lanes * V<T>)
-            list(0, j);
-    }
-    if (threadIdx.x % 32 == 0)
-        l->count[warp] = count;
-}
-
-/* 1 if the threshold was found from lists. */
-template <class T, int K>
-__device__ __forceinline__ static bool list_row(const row_args &a, team &t,
-                                                const held_row<T, K> &xs, const T *x, float max,
-                                                row_list *l, sparsemax_threshold *found)
-{
-    const int first = (int)threadIdx.x / 32 - t.lane / 32;
-    list_chunks<T, K>(a, t, xs, x, max, l);
-    t.barrier();
-    if (t.lane < 32) {
-        float own[LISTED];
-        const int count = deal_lists(l, first, t.lanes / 32, own);
-        if (count >= 0)
-            *found = find_dealt(own, count, max);
-        if (t.lane == 0) {
-            l->found[first] = *found;
-            l->full[first] = count < 0;
-        }
-    }
-    t.barrier();
-    *found = l->found[first];
-    return !l->full[first];
-}
-
-template <class T, int K>
+template <class T, bool HELD_ROWS>
 __global__ void __launch_bounds__(MOST_LANES) sparsemax_kernel(const row_args a)
 {
-    extern __shared__ uint4 ahead[];
+    extern __shared__ uint4 chunks[];
     __shared__ team_memory memory;
-    __shared__ row_list list;
     team t(&memory, a.lanes);
-    row_stream<T, K, true> xs;
-    xs.begin(a.x, t, a.rows, a.n, MINUS_INFINITY<T>, ahead);
+    float *const list = (float *)(chunks + threadIdx.x / 32 * 32); /* of the warp: LANE_LIST floats a thread */
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         const T *const x = a.x.row<T>(r);
-        T *const y = a.y.row<T>(r);
-        float max[1] = {-CUDART_INF_F};
-        sparsemax_threshold found = {0, 0};
-        if (xs.STAGED)
-            wait_for_copies();
-        xs.step(a.x, t, r, a.rows, a.n, MINUS_INFINITY<T>, ahead);
-        for_all_chunks(a, t, xs.now, x, [&](const float(&v)[V<T>]) {
-#pragma unroll
-            for (int i = 0; i < V<T>; i++)
-                max[0] = fmaxf(max[0], v[i]);
-        });
-        t.reduce(max, larger());
-        xs.now.renew();
-        if (t.lanes < 32 || !list_row<T, K>(a, t, xs.now, x, max[0], &list, &found))
-            found = sparsemax_find(
-                max[0],
-                [&](const sparsemax_threshold &guess) {
-                    sparsemax_excess e = {0, 0};
-                    for_all_chunks(a, t, xs.now, x, [&](const float(&v)[V<T>]) {
-                        sparsemax_excess part = {0, 0};
-#pragma unroll
-                        for (int i = 0; i < V<T>; i++)
-                            part.add(guess.distance(v[i]));
-                        e.add(part);
-                    });
-                    float both[2] = {e.sum, e.above};
-                    t.sum(both);
-                    return sparsemax_excess{both[0], both[1]};
-                },
-                [](bool more) { return more; });
-        xs.now.renew();
-        for_chunks<T, K>(t, a.n, [&](int k, int j) {
-            float v[V<T>];
-            widen<T>(xs.now.chunk(x, k, j, a.n), v);
-#pragma unroll
-            for (int i = 0; i < V<T>; i++)
-                v[i] = found(v[i]);
-            store(y + j, a.n - j, narrow<T>(v));
-        });
+        row_part<T, HELD_ROWS> part = {x, a.n, t.lane, t.lanes, shift_of(x),
+                                       chunks + blockDim.x + threadIdx.x, {}, -1};
+        part.take();
+        float bounds[2] = {part.largest(), -CUDART_INF_F};
+        if (t.lanes >= 32)
+            bounds[1] = bound_of_lanes(bounds[0]);
+        t.reduce(bounds, larger());
+        const float max = bounds[0], limit = fmaxf(sparsemax_below(max, -1), bounds[1]);
+        if (t.lanes >= 32)
+            part.make(limit, list);
+        const sparsemax_threshold found = sparsemax_find(
+            max, sparsemax_below(limit, -max),
+            [&](const sparsemax_threshold &guess) {
+                const sparsemax_excess e = part.excess(guess);
+                float both[2] = {e.sum, e.above};
+                t.sum(both);
+                return sparsemax_excess{both[0], both[1]};
+            },
+            [](bool more) { return more; });
+        part.write(a.y.row<T>(r), found);
     }
 }
 
@@ -251,15 +263,23 @@ static bool whole_rows(const cut &c, int64_t size)
            (c.outer == 1 || c.outer_step * size % 16 == 0);
 }
 
-template <class T> static void launch_rows(const cuda_call &call, row_args a)
+template <class T> static void launch_sparsemax_rows(const cuda_call &call, row_args a)
 {
-    static int known[3];
-    const row_shape s = shape_rows(a.rows, ceil_div(a.n, V<T>), HELD, MOST_LANES);
-    const int chunks = row_stream<T, HELD, true>::STAGED ? HELD : 0;
+    static kernel_room known[3]; /* of blocks of up to 128 threads, 256 and 512 */
+    const int64_t chunks = chunks_of_row<T>(a.n);
+    const int few = chunks < 32 * HELD ? (int)HELD : (int)LANE_CHUNKS; /* so that a warp has a row */
+    row_shape s = shape_rows(a.rows, chunks, few, STREAM_THREADS);
+    const auto held = sparsemax_kernel<T, true>, walked = sparsemax_kernel<T, false>;
+    if (s.held && room_for(call, s, bytes_of_chunks(s, LANE_CHUNKS + 1),
+                           &known[(s.threads > 128) + (s.threads > 256)], held) > 0) {
+        const size_t shared = bytes_of_chunks(s, (int)ceil_div(chunks, s.lanes) + 1);
+        a.lanes = s.lanes;
+        launch_rows(call, s, s.blocks, shared, held, a);
+        return;
+    }
+    s = shape_rows(a.rows, chunks, HELD, MOST_LANES);
     a.lanes = s.lanes;
-    if (!s.held || !launch_ahead(call, a, a.rows, a.lanes, chunks, &known[s.lanes > STREAM_THREADS],
-                                 sparsemax_kernel<T, HELD>))
-        launch_ahead(call, a, a.rows, a.lanes, 0, &known[2], sparsemax_kernel<T, 0>);
+    launch_rows(call, s, s.blocks, bytes_of_chunks(s, 1), walked, a);
 }
 
 tg_status cuda_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
@@ -278,7 +298,7 @@ tg_status cuda_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *a
         row_args a = {rows_of_cut(x, size), rows_of_cut(y, size), x.outer, (int)x.n, 0};
         by_wholeness(args->x, whole_rows(x, size) && whole_rows(y, size), [&](auto e) {
             using T = decltype(e);
-            launch_rows<T>(call, a);
+            launch_sparsemax_rows<T>(call, a);
         });
     } else {
         const strip_args a = {

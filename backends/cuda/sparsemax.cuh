@@ -66,14 +66,14 @@ __device__ __forceinline__ float sparsemax_below(float max, float tau)
     return sum - (fabsf(sum) + fabsf(tau)) * 0x1p-22f;
 }
 
-/* First relative to the largest element, where tau is in [-1, 0); then relative to that tau, so that neither a large element nor a large
- * tau costs digits. Where the largest is beyond 2^12 it stays the base: differences to it are exact there. */
+/* First relative to the largest element, where tau is in [-1, 0), from `start` on, which is not above it; then relative to that tau, so that neither
+ * a large element nor a large tau costs digits. Where the largest is beyond 2^12 it stays the base: differences to it are exact there. */
 template <class EXCESS, class ANY>
-__device__ __forceinline__ sparsemax_threshold sparsemax_find(float max, const EXCESS &excess,
-                                                              const ANY &any)
+__device__ __forceinline__ sparsemax_threshold sparsemax_find(float max, float start,
+                                                              const EXCESS &excess, const ANY &any)
 {
     const bool far = fabsf(max) > 4096;
-    sparsemax_threshold t = {max, -1};
+    sparsemax_threshold t = {max, start};
     float last = 0;
     const float tau = sparsemax_newton(t, excess, any, &last);
     t.base = far ? max : sparsemax_below(max, tau);

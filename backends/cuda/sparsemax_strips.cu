@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(32 * DOWN) strip_kernel(const strip_args a)
                 max = fmaxf(max, get(element(a.x, k)));
             max = over_column(&memory, max, larger());
             const sparsemax_threshold found = sparsemax_find(
-                max,
+                max, -1,
                 [&](const sparsemax_threshold &guess) {
                     sparsemax_excess e = {0, 0};
                     for (int64_t first = threadIdx.y; first < n; first += PART * DOWN) {
