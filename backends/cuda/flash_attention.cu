@@ -1,5 +1,6 @@
 /* flash_attention.cu - calls of flash_attention by kernels of our own: what they are given, and tensors that they cannot read as they lie. */
 #include "flash_attention.cuh"
+#include "flash_attention_sm90.h"
 
 /* ---- copies of rows that do not begin at a multiple of 16 bytes, or do not end at one ---- */
 
@@ -156,4 +157,58 @@ tg_status cuda_flash_attention_backward(tg_ctx *ctx, const tg_flash_attention_ba
         flash_attention_backward<T>(p, call.stream);
     });
     return cuda_end(&call, TG_OK);
+}
+
+/* ---- for Hopper ---- */
+
+#ifdef CUDA_SM90A /* its code is in this library */
+static const bool sm90_is_built = true;
+#else
+static const bool sm90_is_built = false;
+#endif
+
+/* run(T()) for the 16-bit type of a tensor. */
+template <class F> static auto by_half(const tg_tensor *t, F run)
+{
+    return tg_type_of(t) == TG_BF16 ? run(bf16()) : run(f16());
+}
+
+int cuda_flash_attention_backward_sm90_accepts(const tg_flash_attention_backward_args *args)
+{
+    const tg_tensor *const tensors[] = {args->dy, args->q,  args->k,  args->v,
+                                        args->y,  args->dq, args->dk, args->dv};
+    bool whole = true;
+    for (const tg_tensor *t : tensors)
+        whole = whole && flash_is_whole(t) && tg_numel(t) > 0;
+    return sm90_is_built && whole && args->q->shape[3] <= 128 && takes(args->q, args->k);
+}
+
+tg_status cuda_flash_attention_backward_sm90(tg_ctx *ctx,
+                                             const tg_flash_attention_backward_args *args)
+{
+    cuda_call call;
+    tg_status status = cuda_begin(&call, ctx, "flash_attention_backward", args->q);
+    if (status != TG_OK)
+        return status;
+    if (call.capability != 90)
+        return cuda_end(&call, TG_EUNSUPPORTED);
+    flash_problem p = problem_of(args->q, args->k, args->scale, args->causal != 0);
+    p.q = view_of(args->q);
+    p.k = view_of(args->k);
+    p.v = view_of(args->v);
+    p.y = view_of(args->y);
+    p.dy = view_of(args->dy);
+    p.lse = (float *)data_of(args->lse);
+    p.dq = view_of(args->dq);
+    p.dk = view_of(args->dk);
+    p.dv = view_of(args->dv);
+    const int64_t bytes =
+        by_half(args->q, [&](auto t) { return flash_backward_sm90_room<decltype(t)>(p); });
+    char *room = (char *)cuda_host->device_workspace(ctx, (size_t)bytes);
+    if (!room)
+        return cuda_end(&call, TG_ENOMEM);
+    const bool launched = by_half(args->q, [&](auto t) {
+        return flash_attention_backward_sm90<decltype(t)>(p, room, call.processors, call.stream);
+    });
+    return cuda_end(&call, launched ? TG_OK : TG_EUNSUPPORTED);
 }
