@@ -291,6 +291,8 @@ static tg_status time_on_card(tg_ctx *ctx, double *seconds)
 static const tg_impl impls[] = {
     TG_IMPL(flash_attention_forward, "cudnn", 0, TG_TAKES_BF16 | TG_TAKES_F16,
             cuda_flash_attention_cudnn_accepts, cuda_flash_attention_cudnn),
+    TG_IMPL(flash_attention_forward, "sm90", 0, TG_TAKES_BF16 | TG_TAKES_F16,
+            cuda_flash_attention_forward_sm90_accepts, cuda_flash_attention_forward_sm90),
     TG_IMPL(flash_attention_backward, "sm90", 0, TG_TAKES_BF16 | TG_TAKES_F16,
             cuda_flash_attention_backward_sm90_accepts, cuda_flash_attention_backward_sm90),
     TG_IMPL(gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_gemm_cublaslt_accepts, cuda_gemm_cublaslt),
