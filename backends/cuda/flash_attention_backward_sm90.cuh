@@ -454,7 +454,8 @@ static bool flash_launch_jobs(const flash_problem &p, char *room, int processors
         return false;
     const int64_t threads = (int64_t)p.batches * p.heads * a.tiles * C::QUERIES * (D / V<T>);
     const int64_t jobs = (int64_t)a.key_tiles * p.batches * p.key_heads;
-    a.together = (int)ceil_div(processors, a.key_tiles);
+    /* Of more heads at once, jobs of different lengths are spread better; of fewer, what they share stays in L2. */
+    a.together = (int)ceil_div(p.end < p.keys ? 4 * processors : processors, a.key_tiles);
     flash_prepare_kernel<T, D><<<(unsigned)(threads / 256), 256, 0, stream>>>(a);
     const auto kernel = flash_backward_sm90_kernel<T, D>;
     cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
