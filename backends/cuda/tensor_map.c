@@ -1,17 +1,13 @@
-/* tensor_map.c - maps of matrices are made by the driver, whose function is asked for at run time: nothing is linked with it. */
+/* tensor_map.c - maps of tensors are made by the driver, whose function is asked for at run time: nothing is linked with it. */
 #include "tensor_map.h"
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <tigon/backend.h>
 
-typedef CUresult (*encode_fn)(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
-                              void *data, const cuuint64_t *sizes, const cuuint64_t *strides,
-                              const cuuint32_t *box, const cuuint32_t *steps,
-                              CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                              CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
+enum { MOST = 4, ANY_STRIDE = 16 };
 
-static encode_fn encode;
+static __typeof__(&cuTensorMapEncodeTiled) encode;
 
 static void find_encode(void)
 {
@@ -25,23 +21,51 @@ static void find_encode(void)
     const cudaError_t error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
 #endif
     if (error == cudaSuccess && result == cudaDriverEntryPointSuccess)
-        encode = (encode_fn)found;
+        encode = (__typeof__(encode))found;
+}
+
+int cuda_has_tensor_maps(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_encode);
+    return encode != NULL;
+}
+
+static CUtensorMapDataType element_of(int type)
+{
+    return type == TG_F32    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+           : type == TG_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                             : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+}
+
+static int make(CUtensorMap *map, int type, int dimensions, void *data, const int64_t *sizes,
+                const int64_t *strides, const int *box)
+{
+    cuuint64_t counts[MOST], distances[MOST - 1];
+    cuuint32_t tile[MOST], steps[MOST];
+    for (int i = 0; i < dimensions; i++) {
+        counts[i] = (cuuint64_t)sizes[i];
+        tile[i] = (cuuint32_t)box[i];
+        steps[i] = 1;
+        if (i > 0)
+            distances[i - 1] = sizes[i] > 1 ? (cuuint64_t)strides[i - 1] : ANY_STRIDE;
+    }
+    return cuda_has_tensor_maps() &&
+           encode(map, element_of(type), (cuuint32_t)dimensions, data, counts, distances, tile,
+                  steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 int cuda_tensor_map(CUtensorMap *map, int type, const void *data, int64_t lines, int64_t width,
                     int64_t stride, int box_lines)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    const cuuint64_t sizes[2] = {(cuuint64_t)width, (cuuint64_t)lines};
-    const cuuint64_t strides[1] = {(cuuint64_t)stride};
-    const cuuint32_t box[2] = {128 / (cuuint32_t)tg_type_size(type), (cuuint32_t)box_lines};
-    const cuuint32_t steps[2] = {1, 1};
-    const CUtensorMapDataType of = type == TG_F32    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
-                                   : type == TG_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                                     : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-    pthread_once(&once, find_encode);
-    return encode && encode(map, of, 2, (void *)data, sizes, strides, box, steps,
-                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+    return make(map, type, 2, (void *)data, (const int64_t[]){width, lines}, &stride,
+                (const int[]){128 / (int)tg_type_size(type), box_lines});
+}
+
+int cuda_make_tensor_map(CUtensorMap *map, int type, void *data, const int64_t *sizes,
+                         const int64_t *strides, const int *box)
+{
+    return make(map, type, 4, data, sizes, strides, box);
 }
