@@ -225,6 +225,19 @@ static tg_status copy_on_card(tg_ctx *ctx, void *dst, int dst_device_type, const
     return error == cudaSuccess ? TG_OK : failed("tg_copy", error);
 }
 
+static tg_status move_on_card(tg_ctx *ctx, const void *const *from, int reads, void *const *to,
+                              int writes, size_t bytes)
+{
+    int before;
+    const record *r = enter_card_of(ctx, &before);
+    if (!r)
+        return TG_EDEVICE;
+    cuda_move(from, reads, to, writes, bytes, cuda_host->stream(ctx));
+    const cudaError_t error = cudaGetLastError();
+    leave(r->card, before);
+    return error == cudaSuccess ? TG_OK : failed("tg_move", error);
+}
+
 static tg_status sync_card(tg_ctx *ctx)
 {
     int before;
@@ -315,6 +328,7 @@ static const tg_backend cuda = {
     .environment = environment,
     .convert = cuda_convert,
     .time = time_on_card,
+    .move = move_on_card,
 };
 
 TG_BACKEND_ENTRY

@@ -24,7 +24,7 @@ def liger(ops: ModuleType) -> dict[str, Callable]:
         fused_add_rms_norm=lambda R, N: lambda x, r, w: ops.LigerFusedAddRMSNormFunction.apply(x, r, w, EPS),
         layer_norm=lambda R, N: lambda x, w, b: ops.LigerLayerNormFunction.apply(x, w, b, EPS),
         group_norm=lambda B, C, S, G: lambda x, w, b: ops.LigerGroupNormFunction.apply(x, w, b, C, G, EPS),
-        poly_norm=lambda R, N: lambda x, w, b: ops.LigerPolyNormFunction.apply(x, w, b, EPS),
+        poly_norm=lambda R, N: lambda x, w, b: ops.LigerPolyNormFunction.apply(x, w, b[0], EPS),
         dyt=lambda R, N: ops.LigerDyTFunction.apply,
         swiglu=lambda R, N: ops.LigerSiLUMulFunction.apply,
         geglu=lambda R, N: ops.LigerGELUMulFunction.apply,

@@ -227,6 +227,9 @@ typedef struct tg_backend {
     /* tg_time_begin(), seconds NULL, and tg_time_end(): the device's own clock, at this place of the context's stream. The end waits for
      * the work. NULL: the host's clock, around sync. */
     tg_status (*time)(tg_ctx *ctx, double *seconds);
+    /* tg_move(): as fast as the device can; what it is given has been checked. NULL: TG_EUNSUPPORTED, and benchmarks take copy. */
+    tg_status (*move)(tg_ctx *ctx, const void *const *from, int reads, void *const *to, int writes,
+                      size_t bytes);
 } tg_backend;
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all
