@@ -142,7 +142,10 @@ def main() -> None:
     for name in request["ops"]:
         for size in (size for size in request["sizes"] if size in OPERATORS[name].sizes[request["device"]]):
             for dtype in request["dtypes"]:
-                compare(OPERATORS[name], size, dtype, request, tigon, others, clock)
+                try:
+                    compare(OPERATORS[name], size, dtype, request, tigon, others, clock)
+                except torch.OutOfMemoryError as error:
+                    emit(operator=name, size=size, dtype=dtype, left_out=size, why=str(error).split(". ")[0])
                 tigon.trim()
                 gc.collect()
                 torch.cuda.empty_cache()
