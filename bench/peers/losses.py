@@ -131,7 +131,8 @@ def fused_linear_cross_entropy(make: Make, BT: int, H: int, V: int) -> Problem:
 
 
 @operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=512, V=16000), large=dict(BT=1024, H=1024, V=32000),
-          cuda=dict(large=dict(BT=2048, H=4096, V=32000)), memory_bound=False, note=LINEAR + "; PyTorch's log-probabilities are f32, for bf16 would lose the divergence")
+          cuda=dict(large=dict(BT=2048, H=4096, V=32000)), memory_bound=False,
+          note=LINEAR + "; PyTorch's log-probabilities are f32, for bf16 would lose the divergence")
 def fused_linear_jsd(make: Make, BT: int, H: int, V: int) -> Problem:
     x, teacher_x = make.normal(BT, H), make.normal(BT, H)
     w, teacher_w = make.normal(V, H, scale=2 / H**0.5), make.normal(V, H, scale=2 / H**0.5)

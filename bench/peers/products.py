@@ -18,7 +18,8 @@ def gemm(make: Make, M: int, N: int, K: int) -> Problem:
 
 
 @operator(small=dict(B=1, S=128, H=4, K=4, D=64), medium=dict(B=1, S=1024, H=16, K=4, D=128),
-          large=dict(B=1, S=2048, H=16, K=16, D=64), cuda=dict(large=dict(B=4, S=4096, H=16, K=16, D=128)), memory_bound=False, note="causal; against PyTorch's own flash attention")
+          large=dict(B=1, S=2048, H=16, K=16, D=64), cuda=dict(large=dict(B=4, S=4096, H=16, K=16, D=128)),
+          memory_bound=False, note="causal; against PyTorch's own flash attention")
 def flash_attention(make: Make, B: int, S: int, H: int, K: int, D: int) -> Problem:
     q, dy, k, v = (make.normal(B, S, heads, D) for heads in (H, H, K, K))
     y, dq, dk, dv = (make.empty(B, S, heads, D) for heads in (H, H, K, K))
@@ -33,7 +34,8 @@ def flash_attention(make: Make, B: int, S: int, H: int, K: int, D: int) -> Probl
 
 
 @operator(small=dict(B=1, H=4, S=128, D=64, W=7), medium=dict(B=1, H=8, S=512, D=64, W=7),
-          large=dict(B=2, H=8, S=1024, D=64, W=7), cuda=dict(large=dict(B=2, H=16, S=4096, D=64, W=7)), memory_bound=False,
+          large=dict(B=2, H=8, S=1024, D=64, W=7),
+          cuda=dict(large=dict(B=2, H=16, S=4096, D=64, W=7)), memory_bound=False,
           note="against masked attention; PyTorch's mask is made outside the timing")
 def fused_neighborhood_attention(make: Make, B: int, H: int, S: int, D: int, W: int) -> Problem:
     q, k, v, dy = (make.normal(B, H, S, D) for _ in range(4))

@@ -106,7 +106,8 @@ def settings(results: Results) -> list[str]:
 
 def means(results: Results) -> list[str]:
     sizes, dtypes = results.present(1), results.present(2)
-    header = ["size" if results.on_card else "size, allocator", *(f"{dtype} {peer}" for dtype in dtypes for peer in results.peers), "operators"]
+    header = ["size" if results.on_card else "size, allocator",
+              *(f"{dtype} {peer}" for dtype in dtypes for peer in results.peers), "operators"]
     body = []
     for size in sizes:
         for allocator in ALLOCATORS:

@@ -1,5 +1,5 @@
-"""Other libraries' operators on a GPU, beside PyTorch's: Liger-Kernel, QuACK, and PyTorch's attention by one kernel or the other. Each takes
-what the problem's own function takes and returns what that returns. A library that is not installed is left out."""
+"""Other libraries' operators on a GPU, beside PyTorch's: Liger-Kernel, QuACK, and PyTorch's attention by one kernel or the other. Each
+takes what the problem's own function takes and returns what that returns. A library that is not installed is left out."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -41,7 +41,8 @@ def view(tensor: torch.Tensor) -> TgTensor:
     code, bits = TYPES[tensor.dtype]
     sizes = ctypes.c_int64 * max(tensor.dim(), 1)
     where = DEVICES[tensor.device.type]
-    return TgTensor(tensor.data_ptr(), where, tensor.device.index or 0, tensor.dim(), code, bits, 1, sizes(*tensor.shape), sizes(*tensor.stride()), 0)
+    return TgTensor(tensor.data_ptr(), where, tensor.device.index or 0, tensor.dim(),
+                    code, bits, 1, sizes(*tensor.shape), sizes(*tensor.stride()), 0)
 
 
 class Tigon:
