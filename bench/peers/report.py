@@ -129,15 +129,16 @@ def lowest(results: Results) -> list[str]:
             continue
         name = lambda r: f"{r['operator']} {r['mode']} {r['size']} {r['dtype']} against {r['provider']}, {r['ratio']:.2f}"
         below = [name(r) for r in records if r["ratio"] < 1]
-        lines.append(f"* {TITLES[allocator]}: smallest ratio {name(records[0])}; "
+        which = "S" if results.on_card else f"{TITLES[allocator]}: s"
+        lines.append(f"* {which}mallest ratio {name(records[0])}; "
                      f"{len(below)} of {len(records)} below 1" + (": " + "; ".join(below) if below else ""))
     return [*lines, ""]
 
 
 def wrong(results: Results) -> list[str]:
     """Words on results beyond the tolerance, one line for each."""
-    return [f"{key[0]} {key[1]} {key[2]} {key[3]}, {key[5]}, {TITLES[key[4]]}: relative error {r['error']:.1e}"
-            for key, r in results.cells.items() if not r["correct"]]
+    return [f"{key[0]} {key[1]} {key[2]} {key[3]}, {key[5]}{'' if results.on_card else ', ' + TITLES[key[4]]}: "
+            f"relative error {r['error']:.1e}" for key, r in results.cells.items() if not r["correct"]]
 
 
 def ratios(results: Results, size: str, dtype: str) -> list[str]:
