@@ -134,13 +134,23 @@ def settings(device: str) -> dict:
 
 def main() -> None:
     request = json.loads(sys.argv[1])
+    device, allocator = request["device"], request["allocator"]
     begin, before = time.monotonic(), seconds_of_others()
     torch.set_num_threads(THREADS)
     tigon = Tigon(os.path.join(request["build"], "libtigon.so"), THREADS)
-    others = Rivals() if request["device"] == "cuda" else OneDNN(os.path.join(request["build"], "libpeers_onednn.so"))
-    clock = None if request["compile_only"] else CLOCKS[request["device"]]()
+    others = Rivals() if device == "cuda" else OneDNN(os.path.join(request["build"], "libpeers_onednn.so"))
+    clock = None if request["compile_only"] else CLOCKS[device]()
+
+    def emit_settings() -> None:
+        emit(**settings(device), torch=torch.__version__, tigon=tigon.describe(), missing=others.missing,
+             others=(seconds_of_others() - before) / (time.monotonic() - begin),
+             cold_bytes=clock.flush.numel() * 4, allocator=allocator,
+             environment={k: v for k, v in sorted(os.environ.items()) if re.match(r"MALLOC_|OMP_|GOMP_|KMP_|MKL_|TIGON_", k)})
+
+    if clock:
+        emit_settings()  # so that what has been measured makes a page if this process is ended
     for name in request["ops"]:
-        for size in (size for size in request["sizes"] if size in OPERATORS[name].sizes[request["device"]]):
+        for size in (size for size in request["sizes"] if size in OPERATORS[name].sizes[device]):
             for dtype in request["dtypes"]:
                 try:
                     compare(OPERATORS[name], size, dtype, request, tigon, others, clock)
@@ -149,13 +159,9 @@ def main() -> None:
                 tigon.trim()
                 gc.collect()
                 torch.cuda.empty_cache()
-        emit(family=name, allocator=request["allocator"], memory_bound=OPERATORS[name].memory_bound, note=OPERATORS[name].note)
-    if request["compile_only"]:
-        return
-    emit(**settings(request["device"]), torch=torch.__version__, tigon=tigon.describe(), missing=others.missing,
-         others=(seconds_of_others() - before) / (time.monotonic() - begin),
-         cold_bytes=clock.flush.numel() * 4, allocator=request["allocator"],
-         environment={k: v for k, v in sorted(os.environ.items()) if re.match(r"MALLOC_|OMP_|GOMP_|KMP_|MKL_|TIGON_", k)})
+        emit(family=name, allocator=allocator, memory_bound=OPERATORS[name].memory_bound, note=OPERATORS[name].note)
+    if clock:
+        emit_settings()
 
 
 if __name__ == "__main__":
