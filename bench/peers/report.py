@@ -6,7 +6,7 @@ A line of the file is a JSON object, one of four kinds:
     family, memory_bound, note        an operator that has been measured, and what is to be said of it
     operator, ..., provider, ratio    a measurement; ratio: this provider's time over Tigon's in the same rounds
     operator, ..., left_out, why      a provider that could not run
-    machine, ...                      the settings of a process that measured; the last line of that process
+    machine, ...                      the settings of a process that measured: its first line, and again its last
 """
 
 import json
@@ -54,10 +54,14 @@ class Results:
     def of_peers(self, allocator: str) -> list[dict]:
         return [r for key, r in self.cells.items() if key[4] == allocator and key[5] in self.peers]
 
+    def is_memory_bound(self, name: str) -> bool:
+        """As its line says, which comes when all of the operator has been measured."""
+        return self.families.get(name, {}).get("memory_bound", False)
+
     def mean(self, size: str, dtype: str, allocator: str, peer: str) -> tuple[float, int] | None:
         """Geometric mean over the memory-bound operators, forward and backward together; and how many they are."""
         ratios = [r["ratio"] for key, r in self.cells.items()
-                  if key[1:] == (size, dtype, "full", allocator, peer) and self.families[key[0]]["memory_bound"]]
+                  if key[1:] == (size, dtype, "full", allocator, peer) and self.is_memory_bound(key[0])]
         return (math.exp(sum(map(math.log, ratios)) / len(ratios)), len(ratios)) if ratios else None
 
 
