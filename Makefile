@@ -17,6 +17,10 @@ setup:
 cuda: all
 	@cmake --build --preset release -j $(JOBS) --target tigon_cuda
 
+# On a card, with NVIDIA's compute-sanitizer over the checker's quick cases: hours; OPERATORS="rms_norm dyt" takes these alone.
+cuda-sanitizer: cuda
+	@sh tests/cuda/sanitizer.sh build/tigon build . $(OPERATORS)
+
 # Train a small Llama on this repository's own text, fused and unfused, side by side. Where an NVIDIA GPU is, its backend is built as well.
 demo: setup
 	@$(RELEASE) --target llama
@@ -95,4 +99,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup cuda demo test sweep test-levels test-aarch64 test-clang test-convergence soak test-hf coverage bench bench-peers check lint format install clean
+.PHONY: all setup cuda cuda-sanitizer demo test sweep test-levels test-aarch64 test-clang test-convergence soak test-hf coverage bench bench-peers check lint format install clean

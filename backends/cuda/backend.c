@@ -215,6 +215,19 @@ static tg_status copy_on_card(tg_ctx *ctx, void *dst, int dst_device_type, const
     return error == cudaSuccess ? TG_OK : cuda_failed("tg_copy", error);
 }
 
+static tg_status move_on_card(tg_ctx *ctx, const void *const *from, int reads, void *const *to,
+                              int writes, size_t bytes)
+{
+    int before;
+    const cuda_record *r = cuda_enter(ctx, &before);
+    if (!r)
+        return TG_EDEVICE;
+    cuda_move(from, reads, to, writes, bytes, cuda_stream(r));
+    const cudaError_t error = cudaGetLastError();
+    cuda_leave(r->card, before);
+    return error == cudaSuccess ? TG_OK : cuda_failed("tg_move", error);
+}
+
 static tg_status sync_card(tg_ctx *ctx)
 {
     int before;
@@ -324,6 +337,7 @@ static const tg_backend cuda = {
     .free_host = cuda_free_host,
     .event = cuda_event,
     .graph = cuda_graph,
+    .move = move_on_card,
 };
 
 TG_BACKEND_ENTRY

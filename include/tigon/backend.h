@@ -247,6 +247,9 @@ typedef struct tg_backend {
      * the device is kept and does not run. END gives it as *graph, or drops it if graph is NULL, and BEGIN may follow again after either.
      * LAUNCH puts all of it on the context's stream. NULL: the device records nothing. */
     tg_status (*graph)(tg_ctx *ctx, tg_graph_step step, void **graph);
+    /* tg_move(): as fast as the device can; what it is given has been checked. NULL: TG_EUNSUPPORTED, and benchmarks take copy. */
+    tg_status (*move)(tg_ctx *ctx, const void *const *from, int reads, void *const *to, int writes,
+                      size_t bytes);
 } tg_backend;
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all

@@ -139,6 +139,14 @@ TG_API void tg_free_host(tg_ctx *ctx, void *ptr);
 TG_API tg_status tg_copy(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
                          int src_device_type, size_t bytes);
 
+/* Reads all of `from` and writes all of `to`, buffers of the device: a byte of each `to` becomes the exclusive-or of those that stand at
+ * its place in `from`. An operator on as many tensors can be no faster than the device does this, and so benchmarks measure it beside
+ * them. Addresses and `bytes` are multiples of 16; a buffer may be in both lists. At most TG_MOST_MOVED in a list.
+ * TG_EUNSUPPORTED where the device's backend does not have it. */
+enum { TG_MOST_MOVED = 12 };
+TG_API tg_status tg_move(tg_ctx *ctx, const void *const *from, int reads, void *const *to,
+                         int writes, size_t bytes);
+
 /* Waits until all work that this context put on its stream has ended. Returns its first error since the last tg_sync():
  * TG_EDEVICE if the device failed, or TG_EINVAL for indices in device memory that are out of range ("cross_entropy_forward:
  * target[3] is 99, out of bounds: ..."), which only the kernel can see; what depends on them is not to be used, and all else

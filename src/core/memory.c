@@ -5,7 +5,7 @@
 
 #include "core/core.h"
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, MOVED = 16 };
 
 const tg_backend *tg_ctx_memory(const tg_ctx *ctx)
 {
@@ -121,6 +121,30 @@ tg_status tg_copy(tg_ctx *ctx, void *dst, int dst_device_type, const void *src, 
         return b->copy(ctx, dst, dst_device_type, src, src_device_type, bytes);
     memcpy(dst, src, bytes);
     return TG_OK;
+}
+
+static int are_whole(const void *const *buffer, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!buffer[i] || (uintptr_t)buffer[i] % MOVED)
+            return 0;
+    return 1;
+}
+
+tg_status tg_move(tg_ctx *ctx, const void *const *from, int reads, void *const *to, int writes,
+                  size_t bytes)
+{
+    if (!ctx)
+        return no_context("tg_move");
+    if (reads < 0 || reads > TG_MOST_MOVED || writes < 0 || writes > TG_MOST_MOVED)
+        return tg_fail(TG_EINVAL, "tg_move: %d reads and %d writes, expected 0 to %d of either",
+                       reads, writes, TG_MOST_MOVED);
+    if (bytes % MOVED || !are_whole(from, reads) || !are_whole((const void *const *)to, writes))
+        return tg_fail(TG_EINVAL, "tg_move: expected buffers and bytes at multiples of %d", MOVED);
+    const tg_backend *b = tg_ctx_memory(ctx);
+    if (!b || !b->move)
+        return tg_fail(TG_EUNSUPPORTED, "tg_move: device %s does not have it", ctx->device);
+    return bytes ? b->move(ctx, from, reads, to, writes, bytes) : TG_OK;
 }
 
 tg_status tg_sync(tg_ctx *ctx)
