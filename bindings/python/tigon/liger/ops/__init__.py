@@ -17,6 +17,7 @@ from tigon.liger.ops.fused_linear_cross_entropy import (
     fused_linear_cross_entropy_forward,
 )
 from tigon.liger.ops.fused_linear_jsd import LigerFusedLinearJSDFunction, fused_linear_jsd_backward, fused_linear_jsd_forward
+from tigon.liger.ops.fused_moe import LigerFusedMoEFunction
 from tigon.liger.ops.fused_neighborhood_attention import LigerFusedNeighborhoodAttentionFunction
 from tigon.liger.ops.geglu import LigerGELUMulFunction, geglu_backward, geglu_forward
 from tigon.liger.ops.group_norm import LigerGroupNormFunction, group_norm_backward, group_norm_forward
