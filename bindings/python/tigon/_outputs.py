@@ -57,6 +57,9 @@ SHAPES_OF = {
     "fused_linear_cross_entropy_forward": {"dbias": lambda t, o: t["weight"].shape[:1]},
     "fused_linear_cross_entropy_backward": {"dbias": lambda t, o: t["weight"].shape[:1]},
     "kl_div_backward": {"dy_pred": _like("y_true")},
+    # (How many rows the input of forward had is not to be seen here: tigon.torch says it.)
+    "embedding_backward": {"dweight": lambda t, o: (o["weight_rows"],) + tuple(t["dy"].shape[-1:])},
+    "sum_rows_backward": {"dx": lambda t, o: (o["x_rows"],) + tuple(t["dy"].shape)},
 }
 
 
@@ -91,8 +94,7 @@ def dtype(op, name, tensors):
         return "float64" if str(first.dtype).endswith("float64") else "float32"
     if rule in ("T", "FLOAT", "ANY_OF_F32"):
         return first
-    like = _like_which(name, tensors)
-    return tensors.get(like, first) if like != "dy" else first
+    return next((tensors[n] for n in (name[1:], "weight", "gamma") if n in tensors), first)
 
 
 def _torch(torch, like):
