@@ -17,6 +17,10 @@ setup:
 cuda: all
 	@cmake --build --preset release -j $(JOBS) --target tigon_cuda
 
+# The Python package as a wheel for other machines, in build/dist: oneDNN and the compiler's libraries are inside.
+wheel: setup
+	@sh scripts/wheel.sh
+
 # Train a small Llama on this repository's own text, fused and unfused, side by side.
 demo: setup
 	@$(RELEASE) --target llama
@@ -94,4 +98,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup cuda demo test sweep test-levels test-aarch64 test-clang test-convergence soak test-hf coverage bench bench-peers check lint format install clean
+.PHONY: all setup cuda wheel demo test sweep test-levels test-aarch64 test-clang test-convergence soak test-hf coverage bench bench-peers check lint format install clean

@@ -30,17 +30,13 @@ def _groups(t, o):
     return (t["x"].shape[0], o["num_groups"])
 
 
-def _like(*names):
-    return lambda t, o: next(t[name] for name in names if name in t).shape
-
-
 # What holds for an output of that name, unless its operator says otherwise.
 SHAPES = {
-    "y": _like("x", "gate", "q"), "s": _like("x"), "yq": _like("q"), "yk": _like("k"),
+    "y": ("x", "gate", "q"), "s": ("x",), "yq": ("q",), "yk": ("k",),
     "rstd": _rows, "mean": _rows,
     "loss": _loss, "z_loss": _loss, "accuracy": _loss, "kl": _loss, "clipped": _loss,
-    "lse": _like("target"), "predicted": _like("target"), "logp": _like("target"),
-    "dbeta": _like("gamma"),
+    "lse": ("target",), "predicted": ("target",), "logp": ("target",),
+    "dbeta": ("gamma",),
 }
 SHAPES_OF = {
     "gemm": {"c": _product},
@@ -56,23 +52,11 @@ SHAPES_OF = {
     "fused_neighborhood_attention_forward": {"lse": lambda t, o: t["q"].shape[:-1]},
     "fused_linear_cross_entropy_forward": {"dbias": lambda t, o: t["weight"].shape[:1]},
     "fused_linear_cross_entropy_backward": {"dbias": lambda t, o: t["weight"].shape[:1]},
-    "kl_div_backward": {"dy_pred": _like("y_true")},
+    "kl_div_backward": {"dy_pred": ("y_true",)},
     # (How many rows the input of forward had is not to be seen here: tigon.torch says it.)
     "embedding_backward": {"dweight": lambda t, o: (o["weight_rows"],) + tuple(t["dy"].shape[-1:])},
     "sum_rows_backward": {"dx": lambda t, o: (o["x_rows"],) + tuple(t["dy"].shape)},
 }
-
-
-def _like_which(name, tensors):
-    """The input that a gradient is like: x of dx, dyq of dq, dy of dx; None if there is none."""
-    return next((n for n in (name[1:], "dy" + name[1:]) if n in tensors), "dy" if name == "dx" else None)
-
-
-def shape(op, name, tensors, options):
-    rule = SHAPES_OF.get(op, {}).get(name) or SHAPES.get(name)
-    if name in ("dq", "dk") or not rule:
-        return tensors[_like_which(name, tensors)].shape
-    return rule(tensors, options)
 
 
 RULES = {op: {arg["name"]: arg["rule"] for arg in args if arg["rule"]} for op, args in SCHEMA.items()}
@@ -81,58 +65,85 @@ MAIN = {op: next((name for name, rule in rules.items() if rule == "T"), next(ite
 
 def main(op, tensors):
     """The tensor whose type is that of the call."""
-    return tensors.get(MAIN[op]) if MAIN[op] in tensors else next(iter(tensors.values()))
+    name = MAIN[op]
+    return tensors[name] if name in tensors else next(iter(tensors.values()))
 
 
-def dtype(op, name, tensors):
-    """A tensor whose type the output shall have, or the type's name."""
+def _like_input(name, rules):
+    """The input that a gradient is like: x of dx, dyq of dq, dy of dx where there is no x."""
+    return next((n for n in (name[1:], "dy" + name[1:], "dy") if n in rules), None)
+
+
+def _rule(op, name):
+    """The inputs of which the first that is given has the output's shape, or shape(tensors, options)."""
+    if name in SHAPES_OF.get(op, {}):
+        return SHAPES_OF[op][name]
+    return SHAPES[name] if name in SHAPES else (_like_input(name, RULES[op]),)
+
+
+def _kind(op, name):
+    """The output's type: its name, or the inputs of which the first that is given has it; none: that of the call."""
     rule = RULES[op][name]
-    first = main(op, tensors)
-    if rule == "I64":
-        return "int64"
-    if rule == "STAT":
-        return "float64" if str(first.dtype).endswith("float64") else "float32"
-    if rule in ("T", "FLOAT", "ANY_OF_F32"):
-        return first
-    return next((tensors[n] for n in (name[1:], "weight", "gamma") if n in tensors), first)
+    if rule in ("I64", "STAT"):
+        return {"I64": "int64", "STAT": "float32"}[rule]
+    return () if rule in ("T", "FLOAT", "ANY_OF_F32") else (name[1:], "weight", "gamma")
 
 
-def _torch(torch, like):
-    def empty(shape, kind):
-        return torch.empty(shape, dtype=kind.dtype if isinstance(kind, torch.Tensor) else getattr(torch, kind), device=like.device)
+PLANS = {op: {name: (_rule(op, name), _kind(op, name)) for name in rules
+              if next(a for a in SCHEMA[op] if a["name"] == name)["kind"] in ("out", "out_opt")} for op, rules in RULES.items()}
+
+
+def _dtype(kind, tensors, first):
+    """An element type, or its name."""
+    if kind == "float32" and str(first.dtype).endswith("float64"):
+        return "float64"
+    return kind if isinstance(kind, str) else next((tensors[n] for n in kind if n in tensors), first).dtype
+
+
+def _torch_empty(torch, first):
+    def empty(model, shape, dtype):
+        if model is not None and model.dtype is dtype and model.is_contiguous():
+            return torch.empty_like(model)  # half as long as with a shape
+        return torch.empty(shape, dtype=dtype if isinstance(dtype, torch.dtype) else getattr(torch, str(dtype)), device=first.device)
     return empty
 
 
-def _arrays(numpy):
-    def empty(shape, kind):
-        return numpy.empty(shape, kind if isinstance(kind, str) else str(kind.dtype).rpartition(".")[2])
+def _array_empty(numpy):
+    def empty(model, shape, dtype):
+        return numpy.empty(shape, str(dtype).rpartition(".")[2])
     return empty
 
 
-def _maker(like):
-    """empty(shape, type) of the framework of a tensor: PyTorch's, CuPy's, else NumPy's, in whose memory all others can be read."""
+def _maker(first):
+    """empty(tensor of the shape or None, shape, type) of the framework of a tensor: PyTorch's, CuPy's, else NumPy's, in whose memory
+    all others can be read."""
     torch = sys.modules.get("torch")
-    if torch and isinstance(like, torch.Tensor):
-        return _torch(torch, like)
-    if type(like).__module__.split(".")[0] == "cupy":
-        return _arrays(sys.modules["cupy"])
+    if torch and isinstance(first, torch.Tensor):
+        return _torch_empty(torch, first)
+    if type(first).__module__.split(".")[0] == "cupy":
+        return _array_empty(sys.modules["cupy"])
     try:
         import numpy
     except ImportError:
         raise TypeError("without NumPy or PyTorch every output must be given") from None
-    return _arrays(numpy)
+    return _array_empty(numpy)
 
 
 def make(op, tensors, options, names):
     """Outputs of these names, not yet written."""
-    empty = _maker(main(op, tensors))
-    return tuple(empty(tuple(shape(op, name, tensors, options)), dtype(op, name, tensors)) for name in names)
+    first = main(op, tensors)
+    empty, plan, made = _maker(first), PLANS[op], []
+    for name in names:
+        rule, kind = plan[name]
+        model = next(tensors[n] for n in rule if n in tensors) if isinstance(rule, tuple) else None
+        made.append(empty(model, rule(tensors, options) if model is None else model.shape, _dtype(kind, tensors, first)))
+    return tuple(made)
 
 
 def allocate(op, tensors, options, names):
     """As the extension calls it. What is wrong with shapes is said by the operator's check, where there is something to check."""
     try:
         return make(op, tensors, options, names)
-    except (LookupError, StopIteration, TypeError) as error:
-        shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in tensors.items())
+    except (LookupError, StopIteration, TypeError, AttributeError) as error:
+        shapes = ", ".join(f"{name} {list(getattr(tensor, 'shape', ()))}" for name, tensor in tensors.items())
         raise ValueError(f"{op}: {' and '.join(names)} cannot be made for {shapes}; give a tensor to write to ({error})") from None
