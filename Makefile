@@ -69,6 +69,12 @@ test-hf: all
 	@cmake --build --preset release --target test-hf
 
 # Lines and branches of the CPU's kernels that no case of the checker reaches: half an hour.
+# Liger-Kernel's own tests on Tigon's operators, on the CPU: installs PyTorch and their sources into build/liger/.
+test-liger:
+	@sh scripts/setup.sh test
+	@$(RELEASE)
+	@sh tests/liger/run.sh build
+
 coverage: setup
 	@sh tests/coverage/coverage.sh . build-coverage
 
@@ -98,4 +104,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup cuda wheel demo test sweep test-levels test-aarch64 test-clang test-convergence soak test-hf coverage bench bench-peers check lint format install clean
+.PHONY: all setup cuda wheel demo test sweep test-levels test-aarch64 test-clang test-convergence soak test-hf test-liger coverage bench bench-peers check lint format install clean

@@ -1,11 +1,14 @@
 """Liger-Kernel's own tests on Tigon, on a machine without a GPU: pytest -p tigon.liger.pytest test/ops test/transformers
 
 Tigon's operators take the place of Liger's before any test is imported. Where Liger's tests ask for a GPU, the answer is for the CPU:
-it has bf16, and a tensor on "cuda" lies in host memory.
+it has bf16, and in tests of Liger's dispatcher, which name the device cuda, a tensor of that device lies in host memory.
 """
 import contextlib
+import os
 import sys
 import warnings
+from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,12 +17,43 @@ from torch.overrides import TorchFunctionMode
 
 import tigon.liger
 
+# ---- PyTorch on the CPU, as tolerances expect it ----
+# In 16 bits some of its kernels for the CPU round sums that those for CUDA, which Liger's tolerances are for, keep in f32. So they are
+# computed in f32 and rounded once.
 
-class CudaIsCpu(TorchFunctionMode):
-    """Calls of PyTorch that name the device cuda mean the CPU."""
+NARROW = (torch.bfloat16, torch.float16)
 
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        return function(*map(_cpu, args), **{name: _cpu(value) for name, value in (kwargs or {}).items()})
+
+def _log_softmax(x, dim, half_to_float):
+    wide = x.float() if x.dtype in NARROW else x
+    y = torch.empty_like(wide)
+    torch.ops.aten._log_softmax.out(wide, dim, False, out=y)
+    return y.to(x.dtype)
+
+
+def _in_f32(function):
+    """The function on 16-bit tensors, computed in f32 and rounded once; its gradients too."""
+
+    def wide(x, *args, **kwargs):
+        if x.dtype not in NARROW:
+            return function(x, *args, **kwargs)
+        widened = [a.float() if isinstance(a, torch.Tensor) else a for a in (x, *args)]
+        return function(*widened, **kwargs).to(x.dtype)
+
+    return wide
+
+
+aten = torch.library.Library("aten", "IMPL")
+
+
+def _as_on_cuda():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it tells that there was a kernel before
+        aten.impl("_log_softmax", _log_softmax, "CPU")
+    torch.nn.functional.layer_norm = _in_f32(torch.nn.functional.layer_norm)
+
+
+# ---- a CPU that answers for a GPU ----
 
 
 def _cpu(value):
@@ -27,44 +61,102 @@ def _cpu(value):
     return "cpu" if named else value
 
 
-def _log_softmax(x, dim, half_to_float):
-    """PyTorch's on the CPU rounds the sum of exponentials to bf16 where its kernel for CUDA, which tolerances are for, keeps f32."""
-    y = torch.empty(x.shape, dtype=torch.float32)
-    torch.ops.aten._log_softmax.out(x.float(), dim, False, out=y)
-    return y.to(x.dtype)
+def _on_cpu(function):
+    return lambda *args, **kwargs: function(*map(_cpu, args), **{name: _cpu(value) for name, value in kwargs.items()})
 
 
-aten = torch.library.Library("aten", "IMPL")
+class CudaIsCpu(TorchFunctionMode):
+    """Calls of PyTorch that name the device cuda mean the CPU."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return _on_cpu(function)(*args, **(kwargs or {}))
+
+
+def _host_properties(device=None):
+    return SimpleNamespace(total_memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests():
     tigon.liger.apply(submodules=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it tells that there was a kernel before
-        aten.impl("_log_softmax", _log_softmax, "CPU")
-    if not hasattr(torch.cpu, "get_device_properties"):
-        torch.cpu.get_device_properties = lambda device=None: SimpleNamespace(total_memory=_host_memory())
+    _as_on_cuda()
+    torch.cpu.get_device_properties = _host_properties
 
 
-def pytest_configure():
+def pytest_configure(config):
     helpers = sys.modules.get("test.utils")
     if helpers:
         helpers.supports_bfloat16 = lambda: True
 
 
-def _host_memory():
-    import os
-
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
-    """Tests of Liger's dispatcher, in test/ops, are written for cuda."""
     with contextlib.ExitStack() as stack:
-        if "/test/ops/" in str(item.path):
+        if "/test/ops/" in item.path.as_posix():
             patch = stack.enter_context(pytest.MonkeyPatch.context())
             patch.setattr(torch.cuda, "is_available", lambda: True)
+            patch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
+            for name in ("Generator", "autocast"):
+                patch.setattr(torch, name, _on_cpu(getattr(torch, name)))
             stack.enter_context(CudaIsCpu())
         yield
+
+
+# ---- which tests, and what came of them ----
+
+
+def pytest_addoption(parser):
+    parser.addoption("--left-out", type=Path, help="tests to skip: beginnings of their names, behind lines '# why'")
+
+
+def _left_out(path):
+    """{beginning of tests' names: why} of such a file."""
+    reasons, why = {}, None
+    for line in path.read_text().splitlines():
+        if line.startswith("#"):
+            why = line.lstrip("# ")
+        elif line.strip():
+            reasons[line.strip()] = why
+    return reasons
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Skips what is left out. Liger's adapter of its Triton code calls what stands in its modules, Tigon here, and so does [tigon]."""
+    names = {item.nodeid for item in items}
+    items[:] = [item for item in items if not ("triton" in item.nodeid and _twin(item.nodeid) in names)]
+    reasons = _left_out(config.option.left_out) if config.option.left_out else {}
+    for item in items:
+        for beginning, why in reasons.items():
+            if item.nodeid.startswith(beginning):
+                item.add_marker(pytest.mark.skip(reason=f"left out: {why}"))
+
+
+def _twin(nodeid):
+    return nodeid.replace("nvidia-triton", "tigon")
+
+
+OUTCOMES = ("passed", "failed", "skipped")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Passed, failed and skipped by file, and why tests were skipped."""
+    files, reasons = {}, Counter()
+    for outcome, kinds in zip(OUTCOMES, (("passed", "xpassed"), ("failed", "error"), ("skipped", "xfailed"))):
+        for report in (r for kind in kinds for r in terminalreporter.stats.get(kind, ())):
+            files.setdefault(report.nodeid.partition("::")[0], Counter())[outcome] += 1
+            if outcome == "skipped":
+                reasons[_reason(report)] += 1
+    terminalreporter.section("Liger-Kernel's tests on Tigon")
+    for name, counts in sorted(files.items()):
+        terminalreporter.write_line(f"{name:72}" + "".join(f"{counts[outcome]:6} {outcome}" for outcome in OUTCOMES))
+    terminalreporter.section("skipped")
+    for why, count in reasons.most_common():
+        terminalreporter.write_line(f"{count:6} {why}")
+    total = sum(files.values(), Counter())
+    terminalreporter.write_line(", ".join(f"{total[outcome]} {outcome}" for outcome in OUTCOMES))
+
+
+def _reason(report):
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", "")
+    return text.removeprefix("Skipped: ")
