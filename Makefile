@@ -68,13 +68,13 @@ test-convergence:
 test-hf: all
 	@cmake --build --preset release --target test-hf
 
-# Lines and branches of the CPU's kernels that no case of the checker reaches: half an hour.
 # Liger-Kernel's own tests on Tigon's operators, on the CPU: installs PyTorch and their sources into build/liger/.
 test-liger:
 	@sh scripts/setup.sh test
 	@$(RELEASE)
 	@sh tests/liger/run.sh build
 
+# Lines and branches of the CPU's kernels that no case of the checker reaches: half an hour.
 coverage: setup
 	@sh tests/coverage/coverage.sh . build-coverage
 

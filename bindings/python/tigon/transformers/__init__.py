@@ -56,6 +56,8 @@ def _forward_of(module, config, rms_norm, rope, mlp):
 
 
 def _use_attention(model):
+    if getattr(model.config, "attn_logit_softcapping", None):
+        return  # PyTorch's fused attention, which takes what is not Tigon's, has no such thing
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
