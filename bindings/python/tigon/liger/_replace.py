@@ -6,7 +6,8 @@ import sys
 NAME = "tigon"
 DEVICES = ("cpu", "cuda")
 
-_swapped = {}  # name of an operator: Liger's object, while Tigon's is in its place
+_swapped = {}  # name of an operator: Liger's object, or None, while Tigon's is in its place
+_added = set()  # names that liger_kernel.ops itself does not have
 
 
 def apply(submodules=False):
@@ -21,7 +22,9 @@ def apply(submodules=False):
     liger = importlib.import_module("liger_kernel.ops")
     exported = {name: getattr(ops, name) for name in ops.__all__}
     if not _swapped:
+        _check_choice(liger)
         _swapped.update({name: _original(liger, name, value) for name, value in exported.items()})
+        _added.update(name for name in exported if not hasattr(liger, name))
         _register(liger)
     _swap({id(_swapped[name]): value for name, value in exported.items() if _swapped[name] is not None}, submodules)
 
@@ -34,12 +37,12 @@ def undo():
 
     liger = sys.modules["liger_kernel.ops"]
     _swap({id(getattr(ops, name)): original for name, original in _swapped.items() if original is not None}, submodules=True)
-    for name, original in _swapped.items():
-        if original is None:
-            vars(liger).pop(name, None)
+    for name in _added:
+        delattr(liger, name)
     liger.backends.IMPL_REGISTRY.pop(NAME, None)
     _dispatcher.unregister()
     _swapped.clear()
+    _added.clear()
 
 
 def implementations():
@@ -73,14 +76,17 @@ def _original(liger, name, value):
         return None
 
 
+def _check_choice(liger):
+    variable = liger.backends.LIGER_KERNEL_IMPL_ENV
+    chosen = os.environ.get(variable, "").strip().lower()
+    if chosen not in ("", NAME):
+        raise RuntimeError(f"{variable} is {chosen!r}, which Liger would take before Tigon: unset it, or set it to {NAME!r}")
+
+
 def _register(liger):
     """In Liger's two registries: that of packages, whose rules replace the names of liger_kernel.ops, and that of single operators."""
     from tigon.liger import _dispatcher
 
-    chosen = os.environ.get(liger.backends.LIGER_KERNEL_IMPL_ENV, "").strip().lower()
-    if chosen not in ("", NAME):
-        _swapped.clear()
-        raise RuntimeError(f"{liger.backends.LIGER_KERNEL_IMPL_ENV} is {chosen!r}: unset it, or set it to {NAME!r}")
     info = liger.backends.ImplInfo(name=NAME, devices=DEVICES, default_devices=DEVICES, module_path="tigon.liger.ops")
     liger.backends.register_impl(info)
     liger._replace_with_impl_ops()
