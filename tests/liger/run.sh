@@ -28,7 +28,7 @@ fi
 cd "$sources"
 status=0
 PYTHONPATH=$build/python:$sources/src OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error \
-    "$work/venv/bin/python" -m pytest -p tigon.liger.pytest -p no:cacheprovider -o addopts= -o log_cli=false -v --no-header \
+    "$work/venv/bin/python" -m pytest -p tigon.liger.pytest -p no:cacheprovider --rootdir . -o addopts= -o log_cli=false -v --no-header \
     --tb=short -W ignore -rf --left-out "$here/left_out.txt" "$@" >"$work/tests.txt" 2>&1 || status=$?
 sed -n "/ Liger-Kernel's tests on Tigon /,\$p" "$work/tests.txt"
 [ $status -eq 0 ] || grep -E '^(FAILED|ERROR)|^E  ' "$work/tests.txt" || tail -40 "$work/tests.txt"

@@ -14,13 +14,13 @@ class Problem:
     def __init__(self, tensors, reference, options=None, constant=()):
         self.tensors, self.reference, self.options, self.constant = tensors, reference, options or {}, set(constant)
 
-    def copy(self, dtype=torch.float32, gradients=True):
+    def copy(self, device="cpu", dtype=torch.float32):
         """Fresh leaves."""
         copies = {}
         for name, tensor in self.tensors.items():
-            copies[name] = tensor.detach().to(dtype) if tensor.is_floating_point() else tensor
-            copies[name] = copies[name].clone()
-            copies[name].requires_grad_(gradients and tensor.is_floating_point() and name not in self.constant)
+            real = tensor.is_floating_point()
+            copies[name] = tensor.detach().to(device, dtype if real else tensor.dtype, copy=True)
+            copies[name].requires_grad_(real and name not in self.constant)
         return copies
 
 

@@ -2,12 +2,18 @@
 import pytest
 import torch
 
+import tigon
 import tigon.torch
 from problems import problems
 from tigon.torch._table import FAMILIES
 
 PROBLEMS = problems()
 each = pytest.mark.parametrize("name", PROBLEMS)
+
+
+@pytest.fixture(params=["cpu"] + ["cuda"] * torch.cuda.is_available())
+def device(request):
+    return request.param
 
 
 def call(name, tensors):
@@ -17,7 +23,7 @@ def call(name, tensors):
 def scalar(results):
     """A number that depends on each element in its own way."""
     results = results if isinstance(results, tuple) else (results,)
-    return sum((r * torch.linspace(0.5, 1.5, r.numel(), dtype=r.dtype).reshape(r.shape)).sum() for r in results)
+    return sum((r * torch.linspace(0.5, 1.5, r.numel(), dtype=r.dtype, device=r.device).reshape(r.shape)).sum() for r in results)
 
 
 def gradients(function, tensors):
@@ -26,16 +32,16 @@ def gradients(function, tensors):
 
 
 def near(found, expected, tolerance):
-    expected = expected.to(torch.float64)
+    expected = expected.to("cpu", torch.float64)
     assert found.shape == expected.shape
-    torch.testing.assert_close(found.to(torch.float64), expected, rtol=tolerance, atol=tolerance * max(1.0, expected.abs().max().item()))
+    torch.testing.assert_close(found.to("cpu", torch.float64), expected, rtol=tolerance, atol=tolerance * max(1.0, expected.abs().max().item()))
 
 
-def both(name, dtype, function=None):
-    """Results and gradients of a family and of its reference in f64, from the same numbers."""
+def both(name, device, dtype, function=None):
+    """Results and gradients of a family and of its reference in f64 on the CPU, from the same numbers."""
     problem = PROBLEMS[name]
-    tensors = problem.copy(dtype)
-    exact = {n: t.detach().to(torch.float64).requires_grad_(t.requires_grad) if t.is_floating_point() else t
+    tensors = problem.copy(device, dtype)
+    exact = {n: t.detach().to("cpu", torch.float64).requires_grad_(t.requires_grad) if t.is_floating_point() else t.cpu()
              for n, t in tensors.items()}
     expected = problem.reference(**exact, **problem.options)
     function = function or (lambda t: call(name, t))
@@ -48,8 +54,10 @@ def test_every_family_has_a_problem():
 
 @each
 @pytest.mark.parametrize("dtype,tolerance", [(torch.float32, 2e-5), (torch.bfloat16, 2e-2), (torch.float64, 1e-9)])
-def test_results_and_gradients(name, dtype, tolerance):
-    found, expected, got, wanted = both(name, dtype)
+def test_results_and_gradients(name, device, dtype, tolerance):
+    if device != "cpu" and dtype == torch.float64:
+        pytest.skip("f64 is the reference's, which runs on the CPU")
+    found, expected, got, wanted = both(name, device, dtype)
     found, expected = (r if isinstance(r, tuple) else (r,) for r in (found, expected))
     for f, e in zip(found, expected, strict=True):
         near(f, e, tolerance)
@@ -59,18 +67,18 @@ def test_results_and_gradients(name, dtype, tolerance):
 
 
 @each
-def test_torch_compile_in_one_graph(name):
+def test_torch_compile_in_one_graph(name, device):
     torch.compiler.reset()
     compiled = torch.compile(lambda t: call(name, t), fullgraph=True, backend="aot_eager")
-    found, expected, got, wanted = both(name, torch.float32, compiled)
+    found, expected, got, wanted = both(name, device, torch.float32, compiled)
     near(scalar(found), scalar(expected), 1e-4)
     for n in wanted:
         near(got[n], wanted[n], 2e-5)
 
 
 @each
-def test_torch_func(name):
-    tensors = PROBLEMS[name].copy()
+def test_torch_func(name, device):
+    tensors = PROBLEMS[name].copy(device)
     expected = gradients(lambda t: call(name, t), tensors)
     constant = {n: t.detach() for n, t in tensors.items()}
     got = torch.func.grad(lambda leaves: scalar(call(name, {**constant, **leaves})))({n: constant[n] for n in expected})
@@ -85,11 +93,10 @@ def test_torch_func(name):
 
 
 @each
-def test_autocast(name):
-    problem = PROBLEMS[name]
-    tensors = problem.copy()
+def test_autocast(name, device):
+    tensors = PROBLEMS[name].copy(device)
     first = next(n for n, t in tensors.items() if t.is_floating_point())
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(device, torch.bfloat16):
         mixed = {n: t.to(torch.bfloat16) if n == first else t for n, t in tensors.items()}
         result = call(name, mixed)
     grad = torch.autograd.grad(scalar(result), tensors[first])[0]
@@ -97,8 +104,8 @@ def test_autocast(name):
 
 
 @each
-def test_checkpoint(name):
-    tensors = PROBLEMS[name].copy()
+def test_checkpoint(name, device):
+    tensors = PROBLEMS[name].copy(device)
     expected = gradients(lambda t: call(name, t), tensors)
     got = gradients(lambda t: torch.utils.checkpoint.checkpoint(lambda: call(name, t), use_reentrant=False), tensors)
     for n in expected:
@@ -106,11 +113,11 @@ def test_checkpoint(name):
 
 
 @each
-def test_opcheck(name):
+def test_opcheck(name, device):
     """PyTorch's own checks of a custom operator: its schema, its shapes for tracing, its gradients."""
     problem = PROBLEMS[name]
     forward = getattr(torch.ops.tigon, name if name == "gemm" else f"{name}_forward").default
-    tensors = problem.copy()
+    tensors = problem.copy(device)
     order = [a.name for a in forward._schema.arguments if not a.kwarg_only]
     torch.library.opcheck(forward, tuple(tensors.get(n) for n in order), problem.options)
 
@@ -151,3 +158,29 @@ def test_rope_without_keys_and_with_unused_ones():
 def test_an_error_is_an_exception_with_the_librarys_words():
     with pytest.raises(ValueError, match=r"rms_norm_forward: weight is \[7\], expected \[8\], the last dimension of x"):
         tigon.torch.rms_norm(torch.randn(4, 8), torch.randn(7))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+def test_streams_and_graphs():
+    """Calls follow PyTorch's current stream, and a graph records them."""
+    x, weight = torch.randn(64, 256, device="cuda"), torch.ones(256, device="cuda")
+    expected = tigon.torch.rms_norm(x, weight)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        y = tigon.torch.rms_norm(x, weight)
+    torch.cuda.current_stream().wait_stream(stream)
+    assert torch.equal(y, expected)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = tigon.torch.rms_norm(x, weight)
+    x.mul_(-1)
+    graph.replay()
+    assert torch.equal(recorded, -expected)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+def test_an_index_out_of_range_on_a_card():
+    tigon.torch.embedding(torch.randn(4, 8, device="cuda"), torch.tensor([9], device="cuda"))
+    with pytest.raises(ValueError, match="embedding_forward: indices"):
+        tigon.sync()

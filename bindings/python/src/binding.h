@@ -47,6 +47,9 @@ int contexts_open(void);
 tg_ctx *context_for(const place *where);
 /* The context of this thread's last call, NULL before the first. */
 tg_ctx *context_of_last_call(void);
+/* Sets allocate(bytes, card, stream) -> address and free(address) of a framework, for the workspace of contexts that are made from now
+ * on for NVIDIA GPUs. */
+PyObject *contexts_set_allocator(PyObject *module, PyObject *args);
 /* Waits for all devices. */
 tg_status contexts_sync(void);
 /* Raises what tg_last_error() says, as the exception that fits the status. Returns NULL. */

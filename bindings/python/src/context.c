@@ -24,6 +24,9 @@ static const struct {
                     {TG_DEVICE_ASCEND, "npu"},
                     {TG_DEVICE_EXT, "npu"}};
 
+/* Where the workspace of devices' contexts comes from: functions of a framework that has an allocator of its own, or NULL. */
+static PyObject *allocate_on_device, *free_on_device;
+
 static void destroy(void *ctx)
 {
     tg_ctx_destroy(ctx);
@@ -72,6 +75,43 @@ static tg_ctx *host_context(void)
     return NULL;
 }
 
+/* (What went wrong is told by the library, which may do with less.) */
+static void *allocate(void *user, size_t bytes)
+{
+    const place *where = user;
+    PyObject *address = PyObject_CallFunction(allocate_on_device, "nin", (Py_ssize_t)bytes,
+                                              where->device_id, (Py_ssize_t)where->stream);
+    void *memory = address ? PyLong_AsVoidPtr(address) : NULL;
+    Py_XDECREF(address);
+    PyErr_Clear();
+    return memory;
+}
+
+static void release(void *user, void *memory)
+{
+    (void)user;
+    PyObject *address = PyLong_FromVoidPtr(memory);
+    PyObject *none = address ? PyObject_CallFunctionObjArgs(free_on_device, address, NULL) : NULL;
+    Py_XDECREF(address);
+    Py_XDECREF(none);
+    PyErr_Clear();
+}
+
+PyObject *contexts_set_allocator(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *both[2];
+    if (!PyArg_ParseTuple(args, "OO", &both[0], &both[1]))
+        return NULL;
+    Py_INCREF(both[0]);
+    Py_INCREF(both[1]);
+    Py_XDECREF(allocate_on_device);
+    Py_XDECREF(free_on_device);
+    allocate_on_device = both[0];
+    free_on_device = both[1];
+    Py_RETURN_NONE;
+}
+
 static tg_status open_device(on_device *entry)
 {
     const char *name = NULL;
@@ -83,6 +123,8 @@ static tg_status open_device(on_device *entry)
         status = tg_ctx_set_device(entry->ctx, name);
     if (status == TG_OK && name)
         status = tg_ctx_set_stream(entry->ctx, entry->where.stream);
+    if (status == TG_OK && allocate_on_device && entry->where.device_type == TG_DEVICE_CUDA)
+        status = tg_ctx_set_device_allocator(entry->ctx, allocate, release, &entry->where);
     return status;
 }
 

@@ -100,6 +100,8 @@ static PyMethodDef functions[] = {
     {"schema", schema, METH_NOARGS, "Operators by name: a list of their arguments, each a dict."},
     {"set_allocator", operators_set_allocator, METH_O,
      "Sets the function that makes outputs which a call does not give."},
+    {"set_device_allocator", contexts_set_allocator, METH_VARARGS,
+     "Sets allocate(bytes, card, stream) and free(address) for the workspace on NVIDIA GPUs."},
     {NULL, NULL, 0, NULL}};
 
 static int fill(PyObject *module)

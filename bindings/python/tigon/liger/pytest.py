@@ -81,6 +81,7 @@ def pytest_load_initial_conftests():
     tigon.liger.apply(submodules=True)
     _as_on_cuda()
     torch.cpu.get_device_properties = _host_properties
+    torch.cuda.is_bf16_supported = lambda: True
 
 
 def pytest_configure(config):
@@ -95,7 +96,6 @@ def pytest_runtest_protocol(item):
         if "/test/ops/" in item.path.as_posix():
             patch = stack.enter_context(pytest.MonkeyPatch.context())
             patch.setattr(torch.cuda, "is_available", lambda: True)
-            patch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
             for name in ("Generator", "autocast"):
                 patch.setattr(torch, name, _on_cpu(getattr(torch, name)))
             stack.enter_context(CudaIsCpu())
