@@ -1,7 +1,7 @@
 """Liger-Kernel's own tests on Tigon, on a machine without a GPU: pytest -p tigon.liger.pytest test/ops test/transformers
 
 Tigon's operators take the place of Liger's before any test is imported. Where Liger's tests ask for a GPU, the answer is for the CPU:
-it has bf16, and in tests of Liger's dispatcher, which name the device cuda, a tensor of that device lies in host memory.
+it has bf16, and in tests that name the device cuda a tensor of that device lies in host memory.
 """
 import contextlib
 import os
@@ -18,26 +18,33 @@ from torch.overrides import TorchFunctionMode
 import tigon.liger
 
 # ---- PyTorch on the CPU, as tolerances expect it ----
-# In 16 bits some of its kernels for the CPU round sums that those for CUDA, which Liger's tolerances are for, keep in f32. So they are
-# computed in f32 and rounded once.
+# Some of its kernels for the CPU add up in one running sum of the tensors' own type, where those for CUDA, which Liger's tolerances are
+# for, sum by pieces in f32. Here they compute as exactly, or in a wider type, and round once.
 
-NARROW = (torch.bfloat16, torch.float16)
+WIDER = {torch.bfloat16: torch.float32, torch.float16: torch.float32, torch.float32: torch.float64}
 
 
 def _log_softmax(x, dim, half_to_float):
-    wide = x.float() if x.dtype in NARROW else x
+    wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
     y = torch.empty_like(wide)
     torch.ops.aten._log_softmax.out(wide, dim, False, out=y)
     return y.to(x.dtype)
 
 
-def _in_f32(function):
-    """The function on 16-bit tensors, computed in f32 and rounded once; its gradients too."""
+def _log_softmax_backward(dy, y, dim, dtype):
+    """dy - exp(y) sum(dy)"""
+    wide = dy if dy.dtype in (torch.float32, torch.float64) else dy.float()
+    dx = y.to(wide.dtype).exp().mul_(wide.sum(dim, keepdim=True))
+    return torch.sub(wide, dx, out=dx).to(dtype)
+
+
+def _widened(function):
+    """A function of tensors and options in a wider type, and its gradients, rounded once."""
 
     def wide(x, *args, **kwargs):
-        if x.dtype not in NARROW:
+        if x.dtype not in WIDER:
             return function(x, *args, **kwargs)
-        widened = [a.float() if isinstance(a, torch.Tensor) else a for a in (x, *args)]
+        widened = [a.to(WIDER[x.dtype]) if isinstance(a, torch.Tensor) else a for a in (x, *args)]
         return function(*widened, **kwargs).to(x.dtype)
 
     return wide
@@ -50,7 +57,9 @@ def _as_on_cuda():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it tells that there was a kernel before
         aten.impl("_log_softmax", _log_softmax, "CPU")
-    torch.nn.functional.layer_norm = _in_f32(torch.nn.functional.layer_norm)
+        aten.impl("_log_softmax_backward_data", _log_softmax_backward, "CPU")
+    for name in ("layer_norm", "group_norm"):
+        setattr(torch.nn.functional, name, _widened(getattr(torch.nn.functional, name)))
 
 
 # ---- a CPU that answers for a GPU ----
@@ -63,6 +72,11 @@ def _cpu(value):
 
 def _on_cpu(function):
     return lambda *args, **kwargs: function(*map(_cpu, args), **{name: _cpu(value) for name, value in kwargs.items()})
+
+
+# Files of test/transformers that name the device, as all of test/ops do; and those that ask whether it is there when they are imported.
+FOR_CUDA = ("test_selective_log_softmax_strides.py",)
+ASKING_AT_IMPORT = ("test_norm_lora_parity.py", "test_jsd_chunk_ignore_regression.py")
 
 
 class CudaIsCpu(TorchFunctionMode):
@@ -90,15 +104,28 @@ def pytest_configure(config):
         helpers.supports_bfloat16 = lambda: True
 
 
+@contextlib.contextmanager
+def _answering(needed):
+    """While such a file is imported, or a test of it runs."""
+    if not needed:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch, CudaIsCpu():
+        patch.setattr(torch.cuda, "is_available", lambda: True)
+        for name in ("Generator", "autocast"):
+            patch.setattr(torch, name, _on_cpu(getattr(torch, name)))
+        yield
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
-    with contextlib.ExitStack() as stack:
-        if "/test/ops/" in item.path.as_posix():
-            patch = stack.enter_context(pytest.MonkeyPatch.context())
-            patch.setattr(torch.cuda, "is_available", lambda: True)
-            for name in ("Generator", "autocast"):
-                patch.setattr(torch, name, _on_cpu(getattr(torch, name)))
-            stack.enter_context(CudaIsCpu())
+    with _answering(item.path.name in FOR_CUDA or "/test/ops/" in item.path.as_posix()):
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector):
+    with _answering(collector.path.name in ASKING_AT_IMPORT):
         yield
 
 
