@@ -1,6 +1,5 @@
 """What the families share: tensors as operators take them, gradients scaled by what comes from above, Liger's launch settings."""
 import torch
-from torch.autograd.function import once_differentiable  # noqa: F401  (the families' backward functions are not differentiable again)
 
 try:
     from torch.distributed.tensor import DTensor

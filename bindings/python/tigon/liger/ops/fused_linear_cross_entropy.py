@@ -24,17 +24,38 @@ def as_given(gradients, tensors):
     return tuple(None if g is None else g.to(t.dtype) for g, t in zip(gradients, tensors))
 
 
-def _gradients(wanted, x, weight, bias):
-    return {name: like(t) for name, t, want in zip(("dx", "dweight", "dbias"), (x, weight, bias), wanted) if want and t is not None}
+NAMES = ("dx", "dweight", "dbias")
+
+
+def _gradients(wanted, tensors):
+    """Tensors to write the gradients to that are wanted of x, weight and bias."""
+    return {name: like(t) for name, t, want in zip(NAMES, tensors, wanted) if want and t is not None}
 
 
 def _in_order(gradients):
-    return tuple(gradients.get(name) for name in ("dx", "dweight", "dbias"))
+    return tuple(gradients.get(name) for name in NAMES)
 
 
 def _call(op, tensors, target, ce_weight, outputs, options):
     x, weight, bias = tensors
     op(x, weight, target, bias=bias, class_weight=ce_weight, **outputs, **options)
+
+
+def _forward(tensors, target, ce_weight, names, wanted, options, lse=False, **upstream):
+    """The losses by name, and the gradients that are wanted."""
+    classes = tensors[1].shape[0]
+    check_targets(target, options["ignore_index"], classes)
+    check_class_weight(ce_weight, classes)
+    made = outputs_of(names, target, options["reduction"], lse=lse)
+    gradients = _gradients(wanted, tensors)
+    _call(ops.fused_linear_cross_entropy_forward, tensors, target, ce_weight, {**made, **gradients, **upstream}, options)
+    return made, gradients
+
+
+def _results(made, dtype):
+    """The losses in Liger's order and types: the z-loss has that of the hidden states."""
+    loss, z_loss, *others = results(made, torch.float32)
+    return (loss, None if z_loss is None else z_loss.to(dtype), *others)
 
 
 def fused_linear_cross_entropy_forward(
@@ -63,21 +84,16 @@ def fused_linear_cross_entropy_forward(
     """The four results, and the gradients of _input, weight and bias for an upstream gradient of 1, or token_grad_output a row."""
     if isinstance(chunk_mem_const, bool) or not isinstance(chunk_mem_const, int) or chunk_mem_const < 1:
         raise ValueError(f"chunk_mem_const must be a positive integer. Got: {chunk_mem_const!r}")
-    check_targets(target, ignore_index, weight.shape[0])
-    check_class_weight(ce_weight, weight.shape[0])
     given = _input, weight, bias
     needed = _input.requires_grad if compute_gradients is None else compute_gradients
     weight_needed = weight.requires_grad if weight_requires_grad is None else weight_requires_grad
-    tensors = operands(*given)
-    made = outputs_of(asked(return_z_loss, return_token_accuracy, return_predicted_tokens), target, reduction)
-    gradients = _gradients((needed, needed and weight_needed, needed), *tensors)
+    names = asked(return_z_loss, return_token_accuracy, return_predicted_tokens)
     options = options_of(ignore_index, lse_square_scale, label_smoothing, reduction, softcap)
     options["token_scaling"] = use_token_scaling
     upstream = {} if token_grad_output is None else {"dloss": token_grad_output.contiguous()}
-    _call(ops.fused_linear_cross_entropy_forward, tensors, target, ce_weight, {**made, **gradients, **upstream}, options)
-    loss, z_loss, accuracy, predicted = results(made, torch.float32)
-    z_loss = None if z_loss is None else z_loss.to(_input.dtype)
-    return (loss, z_loss, accuracy, predicted, *as_given(_in_order(gradients), given))
+    wanted = needed, needed and weight_needed, needed
+    made, gradients = _forward(operands(*given), target, ce_weight, names, wanted, options, **upstream)
+    return (*_results(made, _input.dtype), *as_given(_in_order(gradients), given))
 
 
 def fused_linear_cross_entropy_backward(grad_output, grad_input, grad_weight, grad_bias):
@@ -111,21 +127,17 @@ class LigerFusedLinearCrossEntropyFunction(torch.autograd.Function):
         ce_mode=None,
         chunk_mem_const=1,
     ):
-        check_targets(target, ignore_index, weight.shape[0])
-        check_class_weight(ce_weight, weight.shape[0])
         ctx.wanted = tuple(ctx.needs_input_grad[i] for i in (0, 1, 3))
         ctx.types = tuple(None if t is None else t.dtype for t in (_input, weight, bias))
+        ctx.later = reduction == "none" and any(ctx.wanted)
         tensors = operands(_input, weight, bias)
+        names = asked(return_z_loss, return_token_accuracy, return_predicted_tokens)
         ctx.options = options_of(ignore_index, lse_square_scale, label_smoothing, reduction, softcap)
         ctx.options["token_scaling"] = use_token_scaling
-        later = reduction == "none" and any(ctx.wanted)
-        made = outputs_of(asked(return_z_loss, return_token_accuracy, return_predicted_tokens), target, reduction, lse=later)
-        gradients = {} if later else _gradients(ctx.wanted, *tensors)
-        _call(ops.fused_linear_cross_entropy_forward, tensors, target, ce_weight, {**made, **gradients}, ctx.options)
-        ctx.later = later
-        ctx.save_for_backward(*((*tensors, target, ce_weight, made["lse"]) if later else _in_order(gradients)))
-        loss, z_loss, accuracy, predicted = results(made, torch.float32)
-        outputs = loss, None if z_loss is None else z_loss.to(_input.dtype), accuracy, predicted
+        wanted = () if ctx.later else ctx.wanted
+        made, gradients = _forward(tensors, target, ce_weight, names, wanted, ctx.options, lse=ctx.later)
+        ctx.save_for_backward(*((*tensors, target, ce_weight, made["lse"]) if ctx.later else _in_order(gradients)))
+        outputs = _results(made, _input.dtype)
         ctx.mark_non_differentiable(*(x for x in outputs[1:] if x is not None))
         return outputs
 
@@ -133,7 +145,7 @@ class LigerFusedLinearCrossEntropyFunction(torch.autograd.Function):
     def backward(ctx, grad_output, *unused):
         if ctx.later:
             *tensors, target, ce_weight, lse = ctx.saved_tensors
-            gradients = _gradients(ctx.wanted, *tensors)
+            gradients = _gradients(ctx.wanted, tensors)
             upstream = {"lse": lse, "dloss": grad_output.contiguous()}
             _call(ops.fused_linear_cross_entropy_backward, tensors, target, ce_weight, {**upstream, **gradients}, ctx.options)
             dx, dweight, dbias = _in_order(gradients)
