@@ -38,6 +38,15 @@ def _log_softmax_backward(dy, y, dim, dtype):
     return torch.sub(wide, dx, out=dx).to(dtype)
 
 
+def _nll_loss(x, target, weight, reduction, ignore_index):
+    """The losses of targets, whose sum in f16 exceeds its range."""
+    wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
+    loss, total = wide.new_empty(()), wide.new_empty(())
+    weight = None if weight is None else weight.to(wide.dtype)
+    torch.ops.aten.nll_loss_forward.output(wide, target, weight, reduction, ignore_index, output=loss, total_weight=total)
+    return loss.to(x.dtype), total.to(x.dtype)
+
+
 def _widened(function):
     """A function of tensors and options in a wider type, and its gradients, rounded once."""
 
@@ -57,6 +66,7 @@ def _as_on_cuda():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it tells that there was a kernel before
         aten.impl("_log_softmax", _log_softmax, "CPU")
+        aten.impl("nll_loss_forward", _nll_loss, "CPU")
         aten.impl("_log_softmax_backward_data", _log_softmax_backward, "CPU")
     for name in ("layer_norm", "group_norm"):
         setattr(torch.nn.functional, name, _widened(getattr(torch.nn.functional, name)))
