@@ -12,7 +12,7 @@ rule() { # WHAT: offending lines on stdin
     fi
 }
 sources() {
-    find include src formats tools examples backends tests bench sim \( -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh' \) 2>/dev/null
+    find include src formats tools examples backends bindings tests bench sim \( -name '*.c' -o -name '*.h' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh' \) 2>/dev/null
 }
 includes() { # FOLDER: its #include lines, "file:line:#include <x>"
     find "$1" -type f -print | xargs grep -HnE '^[[:space:]]*#[[:space:]]*include' || true
