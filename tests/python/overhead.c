@@ -13,12 +13,14 @@ static double now(void)
 
 int main(void)
 {
-    enum { CALLS = 10000, RUNS = 100 };
+    enum { CALLS = 10000, RUNS = 40 };
     float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, weight[8] = {1, 1, 1, 1, 1, 1, 1, 1}, y[8], rstd[1];
     const int64_t matrix[] = {1, 8}, columns[] = {8}, rows[] = {1};
-    tg_tensor tx = tg_tensor_of(x, TG_F32, 2, matrix), tw = tg_tensor_of(weight, TG_F32, 1, columns);
+    tg_tensor tx = tg_tensor_of(x, TG_F32, 2, matrix),
+              tw = tg_tensor_of(weight, TG_F32, 1, columns);
     tg_tensor ty = tg_tensor_of(y, TG_F32, 2, matrix), tr = tg_tensor_of(rstd, TG_F32, 1, rows);
-    const tg_rms_norm_forward_args args = {.x = &tx, .weight = &tw, .y = &ty, .rstd = &tr, .eps = 1e-6};
+    const tg_rms_norm_forward_args args = {
+        .x = &tx, .weight = &tw, .y = &ty, .rstd = &tr, .eps = 1e-6};
     const int op = tg_op_by_name("rms_norm_forward");
     double best = 1e18;
     tg_ctx *ctx;

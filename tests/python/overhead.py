@@ -9,7 +9,7 @@ import torch
 
 import tigon.ops
 
-CALLS, RUNS = 10000, 100
+CALLS, RUNS = 10000, 40
 
 
 def least(statement, names):

@@ -93,7 +93,8 @@ static PyMethodDef functions[] = {
     {"last_impl", last_impl, METH_NOARGS,
      "Full name of the implementation that this thread's last call ran."},
     {"sync", wait_for_devices, METH_NOARGS,
-     "Waits for the work on all devices; raises the first error that was found there, such as an index out of range."},
+     "Waits for the work on all devices; raises the first error that was found there, such as an "
+     "index out of range."},
     {"cpu_level", cpu_level, METH_NOARGS, "The highest level of this machine's processor."},
     {"devices", devices, METH_NOARGS,
      "Devices by name: how many there are, and the first one's name or why there is none."},

@@ -4,18 +4,20 @@
 
 #include "binding.h"
 
-typedef struct operator {
+typedef struct operator
+{
     int id;
     const tg_op_info *info;
     int inputs;               /* how many may be given by position: */
     uint8_t input[MOST_ARGS]; /* their slots */
     PyObject *names[MOST_ARGS];
     PyMethodDef method;
-} operator;
+}
+operator;
 
 /* A call under way. Arguments are borrowed from the caller but for outputs that were made here. */
 typedef struct call {
-    const operator *op;
+    const operator* op;
     PyObject *given[MOST_ARGS]; /* NULL: not given, or None */
     PyObject *impl;
     PyObject *made; /* tuple of outputs that were allocated, or NULL */
@@ -40,7 +42,7 @@ static int is_output(const tg_arg_info *arg)
 /* ---- which argument is which ---- */
 
 /* The slot of a keyword, -1 if there is none, -2 for `impl`. Names in calls are interned, and so comparing pointers mostly does. */
-static int slot_of(const operator *op, PyObject *name)
+static int slot_of(const operator* op, PyObject *name)
 {
     const int n = op->info->nargs;
     for (int i = 0; i < n; i++)
@@ -66,15 +68,15 @@ static int take_keyword(call *c, PyObject *name, PyObject *value)
         PyErr_Format(PyExc_TypeError, "%s: %U is given twice", c->op->info->name, name);
         return -1;
     }
-    const int none = value == Py_None ||
-                     (value == Py_False && slot >= 0 && is_output(&c->op->info->args[slot]));
+    const int none =
+        value == Py_None || (value == Py_False && slot >= 0 && is_output(&c->op->info->args[slot]));
     *at = none ? NULL : value;
     return 0;
 }
 
 static int take_arguments(call *c, PyObject *const *args, Py_ssize_t nargs, PyObject *keywords)
 {
-    const operator *op = c->op;
+    const operator* op = c->op;
     const Py_ssize_t n = keywords ? PyTuple_Size(keywords) : 0;
     if (nargs > op->inputs) {
         PyErr_Format(PyExc_TypeError,
@@ -167,8 +169,7 @@ static int take_option(call *c, int i)
 static int is_asked(const call *c, int i)
 {
     const tg_arg_info *arg = &c->op->info->args[i];
-    return is_output(arg) &&
-           (c->given[i] == Py_True || (!c->given[i] && arg->kind == TG_ARG_OUT));
+    return is_output(arg) && (c->given[i] == Py_True || (!c->given[i] && arg->kind == TG_ARG_OUT));
 }
 
 static PyObject *given_as_dict(const call *c, int options)
@@ -192,7 +193,8 @@ static int make_outputs(call *c)
     if (options && !allocator)
         PyErr_SetString(PyExc_RuntimeError, "tigon: no allocator is set");
     else if (options)
-        c->made = PyObject_CallFunction(allocator, "sOOO", c->op->info->name, tensors, options, wanted);
+        c->made =
+            PyObject_CallFunction(allocator, "sOOO", c->op->info->name, tensors, options, wanted);
     Py_XDECREF(wanted);
     Py_XDECREF(tensors);
     Py_XDECREF(options);
@@ -253,7 +255,8 @@ static tg_status run_impl(tg_ctx *ctx, const call *c, const char *impl)
     const int found = tg_find(ctx, name);
     const tg_impl_info *info = tg_impl_at(found);
     if (found < 0 || info->op != c->op->id) {
-        PyErr_Format(PyExc_LookupError, "%s: there is no implementation %s", c->op->info->name, name);
+        PyErr_Format(PyExc_LookupError, "%s: there is no implementation %s", c->op->info->name,
+                     name);
         return TG_ENOTFOUND;
     }
     return tg_impl_run(ctx, found, c->slots);
@@ -350,12 +353,12 @@ static const char *documentation_of(const char *name)
 }
 
 /* Operators live as long as the process, as the library does. */
-static operator *describe(int id)
+static operator* describe(int id)
 {
     const tg_op_info *info = tg_op_at(id);
-    operator *op = info->nargs <= MOST_ARGS ? calloc(1, sizeof *op) : NULL;
+    operator* op = info->nargs <= MOST_ARGS ? calloc(1, sizeof *op) : NULL;
     if (!op)
-        return (operator *)PyErr_NoMemory();
+        return (operator*)PyErr_NoMemory();
     op->id = id;
     op->info = info;
     for (int i = 0; i < info->nargs; i++) {
@@ -372,7 +375,7 @@ static operator *describe(int id)
 
 static int add_operator(PyObject *dict, PyObject *module_name, int id)
 {
-    operator *op = describe(id);
+    operator* op = describe(id);
     PyObject *capsule = op ? PyCapsule_New(op, NULL, NULL) : NULL;
     PyObject *function = capsule ? PyCFunction_NewEx(&op->method, capsule, module_name) : NULL;
     const int status = function ? PyDict_SetItemString(dict, op->info->name, function) : -1;

@@ -68,8 +68,9 @@ static int not_a_tensor(const argument *arg, PyObject *object)
 {
     PyObject *found = type_name(object);
     if (found)
-        PyErr_Format(PyExc_TypeError, "%s: %s is a %U, expected a tensor (an object with __dlpack__)",
-                     arg->op, arg->name, found);
+        PyErr_Format(PyExc_TypeError,
+                     "%s: %s is a %U, expected a tensor (an object with __dlpack__)", arg->op,
+                     arg->name, found);
     Py_XDECREF(found);
     return -1;
 }
@@ -135,8 +136,8 @@ static PyObject *capsule_of(const argument *arg, PyObject *object)
     if (PyType_Check(object)) {
         not_a_tensor(arg, object);
     } else if (device_of(object, &device_type) == 0) {
-        capsule = PyObject_Call(export, empty,
-                                device_type == TG_DEVICE_CUDA ? newest_on_stream : newest);
+        capsule =
+            PyObject_Call(export, empty, device_type == TG_DEVICE_CUDA ? newest_on_stream : newest);
         if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) { /* older than max_version */
             PyErr_Clear();
             capsule = PyObject_Call(export, empty, NULL);
@@ -167,10 +168,9 @@ static int view_of_capsule(const argument *arg, PyObject *capsule, tg_tensor *vi
         return -1;
     }
     if (arg->writes && (managed->flags & (DLPACK_FLAG_READ_ONLY | DLPACK_FLAG_COPIED))) {
-        PyErr_Format(PyExc_ValueError, "%s: %s %s, expected memory that can be written", arg->op,
-                     arg->name,
-                     managed->flags & DLPACK_FLAG_READ_ONLY ? "is read-only"
-                                                            : "is exported as a copy");
+        PyErr_Format(
+            PyExc_ValueError, "%s: %s %s, expected memory that can be written", arg->op, arg->name,
+            managed->flags & DLPACK_FLAG_READ_ONLY ? "is read-only" : "is exported as a copy");
         return -1;
     }
     *view = managed->tensor;
