@@ -1,0 +1,270 @@
+/* softmax_jsd_rows.cuh - a pair of rows of softmax_jsd: where they lie, and the four passes over them: for the largest logits, the sums of
+ * exponentials, loss and sum of slopes, and the gradient. */
+#ifndef CUDA_SOFTMAX_JSD_ROWS_CUH
+#define CUDA_SOFTMAX_JSD_ROWS_CUH
+
+#include "held.cuh"
+#include "mixed.cuh"
+#include "softmax_jsd.cuh"
+
+struct softmax_jsd_args {
+    row_span student, teacher, dstudent; /* dstudent.data NULL: no gradient */
+    const int64_t *labels;               /* of these rows; NULL: all count */
+    const float *dloss;                  /* NULL: 1 */
+    const double *counted;               /* 1 / n; NULL: share */
+    double *partial;                     /* losses of a block, or of a row that is held; NULL: no loss */
+    int64_t rows, ignore_index;
+    double share;
+    float scale; /* log2(e) / temperature */
+    float unit;  /* what the gradient is multiplied with beside share and dloss */
+    int n, lanes;
+};
+
+/* ---- where the rows lie ---- */
+
+/* Both in memory. */
+template <class T> struct walked_pair {
+    static constexpr bool CAN_KEEP = false;
+    const T *student, *teacher;
+
+    template <bool, class TEAM, class EACH>
+    __device__ __forceinline__ void for_each(const TEAM &t, int n, const EACH &each) const
+    {
+        for_chunks<T, 0>(t, n, [&](int, int j) {
+            float x[V<T>], y[V<T>];
+            widen<T>(load(student + j, n - j, MINUS_INFINITY<T>), x);
+            widen<T>(load(teacher + j, n - j, MINUS_INFINITY<T>), y);
+            each(j, x, y);
+        });
+    }
+};
+
+enum { PAIR_THREADS = 256 /* of a block that holds two rows, or a part of them */ };
+
+typedef cluster_team<PAIR_THREADS> pair_team;
+
+/* Both in shared memory, of whole chunks, which each thread copied there for itself. KEEP: what `each` makes of f32 stays in their place. */
+template <class T> struct held_pair {
+    static constexpr bool CAN_KEEP = sizeof(T) == 4;
+    uint4 *memory;
+
+    __device__ __forceinline__ void take(const pair_team &t, int n, const T *student,
+                                         const T *teacher) const
+    {
+        for_chunks_held(t, n, [&](int j, uint4 *at) {
+            copy_ahead(at, student + j);
+            copy_ahead(at + PAIR_THREADS, teacher + j);
+        });
+    }
+
+    template <bool KEEP, class EACH>
+    __device__ __forceinline__ void for_each(const pair_team &t, int n, const EACH &each) const
+    {
+        for_chunks_held(t, n, [&](int j, uint4 *at) {
+            float x[V<T>], y[V<T>];
+            widen<T>(at[0], x);
+            widen<T>(at[PAIR_THREADS], y);
+            each(j, x, y);
+            if constexpr (KEEP && CAN_KEEP) {
+                at[0] = narrow<T>(x);
+                at[PAIR_THREADS] = narrow<T>(y);
+            }
+        });
+    }
+
+  private:
+    template <class EACH>
+    __device__ __forceinline__ void for_chunks_held(const pair_team &t, int n,
+                                                    const EACH &each) const
+    {
+        uint4 *at = memory + threadIdx.x;
+        for (int j = t.lane * V<T>; j < n; j += t.lanes * V<T>, at += 2 * PAIR_THREADS)
+            each(j, at);
+    }
+};
+
+/* ---- the passes over a pair of rows ---- */
+
+/* A class with logits x and y has probabilities share 2^(x scale - base), and its logarithms are (y - x) scale - offset apart. */
+struct softmax_pair {
+    float base[2], share[2]; /* of student and teacher */
+    float offset, best;      /* best: how far apart they are for the student's likeliest class */
+};
+
+/* The largest logit that a thread has seen, and where the first chunk with it begins. */
+struct softmax_largest {
+    float max;
+    int at;
+
+    template <int N> __device__ __forceinline__ void add(const float (&x)[N], int j)
+    {
+        float own = x[0];
+#pragma unroll
+        for (int i = 1; i < N; i++)
+            own = fmaxf(own, x[i]);
+        if (own > max) {
+            max = own;
+            at = j;
+        }
+    }
+};
+
+/* Takes the first element that is the largest out of its chunk. Returns that of another chunk, in its place. */
+template <int N>
+__device__ __forceinline__ static float take_out(float (&x)[N], float max, const float (&y)[N])
+{
+    float beside = 0;
+    bool out = false;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (!out && x[i] == max) {
+            out = true;
+            beside = y[i];
+            x[i] = -CUDART_INF_F;
+        }
+    return beside;
+}
+
+/* The team's largest logits. */
+template <class T, class TEAM, class PAIR>
+__device__ __forceinline__ static void find_largest(TEAM &t, int n, const PAIR &pair,
+                                                    softmax_largest (&top)[2])
+{
+    float value[2], at[2];
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+        top[m] = softmax_largest{-CUDART_INF_F, INT32_MAX};
+    pair.template for_each<false>(t, n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
+        top[0].add(x, j);
+        top[1].add(y, j);
+    });
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+        value[m] = top[m].max;
+    t.reduce(value, larger());
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+        at[m] = __int_as_float(top[m].max == value[m] ? top[m].at : INT32_MAX);
+    t.reduce(at, smaller_index());
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+        top[m] = softmax_largest{value[m], __float_as_int(at[m])};
+}
+
+/* log2((1 + b) / (1 + a)) of a and b that are not negative, more = b - a. */
+__device__ __forceinline__ static float log_of_ratio(float a, float b, float more)
+{
+    const float z = more / (1 + a);
+    return LOG2_E * (z > -0.5f ? log1pf(z) : log1pf(b) - log1pf(a));
+}
+
+template <class T, class TEAM, class PAIR>
+__device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_args &a, TEAM &t,
+                                                            const PAIR &pair)
+{
+    softmax_largest top[2];
+    softmax_pair s;
+    float sums[4] = {0, 0, 0, 0}; /* of both rows, and of their differences, without the largest; what stands beside the student's largest */
+    float up[2], others[2];
+    find_largest<T>(t, a.n, pair, top);
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+        s.base[m] = top[m].max * a.scale;
+    pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
+        if (j == top[0].at)
+            sums[3] = take_out(x, top[0].max, y);
+        if (j == top[1].at)
+            take_out(y, top[1].max, y);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            const float q = exp2_term(fmaf(x[i], a.scale, -s.base[0]));
+            const float p = exp2_term(fmaf(y[i], a.scale, -s.base[1]));
+            sums[0] += q;
+            sums[1] += p;
+            sums[2] += p - q;
+        }
+    });
+    t.sum(sums);
+#pragma unroll
+    for (int m = 0; m < 2; m++) {
+        /* base is rounded; relative to the largest logit powers are so many times larger */
+        up[m] = exp2f(-fmaf(top[m].max, a.scale, -s.base[m]));
+        others[m] = sums[m] * up[m];
+        s.share[m] = up[m] / (1 + others[m]);
+    }
+    const float more = up[1] * sums[2] + (up[1] - up[0]) * sums[0];
+    s.offset = fmaf(top[0].max - top[1].max, -a.scale, log_of_ratio(others[0], others[1], more));
+    s.best = fmaf(sums[3] - top[0].max, a.scale, -s.offset);
+    return s;
+}
+
+/* Of a row: what slopes are relative to, and sums of the losses and of q (slope - middle). */
+struct softmax_jsd_sums {
+    float middle, loss, slope;
+};
+
+template <class F>
+__device__ __forceinline__ static softmax_jsd_term
+term_of(const F &f, const softmax_jsd_args &a, const softmax_pair &s, float x, float y, float *q)
+{
+    *q = s.share[0] * exp2_term(fmaf(x, a.scale, -s.base[0]));
+    const float p = s.share[1] * exp2_term(fmaf(y, a.scale, -s.base[1]));
+    return f(*q, p, fmaf(y - x, a.scale, -s.offset));
+}
+
+template <class T, class F, class TEAM, class PAIR>
+__device__ __forceinline__ static softmax_jsd_sums
+sum_losses(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, const softmax_pair &s)
+{
+    const float middle = f(1, 1, s.best).slope + 0 * s.offset; /* NaN if a row is */
+    float sums[2] = {0, 0};
+    pair.template for_each<true>(t, a.n, [&](int, float(&x)[V<T>], float(&y)[V<T>]) {
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            float q;
+            const softmax_jsd_term d = term_of(f, a, s, x[i], y[i], &q);
+            sums[0] += d.loss;
+            sums[1] += q * (d.slope - middle);
+            x[i] = d.slope;
+            y[i] = q;
+        }
+    });
+    t.sum(sums);
+    return softmax_jsd_sums{middle, sums[0], sums[1]};
+}
+
+template <class T, class Y, bool SLOPE_ALONE, class F, class TEAM, class PAIR>
+__device__ __forceinline__ static void
+write_gradients(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, int64_t r,
+                const softmax_pair &s, const softmax_jsd_sums &sums, float factor)
+{
+    pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
+        float dx[V<T>];
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            float q = y[i], slope = x[i];
+            if (!PAIR::CAN_KEEP)
+                slope = term_of(f, a, s, x[i], y[i], &q).slope;
+            dx[i] = factor * (SLOPE_ALONE ? slope : q * (slope - sums.middle - sums.slope));
+        }
+        store_as<Y>(a.dstudent.row<Y>(r) + j, a.n - j, dx);
+    });
+}
+
+/* Returns the row's loss. */
+template <class T, class Y, class F, class TEAM, class PAIR>
+__device__ __forceinline__ static float run_row(const F &f, const softmax_jsd_args &a, TEAM &t,
+                                                const PAIR &pair, int64_t r, float factor)
+{
+    const softmax_pair s = compare_rows<T>(a, t, pair);
+    float loss;
+    f.for_row(s.best, [&](const auto &of_row) {
+        const softmax_jsd_sums sums = sum_losses<T>(of_row, a, t, pair, s);
+        if (a.dstudent.data)
+            write_gradients<T, Y, F::SLOPE_ALONE>(of_row, a, t, pair, r, s, sums, factor);
+        loss = (float)F::LOSS_UNIT * sums.loss;
+    });
+    return loss;
+}
+
+#endif
