@@ -203,21 +203,31 @@ static bool launch_held(const cuda_call &call, ARGS &a, const row_shape &s,
     return true;
 }
 
-/* known: of this set of kernels. T: of the elements. */
+enum { WAYS = 5 /* to launch a forward whose rows are held */ };
+
+/* known: of this set of kernels. T: of the elements. A block of many threads comes before a cluster, whose barriers take longer. */
 template <class T, class ARGS>
 static void launch_forward(const cuda_call &call, ARGS a, const row_kernels<ARGS> &kernels,
-                           kernel_room (&known)[2])
+                           kernel_room (&known)[WAYS])
 {
     const int64_t chunks = chunks_of_row<T>(a.n);
-    const int ranks = most_ranks(call), most = ranks > 1 ? STREAM_THREADS : MOST_LANES;
-    if (launch_held<T>(call, a,
-                       shape_rows(a.rows, chunks, FEW, STREAM_THREADS, ranks, STREAM_THREADS),
-                       kernels.few, &known[0]) ||
-        launch_held<T>(call, a,
-                       shape_rows(a.rows, chunks, HELD, most, ranks,
-                                  kernels.held.chunks ? STREAM_THREADS : LEAST_BLOCK),
-                       kernels.held, &known[1]))
-        return;
+    const int ranks = most_ranks(call),
+              least = kernels.held.chunks ? (int)STREAM_THREADS : (int)LEAST_BLOCK;
+    const struct {
+        const row_kernel<ARGS> &k;
+        int held, most, ranks, least;
+    } ways[WAYS] = {{kernels.few, FEW, STREAM_THREADS, 1, STREAM_THREADS},
+                    {kernels.held, HELD, STREAM_THREADS, 1, least},
+                    {kernels.held, HELD, MOST_LANES, 1, least},
+                    {kernels.few, FEW, STREAM_THREADS, ranks, STREAM_THREADS},
+                    {kernels.held, HELD, STREAM_THREADS, ranks, least}};
+    for (int i = 0; i < WAYS; i++) {
+        const auto &way = ways[i];
+        if (launch_held<T>(call, a,
+                           shape_rows(a.rows, chunks, way.held, way.most, way.ranks, way.least),
+                           way.k, &known[i]))
+            return;
+    }
     const row_shape s = shape_rows(a.rows, chunks, HELD, MOST_LANES);
     a.lanes = s.lanes;
     launch_rows(call, s, s.blocks, 0, kernels.walked, a);
