@@ -17,9 +17,18 @@ setup:
 cuda: all
 	@cmake --build --preset release -j $(JOBS) --target tigon_cuda
 
-# Train a small Llama on this repository's own text, fused and unfused, side by side.
+# On a card, with NVIDIA's compute-sanitizer over the checker's quick cases: hours; OPERATORS="rms_norm dyt" takes these alone.
+cuda-sanitizer: cuda
+	@sh tests/cuda/sanitizer.sh build/tigon build . $(OPERATORS)
+
+# The Python package as a wheel for other machines, in build/dist: oneDNN and the compiler's libraries are inside.
+wheel: setup
+	@sh scripts/wheel.sh
+
+# Train a small Llama on this repository's own text, fused and unfused, side by side. Where an NVIDIA GPU is, its backend is built as well.
 demo: setup
 	@$(RELEASE) --target llama
+	@sh scripts/card.sh $(JOBS)
 	@build/llama --demo --plot build/loss.svg
 
 test:
@@ -64,6 +73,12 @@ test-convergence:
 test-hf: all
 	@cmake --build --preset release --target test-hf
 
+# Liger-Kernel's own tests on Tigon's operators, on the CPU: installs PyTorch and their sources into build/liger/.
+test-liger:
+	@sh scripts/setup.sh test
+	@$(RELEASE)
+	@sh tests/liger/run.sh build
+
 # Lines and branches of the CPU's kernels that no case of the checker reaches: half an hour.
 coverage: setup
 	@sh tests/coverage/coverage.sh . build-coverage
@@ -94,4 +109,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup cuda demo test sweep test-levels test-aarch64 test-clang test-convergence soak test-hf coverage bench bench-peers check lint format install clean
+.PHONY: all setup cuda cuda-sanitizer wheel demo test sweep test-levels test-aarch64 test-clang test-convergence soak test-hf test-liger coverage bench bench-peers check lint format install clean

@@ -27,10 +27,12 @@ tg_status ascend_adamw(tg_ctx *ctx, const tg_adamw_args *a)
     /* 1 - beta^step without cancellation for beta near 1 */
     const double left1 = -expm1((double)a->step * log(a->beta1));
     const double left2 = -expm1((double)a->step * log(a->beta2));
-    return ASCEND_LAUNCH(ctx, &plan, adamw, .param = a->param, .grad = a->grad, .m = a->m,
-                         .v = a->v, .master = a->master, .grad_f32 = grad_f32,
-                         .scale = a->grad_scale, .beta1 = a->beta1, .rest1 = 1 - a->beta1,
-                         .beta2 = a->beta2, .rest2 = 1 - a->beta2,
-                         .keep = 1 - a->lr * a->weight_decay, .step = a->lr / left1,
-                         .root = 1 / sqrt(left2), .eps = a->eps);
+    const double limit = a->max_norm / fabs(a->grad_scale); /* of the norm of what is in grad */
+    return ASCEND_LAUNCH(
+        ctx, &plan, adamw, .param = a->param, .grad = a->grad, .m = a->m, .v = a->v,
+        .master = a->master, .grad_f32 = grad_f32, .grad_squares = a->grad_squares,
+        .scale = a->grad_scale, .limit = a->max_norm > 0 ? limit * limit : INFINITY,
+        .max_norm = copysign(a->max_norm, a->grad_scale), .beta1 = a->beta1, .rest1 = 1 - a->beta1,
+        .beta2 = a->beta2, .rest2 = 1 - a->beta2, .keep = 1 - a->lr * a->weight_decay,
+        .step = a->lr / left1, .root = 1 / sqrt(left2), .eps = a->eps);
 }

@@ -2,16 +2,18 @@
 #include "ascend.h"
 #include "kernels/swiglu.args.h"
 
-enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
+enum { FORWARD, BACKWARD, BACKWARD_Y, FORWARD_SHORT, BACKWARD_SHORT };
 
 ASCEND_KERNEL(swiglu_forward, SWIGLU_FORWARD);
 ASCEND_KERNEL(swiglu_backward, SWIGLU_BACKWARD);
+ASCEND_KERNEL(swiglu_backward_y, SWIGLU_BACKWARD_Y);
 ASCEND_KERNEL(swiglu_forward_short, SWIGLU_FORWARD_SHORT);
 ASCEND_KERNEL(swiglu_backward_short, SWIGLU_BACKWARD_SHORT);
 
 const tg_ub_kernel ascend_ub_swiglu[] = {
     [FORWARD] = {.name = "swiglu_forward.flat", ASCEND_BUFFERS(swiglu_forward), .flat = 1},
     [BACKWARD] = {.name = "swiglu_backward.flat", ASCEND_BUFFERS(swiglu_backward), .flat = 1},
+    [BACKWARD_Y] = {.name = "swiglu_backward_y.flat", ASCEND_BUFFERS(swiglu_backward_y), .flat = 1},
     [FORWARD_SHORT] = ASCEND_SHORT("swiglu_forward.short", swiglu_forward_short),
     [BACKWARD_SHORT] = ASCEND_SHORT("swiglu_backward.short", swiglu_backward_short),
     {0},
@@ -39,13 +41,19 @@ tg_status ascend_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *arg
     const ascend_memory dgate = ascend_whole_of(args->dgate, args->dup);
     ascend_plan plan;
     int is_short = 0;
-    if (dgate.at)
+    if (dgate.at && !args->y)
         ASCEND_TRY(ascend_choose_halves(&plan, &ascend_ub_swiglu[BACKWARD_SHORT], 0, args->dy,
                                         &gate, &is_short));
     if (is_short)
         return ASCEND_LAUNCH(ctx, &plan, swiglu_backward_short, .dy = args->dy, .gate = &gate,
                              .dgate = &dgate, .gate_multiplier = args->gate_multiplier,
                              .down_multiplier = args->down_multiplier);
+    if (args->y)
+        return ASCEND_RUN_FLAT(ctx, &ascend_ub_swiglu[BACKWARD_Y], 0, swiglu_backward_y,
+                               .dy = args->dy, .gate = args->gate, .up = args->up,
+                               .dgate = args->dgate, .dup = args->dup, .y = args->y,
+                               .gate_multiplier = args->gate_multiplier,
+                               .down_multiplier = args->down_multiplier);
     return ASCEND_RUN_FLAT(ctx, &ascend_ub_swiglu[BACKWARD], 0, swiglu_backward, .dy = args->dy,
                            .gate = args->gate, .up = args->up, .dgate = args->dgate,
                            .dup = args->dup, .gate_multiplier = args->gate_multiplier,

@@ -1,15 +1,17 @@
 /* adamw.cu - one pass over the parameters: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
- * p = p (1 - lr weight_decay) - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps). */
+ * p = p (1 - lr weight_decay) - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps). The norm of all gradients, which clips g
+ * and leaves the step out where it is not finite, is read on the card. */
 #include <math.h>
 
 #include "elements.cuh"
 
 struct adamw_args {
     char *param, *grad;
-    float *master, *m, *v; /* master NULL: the parameters themselves */
+    float *master, *m, *v;     /* master NULL: the parameters themselves */
+    const float *grad_squares; /* NULL: the gradients are neither clipped nor looked at */
     int64_t n;
     int grad_f32;
-    float beta1, beta2, rest1, rest2, eps, grad_scale;
+    float beta1, beta2, rest1, rest2, eps, grad_scale, max_norm;
     float keep, rate, correct1,
         correct2; /* 1 - lr weight_decay, lr, 1 - beta1^step, 1 - beta2^step */
 };
@@ -55,8 +57,22 @@ __device__ __forceinline__ static void store_four(char *p, int64_t j, int64_t le
     }
 }
 
+/* What gradients are multiplied with; NaN where their norm is not finite. */
+__device__ __forceinline__ static float scale_of(const adamw_args &a)
+{
+    if (!a.grad_squares)
+        return a.grad_scale;
+    const float squares = __ldg(a.grad_squares), norm = fabsf(a.grad_scale) * sqrtf(squares);
+    if (!isfinite(squares))
+        return NAN;
+    return a.max_norm > 0 && norm > a.max_norm ? a.grad_scale * (a.max_norm / norm) : a.grad_scale;
+}
+
 template <class T> __global__ void __launch_bounds__(ADAMW_THREADS) adamw_kernel(const adamw_args a)
 {
+    const float scale = scale_of(a);
+    if (isnan(scale))
+        return;
     const int64_t step = (int64_t)gridDim.x * ADAMW_THREADS * FOUR;
     for (int64_t j = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * FOUR; j < a.n;
          j += step) {
@@ -74,7 +90,7 @@ template <class T> __global__ void __launch_bounds__(ADAMW_THREADS) adamw_kernel
             load_four<T>(a.param, j, left, p);
 #pragma unroll
         for (int i = 0; i < FOUR; i++) {
-            const float grad = g[i] * a.grad_scale;
+            const float grad = g[i] * scale;
             m[i] = a.beta1 * m[i] + a.rest1 * grad;
             v[i] = a.beta2 * v[i] + a.rest2 * grad * grad;
             p[i] =
@@ -105,6 +121,8 @@ tg_status cuda_adamw(tg_ctx *ctx, const tg_adamw_args *args)
     a.rest2 = (float)(1 - args->beta2);
     a.eps = (float)args->eps;
     a.grad_scale = (float)args->grad_scale;
+    a.grad_squares = (const float *)data_of(args->grad_squares);
+    a.max_norm = (float)args->max_norm;
     a.keep = (float)(1 - args->lr * args->weight_decay);
     a.rate = (float)args->lr;
     a.correct1 = (float)(1 - pow(args->beta1, (double)args->step));

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "card.h"
 #include "flash_attention_cudnn.h"
+#include "flash_attention_sm90.h"
+#include "fused_linear_cross_entropy.h"
 #include "gemm.h"
 
 const tg_host *cuda_host;
@@ -16,41 +19,29 @@ static tg_status open_backend(const tg_host *host)
 }
 
 /* An error of CUDA as a status; it is forgotten there, unless the card itself is lost. */
-static tg_status failed(const char *what, cudaError_t error)
+tg_status cuda_failed(const char *what, cudaError_t error)
 {
     cudaGetLastError();
     return cuda_host->fail(TG_EDEVICE, "%s: CUDA says: %s", what, cudaGetErrorString(error));
 }
 
-/* ---- what a context has on the card ----
- * A record for each address that a context ever had: the contexts of a program are few, and select() makes the record
- * new when another context comes to lie there. */
+/* ---- what a context has on the card ---- */
 
-typedef struct record {
-    const tg_ctx *ctx;
-    int card; /* -1: none yet */
-    int processors, capability;
-    cuda_fault *fault;
-    cudaEvent_t begun, ended; /* of tg_time_begin() and its end, on `timed`; NULL: none yet */
-    int timed;
-    struct record *next;
-} record;
-
-static record *records;
+static cuda_record *records;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static record *find(const tg_ctx *ctx)
+static cuda_record *find(const tg_ctx *ctx)
 {
-    record *r = __atomic_load_n(&records, __ATOMIC_ACQUIRE);
+    cuda_record *r = __atomic_load_n(&records, __ATOMIC_ACQUIRE);
     while (r && r->ctx != ctx)
         r = r->next;
     return r;
 }
 
 /* NULL, with the error set, if there is no memory. */
-static record *record_of(const tg_ctx *ctx)
+static cuda_record *record_of(const tg_ctx *ctx)
 {
-    record *r = find(ctx);
+    cuda_record *r = find(ctx);
     if (r)
         return r;
     r = calloc(1, sizeof *r);
@@ -70,7 +61,7 @@ static record *record_of(const tg_ctx *ctx)
 enum { OLDEST = 80 }; /* compute capability 8.0: conversions to bf16 */
 
 /* The context's card from now on. */
-static tg_status take_card(record *r, int card)
+static tg_status take_card(cuda_record *r, int card)
 {
     int major = 0, minor = 0, count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
@@ -96,7 +87,7 @@ static tg_status take_card(record *r, int card)
             memset(r->fault, 0, sizeof *r->fault);
     }
     if (error != cudaSuccess)
-        return failed("cuda", error);
+        return cuda_failed("cuda", error);
     r->card = card;
     return TG_OK;
 }
@@ -110,7 +101,7 @@ static cudaError_t enter(int card, int *before)
     return cudaSetDevice(card);
 }
 
-static void leave(int card, int before)
+void cuda_leave(int card, int before)
 {
     if (before != card)
         cudaSetDevice(before);
@@ -118,7 +109,7 @@ static void leave(int card, int before)
 
 tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tensor *on)
 {
-    record *r = record_of(ctx);
+    cuda_record *r = record_of(ctx);
     const int card = on->device.device_id;
     if (!r)
         return TG_ENOMEM;
@@ -132,10 +123,9 @@ tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tens
             TG_EINVAL,
             "%s: the tensors lie on card %d, the context works on card %d: one context a card", op,
             card, r->card);
-    *call =
-        (cuda_call){ctx, op, cuda_host->stream(ctx), r->fault, r->processors, r->capability, card};
+    *call = (cuda_call){ctx, op, cuda_stream(r), r->fault, r->processors, r->capability, card};
     const cudaError_t error = enter(card, &call->before);
-    return error == cudaSuccess ? TG_OK : failed(op, error);
+    return error == cudaSuccess ? TG_OK : cuda_failed(op, error);
 }
 
 tg_status cuda_end(const cuda_call *call, tg_status status)
@@ -143,8 +133,8 @@ tg_status cuda_end(const cuda_call *call, tg_status status)
     int card;
     const cudaError_t error = cudaGetLastError();
     if (cudaGetDevice(&card) == cudaSuccess)
-        leave(card, call->before);
-    return status != TG_OK || error == cudaSuccess ? status : failed(call->op, error);
+        cuda_leave(card, call->before);
+    return status != TG_OK || error == cudaSuccess ? status : cuda_failed(call->op, error);
 }
 
 /* ---- the device ---- */
@@ -163,26 +153,27 @@ static tg_status select_card(tg_ctx *ctx)
     if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
         return cuda_host->fail(TG_EDEVICE, "cuda: the NVIDIA driver finds no card");
     if (error != cudaSuccess)
-        return failed("cuda", error);
-    record *r = record_of(ctx);
+        return cuda_failed("cuda", error);
+    cuda_record *r = record_of(ctx);
     if (!r)
         return TG_ENOMEM;
     r->card = -1;
+    r->recording = 0;
     if (r->fault)
         r->fault->taken = 0;
     return TG_OK;
 }
 
 /* The context's card, or the first one where it has none yet, becomes current. */
-static record *enter_card_of(const tg_ctx *ctx, int *before)
+cuda_record *cuda_enter(const tg_ctx *ctx, int *before)
 {
-    record *r = record_of(ctx);
+    cuda_record *r = record_of(ctx);
     if (!r || (r->card < 0 && take_card(r, 0) != TG_OK))
         return NULL;
     const cudaError_t error = enter(r->card, before);
     if (error == cudaSuccess)
         return r;
-    failed("cuda", error);
+    cuda_failed("cuda", error);
     return NULL;
 }
 
@@ -190,11 +181,11 @@ static void *alloc_on_card(tg_ctx *ctx, size_t bytes)
 {
     int before;
     void *memory = NULL;
-    const record *r = enter_card_of(ctx, &before);
+    const cuda_record *r = cuda_enter(ctx, &before);
     if (!r)
         return NULL;
     const cudaError_t error = cudaMalloc(&memory, bytes);
-    leave(r->card, before);
+    cuda_leave(r->card, before);
     if (error == cudaSuccess)
         return memory;
     cudaGetLastError();
@@ -214,30 +205,45 @@ static tg_status copy_on_card(tg_ctx *ctx, void *dst, int dst_device_type, const
                               int src_device_type, size_t bytes)
 {
     int before;
-    const record *r = enter_card_of(ctx, &before);
+    const cuda_record *r = cuda_enter(ctx, &before);
     (void)dst_device_type; /* CUDA sees whose memory it is */
     (void)src_device_type;
     if (!r)
         return TG_EDEVICE;
-    const cudaError_t error =
-        cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, cuda_host->stream(ctx));
-    leave(r->card, before);
-    return error == cudaSuccess ? TG_OK : failed("tg_copy", error);
+    const cudaError_t error = cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, cuda_stream(r));
+    cuda_leave(r->card, before);
+    return error == cudaSuccess ? TG_OK : cuda_failed("tg_copy", error);
+}
+
+static tg_status move_on_card(tg_ctx *ctx, const void *const *from, int reads, void *const *to,
+                              int writes, size_t bytes)
+{
+    int before;
+    const cuda_record *r = cuda_enter(ctx, &before);
+    if (!r)
+        return TG_EDEVICE;
+    cuda_move(from, reads, to, writes, bytes, cuda_stream(r));
+    const cudaError_t error = cudaGetLastError();
+    cuda_leave(r->card, before);
+    return error == cudaSuccess ? TG_OK : cuda_failed("tg_move", error);
 }
 
 static tg_status sync_card(tg_ctx *ctx)
 {
     int before;
-    const record *known = find(ctx);
+    const cuda_record *known = find(ctx);
     if (!known || known->card < 0)
         return TG_OK; /* nothing was ever put there */
-    record *r = enter_card_of(ctx, &before);
+    cuda_record *r = cuda_enter(ctx, &before);
     if (!r)
         return TG_EDEVICE;
-    const cudaError_t error = cudaStreamSynchronize(cuda_host->stream(ctx));
-    leave(r->card, before);
-    if (error != cudaSuccess)
-        return failed("tg_sync", error);
+    const cudaError_t error = cudaStreamSynchronize(cuda_stream(r));
+    cuda_leave(r->card, before);
+    return error == cudaSuccess ? cuda_told(r) : cuda_failed("tg_sync", error);
+}
+
+tg_status cuda_told(cuda_record *r)
+{
     const cuda_fault f = *(volatile cuda_fault *)r->fault;
     if (!f.taken)
         return TG_OK;
@@ -249,7 +255,7 @@ static tg_status sync_card(tg_ctx *ctx)
 }
 
 /* Events belong to a card: a context that has another one by now gets others. */
-static cudaError_t make_events(record *r)
+static cudaError_t make_events(cuda_record *r)
 {
     if (r->begun && r->timed == r->card)
         return cudaSuccess;
@@ -267,19 +273,19 @@ static tg_status time_on_card(tg_ctx *ctx, double *seconds)
 {
     int before;
     float ms = 0;
-    record *r = enter_card_of(ctx, &before);
+    cuda_record *r = cuda_enter(ctx, &before);
     if (!r)
         return TG_EDEVICE;
     cudaError_t error = make_events(r);
     if (error == cudaSuccess)
-        error = cudaEventRecord(seconds ? r->ended : r->begun, cuda_host->stream(ctx));
+        error = cudaEventRecord(seconds ? r->ended : r->begun, cuda_stream(r));
     if (error == cudaSuccess && seconds)
         error = cudaEventSynchronize(r->ended);
     if (error == cudaSuccess && seconds)
         error = cudaEventElapsedTime(&ms, r->begun, r->ended);
-    leave(r->card, before);
+    cuda_leave(r->card, before);
     if (error != cudaSuccess)
-        return failed(seconds ? "tg_time_end" : "tg_time_begin", error);
+        return cuda_failed(seconds ? "tg_time_end" : "tg_time_begin", error);
     if (seconds)
         *seconds = 1e-3 * (double)ms;
     return TG_OK;
@@ -290,7 +296,19 @@ static tg_status time_on_card(tg_ctx *ctx, double *seconds)
 static const tg_impl impls[] = {
     TG_IMPL(flash_attention_forward, "cudnn", 0, TG_TAKES_BF16 | TG_TAKES_F16,
             cuda_flash_attention_cudnn_accepts, cuda_flash_attention_cudnn),
+    TG_IMPL(flash_attention_forward, "sm90", 0, TG_TAKES_BF16 | TG_TAKES_F16,
+            cuda_flash_attention_forward_sm90_accepts, cuda_flash_attention_forward_sm90),
+    TG_IMPL(flash_attention_backward, "sm90", 0, TG_TAKES_BF16 | TG_TAKES_F16,
+            cuda_flash_attention_backward_sm90_accepts, cuda_flash_attention_backward_sm90),
+    TG_IMPL(fused_linear_cross_entropy_forward, "wgmma", 0, TG_TAKES_BF16,
+            cuda_fused_linear_cross_entropy_forward_accepts,
+            cuda_fused_linear_cross_entropy_forward),
+    TG_IMPL(fused_linear_cross_entropy_backward, "wgmma", 0, TG_TAKES_BF16,
+            cuda_fused_linear_cross_entropy_backward_accepts,
+            cuda_fused_linear_cross_entropy_backward),
     TG_IMPL(gemm, "cublaslt", 0, TG_TAKES_FLOATS, cuda_gemm_cublaslt_accepts, cuda_gemm_cublaslt),
+    TG_IMPL(gemm, "wgmma", 0, TG_TAKES_BF16 | TG_TAKES_F16, cuda_gemm_wgmma_accepts,
+            cuda_gemm_wgmma),
 #define OPERATOR(op, takes) TG_IMPL(op, "", 0, takes, NULL, cuda_##op),
 #include "operators.inc"
 #undef OPERATOR
@@ -315,6 +333,11 @@ static const tg_backend cuda = {
     .environment = environment,
     .convert = cuda_convert,
     .time = time_on_card,
+    .alloc_host = cuda_alloc_host,
+    .free_host = cuda_free_host,
+    .event = cuda_event,
+    .graph = cuda_graph,
+    .move = move_on_card,
 };
 
 TG_BACKEND_ENTRY

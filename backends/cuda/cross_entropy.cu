@@ -5,6 +5,7 @@
  * logits after softcap, m the largest, S = sum of exp(x - m), the gradient is
  *   g (A exp(x_i - m) / S - B w_i - C [i = y]) slope_i */
 #include "logits.cuh"
+#include "parts.cuh"
 
 /* What a mean divides by, and the sum of the class weights. */
 struct loss_counts {
@@ -48,16 +49,16 @@ template <bool CAP> __device__ __forceinline__ static float capped(float x, floa
 }
 
 /* Where the target is in a chunk, it is taken out. ALL: every option; else neither softcap nor smoothing nor the largest logit. */
-template <class T, bool ALL>
-__device__ __forceinline__ static row_sums sum_row(const loss_args &a, team &t, const T *logits,
-                                                   int y)
+template <class T, bool ALL, class TEAM, class ROW>
+__device__ __forceinline__ static row_sums sum_row(const loss_args &a, TEAM &t, const ROW &logits,
+                                                   float x_y, int y)
 {
     row_sums s;
     float own = -CUDART_MAX_NORMAL_F, sums[2] = {0, 0}, best[1] = {-CUDART_INF_F};
     int at = INT32_MAX;
-    s.x_y = capped<ALL>(get(logits + y), a.softcap);
+    s.x_y = x_y;
     s.origin = s.x_y - s.x_y == 0 ? s.x_y : 0;
-    walk<T>(t, logits, a.n, false, [&](int j, float(&v)[V<T>]) {
+    logits.walk(t, a.n, false, [&](int j, float(&v)[V<T>]) {
         if (ALL) {
             float w[V<T>];
             if (a.smoothing != 0 && a.class_weight)
@@ -156,14 +157,14 @@ __device__ __forceinline__ static row_slopes slopes_of(const loss_args &a, int64
     return d;
 }
 
-template <class T, bool ALL>
-__device__ __forceinline__ static void write_gradient(const loss_args &a, const team &t, int64_t r,
-                                                      const T *logits, int y, const row_odds &o,
+template <class T, bool ALL, class TEAM, class ROW>
+__device__ __forceinline__ static void write_gradient(const loss_args &a, const TEAM &t, int64_t r,
+                                                      const ROW &logits, int y, const row_odds &o,
                                                       const loss_counts &c)
 {
     const row_slopes slopes = slopes_of<ALL>(a, r, y, o, c);
     char *const row = a.dlogits.row(r);
-    walk<T>(t, logits, a.n, true, [&](int j, float(&v)[V<T>]) {
+    logits.walk(t, a.n, true, [&](int j, float(&v)[V<T>]) {
         float d[V<T>], w[V<T>];
         if (ALL && a.smoothing != 0 && a.class_weight)
             load_vector<T>(vector_span{(char *)a.class_weight, 1}, j, a.n - j, w);
@@ -182,8 +183,8 @@ __device__ __forceinline__ static void write_gradient(const loss_args &a, const 
     });
 }
 
-template <class T>
-__device__ __forceinline__ static void write_zeros(const loss_args &a, const team &t, int64_t r)
+template <class T, class TEAM>
+__device__ __forceinline__ static void write_zeros(const loss_args &a, const TEAM &t, int64_t r)
 {
     const float zeros[V<T>] = {};
     for (int j = t.lane * V<T>; j < a.n; j += t.lanes * V<T>)
@@ -226,66 +227,93 @@ terms_of(const loss_args &a, const row_sums &s, const row_odds &o, const loss_co
     return v;
 }
 
+/* A row without a target: 1 if row r is one, and nothing is left to do. */
+template <class T, class TEAM>
+__device__ __forceinline__ static bool skip_row(const loss_args &a, const TEAM &t, int64_t r)
+{
+    const int64_t target = a.target[r];
+    const loss_terms nothing = {0, 0, 0};
+    if (target == a.ignore_index) {
+        if (t.lane == 0 && !a.saved)
+            write_row(a, r, nothing, 0, -1);
+        if (a.dlogits.data)
+            write_zeros<T>(a, t, r);
+        return true;
+    }
+    if (a.range.holds(r, target, t.lane == 0))
+        return false;
+    if (t.lane == 0 && a.terms)
+        a.terms[r] = nothing;
+    return true;
+}
+
+__device__ __forceinline__ static loss_counts counts_of(const loss_args &a)
+{
+    return a.counts ? *a.counts : loss_counts{1, 1, (float)a.n, 0};
+}
+
+/* A row that has a target; x_y: its logit. */
+template <class T, bool ALL, class TEAM, class ROW>
+__device__ __forceinline__ static void run_row(const loss_args &a, TEAM &t, const ROW &logits,
+                                               int64_t r, float x_y)
+{
+    const int y = (int)a.target[r];
+    row_odds o;
+    loss_counts c;
+    x_y = capped<ALL>(x_y, a.softcap);
+    if (!a.saved || !odds_from(a.saved[r], x_y, &o)) {
+        const row_sums s = sum_row<T, ALL>(a, t, logits, x_y, y);
+        o = odds_of(s);
+        wait_for_the_kernel_before();
+        c = counts_of(a);
+        if (t.lane == 0 && !a.saved)
+            write_row(a, r, terms_of(a, s, o, c, y), o.lse, s.largest);
+    } else {
+        wait_for_the_kernel_before();
+        c = counts_of(a);
+        t.barrier(); /* all have read x_y: dlogits may be the same memory */
+    }
+    if (a.dlogits.data)
+        write_gradient<T, ALL>(a, t, r, logits, y, o, c);
+}
+
 template <class T, bool ALL>
 __global__ void __launch_bounds__(MOST_LANES) loss_kernel(const loss_args a)
 {
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
-    loss_counts c = {1, 1, (float)a.n, 0};
-    if (a.counts)
-        c = *a.counts;
     for (int64_t r = t.first; r < a.logits.rows; r += t.step) {
-        const T *const logits = (const T *)a.logits.row(r);
-        const int64_t target = a.target[r];
-        const loss_terms nothing = {0, 0, 0};
-        if (target == a.ignore_index) {
-            if (t.lane == 0 && !a.saved)
-                write_row(a, r, nothing, 0, -1);
-            if (a.dlogits.data)
-                write_zeros<T>(a, t, r);
-            continue;
-        }
-        if (!a.range.holds(r, target, t.lane == 0)) {
-            if (t.lane == 0 && a.terms)
-                a.terms[r] = nothing;
-            continue;
-        }
-        const int y = (int)target;
-        row_odds o;
-        const float x_y = capped<ALL>(get(logits + y), a.softcap);
-        if (!a.saved || !odds_from(a.saved[r], x_y, &o)) {
-            const row_sums s = sum_row<T, ALL>(a, t, logits, y);
-            o = odds_of(s);
-            if (t.lane == 0 && !a.saved)
-                write_row(a, r, terms_of(a, s, o, c, y), o.lse, s.largest);
-        } else {
-            t.barrier(); /* all have read x_y: dlogits may be the same memory */
-        }
-        if (a.dlogits.data)
-            write_gradient<T, ALL>(a, t, r, logits, y, o, c);
+        const walked_row<T> logits = {(const T *)a.logits.row(r)};
+        if (!skip_row<T>(a, t, r))
+            run_row<T, ALL>(a, t, logits, r, get(logits.row + a.target[r]));
     }
+}
+
+/* The same for wide rows: all of a row is under way at once, and it is read but once. */
+template <class T, bool ALL>
+__global__ void __launch_bounds__(LOGITS_THREADS, ALL ? 2 : 3)
+    held_loss_kernel(const __grid_constant__ loss_args a)
+{
+    extern __shared__ uint4 held[];
+    __shared__ cluster_memory memory;
+    logits_team t(&memory);
+    const T *const row = (const T *)a.logits.row(t.row);
+    const held_logits<T> logits = {held};
+    if (skip_row<T>(a, t, t.row)) {
+        wait_for_the_kernel_before(); /* so that who waits for this one waits for that one, too */
+        return;
+    }
+    logits.take(t, row, a.n);
+    const float x_y = get(row + a.target[t.row]);
+    t.begin();
+    wait_for_copies();
+    run_row<T, ALL>(a, t, logits, t.row, x_y);
+    let_the_next_come();
 }
 
 /* ---- over all rows: one block, in a fixed order ---- */
 
-enum { ALL_ROWS_THREADS = 1024 };
-
-/* The sums of the block's threads: pairs at a distance of 512, of 256, ... */
-template <int N> __device__ static void sum_block(double (&value)[N])
-{
-    __shared__ double memory[ALL_ROWS_THREADS];
-    for (int i = 0; i < N; i++) {
-        memory[threadIdx.x] = value[i];
-        for (int half = ALL_ROWS_THREADS / 2; half > 0; half /= 2) {
-            __syncthreads();
-            if ((int)threadIdx.x < half)
-                memory[threadIdx.x] += memory[threadIdx.x + half];
-        }
-        __syncthreads();
-        value[i] = memory[0];
-        __syncthreads();
-    }
-}
+enum { ALL_ROWS_THREADS = 1024, COUNT_AHEAD = 8 /* targets that a thread loads at once */ };
 
 struct count_args {
     const int64_t *target;
@@ -299,16 +327,26 @@ __global__ void __launch_bounds__(ALL_ROWS_THREADS)
     count_kernel(const count_args a, loss_counts *to)
 {
     double sums[3] = {0, 0, 0}; /* rows, their weights, all weights */
-    for (int64_t r = threadIdx.x; r < a.rows; r += ALL_ROWS_THREADS) {
-        const int64_t y = a.target[r];
-        if (y == a.ignore_index || !a.range.holds(r, y, a.tell))
-            continue;
-        sums[0] += 1;
-        sums[1] += a.class_weight ? a.class_weight[y] : 1;
+    let_the_next_come();
+    for (int64_t first = threadIdx.x; first < a.rows; first += COUNT_AHEAD * ALL_ROWS_THREADS) {
+        int64_t y[COUNT_AHEAD];
+#pragma unroll
+        for (int u = 0; u < COUNT_AHEAD; u++) {
+            const int64_t r = first + u * ALL_ROWS_THREADS;
+            y[u] = r < a.rows ? a.target[r] : a.ignore_index;
+        }
+#pragma unroll
+        for (int u = 0; u < COUNT_AHEAD; u++) {
+            if (y[u] == a.ignore_index ||
+                !a.range.holds(first + u * ALL_ROWS_THREADS, y[u], a.tell))
+                continue;
+            sums[0] += 1;
+            sums[1] += a.class_weight ? a.class_weight[y[u]] : 1;
+        }
     }
     for (int64_t i = threadIdx.x; a.class_weight && a.smoothing && i < a.n; i += ALL_ROWS_THREADS)
         sums[2] += a.class_weight[i];
-    sum_block(sums);
+    block_sum<ALL_ROWS_THREADS>(sums);
     if (threadIdx.x != 0)
         return;
     to->rows = sums[0];
@@ -322,12 +360,15 @@ __global__ void __launch_bounds__(ALL_ROWS_THREADS)
                   float *z_loss, float *accuracy)
 {
     double sums[3] = {0, 0, 0};
-    for (int64_t r = threadIdx.x; r < rows; r += ALL_ROWS_THREADS) {
+    wait_for_the_kernel_before();
+#pragma unroll 8
+    for (int64_t r = threadIdx.x; r < rows; r += ALL_ROWS_THREADS)
         sums[0] += terms[r].loss;
+    for (int64_t r = threadIdx.x; r < rows && (z_loss || accuracy); r += ALL_ROWS_THREADS) {
         sums[1] += terms[r].z;
         sums[2] += terms[r].hit;
     }
-    sum_block(sums);
+    block_sum<ALL_ROWS_THREADS>(sums);
     if (threadIdx.x != 0)
         return;
     *loss = (float)sums[0];
@@ -383,10 +424,19 @@ static tg_status loss_args_of(const cuda_call &call, const ARGS *args, loss_args
 
 template <class T> static void launch_rows_of(const cuda_call &call, loss_args a)
 {
+    const bool all = a.smoothing != 0 || a.softcap > 0 || a.find_largest;
+    if constexpr (element<T>::WHOLE) {
+        held_shape h = hold_rows(call, LOGITS_THREADS, a.logits.rows, (int64_t)a.n * (int)sizeof(T), 1);
+        h.behind = a.counts != NULL;
+        if (h.cluster) {
+            launch_held(call, h, all ? held_loss_kernel<T, true> : held_loss_kernel<T, false>, a);
+            return;
+        }
+    }
     const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), CHUNKS_OF_A_THREAD,
                                    a.dlogits.data ? GRADIENT_LANES : LOSS_LANES);
     a.lanes = s.lanes;
-    if (a.smoothing != 0 || a.softcap > 0 || a.find_largest)
+    if (all)
         loss_kernel<T, true><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
     else
         loss_kernel<T, false><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
@@ -425,8 +475,8 @@ static tg_status forward(const cuda_call &call, const tg_cross_entropy_forward_a
     }
     launch_rows(call, args->logits, args->dlogits, args->class_weight, a);
     if (reduced)
-        reduce_kernel<<<1, ALL_ROWS_THREADS, 0, call.stream>>>(a.terms, a.logits.rows, a.counts,
-                                                               a.loss, a.z_loss, a.accuracy);
+        launch_behind(call, reduce_kernel, 1, ALL_ROWS_THREADS, a.terms, a.logits.rows, a.counts,
+                      a.loss, a.z_loss, a.accuracy);
     return TG_OK;
 }
 

@@ -78,4 +78,7 @@ typedef struct cublaslt {
 #undef X
 } cublaslt;
 
+/* Finds the library and its functions. Returns 0, with a line in the log, if it is not there. */
+int cuda_open_cublaslt(cublaslt *lt);
+
 #endif

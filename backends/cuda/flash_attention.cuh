@@ -77,5 +77,14 @@ struct flash_problem {
  * the next one. factor > 0 in the forward. */
 template <class T> void flash_attention_forward(const flash_problem &p, cudaStream_t stream);
 template <class T> void flash_attention_backward(const flash_problem &p, cudaStream_t stream);
+/* The same by Hopper's own instructions: T of 16 bits, d <= 128, nothing empty, whole rows of all tensors. `ticket` and `room` lie in the
+ * workspace. False, and nothing has been launched, if the copy engine cannot read a tensor as it lies. */
+template <class T>
+bool flash_attention_forward_sm90(const flash_problem &p, unsigned *ticket, int processors,
+                                  cudaStream_t stream);
+template <class T> int64_t flash_backward_sm90_room(const flash_problem &p);
+template <class T>
+bool flash_attention_backward_sm90(const flash_problem &p, char *room, int processors,
+                                   cudaStream_t stream);
 
 #endif

@@ -1,4 +1,4 @@
-/* gemm.h - what both implementations of gemm share. */
+/* gemm.h - what the implementations of gemm share. */
 #ifndef CUDA_GEMM_H
 #define CUDA_GEMM_H
 
@@ -10,6 +10,10 @@ extern "C" {
 
 tg_status cuda_gemm_cublaslt(tg_ctx *ctx, const tg_gemm_args *args);
 int cuda_gemm_cublaslt_accepts(const tg_gemm_args *args);
+tg_status cuda_gemm_wgmma(tg_ctx *ctx, const tg_gemm_args *args);
+int cuda_gemm_wgmma_accepts(const tg_gemm_args *args);
+/* The same within a call that has begun; args are such as it accepts. */
+tg_status cuda_gemm_wgmma_on(const cuda_call *call, const tg_gemm_args *args);
 
 #ifdef __cplusplus
 }

@@ -4,17 +4,15 @@
  * for. Sums are f32; TF32 is never used. Parts of a product that is split along k are added in a fixed order, so that the same call gives
  * the same bits. Of what cuBLASLt suggests for a shape, the fastest is taken, which is found by timing at the first large product of that
  * shape whose result may be written several times, and kept; of suggestions that cut k as the first one does, so that the choice
- * does not show in the bits. */
-#include <dlfcn.h>
+ * does not show in the bits. A kernel of our own (gemm_wgmma.cu) takes part where the first one does not cut k: it has the same bits. */
 #include <library_types.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "cublaslt.h"
 #include "gemm.h"
-#include "library.h"
 
-enum { WORKSPACE = 32 << 20, MOST_CARDS = 64, SLOTS = 1024, SUGGESTIONS = 8, TIMED = 3 };
+enum { MOST_WORKSPACE = 32 << 20, MOST_CARDS = 64, SLOTS = 1024, SUGGESTIONS = 8, TIMED = 3 };
 
 /* ---- the library ---- */
 
@@ -23,23 +21,7 @@ static int there;
 
 static void open_library(void)
 {
-    static const char *const files[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
-    static const struct {
-        const char *name;
-        void **at;
-    } functions[] = {
-#define X(name, arguments) {#name, (void **)&lt.name},
-        CUBLASLT_FUNCTIONS(X)
-#undef X
-    };
-    void *library = cuda_open_library(files);
-    there = library != NULL;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions && there; i++)
-        there = (*functions[i].at = dlsym(library, functions[i].name)) != NULL;
-    if (!there)
-        cuda_host->log(NULL, "tigon: cuda: no cuBLASLt is found (libcublasLt.so.13 or .12; "
-                             "TIGON_CUDA_LIBRARIES may name its folder): gemm is Tigon's own, "
-                             "which is many times slower");
+    there = cuda_open_cublaslt(&lt);
 }
 
 static int is_there(void)
@@ -60,10 +42,12 @@ typedef struct shape {
 typedef struct plan {
     shape of;
     int made, usable, timed;
+    int own; /* our own kernel was faster than all that was found */
     cublaslt_desc desc;
     cublaslt_layout a, b, c;
     int count, taken; /* of what was found */
     cublaslt_found found[SUGGESTIONS];
+    size_t workspace; /* bytes that those of them need that may be taken */
 } plan;
 
 static plan plans[SLOTS];
@@ -119,7 +103,7 @@ static int wish(cublaslt_preference preference, int attribute, const void *value
 
 static int find_algorithm(plan *p)
 {
-    const uint64_t workspace = WORKSPACE;
+    const uint64_t workspace = MOST_WORKSPACE;
     const uint32_t reductions = CUBLASLT_REDUCTION_COMPUTE_TYPE | CUBLASLT_REDUCTION_OUTPUT_TYPE;
     /* of cuBLASLt's A and B, which are b and a, and of C and D */
     const uint32_t aligned[4] = {p->of.b_aligned, p->of.a_aligned, p->of.c_aligned,
@@ -139,21 +123,43 @@ static int find_algorithm(plan *p)
     return ok && p->count > 0 && p->found[0].status == CUBLASLT_OK;
 }
 
-/* Whether two algorithms add up along k alike, as far as they tell. */
+/* How an algorithm works, as far as it tells: CUBLASLT_CONFIG_*. UINT32_MAX if it does not. */
+static uint32_t config_of(const cublaslt_found *found, int attribute)
+{
+    uint32_t value = 0;
+    size_t written;
+    return lt.cublasLtMatmulAlgoConfigGetAttribute(&found->algo, attribute, &value, sizeof value,
+                                                   &written) == CUBLASLT_OK
+               ? value
+               : UINT32_MAX;
+}
+
+static uint32_t splits_of(const cublaslt_found *found)
+{
+    return config_of(found, CUBLASLT_CONFIG_SPLITS);
+}
+
+/* Whether two algorithms add up along k alike. */
 static int add_alike(const cublaslt_found *one, const cublaslt_found *other)
 {
-    static const int attributes[] = {CUBLASLT_CONFIG_SPLITS, CUBLASLT_CONFIG_REDUCTION_SCHEME};
-    for (int i = 0; i < 2; i++) {
-        uint32_t a = 0, b = 0;
-        size_t written;
-        if (lt.cublasLtMatmulAlgoConfigGetAttribute(&one->algo, attributes[i], &a, sizeof a,
-                                                    &written) != CUBLASLT_OK ||
-            lt.cublasLtMatmulAlgoConfigGetAttribute(&other->algo, attributes[i], &b, sizeof b,
-                                                    &written) != CUBLASLT_OK ||
-            a != b)
-            return 0;
-    }
-    return 1;
+    const uint32_t splits = splits_of(one),
+                   reduction = config_of(one, CUBLASLT_CONFIG_REDUCTION_SCHEME);
+    return splits != UINT32_MAX && reduction != UINT32_MAX && splits == splits_of(other) &&
+           reduction == config_of(other, CUBLASLT_CONFIG_REDUCTION_SCHEME);
+}
+
+static int may_take(const plan *p, int which)
+{
+    return p->found[which].status == CUBLASLT_OK && add_alike(&p->found[0], &p->found[which]);
+}
+
+static size_t workspace_of(const plan *p)
+{
+    size_t most = 0;
+    for (int i = 0; i < p->count; i++)
+        if (may_take(p, i) && p->found[i].workspace > most)
+            most = p->found[i].workspace;
+    return most;
 }
 
 static plan *plan_of(const shape *s)
@@ -171,6 +177,7 @@ static plan *plan_of(const shape *s)
     p->made = 1;
     p->usable = (handles[s->card] || lt.cublasLtCreate(&handles[s->card]) == CUBLASLT_OK) &&
                 describe(p) && find_algorithm(p);
+    p->workspace = p->usable ? workspace_of(p) : 0;
     return p;
 }
 
@@ -221,13 +228,17 @@ static shape shape_of(const tg_gemm_args *args, int card)
 
 /* ---- a product ---- */
 
+enum { OWN = -1 }; /* in place of the number of what was found */
+
 static int run(const plan *p, const cuda_call *call, const tg_gemm_args *args, int which,
                void *workspace)
 {
+    if (which == OWN)
+        return cuda_gemm_wgmma_on(call, args);
     const float alpha = (float)args->alpha, beta = (float)args->beta;
     return lt.cublasLtMatmul(handles[p->of.card], p->desc, &alpha, data_of(args->b), p->b,
                              data_of(args->a), p->a, &beta, data_of(args->c), p->c,
-                             data_of(args->c), p->c, &p->found[which].algo, workspace, WORKSPACE,
+                             data_of(args->c), p->c, &p->found[which].algo, workspace, p->workspace,
                              call->stream);
 }
 
@@ -270,7 +281,7 @@ static void choose(plan *p, const cuda_call *call, const tg_gemm_args *args, voi
     if (cudaEventCreate(&ended) == cudaSuccess) {
         float best = time_of(p, call, args, 0, workspace, begun, ended);
         for (int i = 1; i < p->count; i++) {
-            if (p->found[i].status != CUBLASLT_OK || !add_alike(&p->found[0], &p->found[i]))
+            if (!may_take(p, i))
                 continue;
             const float ms = time_of(p, call, args, i, workspace, begun, ended);
             if (ms < better * best) {
@@ -278,10 +289,32 @@ static void choose(plan *p, const cuda_call *call, const tg_gemm_args *args, voi
                 p->taken = i;
             }
         }
+        p->own = cuda_gemm_wgmma_accepts(args) && splits_of(&p->found[0]) <= 1 &&
+                 time_of(p, call, args, OWN, workspace, begun, ended) < better * best;
         p->timed = 1;
         cudaEventDestroy(ended);
     }
     cudaEventDestroy(begun);
+}
+
+/* With the lock held. */
+static tg_status multiply_by(plan *p, const cuda_call *call, const tg_gemm_args *args)
+{
+    void *workspace = NULL;
+    if (!p->usable)
+        return TG_EUNSUPPORTED;
+    if (p->workspace > 0) {
+        workspace = cuda_host->device_workspace(call->ctx, p->workspace);
+        if (!workspace)
+            return TG_ENOMEM;
+    }
+    if (can_time(p, call, args))
+        choose(p, call, args, workspace);
+    const int which = p->own && cuda_gemm_wgmma_accepts(args) ? OWN : p->taken;
+    const int error = run(p, call, args, which, workspace);
+    return error == CUBLASLT_OK
+               ? TG_OK
+               : cuda_host->fail(TG_EDEVICE, "gemm: cuBLASLt answers error %d", error);
 }
 
 static tg_status multiply(const cuda_call *call, const tg_gemm_args *args)
@@ -289,22 +322,11 @@ static tg_status multiply(const cuda_call *call, const tg_gemm_args *args)
     int card;
     if (cudaGetDevice(&card) != cudaSuccess || card >= MOST_CARDS)
         return TG_EUNSUPPORTED;
-    void *workspace = cuda_host->device_workspace(call->ctx, WORKSPACE);
-    if (!workspace)
-        return TG_ENOMEM;
     const shape s = shape_of(args, card);
     pthread_mutex_lock(&lock);
-    plan *p = plan_of(&s);
-    const int usable = p->usable;
-    if (usable && can_time(p, call, args))
-        choose(p, call, args, workspace);
-    const int error = usable ? run(p, call, args, p->taken, workspace) : CUBLASLT_OK;
+    const tg_status status = multiply_by(plan_of(&s), call, args);
     pthread_mutex_unlock(&lock);
-    if (!usable)
-        return TG_EUNSUPPORTED;
-    return error == CUBLASLT_OK
-               ? TG_OK
-               : cuda_host->fail(TG_EDEVICE, "gemm: cuBLASLt answers error %d", error);
+    return status;
 }
 
 tg_status cuda_gemm_cublaslt(tg_ctx *ctx, const tg_gemm_args *args)

@@ -112,6 +112,7 @@ template <class T>
 __global__ void __launch_bounds__(GRPO_THREADS) grpo_kernel(const __grid_constant__ grpo_args a)
 {
     const int64_t b = blockIdx.x;
+    wait_for_the_kernel_before();
     const grpo_sequence s = sequence_of<T>(a, b);
     double sums[4] = {0, 0, 0, 0};
     for (int64_t l = (int64_t)blockIdx.y * GRPO_THREADS + threadIdx.x; l < a.k.length;
@@ -156,6 +157,7 @@ __global__ void __launch_bounds__(ALL_TOKENS_THREADS)
                       float *clipped)
 {
     double sums[4] = {0, 0, 0, 0};
+    wait_for_the_kernel_before();
     for (int64_t i = threadIdx.x; i < count; i += ALL_TOKENS_THREADS)
 #pragma unroll
         for (int k = 0; k < 4; k++)
@@ -179,6 +181,7 @@ __global__ void __launch_bounds__(GRPO_THREADS)
     grpo_gradient_kernel(const __grid_constant__ grpo_args a)
 {
     const int64_t b = blockIdx.x;
+    wait_for_the_kernel_before();
     const grpo_sequence s = sequence_of<T>(a, b);
     double shared[1] = {0};
     for (int64_t l = (int64_t)blockIdx.y * GRPO_THREADS + threadIdx.x; l < a.k.length;
@@ -254,7 +257,7 @@ static void launch_sequences(const cuda_call &call, const grpo_args &a, int64_t 
                              KERNEL kernel)
 {
     if (a.k.batch)
-        kernel<<<dim3((unsigned)a.k.batch, (unsigned)slices), GRPO_THREADS, 0, call.stream>>>(a);
+        launch_behind(call, kernel, dim3((unsigned)a.k.batch, (unsigned)slices), GRPO_THREADS, a);
 }
 
 static tg_status forward(const cuda_call &call, const tg_grpo_loss_forward_args *args)
@@ -274,9 +277,9 @@ static tg_status forward(const cuda_call &call, const tg_grpo_loss_forward_args 
     by_type(args->logits,
             [&](auto e) { launch_sequences(call, a, slices, grpo_kernel<decltype(e)>); });
     if (!a.o.each)
-        grpo_total_kernel<<<1, ALL_TOKENS_THREADS, 0, call.stream>>>(
-            partial, batch * slices, counts_all(a.o), (float *)data_of(args->loss),
-            (float *)data_of(args->kl), (float *)data_of(args->clipped));
+        launch_behind(call, grpo_total_kernel, 1, ALL_TOKENS_THREADS, partial, batch * slices,
+                      counts_all(a.o), (float *)data_of(args->loss), (float *)data_of(args->kl),
+                      (float *)data_of(args->clipped));
     return TG_OK;
 }
 

@@ -2,10 +2,12 @@
 #include "divergence.cuh"
 
 struct kl_div_loss {
+    static constexpr double UNIT = 1;
     float eps;
     __device__ __forceinline__ divergence operator()(float x, float t) const
     {
-        const divergence d = {t == 0 ? 0 : t * (logf(t < eps ? eps : t) - x), -t};
+        const float log_t = 0.693147181f * __log2f(no_less(t, eps));
+        const divergence d = {t == 0 ? 0 : t * (log_t - x), -t};
         return d;
     }
 };

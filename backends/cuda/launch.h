@@ -35,6 +35,9 @@ tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tens
 tg_status cuda_end(const cuda_call *call, tg_status status);
 
 tg_status cuda_convert(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, int mask);
+/* tg_move() on the current card. */
+void cuda_move(const void *const *from, int reads, void *const *to, int writes, size_t bytes,
+               cudaStream_t stream);
 
 #define OPERATOR(op, takes) tg_status cuda_##op(tg_ctx *ctx, const tg_##op##_args *args);
 #include "operators.inc"

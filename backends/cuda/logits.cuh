@@ -2,8 +2,8 @@
 #ifndef CUDA_LOGITS_CUH
 #define CUDA_LOGITS_CUH
 
+#include "held.cuh"
 #include "indices.cuh"
-#include "rows.cuh"
 
 /* Rows in groups: `inner` rows follow each other at `stride`, and groups of them at `outer`. Strides in bytes. */
 struct plane_span {
@@ -17,31 +17,62 @@ struct plane_span {
 
 enum { LOSS_AHEAD = 4 /* chunks that a thread loads before it computes */ };
 
-/* each(j, v): a chunk of the row; from the end if `back`. */
-template <class T, class EACH>
-__device__ __forceinline__ static void walk(const team &t, const T *row, int n, bool back,
-                                            const EACH &each)
-{
-    const int step = t.lanes * V<T>, batch = LOSS_AHEAD * step;
-    const int batches = (n + batch - 1) / batch;
-    for (int b = 0; b < batches; b++) {
-        const int first = (back ? batches - 1 - b : b) * batch + t.lane * V<T>;
-        uint4 raw[LOSS_AHEAD];
+/* A row in memory. */
+template <class T> struct walked_row {
+    const T *row;
+
+    /* each(j, v): a chunk of the row; from the end if `back`. */
+    template <class EACH>
+    __device__ __forceinline__ void walk(const team &t, int n, bool back, const EACH &each) const
+    {
+        const int step = t.lanes * V<T>, batch = LOSS_AHEAD * step;
+        const int batches = (n + batch - 1) / batch;
+        for (int b = 0; b < batches; b++) {
+            const int first = (back ? batches - 1 - b : b) * batch + t.lane * V<T>;
+            uint4 raw[LOSS_AHEAD];
 #pragma unroll
-        for (int u = 0; u < LOSS_AHEAD; u++)
-            if (first + u * step < n)
-                raw[u] = load(row + first + u * step, n - first - u * step, MINUS_INFINITY<T>);
+            for (int u = 0; u < LOSS_AHEAD; u++)
+                if (first + u * step < n)
+                    raw[u] = load(row + first + u * step, n - first - u * step, MINUS_INFINITY<T>);
 #pragma unroll
-        for (int u = 0; u < LOSS_AHEAD; u++) {
-            const int j = first + u * step;
-            if (j < n) {
-                float v[V<T>];
-                widen<T>(raw[u], v);
-                each(j, v);
+            for (int u = 0; u < LOSS_AHEAD; u++) {
+                const int j = first + u * step;
+                if (j < n) {
+                    float v[V<T>];
+                    widen<T>(raw[u], v);
+                    each(j, v);
+                }
             }
         }
     }
-}
+};
+
+enum { LOGITS_THREADS = 512 /* of a block that holds a row, or a part of one */ };
+
+typedef cluster_team<LOGITS_THREADS> logits_team;
+
+/* A row of whole chunks in shared memory, a part of it in each block of a cluster. A thread copies its chunks there, and alone reads them. */
+template <class T> struct held_logits {
+    uint4 *memory;
+
+    __device__ __forceinline__ void take(const logits_team &t, const T *row, int n) const
+    {
+        for (int j = t.lane * V<T>, k = threadIdx.x; j < n; j += t.lanes * V<T>, k += LOGITS_THREADS)
+            copy_ahead(memory + k, row + j);
+    }
+
+    template <class EACH>
+    __device__ __forceinline__ void walk(const logits_team &t, int n, bool, const EACH &each) const
+    {
+#pragma unroll 2
+        for (int j = t.lane * V<T>, k = threadIdx.x; j < n;
+             j += t.lanes * V<T>, k += LOGITS_THREADS) {
+            float v[V<T>];
+            widen<T>(memory[k], v);
+            each(j, v);
+        }
+    }
+};
 
 /* Past the cache: the row's logits shall stay. */
 template <class T> __device__ __forceinline__ static void store_past(T *to, int64_t left, uint4 raw)

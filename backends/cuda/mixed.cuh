@@ -10,27 +10,28 @@ template <class Y, int N> struct __align__((N * sizeof(Y) > 16 ? 16 : N * sizeof
     uint32_t bits[N * sizeof(Y) > 16 ? 4 : N * sizeof(Y) / 4];
 };
 
-/* Elements beyond `left` are 0. */
+/* Elements beyond `left` are 0. whole<Y> tells that all are there, and where they may lie. */
 template <class Y, int N>
 __device__ __forceinline__ void load_as(const Y *from, int64_t left, float (&x)[N])
 {
-    if (left < N || (uintptr_t)from % (N * sizeof(Y))) {
+    typedef typename element<Y>::type type;
+    if (!element<Y>::WHOLE && (left < N || (uintptr_t)from % (N * sizeof(Y)))) {
 #pragma unroll
         for (int i = 0; i < N; i++)
-            x[i] = i < left ? get(from + i) : 0;
+            x[i] = i < left ? get((const type *)from + i) : 0;
         return;
     }
-    typedef mixed_group<Y, N> group;
-    constexpr int EACH = sizeof(group) / sizeof(Y);
+    typedef mixed_group<type, N> group;
+    constexpr int EACH = sizeof(group) / sizeof(type);
 #pragma unroll
     for (int g = 0; g < N / EACH; g++) {
         const group raw = ((const group *)from)[g];
 #pragma unroll
-        for (int i = 0; i < EACH; i += 4 / (int)sizeof(Y)) {
-            if constexpr (sizeof(Y) == 4) {
+        for (int i = 0; i < EACH; i += 4 / (int)sizeof(type)) {
+            if constexpr (sizeof(type) == 4) {
                 x[g * EACH + i] = __uint_as_float(raw.bits[i]);
             } else {
-                const float2 pair = widen_pair<Y>(raw.bits[i / 2]);
+                const float2 pair = widen_pair<type>(raw.bits[i / 2]);
                 x[g * EACH + i] = pair.x;
                 x[g * EACH + i + 1] = pair.y;
             }
@@ -41,24 +42,25 @@ __device__ __forceinline__ void load_as(const Y *from, int64_t left, float (&x)[
 template <class Y, int N>
 __device__ __forceinline__ void store_as(Y *to, int64_t left, const float (&x)[N])
 {
-    if (left < N || (uintptr_t)to % (N * sizeof(Y))) {
+    typedef typename element<Y>::type type;
+    if (!element<Y>::WHOLE && (left < N || (uintptr_t)to % (N * sizeof(Y)))) {
 #pragma unroll
         for (int i = 0; i < N; i++)
             if (i < left)
-                put(to + i, x[i]);
+                put((type *)to + i, x[i]);
         return;
     }
-    typedef mixed_group<Y, N> group;
-    constexpr int EACH = sizeof(group) / sizeof(Y);
+    typedef mixed_group<type, N> group;
+    constexpr int EACH = sizeof(group) / sizeof(type);
 #pragma unroll
     for (int g = 0; g < N / EACH; g++) {
         group raw;
 #pragma unroll
-        for (int i = 0; i < EACH; i += 4 / (int)sizeof(Y)) {
-            if constexpr (sizeof(Y) == 4)
+        for (int i = 0; i < EACH; i += 4 / (int)sizeof(type)) {
+            if constexpr (sizeof(type) == 4)
                 raw.bits[i] = __float_as_uint(x[g * EACH + i]);
             else
-                raw.bits[i / 2] = narrow_pair<Y>(x[g * EACH + i], x[g * EACH + i + 1]);
+                raw.bits[i / 2] = narrow_pair<type>(x[g * EACH + i], x[g * EACH + i + 1]);
         }
         ((group *)to)[g] = raw;
     }

@@ -5,25 +5,68 @@
 
 #include "elements.cuh"
 
+/* ---- a kernel behind another ---- */
+
+/* The kernel that launch_behind() put behind this one may come: its blocks wait where they say wait_for_the_kernel_before(), which is until
+ * this kernel has ended. */
+__device__ __forceinline__ void let_the_next_come()
+{
+#if __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+__device__ __forceinline__ void wait_for_the_kernel_before()
+{
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
+}
+
+/* A launch whose blocks may come while the last of the kernel before still run; it begins with wait_for_the_kernel_before(). */
+template <class... ARGS, class... GIVEN>
+static void launch_behind(const cuda_call &call, void (*kernel)(ARGS...), dim3 grid, dim3 block,
+                          GIVEN... given)
+{
+    cudaLaunchConfig_t config = {};
+    cudaLaunchAttribute early;
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.stream = call.stream;
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &early;
+    config.numAttrs = call.capability >= 90;
+    cudaLaunchKernelEx(&config, kernel, (ARGS)given...);
+}
+
+/* ---- sums ---- */
+
+__device__ __forceinline__ static double warp_sum(double value)
+{
+    for (int o = 16; o > 0; o /= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, o);
+    return value;
+}
+
 /* The block's sums, in its first thread. */
 template <int THREADS, int N> __device__ __forceinline__ static void block_sum(double (&value)[N])
 {
-    __shared__ double sums[N][THREADS / 32];
+    constexpr int WARPS = THREADS / 32;
+    __shared__ double sums[N][WARPS];
     const int thread = (int)(threadIdx.y * blockDim.x + threadIdx.x);
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        for (int o = 16; o > 0; o /= 2)
-            value[k] += __shfl_xor_sync(0xffffffffu, value[k], o);
+        value[k] = warp_sum(value[k]);
         if (thread % 32 == 0)
             sums[k][thread / 32] = value[k];
     }
     __syncthreads();
+    if (thread >= 32)
+        return;
 #pragma unroll
-    for (int k = 0; k < N; k++) {
-        value[k] = 0;
-        for (int i = 0; i < THREADS / 32 && thread == 0; i++)
-            value[k] += sums[k][i];
-    }
+    for (int k = 0; k < N; k++)
+        value[k] = warp_sum(thread < WARPS ? sums[k][thread] : 0);
 }
 
 template <int THREADS> __device__ __forceinline__ static double block_sum(double value)
@@ -73,9 +116,7 @@ __global__ void __launch_bounds__(SUM_COLUMNS *SUM_GROUPS)
     sum_parts_kernel(const __grid_constant__ part_args<COLUMNS, SCALARS> a)
 {
     __shared__ float sums[SUM_GROUPS][SUM_COLUMNS + 1];
-#if __CUDA_ARCH__ >= 900
-    cudaGridDependencySynchronize(); /* the kernel before has written its parts */
-#endif
+    wait_for_the_kernel_before();
     if constexpr (SCALARS > 0)
         if (blockIdx.y == COLUMNS) {
             if (blockIdx.x == 0)
@@ -133,19 +174,10 @@ static tg_status take_parts(tg_ctx *ctx, int64_t count, int64_t scalar_count,
 template <class T, int COLUMNS, int SCALARS>
 static void sum_parts(const cuda_call &call, const part_args<COLUMNS, SCALARS> &sums)
 {
-    cudaLaunchConfig_t config = {};
-    cudaLaunchAttribute
-        early; /* its blocks may come while the last of the kernel before still run */
-    config.gridDim = dim3(COLUMNS && sums.n ? (unsigned)ceil_div(sums.n, SUM_COLUMNS) : 1,
-                          COLUMNS + (SCALARS > 0 ? 1 : 0));
-    config.blockDim = dim3(SUM_COLUMNS, SUM_GROUPS);
-    config.stream = call.stream;
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &early;
-    config.numAttrs = call.capability >= 90;
-    cudaLaunchKernelEx(&config, sum_parts_kernel<typename element<T>::type, COLUMNS, SCALARS>,
-                       sums);
+    const dim3 grid(COLUMNS && sums.n ? (unsigned)ceil_div(sums.n, SUM_COLUMNS) : 1,
+                    COLUMNS + (SCALARS > 0 ? 1 : 0));
+    launch_behind(call, sum_parts_kernel<typename element<T>::type, COLUMNS, SCALARS>, grid,
+                  dim3(SUM_COLUMNS, SUM_GROUPS), sums);
 }
 
 #endif

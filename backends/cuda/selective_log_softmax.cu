@@ -7,13 +7,12 @@
 /* ---- a row ---- */
 
 /* The target's logit, and of the others the largest and the sum of exp((x - largest) / temperature). */
-template <class T>
-__device__ __forceinline__ static target_sums sum_logits(const tokens &k, team &t, const T *logits,
-                                                         int y)
+template <class T, class TEAM, class ROW>
+__device__ __forceinline__ static target_sums sum_logits(const tokens &k, TEAM &t,
+                                                         const ROW &logits, float x_y, int y)
 {
     float own = -CUDART_MAX_NORMAL_F, sum[1] = {0};
-    const float x_y = get(logits + y);
-    walk<T>(t, logits, k.n, false, [&](int j, float(&v)[V<T>]) {
+    logits.walk(t, k.n, false, [&](int j, float(&v)[V<T>]) {
         if ((unsigned)(y - j) < (unsigned)V<T>)
 #pragma unroll
             for (int i = 0; i < V<T>; i++)
@@ -42,10 +41,11 @@ struct token_row {
     row_odds odds; /* of (x - origin) / temperature */
 };
 
-template <class T>
-__device__ __forceinline__ static token_row row_of(const tokens &k, team &t, const T *logits, int y)
+template <class T, class TEAM, class ROW>
+__device__ __forceinline__ static token_row row_of(const tokens &k, TEAM &t, const ROW &logits,
+                                                   float x_y, int y)
 {
-    target_sums s = sum_logits<T>(k, t, logits, y);
+    target_sums s = sum_logits<T>(k, t, logits, x_y, y);
     const float per_temperature = (float)k.per_temperature;
     token_row r;
     r.origin = s.x_y > s.max ? s.x_y : s.max;
@@ -96,12 +96,39 @@ template <class T> __global__ void __launch_bounds__(MOST_LANES) logp_kernel(con
         int y;
         const token_state state = a.k.state(b, l, t.lane == 0, &y);
         if (state == TOKEN_KEPT) {
-            const token_row r = row_of<T>(a.k, t, (const T *)a.k.logits.row(i), y);
+            const walked_row<T> logits = {(const T *)a.k.logits.row(i)};
+            const token_row r = row_of<T>(a.k, t, logits, get(logits.row + y), y);
             if (t.lane == 0)
                 write_row(a, b, l, r);
         } else if (state == TOKEN_LEFT_OUT && t.lane == 0) {
             write_row(a, b, l, 0, 0);
         }
+    }
+}
+
+/* The same for wide rows, all of which is under way at once. */
+template <class T>
+__global__ void __launch_bounds__(LOGITS_THREADS, 3)
+    held_logp_kernel(const __grid_constant__ logp_args a)
+{
+    extern __shared__ uint4 held[];
+    __shared__ cluster_memory memory;
+    logits_team t(&memory);
+    const held_logits<T> logits = {held};
+    const int64_t b = t.row / a.k.length, l = t.row - b * a.k.length;
+    int y;
+    const token_state state = a.k.state(b, l, t.lane == 0, &y);
+    if (state == TOKEN_KEPT) {
+        const T *const row = (const T *)a.k.logits.row(t.row);
+        logits.take(t, row, a.k.n);
+        const float x_y = get(row + y);
+        t.begin();
+        wait_for_copies();
+        const token_row r = row_of<T>(a.k, t, logits, x_y, y);
+        if (t.lane == 0)
+            write_row(a, b, l, r);
+    } else if (state == TOKEN_LEFT_OUT && t.lane == 0) {
+        write_row(a, b, l, 0, 0);
     }
 }
 
@@ -139,7 +166,8 @@ __global__ void __launch_bounds__(LOSS_LANES) saved_logp_kernel(const logp_args 
         if (again[u] < 0)
             continue;
         const int64_t i = first + u, b = i / a.k.length;
-        const token_row r = row_of<T>(a.k, t, (const T *)a.k.logits.row(i), again[u]);
+        const walked_row<T> logits = {(const T *)a.k.logits.row(i)};
+        const token_row r = row_of<T>(a.k, t, logits, get(logits.row + again[u]), again[u]);
         if (t.lane == 0)
             write_row(a, b, i - b * a.k.length, r);
     }
@@ -161,20 +189,21 @@ struct logit_slopes {
 };
 
 /* d: dlogp / temperature. */
-template <class T>
-__device__ __forceinline__ static logit_slopes slopes_of(const gradient_args &a, team &t, float d,
-                                                         float lse, const T *logits, int y)
+template <class T, class TEAM, class ROW>
+__device__ __forceinline__ static logit_slopes slopes_of(const gradient_args &a, TEAM &t, float d,
+                                                         float lse, const ROW &logits, float x_y,
+                                                         int y)
 {
     logit_slopes s;
     float doubt;
     double from = lse * 1.4426950408889634, factor = -d;
     bool tells;
-    logp_by(a.k, get(logits + y), lse, &doubt, &tells);
+    logp_by(a.k, x_y, lse, &doubt, &tells);
     s.origin = 0;
     if (tells) {
         t.barrier(); /* all have read the target's logit: dlogits may be the same memory */
     } else {
-        const token_row r = row_of<T>(a.k, t, logits, y);
+        const token_row r = row_of<T>(a.k, t, logits, x_y, y);
         s.origin = r.origin;
         doubt = r.odds.doubt;
         factor *= r.odds.scale;
@@ -189,38 +218,92 @@ __device__ __forceinline__ static logit_slopes slopes_of(const gradient_args &a,
     return s;
 }
 
+/* A position of [B, L or more, V]. */
+struct gradient_row {
+    int64_t b, l;
+    token_state state;
+    int y;
+    float lse, d;
+
+    __device__ __forceinline__ gradient_row(const gradient_args &a, int64_t i, bool tell)
+        : b(i / a.logits.inner), l(i - b * a.logits.inner), state(TOKEN_LEFT_OUT), y(-1), lse(0),
+          d(0)
+    {
+        if (l < a.k.length)
+            state = a.k.state(b, l, tell, &y);
+        if (state == TOKEN_KEPT) {
+            lse = *a.lse.at<float>(b, l);
+            d = (float)(*a.dlogp.at<float>(b, l) * a.k.per_temperature);
+        }
+    }
+
+    /* Left out, or clipped: its logits are not even read. */
+    __device__ __forceinline__ bool is_zero() const
+    {
+        return state != TOKEN_REFUSED && d == 0 && lse - lse == 0;
+    }
+};
+
+template <class T, class TEAM>
+__device__ __forceinline__ static void write_zeros(const TEAM &t, T *row, int n)
+{
+    for (int j = t.lane * V<T>; j < n; j += t.lanes * V<T>)
+        store_past(row + j, n - j, make_uint4(0, 0, 0, 0));
+}
+
+template <class T, class TEAM, class ROW>
+__device__ __forceinline__ static void
+write_gradient(const gradient_args &a, TEAM &t, const ROW &logits, const gradient_row &g, float x_y,
+               T *row)
+{
+    const logit_slopes s = slopes_of<T>(a, t, g.d, g.lse, logits, x_y, g.y);
+    logits.walk(t, a.k.n, true, [&](int j, float(&v)[V<T>]) {
+#pragma unroll
+        for (int u = 0; u < V<T>; u++) {
+            v[u] = s.factor * exp2_term((v[u] - s.origin) * a.k.scale - s.from);
+            if (j + u == g.y)
+                v[u] = s.target;
+        }
+        store_past(row + j, a.k.n - j, narrow<T>(v));
+    });
+}
+
 template <class T>
 __global__ void __launch_bounds__(MOST_LANES) logit_gradient_kernel(const gradient_args a)
 {
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
     for (int64_t i = t.first; i < a.logits.rows; i += t.step) {
-        const int64_t b = i / a.logits.inner, l = i - b * a.logits.inner;
-        const T *const logits = (const T *)a.logits.row(i);
+        const gradient_row g(a, i, t.lane == 0);
+        const walked_row<T> logits = {(const T *)a.logits.row(i)};
         T *const row = (T *)a.dlogits.row(i);
-        int y = -1;
-        const token_state state =
-            l < a.k.length ? a.k.state(b, l, t.lane == 0, &y) : TOKEN_LEFT_OUT;
-        if (state == TOKEN_REFUSED)
-            continue;
-        const bool kept = state == TOKEN_KEPT;
-        const float lse = kept ? *a.lse.at<float>(b, l) : 0;
-        const float d = kept ? (float)(*a.dlogp.at<float>(b, l) * a.k.per_temperature) : 0;
-        if (d == 0 && lse - lse == 0) { /* left out, or clipped: not even read */
-            for (int j = t.lane * V<T>; j < a.k.n; j += t.lanes * V<T>)
-                store_past(row + j, a.k.n - j, make_uint4(0, 0, 0, 0));
-            continue;
-        }
-        const logit_slopes s = slopes_of<T>(a, t, d, lse, logits, y);
-        walk<T>(t, logits, a.k.n, true, [&](int j, float(&v)[V<T>]) {
-#pragma unroll
-            for (int u = 0; u < V<T>; u++) {
-                v[u] = s.factor * exp2_term((v[u] - s.origin) * a.k.scale - s.from);
-                if (j + u == y)
-                    v[u] = s.target;
-            }
-            store_past(row + j, a.k.n - j, narrow<T>(v));
-        });
+        if (g.is_zero())
+            write_zeros(t, row, a.k.n);
+        else if (g.state == TOKEN_KEPT)
+            write_gradient<T>(a, t, logits, g, get(logits.row + g.y), row);
+    }
+}
+
+/* The same for wide rows, all of which is under way at once. */
+template <class T>
+__global__ void __launch_bounds__(LOGITS_THREADS, 3)
+    held_logit_gradient_kernel(const __grid_constant__ gradient_args a)
+{
+    extern __shared__ uint4 held[];
+    __shared__ cluster_memory memory;
+    logits_team t(&memory);
+    const gradient_row g(a, t.row, t.lane == 0);
+    const held_logits<T> logits = {held};
+    const T *const from = (const T *)a.logits.row(t.row);
+    T *const row = (T *)a.dlogits.row(t.row);
+    if (g.is_zero()) {
+        write_zeros(t, row, a.k.n);
+    } else if (g.state == TOKEN_KEPT) {
+        logits.take(t, from, a.k.n);
+        const float x_y = get(from + g.y);
+        t.begin();
+        wait_for_copies();
+        write_gradient<T>(a, t, logits, g, x_y, row);
     }
 }
 
@@ -242,6 +325,14 @@ void launch_log_probabilities(const cuda_call &call, const tokens &k, const tg_t
     by_wholeness(
         logits, whole_rows(k.logits, k.n, (int)tg_type_size(tg_type_of(logits))), [&](auto e) {
             using T = decltype(e);
+            if constexpr (element<T>::WHOLE) {
+                const held_shape h =
+                    hold_rows(call, LOGITS_THREADS, k.logits.rows, (int64_t)k.n * (int)sizeof(T), 1);
+                if (h.cluster && !saved.data) {
+                    launch_held(call, h, held_logp_kernel<T>, a);
+                    return;
+                }
+            }
             const row_shape s =
                 shape_rows(k.logits.rows, ceil_div(k.n, V<T>), CHUNKS_OF_A_THREAD, LOSS_LANES);
             a.lanes = s.lanes;
@@ -270,6 +361,14 @@ void launch_logit_gradients(const cuda_call &call, const tokens &k, const tg_ten
     by_wholeness(
         logits, whole_rows(a.logits, k.n, size) && whole_rows(a.dlogits, k.n, size), [&](auto e) {
             using T = decltype(e);
+            if constexpr (element<T>::WHOLE) {
+                const held_shape h =
+                    hold_rows(call, LOGITS_THREADS, a.logits.rows, (int64_t)k.n * (int)sizeof(T), 1);
+                if (h.cluster) {
+                    launch_held(call, h, held_logit_gradient_kernel<T>, a);
+                    return;
+                }
+            }
             const row_shape s =
                 shape_rows(a.logits.rows, ceil_div(k.n, V<T>), CHUNKS_OF_A_THREAD, GRADIENT_LANES);
             a.lanes = s.lanes;

@@ -24,6 +24,23 @@ struct swiglu_gradient {
     }
 };
 
+/* The same, and the value as well. */
+struct swiglu_both {
+    enum { IN = 3, OUT = 3 };
+    swiglu_value value;
+    swiglu_gradient gradient;
+    __device__ __forceinline__ void operator()(const float (&in)[3], float (&out)[3]) const
+    {
+        const float gates[2] = {in[1], in[2]};
+        float y[1], d[2];
+        value(gates, y);
+        gradient(in, d);
+        out[0] = d[0];
+        out[1] = d[1];
+        out[2] = y[0];
+    }
+};
+
 tg_status cuda_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *a)
 {
     const tg_tensor *const tensors[] = {a->gate, a->up, a->y};
@@ -36,8 +53,10 @@ tg_status cuda_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *a)
 tg_status cuda_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *a)
 {
     const tg_tensor *const tensors[] = {a->dy, a->gate, a->up, a->dgate, a->dup};
-    swiglu_gradient f;
-    f.gate_multiplier = (float)a->gate_multiplier;
-    f.down_multiplier = (float)a->down_multiplier;
-    return map(ctx, "swiglu_backward", f, tensors);
+    const tg_tensor *const with_y[] = {a->dy, a->gate, a->up, a->dgate, a->dup, a->y};
+    swiglu_both f;
+    f.value.gate_multiplier = f.gradient.gate_multiplier = (float)a->gate_multiplier;
+    f.value.down_multiplier = f.gradient.down_multiplier = (float)a->down_multiplier;
+    return a->y ? map(ctx, "swiglu_backward", f, with_y)
+                : map(ctx, "swiglu_backward", f.gradient, tensors);
 }

@@ -2,6 +2,7 @@
 #include "divergence.cuh"
 
 struct tvd_loss {
+    static constexpr double UNIT = 1;
     __device__ __forceinline__ divergence operator()(float p, float q) const
     {
         const float difference = p - q;

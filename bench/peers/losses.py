@@ -5,7 +5,8 @@ import torch.nn.functional as F
 
 from problem import Make, Problem, Tensor, operator, pair
 
-LOGITS = dict(small=dict(R=64, N=1024), medium=dict(R=512, N=32000), large=dict(R=1024, N=32000))
+CPU_LOGITS = dict(small=dict(R=64, N=1024), medium=dict(R=512, N=32000), large=dict(R=1024, N=32000))
+LOGITS = CPU_LOGITS | dict(cuda=dict(large=dict(R=4096, N=128256)))
 
 
 def loss_problem(name: str, function, inputs: list, forward: dict, backward: dict, loss: Tensor, gradient: dict,
@@ -17,7 +18,7 @@ def loss_problem(name: str, function, inputs: list, forward: dict, backward: dic
     return Problem(function, inputs, outputs=[loss], grads=grads, fused=fused, **calls)
 
 
-@operator(**LOGITS)
+@operator(**CPU_LOGITS, cuda=dict(medium=dict(R=4096, N=128256), large=dict(R=8192, N=128256)))
 def cross_entropy(make: Make, R: int, N: int) -> Problem:
     logits, target = make.normal(R, N, scale=2), make.labels(N, R)
     lse = make.f32(R)
@@ -76,7 +77,8 @@ def softmax_jsd(make: Make, R: int, N: int) -> Problem:
     return loss_problem("softmax_jsd", function, [student, teacher], both, both, make.f32(1), dict(dstudent=make.empty(R, N)))
 
 
-POLICY = dict(small=dict(B=2, L=32, V=1024), medium=dict(B=2, L=256, V=32000), large=dict(B=2, L=512, V=32000))
+POLICY = dict(small=dict(B=2, L=32, V=1024), medium=dict(B=2, L=256, V=32000), large=dict(B=2, L=512, V=32000),
+              cuda=dict(large=dict(B=4, L=1024, V=128256)))
 TEMPERATURE, BETA = 0.9, 0.04
 
 
@@ -120,7 +122,7 @@ LINEAR = "Tigon's separate backward computes the logits again, PyTorch keeps the
 
 
 @operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=768, V=16000), large=dict(BT=2048, H=1024, V=32000),
-          memory_bound=False, note=LINEAR)
+          cuda=dict(medium=dict(BT=2048, H=4096, V=32000), large=dict(BT=4096, H=4096, V=128256)), memory_bound=False, note=LINEAR)
 def fused_linear_cross_entropy(make: Make, BT: int, H: int, V: int) -> Problem:
     x, w, target = make.normal(BT, H), make.normal(V, H, scale=2 / H**0.5), make.labels(V, BT)
     shared = dict(x=x, weight=w, target=target, lse=make.f32(BT))
@@ -129,7 +131,8 @@ def fused_linear_cross_entropy(make: Make, BT: int, H: int, V: int) -> Problem:
 
 
 @operator(small=dict(BT=64, H=256, V=1024), medium=dict(BT=512, H=512, V=16000), large=dict(BT=1024, H=1024, V=32000),
-          memory_bound=False, note=LINEAR + "; PyTorch's log-probabilities are f32, for bf16 would lose the divergence")
+          cuda=dict(large=dict(BT=2048, H=4096, V=32000)), memory_bound=False,
+          note=LINEAR + "; PyTorch's log-probabilities are f32, for bf16 would lose the divergence")
 def fused_linear_jsd(make: Make, BT: int, H: int, V: int) -> Problem:
     x, teacher_x = make.normal(BT, H), make.normal(BT, H)
     w, teacher_w = make.normal(V, H, scale=2 / H**0.5), make.normal(V, H, scale=2 / H**0.5)

@@ -1,6 +1,5 @@
 """Contestants of one cell, how their results are compared, and how they are timed."""
 
-import ctypes
 import gc
 import time
 import warnings
@@ -124,49 +123,25 @@ def error(results, expected) -> float:
     return worst
 
 
-def interleave(cell: list[Contestant], cold: Tensor | None, seconds: float, least: int) -> dict[str, list[float]]:
-    """Milliseconds of each, in rounds: everybody once, in rotating order. cold: a buffer larger than the cache, rewritten
-    before each timed run; None: a run of the same contestant comes right before it."""
+def interleave(cell: list[Contestant], clock, cold: bool, seconds: float, least: int) -> dict[str, list[float]]:
+    """Milliseconds of each, in rounds: everybody once, in rotating order."""
     times: dict[str, list[float]] = {c.name: [] for c in cell}
-
-    def sample(c: Contestant) -> float:
-        if cold is None:
-            c.prepare()
-            c.run()
-        c.prepare()
-        if cold is not None:
-            cold.add_(1)
-        begin = time.perf_counter_ns()
-        c.run()
-        return (time.perf_counter_ns() - begin) / 1e6
-
     gc.collect()
     gc.disable()
     begin, rounds = time.perf_counter(), 0
     while rounds < least or time.perf_counter() - begin < seconds:
         for i in range(len(cell)):
             c = cell[(i + rounds) % len(cell)]
-            times[c.name].append(sample(c))
+            times[c.name].append(clock.milliseconds(c.prepare, c.run, cold))
         rounds += 1
     gc.enable()
     return times
 
 
-def resident(field: str) -> int:
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field))
-
-
-def extra_memory(c: Contestant) -> int:
-    """Bytes by which one run grows the process at its peak, beyond what it hands to its caller."""
-    gc.collect()
+def extra_memory(c: Contestant, clock) -> int:
+    """Bytes that one run takes at its peak, beyond what it hands to its caller."""
     c.prepare()
-    ctypes.CDLL(None).malloc_trim(0)
-    before = resident("VmRSS")
-    with open("/proc/self/clear_refs", "w") as peak:
-        peak.write("5")  # begins to count VmHWM anew
-    handed = c.run()
-    grown = resident("VmHWM") - before
+    grown, handed = clock.peak(c.run)
     return max(grown - sum(t.numel() * t.element_size() for t in handed or ()), 0)
 
 

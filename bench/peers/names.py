@@ -2,4 +2,6 @@
 
 MODES = ("forward", "backward", "full")
 ALLOCATORS = ("kept", "default")  # "kept": what was allocated is kept for the next call
-PEERS = ("eager", "compile")
+PEERS = ("eager", "compile", "liger", "quack")
+OTHERS = {"onednn": "oneDNN's primitive, with weights in f32", "cudnn": "PyTorch's attention by cuDNN",
+          "flash": "PyTorch's attention by FlashAttention"}  # in a table of their own

@@ -10,13 +10,15 @@ from rows import EPS
 
 
 class OneDNN:
-    """libpeers_onednn.so, or nothing where it was not built."""
+    """libpeers_onednn.so, or nothing where it was not built; missing: why."""
 
     def __init__(self, path: str):
+        self.missing = []
         try:
             self.lib = ctypes.CDLL(path)
         except OSError:
             self.lib = None
+            self.missing = ["oneDNN's own primitives: not built here"]
             return
         self.lib.peers_onednn_create.restype = ctypes.c_void_p
         self.lib.peers_onednn_create.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int, ctypes.c_float]
@@ -37,10 +39,10 @@ class OneDNN:
 
         return run
 
-    def contestant(self, operator: str, problem: Problem, mode: str) -> Contestant | None:
-        """Weights and their gradients are f32, whatever the rows are."""
+    def contestants(self, operator: str, sizes: dict[str, int], problem: Problem, mode: str) -> list[Contestant]:
+        """One or none. Weights and their gradients are f32, whatever the rows are."""
         if not self.lib or operator not in ("softmax", "layer_norm"):
-            return None
+            return []
         x, dy = problem.inputs[0], problem.upstream[0]
         y, dx = torch.zeros_like(x), torch.zeros_like(x)
         outputs, grads = [y], [dx]
@@ -53,7 +55,7 @@ class OneDNN:
         forward = self.prepare(operator + "_forward", forward_buffers)
         backward = self.prepare(operator + "_backward", backward_buffers)
         if not forward or not backward:
-            return None
+            return []
         runs = {"forward": [forward], "backward": [backward], "full": [forward, backward]}[mode]
         written = {"forward": outputs, "backward": grads, "full": outputs + grads}[mode]
 
@@ -66,4 +68,4 @@ class OneDNN:
             run()
             return written
 
-        return Contestant("onednn", run, results)
+        return [Contestant("onednn", run, results)]

@@ -1,4 +1,5 @@
-"""Compares Tigon with PyTorch: starts the measuring processes, keeps their measurements, writes page and chart. See docs/benchmark.md."""
+"""Compares Tigon with PyTorch, on a GPU with other libraries too: starts the measuring processes, keeps their measurements, writes page
+and chart. See docs/benchmark.md."""
 
 import argparse
 import json
@@ -15,13 +16,16 @@ import products  # noqa: F401
 import rows  # noqa: F401
 from names import ALLOCATORS, MODES
 from problem import OPERATORS
-from report import Results, markdown, wrong
+from report import Results, markdown, read_lines, wrong
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 KEPT = str(1 << 40)
 # PyTorch's best: glibc takes everything from its heap and gives nothing back, so that pages are faulted in once.
 ENVIRONMENTS = {"kept": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": KEPT, "MALLOC_TOP_PAD_": str(1 << 28)}, "default": {}}
+DEVICES = {  # what is measured there unless asked otherwise; a card's memory is kept by PyTorch itself. stem: of the files' names
+    "cpu": dict(allocators=ALLOCATORS, dtypes=["f32", "bf16"], stem="peers", compilers=2),
+    "cuda": dict(allocators=ALLOCATORS[:1], dtypes=["bf16"], stem="peers-cuda", compilers=12)}
 CHART = ["--metric", "ratio", "--mode", "full", "--where", "size=large", "--where", "allocator=kept"]
 
 
@@ -37,28 +41,33 @@ def chosen(known: list[str]):
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/peers/run.sh", description="Tigon beside PyTorch, eager and compiled.")
-    for name, known in (("ops", list(OPERATORS)), ("sizes", ["small", "medium", "large"]), ("dtypes", ["f32", "bf16"]),
-                        ("modes", list(MODES))):
+    parser.add_argument("--device", choices=list(DEVICES), default="cpu", help="cuda: a GPU, with Liger-Kernel and QuACK where installed")
+    for name, known in (("ops", list(OPERATORS)), ("sizes", ["small", "medium", "large"]), ("modes", list(MODES))):
         parser.add_argument(f"--{name}", type=chosen(known), default=known, metavar="A,B", help=f"default: {','.join(known)}")
+    parser.add_argument("--dtypes", type=chosen(["f32", "bf16"]), metavar="A,B", help="default: f32,bf16; on a GPU bf16")
+    parser.add_argument("--resume", action="store_true", help="keep what --out has, and measure only operators that it lacks")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that all works, not how fast it is")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="folder of libtigon.so and tigon; default: build")
-    parser.add_argument("--out", type=Path, help="folder for peers.jsonl, peers.md, peers.svg; default: BUILD/peers")
+    parser.add_argument("--out", type=Path, help="folder for peers.jsonl, peers.md, peers.svg (peers-cuda.*); default: BUILD/peers")
     chosen_options = parser.parse_args()
+    chosen_options.dtypes = chosen_options.dtypes or DEVICES[chosen_options.device]["dtypes"]
+    chosen_options.out = chosen_options.out or chosen_options.build / "peers"
     if not (chosen_options.build / "libtigon.so").exists():
         parser.error(f"--build: found no libtigon.so in {chosen_options.build}")
     return chosen_options
 
 
-def cache(build: Path) -> Path:
-    return (build / "peers" / "inductor").resolve()
+def cache(args: argparse.Namespace) -> Path:
+    return (args.build / "peers" / "inductor" / args.device).resolve()
 
 
-def environment(allocator: str, build: Path) -> dict[str, str]:
+def environment(allocator: str, args: argparse.Namespace) -> dict[str, str]:
     """Of the process that measures; nothing of the caller's that would favour or hinder one side."""
-    inherited = {k: v for k, v in os.environ.items() if not re.match(r"(MALLOC_|TIGON_|GLIBC_TUNABLES|LD_PRELOAD)", k)}
+    hidden = r"MALLOC_|TIGON_(?!CUDA_LIBRARIES)|GLIBC_TUNABLES|LD_PRELOAD"
+    inherited = {k: v for k, v in os.environ.items() if not re.match(hidden, k)}
     return inherited | ENVIRONMENTS[allocator] | {
-        "OMP_NUM_THREADS": "2", "PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        "TORCHINDUCTOR_CACHE_DIR": str(cache(build))}
+        "TIGON_DEVICE": args.device, "OMP_NUM_THREADS": "2", "PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(cache(args)), "TRITON_CACHE_DIR": str(cache(args) / "triton")}
 
 
 def show(cell: dict[str, dict]) -> None:
@@ -72,27 +81,30 @@ def show(cell: dict[str, dict]) -> None:
 def start(allocator: str, args: argparse.Namespace, ops: list[str], compile_only: bool = False) -> subprocess.Popen:
     # The default allocator is there to show what it costs: a forward and backward tell.
     whole = "full" in args.modes and allocator == "default" and not compile_only
-    request = dict(allocator=allocator, build=str(args.build.resolve()), ops=ops, sizes=args.sizes, dtypes=args.dtypes,
-                   modes=["full"] if whole else args.modes, quick=args.quick, compile_only=compile_only)
-    return subprocess.Popen([sys.executable, HERE / "worker.py", json.dumps(request)], env=environment(allocator, args.build),
+    request = dict(device=args.device, allocator=allocator, build=str(args.build.resolve()), ops=ops, sizes=args.sizes,
+                   dtypes=args.dtypes, modes=["full"] if whole else args.modes, quick=args.quick, compile_only=compile_only)
+    return subprocess.Popen([sys.executable, HERE / "worker.py", json.dumps(request)], env=environment(allocator, args),
                             text=True, stdout=subprocess.DEVNULL if compile_only else subprocess.PIPE)
 
 
-def compile_ahead(args: argparse.Namespace) -> None:
-    """Fills inductor's cache, on the first run in this build folder: in two processes, since nothing is timed yet."""
-    if cache(args.build).exists():
+def compile_ahead(args: argparse.Namespace, ops: list[str]) -> None:
+    """Fills the compilers' caches, on the first run in this build folder: in several processes, since nothing is timed yet."""
+    if cache(args).exists():
         return
     print("torch.compile: compiling everything ahead, once", flush=True)
-    for worker in [start("default", args, args.ops[i::2], compile_only=True) for i in range(2)]:
+    count = DEVICES[args.device]["compilers"]
+    for worker in [start("default", args, ops[i::count], compile_only=True) for i in range(count)]:
         worker.wait()  # what fails is met again, and told, when it is measured
 
 
-def measure(allocator: str, args: argparse.Namespace) -> list[dict]:
-    """Runs one worker, and returns the lines that it prints."""
-    worker = start(allocator, args, args.ops)
+def measure(allocator: str, args: argparse.Namespace, ops: list[str], file) -> list[dict]:
+    """Runs one worker; returns the lines that it prints, each of which is in the file as soon as it comes."""
+    worker = start(allocator, args, ops)
     lines, cell = [], {}
-    for line in worker.stdout:
-        lines.append(json.loads(line))
+    for text in worker.stdout:
+        file.write(text)
+        file.flush()
+        lines.append(json.loads(text))
         provider = lines[-1].get("provider")
         if provider in cell:
             show(cell)
@@ -105,30 +117,30 @@ def measure(allocator: str, args: argparse.Namespace) -> list[dict]:
     return lines
 
 
-def families(names: list[str]) -> list[dict]:
-    return [dict(family=name, memory_bound=OPERATORS[name].memory_bound, note=OPERATORS[name].note) for name in names]
-
-
 def main() -> None:
     args = options()
     begin = time.monotonic()
-    compile_ahead(args)
-    lines = families(args.ops)
-    for allocator in ALLOCATORS:
-        lines += measure(allocator, args)
+    about = DEVICES[args.device]
+    args.out.mkdir(parents=True, exist_ok=True)
+    records, page, chart = (args.out / (about["stem"] + ending) for ending in (".jsonl", ".md", ".svg"))
+    lines = read_lines(records) if args.resume and records.exists() else []
+    done = {(line["family"], line["allocator"]) for line in lines if "family" in line}
+    with records.open("a" if lines else "w") as file:
+        for allocator in about["allocators"]:
+            ops = [name for name in args.ops if (name, allocator) not in done]
+            compile_ahead(args, ops)
+            lines += measure(allocator, args, ops, file)
     results = Results(lines)
     if not results.cells:
         sys.exit("nothing to measure: adamw has only the mode full")
-    out = args.out or args.build / "peers"
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "peers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (out / "peers.md").write_text(markdown(results))
-    print(f"{time.monotonic() - begin:.0f} s; {out}/peers.jsonl, peers.md")
+    page.write_text(markdown(results))
+    print(f"{time.monotonic() - begin:.0f} s; {records}, {page}")
     if "full" in args.modes and "large" in args.sizes:
-        subprocess.run([args.build / "tigon", "plot", *CHART, out / "peers.jsonl", "--output", out / "peers.svg"], check=True)
+        subprocess.run([args.build / "tigon", "plot", *CHART, records, "--output", chart], check=True)
     if bad := wrong(results):
         print("beyond the tolerance:", *bad, sep="\n  ")
-    sys.exit(any(r["provider"] == "tigon" and not r["correct"] for r in results.cells.values()))
+    failed = [r for r in results.left_out if r["left_out"] == "tigon"]
+    sys.exit(bool(failed) or any(r["provider"] == "tigon" and not r["correct"] for r in results.cells.values()))
 
 
 if __name__ == "__main__":

@@ -28,9 +28,10 @@ def rotary(name: str, function, tables: dict, make: Make, B: int, S: int, Hq: in
 
 SMALL = dict(B=1, S=64, Hq=8, Hk=2, D=64)
 LARGE = dict(B=4, S=1024, Hq=32, Hk=8, D=128)
+CUDA = dict(large=LARGE | dict(S=2048))
 
 
-@operator(small=SMALL, medium=LARGE | dict(B=1), large=LARGE)
+@operator(small=SMALL, medium=LARGE | dict(B=1), large=LARGE, cuda=CUDA)
 def rope(make: Make, B: int, S: int, Hq: int, Hk: int, D: int) -> Problem:
     full = torch.cat((angles(S, D),) * 2, -1)
     tables = dict(cos=full.cos().to(make.dtype), sin=full.sin().to(make.dtype))
@@ -42,7 +43,7 @@ def rope(make: Make, B: int, S: int, Hq: int, Hk: int, D: int) -> Problem:
     return rotary("rope", function, tables, make, B, S, Hq, Hk, D)
 
 
-@operator(small=SMALL, medium=LARGE | dict(B=1), large=LARGE,
+@operator(small=SMALL, medium=LARGE | dict(B=1), large=LARGE, cuda=CUDA,
           note="complex products, which torch.compile hands to the eager kernels")
 def llama4_rope(make: Make, B: int, S: int, Hq: int, Hk: int, D: int) -> Problem:
     theta = angles(S, D)
@@ -59,7 +60,8 @@ def llama4_rope(make: Make, B: int, S: int, Hq: int, Hk: int, D: int) -> Problem
     return rotary("llama4_rope", function, dict(freqs=freqs), make, B, S, Hq, Hk, D)
 
 
-@operator(small=SMALL, medium=dict(B=1, S=1024, Hq=28, Hk=4, D=128), large=dict(B=4, S=1024, Hq=28, Hk=4, D=128))
+@operator(small=SMALL, medium=dict(B=1, S=1024, Hq=28, Hk=4, D=128), large=dict(B=4, S=1024, Hq=28, Hk=4, D=128),
+          cuda=dict(large=dict(B=4, S=2048, Hq=28, Hk=4, D=128)))
 def qwen2vl_mrope(make: Make, B: int, S: int, Hq: int, Hk: int, D: int) -> Problem:
     full = torch.cat((angles(S, D),) * 2, -1)
     planes = torch.stack([full.roll(shift, 0) for shift in (0, 1, 2)])[:, None].expand(3, B, S, D)
@@ -77,7 +79,7 @@ def qwen2vl_mrope(make: Make, B: int, S: int, Hq: int, Hk: int, D: int) -> Probl
 
 
 @operator(small=dict(BT=64, V=1024, D=256), medium=dict(BT=4096, V=8192, D=1024), large=dict(BT=8192, V=32000, D=1024),
-          note="indices as often as words of a text (Zipf)")
+          cuda=dict(large=dict(BT=8192, V=128256, D=4096)), note="indices as often as words of a text (Zipf)")
 def embedding(make: Make, BT: int, V: int, D: int) -> Problem:
     often = 1 / torch.arange(1, V + 1).double()
     indices = torch.multinomial(often, BT, replacement=True, generator=make.generator)

@@ -1,4 +1,5 @@
-"""What is compared: one operator at one size and type, in PyTorch's words and as calls of Tigon."""
+"""What is compared: one operator at one size and type, in PyTorch's words and as calls of Tigon. Tensors are made on the device that is
+current: `with torch.device(...)`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class Make:
 
     def __init__(self, dtype: torch.dtype):
         self.dtype = dtype
-        self.generator = torch.Generator().manual_seed(1)
+        self.generator = torch.Generator(torch.get_default_device()).manual_seed(1)
 
     def normal(self, *shape: int, dtype: torch.dtype | None = None, scale: float = 1.0, mean: float = 0.0) -> Tensor:
         values = torch.empty(shape).normal_(mean, scale, generator=self.generator)
@@ -63,7 +64,7 @@ class Make:
 class Operator:
     name: str
     build: Callable
-    sizes: dict[str, dict[str, int]]
+    sizes: dict[str, dict[str, dict[str, int]]]  # by device and name
     memory_bound: bool = True  # counts in the geometric means
     note: str = ""
 
@@ -71,11 +72,12 @@ class Operator:
 OPERATORS: dict[str, Operator] = {}
 
 
-def operator(*, small: dict, medium: dict, large: dict, memory_bound: bool = True, note: str = ""):
-    """Enters the decorated function, build(make, **size), into the table under its own name."""
+def operator(*, small: dict, medium: dict, large: dict, cuda: dict[str, dict] | None = None, memory_bound: bool = True, note: str = ""):
+    """Enters the decorated function, build(make, **size), into the table under its own name. cuda: sizes on a GPU other than the small
+    and the large one of the processor; medium there is only what this has."""
 
     def enter(build: Callable) -> Callable:
-        sizes = {"small": small, "medium": medium, "large": large}
+        sizes = {"cpu": dict(small=small, medium=medium, large=large), "cuda": dict(small=small, large=large) | (cuda or {})}
         OPERATORS[build.__name__] = Operator(build.__name__, build, sizes, memory_bound, note)
         return build
 

@@ -7,7 +7,7 @@ from problem import Make, Problem, Step, operator, pair
 
 
 @operator(small=dict(M=64, N=64, K=64), medium=dict(M=1024, N=2048, K=768), large=dict(M=4096, N=2048, K=2048),
-          memory_bound=False)
+          cuda=dict(large=dict(M=8192, N=8192, K=8192)), memory_bound=False)
 def gemm(make: Make, M: int, N: int, K: int) -> Problem:
     a, b, dc = make.normal(M, K), make.normal(K, N), make.normal(M, N)
     c, da, db, out = make.empty(M, N), make.empty(M, K), make.empty(K, N), make.empty(M, N)
@@ -18,7 +18,8 @@ def gemm(make: Make, M: int, N: int, K: int) -> Problem:
 
 
 @operator(small=dict(B=1, S=128, H=4, K=4, D=64), medium=dict(B=1, S=1024, H=16, K=4, D=128),
-          large=dict(B=1, S=2048, H=16, K=16, D=64), memory_bound=False, note="causal; against PyTorch's own flash attention")
+          large=dict(B=1, S=2048, H=16, K=16, D=64), cuda=dict(large=dict(B=4, S=4096, H=16, K=16, D=128)),
+          memory_bound=False, note="causal; against PyTorch's own flash attention")
 def flash_attention(make: Make, B: int, S: int, H: int, K: int, D: int) -> Problem:
     q, dy, k, v = (make.normal(B, S, heads, D) for heads in (H, H, K, K))
     y, dq, dk, dv = (make.empty(B, S, heads, D) for heads in (H, H, K, K))
@@ -33,7 +34,8 @@ def flash_attention(make: Make, B: int, S: int, H: int, K: int, D: int) -> Probl
 
 
 @operator(small=dict(B=1, H=4, S=128, D=64, W=7), medium=dict(B=1, H=8, S=512, D=64, W=7),
-          large=dict(B=2, H=8, S=1024, D=64, W=7), memory_bound=False,
+          large=dict(B=2, H=8, S=1024, D=64, W=7),
+          cuda=dict(large=dict(B=2, H=16, S=4096, D=64, W=7)), memory_bound=False,
           note="against masked attention; PyTorch's mask is made outside the timing")
 def fused_neighborhood_attention(make: Make, B: int, H: int, S: int, D: int, W: int) -> Problem:
     q, k, v, dy = (make.normal(B, H, S, D) for _ in range(4))
@@ -50,7 +52,7 @@ def fused_neighborhood_attention(make: Make, B: int, H: int, S: int, D: int, W: 
 LR, BETA1, BETA2, EPS, DECAY = 1e-2, 0.9, 0.999, 1e-8, 0.1
 
 
-@operator(small=dict(N=65536), medium=dict(N=8388608), large=dict(N=33554432),
+@operator(small=dict(N=65536), medium=dict(N=8388608), large=dict(N=33554432), cuda=dict(large=dict(N=134217728)),
           note="against PyTorch's fused AdamW; bf16 parameters have an f32 master, which PyTorch's user copies from and to")
 def adamw(make: Make, N: int) -> Step:
     start, grad = make.normal(N), make.normal(N)

@@ -3,10 +3,10 @@
     report.py docs/results/peers.jsonl        prints it
 
 A line of the file is a JSON object, one of four kinds:
-    family, memory_bound, note        what is compared, and what is to be said of it
+    family, memory_bound, note        an operator that has been measured, and what is to be said of it
     operator, ..., provider, ratio    a measurement; ratio: this provider's time over Tigon's in the same rounds
     operator, ..., left_out, why      a provider that could not run
-    machine, ...                      the settings of a process that measured; the last line of that process
+    machine, ...                      the settings of a process that measured: its first line, and again its last
 """
 
 import json
@@ -14,17 +14,23 @@ import math
 import sys
 from pathlib import Path
 
-from names import ALLOCATORS, MODES, PEERS
+from names import ALLOCATORS, MODES, OTHERS, PEERS
 
 TITLES = {"kept": "memory kept", "default": "default allocator"}
-HEAD = """# Beside PyTorch: results
+HEAD = """# Beside PyTorch{where}: results
 
-Written by `sh bench/peers/run.sh --out docs/results`, together with [peers.jsonl](peers.jsonl), the measurements that this page and
-the chart come from. [The page on the benchmark](../benchmark.md#beside-pytorch) says what is compared with what, and how.
-`python3 bench/peers/report.py docs/results/peers.jsonl` prints this page again from the measurements.
+Written by `sh bench/peers/run.sh{options} --out docs/results`, together with [{stem}.jsonl]({stem}.jsonl), the measurements that this page and
+the chart come from. [The page on the benchmark](../benchmark.md#{section}) says what is compared with what, and how.
+`python3 bench/peers/report.py docs/results/{stem}.jsonl` prints this page again from the measurements.
 
-![Ratios at the large size](peers.svg)
+![Ratios at the large size]({stem}.svg)
 """
+ON_CPU = dict(where="", options="", stem="peers", section="beside-pytorch")
+ON_CARD = dict(where=" on a GPU", options=" --device cuda", stem="peers-cuda", section="on-a-gpu")
+
+
+def read_lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 class Results:
@@ -36,10 +42,8 @@ class Results:
         self.families = {r["family"]: r for r in lines if "family" in r}
         self.left_out = [r for r in lines if "left_out" in r]
         self.about = {r["allocator"]: r for r in lines if "machine" in r}
-
-    @classmethod
-    def read(cls, path: Path) -> "Results":
-        return cls([json.loads(line) for line in path.read_text().splitlines()])
+        self.on_card = any("cuda" in r for r in self.about.values())
+        self.peers = [p for p in PEERS if p in self.present(5)]
 
     def get(self, *key: str) -> dict | None:
         return self.cells.get(key)
@@ -48,12 +52,16 @@ class Results:
         return list(dict.fromkeys(key[position] for key in self.cells))
 
     def of_peers(self, allocator: str) -> list[dict]:
-        return [r for key, r in self.cells.items() if key[4] == allocator and key[5] in PEERS]
+        return [r for key, r in self.cells.items() if key[4] == allocator and key[5] in self.peers]
+
+    def is_memory_bound(self, name: str) -> bool:
+        """As its line says, which comes when all of the operator has been measured."""
+        return self.families.get(name, {}).get("memory_bound", False)
 
     def mean(self, size: str, dtype: str, allocator: str, peer: str) -> tuple[float, int] | None:
         """Geometric mean over the memory-bound operators, forward and backward together; and how many they are."""
         ratios = [r["ratio"] for key, r in self.cells.items()
-                  if key[1:] == (size, dtype, "full", allocator, peer) and self.families[key[0]]["memory_bound"]]
+                  if key[1:] == (size, dtype, "full", allocator, peer) and self.is_memory_bound(key[0])]
         return (math.exp(sum(map(math.log, ratios)) / len(ratios)), len(ratios)) if ratios else None
 
 
@@ -70,7 +78,14 @@ def mebibytes(record: dict | None, field: str) -> str:
     return f"{record[field] / 2**20:.0f}" if record and field in record else "–"
 
 
-def settings(about: dict[str, dict]) -> list[str]:
+def of_card(about: dict) -> list[str]:
+    return [f"{about['machine']}; {about['tigon']}; PyTorch {about['torch']}, eager and `torch.compile` (inductor), CUDA {about['cuda']}, "
+            f"cuDNN {about['cudnn']}.", "",
+            f"* small: what the host takes for a call, the card's queue being empty; medium and large: between the card's events, behind a "
+            f"reading of {about['cold_bytes'] >> 20} MiB, which leaves nothing of a problem in L2"]
+
+
+def of_processor(about: dict[str, dict]) -> list[str]:
     any_ = next(iter(about.values()))
     lines = [f"{any_['machine']}; {any_['tigon']}; PyTorch {any_['torch']}, eager and `torch.compile` (inductor); "
              f"{any_['threads']} threads each.", ""]
@@ -83,23 +98,27 @@ def settings(about: dict[str, dict]) -> list[str]:
         variables = " ".join(f"{k}={v}" for k, v in meta["environment"].items())
         lines.append(f"* {TITLES[name]}: a process with `{variables}`; others used {meta['others']:.2f} processors meanwhile" + (
             ", **too much for times to mean anything**" if meta["others"] > 0.1 else ""))
-    lines.append(f"* small: caches warm, by an untimed run right before; medium and large: cold, by rewriting "
-                 f"{any_['cold_bytes'] >> 20} MiB before each run")
-    if not any_["onednn"]:
-        lines.append("* oneDNN's own primitives: not built here")
-    return lines + [""]
+    return [*lines, f"* small: caches warm, by an untimed run right before; medium and large: cold, by rewriting "
+            f"{any_['cold_bytes'] >> 20} MiB before each run"]
+
+
+def settings(results: Results) -> list[str]:
+    lines = of_card(results.about["kept"]) if results.on_card else of_processor(results.about)
+    missing = next(iter(results.about.values())).get("missing", [])
+    return [*lines, *(f"* not here: {why}" for why in missing), ""]
 
 
 def means(results: Results) -> list[str]:
     sizes, dtypes = results.present(1), results.present(2)
-    header = ["size, allocator", *(f"{dtype} {peer}" for dtype in dtypes for peer in PEERS), "operators"]
+    header = ["size" if results.on_card else "size, allocator",
+              *(f"{dtype} {peer}" for dtype in dtypes for peer in results.peers), "operators"]
     body = []
     for size in sizes:
         for allocator in ALLOCATORS:
-            found = [results.mean(size, dtype, allocator, peer) for dtype in dtypes for peer in PEERS]
+            found = [results.mean(size, dtype, allocator, peer) for dtype in dtypes for peer in results.peers]
             if any(found):
                 counts = sorted({f[1] for f in found if f})
-                body.append([f"{size}, {TITLES[allocator]}", *(f"{f[0]:.2f}" if f else "–" for f in found),
+                body.append([size if results.on_card else f"{size}, {TITLES[allocator]}", *(f"{f[0]:.2f}" if f else "–" for f in found),
                              " to ".join(map(str, (counts[0], counts[-1]) if len(counts) > 1 else counts))])
     if not body:
         return []
@@ -114,77 +133,81 @@ def lowest(results: Results) -> list[str]:
             continue
         name = lambda r: f"{r['operator']} {r['mode']} {r['size']} {r['dtype']} against {r['provider']}, {r['ratio']:.2f}"
         below = [name(r) for r in records if r["ratio"] < 1]
-        lines.append(f"* {TITLES[allocator]}: smallest ratio {name(records[0])}; "
+        which = "S" if results.on_card else f"{TITLES[allocator]}: s"
+        lines.append(f"* {which}mallest ratio {name(records[0])}; "
                      f"{len(below)} of {len(records)} below 1" + (": " + "; ".join(below) if below else ""))
     return [*lines, ""]
 
 
 def wrong(results: Results) -> list[str]:
     """Words on results beyond the tolerance, one line for each."""
-    return [f"{key[0]} {key[1]} {key[2]} {key[3]}, {key[5]}, {TITLES[key[4]]}: relative error {r['error']:.1e}"
-            for key, r in results.cells.items() if not r["correct"]]
+    return [f"{key[0]} {key[1]} {key[2]} {key[3]}, {key[5]}{'' if results.on_card else ', ' + TITLES[key[4]]}: "
+            f"relative error {r['error']:.1e}" for key, r in results.cells.items() if not r["correct"]]
 
 
 def ratios(results: Results, size: str, dtype: str) -> list[str]:
     modes = [m for m in MODES if m in results.present(3)]
     allocators = [a for a in ALLOCATORS if a in results.present(4)]
     columns = [(a, m) for a in allocators for m in modes if any(
-        results.get(name, size, dtype, m, a, p) for name in results.present(0) for p in PEERS)]
-    header = ["operator", "shape", *(f"{m}, ms" for m in modes), *(f"{m}, {TITLES[a]}" for a, m in columns)]
+        results.get(name, size, dtype, m, a, p) for name in results.present(0) for p in results.peers)]
+    header = ["operator", "shape", *(f"{m}, ms" for m in modes), *(m if results.on_card else f"{m}, {TITLES[a]}" for a, m in columns)]
     body = []
     for name in results.present(0):
         times = [results.get(name, size, dtype, m, allocators[0], "tigon") for m in modes]
         if any(times):
-            cells = [" / ".join(ratio(results.get(name, size, dtype, m, a, p)) for p in PEERS)
+            cells = [" / ".join(ratio(results.get(name, size, dtype, m, a, p)) for p in results.peers)
                      if results.get(name, size, dtype, m, a, "tigon") else "–" for a, m in columns]
             shape = next(t for t in times if t)["shape"]
             body.append([name, shape, *(f"{t['ms_50']:.4g}" if t else "–" for t in times), *cells])
     return [f"## {size}, {dtype}", "", *table(header, body)] if body else []
 
 
-def onednn(results: Results) -> list[str]:
+def others(results: Results) -> list[str]:
     modes = [m for m in MODES if m in results.present(3)]
     body = []
-    for name in results.present(0):
-        for size in results.present(1):
-            for dtype in results.present(2):
-                found = [results.get(name, size, dtype, m, "kept", "onednn") for m in modes]
-                if any(found):
-                    body.append([name, size, dtype, *(ratio(f) for f in found)])
+    for provider, words in OTHERS.items():
+        for name in results.present(0):
+            for size in results.present(1):
+                for dtype in results.present(2):
+                    found = [results.get(name, size, dtype, m, "kept", provider) for m in modes]
+                    if any(found):
+                        body.append([name, size, dtype, words, *(ratio(f) for f in found)])
     if not body:
         return []
-    return ["## oneDNN's own primitives", "", "Time of oneDNN's primitive over Tigon's. Its weights are f32.", "",
-            *table(["operator", "size", "type", *modes], body)]
+    return ["## Others", "", "Their time over Tigon's.", "", *table(["operator", "size", "type", "beside", *modes], body)]
 
 
 def memory(results: Results) -> list[str]:
+    providers = results.peers if results.on_card else ["tigon", *results.peers]
+    allocator = "kept" if results.on_card else "default"
     body = []
     for name in results.present(0):
         for dtype in results.present(2):
-            mine, *others = (results.get(name, "large", dtype, "full", "default", p) for p in ("tigon", *PEERS))
+            mine, *others = (results.get(name, "large", dtype, "full", allocator, p) for p in ("tigon", *providers))
             if mine and "extra_bytes" in mine:
-                body.append([name, dtype, mebibytes(mine, "workspace_bytes"),
-                             *(mebibytes(r, "extra_bytes") for r in (mine, *others))])
+                body.append([name, dtype, mebibytes(mine, "workspace_bytes"), *(mebibytes(r, "extra_bytes") for r in others)])
     if not body:
         return []
+    grown = "what PyTorch's allocator held at the peak" if results.on_card else "what the process grew by at its peak"
     return ["## Memory", "", "MiB of one forward and backward at the large size, beyond inputs, results and gradients: "
-            "Tigon's workspace by its own count, then what the process grew by at its peak.", "",
-            *table(["operator", "type", "workspace", "Tigon", *PEERS], body)]
+            f"Tigon's workspace by its own count, then {grown}.", "",
+            *table(["operator", "type", "workspace", *(p.replace("tigon", "Tigon") for p in providers)], body)]
 
 
 def markdown(results: Results) -> str:
-    lines = [HEAD, "Ratios are PyTorch's time over Tigon's, medians of the same interleaved rounds: `eager / compile`. Above 1 Tigon "
-             "is faster.", "", *settings(results.about), *means(results), *lowest(results)]
+    where = ON_CARD if results.on_card else ON_CPU
+    lines = [HEAD.format(**where), f"Ratios are others' time over Tigon's, medians of the same interleaved rounds: "
+             f"`{' / '.join(results.peers)}`. Above 1 Tigon is faster.", "", *settings(results), *means(results), *lowest(results)]
     if bad := wrong(results):
         lines += ["Results beyond the tolerance:", "", *(f"* {line}" for line in bad), ""]
     for size in results.present(1):
         for dtype in results.present(2):
             lines += ratios(results, size, dtype)
-    lines += onednn(results) + memory(results)
+    lines += others(results) + memory(results)
     notes = [f"* {name}: {family['note']}" for name, family in results.families.items() if family["note"]]
     notes += sorted({f"* {r['operator']} {r['dtype']}: {r['left_out']} is left out: {r['why']}" for r in results.left_out})
     return "\n".join(lines + (["## Notes", "", *notes] if notes else [])).rstrip() + "\n"
 
 
 if __name__ == "__main__":
-    print(markdown(Results.read(Path(sys.argv[1]))), end="")
+    print(markdown(Results(read_lines(Path(sys.argv[1])))), end="")

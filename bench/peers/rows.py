@@ -8,7 +8,8 @@ from problem import Make, Problem, operator, pair
 EPS = 1e-6
 # 64 x 1024 stays in the cache; medium is larger than most, large than all.
 ROWS = dict(small=dict(R=64, N=1024), medium=dict(R=2048, N=4096), large=dict(R=8192, N=4096))
-GATES = dict(small=dict(R=64, N=1024), medium=dict(R=1024, N=8192), large=dict(R=4096, N=8192))
+GATES = dict(small=dict(R=64, N=1024), medium=dict(R=1024, N=8192), large=dict(R=4096, N=8192),
+             cuda=dict(large=dict(R=8192, N=14336)))
 
 
 @operator(**ROWS)
@@ -49,7 +50,7 @@ def layer_norm(make: Make, R: int, N: int) -> Problem:
 
 
 @operator(small=dict(B=2, C=64, S=256, G=8), medium=dict(B=4, C=256, S=4096, G=32),
-          large=dict(B=16, C=256, S=4096, G=32))
+          large=dict(B=16, C=256, S=4096, G=32), cuda=dict(large=dict(B=64, C=256, S=4096, G=32)))
 def group_norm(make: Make, B: int, C: int, S: int, G: int) -> Problem:
     x, dy, w, b = make.normal(B, C, S), make.normal(B, C, S), make.normal(C, mean=1, scale=0.1), make.normal(C)
     y, dx, dw, db = make.empty(B, C, S), make.empty(B, C, S), make.empty(C), make.empty(C)
@@ -159,7 +160,8 @@ def sparsemax_by_sort(x):
     return F.relu(x - tau)  # whose gradient at 0, outside the support, is 0; clamp's is 1
 
 
-@operator(small=dict(R=64, N=1024), medium=dict(R=1024, N=4096), large=dict(R=2048, N=4096), memory_bound=False,
+@operator(small=dict(R=64, N=1024), medium=dict(R=1024, N=4096), large=dict(R=2048, N=4096),
+          cuda=dict(large=dict(R=8192, N=4096)), memory_bound=False,
           note="PyTorch sorts; in bf16 its sums and ranks are taken in f32, which bf16 cannot count")
 def sparsemax(make: Make, R: int, N: int) -> Problem:
     return over_rows("sparsemax", lambda x: sparsemax_by_sort(x.float()).to(x.dtype), make, R, N)

@@ -7,7 +7,7 @@ import torch
 
 # enum tg_arg_kind of tigon/registry.h
 IN, OPT, OUT, OUT_OPT, F64, I64 = range(6)
-CPU = 1
+DEVICES = {"cpu": 1, "cuda": 2}  # TG_DEVICE_* of tigon/tensor.h
 # DLPack's code and bits
 TYPES = {torch.float32: (2, 32), torch.bfloat16: (4, 16), torch.int64: (0, 64)}
 
@@ -40,7 +40,9 @@ def view(tensor: torch.Tensor) -> TgTensor:
     """A tg_tensor on a torch tensor's memory, which must outlive it."""
     code, bits = TYPES[tensor.dtype]
     sizes = ctypes.c_int64 * max(tensor.dim(), 1)
-    return TgTensor(tensor.data_ptr(), CPU, 0, tensor.dim(), code, bits, 1, sizes(*tensor.shape), sizes(*tensor.stride()), 0)
+    where = DEVICES[tensor.device.type]
+    return TgTensor(tensor.data_ptr(), where, tensor.device.index or 0, tensor.dim(),
+                    code, bits, 1, sizes(*tensor.shape), sizes(*tensor.stride()), 0)
 
 
 class Tigon:

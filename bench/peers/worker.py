@@ -1,8 +1,9 @@
-"""One process: measures all cells under the allocator of its environment, and prints one JSON record a line.
+"""One process: measures all cells on its device, under the allocator of its environment, and prints one JSON record a line.
 
     worker.py '{"allocator": "kept", "build": "build", "ops": [...], ...}'      (started by peers.py)
 """
 
+import gc
 import json
 import os
 import platform
@@ -10,7 +11,6 @@ import re
 import statistics
 import sys
 import time
-from pathlib import Path
 
 import torch
 
@@ -18,17 +18,21 @@ import losses  # noqa: F401  each enters its operators into the table
 import positions  # noqa: F401
 import products  # noqa: F401
 import rows  # noqa: F401
-from measure import (TOLERANCE, Contestant, compiled, contestants, error, extra_memory, interleave,
-                     step_contestants, truth)
+from clocks import Card, Host
+from measure import (TOLERANCE, Contestant, compiled, contestants, error, extra_memory, interleave, step_contestants,
+                     truth)
 from onednn import OneDNN
 from problem import OPERATORS, Make, Operator, Step
+from rivals import Rivals
 from tigon import Tigon
 
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 THREADS = 2
 # Seconds for a cell, and rounds at least, which is what cells of long products take.
-PACE = {"small": (0.2, 20), "medium": (0.3, 5), "large": (1.2, 2)}
+PACE = {"cpu": {"small": (0.2, 20), "medium": (0.3, 5), "large": (1.2, 2)},
+        "cuda": {"small": (0.1, 50), "medium": (0.2, 15), "large": (0.2, 15)}}
 QUICK = (0.05, 3)
+CLOCKS = {"cpu": Host, "cuda": Card}
 
 
 def digits(value: float, count: int = 4) -> float:
@@ -43,12 +47,6 @@ def openmp_libraries() -> list[str]:
     """Files of OpenMP runtimes mapped into this process: one, or the contestants do not share their threads."""
     with open("/proc/self/maps") as maps:
         return sorted({line.split()[-1] for line in maps if re.search(r"/lib(gomp|iomp5|omp)[^/]*\.so", line)})
-
-
-def last_cache_bytes() -> int:
-    """Of the largest cache, 32 MiB where Linux does not tell."""
-    files = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
-    return max((int(f.read_text().strip().removesuffix("K")) << 10 for f in files), default=32 << 20)
 
 
 def processor() -> str:
@@ -66,15 +64,16 @@ def seconds_of_others() -> float:
 
 
 def checked(cell: list[Contestant], expected: tuple | None, about: dict) -> list[tuple[Contestant, float]]:
-    """Each contestant with its error; what cannot run (torch.compile, mostly) is left out, with a word."""
+    """Each contestant with its error; what cannot run (torch.compile, mostly) is left out, with a word. Without Tigon there is nothing to
+    compare: nobody."""
     present = []
     for c in cell:
         try:
             results = c.results()
         except Exception as problem:  # whatever inductor throws
-            if c.name == "tigon":
-                raise
             emit(**about, left_out=c.name, why=str(problem).strip().split("\n")[0][:200])
+            if c.name == "tigon":
+                return []
             continue
         if expected is None:  # an update in place: the first, eager, is what the others are compared with
             expected = tuple(t.clone() for t in results)
@@ -82,8 +81,10 @@ def checked(cell: list[Contestant], expected: tuple | None, about: dict) -> list
     return present
 
 
-def measure(cell: list[tuple[Contestant, float]], cold, pace, tolerance: float, about: dict, memory: bool, tigon: Tigon) -> None:
-    times = interleave([c for c, _ in cell], cold, *pace)
+def measure(cell: list[tuple[Contestant, float]], clock, pace, tolerance: float, about: dict, memory: bool, tigon: Tigon) -> None:
+    if not cell:
+        return
+    times = interleave([c for c, _ in cell], clock, about["cache"] == "cold", *pace)
     tigon_ms = statistics.median(times["tigon"])
     for c, wrong in cell:
         own = times[c.name]
@@ -92,52 +93,75 @@ def measure(cell: list[tuple[Contestant, float]], cold, pace, tolerance: float, 
         extra = {}
         if memory:
             tigon.trim()
-            extra["extra_bytes"] = extra_memory(c)
+            extra["extra_bytes"] = extra_memory(c, clock)
             if c.name == "tigon":
                 extra["workspace_bytes"] = tigon.workspace_peak()
         emit(**about, provider=c.name, ms_20=digits(quantiles[1]), ms_50=digits(median), ms_80=digits(quantiles[7]),
              ratio=digits(median / tigon_ms), rounds=len(own), error=digits(wrong, 2), correct=wrong <= tolerance, **extra)
 
 
-def compare(operator: Operator, size: str, dtype: str, request: dict, tigon: Tigon, onednn: OneDNN, flush) -> None:
-    kept = request["allocator"] == "kept"
-    problem = operator.build(Make(TYPES[dtype]), **operator.sizes[size])
+def compare(operator: Operator, size: str, dtype: str, request: dict, tigon: Tigon, others, clock) -> None:
+    device, kept = request["device"], request["allocator"] == "kept"
+    sizes = operator.sizes[device][size]
+    with torch.device(device):
+        problem = operator.build(Make(TYPES[dtype]), **sizes)
     function = compiled(problem.function)
     update = isinstance(problem, Step)
     exact = None if update or request["compile_only"] else truth(problem)
     for mode in request["modes"]:
         if not update:
-            cell = contestants(problem, mode, tigon, kept, function) + [onednn.contestant(operator.name, problem, mode)]
+            cell = contestants(problem, mode, tigon, kept, function) + others.contestants(operator.name, sizes, problem, mode)
         elif mode == "full":
             cell = sorted(step_contestants(problem, tigon, function), key=lambda c: c.name != "eager")
         else:
             continue
-        about = dict(operator=operator.name, size=size, shape=" ".join(f"{k}={v}" for k, v in operator.sizes[size].items()),
+        about = dict(operator=operator.name, size=size, shape=" ".join(f"{k}={v}" for k, v in sizes.items()),
                      dtype=dtype, mode=mode, cache="warm" if size == "small" else "cold", allocator=request["allocator"])
         if request["compile_only"]:
-            checked([c for c in cell if c and c.name == "compile"], (), about)
+            checked([c for c in cell if c.name not in ("tigon", "eager")], (), about)
             continue
-        present = checked([c for c in cell if c], exact and exact[mode], about)
-        memory = not kept and mode == "full" and size == "large"
-        measure(present, None if size == "small" else flush, QUICK if request["quick"] else PACE[size],
-                TOLERANCE[TYPES[dtype]], about, memory, tigon)
+        present = checked(cell, exact and exact[mode], about)
+        memory = mode == "full" and size == "large" and (device == "cuda" or not kept)
+        measure(present, clock, QUICK if request["quick"] else PACE[device][size], TOLERANCE[TYPES[dtype]], about, memory, tigon)
+
+
+def settings(device: str) -> dict:
+    """What the page says of the machine."""
+    if device == "cuda":
+        return dict(machine=torch.cuda.get_device_name(), cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version())
+    return dict(machine=processor(), threads=THREADS, openmp=openmp_libraries())
 
 
 def main() -> None:
     request = json.loads(sys.argv[1])
+    device, allocator = request["device"], request["allocator"]
     begin, before = time.monotonic(), seconds_of_others()
     torch.set_num_threads(THREADS)
     tigon = Tigon(os.path.join(request["build"], "libtigon.so"), THREADS)
-    onednn = OneDNN(os.path.join(request["build"], "libpeers_onednn.so"))
-    flush = torch.zeros(2 * last_cache_bytes() // 4)
+    others = Rivals() if device == "cuda" else OneDNN(os.path.join(request["build"], "libpeers_onednn.so"))
+    clock = None if request["compile_only"] else CLOCKS[device]()
+
+    def emit_settings() -> None:
+        emit(**settings(device), torch=torch.__version__, tigon=tigon.describe(), missing=others.missing,
+             others=(seconds_of_others() - before) / (time.monotonic() - begin),
+             cold_bytes=clock.flush.numel() * 4, allocator=allocator,
+             environment={k: v for k, v in sorted(os.environ.items()) if re.match(r"MALLOC_|OMP_|GOMP_|KMP_|MKL_|TIGON_", k)})
+
+    if clock:
+        emit_settings()  # so that what has been measured makes a page if this process is ended
     for name in request["ops"]:
-        for size in request["sizes"]:
+        for size in (size for size in request["sizes"] if size in OPERATORS[name].sizes[device]):
             for dtype in request["dtypes"]:
-                compare(OPERATORS[name], size, dtype, request, tigon, onednn, flush)
-    emit(machine=processor(), threads=THREADS, torch=torch.__version__, tigon=tigon.describe(), openmp=openmp_libraries(),
-         others=(seconds_of_others() - before) / (time.monotonic() - begin), onednn=bool(onednn.lib),
-         cold_bytes=flush.numel() * 4, allocator=request["allocator"],
-         environment={k: v for k, v in sorted(os.environ.items()) if re.match(r"MALLOC_|OMP_|GOMP_|KMP_|MKL_|TIGON_", k)})
+                try:
+                    compare(OPERATORS[name], size, dtype, request, tigon, others, clock)
+                except torch.OutOfMemoryError as error:
+                    emit(operator=name, size=size, dtype=dtype, left_out=size, why=str(error).split(". ")[0])
+                tigon.trim()
+                gc.collect()
+                torch.cuda.empty_cache()
+        emit(family=name, allocator=allocator, memory_bound=OPERATORS[name].memory_bound, note=OPERATORS[name].note)
+    if clock:
+        emit_settings()
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
  *
  *   options.c      what the user asks for          data.c         text to windows of tokens
  *   model.c        activations and views           pass.c         forward, loss, backward
- *   parameters.c   their places, first values
- *   optimizer.c    clipping, schedule, AdamW       train.c        the loop
+ *   memory.c       places of activations           parameters.c   places, first values
+ *   optimizer.c    clipping, schedule, AdamW       step.c         steps, recorded where the device can
+ *   train.c        the loop
  *   checkpoint.c   save and resume (with safetensors.c, names.c, disk.c)
  *   load.c         a checkpoint of others as a beginning
  *   sample.c       decoding                        compare.c      fused beside unfused

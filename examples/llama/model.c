@@ -1,4 +1,4 @@
-/* model.c - memory of activations, and the views that the passes use. */
+/* model.c - the views that the passes use. */
 #include "model.h"
 
 #include <math.h>
@@ -69,48 +69,6 @@ static void init_rope(model *m)
     matrix(m, &m->sine, s, TG_F32, seq, half);
 }
 
-/* --recompute: what the backward pass computes again, all layers have in the same place. */
-static void share_activations(layer *l, const layer *first)
-{
-    l->attended_data = first->attended_data;
-    l->lse_data = first->lse_data;
-    l->s2_data = first->s2_data;
-    l->rstd2_data = first->rstd2_data;
-    l->gate_up_data = first->gate_up_data;
-}
-
-static void place_activations(model *m, int training)
-{
-    const options *o = m->o;
-    const size_t rows = (size_t)m->rows, el = tg_type_size(m->type);
-    const size_t stream = rows * (size_t)o->width * el;
-    m->s1_data = take_activations(m->r, stream * (size_t)(o->layers + 1));
-    m->rstd1_data = take_activations(m->r, rows * 4 * (size_t)(o->layers + 1));
-    m->y_data = take_activations(m->r, stream);
-    m->h_data = take_activations(m->r, rows * (size_t)o->ff * el);
-    m->tokens = take_tensors(m->r, (size_t)o->accumulate * 2 * rows * sizeof(*m->tokens));
-    m->results = take_tensors(m->r, ((size_t)o->accumulate + 2) * sizeof(*m->results));
-    m->logits_data = take_tensors(m->r, (size_t)o->vocab * sizeof(*m->logits_data));
-    if (training) {
-        m->d_data = take_activations(m->r, stream);
-        m->e_data = take_activations(m->r, stream);
-        m->dqkv_data = take_activations(m->r, rows * (size_t)m->qkv_width * el);
-    }
-    for (int64_t i = 0; i < o->layers; i++) {
-        layer *l = &m->layers[i];
-        l->qkv_data = take_activations(m->r, rows * (size_t)m->qkv_width * el);
-        if (o->recompute && i > 0) {
-            share_activations(l, &m->layers[0]);
-            continue;
-        }
-        l->attended_data = take_activations(m->r, stream);
-        l->lse_data = take_activations(m->r, rows * (size_t)o->heads * 4);
-        l->s2_data = take_activations(m->r, stream);
-        l->rstd2_data = take_activations(m->r, rows * 4);
-        l->gate_up_data = take_activations(m->r, rows * 2 * (size_t)o->ff * el);
-    }
-}
-
 static void bind_layer(model *m, layer *l, extent x)
 {
     const options *o = m->o;
@@ -131,6 +89,9 @@ static void bind_layer(model *m, layer *l, extent x)
     matrix(m, &l->gate_up, l->gate_up_data, m->type, n, 2 * o->ff);
     columns(&l->gate, &l->gate_up, 0, o->ff);
     columns(&l->up, &l->gate_up, o->ff, o->ff);
+    matrix(m, &l->normed1, l->normed1_data, m->type, n, o->width);
+    matrix(m, &l->normed2, l->normed2_data, m->type, n, o->width);
+    matrix(m, &l->h, l->h_data, m->type, n, o->ff);
 }
 
 void model_bind(model *m, extent x)
@@ -138,8 +99,9 @@ void model_bind(model *m, extent x)
     const options *o = m->o;
     const int64_t n = x.batch * x.count, dim = m->head_dim, el = (int64_t)tg_type_size(m->type);
     for (int64_t i = 0; i <= o->layers; i++) {
-        matrix(m, &m->s1[i], m->s1_data + i * m->rows * o->width * el, m->type, n, o->width);
-        vector(m, &m->rstd1[i], m->rstd1_data + i * m->rows * 4, TG_F32, n);
+        const layer *l = i < o->layers ? &m->layers[i] : NULL;
+        matrix(m, &m->s1[i], l ? l->s1_data : m->last_s1_data, m->type, n, o->width);
+        vector(m, &m->rstd1[i], l ? l->rstd1_data : m->last_rstd1_data, TG_F32, n);
     }
     for (int64_t i = 0; i < o->layers; i++)
         bind_layer(m, &m->layers[i], x);
@@ -154,26 +116,41 @@ void model_bind(model *m, extent x)
     by_heads(&m->dv, &m->dqkv, (o->heads + o->kv_heads) * dim, x.batch, o->kv_heads, dim);
     matrix(m, &m->last, m->y_data + (n - 1) * o->width * el, m->type, 1, o->width);
     matrix(m, &m->logits, m->logits_data, TG_F32, 1, o->vocab);
-    vector(m, &m->squares, &m->results[o->accumulate], TG_F32, 1);
-    vector(m, &m->dloss, &m->results[o->accumulate + 1], TG_F32, 1);
+    vector(m, &m->dloss, &m->results[2 * model_results_of(m)], TG_F32, 1);
     m->first = x.first;
+    model_step_place(m, 0);
+}
+
+void model_step_place(model *m, int64_t place)
+{
+    m->place = place;
+    vector(m, &m->squares, model_results(m, place) + m->o->accumulate, TG_F32, 1);
     model_micro_batch(m, 0);
 }
 
 void model_micro_batch(model *m, int64_t i)
 {
     const int64_t n = m->y.shape[0];
-    m->input_data = m->tokens + 2 * i * m->rows;
+    m->input_data = m->tokens + 2 * (m->place * m->o->accumulate + i) * m->rows;
     m->target_data = m->input_data + m->rows;
     vector(m, &m->input, m->input_data, TG_I64, n);
     vector(m, &m->target, m->target_data, TG_I64, n);
-    vector(m, &m->loss, &m->results[i], TG_F32, 1);
+    vector(m, &m->loss, model_results(m, m->place) + i, TG_F32, 1);
 }
 
-const float *model_results(model *m)
+const float *model_results(const model *m, int64_t place)
 {
-    from_device(m->r, m->results, ((size_t)m->o->accumulate + 1) * sizeof(*m->results));
-    return m->results;
+    return m->results + (size_t)place * model_results_of(m);
+}
+
+size_t model_results_of(const model *m)
+{
+    return (size_t)m->o->accumulate + 1;
+}
+
+void model_fetch_results(model *m)
+{
+    fetch(m->r, (void *)model_results(m, m->place), model_results_of(m) * sizeof(*m->results));
 }
 
 void model_open(model *m, run *r, const options *o, int training)
@@ -189,9 +166,9 @@ void model_open(model *m, run *r, const options *o, int training)
     m->s1 = take_memory((layers + 1) * sizeof(array));
     m->rstd1 = take_memory((layers + 1) * sizeof(array));
     model_place(m); /* counts */
+    model_place_activations(m, training);
     const size_t bytes = (size_t)m->count * 4;
     if (training) {
-        m->grad = take_activations(r, bytes);
         m->m = take_tensors(r, bytes);
         m->v = take_tensors(r, bytes);
         if (m->type != TG_F32)
@@ -201,8 +178,7 @@ void model_open(model *m, run *r, const options *o, int training)
     model_place(m);
     model_init(m);
     init_rope(m);
-    place_activations(m, training);
-    m->results[o->accumulate + 1] = 1 / (float)o->accumulate;
-    to_device(r, m->results, ((size_t)o->accumulate + 2) * sizeof(*m->results));
+    m->results[2 * model_results_of(m)] = 1 / (float)o->accumulate;
+    to_device(r, m->results, (2 * model_results_of(m) + 1) * sizeof(*m->results));
     model_bind(m, (extent){o->batch, 0, o->seq});
 }

@@ -50,7 +50,9 @@ typedef struct layer {
     array lse;                 /* [batch, heads, count] */
     array s2, rstd2;           /* the stream before the feed-forward part */
     array gate_up, gate, up;   /* gate, up: views of gate_up */
-    char *qkv_data, *attended_data, *lse_data, *s2_data, *rstd2_data, *gate_up_data;
+    array normed1, normed2, h; /* what the parts read: normed streams; of wdown swiglu's output */
+    char *s1_data, *rstd1_data, *qkv_data, *attended_data, *lse_data, *s2_data, *rstd2_data,
+        *normed1_data, *normed2_data, *h_data, *gate_up_data;
 } layer;
 
 typedef struct model {
@@ -59,19 +61,22 @@ typedef struct model {
     int64_t head_dim, qkv_width;
     int64_t rows;  /* batch * seq: the room of every activation */
     int64_t first; /* position of the bound rows */
+    int64_t place; /* of the step among two: model_step_place() */
     tg_type type;
 
     /* parameters [count], and as much for each of: gradient, first and second moment, master */
     int64_t count, decayed, used; /* used: without padding */
+    int64_t tables;               /* the first ones: of the embedding and the output */
     char *param;
-    float *grad, *m, *v, *master; /* master: NULL when the parameters are f32 themselves */
+    float *table_grad, *grad; /* of the tables; of all others, which lie apart */
+    float *m, *v, *master;    /* master: NULL when the parameters are f32 themselves */
 
     weight embed, head; /* [vocab, width]; head is embed if they are tied */
     weight *norm1;      /* [layers + 1] of [width]: before each layer, and the last one */
     layer *layers;
 
     array *s1, *rstd1; /* [layers + 1]: the stream before each layer, and at the end */
-    char *s1_data, *rstd1_data;
+    char *last_s1_data, *last_rstd1_data;
 
     /* shared by all layers */
     array y, d, e;              /* [rows, width]: normed stream; gradients of the stream */
@@ -84,20 +89,24 @@ typedef struct model {
     array last, logits;         /* sampling: last row of y, its logits f32 [1, vocab] */
     char *y_data, *d_data, *e_data, *h_data, *dqkv_data;
     int64_t *
-        tokens; /* [accumulate, 2, rows]: those of a step are not overwritten while they are copied to the device */
-    int64_t *input_data, *target_data; /* of one micro-batch */
-    char *products_data;               /* logits of model_products() */
+        tokens; /* [2, accumulate, 2, rows]: of the micro-batches of a step, and of the one before it */
     float *
-        results; /* of a step: the losses of its micro-batches, the gradients' sum of squares; then dloss */
+        results; /* [2, accumulate + 1]: losses of the micro-batches, and the gradients' sum of squares; then dloss */
+    char *products_data;               /* logits of model_products() */
+    int64_t *input_data, *target_data; /* of one micro-batch */
     float *logits_data;
 } model;
 
 /* Allocates and initialises; with `training` also gradients and moments. The options must live on.
  */
 void model_open(model *m, run *r, const options *o, int training);
+/* In memory.c: places of activations and of gradients. */
+void model_place_activations(model *m, int training);
 /* In parameters.c: places of all parameters and gradients, first to count them, then, when the memory is there, for good; values to begin
  * with; one value, on the host. */
 void model_place(model *m);
+/* Where the gradient of the parameter's element `at` lies. */
+float *model_grad(const model *m, int64_t at);
 void model_init(model *m);
 void model_set(model *m, int64_t i, float value);
 /* Parameters, or these and the optimizer's state, go to the device, or come from it. */
@@ -107,6 +116,9 @@ void model_from_device(const model *m);
 
 /* Points every activation at the rows of a pass, of the step's first micro-batch. */
 void model_bind(model *m, extent extent);
+/* Tokens and results of a step have one of two places, 0 or 1, so that the host writes those of the next step, and reads those of this one,
+ * while the device works. */
+void model_step_place(model *m, int64_t place);
 /* Points input, target and loss at those of a micro-batch of the step. */
 void model_micro_batch(model *m, int64_t i);
 
@@ -116,8 +128,12 @@ void model_forward(model *m);
  * of the stream into d, of the output matrix; `accumulate`: add to the parameters' gradients. */
 void model_loss(model *m, int train, int accumulate);
 void model_backward(model *m, int accumulate);
-/* Waits for the step's results: the losses of the micro-batches, and behind them what gradient_squares() has left. */
-const float *model_results(model *m);
+/* How many there are of a step: a loss for each micro-batch, and the sum of squares. */
+size_t model_results_of(const model *m);
+/* The results of the step at a place: the losses of the micro-batches, and behind them what gradient_squares() has left. They are there when
+ * what model_fetch_results() has begun for that place has ended. */
+void model_fetch_results(model *m);
+const float *model_results(const model *m, int64_t place);
 
 /* The products of both passes alone, to time them; their results are of no use. */
 void model_products(model *m, int accumulate);

@@ -10,7 +10,8 @@ void gradient_squares(model *m);
 /* Linear warm-up, then half a cosine from lr to min_lr. `step` counts from 1. */
 double learning_rate(const options *o, int64_t step);
 
-/* AdamW over all parameters; gradients are scaled so that their norm stays below --clip. */
-void optimizer_step(model *m, int64_t step, double norm);
+/* AdamW over all parameters, where the gradients' squares are known: gradients are scaled so that their norm stays below --clip, and a norm
+ * that is not finite leaves everything as it is. */
+void optimizer_step(model *m, int64_t step);
 
 #endif

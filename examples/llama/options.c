@@ -73,8 +73,8 @@ static const option table[] = {
     {"top-k", INTEGER, 0, AT(top_k), 0, 1 << 20, "sample among so many tokens; 0: all"},
     {"log", TEXT, 0, AT(log), 0, 0, "write one JSON line a step to this file"},
     {"plot", TEXT, 0, AT(plot), 0, 0, "draw the loss curve into this SVG file"},
-    {"recompute", FLAG, 0, AT(recompute), 0, 1,
-     "keep the stream, q, k and v of a layer alone: less memory, more work, the same bits"},
+    {"recompute", INTEGER, 0, AT(recompute), 0, RECOMPUTE_GATES,
+     "what the backward pass computes again: 1 normed streams, 2 swiglu too, 3 gate and up too"},
     {"profile", FLAG, 0, AT(profile), 0, 1,
      "time per operator and implementation, and of the GEMMs alone"},
     {"compare", FLAG, 0, AT(compare), 0, 1, "run unfused and default side by side"},
@@ -133,6 +133,7 @@ void options_preset(options *o, const char *name)
                    .clip = 1,
                    .eval_every = p->eval_every,
                    .eval_windows = 64,
+                   .recompute = RECOMPUTE_SWIGLU,
                    .temperature = 0.8};
 }
 

@@ -6,6 +6,9 @@
 
 enum { MAX_FILES = 4096 };
 
+/* --recompute: what the backward pass computes again instead of keeping it; each has those before it in it. */
+enum { RECOMPUTE_NOTHING, RECOMPUTE_NORMS, RECOMPUTE_SWIGLU, RECOMPUTE_GATES };
+
 /* Paths, in order; each points into argv or into a list that found them. */
 typedef struct files {
     int count;

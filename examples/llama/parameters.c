@@ -26,11 +26,16 @@ static void place(layout *l, weight *w, int64_t rows, int64_t cols)
         array_set(m, &w->p, m->param + l->at * (int64_t)tg_type_size(m->type), m->type, ndim,
                   shape);
         if (m->grad)
-            array_set(m, &w->g, m->grad + l->at, TG_F32, ndim, shape);
+            array_set(m, &w->g, model_grad(m, l->at), TG_F32, ndim, shape);
     } else {
         m->used += n;
     }
     l->at += (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+float *model_grad(const model *m, int64_t at)
+{
+    return at < m->tables ? m->table_grad + at : m->grad + (at - m->tables);
 }
 
 void model_place(model *m)
@@ -40,6 +45,7 @@ void model_place(model *m)
     place(&l, &m->embed, o->vocab, o->width);
     if (o->untied)
         place(&l, &m->head, o->vocab, o->width);
+    m->tables = l.at;
     for (int64_t i = 0; i < o->layers; i++) {
         layer *x = &m->layers[i];
         place(&l, &x->wqkv, m->qkv_width, o->width);

@@ -19,11 +19,12 @@ static void product_dx(model *m, const array *dout, const weight *w, array *dx)
     CALL(m->r, gemm, .a = &dout->t, .b = &w->p.t, .c = &dx->t);
 }
 
-/* y = norm(stream + y), and the new stream is kept in s. */
-static void add_norm(model *m, const array *stream, const weight *norm, array *s, array *rstd)
+/* normed = norm(stream + y), and the new stream is kept in s. */
+static void add_norm(model *m, const array *stream, const weight *norm, array *s, array *rstd,
+                     array *normed)
 {
     CALL(m->r, fused_add_rms_norm_forward, .x = &m->y.t, .residual = &stream->t,
-         .weight = &norm->p.t, .y = &m->y.t, .s = &s->t, .rstd = &rstd->t,
+         .weight = &norm->p.t, .y = &normed->t, .s = &s->t, .rstd = &rstd->t,
          .eps = TG_VALUE(m->o->eps));
 }
 
@@ -36,22 +37,13 @@ static void add_norm_back(model *m, const array *dy, const array *ds, const arra
          .accumulate = accumulate);
 }
 
-/* y = norm(s) once more: cheaper than to keep it. */
-static void norm_again(model *m, const array *s, const weight *norm)
+/* normed = norm(s) once more, if it was not kept. */
+static void norm_again(model *m, const array *s, const weight *norm, array *normed)
 {
-    CALL(m->r, rms_norm_forward, .x = &s->t, .weight = &norm->p.t, .y = &m->y.t,
+    if (m->o->recompute < RECOMPUTE_NORMS)
+        return;
+    CALL(m->r, rms_norm_forward, .x = &s->t, .weight = &norm->p.t, .y = &normed->t,
          .eps = TG_VALUE(m->o->eps));
-}
-
-/* What a layer keeps but the stream before it, q, k and v: all of it follows from these, by the same calls to the same bits. */
-static void from_qkv(model *m, int64_t i)
-{
-    layer *l = &m->layers[i];
-    CALL(m->r, flash_attention_forward, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
-         .y = &l->attended4.t, .lse = &l->lse.t, .causal = 1);
-    product(m, &l->attended, &l->wo, &m->y);
-    add_norm(m, &m->s1[i], &l->norm2, &l->s2, &l->rstd2);
-    product(m, &m->y, &l->wgate_up, &l->gate_up);
 }
 
 void model_forward(model *m)
@@ -59,17 +51,22 @@ void model_forward(model *m)
     run *r = m->r;
     to_device(r, m->input_data, (size_t)m->input.shape[0] * sizeof(*m->input_data));
     CALL(r, embedding_forward, .weight = &m->embed.p.t, .indices = &m->input.t, .y = &m->s1[0].t);
-    CALL(r, rms_norm_forward, .x = &m->s1[0].t, .weight = &m->norm1[0].p.t, .y = &m->y.t,
-         .rstd = &m->rstd1[0].t, .eps = TG_VALUE(m->o->eps));
+    CALL(r, rms_norm_forward, .x = &m->s1[0].t, .weight = &m->norm1[0].p.t,
+         .y = &m->layers[0].normed1.t, .rstd = &m->rstd1[0].t, .eps = TG_VALUE(m->o->eps));
     for (int64_t i = 0; i < m->o->layers; i++) {
         layer *l = &m->layers[i];
-        product(m, &m->y, &l->wqkv, &l->qkv);
+        array *next = i + 1 < m->o->layers ? &l[1].normed1 : &m->y;
+        product(m, &l->normed1, &l->wqkv, &l->qkv);
         CALL(r, rope_forward, .q = &l->q.t, .k = &l->new_k.t, .cos = &m->cosine.t,
              .sin = &m->sine.t, .yq = &l->q.t, .yk = &l->new_k.t, .position_offset = m->first);
-        from_qkv(m, i);
-        CALL(r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &m->h.t);
-        product(m, &m->h, &l->wdown, &m->y);
-        add_norm(m, &l->s2, &m->norm1[i + 1], &m->s1[i + 1], &m->rstd1[i + 1]);
+        CALL(r, flash_attention_forward, .q = &l->q.t, .k = &l->k.t, .v = &l->v.t,
+             .y = &l->attended4.t, .lse = &l->lse.t, .causal = 1);
+        product(m, &l->attended, &l->wo, &m->y);
+        add_norm(m, &m->s1[i], &l->norm2, &l->s2, &l->rstd2, &l->normed2);
+        product(m, &l->normed2, &l->wgate_up, &l->gate_up);
+        CALL(r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &l->h.t);
+        product(m, &l->h, &l->wdown, &m->y);
+        add_norm(m, &l->s2, &m->norm1[i + 1], &m->s1[i + 1], &m->rstd1[i + 1], next);
     }
 }
 
@@ -88,16 +85,15 @@ static void layer_backward(model *m, int64_t i, int accumulate)
 {
     run *r = m->r;
     layer *l = &m->layers[i];
-    if (m->o->recompute && i + 1 < m->o->layers) /* the last layer's are there still */
-        from_qkv(m, i);
     /* feed-forward part: e = gradient of the stream between the parts */
-    CALL(r, swiglu_forward, .gate = &l->gate.t, .up = &l->up.t, .y = &m->h.t);
-    product_dw(m, &m->d, &m->h, &l->wdown, accumulate);
+    norm_again(m, &l->s2, &l->norm2, &l->normed2);
+    if (m->o->recompute >= RECOMPUTE_GATES && i + 1 < m->o->layers) /* the last layer's are there */
+        product(m, &l->normed2, &l->wgate_up, &l->gate_up);
     product_dx(m, &m->d, &l->wdown, &m->h);
     CALL(r, swiglu_backward, .dy = &m->h.t, .gate = &l->gate.t, .up = &l->up.t, .dgate = &l->gate.t,
-         .dup = &l->up.t);
-    norm_again(m, &l->s2, &l->norm2);
-    product_dw(m, &l->gate_up, &m->y, &l->wgate_up, accumulate);
+         .dup = &l->up.t, .y = m->o->recompute >= RECOMPUTE_SWIGLU ? &l->h.t : NULL);
+    product_dw(m, &m->d, &l->h, &l->wdown, accumulate);
+    product_dw(m, &l->gate_up, &l->normed2, &l->wgate_up, accumulate);
     product_dx(m, &l->gate_up, &l->wgate_up, &m->y);
     add_norm_back(m, &m->y, &m->d, &l->s2, &l->rstd2, &l->norm2, &m->e, accumulate);
     /* attention: y holds the gradient of the attended values */
@@ -108,8 +104,8 @@ static void layer_backward(model *m, int64_t i, int accumulate)
          .causal = 1);
     CALL(r, rope_backward, .dyq = &m->dq.t, .dyk = &m->dk.t, .cos = &m->cosine.t, .sin = &m->sine.t,
          .dq = &m->dq.t, .dk = &m->dk.t);
-    norm_again(m, &m->s1[i], &m->norm1[i]);
-    product_dw(m, &m->dqkv, &m->y, &l->wqkv, accumulate);
+    norm_again(m, &m->s1[i], &m->norm1[i], &l->normed1);
+    product_dw(m, &m->dqkv, &l->normed1, &l->wqkv, accumulate);
     product_dx(m, &m->dqkv, &l->wqkv, &m->y);
     add_norm_back(m, &m->y, &m->e, &m->s1[i], &m->rstd1[i], &m->norm1[i], &m->d, accumulate);
 }

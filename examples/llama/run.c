@@ -85,14 +85,14 @@ static void clear(run *r, char *device, size_t bytes)
 }
 
 /* The twin of memory of the host. */
-static void take_twin(run *r, char *host, size_t bytes)
+static void take_twin(run *r, char *host, size_t bytes, int exchanged)
 {
     r->blocks = realloc(r->blocks, (size_t)(r->nblocks + 1) * sizeof(*r->blocks));
     char *device = tg_alloc(r->ctx, bytes);
     if (!r->blocks || !device)
         die("%s: no memory for %.1f MiB, %.1f MiB are taken: %s", tg_ctx_device(r->ctx),
             (double)bytes / 1048576, (double)r->taken / 1048576, tg_last_error());
-    r->blocks[r->nblocks++] = (block){host, device, bytes};
+    r->blocks[r->nblocks++] = (block){host, device, bytes, exchanged};
     r->taken += bytes;
     clear(r, device, bytes);
 }
@@ -101,7 +101,19 @@ void *take_tensors(run *r, size_t bytes)
 {
     char *host = take_memory(bytes);
     if (is_apart(r))
-        take_twin(r, host, bytes);
+        take_twin(r, host, bytes, 0);
+    return host;
+}
+
+void *take_exchanged(run *r, size_t bytes)
+{
+    if (!is_apart(r))
+        return take_memory(bytes);
+    char *host = tg_alloc_host(r->ctx, bytes);
+    if (!host)
+        die("%s", tg_last_error());
+    memset(host, 0, bytes);
+    take_twin(r, host, bytes, 1);
     return host;
 }
 
@@ -110,7 +122,7 @@ void *take_activations(run *r, size_t bytes)
     if (!is_apart(r))
         return take_memory(bytes);
     char *host = take_pages(bytes, PROT_NONE);
-    take_twin(r, host, bytes);
+    take_twin(r, host, bytes, 0);
     return host;
 }
 
@@ -138,19 +150,56 @@ void to_device(run *r, void *host, size_t bytes)
                      bytes));
 }
 
-void from_device(run *r, void *host, size_t bytes)
+void fetch(run *r, void *host, size_t bytes)
 {
     if (!is_apart(r))
         return;
     must(tg_copy(r->ctx, host, TG_DEVICE_CPU, on_device(r, host), tg_ctx_device_type(r->ctx),
                  bytes));
     r->returned += bytes;
+}
+
+void from_device(run *r, void *host, size_t bytes)
+{
+    fetch(r, host, bytes);
     run_wait(r);
 }
 
 void run_wait(run *r)
 {
     must(tg_sync(r->ctx));
+}
+
+/* ---- events and graphs ---- */
+
+void run_mark(run *r, tg_event **event)
+{
+    must(tg_event_record(r->ctx, event));
+}
+
+void run_wait_for(run *r, tg_event *event)
+{
+    must(tg_event_wait(r->ctx, event));
+}
+
+int run_record(run *r)
+{
+    const tg_status status = tg_graph_begin(r->ctx);
+    if (status != TG_EUNSUPPORTED)
+        must(status);
+    return status == TG_OK;
+}
+
+tg_graph *run_recorded(run *r)
+{
+    tg_graph *graph;
+    must(tg_graph_end(r->ctx, &graph));
+    return graph;
+}
+
+void run_launch(run *r, tg_graph *graph)
+{
+    must(tg_graph_launch(r->ctx, graph));
 }
 
 /* ---- the context ---- */
@@ -173,8 +222,11 @@ void run_open(run *r, const char *device, const char *impl, int threads)
 
 void run_close(run *r)
 {
-    for (int i = 0; i < r->nblocks; i++)
+    for (int i = 0; i < r->nblocks; i++) {
         tg_free(r->ctx, r->blocks[i].device);
+        if (r->blocks[i].exchanged)
+            tg_free_host(r->ctx, r->blocks[i].host);
+    }
     free(r->blocks);
     r->blocks = NULL;
     r->nblocks = 0;

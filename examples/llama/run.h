@@ -10,6 +10,7 @@
 typedef struct block {
     char *host, *device;
     size_t bytes;
+    int exchanged; /* the host's side is memory for copies */
 } block;
 
 /* Time spent in one implementation of one operator. */
@@ -27,7 +28,7 @@ typedef struct run {
     int nblocks;
     block *blocks;   /* none where the device's memory is the host's */
     size_t taken;    /* bytes of these */
-    size_t returned; /* bytes that from_device() has copied */
+    size_t returned; /* bytes that have come to the host */
     int profile;     /* 1: keep costs */
     double spent;    /* seconds of all costs */
     int ncosts;
@@ -55,14 +56,27 @@ void *take_tensors(run *r, size_t bytes);
 /* The same for what the host never looks at: on a device with memory of its own the addresses are names alone, and whoever reads
  * or writes there crashes. */
 void *take_activations(run *r, size_t bytes);
+/* The same as take_tensors() for what goes to the device and comes from it in every step: the host does not wait for these copies. */
+void *take_exchanged(run *r, size_t bytes);
 /* A compact tensor at an address of such memory. */
 tg_tensor tensor_at(const run *r, const void *host, tg_type type, int ndim, const int64_t *shape);
 /* Returns at once: the host's bytes must stay as they are until the next run_wait() or from_device(). */
 void to_device(run *r, void *host, size_t bytes);
+/* Returns at once as well: the bytes are there after the next run_wait(), or when an event behind it has been waited for. */
+void fetch(run *r, void *host, size_t bytes);
 /* Waits until the bytes are there. */
 void from_device(run *r, void *host, size_t bytes);
 /* Waits for all calls and copies. */
 void run_wait(run *r);
+
+/* A moment of the device's work: now; and to wait for it. */
+void run_mark(run *r, tg_event **event);
+void run_wait_for(run *r, tg_event *event);
+
+/* What follows is not run but recorded, up to run_recorded(); 0: this device records nothing. */
+int run_record(run *r);
+tg_graph *run_recorded(run *r);
+void run_launch(run *r, tg_graph *graph);
 
 /* Largest resident memory of this process so far, in bytes. */
 int64_t peak_memory(void);

@@ -9,8 +9,8 @@
 #include "checkpoint.h"
 #include "data.h"
 #include "load.h"
-#include "optimizer.h"
 #include "sample.h"
+#include "step.h"
 
 static volatile sig_atomic_t interrupted;
 
@@ -33,54 +33,16 @@ static double held_out_loss(model *m, const corpus *data)
     const options *o = m->o;
     const int64_t windows = data_held_out_windows(data, o);
     double sum = 0;
-    model_micro_batch(m, 0);
+    model_step_place(m, 0);
     for (int64_t w = 0; w < windows; w += o->batch) {
         const int64_t there = data_held_out(data, o, w, m->input_data, m->target_data);
         model_forward(m);
         model_loss(m, 0, 0);
-        sum += (double)*model_results(m) * (double)there;
+        model_fetch_results(m);
+        run_wait(m->r);
+        sum += (double)*model_results(m, 0) * (double)there;
     }
     return windows ? sum / (double)windows : NAN;
-}
-
-/* One step: gradients of all micro-batches, then the parameters. The host waits once for the device, for the losses and the norm,
- * and for the end. */
-static event one_step(model *m, const corpus *data, int64_t step)
-{
-    const options *o = m->o;
-    const double begin = now(), spent = m->r->spent;
-    event e = {.step = step, .lr = learning_rate(o, step)};
-    for (int64_t i = 0; i < o->accumulate; i++) {
-        const int64_t window = ((step - 1) * o->accumulate + i) * o->batch;
-        model_micro_batch(m, i);
-        data_train(data, o, window, m->input_data, m->target_data);
-        model_forward(m);
-        model_loss(m, 1, i > 0);
-        model_backward(m, i > 0);
-    }
-    gradient_squares(m);
-    const float *results = model_results(m);
-    for (int64_t i = 0; i < o->accumulate; i++)
-        e.loss += (double)results[i] / (double)o->accumulate;
-    e.norm = sqrt((double)results[o->accumulate]);
-    if (!isfinite(e.loss) || !isfinite(e.norm))
-        die("step %lld: the loss is %g, the gradient norm %g: stopped before the parameters "
-            "change; "
-            "a smaller --lr or --clip, a longer --warmup or --type f32 may help",
-            (long long)step, e.loss, e.norm);
-    optimizer_step(m, step, e.norm);
-    run_wait(m->r);
-    e.seconds = m->r->profile && is_apart(m->r) ? m->r->spent - spent : now() - begin;
-    e.tokens = (double)(o->batch * o->seq * o->accumulate);
-    return e;
-}
-
-static void note(history *h, const event *e)
-{
-    history_loss(h)[e->step] = (float)e->loss;
-    history_norm(h)[e->step] = (float)e->norm;
-    history_seconds(h)[e->step] = (float)e->seconds;
-    h->done = e->step;
 }
 
 /* With --profile: the step's products alone, right after it, so that both meet the same machine.
@@ -112,36 +74,53 @@ static void evaluate(model *m, const corpus *data, report *r, history *h, int64_
     report_held_out(r, step, loss);
 }
 
-/* Steps from `first` + 1 on; returns the last one done. */
-static int64_t run_steps(model *m, const corpus *data, uint64_t hash, report *r, history *h,
-                         int64_t first)
+static void save(progress *p)
 {
-    const options *o = m->o;
-    int64_t step = first, saved = first;
-    const int64_t stop = o->stop_after ? first + o->stop_after : o->steps;
-    if (step == 0 && o->eval_every && o->steps)
-        evaluate(m, data, r, h, 0);
-    while (step < o->steps && step < stop && !interrupted) {
-        const event e = one_step(m, data, ++step);
-        note(h, &e);
-        report_step(r, &e);
-        if (o->profile)
-            profile_step(m, h, step, step == first + 1 && step < stop && step < o->steps);
-        if (o->eval_every && step % o->eval_every == 0 && step < o->steps)
-            evaluate(m, data, r, h, step);
-        if (o->save_every && step % o->save_every == 0) {
-            checkpoint_save(m, step, hash);
-            saved = step;
-        }
+    checkpoint_save(p->m, p->done, p->hash);
+    p->saved = p->done;
+}
+
+/* What is due after a step, if anything is: then the device has nothing else to do. */
+static void between_steps(progress *p)
+{
+    const options *o = p->m->o;
+    const int64_t step = p->put;
+    const int evaluates = o->eval_every && step % o->eval_every == 0 && step < o->steps;
+    const int saves = o->save_every && step % o->save_every == 0;
+    if (!o->profile && !evaluates && !saves)
+        return;
+    end_steps(p, 0);
+    if (o->profile)
+        profile_step(p->m, p->h, step, step == p->first + 1 && step < p->last);
+    if (evaluates)
+        evaluate(p->m, p->data, p->r, p->h, step);
+    if (saves)
+        save(p);
+    begin_time(p);
+}
+
+/* Returns the last step that was done. */
+static int64_t run_steps(progress p)
+{
+    const options *o = p.m->o;
+    if (p.first == 0 && o->eval_every && o->steps)
+        evaluate(p.m, p.data, p.r, p.h, 0);
+    begin_time(&p);
+    while (p.put < p.last && !interrupted) {
+        put_step(&p);
+        end_steps(&p, is_apart(p.m->r)); /* the host is a step ahead of a device */
+        between_steps(&p);
     }
-    if (o->out && (saved < step || step == 0)) {
-        checkpoint_save(m, step, hash);
-        report_say(r, "saved %s after %lld steps", o->out, (long long)step);
+    end_steps(&p, 0);
+    close_progress(&p);
+    if (o->out && (p.saved < p.done || p.done == 0)) {
+        save(&p);
+        report_say(p.r, "saved %s after %lld steps", o->out, (long long)p.done);
     }
     if (interrupted && !o->out)
-        report_say(r, "interrupted after %lld steps; nothing is saved without --out",
-                   (long long)step);
-    return step;
+        report_say(p.r, "interrupted after %lld steps; nothing is saved without --out",
+                   (long long)p.done);
+    return p.done;
 }
 
 static void describe(report *r, const model *m, const corpus *data)
@@ -176,7 +155,19 @@ int train(const options *o, const course *c, history *h)
     describe(&p, &m, &data);
     catch_signals();
     r.profile = (int)o->profile;
-    const int64_t last = o->eval_only ? first : run_steps(&m, &data, hash, &p, h, first);
+    const int64_t asked = o->stop_after ? first + o->stop_after : o->steps;
+    const int64_t last = o->eval_only
+                             ? first
+                             : run_steps((progress){.m = &m,
+                                                    .data = &data,
+                                                    .r = &p,
+                                                    .h = h,
+                                                    .hash = hash,
+                                                    .first = first,
+                                                    .last = asked < o->steps ? asked : o->steps,
+                                                    .saved = first,
+                                                    .put = first,
+                                                    .done = first});
     r.profile = 0;
     if (o->profile && last > first)
         report_costs(&m, h, first + 1 < last ? first + 1 : first, last);

@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define TG_ABI 5u
+#define TG_ABI 6u
 
 /* TG_OP_<operator>: ids */
 typedef enum tg_op_id {
@@ -169,6 +169,15 @@ typedef struct tg_host {
 /* What tg_backend.side is told. */
 typedef enum tg_side_step { TG_SIDE_BEGIN, TG_SIDE_END, TG_SIDE_JOIN, TG_SIDE_DROP } tg_side_step;
 
+/* What tg_backend.event and tg_backend.graph are told. */
+typedef enum tg_event_step { TG_EVENT_RECORD, TG_EVENT_WAIT, TG_EVENT_DESTROY } tg_event_step;
+typedef enum tg_graph_step {
+    TG_GRAPH_BEGIN,
+    TG_GRAPH_END,
+    TG_GRAPH_LAUNCH,
+    TG_GRAPH_DESTROY
+} tg_graph_step;
+
 /* A backend's table. Later versions of Tigon append to it: one that is smaller than this library's, by `size`, was built
  * against an older version, and what it lacks counts as 0 or NULL.
  *
@@ -227,6 +236,20 @@ typedef struct tg_backend {
     /* tg_time_begin(), seconds NULL, and tg_time_end(): the device's own clock, at this place of the context's stream. The end waits for
      * the work. NULL: the host's clock, around sync. */
     tg_status (*time)(tg_ctx *ctx, double *seconds);
+    /* tg_alloc_host() and tg_free_host(): memory of the host that the device copies from and to without the host's help. NULL, both: the C
+     * library's. */
+    void *(*alloc_host)(tg_ctx *ctx, size_t bytes);
+    void (*free_host)(tg_ctx *ctx, void *ptr);
+    /* An event, as context.h describes it. RECORD: *event is NULL the first time, and the backend's own then. WAIT also returns what
+     * sync would. NULL: sync is called in place of WAIT. */
+    tg_status (*event)(tg_ctx *ctx, tg_event_step step, void **event);
+    /* Recorded calls, as context.h describes them. From BEGIN, which gets NULL, to END what implementations and copies of the context put on
+     * the device is kept and does not run. END gives it as *graph, or drops it if graph is NULL, and BEGIN may follow again after either.
+     * LAUNCH puts all of it on the context's stream. NULL: the device records nothing. */
+    tg_status (*graph)(tg_ctx *ctx, tg_graph_step step, void **graph);
+    /* tg_move(): as fast as the device can; what it is given has been checked. NULL: TG_EUNSUPPORTED, and benchmarks take copy. */
+    tg_status (*move)(tg_ctx *ctx, const void *const *from, int reads, void *const *to, int writes,
+                      size_t bytes);
 } tg_backend;
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all

@@ -129,10 +129,23 @@ TG_API void *tg_alloc(tg_ctx *ctx, size_t bytes);
  * stream before has ended; the call itself may wait for that. NULL: nothing. */
 TG_API void tg_free(tg_ctx *ctx, void *ptr);
 
+/* Memory of the host for copies: from and to other memory of the host tg_copy() may wait, or copy twice, on the way to some devices.
+ * At a multiple of 64. It is given back by tg_free_host(), when no copy uses it any more; NULL: nothing. */
+TG_API void *tg_alloc_host(tg_ctx *ctx, size_t bytes);
+TG_API void tg_free_host(tg_ctx *ctx, void *ptr);
+
 /* Copies bytes; either side is host memory (TG_DEVICE_CPU) or the device's (tg_ctx_device_type()), in any combination, and
  * the two do not overlap. TG_EINVAL for another type of memory, or NULL where there are bytes to copy. */
 TG_API tg_status tg_copy(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
                          int src_device_type, size_t bytes);
+
+/* Reads all of `from` and writes all of `to`, buffers of the device: a byte of each `to` becomes the exclusive-or of those that stand at
+ * its place in `from`. An operator on as many tensors can be no faster than the device does this, and so benchmarks measure it beside
+ * them. Addresses and `bytes` are multiples of 16; a buffer may be in both lists. At most TG_MOST_MOVED in a list.
+ * TG_EUNSUPPORTED where the device's backend does not have it. */
+enum { TG_MOST_MOVED = 12 };
+TG_API tg_status tg_move(tg_ctx *ctx, const void *const *from, int reads, void *const *to,
+                         int writes, size_t bytes);
 
 /* Waits until all work that this context put on its stream has ended. Returns its first error since the last tg_sync():
  * TG_EDEVICE if the device failed, or TG_EINVAL for indices in device memory that are out of range ("cross_entropy_forward:
@@ -140,12 +153,47 @@ TG_API tg_status tg_copy(tg_ctx *ctx, void *dst, int dst_device_type, const void
  * goes on. */
 TG_API tg_status tg_sync(tg_ctx *ctx);
 
+/* A moment of the context's work, to wait for that alone and not for what was put on the stream behind it. */
+typedef struct tg_event tg_event;
+
+/* The event is now: when all work has ended that this context has put on its stream so far. *event NULL: a new one, which
+ * tg_event_destroy() gives back, before the context leaves its device. */
+TG_API tg_status tg_event_record(tg_ctx *ctx, tg_event **event);
+/* Waits until then, and returns what tg_sync() would. On a device whose backend tells no events it waits for all work. */
+TG_API tg_status tg_event_wait(tg_ctx *ctx, tg_event *event);
+TG_API void tg_event_destroy(tg_ctx *ctx, tg_event *event);
+
 /* How long the device took, by its own clock: for the work that was put on the context's stream between the two calls, without the time
  * that the host took to put it there if that was shorter. tg_time_end() waits for the work. Where the device works in host memory, or
  * tells no time, it is the host's clock. One measurement at a time in a context; neither can be recorded. TG_EINVAL without a context or
  * without `seconds`, and from tg_time_end() without tg_time_begin(). */
 TG_API tg_status tg_time_begin(tg_ctx *ctx);
 TG_API tg_status tg_time_end(tg_ctx *ctx, double *seconds);
+
+/* ---- calls that are recorded, and put on the device again as a whole ----
+ *
+ *   make the calls once;
+ *   tg_graph_begin(ctx);  make them again;  tg_graph_end(ctx, &graph);
+ *   tg_graph_launch(ctx, graph);  tg_graph_launch(ctx, graph);  ...
+ *
+ * From tg_graph_begin() to tg_graph_end() calls of operators, and copies, of this context are recorded and do not run. A launch runs all of
+ * them, in their order, behind what is on the context's stream: for the host one call, however many they are. They have the arguments that
+ * they were recorded with, options by value and tensors by address; what lies in the tensors may have changed.
+ *
+ * No memory can be taken meanwhile, and so the calls are made once before, which leaves what they need in the workspace. That stays there while
+ * there is a graph: nothing is trimmed, and the context keeps its device and its stream. tg_alloc(), tg_sync(), events and times are errors
+ * between begin and end, and tg_free() is not called there.
+ *
+ * TG_EUNSUPPORTED from tg_graph_begin(): the device records nothing (the CPU calls at once), or calls may fall back to the host, which
+ * cannot be recorded. */
+typedef struct tg_graph tg_graph;
+
+TG_API tg_status tg_graph_begin(tg_ctx *ctx);
+/* graph NULL: what was recorded is dropped, such as after a call that has failed. */
+TG_API tg_status tg_graph_end(tg_ctx *ctx, tg_graph **graph);
+TG_API tg_status tg_graph_launch(tg_ctx *ctx, tg_graph *graph);
+/* Once its last launch has ended, which the call may wait for, and before the context leaves its device. NULL: nothing. */
+TG_API void tg_graph_destroy(tg_ctx *ctx, tg_graph *graph);
 
 /* ---- workspace: scratch memory that implementations take from the context, kept between calls ---- */
 

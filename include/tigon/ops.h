@@ -235,6 +235,7 @@ TG_API tg_status tg_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *ar
 /*   With u = gate * gate_multiplier, s = 1 / (1 + exp(-u)), g = dy * down_multiplier:
  *   dup = g * u * s,   dgate = g * up * s * (1 + u * (1 - s)) * gate_multiplier
  *   dgate may be gate, dup may be up.
+ *   y [..,F] T, or NULL: what the forward gives, for those who did not keep it; may be dy.
  */
 TG_API tg_status tg_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
 
@@ -601,10 +602,14 @@ TG_API tg_status tg_fused_neighborhood_attention_backward(
     tg_ctx *ctx, const tg_fused_neighborhood_attention_backward_args *args);
 
 /* adamw: one step of AdamW with decoupled weight decay, in place.
- *   g = grad * grad_scale;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+ *   g = grad * grad_scale * min(1, max_norm / n);  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
  *   p = p (1 - lr weight_decay) - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps)
  *   param T; master f32, or NULL: if given, p lives in it and param = p rounded to T.
  *   grad T or f32; m, v f32; all of one shape, and best compact: others go through copies.
+ *   grad_squares f32, one element, or NULL: the sum of all squared gradients, of other parameters' as well, as sum_squares_forward
+ *   gives it. If it is not finite, the call changes nothing. It may lie in a device's memory: nobody has to wait for it.
+ *   max_norm: with n = |grad_scale| sqrt(grad_squares), gradients are multiplied by max_norm / n as well where n is larger;
+ *   0: they are not.
  *   step: 1 or more. grad_scale: 0 means 1 (clipping and averaging).
  *   beta1: 0 means 0.9. beta2: 0 means 0.999. eps: 0 means 1e-8. lr, weight_decay: 0 is 0.
  * Numerics: f32; bias corrections in f64.

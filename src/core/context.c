@@ -192,6 +192,7 @@ static void serve(tg_ctx *ctx, int backend)
 /* Of the backends of a device, last loaded first, the first that is ready serves the context. */
 tg_status tg_ctx_use_device(tg_ctx *ctx, const char *device, const char *who)
 {
+    TG_TRY(tg_expect_no_graph(ctx, who));
     TG_TRY(tg_registry_bring(device));
     int i = 0;
     while (tg_registry_backend(i))
@@ -239,6 +240,7 @@ int tg_ctx_device_type(const tg_ctx *ctx)
 /* Scratch memory is reused in the order of one stream: none goes over to another. */
 tg_status tg_ctx_set_stream(tg_ctx *ctx, void *stream)
 {
+    TG_TRY(tg_expect_no_graph(ctx, "tg_ctx_set_stream"));
     if (stream != ctx->stream)
         tg_workspace_trim(&ctx->device_work);
     ctx->stream = stream;

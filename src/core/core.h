@@ -143,6 +143,7 @@ void tg_registry_vendors(char *text, size_t size);
 tg_status tg_plugin_load(const char *path);
 /* libtigon_<device>.so in the folder of this library, if it is there. */
 tg_status tg_plugin_load_beside(const char *device);
+int tg_plugin_lies_beside(const char *device); /* whether it is there */
 /* where: what messages and queries call the place that it comes from. */
 tg_status tg_plugin_register(const char *where, const tg_backend *table);
 extern const tg_host tg_host_services;
@@ -173,6 +174,7 @@ typedef struct workspace {
     block *blocks;
     int count, capacity;
     size_t used, peak;
+    int kept; /* graphs that use its blocks: none goes back */
     tg_alloc_fn alloc;
     tg_free_fn release;
     void *user;
@@ -203,6 +205,7 @@ tg_status tg_side_in_order(tg_ctx *ctx);
 
 /* ---- memory.c ---- */
 
+tg_status tg_no_context(const char *function); /* TG_EINVAL: ctx is NULL */
 /* The backend whose functions reach the device's memory; NULL: it is the host's, or nobody has them. */
 double tg_host_seconds(void); /* since some moment */
 const tg_backend *tg_ctx_memory(const tg_ctx *ctx);
@@ -211,6 +214,13 @@ void tg_ctx_use_own_memory(tg_ctx *ctx);
 void tg_ctx_open_memory(tg_ctx *ctx);
 /* The context leaves the device: work has ended, its errors are dropped, scratch memory is given back. */
 void tg_ctx_close_memory(tg_ctx *ctx);
+
+/* ---- graph.c ---- */
+
+/* TG_EINVAL while the context's calls are recorded: for what cannot be. */
+tg_status tg_expect_not_recording(const tg_ctx *ctx, const char *function);
+/* TG_EINVAL while there are graphs: for what would take away what they use. */
+tg_status tg_expect_no_graph(const tg_ctx *ctx, const char *function);
 
 /* ---- context.c ---- */
 
@@ -248,6 +258,7 @@ struct tg_ctx {
     int settings;      /* changes when a setting changes */
     int depth;         /* of running implementations */
     int reserving;     /* calls take memory and write nothing, see parts.h */
+    int recording;     /* calls go to a graph, see graph.c */
     double timed_from; /* the host's seconds at tg_time_begin(); 0: none was called */
     side side;
     const reg_impl *last_impl;

@@ -131,10 +131,26 @@ static void compare(search *s, const char *known)
     s->nearest = known;
 }
 
+/* Whether TIGON_<DEVICE>_... may be a name of a backend that is loaded when its device is chosen, which tells its names then. */
+static int is_of_backend_beside(const char *name, size_t length)
+{
+    char device[32];
+    const char *const word = name + sizeof "TIGON_" - 1;
+    const size_t n = strcspn(word, "_=");
+    if (n >= sizeof device || word + n >= name + length)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        device[i] = (char)tolower((unsigned char)word[i]);
+    device[n] = 0;
+    return tg_plugin_lies_beside(device);
+}
+
 static void warn_if_unknown(const char *name, size_t length)
 {
     search s = {name, length, 0, NULL};
     const reg_backend *b;
+    if (is_of_backend_beside(name, length))
+        return;
     for (int i = 0; i < SETTINGS; i++)
         compare(&s, settings[i].name);
     for (int i = 0; (b = tg_registry_backend(i)); i++)

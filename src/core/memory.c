@@ -5,7 +5,7 @@
 
 #include "core/core.h"
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, MOVED = 16 };
 
 const tg_backend *tg_ctx_memory(const tg_ctx *ctx)
 {
@@ -24,31 +24,38 @@ static tg_status no_memory_functions(const tg_ctx *ctx, const char *function)
                    function, ctx->device);
 }
 
-static tg_status no_context(const char *function)
+tg_status tg_no_context(const char *function)
 {
     return tg_fail(TG_EINVAL, "%s: ctx is NULL, expected a context of tg_ctx_create", function);
+}
+
+static void *host_memory(const char *function, size_t bytes)
+{
+    const size_t some = bytes ? bytes : 1;
+    void *p = some < SIZE_MAX / 2
+                  ? aligned_alloc(ALIGNMENT, (some + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
+                  : NULL;
+    if (!p)
+        tg_fail(TG_ENOMEM, "%s: no memory for %zu bytes", function, bytes);
+    return p;
 }
 
 void *tg_alloc(tg_ctx *ctx, size_t bytes)
 {
     if (!ctx) {
-        no_context("tg_alloc");
+        tg_no_context("tg_alloc");
         return NULL;
     }
     const tg_backend *b = tg_ctx_memory(ctx);
-    const size_t some = bytes ? bytes : 1;
+    if (tg_expect_not_recording(ctx, "tg_alloc") != TG_OK)
+        return NULL;
     if (b)
-        return b->alloc(ctx, some);
+        return b->alloc(ctx, bytes ? bytes : 1);
     if (!on_host(ctx)) {
         no_memory_functions(ctx, "tg_alloc");
         return NULL;
     }
-    void *p = some < SIZE_MAX / 2
-                  ? aligned_alloc(ALIGNMENT, (some + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
-                  : NULL;
-    if (!p)
-        tg_fail(TG_ENOMEM, "tg_alloc: no memory for %zu bytes", bytes);
-    return p;
+    return host_memory("tg_alloc", bytes);
 }
 
 void tg_free(tg_ctx *ctx, void *ptr)
@@ -59,6 +66,30 @@ void tg_free(tg_ctx *ctx, void *ptr)
     if (b)
         b->free(ctx, ptr);
     else if (on_host(ctx))
+        free(ptr);
+}
+
+void *tg_alloc_host(tg_ctx *ctx, size_t bytes)
+{
+    if (!ctx) {
+        tg_no_context("tg_alloc_host");
+        return NULL;
+    }
+    const tg_backend *b = tg_ctx_memory(ctx);
+    if (tg_expect_not_recording(ctx, "tg_alloc_host") != TG_OK)
+        return NULL;
+    return b && b->alloc_host ? b->alloc_host(ctx, bytes ? bytes : 1)
+                              : host_memory("tg_alloc_host", bytes);
+}
+
+void tg_free_host(tg_ctx *ctx, void *ptr)
+{
+    const tg_backend *b = ctx ? tg_ctx_memory(ctx) : NULL;
+    if (!ptr || !ctx)
+        return;
+    if (b && b->alloc_host)
+        b->free_host(ctx, ptr);
+    else
         free(ptr);
 }
 
@@ -78,7 +109,7 @@ tg_status tg_copy(tg_ctx *ctx, void *dst, int dst_device_type, const void *src, 
                   size_t bytes)
 {
     if (!ctx)
-        return no_context("tg_copy");
+        return tg_no_context("tg_copy");
     TG_TRY(check_side(ctx, "dst", dst, dst_device_type, bytes));
     TG_TRY(check_side(ctx, "src", src, src_device_type, bytes));
     const tg_backend *b = tg_ctx_memory(ctx);
@@ -92,10 +123,35 @@ tg_status tg_copy(tg_ctx *ctx, void *dst, int dst_device_type, const void *src, 
     return TG_OK;
 }
 
+static int are_whole(const void *const *buffer, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!buffer[i] || (uintptr_t)buffer[i] % MOVED)
+            return 0;
+    return 1;
+}
+
+tg_status tg_move(tg_ctx *ctx, const void *const *from, int reads, void *const *to, int writes,
+                  size_t bytes)
+{
+    if (!ctx)
+        return no_context("tg_move");
+    if (reads < 0 || reads > TG_MOST_MOVED || writes < 0 || writes > TG_MOST_MOVED)
+        return tg_fail(TG_EINVAL, "tg_move: %d reads and %d writes, expected 0 to %d of either",
+                       reads, writes, TG_MOST_MOVED);
+    if (bytes % MOVED || !are_whole(from, reads) || !are_whole((const void *const *)to, writes))
+        return tg_fail(TG_EINVAL, "tg_move: expected buffers and bytes at multiples of %d", MOVED);
+    const tg_backend *b = tg_ctx_memory(ctx);
+    if (!b || !b->move)
+        return tg_fail(TG_EUNSUPPORTED, "tg_move: device %s does not have it", ctx->device);
+    return bytes ? b->move(ctx, from, reads, to, writes, bytes) : TG_OK;
+}
+
 tg_status tg_sync(tg_ctx *ctx)
 {
     if (!ctx)
-        return no_context("tg_sync");
+        return tg_no_context("tg_sync");
+    TG_TRY(tg_expect_not_recording(ctx, "tg_sync"));
     const tg_backend *b = tg_ctx_memory(ctx);
     return b && b->sync ? b->sync(ctx) : TG_OK;
 }
@@ -110,7 +166,8 @@ double tg_host_seconds(void)
 tg_status tg_time_begin(tg_ctx *ctx)
 {
     if (!ctx)
-        return no_context("tg_time_begin");
+        return tg_no_context("tg_time_begin");
+    TG_TRY(tg_expect_not_recording(ctx, "tg_time_begin"));
     const tg_backend *b = tg_ctx_memory(ctx);
     TG_TRY(b && b->time ? b->time(ctx, NULL) : tg_sync(ctx));
     ctx->timed_from = tg_host_seconds();
@@ -120,11 +177,12 @@ tg_status tg_time_begin(tg_ctx *ctx)
 tg_status tg_time_end(tg_ctx *ctx, double *seconds)
 {
     if (!ctx)
-        return no_context("tg_time_end");
+        return tg_no_context("tg_time_end");
     if (!seconds || ctx->timed_from == 0)
         return tg_fail(TG_EINVAL, "tg_time_end: %s",
                        seconds ? "found no tg_time_begin() before it"
                                : "seconds is NULL, expected where to write them");
+    TG_TRY(tg_expect_not_recording(ctx, "tg_time_end"));
     const tg_backend *b = tg_ctx_memory(ctx);
     const double from = ctx->timed_from;
     ctx->timed_from = 0;

@@ -229,20 +229,32 @@ tg_status tg_plugin_load(const char *name)
     return load_file(path);
 }
 
-tg_status tg_plugin_load_beside(const char *device)
+/* The path of libtigon_<device>.so; 0 if there is no such file. */
+static int path_beside(const char *device, char *path, size_t size)
 {
     Dl_info here;
-    char path[4096];
     const char *slash;
     for (const char *c = device; *c; c++)
         if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c))
-            return TG_OK;
+            return 0;
     if (!dladdr((void *)&tg_plugin_load_beside, &here) || !here.dli_fname ||
         !(slash = strrchr(here.dli_fname, '/')))
-        return TG_OK;
-    const int n = snprintf(path, sizeof path, "%.*s/libtigon_%s.so", (int)(slash - here.dli_fname),
+        return 0;
+    const int n = snprintf(path, size, "%.*s/libtigon_%s.so", (int)(slash - here.dli_fname),
                            here.dli_fname, device);
-    return n < (int)sizeof path && access(path, F_OK) == 0 ? load_file(path) : TG_OK;
+    return n < (int)size && access(path, F_OK) == 0;
+}
+
+tg_status tg_plugin_load_beside(const char *device)
+{
+    char path[4096];
+    return path_beside(device, path, sizeof path) ? load_file(path) : TG_OK;
+}
+
+int tg_plugin_lies_beside(const char *device)
+{
+    char path[4096];
+    return path_beside(device, path, sizeof path);
 }
 
 tg_status tg_plugin_register(const char *where, const tg_backend *table)

@@ -33,7 +33,7 @@ static void give_back(workspace *w, int i)
 
 void tg_workspace_trim(workspace *w)
 {
-    for (int i = w->count - 1; i >= 0; i--)
+    for (int i = w->count - 1; i >= 0 && !w->kept; i--)
         if (w->blocks[i].serial == 0)
             give_back(w, i);
 }
@@ -92,7 +92,10 @@ static void *take(tg_ctx *ctx, workspace *w, size_t bytes)
         b = new_block(w, rounded);
     }
     if (!b) {
-        tg_fail(TG_ENOMEM, "no workspace of %zu bytes, beside %zu in use", bytes, w->used);
+        tg_fail(TG_ENOMEM, "no workspace of %zu bytes, beside %zu in use%s", bytes, w->used,
+                ctx->recording ? ": none can be taken while calls are recorded, so make them once "
+                                 "before"
+                               : "");
         return NULL;
     }
     b->serial = ++ctx->taken;

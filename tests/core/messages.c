@@ -56,6 +56,11 @@ static void bounds(tg_ctx *ctx, parts *p)
     a.step = 0;
     EXPECT(tg_adamw(ctx, &a) == TG_EINVAL, "step of 0");
     says("adamw: step is 0, expected 1 or more");
+    a.step = 1;
+    a.max_norm = 1;
+    EXPECT(tg_adamw(ctx, &a) == TG_EINVAL, "a limit without the norm");
+    says(
+        "adamw: max_norm is 1 but grad_squares is NULL, expected the sum of all squared gradients");
     int64_t sizes[] = {1, 1, N}, token[] = {1, 1}, target[] = {0};
     tg_tensor logits = tg_tensor_of(x, TG_F32, 3, sizes),
               y1 = tg_tensor_of(target, TG_I64, 2, token);

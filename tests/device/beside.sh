@@ -21,6 +21,9 @@ TIGON_DEVICE=toy "$tigon" check --quick softmax >"$work/out" 2>&1 || fail "TIGON
 grep -q 'toy/softmax_forward' "$work/out" || fail "the toy's implementations did not run"
 "$tigon" info >"$work/out" 2>&1
 grep -q toy "$work/out" && fail "it is loaded though nobody chose its device"
+TIGON_TOY_SETTING=1 TIGON_TOI_SETTING=1 "$tigon" info >"$work/out" 2>&1
+grep -q 'nobody reads TIGON_TOY_SETTING' "$work/out" && fail "names of a backend that is not loaded yet are judged"
+grep -q 'nobody reads TIGON_TOI_SETTING' "$work/out" || fail "a name that nobody can read is not told"
 TIGON_DEVICE=torn "$tigon" info >"$work/out" 2>&1 && fail "a torn library is no error"
 grep -q 'libtigon_torn.so: cannot be loaded: ' "$work/out" || fail "the error does not name the file"
 TIGON_DEVICE=none "$tigon" info >"$work/out" 2>&1 && fail "a device that nobody serves is no error"

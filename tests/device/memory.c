@@ -3,6 +3,7 @@
  *   device_memory libtoy.so */
 #include <math.h>
 #include <signal.h>
+#include <stdalign.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,6 +97,21 @@ static void check_no_context(void)
     EXPECT(tg_time_begin(NULL) == TG_EINVAL && tg_time_end(NULL, NULL) == TG_EINVAL, "%s",
            tg_last_error());
     tg_free(NULL, &byte);
+}
+
+/* A device need not have it; what it is given is looked at before. */
+static void check_move(tg_ctx *ctx)
+{
+    alignas(16) char bytes[32] = {0};
+    const void *from = bytes, *odd = bytes + 1;
+    void *to = bytes + 16;
+    EXPECT(tg_move(ctx, &from, 1, &to, 1, 16) == TG_EUNSUPPORTED &&
+               strstr(tg_last_error(), tg_ctx_device(ctx)),
+           "%s", tg_last_error());
+    EXPECT(tg_move(ctx, &odd, 1, &to, 1, 16) == TG_EINVAL, "%s", tg_last_error());
+    EXPECT(tg_move(ctx, &from, 1, &to, 1, 8) == TG_EINVAL, "%s", tg_last_error());
+    EXPECT(tg_move(ctx, &from, TG_MOST_MOVED + 1, &to, 1, 16) == TG_EINVAL, "%s", tg_last_error());
+    EXPECT(tg_move(NULL, &from, 1, &to, 1, 16) == TG_EINVAL, "%s", tg_last_error());
 }
 
 /* Time is told once for each beginning: the toy's clock is 1 ms a call, the host's passes. */
@@ -414,6 +430,8 @@ int main(int argc, char **argv)
     check_no_context();
     check_time(cpu);
     check_time(one);
+    check_move(cpu);
+    check_move(one);
     check_copies(cpu);
     check_copies(one);
     check_out_of_reach(one);

@@ -1,5 +1,5 @@
-/* Streams of a device: contexts on two of them do not wait for each other, and a composition (fused_linear_cross_entropy) is put on
- * its context's stream whole, so that it can be recorded there and run again.
+/* Streams of a device: contexts on two of them do not wait for each other, a composition (fused_linear_cross_entropy) is put on
+ * its context's stream whole, so that it can be recorded and run again, and events tell how far a stream is.
  *   device_streams libtoy.so */
 #include <dlfcn.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { BT = 7, H = 5, V = 11, CHUNK_BYTES = 3 * V * 4 /* of three rows */ };
 
-static void (*toy_record)(const void *stream), (*toy_replay)(void), (*toy_hold)(const void *stream);
+static void (*toy_hold)(const void *stream);
 
 /* What a call reads and writes: on the host, and the same on a device. */
 enum { X, WEIGHT, BIAS, TARGET, LOSS, DX, DWEIGHT, DBIAS, TENSORS };
@@ -144,31 +144,93 @@ static void check_apart(void)
     tg_ctx_destroy(cpu);
 }
 
-/* Memory that the call needs is there from a call before: with a graph of a GPU it is the same. */
+/* What cannot be recorded is refused, in words. */
+static void refuses_what_waits(tg_ctx *ctx)
+{
+    tg_event *event = NULL;
+    double seconds;
+    EXPECT(tg_sync(ctx) == TG_EINVAL && strstr(tg_last_error(), "tg_sync: cannot be recorded"),
+           "%s", tg_last_error());
+    EXPECT(!tg_alloc(ctx, 1) && strstr(tg_last_error(), "tg_alloc: cannot be recorded"), "%s",
+           tg_last_error());
+    EXPECT(!tg_alloc_host(ctx, 1), "memory is taken while calls are recorded");
+    EXPECT(tg_event_record(ctx, &event) == TG_EINVAL && !event, "an event is recorded");
+    EXPECT(tg_time_begin(ctx) == TG_EINVAL && tg_time_end(ctx, &seconds) == TG_EINVAL,
+           "time is taken while calls are recorded");
+    EXPECT(tg_graph_begin(ctx) == TG_EINVAL, "a recording within a recording");
+    EXPECT(tg_ctx_set_stream(ctx, &seconds) == TG_EINVAL, "the stream changes");
+}
+
+/* Memory that the call needs is there from a call before, and stays, whatever is trimmed. */
 static void check_recorded(void)
 {
     int stream;
     static problem p;
+    tg_graph *graph = NULL;
     tg_ctx *cpu = new_context();
     EXPECT(tg_ctx_set_device(cpu, "cpu") == TG_OK, "%s", tg_last_error());
+    EXPECT(tg_graph_begin(cpu) == TG_EUNSUPPORTED && strstr(tg_last_error(), "device cpu"), "%s",
+           tg_last_error());
     make(&p, toy_context(&stream));
     fill(&p, 3);
     send(&p);
+    EXPECT(tg_graph_begin(p.ctx) == TG_OK, "%s", tg_last_error());
+    const tg_fused_linear_cross_entropy_forward_args args = {
+        .x = &p.t[X], .weight = &p.t[WEIGHT], .target = &p.t[TARGET], .loss = &p.t[LOSS]};
+    EXPECT(tg_fused_linear_cross_entropy_forward(p.ctx, &args) == TG_ENOMEM &&
+               strstr(tg_last_error(), "make them once before"),
+           "%s", tg_last_error());
+    EXPECT(tg_graph_end(p.ctx, NULL) == TG_OK, "%s", tg_last_error());
     call(&p);
     EXPECT(tg_sync(p.ctx) == TG_OK, "%s", tg_last_error());
-    toy_record(&stream);
+    EXPECT(tg_graph_begin(p.ctx) == TG_OK, "%s", tg_last_error());
     call(&p);
-    EXPECT(tg_sync(p.ctx) == TG_EDEVICE, "waiting while the stream is recorded is not refused");
-    toy_record(NULL);
+    refuses_what_waits(p.ctx);
+    EXPECT(tg_graph_end(p.ctx, &graph) == TG_OK, "%s", tg_last_error());
+    EXPECT(tg_graph_end(p.ctx, &graph) == TG_EINVAL, "an end without a begin");
+    tg_ctx_workspace_trim(p.ctx);
     for (int seed = 4; seed < 7; seed++) {
         fill(&p, seed);
         send(&p);
-        toy_replay();
+        EXPECT(tg_graph_launch(p.ctx, graph) == TG_OK, "%s", tg_last_error());
         expect_right(&p, cpu, seed);
     }
+    EXPECT(tg_ctx_set_stream(p.ctx, NULL) == TG_EINVAL, "the stream changes beside a graph");
+    EXPECT(tg_ctx_set_device(p.ctx, "cpu") == TG_EINVAL && strstr(tg_last_error(), "has graphs"),
+           "%s", tg_last_error());
+    tg_graph_destroy(p.ctx, graph);
+    EXPECT(tg_ctx_set_stream(p.ctx, NULL) == TG_OK, "%s", tg_last_error());
+    EXPECT(tg_ctx_set_fallback(p.ctx, TG_FALLBACK_HOST) == TG_OK &&
+               tg_graph_begin(p.ctx) == TG_EUNSUPPORTED && strstr(tg_last_error(), "fall back"),
+           "%s", tg_last_error());
     release(&p);
     tg_ctx_destroy(p.ctx);
     tg_ctx_destroy(cpu);
+}
+
+/* An event is waited for alone: what was put on the stream behind it is held, and would be waited for for ever. */
+static void check_events(void)
+{
+    int stream;
+    static problem p;
+    tg_event *event = NULL;
+    make(&p, toy_context(&stream));
+    fill(&p, 1);
+    send(&p);
+    EXPECT(tg_sync(p.ctx) == TG_OK, "%s", tg_last_error());
+    p.f[X][0] = -99;
+    copy(&p, X, 0);
+    EXPECT(tg_event_record(p.ctx, &event) == TG_OK, "%s", tg_last_error());
+    EXPECT(tg_event_wait(p.ctx, event) == TG_OK, "%s", tg_last_error());
+    EXPECT(p.f[X][0] != -99, "the copy before the event has not ended");
+    EXPECT(tg_event_record(p.ctx, &event) == TG_OK, "%s", tg_last_error());
+    toy_hold(&stream);
+    copy(&p, X, 1);
+    EXPECT(tg_event_wait(p.ctx, event) == TG_OK, "%s", tg_last_error());
+    toy_hold(NULL);
+    tg_event_destroy(p.ctx, event);
+    release(&p);
+    tg_ctx_destroy(p.ctx);
 }
 
 int main(int argc, char **argv)
@@ -178,10 +240,9 @@ int main(int argc, char **argv)
         return 1;
     }
     void *toy = dlopen(argv[1], RTLD_NOW);
-    *(void **)&toy_record = dlsym(toy, "toy_record");
-    *(void **)&toy_replay = dlsym(toy, "toy_replay");
     *(void **)&toy_hold = dlsym(toy, "toy_hold");
     check_apart();
     check_recorded();
+    check_events();
     return report();
 }

@@ -3,9 +3,10 @@
  * It keeps what real ones keep. Its memory is not the host's: a program that follows a pointer of tg_alloc() crashes, since
  * only the device's own thread has these pages, at other addresses. Calls and copies are put on a queue and return at once;
  * that thread takes its time before each. What goes wrong there is told by sync(). Calls of one stream run in their order; of several,
- * the stream that was used last goes first. A stream can be recorded, and what was recorded run again (toy_queue.c).
+ * the stream that was used last goes first. Calls can be recorded (toy_graph.c).
  *
- *   TOY_WRONG=OPERATOR   the first output of that operator comes out 1.5 times as large */
+ *   TOY_WRONG=OPERATOR   the first output of that operator comes out 1.5 times as large
+ *   TOY_REFERENCE=1      it has more operators, by the library's reference (toy_reference.c) */
 #ifndef TOY_H
 #define TOY_H
 
@@ -32,8 +33,8 @@ typedef struct toy_call {
     const void *stream;
     void (*run)(struct toy_call *call);
     void (*kernel)(struct toy_call *call); /* of an operator */
+    int64_t serial;                        /* calls that were put on the queue until this one */
     struct toy_call *next;
-    int recorded; /* it stays when it has run */
     const char *op;
     uint64_t slot[TOY_TENSORS]; /* the argument struct */
     tg_tensor tensor[TOY_TENSORS];
@@ -46,13 +47,21 @@ tg_status toy_queue_open(void);
 void toy_queue_close(void);
 /* Puts a call at the end of its context's stream; the thread frees it. */
 void toy_put(toy_call *call);
-/* 1, with the error set, if the context's stream is being recorded: what cannot be run again is refused. */
-int toy_refuses(tg_ctx *ctx, const char *what);
-tg_status toy_wait(tg_ctx *ctx);
+/* The serial of what was put there last. */
+int64_t toy_now(void);
+/* Until the context's calls up to that serial have run. */
+tg_status toy_wait(tg_ctx *ctx, int64_t until);
 tg_status toy_time(tg_ctx *ctx, double *seconds);
 /* From a call that runs: its context's error, unless there is one already. */
 void toy_fault(const toy_call *call, tg_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* ---- toy_graph.c ---- */
+
+/* 1 if the call's context is being recorded: then it is kept, to be run later. */
+int toy_keep(toy_call *call);
+tg_status toy_graph(tg_ctx *ctx, tg_graph_step step, void **graph);
+tg_status toy_event(tg_ctx *ctx, tg_event_step step, void **event);
 
 /* ---- toy_launch.c ---- */
 
@@ -79,7 +88,8 @@ double toy_rounded(int type, double value);
 
 /* ---- kernels ---- */
 
-extern const tg_impl toy_norm_rows[], toy_loss_rows[], toy_divergence_impls[], toy_table_impls[];
+extern const tg_impl toy_norm_rows[], toy_loss_rows[], toy_divergence_impls[], toy_table_impls[],
+    toy_reference_impls[];
 
 /* TOY_FUNCTION(op, kernel, scratch): the function toy_<op>() that runs a kernel of the device's thread. */
 #define TOY_FUNCTION(op, kernel, scratch)                              \

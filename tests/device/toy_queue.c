@@ -1,8 +1,6 @@
 /* toy_queue.c - the device's thread: takes one call after the other, and keeps what went wrong until it is asked.
  *
- * For tests, by dlsym: toy_record(stream) keeps what is put on a stream from then on and runs none of it, until toy_record(NULL);
- * toy_replay() puts all of it on the stream again; toy_hold(stream) lets nothing of a stream run until toy_hold(NULL). While a stream is
- * recorded, memory, and waiting for it, are refused there, as a graph of a GPU refuses them. */
+ * For tests, by dlsym: toy_hold(stream) lets nothing of a stream run until toy_hold(NULL). */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +9,7 @@
 
 #include "toy.h"
 
-enum { MOST_FAULTS = 16, MOST_RECORDED = 256, DELAY_NS = 20000 };
+enum { MOST_FAULTS = 16, DELAY_NS = 20000 };
 
 typedef struct fault {
     const tg_ctx *ctx; /* NULL: free */
@@ -23,10 +21,9 @@ static pthread_t thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static toy_call *first, *last, *running; /* of all streams, in the order in which they were put */
-static toy_call *tape[MOST_RECORDED];
-static int taped;
-static const void *recording, *held;
+static const void *held;
 static fault faults[MOST_FAULTS];
+static int64_t put;   /* serial of the call that was put last */
 static int64_t calls; /* that have run: the device's clock, 1 ms each */
 static int closing;
 
@@ -65,8 +62,7 @@ static void *work(void *arg)
         running->run(running);
         pthread_mutex_lock(&lock);
         calls++;
-        if (!running->recorded)
-            free(running);
+        free(running);
         running = NULL;
         pthread_cond_broadcast(&changed);
     }
@@ -92,6 +88,7 @@ void toy_queue_close(void)
 
 static void append(toy_call *call)
 {
+    call->serial = ++put;
     call->next = NULL;
     if (first)
         last->next = call;
@@ -103,31 +100,11 @@ static void append(toy_call *call)
 
 void toy_put(toy_call *call)
 {
-    pthread_mutex_lock(&lock);
     call->stream = toy_host->stream(call->ctx);
-    call->recorded = recording && call->stream == recording && taped < MOST_RECORDED;
-    if (call->recorded)
-        tape[taped++] = call;
-    else
-        append(call);
-    pthread_mutex_unlock(&lock);
-}
-
-/* ---- recording ---- */
-
-TG_API void toy_record(const void *stream)
-{
+    if (toy_keep(call))
+        return;
     pthread_mutex_lock(&lock);
-    recording = stream;
-    pthread_mutex_unlock(&lock);
-}
-
-/* Once the replay before has ended. */
-TG_API void toy_replay(void)
-{
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < taped; i++)
-        append(tape[i]);
+    append(call);
     pthread_mutex_unlock(&lock);
 }
 
@@ -139,33 +116,31 @@ TG_API void toy_hold(const void *stream)
     pthread_mutex_unlock(&lock);
 }
 
-int toy_refuses(tg_ctx *ctx, const char *what)
-{
-    const int refused = recording && toy_host->stream(ctx) == recording;
-    if (refused)
-        toy_host->fail(TG_EDEVICE, "toy: %s while the stream is recorded", what);
-    return refused;
-}
-
 /* ---- waiting ---- */
 
-static int is_busy(const tg_ctx *ctx)
+static int is_busy(const tg_ctx *ctx, int64_t until)
 {
-    if (running && running->ctx == ctx)
+    if (running && running->ctx == ctx && running->serial <= until)
         return 1;
     for (const toy_call *c = first; c; c = c->next)
-        if (c->ctx == ctx)
+        if (c->ctx == ctx && c->serial <= until)
             return 1;
     return 0;
 }
 
-tg_status toy_wait(tg_ctx *ctx)
+int64_t toy_now(void)
+{
+    pthread_mutex_lock(&lock);
+    const int64_t serial = put;
+    pthread_mutex_unlock(&lock);
+    return serial;
+}
+
+tg_status toy_wait(tg_ctx *ctx, int64_t until)
 {
     fault mine = {NULL, TG_OK, ""};
-    if (toy_refuses(ctx, "its end is waited for"))
-        return TG_EDEVICE;
     pthread_mutex_lock(&lock);
-    while (is_busy(ctx))
+    while (is_busy(ctx, until))
         pthread_cond_wait(&changed, &lock);
     for (int i = 0; i < MOST_FAULTS; i++)
         if (faults[i].ctx == ctx) {
@@ -200,7 +175,7 @@ void toy_fault(const toy_call *call, tg_status status, const char *format, ...)
 tg_status toy_time(tg_ctx *ctx, double *seconds)
 {
     static int64_t begun;
-    const tg_status status = toy_wait(ctx);
+    const tg_status status = toy_wait(ctx, INT64_MAX);
     pthread_mutex_lock(&lock);
     if (seconds)
         *seconds = 1e-3 * (double)(calls - begun);

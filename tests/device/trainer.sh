@@ -31,7 +31,24 @@ done
 loss toy --sample 0 --accumulate 3 --log "$work/log" --profile "$@" >/dev/null
 grep -q '"returned_bytes":112}' "$work/log" || { tail -1 "$work/log"; echo "6 steps and a held-out loss return 7 * 4 * 4 bytes"; exit 1; }
 tail -1 "$work/log" | grep -q '"device_peak_bytes":[1-9]' || { tail -1 "$work/log"; echo "no memory is told"; exit 1; }
-grep -q '^sum_squares_forward *toy/sum_squares_forward *1 *1\.000 ' "$work/out" || { cat "$work/out"; echo "no time by the device's clock"; exit 1; }
+grep -q '^sum_squares_forward *toy/sum_squares_forward *2 *2\.000 ' "$work/out" || { cat "$work/out"; echo "no time by the device's clock"; exit 1; }
+# With operators for all calls of a step nothing runs on the host, and steps are recorded: the first makes its calls, the next two record them,
+# and launches run them from then on. Losses are the same to the last bit, in steps of one micro-batch too, whose gradients lie among activations.
+numbers() {
+    sed 's/,"lr".*//' "$1" | grep '"step"'
+}
+for accumulate in 1 2; do
+    (
+        unset TIGON_FALLBACK
+        export TOY_REFERENCE=1
+        TIGON_VERBOSE=1 loss toy --sample 0 --accumulate $accumulate --log "$work/recorded" "$@" >/dev/null
+        calls=$(grep -c '^tigon,toy/sum_squares_forward,' "$work/out")
+        [ "$calls" -eq 6 ] || { echo "sum_squares is called $calls times, expected 2 in each of 3 steps"; exit 1; }
+        loss toy --sample 0 --accumulate $accumulate --log "$work/called" --profile "$@" >/dev/null
+    )
+    numbers "$work/recorded" >"$work/recorded.numbers"
+    numbers "$work/called" | diff - "$work/recorded.numbers" || { echo "other numbers when steps are recorded"; exit 1; }
+done
 # --device goes before TIGON_DEVICE; one that is not there is named.
 TIGON_DEVICE=nowhere loss toy --sample 0 --stop-after 1 "$@" >/dev/null
 if "$llama" --device nowhere "$@" 2>"$work/out" || ! grep -q -e '--device nowhere: .*nowhere' "$work/out"; then

@@ -3,6 +3,7 @@
 #   - an sh block is run, and no command of it may fail;
 #   - a c, cpp or cmake block becomes the file that its first line names: `/* program.c - ...`, `// program.cpp - ...`; with
 #     ` - at its end:` it is added to that file;
+#   - a python block is left to tests/python, which has PyTorch;
 #   - a text block has been printed by the sh block before it, but for numbers and the processor's level.
 # A block below a line `<!-- not run: REASON -->` is left out. The test prints which, and how many there are of each kind. A command
 # that stands elsewhere is an error.
@@ -26,7 +27,8 @@ awk -v folder="$work/blocks" -v name="$3" '
     /^<!-- not run: .*[^ ].* -->$/ { print name ":" FNR ": " $0; left_out = ".not"; next }
     /^```/ && !file {
         kind = substr($0, 4)
-        if (kind !~ /^(sh|c|cpp|cmake|text)$/) fail("a block of kind \"" kind "\", expected sh, c, cpp, cmake or text")
+        if (kind !~ /^(sh|c|cpp|cmake|python|text)$/) fail("a block of kind \"" kind "\", expected sh, c, cpp, cmake, python or text")
+        if (kind == "python") left_out = ".not"
         file = sprintf("%s/%03d.%s%s", folder, ++n, kind, left_out)
         left_out = ""
         printf "" >file

@@ -33,6 +33,8 @@ static const tg_backend acme = {TG_ABI,        sizeof(tg_backend),
                                 NULL,          impls,
                                 NULL,          NULL,
                                 NULL,          NULL,
+                                NULL,          NULL,
+                                NULL,          NULL,
                                 NULL};
 
 TG_BACKEND_ENTRY

@@ -36,6 +36,11 @@ done
 expect "$work/out/peers.svg" '>softmax<'
 python3 -B "$peers/report.py" "$work/out/peers.jsonl" | diff - "$work/out/peers.md"
 
+# What is there already is kept, not measured again.
+grep -v '"machine"' "$work/out/peers.jsonl" >"$work/measured"
+run --ops softmax --sizes small,large --dtypes f32 --modes full --out "$work/out" --resume
+grep -v '"machine"' "$work/out/peers.jsonl" | diff - "$work/measured"
+
 ! run --ops softmux 2>"$work/error"
 expect "$work/error" "argument --ops: found 'softmux', expected one of "
 
@@ -43,7 +48,8 @@ expect "$work/error" "argument --ops: found 'softmux', expected one of "
 "$python" -B - "$peers" "$build/libtigon.so" <<'END'
 import sys
 sys.path.insert(0, sys.argv[1])
-import torch, losses, positions, products, rows
+import torch, losses, positions, products, rivals, rows
+from unittest.mock import MagicMock
 from measure import TOLERANCE, error
 from problem import OPERATORS
 from tigon import Tigon, TigonError
@@ -58,6 +64,8 @@ assert error([right.clone().index_fill_(0, torch.tensor([5]), float("nan"))], [r
 tigon = Tigon(sys.argv[2], 2)
 families = {op.removesuffix("_forward").removesuffix("_backward") for op in tigon.ids}
 assert families == set(OPERATORS), families ^ set(OPERATORS)
+for name, function in rivals.liger(MagicMock()).items():
+    function(**OPERATORS[name].sizes["cuda"]["large"])
 for bad in (dict(x=right), dict(y=right, z=right)):
     try:
         tigon.prepare("softmax_forward", bad)()

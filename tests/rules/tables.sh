@@ -42,12 +42,14 @@ sed -n 's/^| operator | direction | \(.*\) |$/\1/p' $page | sed 's/ | /\n/g' >"$
 "$tigon" list | grep -v ' device ' | sed -n 's/^  \([a-z0-9]*\)\/.*/\1/p' | awk '!seen[$0]++' >"$work/expected"
 same "$page: implementations" "$again"
 
-# The page and the chart beside PyTorch, from their measurements; the chart's command stands in README.md.
+# The pages and the chart beside PyTorch, from their measurements; the chart's command stands in README.md.
 page=docs/results/peers
 command -v python3 >/dev/null || exit 0
-cp $page.md "$work/found"
-python3 -B bench/peers/report.py $page.jsonl >"$work/expected"
-same $page.md "python3 bench/peers/report.py $page.jsonl prints it"
+for measured in docs/results/peers*.jsonl; do
+    cp "${measured%.jsonl}.md" "$work/found"
+    python3 -B bench/peers/report.py "$measured" >"$work/expected"
+    same "${measured%.jsonl}.md" "python3 bench/peers/report.py $measured prints it"
+done
 said=$(awk -F'|' '/^\| large, memory kept /{
     printf "eager takes %.1f times as long in f32 and %.1f times in bf16, `torch.compile` %.1f and %.1f times", $3, $5, $4, $6 }' $page.md)
 tr '\n' ' ' <README.md | grep -qF "$said" || {

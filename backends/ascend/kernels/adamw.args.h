@@ -16,9 +16,12 @@
     X(TENSOR, m, float)                                                                       \
     X(TENSOR, v, float)                                                                       \
     X(TENSOR, master, float)                                                                  \
+    X(VECTOR, grad_squares, float)                                                            \
     X(GRID, rows, columns, tile_rows, tile_columns)                                           \
     X(I64, grad_f32)                                                                          \
     X(F32, scale)                                                                             \
+    X(F32, limit)    /* where grad_squares is larger, gradients are clipped */                \
+    X(F32, max_norm) /* of the sign of scale */                                               \
     X(F32, beta1)                                                                             \
     X(F32, rest1) /* 1 - beta1 */                                                             \
     X(F32, beta2)                                                                             \

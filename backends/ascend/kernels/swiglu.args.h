@@ -21,14 +21,15 @@
     X(BUFFER, h, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH)                          \
     X(BUFFER, e, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_HIGH)
 
+#define SWIGLU_GRADIENTS(X) \
+    X(TENSOR, dy, ASC_T)    \
+    X(TENSOR, gate, ASC_T)  \
+    X(TENSOR, up, ASC_T)    \
+    X(TENSOR, dgate, ASC_T) \
+    X(TENSOR, dup, ASC_T)
+
 /* Steps: 0 copy in, 1 scale (and widen), 2 exponents, 3 derivatives, 4 quotients, 5 copy out. */
-#define SWIGLU_BACKWARD(X)                                                                         \
-    X(TENSOR, dy, ASC_T)                                                                           \
-    X(TENSOR, gate, ASC_T)                                                                         \
-    X(TENSOR, up, ASC_T)                                                                           \
-    X(TENSOR, dgate, ASC_T)                                                                        \
-    X(TENSOR, dup, ASC_T)                                                                          \
-    X(GRID, rows, columns, tile_rows, tile_columns)                                                \
+#define SWIGLU_GRADIENT_STEPS(X)                                                                   \
     X(F32, gate_multiplier)                                                                        \
     X(F32, down_multiplier)                                                                        \
     X(BUFFER, dy, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
@@ -42,6 +43,20 @@
     X(BUFFER, h, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH)                          \
     X(BUFFER, k, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_LOW)                           \
     X(BUFFER, e, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_HIGH)
+
+#define SWIGLU_BACKWARD(X)                          \
+    SWIGLU_GRADIENTS(X)                             \
+    X(GRID, rows, columns, tile_rows, tile_columns) \
+    SWIGLU_GRADIENT_STEPS(X)
+
+/* With the forward's result. */
+#define SWIGLU_BACKWARD_Y(X)                        \
+    SWIGLU_GRADIENTS(X)                             \
+    X(TENSOR, y, ASC_T)                             \
+    X(GRID, rows, columns, tile_rows, tile_columns) \
+    SWIGLU_GRADIENT_STEPS(X)                        \
+    X(BUFFER, y, .from = 1, .to = 5, .copies = 2)   \
+    X(BUFFER, result, .bytes = 4, .from = 1, .to = 5, .when = TG_UB_16BIT)
 
 /* Short rows of gate and up side by side, as one of `columns`; so are dgate and dup. The others have half the columns. Steps: 0 copy in,
  * 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */

@@ -33,14 +33,20 @@ static inline __aicore__ void swiglu_forward_tile(__ubuf__ float *y, __ubuf__ fl
     ASC_THEN();
 }
 
-/* g: dy, a: gate, u: up, all used up; h, k, e: scratch; dgate may be g and dup a. With
+/* g: dy, a: gate, u: up, all used up; h, k, e: scratch; dgate may be g and dup a; y: the forward's result, or NULL. With
  * k = exp(-max(u, 0)) and d = 1 + h h k,
  *   exp(-|u|) = h h k,   1 - s = k / d,   d(u s)/du = s (1 + u (1 - s)) = h h (d + u k) / d^2. */
-static inline __aicore__ void
-swiglu_backward_tile(__ubuf__ float *dgate, __ubuf__ float *dup, __ubuf__ float *g,
-                     __ubuf__ float *a, __ubuf__ float *u, __ubuf__ float *h, __ubuf__ float *k,
-                     __ubuf__ float *e, float gate_multiplier, float down_multiplier, uint32_t n)
+static inline __aicore__ void swiglu_backward_tile(__ubuf__ float *dgate, __ubuf__ float *dup,
+                                                   __ubuf__ float *y, __ubuf__ float *g,
+                                                   __ubuf__ float *a, __ubuf__ float *u,
+                                                   __ubuf__ float *h, __ubuf__ float *k,
+                                                   __ubuf__ float *e, float gate_multiplier,
+                                                   float down_multiplier, uint32_t n)
 {
+    if (y) {
+        asc_mul_scalar(y, u, down_multiplier, n);
+        ASC_THEN();
+    }
     if (gate_multiplier != 1.0f || down_multiplier != 1.0f) {
         asc_mul_scalar(a, a, gate_multiplier, n); /* u */
         asc_mul_scalar(g, g, down_multiplier, n);
@@ -56,6 +62,14 @@ swiglu_backward_tile(__ubuf__ float *dgate, __ubuf__ float *dup, __ubuf__ float 
     ASC_THEN();
     asc_exp(h, h, n);
     ASC_THEN();
+    if (y) {
+        asc_mul(y, y, a, n);
+        ASC_THEN();
+        asc_mul(y, y, h, n);
+        ASC_THEN();
+        asc_mul(y, y, h, n);
+        ASC_THEN();
+    }
     asc_mul(e, h, h, n);
     asc_mul(g, g, h, n);
     ASC_THEN();
@@ -72,6 +86,8 @@ swiglu_backward_tile(__ubuf__ float *dgate, __ubuf__ float *dup, __ubuf__ float 
     asc_mul(u, u, k, n);
     ASC_THEN();
     asc_div(dup, a, e, n);
+    if (y)
+        asc_div(y, y, e, n);
     asc_mul(k, e, e, n);
     ASC_THEN();
     asc_div(dgate, u, k, n);

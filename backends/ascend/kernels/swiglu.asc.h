@@ -1,4 +1,4 @@
-/* swiglu.asc.h - the two kernels of one type; see asc_each_type.h. */
+/* swiglu.asc.h - the kernels of one type; see asc_each_type.h. */
 
 #define ASC_FLAT ASC_NAME(swiglu_forward)
 #define ASC_FLAT_ARGS SWIGLU_FORWARD
@@ -13,8 +13,19 @@
 #define ASC_FLAT_ARGS SWIGLU_BACKWARD
 #define ASC_FLAT_READS ASC_READ(dy) ASC_READ(gate) ASC_READ(up)
 #define ASC_FLAT_WRITES ASC_WRITE(dgate, dy32) ASC_WRITE(dup, gate32)
-#define ASC_FLAT_TILE                                                                        \
-    swiglu_backward_tile(dgate32, dup32, dy32, gate32, up32, ASC_SCRATCH(h), ASC_SCRATCH(k), \
+#define ASC_FLAT_TILE                                                                             \
+    swiglu_backward_tile(dgate32, dup32, (__ubuf__ float *)0, dy32, gate32, up32, ASC_SCRATCH(h), \
+                         ASC_SCRATCH(k), ASC_SCRATCH(e), asc_f32(gate_multiplier),                \
+                         asc_f32(down_multiplier), n)
+#include "asc_flat.asc.h"
+
+#define ASC_FLAT ASC_NAME(swiglu_backward_y)
+#define ASC_FLAT_ARGS SWIGLU_BACKWARD_Y
+#define ASC_FLAT_READS ASC_READ(dy) ASC_READ(gate) ASC_READ(up)
+#define ASC_FLAT_WRITES \
+    ASC_WRITE(dgate, dy32) ASC_WRITE(dup, gate32) ASC_WRITE(y, ASC_SCRATCH(result))
+#define ASC_FLAT_TILE                                                                             \
+    swiglu_backward_tile(dgate32, dup32, y32, dy32, gate32, up32, ASC_SCRATCH(h), ASC_SCRATCH(k), \
                          ASC_SCRATCH(e), asc_f32(gate_multiplier), asc_f32(down_multiplier), n)
 #include "asc_flat.asc.h"
 
@@ -40,10 +51,10 @@
 #define ASC_SHORT_VALUES ASC_READ(dy)
 #define ASC_SHORT_EACH (columns / 2)
 #define ASC_SHORT_FIRST ASC_HALF_FIRST
-#define ASC_SHORT_TILE                                                                 \
-    ASC_HALF_IN(ASC_SCRATCH(dy32), dy_at);                                             \
-    swiglu_backward_tile(ASC_SCRATCH(d32), ASC_SCRATCH(d32) + n, ASC_SCRATCH(dy32),    \
-                         ASC_SCRATCH(gate32), ASC_SCRATCH(gate32) + n, ASC_SCRATCH(h), \
-                         ASC_SCRATCH(k), ASC_SCRATCH(e), asc_f32(gate_multiplier),     \
+#define ASC_SHORT_TILE                                                                             \
+    ASC_HALF_IN(ASC_SCRATCH(dy32), dy_at);                                                         \
+    swiglu_backward_tile(ASC_SCRATCH(d32), ASC_SCRATCH(d32) + n, (__ubuf__ float *)0,              \
+                         ASC_SCRATCH(dy32), ASC_SCRATCH(gate32), ASC_SCRATCH(gate32) + n,          \
+                         ASC_SCRATCH(h), ASC_SCRATCH(k), ASC_SCRATCH(e), asc_f32(gate_multiplier), \
                          asc_f32(down_multiplier), (uint32_t)n)
 #include "asc_short.asc.h"

@@ -99,7 +99,7 @@ static void in_place(void *arg, int64_t begin, int64_t end, int worker)
 static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
 {
     const adamw_factors f = adamw_factors_of(a);
-    const int64_t n = tg_numel(a->param);
+    const int64_t n = f.runs ? tg_numel(a->param) : 0;
     adamw_job j = {.param = tg_data(a->param), .master = tg_data(a->master)};
     j.grad = tg_data(a->grad);
     j.m = tg_data(a->m);

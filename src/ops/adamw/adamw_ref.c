@@ -17,9 +17,10 @@ static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
     const double beta1 = a->beta1, beta2 = a->beta2;
     const double correct1 = 1 - pow(beta1, (double)a->step);
     const double correct2 = 1 - pow(beta2, (double)a->step);
-    const int64_t n = tg_numel(a->param);
+    double scale;
+    const int64_t n = adamw_scale(a, &scale) ? tg_numel(a->param) : 0;
     for (int64_t i = 0; i < n; i++) {
-        const double g = get(a->grad, i) * a->grad_scale;
+        const double g = get(a->grad, i) * scale;
         const double m = beta1 * get(a->m, i) + (1 - beta1) * g;
         const double v = beta2 * get(a->v, i) + (1 - beta2) * g * g;
         double p = get(a->master ? a->master : a->param, i);

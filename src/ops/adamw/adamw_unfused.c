@@ -21,9 +21,9 @@ static mat wide(eager *e, mat a)
     return copy;
 }
 
-static void steps(eager *e, const tg_adamw_args *a, int64_t begin, int64_t rows, int64_t cols)
+static void steps(eager *e, const tg_adamw_args *a, adamw_factors f, int64_t begin, int64_t rows,
+                  int64_t cols)
 {
-    const adamw_factors f = adamw_factors_of(a);
     const mat param = part(a->param, begin, rows, cols);
     const mat m = part(a->m, begin, rows, cols), v = part(a->v, begin, rows, cols);
     const mat p = wide(e, a->master ? part(a->master, begin, rows, cols) : param);
@@ -56,10 +56,11 @@ static void steps(eager *e, const tg_adamw_args *a, int64_t begin, int64_t rows,
 static tg_status adamw(tg_ctx *ctx, const tg_adamw_args *a)
 {
     enum { COLS = 32768 };
-    const int64_t n = tg_numel(a->param), body = n / COLS * COLS;
+    const adamw_factors f = adamw_factors_of(a);
+    const int64_t n = f.runs ? tg_numel(a->param) : 0, body = n / COLS * COLS;
     eager e = eager_begin(ctx);
-    steps(&e, a, 0, n / COLS, COLS);
-    steps(&e, a, body, 1, n - body);
+    steps(&e, a, f, 0, n / COLS, COLS);
+    steps(&e, a, f, body, 1, n - body);
     return eager_end(&e);
 }
 

@@ -28,5 +28,6 @@ tg_status tg_check_swiglu_backward(const tg_swiglu_backward_args *args)
     TG_TRY(expect_like_gate(op, "dy", args->dy, args->gate));
     TG_TRY(expect_like_gate(op, "up", args->up, args->gate));
     TG_TRY(expect_like_gate(op, "dgate", args->dgate, args->gate));
+    TG_TRY(expect_like_gate(op, "y", args->y, args->gate));
     return expect_like_gate(op, "dup", args->dup, args->gate);
 }

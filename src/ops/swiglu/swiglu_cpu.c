@@ -35,6 +35,13 @@ SIMD_INLINE void backward_kernel(const void *by, const vf *in, vf *out)
     out[1] = gs * u;
 }
 
+/* The same, and the forward's result as well. */
+SIMD_INLINE void again_kernel(const void *by, const vf *in, vf *out)
+{
+    forward_kernel(by, in + 1, out + 2);
+    backward_kernel(by, in, out);
+}
+
 typedef struct multipliers {
     float gate, down;
 } multipliers;
@@ -62,6 +69,12 @@ static void backward_chunk(void *arg, int64_t begin, int64_t end, int worker)
     chunk(backward_kernel, 3, 2, arg, begin, end);
 }
 
+static void again_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    chunk(again_kernel, 3, 3, arg, begin, end);
+}
+
 static tg_status forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
 {
     const multipliers m = {(float)args->gate_multiplier, (float)args->down_multiplier};
@@ -72,8 +85,9 @@ static tg_status forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
 static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
 {
     const multipliers m = {(float)args->gate_multiplier, (float)args->down_multiplier};
-    const tg_tensor *const tensors[] = {args->dy, args->gate, args->up, args->dgate, args->dup};
-    return map_run(ctx, 3, 2, tensors, backward_chunk, &m);
+    const tg_tensor *const tensors[] = {args->dy,    args->gate, args->up,
+                                        args->dgate, args->dup,  args->y};
+    return map_run(ctx, 3, args->y ? 3 : 2, tensors, args->y ? again_chunk : backward_chunk, &m);
 }
 
 TG_CPU_IMPLS(swiglu) = {

@@ -34,6 +34,7 @@ static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
     const tg_rows dy = tg_rows_of(args->dy), gate = tg_rows_of(args->gate);
     const tg_rows up = tg_rows_of(args->up);
     const tg_rows dgate = tg_rows_of(args->dgate), dup = tg_rows_of(args->dup);
+    const tg_rows y = args->y ? tg_rows_of(args->y) : (tg_rows){0};
     const double gate_multiplier = args->gate_multiplier;
     const double down_multiplier = args->down_multiplier;
     for (int64_t r = 0; r < gate.rows; r++)
@@ -41,6 +42,8 @@ static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
             const double g = at(&dy, r, j) * down_multiplier;
             const double u = at(&gate, r, j) * gate_multiplier, b = at(&up, r, j);
             const double s = 1.0 / (1.0 + exp(-u));
+            if (args->y)
+                put(&y, r, j, u / (1.0 + exp(-u)) * b * down_multiplier);
             put(&dup, r, j, g * u * s);
             put(&dgate, r, j, g * b * s * (1.0 + u * (1.0 - s)) * gate_multiplier);
         }

@@ -16,6 +16,15 @@ static mat scaled(eager *e, mat a, double by)
     return product;
 }
 
+/* up * silu * down */
+static void products(eager *e, mat y, mat silu, mat up, double down)
+{
+    const mat product = down == 1 ? y : like(e, y);
+    eager_binary(e, EAGER_MUL, product, silu, up);
+    if (down != 1)
+        eager_scalar(e, EAGER_MUL, y, product, down);
+}
+
 static tg_status forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
 {
     eager e = eager_begin(ctx);
@@ -25,11 +34,7 @@ static tg_status forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
     const mat silu = like(&e, gate);
     eager_binary(&e, EAGER_MUL, silu, u, s);
     eager_free(&e, s);
-    const double down = args->down_multiplier;
-    const mat product = down == 1 ? y : like(&e, y);
-    eager_binary(&e, EAGER_MUL, product, silu, up);
-    if (down != 1)
-        eager_scalar(&e, EAGER_MUL, y, product, down);
+    products(&e, y, silu, up, args->down_multiplier);
     return eager_end(&e);
 }
 
@@ -62,7 +67,12 @@ static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
     const mat silu = like(&e, gate), dsilu = like(&e, gate);
     eager_binary(&e, EAGER_MUL, silu, u, s);
     eager_binary(&e, EAGER_MUL, dsilu, g, up); /* before dup, which may be up */
+    const mat y = args->y ? like(&e, gate) : (mat){0};
+    if (args->y)
+        products(&e, y, silu, up, args->down_multiplier);
     eager_binary(&e, EAGER_MUL, dup, g, silu);
+    if (args->y)
+        eager_unary(&e, EAGER_COPY, eager_rows(args->y), y); /* behind dy, which it may be */
     eager_free(&e, silu);
     const mat slope = derivative(&e, u, s);
     eager_free(&e, s);

@@ -6,14 +6,26 @@
 
 #include "bench.h"
 
-enum { MOST_TIMED = BENCH_PROVIDERS + BENCH_PARTS * (1 + BENCH_GEMMS) };
+enum {
+    MOST_GEMMS = BENCH_PARTS * BENCH_GEMMS,
+    MOST_TIMED = BENCH_PROVIDERS + BENCH_PARTS + MOST_GEMMS
+};
+
+/* Products that are timed in a row, each so many times. On a device that is all that the operator has, as it would run them; on
+ * processors, where many products take long, each of them once. */
+typedef struct product_row {
+    int count;
+    gemm_limit *limit[MOST_GEMMS];
+    int64_t times[MOST_GEMMS];
+    double factor; /* how often the operator has the row */
+} product_row;
 
 /* What is timed beside the providers. */
 typedef struct probes {
-    int nmemory, ngemms;
+    int nmemory, nrows;
     memory_limit *memory[BENCH_PARTS];
-    gemm_limit *gemm[BENCH_PARTS * BENCH_GEMMS];
-    gemm_work gemm_work[BENCH_PARTS * BENCH_GEMMS];
+    product_row row[MOST_GEMMS];
+    double flops; /* of all products */
 } probes;
 
 typedef struct provider_run {
@@ -44,9 +56,12 @@ static void run_memory(void *arg)
     memory_limit_run(arg);
 }
 
-static void run_gemm(void *arg)
+static void run_products(void *arg)
 {
-    gemm_limit_run(arg);
+    const product_row *row = arg;
+    for (int i = 0; i < row->count; i++)
+        for (int64_t k = 0; k < row->times[i]; k++)
+            gemm_limit_run(row->limit[i]);
 }
 
 /* The largest work that is probed as it is; beyond it time grows in proportion. */
@@ -54,6 +69,20 @@ static int64_t probe_cap(void)
 {
     const int64_t floor = (int64_t)1 << 30;
     return 4 * cache_bytes() > floor ? 4 * cache_bytes() : floor;
+}
+
+static void add_product(probes *q, tg_ctx *ctx, int type, const gemm_work *w)
+{
+    gemm_limit *l = gemm_limit_new(ctx, type, w);
+    if (!l)
+        return;
+    const int together = is_apart(ctx);
+    product_row *row = &q->row[together ? 0 : q->nrows];
+    q->nrows += !together || !q->nrows;
+    row->factor = together ? 1 : w->count;
+    row->times[row->count] = together ? (int64_t)w->count : 1;
+    row->limit[row->count++] = l;
+    q->flops += 2.0 * w->count * (double)w->m * (double)w->n * (double)w->k;
 }
 
 static void open_probes(probes *q, const bench_settings *s, const bench_cell *cell)
@@ -65,13 +94,8 @@ static void open_probes(probes *q, const bench_settings *s, const bench_cell *ce
             q->memory[q->nmemory++] = m;
         gemm_work g[BENCH_GEMMS];
         const int n = bench_gemm_work(cell->part[i], g);
-        for (int k = 0; k < n; k++) {
-            gemm_limit *l = gemm_limit_new(s->ctx, cell->type, &g[k]);
-            if (!l)
-                continue;
-            q->gemm_work[q->ngemms] = g[k];
-            q->gemm[q->ngemms++] = l;
-        }
+        for (int k = 0; k < n; k++)
+            add_product(q, s->ctx, cell->type, &g[k]);
     }
 }
 
@@ -79,8 +103,9 @@ static void close_probes(probes *q)
 {
     for (int i = 0; i < q->nmemory; i++)
         memory_limit_free(q->memory[i]);
-    for (int i = 0; i < q->ngemms; i++)
-        gemm_limit_free(q->gemm[i]);
+    for (int i = 0; i < q->nrows; i++)
+        for (int k = 0; k < q->row[i].count; k++)
+            gemm_limit_free(q->row[i].limit[k]);
 }
 
 /* The provider must be what it says: "tigon" is whatever a call runs by itself, any other name a
@@ -91,8 +116,15 @@ static int can_run(const bench_provider *p, const bench_cell *cell, bench_result
         const int op = cell->part[i]->op->id;
         int impl;
         const int n = tg_resolve(p->ctx, op, &impl, 1);
-        if (n > 0 && (!strcmp(p->name, "tigon") || !strcmp(tg_impl_at(impl)->backend, p->name)))
+        const int found =
+            n > 0 && (!strcmp(p->name, "tigon") || !strcmp(tg_impl_at(impl)->backend, p->name));
+        if (found && (!is_apart(p->ctx) || problem_runs_there(p->ctx, cell->part[i])))
             continue;
+        if (found) {
+            snprintf(result->why, sizeof result->why, "%s/%s runs on the processor, not on %s",
+                     p->name, tg_op_at(op)->name, tg_ctx_device(p->ctx));
+            return 0;
+        }
         snprintf(result->why, sizeof result->why, "no implementation %s/%s", p->name,
                  tg_op_at(op)->name);
         return 0;
@@ -148,20 +180,17 @@ int bench_first_run(const bench_provider *p, const bench_cell *cell, bench_args 
 static void sum_limits(const probes *q, const timed *list, const bench_cell *cell, bench_results *r,
                        double *memory, double *gemm)
 {
-    double products = 0;
     *memory = *gemm = 0;
     for (int i = 0; i < q->nmemory; i++)
         *memory += list[i].time.q50 * memory_limit_scale(q->memory[i]);
-    for (int i = 0; i < q->ngemms; i++) {
-        const gemm_work *w = &q->gemm_work[i];
-        *gemm += list[q->nmemory + i].time.q50 * w->count;
-        products += 2.0 * w->count * (double)w->m * (double)w->n * (double)w->k;
-    }
+    for (int i = 0; i < q->nrows; i++)
+        *gemm += list[q->nmemory + i].time.q50 * q->row[i].factor;
     r->limit_gbps = *memory > 0 ? cell->bytes / *memory * 1e-9 : NAN;
-    r->gemm_gflops = *gemm > 0 ? products / *gemm * 1e-9 : NAN;
+    r->gemm_gflops = *gemm > 0 ? q->flops / *gemm * 1e-9 : NAN;
     snprintf(r->limit_name, sizeof r->limit_name, "%s",
              q->nmemory ? memory_limit_name(q->memory[0]) : "");
-    snprintf(r->gemm_name, sizeof r->gemm_name, "%s", q->ngemms ? gemm_limit_name(q->gemm[0]) : "");
+    snprintf(r->gemm_name, sizeof r->gemm_name, "%s",
+             q->nrows ? gemm_limit_name(q->row[0].limit[0]) : "");
 }
 
 void bench_rate(bench_result *result, const bench_results *r)
@@ -196,8 +225,8 @@ int bench_measure(bench_settings *s, bench_cell *cell, bench_results *r, char *e
     int n = 0, first_run;
     for (int i = 0; i < q.nmemory; i++)
         list[n++] = (timed){.run = run_memory, .arg = q.memory[i], .ctx = timer};
-    for (int i = 0; i < q.ngemms; i++)
-        list[n++] = (timed){.run = run_gemm, .arg = q.gemm[i], .ctx = timer, .warm = 1};
+    for (int i = 0; i < q.nrows; i++)
+        list[n++] = (timed){.run = run_products, .arg = &q.row[i], .ctx = timer, .warm = 1};
     first_run = n;
     for (int i = 0; i < s->nproviders; i++) {
         r->result[i].provider = i;

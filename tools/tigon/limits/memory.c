@@ -3,7 +3,7 @@
  * "Best" is found by trying: vector by vector or stream by stream, cached or streaming stores,
  * all threads in two ways of cutting or one thread alone.
  */
-#include "limits.h"
+#include "memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,31 +64,6 @@ static void move(const loop_args *a, int apart, int stream)
 #endif
 }
 
-/* One way to run the loop. */
-typedef struct way {
-    int apart, stream;
-    int64_t block;  /* bytes of the longest stream between two groups; 0: a whole chunk */
-    int64_t chunks; /* pieces of work: 1, one a thread, or more */
-} way;
-
-/* Streams of one length, which can go vector by vector. */
-typedef struct group {
-    int64_t bytes;
-    int reads, writes;
-    char *r[MEMORY_STREAMS], *w[MEMORY_STREAMS];
-} group;
-
-struct memory_limit {
-    tg_ctx *ctx;
-    int ngroups, nowned;
-    group group[MEMORY_STREAMS];
-    char *owned[MEMORY_STREAMS];
-    int64_t longest, total; /* bytes of the longest stream, and of all reads and writes */
-    double scale;
-    way best;
-    char name[80];
-};
-
 typedef struct job {
     const memory_limit *limit;
     way way;
@@ -140,10 +115,8 @@ static void run_way(const memory_limit *limit, const way *way)
 
 void memory_limit_run(memory_limit *limit)
 {
-    const int type = tg_ctx_device_type(limit->ctx);
     if (is_apart(limit->ctx))
-        tg_copy(limit->ctx, limit->owned[0], type, limit->owned[1], type,
-                (size_t)(limit->total / 2));
+        memory_device_run(limit);
     else
         run_way(limit, &limit->best);
 }
@@ -233,7 +206,8 @@ static int add_stream(memory_limit *l, const memory_stream *s)
     int64_t bytes = (int64_t)((double)s->bytes / l->scale);
     bytes = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
     group *g = group_of(l, bytes);
-    char *data = touched(l->ctx, g->bytes);
+    char *data =
+        is_apart(l->ctx) ? device_matrix(l->ctx, TG_F32, g->bytes / 4) : touched(l->ctx, g->bytes);
     if (!data)
         return -1;
     l->owned[l->nowned++] = data;
@@ -244,26 +218,6 @@ static int add_stream(memory_limit *l, const memory_stream *s)
     l->longest = g->bytes > l->longest ? g->bytes : l->longest;
     l->total += g->bytes * (s->read + s->write);
     return 0;
-}
-
-/* Half of the bytes are read, half of them written. */
-static memory_limit *device_copy(memory_limit *l, int failed, double total)
-{
-    const int64_t bytes =
-        ((int64_t)(total / l->scale / 2) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
-    for (int i = 0; i < 2 && !failed; i++) {
-        l->owned[i] = device_matrix(l->ctx, TG_F32, bytes / 4);
-        failed = !l->owned[i];
-        l->nowned += !failed;
-    }
-    if (failed) {
-        memory_limit_free(l);
-        return NULL;
-    }
-    l->total = 2 * bytes;
-    l->scale = total / (double)l->total;
-    snprintf(l->name, sizeof l->name, "a copy within the device");
-    return l;
 }
 
 memory_limit *memory_limit_new(tg_ctx *ctx, const memory_work *work, int64_t cap)
@@ -277,8 +231,6 @@ memory_limit *memory_limit_new(tg_ctx *ctx, const memory_work *work, int64_t cap
     l->ctx = ctx;
     l->scale = cap > 0 && total > (double)cap ? total / (double)cap : 1;
     int failed = total <= 0;
-    if (is_apart(ctx))
-        return device_copy(l, failed, total);
     for (int i = 0; !failed && i < work->count; i++)
         failed = add_stream(l, &work->stream[i]);
     if (failed) {
@@ -286,8 +238,14 @@ memory_limit *memory_limit_new(tg_ctx *ctx, const memory_work *work, int64_t cap
         return NULL;
     }
     l->scale = total / (double)l->total;
-    choose_way(l);
-    return l;
+    if (!is_apart(ctx)) {
+        choose_way(l);
+        return l;
+    }
+    if (memory_device_choose(l))
+        return l;
+    memory_limit_free(l);
+    return NULL;
 }
 
 void memory_limit_free(memory_limit *l)

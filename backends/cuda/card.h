@@ -1,0 +1,43 @@
+/* card.h - what a context has on the card, for the functions of the backend's table. */
+#ifndef CUDA_CARD_H
+#define CUDA_CARD_H
+
+#include "launch.h"
+
+/* A record for each address that a context ever had: the contexts of a program are few, and select() makes the record new when another
+ * context comes to lie there. */
+typedef struct cuda_record {
+    const tg_ctx *ctx;
+    int card; /* -1: none yet */
+    int processors, capability;
+    cuda_fault *fault;
+    cudaEvent_t begun, ended; /* of tg_time_begin() and its end, on `timed`; NULL: none yet */
+    int timed;
+    cudaStream_t
+        recorder; /* the stream that calls are recorded on, of `recorded_on`; NULL: none yet */
+    int recorded_on;
+    int recording; /* calls go there, and not to the context's stream */
+    struct cuda_record *next;
+} cuda_record;
+
+/* Where the context's work goes. */
+static inline cudaStream_t cuda_stream(const cuda_record *r)
+{
+    return r->recording ? r->recorder : (cudaStream_t)cuda_host->stream(r->ctx);
+}
+
+/* An error of CUDA as a status; it is forgotten there, unless the card itself is lost. */
+tg_status cuda_failed(const char *what, cudaError_t error);
+/* The context's card, or the first one where it has none yet, becomes current; NULL, with the error set. *before is the card that was, and
+ * that cuda_leave() makes current again. */
+cuda_record *cuda_enter(const tg_ctx *ctx, int *before);
+void cuda_leave(int card, int before);
+/* When the context's work has ended: the index out of range that a kernel has found, once. */
+tg_status cuda_told(cuda_record *r);
+
+void *cuda_alloc_host(tg_ctx *ctx, size_t bytes);
+void cuda_free_host(tg_ctx *ctx, void *memory);
+tg_status cuda_event(tg_ctx *ctx, tg_event_step step, void **event);
+tg_status cuda_graph(tg_ctx *ctx, tg_graph_step step, void **graph);
+
+#endif

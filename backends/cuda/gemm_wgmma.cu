@@ -1,0 +1,61 @@
+/* gemm_wgmma.cu - products of bf16 and f16 by the tensor cores of GPUs of compute capability 9.0 (gemm_wgmma.cuh): where rows begin at
+ * multiples of 16 bytes, not both operands are transposed, and nothing is added but, to f32, the product itself. */
+#include "gemm_wgmma.cuh"
+
+#include "gemm.h"
+
+static bool takes(const tg_tensor *t)
+{
+    const int64_t most = INT32_MAX / 2;
+    return has_tiles(t) && t->shape[0] > 0 && t->shape[0] <= most && t->shape[1] > 0 &&
+           t->shape[1] <= most;
+}
+
+int cuda_gemm_wgmma_accepts(const tg_gemm_args *args)
+{
+    const bool adds = args->beta == 1 && tg_type_of(args->c) == TG_F32;
+    return tg_type_of(args->a) != TG_F32 && !(args->trans_a && args->trans_b) && args->alpha != 0 &&
+           (args->beta == 0 || adds) && takes(args->a) && takes(args->b) && takes(args->c);
+}
+
+template <class T, int A_ACROSS, int B_ACROSS>
+static bool multiply_by_result(const cuda_call &call, const tg_gemm_args *args)
+{
+    const int type = tg_type_of(args->a);
+    const int64_t k = gemm_inner(args), stride = stride_of(args->c);
+    const product_operand a = {data_of(args->a), args->c->shape[0], k, stride_of(args->a)},
+                          b = {data_of(args->b), args->c->shape[1], k, stride_of(args->b)};
+    const float alpha = (float)args->alpha;
+    void *const c = data_of(args->c);
+    if (tg_type_of(args->c) != TG_F32)
+        return launch_product<T, A_ACROSS, B_ACROSS>(call, type, a, b, c, stride, NULL,
+                                                     scaled_result<T, false>{alpha, NULL, 0});
+    if (args->beta == 0)
+        return launch_product<T, A_ACROSS, B_ACROSS>(call, type, a, b, c, stride, NULL,
+                                                     scaled_result<float, false>{alpha, NULL, 0});
+    return launch_product<T, A_ACROSS, B_ACROSS>(call, type, a, b, c, stride, NULL,
+                                                 scaled_result<float, true>{alpha, NULL, 0});
+}
+
+template <class T>
+static bool multiply_by_layout(const cuda_call &call, const tg_gemm_args *args)
+{
+    if (args->trans_a)
+        return multiply_by_result<T, 1, 1>(call, args);
+    return args->trans_b ? multiply_by_result<T, 0, 0>(call, args)
+                         : multiply_by_result<T, 0, 1>(call, args);
+}
+
+tg_status cuda_gemm_wgmma_on(const cuda_call *call, const tg_gemm_args *args)
+{
+    const bool done = tg_type_of(args->a) == TG_BF16 ? multiply_by_layout<bf16>(*call, args)
+                                                     : multiply_by_layout<f16>(*call, args);
+    return done ? TG_OK : TG_EUNSUPPORTED;
+}
+
+tg_status cuda_gemm_wgmma(tg_ctx *ctx, const tg_gemm_args *args)
+{
+    cuda_call call;
+    const tg_status status = cuda_begin(&call, ctx, "gemm", args->c);
+    return status == TG_OK ? cuda_end(&call, cuda_gemm_wgmma_on(&call, args)) : status;
+}

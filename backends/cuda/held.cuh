@@ -1,0 +1,223 @@
+/* held.cuh - wide rows that stay in shared memory while they are worked on: of one block, or of a cluster of blocks, each of which has a part.
+ *
+ * A thread copies its chunks of the row there and alone reads them again, so that all of a row is under way at once and takes no registers. Several
+ * blocks share a multiprocessor: while one waits for its row, others compute. */
+#ifndef CUDA_HELD_CUH
+#define CUDA_HELD_CUH
+
+#include "rows.cuh"
+
+enum {
+    MOST_HELD_THREADS = 512,
+    MOST_CLUSTER = 8,       /* blocks */
+    HELD_BYTES = 72 << 10,  /* of a block, so that three fit a multiprocessor of Hopper */
+    HELD_LEAST = 16 << 10,  /* narrower rows stay in the cache */
+    KEPT_BY_CARD = 8 << 10, /* of the shared memory of a multiprocessor that blocks cannot have */
+};
+
+/* ---- the team of a row ---- */
+
+struct cluster_memory {
+    alignas(16) float of_warps[2][MOST_SUMS][MOST_HELD_THREADS / 32];
+    alignas(16) float of_blocks[2][MOST_SUMS][MOST_CLUSTER]; /* each written by that block */
+    uint64_t arrived[2];                                      /* barriers: of_blocks is there */
+};
+
+/* All threads of a cluster of blocks of so many threads, or of a block that is in none. Values go from block to block by stores that count on a barrier of the receiver. There
+ * are two places for them: no block is two reductions ahead of another. */
+template <int BLOCK> struct cluster_team {
+    static constexpr int THREADS = BLOCK;
+    int lanes, lane;
+    int64_t row;
+
+    __device__ __forceinline__ explicit cluster_team(cluster_memory *m)
+        : lanes(THREADS), lane((int)threadIdx.x), row(0), memory(m), blocks(1),
+          rank(0), count(0)
+    {
+#if __CUDA_ARCH__ >= 900
+        asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+        asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+        lanes *= blocks;
+        lane += rank * THREADS;
+#endif
+        row = (int)blockIdx.x / blocks;
+    }
+
+    /* Comes before all reductions. */
+    __device__ __forceinline__ void begin() const
+    {
+#if __CUDA_ARCH__ >= 900
+        if (blocks == 1)
+            return;
+        if (threadIdx.x == 0) {
+            for (int p = 0; p < 2; p++)
+                asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(address(&memory->arrived[p]))
+                             : "memory");
+            asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        }
+        barrier();
+#endif
+    }
+
+    __device__ __forceinline__ void barrier() const
+    {
+#if __CUDA_ARCH__ >= 900
+        if (blocks > 1) {
+            asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
+            asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+            return;
+        }
+#endif
+        __syncthreads();
+    }
+
+    /* Each value becomes that of the whole team, the same bits in all its threads: join(a, b) is join(b, a). */
+    template <int N, class JOIN>
+    __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join)
+    {
+        const int place = count & 1;
+        over_lanes(value, join, 32, 0xffffffffu);
+        if (threadIdx.x % 32 == 0)
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                memory->of_warps[place][i][threadIdx.x / 32] = value[i];
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            value[i] = join_all<THREADS / 32>(memory->of_warps[place][i], THREADS / 32, join);
+#if __CUDA_ARCH__ >= 900
+        if (blocks > 1) {
+            exchange(value, place, count >> 1 & 1);
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                value[i] = join_all<MOST_CLUSTER>(memory->of_blocks[place][i], blocks, join);
+        }
+#endif
+        count++;
+    }
+
+    template <int N> __device__ __forceinline__ void sum(float (&value)[N])
+    {
+        reduce(value, plus());
+    }
+
+  private:
+    static __device__ __forceinline__ uint32_t address(const void *shared)
+    {
+        return (uint32_t)__cvta_generic_to_shared(shared);
+    }
+
+    /* count: 2, or a multiple of 4, at most MOST */
+    template <int MOST, class JOIN>
+    static __device__ __forceinline__ float join_all(const float *of, int count, const JOIN &join)
+    {
+        if (count == 2)
+            return join(of[0], of[1]);
+        float all = 0;
+#pragma unroll
+        for (int w = 0; w < MOST; w += 4) {
+            if (w >= count)
+                break;
+            const float4 four = *(const float4 *)(of + w);
+            const float part = join(join(four.x, four.y), join(four.z, four.w));
+            all = w ? join(all, part) : part;
+        }
+        return all;
+    }
+
+#if __CUDA_ARCH__ >= 900
+    /* This block's values go to all blocks, and theirs come. */
+    template <int N>
+    __device__ __forceinline__ void exchange(const float (&value)[N], int place, int parity) const
+    {
+        const uint32_t arrived = address(&memory->arrived[place]);
+        if (threadIdx.x == 0)
+            asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(arrived),
+                         "r"(blocks * N * (int)sizeof(float))
+                         : "memory");
+        if ((int)threadIdx.x < blocks) {
+            uint32_t at, there;
+            asm("mapa.shared::cluster.u32 %0, %1, %2;"
+                : "=r"(there)
+                : "r"(arrived), "r"((int)threadIdx.x));
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                asm("mapa.shared::cluster.u32 %0, %1, %2;"
+                    : "=r"(at)
+                    : "r"(address(&memory->of_blocks[place][i][rank])), "r"((int)threadIdx.x));
+                asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 "
+                             "[%0], %1, [%2];" ::"r"(at),
+                             "r"(__float_as_int(value[i])), "r"(there)
+                             : "memory");
+            }
+        }
+        for (int here = 0; !here;)
+            asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; "
+                         "selp.b32 %0, 1, 0, p; }"
+                         : "=r"(here)
+                         : "r"(arrived), "r"(parity)
+                         : "memory");
+    }
+#endif
+
+    cluster_memory *memory;
+    int blocks, rank, count;
+};
+
+/* ---- launching ---- */
+
+struct held_shape {
+    int threads;      /* of a block */
+    int cluster;      /* blocks of a row; 0: rows cannot be held */
+    int64_t blocks;
+    size_t shared;    /* bytes of a block */
+    bool behind;      /* a kernel of the same call, which this one waits for where it needs to */
+};
+
+/* Rows of so many bytes, of as many tensors together, of each of which a thread has the same number of chunks. */
+static inline held_shape hold_rows(const cuda_call &call, int threads, int64_t rows, int64_t bytes,
+                                   int tensors)
+{
+    held_shape s = {threads, 0, 0, 0, false};
+    const int most = call.capability >= 90 ? MOST_CLUSTER : 1;
+    const int64_t chunks = ceil_div(bytes, 16), room = call.capability >= 90 ? 227 : 99;
+    int cluster = 1;
+    while (cluster < most && bytes > (int64_t)cluster * HELD_BYTES)
+        cluster *= 2;
+    const int64_t together = (int64_t)threads * tensors;
+    s.shared = (size_t)(ceil_div(chunks, cluster * together) * together * 16);
+    s.blocks = rows * cluster;
+    if (bytes >= HELD_LEAST && (int64_t)s.shared <= (room << 10) - KEPT_BY_CARD &&
+        s.blocks <= INT32_MAX)
+        s.cluster = cluster;
+    return s;
+}
+
+template <class... ARGS, class... GIVEN>
+static void launch_held(const cuda_call &call, const held_shape &s, void (*kernel)(ARGS...),
+                        const GIVEN &...given)
+{
+    cudaLaunchConfig_t config = {};
+    cudaLaunchAttribute attributes[2];
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)s.shared);
+    config.gridDim = dim3((unsigned)s.blocks);
+    config.blockDim = dim3(s.threads);
+    config.dynamicSmemBytes = s.shared;
+    config.stream = call.stream;
+    int count = 0;
+    if (s.behind && call.capability >= 90) {
+        attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (s.cluster > 1) {
+        attributes[count].id = cudaLaunchAttributeClusterDimension;
+        attributes[count].val.clusterDim.x = (unsigned)s.cluster;
+        attributes[count].val.clusterDim.y = attributes[count].val.clusterDim.z = 1;
+        count++;
+    }
+    config.attrs = attributes;
+    config.numAttrs = (unsigned)count;
+    cudaLaunchKernelEx(&config, kernel, (ARGS)given...);
+}
+
+#endif

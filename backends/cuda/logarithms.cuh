@@ -1,0 +1,110 @@
+/* logarithms.cuh - logarithms of sums and of mixtures of probabilities, and what is small in them, to a few roundings: from the card's
+ * approximations where these are exact enough, from short series (minimax) where numbers nearly cancel. Logarithms are to base 2. */
+#ifndef CUDA_LOGARITHMS_CUH
+#define CUDA_LOGARITHMS_CUH
+
+#include "elements.cuh"
+
+#define LOG2_E 1.44269504f
+#define LN_2 0.69314718055994530942
+
+/* The larger of both; NaN stays NaN. */
+__device__ __forceinline__ float no_less(float x, float least)
+{
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(least));
+    return y;
+}
+
+/* 2^n - 1 of an n <= 0, for which t = 2^n. */
+__device__ __forceinline__ float exp2m1_of(float n, float t)
+{
+    float series = fmaf(0.00115402752f, n, 0.00954105805f);
+    series = fmaf(series, n, 0.0554904011f);
+    series = fmaf(series, n, 0.240225649f);
+    series = fmaf(series, n, 0.693147172f);
+    return n > -0.5f ? series * n : t - 1;
+}
+
+/* Of a normal number. */
+__device__ __forceinline__ float log2_of(float x)
+{
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* log2(1 + g), for which m = 1 + g; each is taken where it tells more. */
+__device__ __forceinline__ float log2_1p(float g, float m)
+{
+    const float r = g * reciprocal(2 + g), square = r * r;
+    float series = fmaf(0.455353731f, square, 0.575350819f);
+    series = fmaf(series, square, 0.961818548f);
+    series = fmaf(series, square, 2.88539004f);
+    const float near = series * r, far = log2_of(m);
+    return fabsf(r) < 0.25f ? near : far;
+}
+
+/* 1 - log2(1 + t) of t = 2^n, n <= 0: how far the larger of two numbers lies above their mean, where the smaller one is t times as large. It is -n/2
+ * less log cosh (n/2), which for a small n is a series in n^2. */
+__device__ __forceinline__ float above_mean(float n, float t)
+{
+    const float square = n * n;
+    float series = fmaf(-1.73262516e-06f, square, 5.5189682e-05f);
+    series = fmaf(series, square, -0.00173435363f);
+    series = fmaf(series, square, 0.0866433879f);
+    const float near = fmaf(-square, series, -0.5f * n), far = 1 - log2_of(1 + t);
+    return n > -LOG2_E ? near : far;
+}
+
+/* ---- the mixture M = beta P + (1 - beta) Q of a teacher's and a student's probability ---- */
+
+/* With E the larger of the two: UNIT E loss = beta P log(P / M) + (1 - beta) Q log(Q / M), and UNIT slope = (1 - beta) log(Q / M). t is the
+ * ratio of the smaller one to E. */
+struct mixture_term {
+    float loss, slope, t;
+};
+
+/* The arguments are apart = log(P / Q); less than 2^-200 of the larger one is none. HARDLY: slopes are less -(1 - beta) log (1 - beta), which they
+ * nearly are where P is small; their differences are exact then. */
+
+/* beta 1/2: with h = log(E / M) the loss is (h + t (n + h)) / 2. */
+struct even_mixture {
+    static constexpr double UNIT = 0.5;
+    template <bool HARDLY> __device__ __forceinline__ mixture_term at(float apart) const
+    {
+        const float n = fmaxf(-fabsf(apart), -200), t = exp2_term(n); /* of NaN -200 */
+        const float l = HARDLY ? log2_1p(t, 1 + t) : 0, h = HARDLY ? 1 - l : above_mean(n, t);
+        return {fmaf(t, n + h, h), (apart < 0 ? 0 : n) + (HARDLY ? -l : h), t};
+    }
+};
+
+/* Any other beta. With w the weight of the smaller one in the mixture, r that of the other, u = t - 1 and s = M / E = r + w t, the loss is
+ * w t n - s log s. Where the smaller one makes up most of M, those two are nearly equal, and M is counted from it: with l the
+ * logarithm of M / (E t) = 1 - r u / t the loss is -r n - s l. */
+struct mixture {
+    static constexpr double UNIT = 1;
+    float beta, rest, odds; /* rest: 1 - beta; odds: beta / rest */
+    template <bool HARDLY> __device__ __forceinline__ mixture_term at(float apart) const
+    {
+        const bool student = apart < 0; /* has the larger probability */
+        const float n = fmaxf(-fabsf(apart), -200), t = exp2_term(n), u = exp2m1_of(n, t);
+        const float w = student ? beta : rest, r = student ? rest : beta, s = fmaf(w, t, r);
+        const bool from_smaller = w > r && t > r;
+        const float g = from_smaller ? -r * u * reciprocal(t) : w * u;
+        const float l = log2_1p(g, from_smaller ? 1 + g : s);
+        /* l is counted from the student's probability, or from the other */
+        float slope = (student == from_smaller ? (student ? -n : n) : 0) - l;
+        if (HARDLY)
+            slope = student ? -log2_1p(odds * t, fmaf(odds, t, 1)) : slope + log2_of(rest);
+        return {(from_smaller ? -r : w * t) * n - s * l, rest * slope, t};
+    }
+};
+
+static inline mixture mixture_of(double beta)
+{
+    const mixture m = {(float)beta, (float)(1 - beta), (float)(beta / (1 - beta))};
+    return m;
+}
+
+#endif

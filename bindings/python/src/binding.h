@@ -1,0 +1,65 @@
+/* What the files of the extension tigon._core share. It is written against CPython's limited API of 3.9, so that one binary serves
+ * that version and every later one. */
+#ifndef TIGON_PYTHON_BINDING_H
+#define TIGON_PYTHON_BINDING_H
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x03090000
+#include <Python.h>
+/* Part of the stable ABI since 3.10; 3.9 has the same calling convention under the same number. */
+#ifndef METH_FASTCALL
+#define METH_FASTCALL 0x0080
+#endif
+
+#include <tigon/tigon.h>
+
+#include "exchange.h"
+
+enum { MOST_ARGS = 32 };
+
+/* Where the tensors of a call lie, and the stream that their framework works on there. */
+typedef struct place {
+    int device_type; /* 0: no tensor yet */
+    int device_id;
+    void *stream;
+} place;
+
+/* What a tensor argument is called in messages: "rms_norm_forward: x". */
+typedef struct argument {
+    const char *op;
+    const char *name;
+    int writes;
+} argument;
+
+/* ---- tensor.c ---- */
+
+int tensors_open(void);
+/* Fills in a view of the object's memory. *owner becomes an object that must live as long as the view is used, or stays NULL. The
+ * first tensor in a device's memory decides `where`. -1 with a Python exception. */
+int tensor_of(const argument *arg, PyObject *object, tg_tensor *view, PyObject **owner,
+              place *where);
+
+/* ---- context.c ---- */
+
+int contexts_open(void);
+/* The context for calls on tensors that lie there: in host memory the calling thread's own, elsewhere one for each stream, which is
+ * used with the GIL held. NULL with a Python exception. */
+tg_ctx *context_for(const place *where);
+/* The context of this thread's last call, NULL before the first. */
+tg_ctx *context_of_last_call(void);
+/* Sets allocate(bytes, card, stream) -> address and free(address) of a framework, for the workspace of contexts that are made from now
+ * on for NVIDIA GPUs. */
+PyObject *contexts_set_allocator(PyObject *module, PyObject *args);
+/* Waits for all devices. */
+tg_status contexts_sync(void);
+/* Raises what tg_last_error() says, as the exception that fits the status. Returns NULL. */
+PyObject *raise_status(tg_status status);
+
+/* ---- operator.c ---- */
+
+/* The functions of all operators, a dict by name. */
+PyObject *operators_new(PyObject *module);
+/* Sets the function that makes outputs: allocate(operator, tensors by name, options by name, names of outputs) -> tuple. */
+PyObject *operators_set_allocator(PyObject *module, PyObject *allocate);
+
+#endif

@@ -1,0 +1,128 @@
+/* The extension tigon._core: the operators as functions, and what Python asks of the library besides. */
+#include "binding.h"
+
+static PyObject *last_impl(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    tg_ctx *ctx = context_of_last_call();
+    return PyUnicode_FromString(ctx ? tg_ctx_last_impl(ctx) : "");
+}
+
+static PyObject *wait_for_devices(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    const tg_status status = contexts_sync();
+    if (status != TG_OK)
+        return raise_status(status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *cpu_level(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    return PyUnicode_FromString(tg_cpu_level());
+}
+
+static PyObject *devices(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    const tg_probe *probes;
+    const int n = tg_device_probes(&probes);
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && i < n; i++) {
+        PyObject *words = Py_BuildValue("(is)", probes[i].count,
+                                        probes[i].count ? probes[i].name : probes[i].why);
+        if (!words || PyDict_SetItemString(dict, probes[i].device, words) != 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(words);
+    }
+    return dict;
+}
+
+/* The choices of an option as a dict, None for what has none. */
+static PyObject *choices_of(const tg_arg_info *arg)
+{
+    if (!arg->choices)
+        Py_RETURN_NONE;
+    PyObject *dict = PyDict_New();
+    for (const tg_choice *choice = arg->choices; dict && choice->name; choice++) {
+        PyObject *value = PyLong_FromLongLong(choice->value);
+        if (!value || PyDict_SetItemString(dict, choice->name, value) != 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
+/* An argument as a dict: name, kind, rule (of its type), reads, default, required, choices. */
+static PyObject *describe_argument(const tg_arg_info *arg)
+{
+    PyObject *choices = choices_of(arg);
+    if (!choices)
+        return NULL;
+    const int option = !arg->types;
+    PyObject *value = arg->required || arg->default_text || !option
+                          ? Py_BuildValue("")
+                          : PyFloat_FromDouble(arg->value);
+    return Py_BuildValue("{sssssssisNsisN}", "name", arg->name, "kind", tg_arg_kind_name(arg->kind),
+                         "rule", option ? "" : arg->types->name, "reads", arg->reads, "default",
+                         value, "required", arg->required, "choices", choices);
+}
+
+static PyObject *schema(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    PyObject *dict = PyDict_New();
+    for (int id = 0; dict && id < tg_op_count(); id++) {
+        const tg_op_info *op = tg_op_at(id);
+        PyObject *list = PyList_New(0);
+        for (int i = 0; list && i < op->nargs; i++) {
+            PyObject *arg = describe_argument(&op->args[i]);
+            if (!arg || PyList_Append(list, arg) != 0)
+                Py_CLEAR(list);
+            Py_XDECREF(arg);
+        }
+        if (!list || PyDict_SetItemString(dict, op->name, list) != 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(list);
+    }
+    return dict;
+}
+
+static PyMethodDef functions[] = {
+    {"last_impl", last_impl, METH_NOARGS,
+     "Full name of the implementation that this thread's last call ran."},
+    {"sync", wait_for_devices, METH_NOARGS,
+     "Waits for the work on all devices; raises the first error that was found there, such as an index out of range."},
+    {"cpu_level", cpu_level, METH_NOARGS, "The highest level of this machine's processor."},
+    {"devices", devices, METH_NOARGS,
+     "Devices by name: how many there are, and the first one's name or why there is none."},
+    {"schema", schema, METH_NOARGS, "Operators by name: a list of their arguments, each a dict."},
+    {"set_allocator", operators_set_allocator, METH_O,
+     "Sets the function that makes outputs which a call does not give."},
+    {"set_device_allocator", contexts_set_allocator, METH_VARARGS,
+     "Sets allocate(bytes, card, stream) and free(address) for the workspace on NVIDIA GPUs."},
+    {NULL, NULL, 0, NULL}};
+
+static int fill(PyObject *module)
+{
+    if (tensors_open() != 0 || contexts_open() != 0 ||
+        PyModule_AddStringConstant(module, "version", tg_version()) != 0)
+        return -1;
+    PyObject *operators = operators_new(module);
+    if (!operators || PyModule_AddObject(module, "operators", operators) == 0)
+        return operators ? 0 : -1;
+    Py_DECREF(operators);
+    return -1;
+}
+
+/* (One interpreter a process: the library's state and the caches here are the process's own.) */
+PyMODINIT_FUNC PyInit__core(void)
+{
+    static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "tigon._core",
+                                            .m_size = -1, .m_methods = functions};
+    PyObject *module = PyModule_Create(&definition);
+    if (module && fill(module) != 0)
+        Py_CLEAR(module);
+    return module;
+}

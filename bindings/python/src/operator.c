@@ -1,0 +1,405 @@
+/* An operator as a Python function: op(inputs..., *, outputs, options, impl). What its arguments are is read from the schema. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "binding.h"
+
+typedef struct operator {
+    int id;
+    const tg_op_info *info;
+    int inputs;               /* how many may be given by position: */
+    uint8_t input[MOST_ARGS]; /* their slots */
+    PyObject *names[MOST_ARGS];
+    PyMethodDef method;
+} operator;
+
+/* A call under way. Arguments are borrowed from the caller but for outputs that were made here. */
+typedef struct call {
+    const operator *op;
+    PyObject *given[MOST_ARGS]; /* NULL: not given, or None */
+    PyObject *impl;
+    PyObject *made; /* tuple of outputs that were allocated, or NULL */
+    tg_tensor views[MOST_ARGS];
+    PyObject *owners[MOST_ARGS];
+    uint64_t slots[MOST_ARGS];
+    place where;
+} call;
+
+static PyObject *allocator, *impl_name;
+
+static int is_option(const tg_arg_info *arg)
+{
+    return arg->kind == TG_ARG_F64 || arg->kind == TG_ARG_I64;
+}
+
+static int is_output(const tg_arg_info *arg)
+{
+    return arg->kind == TG_ARG_OUT || arg->kind == TG_ARG_OUT_OPT;
+}
+
+/* ---- which argument is which ---- */
+
+/* The slot of a keyword, -1 if there is none, -2 for `impl`. Names in calls are interned, and so comparing pointers mostly does. */
+static int slot_of(const operator *op, PyObject *name)
+{
+    const int n = op->info->nargs;
+    for (int i = 0; i < n; i++)
+        if (op->names[i] == name)
+            return i;
+    if (name == impl_name)
+        return -2;
+    for (int i = 0; i < n; i++)
+        if (PyUnicode_Compare(op->names[i], name) == 0)
+            return i;
+    return PyUnicode_Compare(impl_name, name) == 0 ? -2 : -1;
+}
+
+static int take_keyword(call *c, PyObject *name, PyObject *value)
+{
+    const int slot = slot_of(c->op, name);
+    if (slot == -1) {
+        PyErr_Format(PyExc_TypeError, "%s: there is no argument %R", c->op->info->name, name);
+        return -1;
+    }
+    PyObject **const at = slot == -2 ? &c->impl : &c->given[slot];
+    if (*at) {
+        PyErr_Format(PyExc_TypeError, "%s: %U is given twice", c->op->info->name, name);
+        return -1;
+    }
+    const int none = value == Py_None ||
+                     (value == Py_False && slot >= 0 && is_output(&c->op->info->args[slot]));
+    *at = none ? NULL : value;
+    return 0;
+}
+
+static int take_arguments(call *c, PyObject *const *args, Py_ssize_t nargs, PyObject *keywords)
+{
+    const operator *op = c->op;
+    const Py_ssize_t n = keywords ? PyTuple_Size(keywords) : 0;
+    if (nargs > op->inputs) {
+        PyErr_Format(PyExc_TypeError,
+                     "%s: %zd arguments by position, expected at most %d; outputs and options are "
+                     "given by name",
+                     op->info->name, nargs, op->inputs);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < nargs; i++)
+        if (args[i] != Py_None)
+            c->given[op->input[i]] = args[i];
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (take_keyword(c, PyTuple_GetItem(keywords, i), args[nargs + i]) != 0)
+            return -1;
+    return 0;
+}
+
+/* ---- options ---- */
+
+static int wrong_option(const call *c, const tg_arg_info *arg, PyObject *value)
+{
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "%s: %s is %R, expected %s", c->op->info->name, arg->name, value,
+                 arg->kind == TG_ARG_F64 ? "a number" : "an integer of 64 bits");
+    return -1;
+}
+
+/* A value by its name, such as reduction="sum". */
+static int choose(const call *c, const tg_arg_info *arg, PyObject *value, int64_t *out)
+{
+    for (const tg_choice *choice = arg->choices; choice->name; choice++)
+        if (PyUnicode_CompareWithASCIIString(value, choice->name) == 0) {
+            *out = choice->value;
+            return 0;
+        }
+    PyObject *names = PyUnicode_FromString(arg->choices->name);
+    for (const tg_choice *choice = arg->choices + 1; names && choice->name; choice++) {
+        PyObject *more = PyUnicode_FromFormat("%U, %s", names, choice->name);
+        Py_DECREF(names);
+        names = more;
+    }
+    if (names)
+        PyErr_Format(PyExc_ValueError, "%s: %s is %R, expected one of %U", c->op->info->name,
+                     arg->name, value, names);
+    Py_XDECREF(names);
+    return -1;
+}
+
+static int take_integer(const call *c, const tg_arg_info *arg, PyObject *value, uint64_t *slot)
+{
+    int64_t v;
+    if (arg->choices && PyUnicode_Check(value)) {
+        if (choose(c, arg, value, &v) != 0)
+            return -1;
+    } else {
+        PyObject *index = PyNumber_Index(value);
+        v = index ? PyLong_AsLongLong(index) : -1;
+        Py_XDECREF(index);
+        if (v == TG_ZERO || (v == -1 && PyErr_Occurred()))
+            return wrong_option(c, arg, value);
+    }
+    v = TG_VALUE(v);
+    memcpy(slot, &v, sizeof v);
+    return 0;
+}
+
+static int take_number(const call *c, const tg_arg_info *arg, PyObject *value, uint64_t *slot)
+{
+    double v = PyFloat_AsDouble(value);
+    if (v == (double)TG_ZERO || (v == -1 && PyErr_Occurred()))
+        return wrong_option(c, arg, value);
+    v = TG_VALUE(v);
+    memcpy(slot, &v, sizeof v);
+    return 0;
+}
+
+/* In Python zero is zero, and what is not given is the default. */
+static int take_option(call *c, int i)
+{
+    const tg_arg_info *arg = &c->op->info->args[i];
+    PyObject *value = c->given[i];
+    if (!value)
+        return 0;
+    return (arg->kind == TG_ARG_I64 ? take_integer : take_number)(c, arg, value, &c->slots[i]);
+}
+
+/* ---- tensors ---- */
+
+/* Outputs that shall be made: required ones that were not given, and optional ones given as True. */
+static int is_asked(const call *c, int i)
+{
+    const tg_arg_info *arg = &c->op->info->args[i];
+    return is_output(arg) &&
+           (c->given[i] == Py_True || (!c->given[i] && arg->kind == TG_ARG_OUT));
+}
+
+static PyObject *given_as_dict(const call *c, int options)
+{
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && i < c->op->info->nargs; i++)
+        if (c->given[i] && is_option(&c->op->info->args[i]) == options && !is_asked(c, i) &&
+            PyDict_SetItem(dict, c->op->names[i], c->given[i]) != 0)
+            Py_CLEAR(dict);
+    return dict;
+}
+
+static int make_outputs(call *c)
+{
+    PyObject *wanted = PyList_New(0);
+    for (int i = 0; wanted && i < c->op->info->nargs; i++)
+        if (is_asked(c, i) && PyList_Append(wanted, c->op->names[i]) != 0)
+            Py_CLEAR(wanted);
+    PyObject *tensors = wanted ? given_as_dict(c, 0) : NULL;
+    PyObject *options = tensors ? given_as_dict(c, 1) : NULL;
+    if (options && !allocator)
+        PyErr_SetString(PyExc_RuntimeError, "tigon: no allocator is set");
+    else if (options)
+        c->made = PyObject_CallFunction(allocator, "sOOO", c->op->info->name, tensors, options, wanted);
+    Py_XDECREF(wanted);
+    Py_XDECREF(tensors);
+    Py_XDECREF(options);
+    if (!c->made)
+        return -1;
+    for (int i = 0, k = 0; i < c->op->info->nargs; i++)
+        if (is_asked(c, i) && !(c->given[i] = PyTuple_GetItem(c->made, k++)))
+            return -1; /* (what was made is no longer asked for) */
+    return 0;
+}
+
+static int take_tensor(call *c, int i)
+{
+    const tg_arg_info *arg = &c->op->info->args[i];
+    const argument who = {c->op->info->name, arg->name, is_output(arg)};
+    if (tensor_of(&who, c->given[i], &c->views[i], &c->owners[i], &c->where) != 0)
+        return -1;
+    const tg_tensor *view = &c->views[i];
+    memcpy(&c->slots[i], &view, sizeof view);
+    return 0;
+}
+
+static int missing(const call *c, const tg_arg_info *arg)
+{
+    PyErr_Format(PyExc_TypeError, "%s: %s is missing", c->op->info->name, arg->name);
+    return -1;
+}
+
+/* First what was given, so that what is not a tensor is told before outputs are made after it. */
+static int take_tensors(call *c)
+{
+    uint64_t asked = 0;
+    for (int i = 0; i < c->op->info->nargs; i++) {
+        const tg_arg_info *arg = &c->op->info->args[i];
+        if (arg->kind == TG_ARG_IN && !c->given[i])
+            return missing(c, arg);
+        if (is_asked(c, i))
+            asked |= (uint64_t)1 << i;
+        else if (c->given[i] && !is_option(arg) && take_tensor(c, i) != 0)
+            return -1;
+    }
+    if (asked && make_outputs(c) != 0)
+        return -1;
+    for (int i = 0; asked >> i; i++)
+        if (asked >> i & 1 && take_tensor(c, i) != 0)
+            return -1;
+    return 0;
+}
+
+/* ---- the call ---- */
+
+/* `impl` is a backend, "ref", or the full name of an implementation, "cpu/rms_norm_forward.v3". */
+static tg_status run_impl(tg_ctx *ctx, const call *c, const char *impl)
+{
+    char name[128];
+    const char *slash = strchr(impl, '/') ? "" : "/";
+    PyOS_snprintf(name, sizeof name, "%s%s%s", impl, slash, *slash ? c->op->info->name : "");
+    const int found = tg_find(ctx, name);
+    const tg_impl_info *info = tg_impl_at(found);
+    if (found < 0 || info->op != c->op->id) {
+        PyErr_Format(PyExc_LookupError, "%s: there is no implementation %s", c->op->info->name, name);
+        return TG_ENOTFOUND;
+    }
+    return tg_impl_run(ctx, found, c->slots);
+}
+
+static int run(call *c)
+{
+    tg_ctx *ctx = context_for(&c->where);
+    if (!ctx)
+        return -1;
+    tg_status status;
+    if (c->impl) {
+        PyObject *name = PyUnicode_Check(c->impl) ? PyUnicode_AsUTF8String(c->impl) : NULL;
+        if (!name) {
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_TypeError, "%s: impl is %R, expected a name", c->op->info->name,
+                             c->impl);
+            return -1;
+        }
+        status = run_impl(ctx, c, PyBytes_AsString(name));
+        Py_DECREF(name);
+    } else if (c->where.device_type == TG_DEVICE_CPU) {
+        PyThreadState *state = PyEval_SaveThread();
+        status = tg_call(ctx, c->op->id, c->slots);
+        PyEval_RestoreThread(state);
+    } else {
+        status = tg_call(ctx, c->op->id, c->slots);
+    }
+    if (status != TG_OK && !PyErr_Occurred())
+        raise_status(status);
+    return status == TG_OK ? 0 : -1;
+}
+
+/* All outputs that were computed: one alone, or a tuple of several. */
+static PyObject *results(const call *c)
+{
+    int count = 0, only = 0;
+    for (int i = 0; i < c->op->info->nargs; i++)
+        if (c->given[i] && is_output(&c->op->info->args[i])) {
+            only = i;
+            count++;
+        }
+    if (count == 1) {
+        Py_INCREF(c->given[only]);
+        return c->given[only];
+    }
+    PyObject *tuple = PyTuple_New(count);
+    for (int i = 0, k = 0; tuple && i < c->op->info->nargs; i++)
+        if (c->given[i] && is_output(&c->op->info->args[i])) {
+            Py_INCREF(c->given[i]);
+            PyTuple_SetItem(tuple, k++, c->given[i]);
+        }
+    return tuple;
+}
+
+static PyObject *call_operator(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                               PyObject *keywords)
+{
+    call c;
+    PyObject *result = NULL;
+    c.op = PyCapsule_GetPointer(self, NULL);
+    const int n = c.op->info->nargs;
+    memset(c.given, 0, (size_t)n * sizeof *c.given);
+    memset(c.owners, 0, (size_t)n * sizeof *c.owners);
+    memset(c.slots, 0, (size_t)n * sizeof *c.slots);
+    c.impl = c.made = NULL;
+    c.where = (place){0};
+    int wrong = take_arguments(&c, args, nargs, keywords) != 0;
+    for (int i = 0; !wrong && i < n; i++)
+        wrong = is_option(&c.op->info->args[i]) && take_option(&c, i) != 0;
+    if (!wrong && take_tensors(&c) == 0 && run(&c) == 0)
+        result = results(&c);
+    for (int i = 0; i < n; i++)
+        Py_XDECREF(c.owners[i]);
+    Py_XDECREF(c.made);
+    return result;
+}
+
+/* ---- all of them ---- */
+
+static const struct {
+    const char *name;
+    const char *text;
+} documentation[] = {
+#include "documentation.inc"
+};
+
+static const char *documentation_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof documentation / sizeof *documentation; i++)
+        if (strcmp(documentation[i].name, name) == 0)
+            return documentation[i].text;
+    return NULL;
+}
+
+/* Operators live as long as the process, as the library does. */
+static operator *describe(int id)
+{
+    const tg_op_info *info = tg_op_at(id);
+    operator *op = info->nargs <= MOST_ARGS ? calloc(1, sizeof *op) : NULL;
+    if (!op)
+        return (operator *)PyErr_NoMemory();
+    op->id = id;
+    op->info = info;
+    for (int i = 0; i < info->nargs; i++) {
+        op->names[i] = PyUnicode_InternFromString(info->args[i].name);
+        if (!op->names[i])
+            return NULL;
+        if (info->args[i].kind == TG_ARG_IN || info->args[i].kind == TG_ARG_OPT)
+            op->input[op->inputs++] = (uint8_t)i;
+    }
+    op->method = (PyMethodDef){info->name, (PyCFunction)(void (*)(void))call_operator,
+                               METH_FASTCALL | METH_KEYWORDS, documentation_of(info->name)};
+    return op;
+}
+
+static int add_operator(PyObject *dict, PyObject *module_name, int id)
+{
+    operator *op = describe(id);
+    PyObject *capsule = op ? PyCapsule_New(op, NULL, NULL) : NULL;
+    PyObject *function = capsule ? PyCFunction_NewEx(&op->method, capsule, module_name) : NULL;
+    const int status = function ? PyDict_SetItemString(dict, op->info->name, function) : -1;
+    Py_XDECREF(capsule);
+    Py_XDECREF(function);
+    return status;
+}
+
+PyObject *operators_new(PyObject *module)
+{
+    (void)module;
+    PyObject *module_name = PyUnicode_FromString("tigon.ops");
+    PyObject *dict = module_name ? PyDict_New() : NULL;
+    impl_name = PyUnicode_InternFromString("impl");
+    for (int id = 0; dict && id < tg_op_count(); id++)
+        if (add_operator(dict, module_name, id) != 0)
+            Py_CLEAR(dict);
+    Py_XDECREF(module_name);
+    return dict;
+}
+
+PyObject *operators_set_allocator(PyObject *module, PyObject *allocate)
+{
+    (void)module;
+    PyObject *before = allocator;
+    Py_INCREF(allocate);
+    allocator = allocate;
+    Py_XDECREF(before);
+    Py_RETURN_NONE;
+}

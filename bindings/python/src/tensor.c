@@ -1,0 +1,222 @@
+/* A tg_tensor on the memory of a Python object: through DLPack's table of C functions where the object's type has one (PyTorch),
+ * through __dlpack__() otherwise (NumPy, CuPy, JAX). */
+#include "binding.h"
+
+/* Tables by type, since looking one up costs more than all else. A type that is kept here is kept alive. */
+enum { CACHED = 16 };
+static struct {
+    PyTypeObject *type;
+    const dlpack_exchange *exchange; /* NULL: the type has none */
+} cache[CACHED];
+
+static PyObject *empty, *newest, *newest_on_stream;
+
+int tensors_open(void)
+{
+    empty = PyTuple_New(0);
+    newest = Py_BuildValue("{s(ii)}", "max_version", DLPACK_MAJOR, 0);
+    /* 1: CUDA's default stream, which calls on tensors without a stream of their own are put on. */
+    newest_on_stream = Py_BuildValue("{s(ii)si}", "max_version", DLPACK_MAJOR, 0, "stream", 1);
+    return empty && newest && newest_on_stream ? 0 : -1;
+}
+
+static const dlpack_exchange *look_up(PyTypeObject *type)
+{
+    PyObject *capsule = PyObject_GetAttrString((PyObject *)type, "__dlpack_c_exchange_api__");
+    const dlpack_exchange *exchange = NULL;
+    if (capsule && PyCapsule_CheckExact(capsule))
+        exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    Py_XDECREF(capsule);
+    PyErr_Clear();
+    while (exchange && exchange->version.major != DLPACK_MAJOR)
+        exchange = exchange->older;
+    return exchange && exchange->view_of_object ? exchange : NULL;
+}
+
+static const dlpack_exchange *exchange_of(PyTypeObject *type)
+{
+    const size_t at = (size_t)type / 64 % CACHED;
+    if (cache[at].type != type) {
+        const dlpack_exchange *exchange = look_up(type);
+        PyTypeObject *before = cache[at].type;
+        Py_INCREF(type);
+        cache[at].type = type;
+        cache[at].exchange = exchange;
+        Py_XDECREF(before);
+    }
+    return cache[at].exchange;
+}
+
+/* "numpy.ndarray", for messages; a new reference, or NULL with an exception. */
+static PyObject *type_name(PyObject *object)
+{
+    PyObject *type = (PyObject *)Py_TYPE(object);
+    PyObject *module = PyObject_GetAttrString(type, "__module__");
+    PyObject *name = module ? PyObject_GetAttrString(type, "__qualname__") : NULL;
+    PyObject *words = NULL;
+    if (name && PyUnicode_Check(module) &&
+        PyUnicode_CompareWithASCIIString(module, "builtins") != 0)
+        words = PyUnicode_FromFormat("%U.%U", module, name);
+    else if (name)
+        words = PyObject_Str(name);
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    return words;
+}
+
+static int not_a_tensor(const argument *arg, PyObject *object)
+{
+    PyObject *found = type_name(object);
+    if (found)
+        PyErr_Format(PyExc_TypeError, "%s: %s is a %U, expected a tensor (an object with __dlpack__)",
+                     arg->op, arg->name, found);
+    Py_XDECREF(found);
+    return -1;
+}
+
+/* The first line of an exception's words (PyTorch adds where it was thrown), a new reference. */
+static PyObject *first_line(PyObject *exception)
+{
+    PyObject *words = exception ? PyObject_Str(exception) : NULL;
+    PyObject *lines = words ? PyObject_CallMethod(words, "splitlines", NULL) : NULL;
+    PyObject *line = lines && PyList_Size(lines) > 0 ? PyList_GetItem(lines, 0) : NULL;
+    Py_XINCREF(line);
+    Py_XDECREF(words);
+    Py_XDECREF(lines);
+    return line;
+}
+
+/* The exception that is set, with operator and argument in front of its words, which are the framework's own. */
+static int explain(const argument *arg)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (PyErr_GivenExceptionMatches(type, PyExc_Exception)) {
+        PyObject *words = first_line(value);
+        if (words)
+            PyErr_Format(PyExc_ValueError, "%s: %s cannot be taken as a tensor: %U", arg->op,
+                         arg->name, words);
+        Py_XDECREF(words);
+    } else {
+        PyErr_Restore(type, value, trace);
+        return -1;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return -1;
+}
+
+/* ---- __dlpack__ ---- */
+
+static int device_of(PyObject *object, long *device_type)
+{
+    PyObject *method = PyObject_GetAttrString(object, "__dlpack_device__");
+    PyObject *pair = method ? PyObject_Call(method, empty, NULL) : NULL;
+    PyObject *first = pair ? PySequence_GetItem(pair, 0) : NULL;
+    *device_type = first ? PyLong_AsLong(first) : -1;
+    Py_XDECREF(method);
+    Py_XDECREF(pair);
+    Py_XDECREF(first);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* The capsule that the object's __dlpack__() returns, asked for the newest version that both sides know. */
+static PyObject *capsule_of(const argument *arg, PyObject *object)
+{
+    long device_type;
+    PyObject *export = PyObject_GetAttrString(object, "__dlpack__");
+    if (!export) {
+        PyErr_Clear();
+        not_a_tensor(arg, object);
+        return NULL;
+    }
+    PyObject *capsule = NULL;
+    if (PyType_Check(object)) {
+        not_a_tensor(arg, object);
+    } else if (device_of(object, &device_type) == 0) {
+        capsule = PyObject_Call(export, empty,
+                                device_type == TG_DEVICE_CUDA ? newest_on_stream : newest);
+        if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) { /* older than max_version */
+            PyErr_Clear();
+            capsule = PyObject_Call(export, empty, NULL);
+        }
+        if (!capsule)
+            explain(arg);
+    } else {
+        explain(arg);
+    }
+    Py_DECREF(export);
+    return capsule;
+}
+
+/* A capsule that is not marked as used frees its tensor when it goes: it is the owner of the view. */
+static int view_of_capsule(const argument *arg, PyObject *capsule, tg_tensor *view)
+{
+    if (PyCapsule_IsValid(capsule, "dltensor")) {
+        *view = ((const dlpack_managed *)PyCapsule_GetPointer(capsule, "dltensor"))->tensor;
+        return 0;
+    }
+    const dlpack_managed_versioned *managed =
+        PyCapsule_IsValid(capsule, "dltensor_versioned")
+            ? PyCapsule_GetPointer(capsule, "dltensor_versioned")
+            : NULL;
+    if (!managed || managed->version.major != DLPACK_MAJOR) {
+        PyErr_Format(PyExc_TypeError, "%s: what __dlpack__() of %s returned is not DLPack %d",
+                     arg->op, arg->name, DLPACK_MAJOR);
+        return -1;
+    }
+    if (arg->writes && (managed->flags & (DLPACK_FLAG_READ_ONLY | DLPACK_FLAG_COPIED))) {
+        PyErr_Format(PyExc_ValueError, "%s: %s %s, expected memory that can be written", arg->op,
+                     arg->name,
+                     managed->flags & DLPACK_FLAG_READ_ONLY ? "is read-only"
+                                                            : "is exported as a copy");
+        return -1;
+    }
+    *view = managed->tensor;
+    return 0;
+}
+
+/* ---- what both ways have in common ---- */
+
+static int finish(const argument *arg, tg_tensor *view)
+{
+    enum { CUDA_HOST = 3 }; /* DLPack's name for pinned host memory */
+    if (view->device.device_type == CUDA_HOST)
+        view->device = (tg_device){TG_DEVICE_CPU, 0};
+    if (view->ndim < 0 || view->ndim > TG_MAX_NDIM) {
+        PyErr_Format(PyExc_ValueError, "%s: %s has %d dimensions, expected at most %d", arg->op,
+                     arg->name, (int)view->ndim, TG_MAX_NDIM);
+        return -1;
+    }
+    if (!view->data && tg_numel(view) > 0) {
+        PyErr_Format(PyExc_ValueError, "%s: %s has no memory (has it been freed?)", arg->op,
+                     arg->name);
+        return -1;
+    }
+    return 0;
+}
+
+int tensor_of(const argument *arg, PyObject *object, tg_tensor *view, PyObject **owner,
+              place *where)
+{
+    const dlpack_exchange *exchange = exchange_of(Py_TYPE(object));
+    if (exchange) {
+        if (exchange->view_of_object(object, view) != 0)
+            return explain(arg);
+    } else {
+        *owner = capsule_of(arg, object);
+        if (!*owner || view_of_capsule(arg, *owner, view) != 0)
+            return -1;
+    }
+    if (finish(arg, view) != 0)
+        return -1;
+    if (where->device_type == 0 || (exchange && !where->stream)) {
+        where->device_type = view->device.device_type;
+        where->device_id = view->device.device_id;
+        if (where->device_type != TG_DEVICE_CPU && exchange &&
+            exchange->current_stream(where->device_type, where->device_id, &where->stream) != 0)
+            return explain(arg);
+    }
+    return 0;
+}

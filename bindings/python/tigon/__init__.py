@@ -1,0 +1,19 @@
+"""Tigon: fused operators for training language models, forward and backward, on PyTorch tensors, NumPy arrays and others.
+
+tigon.ops      every operator as a plain function on tensors
+tigon.torch    the same with gradients, for PyTorch
+"""
+from tigon import _core, _outputs
+
+__version__ = _core.version
+last_impl = _core.last_impl
+sync = _core.sync
+
+_core.set_allocator(_outputs.allocate)
+
+
+def check():
+    """Compares operators with their reference on this machine and prints what was found; raises AssertionError if they differ."""
+    from tigon import _check
+
+    _check.run()

@@ -1,0 +1,9 @@
+"""Liger-Kernel's operators on Tigon, with or without Liger installed.
+
+tigon.liger.ops           the names of liger_kernel.ops
+tigon.liger.transformers  the modules and functions of liger_kernel.transformers for the same families
+apply(), undo(), status() Tigon in the place of an installed liger_kernel's operators
+"""
+from tigon.liger._replace import apply, implementations, status, undo
+
+__all__ = ["apply", "implementations", "status", "undo"]

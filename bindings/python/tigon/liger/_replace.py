@@ -1,0 +1,103 @@
+"""Tigon in the place of an installed Liger-Kernel's operators, by Liger's own registries, and back."""
+import importlib
+import os
+import sys
+
+NAME = "tigon"
+DEVICES = ("cpu", "cuda")
+
+_swapped = {}  # name of an operator: Liger's object, or None, while Tigon's is in its place
+_added = set()  # names that liger_kernel.ops itself does not have
+
+
+def apply(submodules=False):
+    """Puts Tigon's operators in the place of liger_kernel's.
+
+    What is imported from liger_kernel.ops, and from everything that stands on it, is Tigon's from then on, wherever the export list
+    tigon.liger.ops.__all__ names it; what it does not name stays Liger's. Modules of Liger that are loaded already follow. With
+    submodules=True the modules liger_kernel.ops.<family> are Tigon's too, which Liger's own registry leaves alone.
+    """
+    from tigon.liger import ops
+
+    liger = importlib.import_module("liger_kernel.ops")
+    exported = {name: getattr(ops, name) for name in ops.__all__}
+    if not _swapped:
+        _check_choice(liger)
+        _swapped.update({name: _original(liger, name, value) for name, value in exported.items()})
+        _added.update(name for name in exported if not hasattr(liger, name))
+        _register(liger)
+    _swap({id(_swapped[name]): value for name, value in exported.items() if _swapped[name] is not None}, submodules)
+
+
+def undo():
+    """Puts Liger's own operators back, in every module of Liger that has Tigon's."""
+    if not _swapped:
+        return
+    from tigon.liger import _dispatcher, ops
+
+    liger = sys.modules["liger_kernel.ops"]
+    _swap({id(getattr(ops, name)): original for name, original in _swapped.items() if original is not None}, submodules=True)
+    for name in _added:
+        delattr(liger, name)
+    liger.backends.IMPL_REGISTRY.pop(NAME, None)
+    _dispatcher.unregister()
+    _swapped.clear()
+    _added.clear()
+
+
+def implementations():
+    """What runs under each public name of liger_kernel.ops: the module of its implementation."""
+    from tigon.liger import ops
+
+    names = {name: getattr(ops, name).__module__ for name in ops.__all__}
+    liger = sys.modules.get("liger_kernel.ops")
+    if liger:
+        names.update({n: v.__module__ for n, v in vars(liger).items() if not n.startswith("_") and hasattr(v, "__module__") and callable(v)})
+    return names
+
+
+def status():
+    """Prints what runs under each name, and what stays Liger's."""
+    applied = "in the place of liger_kernel's" if _swapped else "not applied: these names are those of tigon.liger.ops and liger_kernel.ops"
+    print(f"Tigon's operators, {applied}")
+    names = implementations()
+    for name in sorted(names, key=lambda n: (not names[n].startswith("tigon."), n)):
+        print(f"  {name:48} {names[name]}")
+
+
+def _original(liger, name, value):
+    """Liger's object of that name: from liger_kernel.ops, or from its module of the same family; None if it has none."""
+    if hasattr(liger, name):
+        return getattr(liger, name)
+    family = value.__module__.rpartition(".")[2]
+    try:
+        return getattr(importlib.import_module(f"liger_kernel.ops.{family}"), name, None)
+    except ImportError:
+        return None
+
+
+def _check_choice(liger):
+    variable = liger.backends.LIGER_KERNEL_IMPL_ENV
+    chosen = os.environ.get(variable, "").strip().lower()
+    if chosen not in ("", NAME):
+        raise RuntimeError(f"{variable} is {chosen!r}, which Liger would take before Tigon: unset it, or set it to {NAME!r}")
+
+
+def _register(liger):
+    """In Liger's two registries: that of packages, whose rules replace the names of liger_kernel.ops, and that of single operators."""
+    from tigon.liger import _dispatcher
+
+    info = liger.backends.ImplInfo(name=NAME, devices=DEVICES, default_devices=DEVICES, module_path="tigon.liger.ops")
+    liger.backends.register_impl(info)
+    liger._replace_with_impl_ops()
+    _dispatcher.register()
+
+
+def _swap(replacements, submodules):
+    """In the loaded modules of Liger, objects for others: {id of the one: the other}."""
+    for module_name, module in list(sys.modules.items()):
+        if module_name.partition(".")[0] != "liger_kernel" or (module_name.startswith("liger_kernel.ops.") and not submodules):
+            continue
+        for name, value in list(vars(module).items()):
+            if id(value) in replacements:
+                setattr(module, name, replacements[id(value)])

@@ -1,0 +1,80 @@
+"""fused_linear_jsd under Liger-Kernel's names. Sums over chunks are in f32, whatever accum_dtype says."""
+import torch
+
+from tigon import ops
+from tigon.liger.ops._shared import labels_of, like, scaled
+from tigon.liger.ops.fused_linear_cross_entropy import as_given, operands
+
+
+def fused_linear_jsd_forward(
+    student_input,
+    student_weight,
+    teacher_input,
+    teacher_weight,
+    shift_labels,
+    jsd_beta,
+    ignore_index,
+    has_label,
+    temperature,
+    jsd_impl=None,
+    jsd_mode=None,
+    accum_dtype=None,
+    weight_requires_grad=None,
+):
+    """The loss, and the gradients of student_input and, if it needs one, of student_weight for an upstream gradient of 1."""
+    needed = student_weight.requires_grad if weight_requires_grad is None else weight_requires_grad
+    tensors = operands(student_input, student_weight, teacher_input, teacher_weight)
+    loss = torch.empty((), dtype=torch.float32, device=student_input.device)
+    dx, dweight = like(tensors[0]), like(tensors[1]) if needed else None
+    ops.fused_linear_jsd_forward(
+        *tensors,
+        shift_labels if has_label else None,
+        loss=loss,
+        dx=dx,
+        dweight=dweight,
+        beta=jsd_beta,
+        temperature=temperature,
+        ignore_index=ignore_index,
+    )
+    return (loss, *as_given((dx, dweight), (student_input, student_weight)))
+
+
+def fused_linear_jsd_backward(grad_output, grad_input, grad_weight):
+    return scaled(grad_output, grad_input, grad_weight)
+
+
+class LigerFusedLinearJSDFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx,
+        student_input,
+        student_weight,
+        teacher_input,
+        teacher_weight,
+        shift_labels=None,
+        jsd_beta=0.5,
+        ignore_index=-100,
+        temperature=1.0,
+        accum_dtype=None,
+        jsd_impl=None,
+        jsd_mode=None,
+    ):
+        labels = labels_of(shift_labels, teacher_input)
+        loss, *gradients = fused_linear_jsd_forward(
+            student_input,
+            student_weight,
+            teacher_input,
+            teacher_weight,
+            labels,
+            jsd_beta,
+            ignore_index,
+            labels is not None,
+            temperature,
+            weight_requires_grad=ctx.needs_input_grad[1],
+        )
+        ctx.save_for_backward(*gradients)
+        return loss
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return (*fused_linear_jsd_backward(grad_output, *ctx.saved_tensors), *(None,) * 9)

@@ -1,0 +1,20 @@
+"""fused_neighborhood_attention under Liger-Kernel's names."""
+import torch
+
+from tigon import ops
+from tigon.liger.ops._shared import like
+
+
+class LigerFusedNeighborhoodAttentionFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, query, key, value, kernel_size=7, dilation=1, scale=None):
+        ctx.options = {"kernel_size": kernel_size, "dilation": dilation, "scale": scale}
+        y, lse = ops.fused_neighborhood_attention_forward(query, key, value, y=like(query), lse=True, **ctx.options)
+        ctx.save_for_backward(query, key, value, lse)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        gradients = {name: like(x) for name, x in zip(("dq", "dk", "dv"), ctx.saved_tensors)}
+        ops.fused_neighborhood_attention_backward(grad_output, *ctx.saved_tensors, **gradients, **ctx.options)
+        return (*gradients.values(), None, None, None)

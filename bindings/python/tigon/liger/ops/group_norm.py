@@ -1,0 +1,31 @@
+"""group_norm under Liger-Kernel's names."""
+import torch
+
+from tigon import ops
+from tigon.liger.ops._shared import launch_settings, like
+
+
+def group_norm_forward(X, num_channels, num_groups, W, B, eps):
+    X = X.contiguous()
+    y, mean, rstd = ops.group_norm_forward(X, W, B, mean=True, rstd=True, num_groups=num_groups, eps=eps)
+    block, _ = launch_settings(X[0].numel() // num_groups if len(X) else 0)
+    return y, X, mean, rstd, block
+
+
+def group_norm_backward(dY, X, W, B, Mean, RSTD, num_channels, num_groups):
+    dx, dweight, dbias = like(X), like(W), like(B)
+    ops.group_norm_backward(dY.contiguous(), X, W, Mean, RSTD, dx=dx, dweight=dweight, dbias=dbias, num_groups=num_groups)
+    return dx, dweight, dbias
+
+
+class LigerGroupNormFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, X, affine_scaling_weight, affine_shifting_bias, num_channels, num_groups, eps):
+        Y, X, Mean, RSTD, _ = group_norm_forward(X, num_channels, num_groups, affine_scaling_weight, affine_shifting_bias, eps)
+        ctx.sizes = num_channels, num_groups
+        ctx.save_for_backward(X, affine_scaling_weight, affine_shifting_bias, Mean, RSTD)
+        return Y
+
+    @staticmethod
+    def backward(ctx, dY):
+        return (*group_norm_backward(dY, *ctx.saved_tensors, *ctx.sizes), None, None, None)

@@ -1,0 +1,24 @@
+"""relu_squared under Liger-Kernel's names."""
+import torch
+
+from tigon import ops
+from tigon.liger.ops._shared import like, rows
+
+
+def relu_squared_forward(X):
+    return ops.relu_squared_forward(rows(X), y=like(X))
+
+
+def relu_squared_backward(X, dY):
+    return ops.relu_squared_backward(rows(dY), rows(X), dx=like(X))
+
+
+class LigerReLUSquaredFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return relu_squared_forward(x)
+
+    @staticmethod
+    def backward(ctx, dy):
+        return relu_squared_backward(*ctx.saved_tensors, dy)

@@ -1,0 +1,18 @@
+"""softmax under Liger-Kernel's names."""
+import torch
+
+from tigon import ops
+from tigon.liger.ops._shared import like, rows
+
+
+class LigerSoftmaxFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, input_):
+        y = ops.softmax_forward(rows(input_), y=like(input_))
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        (y,) = ctx.saved_tensors
+        return ops.softmax_backward(rows(grad_output), y, dx=like(y))

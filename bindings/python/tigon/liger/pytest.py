@@ -1,0 +1,199 @@
+"""Liger-Kernel's own tests on Tigon, on a machine without a GPU: pytest -p tigon.liger.pytest test/ops test/transformers
+
+Tigon's operators take the place of Liger's before any test is imported. Where Liger's tests ask for a GPU, the answer is for the CPU:
+it has bf16, and in tests that name the device cuda a tensor of that device lies in host memory.
+"""
+import contextlib
+import os
+import sys
+import warnings
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+import tigon.liger
+
+# ---- PyTorch on the CPU, as tolerances expect it ----
+# Some of its kernels for the CPU add up in one running sum of the tensors' own type, where those for CUDA, which Liger's tolerances are
+# for, sum by pieces in f32. Here they compute as exactly, or in a wider type, and round once.
+
+WIDER = {torch.bfloat16: torch.float32, torch.float16: torch.float32, torch.float32: torch.float64}
+
+
+def _log_softmax(x, dim, half_to_float):
+    wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
+    y = torch.empty_like(wide)
+    torch.ops.aten._log_softmax.out(wide, dim, False, out=y)
+    return y.to(x.dtype)
+
+
+def _log_softmax_backward(dy, y, dim, dtype):
+    """dy - exp(y) sum(dy)"""
+    wide = dy if dy.dtype in (torch.float32, torch.float64) else dy.float()
+    dx = y.to(wide.dtype).exp().mul_(wide.sum(dim, keepdim=True))
+    return torch.sub(wide, dx, out=dx).to(dtype)
+
+
+def _nll_loss(x, target, weight, reduction, ignore_index):
+    """The losses of targets, whose sum in f16 exceeds its range."""
+    wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
+    loss, total = wide.new_empty(()), wide.new_empty(())
+    weight = None if weight is None else weight.to(wide.dtype)
+    torch.ops.aten.nll_loss_forward.output(wide, target, weight, reduction, ignore_index, output=loss, total_weight=total)
+    return loss.to(x.dtype), total.to(x.dtype)
+
+
+def _widened(function):
+    """A function of tensors and options in a wider type, and its gradients, rounded once."""
+
+    def wide(x, *args, **kwargs):
+        if x.dtype not in WIDER:
+            return function(x, *args, **kwargs)
+        widened = [a.to(WIDER[x.dtype]) if isinstance(a, torch.Tensor) else a for a in (x, *args)]
+        return function(*widened, **kwargs).to(x.dtype)
+
+    return wide
+
+
+aten = torch.library.Library("aten", "IMPL")
+
+
+def _as_on_cuda():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it tells that there was a kernel before
+        aten.impl("_log_softmax", _log_softmax, "CPU")
+        aten.impl("nll_loss_forward", _nll_loss, "CPU")
+        aten.impl("_log_softmax_backward_data", _log_softmax_backward, "CPU")
+    for name in ("layer_norm", "group_norm"):
+        setattr(torch.nn.functional, name, _widened(getattr(torch.nn.functional, name)))
+
+
+# ---- a CPU that answers for a GPU ----
+
+
+def _cpu(value):
+    named = isinstance(value, (str, torch.device)) and str(value).partition(":")[0] == "cuda"
+    return "cpu" if named else value
+
+
+def _on_cpu(function):
+    return lambda *args, **kwargs: function(*map(_cpu, args), **{name: _cpu(value) for name, value in kwargs.items()})
+
+
+# Files of test/transformers that name the device, as all of test/ops do; and those that ask whether it is there when they are imported.
+FOR_CUDA = ("test_selective_log_softmax_strides.py",)
+ASKING_AT_IMPORT = ("test_norm_lora_parity.py", "test_jsd_chunk_ignore_regression.py")
+
+
+class CudaIsCpu(TorchFunctionMode):
+    """Calls of PyTorch that name the device cuda mean the CPU."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return _on_cpu(function)(*args, **(kwargs or {}))
+
+
+def _host_properties(device=None):
+    return SimpleNamespace(total_memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests():
+    tigon.liger.apply(submodules=True)
+    _as_on_cuda()
+    torch.cpu.get_device_properties = _host_properties
+    torch.cuda.is_bf16_supported = lambda: True
+
+
+def pytest_configure(config):
+    helpers = sys.modules.get("test.utils")
+    if helpers:
+        helpers.supports_bfloat16 = lambda: True
+
+
+@contextlib.contextmanager
+def _answering(needed):
+    """While such a file is imported, or a test of it runs."""
+    if not needed:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch, CudaIsCpu():
+        patch.setattr(torch.cuda, "is_available", lambda: True)
+        for name in ("Generator", "autocast"):
+            patch.setattr(torch, name, _on_cpu(getattr(torch, name)))
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    with _answering(item.path.name in FOR_CUDA or "/test/ops/" in item.path.as_posix()):
+        yield
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector):
+    with _answering(collector.path.name in ASKING_AT_IMPORT):
+        yield
+
+
+# ---- which tests, and what came of them ----
+
+
+def pytest_addoption(parser):
+    parser.addoption("--left-out", type=Path, help="tests to skip: beginnings of their names, behind lines '# why'")
+
+
+def _left_out(path):
+    """{beginning of tests' names: why} of such a file."""
+    reasons, why = {}, None
+    for line in path.read_text().splitlines():
+        if line.startswith("#"):
+            why = line.lstrip("# ")
+        elif line.strip():
+            reasons[line.strip()] = why
+    return reasons
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Skips what is left out. Liger's adapter of its Triton code calls what stands in its modules, Tigon here, and so does [tigon]."""
+    names = {item.nodeid for item in items}
+    items[:] = [item for item in items if not ("triton" in item.nodeid and _twin(item.nodeid) in names)]
+    reasons = _left_out(config.option.left_out) if config.option.left_out else {}
+    for item in items:
+        for beginning, why in reasons.items():
+            if item.nodeid.startswith(beginning):
+                item.add_marker(pytest.mark.skip(reason=f"left out: {why}"))
+
+
+def _twin(nodeid):
+    return nodeid.replace("nvidia-triton", "tigon")
+
+
+OUTCOMES = ("passed", "failed", "skipped")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Passed, failed and skipped by file, and why tests were skipped."""
+    files, reasons = {}, Counter()
+    for outcome, kinds in zip(OUTCOMES, (("passed", "xpassed"), ("failed", "error"), ("skipped", "xfailed"))):
+        for report in (r for kind in kinds for r in terminalreporter.stats.get(kind, ())):
+            files.setdefault(report.nodeid.partition("::")[0], Counter())[outcome] += 1
+            if outcome == "skipped":
+                reasons[_reason(report)] += 1
+    terminalreporter.section("Liger-Kernel's tests on Tigon")
+    for name, counts in sorted(files.items()):
+        terminalreporter.write_line(f"{name:72}" + "".join(f"{counts[outcome]:6} {outcome}" for outcome in OUTCOMES))
+    terminalreporter.section("skipped")
+    for why, count in reasons.most_common():
+        terminalreporter.write_line(f"{count:6} {why}")
+    total = sum(files.values(), Counter())
+    terminalreporter.write_line(", ".join(f"{total[outcome]} {outcome}" for outcome in OUTCOMES))
+
+
+def _reason(report):
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", "")
+    return text.removeprefix("Skipped: ")

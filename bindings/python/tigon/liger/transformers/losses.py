@@ -1,0 +1,113 @@
+"""Losses as modules, of the names that they have in liger_kernel.transformers."""
+from torch import nn
+
+from tigon.liger import ops
+from tigon.liger.transformers.functional import losses
+
+
+def _check_options(label_smoothing, reduction, softcap):
+    assert 0 <= label_smoothing <= 1, f"label_smoothing is {label_smoothing}, expected 0 to 1"
+    assert reduction in ("mean", "sum", "none"), f"reduction is {reduction!r}, expected 'mean', 'sum' or 'none'"
+    assert softcap is None or softcap > 0, f"softcap is {softcap}, expected None or more than 0"
+
+
+class LigerCrossEntropyLoss(nn.Module):
+    def __init__(
+        self,
+        weight=None,
+        ignore_index=-100,
+        lse_square_scale=0.0,
+        label_smoothing=0.0,
+        reduction="mean",
+        softcap=None,
+        return_z_loss=False,
+        return_token_accuracy=False,
+        return_predicted_tokens=False,
+    ):
+        super().__init__()
+        _check_options(label_smoothing, reduction, softcap)
+        self.weight = weight
+        self.options = ignore_index, lse_square_scale, label_smoothing, reduction, softcap
+        self.asked = return_z_loss, return_token_accuracy, return_predicted_tokens
+
+    def forward(self, _input, target):
+        results = ops.LigerCrossEntropyFunction.apply(_input, target, self.weight, *self.options, *self.asked)
+        return losses(results, *self.asked)
+
+
+class LigerFusedLinearCrossEntropyLoss(nn.Module):
+    def __init__(
+        self,
+        ce_weight=None,
+        ignore_index=-100,
+        lse_square_scale=0.0,
+        label_smoothing=0.0,
+        reduction="mean",
+        softcap=None,
+        return_z_loss=False,
+        accum_dtype=None,
+        use_token_scaling=False,
+        return_token_accuracy=False,
+        return_predicted_tokens=False,
+    ):
+        super().__init__()
+        _check_options(label_smoothing, reduction, softcap)
+        self.ce_weight = ce_weight
+        self.options = ignore_index, lse_square_scale, label_smoothing, reduction, softcap
+        self.accum_dtype, self.use_token_scaling = accum_dtype, use_token_scaling
+        self.asked = return_z_loss, return_token_accuracy, return_predicted_tokens
+
+    def forward(self, lin_weight, _input, target, bias=None):
+        return_z_loss, *further = self.asked
+        results = ops.LigerFusedLinearCrossEntropyFunction.apply(
+            _input,
+            lin_weight,
+            target,
+            bias,
+            self.ce_weight,
+            *self.options,
+            return_z_loss,
+            self.accum_dtype,
+            self.use_token_scaling,
+            *further,
+        )
+        return losses(results, *self.asked)
+
+
+class LigerFusedLinearJSD(nn.Module):
+    def __init__(self, jsd_beta=0.5, ignore_index=-100, temperature=1.0, accum_dtype=None):
+        super().__init__()
+        assert temperature != 0, "temperature is 0"
+        self.options = jsd_beta, ignore_index, temperature, accum_dtype
+
+    def forward(self, student_input, student_weight, teacher_input, teacher_weight, shift_labels=None):
+        return ops.LigerFusedLinearJSDFunction.apply(
+            student_input, student_weight, teacher_input, teacher_weight, shift_labels, *self.options
+        )
+
+
+class LigerJSD(nn.Module):
+    def __init__(self, beta=0.5, ignore_index=-100):
+        super().__init__()
+        self.beta, self.ignore_index = beta, ignore_index
+
+    def forward(self, log_q, log_p, shift_labels=None):
+        return ops.LigerJSDFunction.apply(log_q, log_p, shift_labels, self.beta, self.ignore_index)
+
+
+class LigerKLDIVLoss(nn.KLDivLoss):
+    def __init__(self, eps=1e-10, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.eps = eps
+
+    def forward(self, y_pred, y_true):
+        return ops.LigerKLDivLossFunction.apply(y_pred, y_true, self.reduction, self.log_target, self.eps)
+
+
+class LigerTVDLoss(nn.Module):
+    def __init__(self, reduction="batchmean", ignore_index=-100):
+        super().__init__()
+        self.reduction, self.ignore_index = reduction, ignore_index
+
+    def forward(self, p, q, shift_labels=None):
+        return ops.LigerTVDLossFunction.apply(p, q, shift_labels, self.reduction, self.ignore_index)

@@ -1,0 +1,243 @@
+"""The operators in torch.library, under the name tigon: kernels, shapes for tracing, gradients, vmap and autocast. Everything here is one
+function for all operators, which are described in _table.py."""
+import torch
+from tigon import _core
+from tigon._outputs import make
+from tigon.torch._table import FAMILIES, LOWERED, Operator
+
+library = torch.library.Library("tigon", "DEF")
+functions = {}  # the operators that have gradients
+_NONE = {}  # the options of an operator that has none
+
+
+def _readable(tensor):
+    """The operators take any strides but in the last dimension."""
+    if tensor is not None and tensor.dim() and tensor.stride(-1) > 1 and tensor.size(-1) > 1:
+        return tensor.contiguous()
+    return tensor
+
+
+def _outputs(op, tensors, options):
+    """Outputs, not yet written, and those of them that are wanted, by name. The others are empty: operators of PyTorch always return
+    as many."""
+    given = {n: t for n, t in zip(op.inputs, tensors) if t is not None}
+    wanted = [n for n in op.outputs if (op.follows[n] in given if n in op.follows else n not in op.flags or options.get(n))]
+    made = dict(zip(wanted, make(op.name, given, options, wanted)))
+    return tuple(made[n] if n in made else next(iter(given.values())).new_empty(0) for n in op.outputs), made
+
+
+def _result(results):
+    return results[0] if len(results) == 1 else results
+
+
+def _kernel(op):
+    function = _core.operators[op.name]
+    names = {a["name"] for a in op.options}
+
+    def kernel(*tensors, **options):
+        tensors = tuple(map(_readable, tensors))
+        results, made = _outputs(op, tensors, options)
+        function(*_by_position(op, tensors), **made, **{n: v for n, v in options.items() if n in names})
+        return _result(results)
+    return kernel
+
+
+def _by_position(op, tensors):
+    """The library's function takes inputs that are hidden here as well: those of the middle are None."""
+    given = dict(zip(op.inputs, tensors))
+    return [given.get(n) for n in op.all_inputs]
+
+
+def _fake(op):
+    def fake(*tensors, **options):
+        return _result(_outputs(op, tensors, options)[0])
+    return fake
+
+
+def _vmap(op):
+    """One call for each entry of the batch; the results are stacked."""
+    target = getattr(torch.ops.tigon, op.name)
+
+    def vmap(info, dimensions, *tensors, **options):
+        def entry(i):
+            return [t if d is None else t.select(d, i) for t, d in zip(tensors, dimensions)]
+        results = [target(*entry(i), **options) for i in range(info.batch_size)]
+        if len(op.outputs) == 1:
+            return torch.stack(results), 0
+        return tuple(map(torch.stack, zip(*results))), (0,) * len(op.outputs)
+    return vmap
+
+
+def _autocast(op, device):
+    """Products are computed in autocast's type; elsewhere tensors that must be of one type get the widest of theirs."""
+    target = getattr(torch.ops.tigon, op.name)
+    key = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device.upper()}"))
+
+    def cast(*tensors, **options):
+        given = dict(zip(op.inputs, tensors))
+        mixed = [n for n in op.of_one_type if given.get(n) is not None and given[n].dtype != torch.float64]
+        if op.family in LOWERED:
+            to = torch.get_autocast_dtype(device)
+        elif len({given[n].dtype for n in mixed}) > 1:
+            to = torch.float32
+        else:
+            mixed = ()
+        given.update({n: given[n].to(to) for n in mixed})
+        with torch._C._ExcludeDispatchKeyGuard(key):
+            return target(*given.values(), **options)
+    return cast
+
+
+def _setup_context(family):
+    forward, saved = family.forward, family.saved + family.in_forward
+
+    def setup_context(ctx, inputs, output, keyword_only_inputs=_NONE):
+        outputs = dict(zip(forward.outputs, output if isinstance(output, tuple) else (output,)))
+        known = {**dict(zip(forward.inputs, inputs)), **outputs}
+        ctx.save_for_backward(*(known[n] for n in saved))
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(outputs[n] for n in family.constant))
+        ctx.options = keyword_only_inputs
+        ctx.like = {n: known[n] for n in family.upstream.values()}
+        ctx.like = {n: (t.shape, t.dtype, t.device) for n, t in ctx.like.items()}
+        ctx.sizes = known[family.backward.rows[0]].shape[0] if family.backward.rows else None
+    return setup_context
+
+
+def _upstream(ctx, family, gradients):
+    """The gradients of outputs that backward takes, by the names it gives them: zeros for a required one that nothing depends on."""
+    found = {}
+    for d, name in family.upstream.items():
+        given = gradients[family.forward.outputs.index(name)]
+        if given is None and d not in family.backward.optional:
+            shape, dtype, device = ctx.like[name]
+            given = torch.zeros(shape, dtype=dtype, device=device)
+        found[d] = given
+    return found
+
+
+def _backward(family):
+    forward, backward = family.forward, family.backward
+    target = getattr(torch.ops.tigon, backward.name)
+    names = {a["name"] for a in backward.options}
+
+    def gradient(needs, ctx, *gradients):
+        known = dict(zip(family.saved + family.in_forward, ctx.saved_tensors))
+        known.update(_upstream(ctx, family, gradients))
+        needed = {family.gradients[n] for n, need in zip(forward.inputs, needs) if need and n in family.gradients}
+        needed = {d for d in needed if d not in backward.follows or known[backward.follows[d]] is not None}
+        results = {d: known[d] * known["dloss"].to(known[d].dtype) for d in needed if ctx.options.get(d)}
+        if needed - set(results):
+            options = {n: v for n, v in ctx.options.items() if n in names}
+            options.update({n: n in needed for n in backward.flags})
+            if ctx.sizes is not None:
+                options[f"{backward.rows[0]}_rows"] = ctx.sizes
+            computed = target(*(known[n] for n in backward.inputs), **options)
+            computed = computed if isinstance(computed, tuple) else (computed,)
+            results = {**dict(zip(backward.outputs, computed)), **results}
+        return tuple(results[family.gradients[n]] if family.gradients.get(n) in needed else None for n in forward.inputs)
+    return gradient
+
+
+def argument(op, name, args, options):
+    """An input of a call, None if it is not given."""
+    at = op.inputs.index(name)
+    return args[at] if at < len(args) else options.get(name)
+
+
+def _differentiable(op, gradient, setup):
+    """Gives an operator its gradient, gradient(needs, ctx, *gradients of outputs). The transforms of torch.func do not see what
+    torch.library is told: under them it is an autograd.Function of options and tensors."""
+    operator = getattr(torch.ops.tigon, op.name)
+    torch.library.register_autograd(f"tigon::{op.name}", lambda ctx, *given: gradient(ctx.needs_input_grad, ctx, *given),
+                                    setup_context=setup, lib=library)
+
+    class Function(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(options, *tensors):
+            return operator(*tensors, **options)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            setup(ctx, inputs[1:], output, inputs[0])
+
+        @staticmethod
+        def backward(ctx, *given):
+            return None, *gradient(ctx.needs_input_grad[1:], ctx, *given)
+
+    def call(*args, **options):
+        if not torch._C._are_functorch_transforms_active():
+            return operator(*args, **options)
+        tensors = [argument(op, n, args, options) for n in op.inputs]
+        return Function.apply({n: v for n, v in options.items() if n not in op.inputs}, *tensors)
+
+    functions[op.name] = call
+
+
+def _define(op):
+    library.define(op.schema())
+    for device in ("CPU", "CUDA"):
+        library.impl(op.name, _kernel(op), device)
+    torch.library.register_fake(f"tigon::{op.name}", _fake(op), lib=library)
+    torch.library.register_vmap(f"tigon::{op.name}", _vmap(op), lib=library)
+
+
+def _define_autocast(op):
+    for device in ("cpu", "cuda"):
+        library.impl(op.name, _autocast(op, device), f"Autocast{device.upper()}")
+
+
+def _define_gemm():
+    """c = alpha op(a) op(b), whose gradients are products again."""
+    op = Operator("gemm")
+    _define(op)
+    _define_autocast(op)
+
+    def gemm(*factors, **options):
+        return functions["gemm"](*factors, **options)
+
+    def setup_context(ctx, inputs, output, keyword_only_inputs=_NONE):
+        ctx.save_for_backward(*inputs)
+        ctx.options = keyword_only_inputs
+
+    def gradient(needs, ctx, dc):
+        (a, b), o = ctx.saved_tensors, ctx.options
+        ta, tb, alpha = bool(o.get("trans_a")), bool(o.get("trans_b")), o.get("alpha")
+        da = (gemm(b, dc, trans_a=tb, trans_b=True, alpha=alpha) if ta else gemm(dc, b, trans_b=not tb, alpha=alpha)) \
+            if needs[0] else None
+        db = (gemm(dc, a, trans_a=True, trans_b=ta, alpha=alpha) if tb else gemm(a, dc, trans_a=not ta, alpha=alpha)) \
+            if needs[1] else None
+        return da, db
+
+    _differentiable(op, gradient, setup_context)
+
+
+def _define_adamw():
+    """The one operator that updates tensors in place, and has no gradient."""
+    options = ["lr", "beta1", "beta2", "eps", "weight_decay", "grad_scale"]
+    library.define("adamw(Tensor(a!) param, Tensor grad, Tensor(b!) m, Tensor(c!) v, Tensor(d!)? master=None, *, SymInt step, "
+                   + ", ".join(f"float? {n}=None" for n in options) + ") -> ()")
+    function = _core.operators["adamw"]
+
+    def kernel(param, grad, m, v, master=None, **options):
+        function(grad, param=param, master=master, m=m, v=v, **options)
+        torch.autograd.graph.increment_version([t for t in (param, m, v, master) if t is not None])
+
+    for device in ("CPU", "CUDA"):
+        library.impl("adamw", kernel, device)
+    torch.library.register_fake("tigon::adamw", lambda *tensors, **options: None, lib=library)
+
+
+def _define_family(family):
+    _define(family.forward)
+    _define(family.backward)
+    _define_autocast(family.forward)
+    _differentiable(family.forward, _backward(family), _setup_context(family))
+
+
+for _family in FAMILIES.values():
+    _define_family(_family)
+_define_gemm()
+_define_adamw()

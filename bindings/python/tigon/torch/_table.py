@@ -1,0 +1,83 @@
+"""Which operators of the library make up a family for PyTorch, and how its gradients follow from their names.
+
+An operator is described by the library's schema. A family's backward takes what forward took or gave by the same names, the gradient of
+an output under that name with a d in front, and gives the gradient of an input in the same way: dx of x. What follows no such rule is
+named here.
+"""
+from tigon._outputs import SCHEMA
+
+# Outputs of forward that are gradients, which it computes in the same pass: worth it where backward would multiply all logits again.
+GRADIENTS_IN_FORWARD = {"fused_linear_cross_entropy", "fused_linear_jsd"}
+# The gradient of an input that another input shares.
+SHARED = {"fused_add_rms_norm": {"residual": "dx"}}
+# Options that are about gradients that are accumulated or scaled, which autograd does itself.
+LEFT_OUT = {"gemm": {"beta"}, "cross_entropy": {"grad_scale"}, "softmax_jsd": {"grad_scale"}}
+# The first size of an output that no input tells.
+ROWS = {"embedding_backward": ("weight", "dweight"), "sum_rows_backward": ("x", "dx")}
+# Optional outputs that are computed whenever an input is given.
+FOLLOWS = {"yk": "k", "dk": "dyk"}
+# Families whose inputs autocast lowers, as it does for products in PyTorch; of the others it makes the types one.
+LOWERED = {"gemm", "flash_attention", "fused_neighborhood_attention", "fused_linear_cross_entropy", "fused_linear_jsd"}
+
+
+class Operator:
+    """An operator as PyTorch sees it: tensors by position, options by name, and for each output that is optional a flag."""
+
+    def __init__(self, name):
+        self.name = name
+        self.family = name.removesuffix("_forward").removesuffix("_backward")
+        forward = not name.endswith("_backward")
+        arguments = SCHEMA[name]
+        names = [a["name"] for a in arguments]
+        hidden = LEFT_OUT.get(self.family, set()) | {"accumulate"} | ({"dloss"} if forward else set())
+        if forward and self.family not in GRADIENTS_IN_FORWARD:
+            hidden |= {f"d{n}" for n in names if f"d{n}" in names}
+        shown = [a for a in arguments if a["name"] not in hidden]
+        self.all_inputs = [a["name"] for a in arguments if a["kind"] in ("in", "opt")]
+        self.inputs = [a["name"] for a in shown if a["kind"] in ("in", "opt")]
+        self.optional = {a["name"] for a in shown if a["kind"] == "opt"}
+        self.outputs = [a["name"] for a in shown if a["kind"] in ("out", "out_opt")]
+        self.follows = {n: FOLLOWS[n] for n in self.outputs if FOLLOWS.get(n) in self.inputs}
+        self.flags = [a["name"] for a in shown if a["kind"] == "out_opt" and a["name"] not in self.follows]
+        self.options = [a for a in shown if a["kind"] in ("f64", "i64")]
+        self.of_one_type = [a["name"] for a in shown if a["rule"] == "T" and a["kind"] in ("in", "opt")]
+        self.rows = ROWS.get(name)
+
+    def schema(self):
+        """The operator in the language of torch.library."""
+        last = max((i for i, n in enumerate(self.inputs) if n not in self.optional), default=-1)
+        tensors = [f"Tensor{'?' * (n in self.optional)} {n}{'=None' * (n in self.optional and i > last)}"
+                   for i, n in enumerate(self.inputs)]
+        named = [f"SymInt {self.rows[0]}_rows"] if self.rows else []
+        named += [_option(a) for a in self.options] + [f"bool {n}=False" for n in self.flags]
+        results = ", ".join(["Tensor"] * len(self.outputs))
+        results = results if len(self.outputs) == 1 else f"({results})"
+        return f"{self.name}({', '.join(tensors + ['*'] * bool(named) + named)}) -> {results}"
+
+
+def _option(argument):
+    kind = {"f64": "float", "i64": "SymInt"}[argument["kind"]]
+    if argument["choices"]:
+        kind = "bool" if set(argument["choices"]) == {"no", "yes"} else "str"
+    return f"{kind} {argument['name']}" if argument["required"] else f"{kind}? {argument['name']}=None"
+
+
+class Family:
+    """Forward and backward, and what goes between them."""
+
+    def __init__(self, name):
+        self.name = name
+        self.forward = Operator(f"{name}_forward")
+        self.backward = Operator(f"{name}_backward")
+        forward, backward = self.forward, self.backward
+        # Outputs that backward reads are always computed.
+        forward.flags = [n for n in forward.flags if n not in backward.inputs]
+        self.saved = [n for n in backward.inputs if n in forward.inputs + forward.outputs]
+        self.upstream = {f"d{n}": n for n in forward.outputs if f"d{n}" in backward.inputs}
+        self.gradients = {n: SHARED.get(name, {}).get(n, f"d{n}") for n in forward.inputs}
+        self.gradients = {n: d for n, d in self.gradients.items() if d in backward.outputs}
+        self.in_forward = [n for n in forward.outputs if n in self.gradients.values()]
+        self.constant = [n for n in forward.outputs if n not in self.upstream.values()]
+
+
+FAMILIES = {op.removesuffix("_forward"): Family(op.removesuffix("_forward")) for op in SCHEMA if op.endswith("_forward")}

@@ -1,0 +1,53 @@
+"""The families as functions of tensors with gradients: tigon.torch.rms_norm(x, weight, eps=1e-6)."""
+import inspect
+
+import torch
+from tigon import _core
+from tigon.torch._library import argument, functions
+from tigon.torch._table import FAMILIES, Operator
+
+
+def _function(name, op, shown, in_forward=()):
+    """shown: results that are always returned; optional ones follow where they are asked for, accuracy=True."""
+    target = functions[op.name]
+    extra = [n for n in op.flags if n not in in_forward]
+
+    def function(*args, **options):
+        if in_forward and torch.is_grad_enabled() and options.get("reduction") != "none":
+            for n in in_forward:
+                given = argument(op, n[1:], args, options)
+                options[n] = given is not None and given.requires_grad
+        results = target(*args, **options)
+        if not isinstance(results, tuple):
+            return results
+        results = dict(zip(op.outputs, results))
+        asked = [n for n in op.outputs if n in shown or n in extra and options.get(n)]
+        asked = [n for n in asked if n not in op.follows or argument(op, op.follows[n], args, options) is not None]
+        return results[asked[0]] if len(asked) == 1 else tuple(results[n] for n in asked)
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "tigon.torch"
+    function.__doc__ = _core.operators[op.name].__doc__
+    function.__signature__ = _signature(op, extra)
+    return function
+
+
+def _signature(op, extra):
+    kinds = inspect.Parameter
+    last = max((i for i, n in enumerate(op.inputs) if n not in op.optional), default=-1)
+    tensors = [kinds(n, kinds.POSITIONAL_OR_KEYWORD, default=None if n in op.optional and i > last else kinds.empty)
+               for i, n in enumerate(op.inputs)]
+    named = [kinds(a["name"], kinds.KEYWORD_ONLY, default=kinds.empty if a["required"] else None) for a in op.options]
+    flags = [kinds(n, kinds.KEYWORD_ONLY, default=False) for n in extra]
+    return inspect.Signature(tensors + named + flags)
+
+
+__all__ = list(FAMILIES) + ["gemm", "adamw"]
+for _name, _family in FAMILIES.items():
+    globals()[_name] = _function(_name, _family.forward, set(_family.upstream.values()), _family.in_forward)
+gemm = _function("gemm", Operator("gemm"), {"c"})
+
+
+def adamw(param, grad, m, v, master=None, *, step, **options):
+    """One step of AdamW with decoupled weight decay, in place: see tigon.ops.adamw."""
+    torch.ops.tigon.adamw(param, grad, m, v, master, step=step, **options)

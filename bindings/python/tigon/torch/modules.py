@@ -1,0 +1,154 @@
+"""The families as modules, tigon.torch.RMSNorm(4096, eps=1e-6), and AdamW as an optimizer. Options are those of the function."""
+import torch
+from tigon.torch import functional
+from tigon.torch._table import FAMILIES
+from torch import nn
+
+
+class Module(nn.Module):
+    """A family's function with its options, and with its parameters where it has some."""
+
+    family = None
+
+    def __init__(self, **options):
+        super().__init__()
+        forward = FAMILIES[self.family].forward
+        known = {a["name"] for a in forward.options} | set(forward.flags)
+        for name in set(options) - known:
+            raise TypeError(f"{type(self).__name__}: there is no option {name}; there are {', '.join(sorted(known))}")
+        self.options = options
+
+    def forward(self, *inputs, **named):
+        return getattr(functional, self.family)(*inputs, **named, **dict(self.named_parameters(recurse=False)), **self.options)
+
+    def extra_repr(self):
+        sizes = [f"{name}={list(p.shape)}" for name, p in self.named_parameters(recurse=False)]
+        return ", ".join(sizes + [f"{name}={value!r}" for name, value in self.options.items()])
+
+
+def _filled(value, *shape, **kind):
+    return nn.Parameter(torch.full(shape, float(value), **kind))
+
+
+class RMSNorm(Module):
+    """y = x / rms(x) * (offset + weight)."""
+
+    family = "rms_norm"
+
+    def __init__(self, hidden_size, device=None, dtype=None, **options):
+        super().__init__(**options)
+        self.weight = _filled(0 if options.get("offset") else 1, hidden_size, device=device, dtype=dtype)
+
+
+class FusedAddRMSNorm(RMSNorm):
+    """y, s = norm(x, residual) with s = x + residual."""
+
+    family = "fused_add_rms_norm"
+
+
+class LayerNorm(Module):
+    family = "layer_norm"
+
+    def __init__(self, hidden_size, device=None, dtype=None, **options):
+        super().__init__(**options)
+        self.weight = _filled(1, hidden_size, device=device, dtype=dtype)
+        self.bias = _filled(0, hidden_size, device=device, dtype=dtype)
+
+
+class GroupNorm(Module):
+    family = "group_norm"
+
+    def __init__(self, num_groups, num_channels, device=None, dtype=None, **options):
+        super().__init__(num_groups=num_groups, **options)
+        self.weight = _filled(1, num_channels, device=device, dtype=dtype)
+        self.bias = _filled(0, num_channels, device=device, dtype=dtype)
+
+
+class DyT(Module):
+    """y = tanh(alpha x) gamma + beta."""
+
+    family = "dyt"
+
+    def __init__(self, hidden_size, alpha=0.5, device=None, dtype=None):
+        super().__init__()
+        self.alpha = _filled(alpha, 1, device=device, dtype=dtype)
+        self.gamma = _filled(1, hidden_size, device=device, dtype=dtype)
+        self.beta = _filled(0, hidden_size, device=device, dtype=dtype)
+
+
+class PolyNorm(Module):
+    family = "poly_norm"
+
+    def __init__(self, device=None, dtype=None, **options):
+        super().__init__(**options)
+        self.weight = _filled(1 / 3, 3, device=device, dtype=dtype)
+        self.bias = _filled(0, 1, device=device, dtype=dtype)
+
+
+class Embedding(Module):
+    family = "embedding"
+
+    def __init__(self, num_embeddings, embedding_dim, device=None, dtype=None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(num_embeddings, embedding_dim, device=device, dtype=dtype))
+
+    def forward(self, indices):
+        return functional.embedding(self.weight, indices)
+
+
+class Linear(nn.Linear):
+    """torch.nn.Linear on Tigon's product."""
+
+    def forward(self, x):
+        y = functional.gemm(x.reshape(-1, x.shape[-1]), self.weight, trans_b=True).reshape(*x.shape[:-1], -1)
+        return y if self.bias is None else y + self.bias
+
+
+# Those without parameters.
+_CLASSES = {
+    "SwiGLU": "swiglu", "GEGLU": "geglu", "ReLUSquared": "relu_squared", "Softmax": "softmax", "Sparsemax": "sparsemax",
+    "Rope": "rope", "Llama4Rope": "llama4_rope", "Qwen2VLMRope": "qwen2vl_mrope", "FlashAttention": "flash_attention",
+    "FusedNeighborhoodAttention": "fused_neighborhood_attention", "CrossEntropyLoss": "cross_entropy",
+    "FusedLinearCrossEntropyLoss": "fused_linear_cross_entropy", "SelectiveLogSoftmax": "selective_log_softmax", "GRPOLoss": "grpo_loss",
+    "KLDivLoss": "kl_div", "TVDLoss": "tvd", "JSDLoss": "jsd", "SoftmaxJSDLoss": "softmax_jsd", "FusedLinearJSDLoss": "fused_linear_jsd",
+    "SumRows": "sum_rows", "SumSquares": "sum_squares",
+}
+for _name, _family in _CLASSES.items():
+    globals()[_name] = type(_name, (Module,), {"family": _family, "__module__": __name__, "__doc__": getattr(functional, _family).__doc__})
+
+
+class AdamW(torch.optim.Optimizer):
+    """AdamW in one pass over each parameter. State is named as torch.optim.AdamW's. master: 16-bit parameters have a copy in f32, which
+    is what is updated."""
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, *, master=False):
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "master": master})
+
+    def _state(self, param, master):
+        state = self.state[param]
+        if not state:
+            state["step"] = 0
+            state["exp_avg"], state["exp_avg_sq"] = (torch.zeros_like(param, dtype=torch.float32) for _ in range(2))
+            if master and param.dtype != torch.float32:
+                state["master"] = param.detach().to(torch.float32)
+        return state
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for param in group["params"]:
+                if param.grad is None:
+                    continue
+                state = self._state(param, group["master"])
+                state["step"] = int(state["step"]) + 1
+                functional.adamw(param, param.grad, state["exp_avg"], state["exp_avg_sq"], state.get("master"), step=state["step"],
+                                 lr=group["lr"], beta1=group["betas"][0], beta2=group["betas"][1], eps=group["eps"],
+                                 weight_decay=group["weight_decay"])
+        return loss
+
+
+__all__ = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "DyT", "PolyNorm", "Embedding", "Linear", "AdamW", *_CLASSES]

@@ -1,0 +1,107 @@
+/* memory.c - places of activations and gradients.
+ *
+ * What the layers keep for the backward pass lies in one block, one layer's behind the other's. The backward pass goes from the last layer to
+ * the first, and what a layer has kept is of no use once that layer is done. So, in a step of one micro-batch, its place is taken by the
+ * gradients of layers before it:
+ *
+ *   kept by layer   0        | 1        | ... | last     |
+ *   gradients of             | 0 | 1    | ...            | last | norms
+ *
+ * All gradients but those of the tables lie in one piece, that of the last layer behind the block, and each of the others begins behind what its own
+ * layer keeps, if a layer keeps no less than its gradients take. */
+#include "model.h"
+
+static size_t whole_lines(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* What a layer keeps, from `base` on, NULL: nowhere yet; returns its bytes. What is computed again is not kept. */
+static size_t place_kept(const model *m, layer *l, char *base)
+{
+    const options *o = m->o;
+    const size_t rows = (size_t)m->rows, el = tg_type_size(m->type);
+    const size_t stream = rows * (size_t)o->width * el;
+    const struct {
+        char **at;
+        size_t bytes;
+    } pieces[] = {
+        {&l->s1_data, stream},
+        {&l->rstd1_data, rows * 4},
+        {&l->qkv_data, rows * (size_t)m->qkv_width * el},
+        {&l->attended_data, stream},
+        {&l->lse_data, rows * (size_t)o->heads * 4},
+        {&l->s2_data, stream},
+        {&l->rstd2_data, rows * 4},
+        {&l->normed1_data, o->recompute < RECOMPUTE_NORMS ? stream : 0},
+        {&l->normed2_data, o->recompute < RECOMPUTE_NORMS ? stream : 0},
+        {&l->h_data, o->recompute < RECOMPUTE_SWIGLU ? rows * (size_t)o->ff * el : 0},
+        {&l->gate_up_data, o->recompute < RECOMPUTE_GATES ? rows * 2 * (size_t)o->ff * el : 0},
+    };
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        if (base)
+            *pieces[i].at = base + used;
+        used += whole_lines(pieces[i].bytes);
+    }
+    return used;
+}
+
+/* Gradients of layers that lie in the place of what other layers have kept. Gaps between parameters would hold what was kept there, and not
+ * zeros. */
+static size_t overlaid(const model *m, size_t kept, size_t layer_grad)
+{
+    const int fits = kept >= layer_grad && m->used == m->count && m->o->accumulate == 1;
+    return fits ? layer_grad * (size_t)(m->o->layers - 1) : 0;
+}
+
+static void place_layers(model *m, int training)
+{
+    const size_t layers = (size_t)m->o->layers, kept = place_kept(m, &m->layers[0], NULL);
+    const size_t layer_grad = (size_t)(m->decayed - m->tables) / layers * sizeof(float);
+    const size_t grad = training ? (size_t)(m->count - m->tables) * sizeof(float) : 0;
+    const size_t beyond = training ? grad - overlaid(m, kept, layer_grad) : 0;
+    char *block = take_activations(m->r, kept * layers + beyond);
+    for (size_t i = 0; i < layers; i++)
+        place_kept(m, &m->layers[i], block + i * kept);
+    if (!training)
+        return;
+    m->grad = (float *)(block + kept * layers + beyond - grad);
+    m->table_grad = take_activations(m->r, (size_t)m->tables * sizeof(float));
+}
+
+/* What is computed again has the same place in all layers. */
+static void share(model *m, size_t gate_up)
+{
+    const int64_t recompute = m->o->recompute;
+    char *gates = recompute < RECOMPUTE_GATES ? NULL : take_activations(m->r, gate_up);
+    for (layer *l = m->layers; l < m->layers + m->o->layers; l++) {
+        if (recompute >= RECOMPUTE_NORMS)
+            l->normed1_data = l->normed2_data = m->y_data;
+        if (recompute >= RECOMPUTE_SWIGLU)
+            l->h_data = m->h_data;
+        if (gates)
+            l->gate_up_data = gates;
+    }
+}
+
+void model_place_activations(model *m, int training)
+{
+    const options *o = m->o;
+    const size_t rows = (size_t)m->rows, el = tg_type_size(m->type);
+    const size_t stream = rows * (size_t)o->width * el;
+    place_layers(m, training);
+    m->last_s1_data = take_activations(m->r, stream);
+    m->last_rstd1_data = take_activations(m->r, rows * 4);
+    m->y_data = take_activations(m->r, stream);
+    m->h_data = take_activations(m->r, rows * (size_t)o->ff * el);
+    m->tokens = take_exchanged(m->r, 2 * (size_t)o->accumulate * 2 * rows * sizeof(*m->tokens));
+    m->results = take_exchanged(m->r, (2 * model_results_of(m) + 1) * sizeof(*m->results));
+    m->logits_data = take_tensors(m->r, (size_t)o->vocab * sizeof(*m->logits_data));
+    if (training) {
+        m->d_data = take_activations(m->r, stream);
+        m->e_data = take_activations(m->r, stream);
+        m->dqkv_data = take_activations(m->r, rows * (size_t)m->qkv_width * el);
+    }
+    share(m, rows * 2 * (size_t)o->ff * el);
+}

@@ -1,0 +1,107 @@
+/* step.c - a step of the course, and the two of them that are under way at a time. */
+#include "step.h"
+
+#include <math.h>
+
+#include "optimizer.h"
+
+/* Gradients of all micro-batches, and their sum of squares: calls that are the same in each step. */
+static void make_gradients(model *m)
+{
+    for (int64_t i = 0; i < m->o->accumulate; i++) {
+        model_micro_batch(m, i);
+        model_forward(m);
+        model_loss(m, 1, i > 0);
+        model_backward(m, i > 0);
+    }
+    gradient_squares(m);
+}
+
+/* The same, recorded as soon as the workspace has all that they need, and launched as a whole from then on. */
+static void put_gradients(progress *p)
+{
+    model *m = p->m;
+    tg_graph **graph = &p->gradients[m->place];
+    if (!*graph && p->calls_made > 0 && !m->r->profile && run_record(m->r)) {
+        make_gradients(m);
+        *graph = run_recorded(m->r);
+    }
+    if (*graph) {
+        run_launch(m->r, *graph);
+    } else {
+        make_gradients(m);
+        p->calls_made++;
+    }
+}
+
+void put_step(progress *p)
+{
+    model *m = p->m;
+    const options *o = m->o;
+    const int64_t step = ++p->put;
+    model_step_place(m, step % 2);
+    for (int64_t i = 0; i < o->accumulate; i++) {
+        model_micro_batch(m, i);
+        data_train(p->data, o, ((step - 1) * o->accumulate + i) * o->batch, m->input_data,
+                   m->target_data);
+    }
+    put_gradients(p);
+    optimizer_step(m, step);
+    model_fetch_results(m);
+    run_mark(m->r, &p->results[m->place]);
+}
+
+/* Waits for the oldest step that has not ended. */
+static event end_step(progress *p)
+{
+    const options *o = p->m->o;
+    const int64_t step = ++p->done;
+    event e = {.step = step, .lr = learning_rate(o, step)};
+    run_wait_for(p->m->r, p->results[step % 2]);
+    const float *results = model_results(p->m, step % 2);
+    for (int64_t i = 0; i < o->accumulate; i++)
+        e.loss += (double)results[i] / (double)o->accumulate;
+    e.norm = sqrt((double)results[o->accumulate]);
+    if (!isfinite(e.loss) || !isfinite(e.norm))
+        die("step %lld: the loss is %g, the gradient norm %g: stopped before the parameters "
+            "change; "
+            "a smaller --lr or --clip, a longer --warmup or --type f32 may help",
+            (long long)step, e.loss, e.norm);
+    const double at = now(), spent = p->m->r->spent;
+    e.seconds = p->m->r->profile && is_apart(p->m->r) ? spent - p->spent : at - p->since;
+    e.tokens = (double)(o->batch * o->seq * o->accumulate);
+    p->since = at;
+    p->spent = spent;
+    return e;
+}
+
+static void note(history *h, const event *e)
+{
+    history_loss(h)[e->step] = (float)e->loss;
+    history_norm(h)[e->step] = (float)e->norm;
+    history_seconds(h)[e->step] = (float)e->seconds;
+    h->done = e->step;
+}
+
+void end_steps(progress *p, int64_t ahead)
+{
+    while (p->put - p->done > ahead) {
+        const event e = end_step(p);
+        note(p->h, &e);
+        report_step(p->r, &e);
+    }
+}
+
+void begin_time(progress *p)
+{
+    p->since = now();
+    p->spent = p->m->r->spent;
+}
+
+void close_progress(progress *p)
+{
+    for (int i = 0; i < 2; i++) {
+        tg_graph_destroy(p->m->r->ctx, p->gradients[i]);
+        tg_event_destroy(p->m->r->ctx, p->results[i]);
+    }
+}

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Makes what Liger-Kernel's tests need, once: a Python with its packages, and the sources of a release with its tests.
+#   environment.sh BUILD: BUILD/liger/venv/bin/python, BUILD/liger/liger_kernel-*; prints the latter folder
+set -eu
+version=0.8.5
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1/liger"
+work=$(cd "$1/liger" && pwd)
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+if ! cmp -s "$here/requirements.txt" "$work/requirements.txt"; then
+    rm -rf "$work/venv" "$work/requirements.txt"
+    python3 -m venv "$work/venv"
+    "$work/venv/bin/pip" install -q -r "$here/requirements.txt" >&2
+    cp "$here/requirements.txt" "$work/requirements.txt"
+fi
+sources=$work/liger_kernel-$version
+if [ ! -d "$sources" ]; then
+    "$work/venv/bin/pip" download -q -d "$work" --no-deps --no-build-isolation --no-binary :all: "liger-kernel==$version" >&2
+    tar -xf "$work/liger_kernel-$version.tar.gz" -C "$work"
+fi
+echo "$sources"

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Liger-Kernel's own tests on Tigon's operators, on the CPU: run.sh BUILD [PYTEST'S ARGUMENTS]
+# Prints passed, failed and skipped by file; BUILD/liger/tests.txt has every test. The last line is "N passed, N failed, N skipped".
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+build=$(cd "$1" && pwd)
+shift
+sources=$(sh "$here/environment.sh" "$build")
+log=$build/liger/tests.txt
+
+# Tensors of a gigabyte come and go: their memory is kept, which else the system would clear page by page, half of all time.
+export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000
+[ $# -gt 0 ] || set -- -n 2 test/ops test/transformers
+cd "$sources"
+status=0
+PYTHONPATH=$build/python:$sources/src OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error \
+    ../venv/bin/python -m pytest -p tigon.liger.pytest -p no:cacheprovider --rootdir . -o addopts= -o log_cli=false -v --no-header \
+    --tb=short -W ignore -rf --left-out "$here/left_out.txt" "$@" >"$log" 2>&1 || status=$?
+sed -n "/ Liger-Kernel's tests on Tigon /,\$p" "$log"
+[ $status -eq 0 ] || grep -E '^(FAILED|ERROR)|^E  ' "$log" || tail -40 "$log"
+grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -1
+exit $status

@@ -1,0 +1,195 @@
+"""The modules and functions of tigon.liger.transformers, without Liger installed, beside PyTorch's: results and gradients."""
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tigon.liger.transformers as liger
+
+CONFIG = SimpleNamespace(hidden_size=16, intermediate_size=24, hidden_act="silu", num_experts=3, moe_intermediate_size=24)
+
+
+def centred_rms_norm(m, x):
+    return F.rms_norm(x, x.shape[-1:], eps=1e-6) * (1 + m.weight)
+
+
+def poly_norm(m, x):
+    powers = (u / (u.square().mean(-1, keepdim=True) + 1e-6).sqrt() for u in (x**3, x**2, x))
+    return sum(w * p for w, p in zip(m.weight, powers)) + m.bias
+
+
+def gated(activation):
+    return lambda m, x: m.down_proj(activation(m.gate_proj(x)) * m.up_proj(x))
+
+
+def packed(m, x):
+    gate, up = m.gate_up_proj(x).chunk(2, -1)
+    return m.down_proj(F.silu(gate) * up)
+
+
+def falcon(m, x):
+    return m.down_proj(F.silu(0.5 * m.gate_proj(x)) * m.up_proj(x)) * 2
+
+
+def gelu(x):
+    return F.gelu(x, approximate="tanh")
+
+
+# a module, what it computes; x is [2,6,16]
+MODULES = {
+    "rms_norm": (liger.LigerRMSNorm(16), lambda m, x: F.rms_norm(x, (16,), m.weight, 1e-6)),
+    "rms_norm_without_weight": (liger.LigerRMSNorm(16, elementwise_affine=False), lambda m, x: F.rms_norm(x, (16,), eps=1e-6)),
+    "gemma": (liger.LigerRMSNormForGemma(16), centred_rms_norm),
+    "gemma3": (liger.LigerRMSNormForGemma3(16), centred_rms_norm),
+    "layer_norm": (liger.LigerLayerNorm(16, bias=True), lambda m, x: F.layer_norm(x, (16,), m.weight, m.bias, 1e-6)),
+    "group_norm": (liger.LigerGroupNorm(6, 3, bias=True), lambda m, x: F.group_norm(x, 3, m.weight, m.bias, 1e-6)),
+    "poly_norm": (liger.LigerPolyNorm(), poly_norm),
+    "dyt": (liger.LigerDyT(16), lambda m, x: torch.tanh(m.alpha * x) * m.gamma + m.beta),
+    "softmax": (liger.LigerSoftmax(), lambda m, x: x.softmax(-1)),
+    "relu_squared": (liger.LigerReLUSquared(), lambda m, x: F.relu(x).square()),
+    "swiglu": (liger.LigerSwiGLUMLP(CONFIG), gated(F.silu)),
+    "geglu": (liger.LigerGEGLUMLP(CONFIG), gated(gelu)),
+    "phi3": (liger.LigerPhi3SwiGLUMLP(CONFIG), packed),
+    "falcon": (liger.LigerFalconH1SwiGLUMLP(SimpleNamespace(**vars(CONFIG), mlp_multipliers=(0.5, 2))), falcon),
+    "mixtral": (liger.LigerBlockSparseTop2MLP(CONFIG), lambda m, x: m.w2(F.silu(m.w1(x)) * m.w3(x))),
+}
+
+
+def gradients(output, *tensors):
+    output.backward(torch.linspace(-1, 1, output.numel()).view(output.shape))
+    found = [t.grad for t in tensors]
+    for t in tensors:
+        t.grad = None
+    return output.detach(), *found
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module(name):
+    module, expected = MODULES[name]
+    torch.manual_seed(0)
+    x = torch.randn(2, 6, 16, requires_grad=True)
+    tensors = x, *module.parameters()
+    torch.testing.assert_close(gradients(module(x), *tensors), gradients(expected(module, x), *tensors), atol=1e-4, rtol=1e-4)
+
+
+def test_fused_add_rms_norm():
+    module = liger.LigerFusedAddRMSNorm(16)
+    x, residual = torch.randn(2, 3, 16, requires_grad=True), torch.randn(2, 3, 16, requires_grad=True)
+    tensors = x, residual, module.weight
+    y, s = module(x, residual)
+    found = gradients(y + 2 * s, *tensors)
+    s = x + residual
+    expected = gradients(F.rms_norm(s, (16,), module.weight, 1e-6) + 2 * s, *tensors)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    _, s = module(x, residual)  # and with a gradient of the sum alone
+    torch.testing.assert_close(gradients(s, x), gradients(x + residual, x))
+
+
+def test_upstream_gradient_stays():
+    """A gradient that another consumer holds too is not overwritten, whatever in_place says."""
+    module = liger.LigerRMSNorm(16, in_place=True)
+    x = torch.randn(4, 16, requires_grad=True)
+    found = gradients(x + module(x), x)
+    torch.testing.assert_close(found, gradients(x + F.rms_norm(x, (16,), module.weight, 1e-6), x), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
+def test_losses_of_logits(reduction):
+    torch.manual_seed(0)
+    x, weight = torch.randn(5, 16, requires_grad=True), torch.randn(11, 16, requires_grad=True)
+    target = torch.tensor([1, -100, 3, 10, 0])
+    expected = gradients(F.cross_entropy(x @ weight.T, target, reduction=reduction), x, weight)
+    found = gradients(liger.LigerCrossEntropyLoss(reduction=reduction)(x @ weight.T, target), x, weight)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    loss = liger.LigerFusedLinearCrossEntropyLoss(reduction=reduction, return_token_accuracy=True)(weight, x, target)
+    assert loss.token_accuracy.shape == loss.loss.shape
+    torch.testing.assert_close(gradients(loss.loss, x, weight), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_frozen_input():
+    """The weight gets its gradient where the hidden states need none."""
+    x, weight, target = torch.randn(5, 16), torch.randn(11, 16, requires_grad=True), torch.arange(5)
+    loss = liger.LigerFusedLinearCrossEntropyLoss()(weight, x, target)
+    torch.testing.assert_close(gradients(loss, weight), gradients(F.cross_entropy(x @ weight.T, target), weight), atol=1e-5, rtol=1e-5)
+
+
+def test_backward_again():
+    """The same gradients at a second backward over the same graph, with an upstream gradient that is not 1."""
+    x, weight = torch.randn(5, 16, requires_grad=True), torch.randn(11, 16, requires_grad=True)
+    loss = liger.LigerFusedLinearCrossEntropyLoss()(weight, x, torch.arange(5)) * 3
+    first = torch.autograd.grad(loss, (x, weight), retain_graph=True)
+    torch.testing.assert_close(torch.autograd.grad(loss, (x, weight)), first, atol=0, rtol=0)
+
+
+def test_divergences():
+    p, q = torch.randn(4, 9).softmax(-1), torch.randn(4, 9).log_softmax(-1).requires_grad_()
+    mean = (q.exp() + p) / 2
+    half = (F.kl_div(mean.log(), p, reduction="batchmean") + F.kl_div(mean.log(), q.exp(), reduction="batchmean")) / 2
+    torch.testing.assert_close(liger.LigerJSD()(q, p.log()), half, atol=1e-6, rtol=1e-5)
+    kl = liger.LigerKLDIVLoss(reduction="batchmean")(q, p)
+    torch.testing.assert_close(gradients(kl, q), gradients(F.kl_div(q, p, reduction="batchmean"), q), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(liger.LigerTVDLoss()(p, q.exp()), (p - q.exp()).abs().sum() / 8, atol=1e-6, rtol=1e-5)
+
+
+def test_experts():
+    torch.manual_seed(0)
+    experts = liger.LigerExperts(CONFIG)
+    for p in experts.parameters():
+        torch.nn.init.normal_(p)
+    x, index, weights = torch.randn(7, 16, requires_grad=True), torch.randint(3, (7, 2)), torch.rand(7, 2)
+    expected = torch.zeros(7, 16)
+    for t in range(7):
+        for e, w in zip(index[t], weights[t]):
+            gate, up = (experts.gate_up_proj[e] @ x[t]).chunk(2)
+            expected[t] += w * (experts.down_proj[e] @ (F.silu(gate) * up))
+    torch.testing.assert_close(experts(x, index, weights), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_embedding():
+    module = liger.LigerEmbedding(9, 16, padding_idx=4)
+    indices = torch.tensor([[1, 4, 1], [0, 8, 4]])
+    expected = F.embedding(indices, module.weight, padding_idx=4)
+    torch.testing.assert_close(gradients(module(indices), module.weight), gradients(expected, module.weight))
+
+
+def test_rotary():
+    q, k = torch.randn(2, 4, 5, 8, requires_grad=True), torch.randn(2, 2, 5, 8, requires_grad=True)
+    angle = torch.randn(1, 5, 4).repeat(1, 1, 2)
+    cos, sin = angle.cos(), angle.sin()
+
+    def rotated(x):
+        return x * cos.unsqueeze(1) + torch.cat((-x[..., 4:], x[..., :4]), -1) * sin.unsqueeze(1)
+
+    for i, x in enumerate((q, k)):
+        found = liger.liger_rotary_pos_emb(q, k, cos, sin)[i]
+        torch.testing.assert_close(gradients(found, x), gradients(rotated(x), x), atol=1e-5, rtol=1e-5)
+    complex_q = torch.view_as_complex(q.detach().transpose(1, 2).reshape(2, 5, 4, 4, 2))
+    table = torch.polar(torch.ones(5, 4), angle[0, :, :4])
+    found, _ = liger.liger_llama4_text_rotary_pos_emb(q.transpose(1, 2), k.transpose(1, 2), table)
+    torch.testing.assert_close(found, torch.view_as_real(complex_q * table[:, None]).flatten(3), atol=1e-5, rtol=1e-5)
+
+
+def test_neighborhood_attention():
+    layer = liger.LigerFusedNeighborhoodAttentionLayer(16, 2, kernel_size=3, dilation=2)
+    x = torch.randn(2, 12, 16)
+    attention = layer.attention
+    q, k, v = (p(layer.layer_norm(x)).view(2, 12, 2, 8).transpose(1, 2) for p in (attention.q_proj, attention.k_proj, attention.v_proj))
+    apart = (torch.arange(12)[:, None] - torch.arange(12)).abs()
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=(apart <= 2) & (apart % 2 == 0))
+    torch.testing.assert_close(layer(x), x + attention.out_proj(y.transpose(1, 2).reshape(2, 12, 16)), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss_type", ("grpo", "dapo", "cispo", "vespo"))
+def test_policy_loss(loss_type):
+    """Tokens' losses are finite, masked ones 0, and their gradient is that of their mean."""
+    torch.manual_seed(0)
+    logits = torch.randn(2, 6, 11, requires_grad=True)
+    ids, mask = torch.randint(11, (2, 5)), torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    old, reference, advantages = torch.randn(2, 5) - 2, torch.randn(2, 5) - 2, torch.tensor([1.0, -1.0])
+    common = {"beta": 0.1, "loss_type": loss_type, "inplace": False}
+    loss, kl, clipped = liger.triton_grpo_loss(logits, old, reference, ids, advantages, mask, **common)
+    assert (loss[0, 3:] == 0).all() and torch.isfinite(loss).all() and kl.shape == clipped.shape == loss.shape
+    total = (loss.sum(-1) / mask.sum(-1)).mean() if loss_type == "grpo" else loss.sum() / mask.sum()
+    found, _ = liger.triton_grpo_loss(logits, old, reference, ids, advantages, mask, reduce=True, **common)
+    torch.testing.assert_close(gradients(found, logits), gradients(total, logits), atol=1e-6, rtol=1e-5)

@@ -1,0 +1,102 @@
+"""Tigon in the place of an installed Liger-Kernel, and back."""
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+pytest.importorskip("liger_kernel")
+import tigon.liger  # noqa: E402
+import tigon.liger.ops as ours  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def undone():
+    yield
+    tigon.liger.undo()
+
+
+def places():
+    """(module, name) of every attribute of Liger's loaded modules that is Tigon's."""
+    return {
+        (module_name, name)
+        for module_name, module in list(sys.modules.items())
+        if module_name.partition(".")[0] == "liger_kernel"
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", None) and str(value.__module__).startswith("tigon.")
+    }
+
+
+def test_top_level_alone():
+    import liger_kernel.ops.geglu
+    import liger_kernel.transformers.functional
+
+    original = liger_kernel.ops.geglu.geglu_forward
+    tigon.liger.apply()
+    assert liger_kernel.ops.LigerRMSNormFunction is ours.LigerRMSNormFunction
+    assert liger_kernel.transformers.functional.LigerRMSNormFunction is ours.LigerRMSNormFunction
+    assert liger_kernel.ops.geglu.geglu_forward is original
+    tigon.liger.apply(submodules=True)
+    assert liger_kernel.ops.geglu.geglu_forward is ours.geglu_forward
+
+
+def test_undo():
+    import liger_kernel.ops
+
+    names = set(vars(liger_kernel.ops))
+    tigon.liger.apply(submodules=True)
+    import liger_kernel.transformers.rms_norm  # noqa: F401  (a module that was not there, or was, when Tigon came)
+
+    assert places()
+    tigon.liger.undo()
+    assert not places()
+    assert set(vars(liger_kernel.ops)) == names
+    assert "tigon" not in liger_kernel.ops.backends.IMPL_REGISTRY
+
+
+def test_dispatcher():
+    import liger_kernel
+    from liger_kernel.functional import rms_norm
+
+    tigon.liger.apply()
+    assert liger_kernel.available_impls("rms_norm")[0] == "tigon"
+    x, weight = torch.randn(3, 8, requires_grad=True), torch.randn(8)
+    expected = torch.nn.functional.rms_norm(x, (8,), weight, 1e-6)
+    torch.testing.assert_close(rms_norm(x, weight, 1e-6), expected)
+    with pytest.raises(ValueError, match="wide"):
+        rms_norm(x, weight, 1e-6, mode="wide")
+    tigon.liger.undo()
+    assert "tigon" not in liger_kernel.available_impls("rms_norm")
+
+
+def test_another_choice_is_refused(monkeypatch):
+    monkeypatch.setenv("LIGER_KERNEL_IMPL", "ascend")
+    with pytest.raises(RuntimeError, match="ascend"):
+        tigon.liger.apply()
+    assert not places()
+
+
+def test_status(capsys):
+    tigon.liger.apply()
+    tigon.liger.status()
+    lines = dict(line.split() for line in capsys.readouterr().out.splitlines()[1:])
+    assert lines["LigerRMSNormFunction"] == "tigon.liger.ops.rms_norm"
+    assert lines["LigerMHCPreFunction"] == "liger_kernel.ops.mhc"
+
+
+@pytest.mark.parametrize(
+    "value, top, submodule", [("1", "tigon", "liger_kernel"), ("submodules", "tigon", "tigon"), ("0", "liger_kernel", "liger_kernel")]
+)
+def test_at_start(value, top, submodule):
+    """The line of tigon_liger.pth, which Python runs as it starts, and then a program that knows nothing of Tigon."""
+    program = """if True:
+        import liger_kernel.ops
+        from liger_kernel.ops.geglu import geglu_forward
+        print(liger_kernel.ops.geglu_forward.__module__, geglu_forward.__module__)
+    """
+    with open(os.path.join(os.path.dirname(__file__), "../../bindings/python/tigon_liger.pth")) as file:
+        start = file.read()
+    environment = {**os.environ, "TIGON_LIGER": value, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run([sys.executable, "-c", start + program], env=environment, capture_output=True, text=True, check=True)
+    assert [name.partition(".")[0] for name in run.stdout.split()] == [top, submodule]

@@ -1,0 +1,172 @@
+"""A small problem for each family of tigon.torch, and the same in PyTorch's own words: what test_torch.py compares."""
+import math
+
+import torch
+from torch.nn import functional as F
+
+N = 16
+
+
+class Problem:
+    """tensors: by name, those of floating point want gradients unless they are named in `constant`; reference: the textbook's version,
+    of the same tensors in f64."""
+
+    def __init__(self, tensors, reference, options=None, constant=()):
+        self.tensors, self.reference, self.options, self.constant = tensors, reference, options or {}, set(constant)
+
+    def copy(self, device="cpu", dtype=torch.float32):
+        """Fresh leaves."""
+        copies = {}
+        for name, tensor in self.tensors.items():
+            real = tensor.is_floating_point()
+            copies[name] = tensor.detach().to(device, dtype if real else tensor.dtype, copy=True)
+            copies[name].requires_grad_(real and name not in self.constant)
+        return copies
+
+
+def normal(*shape, scale=1.0):
+    return torch.randn(*shape) * scale
+
+
+def rotate_half(x, cos, sin):
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat((-second, first), -1) * sin
+
+
+def rope(q, k, cos, sin):
+    cos, sin = torch.cat((cos, cos), -1)[:, None], torch.cat((sin, sin), -1)[:, None]
+    return rotate_half(q, cos, sin), rotate_half(k, cos, sin)
+
+
+def llama4_rope(q, k, freqs):
+    table = torch.view_as_complex(freqs)[:, None]
+    def turn(x):
+        pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * table).flatten(-2)
+    return turn(q), turn(k)
+
+
+def mrope(q, k, cos, sin, section_t, section_h, section_w):
+    sizes = (section_t, section_h, section_w)
+    def picked(table):
+        return torch.cat([part[i] for i, part in enumerate(table[..., :sum(sizes)].split(sizes, -1))], -1)[:, :, None]
+    c, s = picked(cos), picked(sin)
+    return rotate_half(q, torch.cat((c, c), -1), torch.cat((s, s), -1)), rotate_half(k, torch.cat((c, c), -1), torch.cat((s, s), -1))
+
+
+def rms(x, weight, eps=1e-6):
+    return x * (x.pow(2).mean(-1, keepdim=True) + eps).rsqrt() * weight
+
+
+def fused_add_rms_norm(x, residual, weight):
+    return rms(x + residual, weight), x + residual
+
+
+def poly_norm(x, weight, bias):
+    def n(u):
+        return u * (u.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
+    return weight[0] * n(x ** 3) + weight[1] * n(x ** 2) + weight[2] * n(x) + bias
+
+
+def sparsemax(x):
+    z = x.sort(-1, descending=True).values
+    k = torch.arange(1, x.shape[-1] + 1, dtype=x.dtype)
+    support = (1 + k * z > z.cumsum(-1)).sum(-1, keepdim=True)
+    tau = (z.cumsum(-1).gather(-1, support - 1) - 1) / support
+    return (x - tau).clamp(min=0)
+
+
+def picked_log_softmax(logits, target, temperature):
+    return (logits / temperature).log_softmax(-1).gather(-1, target[..., None])[..., 0]
+
+
+def grpo(logits, target, advantages, old_logp, ref_logp, temperature, beta):
+    logp = picked_log_softmax(logits, target, temperature)
+    ratio = (logp - old_logp).exp()
+    a = advantages[:, None]
+    policy = -torch.min(ratio * a, ratio.clamp(1 - 0.2, 1 + 0.4) * a)
+    u = ref_logp - logp
+    return (policy + beta * (u.exp() - u - 1)).mean(-1).mean()
+
+
+def attention(q, k, v, causal):
+    q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True).transpose(1, 2)
+
+
+def neighbours(q, k, v, kernel_size):
+    at = torch.arange(q.shape[2])
+    near = (at[:, None] - at).abs() <= kernel_size // 2
+    scores = (q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])).masked_fill(~near, -math.inf)
+    return scores.softmax(-1) @ v
+
+
+def jsd(student, teacher, beta=0.5):
+    p, q = teacher.exp(), student.exp()
+    log_m = (beta * p + (1 - beta) * q).log()
+    return (beta * p * (teacher - log_m) + (1 - beta) * q * (student - log_m)).sum(-1).mean()
+
+
+def softmax_jsd(student, teacher):
+    return jsd(student.log_softmax(-1), teacher.log_softmax(-1))
+
+
+def problems():
+    torch.manual_seed(0)
+    classes, rows = 11, 6
+    q, k = normal(2, 5, 4, 8), normal(2, 5, 2, 8)
+    angles = torch.rand(5, 4) * 6
+    mrope_angles = torch.rand(3, 2, 5, 4) * 6
+    ids = torch.randint(0, classes, (rows,))
+    tokens = torch.randint(0, classes, (2, 3))
+    x, weight = normal(2, 3, N), 1 + normal(N, scale=0.1)
+    return {
+        "embedding": Problem({"weight": normal(classes, N), "indices": tokens}, lambda weight, indices: F.embedding(indices, weight)),
+        "sum_rows": Problem({"x": normal(rows, N)}, lambda x, scale: scale * x.sum(0), {"scale": 0.5}),
+        "rms_norm": Problem({"x": x, "weight": weight}, rms, {"eps": 1e-6}),
+        "fused_add_rms_norm": Problem({"x": x, "residual": normal(2, 3, N), "weight": weight}, fused_add_rms_norm),
+        "layer_norm": Problem({"x": x, "weight": weight, "bias": normal(N)},
+                              lambda x, weight, bias: F.layer_norm(x, (N,), weight, bias, 1e-6)),
+        "group_norm": Problem({"x": normal(2, 6, 5), "weight": normal(6), "bias": normal(6)},
+                              lambda x, weight, bias, num_groups: F.group_norm(x, num_groups, weight, bias, 1e-6), {"num_groups": 3}),
+        "swiglu": Problem({"gate": x, "up": normal(2, 3, N)}, lambda gate, up: F.silu(gate) * up),
+        "geglu": Problem({"gate": x, "up": normal(2, 3, N)}, lambda gate, up, exact: F.gelu(gate) * up, {"exact": True}),
+        "relu_squared": Problem({"x": x}, lambda x: F.relu(x) ** 2),
+        "dyt": Problem({"x": x, "alpha": torch.tensor([0.7]), "gamma": weight, "beta": normal(N)},
+                       lambda x, alpha, gamma, beta: torch.tanh(alpha * x) * gamma + beta),
+        "poly_norm": Problem({"x": x, "weight": normal(3), "bias": normal(1)}, poly_norm),
+        "rope": Problem({"q": q, "k": k, "cos": angles.cos(), "sin": angles.sin()}, rope, constant=("cos", "sin")),
+        "llama4_rope": Problem({"q": q, "k": k, "freqs": torch.stack((angles.cos(), angles.sin()), -1)}, llama4_rope, constant=("freqs",)),
+        "qwen2vl_mrope": Problem({"q": q, "k": k, "cos": mrope_angles.cos(), "sin": mrope_angles.sin()}, mrope,
+                                 {"section_t": 1, "section_h": 1, "section_w": 2}, constant=("cos", "sin")),
+        "softmax": Problem({"x": x}, lambda x: x.softmax(-1)),
+        "sparsemax": Problem({"x": x}, sparsemax),
+        "cross_entropy": Problem({"logits": normal(rows, classes), "target": ids},
+                                 lambda logits, target, label_smoothing: F.cross_entropy(logits, target, label_smoothing=label_smoothing),
+                                 {"label_smoothing": 0.1}),
+        "fused_linear_cross_entropy": Problem(
+            {"x": normal(rows, N), "weight": normal(classes, N), "target": ids, "bias": normal(classes)},
+            lambda x, weight, target, bias: F.cross_entropy(F.linear(x, weight, bias), target)),
+        "selective_log_softmax": Problem({"logits": normal(2, 3, classes), "target": tokens}, picked_log_softmax, {"temperature": 0.9}),
+        "grpo_loss": Problem({"logits": normal(2, 3, classes), "target": tokens, "advantages": normal(2), "old_logp": -2 + normal(2, 3),
+                              "ref_logp": -2 + normal(2, 3)}, grpo, {"temperature": 1.0, "beta": 0.04},
+                             constant=("advantages", "old_logp", "ref_logp")),
+        "flash_attention": Problem({"q": q, "k": k, "v": normal(2, 5, 2, 8)}, attention, {"causal": True}),
+        "fused_neighborhood_attention": Problem({"q": normal(2, 2, 7, 8), "k": normal(2, 2, 7, 8), "v": normal(2, 2, 7, 8)}, neighbours,
+                                                {"kernel_size": 3}),
+        "kl_div": Problem({"y_pred": normal(rows, N).log_softmax(-1), "y_true": normal(rows, N).softmax(-1)},
+                          lambda y_pred, y_true, reduction: F.kl_div(y_pred, y_true, reduction=reduction), {"reduction": "batchmean"},
+                          constant=("y_true",)),
+        "tvd": Problem({"p": normal(rows, N).softmax(-1), "q": normal(rows, N).softmax(-1)},
+                       lambda p, q, reduction: 0.5 * (p - q).abs().sum() / rows, {"reduction": "batchmean"}, constant=("q",)),
+        "jsd": Problem({"student": normal(rows, N).log_softmax(-1), "teacher": normal(rows, N).log_softmax(-1)}, jsd, {"beta": 0.3},
+                       constant=("teacher",)),
+        "softmax_jsd": Problem({"student": normal(rows, N), "teacher": normal(rows, N)}, softmax_jsd, constant=("teacher",)),
+        "fused_linear_jsd": Problem(
+            {"x": normal(rows, N), "weight": normal(classes, N), "teacher_x": normal(rows, 8), "teacher_weight": normal(classes, 8)},
+            lambda x, weight, teacher_x, teacher_weight: softmax_jsd(x @ weight.T, teacher_x @ teacher_weight.T),
+            constant=("teacher_x", "teacher_weight")),
+        "sum_squares": Problem({"x": x}, lambda x: x.pow(2).sum()),
+        "gemm": Problem({"a": normal(N, 5), "b": normal(7, N)}, lambda a, b, trans_a, trans_b, alpha: alpha * a.T @ b.T,
+                        {"trans_a": True, "trans_b": True, "alpha": 0.5}),
+    }

@@ -1,0 +1,17 @@
+"""The python blocks of docs/python.md, one after the other; the comments of a block that begin a line are what it prints."""
+import os
+import re
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def test_blocks(capsys):
+    with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as file:
+        blocks = re.findall(r"^```python\n(.*?)^```", file.read(), flags=re.S | re.M)
+    assert blocks
+    names = {}
+    for block in blocks:
+        exec(block, names)
+        expected = re.findall(r"^# (.*)$", block, flags=re.M)
+        if expected:
+            assert capsys.readouterr().out.splitlines() == expected

@@ -1,0 +1,109 @@
+"""tigon.torch's modules and its optimizer, and the ways of training that are built on them."""
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import tigon.torch as tt
+
+
+def test_modules_are_what_torch_has():
+    torch.manual_seed(0)
+    x = torch.randn(3, 4, 16)
+    for ours, theirs in ((tt.RMSNorm(16, eps=1e-6), nn.RMSNorm(16, 1e-6)), (tt.LayerNorm(16), nn.LayerNorm(16, 1e-6)),
+                         (tt.GroupNorm(2, 4), nn.GroupNorm(2, 4, 1e-6)), (tt.Softmax(), nn.Softmax(-1))):
+        torch.testing.assert_close(ours(x), theirs(x), rtol=1e-5, atol=1e-5)
+    linear = tt.Linear(16, 5)
+    torch.testing.assert_close(linear(x), nn.functional.linear(x, linear.weight, linear.bias), rtol=1e-5, atol=1e-5)
+    embedding = tt.Embedding(7, 16)
+    ids = torch.tensor([[1, 6], [0, 1]])
+    assert torch.equal(embedding(ids), embedding.weight[ids])
+
+
+def test_every_family_has_a_module():
+    classes = {c.family for c in vars(tt).values() if isinstance(c, type) and issubclass(c, tt.modules.Module) and c.family}
+    assert classes == set(tt._table.FAMILIES)
+
+
+def test_an_option_that_is_not_there():
+    with pytest.raises(TypeError, match="RMSNorm: there is no option epsilon; there are casting_mode, eps, offset"):
+        tt.RMSNorm(8, epsilon=1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_adamw_follows_torch(dtype):
+    torch.manual_seed(0)
+    start = torch.randn(5, 7)
+    ours, theirs = nn.Parameter(start.to(dtype)), nn.Parameter(start.to(dtype).float())
+    options = {"lr": 1e-2, "betas": (0.8, 0.9), "weight_decay": 0.1}
+    a, b = tt.AdamW([ours], **options, master=True), torch.optim.AdamW([theirs], **options)
+    for _ in range(10):
+        grad = torch.randn(5, 7).to(dtype)
+        ours.grad, theirs.grad = grad, grad.float()
+        a.step()
+        b.step()
+    torch.testing.assert_close(ours, theirs.to(dtype), rtol=1e-5, atol=1e-6)
+
+
+class Tiny(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = tt.Embedding(11, 16)
+        self.norm = tt.RMSNorm(16)
+        self.up, self.gate, self.down = tt.Linear(16, 32, bias=False), tt.Linear(16, 32, bias=False), tt.Linear(32, 16, bias=False)
+        self.act = tt.SwiGLU()
+        self.head = nn.Parameter(torch.randn(11, 16) * 0.1)
+
+    def forward(self, ids, target):
+        x = self.embedding(ids)
+        h = self.norm(x)
+        x = x + self.down(self.act(self.gate(h), self.up(h)))
+        return tt.fused_linear_cross_entropy(x.flatten(0, -2), self.head, target.flatten())
+
+
+def steps(model, count=3):
+    torch.manual_seed(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(count):
+        ids = torch.randint(0, 11, (4, 6))
+        loss = model(ids, ids.roll(-1, 1))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def tiny():
+    torch.manual_seed(0)
+    return Tiny()
+
+
+def test_inductor_compiles_a_model_in_one_graph():
+    assert steps(torch.compile(tiny(), fullgraph=True)) == pytest.approx(steps(tiny()), rel=1e-5)
+
+
+def wrapped(rank, folder, kind):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/{kind}", rank=rank, world_size=2)
+    torch.set_num_threads(1)
+    if kind == "ddp":
+        model = nn.parallel.DistributedDataParallel(tiny())
+    else:
+        from torch.distributed.fsdp import fully_shard
+        model = tiny()
+        mesh = dist.init_device_mesh("cpu", (2,))
+        for layer in (model.norm, model.up, model.gate, model.down):
+            fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    losses = steps(model)
+    if rank == 0:
+        torch.save(losses, f"{folder}/{kind}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_two_processes(kind, tmp_path):
+    """Both see the same batch, so the losses are those of one process."""
+    torch.multiprocessing.spawn(wrapped, (str(tmp_path), kind), nprocs=2)
+    assert torch.load(tmp_path / f"{kind}.pt") == pytest.approx(steps(tiny()), rel=1e-5)

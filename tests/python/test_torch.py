@@ -1,0 +1,186 @@
+"""tigon.torch: results and gradients of all families, and that they go through what PyTorch does with operators."""
+import pytest
+import torch
+
+import tigon
+import tigon.torch
+from problems import problems
+from tigon.torch._table import FAMILIES
+
+PROBLEMS = problems()
+each = pytest.mark.parametrize("name", PROBLEMS)
+
+
+@pytest.fixture(params=["cpu"] + ["cuda"] * torch.cuda.is_available())
+def device(request):
+    return request.param
+
+
+def call(name, tensors):
+    return getattr(tigon.torch, name)(**tensors, **PROBLEMS[name].options)
+
+
+def scalar(results):
+    """A number that depends on each element in its own way."""
+    results = results if isinstance(results, tuple) else (results,)
+    return sum((r * torch.linspace(0.5, 1.5, r.numel(), dtype=r.dtype, device=r.device).reshape(r.shape)).sum() for r in results)
+
+
+def gradients(function, tensors):
+    wanted = {n: t for n, t in tensors.items() if t.requires_grad}
+    return dict(zip(wanted, torch.autograd.grad(scalar(function(tensors)), list(wanted.values()))))
+
+
+def near(found, expected, tolerance):
+    expected = expected.to("cpu", torch.float64)
+    assert found.shape == expected.shape
+    torch.testing.assert_close(found.to("cpu", torch.float64), expected, rtol=tolerance, atol=tolerance * max(1.0, expected.abs().max().item()))
+
+
+def both(name, device, dtype, function=None):
+    """Results and gradients of a family and of its reference in f64 on the CPU, from the same numbers."""
+    problem = PROBLEMS[name]
+    tensors = problem.copy(device, dtype)
+    exact = {n: t.detach().to("cpu", torch.float64).requires_grad_(t.requires_grad) if t.is_floating_point() else t.cpu()
+             for n, t in tensors.items()}
+    expected = problem.reference(**exact, **problem.options)
+    function = function or (lambda t: call(name, t))
+    return function(tensors), expected, gradients(function, tensors), gradients(lambda t: problem.reference(**t, **problem.options), exact)
+
+
+def test_every_family_has_a_problem():
+    assert set(PROBLEMS) == set(FAMILIES) | {"gemm"}
+
+
+@each
+@pytest.mark.parametrize("dtype,tolerance", [(torch.float32, 2e-5), (torch.bfloat16, 2e-2), (torch.float64, 1e-9)])
+def test_results_and_gradients(name, device, dtype, tolerance):
+    if device != "cpu" and dtype == torch.float64:
+        pytest.skip("f64 is the reference's, which runs on the CPU")
+    found, expected, got, wanted = both(name, device, dtype)
+    found, expected = (r if isinstance(r, tuple) else (r,) for r in (found, expected))
+    for f, e in zip(found, expected, strict=True):
+        near(f, e, tolerance)
+    assert set(got) == set(wanted)
+    for n in wanted:
+        near(got[n], wanted[n], tolerance)
+
+
+@each
+def test_torch_compile_in_one_graph(name, device):
+    torch.compiler.reset()
+    compiled = torch.compile(lambda t: call(name, t), fullgraph=True, backend="aot_eager")
+    found, expected, got, wanted = both(name, device, torch.float32, compiled)
+    near(scalar(found), scalar(expected), 1e-4)
+    for n in wanted:
+        near(got[n], wanted[n], 2e-5)
+
+
+@each
+def test_torch_func(name, device):
+    tensors = PROBLEMS[name].copy(device)
+    expected = gradients(lambda t: call(name, t), tensors)
+    constant = {n: t.detach() for n, t in tensors.items()}
+    got = torch.func.grad(lambda leaves: scalar(call(name, {**constant, **leaves})))({n: constant[n] for n in expected})
+    for n in expected:
+        near(got[n], expected[n], 1e-6)
+    twice = {n: torch.stack((constant[n], 2 * constant[n])) for n in expected}
+    mapped = torch.vmap(lambda leaves: call(name, {**constant, **leaves}))(twice)
+    for i, factor in enumerate((1, 2)):
+        one = call(name, {**constant, **{n: factor * constant[n] for n in expected}})
+        for m, o in zip(*((r if isinstance(r, tuple) else (r,)) for r in (mapped, one))):
+            near(m[i], o, 1e-6)
+
+
+@each
+def test_autocast(name, device):
+    tensors = PROBLEMS[name].copy(device)
+    first = next(n for n, t in tensors.items() if t.is_floating_point())
+    with torch.autocast(device, torch.bfloat16):
+        mixed = {n: t.to(torch.bfloat16) if n == first else t for n, t in tensors.items()}
+        result = call(name, mixed)
+    grad = torch.autograd.grad(scalar(result), tensors[first])[0]
+    assert grad.dtype == torch.float32 and grad.isfinite().all()
+
+
+@each
+def test_checkpoint(name, device):
+    tensors = PROBLEMS[name].copy(device)
+    expected = gradients(lambda t: call(name, t), tensors)
+    got = gradients(lambda t: torch.utils.checkpoint.checkpoint(lambda: call(name, t), use_reentrant=False), tensors)
+    for n in expected:
+        assert torch.equal(got[n], expected[n])
+
+
+@each
+def test_opcheck(name, device):
+    """PyTorch's own checks of a custom operator: its schema, its shapes for tracing, its gradients."""
+    problem = PROBLEMS[name]
+    forward = getattr(torch.ops.tigon, name if name == "gemm" else f"{name}_forward").default
+    tensors = problem.copy(device)
+    order = [a.name for a in forward._schema.arguments if not a.kwarg_only]
+    torch.library.opcheck(forward, tuple(tensors.get(n) for n in order), problem.options)
+
+
+def test_only_what_is_needed_has_a_gradient():
+    x, weight = torch.randn(4, 8, requires_grad=True), torch.randn(8)
+    y = tigon.torch.rms_norm(x, weight)
+    y.sum().backward()
+    assert x.grad is not None and weight.grad is None
+
+
+def test_optional_results_are_returned_where_they_are_asked_for():
+    logits, target = torch.randn(4, 8), torch.tensor([0, 1, 2, 3])
+    loss, accuracy = tigon.torch.cross_entropy(logits, target, accuracy=True, reduction="none")
+    assert loss.shape == accuracy.shape == (4,)
+
+
+def test_fused_linear_without_reduction_takes_a_gradient_for_each_row():
+    x, weight, target = torch.randn(6, 16, requires_grad=True), torch.randn(5, 16, requires_grad=True), torch.arange(6) % 5
+    def run(function):
+        return torch.autograd.grad(scalar(function()), (x, weight))
+    got = run(lambda: tigon.torch.fused_linear_cross_entropy(x, weight, target, reduction="none"))
+    expected = run(lambda: torch.nn.functional.cross_entropy(x @ weight.T, target, reduction="none"))
+    for g, e in zip(got, expected):
+        near(g, e, 2e-5)
+
+
+def test_rope_without_keys_and_with_unused_ones():
+    problem = PROBLEMS["rope"].copy()
+    q, k, cos, sin = problem.values()
+    alone = tigon.torch.rope(q, None, cos, sin)
+    both_rotated = tigon.torch.rope(q, k, cos, sin)
+    assert torch.equal(alone, both_rotated[0])
+    assert torch.autograd.grad(both_rotated[0].sum(), (q, k), allow_unused=True)[1] is None
+    assert torch.autograd.grad(tigon.torch.rope(q, k, cos, sin)[1].sum(), (q, k))[0].abs().max() == 0
+
+
+def test_an_error_is_an_exception_with_the_librarys_words():
+    with pytest.raises(ValueError, match=r"rms_norm_forward: weight is \[7\], expected \[8\], the last dimension of x"):
+        tigon.torch.rms_norm(torch.randn(4, 8), torch.randn(7))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+def test_streams_and_graphs():
+    """Calls follow PyTorch's current stream, and a graph records them."""
+    x, weight = torch.randn(64, 256, device="cuda"), torch.ones(256, device="cuda")
+    expected = tigon.torch.rms_norm(x, weight)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        y = tigon.torch.rms_norm(x, weight)
+    torch.cuda.current_stream().wait_stream(stream)
+    assert torch.equal(y, expected)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = tigon.torch.rms_norm(x, weight)
+    x.mul_(-1)
+    graph.replay()
+    assert torch.equal(recorded, -expected)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+def test_an_index_out_of_range_on_a_card():
+    tigon.torch.embedding(torch.randn(4, 8, device="cuda"), torch.tensor([9], device="cuda"))
+    with pytest.raises(ValueError, match="embedding_forward: indices"):
+        tigon.sync()
