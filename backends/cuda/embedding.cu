@@ -1,8 +1,8 @@
 /* embedding.cu - y[i] = weight[indices[i]]; backward adds the rows of dy to the rows of dweight in their order.
  *
  * Backward counts how often each index comes, gives each its part of a list, and fills the list with positions; both are done with
- * integer atomics, in any order. Then a warp for each row of dweight, or a block where the index comes often, brings the positions into order and adds
- * up. So each sum has one order, and dweight is written once, with zeros where no index points. */
+ * integer atomics, in any order. Then blocks bring the positions of each index into order and add up, while others write zeros where no index points. So each
+ * sum has one order, and dweight is written once. */
 #include "indices.cuh"
 
 enum { EMBEDDING_THREADS = 256, LOOKUP_AHEAD = 4 };
@@ -68,7 +68,8 @@ struct sum_args {
     const int64_t *indices;
     int *count, *first, *filled; /* of each index */
     int *list, *listed;          /* positions, index by index; how many places of the list are taken */
-    int *often, *often_count;    /* the indices that come more than SELDOM times */
+    int *used;                   /* indices that come often from the front, others from the end */
+    int *often, *seldom;         /* how many of either there are */
     int64_t rows, n, table;      /* of dy; width; rows of dweight */
     int accumulate;
 };
@@ -81,7 +82,7 @@ __global__ void count_kernel(const sum_args a, const index_range range)
             atomicAdd(&a.count[a.indices[i]], 1);
 }
 
-enum { SELDOM = 32 };
+enum { SELDOM = 32 /* times that an index may come and not be among the first that are added up */ };
 
 /* first[v]: where the positions of v begin in the list. */
 __global__ void place_kernel(const sum_args a)
@@ -92,7 +93,9 @@ __global__ void place_kernel(const sum_args a)
         if (a.count[v] > 0) {
             a.first[v] = atomicAdd(a.listed, a.count[v]);
             if (a.count[v] > SELDOM)
-                a.often[atomicAdd(a.often_count, 1)] = (int)v;
+                a.used[atomicAdd(a.often, 1)] = (int)v;
+            else
+                a.used[a.table - 1 - atomicAdd(a.seldom, 1)] = (int)v;
         }
 }
 
@@ -178,128 +181,76 @@ __device__ __forceinline__ static void store_sum(W *to, int64_t j, int64_t n, co
     }
 }
 
-/* ---- an index that comes often: a block has EMBEDDING_THREADS chunks of its row ---- */
-
+/* Number k of the indices that come, those first that come often: a block has one row of dweight, or a slab of it. T: of dy; W: of dweight, T or
+ * f32. */
 template <class T, class W>
-__device__ __forceinline__ static void sum_often(const sum_args &a, int block, int blocks)
+__device__ __forceinline__ static void sum_used(const sum_args &a, int64_t k, int64_t j)
 {
     __shared__ int raw[WINDOW], sorted[WINDOW];
-    const int64_t slab = EMBEDDING_THREADS * V<T>, slabs = (a.n + slab - 1) / slab;
-    for (int64_t k = block; k < *a.often_count * slabs; k += blocks) {
-        const int v = a.often[k / slabs], count = a.count[v];
-        const int64_t j = k % slabs * slab + (int64_t)threadIdx.x * V<T>;
-        W *const to = a.dweight.row<W>(v);
-        const vector_span old = {(char *)to, sizeof(W) == 4};
-        float sum[V<T>] = {};
-        if (a.accumulate && j < a.n)
-            load_vector<T>(old, j, a.n - j, sum);
-        for (int64_t from = 0; from < (count > WINDOW ? a.rows : 1); from += WINDOW) {
-            int found = count;
-            if (count > WINDOW)
-                found = scan_window(a, v, from, raw, sorted);
-            else
-                sort_list(a.list + a.first[v], count, raw, sorted);
-            if (j < a.n)
-                add_rows<T>(a, sorted, found, j, sum);
-            __syncthreads(); /* what comes next is written to the same place */
-        }
-        if (j < a.n)
-            store_sum<T, W>(to, j, a.n, sum);
-    }
-}
-
-/* ---- indices that come seldom: a warp has a row ---- */
-
-/* Positions, one a lane, in order. */
-__device__ __forceinline__ static int sort_lanes(int position, int count)
-{
-    const unsigned all = 0xffffffffu;
-    int before = 0, sorted = 0;
-    for (int i = 0; i < count; i++)
-        before += __shfl_sync(all, position, i) < position;
-    for (int i = 0; i < count; i++) {
-        const int rank = __shfl_sync(all, before, i), other = __shfl_sync(all, position, i);
-        sorted = rank == (int)threadIdx.x % 32 ? other : sorted;
-    }
-    return sorted;
-}
-
-/* COUNT: how many rows of dy there are, -1: `count`. position: of these rows, one a lane. */
-template <class T, class W, int COUNT>
-__device__ __forceinline__ static void sum_row(const sum_args &a, int64_t v, int position, int count)
-{
-    const int lane = threadIdx.x % 32, all = COUNT < 0 ? count : COUNT;
+    const int often = *a.often;
+    if (k >= often + *a.seldom)
+        return;
+    const int v = a.used[k < often ? k : a.table - 1 - (k - often)], count = a.count[v];
     W *const to = a.dweight.row<W>(v);
     const vector_span old = {(char *)to, sizeof(W) == 4};
-#pragma unroll 4
-    for (int64_t base = 0; base < a.n; base += 32 * V<T>) {
-        const int64_t j = base + lane * V<T>;
-        float sum[V<T>] = {};
-        if (a.accumulate && j < a.n)
-            load_vector<T>(old, j, a.n - j, sum);
-#pragma unroll 4
-        for (int i = 0; i < all; i++) {
-            const T *const dy = a.dy.row<T>(__shfl_sync(0xffffffffu, position, i));
-            float g[V<T>];
-            if (j < a.n)
-                widen<T>(load(dy + j, a.n - j), g);
-#pragma unroll
-            for (int k = 0; k < V<T>; k++)
-                sum[k] += g[k];
-        }
+    float sum[V<T>] = {};
+    if (a.accumulate && j < a.n)
+        load_vector<T>(old, j, a.n - j, sum);
+    if (count <= WINDOW) {
+        sort_list(a.list + a.first[v], count, raw, sorted);
         if (j < a.n)
-            store_sum<T, W>(to, j, a.n, sum);
+            add_rows<T>(a, sorted, count, j, sum);
     }
+    for (int64_t from = 0; count > WINDOW && from < a.rows; from += WINDOW) {
+        const int found = scan_window(a, v, from, raw, sorted);
+        if (j < a.n)
+            add_rows<T>(a, sorted, found, j, sum);
+        __syncthreads(); /* the next positions come to the same place */
+    }
+    if (j < a.n)
+        store_sum<T, W>(to, j, a.n, sum);
 }
 
-enum { BATCH = 8 /* rows of dweight of which a warp looks up at once how many rows of dy they get */ };
+enum { ZERO_ROWS = EMBEDDING_THREADS / 32 /* rows of dweight that a block looks at: one a warp */ };
 
-template <class T, class W>
-__device__ __forceinline__ static void sum_seldom(const sum_args &a, int block, int blocks)
+template <class W>
+__device__ __forceinline__ static void write_zeros(const sum_args &a, int64_t block)
 {
-    const unsigned all = 0xffffffffu;
-    const int warps = EMBEDDING_THREADS / 32, lane = threadIdx.x % 32;
-    for (int64_t from = ((int64_t)block * warps + threadIdx.x / 32) * BATCH; from < a.table;
-         from += (int64_t)blocks * warps * BATCH) {
-        const bool inside = lane < BATCH && from + lane < a.table;
-        const int counts = inside ? a.count[from + lane] : INT32_MAX,
-                  firsts = inside && counts > 0 ? a.first[from + lane] : 0,
-                  only = inside && counts == 1 ? a.list[firsts] : 0;
-        for (int i = 0; i < BATCH; i++) {
-            const int count = __shfl_sync(all, counts, i), first = __shfl_sync(all, firsts, i);
-            const int position = __shfl_sync(all, only, i);
-            if (count == 0 && !a.accumulate)
-                sum_row<T, W, 0>(a, from + i, 0, 0);
-            else if (count == 1)
-                sum_row<T, W, 1>(a, from + i, position, 1);
-            else if (count > 0 && count <= SELDOM)
-                sum_row<T, W, -1>(a, from + i,
-                                  sort_lanes(lane < count ? a.list[first + lane] : 0, count),
-                                  count);
-        }
-    }
+    const int64_t v = block * ZERO_ROWS + threadIdx.x / 32;
+    const uint4 zeros = make_uint4(0, 0, 0, 0);
+    if (v >= a.table || a.count[v] > 0)
+        return;
+    for (int64_t j = threadIdx.x % 32 * V<W>; j < a.n; j += 32 * V<W>)
+        store(a.dweight.row<W>(v) + j, a.n - j, zeros);
 }
 
-enum { OFTEN_BLOCKS = 128 /* at most, for indices that come often; they come first */ };
-
-/* T: of dy; W: of dweight, T or f32. */
+/* Blocks that add up, which wait for memory most of the time, are dealt out evenly among those that write zeros. */
 template <class T, class W>
-__global__ void __launch_bounds__(EMBEDDING_THREADS) sum_kernel(const sum_args a, int often_blocks)
+__global__ void __launch_bounds__(EMBEDDING_THREADS)
+    sum_kernel(const sum_args a, int64_t sum_blocks, int64_t slabs)
 {
-    const int block = (int)blockIdx.x;
+    const int64_t sums_before = blockIdx.x * sum_blocks / gridDim.x,
+                  sums_then = (blockIdx.x + 1) * sum_blocks / gridDim.x;
     wait_for_kernel();
-    if (block < often_blocks)
-        sum_often<T, W>(a, block, often_blocks);
+    if (sums_then > sums_before)
+        sum_used<T, W>(a, sums_before / slabs,
+                       (sums_before % slabs * EMBEDDING_THREADS + threadIdx.x) * V<T>);
     else
-        sum_seldom<T, W>(a, block - often_blocks, (int)gridDim.x - often_blocks);
+        write_zeros<W>(a, blockIdx.x - sums_before);
 }
 
-template <class T, class W> static void launch_sum(const cuda_call &call, const sum_args &a)
+template <class T, class W> static tg_status launch_sum(const cuda_call &call, const sum_args &a)
 {
-    const int64_t often = a.rows > SELDOM ? OFTEN_BLOCKS : 0,
-                  batches = ceil_div(a.table, BATCH * EMBEDDING_THREADS / 32);
-    launch_early(call, (unsigned)(often + min_of(batches, 1 << 20)), EMBEDDING_THREADS,
-                 sum_kernel<T, W>, a, (int)often);
+    const int64_t slabs = ceil_div(a.n, EMBEDDING_THREADS * V<T>),
+                  sums = min_of(a.rows, a.table) * slabs,
+                  zeros = a.accumulate ? 0 : ceil_div(a.table, ZERO_ROWS);
+    if (sums + zeros > INT32_MAX)
+        return cuda_host->fail(TG_EUNSUPPORTED, "%s: %lld blocks of a kernel, expected at most %d",
+                               call.op, (long long)(sums + zeros), INT32_MAX);
+    if (sums + zeros > 0)
+        launch_early(call, (unsigned)(sums + zeros), EMBEDDING_THREADS, sum_kernel<T, W>, a, sums,
+                     slabs);
+    return TG_OK;
 }
 
 static tg_status sum_rows(const cuda_call &call, const tg_embedding_backward_args *args)
@@ -317,7 +268,7 @@ static tg_status sum_rows(const cuda_call &call, const tg_embedding_backward_arg
                                (long long)a.rows, INT32_MAX);
     if (a.table == 0 || a.n == 0)
         return TG_OK;
-    const size_t counters = (size_t)(2 * a.table + 2);
+    const size_t counters = (size_t)(2 * a.table + 3);
     int *memory = (int *)cuda_host->device_workspace(
         call.ctx, (counters + (size_t)(2 * a.table + a.rows)) * sizeof(int));
     if (!memory)
@@ -325,10 +276,11 @@ static tg_status sum_rows(const cuda_call &call, const tg_embedding_backward_arg
     a.count = memory;
     a.filled = a.count + a.table;
     a.listed = a.filled + a.table;
-    a.often_count = a.listed + 1;
-    a.first = a.often_count + 1;
-    a.often = a.first + a.table;
-    a.list = a.often + a.table;
+    a.often = a.listed + 1;
+    a.seldom = a.often + 1;
+    a.first = a.seldom + 1;
+    a.used = a.first + a.table;
+    a.list = a.used + a.table;
     const index_range range = range_of(call, "indices", a.table);
     const unsigned over_rows = (unsigned)ceil_div(min_of(a.rows, 1 << 20), EMBEDDING_THREADS),
                    over_table = (unsigned)ceil_div(min_of(a.table, 1 << 20), EMBEDDING_THREADS);
@@ -339,14 +291,14 @@ static tg_status sum_rows(const cuda_call &call, const tg_embedding_backward_arg
         launch_early(call, over_rows, EMBEDDING_THREADS, fill_kernel, a, range);
     }
     const tg_tensor *const tensors[] = {args->dy, args->dweight};
+    tg_status status = TG_OK;
     by_layout(tensors, [&](auto e) {
         using T = decltype(e);
-        if (tg_type_of(args->dweight) == TG_F32)
-            launch_sum<T, typename element<T>::f32>(call, a);
-        else
-            launch_sum<T, T>(call, a);
+        status = tg_type_of(args->dweight) == TG_F32
+                     ? launch_sum<T, typename element<T>::f32>(call, a)
+                     : launch_sum<T, T>(call, a);
     });
-    return TG_OK;
+    return status;
 }
 
 tg_status cuda_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args)

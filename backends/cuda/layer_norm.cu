@@ -104,7 +104,7 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
         const tg_tensor *const tensors[] = {args->x, args->y, args->weight, args->bias};
         by_layout(tensors, [&](auto e) {
             using T = decltype(e);
-            static kernel_room known[2];
+            static kernel_room known[WAYS];
             const row_kernels<forward_args> kernels = {
                 {layer_norm_kernel<T, FEW>, forward_rows<T, FEW>::CHUNKS},
                 {layer_norm_kernel<T, HELD>, forward_rows<T, HELD>::CHUNKS},

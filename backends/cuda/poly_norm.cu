@@ -80,7 +80,7 @@ tg_status cuda_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *a
         const tg_tensor *const tensors[] = {args->x, args->y};
         by_layout(tensors, [&](auto e) {
             using T = decltype(e);
-            static kernel_room known[2];
+            static kernel_room known[WAYS];
             const row_kernels<forward_args> kernels = {
                 {poly_norm_kernel<T, FEW>, row_stream<T, FEW, 1>::CHUNKS},
                 {poly_norm_kernel<T, HELD>, row_stream<T, HELD, 1>::CHUNKS},

@@ -86,7 +86,7 @@ static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *const (&t
     return on_rows(ctx, op, tensors[0], [&](const cuda_call &call) {
         by_layout(tensors, [&](auto e) {
             using T = decltype(e);
-            static kernel_room known[2][2];
+            static kernel_room known[2][WAYS];
             const row_kernels<forward_args>
                 plain = {{rms_norm_kernel<T, FEW, false>, forward_rows<T, FEW, false>::CHUNKS},
                          {rms_norm_kernel<T, HELD, false>, forward_rows<T, HELD, false>::CHUNKS},

@@ -155,29 +155,9 @@ static inline size_t bytes_of_chunks(const row_shape &s, int chunks)
     return (size_t)s.threads * (size_t)chunks * sizeof(uint4);
 }
 
-/* A kernel whose teams of `lanes` go from row to row, and in which a thread asks for so many chunks ahead. Returns false if there is not as
- * much shared memory. */
-template <class ARGS>
-static bool launch_ahead(const cuda_call &call, const ARGS &a, int64_t rows, int lanes, int chunks,
-                         int *known, void (*kernel)(ARGS))
-{
-    const int threads = lanes > STREAM_THREADS ? lanes : STREAM_THREADS;
-    const size_t shared = (size_t)threads * chunks * sizeof(uint4);
-    if (shared > USUAL_SHARED &&
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared) !=
-            cudaSuccess) {
-        cudaGetLastError();
-        return false;
-    }
-    const int64_t most = (int64_t)call.processors * blocks_at_once(known, kernel, shared, threads);
-    const int64_t blocks = min_of(most, ceil_div(rows, threads / lanes));
-    kernel<<<(unsigned)blocks, threads, shared, call.stream>>>(a);
-    return true;
-}
-
 /* ---- a forward of rows ---- */
 
-/* A kernel, and how many chunks a thread has in shared memory: then its teams go from row to row, and ask for the next one. */
+/* A kernel, and how many chunks a thread has in shared memory. */
 template <class ARGS> struct row_kernel {
     void (*kernel)(ARGS);
     int chunks;
@@ -189,35 +169,45 @@ template <class ARGS> struct row_kernels {
     void (*walked)(ARGS);
 };
 
-/* Returns false if the card has no room for such a row. */
+/* again: teams go from row to row. Returns false if the card has no room for such a row. */
 template <class T, class ARGS>
 static bool launch_held(const cuda_call &call, ARGS &a, const row_shape &s,
-                        const row_kernel<ARGS> &k, kernel_room *known)
+                        const row_kernel<ARGS> &k, bool again, kernel_room *known)
 {
     const size_t shared = bytes_of_chunks(s, k.chunks);
     const int room = s.held && k.kernel ? room_for(call, s, shared, known, k.kernel) : -1;
     if (room < 0)
         return false;
     a.lanes = s.lanes;
-    launch_rows(call, s, k.chunks ? blocks_of<T>(s, room) : s.blocks, shared, k.kernel, a);
+    launch_rows(call, s, again ? blocks_of<T>(s, room) : s.blocks, shared, k.kernel, a);
     return true;
 }
 
-/* known: of this set of kernels. T: of the elements. */
+enum { WAYS = 5 /* to launch a forward whose rows are held */ };
+
+/* known: of this set of kernels. T: of the elements. A block of many threads comes before a cluster, whose barriers take longer. */
 template <class T, class ARGS>
 static void launch_forward(const cuda_call &call, ARGS a, const row_kernels<ARGS> &kernels,
-                           kernel_room (&known)[2])
+                           kernel_room (&known)[WAYS])
 {
     const int64_t chunks = chunks_of_row<T>(a.n);
-    const int ranks = most_ranks(call), most = ranks > 1 ? STREAM_THREADS : MOST_LANES;
-    if (launch_held<T>(call, a,
-                       shape_rows(a.rows, chunks, FEW, STREAM_THREADS, ranks, STREAM_THREADS),
-                       kernels.few, &known[0]) ||
-        launch_held<T>(call, a,
-                       shape_rows(a.rows, chunks, HELD, most, ranks,
-                                  kernels.held.chunks ? STREAM_THREADS : LEAST_BLOCK),
-                       kernels.held, &known[1]))
-        return;
+    const int ranks = most_ranks(call),
+              least = kernels.held.chunks ? (int)STREAM_THREADS : (int)LEAST_BLOCK;
+    const struct {
+        const row_kernel<ARGS> &k;
+        int held, most, ranks, least;
+    } ways[WAYS] = {{kernels.few, FEW, STREAM_THREADS, 1, STREAM_THREADS},
+                    {kernels.held, HELD, STREAM_THREADS, 1, least},
+                    {kernels.held, HELD, MOST_LANES, 1, least},
+                    {kernels.few, FEW, STREAM_THREADS, ranks, STREAM_THREADS},
+                    {kernels.held, HELD, STREAM_THREADS, ranks, least}};
+    for (int i = 0; i < WAYS; i++) {
+        const auto &way = ways[i];
+        if (launch_held<T>(call, a,
+                           shape_rows(a.rows, chunks, way.held, way.most, way.ranks, way.least),
+                           way.k, way.held == FEW || way.k.chunks > 0, &known[i]))
+            return;
+    }
     const row_shape s = shape_rows(a.rows, chunks, HELD, MOST_LANES);
     a.lanes = s.lanes;
     launch_rows(call, s, s.blocks, 0, kernels.walked, a);

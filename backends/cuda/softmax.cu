@@ -113,7 +113,7 @@ tg_status cuda_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
         const tg_tensor *const tensors[] = {args->x, args->y};
         by_layout(tensors, [&](auto e) {
             using T = decltype(e);
-            static kernel_room known[2];
+            static kernel_room known[WAYS];
             const row_kernels<forward_args> kernels = {
                 {softmax_kernel<T, FEW>, row_stream<T, FEW, 1>::CHUNKS},
                 {softmax_kernel<T, HELD>, row_stream<T, HELD, 1>::CHUNKS},

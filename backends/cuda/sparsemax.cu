@@ -19,14 +19,6 @@ struct row_args {
  * LANE_LIST elements. */
 enum { LANE_CHUNKS = 16, LANE_LIST = 4 };
 
-/* The larger one, or NaN if either is. */
-__device__ __forceinline__ static float larger_or_nan(float a, float b)
-{
-    float c;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
-    return c;
-}
-
 template <class T> __device__ __forceinline__ static float largest_of(uint4 raw)
 {
     float v[V<T>];
@@ -50,24 +42,6 @@ template <> __device__ __forceinline__ float largest_of<whole<f16>>(uint4 raw)
 {
     const float2 pair = __half22float2(largest_pair<__half2>(raw));
     return larger_or_nan(pair.x, pair.y);
-}
-
-/* A bound that tau is not below: the tau of the lanes' numbers, as a number like x. All lanes of a warp get the same. */
-__device__ __forceinline__ static float bound_of_lanes(float x)
-{
-    const unsigned all = 0xffffffffu;
-    float max[1] = {x}, last = 0;
-    over_lanes(max, larger(), 32, all);
-    const sparsemax_threshold start = {max[0], -1};
-    const float tau = sparsemax_newton(
-        start,
-        [&](const sparsemax_threshold &t) {
-            float sum[1] = {fmaxf(t.distance(x), 0)};
-            over_lanes(sum, plus(), 32, all);
-            return sparsemax_excess{sum[0], (float)__popc(__ballot_sync(all, t.distance(x) > 0))};
-        },
-        [](bool more) { return more; }, &last);
-    return sparsemax_below(max[0], tau);
 }
 
 /* What a thread has of a row, and what its warp has listed of it. HELD_ROWS: its chunks are in shared memory, else they are read each time. */

@@ -82,6 +82,32 @@ __device__ __forceinline__ sparsemax_threshold sparsemax_find(float max, float s
     return t;
 }
 
+/* The larger one, or NaN if either is. */
+__device__ __forceinline__ float larger_or_nan(float a, float b)
+{
+    float c;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+}
+
+/* A bound that tau is not below: the tau of the lanes' numbers, as a number like x. All lanes of a warp get the same. */
+__device__ __forceinline__ float bound_of_lanes(float x)
+{
+    const unsigned all = 0xffffffffu;
+    float max[1] = {x}, last = 0;
+    over_lanes(max, larger(), 32, all);
+    const sparsemax_threshold start = {max[0], -1};
+    const float tau = sparsemax_newton(
+        start,
+        [&](const sparsemax_threshold &t) {
+            float sum[1] = {fmaxf(t.distance(x), 0)};
+            over_lanes(sum, plus(), 32, all);
+            return sparsemax_excess{sum[0], (float)__popc(__ballot_sync(all, t.distance(x) > 0))};
+        },
+        [](bool more) { return more; }, &last);
+    return sparsemax_below(max[0], tau);
+}
+
 /* ---- backward ---- */
 
 /* On the support, where y > 0: dx = dy - mean of dy over the support; elsewhere 0. NaN in y is in dx. */

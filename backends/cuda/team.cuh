@@ -28,13 +28,17 @@ struct smaller_index {
     }
 };
 
-/* One float of each warp of the block or of all blocks of the cluster, for MOST_SUMS values, twice: two reductions in a row do not wait for
- * each other. */
-enum { MOST_SUMS = 4, MOST_WARPS = 128 };
+/* One number of each warp of the block, and one of each block of the cluster, for MOST_SUMS values, twice: two reductions in a row do not wait
+ * for each other. */
+enum { MOST_SUMS = 4, MOST_RANKS = 8 };
+template <class NUMBER, int N> struct team_numbers {
+    alignas(16) NUMBER of_warp[N][32];
+    alignas(16) NUMBER of_block[N][MOST_RANKS];
+};
 struct team_memory {
     union {
-        float value[MOST_SUMS][MOST_WARPS];
-        double wide[MOST_WARPS];
+        team_numbers<float, MOST_SUMS> floats;
+        team_numbers<double, 1> doubles;
     } half[2];
 };
 
@@ -97,12 +101,13 @@ struct team {
 
     /* More threads than a block has are those of a cluster, which has no others. */
     __device__ __forceinline__ team(team_memory *m, int threads_of_a_row)
-        : lanes(threads_of_a_row), shift(0), memory(m), phase(0), ranks(1)
+        : lanes(threads_of_a_row), shift(0), memory(m), phase(0), ranks(1), rank(0)
     {
         const int block = (int)blockDim.x;
         if (lanes > block) {
             ranks = lanes / block;
-            lane = cluster_rank() * block + (int)threadIdx.x;
+            rank = cluster_rank();
+            lane = rank * block + (int)threadIdx.x;
             index = 0;
             first = blockIdx.x / ranks;
             step = gridDim.x / ranks;
@@ -114,7 +119,7 @@ struct team {
             first = (int64_t)blockIdx.x * teams + index;
             step = (int64_t)gridDim.x * teams;
         }
-        begun = ranks == 1;
+        entered = ranks == 1;
         mask = mask_of_lanes(lanes);
     }
 
@@ -137,16 +142,30 @@ struct team {
             over_lanes(value, join, lanes, mask);
             return;
         }
-        float one = over_warp(value, join);
-        if (lanes > 32) {
-            const int part = (int)threadIdx.x % 32 / LANES_OF<N>;
-            post(memory->half[phase].value[part], one, LANES_OF<N>, N != 3 || part < N);
-            one = over_warps<LANES_OF<N>>(memory->half[phase].value[part], join);
-            phase ^= 1;
-        }
+        const float one = over_warp(value, join);
+        if (lanes == 32) {
 #pragma unroll
-        for (int i = 0; i < N; i++)
-            value[i] = N == 1 ? one : __shfl_sync(0xffffffffu, one, i * LANES_OF<N>);
+            for (int i = 0; i < N; i++)
+                value[i] = N == 1 ? one : __shfl_sync(0xffffffffu, one, i * LANES_OF<N>);
+            return;
+        }
+        team_numbers<float, MOST_SUMS> &numbers = memory->half[phase].floats;
+        const int part = (int)threadIdx.x % 32 / LANES_OF<N>;
+        if (threadIdx.x % LANES_OF<N> == 0 && (N != 3 || part < N))
+            numbers.of_warp[part][threadIdx.x / 32] = one;
+        barrier();
+        over_numbers(value, numbers.of_warp, first_warp(), warps_of_block(), join);
+        if (ranks > 1) {
+            enter_cluster();
+            if ((int)threadIdx.x < ranks)
+#pragma unroll
+                for (int i = 0; i < N; i++)
+                    *cluster_map(&numbers.of_block[i][rank], (int)threadIdx.x) = value[i];
+            cluster_arrive();
+            cluster_wait();
+            over_numbers(value, numbers.of_block, 0, ranks, join);
+        }
+        phase ^= 1;
     }
 
     template <int N> __device__ __forceinline__ void sum(float (&value)[N])
@@ -160,10 +179,23 @@ struct team {
             value += __shfl_xor_sync(mask, value, o);
         if (lanes <= 32)
             return value;
-        post(memory->half[phase].wide, value, 32, true);
+        team_numbers<double, 1> &numbers = memory->half[phase].doubles;
+        if (threadIdx.x % 32 == 0)
+            numbers.of_warp[0][threadIdx.x / 32] = value;
+        barrier();
         value = 0;
-        for (int w = 0; w < lanes / 32; w++)
-            value += memory->half[phase].wide[first_warp() + w];
+        for (int w = 0; w < warps_of_block(); w++)
+            value += numbers.of_warp[0][first_warp() + w];
+        if (ranks > 1) {
+            enter_cluster();
+            if ((int)threadIdx.x < ranks)
+                *cluster_map(&numbers.of_block[0][rank], (int)threadIdx.x) = value;
+            cluster_arrive();
+            cluster_wait();
+            value = 0;
+            for (int i = 0; i < ranks; i++)
+                value += numbers.of_block[0][i];
+        }
         phase ^= 1;
         return value;
     }
@@ -175,55 +207,51 @@ struct team {
     }
 
   private:
-    /* Where the values of the team's warps begin. */
+    /* The team's warps in this block, and the first of them. */
+    __device__ __forceinline__ int warps_of_block() const
+    {
+        return min(lanes, (int)blockDim.x) / 32;
+    }
     __device__ __forceinline__ int first_warp() const
     {
         return index * (lanes / 32);
     }
 
-    /* Puts the value that `count` lanes of the warp have into the place of the warp, in all blocks of the cluster, and waits until all warps of the team
-     * have done so. */
-    template <class NUMBER>
-    __device__ __forceinline__ void post(NUMBER *values, NUMBER value, int count, bool there)
+    /* From here on all blocks of the cluster are there. */
+    __device__ __forceinline__ void enter_cluster()
     {
-        const int own = (int)threadIdx.x & (count - 1), place = first_warp() + lane / 32;
-        if (ranks > 1) {
-            if (!begun)
-                cluster_wait();
-            begun = true;
-            if (own < ranks && there)
-                *cluster_map(values + place, own) = value;
-            cluster_arrive();
+        if (!entered)
             cluster_wait();
-        } else {
-            if (own == 0 && there)
-                values[place] = value;
-            barrier();
-        }
+        entered = true;
     }
 
-    /* The values of the team's warps, joined by L lanes side by side. */
-    template <int L, class JOIN>
-    __device__ __forceinline__ float over_warps(const float *values, const JOIN &join) const
+    /* Of `count` numbers from `from` on, 2 or a multiple of 4, one of each value. All threads read all of them: what one reads, a warp gets. */
+    template <int N, int WIDTH, class JOIN>
+    static __device__ __forceinline__ void over_numbers(float (&value)[N],
+                                                        const float (&of)[MOST_SUMS][WIDTH],
+                                                        int from, int count, const JOIN &join)
     {
-        const int warps = lanes / 32;
-        const float *const of = values + first_warp() + ((int)threadIdx.x & (L - 1) & (warps - 1));
-        float one = of[0];
-#pragma unroll 1
-        for (int k = L; k < warps; k += L)
-            one = join(one, of[k]);
+        if (count == 2) {
 #pragma unroll
-        for (int o = L / 2; o > 0; o /= 2)
-            if (o < warps)
-                one = join(one, __shfl_xor_sync(0xffffffffu, one, o));
-        return one;
+            for (int i = 0; i < N; i++)
+                value[i] = join(of[i][from], of[i][from + 1]);
+            return;
+        }
+#pragma unroll 1
+        for (int w = 0; w < count; w += 4)
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                const float4 four = *(const float4 *)&of[i][from + w];
+                const float part = join(join(four.x, four.y), join(four.z, four.w));
+                value[i] = w ? join(value[i], part) : part;
+            }
     }
 
     team_memory *memory;
     int phase;
     unsigned mask;
-    int ranks;  /* blocks of a row */
-    bool begun; /* all blocks of the cluster are known to be there */
+    int ranks, rank; /* blocks of a row; which of them this one is */
+    bool entered;    /* all blocks of the cluster are known to be there */
 };
 
 #endif
