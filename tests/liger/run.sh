@@ -8,8 +8,8 @@ shift
 sources=$(sh "$here/environment.sh" "$build")
 log=$build/liger/tests.txt
 
-# Tensors of a gigabyte come and go: their memory is kept, which else the system would clear page by page, half of all time.
-export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000
+# Tensors of a gigabyte come and go, and the system clears their memory page by page, half of all time, unless pages are large ones.
+export THP_MEM_ALLOC_ENABLE=1
 [ $# -gt 0 ] || set -- -n 2 test/ops test/transformers
 cd "$sources"
 status=0
