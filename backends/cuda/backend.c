@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "flash_attention_cudnn.h"
-#include "flash_attention_sm90.h"
+#include "flash_attention_hopper.h"
 #include "gemm.h"
 
 const tg_host *cuda_host;

@@ -1,4 +1,4 @@
-/* flash_attention_backward_sm90.cuh - all gradients in one pass, on Hopper: five products a tile.
+/* flash_attention_backward_hopper.cuh - all gradients in one pass, on Hopper: five products a tile.
  *
  * A job is a tile of keys of one head: dk and dv stay in registers while it goes over the queries that see them, the last ones first. What it
  * adds to dq lies in memory in f32, and jobs add to a tile of queries in the order of their keys: each waits for its turn, the number of
@@ -8,10 +8,10 @@
  * One warp of a block brings tiles, two watch turns, and two warpgroups compute, each with half of the keys: s^T = k q^T and dp^T = v dy^T
  * have keys as rows, so that p^T and ds^T are factors of dv and dk as they lie in registers. dq needs ds of all keys, which goes through
  * shared memory. */
-#ifndef CUDA_FLASH_ATTENTION_BACKWARD_SM90_CUH
-#define CUDA_FLASH_ATTENTION_BACKWARD_SM90_CUH
+#ifndef CUDA_FLASH_ATTENTION_BACKWARD_HOPPER_CUH
+#define CUDA_FLASH_ATTENTION_BACKWARD_HOPPER_CUH
 
-#include "flash_attention_jobs_sm90.cuh"
+#include "flash_attention_jobs_hopper.cuh"
 
 /* ---- who computes ---- */
 

@@ -1,9 +1,9 @@
-/* flash_attention_jobs_sm90.cuh - the backward on Hopper: what a block has in shared memory, its jobs, and the threads that bring tiles and
+/* flash_attention_jobs_hopper.cuh - the backward on Hopper: what a block has in shared memory, its jobs, and the threads that bring tiles and
  * watch turns. */
-#ifndef CUDA_FLASH_ATTENTION_JOBS_SM90_CUH
-#define CUDA_FLASH_ATTENTION_JOBS_SM90_CUH
+#ifndef CUDA_FLASH_ATTENTION_JOBS_HOPPER_CUH
+#define CUDA_FLASH_ATTENTION_JOBS_HOPPER_CUH
 
-#include "flash_attention_sm90.cuh"
+#include "flash_attention_hopper.cuh"
 
 struct flash_backward_jobs {
     flash_problem p;
