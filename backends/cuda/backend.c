@@ -6,7 +6,7 @@
 
 #include "card.h"
 #include "flash_attention_cudnn.h"
-#include "flash_attention_sm90.h"
+#include "flash_attention_hopper.h"
 #include "fused_linear_cross_entropy.h"
 #include "gemm.h"
 

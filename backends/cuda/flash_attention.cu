@@ -1,6 +1,6 @@
 /* flash_attention.cu - calls of flash_attention by kernels of our own: what they are given, and tensors that they cannot read as they lie. */
 #include "flash_attention.cuh"
-#include "flash_attention_sm90.h"
+#include "flash_attention_hopper.h"
 #include "tensor_map.h"
 
 /* ---- copies of rows that do not begin at a multiple of 16 bytes, or do not end at one ---- */

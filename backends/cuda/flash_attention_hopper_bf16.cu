@@ -1,6 +1,6 @@
-/* flash_attention_sm90_bf16.cu - the kernels of flash_attention for Hopper, for elements of bf16. */
-#include "flash_attention_backward_sm90.cuh"
-#include "flash_attention_forward_sm90.cuh"
+/* flash_attention_hopper_bf16.cu - the kernels of flash_attention for Hopper, for elements of bf16. */
+#include "flash_attention_backward_hopper.cuh"
+#include "flash_attention_forward_hopper.cuh"
 
 template bool flash_attention_forward_sm90<bf16>(const flash_problem &p, unsigned *ticket,
                                                  int processors, cudaStream_t stream);

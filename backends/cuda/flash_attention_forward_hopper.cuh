@@ -1,12 +1,12 @@
-/* flash_attention_forward_sm90.cuh - the forward on Hopper: a job is a tile of queries of one head, which goes over the tiles of keys that it
+/* flash_attention_forward_hopper.cuh - the forward on Hopper: a job is a tile of queries of one head, which goes over the tiles of keys that it
  * sees, the last ones first, with a running maximum and sum.
  *
  * One warp of a block takes jobs by a ticket and brings tiles, of the next job too while this one ends. Two warpgroups compute, each with
  * half of the queries: the exponentials of one tile while the product of the tile before with its values runs. */
-#ifndef CUDA_FLASH_ATTENTION_FORWARD_SM90_CUH
-#define CUDA_FLASH_ATTENTION_FORWARD_SM90_CUH
+#ifndef CUDA_FLASH_ATTENTION_FORWARD_HOPPER_CUH
+#define CUDA_FLASH_ATTENTION_FORWARD_HOPPER_CUH
 
-#include "flash_attention_sm90.cuh"
+#include "flash_attention_hopper.cuh"
 
 struct flash_forward_jobs {
     flash_problem p;

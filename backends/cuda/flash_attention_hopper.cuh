@@ -1,10 +1,10 @@
-/* flash_attention_sm90.cuh - Hopper's copy engine (TMA), and products of a warpgroup, 128 threads, on tiles in shared memory (wgmma).
+/* flash_attention_hopper.cuh - Hopper's copy engine (TMA), and products of a warpgroup, 128 threads, on tiles in shared memory (wgmma).
  *
  * A tile of 16-bit elements is made of panels of 64 columns, 128 bytes a row; chunk c of 16 bytes of row r lies at place c ^ (r % 8) of its
  * row, as the copy engine writes it and as products read it. A panel begins at a multiple of 1024 bytes. A warpgroup's sums [64, N] are
  * blocks of 8 columns: thread t has the elements (t / 32 * 16 + t % 32 / 4 + 8 h, 8 n + 2 (t % 4) + e) as sum[n][2 h + e]. */
-#ifndef CUDA_FLASH_ATTENTION_SM90_CUH
-#define CUDA_FLASH_ATTENTION_SM90_CUH
+#ifndef CUDA_FLASH_ATTENTION_HOPPER_CUH
+#define CUDA_FLASH_ATTENTION_HOPPER_CUH
 
 #include <cuda.h>
 

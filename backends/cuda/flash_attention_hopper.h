@@ -1,6 +1,6 @@
-/* flash_attention_sm90.h - flash_attention by kernels for Hopper (compute capability 9.0). For C and C++. */
-#ifndef CUDA_FLASH_ATTENTION_SM90_H
-#define CUDA_FLASH_ATTENTION_SM90_H
+/* flash_attention_hopper.h - flash_attention by kernels for Hopper (compute capability 9.0). For C and C++. */
+#ifndef CUDA_FLASH_ATTENTION_HOPPER_H
+#define CUDA_FLASH_ATTENTION_HOPPER_H
 
 #include "launch.h"
 
