@@ -135,7 +135,7 @@ tg_status tg_move(tg_ctx *ctx, const void *const *from, int reads, void *const *
                   size_t bytes)
 {
     if (!ctx)
-        return no_context("tg_move");
+        return tg_no_context("tg_move");
     if (reads < 0 || reads > TG_MOST_MOVED || writes < 0 || writes > TG_MOST_MOVED)
         return tg_fail(TG_EINVAL, "tg_move: %d reads and %d writes, expected 0 to %d of either",
                        reads, writes, TG_MOST_MOVED);
