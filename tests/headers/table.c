@@ -35,7 +35,7 @@ static const tg_backend acme = {TG_ABI,        sizeof(tg_backend),
                                 NULL,          NULL,
                                 NULL,          NULL,
                                 NULL,          NULL,
-                                NULL};
+                                NULL,          NULL};
 
 TG_BACKEND_ENTRY
 {
