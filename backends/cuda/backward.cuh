@@ -204,14 +204,15 @@ __device__ __forceinline__ void merge_blocks(float *columns, double *scalars,
         if (sums.out[j / sums.n].data)
             put_sum<T>(sums.out[j / sums.n], j % sums.n, sum, sums.accumulate);
     }
-    if (block == 0 && (int)threadIdx.x < SCALARS) {
-        const scalar_span &out = sums.scalar_out[threadIdx.x];
-        double sum = 0;
-        for (int i = 0; i < blocks; i++)
-            sum += *cluster_map(scalars + threadIdx.x, i);
-        if (out.vector.data)
-            put_sum<T>(out.vector, out.at, (float)sum, sums.accumulate);
-    }
+    if constexpr (SCALARS > 0)
+        if (block == 0 && (int)threadIdx.x < SCALARS) {
+            const scalar_span &out = sums.scalar_out[threadIdx.x];
+            double sum = 0;
+            for (int i = 0; i < blocks; i++)
+                sum += *cluster_map(scalars + threadIdx.x, i);
+            if (out.vector.data)
+                put_sum<T>(out.vector, out.at, (float)sum, sums.accumulate);
+        }
     cluster_arrive(); /* nobody leaves while another reads here */
     cluster_wait();
 }

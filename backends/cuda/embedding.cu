@@ -88,15 +88,33 @@ enum { SELDOM = 32 /* times that an index may come and not be among the first th
 __global__ void place_kernel(const sum_args a)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    const unsigned all = 0xffffffffu, lane = threadIdx.x % 32;
     wait_for_kernel();
-    for (int64_t v = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; v < a.table; v += step)
-        if (a.count[v] > 0) {
-            a.first[v] = atomicAdd(a.listed, a.count[v]);
-            if (a.count[v] > SELDOM)
-                a.used[atomicAdd(a.often, 1)] = (int)v;
-            else
-                a.used[a.table - 1 - atomicAdd(a.seldom, 1)] = (int)v;
+    for (int64_t from = (int64_t)blockIdx.x * blockDim.x + threadIdx.x - lane; from < a.table;
+         from += step) {
+        const int64_t v = from + lane;
+        const int count = v < a.table ? a.count[v] : 0;
+        const int seldom = (int)(count > 0 && count <= SELDOM);
+        int end = count, start = 0, place = 0;
+#pragma unroll
+        for (int o = 1; o < 32; o *= 2) {
+            const int other = __shfl_up_sync(all, end, o);
+            end += lane >= o ? other : 0;
         }
+        const unsigned votes = __ballot_sync(all, seldom);
+        if (lane == 31) { /* one addition for the warp: all go to one address */
+            start = end ? atomicAdd(a.listed, end) : 0;
+            place = votes ? atomicAdd(a.seldom, __popc(votes)) : 0;
+        }
+        start = __shfl_sync(all, start, 31) + end - count;
+        place = __shfl_sync(all, place, 31) + __popc(votes & ((1u << lane) - 1));
+        if (count > 0)
+            a.first[v] = start;
+        if (seldom)
+            a.used[a.table - 1 - place] = (int)v;
+        else if (count > 0)
+            a.used[atomicAdd(a.often, 1)] = (int)v;
+    }
 }
 
 __global__ void fill_kernel(const sum_args a, const index_range range)

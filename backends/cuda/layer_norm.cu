@@ -11,7 +11,7 @@ struct forward_args {
 };
 
 template <class T, int K> struct forward_rows {
-    typedef row_stream<T, K, 1> stream;
+    typedef row_stream<T, K, 1, K == FEW ? ROWS_AHEAD : 0> stream;
     typedef held_vector<T, K> vector;
     static constexpr int CHUNKS = stream::CHUNKS + 2 * vector::CHUNKS;
 };
@@ -107,7 +107,7 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
             static kernel_room known[WAYS];
             const row_kernels<forward_args> kernels = {
                 {layer_norm_kernel<T, FEW>, forward_rows<T, FEW>::CHUNKS},
-                {layer_norm_kernel<T, HELD>, forward_rows<T, HELD>::CHUNKS},
+                {layer_norm_kernel<T, HELD>, 0},
                 layer_norm_kernel<T, 0>};
             launch_forward<T>(call, a, kernels, known);
         });
@@ -116,23 +116,21 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
 
 /* dx = rstd (m - normal mean(m normal) - mean(m)), m = dy weight, normal = (x - mean) rstd; dweight = sum over rows of dy normal,
  * dbias = sum over rows of dy */
-template <class T> struct layer_norm_gradient {
+struct layer_norm_gradient {
     enum { SUMS = 2, COLUMNS = 2, SCALARS = 0, OWN = 0, THIRD = 0, WEIGHT = 1 };
     const float *mean, *rstd;
     float share; /* 1 / n */
 
-    /* far: -mean rstd; along, each: of dx = rstd m - normal along - each */
     struct state {
-        float mean, rstd, far, along, each;
+        float mean, rstd, product, sum;
     };
     __device__ __forceinline__ state begin(int64_t row) const
     {
-        return state{mean[row], rstd[row], -mean[row] * rstd[row], 0, 0};
+        return state{mean[row], rstd[row], 0, 0};
     }
-    /* In one step for 16 bits: it costs digits of an element far from 0 that these do not have. */
     __device__ __forceinline__ float normal(const state &s, float x) const
     {
-        return sizeof(T) == 2 ? x * s.rstd + s.far : (x - s.mean) * s.rstd;
+        return (x - s.mean) * s.rstd;
     }
     __device__ __forceinline__ void sum(float m, float normal, float (&sums)[2]) const
     {
@@ -141,12 +139,12 @@ template <class T> struct layer_norm_gradient {
     }
     __device__ __forceinline__ void finish(state &s, const float (&sums)[2]) const
     {
-        s.along = s.rstd * (sums[0] * share);
-        s.each = s.rstd * (sums[1] * share);
+        s.product = sums[0] * share;
+        s.sum = sums[1] * share;
     }
     __device__ __forceinline__ float gradient(const state &s, float m, float normal) const
     {
-        return m * s.rstd - (normal * s.along + s.each);
+        return s.rstd * (m - normal * s.product - s.sum);
     }
     template <int N>
     __device__ __forceinline__ void columns(const float (&dy)[N], const float (&normal)[N],
@@ -177,9 +175,9 @@ tg_status cuda_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_arg
     const tg_tensor *const tensors[] = {args->x, args->dy, args->dx, args->weight};
     by_layout(tensors, [&](auto e) {
         using T = decltype(e);
-        const layer_norm_gradient<T> f = {(const float *)data_of(args->mean),
+        const layer_norm_gradient f = {(const float *)data_of(args->mean),
                                           (const float *)data_of(args->rstd), 1 / (float)a.n};
-        status = backward_rows<layer_norm_gradient<T>, T>(call, f, a, columns, NULL,
+        status = backward_rows<layer_norm_gradient, T>(call, f, a, columns, NULL,
                                                           (int)args->accumulate);
     });
     return cuda_end(&call, status);

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
     t.shift = shift_of(a.x.row<T>(t.first));
-    row_stream<T, K, 1> xs;
+    row_stream<T, K, 1, K == FEW ? ROWS_AHEAD : 0> xs;
     float w[3];
     xs.from[0] = a.x;
     xs.begin(t, a.rows, a.n, chunks);
@@ -83,7 +83,7 @@ tg_status cuda_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *a
             static kernel_room known[WAYS];
             const row_kernels<forward_args> kernels = {
                 {poly_norm_kernel<T, FEW>, row_stream<T, FEW, 1>::CHUNKS},
-                {poly_norm_kernel<T, HELD>, row_stream<T, HELD, 1>::CHUNKS},
+                {poly_norm_kernel<T, HELD>, 0},
                 poly_norm_kernel<T, 0>};
             launch_forward<T>(call, a, kernels, known);
         });

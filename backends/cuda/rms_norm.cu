@@ -12,7 +12,7 @@ struct forward_args {
 };
 
 template <class T, int K, bool FUSED> struct forward_rows {
-    typedef row_stream<T, K, FUSED ? 2 : 1, FUSED ? 0 : K == FEW ? ROWS_AHEAD : 1> stream;
+    typedef row_stream<T, K, FUSED ? 2 : 1, K == FEW ? ROWS_AHEAD : 0> stream;
     typedef held_vector<T, K> vector;
     static constexpr int CHUNKS = stream::CHUNKS + vector::CHUNKS;
 };
@@ -89,7 +89,7 @@ static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *const (&t
             static kernel_room known[2][WAYS];
             const row_kernels<forward_args>
                 plain = {{rms_norm_kernel<T, FEW, false>, forward_rows<T, FEW, false>::CHUNKS},
-                         {rms_norm_kernel<T, HELD, false>, forward_rows<T, HELD, false>::CHUNKS},
+                         {rms_norm_kernel<T, HELD, false>, 0},
                          rms_norm_kernel<T, 0, false>},
                 fused = {
                     {}, {rms_norm_kernel<T, HELD, true>, 0}, rms_norm_kernel<T, 0, true>};

@@ -82,15 +82,18 @@ template <class T> __device__ __forceinline__ int shift_of(const T *row)
 }
 
 /* each(k, j): the thread's k-th chunk begins at element j of the row. Chunks that are held are all taken, so that the compiler can
- * mix their instructions; those beyond the row are pads. */
+ * mix the instructions of a FEW; those beyond the row are pads. More than a FEW would not fit the registers side by side. */
 template <class T, int K, class EACH>
 __device__ __forceinline__ void for_chunks(const team &t, int n, const EACH &each)
 {
     const int shift = element<T>::WHOLE ? 0 : t.shift;
     if constexpr (K > 0) {
 #pragma unroll
-        for (int k = 0; k < K; k++)
+        for (int k = 0; k < K; k++) {
+            if (K > FEW)
+                asm volatile("" ::: "memory");
             each(k, (t.lane + k * t.lanes) * V<T> - shift);
+        }
     } else {
         for (int j = t.lane * V<T> - shift; j < n; j += t.lanes * V<T>)
             each(0, j);

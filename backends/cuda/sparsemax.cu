@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(MOST_LANES) sparsemax_kernel(const row_args a)
         if (t.lanes >= 32)
             part.make(limit, list);
         const sparsemax_threshold found = sparsemax_find(
-            max, sparsemax_below(limit, -max),
+            max, fmaxf(sparsemax_below(limit, -max), -1),
             [&](const sparsemax_threshold &guess) {
                 const sparsemax_excess e = part.excess(guess);
                 float both[2] = {e.sum, e.above};

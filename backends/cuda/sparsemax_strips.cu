@@ -116,7 +116,7 @@ __device__ __forceinline__ static void forward_strip(const strip_args &a, strip_
     const float max = bounds[0], limit = fmaxf(sparsemax_below(max, -1), bounds[1]);
     row.make(limit);
     const sparsemax_threshold found = sparsemax_find(
-        max, sparsemax_below(limit, -max),
+        max, fmaxf(sparsemax_below(limit, -max), -1),
         [&](const sparsemax_threshold &guess) {
             const sparsemax_excess e = row.excess(guess);
             float both[2] = {e.sum, e.above};
