@@ -56,6 +56,21 @@ static int loss_accepts(const ce *a)
     return !a->dlogits;
 }
 
+/* ---- a part of what a composite takes as well: the loss without gradients ---- */
+
+typedef tg_fused_linear_cross_entropy_forward_args flce;
+
+static int no_gradients_accepts(const flce *a)
+{
+    return !a->dx && !a->dweight && !a->dbias;
+}
+
+static tg_status no_gradients(tg_ctx *ctx, const flce *a)
+{
+    return ((tg_fused_linear_cross_entropy_forward_fn)host->default_of(
+        ctx, "fused_linear_cross_entropy_forward"))(ctx, a);
+}
+
 /* ---- a part of other operators: wrong as they call it, with a product of bf16 into f32 ---- */
 
 /* What the default's first implementation accepts. */
@@ -101,6 +116,9 @@ static const tg_impl loss[] = {
     TG_IMPL(cross_entropy_forward, "", 0, TG_TAKES_FLOATS, loss_accepts, default_ce), TG_IMPLS_END};
 static const tg_impl all[] = {
     TG_IMPL(cross_entropy_forward, "", 0, TG_TAKES_FLOATS, NULL, default_ce), TG_IMPLS_END};
+static const tg_impl composed[] = {TG_IMPL(fused_linear_cross_entropy_forward, "", 0,
+                                           TG_TAKES_FLOATS, no_gradients_accepts, no_gradients),
+                                   TG_IMPLS_END};
 static const tg_impl gemm[] = {TG_IMPL(gemm, "", 0, TG_TAKES_FLOATS, product_accepts, product),
                                TG_IMPLS_END};
 static const tg_impl f32[] = {TG_IMPL(rms_norm_forward, "", 0, TG_TAKES_FLOATS, f32_accepts, norm),
@@ -111,8 +129,8 @@ static const tg_impl nothing[] = {TG_IMPL(rms_norm_forward, "", 0, TG_TAKES_FLOA
 static const struct {
     const char *name;
     const tg_impl *impls;
-} tables[] = {{"wrong", wrong}, {"bare", bare}, {"loss", loss},      {"all", all},
-              {"gemm", gemm},   {"f32", f32},   {"nothing", nothing}};
+} tables[] = {{"wrong", wrong},       {"bare", bare}, {"loss", loss}, {"all", all},
+              {"composed", composed}, {"gemm", gemm}, {"f32", f32},   {"nothing", nothing}};
 
 static tg_status open_partial(const tg_host *h)
 {

@@ -65,6 +65,13 @@ assert composite["operator"] == "fused_linear_cross_entropy_forward" and composi
 assert composite["through"] == ["partial/cross_entropy_forward"] and composite["failed"] == 0, composite
 END
 
+# What it leaves to a composite that is checked with it is no gap; alone it is one.
+check composed 1 --quick --strict
+says '^FAILED partial/fused_linear_cross_entropy_forward: never compared: dx'
+PARTIAL=composed TIGON_BACKEND_PATH=$plugin "$tigon" check --quick --strict fused_linear_cross_entropy_forward >"$work/composed" 2>&1 ||
+    complain "composed, with the composite: not 0"
+says '^partial/fused_linear_cross_entropy_forward '
+
 # A part that is wrong as composites call it.
 check gemm 1 --quick
 says '^FAILED fused_linear_cross_entropy_forward through partial/gemm bf16, case '

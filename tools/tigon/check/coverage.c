@@ -1,6 +1,7 @@
 /* tools/tigon/check/coverage.c - what of an operator was compared, over all implementations that a backend has for it. */
 #include <stdio.h>
 #include <string.h>
+#include <tigon/backend.h>
 
 #include "check.h"
 
@@ -34,12 +35,20 @@ static int is_first(const totals *t, int i)
     return k == i;
 }
 
-/* The lines of one backend and operator, as line i; of one type, or of all for 0. */
+/* Whether line k is of what runs the calls that the backend of line i gets: of itself, or of a composite, which runs on every device
+ * and takes what others leave. */
+static int stands_in(const totals *t, int i, int k)
+{
+    const tg_impl_info *a = tg_impl_at(t->line[i].impl), *b = tg_impl_at(t->line[k].impl);
+    return is_same(t, i, k) || (a->op == b->op && (b->takes & TG_TAKES_ANY_DEVICE));
+}
+
+/* The lines that count for line i; of one type, or of all for 0. */
 static tally sum_of(const totals *t, int i, int type)
 {
     tally sum = {.impl = t->line[i].impl, .type = type};
     for (int k = 0; k < t->n; k++)
-        if (is_same(t, i, k) && (!type || t->line[k].type == type)) {
+        if (stands_in(t, i, k) && (!type || t->line[k].type == type)) {
             sum.compared |= t->line[k].compared;
             sum.refused += t->line[k].refused;
         }
