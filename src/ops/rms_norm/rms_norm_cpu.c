@@ -17,24 +17,31 @@ typedef struct forward_job {
     el type;
 } forward_job;
 
-/* s = x + residual, rounded; kept in f32 as well where s goes past the cache. Returns the sum of squares, added up as square_sum() does, so
- * that the norm of s has the same bits when it is computed again. */
+/* One pair of vectors of s = x + residual, rounded; kept as a pair in f32 as well where s goes past the cache. */
+SIMD_INLINE void add_pair(el e, int stream, const void *x, const void *residual, void *s,
+                          float *row, int64_t i, vf2 *sum)
+{
+    const vf2 a = v_load2(e, e, x, i), b = v_load2(e, e, residual, i);
+    const vf2 c = v_round2(e, (vf2){a.a + b.a, a.b + b.b});
+    v_write2(e, stream, s, i, c);
+    if (stream)
+        v_put2(row + i, c);
+    sum->a += c.a * c.a;
+    sum->b += c.b * c.b;
+}
+
+/* s = x + residual. Returns the sum of squares, added up as square_sum() does, so that the norm of s has the same bits when it is computed
+ * again. Whole pairs are kept as pairs to the last one, as scale_row() reads them. */
 SIMD_INLINE float add_row(el e, int stream, const void *x, const void *residual, void *s,
                           float *row, int64_t n)
 {
     vf2 sum[2] = {{{0}, {0}}, {{0}, {0}}};
     int64_t j = 0;
     for (; j + 2 * V_PAIR <= n; j += 2 * V_PAIR)
-        for (int k = 0; k < 2; k++) {
-            const int64_t i = j + k * V_PAIR;
-            const vf2 a = v_load2(e, e, x, i), b = v_load2(e, e, residual, i);
-            const vf2 c = v_round2(e, (vf2){a.a + b.a, a.b + b.b});
-            v_write2(e, stream, s, i, c);
-            if (stream)
-                v_put2(row + i, c);
-            sum[k].a += c.a * c.a;
-            sum[k].b += c.b * c.b;
-        }
+        for (int k = 0; k < 2; k++)
+            add_pair(e, stream, x, residual, s, row, j + k * V_PAIR, &sum[k]);
+    for (; j < v_whole_pairs(n); j += V_PAIR)
+        add_pair(e, stream, x, residual, s, row, j, &sum[0]);
     for (; j < n; j += VL) {
         const vf a = v_round(e, v_load_n(e, x, j, v_tail(n, j), 0) +
                                     v_load_n(e, residual, j, v_tail(n, j), 0));
@@ -46,16 +53,22 @@ SIMD_INLINE float add_row(el e, int stream, const void *x, const void *residual,
     return v_sum((sum[0].a + sum[0].b) + (sum[1].a + sum[1].b));
 }
 
+SIMD_INLINE void square_pair(el e, const void *x, int64_t i, vf2 *sum)
+{
+    const vf2 a = v_load2(e, e, x, i);
+    sum->a += a.a * a.a;
+    sum->b += a.b * a.b;
+}
+
 SIMD_INLINE float square_sum(el e, const void *x, int64_t n)
 {
     vf2 sum[2] = {{{0}, {0}}, {{0}, {0}}};
     int64_t j = 0;
     for (; j + 2 * V_PAIR <= n; j += 2 * V_PAIR)
-        for (int k = 0; k < 2; k++) {
-            const vf2 a = v_load2(e, e, x, j + k * V_PAIR);
-            sum[k].a += a.a * a.a;
-            sum[k].b += a.b * a.b;
-        }
+        for (int k = 0; k < 2; k++)
+            square_pair(e, x, j + k * V_PAIR, &sum[k]);
+    for (; j < v_whole_pairs(n); j += V_PAIR)
+        square_pair(e, x, j, &sum[0]);
     for (; j < n; j += VL) {
         const vf a = v_load_n(e, x, j, v_tail(n, j), 0);
         sum[0].a += a * a;
