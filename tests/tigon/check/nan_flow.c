@@ -27,6 +27,12 @@ static int is_count(const pb_tensor *t)
     return 0;
 }
 
+/* The sum of squares of adamw: if it is not finite, the call changes nothing, and so nothing becomes NaN. */
+static int stops_the_call(const problem *p, const pb_tensor *t)
+{
+    return !strcmp(p->op->info->name, "adamw") && !strcmp(t->decl->name, "grad_squares");
+}
+
 /* One element of one input. */
 typedef struct place {
     int tensor;
@@ -93,6 +99,13 @@ static long check_place(tg_ctx *ctx, problem *p, place at, double *x, double *y,
             !run_with(ctx, backends[b], p, at, NAN))
             continue;
         outputs(p, x);
+        if (stops_the_call(p, &p->tensor[at.tensor])) {
+            problem_reset(p);
+            outputs(p, y);
+            EXPECT(!memcmp(x, y, (size_t)n * sizeof *x), "%s/adamw \"%s\": changed by NaN",
+                   backends[b], p->c->text);
+            continue;
+        }
         int64_t wrong = 0;
         for (int64_t i = 0; i < n; i++) {
             compared += dependent[i];
