@@ -12,7 +12,8 @@
 #include "report/report.h"
 #include "time/time.h"
 
-enum { GUARD = 512, ALIGNMENT = 512 };
+/* Memory begins at a page of the checker, which looks at an access page by page, so that a report is the same wherever the memory lies. */
+enum { GUARD = 512, ALIGNMENT = 4096 };
 
 ascsim *ascsim_open(const ascsim_options *options)
 {
