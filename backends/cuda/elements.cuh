@@ -86,11 +86,16 @@ template <class T> __device__ __forceinline__ void store(T *p, int64_t left, uin
             to[i] = (word<T>)(sizeof(T) == 4 ? bits[i % 4] : bits[i / 2] >> 16 * (i % 2));
 }
 
+__device__ __forceinline__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
 /* A chunk goes to shared memory without a register; the thread that asked for it finds it there after wait_for_copies(). */
 __device__ __forceinline__ void copy_ahead(uint4 *to, const void *from)
 {
     asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)),
         "l"(from)
         : "memory");
 }
@@ -111,11 +116,20 @@ template <int OPEN> __device__ __forceinline__ void wait_for_batches()
     asm volatile("cp.async.wait_group %0;" ::"n"(OPEN) : "memory");
 }
 
-/* In a kernel that launch_early() has launched: from here on all that the kernel before has written is there. The next kernel's blocks may come. */
-__device__ __forceinline__ void wait_for_kernel()
+/* ---- a kernel behind another ---- */
+
+/* The kernel that launch_behind() put behind this one may come: its blocks wait where they say wait_for_the_kernel_before(), which is until
+ * this kernel has ended. */
+__device__ __forceinline__ void let_the_next_come()
 {
 #if __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+__device__ __forceinline__ void wait_for_the_kernel_before()
+{
+#if __CUDA_ARCH__ >= 900
     cudaGridDependencySynchronize();
 #endif
 }
@@ -360,10 +374,10 @@ static inline int64_t min_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* A kernel whose blocks may come while those of the kernel before still run: see wait_for_kernel(). */
-template <class... ARGS>
-static void launch_early(const cuda_call &call, dim3 grid, dim3 block, void (*kernel)(ARGS...),
-                         const ARGS &...args)
+/* A launch whose blocks may come while the last of the kernel before still run; it begins with wait_for_the_kernel_before(). */
+template <class... ARGS, class... GIVEN>
+static void launch_behind(const cuda_call &call, void (*kernel)(ARGS...), dim3 grid, dim3 block,
+                          GIVEN... given)
 {
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute early;
@@ -374,7 +388,7 @@ static void launch_early(const cuda_call &call, dim3 grid, dim3 block, void (*ke
     early.val.programmaticStreamSerializationAllowed = 1;
     config.attrs = &early;
     config.numAttrs = call.capability >= 90;
-    cudaLaunchKernelEx(&config, kernel, args...);
+    cudaLaunchKernelEx(&config, kernel, (ARGS)given...);
 }
 
 /* A block of so many threads: across the chunks of a row, the rest of them over rows. */

@@ -89,7 +89,8 @@ __global__ void place_kernel(const sum_args a)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     const unsigned all = 0xffffffffu, lane = threadIdx.x % 32;
-    wait_for_kernel();
+    let_the_next_come();
+    wait_for_the_kernel_before();
     for (int64_t from = (int64_t)blockIdx.x * blockDim.x + threadIdx.x - lane; from < a.table;
          from += step) {
         const int64_t v = from + lane;
@@ -120,7 +121,8 @@ __global__ void place_kernel(const sum_args a)
 __global__ void fill_kernel(const sum_args a, const index_range range)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    wait_for_kernel();
+    let_the_next_come();
+    wait_for_the_kernel_before();
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.rows; i += step) {
         const int64_t v = a.indices[i];
         if (range.holds(i, v, false))
@@ -249,7 +251,8 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS)
 {
     const int64_t sums_before = blockIdx.x * sum_blocks / gridDim.x,
                   sums_then = (blockIdx.x + 1) * sum_blocks / gridDim.x;
-    wait_for_kernel();
+    let_the_next_come();
+    wait_for_the_kernel_before();
     if (sums_then > sums_before)
         sum_used<T, W>(a, sums_before / slabs,
                        (sums_before % slabs * EMBEDDING_THREADS + threadIdx.x) * V<T>);
@@ -266,7 +269,7 @@ template <class T, class W> static tg_status launch_sum(const cuda_call &call, c
         return cuda_host->fail(TG_EUNSUPPORTED, "%s: %lld blocks of a kernel, expected at most %d",
                                call.op, (long long)(sums + zeros), INT32_MAX);
     if (sums + zeros > 0)
-        launch_early(call, (unsigned)(sums + zeros), EMBEDDING_THREADS, sum_kernel<T, W>, a, sums,
+        launch_behind(call, sum_kernel<T, W>, (unsigned)(sums + zeros), EMBEDDING_THREADS, a, sums,
                      slabs);
     return TG_OK;
 }
@@ -305,8 +308,8 @@ static tg_status sum_rows(const cuda_call &call, const tg_embedding_backward_arg
     cudaMemsetAsync(memory, 0, counters * sizeof(int), call.stream);
     if (a.rows > 0) {
         count_kernel<<<over_rows, EMBEDDING_THREADS, 0, call.stream>>>(a, range);
-        launch_early(call, over_table, EMBEDDING_THREADS, place_kernel, a);
-        launch_early(call, over_rows, EMBEDDING_THREADS, fill_kernel, a, range);
+        launch_behind(call, place_kernel, over_table, EMBEDDING_THREADS, a);
+        launch_behind(call, fill_kernel, over_rows, EMBEDDING_THREADS, a, range);
     }
     const tg_tensor *const tensors[] = {args->dy, args->dweight};
     tg_status status = TG_OK;

@@ -197,6 +197,18 @@ template <int COUNT> static bool are_for_engine(const tg_tensor *const (&tensors
     return all;
 }
 
+/* The problem of a call, on tensors as they lie. */
+template <class ARGS> static flash_problem problem_in_place(const ARGS *args)
+{
+    flash_problem p = problem_of(args->q, args->k, args->scale, args->causal != 0);
+    p.q = view_of(args->q);
+    p.k = view_of(args->k);
+    p.v = view_of(args->v);
+    p.y = view_of(args->y);
+    p.lse = (float *)data_of(args->lse);
+    return p;
+}
+
 int cuda_flash_attention_forward_sm90_accepts(const tg_flash_attention_forward_args *args)
 {
     const tg_tensor *const tensors[] = {args->q, args->k, args->v, args->y};
@@ -210,12 +222,7 @@ tg_status cuda_flash_attention_forward_sm90(tg_ctx *ctx,
     tg_status status = cuda_begin(&call, ctx, "flash_attention_forward", args->q);
     if (status != TG_OK)
         return status;
-    flash_problem p = problem_of(args->q, args->k, args->scale, args->causal != 0);
-    p.q = view_of(args->q);
-    p.k = view_of(args->k);
-    p.v = view_of(args->v);
-    p.y = view_of(args->y);
-    p.lse = (float *)data_of(args->lse);
+    const flash_problem p = problem_in_place(args);
     unsigned *ticket = (unsigned *)cuda_host->device_workspace(ctx, sizeof *ticket);
     if (!ticket)
         return cuda_end(&call, TG_ENOMEM);
@@ -239,13 +246,8 @@ tg_status cuda_flash_attention_backward_sm90(tg_ctx *ctx,
     tg_status status = cuda_begin(&call, ctx, "flash_attention_backward", args->q);
     if (status != TG_OK)
         return status;
-    flash_problem p = problem_of(args->q, args->k, args->scale, args->causal != 0);
-    p.q = view_of(args->q);
-    p.k = view_of(args->k);
-    p.v = view_of(args->v);
-    p.y = view_of(args->y);
+    flash_problem p = problem_in_place(args);
     p.dy = view_of(args->dy);
-    p.lse = (float *)data_of(args->lse);
     p.dq = view_of(args->dq);
     p.dk = view_of(args->dk);
     p.dv = view_of(args->dv);

@@ -54,7 +54,7 @@ __device__ __forceinline__ void flash_differences(uint32_t (&ds)[N / 2][4], floa
         for (int i = 0; i < 4; i++)
             p[i] = narrow_pair<T>(s[2 * k + i / 2][i % 2 * 2], s[2 * k + i / 2][i % 2 * 2 + 1]);
         begin_products();
-        multiply_step<T>(dv, p, tile_at(dy + k * 16 * PANEL_PITCH, panel));
+        multiply_step<T>(dv, p, descriptor_of(dy + k * 16 * PANEL_PITCH, panel));
 #pragma unroll
         for (int n = 0; n < 2; n++) {
             const float4 of = shared_float4(rows + ((2 * k + n) * 8 + lane_id() % 4 * 2) * 8);
@@ -148,9 +148,9 @@ __device__ __forceinline__ void compute_job(const flash_backward_jobs &a, uint32
         const uint32_t ds = memory + C::DS + number % 2 * C::OF_SCORES;
         float s[N][4], dp[N][4], dq[8][4];
         uint32_t factor[N / 2][4];
-        barrier_wait(memory + C::Q_HERE + 8 * stage, phase);
+        wait_barrier(memory + C::Q_HERE + 8 * stage, phase);
         multiply_tiles<T, D>(s, own_k, C::KEYS_PANEL, q, C::QUERIES_PANEL);
-        barrier_wait(memory + C::DY_HERE + 8 * stage, phase);
+        wait_barrier(memory + C::DY_HERE + 8 * stage, phase);
         multiply_tiles<T, D>(dp, own_v, C::KEYS_PANEL, dy, C::QUERIES_PANEL);
 
         wait_for_products<1>();
@@ -162,26 +162,26 @@ __device__ __forceinline__ void compute_job(const flash_backward_jobs &a, uint32
         settle(dp);
         flash_differences<T>(factor, dv, s, dp, dy, C::QUERIES_PANEL, rows);
         store_factor<C::KEYS>(ds, own + thread / 32 * 16, factor);
-        publish_to_products();
-        barrier_of_warps<C::GROUPS * WARPGROUP>(1);
+        fence_shared();
+        named_barrier(1, C::GROUPS * WARPGROUP);
         multiply_columns<T, C::KEYS>(dq, ds + ds_of_dq, C::KEYS_PANEL, k_of_dq, C::KEYS_PANEL);
         add_columns<T>(dk, factor, q, C::QUERIES_PANEL);
 
         wait_for_products<1>();
         settle(dq);
-        barrier_wait(memory + C::TURN + 8 * half, number % 2);
+        wait_barrier(memory + C::TURN + 8 * half, number % 2);
         add_to_dq<T, C, D>(a, j, at, half, dq);
         __syncwarp();
         if (lane == 0)
-            barrier_arrive(memory + C::ADDED + 8 * half);
+            arrive(memory + C::ADDED + 8 * half);
         wait_for_products<0>();
         if (lane == 0)
-            barrier_arrive(memory + C::FREE + 8 * stage);
+            arrive(memory + C::FREE + 8 * stage);
     }
     settle(dk);
     settle(dv);
     if (lane == 0)
-        barrier_arrive(memory + C::KEYS_FREE);
+        arrive(memory + C::KEYS_FREE);
     const float of_dk[2] = {p.scale, p.scale}, of_dv[2] = {P_UNIT<T>, P_UNIT<T>};
     store_sums<T>(dk, of_dk, p.dk.at(j.b, j.key_head, warp_key), p.dk.row, p.keys - warp_key, p.d);
     store_sums<T>(dv, of_dv, p.dv.at(j.b, j.key_head, warp_key), p.dv.row, p.keys - warp_key, p.d);
@@ -191,35 +191,35 @@ template <class T, int D>
 __global__ void __launch_bounds__(flash_backward_sm90<D>::THREADS, 1)
     flash_backward_sm90_kernel(const __grid_constant__ flash_backward_jobs a)
 {
-#if SM90
+#if HAS_WGMMA
     using C = flash_backward_sm90<D>;
     extern __shared__ __align__(1024) char shared[];
     const uint32_t memory = shared_address(shared);
     int *const index = (int *)(shared + C::JOB);
     if (threadIdx.x == 0) {
-        barrier_init(memory + C::KEYS_HERE, 1);
-        barrier_init(memory + C::KEYS_FREE, C::WARPS + C::GROUPS);
+        init_barrier(memory + C::KEYS_HERE, 1);
+        init_barrier(memory + C::KEYS_FREE, C::WARPS + C::GROUPS);
         for (int i = 0; i < C::STAGES; i++) {
-            barrier_init(memory + C::Q_HERE + 8 * i, 1);
-            barrier_init(memory + C::DY_HERE + 8 * i, 1);
-            barrier_init(memory + C::FREE + 8 * i, C::WARPS);
+            init_barrier(memory + C::Q_HERE + 8 * i, 1);
+            init_barrier(memory + C::DY_HERE + 8 * i, 1);
+            init_barrier(memory + C::FREE + 8 * i, C::WARPS);
         }
         for (int i = 0; i < C::GROUPS; i++) {
-            barrier_init(memory + C::TURN + 8 * i, 1);
-            barrier_init(memory + C::ADDED + 8 * i, 4);
+            init_barrier(memory + C::TURN + 8 * i, 1);
+            init_barrier(memory + C::ADDED + 8 * i, 4);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        fence_barriers();
     }
     __syncthreads();
     if (threadIdx.x >= C::GROUPS * WARPGROUP) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        fewer_registers<24>();
         const int warp = threadIdx.x / 32 - C::WARPS;
         if (lane_id() == 0 && warp < C::GROUPS)
             watch_turns<C>(a, memory, index, warp);
         else if (lane_id() == 0 && warp == C::GROUPS)
             bring_tiles<C, D>(a, memory, index);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        more_registers<240>();
         const int half = threadIdx.x / WARPGROUP;
         each_job<C>(a, memory, index, [&](const flash_job &j, int before) {
             compute_job<T, C, D>(a, memory, j, before, half);

@@ -58,8 +58,8 @@ __device__ __forceinline__ void bring_tile(const flash_forward_jobs &a, uint32_t
 {
     const int stage = number % C::STAGES;
     const uint32_t barrier = memory + here + 8 * stage;
-    barrier_wait(memory + free + 8 * stage, number / C::STAGES % 2 ^ 1);
-    barrier_expect(barrier, C::TILE);
+    wait_barrier(memory + free + 8 * stage, number / C::STAGES % 2 ^ 1);
+    arrive_and_expect(barrier, C::TILE);
     copy_tile<D, 128>(memory + tile + stage * C::TILE, map, barrier, head, row, b);
 }
 
@@ -71,10 +71,10 @@ __device__ __forceinline__ void bring_tiles(const flash_forward_jobs &a, uint32_
     int at = (int)atomicAdd(a.ticket, 1u);
     for (int job = 0, number = 0;; job++) {
         const int stage = job % C::STAGES;
-        barrier_wait(memory + C::Q_FREE + 8 * stage, job / C::STAGES % 2 ^ 1);
+        wait_barrier(memory + C::Q_FREE + 8 * stage, job / C::STAGES % 2 ^ 1);
         ((volatile int *)indices)[stage] = at;
         if (at >= jobs) {
-            barrier_arrive(memory + C::Q_HERE + 8 * stage);
+            arrive(memory + C::Q_HERE + 8 * stage);
             return;
         }
         const flash_queries j = queries_of<C>(a, at);
@@ -147,19 +147,19 @@ __device__ __forceinline__ void attend(const flash_forward_jobs &a, uint32_t mem
 
     const auto multiply_keys = [&](int number) {
         const int stage = number % C::STAGES;
-        barrier_wait(memory + C::K_HERE + 8 * stage, number / C::STAGES % 2);
+        wait_barrier(memory + C::K_HERE + 8 * stage, number / C::STAGES % 2);
         multiply_tiles<T, D>(s, own_q, C::PANEL, memory + C::K + stage * C::TILE, C::PANEL);
     };
     const auto add_values = [&](int number) {
         const int stage = number % C::STAGES;
-        barrier_wait(memory + C::V_HERE + 8 * stage, number / C::STAGES % 2);
+        wait_barrier(memory + C::V_HERE + 8 * stage, number / C::STAGES % 2);
         add_columns<T>(y, weights, memory + C::V + stage * C::TILE, C::PANEL);
     };
     const auto weigh = [&](int step) {
         const int key = (j.steps - 1 - step) * C::KEYS;
         settle(s);
         if (lane == 0)
-            barrier_arrive(memory + C::K_FREE + 8 * ((before + step) % C::STAGES));
+            arrive(memory + C::K_FREE + 8 * ((before + step) % C::STAGES));
         if (key + C::KEYS > min(p.keys, sees))
             flash_hide_keys(s, key + lane % 4 * 2, p.keys,
                             sees + threadIdx.x % WARPGROUP / 32 * 16 + lane / 4);
@@ -178,7 +178,7 @@ __device__ __forceinline__ void attend(const flash_forward_jobs &a, uint32_t mem
             wait_for_products<0>();
             settle(y);
             if (lane == 0)
-                barrier_arrive(memory + C::V_FREE + 8 * ((before + step - 1) % C::STAGES));
+                arrive(memory + C::V_FREE + 8 * ((before + step - 1) % C::STAGES));
 #pragma unroll
             for (int n = 0; n < D / 8; n++)
 #pragma unroll
@@ -190,7 +190,7 @@ __device__ __forceinline__ void attend(const flash_forward_jobs &a, uint32_t mem
         wait_for_products<0>();
         settle(y);
         if (lane == 0)
-            barrier_arrive(memory + C::V_FREE + 8 * ((before + j.steps - 1) % C::STAGES));
+            arrive(memory + C::V_FREE + 8 * ((before + j.steps - 1) % C::STAGES));
     }
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -210,33 +210,33 @@ template <class T, int D>
 __global__ void __launch_bounds__(flash_forward_sm90<D>::THREADS, 1)
     flash_forward_sm90_kernel(const __grid_constant__ flash_forward_jobs a)
 {
-#if SM90
+#if HAS_WGMMA
     using C = flash_forward_sm90<D>;
     extern __shared__ __align__(1024) char shared[];
     const uint32_t memory = shared_address(shared);
     int *const indices = (int *)(shared + C::JOB);
     if (threadIdx.x == 0) {
         for (int i = 0; i < C::STAGES; i++) {
-            barrier_init(memory + C::Q_HERE + 8 * i, 1);
-            barrier_init(memory + C::K_HERE + 8 * i, 1);
-            barrier_init(memory + C::V_HERE + 8 * i, 1);
-            barrier_init(memory + C::Q_FREE + 8 * i, C::WARPS);
-            barrier_init(memory + C::K_FREE + 8 * i, C::WARPS);
-            barrier_init(memory + C::V_FREE + 8 * i, C::WARPS);
+            init_barrier(memory + C::Q_HERE + 8 * i, 1);
+            init_barrier(memory + C::K_HERE + 8 * i, 1);
+            init_barrier(memory + C::V_HERE + 8 * i, 1);
+            init_barrier(memory + C::Q_FREE + 8 * i, C::WARPS);
+            init_barrier(memory + C::K_FREE + 8 * i, C::WARPS);
+            init_barrier(memory + C::V_FREE + 8 * i, C::WARPS);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        fence_barriers();
     }
     __syncthreads();
     if (threadIdx.x >= C::GROUPS * WARPGROUP) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        fewer_registers<24>();
         if (threadIdx.x == C::GROUPS * WARPGROUP)
             bring_tiles<C, D>(a, memory, indices);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        more_registers<240>();
         const int jobs = a.tiles * a.p.batches * a.p.heads, half = threadIdx.x / WARPGROUP;
         for (int job = 0, steps = 0;; job++) {
             const int stage = job % C::STAGES;
-            barrier_wait(memory + C::Q_HERE + 8 * stage, job / C::STAGES % 2);
+            wait_barrier(memory + C::Q_HERE + 8 * stage, job / C::STAGES % 2);
             const int at = ((volatile int *)indices)[stage];
             if (at >= jobs)
                 return;
@@ -245,7 +245,7 @@ __global__ void __launch_bounds__(flash_forward_sm90<D>::THREADS, 1)
             steps += j.steps;
             __syncwarp();
             if (lane_id() == 0)
-                barrier_arrive(memory + C::Q_FREE + 8 * stage);
+                arrive(memory + C::Q_FREE + 8 * stage);
         }
     }
 #endif

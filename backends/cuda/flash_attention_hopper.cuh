@@ -6,60 +6,11 @@
 #ifndef CUDA_FLASH_ATTENTION_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_HOPPER_CUH
 
-#include <cuda.h>
-
 #include "flash_attention_tile.cuh"
+#include "hopper.cuh"
 #include "tensor_map.h"
 
-/* Code for compute capability 9.0 alone; what is compiled for other GPUs has these kernels without a body, and never starts them. */
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define SM90 1
-#else
-#define SM90 0
-#endif
-
 enum { PANEL_COLUMNS = 64, PANEL_PITCH = 128, WARPGROUP = 128 };
-
-/* ---- barriers in shared memory: waited for by the parity of their phase ---- */
-
-__device__ __forceinline__ void barrier_init(uint32_t barrier, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
-}
-
-__device__ __forceinline__ void barrier_arrive(uint32_t barrier)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-/* One arrival, and so many bytes that the copy engine will bring. */
-__device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-                 : "memory");
-}
-
-__device__ __forceinline__ void barrier_wait(uint32_t barrier, int parity)
-{
-    asm volatile("{\n.reg .pred done;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" ::"r"(barrier),
-                 "r"(parity)
-                 : "memory");
-}
-
-/* A barrier of some warps among those of a block. */
-template <int THREADS> __device__ __forceinline__ void barrier_of_warps(int id)
-{
-    asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
-}
-
-/* What a thread has written to shared memory is seen by products of threads that it meets at a barrier after this. */
-__device__ __forceinline__ void publish_to_products()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
 
 /* ---- copies ---- */
 
@@ -95,22 +46,7 @@ __device__ __forceinline__ void copy_bytes(uint32_t to, const void *from, int by
 
 /* ---- products: they run on while the warps go on, in groups that end in the order in which they began ---- */
 
-__device__ __forceinline__ void begin_products()
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ void end_products()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-/* Until at most OPEN groups run. Sums that are then ready are read after settle() alone, which keeps the compiler from reading them before. */
-template <int OPEN> __device__ __forceinline__ void wait_for_products()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(OPEN) : "memory");
-}
-
+/* Sums that are ready when wait_for_products() returns are read after this alone, which keeps the compiler from reading them before. */
 template <int N> __device__ __forceinline__ void settle(float (&sum)[N][4])
 {
 #pragma unroll
@@ -118,14 +54,6 @@ template <int N> __device__ __forceinline__ void settle(float (&sum)[N][4])
 #pragma unroll
         for (int i = 0; i < 4; i++)
             asm volatile("" : "+f"(sum[n][i])::"memory");
-}
-
-/* A tile in shared memory as a product reads it: `panel` is the distance of its panels in bytes. */
-__device__ __forceinline__ uint64_t tile_at(uint32_t address, int panel)
-{
-    const uint64_t swizzle_of_128_bytes = 1ull << 62, eight_rows = 8 * PANEL_PITCH;
-    return swizzle_of_128_bytes | eight_rows >> 4 << 32 | (uint64_t)(panel >> 4) << 16 |
-           (address & 0x3ffff) >> 4;
 }
 
 #define SUMS_8(n) \
@@ -150,7 +78,7 @@ __device__ __forceinline__ uint64_t tile_at(uint32_t address, int panel)
 template <class T, bool COLUMNS, int N>
 __device__ __forceinline__ void multiply_step(float (&sum)[N][4], uint64_t a, uint64_t b, bool add)
 {
-#if SM90
+#if HAS_WGMMA
     static_assert(N == 8 || N == 16, "64 or 128 columns");
     if constexpr (N == 8 && IS_BF16<T>)
         MULTIPLY_TILES(64, "bf16", NAMES_32, "%32", "%33", "%34", "%35", SUMS_32(0));
@@ -175,7 +103,7 @@ template <class T, int N>
 __device__ __forceinline__ void multiply_step(float (&sum)[N][4], const uint32_t (&a)[4],
                                               uint64_t b)
 {
-#if SM90
+#if HAS_WGMMA
     static_assert(N == 8 || N == 16, "64 or 128 columns");
     if constexpr (N == 8 && IS_BF16<T>)
         MULTIPLY_REGISTERS(64, "bf16", NAMES_32, "%32,%33,%34,%35", "%36", SUMS_32(0));
@@ -197,8 +125,8 @@ __device__ __forceinline__ void multiply_tiles(float (&sum)[N][4], uint32_t a, i
     begin_products();
 #pragma unroll
     for (int k = 0; k < DEPTH / 16; k++)
-        multiply_step<T, false>(sum, tile_at(a + k / 4 * a_panel + k % 4 * 32, a_panel),
-                                tile_at(b + k / 4 * b_panel + k % 4 * 32, b_panel), k > 0);
+        multiply_step<T, false>(sum, descriptor_of(a + k / 4 * a_panel + k % 4 * 32, a_panel),
+                                descriptor_of(b + k / 4 * b_panel + k % 4 * 32, b_panel), k > 0);
     end_products();
 }
 
@@ -210,8 +138,8 @@ __device__ __forceinline__ void multiply_columns(float (&sum)[N][4], uint32_t a,
     begin_products();
 #pragma unroll
     for (int k = 0; k < DEPTH / 16; k++)
-        multiply_step<T, true>(sum, tile_at(a + k * 16 * PANEL_PITCH, a_panel),
-                               tile_at(b + k * 16 * PANEL_PITCH, b_panel), k > 0);
+        multiply_step<T, true>(sum, descriptor_of(a + k * 16 * PANEL_PITCH, a_panel),
+                               descriptor_of(b + k * 16 * PANEL_PITCH, b_panel), k > 0);
     end_products();
 }
 
@@ -223,7 +151,7 @@ __device__ __forceinline__ void add_columns(float (&sum)[N][4], const uint32_t (
     begin_products();
 #pragma unroll
     for (int k = 0; k < STEPS; k++)
-        multiply_step<T>(sum, a[k], tile_at(b + k * 16 * PANEL_PITCH, b_panel));
+        multiply_step<T>(sum, a[k], descriptor_of(b + k * 16 * PANEL_PITCH, b_panel));
     end_products();
 }
 

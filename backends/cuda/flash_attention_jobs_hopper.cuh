@@ -78,7 +78,7 @@ __device__ __forceinline__ void each_job(const flash_backward_jobs &a, uint32_t 
     const int jobs = a.key_tiles * a.p.batches * a.p.key_heads;
     int steps = 0;
     for (int phase = 0;; phase ^= 1) {
-        barrier_wait(memory + C::KEYS_HERE, phase);
+        wait_barrier(memory + C::KEYS_HERE, phase);
         const int at = *(volatile const int *)index;
         if (at >= jobs)
             return;
@@ -97,15 +97,15 @@ __device__ __forceinline__ void bring_tiles(const flash_backward_jobs &a, uint32
     const int jobs = a.key_tiles * a.p.batches * a.p.key_heads;
     for (int phase = 1, number = 0;; phase ^= 1) {
         const int at = (int)atomicAdd(a.ticket, 1u);
-        barrier_wait(memory + C::KEYS_FREE, phase);
+        wait_barrier(memory + C::KEYS_FREE, phase);
         *(volatile int *)index = at;
         if (at >= jobs) {
-            barrier_arrive(memory + C::KEYS_HERE);
+            arrive(memory + C::KEYS_HERE);
             return;
         }
         const flash_job j = job_of<C>(a, at);
         const int key = j.key_tile * C::KEYS;
-        barrier_expect(memory + C::KEYS_HERE, 2 * C::OF_KEYS);
+        arrive_and_expect(memory + C::KEYS_HERE, 2 * C::OF_KEYS);
         copy_tile<D, C::KEYS>(memory + C::K, &a.k, memory + C::KEYS_HERE, j.key_head, key, j.b);
         copy_tile<D, C::KEYS>(memory + C::V, &a.v, memory + C::KEYS_HERE, j.key_head, key, j.b);
         for (int step = 0; step < j.steps; step++, number++) {
@@ -113,13 +113,13 @@ __device__ __forceinline__ void bring_tiles(const flash_backward_jobs &a, uint32
             const int stage = number % C::STAGES, query = s.tile * C::QUERIES;
             const uint32_t q_here = memory + C::Q_HERE + 8 * stage;
             const uint32_t dy_here = memory + C::DY_HERE + 8 * stage;
-            barrier_wait(memory + C::FREE + 8 * stage, number / C::STAGES % 2 ^ 1);
-            barrier_expect(q_here, C::OF_QUERIES + C::OF_ROWS);
+            wait_barrier(memory + C::FREE + 8 * stage, number / C::STAGES % 2 ^ 1);
+            arrive_and_expect(q_here, C::OF_QUERIES + C::OF_ROWS);
             copy_tile<D, C::QUERIES>(memory + C::Q + stage * C::OF_QUERIES, &a.q, q_here, s.head,
                                      query, j.b);
             copy_bytes(memory + C::ROWS + stage * C::OF_ROWS, a.p.rows + s.place * C::QUERIES,
                        C::OF_ROWS, q_here);
-            barrier_expect(dy_here, C::OF_QUERIES);
+            arrive_and_expect(dy_here, C::OF_QUERIES);
             copy_tile<D, C::QUERIES>(memory + C::DY + stage * C::OF_QUERIES, &a.dy, dy_here, s.head,
                                      query, j.b);
         }
@@ -132,7 +132,7 @@ __device__ __forceinline__ void watch_turns(const flash_backward_jobs &a, uint32
                                             const int *index, int half)
 {
     each_job<C>(a, memory, index, [&](const flash_job &j, int before) {
-        barrier_arrive(memory + C::KEYS_FREE);
+        arrive(memory + C::KEYS_FREE);
         for (int step = 0; step < j.steps; step++) {
             unsigned *turn = a.turns + 2 * step_of(a, j, step).place + half, now;
             do
@@ -141,8 +141,8 @@ __device__ __forceinline__ void watch_turns(const flash_backward_jobs &a, uint32
                              : "l"(turn)
                              : "memory");
             while (now != (unsigned)j.key_tile);
-            barrier_arrive(memory + C::TURN + 8 * half);
-            barrier_wait(memory + C::ADDED + 8 * half, (before + step) % 2);
+            arrive(memory + C::TURN + 8 * half);
+            wait_barrier(memory + C::ADDED + 8 * half, (before + step) % 2);
             __threadfence();
             asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(turn), "r"(now + 1)
                          : "memory");

@@ -30,11 +30,6 @@ template <class T> constexpr float P_UNIT = 1.0f / (1 << P_EXPONENT<T>);
 
 /* ---- from memory ---- */
 
-__device__ __forceinline__ uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
 /* BYTES of `from`, or zeros, arrive before the group's end that is waited for. */
 template <int BYTES>
 __device__ __forceinline__ void copy_ahead(uint32_t to, const void *from, bool there)

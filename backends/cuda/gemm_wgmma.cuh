@@ -88,7 +88,7 @@ __device__ __forceinline__ void make_results(const product &p, const RESULT &res
                                              const product_memory &m)
 {
     typedef typename RESULT::type C;
-    const int block = block_of_cluster(), group = (int)threadIdx.x / GROUP - 1;
+    const int block = cluster_rank(), group = (int)threadIdx.x / GROUP - 1;
     const int own = (int)threadIdx.x % GROUP / 32 * 16 + (int)threadIdx.x % 32 / 4;
     const uint32_t staged = m.results + group * STAGED;
     ring r = {0, 0};

@@ -115,7 +115,7 @@ __device__ __forceinline__ void load_lines(bool shared, uint32_t to, const CUten
 template <int A_ACROSS, int B_ACROSS>
 __device__ __forceinline__ void copy_operands(const product &p, const product_memory &m)
 {
-    const int block = block_of_cluster();
+    const int block = cluster_rank();
     ring r = {0, 0};
     for_tiles(p, [&](tile_place place) {
         const int row = (place.row * CLUSTER + block) * TILE_M;

@@ -5,11 +5,11 @@
 #ifndef CUDA_HELD_CUH
 #define CUDA_HELD_CUH
 
+#include "hopper.cuh"
 #include "rows.cuh"
 
 enum {
     MOST_HELD_THREADS = 512,
-    MOST_CLUSTER = 8,       /* blocks */
     HELD_BYTES = 72 << 10,  /* of a block, so that three fit a multiprocessor of Hopper */
     HELD_LEAST = 16 << 10,  /* narrower rows stay in the cache */
     KEPT_BY_CARD = 8 << 10, /* of the shared memory of a multiprocessor that blocks cannot have */
@@ -19,7 +19,7 @@ enum {
 
 struct cluster_memory {
     alignas(16) float of_warps[2][MOST_SUMS][MOST_HELD_THREADS / 32];
-    alignas(16) float of_blocks[2][MOST_SUMS][MOST_CLUSTER]; /* each written by that block */
+    alignas(16) float of_blocks[2][MOST_SUMS][MOST_RANKS]; /* each written by that block */
     uint64_t arrived[2];                                      /* barriers: of_blocks is there */
 };
 
@@ -36,7 +36,7 @@ template <int BLOCK> struct cluster_team {
     {
 #if __CUDA_ARCH__ >= 900
         asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
-        asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+        rank = cluster_rank();
         lanes *= blocks;
         lane += rank * THREADS;
 #endif
@@ -51,9 +51,8 @@ template <int BLOCK> struct cluster_team {
             return;
         if (threadIdx.x == 0) {
             for (int p = 0; p < 2; p++)
-                asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(address(&memory->arrived[p]))
-                             : "memory");
-            asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+                init_barrier(shared_address(&memory->arrived[p]), 1);
+            fence_barriers();
         }
         barrier();
 #endif
@@ -63,8 +62,8 @@ template <int BLOCK> struct cluster_team {
     {
 #if __CUDA_ARCH__ >= 900
         if (blocks > 1) {
-            asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
-            asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+            cluster_arrive();
+            cluster_wait();
             return;
         }
 #endif
@@ -90,7 +89,7 @@ template <int BLOCK> struct cluster_team {
             exchange(value, place, count >> 1 & 1);
 #pragma unroll
             for (int i = 0; i < N; i++)
-                value[i] = join_all<MOST_CLUSTER>(memory->of_blocks[place][i], blocks, join);
+                value[i] = join_all<MOST_RANKS>(memory->of_blocks[place][i], blocks, join);
         }
 #endif
         count++;
@@ -102,11 +101,6 @@ template <int BLOCK> struct cluster_team {
     }
 
   private:
-    static __device__ __forceinline__ uint32_t address(const void *shared)
-    {
-        return (uint32_t)__cvta_generic_to_shared(shared);
-    }
-
     /* count: 2, or a multiple of 4, at most MOST */
     template <int MOST, class JOIN>
     static __device__ __forceinline__ float join_all(const float *of, int count, const JOIN &join)
@@ -130,11 +124,9 @@ template <int BLOCK> struct cluster_team {
     template <int N>
     __device__ __forceinline__ void exchange(const float (&value)[N], int place, int parity) const
     {
-        const uint32_t arrived = address(&memory->arrived[place]);
+        const uint32_t arrived = shared_address(&memory->arrived[place]);
         if (threadIdx.x == 0)
-            asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(arrived),
-                         "r"(blocks * N * (int)sizeof(float))
-                         : "memory");
+            arrive_and_expect(arrived, blocks * N * (int)sizeof(float));
         if ((int)threadIdx.x < blocks) {
             uint32_t at, there;
             asm("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -144,19 +136,14 @@ template <int BLOCK> struct cluster_team {
             for (int i = 0; i < N; i++) {
                 asm("mapa.shared::cluster.u32 %0, %1, %2;"
                     : "=r"(at)
-                    : "r"(address(&memory->of_blocks[place][i][rank])), "r"((int)threadIdx.x));
+                    : "r"(shared_address(&memory->of_blocks[place][i][rank])), "r"((int)threadIdx.x));
                 asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 "
                              "[%0], %1, [%2];" ::"r"(at),
                              "r"(__float_as_int(value[i])), "r"(there)
                              : "memory");
             }
         }
-        for (int here = 0; !here;)
-            asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; "
-                         "selp.b32 %0, 1, 0, p; }"
-                         : "=r"(here)
-                         : "r"(arrived), "r"(parity)
-                         : "memory");
+        wait_barrier(arrived, parity);
     }
 #endif
 
@@ -179,7 +166,7 @@ static inline held_shape hold_rows(const cuda_call &call, int threads, int64_t r
                                    int tensors)
 {
     held_shape s = {threads, 0, 0, 0, false};
-    const int most = call.capability >= 90 ? MOST_CLUSTER : 1;
+    const int most = most_ranks(call);
     const int64_t chunks = ceil_div(bytes, 16), room = call.capability >= 90 ? 227 : 99;
     int cluster = 1;
     while (cluster < most && bytes > (int64_t)cluster * HELD_BYTES)

@@ -1,4 +1,4 @@
-/* hopper.cuh - instructions that GPUs of compute capability 9.0 alone have, a function each: barriers that count bytes, copies of tiles
+/* hopper.cuh - instructions that GPUs have from compute capability 9.0 on, products of tiles 9.0 alone (HAS_WGMMA), a function each: barriers that count bytes, copies of tiles
  * between device memory and the shared memory of a cluster's blocks (TMA), products of tiles in shared memory by four warps (wgmma).
  * Addresses of shared memory are 32 bits wide. */
 #ifndef CUDA_HOPPER_CUH
@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include "cluster.cuh"
 #include "elements.cuh"
 
 /* Defined where the compiler makes code for compute capability 9.0 and no other. */
@@ -14,13 +15,6 @@
 #else
 #define HAS_WGMMA 0
 #endif
-
-#if HAS_WGMMA
-
-__device__ __forceinline__ uint32_t shared_address(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
 
 /* ---- barriers in shared memory ---- */
 
@@ -40,6 +34,11 @@ __device__ __forceinline__ void arrive_and_expect(uint32_t barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                  : "memory");
+}
+
+__device__ __forceinline__ void arrive(uint32_t barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 /* At the barrier of the same address in a block of the cluster. It says that this thread has read, and nothing of what it has written:
@@ -72,13 +71,6 @@ __device__ __forceinline__ void wait_barrier(uint32_t barrier, int parity)
 __device__ __forceinline__ void cluster_barrier()
 {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-}
-
-__device__ __forceinline__ int block_of_cluster()
-{
-    int rank;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
 }
 
 /* Of the threads that call it with this name, `threads` in all. */
@@ -248,5 +240,4 @@ __device__ __forceinline__ uint64_t descriptor_of(uint32_t address, int blocks)
            (uint64_t)(1024 >> 4) << 32 | swizzled_by_128 << 62;
 }
 
-#endif
 #endif

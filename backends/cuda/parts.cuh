@@ -5,41 +5,6 @@
 
 #include "elements.cuh"
 
-/* ---- a kernel behind another ---- */
-
-/* The kernel that launch_behind() put behind this one may come: its blocks wait where they say wait_for_the_kernel_before(), which is until
- * this kernel has ended. */
-__device__ __forceinline__ void let_the_next_come()
-{
-#if __CUDA_ARCH__ >= 900
-    cudaTriggerProgrammaticLaunchCompletion();
-#endif
-}
-
-__device__ __forceinline__ void wait_for_the_kernel_before()
-{
-#if __CUDA_ARCH__ >= 900
-    cudaGridDependencySynchronize();
-#endif
-}
-
-/* A launch whose blocks may come while the last of the kernel before still run; it begins with wait_for_the_kernel_before(). */
-template <class... ARGS, class... GIVEN>
-static void launch_behind(const cuda_call &call, void (*kernel)(ARGS...), dim3 grid, dim3 block,
-                          GIVEN... given)
-{
-    cudaLaunchConfig_t config = {};
-    cudaLaunchAttribute early;
-    config.gridDim = grid;
-    config.blockDim = block;
-    config.stream = call.stream;
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &early;
-    config.numAttrs = call.capability >= 90;
-    cudaLaunchKernelEx(&config, kernel, (ARGS)given...);
-}
-
 /* ---- sums ---- */
 
 __device__ __forceinline__ static double warp_sum(double value)

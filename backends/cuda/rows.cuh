@@ -5,10 +5,7 @@
 
 #include "row_chunks.cuh"
 
-enum {
-    PORTABLE_RANKS = 8 /* blocks of a cluster that every card has which has clusters */,
-    USUAL_SHARED = 48 << 10 /* bytes that a block may have without being asked for */
-};
+enum { USUAL_SHARED = 48 << 10 }; /* bytes that a block may have without being asked for */
 
 /* ---- threads and blocks of a row ---- */
 
@@ -47,7 +44,7 @@ template <class T> static int64_t chunks_of_row(int64_t n)
 /* Blocks that a row may have on this card. */
 static inline int most_ranks(const cuda_call &call)
 {
-    return call.capability >= 90 ? PORTABLE_RANKS : 1;
+    return call.capability >= 90 ? MOST_RANKS : 1;
 }
 
 /* ---- one kernel ---- */

@@ -29,7 +29,7 @@ struct smaller_index {
 };
 
 /* One number of each warp of the block, and one of each block of the cluster, for MOST_SUMS values, twice: two reductions in a row do not wait
- * for each other. */
+ * for each other. MOST_RANKS: blocks of a cluster that every card has which has clusters. */
 enum { MOST_SUMS = 4, MOST_RANKS = 8 };
 template <class NUMBER, int N> struct team_numbers {
     alignas(16) NUMBER of_warp[N][32];
