@@ -119,6 +119,32 @@ tg_status problem_run_impl(tg_ctx *ctx, int impl, problem *p)
                                                    : run_there(ctx, impl, p);
 }
 
+tg_status problem_replay_impl(tg_ctx *ctx, int impl, problem *p, int *recorded)
+{
+    tg_graph *graph = NULL;
+    *recorded = 0;
+    if (impl_memory(ctx, impl) == TG_DEVICE_CPU)
+        return TG_OK;
+    tg_status status = problem_place(ctx, p);
+    if (status)
+        return status;
+    status = tg_graph_begin(ctx);
+    if (status)
+        return status == TG_EUNSUPPORTED ? TG_OK : status;
+    *recorded = 1;
+    status = tg_impl_run(ctx, impl, problem_device_args(p));
+    const tg_status ended = tg_graph_end(ctx, status ? NULL : &graph);
+    status = status ? status : ended;
+    if (!status)
+        status = tg_graph_launch(ctx, graph);
+    if (!status)
+        status = tg_sync(ctx);
+    if (!status)
+        status = fetch(p);
+    tg_graph_destroy(ctx, graph);
+    return status;
+}
+
 int problem_runs_there(tg_ctx *ctx, const problem *p)
 {
     int impl;

@@ -191,6 +191,8 @@ void problem_free(problem *p);
 tg_status problem_run_impl(tg_ctx *ctx, int impl, problem *p); /* tg_impl_run() */
 tg_status problem_call(tg_ctx *ctx, problem *p);               /* tg_call() */
 int problem_impl_accepts(tg_ctx *ctx, int impl, problem *p);   /* tg_impl_accepts() */
+/* What has run once, from a graph that the call is recorded into. *recorded: 0 where the device records nothing, and nothing has run. */
+tg_status problem_replay_impl(tg_ctx *ctx, int impl, problem *p, int *recorded);
 
 /* The same in steps, for calls without copies: does problem_call() run in the device's memory? Then place it there once, and
  * call with these arguments. */

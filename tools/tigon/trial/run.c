@@ -1,4 +1,4 @@
-/* tools/tigon/trial/run.c - one implementation with one problem: compared, called again, with other threads, without optional outputs. */
+/* tools/tigon/trial/run.c - one implementation with one problem: compared, called again, with other threads, from a graph, without optional outputs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,21 @@ static void backwards(void *user, int tasks, void (*task)(void *arg, int index),
         task(arg, i);
 }
 
-/* The first call's bits again: called again, and with other numbers of threads. */
+/* The first call's bits again: from a graph, where the device records any. */
+static int check_graph(trial *r, const unsigned char *saved)
+{
+    int recorded;
+    problem_reset(r->p);
+    const tg_status status = problem_replay_impl(r->ctx, r->number, r->p, &recorded);
+    if (status)
+        return trial_fail(r, "recorded into a graph: %s: %s", tg_status_name(status),
+                          tg_last_error());
+    return !recorded || same_bits(r->p, saved)
+               ? 0
+               : trial_fail(r, "a graph of the call gives other bits than the call");
+}
+
+/* The first call's bits again: called again, with other numbers of threads, and recorded. */
 static int check_repeats(trial *r, const check_settings *s)
 {
     const int counts[] = {(int)s->threads, 1, 2, 7};
@@ -74,6 +88,7 @@ static int check_repeats(trial *r, const check_settings *s)
             bad = i ? trial_fail(r, "%d threads give other bits than %d", counts[i], counts[0])
                     : trial_fail(r, "a second call gives other bits than the first");
     }
+    bad = bad ? bad : check_graph(r, saved);
     free(saved);
     return bad;
 }
