@@ -69,6 +69,9 @@ static tg_status take_card(cuda_record *r, int card)
         return cuda_host->fail(TG_EINVAL,
                                "cuda: device_id is %d, expected below %d, the number of cards",
                                card, count);
+    if (card >= MOST_CARDS)
+        return cuda_host->fail(TG_EUNSUPPORTED, "cuda: device_id is %d, expected below %d", card,
+                               MOST_CARDS);
     if (error == cudaSuccess)
         error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, card);
     if (error == cudaSuccess)
@@ -123,7 +126,7 @@ tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tens
             TG_EINVAL,
             "%s: the tensors lie on card %d, the context works on card %d: one context a card", op,
             card, r->card);
-    *call = (cuda_call){ctx, op, cuda_stream(r), r->fault, r->processors, r->capability, card};
+    *call = (cuda_call){ctx, op, cuda_stream(r), r->fault, r->processors, r->capability, card, 0};
     const cudaError_t error = enter(card, &call->before);
     return error == cudaSuccess ? TG_OK : cuda_failed(op, error);
 }

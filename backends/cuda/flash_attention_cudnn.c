@@ -11,7 +11,7 @@
 #include "flash_attention_graph.h"
 #include "library.h"
 
-enum { MOST_CARDS = 64, SLOTS = 64, LEAST_VERSION = 91000 };
+enum { SLOTS = 64, LEAST_VERSION = 91000 };
 static const double LEAST_FLOPS = 3e10;
 
 /* ---- the library ---- */
@@ -121,11 +121,8 @@ int cuda_flash_attention_cudnn_accepts(const tg_flash_attention_forward_args *ar
 static tg_status attend(const cuda_call *call, const tg_flash_attention_forward_args *args)
 {
     flash_shape s;
-    int card;
     shape_of(&s, args);
-    if (cudaGetDevice(&card) != cudaSuccess || card >= MOST_CARDS)
-        return TG_EUNSUPPORTED;
-    s.card = card;
+    s.card = call->card;
     tg_status status = TG_EUNSUPPORTED;
     pthread_mutex_lock(&lock);
     const flash_plan *p = plan_of(&s);
@@ -144,7 +141,7 @@ static tg_status attend(const cuda_call *call, const tg_flash_attention_forward_
                                            [FLASH_HIDDEN] = &hidden};
         if (!room)
             status = TG_ENOMEM;
-        else if (flash_run_plan(p, handles[card], call->stream, tensors, room + own))
+        else if (flash_run_plan(p, handles[call->card], call->stream, tensors, room + own))
             status = cuda_host->fail(TG_EDEVICE, "flash_attention_forward: cuDNN reports an error");
         else
             status = TG_OK;

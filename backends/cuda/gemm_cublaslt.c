@@ -12,7 +12,7 @@
 #include "cublaslt.h"
 #include "gemm.h"
 
-enum { MOST_WORKSPACE = 32 << 20, MOST_CARDS = 64, SLOTS = 1024, SUGGESTIONS = 8, TIMED = 3 };
+enum { MOST_WORKSPACE = 32 << 20, SLOTS = 1024, SUGGESTIONS = 8, TIMED = 3 };
 
 /* ---- the library ---- */
 
@@ -319,10 +319,7 @@ static tg_status multiply_by(plan *p, const cuda_call *call, const tg_gemm_args 
 
 static tg_status multiply(const cuda_call *call, const tg_gemm_args *args)
 {
-    int card;
-    if (cudaGetDevice(&card) != cudaSuccess || card >= MOST_CARDS)
-        return TG_EUNSUPPORTED;
-    const shape s = shape_of(args, card);
+    const shape s = shape_of(args, call->card);
     pthread_mutex_lock(&lock);
     const tg_status status = multiply_by(plan_of(&s), call, args);
     pthread_mutex_unlock(&lock);

@@ -9,6 +9,9 @@
 extern "C" {
 #endif
 
+/* What is kept for each card has room for so many; contexts take no other. */
+enum { MOST_CARDS = 64 };
+
 /* The library's services. */
 extern const tg_host *cuda_host;
 
@@ -26,7 +29,7 @@ typedef struct cuda_call {
     cudaStream_t stream;
     cuda_fault *fault;
     int processors, capability; /* of the card: multiprocessors, 90 for compute capability 9.0 */
-    int before;                 /* the card that was current */
+    int card, before;           /* the card, and the one that was current */
 } cuda_call;
 
 /* Makes the card of `on` current. Every call that has begun ends. */

@@ -63,10 +63,10 @@ static int blocks_at_once(int *known, KERNEL kernel, size_t shared, int threads 
     return blocks;
 }
 
-/* What a card has room for, by the logarithm of the blocks of a row: so many blocks at once; 0: not known yet, -1: not a single row. All
- * launches of a kernel with as many ranks have blocks of one size. */
+/* What each card has room for, by the logarithm of the blocks of a row: so many blocks at once; 0: not known yet, -1: not a single row. All
+ * launches of a kernel with as many ranks have blocks of one size. A kernel has to be given its shared memory on every card. */
 struct kernel_room {
-    int blocks[5];
+    int blocks[MOST_CARDS][5];
 };
 
 static inline cudaLaunchConfig_t config_of(const cuda_call &call, const row_shape &s, size_t shared,
@@ -95,13 +95,12 @@ static int ask_for_room(const cuda_call &call, const row_shape &s, size_t shared
     int teams = 0;
     cudaError_t error = cudaFuncGetAttributes(&of, kernel);
     if (error == cudaSuccess && shared > (size_t)of.maxDynamicSharedSizeBytes)
-        error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     (int)shared);
+        error =
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
     if (error == cudaSuccess)
-        error = s.ranks > 1
-                    ? cudaOccupancyMaxActiveClusters(&teams, kernel, &config)
-                    : cudaOccupancyMaxActiveBlocksPerMultiprocessor(&teams, kernel, s.threads,
-                                                                    shared);
+        error = s.ranks > 1 ? cudaOccupancyMaxActiveClusters(&teams, kernel, &config)
+                            : cudaOccupancyMaxActiveBlocksPerMultiprocessor(&teams, kernel,
+                                                                            s.threads, shared);
     if (error != cudaSuccess)
         cudaGetLastError();
     if (error != cudaSuccess || teams < 1)
@@ -116,10 +115,11 @@ static int room_for(const cuda_call &call, const row_shape &s, size_t shared, ke
     int at = 0;
     while (1 << at < s.ranks)
         at++;
-    int blocks = __atomic_load_n(&room->blocks[at], __ATOMIC_RELAXED);
+    int *known = &room->blocks[call.card][at];
+    int blocks = __atomic_load_n(known, __ATOMIC_RELAXED);
     if (blocks == 0) {
         blocks = ask_for_room(call, s, shared, kernel);
-        __atomic_store_n(&room->blocks[at], blocks, __ATOMIC_RELAXED);
+        __atomic_store_n(known, blocks, __ATOMIC_RELAXED);
     }
     return blocks;
 }

@@ -1,15 +1,34 @@
-/* calls.h - a norm, its gradients and a loss: on a card, and on the host. */
+/* calls.h - a norm, its gradients and a loss; rows that take most of a block's shared memory; a product: on a card. */
 #ifndef TIGON_CUDA_CALLS_H
 #define TIGON_CUDA_CALLS_H
 
 #include "../common/test.h"
 
-enum { R = 48, N = 1000, V = 50 };
+enum { R = 48, N = 1000, V = 50, WIDTH = 12000 };
 
-enum { X, WEIGHT, Y, RSTD, DY, DX, DWEIGHT, LOGITS, TARGET, LOSS, DLOGITS, TENSORS };
-static const int64_t shape[TENSORS][2] = {{R, N}, {N},    {R, N}, {R}, {R, N}, {R, N},
-                                          {N},    {R, V}, {R},    {1}, {R, V}};
-static const int ndim[TENSORS] = {2, 1, 2, 1, 2, 2, 1, 2, 1, 1, 2};
+enum {
+    X,
+    WEIGHT,
+    Y,
+    RSTD,
+    DY,
+    DX,
+    DWEIGHT,
+    LOGITS,
+    TARGET,
+    LOSS,
+    DLOGITS,
+    WIDE,
+    SHARES,
+    PRODUCT,
+    TENSORS
+};
+static const int64_t shape[TENSORS][2] = {{R, N}, {N},        {R, N},     {R},   {R, N},
+                                          {R, N}, {N},        {R, V},     {R},   {1},
+                                          {R, V}, {3, WIDTH}, {3, WIDTH}, {R, R}};
+static const int ndim[TENSORS] = {2, 1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 2, 2, 2};
+static const int outputs[] = {Y, RSTD, DX, DWEIGHT, LOSS, DLOGITS, SHARES, PRODUCT};
+enum { OUTPUTS = sizeof outputs / sizeof *outputs };
 
 typedef struct problem {
     tg_ctx *ctx;
@@ -80,18 +99,24 @@ static inline void call(problem *p)
                                                         .loss = &t[LOSS],
                                                         .dlogits = &t[DLOGITS]}) == TG_OK,
            "%s", tg_last_error());
+    EXPECT(tg_sparsemax_forward(
+               p->ctx, &(tg_sparsemax_forward_args){.x = &t[WIDE], .y = &t[SHARES]}) == TG_OK,
+           "%s", tg_last_error());
+    EXPECT(
+        tg_gemm(p->ctx, &(tg_gemm_args){.a = &t[X], .b = &t[X], .c = &t[PRODUCT], .trans_b = 1}) ==
+            TG_OK,
+        "%s", tg_last_error());
 }
 
 /* The results as bytes, one after the other. */
 static inline unsigned char *results(problem *p, size_t *bytes)
 {
-    static const int outputs[] = {Y, RSTD, DX, DWEIGHT, LOSS, DLOGITS};
     unsigned char *all = NULL;
     *bytes = 0;
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+    for (int i = 0; i < OUTPUTS; i++)
         copy(p, outputs[i], 0);
     EXPECT(tg_sync(p->ctx) == TG_OK, "%s", tg_last_error());
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+    for (int i = 0; i < OUTPUTS; i++) {
         const size_t more = bytes_of(p, outputs[i]);
         all = realloc(all, *bytes + more);
         memcpy(all + *bytes, p->f[outputs[i]], more);
@@ -102,8 +127,7 @@ static inline unsigned char *results(problem *p, size_t *bytes)
 
 static inline void wipe(problem *p)
 {
-    static const int outputs[] = {Y, RSTD, DX, DWEIGHT, LOSS, DLOGITS};
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+    for (int i = 0; i < OUTPUTS; i++) {
         memset(p->f[outputs[i]], 0xff, bytes_of(p, outputs[i]));
         copy(p, outputs[i], 1);
     }
