@@ -25,7 +25,7 @@ KEPT = str(1 << 40)
 ENVIRONMENTS = {"kept": {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": KEPT, "MALLOC_TOP_PAD_": str(1 << 28)}, "default": {}}
 DEVICES = {  # what is measured there unless asked otherwise; a card's memory is kept by PyTorch itself. stem: of the files' names
     "cpu": dict(allocators=ALLOCATORS, dtypes=["f32", "bf16"], stem="peers", compilers=2),
-    "cuda": dict(allocators=ALLOCATORS[:1], dtypes=["bf16"], stem="peers-cuda", compilers=12)}
+    "cuda": dict(allocators=ALLOCATORS[:1], dtypes=["bf16"], stem="peers-cuda", compilers=16)}
 CHART = ["--metric", "ratio", "--mode", "full", "--where", "size=large", "--where", "allocator=kept"]
 
 

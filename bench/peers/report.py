@@ -1,6 +1,6 @@
 """The page of ratios, in Markdown, from a file of measurements; PyTorch is not needed for that.
 
-    report.py docs/results/peers.jsonl        prints it
+    report.py docs/results/peers.jsonl        prints it; of several files, as one
 
 A line of the file is a JSON object, one of four kinds:
     family, memory_bound, note        an operator that has been measured, and what is to be said of it
@@ -42,6 +42,7 @@ class Results:
         self.families = {r["family"]: r for r in lines if "family" in r}
         self.left_out = [r for r in lines if "left_out" in r]
         self.about = {r["allocator"]: r for r in lines if "machine" in r}
+        self.machines = list(dict.fromkeys(r["machine"] for r in lines if "machine" in r))
         self.on_card = any("cuda" in r for r in self.about.values())
         self.peers = [p for p in PEERS if p in self.present(5)]
 
@@ -78,8 +79,8 @@ def mebibytes(record: dict | None, field: str) -> str:
     return f"{record[field] / 2**20:.0f}" if record and field in record else "–"
 
 
-def of_card(about: dict) -> list[str]:
-    return [f"{about['machine']}; {about['tigon']}; PyTorch {about['torch']}, eager and `torch.compile` (inductor), CUDA {about['cuda']}, "
+def of_card(about: dict, machines: list[str]) -> list[str]:
+    return [f"{' and '.join(machines)}; {about['tigon']}; PyTorch {about['torch']}, eager and `torch.compile` (inductor), CUDA {about['cuda']}, "
             f"cuDNN {about['cudnn']}.", "",
             f"* small: what the host takes for a call, the card's queue being empty; medium and large: between the card's events, behind a "
             f"reading of {about['cold_bytes'] >> 20} MiB, which leaves nothing of a problem in L2"]
@@ -103,7 +104,7 @@ def of_processor(about: dict[str, dict]) -> list[str]:
 
 
 def settings(results: Results) -> list[str]:
-    lines = of_card(results.about["kept"]) if results.on_card else of_processor(results.about)
+    lines = of_card(results.about["kept"], results.machines) if results.on_card else of_processor(results.about)
     missing = next(iter(results.about.values())).get("missing", [])
     return [*lines, *(f"* not here: {why}" for why in missing), ""]
 
@@ -210,4 +211,4 @@ def markdown(results: Results) -> str:
 
 
 if __name__ == "__main__":
-    print(markdown(Results(read_lines(Path(sys.argv[1])))), end="")
+    print(markdown(Results([line for name in sys.argv[1:] for line in read_lines(Path(name))])), end="")

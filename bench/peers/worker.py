@@ -105,6 +105,7 @@ def compare(operator: Operator, size: str, dtype: str, request: dict, tigon: Tig
     sizes = operator.sizes[device][size]
     with torch.device(device):
         problem = operator.build(Make(TYPES[dtype]), **sizes)
+    torch.cuda.empty_cache()  # compilers run side by side: what the problem was made from would be held in each
     function = compiled(problem.function)
     update = isinstance(problem, Step)
     exact = None if update or request["compile_only"] else truth(problem)
