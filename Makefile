@@ -17,7 +17,7 @@ setup:
 cuda: all
 	@cmake --build --preset release -j $(JOBS) --target tigon_cuda
 
-# On a card, with NVIDIA's compute-sanitizer over the checker's quick cases: hours; OPERATORS="rms_norm dyt" takes these alone.
+# On a card, with NVIDIA's compute-sanitizer over the checker's quick cases: some minutes on 16 processors; OPERATORS="rms_norm dyt" takes these alone.
 cuda-sanitizer: cuda
 	@sh tests/cuda/sanitizer.sh build/tigon build . $(OPERATORS)
 

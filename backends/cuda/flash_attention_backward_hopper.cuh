@@ -180,6 +180,7 @@ __device__ __forceinline__ void compute_job(const flash_backward_jobs &a, uint32
     }
     settle(dk);
     settle(dv);
+    __syncwarp(); /* that all lanes know the job, also where it has no step */
     if (lane == 0)
         arrive(memory + C::KEYS_FREE);
     const float of_dk[2] = {p.scale, p.scale}, of_dv[2] = {P_UNIT<T>, P_UNIT<T>};

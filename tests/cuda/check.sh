@@ -4,5 +4,4 @@
 set -eu
 [ -e "$2/libtigon_cuda.so" ] || { echo "libtigon_cuda.so is not built"; exit 77; }
 "$1" info | grep -q '^ *cuda .*counts [1-9]' || { echo "no NVIDIA GPU is here: not checked"; exit 77; }
-operators=$(sed -n 's/^OPERATOR(\([a-z0-9_]*\),.*/cuda\/\1/p' "$3/backends/cuda/operators.inc")
-"$1" check --device cuda --strict --quick $operators
+"$1" check --device cuda --strict --quick cuda/
