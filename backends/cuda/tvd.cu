@@ -6,9 +6,9 @@ struct tvd_loss {
     __device__ __forceinline__ divergence operator()(float p, float q) const
     {
         const float difference = p - q;
-        const divergence d = {fabsf(difference) / 2, difference > 0    ? 0.5f
-                                                     : difference <= 0 ? -0.5f
-                                                                       : difference};
+        const divergence d = {fabsf(difference) / 2, difference > 0   ? 0.5f
+                                                     : difference < 0 ? -0.5f
+                                                                      : difference};
         return d;
     }
 };

@@ -655,8 +655,8 @@ TG_API tg_status tg_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *
  */
 TG_API tg_status tg_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args);
 
-/*   dp = dloss / 2 where p > q, else -dloss / 2, over n N, 1, 1 or n as the reduction says; 0 in rows
- *   that are ignored. dp may be p.
+/*   dp = dloss / 2 where p > q, -dloss / 2 where p < q, over n N, 1, 1 or n as the reduction says; 0 where
+ *   they are equal and in rows that are ignored. dp may be p.
  */
 TG_API tg_status tg_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args);
 

@@ -1,8 +1,9 @@
-/* tvd.asc.c - d = |p - q|, halved by `scale` and `term`, and its gradient, 1 where p > q, else -1. Arithmetic is f32 in UB. */
+/* tvd.asc.c - d = |p - q|, halved by `scale` and `term`, and its gradient, the sign of p - q. Arithmetic is f32 in UB. */
 #include "terms.h"
 #include "tvd.args.h"
 
-/* The step from 0 to 1 above p = q is cut out of a line so steep that any difference is at its end. A NaN stays one. */
+/* The steps from -1 to 0 and from 0 to 1 beside p = q are cut out of a line so steep that any difference is at one of its ends. A
+ * NaN stays one. */
 static inline __aicore__ void tvd_tile(__ubuf__ float *t, __ubuf__ float *g, __ubuf__ float *p,
                                        __ubuf__ float *q, float factor, uint32_t n)
 {
@@ -14,13 +15,11 @@ static inline __aicore__ void tvd_tile(__ubuf__ float *t, __ubuf__ float *g, __u
         ASC_THEN();
         asc_mul_scalar(g, g, steep, n);
         ASC_THEN();
-        asc_max_scalar(g, g, 0.0f, n);
+        asc_max_scalar(g, g, -1.0f, n);
         ASC_THEN();
         asc_min_scalar(g, g, 1.0f, n);
         ASC_THEN();
-        asc_mul_scalar(g, g, 2.0f * factor, n);
-        ASC_THEN();
-        asc_add_scalar(g, g, -factor, n);
+        asc_mul_scalar(g, g, factor, n);
     }
     asc_abs(t, t, n);
 }

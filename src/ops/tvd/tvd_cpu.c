@@ -1,12 +1,13 @@
 /* tvd on the CPU: one pass. Backward is forward without its sums. */
 #include "rows/losses.h"
 
-/* by: half the upstream gradient. The derivative is that where the difference is positive, else its negative; NaN where the
- * difference is. The loss is given twice. */
+/* by: half the upstream gradient. The derivative is that times the sign of the difference, which is 0 or NaN where the difference
+ * is. The loss is given twice. */
 SIMD_INLINE loss_term kernel(const void *by, vf p, vf q, vf g)
 {
-    const vf zero = v_set(0.0f), d = p - q, slope = *(const vf *)by * g;
-    return (loss_term){v_abs(d), v_select(d > zero, slope, v_select(d <= zero, -slope, d))};
+    const vf zero = v_set(0.0f), one = v_set(1.0f), d = p - q;
+    const vf sign = v_select(d > zero, one, v_select(d < zero, -one, d));
+    return (loss_term){v_abs(d), sign * (*(const vf *)by * g)};
 }
 
 static void visit(const loss_job *j, const loss_span *s, double *sum)

@@ -13,10 +13,10 @@ static void set_element(const tg_rows *t, int64_t row, int64_t i, double value)
     tg_set(t->data, t->type, row * t->stride + i, value);
 }
 
-/* d|p - q| / dp, with -1 for p = q. */
+/* d|p - q| / dp, with 0 for p = q. */
 static double sign(double p, double q)
 {
-    return isnan(p - q) ? p - q : p > q ? 1 : -1;
+    return isnan(p - q) ? p - q : (p > q) - (p < q);
 }
 
 /* Both directions; backward has no loss. */

@@ -22,19 +22,22 @@ static void drop_rows(const eager *e, row_labels labels, mat m)
                    (size_t)m.cols * tg_type_size(m.type));
 }
 
-/* (p > q) - 1/2, times the upstream gradient and the rows' factors. */
+/* Half of (p > q) - (q > p), times the upstream gradient and the rows' factors. */
 static void gradient(eager *e, const tg_tensor *p, const tg_tensor *q, row_labels labels,
                      const tg_tensor *dloss, int64_t reduction, const tg_tensor *dp)
 {
     const mat a = eager_rows(p), b = eager_rows(q), out = eager_rows(dp);
     const mat greater = eager_new(e, a.type, a.rows, a.cols);
+    const mat less = eager_new(e, a.type, a.rows, a.cols);
     const mat slope = eager_new(e, a.type, a.rows, a.cols);
     const double scale = reduction_scale(labels, reduction, a.rows, a.cols);
     const int each = dloss && reduction == TG_NONE;
     const double g = dloss && !each ? *(const float *)tg_data(dloss) : 1;
     const mat factors = row_factors(e, labels, a.rows, g * scale);
     eager_binary(e, EAGER_GREATER, greater, a, b);
-    eager_scalar(e, EAGER_SUB, slope, greater, 0.5);
+    eager_binary(e, EAGER_GREATER, less, b, a);
+    eager_binary(e, EAGER_SUB, slope, greater, less);
+    eager_scalar(e, EAGER_MUL, slope, slope, 0.5);
     eager_binary(e, EAGER_MUL, each ? greater : out, slope, factors);
     if (each)
         eager_binary(e, EAGER_MUL, out, greater, eager_rows(dloss));

@@ -19,5 +19,4 @@ class LigerTVDLossFunction(torch.autograd.Function):
     def backward(ctx, grad_output):
         p, q, labels = ctx.saved_tensors
         dp = ops.tvd_backward(p, q, labels, rows(grad_output), dp=like(p), **ctx.options)
-        # Tigon's gradient where p equals q is that of p < q; Liger's has been 0 there since 0.8.3.
-        return dp.masked_fill_(p == q, 0), None, None, None, None
+        return dp, None, None, None, None
