@@ -13,6 +13,7 @@
  *   TIGON_FALLBACK         tg_ctx_set_fallback   error (default) or host
  *   TIGON_BACKEND_PATH     tg_backend_load       plug-ins to load, separated by ':'
  *   TIGON_STREAM_BYTES                           outputs of more bytes are written past the caches (16 MiB); for tests
+ *   TIGON_LIGER                                  the Python package reads it (docs/liger.md)
  *   OMP_NUM_THREADS        tg_ctx_set_threads    threads of the default executor
  *
  * Other variables that begin with TIGON_ and that no backend reads are mistakes: the log names them, once.
@@ -35,6 +36,9 @@ typedef struct tg_ctx tg_ctx;
  * TG_ENOTFOUND, with a message that names the variable; nothing is created then and *ctx is NULL.
  */
 TG_API tg_status tg_ctx_create(tg_ctx **ctx);
+/* Whether a variable of the environment is a setting that somebody reads: of those above, or of a backend that is loaded or lies
+ * beside libtigon.so. TIGON_IMPL_<OPERATOR> is one whatever the operator is; tg_ctx_create() says where there is none. */
+TG_API int tg_is_setting(const char *name);
 /* Waits for the work that the context put on its device's stream. */
 TG_API void tg_ctx_destroy(tg_ctx *ctx);
 

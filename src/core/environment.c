@@ -73,11 +73,16 @@ static tg_status read_op_lists(tg_ctx *ctx)
 static const struct {
     const char *name;
     tg_status (*set)(tg_ctx *ctx, const char *value,
-                     const char *who); /* NULL: the registry reads it */
-} settings[] = {{"TIGON_CPU_MAX", tg_ctx_use_cpu_max},    {"TIGON_STRICT", set_strict_by_name},
-                {"TIGON_VERBOSE", set_verbose_by_name},   {"TIGON_FALLBACK", set_fallback_by_name},
-                {"TIGON_DEVICE", tg_ctx_use_device},      {"TIGON_IMPL", set_impl_by_name},
-                {"TIGON_STREAM_BYTES", set_stream_bytes}, {"TIGON_BACKEND_PATH", NULL}};
+                     const char *who); /* NULL: another part reads it */
+} settings[] = {{"TIGON_CPU_MAX", tg_ctx_use_cpu_max},
+                {"TIGON_STRICT", set_strict_by_name},
+                {"TIGON_VERBOSE", set_verbose_by_name},
+                {"TIGON_FALLBACK", set_fallback_by_name},
+                {"TIGON_DEVICE", tg_ctx_use_device},
+                {"TIGON_IMPL", set_impl_by_name},
+                {"TIGON_STREAM_BYTES", set_stream_bytes},
+                {"TIGON_BACKEND_PATH", NULL},
+                {"TIGON_LIGER", NULL}};
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
 tg_status tg_ctx_read_environment(tg_ctx *ctx)
@@ -145,27 +150,42 @@ static int is_of_backend_beside(const char *name, size_t length)
     return tg_plugin_lies_beside(device);
 }
 
-static void warn_if_unknown(const char *name, size_t length)
+static search look_up(const char *name, size_t length)
 {
     search s = {name, length, 0, NULL};
     const reg_backend *b;
     if (is_of_backend_beside(name, length))
-        return;
+        return s;
     for (int i = 0; i < SETTINGS; i++)
         compare(&s, settings[i].name);
     for (int i = 0; (b = tg_registry_backend(i)); i++)
         for (const char *const *v = b->table.environment; v && *v; v++)
             compare(&s, *v);
-    if (s.least > 0)
-        tg_log_line(NULL,
-                    "tigon: nobody reads %.*s, which is in the environment; the nearest name is %s",
-                    (int)length, name, s.nearest);
+    return s;
+}
+
+static int is_of_operators(const char *name)
+{
+    return strncmp(name, op_prefix, sizeof op_prefix - 1) == 0;
+}
+
+int tg_is_setting(const char *name)
+{
+    return strncmp(name, "TIGON_", 6) == 0 &&
+           (is_of_operators(name) || look_up(name, strlen(name)).least == 0);
 }
 
 void tg_environment_warn(void)
 {
-    for (char **entry = environ; entry && *entry; entry++)
-        if (strncmp(*entry, "TIGON_", 6) == 0 &&
-            strncmp(*entry, op_prefix, sizeof op_prefix - 1) != 0)
-            warn_if_unknown(*entry, strcspn(*entry, "="));
+    for (char **entry = environ; entry && *entry; entry++) {
+        if (strncmp(*entry, "TIGON_", 6) != 0 || is_of_operators(*entry))
+            continue;
+        const int length = (int)strcspn(*entry, "=");
+        const search s = look_up(*entry, (size_t)length);
+        if (s.least > 0)
+            tg_log_line(
+                NULL,
+                "tigon: nobody reads %.*s, which is in the environment; the nearest name is %s",
+                length, *entry, s.nearest);
+    }
 }

@@ -31,6 +31,7 @@ static void check_unknown(void)
     setenv("TIGON_DEVIC", "", 1);
     setenv("TIGON_SOK", "910B1", 1);
     setenv("TIGON_ASCEND_SEED", "1", 1); /* of a backend */
+    setenv("TIGON_LIGER", "1", 1);       /* of the Python package */
     setenv("TIGON_STRICT", "0", 1);
     setenv("TIGONISH", "1", 1);
     tg_set_log(keep, NULL);
@@ -52,12 +53,31 @@ static void check_unknown(void)
     unsetenv("TIGON_DEVIC");
     unsetenv("TIGON_SOK");
     unsetenv("TIGON_ASCEND_SEED");
+    unsetenv("TIGON_LIGER");
     unsetenv("TIGON_STRICT");
+}
+
+static void check_is_setting(void)
+{
+    const struct {
+        const char *name;
+        int is;
+    } names[] = {
+        {"TIGON_LIGER", 1},   {"TIGON_BACKEND_PATH", 1},
+        {"TIGON_SOC", 1},     {"TIGON_IMPL_DYT_FORWARD", 1},
+        {"TIGON_LIGERS", 0},  {"TIGON_", 0},
+        {"HOME", 0},          {"OMP_NUM_THREADS", 0},
+        {"TIGON_DEVICE=", 0},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        EXPECT(tg_is_setting(names[i].name) == names[i].is, "%s: %d, expected %d", names[i].name,
+               !names[i].is, names[i].is);
 }
 
 int main(void)
 {
     check_unknown();
+    check_is_setting();
     const struct {
         const char *name, *good, *bad;
         tg_status error;

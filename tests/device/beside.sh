@@ -24,6 +24,7 @@ grep -q toy "$work/out" && fail "it is loaded though nobody chose its device"
 TIGON_TOY_SETTING=1 TIGON_TOI_SETTING=1 "$tigon" info >"$work/out" 2>&1
 grep -q 'nobody reads TIGON_TOY_SETTING' "$work/out" && fail "names of a backend that is not loaded yet are judged"
 grep -q 'nobody reads TIGON_TOI_SETTING' "$work/out" || fail "a name that nobody can read is not told"
+[ "$(grep -c 'not a setting of Tigon' "$work/out")" = 1 ] || fail "tigon info judges names otherwise than the log"
 TIGON_DEVICE=torn "$tigon" info >"$work/out" 2>&1 && fail "a torn library is no error"
 grep -q 'libtigon_torn.so: cannot be loaded: ' "$work/out" || fail "the error does not name the file"
 TIGON_DEVICE=none "$tigon" info >"$work/out" 2>&1 && fail "a device that nobody serves is no error"

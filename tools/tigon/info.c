@@ -10,26 +10,13 @@
 
 extern char **environ;
 
-static const char *const settings[] = {
-    "TIGON_DEVICE",       "TIGON_IMPL",         "TIGON_STRICT",
-    "TIGON_VERBOSE",      "TIGON_CPU_MAX",      "TIGON_FALLBACK",
-    "TIGON_BACKEND_PATH", "TIGON_STREAM_BYTES", "OMP_NUM_THREADS",
-    "TIGON_SOC",          "TIGON_ASCEND_MODEL", "TIGON_ASCEND_PROFILE",
-    "TIGON_ASCEND_TRACE", "TIGON_ASCEND_SEED",  "TIGON_ASCEND_RESERVED_UBUF",
-};
-enum { SETTINGS = sizeof settings / sizeof *settings };
-
 /* What is to say about a variable of the environment: "" for a known setting, a remark for another
  * that begins like one, NULL for what is not ours. */
-static const char *remark(const char *name, size_t n)
+static const char *remark(const char *name)
 {
-    for (int i = 0; i < SETTINGS; i++)
-        if (strlen(settings[i]) == n && !memcmp(settings[i], name, n))
-            return "";
-    static const char prefix[] = "TIGON_IMPL_";
-    if (n > sizeof prefix - 1 && !memcmp(name, prefix, sizeof prefix - 1))
+    if (tg_is_setting(name) || !strcmp(name, "OMP_NUM_THREADS"))
         return "";
-    return n > 6 && !memcmp(name, "TIGON_", 6) ? "not a setting of Tigon" : NULL;
+    return !strncmp(name, "TIGON_", 6) ? "not a setting of Tigon" : NULL;
 }
 
 static void print_environment(json *j)
@@ -37,12 +24,14 @@ static void print_environment(json *j)
     int known = 0;
     for (char **e = environ; *e; e++) {
         const char *equals = strchr(*e, '=');
-        const char *says = equals ? remark(*e, (size_t)(equals - *e)) : NULL;
+        if (!equals)
+            continue;
+        char name[128];
+        snprintf(name, sizeof name, "%.*s", (int)(equals - *e), *e);
+        const char *says = remark(name);
         if (!says)
             continue;
         known++;
-        char name[128];
-        snprintf(name, sizeof name, "%.*s", (int)(equals - *e), *e);
         if (j) {
             json_object(j, NULL);
             json_text(j, "name", name);
