@@ -39,6 +39,11 @@ int tensors_open(void);
 int tensor_of(const argument *arg, PyObject *object, tg_tensor *view, PyObject **owner,
               place *where);
 
+/* ---- option.c ---- */
+
+/* Writes an option's value into its slot. -1 with a Python exception. */
+int option_of(const char *op, const tg_arg_info *arg, PyObject *value, uint64_t *slot);
+
 /* ---- context.c ---- */
 
 int contexts_open(void);

@@ -94,76 +94,15 @@ static int take_arguments(call *c, PyObject *const *args, Py_ssize_t nargs, PyOb
     return 0;
 }
 
-/* ---- options ---- */
-
-static int wrong_option(const call *c, const tg_arg_info *arg, PyObject *value)
-{
-    PyErr_Clear();
-    PyErr_Format(PyExc_TypeError, "%s: %s is %R, expected %s", c->op->info->name, arg->name, value,
-                 arg->kind == TG_ARG_F64 ? "a number" : "an integer of 64 bits");
-    return -1;
-}
-
-/* A value by its name, such as reduction="sum". */
-static int choose(const call *c, const tg_arg_info *arg, PyObject *value, int64_t *out)
-{
-    for (const tg_choice *choice = arg->choices; choice->name; choice++)
-        if (PyUnicode_CompareWithASCIIString(value, choice->name) == 0) {
-            *out = choice->value;
-            return 0;
-        }
-    PyObject *names = PyUnicode_FromString(arg->choices->name);
-    for (const tg_choice *choice = arg->choices + 1; names && choice->name; choice++) {
-        PyObject *more = PyUnicode_FromFormat("%U, %s", names, choice->name);
-        Py_DECREF(names);
-        names = more;
-    }
-    if (names)
-        PyErr_Format(PyExc_ValueError, "%s: %s is %R, expected one of %U", c->op->info->name,
-                     arg->name, value, names);
-    Py_XDECREF(names);
-    return -1;
-}
-
-static int take_integer(const call *c, const tg_arg_info *arg, PyObject *value, uint64_t *slot)
-{
-    int64_t v;
-    if (arg->choices && PyUnicode_Check(value)) {
-        if (choose(c, arg, value, &v) != 0)
-            return -1;
-    } else {
-        PyObject *index = PyNumber_Index(value);
-        v = index ? PyLong_AsLongLong(index) : -1;
-        Py_XDECREF(index);
-        if (v == TG_ZERO || (v == -1 && PyErr_Occurred()))
-            return wrong_option(c, arg, value);
-    }
-    v = TG_VALUE(v);
-    memcpy(slot, &v, sizeof v);
-    return 0;
-}
-
-static int take_number(const call *c, const tg_arg_info *arg, PyObject *value, uint64_t *slot)
-{
-    double v = PyFloat_AsDouble(value);
-    if (v == (double)TG_ZERO || (v == -1 && PyErr_Occurred()))
-        return wrong_option(c, arg, value);
-    v = TG_VALUE(v);
-    memcpy(slot, &v, sizeof v);
-    return 0;
-}
+/* ---- options and tensors ---- */
 
 /* In Python zero is zero, and what is not given is the default. */
 static int take_option(call *c, int i)
 {
     const tg_arg_info *arg = &c->op->info->args[i];
     PyObject *value = c->given[i];
-    if (!value)
-        return 0;
-    return (arg->kind == TG_ARG_I64 ? take_integer : take_number)(c, arg, value, &c->slots[i]);
+    return value ? option_of(c->op->info->name, arg, value, &c->slots[i]) : 0;
 }
-
-/* ---- tensors ---- */
 
 /* Outputs that shall be made: required ones that were not given, and optional ones given as True. */
 static int is_asked(const call *c, int i)
