@@ -22,7 +22,8 @@ cuda-sanitizer: cuda
 	@sh tests/cuda/sanitizer.sh build/tigon build . $(OPERATORS)
 
 # The Python package as a wheel for other machines, in build/dist: oneDNN and the compiler's libraries are inside.
-wheel: setup
+wheel:
+	@sh scripts/setup.sh python
 	@sh scripts/wheel.sh
 
 # Train a small Llama on this repository's own text, fused and unfused, side by side. Where an NVIDIA GPU is, its backend is built as well.

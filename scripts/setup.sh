@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what is missing to build Tigon. Silent and quick when everything is there.
 #   scripts/setup.sh          to build and run
-#   scripts/setup.sh test     and to run the tests
+#   scripts/setup.sh test     and to run the tests, with those of the Python package
+#   scripts/setup.sh python   and to build the Python package, by pip install . or make wheel
 #   scripts/setup.sh clang    and to build with Clang, the command that CLANG names
 #   scripts/setup.sh aarch64  and to cross-build for aarch64 and run that under QEMU
 # On Debian and Ubuntu it uses apt-get, as root or through sudo, and says what it installs; elsewhere it
@@ -36,6 +37,7 @@ onednn() {
 }
 libffi() { printf '#include <ffi.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-lffi"; }
 cjson() { printf '#include <cjson/cJSON.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-lcjson"; }
+python_headers() { python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'; }
 cmake_322() {
     version=$(cmake --version | sed -n '1s/.* \([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
     set -- $version
@@ -52,10 +54,14 @@ need "cJSON" "libcjson-dev gcc libc6-dev" cjson
 if [ "${1:-}" = test ]; then
     need "a C++ compiler" "g++" cxx_compiler
     need "pkg-config" "pkg-config" command -v pkg-config
-    need "Python 3" "python3" command -v python3
     need "clang-format" "clang-format" command -v clang-format
     need "mandoc" "mandoc" command -v mandoc
     need "ccache" "ccache" command -v ccache
+fi
+if [ "${1:-}" = test ] || [ "${1:-}" = python ]; then
+    need "Python 3" "python3" command -v python3
+    need "Python's headers" "python3-dev" python_headers
+    need "Python's venv and pip" "python3-venv" python3 -c 'import ensurepip, venv'
 fi
 if [ "${1:-}" = clang ]; then
     clang=${CLANG:-clang} # of a version's own packages: clang-19, libomp-19-dev
