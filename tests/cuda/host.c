@@ -1,6 +1,6 @@
 /* What the host takes for a small call, beside the launch of a kernel that does nothing, both in turn; and how much the call puts on the
- * card: kernels, copies and fills. Each operator at its benchmark's size "small", in bf16; norms, activations and positions, softmax and
- * cross_entropy must do with one kernel forward and two backward. Without a card, or without libtigon_cuda.so, the test is skipped.
+ * card: kernels, copies and fills. Each operator at its benchmark's size "small", in bf16; norms, activations, positions, softmax
+ * and sparsemax must do with one kernel forward and two backward. Without a card, or without libtigon_cuda.so, the test is skipped.
  *   cuda_host [OPERATOR...]      the beginnings of names */
 #include <time.h>
 
@@ -86,8 +86,7 @@ static size_t most_of(const char *op)
                                       "swiglu",       "geglu",
                                       "relu_squared", "rope",
                                       "llama4_rope",  "qwen2vl_mrope",
-                                      "softmax",      "sparsemax",
-                                      "cross_entropy"};
+                                      "softmax",      "sparsemax"};
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
         if (!strncmp(op, few[i], strlen(few[i])) && op[strlen(few[i])] == '_')
             return !strcmp(op + strlen(few[i]), "_forward")    ? 1
