@@ -1,9 +1,12 @@
-"""A training step of Hugging Face's Llama of 124 million parameters on the CPU: PyTorch eager, torch.compile, and with Tigon.
+"""A training step of a Hugging Face Llama: PyTorch eager, torch.compile, with Liger-Kernel's kernels (on a card), and with Tigon.
 
-    OMP_NUM_THREADS=2 PYTHONPATH=build/python python bindings/python/bench/step.py [--dtypes f32,bf16] [--steps 3] [--layers 12]
+    OMP_NUM_THREADS=2 PYTHONPATH=build/python python bindings/python/bench/step.py                   # 124 million parameters, on the CPU
+    PYTHONPATH=build/python python bindings/python/bench/step.py --device cuda --model 1b --dtypes bf16 --batch 16 --length 2048
 
-Each measurement is a process of its own, which makes the model, runs a step to warm up, and times the next ones; rounds of all variants
-follow each other, and the least time of a variant counts. Memory is what the steps add at their peak to the model's and gradients'.
+Each measurement is a process of its own, which makes the model with random weights, runs steps to warm up, and times the next ones;
+rounds of all variants follow each other, and the least time of a variant counts. Memory is what a step adds at its peak to the model,
+its gradients and the optimizer's state on the CPU, and all that PyTorch has allocated at the peak on a card. All variants have
+PyTorch's fused AdamW. `--profile` prints the kernels on which a card spends its time instead.
 """
 import argparse
 import json
@@ -12,88 +15,160 @@ import subprocess
 import sys
 import time
 
-VARIANTS = ("eager", "compile", "tigon")
-SIZES = {"hidden_size": 768, "intermediate_size": 2048, "num_attention_heads": 12, "num_key_value_heads": 12, "vocab_size": 50304}
-BATCH, LENGTH = 4, 256
+import torch
+
+MODELS = {
+    "124m": {"hidden_size": 768, "intermediate_size": 2048, "num_attention_heads": 12, "num_key_value_heads": 12,
+             "num_hidden_layers": 12, "vocab_size": 50304},
+    "1b": {"hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32, "num_key_value_heads": 8,
+           "num_hidden_layers": 16, "vocab_size": 128256, "head_dim": 64, "tie_word_embeddings": True, "rms_norm_eps": 1e-5},
+}
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
-def resident(name):
-    """VmRSS or VmHWM, its peak, of this process in MiB."""
-    with open("/proc/self/status", encoding="ascii") as file:
-        return int(re.search(rf"{name}:\s+(\d+) kB", file.read())[1]) / 1024
+def with_liger(model):
+    from liger_kernel.transformers import _apply_liger_kernel_to_instance
+
+    _apply_liger_kernel_to_instance(model)
+    return model
 
 
-def forget_peak():
-    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-        file.write("5")
+def with_tigon(model):
+    import tigon.transformers
+
+    return tigon.transformers.apply_to(model, attention=True, linear=True)
 
 
-def prepare(variant, dtype, layers):
-    """(model, optimizer), the model in that type."""
-    import torch
+VARIANTS = {"eager": lambda model: model, "compile": torch.compile, "liger": with_liger, "tigon": with_tigon}
+
+
+class Host:
+    """The CPU's clock, and memory as Linux tells it, in MiB."""
+
+    @staticmethod
+    def _status(name):
+        with open("/proc/self/status", encoding="ascii") as file:
+            return int(re.search(rf"{name}:\s+(\d+) kB", file.read())[1]) / 1024
+
+    def forget_peak(self):
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+        self.before = self._status("VmRSS")
+
+    def peak(self):
+        return self._status("VmHWM") - self.before
+
+    def wait(self):
+        pass
+
+
+class Card:
+    def forget_peak(self):
+        torch.cuda.reset_peak_memory_stats()
+
+    def peak(self):
+        return torch.cuda.max_memory_allocated() / 2**20
+
+    def wait(self):
+        torch.cuda.synchronize()
+
+
+def prepare(options):
+    """step(), which makes one step and returns its loss."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    model = LlamaForCausalLM(LlamaConfig(**SIZES, num_hidden_layers=layers)).to({"f32": torch.float32, "bf16": torch.bfloat16}[dtype])
+    sizes = MODELS[options.model]
+    config = LlamaConfig(**{**sizes, "num_hidden_layers": options.layers or sizes["num_hidden_layers"]}, use_cache=False)
+    with torch.device(options.device):
+        model = LlamaForCausalLM(config).to(DTYPES[options.dtypes])
     model.train()
-    if variant != "tigon":
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-        return (torch.compile(model) if variant == "compile" else model), optimizer
-    import tigon.torch
-    import tigon.transformers
-
-    return tigon.transformers.apply_to(model, attention=True), tigon.torch.AdamW(model.parameters(), lr=1e-4)
-
-
-def measure(variant, dtype, layers, steps):
-    import torch
-
-    model, optimizer = prepare(variant, dtype, layers)
-    ids = torch.randint(SIZES["vocab_size"], (BATCH, LENGTH), generator=torch.Generator().manual_seed(1))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    model = VARIANTS[options.variant](model)
+    ids = torch.randint(sizes["vocab_size"], (options.batch, options.length), generator=torch.Generator().manual_seed(1)).to(options.device)
 
     def step():
         loss = model(input_ids=ids, labels=ids).loss
         loss.backward()
         optimizer.step()
-        optimizer.zero_grad(set_to_none=False)
-        return loss.item()
+        optimizer.zero_grad()
+        return loss.detach()
 
-    first = step()  # compiles, and allocates gradients and moments, which stay
-    before = resident("VmRSS")
-    forget_peak()
+    return step
+
+
+def profile(step):
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as recorded
+
+    with recorded(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as found:
+        step().item()
+    print(found.key_averages().table(sort_by="self_device_time_total", row_limit=30, max_name_column_width=70))
+
+
+def measure(options):
+    step, device = prepare(options), Card() if options.device == "cuda" else Host()
+    first = step().item()  # compiles, and allocates gradients and moments, which stay
+    for _ in range(options.warmup):
+        step()
+    if options.profile:
+        profile(step)
+    device.forget_peak()
     times = []
-    for _ in range(steps):
+    for _ in range(options.steps):
+        device.wait()
         start = time.perf_counter()
         last = step()
+        device.wait()
         times.append(time.perf_counter() - start)
-    return {"seconds": min(times), "memory": resident("VmHWM") - before, "losses": (first, last)}
+    return {"seconds": min(times), "memory": device.peak(), "losses": (first, last.item())}
 
 
 def child(variant, dtype, options):
+    """What a process of its own measures, None where it fails, as it does for want of memory."""
     command = [sys.executable, __file__, "--variant", variant, "--dtypes", dtype]
-    command += ["--layers", str(options.layers), "--steps", str(options.steps)]
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(output.splitlines()[-1])
+    for name in ("device", "model", "layers", "batch", "length", "steps", "warmup"):
+        command += [f"--{name}", str(getattr(options, name))]
+    process = subprocess.run(command + ["--profile"] * options.profile, stdout=subprocess.PIPE, text=True)
+    *lines, last = process.stdout.splitlines() or [""]
+    print(*lines, sep="\n", end="\n" if lines else "", flush=True)
+    return json.loads(last) if process.returncode == 0 else None
+
+
+def compare(dtype, options):
+    variants = options.variants.split(",")
+    rounds = [{v: child(v, dtype, options) for v in variants} for _ in range(options.rounds)]
+    least = {v: {key: min(r[v][key] for r in rounds) for key in ("seconds", "memory")} for v in variants if all(r[v] for r in rounds)}
+    base = least.get(variants[0])
+    for variant, got in least.items():
+        rate = options.batch * options.length / got["seconds"]
+        beside = "" if not base else \
+            f"   {base['seconds'] / got['seconds']:5.2f} x {variants[0]}   {got['memory'] / base['memory']:5.2f} of its memory"
+        print(f"{dtype:5}{variant:8} {got['seconds']:8.3f} s   {rate:8.0f} tokens/s   {got['memory']:7.0f} MiB{beside}")
+    for variant in set(variants) - set(least):
+        print(f"{dtype:5}{variant:8} fails")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--model", choices=MODELS, default="124m")
     parser.add_argument("--dtypes", default="f32,bf16")
+    parser.add_argument("--variants", default="compile,eager,tigon", help="the others are compared with the first")
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--length", type=int, default=256)
+    parser.add_argument("--layers", type=int, default=0, help="0: as many as the model has")
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--variant", choices=VARIANTS, help=argparse.SUPPRESS)
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--variant", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.variant:
-        print(json.dumps(measure(options.variant, options.dtypes, options.layers, options.steps)))
+        print(json.dumps(measure(options)))
         return
     for dtype in options.dtypes.split(","):
-        found = [{variant: child(variant, dtype, options) for variant in VARIANTS} for _ in range(options.rounds)]
-        least = {v: {key: min(f[v][key] for f in found) for key in ("seconds", "memory")} for v in VARIANTS}
-        for variant, got in least.items():
-            speed = least["compile"]["seconds"] / got["seconds"]
-            memory = got["memory"] / least["compile"]["memory"]
-            print(f"{dtype:5}{variant:8} {got['seconds']:7.2f} s   {got['memory']:7.0f} MiB   {speed:5.2f} x   {memory:5.2f} of the memory")
+        compare(dtype, options)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,12 @@ Of that model alone, RMSNorm, rotary embeddings, the feed-forward blocks and, in
 import types
 import warnings
 
+from torch import nn
+
 from tigon.transformers import _forwards
 
-LLAMA_NORM = _forwards.norm(0.0, "llama")
-GEMMA_NORM = _forwards.norm(1.0, "gemma")
+LLAMA_NORM = _forwards.Norm("llama")
+GEMMA_NORM = _forwards.Norm("gemma", offset=1.0)
 
 # config.model_type: the RMSNorm of such models
 NORMS = {
@@ -27,6 +29,8 @@ NORMS = {
     "gemma2": GEMMA_NORM,
     "gemma3_text": GEMMA_NORM,
 }
+# Those whose layers have nothing but the addition between attention and the norm behind it.
+PLAIN_LAYERS = {"llama", "mistral", "qwen2", "qwen3", "gemma"}
 
 
 def _activation(config):
@@ -45,12 +49,17 @@ def _mlp(module, activation):
     return _forwards.packed_mlp(activation)
 
 
-def _forward_of(module, config, rms_norm, rope, mlp):
+def _forward_of(module, config, rms_norm, rope, mlp, linear):
     """The forward that a module of the model gets, None if it keeps its own."""
-    if type(module).__name__.endswith("RMSNorm"):
-        return NORMS[config.model_type] if rms_norm else None
+    name, norm = type(module).__name__, NORMS[config.model_type]
+    if name.endswith("RMSNorm"):
+        return norm.forward() if rms_norm else None
+    if name.endswith("DecoderLayer"):
+        return norm.of_layer() if rms_norm and config.model_type in PLAIN_LAYERS else None
     if _forwards.is_rotary_attention(module):
         return _forwards.with_rotation(type(module).forward) if rope else None
+    if isinstance(module, nn.Linear):
+        return _forwards.linear if linear and _forwards.is_plain(module) else None
     activation = _activation(config)
     return _mlp(module, activation) if mlp and activation else None
 
@@ -66,17 +75,18 @@ def _use_attention(model):
     model.set_attn_implementation("tigon")
 
 
-def apply_to(model, rms_norm=True, rope=True, mlp=True, fused_linear_cross_entropy=True, attention=False):
+def apply_to(model, rms_norm=True, rope=True, mlp=True, fused_linear_cross_entropy=True, attention=False, linear=False):
     """Puts Tigon's operators into this model, and returns it. Parameters and their names stay as they are.
 
     Where a model is training and is given labels it returns the loss without logits, with fused_linear_cross_entropy. `attention`:
-    causal attention without a mask, dropout or window by flash_attention, any other by PyTorch as before.
+    causal attention without a mask, dropout or window by flash_attention, any other by PyTorch as before. `linear`: products of nn.Linear
+    without bias by gemm, which on a card takes what is fastest there for these sizes once it has tried; for batches of one shape.
     """
     config = model.config
     if config.model_type not in NORMS:
         raise ValueError(f"no model of type {config.model_type!r}, expected one of {', '.join(sorted(NORMS))}")
     for module in list(model.modules()):
-        forward = _forward_of(module, config, rms_norm, rope, mlp)
+        forward = _forward_of(module, config, rms_norm, rope, mlp, linear and module is not getattr(model, "lm_head", None))
         if forward:
             module.forward = types.MethodType(forward, module)
     if fused_linear_cross_entropy and hasattr(model, "lm_head"):
@@ -89,7 +99,7 @@ def apply_to(model, rms_norm=True, rope=True, mlp=True, fused_linear_cross_entro
 class AutoTigonModelForCausalLM:
     """transformers.AutoModelForCausalLM whose models run on Tigon. Options of apply_to() are taken from the arguments."""
 
-    OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention")
+    OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear")
 
     @classmethod
     def _make(cls, maker, args, kwargs):

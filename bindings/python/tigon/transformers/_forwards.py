@@ -2,36 +2,178 @@
 import inspect
 import types
 
+import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd.function import once_differentiable
 
 import tigon.torch
 from tigon.liger.ops.fused_moe import LigerFusedMoEFunction
+from tigon.torch._table import FAMILIES
 
 
-def norm(offset, casting_mode):
+class Norm:
     """RMSNorm: Llama's, or with an offset of 1 Gemma's."""
 
-    def forward(self, hidden_states):
-        eps = self.variance_epsilon if hasattr(self, "variance_epsilon") else self.eps
-        return tigon.torch.rms_norm(hidden_states, self.weight, eps=eps, offset=offset, casting_mode=casting_mode)
+    def __init__(self, casting_mode, offset=0.0):
+        self.options = {"casting_mode": casting_mode, "offset": offset}
 
-    return forward
+    def _options(self, module):
+        return {"eps": module.variance_epsilon if hasattr(module, "variance_epsilon") else module.eps, **self.options}
+
+    def forward(self):
+        def forward(module, hidden_states):
+            return tigon.torch.rms_norm(hidden_states, module.weight, **self._options(module))
+
+        return forward
+
+    def of_layer(self):
+        """The forward of a layer of attention and a feed-forward block, where the norm between them adds what comes before it."""
+
+        def forward(layer, hidden_states, **kwargs):
+            attended, _ = layer.self_attn(hidden_states=layer.input_layernorm(hidden_states), **kwargs)
+            norm = layer.post_attention_layernorm
+            if _has_hooks(norm):
+                hidden_states = hidden_states + attended
+                return hidden_states + layer.mlp(norm(hidden_states))
+            normed, hidden_states = tigon.torch.fused_add_rms_norm(attended, hidden_states, norm.weight, **self._options(norm))
+            return hidden_states + layer.mlp(normed)
+
+        return forward
 
 
-# Names of Hugging Face's activations, as functions of gate and up.
+def _has_hooks(module):
+    return any((module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks))
+
+
+def is_plain(module):
+    """Is a product with the weight all that this module does? Adapters, quantised layers and hooks do more."""
+    forward = getattr(module.forward, "__func__", None)
+    return type(module) is nn.Linear and module.bias is None and forward in (nn.Linear.forward, linear) and not _has_hooks(module)
+
+
+def _torch_product(a, b, trans_a=False, trans_b=False):
+    return torch.mm(a.T if trans_a else a, b.T if trans_b else b)
+
+
+def _product_for(module):
+    """The product that this nn.Linear computes with."""
+    return torch.ops.tigon.gemm if getattr(module.forward, "__func__", None) is linear else _torch_product
+
+
+def _weight_gradient(product, dy, x):
+    return product(dy.flatten(0, -2), x.flatten(0, -2), trans_a=True)
+
+
+class Projections(torch.autograd.Function):
+    """x @ weight.T for each weight. The gradient of x is summed up in the products, and not by additions behind them."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(product, x, *weights):
+        return tuple(product(x.flatten(0, -2), weight, trans_b=True).unflatten(0, x.shape[:-1]) for weight in weights)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.product, x, *weights = inputs
+        ctx.save_for_backward(x if any(ctx.needs_input_grad[2:]) else None, *weights)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *dys):
+        x, *weights = ctx.saved_tensors
+        dx = None
+        if ctx.needs_input_grad[1]:
+            dx = ctx.product(dys[0].flatten(0, -2), weights[0])
+            for dy, weight in zip(dys[1:], weights[1:]):
+                dx.addmm_(dy.flatten(0, -2), weight)
+            dx = dx.unflatten(0, dys[0].shape[:-1])
+        needed = zip(dys, ctx.needs_input_grad[2:])
+        return None, dx, *(_weight_gradient(ctx.product, dy, x) if need else None for dy, need in needed)
+
+
+class ActivatedLinear(torch.autograd.Function):
+    """act(gate, up) @ weight.T. Its backward computes act(gate, up) again, and so only gate and up are kept."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(product, activation, gate, up, weight):
+        y = activation.forward(gate, up, **activation.options)
+        return product(y.flatten(0, -2), weight, trans_b=True).unflatten(0, gate.shape[:-1])
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.product, ctx.activation, *tensors = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, dy):
+        gate, up, weight = ctx.saved_tensors
+        dact = ctx.product(dy.flatten(0, -2), weight).unflatten(0, dy.shape[:-1])
+        dgate, dup, y = ctx.activation.gradients(dact, gate, up)
+        return None, None, dgate, dup, _weight_gradient(ctx.product, dy, y) if ctx.needs_input_grad[4] else None
+
+
+class Activation:
+    """act(gate, up), alone and with the product that follows it."""
+
+    def __init__(self, family, **options):
+        self.function = getattr(tigon.torch, family)
+        self.forward = getattr(torch.ops.tigon, f"{family}_forward")
+        self.backward = getattr(torch.ops.tigon, f"{family}_backward")
+        self.gives_y = "y" in FAMILIES[family].backward.flags
+        self.options = options
+
+    def __call__(self, gate, up):
+        return self.function(gate, up, **self.options)
+
+    def gradients(self, dy, gate, up):
+        """dgate, dup and act(gate, up) again."""
+        if self.gives_y:
+            return self.backward(dy, gate, up, y=True, **self.options)
+        return *self.backward(dy, gate, up, **self.options), self.forward(gate, up, **self.options)
+
+    def then(self, down, gate, up):
+        """down(act(gate, up))"""
+        if not is_plain(down):
+            return down(self(gate, up))
+        return ActivatedLinear.apply(_product_for(down), self, gate, up, down.weight.to(gate.dtype))
+
+
+def _project(x, *linears):
+    if torch.is_autocast_enabled(x.device.type):
+        x = x.to(torch.get_autocast_dtype(x.device.type))
+    return Projections.apply(_product_for(linears[0]), x, *(module.weight.to(x.dtype) for module in linears))
+
+
+def linear(self, x):
+    """Of an nn.Linear without bias."""
+    return _project(x, self)[0]
+
+
+def projections(x, *linears):
+    """linear(x) of each."""
+    if not all(map(is_plain, linears)):
+        return tuple(module(x) for module in linears)
+    return _project(x, *linears)
+
+
+# Hugging Face's names.
 ACTIVATIONS = {
-    "silu": tigon.torch.swiglu,
-    "swish": tigon.torch.swiglu,
-    "gelu": lambda gate, up: tigon.torch.geglu(gate, up, exact=True),
-    "gelu_pytorch_tanh": tigon.torch.geglu,
-    "gelu_new": tigon.torch.geglu,
+    "silu": Activation("swiglu"),
+    "swish": Activation("swiglu"),
+    "gelu": Activation("geglu", exact=True),
+    "gelu_pytorch_tanh": Activation("geglu"),
+    "gelu_new": Activation("geglu"),
 }
 
 
 def gated_mlp(activation):
     def forward(self, x):
-        return self.down_proj(activation(self.gate_proj(x), self.up_proj(x)))
+        return activation.then(self.down_proj, *projections(x, self.gate_proj, self.up_proj))
 
     return forward
 
@@ -40,7 +182,7 @@ def packed_mlp(activation):
     """Phi-3's, whose gate and up come from one projection."""
 
     def forward(self, hidden_states):
-        return self.down_proj(activation(*self.gate_up_proj(hidden_states).chunk(2, dim=-1)))
+        return activation.then(self.down_proj, *self.gate_up_proj(hidden_states).chunk(2, dim=-1))
 
     return forward
 
