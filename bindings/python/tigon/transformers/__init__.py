@@ -29,8 +29,6 @@ NORMS = {
     "gemma2": GEMMA_NORM,
     "gemma3_text": GEMMA_NORM,
 }
-# Those whose layers have nothing but the addition between attention and the norm behind it.
-PLAIN_LAYERS = {"llama", "mistral", "qwen2", "qwen3", "gemma"}
 
 
 def _activation(config):
@@ -51,11 +49,11 @@ def _mlp(module, activation):
 
 def _forward_of(module, config, rms_norm, rope, mlp, linear):
     """The forward that a module of the model gets, None if it keeps its own."""
-    name, norm = type(module).__name__, NORMS[config.model_type]
-    if name.endswith("RMSNorm"):
+    norm = NORMS[config.model_type]
+    if type(module).__name__.endswith("RMSNorm"):
         return norm.forward() if rms_norm else None
-    if name.endswith("DecoderLayer"):
-        return norm.of_layer() if rms_norm and config.model_type in PLAIN_LAYERS else None
+    if _forwards.is_layer(module):
+        return norm.of_layer() if rms_norm else None
     if _forwards.is_rotary_attention(module):
         return _forwards.with_rotation(type(module).forward) if rope else None
     if isinstance(module, nn.Linear):

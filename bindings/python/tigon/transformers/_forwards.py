@@ -277,6 +277,18 @@ def attention(module, query, key, value, attention_mask, scaling=None, dropout=0
     return tigon.torch.flash_attention(*heads_last, scale=scaling, causal=True), None
 
 
+def _code(module):
+    return getattr(inspect.unwrap(type(module).forward), "__code__", rotate.__code__)
+
+
 def is_rotary_attention(module):
-    forward = inspect.unwrap(type(module).forward)
-    return isinstance(module, nn.Module) and "apply_rotary_pos_emb" in getattr(forward, "__code__", rotate.__code__).co_names
+    return "apply_rotary_pos_emb" in _code(module).co_names
+
+
+LAYER = {"input_layernorm", "self_attn", "post_attention_layernorm", "mlp"}
+
+
+def is_layer(module):
+    """A layer that adds, normalises, and returns a tensor: some have more norms, factors or dropout, or return a tuple."""
+    code = _code(module)
+    return set(code.co_names) == LAYER and "outputs" not in code.co_varnames
