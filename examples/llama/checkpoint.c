@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "disk.h"
+#include "ranks/ranks.h"
 #include "safetensors.h"
 
 static void path_in(char *path, size_t size, const char *folder, const char *name)
@@ -103,15 +104,18 @@ void checkpoint_save(const model *m, int64_t step, uint64_t data_hash)
     save_option(metadata, "data", text);
     options_each_saved(o, save_option, metadata);
     model_from_device(m);
-    write_config(m);
+    if (ranks_here() == 0)
+        write_config(m);
     optimizer_name(name, sizeof(name), step);
     path_in(path, sizeof(path), o->out, name);
-    const arena state[] = {
-        {"exp_avg.", TG_F32, m->m}, {"exp_avg_sq.", TG_F32, m->v}, {"master.", TG_F32, m->master}};
+    const arena state[] = {{"exp_avg.", TG_F32, m->m, 1},
+                           {"exp_avg_sq.", TG_F32, m->v, 1},
+                           {"master.", TG_F32, m->master, 1}};
     safetensors_write(path, metadata, m, state, m->master ? 3 : 2);
     path_in(path, sizeof(path), o->out, "model.safetensors");
-    safetensors_write(path, metadata, m, &(arena){"", m->type, m->param}, 1);
-    remove_old(o->out, name);
+    safetensors_write(path, metadata, m, &(arena){"", m->type, m->param, 0}, 1);
+    if (ranks_here() == 0)
+        remove_old(o->out, name);
     cJSON_Delete(metadata);
 }
 
@@ -177,7 +181,7 @@ int64_t checkpoint_load(model *m, uint64_t data_hash)
     snprintf(hash, sizeof(hash), "%" PRIx64, data_hash);
     if (data_hash && (!data || strcmp(data, hash)))
         die("%s was trained on other data; name the same files", o->out);
-    safetensors_read(&s, m, &(arena){"", m->type, m->param});
+    safetensors_read(&s, m, &(arena){"", m->type, m->param, 0});
     safetensors_close(&s);
     if (!m->m) {
         model_to_device(m);
@@ -186,10 +190,10 @@ int64_t checkpoint_load(model *m, uint64_t data_hash)
     optimizer_name(name, sizeof(name), step);
     path_in(path, sizeof(path), o->out, name);
     safetensors_open(&s, path, 1);
-    safetensors_read(&s, m, &(arena){"exp_avg.", TG_F32, m->m});
-    safetensors_read(&s, m, &(arena){"exp_avg_sq.", TG_F32, m->v});
+    safetensors_read(&s, m, &(arena){"exp_avg.", TG_F32, m->m, 1});
+    safetensors_read(&s, m, &(arena){"exp_avg_sq.", TG_F32, m->v, 1});
     if (m->master)
-        safetensors_read(&s, m, &(arena){"master.", TG_F32, m->master});
+        safetensors_read(&s, m, &(arena){"master.", TG_F32, m->master, 1});
     safetensors_close(&s);
     model_to_device(m);
     return step;

@@ -20,6 +20,7 @@
  * that a new run would overwrite. */
 void checkpoint_prepare(const options *o);
 
+/* All ranks call it; rank 0 writes. */
 void checkpoint_save(const model *m, int64_t step, uint64_t data_hash);
 
 /* Options of the checkpoint in `folder`, over those in `o`. */

@@ -3,7 +3,9 @@
  *   options.c      what the user asks for          data.c         text to windows of tokens
  *   model.c        activations and views           pass.c         forward, loss, backward
  *   memory.c       places of activations           parameters.c   places, first values
- *   optimizer.c    clipping, schedule, AdamW       step.c         steps, recorded where the device can
+ *   gradients.c    those of a step                 optimizer.c    clipping, schedule, AdamW
+ *   shards.c       which rank keeps what           ranks/         processes that train together
+ *   step.c         steps, recorded where the device can
  *   train.c        the loop
  *   checkpoint.c   save and resume (with safetensors.c, names.c, disk.c)
  *   load.c         a checkpoint of others as a beginning
@@ -21,6 +23,7 @@
 #include "checkpoint.h"
 #include "load.h"
 #include "plot.h"
+#include "ranks/ranks.h"
 #include "train.h"
 
 /* What --demo asks for, unless the user says otherwise. */
@@ -61,6 +64,21 @@ static options *read_options(int argc, char **argv)
     return o;
 }
 
+/* Of several ranks the first one speaks for all. */
+static void share_course(options *o)
+{
+    const int count = ranks_count();
+    if (count > 1 && o->compare)
+        die("--compare runs on one rank, not on %d", count);
+    if (!o->accumulate)
+        o->accumulate = count;
+    if (ranks_here() == 0)
+        return;
+    o->log = o->plot = NULL;
+    o->quiet = 1;
+    o->profile = o->sample = 0;
+}
+
 static void draw(const options *o, history *h)
 {
     const curve curves[] = {{"training", history_loss(h), h->steps + 1, "#4477aa", 0},
@@ -88,11 +106,14 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file that grows beyond `ulimit -f` is an error of its write() */
     atexit(close_output);
     options *o = read_options(argc, argv);
+    ranks_open();
+    share_course(o);
     if (o->compare)
         return compare(o);
     history *h = history_new(o->steps);
     const int status = train(o, &(course){"llama", o->impl, 1}, h);
     draw(o, h);
     free(o);
+    ranks_close();
     return status;
 }

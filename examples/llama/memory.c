@@ -1,7 +1,7 @@
 /* memory.c - places of activations and gradients.
  *
  * What the layers keep for the backward pass lies in one block, one layer's behind the other's. The backward pass goes from the last layer to
- * the first, and what a layer has kept is of no use once that layer is done. So, in a step of one micro-batch, its place is taken by the
+ * the first, and what a layer has kept is of no use once that layer is done. So, unless operators add gradients of several micro-batches to each other, its place is taken by the
  * gradients of layers before it:
  *
  *   kept by layer   0        | 1        | ... | last     |
@@ -51,7 +51,7 @@ static size_t place_kept(const model *m, layer *l, char *base)
  * zeros. */
 static size_t overlaid(const model *m, size_t kept, size_t layer_grad)
 {
-    const int fits = kept >= layer_grad && m->used == m->count && m->o->accumulate == 1;
+    const int fits = kept >= layer_grad && m->used == m->count && (m->ordered || m->rounds == 1);
     return fits ? layer_grad * (size_t)(m->o->layers - 1) : 0;
 }
 

@@ -4,6 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "gradients.h"
+#include "ranks/ranks.h"
+
 /* ---- arrays ---- */
 
 void array_set(model *m, array *a, const void *data, tg_type type, int ndim, const int64_t *shape)
@@ -153,6 +156,16 @@ void model_fetch_results(model *m)
     fetch(m->r, (void *)model_results(m, m->place), model_results_of(m) * sizeof(*m->results));
 }
 
+static void cut(model *m)
+{
+    const int64_t layers = m->o->layers, layer = (m->decayed - m->tables) / layers;
+    int64_t *ends = take_memory((size_t)(layers + 2) * sizeof(*ends));
+    for (int64_t i = 0; i <= layers; i++)
+        ends[i] = m->tables + i * layer;
+    ends[layers + 1] = m->count;
+    shards_open(&m->shards, ends, (int)layers + 2, ranks_count(), ranks_here());
+}
+
 void model_open(model *m, run *r, const options *o, int training)
 {
     *m = (model){.r = r, .o = o};
@@ -166,13 +179,18 @@ void model_open(model *m, run *r, const options *o, int training)
     m->s1 = take_memory((layers + 1) * sizeof(array));
     m->rstd1 = take_memory((layers + 1) * sizeof(array));
     model_place(m); /* counts */
+    m->ordered = !o->unordered && !is_apart(r);
+    m->rounds = (o->accumulate + ranks_count() - 1) / ranks_count();
+    cut(m);
     model_place_activations(m, training);
-    const size_t bytes = (size_t)m->count * 4;
+    const size_t bytes = (size_t)m->shards.owned * 4;
     if (training) {
         m->m = take_tensors(r, bytes);
         m->v = take_tensors(r, bytes);
         if (m->type != TG_F32)
             m->master = take_tensors(r, bytes);
+        gradients_open(m);
+        m->sharing = ranks_transfers(m->shards.count);
     }
     m->param = take_tensors(r, (size_t)m->count * tg_type_size(m->type));
     model_place(m);

@@ -14,6 +14,7 @@
 
 #include "options.h"
 #include "run.h"
+#include "shards.h"
 
 /* A tensor with room for its own shape. Not to be copied: `t` points into it. */
 typedef struct array {
@@ -59,17 +60,22 @@ typedef struct model {
     run *r;
     const options *o;
     int64_t head_dim, qkv_width;
-    int64_t rows;  /* batch * seq: the room of every activation */
-    int64_t first; /* position of the bound rows */
-    int64_t place; /* of the step among two: model_step_place() */
+    int64_t rows;   /* batch * seq: the room of every activation */
+    int64_t first;  /* position of the bound rows */
+    int64_t place;  /* of the step among two: model_step_place() */
+    int ordered;    /* gradients of micro-batches are added up in order: gradients.h */
+    int64_t rounds; /* micro-batches of a rank in a step, at most */
     tg_type type;
 
-    /* parameters [count], and as much for each of: gradient, first and second moment, master */
+    /* parameters [count], and as much for the gradient; of first and second moment and master what this rank keeps */
     int64_t count, decayed, used; /* used: without padding */
     int64_t tables;               /* the first ones: of the embedding and the output */
     char *param;
     float *table_grad, *grad; /* of the tables; of all others, which lie apart */
     float *m, *v, *master;    /* master: NULL when the parameters are f32 themselves */
+    shards shards;
+    struct gradients *gradients;
+    struct transfers *sharing; /* of parameters after a step */
 
     weight embed, head; /* [vocab, width]; head is embed if they are tied */
     weight *norm1;      /* [layers + 1] of [width]: before each layer, and the last one */
@@ -128,9 +134,11 @@ void model_forward(model *m);
  * of the stream into d, of the output matrix; `accumulate`: add to the parameters' gradients. */
 void model_loss(model *m, int train, int accumulate);
 void model_backward(model *m, int accumulate);
+/* Called by model_backward() as soon as the gradients of a part of the parameters are complete: 0 tables, 1 ... layers, then norms. */
+void model_ready(model *m, int part);
 /* How many there are of a step: a loss for each micro-batch, and the sum of squares. */
 size_t model_results_of(const model *m);
-/* The results of the step at a place: the losses of the micro-batches, and behind them what gradient_squares() has left. They are there when
+/* The results of the step at a place: the losses of the micro-batches, and behind them what gradients_squares() has left. They are there when
  * what model_fetch_results() has begun for that place has ended. */
 void model_fetch_results(model *m);
 const float *model_results(const model *m, int64_t place);

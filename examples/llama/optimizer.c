@@ -3,19 +3,8 @@
 
 #include <math.h>
 
-/* Of parameters from `start` on, as many as lie in one piece. */
-static tg_tensor gradients(const model *m, int64_t start, const int64_t *count)
-{
-    return tensor_at(m->r, model_grad(m, start), TG_F32, 1, count);
-}
-
-void gradient_squares(model *m)
-{
-    const int64_t tables[1] = {m->tables}, others[1] = {m->count - m->tables};
-    tg_tensor first = gradients(m, 0, tables), rest = gradients(m, m->tables, others);
-    CALL(m->r, sum_squares_forward, .x = &first, .y = &m->squares.t);
-    CALL(m->r, sum_squares_forward, .x = &rest, .y = &m->squares.t, .accumulate = 1);
-}
+#include "gradients.h"
+#include "ranks/ranks.h"
 
 double learning_rate(const options *o, int64_t step)
 {
@@ -26,25 +15,55 @@ double learning_rate(const options *o, int64_t step)
     return o->min_lr + (o->lr - o->min_lr) * 0.5 * (1 + cos(3.14159265358979324 * part));
 }
 
-static void update(model *m, int64_t start, int64_t end, int64_t step, double decay)
+static void update(model *m, slice own, int64_t place, int64_t step, double decay)
 {
     const options *o = m->o;
-    const int64_t n[1] = {end - start};
-    char *at = m->param + start * (int64_t)tg_type_size(m->type);
+    const int64_t n[1] = {own.count};
+    char *at = m->param + own.at * (int64_t)tg_type_size(m->type);
     tg_tensor param = tensor_at(m->r, at, m->type, 1, n);
-    tg_tensor grad = gradients(m, start, n);
-    tg_tensor first = tensor_at(m->r, m->m + start, TG_F32, 1, n);
-    tg_tensor second = tensor_at(m->r, m->v + start, TG_F32, 1, n);
-    tg_tensor master = tensor_at(m->r, m->master + (m->master ? start : 0), TG_F32, 1, n);
+    tg_tensor grad = tensor_at(m->r, gradients_at(m, own.at, place), TG_F32, 1, n);
+    tg_tensor first = tensor_at(m->r, m->m + place, TG_F32, 1, n);
+    tg_tensor second = tensor_at(m->r, m->v + place, TG_F32, 1, n);
+    tg_tensor master = tensor_at(m->r, m->master + (m->master ? place : 0), TG_F32, 1, n);
     CALL(m->r, adamw, .param = &param, .master = m->master ? &master : NULL, .grad = &grad,
          .m = &first, .v = &second, .lr = learning_rate(o, step), .beta1 = TG_VALUE(o->beta1),
          .beta2 = TG_VALUE(o->beta2), .weight_decay = decay, .grad_squares = &m->squares.t,
          .max_norm = o->clip, .step = step);
 }
 
+/* Tables, layers or norms: these are told apart by their memory and by their decay. */
+static int kind(const shards *s, const bucket *b)
+{
+    return b->part == 0 ? 0 : b->part < s->parts - 1 ? 1 : 2;
+}
+
+/* How many buckets from the i-th on have their slices in one piece: those of a kind, if this is the only rank. */
+static int in_one_piece(const shards *s, int i, slice *own)
+{
+    const bucket *b = s->buckets;
+    int end = i + 1;
+    *own = b[i].own;
+    for (; end < s->count && kind(s, &b[end]) == kind(s, &b[i]) &&
+           b[end].own.at == own->at + own->count;
+         end++)
+        own->count += b[end].own.count;
+    return end - i;
+}
+
+/* Each rank's parameters go to the others while it computes the next ones. */
 void optimizer_step(model *m, int64_t step)
 {
-    update(m, 0, m->tables, step, m->o->weight_decay);
-    update(m, m->tables, m->decayed, step, m->o->weight_decay);
-    update(m, m->decayed, m->count, step, 0);
+    const shards *s = &m->shards;
+    const size_t el = tg_type_size(m->type);
+    for (int i = 0, n; i < s->count; i += n) {
+        const bucket *b = &s->buckets[i];
+        slice own;
+        n = in_one_piece(s, i, &own);
+        if (own.count)
+            update(m, own, b->place, step, kind(s, b) == 2 ? 0 : m->o->weight_decay);
+        for (int k = 0; k < n && s->ranks > 1; k++)
+            ranks_share(m->sharing, m->param + (size_t)b[k].at * el, b[k].counts, b[k].starts, el);
+    }
+    if (s->ranks > 1)
+        ranks_wait(m->sharing);
 }

@@ -79,8 +79,9 @@ void model_set(model *m, int64_t i, float value)
     uint32_t bits;
     memcpy(&bits, &value, sizeof(bits));
     ((uint16_t *)m->param)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    if (m->master)
-        m->master[i] = value;
+    const int64_t place = m->master ? shards_place(&m->shards, i) : -1;
+    if (place >= 0)
+        m->master[place] = value;
 }
 
 static void fill_normal(void *arg, int64_t begin, int64_t end, int worker)
@@ -109,14 +110,14 @@ static void move(const model *m, void (*to)(run *r, void *host, size_t bytes))
     to(m->r, m->param, (size_t)m->count * tg_type_size(m->type));
     for (int i = 0; i < 3; i++)
         if (state[i])
-            to(m->r, state[i], (size_t)m->count * sizeof(float));
+            to(m->r, state[i], (size_t)m->shards.owned * sizeof(float));
 }
 
 void model_params_to_device(const model *m)
 {
     to_device(m->r, m->param, (size_t)m->count * tg_type_size(m->type));
     if (m->master)
-        to_device(m->r, m->master, (size_t)m->count * sizeof(*m->master));
+        to_device(m->r, m->master, (size_t)m->shards.owned * sizeof(*m->master));
     run_wait(m->r);
 }
 

@@ -108,6 +108,7 @@ static void layer_backward(model *m, int64_t i, int accumulate)
     product_dw(m, &m->dqkv, &l->normed1, &l->wqkv, accumulate);
     product_dx(m, &m->dqkv, &l->wqkv, &m->y);
     add_norm_back(m, &m->y, &m->e, &m->s1[i], &m->rstd1[i], &m->norm1[i], &m->d, accumulate);
+    model_ready(m, (int)i + 1);
 }
 
 void model_backward(model *m, int accumulate)
@@ -117,9 +118,11 @@ void model_backward(model *m, int accumulate)
                   accumulate);
     for (int64_t i = last - 1; i >= 0; i--)
         layer_backward(m, i, accumulate);
+    model_ready(m, (int)last + 1);
     /* a tied matrix has its output's gradient already */
     CALL(m->r, embedding_backward, .dy = &m->d.t, .indices = &m->input.t, .dweight = &m->embed.g.t,
          .accumulate = accumulate || !m->o->untied);
+    model_ready(m, 0);
 }
 
 /* ---- the products alone ---- */

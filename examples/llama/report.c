@@ -212,6 +212,6 @@ void report_costs(const model *m, history *h, int64_t first, int64_t last)
     const double step = median(history_seconds(h) + first + 1, last - first);
     const double gemms = median(history_gemms(h) + first + 1, last - first);
     printf("median step %.1f ms; its GEMMs alone %.1f ms (%.0f GFLOP/s); step / GEMMs = %.3f\n",
-           step * 1e3, gemms * 1e3, model_flops(m) * (double)m->o->accumulate / gemms * 1e-9,
+           step * 1e3, gemms * 1e3, model_flops(m) * (double)m->rounds / gemms * 1e-9,
            median_ratio(h, first + 1, last - first));
 }

@@ -9,12 +9,16 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "ranks/ranks.h"
+
 void die(const char *format, ...)
 {
     va_list list;
     va_start(list, format);
     fflush(stdout);
     fputs("llama: ", stderr);
+    if (ranks_count() > 1)
+        fprintf(stderr, "rank %d: ", ranks_here());
     vfprintf(stderr, format, list);
     fputc('\n', stderr);
     va_end(list);
@@ -44,6 +48,11 @@ void *take_memory(size_t bytes)
     if (bytes >= (size_t)8 << 20)
         madvise(p, bytes, MADV_HUGEPAGE);
     return p;
+}
+
+void leave_memory(void *memory, size_t bytes)
+{
+    munmap(memory, bytes ? bytes : 1);
 }
 
 int64_t peak_memory(void)

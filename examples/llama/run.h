@@ -43,6 +43,7 @@ double now(void);
 
 /* Zeroed memory on huge pages where the system gives them; never NULL. */
 void *take_memory(size_t bytes);
+void leave_memory(void *memory, size_t bytes);
 
 /* ---- memory of tensors ----
  *

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "disk.h"
+#include "ranks/ranks.h"
 
 static int64_t elements(const part *p)
 {
@@ -78,6 +79,12 @@ static char *header_text(size_t *length, const cJSON *metadata, const model *m, 
     return text;
 }
 
+static const void *part_of(const model *m, const arena *a, const part *p)
+{
+    return a->sharded ? (const void *)shards_collect(&m->shards, a->data, p->offset, elements(p))
+                      : (const char *)a->data + p->offset * (int64_t)tg_type_size(a->type);
+}
+
 /* The bytes of all parts, in the file's order. */
 static void each_part(const model *m, const arena *arenas, int count,
                       void (*each)(void *user, const void *data, size_t bytes), void *user)
@@ -86,8 +93,7 @@ static void each_part(const model *m, const arena *arenas, int count,
         const size_t el = tg_type_size(arenas[a].type);
         part p;
         for (int i = 0; model_part(m, i, &p); i++)
-            each(user, (const char *)arenas[a].data + (size_t)p.offset * el,
-                 (size_t)elements(&p) * el);
+            each(user, part_of(m, &arenas[a], &p), (size_t)elements(&p) * el);
     }
 }
 
@@ -101,9 +107,20 @@ static void write_part(void *file, const void *data, size_t bytes)
     new_file_write(file, data, bytes);
 }
 
+/* What ranks without a file do with the bytes that the others collect. */
+static void skip_part(void *user, const void *data, size_t bytes)
+{
+    (void)user, (void)data, (void)bytes;
+}
+
 void safetensors_write(const char *path, const cJSON *metadata, const model *m, const arena *arenas,
                        int count)
 {
+    if (ranks_here() > 0) {
+        each_part(m, arenas, count, skip_part, NULL); /* for the checksum */
+        each_part(m, arenas, count, skip_part, NULL);
+        return;
+    }
     size_t length;
     char *header = header_text(&length, metadata, m, arenas, count), digits[17];
     unsigned char size[8];
@@ -264,6 +281,20 @@ static int64_t begin_of(const safetensors *s, const char *name, const entry *e, 
     return s->begin + (int64_t)at;
 }
 
+/* A part of an arena that is read. */
+typedef struct reading {
+    const safetensors *s;
+    const arena *a;
+    int64_t begin; /* in the file */
+} reading;
+
+static void read_slice(void *user, int64_t offset, int64_t place, int64_t n)
+{
+    const reading *r = user;
+    const int64_t el = (int64_t)tg_type_size(r->a->type);
+    read_all(r->s, (char *)r->a->data + place * el, n * el, r->begin + offset * el);
+}
+
 void safetensors_read(const safetensors *s, const model *m, const arena *a)
 {
     part p;
@@ -274,8 +305,11 @@ void safetensors_read(const safetensors *s, const model *m, const arena *a)
         const entry e = find_entry(s, name, &p);
         if (strcmp(e.type, dtype(a->type)))
             die("%s: %s is %s, expected %s", s->path, name, e.type, dtype(a->type));
-        const int64_t bytes = elements(&p) * el;
-        read_all(s, (char *)a->data + p.offset * el, bytes, begin_of(s, name, &e, bytes));
+        const reading r = {s, a, begin_of(s, name, &e, elements(&p) * el)};
+        if (a->sharded)
+            shards_each(&m->shards, p.offset, elements(&p), read_slice, (void *)&r);
+        else
+            read_slice((void *)&r, 0, p.offset, elements(&p));
     }
 }
 

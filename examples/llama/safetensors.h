@@ -13,10 +13,11 @@ typedef struct arena {
     const char *prefix;
     tg_type type;
     void *data;
+    int sharded; /* each rank has its slices of it: all ranks write together */
 } arena;
 
 /* Writes the model's parts from each arena, with metadata: an object of texts, to which the file's
- * checksum is added. Leaves with a message on failure; the file appears under `path` only when it is
+ * checksum is added. Rank 0 writes; all ranks call it. Leaves with a message on failure; the file appears under `path` only when it is
  * whole and on the disk. */
 void safetensors_write(const char *path, const cJSON *metadata, const model *m, const arena *arenas,
                        int count);

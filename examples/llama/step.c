@@ -3,18 +3,15 @@
 
 #include <math.h>
 
+#include "gradients.h"
 #include "optimizer.h"
 
 /* Gradients of all micro-batches, and their sum of squares: calls that are the same in each step. */
 static void make_gradients(model *m)
 {
-    for (int64_t i = 0; i < m->o->accumulate; i++) {
-        model_micro_batch(m, i);
-        model_forward(m);
-        model_loss(m, 1, i > 0);
-        model_backward(m, i > 0);
-    }
-    gradient_squares(m);
+    for (int64_t i = 0; i < m->rounds; i++)
+        gradients_round(m, i);
+    gradients_squares(m);
 }
 
 /* The same, recorded as soon as the workspace has all that they need, and launched as a whole from then on. */

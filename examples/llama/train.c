@@ -9,39 +9,61 @@
 #include "checkpoint.h"
 #include "data.h"
 #include "load.h"
+#include "ranks/ranks.h"
 #include "sample.h"
 #include "step.h"
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t told_to_end;
 
 /* The first signal asks for an end after this step; a second one ends at once. */
 static void on_signal(int number)
 {
-    interrupted = 1;
+    told_to_end = 1;
     signal(number, SIG_DFL);
 }
 
-static void catch_signals(void)
+/* SIGUSR1 is the one that mpirun passes on and then leaves time for. */
+static void catch_signals(const options *o)
 {
+    static char advice[4200] = "Nothing is saved without --out.";
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
+    if (ranks_count() > 1)
+        signal(SIGUSR1, on_signal);
+    if (o->out)
+        snprintf(advice, sizeof(advice),
+                 "%s holds the last checkpoint, if one was saved: go on with --resume.", o->out);
+    ranks_watch(&told_to_end, advice);
 }
 
-/* Mean loss of the held-out windows; NaN if there are none. */
+/* Whether any rank has been told to end: all ranks ask at the same points of the course. */
+static int interrupted(void)
+{
+    double told = told_to_end;
+    ranks_merge(&told, 1);
+    return told > 0;
+}
+
+/* Mean loss of the held-out windows, whose batches go to the ranks in turn; NaN if there are none. */
 static double held_out_loss(model *m, const corpus *data)
 {
     const options *o = m->o;
     const int64_t windows = data_held_out_windows(data, o);
-    double sum = 0;
+    const int batches = (int)((windows + o->batch - 1) / o->batch);
+    double *sums = take_memory((size_t)batches * sizeof(*sums)), sum = 0;
     model_step_place(m, 0);
-    for (int64_t w = 0; w < windows; w += o->batch) {
-        const int64_t there = data_held_out(data, o, w, m->input_data, m->target_data);
+    for (int i = ranks_here(); i < batches; i += ranks_count()) {
+        const int64_t there = data_held_out(data, o, i * o->batch, m->input_data, m->target_data);
         model_forward(m);
         model_loss(m, 0, 0);
         model_fetch_results(m);
         run_wait(m->r);
-        sum += (double)*model_results(m, 0) * (double)there;
+        sums[i] = (double)*model_results(m, 0) * (double)there;
     }
+    ranks_merge(sums, batches);
+    for (int i = 0; i < batches; i++)
+        sum += sums[i];
+    leave_memory(sums, (size_t)batches * sizeof(*sums));
     return windows ? sum / (double)windows : NAN;
 }
 
@@ -55,7 +77,7 @@ static void profile_step(model *m, history *h, int64_t step, int first)
     const int profile = m->r->profile;
     m->r->profile = 0;
     run_time_begin(m->r);
-    for (int64_t i = 0; i < m->o->accumulate; i++)
+    for (int64_t i = 0; i < m->rounds; i++)
         model_products(m, i > 0);
     history_gemms(h)[step] = (float)run_time_end(m->r);
     m->r->profile = profile;
@@ -100,13 +122,13 @@ static void between_steps(progress *p)
 }
 
 /* Returns the last step that was done. */
-static int64_t run_steps(progress p)
+static int64_t run_steps(progress p, int *ended)
 {
     const options *o = p.m->o;
     if (p.first == 0 && o->eval_every && o->steps)
         evaluate(p.m, p.data, p.r, p.h, 0);
     begin_time(&p);
-    while (p.put < p.last && !interrupted) {
+    while (!(*ended = interrupted()) && p.put < p.last) {
         put_step(&p);
         end_steps(&p, is_apart(p.m->r)); /* the host is a step ahead of a device */
         between_steps(&p);
@@ -117,7 +139,7 @@ static int64_t run_steps(progress p)
         save(&p);
         report_say(p.r, "saved %s after %lld steps", o->out, (long long)p.done);
     }
-    if (interrupted && !o->out)
+    if (*ended && !o->out)
         report_say(p.r, "interrupted after %lld steps; nothing is saved without --out",
                    (long long)p.done);
     return p.done;
@@ -129,6 +151,10 @@ static void describe(report *r, const model *m, const corpus *data)
     report_say(r, "%s: %lld layers, width %lld, %.2f M parameters, %s, %s, %d threads", o->preset,
                (long long)o->layers, (long long)o->width, (double)m->used / 1e6, o->type,
                tg_ctx_device(m->r->ctx), tg_ctx_threads(m->r->ctx));
+    if (ranks_count() > 1)
+        report_say(r, "%d ranks, %lld micro-batches of %lld windows in a step%s", ranks_count(),
+                   (long long)o->accumulate, (long long)o->batch,
+                   o->accumulate % ranks_count() ? ": not the same number for each rank" : "");
     report_say(r, "data: %s, %lld to train on, %lld held out", data->what,
                (long long)data->train.count, (long long)data->held_out.count);
     if (!data_held_out_windows(data, o))
@@ -142,7 +168,10 @@ int train(const options *o, const course *c, history *h)
     model m;
     corpus data;
     report p;
-    run_open(&r, o->device, c->impl, (int)o->threads);
+    run_open(&r, o->device, c->impl, o->threads ? (int)o->threads : ranks_threads());
+    if (ranks_count() > 1 && is_apart(&r))
+        die("on %s there is one rank, not %d: several train on the CPU", tg_ctx_device(r.ctx),
+            ranks_count());
     data_open(&data, o);
     if (o->out)
         checkpoint_prepare(o);
@@ -153,9 +182,10 @@ int train(const options *o, const course *c, history *h)
     const int64_t first = o->resume ? checkpoint_load(&m, hash) : 0;
     report_open(&p, o, c->label, first);
     describe(&p, &m, &data);
-    catch_signals();
+    catch_signals(o);
     r.profile = (int)o->profile;
     const int64_t asked = o->stop_after ? first + o->stop_after : o->steps;
+    int ended = 0;
     const int64_t last = o->eval_only
                              ? first
                              : run_steps((progress){.m = &m,
@@ -167,11 +197,12 @@ int train(const options *o, const course *c, history *h)
                                                     .last = asked < o->steps ? asked : o->steps,
                                                     .saved = first,
                                                     .put = first,
-                                                    .done = first});
+                                                    .done = first},
+                                         &ended);
     r.profile = 0;
     if (o->profile && last > first)
         report_costs(&m, h, first + 1 < last ? first + 1 : first, last);
-    if (!interrupted)
+    if (!ended)
         evaluate(&m, &data, &p, h, last);
     h->tokens_per_s =
         (double)(o->batch * o->seq * o->accumulate) / median(history_seconds(h), h->done + 1);
@@ -183,8 +214,8 @@ int train(const options *o, const course *c, history *h)
                    tg_ctx_device(r.ctx), (double)r.taken / 1048576,
                    (double)tg_ctx_workspace_peak(r.ctx) / 1048576);
     report_close(&p, h);
-    if (c->sample && o->sample && !interrupted)
+    if (c->sample && o->sample && !ended)
         sample_text(&m);
     run_close(&r);
-    return interrupted ? 130 : 0;
+    return ended ? 130 : 0;
 }
