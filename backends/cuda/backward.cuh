@@ -35,25 +35,34 @@ struct backward_args {
 
 template <class F> using backward_sums = part_args<F::COLUMNS, F::SCALARS>;
 
+/* The numbers of a chunk, to a row of n of them at a multiple of 16 bytes. */
+template <class T>
+__device__ __forceinline__ void put_chunk(float *to, int j, int n, const float (&x)[V<T>])
+{
+#pragma unroll
+    for (int i = 0; i < V<T>; i += 4)
+        if (element<T>::WHOLE) {
+            if (j < n)
+                *(float4 *)(to + j + i) = make_float4(x[i], x[i + 1], x[i + 2], x[i + 3]);
+        } else {
+#pragma unroll
+            for (int k = i; k < i + 4; k++)
+                if (is_inside<T>(j + k, n))
+                    to[j + k] = x[k];
+        }
+}
+
 /* The parts of the block's teams, added up in their order, for COLUMNS rows of n sums from `to` on. memory: K V floats a thread. */
 template <class T, int K, int N>
-__device__ __forceinline__ void write_partial(const team &t, const float (&part)[K][N][V<T>],
-                                              int n, float *memory, float *to)
+__device__ __forceinline__ void write_partial(const team &t, const float (&part)[K][N][V<T>], int n,
+                                              float *memory, float *to)
 {
     const int teams = (int)blockDim.x / t.lanes, span = t.lanes * K * V<T>;
     __syncthreads(); /* nobody reads what else lay in the memory */
 #pragma unroll
     for (int c = 0; c < N; c++, to += n) {
-        for_chunks<T, K>(t, n, [&](int k, int j) {
-#pragma unroll
-            for (int i = 0; i < V<T>; i++)
-                if (!is_inside<T>(j + i, n))
-                    continue;
-                else if (teams > 1)
-                    memory[t.index * span + j + i] = part[k][c][i];
-                else
-                    to[j + i] = part[k][c][i];
-        });
+        float *const own = teams > 1 ? memory + t.index * span : to;
+        for_chunks<T, K>(t, n, [&](int k, int j) { put_chunk<T>(own, j, n, part[k][c]); });
         if (teams <= 1)
             continue;
         __syncthreads();
@@ -115,7 +124,7 @@ __device__ __forceinline__ void weigh(const backward_args &a, const held_vector<
 
 /* What a thread has of the rows of dy and x, and of the weight. */
 template <class F, class T, int K> struct gradient_rows {
-    typedef row_stream<T, K, 2, K == FEW ? ROWS_AHEAD : 1> stream;
+    typedef row_stream<T, K, 2> stream;
     typedef held_vector<T, K> vector;
     static constexpr int CHUNKS = stream::CHUNKS + (F::WEIGHT ? vector::CHUNKS : 0);
     stream in;
@@ -247,8 +256,8 @@ __global__ void __launch_bounds__(STREAM_THREADS, F::COLUMNS > 0 ? 1 : 2)
 #if __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();
 #endif
-    float *const memory_of_parts = (float *)chunks,
-                 *const sums_of_block = memory_of_parts + STREAM_THREADS * K * V<T>;
+    float *const memory_of_parts = (float *)chunks, *const sums_of_block =
+                                                        memory_of_parts + STREAM_THREADS * K * V<T>;
     __shared__ double scalars_of_block[F::SCALARS ? F::SCALARS : 1];
     if constexpr (F::COLUMNS > 0 && K > 0)
         if (a.partial || a.merged)
@@ -259,7 +268,7 @@ __global__ void __launch_bounds__(STREAM_THREADS, F::COLUMNS > 0 ? 1 : 2)
             write_totals<F::SCALARS, F::OWN>(
                 t, totals, own,
                 a.merged ? scalars_of_block : a.scalars + (int64_t)blockIdx.x * F::SCALARS);
-    if constexpr (K == FEW && F::COLUMNS + F::SCALARS > 0)
+    if constexpr (ARE_FEW<K> && F::COLUMNS + F::SCALARS > 0)
         if (a.merged)
             merge_blocks<T>(sums_of_block, scalars_of_block, sums);
 }
@@ -308,7 +317,9 @@ static tg_status take_partial(tg_ctx *ctx, int64_t count, int64_t scalar_count, 
 template <class F, class T, int K> static int chunks_of_thread()
 {
     const int rows = gradient_rows<F, T, K>::CHUNKS, part = K * V<T> / 4,
-              sums = F::COLUMNS == 0 ? 0 : K == FEW ? (1 + F::COLUMNS) * part : part;
+              sums = F::COLUMNS == 0 ? 0
+                     : ARE_FEW<K>    ? (1 + F::COLUMNS) * part
+                                     : part;
     return rows > sums ? rows : sums;
 }
 
@@ -319,8 +330,8 @@ static bool launch_held(const cuda_call &call, const F &f, backward_args a, bool
 {
     static kernel_room known;
     const int ranks = most_ranks(call);
-    row_shape s = shape_rows(a.rows, chunks_of_row<T>(a.n), K, STREAM_THREADS, ranks,
-                             STREAM_THREADS);
+    row_shape s =
+        shape_rows(a.rows, chunks_of_row<T>(a.n), K, STREAM_THREADS, ranks, STREAM_THREADS);
     const size_t shared = bytes_of_chunks(s, chunks_of_thread<F, T, K>());
     const auto kernel = backward_kernel<F, T, K>;
     const int room = s.held ? room_for(call, s, shared, &known, kernel) : -1;
@@ -328,7 +339,7 @@ static bool launch_held(const cuda_call &call, const F &f, backward_args a, bool
         return false;
     const int64_t blocks = blocks_of<T>(s, room);
     a.lanes = s.lanes;
-    a.merged = *parts && K == FEW && s.ranks == 1 && blocks > 0 && blocks <= ranks;
+    a.merged = *parts && ARE_FEW<K> && s.ranks == 1 && blocks > 0 && blocks <= ranks;
     *parts = *parts && !a.merged;
     *status = take_partial(call.ctx, blocks / s.ranks, blocks, *parts, &a, sums);
     if (a.merged)
@@ -376,7 +387,9 @@ static tg_status backward_rows(const cuda_call &call, const F &f, const backward
     tg_status status = check_width(call.op, a.n);
     if (status != TG_OK || (a.n == 0 && F::SCALARS == 0))
         return status;
-    if (!launch_held<F, T, FEW>(call, f, a, &parts, &sums, &status) &&
+    if (!(suits_some<T>(chunks_of_row<T>(a.n)) &&
+          launch_held<F, T, SOME_OF<T>>(call, f, a, &parts, &sums, &status)) &&
+        !launch_held<F, T, FEW>(call, f, a, &parts, &sums, &status) &&
         !launch_held<F, T, HELD>(call, f, a, &parts, &sums, &status))
         status = launch_walked<F, T>(call, f, a, parts, &sums);
     if constexpr (F::COLUMNS + F::SCALARS > 0)

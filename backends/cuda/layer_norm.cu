@@ -11,7 +11,7 @@ struct forward_args {
 };
 
 template <class T, int K> struct forward_rows {
-    typedef row_stream<T, K, 1, K == FEW ? ROWS_AHEAD : 0> stream;
+    typedef row_stream<T, K, 1, ARE_FEW<K> ? ROWS_AHEAD : 0> stream;
     typedef held_vector<T, K> vector;
     static constexpr int CHUNKS = stream::CHUNKS + 2 * vector::CHUNKS;
 };
@@ -27,7 +27,7 @@ __device__ __forceinline__ static void center(float (&v)[V<T>], float mean, int 
 }
 
 template <class T, int K>
-__global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
+__global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_FEW<K> ? 2 : 1)
     layer_norm_kernel(const forward_args a)
 {
     typedef forward_rows<T, K> rows;
@@ -108,7 +108,8 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
             const row_kernels<forward_args> kernels = {
                 {layer_norm_kernel<T, FEW>, forward_rows<T, FEW>::CHUNKS},
                 {layer_norm_kernel<T, HELD>, 0},
-                layer_norm_kernel<T, 0>};
+                layer_norm_kernel<T, 0>,
+                {layer_norm_kernel<T, SOME_OF<T>>, forward_rows<T, SOME_OF<T>>::CHUNKS}};
             launch_forward<T>(call, a, kernels, known);
         });
     });
@@ -176,9 +177,9 @@ tg_status cuda_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_arg
     by_layout(tensors, [&](auto e) {
         using T = decltype(e);
         const layer_norm_gradient f = {(const float *)data_of(args->mean),
-                                          (const float *)data_of(args->rstd), 1 / (float)a.n};
-        status = backward_rows<layer_norm_gradient, T>(call, f, a, columns, NULL,
-                                                          (int)args->accumulate);
+                                       (const float *)data_of(args->rstd), 1 / (float)a.n};
+        status =
+            backward_rows<layer_norm_gradient, T>(call, f, a, columns, NULL, (int)args->accumulate);
     });
     return cuda_end(&call, status);
 }

@@ -57,7 +57,11 @@ template <int COLUMNS, int SCALARS> struct part_args {
     scalar_span scalar_out[SCALARS ? SCALARS : 1];
 };
 
-enum { SUM_COLUMNS = 32, SUM_GROUPS = 32 };
+enum {
+    SUM_COLUMNS = 32,
+    SUM_GROUPS = 32,
+    SUM_AHEAD = 8 /* parts that a thread loads before it adds them */
+};
 
 template <class T, int COLUMNS, int SCALARS>
 __device__ __forceinline__ static void sum_scalars(const part_args<COLUMNS, SCALARS> &a)
@@ -94,16 +98,26 @@ __global__ void __launch_bounds__(SUM_COLUMNS *SUM_GROUPS)
     float sum = 0;
     if (!out.data)
         return;
-    for (int64_t p = threadIdx.y; p < a.count && inside; p += SUM_GROUPS)
-        sum += a.columns[(p * COLUMNS + blockIdx.y) * a.n + j];
-    sums[threadIdx.y][threadIdx.x] = sum;
-    for (int half = SUM_GROUPS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if ((int)threadIdx.y < half)
-            sums[threadIdx.y][threadIdx.x] += sums[threadIdx.y + half][threadIdx.x];
+    for (int64_t p = threadIdx.y; p < a.count && inside; p += SUM_AHEAD * SUM_GROUPS) {
+        float ahead[SUM_AHEAD];
+#pragma unroll
+        for (int u = 0; u < SUM_AHEAD; u++) {
+            const int64_t at = p + u * SUM_GROUPS;
+            ahead[u] = at < a.count ? a.columns[(at * COLUMNS + blockIdx.y) * a.n + j] : 0;
+        }
+#pragma unroll
+        for (int u = 0; u < SUM_AHEAD; u++)
+            sum += ahead[u];
     }
-    if (threadIdx.y == 0 && inside)
-        put_sum<T>(out, j, sums[0][threadIdx.x], a.accumulate);
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    /* a warp has the groups of a column */
+    const int column = (int)blockIdx.x * SUM_COLUMNS + (int)threadIdx.y;
+    sum = sums[threadIdx.x][threadIdx.y];
+    for (int o = SUM_GROUPS / 2; o > 0; o /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, o);
+    if (threadIdx.x == 0 && column < a.n)
+        put_sum<T>(out, column, sum, a.accumulate);
 }
 
 /* ---- the host's side ---- */
@@ -120,12 +134,12 @@ static bool asks_for_sums(const part_args<COLUMNS, SCALARS> &sums)
     return any;
 }
 
-/* Memory for so many parts. */
+/* Memory for so many parts, each kind at a multiple of 16 bytes. */
 template <int COLUMNS, int SCALARS>
 static tg_status take_parts(tg_ctx *ctx, int64_t count, int64_t scalar_count,
                             part_args<COLUMNS, SCALARS> *sums)
 {
-    const int64_t scalars = scalar_count * SCALARS * (int64_t)sizeof(double),
+    const int64_t scalars = ceil_div(scalar_count * SCALARS, 2) * 2 * (int64_t)sizeof(double),
                   columns = count * COLUMNS * sums->n * (int64_t)sizeof(float);
     char *memory = (char *)cuda_host->device_workspace(ctx, (size_t)(scalars + columns) + 1);
     sums->scalars = (const double *)memory;

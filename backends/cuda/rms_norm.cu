@@ -12,13 +12,13 @@ struct forward_args {
 };
 
 template <class T, int K, bool FUSED> struct forward_rows {
-    typedef row_stream<T, K, FUSED ? 2 : 1, K == FEW ? ROWS_AHEAD : 0> stream;
+    typedef row_stream<T, K, FUSED ? 2 : 1, ARE_FEW<K> ? ROWS_AHEAD : 0> stream;
     typedef held_vector<T, K> vector;
     static constexpr int CHUNKS = stream::CHUNKS + vector::CHUNKS;
 };
 
 template <class T, int K, bool FUSED>
-__global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == FEW ? 2 : 1)
+__global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_FEW<K> ? 2 : 1)
     rms_norm_kernel(const forward_args a)
 {
     typedef forward_rows<T, K, FUSED> rows;
@@ -87,12 +87,15 @@ static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *const (&t
         by_layout(tensors, [&](auto e) {
             using T = decltype(e);
             static kernel_room known[2][WAYS];
-            const row_kernels<forward_args>
-                plain = {{rms_norm_kernel<T, FEW, false>, forward_rows<T, FEW, false>::CHUNKS},
-                         {rms_norm_kernel<T, HELD, false>, 0},
-                         rms_norm_kernel<T, 0, false>},
-                fused = {
-                    {}, {rms_norm_kernel<T, HELD, true>, 0}, rms_norm_kernel<T, 0, true>};
+            const row_kernels<forward_args> plain = {{rms_norm_kernel<T, FEW, false>,
+                                                      forward_rows<T, FEW, false>::CHUNKS},
+                                                     {rms_norm_kernel<T, HELD, false>, 0},
+                                                     rms_norm_kernel<T, 0, false>,
+                                                     {rms_norm_kernel<T, SOME_OF<T>, false>,
+                                                      forward_rows<T, SOME_OF<T>, false>::CHUNKS}},
+                                            fused = {{},
+                                                     {rms_norm_kernel<T, HELD, true>, 0},
+                                                     rms_norm_kernel<T, 0, true>};
             launch_forward<T>(call, a, a.s.data ? fused : plain, known[a.s.data != NULL]);
         });
     });

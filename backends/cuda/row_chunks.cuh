@@ -1,6 +1,6 @@
 /* row_chunks.cuh - the chunks of a row, which belongs to a team of threads: how they are read, held and written.
  *
- * Kernels exist for K = FEW and K = HELD chunks of a row that a thread holds, and for K = 0: wider rows are walked, that is read again in
+ * Kernels exist for K = FEW, SOME and HELD chunks of a row that a thread holds, and for K = 0: wider rows are walked, that is read again in
  * each pass, by then from L2.
  *
  * A row of any width may begin anywhere. Its chunks lie at multiples of 16 bytes all the same: the first one begins `shift` elements before
@@ -14,12 +14,19 @@
 enum {
     HELD = 4,
     FEW = 2 /* where a thread keeps more than that of a chunk */,
-    ROWS_AHEAD = 2 /* that are on their way while FEW chunks of one are computed */,
+    SOME = 3 /* the same, of whole chunks, where FEW would leave too many threads idle */,
+    ROWS_AHEAD = 2 /* that are on their way while FEW or SOME chunks of one are computed */,
     MOST_LANES = 1024,
     LEAST_BLOCK = 128,
-    STREAM_THREADS = 512 /* of a block whose teams go from row to row, each thread with FEW chunks */,
+    STREAM_THREADS =
+        512 /* of a block whose teams go from row to row, each thread with FEW or SOME chunks */,
     MOST_STARTS = 8 /* rows begin at so many places relative to a multiple of 16 bytes */
 };
+
+/* K is FEW or SOME. */
+template <int K> constexpr bool ARE_FEW = K == FEW || K == SOME;
+/* SOME, for which only whole chunks have a kernel of their own. */
+template <class T> constexpr int SOME_OF = element<T>::WHOLE ? SOME : FEW;
 
 /* ---- the chunks of a row ---- */
 
@@ -32,8 +39,7 @@ template <class T> __device__ __forceinline__ bool is_inside(int j, int n)
 /* The chunk that begins at element j of a row, 1 if all of it is there and one access moves it. */
 template <class T> __device__ __forceinline__ bool is_whole(const T *row, int j, int n)
 {
-    return element<T>::WHOLE ? j < n
-                             : j >= 0 && n - j >= V<T> && (uintptr_t)(row + j) % 16 == 0;
+    return element<T>::WHOLE ? j < n : j >= 0 && n - j >= V<T> && (uintptr_t)(row + j) % 16 == 0;
 }
 
 template <class T>
@@ -82,7 +88,7 @@ template <class T> __device__ __forceinline__ int shift_of(const T *row)
 }
 
 /* each(k, j): the thread's k-th chunk begins at element j of the row. Chunks that are held are all taken, so that the compiler can
- * mix the instructions of a FEW; those beyond the row are pads. More than a FEW would not fit the registers side by side. */
+ * mix the instructions of a few; those beyond the row are pads. More than SOME would not fit the registers side by side. */
 template <class T, int K, class EACH>
 __device__ __forceinline__ void for_chunks(const team &t, int n, const EACH &each)
 {
@@ -90,7 +96,7 @@ __device__ __forceinline__ void for_chunks(const team &t, int n, const EACH &eac
     if constexpr (K > 0) {
 #pragma unroll
         for (int k = 0; k < K; k++) {
-            if (K > FEW)
+            if (K > SOME)
                 asm volatile("" ::: "memory");
             each(k, (t.lane + k * t.lanes) * V<T> - shift);
         }
@@ -110,10 +116,10 @@ template <class T, int K> struct held_row {
             for_chunks<T, K>(t, n, [&](int k, int j) { raw[k] = load_chunk(row, j, n, pad); });
     }
 
-    /* Numbers made of more than FEW chunks are made anew from here on: they would not fit the registers. */
+    /* Numbers made of more than SOME chunks are made anew from here on: they would not fit the registers. */
     __device__ __forceinline__ void renew()
     {
-        if constexpr (K > FEW)
+        if constexpr (K > SOME)
 #pragma unroll
             for (int k = 0; k < K; k++)
                 asm volatile("" : "+r"(raw[k].x), "+r"(raw[k].y), "+r"(raw[k].z), "+r"(raw[k].w));
@@ -129,14 +135,14 @@ template <class T, int K> struct held_row {
 /* ---- the rows of a team, one after the other ---- */
 
 /* Rows of some tensors. While one is computed, whole chunks of the next DEPTH are on their way to shared memory; where chunks are not whole, a
- * thread with FEW of them reads those of the next row to registers. A thread finds in shared memory what it has asked for itself, so that there is no barrier. */
-template <class T, int K, int TENSORS, int DEPTH = K == FEW ? ROWS_AHEAD : 1> struct row_stream {
+ * thread with a few of them reads those of the next row to registers. A thread finds in shared memory what it has asked for itself, so that there is no barrier. */
+template <class T, int K, int TENSORS, int DEPTH = ARE_FEW<K> ? ROWS_AHEAD : 1> struct row_stream {
     static constexpr int AHEAD = element<T>::WHOLE && K > 0 ? DEPTH : 0;
-    static constexpr bool READ = AHEAD == 0 && K == FEW;
+    static constexpr bool READ = AHEAD == 0 && ARE_FEW<K>;
     static constexpr int CHUNKS = AHEAD * TENSORS * K; /* of a thread, in shared memory */
     held_row<T, K> now[TENSORS], next[READ ? TENSORS : 1];
     row_span from[TENSORS];
-    uint4 *memory; /* [AHEAD, TENSORS, K, threads] */
+    uint4 *memory;              /* [AHEAD, TENSORS, K, threads] */
     const char *asked[TENSORS]; /* the first chunk of this thread, of the row to ask for next */
     int slot;
     uint32_t pad; /* the bits of what lies outside of a row */
@@ -187,7 +193,7 @@ template <class T, int K, int TENSORS, int DEPTH = K == FEW ? ROWS_AHEAD : 1> st
   private:
     static __device__ __forceinline__ int threads()
     {
-        return K == FEW ? (int)STREAM_THREADS : (int)blockDim.x;
+        return ARE_FEW<K> ? (int)STREAM_THREADS : (int)blockDim.x;
     }
 
     __device__ __forceinline__ uint4 *place(int tensor, int k) const
@@ -229,9 +235,9 @@ template <class T, int K, int TENSORS, int DEPTH = K == FEW ? ROWS_AHEAD : 1> st
     }
 };
 
-/* A vector, `offset` added to it, or `missing` where it is absent. A thread that holds FEW chunks keeps its part for all rows, in shared memory. */
+/* A vector, `offset` added to it, or `missing` where it is absent. A thread that holds FEW or SOME chunks keeps its part for all rows, in shared memory. */
 template <class T, int K> struct held_vector {
-    static constexpr bool KEPT = K == FEW;
+    static constexpr bool KEPT = ARE_FEW<K>;
     static constexpr int CHUNKS = KEPT ? K * V<T> / 4 : 0; /* of a thread, in shared memory */
     float4 *memory;
 

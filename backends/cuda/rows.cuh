@@ -41,6 +41,13 @@ template <class T> static int64_t chunks_of_row(int64_t n)
     return ceil_div(n + (element<T>::WHOLE ? 0 : V<T> - 1), V<T>);
 }
 
+/* 1 if threads with SOME chunks of whole<T> are better than those with FEW: fewer have a row, so that fewer are idle. */
+template <class T> static bool suits_some(int64_t chunks)
+{
+    return element<T>::WHOLE && chunks > 32 * FEW && chunks <= STREAM_THREADS * SOME &&
+           power_of_two(ceil_div(chunks, SOME)) < power_of_two(ceil_div(chunks, FEW));
+}
+
 /* Blocks that a row may have on this card. */
 static inline int most_ranks(const cuda_call &call)
 {
@@ -160,10 +167,11 @@ template <class ARGS> struct row_kernel {
     int chunks;
 };
 
-/* The kernels of a family for one type. few: its kernel may be NULL. */
+/* The kernels of a family for one type. few, some: the kernel may be NULL. */
 template <class ARGS> struct row_kernels {
     row_kernel<ARGS> few, held;
     void (*walked)(ARGS);
+    row_kernel<ARGS> some;
 };
 
 /* again: teams go from row to row. Returns false if the card has no room for such a row. */
@@ -180,7 +188,7 @@ static bool launch_held(const cuda_call &call, ARGS &a, const row_shape &s,
     return true;
 }
 
-enum { WAYS = 5 /* to launch a forward whose rows are held */ };
+enum { WAYS = 6 /* to launch a forward whose rows are held */ };
 
 /* known: of this set of kernels. T: of the elements. A block of many threads comes before a cluster, whose barriers take longer. */
 template <class T, class ARGS>
@@ -190,10 +198,12 @@ static void launch_forward(const cuda_call &call, ARGS a, const row_kernels<ARGS
     const int64_t chunks = chunks_of_row<T>(a.n);
     const int ranks = most_ranks(call),
               least = kernels.held.chunks ? (int)STREAM_THREADS : (int)LEAST_BLOCK;
+    const row_kernel<ARGS> some = suits_some<T>(chunks) ? kernels.some : row_kernel<ARGS>{};
     const struct {
         const row_kernel<ARGS> &k;
         int held, most, ranks, least;
-    } ways[WAYS] = {{kernels.few, FEW, STREAM_THREADS, 1, STREAM_THREADS},
+    } ways[WAYS] = {{some, SOME, STREAM_THREADS, 1, STREAM_THREADS},
+                    {kernels.few, FEW, STREAM_THREADS, 1, STREAM_THREADS},
                     {kernels.held, HELD, STREAM_THREADS, 1, least},
                     {kernels.held, HELD, MOST_LANES, 1, least},
                     {kernels.few, FEW, STREAM_THREADS, ranks, STREAM_THREADS},
@@ -202,7 +212,7 @@ static void launch_forward(const cuda_call &call, ARGS a, const row_kernels<ARGS
         const auto &way = ways[i];
         if (launch_held<T>(call, a,
                            shape_rows(a.rows, chunks, way.held, way.most, way.ranks, way.least),
-                           way.k, way.held == FEW || way.k.chunks > 0, &known[i]))
+                           way.k, way.held != HELD || way.k.chunks > 0, &known[i]))
             return;
     }
     const row_shape s = shape_rows(a.rows, chunks, HELD, MOST_LANES);

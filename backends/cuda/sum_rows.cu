@@ -6,10 +6,10 @@
 
 enum {
     SUM_ROWS_THREADS = 256,
-    SUM_ROWS_GROUPS = 8, /* of a block's threads, where there are many summands */
+    SUM_ROWS_GROUPS = 8,   /* of a block's threads, where there are many summands */
     SUM_PARTS_GROUPS = 32, /* where these are parts */
-    SUM_ROWS_AHEAD = 4,  /* chunks that a thread loads before it adds them */
-    SUM_ROWS_BLOCKS = 4  /* that a multiprocessor should have */
+    SUM_ROWS_AHEAD = 4,    /* chunks that a thread loads before it adds them */
+    SUM_ROWS_BLOCKS = 4    /* that a multiprocessor should have */
 };
 
 /* x [count, rows, n], y [parts, rows, n]; a part has `share` of the count. */
@@ -147,8 +147,8 @@ static sum_rows_shape shape_of(const cuda_call &call, sum_rows_args *a, int64_t 
                   most = ceil_div(a->count, a->groups * SUM_ROWS_AHEAD),
                   parts = split ? min_of(min_of(wanted, most), 65535) : 1;
     a->share = ceil_div(a->count, parts < 1 ? 1 : parts);
-    s.grid = dim3((unsigned)wide, (unsigned)high,
-                  a->share ? (unsigned)ceil_div(a->count, a->share) : 1);
+    s.grid =
+        dim3((unsigned)wide, (unsigned)high, a->share ? (unsigned)ceil_div(a->count, a->share) : 1);
     return s;
 }
 
@@ -180,6 +180,18 @@ static tg_status sum(const cuda_call &call, sum_rows_args a, const tg_tensor *x,
     first.scale = 1;
     first.accumulate = 0;
     second.count = parts;
+    if (a.rows == 1 && a.n <= INT32_MAX) {
+        part_args<1, 0> sums = {};
+        sums.columns = memory;
+        sums.count = parts;
+        sums.n = (int)a.n;
+        sums.accumulate = a.accumulate;
+        sums.out[0] = vector_of(y);
+        first.scale = a.scale;
+        launch_sum<T, float>(call, first, s, is_whole);
+        by_type(y, [&](auto of_y) { sum_parts<decltype(of_y)>(call, sums); });
+        return TG_OK;
+    }
     const sum_rows_shape s2 = shape_of(call, &second, ceil_div(a.n, V<float>), false);
     launch_sum<T, float>(call, first, s, is_whole);
     by_type(y, [&](auto of_y) {
