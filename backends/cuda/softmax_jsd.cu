@@ -2,7 +2,7 @@
  *
  * Wide rows of both stay in shared memory: logits are read once and the gradient is written once. Other rows are read again in each of four passes:
  * for the largest logits, the sums of exponentials, loss and sum of slopes, and the gradient. The README of the family has the formulas:
- * the largest logit stands apart from its sum, and slopes are taken relative to that of the student's likeliest class. Two
+ * the largest logit stands apart from its sum, and slopes are taken relative to that of a class with most of the probability. Two
  * log-probabilities are compared by the difference of their logits, which is exact where these nearly agree. */
 #include "divergence.cuh"
 #include "softmax_jsd_rows.cuh"
@@ -24,7 +24,7 @@ __device__ __forceinline__ static bool skip_row(const softmax_jsd_args &a, const
 
 __device__ __forceinline__ static float factor_of(const softmax_jsd_args &a)
 {
-    return (float)(a.counted ? *a.counted : a.share) * (a.dloss ? *a.dloss : 1) * a.unit;
+    return (float)((a.counted ? *a.counted : a.share) * (a.dloss ? *a.dloss : 1) * a.unit);
 }
 
 template <class F, class T, class Y>

@@ -18,6 +18,14 @@ struct softmax_jsd_term {
     float loss, slope;
 };
 
+/* p - q of two powers of 2 whose logarithms are this far apart: exact where they nearly agree. */
+__device__ __forceinline__ float difference_of(float q, float p, float apart)
+{
+    const float n = fmaxf(-fabsf(apart), -60); /* of NaN, where both are 0, -60 */
+    const float difference = no_less(p, q) * exp2m1_of(n, exp2_term(n));
+    return apart < 0 ? difference : -difference;
+}
+
 /* beta 0 */
 struct softmax_jsd_forward_kl {
     static constexpr double UNIT = 1, LOSS_UNIT = LN_2;
@@ -28,9 +36,7 @@ struct softmax_jsd_forward_kl {
     }
     __device__ __forceinline__ softmax_jsd_term operator()(float q, float p, float apart) const
     {
-        const float n = fmaxf(-fabsf(apart), -60); /* of NaN, where both probabilities are 0, -60 */
-        const float difference = no_less(p, q) * exp2m1_of(n, exp2_term(n));
-        return {p == 0 ? 0 : p * apart, apart < 0 ? -difference : difference};
+        return {p == 0 ? 0 : p * apart, -difference_of(q, p, apart)};
     }
 };
 

@@ -12,7 +12,7 @@ struct softmax_jsd_args {
     const int64_t *labels;               /* of these rows; NULL: all count */
     const float *dloss;                  /* NULL: 1 */
     const double *counted;               /* 1 / n; NULL: share */
-    double *partial;                     /* losses of a block, or of a row that is held; NULL: no loss */
+    double *partial; /* losses of a block, or of a row that is held; NULL: no loss */
     int64_t rows, ignore_index;
     double share;
     float scale; /* log2(e) / temperature */
@@ -39,7 +39,11 @@ template <class T> struct walked_pair {
     }
 };
 
-enum { PAIR_THREADS = 256 /* of a block that holds two rows, or a part of them */ };
+enum {
+    PAIR_THREADS = 256 /* of a block that holds two rows, or a part of them */,
+    ROOM_OF_BASES =
+        16 /* how far apart the logarithms of two rows' largest powers may be, if powers are to count from one base */
+};
 
 typedef cluster_team<PAIR_THREADS> pair_team;
 
@@ -109,20 +113,16 @@ struct softmax_largest {
     }
 };
 
-/* Takes the first element that is the largest out of its chunk. Returns that of another chunk, in its place. */
+/* Where in its chunk the first element is that is the largest; -1 in other chunks. */
 template <int N>
-__device__ __forceinline__ static float take_out(float (&x)[N], float max, const float (&y)[N])
+__device__ __forceinline__ static int place_of(const softmax_largest &top, const float (&x)[N],
+                                               int j)
 {
-    float beside = 0;
-    bool out = false;
+    int place = -1;
 #pragma unroll
-    for (int i = 0; i < N; i++)
-        if (!out && x[i] == max) {
-            out = true;
-            beside = y[i];
-            x[i] = -CUDART_INF_F;
-        }
-    return beside;
+    for (int i = N - 1; i >= 0; i--)
+        place = x[i] == top.max ? i : place;
+    return j == top.at ? place : -1;
 }
 
 /* The team's largest logits. */
@@ -151,7 +151,7 @@ __device__ __forceinline__ static void find_largest(TEAM &t, int n, const PAIR &
         top[m] = softmax_largest{value[m], __float_as_int(at[m])};
 }
 
-/* log2((1 + b) / (1 + a)) of a and b that are not negative, more = b - a. */
+/* log2((1 + b) / (1 + a)), more = b - a. */
 __device__ __forceinline__ static float log_of_ratio(float a, float b, float more)
 {
     const float z = more / (1 + a);
@@ -164,27 +164,33 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
 {
     softmax_largest top[2];
     softmax_pair s;
-    float sums[4] = {0, 0, 0, 0}; /* of both rows, and of their differences, without the largest; what stands beside the student's largest */
+    float sums[4] = {
+        0, 0, 0,
+        0}; /* of both rows, and of their differences, without the largest; what stands beside the student's largest */
+    float more[1] = {0}; /* the teacher's powers less the student's, all from one base */
     float up[2], others[2];
     find_largest<T>(t, a.n, pair, top);
 #pragma unroll
     for (int m = 0; m < 2; m++)
         s.base[m] = top[m].max * a.scale;
+    const float between = s.base[1] - s.base[0], ratio = exp2_term(between);
     pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
-        if (j == top[0].at)
-            sums[3] = take_out(x, top[0].max, y);
-        if (j == top[1].at)
-            take_out(y, top[1].max, y);
+        const int out[2] = {place_of(top[0], x, j), place_of(top[1], y, j)};
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            const float q = exp2_term(fmaf(x[i], a.scale, -s.base[0]));
-            const float p = exp2_term(fmaf(y[i], a.scale, -s.base[1]));
+            float q = exp2_term(fmaf(x[i], a.scale, -s.base[0]));
+            float p = exp2_term(fmaf(y[i], a.scale, -s.base[1]));
+            more[0] += difference_of(q, p * ratio, (y[i] - x[i]) * a.scale);
+            sums[3] += i == out[0] ? y[i] : 0;
+            q = i == out[0] ? 0 : q;
+            p = i == out[1] ? 0 : p;
             sums[0] += q;
             sums[1] += p;
             sums[2] += p - q;
         }
     });
     t.sum(sums);
+    t.sum(more);
 #pragma unroll
     for (int m = 0; m < 2; m++) {
         /* base is rounded; relative to the largest logit powers are so many times larger */
@@ -192,8 +198,14 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
         others[m] = sums[m] * up[m];
         s.share[m] = up[m] / (1 + others[m]);
     }
-    const float more = up[1] * sums[2] + (up[1] - up[0]) * sums[0];
-    s.offset = fmaf(top[0].max - top[1].max, -a.scale, log_of_ratio(others[0], others[1], more));
+    if (s.share[0] <= 0.5f && fabsf(between) < ROOM_OF_BASES) {
+        /* many classes nearly agree where the temperature is high: their sums differ by what they differ by, which is as exact */
+        s.offset = log_of_ratio(1 / s.share[0] - 1, ratio / s.share[1] - 1, more[0]);
+    } else {
+        const float of_others = up[1] * sums[2] + (up[1] - up[0]) * sums[0];
+        s.offset =
+            fmaf(top[0].max - top[1].max, -a.scale, log_of_ratio(others[0], others[1], of_others));
+    }
     s.best = fmaf(sums[3] - top[0].max, a.scale, -s.offset);
     return s;
 }
@@ -216,7 +228,8 @@ template <class T, class F, class TEAM, class PAIR>
 __device__ __forceinline__ static softmax_jsd_sums
 sum_losses(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, const softmax_pair &s)
 {
-    const float middle = f(1, 1, s.best).slope + 0 * s.offset; /* NaN if a row is */
+    /* of a class with most of the probability, which then is out of the sum; NaN if a row is */
+    const float middle = (s.share[0] > 0.5f ? f(1, 1, s.best).slope : 0) + 0 * s.offset;
     float sums[2] = {0, 0};
     pair.template for_each<true>(t, a.n, [&](int, float(&x)[V<T>], float(&y)[V<T>]) {
 #pragma unroll
@@ -246,6 +259,7 @@ write_gradients(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair
             if (!PAIR::CAN_KEEP)
                 slope = term_of(f, a, s, x[i], y[i], &q).slope;
             dx[i] = factor * (SLOPE_ALONE ? slope : q * (slope - sums.middle - sums.slope));
+            dx[i] = fabsf(dx[i]) < 0x1p-110f ? 0 : dx[i]; /* the README of the family */
         }
         store_as<Y>(a.dstudent.row<Y>(r) + j, a.n - j, dx);
     });
