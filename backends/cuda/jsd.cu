@@ -43,7 +43,7 @@ template <class ARGS> static divergence_call call_of(const char *op, const ARGS 
 
 static tg_status run(tg_ctx *ctx, double beta, const divergence_call &c)
 {
-    const jsd_mixture_loss<even_mixture> even = {};
+    const jsd_mixture_loss<even_mixture<false>> even = {};
     const jsd_mixture_loss<mixture> mixed = {mixture_of(beta)};
     return beta == 0     ? divergence_run(ctx, divergence_of_logarithms(), c)
            : beta == 0.5 ? divergence_run(ctx, even, c)

@@ -46,14 +46,15 @@ __device__ __forceinline__ float log2_1p(float g, float m)
 }
 
 /* 1 - log2(1 + t) of t = 2^n, n <= 0: how far the larger of two numbers lies above their mean, where the smaller one is t times as large. It is -n/2
- * less log cosh (n/2), which for a small n is a series in n^2. */
-__device__ __forceinline__ float above_mean(float n, float t)
+ * less log cosh (n/2), which for a small n is a series in n^2. EXACT: for others the logarithm is a series, too. */
+template <bool EXACT> __device__ __forceinline__ float above_mean(float n, float t)
 {
     const float square = n * n;
     float series = fmaf(-1.73262516e-06f, square, 5.5189682e-05f);
     series = fmaf(series, square, -0.00173435363f);
     series = fmaf(series, square, 0.0866433879f);
-    const float near = fmaf(-square, series, -0.5f * n), far = 1 - log2_of(1 + t);
+    const float near = fmaf(-square, series, -0.5f * n),
+                far = 1 - (EXACT ? log2_1p(t, 1 + t) : log2_of(1 + t));
     return n > -LOG2_E ? near : far;
 }
 
@@ -68,13 +69,13 @@ struct mixture_term {
 /* The arguments are apart = log(P / Q); less than 2^-200 of the larger one is none. HARDLY: slopes are less -(1 - beta) log (1 - beta), which they
  * nearly are where P is small; their differences are exact then. */
 
-/* beta 1/2: with h = log(E / M) the loss is (h + t (n + h)) / 2. */
-struct even_mixture {
+/* beta 1/2: with h = log(E / M) the loss is (h + t (n + h)) / 2. EXACT: as that of above_mean(). */
+template <bool EXACT> struct even_mixture {
     static constexpr double UNIT = 0.5;
     template <bool HARDLY> __device__ __forceinline__ mixture_term at(float apart) const
     {
         const float n = fmaxf(-fabsf(apart), -200), t = exp2_term(n); /* of NaN -200 */
-        const float l = HARDLY ? log2_1p(t, 1 + t) : 0, h = HARDLY ? 1 - l : above_mean(n, t);
+        const float l = HARDLY ? log2_1p(t, 1 + t) : 0, h = HARDLY ? 1 - l : above_mean<EXACT>(n, t);
         return {fmaf(t, n + h, h), (apart < 0 ? 0 : n) + (HARDLY ? -l : h), t};
     }
 };

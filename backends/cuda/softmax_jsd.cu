@@ -171,7 +171,7 @@ static tg_status run(tg_ctx *ctx, softmax_jsd_call c)
     } else if (c.beta == 1) {
         status = run_loss(softmax_jsd_reverse_kl(), c, call, a);
     } else if (c.beta == 0.5) {
-        status = run_loss(softmax_jsd_mixture_of(even_mixture(), 0.5), c, call, a);
+        status = run_loss(softmax_jsd_mixture_of(even_mixture<true>(), 0.5), c, call, a);
     } else {
         status = run_loss(softmax_jsd_mixture_of(mixture_of(c.beta), c.beta), c, call, a);
     }

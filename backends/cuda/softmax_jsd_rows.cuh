@@ -258,8 +258,8 @@ write_gradients(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair
             float q = y[i], slope = x[i];
             if (!PAIR::CAN_KEEP)
                 slope = term_of(f, a, s, x[i], y[i], &q).slope;
-            dx[i] = factor * (SLOPE_ALONE ? slope : q * (slope - sums.middle - sums.slope));
-            dx[i] = fabsf(dx[i]) < 0x1p-110f ? 0 : dx[i]; /* the README of the family */
+            const float d = SLOPE_ALONE ? slope : q * (slope - sums.middle - sums.slope);
+            dx[i] = fabsf(d) < 0x1p-110f ? 0 : factor * d; /* the README of the family */
         }
         store_as<Y>(a.dstudent.row<Y>(r) + j, a.n - j, dx);
     });
