@@ -95,7 +95,8 @@ static tg_status forward(tg_ctx *ctx, const char *op, const tg_tensor *const (&t
                                                       forward_rows<T, SOME_OF<T>, false>::CHUNKS}},
                                             fused = {{},
                                                      {rms_norm_kernel<T, HELD, true>, 0},
-                                                     rms_norm_kernel<T, 0, true>};
+                                                     rms_norm_kernel<T, 0, true>,
+                                                     {}};
             launch_forward<T>(call, a, a.s.data ? fused : plain, known[a.s.data != NULL]);
         });
     });
