@@ -145,6 +145,18 @@ def test_fused_linear_without_reduction_takes_a_gradient_for_each_row():
         near(g, e, 2e-5)
 
 
+def test_fused_linear_scales_its_gradients_once_for_each_backward():
+    """They are scaled in place when the graph is let go, and stay as they were while it is kept."""
+    x, weight, target = torch.randn(6, 16, requires_grad=True), torch.randn(5, 16, requires_grad=True), torch.arange(6) % 5
+    (6 * torch.nn.functional.cross_entropy(x @ weight.T, target)).backward()
+    expected, x.grad, weight.grad = (x.grad, weight.grad), None, None
+    loss = 2 * tigon.torch.fused_linear_cross_entropy(x, weight, target)
+    for kept in (True, True, False):
+        loss.backward(retain_graph=kept)
+    near(x.grad, expected[0], 2e-5)
+    near(weight.grad, expected[1], 2e-5)
+
+
 def test_rope_without_keys_and_with_unused_ones():
     problem = PROBLEMS["rope"].copy()
     q, k, cos, sin = problem.values()

@@ -9,7 +9,7 @@ complain() {
     failed=1
 }
 # Documents of the tree; a family's README counts from its folder.
-documents=$(find . -name '*.md' -not -path './build*' -not -path './.git/*' -not -path './shared/*')
+documents=$(find . -name '*.md' -not -path './build*' -not -path '*/.*/*' -not -path './shared/*')
 for document in $documents; do
     folder=$(dirname "$document")
     for target in $(grep -oE '(^|[`; ]|&& )make [a-z][a-z0-9-]*' "$document" | sed 's/.*make //' | sort -u); do

@@ -116,6 +116,14 @@ def _upstream(ctx, family, gradients):
     return found
 
 
+def _scaled(gradient, upstream):
+    """A gradient that forward computed for an upstream gradient of 1, times the one that came: in place where no other backward can
+    read it again, since that of a head's weight is large."""
+    again = torch.is_grad_enabled() or torch._C._autograd._get_current_graph_task_keep_graph()
+    upstream = upstream.to(gradient.dtype)
+    return gradient * upstream if again else gradient.mul_(upstream)
+
+
 def _backward(family):
     forward, backward = family.forward, family.backward
     target = getattr(torch.ops.tigon, backward.name)
@@ -126,7 +134,7 @@ def _backward(family):
         known.update(_upstream(ctx, family, gradients))
         needed = {family.gradients[n] for n, need in zip(forward.inputs, needs) if need and n in family.gradients}
         needed = {d for d in needed if d not in backward.follows or known[backward.follows[d]] is not None}
-        results = {d: known[d] * known["dloss"].to(known[d].dtype) for d in needed if ctx.options.get(d)}
+        results = {d: _scaled(known[d], known["dloss"]) for d in needed if ctx.options.get(d)}
         if needed - set(results):
             options = {n: v for n, v in ctx.options.items() if n in names}
             options.update({n: n in needed for n in backward.flags})
