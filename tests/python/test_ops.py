@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tigon
-import tigon.ops as ops
+from tigon import ops
 from tigon._outputs import SCHEMA
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -145,6 +145,28 @@ def test_what_is_wrong_is_said(type, words, call):
 
 def test_read_only_inputs_are_read(x):
     np.testing.assert_array_equal(ops.softmax_forward(read_only(x.copy())), ops.softmax_forward(x))
+
+
+def test_arrays_of_jax_are_read_and_not_written(x):
+    """One that computes with JAX's, where that is installed, and a stand-in where it is not."""
+    class Array:
+        __module__ = "jaxlib._jax"
+        __dlpack__, __dlpack_device__ = x.__dlpack__, x.__dlpack_device__
+
+    expected, before = ops.softmax_forward(x), x.copy()
+    np.testing.assert_array_equal(ops.softmax_forward(Array(), y=np.empty_like(x)), expected)
+    with pytest.raises(ValueError, match="softmax_forward: y is an array of JAX, which never changes, expected memory that can be written"):
+        ops.softmax_forward(x, y=Array())
+    np.testing.assert_array_equal(x, before)
+
+
+def test_outputs_of_jax():
+    jax = pytest.importorskip("jax")
+    for dtype in ("float32", "bfloat16", "float16"):
+        x = jax.random.normal(jax.random.key(0), (65, 33), dtype)
+        y = ops.softmax_forward(x + x)
+        assert isinstance(y, jax.Array) and y.dtype == dtype
+        np.testing.assert_allclose(np.asarray(y, np.float32), np.asarray(jax.nn.softmax(x + x), np.float32), rtol=1e-2)
 
 
 def test_every_operator_is_documented_and_has_a_signature():

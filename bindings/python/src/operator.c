@@ -145,10 +145,11 @@ static int make_outputs(call *c)
     return 0;
 }
 
-static int take_tensor(call *c, int i)
+/* `made`: for this call, so that it may be written whatever it says of itself. */
+static int take_tensor(call *c, int i, int made)
 {
     const tg_arg_info *arg = &c->op->info->args[i];
-    const argument who = {c->op->info->name, arg->name, is_output(arg)};
+    const argument who = {c->op->info->name, arg->name, is_output(arg) && !made};
     if (tensor_of(&who, c->given[i], &c->views[i], &c->owners[i], &c->where) != 0)
         return -1;
     const tg_tensor *view = &c->views[i];
@@ -172,13 +173,13 @@ static int take_tensors(call *c)
             return missing(c, arg);
         if (is_asked(c, i))
             asked |= (uint64_t)1 << i;
-        else if (c->given[i] && !is_option(arg) && take_tensor(c, i) != 0)
+        else if (c->given[i] && !is_option(arg) && take_tensor(c, i, 0) != 0)
             return -1;
     }
     if (asked && make_outputs(c) != 0)
         return -1;
     for (int i = 0; asked >> i; i++)
-        if (asked >> i & 1 && take_tensor(c, i) != 0)
+        if (asked >> i & 1 && take_tensor(c, i, 1) != 0)
             return -1;
     return 0;
 }

@@ -151,6 +151,25 @@ static PyObject *capsule_of(const argument *arg, PyObject *object)
     return capsule;
 }
 
+/* JAX's arrays never change, which its capsules, of DLPack before 1.0, have no way to say. */
+static int is_of_jax(PyObject *object)
+{
+    PyObject *module = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__module__");
+    PyObject *root = module ? PyObject_CallMethod(module, "startswith", "s", "jax") : NULL;
+    const int found = root == Py_True;
+    PyErr_Clear();
+    Py_XDECREF(module);
+    Py_XDECREF(root);
+    return found;
+}
+
+static int refuse_to_write(const argument *arg, const char *why)
+{
+    PyErr_Format(PyExc_ValueError, "%s: %s %s, expected memory that can be written", arg->op,
+                 arg->name, why);
+    return -1;
+}
+
 /* A capsule that is not marked as used frees its tensor when it goes: it is the owner of the view. */
 static int view_of_capsule(const argument *arg, PyObject *capsule, tg_tensor *view)
 {
@@ -167,12 +186,10 @@ static int view_of_capsule(const argument *arg, PyObject *capsule, tg_tensor *vi
                      arg->op, arg->name, DLPACK_MAJOR);
         return -1;
     }
-    if (arg->writes && (managed->flags & (DLPACK_FLAG_READ_ONLY | DLPACK_FLAG_COPIED))) {
-        PyErr_Format(
-            PyExc_ValueError, "%s: %s %s, expected memory that can be written", arg->op, arg->name,
-            managed->flags & DLPACK_FLAG_READ_ONLY ? "is read-only" : "is exported as a copy");
-        return -1;
-    }
+    if (arg->writes && managed->flags & DLPACK_FLAG_READ_ONLY)
+        return refuse_to_write(arg, "is read-only");
+    if (arg->writes && managed->flags & DLPACK_FLAG_COPIED)
+        return refuse_to_write(arg, "is exported as a copy");
     *view = managed->tensor;
     return 0;
 }
@@ -204,6 +221,8 @@ int tensor_of(const argument *arg, PyObject *object, tg_tensor *view, PyObject *
     if (exchange) {
         if (exchange->view_of_object(object, view) != 0)
             return explain(arg);
+    } else if (arg->writes && is_of_jax(object)) {
+        return refuse_to_write(arg, "is an array of JAX, which never changes");
     } else {
         *owner = capsule_of(arg, object);
         if (!*owner || view_of_capsule(arg, *owner, view) != 0)

@@ -3,7 +3,7 @@
 tigon.ops      every operator as a plain function on tensors
 tigon.torch    the same with gradients, for PyTorch
 """
-from tigon import _core, _outputs
+from tigon import _core, _outputs, ops
 
 __version__ = _core.version
 last_impl = _core.last_impl

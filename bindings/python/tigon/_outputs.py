@@ -114,14 +114,27 @@ def _array_empty(numpy):
     return empty
 
 
+def _jax_empty(jax):
+    def empty(model, shape, dtype):
+        if str(dtype) == "int64" and not jax.config.jax_enable_x64:
+            import numpy
+
+            return numpy.empty(shape, "int64")
+        return jax.numpy.empty(shape, dtype).block_until_ready()
+    return empty
+
+
 def _maker(first):
-    """empty(tensor of the shape or None, shape, type) of the framework of a tensor: PyTorch's, CuPy's, else NumPy's, in whose memory
-    all others can be read."""
+    """empty(tensor of the shape or None, shape, type) of the framework of a tensor: PyTorch's, CuPy's, JAX's, else NumPy's, in whose
+    memory all others can be read."""
     torch = sys.modules.get("torch")
     if torch and isinstance(first, torch.Tensor):
         return _torch_empty(torch, first)
-    if type(first).__module__.split(".")[0] == "cupy":
+    root = type(first).__module__.split(".")[0]
+    if root == "cupy":
         return _array_empty(sys.modules["cupy"])
+    if root in ("jax", "jaxlib"):
+        return _jax_empty(sys.modules["jax"])
     try:
         import numpy
     except ImportError:
