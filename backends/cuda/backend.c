@@ -60,6 +60,13 @@ static cuda_record *record_of(const tg_ctx *ctx)
 
 enum { OLDEST = 80 }; /* compute capability 8.0: conversions to bf16 */
 
+/* Of the calling thread; returns the mode that was. */
+static enum cudaStreamCaptureMode set_mode(enum cudaStreamCaptureMode mode)
+{
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
 /* The context's card from now on. */
 static tg_status take_card(cuda_record *r, int card)
 {
@@ -84,8 +91,10 @@ static tg_status take_card(cuda_record *r, int card)
             TG_EDEVICE, "cuda: card %d has compute capability %d.%d, expected %d.%d or newer", card,
             major, minor, OLDEST / 10, OLDEST % 10);
     if (error == cudaSuccess && !r->fault) {
+        const enum cudaStreamCaptureMode mode = set_mode(cudaStreamCaptureModeRelaxed);
         error = cudaHostAlloc((void **)&r->fault, sizeof *r->fault,
                               cudaHostAllocMapped | cudaHostAllocPortable);
+        set_mode(mode);
         if (error == cudaSuccess)
             memset(r->fault, 0, sizeof *r->fault);
     }
@@ -95,19 +104,26 @@ static tg_status take_card(cuda_record *r, int card)
     return TG_OK;
 }
 
-/* Makes a card current; *before is the one that was. */
-static cudaError_t enter(int card, int *before)
+void cuda_leave(int card, cuda_before before)
 {
-    const cudaError_t error = cudaGetDevice(before);
-    if (error != cudaSuccess || *before == card)
-        return error;
-    return cudaSetDevice(card);
+    if (before.card != card)
+        cudaSetDevice(before.card);
+    set_mode(before.mode);
 }
 
-void cuda_leave(int card, int before)
+/* Makes a card current. While the program records a stream, CUDA forbids what is not put on a stream, such as to take memory, and what was
+ * recorded is lost; a first call has to do some of that for itself, and may where the thread's mode is relaxed. */
+static cudaError_t enter(int card, cuda_before *before)
 {
-    if (before != card)
-        cudaSetDevice(before);
+    cudaError_t error = cudaGetDevice(&before->card);
+    if (error != cudaSuccess)
+        return error;
+    before->mode = set_mode(cudaStreamCaptureModeRelaxed);
+    if (before->card != card)
+        error = cudaSetDevice(card);
+    if (error != cudaSuccess)
+        set_mode(before->mode);
+    return error;
 }
 
 tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tensor *on)
@@ -126,7 +142,7 @@ tg_status cuda_begin(cuda_call *call, tg_ctx *ctx, const char *op, const tg_tens
             TG_EINVAL,
             "%s: the tensors lie on card %d, the context works on card %d: one context a card", op,
             card, r->card);
-    *call = (cuda_call){ctx, op, cuda_stream(r), r->fault, r->processors, r->capability, card, 0};
+    *call = (cuda_call){ctx, op, cuda_stream(r), r->fault, r->processors, r->capability, card, {0}};
     const cudaError_t error = enter(card, &call->before);
     return error == cudaSuccess ? TG_OK : cuda_failed(op, error);
 }
@@ -168,7 +184,7 @@ static tg_status select_card(tg_ctx *ctx)
 }
 
 /* The context's card, or the first one where it has none yet, becomes current. */
-cuda_record *cuda_enter(const tg_ctx *ctx, int *before)
+cuda_record *cuda_enter(const tg_ctx *ctx, cuda_before *before)
 {
     cuda_record *r = record_of(ctx);
     if (!r || (r->card < 0 && take_card(r, 0) != TG_OK))
@@ -182,7 +198,7 @@ cuda_record *cuda_enter(const tg_ctx *ctx, int *before)
 
 static void *alloc_on_card(tg_ctx *ctx, size_t bytes)
 {
-    int before;
+    cuda_before before;
     void *memory = NULL;
     const cuda_record *r = cuda_enter(ctx, &before);
     if (!r)
@@ -207,7 +223,7 @@ static void free_on_card(tg_ctx *ctx, void *memory)
 static tg_status copy_on_card(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
                               int src_device_type, size_t bytes)
 {
-    int before;
+    cuda_before before;
     const cuda_record *r = cuda_enter(ctx, &before);
     (void)dst_device_type; /* CUDA sees whose memory it is */
     (void)src_device_type;
@@ -221,7 +237,7 @@ static tg_status copy_on_card(tg_ctx *ctx, void *dst, int dst_device_type, const
 static tg_status move_on_card(tg_ctx *ctx, const void *const *from, int reads, void *const *to,
                               int writes, size_t bytes)
 {
-    int before;
+    cuda_before before;
     const cuda_record *r = cuda_enter(ctx, &before);
     if (!r)
         return TG_EDEVICE;
@@ -233,7 +249,7 @@ static tg_status move_on_card(tg_ctx *ctx, const void *const *from, int reads, v
 
 static tg_status sync_card(tg_ctx *ctx)
 {
-    int before;
+    cuda_before before;
     const cuda_record *known = find(ctx);
     if (!known || known->card < 0)
         return TG_OK; /* nothing was ever put there */
@@ -274,7 +290,7 @@ static cudaError_t make_events(cuda_record *r)
 
 static tg_status time_on_card(tg_ctx *ctx, double *seconds)
 {
-    int before;
+    cuda_before before;
     float ms = 0;
     cuda_record *r = cuda_enter(ctx, &before);
     if (!r)

@@ -28,10 +28,10 @@ static inline cudaStream_t cuda_stream(const cuda_record *r)
 
 /* An error of CUDA as a status; it is forgotten there, unless the card itself is lost. */
 tg_status cuda_failed(const char *what, cudaError_t error);
-/* The context's card, or the first one where it has none yet, becomes current; NULL, with the error set. *before is the card that was, and
- * that cuda_leave() makes current again. */
-cuda_record *cuda_enter(const tg_ctx *ctx, int *before);
-void cuda_leave(int card, int before);
+/* The context's card, or the first one where it has none yet, becomes current; NULL, with the error set. cuda_leave() makes
+ * *before current again. */
+cuda_record *cuda_enter(const tg_ctx *ctx, cuda_before *before);
+void cuda_leave(int card, cuda_before before);
 /* When the context's work has ended: the index out of range that a kernel has found, once. */
 tg_status cuda_told(cuda_record *r);
 

@@ -5,7 +5,7 @@
 
 void *cuda_alloc_host(tg_ctx *ctx, size_t bytes)
 {
-    int before;
+    cuda_before before;
     void *memory = NULL;
     const cuda_record *r = cuda_enter(ctx, &before);
     if (!r)
@@ -38,7 +38,7 @@ static cudaError_t record_event(const cuda_record *r, void **event)
 
 tg_status cuda_event(tg_ctx *ctx, tg_event_step step, void **event)
 {
-    int before;
+    cuda_before before;
     cudaError_t error = cudaSuccess;
     cuda_record *r = cuda_enter(ctx, &before);
     if (!r)
@@ -107,7 +107,7 @@ tg_status cuda_graph(tg_ctx *ctx, tg_graph_step step, void **graph)
         [TG_GRAPH_LAUNCH] = "tg_graph_launch",
         [TG_GRAPH_DESTROY] = "tg_graph_destroy",
     };
-    int before;
+    cuda_before before;
     cuda_record *r = cuda_enter(ctx, &before);
     if (!r)
         return TG_EDEVICE;

@@ -23,13 +23,20 @@ typedef struct cuda_fault {
     int64_t position, value, count;
 } cuda_fault;
 
+/* What a thread had before the backend: its card, and what it may do while a stream is recorded. */
+typedef struct cuda_before {
+    int card;
+    enum cudaStreamCaptureMode mode;
+} cuda_before;
+
 typedef struct cuda_call {
     tg_ctx *ctx;
     const char *op;
     cudaStream_t stream;
     cuda_fault *fault;
     int processors, capability; /* of the card: multiprocessors, 90 for compute capability 9.0 */
-    int card, before;           /* the card, and the one that was current */
+    int card;
+    cuda_before before;
 } cuda_call;
 
 /* Makes the card of `on` current. Every call that has begun ends. */

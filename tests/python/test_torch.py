@@ -1,4 +1,6 @@
 """tigon.torch: results and gradients of all families, and that they go through what PyTorch does with operators."""
+from functools import partial
+
 import pytest
 import torch
 
@@ -189,6 +191,42 @@ def test_streams_and_graphs():
     x.mul_(-1)
     graph.replay()
     assert torch.equal(recorded, -expected)
+
+
+def record(function):
+    """A graph of a call that nothing was called before, on a stream of its own, and what the call returned."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=torch.cuda.Stream()):
+        recorded = function()
+    return graph, recorded
+
+
+@each
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+def test_a_graph_records_the_first_call(name):
+    tensors = PROBLEMS[name].copy("cuda")
+    graph, recorded = record(lambda: gradients(lambda t: call(name, t), tensors))
+    graph.replay()
+    expected = gradients(lambda t: call(name, t), tensors)
+    for n in expected:
+        near(recorded[n], expected[n], 1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+def test_graphs_keep_their_scratch_memory():
+    """The second call needs more of it than the first, and what is allocated afterwards does not lie there."""
+    graphs = []
+    for rows in 64, 2048:
+        tensors = {"x": torch.randn(rows, 256, device="cuda", requires_grad=True), "weight": torch.randn(999, 256, device="cuda", requires_grad=True),
+                   "target": torch.arange(rows, device="cuda") % 999}
+        step = partial(gradients, lambda t: tigon.torch.fused_linear_cross_entropy(**t), tensors)
+        graphs.append((*record(step), step))
+    others = [torch.full((1 << n,), float("nan"), device="cuda") for n in range(10, 24)]
+    for graph, recorded, step in graphs * 2:
+        graph.replay()
+        for n, expected in step().items():
+            near(recorded[n], expected, 1e-6)
+    assert all(t.isnan().all() for t in others)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
