@@ -1,7 +1,8 @@
 # tigon_family(name [DIR folder] [LEVELS levels...]): adds the folder's sources to the library, by their roles
 # (docs/architecture.md). <name>_<role>.c and <name>_<role>_<part>.c each have a table of implementations of their own. Those of the
-# role cpu are compiled once per level, and so is <name>_kernel*.c, what they call; <name>_shared.c is what all call. The names of
-# the tables are collected into generated/impl_tables.inc, the cases into generated/cases.inc.
+# role cpu are compiled once per level, and so is <name>_kernel*.c, what they call; <name>_tiles.c is compiled for matrix units;
+# <name>_shared.c is what all call. The names of the tables are collected into generated/impl_tables.inc, the cases into
+# generated/cases.inc.
 
 function(tigon_level_object target level)
     add_library(${target} OBJECT ${ARGN})
@@ -34,6 +35,13 @@ function(tigon_family name)
             target_sources(tigon_objects PRIVATE ${stem}${part}.c)
         endif()
     endforeach()
+    file(GLOB units CONFIGURE_DEPENDS ${stem}_tiles*.c)
+    if(units)
+        foreach(level IN LISTS TIGON_LEVELS_TILES)
+            tigon_level_object(tigon_${name}_${level} ${level} ${units})
+            list(APPEND tables "TG_TABLE(cpu, ${name}_cpu_${level})")
+        endforeach()
+    endif()
     foreach(role ref unfused parts onednn)
         if(role STREQUAL "onednn" AND NOT TIGON_ONEDNN)
             continue()

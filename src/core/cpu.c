@@ -7,6 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "core/ceiling.h"
 #include "core/core.h"
 
@@ -72,6 +77,24 @@ uint64_t tg_cpu_features(void)
     static pthread_once_t found = PTHREAD_ONCE_INIT;
     pthread_once(&found, find_features);
     return machine_features;
+}
+
+static int tiles_permitted;
+
+/* Asked when a product is about to use them, since frames of signals are larger from then on. */
+static void ask_for_tiles(void)
+{
+#if defined(__x86_64__)
+    enum { REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
+    tiles_permitted = syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XTILEDATA) == 0;
+#endif
+}
+
+int tg_cpu_permit_tiles(void)
+{
+    static pthread_once_t asked = PTHREAD_ONCE_INIT;
+    pthread_once(&asked, ask_for_tiles);
+    return tiles_permitted;
 }
 
 uint64_t tg_cpu_slow_features(void)

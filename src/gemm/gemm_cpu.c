@@ -9,7 +9,7 @@
  * do not depend on the number of threads.
  */
 #include "core/parts.h"
-#include "simd.h"
+#include "gemm_matrix.h"
 
 /* A tile's sums and one term's operands fill the vector registers. */
 #if VL == 16
@@ -35,13 +35,6 @@ enum {
     AHEAD = 16,           /* terms between two prefetches */
 };
 
-typedef struct matrix {
-    char *data;
-    el type;
-    int trans;
-    int64_t ld;
-} matrix;
-
 typedef struct product {
     int64_t m, n, k;
     matrix a, b, c;
@@ -52,29 +45,6 @@ typedef struct product {
     /* the step: results [i0, i0 + mb) x [j0, j0 + nb), terms [p0, p0 + kb) */
     int64_t i0, j0, p0, mb, nb, kb;
 } product;
-
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-/* Part `index` of n cut into the fewest parts of at most `most`, all multiples of `unit` but the
- * last: parts of one size balance better than many of `most` and a small rest. */
-static int64_t even_part(int64_t n, int64_t most, int64_t unit)
-{
-    const int64_t parts = ceil_div(n, most);
-    return ceil_div(ceil_div(n, parts), unit) * unit;
-}
-
-static const char *element(const matrix *m, int64_t row, int64_t col)
-{
-    return m->data + (row * m->ld + col) * el_size(m->type);
-}
 
 /* Floats of a packed panel; one of a leaves room for the vector that runs past its last term. */
 static int64_t panel_a(const product *g)
@@ -172,23 +142,11 @@ static void pack_b(const product *g, int64_t j, int64_t p, int64_t terms, float 
 
 /* ---- tiles ---- */
 
-/* Where a step's results come from and go to: c, or sums between the steps along k. */
-typedef struct place {
-    char *data; /* of result (i0, j0); NULL: nowhere */
-    el type;
-    int64_t ld;
-} place;
-
 typedef struct task {
     const product *g;
     place from, to;
     int64_t rows; /* of a block */
 } task;
-
-static char *at(const place *p, int64_t i, int64_t j)
-{
-    return p->data + (i * p->ld + j) * el_size(p->type);
-}
 
 /* Cache lines of a rectangle in memory, to be fetched one by one while tiles are computed. */
 typedef struct lines {
@@ -358,11 +316,6 @@ static tg_status run_product(tg_ctx *ctx, product *g)
 }
 
 /* ---- the implementation ---- */
-
-static matrix matrix_of(const tg_tensor *t, int64_t trans)
-{
-    return (matrix){tg_data(t), (el)tg_el(tg_type_of(t)), trans != 0, tg_stride(t, 0)};
-}
 
 /* k = 0, or alpha = 0 */
 static void clear(const product *g)

@@ -1,0 +1,382 @@
+/* src/gemm/gemm_tiles.c - gemm in bf16 on matrix units (AMX).
+ *
+ * A matrix unit adds the products of 16 rows of a with 16 columns of b, over 32 terms, to 16 x 16
+ * sums in f32. Both factors are packed into such tiles first, a's rows as they are, b's columns as
+ * pairs of terms side by side, so that all forms of a product become one.
+ *
+ * The product is cut into steps of at most MB x NB results over KS terms, for which both factors are
+ * packed. Then each task computes at most ROWS x COLS results; what it reads stays in its L2 cache.
+ *
+ * All cuts depend on the sizes alone and a result adds up its terms in one order, so that the bits
+ * do not depend on the number of threads.
+ */
+#include "core/ceiling.h"
+#include "core/parts.h"
+#include "gemm_matrix.h"
+
+enum {
+    SIDE = 16,            /* rows of a tile of a, columns of one of b */
+    TERMS = 32,           /* of both */
+    TILE = SIDE * TERMS,  /* elements */
+    PANEL = 2 * SIDE,     /* rows of a, or columns of b, that are multiplied at once */
+    UNIT = PANEL * TERMS, /* elements of a panel over the terms of a tile */
+    SUMS = PANEL * PANEL, /* results of two panels */
+    GROUP = 4,            /* panels that are packed at once */
+    KS = 1024,            /* 512 KiB of a or b in 256 rows or columns */
+    ROWS = 256,
+    COLS = 256,
+    LEAST_COLS = 64,
+    TASKS = 32, /* wanted */
+    MB = 2048,  /* 4 MiB of a */
+    NB = 2048,
+    PACK_WORK = 32 << 10, /* elements that are worth a task */
+    TASK_WORK = 1 << 22,  /* multiplications that are */
+    LINE = 64,            /* bytes: pieces of the workspace begin on a cache line */
+};
+
+typedef struct product {
+    int64_t m, n, k;
+    matrix a, b, c;
+    float alpha, beta;
+    float *sums; /* f32 results of a step while c is of 16 bits and k needs several steps */
+    uint16_t *packed_a, *packed_b;
+    /* the step: results [i0, i0 + mb) x [j0, j0 + nb), terms [p0, p0 + ks) */
+    int64_t i0, j0, p0, mb, nb, ks;
+    int64_t rows, cols; /* of a task */
+} product;
+
+/* ---- packing ---- */
+
+typedef uint16_t row32 __attribute__((vector_size(2 * TERMS)));
+
+/* The first n elements of a row, the rest 0. */
+SIMD_INLINE row32 row_of(const char *src, int64_t n)
+{
+    row32 row = {0};
+    if (n >= TERMS)
+        memcpy(&row, src, sizeof row);
+    else if (n > 0)
+        v_copy_part(&row, src, n * el_size(EL_BF16));
+    return row;
+}
+
+#define LOW(i) (i), 32 + (i)
+#define HIGH(i) 16 + (i), 48 + (i)
+#define SIXTEEN(of)                                                                               \
+    of(0), of(1), of(2), of(3), of(4), of(5), of(6), of(7), of(8), of(9), of(10), of(11), of(12), \
+        of(13), of(14), of(15)
+
+/* Terms are rows in memory, PANEL lanes side by side: row i of either tile has the pairs of terms
+ * 2i and 2i + 1 of its lanes. */
+SIMD_INLINE void load_pairs(const char *src, int64_t stride, int64_t lanes, int64_t terms,
+                            vi low[VL], vi high[VL])
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < SIDE; i++, src += 2 * stride) {
+        const row32 even = row_of(src, 2 * i < terms ? lanes : 0);
+        const row32 odd = row_of(src + stride, 2 * i + 1 < terms ? lanes : 0);
+        low[i] = (vi)__builtin_shufflevector(even, odd, SIXTEEN(LOW));
+        high[i] = (vi)__builtin_shufflevector(even, odd, SIXTEEN(HIGH));
+    }
+}
+
+/* Lanes are rows in memory: row i of a tile has the terms of its lane i. */
+SIMD_INLINE void load_lanes(const char *src, int64_t stride, int64_t lanes, int64_t terms,
+                            vi row[VL])
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < SIDE; i++, src += stride)
+        row[i] = (vi)row_of(src, i < lanes ? terms : 0);
+}
+
+SIMD_INLINE void store_tile(vi row[VL], int transpose, uint16_t *out)
+{
+    if (transpose)
+        v_transpose(row);
+#pragma GCC unroll 16
+    for (int i = 0; i < SIDE; i++)
+        memcpy(out + i * TERMS, &row[i], sizeof row[i]);
+}
+
+/* Both tiles of a panel over the terms of a tile, by pairs of terms or by lanes; `lanes` and `terms`
+ * are there. */
+SIMD_INLINE void pack_unit(const char *src, int64_t stride, int terms_are_rows, int by_pairs,
+                           int64_t lanes, int64_t terms, uint16_t *out)
+{
+    vi low[VL], high[VL];
+    if (terms_are_rows) {
+        load_pairs(src, stride, lanes, terms, low, high);
+    } else {
+        load_lanes(src, stride, lanes, terms, low);
+        load_lanes(src + SIDE * stride, stride, lanes - SIDE, terms, high);
+    }
+    store_tile(low, terms_are_rows != by_pairs, out);
+    store_tile(high, terms_are_rows != by_pairs, out + TILE);
+}
+
+static int64_t panels(int64_t lanes)
+{
+    return ceil_div(lanes, PANEL);
+}
+
+/* Units of a panel in the step. */
+static int64_t units(const product *g)
+{
+    return ceil_div(g->ks, TERMS);
+}
+
+/* Group n of panels of a factor, of which `size` lanes belong to the step. Memory is read along
+ * its rows. */
+SIMD_INLINE void pack_group(const product *g, const matrix *m, int terms_are_rows, int by_pairs,
+                            int64_t lane0, int64_t size, int64_t n, uint16_t *packed)
+{
+    const int64_t first = n * GROUP, count = min64(panels(size) - first, GROUP);
+    const int64_t stride = m->ld * el_size(EL_BF16);
+    for (int64_t x = 0; x < count * units(g); x++) {
+        const int64_t panel = first + (terms_are_rows ? x % count : x / units(g));
+        const int64_t unit = terms_are_rows ? x / count : x % units(g);
+        const int64_t i = panel * PANEL, lanes = min64(size - i, PANEL);
+        const int64_t p = unit * TERMS, terms = min64(g->ks - p, TERMS);
+        const char *src =
+            terms_are_rows ? element(m, g->p0 + p, lane0 + i) : element(m, lane0 + i, g->p0 + p);
+        uint16_t *out = packed + (panel * units(g) + unit) * UNIT;
+        if (lanes == PANEL && terms == TERMS)
+            pack_unit(src, stride, terms_are_rows, by_pairs, PANEL, TERMS, out);
+        else
+            pack_unit(src, stride, terms_are_rows, by_pairs, lanes, terms, out);
+    }
+}
+
+static void pack_a(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const product *g = arg;
+    for (int64_t n = begin; n < end; n++)
+        if (g->a.trans)
+            pack_group(g, &g->a, 1, 0, g->i0, g->mb, n, g->packed_a);
+        else
+            pack_group(g, &g->a, 0, 0, g->i0, g->mb, n, g->packed_a);
+}
+
+static void pack_b(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const product *g = arg;
+    for (int64_t n = begin; n < end; n++)
+        if (g->b.trans)
+            pack_group(g, &g->b, 0, 1, g->j0, g->nb, n, g->packed_b);
+        else
+            pack_group(g, &g->b, 1, 1, g->j0, g->nb, n, g->packed_b);
+}
+
+/* ---- the matrix unit ---- */
+
+static void open_tiles(void)
+{
+    static const struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } all = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+    _tile_loadconfig(&all);
+}
+
+/* ---- tasks ---- */
+
+typedef struct task {
+    const product *g;
+    place from, to;
+} task;
+
+/* Sums of two panels, results (i, j) to (i + PANEL, j + PANEL) of the step, as tiles: two of columns
+ * for the first rows, two for the others. Rows before `row` are written. */
+typedef struct block {
+    float sums[SUMS] __attribute__((aligned(LINE)));
+    int64_t i, j, row;
+} block;
+
+/* to = from + alpha * sums in row r. */
+SIMD_INLINE void write_row(el e, const task *t, const block *b, int64_t cols, int64_t r)
+{
+    const float *sums = b->sums + (r / SIDE * 2 * SIDE + r % SIDE) * SIDE;
+    const vf alpha = v_set(t->g->alpha);
+    char *to = at(&t->to, b->i + r, b->j);
+    for (int64_t v = 0; v < 2; v++) {
+        const int64_t n = min64(cols - v * SIDE, SIDE);
+        vf x = alpha * v_load(EL_F32, sums, v * SIDE * SIDE);
+        if (n <= 0)
+            return;
+        if (t->from.data)
+            x += v_load_n(t->from.type, at(&t->from, b->i + r, b->j), v * SIDE, n, 0.0f);
+        if (n == SIDE)
+            v_store(e, to, v * SIDE, x);
+        else
+            v_store_n(e, to, v * SIDE, n, x);
+    }
+}
+
+/* Writes up to `rows` of the rows that are left. */
+static void write_rows(const task *t, block *b, int64_t rows)
+{
+    const product *g = t->g;
+    const int64_t end = min64(min64(b->row + rows, PANEL), g->mb - b->i), cols = g->nb - b->j;
+    for (; b->row < end; b->row++)
+        EL_SPECIALIZE(t->to.type, write_row, t, b, cols, b->row);
+}
+
+/* The sums of `b` become panel x of a times panel y of b. Those of the block before are written
+ * meanwhile, some rows after each tile, while the matrix unit multiplies. The compiler does not know
+ * what memory tiles are loaded from: all of it must be written before. */
+static __attribute__((noinline)) void multiply(const task *t, const uint16_t *x, const uint16_t *y,
+                                               int64_t units, block *b, block *before)
+{
+    enum { STRIDE = 64, QUARTER = SIDE * SIDE };
+    const int64_t rows = ceil_div(PANEL, units);
+    __asm__ volatile("" ::: "memory");
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int64_t u = 0; u < units; u++, x += UNIT, y += UNIT) {
+        _tile_loadd(4, x, STRIDE);
+        _tile_loadd(6, y, STRIDE);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, y + TILE, STRIDE);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, x + TILE, STRIDE);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+        if (before->row < PANEL)
+            write_rows(t, before, rows);
+    }
+    _tile_stored(0, b->sums, STRIDE);
+    _tile_stored(1, b->sums + QUARTER, STRIDE);
+    _tile_stored(2, b->sums + 2 * QUARTER, STRIDE);
+    _tile_stored(3, b->sums + 3 * QUARTER, STRIDE);
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Asks for the memory that results are written to. */
+static void fetch_place(const task *t, int64_t i, int64_t j)
+{
+    const int64_t rows = min64(t->g->mb - i, PANEL);
+    for (int64_t r = 0; r < rows; r++)
+        __builtin_prefetch(at(&t->to, i + r, j), 1);
+}
+
+/* One index is a block of rows and one of columns; indices run along the columns first. */
+static void compute(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const task *t = arg;
+    const product *g = t->g;
+    const int64_t across = ceil_div(g->nb, g->cols);
+    block blocks[2];
+    int now = 0;
+    blocks[1].i = 0;
+    blocks[1].row = PANEL;
+    open_tiles();
+    for (int64_t n = begin; n < end; n++) {
+        const int64_t i0 = n / across * g->rows, j0 = n % across * g->cols;
+        const int64_t i1 = min64(i0 + g->rows, g->mb), j1 = min64(j0 + g->cols, g->nb);
+        for (int64_t j = j0; j < j1; j += PANEL)
+            for (int64_t i = i0; i < i1; i += PANEL, now = !now) {
+                block *b = &blocks[now];
+                fetch_place(t, i, j);
+                multiply(t, g->packed_a + i / PANEL * units(g) * UNIT,
+                         g->packed_b + j / PANEL * units(g) * UNIT, units(g), b, &blocks[!now]);
+                b->i = i;
+                b->j = j;
+                b->row = 0;
+            }
+    }
+    write_rows(t, &blocks[!now], PANEL);
+    _tile_release();
+}
+
+/* ---- steps ---- */
+
+/* How the step's results are cut into tasks. */
+static void cut(product *g)
+{
+    const int64_t down = ceil_div(g->mb, ROWS);
+    int64_t most = COLS;
+    while (down * ceil_div(g->nb, most) < TASKS && most > LEAST_COLS)
+        most /= 2;
+    g->rows = even_part(g->mb, ROWS, PANEL);
+    g->cols = even_part(g->nb, most, PANEL);
+}
+
+static void step(tg_ctx *ctx, product *g, int new_a, int new_b)
+{
+    cut(g);
+    const int64_t worth = ceil_div(PACK_WORK, GROUP * PANEL * g->ks);
+    if (new_a)
+        tg_parallel_for(ctx, ceil_div(panels(g->mb), GROUP), worth, pack_a, g);
+    if (new_b)
+        tg_parallel_for(ctx, ceil_div(panels(g->nb), GROUP), worth, pack_b, g);
+
+    const place c = {(char *)element(&g->c, g->i0, g->j0), g->c.type, g->c.ld};
+    const place sums = {(char *)g->sums, EL_F32, g->nb};
+    const place none = {0}, between = g->sums ? sums : c;
+    const int first = g->p0 == 0, last = g->p0 + g->ks == g->k;
+    const task t = {g, first ? g->beta != 0.0f ? c : none : between, last ? c : between};
+    tg_parallel_for(ctx, ceil_div(g->mb, g->rows) * ceil_div(g->nb, g->cols),
+                    ceil_div(TASK_WORK, g->rows * g->cols * g->ks), compute, (void *)&t);
+}
+
+static tg_status run_product(tg_ctx *ctx, product *g)
+{
+    const int64_t mb = even_part(g->m, MB, PANEL), nb = even_part(g->n, NB, PANEL),
+                  ks = even_part(g->k, KS, TERMS);
+    const int64_t a_bytes = panels(mb) * PANEL * ks * 2, b_bytes = panels(nb) * PANEL * ks * 2;
+    const int needs_sums = g->c.type != EL_F32 && ks < g->k;
+    const int64_t between = needs_sums ? ceil_div(mb * nb * 4, LINE) * LINE : 0;
+    char *space = tg_workspace(ctx, (size_t)(LINE + between + a_bytes + b_bytes));
+    if (!space)
+        return TG_ENOMEM;
+    if (tg_reserving(ctx))
+        return TG_OK;
+    space += -(uintptr_t)space % LINE;
+    g->sums = needs_sums ? (float *)space : NULL;
+    g->packed_a = (uint16_t *)(space + between);
+    g->packed_b = (uint16_t *)(space + between + a_bytes);
+    const int one_a = mb >= g->m && ks >= g->k, one_b = ks >= g->k;
+    for (g->j0 = 0; g->j0 < g->n; g->j0 += nb)
+        for (g->i0 = 0; g->i0 < g->m; g->i0 += mb)
+            for (g->p0 = 0; g->p0 < g->k; g->p0 += ks) {
+                g->mb = min64(mb, g->m - g->i0);
+                g->nb = min64(nb, g->n - g->j0);
+                g->ks = min64(ks, g->k - g->p0);
+                step(ctx, g, !one_a || g->j0 == 0, !one_b || g->i0 == 0);
+            }
+    return TG_OK;
+}
+
+/* ---- the implementation ---- */
+
+static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
+{
+    product g = {.m = args->c->shape[0],
+                 .n = args->c->shape[1],
+                 .k = args->a->shape[args->trans_a ? 0 : 1],
+                 .a = matrix_of(args->a, args->trans_a),
+                 .b = matrix_of(args->b, args->trans_b),
+                 .c = matrix_of(args->c, 0),
+                 .alpha = (float)args->alpha,
+                 .beta = (float)args->beta};
+    return run_product(ctx, &g);
+}
+
+/* Products that fill tiles. */
+static int accepts(const tg_gemm_args *args)
+{
+    const int64_t m = args->c->shape[0], n = args->c->shape[1],
+                  k = args->a->shape[args->trans_a ? 0 : 1];
+    return args->alpha != 0 && m >= SIDE && n >= SIDE && k >= TERMS && tg_cpu_permit_tiles();
+}
+
+TG_CPU_IMPLS(gemm) = {
+    TG_CPU_IMPL_IF(gemm, TG_TAKES_BF16, accepts, run),
+    TG_IMPLS_END,
+};
