@@ -447,8 +447,9 @@ TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_b
  *   loss, z_loss, lse, accuracy, predicted as cross_entropy.
  *   Gradients are computed in the forward pass, if asked for, and include dloss: dx like x, dweight
  *   [V,H] of type T or f32 and dbias [V]; each may be NULL.
- *   chunk_bytes: rows go in chunks whose logits fit it; 0 means 64 MiB on the CPU, 1 GiB on another device, or all
- *   rows where they take no more than such chunks and their sums of dweight together; at least one row.
+ *   chunk_bytes: rows go in chunks whose logits fit it, at least one row; 0 means 56 MiB on the CPU, or
+ *   what the sums below take if that is more, 1 GiB on another device, or all rows where they take
+ *   no more than such chunks and those sums together.
  *   dweight accumulates in f32 over the chunks: in place if it is f32, else in a V x H f32 workspace
  *   when there are several chunks. It is made of calls of gemm, cross_entropy and sum_rows, on every device
  *   that has these.
@@ -720,8 +721,7 @@ TG_API tg_status tg_softmax_jsd_backward(tg_ctx *ctx, const tg_softmax_jsd_backw
  *   Gradients are computed in the forward pass, if asked for, and include dloss: dx like x, dweight
  *   [V,H] of type T or f32; each may be NULL. The teacher gets none.
  *   chunk_bytes: rows go in chunks whose logits, of student and teacher, and their gradient, if it is of 16
- *   bits, fit it; 0 means 56 MiB on the CPU, and on another device as for fused_linear_cross_entropy; at
- *   least one row.
+ *   bits, fit it, at least one row; 0 means as for fused_linear_cross_entropy.
  *   dweight accumulates in f32 over the chunks: in place if it is f32, else in a V x H f32 workspace when
  *   there are several chunks. Its parts run through dispatch: gemm, softmax_jsd.
  * Saved for a separate backward: its inputs.

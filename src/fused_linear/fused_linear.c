@@ -5,8 +5,8 @@
 
 #include "core/parts.h"
 
-/* Of logits. The CPU: with the products' workspace about 64 MiB. Another device: with fewer rows a chunk the sums of dweight, read and written
- * with each, take longer than the products. */
+/* Of logits. The CPU: with the products' workspace about 64 MiB, or as much as the sums of a 16-bit dweight take. Another device:
+ * with fewer rows a chunk the sums of dweight, read and written with each, take longer than the products. */
 enum { CPU_BYTES = 56 << 20, DEVICE_BYTES = 1 << 30 };
 
 /* Where losses run beside products: so many chunks at least, if they have so many rows; and so many rows in a part of one, which
@@ -25,9 +25,17 @@ static int64_t sums_bytes(const tg_tensor *t)
     return !t || tg_type_of(t) == TG_F32 ? 0 : tg_numel(t) * (int64_t)sizeof(float);
 }
 
+static int64_t suiting_bytes(const fused_linear *l)
+{
+    const int64_t sums = sums_bytes(l->dweight);
+    if (strcmp(tg_ctx_device(l->ctx), "cpu"))
+        return DEVICE_BYTES;
+    return sums > CPU_BYTES ? sums : CPU_BYTES;
+}
+
 void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
 {
-    const int64_t suits = strcmp(tg_ctx_device(l->ctx), "cpu") ? DEVICE_BYTES : CPU_BYTES;
+    const int64_t suits = suiting_bytes(l);
     l->rows_of_x = tg_rows_of(l->x);
     const int64_t rows = l->rows_of_x.rows;
     int64_t count = chunks_of(rows, row_bytes, bytes ? bytes : suits);
@@ -37,8 +45,7 @@ void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
     if (l->beside) {
         count = chunks_of(rows, 2 * row_bytes, bytes ? bytes : suits);
         count = count < BESIDE_CHUNKS ? BESIDE_CHUNKS : count;
-    } else if (count > 1 && !bytes && suits == DEVICE_BYTES &&
-               rows * row_bytes <= suits + sums_bytes(l->dweight)) {
+    } else if (count > 1 && !bytes && rows * row_bytes <= suits + sums_bytes(l->dweight)) {
         count = 1; /* which takes no more than several and their sums */
     }
     l->rows = count ? (rows + count - 1) / count : 1;
