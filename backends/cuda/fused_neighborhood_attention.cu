@@ -43,6 +43,14 @@ static dim3 cut(band_problem *p, const tg_tensor *q, int rows)
                 (unsigned)min_of(p->groups, 65535));
 }
 
+template <class T> static void launch_near_backward(const band_problem &p, cudaStream_t stream)
+{
+    const auto kernel = near_backward_kernel<T>;
+    const int bytes = near_bytes(p.lanes);
+    cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    kernel<<<p.teams, NEAR_THREADS, bytes, stream>>>(p);
+}
+
 /* Which kernels run: those for near windows, those for rows of whole chunks that a team has at once, those for all others. */
 enum { BAND_NEAR, BAND_NARROW, BAND_ANY };
 
@@ -122,23 +130,26 @@ tg_status cuda_fused_neighborhood_attention_backward(
     p.lse = (float *)data_of(args->lse);
     const tg_tensor *const tensors[] = {args->q,  args->k,  args->v, args->dy,
                                         args->dq, args->dk, args->dv};
-    const int way = way_of(tensors, p);
-    const dim3 blocks =
-        cut(&p, args->q, way == BAND_NEAR ? (int)NEAR_ROWS : (int)BAND_BACKWARD_ROWS);
+    int way = way_of(tensors, p);
+    if (way == BAND_NEAR && 2 * (p.positions / p.dilation) < near_rows(p.lanes))
+        way = BAND_NARROW; /* a class of places would leave most of its tile empty */
+    const int rows = way == BAND_NEAR ? near_rows(p.lanes) - 2 * NEAR_HALO : BAND_BACKWARD_ROWS;
+    const dim3 blocks = cut(&p, args->q, rows);
     const tg_status status =
         cuda_begin(&call, ctx, "fused_neighborhood_attention_backward", args->q);
     if (status != TG_OK)
         return status;
+    if (way == BAND_NEAR) {
+        by_type(args->q, [&](auto e) { launch_near_backward<whole<decltype(e)>>(p, call.stream); });
+        return cuda_end(&call, TG_OK);
+    }
     p.rows =
         (flash_row *)cuda_host->device_workspace(ctx, (size_t)rows_of(args->q) * sizeof(flash_row));
     if (!p.rows)
         return cuda_end(&call, TG_ENOMEM);
     by_way(way, args->q, [&](auto t, auto kind) {
         using T = decltype(t);
-        if constexpr (decltype(kind)::value == BAND_NEAR) {
-            near_backward_kernel<T, false><<<blocks, BAND_THREADS, 0, call.stream>>>(p);
-            near_backward_kernel<T, true><<<blocks, BAND_THREADS, 0, call.stream>>>(p);
-        } else {
+        if constexpr (decltype(kind)::value != BAND_NEAR) {
             constexpr bool WIDE = decltype(kind)::value == BAND_ANY;
             band_backward_kernel<T, WIDE, false><<<blocks, BAND_THREADS, 0, call.stream>>>(p);
             band_backward_kernel<T, WIDE, true><<<blocks, BAND_THREADS, 0, call.stream>>>(p);

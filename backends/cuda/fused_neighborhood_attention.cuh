@@ -34,12 +34,12 @@ struct band_rows {
     int64_t step;
 };
 
-template <int R> __device__ __forceinline__ band_team team_of(const band_problem &p)
+/* Number `at` of all teams, of `rows` rows each. */
+__device__ __forceinline__ band_team place_team(const band_problem &p, unsigned at, int rows)
 {
     band_team t;
-    const unsigned at = blockIdx.x * (BAND_THREADS / p.lanes) + threadIdx.x / p.lanes;
     unsigned rest = at < p.teams ? at : 0;
-    t.first = (int)(rest % p.teams_of_class) * R;
+    t.first = (int)(rest % p.teams_of_class) * rows;
     rest /= p.teams_of_class;
     t.of_class = (int)(rest % p.classes);
     rest /= p.classes;
@@ -48,6 +48,17 @@ template <int R> __device__ __forceinline__ band_team team_of(const band_problem
     t.count = at < p.teams ? (p.positions - t.of_class + p.dilation - 1) / p.dilation : 0;
     t.lane = threadIdx.x % p.lanes;
     return t;
+}
+
+template <int R> __device__ __forceinline__ band_team team_of(const band_problem &p)
+{
+    return place_team(p, blockIdx.x * (BAND_THREADS / p.lanes) + threadIdx.x / p.lanes, R);
+}
+
+/* Of a tile of `rows` rows, which a block has as a whole. */
+__device__ __forceinline__ band_team tile_of(const band_problem &p, int rows)
+{
+    return place_team(p, blockIdx.x, rows);
 }
 
 /* Whether there is a row or column i of the team's class. */
