@@ -7,8 +7,8 @@
  * The product is cut into steps of at most MB x NB results over KS terms, for which both factors are
  * packed. Then each task computes at most ROWS x COLS results; what it reads stays in its L2 cache.
  *
- * All cuts depend on the sizes alone and a result adds up its terms in one order, so that the bits
- * do not depend on the number of threads.
+ * A result adds up its terms in one order, and the steps depend on the sizes alone, so that the bits
+ * do not depend on the number of threads, as the cut into tasks does.
  */
 #include "core/ceiling.h"
 #include "core/parts.h"
@@ -22,11 +22,12 @@ enum {
     UNIT = PANEL * TERMS, /* elements of a panel over the terms of a tile */
     SUMS = PANEL * PANEL, /* results of two panels */
     GROUP = 4,            /* panels that are packed at once */
+    PART = 8,             /* of so many units */
     KS = 1024,            /* 512 KiB of a or b in 256 rows or columns */
     ROWS = 256,
     COLS = 256,
-    LEAST_COLS = 64,
-    TASKS = 32, /* wanted */
+    LEAST = 64, /* rows and columns */
+    TASKS = 4,  /* wanted of a thread */
     MB = 2048,  /* 4 MiB of a */
     NB = 2048,
     PACK_WORK = 32 << 10, /* elements that are worth a task */
@@ -125,16 +126,18 @@ static int64_t units(const product *g)
     return ceil_div(g->ks, TERMS);
 }
 
-/* Group n of panels of a factor, of which `size` lanes belong to the step. Memory is read along
- * its rows. */
-SIMD_INLINE void pack_group(const product *g, const matrix *m, int terms_are_rows, int by_pairs,
-                            int64_t lane0, int64_t size, int64_t n, uint16_t *packed)
+/* Part n of a factor, some units of a group of panels; `size` lanes belong to the step. Memory is
+ * read along its rows. */
+SIMD_INLINE void pack_part(const product *g, const matrix *m, int terms_are_rows, int by_pairs,
+                           int64_t lane0, int64_t size, int64_t n, uint16_t *packed)
 {
-    const int64_t first = n * GROUP, count = min64(panels(size) - first, GROUP);
+    const int64_t groups = ceil_div(panels(size), GROUP), first = n % groups * GROUP;
+    const int64_t count = min64(panels(size) - first, GROUP);
+    const int64_t unit0 = n / groups * PART, unit_count = min64(units(g) - unit0, PART);
     const int64_t stride = m->ld * el_size(EL_BF16);
-    for (int64_t x = 0; x < count * units(g); x++) {
-        const int64_t panel = first + (terms_are_rows ? x % count : x / units(g));
-        const int64_t unit = terms_are_rows ? x / count : x % units(g);
+    for (int64_t x = 0; x < count * unit_count; x++) {
+        const int64_t panel = first + (terms_are_rows ? x % count : x / unit_count);
+        const int64_t unit = unit0 + (terms_are_rows ? x / count : x % unit_count);
         const int64_t i = panel * PANEL, lanes = min64(size - i, PANEL);
         const int64_t p = unit * TERMS, terms = min64(g->ks - p, TERMS);
         const char *src =
@@ -153,9 +156,9 @@ static void pack_a(void *arg, int64_t begin, int64_t end, int worker)
     const product *g = arg;
     for (int64_t n = begin; n < end; n++)
         if (g->a.trans)
-            pack_group(g, &g->a, 1, 0, g->i0, g->mb, n, g->packed_a);
+            pack_part(g, &g->a, 1, 0, g->i0, g->mb, n, g->packed_a);
         else
-            pack_group(g, &g->a, 0, 0, g->i0, g->mb, n, g->packed_a);
+            pack_part(g, &g->a, 0, 0, g->i0, g->mb, n, g->packed_a);
 }
 
 static void pack_b(void *arg, int64_t begin, int64_t end, int worker)
@@ -164,9 +167,9 @@ static void pack_b(void *arg, int64_t begin, int64_t end, int worker)
     const product *g = arg;
     for (int64_t n = begin; n < end; n++)
         if (g->b.trans)
-            pack_group(g, &g->b, 0, 1, g->j0, g->nb, n, g->packed_b);
+            pack_part(g, &g->b, 0, 1, g->j0, g->nb, n, g->packed_b);
         else
-            pack_group(g, &g->b, 1, 1, g->j0, g->nb, n, g->packed_b);
+            pack_part(g, &g->b, 1, 1, g->j0, g->nb, n, g->packed_b);
 }
 
 /* ---- the matrix unit ---- */
@@ -297,24 +300,31 @@ static void compute(void *arg, int64_t begin, int64_t end, int worker)
 /* ---- steps ---- */
 
 /* How the step's results are cut into tasks. */
-static void cut(product *g)
+static void cut(product *g, int64_t threads)
 {
-    const int64_t down = ceil_div(g->mb, ROWS);
-    int64_t most = COLS;
-    while (down * ceil_div(g->nb, most) < TASKS && most > LEAST_COLS)
-        most /= 2;
-    g->rows = even_part(g->mb, ROWS, PANEL);
-    g->cols = even_part(g->nb, most, PANEL);
+    int64_t rows = ROWS, cols = COLS;
+    while (ceil_div(g->mb, rows) * ceil_div(g->nb, cols) < TASKS * threads && rows > LEAST)
+        if (cols > LEAST)
+            cols /= 2;
+        else
+            rows /= 2;
+    g->rows = even_part(g->mb, rows, PANEL);
+    g->cols = even_part(g->nb, cols, PANEL);
+}
+
+static void pack(tg_ctx *ctx, product *g, int64_t size, tg_range_fn work)
+{
+    tg_parallel_for(ctx, ceil_div(panels(size), GROUP) * ceil_div(units(g), PART),
+                    ceil_div(PACK_WORK, GROUP * PANEL * PART * TERMS), work, g);
 }
 
 static void step(tg_ctx *ctx, product *g, int new_a, int new_b)
 {
-    cut(g);
-    const int64_t worth = ceil_div(PACK_WORK, GROUP * PANEL * g->ks);
+    cut(g, tg_ctx_threads(ctx));
     if (new_a)
-        tg_parallel_for(ctx, ceil_div(panels(g->mb), GROUP), worth, pack_a, g);
+        pack(ctx, g, g->mb, pack_a);
     if (new_b)
-        tg_parallel_for(ctx, ceil_div(panels(g->nb), GROUP), worth, pack_b, g);
+        pack(ctx, g, g->nb, pack_b);
 
     const place c = {(char *)element(&g->c, g->i0, g->j0), g->c.type, g->c.ld};
     const place sums = {(char *)g->sums, EL_F32, g->nb};
