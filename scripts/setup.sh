@@ -35,6 +35,7 @@ onednn() {
     [ -n "${dnnl_DIR:-}${dnnl_ROOT:-}${CMAKE_PREFIX_PATH:-}" ] ||
         printf '#include <oneapi/dnnl/dnnl.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-ldnnl"
 }
+blas() { ldconfig -p | grep -q "libopenblas.so.0"; }
 libffi() { printf '#include <ffi.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-lffi"; }
 cjson() { printf '#include <cjson/cJSON.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-lcjson"; }
 python_headers() { python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'; }
@@ -57,6 +58,7 @@ if [ "${1:-}" = test ]; then
     need "clang-format" "clang-format" command -v clang-format
     need "mandoc" "mandoc" command -v mandoc
     need "ccache" "ccache" command -v ccache
+    need "a BLAS" "libopenblas0-pthread" blas
 fi
 if [ "${1:-}" = test ] || [ "${1:-}" = python ]; then
     need "Python 3" "python3" command -v python3

@@ -12,6 +12,8 @@
  *   TIGON_CPU_MAX          tg_ctx_set_cpu_max    ceiling of the CPU levels: v2, v3, v4, v4bf16; neon
  *   TIGON_FALLBACK         tg_ctx_set_fallback   error (default) or host
  *   TIGON_BACKEND_PATH     tg_backend_load       plug-ins to load, separated by ':'
+ *   TIGON_BLAS                                   a library for products in f32: a file, a name, or none; otherwise MKL where
+ *                                                it is there, on Intel's processors. One for the process, which its first context or product decides
  *   TIGON_STREAM_BYTES                           outputs of more bytes are written past the caches (16 MiB); for tests
  *   TIGON_LIGER                                  the Python package reads it (docs/liger.md)
  *   OMP_NUM_THREADS        tg_ctx_set_threads    threads of the default executor

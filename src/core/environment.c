@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/blas.h"
 #include "core/core.h"
 
 extern char **environ;
@@ -81,6 +82,7 @@ static const struct {
                 {"TIGON_DEVICE", tg_ctx_use_device},
                 {"TIGON_IMPL", set_impl_by_name},
                 {"TIGON_STREAM_BYTES", set_stream_bytes},
+                {"TIGON_BLAS", tg_blas_check},
                 {"TIGON_BACKEND_PATH", NULL},
                 {"TIGON_LIGER", NULL}};
 enum { SETTINGS = sizeof settings / sizeof *settings };

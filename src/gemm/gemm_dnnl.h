@@ -4,17 +4,7 @@
 #ifndef TG_GEMM_DNNL_H
 #define TG_GEMM_DNNL_H
 
-#include <stdint.h>
-
-#include "core/services.h"
-
-/* One call of oneDNN. The key of the table as it is: it has no padding. */
-typedef struct call {
-    int64_t m, n, k, ld_a, ld_b, ld_c;
-    int32_t trans_a, trans_b;
-    int32_t c_type; /* tg_type */
-    float beta;
-} call;
+#include "gemm_blocks.h"
 
 typedef struct gemm_matmul gemm_matmul;
 

@@ -1,0 +1,40 @@
+/* src/gemm/gemm_blocks.h - a product of matrices as products of blocks, for libraries that multiply. c is cut by the problem's sizes
+ * alone, and each block is one product of the library on one thread, so that the bits do not depend on the number of threads,
+ * and any executor will do.
+ */
+#ifndef TG_GEMM_BLOCKS_H
+#define TG_GEMM_BLOCKS_H
+
+#include "core/services.h"
+
+/* The sizes of a product. A key of tables as it is: it has no padding. */
+typedef struct call {
+    int64_t m, n, k, ld_a, ld_b, ld_c;
+    int32_t trans_a, trans_b;
+    int32_t c_type; /* tg_type */
+    float beta;
+} call;
+
+typedef struct gemm_blocks {
+    call whole;
+    const char *a, *b;
+    char *c;
+    int64_t size, c_size; /* bytes of an element */
+    int type;
+    int64_t rows, cols;   /* of a block */
+    int64_t down, across; /* blocks; none where there is nothing to multiply */
+} gemm_blocks;
+
+/* Cuts into `wanted` blocks at least, as long as they are large ones. */
+gemm_blocks gemm_cut(const tg_gemm_args *args, int64_t wanted);
+
+/* Block `index` of down * across, and where its operands start. */
+call gemm_block(const gemm_blocks *g, int64_t index, const char **a, const char **b, char **c);
+
+/* c = beta * c, of a product without terms. */
+void gemm_scale(const gemm_blocks *g);
+
+/* 1 if row strides are those that libraries know: none shorter than a row. */
+int gemm_plain_strides(const tg_gemm_args *args);
+
+#endif
