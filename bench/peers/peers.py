@@ -45,6 +45,7 @@ def options() -> argparse.Namespace:
     for name, known in (("ops", list(OPERATORS)), ("sizes", ["small", "medium", "large"]), ("modes", list(MODES))):
         parser.add_argument(f"--{name}", type=chosen(known), default=known, metavar="A,B", help=f"default: {','.join(known)}")
     parser.add_argument("--dtypes", type=chosen(["f32", "bf16"]), metavar="A,B", help="default: f32,bf16; on a GPU bf16")
+    parser.add_argument("--threads", type=int, default=2, metavar="N", help="of each on the CPU; default: 2")
     parser.add_argument("--resume", action="store_true", help="keep what --out has, and measure only operators that it lacks")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that all works, not how fast it is")
     parser.add_argument("--build", type=Path, default=ROOT / "build", help="folder of libtigon.so and tigon; default: build")
@@ -66,7 +67,7 @@ def environment(allocator: str, args: argparse.Namespace) -> dict[str, str]:
     hidden = r"MALLOC_|TIGON_(?!CUDA_LIBRARIES)|GLIBC_TUNABLES|LD_PRELOAD"
     inherited = {k: v for k, v in os.environ.items() if not re.match(hidden, k)}
     return inherited | ENVIRONMENTS[allocator] | {
-        "TIGON_DEVICE": args.device, "OMP_NUM_THREADS": "2", "PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "TIGON_DEVICE": args.device, "OMP_NUM_THREADS": str(args.threads), "PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(cache(args)), "TRITON_CACHE_DIR": str(cache(args) / "triton")}
 
 
@@ -82,7 +83,7 @@ def start(allocator: str, args: argparse.Namespace, ops: list[str], compile_only
     # The default allocator is there to show what it costs: a forward and backward tell.
     whole = "full" in args.modes and allocator == "default" and not compile_only
     request = dict(device=args.device, allocator=allocator, build=str(args.build.resolve()), ops=ops, sizes=args.sizes,
-                   dtypes=args.dtypes, modes=["full"] if whole else args.modes, quick=args.quick, compile_only=compile_only)
+                   dtypes=args.dtypes, threads=args.threads, modes=["full"] if whole else args.modes, quick=args.quick, compile_only=compile_only)
     return subprocess.Popen([sys.executable, HERE / "worker.py", json.dumps(request)], env=environment(allocator, args),
                             text=True, stdout=subprocess.DEVNULL if compile_only else subprocess.PIPE)
 

@@ -27,7 +27,6 @@ from rivals import Rivals
 from tigon import Tigon
 
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
-THREADS = 2
 # Seconds for a cell, and rounds at least, which is what cells of long products take.
 PACE = {"cpu": {"small": (0.2, 20), "medium": (0.3, 5), "large": (1.2, 2)},
         "cuda": {"small": (0.1, 50), "medium": (0.2, 15), "large": (0.2, 15)}}
@@ -130,15 +129,15 @@ def settings(device: str) -> dict:
     """What the page says of the machine."""
     if device == "cuda":
         return dict(machine=torch.cuda.get_device_name(), cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version())
-    return dict(machine=processor(), threads=THREADS, openmp=openmp_libraries())
+    return dict(machine=processor(), threads=torch.get_num_threads(), openmp=openmp_libraries())
 
 
 def main() -> None:
     request = json.loads(sys.argv[1])
     device, allocator = request["device"], request["allocator"]
     begin, before = time.monotonic(), seconds_of_others()
-    torch.set_num_threads(THREADS)
-    tigon = Tigon(os.path.join(request["build"], "libtigon.so"), THREADS)
+    torch.set_num_threads(request["threads"])
+    tigon = Tigon(os.path.join(request["build"], "libtigon.so"), request["threads"])
     others = Rivals() if device == "cuda" else OneDNN(os.path.join(request["build"], "libpeers_onednn.so"))
     clock = None if request["compile_only"] else CLOCKS[device]()
 
