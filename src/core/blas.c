@@ -92,6 +92,16 @@ static void find_mkl(void)
             return;
 }
 
+static int is_intel(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    return __builtin_cpu_is("intel") != 0;
+#else
+    return 0;
+#endif
+}
+
 static void find(void)
 {
     const char *name = getenv("TIGON_BLAS");
@@ -101,11 +111,8 @@ static void find(void)
             load(name);
         return;
     }
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_is("intel"))
+    if (is_intel())
         find_mkl();
-#endif
 }
 
 const tg_blas *tg_blas_find(void)
