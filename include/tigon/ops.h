@@ -447,9 +447,10 @@ TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_b
  *   loss, z_loss, lse, accuracy, predicted as cross_entropy.
  *   Gradients are computed in the forward pass, if asked for, and include dloss: dx like x, dweight
  *   [V,H] of type T or f32 and dbias [V]; each may be NULL.
- *   chunk_bytes: rows go in chunks whose logits fit it, at least one row; 0 means 56 MiB on the CPU, or
- *   what the sums below take if that is more, 1 GiB on another device, or all rows where they take
- *   no more than such chunks and those sums together.
+ *   chunk_bytes: rows go in chunks whose logits fit it, at least one row; 0 means on the CPU 16 MiB for
+ *   each processor of the machine, from 56 MiB to 1 GiB, or what the sums below take if that is more;
+ *   1 GiB on another device; or all rows where they take no more than such chunks and those sums
+ *   together.
  *   dweight accumulates in f32 over the chunks: in place if it is f32, else in a V x H f32 workspace
  *   when there are several chunks. It is made of calls of gemm, cross_entropy and sum_rows, on every device
  *   that has these.

@@ -99,6 +99,9 @@ void tg_set(void *data, int type, int64_t i, double value);
 
 /* ---- scratch and threads (tg_parallel_for and tg_ctx_threads are public, in context.h) ---- */
 
+/* Processors of the machine, whatever of them a process or a context may use. */
+int tg_processors(void);
+
 /* 64-byte aligned scratch, given back by itself when the running implementation returns, or earlier by
  * tg_workspace_free. Called from the implementation's own thread only, never from inside parallel_for. NULL
  * with the error set if there is none. */

@@ -1,5 +1,6 @@
 /* parallel_for. The only file that knows OpenMP. */
 #include <omp.h>
+#include <unistd.h>
 
 #include "core/core.h"
 
@@ -39,11 +40,13 @@ static void work(void *arg, int worker)
         omp_set_num_threads(threads);
 }
 
-static void run_openmp(int tasks, void (*task)(void *arg, int index), void *arg)
+/* The team is always the whole one: libgomp ends the threads that a smaller one leaves over, and makes them anew for the next that
+ * is larger. */
+static void run_openmp(int threads, job *j)
 {
-#pragma omp parallel for schedule(static, 1) num_threads(tasks)
-    for (int i = 0; i < tasks; i++)
-        task(arg, i);
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int i = 0; i < threads; i++)
+        work(j, i);
 }
 
 void tg_parallel_for(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void *arg)
@@ -60,7 +63,19 @@ void tg_parallel_for(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void
     else if (ctx->executor)
         ctx->executor(ctx->executor_user, workers, work, &j);
     else
-        run_openmp(workers, work, &j);
+        run_openmp(ctx->threads, &j);
+}
+
+int tg_processors(void)
+{
+    static atomic_int known;
+    int n = atomic_load_explicit(&known, memory_order_relaxed);
+    if (n == 0) {
+        const long online = sysconf(_SC_NPROCESSORS_ONLN);
+        n = online > 0 ? (int)online : 1;
+        atomic_store_explicit(&known, n, memory_order_relaxed);
+    }
+    return n;
 }
 
 int tg_default_threads(void)

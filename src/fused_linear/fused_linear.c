@@ -5,9 +5,10 @@
 
 #include "core/parts.h"
 
-/* Of logits. The CPU: with the products' workspace about 64 MiB, or as much as the sums of a 16-bit dweight take. Another device:
- * with fewer rows a chunk the sums of dweight, read and written with each, take longer than the products. */
-enum { CPU_BYTES = 56 << 20, DEVICE_BYTES = 1 << 30 };
+/* Of logits. The CPU: with the products' workspace about 64 MiB, or as much as the sums of a 16-bit dweight take; many processors
+ * need more, so that the factors of the products, which are packed for each chunk, are used by enough rows. Another device: with
+ * fewer rows a chunk the sums of dweight, read and written with each, take longer than the products. */
+enum { CPU_BYTES = 56 << 20, PROCESSOR_BYTES = 16 << 20, DEVICE_BYTES = 1 << 30 };
 
 /* Where losses run beside products: so many chunks at least, if they have so many rows; and so many rows in a part of one, which
  * are shared out among many cores. */
@@ -25,12 +26,19 @@ static int64_t sums_bytes(const tg_tensor *t)
     return !t || tg_type_of(t) == TG_F32 ? 0 : tg_numel(t) * (int64_t)sizeof(float);
 }
 
+static int64_t between(int64_t least, int64_t n, int64_t most)
+{
+    return n < least ? least : n > most ? most : n;
+}
+
 static int64_t suiting_bytes(const fused_linear *l)
 {
     const int64_t sums = sums_bytes(l->dweight);
     if (strcmp(tg_ctx_device(l->ctx), "cpu"))
         return DEVICE_BYTES;
-    return sums > CPU_BYTES ? sums : CPU_BYTES;
+    const int64_t processors =
+        between(CPU_BYTES, tg_processors() * (int64_t)PROCESSOR_BYTES, DEVICE_BYTES);
+    return sums > processors ? sums : processors;
 }
 
 void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes)

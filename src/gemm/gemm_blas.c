@@ -4,8 +4,6 @@
 #include "core/parts.h"
 #include "gemm_blocks.h"
 
-enum { BLOCKS = 16 };
-
 static void run_blocks(void *arg, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
@@ -28,7 +26,7 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker)
 
 static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
 {
-    gemm_blocks g = gemm_cut(args, BLOCKS);
+    gemm_blocks g = gemm_cut(args);
     if (tg_reserving(ctx))
         return TG_OK;
     if (g.down == 0)
@@ -40,7 +38,7 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
 /* It knows no ceiling of the processor's instructions. */
 static int accepts(const tg_gemm_args *args)
 {
-    const gemm_blocks g = gemm_cut(args, BLOCKS);
+    const gemm_blocks g = gemm_cut(args);
     const call *w = &g.whole;
     const int64_t sizes = w->k | w->ld_a | w->ld_b | w->ld_c; /* m and n are those of blocks */
     return args->alpha == 1 && sizes <= INT32_MAX && gemm_plain_strides(args) &&

@@ -1,6 +1,6 @@
 /* src/gemm/gemm_blocks.h - a product of matrices as products of blocks, for libraries that multiply. c is cut by the problem's sizes
- * alone, and each block is one product of the library on one thread, so that the bits do not depend on the number of threads,
- * and any executor will do.
+ * and the number of the machine's processors, and each block is one product of the library on one thread, so that the bits do not
+ * depend on the number of threads, and any executor will do.
  */
 #ifndef TG_GEMM_BLOCKS_H
 #define TG_GEMM_BLOCKS_H
@@ -25,8 +25,7 @@ typedef struct gemm_blocks {
     int64_t down, across; /* blocks; none where there is nothing to multiply */
 } gemm_blocks;
 
-/* Cuts into `wanted` blocks at least, as long as they are large ones. */
-gemm_blocks gemm_cut(const tg_gemm_args *args, int64_t wanted);
+gemm_blocks gemm_cut(const tg_gemm_args *args);
 
 /* Block `index` of down * across, and where its operands start. */
 call gemm_block(const gemm_blocks *g, int64_t index, const char **a, const char **b, char **c);

@@ -13,8 +13,6 @@
 #include "core/parts.h"
 #include "gemm_dnnl.h"
 
-enum { BLOCKS = 8 };
-
 typedef struct product product;
 
 /* Computes one block; 0 if oneDNN found no memory. */
@@ -146,7 +144,7 @@ static tg_status run_bf16(tg_ctx *ctx, product *g)
 static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
 {
     const int type = tg_type_of(args->a);
-    product g = {.blocks = gemm_cut(args, BLOCKS),
+    product g = {.blocks = gemm_cut(args),
                  .run_block = type == TG_BF16 ? run_bf16_block : run_sgemm};
     const int64_t blocks = g.blocks.down * g.blocks.across;
     if (blocks > 0 && type == TG_BF16)

@@ -5,9 +5,11 @@
 
 enum {
     BLOCK = 1024,               /* most rows and columns of a block */
-    GOOD_BLOCK = 512,           /* smaller ones run slower */
+    GOOD_BLOCK = 192,           /* smaller ones run slower */
+    LEAST_BLOCK = 128,          /* if processors would have none */
     BLOCK_UNIT = 64,            /* cuts are multiples of it */
     FEW_BLOCKS = 4,             /* wanted at least, to share the work */
+    BLOCKS = 4,                 /* wanted of a processor: the fast ones do more */
     MANY_BLOCKS = 16,           /* from so many on an odd one makes no difference */
     MIN_WORK = 128 * 128 * 128, /* multiplications that a block is worth */
 };
@@ -30,19 +32,23 @@ call gemm_block(const gemm_blocks *g, int64_t index, const char **a, const char 
     return block;
 }
 
-/* 1 to halve blocks of rows x cols, `blocks` by now. */
-static int halve(int64_t blocks, int64_t wanted, int64_t rows, int64_t cols, int64_t k)
+/* 1 to halve blocks of rows x cols, `blocks` by now. Few processors get large blocks, of which they do more in a second. */
+static int halve(int64_t blocks, int64_t rows, int64_t cols, int64_t k)
 {
+    const int64_t processors = tg_processors(), side = rows > cols ? rows : cols;
+    const int64_t good = BLOCK / processors > GOOD_BLOCK ? BLOCK / processors : GOOD_BLOCK;
     if (blocks < FEW_BLOCKS)
         return rows * cols * k >= 2 * MIN_WORK;
-    return blocks < wanted && (rows > cols ? rows : cols) >= 2 * GOOD_BLOCK;
+    if (blocks < processors && side >= 2 * LEAST_BLOCK && rows * cols * k >= 2 * MIN_WORK)
+        return 1;
+    return blocks < BLOCKS * processors && side >= 2 * good;
 }
 
-static void cut(gemm_blocks *g, int64_t wanted)
+static void cut(gemm_blocks *g)
 {
     const int64_t m = g->whole.m, n = g->whole.n;
     int64_t down = ceil_div(m, BLOCK), across = ceil_div(n, BLOCK);
-    while (halve(down * across, wanted, m / down, n / across, g->whole.k)) {
+    while (halve(down * across, m / down, n / across, g->whole.k)) {
         if (m / down > n / across)
             down *= 2;
         else
@@ -64,7 +70,7 @@ static int64_t stride_of(const tg_tensor *t)
     return t->shape[1] > 0 ? t->shape[1] : 1;
 }
 
-gemm_blocks gemm_cut(const tg_gemm_args *args, int64_t wanted)
+gemm_blocks gemm_cut(const tg_gemm_args *args)
 {
     const int type = tg_type_of(args->a), c_type = tg_type_of(args->c);
     gemm_blocks g = {.whole = {.m = args->c->shape[0],
@@ -84,7 +90,7 @@ gemm_blocks gemm_cut(const tg_gemm_args *args, int64_t wanted)
                      .c_size = (int64_t)tg_type_size(c_type),
                      .type = type};
     if (g.whole.m > 0 && g.whole.n > 0 && g.whole.k > 0)
-        cut(&g, wanted);
+        cut(&g);
     return g;
 }
 

@@ -30,6 +30,7 @@ enum {
     TASKS = 4,  /* wanted of a thread */
     MB = 2048,  /* 4 MiB of a */
     NB = 2048,
+    MANY_COLUMNS = 8192,
     PACK_WORK = 32 << 10, /* elements that are worth a task */
     TASK_WORK = 1 << 22,  /* multiplications that are */
     LINE = 64,            /* bytes: pieces of the workspace begin on a cache line */
@@ -41,8 +42,10 @@ typedef struct product {
     float alpha, beta;
     float *sums; /* f32 results of a step while c is of 16 bits and k needs several steps */
     uint16_t *packed_a, *packed_b;
+    int as_it_is; /* a is not packed */
     /* the step: results [i0, i0 + mb) x [j0, j0 + nb), terms [p0, p0 + ks) */
     int64_t i0, j0, p0, mb, nb, ks;
+    int new_a, new_b;   /* factors that the step before did not pack */
     int64_t rows, cols; /* of a task */
 } product;
 
@@ -150,26 +153,38 @@ SIMD_INLINE void pack_part(const product *g, const matrix *m, int terms_are_rows
     }
 }
 
-static void pack_a(void *arg, int64_t begin, int64_t end, int worker)
+static int64_t parts(const product *g, int64_t size)
 {
-    (void)worker;
-    const product *g = arg;
-    for (int64_t n = begin; n < end; n++)
-        if (g->a.trans)
-            pack_part(g, &g->a, 1, 0, g->i0, g->mb, n, g->packed_a);
-        else
-            pack_part(g, &g->a, 0, 0, g->i0, g->mb, n, g->packed_a);
+    return ceil_div(panels(size), GROUP) * ceil_div(units(g), PART);
 }
 
-static void pack_b(void *arg, int64_t begin, int64_t end, int worker)
+static void pack_a(const product *g, int64_t n)
+{
+    if (g->a.trans)
+        pack_part(g, &g->a, 1, 0, g->i0, g->mb, n, g->packed_a);
+    else
+        pack_part(g, &g->a, 0, 0, g->i0, g->mb, n, g->packed_a);
+}
+
+static void pack_b(const product *g, int64_t n)
+{
+    if (g->b.trans)
+        pack_part(g, &g->b, 0, 1, g->j0, g->nb, n, g->packed_b);
+    else
+        pack_part(g, &g->b, 1, 1, g->j0, g->nb, n, g->packed_b);
+}
+
+/* Parts of a come first, if a is packed anew. */
+static void pack(void *arg, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const product *g = arg;
+    const int64_t parts_of_a = g->new_a ? parts(g, g->mb) : 0;
     for (int64_t n = begin; n < end; n++)
-        if (g->b.trans)
-            pack_part(g, &g->b, 0, 1, g->j0, g->nb, n, g->packed_b);
+        if (n < parts_of_a)
+            pack_a(g, n);
         else
-            pack_part(g, &g->b, 1, 1, g->j0, g->nb, n, g->packed_b);
+            pack_b(g, n - parts_of_a);
 }
 
 /* ---- the matrix unit ---- */
@@ -227,11 +242,31 @@ static void write_rows(const task *t, block *b, int64_t rows)
         EL_SPECIALIZE(t->to.type, write_row, t, b, cols, b->row);
 }
 
+/* Where the tiles of a panel lie: rows of a tile, its two tiles, and those of the next terms are so many bytes apart. */
+typedef struct panel {
+    const char *at;
+    int64_t row, tile, unit;
+} panel;
+
+static panel packed_panel(const product *g, const uint16_t *packed, int64_t lane)
+{
+    const char *at = (const char *)(packed + lane / PANEL * units(g) * UNIT);
+    return (panel){at, SIDE * 4, TILE * 2, UNIT * 2};
+}
+
+static panel panel_of_a(const product *g, int64_t i)
+{
+    const int64_t row = g->a.ld * el_size(EL_BF16);
+    if (!g->as_it_is)
+        return packed_panel(g, g->packed_a, i);
+    return (panel){element(&g->a, g->i0 + i, g->p0), row, SIDE * row, TERMS * 2};
+}
+
 /* The sums of `b` become panel x of a times panel y of b. Those of the block before are written
  * meanwhile, some rows after each tile, while the matrix unit multiplies. The compiler does not know
  * what memory tiles are loaded from: all of it must be written before. */
-static __attribute__((noinline)) void multiply(const task *t, const uint16_t *x, const uint16_t *y,
-                                               int64_t units, block *b, block *before)
+static __attribute__((noinline)) void multiply(const task *t, panel x, panel y, int64_t units,
+                                               block *b, block *before)
 {
     enum { STRIDE = 64, QUARTER = SIDE * SIDE };
     const int64_t rows = ceil_div(PANEL, units);
@@ -240,13 +275,13 @@ static __attribute__((noinline)) void multiply(const task *t, const uint16_t *x,
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (int64_t u = 0; u < units; u++, x += UNIT, y += UNIT) {
-        _tile_loadd(4, x, STRIDE);
-        _tile_loadd(6, y, STRIDE);
+    for (int64_t u = 0; u < units; u++, x.at += x.unit, y.at += y.unit) {
+        _tile_loadd(4, x.at, x.row);
+        _tile_loadd(6, y.at, STRIDE);
         _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, y + TILE, STRIDE);
+        _tile_loadd(7, y.at + y.tile, STRIDE);
         _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, x + TILE, STRIDE);
+        _tile_loadd(5, x.at + x.tile, x.row);
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
         if (before->row < PANEL)
@@ -286,8 +321,8 @@ static void compute(void *arg, int64_t begin, int64_t end, int worker)
             for (int64_t i = i0; i < i1; i += PANEL, now = !now) {
                 block *b = &blocks[now];
                 fetch_place(t, i, j);
-                multiply(t, g->packed_a + i / PANEL * units(g) * UNIT,
-                         g->packed_b + j / PANEL * units(g) * UNIT, units(g), b, &blocks[!now]);
+                multiply(t, panel_of_a(g, i), packed_panel(g, g->packed_b, j), units(g), b,
+                         &blocks[!now]);
                 b->i = i;
                 b->j = j;
                 b->row = 0;
@@ -312,19 +347,11 @@ static void cut(product *g, int64_t threads)
     g->cols = even_part(g->nb, cols, PANEL);
 }
 
-static void pack(tg_ctx *ctx, product *g, int64_t size, tg_range_fn work)
+static void step(tg_ctx *ctx, product *g)
 {
-    tg_parallel_for(ctx, ceil_div(panels(size), GROUP) * ceil_div(units(g), PART),
-                    ceil_div(PACK_WORK, GROUP * PANEL * PART * TERMS), work, g);
-}
-
-static void step(tg_ctx *ctx, product *g, int new_a, int new_b)
-{
+    const int64_t packed = (g->new_a ? parts(g, g->mb) : 0) + (g->new_b ? parts(g, g->nb) : 0);
     cut(g, tg_ctx_threads(ctx));
-    if (new_a)
-        pack(ctx, g, g->mb, pack_a);
-    if (new_b)
-        pack(ctx, g, g->nb, pack_b);
+    tg_parallel_for(ctx, packed, ceil_div(PACK_WORK, GROUP * PANEL * PART * TERMS), pack, g);
 
     const place c = {(char *)element(&g->c, g->i0, g->j0), g->c.type, g->c.ld};
     const place sums = {(char *)g->sums, EL_F32, g->nb};
@@ -335,11 +362,22 @@ static void step(tg_ctx *ctx, product *g, int new_a, int new_b)
                     ceil_div(TASK_WORK, g->rows * g->cols * g->ks), compute, (void *)&t);
 }
 
+/* Rows of a that are whole lines of terms are multiplied where they lie, unless one copy serves many columns. */
+static int lies_as_tiles(const product *g)
+{
+    const uintptr_t rows = (uintptr_t)g->a.data | (uintptr_t)(g->a.ld * el_size(EL_BF16));
+    const int worth_a_copy = g->m <= MB && g->k <= KS && g->n >= MANY_COLUMNS;
+    return !g->a.trans && g->m % PANEL == 0 && g->k % TERMS == 0 && rows % LINE == 0 &&
+           !worth_a_copy;
+}
+
 static tg_status run_product(tg_ctx *ctx, product *g)
 {
+    g->as_it_is = lies_as_tiles(g);
     const int64_t mb = even_part(g->m, MB, PANEL), nb = even_part(g->n, NB, PANEL),
                   ks = even_part(g->k, KS, TERMS);
-    const int64_t a_bytes = panels(mb) * PANEL * ks * 2, b_bytes = panels(nb) * PANEL * ks * 2;
+    const int64_t a_bytes = g->as_it_is ? 0 : panels(mb) * PANEL * ks * 2;
+    const int64_t b_bytes = panels(nb) * PANEL * ks * 2;
     const int needs_sums = g->c.type != EL_F32 && ks < g->k;
     const int64_t between = needs_sums ? ceil_div(mb * nb * 4, LINE) * LINE : 0;
     char *space = tg_workspace(ctx, (size_t)(LINE + between + a_bytes + b_bytes));
@@ -358,7 +396,9 @@ static tg_status run_product(tg_ctx *ctx, product *g)
                 g->mb = min64(mb, g->m - g->i0);
                 g->nb = min64(nb, g->n - g->j0);
                 g->ks = min64(ks, g->k - g->p0);
-                step(ctx, g, !one_a || g->j0 == 0, !one_b || g->i0 == 0);
+                g->new_a = !g->as_it_is && (!one_a || g->j0 == 0);
+                g->new_b = !one_b || g->i0 == 0;
+                step(ctx, g);
             }
     return TG_OK;
 }
