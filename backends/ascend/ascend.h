@@ -125,6 +125,8 @@ tg_status ascend_side_so_far(tg_ctx *ctx);
 #undef KERNELS
 #undef OPERATOR
 
+int ascend_cross_entropy_forward_accepts(const tg_cross_entropy_forward_args *args);
+int ascend_cross_entropy_backward_accepts(const tg_cross_entropy_backward_args *args);
 int ascend_grpo_loss_forward_accepts(const tg_grpo_loss_forward_args *args);
 int ascend_grpo_loss_backward_accepts(const tg_grpo_loss_backward_args *args);
 int ascend_selective_log_softmax_forward_accepts(const tg_selective_log_softmax_forward_args *args);

@@ -289,7 +289,17 @@ tg_status ascend_cross_entropy_rows(tg_ctx *ctx, ce_call *c)
                          .writes = c->dlogits != NULL);
 }
 
-/* ---- the operators ---- */
+/* ---- the operators, of logits of all classes ---- */
+
+int ascend_cross_entropy_forward_accepts(const tg_cross_entropy_forward_args *args)
+{
+    return !args->vocab_size;
+}
+
+int ascend_cross_entropy_backward_accepts(const tg_cross_entropy_backward_args *args)
+{
+    return !args->vocab_size;
+}
 
 tg_status ascend_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
 {

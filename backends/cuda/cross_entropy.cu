@@ -29,8 +29,10 @@ struct loss_args {
     int64_t *predicted;
     loss_terms *terms; /* of a reduced loss */
     int64_t ignore_index;
+    int64_t start, vocab; /* the logits are those of classes from start on, of so many */
     index_range range;
     int n, lanes, each; /* each: a loss a row */
+    int slice;          /* other classes are elsewhere: saved is theirs, too */
     int dlogits_type, token_scaling, find_largest;
     float smoothing, z, softcap, grad_scale;
 };
@@ -141,7 +143,7 @@ __device__ __forceinline__ static row_slopes slopes_of(const loss_args &a, int64
                                                        const row_odds &o, const loss_counts &c)
 {
     const float w_y = a.class_weight ? a.class_weight[y] : 1;
-    const float e = ALL ? a.smoothing / a.n : 0;
+    const float e = ALL ? a.smoothing / a.vocab : 0;
     const float upstream = a.grad_scale * (a.dloss ? a.dloss[a.each ? r : 0] : 1);
     const float g = a.token_scaling ? upstream * expf(-o.minus_log_p) : upstream;
     const float target = (1 - a.smoothing) * w_y * c.per_ce;
@@ -214,10 +216,16 @@ __device__ __forceinline__ static void write_row(const loss_args &a, int64_t r, 
 __device__ __forceinline__ static loss_terms
 terms_of(const loss_args &a, const row_sums &s, const row_odds &o, const loss_counts &c, int y)
 {
+    if (a.slice) { /* what it adds beside the terms of lse */
+        const float hit = y < 0 ? 0 : (1 - a.smoothing) * s.x_y;
+        const float even =
+            a.smoothing != 0 ? a.smoothing / a.vocab * (s.weighted + a.n * s.origin) : 0;
+        return loss_terms{-(hit + even) * c.per_ce, 0, 0};
+    }
     const float w_y = a.class_weight ? a.class_weight[y] : 1;
     float ce = (1 - a.smoothing) * w_y * o.minus_log_p;
     if (a.smoothing != 0)
-        ce += a.smoothing / a.n *
+        ce += a.smoothing / a.vocab *
               (c.class_weights * o.log_sum - (s.weighted + c.class_weights * (s.origin - o.max)));
     const float f = a.token_scaling ? expf(-o.minus_log_p) : 1;
     loss_terms v;
@@ -249,20 +257,33 @@ __device__ __forceinline__ static bool skip_row(const loss_args &a, const TEAM &
 
 __device__ __forceinline__ static loss_counts counts_of(const loss_args &a)
 {
-    return a.counts ? *a.counts : loss_counts{1, 1, (float)a.n, 0};
+    return a.counts ? *a.counts : loss_counts{1, 1, (float)a.vocab, 0};
 }
 
-/* A row that has a target; x_y: its logit. */
+/* Where the logit of the row's target is among the row's, -1: in another slice. */
+__device__ __forceinline__ static int place_of(const loss_args &a, int64_t r)
+{
+    const int64_t place = a.target[r] - a.start;
+    return place >= 0 && place < a.n ? (int)place : -1;
+}
+
+/* The logit that stands apart from the row's sums: the target's, or any. */
+__device__ __forceinline__ static int apart_of(const loss_args &a, int64_t r)
+{
+    return max(place_of(a, r), 0);
+}
+
+/* A row that has a target; x_y: the logit that stands apart. */
 template <class T, bool ALL, class TEAM, class ROW>
 __device__ __forceinline__ static void run_row(const loss_args &a, TEAM &t, const ROW &logits,
                                                int64_t r, float x_y)
 {
-    const int y = (int)a.target[r];
+    const int y = place_of(a, r);
     row_odds o;
     loss_counts c;
     x_y = capped<ALL>(x_y, a.softcap);
-    if (!a.saved || !odds_from(a.saved[r], x_y, &o)) {
-        const row_sums s = sum_row<T, ALL>(a, t, logits, x_y, y);
+    if (!a.saved || !(odds_from(a.saved[r], x_y, &o) || a.slice)) {
+        const row_sums s = sum_row<T, ALL>(a, t, logits, x_y, max(y, 0));
         o = odds_of(s);
         wait_for_the_kernel_before();
         c = counts_of(a);
@@ -285,7 +306,7 @@ __global__ void __launch_bounds__(MOST_LANES) loss_kernel(const loss_args a)
     for (int64_t r = t.first; r < a.logits.rows; r += t.step) {
         const walked_row<T> logits = {(const T *)a.logits.row(r)};
         if (!skip_row<T>(a, t, r))
-            run_row<T, ALL>(a, t, logits, r, get(logits.row + a.target[r]));
+            run_row<T, ALL>(a, t, logits, r, get(logits.row + apart_of(a, r)));
     }
 }
 
@@ -304,7 +325,7 @@ __global__ void __launch_bounds__(LOGITS_THREADS, ALL ? 2 : 3)
         return;
     }
     logits.take(t, row, a.n);
-    const float x_y = get(row + a.target[t.row]);
+    const float x_y = get(row + apart_of(a, t.row));
     t.begin();
     wait_for_copies();
     run_row<T, ALL>(a, t, logits, t.row, x_y);
@@ -393,7 +414,10 @@ static tg_status loss_args_of(const cuda_call &call, const ARGS *args, loss_args
     a->dloss = (const float *)data_of(args->dloss);
     a->ignore_index = args->ignore_index;
     a->n = (int)width_of(args->logits);
-    a->range = range_of(call, "target", a->n);
+    a->start = args->vocab_start;
+    a->vocab = args->vocab_size ? args->vocab_size : a->n;
+    a->slice = args->vocab_size != 0;
+    a->range = range_of(call, "target", a->vocab);
     a->each = args->reduction == TG_NONE;
     a->dlogits_type = args->dlogits ? tg_type_of(args->dlogits) : 0;
     a->token_scaling = (int)args->token_scaling;
@@ -412,8 +436,8 @@ static tg_status loss_args_of(const cuda_call &call, const ARGS *args, loss_args
     c.class_weight = a->class_weight;
     c.rows = tg_numel(counted);
     c.ignore_index = a->ignore_index;
-    c.n = a->n;
-    c.range = range_of(call, "batch_target", a->n);
+    c.n = a->vocab;
+    c.range = range_of(call, "batch_target", a->vocab);
     c.tell = args->batch_target != NULL;
     c.mean = mean;
     c.smoothing = a->smoothing != 0;
@@ -426,7 +450,8 @@ template <class T> static void launch_rows_of(const cuda_call &call, loss_args a
 {
     const bool all = a.smoothing != 0 || a.softcap > 0 || a.find_largest;
     if constexpr (element<T>::WHOLE) {
-        held_shape h = hold_rows(call, LOGITS_THREADS, a.logits.rows, (int64_t)a.n * (int)sizeof(T), 1);
+        held_shape h =
+            hold_rows(call, LOGITS_THREADS, a.logits.rows, (int64_t)a.n * (int)sizeof(T), 1);
         h.behind = a.counts != NULL;
         if (h.cluster) {
             launch_held(call, h, all ? held_loss_kernel<T, true> : held_loss_kernel<T, false>, a);

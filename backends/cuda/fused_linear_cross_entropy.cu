@@ -20,10 +20,10 @@ template <class ARGS> static int accepts(const ARGS *args)
     const flce f = common_of(args);
     const int64_t most = INT32_MAX / 2;
     return !args->bias && !args->class_weight && args->label_smoothing == 0 && args->softcap == 0 &&
-           !args->token_scaling && f.rows > 0 && f.rows <= most && f.classes > 0 &&
-           f.classes <= most && f.hidden > 0 && f.hidden <= most && f.hidden % V<bf16> == 0 &&
-           has_tiles(f.x) && has_tiles(f.weight) && (!f.dx || has_tiles(f.dx)) &&
-           (!f.dweight || has_tiles(f.dweight));
+           !args->token_scaling && !args->vocab_size && f.rows > 0 && f.rows <= most &&
+           f.classes > 0 && f.classes <= most && f.hidden > 0 && f.hidden <= most &&
+           f.hidden % V<bf16> == 0 && has_tiles(f.x) && has_tiles(f.weight) &&
+           (!f.dx || has_tiles(f.dx)) && (!f.dweight || has_tiles(f.dweight));
 }
 
 int cuda_fused_linear_cross_entropy_forward_accepts(

@@ -423,6 +423,12 @@ enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
  *   ignore_index: 0 means -100; TG_ZERO ignores class 0.
  *   softcap: 0 means none, else x = softcap * tanh(logits / softcap).
  *   grad_scale: dlogits is multiplied by it; with a power of two, gradients of f16 do not vanish before they are divided by it again.
+ *   vocab_size K, vocab_start: the logits are those of classes vocab_start to vocab_start + V of a vocabulary of K, whose
+ *   others are on other devices or in other processes. Targets are classes of the vocabulary, in [0,K), and e is a / K. Here
+ *   lse is that of the slice alone, and loss has no term of lse: ce = -(1 - a) [y is in the slice] x_y - e sum_i x_i. Of all slices,
+ *     lse = log sum_s exp(lse_s),   row = lse + sum_s loss_s + z lse^2
+ *   is the row's loss, and backward of each takes that lse. What needs all logits must be NULL or 0: dlogits, z_loss, accuracy,
+ *   predicted, token_scaling; and class_weight, whose targets' weights other slices have. 0 of K means that there are no others.
  * Saved for backward: logits, lse.
  * Numerics: f32 throughout; the target's gradient p - 1 is formed in f32 and rounded once. Gradients
  * of a p below 2^-126 may be 0. An offset that a row's logits have in common costs no digits, however
@@ -436,7 +442,8 @@ TG_API tg_status tg_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_fo
  *               * (1 - (x_i / softcap)^2 with softcap)
  *   D and n are 1 for TG_SUM and TG_NONE. Ignored rows get 0. dlogits may be logits.
  *   lse: what forward saved for these logits. Where its rounding to f32 would tell, |lse| >= 32 or a
- *   target of p near 1, those of `cpu` sum the logits again; `ref` always does.
+ *   target of p near 1, those of `cpu` sum the logits again; `ref` always does. With vocab_size, which forward was given too, it is that of
+ *   the whole vocabulary and taken as it is: its rounding is a relative error of up to 2^-24 |lse| in every p.
  * Numerics: those of `cpu` are as exact as forward, up to 2^-20 of p and 2^-15 of the target's 1 - p.
  */
 TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args);
@@ -447,6 +454,8 @@ TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_b
  *   loss, z_loss, lse, accuracy, predicted as cross_entropy.
  *   Gradients are computed in the forward pass, if asked for, and include dloss: dx like x, dweight
  *   [V,H] of type T or f32 and dbias [V]; each may be NULL.
+ *   vocab_size, vocab_start: weight and bias are those of a slice of the vocabulary, as in cross_entropy, and the gradients are
+ *   left to backward, whose dx is the slice's part of it: the sum over all slices is that of x.
  *   chunk_bytes: rows go in chunks whose logits fit it, at least one row; 0 means on the CPU 16 MiB for
  *   each processor of the machine, from 56 MiB to 1 GiB, or what the sums below take if that is more;
  *   1 GiB on another device; or all rows where they take no more than such chunks and those sums

@@ -142,8 +142,9 @@ def compare(dtype, options):
     base = least.get(variants[0])
     for variant, got in least.items():
         rate = options.batch * options.length / got["seconds"]
-        beside = "" if not base else \
-            f"   {base['seconds'] / got['seconds']:5.2f} x {variants[0]}   {got['memory'] / base['memory']:5.2f} of its memory"
+        beside = "" if not base else f"   {base['seconds'] / got['seconds']:5.2f} x {variants[0]}"
+        if base and base["memory"]:  # none where a warm step finds all its memory kept
+            beside += f"   {got['memory'] / base['memory']:5.2f} of its memory"
         print(f"{dtype:5}{variant:8} {got['seconds']:8.3f} s   {rate:8.0f} tokens/s   {got['memory']:7.0f} MiB{beside}")
     for variant in set(variants) - set(least):
         print(f"{dtype:5}{variant:8} fails")

@@ -6,10 +6,11 @@ typedef struct ce_common {
     const char *op;
     const tg_tensor *logits, *target, *batch_target, *class_weight, *dloss, *lse, *dlogits;
     int64_t ignore_index;
+    vocab_slice slice;
 } ce_common;
 
 static tg_status check_common(const ce_common *c, double smoothing, double softcap,
-                              int64_t reduction)
+                              int64_t reduction, const slice_refusal *whole, int count)
 {
     TG_TRY(tg_expect_rows(c->op, "logits", c->logits));
     const int64_t classes = c->logits->shape[c->logits->ndim - 1];
@@ -29,17 +30,24 @@ static tg_status check_common(const ce_common *c, double smoothing, double softc
     if (softcap != 0)
         TG_TRY(tg_expect_positive(c->op, "softcap", softcap));
     TG_TRY(tg_expect_gradient(c->op, "dlogits", c->dlogits, "logits", c->logits));
+    TG_TRY(slice_expect(c->op, c->slice, classes, whole, count));
+    const int64_t vocab = slice_vocab(c->slice, classes);
     if (c->batch_target)
-        TG_TRY(
-            tg_expect_indices(c->op, "batch_target", c->batch_target, classes, &c->ignore_index));
-    return tg_expect_indices(c->op, "target", c->target, classes, &c->ignore_index);
+        TG_TRY(tg_expect_indices(c->op, "batch_target", c->batch_target, vocab, &c->ignore_index));
+    return tg_expect_indices(c->op, "target", c->target, vocab, &c->ignore_index);
 }
 
 tg_status tg_check_cross_entropy_forward(const tg_cross_entropy_forward_args *a)
 {
     static const char op[] = "cross_entropy_forward";
     const ce_common c = {op,       a->logits, a->target,  a->batch_target, a->class_weight,
-                         a->dloss, a->lse,    a->dlogits, a->ignore_index};
+                         a->dloss, a->lse,    a->dlogits, a->ignore_index, CE_SLICE(a)};
+    const slice_refusal whole[] = {{"class_weight", a->class_weight != NULL},
+                                   {"token_scaling", a->token_scaling != 0},
+                                   {"z_loss", a->z_loss != NULL},
+                                   {"accuracy", a->accuracy != NULL},
+                                   {"predicted", a->predicted != NULL},
+                                   {"dlogits", a->dlogits != NULL}};
     const int each = a->reduction == TG_NONE;
     const int64_t n = each ? tg_numel(a->target) : 1;
     const char *what = each ? "the number of rows of logits" : "one for a reduced loss";
@@ -48,13 +56,17 @@ tg_status tg_check_cross_entropy_forward(const tg_cross_entropy_forward_args *a)
     TG_TRY(tg_expect_numel(op, "accuracy", a->accuracy, n, what));
     TG_TRY(tg_expect_numel(op, "predicted", a->predicted, tg_numel(a->target),
                            "the number of rows of logits"));
-    return check_common(&c, a->label_smoothing, a->softcap, a->reduction);
+    return check_common(&c, a->label_smoothing, a->softcap, a->reduction, whole,
+                        sizeof whole / sizeof *whole);
 }
 
 tg_status tg_check_cross_entropy_backward(const tg_cross_entropy_backward_args *a)
 {
-    const ce_common c = {"cross_entropy_backward", a->logits, a->target, a->batch_target,
-                         a->class_weight,          a->dloss,  a->lse,    a->dlogits,
-                         a->ignore_index};
-    return check_common(&c, a->label_smoothing, a->softcap, a->reduction);
+    const ce_common c = {"cross_entropy_backward", a->logits,  a->target, a->batch_target,
+                         a->class_weight,          a->dloss,   a->lse,    a->dlogits,
+                         a->ignore_index,          CE_SLICE(a)};
+    const slice_refusal whole[] = {{"class_weight", a->class_weight != NULL},
+                                   {"token_scaling", a->token_scaling != 0}};
+    return check_common(&c, a->label_smoothing, a->softcap, a->reduction, whole,
+                        sizeof whole / sizeof *whole);
 }

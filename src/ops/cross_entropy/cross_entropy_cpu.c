@@ -10,6 +10,24 @@ static void zero_row(const ce_job *j, char *dx)
         memset(dx, 0, (size_t)(j->n * el_size(j->dtype)));
 }
 
+/* ce of a row whose target has the weight w, not yet divided. */
+static double row_loss(const ce_job *j, const ce_row *r, double w)
+{
+    const double ce = (1 - j->o.smoothing) * w * r->base;
+    if (j->o.smoothing == 0)
+        return ce;
+    return ce + ce_smooth_share(&j->o, j->n) * (j->c.class_weights * r->above - r->wx);
+}
+
+/* What a slice adds to ce beside the terms of lse; hit: it has the target. */
+static double slice_loss(const ce_job *j, const ce_row *r, int hit)
+{
+    const double ce = hit ? -(1 - j->o.smoothing) * r->x_y : 0;
+    if (j->o.smoothing == 0)
+        return ce;
+    return ce - ce_smooth_share(&j->o, j->n) * (r->wx + (double)j->n * exps_point(r->from));
+}
+
 static void forward_row(const ce_job *j, int64_t row, float *scratch)
 {
     const char *x = tg_plane_row(&j->logits, row);
@@ -20,13 +38,15 @@ static void forward_row(const ce_job *j, int64_t row, float *scratch)
     r.lse = 0;
     r.best = -1;
     if (y != j->o.ignore_index) {
-        ce_add_row(j, x, y, scratch, &r);
+        const int64_t place = slice_place(j->o.slice, y, j->n);
+        ce_add_row(j, x, place < 0 ? 0 : place, scratch, &r);
         const double f = j->o.token_scaling ? r.p : 1, w = j->weight ? j->weight[y] : 1;
-        double ce = (1 - j->o.smoothing) * w * r.base;
-        if (j->o.smoothing != 0)
-            ce += j->o.smoothing / (double)j->n * (j->c.class_weights * r.above - r.wx);
-        j->ce[row] = f * ce;
-        j->z[row] = j->o.z != 0 ? f * j->o.z * r.lse * r.lse : 0;
+        if (j->o.slice.all) {
+            j->ce[row] = slice_loss(j, &r, place >= 0);
+        } else {
+            j->ce[row] = f * row_loss(j, &r, w);
+            j->z[row] = j->o.z != 0 ? f * j->o.z * r.lse * r.lse : 0;
+        }
         if (dx)
             ce_write_gradient(j, row, &r, f, dx, scratch);
     } else if (dx) {
@@ -50,7 +70,8 @@ static void backward_row(const ce_job *j, int64_t row, float *scratch)
         return;
     }
     ce_row r;
-    ce_row_of_lse(j, x, y, j->saved[row], scratch, &r);
+    const int64_t place = slice_place(j->o.slice, y, j->n);
+    ce_row_of_lse(j, x, place < 0 ? 0 : place, j->saved[row], scratch, &r);
     ce_write_gradient(j, row, &r, j->o.token_scaling ? r.p : 1, dx, scratch);
 }
 

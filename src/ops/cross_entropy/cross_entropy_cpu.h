@@ -62,7 +62,7 @@ void ce_cap_block(el e, const void *x, int64_t n, float cap, float *out, float *
 /* The sums of a row of logits whose target is y. */
 void ce_add_row(const ce_job *j, const char *x, int64_t y, float *scratch, ce_row *r);
 
-/* A row's sums as the saved lse tells them, or, where its rounding would tell, summed again. */
+/* A row's sums as the saved lse tells them, or, where its rounding would tell and no other slice has a part in it, summed again. */
 void ce_row_of_lse(const ce_job *j, const char *x, int64_t y, float lse, float *scratch, ce_row *r);
 
 /* ---- cross_entropy_kernel_gradient.c ---- */

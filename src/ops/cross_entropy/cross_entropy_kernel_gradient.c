@@ -119,7 +119,7 @@ static double share(double upstream, double of)
 
 static gradient gradient_of(const ce_job *j, int64_t row, double lse, double f)
 {
-    const double a = j->o.smoothing, e = a / (double)j->n;
+    const double a = j->o.smoothing, e = ce_smooth_share(&j->o, j->n);
     const double w = j->weight ? j->weight[j->target[row]] : 1;
     const double dloss = j->dloss ? j->dloss[j->o.reduction == TG_NONE ? row : 0] : 1;
     const double g = f * j->o.grad_scale * dloss;
@@ -195,11 +195,12 @@ static void set_target(const ce_job *j, const ce_row *r, const gradient *g, char
 void ce_write_gradient(const ce_job *j, int64_t row, const ce_row *r, double f, char *dx,
                        float *scratch)
 {
-    const int64_t y = j->target[row];
+    const int64_t y = slice_place(j->o.slice, j->target[row], j->n);
     const gradient g = gradient_of(j, row, r->lse, f);
     if (j->keep)
         write_kept(j, r, &g, dx, y, scratch);
     else
         write_again(j, tg_plane_row(&j->logits, row), r, &g, dx, scratch);
-    set_target(j, r, &g, dx, y);
+    if (y >= 0)
+        set_target(j, r, &g, dx, y);
 }

@@ -7,7 +7,8 @@
 /* One row as both directions see it. x: its n logits after softcap. */
 typedef struct ce_row {
     const double *x;
-    int64_t n, row, target;
+    int64_t n, row;
+    int64_t target; /* its place in x; -1: in another slice of the vocabulary */
     const tg_tensor *class_weight;
 } ce_row;
 
@@ -53,6 +54,12 @@ static ce_sum log_sum_exp(const ce_row *r, int64_t best)
     return (ce_sum){max + any_nan, log(sum)};
 }
 
+/* As lse, of all slices of the vocabulary, tells it. */
+static ce_sum sum_of_slices(const ce_row *r, const tg_tensor *lse)
+{
+    return (ce_sum){tg_get(tg_data(lse), tg_type_of(lse), r->row), 0};
+}
+
 static double lse_of(const ce_sum *s)
 {
     return s->max > -INFINITY ? s->max + s->log_sum : s->max;
@@ -85,7 +92,17 @@ static double row_loss(const ce_row *r, const ce_options *o, double class_weight
     for (int64_t i = 0; i < r->n; i++)
         if (weight_of(r, i) != 0)
             sum += weight_of(r, i) * (r->x[i] - s->max);
-    return ce + o->smoothing / (double)r->n * (class_weights * s->log_sum - sum);
+    return ce + ce_smooth_share(o, r->n) * (class_weights * s->log_sum - sum);
+}
+
+/* What a slice adds to ce beside the terms of lse. */
+static double slice_loss(const ce_row *r, const ce_options *o)
+{
+    double sum = 0;
+    for (int64_t i = 0; o->smoothing != 0 && i < r->n; i++)
+        sum += r->x[i];
+    const double hit = r->target >= 0 ? (1 - o->smoothing) * r->x[r->target] : 0;
+    return -hit - ce_smooth_share(o, r->n) * sum;
 }
 
 static double confidence(const ce_row *r, const ce_options *o, const ce_sum *s)
@@ -98,7 +115,7 @@ static double confidence(const ce_row *r, const ce_options *o, const ce_sum *s)
 static void row_gradient(const ce_row *r, const ce_options *o, const ce_counts *c, const ce_sum *s,
                          double q, double g, const tg_rows *dlogits)
 {
-    const double a = o->smoothing, e = a / (double)r->n, w_y = weight_of(r, r->target);
+    const double a = o->smoothing, e = ce_smooth_share(o, r->n), w_y = weight_of(r, r->target);
     for (int64_t i = 0; i < r->n; i++) {
         const double x = r->x[i], p = exp(log_p(r, s, i));
         double d = (1 - a) * w_y * (i == r->target ? -q : p) * c->per_ce;
@@ -139,6 +156,12 @@ static ce_counts count(const ce_options *o, const tg_tensor *counted, const tg_t
                     logits->n);
 }
 
+static ce_row row_of(const ce_options *o, const tg_rows *logits, int64_t row, int64_t target,
+                     const double *x, const tg_tensor *class_weight)
+{
+    return (ce_row){x, logits->n, row, slice_place(o->slice, target, logits->n), class_weight};
+}
+
 static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
 {
     const ce_options o = CE_OPTIONS(args);
@@ -150,17 +173,18 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
     if (!x)
         return TG_ENOMEM;
     for (int64_t row = 0; row < logits.rows; row++) {
-        const ce_row r = {x, logits.n, row, target[row], args->class_weight};
-        read_row(&logits, &o, row, x);
+        const ce_row r = row_of(&o, &logits, row, target[row], x, args->class_weight);
         double lse = 0, ce = 0, z = 0;
         int64_t best = -1;
-        if (r.target != o.ignore_index) {
+        read_row(&logits, &o, row, x);
+        if (target[row] != o.ignore_index) {
             best = first_argmax(&r);
             const ce_sum s = log_sum_exp(&r, best);
             const double f = confidence(&r, &o, &s), q = doubt(&r, &s);
             lse = lse_of(&s);
-            ce = f * row_loss(&r, &o, c.class_weights, &s, q) * c.per_ce;
-            z = o.z != 0 ? f * o.z * lse * lse * c.per_z : 0;
+            ce = o.slice.all ? slice_loss(&r, &o) : row_loss(&r, &o, c.class_weights, &s, q);
+            ce *= f * c.per_ce;
+            z = o.z != 0 && !o.slice.all ? f * o.z * lse * lse * c.per_z : 0;
             if (dlogits.data)
                 row_gradient(&r, &o, &c, &s, q, f * upstream(args->dloss, &o, row), &dlogits);
         } else if (dlogits.data) {
@@ -195,16 +219,23 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
     if (!x)
         return TG_ENOMEM;
     for (int64_t row = 0; row < logits.rows; row++) {
-        const ce_row r = {x, logits.n, row, target[row], args->class_weight};
+        const ce_row r = row_of(&o, &logits, row, target[row], x, args->class_weight);
         read_row(&logits, &o, row, x);
-        if (r.target == o.ignore_index) {
+        if (target[row] == o.ignore_index) {
             zero_gradient(&dlogits, row);
             continue;
         }
-        const ce_sum s =
-            log_sum_exp(&r, first_argmax(&r)); /* lse saves fast implementations that */
+        ce_sum s;
+        double q;
+        if (o.slice.all) {
+            s = sum_of_slices(&r, args->lse);
+            q = r.target < 0 ? 1 : -expm1(log_p(&r, &s, r.target));
+        } else { /* lse saves fast implementations that */
+            s = log_sum_exp(&r, first_argmax(&r));
+            q = doubt(&r, &s);
+        }
         const double g = confidence(&r, &o, &s) * upstream(args->dloss, &o, row);
-        row_gradient(&r, &o, &c, &s, doubt(&r, &s), g, &dlogits);
+        row_gradient(&r, &o, &c, &s, q, g, &dlogits);
     }
     return TG_OK;
 }

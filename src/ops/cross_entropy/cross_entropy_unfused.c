@@ -262,5 +262,17 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
     return eager_end(&s.e);
 }
 
-TG_UNFUSED_IMPLS(cross_entropy) = {TG_UNFUSED_IMPL(cross_entropy_forward, forward),
-                                   TG_UNFUSED_IMPL(cross_entropy_backward, backward), TG_IMPLS_END};
+/* All classes: what it stands for knows no slices. */
+static int accepts_forward(const tg_cross_entropy_forward_args *args)
+{
+    return !args->vocab_size;
+}
+
+static int accepts_backward(const tg_cross_entropy_backward_args *args)
+{
+    return !args->vocab_size;
+}
+
+TG_UNFUSED_IMPLS(cross_entropy) = {
+    TG_UNFUSED_IMPL_IF(cross_entropy_forward, accepts_forward, forward),
+    TG_UNFUSED_IMPL_IF(cross_entropy_backward, accepts_backward, backward), TG_IMPLS_END};

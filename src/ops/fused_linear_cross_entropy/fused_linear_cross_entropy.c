@@ -25,6 +25,22 @@ static tg_status check_options(const char *op, const flce *f)
     return tg_expect_i64(op, "chunk_bytes", f->chunk_bytes, 0, INT64_MAX);
 }
 
+static tg_status check_slice(const char *op, const flce *f)
+{
+    const int forward = !f->saved; /* whose lse is that of the slice */
+    const slice_refusal whole[] = {
+        {"class_weight", f->class_weight != NULL},
+        {"token_scaling", f->token_scaling != 0},
+        {"z_loss", f->z_loss != NULL},
+        {"accuracy", f->accuracy != NULL},
+        {"predicted", f->predicted != NULL},
+        {"dx", forward && f->dx},
+        {"dweight", forward && f->dweight},
+        {"dbias", forward && f->dbias},
+    };
+    return slice_expect(op, f->slice, f->weight->shape[0], whole, sizeof whole / sizeof *whole);
+}
+
 /* A value a row for TG_NONE, else one. */
 static tg_status check_result(const char *op, const char *name, const tg_tensor *t, const flce *f,
                               int64_t rows)
@@ -40,6 +56,7 @@ static tg_status check(const char *op, const flce *f)
     TG_TRY(tg_expect_ndim(op, "weight", f->weight, 2));
     TG_TRY(check_options(op, f));
     TG_TRY(check_parameters(op, f));
+    TG_TRY(check_slice(op, f));
     int64_t rows = 1;
     for (int i = 0; i < f->x->ndim - 1; i++)
         rows *= f->x->shape[i];
@@ -52,7 +69,8 @@ static tg_status check(const char *op, const flce *f)
     const tg_tensor *lse = f->saved ? f->saved : f->lse;
     TG_TRY(tg_expect_numel(op, "lse", lse, rows, what));
     TG_TRY(tg_expect_numel(op, "predicted", f->predicted, rows, what));
-    return tg_expect_indices(op, "target", f->target, f->weight->shape[0], &f->ignore_index);
+    return tg_expect_indices(op, "target", f->target, slice_vocab(f->slice, f->weight->shape[0]),
+                             &f->ignore_index);
 }
 
 tg_status

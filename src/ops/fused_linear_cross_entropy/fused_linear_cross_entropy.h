@@ -3,6 +3,7 @@
 #define TG_FUSED_LINEAR_CROSS_ENTROPY_H
 
 #include "core/view.h"
+#include "rows/slice.h"
 
 /* The arguments; NULL for what is not given or not of this direction. */
 typedef struct flce {
@@ -12,15 +13,17 @@ typedef struct flce {
     tg_tensor *dx, *dweight, *dbias;
     int64_t ignore_index, reduction, token_scaling, accumulate, chunk_bytes;
     double smoothing, z, softcap;
+    vocab_slice slice;
 } flce;
 
-#define FLCE_COMMON(a)                                                               \
-    .x = (a)->x, .weight = (a)->weight, .target = (a)->target, .bias = (a)->bias,    \
-    .class_weight = (a)->class_weight, .dloss = (a)->dloss, .dx = (a)->dx,           \
-    .dweight = (a)->dweight, .dbias = (a)->dbias, .ignore_index = (a)->ignore_index, \
-    .reduction = (a)->reduction, .token_scaling = (a)->token_scaling,                \
-    .accumulate = (a)->accumulate, .chunk_bytes = (a)->chunk_bytes,                  \
-    .smoothing = (a)->label_smoothing, .z = (a)->lse_square_scale, .softcap = (a)->softcap
+#define FLCE_COMMON(a)                                                                      \
+    .x = (a)->x, .weight = (a)->weight, .target = (a)->target, .bias = (a)->bias,           \
+    .class_weight = (a)->class_weight, .dloss = (a)->dloss, .dx = (a)->dx,                  \
+    .dweight = (a)->dweight, .dbias = (a)->dbias, .ignore_index = (a)->ignore_index,        \
+    .reduction = (a)->reduction, .token_scaling = (a)->token_scaling,                       \
+    .accumulate = (a)->accumulate, .chunk_bytes = (a)->chunk_bytes,                         \
+    .smoothing = (a)->label_smoothing, .z = (a)->lse_square_scale, .softcap = (a)->softcap, \
+    .slice = {(a)->vocab_start, (a)->vocab_size}
 
 static inline flce flce_forward(const tg_fused_linear_cross_entropy_forward_args *a)
 {

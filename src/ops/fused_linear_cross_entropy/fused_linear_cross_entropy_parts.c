@@ -77,7 +77,9 @@ static tg_tensor *result(const run_state *s, const chunk *c, int which, const tg
                  : (s)->f->dloss,                                                                  \
     .ignore_index = TG_VALUE((s)->f->ignore_index), .reduction = (s)->f->reduction,                \
     .label_smoothing = (s)->f->smoothing, .lse_square_scale = (s)->f->z,                           \
-    .softcap = (s)->f->softcap, .token_scaling = (s)->f->token_scaling, .grad_scale = (s)->l.scale
+    .softcap = (s)->f->softcap, .token_scaling = (s)->f->token_scaling,                            \
+    .grad_scale = (s)->l.scale, .vocab_start = (s)->f->slice.start,                                \
+    .vocab_size = (s)->f->slice.all
 
 static tg_status run_loss(void *state, int64_t first, int64_t rows)
 {

@@ -93,10 +93,21 @@ static double cross_entropy(const state *s, int64_t y, double lse)
     return loss + a / (double)s->classes * (s->class_weights * lse - sum);
 }
 
-/* Turns the row's logits into their gradient. */
+/* What a slice of the vocabulary adds to it beside the terms of lse. y -1: another slice has the target. */
+static double slice_loss(const state *s, int64_t y)
+{
+    const double a = s->f->smoothing, e = a / (double)s->f->slice.all;
+    double loss = y < 0 ? 0 : -(1 - a) * s->logits[y];
+    for (int64_t v = 0; a != 0 && v < s->classes; v++)
+        loss -= e * s->logits[v];
+    return loss;
+}
+
+/* Turns the row's logits into their gradient. y -1: another slice has the target. */
 static void differentiate(const state *s, int64_t y, double lse, double g)
 {
-    const double a = s->f->smoothing, e = a / (double)s->classes, cap = s->f->softcap;
+    const double a = s->f->smoothing, cap = s->f->softcap;
+    const double e = a / (double)slice_vocab(s->f->slice, s->classes);
     const double w_y = value(s->f->class_weight, y, 1);
     for (int64_t v = 0; v < s->classes; v++) {
         const double x = s->logits[v], p = exp(x - lse);
@@ -150,6 +161,8 @@ static void count(state *s)
     }
     for (int64_t v = 0; v < s->classes; v++)
         s->class_weights += value(s->f->class_weight, v, 1);
+    if (s->f->slice.all)
+        s->class_weights = (double)s->f->slice.all;
 }
 
 static void zero_row(const state *s, int64_t row)
@@ -194,6 +207,7 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forwar
     int64_t rows = 0;
     for (int64_t row = 0; row < s.x.rows; row++) {
         const int64_t y = s.target[row];
+        const int64_t place = slice_place(f.slice, y, s.classes);
         const int ignored = y == f.ignore_index;
         double lse = 0, ce = 0, z = 0;
         int64_t best = -1;
@@ -204,9 +218,10 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forwar
             best = argmax(&s);
             lse = log_sum_exp(&s, s.logits[best]);
             const double scale = f.token_scaling ? exp(s.logits[y] - lse) : 1;
-            ce = scale * cross_entropy(&s, y, lse) * s.per_ce;
-            z = scale * f.z * lse * lse * s.per_z;
-            differentiate(&s, y, lse, scale * upstream(&s, row));
+            ce = f.slice.all ? slice_loss(&s, place) : cross_entropy(&s, y, lse);
+            ce *= scale * s.per_ce;
+            z = f.slice.all ? 0 : scale * f.z * lse * lse * s.per_z;
+            differentiate(&s, place, lse, scale * upstream(&s, row));
             contribute(&s, row);
         }
         put(f.lse, row, lse);
@@ -244,7 +259,7 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backw
         project(&s, row);
         const double lse = value(f.saved, row, 0);
         const double scale = f.token_scaling ? exp(s.logits[y] - lse) : 1;
-        differentiate(&s, y, lse, scale * upstream(&s, row));
+        differentiate(&s, slice_place(f.slice, y, s.classes), lse, scale * upstream(&s, row));
         contribute(&s, row);
     }
     finish(&s);

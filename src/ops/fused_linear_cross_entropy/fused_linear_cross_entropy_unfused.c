@@ -160,6 +160,18 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backw
     return add_gradients(&s);
 }
 
+/* All classes: what it stands for knows no slices. */
+static int accepts_forward(const tg_fused_linear_cross_entropy_forward_args *args)
+{
+    return !args->vocab_size;
+}
+
+static int accepts_backward(const tg_fused_linear_cross_entropy_backward_args *args)
+{
+    return !args->vocab_size;
+}
+
 TG_UNFUSED_IMPLS(fused_linear_cross_entropy) = {
-    TG_UNFUSED_IMPL(fused_linear_cross_entropy_forward, forward),
-    TG_UNFUSED_IMPL(fused_linear_cross_entropy_backward, backward), TG_IMPLS_END};
+    TG_UNFUSED_IMPL_IF(fused_linear_cross_entropy_forward, accepts_forward, forward),
+    TG_UNFUSED_IMPL_IF(fused_linear_cross_entropy_backward, accepts_backward, backward),
+    TG_IMPLS_END};

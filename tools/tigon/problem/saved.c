@@ -33,7 +33,7 @@ int pb_is_saved(const catalogue *cat, const pb_op *op, const char *name)
     return forward && !output_of(op, name) && output_of(forward, name);
 }
 
-/* The case for the forward: saved outputs are not dropped, other optional outputs are. */
+/* The case for the forward: saved outputs are not dropped, all other optional outputs are. */
 static void forward_case(const catalogue *cat, const problem *p, const pb_op *forward, pb_case *c)
 {
     *c = *p->c;
@@ -46,7 +46,8 @@ static void forward_case(const catalogue *cat, const problem *p, const pb_op *fo
     c->ntokens = n;
     for (int i = 0; i < forward->info->nargs; i++) {
         const tg_arg_info *a = &forward->info->args[i];
-        if (a->kind == TG_ARG_OUT_OPT && !problem_tensor(p, a->name) && c->ntokens < PB_TOKENS) {
+        const int saved = pb_is_saved(cat, p->op, a->name) && problem_tensor(p, a->name);
+        if (a->kind == TG_ARG_OUT_OPT && !saved && c->ntokens < PB_TOKENS) {
             pb_token *t = &c->token[c->ntokens++];
             *t = (pb_token){.kind = PB_DROP};
             snprintf(t->name, sizeof t->name, "%s", a->name);

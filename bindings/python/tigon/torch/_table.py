@@ -10,8 +10,10 @@ from tigon._outputs import SCHEMA
 GRADIENTS_IN_FORWARD = {"fused_linear_cross_entropy", "fused_linear_jsd"}
 # The gradient of an input that another input shares.
 SHARED = {"fused_add_rms_norm": {"residual": "dx"}}
-# Options that are about gradients that are accumulated or scaled, which autograd does itself.
-LEFT_OUT = {"gemm": {"beta"}, "cross_entropy": {"grad_scale"}, "softmax_jsd": {"grad_scale"}}
+# Options that are about gradients that are accumulated or scaled, which autograd does itself, and of slices of a vocabulary,
+# whose losses are no losses by themselves (parallel.py).
+_SLICE = {"vocab_start", "vocab_size"}
+LEFT_OUT = {"gemm": {"beta"}, "cross_entropy": {"grad_scale"} | _SLICE, "softmax_jsd": {"grad_scale"}, "fused_linear_cross_entropy": _SLICE}
 # The first size of an output that no input tells.
 ROWS = {"embedding_backward": ("weight", "dweight"), "sum_rows_backward": ("x", "dx")}
 # Optional outputs that are computed whenever an input is given.

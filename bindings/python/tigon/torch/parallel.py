@@ -1,0 +1,67 @@
+"""The last layer's loss where each process of a group has a slice of the vocabulary."""
+import torch
+import torch.distributed as dist
+
+from tigon import ops
+
+__all__ = ["vocab_parallel_fused_linear_cross_entropy"]
+
+
+def _of_the_whole(loss, lse, group):
+    """lse, and what the losses of all slices add up to, the same bits in every process: one exchange of two numbers a row."""
+    mine = torch.stack((lse, loss))
+    parts = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(parts, mine, group)
+    parts = torch.stack(parts)
+    return torch.logsumexp(parts[:, 0], 0), parts[:, 1].sum(0)
+
+
+class _Loss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, bias, target, group, reduction, options):
+        loss, lse = ops.fused_linear_cross_entropy_forward(x, weight, target, bias=bias, lse=True, reduction="none", **options)
+        lse, rest = _of_the_whole(loss.flatten(), lse.flatten(), group)
+        ignored = target.flatten() == options["ignore_index"]
+        loss = (lse + rest + (options["lse_square_scale"] or 0) * lse.square()).masked_fill(ignored, 0)
+        ctx.save_for_backward(x, weight, bias, target, lse)
+        ctx.group, ctx.options = group, {**options, "reduction": reduction}
+        if reduction == "none":
+            return loss.view(target.shape)
+        return loss.sum() / ((~ignored).sum().clamp(min=1) if reduction == "mean" else 1)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, dloss):
+        x, weight, bias, target, lse = ctx.saved_tensors
+        needs = dict(zip(("dx", "dweight", "dbias"), ctx.needs_input_grad))
+        asked = {name: True for name, need in needs.items() if need}
+        got = ops.fused_linear_cross_entropy_backward(x, weight, target, bias=bias, lse=lse, dloss=dloss.contiguous(), **asked,
+                                                      **ctx.options)
+        got = dict(zip(asked, got if isinstance(got, tuple) else (got,)))
+        if "dx" in got:
+            dist.all_reduce(got["dx"], group=ctx.group)
+        return got.get("dx"), got.get("dweight"), got.get("dbias"), None, None, None, None
+
+
+def vocab_parallel_fused_linear_cross_entropy(x, weight, target, bias=None, *, group=None, vocab_start=None, vocab_size=None,
+                                              ignore_index=-100, reduction="mean", label_smoothing=None, lse_square_scale=None,
+                                              softcap=None, chunk_bytes=None):
+    """fused_linear_cross_entropy of a head whose rows are shared out over the processes of a group, for vocabularies that outgrow one
+    device: the loss, and gradients as if one process had them all. No process holds the logits, not even those of its slice.
+
+    x and target are the same in all processes of `group` (None: all processes), and targets are classes of the whole vocabulary.
+    weight and bias are this process's slice, classes from vocab_start on of vocab_size; without these, slices are equal and in the
+    order of the ranks. The loss is the same in every process, to the bit. x gets its whole gradient, weight and bias that of the
+    slice. The processes exchange two numbers for each row in forward, and add up the gradient of x in backward, which
+    computes the logits again. `tigon.ops.fused_linear_cross_entropy_forward` tells the options and the formulas.
+    """
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"vocab_parallel_fused_linear_cross_entropy: reduction is {reduction!r}, expected one of mean, sum, none")
+    if (vocab_start is None) != (vocab_size is None):
+        raise ValueError("vocab_parallel_fused_linear_cross_entropy: vocab_start and vocab_size are given together, or none of them")
+    if vocab_size is None:
+        vocab_start = dist.get_rank(group) * weight.shape[0]
+        vocab_size = dist.get_world_size(group) * weight.shape[0]
+    options = {"ignore_index": ignore_index, "label_smoothing": label_smoothing, "lse_square_scale": lse_square_scale,
+               "softcap": softcap, "chunk_bytes": chunk_bytes, "vocab_start": vocab_start, "vocab_size": vocab_size}
+    return _Loss.apply(x, weight, bias, target, group, reduction, options)
