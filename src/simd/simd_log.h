@@ -16,10 +16,10 @@ SIMD_INLINE v_parts v_split(vf x)
     return (v_parts){(vf)_mm512_getexp_ps((__m512)x) - (vf)_mm512_getexp_ps(m), (vf)m};
 #else
     const vi subnormal = x < v_set(0x1p-126f);
-    const vi bits = (vi)v_select(subnormal, x * v_set(0x1p23f), x);
-    const vi k = (bits - 0x3f400000) >> 23;
+    const vu bits = (vu)v_select(subnormal, x * v_set(0x1p23f), x);
+    const vi k = (vi)(bits - 0x3f400000u) >> 23;
     const vi shift = subnormal & 23;
-    vf m = (vf)(bits - (k << 23)), e = __builtin_convertvector(k - shift, vf);
+    vf m = (vf)(bits - ((vu)k << 23)), e = __builtin_convertvector(k - shift, vf);
     const vf infinite = v_set(INFINITY);
     const vi ends = (x == v_set(0.0f)) | (x == infinite);
     e = v_select(ends, v_select(x == infinite, infinite, -infinite), e);
