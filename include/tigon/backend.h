@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define TG_ABI 6u
+#define TG_ABI 7u
 
 /* TG_OP_<operator>: ids */
 typedef enum tg_op_id {

@@ -1,5 +1,5 @@
-/* toy_loss.c - cross_entropy, without weights of classes, smoothing and token scaling. Targets lie in device memory: no check
- * has seen them. */
+/* toy_loss.c - cross_entropy, without weights of classes, smoothing, token scaling and slices. Targets lie in device memory: no
+ * check has seen them. */
 #include <math.h>
 
 #include "toy.h"
@@ -182,19 +182,20 @@ static void cross_entropy_gradient(toy_call *call)
     }
 }
 
-static int plain(const tg_tensor *class_weight, double smoothing, int64_t token_scaling)
+static int plain(const tg_tensor *class_weight, double smoothing, int64_t token_scaling,
+                 int64_t vocab_size)
 {
-    return !class_weight && smoothing == 0 && token_scaling == 0;
+    return !class_weight && smoothing == 0 && token_scaling == 0 && !vocab_size;
 }
 
 static int accepts_forward(const tg_cross_entropy_forward_args *a)
 {
-    return plain(a->class_weight, a->label_smoothing, a->token_scaling);
+    return plain(a->class_weight, a->label_smoothing, a->token_scaling, a->vocab_size);
 }
 
 static int accepts_backward(const tg_cross_entropy_backward_args *a)
 {
-    return plain(a->class_weight, a->label_smoothing, a->token_scaling);
+    return plain(a->class_weight, a->label_smoothing, a->token_scaling, a->vocab_size);
 }
 
 TOY_FUNCTION(cross_entropy_forward, cross_entropy, 0)

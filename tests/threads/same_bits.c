@@ -55,7 +55,7 @@ int main(int argc, char **argv)
     const size_t most = argc > 1 ? (size_t)strtoull(argv[1], NULL, 10) : MAX_MEMORY;
     const int step = argc > 2 ? atoi(argv[2]) : 1;
     static const int types[] = {TG_F32, TG_BF16, TG_F16};
-    static const char *const backends[] = {"cpu", "unfused", "ref"};
+    static const char *const backends[] = {"cpu", "unfused,ref", "ref"};
     enum { RUNS = BACKENDS * TYPES }; /* of a case */
     char error[PB_ERROR];
     const catalogue *cat = catalogue_get(error);

@@ -157,6 +157,6 @@ def allocate(op, tensors, options, names):
     """As the extension calls it. What is wrong with shapes is said by the operator's check, where there is something to check."""
     try:
         return make(op, tensors, options, names)
-    except (LookupError, StopIteration, TypeError, AttributeError) as error:
+    except (LookupError, StopIteration, TypeError, AttributeError, ValueError, OverflowError) as error:
         shapes = ", ".join(f"{name} {list(getattr(tensor, 'shape', ()))}" for name, tensor in tensors.items())
         raise ValueError(f"{op}: {' and '.join(names)} cannot be made for {shapes}; give a tensor to write to ({error})") from None
