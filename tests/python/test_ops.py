@@ -120,7 +120,8 @@ WRONG = [
      lambda: ops.rms_norm_forward(X, ONE, 1e-6)),
     (TypeError, "rms_norm_forward: eps is 'small', expected a number", lambda: ops.rms_norm_forward(X, eps="small")),
     (TypeError, "group_norm_forward: num_groups is 1.5, expected an integer of 64 bits", lambda: ops.group_norm_forward(X, num_groups=1.5)),
-    (ValueError, "group_norm_forward: y and mean cannot be made for x [4, 8, 1]; give a tensor to write to",
+    (ValueError, "group_norm_forward: y and mean cannot be made for x [4, 8, 1]; give a tensor to write to (array is too big; "
+     "`arr.size * arr.dtype.itemsize` is larger than the maximum possible size.)",
      lambda: ops.group_norm_forward(np.ones((4, 8, 1), np.float32), num_groups=2**61, mean=True)),
     (ValueError, "cross_entropy_forward: reduction is 'average', expected one of mean, sum, none",
      lambda: ops.cross_entropy_forward(X, torch.arange(4), reduction="average")),
