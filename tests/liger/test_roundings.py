@@ -2,8 +2,8 @@
 and PyTorch's own sums beside those that the plug-in puts in their place.
 
 Those tests want Tigon as near to eager's result as a tolerance says, where eager rounds each step to bf16. Here, with tensors of the same
-sizes and distributions (but fewer rows, where products in bf16 take minutes), every output and gradient must be at least as near to the truth as eager's. `pytest -s` prints the errors, and
-how many elements are further from the truth than the test's tolerance allows.
+sizes and distributions (but fewer rows, where products in bf16 take minutes), every output and gradient must be at least as near to the
+truth as eager's. `pytest -s` prints the errors, and how many elements are further from the truth than the test's tolerance allows.
 """
 import pytest
 import torch
