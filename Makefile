@@ -74,11 +74,13 @@ test-convergence:
 test-hf: all
 	@cmake --build --preset release --target test-hf
 
-# Liger-Kernel's own tests on Tigon's operators, on the CPU: installs PyTorch and their sources into build/liger/.
+# Liger-Kernel's own tests on Tigon's operators, on the CPU: installs PyTorch and their sources into build/liger/. LONG=0 leaves out the
+# largest shapes, tests/liger/long.txt.
+LONG ?= 1
 test-liger:
 	@sh scripts/setup.sh test
 	@$(RELEASE)
-	@sh tests/liger/run.sh build
+	@sh tests/liger/run.sh build $(LONG)
 
 # Lines and branches of the CPU's kernels that no case of the checker reaches: half an hour.
 coverage: setup

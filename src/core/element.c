@@ -62,6 +62,14 @@ static double get_f16(uint16_t h)
     return h & 0x8000 ? -a : a;
 }
 
+static double get_bf16(uint16_t h)
+{
+    const uint32_t bits = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return (double)f;
+}
+
 /* Nearest-even rounding of |value| to a binary format of `bits` mantissa bits; the encoding without
  * sign. */
 static uint32_t encode(double a, int bits, int min_exponent, int bias, uint32_t infinity)
@@ -100,12 +108,25 @@ double tg_get_narrow(const void *data, int type, int64_t i)
     if (type == TG_U8 || type == TG_BOOL)
         return ((const uint8_t *)data)[i];
     const uint16_t h = ((const uint16_t *)data)[i];
-    if (type == TG_F16)
-        return get_f16(h);
-    const uint32_t bits = (uint32_t)h << 16;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
+    return type == TG_F16 ? get_f16(h) : get_bf16(h);
+}
+
+const double *tg_get_row(double *memory, const void *data, int type, int64_t first, int64_t count)
+{
+    const float *f32 = data;
+    const uint16_t *bf16 = data;
+    if (type == TG_F64)
+        return (const double *)data + first;
+    if (type == TG_F32)
+        for (int64_t i = 0; i < count; i++)
+            memory[i] = (double)f32[first + i];
+    else if (type == TG_BF16)
+        for (int64_t i = 0; i < count; i++)
+            memory[i] = get_bf16(bf16[first + i]);
+    else
+        for (int64_t i = 0; i < count; i++)
+            memory[i] = tg_get(data, type, first + i);
+    return memory;
 }
 
 void tg_set(void *data, int type, int64_t i, double value)

@@ -95,6 +95,8 @@ static inline double tg_get(const void *data, int type, int64_t i)
            : type == TG_F32 ? ((const float *)data)[i]
                             : tg_get_narrow(data, type, i);
 }
+/* Several, one after the other: in `memory`, or where they are if they are doubles. */
+const double *tg_get_row(double *memory, const void *data, int type, int64_t first, int64_t count);
 void tg_set(void *data, int type, int64_t i, double value);
 
 /* ---- scratch and threads (tg_parallel_for and tg_ctx_threads are public, in context.h) ---- */

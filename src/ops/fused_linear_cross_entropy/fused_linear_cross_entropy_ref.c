@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "fused_linear/fused_linear_ref.h"
 #include "fused_linear_cross_entropy.h"
 
 /* D and n of the mean: weights of the targets, and rows, that are not ignored. */
@@ -30,8 +31,9 @@ typedef struct state {
     tg_rows x, weight, dx, dweight;
     const int64_t *target;
     int64_t classes, hidden;
-    double per_ce, per_z;          /* 1/D, 1/n */
-    double class_weights;          /* W */
+    double per_ce, per_z; /* 1/D, 1/n */
+    double class_weights; /* W */
+    linear_ref linear;
     double *logits;                /* of one row, after softcap; then the gradient */
     double *sum_weight, *sum_bias; /* of the gradients */
 } state;
@@ -55,12 +57,10 @@ static double element(const tg_rows *t, int64_t i, int64_t j)
 /* Logits of a row, after softcap. */
 static void project(const state *s, int64_t row)
 {
+    linear_ref_project(&s->linear, &s->x, &s->weight, row, s->logits);
     for (int64_t v = 0; v < s->classes; v++) {
-        double sum = value(s->f->bias, v, 0);
-        for (int64_t h = 0; h < s->hidden; h++)
-            sum += element(&s->x, row, h) * element(&s->weight, v, h);
-        const double cap = s->f->softcap;
-        s->logits[v] = cap > 0 ? cap * tanh(sum / cap) : sum;
+        const double cap = s->f->softcap, x = s->logits[v] + value(s->f->bias, v, 0);
+        s->logits[v] = cap > 0 ? cap * tanh(x / cap) : x;
     }
 }
 
@@ -124,17 +124,10 @@ static void differentiate(const state *s, int64_t y, double lse, double g)
 /* What the gradient of a row's logits contributes to dx, dweight and dbias. */
 static void contribute(const state *s, int64_t row)
 {
-    for (int64_t h = 0; s->f->dx && h < s->hidden; h++) {
-        double sum = 0;
-        for (int64_t v = 0; v < s->classes; v++)
-            sum += s->logits[v] * element(&s->weight, v, h);
-        tg_set(s->dx.data, s->dx.type, row * s->dx.stride + h, sum);
-    }
+    linear_ref_contribute(&s->linear, s->logits, &s->x, &s->weight, row, &s->dx,
+                          s->f->dweight ? s->sum_weight : NULL);
     for (int64_t v = 0; s->f->dbias && v < s->classes; v++)
         s->sum_bias[v] += s->logits[v];
-    for (int64_t v = 0; s->f->dweight && v < s->classes; v++)
-        for (int64_t h = 0; h < s->hidden; h++)
-            s->sum_weight[v * s->hidden + h] += s->logits[v] * element(&s->x, row, h);
 }
 
 /* Adds the sums to what accumulate = 1 keeps, and writes them. */
@@ -181,12 +174,13 @@ static tg_status prepare(tg_ctx *ctx, state *s, const flce *f)
                  .target = tg_data(f->target),
                  .classes = f->weight->shape[0],
                  .hidden = f->weight->shape[1]};
-    const int64_t n = s->classes * (2 + (f->dweight ? s->hidden : 0));
+    const int64_t n = s->classes * (2 + (f->dweight ? s->hidden : 0)) + LINEAR_REF_ROWS * s->hidden;
     s->logits = tg_workspace(ctx, (size_t)n * sizeof(double));
     if (!s->logits)
         return TG_ENOMEM;
     memset(s->logits, 0, (size_t)n * sizeof(double));
-    s->sum_bias = s->logits + s->classes;
+    s->linear = linear_ref_in(s->logits + s->classes, s->hidden);
+    s->sum_bias = s->logits + s->classes + LINEAR_REF_ROWS * s->hidden;
     s->sum_weight = s->sum_bias + s->classes;
     count(s);
     return TG_OK;

@@ -1,6 +1,7 @@
 /* fused_linear_jsd, plainly: one row of logits at a time, in double precision. */
 #include <string.h>
 
+#include "fused_linear/fused_linear_ref.h"
 #include "fused_linear_jsd.h"
 #include "rows/divergence.h"
 
@@ -8,6 +9,7 @@ typedef struct state {
     const fljsd *f;
     tg_rows x, weight, teacher_x, teacher_weight, dx, dweight;
     int64_t classes, hidden;
+    linear_ref linear;
     double *student, *teacher; /* of one row: logits, then log-probabilities */
     double *gradient;          /* of one row of logits */
     double *sum_weight;
@@ -22,27 +24,10 @@ static double element(const tg_rows *t, int64_t i, int64_t j)
 static void log_probabilities(const state *s, const tg_rows *x, const tg_rows *weight, int64_t row,
                               double *out)
 {
-    for (int64_t v = 0; v < s->classes; v++) {
-        double sum = 0;
-        for (int64_t h = 0; h < x->n; h++)
-            sum += element(x, row, h) * element(weight, v, h);
-        out[v] = sum / s->f->temperature;
-    }
+    linear_ref_project(&s->linear, x, weight, row, out);
+    for (int64_t v = 0; v < s->classes; v++)
+        out[v] /= s->f->temperature;
     divergence_log_softmax(out, s->classes);
-}
-
-/* What the gradient of a row's logits contributes to dx and dweight. */
-static void contribute(const state *s, int64_t row)
-{
-    for (int64_t h = 0; s->f->dx && h < s->hidden; h++) {
-        double sum = 0;
-        for (int64_t v = 0; v < s->classes; v++)
-            sum += s->gradient[v] * element(&s->weight, v, h);
-        tg_set(s->dx.data, s->dx.type, row * s->dx.stride + h, sum);
-    }
-    for (int64_t v = 0; s->f->dweight && v < s->classes; v++)
-        for (int64_t h = 0; h < s->hidden; h++)
-            s->sum_weight[v * s->hidden + h] += s->gradient[v] * element(&s->x, row, h);
 }
 
 static void finish(const state *s)
@@ -66,14 +51,16 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
                .dweight = tg_rows_of(f->dweight),
                .classes = f->weight->shape[0],
                .hidden = f->weight->shape[1]};
-    const int64_t n = s.classes * (3 + (f->dweight ? s.hidden : 0)) + 1;
+    const int64_t widest = s.hidden > s.teacher_weight.n ? s.hidden : s.teacher_weight.n;
+    const int64_t n = s.classes * (3 + (f->dweight ? s.hidden : 0)) + LINEAR_REF_ROWS * widest + 1;
     s.student = tg_workspace(ctx, (size_t)n * sizeof(double));
     if (!s.student)
         return TG_ENOMEM;
     memset(s.student, 0, (size_t)n * sizeof(double));
     s.teacher = s.student + s.classes;
     s.gradient = s.teacher + s.classes;
-    s.sum_weight = s.gradient + s.classes;
+    s.linear = linear_ref_in(s.gradient + s.classes, widest);
+    s.sum_weight = s.gradient + s.classes + LINEAR_REF_ROWS * widest;
     const row_labels labels = row_labels_of(f->labels, f->ignore_index);
     const double per_row = rows_share(labels, s.x.rows);
     const double dloss = f->dloss ? tg_get(tg_data(f->dloss), tg_type_of(f->dloss), 0) : 1;
@@ -86,7 +73,8 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
             loss += divergence_of_row(s.student, s.teacher, s.classes, f->beta,
                                       dloss * per_row / f->temperature, s.gradient);
         }
-        contribute(&s, row);
+        linear_ref_contribute(&s.linear, s.gradient, &s.x, &s.weight, row, &s.dx,
+                              f->dweight ? s.sum_weight : NULL);
     }
     if (f->loss)
         tg_set(tg_data(f->loss), tg_type_of(f->loss), 0, loss * per_row);
