@@ -35,6 +35,7 @@ onednn() {
     [ -n "${dnnl_DIR:-}${dnnl_ROOT:-}${CMAKE_PREFIX_PATH:-}" ] ||
         printf '#include <oneapi/dnnl/dnnl.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-ldnnl"
 }
+mpi() { command -v mpicc && command -v mpirun; }
 blas() { ldconfig -p | grep -q "libopenblas.so.0"; }
 libffi() { printf '#include <ffi.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-lffi"; }
 cjson() { printf '#include <cjson/cJSON.h>\nint main(void) { return 0; }\n' | compiles "${CC:-cc}" c "-lcjson"; }
@@ -59,6 +60,7 @@ if [ "${1:-}" = test ]; then
     need "mandoc" "mandoc" command -v mandoc
     need "ccache" "ccache" command -v ccache
     need "a BLAS" "libopenblas0-pthread" blas
+    need "MPI" "libopenmpi-dev openmpi-bin" mpi
 fi
 if [ "${1:-}" = test ] || [ "${1:-}" = python ]; then
     need "Python 3" "python3" command -v python3

@@ -69,12 +69,13 @@ static cudaError_t make_recorder(cuda_record *r)
     return cudaStreamCreateWithFlags(&r->recorder, cudaStreamNonBlocking);
 }
 
-static cudaError_t begin(cuda_record *r)
+static cudaError_t begin(cuda_record *r, void **stream)
 {
     cudaError_t error = make_recorder(r);
     if (error == cudaSuccess)
         error = cudaStreamBeginCapture(r->recorder, cudaStreamCaptureModeThreadLocal);
     r->recording = error == cudaSuccess;
+    *stream = r->recorder;
     return error;
 }
 
@@ -111,7 +112,7 @@ tg_status cuda_graph(tg_ctx *ctx, tg_graph_step step, void **graph)
     cuda_record *r = cuda_enter(ctx, &before);
     if (!r)
         return TG_EDEVICE;
-    const cudaError_t error = step == TG_GRAPH_BEGIN    ? begin(r)
+    const cudaError_t error = step == TG_GRAPH_BEGIN    ? begin(r, graph)
                               : step == TG_GRAPH_END    ? end(r, graph)
                               : step == TG_GRAPH_LAUNCH ? cudaGraphLaunch(*graph, cuda_stream(r))
                                                         : destroy(r, *graph);

@@ -3,7 +3,8 @@
  * A family of losses gives a struct F with
  *   UNIT, LOSS_UNIT                    what gradients and losses are multiplied with afterwards
  *   SLOPE_ALONE                        1: the gradient is slope; 0: it is q (slope - sum of q slope)
- *   for_row(apart, run)                calls run(f), f of a row whose likeliest class of the student has logarithms this far apart
+ *   for_row(apart, run)                calls run(f), f of a row whose likeliest class of the student has logarithms this far apart;
+ *                                      0 where that class has little of the probability
  * and f has
  *   softmax_jsd_term operator()(q, p, apart)   of a class with probabilities q of the student and p of the teacher, apart = log (p / q)
  *

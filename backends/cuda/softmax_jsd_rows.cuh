@@ -265,14 +265,18 @@ write_gradients(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair
     });
 }
 
+#define LIKELY 0.0625f /* of the probability: slopes relative to that of such a class are then off by 1e-6 at most */
+
 /* Returns the row's loss. */
 template <class T, class Y, class F, class TEAM, class PAIR>
 __device__ __forceinline__ static float run_row(const F &f, const softmax_jsd_args &a, TEAM &t,
                                                 const PAIR &pair, int64_t r, float factor)
 {
     const softmax_pair s = compare_rows<T>(a, t, pair);
+    /* without a likely class most slopes are not its */
+    const float apart = s.share[0] < LIKELY ? 0 : s.best;
     float loss;
-    f.for_row(s.best, [&](const auto &of_row) {
+    f.for_row(apart, [&](const auto &of_row) {
         const softmax_jsd_sums sums = sum_losses<T>(of_row, a, t, pair, s);
         if (a.dstudent.data)
             write_gradients<T, Y, F::SLOPE_ALONE>(of_row, a, t, pair, r, s, sums, factor);

@@ -101,7 +101,7 @@ void checkpoint_save(const model *m, int64_t step, uint64_t data_hash)
     snprintf(text, sizeof(text), "%" PRId64, step);
     save_option(metadata, "step", text);
     snprintf(text, sizeof(text), "%" PRIx64, data_hash);
-    save_option(metadata, "data", text);
+    save_option(metadata, "data_hash", text);
     options_each_saved(o, save_option, metadata);
     model_from_device(m);
     if (ranks_here() == 0)
@@ -174,7 +174,7 @@ int64_t checkpoint_load(model *m, uint64_t data_hash)
     safetensors s;
     char path[4096], name[64], hash[32];
     open_model(&s, path, sizeof(path), o->out);
-    const char *text = safetensors_text(&s, "step"), *data = safetensors_text(&s, "data");
+    const char *text = safetensors_text(&s, "step"), *data = safetensors_text(&s, "data_hash");
     if (!text)
         die("%s: its metadata tell no step", path);
     const int64_t step = strtoll(text, NULL, 10);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ranks/cards.h"
 #include "ranks/ranks.h"
 
 /* A bucket that is under way: gradients of other ranks for this rank's slice, and this rank's for theirs. */
@@ -37,6 +38,10 @@ void gradients_open(model *m)
     g->merged = take_memory(results * sizeof(*g->merged));
     if (!adds(m))
         return;
+    if (is_apart(m->r)) {
+        g->sum = take_activations(m->r, (size_t)s->owned * sizeof(*g->sum));
+        return;
+    }
     g->sum = take_memory((size_t)s->owned * sizeof(*g->sum));
     /* room for two layers: one is computed while the other is under way */
     g->room = 2 * (s->first[2] - s->first[1]) + 1;
@@ -114,6 +119,17 @@ static void end_exchange(model *m)
         add_bucket(m, e);
 }
 
+/* On cards, where streams keep the order and nothing is waited for here. */
+static void sum_on_cards(const model *m, int part)
+{
+    const shards *s = &m->shards;
+    cards_begin(tg_ctx_stream(m->r->ctx));
+    for (const bucket *b = s->buckets + s->first[part]; b < s->buckets + s->first[part + 1]; b++)
+        cards_sum(on_device(m->r, model_grad(m, b->at)), b->counts, b->starts,
+                  on_device(m->r, m->gradients->sum + b->place));
+    cards_end();
+}
+
 static void begin_exchange(model *m, const bucket *b)
 {
     struct gradients *g = m->gradients;
@@ -137,6 +153,10 @@ void model_ready(model *m, int part)
     const shards *s = &m->shards;
     if (!g->sum || (!m->ordered && g->round + 1 < m->rounds))
         return;
+    if (is_apart(m->r)) {
+        sum_on_cards(m, part);
+        return;
+    }
     for (int i = s->first[part]; i < s->first[part + 1]; i++)
         begin_exchange(m, &s->buckets[i]);
 }
@@ -177,6 +197,18 @@ void gradients_round(model *m, int64_t round)
 
 /* ---- results ---- */
 
+/* On one of several cards: of what it keeps, and then of all. */
+static void squares_on_cards(model *m)
+{
+    const int64_t n[1] = {m->shards.owned};
+    tg_tensor own = tensor_at(m->r, m->gradients->sum, TG_F32, 1, n);
+    void *stream = tg_ctx_stream(m->r->ctx);
+    cards_join(stream);
+    CALL(m->r, sum_squares_forward, .x = &own, .y = &m->squares.t);
+    cards_merge(stream, m->squares.t.data, 1);
+    cards_join(stream);
+}
+
 /* On a device: two calls, which a recorded step can hold. */
 static void squares_there(model *m)
 {
@@ -202,7 +234,10 @@ static void bucket_squares(model *m, const bucket *b)
 void gradients_squares(model *m)
 {
     if (is_apart(m->r)) {
-        squares_there(m);
+        if (m->gradients->sum)
+            squares_on_cards(m);
+        else
+            squares_there(m);
         return;
     }
     struct gradients *g = m->gradients;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "gradients.h"
+#include "ranks/cards.h"
 #include "ranks/ranks.h"
 
 double learning_rate(const options *o, int64_t step)
@@ -50,11 +51,28 @@ static int in_one_piece(const shards *s, int i, slice *own)
     return end - i;
 }
 
+/* A bucket that has been updated goes to the other ranks; on cards, whose transfers are better large ones, with all of its part. */
+static void share(model *m, int i)
+{
+    const shards *s = &m->shards;
+    const bucket *b = &s->buckets[i];
+    const size_t el = tg_type_size(m->type);
+    if (!is_apart(m->r)) {
+        ranks_share(m->sharing, m->param + (size_t)b->at * el, b->counts, b->starts, el);
+        return;
+    }
+    if (i + 1 < s->first[b->part + 1])
+        return;
+    cards_begin(tg_ctx_stream(m->r->ctx));
+    for (b = &s->buckets[s->first[b->part]]; b <= &s->buckets[i]; b++)
+        cards_share(on_device(m->r, m->param + (size_t)b->at * el), b->counts, b->starts, el);
+    cards_end();
+}
+
 /* Each rank's parameters go to the others while it computes the next ones. */
 void optimizer_step(model *m, int64_t step)
 {
     const shards *s = &m->shards;
-    const size_t el = tg_type_size(m->type);
     for (int i = 0, n; i < s->count; i += n) {
         const bucket *b = &s->buckets[i];
         slice own;
@@ -62,8 +80,10 @@ void optimizer_step(model *m, int64_t step)
         if (own.count)
             update(m, own, b->place, step, kind(s, b) == 2 ? 0 : m->o->weight_decay);
         for (int k = 0; k < n && s->ranks > 1; k++)
-            ranks_share(m->sharing, m->param + (size_t)b[k].at * el, b[k].counts, b[k].starts, el);
+            share(m, i + k);
     }
-    if (s->ranks > 1)
+    if (s->ranks > 1 && is_apart(m->r))
+        cards_join(tg_ctx_stream(m->r->ctx));
+    else if (s->ranks > 1)
         ranks_wait(m->sharing);
 }

@@ -135,8 +135,7 @@ void *take_activations(run *r, size_t bytes)
     return host;
 }
 
-/* Where the device has what lies at an address of the host: that address itself on devices without memory of their own. */
-static void *on_device(const run *r, const void *host)
+void *on_device(const run *r, const void *host)
 {
     const char *at = host;
     for (int i = 0; at && i < r->nblocks; i++)

@@ -59,6 +59,8 @@ void *take_tensors(run *r, size_t bytes);
 void *take_activations(run *r, size_t bytes);
 /* The same as take_tensors() for what goes to the device and comes from it in every step: the host does not wait for these copies. */
 void *take_exchanged(run *r, size_t bytes);
+/* Where the device has what lies at an address of such memory: that address itself on devices without memory of their own. */
+void *on_device(const run *r, const void *host);
 /* A compact tensor at an address of such memory. */
 tg_tensor tensor_at(const run *r, const void *host, tg_type type, int ndim, const int64_t *shape);
 /* Returns at once: the host's bytes must stay as they are until the next run_wait() or from_device(). */

@@ -5,6 +5,7 @@
 
 #include "gradients.h"
 #include "optimizer.h"
+#include "ranks/ranks.h"
 
 /* Gradients of all micro-batches, and their sum of squares: calls that are the same in each step. */
 static void make_gradients(model *m)
@@ -14,7 +15,7 @@ static void make_gradients(model *m)
     gradients_squares(m);
 }
 
-/* The same, recorded as soon as the workspace has all that they need, and launched as a whole from then on. */
+/* The same, recorded as soon as the workspace has all that they need, and launched as a whole from then on, with what cards say to each other. */
 static void put_gradients(progress *p)
 {
     model *m = p->m;
@@ -48,6 +49,18 @@ void put_step(progress *p)
     run_mark(m->r, &p->results[m->place]);
 }
 
+/* The mean of the micro-batches' losses. On cards each rank has those of its own. */
+static double mean_loss(const model *m, const float *results)
+{
+    const int64_t n = m->o->accumulate, apart = is_apart(m->r), ranks = ranks_count();
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += !apart || i % ranks == ranks_here() ? (double)results[i] / (double)n : 0;
+    if (apart)
+        ranks_merge(&sum, 1);
+    return sum;
+}
+
 /* Waits for the oldest step that has not ended. */
 static event end_step(progress *p)
 {
@@ -56,8 +69,7 @@ static event end_step(progress *p)
     event e = {.step = step, .lr = learning_rate(o, step)};
     run_wait_for(p->m->r, p->results[step % 2]);
     const float *results = model_results(p->m, step % 2);
-    for (int64_t i = 0; i < o->accumulate; i++)
-        e.loss += (double)results[i] / (double)o->accumulate;
+    e.loss = mean_loss(p->m, results);
     e.norm = sqrt((double)results[o->accumulate]);
     if (!isfinite(e.loss) || !isfinite(e.norm))
         die("step %lld: the loss is %g, the gradient norm %g: stopped before the parameters "

@@ -9,6 +9,7 @@
 #include "checkpoint.h"
 #include "data.h"
 #include "load.h"
+#include "ranks/cards.h"
 #include "ranks/ranks.h"
 #include "sample.h"
 #include "step.h"
@@ -162,6 +163,18 @@ static void describe(report *r, const model *m, const corpus *data)
                    (long long)o->seq);
 }
 
+static void join_cards(const run *r, const options *o)
+{
+    const char *device = tg_ctx_device(r->ctx);
+    if (strcmp(device, "cuda"))
+        die("on %s there is one rank, not %d: several train on the CPU and on CUDA", device,
+            ranks_count());
+    if (o->accumulate < ranks_count())
+        die("--accumulate %lld: on CUDA each of %d ranks needs a micro-batch in a step",
+            (long long)o->accumulate, ranks_count());
+    cards_open();
+}
+
 int train(const options *o, const course *c, history *h)
 {
     run r;
@@ -170,8 +183,7 @@ int train(const options *o, const course *c, history *h)
     report p;
     run_open(&r, o->device, c->impl, o->threads ? (int)o->threads : ranks_threads());
     if (ranks_count() > 1 && is_apart(&r))
-        die("on %s there is one rank, not %d: several train on the CPU", tg_ctx_device(r.ctx),
-            ranks_count());
+        join_cards(&r, o);
     data_open(&data, o);
     if (o->out)
         checkpoint_prepare(o);

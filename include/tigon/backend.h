@@ -243,7 +243,7 @@ typedef struct tg_backend {
     /* An event, as context.h describes it. RECORD: *event is NULL the first time, and the backend's own then. WAIT also returns what
      * sync would. NULL: sync is called in place of WAIT. */
     tg_status (*event)(tg_ctx *ctx, tg_event_step step, void **event);
-    /* Recorded calls, as context.h describes them. From BEGIN, which gets NULL, to END what implementations and copies of the context put on
+    /* Recorded calls, as context.h describes them. BEGIN's *graph is the context's stream, and another one if that is recorded. From there to END what implementations and copies of the context put on
      * the device is kept and does not run. END gives it as *graph, or drops it if graph is NULL, and BEGIN may follow again after either.
      * LAUNCH puts all of it on the context's stream. NULL: the device records nothing. */
     tg_status (*graph)(tg_ctx *ctx, tg_graph_step step, void **graph);

@@ -53,7 +53,8 @@ TG_API const char *tg_ctx_device(const tg_ctx *ctx);
 TG_API int tg_ctx_device_type(const tg_ctx *ctx);
 
 /* The stream (cudaStream_t, aclrtStream...) that implementations of the device launch on; NULL is the default stream.
- * Work that was given to the old one is not waited for. */
+ * Work that was given to the old one is not waited for. Between tg_graph_begin() and tg_graph_end() tg_ctx_stream() is the one that is recorded:
+ * what else a program puts on it, or makes wait for it and it wait for, becomes a part of the graph, if the device can record that. */
 TG_API tg_status tg_ctx_set_stream(tg_ctx *ctx, void *stream);
 TG_API void *tg_ctx_stream(const tg_ctx *ctx);
 

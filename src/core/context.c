@@ -249,7 +249,7 @@ tg_status tg_ctx_set_stream(tg_ctx *ctx, void *stream)
 
 void *tg_ctx_stream(const tg_ctx *ctx)
 {
-    return ctx->stream;
+    return ctx->recording ? ctx->recorded : ctx->stream;
 }
 
 tg_status tg_ctx_set_fallback(tg_ctx *ctx, tg_fallback policy)

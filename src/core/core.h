@@ -259,6 +259,7 @@ struct tg_ctx {
     int depth;         /* of running implementations */
     int reserving;     /* calls take memory and write nothing, see parts.h */
     int recording;     /* calls go to a graph, see graph.c */
+    void *recorded;    /* the stream then */
     double timed_from; /* the host's seconds at tg_time_begin(); 0: none was called */
     side side;
     const reg_impl *last_impl;

@@ -92,7 +92,8 @@ tg_status tg_graph_begin(tg_ctx *ctx)
                        "tg_graph_begin: calls may fall back to the host (TIGON_FALLBACK, "
                        "tg_ctx_set_fallback), which cannot be recorded");
     TG_TRY(tg_expect_not_recording(ctx, "tg_graph_begin"));
-    TG_TRY(tell(ctx, TG_GRAPH_BEGIN, NULL));
+    ctx->recorded = ctx->stream;
+    TG_TRY(tell(ctx, TG_GRAPH_BEGIN, &ctx->recorded));
     ctx->recording = 1;
     return TG_OK;
 }

@@ -184,9 +184,11 @@ static void check_recorded(void)
     call(&p);
     EXPECT(tg_sync(p.ctx) == TG_OK, "%s", tg_last_error());
     EXPECT(tg_graph_begin(p.ctx) == TG_OK, "%s", tg_last_error());
+    EXPECT(tg_ctx_stream(p.ctx) != &stream, "the stream is not the one that is recorded");
     call(&p);
     refuses_what_waits(p.ctx);
     EXPECT(tg_graph_end(p.ctx, &graph) == TG_OK, "%s", tg_last_error());
+    EXPECT(tg_ctx_stream(p.ctx) == &stream, "the stream is still the one that was recorded");
     EXPECT(tg_graph_end(p.ctx, &graph) == TG_EINVAL, "an end without a begin");
     tg_ctx_workspace_trim(p.ctx);
     for (int seed = 4; seed < 7; seed++) {

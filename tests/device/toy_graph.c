@@ -51,12 +51,13 @@ static toy_call *copy_of(const toy_call *call)
 
 tg_status toy_graph(tg_ctx *ctx, tg_graph_step step, void **of)
 {
-    graph *g = of ? *of : NULL;
+    graph *g = of ? *of : NULL; /* of LAUNCH and DESTROY */
     if (step == TG_GRAPH_BEGIN) {
         recording = calloc(1, sizeof *recording);
         if (!recording)
             return toy_host->fail(TG_ENOMEM, "toy: no memory for a graph");
         recording->ctx = ctx;
+        *of = recording; /* the stream that is recorded */
     } else if (step == TG_GRAPH_END) {
         if (of)
             *of = recording;

@@ -47,6 +47,10 @@ for pause in 0.11 0.17 0.23 0.31; do
     "$llama" $data --out killed --resume --stop-after 1 || fail "resume after a kill: $(ls killed)"
 done
 
+# Without --data, on this source: the checkpoint names no files.
+"$llama" $toy --steps 4 --quiet --out default --stop-after 2
+"$llama" --out default --resume --quiet || fail "resume without --data"
+
 # What does not fit is refused.
 refuses "holds a checkpoint; go on from it with --resume" $toy $data --steps 1 --out f32
 refuses "was trained on other data" --data held.txt --out f32 --resume

@@ -10,7 +10,7 @@ struct transfers {
     MPI_Request request[];
 };
 
-static void open_mpi(int *count, int *here, int *beside)
+static void open_mpi(int *count, int *here, int *beside, int *place)
 {
     MPI_Comm machine;
     MPI_Init(NULL, NULL);
@@ -18,6 +18,7 @@ static void open_mpi(int *count, int *here, int *beside)
     MPI_Comm_rank(MPI_COMM_WORLD, here);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, *here, MPI_INFO_NULL, &machine);
     MPI_Comm_size(machine, beside);
+    MPI_Comm_rank(machine, place);
     MPI_Comm_free(&machine);
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../run.h"
+#include "cards.h"
 #include "engine.h"
 
 static const engine *carrier; /* NULL: this is the only rank */
@@ -33,7 +34,9 @@ void ranks_open(void)
         return;
 #ifdef LLAMA_MPI
     carrier = &ranks_mpi;
-    carrier->open(&count, &here, &beside);
+    int place;
+    carrier->open(&count, &here, &beside, &place);
+    cards_choose(place, beside);
     merges = ranks_transfers(1);
 #else
     die("started by mpirun, but built without MPI: install it (Debian: libopenmpi-dev) and build "

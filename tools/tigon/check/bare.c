@@ -63,7 +63,8 @@ static void strip(const maker *m, pb_case *c)
 {
     static const pb_token_kind extras[] = {PB_FILL,   PB_OVER,  PB_BESIDE, PB_TYPE,
                                            PB_EXPAND, PB_SLICE, PB_DROP};
-    static const char *const special[] = {"flush", "daz", "shifted", "cpu"}; /* of fills */
+    static const char *const special[] = {"flush", "daz", "shifted", "cpu",
+                                          "cpu_cuda"}; /* of fills */
     for (size_t k = 0; k < sizeof extras / sizeof *extras; k++)
         pb_case_remove(c, extras[k], NULL);
     for (size_t k = 0; k < sizeof special / sizeof *special; k++)

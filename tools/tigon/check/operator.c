@@ -242,13 +242,16 @@ typedef struct target {
     int nimpls;
 } target;
 
-/* Says so and counts as skipped: another device's implementations are not asked for what the case wants. */
-static int is_kept_for_cpu(checker *ck, const pb_op *op, const pb_case *c)
+/* Says so and counts as skipped: another device's implementations, or those of a plug-in, are not asked for what the case wants. */
+static int is_kept_for_others(checker *ck, const pb_op *op, const pb_case *c)
 {
-    if (!pb_case_flag(c, "cpu") ||
-        (!ck->wanted.first_impl && !strcmp(tg_ctx_device(ck->ctx), "cpu")))
+    const int both = pb_case_flag(c, "cpu_cuda");
+    const char *device = ck->wanted.first_impl ? "" : tg_ctx_device(ck->ctx);
+    if ((!both && !pb_case_flag(c, "cpu")) || !strcmp(device, "cpu") ||
+        (both && !strcmp(device, "cuda")))
         return 0;
-    fprintf(messages(ck), "skipped %s, case \"%s\": kept for the CPU\n", op->info->name, c->text);
+    fprintf(messages(ck), "skipped %s, case \"%s\": kept for the CPU%s\n", op->info->name, c->text,
+            both ? " and CUDA" : "");
     ck->sum.skipped++;
     return 1;
 }
@@ -256,7 +259,7 @@ static int is_kept_for_cpu(checker *ck, const pb_op *op, const pb_case *c)
 static void check_one(void *arg, const pb_case *c)
 {
     const target *to = arg;
-    if (!is_kept_for_cpu(to->ck, to->op, c))
+    if (!is_kept_for_others(to->ck, to->op, c))
         check_case(to->ck, to->op, c, to->impls, to->nimpls);
 }
 

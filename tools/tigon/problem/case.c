@@ -9,7 +9,8 @@
 
 /* Settings that belong to the problem rather than to the operator. */
 static const char *const own_settings[] = {"pad", "offset", "types", "only", NULL};
-static const char *const flags[] = {"nofd", "hard", "flush", "daz", "shifted", "cpu", NULL};
+static const char *const flags[] = {"nofd",    "hard", "flush",    "daz",
+                                    "shifted", "cpu",  "cpu_cuda", NULL};
 
 static int is_among(const char *name, const char *const *names)
 {
