@@ -177,7 +177,6 @@ static tg_status select_card(tg_ctx *ctx)
     if (!r)
         return TG_ENOMEM;
     r->card = -1;
-    r->recording = 0;
     if (r->fault)
         r->fault->taken = 0;
     return TG_OK;

@@ -16,14 +16,13 @@ typedef struct cuda_record {
     cudaStream_t
         recorder; /* the stream that calls are recorded on, of `recorded_on`; NULL: none yet */
     int recorded_on;
-    int recording; /* calls go there, and not to the context's stream */
     struct cuda_record *next;
 } cuda_record;
 
-/* Where the context's work goes. */
+/* Where the context's work goes: while it is recorded, to the recorder. */
 static inline cudaStream_t cuda_stream(const cuda_record *r)
 {
-    return r->recording ? r->recorder : (cudaStream_t)cuda_host->stream(r->ctx);
+    return (cudaStream_t)cuda_host->stream(r->ctx);
 }
 
 /* An error of CUDA as a status; it is forgotten there, unless the card itself is lost. */

@@ -74,7 +74,6 @@ static cudaError_t begin(cuda_record *r, void **stream)
     cudaError_t error = make_recorder(r);
     if (error == cudaSuccess)
         error = cudaStreamBeginCapture(r->recorder, cudaStreamCaptureModeThreadLocal);
-    r->recording = error == cudaSuccess;
     *stream = r->recorder;
     return error;
 }
@@ -83,7 +82,6 @@ static cudaError_t end(cuda_record *r, void **graph)
 {
     cudaGraph_t recorded = NULL;
     cudaGraphExec_t ready = NULL;
-    r->recording = 0;
     cudaError_t error = cudaStreamEndCapture(r->recorder, &recorded);
     if (error == cudaSuccess && graph)
         error = cudaGraphInstantiateWithFlags(&ready, recorded, 0);

@@ -84,8 +84,7 @@ tg_status cuda_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *a
             const row_kernels<forward_args> kernels = {
                 {poly_norm_kernel<T, FEW>, row_stream<T, FEW, 1>::CHUNKS},
                 {poly_norm_kernel<T, HELD>, 0},
-                poly_norm_kernel<T, 0>,
-                {}};
+                poly_norm_kernel<T, 0>};
             launch_forward<T>(call, a, kernels, known);
         });
     });

@@ -171,7 +171,7 @@ template <class ARGS> struct row_kernel {
 template <class ARGS> struct row_kernels {
     row_kernel<ARGS> few, held;
     void (*walked)(ARGS);
-    row_kernel<ARGS> some;
+    row_kernel<ARGS> some = {};
 };
 
 /* again: teams go from row to row. Returns false if the card has no room for such a row. */

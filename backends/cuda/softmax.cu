@@ -117,8 +117,7 @@ tg_status cuda_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
             const row_kernels<forward_args> kernels = {
                 {softmax_kernel<T, FEW>, row_stream<T, FEW, 1>::CHUNKS},
                 {softmax_kernel<T, HELD>, row_stream<T, HELD, 1>::CHUNKS},
-                softmax_kernel<T, 0>,
-                {}};
+                softmax_kernel<T, 0>};
             launch_forward<T>(call, a, kernels, known);
         });
     });

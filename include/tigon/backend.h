@@ -243,8 +243,9 @@ typedef struct tg_backend {
     /* An event, as context.h describes it. RECORD: *event is NULL the first time, and the backend's own then. WAIT also returns what
      * sync would. NULL: sync is called in place of WAIT. */
     tg_status (*event)(tg_ctx *ctx, tg_event_step step, void **event);
-    /* Recorded calls, as context.h describes them. BEGIN's *graph is the context's stream, and another one if that is recorded. From there to END what implementations and copies of the context put on
-     * the device is kept and does not run. END gives it as *graph, or drops it if graph is NULL, and BEGIN may follow again after either.
+    /* Recorded calls, as context.h describes them. BEGIN is given the context's stream as *graph and leaves the one there that it records,
+     * which stream() tells from then on. What implementations and copies of the context put on the device up to END is kept and does not
+     * run. END gives it as *graph, or drops it if graph is NULL, and BEGIN may follow again after either.
      * LAUNCH puts all of it on the context's stream. NULL: the device records nothing. */
     tg_status (*graph)(tg_ctx *ctx, tg_graph_step step, void **graph);
     /* tg_move(): as fast as the device can; what it is given has been checked. NULL: TG_EUNSUPPORTED, and benchmarks take copy. */

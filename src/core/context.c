@@ -354,6 +354,7 @@ void tg_ctx_destroy(tg_ctx *ctx)
 {
     if (!ctx)
         return;
+    ctx->recording = 0;
     tg_workspace_close(&ctx->work);
     tg_ctx_close_memory(ctx);
     free(ctx->impl.words);

@@ -1,4 +1,5 @@
-/* What examples/llama/ranks/nccl.h declares of NCCL is what the library's own header says: this compiles. */
+/* What examples/llama/ranks/nccl.h declares of NCCL and of CUDA's driver is what their own headers say: this compiles. */
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -8,6 +9,8 @@
 SAME(NCCL_BYTES, ncclUint8);
 SAME(NCCL_F32, ncclFloat32);
 SAME(NCCL_SUM, ncclSum);
+SAME(CU_STREAM_ALONE, CU_STREAM_NON_BLOCKING);
+SAME(CU_EVENT_UNTIMED, CU_EVENT_DISABLE_TIMING);
 SAME(sizeof(nccl_id), sizeof(ncclUniqueId));
 
 /* A call of ours through each of their functions. */

@@ -15,6 +15,11 @@ fail() {
     echo "FAILED: $1"
     exit 1
 }
+# For mpirun: in a container a test may be root, and there may be fewer processors than ranks.
+mpi_anywhere() {
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+    export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none TMPDIR=/tmp
+}
 # The steps of a log without its times.
 course() {
     sed 's/,"seconds".*//' "$1"

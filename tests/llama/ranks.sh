@@ -9,9 +9,7 @@ if [ -z "${2:-}" ]; then
     exit 77
 fi
 mpirun=$2
-# In a container a test may be root, and there may be fewer processors than ranks.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none TMPDIR=/tmp
+mpi_anywhere
 ranks() { # COUNT ARGUMENTS...
     count=$1
     shift

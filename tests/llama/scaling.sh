@@ -6,7 +6,7 @@ if [ -z "${2:-}" ]; then
     echo "skipped: the build found no MPI (Debian: libopenmpi-dev)"
     exit 77
 fi
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none TMPDIR=/tmp
+mpi_anywhere
 PATH=$(dirname "$2"):$PATH
 python3 "$source/scripts/scaling.py" "$(dirname "$llama")" $toy --data corpus.txt --val held.txt >tables || fail "$(cat tables)"
 awk -F '[|,]' '

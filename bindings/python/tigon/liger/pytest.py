@@ -25,8 +25,12 @@ import tigon.liger
 WIDER = {torch.bfloat16: torch.float32, torch.float16: torch.float32, torch.float32: torch.float64}
 
 
+def _wide(x):
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
 def _log_softmax(x, dim, half_to_float):
-    wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
+    wide = _wide(x)
     y = torch.empty_like(wide)
     torch.ops.aten._log_softmax.out(wide, dim, False, out=y)
     return y.to(x.dtype)
@@ -34,14 +38,14 @@ def _log_softmax(x, dim, half_to_float):
 
 def _log_softmax_backward(dy, y, dim, dtype):
     """dy - exp(y) sum(dy)"""
-    wide = dy if dy.dtype in (torch.float32, torch.float64) else dy.float()
+    wide = _wide(dy)
     dx = y.to(wide.dtype).exp().mul_(wide.sum(dim, keepdim=True))
     return torch.sub(wide, dx, out=dx).to(dtype)
 
 
 def _nll_loss(x, target, weight, reduction, ignore_index):
     """The losses of targets, whose sum in f16 exceeds its range."""
-    wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
+    wide = _wide(x)
     loss, total = wide.new_empty(()), wide.new_empty(())
     weight = None if weight is None else weight.to(wide.dtype)
     torch.ops.aten.nll_loss_forward.output(wide, target, weight, reduction, ignore_index, output=loss, total_weight=total)
@@ -53,7 +57,7 @@ def _product(name):
     compute = getattr(torch.ops.aten, name).out
 
     def product(*factors, **scales):
-        wide = [x.float() if x.dtype in (torch.bfloat16, torch.float16) else x for x in factors]
+        wide = list(map(_wide, factors))
         return compute(*wide, **scales, out=wide[0].new_empty(0)).to(factors[0].dtype)
 
     return product
