@@ -97,8 +97,8 @@ static int64_t halvings_of(const ascend_plan *plan, const view *v)
     return halvings;
 }
 
-static tg_status sum(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *y, double scale,
-                     int64_t accumulate)
+static tg_status sum(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *factor, const tg_tensor *y,
+                     double scale, int64_t accumulate)
 {
     whole flat;
     ascend_plan plan;
@@ -118,24 +118,24 @@ static tg_status sum(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *y, double
             ascend_scratch(ctx, (size_t)(chunks * to.rows * columns) * sizeof(float), &memory));
     tg_tensor sums = tg_tensor_of(direct ? NULL : memory, TG_F32, 2, (int64_t *)wide);
     sums.device = y->device;
-    ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, sum_rows_forward, .x = x, .y = direct ? y : &sums,
-                             .count = v.rows, .y_rows = to.rows, .chunks = chunks,
-                             .y_chunk = to.rows * columns, .total = v.total, .halvings = halvings,
-                             .y_type = direct ? ascend_any(y) : ASC_ANY_F32,
+    ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, sum_rows_forward, .x = x, .factor = direct ? factor : NULL,
+                             .y = direct ? y : &sums, .count = v.rows, .y_rows = to.rows,
+                             .chunks = chunks, .y_chunk = to.rows * columns, .total = v.total,
+                             .halvings = halvings, .y_type = direct ? ascend_any(y) : ASC_ANY_F32,
                              .accumulate = direct && accumulate, .scale = direct ? scale : 1));
     if (direct)
         return TG_OK;
     sums = tg_tensor_of(memory, TG_F32, 3, (int64_t *)shape);
     sums.device = y->device;
     tg_tensor rows_of_y = *y;
-    return sum(ctx, &sums, &rows_of_y, scale, accumulate);
+    return sum(ctx, &sums, factor, &rows_of_y, scale, accumulate);
 }
 
 tg_status ascend_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args)
 {
     if (tg_numel(args->y) == 0)
         return TG_OK;
-    return sum(ctx, args->x, args->y, args->scale, args->accumulate);
+    return sum(ctx, args->x, args->factor, args->y, args->scale, args->accumulate);
 }
 
 tg_status ascend_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_args *args)
@@ -150,7 +150,7 @@ tg_status ascend_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_args 
     const int64_t rows = ascend_rows_of(dy).rows;
     const view v = view_of(dx, dy);
     ASCEND_TRY(plan_of(&plan, BACKWARD, dx, &v, rows, &chunks));
-    return ASCEND_LAUNCH(ctx, &plan, sum_rows_backward, .dy = dy, .dx = dx, .count = v.rows,
-                         .dy_rows = rows, .chunks = chunks, .repeats = v.repeats, .total = v.total,
-                         .dy_type = ascend_any(dy), .scale = args->scale);
+    return ASCEND_LAUNCH(ctx, &plan, sum_rows_backward, .dy = dy, .factor = args->factor, .dx = dx,
+                         .count = v.rows, .dy_rows = rows, .chunks = chunks, .repeats = v.repeats,
+                         .total = v.total, .dy_type = ascend_any(dy), .scale = args->scale);
 }

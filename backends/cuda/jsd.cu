@@ -19,7 +19,7 @@ template <class M> struct jsd_mixture_loss {
     __device__ __forceinline__ divergence operator()(float x, float y) const
     {
         const float a = no_less(x, -120), b = no_less(y, -120), apart = LOG2_E * (b - a);
-        const mixture_term m = mixture.template at<false>(apart);
+        const mixture_term m = mixture.template at<false>(apart, 0);
         const float larger = exp_term(no_less(a, b)), q = apart < 0 ? larger : larger * m.t;
         const divergence d = {larger * m.loss, q * m.slope};
         return d;

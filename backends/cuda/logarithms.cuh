@@ -45,17 +45,16 @@ __device__ __forceinline__ float log2_1p(float g, float m)
     return fabsf(r) < 0.25f ? near : far;
 }
 
-/* 1 - log2(1 + t) of t = 2^n, n <= 0: how far the larger of two numbers lies above their mean, where the smaller one is t times as large. It is -n/2
- * less log cosh (n/2), which for a small n is a series in n^2. EXACT: for others the logarithm is a series, too. */
-template <bool EXACT> __device__ __forceinline__ float above_mean(float n, float t)
+/* 1 - l, l = log2(1 + 2^n), n <= 0: how far the larger of two numbers lies above their mean, where the smaller one is 2^n times as large. It is
+ * -n/2 less log cosh (n/2), which for a small n is a series in n^2. */
+__device__ __forceinline__ float above_mean(float n, float l)
 {
     const float square = n * n;
     float series = fmaf(-1.73262516e-06f, square, 5.5189682e-05f);
     series = fmaf(series, square, -0.00173435363f);
     series = fmaf(series, square, 0.0866433879f);
-    const float near = fmaf(-square, series, -0.5f * n),
-                far = 1 - (EXACT ? log2_1p(t, 1 + t) : log2_of(1 + t));
-    return n > -LOG2_E ? near : far;
+    const float near = fmaf(-square, series, -0.5f * n);
+    return n > -LOG2_E ? near : 1 - l;
 }
 
 /* ---- the mixture M = beta P + (1 - beta) Q of a teacher's and a student's probability ---- */
@@ -66,17 +65,20 @@ struct mixture_term {
     float loss, slope, t;
 };
 
-/* The arguments are apart = log(P / Q); less than 2^-200 of the larger one is none. HARDLY: slopes are less -(1 - beta) log (1 - beta), which they
- * nearly are where P is small; their differences are exact then. */
+/* The arguments are apart = log(P / Q); less than 2^-200 of the larger one is none. Where it is less than `hardly`, and P so small that the slope
+ * is nearly UNIT `of_none`, the slope of P = 0, it is less that, so that differences of such slopes are exact; only if RELATIVE. */
 
-/* beta 1/2: with h = log(E / M) the loss is (h + t (n + h)) / 2. EXACT: as that of above_mean(). */
+/* beta 1/2: with h = log(E / M) the loss is (h + t (n + h)) / 2. EXACT: logarithms of what is not small are a series, too. */
 template <bool EXACT> struct even_mixture {
     static constexpr double UNIT = 0.5;
-    template <bool HARDLY> __device__ __forceinline__ mixture_term at(float apart) const
+    static constexpr float of_none = 1;
+    template <bool RELATIVE>
+    __device__ __forceinline__ mixture_term at(float apart, float hardly) const
     {
         const float n = fmaxf(-fabsf(apart), -200), t = exp2_term(n); /* of NaN -200 */
-        const float l = HARDLY ? log2_1p(t, 1 + t) : 0, h = HARDLY ? 1 - l : above_mean<EXACT>(n, t);
-        return {fmaf(t, n + h, h), (apart < 0 ? 0 : n) + (HARDLY ? -l : h), t};
+        const float l = EXACT ? log2_1p(t, 1 + t) : log2_of(1 + t), h = above_mean(n, l);
+        const float slope = (apart < 0 ? 0 : n) + h;
+        return {fmaf(t, n + h, h), RELATIVE && apart < hardly ? -l : slope, t};
     }
 };
 
@@ -85,8 +87,9 @@ template <bool EXACT> struct even_mixture {
  * logarithm of M / (E t) = 1 - r u / t the loss is -r n - s l. */
 struct mixture {
     static constexpr double UNIT = 1;
-    float beta, rest, odds; /* rest: 1 - beta; odds: beta / rest */
-    template <bool HARDLY> __device__ __forceinline__ mixture_term at(float apart) const
+    float beta, rest, odds, of_none; /* rest: 1 - beta; odds: beta / rest */
+    template <bool RELATIVE>
+    __device__ __forceinline__ mixture_term at(float apart, float hardly) const
     {
         const bool student = apart < 0; /* has the larger probability */
         const float n = fmaxf(-fabsf(apart), -200), t = exp2_term(n), u = exp2m1_of(n, t);
@@ -96,15 +99,17 @@ struct mixture {
         const float l = log2_1p(g, from_smaller ? 1 + g : s);
         /* l is counted from the student's probability, or from the other */
         float slope = (student == from_smaller ? (student ? -n : n) : 0) - l;
-        if (HARDLY)
-            slope = student ? -log2_1p(odds * t, fmaf(odds, t, 1)) : slope + log2_of(rest);
+        if (RELATIVE && apart < hardly)
+            slope = -log2_1p(odds * t, fmaf(odds, t, 1));
         return {(from_smaller ? -r : w * t) * n - s * l, rest * slope, t};
     }
 };
 
 static inline mixture mixture_of(double beta)
 {
-    const mixture m = {(float)beta, (float)(1 - beta), (float)(beta / (1 - beta))};
+    const double rest = 1 - beta;
+    const mixture m = {(float)beta, (float)rest, (float)(beta / rest),
+                       (float)(-rest * log(rest) / LN_2)};
     return m;
 }
 

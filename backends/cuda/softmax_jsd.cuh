@@ -1,15 +1,16 @@
 /* softmax_jsd.cuh - the losses and slopes of a class, from what its two logits say relative to their rows. All logarithms are to base 2.
  *
  * A family of losses gives a struct F with
- *   UNIT, LOSS_UNIT                    what gradients and losses are multiplied with afterwards
- *   SLOPE_ALONE                        1: the gradient is slope; 0: it is q (slope - sum of q slope)
- *   for_row(apart, run)                calls run(f), f of a row whose likeliest class of the student has logarithms this far apart;
- *                                      0 where that class has little of the probability
- * and f has
- *   softmax_jsd_term operator()(q, p, apart)   of a class with probabilities q of the student and p of the teacher, apart = log (p / q)
+ *   UNIT, LOSS_UNIT   what gradients and losses are multiplied with afterwards
+ *   SLOPE_ALONE       1: the gradient is slope; 0: it is q (slope - sum of q slope)
+ *   RELATIVE          slopes of classes that the teacher hardly knows are less of_none
+ *   of_none           the slope of a class that the teacher does not know
+ *   operator()(q, p, apart)   of a class with probabilities q of the student and p of the teacher, apart = log (p / q)
  *
- * A constant added to all slopes of a row changes nothing. Where the teacher hardly knows the student's likeliest class its slope, and that of most
- * others, is nearly -log (1 - beta): there slopes are given less that, exactly, so that their differences are not lost. */
+ * Where the teacher hardly knows what the student holds for likely, nearly all slopes of a row are nearly -log (1 - beta), and the gradient is
+ * what is left when their mean is taken away. So such slopes are given less that, exactly, and what the constant adds to the difference of a
+ * slope and the mean is counted apart: for a class of this kind it is the constant times the probability of all that are not, for any other
+ * the constant times that of those that are, less than nothing. */
 #ifndef CUDA_SOFTMAX_JSD_CUH
 #define CUDA_SOFTMAX_JSD_CUH
 
@@ -17,6 +18,7 @@
 
 struct softmax_jsd_term {
     float loss, slope;
+    bool hardly; /* known to the teacher: the slope is relative */
 };
 
 /* p - q of two powers of 2 whose logarithms are this far apart: exact where they nearly agree. */
@@ -30,61 +32,44 @@ __device__ __forceinline__ float difference_of(float q, float p, float apart)
 /* beta 0 */
 struct softmax_jsd_forward_kl {
     static constexpr double UNIT = 1, LOSS_UNIT = LN_2;
-    static constexpr bool SLOPE_ALONE = true;
-    template <class RUN> __device__ __forceinline__ void for_row(float, const RUN &run) const
-    {
-        run(*this);
-    }
+    static constexpr bool SLOPE_ALONE = true, RELATIVE = false;
+    static constexpr float of_none = 0;
     __device__ __forceinline__ softmax_jsd_term operator()(float q, float p, float apart) const
     {
-        return {p == 0 ? 0 : p * apart, -difference_of(q, p, apart)};
+        return {p == 0 ? 0 : p * apart, -difference_of(q, p, apart), false};
     }
 };
 
 /* beta 1 */
 struct softmax_jsd_reverse_kl {
     static constexpr double UNIT = LN_2, LOSS_UNIT = LN_2;
-    static constexpr bool SLOPE_ALONE = false;
-    template <class RUN> __device__ __forceinline__ void for_row(float, const RUN &run) const
-    {
-        run(*this);
-    }
+    static constexpr bool SLOPE_ALONE = false, RELATIVE = false;
+    static constexpr float of_none = 0;
     __device__ __forceinline__ softmax_jsd_term operator()(float q, float, float apart) const
     {
         const float slope = q == 0 ? q : -apart;
-        return {q * slope, slope};
+        return {q * slope, slope, false};
     }
 };
 
 /* beta between; M: its mixture. */
-template <class M, bool HARDLY> struct softmax_jsd_mixture_row {
-    M mixture;
-    __device__ __forceinline__ softmax_jsd_term operator()(float q, float p, float apart) const
-    {
-        const mixture_term m = mixture.template at<HARDLY>(apart);
-        return {no_less(p, q) * m.loss, m.slope};
-    }
-};
-
 template <class M> struct softmax_jsd_mixture {
     static constexpr double UNIT = LN_2 * M::UNIT, LOSS_UNIT = UNIT;
-    static constexpr bool SLOPE_ALONE = false;
+    static constexpr bool SLOPE_ALONE = false, RELATIVE = true;
     M mixture;
-    float hardly; /* how far apart they are there, at most */
-    template <class RUN> __device__ __forceinline__ void for_row(float apart, const RUN &run) const
+    float of_none, hardly; /* hardly: how far apart logarithms are there, at most */
+    __device__ __forceinline__ softmax_jsd_term operator()(float q, float p, float apart) const
     {
-        if (apart < hardly)
-            run(softmax_jsd_mixture_row<M, true>{mixture});
-        else
-            run(softmax_jsd_mixture_row<M, false>{mixture});
+        const mixture_term m = mixture.template at<true>(apart, hardly);
+        return {no_less(p, q) * m.loss, m.slope, apart < hardly};
     }
 };
 
-/* The slope of the likeliest class is more than half of -log (1 - beta) then. */
+/* Slopes of hardly known classes are more than half of -log (1 - beta). */
 template <class M> static softmax_jsd_mixture<M> softmax_jsd_mixture_of(const M &m, double beta)
 {
     const double rest = 1 - beta;
-    return softmax_jsd_mixture<M>{m, (float)(log((sqrt(rest) - rest) / beta) / LN_2)};
+    return softmax_jsd_mixture<M>{m, m.of_none, (float)(log((sqrt(rest) - rest) / beta) / LN_2)};
 }
 
 #endif

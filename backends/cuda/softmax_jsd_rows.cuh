@@ -151,11 +151,11 @@ __device__ __forceinline__ static void find_largest(TEAM &t, int n, const PAIR &
         top[m] = softmax_largest{value[m], __float_as_int(at[m])};
 }
 
-/* log2((1 + b) / (1 + a)), more = b - a. */
+/* log2(b / a), more = b - a: from the difference, unless it is not known better than b. */
 __device__ __forceinline__ static float log_of_ratio(float a, float b, float more)
 {
-    const float z = more / (1 + a);
-    return LOG2_E * (z > -0.5f ? log1pf(z) : log1pf(b) - log1pf(a));
+    const float z = more / a;
+    return z > -0.5f ? LOG2_E * log1pf(z) : log2f(b / a);
 }
 
 template <class T, class TEAM, class PAIR>
@@ -172,7 +172,7 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
     find_largest<T>(t, a.n, pair, top);
 #pragma unroll
     for (int m = 0; m < 2; m++)
-        s.base[m] = top[m].max * a.scale;
+        s.base[m] = __fmul_rn(top[m].max, a.scale); /* rounded for all that it is taken from */
     const float between = s.base[1] - s.base[0], ratio = exp2_term(between);
     pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
         const int out[2] = {place_of(top[0], x, j), place_of(top[1], y, j)};
@@ -200,19 +200,20 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
     }
     if (s.share[0] <= 0.5f && fabsf(between) < ROOM_OF_BASES) {
         /* many classes nearly agree where the temperature is high: their sums differ by what they differ by, which is as exact */
-        s.offset = log_of_ratio(1 / s.share[0] - 1, ratio / s.share[1] - 1, more[0]);
+        s.offset = log_of_ratio(1 / s.share[0], ratio / s.share[1], more[0]);
     } else {
         const float of_others = up[1] * sums[2] + (up[1] - up[0]) * sums[0];
-        s.offset =
-            fmaf(top[0].max - top[1].max, -a.scale, log_of_ratio(others[0], others[1], of_others));
+        s.offset = fmaf(top[0].max - top[1].max, -a.scale,
+                        log_of_ratio(1 + others[0], 1 + others[1], of_others));
     }
     s.best = fmaf(sums[3] - top[0].max, a.scale, -s.offset);
     return s;
 }
 
-/* Of a row: what slopes are relative to, and sums of the losses and of q (slope - middle). */
+/* Of a row: what slopes are relative to, the sum of the losses, and what the mean of slopes is beyond that: as hardly known classes see it, and as all
+ * others do. */
 struct softmax_jsd_sums {
-    float middle, loss, slope;
+    float middle, loss, of_hardly, of_others;
 };
 
 template <class F>
@@ -230,7 +231,8 @@ sum_losses(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, con
 {
     /* of a class with most of the probability, which then is out of the sum; NaN if a row is */
     const float middle = (s.share[0] > 0.5f ? f(1, 1, s.best).slope : 0) + 0 * s.offset;
-    float sums[2] = {0, 0};
+    float sums[F::RELATIVE ? 4 : 2] =
+        {}; /* losses, q (slope - middle), q of others and of hardly known classes */
     pair.template for_each<true>(t, a.n, [&](int, float(&x)[V<T>], float(&y)[V<T>]) {
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
@@ -238,15 +240,21 @@ sum_losses(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, con
             const softmax_jsd_term d = term_of(f, a, s, x[i], y[i], &q);
             sums[0] += d.loss;
             sums[1] += q * (d.slope - middle);
+            if constexpr (F::RELATIVE) {
+                sums[2] += d.hardly ? 0 : q;
+                sums[3] += d.hardly ? q : 0;
+            }
             x[i] = d.slope;
-            y[i] = q;
+            y[i] = d.hardly ? -q : q;
         }
     });
     t.sum(sums);
-    return softmax_jsd_sums{middle, sums[0], sums[1]};
+    if constexpr (F::RELATIVE)
+        return {middle, sums[0], sums[1] - f.of_none * sums[2], sums[1] + f.of_none * sums[3]};
+    return {middle, sums[0], 0, sums[1]};
 }
 
-template <class T, class Y, bool SLOPE_ALONE, class F, class TEAM, class PAIR>
+template <class T, class Y, class F, class TEAM, class PAIR>
 __device__ __forceinline__ static void
 write_gradients(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, int64_t r,
                 const softmax_pair &s, const softmax_jsd_sums &sums, float factor)
@@ -255,17 +263,20 @@ write_gradients(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair
         float dx[V<T>];
 #pragma unroll
         for (int i = 0; i < V<T>; i++) {
-            float q = y[i], slope = x[i];
-            if (!PAIR::CAN_KEEP)
-                slope = term_of(f, a, s, x[i], y[i], &q).slope;
-            const float d = SLOPE_ALONE ? slope : q * (slope - sums.middle - sums.slope);
+            float q = fabsf(y[i]), slope = x[i];
+            bool hardly = y[i] < 0;
+            if (!PAIR::CAN_KEEP) {
+                const softmax_jsd_term d = term_of(f, a, s, x[i], y[i], &q);
+                slope = d.slope;
+                hardly = d.hardly;
+            }
+            const float mean = hardly ? sums.of_hardly : sums.of_others;
+            const float d = F::SLOPE_ALONE ? slope : q * (slope - sums.middle - mean);
             dx[i] = fabsf(d) < 0x1p-110f ? 0 : factor * d; /* the README of the family */
         }
         store_as<Y>(a.dstudent.row<Y>(r) + j, a.n - j, dx);
     });
 }
-
-#define LIKELY 0.0625f /* of the probability: slopes relative to that of such a class are then off by 1e-6 at most */
 
 /* Returns the row's loss. */
 template <class T, class Y, class F, class TEAM, class PAIR>
@@ -273,16 +284,10 @@ __device__ __forceinline__ static float run_row(const F &f, const softmax_jsd_ar
                                                 const PAIR &pair, int64_t r, float factor)
 {
     const softmax_pair s = compare_rows<T>(a, t, pair);
-    /* without a likely class most slopes are not its */
-    const float apart = s.share[0] < LIKELY ? 0 : s.best;
-    float loss;
-    f.for_row(apart, [&](const auto &of_row) {
-        const softmax_jsd_sums sums = sum_losses<T>(of_row, a, t, pair, s);
-        if (a.dstudent.data)
-            write_gradients<T, Y, F::SLOPE_ALONE>(of_row, a, t, pair, r, s, sums, factor);
-        loss = (float)F::LOSS_UNIT * sums.loss;
-    });
-    return loss;
+    const softmax_jsd_sums sums = sum_losses<T>(f, a, t, pair, s);
+    if (a.dstudent.data)
+        write_gradients<T, Y>(f, a, t, pair, r, s, sums, factor);
+    return (float)F::LOSS_UNIT * sums.loss;
 }
 
 #endif

@@ -17,7 +17,13 @@ struct sum_rows_args {
     row_span x, y;
     int64_t count, share, rows, n;
     float scale;
+    const float *factor; /* one more, on the card; NULL: none */
     int accumulate, groups;
+
+    __device__ __forceinline__ float times() const
+    {
+        return factor ? scale * *factor : scale;
+    }
 };
 
 /* A thread's place: its chunk begins at element j, it has every groups-th of [first, end), and is the line-th of its group down the rows. */
@@ -100,9 +106,10 @@ __global__ void __launch_bounds__(SUM_ROWS_THREADS, SUM_ROWS_BLOCKS)
         if (!inside || p.group > 0)
             continue;
         Y *const to = a.y.row<Y>(blockIdx.z * a.rows + q) + p.j;
+        const float times = a.times();
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
-            sum[i] = a.scale * sum[i] + (a.accumulate && p.j + i < a.n ? get(to + i) : 0);
+            sum[i] = times * sum[i] + (a.accumulate && p.j + i < a.n ? get(to + i) : 0);
         store_as<Y>(to, a.n - p.j, sum);
     }
     let_the_next_come();
@@ -122,7 +129,7 @@ __global__ void __launch_bounds__(SUM_ROWS_THREADS)
         load_as<Y>(a.y.row<Y>(q) + p.j, a.n - p.j, x);
 #pragma unroll
         for (int i = 0; i < V<T>; i++)
-            x[i] *= a.scale;
+            x[i] *= a.times();
         const uint4 raw = narrow<T>(x);
         for (int64_t k = p.first; k < p.end; k += a.groups)
             store(a.x.row<T>(k * a.rows + q) + p.j, a.n - p.j, raw);
@@ -178,6 +185,7 @@ static tg_status sum(const cuda_call &call, sum_rows_args a, const tg_tensor *x,
     first.y.data = second.x.data = (char *)memory;
     first.y.stride = second.x.stride = row;
     first.scale = 1;
+    first.factor = NULL;
     first.accumulate = 0;
     second.count = parts;
     if (a.rows == 1 && a.n <= INT32_MAX) {
@@ -188,6 +196,7 @@ static tg_status sum(const cuda_call &call, sum_rows_args a, const tg_tensor *x,
         sums.accumulate = a.accumulate;
         sums.out[0] = vector_of(y);
         first.scale = a.scale;
+        first.factor = a.factor;
         launch_sum<T, float>(call, first, s, is_whole);
         by_type(y, [&](auto of_y) { sum_parts<decltype(of_y)>(call, sums); });
         return TG_OK;
@@ -201,7 +210,8 @@ static tg_status sum(const cuda_call &call, sum_rows_args a, const tg_tensor *x,
 }
 
 /* x [R, shape of y]; 0 rows of x is none of y's business. */
-static sum_rows_args args_of(const tg_tensor *x, const tg_tensor *y, double scale)
+static sum_rows_args args_of(const tg_tensor *x, const tg_tensor *y, const tg_tensor *factor,
+                             double scale)
 {
     sum_rows_args a = {};
     a.x = span_of(x);
@@ -210,12 +220,13 @@ static sum_rows_args args_of(const tg_tensor *x, const tg_tensor *y, double scal
     a.rows = rows_of(y);
     a.n = width_of(y);
     a.scale = (float)scale;
+    a.factor = factor ? (const float *)data_of(factor) : NULL;
     return a;
 }
 
 tg_status cuda_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args)
 {
-    sum_rows_args a = args_of(args->x, args->y, args->scale);
+    sum_rows_args a = args_of(args->x, args->y, args->factor, args->scale);
     a.accumulate = args->accumulate != 0;
     if (a.rows == 0 || a.n == 0 || (a.count == 0 && a.accumulate))
         return TG_OK;
@@ -229,7 +240,7 @@ tg_status cuda_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *arg
 
 tg_status cuda_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_args *args)
 {
-    sum_rows_args a = args_of(args->dx, args->dy, args->scale);
+    sum_rows_args a = args_of(args->dx, args->dy, args->factor, args->scale);
     if (a.count == 0 || a.rows == 0 || a.n == 0)
         return TG_OK;
     cuda_call call;

@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-#define TG_ABI 7u
+#define TG_ABI 8u
 
 /* TG_OP_<operator>: ids */
 typedef enum tg_op_id {

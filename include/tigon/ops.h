@@ -130,15 +130,16 @@ TG_API tg_status tg_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_ar
 TG_API tg_status tg_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args);
 
 /* sum_rows: the sum over the first dimension, such as the gradient of a bias.
- *   y = scale * sum over r of x[r], with accumulate added to what y holds.
+ *   y = scale * factor * sum over r of x[r], with accumulate added to what y holds.
  *   x [R, shape of y] T; y of at least one dimension, f32, bf16 or f16 whatever T is: of a single row it is a change of type.
+ *   factor one element, or NULL: 1. A number that only the tensors' memory knows, such as one that a device has computed.
  * Saved for backward: nothing.
  * Numerics: summed in f32, in an order that depends on sizes alone, and rounded once.
  */
 TG_API tg_status tg_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args);
 
-/*   dx[r] = scale * dy for every r: the same in every row, such as a bias.
- *   dy f32, bf16 or f16; dx [R, shape of dy] T. */
+/*   dx[r] = scale * factor * dy for every r: the same in every row, such as a bias.
+ *   dy f32, bf16 or f16; dx [R, shape of dy] T; factor as above, which gets no gradient. */
 TG_API tg_status tg_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_args *args);
 
 /* rms_norm: root-mean-square normalisation of each row.
@@ -461,7 +462,7 @@ TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_b
  *   1 GiB on another device; or all rows where they take no more than such chunks and those sums
  *   together.
  *   dweight accumulates in f32 over the chunks: in place if it is f32, else in a V x H f32 workspace
- *   when there are several chunks. It is made of calls of gemm, cross_entropy and sum_rows, on every device
+ *   when there are several chunks. In f16 with a dloss on a device always there, and dx in chunks of f32. It is made of calls of gemm, cross_entropy and sum_rows, on every device
  *   that has these.
  * Saved for a separate backward: x, weight, lse.
  */

@@ -109,6 +109,12 @@ int tg_processors(void);
  * with the error set if there is none. */
 void *tg_workspace(tg_ctx *ctx, size_t bytes);
 void tg_workspace_free(tg_ctx *ctx, void *ptr);
+/* scale times a factor in host memory, if there is one. */
+static inline double tg_times_factor(double scale, const tg_tensor *factor)
+{
+    return factor ? scale * (double)*(const float *)tg_data(factor) : scale;
+}
+
 /* The same where a tensor lies: of the host, or of the context's device. */
 void *tg_workspace_beside(tg_ctx *ctx, const tg_tensor *t, size_t bytes);
 

@@ -50,4 +50,9 @@ static inline tg_tensor *part(view *v, const tg_tensor *t, int64_t first, int64_
     return beside(v, t);
 }
 
+static inline int on_host(const tg_tensor *t)
+{
+    return t->device.device_type == TG_DEVICE_CPU;
+}
+
 #endif

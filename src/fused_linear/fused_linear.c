@@ -20,10 +20,10 @@ static int64_t chunks_of(int64_t rows, int64_t row_bytes, int64_t bytes)
     return most < 1 ? rows : rows / most + (rows % most != 0);
 }
 
-/* Of a gradient with several chunks. */
-static int64_t sums_bytes(const tg_tensor *t)
+/* Of a gradient with several chunks, or a factor. */
+static int64_t sums_bytes(const fused_linear *l, const tg_tensor *t)
 {
-    return !t || tg_type_of(t) == TG_F32 ? 0 : tg_numel(t) * (int64_t)sizeof(float);
+    return !t || (tg_type_of(t) == TG_F32 && !l->factor) ? 0 : tg_numel(t) * (int64_t)sizeof(float);
 }
 
 static int64_t between(int64_t least, int64_t n, int64_t most)
@@ -33,7 +33,7 @@ static int64_t between(int64_t least, int64_t n, int64_t most)
 
 static int64_t suiting_bytes(const fused_linear *l)
 {
-    const int64_t sums = sums_bytes(l->dweight);
+    const int64_t sums = sums_bytes(l, l->dweight);
     if (strcmp(tg_ctx_device(l->ctx), "cpu"))
         return DEVICE_BYTES;
     const int64_t processors =
@@ -48,12 +48,12 @@ void fused_linear_cut(fused_linear *l, int64_t row_bytes, int64_t bytes)
     const int64_t rows = l->rows_of_x.rows;
     int64_t count = chunks_of(rows, row_bytes, bytes ? bytes : suits);
     const int several = count > 1 || (!bytes && rows >= BESIDE_CHUNKS * BESIDE_ROWS &&
-                                      rows * row_bytes + sums_bytes(l->dweight) <= DEVICE_BYTES);
+                                      rows * row_bytes + sums_bytes(l, l->dweight) <= DEVICE_BYTES);
     l->beside = several && (l->dx || l->dweight) && tg_has_side(l->ctx, l->x);
     if (l->beside) {
         count = chunks_of(rows, 2 * row_bytes, bytes ? bytes : suits);
         count = count < BESIDE_CHUNKS ? BESIDE_CHUNKS : count;
-    } else if (count > 1 && !bytes && rows * row_bytes <= suits + sums_bytes(l->dweight)) {
+    } else if (count > 1 && !bytes && rows * row_bytes <= suits + sums_bytes(l, l->dweight)) {
         count = 1; /* which takes no more than several and their sums */
     }
     l->rows = count ? (rows + count - 1) / count : 1;
@@ -71,10 +71,49 @@ static int64_t rows_from(const fused_linear *l, int64_t first)
     return left < l->rows ? left : l->rows;
 }
 
+/* level = dloss / size, size = the root mean square of dloss: its product with level, over n. */
+static tg_status divide_by_size(fused_linear *l, int64_t n, float *rstd)
+{
+    const double eps = 1e-37; /* of zeros */
+    view of_rstd, given, row, column;
+    set_vector(&of_rstd, rstd, TG_F32, 1);
+    TG_TRY(
+        tg_rms_norm_forward(l->ctx, &(tg_rms_norm_forward_args){.x = part(&given, l->dloss, 0, n),
+                                                                .y = &l->level.t,
+                                                                .rstd = beside(&of_rstd, l->x),
+                                                                .eps = eps}));
+    set_view(&row, tg_data(l->dloss), TG_F32, 1, n, n);
+    set_view(&column, tg_data(&l->level.t), TG_F32, n, 1, 1);
+    return tg_gemm(l->ctx, &(tg_gemm_args){.a = beside(&row, l->x),
+                                           .b = beside(&column, l->x),
+                                           .c = &l->size.t,
+                                           .alpha = 1 / (double)n});
+}
+
+tg_status fused_linear_upstream(fused_linear *l)
+{
+    if (tg_type_of(l->x) != TG_F16 || !l->dloss || on_host(l->dloss) || tg_numel(l->dloss) == 0)
+        return TG_OK;
+    const int64_t n = tg_numel(l->dloss), level = fused_linear_lines(n * (int64_t)sizeof(float)),
+                  line = fused_linear_lines(1),
+                  dx = l->dx ? l->rows * l->weight->shape[1] * (int64_t)sizeof(float) : 0;
+    char *memory = tg_workspace_beside(l->ctx, l->x, (size_t)(level + 2 * line + dx));
+    if (!memory)
+        return TG_ENOMEM;
+    set_vector(&l->level, memory, TG_F32, n);
+    set_view(&l->size, memory + level, TG_F32, 1, 1, 1);
+    beside(&l->level, l->x);
+    l->factor = beside(&l->size, l->x);
+    l->dx32 = (float *)(memory + level + 2 * line);
+    TG_TRY(divide_by_size(l, n, (float *)(memory + level + line)));
+    l->dloss = &l->level.t;
+    return TG_OK;
+}
+
 tg_status fused_linear_sums(const fused_linear *l, const tg_tensor *t, float **sums)
 {
-    const int64_t bytes = sums_bytes(t);
-    if (!bytes || l->count == 1)
+    const int64_t bytes = sums_bytes(l, t);
+    if (!bytes || (l->count == 1 && !l->factor))
         return TG_OK;
     *sums = tg_workspace_beside(l->ctx, l->x, (size_t)bytes);
     return *sums ? TG_OK : TG_ENOMEM;
@@ -85,14 +124,16 @@ tg_status fused_linear_gradients(const fused_linear *l, int64_t first, const vie
 {
     const int64_t classes = l->weight->shape[0], hidden = l->weight->shape[1];
     const double unscale = 1 / l->scale;
-    view dx, sums;
+    view dx, dx32, sums;
     if (l->dx) {
         const tg_rows rows = tg_rows_of(l->dx);
         set_rows(&dx, &rows, first, x->shape[0]);
+        set_view(&dx32, l->dx32, TG_F32, x->shape[0], hidden, hidden);
         TG_TRY(tg_gemm(l->ctx, &(tg_gemm_args){.a = &dlogits->t,
                                                .b = l->weight,
-                                               .c = beside(&dx, l->x),
+                                               .c = beside(l->factor ? &dx32 : &dx, l->x),
                                                .alpha = unscale}));
+        TG_TRY(fused_linear_add_up(l, l->dx32, 1, l->factor, beside(&dx, l->x), 0));
     }
     if (!l->dweight)
         return TG_OK;
@@ -106,7 +147,7 @@ tg_status fused_linear_gradients(const fused_linear *l, int64_t first, const vie
 }
 
 tg_status fused_linear_add_up(const fused_linear *l, const float *parts, int64_t count,
-                              tg_tensor *to, int64_t accumulate)
+                              const tg_tensor *factor, tg_tensor *to, int64_t accumulate)
 {
     int64_t shape[TG_MAX_NDIM];
     if (!parts || !to)
@@ -117,7 +158,8 @@ tg_status fused_linear_add_up(const fused_linear *l, const float *parts, int64_t
     tg_tensor x = tg_tensor_of((void *)parts, TG_F32, to->ndim + 1, shape);
     x.device = to->device;
     return tg_sum_rows_forward(
-        l->ctx, &(tg_sum_rows_forward_args){.x = &x, .y = to, .accumulate = accumulate});
+        l->ctx,
+        &(tg_sum_rows_forward_args){.x = &x, .factor = factor, .y = to, .accumulate = accumulate});
 }
 
 static tg_status run_in_turn(const fused_linear *l, const fused_linear_steps *steps, void *state)
@@ -169,7 +211,7 @@ static tg_status run_beside(const fused_linear *l, const fused_linear_steps *ste
 static tg_status run_once(const fused_linear *l, const fused_linear_steps *steps, void *state)
 {
     TG_TRY((l->beside ? run_beside : run_in_turn)(l, steps, state));
-    TG_TRY(fused_linear_add_up(l, l->sum_weight, 1, l->dweight, l->accumulate));
+    TG_TRY(fused_linear_add_up(l, l->sum_weight, 1, l->factor, l->dweight, l->accumulate));
     return steps->finish(state);
 }
 

@@ -13,6 +13,7 @@
 #include "core/ceiling.h"
 #include "core/parts.h"
 #include "gemm_matrix.h"
+#include "tiles.h"
 
 enum {
     SIDE = 16,            /* rows of a tile of a, columns of one of b */
@@ -187,18 +188,6 @@ static void pack(void *arg, int64_t begin, int64_t end, int worker)
             pack_b(g, n - parts_of_a);
 }
 
-/* ---- the matrix unit ---- */
-
-static void open_tiles(void)
-{
-    static const struct {
-        uint8_t palette, start_row, reserved[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    } all = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
-    _tile_loadconfig(&all);
-}
-
 /* ---- tasks ---- */
 
 typedef struct task {
@@ -313,7 +302,7 @@ static void compute(void *arg, int64_t begin, int64_t end, int worker)
     int now = 0;
     blocks[1].i = 0;
     blocks[1].row = PANEL;
-    open_tiles();
+    tiles_open();
     for (int64_t n = begin; n < end; n++) {
         const int64_t i0 = n / across * g->rows, j0 = n % across * g->cols;
         const int64_t i1 = min64(i0 + g->rows, g->mb), j1 = min64(j0 + g->cols, g->nb);
@@ -329,7 +318,7 @@ static void compute(void *arg, int64_t begin, int64_t end, int worker)
             }
     }
     write_rows(t, &blocks[!now], PANEL);
-    _tile_release();
+    tiles_close();
 }
 
 /* ---- steps ---- */

@@ -18,6 +18,10 @@ fail() {
 tail -1 "$work/out"
 grep -q 'FAILED\|lie on cpu' "$work/out" && fail "an implementation failed"
 
+# Composites call its operators: in f16, whatever the size of an upstream gradient that the host does not see.
+TIGON_BACKEND_PATH=$toy TIGON_DEVICE=toy "$tigon" check --strict --types f16 fused_linear_cross_entropy fused_linear_jsd >"$work/out" 2>&1 ||
+    fail "composites on the toy device fail"
+
 # A wrong gradient is found.
 if TOY_WRONG=rms_norm_backward "$tigon" check --strict --quick --backend "$toy" rms_norm softmax_forward softmax_backward >"$work/out" 2>&1; then
     fail "a wrong gradient passes"

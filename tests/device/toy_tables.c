@@ -74,16 +74,23 @@ static void gemm(toy_call *call)
     free(y);
 }
 
+static double times_factor(double scale, const tg_tensor *factor)
+{
+    const toy_rows f = toy_rows_of(factor);
+    return f.data ? scale * toy_get(&f, 0, 0) : scale;
+}
+
 static void sum_rows(toy_call *call)
 {
     const tg_sum_rows_forward_args *a = (const void *)call->slot;
     const toy_rows x = toy_rows_of(a->x), y = toy_rows_of(a->y);
+    const double scale = times_factor(a->scale, a->factor);
     for (int64_t i = 0; i < y.rows; i++)
         for (int64_t j = 0; j < y.n; j++) {
             double sum = 0;
             for (int64_t r = 0; r < a->x->shape[0]; r++)
                 sum += toy_get(&x, r * y.rows + i, j);
-            toy_set(&y, i, j, a->scale * sum + (a->accumulate ? toy_get(&y, i, j) : 0));
+            toy_set(&y, i, j, scale * sum + (a->accumulate ? toy_get(&y, i, j) : 0));
         }
 }
 
@@ -91,9 +98,10 @@ static void same_in_every_row(toy_call *call)
 {
     const tg_sum_rows_backward_args *a = (const void *)call->slot;
     const toy_rows dy = toy_rows_of(a->dy), dx = toy_rows_of(a->dx);
+    const double scale = times_factor(a->scale, a->factor);
     for (int64_t i = 0; i < dx.rows; i++)
         for (int64_t j = 0; j < dx.n; j++)
-            toy_set(&dx, i, j, a->scale * toy_get(&dy, i % dy.rows, j));
+            toy_set(&dx, i, j, scale * toy_get(&dy, i % dy.rows, j));
 }
 
 TOY_FUNCTION(embedding_forward, embedding, 0)

@@ -50,6 +50,15 @@ static inline __aicore__ void sum_rows_add(__ubuf__ float *sum, __ubuf__ float *
     asc_add(sum, sum, x, n);
 }
 
+/* scale, times the factor if there is one. */
+static inline __aicore__ float sum_rows_times(float scale, __gm__ float *factor)
+{
+    if (!factor)
+        return scale;
+    asc_dcci_single(factor); /* the scalar unit reads it */
+    return scale * factor[0];
+}
+
 /* f32 as n elements of another type. */
 static inline __aicore__ void sum_rows_narrow(uint64_t to, __ubuf__ float *x, int64_t type,
                                               uint32_t n)

@@ -9,6 +9,7 @@ ASC_KERNEL ASC_NAME(sum_rows_forward)(ASC_PARAMS(SUM_ROWS_FORWARD))
     int slot = 0;
     (void)rows;
     asc_pipeline_begin();
+    const float times = sum_rows_times(asc_f32(scale), factor);
     for (int64_t i = asc_get_block_idx(); i < tasks; i += asc_get_block_num()) {
         const sum_rows_task t = sum_rows_task_at(i, count, columns, tile_columns, y_rows, chunks);
         uint32_t n = (uint32_t)t.columns;
@@ -47,7 +48,7 @@ ASC_KERNEL ASC_NAME(sum_rows_forward)(ASC_PARAMS(SUM_ROWS_FORWARD))
             asc_add(sum, sum, sum + n, n);
             ASC_THEN();
         }
-        asc_mul_scalar(sum, sum, asc_f32(scale), n);
+        asc_mul_scalar(sum, sum, times, n);
         if (accumulate) {
             asc_copy_rows_in((uint64_t)old, to, 1, n * y_size, n * y_size,
                              asc_round_up(n * y_size, 32));
@@ -75,6 +76,7 @@ ASC_KERNEL ASC_NAME(sum_rows_backward)(ASC_PARAMS(SUM_ROWS_BACKWARD))
     (void)rows;
     (void)tile_rows;
     asc_modes_set();
+    const float times = sum_rows_times(asc_f32(scale), factor);
     if (repeats > 1)
         asc_short_turns(index, ASC_SCRATCH(spread), (uint32_t)columns, columns / repeats, 4,
                         columns / repeats * 4);
@@ -93,7 +95,7 @@ ASC_KERNEL ASC_NAME(sum_rows_backward)(ASC_PARAMS(SUM_ROWS_BACKWARD))
         else
             spread = x;
         ASC_THEN();
-        asc_mul_scalar(spread, spread, asc_f32(scale), n);
+        asc_mul_scalar(spread, spread, times, n);
 #if ASC_16BIT
         ASC_THEN();
         ASC_NARROW(out, spread, n);

@@ -109,10 +109,12 @@ static void fa_forward_task(const fa_forward *f, int64_t b, int64_t h, int64_t c
 static void fa_forward_tasks(void *arg, int64_t begin, int64_t end, int worker)
 {
     const fa_forward *f = arg;
+    fa_tasks_begin();
     for (int64_t task = begin; task < end; task++) {
         const int64_t head = task / f->chunks, chunk = f->chunks - 1 - task % f->chunks;
         fa_forward_task(f, head / f->n.heads, head % f->n.heads, chunk, worker);
     }
+    fa_tasks_end();
 }
 
 /* ---- calls ---- */
@@ -142,5 +144,6 @@ static tg_status forward(tg_ctx *ctx, const tg_flash_attention_forward_args *a)
     return TG_OK;
 }
 
-TG_CPU_IMPLS(flash_attention) = {TG_CPU_IMPL_IF(flash_attention_forward, FA_TAKES, NULL, forward),
-                                 TG_IMPLS_END};
+FA_ACCEPTS(flash_attention_forward)
+
+TG_CPU_IMPLS(flash_attention) = {FA_IMPL(flash_attention_forward, forward), TG_IMPLS_END};

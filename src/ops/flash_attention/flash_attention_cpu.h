@@ -34,8 +34,19 @@
 #define FA_PAIRS 0
 #endif
 
-/* a register block is FA_MR rows of FA_NV vectors */
-#if VL == 16
+/* matrix units multiply tiles of them */
+#if defined(__AMX_BF16__)
+#define FA_TILES 1
+#include "core/ceiling.h"
+#include "tiles.h"
+#else
+#define FA_TILES 0
+#endif
+
+/* a block of sums, in registers or a matrix unit, is FA_MR rows of FA_NV vectors */
+#if FA_TILES
+#define FA_MR 32
+#elif VL == 16
 #define FA_MR 12
 #elif SIMD_REGISTERS == 32
 #define FA_MR 8
@@ -49,6 +60,33 @@
 
 /* Products of pairs of bf16 are an implementation for bf16 alone; other types have nothing to gain. */
 #define FA_TAKES (FA_PAIRS ? TG_TAKES_BF16 : TG_TAKES_FLOATS)
+#if FA_TILES
+#define FA_ACCEPTS(op)                                  \
+    static int op##_accepts(const tg_##op##_args *args) \
+    {                                                   \
+        (void)args;                                     \
+        return tg_cpu_permit_tiles();                   \
+    }
+#define FA_IMPL(op, run) TG_CPU_IMPL_IF(op, FA_TAKES, op##_accepts, run)
+#else
+#define FA_ACCEPTS(op)
+#define FA_IMPL(op, run) TG_CPU_IMPL_IF(op, FA_TAKES, NULL, run)
+#endif
+
+/* Around the tasks of a worker. */
+SIMD_INLINE void fa_tasks_begin(void)
+{
+#if FA_TILES
+    tiles_open();
+#endif
+}
+
+SIMD_INLINE void fa_tasks_end(void)
+{
+#if FA_TILES
+    tiles_close();
+#endif
+}
 
 enum {
     FA_QB = 96,                    /* queries in a tile: a multiple of FA_MR and FA_NR */
@@ -159,7 +197,8 @@ int64_t fa_grain(int64_t products_per_task);
 /* So many words for each worker; size: their bytes. */
 char *fa_scratch(tg_ctx *ctx, int64_t words, int64_t *size);
 
-/* scores[key][query] = scale * sum over d of a[key][d] * b[d][query], where they can be seen.
+/* Products: flash_attention_kernel_registers.c, flash_attention_kernel_tiles.c.
+ * scores[key][query] = scale * sum over d of a[key][d] * b[d][query], where they can be seen.
  * a: layout rows of a_rows rows; b: layout lanes. */
 void fa_scores(const fa_tile *t, int64_t d, const word *a, int64_t a_rows, const word *b,
                float scale, float *scores);

@@ -147,7 +147,7 @@ static void fa_pack_queries(const fa_sizes *n, const fa_view *q, int64_t b, int6
     fa_pack_rows(n->type, fa_at(q, n->type, b, q0, h), q->row, nq, fa_round_up(nq, FA_NR), n->d,
                  rows, FA_QB);
     fa_lanes(rows, nq, n->d, lanes);
-    fa_stack(rows, stack, nq, n->d, FA_QB);
+    fa_stack(rows, stack, fa_round_up(nq, FA_NR), n->d, FA_QB);
 }
 
 /* Adds one query head's part to dk, dv and dq. */
@@ -249,8 +249,10 @@ static void fa_backward_task(const fa_backward *w, int64_t task, int worker)
 
 static void fa_backward_tasks(void *arg, int64_t begin, int64_t end, int worker)
 {
+    fa_tasks_begin();
     for (int64_t task = begin; task < end; task++)
         fa_backward_task(arg, task, worker);
+    fa_tasks_end();
 }
 
 /* dq of blocks of queries, from the parts of all chunks */
@@ -364,5 +366,7 @@ static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *a
     return TG_OK;
 }
 
-TG_CPU_IMPLS(flash_attention_backward) = {
-    TG_CPU_IMPL_IF(flash_attention_backward, FA_TAKES, NULL, backward), TG_IMPLS_END};
+FA_ACCEPTS(flash_attention_backward)
+
+TG_CPU_IMPLS(flash_attention_backward) = {FA_IMPL(flash_attention_backward, backward),
+                                          TG_IMPLS_END};

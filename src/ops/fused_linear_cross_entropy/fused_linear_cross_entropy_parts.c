@@ -72,9 +72,8 @@ static tg_tensor *result(const run_state *s, const chunk *c, int which, const tg
     .logits = &(c)->logits.t, .target = part(&(c)->target, (s)->f->target, (c)->first, (c)->rows), \
     .batch_target = (s)->l.parts > 1 ? (s)->f->target : NULL,                                      \
     .class_weight = (s)->f->class_weight,                                                          \
-    .dloss = (s)->f->reduction == TG_NONE                                                          \
-                 ? part(&(c)->dloss, (s)->f->dloss, (c)->first, (c)->rows)                         \
-                 : (s)->f->dloss,                                                                  \
+    .dloss = (s)->f->reduction == TG_NONE ? part(&(c)->dloss, (s)->l.dloss, (c)->first, (c)->rows) \
+                                          : (s)->l.dloss,                                          \
     .ignore_index = TG_VALUE((s)->f->ignore_index), .reduction = (s)->f->reduction,                \
     .label_smoothing = (s)->f->smoothing, .lse_square_scale = (s)->f->z,                           \
     .softcap = (s)->f->softcap, .token_scaling = (s)->f->token_scaling,                            \
@@ -126,18 +125,29 @@ static tg_status add_gradients(void *state, int64_t first, int64_t rows)
 
 /* ---- the whole ---- */
 
+/* The size of the largest upstream gradient that the host can see. */
+static double largest(const tg_tensor *dloss)
+{
+    double most = 0;
+    for (int64_t i = 0; i < tg_numel(dloss); i++)
+        most = fmax(most, fabs((double)((const float *)tg_data(dloss))[i]));
+    return most;
+}
+
 /* A power of two that f16, which has so few exponents, needs lest gradients divided by D vanish in it. The largest upstream
- * gradient becomes about 2^8, or, before it is divided by D, 2^12. One that lies on a device is taken to be about 1. */
+ * gradient becomes about 2^8, or, before it is divided by D, 2^12. Of n that have a root mean square of 1 it is sqrt(n) at most:
+ * then those of 1 become 2^8, unless that could be more than 2^14. */
 static double scale_of(const run_state *s)
 {
-    const tg_tensor *t = s->f->dloss;
-    const float *dloss = t && t->device.device_type == TG_DEVICE_CPU ? tg_data(t) : NULL;
-    double most = dloss ? 0 : 1;
+    const tg_tensor *dloss = s->l.dloss;
+    const int large = s->f->reduction == TG_MEAN ? 12 : 8;
     if (s->type != TG_F16)
         return 1;
-    for (int64_t i = 0; dloss && i < tg_numel(t); i++)
-        most = fmax(most, fabs((double)dloss[i]));
-    const int large = s->f->reduction == TG_MEAN ? 12 : 8;
+    if (s->l.factor) {
+        const int room = 14 - ilogb(sqrt((double)tg_numel(dloss)));
+        return ldexp(1, room < large ? room : large);
+    }
+    const double most = dloss && on_host(dloss) ? largest(dloss) : 1;
     return most > 0 && most < INFINITY ? ldexp(1, large - ilogb(most)) : 1;
 }
 
@@ -156,6 +166,7 @@ static tg_status allocate(run_state *s)
     s->set_bytes = logits + dlogits;
     s->dlogits_at = narrow ? logits : 0;
     s->results = (float *)(s->memory + sets);
+    TG_TRY(fused_linear_upstream(&s->l));
     TG_TRY(fused_linear_sums(&s->l, f->dbias, &s->sum_bias));
     return fused_linear_sums(&s->l, f->dweight, &s->l.sum_weight);
 }
@@ -165,10 +176,10 @@ static tg_status finish(void *state)
     const run_state *s = state;
     const flce *f = s->f;
     tg_tensor *const results[RESULTS] = {f->loss, f->z_loss, f->accuracy};
-    TG_TRY(fused_linear_add_up(&s->l, s->sum_bias, 1, f->dbias, f->accumulate));
+    TG_TRY(fused_linear_add_up(&s->l, s->sum_bias, 1, s->l.factor, f->dbias, f->accumulate));
     for (int i = 0; i < RESULTS && f->reduction != TG_NONE; i++) {
         view one;
-        TG_TRY(fused_linear_add_up(&s->l, s->results + i * s->l.parts, s->l.parts,
+        TG_TRY(fused_linear_add_up(&s->l, s->results + i * s->l.parts, s->l.parts, NULL,
                                    part(&one, results[i], 0, 1), 0));
     }
     return TG_OK;
@@ -182,6 +193,7 @@ static tg_status run(tg_ctx *ctx, const flce *f)
                          .dx = f->dx,
                          .dweight = f->dweight,
                          .accumulate = f->accumulate,
+                         .dloss = f->dloss,
                          .split = 1},
                    .f = f,
                    .classes = f->weight->shape[0],

@@ -62,7 +62,7 @@ static tg_status project(void *state, int64_t first, int64_t rows)
 /* What both directions of softmax_jsd are given. The mean is that of all rows. */
 #define LOSS_ARGS(s, c)                                                               \
     .student = &(c)->student.t, .teacher = &(c)->teacher.t, .labels = (s)->f->labels, \
-    .dloss = (s)->f->dloss, .dstudent = (s)->gradients ? &(c)->dlogits.t : NULL,      \
+    .dloss = (s)->l.dloss, .dstudent = (s)->gradients ? &(c)->dlogits.t : NULL,       \
     .beta = TG_VALUE((s)->f->beta), .temperature = (s)->f->temperature,               \
     .ignore_index = TG_VALUE((s)->f->ignore_index), .first_row = (c)->first,          \
     .batch_rows = (s)->l.rows_of_x.rows, .grad_scale = (s)->l.scale
@@ -90,13 +90,8 @@ static tg_status add_gradients(void *state, int64_t first, int64_t rows)
 
 /* ---- the whole ---- */
 
-static int on_host(const tg_tensor *t)
-{
-    return t->device.device_type == TG_DEVICE_CPU;
-}
-
-/* The upstream gradient of a row's loss, as far as it can be told: a dloss that lies on a device is taken as 1, and of labels
- * there it may be that a single row counts. */
+/* The upstream gradient of a row's loss, as far as it can be told: of a dloss that lies on a device only 1 is left
+ * (fused_linear_upstream()), and of labels there it may be that a single row counts. */
 static double upstream(const fljsd *f, int64_t rows)
 {
     const double dloss = f->dloss && on_host(f->dloss) ? *(const float *)tg_data(f->dloss) : 1;
@@ -136,6 +131,7 @@ static tg_status allocate(run_state *s)
     s->teacher_at = logits;
     s->dlogits_at = narrow ? 2 * logits : 0;
     s->losses = (float *)(s->memory + sets);
+    TG_TRY(fused_linear_upstream(&s->l));
     return fused_linear_sums(&s->l, f->dweight, &s->l.sum_weight);
 }
 
@@ -143,7 +139,8 @@ static tg_status finish(void *state)
 {
     const run_state *s = state;
     view loss;
-    return fused_linear_add_up(&s->l, s->losses, s->l.parts, part(&loss, s->f->loss, 0, 1), 0);
+    return fused_linear_add_up(&s->l, s->losses, s->l.parts, NULL, part(&loss, s->f->loss, 0, 1),
+                               0);
 }
 
 static tg_status run(tg_ctx *ctx, const fljsd *f)
@@ -154,6 +151,7 @@ static tg_status run(tg_ctx *ctx, const fljsd *f)
                          .dx = f->dx,
                          .dweight = f->dweight,
                          .accumulate = f->accumulate,
+                         .dloss = f->dloss,
                          .split = 4},
                    .f = f,
                    .teacher_x = tg_rows_of(f->teacher_x),

@@ -145,7 +145,7 @@ static job job_of(const tg_tensor *many, const tg_tensor *one, double scale)
 
 static tg_status forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args)
 {
-    job j = job_of(args->x, args->y, args->scale);
+    job j = job_of(args->x, args->y, tg_times_factor(args->scale, args->factor));
     j.accumulate = args->accumulate != 0;
     if (args->y->ndim > 1) {
         if (tg_reserving(ctx))
@@ -166,7 +166,7 @@ static tg_status forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args)
 
 static tg_status backward(tg_ctx *ctx, const tg_sum_rows_backward_args *args)
 {
-    job j = job_of(args->dx, args->dy, args->scale);
+    job j = job_of(args->dx, args->dy, tg_times_factor(args->scale, args->factor));
     if (tg_reserving(ctx))
         return TG_OK;
     j.stream = rows_stream_aligned(args->dx, args->dy);

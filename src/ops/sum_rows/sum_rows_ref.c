@@ -5,6 +5,7 @@ static tg_status forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args)
 {
     (void)ctx;
     const tg_rows x = tg_rows_of(args->x), y = tg_rows_of(args->y);
+    const double scale = tg_times_factor(args->scale, args->factor);
     for (int64_t r = 0; r < y.rows; r++)
         for (int64_t i = 0; i < y.n; i++) {
             double sum = 0;
@@ -12,7 +13,7 @@ static tg_status forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args)
                 sum += tg_get(x.data, x.type, (k * y.rows + r) * x.stride + i);
             const int64_t at = r * y.stride + i;
             const double before = args->accumulate ? tg_get(y.data, y.type, at) : 0;
-            tg_set(y.data, y.type, at, before + args->scale * sum);
+            tg_set(y.data, y.type, at, before + scale * sum);
         }
     return TG_OK;
 }
@@ -21,10 +22,11 @@ static tg_status backward(tg_ctx *ctx, const tg_sum_rows_backward_args *args)
 {
     (void)ctx;
     const tg_rows dy = tg_rows_of(args->dy), dx = tg_rows_of(args->dx);
+    const double scale = tg_times_factor(args->scale, args->factor);
     for (int64_t r = 0; r < dx.rows; r++)
         for (int64_t i = 0; i < dx.n; i++)
             tg_set(dx.data, dx.type, r * dx.stride + i,
-                   args->scale * tg_get(dy.data, dy.type, r % dy.rows * dy.stride + i));
+                   scale * tg_get(dy.data, dy.type, r % dy.rows * dy.stride + i));
     return TG_OK;
 }
 

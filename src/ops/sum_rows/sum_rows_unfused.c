@@ -13,12 +13,13 @@ static tg_status forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args)
 {
     eager e = eager_begin(ctx);
     const int64_t m = tg_rows_of(args->y).rows;
+    const double scale = tg_times_factor(args->scale, args->factor);
     for (int64_t r = 0; r < m; r++) {
         const mat x = every(args->x, r, m), y = every(args->y, r, m);
         const mat sum = eager_new(&e, TG_F32, 1, x.cols);
         eager_sum_columns(&e, sum, x);
-        if (args->scale != 1)
-            eager_scalar(&e, EAGER_MUL, sum, sum, args->scale);
+        if (scale != 1)
+            eager_scalar(&e, EAGER_MUL, sum, sum, scale);
         if (args->accumulate)
             eager_binary(&e, EAGER_ADD, y, y, sum);
         else
@@ -34,7 +35,7 @@ static tg_status backward(tg_ctx *ctx, const tg_sum_rows_backward_args *args)
     const int64_t m = tg_rows_of(args->dy).rows;
     for (int64_t r = 0; r < m; r++) {
         const mat dx = every(args->dx, r, m);
-        eager_fill(&e, dx, args->scale);
+        eager_fill(&e, dx, tg_times_factor(args->scale, args->factor));
         eager_binary(&e, EAGER_MUL, dx, dx, every(args->dy, r, m));
     }
     return eager_end(&e);
