@@ -42,11 +42,31 @@ static void *take_pages(size_t bytes, int access)
     return p;
 }
 
+enum { LARGE = 8 << 20, PAGE = 4096 };
+
 void *take_memory(size_t bytes)
 {
     void *p = take_pages(bytes, PROT_READ | PROT_WRITE);
-    if (bytes >= (size_t)8 << 20)
+    if (bytes >= LARGE)
         madvise(p, bytes, MADV_HUGEPAGE);
+    return p;
+}
+
+static void touch(void *memory, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    for (int64_t page = begin; page < end; page++)
+        ((volatile char *)memory)[page * PAGE] = 0;
+}
+
+/* A system gives a page from the memory that is near to the thread that touches it first: a part to each thread, so that all of a
+ * machine's memory is at work. */
+static void *take_spread(const run *r, size_t bytes)
+{
+    void *p = take_memory(bytes);
+    const int64_t pages = (int64_t)(bytes / PAGE), threads = tg_ctx_threads(r->ctx);
+    if (bytes >= LARGE)
+        tg_parallel_for(r->ctx, pages, (pages + threads - 1) / threads, touch, p);
     return p;
 }
 
@@ -108,9 +128,10 @@ static void take_twin(run *r, char *host, size_t bytes, int exchanged)
 
 void *take_tensors(run *r, size_t bytes)
 {
+    if (!is_apart(r))
+        return take_spread(r, bytes);
     char *host = take_memory(bytes);
-    if (is_apart(r))
-        take_twin(r, host, bytes, 0);
+    take_twin(r, host, bytes, 0);
     return host;
 }
 
@@ -129,7 +150,7 @@ void *take_exchanged(run *r, size_t bytes)
 void *take_activations(run *r, size_t bytes)
 {
     if (!is_apart(r))
-        return take_memory(bytes);
+        return take_spread(r, bytes);
     char *host = take_pages(bytes, PROT_NONE);
     take_twin(r, host, bytes, 0);
     return host;

@@ -116,6 +116,18 @@ TG_API tg_status tg_ctx_set_executor(tg_ctx *ctx, tg_executor run, void *user);
 typedef void (*tg_range_fn)(void *arg, int64_t begin, int64_t end, int worker);
 TG_API void tg_parallel_for(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void *arg);
 
+/* How kernels of the CPU use memory, of the whole process: a table by processors has what suits the machine, TIGON_TUNE or this
+ * changes it, and `tigon tune` measures what would. settings: "stream=33554432,pass=4096", numbers of bytes, of
+ *   stream   an output of more is written past the caches
+ *   pass     how far ahead a walk along arrays asks for memory
+ *   exps     the same where each element has an exponential
+ *   rows     of rows that are asked for while others are computed, how much is on its way
+ * Results do not depend on how far ahead, to the bit; past the caches or not, sums may be rounded otherwise. No call may run meanwhile.
+ * Errors: TG_ENOTFOUND for another name, TG_EINVAL for what is no number of bytes; nothing is changed then. */
+TG_API tg_status tg_tune(const char *settings);
+/* What a setting is now, in bytes; -1 for a name that is none. Known once there has been a context. */
+TG_API int64_t tg_tuned(const char *name);
+
 /* ---- memory of the device ----
  *
  * What a program needs to run on any device: memory for tensors, and copies to and from it. Where the device's memory is

@@ -157,10 +157,15 @@ void tg_cpu_open(void);
 uint64_t tg_cpu_slow_features(void);
 /* The names of this architecture's levels, for messages. */
 const char *tg_cpu_levels(void);
-/* Outputs of more bytes are written with streaming stores: tg_streams(). Of the whole process. */
-void tg_stream_beyond(int64_t bytes);
 /* Feature set of a level's name; -1 for an unknown name. */
 int64_t tg_cpu_level_features(const char *level);
+
+/* ---- tuning.c: how kernels use memory, of the whole process ---- */
+
+/* What suits this machine; once, from the registry. */
+void tg_tuning_open(void);
+/* Reads settings such as "stream=0,pass=4096"; the others keep what they are. */
+tg_status tg_tuning_read(tg_ctx *ctx, const char *text, const char *who);
 
 /* ---- workspace.c ---- */
 

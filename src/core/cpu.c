@@ -177,17 +177,3 @@ const char *tg_cpu_needs(uint64_t needs)
     }
     return unknown ? "an unknown feature" : text;
 }
-
-/* An output of this size is gone from the caches before anyone reads it, so loading its lines first is
- * lost. */
-static _Atomic int64_t stream_bytes = (int64_t)16 << 20;
-
-void tg_stream_beyond(int64_t bytes)
-{
-    atomic_store_explicit(&stream_bytes, bytes, memory_order_relaxed);
-}
-
-int tg_streams(int64_t bytes)
-{
-    return bytes > atomic_load_explicit(&stream_bytes, memory_order_relaxed);
-}

@@ -41,17 +41,6 @@ static tg_status set_impl_by_name(tg_ctx *ctx, const char *list, const char *who
     return tg_ctx_use_list(ctx, -1, list, who);
 }
 
-static tg_status set_stream_bytes(tg_ctx *ctx, const char *value, const char *who)
-{
-    char *end;
-    const long long bytes = strtoll(value, &end, 10);
-    (void)ctx; /* of the whole process */
-    if (*end || bytes < 0)
-        return tg_fail(TG_EINVAL, "%s is %s, expected a number of bytes", who, value);
-    tg_stream_beyond(bytes);
-    return TG_OK;
-}
-
 static tg_status read_op_lists(tg_ctx *ctx)
 {
     for (char **entry = environ; entry && *entry; entry++) {
@@ -75,16 +64,11 @@ static const struct {
     const char *name;
     tg_status (*set)(tg_ctx *ctx, const char *value,
                      const char *who); /* NULL: another part reads it */
-} settings[] = {{"TIGON_CPU_MAX", tg_ctx_use_cpu_max},
-                {"TIGON_STRICT", set_strict_by_name},
-                {"TIGON_VERBOSE", set_verbose_by_name},
-                {"TIGON_FALLBACK", set_fallback_by_name},
-                {"TIGON_DEVICE", tg_ctx_use_device},
-                {"TIGON_IMPL", set_impl_by_name},
-                {"TIGON_STREAM_BYTES", set_stream_bytes},
-                {"TIGON_BLAS", tg_blas_check},
-                {"TIGON_BACKEND_PATH", NULL},
-                {"TIGON_LIGER", NULL}};
+} settings[] = {{"TIGON_CPU_MAX", tg_ctx_use_cpu_max},  {"TIGON_STRICT", set_strict_by_name},
+                {"TIGON_VERBOSE", set_verbose_by_name}, {"TIGON_FALLBACK", set_fallback_by_name},
+                {"TIGON_DEVICE", tg_ctx_use_device},    {"TIGON_IMPL", set_impl_by_name},
+                {"TIGON_TUNE", tg_tuning_read},         {"TIGON_BLAS", tg_blas_check},
+                {"TIGON_BACKEND_PATH", NULL},           {"TIGON_LIGER", NULL}};
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
 tg_status tg_ctx_read_environment(tg_ctx *ctx)

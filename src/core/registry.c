@@ -201,6 +201,7 @@ static void open_registry(void)
 {
     tg_schema_open();
     tg_cpu_open();
+    tg_tuning_open();
     open_status = add_built_in();
     if (open_status == TG_OK)
         open_status = add_vendors();

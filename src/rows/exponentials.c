@@ -16,7 +16,7 @@ SIMD_INLINE vf fold_max(const vf *a)
 SIMD_INLINE void sum_body(el e, int kept, int with_max, const void *x, int64_t n, float from,
                           float *keep, exps_sums *result)
 {
-    const int64_t ahead = EXPS_AHEAD / el_size(e);
+    const int64_t ahead = v_distance.exps / el_size(e);
     const v_origin origin = v_origin_at(from);
     const vf lowest = v_set(-INFINITY);
     vf max[UNROLL] = {lowest, lowest, lowest, lowest}, sum[UNROLL] = {{0}};

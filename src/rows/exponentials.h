@@ -19,8 +19,7 @@
 #define exps_sum TG_AT_LEVEL(exps_sum)
 #define exps_sum2 TG_AT_LEVEL(exps_sum2)
 
-/* EXPS_AHEAD: bytes to what is asked for; arithmetic keeps hardware prefetchers from running far ahead. */
-enum { EXPS_BLOCK = 2048, EXPS_AHEAD = 8192 };
+enum { EXPS_BLOCK = 2048 };
 
 /* More than the sum of a whole block can be if no logit lies above `from`; below it, none lies above by more than its
  * logarithm. */

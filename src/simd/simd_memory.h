@@ -2,6 +2,7 @@
 #ifndef TG_SIMD_MEMORY_H
 #define TG_SIMD_MEMORY_H
 
+#include "ahead.h"
 #include "simd_convert.h"
 
 SIMD_INLINE vf v_load(el e, const void *p, int64_t i)
@@ -59,10 +60,10 @@ SIMD_INLINE void v_prefetch(const void *p)
     __builtin_prefetch(p, 0, 2);
 }
 
-/* How many rows of so many bytes further on to ask for: 16 KiB of them are on their way then, and at least so many rows. */
+/* How many rows of so many bytes further on to ask for: v_distance.rows of them are on their way then, and at least so many rows. */
 SIMD_INLINE int64_t v_rows_ahead(int64_t bytes, int64_t least)
 {
-    const int64_t fit = (16 << 10) / (bytes + 1);
+    const int64_t fit = v_distance.rows / (bytes + 1);
     return fit > least ? fit : least;
 }
 

@@ -95,11 +95,10 @@ SIMD_INLINE vf2 v_round2(el e, vf2 x)
     return (vf2){v_round(e, x.a), v_round(e, x.b)};
 }
 
-/* Asks for the memory of v_load2 some way further on, for long walks: the hardware looks ahead as
- * well, but stops at the end of each page. Addresses behind the end do no harm. */
+/* Asks for the memory of v_load2 v_distance.pass further on, for long walks. Addresses behind the end do no harm. */
 SIMD_INLINE void v_ahead2(el e, const void *p, int64_t i)
 {
-    const char *at = (const char *)p + i * el_size(e) + 2048;
+    const char *at = (const char *)p + i * el_size(e) + v_distance.pass;
     __builtin_prefetch(at);
     if (2 * VL * el_size(e) > 64)
         __builtin_prefetch(at + 64);

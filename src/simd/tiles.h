@@ -1,9 +1,12 @@
-/* src/simd/tiles.h - the tiles of a matrix unit (AMX), for files compiled for it. */
+/* src/simd/tiles.h - the tiles of a matrix unit (AMX), for files that are compiled for it; elsewhere opening and closing is nothing. */
 #ifndef TG_SIMD_TILES_H
 #define TG_SIMD_TILES_H
 
-#include <immintrin.h>
 #include <stdint.h>
+
+#if defined(__AMX_BF16__)
+#define TILES 1
+#include <immintrin.h>
 
 /* All eight tiles as large as they may be: 16 rows of 64 bytes. Of the thread, until tiles_close(). */
 static inline void tiles_open(void)
@@ -20,5 +23,15 @@ static inline void tiles_close(void)
 {
     _tile_release();
 }
+#else
+#define TILES 0
+static inline void tiles_open(void)
+{
+}
+
+static inline void tiles_close(void)
+{
+}
+#endif
 
 #endif

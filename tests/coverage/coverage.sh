@@ -18,7 +18,7 @@ cmake --build "$build" -j "$(nproc)" --target tigon_command >/dev/null
 find "$build" -name '*.gcda' -delete
 "$build/tigon" check --strict >"$build/check.txt" || echo "the checker fails: see $build/check.txt"
 TIGON_BLAS=libopenblas.so.0 "$build/tigon" check --strict cpu/gemm.blas >"$build/blas.txt" || echo "the checker fails: see $build/blas.txt"
-export TIGON_STREAM_BYTES=0 # the tests check.streams.*
+export TIGON_TUNE=stream=0 # the tests check.streams.*
 "$build/tigon" check --quick >"$build/streams.txt" || echo "the checker fails: see $build/streams.txt"
 "$build/tigon" check softmax_forward >"$build/long.txt" || echo "the checker fails: see $build/long.txt"
 exec python3 "$(dirname "$0")/coverage.py" "$source" "$build"

@@ -35,6 +35,20 @@ expect 2 list --matrix --json --markdown
 expect 2 list --matrix --update x.md softmax
 expect 0 list --matrix swiglu_forward
 case $output in *"swiglu "*forward*"f32 bf16 f16"*) ;; *) fail "tigon list --matrix swiglu_forward: $output" ;; esac
+# Settings of memory: what is measured, and what is no setting.
+expect 0 tune --mib 1 --rounds 1 --json
+for name in pass exps rows stream; do
+    case $output in *'"name": "'$name'", "now": '[0-9]*) ;; *) fail "tigon tune --json: no $name: $output" ;; esac
+done
+case $output in *'"TIGON_TUNE": "'*) ;; *) fail "tigon tune --json: no advice: $output" ;; esac
+expect 2 tune --rounds 0
+expect 2 tune --mib -1
+TIGON_TUNE=pass=4096,stream=0 expect 0 tune --mib 1 --rounds 1 --json
+case $output in *'"name": "pass", "now": 4096'*'"name": "stream", "now": 0,'*) ;; *) fail "TIGON_TUNE is not what is set: $output" ;; esac
+for wrong in pass=x pass= pass passes=1 stream=0,exps=-1; do
+    TIGON_TUNE=$wrong expect 1 info
+    case $output in *TIGON_TUNE*) ;; *) fail "TIGON_TUNE=$wrong: $output" ;; esac
+done
 # What is asked for is done, or it is a failure.
 expect 0 check softmax_forward cpu/softmax_backward
 for nothing in cpu/softmax_forward.v9 no_such_operator no/softmax_forward; do

@@ -41,6 +41,8 @@ full "$tigon" list
 full "$tigon" list --json
 full "$tigon" list --matrix dyt_backward
 full "$tigon" doctor
+full "$tigon" tune --mib 1 --rounds 1
+full "$tigon" tune --mib 1 --rounds 1 --json
 full "$tigon" check --list
 full "$tigon" check --quick --json dyt_backward
 full "$tigon" numerics tvd_forward

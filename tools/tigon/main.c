@@ -20,6 +20,7 @@ static const struct {
      "compare every implementation with the reference, forward and backward"},
     {"numerics", command_numerics, "errors on hard inputs, beside the unfused composition's"},
     {"bench", command_bench, "measure speed and memory against the machine's own limits"},
+    {"tune", command_tune, "measure how kernels should use this machine's memory"},
     {"plot", command_plot, "draw the results of tigon bench"},
     {"report", command_report, "an operator's port to an NPU: files, plan, parity, speed, risks"},
     {"ub-check", command_ub_check, "does a kernel fit into an NPU's Unified Buffer, and how"},

@@ -72,7 +72,7 @@ static void grad_block(el e, int stream, const terms *t, int64_t n, void *out)
 SIMD_INLINE void direct_body(el e, int stream, const void *x, int64_t n, float from, float scale,
                              float lowest, void *out)
 {
-    const int64_t ahead = EXPS_AHEAD / el_size(e);
+    const int64_t ahead = v_distance.exps / el_size(e);
     const v_origin origin = v_origin_at(from);
     const vf s = v_set(scale), floor = v_set(lowest);
     int64_t i = 0;

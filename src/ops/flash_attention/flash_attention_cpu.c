@@ -1,5 +1,6 @@
 /* flash_attention on the CPU: forward. Tiles of 96 queries by 96 keys, packed, multiplied in registers; online softmax. */
 #include "flash_attention_cpu.h"
+#include "core/ceiling.h"
 
 /* ---- a task: up to FA_FORWARD_BLOCKS blocks of queries of one head over all keys ---- */
 
@@ -109,12 +110,12 @@ static void fa_forward_task(const fa_forward *f, int64_t b, int64_t h, int64_t c
 static void fa_forward_tasks(void *arg, int64_t begin, int64_t end, int worker)
 {
     const fa_forward *f = arg;
-    fa_tasks_begin();
+    tiles_open();
     for (int64_t task = begin; task < end; task++) {
         const int64_t head = task / f->chunks, chunk = f->chunks - 1 - task % f->chunks;
         fa_forward_task(f, head / f->n.heads, head % f->n.heads, chunk, worker);
     }
-    fa_tasks_end();
+    tiles_close();
 }
 
 /* ---- calls ---- */
@@ -144,6 +145,15 @@ static tg_status forward(tg_ctx *ctx, const tg_flash_attention_forward_args *a)
     return TG_OK;
 }
 
-FA_ACCEPTS(flash_attention_forward)
+#if TILES
+static int accepts(const tg_flash_attention_forward_args *args)
+{
+    (void)args;
+    return tg_cpu_permit_tiles();
+}
+#else
+#define accepts NULL
+#endif
 
-TG_CPU_IMPLS(flash_attention) = {FA_IMPL(flash_attention_forward, forward), TG_IMPLS_END};
+TG_CPU_IMPLS(flash_attention) = {
+    TG_CPU_IMPL_IF(flash_attention_forward, FA_TAKES, accepts, forward), TG_IMPLS_END};

@@ -13,6 +13,7 @@
 
 #include "rows/level.h"
 #include "simd.h"
+#include "tiles.h"
 
 #define fa_view_of TG_AT_LEVEL(fa_view_of)
 #define fa_sizes_of TG_AT_LEVEL(fa_sizes_of)
@@ -34,17 +35,8 @@
 #define FA_PAIRS 0
 #endif
 
-/* matrix units multiply tiles of them */
-#if defined(__AMX_BF16__)
-#define FA_TILES 1
-#include "core/ceiling.h"
-#include "tiles.h"
-#else
-#define FA_TILES 0
-#endif
-
 /* a block of sums, in registers or a matrix unit, is FA_MR rows of FA_NV vectors */
-#if FA_TILES
+#if TILES
 #define FA_MR 32
 #elif VL == 16
 #define FA_MR 12
@@ -60,33 +52,6 @@
 
 /* Products of pairs of bf16 are an implementation for bf16 alone; other types have nothing to gain. */
 #define FA_TAKES (FA_PAIRS ? TG_TAKES_BF16 : TG_TAKES_FLOATS)
-#if FA_TILES
-#define FA_ACCEPTS(op)                                  \
-    static int op##_accepts(const tg_##op##_args *args) \
-    {                                                   \
-        (void)args;                                     \
-        return tg_cpu_permit_tiles();                   \
-    }
-#define FA_IMPL(op, run) TG_CPU_IMPL_IF(op, FA_TAKES, op##_accepts, run)
-#else
-#define FA_ACCEPTS(op)
-#define FA_IMPL(op, run) TG_CPU_IMPL_IF(op, FA_TAKES, NULL, run)
-#endif
-
-/* Around the tasks of a worker. */
-SIMD_INLINE void fa_tasks_begin(void)
-{
-#if FA_TILES
-    tiles_open();
-#endif
-}
-
-SIMD_INLINE void fa_tasks_end(void)
-{
-#if FA_TILES
-    tiles_close();
-#endif
-}
 
 enum {
     FA_QB = 96,                    /* queries in a tile: a multiple of FA_MR and FA_NR */

@@ -4,6 +4,7 @@
  * sums over queries (dk, dv) are complete for those heads; its sums over keys (dq) are partial if
  * the keys of a head are shared among tasks. All partial sums are added in the order of the tasks.
  */
+#include "core/ceiling.h"
 #include "flash_attention_cpu.h"
 
 /* ---- one tile of queries by keys ---- */
@@ -249,10 +250,10 @@ static void fa_backward_task(const fa_backward *w, int64_t task, int worker)
 
 static void fa_backward_tasks(void *arg, int64_t begin, int64_t end, int worker)
 {
-    fa_tasks_begin();
+    tiles_open();
     for (int64_t task = begin; task < end; task++)
         fa_backward_task(arg, task, worker);
-    fa_tasks_end();
+    tiles_close();
 }
 
 /* dq of blocks of queries, from the parts of all chunks */
@@ -366,7 +367,15 @@ static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *a
     return TG_OK;
 }
 
-FA_ACCEPTS(flash_attention_backward)
+#if TILES
+static int accepts(const tg_flash_attention_backward_args *args)
+{
+    (void)args;
+    return tg_cpu_permit_tiles();
+}
+#else
+#define accepts NULL
+#endif
 
-TG_CPU_IMPLS(flash_attention_backward) = {FA_IMPL(flash_attention_backward, backward),
-                                          TG_IMPLS_END};
+TG_CPU_IMPLS(flash_attention_backward) = {
+    TG_CPU_IMPL_IF(flash_attention_backward, FA_TAKES, accepts, backward), TG_IMPLS_END};

@@ -1,7 +1,7 @@
 /* flash_attention: products of small matrices that lie packed in scratch, in registers of vectors. */
 #include "flash_attention_cpu.h"
 
-#if !FA_TILES
+#if !TILES
 
 /* ---- register blocks ---- */
 

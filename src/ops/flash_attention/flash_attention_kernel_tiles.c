@@ -2,7 +2,7 @@
  * lie, and words of 16 lanes are tiles of b; only the probabilities of a sum over keys have to be turned first. */
 #include "flash_attention_cpu.h"
 
-#if FA_TILES
+#if TILES
 
 enum { SIDE = 16 /* rows, and words of a row, of a tile */, SQUARE = SIDE * SIDE };
 

@@ -67,6 +67,6 @@ int cli_error(const cli_usage *usage, const char *format, ...)
 typedef int cli_command(int argc, char **argv);
 
 cli_command command_info, command_list, command_check, command_numerics, command_bench,
-    command_plot, command_ub_check, command_profile, command_report, command_doctor;
+    command_plot, command_ub_check, command_profile, command_report, command_doctor, command_tune;
 
 #endif
