@@ -121,6 +121,13 @@ void *tg_workspace_beside(tg_ctx *ctx, const tg_tensor *t, size_t bytes);
 /* A lock that fork() waits for, so that it is free in the child. Once a lock, before it is first taken. */
 void tg_lock_across_fork(pthread_mutex_t *lock);
 
+/* Beside the features of tigon/backend.h: products of bf16 in matrix units, on processors that have
+ * TG_CPU_BF16 as well. No level has it, so that any ceiling leaves it out. */
+#define TG_CPU_AMX ((uint64_t)1 << 5)
+
+/* 1 if the operating system lets this process use matrix units (TG_CPU_AMX), for which it has to be asked. */
+int tg_cpu_permit_tiles(void);
+
 /* 1 if an output of so many bytes should be written with streaming stores: it will not be read from
  * cache. */
 int tg_streams(int64_t bytes);

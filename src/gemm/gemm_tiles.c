@@ -10,7 +10,6 @@
  * A result adds up its terms in one order, and the steps depend on the sizes alone, so that the bits
  * do not depend on the number of threads, as the cut into tasks does.
  */
-#include "core/ceiling.h"
 #include "core/parts.h"
 #include "gemm_matrix.h"
 #include "tiles.h"

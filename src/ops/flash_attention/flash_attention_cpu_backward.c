@@ -4,7 +4,6 @@
  * sums over queries (dk, dv) are complete for those heads; its sums over keys (dq) are partial if
  * the keys of a head are shared among tasks. All partial sums are added in the order of the tasks.
  */
-#include "core/ceiling.h"
 #include "flash_attention_cpu.h"
 
 /* ---- one tile of queries by keys ---- */
