@@ -1,5 +1,5 @@
 /* tools/tigon/limits/gemm.c - the rate of products: oneDNN alone with its own threads, on plain
- * row-major matrices, 2.6 or 3.x; through tg_gemm in a build without it.
+ * row-major matrices, 2.6 or 3.x, or in f32 a BLAS that is there; through tg_gemm in a build without oneDNN.
  */
 #include "limits.h"
 
@@ -18,7 +18,8 @@ struct gemm_limit {
     int type; /* of the product that runs, which may be f32 for want of another */
     void *a, *b, *c;
     const char *name;
-    int use_sgemm;
+    tg_ctx *blas; /* whose products are those of a BLAS; NULL: there is none */
+    int way;
 #ifdef TIGON_ONEDNN
     dnnl_primitive_t primitive;
     dnnl_exec_arg_t args[3];
@@ -59,7 +60,7 @@ static void drop_matrices(gemm_limit *l)
 }
 
 /* tg_gemm, where the matrices are. */
-static void run_own(gemm_limit *l)
+static tg_status run_by(gemm_limit *l, tg_ctx *ctx)
 {
     const gemm_work *w = &l->work;
     const int64_t a_shape[2] = {w->trans_a ? w->k : w->m, w->trans_a ? w->m : w->k};
@@ -69,8 +70,14 @@ static void run_own(gemm_limit *l)
     tg_tensor b = tg_tensor_of(l->b, (tg_type)l->type, 2, b_shape);
     tg_tensor c = tg_tensor_of(l->c, (tg_type)l->type, 2, c_shape);
     a.device.device_type = b.device.device_type = c.device.device_type = tg_ctx_device_type(l->ctx);
-    tg_gemm(l->ctx, &(tg_gemm_args){
-                        .a = &a, .b = &b, .c = &c, .trans_a = w->trans_a, .trans_b = w->trans_b});
+    return tg_gemm(
+        ctx,
+        &(tg_gemm_args){.a = &a, .b = &b, .c = &c, .trans_a = w->trans_a, .trans_b = w->trans_b});
+}
+
+static void run_own(gemm_limit *l)
+{
+    run_by(l, l->ctx);
 }
 
 static int prepare_own(gemm_limit *l, int type)
@@ -87,6 +94,8 @@ static int prepare_own(gemm_limit *l, int type)
 }
 
 #ifdef TIGON_ONEDNN
+
+enum { MATMUL, SGEMM, BLAS, WAYS };
 
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
@@ -165,9 +174,13 @@ static void drop_matmul(gemm_limit *l)
 
 static void run_product(gemm_limit *l)
 {
-    set_threads(tg_ctx_threads(l->ctx));
     const gemm_work *w = &l->work;
-    if (l->use_sgemm) {
+    if (l->way == BLAS) {
+        run_by(l, l->blas);
+        return;
+    }
+    set_threads(tg_ctx_threads(l->ctx));
+    if (l->way == SGEMM) {
         dnnl_sgemm(w->trans_a ? 'T' : 'N', w->trans_b ? 'T' : 'N', w->m, w->n, w->k, 1.0f, l->a,
                    w->trans_a ? w->m : w->k, l->b, w->trans_b ? w->k : w->n, 0.0f, l->c, w->n);
         return;
@@ -176,17 +189,34 @@ static void run_product(gemm_limit *l)
     dnnl_stream_wait(stream);
 }
 
-static double best_of(gemm_limit *l, int runs)
+enum { RUNS = 2 };
+
+static double best_by(gemm_limit *l, int way)
 {
     double best = 1e30;
+    l->way = way;
     run_product(l);
-    for (int i = 0; i < runs; i++) {
+    for (int i = 0; i < RUNS; i++) {
         const double t0 = seconds();
         run_product(l);
         const double t = seconds() - t0;
         best = t < best ? t : best;
     }
     return best;
+}
+
+/* A context whose products are a BLAS's. NULL: none is there, or takes these. */
+static tg_ctx *open_blas(gemm_limit *l)
+{
+    tg_ctx *ctx;
+    if (tg_ctx_create(&ctx))
+        return NULL;
+    if (tg_ctx_set_threads(ctx, tg_ctx_threads(l->ctx)) ||
+        tg_ctx_set_op_impl(ctx, "gemm", "cpu/gemm.blas") || run_by(l, ctx)) {
+        tg_ctx_destroy(ctx);
+        return NULL;
+    }
+    return ctx;
 }
 
 /* The library holds oneDNN to TIGON_CPU_MAX when it first uses it; that has to come first. */
@@ -213,11 +243,10 @@ static int open_engine(void)
     return stream != NULL;
 }
 
-/* oneDNN offers two ways for f32; takes the faster. For 16 bits takes f32's if that is faster or
- * the only one. */
+/* For f32 the fastest of oneDNN's two ways and a BLAS. For 16 bits f32's if it is the only one. */
 static int prepare(gemm_limit *l, int type)
 {
-    static const char *const names[2] = {"oneDNN sgemm", "oneDNN matmul"};
+    static const char *const names[WAYS] = {"oneDNN matmul", "oneDNN sgemm", "a BLAS's sgemm"};
     l->type = type;
     if (!open_engine())
         return 0;
@@ -235,10 +264,16 @@ static int prepare(gemm_limit *l, int type)
         l->name = type == TG_BF16 ? "oneDNN bf16 matmul" : "oneDNN f16 matmul";
         return 1;
     }
-    const double matmul = best_of(l, 2);
-    l->use_sgemm = 1;
-    l->use_sgemm = best_of(l, 2) <= matmul;
-    l->name = names[!l->use_sgemm];
+    l->blas = open_blas(l);
+    double best = best_by(l, MATMUL);
+    int way = MATMUL;
+    for (int i = SGEMM; i < (l->blas ? WAYS : BLAS); i++) {
+        const double time = best_by(l, i);
+        way = time < best ? i : way;
+        best = time < best ? time : best;
+    }
+    l->way = way;
+    l->name = names[way];
     return 1;
 }
 
@@ -289,5 +324,6 @@ void gemm_limit_free(gemm_limit *l)
         return;
     drop_matmul(l);
     drop_matrices(l);
+    tg_ctx_destroy(l->blas);
     free(l);
 }
