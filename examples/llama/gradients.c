@@ -219,16 +219,28 @@ static void squares_there(model *m)
     CALL(m->r, sum_squares_forward, .x = &rest, .y = &m->squares.t, .accumulate = 1);
 }
 
+typedef struct squares {
+    const model *m;
+    const bucket *b;
+} squares;
+
+/* Of the i-th chunk of what this rank keeps of a bucket. */
+static tg_status chunk_squares(tg_ctx *ctx, void *arg, int64_t i)
+{
+    const squares *s = arg;
+    const bucket *b = s->b;
+    const int64_t at = i * CHUNK, left = b->own.count - at, n[1] = {left < CHUNK ? left : CHUNK},
+                  one[1] = {1};
+    const run *r = s->m->r;
+    tg_tensor x = tensor_at(r, gradients_at(s->m, b->own.at + at, b->place + at), TG_F32, 1, n);
+    tg_tensor y = tensor_at(r, s->m->gradients->squares + b->chunk + i, TG_F32, 1, one);
+    return tg_sum_squares_forward(ctx, &(tg_sum_squares_forward_args){.x = &x, .y = &y});
+}
+
 static void bucket_squares(model *m, const bucket *b)
 {
-    struct gradients *g = m->gradients;
-    const int64_t one[1] = {1};
-    for (int64_t i = 0; i < b->own.count; i += CHUNK) {
-        const int64_t left = b->own.count - i, n[1] = {left < CHUNK ? left : CHUNK};
-        tg_tensor x = tensor_at(m->r, gradients_at(m, b->own.at + i, b->place + i), TG_F32, 1, n);
-        tg_tensor y = tensor_at(m->r, g->squares + b->chunk + i / CHUNK, TG_F32, 1, one);
-        CALL(m->r, sum_squares_forward, .x = &x, .y = &y);
-    }
+    squares s = {m, b};
+    run_pieces(m->r, "sum_squares_forward", (b->own.count + CHUNK - 1) / CHUNK, chunk_squares, &s);
 }
 
 void gradients_squares(model *m)

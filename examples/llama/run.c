@@ -233,6 +233,22 @@ void run_launch(run *r, tg_graph *graph)
 
 /* ---- the context ---- */
 
+/* One for each thread, as the run's own is but for that. */
+static void open_alone(run *r, const char *impl)
+{
+    r->threads = tg_ctx_threads(r->ctx);
+    r->alone = calloc((size_t)r->threads, sizeof(*r->alone));
+    if (!r->alone)
+        die("out of memory");
+    for (int i = 0; i < r->threads; i++) {
+        must(tg_ctx_create(&r->alone[i]));
+        must(tg_ctx_set_device(r->alone[i], tg_ctx_device(r->ctx)));
+        if (impl)
+            must(tg_ctx_set_impl(r->alone[i], impl));
+        must(tg_ctx_set_threads(r->alone[i], 1));
+    }
+}
+
 void run_open(run *r, const char *device, const char *impl, int threads)
 {
     *r = (run){0};
@@ -247,10 +263,16 @@ void run_open(run *r, const char *device, const char *impl, int threads)
         must(tg_ctx_set_impl(r->ctx, impl));
     if (threads)
         must(tg_ctx_set_threads(r->ctx, threads));
+    if (!is_apart(r))
+        open_alone(r, impl);
 }
 
 void run_close(run *r)
 {
+    for (int i = 0; r->alone && i < r->threads; i++)
+        tg_ctx_destroy(r->alone[i]);
+    free(r->alone);
+    r->alone = NULL;
     for (int i = 0; i < r->nblocks; i++) {
         tg_free(r->ctx, r->blocks[i].device);
         if (r->blocks[i].exchanged)
@@ -301,4 +323,31 @@ void run_note(run *r, const char *op, tg_status status)
         die("%s: %s", tg_status_name(status), tg_last_error());
     if (r->profile)
         book(r, op, tg_ctx_last_impl(r->ctx), run_time_end(r));
+}
+
+typedef struct pieces {
+    const run *r;
+    const char *op;
+    run_piece *piece;
+    void *arg;
+} pieces;
+
+static void do_pieces(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const pieces *p = arg;
+    for (int64_t i = begin; i < end; i++) {
+        const tg_status status = p->piece(p->r->alone[worker], p->arg, i);
+        if (status != TG_OK)
+            die("%s: %s: %s", p->op, tg_status_name(status), tg_last_error());
+    }
+}
+
+void run_pieces(run *r, const char *op, int64_t n, run_piece *piece, void *arg)
+{
+    pieces p = {r, op, piece, arg};
+    if (r->profile)
+        run_time_begin(r);
+    tg_parallel_for(r->ctx, n, 1, do_pieces, &p);
+    if (r->profile)
+        book(r, op, tg_ctx_last_impl(r->alone[0]), run_time_end(r));
 }

@@ -25,6 +25,8 @@ enum { MAX_COSTS = 64 };
 
 typedef struct run {
     tg_ctx *ctx;
+    int threads;
+    tg_ctx **alone; /* [threads], see run_pieces() */
     int nblocks;
     block *blocks;   /* none where the device's memory is the host's */
     size_t taken;    /* bytes of these */
@@ -96,6 +98,11 @@ double run_time_end(run *r); /* waits */
 
 /* After a call: leaves with the library's message if it failed; books its time if asked for. */
 void run_note(run *r, const char *op, tg_status status);
+
+/* Many small calls of one operator at once, on processors: piece(ctx, arg, i) for each i below n, on all threads, with a context of one
+ * thread that no other call has meanwhile. */
+typedef tg_status run_piece(tg_ctx *ctx, void *arg, int64_t i);
+void run_pieces(run *r, const char *op, int64_t n, run_piece *piece, void *arg);
 
 /* CALL(r, rms_norm_forward, .x = &x, .y = &y) */
 #define CALL(r, op, ...)                                                        \
