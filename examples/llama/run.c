@@ -233,20 +233,28 @@ void run_launch(run *r, tg_graph *graph)
 
 /* ---- the context ---- */
 
+static tg_ctx *open_context(const char *device, const char *impl, int threads)
+{
+    tg_ctx *ctx;
+    must(tg_ctx_create(&ctx));
+    if (device && tg_ctx_set_device(ctx, device) != TG_OK)
+        die("--device %s: %s", device, tg_last_error());
+    if (impl)
+        must(tg_ctx_set_impl(ctx, impl));
+    if (threads)
+        must(tg_ctx_set_threads(ctx, threads));
+    return ctx;
+}
+
 /* One for each thread, as the run's own is but for that. */
 static void open_alone(run *r, const char *impl)
 {
-    r->threads = tg_ctx_threads(r->ctx);
-    r->alone = calloc((size_t)r->threads, sizeof(*r->alone));
+    const int threads = tg_ctx_threads(r->ctx);
+    r->alone = calloc((size_t)threads, sizeof(*r->alone));
     if (!r->alone)
         die("out of memory");
-    for (int i = 0; i < r->threads; i++) {
-        must(tg_ctx_create(&r->alone[i]));
-        must(tg_ctx_set_device(r->alone[i], tg_ctx_device(r->ctx)));
-        if (impl)
-            must(tg_ctx_set_impl(r->alone[i], impl));
-        must(tg_ctx_set_threads(r->alone[i], 1));
-    }
+    for (int i = 0; i < threads; i++)
+        r->alone[i] = open_context(tg_ctx_device(r->ctx), impl, 1);
 }
 
 void run_open(run *r, const char *device, const char *impl, int threads)
@@ -256,20 +264,14 @@ void run_open(run *r, const char *device, const char *impl, int threads)
         unsetenv("TIGON_DEVICE"); /* even if that one is not there */
     else if (!getenv("TIGON_DEVICE"))
         device = "cpu"; /* others lack operators: they are asked for by name */
-    must(tg_ctx_create(&r->ctx));
-    if (device && tg_ctx_set_device(r->ctx, device) != TG_OK)
-        die("--device %s: %s", device, tg_last_error());
-    if (impl)
-        must(tg_ctx_set_impl(r->ctx, impl));
-    if (threads)
-        must(tg_ctx_set_threads(r->ctx, threads));
+    r->ctx = open_context(device, impl, threads);
     if (!is_apart(r))
         open_alone(r, impl);
 }
 
 void run_close(run *r)
 {
-    for (int i = 0; r->alone && i < r->threads; i++)
+    for (int i = 0; r->alone && i < tg_ctx_threads(r->ctx); i++)
         tg_ctx_destroy(r->alone[i]);
     free(r->alone);
     r->alone = NULL;

@@ -25,8 +25,7 @@ enum { MAX_COSTS = 64 };
 
 typedef struct run {
     tg_ctx *ctx;
-    int threads;
-    tg_ctx **alone; /* [threads], see run_pieces() */
+    tg_ctx **alone; /* one for each thread, see run_pieces() */
     int nblocks;
     block *blocks;   /* none where the device's memory is the host's */
     size_t taken;    /* bytes of these */

@@ -116,8 +116,8 @@ TG_API tg_status tg_ctx_set_executor(tg_ctx *ctx, tg_executor run, void *user);
 typedef void (*tg_range_fn)(void *arg, int64_t begin, int64_t end, int worker);
 TG_API void tg_parallel_for(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void *arg);
 
-/* How kernels of the CPU use memory, of the whole process: a table by processors has what suits the machine, TIGON_TUNE or this
- * changes it, and `tigon tune` measures what would. settings: "stream=33554432,pass=4096", numbers of bytes, of
+/* How kernels of the CPU use memory, of the whole process: a table by processors has what suits the machine, TIGON_TUNE, read
+ * once, or this changes it, and `tigon tune` measures what would. settings: "stream=33554432,pass=4096", numbers of bytes, of
  *   stream   an output of more is written past the caches
  *   pass     how far ahead a walk along arrays asks for memory
  *   exps     the same where each element has an exponential

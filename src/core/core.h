@@ -153,6 +153,8 @@ extern const tg_host tg_host_services;
 uint64_t tg_cpu_features(void);
 /* Reads the ceiling of the process, see ceiling.h; once, from the registry. */
 void tg_cpu_open(void);
+/* 1 if the operating system lets this process use matrix units (TG_CPU_AMX), for which it has to be asked. */
+int tg_cpu_permit_tiles(void);
 /* Those that the machine has but that do not pay: built-in implementations that need them come after others. */
 uint64_t tg_cpu_slow_features(void);
 /* The names of this architecture's levels, for messages. */
@@ -162,10 +164,8 @@ int64_t tg_cpu_level_features(const char *level);
 
 /* ---- tuning.c: how kernels use memory, of the whole process ---- */
 
-/* What suits this machine; once, from the registry. */
-void tg_tuning_open(void);
-/* Reads settings such as "stream=0,pass=4096"; the others keep what they are. */
-tg_status tg_tuning_read(tg_ctx *ctx, const char *text, const char *who);
+/* What suits this machine, and what TIGON_TUNE says; once, from the registry. */
+tg_status tg_tuning_open(void);
 
 /* ---- workspace.c ---- */
 

@@ -42,10 +42,12 @@ static uint64_t takes_bit(int op, const void *args)
     return UINT64_C(1) << tg_el(tg_type_of(slots[tg_op_tensors(op)->main]));
 }
 
+/* The operating system is asked for matrix units only when a call would use them: with them signals take more of a stack. */
 static int accepts(const reg_impl *impl, const void *args)
 {
     return (impl->impl.takes & takes_bit(impl->op, args)) &&
-           (!impl->impl.accepts.any || tg_op_calls[impl->op].accepts(&impl->impl, args));
+           (!impl->impl.accepts.any || tg_op_calls[impl->op].accepts(&impl->impl, args)) &&
+           (!(impl->impl.needs & TG_CPU_AMX) || tg_cpu_permit_tiles());
 }
 
 /* Core cannot read device memory: what it would have to convert there it does not, unless the device's backend does. */

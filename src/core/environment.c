@@ -64,11 +64,16 @@ static const struct {
     const char *name;
     tg_status (*set)(tg_ctx *ctx, const char *value,
                      const char *who); /* NULL: another part reads it */
-} settings[] = {{"TIGON_CPU_MAX", tg_ctx_use_cpu_max},  {"TIGON_STRICT", set_strict_by_name},
-                {"TIGON_VERBOSE", set_verbose_by_name}, {"TIGON_FALLBACK", set_fallback_by_name},
-                {"TIGON_DEVICE", tg_ctx_use_device},    {"TIGON_IMPL", set_impl_by_name},
-                {"TIGON_TUNE", tg_tuning_read},         {"TIGON_BLAS", tg_blas_check},
-                {"TIGON_BACKEND_PATH", NULL},           {"TIGON_LIGER", NULL}};
+} settings[] = {{"TIGON_CPU_MAX", tg_ctx_use_cpu_max},
+                {"TIGON_STRICT", set_strict_by_name},
+                {"TIGON_VERBOSE", set_verbose_by_name},
+                {"TIGON_FALLBACK", set_fallback_by_name},
+                {"TIGON_DEVICE", tg_ctx_use_device},
+                {"TIGON_IMPL", set_impl_by_name},
+                {"TIGON_TUNE", NULL},
+                {"TIGON_BLAS", tg_blas_check},
+                {"TIGON_BACKEND_PATH", NULL},
+                {"TIGON_LIGER", NULL}};
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
 tg_status tg_ctx_read_environment(tg_ctx *ctx)

@@ -201,10 +201,11 @@ static void open_registry(void)
 {
     tg_schema_open();
     tg_cpu_open();
-    tg_tuning_open();
     open_status = add_built_in();
     if (open_status == TG_OK)
         open_status = add_vendors();
+    if (open_status == TG_OK)
+        open_status = tg_tuning_open();
     const char *path = getenv("TIGON_BACKEND_PATH");
     if (open_status == TG_OK && path)
         open_status = load_path(path);

@@ -99,6 +99,12 @@ static inline double tg_get(const void *data, int type, int64_t i)
 const double *tg_get_row(double *memory, const void *data, int type, int64_t first, int64_t count);
 void tg_set(void *data, int type, int64_t i, double value);
 
+/* scale times a factor in host memory, if there is one. */
+static inline double tg_times_factor(double scale, const tg_tensor *factor)
+{
+    return factor ? scale * (double)*(const float *)tg_data(factor) : scale;
+}
+
 /* ---- scratch and threads (tg_parallel_for and tg_ctx_threads are public, in context.h) ---- */
 
 /* Processors of the machine, whatever of them a process or a context may use. */
@@ -109,12 +115,6 @@ int tg_processors(void);
  * with the error set if there is none. */
 void *tg_workspace(tg_ctx *ctx, size_t bytes);
 void tg_workspace_free(tg_ctx *ctx, void *ptr);
-/* scale times a factor in host memory, if there is one. */
-static inline double tg_times_factor(double scale, const tg_tensor *factor)
-{
-    return factor ? scale * (double)*(const float *)tg_data(factor) : scale;
-}
-
 /* The same where a tensor lies: of the host, or of the context's device. */
 void *tg_workspace_beside(tg_ctx *ctx, const tg_tensor *t, size_t bytes);
 
@@ -124,9 +124,6 @@ void tg_lock_across_fork(pthread_mutex_t *lock);
 /* Beside the features of tigon/backend.h: products of bf16 in matrix units, on processors that have
  * TG_CPU_BF16 as well. No level has it, so that any ceiling leaves it out. */
 #define TG_CPU_AMX ((uint64_t)1 << 5)
-
-/* 1 if the operating system lets this process use matrix units (TG_CPU_AMX), for which it has to be asked. */
-int tg_cpu_permit_tiles(void);
 
 /* 1 if an output of so many bytes should be written with streaming stores: it will not be read from
  * cache. */

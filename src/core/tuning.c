@@ -11,9 +11,9 @@
 #include "core/core.h"
 #include "simd/ahead.h"
 
+/* stream: outputs of more bytes are written past the caches, since they are gone from there before anyone reads them. */
 typedef struct tuning {
-    int64_t
-        stream; /* outputs of more bytes are written past the caches: they are gone from there before anyone reads them */
+    int64_t stream;
     v_distances ahead;
 } tuning;
 
@@ -57,14 +57,6 @@ static void use(const tuning *t)
 {
     v_distance = t->ahead;
     atomic_store_explicit(&stream_bytes, t->stream, memory_order_relaxed);
-}
-
-void tg_tuning_open(void)
-{
-    const struct machine *m = machines;
-    while (!fits(m))
-        m++;
-    use(&m->of);
 }
 
 /* ---- settings by name ---- */
@@ -121,15 +113,20 @@ static tg_status read_settings(const char *text, const char *who)
     return TG_OK;
 }
 
-tg_status tg_tune(const char *text)
+tg_status tg_tuning_open(void)
 {
-    return read_settings(text ? text : "", "tg_tune");
+    const struct machine *m = machines;
+    const char *text = getenv("TIGON_TUNE");
+    while (!fits(m))
+        m++;
+    use(&m->of);
+    return text ? read_settings(text, "TIGON_TUNE") : TG_OK;
 }
 
-tg_status tg_tuning_read(tg_ctx *ctx, const char *text, const char *who)
+tg_status tg_tune(const char *text)
 {
-    (void)ctx;
-    return read_settings(text, who);
+    TG_TRY(tg_registry_open());
+    return read_settings(text ? text : "", "tg_tune");
 }
 
 int tg_streams(int64_t bytes)

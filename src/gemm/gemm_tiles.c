@@ -411,7 +411,7 @@ static int accepts(const tg_gemm_args *args)
 {
     const int64_t m = args->c->shape[0], n = args->c->shape[1],
                   k = args->a->shape[args->trans_a ? 0 : 1];
-    return args->alpha != 0 && m >= SIDE && n >= SIDE && k >= TERMS && tg_cpu_permit_tiles();
+    return args->alpha != 0 && m >= SIDE && n >= SIDE && k >= TERMS;
 }
 
 TG_CPU_IMPLS(gemm) = {

@@ -144,15 +144,5 @@ static tg_status forward(tg_ctx *ctx, const tg_flash_attention_forward_args *a)
     return TG_OK;
 }
 
-#if TILES
-static int accepts(const tg_flash_attention_forward_args *args)
-{
-    (void)args;
-    return tg_cpu_permit_tiles();
-}
-#else
-#define accepts NULL
-#endif
-
-TG_CPU_IMPLS(flash_attention) = {
-    TG_CPU_IMPL_IF(flash_attention_forward, FA_TAKES, accepts, forward), TG_IMPLS_END};
+TG_CPU_IMPLS(flash_attention) = {TG_CPU_IMPL_IF(flash_attention_forward, FA_TAKES, NULL, forward),
+                                 TG_IMPLS_END};

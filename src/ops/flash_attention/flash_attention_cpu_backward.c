@@ -366,15 +366,5 @@ static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *a
     return TG_OK;
 }
 
-#if TILES
-static int accepts(const tg_flash_attention_backward_args *args)
-{
-    (void)args;
-    return tg_cpu_permit_tiles();
-}
-#else
-#define accepts NULL
-#endif
-
 TG_CPU_IMPLS(flash_attention_backward) = {
-    TG_CPU_IMPL_IF(flash_attention_backward, FA_TAKES, accepts, backward), TG_IMPLS_END};
+    TG_CPU_IMPL_IF(flash_attention_backward, FA_TAKES, NULL, backward), TG_IMPLS_END};
