@@ -68,7 +68,17 @@ struct mixture_term {
 /* The arguments are apart = log(P / Q); less than 2^-200 of the larger one is none. Where it is less than `hardly`, and P so small that the slope
  * is nearly UNIT `of_none`, the slope of P = 0, it is less that, so that differences of such slopes are exact; only if RELATIVE. */
 
-/* beta 1/2: with h = log(E / M) the loss is (h + t (n + h)) / 2. EXACT: logarithms of what is not small are a series, too. */
+/* (1 + t) times this, t = 2^n, is h + t (n + h) of a small n, h = above_mean(n): they differ by little more than they are rounded by. With
+ * y = n LN_2 / 2 it is (y tanh y - log cosh y) / LN_2. */
+__device__ __forceinline__ float loss_of_near(float n)
+{
+    const float square = n * n;
+    const float series = fmaf(0.000272538798f, square, -0.00520302055f);
+    return fmaf(series, square, 0.0866433908f) * square;
+}
+
+/* beta 1/2: with h = log(E / M) the loss is (h + t (n + h)) / 2. EXACT: logarithms of what is not small are a series, too, and so is the loss of
+ * what nearly agrees. */
 template <bool EXACT> struct even_mixture {
     static constexpr double UNIT = 0.5;
     static constexpr float of_none = 1;
@@ -78,7 +88,8 @@ template <bool EXACT> struct even_mixture {
         const float n = fmaxf(-fabsf(apart), -200), t = exp2_term(n); /* of NaN -200 */
         const float l = EXACT ? log2_1p(t, 1 + t) : log2_of(1 + t), h = above_mean(n, l);
         const float slope = (apart < 0 ? 0 : n) + h;
-        return {fmaf(t, n + h, h), RELATIVE && apart < hardly ? -l : slope, t};
+        const float loss = EXACT && n > -0.5f ? (1 + t) * loss_of_near(n) : fmaf(t, n + h, h);
+        return {loss, RELATIVE && apart < hardly ? -l : slope, t};
     }
 };
 

@@ -3,8 +3,7 @@
  * A family of losses gives a struct F with
  *   UNIT, LOSS_UNIT   what gradients and losses are multiplied with afterwards
  *   SLOPE_ALONE       1: the gradient is slope; 0: it is q (slope - sum of q slope)
- *   RELATIVE          slopes of classes that the teacher hardly knows are less of_none
- *   of_none           the slope of a class that the teacher does not know
+ *   RELATIVE          slopes of classes that the teacher hardly knows are less mixture.of_none, the slope of one that it does not know
  *   operator()(q, p, apart)   of a class with probabilities q of the student and p of the teacher, apart = log (p / q)
  *
  * Where the teacher hardly knows what the student holds for likely, nearly all slopes of a row are nearly -log (1 - beta), and the gradient is
@@ -33,7 +32,6 @@ __device__ __forceinline__ float difference_of(float q, float p, float apart)
 struct softmax_jsd_forward_kl {
     static constexpr double UNIT = 1, LOSS_UNIT = LN_2;
     static constexpr bool SLOPE_ALONE = true, RELATIVE = false;
-    static constexpr float of_none = 0;
     __device__ __forceinline__ softmax_jsd_term operator()(float q, float p, float apart) const
     {
         return {p == 0 ? 0 : p * apart, -difference_of(q, p, apart), false};
@@ -44,7 +42,6 @@ struct softmax_jsd_forward_kl {
 struct softmax_jsd_reverse_kl {
     static constexpr double UNIT = LN_2, LOSS_UNIT = LN_2;
     static constexpr bool SLOPE_ALONE = false, RELATIVE = false;
-    static constexpr float of_none = 0;
     __device__ __forceinline__ softmax_jsd_term operator()(float q, float, float apart) const
     {
         const float slope = q == 0 ? q : -apart;
@@ -57,7 +54,7 @@ template <class M> struct softmax_jsd_mixture {
     static constexpr double UNIT = LN_2 * M::UNIT, LOSS_UNIT = UNIT;
     static constexpr bool SLOPE_ALONE = false, RELATIVE = true;
     M mixture;
-    float of_none, hardly; /* hardly: how far apart logarithms are there, at most */
+    float hardly; /* how far apart logarithms are there, at most */
     __device__ __forceinline__ softmax_jsd_term operator()(float q, float p, float apart) const
     {
         const mixture_term m = mixture.template at<true>(apart, hardly);
@@ -69,7 +66,7 @@ template <class M> struct softmax_jsd_mixture {
 template <class M> static softmax_jsd_mixture<M> softmax_jsd_mixture_of(const M &m, double beta)
 {
     const double rest = 1 - beta;
-    return softmax_jsd_mixture<M>{m, m.of_none, (float)(log((sqrt(rest) - rest) / beta) / LN_2)};
+    return softmax_jsd_mixture<M>{m, (float)(log((sqrt(rest) - rest) / beta) / LN_2)};
 }
 
 #endif

@@ -89,10 +89,16 @@ template <class T> struct held_pair {
 
 /* ---- the passes over a pair of rows ---- */
 
-/* A class with logits x and y has probabilities share 2^(x scale - base), and its logarithms are (y - x) scale - offset apart. */
+/* A class with logits x and y has probabilities share 2^(x scale - base), and its logarithms are (y - x) scale - offset - rest apart:
+ * offset is what is large of that, rounded, and rest has what that lacks. */
 struct softmax_pair {
     float base[2], share[2]; /* of student and teacher */
-    float offset, best;      /* best: how far apart they are for the student's likeliest class */
+    float offset, rest;
+    float best; /* how far apart they are for the student's likeliest class */
+    __device__ __forceinline__ float apart(float difference, float scale) const
+    {
+        return fmaf(difference, scale, -offset) - rest;
+    }
 };
 
 /* The largest logit that a thread has seen, and where the first chunk with it begins. */
@@ -201,12 +207,15 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
     if (s.share[0] <= 0.5f && fabsf(between) < ROOM_OF_BASES) {
         /* many classes nearly agree where the temperature is high: their sums differ by what they differ by, which is as exact */
         s.offset = log_of_ratio(1 / s.share[0], ratio / s.share[1], more[0]);
+        s.rest = 0;
     } else {
         const float of_others = up[1] * sums[2] + (up[1] - up[0]) * sums[0];
-        s.offset = fmaf(top[0].max - top[1].max, -a.scale,
-                        log_of_ratio(1 + others[0], 1 + others[1], of_others));
+        const float lower = top[1].max - top[0].max;
+        s.offset = __fmul_rn(lower, a.scale);
+        s.rest =
+            fmaf(lower, a.scale, -s.offset) + log_of_ratio(1 + others[0], 1 + others[1], of_others);
     }
-    s.best = fmaf(sums[3] - top[0].max, a.scale, -s.offset);
+    s.best = s.apart(sums[3] - top[0].max, a.scale);
     return s;
 }
 
@@ -222,7 +231,7 @@ term_of(const F &f, const softmax_jsd_args &a, const softmax_pair &s, float x, f
 {
     *q = s.share[0] * exp2_term(fmaf(x, a.scale, -s.base[0]));
     const float p = s.share[1] * exp2_term(fmaf(y, a.scale, -s.base[1]));
-    return f(*q, p, fmaf(y - x, a.scale, -s.offset));
+    return f(*q, p, s.apart(y - x, a.scale));
 }
 
 template <class T, class F, class TEAM, class PAIR>
@@ -230,7 +239,7 @@ __device__ __forceinline__ static softmax_jsd_sums
 sum_losses(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, const softmax_pair &s)
 {
     /* of a class with most of the probability, which then is out of the sum; NaN if a row is */
-    const float middle = (s.share[0] > 0.5f ? f(1, 1, s.best).slope : 0) + 0 * s.offset;
+    const float middle = (s.share[0] > 0.5f ? f(1, 1, s.best).slope : 0) + 0 * (s.offset + s.rest);
     float sums[F::RELATIVE ? 4 : 2] =
         {}; /* losses, q (slope - middle), q of others and of hardly known classes */
     pair.template for_each<true>(t, a.n, [&](int, float(&x)[V<T>], float(&y)[V<T>]) {
@@ -250,7 +259,8 @@ sum_losses(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, con
     });
     t.sum(sums);
     if constexpr (F::RELATIVE)
-        return {middle, sums[0], sums[1] - f.of_none * sums[2], sums[1] + f.of_none * sums[3]};
+        return {middle, sums[0], sums[1] - f.mixture.of_none * sums[2],
+                sums[1] + f.mixture.of_none * sums[3]};
     return {middle, sums[0], 0, sums[1]};
 }
 
