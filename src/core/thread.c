@@ -13,15 +13,34 @@ void tg_threads_after_fork(void)
     omp_set_num_threads(1); /* for libraries with OpenMP of their own, and for new contexts */
 }
 
+enum { MOST_SHARES = 64, LINE = 64 /* bytes of the cache's lines */ };
+
+/* Chunks that are one worker's first of all. */
+typedef struct share {
+    _Alignas(LINE) atomic_llong next;
+    int64_t end;
+} share;
+
 typedef struct job {
     tg_range_fn fn;
     void *arg;
     int64_t n, grain;
-    atomic_llong next; /* chunk to take */
+    int shares;
+    share share[MOST_SHARES];
 } job;
 
-/* Takes chunks until none is left. Libraries that use OpenMP by themselves (oneDNN) stay on this
- * thread. */
+static void take_chunks(const job *j, share *s, int worker)
+{
+    while (atomic_load_explicit(&s->next, memory_order_relaxed) < s->end) {
+        const int64_t chunk = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
+        const int64_t begin = chunk * j->grain;
+        if (chunk < s->end)
+            j->fn(j->arg, begin, j->n - begin < j->grain ? j->n : begin + j->grain, worker);
+    }
+}
+
+/* Takes chunks until none is left: first the worker's own, which follow each other, so that what one chunk has read is in its cache for the
+ * next, then what others have left. Libraries that use OpenMP by themselves (oneDNN) stay on this thread. */
 static void work(void *arg, int worker)
 {
     job *j = arg;
@@ -29,13 +48,8 @@ static void work(void *arg, int worker)
     const int threads = outside ? omp_get_max_threads() : 1;
     if (outside && threads != 1)
         omp_set_num_threads(1);
-    for (;;) {
-        const int64_t begin =
-            atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed) * j->grain;
-        if (begin >= j->n)
-            break;
-        j->fn(j->arg, begin, j->n - begin < j->grain ? j->n : begin + j->grain, worker);
-    }
+    for (int i = 0; i < j->shares; i++)
+        take_chunks(j, &j->share[(worker + i) % j->shares], worker);
     if (outside && threads != 1)
         omp_set_num_threads(threads);
 }
@@ -57,7 +71,16 @@ void tg_parallel_for(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void
         grain = 1;
     const int64_t chunks = (n - 1) / grain + 1;
     const int workers = chunks < ctx->threads ? (int)chunks : ctx->threads;
-    job j = {fn, arg, n, grain, 0};
+    job j;
+    j.fn = fn;
+    j.arg = arg;
+    j.n = n;
+    j.grain = grain;
+    j.shares = workers < MOST_SHARES ? workers : MOST_SHARES;
+    for (int i = 0; i < j.shares; i++) {
+        atomic_init(&j.share[i].next, chunks * i / j.shares);
+        j.share[i].end = chunks * (i + 1) / j.shares;
+    }
     if (workers <= 1 || (team_is_lost && !ctx->executor))
         work(&j, 0);
     else if (ctx->executor)

@@ -5,7 +5,8 @@
  * pairs of terms side by side, so that all forms of a product become one.
  *
  * The product is cut into steps of at most MB x NB results over KS terms, for which both factors are
- * packed. Then each task computes at most ROWS x COLS results; what it reads stays in its L2 cache.
+ * packed; of any number of rows where a is multiplied as it lies. Then each task computes at most
+ * ROWS x COLS results; what it reads stays in its L2 cache.
  *
  * A result adds up its terms in one order, and the steps depend on the sizes alone, so that the bits
  * do not depend on the number of threads, as the cut into tasks does.
@@ -23,12 +24,12 @@ enum {
     SUMS = PANEL * PANEL, /* results of two panels */
     GROUP = 4,            /* panels that are packed at once */
     PART = 8,             /* of so many units */
-    KS = 1024,            /* 512 KiB of a or b in 256 rows or columns */
+    KS = 2048,            /* 1 MiB of a or b in 256 rows or columns */
     ROWS = 256,
     COLS = 256,
     LEAST = 64, /* rows and columns */
     TASKS = 4,  /* wanted of a thread */
-    MB = 2048,  /* 4 MiB of a */
+    MB = 2048,  /* 8 MiB of a */
     NB = 2048,
     MANY_COLUMNS = 8192,
     PACK_WORK = 32 << 10, /* elements that are worth a task */
@@ -47,6 +48,7 @@ typedef struct product {
     int64_t i0, j0, p0, mb, nb, ks;
     int new_a, new_b;   /* factors that the step before did not pack */
     int64_t rows, cols; /* of a task */
+    int64_t strip;      /* tasks that come one below the other before the next column of tasks */
 } product;
 
 /* ---- packing ---- */
@@ -201,7 +203,7 @@ typedef struct block {
     int64_t i, j, row;
 } block;
 
-/* to = from + alpha * sums in row r. */
+/* to = from + alpha * sums in the first `cols` columns of row r. */
 SIMD_INLINE void write_row(el e, const task *t, const block *b, int64_t cols, int64_t r)
 {
     const float *sums = b->sums + (r / SIDE * 2 * SIDE + r % SIDE) * SIDE;
@@ -222,12 +224,16 @@ SIMD_INLINE void write_row(el e, const task *t, const block *b, int64_t cols, in
 }
 
 /* Writes up to `rows` of the rows that are left. */
-static void write_rows(const task *t, block *b, int64_t rows)
+SIMD_INLINE void write_rows(el e, const task *t, block *b, int64_t rows)
 {
     const product *g = t->g;
     const int64_t end = min64(min64(b->row + rows, PANEL), g->mb - b->i), cols = g->nb - b->j;
-    for (; b->row < end; b->row++)
-        EL_SPECIALIZE(t->to.type, write_row, t, b, cols, b->row);
+    if (cols >= PANEL)
+        for (; b->row < end; b->row++)
+            write_row(e, t, b, PANEL, b->row);
+    else
+        for (; b->row < end; b->row++)
+            write_row(e, t, b, cols, b->row);
 }
 
 /* Where the tiles of a panel lie: rows of a tile, its two tiles, and those of the next terms are so many bytes apart. */
@@ -253,8 +259,8 @@ static panel panel_of_a(const product *g, int64_t i)
 /* The sums of `b` become panel x of a times panel y of b. Those of the block before are written
  * meanwhile, some rows after each tile, while the matrix unit multiplies. The compiler does not know
  * what memory tiles are loaded from: all of it must be written before. */
-static __attribute__((noinline)) void multiply(const task *t, panel x, panel y, int64_t units,
-                                               block *b, block *before)
+SIMD_INLINE void multiply(el e, const task *t, panel x, panel y, int64_t units, block *b,
+                          block *before)
 {
     enum { STRIDE = 64, QUARTER = SIDE * SIDE };
     const int64_t rows = ceil_div(PANEL, units);
@@ -273,7 +279,7 @@ static __attribute__((noinline)) void multiply(const task *t, panel x, panel y, 
         _tile_dpbf16ps(2, 5, 6);
         _tile_dpbf16ps(3, 5, 7);
         if (before->row < PANEL)
-            write_rows(t, before, rows);
+            write_rows(e, t, before, rows);
     }
     _tile_stored(0, b->sums, STRIDE);
     _tile_stored(1, b->sums + QUARTER, STRIDE);
@@ -283,46 +289,64 @@ static __attribute__((noinline)) void multiply(const task *t, panel x, panel y, 
 }
 
 /* Asks for the memory that results are written to. */
-static void fetch_place(const task *t, int64_t i, int64_t j)
+SIMD_INLINE void fetch_place(el e, const task *t, int64_t i, int64_t j)
 {
     const int64_t rows = min64(t->g->mb - i, PANEL);
-    for (int64_t r = 0; r < rows; r++)
+    for (int64_t r = 0; r < rows; r++) {
         __builtin_prefetch(at(&t->to, i + r, j), 1);
+        if (e == EL_F32)
+            __builtin_prefetch(at(&t->to, i + r, j + SIDE), 1);
+    }
 }
 
-/* One index is a block of rows and one of columns; indices run along the columns first. */
-static void compute(void *arg, int64_t begin, int64_t end, int worker)
+/* Task n begins at (i, j): its strip's columns from left to right, and each column downwards. */
+static void place_task(const product *g, int64_t n, int64_t *i, int64_t *j)
 {
-    (void)worker;
-    const task *t = arg;
+    const int64_t down = ceil_div(g->mb, g->rows), across = ceil_div(g->nb, g->cols);
+    const int64_t top = n / (g->strip * across) * g->strip, in_strip = n - top * across;
+    const int64_t high = min64(g->strip, down - top);
+    *i = (top + in_strip % high) * g->rows;
+    *j = in_strip / high * g->cols;
+}
+
+/* Tasks begin to end, each along the rows of its results: the lines of memory that these are written to follow each other. */
+SIMD_INLINE void compute_tasks(el e, const task *t, int64_t begin, int64_t end)
+{
     const product *g = t->g;
-    const int64_t across = ceil_div(g->nb, g->cols);
     block blocks[2];
     int now = 0;
     blocks[1].i = 0;
     blocks[1].row = PANEL;
-    tiles_open();
     for (int64_t n = begin; n < end; n++) {
-        const int64_t i0 = n / across * g->rows, j0 = n % across * g->cols;
+        int64_t i0, j0;
+        place_task(g, n, &i0, &j0);
         const int64_t i1 = min64(i0 + g->rows, g->mb), j1 = min64(j0 + g->cols, g->nb);
-        for (int64_t j = j0; j < j1; j += PANEL)
-            for (int64_t i = i0; i < i1; i += PANEL, now = !now) {
+        for (int64_t i = i0; i < i1; i += PANEL)
+            for (int64_t j = j0; j < j1; j += PANEL, now = !now) {
                 block *b = &blocks[now];
-                fetch_place(t, i, j);
-                multiply(t, panel_of_a(g, i), packed_panel(g, g->packed_b, j), units(g), b,
+                fetch_place(e, t, i, j);
+                multiply(e, t, panel_of_a(g, i), packed_panel(g, g->packed_b, j), units(g), b,
                          &blocks[!now]);
                 b->i = i;
                 b->j = j;
                 b->row = 0;
             }
     }
-    write_rows(t, &blocks[!now], PANEL);
+    write_rows(e, t, &blocks[!now], PANEL);
+}
+
+static void compute(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const task *t = arg;
+    tiles_open();
+    EL_SPECIALIZE(t->to.type, compute_tasks, t, begin, end);
     tiles_close();
 }
 
 /* ---- steps ---- */
 
-/* How the step's results are cut into tasks. */
+/* How the step's results are cut into tasks, and the order of these. */
 static void cut(product *g, int64_t threads)
 {
     int64_t rows = ROWS, cols = COLS;
@@ -333,6 +357,13 @@ static void cut(product *g, int64_t threads)
             rows /= 2;
     g->rows = even_part(g->mb, rows, PANEL);
     g->cols = even_part(g->nb, cols, PANEL);
+    const int64_t down = ceil_div(g->mb, g->rows), across = ceil_div(g->nb, g->cols);
+    const int64_t share = ceil_div(down * across, threads);
+    /* What a task reads outweighs what it writes: the tasks of a thread should be as high as wide, to read less. */
+    const int small = 16 * g->rows * g->cols < (g->rows + g->cols) * g->ks;
+    g->strip = 1;
+    while (small && 2 * g->strip * g->strip * g->rows <= share * g->cols && g->strip < down)
+        g->strip++;
 }
 
 static void step(tg_ctx *ctx, product *g)
@@ -362,8 +393,8 @@ static int lies_as_tiles(const product *g)
 static tg_status run_product(tg_ctx *ctx, product *g)
 {
     g->as_it_is = lies_as_tiles(g);
-    const int64_t mb = even_part(g->m, MB, PANEL), nb = even_part(g->n, NB, PANEL),
-                  ks = even_part(g->k, KS, TERMS);
+    const int64_t nb = even_part(g->n, NB, PANEL), ks = even_part(g->k, KS, TERMS);
+    const int64_t mb = even_part(g->m, g->as_it_is && ks >= g->k ? g->m : MB, PANEL);
     const int64_t a_bytes = g->as_it_is ? 0 : panels(mb) * PANEL * ks * 2;
     const int64_t b_bytes = panels(nb) * PANEL * ks * 2;
     const int needs_sums = g->c.type != EL_F32 && ks < g->k;
