@@ -40,31 +40,60 @@ static inline divergence divergence_of(double x, double y, double beta)
     return (divergence){divergence_term(beta * p, y - m) + of_student, of_student};
 }
 
-/* Logits of a row, divided by the temperature, become log-probabilities. */
-static inline void divergence_log_softmax(double *x, int64_t n)
+/* The first of the largest. */
+static inline int64_t divergence_likeliest(const double *x, int64_t n)
 {
-    double most = -INFINITY, total = 0;
-    for (int64_t v = 0; v < n; v++)
-        most = fmax(most, x[v]);
-    for (int64_t v = 0; v < n; v++)
-        total += exp(x[v] - most);
-    for (int64_t v = 0; v < n; v++)
-        x[v] -= most + log(total);
+    int64_t top = 0;
+    for (int64_t v = 1; v < n; v++)
+        if (x[v] > x[top])
+            top = v;
+    return top;
 }
 
-/* Of a row of log-probabilities; gradient: g times that by what the student's softmax was taken of. */
+/* Logits of a row, divided by the temperature, become log-probabilities. The largest stands apart: that of a class with nearly all of the
+ * probability is what the others have. */
+static inline void divergence_log_softmax(double *x, int64_t n)
+{
+    const int64_t top = divergence_likeliest(x, n);
+    const double most = n > 0 ? x[top] : 0;
+    double others = 0;
+    for (int64_t v = 0; v < n; v++)
+        others += v == top ? 0 : exp(x[v] - most);
+    for (int64_t v = 0; v < n; v++)
+        x[v] = x[v] - most - log1p(others);
+}
+
+/* Of one class that the student knows, 0 < beta: the gradient by its logit is its probability times what this is above the student's mean of it.
+ * All of a row may be less the same: they are less that of a class that the teacher does not know, if beta < 1. */
+static inline double divergence_slope(double x, double y, double beta)
+{
+    if (beta == 1)
+        return x - y;
+    const double relative = y < x ? -log1p(beta / (1 - beta) * exp(y - x))
+                                  : x - divergence_mixture(x, y, beta) + log1p(-beta);
+    return (1 - beta) * relative;
+}
+
+/* Of a row of log-probabilities; gradient: g times that by what the student's softmax was taken of. Slopes are relative to that of the
+ * likeliest class, which then is out of their mean: with nearly all of the probability it leaves little of the others. */
 static inline double divergence_of_row(const double *student, const double *teacher, int64_t n,
                                        double beta, double g, double *gradient)
 {
-    double loss = 0, sum = 0;
+    double loss = 0, mean = 0;
     for (int64_t v = 0; v < n; v++) {
-        const divergence d = divergence_of(student[v], teacher[v], beta);
-        loss += d.loss;
-        gradient[v] = d.gradient;
-        sum += d.gradient;
+        loss += divergence_of(student[v], teacher[v], beta).loss;
+        gradient[v] = student[v] == -INFINITY || beta == 0
+                          ? 0
+                          : divergence_slope(student[v], teacher[v], beta);
+    }
+    const double top = n > 0 ? gradient[divergence_likeliest(student, n)] : 0;
+    for (int64_t v = 0; v < n; v++) {
+        gradient[v] -= isinf(top) ? 0 : top;
+        mean += divergence_term(exp(student[v]), gradient[v]);
     }
     for (int64_t v = 0; v < n; v++)
-        gradient[v] = g * (gradient[v] - exp(student[v]) * sum);
+        gradient[v] = g * (beta == 0 ? exp(student[v]) - exp(teacher[v])
+                                     : exp(student[v]) * (gradient[v] - mean));
     return loss;
 }
 
