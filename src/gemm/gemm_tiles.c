@@ -15,6 +15,8 @@
 #include "gemm_matrix.h"
 #include "tiles.h"
 
+_Static_assert(TILES, "compiled for a processor with matrix units");
+
 enum {
     SIDE = 16,            /* rows of a tile of a, columns of one of b */
     TERMS = 32,           /* of both */

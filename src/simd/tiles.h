@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#if defined(__AMX_BF16__)
+#if defined(__AMX_BF16__) || defined(__AMXBF16__) /* Clang before 16 */
 #define TILES 1
 #include <immintrin.h>
 
