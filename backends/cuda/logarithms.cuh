@@ -57,6 +57,15 @@ __device__ __forceinline__ float above_mean(float n, float l)
     return n > -LOG2_E ? near : 1 - l;
 }
 
+/* (1 + t) times this, t = 2^n, is h + t (n + h) of a small n, h = above_mean(n): they differ by little more than they are rounded by. With
+ * y = n LN_2 / 2 it is (y tanh y - log cosh y) / LN_2. */
+__device__ __forceinline__ float loss_of_near(float n)
+{
+    const float square = n * n;
+    const float series = fmaf(0.000272538798f, square, -0.00520302055f);
+    return fmaf(series, square, 0.0866433908f) * square;
+}
+
 /* ---- the mixture M = beta P + (1 - beta) Q of a teacher's and a student's probability ---- */
 
 /* With E the larger of the two: UNIT E loss = beta P log(P / M) + (1 - beta) Q log(Q / M), and UNIT slope = (1 - beta) log(Q / M). t is the
@@ -67,15 +76,6 @@ struct mixture_term {
 
 /* The arguments are apart = log(P / Q); less than 2^-200 of the larger one is none. Where it is less than `hardly`, and P so small that the slope
  * is nearly UNIT `of_none`, the slope of P = 0, it is less that, so that differences of such slopes are exact; only if RELATIVE. */
-
-/* (1 + t) times this, t = 2^n, is h + t (n + h) of a small n, h = above_mean(n): they differ by little more than they are rounded by. With
- * y = n LN_2 / 2 it is (y tanh y - log cosh y) / LN_2. */
-__device__ __forceinline__ float loss_of_near(float n)
-{
-    const float square = n * n;
-    const float series = fmaf(0.000272538798f, square, -0.00520302055f);
-    return fmaf(series, square, 0.0866433908f) * square;
-}
 
 /* beta 1/2: with h = log(E / M) the loss is (h + t (n + h)) / 2. EXACT: logarithms of what is not small are a series, too, and so is the loss of
  * what nearly agrees. */
