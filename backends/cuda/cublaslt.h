@@ -17,6 +17,9 @@ enum {
     /* attributes of a product */
     CUBLASLT_DESC_TRANSA = 3,
     CUBLASLT_DESC_TRANSB = 4,
+    /* attributes of a matrix, of which there may be several at even distances */
+    CUBLASLT_LAYOUT_BATCH_COUNT = 5,          /* int32_t */
+    CUBLASLT_LAYOUT_STRIDED_BATCH_OFFSET = 6, /* int64_t, in elements */
     /* what is asked of an algorithm */
     CUBLASLT_PREF_MAX_WORKSPACE_BYTES = 1,
     CUBLASLT_PREF_REDUCTION_SCHEME_MASK = 3,
@@ -56,6 +59,8 @@ typedef struct cublaslt_wishes *cublaslt_preference;
     X(cublasLtMatrixLayoutCreate,                                                            \
       (cublaslt_layout * layout, int type, uint64_t rows, uint64_t columns, int64_t ld))     \
     X(cublasLtMatrixLayoutDestroy, (cublaslt_layout layout))                                 \
+    X(cublasLtMatrixLayoutSetAttribute,                                                      \
+      (cublaslt_layout layout, int attribute, const void *value, size_t size))               \
     X(cublasLtMatmulPreferenceCreate, (cublaslt_preference * preference))                    \
     X(cublasLtMatmulPreferenceDestroy, (cublaslt_preference preference))                     \
     X(cublasLtMatmulPreferenceSetAttribute,                                                  \

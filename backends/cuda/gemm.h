@@ -10,6 +10,8 @@ extern "C" {
 
 tg_status cuda_gemm_cublaslt(tg_ctx *ctx, const tg_gemm_args *args);
 int cuda_gemm_cublaslt_accepts(const tg_gemm_args *args);
+tg_status cuda_batched_gemm_cublaslt(tg_ctx *ctx, const tg_batched_gemm_args *args);
+int cuda_batched_gemm_cublaslt_accepts(const tg_batched_gemm_args *args);
 tg_status cuda_gemm_wgmma(tg_ctx *ctx, const tg_gemm_args *args);
 int cuda_gemm_wgmma_accepts(const tg_gemm_args *args);
 /* The same within a call that has begun; args are such as it accepts. */
@@ -22,7 +24,7 @@ tg_status cuda_gemm_wgmma_on(const cuda_call *call, const tg_gemm_args *args);
 /* K */
 static inline int64_t gemm_inner(const tg_gemm_args *args)
 {
-    return args->a->shape[!args->trans_a];
+    return args->a->shape[args->a->ndim - 1 - (args->trans_a != 0)];
 }
 
 #endif

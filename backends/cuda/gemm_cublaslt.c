@@ -1,4 +1,4 @@
-/* gemm_cublaslt.c - gemm by NVIDIA's cuBLASLt, where it is installed.
+/* gemm_cublaslt.c - gemm and batched_gemm by NVIDIA's cuBLASLt, where it is installed.
  *
  * cuBLASLt stores matrices by columns: a matrix of rows is its transpose there, without a copy, so that c^T = op(b)^T op(a)^T is asked
  * for. Sums are f32; TF32 is never used. Parts of a product that is split along k are added in a fixed order, so that the same call gives
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cublaslt.h"
-#include "gemm.h"
+#include "gemm_series.h"
 
 enum { MOST_WORKSPACE = 32 << 20, SLOTS = 1024, SUGGESTIONS = 8, TIMED = 3 };
 
@@ -35,6 +35,7 @@ static int is_there(void)
 
 typedef struct shape {
     int64_t m, n, k, a_ld, b_ld, c_ld; /* of rows, as the operator has them */
+    gemm_series series;
     int32_t card, type, c_type, trans_a, trans_b;
     uint32_t a_aligned, b_aligned, c_aligned; /* bytes, a power of two */
 } shape;
@@ -71,16 +72,29 @@ static int cuda_type(int type)
     return type == TG_F32 ? CUDA_R_32F : type == TG_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
+/* Matrices that lie `step` apart. */
+static int make_batch(cublaslt_layout layout, int64_t count, int64_t step)
+{
+    const int32_t matrices = (int32_t)count;
+    return lt.cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_LAYOUT_BATCH_COUNT, &matrices,
+                                               sizeof matrices) == CUBLASLT_OK &&
+           lt.cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_LAYOUT_STRIDED_BATCH_OFFSET, &step,
+                                               sizeof step) == CUBLASLT_OK;
+}
+
 /* Rows of `columns` elements as cuBLASLt sees them: columns. */
-static int make_layout(cublaslt_layout *layout, int type, int64_t rows, int64_t columns, int64_t ld)
+static int make_layout(cublaslt_layout *layout, int type, int64_t rows, int64_t columns, int64_t ld,
+                       int64_t count, int64_t step)
 {
     return lt.cublasLtMatrixLayoutCreate(layout, cuda_type(type), (uint64_t)columns, (uint64_t)rows,
-                                         ld) == CUBLASLT_OK;
+                                         ld) == CUBLASLT_OK &&
+           (count == 1 || make_batch(*layout, count, step));
 }
 
 static int describe(plan *p)
 {
     const shape *s = &p->of;
+    const gemm_series *all = &s->series;
     const int32_t first = s->trans_b ? CUBLASLT_OP_T : CUBLASLT_OP_N;
     const int32_t second = s->trans_a ? CUBLASLT_OP_T : CUBLASLT_OP_N;
     return lt.cublasLtMatmulDescCreate(&p->desc, CUBLASLT_COMPUTE_32F, CUDA_R_32F) == CUBLASLT_OK &&
@@ -88,11 +102,11 @@ static int describe(plan *p)
                CUBLASLT_OK &&
            lt.cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_DESC_TRANSB, &second,
                                              sizeof second) == CUBLASLT_OK &&
-           make_layout(&p->a, s->type, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k,
-                       s->a_ld) &&
-           make_layout(&p->b, s->type, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n,
-                       s->b_ld) &&
-           make_layout(&p->c, s->c_type, s->m, s->n, s->c_ld);
+           make_layout(&p->a, s->type, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k, s->a_ld,
+                       all->count, all->a_step) &&
+           make_layout(&p->b, s->type, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n, s->b_ld,
+                       all->count, all->b_step) &&
+           make_layout(&p->c, s->c_type, s->m, s->n, s->c_ld, all->count, all->c_step);
 }
 
 static int wish(cublaslt_preference preference, int attribute, const void *value, size_t size)
@@ -104,7 +118,10 @@ static int wish(cublaslt_preference preference, int attribute, const void *value
 static int find_algorithm(plan *p)
 {
     const uint64_t workspace = MOST_WORKSPACE;
-    const uint32_t reductions = CUBLASLT_REDUCTION_COMPUTE_TYPE | CUBLASLT_REDUCTION_OUTPUT_TYPE;
+    /* Sums are f32: parts are not added up in a c of 16 bits. */
+    const uint32_t reductions =
+        p->of.c_type == TG_F32 ? CUBLASLT_REDUCTION_COMPUTE_TYPE | CUBLASLT_REDUCTION_OUTPUT_TYPE
+                               : CUBLASLT_REDUCTION_COMPUTE_TYPE;
     /* of cuBLASLt's A and B, which are b and a, and of C and D */
     const uint32_t aligned[4] = {p->of.b_aligned, p->of.a_aligned, p->of.c_aligned,
                                  p->of.c_aligned};
@@ -183,17 +200,21 @@ static plan *plan_of(const shape *s)
 
 /* ---- the operator ---- */
 
-/* The bytes, a power of two of at most 256, that a matrix's rows all begin at a multiple of. */
-static uint32_t aligned(const char *data, int64_t stride_bytes)
+/* The bytes, a power of two of at most 256, that the rows of all matrices begin at a multiple of. */
+static uint32_t aligned(const tg_tensor *t)
 {
-    const uintptr_t bits = (uintptr_t)data | (uintptr_t)stride_bytes | 256;
+    int64_t strides = matrix_stride(t);
+    for (int i = 0; i < t->ndim - 2; i++)
+        strides |= stride_at(t, i);
+    const uintptr_t size = tg_type_size(tg_type_of(t));
+    const uintptr_t bits = (uintptr_t)data_of(t) | (uintptr_t)strides * size | 256;
     return (uint32_t)(bits & -bits);
 }
 
 static int takes(const tg_tensor *t)
 {
-    const int64_t ld = stride_of(t);
-    return t->shape[0] <= INT32_MAX && t->shape[1] <= INT32_MAX && ld >= t->shape[1] &&
+    const int64_t ld = matrix_stride(t);
+    return matrix_rows(t) <= INT32_MAX && width_of(t) <= INT32_MAX && ld >= width_of(t) &&
            ld <= INT32_MAX;
 }
 
@@ -203,43 +224,64 @@ int cuda_gemm_cublaslt_accepts(const tg_gemm_args *args)
            takes(args->c) && is_there();
 }
 
+int cuda_batched_gemm_cublaslt_accepts(const tg_batched_gemm_args *args)
+{
+    const tg_gemm_args all = gemm_of_batch(args);
+    return series_of(&all).count <= INT32_MAX && cuda_gemm_cublaslt_accepts(&all);
+}
+
 static shape shape_of(const tg_gemm_args *args, int card)
 {
     shape s;
     memset(&s, 0, sizeof s);
-    const int64_t size = (int64_t)tg_type_size(tg_type_of(args->a));
-    const int64_t c_size = (int64_t)tg_type_size(tg_type_of(args->c));
-    s.m = args->c->shape[0];
-    s.n = args->c->shape[1];
+    s.series = series_of(args);
+    s.m = matrix_rows(args->c);
+    s.n = width_of(args->c);
     s.k = gemm_inner(args);
-    s.a_ld = stride_of(args->a);
-    s.b_ld = stride_of(args->b);
-    s.c_ld = stride_of(args->c);
+    s.a_ld = matrix_stride(args->a);
+    s.b_ld = matrix_stride(args->b);
+    s.c_ld = matrix_stride(args->c);
     s.card = card;
     s.type = tg_type_of(args->a);
     s.c_type = tg_type_of(args->c);
     s.trans_a = args->trans_a != 0;
     s.trans_b = args->trans_b != 0;
-    s.a_aligned = aligned(data_of(args->a), s.a_ld * size);
-    s.b_aligned = aligned(data_of(args->b), s.b_ld * size);
-    s.c_aligned = aligned(data_of(args->c), s.c_ld * c_size);
+    s.a_aligned = aligned(args->a);
+    s.b_aligned = aligned(args->b);
+    s.c_aligned = aligned(args->c);
     return s;
 }
 
-/* ---- a product ---- */
+/* ---- series of products ---- */
 
 enum { OWN = -1 }; /* in place of the number of what was found */
+
+static int own_takes(const tg_gemm_args *args)
+{
+    return args->c->ndim == 2 && cuda_gemm_wgmma_accepts(args);
+}
+
+static int run_series(const plan *p, const cuda_call *call, const tg_gemm_args *args, int64_t index,
+                      int which, void *workspace)
+{
+    const float alpha = (float)args->alpha, beta = (float)args->beta;
+    const int first = first_in_series(args);
+    const char *a = series_at(args->a, first, index), *b = series_at(args->b, first, index);
+    char *c = series_at(args->c, first, index);
+    return lt.cublasLtMatmul(handles[p->of.card], p->desc, &alpha, b, p->b, a, p->a, &beta, c, p->c,
+                             c, p->c, &p->found[which].algo, workspace, p->workspace, call->stream);
+}
 
 static int run(const plan *p, const cuda_call *call, const tg_gemm_args *args, int which,
                void *workspace)
 {
     if (which == OWN)
         return cuda_gemm_wgmma_on(call, args);
-    const float alpha = (float)args->alpha, beta = (float)args->beta;
-    return lt.cublasLtMatmul(handles[p->of.card], p->desc, &alpha, data_of(args->b), p->b,
-                             data_of(args->a), p->a, &beta, data_of(args->c), p->c,
-                             data_of(args->c), p->c, &p->found[which].algo, workspace, p->workspace,
-                             call->stream);
+    const int64_t count = count_series(args);
+    int error = CUBLASLT_OK;
+    for (int64_t i = 0; i < count && error == CUBLASLT_OK; i++)
+        error = run_series(p, call, args, i, which, workspace);
+    return error;
 }
 
 /* Milliseconds of the fastest of some runs; a lot if there was an error. */
@@ -267,7 +309,8 @@ static int can_time(const plan *p, const cuda_call *call, const tg_gemm_args *ar
     const double least = 1e9;
     enum cudaStreamCaptureStatus capture;
     return !p->timed && p->count > 1 && args->beta == 0 &&
-           2.0 * (double)p->of.m * (double)p->of.n * (double)p->of.k >= least &&
+           2.0 * (double)p->of.series.count * (double)p->of.m * (double)p->of.n * (double)p->of.k >=
+               least &&
            cudaStreamIsCapturing(call->stream, &capture) == cudaSuccess &&
            capture == cudaStreamCaptureStatusNone;
 }
@@ -289,7 +332,7 @@ static void choose(plan *p, const cuda_call *call, const tg_gemm_args *args, voi
                 p->taken = i;
             }
         }
-        p->own = cuda_gemm_wgmma_accepts(args) && splits_of(&p->found[0]) <= 1 &&
+        p->own = own_takes(args) && splits_of(&p->found[0]) <= 1 &&
                  time_of(p, call, args, OWN, workspace, begun, ended) < better * best;
         p->timed = 1;
         cudaEventDestroy(ended);
@@ -310,11 +353,11 @@ static tg_status multiply_by(plan *p, const cuda_call *call, const tg_gemm_args 
     }
     if (can_time(p, call, args))
         choose(p, call, args, workspace);
-    const int which = p->own && cuda_gemm_wgmma_accepts(args) ? OWN : p->taken;
+    const int which = p->own && own_takes(args) ? OWN : p->taken;
     const int error = run(p, call, args, which, workspace);
     return error == CUBLASLT_OK
                ? TG_OK
-               : cuda_host->fail(TG_EDEVICE, "gemm: cuBLASLt answers error %d", error);
+               : cuda_host->fail(TG_EDEVICE, "%s: cuBLASLt answers error %d", call->op, error);
 }
 
 static tg_status multiply(const cuda_call *call, const tg_gemm_args *args)
@@ -326,14 +369,25 @@ static tg_status multiply(const cuda_call *call, const tg_gemm_args *args)
     return status;
 }
 
-tg_status cuda_gemm_cublaslt(tg_ctx *ctx, const tg_gemm_args *args)
+static tg_status run_op(tg_ctx *ctx, const char *op, const tg_gemm_args *args)
 {
     cuda_call call;
-    if (args->c->shape[0] == 0 || args->c->shape[1] == 0)
+    if (tg_numel(args->c) == 0)
         return TG_OK;
-    tg_status status = cuda_begin(&call, ctx, "gemm", args->c);
+    tg_status status = cuda_begin(&call, ctx, op, args->c);
     if (status != TG_OK)
         return status;
     status = multiply(&call, args);
     return cuda_end(&call, status);
+}
+
+tg_status cuda_gemm_cublaslt(tg_ctx *ctx, const tg_gemm_args *args)
+{
+    return run_op(ctx, "gemm", args);
+}
+
+tg_status cuda_batched_gemm_cublaslt(tg_ctx *ctx, const tg_batched_gemm_args *args)
+{
+    const tg_gemm_args all = gemm_of_batch(args);
+    return run_op(ctx, "batched_gemm", &all);
 }

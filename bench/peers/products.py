@@ -17,6 +17,17 @@ def gemm(make: Make, M: int, N: int, K: int) -> Problem:
         backward=[("gemm", dict(a=dc, b=b, c=da, trans_b=1)), ("gemm", dict(a=a, b=dc, c=db, trans_a=1))])
 
 
+@operator(small=dict(B=16, M=64, N=64, K=64), medium=dict(B=96, M=128, N=128, K=64), large=dict(B=96, M=512, N=512, K=64),
+          cuda=dict(large=dict(B=256, M=1024, N=1024, K=128)), memory_bound=False)
+def batched_gemm(make: Make, B: int, M: int, N: int, K: int) -> Problem:
+    a, b, dc = make.normal(B, M, K), make.normal(B, K, N), make.normal(B, M, N)
+    c, da, db, out = make.empty(B, M, N), make.empty(B, M, K), make.empty(B, K, N), make.empty(B, M, N)
+    return Problem(
+        torch.bmm, [a, b], outputs=[c], grads=[da, db], upstream=[dc], with_out=lambda a, b: torch.bmm(a, b, out=out),
+        forward=[("batched_gemm", dict(a=a, b=b, c=c))],
+        backward=[("batched_gemm", dict(a=dc, b=b, c=da, trans_b=1)), ("batched_gemm", dict(a=a, b=dc, c=db, trans_a=1))])
+
+
 @operator(small=dict(B=1, S=128, H=4, K=4, D=64), medium=dict(B=1, S=1024, H=16, K=4, D=128),
           large=dict(B=1, S=2048, H=16, K=16, D=64), cuda=dict(large=dict(B=4, S=4096, H=16, K=16, D=128)),
           memory_bound=False, note="causal; against PyTorch's own flash attention")

@@ -114,6 +114,19 @@ extern "C" {
  */
 TG_API tg_status tg_gemm(tg_ctx *ctx, const tg_gemm_args *args);
 
+/* batched_gemm: gemm for each matrix of a batch, such as small products, of which one alone would not keep all threads busy.
+ *   c[i] = alpha * op(a[i]) * op(b[i]) + beta * c[i]   for every index i of the leading dimensions, of which there are one or more.
+ *   a [..,M,K] or, with trans_a = 1, [..,K,M]   T
+ *   b [..,K,N] or, with trans_b = 1, [..,N,K]   T
+ *   c [..,M,N]                                  T or f32; read only when beta = 1
+ *   alpha, beta: as gemm's.
+ * The leading dimensions of the three are equal and of any strides: 0, in a and b, takes one matrix for several products, and
+ * heads that lie side by side in rows [B,S,H,D] are a view [B,H,S,D]. Rows may have any stride, their elements follow each other.
+ * Backward: as gemm's, by batched_gemm; of a matrix that was taken several times it is the sum of what these products give.
+ * Numerics: those of gemm. Workspace: gemm's, or less than that for each thread.
+ */
+TG_API tg_status tg_batched_gemm(tg_ctx *ctx, const tg_batched_gemm_args *args);
+
 /* embedding: rows of a table.
  *   y[i,:] = weight[indices[i],:]
  *   weight [V,D] T, indices i64 of any shape S, in [0, V), y S + [D] T.

@@ -29,9 +29,9 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     gemm_blocks g = gemm_cut(args);
     if (tg_reserving(ctx))
         return TG_OK;
-    if (g.down == 0)
+    if (g.count == 0)
         gemm_scale(&g);
-    tg_parallel_for(ctx, g.down * g.across, 1, run_blocks, &g);
+    tg_parallel_for(ctx, g.count, 1, run_blocks, &g);
     return TG_OK;
 }
 
@@ -45,5 +45,19 @@ static int accepts(const tg_gemm_args *args)
            !tg_cpu_is_held() && tg_blas_find()->sgemm;
 }
 
+static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)
+{
+    const tg_gemm_args all = gemm_of_batch(args);
+    return run(ctx, &all);
+}
+
+static int accepts_batch(const tg_batched_gemm_args *args)
+{
+    const tg_gemm_args all = gemm_of_batch(args);
+    return accepts(&all);
+}
+
 const tg_impl tg_impls_gemm_blas[] = {
-    TG_IMPL(gemm, "blas", TG_CPU_PROCESS, TG_TAKES_F32, accepts, run), TG_IMPLS_END};
+    TG_IMPL(gemm, "blas", TG_CPU_PROCESS, TG_TAKES_F32, accepts, run),
+    TG_IMPL(batched_gemm, "blas", TG_CPU_PROCESS, TG_TAKES_F32, accepts_batch, run_batch),
+    TG_IMPLS_END};

@@ -5,7 +5,7 @@
 #ifndef TG_GEMM_BLOCKS_H
 #define TG_GEMM_BLOCKS_H
 
-#include "core/services.h"
+#include "gemm_batch.h"
 
 /* The sizes of a product. A key of tables as it is: it has no padding. */
 typedef struct call {
@@ -16,21 +16,22 @@ typedef struct call {
 } call;
 
 typedef struct gemm_blocks {
-    call whole;
-    const char *a, *b;
-    char *c;
+    const tg_gemm_args *args;
+    call whole;           /* a product of the batch */
+    int64_t products;     /* in it */
     int64_t size, c_size; /* bytes of an element */
     int type;
     int64_t rows, cols;   /* of a block */
-    int64_t down, across; /* blocks; none where there is nothing to multiply */
+    int64_t down, across; /* blocks of a product; none where there is nothing to multiply */
+    int64_t count;        /* blocks of all products */
 } gemm_blocks;
 
 gemm_blocks gemm_cut(const tg_gemm_args *args);
 
-/* Block `index` of down * across, and where its operands start. */
+/* Block `index` of all, and where its operands start. */
 call gemm_block(const gemm_blocks *g, int64_t index, const char **a, const char **b, char **c);
 
-/* c = beta * c, of a product without terms. */
+/* c = beta * c, of products without terms. */
 void gemm_scale(const gemm_blocks *g);
 
 /* 1 if row strides are those that libraries know: none shorter than a row. */

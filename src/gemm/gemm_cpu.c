@@ -7,6 +7,8 @@
  *
  * All cuts depend on the sizes alone and a result adds up its terms in one order, so that the bits
  * do not depend on the number of threads.
+ *
+ * Of a batch, small products are one thread's each, which does all of this by itself.
  */
 #include "core/parts.h"
 #include "gemm_matrix.h"
@@ -36,9 +38,11 @@ enum {
 };
 
 typedef struct product {
+    tg_ctx *ctx; /* whose threads share it; NULL: this one does it */
     int64_t m, n, k;
     matrix a, b, c;
     float alpha, beta;
+    int64_t most_mb, most_nb, most_kb; /* of a step */
     float *sums;     /* f32 results of a step while c is of 16 bits and k needs several steps */
     float *packed_a; /* all panels of the step */
     float *packed_b; /* two panels a worker */
@@ -274,9 +278,9 @@ static void compute(void *arg, int64_t begin, int64_t end, int worker)
 
 /* ---- steps ---- */
 
-static void step(tg_ctx *ctx, const product *g)
+static void step(const product *g)
 {
-    tg_parallel_for(ctx, ceil_div(g->mb, MR), ceil_div(PACK_WORK, MR * g->kb), pack_a, (void *)g);
+    share_work(g->ctx, ceil_div(g->mb, MR), ceil_div(PACK_WORK, MR * g->kb), pack_a, (void *)g);
 
     const place c = {(char *)element(&g->c, g->i0, g->j0), g->c.type, g->c.ld};
     const place sums = {(char *)g->sums, EL_F32, g->nb};
@@ -286,64 +290,119 @@ static void step(tg_ctx *ctx, const product *g)
                     even_part(g->mb, BLOCK_ROWS, MR)};
     const int64_t tasks = ceil_div(g->mb, t.rows) * ceil_div(g->nb, NR);
     const int64_t worth = ceil_div(TILE_WORK, t.rows * NR * g->kb);
-    tg_parallel_for(ctx, tasks, tasks < MANY_TASKS || worth > 4 ? worth : 4, compute, (void *)&t);
+    share_work(g->ctx, tasks, tasks < MANY_TASKS || worth > 4 ? worth : 4, compute, (void *)&t);
 }
 
-static tg_status run_product(tg_ctx *ctx, product *g)
+static void multiply(product *g)
 {
-    const int64_t mb = even_part(g->m, MB, MR), nb = even_part(g->n, NB, NR),
-                  kb = even_part(g->k, KB, 4);
-    const int64_t floats_a = ceil_div(ceil_div(mb, MR) * (kb * MR + VL), 16) * 16;
-    const int64_t floats_b = tg_ctx_threads(ctx) * 2 * kb * NR;
-    const int needs_sums = g->c.type != EL_F32 && kb < g->k;
-    const int64_t floats = floats_a + floats_b + (needs_sums ? mb * nb : 0);
-    g->packed_a = tg_workspace(ctx, (size_t)floats * sizeof(float));
-    if (!g->packed_a)
+    for (g->j0 = 0; g->j0 < g->n; g->j0 += g->most_nb)
+        for (g->i0 = 0; g->i0 < g->m; g->i0 += g->most_mb)
+            for (g->p0 = 0; g->p0 < g->k; g->p0 += g->most_kb) {
+                g->mb = min64(g->most_mb, g->m - g->i0);
+                g->nb = min64(g->most_nb, g->n - g->j0);
+                g->kb = min64(g->most_kb, g->k - g->p0);
+                step(g);
+            }
+}
+
+/* ---- the products of a call ---- */
+
+typedef struct batch {
+    const tg_gemm_args *args;
+    product sizes;                           /* of each product, without matrices and memory */
+    int64_t floats_a, floats_b, floats_sums; /* memory of a product */
+    float *memory; /* of product after product, or of worker after worker */
+} batch;
+
+static product product_of(const batch *all, tg_ctx *ctx, int64_t index, int64_t slot)
+{
+    product g = all->sizes;
+    g.ctx = ctx;
+    g.a = matrix_of(all->args->a, all->args->trans_a, index);
+    g.b = matrix_of(all->args->b, all->args->trans_b, index);
+    g.c = matrix_of(all->args->c, 0, index);
+    g.packed_a = all->memory + slot * (all->floats_a + all->floats_b + all->floats_sums);
+    g.packed_b = g.packed_a + all->floats_a;
+    g.sums = all->floats_sums ? g.packed_b + all->floats_b : NULL;
+    return g;
+}
+
+/* ctx: as product has it. */
+static void multiply_some(const batch *all, tg_ctx *ctx, int64_t begin, int64_t end, int64_t slot)
+{
+    for (int64_t i = begin; i < end; i++) {
+        product g = product_of(all, ctx, i, slot);
+        multiply(&g);
+    }
+}
+
+static void multiply_alone(void *arg, int64_t begin, int64_t end, int worker)
+{
+    multiply_some(arg, NULL, begin, end, worker);
+}
+
+static tg_status run_products(tg_ctx *ctx, batch *all)
+{
+    product *g = &all->sizes;
+    const int64_t products = gemm_products(all->args), threads = tg_ctx_threads(ctx);
+    const int alone = one_thread_each(all->args, threads);
+    g->most_mb = even_part(g->m, MB, MR);
+    g->most_nb = even_part(g->n, NB, NR);
+    g->most_kb = even_part(g->k, KB, 4);
+    const int needs_sums = tg_type_of(all->args->c) != TG_F32 && g->most_kb < g->k;
+    all->floats_a = ceil_div(ceil_div(g->most_mb, MR) * (g->most_kb * MR + VL), 16) * 16;
+    all->floats_b = (alone ? 1 : threads) * 2 * g->most_kb * NR;
+    all->floats_sums = needs_sums ? ceil_div(g->most_mb * g->most_nb, 16) * 16 : 0;
+    const int64_t floats = all->floats_a + all->floats_b + all->floats_sums;
+    all->memory = tg_workspace(ctx, (size_t)((alone ? threads : 1) * floats) * sizeof(float));
+    if (!all->memory)
         return TG_ENOMEM;
     if (tg_reserving(ctx))
         return TG_OK;
-    g->packed_b = g->packed_a + floats_a;
-    g->sums = needs_sums ? g->packed_b + floats_b : NULL;
-    for (g->j0 = 0; g->j0 < g->n; g->j0 += nb)
-        for (g->i0 = 0; g->i0 < g->m; g->i0 += mb)
-            for (g->p0 = 0; g->p0 < g->k; g->p0 += kb) {
-                g->mb = min64(mb, g->m - g->i0);
-                g->nb = min64(nb, g->n - g->j0);
-                g->kb = min64(kb, g->k - g->p0);
-                step(ctx, g);
-            }
+    if (alone)
+        tg_parallel_for(ctx, products, products_of_task(all->args), multiply_alone, all);
+    else
+        multiply_some(all, ctx, 0, products, 0);
     return TG_OK;
 }
 
-/* ---- the implementation ---- */
-
 /* k = 0, or alpha = 0 */
-static void clear(const product *g)
+static void clear(const tg_gemm_args *args)
 {
-    for (int64_t i = 0; i < g->m; i++)
-        memset((char *)element(&g->c, i, 0), 0, (size_t)(g->n * el_size(g->c.type)));
+    const int64_t m = gemm_rows(args->c), products = gemm_products(args);
+    for (int64_t i = 0; i < products * m; i++) {
+        const matrix c = matrix_of(args->c, 0, i / m);
+        memset((char *)element(&c, i % m, 0), 0, (size_t)(gemm_cols(args->c) * el_size(c.type)));
+    }
 }
+
+/* ---- the implementations ---- */
 
 static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
 {
-    product g = {.m = args->c->shape[0],
-                 .n = args->c->shape[1],
-                 .k = args->alpha == 0 ? 0 : args->a->shape[args->trans_a ? 0 : 1],
-                 .a = matrix_of(args->a, args->trans_a),
-                 .b = matrix_of(args->b, args->trans_b),
-                 .c = matrix_of(args->c, 0),
-                 .alpha = (float)args->alpha,
-                 .beta = (float)args->beta};
-    if (g.m == 0 || g.n == 0)
+    batch all = {.args = args,
+                 .sizes = {.m = gemm_rows(args->c),
+                           .n = gemm_cols(args->c),
+                           .k = gemm_inner(args),
+                           .alpha = (float)args->alpha,
+                           .beta = (float)args->beta}};
+    if (tg_numel(args->c) == 0)
         return TG_OK;
-    if (g.k > 0)
-        return run_product(ctx, &g);
-    if (g.beta == 0.0f && !tg_reserving(ctx))
-        clear(&g);
+    if (all.sizes.k > 0)
+        return run_products(ctx, &all);
+    if (args->beta == 0 && !tg_reserving(ctx))
+        clear(args);
     return TG_OK;
+}
+
+static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)
+{
+    const tg_gemm_args all = gemm_of_batch(args);
+    return run(ctx, &all);
 }
 
 TG_CPU_IMPLS(gemm) = {
     TG_CPU_IMPL(gemm, run),
+    TG_CPU_IMPL(batched_gemm, run_batch),
     TG_IMPLS_END,
 };

@@ -2,7 +2,7 @@
 #ifndef TG_GEMM_MATRIX_H
 #define TG_GEMM_MATRIX_H
 
-#include "core/services.h"
+#include "gemm_batch.h"
 #include "simd.h"
 
 typedef struct matrix {
@@ -35,9 +35,39 @@ SIMD_INLINE const char *element(const matrix *m, int64_t row, int64_t col)
     return m->data + (row * m->ld + col) * el_size(m->type);
 }
 
-SIMD_INLINE matrix matrix_of(const tg_tensor *t, int64_t trans)
+/* Number `index` of a batch. */
+SIMD_INLINE matrix matrix_of(const tg_tensor *t, int64_t trans, int64_t index)
 {
-    return (matrix){tg_data(t), (el)tg_el(tg_type_of(t)), trans != 0, tg_stride(t, 0)};
+    return (matrix){gemm_data(t, index), (el)tg_el(tg_type_of(t)), trans != 0, gemm_stride(t)};
+}
+
+/* 1 if each product of a batch is the work of one thread, with scratch memory of its own: where it has too little work to be shared, or
+ * where nearly all threads have something to do until the end. Otherwise all threads work on one after the other. */
+static inline int one_thread_each(const tg_gemm_args *args, int64_t threads)
+{
+    enum { RESULTS = 1 << 18, FACTOR = 1 << 20, WORK = 1 << 20 /* multiplications of a thread */ };
+    const int64_t m = gemm_rows(args->c), n = gemm_cols(args->c), k = gemm_inner(args);
+    const int64_t products = gemm_products(args);
+    return products > 1 && m * n <= RESULTS && m * k <= FACTOR && n * k <= FACTOR &&
+           (m * n * k <= WORK * threads ||
+            4 * products >= 3 * threads * ceil_div(products, threads));
+}
+
+/* How many of such products are worth a task: as many as take some microseconds, of which each has some for itself. */
+static inline int64_t products_of_task(const tg_gemm_args *args)
+{
+    enum { TASK = 1 << 18, ITSELF = 1 << 14 /* multiplications */ };
+    const int64_t work = gemm_rows(args->c) * gemm_cols(args->c) * gemm_inner(args);
+    return TASK / (work + ITSELF) + 1;
+}
+
+/* fn on [0, n): on the context's threads, or, if ctx is NULL, on this one. */
+static inline void share_work(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void *arg)
+{
+    if (ctx)
+        tg_parallel_for(ctx, n, grain, fn, arg);
+    else if (n > 0)
+        fn(arg, 0, n, 0);
 }
 
 /* Where a step's results come from and go to: c, or sums between the steps along k. */

@@ -133,7 +133,7 @@ static tg_status run_bf16(tg_ctx *ctx, product *g)
         status = g->scratch ? TG_OK : TG_ENOMEM;
     }
     if (status == TG_OK && !tg_reserving(ctx))
-        tg_parallel_for(ctx, g->blocks.down * g->blocks.across, 1, run_blocks, g);
+        tg_parallel_for(ctx, g->blocks.count, 1, run_blocks, g);
     for (int i = 0; i < 4; i++)
         gemm_let_go(g->matmul[i]);
     return status;
@@ -146,14 +146,13 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
     const int type = tg_type_of(args->a);
     product g = {.blocks = gemm_cut(args),
                  .run_block = type == TG_BF16 ? run_bf16_block : run_sgemm};
-    const int64_t blocks = g.blocks.down * g.blocks.across;
-    if (blocks > 0 && type == TG_BF16)
+    if (g.blocks.count > 0 && type == TG_BF16)
         return run_bf16(ctx, &g);
     if (tg_reserving(ctx))
         return TG_OK;
-    if (blocks == 0)
+    if (g.blocks.count == 0)
         gemm_scale(&g.blocks);
-    tg_parallel_for(ctx, blocks, 1, run_blocks, &g);
+    tg_parallel_for(ctx, g.blocks.count, 1, run_blocks, &g);
     return TG_OK;
 }
 
@@ -164,5 +163,22 @@ static int accepts(const tg_gemm_args *args)
     return gemm_plain_strides(args);
 }
 
+static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)
+{
+    const tg_gemm_args all = gemm_of_batch(args);
+    return run(ctx, &all);
+}
+
+/* A call of oneDNN takes longer than the portable kernel needs for a tiny product, unless that has nothing to fill its registers. */
+static int accepts_batch(const tg_batched_gemm_args *args)
+{
+    enum { TINY = 32 * 32 * 32, FEW = 8 /* rows or columns */ };
+    const tg_gemm_args all = gemm_of_batch(args);
+    const int64_t m = gemm_rows(args->c), n = gemm_cols(args->c);
+    return accepts(&all) && (m < FEW || n < FEW || m * n * gemm_inner(&all) > TINY);
+}
+
 const tg_impl tg_impls_gemm_onednn[] = {
-    TG_IMPL(gemm, "onednn", TG_CPU_PROCESS, TG_TAKES_FLOATS, accepts, run), TG_IMPLS_END};
+    TG_IMPL(gemm, "onednn", TG_CPU_PROCESS, TG_TAKES_FLOATS, accepts, run),
+    TG_IMPL(batched_gemm, "onednn", TG_CPU_PROCESS, TG_TAKES_FLOATS, accepts_batch, run_batch),
+    TG_IMPLS_END};

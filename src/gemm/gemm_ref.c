@@ -1,5 +1,5 @@
-/* gemm, plainly: the definition in double precision. */
-#include "core/services.h"
+/* gemm, batched_gemm, plainly: the definition in double precision. */
+#include "gemm_batch.h"
 
 /* A matrix, or its transpose. */
 typedef struct matrix {
@@ -8,10 +8,10 @@ typedef struct matrix {
     int64_t down, right; /* from an element to its neighbours */
 } matrix;
 
-static matrix matrix_of(const tg_tensor *t, int64_t trans)
+static matrix matrix_of(const tg_tensor *t, int64_t trans, int64_t index)
 {
-    const int64_t stride = tg_stride(t, 0);
-    return (matrix){tg_data(t), tg_type_of(t), trans ? 1 : stride, trans ? stride : 1};
+    const int64_t stride = gemm_stride(t);
+    return (matrix){gemm_data(t, index), tg_type_of(t), trans ? 1 : stride, trans ? stride : 1};
 }
 
 static double get(const matrix *x, int64_t i, int64_t j)
@@ -19,13 +19,12 @@ static double get(const matrix *x, int64_t i, int64_t j)
     return tg_get(x->data, x->type, i * x->down + j * x->right);
 }
 
-static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
+static void multiply(const tg_gemm_args *args, int64_t index)
 {
-    (void)ctx;
-    const matrix a = matrix_of(args->a, args->trans_a), b = matrix_of(args->b, args->trans_b);
-    const matrix c = matrix_of(args->c, 0);
-    const int64_t m = args->c->shape[0], n = args->c->shape[1];
-    const int64_t k = args->alpha == 0 ? 0 : args->a->shape[!args->trans_a];
+    const matrix a = matrix_of(args->a, args->trans_a, index);
+    const matrix b = matrix_of(args->b, args->trans_b, index);
+    const matrix c = matrix_of(args->c, 0, index);
+    const int64_t m = gemm_rows(args->c), n = gemm_cols(args->c), k = gemm_inner(args);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;
@@ -34,9 +33,22 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
             sum *= args->alpha;
             if (args->beta != 0)
                 sum += get(&c, i, j);
-            tg_set(tg_data(args->c), c.type, i * c.down + j, sum);
+            tg_set((void *)c.data, c.type, i * c.down + j, sum);
         }
+}
+
+static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < gemm_products(args); i++)
+        multiply(args, i);
     return TG_OK;
 }
 
-TG_REF_IMPLS(gemm) = {TG_REF_IMPL(gemm, run), TG_IMPLS_END};
+static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)
+{
+    const tg_gemm_args all = gemm_of_batch(args);
+    return run(ctx, &all);
+}
+
+TG_REF_IMPLS(gemm) = {TG_REF_IMPL(gemm, run), TG_REF_IMPL(batched_gemm, run_batch), TG_IMPLS_END};

@@ -22,17 +22,18 @@ static int64_t ceil_div(int64_t a, int64_t b)
 call gemm_block(const gemm_blocks *g, int64_t index, const char **a, const char **b, char **c)
 {
     const call *w = &g->whole;
-    const int64_t i = index % g->down * g->rows, j = index / g->down * g->cols;
-    *a = g->a + (w->trans_a ? i : i * w->ld_a) * g->size;
-    *b = g->b + (w->trans_b ? j * w->ld_b : j) * g->size;
-    *c = g->c + (i * w->ld_c + j) * g->c_size;
+    const int64_t product = index / (g->down * g->across);
+    const int64_t i = index % g->down * g->rows, j = index / g->down % g->across * g->cols;
+    *a = gemm_data(g->args->a, product) + (w->trans_a ? i : i * w->ld_a) * g->size;
+    *b = gemm_data(g->args->b, product) + (w->trans_b ? j * w->ld_b : j) * g->size;
+    *c = gemm_data(g->args->c, product) + (i * w->ld_c + j) * g->c_size;
     call block = *w;
     block.m = w->m - i < g->rows ? w->m - i : g->rows;
     block.n = w->n - j < g->cols ? w->n - j : g->cols;
     return block;
 }
 
-/* 1 to halve blocks of rows x cols, `blocks` by now. Few processors get large blocks, of which they do more in a second. */
+/* 1 to halve blocks of rows x cols, `blocks` of all products by now. Few processors get large blocks, of which they do more in a second. */
 static int halve(int64_t blocks, int64_t rows, int64_t cols, int64_t k)
 {
     const int64_t processors = tg_processors(), side = rows > cols ? rows : cols;
@@ -48,34 +49,36 @@ static void cut(gemm_blocks *g)
 {
     const int64_t m = g->whole.m, n = g->whole.n;
     int64_t down = ceil_div(m, BLOCK), across = ceil_div(n, BLOCK);
-    while (halve(down * across, m / down, n / across, g->whole.k)) {
+    while (halve(g->products * down * across, m / down, n / across, g->whole.k)) {
         if (m / down > n / across)
             down *= 2;
         else
             across *= 2;
     }
-    if (down * across > 1 && down * across < MANY_BLOCKS && down * across % 2)
+    if (g->products == 1 && down * across > 1 && down * across < MANY_BLOCKS && down * across % 2)
         across++;
     g->rows = ceil_div(ceil_div(m, down), BLOCK_UNIT) * BLOCK_UNIT;
     g->cols = ceil_div(ceil_div(n, across), BLOCK_UNIT) * BLOCK_UNIT;
     g->down = ceil_div(m, g->rows);
     g->across = ceil_div(n, g->cols);
+    g->count = g->products * g->down * g->across;
 }
 
 /* Row stride; a single row may have any. */
 static int64_t stride_of(const tg_tensor *t)
 {
-    if (t->shape[0] > 1)
-        return tg_stride(t, 0);
-    return t->shape[1] > 0 ? t->shape[1] : 1;
+    if (gemm_rows(t) > 1)
+        return gemm_stride(t);
+    return gemm_cols(t) > 0 ? gemm_cols(t) : 1;
 }
 
 gemm_blocks gemm_cut(const tg_gemm_args *args)
 {
     const int type = tg_type_of(args->a), c_type = tg_type_of(args->c);
-    gemm_blocks g = {.whole = {.m = args->c->shape[0],
-                               .n = args->c->shape[1],
-                               .k = args->a->shape[!args->trans_a],
+    gemm_blocks g = {.args = args,
+                     .whole = {.m = gemm_rows(args->c),
+                               .n = gemm_cols(args->c),
+                               .k = gemm_inner(args),
                                .ld_a = stride_of(args->a),
                                .ld_b = stride_of(args->b),
                                .ld_c = stride_of(args->c),
@@ -83,13 +86,11 @@ gemm_blocks gemm_cut(const tg_gemm_args *args)
                                .trans_b = (int32_t)args->trans_b,
                                .c_type = c_type,
                                .beta = (float)args->beta},
-                     .a = tg_data(args->a),
-                     .b = tg_data(args->b),
-                     .c = tg_data(args->c),
+                     .products = gemm_products(args),
                      .size = (int64_t)tg_type_size(type),
                      .c_size = (int64_t)tg_type_size(c_type),
                      .type = type};
-    if (g.whole.m > 0 && g.whole.n > 0 && g.whole.k > 0)
+    if (g.products > 0 && g.whole.m > 0 && g.whole.n > 0 && g.whole.k > 0)
         cut(&g);
     return g;
 }
@@ -98,13 +99,15 @@ void gemm_scale(const gemm_blocks *g)
 {
     if (g->whole.n == 0 || g->whole.beta != 0) /* without columns c may have no memory */
         return;
-    for (int64_t i = 0; i < g->whole.m; i++)
-        memset(g->c + i * g->whole.ld_c * g->c_size, 0, (size_t)(g->whole.n * g->c_size));
+    for (int64_t i = 0; i < g->products * g->whole.m; i++) {
+        char *c = gemm_data(g->args->c, i / g->whole.m);
+        memset(c + i % g->whole.m * g->whole.ld_c * g->c_size, 0, (size_t)(g->whole.n * g->c_size));
+    }
 }
 
 static int plain(const tg_tensor *t)
 {
-    return stride_of(t) >= t->shape[1];
+    return stride_of(t) >= gemm_cols(t);
 }
 
 int gemm_plain_strides(const tg_gemm_args *args)

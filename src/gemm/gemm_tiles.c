@@ -10,6 +10,8 @@
  *
  * A result adds up its terms in one order, and the steps depend on the sizes alone, so that the bits
  * do not depend on the number of threads, as the cut into tasks does.
+ *
+ * Of a batch, small products are one thread's each, which does all of this by itself.
  */
 #include "core/parts.h"
 #include "gemm_matrix.h"
@@ -40,12 +42,16 @@ enum {
 };
 
 typedef struct product {
+    tg_ctx *ctx; /* whose threads share it; NULL: this one does it */
+    int64_t threads;
     int64_t m, n, k;
     matrix a, b, c;
     float alpha, beta;
     float *sums; /* f32 results of a step while c is of 16 bits and k needs several steps */
     uint16_t *packed_a, *packed_b;
-    int as_it_is; /* a is not packed */
+    int as_it_is;                      /* a is not packed */
+    int64_t most_mb, most_nb, most_ks; /* of a step */
+    int streams;                       /* c is written past the caches */
     /* the step: results [i0, i0 + mb) x [j0, j0 + nb), terms [p0, p0 + ks) */
     int64_t i0, j0, p0, mb, nb, ks;
     int new_a, new_b;   /* factors that the step before did not pack */
@@ -196,6 +202,7 @@ static void pack(void *arg, int64_t begin, int64_t end, int worker)
 typedef struct task {
     const product *g;
     place from, to;
+    int stream; /* `to` is written past the caches, and not read */
 } task;
 
 /* Sums of two panels, results (i, j) to (i + PANEL, j + PANEL) of the step, as tiles: two of columns
@@ -205,23 +212,41 @@ typedef struct block {
     int64_t i, j, row;
 } block;
 
+/* The first SIDE sums of row r; those of the next SIDE columns are SUMS / 4 further on. */
+SIMD_INLINE const float *row_of_sums(const block *b, int64_t r)
+{
+    return b->sums + (r / SIDE * 2 * SIDE + r % SIDE) * SIDE;
+}
+
 /* to = from + alpha * sums in the first `cols` columns of row r. */
 SIMD_INLINE void write_row(el e, const task *t, const block *b, int64_t cols, int64_t r)
 {
-    const float *sums = b->sums + (r / SIDE * 2 * SIDE + r % SIDE) * SIDE;
+    const float *sums = row_of_sums(b, r);
     const vf alpha = v_set(t->g->alpha);
     char *to = at(&t->to, b->i + r, b->j);
-    for (int64_t v = 0; v < 2; v++) {
+    for (int64_t v = 0; v * SIDE < cols; v++) {
         const int64_t n = min64(cols - v * SIDE, SIDE);
-        vf x = alpha * v_load(EL_F32, sums, v * SIDE * SIDE);
-        if (n <= 0)
-            return;
+        vf x = alpha * v_load(EL_F32, sums, v * SUMS / 4);
         if (t->from.data)
             x += v_load_n(t->from.type, at(&t->from, b->i + r, b->j), v * SIDE, n, 0.0f);
-        if (n == SIDE)
-            v_store(e, to, v * SIDE, x);
-        else
-            v_store_n(e, to, v * SIDE, n, x);
+        v_store_n(e, to, v * SIDE, n, x);
+    }
+}
+
+/* Rows to `end` of all columns, to which nothing is added. `stream`, a constant: past the caches. */
+SIMD_INLINE void write_whole_rows(el e, int stream, const task *t, block *b, int64_t end)
+{
+    const vf alpha = v_set(t->g->alpha);
+    char *to = at(&t->to, b->i + b->row, b->j);
+    for (; b->row < end; b->row++, to += t->to.ld * el_size(e)) {
+        const float *sums = row_of_sums(b, b->row);
+        for (int v = 0; v < 2; v++) {
+            const vf x = alpha * v_load(EL_F32, sums, v * SUMS / 4);
+            if (stream)
+                v_stream(e, to, v * SIDE, x);
+            else
+                v_store(e, to, v * SIDE, x);
+        }
     }
 }
 
@@ -230,12 +255,13 @@ SIMD_INLINE void write_rows(el e, const task *t, block *b, int64_t rows)
 {
     const product *g = t->g;
     const int64_t end = min64(min64(b->row + rows, PANEL), g->mb - b->i), cols = g->nb - b->j;
-    if (cols >= PANEL)
-        for (; b->row < end; b->row++)
-            write_row(e, t, b, PANEL, b->row);
+    if (cols >= PANEL && t->stream)
+        write_whole_rows(e, 1, t, b, end);
+    else if (cols >= PANEL && !t->from.data)
+        write_whole_rows(e, 0, t, b, end);
     else
         for (; b->row < end; b->row++)
-            write_row(e, t, b, cols, b->row);
+            write_row(e, t, b, min64(cols, PANEL), b->row);
 }
 
 /* Where the tiles of a panel lie: rows of a tile, its two tiles, and those of the next terms are so many bytes apart. */
@@ -317,7 +343,7 @@ SIMD_INLINE void compute_tasks(el e, const task *t, int64_t begin, int64_t end)
     const product *g = t->g;
     block blocks[2];
     int now = 0;
-    blocks[1].i = 0;
+    blocks[1].i = blocks[1].j = 0;
     blocks[1].row = PANEL;
     for (int64_t n = begin; n < end; n++) {
         int64_t i0, j0;
@@ -326,7 +352,8 @@ SIMD_INLINE void compute_tasks(el e, const task *t, int64_t begin, int64_t end)
         for (int64_t i = i0; i < i1; i += PANEL)
             for (int64_t j = j0; j < j1; j += PANEL, now = !now) {
                 block *b = &blocks[now];
-                fetch_place(e, t, i, j);
+                if (!t->stream)
+                    fetch_place(e, t, i, j);
                 multiply(e, t, panel_of_a(g, i), packed_panel(g, g->packed_b, j), units(g), b,
                          &blocks[!now]);
                 b->i = i;
@@ -335,6 +362,8 @@ SIMD_INLINE void compute_tasks(el e, const task *t, int64_t begin, int64_t end)
             }
     }
     write_rows(e, t, &blocks[!now], PANEL);
+    if (t->stream)
+        v_fence();
 }
 
 static void compute(void *arg, int64_t begin, int64_t end, int worker)
@@ -349,10 +378,10 @@ static void compute(void *arg, int64_t begin, int64_t end, int worker)
 /* ---- steps ---- */
 
 /* How the step's results are cut into tasks, and the order of these. */
-static void cut(product *g, int64_t threads)
+static void cut(product *g)
 {
     int64_t rows = ROWS, cols = COLS;
-    while (ceil_div(g->mb, rows) * ceil_div(g->nb, cols) < TASKS * threads && rows > LEAST)
+    while (ceil_div(g->mb, rows) * ceil_div(g->nb, cols) < TASKS * g->threads && rows > LEAST)
         if (cols > LEAST)
             cols /= 2;
         else
@@ -360,7 +389,7 @@ static void cut(product *g, int64_t threads)
     g->rows = even_part(g->mb, rows, PANEL);
     g->cols = even_part(g->nb, cols, PANEL);
     const int64_t down = ceil_div(g->mb, g->rows), across = ceil_div(g->nb, g->cols);
-    const int64_t share = ceil_div(down * across, threads);
+    const int64_t share = ceil_div(down * across, g->threads);
     /* What a task reads outweighs what it writes: the tasks of a thread should be as high as wide, to read less. */
     const int small = 16 * g->rows * g->cols < (g->rows + g->cols) * g->ks;
     g->strip = 1;
@@ -368,86 +397,160 @@ static void cut(product *g, int64_t threads)
         g->strip++;
 }
 
-static void step(tg_ctx *ctx, product *g)
+static void step(product *g)
 {
     const int64_t packed = (g->new_a ? parts(g, g->mb) : 0) + (g->new_b ? parts(g, g->nb) : 0);
-    cut(g, tg_ctx_threads(ctx));
-    tg_parallel_for(ctx, packed, ceil_div(PACK_WORK, GROUP * PANEL * PART * TERMS), pack, g);
+    cut(g);
+    share_work(g->ctx, packed, ceil_div(PACK_WORK, GROUP * PANEL * PART * TERMS), pack, g);
 
     const place c = {(char *)element(&g->c, g->i0, g->j0), g->c.type, g->c.ld};
     const place sums = {(char *)g->sums, EL_F32, g->nb};
     const place none = {0}, between = g->sums ? sums : c;
     const int first = g->p0 == 0, last = g->p0 + g->ks == g->k;
-    const task t = {g, first ? g->beta != 0.0f ? c : none : between, last ? c : between};
-    tg_parallel_for(ctx, ceil_div(g->mb, g->rows) * ceil_div(g->nb, g->cols),
-                    ceil_div(TASK_WORK, g->rows * g->cols * g->ks), compute, (void *)&t);
+    const task t = {g, first ? g->beta != 0.0f ? c : none : between, last ? c : between,
+                    first && last && g->streams};
+    share_work(g->ctx, ceil_div(g->mb, g->rows) * ceil_div(g->nb, g->cols),
+               ceil_div(TASK_WORK, g->rows * g->cols * g->ks), compute, (void *)&t);
+}
+
+static void run_steps(product *g)
+{
+    const int one_a = g->most_mb >= g->m && g->most_ks >= g->k, one_b = g->most_ks >= g->k;
+    for (g->j0 = 0; g->j0 < g->n; g->j0 += g->most_nb)
+        for (g->i0 = 0; g->i0 < g->m; g->i0 += g->most_mb)
+            for (g->p0 = 0; g->p0 < g->k; g->p0 += g->most_ks) {
+                g->mb = min64(g->most_mb, g->m - g->i0);
+                g->nb = min64(g->most_nb, g->n - g->j0);
+                g->ks = min64(g->most_ks, g->k - g->p0);
+                g->new_a = !g->as_it_is && (!one_a || g->j0 == 0);
+                g->new_b = !one_b || g->i0 == 0;
+                step(g);
+            }
+}
+
+/* ---- the products of a call ---- */
+
+typedef struct batch {
+    const tg_gemm_args *args;
+    product sizes;                        /* of each product, without matrices and memory */
+    int64_t sums_bytes, a_bytes, b_bytes; /* memory of a product */
+    char *memory;                         /* of product after product, or of worker after worker */
+} batch;
+
+static product product_of(const batch *all, tg_ctx *ctx, int64_t index, int64_t slot)
+{
+    product g = all->sizes;
+    g.ctx = ctx;
+    g.threads = ctx ? tg_ctx_threads(ctx) : 1;
+    g.a = matrix_of(all->args->a, all->args->trans_a, index);
+    g.b = matrix_of(all->args->b, all->args->trans_b, index);
+    g.c = matrix_of(all->args->c, 0, index);
+    char *memory = all->memory + slot * (all->sums_bytes + all->a_bytes + all->b_bytes);
+    g.sums = all->sums_bytes ? (float *)memory : NULL;
+    g.packed_a = (uint16_t *)(memory + all->sums_bytes);
+    g.packed_b = (uint16_t *)(memory + all->sums_bytes + all->a_bytes);
+    return g;
+}
+
+/* 1 if all rows of all matrices begin on a cache line. */
+static int begins_lines(const tg_tensor *t)
+{
+    uint64_t bytes = (uintptr_t)tg_data(t);
+    for (int i = 0; i < t->ndim - 1; i++)
+        bytes |= (uint64_t)tg_stride(t, i) * tg_type_size(tg_type_of(t));
+    return bytes % LINE == 0;
 }
 
 /* Rows of a that are whole lines of terms are multiplied where they lie, unless one copy serves many columns. */
-static int lies_as_tiles(const product *g)
+static int lies_as_tiles(const tg_gemm_args *args, const product *g)
 {
-    const uintptr_t rows = (uintptr_t)g->a.data | (uintptr_t)(g->a.ld * el_size(EL_BF16));
     const int worth_a_copy = g->m <= MB && g->k <= KS && g->n >= MANY_COLUMNS;
-    return !g->a.trans && g->m % PANEL == 0 && g->k % TERMS == 0 && rows % LINE == 0 &&
+    return !args->trans_a && g->m % PANEL == 0 && g->k % TERMS == 0 && begins_lines(args->a) &&
            !worth_a_copy;
 }
 
-static tg_status run_product(tg_ctx *ctx, product *g)
+/* A large c is written past the caches, line by line, while nothing is added to it. */
+static int streams(const tg_gemm_args *args)
 {
-    g->as_it_is = lies_as_tiles(g);
-    const int64_t nb = even_part(g->n, NB, PANEL), ks = even_part(g->k, KS, TERMS);
-    const int64_t mb = even_part(g->m, g->as_it_is && ks >= g->k ? g->m : MB, PANEL);
-    const int64_t a_bytes = g->as_it_is ? 0 : panels(mb) * PANEL * ks * 2;
-    const int64_t b_bytes = panels(nb) * PANEL * ks * 2;
-    const int needs_sums = g->c.type != EL_F32 && ks < g->k;
-    const int64_t between = needs_sums ? ceil_div(mb * nb * 4, LINE) * LINE : 0;
-    char *space = tg_workspace(ctx, (size_t)(LINE + between + a_bytes + b_bytes));
-    if (!space)
+    const int64_t bytes = tg_numel(args->c) * (int64_t)tg_type_size(tg_type_of(args->c));
+    return args->beta == 0 && tg_streams(bytes) && begins_lines(args->c);
+}
+
+/* ctx: as product has it. */
+static void multiply_some(const batch *all, tg_ctx *ctx, int64_t begin, int64_t end, int64_t slot)
+{
+    for (int64_t i = begin; i < end; i++) {
+        product g = product_of(all, ctx, i, slot);
+        run_steps(&g);
+    }
+}
+
+static void multiply_alone(void *arg, int64_t begin, int64_t end, int worker)
+{
+    multiply_some(arg, NULL, begin, end, worker);
+}
+
+static tg_status run_products(tg_ctx *ctx, batch *all)
+{
+    product *g = &all->sizes;
+    const int64_t products = gemm_products(all->args), threads = tg_ctx_threads(ctx);
+    const int alone = one_thread_each(all->args, threads);
+    g->as_it_is = lies_as_tiles(all->args, g);
+    g->streams = streams(all->args);
+    g->most_nb = even_part(g->n, NB, PANEL);
+    g->most_ks = even_part(g->k, KS, TERMS);
+    g->most_mb = even_part(g->m, g->as_it_is && g->most_ks >= g->k ? g->m : MB, PANEL);
+    const int needs_sums = tg_type_of(all->args->c) != TG_F32 && g->most_ks < g->k;
+    all->a_bytes = g->as_it_is ? 0 : panels(g->most_mb) * PANEL * g->most_ks * 2;
+    all->b_bytes = panels(g->most_nb) * PANEL * g->most_ks * 2;
+    all->sums_bytes = needs_sums ? ceil_div(g->most_mb * g->most_nb * 4, LINE) * LINE : 0;
+    const int64_t bytes = all->sums_bytes + all->a_bytes + all->b_bytes;
+    all->memory = tg_workspace(ctx, (size_t)(LINE + (alone ? threads : 1) * bytes));
+    if (!all->memory)
         return TG_ENOMEM;
     if (tg_reserving(ctx))
         return TG_OK;
-    space += -(uintptr_t)space % LINE;
-    g->sums = needs_sums ? (float *)space : NULL;
-    g->packed_a = (uint16_t *)(space + between);
-    g->packed_b = (uint16_t *)(space + between + a_bytes);
-    const int one_a = mb >= g->m && ks >= g->k, one_b = ks >= g->k;
-    for (g->j0 = 0; g->j0 < g->n; g->j0 += nb)
-        for (g->i0 = 0; g->i0 < g->m; g->i0 += mb)
-            for (g->p0 = 0; g->p0 < g->k; g->p0 += ks) {
-                g->mb = min64(mb, g->m - g->i0);
-                g->nb = min64(nb, g->n - g->j0);
-                g->ks = min64(ks, g->k - g->p0);
-                g->new_a = !g->as_it_is && (!one_a || g->j0 == 0);
-                g->new_b = !one_b || g->i0 == 0;
-                step(ctx, g);
-            }
+    all->memory += -(uintptr_t)all->memory % LINE;
+    if (alone)
+        tg_parallel_for(ctx, products, products_of_task(all->args), multiply_alone, all);
+    else
+        multiply_some(all, ctx, 0, products, 0);
     return TG_OK;
 }
 
-/* ---- the implementation ---- */
+/* ---- the implementations ---- */
 
 static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
 {
-    product g = {.m = args->c->shape[0],
-                 .n = args->c->shape[1],
-                 .k = args->a->shape[args->trans_a ? 0 : 1],
-                 .a = matrix_of(args->a, args->trans_a),
-                 .b = matrix_of(args->b, args->trans_b),
-                 .c = matrix_of(args->c, 0),
-                 .alpha = (float)args->alpha,
-                 .beta = (float)args->beta};
-    return run_product(ctx, &g);
+    batch all = {.args = args,
+                 .sizes = {.m = gemm_rows(args->c),
+                           .n = gemm_cols(args->c),
+                           .k = gemm_inner(args),
+                           .alpha = (float)args->alpha,
+                           .beta = (float)args->beta}};
+    return run_products(ctx, &all);
+}
+
+static tg_status run_batch(tg_ctx *ctx, const tg_batched_gemm_args *args)
+{
+    const tg_gemm_args all = gemm_of_batch(args);
+    return run(ctx, &all);
 }
 
 /* Products that fill tiles. */
 static int accepts(const tg_gemm_args *args)
 {
-    const int64_t m = args->c->shape[0], n = args->c->shape[1],
-                  k = args->a->shape[args->trans_a ? 0 : 1];
-    return args->alpha != 0 && m >= SIDE && n >= SIDE && k >= TERMS;
+    return gemm_rows(args->c) >= SIDE && gemm_cols(args->c) >= SIDE && gemm_inner(args) >= TERMS;
+}
+
+static int accepts_batch(const tg_batched_gemm_args *args)
+{
+    const tg_gemm_args all = gemm_of_batch(args);
+    return accepts(&all);
 }
 
 TG_CPU_IMPLS(gemm) = {
     TG_CPU_IMPL_IF(gemm, TG_TAKES_BF16, accepts, run),
+    TG_CPU_IMPL_IF(batched_gemm, TG_TAKES_BF16, accepts_batch, run_batch),
     TG_IMPLS_END,
 };

@@ -10,6 +10,8 @@ SAME(CUBLASLT_OP_N, CUBLAS_OP_N);
 SAME(CUBLASLT_OP_T, CUBLAS_OP_T);
 SAME(CUBLASLT_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSA);
 SAME(CUBLASLT_DESC_TRANSB, CUBLASLT_MATMUL_DESC_TRANSB);
+SAME(CUBLASLT_LAYOUT_BATCH_COUNT, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
+SAME(CUBLASLT_LAYOUT_STRIDED_BATCH_OFFSET, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
 SAME(CUBLASLT_PREF_MAX_WORKSPACE_BYTES, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
 SAME(CUBLASLT_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
 SAME(CUBLASLT_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
@@ -41,6 +43,8 @@ int main(void)
     (void)sizeof(
         cublasLtMatrixLayoutCreate(VOID(0), (cudaDataType)0, (uint64_t)1, (uint64_t)1, (int64_t)1));
     (void)sizeof(cublasLtMatrixLayoutDestroy(VOID(0)));
+    (void)sizeof(cublasLtMatrixLayoutSetAttribute(VOID(0), (cublasLtMatrixLayoutAttribute_t)0,
+                                                  VOID(0), sizeof count));
     (void)sizeof(cublasLtMatmulPreferenceCreate(VOID(0)));
     (void)sizeof(cublasLtMatmulPreferenceDestroy(VOID(0)));
     (void)sizeof(cublasLtMatmulPreferenceSetAttribute(

@@ -169,4 +169,6 @@ def problems():
         "sum_squares": Problem({"x": x}, lambda x: x.pow(2).sum()),
         "gemm": Problem({"a": normal(N, 5), "b": normal(7, N)}, lambda a, b, trans_a, trans_b, alpha: alpha * a.T @ b.T,
                         {"trans_a": True, "trans_b": True, "alpha": 0.5}),
+        "batched_gemm": Problem({"a": normal(3, rows, N), "b": normal(3, 5, N)},
+                                lambda a, b, trans_b, alpha: alpha * a @ b.transpose(1, 2), {"trans_b": True, "alpha": 0.5}),
     }

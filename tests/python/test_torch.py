@@ -7,7 +7,7 @@ import torch
 import tigon
 import tigon.torch
 from problems import problems
-from tigon.torch._table import FAMILIES
+from tigon.torch._table import FAMILIES, PRODUCTS
 
 PROBLEMS = problems()
 each = pytest.mark.parametrize("name", PROBLEMS)
@@ -51,7 +51,7 @@ def both(name, device, dtype, function=None):
 
 
 def test_every_family_has_a_problem():
-    assert set(PROBLEMS) == set(FAMILIES) | {"gemm"}
+    assert set(PROBLEMS) == set(FAMILIES) | set(PRODUCTS)
 
 
 @each
@@ -118,7 +118,7 @@ def test_checkpoint(name, device):
 def test_opcheck(name, device):
     """PyTorch's own checks of a custom operator: its schema, its shapes for tracing, its gradients."""
     problem = PROBLEMS[name]
-    forward = getattr(torch.ops.tigon, name if name == "gemm" else f"{name}_forward").default
+    forward = getattr(torch.ops.tigon, name if name in PRODUCTS else f"{name}_forward").default
     tensors = problem.copy(device)
     order = [a.name for a in forward._schema.arguments if not a.kwarg_only]
     torch.library.opcheck(forward, tuple(tensors.get(n) for n in order), problem.options)

@@ -18,8 +18,8 @@ def _loss(t, o):
 
 
 def _product(t, o):
-    rows, columns = (t["a"].shape[_is(o, "trans_a")], t["b"].shape[1 - _is(o, "trans_b")])
-    return (rows, columns)
+    rows, columns = t["a"].shape[_is(o, "trans_a") - 2], t["b"].shape[-1 - _is(o, "trans_b")]
+    return tuple(t["a"].shape[:-2]) + (rows, columns)
 
 
 def _is(o, name):
@@ -40,6 +40,7 @@ SHAPES = {
 }
 SHAPES_OF = {
     "gemm": {"c": _product},
+    "batched_gemm": {"c": _product},
     "embedding_forward": {"y": lambda t, o: tuple(t["indices"].shape) + tuple(t["weight"].shape[1:])},
     "sum_rows_forward": {"y": lambda t, o: t["x"].shape[1:]},
     "sum_squares_forward": {"y": lambda t, o: ()},

@@ -3,7 +3,7 @@ function for all operators, which are described in _table.py."""
 import torch
 from tigon import _core
 from tigon._outputs import make
-from tigon.torch._table import FAMILIES, LOWERED, Operator
+from tigon.torch._table import FAMILIES, LOWERED, PRODUCTS, Operator
 
 library = torch.library.Library("tigon", "DEF")
 functions = {}  # the operators that have gradients
@@ -197,14 +197,14 @@ def _define_autocast(op):
         library.impl(op.name, _autocast(op, device), f"Autocast{device.upper()}")
 
 
-def _define_gemm():
+def _define_product(name):
     """c = alpha op(a) op(b), whose gradients are products again."""
-    op = Operator("gemm")
+    op = Operator(name)
     _define(op)
     _define_autocast(op)
 
     def gemm(*factors, **options):
-        return functions["gemm"](*factors, **options)
+        return functions[name](*factors, **options)
 
     def setup_context(ctx, inputs, output, keyword_only_inputs=_NONE):
         ctx.save_for_backward(*inputs)
@@ -247,5 +247,6 @@ def _define_family(family):
 
 for _family in FAMILIES.values():
     _define_family(_family)
-_define_gemm()
+for _name in PRODUCTS:
+    _define_product(_name)
 _define_adamw()

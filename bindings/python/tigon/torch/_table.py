@@ -13,13 +13,16 @@ SHARED = {"fused_add_rms_norm": {"residual": "dx"}}
 # Options that are about gradients that are accumulated or scaled, which autograd does itself, and of slices of a vocabulary,
 # whose losses are no losses by themselves (parallel.py).
 _SLICE = {"vocab_start", "vocab_size"}
-LEFT_OUT = {"gemm": {"beta"}, "cross_entropy": {"grad_scale"} | _SLICE, "softmax_jsd": {"grad_scale"}, "fused_linear_cross_entropy": _SLICE}
+LEFT_OUT = {"gemm": {"beta"}, "batched_gemm": {"beta"}, "cross_entropy": {"grad_scale"} | _SLICE, "softmax_jsd": {"grad_scale"},
+            "fused_linear_cross_entropy": _SLICE}
 # The first size of an output that no input tells.
 ROWS = {"embedding_backward": ("weight", "dweight"), "sum_rows_backward": ("x", "dx")}
 # Optional outputs that are computed whenever an input is given.
 FOLLOWS = {"yk": "k", "dk": "dyk"}
+# Operators without forward and backward: the gradients of products are products.
+PRODUCTS = ("gemm", "batched_gemm")
 # Families whose inputs autocast lowers, as it does for products in PyTorch; of the others it makes the types one.
-LOWERED = {"gemm", "flash_attention", "fused_neighborhood_attention", "fused_linear_cross_entropy", "fused_linear_jsd"}
+LOWERED = {*PRODUCTS, "flash_attention", "fused_neighborhood_attention", "fused_linear_cross_entropy", "fused_linear_jsd"}
 
 
 class Operator:

@@ -4,7 +4,7 @@ import inspect
 import torch
 from tigon import _core
 from tigon.torch._library import argument, functions
-from tigon.torch._table import FAMILIES, Operator
+from tigon.torch._table import FAMILIES, PRODUCTS, Operator
 
 
 def _function(name, op, shown, in_forward=()):
@@ -42,10 +42,11 @@ def _signature(op, extra):
     return inspect.Signature(tensors + named + flags)
 
 
-__all__ = list(FAMILIES) + ["gemm", "adamw"]
+__all__ = list(FAMILIES) + list(PRODUCTS) + ["adamw"]
 for _name, _family in FAMILIES.items():
     globals()[_name] = _function(_name, _family.forward, set(_family.upstream.values()), _family.in_forward)
-gemm = _function("gemm", Operator("gemm"), {"c"})
+for _name in PRODUCTS:
+    globals()[_name] = _function(_name, Operator(_name), {"c"})
 
 
 def adamw(param, grad, m, v, master=None, *, step, **options):
