@@ -87,6 +87,13 @@ assert len(rows) == 16 and all(json.loads(r["extra_benchmark_config_str"])["N"] 
 END
 python3 "$folder/verify.py" "$folder"
 
+# What is compared with is right, too, where both distributions are 0 in f32.
+"$tigon" bench fused_linear_jsd --shape "BT=8 H=1024 K=1024 V=1000" --dtype f32 --mode forward --json >"$folder/sharp.json"
+python3 - "$folder/sharp.json" <<'END'
+import json, sys
+assert all(r["correct"] is True for r in json.load(open(sys.argv[1])))
+END
+
 # On the model of a card the times are the model's, of a context that runs nothing elsewhere.
 "$tigon" info --json | grep -q '"npu-model"' || exit 0
 "$tigon" bench swiglu_forward fused_neighborhood_attention --device npu-model --size small --dtype f32 --json >"$folder/model.json"
