@@ -37,6 +37,11 @@ for type in f32 bf16; do
     two --out one-$type --resume --steps 12 $data --device cuda --log more-$type.log || fail "$type: two cards from the checkpoint of one"
     [ "$(numbers more-$type.log | wc -l)" -eq 3 ] || fail "$type: two cards from the checkpoint of one: $(numbers more-$type.log | wc -l) steps"
 done
+for count in 1 2; do # a rank is killed: the checkpoint is whole
+    kill_a_rank killed-$count
+    "$mpirun" -n $count "$llama" --threads 1 $data --device cuda --resume --out killed-$count --stop-after 2 ||
+        fail "$count cards resume after a kill: $(ls killed-$count)"
+done
 "$mpirun" -n 2 "$llama" $toy $data --device cuda --accumulate 1 --steps 1 2>err && fail "a rank without a micro-batch"
 grep -q "each of 2 ranks needs a micro-batch" err || fail "no message: $(head -2 err)"
 echo "two cards train as one does, and go on from each other's checkpoints"

@@ -34,6 +34,29 @@ same() { # A B WHAT
         fail "$3"
     }
 }
+# start NAME ARGUMENTS...: two ranks of $mpirun in the background, $launcher, which have done some steps
+start() {
+    name=$1
+    shift
+    "$mpirun" -n 2 "$llama" --threads 1 $wide $data --steps 1000000 --out "$name" --log "$name.log" "$@" 2>err &
+    launcher=$!
+    for i in $(seq 200); do
+        [ "$(grep -c loss "$name.log" 2>/dev/null || true)" -gt 3 ] 2>/dev/null && break
+        sleep 0.1
+    done
+}
+# kill_a_rank NAME ARGUMENTS...: of two that have started, one is killed: the launcher ends within 10 s, not with 0, and there is a message.
+kill_a_rank() {
+    start "$@" --save-every 1
+    victim=$(cat /proc/[0-9]*/stat 2>/dev/null | awk -v launcher=$launcher '$2 == "(llama)" && $4 == launcher { p = $1 } END { print p }')
+    before=$(date +%s)
+    kill -KILL "$victim"
+    status=0
+    wait $launcher || status=$?
+    seconds=$(($(date +%s) - before))
+    [ $status -ne 0 ] && [ $seconds -le 10 ] || fail "a rank is killed: status $status after $seconds s"
+    grep -qi 'killed\|signal 9\|may be gone' err || fail "a rank is killed: no message but '$(cat err)'"
+}
 # interrupt PROCESS LOG: Ctrl-C after a few steps, which must end the process with status 130
 interrupt() {
     for i in $(seq 100); do

@@ -19,17 +19,6 @@ ranks() { # COUNT ARGUMENTS...
         "$mpirun" -n "$count" "$llama" --threads 1 "$@"
     fi
 }
-# start NAME ARGUMENTS...: two ranks in the background, which have done some steps
-start() {
-    name=$1
-    shift
-    "$mpirun" -n 2 "$llama" --threads 1 $wide $data --steps 1000000 --out "$name" --log "$name.log" "$@" 2>err &
-    launcher=$!
-    for i in $(seq 200); do
-        [ "$(grep -c loss "$name.log" 2>/dev/null || true)" -gt 3 ] 2>/dev/null && break
-        sleep 0.1
-    done
-}
 # A log without times, and without the last line.
 steps() {
     course "$1" | grep -v median
@@ -79,16 +68,8 @@ for accumulate in 5 2; do
         fail "--unordered with $accumulate micro-batches: other losses"
 done
 
-# Killed: the launcher ends within 10 s, not with 0; there is a message, and the checkpoint is whole.
-start killed --save-every 1
-victim=$(cat /proc/[0-9]*/stat 2>/dev/null | awk -v launcher=$launcher '$2 == "(llama)" && $4 == launcher { p = $1 } END { print p }')
-before=$(date +%s)
-kill -KILL "$victim"
-status=0
-wait $launcher || status=$?
-seconds=$(($(date +%s) - before))
-[ $status -ne 0 ] && [ $seconds -le 10 ] || fail "a rank is killed: status $status after $seconds s"
-grep -qi 'killed\|signal 9\|may be gone' err || fail "a rank is killed: no message but '$(cat err)'"
+# Killed: the checkpoint is whole.
+kill_a_rank killed
 ranks 3 $data --resume --out killed --stop-after 2 || fail "resume after a kill: $(ls killed)"
 
 # Told to end by SIGUSR1, which mpirun passes on: all ranks end after the same step, and save.
