@@ -25,6 +25,7 @@ wrong --sweep R
 wrong --sweep R=8:4
 wrong --csv somewhere
 wrong --provider no_such_backend --size small rms_norm
+wrong --size small,no_such_size rms_norm
 # A name that means nothing to the operator is no size of it.
 wrong --shape "Q=3" rms_norm
 grep -q 'no operator of the group has a size "Q", expected one of R, N' "$folder/out" || fail "no size Q: $(cat "$folder/out")"
@@ -33,6 +34,8 @@ wrong --shape "r=3" rms_norm
 bench rms_norm --size small --rounds 3 --provider tigon,unfused,ref --json >"$folder/now.json"
 bench rms_norm_forward --size small --rounds 3 --dtype f32 --cache cold --json >"$folder/cold.json"
 bench rms_norm --size small --rounds 3 --dtype f16 >"$folder/table"
+bench gemm --size small,medium --rounds 3 --dtype f32 --mode forward --provider tigon --json >"$folder/sizes.json"
+[ "$(grep -oE '"size": *"[a-z]*"' "$folder/sizes.json" | tr -dc 'a-z\n' | tr '\n' ' ')" = "sizesmall sizemedium " ] || fail "--size small,medium: $(grep -o '"size": *"[a-z]*"' "$folder/sizes.json")"
 grep -q 'rms_norm  R=64 N=1024  f16, small' "$folder/table" || fail "no head in the table: $(cat "$folder/table")"
 bench rms_norm --size small --rounds 3 --cache warm --baseline "$folder/now.json" --allow 1000 >/dev/null
 bench rms_norm --dispatch --json >"$folder/dispatch.json"

@@ -125,18 +125,32 @@ static int group_is_wanted(const bench_request *q, const bench_settings *s, cons
 /* The sizes asked for; for a sweep one of each group. Returns how many. */
 static int run_sizes(const bench_request *q, bench_settings *s, report *out)
 {
-    const char *size = q->size ? q->size : q->sweep ? "large" : NULL;
     int count = 0;
     for (int i = 0; i < s->cat->ncases; i++) {
         const pb_case *c = &s->cat->cases[i];
-        if (!c->bench || !group_is_wanted(q, s, c->group) || (size && !is_size(c->bench, size)))
-            continue;
-        if (!size && !is_size(c->bench, "small") && !is_size(c->bench, "large"))
-            continue;
-        run_case(q, s, out, c);
-        count++;
+        for (int k = 0; c->bench && k < q->nsizes; k++)
+            if (is_size(c->bench, q->sizes[k]) && group_is_wanted(q, s, c->group)) {
+                run_case(q, s, out, c);
+                count++;
+                break;
+            }
     }
     return count;
+}
+
+/* The first size asked for that no operator asked for has; NULL: there is none. */
+static const char *missing_size(const bench_request *q, const bench_settings *s)
+{
+    for (int k = 0; q->size && k < q->nsizes; k++) {
+        int i = 0;
+        while (i < s->cat->ncases &&
+               !(s->cat->cases[i].bench && is_size(s->cat->cases[i].bench, q->sizes[k]) &&
+                 group_is_wanted(q, s, s->cat->cases[i].group)))
+            i++;
+        if (i == s->cat->ncases)
+            return q->sizes[k];
+    }
+    return NULL;
 }
 
 /* --shape: laid over each wanted group's large size, so that options keep their values. */
@@ -177,6 +191,9 @@ static void warn_if_busy(const bench_settings *s)
 
 static int run_all(const cli_usage *u, const bench_request *q, bench_settings *s)
 {
+    const char *missing = missing_size(q, s);
+    if (missing)
+        return cli_error(u, "no operator that is asked for has a size \"%s\"", missing);
     report out = {.j = json_begin(stdout, 1)};
     char error[512];
     if (q->baseline && !(out.baseline = json_read_file(q->baseline, 0, error, sizeof error)))
@@ -197,7 +214,7 @@ static int run_all(const cli_usage *u, const bench_request *q, bench_settings *s
     }
     json_free(out.baseline);
     if (!count)
-        return cli_error(u, "nothing to measure: no such operator, or no such size");
+        return cli_error(u, "nothing to measure: no such operator");
     return out.failed;
 }
 
@@ -206,7 +223,7 @@ int command_bench(int argc, char **argv)
     bench_request q = {.allow = 0.1};
     const cli_option options[] = {
         CLI_DEVICE(&q.device),
-        {"--size", CLI_TEXT, &q.size, "NAME", "small, large or another of the operator's sizes"},
+        {"--size", CLI_TEXT, &q.size, "LIST", "of small, large and others (small,large)"},
         {"--shape", CLI_TEXT, &q.shape, "\"R=64 N=8\"", "sizes and options over those of large"},
         {"--dtype", CLI_TEXT, &q.dtype, "LIST", "of f32, bf16, f16 (f32,bf16)"},
         {"--mode", CLI_TEXT, &q.mode, "LIST", "of forward, backward, full (all)"},

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 16 };
+enum { WORDS = BENCH_WORDS };
 
 /* Words between commas, in place. */
 static int words_of(char *text, char *word[WORDS])
@@ -45,6 +45,15 @@ static int read_modes(const cli_usage *u, bench_request *q)
         q->modes[m] = 1;
     }
     return 0;
+}
+
+static void read_sizes(bench_request *q)
+{
+    snprintf(q->size_text, sizeof q->size_text, "%s",
+             q->size    ? q->size
+             : q->sweep ? "large"
+                        : "small,large");
+    q->nsizes = words_of(q->size_text, q->sizes);
 }
 
 static int read_cache(const cli_usage *u, bench_request *q)
@@ -89,6 +98,7 @@ int bench_request_read(const cli_usage *u, bench_request *q)
     int wrong = read_types(u, q);
     wrong = wrong ? wrong : read_modes(u, q);
     wrong = wrong ? wrong : read_cache(u, q);
+    read_sizes(q);
     wrong = wrong ? wrong : read_sweep(u, q);
     if (!wrong && q->clock && strcmp(q->clock, "wall") && strcmp(q->clock, "cpu"))
         wrong = cli_error(u, "no clock \"%s\": wall, cpu", q->clock);

@@ -5,7 +5,7 @@
 #include "bench.h"
 #include "share/cli.h"
 
-enum { BENCH_TYPES = 4, BENCH_POINTS = 64 };
+enum { BENCH_TYPES = 4, BENCH_WORDS = 16, BENCH_POINTS = 64 };
 
 typedef struct bench_request {
     char **operands;
@@ -19,6 +19,8 @@ typedef struct bench_request {
     /* read from these */
     int types[BENCH_TYPES], ntypes;
     int modes[BENCH_MODES];
+    char size_text[PB_TEXT], *sizes[BENCH_WORDS];
+    int nsizes;
     int warm, cold; /* both 0: small sizes warm, all others cold */
     char sweep_dim[PB_NAME];
     double sweep_at[BENCH_POINTS];
