@@ -68,6 +68,14 @@ def _vmap(op):
     return vmap
 
 
+def _vmap_product(_op):
+    """The batch is one dimension more of batched_gemm."""
+    def vmap(info, dimensions, *factors, **options):
+        a, b = (t.expand(info.batch_size, *t.shape) if d is None else t.movedim(d, 0) for t, d in zip(factors, dimensions))
+        return torch.ops.tigon.batched_gemm(a, b, **options), 0
+    return vmap
+
+
 def _autocast(op, device):
     """Products are computed in autocast's type; elsewhere tensors that must be of one type get the widest of theirs."""
     target = getattr(torch.ops.tigon, op.name)
@@ -189,7 +197,8 @@ def _define(op):
     for device in ("CPU", "CUDA"):
         library.impl(op.name, _kernel(op), device)
     torch.library.register_fake(f"tigon::{op.name}", _fake(op), lib=library)
-    torch.library.register_vmap(f"tigon::{op.name}", _vmap(op), lib=library)
+    vmap = _vmap_product if op.name in PRODUCTS else _vmap
+    torch.library.register_vmap(f"tigon::{op.name}", vmap(op), lib=library)
 
 
 def _define_autocast(op):
