@@ -229,7 +229,10 @@ SIMD_INLINE void write_row(el e, const task *t, const block *b, int64_t cols, in
         vf x = alpha * v_load(EL_F32, sums, v * SUMS / 4);
         if (t->from.data)
             x += v_load_n(t->from.type, at(&t->from, b->i + r, b->j), v * SIDE, n, 0.0f);
-        v_store_n(e, to, v * SIDE, n, x);
+        if (n == SIDE)
+            v_store(e, to, v * SIDE, x);
+        else
+            v_store_n(e, to, v * SIDE, n, x);
     }
 }
 
@@ -257,11 +260,14 @@ SIMD_INLINE void write_rows(el e, const task *t, block *b, int64_t rows)
     const int64_t end = min64(min64(b->row + rows, PANEL), g->mb - b->i), cols = g->nb - b->j;
     if (cols >= PANEL && t->stream)
         write_whole_rows(e, 1, t, b, end);
-    else if (cols >= PANEL && !t->from.data)
+    else if (cols >= PANEL && rows > 1 && !t->from.data)
         write_whole_rows(e, 0, t, b, end);
+    else if (cols >= PANEL)
+        for (; b->row < end; b->row++)
+            write_row(e, t, b, PANEL, b->row);
     else
         for (; b->row < end; b->row++)
-            write_row(e, t, b, min64(cols, PANEL), b->row);
+            write_row(e, t, b, cols, b->row);
 }
 
 /* Where the tiles of a panel lie: rows of a tile, its two tiles, and those of the next terms are so many bytes apart. */
@@ -469,11 +475,13 @@ static int lies_as_tiles(const tg_gemm_args *args, const product *g)
            !worth_a_copy;
 }
 
-/* A large c is written past the caches, line by line, while nothing is added to it. */
+/* A large c of few terms, whose writing the products do not hide, is written past the caches, if nothing is added to it. */
 static int streams(const tg_gemm_args *args)
 {
+    enum { FEW_TERMS = 512 };
     const int64_t bytes = tg_numel(args->c) * (int64_t)tg_type_size(tg_type_of(args->c));
-    return args->beta == 0 && tg_streams(bytes) && begins_lines(args->c);
+    return args->beta == 0 && gemm_inner(args) <= FEW_TERMS && tg_streams(bytes) &&
+           begins_lines(args->c);
 }
 
 /* ctx: as product has it. */
