@@ -293,7 +293,7 @@ static void step(const product *g)
     share_work(g->ctx, tasks, tasks < MANY_TASKS || worth > 4 ? worth : 4, compute, (void *)&t);
 }
 
-static void multiply(product *g)
+static void run_steps(product *g)
 {
     for (g->j0 = 0; g->j0 < g->n; g->j0 += g->most_nb)
         for (g->i0 = 0; g->i0 < g->m; g->i0 += g->most_mb)
@@ -327,24 +327,16 @@ static product product_of(const batch *all, tg_ctx *ctx, int64_t index, int64_t 
     return g;
 }
 
-/* ctx: as product has it. */
-static void multiply_some(const batch *all, tg_ctx *ctx, int64_t begin, int64_t end, int64_t slot)
+static void multiply(const void *batch, tg_ctx *ctx, int64_t index, int64_t slot)
 {
-    for (int64_t i = begin; i < end; i++) {
-        product g = product_of(all, ctx, i, slot);
-        multiply(&g);
-    }
-}
-
-static void multiply_alone(void *arg, int64_t begin, int64_t end, int worker)
-{
-    multiply_some(arg, NULL, begin, end, worker);
+    product g = product_of(batch, ctx, index, slot);
+    run_steps(&g);
 }
 
 static tg_status run_products(tg_ctx *ctx, batch *all)
 {
     product *g = &all->sizes;
-    const int64_t products = gemm_products(all->args), threads = tg_ctx_threads(ctx);
+    const int64_t threads = tg_ctx_threads(ctx);
     const int alone = one_thread_each(all->args, threads);
     g->most_mb = even_part(g->m, MB, MR);
     g->most_nb = even_part(g->n, NB, NR);
@@ -359,10 +351,7 @@ static tg_status run_products(tg_ctx *ctx, batch *all)
         return TG_ENOMEM;
     if (tg_reserving(ctx))
         return TG_OK;
-    if (alone)
-        tg_parallel_for(ctx, products, products_of_task(all->args), multiply_alone, all);
-    else
-        multiply_some(all, ctx, 0, products, 0);
+    multiply_products(ctx, all->args, alone, multiply, all);
     return TG_OK;
 }
 

@@ -70,6 +70,34 @@ static inline void share_work(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn
         fn(arg, 0, n, 0);
 }
 
+/* Multiplies number `index` of a batch by share_work(ctx, ...), in the scratch memory number `slot`. */
+typedef void multiply_fn(const void *batch, tg_ctx *ctx, int64_t index, int64_t slot);
+
+typedef struct products {
+    const void *batch;
+    multiply_fn *multiply;
+} products;
+
+static inline void multiply_alone(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const products *p = arg;
+    for (int64_t i = begin; i < end; i++)
+        p->multiply(p->batch, NULL, i, worker);
+}
+
+/* All products of a call. alone: one_thread_each(), and a slot for each thread; else there is slot 0. */
+static inline void multiply_products(tg_ctx *ctx, const tg_gemm_args *args, int alone,
+                                     multiply_fn *multiply, const void *batch)
+{
+    products p = {batch, multiply};
+    const int64_t count = gemm_products(args);
+    if (alone)
+        tg_parallel_for(ctx, count, products_of_task(args), multiply_alone, &p);
+    else
+        for (int64_t i = 0; i < count; i++)
+            multiply(batch, ctx, i, 0);
+}
+
 /* Where a step's results come from and go to: c, or sums between the steps along k. */
 typedef struct place {
     char *data; /* of result (i0, j0); NULL: nowhere */

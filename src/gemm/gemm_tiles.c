@@ -43,7 +43,6 @@ enum {
 
 typedef struct product {
     tg_ctx *ctx; /* whose threads share it; NULL: this one does it */
-    int64_t threads;
     int64_t m, n, k;
     matrix a, b, c;
     float alpha, beta;
@@ -293,8 +292,8 @@ static panel panel_of_a(const product *g, int64_t i)
 /* The sums of `b` become panel x of a times panel y of b. Those of the block before are written
  * meanwhile, some rows after each tile, while the matrix unit multiplies. The compiler does not know
  * what memory tiles are loaded from: all of it must be written before. */
-SIMD_INLINE void multiply(el e, const task *t, panel x, panel y, int64_t units, block *b,
-                          block *before)
+SIMD_INLINE void multiply_panels(el e, const task *t, panel x, panel y, int64_t units, block *b,
+                                 block *before)
 {
     enum { STRIDE = 64, QUARTER = SIDE * SIDE };
     const int64_t rows = ceil_div(PANEL, units);
@@ -360,8 +359,8 @@ SIMD_INLINE void compute_tasks(el e, const task *t, int64_t begin, int64_t end)
                 block *b = &blocks[now];
                 if (!t->stream)
                     fetch_place(e, t, i, j);
-                multiply(e, t, panel_of_a(g, i), packed_panel(g, g->packed_b, j), units(g), b,
-                         &blocks[!now]);
+                multiply_panels(e, t, panel_of_a(g, i), packed_panel(g, g->packed_b, j), units(g),
+                                b, &blocks[!now]);
                 b->i = i;
                 b->j = j;
                 b->row = 0;
@@ -386,8 +385,9 @@ static void compute(void *arg, int64_t begin, int64_t end, int worker)
 /* How the step's results are cut into tasks, and the order of these. */
 static void cut(product *g)
 {
+    const int64_t threads = g->ctx ? tg_ctx_threads(g->ctx) : 1;
     int64_t rows = ROWS, cols = COLS;
-    while (ceil_div(g->mb, rows) * ceil_div(g->nb, cols) < TASKS * g->threads && rows > LEAST)
+    while (ceil_div(g->mb, rows) * ceil_div(g->nb, cols) < TASKS * threads && rows > LEAST)
         if (cols > LEAST)
             cols /= 2;
         else
@@ -395,7 +395,7 @@ static void cut(product *g)
     g->rows = even_part(g->mb, rows, PANEL);
     g->cols = even_part(g->nb, cols, PANEL);
     const int64_t down = ceil_div(g->mb, g->rows), across = ceil_div(g->nb, g->cols);
-    const int64_t share = ceil_div(down * across, g->threads);
+    const int64_t share = ceil_div(down * across, threads);
     /* What a task reads outweighs what it writes: the tasks of a thread should be as high as wide, to read less. */
     const int small = 16 * g->rows * g->cols < (g->rows + g->cols) * g->ks;
     g->strip = 1;
@@ -447,7 +447,6 @@ static product product_of(const batch *all, tg_ctx *ctx, int64_t index, int64_t 
 {
     product g = all->sizes;
     g.ctx = ctx;
-    g.threads = ctx ? tg_ctx_threads(ctx) : 1;
     g.a = matrix_of(all->args->a, all->args->trans_a, index);
     g.b = matrix_of(all->args->b, all->args->trans_b, index);
     g.c = matrix_of(all->args->c, 0, index);
@@ -484,24 +483,16 @@ static int streams(const tg_gemm_args *args)
            begins_lines(args->c);
 }
 
-/* ctx: as product has it. */
-static void multiply_some(const batch *all, tg_ctx *ctx, int64_t begin, int64_t end, int64_t slot)
+static void multiply(const void *batch, tg_ctx *ctx, int64_t index, int64_t slot)
 {
-    for (int64_t i = begin; i < end; i++) {
-        product g = product_of(all, ctx, i, slot);
-        run_steps(&g);
-    }
-}
-
-static void multiply_alone(void *arg, int64_t begin, int64_t end, int worker)
-{
-    multiply_some(arg, NULL, begin, end, worker);
+    product g = product_of(batch, ctx, index, slot);
+    run_steps(&g);
 }
 
 static tg_status run_products(tg_ctx *ctx, batch *all)
 {
     product *g = &all->sizes;
-    const int64_t products = gemm_products(all->args), threads = tg_ctx_threads(ctx);
+    const int64_t threads = tg_ctx_threads(ctx);
     const int alone = one_thread_each(all->args, threads);
     g->as_it_is = lies_as_tiles(all->args, g);
     g->streams = streams(all->args);
@@ -519,10 +510,7 @@ static tg_status run_products(tg_ctx *ctx, batch *all)
     if (tg_reserving(ctx))
         return TG_OK;
     all->memory += -(uintptr_t)all->memory % LINE;
-    if (alone)
-        tg_parallel_for(ctx, products, products_of_task(all->args), multiply_alone, all);
-    else
-        multiply_some(all, ctx, 0, products, 0);
+    multiply_products(ctx, all->args, alone, multiply, all);
     return TG_OK;
 }
 

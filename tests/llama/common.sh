@@ -34,16 +34,20 @@ same() { # A B WHAT
         fail "$3"
     }
 }
+# after_steps LOG TENTHS: waits for some steps, so many tenths of a second at most
+after_steps() {
+    for i in $(seq "$2"); do
+        [ "$(grep -c loss "$1" 2>/dev/null || true)" -gt 3 ] 2>/dev/null && break
+        sleep 0.1
+    done
+}
 # start NAME ARGUMENTS...: two ranks of $mpirun in the background, $launcher, which have done some steps
 start() {
     name=$1
     shift
     "$mpirun" -n 2 "$llama" --threads 1 $wide $data --steps 1000000 --out "$name" --log "$name.log" "$@" 2>err &
     launcher=$!
-    for i in $(seq 200); do
-        [ "$(grep -c loss "$name.log" 2>/dev/null || true)" -gt 3 ] 2>/dev/null && break
-        sleep 0.1
-    done
+    after_steps "$name.log" 200
 }
 # kill_a_rank NAME ARGUMENTS...: of two that have started, one is killed: the launcher ends within 10 s, not with 0, and there is a message.
 kill_a_rank() {
@@ -59,10 +63,7 @@ kill_a_rank() {
 }
 # interrupt PROCESS LOG: Ctrl-C after a few steps, which must end the process with status 130
 interrupt() {
-    for i in $(seq 100); do
-        [ "$(grep -c loss "$2" 2>/dev/null || true)" -gt 3 ] 2>/dev/null && break
-        sleep 0.1
-    done
+    after_steps "$2" 100
     kill -INT "$1"
     status=0
     wait "$1" || status=$?

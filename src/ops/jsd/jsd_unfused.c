@@ -51,8 +51,8 @@ static void mixture(eager_jsd *s)
     eager_unary(&s->e, EAGER_EXP, part, s->x);
     eager_scalar(&s->e, EAGER_MUL, q, part, 1 - s->beta);
     eager_binary(&s->e, EAGER_ADD, m, p, q);
-    eager_scalar(&s->e, EAGER_MAX, m, m,
-                 FLT_MIN); /* both may be 0: then so are their terms, whatever the logarithm */
+    /* Both may be 0: then so are their terms, whatever the logarithm. */
+    eager_scalar(&s->e, EAGER_MAX, m, m, FLT_MIN);
     eager_unary(&s->e, EAGER_LOG, log_m, m);
     eager_free(&s->e, part);
     const mat of_teacher = weighted(s, p, s->y, log_m);

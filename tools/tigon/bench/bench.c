@@ -122,18 +122,26 @@ static int group_is_wanted(const bench_request *q, const bench_settings *s, cons
     return 0;
 }
 
+/* 1 for a benchmark size of a group that is asked for, with that name. */
+static int case_is_wanted(const bench_request *q, const bench_settings *s, const pb_case *c,
+                          const char *size)
+{
+    return c->bench && is_size(c->bench, size) && group_is_wanted(q, s, c->group);
+}
+
 /* The sizes asked for; for a sweep one of each group. Returns how many. */
 static int run_sizes(const bench_request *q, bench_settings *s, report *out)
 {
     int count = 0;
     for (int i = 0; i < s->cat->ncases; i++) {
         const pb_case *c = &s->cat->cases[i];
-        for (int k = 0; c->bench && k < q->nsizes; k++)
-            if (is_size(c->bench, q->sizes[k]) && group_is_wanted(q, s, c->group)) {
-                run_case(q, s, out, c);
-                count++;
-                break;
-            }
+        int k = 0;
+        while (k < q->nsizes && !case_is_wanted(q, s, c, q->sizes[k]))
+            k++;
+        if (k == q->nsizes)
+            continue;
+        run_case(q, s, out, c);
+        count++;
     }
     return count;
 }
@@ -143,9 +151,7 @@ static const char *missing_size(const bench_request *q, const bench_settings *s)
 {
     for (int k = 0; q->size && k < q->nsizes; k++) {
         int i = 0;
-        while (i < s->cat->ncases &&
-               !(s->cat->cases[i].bench && is_size(s->cat->cases[i].bench, q->sizes[k]) &&
-                 group_is_wanted(q, s, s->cat->cases[i].group)))
+        while (i < s->cat->ncases && !case_is_wanted(q, s, &s->cat->cases[i], q->sizes[k]))
             i++;
         if (i == s->cat->ncases)
             return q->sizes[k];
