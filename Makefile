@@ -32,10 +32,22 @@ demo: setup
 	@sh scripts/card.sh $(JOBS)
 	@build/llama --demo --plot build/loss.svg
 
+# What users run, in some ten minutes with the build; the rest is test-long.
 test:
 	@sh scripts/setup.sh test
 	@$(RELEASE)
-	@sh scripts/test.sh build $(JOBS)
+	@sh scripts/test.sh build $(JOBS) -LE '^long$$'
+
+# The longer tests of CTest, or those of one area: AREA=levels, npu, sanitizers, builds, documents, python, trainer.
+AREA ?=
+test-long:
+	@sh scripts/setup.sh test
+	@$(RELEASE)
+	@sh scripts/test.sh build $(JOBS) -L '^long$(AREA:%=-%)$$'
+
+# Everything: all tests of CTest, other compilers and processors, Liger-Kernel's own tests, convergence. Two hours or so on two cores.
+test-all:
+	@.ci/run all
 
 # What sees the processor, as on smaller ones: the tests under each ceiling of its levels.
 test-levels: all
@@ -54,6 +66,13 @@ test-clang:
 	@cmake --preset clang -DCMAKE_C_COMPILER=$(CLANG) >/dev/null && cmake --build --preset clang -j $(JOBS)
 	@build-clang/tigon check --quick --strict >build-clang/check.txt || { grep FAILED build-clang/check.txt; exit 1; }
 	@tail -1 build-clang/check.txt
+
+# The kernels for NVIDIA GPUs compiled for one kind of card, and their tests, most of which need a card. Without nvcc it says so.
+test-cuda: all
+	@if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then \
+	    cmake --preset release -DTIGON_CUDA_ARCHITECTURES=90a >/dev/null && cmake --build --preset release -j $(JOBS) --target tigon_cuda && \
+	    sh scripts/test.sh build $(JOBS) -R '^cuda'; \
+	else echo "skipped: no nvcc is on this machine"; fi
 
 # Hours of what make test does in minutes.
 soak: all
@@ -112,4 +131,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup cuda cuda-sanitizer wheel demo test sweep test-levels test-aarch64 test-clang test-convergence soak test-hf test-liger coverage bench bench-peers check lint format install clean
+.PHONY: all setup cuda cuda-sanitizer wheel demo test test-long test-all test-cuda sweep test-levels test-aarch64 test-clang test-convergence soak test-hf test-liger coverage bench bench-peers check lint format install clean
