@@ -10,7 +10,8 @@
  *   return ASCEND_LAUNCH(ctx, &plan, swiglu_forward, .gate = args->gate, .up = args->up, ...);
  *
  * A launch gives every argument of the list by its name, but for the grid and the places of buffers, which are the plan's. One that is
- * missing, given twice, of another name or of another kind does not compile. */
+ * missing, given twice, of another name or of another kind does not compile. Where one of several kernels is chosen at run time
+ * (ascend_launch() with ASCEND_GIVEN), the compiler sees the list that is named there: the lists of all of them must be alike. */
 #ifndef ASCEND_LAUNCH_H
 #define ASCEND_LAUNCH_H
 

@@ -14,7 +14,7 @@
  *   TIGON_BACKEND_PATH     tg_backend_load       plug-ins to load, separated by ':'
  *   TIGON_BLAS                                   a library for products in f32: a file, a name, or none; otherwise MKL where
  *                                                it is there, on Intel's processors. One for the process, which its first context or product decides
- *   TIGON_STREAM_BYTES                           outputs of more bytes are written past the caches (16 MiB); for tests
+ *   TIGON_TUNE             tg_tune               how kernels use memory, as `tigon tune` prints it; for the whole process
  *   TIGON_LIGER                                  the Python package reads it (docs/liger.md)
  *   OMP_NUM_THREADS        tg_ctx_set_threads    threads of the default executor
  *

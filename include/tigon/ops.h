@@ -17,8 +17,9 @@
  *                repeats a row. A tensor of other strides, as x[:, :-1] and an expanded gradient (0 in the
  *                last dimension too) have, goes through a copy in the workspace; of what is not large, any
  *                strides will do. Elements of an output are distinct, its last dimension is contiguous.
- *   Device       In a device's memory types and strides must be those of the columns of ops.def: core
- *   memory       converts in the host's alone, and so TIGON_FALLBACK=host takes all of them.
+ *   Device       The backend of a device with memory of its own converts types and strides there, as
+ *   memory       CUDA's does. One that cannot (registry.h) takes those of the columns of ops.def alone;
+ *                TIGON_FALLBACK=host takes all of them.
  *   Sizes        any, zero included; 64-bit throughout.
  *   Aliasing     no output overlaps another tensor, except the very same view where the list in
  *                ops.def says OVER. Nothing else is ever overwritten; a backward may be called twice.

@@ -25,7 +25,7 @@ typedef enum tg_arg_kind {
     TG_ARG_I64
 } tg_arg_kind;
 
-/* What of a type an implementation sees of it in host memory. */
+/* What of a type an implementation sees of it. */
 typedef enum tg_seen {
     TG_SEEN_AS_IS,
     TG_SEEN_T_OR_F32, /* T as it is, else f32 */
