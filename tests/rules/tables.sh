@@ -50,12 +50,14 @@ for measured in docs/results/peers*.jsonl; do
     python3 -B bench/peers/report.py "$measured" >"$work/expected"
     same "${measured%.jsonl}.md" "python3 bench/peers/report.py $measured prints it"
 done
-said=$(awk -F'|' '/^\| large, memory kept /{
-    printf "eager takes %.1f times as long in f32 and %.1f times in bf16, `torch.compile` %.1f and %.1f times", $3, $5, $4, $6 }' $page.md)
-tr '\n' ' ' <README.md | grep -qF "$said" || {
-    echo "README.md: the means of $page.md are others: \"$said\""
-    exit 1
+# README.md has the means of both pages.
+said() { # PAGE ROW FORMAT COLUMNS: a line of README's table, from the row of the page
+    line=$(awk -F'|' -v row="$2" -v format="$3" -v columns="$4" '$2 == " " row " " { split(columns, c, " "); printf format, $c[1], $c[2], $c[3] }' "$1.md")
+    grep -qxF "$line" README.md || { echo "README.md: the means of $1.md are others: \"$line\""; exit 1; }
 }
+said $page "large, memory kept" "| two cores of a CPU, f32 | %.1f | %.1f | |" "3 4"
+said $page "large, memory kept" "| two cores of a CPU, bf16 | %.1f | %.1f | |" "5 6"
+said $page-cuda large "| an H200, bf16 | %.1f | %.1f | %.1f |" "3 4 5"
 "$tigon" plot --json $page.jsonl >/dev/null 2>"$work/error" || {
     grep -q 'without cJSON' "$work/error" && exit 0
     cat "$work/error"
