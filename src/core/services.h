@@ -102,7 +102,7 @@ void tg_set(void *data, int type, int64_t i, double value);
 /* scale times a factor in host memory, if there is one. */
 static inline double tg_times_factor(double scale, const tg_tensor *factor)
 {
-    return factor ? scale * (double)*(const float *)tg_data(factor) : scale;
+    return factor ? scale * tg_get(tg_data(factor), tg_type_of(factor), 0) : scale;
 }
 
 /* ---- scratch and threads (tg_parallel_for and tg_ctx_threads are public, in context.h) ---- */
