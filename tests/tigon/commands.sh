@@ -60,6 +60,33 @@ done
 expect 2 check --sweep 0 softmax
 expect 2 check --sweep -3 softmax
 expect 2 check --list --sweep 3 softmax
+# An operator is named by the beginning of its name, never by an empty one; each name stands for something.
+for command in list check numerics bench "bench --dispatch" doctor report profile ub-check plot; do
+    # shellcheck disable=SC2086
+    expect 2 $command ""
+    case $output in *"a name is empty"*) ;; *) fail "tigon $command \"\": $output" ;; esac
+done
+for command in list numerics "numerics --list" bench "bench --dispatch"; do
+    # shellcheck disable=SC2086
+    expect 2 $command softmax no_such_operator
+    case $output in *"no operator begins with \"no_such_operator\""*) ;; *) fail "tigon $command: $output" ;; esac
+done
+for command in profile report; do
+    expect 2 $command no_such_operator
+    case $output in *"no operator begins with \"no_such_operator\""*) ;; *) fail "tigon $command: $output" ;; esac
+done
+expect 2 report s
+case $output in *"more than 8 operators begin with \"s\""*) ;; *) fail "tigon report s: $output" ;; esac
+# Nor is a value empty, or a word of a list.
+for wrong in "check --device=" "check --backend=" "list --update=" "bench --provider=" "ub-check --soc=" "ub-check --liger=" \
+    "report swiglu --output=" "plot --operator=" "bench --dtype f32, dyt" "bench --mode ,full dyt" "bench --size small,,large dyt" \
+    "bench --provider tigon, dyt" "bench --cache warm, dyt" "check --types f32, dyt"; do
+    # shellcheck disable=SC2086
+    expect 2 $wrong
+    case $output in *"is empty"*) ;; *) fail "tigon $wrong: $output" ;; esac
+done
+expect 0 check --help
+case $output in *"cpu, cuda, npu, npu-model"*) ;; *) fail "tigon check --help does not name the devices: $output" ;; esac
 expect 2 check --types f64 softmax
 expect 2 check --types "" softmax
 expect 0 check --types f16,f32 softmax_forward

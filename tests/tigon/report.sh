@@ -25,7 +25,7 @@ refuses() { # STATUS TEXT ARGUMENTS...
 }
 
 refuses 2 "expected an operator"
-refuses 2 "no operator's name begins with \"no_such\"" no_such
+refuses 2 "no operator begins with \"no_such\"" no_such
 refuses 2 "expected one of them" swiglu --json --markdown
 refuses 2 "expected f32, bf16 or f16" swiglu --dtype f64
 refuses 2 "--all: expected --output FOLDER" --all

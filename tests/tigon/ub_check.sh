@@ -31,6 +31,9 @@ expect 1 "here     1 x 4096            2    2097152    1572864  ub overflow" --l
 expect 0 "here     1 x 4096            1    1048576    1572864  fits" --liger rms_norm_backward --shape 2048x8192 --copies 1
 expect 0 "1 x 8192            1     786432    1572864  fits" --liger swiglu_forward --shape 10000000 --copies 1
 expect 0 "32 x 128            1     786432" --liger kl_div_forward --shape 4096x128256 --copies 1
+expect 0 "Liger's kl_div_forward_log_target, 64 x 4096" --liger kl --shape 64x4096
+expect 0 "Liger's kl_div_forward, 64 x 4096" --liger kl_div_forward --shape 64x4096 --copies 1
+case $output in *log_target*) fail "tigon ub-check --liger kl_div_forward tells of another kernel: $output" ;; esac
 # What the floor of 2048 elements does in half the room.
 expect 1 "1 x 2048            1     786432     524288  ub overflow" --liger fused_add_rms_norm_backward --shape 64x8192 --copies 1 --capacity-bits 524288
 
@@ -59,6 +62,14 @@ expect 0 "1572864 available" --buffer x:4 --tile 1x48000 --soc 910B4
 unset TIGON_ASCEND_RESERVED_UBUF
 
 expect 0 "rms_norm_backward"
+# The beginning of names stands for a kernel of each operator, with a point for variants; what one of them lacks is an error.
+for kernel in rope_forward.halves rope_backward.halves; do
+    expect 0 "$kernel, 64 x 192 bf16" rope --shape 64x192 --dtype bf16 --soc 910B4
+done
+case $output in *.copy,*) fail "tigon ub-check rope tells of variants: $output" ;; esac
+expect 0 "rope_backward.copy, 64 x 192" rope_backward. --shape 64x192
+expect 1 "no tile fits" rms --shape 8x8192 --capacity-bits 8192
+expect 2 'found "softcap", expected an option of softmax_forward.rows' soft --with softcap --shape 4x4
 expect 0 "910B4   40  1572864"
 expect 2 'no kernel of "no_such" declares its buffers' no_such --shape 4x4
 expect 2 "expected one of 910B1, 910B2, 910B3, 910B4" --buffer x:4 --shape 4x4 --soc 950
@@ -91,6 +102,14 @@ a = json.load(sys.stdin)
 assert a["fits"] and a["reasons"] and a["blocks"] == 40 and a["tasks"] == 683, a
 assert max(a["live_bytes"]) <= a["wanted_bits"] / 8 <= a["available_bits"] / 8, a
 assert {b["name"] for b in a["buffers"]} == {"x", "squares", "y", "rstd", "w"}, a
+'
+"$tigon" ub-check rope --shape 64x192 --json | python3 -c '
+import json, sys
+assert [k["kernel"] for k in json.load(sys.stdin)["kernels"]] == ["rope_forward.halves", "rope_backward.halves"]
+'
+"$tigon" ub-check --liger dyt --shape 64x64 --copies 1 --json | python3 -c '
+import json, sys
+assert [k["liger"] for k in json.load(sys.stdin)["kernels"]] == ["dyt_forward", "dyt_backward"]
 '
 "$tigon" ub-check --json | python3 -c '
 import json, sys

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "request.h"
+#include "share/names.h"
 
 /* Where results go as they come. */
 typedef struct report {
@@ -220,7 +221,7 @@ static int run_all(const cli_usage *u, const bench_request *q, bench_settings *s
     }
     json_free(out.baseline);
     if (!count)
-        return cli_error(u, "nothing to measure: no such operator");
+        return cli_error(u, "nothing to measure: what is asked for has no such mode or size");
     return out.failed;
 }
 
@@ -271,6 +272,8 @@ int command_bench(int argc, char **argv)
         return cli_exit(q.noperands);
     q.operands = argv + 1;
     int status = bench_request_read(&usage, &q);
+    if (!status && q.dispatch)
+        status = names_unknown(&usage, q.operands, q.noperands);
     if (status)
         return status;
     bench_settings s = {0};

@@ -8,6 +8,7 @@
 
 #include "bench.h"
 #include "formats/json.h"
+#include "share/names.h"
 #include "tigon/backend.h"
 
 enum { CALLS = 2000, SAMPLES = 101 };
@@ -137,10 +138,7 @@ int bench_dispatch(bench_settings *s, char **groups, int n, int as_json)
         printf("%-38s %8s %8s\n", "ns, with implementations that do nothing", "call", "check");
     for (int i = 0; i < s->cat->nops; i++) {
         const pb_op *op = &s->cat->ops[i];
-        int wanted = !n;
-        for (int k = 0; k < n; k++)
-            wanted |= !strncmp(op->info->name, groups[k], strlen(groups[k]));
-        if (wanted)
+        if (name_is_wanted(groups, n, op->info->name))
             failed |= one_operator(s, op, as_json ? &j : NULL);
     }
     if (as_json) {

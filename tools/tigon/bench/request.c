@@ -5,37 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = BENCH_WORDS };
+#include "share/names.h"
 
-/* Words between commas, in place. */
-static int words_of(char *text, char *word[WORDS])
-{
-    int n = 0;
-    for (char *next; n < WORDS && (next = strsep(&text, ","));)
-        if (*next)
-            word[n++] = next;
-    return n;
-}
+enum { WORDS = BENCH_WORDS };
 
 static int read_types(const cli_usage *u, bench_request *q)
 {
     char text[PB_TEXT], *word[WORDS];
     snprintf(text, sizeof text, "%s", q->dtype ? q->dtype : "f32,bf16");
-    const int n = words_of(text, word);
-    for (int i = 0; i < n && q->ntypes < BENCH_TYPES; i++) {
+    const int n = cli_words(u, "--dtype", text, word, BENCH_TYPES);
+    for (int i = 0; i < n; i++) {
         const int type = tg_type_by_name(word[i]);
         if (type != TG_F32 && type != TG_BF16 && type != TG_F16)
             return cli_error(u, "no dtype \"%s\": f32, bf16, f16", word[i]);
         q->types[q->ntypes++] = type;
     }
-    return 0;
+    return n < 0 ? cli_exit(n) : 0;
 }
 
 static int read_modes(const cli_usage *u, bench_request *q)
 {
     char text[PB_TEXT], *word[WORDS];
     snprintf(text, sizeof text, "%s", q->mode ? q->mode : "forward,backward,full");
-    const int n = words_of(text, word);
+    const int n = cli_words(u, "--mode", text, word, WORDS);
     for (int i = 0; i < n; i++) {
         int m = 0;
         while (m < BENCH_MODES && strcmp(word[i], bench_mode_names[m]))
@@ -44,29 +36,30 @@ static int read_modes(const cli_usage *u, bench_request *q)
             return cli_error(u, "no mode \"%s\": forward, backward, full", word[i]);
         q->modes[m] = 1;
     }
-    return 0;
+    return n < 0 ? cli_exit(n) : 0;
 }
 
-static void read_sizes(bench_request *q)
+static int read_sizes(const cli_usage *u, bench_request *q)
 {
     snprintf(q->size_text, sizeof q->size_text, "%s",
              q->size    ? q->size
              : q->sweep ? "large"
                         : "small,large");
-    q->nsizes = words_of(q->size_text, q->sizes);
+    q->nsizes = cli_words(u, "--size", q->size_text, q->sizes, WORDS);
+    return q->nsizes < 0 ? cli_exit(q->nsizes) : 0;
 }
 
 static int read_cache(const cli_usage *u, bench_request *q)
 {
     char text[PB_TEXT], *word[WORDS];
     snprintf(text, sizeof text, "%s", q->cache ? q->cache : "");
-    const int n = words_of(text, word);
+    const int n = q->cache ? cli_words(u, "--cache", text, word, WORDS) : 0;
     for (int i = 0; i < n; i++) {
         if (strcmp(word[i], "warm") && strcmp(word[i], "cold"))
             return cli_error(u, "no state of the cache \"%s\": warm, cold", word[i]);
         *(word[i][0] == 'w' ? &q->warm : &q->cold) = 1;
     }
-    return 0;
+    return n < 0 ? cli_exit(n) : 0;
 }
 
 /* "R=1024:16384": doubled from the first to the last; "R=100:500:100": in steps. */
@@ -87,6 +80,42 @@ static int read_sweep(const cli_usage *u, bench_request *q)
     return 0;
 }
 
+/* An operand names groups by their beginning, or one operator and with it a mode. */
+static int operand_names(const char *operand, const char *group, int mode)
+{
+    const size_t n = strlen(group);
+    return name_begins(group, operand) || (name_begins(operand, group) && operand[n] == '_' &&
+                                           name_begins(bench_mode_names[mode], operand + n + 1));
+}
+
+int bench_wants(const bench_request *q, const char *group, int mode)
+{
+    if (!q->modes[mode])
+        return 0;
+    for (int i = 0; i < q->noperands; i++)
+        if (operand_names(q->operands[i], group, mode))
+            return 1;
+    return !q->noperands;
+}
+
+/* Each operand names something that can be measured, in one mode or another. */
+static int read_operands(const cli_usage *u, const bench_request *q)
+{
+    char error[PB_ERROR];
+    const catalogue *cat = catalogue_get(error);
+    for (int i = 0; cat && i < q->noperands; i++) {
+        int found = 0;
+        for (int k = 0; !found && k < cat->ncases * BENCH_MODES; k++) {
+            const pb_case *c = &cat->cases[k / BENCH_MODES];
+            found = operand_names(q->operands[i], c->group, k % BENCH_MODES);
+        }
+        if (!found)
+            return cli_error(u, "no operator begins with \"%s\"; tigon list has them all",
+                             q->operands[i]);
+    }
+    return 0;
+}
+
 static int is_modelled(void)
 {
     const char *device = getenv("TIGON_DEVICE");
@@ -98,7 +127,8 @@ int bench_request_read(const cli_usage *u, bench_request *q)
     int wrong = read_types(u, q);
     wrong = wrong ? wrong : read_modes(u, q);
     wrong = wrong ? wrong : read_cache(u, q);
-    read_sizes(q);
+    wrong = wrong ? wrong : read_sizes(u, q);
+    wrong = wrong ? wrong : read_operands(u, q);
     wrong = wrong ? wrong : read_sweep(u, q);
     if (!wrong && q->clock && strcmp(q->clock, "wall") && strcmp(q->clock, "cpu"))
         wrong = cli_error(u, "no clock \"%s\": wall, cpu", q->clock);
@@ -111,23 +141,6 @@ int bench_request_read(const cli_usage *u, bench_request *q)
     if (!wrong && q->as_json && q->sweep)
         wrong = cli_error(u, "--sweep prints JSON already; leave out --json");
     return wrong;
-}
-
-/* An operand names groups by their beginning, or one operator and with it a mode. */
-int bench_wants(const bench_request *q, const char *group, int mode)
-{
-    if (!q->modes[mode])
-        return 0;
-    for (int i = 0; i < q->noperands; i++) {
-        const char *name = q->operands[i];
-        const size_t n = strlen(group);
-        if (!strncmp(group, name, strlen(name)))
-            return 1;
-        if (!strncmp(name, group, n) && name[n] == '_' &&
-            !strncmp(name + n + 1, bench_mode_names[mode], strlen(name + n + 1)))
-            return 1;
-    }
-    return !q->noperands;
 }
 
 /* ---- contexts ---- */
@@ -186,7 +199,9 @@ int bench_settings_open(const cli_usage *u, bench_settings *s, const bench_reque
     s->modelled = is_modelled();
     const char *all = is_apart(s->ctx) ? "tigon" : "tigon,unfused";
     snprintf(text, sizeof text, "%s", q->provider ? q->provider : all);
-    const int n = words_of(text, word);
+    const int n = cli_words(u, "--provider", text, word, WORDS);
+    if (n < 0)
+        return cli_exit(n);
     for (int i = 0; i < n; i++) {
         const int wrong = add_provider(u, s, q, word[i]);
         if (wrong)

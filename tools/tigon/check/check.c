@@ -58,16 +58,19 @@ static int open_contexts(checker *ck, const char *backend)
 
 /* ---- options ---- */
 
+enum { MOST_TYPES = 8 };
+
 static int wrong_types(const cli_usage *usage, const char *types)
 {
-    for (const char *at = types; at && *at; at += strcspn(at, ","), at += *at == ',') {
-        char name[PB_NAME];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
-        const int type = tg_type_by_name(name);
+    char text[PB_TEXT], *word[MOST_TYPES];
+    snprintf(text, sizeof text, "%s", types ? types : "f32");
+    const int n = cli_words(usage, "--types", text, word, MOST_TYPES);
+    for (int i = 0; i < n; i++) {
+        const int type = tg_type_by_name(word[i]);
         if (type != TG_F32 && type != TG_BF16 && type != TG_F16)
-            return cli_error(usage, "--types names \"%s\", expected f32, bf16 or f16", name);
+            return cli_error(usage, "--types names \"%s\", expected f32, bf16 or f16", word[i]);
     }
-    return types && !*types ? cli_error(usage, "--types is empty") : 0;
+    return n < 0 ? cli_exit(n) : 0;
 }
 
 static int wrong_options(const cli_usage *usage, const checker *ck, int list)

@@ -13,6 +13,7 @@
 #include "schema.h"
 #include "share/cli.h"
 #include "share/impl_device.h"
+#include "share/names.h"
 
 enum { MAX_IMPLS = 256, MAX_OPS = 256 };
 
@@ -22,14 +23,6 @@ typedef struct listing {
     int nwanted;
     char **wanted; /* prefixes of operators; none: all */
 } listing;
-
-static int is_wanted(const listing *l, const char *op)
-{
-    for (int i = 0; i < l->nwanted; i++)
-        if (!strncmp(op, l->wanted[i], strlen(l->wanted[i])))
-            return 1;
-    return !l->nwanted;
-}
 
 /* The implementations that a call of `op` tries, in order. */
 static int resolve(const listing *l, int op, int *impls)
@@ -128,15 +121,14 @@ static int matrix_of(const listing *l, const matrix_format *format)
 {
     int ops[MAX_OPS], n = 0;
     for (int op = 0; op < tg_op_count() && n < MAX_OPS; op++)
-        if (is_wanted(l, tg_op_at(op)->name))
+        if (name_is_wanted(l->wanted, l->nwanted, tg_op_at(op)->name))
             ops[n++] = op;
-    return n ? matrix_run(l->ctx, ops, n, format) : -1;
+    return matrix_run(l->ctx, ops, n, format);
 }
 
-/* Every operator, as text or into the JSON object; returns how many. */
+/* Every operator that is wanted, as text or into the JSON object. */
 static int list_all(const listing *l, int as_json)
 {
-    int found = 0;
     json j = json_begin(stdout, 4);
     if (as_json) {
         json_object(&j, NULL);
@@ -145,9 +137,8 @@ static int list_all(const listing *l, int as_json)
         json_array(&j, "operators");
     }
     for (int op = 0; op < tg_op_count(); op++) {
-        if (!is_wanted(l, tg_op_at(op)->name))
+        if (!name_is_wanted(l->wanted, l->nwanted, tg_op_at(op)->name))
             continue;
-        found++;
         if (as_json)
             json_operator(&j, l, op);
         else
@@ -158,7 +149,7 @@ static int list_all(const listing *l, int as_json)
         json_close(&j);
         json_end(&j);
     }
-    return found;
+    return 0;
 }
 
 static int wrong_options(const cli_usage *usage, const listing *l, const matrix_format *f,
@@ -174,7 +165,7 @@ static int wrong_options(const cli_usage *usage, const listing *l, const matrix_
         return cli_error(usage,
                          "--update: found %d operators, expected none: the document shows all",
                          l->nwanted);
-    return 0;
+    return names_unknown(usage, l->wanted, l->nwanted);
 }
 
 int command_list(int argc, char **argv)
@@ -219,7 +210,7 @@ int command_list(int argc, char **argv)
         fprintf(stderr, "tigon list: %s\n", tg_last_error());
         return 1;
     }
-    const int status = matrix ? matrix_of(&l, &format) : list_all(&l, format.json) ? 0 : -1;
+    const int status = matrix ? matrix_of(&l, &format) : list_all(&l, format.json);
     tg_ctx_destroy(l.ctx);
-    return status >= 0 ? status : cli_error(&usage, "no operator begins with \"%s\"", argv[1]);
+    return status;
 }

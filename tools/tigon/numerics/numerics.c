@@ -8,6 +8,7 @@
 #include "share/cli.h"
 #include "share/impl_device.h"
 #include "share/marked.h"
+#include "share/names.h"
 
 enum { MAX_IMPLS = 64, GUARD = 64 };
 
@@ -21,14 +22,6 @@ typedef struct request {
     num_table table;
     num_studies studies;
 } request;
-
-static int is_wanted(const request *q, const char *op)
-{
-    for (int i = 0; i < q->nwanted; i++)
-        if (!strncmp(op, q->wanted[i], strlen(q->wanted[i])))
-            return 1;
-    return !q->nwanted;
-}
 
 /* The implementation that dispatch chooses, or every one that can: unfused stands beside them anyway. */
 static int impls_for(const request *q, problem *p, int *impls)
@@ -79,15 +72,13 @@ static int measure_operator(request *q, const pb_op *op, char *error)
     return 0;
 }
 
-/* Everything that is wanted. Returns the number of operators, or -1 with the error. */
+/* Everything that is wanted; -1 with the error. */
 static int measure_all(request *q, char *error)
 {
-    int found = 0;
     for (int id = 0; id < tg_op_count(); id++) {
         const pb_op *op = catalogue_op(q->cat, id);
-        if (!op || !is_wanted(q, op->info->name))
+        if (!op || !name_is_wanted(q->wanted, q->nwanted, op->info->name))
             continue;
-        found++;
         if (measure_operator(q, op, error))
             return -1;
         if (!strcmp(op->info->name, NUM_GRADIENT_OP) &&
@@ -97,21 +88,21 @@ static int measure_all(request *q, char *error)
             num_study_drift(q->ctx, q->cat, &q->studies, error))
             return -1;
     }
-    return found;
+    return 0;
 }
 
 static int list_problems(const request *q)
 {
-    int found = 0;
     for (int id = 0; id < tg_op_count(); id++) {
         const pb_op *op = catalogue_op(q->cat, id);
-        found += op && is_wanted(q, op->info->name);
-        for (int i = 0; op && is_wanted(q, op->info->name) && i < q->cat->nhard; i++)
+        if (!op || !name_is_wanted(q->wanted, q->nwanted, op->info->name))
+            continue;
+        for (int i = 0; i < q->cat->nhard; i++)
             if (pb_case_is_for(op, &q->cat->hard[i]))
                 printf("%s \"%s\": %s\n", op->info->name, q->cat->hard[i].hard,
                        q->cat->hard[i].text);
     }
-    return found;
+    return 0;
 }
 
 /* ---- the document ---- */
@@ -230,6 +221,9 @@ int command_numerics(int argc, char **argv)
         return cli_error(
             &usage, "--update: found %d operators, expected none: the document shows all", parsed);
 
+    const int unknown = names_unknown(&usage, q.wanted, q.nwanted);
+    if (unknown)
+        return unknown;
     if (file && !can_update(file))
         return 1;
 
@@ -237,12 +231,9 @@ int command_numerics(int argc, char **argv)
     q.cat = catalogue_get(error);
     if (!q.cat || tg_ctx_create(&q.ctx))
         return fprintf(stderr, "tigon numerics: %s\n", q.cat ? tg_last_error() : error), 1;
-    const int found = list ? list_problems(&q) : measure_all(&q, error);
-    int status = found < 0;
-    if (found < 0)
+    int status = (list ? list_problems(&q) : measure_all(&q, error)) != 0;
+    if (status)
         fprintf(stderr, "tigon numerics: %s\n", error);
-    else if (!found)
-        status = cli_error(&usage, "no operator begins with \"%s\"", argv[1]);
     else if (!list)
         status = report(&q, as_json, markdown, file) ? 1 : 0;
     free(q.table.record);

@@ -11,6 +11,7 @@
 #include "profile.h"
 #include "share/cli.h"
 #include "share/file.h"
+#include "share/names.h"
 #include "share/steady.h"
 
 enum { MOST_CALLS = 512 };
@@ -103,7 +104,7 @@ static int call(const profile_request *q, const catalogue *cat, tg_ctx *ctx, int
 int profile_call(const profile_request *q, int launches)
 {
     char error[PB_ERROR];
-    int found = 0, bad = 0;
+    int bad = 0;
     tg_ctx *ctx;
     const catalogue *cat = catalogue_get(error);
     if (!cat)
@@ -111,12 +112,10 @@ int profile_call(const profile_request *q, int launches)
     if (tg_ctx_create(&ctx) || tg_ctx_set_strict(ctx, 1))
         return wrong(tg_last_error());
     for (int id = 0; !bad && id < tg_op_count(); id++)
-        if (!strncmp(tg_op_at(id)->name, q->op, strlen(q->op))) {
+        if (name_begins(tg_op_at(id)->name, q->op))
             bad = call(q, cat, ctx, id, launches);
-            found++;
-        }
     tg_ctx_destroy(ctx);
-    return found ? bad : wrong("no operator has a name that begins so");
+    return bad;
 }
 
 /* The calls that were made, with the launches of each, go to `launches`. Returns the exit status. */
@@ -204,6 +203,9 @@ int command_profile(int argc, char **argv)
         return profile_published(document, q.as_json);
     if (parsed != 1)
         return cli_error(&usage, "expected an operator");
+    const int unknown = names_unknown(&usage, argv + 1, parsed);
+    if (unknown)
+        return unknown;
     if (strcmp(q.device, "npu-model"))
         return cli_error(&usage, "--device is %s, expected npu-model: a card has msprof", q.device);
     const int type = tg_type_by_name(q.type);

@@ -8,6 +8,7 @@
 #include "report.h"
 #include "share/cli.h"
 #include "share/impl_device.h"
+#include "share/names.h"
 
 static const char device[] = "npu-model";
 
@@ -19,22 +20,20 @@ static int has_row(int op)
     return 0;
 }
 
-/* The operators of that name, or whose names begin so; 0, or the exit status after a message. */
-static int find_operators(const cli_usage *usage, const char *name, report *r)
+/* The operators whose names begin so; 0, or the exit status after a message. */
+static int find_operators(const cli_usage *usage, char *name, report *r)
 {
-    int known = 0;
-    const int exact = tg_op_by_name(name) >= 0;
+    const int unknown = names_unknown(usage, &name, 1);
+    if (unknown)
+        return unknown;
     for (int id = 0; id < tg_op_count(); id++) {
-        const char *op = tg_op_at(id)->name;
-        if (exact ? strcmp(op, name) : strncmp(op, name, strlen(name)))
+        if (!name_begins(tg_op_at(id)->name, name) || !has_row(id))
             continue;
-        known++;
-        if (has_row(id) && r->nops < REPORT_OPS)
-            r->op[r->nops++] = id;
+        if (r->nops == REPORT_OPS)
+            return cli_error(usage, "more than %d operators begin with \"%s\"; --all writes pages",
+                             REPORT_OPS, name);
+        r->op[r->nops++] = id;
     }
-    if (!known)
-        return cli_error(usage, "no operator's name begins with \"%s\"; tigon list has them all",
-                         name);
     if (r->nops)
         return 0;
     fprintf(stderr, "%s: %s has no kernel on %s; these have:", usage->command, name, device);

@@ -54,6 +54,8 @@ static int store(const cli_usage *u, const cli_option *o, const char *value)
 {
     char *end = NULL;
     errno = 0;
+    if (o->kind != CLI_FLAG && !*value)
+        return cli_error(u, "%s is empty, expected %s", o->name, o->value);
     switch (o->kind) {
     case CLI_FLAG:
         *(int *)o->into = 1;
@@ -116,7 +118,24 @@ int cli_parse(const cli_usage *u, int argc, char **argv)
         cli_error(u, "unexpected \"%s\"; see %s --help", argv[1 + u->max_operands], u->command);
         return CLI_WRONG;
     }
+    for (int i = 1; i <= operands; i++)
+        if (!*argv[i]) {
+            cli_error(u, "a name is empty, expected %s", u->operands);
+            return CLI_WRONG;
+        }
     return operands;
+}
+
+int cli_words(const cli_usage *u, const char *option, char *text, char **word, int max)
+{
+    int n = 0;
+    for (char *next; (next = strsep(&text, ",")); word[n++] = next) {
+        if (!*next)
+            return cli_error(u, "%s: a name is empty", option), CLI_WRONG;
+        if (n == max)
+            return cli_error(u, "%s: more than %d names", option, max), CLI_WRONG;
+    }
+    return n;
 }
 
 void cli_use_device(const char *name)

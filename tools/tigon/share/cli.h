@@ -42,14 +42,18 @@ enum { CLI_HELP = -1, CLI_WRONG = -2 };
 
 /* Reads argv[1..]: options are stored, operands are moved to argv[1..count]. Returns their count,
  * CLI_HELP if --help was given and printed, CLI_WRONG after a message on stderr. Values follow as
- * "--seed 7" or "--seed=7"; "--" ends the options. */
+ * "--seed 7" or "--seed=7"; "--" ends the options. Neither a value nor an operand may be empty. */
 int cli_parse(const cli_usage *usage, int argc, char **argv);
 
+/* Cuts the words of a list, with commas between them, in place. Returns their count, or CLI_WRONG after a message: one is empty, or
+ * there are more than max. */
+int cli_words(const cli_usage *usage, const char *option, char *text, char **word, int max);
+
 /* The option of commands that call operators, and what it does; NULL: nothing. */
-#define CLI_DEVICE(into)                                                  \
-    {                                                                     \
-        "--device", CLI_TEXT, into, "NAME",                               \
-            "the device of the calls: cpu, npu-model, ... (TIGON_DEVICE)" \
+#define CLI_DEVICE(into)                                                                        \
+    {                                                                                           \
+        "--device", CLI_TEXT, into, "NAME",                                                     \
+            "the device of the calls: cpu, cuda, npu, npu-model, or a plug-in's (TIGON_DEVICE)" \
     }
 void cli_use_device(const char *name);
 

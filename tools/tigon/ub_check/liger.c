@@ -5,6 +5,7 @@
 #include <string.h>
 #include <tigon/tigon.h>
 
+#include "share/names.h"
 #include "ub_check.h"
 
 typedef enum form {
@@ -128,6 +129,51 @@ static void json_outcome(json *j, const char *chip, int64_t capacity, const outc
     }
 }
 
+static int report(const cli_usage *usage, const liger_kernel *k, const ub_liger *asked, json *j)
+{
+    const int64_t copies[] = {asked->copies ? asked->copies : 1, 2};
+    const int ncopies = asked->copies ? 1 : 2;
+    outcome here, there;
+    if (predict(k, asked->size, asked->dtype_bytes, asked->chip->capacity_bits, copies, &here))
+        return cli_error(usage, "%s", tg_last_error());
+    if (j) {
+        json_object(j, NULL);
+        json_text(j, "liger", k->name);
+        json_int(j, "rows", asked->size.rows);
+        json_int(j, "columns", asked->size.columns);
+        json_real(j, "safety_margin", k->margin);
+        json_real(j, "memory_multiplier", k->multiplier);
+        json_text(j, "capacity_source", asked->chip->source);
+        json_array(j, "here");
+        json_outcome(j, asked->chip->name, asked->chip->capacity_bits, &here, copies, ncopies);
+        json_close(j);
+        json_array(j, "chips");
+    } else {
+        printf("Liger's %s, %" PRId64 " x %" PRId64
+               ", with its UB manager's margin %g and %g tiles "
+               "alive at once\ncapacity: %s\n\n  %-8s %-14s %6s %10s %10s\n",
+               k->name, asked->size.rows, asked->size.columns, k->margin, k->multiplier,
+               asked->chip->source, "chip", "tile", "copies", "wants bits", "available");
+        print_outcome("here", asked->chip->capacity_bits, &here, copies, ncopies);
+    }
+    for (int i = 0; i < tg_npu_chip_count(); i++) {
+        const tg_npu_chip *c = tg_npu_chip_at(i);
+        if (predict(k, asked->size, asked->dtype_bytes, 8 * c->ub_bytes, copies, &there))
+            continue;
+        if (j)
+            json_outcome(j, c->name, 8 * c->ub_bytes, &there, copies, ncopies);
+        else
+            print_outcome(c->name, 8 * c->ub_bytes, &there, copies, ncopies);
+    }
+    if (j) {
+        json_close(j);
+        json_close(j);
+    } else if (!asked->copies)
+        printf("\n2 copies: the compiler's multi-buffering, on by default from triton-ascend 3.2.2 "
+               "on\n");
+    return here.bits[ncopies - 1] > asked->chip->capacity_bits;
+}
+
 static const liger_kernel *find(const char *name)
 {
     for (int i = 0; i < KERNELS; i++)
@@ -136,54 +182,30 @@ static const liger_kernel *find(const char *name)
     return NULL;
 }
 
-int ub_report_liger(const cli_usage *usage, const char *name, ub_size size, int dtype_bytes,
-                    int64_t asked, const ub_chip *chip, int as_json)
+/* A whole name is that of one kernel; else all that begin so are answered, as JSON in an array. */
+int ub_report_liger(const cli_usage *usage, const char *name, const ub_liger *asked, int as_json)
 {
-    const liger_kernel *k = find(name);
-    if (!k)
+    const liger_kernel *const exact = find(name);
+    json j = json_begin(stdout, exact ? 3 : 5), *const to = as_json ? &j : NULL;
+    int status = 0, found = 0;
+    for (int i = 0; i < KERNELS && status < 2; i++) {
+        const liger_kernel *k = &kernels[i];
+        if (exact ? k != exact : !name_begins(k->name, name))
+            continue;
+        if (!found++ && to && !exact) {
+            json_object(to, NULL);
+            json_array(to, "kernels");
+        } else if (found > 1 && !to)
+            printf("\n");
+        const int one = report(usage, k, asked, to);
+        status = one > status ? one : status;
+    }
+    if (!found)
         return cli_error(
             usage, "--liger: found \"%s\", expected a kernel that tigon ub-check lists", name);
-    const int64_t copies[] = {asked ? asked : 1, 2};
-    const int ncopies = asked ? 1 : 2;
-    outcome here, there;
-    if (predict(k, size, dtype_bytes, chip->capacity_bits, copies, &here))
-        return cli_error(usage, "%s", tg_last_error());
-    json j = json_begin(stdout, 3);
-    if (as_json) {
-        json_object(&j, NULL);
-        json_text(&j, "liger", name);
-        json_int(&j, "rows", size.rows);
-        json_int(&j, "columns", size.columns);
-        json_real(&j, "safety_margin", k->margin);
-        json_real(&j, "memory_multiplier", k->multiplier);
-        json_text(&j, "capacity_source", chip->source);
-        json_array(&j, "here");
-        json_outcome(&j, chip->name, chip->capacity_bits, &here, copies, ncopies);
+    while (j.depth)
         json_close(&j);
-        json_array(&j, "chips");
-    } else {
-        printf("Liger's %s, %" PRId64 " x %" PRId64
-               ", with its UB manager's margin %g and %g tiles "
-               "alive at once\ncapacity: %s\n\n  %-8s %-14s %6s %10s %10s\n",
-               name, size.rows, size.columns, k->margin, k->multiplier, chip->source, "chip",
-               "tile", "copies", "wants bits", "available");
-        print_outcome("here", chip->capacity_bits, &here, copies, ncopies);
-    }
-    for (int i = 0; i < tg_npu_chip_count(); i++) {
-        const tg_npu_chip *c = tg_npu_chip_at(i);
-        if (predict(k, size, dtype_bytes, 8 * c->ub_bytes, copies, &there))
-            continue;
-        if (as_json)
-            json_outcome(&j, c->name, 8 * c->ub_bytes, &there, copies, ncopies);
-        else
-            print_outcome(c->name, 8 * c->ub_bytes, &there, copies, ncopies);
-    }
-    if (as_json) {
-        json_close(&j);
-        json_close(&j);
-        json_end(&j);
-    } else if (!asked)
-        printf("\n2 copies: the compiler's multi-buffering, on by default from triton-ascend 3.2.2 "
-               "on\n");
-    return here.bits[ncopies - 1] > chip->capacity_bits;
+    if (to && (status < 2 || !exact))
+        json_end(to);
+    return status;
 }

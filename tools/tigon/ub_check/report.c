@@ -167,52 +167,51 @@ static void json_buffers(json *j, const tg_ub_kernel *kernel, const tg_ub_layout
     json_text(j, "limiting", limiting_name(kernel, l));
 }
 
-static void json_report(const ub_question *q, const tg_ub_problem *problem, const tg_ub_layout *l)
+static void json_report(json *j, const ub_question *q, const tg_ub_problem *problem,
+                        const tg_ub_layout *l)
 {
     char text[200];
-    json j = json_begin(stdout, 3);
-    json_object(&j, NULL);
-    json_text(&j, "kernel", q->kernel->name);
-    json_int(&j, "rows", problem->rows);
-    json_int(&j, "columns", problem->columns);
-    json_text(&j, "dtype", q->dtype);
-    json_text(&j, "chip", q->chip.name);
-    json_int(&j, "vector_cores", q->chip.cores);
-    json_int(&j, "capacity_bits", q->chip.capacity_bits);
-    json_text(&j, "capacity_source", q->chip.source);
-    json_layout(&j, l);
-    json_array(&j, "reasons");
+    json_object(j, NULL);
+    json_text(j, "kernel", q->kernel->name);
+    json_int(j, "rows", problem->rows);
+    json_int(j, "columns", problem->columns);
+    json_text(j, "dtype", q->dtype);
+    json_text(j, "chip", q->chip.name);
+    json_int(j, "vector_cores", q->chip.cores);
+    json_int(j, "capacity_bits", q->chip.capacity_bits);
+    json_text(j, "capacity_source", q->chip.source);
+    json_layout(j, l);
+    json_array(j, "reasons");
     for (int i = 0; i < l->nwhys; i++) {
         tg_ub_reason(q->kernel, problem, l, i, text, sizeof text);
-        json_text(&j, NULL, text);
+        json_text(j, NULL, text);
     }
-    json_close(&j);
-    json_buffers(&j, q->kernel, l);
-    json_array(&j, "chips");
+    json_close(j);
+    json_buffers(j, q->kernel, l);
+    json_array(j, "chips");
     for (int i = 0; i < tg_npu_chip_count(); i++) {
         const tg_npu_chip *c = tg_npu_chip_at(i);
         tg_ub_problem there;
         tg_ub_layout layout;
         plan(q, c->vector_cores, 8 * c->ub_bytes, &there, &layout);
-        json_object(&j, NULL);
-        json_text(&j, "chip", c->name);
-        json_layout(&j, &layout);
-        json_close(&j);
+        json_object(j, NULL);
+        json_text(j, "chip", c->name);
+        json_layout(j, &layout);
+        json_close(j);
     }
-    json_close(&j);
-    json_close(&j);
-    json_end(&j);
+    json_close(j);
+    json_close(j);
 }
 
-int ub_report(const cli_usage *usage, const ub_question *q, int as_json)
+int ub_report(const cli_usage *usage, const ub_question *q, json *j)
 {
     tg_ub_problem problem;
     tg_ub_layout layout;
     const tg_status status = plan(q, q->chip.cores, q->chip.capacity_bits, &problem, &layout);
     if (status && status != TG_ENOMEM)
-        return cli_error(usage, "%s", tg_last_error());
-    if (as_json) {
-        json_report(q, &problem, &layout);
+        return cli_error(usage, "%s: %s", q->kernel->name, tg_last_error());
+    if (j) {
+        json_report(j, q, &problem, &layout);
         return !fits(&layout);
     }
     print_head(q, &layout);

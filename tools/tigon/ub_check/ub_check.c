@@ -3,7 +3,10 @@
 #include <string.h>
 #include <tigon/tigon.h>
 
+#include "share/names.h"
 #include "ub_check.h"
+
+enum { MOST_KERNELS = 256 };
 
 typedef struct ub_options {
     int json, power_of_two;
@@ -38,6 +41,7 @@ static int find_chip(const cli_usage *usage, const ub_options *o, ub_chip *chip)
 static int set_options(const cli_usage *usage, const tg_ub_kernel *kernel, const cli_list *with,
                        uint32_t *bits)
 {
+    *bits = 0;
     for (int i = 0; i < with->count; i++) {
         int found = -1;
         for (int n = 0; kernel->option && kernel->option[n]; n++)
@@ -128,6 +132,86 @@ static int wrong_options(const cli_usage *usage, const ub_options *o, int operan
     return 0;
 }
 
+/* 1 for the kernel that stands for its operator, or whatever precedes the point of its name. */
+static int is_first_variant(const tg_ub_kernel *k)
+{
+    char operator_name[128];
+    snprintf(operator_name, sizeof operator_name, "%.*s", (int)strcspn(k->name, "."), k->name);
+    return tg_ub_kernel_find(operator_name) == k;
+}
+
+/* A whole name is that of one kernel. The beginning of names stands for a kernel of each operator, or, with a point in it, for all
+ * variants that begin so. Returns how many there are. */
+static int find_kernels(const char *name, const tg_ub_kernel *list[MOST_KERNELS])
+{
+    int n = 0;
+    list[0] = tg_ub_kernel_find(name);
+    if (list[0])
+        return 1;
+    for (int i = 0; i < tg_ub_kernel_count() && n < MOST_KERNELS; i++) {
+        const tg_ub_kernel *k = tg_ub_kernel_at(i);
+        if (name_begins(k->name, name) && (strchr(name, '.') || is_first_variant(k)))
+            list[n++] = k;
+    }
+    return n;
+}
+
+static int answer_kernel(const cli_usage *usage, const ub_options *o, ub_question *q, json *j)
+{
+    const int wrong = set_options(usage, q->kernel, &o->with, &q->problem.options);
+    return wrong ? wrong : ub_report(usage, q, j);
+}
+
+/* The answers for kernels whose names begin alike; as JSON, an array of them. */
+static int answer_all(const cli_usage *usage, const ub_options *o, ub_question *q,
+                      const tg_ub_kernel *const *list, int n)
+{
+    json j = json_begin(stdout, 5), *const to = o->json ? &j : NULL;
+    int status = 0;
+    if (to) {
+        json_object(to, NULL);
+        json_array(to, "kernels");
+    }
+    for (int i = 0; i < n && status < 2; i++) {
+        if (i && !to)
+            printf("\n");
+        q->kernel = list[i];
+        const int one = answer_kernel(usage, o, q, to);
+        status = one > status ? one : status;
+    }
+    if (to) {
+        json_close(to);
+        json_close(to);
+        json_end(to);
+    }
+    return status;
+}
+
+static int answer_one(const cli_usage *usage, const ub_options *o, ub_question *q,
+                      const tg_ub_kernel *kernel)
+{
+    json j = json_begin(stdout, 3);
+    q->kernel = kernel;
+    const int status = answer_kernel(usage, o, q, o->json ? &j : NULL);
+    if (o->json && status < 2)
+        json_end(&j);
+    return status;
+}
+
+static int answer_operator(const cli_usage *usage, const ub_options *o, ub_question *q,
+                           const char *name)
+{
+    const tg_ub_kernel *list[MOST_KERNELS];
+    const int n = find_kernels(name, list);
+    if (!n)
+        return cli_error(usage,
+                         "no kernel of \"%s\" declares its buffers; tigon ub-check lists those "
+                         "that do",
+                         name);
+    return list[0] == tg_ub_kernel_find(name) ? answer_one(usage, o, q, list[0])
+                                              : answer_all(usage, o, q, list, n);
+}
+
 static int answer(const cli_usage *usage, const ub_options *o, const char *op)
 {
     static ub_declared declared = {.kernel = {.name = "--buffer"}};
@@ -142,29 +226,22 @@ static int answer(const cli_usage *usage, const ub_options *o, const char *op)
         return cli_error(usage, "--tile: found \"%s\", expected ROWSxCOLUMNS", o->tile);
     if (find_chip(usage, o, &q.chip))
         return 2;
+    const ub_liger liger = {size, dtype_bytes, o->copies, &q.chip};
     if (o->liger)
-        return ub_report_liger(usage, o->liger, size, dtype_bytes, o->copies, &q.chip, o->json);
+        return ub_report_liger(usage, o->liger, &liger, o->json);
     for (int i = 0; i < o->buffers.count; i++)
         if (!ub_parse_buffer(o->buffers.items[i], &declared))
             return cli_error(usage,
                              "--buffer: found \"%s\", expected NAME:BYTES, such as x:4x2 or "
                              "rstd:4/row@1-2",
                              o->buffers.items[i]);
-    q.kernel = op ? tg_ub_kernel_find(op) : &declared.kernel;
-    if (!q.kernel)
-        return cli_error(usage,
-                         "no kernel of \"%s\" declares its buffers; tigon ub-check lists those "
-                         "that do",
-                         op);
     /* Compilers count the whole UB; what CANN keeps for itself our own kernels leave alone. */
     q.ours = op != NULL;
     q.problem = (tg_ub_problem){.rows = o->shape ? size.rows : q.tile.rows,
                                 .columns = o->shape ? size.columns : q.tile.columns,
                                 .dtype_bytes = dtype_bytes,
                                 .power_of_two = o->power_of_two};
-    if (set_options(usage, q.kernel, &o->with, &q.problem.options))
-        return 2;
-    return ub_report(usage, &q, o->json);
+    return op ? answer_operator(usage, o, &q, op) : answer_one(usage, o, &q, &declared.kernel);
 }
 
 int command_ub_check(int argc, char **argv)
@@ -181,7 +258,8 @@ int command_ub_check(int argc, char **argv)
         {"--buffer", CLI_LIST, &o.buffers, "BUFFER",
          "a buffer of a kernel of your own; again for each"},
         {"--tile", CLI_TEXT, &o.tile, "RxC", "lay out this tile instead of choosing one"},
-        {"--liger", CLI_TEXT, &o.liger, "KERNEL", "one of Liger's Triton kernels"},
+        {"--liger", CLI_TEXT, &o.liger, "KERNEL",
+         "one of Liger's Triton kernels, or the beginning of their names"},
         {"--copies", CLI_INT, &o.copies, "N", "with --liger: of each buffer; without it, 1 and 2"},
         {"--json", CLI_FLAG, &o.json, NULL, "print the answer as one JSON object"},
         {0},
@@ -194,9 +272,12 @@ int command_ub_check(int argc, char **argv)
         "it?",
         "Without OPERATOR, --buffer and --liger: the kernels and chips that are known. OPERATOR "
         "may\n"
-        "name a variant: rms_norm_forward.rows. The capacity is, in this order: --capacity-bits, "
-        "that\n"
-        "of --soc, ASCEND_UB_CAPACITY_BITS, what CANN says of the card, the table's for "
+        "be the beginning of a name: rope stands for rope_forward and rope_backward (with --json: "
+        "an\n"
+        "array, \"kernels\"); or name a variant: rms_norm_forward.rows. The capacity is, in this "
+        "order:\n"
+        "--capacity-bits, that of --soc, ASCEND_UB_CAPACITY_BITS, what CANN says of the card, the "
+        "table's for "
         "TIGON_SOC.\n"
         "\n"
         "BUFFER is NAME:BYTES[xCOPIES][/element|/row|/column|/fixed][@FROM[-TO]]: bytes for each\n"

@@ -45,10 +45,17 @@ typedef struct ub_question {
     ub_chip chip;
 } ub_question;
 
-/* Answers on stdout. Return 0; 1 if it does not fit, 2 if the question is wrong. */
-int ub_report(const cli_usage *usage, const ub_question *question, int as_json);
-int ub_report_liger(const cli_usage *usage, const char *name, ub_size size, int dtype_bytes,
-                    int64_t copies, const ub_chip *chip, int as_json);
+/* What is asked of Liger's kernels; copies of each buffer, 0: one and two. */
+typedef struct ub_liger {
+    ub_size size;
+    int dtype_bytes;
+    int64_t copies;
+    const ub_chip *chip;
+} ub_liger;
+
+/* Answer on stdout, or with an object of j unless that is NULL. Return 0; 1 if it does not fit, 2 if the question is wrong. */
+int ub_report(const cli_usage *usage, const ub_question *question, json *j);
+int ub_report_liger(const cli_usage *usage, const char *name, const ub_liger *asked, int as_json);
 
 /* The kernels of Liger that are known; NULL at the end. */
 const char *ub_liger_name(int kernel);
