@@ -1,13 +1,28 @@
 """The operators in torch.library, under the name tigon: kernels, shapes for tracing, gradients, vmap and autocast. Everything here is one
 function for all operators, which are described in _table.py."""
 import torch
+from torch.autograd import forward_ad
+
 from tigon import _core
+from tigon._once import final, no_forward_mode, no_second_gradient
 from tigon._outputs import make
 from tigon.torch._table import FAMILIES, LOWERED, PRODUCTS, Operator
 
 library = torch.library.Library("tigon", "DEF")
 functions = {}  # the operators that have gradients
 _NONE = {}  # the options of an operator that has none
+
+
+def _check(name, inputs, tensors):
+    """All tensors are on one device (PyTorch takes a call for one on `meta`, which computes nothing, if a single one is there), and none
+    has a tangent, which would be lost."""
+    given = [(n, t) for n, t in zip(inputs, tensors) if t is not None]
+    first, device = given[0][0], given[0][1].device
+    for n, t in given:
+        if t.device != device:
+            raise ValueError(f"{name}: {n} is on {t.device}, expected {device}, the device of {first}")
+        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(t).tangent is not None:
+            raise no_forward_mode(name)
 
 
 def _readable(tensor):
@@ -35,6 +50,7 @@ def _kernel(op):
     names = {a["name"] for a in op.options}
 
     def kernel(*tensors, **options):
+        _check(op.name, op.inputs, tensors)
         tensors = tuple(map(_readable, tensors))
         results, made = _outputs(op, tensors, options)
         function(*_by_position(op, tensors), **made, **{n: v for n, v in options.items() if n in names})
@@ -50,6 +66,7 @@ def _by_position(op, tensors):
 
 def _fake(op):
     def fake(*tensors, **options):
+        _check(op.name, op.inputs, tensors)
         return _result(_outputs(op, tensors, options)[0])
     return fake
 
@@ -124,10 +141,9 @@ def _upstream(ctx, family, gradients):
     return found
 
 
-def _scaled(gradient, upstream):
+def _scaled(gradient, upstream, again):
     """A gradient that forward computed for an upstream gradient of 1, times the one that came: in place where no other backward can
     read it again, since that of a head's weight is large."""
-    again = torch.is_grad_enabled() or torch._C._autograd._get_current_graph_task_keep_graph()
     upstream = upstream.to(gradient.dtype)
     return gradient * upstream if again else gradient.mul_(upstream)
 
@@ -137,12 +153,8 @@ def _backward(family):
     target = getattr(torch.ops.tigon, backward.name)
     names = {a["name"] for a in backward.options}
 
-    def gradient(needs, ctx, *gradients):
-        known = dict(zip(family.saved + family.in_forward, ctx.saved_tensors))
-        known.update(_upstream(ctx, family, gradients))
-        needed = {family.gradients[n] for n, need in zip(forward.inputs, needs) if need and n in family.gradients}
-        needed = {d for d in needed if d not in backward.follows or known[backward.follows[d]] is not None}
-        results = {d: _scaled(known[d], known["dloss"]) for d in needed if ctx.options.get(d)}
+    def compute(needed, ctx, known, again):
+        results = {d: _scaled(known[d], known["dloss"], again) for d in needed if ctx.options.get(d)}
         if needed - set(results):
             options = {n: v for n, v in ctx.options.items() if n in names}
             options.update({n: n in needed for n in backward.flags})
@@ -151,7 +163,18 @@ def _backward(family):
             computed = target(*(known[n] for n in backward.inputs), **options)
             computed = computed if isinstance(computed, tuple) else (computed,)
             results = {**dict(zip(backward.outputs, computed)), **results}
-        return tuple(results[family.gradients[n]] if family.gradients.get(n) in needed else None for n in forward.inputs)
+        return results
+
+    def gradient(needs, ctx, *gradients):
+        known = dict(zip(family.saved + family.in_forward, ctx.saved_tensors))
+        known.update(_upstream(ctx, family, gradients))
+        needed = {family.gradients[n] for n, need in zip(forward.inputs, needs) if need and n in family.gradients}
+        needed = {d for d in needed if d not in backward.follows or known[backward.follows[d]] is not None}
+        again = torch.is_grad_enabled() or torch._C._autograd._get_current_graph_task_keep_graph()
+        with torch.no_grad():
+            results = compute(needed, ctx, known, again)
+        results = tuple(results[family.gradients[n]] if family.gradients.get(n) in needed else None for n in forward.inputs)
+        return final(family.name, results, known.values())
     return gradient
 
 
@@ -182,6 +205,10 @@ def _differentiable(op, gradient, setup):
         @staticmethod
         def backward(ctx, *given):
             return None, *gradient(ctx.needs_input_grad[1:], ctx, *given)
+
+        @staticmethod
+        def jvp(ctx, *tangents):
+            raise no_forward_mode(op.name)
 
     def call(*args, **options):
         if not torch._C._are_functorch_transforms_active():
@@ -247,9 +274,17 @@ def _define_adamw():
     torch.library.register_fake("tigon::adamw", lambda *tensors, **options: None, lib=library)
 
 
+def _refuse(name):
+    """The gradient of an operator that has none, called by itself."""
+    def gradient(ctx, *gradients):
+        raise no_second_gradient(name)
+    return gradient
+
+
 def _define_family(family):
     _define(family.forward)
     _define(family.backward)
+    torch.library.register_autograd(f"tigon::{family.backward.name}", _refuse(family.name), lib=library)
     _define_autocast(family.forward)
     _differentiable(family.forward, _backward(family), _setup_context(family))
 

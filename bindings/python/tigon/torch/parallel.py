@@ -3,6 +3,7 @@ import torch
 import torch.distributed as dist
 
 from tigon import ops
+from tigon._once import differentiable_once
 
 __all__ = ["vocab_parallel_fused_linear_cross_entropy"]
 
@@ -30,7 +31,7 @@ class _Loss(torch.autograd.Function):
         return loss.sum() / ((~ignored).sum().clamp(min=1) if reduction == "mean" else 1)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once("vocab_parallel_fused_linear_cross_entropy")
     def backward(ctx, dloss):
         x, weight, bias, target, lse = ctx.saved_tensors
         needs = dict(zip(("dx", "dweight", "dbias"), ctx.needs_input_grad))

@@ -5,9 +5,9 @@ import types
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.autograd.function import once_differentiable
 
 import tigon.torch
+from tigon._once import differentiable_once
 from tigon.liger.ops.fused_moe import LigerFusedMoEFunction
 from tigon.torch._table import FAMILIES
 
@@ -80,7 +80,7 @@ class Projections(torch.autograd.Function):
         ctx.save_for_backward(x if any(ctx.needs_input_grad[2:]) else None, *weights)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once("gemm of a patched model")
     def backward(ctx, *dys):
         x, *weights = ctx.saved_tensors
         dx = None
@@ -109,7 +109,7 @@ class ActivatedLinear(torch.autograd.Function):
         ctx.save_for_backward(*tensors)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once("the feed-forward block of a patched model")
     def backward(ctx, dy):
         gate, up, weight = ctx.saved_tensors
         dact = ctx.product(dy.flatten(0, -2), weight).unflatten(0, dy.shape[:-1])

@@ -1,10 +1,39 @@
 """What the families share: tensors as operators take them, gradients scaled by what comes from above, Liger's launch settings."""
 import torch
 
+from tigon._once import differentiable_once, no_forward_mode
+
 try:
     from torch.distributed.tensor import DTensor
 except ImportError:
     DTensor = ()
+
+
+def _link(x):
+    """An empty tensor that depends on x and keeps nothing of it in memory."""
+    x = x.to_local() if isinstance(x, DTensor) else x
+    return (x if x.dim() else x.unsqueeze(0)).narrow(0, 0, 0).clone()
+
+
+class Function(torch.autograd.Function):
+    """One whose gradient has no gradient, nor a derivative in forward mode: errors that name the family. What is saved for backward need
+    not tell what the gradient depends on (a view of an input does not), and so a call leaves links to its inputs."""
+
+    def __init_subclass__(cls):
+        cls.name = f"{cls.__module__.rpartition('.')[2]} ({cls.__name__})"
+        cls.backward = staticmethod(differentiable_once(cls.name)(cls.backward))
+
+    @classmethod
+    def apply(cls, *args):
+        results = super().apply(*args)
+        node = (results[0] if isinstance(results, tuple) else results).grad_fn
+        if node is not None:
+            node.links = tuple(_link(x) for x in args if isinstance(x, torch.Tensor) and x.requires_grad)
+        return results
+
+    @classmethod
+    def jvp(cls, ctx, *tangents):
+        raise no_forward_mode(cls.name)
 
 
 def gathered(x):

@@ -2,7 +2,7 @@
 import torch
 
 from tigon import ops
-from tigon.liger.ops._shared import check_class_weight, check_targets, like, rows, scaled
+from tigon.liger.ops._shared import Function, check_class_weight, check_targets, like, rows, scaled
 
 
 def options_of(ignore_index, lse_square_scale, label_smoothing, reduction, softcap):
@@ -71,7 +71,7 @@ def cross_entropy_backward(_input, grad_output):
     return scaled(grad_output.unsqueeze(-1) if grad_output.dim() else grad_output, _input)[0]
 
 
-class LigerCrossEntropyFunction(torch.autograd.Function):
+class LigerCrossEntropyFunction(Function):
     @staticmethod
     def forward(
         ctx,

@@ -1,8 +1,6 @@
 """dyt, dynamic tanh, under Liger-Kernel's names."""
-import torch
-
 from tigon import ops
-from tigon.liger.ops._shared import like, rows
+from tigon.liger.ops._shared import Function, like, rows
 
 
 def liger_dyt_fwd(x, alpha, gamma, beta):
@@ -16,7 +14,7 @@ def liger_dyt_bwd(dy, x, alpha, gamma, beta):
     return dx, dalpha, dgamma, dbeta
 
 
-class LigerDyTFunction(torch.autograd.Function):
+class LigerDyTFunction(Function):
     @staticmethod
     def forward(ctx, x, alpha, gamma, beta):
         ctx.save_for_backward(x, alpha, gamma, beta)

@@ -1,8 +1,6 @@
 """embedding under Liger-Kernel's names."""
-import torch
-
 from tigon import ops
-from tigon.liger.ops._shared import like, rows
+from tigon.liger.ops._shared import Function, like, rows
 
 
 def embedding_forward(embeddings, indices):
@@ -13,7 +11,7 @@ def embedding_backward(embeddings, indices, grad_output):
     return ops.embedding_backward(rows(grad_output), indices, dweight=like(embeddings))
 
 
-class LigerEmbeddingFunction(torch.autograd.Function):
+class LigerEmbeddingFunction(Function):
     @staticmethod
     def forward(ctx, embeddings, indices):
         ctx.save_for_backward(embeddings, indices)

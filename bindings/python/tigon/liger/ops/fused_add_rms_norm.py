@@ -1,8 +1,6 @@
 """fused_add_rms_norm under Liger-Kernel's names."""
-import torch
-
 from tigon import ops
-from tigon.liger.ops._shared import launch_settings, like, matrix, rows
+from tigon.liger.ops._shared import Function, launch_settings, like, matrix, rows
 from tigon.liger.ops.rms_norm import check_width, mode_of
 
 NUM_STAGES = 2
@@ -26,7 +24,7 @@ def fused_add_rms_norm_backward(
     return dx, dx, dweight
 
 
-class LigerFusedAddRMSNormFunction(torch.autograd.Function):
+class LigerFusedAddRMSNormFunction(Function):
     """`in_place` is taken and has no effect: the upstream gradient is never overwritten."""
 
     @staticmethod

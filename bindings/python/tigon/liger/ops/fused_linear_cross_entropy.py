@@ -2,7 +2,7 @@
 import torch
 
 from tigon import ops
-from tigon.liger.ops._shared import check_class_weight, check_targets, like, rows, scaled
+from tigon.liger.ops._shared import Function, check_class_weight, check_targets, like, rows, scaled
 from tigon.liger.ops.cross_entropy import asked, options_of, outputs_of, results
 
 
@@ -100,7 +100,7 @@ def fused_linear_cross_entropy_backward(grad_output, grad_input, grad_weight, gr
     return scaled(grad_output, grad_input, grad_weight, grad_bias)
 
 
-class LigerFusedLinearCrossEntropyFunction(torch.autograd.Function):
+class LigerFusedLinearCrossEntropyFunction(Function):
     """Gradients of a mean or a sum are computed in the forward pass, with the logits at hand; those of single losses in backward."""
 
     supports_inner_impl_dispatch = True
@@ -127,7 +127,7 @@ class LigerFusedLinearCrossEntropyFunction(torch.autograd.Function):
         ce_mode=None,
         chunk_mem_const=1,
     ):
-        ctx.wanted = tuple(ctx.needs_input_grad[i] for i in (0, 1, 3))
+        ctx.wanted = tuple(i < len(ctx.needs_input_grad) and ctx.needs_input_grad[i] for i in (0, 1, 3))
         ctx.types = tuple(None if t is None else t.dtype for t in (_input, weight, bias))
         ctx.later = reduction == "none" and any(ctx.wanted)
         tensors = operands(_input, weight, bias)

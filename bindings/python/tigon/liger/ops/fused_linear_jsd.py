@@ -2,7 +2,7 @@
 import torch
 
 from tigon import ops
-from tigon.liger.ops._shared import labels_of, like, scaled
+from tigon.liger.ops._shared import Function, labels_of, like, scaled
 from tigon.liger.ops.fused_linear_cross_entropy import as_given, operands
 
 
@@ -43,7 +43,7 @@ def fused_linear_jsd_backward(grad_output, grad_input, grad_weight):
     return scaled(grad_output, grad_input, grad_weight)
 
 
-class LigerFusedLinearJSDFunction(torch.autograd.Function):
+class LigerFusedLinearJSDFunction(Function):
     @staticmethod
     def forward(
         ctx,

@@ -1,11 +1,9 @@
 """fused_neighborhood_attention under Liger-Kernel's names."""
-import torch
-
 from tigon import ops
-from tigon.liger.ops._shared import like
+from tigon.liger.ops._shared import Function, like
 
 
-class LigerFusedNeighborhoodAttentionFunction(torch.autograd.Function):
+class LigerFusedNeighborhoodAttentionFunction(Function):
     @staticmethod
     def forward(ctx, query, key, value, kernel_size=7, dilation=1, scale=None):
         ctx.options = {"kernel_size": kernel_size, "dilation": dilation, "scale": scale}

@@ -1,8 +1,6 @@
 """geglu under Liger-Kernel's names."""
-import torch
-
 from tigon import ops
-from tigon.liger.ops._shared import like, rows
+from tigon.liger.ops._shared import Function, like, rows
 
 
 def geglu_forward(a, b):
@@ -14,7 +12,7 @@ def geglu_backward(a, b, dc):
     return ops.geglu_backward(rows(dc), a, b, dgate=like(a), dup=like(b))
 
 
-class LigerGELUMulFunction(torch.autograd.Function):
+class LigerGELUMulFunction(Function):
     @staticmethod
     def forward(ctx, a, b):
         a, b, c = geglu_forward(a, b)

@@ -1,8 +1,6 @@
 """group_norm under Liger-Kernel's names."""
-import torch
-
 from tigon import ops
-from tigon.liger.ops._shared import launch_settings, like
+from tigon.liger.ops._shared import Function, launch_settings, like
 
 
 def group_norm_forward(X, num_channels, num_groups, W, B, eps):
@@ -18,7 +16,7 @@ def group_norm_backward(dY, X, W, B, Mean, RSTD, num_channels, num_groups):
     return dx, dweight, dbias
 
 
-class LigerGroupNormFunction(torch.autograd.Function):
+class LigerGroupNormFunction(Function):
     @staticmethod
     def forward(ctx, X, affine_scaling_weight, affine_shifting_bias, num_channels, num_groups, eps):
         Y, X, Mean, RSTD, _ = group_norm_forward(X, num_channels, num_groups, affine_scaling_weight, affine_shifting_bias, eps)

@@ -3,7 +3,7 @@ import torch
 import torch.distributed as dist
 
 from tigon import ops
-from tigon.liger.ops._shared import like
+from tigon.liger.ops._shared import Function, like
 
 LOSS_TYPES = ("grpo", "dapo", "bnpo", "dr_grpo", "luspo", "cispo", "sapo", "vespo")
 OVER_ITEMS = ("dapo", "cispo", "vespo")
@@ -50,7 +50,7 @@ def items_in_batch(loss_type, mask, kept, num_items_in_batch):
     return max(float(num_items_in_batch) / processes, 1.0)
 
 
-class GrpoLossFunction(torch.autograd.Function):
+class GrpoLossFunction(Function):
     """(loss, kl or None, clipped): means with `reduce`, else one of each a token. With `inplace` the backward overwrites the logits."""
 
     @staticmethod

@@ -2,7 +2,7 @@
 import torch
 
 from tigon import ops
-from tigon.liger.ops._shared import labels_of, like, rows, scaled
+from tigon.liger.ops._shared import Function, labels_of, like, rows, scaled
 
 
 def jsd_forward(_input, target, shift_labels, beta, ignore_index, has_label, jsd_impl=None, jsd_mode=None):
@@ -19,7 +19,7 @@ def jsd_backward(dX, grad_output):
     return scaled(grad_output, dX)[0]
 
 
-class LigerJSDFunction(torch.autograd.Function):
+class LigerJSDFunction(Function):
     @staticmethod
     def forward(ctx, _input, target, shift_labels=None, beta=0.5, ignore_index=-100, jsd_impl=None, jsd_mode=None):
         labels = labels_of(shift_labels, _input)

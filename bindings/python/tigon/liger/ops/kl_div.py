@@ -2,10 +2,10 @@
 import torch
 
 from tigon import ops
-from tigon.liger.ops._shared import like, rows
+from tigon.liger.ops._shared import Function, like, rows
 
 
-class LigerKLDivLossFunction(torch.autograd.Function):
+class LigerKLDivLossFunction(Function):
     @staticmethod
     def forward(ctx, y_pred, y_true, reduction="batchmean", log_target=False, eps=1e-10):
         ctx.options = {"reduction": reduction, "log_target": log_target}

@@ -2,7 +2,7 @@
 import torch
 
 from tigon import ops
-from tigon.liger.ops._shared import launch_settings, like, matrix, rows
+from tigon.liger.ops._shared import Function, launch_settings, like, matrix, rows
 
 
 def layer_norm_forward(X, W, B, eps):
@@ -21,7 +21,7 @@ def layer_norm_backward(dY, X, W, B, Mean, RSTD, needs_dw=None, needs_db=None):
     return dx, dweight, dbias
 
 
-class LigerLayerNormFunction(torch.autograd.Function):
+class LigerLayerNormFunction(Function):
     @staticmethod
     def forward(ctx, X, W, B, eps):
         Y, X, Mean, RSTD, _, _ = layer_norm_forward(X, W, B, eps)

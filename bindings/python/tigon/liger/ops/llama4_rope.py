@@ -2,7 +2,7 @@
 import torch
 
 from tigon import ops
-from tigon.liger.ops._shared import like
+from tigon.liger.ops._shared import Function, like
 
 
 def _table(freqs_cis, length):
@@ -21,7 +21,7 @@ def llama4_rope_forward(q, k, freqs_cis, BLOCK_SIZE=None, imag_sign=1.0):
     return ops.llama4_rope_backward(q, k, table, dq=like(q), dk=like(k))
 
 
-class LigerLlama4RopeFunction(torch.autograd.Function):
+class LigerLlama4RopeFunction(Function):
     @staticmethod
     def forward(ctx, q, k, freqs_cis, BLOCK_SIZE=None):
         ctx.save_for_backward(freqs_cis)

@@ -2,7 +2,7 @@
 import torch
 
 from tigon import ops
-from tigon.liger.ops._shared import launch_settings, like, matrix, rows
+from tigon.liger.ops._shared import Function, launch_settings, like, matrix, rows
 
 
 def poly_norm_forward(X, W, B, eps=1e-6):
@@ -20,7 +20,7 @@ def poly_norm_backward(dY, X, W, RSTD, BLOCK_SIZE, num_warps, in_place):
     return dx, dweight, dbias
 
 
-class LigerPolyNormFunction(torch.autograd.Function):
+class LigerPolyNormFunction(Function):
     """`in_place` is taken and has no effect: the upstream gradient is never overwritten."""
 
     @staticmethod

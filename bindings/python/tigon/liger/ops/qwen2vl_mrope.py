@@ -1,7 +1,6 @@
 """qwen2vl_mrope under Liger-Kernel's names."""
-import torch
-
 from tigon import ops
+from tigon.liger.ops._shared import Function
 from tigon.liger.ops.rope import rotate
 
 
@@ -17,7 +16,7 @@ def qwen2vl_mrope_backward(dq, dk, cos, sin, mrope_section):
     return rotate(ops.qwen2vl_mrope_backward, ("dq", "dk"), dq, dk, cos, sin, **_sections(mrope_section))
 
 
-class LigerQwen2VLMRopeFunction(torch.autograd.Function):
+class LigerQwen2VLMRopeFunction(Function):
     @staticmethod
     def forward(ctx, q, k, cos, sin, mrope_section, unsqueeze_dim=1):
         q, k, cos, sin = qwen2vl_mrope_forward(q, k, cos, sin, mrope_section)

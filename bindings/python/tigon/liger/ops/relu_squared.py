@@ -1,8 +1,6 @@
 """relu_squared under Liger-Kernel's names."""
-import torch
-
 from tigon import ops
-from tigon.liger.ops._shared import like, rows
+from tigon.liger.ops._shared import Function, like, rows
 
 
 def relu_squared_forward(X):
@@ -13,7 +11,7 @@ def relu_squared_backward(X, dY):
     return ops.relu_squared_backward(rows(dY), rows(X), dx=like(X))
 
 
-class LigerReLUSquaredFunction(torch.autograd.Function):
+class LigerReLUSquaredFunction(Function):
     @staticmethod
     def forward(ctx, x):
         ctx.save_for_backward(x)

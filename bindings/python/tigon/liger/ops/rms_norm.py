@@ -2,7 +2,7 @@
 import torch
 
 from tigon import ops
-from tigon.liger.ops._shared import gathered, launch_settings, like, matrix, rows
+from tigon.liger.ops._shared import Function, gathered, launch_settings, like, matrix, rows
 
 MODES = {"none": -1, "llama": 0, "gemma": 1}
 
@@ -35,7 +35,7 @@ def rms_norm_backward(dY, X, W, RSTD, offset, casting_mode, BLOCK_SIZE, num_warp
     return dx, dweight
 
 
-class LigerRMSNormFunction(torch.autograd.Function):
+class LigerRMSNormFunction(Function):
     """`in_place` and `row_mode` are taken and have no effect: the upstream gradient is never overwritten."""
 
     @staticmethod

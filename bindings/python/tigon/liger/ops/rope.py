@@ -1,8 +1,6 @@
 """rope under Liger-Kernel's names: heads come before positions there, after them in Tigon."""
-import torch
-
 from tigon import ops
-from tigon.liger.ops._shared import like
+from tigon.liger.ops._shared import Function, like
 
 
 def _table(table, unsqueeze_dim):
@@ -45,7 +43,7 @@ def rope_backward(dq, dk, cos, sin, position_ids=None, unsqueeze_dim=1, rotary_d
     return rotate(ops.rope_backward, ("dq", "dk"), dq, dk, cos, sin, rotary_dim=width)
 
 
-class LigerRopeFunction(torch.autograd.Function):
+class LigerRopeFunction(Function):
     """position_ids are taken and not used, as in Liger: cos and sin are those of the positions. q and k stay as they are."""
 
     @staticmethod

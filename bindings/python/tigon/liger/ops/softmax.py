@@ -1,11 +1,9 @@
 """softmax under Liger-Kernel's names."""
-import torch
-
 from tigon import ops
-from tigon.liger.ops._shared import like, rows
+from tigon.liger.ops._shared import Function, like, rows
 
 
-class LigerSoftmaxFunction(torch.autograd.Function):
+class LigerSoftmaxFunction(Function):
     @staticmethod
     def forward(ctx, input_):
         y = ops.softmax_forward(rows(input_), y=like(input_))

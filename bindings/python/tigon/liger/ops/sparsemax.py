@@ -1,11 +1,9 @@
 """sparsemax under Liger-Kernel's names."""
-import torch
-
 from tigon import ops
-from tigon.liger.ops._shared import like
+from tigon.liger.ops._shared import Function, like
 
 
-class LigerSparsemaxFunction(torch.autograd.Function):
+class LigerSparsemaxFunction(Function):
     @staticmethod
     def forward(ctx, x, dim):
         y = ops.sparsemax_forward(x.contiguous(), y=like(x), dim=dim)

@@ -2,7 +2,7 @@
 import torch
 
 from tigon import ops
-from tigon.liger.ops._shared import DTensor, like, matrix, rows
+from tigon.liger.ops._shared import DTensor, Function, like, matrix, rows
 
 
 def swiglu_forward(a, b, gate_multiplier=1.0, down_multiplier=1.0):
@@ -16,7 +16,7 @@ def swiglu_backward(a, b, dc, gate_multiplier=1.0, down_multiplier=1.0):
     )
 
 
-class LigerSiLUMulFunction(torch.autograd.Function):
+class LigerSiLUMulFunction(Function):
     @staticmethod
     def forward(ctx, a, b, gate_multiplier=1.0, down_multiplier=1.0):
         ctx.multipliers = float(gate_multiplier), float(down_multiplier)
@@ -63,7 +63,7 @@ def swiglu_fused_gate_up_backward(y, dc, in_place=False):
     return dy
 
 
-class LigerFusedGateUpSiLUMulFunction(torch.autograd.Function):
+class LigerFusedGateUpSiLUMulFunction(Function):
     """With in_place the gradient overwrites what forward saved, and so there is one backward."""
 
     @staticmethod

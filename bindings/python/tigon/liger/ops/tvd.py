@@ -2,10 +2,10 @@
 import torch
 
 from tigon import ops
-from tigon.liger.ops._shared import labels_of, like, rows
+from tigon.liger.ops._shared import Function, labels_of, like, rows
 
 
-class LigerTVDLossFunction(torch.autograd.Function):
+class LigerTVDLossFunction(Function):
     @staticmethod
     def forward(ctx, p, q, shift_labels=None, reduction="batchmean", ignore_index=-100):
         labels = labels_of(shift_labels, p)

@@ -1,0 +1,166 @@
+"""Gradients of gradients and derivatives in forward mode: right for products, for every other operator zero where that is true and an
+error that names it where PyTorch would otherwise take it for constant. In tigon.torch, in tigon.liger, in a patched model's pieces."""
+import pytest
+import torch
+from torch.autograd import forward_ad
+
+import tigon.liger.ops
+import tigon.torch
+from problems import problems
+from tigon.torch._table import PRODUCTS
+from tigon.transformers import _forwards
+
+PROBLEMS = problems()
+# Their gradient by an input does not depend on inputs.
+LINEAR = {"embedding", "sum_rows", "rope", "llama4_rope", "qwen2vl_mrope", "kl_div"}
+BENT = sorted(set(PROBLEMS) - set(PRODUCTS))
+
+
+def call(name, tensors):
+    results = getattr(tigon.torch, name)(**tensors, **PROBLEMS[name].options)
+    return results if isinstance(results, tuple) else (results,)
+
+
+def total(results, bent):
+    return sum((r * r if bent else r).sum() for r in results if r is not None and r.requires_grad)
+
+
+def second(function, leaves, bent, inside=False):
+    """The gradients of the sum of squares of function's gradients, taken by leaves, or by what is computed of them."""
+    given = {n: 1 * t for n, t in leaves.items()}
+    by = list((given if inside else leaves).values())
+    first = torch.autograd.grad(total(function(given), bent), by, create_graph=True)
+    return torch.autograd.grad(sum((g * g).sum() for g in first), by, allow_unused=True)
+
+
+@pytest.mark.parametrize("bent", [False, True])
+@pytest.mark.parametrize("name", BENT)
+def test_an_operator_is_named(name, bent):
+    tensors = PROBLEMS[name].copy()
+    leaves = {n: t for n, t in tensors.items() if t.requires_grad}
+    if name in LINEAR and not bent:
+        with pytest.raises(RuntimeError, match="does not require grad"):
+            second(lambda t: call(name, {**tensors, **t}), leaves, bent)
+        return
+    for inside in (False, True):
+        with pytest.raises(NotImplementedError, match=f"^{name}: there is no gradient of its gradient"):
+            second(lambda t: call(name, {**tensors, **t}), leaves, bent, inside)
+
+
+def second_by_func(name, leaves, constant):
+    def first(t):
+        gradients = torch.func.grad(lambda u: sum(r.square().sum() for r in call(name, {**constant, **u})))(t)
+        return sum((g * g).sum() for g in gradients.values())
+    return torch.func.grad(first)(leaves)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_torch_func(name):
+    """Gradients of gradients and jvp under the transforms, and dual numbers without them."""
+    tensors = PROBLEMS[name].copy()
+    constant = {n: t.detach() for n, t in tensors.items()}
+    leaves = {n: constant[n] for n, t in tensors.items() if t.requires_grad}
+    if name not in PRODUCTS:
+        with pytest.raises(NotImplementedError, match=f"^{name}: there is no gradient of its gradient"):
+            second_by_func(name, leaves, constant)
+    words = "_forward|".join([name] + [""] * (name not in PRODUCTS)) + ": there is no derivative in forward mode"
+    with pytest.raises(NotImplementedError, match=words):
+        torch.func.jvp(lambda t: call(name, {**constant, **t}), (leaves,), (leaves,))
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match=words):
+        call(name, {**constant, **{n: forward_ad.make_dual(t, t) for n, t in leaves.items()}})
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError):
+        call(name, {**tensors, **{n: forward_ad.make_dual(tensors[n], t) for n, t in leaves.items()}})
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_have_second_gradients(name):
+    problem = PROBLEMS[name]
+    tensors = {n: t.detach().double().requires_grad_() for n, t in problem.tensors.items()}
+    found = second(lambda t: call(name, t), tensors, True)
+    expected = second(lambda t: (problem.reference(**t, **problem.options),), tensors, True)
+    constant = {n: t.detach() for n, t in tensors.items()}
+    for f, g, e in zip(found, second_by_func(name, constant, constant).values(), expected):
+        torch.testing.assert_close(f, e)
+        torch.testing.assert_close(g, e)
+
+
+def test_an_operator_of_torch_ops_itself():
+    x, dy = torch.randn(4, 8, requires_grad=True), torch.randn(4, 8)
+    with pytest.raises(NotImplementedError, match="^softmax: there is no gradient of its gradient"):
+        torch.ops.tigon.softmax_backward(dy, x.softmax(-1)).sum().backward()
+
+
+@pytest.mark.filterwarnings("ignore:Using backward")
+def test_gradients_alone_go_through_create_graph():
+    """Those of a loss that is not differentiated again are as they were, and may be changed in place."""
+    x, weight, target = torch.randn(6, 16, requires_grad=True), torch.randn(5, 16, requires_grad=True), torch.arange(6) % 5
+    expected = torch.autograd.grad(tigon.torch.fused_linear_cross_entropy(x, weight, target), (x, weight))
+    tigon.torch.fused_linear_cross_entropy(x, weight, target).backward(create_graph=True)
+    torch.nn.utils.clip_grad_norm_([x, weight], 1e9)
+    for t, e in zip((x, weight), expected):
+        torch.testing.assert_close(t.grad, e)
+        t.grad = None
+
+
+def normal(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+def liger_calls():
+    """name: of hidden states [6,8], the arguments of a Function."""
+    ids, angles, freqs = torch.randint(0, 8, (6,)), torch.rand(1, 3, 8), torch.randn(3, 4, dtype=torch.complex64)
+    tables = torch.rand(3, 1, 3, 8)
+    tokens, logp = torch.randint(0, 6, (2, 2)), torch.randn(2, 2) - 2
+    other = torch.randn(6, 8)
+    return {
+        "RMSNorm": lambda x: (x, normal(8), 1e-6), "LayerNorm": lambda x: (x, normal(8), normal(8), 1e-6),
+        "FusedAddRMSNorm": lambda x: (x, normal(6, 8), normal(8), 1e-6),
+        "GroupNorm": lambda x: (x.view(2, 6, 4), normal(6), normal(6), 6, 3, 1e-6), "SiLUMul": lambda x: (x, normal(6, 8)),
+        "GELUMul": lambda x: (x, normal(6, 8)), "FusedGateUpSiLUMul": lambda x: (x,), "ReLUSquared": lambda x: (x,),
+        "DyT": lambda x: (x, normal(1), normal(8), normal(8)), "PolyNorm": lambda x: (x, normal(3), normal(1)),
+        "Softmax": lambda x: (x,), "Sparsemax": lambda x: (x, -1), "CrossEntropy": lambda x: (x, ids, None),
+        "FusedLinearCrossEntropy": lambda x: (x, normal(11, 8), ids),
+        "FusedLinearJSD": lambda x: (x, normal(11, 8), other, torch.randn(11, 8)),
+        "JSD": lambda x: (x, other.log_softmax(-1)), "KLDivLoss": lambda x: (x, other.softmax(-1)), "TVDLoss": lambda x: (x, other.softmax(-1)),
+        "Grpo": lambda x: (x.view(2, 3, 8), logp, logp, tokens, torch.randn(2), None, 1.0, 0.04, 0.2, 0.4, False),
+        "Embedding": lambda x: (x, tokens), "Rope": lambda x: (x.view(1, 2, 3, 8), normal(1, 1, 3, 8), angles.cos(), angles.sin()),
+        "Llama4Rope": lambda x: (x.view(1, 3, 2, 8), normal(1, 3, 1, 8), freqs),
+        "Qwen2VLMRope": lambda x: (x.view(1, 2, 3, 8), normal(1, 1, 3, 8), tables.cos(), tables.sin(), [1, 1, 2]),
+        "FusedNeighborhoodAttention": lambda x: (x.view(1, 2, 3, 8), normal(1, 2, 3, 8), normal(1, 2, 3, 8), 3, 1, None),
+    }
+
+
+LIGER = liger_calls()
+FUNCTIONS = {n.removeprefix("Liger").removesuffix("Function").removesuffix("Loss" * n.startswith("Grpo")): f
+             for n, f in vars(tigon.liger.ops).items() if isinstance(f, type) and issubclass(f, torch.autograd.Function)}
+
+
+def test_every_function_of_liger_has_a_call():
+    assert set(LIGER) == set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("name", LIGER)
+def test_liger(name):
+    def run(t):
+        results = FUNCTIONS[name].apply(*LIGER[name](t["x"]))
+        return results if isinstance(results, tuple) else (results,)
+
+    words = rf"^{FUNCTIONS[name].__module__.rpartition('.')[2]} \({FUNCTIONS[name].__name__}\): there is no "
+    for bent in (False, True):
+        for inside in (False, True):
+            with pytest.raises(NotImplementedError, match=words + "gradient of its gradient"):
+                second(run, {"x": normal(6, 8)}, bent, inside)
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match=words + "derivative in forward mode"):
+        run({"x": forward_ad.make_dual(torch.randn(6, 8), torch.ones(6, 8))})
+
+
+@pytest.mark.parametrize("bent", [False, True])
+def test_pieces_of_a_patched_model(bent):
+    down = torch.nn.Linear(8, 4, bias=False)
+    up, gate = torch.nn.Linear(6, 8, bias=False), torch.nn.Linear(6, 8, bias=False)
+    pieces = {"gemm of a patched model": lambda t: _forwards.projections(t["x"], up, gate),
+              "the feed-forward block of a patched model": lambda t: (_forwards.ACTIVATIONS["silu"].then(down, t["x"], normal(5, 8)),)}
+    for (words, piece), width in zip(pieces.items(), (6, 8)):
+        with pytest.raises(NotImplementedError, match=words):
+            second(piece, {"x": normal(5, width)}, bent)
