@@ -3,9 +3,13 @@
 
 static long live, calls;
 
+static long allowed = -1; /* calls until memory is out; never below 0 */
+
 static void *counting_alloc(void *user, size_t bytes)
 {
     (void)user;
+    if (allowed >= 0 && allowed-- == 0)
+        return allowed = 0, NULL;
     live++;
     calls++;
     return aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -89,6 +93,114 @@ static void check_long_rows(void)
     free(y);
 }
 
+/* ---- what a call takes it gives back, when it fails as well ---- */
+
+enum { ROWS = 6, COLUMNS = 40 };
+
+typedef tg_status call_fn(tg_ctx *ctx);
+
+static float numbers[5][2 * ROWS * COLUMNS];
+static uint16_t narrow[2][COLUMNS];
+static int64_t rows_of[] = {ROWS, COLUMNS}, columns_of[] = {COLUMNS}, one_of[] = {1};
+static int64_t apart[] = {2 * COLUMNS, 1}, planes[] = {2, 3, COLUMNS},
+               turned[] = {COLUMNS, 2 * COLUMNS, 1};
+
+/* The weight and its gradient are converted, there and back. */
+static tg_status narrow_weight(tg_ctx *ctx)
+{
+    const tg_tensor dy = tg_tensor_of(numbers[0], TG_F32, 2, rows_of),
+                    x = tg_tensor_of(numbers[1], TG_F32, 2, rows_of),
+                    rstd = tg_tensor_of(numbers[2], TG_F32, 1, rows_of),
+                    weight = tg_tensor_of(narrow[0], TG_BF16, 1, columns_of);
+    tg_tensor dx = tg_tensor_of(numbers[3], TG_F32, 2, rows_of),
+              dweight = tg_tensor_of(narrow[1], TG_BF16, 1, columns_of);
+    return tg_rms_norm_backward(ctx, &(tg_rms_norm_backward_args){.dy = &dy,
+                                                                  .x = &x,
+                                                                  .weight = &weight,
+                                                                  .rstd = &rstd,
+                                                                  .dx = &dx,
+                                                                  .dweight = &dweight,
+                                                                  .accumulate = 1});
+}
+
+/* Planes in another order: of rows that do not collapse. */
+static tg_status turned_planes(tg_ctx *ctx)
+{
+    tg_tensor x = tg_tensor_of(numbers[0], TG_F32, 3, planes),
+              y = tg_tensor_of(numbers[1], TG_F32, 3, planes);
+    x.strides = y.strides = turned;
+    return tg_softmax_forward(ctx, &(tg_softmax_forward_args){.x = &x, .y = &y});
+}
+
+/* Calls within a call. */
+static tg_status composite(tg_ctx *ctx)
+{
+    static int64_t target[ROWS], ignored[ROWS] = {ROWS};
+    const tg_tensor x = tg_tensor_of(numbers[0], TG_F32, 2, rows_of),
+                    weight = tg_tensor_of(numbers[1], TG_F32, 2, rows_of),
+                    labels = tg_tensor_of(target, TG_I64, 1, ignored);
+    tg_tensor loss = tg_tensor_of(numbers[2], TG_F32, 1, one_of),
+              dx = tg_tensor_of(numbers[3], TG_F32, 2, rows_of),
+              dweight = tg_tensor_of(numbers[4], TG_F32, 2, rows_of);
+    return tg_fused_linear_cross_entropy_forward(
+        ctx, &(tg_fused_linear_cross_entropy_forward_args){.x = &x,
+                                                           .weight = &weight,
+                                                           .target = &labels,
+                                                           .loss = &loss,
+                                                           .dx = &dx,
+                                                           .dweight = &dweight});
+}
+
+static tg_status plain(tg_ctx *ctx)
+{
+    tg_tensor x = tg_tensor_of(numbers[0], TG_F32, 2, rows_of),
+              y = tg_tensor_of(numbers[1], TG_F32, 2, rows_of);
+    x.strides = apart;
+    return tg_rms_norm_forward(ctx, &(tg_rms_norm_forward_args){.x = &x, .y = &y});
+}
+
+static void nothing_stays(const char *impl, const char *name, call_fn *call)
+{
+    tg_ctx *ctx = new_context();
+    tg_ctx_set_allocator(ctx, counting_alloc, counting_free, NULL);
+    EXPECT(tg_ctx_set_impl(ctx, impl) == TG_OK, "%s", tg_last_error());
+    tg_status status = TG_ENOMEM;
+    for (long n = 0; n < 60 && status == TG_ENOMEM; n++) {
+        tg_ctx_workspace_trim(ctx);
+        allowed = n;
+        status = call(ctx);
+        allowed = -1;
+        EXPECT(status == TG_OK || status == TG_ENOMEM, "%s: %s", name, tg_last_error());
+        tg_ctx_workspace_reset_peak(ctx);
+        EXPECT(tg_ctx_workspace_peak(ctx) == 0,
+               "%s by %s, of which allocation %ld fails (%s): %zu bytes stay in use", name, impl, n,
+               tg_status_name(status), tg_ctx_workspace_peak(ctx));
+    }
+    EXPECT(status == TG_OK, "%s: memory is out after 60 allocations", name);
+    call(ctx); /* what was short may have left blocks of other sizes */
+    const long before = calls;
+    for (int again = 0; again < 4; again++)
+        EXPECT(call(ctx) == TG_OK, "%s", tg_last_error());
+    EXPECT(calls == before, "%s by %s: four calls more take %ld blocks more", name, impl,
+           calls - before);
+    tg_ctx_destroy(ctx);
+    EXPECT(live == 0, "%s: %ld blocks after destroy", name, live);
+}
+
+static void nothing_of_any_call_stays(void)
+{
+    static const char *const impls[] = {"cpu", "ref,cpu", "unfused,cpu"};
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        for (int k = 0; k < 5; k++)
+            numbers[k][i] = 1 + (float)(i % 5);
+    for (int i = 0; i < 3; i++) {
+        nothing_stays(impls[i], "a narrow weight", narrow_weight);
+        nothing_stays(impls[i], "turned planes", turned_planes);
+        nothing_stays(impls[i], "a composite", composite);
+        nothing_stays(impls[i], "a plain call", plain);
+    }
+}
+
 int main(void)
 {
     enum { R = 8, N = 512 };
@@ -118,6 +230,7 @@ int main(void)
     tg_rms_norm_forward(ctx, &args);
     tg_ctx_destroy(ctx);
     EXPECT(live == 0, "%ld blocks after destroy", live);
+    nothing_of_any_call_stays();
     check_long_rows();
     return report();
 }

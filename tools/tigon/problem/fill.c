@@ -92,6 +92,12 @@ static double fill_spike(const filler *f, int64_t i)
     return normal(f, i) * (hit ? 1e4 : 1);
 }
 
+/* What leaves the end of a row out has nothing. */
+static double fill_last(const filler *f, int64_t i)
+{
+    return i % f->cols == f->cols - 1 ? normal(f, i) : 0;
+}
+
 static double fill_large(const filler *f, int64_t i)
 {
     return normal(f, i) * 1e4;
@@ -241,6 +247,7 @@ static const struct fill {
     {"heights", fill_heights},
     {"far", fill_far},
     {"spike", fill_spike},
+    {"last", fill_last},
     {"layer", fill_layer},
     {"huge", fill_huge},
     {"tiny", fill_tiny},
