@@ -40,6 +40,14 @@ static inline divergence divergence_of(double x, double y, double beta)
     return (divergence){divergence_term(beta * p, y - m) + of_student, of_student};
 }
 
+/* exp(x) - exp(y), by its size relative to the larger: exact where both are nearly 1. */
+static inline double divergence_difference(double x, double y)
+{
+    if (x == y)
+        return 0; /* both may be -inf */
+    return x > y ? -exp(x) * expm1(y - x) : exp(y) * expm1(x - y);
+}
+
 /* The first of the largest. */
 static inline int64_t divergence_likeliest(const double *x, int64_t n)
 {
@@ -92,7 +100,7 @@ static inline double divergence_of_row(const double *student, const double *teac
         mean += divergence_term(exp(student[v]), gradient[v]);
     }
     for (int64_t v = 0; v < n; v++)
-        gradient[v] = g * (beta == 0 ? exp(student[v]) - exp(teacher[v])
+        gradient[v] = g * (beta == 0 ? divergence_difference(student[v], teacher[v])
                                      : exp(student[v]) * (gradient[v] - mean));
     return loss;
 }

@@ -1,8 +1,8 @@
 /* cross_entropy, plain and in double: the definition. */
-#include <math.h>
 #include <stddef.h>
 
 #include "cross_entropy.h"
+#include "rows/odds.h"
 
 /* One row as both directions see it. x: its n logits after softcap. */
 typedef struct ce_row {
@@ -28,64 +28,19 @@ static void read_row(const tg_rows *logits, const ce_options *o, int64_t row, do
     }
 }
 
-/* NaN is never the largest; of nothing else the first. */
-static int64_t first_argmax(const ce_row *r)
-{
-    int64_t best = 0;
-    for (int64_t i = 1; i < r->n; i++)
-        if (r->x[i] > r->x[best] || (isnan(r->x[best]) && !isnan(r->x[i])))
-            best = i;
-    return best;
-}
-
-/* lse = max + log_sum. The two stay apart, so that a common offset of the logits costs no digits. */
-typedef struct ce_sum {
-    double max, log_sum;
-} ce_sum;
-
-static ce_sum log_sum_exp(const ce_row *r, int64_t best)
-{
-    const double max = r->x[best];
-    double sum = 0, any_nan = 0;
-    for (int64_t i = 0; i < r->n; i++) {
-        sum += exp(r->x[i] - max);
-        any_nan += isnan(r->x[i]) ? NAN : 0;
-    }
-    return (ce_sum){max + any_nan, log(sum)};
-}
-
 /* As lse, of all slices of the vocabulary, tells it. */
-static ce_sum sum_of_slices(const ce_row *r, const tg_tensor *lse)
+static odds_sum sum_of_slices(const ce_row *r, const tg_tensor *lse)
 {
-    return (ce_sum){tg_get(tg_data(lse), tg_type_of(lse), r->row), 0};
-}
-
-static double lse_of(const ce_sum *s)
-{
-    return s->max > -INFINITY ? s->max + s->log_sum : s->max;
-}
-
-static double log_p(const ce_row *r, const ce_sum *s, int64_t i)
-{
-    return r->x[i] - s->max - s->log_sum;
-}
-
-/* 1 - p_y, from the other classes: no difference of numbers near 1. */
-static double doubt(const ce_row *r, const ce_sum *s)
-{
-    double sum = isfinite(s->log_sum) ? 0 : NAN;
-    for (int64_t i = 0; i < r->n; i++)
-        sum += i == r->target ? 0 : exp(log_p(r, s, i));
-    return sum;
+    return (odds_sum){tg_get(tg_data(lse), tg_type_of(lse), r->row), 0};
 }
 
 /* ce = (1 - a) w_y (lse - x_y) + e (W lse - sum_i w_i x_i), all relative to the largest logit; a class of weight 0 adds
  * nothing, even if its logit is -inf. q: 1 - p_y. */
-static double row_loss(const ce_row *r, const ce_options *o, double class_weights, const ce_sum *s,
-                       double q)
+static double row_loss(const ce_row *r, const ce_options *o, double class_weights,
+                       const odds_sum *s, double q)
 {
-    const double minus_log_p = q < 0.5 ? -log1p(-q) : -log_p(r, s, r->target);
-    double ce = (1 - o->smoothing) * weight_of(r, r->target) * minus_log_p;
+    double ce =
+        (1 - o->smoothing) * weight_of(r, r->target) * odds_minus_log_p(r->x[r->target], q, s);
     if (o->smoothing == 0)
         return ce;
     double sum = 0;
@@ -105,23 +60,23 @@ static double slice_loss(const ce_row *r, const ce_options *o)
     return -hit - ce_smooth_share(o, r->n) * sum;
 }
 
-static double confidence(const ce_row *r, const ce_options *o, const ce_sum *s)
+static double confidence(const ce_row *r, const ce_options *o, const odds_sum *s)
 {
-    return o->token_scaling ? exp(log_p(r, s, r->target)) : 1;
+    return o->token_scaling ? exp(odds_log_p(r->x[r->target], s)) : 1;
 }
 
 /* q: 1 - p_y; g: the upstream gradient times the factor of token scaling. dlogits may be the buffer of
  * logits, which are in r. */
-static void row_gradient(const ce_row *r, const ce_options *o, const ce_counts *c, const ce_sum *s,
-                         double q, double g, const tg_rows *dlogits)
+static void row_gradient(const ce_row *r, const ce_options *o, const ce_counts *c,
+                         const odds_sum *s, double q, double g, const tg_rows *dlogits)
 {
     const double a = o->smoothing, e = ce_smooth_share(o, r->n), w_y = weight_of(r, r->target);
     for (int64_t i = 0; i < r->n; i++) {
-        const double x = r->x[i], p = exp(log_p(r, s, i));
+        const double x = r->x[i], p = exp(odds_log_p(r->x[i], s));
         double d = (1 - a) * w_y * (i == r->target ? -q : p) * c->per_ce;
         if (a != 0)
             d += e * (c->class_weights * p - weight_of(r, i)) * c->per_ce;
-        d += 2 * o->z * lse_of(s) * p * c->per_z;
+        d += 2 * o->z * odds_lse(s) * p * c->per_z;
         if (o->softcap > 0)
             d *= 1 - (x / o->softcap) * (x / o->softcap);
         tg_set(dlogits->data, dlogits->type, r->row * dlogits->stride + i, g * d);
@@ -178,10 +133,10 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
         int64_t best = -1;
         read_row(&logits, &o, row, x);
         if (target[row] != o.ignore_index) {
-            best = first_argmax(&r);
-            const ce_sum s = log_sum_exp(&r, best);
-            const double f = confidence(&r, &o, &s), q = doubt(&r, &s);
-            lse = lse_of(&s);
+            best = odds_argmax(x, r.n);
+            const odds_sum s = odds_sum_of(x, r.n, best);
+            const double f = confidence(&r, &o, &s), q = odds_doubt(x, r.n, r.target, &s);
+            lse = odds_lse(&s);
             ce = o.slice.all ? slice_loss(&r, &o) : row_loss(&r, &o, c.class_weights, &s, q);
             ce *= f * c.per_ce;
             z = o.z != 0 && !o.slice.all ? f * o.z * lse * lse * c.per_z : 0;
@@ -225,14 +180,14 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
             zero_gradient(&dlogits, row);
             continue;
         }
-        ce_sum s;
+        odds_sum s;
         double q;
         if (o.slice.all) {
             s = sum_of_slices(&r, args->lse);
-            q = r.target < 0 ? 1 : -expm1(log_p(&r, &s, r.target));
+            q = r.target < 0 ? 1 : -expm1(odds_log_p(x[r.target], &s));
         } else { /* lse saves fast implementations that */
-            s = log_sum_exp(&r, first_argmax(&r));
-            q = doubt(&r, &s);
+            s = odds_sum_of(x, r.n, odds_argmax(x, r.n));
+            q = odds_doubt(x, r.n, r.target, &s);
         }
         const double g = confidence(&r, &o, &s) * upstream(args->dloss, &o, row);
         row_gradient(&r, &o, &c, &s, q, g, &dlogits);

@@ -1,9 +1,9 @@
 /* fused_linear_cross_entropy, plainly: one row of logits at a time, in double precision. */
-#include <math.h>
 #include <string.h>
 
 #include "fused_linear/fused_linear_ref.h"
 #include "fused_linear_cross_entropy.h"
+#include "rows/odds.h"
 
 /* D and n of the mean: weights of the targets, and rows, that are not ignored. */
 typedef struct flce_counts {
@@ -64,33 +64,19 @@ static void project(const state *s, int64_t row)
     }
 }
 
-static int64_t argmax(const state *s)
-{
-    int64_t best = 0;
-    for (int64_t v = 1; v < s->classes; v++)
-        if (s->logits[v] > s->logits[best] || isnan(s->logits[best]))
-            best = v;
-    return best;
-}
-
-static double log_sum_exp(const state *s, double max)
-{
-    double sum = 0;
-    for (int64_t v = 0; v < s->classes; v++)
-        sum += exp(s->logits[v] - max);
-    return max > -INFINITY ? max + log(sum) : max;
-}
-
-static double cross_entropy(const state *s, int64_t y, double lse)
+/* The row's loss, all relative to the largest logit; doubt: 1 - p of the target. */
+static double cross_entropy(const state *s, int64_t y, double doubt, const odds_sum *l)
 {
     const double a = s->f->smoothing;
-    double loss = (1 - a) * value(s->f->class_weight, y, 1) * (lse - s->logits[y]), sum = 0;
+    double loss =
+        (1 - a) * value(s->f->class_weight, y, 1) * odds_minus_log_p(s->logits[y], doubt, l);
+    double sum = 0;
     if (a == 0)
         return loss;
     for (int64_t v = 0; v < s->classes; v++)
         if (value(s->f->class_weight, v, 1) != 0)
-            sum += value(s->f->class_weight, v, 1) * s->logits[v];
-    return loss + a / (double)s->classes * (s->class_weights * lse - sum);
+            sum += value(s->f->class_weight, v, 1) * (s->logits[v] - l->max);
+    return loss + a / (double)s->classes * (s->class_weights * l->log_sum - sum);
 }
 
 /* What a slice of the vocabulary adds to it beside the terms of lse. y -1: another slice has the target. */
@@ -104,17 +90,17 @@ static double slice_loss(const state *s, int64_t y)
 }
 
 /* Turns the row's logits into their gradient. y -1: another slice has the target. */
-static void differentiate(const state *s, int64_t y, double lse, double g)
+static void differentiate(const state *s, int64_t y, double doubt, const odds_sum *l, double g)
 {
     const double a = s->f->smoothing, cap = s->f->softcap;
     const double e = a / (double)slice_vocab(s->f->slice, s->classes);
     const double w_y = value(s->f->class_weight, y, 1);
     for (int64_t v = 0; v < s->classes; v++) {
-        const double x = s->logits[v], p = exp(x - lse);
-        double d = (1 - a) * w_y * (p - (v == y)) * s->per_ce;
+        const double x = s->logits[v], p = exp(odds_log_p(x, l));
+        double d = (1 - a) * w_y * (v == y ? -doubt : p) * s->per_ce;
         if (a != 0)
             d += e * (s->class_weights * p - value(s->f->class_weight, v, 1)) * s->per_ce;
-        d += 2 * s->f->z * lse * p * s->per_z;
+        d += 2 * s->f->z * odds_lse(l) * p * s->per_z;
         if (cap > 0)
             d *= 1 - (x / cap) * (x / cap);
         s->logits[v] = g * d;
@@ -209,13 +195,15 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forwar
             zero_row(&s, row);
         } else {
             project(&s, row);
-            best = argmax(&s);
-            lse = log_sum_exp(&s, s.logits[best]);
-            const double scale = f.token_scaling ? exp(s.logits[y] - lse) : 1;
-            ce = f.slice.all ? slice_loss(&s, place) : cross_entropy(&s, y, lse);
+            best = odds_argmax(s.logits, s.classes);
+            const odds_sum l = odds_sum_of(s.logits, s.classes, best);
+            const double doubt = odds_doubt(s.logits, s.classes, place, &l);
+            const double scale = f.token_scaling ? exp(odds_log_p(s.logits[y], &l)) : 1;
+            lse = odds_lse(&l);
+            ce = f.slice.all ? slice_loss(&s, place) : cross_entropy(&s, y, doubt, &l);
             ce *= scale * s.per_ce;
             z = f.slice.all ? 0 : scale * f.z * lse * lse * s.per_z;
-            differentiate(&s, place, lse, scale * upstream(&s, row));
+            differentiate(&s, place, doubt, &l, scale * upstream(&s, row));
             contribute(&s, row);
         }
         put(f.lse, row, lse);
@@ -251,9 +239,17 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backw
             continue;
         }
         project(&s, row);
-        const double lse = value(f.saved, row, 0);
-        const double scale = f.token_scaling ? exp(s.logits[y] - lse) : 1;
-        differentiate(&s, slice_place(f.slice, y, s.classes), lse, scale * upstream(&s, row));
+        const int64_t place = slice_place(f.slice, y, s.classes);
+        odds_sum l = {value(f.saved, row, 0), 0};
+        double doubt;
+        if (f.slice.all) { /* lse is that of all slices */
+            doubt = place < 0 ? 1 : -expm1(odds_log_p(s.logits[place], &l));
+        } else { /* it saves fast implementations the sum */
+            l = odds_sum_of(s.logits, s.classes, odds_argmax(s.logits, s.classes));
+            doubt = odds_doubt(s.logits, s.classes, place, &l);
+        }
+        const double scale = f.token_scaling ? exp(odds_log_p(s.logits[y], &l)) : 1;
+        differentiate(&s, place, doubt, &l, scale * upstream(&s, row));
         contribute(&s, row);
     }
     finish(&s);
