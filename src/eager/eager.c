@@ -188,7 +188,7 @@ mat eager_row_rstd(eager *e, mat centred, double eps)
     return rstd;
 }
 
-mat eager_log_softmax(eager *e, mat x, double temperature)
+mat eager_log_softmax(eager *e, mat x, double temperature, mat *sums)
 {
     const mat log_p = eager_new(e, TG_F32, x.rows, x.cols);
     const mat shifted = eager_new(e, TG_F32, x.rows, x.cols);
@@ -200,13 +200,35 @@ mat eager_log_softmax(eager *e, mat x, double temperature)
     eager_reduce_rows(e, EAGER_SUM, sum, log_p);
     eager_unary(e, EAGER_LOG, max, sum);
     eager_binary(e, EAGER_SUB, log_p, shifted, max);
-    eager_free(e, sum);
+    if (sums)
+        *sums = sum;
+    else
+        eager_free(e, sum);
     eager_free(e, max);
     eager_free(e, shifted);
     return log_p;
 }
 
-mat eager_log_softmax_backward(eager *e, mat log_p, mat d)
+/* A class with more than half of a row's probability: d - p sum(d) is a difference of nearly equal numbers there, which is
+ * q d - p times the sum of the others' d, q = 1 - p. */
+static void settle_likely(mat log_p, mat sum, mat d, mat dx, int64_t row)
+{
+    const float *l = (const float *)log_p.data + row * log_p.stride;
+    const float *from = (const float *)d.data + row * d.stride;
+    int64_t top = 0;
+    double q = 0, others = 0;
+    if (!(((const float *)sum.data)[row] < 2))
+        return;
+    for (int64_t i = 1; i < log_p.cols; i++)
+        top = l[i] > l[top] ? i : top;
+    for (int64_t i = 0; i < log_p.cols; i++) {
+        q += i == top ? 0 : exp(l[i]);
+        others += i == top ? 0 : from[i];
+    }
+    ((float *)dx.data)[row * dx.stride + top] = (float)(q * from[top] - (1 - q) * others);
+}
+
+mat eager_log_softmax_backward(eager *e, mat log_p, mat sums, mat d)
 {
     const mat dx = eager_new(e, TG_F32, d.rows, d.cols);
     const mat product = eager_new(e, TG_F32, d.rows, d.cols);
@@ -215,6 +237,8 @@ mat eager_log_softmax_backward(eager *e, mat log_p, mat d)
     eager_unary(e, EAGER_EXP, dx, log_p);
     eager_binary(e, EAGER_MUL, product, dx, sum);
     eager_binary(e, EAGER_SUB, dx, d, product);
+    for (int64_t row = 0; e->status == TG_OK && d.cols && row < d.rows; row++)
+        settle_likely(log_p, sums, d, dx, row);
     eager_free(e, sum);
     eager_free(e, product);
     return dx;

@@ -45,6 +45,7 @@ typedef enum eager_op {
     EAGER_RSQRT,
     EAGER_SIGMOID,
     EAGER_TANH,
+    EAGER_TANH_SLOPE, /* 1 - tanh^2 of its argument, to the last digits where tanh is nearly 1 */
     EAGER_ERFC,
     EAGER_ABS,
     /* binary; the second operand may be a scalar (eager_scalar) */
@@ -84,9 +85,10 @@ void eager_sum_columns(eager *e, mat out, mat a);
 mat eager_less(eager *e, mat a, mat b);
 mat eager_row_mean(eager *e, mat a);
 mat eager_row_rstd(eager *e, mat centred, double eps);
-/* log_softmax(x / temperature) of each row, and its backward d - exp(log_p) sum(d). */
-mat eager_log_softmax(eager *e, mat x, double temperature);
-mat eager_log_softmax_backward(eager *e, mat log_p, mat d);
+/* log_softmax(x / temperature) of each row, and its backward d - exp(log_p) sum(d). sum: [R, 1], those of the exponentials relative to the
+ * largest, which backward takes; NULL if there is none. */
+mat eager_log_softmax(eager *e, mat x, double temperature, mat *sum);
+mat eager_log_softmax_backward(eager *e, mat log_p, mat sum, mat d);
 
 /* 1 if a row of f32 is -inf throughout: max + log(sum) is NaN there, where lse is -inf. */
 int eager_all_minus_inf(mat m, int64_t row);

@@ -37,6 +37,8 @@ SIMD_INLINE vf compute(eager_op op, vf a, vf b)
         return v_sigmoid(a);
     case EAGER_TANH:
         return v_tanh(a);
+    case EAGER_TANH_SLOPE:
+        return v_tanh_slope(a).slope;
     case EAGER_ERFC:
         return v_erfc(a);
     case EAGER_ABS:
@@ -115,6 +117,7 @@ static void map(const eager_step *s, int64_t begin, int64_t end)
         MAP(EAGER_RSQRT)
         MAP(EAGER_SIGMOID)
         MAP(EAGER_TANH)
+        MAP(EAGER_TANH_SLOPE)
         MAP(EAGER_ERFC)
         MAP(EAGER_ABS)
         MAP(EAGER_ADD)

@@ -35,9 +35,8 @@ static void steps(eager *e, const tg_adamw_args *a, adamw_factors f, int64_t beg
     }
     const mat t = eager_new(e, TG_F32, p.rows, p.cols), u = eager_new(e, TG_F32, p.rows, p.cols);
     eager_scalar(e, EAGER_MUL, p, p, f.keep);
-    /* m = m + (1 - beta1) (g - m), as lerp_ does */
-    eager_binary(e, EAGER_SUB, t, g, m);
-    eager_scalar(e, EAGER_MUL, t, t, 1 - f.beta1);
+    eager_scalar(e, EAGER_MUL, m, m, f.beta1);
+    eager_scalar(e, EAGER_MUL, t, g, 1 - f.beta1);
     eager_binary(e, EAGER_ADD, m, m, t);
     eager_scalar(e, EAGER_MUL, v, v, f.beta2);
     eager_binary(e, EAGER_MUL, t, g, g);

@@ -25,7 +25,7 @@ static double slice_loss(const ce_job *j, const ce_row *r, int hit)
     const double ce = hit ? -(1 - j->o.smoothing) * r->x_y : 0;
     if (j->o.smoothing == 0)
         return ce;
-    return ce - ce_smooth_share(&j->o, j->n) * (r->wx + (double)j->n * exps_point(r->from));
+    return ce - ce_smooth_share(&j->o, j->n) * r->wx;
 }
 
 static void forward_row(const ce_job *j, int64_t row, float *scratch)

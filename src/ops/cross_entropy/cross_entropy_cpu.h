@@ -42,10 +42,11 @@ typedef struct ce_row {
     double at;            /* reference point as the exponentials have it */
     double others;        /* sum of exp(x - at) without the target */
     double sum;           /* with the target */
-    double wx, weights;   /* sums of w (x - from) and of w, for smoothing */
-    double base, above;   /* lse - x_y, lse - from */
-    double lse;           /* from + above */
-    double p, q, slope;   /* of the target: p, 1 - p, slope of softcap */
+    double wx,
+        weights; /* sums of w (x - from) and of w, for smoothing; of a slice the sum of x, and 0 */
+    double base, above; /* lse - x_y, lse - from */
+    double lse;         /* from + above */
+    double p, q, slope; /* of the target: p, 1 - p, slope of softcap */
     int64_t best;
 } ce_row;
 

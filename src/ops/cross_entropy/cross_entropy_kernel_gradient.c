@@ -106,9 +106,10 @@ static void direct(el e, int stream, const void *x, int64_t n, float from, float
 
 /* ---- a row ---- */
 
-/* dlogits_i = ((hit + rest) p_i - bias w_i) slope_i, less hit slope_y at the target. */
+/* dlogits_i = ((hit + z + bias W) p_i - bias w_i) slope_i, less hit slope_y at the target; W: the sum of all w. */
 typedef struct gradient {
-    double hit, rest, bias;
+    double hit, z, bias;
+    double all; /* hit + z + bias W */
 } gradient;
 
 /* What an option of 0 takes away stays away, be the upstream gradient infinite. */
@@ -125,15 +126,15 @@ static gradient gradient_of(const ce_job *j, int64_t row, double lse, double f)
     const double g = f * j->o.grad_scale * dloss;
     const double smooth = a != 0 ? e * j->c.class_weights * j->c.per_ce : 0;
     const double z = j->o.z != 0 ? 2 * j->o.z * lse * j->c.per_z : 0;
-    return (gradient){g * (1 - a) * w * j->c.per_ce, share(g, smooth + z),
-                      share(g, e * j->c.per_ce)};
+    const double hit = g * (1 - a) * w * j->c.per_ce;
+    return (gradient){hit, share(g, z), share(g, e * j->c.per_ce), hit + share(g, smooth + z)};
 }
 
 /* From the exponentials that were kept. */
 static void write_kept(const ce_job *j, const ce_row *r, const gradient *g, char *dx, int64_t y,
                        const float *scratch)
 {
-    const double scale = (g->hit + g->rest) / r->sum;
+    const double scale = g->all / r->sum;
     for (int64_t begin = exps_first(y), end, s = 0; begin < j->n; begin = exps_next(end, y)) {
         end = exps_end(begin, y, j->n);
         const float from = scratch[j->at.from + s++];
@@ -143,7 +144,7 @@ static void write_kept(const ce_job *j, const ce_row *r, const gradient *g, char
                          j->o.softcap > 0 ? scratch + j->at.slope + begin : NULL,
                          (float)(scale * factor),
                          (float)g->bias,
-                         floor_of(g->hit + g->rest)};
+                         floor_of(g->all)};
         grad_block(j->dtype, j->stream, &t, end - begin, (char *)ce_at(j->dtype, dx, begin));
     }
 }
@@ -152,7 +153,7 @@ static void write_kept(const ce_job *j, const ce_row *r, const gradient *g, char
 static void write_blocks(const ce_job *j, const char *x, const ce_row *r, const gradient *g,
                          char *dx, float *scratch)
 {
-    const float scale = (float)((g->hit + g->rest) / r->sum), floor = floor_of(g->hit + g->rest);
+    const float scale = (float)(g->all / r->sum), floor = floor_of(g->all);
     for (int64_t begin = 0; begin < j->n; begin += EXPS_BLOCK) {
         const int64_t n = j->n - begin < EXPS_BLOCK ? j->n - begin : EXPS_BLOCK;
         const void *block = ce_at(j->type, x, begin);
@@ -176,7 +177,7 @@ static void write_blocks(const ce_job *j, const char *x, const ce_row *r, const 
 static void write_again(const ce_job *j, const char *x, const ce_row *r, const gradient *g,
                         char *dx, float *scratch)
 {
-    const double scale = g->hit + g->rest;
+    const double scale = g->all;
     const float from = exps_point(r->from);
     if (g->bias == 0 && j->o.softcap == 0 && j->type == j->dtype && fabsf(from) <= V_ORIGIN_FAR)
         direct(j->type, j->stream, x, j->n, from, (float)(scale / r->sum), floor_of(scale), dx);
@@ -184,11 +185,11 @@ static void write_again(const ce_job *j, const char *x, const ce_row *r, const g
         write_blocks(j, x, r, g, dx, scratch);
 }
 
-/* The target's element, formed in double and rounded once. */
+/* The target's element, formed in double and rounded once: W p - w is (W - w) p - w q, which is 0 where there is no other class. */
 static void set_target(const ce_job *j, const ce_row *r, const gradient *g, char *dx, int64_t y)
 {
-    const double w = j->weight ? j->weight[y] : 1;
-    const double d = g->rest * r->p - g->hit * r->q - g->bias * w;
+    const double w = j->weight ? j->weight[y] : 1, others = j->c.class_weights - w;
+    const double d = g->z * r->p - g->hit * r->q + g->bias * (others * r->p - w * r->q);
     el_set(j->dtype, dx, y, (float)(d * r->slope));
 }
 

@@ -59,12 +59,12 @@ static smooth_sums smooth_block(el e, const void *x, int64_t n, float at, const 
 
 SIMD_INLINE void cap_body(el e, const void *x, int64_t n, float cap, float *out, float *slope)
 {
-    const vf c = v_set(cap), one = v_set(1);
+    const vf c = v_set(cap);
     for (int64_t i = 0; i < n; i += VL) {
-        const vf t = v_tanh(exps_load(e, x, i, n, 0) / c);
-        v_store(EL_F32, out, i, c * t);
+        const v_tanhs t = v_tanh_slope(exps_load(e, x, i, n, 0) / c);
+        v_store(EL_F32, out, i, c * t.tanh);
         if (slope)
-            v_store(EL_F32, slope, i, one - t * t);
+            v_store(EL_F32, slope, i, t.slope);
     }
 }
 
@@ -124,9 +124,10 @@ static void add_segment(const ce_job *j, ce_row *r, el e, const void *x, int64_t
     if (with_max)
         find_best(r, e, x, begin, n, part.max);
     if (j->o.smoothing != 0) {
-        const smooth_sums s = smooth_block(e, x, n, from, j->weight ? j->weight + begin : NULL);
+        const float at = j->o.slice.all ? 0 : from;
+        const smooth_sums s = smooth_block(e, x, n, at, j->weight ? j->weight + begin : NULL);
         r->wx += s.wx;
-        r->weights += s.w;
+        r->weights += j->o.slice.all ? 0 : s.w;
     }
 }
 
@@ -147,7 +148,7 @@ static void add_target(const ce_job *j, ce_row *r, int64_t y)
     r->p = u / r->sum;
     r->q = r->others / r->sum;
     if (w != 0)
-        r->wx += w * (r->x_y - from);
+        r->wx += w * (j->o.slice.all ? r->x_y : r->x_y - from);
 }
 
 void ce_add_row(const ce_job *j, const char *x, int64_t y, float *scratch, ce_row *r)

@@ -5,7 +5,7 @@
 #include "cross_entropy.h"
 #include "eager/eager.h"
 
-/* What both directions share. Matrices of f32: log_p [R,V], tanh [R,V] of softcap, or no data. */
+/* What both directions share. Matrices of f32: log_p [R,V], scaled [R,V], logits / softcap, or no data; doubt [R], see doubts(). */
 typedef struct ce_eager {
     eager e;
     ce_options o;
@@ -13,7 +13,7 @@ typedef struct ce_eager {
     int64_t rows, n;
     const int64_t *target;
     const float *weight, *dloss;
-    mat x, tanh, log_p;
+    mat x, scaled, log_p, doubt;
 } ce_eager;
 
 static mat matrix(ce_eager *s)
@@ -49,12 +49,12 @@ static ce_eager begin(tg_ctx *ctx, const ce_options *o, const tg_tensor *logits,
         s.x = wide;
     }
     if (o->softcap > 0) {
-        const mat scaled = matrix(&s), capped = matrix(&s);
-        s.tanh = matrix(&s);
-        eager_scalar(&s.e, EAGER_DIV, scaled, s.x, o->softcap);
-        eager_unary(&s.e, EAGER_TANH, s.tanh, scaled);
-        eager_scalar(&s.e, EAGER_MUL, capped, s.tanh, o->softcap);
-        eager_free(&s.e, scaled);
+        const mat tanh = matrix(&s), capped = matrix(&s);
+        s.scaled = matrix(&s);
+        eager_scalar(&s.e, EAGER_DIV, s.scaled, s.x, o->softcap);
+        eager_unary(&s.e, EAGER_TANH, tanh, s.scaled);
+        eager_scalar(&s.e, EAGER_MUL, capped, tanh, o->softcap);
+        eager_free(&s.e, tanh);
         s.x = capped;
     }
     return s;
@@ -91,9 +91,32 @@ static double log_p_of(const ce_eager *s, int64_t r)
     return at(s->log_p)[r * s->n + s->target[r]];
 }
 
+/* Where the target has more than half of the probability, 1 - p from the other classes: neither p - 1 nor log p near 0 keeps its
+ * digits there. -1 in all other rows. */
+static void doubts(ce_eager *s)
+{
+    s->doubt = column(s);
+    for (int64_t r = 0; !s->e.status && r < s->rows; r++) {
+        const float *x = at(s->x) + r * s->x.stride;
+        double others = 0;
+        at(s->doubt)[r] = -1;
+        if (ignored(s, r) || !(log_p_of(s, r) > -0.7))
+            continue;
+        for (int64_t i = 0; i < s->n; i++)
+            others += i == s->target[r] ? 0 : exp((double)x[i] - x[s->target[r]]);
+        at(s->doubt)[r] = (float)(others / (1 + others));
+    }
+}
+
+static double minus_log_p_of(const ce_eager *s, int64_t r)
+{
+    const float doubt = at(s->doubt)[r];
+    return doubt >= 0 ? -log1p(-doubt) : -log_p_of(s, r);
+}
+
 static double confidence(const ce_eager *s, int64_t r)
 {
-    return s->o.token_scaling ? exp(log_p_of(s, r)) : 1;
+    return s->o.token_scaling ? exp(-minus_log_p_of(s, r)) : 1;
 }
 
 /* Column of sum_i w_i log_p_i, for smoothing. */
@@ -111,6 +134,13 @@ static mat smooth_sums(ce_eager *s, const tg_tensor *class_weight)
     return sums;
 }
 
+/* The upstream gradient of a row that is not ignored, times what all of the row has in common. */
+static double upstream(const ce_eager *s, int64_t r)
+{
+    const double dloss = s->dloss ? s->dloss[s->o.reduction == TG_NONE ? r : 0] : 1;
+    return s->o.grad_scale * dloss * confidence(s, r);
+}
+
 /* The gradient of log_p: -hit at the target and -bias w_i everywhere. */
 static mat log_p_gradient(ce_eager *s, const tg_tensor *class_weight)
 {
@@ -120,9 +150,7 @@ static mat log_p_gradient(ce_eager *s, const tg_tensor *class_weight)
     if (s->e.status)
         return d;
     for (int64_t r = 0; r < s->rows; r++) {
-        const double dloss =
-            s->o.grad_scale * (s->dloss ? s->dloss[s->o.reduction == TG_NONE ? r : 0] : 1);
-        const double g = ignored(s, r) ? 0 : dloss * confidence(s, r) * s->c.per_ce;
+        const double g = ignored(s, r) ? 0 : upstream(s, r) * s->c.per_ce;
         at(bias)[r] = (float)(-g * e);
         if (!ignored(s, r))
             at(d)[r * s->n + s->target[r]] = (float)(-g * (1 - a) * weight_of(s, s->target[r]));
@@ -143,31 +171,49 @@ static mat log_p_gradient(ce_eager *s, const tg_tensor *class_weight)
     return sum;
 }
 
+/* The gradient of lse by the z-loss. */
+static double lse_gradient(const ce_eager *s, mat lse, int64_t r)
+{
+    return s->o.z != 0 ? upstream(s, r) * 2 * s->o.z * at(lse)[r] * s->c.per_z : 0;
+}
+
+/* The target's element of a row with doubt q: p dlse - hit q + bias (W p - w), W p - w being (W - w) p - w q. */
+static void settle_target(ce_eager *s, mat lse, mat slope, mat dlogits, int64_t r)
+{
+    const int64_t y = s->target[r], size = (int64_t)tg_type_size(dlogits.type);
+    const double q = at(s->doubt)[r], p = 1 - q, w = weight_of(s, y), a = s->o.smoothing;
+    const double g = upstream(s, r) * s->c.per_ce, bias = g * a / (double)s->n;
+    const double d = lse_gradient(s, lse, r) * p - g * (1 - a) * w * q +
+                     bias * ((s->c.class_weights - w) * p - w * q);
+    tg_set((char *)dlogits.data + r * dlogits.stride * size, dlogits.type, y,
+           slope.data ? d * at(slope)[r * s->n + y] : d);
+}
+
 /* dx = d - p * (sum(d) - dlse), times 1 - tanh^2; dlse is the gradient of lse by the z-loss. */
 static void rows_gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dlogits)
 {
     const mat d = log_p_gradient(s, class_weight), sum = column(s);
     eager_reduce_rows(&s->e, EAGER_SUM, sum, d);
-    for (int64_t r = 0; s->o.z != 0 && !s->e.status && r < s->rows; r++) {
-        const double dloss =
-            s->o.grad_scale * (s->dloss ? s->dloss[s->o.reduction == TG_NONE ? r : 0] : 1);
+    for (int64_t r = 0; s->o.z != 0 && !s->e.status && r < s->rows; r++)
         if (!ignored(s, r))
-            at(sum)[r] -= (float)(dloss * confidence(s, r) * 2 * s->o.z * at(lse)[r] * s->c.per_z);
-    }
+            at(sum)[r] -= (float)lse_gradient(s, lse, r);
     const mat p = matrix(s), product = matrix(s);
+    mat slope = {0};
     eager_unary(&s->e, EAGER_EXP, p, s->log_p);
     eager_binary(&s->e, EAGER_MUL, product, p, sum);
     eager_free(&s->e, p);
     if (s->o.softcap == 0) {
         eager_binary(&s->e, EAGER_SUB, dlogits, d, product);
-        return;
+    } else {
+        const mat dx = matrix(s);
+        slope = matrix(s);
+        eager_binary(&s->e, EAGER_SUB, dx, d, product);
+        eager_unary(&s->e, EAGER_TANH_SLOPE, slope, s->scaled);
+        eager_binary(&s->e, EAGER_MUL, dlogits, dx, slope);
     }
-    const mat dx = matrix(s), square = matrix(s), slope = matrix(s);
-    eager_binary(&s->e, EAGER_SUB, dx, d, product);
-    eager_binary(&s->e, EAGER_MUL, square, s->tanh, s->tanh);
-    eager_unary(&s->e, EAGER_NEG, slope, square);
-    eager_scalar(&s->e, EAGER_ADD, square, slope, 1);
-    eager_binary(&s->e, EAGER_MUL, dlogits, dx, square);
+    for (int64_t r = 0; !s->e.status && r < s->rows; r++)
+        if (at(s->doubt)[r] >= 0)
+            settle_target(s, lse, slope, dlogits, r);
 }
 
 /* An ignored row has a gradient of 0 even where its logits are not finite, which the steps of rows_gradient would turn into NaN. */
@@ -213,7 +259,7 @@ static void losses(ce_eager *s, const tg_cross_entropy_forward_args *args, mat l
         if (!ignored(s, r)) {
             const double f = confidence(s, r);
             l = eager_all_minus_inf(s->x, r) ? -INFINITY : at(lse)[r];
-            ce = (1 - o->smoothing) * weight_of(s, s->target[r]) * -log_p_of(s, r);
+            ce = (1 - o->smoothing) * weight_of(s, s->target[r]) * minus_log_p_of(s, r);
             if (o->smoothing != 0)
                 ce -= o->smoothing / (double)s->n * at(smooth)[r];
             ce *= f * s->c.per_ce;
@@ -244,6 +290,7 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
                        args->dloss);
     const mat max = column(&s), lse = column(&s);
     log_softmax(&s, max, lse);
+    doubts(&s);
     losses(&s, args, lse);
     if (args->dlogits)
         gradient(&s, args->class_weight, lse, eager_rows(args->dlogits));
@@ -258,6 +305,7 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
     const mat lse = eager_column(args->lse);
     s.log_p = matrix(&s);
     eager_binary(&s.e, EAGER_SUB, s.log_p, s.x, lse);
+    doubts(&s);
     gradient(&s, args->class_weight, lse, eager_rows(args->dlogits));
     return eager_end(&s.e);
 }

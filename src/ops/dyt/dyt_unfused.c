@@ -19,11 +19,11 @@ static mat element(const tg_tensor *t)
     return eager_view(tg_data(t), tg_type_of(t), 1, 1, 1);
 }
 
-/* tanh(alpha x) */
-static mat tanh_of(eager *e, mat x, const tg_tensor *alpha)
+/* tanh(alpha x) or its slope. */
+static mat tanh_of(eager *e, eager_op op, mat x, const tg_tensor *alpha)
 {
     const mat u = product(e, x, element(alpha)), t = like(e, x);
-    eager_unary(e, EAGER_TANH, t, u);
+    eager_unary(e, op, t, u);
     eager_free(e, u);
     return t;
 }
@@ -32,7 +32,7 @@ static tg_status forward(tg_ctx *ctx, const tg_dyt_forward_args *args)
 {
     eager e = eager_begin(ctx);
     const mat x = eager_rows(args->x), y = eager_rows(args->y), gamma = eager_vector(args->gamma);
-    const mat t = tanh_of(&e, x, args->alpha);
+    const mat t = tanh_of(&e, EAGER_TANH, x, args->alpha);
     if (args->beta) {
         const mat scaled = product(&e, t, gamma);
         eager_free(&e, t);
@@ -55,23 +55,12 @@ static void gradient(eager *e, mat to, mat from, int64_t accumulate)
     eager_binary(e, EAGER_ADD, to, to, sum);
 }
 
-/* minus_h: -h */
-static void alpha_gradient(eager *e, const tg_dyt_backward_args *args, mat x, mat minus_h)
+static void alpha_gradient(eager *e, const tg_dyt_backward_args *args, mat x, mat h)
 {
-    const mat terms = product(e, x, minus_h), sums = eager_new(e, TG_F32, x.rows, 1);
+    const mat terms = product(e, x, h), sums = eager_new(e, TG_F32, x.rows, 1);
     eager_reduce_rows(e, EAGER_SUM, sums, terms);
     eager_free(e, terms);
-    eager_unary(e, EAGER_NEG, sums, sums);
     gradient(e, element(args->dalpha), sums, args->accumulate);
-}
-
-/* t^2 - 1: minus the slope, which spares a step */
-static mat minus_slope(eager *e, mat t)
-{
-    const mat square = product(e, t, t), slope = like(e, t);
-    eager_scalar(e, EAGER_SUB, slope, square, 1);
-    eager_free(e, square);
-    return slope;
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_dyt_backward_args *args)
@@ -80,22 +69,19 @@ static tg_status backward(tg_ctx *ctx, const tg_dyt_backward_args *args)
     const mat dy = eager_rows(args->dy), x = eager_rows(args->x);
     if (args->dbeta)
         gradient(&e, eager_vector(args->dbeta), dy, args->accumulate);
-    const mat t = tanh_of(&e, x, args->alpha);
     if (args->dgamma) {
-        const mat terms = product(&e, dy, t);
+        const mat t = tanh_of(&e, EAGER_TANH, x, args->alpha), terms = product(&e, dy, t);
         gradient(&e, eager_vector(args->dgamma), terms, args->accumulate);
         eager_free(&e, terms);
+        eager_free(&e, t);
     }
-    const mat slope = minus_slope(&e, t);
-    eager_free(&e, t);
-    const mat dt = product(&e, dy, eager_vector(args->gamma)), minus_h = product(&e, dt, slope);
+    const mat slope = tanh_of(&e, EAGER_TANH_SLOPE, x, args->alpha);
+    const mat dt = product(&e, dy, eager_vector(args->gamma)), h = product(&e, dt, slope);
     eager_free(&e, dt);
     eager_free(&e, slope);
     if (args->dalpha)
-        alpha_gradient(&e, args, x, minus_h);
-    const mat minus_alpha = eager_new(&e, tg_type_of(args->alpha), 1, 1);
-    eager_unary(&e, EAGER_NEG, minus_alpha, element(args->alpha));
-    eager_binary(&e, EAGER_MUL, eager_rows(args->dx), minus_h, minus_alpha);
+        alpha_gradient(&e, args, x, h);
+    eager_binary(&e, EAGER_MUL, eager_rows(args->dx), h, element(args->alpha));
     return eager_end(&e);
 }
 

@@ -7,6 +7,7 @@ typedef struct eager_fljsd {
     eager e;
     const fljsd *f;
     view x, student, teacher; /* [BT, .] */
+    mat sum;                  /* of the student's exponentials */
 } eager_fljsd;
 
 static void set_mat(view *v, mat m)
@@ -15,7 +16,8 @@ static void set_mat(view *v, mat m)
 }
 
 /* log_softmax(x weight^T / temperature) in f32, where frameworks compute their loss. */
-static tg_status project(eager_fljsd *s, const tg_tensor *x, const tg_tensor *weight, view *out)
+static tg_status project(eager_fljsd *s, const tg_tensor *x, const tg_tensor *weight, view *out,
+                         mat *sum)
 {
     const mat rows = eager_rows(x);
     const mat logits = eager_new(&s->e, TG_F32, rows.rows, weight->shape[0]);
@@ -25,7 +27,7 @@ static tg_status project(eager_fljsd *s, const tg_tensor *x, const tg_tensor *we
     set_mat(&a, rows);
     set_mat(&c, logits);
     TG_TRY(tg_gemm(s->e.ctx, &(tg_gemm_args){.a = &a.t, .b = weight, .c = &c.t, .trans_b = 1}));
-    set_mat(out, eager_log_softmax(&s->e, logits, s->f->temperature));
+    set_mat(out, eager_log_softmax(&s->e, logits, s->f->temperature, sum));
     eager_free(&s->e, logits);
     return eager_end(&s->e);
 }
@@ -75,7 +77,7 @@ static tg_status gradient(eager_fljsd *s, const view *dlogits, const tg_tensor *
 static tg_status add_gradients(eager_fljsd *s, mat d)
 {
     const fljsd *f = s->f;
-    const mat by_logits = eager_log_softmax_backward(&s->e, eager_rows(&s->student.t), d);
+    const mat by_logits = eager_log_softmax_backward(&s->e, eager_rows(&s->student.t), s->sum, d);
     const mat m = eager_new(&s->e, gradient_type(s), d.rows, d.cols);
     eager_scalar(&s->e, EAGER_DIV, m, by_logits, f->temperature);
     eager_free(&s->e, by_logits);
@@ -93,8 +95,8 @@ static tg_status add_gradients(eager_fljsd *s, mat d)
 static tg_status run(tg_ctx *ctx, const fljsd *f)
 {
     eager_fljsd s = {.e = eager_begin(ctx), .f = f};
-    TG_TRY(project(&s, f->x, f->weight, &s.student));
-    TG_TRY(project(&s, f->teacher_x, f->teacher_weight, &s.teacher));
+    TG_TRY(project(&s, f->x, f->weight, &s.student, &s.sum));
+    TG_TRY(project(&s, f->teacher_x, f->teacher_weight, &s.teacher, NULL));
     const int gradients = f->dx || f->dweight;
     const mat d = eager_new(&s.e, TG_F32, s.student.shape[0], s.student.shape[1]);
     if (s.e.status)

@@ -8,6 +8,7 @@ typedef struct eager_sjsd {
     eager e;
     const sjsd *f;
     mat student, teacher; /* log-probabilities */
+    mat sum;              /* of the student's exponentials */
 } eager_sjsd;
 
 /* jsd is the mean over these rows; of the batch's mean they have this part. */
@@ -43,8 +44,8 @@ static tg_status run(tg_ctx *ctx, const sjsd *f)
 {
     eager_sjsd s = {.e = eager_begin(ctx), .f = f};
     const double part = part_of_batch(f);
-    s.student = eager_log_softmax(&s.e, eager_rows(f->student), f->temperature);
-    s.teacher = eager_log_softmax(&s.e, eager_rows(f->teacher), f->temperature);
+    s.student = eager_log_softmax(&s.e, eager_rows(f->student), f->temperature, &s.sum);
+    s.teacher = eager_log_softmax(&s.e, eager_rows(f->teacher), f->temperature, NULL);
     const mat d = eager_new(&s.e, TG_F32, f->rows, f->n);
     float loss = 0;
     int64_t one = 1;
@@ -56,7 +57,7 @@ static tg_status run(tg_ctx *ctx, const sjsd *f)
         *(float *)tg_data(f->loss) = (float)(part * loss);
     if (f->dstudent)
         eager_scalar(&s.e, EAGER_MUL, eager_rows(f->dstudent),
-                     eager_log_softmax_backward(&s.e, s.student, d),
+                     eager_log_softmax_backward(&s.e, s.student, s.sum, d),
                      part * f->grad_scale / f->temperature);
     return eager_end(&s.e);
 }

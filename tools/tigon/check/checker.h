@@ -4,7 +4,7 @@
 
 #include "check.h"
 
-enum { QUICK_BYTES = 1 << 18, MOST_WANTED = 64 };
+enum { MOST_WANTED = 64 };
 
 /* Operators and implementations that are asked for, by the beginnings of their names; none: all. */
 typedef struct wanted {

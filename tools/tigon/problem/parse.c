@@ -8,6 +8,7 @@
 
 typedef enum line_kind {
     LINE_PROBLEM,
+    LINE_FLUSH,
     LINE_ARGS,
     LINE_CASE,
     LINE_BENCH,
@@ -23,6 +24,7 @@ static const struct line {
     int number;
 } lines[] = {
 #define TG_PROBLEM(group) {LINE_PROBLEM, #group, NULL, "", __LINE__},
+#define TG_FLUSH(group, size) {LINE_FLUSH, #group, NULL, #size, __LINE__},
 #define TG_ARGS(op, text) {LINE_ARGS, #op, NULL, text, __LINE__},
 #define TG_CASE(group, text) {LINE_CASE, #group, NULL, text, __LINE__},
 #define TG_BENCH(group, size, text) {LINE_BENCH, #group, size, text, __LINE__},
@@ -42,6 +44,15 @@ static const char *group_of(const char *op)
             return lines[i].name;
     }
     return NULL;
+}
+
+/* What may be taken for 0 in all of the group's cases. */
+static double flush_of(const char *group)
+{
+    for (int i = 0; i < LINES; i++)
+        if (lines[i].kind == LINE_FLUSH && !strcmp(lines[i].name, group))
+            return strtod(lines[i].text, NULL);
+    return 0;
 }
 
 static int slot_of(const tg_op_info *info, const char *name)
@@ -125,6 +136,7 @@ static int parse_args(const struct line *l, pb_op *op, char *error)
     *op = (pb_op){.id = id, .info = tg_op_at(id), .group = group_of(l->name)};
     if (!op->group)
         return pb_fail(error, "TG_ARGS(%s): no TG_PROBLEM has that name", l->name);
+    op->flush = flush_of(op->group);
     for (const char *at = l->text; *(at += strspn(at, " \n\t"));) {
         char word[256];
         if (copy_until(&at, " \n\t", word, sizeof word) || op->ntensors == PB_ARGS ||

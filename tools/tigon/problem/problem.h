@@ -57,6 +57,7 @@ typedef struct pb_op {
      * "M,N,K,count,nt" (which of the two are transposed; a, b: as trans_a, trans_b say), with "dx?"
      * before one that runs only if dx is asked for. NULL: none. flops: those of the products. */
     const char *gemm;
+    double flush; /* of TG_FLUSH: what is smaller may be taken for 0 within; 0: nothing */
 } pb_op;
 
 typedef enum pb_token_kind {

@@ -217,12 +217,35 @@ int check_draw(const catalogue *cat, const pb_op *op, uint64_t seed, int64_t ind
     return -1;
 }
 
+/* --quick runs it in the smallest of its types. */
+static int is_quick(const catalogue *cat, const pb_op *op, const pb_case *c, char *error)
+{
+    const pb_options options = {
+        .type = pb_case_takes(c, TG_BF16) ? TG_BF16 : TG_F32, .seed = 1, .hollow = 1};
+    problem *p = problem_create(cat, op, c, &options, error);
+    const int quick = p && problem_memory(p) <= QUICK_BYTES;
+    problem_free(p);
+    return quick;
+}
+
+/* Case i of the sweep. What is too large for --quick is drawn again, a sweep further on: so no other draw changes. */
+static int draw_one(const catalogue *cat, const pb_op *op, const check_settings *s, int64_t i,
+                    pb_case *c, char *error)
+{
+    for (int64_t k = 0; k < TRIES; k++)
+        if (check_draw(cat, op, (uint64_t)s->seed, i + k * s->sweep, CHECK_ELEMENTS, c, error))
+            return -1;
+        else if (!s->quick || is_quick(cat, op, c, error))
+            break;
+    return 0;
+}
+
 int check_sweep(const catalogue *cat, const pb_op *op, const check_settings *s, check_case_fn fn,
                 void *arg, char *error)
 {
     for (int64_t i = 0; i < s->sweep; i++) {
         pb_case c;
-        if (check_draw(cat, op, (uint64_t)s->seed, i, CHECK_ELEMENTS, &c, error))
+        if (draw_one(cat, op, s, i, &c, error))
             return -1;
         fn(arg, &c);
     }

@@ -27,10 +27,21 @@ static double smallest_error(const truth *t, int type, double roundings)
     return roundings * half + t->underflow;
 }
 
+/* c. Terms of random sign and size are rounded up as often as down; those of a tensor that is repeated are all the same, and so is
+ * what each of them is rounded by. */
+static double growth_of(const truth *t)
+{
+    const pb_case *c = t->wide->c;
+    for (int i = 0; i < c->ntokens; i++)
+        if (c->token[i].kind == PB_EXPAND)
+            return 8 + 0.5 * (double)t->length;
+    return 8 + 0.75 * sqrt((double)t->length);
+}
+
 int truth_bound_of(truth *t, int output, int type, int loose, truth_bound *b, char *error)
 {
     const truth_output *o = &t->out[output];
-    const double sums = 8 + 0.75 * sqrt((double)t->length);
+    const double sums = growth_of(t);
     const double unit = type_unit(TG_F32), unit_inside = type_unit(t->type);
     *b = (truth_bound){
         .value = o->roundings * type_unit(type) + sums * unit,

@@ -37,6 +37,7 @@ typedef struct truth_output {
     double *flushed;   /* the same with subnormal inputs of bf16 as 0; NULL: not allowed */
     double *condition; /* change of the output when inputs move by an f32 rounding */
     double *inside;    /* the same for a rounding to T; 0 until truth_bound_of needs it */
+    double *own; /* change of an unfused implementation's result then; NULL until it is needed */
     double roundings, inside_roundings, magnitude; /* of pb_decl */
     double *
         yard; /* largest error of the unfused implementation, one an implementation; NULL: not measured */
@@ -71,6 +72,9 @@ static inline double truth_tolerance(const truth_output *o, const truth_bound *b
 /* Measures `inside` of all outputs, with a part of the draws where that may do, or with all; with
  * more of them it only grows. 0, or -1 with the error. */
 int truth_measure_inside(truth *t, int all, char *error);
+/* For an unfused implementation, whose formula may be less stable than the definition: the tolerance with what its own results move by when inputs
+ * move by an f32 rounding. Negative if that can't be measured. */
+double truth_own_tolerance(truth *t, int impl, int output, const truth_bound *b, int64_t i);
 /* Twice the error of the unfused implementation on the same problem plus the roundings; negative if there is
  * none. */
 double truth_yardstick(truth *t, int output, int64_t i, int type);
@@ -97,6 +101,8 @@ void element_name(const pb_tensor *t, int64_t i, char *text, size_t size);
 /* One of the operator's cases with sizes and strides drawn anew, legal: the same for the same seed and index. elements: most
  * of a tensor, but for single wide implementations. 0, or -1 with the error. */
 enum { CHECK_ELEMENTS = 1 << 15 };
+/* Tensors of a problem that --quick runs. */
+enum { QUICK_BYTES = 1 << 18 };
 int check_draw(const catalogue *cat, const pb_op *op, uint64_t seed, int64_t index,
                int64_t elements, pb_case *c, char *error);
 

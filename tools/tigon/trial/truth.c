@@ -186,7 +186,7 @@ static int prepare(truth *t, char *error)
 
 /* What subnormal intermediates may cost: 8 times their smallest step, scaled by what they may be
  * multiplied with, the largest input. In a case flagged `flush` they may be taken for 0 instead: each
- * of a sum's terms costs 2^-126, scaled likewise. */
+ * of a sum's terms costs 2^-126, scaled likewise; in a family with TG_FLUSH, what that says. */
 static double underflow(const problem *wide)
 {
     double most = 1;
@@ -199,7 +199,8 @@ static double underflow(const problem *wide)
                 most = fabs(data_of(x)[k]);
         terms = n > terms ? n : terms;
     }
-    return most * (pb_case_flag(wide->c, "flush") ? 0x1p-126 * (double)terms : 8 * 0x1p-149);
+    const double flush = fmax(wide->op->flush, pb_case_flag(wide->c, "flush") ? 0x1p-126 : 0);
+    return most * fmax(flush * (double)terms, 8 * 0x1p-149);
 }
 
 /* 1 if the definition of any output allows roundings to T within. */
@@ -279,6 +280,58 @@ int truth_measure_inside(truth *t, int all, char *error)
     return measure(t, type_unit(t->type), draws, 1, error);
 }
 
+/* One run of an implementation on the inputs of t->wide, rounded to T: the first one's results go to `first`, and what later
+ * ones differ by to `own`. */
+static int run_own(truth *t, int impl, double *const *first, int is_first)
+{
+    char error[PB_ERROR];
+    problem *p = problem_convert(t->wide, t->type, error);
+    const int ran = p && !tg_impl_run(t->ctx, impl, problem_args(p));
+    for (int i = 0; ran && i < t->wide->op->ntensors; i++)
+        for (int64_t k = 0; first[i] && k < t->out[i].n; k++) {
+            const double x = pb_get(&p->tensor[i], k), change = fabs(x - first[i][k]);
+            if (is_first)
+                first[i][k] = x;
+            else if (change > t->out[i].own[k] && change <= 0x1p1000)
+                t->out[i].own[k] = change;
+        }
+    problem_free(p);
+    return ran;
+}
+
+static int measure_own(truth *t, int impl)
+{
+    double *first[PB_ARGS] = {NULL};
+    int ran = 1;
+    for (int i = 0; i < t->wide->op->ntensors; i++)
+        if (t->out[i].condition) {
+            const size_t n = (size_t)t->out[i].n + 1;
+            first[i] = calloc(n, sizeof(double));
+            t->out[i].own = calloc(n, sizeof(double));
+            ran = ran && first[i] && t->out[i].own;
+        }
+    ran = ran && run_own(t, impl, first, 1);
+    for (int draw = 0; ran && draw < DRAWS_SMALL; draw++) {
+        perturb(t->wide, type_unit(TG_F32), scramble(t->seed + (uint64_t)draw + 555));
+        ran = run_own(t, impl, first, 0);
+    }
+    problem_reset(t->wide);
+    for (int i = 0; i < t->wide->op->ntensors; i++) {
+        if (ran && first[i])
+            smooth(&t->out[i], t->out[i].own);
+        free(first[i]);
+    }
+    return ran;
+}
+
+double truth_own_tolerance(truth *t, int impl, int output, const truth_bound *b, int64_t i)
+{
+    const truth_output *o = &t->out[output];
+    if (!o->own && !measure_own(t, impl))
+        return -1;
+    return truth_tolerance(o, b, i) + b->condition * fmax(0, o->own[i] - o->condition[i]);
+}
+
 truth *truth_create(tg_ctx *ctx, const problem *p, uint64_t seed, char *error)
 {
     truth *t = calloc(1, sizeof *t);
@@ -301,6 +354,7 @@ void truth_free(truth *t)
         free(t->out[i].flushed);
         free(t->out[i].condition);
         free(t->out[i].inside);
+        free(t->out[i].own);
         free(t->out[i].yard);
     }
     if (t)
