@@ -207,6 +207,12 @@ static tg_status run_in_pieces(tg_ctx *ctx, const ce_call *c)
     ASCEND_TRY(ascend_begin(&plan, &ascend_ub_cross_entropy[saved ? BACKWARD : FORWARD], c->logits,
                             c->rows, columns, tg_type_of(c->logits), ring_options_of(c)));
     ASCEND_TRY(writes ? ascend_choose_ring(&plan, &again) : choose_pieces(&plan));
+    if (c->once && again) {
+        ce_call as_saved = *c;
+        as_saved.flags ^= CE_TRIED | CE_SAVED;
+        as_saved.once = 0;
+        return run_in_pieces(ctx, &as_saved);
+    }
     keep_apart(&plan, (int)again);
     const int64_t share = (c->rows + plan.layout.blocks - 1) / plan.layout.blocks;
     plan.layout.blocks = (c->rows + share - 1) / share;
@@ -317,7 +323,8 @@ tg_status ascend_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forwa
 tg_status ascend_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args)
 {
     ce_call c = CE_CALL(args);
-    c.flags |= CE_SAVED;
+    c.flags |= CE_TRIED;
+    c.once = 1;
     ASCEND_TRY(prepare(ctx, &c));
     ASCEND_TRY(count(ctx, &c));
     return ascend_cross_entropy_rows(ctx, &c);

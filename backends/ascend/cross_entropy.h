@@ -16,6 +16,7 @@ typedef struct ce_call {
     ascend_memory counts, losses, z_losses, rights; /* between the launches */
     ascend_memory loss_to, z_loss_to, accuracy_to;  /* one of those, or the result itself */
     int64_t count_blocks;
+    int once; /* with CE_TRIED: a row that would have to be read twice takes lse as it was saved */
     int64_t summands; /* losses, z_losses: one a row, or one a block */
     ascend_plan sums;
 } ce_call;

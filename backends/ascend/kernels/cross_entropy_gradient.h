@@ -4,13 +4,13 @@
 
 #include "cross_entropy_row.h"
 
-/* P = exp(HIT - TOP) / TOTAL, Q = 1 - P without a difference, REST = smooth + z lse; TOTAL = OTHERS + exp(HIT - TOP),
+/* P = exp(HIT - TOP) / TOTAL, Q = 1 - P without a difference, REST = z lse; TOTAL = OTHERS + exp(HIT - TOP),
  * which P holds before. */
 static inline __aicore__ void ce_shares(const ce_job *job, const ce_row *row)
 {
     __ubuf__ float *p = ce_at(job, CE_P), *q = ce_at(job, CE_Q), *rest = ce_at(job, CE_REST);
     __ubuf__ float *total = ce_at(job, CE_TOTAL), *top = ce_at(job, CE_TOP);
-    asc_duplicate(rest, row->smooth, 8);
+    asc_duplicate(rest, 0.0f, 8);
     asc_add(total, ce_at(job, CE_OTHERS), p, 8);
     ASC_THEN();
     asc_div(p, p, total, 8);
@@ -21,8 +21,6 @@ static inline __aicore__ void ce_shares(const ce_job *job, const ce_row *row)
         asc_add(rest, rest, top, 8);
         ASC_THEN();
         asc_mul_scalar(rest, rest, row->z, 8);
-        ASC_THEN();
-        asc_add_scalar(rest, rest, row->smooth, 8);
     }
     ASC_THEN();
 }
@@ -59,7 +57,7 @@ static inline __aicore__ void ce_take_lse(const ce_job *job, const ce_row *row)
 {
     asc_duplicate(ce_at(job, CE_TOP), row->lse, 8);
     asc_duplicate(ce_at(job, CE_TOTAL), 1.0f, 8);
-    asc_duplicate(ce_at(job, CE_REST), row->smooth + row->z * row->lse, 8);
+    asc_duplicate(ce_at(job, CE_REST), row->z * row->lse, 8);
 }
 
 /* The same from a saved lse. What computes HIT may stand just before. */
@@ -93,21 +91,22 @@ static inline __aicore__ int ce_trusts_lse(const ce_job *job, const ce_row *row)
     return size * (1.0f - rest) < 512.0f * rest;
 }
 
-/* FACTOR, BIAS, and AT_TARGET, the target's whole gradient: (REST P - hit Q - bias w) slope. */
+/* FACTOR, BIAS, and AT_TARGET, the target's whole gradient: (REST P - hit Q + bias (W P - w)) slope, W P - w being (W - w) P - w Q, which is 0
+ * where there is no other class. */
 static inline __aicore__ void ce_factors(const ce_job *job, const ce_row *row)
 {
     __ubuf__ float *factor = ce_at(job, CE_FACTOR), *rest = ce_at(job, CE_REST);
     __ubuf__ float *target = ce_at(job, CE_AT_TARGET), *q = ce_at(job, CE_Q);
     __ubuf__ float *bias = ce_at(job, CE_BIAS), *p = ce_at(job, CE_P);
-    asc_add_scalar(factor, rest, row->hit, 8);
-    asc_mul(target, rest, p, 8);
-    asc_mul_scalar(q, q, row->hit, 8);
+    asc_add_scalar(factor, rest, row->hit + row->smooth, 8);
+    asc_add_scalar(target, rest, row->bias * (job->class_weights - row->weight), 8);
+    asc_mul_scalar(q, q, row->hit + row->bias * row->weight, 8);
     asc_duplicate(bias, row->bias, 8);
     ASC_THEN();
     asc_div(factor, factor, ce_at(job, CE_TOTAL), 8);
-    asc_sub(target, target, q, 8);
+    asc_mul(target, target, p, 8);
     ASC_THEN();
-    asc_add_scalar(target, target, -row->bias * row->weight, 8);
+    asc_sub(target, target, q, 8);
     ASC_THEN();
     if (job->flags & CE_TOKEN) {
         asc_mul(factor, factor, p, 8);

@@ -177,7 +177,7 @@ static inline __aicore__ void ce_rows_saved(const ce_job *job, const ce_tile *ti
 
 /* ---- the gradient ---- */
 
-/* Each row's FACTOR, AT_TARGET and BIAS: see ce_factors(). G is the row's dloss. limited: weights take part element by element. ASC_THEN() is
+/* Each row's FACTOR, AT_TARGET and BIAS: see ce_factors(). In between AT_TARGET and BIAS are what P and Q are multiplied with. G is the row's dloss. limited: weights take part element by element. ASC_THEN() is
  * left to the caller, for AT_TARGET alone. */
 static inline __aicore__ void ce_rows_factors(const ce_job *job, int limited)
 {
@@ -198,27 +198,35 @@ static inline __aicore__ void ce_rows_factors(const ce_job *job, int limited)
     else
         asc_mul_scalar(rest, ce_at(job, CE_ROWS_LSE), 2.0f * job->z * job->per_z, n);
     asc_mul_scalar(hit, ce_at(job, CE_ROWS_WEIGHT), (1.0f - job->smoothing) * job->per_ce, n);
-    ASC_THEN();
-    asc_add_scalar(rest, rest, smooth * job->class_weights, n);
-    asc_mul(q, q, hit, n);
-    ASC_THEN();
-    asc_add(factor, rest, hit, n);
-    asc_mul(target, rest, p, n);
+    if (limited) { /* the bias of the target is as its weight w: target = W - w, bias = w */
+        asc_mul_scalar(target, ce_at(job, CE_ROWS_WEIGHT), -1.0f, n);
+        asc_mul_scalar(bias, ce_at(job, CE_ROWS_WEIGHT), smooth, n);
+        ASC_THEN();
+        asc_add_scalar(target, target, job->class_weights, n);
+        ASC_THEN();
+        asc_mul_scalar(target, target, smooth, n);
+        asc_add(bias, bias, hit, n);
+        ASC_THEN();
+        asc_add(target, target, rest, n);
+    } else {
+        ASC_THEN();
+        asc_add_scalar(target, rest, smooth * (job->class_weights - 1.0f), n);
+        asc_add_scalar(bias, hit, smooth, n);
+    }
+    asc_add_scalar(factor, hit, smooth * job->class_weights, n);
     if (job->flags & CE_TOKEN)
         asc_mul(g, g, p, n);
+    ASC_THEN();
+    asc_add(factor, factor, rest, n);
+    asc_mul(target, target, p, n);
+    asc_mul(q, q, bias, n);
     ASC_THEN();
     asc_div(factor, factor, total, n);
     asc_sub(target, target, q, n);
     asc_mul_scalar(bias, g, smooth, n);
-    if (limited) /* the bias of the target is as its weight */
-        asc_mul_scalar(rest, ce_at(job, CE_ROWS_WEIGHT), smooth, n);
     if (job->softcap > 0.0f)
         asc_mul(hit, g, ce_at(job, CE_HIT_SLOPE), n);
     ASC_THEN();
-    if (limited)
-        asc_sub(target, target, rest, n);
-    else
-        asc_add_scalar(target, target, -smooth, n);
     asc_mul(factor, factor, g, n);
     ASC_THEN();
     asc_mul(target, target, job->softcap > 0.0f ? hit : g, n);
