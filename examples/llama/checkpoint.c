@@ -11,6 +11,7 @@
 
 #include "disk.h"
 #include "ranks/ranks.h"
+#include "read_json.h"
 #include "safetensors.h"
 
 static void path_in(char *path, size_t size, const char *folder, const char *name)
@@ -74,16 +75,32 @@ static void save_option(void *metadata, const char *name, const char *value)
         die("out of memory");
 }
 
+/* Whether a name is that of an optimizer's state, or of one that is being written. */
+static int is_optimizer(const char *name)
+{
+    long long step;
+    int end = 0;
+    return sscanf(name, "optimizer-%lld.safetensors%n", &step, &end) == 1 && end &&
+           (!name[end] || !strcmp(name + end, ".tmp"));
+}
+
+int checkpoint_has(const char *name)
+{
+    static const char *const names[] = {"config.json", "config.json.tmp", "model.safetensors",
+                                        "model.safetensors.tmp"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (!strcmp(name, names[i]))
+            return 1;
+    return is_optimizer(name);
+}
+
 /* Optimizer states of other steps than this one, and what a killed run has left of writing one. */
 static void remove_old(const char *folder, const char *keep)
 {
     DIR *d = opendir(folder);
     for (struct dirent *e; d && (e = readdir(d));) {
         char path[4096];
-        long long step;
-        int end = 0;
-        if (sscanf(e->d_name, "optimizer-%lld.safetensors%n", &step, &end) != 1 || !end ||
-            (e->d_name[end] && strcmp(e->d_name + end, ".tmp")) || !strcmp(e->d_name, keep))
+        if (!is_optimizer(e->d_name) || !strcmp(e->d_name, keep))
             continue;
         path_in(path, sizeof(path), folder, e->d_name);
         unlink(path);
@@ -147,7 +164,7 @@ static void check_config(const char *folder, const options *o)
         const cJSON *value = cJSON_GetObjectItemCaseSensitive(config, sizes[i].key);
         if (cJSON_GetNumberValue(value) != (double)sizes[i].value)
             die("%s: %s is %s, expected %lld as in model.safetensors", path, sizes[i].key,
-                value ? cJSON_PrintUnformatted(value) : "missing", (long long)sizes[i].value);
+                json_shown(value), (long long)sizes[i].value);
     }
     cJSON_Delete(config);
 }
@@ -178,10 +195,14 @@ int64_t checkpoint_load(model *m, uint64_t data_hash)
     if (!text)
         die("%s: its metadata tell no step", path);
     const int64_t step = strtoll(text, NULL, 10);
+    if (step > o->steps)
+        die("%s has done %lld steps already, --steps asks for %lld", o->out, (long long)step,
+            (long long)o->steps);
     snprintf(hash, sizeof(hash), "%" PRIx64, data_hash);
     if (data_hash && (!data || strcmp(data, hash)))
         die("%s was trained on other data; name the same files", o->out);
     safetensors_read(&s, m, &(arena){"", m->type, m->param, 0});
+    safetensors_all_read(&s);
     safetensors_close(&s);
     if (!m->m) {
         model_to_device(m);
@@ -194,6 +215,7 @@ int64_t checkpoint_load(model *m, uint64_t data_hash)
     safetensors_read(&s, m, &(arena){"exp_avg_sq.", TG_F32, m->v, 1});
     if (m->master)
         safetensors_read(&s, m, &(arena){"master.", TG_F32, m->master, 1});
+    safetensors_all_read(&s);
     safetensors_close(&s);
     model_to_device(m);
     return step;

@@ -20,6 +20,9 @@
  * that a new run would overwrite. */
 void checkpoint_prepare(const options *o);
 
+/* Whether a checkpoint writes a file of this name into its folder. */
+int checkpoint_has(const char *name);
+
 /* All ranks call it; rank 0 writes. */
 void checkpoint_save(const model *m, int64_t step, uint64_t data_hash);
 

@@ -1,4 +1,4 @@
-/* disk.c - a file is written under a name beside its own, brought to the disk, and renamed; and a checksum. */
+/* disk.c - reading; a file is written under a name beside its own, brought to the disk, and renamed; and a checksum. */
 #include "disk.h"
 
 #include <errno.h>
@@ -10,6 +10,36 @@
 #include <unistd.h>
 
 #include "run.h"
+
+int open_to_read(const char *path, int must, int64_t *bytes)
+{
+    struct stat info;
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* no pipe is waited for */
+    if (file < 0 && errno == ENOENT && !must)
+        return -1;
+    if (file < 0 || fstat(file, &info))
+        die("%s: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        die("%s: is %s, expected a file", path, S_ISDIR(info.st_mode) ? "a folder" : "a device");
+    *bytes = info.st_size;
+    return file;
+}
+
+const char *read_at(int file, void *to, int64_t bytes, int64_t at)
+{
+    char *p = to;
+    while (bytes > 0) {
+        const ssize_t n = pread(file, p, (size_t)bytes, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? strerror(errno) : "ends too early";
+        p += n;
+        at += n;
+        bytes -= n;
+    }
+    return NULL;
+}
 
 void new_file_open(new_file *f, const char *path)
 {
@@ -74,6 +104,17 @@ void new_file_commit(new_file *f)
         give_up(f);
     if (regular)
         sync_folder(f->path);
+}
+
+void new_file_try(const char *path)
+{
+    struct stat info;
+    new_file f;
+    if (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+        return; /* who reads a pipe would see it end */
+    new_file_open(&f, path);
+    close(f.file);
+    unlink(f.temporary);
 }
 
 static uint64_t mix(uint64_t sum, uint64_t word)

@@ -1,12 +1,26 @@
-/* load.c - config.json to options, safetensors to parameters. */
+/* load.c - the files of a folder to parameters. */
 #include "load.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "read_json.h"
 #include "safetensors.h"
 
 enum { PATH = 4096 };
+
+static const char embed_name[] = "model.embed_tokens.weight", head_name[] = "lm_head.weight";
+
+/* ---- files ---- */
+
+typedef struct collection {
+    const char *folder;
+    safetensors *files;
+    int count;
+} collection;
 
 static void path_in(char *path, const char *folder, const char *name)
 {
@@ -14,121 +28,123 @@ static void path_in(char *path, const char *folder, const char *name)
         die("%.40s...: the path is too long", folder);
 }
 
-/* ---- config.json ---- */
-
-static const cJSON *get(const cJSON *config, const char *key)
-{
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(config, key);
-    return cJSON_IsNull(value) ? NULL : value;
-}
-
-static double number(const cJSON *config, const char *key, double without)
-{
-    const cJSON *value = get(config, key);
-    return cJSON_IsNumber(value) ? cJSON_GetNumberValue(value) : without;
-}
-
-static int64_t size(const cJSON *config, const char *key, int64_t without, const char *path)
-{
-    const double value = number(config, key, (double)without);
-    if (!(value >= 1 && value <= 1 << 24))
-        die("%s: %s is missing or wrong", path, key);
-    return (int64_t)value;
-}
-
-static void refuse(int wrong, const char *path, const char *key, const char *expected)
-{
-    if (wrong)
-        die("%s: %s: expected %s", path, key, expected);
-}
-
-/* How the lower frequencies are divided, from Llama 3.1 on; absent before. */
-static void read_rope(const cJSON *rope, const char *path, options *o)
-{
-    const char *type = cJSON_GetStringValue(get(rope, "rope_type"));
-    if (!rope || (type && !strcmp(type, "default")))
-        return;
-    refuse(!type || strcmp(type, "llama3"), path, "rope_type", "default or llama3");
-    o->rope_factor = number(rope, "factor", 0);
-    o->rope_low = number(rope, "low_freq_factor", 0);
-    o->rope_high = number(rope, "high_freq_factor", 0);
-    o->rope_window = number(rope, "original_max_position_embeddings", 0);
-    refuse(!(o->rope_factor >= 1 && o->rope_window >= 1), path, "rope_type llama3",
-           "factor and original_max_position_embeddings");
-}
-
-void load_options(const char *folder, options *o)
+static int open_file(collection *c, const char *name, int must)
 {
     char path[PATH];
-    path_in(path, folder, "config.json");
-    cJSON *config = json_read(path, 1);
-    const char *kind = cJSON_GetStringValue(get(config, "model_type"));
-    const char *act = cJSON_GetStringValue(get(config, "hidden_act"));
-    refuse(!kind || strcmp(kind, "llama"), path, "model_type", "llama");
-    refuse(act && strcmp(act, "silu"), path, "hidden_act", "silu");
-    refuse(cJSON_IsTrue(get(config, "attention_bias")), path, "attention_bias", "false");
-    refuse(cJSON_IsTrue(get(config, "mlp_bias")), path, "mlp_bias", "false");
-    o->layers = size(config, "num_hidden_layers", 0, path);
-    o->width = size(config, "hidden_size", 0, path);
-    o->heads = size(config, "num_attention_heads", 0, path);
-    o->kv_heads = size(config, "num_key_value_heads", o->heads, path);
-    o->ff = size(config, "intermediate_size", 0, path);
-    o->vocab = size(config, "vocab_size", 0, path);
-    o->untied = !cJSON_IsTrue(get(config, "tie_word_embeddings"));
-    o->eps = number(config, "rms_norm_eps", 1e-6);
-    refuse(size(config, "head_dim", o->width / o->heads, path) * o->heads != o->width, path,
-           "head_dim", "hidden_size over num_attention_heads");
-    /* newer files, and older ones */
-    const cJSON *rope = get(config, "rope_parameters");
-    o->theta = number(rope, "rope_theta", number(config, "rope_theta", 10000));
-    read_rope(rope ? rope : get(config, "rope_scaling"), path, o);
-    cJSON_Delete(config);
+    path_in(path, c->folder, name);
+    c->files = made(realloc(c->files, (size_t)(c->count + 1) * sizeof(*c->files)));
+    const int there = safetensors_open_foreign(&c->files[c->count], path, must);
+    c->count += there;
+    return there;
 }
 
-/* ---- parameters ---- */
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The files that an index names. Which of them holds what, they say themselves: an index may be of another time. */
+static void open_indexed(collection *c, const char *index_path)
+{
+    cJSON *index = json_read(index_path, 0);
+    const cJSON *map = cJSON_GetObjectItemCaseSensitive(index, "weight_map"), *item;
+    if (!index)
+        die("%s: holds neither model.safetensors nor model.safetensors.index.json", c->folder);
+    const int n = cJSON_GetArraySize(map);
+    if (!cJSON_IsObject(map) || !n)
+        die("%s: weight_map: expected files by names of tensors, found %s", index_path,
+            json_shown(map));
+    const char **names = made(malloc((size_t)n * sizeof(*names)));
+    int count = 0;
+    cJSON_ArrayForEach(item, map)
+    {
+        if (!cJSON_IsString(item))
+            die("%s: %s: expected a file, found %s", index_path, item->string, json_shown(item));
+        names[count++] = item->valuestring;
+    }
+    qsort(names, (size_t)n, sizeof(*names), by_text);
+    for (int i = 0; i < n; i++)
+        if (i == 0 || strcmp(names[i], names[i - 1]))
+            open_file(c, names[i], 1);
+    free(names);
+    cJSON_Delete(index);
+}
+
+/* The single file goes before an index, as in transformers. */
+static collection open_files(const char *folder)
+{
+    collection c = {.folder = folder};
+    char index_path[PATH];
+    path_in(index_path, folder, "model.safetensors.index.json");
+    if (!open_file(&c, "model.safetensors", 0))
+        open_indexed(&c, index_path);
+    return c;
+}
+
+static safetensors *file_with(const collection *c, const char *name)
+{
+    for (int i = 0; i < c->count; i++)
+        if (safetensors_holds(&c->files[i], name))
+            return &c->files[i];
+    return NULL;
+}
+
+/* ---- values ---- */
 
 typedef struct place {
     model *m;
-    int64_t offset;
+    const part *p;
+    const char *path;
 } place;
+
+/* The largest number that does not become infinity in bf16. */
+#define BF16_LIMIT 0x1.fefffep127f
 
 static void take(void *user, int64_t first, const float *values, int64_t n)
 {
     const place *to = user;
-    for (int64_t i = 0; i < n; i++)
-        model_set(to->m, to->offset + first + i, values[i]);
+    const float limit = to->m->type == TG_F32 ? FLT_MAX : BF16_LIMIT;
+    for (int64_t i = 0; i < n; i++) {
+        if (!(fabsf(values[i]) <= limit))
+            die("%s: %s holds %g as its element %lld, expected finite numbers of %s", to->path,
+                to->p->name, (double)values[i], (long long)(first + i), to->m->o->type);
+        model_set(to->m, to->p->offset + first + i, values[i]);
+    }
 }
 
-/* The file that holds a tensor, by the index. */
-static const char *file_of(const cJSON *index, const char *name, const char *path)
+/* Where the output has no matrix of its own, a file may hold the only one by its name, or a copy. */
+static const char *name_there(const collection *c, const model *m, const part *p)
 {
-    const char *file =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(get(index, "weight_map"), name));
-    if (!file)
-        die("%s: names no file for %s", path, name);
-    return file;
+    const int moved = !m->o->untied && !strcmp(p->name, embed_name) && !file_with(c, embed_name);
+    return moved ? head_name : p->name;
+}
+
+static void drop_copy(const collection *c, const model *m)
+{
+    safetensors *copy = file_with(c, head_name), *original = file_with(c, embed_name);
+    if (m->o->untied || !copy || !original)
+        return;
+    if (!safetensors_drop_copy(copy, head_name, original, embed_name))
+        die("%s: %s is not %s, though config.json says tie_word_embeddings; --untied takes both",
+            copy->path, head_name, embed_name);
 }
 
 void load_parameters(model *m, const char *folder)
 {
-    char index_path[PATH], path[PATH];
-    const char *opened = NULL;
-    safetensors s;
+    const collection c = open_files(folder);
     part p;
-    path_in(index_path, folder, "model.safetensors.index.json");
-    cJSON *index = json_read(index_path, 0);
+    drop_copy(&c, m);
     for (int i = 0; model_part(m, i, &p); i++) {
-        const char *file = index ? file_of(index, p.name, index_path) : "model.safetensors";
-        if (!opened || strcmp(file, opened)) {
-            if (opened)
-                safetensors_close(&s);
-            path_in(path, folder, file);
-            safetensors_open_foreign(&s, path, 1);
-            opened = file;
-        }
-        safetensors_read_part(&s, &p, take, &(place){m, p.offset});
+        const char *name = name_there(&c, m, &p);
+        safetensors *s = file_with(&c, name);
+        if (!s)
+            die("%s: holds no tensor %s", c.count == 1 ? c.files[0].path : folder, p.name);
+        safetensors_read_part(s, &p, name, take, &(place){m, &p, s->path});
     }
-    safetensors_close(&s);
-    cJSON_Delete(index);
+    for (int i = 0; i < c.count; i++) {
+        safetensors_all_read(&c.files[i]);
+        safetensors_close(&c.files[i]);
+    }
+    free(c.files);
     model_params_to_device(m);
 }

@@ -1,19 +1,22 @@
 /* main.c - llama: trains a Llama with Tigon's operators, on public headers alone (and cJSON: checkpoints).
  *
- *   options.c      what the user asks for          data.c         text to windows of tokens
+ *   options.c      what the user asks for          check.c        which options contradict each other
+ *   data.c         text to windows of tokens
  *   model.c        activations and views           pass.c         forward, loss, backward
  *   memory.c       places of activations           parameters.c   places, first values
  *   gradients.c    those of a step                 optimizer.c    clipping, schedule, AdamW
  *   shards.c       which rank keeps what           ranks/         processes that train together
  *   step.c         steps, recorded where the device can
  *   train.c        the loop
- *   checkpoint.c   save and resume (with safetensors.c, names.c, disk.c)
- *   load.c         a checkpoint of others as a beginning
+ *   checkpoint.c   save and resume (with safetensors.c, safetensors_read.c, names.c, disk.c)
+ *   load.c         a checkpoint of others as a beginning (with config.c, read_json.c)
  *   sample.c       decoding                        compare.c      fused beside unfused
  *   report.c       progress, log, costs            plot.c         loss curves
  *   run.c          the context, calls that must succeed
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,11 +58,16 @@ static options *read_options(int argc, char **argv)
         load_options(load, o);
     if (resume)
         checkpoint_options(out, o);
+    const options before = *o;
     if (names_files) /* in place of the checkpoint's tokens, and the reverse */
         o->tokens = o->val_tokens = NULL;
     if (names_tokens)
         o->data.count = o->val.count = 0;
     options_parse(o, argc, argv);
+    if (resume)
+        options_check_resumed(o, &before);
+    if (isnan(o->min_lr))
+        o->min_lr = o->lr / 10;
     options_check_course(o);
     return o;
 }
@@ -101,9 +109,22 @@ static void close_output(void)
     _exit(1);
 }
 
+/* What cannot be written any more, since a file has grown beyond `ulimit -f` or a reader is gone, is an error of its write(). And a program
+ * that was started without standard files must not take a checkpoint for one of them. */
+static void prepare_files(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    int file;
+    do
+        file = open("/dev/null", O_RDWR);
+    while (file >= 0 && file <= STDERR_FILENO);
+    close(file);
+}
+
 int main(int argc, char **argv)
 {
-    signal(SIGXFSZ, SIG_IGN); /* a file that grows beyond `ulimit -f` is an error of its write() */
+    prepare_files();
     atexit(close_output);
     options *o = read_options(argc, argv);
     ranks_open();

@@ -154,8 +154,10 @@ typedef struct part {
     int64_t offset; /* in elements */
     int ndim;
     int64_t shape[2];
+    const char *sizes; /* what the shape is by Hugging Face's names of sizes */
 } part;
 /* The i-th part; 0 behind the last. */
 int model_part(const model *m, int i, part *p);
+int64_t part_elements(const part *p);
 
 #endif

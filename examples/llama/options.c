@@ -1,4 +1,4 @@
-/* options.c - the table of options, presets, and what may not be combined. */
+/* options.c - the table of options, and presets. */
 #include "options.h"
 
 #include <errno.h>
@@ -12,10 +12,13 @@
 
 typedef enum kind { FLAG, INTEGER, REAL, TEXT, TEXT_FILE, FILES } kind;
 
+/* A checkpoint keeps what the course depends on; its model is given once and for all. */
+enum { NOT_KEPT, COURSE, MODEL };
+
 typedef struct option {
     const char *name;
     kind kind;
-    int saved; /* a checkpoint keeps it: the course depends on it */
+    int kept;
     size_t offset;
     double low, high;
     const char *help;
@@ -25,67 +28,74 @@ typedef struct option {
 #define BIG 1e15
 
 static const option table[] = {
-    {"preset", TEXT, 1, AT(preset), 0, 0, "tiny, small, 124m or 1b"},
-    {"layers", INTEGER, 1, AT(layers), 1, 1000, "blocks"},
-    {"width", INTEGER, 1, AT(width), 2, 1 << 20, "width of the residual stream"},
-    {"heads", INTEGER, 1, AT(heads), 1, 1 << 14, "query heads"},
-    {"kv-heads", INTEGER, 1, AT(kv_heads), 1, 1 << 14, "key and value heads; divides --heads"},
-    {"ff", INTEGER, 1, AT(ff), 1, 1 << 20, "width of the feed-forward part"},
-    {"vocab", INTEGER, 1, AT(vocab), 2, 1 << 20, "size of the vocabulary"},
-    {"untied", FLAG, 1, AT(untied), 0, 1, "give the output its own matrix"},
-    {"theta", REAL, 1, AT(theta), 1, 1e12, "base of the rotary frequencies"},
-    {"rope-factor", REAL, 1, AT(rope_factor), 0, 1e6,
+    {"preset", TEXT, COURSE, AT(preset), 0, 0, "tiny, small, 124m or 1b"},
+    {"layers", INTEGER, MODEL, AT(layers), 1, 1000, "blocks"},
+    {"width", INTEGER, MODEL, AT(width), 2, 1 << 20, "width of the residual stream"},
+    {"heads", INTEGER, MODEL, AT(heads), 1, 1 << 14, "query heads"},
+    {"kv-heads", INTEGER, MODEL, AT(kv_heads), 1, 1 << 14, "key and value heads; divides --heads"},
+    {"ff", INTEGER, MODEL, AT(ff), 1, 1 << 20, "width of the feed-forward part"},
+    {"vocab", INTEGER, MODEL, AT(vocab), 2, 1 << 20, "size of the vocabulary"},
+    {"untied", FLAG, MODEL, AT(untied), 0, 1, "give the output its own matrix"},
+    {"theta", REAL, COURSE, AT(theta), 1, 1e12, "base of the rotary frequencies"},
+    {"rope-factor", REAL, COURSE, AT(rope_factor), 0, 1e6,
      "divides low rotary frequencies, as in Llama 3.1; 0: none"},
-    {"rope-low", REAL, 1, AT(rope_low), 0, 1e6, "those of fewer turns in --rope-window"},
-    {"rope-high", REAL, 1, AT(rope_high), 0, 1e6, "but none of more turns"},
-    {"rope-window", REAL, 1, AT(rope_window), 1, 1e9, "tokens in which turns are counted"},
-    {"eps", REAL, 1, AT(eps), 0, 1, "added to the mean square in rms_norm"},
-    {"type", TEXT, 1, AT(type), 0, 0, "f32, or bf16 with f32 master weights"},
-    {"batch", INTEGER, 1, AT(batch), 1, 1 << 20, "windows in a micro-batch"},
-    {"seq", INTEGER, 1, AT(seq), 1, 1 << 20, "tokens in a window"},
-    {"accumulate", INTEGER, 1, AT(accumulate), 0, 1 << 20,
+    {"rope-low", REAL, COURSE, AT(rope_low), 0, 1e6, "those of fewer turns in --rope-window"},
+    {"rope-high", REAL, COURSE, AT(rope_high), 0, 1e6, "but none of more turns"},
+    {"rope-window", REAL, COURSE, AT(rope_window), 1, 1e9, "tokens in which turns are counted"},
+    {"eps", REAL, COURSE, AT(eps), 0, 1, "added to the mean square in rms_norm"},
+    {"type", TEXT, MODEL, AT(type), 0, 0, "f32, or bf16 with f32 master weights"},
+    {"batch", INTEGER, COURSE, AT(batch), 1, 1 << 20, "windows in a micro-batch"},
+    {"seq", INTEGER, COURSE, AT(seq), 1, 1 << 20, "tokens in a window"},
+    {"accumulate", INTEGER, COURSE, AT(accumulate), 0, 1 << 20,
      "micro-batches in a step, which ranks share; 0: one for each rank"},
-    {"unordered", FLAG, 1, AT(unordered), 0, 1,
+    {"unordered", FLAG, COURSE, AT(unordered), 0, 1,
      "add up gradients in any order: faster, other bits for other numbers of ranks"},
-    {"steps", INTEGER, 1, AT(steps), 0, 1e7, "length of the course"},
-    {"warmup", INTEGER, 1, AT(warmup), 0, 1e9, "steps of linear warm-up, then cosine"},
-    {"lr", REAL, 1, AT(lr), 0, 1e30, "peak learning rate"},
-    {"min-lr", REAL, 1, AT(min_lr), 0, 1e30, "learning rate at the end"},
-    {"weight-decay", REAL, 1, AT(weight_decay), 0, 1e3, "on matrices, not on norms"},
-    {"beta1", REAL, 1, AT(beta1), 0, 1, "AdamW's first moment"},
-    {"beta2", REAL, 1, AT(beta2), 0, 1, "AdamW's second moment"},
-    {"clip", REAL, 1, AT(clip), 0, 1e30, "largest global gradient norm; 0: no limit"},
-    {"seed", INTEGER, 1, AT(seed), 0, BIG, "of the initial weights and of the windows"},
-    {"data", FILES, 1, AT(data), 0, 0, "train on the bytes of these files; without: this source"},
-    {"val", FILES, 1, AT(val), 0, 0, "held-out bytes; without: every tenth block of the data"},
-    {"tokens", TEXT_FILE, 1, AT(tokens), 0, 0, "train on a token file in llm.c's format"},
-    {"val-tokens", TEXT_FILE, 1, AT(val_tokens), 0, 0,
+    {"steps", INTEGER, COURSE, AT(steps), 0, 1e7, "length of the course"},
+    {"warmup", INTEGER, COURSE, AT(warmup), 0, 1e9, "steps of linear warm-up, then cosine"},
+    {"lr", REAL, COURSE, AT(lr), 0, 1e30, "peak learning rate"},
+    {"min-lr", REAL, COURSE, AT(min_lr), 0, 1e30,
+     "learning rate at the end; without: a tenth of --lr"},
+    {"weight-decay", REAL, COURSE, AT(weight_decay), 0, 1e3, "on matrices, not on norms"},
+    {"beta1", REAL, COURSE, AT(beta1), 0, 1, "AdamW's first moment"},
+    {"beta2", REAL, COURSE, AT(beta2), 0, 1, "AdamW's second moment"},
+    {"clip", REAL, COURSE, AT(clip), 0, 1e30, "largest global gradient norm; 0: no limit"},
+    {"seed", INTEGER, COURSE, AT(seed), 0, BIG, "of the initial weights and of the windows"},
+    {"data", FILES, COURSE, AT(data), 0, 0,
+     "train on the bytes of these files; without: this source"},
+    {"val", FILES, COURSE, AT(val), 0, 0, "held-out bytes; without: every tenth block of the data"},
+    {"tokens", TEXT_FILE, COURSE, AT(tokens), 0, 0, "train on a token file in llm.c's format"},
+    {"val-tokens", TEXT_FILE, COURSE, AT(val_tokens), 0, 0,
      "held-out token file; without: its last part"},
-    {"eval-every", INTEGER, 1, AT(eval_every), 0, 1e9,
+    {"eval-every", INTEGER, COURSE, AT(eval_every), 0, 1e9,
      "steps between held-out losses; 0: at the end"},
-    {"eval-windows", INTEGER, 1, AT(eval_windows), 1, 1e9, "windows in a held-out loss"},
-    {"load", TEXT, 0, AT(load), 0, 0, "begin with sizes and parameters of a Hugging Face folder"},
-    {"out", TEXT, 0, AT(out), 0, 0, "checkpoint folder; without: nothing is saved"},
-    {"save-every", INTEGER, 1, AT(save_every), 0, 1e9, "steps between checkpoints; 0: at the end"},
-    {"resume", FLAG, 0, AT(resume), 0, 1, "go on from the checkpoint in --out"},
-    {"stop-after", INTEGER, 0, AT(stop_after), 0, 1e9, "save and leave after so many steps"},
-    {"eval-only", FLAG, 0, AT(eval_only), 0, 1, "with --resume: held-out loss and sample alone"},
-    {"sample", INTEGER, 0, AT(sample), 0, 1e9, "tokens of text to write at the end"},
-    {"prompt", TEXT, 0, AT(prompt), 0, 0, "what the sample starts with (bytes)"},
-    {"temperature", REAL, 0, AT(temperature), 0, 1e3, "of the sample; 0: the likeliest token"},
-    {"top-k", INTEGER, 0, AT(top_k), 0, 1 << 20, "sample among so many tokens; 0: all"},
-    {"log", TEXT, 0, AT(log), 0, 0, "write one JSON line a step to this file"},
-    {"plot", TEXT, 0, AT(plot), 0, 0, "draw the loss curve into this SVG file"},
-    {"recompute", INTEGER, 0, AT(recompute), 0, RECOMPUTE_GATES,
+    {"eval-windows", INTEGER, COURSE, AT(eval_windows), 1, 1e9, "windows in a held-out loss"},
+    {"load", TEXT, NOT_KEPT, AT(load), 0, 0,
+     "begin with sizes and parameters of a Hugging Face folder"},
+    {"out", TEXT, NOT_KEPT, AT(out), 0, 0, "checkpoint folder; without: nothing is saved"},
+    {"save-every", INTEGER, COURSE, AT(save_every), 0, 1e9,
+     "steps between checkpoints; 0: at the end"},
+    {"resume", FLAG, NOT_KEPT, AT(resume), 0, 1, "go on from the checkpoint in --out"},
+    {"stop-after", INTEGER, NOT_KEPT, AT(stop_after), 0, 1e9, "save and leave after so many steps"},
+    {"eval-only", FLAG, NOT_KEPT, AT(eval_only), 0, 1,
+     "with --resume: held-out loss and sample alone"},
+    {"sample", INTEGER, NOT_KEPT, AT(sample), 0, 1e9, "tokens of text to write at the end"},
+    {"prompt", TEXT, NOT_KEPT, AT(prompt), 0, 0, "what the sample starts with (bytes)"},
+    {"temperature", REAL, NOT_KEPT, AT(temperature), 0, 1e3,
+     "of the sample; 0: the likeliest token"},
+    {"top-k", INTEGER, NOT_KEPT, AT(top_k), 0, 1 << 20, "sample among so many tokens; 0: all"},
+    {"log", TEXT, NOT_KEPT, AT(log), 0, 0, "write one JSON line a step to this file"},
+    {"plot", TEXT, NOT_KEPT, AT(plot), 0, 0, "draw the loss curve into this SVG file"},
+    {"recompute", INTEGER, NOT_KEPT, AT(recompute), 0, RECOMPUTE_GATES,
      "what the backward pass computes again: 1 normed streams, 2 swiglu too, 3 gate and up too"},
-    {"profile", FLAG, 0, AT(profile), 0, 1,
+    {"profile", FLAG, NOT_KEPT, AT(profile), 0, 1,
      "time per operator and implementation, and of the GEMMs alone"},
-    {"compare", FLAG, 0, AT(compare), 0, 1, "run unfused and default side by side"},
-    {"demo", FLAG, 0, AT(demo), 0, 1, "--compare with a sample and a curve, a few minutes"},
-    {"device", TEXT, 0, AT(device), 0, 0, "cpu, cuda, npu...; without: TIGON_DEVICE, else cpu"},
-    {"impl", TEXT, 0, AT(impl), 0, 0, "backends in order, as in TIGON_IMPL"},
-    {"threads", INTEGER, 0, AT(threads), 0, 4096, "threads; 0: all processors"},
-    {"quiet", FLAG, 0, AT(quiet), 0, 1, "no progress"},
+    {"compare", FLAG, NOT_KEPT, AT(compare), 0, 1, "run unfused and default side by side"},
+    {"demo", FLAG, NOT_KEPT, AT(demo), 0, 1, "--compare with a sample and a curve, a few minutes"},
+    {"device", TEXT, NOT_KEPT, AT(device), 0, 0,
+     "cpu, cuda, npu...; without: TIGON_DEVICE, else cpu"},
+    {"impl", TEXT, NOT_KEPT, AT(impl), 0, 0, "backends in order, as in TIGON_IMPL"},
+    {"threads", INTEGER, NOT_KEPT, AT(threads), 0, 4096, "threads; 0: all processors"},
+    {"quiet", FLAG, NOT_KEPT, AT(quiet), 0, 1, "no progress"},
 };
 enum { COUNT = sizeof(table) / sizeof(table[0]) };
 
@@ -128,7 +138,7 @@ void options_preset(options *o, const char *name)
                    .warmup = p->warmup,
                    .seed = 1,
                    .lr = p->lr,
-                   .min_lr = p->lr / 10,
+                   .min_lr = NAN,
                    .weight_decay = 0.1,
                    .beta1 = 0.9,
                    .beta2 = 0.95,
@@ -139,14 +149,14 @@ void options_preset(options *o, const char *name)
                    .temperature = 0.8};
 }
 
-/* The value of a number or text in `o`; "" where there is none: unset texts, flags and files. */
+/* The value of a number or text in `o`; "" where there is none: what is not set, flags and files. */
 static const char *value_text(const options *o, const option *t, char *text, size_t size)
 {
     const void *field = (const char *)o + t->offset;
     text[0] = 0;
     if (t->kind == TEXT && *(const char *const *)field)
         snprintf(text, size, "%s", *(const char *const *)field);
-    else if (t->kind == REAL)
+    else if (t->kind == REAL && !isnan(*(const double *)field))
         snprintf(text, size, "%g", *(const double *)field);
     else if (t->kind == INTEGER)
         snprintf(text, size, "%lld", (long long)*(const int64_t *)field);
@@ -207,6 +217,13 @@ static const option *find(const char *name)
     return NULL;
 }
 
+void options_limits(const char *name, double *low, double *high)
+{
+    const option *t = find(name);
+    *low = t->low;
+    *high = t->high;
+}
+
 void options_parse(options *o, int argc, char **argv)
 {
     int help = 0;
@@ -240,44 +257,21 @@ void options_parse(options *o, int argc, char **argv)
         usage(o->preset);
 }
 
-void options_check_use(const options *o)
+void options_check_resumed(const options *o, const options *kept)
 {
-    if (o->resume && !o->out)
-        die("--resume needs --out, the checkpoint's folder");
-    if (o->load && o->resume)
-        die("--load begins a course: it does not go with --resume");
-    if (o->eval_only && !o->resume)
-        die("--eval-only needs --resume");
-    if ((o->compare || o->demo) && o->resume)
-        die("--compare starts anew: it does not go with --resume");
-    if ((o->compare || o->demo) && o->impl)
-        die("--compare chooses the implementations itself: it does not go with --impl");
-}
-
-void options_check_course(const options *o)
-{
-    if (o->tokens && o->data.count)
-        die("--data and --tokens exclude each other");
-    if (o->val_tokens && !o->tokens)
-        die("--val-tokens needs --tokens");
-    if (o->val.count && o->tokens)
-        die("--val goes with --data; use --val-tokens with --tokens");
-    if (o->width % o->heads || (o->width / o->heads) % 2)
-        die("--width %lld must be --heads %lld times an even number", (long long)o->width,
-            (long long)o->heads);
-    if (o->heads % o->kv_heads)
-        die("--kv-heads %lld does not divide --heads %lld", (long long)o->kv_heads,
-            (long long)o->heads);
-    if (o->rope_factor > 0 && (o->rope_factor < 1 || o->rope_high <= o->rope_low))
-        die("--rope-factor must be 1 at least, and --rope-high above --rope-low");
-    if (strcmp(o->type, "f32") && strcmp(o->type, "bf16"))
-        die("--type: '%s' is neither f32 nor bf16", o->type);
-    if (o->beta1 >= 1 || o->beta2 >= 1)
-        die("--beta1 and --beta2 must be below 1");
-    if (!o->tokens && o->vocab < 256)
-        die("--vocab %lld is too small for bytes, which need 256", (long long)o->vocab);
-    if (o->save_every && !o->out)
-        die("--save-every needs --out, the checkpoint's folder");
+    for (int i = 0; i < COUNT; i++) {
+        const option *t = &table[i];
+        const char *now = (const char *)o + t->offset, *was = (const char *)kept + t->offset;
+        char text[64], old[64];
+        if (t->kept != MODEL)
+            continue;
+        if (t->kind == FLAG ? *(const int64_t *)now != *(const int64_t *)was
+                            : strcmp(value_text(o, t, text, sizeof(text)),
+                                     value_text(kept, t, old, sizeof(old))) != 0)
+            die("--%s%s%s: the checkpoint's model is another one%s%s", t->name,
+                t->kind == FLAG ? "" : " ", t->kind == FLAG ? "" : text,
+                t->kind == FLAG ? "" : ", of ", t->kind == FLAG ? "" : old);
+    }
 }
 
 /* The absolute path, so that a run may be resumed from another folder. */
@@ -326,7 +320,7 @@ void options_each_saved(const options *o,
         const void *field = (const char *)o + t->offset;
         char text[40], *paths = NULL;
         const char *value = text;
-        if (!t->saved)
+        if (!t->kept)
             continue;
         if (t->kind == FILES)
             value = paths = paths_text(((const files *)field)->path, ((const files *)field)->count);
@@ -347,7 +341,7 @@ void options_each_saved(const options *o,
 int options_set_saved(options *o, const char *name, const char *value)
 {
     const option *t = find(name);
-    if (!t || !t->saved)
+    if (!t || !t->kept)
         return 0;
     if (t->kind == FILES)
         set_paths((files *)((char *)o + t->offset), value);

@@ -24,7 +24,7 @@ typedef struct options {
     const char *type; /* "f32" or "bf16": of parameters and activations */
     /* the course */
     int64_t batch, seq, accumulate, unordered, steps, warmup, seed, recompute;
-    double lr, min_lr, weight_decay, beta1, beta2, clip;
+    double lr, min_lr /* NaN: not given */, weight_decay, beta1, beta2, clip;
     int64_t eval_every, eval_windows, save_every, stop_after;
     /* data */
     files data, val;
@@ -45,10 +45,15 @@ void options_preset(options *o, const char *preset);
 /* Writes what argv says over `o`. Wrong options leave with a message. */
 void options_parse(options *o, int argc, char **argv);
 
-/* Refuse options that contradict each other: those of use, then, when a checkpoint's are known as
+/* The least and the largest value of an option that is a number. */
+void options_limits(const char *name, double *low, double *high);
+
+/* Refuse options that contradict each other, in check.c: those of use, then, when a checkpoint's are known as
  * well, those of the course: data and sizes. */
 void options_check_use(const options *o);
 void options_check_course(const options *o);
+/* Refuses another model than that of the checkpoint, which has kept its options. */
+void options_check_resumed(const options *o, const options *kept);
 
 /* The options that a checkpoint keeps, as text: calls back with name and value for each. Files are
  * kept by their absolute paths, a line each. */

@@ -82,14 +82,29 @@ change() { # FOLDER SED: two, with another config.json
     sed -i "$2" "$1/config.json"
 }
 change linear 's/"rope_scaling": null/"rope_scaling": {"type": "linear", "factor": 2}/'
-refuses 'rope_type: expected default or llama3' --load linear
+refuses 'type: expected default or llama3' --load linear
 change qwen 's/"model_type": "llama"/"model_type": "qwen2"/'
 refuses 'model_type: expected llama' --load qwen
 change wide 's/"head_dim": 16/"head_dim": 32/'
 refuses 'head_dim: expected hidden_size over num_attention_heads' --load wide
-refuses 'expected [128,64]' --load two $data --ff 128 --steps 0
+refuses 'expected [128,64]: intermediate_size, hidden_size' --load two $data --ff 128 --steps 0
+
+# Folders of others as they are and as they should not be: those that are right have the held-out loss of `two`, others are refused with these words.
+python3 "$source/tests/llama/folders.py" two odd >expected
+whole=$(cat f32.loss)
+while IFS='|' read -r folder words; do
+    case $words in
+    same) equal "$(held_out --load "odd/$folder" --steps 0)" "$whole" "$folder" ;;
+    taken) [ -n "$(held_out --load "odd/$folder" --steps 0)" ] || fail "$folder: no held-out loss" ;;
+    *) refuses "$words" --load "odd/$folder" $data --seq 48 --steps 0 ;;
+    esac
+done <expected
+[ "$(wc -l <expected)" -gt 60 ] || fail "$(wc -l <expected) odd folders"
 rm two/model-00002-of-00002.safetensors
 refuses 'model-00002-of-00002.safetensors: No such file' --load two $data --steps 0
 refuses 'nowhere/config.json: No such file' --load nowhere
+mkdir bare
+cp two/config.json bare
+refuses 'bare: holds neither model.safetensors nor model.safetensors.index.json' --load bare $data --steps 0
 refuses '--load begins a course' --load two --resume --out whole
 echo "folders of others are loaded: one file or two, f32, bf16 and f16, frequencies scaled or not"

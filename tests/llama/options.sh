@@ -16,6 +16,9 @@ refuses "--vocab 100 is too small for bytes" --vocab 100
 refuses "--data: no file is named" --data --steps 1
 refuses "nowhere: No such file or directory" --data nowhere
 refuses ".: is a folder" --data .
+refuses "--min-lr 0.001, with which the course ends, is above --lr 0.0001" $data --lr 1e-4 --min-lr 1e-3
+"$llama" $toy $data --lr 1e-5 --steps 1 || fail "--lr alone: the rate at the end is a tenth of it"
+refuses "these sizes take more than" $data --seq 1048576 --batch 1048576 --width 1048576
 refuses "--data and --tokens exclude each other" --data held.txt --tokens held.txt
 refuses "--resume needs --out" --resume
 refuses "there is no checkpoint to resume from" --resume --out nowhere
@@ -55,6 +58,8 @@ for file in good.bin wide.bin; do
 done
 cmp loss.good.bin loss.wide.bin || fail "tokens of 16 and of 32 bits give different losses"
 refuses "--device nowhere: " $toy $data --device nowhere
+
+refuses "--prompt: byte 10 is not below the vocabulary's 9" --tokens good.bin --vocab 9 --sample 1
 
 # A loss that is not finite ends the course, and says so.
 refuses "stopped before the parameters change" $toy $data --steps 50 --lr 1e20 --warmup 0 --clip 0

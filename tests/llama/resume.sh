@@ -54,8 +54,12 @@ done
 # What does not fit is refused.
 refuses "holds a checkpoint; go on from it with --resume" $toy $data --steps 1 --out f32
 refuses "was trained on other data" --data held.txt --out f32 --resume
-refuses "expected [256,128]" $data --out f32 --resume --width 128
-refuses "expected BF16" $data --out f32 --resume --type bf16
+refuses "--width 128: the checkpoint's model is another one, of 64" $data --out f32 --resume --width 128
+refuses "--type bf16: the checkpoint's model is another one, of f32" $data --out f32 --resume --type bf16
+refuses "--layers 1: the checkpoint's model is another one, of 2" $data --out f32 --resume --layers 1
+refuses "--heads 8: the checkpoint's model is another one, of 4" $data --out f32 --resume --heads 8 --kv-heads 4
+refuses "--untied: the checkpoint's model is another one" $data --out f32 --resume --untied
+refuses "f32 has done 20 steps already, --steps asks for 3" $data --out f32 --resume --steps 3
 cp -r f32 broken
 head -c 100 f32/model.safetensors >broken/model.safetensors
 refuses "is no safetensors file" $data --out broken --resume
