@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "checkpoint.h"
+#include "disk.h"
 #include "plot.h"
 #include "train.h"
 
@@ -78,9 +80,14 @@ static void table(history *u, history *f, double tolerance)
 
 int compare(const options *o)
 {
+    if (o->out)
+        checkpoint_prepare(o);
+    if (o->plot)
+        new_file_try(o->plot);
     options quiet = *o;
     quiet.log = NULL; /* the log, the checkpoint and the sample are the default run's */
     quiet.out = NULL;
+    quiet.plot = NULL;
     quiet.save_every = 0;
     history *u = run_apart(&quiet, &(course){"unfused", "unfused", 0});
     history *f = run_apart(o, &(course){"fused", NULL, 1});

@@ -3,21 +3,18 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "disk.h"
 #include "run.h"
 
 enum {
     BLOCK = 4096, /* bytes; every tenth block of the data is held out */
-    HELD_OUT_OF = 10,
-    LLMC_HEADER = 1024
+    HELD_OUT_OF = 10
 };
 
 uint64_t hash_at(uint64_t seed, uint64_t i)
@@ -97,17 +94,46 @@ static void find_sources(files *list, const char *folder)
         free(entry);
 }
 
+/* The sources of Tigon that this program was built from, where they lie as they did then, seen from this program; NULL if they do not. */
+static const char *source_tree(void)
+{
+    static char path[PATH_MAX + 64 + sizeof(LLAMA_SOURCE_TREE)], tree[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    char *name = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
+    if (!name)
+        return NULL;
+    strcpy(name + 1, LLAMA_SOURCE_TREE);
+    return realpath(path, tree) && !access(strcat(path, "/examples/llama/main.c"), R_OK) ? tree
+                                                                                         : NULL;
+}
+
+static void find_own_sources(files *list)
+{
+    const char *tree = source_tree();
+    if (tree)
+        find_sources(list, tree);
+    if (!list->count)
+        die("no data: name files with --data, or a token file with --tokens; Tigon's own sources, "
+            "which it trains on without them, are "
+            "not where this program was built");
+}
+
+static tokens row_of(const bytes *b)
+{
+    static const char none[1];
+    return (tokens){
+        .bytes = (const void *)(b->at ? b->at : none), .count = (int64_t)b->count, .width = 1};
+}
+
 static void open_bytes(corpus *c, const options *o)
 {
     static files sources;
     const files *list = &o->data;
     c->what = "files";
     if (!list->count) {
-        find_sources(&sources, LLAMA_SOURCE_TREE);
+        find_own_sources(&sources);
         list = &sources;
         c->what = "Tigon's own sources";
-        if (!list->count)
-            die("no sources in %s; name files with --data", LLAMA_SOURCE_TREE);
     }
     bytes all = {0}, train = {0}, held_out = {0};
     for (int i = 0; i < list->count; i++)
@@ -120,67 +146,38 @@ static void open_bytes(corpus *c, const options *o)
     for (int i = 0; i < o->val.count; i++)
         read_file(&held_out, o->val.path[i]);
     free(all.at);
-    c->train = (tokens){train.at, (int64_t)train.count, 1};
-    c->held_out = (tokens){held_out.at, (int64_t)held_out.count, 1};
-}
-
-/* ---- token files: 1024 bytes of header (int32 magic, version, count), then tokens ---- */
-
-static const struct token_format {
-    int32_t magic, version;
-    int width; /* bytes of a token */
-} token_formats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
-
-static int token_width(const int32_t *head, const char *path)
-{
-    const int n = sizeof(token_formats) / sizeof(token_formats[0]);
-    for (int i = 0; i < n; i++)
-        if (head[0] == token_formats[i].magic && head[1] == token_formats[i].version)
-            return token_formats[i].width;
-    die("%s: magic %d, version %d; a token file has %d, %d or %d, %d", path, head[0], head[1],
-        token_formats[0].magic, token_formats[0].version, token_formats[1].magic,
-        token_formats[1].version);
-}
-
-static tokens map_tokens(const char *path)
-{
-    struct stat info;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0 || fstat(file, &info))
-        die("%s: %s", path, strerror(errno));
-    if (info.st_size < LLMC_HEADER)
-        die("%s: %lld bytes are too few for a token file's header of %d", path,
-            (long long)info.st_size, LLMC_HEADER);
-    const char *at = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, file, 0);
-    if (at == MAP_FAILED)
-        die("%s: %s", path, strerror(errno));
-    close(file);
-    int32_t head[3];
-    memcpy(head, at, sizeof(head));
-    const int width = token_width(head, path);
-    const int64_t there = (info.st_size - LLMC_HEADER) / width;
-    if (head[2] < 0 || head[2] > there)
-        die("%s: its header tells of %d tokens, the file holds %lld", path, head[2],
-            (long long)there);
-    return (tokens){at + LLMC_HEADER, head[2], width};
+    c->train = row_of(&train);
+    c->held_out = row_of(&held_out);
 }
 
 static void open_tokens(corpus *c, const options *o)
 {
     c->what = "tokens";
-    c->train = map_tokens(o->tokens);
+    c->train = tokens_open(o->tokens);
     if (o->val_tokens) {
-        c->held_out = map_tokens(o->val_tokens);
+        c->held_out = tokens_open(o->val_tokens);
         return;
     }
     const int64_t part = c->train.count / 20, held = part < 1 << 20 ? part : 1 << 20;
     c->train.count -= held;
-    const char *const behind = (const char *)c->train.at + c->train.count * c->train.width;
-    c->held_out = (tokens){behind, held, c->train.width};
+    c->held_out = c->train;
+    c->held_out.first = c->train.count;
+    c->held_out.count = held;
+}
+
+/* Whatever else is wrong with the data is found now, not after hours. */
+static void survey(corpus *c, const options *o)
+{
+    checksum sum = {0}, of_held_out = {0};
+    if (!o->eval_only)
+        tokens_survey(&c->train, o->vocab, &sum);
+    tokens_survey(&c->held_out, o->vocab, &of_held_out);
+    c->hash = checksum_of(&sum) | 1;
 }
 
 void data_open(corpus *c, const options *o)
 {
+    *c = (corpus){0};
     (o->tokens ? open_tokens : open_bytes)(c, o);
     if (c->train.count <= o->seq)
         die("%lld tokens of data are too few for a window of %lld and the token after it",
@@ -189,43 +186,30 @@ void data_open(corpus *c, const options *o)
         die("%s: %lld tokens are too few for a window of %lld and the token after it",
             o->val_tokens ? "--val-tokens" : "--val", (long long)c->held_out.count,
             (long long)o->seq);
-}
-
-uint64_t data_hash(const corpus *c)
-{
-    checksum sum = {0};
-    checksum_add(&sum, c->train.at, (size_t)(c->train.count * c->train.width));
-    return checksum_of(&sum) | 1;
+    survey(c, o);
 }
 
 /* ---- windows ---- */
 
-static int64_t token_at(const tokens *t, int64_t i)
+static int window(corpus *c, const tokens *t, const options *o, int64_t start, int64_t *in,
+                  int64_t *target)
 {
-    return t->width == 1   ? ((const uint8_t *)t->at)[i]
-           : t->width == 2 ? ((const uint16_t *)t->at)[i]
-                           : ((const uint32_t *)t->at)[i];
+    /* the inputs are the first token and, behind it, the targets but for the last one */
+    if (!tokens_read(t, start + 1, o->seq, o->vocab, target, c->lost, sizeof(c->lost)) ||
+        !tokens_read(t, start, 1, o->vocab, in, c->lost, sizeof(c->lost)))
+        return 0;
+    memcpy(in + 1, target, (size_t)(o->seq - 1) * sizeof(*in));
+    return 1;
 }
 
-static void window(const tokens *t, const options *o, int64_t start, int64_t *in, int64_t *target)
-{
-    for (int64_t i = 0; i < o->seq; i++) {
-        const int64_t at = start + i, a = token_at(t, at), b = token_at(t, at + 1);
-        if (a >= o->vocab || b >= o->vocab)
-            die("token %lld at %lld is outside the vocabulary of %lld",
-                (long long)(a >= o->vocab ? a : b), (long long)at, (long long)o->vocab);
-        in[i] = a;
-        target[i] = b;
-    }
-}
-
-void data_train(const corpus *c, const options *o, int64_t first_window, int64_t *in,
-                int64_t *target)
+void data_train(corpus *c, const options *o, int64_t first_window, int64_t *in, int64_t *target)
 {
     const uint64_t starts = (uint64_t)(c->train.count - o->seq);
     for (int64_t b = 0; b < o->batch; b++) {
         const uint64_t random = hash_at((uint64_t)o->seed, (uint64_t)(first_window + b));
-        window(&c->train, o, (int64_t)(random % starts), in + b * o->seq, target + b * o->seq);
+        if (!window(c, &c->train, o, (int64_t)(random % starts), in + b * o->seq,
+                    target + b * o->seq))
+            return;
     }
 }
 
@@ -235,16 +219,15 @@ int64_t data_held_out_windows(const corpus *c, const options *o)
     return there < o->eval_windows ? there : o->eval_windows;
 }
 
-int64_t data_held_out(const corpus *c, const options *o, int64_t first_window, int64_t *in,
-                      int64_t *target)
+void data_held_out(corpus *c, const options *o, int64_t first_window, int64_t *in, int64_t *target)
 {
     const int64_t left = data_held_out_windows(c, o) - first_window;
-    const int64_t count = left < o->batch ? left : o->batch;
-    for (int64_t b = 0; b < count; b++)
-        window(&c->held_out, o, (first_window + b) * o->seq, in + b * o->seq, target + b * o->seq);
-    for (int64_t i = count * o->seq; i < o->batch * o->seq; i++) {
+    for (int64_t b = 0; b < o->batch && b < left; b++)
+        if (!window(c, &c->held_out, o, (first_window + b) * o->seq, in + b * o->seq,
+                    target + b * o->seq))
+            return;
+    for (int64_t i = left * o->seq; i < o->batch * o->seq; i++) {
         in[i] = 0;
         target[i] = -100;
     }
-    return count;
 }

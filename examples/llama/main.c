@@ -1,7 +1,7 @@
 /* main.c - llama: trains a Llama with Tigon's operators, on public headers alone (and cJSON: checkpoints).
  *
  *   options.c      what the user asks for          check.c        which options contradict each other
- *   data.c         text to windows of tokens
+ *   data.c         text to windows of tokens       tokens.c       token files
  *   model.c        activations and views           pass.c         forward, loss, backward
  *   memory.c       places of activations           parameters.c   places, first values
  *   gradients.c    those of a step                 optimizer.c    clipping, schedule, AdamW
@@ -10,6 +10,7 @@
  *   train.c        the loop
  *   checkpoint.c   save and resume (with safetensors.c, safetensors_read.c, names.c, disk.c)
  *   load.c         a checkpoint of others as a beginning (with config.c, read_json.c)
+ *   outputs.c      no file has two uses
  *   sample.c       decoding                        compare.c      fused beside unfused
  *   report.c       progress, log, costs            plot.c         loss curves
  *   run.c          the context, calls that must succeed
@@ -25,6 +26,7 @@
 
 #include "checkpoint.h"
 #include "load.h"
+#include "outputs.h"
 #include "plot.h"
 #include "ranks/ranks.h"
 #include "train.h"
@@ -129,6 +131,7 @@ int main(int argc, char **argv)
     options *o = read_options(argc, argv);
     ranks_open();
     share_course(o);
+    outputs_check(o);
     if (o->compare)
         return compare(o);
     history *h = history_new(o->steps);

@@ -105,10 +105,21 @@ static void show(report *r, const event *e)
             r->terminal ? "\033[K" : "\n");
 }
 
+/* Its disk is full, or whoever read it is gone: no reason to lose the course. */
+static void lose_log(report *r)
+{
+    fprintf(stderr, "%sllama: --log %s: %s; the run goes on without it\n", r->terminal ? "\n" : "",
+            r->o->log, strerror(errno));
+    r->log_lost = 1;
+}
+
 static void flush_log(report *r)
 {
-    if (fflush(r->log))
-        die("--log %s: %s", r->o->log, strerror(errno));
+    if (!fflush(r->log))
+        return;
+    lose_log(r);
+    fclose(r->log);
+    r->log = NULL;
 }
 
 void report_step(report *r, const event *e)
@@ -162,9 +173,8 @@ void report_close(report *r, const history *h)
         fprintf(r->log, ",\"device_peak_bytes\":%lld,\"returned_bytes\":%lld",
                 (long long)h->device_bytes, (long long)h->returned_bytes);
     fputs("}\n", r->log);
-    const int lost = ferror(r->log);
-    if (fclose(r->log) || lost)
-        die("--log %s: %s", r->o->log, strerror(errno));
+    if (fclose(r->log))
+        lose_log(r);
     r->log = NULL;
 }
 

@@ -34,7 +34,8 @@ typedef struct event {
 typedef struct report {
     const options *o;
     const char *label;
-    void *log; /* FILE */
+    void *log;    /* FILE */
+    int log_lost; /* it could not be written to its end: the run goes on without */
     int64_t first_step;
     double begin, shown;
     int terminal;

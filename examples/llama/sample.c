@@ -88,7 +88,7 @@ void sample_text(model *m)
         tokens[count] = (unsigned char)prompt[count];
         put(o, tokens[count]);
     }
-    for (int64_t i = 0; i < o->sample; i++) {
+    for (int64_t i = 0; i < o->sample && !ferror(stdout); i++) {
         if (count == room) { /* full: go on from the later half */
             count = room - room / 2;
             memmove(tokens, tokens + room / 2, (size_t)count * sizeof(*tokens));

@@ -32,17 +32,22 @@ static void put_gradients(progress *p)
     }
 }
 
-void put_step(progress *p)
+void draw_step(progress *p)
 {
     model *m = p->m;
     const options *o = m->o;
-    const int64_t step = ++p->put;
-    model_step_place(m, step % 2);
-    for (int64_t i = 0; i < o->accumulate; i++) {
+    model_step_place(m, (p->put + 1) % 2);
+    for (int64_t i = 0; i < o->accumulate && !*p->data->lost; i++) {
         model_micro_batch(m, i);
-        data_train(p->data, o, ((step - 1) * o->accumulate + i) * o->batch, m->input_data,
+        data_train(p->data, o, (p->put * o->accumulate + i) * o->batch, m->input_data,
                    m->target_data);
     }
+}
+
+void put_step(progress *p)
+{
+    model *m = p->m;
+    const int64_t step = ++p->put;
     put_gradients(p);
     optimizer_step(m, step);
     model_fetch_results(m);

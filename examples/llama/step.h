@@ -10,7 +10,7 @@
  * results of the one before. */
 typedef struct progress {
     model *m;
-    const corpus *data;
+    corpus *data;
     report *r;
     history *h;
     uint64_t hash;              /* of the data, for checkpoints */
@@ -24,7 +24,9 @@ typedef struct progress {
     tg_event *results[2];   /* they have come to the host */
 } progress;
 
-/* Puts the next step on the device; where that works in the host's memory, it has ended then. */
+/* Reads the next step's windows; if the data are lost there are none. */
+void draw_step(progress *p);
+/* Puts the next step, which has been drawn, on the device; where that works in the host's memory, it has ended then. */
 void put_step(progress *p);
 /* Waits, and reports, until no more than `ahead` steps are on the device. */
 void end_steps(progress *p, int64_t ahead);

@@ -8,6 +8,7 @@
 
 #include "checkpoint.h"
 #include "data.h"
+#include "disk.h"
 #include "load.h"
 #include "ranks/cards.h"
 #include "ranks/ranks.h"
@@ -29,6 +30,8 @@ static void catch_signals(const options *o)
     static char advice[4200] = "Nothing is saved without --out.";
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
+    if (signal(SIGHUP, on_signal) == SIG_IGN) /* of nohup */
+        signal(SIGHUP, SIG_IGN);
     if (ranks_count() > 1)
         signal(SIGUSR1, on_signal);
     if (o->out)
@@ -37,16 +40,17 @@ static void catch_signals(const options *o)
     ranks_watch(&told_to_end, advice);
 }
 
-/* Whether any rank has been told to end: all ranks ask at the same points of the course. */
-static int interrupted(void)
+/* The status to end with before the course does, 0: it goes on. A rank has been told to end, or has lost its data; all ranks ask at the same
+ * points of the course. */
+static int interrupted(const corpus *data)
 {
-    double told = told_to_end;
-    ranks_merge(&told, 1);
-    return told > 0;
+    double reasons[] = {told_to_end, *data->lost != 0};
+    ranks_merge(reasons, 2);
+    return reasons[0] > 0 ? 130 : reasons[1] > 0;
 }
 
-/* Mean loss of the held-out windows, whose batches go to the ranks in turn; NaN if there are none. */
-static double held_out_loss(model *m, const corpus *data)
+/* Mean loss of the held-out windows, whose batches go to the ranks in turn; NaN if there are none, or none any more. */
+static double held_out_loss(model *m, corpus *data)
 {
     const options *o = m->o;
     const int64_t windows = data_held_out_windows(data, o);
@@ -54,7 +58,12 @@ static double held_out_loss(model *m, const corpus *data)
     double *sums = take_memory((size_t)batches * sizeof(*sums)), sum = 0;
     model_step_place(m, 0);
     for (int i = ranks_here(); i < batches; i += ranks_count()) {
-        const int64_t there = data_held_out(data, o, i * o->batch, m->input_data, m->target_data);
+        const int64_t left = windows - i * o->batch, there = left < o->batch ? left : o->batch;
+        data_held_out(data, o, i * o->batch, m->input_data, m->target_data);
+        if (*data->lost) {
+            sums[i] = NAN; /* on all ranks, once they are merged */
+            break;
+        }
         model_forward(m);
         model_loss(m, 0, 0);
         model_fetch_results(m);
@@ -84,7 +93,7 @@ static void profile_step(model *m, history *h, int64_t step, int first)
     m->r->profile = profile;
 }
 
-static void evaluate(model *m, const corpus *data, report *r, history *h, int64_t step)
+static void evaluate(model *m, corpus *data, report *r, history *h, int64_t step)
 {
     const int profile = m->r->profile;
     m->r->profile = 0;
@@ -129,7 +138,13 @@ static int64_t run_steps(progress p, int *ended)
     if (p.first == 0 && o->eval_every && o->steps)
         evaluate(p.m, p.data, p.r, p.h, 0);
     begin_time(&p);
-    while (!(*ended = interrupted()) && p.put < p.last) {
+    for (;;) {
+        const int more = p.put < p.last;
+        if (more)
+            draw_step(&p);
+        *ended = interrupted(p.data);
+        if (*ended || !more)
+            break;
         put_step(&p);
         end_steps(&p, is_apart(p.m->r)); /* the host is a step ahead of a device */
         between_steps(&p);
@@ -140,7 +155,7 @@ static int64_t run_steps(progress p, int *ended)
         save(&p);
         report_say(p.r, "saved %s after %lld steps", o->out, (long long)p.done);
     }
-    if (*ended && !o->out)
+    if (*ended == 130 && !o->out)
         report_say(p.r, "interrupted after %lld steps; nothing is saved without --out",
                    (long long)p.done);
     return p.done;
@@ -187,10 +202,12 @@ int train(const options *o, const course *c, history *h)
     data_open(&data, o);
     if (o->out)
         checkpoint_prepare(o);
+    if (o->plot)
+        new_file_try(o->plot);
     model_open(&m, &r, o, !o->eval_only);
     if (o->load)
         load_parameters(&m, o->load);
-    const uint64_t hash = o->out && !o->eval_only ? data_hash(&data) : 0;
+    const uint64_t hash = o->out && !o->eval_only ? data.hash : 0;
     const int64_t first = o->resume ? checkpoint_load(&m, hash) : 0;
     report_open(&p, o, c->label, first);
     describe(&p, &m, &data);
@@ -214,8 +231,13 @@ int train(const options *o, const course *c, history *h)
     r.profile = 0;
     if (o->profile && last > first)
         report_costs(&m, h, first + 1 < last ? first + 1 : first, last);
-    if (!ended)
+    if (!ended) {
         evaluate(&m, &data, &p, h, last);
+        ended = interrupted(&data);
+    }
+    if (*data.lost)
+        fprintf(stderr, "llama: %s: the course ends after %lld steps%s\n", data.lost,
+                (long long)last, o->out ? "" : "; nothing is saved without --out");
     h->tokens_per_s =
         (double)(o->batch * o->seq * o->accumulate) / median(history_seconds(h), h->done + 1);
     h->peak_bytes = peak_memory();
@@ -229,5 +251,5 @@ int train(const options *o, const course *c, history *h)
     if (c->sample && o->sample && !ended)
         sample_text(&m);
     run_close(&r);
-    return ended ? 130 : 0;
+    return ended ? ended : p.log_lost;
 }

@@ -62,7 +62,32 @@ ln -s target.svg link.svg
 "$llama" $toy $data --steps 2 --plot link.svg >out
 [ -h link.svg ] || fail "--plot has replaced a link"
 grep -q '</svg>' target.svg || fail "--plot through a link: nothing is drawn"
-refuses "is a folder, expected a file" $toy $data --steps 1 --plot 'da ta'
+# What cannot be drawn into is told before the course, not after it.
+refuses "is a folder, expected a file" $toy $data --steps 100000 --plot 'da ta'
+refuses "nowhere/loss.svg.tmp: No such file" $toy $data --steps 100000 --plot nowhere/loss.svg
+
+# A file has one use, by whatever names.
+one_file() { # WORDS ARGUMENTS...
+    words=$1
+    shift
+    refuses "$words" $toy $data --steps 100000 "$@"
+}
+echo old >same
+ln same other
+one_file "--log and --plot are one file" --log same --plot ./same
+one_file "--log and --plot are one file" --log new --plot 'da ta/../new'
+one_file "--log and --plot are one file" --log same --plot other
+one_file "--log and --plot are one file" --log loss.svg.tmp --plot loss.svg
+for name in config.json model.safetensors model.safetensors.tmp optimizer-000001.safetensors; do
+    one_file "--out writes its checkpoint there" --out fresh --log ./fresh/$name
+    one_file "--out writes its checkpoint there" --out 'da ta' --plot "da ta/../da ta/$name"
+done
+one_file "--log would write corpus.txt, which --data reads" --log corpus.txt
+one_file "--plot would write held.txt, which --val reads" --plot held.txt
+one_file "--log: is the folder of --out" --log fresh --out fresh/
+[ "$(cat same)" = old ] && [ -s corpus.txt ] && [ ! -e fresh ] || fail "a refused run has written something: $(ls)"
+"$llama" $toy $data --steps 1 --out fresh --log fresh/log --plot fresh/loss.svg >out 2>err || fail "outputs in one folder: $(cat err)"
+"$llama" $toy $data --steps 1 --log /dev/null --plot /dev/null >out 2>err || fail "one device for two outputs: $(cat err)"
 
 # A file that may not grow: an error, and nothing half-written.
 status=0
@@ -70,7 +95,8 @@ status=0
 [ $status -eq 1 ] || fail "ulimit -f: status $status, expected 1"
 grep -q "File too large" err || fail "ulimit -f: says '$(cat err)'"
 [ -z "$(find limited -name '*.tmp')" ] || fail "ulimit -f: leaves $(ls limited | tr '\n' ' ')"
-refuses "--log /dev/full: No space left" $toy $data --steps 1 --log /dev/full
+refuses "--log /dev/full: No space left on device; the run goes on without it" $toy $data --steps 1 --log /dev/full --out spared
+[ -f spared/model.safetensors ] || fail "a log on a full disk: nothing is saved"
 
 # What a killed run has left of writing is removed.
 cp -r whole again

@@ -100,6 +100,7 @@ while IFS='|' read -r folder words; do
     esac
 done <expected
 [ "$(wc -l <expected)" -gt 60 ] || fail "$(wc -l <expected) odd folders"
+refuses "--out and --load are one folder" --load two --out ./two/ $data
 rm two/model-00002-of-00002.safetensors
 refuses 'model-00002-of-00002.safetensors: No such file' --load two $data --steps 0
 refuses 'nowhere/config.json: No such file' --load nowhere

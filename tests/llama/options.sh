@@ -41,8 +41,28 @@ tokens() { # COUNT: a file of 4096 tokens 7, 8, 7, 8, ... whose header tells of 
 }
 tokens 4096 >good.bin
 tokens 5000 >short.bin
-refuses "its header tells of 5000 tokens, the file holds 4096" --tokens short.bin
-refuses "is outside the vocabulary of 5" --tokens good.bin --vocab 5 --steps 1
+# The file has the bytes that its header tells, neither fewer nor more, nor of tokens of another width.
+refuses "its header tells of 5000 tokens of 16 bits, which with it are 11024 bytes; the file has 9216" --tokens short.bin
+tokens 2048 >long.bin
+refuses "its header tells of 2048 tokens of 16 bits, which with it are 5120 bytes; the file has 9216" --tokens long.bin
+{
+    cat good.bin
+    printf x
+} >odd.bin
+refuses "the file has 9217" --tokens odd.bin
+refuses "long.bin: its header tells of 2048 tokens" --tokens good.bin --val-tokens long.bin
+refuses "/dev/zero: is a device, expected a file" --tokens /dev/zero
+mkfifo pipe
+refuses "pipe: is a device, expected a file" --tokens pipe
+# Every token is looked at before the first step, those of the held-out part as well.
+refuses "good.bin: token 7 at 0 is not below the vocabulary's 5" --tokens good.bin --vocab 5 --steps 1
+{
+    head -c 9214 good.bin
+    printf '\377\377'
+} >last.bin
+refuses "last.bin: token 65535 at 4095 is not below the vocabulary's 256" --tokens last.bin --steps 1
+refuses "last.bin: token 65535 at 4095" --tokens good.bin --val-tokens last.bin --steps 1
+refuses "--prompt: byte 10 is not below the vocabulary's 9" --tokens good.bin --vocab 9 --sample 1
 "$llama" $toy --tokens good.bin --vocab 16 --steps 30 --lr 1e-2 --log log --quiet >out 2>err ||
     fail "a token file: $(cat err)"
 grep '"loss"' log | tail -n 1 | awk -F'[:}]' '{ exit !($3 < 1.0) }' || fail "two tokens in turn are not learnt: $(tail -n 2 log)"
@@ -56,10 +76,34 @@ for file in good.bin wide.bin; do
     "$llama" $toy --tokens $file --vocab 16 --steps 2 --log log.$file --quiet >out 2>err || fail "$file: $(cat err)"
     sed 's/"seconds".*//; s/,"median.*//' log.$file >loss.$file
 done
+{
+    head -c 12 wide.bin
+    tail -c +13 good.bin
+} >halved.bin
+refuses "its header tells of 4096 tokens of 32 bits, which with it are 17408 bytes; the file has 9216" --tokens halved.bin
+{
+    head -c 12 good.bin
+    tail -c +13 wide.bin
+} >doubled.bin
+refuses "its header tells of 4096 tokens of 16 bits, which with it are 9216 bytes; the file has 17408" --tokens doubled.bin
 cmp loss.good.bin loss.wide.bin || fail "tokens of 16 and of 32 bits give different losses"
+: >shaky.log
+"$llama" $toy --tokens good.bin --steps 100000 --eval-every 0 --log shaky.log --out shaky --quiet 2>err &
+after_steps shaky.log 100
+truncate -s 2000 good.bin
+status=0
+wait $! || status=$?
+[ $status -eq 1 ] && grep -q "good.bin: ends too early: the course ends after" err || fail "a token file that is cut: status $status, '$(cat err)'"
+grep -q '"step":"'$(grep -c '"loss"' shaky.log)'"' shaky/model.safetensors || fail "a token file that is cut: nothing is saved"
 refuses "--device nowhere: " $toy $data --device nowhere
 
-refuses "--prompt: byte 10 is not below the vocabulary's 9" --tokens good.bin --vocab 9 --sample 1
+# Where it was built it finds its own text, also when all is moved; elsewhere it asks for some, and names no folder of another machine.
+mkdir -p moved/bin
+cp "$llama" moved/bin
+status=0
+moved/bin/llama --steps 1 >out 2>err || status=$?
+[ $status -eq 1 ] && grep -q "no data: name files with --data" err || fail "without its sources: status $status, '$(cat err)'"
+grep -qF "$source" err && fail "it names the folder in which it was built: $(cat err)"
 
 # A loss that is not finite ends the course, and says so.
 refuses "stopped before the parameters change" $toy $data --steps 50 --lr 1e20 --warmup 0 --clip 0

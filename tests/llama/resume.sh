@@ -36,6 +36,31 @@ before=$(grep -c loss signal.log)
 [ "$(grep '"loss"' signal.log | tail -n 1 | sed 's/[^0-9]*\([0-9]*\).*/\1/')" -eq $((before + 3)) ] ||
     fail "resume after Ctrl-C: $(tail -n 1 signal.log)"
 
+# The terminal goes: the same, unless it was told not to care.
+"$llama" $toy $data --steps 100000 --out hung --log hung.log &
+after_steps hung.log 100
+kill -HUP $!
+status=0
+wait $! || status=$?
+[ $status -eq 130 ] && [ -f hung/model.safetensors ] || fail "SIGHUP: status $status, $(ls hung)"
+
+# Whoever reads the log or the progress leaves: the course goes on to its end, and is saved.
+mkfifo reader
+(head -n 1 >/dev/null) <reader &
+status=0
+"$llama" $toy $data --steps 60 --out deaf --log reader 2>err || status=$?
+[ $status -eq 1 ] && grep -q "the run goes on without it" err || fail "no reader of the log: status $status, '$(cat err)'"
+grep -q '"step":"60"' deaf/model.safetensors || fail "no reader of the log: nothing is saved"
+(
+    status=0
+    "$llama" $toy --data corpus.txt --steps 60 --out mute --log mute.log 2>&1 || status=$?
+    echo $status >status
+) | true
+[ "$(cat status)" -eq 0 ] && grep -q '"step":"60"' mute/model.safetensors || fail "no reader of stderr: status $(cat status)"
+# Nor does it take its checkpoint for a standard file that is closed.
+"$llama" $toy --data corpus.txt --steps 2 --out closed >&- 2>&- <&- || fail "closed standard files: status $?"
+"$llama" --out closed --resume --eval-only 2>err || fail "closed standard files: $(cat err)"
+
 # Killed in the middle of saving, again and again: there is always a checkpoint to go on from.
 "$llama" $toy $data --steps 100000 --out killed --stop-after 1
 for pause in 0.11 0.17 0.23 0.31; do
