@@ -153,9 +153,14 @@ static int run(checker *ck, const cli_usage *usage, const char *backend, int lis
         ceilings_find(&ck->under, ck->ctx);
     else if (ck->s.strict && !backend) /* what operators call does not go to the CPU either */
         tg_ctx_set_strict(ck->ctx, 1);
+    const int kinds = backend && ck->s.strict && ck->s.sweep == NO_SWEEP;
+    if (kinds)
+        check_kinds_prepare(ck);
     for (int id = 0; id < tg_op_count(); id++)
         checker_operator(ck, id);
     if (backend && ck->s.sweep == NO_SWEEP && check_parts(ck))
+        return 1;
+    if (kinds && check_kinds(ck))
         return 1;
     return finish(ck, backend);
 }

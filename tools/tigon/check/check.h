@@ -58,12 +58,34 @@ typedef struct composite {
     int passed, failed;
 } composite;
 
+/* What --strict tries with a plug-in beyond the families' cases (check/kinds). */
+typedef enum kind {
+    KIND_SIZES,
+    KIND_OPTIONS,
+    KIND_TYPES,
+    KIND_RANGE,
+    KIND_ACCURACY,
+    KIND_MEMORY,
+    KIND_STATE,
+    KIND_THREADS,
+    KIND_PROCESS,
+    KINDS
+} kind;
+extern const char *const kind_names[KINDS];
+
+typedef struct kinds_line {
+    int impl;
+    int passed[KINDS], failed[KINDS];
+} kinds_line;
+
 typedef struct totals {
     int passed, failed, skipped;
     int n, room;
     tally *line;
     int ncomposites;
     composite *composite;
+    int nkinds;
+    kinds_line *kinds; /* one an implementation */
 } totals;
 
 void totals_add(totals *t, int impl, int type, const outcome *o);

@@ -14,6 +14,12 @@ typedef struct wanted {
     int was_run[MOST_WANTED]; /* something was checked for this name */
 } wanted;
 
+typedef struct process_state process_state;
+/* What only grows when something is never given back: bytes, pages, numbers. */
+typedef struct process_size {
+    int64_t heap, mapped, files, threads;
+} process_size;
+
 typedef struct checker {
     check_settings s;
     const catalogue *cat;
@@ -24,6 +30,8 @@ typedef struct checker {
     const char *types; /* "f32,bf16"; NULL: all */
     int as_json;
     totals sum;
+    process_state *before; /* the first call; for the kinds */
+    process_size before_size;
 } checker;
 
 /* ---- operator.c ---- */
@@ -61,5 +69,12 @@ const char *wanted_not_run(const wanted *w);
 
 /* The composites that stand on the plug-in's implementations. 0, or -1 after a message on stderr. */
 int check_parts(checker *ck);
+
+/* ---- kinds/kinds.c ---- */
+
+/* Before the first call: what the process is like. */
+void check_kinds_prepare(checker *ck);
+/* Each kind with each implementation of the plug-in. 0, or -1 after a message on stderr. */
+int check_kinds(checker *ck);
 
 #endif

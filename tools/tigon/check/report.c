@@ -64,6 +64,7 @@ void totals_free(totals *t)
 {
     free(t->line);
     free(t->composite);
+    free(t->kinds);
 }
 
 static void sort(totals *t)
@@ -143,6 +144,48 @@ static void print_missing_direction(const totals *t, const tg_impl_info *impl)
                impl->backend);
 }
 
+static const kinds_line *kinds_of(const totals *t, int impl)
+{
+    for (int i = 0; i < t->nkinds; i++)
+        if (t->kinds[i].impl == impl)
+            return &t->kinds[i];
+    return NULL;
+}
+
+/* Kinds that have, or have not, a failure: "sizes 12, options 30" */
+static int write_kinds(const kinds_line *k, int failed, char *text, size_t size)
+{
+    int n = 0;
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; k && i < KINDS; i++) {
+        const int tried = k->passed[i] + k->failed[i];
+        if (!tried || failed != (k->failed[i] > 0) || used >= size)
+            continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s ", n++ ? ", " : "", kind_names[i]);
+        used += failed ? (size_t)snprintf(text + used, size - used, "%d of %d", k->failed[i], tried)
+                       : (size_t)snprintf(text + used, size - used, "%d", tried);
+    }
+    return n;
+}
+
+static int kinds_failed(const kinds_line *k)
+{
+    int n = 0;
+    for (int i = 0; k && i < KINDS; i++)
+        n += k->failed[i];
+    return n;
+}
+
+static void print_kinds(const kinds_line *k)
+{
+    char text[512];
+    if (write_kinds(k, 0, text, sizeof text))
+        printf("    kinds tried and passed: %s\n", text);
+    if (write_kinds(k, 1, text, sizeof text))
+        printf("    kinds that FAILED: %s\n", text);
+}
+
 static void print_composite(const composite *c)
 {
     printf("  %s through", tg_op_at(tg_impl_at(c->impl)->op)->name);
@@ -164,11 +207,15 @@ void totals_print_backend(totals *t, const catalogue *cat, const char *file)
             skipped += t->line[end].skipped;
         }
         const tg_impl_info *r = tg_impl_at(impl);
+        const kinds_line *kinds = kinds_of(t, impl);
         printf("  %-44s %-9s %s (%d passed, %d failed, %d skipped)\n", r->full_name,
-               direction_of(tg_op_at(r->op)->name), judgement(passed, failed), passed, failed,
-               skipped);
+               direction_of(tg_op_at(r->op)->name),
+               !failed && kinds_failed(kinds) ? "agrees where it was compared, but FAILS in kinds"
+                                              : judgement(passed, failed),
+               passed, failed, skipped);
         for (int k = i; k < end; k++)
             print_type(&t->line[k], catalogue_op(cat, r->op));
+        print_kinds(kinds);
         print_missing_direction(t, r);
     }
     for (int i = 0; i < t->ncomposites; i++)

@@ -1,5 +1,6 @@
 /* tools/tigon/problem/device.c - problems for implementations that take memory of a device which is not the host's: copies of the
  * buffers there, reached through the context alone. */
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,9 +114,18 @@ static tg_status run_there(tg_ctx *ctx, int impl, problem *p)
     return status ? status : fetch(p);
 }
 
+tg_status problem_run_args(tg_ctx *ctx, int impl, const void *args)
+{
+    fenv_t modes;
+    fegetenv(&modes);
+    const tg_status status = tg_impl_run(ctx, impl, args);
+    fesetenv(&modes);
+    return status;
+}
+
 tg_status problem_run_impl(tg_ctx *ctx, int impl, problem *p)
 {
-    return impl_memory(ctx, impl) == TG_DEVICE_CPU ? tg_impl_run(ctx, impl, problem_args(p))
+    return impl_memory(ctx, impl) == TG_DEVICE_CPU ? problem_run_args(ctx, impl, problem_args(p))
                                                    : run_there(ctx, impl, p);
 }
 

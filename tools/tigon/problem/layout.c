@@ -111,6 +111,13 @@ static void surround(problem *p, const pb_tensor *t)
         memset(b->base, t->written ? 0xA5 : 0xFF, b->bytes);
 }
 
+/* Bytes before the first element: `offset` elements. (rms_norm has an option of that name, whose values may be none of a place.) */
+static size_t lead_of(const problem *p, size_t size)
+{
+    const double elements = pb_case_value(p->c, "offset");
+    return elements > 0 && elements == (double)(int64_t)elements ? (size_t)elements * size : 0;
+}
+
 /* A buffer of its own, or columns beside those of `left`. */
 static int place(problem *p, pb_tensor *t, const pb_tensor *left, pb_tensor *right, int plain,
                  char *error)
@@ -131,8 +138,7 @@ static int place(problem *p, pb_tensor *t, const pb_tensor *left, pb_tensor *rig
     }
     const int64_t elements =
         set_strides(p, t, cols + (right ? right->shape[right->view.ndim - 1] : 0), pad, plain);
-    const size_t lead =
-        plain || !t->decl->symbol ? 0 : (size_t)pb_case_value(p->c, "offset") * size;
+    const size_t lead = plain || !t->decl->symbol ? 0 : lead_of(p, size);
     t->buffer = p->nbuffers;
     if (allocate(p, (size_t)elements * size, lead, error))
         return -1;

@@ -190,8 +190,11 @@ void problem_free(problem *p);
  * back when it has ended, whose errors are the call's. The context must outlive the problem, or problem_leave() comes first.
  */
 tg_status problem_run_impl(tg_ctx *ctx, int impl, problem *p); /* tg_impl_run() */
-tg_status problem_call(tg_ctx *ctx, problem *p);               /* tg_call() */
-int problem_impl_accepts(tg_ctx *ctx, int impl, problem *p);   /* tg_impl_accepts() */
+/* The same with arguments of one's own, in host memory. The thread's floating-point modes are kept in both: an implementation that
+ * turns on traps must not end the program. */
+tg_status problem_run_args(tg_ctx *ctx, int impl, const void *args);
+tg_status problem_call(tg_ctx *ctx, problem *p);             /* tg_call() */
+int problem_impl_accepts(tg_ctx *ctx, int impl, problem *p); /* tg_impl_accepts() */
 /* What has run once, from a graph that the call is recorded into. *recorded: 0 where the device records nothing, and nothing has run. */
 tg_status problem_replay_impl(tg_ctx *ctx, int impl, problem *p, int *recorded);
 

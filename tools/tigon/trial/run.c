@@ -139,13 +139,28 @@ static int check_without_optional(trial *r, const check_settings *s)
     return 0;
 }
 
-outcome check_impl(tg_ctx *ctx, int impl, problem *p, truth *t, const check_settings *s)
+static trial trial_of(tg_ctx *ctx, int impl, problem *p, truth *t, outcome *o)
 {
-    outcome o = {.verdict = PASSED};
-    trial r = {.ctx = ctx, .impl = tg_impl_at(impl), .number = impl, .p = p, .t = t, .o = &o};
+    trial r = {.ctx = ctx, .impl = tg_impl_at(impl), .number = impl, .p = p, .t = t, .o = o};
     r.unfused = !strcmp(r.impl->backend, "unfused");
     r.loose = r.unfused && p->type != TG_F32;
     r.exempt = r.unfused && pb_case_flag(p->c, "hard");
+    return r;
+}
+
+outcome check_written(int impl, problem *p, truth *t)
+{
+    outcome o = {.verdict = PASSED};
+    trial r = trial_of(NULL, impl, p, t, &o);
+    if (!trial_untouched(&r))
+        trial_compare(&r);
+    return o;
+}
+
+outcome check_impl(tg_ctx *ctx, int impl, problem *p, truth *t, const check_settings *s)
+{
+    outcome o = {.verdict = PASSED};
+    trial r = trial_of(ctx, impl, p, t, &o);
     if (run(&r, (int)s->threads) || trial_untouched(&r) || trial_compare(&r) ||
         check_repeats(&r, s))
         return o;

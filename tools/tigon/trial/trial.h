@@ -93,6 +93,9 @@ int run_ref(tg_ctx *ctx, const problem *p, char *error);
 /* Everything that is asked of one implementation with one problem. */
 outcome check_impl(tg_ctx *ctx, int impl, problem *p, truth *t, const check_settings *s);
 
+/* What a call has left in the problem's buffers: outputs against the truth, and everything else untouched. */
+outcome check_written(int impl, problem *p, truth *t);
+
 /* "y[2,5]" */
 void element_name(const pb_tensor *t, int64_t i, char *text, size_t size);
 
