@@ -141,7 +141,7 @@ TG_API int64_t tg_tuned(const char *name);
 /* Memory that implementations of the context's device take, at an address that is a multiple of 64. Of 0 bytes, memory that must not
  * be touched. It comes from the device's own allocator, which may be slow: take it once, not in every step. The host may
  * not follow the pointer, but may add to it. NULL, with the error set: TG_ENOMEM there is none; TG_EUNSUPPORTED the
- * backend offers none. */
+ * backend offers none, or, of the host's memory, the process's aligned_alloc() does not align. */
 TG_API void *tg_alloc(tg_ctx *ctx, size_t bytes);
 
 /* Gives back memory of tg_alloc(), of this context and of the device that it had then, once the work that was put on the
@@ -216,7 +216,9 @@ TG_API void tg_graph_destroy(tg_ctx *ctx, tg_graph *graph);
 
 /* ---- workspace: scratch memory that implementations take from the context, kept between calls ---- */
 
-/* Where the workspace in host memory comes from; NULL functions: the C library. */
+/* Where the workspace in host memory comes from; NULL functions: the C library. alloc: at any address, NULL if there is none.
+ * Implementations get memory at a multiple of 64 in any case: of an allocator that aligns to less, 64 bytes more are taken for each
+ * block, and results are the same. */
 typedef void *(*tg_alloc_fn)(void *user, size_t bytes);
 typedef void (*tg_free_fn)(void *user, void *ptr);
 TG_API tg_status tg_ctx_set_allocator(tg_ctx *ctx, tg_alloc_fn alloc, tg_free_fn release,

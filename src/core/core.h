@@ -170,7 +170,7 @@ tg_status tg_tuning_open(void);
 /* ---- workspace.c ---- */
 
 typedef struct block {
-    void *ptr;
+    void *ptr, *given; /* at a multiple of 64; what the allocator gave */
     size_t bytes;
     uint64_t serial; /* 0: free */
 } block;
@@ -180,6 +180,8 @@ typedef struct workspace {
     int count, capacity;
     size_t used, peak;
     int kept; /* graphs that use its blocks: none goes back */
+    size_t
+        more; /* bytes that a block is longer than asked for, where the allocator aligns to less than 64 */
     tg_alloc_fn alloc;
     tg_free_fn release;
     void *user;

@@ -37,7 +37,12 @@ static void *host_memory(const char *function, size_t bytes)
                   : NULL;
     if (!p)
         tg_fail(TG_ENOMEM, "%s: no memory for %zu bytes", function, bytes);
-    return p;
+    if ((uintptr_t)p % ALIGNMENT == 0)
+        return p;
+    tg_fail(TG_EUNSUPPORTED, "%s: the process's aligned_alloc() gave %p, expected a multiple of %d",
+            function, p, ALIGNMENT);
+    free(p);
+    return NULL;
 }
 
 void *tg_alloc(tg_ctx *ctx, size_t bytes)

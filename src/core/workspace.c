@@ -27,8 +27,25 @@ static void default_free(void *user, void *ptr)
 
 static void give_back(workspace *w, int i)
 {
-    (w->release ? w->release : default_free)(w->user, w->blocks[i].ptr);
+    (w->release ? w->release : default_free)(w->user, w->blocks[i].given);
     w->blocks[i] = w->blocks[--w->count];
+}
+
+static size_t beyond_alignment(const void *p)
+{
+    return (uintptr_t)p % ALIGNMENT;
+}
+
+/* Memory of the allocator. One that aligns to less than we do is asked for so much more, from the first time on. */
+static void *given_memory(workspace *w, size_t bytes)
+{
+    const tg_alloc_fn alloc = w->alloc ? w->alloc : default_alloc;
+    void *p = alloc(w->user, bytes + w->more);
+    if (!p || w->more || !beyond_alignment(p))
+        return p;
+    (w->release ? w->release : default_free)(w->user, p);
+    w->more = ALIGNMENT;
+    return alloc(w->user, bytes + w->more);
 }
 
 void tg_workspace_trim(workspace *w)
@@ -65,12 +82,12 @@ static block *new_block(workspace *w, size_t bytes)
         w->blocks = blocks;
         w->capacity = capacity;
     }
-    const tg_alloc_fn alloc = w->alloc ? w->alloc : default_alloc;
-    void *p = alloc(w->user, bytes);
-    if (!p)
+    char *given = given_memory(w, bytes);
+    if (!given)
         return NULL;
+    const size_t beyond = beyond_alignment(given);
     block *b = &w->blocks[w->count++];
-    *b = (block){p, bytes, 0};
+    *b = (block){given + (beyond ? ALIGNMENT - beyond : 0), given, bytes, 0};
     return b;
 }
 
@@ -192,6 +209,7 @@ static tg_status set_allocator(workspace *w, const char *function, tg_alloc_fn a
     w->alloc = alloc;
     w->release = release;
     w->user = user;
+    w->more = 0;
     return TG_OK;
 }
 
