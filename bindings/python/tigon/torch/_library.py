@@ -259,19 +259,26 @@ def _define_product(name):
 
 
 def _define_adamw():
-    """The one operator that updates tensors in place, and has no gradient."""
-    options = ["lr", "beta1", "beta2", "eps", "weight_decay", "grad_scale"]
-    library.define("adamw(Tensor(a!) param, Tensor grad, Tensor(b!) m, Tensor(c!) v, Tensor(d!)? master=None, *, SymInt step, "
-                   + ", ".join(f"float? {n}=None" for n in options) + ") -> ()")
+    """The one operator that updates tensors in place, and has no gradient. lr may be a tensor of one number, as optimizers of torch.optim
+    take it: torch.compile compiles a call again for each value of a number."""
+    tensors = ["param", "grad", "m", "v", "master"]
+    options = ["beta1", "beta2", "eps", "weight_decay", "grad_scale"]
+    library.define("adamw(Tensor(a!) param, Tensor grad, Tensor(b!) m, Tensor(c!) v, Tensor(d!)? master=None, Tensor? lr_tensor=None, *, "
+                   "SymInt step, " + ", ".join(f"float? {n}=None" for n in ["lr", *options]) + ") -> ()")
     function = _core.operators["adamw"]
 
-    def kernel(param, grad, m, v, master=None, **options):
-        function(grad, param=param, master=master, m=m, v=v, **options)
+    def kernel(param, grad, m, v, master=None, lr_tensor=None, lr=None, **options):
+        _check("adamw", tensors, (param, grad, m, v, master))
+        lr = lr if lr_tensor is None else lr_tensor.item()
+        function(grad, param=param, master=master, m=m, v=v, lr=lr, **options)
         torch.autograd.graph.increment_version([t for t in (param, m, v, master) if t is not None])
+
+    def fake(param, grad, m, v, master=None, lr_tensor=None, **options):
+        _check("adamw", tensors, (param, grad, m, v, master))
 
     for device in ("CPU", "CUDA"):
         library.impl("adamw", kernel, device)
-    torch.library.register_fake("tigon::adamw", lambda *tensors, **options: None, lib=library)
+    torch.library.register_fake("tigon::adamw", fake, lib=library)
 
 
 def _refuse(name):

@@ -3,6 +3,7 @@ import inspect
 
 import torch
 from tigon import _core
+from tigon.torch import _spread
 from tigon.torch._library import argument, functions
 from tigon.torch._table import FAMILIES, PRODUCTS, Operator
 
@@ -49,6 +50,12 @@ for _name in PRODUCTS:
     globals()[_name] = _function(_name, Operator(_name), {"c"})
 
 
-def adamw(param, grad, m, v, master=None, *, step, **options):
-    """One step of AdamW with decoupled weight decay, in place: see tigon.ops.adamw."""
-    torch.ops.tigon.adamw(param, grad, m, v, master, step=step, **options)
+def adamw(param, grad, m, v, master=None, *, step, lr=None, **options):
+    """One step of AdamW with decoupled weight decay, in place: see tigon.ops.adamw. lr is a number or a tensor of one."""
+    compiling = torch.compiler.is_compiling()
+    if type(param) not in (torch.Tensor, torch.nn.Parameter) and not compiling:
+        _spread.register()
+    if compiling and lr is not None and not isinstance(lr, torch.Tensor):
+        lr = torch.ones((), dtype=torch.float64) * lr
+    name = "lr_tensor" if isinstance(lr, torch.Tensor) else "lr"
+    torch.ops.tigon.adamw(param, grad, m, v, master, step=step, **{name: lr}, **options)

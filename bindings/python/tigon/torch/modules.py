@@ -118,23 +118,57 @@ for _name, _family in _CLASSES.items():
 
 
 class AdamW(torch.optim.Optimizer):
-    """AdamW in one pass over each parameter. State is named as torch.optim.AdamW's. master: 16-bit parameters have a copy in f32, which
-    is what is updated."""
+    """AdamW in one pass over each parameter. State is named as torch.optim.AdamW's, whose state it takes, and in f32 for 16-bit
+    parameters. master: these have a copy in f32, which is what is updated. Parameters may be spread over processes (FSDP2's)."""
+
+    # What groups of torch.optim's Adam and AdamW may say, and this one does not do.
+    _ONLY = {"amsgrad": False, "maximize": False, "decoupled_weight_decay": True}
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, *, master=False):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "master": master})
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group.setdefault("master", self.defaults["master"])
+            for name, value in self._ONLY.items():
+                if group.get(name, value) != value:
+                    raise ValueError(f"AdamW: the state that is loaded has {name}={group[name]}, expected {value}")
+
+    def load_state_dict(self, state_dict):
+        """As torch.optim's, but for the types of the state: that casts it to the parameter's."""
+        given = []
+        before = self.register_load_state_dict_pre_hook(lambda _, state: given.append(state))
+        after = self.register_load_state_dict_post_hook(lambda _: self._take_again(given[0]), prepend=True)
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            before.remove()
+            after.remove()
+
+    def _take_again(self, state_dict):
+        ids = [i for group in state_dict["param_groups"] for i in group["params"]]
+        params = [p for group in self.param_groups for p in group["params"]]
+        for i, param in zip(ids, params):
+            for name, value in state_dict["state"].get(i, {}).items():
+                if name == "step":
+                    self.state[param][name] = int(value)
+                elif isinstance(value, torch.Tensor):
+                    self.state[param][name] = value.to(param.device, _state_type(param))
 
     def _state(self, param, master):
         state = self.state[param]
         if not state:
             state["step"] = 0
-            state["exp_avg"], state["exp_avg_sq"] = (torch.zeros_like(param, dtype=torch.float32) for _ in range(2))
-            if master and param.dtype != torch.float32:
-                state["master"] = param.detach().to(torch.float32)
+            state["exp_avg"], state["exp_avg_sq"] = (torch.zeros_like(param, dtype=_state_type(param)) for _ in range(2))
+        if master and "master" not in state and param.dtype != _state_type(param):
+            state["master"] = param.detach().to(_state_type(param))
         return state
 
     @torch.no_grad()
     def step(self, closure=None):
+        if not torch.compiler.is_compiling() and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("AdamW: a graph would replay this step with its number, expected a call outside of torch.cuda.graph")
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -144,11 +178,15 @@ class AdamW(torch.optim.Optimizer):
                 if param.grad is None:
                     continue
                 state = self._state(param, group["master"])
-                state["step"] = int(state["step"]) + 1
+                state["step"] += 1
                 functional.adamw(param, param.grad, state["exp_avg"], state["exp_avg_sq"], state.get("master"), step=state["step"],
                                  lr=group["lr"], beta1=group["betas"][0], beta2=group["betas"][1], eps=group["eps"],
                                  weight_decay=group["weight_decay"])
         return loss
+
+
+def _state_type(param):
+    return torch.float64 if param.dtype == torch.float64 else torch.float32
 
 
 __all__ = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "DyT", "PolyNorm", "Embedding", "Linear", "AdamW", *_CLASSES]
