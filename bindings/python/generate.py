@@ -56,11 +56,25 @@ def signature(fields, typed):
     return ", ".join([one(*p) for p in positional] + ["*"] + [one(*p) for p in named])
 
 
+def in_python(fields, text):
+    """The manual's words for Python, where zero in an option is zero itself, and None what is not given."""
+    zero = {arg for kind, arg, rest in fields if kind in ("F64", "I64") and rest == "0"}
+    options = {arg for kind, arg, _ in fields if kind in ("F64", "I64", "CHOICE")}
+    text = text.replace("NULL", "None")
+
+    def said(match):
+        of = [n for n in re.findall(r"(\w+)(?=(?:, \w+)*:)", match.string[:match.start()]) if n in options]
+        return match[0] if of and of[-1] in zero else "the default is"
+    return re.sub(r"\b0 means\b", said, text).replace(", TG_ZERO 0", "").replace("TG_ZERO", "0")
+
+
 def documentation(name, fields, text):
+    text = in_python(fields, text)
     if name.endswith("_backward"):
         text = f"The gradient of {name.removesuffix('_backward')}.\n{text}"
     defaults = [f"{arg} {rest[8:-1].strip(chr(34)) if rest.startswith('TG_FROM') else rest}"
                 for kind, arg, rest in fields if kind in ("F64", "I64") and rest != "TG_REQUIRED"]
+    defaults = [d.replace("HUGE_VAL", "infinity") for d in defaults]
     if defaults:
         text += "\nDefaults: " + "; ".join(defaults) + ". None is the default; in Python 0 is zero itself."
     return text

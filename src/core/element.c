@@ -19,18 +19,44 @@ const char *tg_type_name(int type)
     return "?";
 }
 
+/* DLPack's codes of types; the first ones come in several sizes, which their names end with. */
+enum { SIZED = 7 };
+static const char *const codes[] = {"i",
+                                    "u",
+                                    "f",
+                                    "opaque",
+                                    "bf",
+                                    "complex",
+                                    "bool",
+                                    "float8_e3m4",
+                                    "float8_e4m3",
+                                    "float8_e4m3b11fnuz",
+                                    "float8_e4m3fn",
+                                    "float8_e4m3fnuz",
+                                    "float8_e5m2",
+                                    "float8_e5m2fnuz",
+                                    "float8_e8m0fnu",
+                                    "float6_e2m3fn",
+                                    "float6_e3m2fn",
+                                    "float4_e2m1fn"};
+
 tg_words tg_type_words(int type)
 {
     tg_words w;
     const unsigned code = (unsigned)type & 255, bits = (unsigned)type >> 8 & 255;
     const unsigned lanes = (unsigned)type >> 16;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (types[i].type == type) {
-            snprintf(w.text, sizeof w.text, "%s", types[i].name);
-            return w;
-        }
-    snprintf(w.text, sizeof w.text, "(code %u, %u bits, %u lane%s)", code, bits, lanes,
-             lanes == 1 ? "" : "s");
+    const char *known = tg_type_name(type);
+    int n;
+    if (*known != '?')
+        n = snprintf(w.text, sizeof w.text, "%s", known);
+    else if (code >= sizeof codes / sizeof *codes)
+        n = snprintf(w.text, sizeof w.text, "unknown (code %u of DLPack, %u bits)", code, bits);
+    else if (code < SIZED)
+        n = snprintf(w.text, sizeof w.text, "%s%u", codes[code], bits);
+    else
+        n = snprintf(w.text, sizeof w.text, "%s", codes[code]);
+    if (lanes != 1)
+        snprintf(w.text + n, sizeof w.text - (size_t)n, " in vectors of %u", lanes);
     return w;
 }
 

@@ -29,7 +29,7 @@ const char *tg_describe(const tg_tensor *t, char *text, size_t size);
 typedef struct tg_words {
     char text[56];
 } tg_words;
-/* "bf16"; of types that Tigon does not know "(code 1, 8 bits, 1 lane)" */
+/* "bf16"; of types that Tigon does not know, too: "complex64", "i8", "f32 in vectors of 4" */
 tg_words tg_type_words(int type);
 
 /* ---- views ---- */

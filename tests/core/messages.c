@@ -89,6 +89,30 @@ static void setters(tg_ctx *ctx)
            "%s", tg_last_error());
 }
 
+/* Types of DLPack that Tigon does not take have the names that they have elsewhere. */
+static void foreign_types(tg_ctx *ctx, parts *p)
+{
+    static const struct {
+        tg_dtype type;
+        const char *name;
+    } types[] = {{{0, 8, 1}, "i8"},
+                 {{1, 16, 1}, "u16"},
+                 {{2, 8, 1}, "f8"},
+                 {{5, 64, 1}, "complex64"},
+                 {{5, 32, 1}, "complex32"},
+                 {{10, 8, 1}, "float8_e4m3fn"},
+                 {{17, 4, 2}, "float4_e2m1fn in vectors of 2"},
+                 {{99, 8, 1}, "unknown (code 99 of DLPack, 8 bits)"}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        char words[128];
+        fresh(p);
+        p->x.dtype = types[i].type;
+        snprintf(words, sizeof words,
+                 "rms_norm_forward: x is of type %s, expected f32, bf16 or f16", types[i].name);
+        refused(ctx, p, words);
+    }
+}
+
 int main(void)
 {
     tg_ctx *ctx = new_context();
@@ -179,8 +203,8 @@ int main(void)
     fresh(&p);
     p.weight.dtype.lanes = 4;
     refused(ctx, &p,
-            "rms_norm_forward: weight is of type (code 2, 32 bits, 4 lanes), expected f32, bf16 or "
-            "f16");
+            "rms_norm_forward: weight is of type f32 in vectors of 4, expected f32, bf16 or f16");
+    foreign_types(ctx, &p);
     fresh(&p);
     p.args.eps = 1e39;
     refused(ctx, &p,

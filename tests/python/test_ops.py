@@ -1,6 +1,7 @@
 """tigon.ops: operators as plain functions, on PyTorch's tensors and NumPy's arrays, and what is said where a call is wrong."""
 import inspect
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -135,6 +136,15 @@ WRONG = [
     (ValueError, "softmax_forward: x has 9 dimensions, expected at most 8", lambda: ops.softmax_forward(torch.ones([1] * 9))),
     (ValueError, "softmax_forward: x has stride -8 in dimension 0, expected 0 or more",
      lambda: ops.softmax_forward(np.ones((4, 8), np.float32)[::-1])),
+    (ValueError, "swiglu_forward: up has stride 4 in its last dimension, expected 1 (contiguous); it is in Fortran order: "
+     "numpy.ascontiguousarray(up), or up.contiguous() of PyTorch, is a copy that is taken",
+     lambda: ops.swiglu_forward(np.ones((4, 8), np.float32), np.ones((4, 8), np.float32, order="F"))),
+    (ValueError, "softmax_forward: x has stride 2 in its last dimension, expected 1 (contiguous); its rows are not contiguous: "
+     "numpy.ascontiguousarray(x), or x.contiguous() of PyTorch, is a copy that is taken", lambda: ops.softmax_forward(X[:, ::2])),
+    (ValueError, "softmax_forward: y has stride 4 in its last dimension, expected 1 (contiguous); it is in Fortran order: one in C order, "
+     "or none, is what an output may be", lambda: ops.softmax_forward(X.numpy(), y=np.ones((4, 8), np.float32, order="F"))),
+    (ValueError, "softmax_forward: x is of type complex64, expected f32, bf16 or f16", lambda: ops.softmax_forward(X.to(torch.complex64))),
+    (ValueError, "softmax_forward: x is of type float8_e5m2, expected f32, bf16 or f16", lambda: ops.softmax_forward(X.to(torch.float8_e5m2))),
     (LookupError, "softmax_forward: there is no implementation gpu/softmax_forward", lambda: ops.softmax_forward(X, impl="gpu")),
 ]
 
@@ -178,6 +188,16 @@ def test_every_operator_is_documented_and_has_a_signature():
         parameters = inspect.signature(function).parameters
         assert set(parameters) == {a["name"] for a in SCHEMA[name]} | {"impl"}
         assert len(function.__doc__) > 40
+
+
+def test_help_is_of_python():
+    """What the manual says for C, where zero in an option is its default and TG_ZERO zero itself, is not said of Python."""
+    for name, arguments in SCHEMA.items():
+        text = getattr(ops, name).__doc__
+        assert not re.search("TG_ZERO|NULL|HUGE_VAL", text), name
+        zero = [n for n in re.findall(r"(\w+): 0 means", text) if {a["name"]: a["default"] for a in arguments}[n] == 0]
+        assert text.count("0 means") == len(zero), name
+    assert "eps: the default is 1e-6." in ops.rms_norm_forward.__doc__
 
 
 def test_threads_have_contexts_of_their_own(x):

@@ -69,16 +69,6 @@ def test_results_and_gradients(name, device, dtype, tolerance):
 
 
 @each
-def test_torch_compile_in_one_graph(name, device):
-    torch.compiler.reset()
-    compiled = torch.compile(lambda t: call(name, t), fullgraph=True, backend="aot_eager")
-    found, expected, got, wanted = both(name, device, torch.float32, compiled)
-    near(scalar(found), scalar(expected), 1e-4)
-    for n in wanted:
-        near(got[n], wanted[n], 2e-5)
-
-
-@each
 def test_torch_func(name, device):
     tensors = PROBLEMS[name].copy(device)
     expected = gradients(lambda t: call(name, t), tensors)

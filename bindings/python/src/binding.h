@@ -39,6 +39,10 @@ int tensors_open(void);
 int tensor_of(const argument *arg, PyObject *object, tg_tensor *view, PyObject **owner,
               place *where);
 
+/* Whether the last error is that this argument's columns are contiguous and not its rows; then it is a Python exception, which says what
+ * to do as well. */
+int refused_for_columns(const argument *arg, const tg_tensor *view);
+
 /* ---- option.c ---- */
 
 /* Writes an option's value into its slot. -1 with a Python exception. */

@@ -225,6 +225,12 @@ static int run(call *c)
     } else {
         status = tg_call(ctx, c->op->id, c->slots);
     }
+    for (int i = 0; status == TG_EINVAL && i < c->op->info->nargs; i++)
+        if (c->given[i] && !is_option(&c->op->info->args[i]) &&
+            refused_for_columns(&(argument){.name = c->op->info->args[i].name,
+                                            .writes = is_output(&c->op->info->args[i])},
+                                &c->views[i]))
+            return -1;
     if (status != TG_OK && !PyErr_Occurred())
         raise_status(status);
     return status == TG_OK ? 0 : -1;

@@ -1,5 +1,7 @@
 /* A tg_tensor on the memory of a Python object: through DLPack's table of C functions where the object's type has one (PyTorch),
  * through __dlpack__() otherwise (NumPy, CuPy, JAX). */
+#include <string.h>
+
 #include "binding.h"
 
 /* Tables by type, since looking one up costs more than all else. A type that is kept here is kept alive. */
@@ -238,4 +240,27 @@ int tensor_of(const argument *arg, PyObject *object, tg_tensor *view, PyObject *
             return explain(arg);
     }
     return 0;
+}
+
+int refused_for_columns(const argument *arg, const tg_tensor *view)
+{
+    const int n = view->ndim;
+    if (n < 2 || !view->strides || view->strides[n - 1] < 2)
+        return 0;
+    char words[128];
+    PyOS_snprintf(words, sizeof words, ": %s has stride %lld in its last dimension", arg->name,
+                  (long long)view->strides[n - 1]);
+    if (!strstr(tg_last_error(), words))
+        return 0;
+    const char *why =
+        view->strides[0] == 1 ? "it is in Fortran order" : "its rows are not contiguous";
+    if (arg->writes)
+        PyErr_Format(PyExc_ValueError, "%s; %s: one in C order, or none, is what an output may be",
+                     tg_last_error(), why);
+    else
+        PyErr_Format(PyExc_ValueError,
+                     "%s; %s: numpy.ascontiguousarray(%s), or %s.contiguous() of PyTorch, is a "
+                     "copy that is taken",
+                     tg_last_error(), why, arg->name, arg->name);
+    return 1;
 }

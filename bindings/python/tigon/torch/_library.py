@@ -72,16 +72,19 @@ def _fake(op):
 
 
 def _vmap(op):
-    """One call for each entry of the batch; the results are stacked."""
+    """One call for each entry of the batch; the results are stacked. Of an empty batch an entry of zeros tells their sizes."""
     target = getattr(torch.ops.tigon, op.name)
 
     def vmap(info, dimensions, *tensors, **options):
+        size = info.batch_size
+
         def entry(i):
-            return [t if d is None else t.select(d, i) for t, d in zip(tensors, dimensions)]
-        results = [target(*entry(i), **options) for i in range(info.batch_size)]
-        if len(op.outputs) == 1:
-            return torch.stack(results), 0
-        return tuple(map(torch.stack, zip(*results))), (0,) * len(op.outputs)
+            return [t if d is None else t.select(d, i) if size else t.new_zeros(t.shape[:d] + t.shape[d + 1:])
+                    for t, d in zip(tensors, dimensions)]
+        results = [target(*entry(i), **options) for i in range(size or 1)]
+        results = results if len(op.outputs) > 1 else [(r,) for r in results]
+        stacked = tuple(torch.stack(r)[:size] for r in zip(*results))
+        return (stacked, (0,) * len(stacked)) if len(stacked) > 1 else (stacked[0], 0)
     return vmap
 
 
@@ -144,7 +147,7 @@ def _upstream(ctx, family, gradients):
 def _scaled(gradient, upstream, again):
     """A gradient that forward computed for an upstream gradient of 1, times the one that came: in place where no other backward can
     read it again, since that of a head's weight is large."""
-    upstream = upstream.to(gradient.dtype)
+    upstream = upstream.to(gradient.dtype).reshape(1)  # (vmap of PyTorch's product takes no number of each entry of an empty batch)
     return gradient * upstream if again else gradient.mul_(upstream)
 
 

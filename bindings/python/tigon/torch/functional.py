@@ -1,11 +1,25 @@
 """The families as functions of tensors with gradients: tigon.torch.rms_norm(x, weight, eps=1e-6)."""
+import functools
 import inspect
 
 import torch
+from torch.overrides import handle_torch_function, has_torch_function
+
 from tigon import _core
 from tigon.torch import _spread
 from tigon.torch._library import argument, functions
 from tigon.torch._table import FAMILIES, PRODUCTS, Operator
+
+
+def overridable(function):
+    """Decorates a function of tensors which others may stand in for: torch.fx's proxies, subclasses with __torch_function__."""
+    @functools.wraps(function)
+    def call(*args, **options):
+        given = (*args, *options.values())
+        if has_torch_function(given):
+            return handle_torch_function(call, given, *args, **options)
+        return function(*args, **options)
+    return call
 
 
 def _function(name, op, shown, in_forward=()):
@@ -30,7 +44,7 @@ def _function(name, op, shown, in_forward=()):
     function.__module__ = "tigon.torch"
     function.__doc__ = _core.operators[op.name].__doc__
     function.__signature__ = _signature(op, extra)
-    return function
+    return overridable(function)
 
 
 def _signature(op, extra):
@@ -50,6 +64,7 @@ for _name in PRODUCTS:
     globals()[_name] = _function(_name, Operator(_name), {"c"})
 
 
+@overridable
 def adamw(param, grad, m, v, master=None, *, step, lr=None, **options):
     """One step of AdamW with decoupled weight decay, in place: see tigon.ops.adamw. lr is a number or a tensor of one."""
     compiling = torch.compiler.is_compiling()

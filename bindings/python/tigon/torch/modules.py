@@ -1,14 +1,34 @@
 """The families as modules, tigon.torch.RMSNorm(4096, eps=1e-6), and AdamW as an optimizer. Options are those of the function."""
+import inspect
+
 import torch
+from torch import nn
+
 from tigon.torch import functional
 from tigon.torch._table import FAMILIES
-from torch import nn
+
+
+def _forward(family, takes):
+    """forward(self, x): the family's inputs that are no parameters, by their names. (torch.fx and others read them from the code.)"""
+    function = getattr(functional, family)
+    inputs = [p for p in inspect.signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    head = ", ".join(["self"] + [str(p) for p in inputs if p.name not in takes])
+    given = ", ".join(f"{p.name}={'self.' * (p.name in takes)}{p.name}" for p in inputs)
+    names = {"function": function}
+    exec(f"def forward({head}):\n    return function({given}, **self.options)", names)
+    return names["forward"]
 
 
 class Module(nn.Module):
-    """A family's function with its options, and with its parameters where it has some."""
+    """A family's function with its options, and with its parameters where it has some. These are read as attributes, since they need not be
+    parameters of the module itself: with torch.nn.utils.parametrize they are computed."""
 
     family = None
+    takes = ()
+
+    def __init_subclass__(cls):
+        if "family" in vars(cls):
+            cls.forward = _forward(cls.family, cls.takes)
 
     def __init__(self, **options):
         super().__init__()
@@ -17,9 +37,6 @@ class Module(nn.Module):
         for name in set(options) - known:
             raise TypeError(f"{type(self).__name__}: there is no option {name}; there are {', '.join(sorted(known))}")
         self.options = options
-
-    def forward(self, *inputs, **named):
-        return getattr(functional, self.family)(*inputs, **named, **dict(self.named_parameters(recurse=False)), **self.options)
 
     def extra_repr(self):
         sizes = [f"{name}={list(p.shape)}" for name, p in self.named_parameters(recurse=False)]
@@ -34,6 +51,7 @@ class RMSNorm(Module):
     """y = x / rms(x) * (offset + weight)."""
 
     family = "rms_norm"
+    takes = ("weight",)
 
     def __init__(self, hidden_size, device=None, dtype=None, **options):
         super().__init__(**options)
@@ -48,6 +66,7 @@ class FusedAddRMSNorm(RMSNorm):
 
 class LayerNorm(Module):
     family = "layer_norm"
+    takes = ("weight", "bias")
 
     def __init__(self, hidden_size, device=None, dtype=None, **options):
         super().__init__(**options)
@@ -57,6 +76,7 @@ class LayerNorm(Module):
 
 class GroupNorm(Module):
     family = "group_norm"
+    takes = ("weight", "bias")
 
     def __init__(self, num_groups, num_channels, device=None, dtype=None, **options):
         super().__init__(num_groups=num_groups, **options)
@@ -68,6 +88,7 @@ class DyT(Module):
     """y = tanh(alpha x) gamma + beta."""
 
     family = "dyt"
+    takes = ("alpha", "gamma", "beta")
 
     def __init__(self, hidden_size, alpha=0.5, device=None, dtype=None):
         super().__init__()
@@ -78,6 +99,7 @@ class DyT(Module):
 
 class PolyNorm(Module):
     family = "poly_norm"
+    takes = ("weight", "bias")
 
     def __init__(self, device=None, dtype=None, **options):
         super().__init__(**options)
@@ -87,21 +109,19 @@ class PolyNorm(Module):
 
 class Embedding(Module):
     family = "embedding"
+    takes = ("weight",)
 
     def __init__(self, num_embeddings, embedding_dim, device=None, dtype=None):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(num_embeddings, embedding_dim, device=device, dtype=dtype))
-
-    def forward(self, indices):
-        return functional.embedding(self.weight, indices)
 
 
 class Linear(nn.Linear):
     """torch.nn.Linear on Tigon's product."""
 
     def forward(self, x):
-        y = functional.gemm(x.reshape(-1, x.shape[-1]), self.weight, trans_b=True).reshape(*x.shape[:-1], -1)
-        return y if self.bias is None else y + self.bias
+        y = functional.gemm(x.reshape(-1, x.shape[-1]), self.weight, trans_b=True).reshape(x.shape[:-1] + (self.out_features,))
+        return y if self.bias is None else y + self.bias.to(y.dtype)
 
 
 # Those without parameters.

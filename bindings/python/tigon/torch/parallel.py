@@ -4,6 +4,7 @@ import torch.distributed as dist
 
 from tigon import ops
 from tigon._once import differentiable_once
+from tigon.torch.functional import overridable
 
 __all__ = ["vocab_parallel_fused_linear_cross_entropy"]
 
@@ -44,6 +45,7 @@ class _Loss(torch.autograd.Function):
         return got.get("dx"), got.get("dweight"), got.get("dbias"), None, None, None, None
 
 
+@overridable
 def vocab_parallel_fused_linear_cross_entropy(x, weight, target, bias=None, *, group=None, vocab_start=None, vocab_size=None,
                                               ignore_index=-100, reduction="mean", label_smoothing=None, lse_square_scale=None,
                                               softcap=None, chunk_bytes=None):
