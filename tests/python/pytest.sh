@@ -5,7 +5,7 @@ set -eu
 source=$1
 file=$2
 shift 2
-python=$(sh "$source/scripts/torch_python.sh" pytest) || {
+python=$(sh "$source/scripts/torch_python.sh" pytest mypy) || python=$(sh "$source/scripts/torch_python.sh" pytest) || {
     echo "skipped: there is no PyTorch here, and it cannot be installed"
     exit 77
 }

@@ -12,7 +12,7 @@ sync = _core.sync
 _core.set_allocator(_outputs.allocate)
 
 
-def check():
+def check() -> None:
     """Compares operators with their reference on this machine and prints what was found; raises AssertionError if they differ."""
     from tigon import _check
 

@@ -1,5 +1,6 @@
 """The families as modules, tigon.torch.RMSNorm(4096, eps=1e-6), and AdamW as an optimizer. Options are those of the function."""
 import inspect
+from typing import Any, Tuple, Union
 
 import torch
 from torch import nn
@@ -144,7 +145,8 @@ class AdamW(torch.optim.Optimizer):
     # What groups of torch.optim's Adam and AdamW may say, and this one does not do.
     _ONLY = {"amsgrad": False, "maximize": False, "decoupled_weight_decay": True}
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, *, master=False):
+    def __init__(self, params: Any, lr: Union[float, torch.Tensor] = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0.01, *, master: bool = False) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "master": master})
 
     def __setstate__(self, state):
@@ -155,7 +157,7 @@ class AdamW(torch.optim.Optimizer):
                 if group.get(name, value) != value:
                     raise ValueError(f"AdamW: the state that is loaded has {name}={group[name]}, expected {value}")
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: Any) -> None:
         """As torch.optim's, but for the types of the state: that casts it to the parameter's."""
         given = []
         before = self.register_load_state_dict_pre_hook(lambda _, state: given.append(state))
@@ -186,7 +188,7 @@ class AdamW(torch.optim.Optimizer):
         return state
 
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Any = None) -> Any:
         if not torch.compiler.is_compiling() and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
             raise RuntimeError("AdamW: a graph would replay this step with its number, expected a call outside of torch.cuda.graph")
         loss = None

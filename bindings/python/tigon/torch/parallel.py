@@ -1,6 +1,9 @@
 """The last layer's loss where each process of a group has a slice of the vocabulary."""
+from typing import Optional
+
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from tigon import ops
 from tigon._once import differentiable_once
@@ -46,9 +49,11 @@ class _Loss(torch.autograd.Function):
 
 
 @overridable
-def vocab_parallel_fused_linear_cross_entropy(x, weight, target, bias=None, *, group=None, vocab_start=None, vocab_size=None,
-                                              ignore_index=-100, reduction="mean", label_smoothing=None, lse_square_scale=None,
-                                              softcap=None, chunk_bytes=None):
+def vocab_parallel_fused_linear_cross_entropy(x: Tensor, weight: Tensor, target: Tensor, bias: Optional[Tensor] = None, *,
+                                              group: Optional[dist.ProcessGroup] = None, vocab_start: Optional[int] = None,
+                                              vocab_size: Optional[int] = None, ignore_index: int = -100, reduction: str = "mean",
+                                              label_smoothing: Optional[float] = None, lse_square_scale: Optional[float] = None,
+                                              softcap: Optional[float] = None, chunk_bytes: Optional[int] = None) -> Tensor:
     """fused_linear_cross_entropy of a head whose rows are shared out over the processes of a group, for vocabularies that outgrow one
     device: the loss, and gradients as if one process had them all. No process holds the logits, not even those of its slice.
 

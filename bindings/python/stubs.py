@@ -1,0 +1,159 @@
+"""The stubs of tigon.torch for type checkers, since its functions and most of its modules are made from the library's schema.
+    stubs.py INCLUDE_TIGON PACKAGE_SOURCE FOLDER      writes functional.pyi, modules.pyi and parallel.pyi into FOLDER
+"""
+import ast
+import os
+import re
+import runpy
+import sys
+import types
+
+from generate import operators
+
+HEAD = '''from typing import Any, Literal, Optional, Tuple, Union, overload
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+'''
+KINDS = {"IN": "in", "OPT": "opt", "OUT": "out", "OUT_OPT": "out_opt", "OPT_OVER": "out_opt", "OUT_OVER": "out",
+         "INOUT": "out", "INOUT_OPT": "out_opt",
+         "F64": "f64", "I64": "i64", "CHOICE": "i64"}
+# The types of what modules take besides options.
+PARAMETERS = {"device": "Union[torch.device, str, None]", "dtype": "Optional[torch.dtype]", "alpha": "float"}
+
+
+def schema(definitions):
+    """What _core.schema() says of each operator, as far as _table.py asks."""
+    def argument(kind, name, rest):
+        choices = {"CHOICE": {"no": 0, "yes": 1} if rest == "no_yes" else {"by name": 0}}.get(kind)
+        return {"name": name, "kind": KINDS[kind], "rule": re.split(r"\W", rest)[0], "required": rest == "TG_REQUIRED", "choices": choices}
+    return {name: [argument(*field) for field in fields] for name, fields in operators(definitions)}
+
+
+def table(definitions, package):
+    """The names of tigon.torch._table, of this list of operators."""
+    outputs = types.ModuleType("tigon._outputs")
+    outputs.SCHEMA = schema(definitions)
+    sys.modules.update({"tigon": types.ModuleType("tigon"), "tigon._outputs": outputs})
+    return runpy.run_path(os.path.join(package, "torch", "_table.py"))
+
+
+def option(argument):
+    kind = {"f64": "float", "i64": "int"}[argument["kind"]]
+    if argument["choices"]:
+        kind = "bool" if "yes" in argument["choices"] else "str"
+    return f"{argument['name']}: {kind}" if argument["required"] else f"{argument['name']}: Optional[{kind}] = None"
+
+
+def inputs(op, left_out=(), given=()):
+    """Tensors by position. `given`: optional ones whose type is told."""
+    last = max((i for i, n in enumerate(op.inputs) if n not in op.optional), default=-1)
+    told = dict(given)
+    kinds = {n: told.get(n, "Optional[Tensor]" if n in op.optional else "Tensor") for n in op.inputs}
+    return [f"{n}: {kinds[n]}" + " = None" * (n in op.optional and i > last) for i, n in enumerate(op.inputs) if n not in left_out]
+
+
+def result(count):
+    return "Tensor" if count == 1 else f"Tuple[{', '.join(['Tensor'] * count)}]"
+
+
+def signatures(op, shown, in_forward=()):
+    """(inputs, options, result) of each way to call: results follow from inputs that may be left out, and from flags."""
+    flags = [n for n in op.flags if n not in in_forward]
+    options = [option(a) for a in op.options]
+    if op.follows:
+        (_, source), = op.follows.items()
+        return [(inputs(op, given=[(source, "Tensor")]), options, result(len(shown))),
+                (inputs(op, given=[(source, "None")]), options, result(len(shown) - 1))]
+    ways = [(inputs(op), options + [f"{n}: Literal[False] = False" for n in flags], result(len(shown)))]
+    return ways + [(inputs(op), options + [f"{n}: bool = False" for n in flags], "Any")] * bool(flags)
+
+
+def define(name, ways, first=(), indent=""):
+    for tensors, options, kind in ways:
+        arguments = [*first, *tensors, *["*"] * bool(options), *options]
+        yield f"{indent}@overload\n" * (len(ways) > 1) + f"{indent}def {name}({', '.join(arguments)}) -> {kind}: ..."
+
+
+def functions(names):
+    for name, family in names["FAMILIES"].items():
+        yield from define(name, signatures(family.forward, set(family.upstream.values()), family.in_forward))
+    for name in names["PRODUCTS"]:
+        yield from define(name, signatures(names["Operator"](name), {"c"}))
+    yield "def adamw(param: Tensor, grad: Tensor, m: Tensor, v: Tensor, master: Optional[Tensor] = None, *, step: int, " \
+          "lr: Union[float, Tensor, None] = None, beta1: Optional[float] = None, beta2: Optional[float] = None, " \
+          "eps: Optional[float] = None, weight_decay: Optional[float] = None, grad_scale: Optional[float] = None) -> None: ..."
+
+
+def initialiser(node, op, flags):
+    """__init__ of a class of modules.py, whose **options are those of the family."""
+    init = next((n for n in node.body if getattr(n, "name", "") == "__init__"), None) if node else None
+    given = [a.arg for a in init.args.args[1:]] if init else []
+    defaults = [None] * (len(given) - len(init.args.defaults)) + init.args.defaults if init else []
+    head = [f"{n}: {PARAMETERS.get(n, 'int')}" + ("" if d is None else f" = {ast.unparse(d)}") for n, d in zip(given, defaults)]
+    options = [option(a) for a in op.options if a["name"] not in given] + [f"{n}: bool = False" for n in flags]
+    options = options if not init or init.args.kwarg else []
+    return f"    def __init__({', '.join(['self', *head, *['*'] * bool(options), *options])}) -> None: ..."
+
+
+def module(name, base, node, family, takes):
+    op, shown = family.forward, set(family.upstream.values())
+    flags = [n for n in op.flags if n not in family.in_forward]
+    yield f"class {name}({base}):"
+    yield from (f"    {n}: nn.Parameter" for n in takes)
+    yield initialiser(node, op, flags)
+    kind = "Any" if flags or op.follows else result(len(shown))
+    for method in ("forward", "__call__"):
+        yield f"    def {method}({', '.join(['self', *inputs(op, takes)])}) -> {kind}: ..."
+
+
+def constant(node, name, default):
+    for n in node.body:
+        if isinstance(n, ast.Assign) and n.targets[0].id == name:
+            return ast.literal_eval(n.value)
+    return default
+
+
+def annotated(nodes, indent=""):
+    """Functions whose source has the types."""
+    for n in nodes:
+        if isinstance(n, ast.FunctionDef) and n.returns and not (n.name.startswith("_") and n.name != "__init__"):
+            yield f"{indent}def {n.name}({ast.unparse(n.args)}) -> {ast.unparse(n.returns)}: ..."
+
+
+def classes(names, tree):
+    """The classes of modules.py."""
+    nodes = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef)}
+    takes = {}
+    yield "class Module(nn.Module):\n    family: str\n    takes: Tuple[str, ...]\n    options: dict[str, Any]"
+    for name, node in nodes.items():
+        base = ast.unparse(node.bases[0])
+        takes[name] = constant(node, "takes", takes.get(base, ()))
+        family = constant(node, "family", None)
+        if family:
+            init = node if any(getattr(n, "name", "") == "__init__" for n in node.body) else nodes[base]
+            yield from module(name, "Module", init, names["FAMILIES"][family], takes[name])
+    for name, family in constant(tree, "_CLASSES", {}).items():
+        yield from module(name, "Module", None, names["FAMILIES"][family], ())
+    yield "class Linear(nn.Linear):\n    def __call__(self, x: Tensor) -> Tensor: ..."
+    yield "class AdamW(torch.optim.Optimizer):"
+    yield from annotated(nodes["AdamW"].body, "    ")
+
+
+def main(include, package, folder):
+    with open(os.path.join(include, "ops.def"), encoding="utf-8") as file:
+        names = table(file.read(), package)
+    trees = {}
+    for name in ("modules", "parallel"):
+        with open(os.path.join(package, "torch", f"{name}.py"), encoding="utf-8") as file:
+            trees[name] = ast.parse(file.read())
+    lines = {"functional": functions(names), "modules": classes(names, trees["modules"]), "parallel": annotated(trees["parallel"].body)}
+    for name, text in lines.items():
+        with open(os.path.join(folder, f"{name}.pyi"), "w", encoding="utf-8") as stub:
+            stub.write(HEAD + "\n".join(text) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

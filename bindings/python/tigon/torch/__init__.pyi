@@ -1,0 +1,3 @@
+from tigon.torch.functional import *
+from tigon.torch.modules import *
+from tigon.torch.parallel import *

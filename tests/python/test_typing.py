@@ -1,0 +1,104 @@
+"""The stubs of the package: they say what the functions and modules are, and programs that use them pass mypy, strict as well."""
+import ast
+import inspect
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tigon
+import tigon.torch as tt
+
+PACKAGE = os.path.dirname(tigon.__file__)
+
+# As much of PyTorch as the stubs name: reading its own takes mypy most of a minute.
+TORCH = {
+    "torch/__init__.pyi": "from torch import distributed as distributed, nn as nn, optim as optim\nclass dtype: ...\nclass device: ...\n"
+                          "class Tensor:\n    def backward(self) -> None: ...\ndef ones(*sizes: int) -> Tensor: ...\n",
+    "torch/nn.pyi": "from typing import Any, Iterator\nfrom torch import Tensor\nclass Parameter(Tensor): ...\n"
+                    "class Module:\n    __call__: Any\n    def parameters(self) -> Iterator[Parameter]: ...\n"
+                    "class Linear(Module):\n    def __init__(self, m: int, n: int, bias: bool = True) -> None: ...\n",
+    "torch/optim.pyi": "class Optimizer: ...\n",
+    "torch/distributed.pyi": "class ProcessGroup: ...\n",
+}
+
+PROGRAM = '''
+import torch
+import tigon
+import tigon.torch as tt
+from tigon import ops
+
+
+def run(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    norm, both = tt.RMSNorm(8, eps=1e-6), tt.fused_add_rms_norm(x, x, w)
+    optimizer = tt.AdamW(norm.parameters(), lr=1e-3, master=True)
+    optimizer.step()
+    tigon.check()
+    tigon.sync()
+    q, k = tt.rope(x, x, x, x)
+    alone: torch.Tensor = tt.rope(x, None, x, x)
+    loss: torch.Tensor = tt.cross_entropy(x, w, reduction="sum")
+    loss, accuracy = tt.cross_entropy(x, w, accuracy=True)
+    tt.vocab_parallel_fused_linear_cross_entropy(x, w, x).backward()
+    print(ops.rms_norm_forward(x, w), tigon.last_impl(), tigon.__version__, both[1], q, k, alone, accuracy)
+    return norm(tt.gemm(tt.sum_rows(x), w, trans_b=True))
+'''
+
+WRONG = {
+    'tt.rms_norm(x, eps="small")': 'Argument "eps" to "rms_norm" has incompatible type "str"',
+    "tt.rms_norm(x, epsilon=1)": 'Unexpected keyword argument "epsilon" for "rms_norm"',
+    "tt.rms_norms(x)": 'Module has no attribute "rms_norms"',
+    "tt.group_norm(x)": 'Missing named argument "num_groups" for "group_norm"',
+    "tt.Softmax(3)": 'Too many arguments for "Softmax"',
+    "tt.swiglu(x, 1)": 'Argument 2 to "swiglu" has incompatible type "int"; expected "Tensor"',
+}
+
+
+def test_mypy(tmp_path):
+    pytest.importorskip("mypy")
+    (tmp_path / "torch").mkdir()
+    wrong = "import torch\nimport tigon.torch as tt\nx = torch.ones(3)\n" + "\n".join(WRONG)
+    for name, text in {**TORCH, "program.py": PROGRAM, "wrong.py": wrong}.items():
+        (tmp_path / name).write_text(text)
+    environment = {**os.environ, "MYPYPATH": os.path.dirname(PACKAGE), "PYTHONPATH": ""}
+    done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--no-site-packages", "--cache-dir", os.devnull, "program.py", "wrong.py"],
+                          cwd=tmp_path, env=environment, capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if ": error: " in line]
+    for number, ((_, words), line) in enumerate(zip(WRONG.items(), lines), 4):
+        assert line.startswith(f"wrong.py:{number}: error: {words}")
+    assert len(lines) == len(WRONG), done.stdout + done.stderr
+
+
+def arguments(node):
+    """(name, is it by keyword alone, has it a default) of each."""
+    a = node.args
+    positional = [(x.arg, False, i >= len(a.args) - len(a.defaults)) for i, x in enumerate(a.args)]
+    return positional + [(x.arg, True, d is not None) for x, d in zip(a.kwonlyargs, a.kw_defaults)]
+
+
+def of_signature(function):
+    parameters = inspect.signature(function).parameters.values()
+    return [(p.name, p.kind is p.KEYWORD_ONLY, p.default is not p.empty) for p in parameters]
+
+
+def stub(name):
+    with open(os.path.join(PACKAGE, "torch", f"{name}.pyi"), encoding="utf-8") as file:
+        return ast.parse(file.read()).body
+
+
+def test_functions_are_as_their_stubs_say():
+    nodes = {n.name: n for n in stub("functional") + stub("parallel") if isinstance(n, ast.FunctionDef)}
+    assert set(nodes) == {n for n, f in vars(tt).items() if inspect.isfunction(f)}
+    for name, node in nodes.items():
+        if name != "adamw":
+            assert sorted(arguments(node)) == sorted(of_signature(getattr(tt, name))), name
+
+
+def test_modules_are_as_their_stubs_say():
+    nodes = {n.name: n for n in stub("modules") if isinstance(n, ast.ClassDef) and n.name != "Module"}
+    assert set(nodes) == {n for n, c in vars(tt).items() if inspect.isclass(c)}
+    for name, node in nodes.items():
+        methods = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
+        if "forward" in methods:
+            assert arguments(methods["forward"]) == of_signature(getattr(tt, name).forward), name
