@@ -189,6 +189,19 @@ static void serve(tg_ctx *ctx, int backend)
     ctx->settings++;
 }
 
+static tg_status no_backend(const char *device, const char *who)
+{
+    char path[4096];
+    const char *const remedy = tg_device_remedy(device);
+    if (!remedy)
+        return tg_fail(TG_ENOTFOUND,
+                       "%s: no backend serves device %s; tigon info lists what there is", who,
+                       device);
+    tg_plugin_path_beside(device, path, sizeof path);
+    return tg_fail(TG_ENOTFOUND, "%s: no backend serves device %s: %s%s%s%s", who, device, remedy,
+                   *path ? " (looked for: " : "", path, *path ? ")" : "");
+}
+
 /* Of the backends of a device, last loaded first, the first that is ready serves the context. */
 tg_status tg_ctx_use_device(tg_ctx *ctx, const char *device, const char *who)
 {
@@ -197,9 +210,7 @@ tg_status tg_ctx_use_device(tg_ctx *ctx, const char *device, const char *who)
     int i = 0;
     while (tg_registry_backend(i))
         i++;
-    tg_status status =
-        tg_fail(TG_ENOTFOUND, "%s: no backend serves device %s; tigon info lists what there is",
-                who, device);
+    tg_status status = no_backend(device, who);
     while (--i >= 0) {
         const tg_backend *b = &tg_registry_backend(i)->table;
         if (strcmp(b->device, device) != 0)

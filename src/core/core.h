@@ -143,7 +143,8 @@ void tg_registry_vendors(char *text, size_t size);
 tg_status tg_plugin_load(const char *path);
 /* libtigon_<device>.so in the folder of this library, if it is there. */
 tg_status tg_plugin_load_beside(const char *device);
-int tg_plugin_lies_beside(const char *device); /* whether it is there */
+/* Its path, "" where there can be none; whether it is there. */
+int tg_plugin_path_beside(const char *device, char *path, size_t size);
 /* where: what messages and queries call the place that it comes from. */
 tg_status tg_plugin_register(const char *where, const tg_backend *table);
 extern const tg_host tg_host_services;
@@ -291,6 +292,8 @@ tg_status tg_ctx_use_device(tg_ctx *ctx, const char *device, const char *who);
 tg_status tg_ctx_use_cpu_max(tg_ctx *ctx, const char *level, const char *who);
 int tg_device_type_is_known(int device_type);
 tg_words tg_device_words(int device_type); /* "npu"; of unknown ones "device type 7" */
+/* What brings a backend of Tigon's own that a build may have left out; NULL for other devices. */
+const char *tg_device_remedy(const char *device);
 
 /* ---- log.c, host.c ---- */
 

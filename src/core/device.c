@@ -30,6 +30,24 @@ tg_words tg_device_words(int device_type)
     return w;
 }
 
+static const struct {
+    const char *device, *remedy;
+} left_out[] = {
+    {"cuda", "its library is not here; `make cuda` builds it, for Python "
+             "`pip install . -C cmake.define.TIGON_CUDA=ON` does; both need nvcc, and no card"},
+    {"npu", "this build has none; -DTIGON_ASCEND=ON builds it"},
+    {"xpu", "Tigon has none of its own; TIGON_BACKEND_PATH names a plug-in"},
+    {"npu-model", "this build has no model of a card; -DTIGON_ASCEND_MODEL=ON builds it"},
+};
+
+const char *tg_device_remedy(const char *device)
+{
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+        if (strcmp(left_out[i].device, device) == 0)
+            return left_out[i].remedy;
+    return NULL;
+}
+
 /* ---- one function a driver: number of devices, or -1 with the reason in `why` ---- */
 
 static void *symbol(void *library, const char *name, char *why, size_t size)

@@ -130,7 +130,7 @@ static void compare(search *s, const char *known)
 /* Whether TIGON_<DEVICE>_... may be a name of a backend that is loaded when its device is chosen, which tells its names then. */
 static int is_of_backend_beside(const char *name, size_t length)
 {
-    char device[32];
+    char device[32], path[4096];
     const char *const word = name + sizeof "TIGON_" - 1;
     const size_t n = strcspn(word, "_=");
     if (n >= sizeof device || word + n >= name + length)
@@ -138,7 +138,7 @@ static int is_of_backend_beside(const char *name, size_t length)
     for (size_t i = 0; i < n; i++)
         device[i] = (char)tolower((unsigned char)word[i]);
     device[n] = 0;
-    return tg_plugin_lies_beside(device);
+    return tg_plugin_path_beside(device, path, sizeof path);
 }
 
 static search look_up(const char *name, size_t length)

@@ -229,11 +229,11 @@ tg_status tg_plugin_load(const char *name)
     return load_file(path);
 }
 
-/* The path of libtigon_<device>.so; 0 if there is no such file. */
-static int path_beside(const char *device, char *path, size_t size)
+int tg_plugin_path_beside(const char *device, char *path, size_t size)
 {
     Dl_info here;
     const char *slash;
+    path[0] = '\0';
     for (const char *c = device; *c; c++)
         if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c))
             return 0;
@@ -248,13 +248,7 @@ static int path_beside(const char *device, char *path, size_t size)
 tg_status tg_plugin_load_beside(const char *device)
 {
     char path[4096];
-    return path_beside(device, path, sizeof path) ? load_file(path) : TG_OK;
-}
-
-int tg_plugin_lies_beside(const char *device)
-{
-    char path[4096];
-    return path_beside(device, path, sizeof path);
+    return tg_plugin_path_beside(device, path, sizeof path) ? load_file(path) : TG_OK;
 }
 
 tg_status tg_plugin_register(const char *where, const tg_backend *table)

@@ -35,6 +35,20 @@ expect 2 list --matrix --json --markdown
 expect 2 list --matrix --update x.md softmax
 expect 0 list --matrix swiglu_forward
 case $output in *"swiglu "*forward*"f32 bf16 f16"*) ;; *) fail "tigon list --matrix swiglu_forward: $output" ;; esac
+# The doctor: a verdict first, a block a device, the operators when they are asked for; whose each implementation is.
+expect 0 doctor
+case $output in "Calls run on cpu"*"nothing is missing"*"
+cpu "*"calls run here; level v"*"
+cuda "*"cannot be used: "*"
+npu "*) ;; *) fail "tigon doctor: $output" ;; esac
+[ "$(echo "$output" | wc -l)" -lt 40 ] || fail "tigon doctor is long: $output"
+case $output in *softmax_forward*) fail "tigon doctor tells of operators: $output" ;; esac
+expect 0 doctor --operators
+case $output in *"  softmax_forward "*"cpu/softmax_forward."*"the CPU's"*) ;; *) fail "tigon doctor --operators: $output" ;; esac
+TIGON_IMPL=unfused expect 0 doctor soft rms
+case $output in *with\ TIGON_IMPL=unfused*rms_norm_forward*unfused/softmax_forward*"unfused's"*) ;; *) fail "TIGON_IMPL=unfused tigon doctor: $output" ;; esac
+TIGON_IMPL=nobody expect 1 doctor
+case $output in "No call can run: TIGON_IMPL: there is no backend nobody"*) ;; *) fail "TIGON_IMPL=nobody tigon doctor: $output" ;; esac
 # Settings of memory: what is measured, and what is no setting.
 expect 0 tune --mib 1 --rounds 1 --json
 for name in pass exps rows stream; do
@@ -147,6 +161,20 @@ import json, sys
 measured = json.load(sys.stdin)["measured"]
 assert measured["copy_gbps"] > 0.1 and measured["products_gflops"] > 0.1, measured
 ' || fail "tigon info --probe measures nothing"
+"$tigon" doctor --json | python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+assert d["verdict"].startswith("Calls run on cpu") and d["device"] == "cpu", d
+cpu = next(x for x in d["devices"] if x["device"] == "cpu")
+assert cpu["chosen"] and cpu["ready"] and cpu["own"] + cpu["composed"] == len(d["operators"]) > 50, cpu
+for x in d["devices"]:
+    counted = x["own"] + x["composed"] + x["of_cpu"] + x["of_cpu_copied"] + x["none"]
+    assert counted == (len(d["operators"]) if x["ready"] else 0) and x["ready"] == (x["why"] is None), x
+for op in d["operators"]: # what is the CPU'"'"'s is not called the device'"'"'s
+    for x in op["devices"]:
+        impl, why = x["implementation"], x["why"]
+        assert ("own" in why) == (x["device"] != "cpu" and not impl.startswith("cpu/")), (op["name"], x)
+'
 "$tigon" info --json | python3 -c '
 import json, sys
 info = json.load(sys.stdin)

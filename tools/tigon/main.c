@@ -26,7 +26,7 @@ static const struct {
     {"ub-check", command_ub_check, "does a kernel fit into an NPU's Unified Buffer, and how"},
     {"profile", command_profile, "one call on the model of an NPU: where its time goes"},
     {"doctor", command_doctor,
-     "which implementation each operator resolves to on each device, and why"},
+     "which device calls will use, what is missing, and what to type"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -78,7 +78,23 @@ static void print_operator(const listing *l, int op)
         const char *device = impl_device(r);
         printf("  %-44s %s%s%s%s%s\n", impl->full_name, *needs ? "needs " : "", needs,
                strcmp(device, "cpu") ? "device " : "", strcmp(device, "cpu") ? device : "",
-               impl_missing(l->ctx, r) ? "  (not on this machine)" : "");
+               impl_missing(l->ctx, r) ? "  (not available here)" : "");
+    }
+}
+
+/* Why implementations of other devices are not available, once for each of these. */
+static void print_missing(const listing *l)
+{
+    int told = 0;
+    for (int b = 0; b < tg_backend_count(); b++) {
+        const tg_backend_info *backend = tg_backend_at(b);
+        int r = 0;
+        while (r < tg_impl_count() && strcmp(tg_impl_at(r)->backend, backend->vendor))
+            r++;
+        if (!strcmp(backend->device, "cpu") || r == tg_impl_count() || !impl_missing(l->ctx, r))
+            continue;
+        printf("%s  device %s: %s\n", told++ ? "" : "\nNot available here\n", backend->device,
+               impl_missing(l->ctx, r));
     }
 }
 
@@ -148,7 +164,8 @@ static int list_all(const listing *l, int as_json)
         json_close(&j);
         json_close(&j);
         json_end(&j);
-    }
+    } else if (!l->resolve)
+        print_missing(l);
     return 0;
 }
 
@@ -206,6 +223,7 @@ int command_list(int argc, char **argv)
     if (wrong_options(&usage, &l, &format, matrix))
         return 2;
 
+    devices_bring();
     if (tg_ctx_create(&l.ctx)) {
         fprintf(stderr, "tigon list: %s\n", tg_last_error());
         return 1;

@@ -5,6 +5,18 @@
 
 #include "impl_device.h"
 
+void devices_bring(void)
+{
+    const tg_probe *probes;
+    const int n = tg_device_probes(&probes);
+    tg_ctx *ctx;
+    if (tg_ctx_create(&ctx))
+        return; /* the command's own context will say why */
+    for (int i = 0; i < n; i++)
+        tg_ctx_set_device(ctx, probes[i].device);
+    tg_ctx_destroy(ctx);
+}
+
 static const tg_backend_info *backend_of(int impl)
 {
     const char *vendor = tg_impl_at(impl)->backend;
