@@ -1,4 +1,5 @@
-# cmake --install: headers, both libraries, CMake package, pkg-config file, man page. (The command: tools/tigon.)
+# cmake --install: headers, both libraries, CMake package, pkg-config file, man page, the backend that a vendor copies. (The command:
+# tools/tigon.)
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tigon)
@@ -34,5 +35,6 @@ file(RELATIVE_PATH TIGON_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/tigon.pc.in ${PROJECT_BINARY_DIR}/tigon.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tigon.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+install(DIRECTORY backends/template DESTINATION ${CMAKE_INSTALL_DATADIR}/tigon PATTERN build EXCLUDE)
 install(FILES docs/man/tigon.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -45,7 +45,7 @@ grep -q '^cpu  *ready: TIGON_DEVICE=cpu chooses it' "$work/out" || fail "tigon d
 cp "$4" "$work/libtigon_cuda.so"
 "$tigon" list softmax_forward >"$work/out" || fail "tigon list beside a library without a driver"
 grep -q '^  cuda/softmax_forward.card  *device cuda  (not available here)' "$work/out" || fail "tigon list leaves its implementations out"
-grep -q '^  device cuda: cuda: there is no card for this test' "$work/out" || fail "tigon list does not tell why"
+grep -q '^  device cuda: there is no card for this test' "$work/out" || fail "tigon list does not tell why"
 "$tigon" list --json softmax_forward >"$work/out"
 grep -q '"supported": false, "why_not": "cuda: there is no card for this test"' "$work/out" || fail "tigon list --json"
 "$tigon" doctor >"$work/out" || fail "tigon doctor beside a library without a driver"

@@ -5,7 +5,8 @@ set -eu
 rm -rf "$3"
 "$1" --install "$2" --prefix "$3" >/dev/null
 cd "$3"
-for file in include/tigon/tigon.h include/tigon/ops.def bin/tigon share/man/man1/tigon.1; do
+for file in include/tigon/tigon.h include/tigon/ops.def bin/tigon share/man/man1/tigon.1 share/tigon/template/CMakeLists.txt \
+    share/tigon/template/README.md share/tigon/template/acme.h share/tigon/template/backend.c share/tigon/template/rms_norm.c; do
     [ -e "$file" ] || { echo "$file is not installed"; exit 1; }
 done
 for name in libtigon.so libtigon.a TigonConfig.cmake tigon.pc; do

@@ -14,8 +14,8 @@ fail() {
     exit 1
 }
 
-# As a vendor does it: the folder is copied away from this repository.
-cp -R "$here/../../backends/template" "$work/acme"
+# As a vendor does it who has no tree: the folder is copied from where Tigon is installed.
+cp -R "$prefix/share/tigon/template" "$work/acme"
 cmake -S "$work/acme" -B "$work/acme/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
 cmake --build "$work/acme/build" >/dev/null
 for plugin in libacme.so libacme_symbols.so; do

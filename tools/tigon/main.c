@@ -25,8 +25,7 @@ static const struct {
     {"report", command_report, "an operator's port to an NPU: files, plan, parity, speed, risks"},
     {"ub-check", command_ub_check, "does a kernel fit into an NPU's Unified Buffer, and how"},
     {"profile", command_profile, "one call on the model of an NPU: where its time goes"},
-    {"doctor", command_doctor,
-     "which device calls will use, what is missing, and what to type"},
+    {"doctor", command_doctor, "which device calls will use, what is missing, and what to type"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -93,7 +93,7 @@ static void print_missing(const listing *l)
             r++;
         if (!strcmp(backend->device, "cpu") || r == tg_impl_count() || !impl_missing(l->ctx, r))
             continue;
-        printf("%s  device %s: %s\n", told++ ? "" : "\nNot available here\n", backend->device,
+        printf("%s  device %s\n", told++ ? "" : "\nNot available here\n",
                impl_missing(l->ctx, r));
     }
 }
