@@ -139,8 +139,8 @@ import json, sys
 cells = json.load(sys.stdin)["cells"]
 assert {(c["operator"], c["direction"]) for c in cells} == {("swiglu", "forward")}, cells
 assert {c["dtype"] for c in cells} == {"f32", "bf16", "f16"}
-assert {"cpu", "ref", "unfused"} <= {c["implementation"] for c in cells}
-assert all(c["state"] == "verified" for c in cells if c["implementation"] in ("cpu", "ref")), cells
+assert {"cpu", "ref", "unfused"} <= {c["backend"] for c in cells}
+assert all(c["state"] == "verified" for c in cells if c["backend"] in ("cpu", "ref")), cells
 '
 "$tigon" numerics --json softmax_forward | python3 -c '
 import json, sys

@@ -36,10 +36,14 @@ refuses 1 "cannot be written" swiglu_forward --output "$work/no/such/folder"
 
 "$tigon" report swiglu_forward --output "$work/text"
 heading=0
-for text in Files "API map" "NPU optimisations" "Tiling and launch" "Parity, forward and backward" Performance Risks; do
+for text in Files "API map" "NPU optimisations" "Tiling and launch" "Parity, forward and backward" Performance "Risks and next steps"; do
     heading=$((heading + 1))
     has "$work/text" "^$heading $text$"
 done
+has "$work/text" 'swiglu_forward +Liger function +liger_kernel\.ops\.swiglu\.LigerSiLUMulFunction\.forward +ctx, a, b, gate_multiplier=1\.0, '
+has "$work/text" 'swiglu_forward +Liger kernel \(Triton\) +liger_kernel\.ops\.swiglu\._swiglu_forward_kernel +a_ptr, '
+has "$work/text" 'swiglu_forward +Tigon +tg_swiglu_forward +in gate, in up, out y'
+has "$work/text" 'swiglu_forward +check on a card .* +tigon check --device npu --strict swiglu_forward'
 has "$work/text" 'kernels/swiglu\.asc\.c +[0-9]+'
 has "$work/text" 'asc_exp +2 +arithmetic \(V\) +swiglu_forward_tile swiglu\.asc\.c:[0-9]+, :[0-9]+'
 has "$work/text" 'double buffering +yes +gate, up, y; V, MTE2, MTE3 busy [0-9.]+ '
@@ -64,9 +68,35 @@ assert {(x["implementation"], x["dtype"]) for x in r["parity"]["implementations"
     ("ascendmodel/swiglu_" + d, t) for d in ("forward", "backward") for t in ("f32", "bf16", "f16")}, r["parity"]
 assert all(x["failed"] == 0 < x["passed"] for x in r["parity"]["implementations"]), r["parity"]
 uses = {(x["operator"], x["call"]): x["uses"] for x in r["api"]["calls"]}
+names = {(x["operator"], x["symbol"]): x["parameters"] for x in r["api"]["symbols"]}
+assert names["swiglu_backward", "liger_kernel.ops.swiglu.swiglu_backward"] == "a, b, dc, gate_multiplier=1.0", names
+steps = {x["operator"]: x["type"] for x in r["risks"]["steps"]}
+assert set(steps) == {"swiglu_forward", "swiglu_backward"} and all(t.startswith("tigon ") for t in steps.values()), steps
 assert uses["swiglu_backward", "asc_exp"] == 2 and uses["swiglu_backward", "asc_copy_gm2ub_align"] == 1, uses
 '
-"$tigon" report swiglu_forward --markdown | grep -q '^## 7 Risks$' || fail "Markdown has no heading"
+"$tigon" report swiglu_forward --markdown | grep -q '^## 7 Risks and next steps$' || fail "Markdown has no heading"
+
+# What is said of Liger's symbols is what tigon.liger has under the same names: parameters and defaults, and no more than more of them.
+python3 - "$source" <<'END'
+import ast, pathlib, re, sys
+source = pathlib.Path(sys.argv[1])
+table = re.findall(r'LIGER\((\w+), "([\w.]+)", FUNCTION, "([\w.]+)",\s*((?:"[^"]*"\s*)+)\)', (source / "tools/tigon/report/liger.inc").read_text())
+compared = 0
+for op, module, name, text in table:
+    file = source / "bindings/python/tigon/liger/ops" / (module.split(".")[-1] + ".py")
+    found = {}
+    for node in ast.parse(file.read_text()).body:
+        for f, prefix in [(node, "")] + [(g, node.name + ".") for g in getattr(node, "body", []) if isinstance(node, ast.ClassDef)]:
+            if isinstance(f, ast.FunctionDef):
+                for a in f.args.args + f.args.kwonlyargs:
+                    a.annotation = None
+                found[prefix + f.name] = ast.unparse(f.args)
+    parameters = "".join(re.findall(r'"([^"]*)"', text))
+    if name in found and not name.endswith(".backward"):  # autograd hands over what comes back by its place
+        assert (found[name].lower() + ",").startswith(parameters.lower() + ","), f"{name}: tigon.liger has ({found[name]}), the report ({parameters})"
+        compared += 1
+assert compared > 30, compared
+END
 
 # The committed pages: each operator that has a kernel is in one.
 for operator in $(sed -n 's/^OPERATOR(\([a-z0-9_]*\),.*/\1/p' "$source/backends/ascend/operators.inc"); do

@@ -93,8 +93,7 @@ static void print_missing(const listing *l)
             r++;
         if (!strcmp(backend->device, "cpu") || r == tg_impl_count() || !impl_missing(l->ctx, r))
             continue;
-        printf("%s  device %s\n", told++ ? "" : "\nNot available here\n",
-               impl_missing(l->ctx, r));
+        printf("%s  device %s\n", told++ ? "" : "\nNot available here\n", impl_missing(l->ctx, r));
     }
 }
 
@@ -189,19 +188,21 @@ int command_list(int argc, char **argv)
 {
     int matrix = 0;
     matrix_format format = {0};
+    const char *device = NULL;
     listing l = {0};
     const cli_option options[] = {
+        CLI_DEVICE(&device),
         {"--json", CLI_FLAG, &format.json, NULL,
          "print the schema, or the matrix, as one JSON object"},
         {"--resolve", CLI_FLAG, &l.resolve, NULL,
          "print the implementations that a call tries, in order"},
         {"--matrix", CLI_FLAG, &matrix, NULL,
-         "check the small cases of every implementation now, and print which implementations are "
-         "right in "
-         "which types"},
+         "check the small cases of every implementation of the device now, and print which are "
+         "right in which types"},
         {"--markdown", CLI_FLAG, &format.markdown, NULL, "with --matrix: as Markdown"},
         {"--update", CLI_TEXT, &format.update, "FILE",
-         "with --matrix: write the table between the markers of this document"},
+         "with --matrix: write the table between the markers of this document; columns of devices "
+         "other than --device keep what was found on them"},
         {0},
     };
     const cli_usage usage = {
@@ -223,6 +224,7 @@ int command_list(int argc, char **argv)
     if (wrong_options(&usage, &l, &format, matrix))
         return 2;
 
+    cli_use_device(device);
     devices_bring();
     if (tg_ctx_create(&l.ctx)) {
         fprintf(stderr, "tigon list: %s\n", tg_last_error());

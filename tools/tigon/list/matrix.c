@@ -1,102 +1,30 @@
-/* tools/tigon/list/matrix.c - operators by implementations and types, each cell checked now: see matrix.h. */
+/* tools/tigon/list/matrix.c - operators by devices, each cell checked now: see matrix.h. */
 #include "matrix.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tigon/backend.h>
+#include <time.h>
 
 #include "check/check.h"
 #include "formats/json.h"
 #include "share/impl_device.h"
 #include "share/marked.h"
 
-enum { TYPES = 3, BACKENDS = 16, CELL = 80 };
+static const int types[MATRIX_TYPES] = {TG_F32, TG_BF16, TG_F16};
 
-static const int types[TYPES] = {TG_F32, TG_BF16, TG_F16};
-
-typedef struct count {
-    int passed, failed;
-} count;
-
-typedef struct line {
-    int op;
-    count cell[BACKENDS][TYPES];
-} line;
-
-typedef struct matrix {
-    int nbackends, nlines, failed;
-    const char *backend[BACKENDS]; /* in the order of the implementations */
-    line *lines;
-} matrix;
-
-/* ---- the cells ---- */
-
-static int backend_of(matrix *m, const char *name)
+int matrix_column_of(matrix *m, const char *name)
 {
-    int i = 0;
-    while (i < m->nbackends && strcmp(m->backend[i], name))
-        i++;
-    if (i == m->nbackends && i < BACKENDS)
-        m->backend[m->nbackends++] = name;
-    return i < BACKENDS ? i : BACKENDS - 1;
+    for (int i = 0; i < m->ncolumns; i++)
+        if (!strcmp(m->column[i].name, name))
+            return i;
+    if (m->ncolumns == MATRIX_COLUMNS)
+        return -1;
+    snprintf(m->column[m->ncolumns].name, sizeof m->column->name, "%s", name);
+    return m->ncolumns++;
 }
 
-/* What is counted in f64 are the finite differences of ref: a failure there is one in every type. */
-static void add(matrix *m, line *l, const tally *t)
-{
-    count *cell = l->cell[backend_of(m, tg_impl_at(t->impl)->backend)];
-    for (int k = 0; k < TYPES; k++) {
-        if (t->type == types[k])
-            cell[k].passed += t->passed;
-        if (t->type == types[k] || t->type == TG_F64)
-            cell[k].failed += t->failed;
-    }
-}
-
-static int fill(matrix *m, tg_ctx *ctx, const int *ops, int nops)
-{
-    char error[PB_ERROR];
-    const catalogue *cat = catalogue_get(error);
-    m->lines = calloc((size_t)nops + 1, sizeof *m->lines);
-    if (!cat || !m->lines)
-        return fprintf(stderr, "tigon list: %s\n", cat ? "out of memory" : error), -1;
-    for (int r = 0; r < tg_impl_count(); r++)
-        if (impl_is_here(ctx, r))
-            backend_of(m, tg_impl_at(r)->backend);
-    for (int i = 0; i < nops; i++) {
-        totals sum = {0};
-        fprintf(stderr, "checking %s (%d of %d)\n", tg_op_at(ops[i])->name, i + 1, nops);
-        check_quick(ctx, cat, ops[i], &sum);
-        line *l = &m->lines[m->nlines++];
-        l->op = ops[i];
-        for (int k = 0; k < sum.n; k++)
-            add(m, l, &sum.line[k]);
-        m->failed += sum.failed;
-        free(sum.line);
-    }
-    return 0;
-}
-
-static const char *state(const count *c)
-{
-    return c->failed ? "failed" : c->passed ? "verified" : "not supported";
-}
-
-/* "f32 bf16 f16", "f32 FAILED bf16", "-" */
-static const char *cell_text(const count *c, char *text, size_t size)
-{
-    size_t used = 0;
-    for (int k = 0; k < TYPES; k++)
-        if (c[k].passed || c[k].failed)
-            used += (size_t)snprintf(text + used, size - used, "%s%s%s", used ? " " : "",
-                                     c[k].failed ? "FAILED " : "", tg_type_name(types[k]));
-    if (!used)
-        snprintf(text, size, "-");
-    return text;
-}
-
-/* "forward", "backward" or "-", and how much of the name comes before it. */
-static const char *direction_of(const char *op, int *base)
+const char *matrix_direction(const char *op, int *base)
 {
     const char *last = strrchr(op, '_');
     const int has = last && (!strcmp(last, "_forward") || !strcmp(last, "_backward"));
@@ -104,126 +32,226 @@ static const char *direction_of(const char *op, int *base)
     return has ? last + 1 : "-";
 }
 
+/* ---- the cells ---- */
+
+/* What was found of one implementation. */
+typedef struct found {
+    int impl, passed[MATRIX_TYPES], failed[MATRIX_TYPES];
+} found;
+
+static const char *column_name(const tg_ctx *ctx, int impl)
+{
+    const char *device = tg_ctx_device(ctx);
+    return strcmp(device, "cpu") ? device : tg_impl_at(impl)->backend;
+}
+
+/* "v4"; without a variant what the backend is called, or that it calls other operators. */
+static const char *label(int impl)
+{
+    const tg_impl_info *info = tg_impl_at(impl);
+    return info->takes & TG_TAKES_ANY_DEVICE ? "composed"
+           : *info->variant                  ? info->variant
+                                             : info->backend;
+}
+
+/* "f32 bf16 f16", "f32 FAILED bf16"; "" if nothing was run */
+static const char *types_of(const found *f, char *text, size_t size)
+{
+    text[0] = '\0';
+    for (int k = 0; k < MATRIX_TYPES; k++) {
+        const size_t used = strlen(text);
+        if (f->passed[k] || f->failed[k])
+            snprintf(text + used, size - used, "%s%s%s", used ? " " : "",
+                     f->failed[k] ? "FAILED " : "", tg_type_name(types[k]));
+    }
+    return text;
+}
+
+/* Implementations of one backend that are right in the same types share them. */
+static void write_cells(matrix *m, const tg_ctx *ctx, matrix_line *l, const found *list, int n)
+{
+    char of[64], last[64] = "";
+    int column = -1;
+    for (int i = 0; i < n; i++) {
+        const int now = matrix_column_of(m, column_name(ctx, list[i].impl));
+        types_of(&list[i], of, sizeof of);
+        if (now < 0 || !*of)
+            continue;
+        char *cell = l->cell[now], *end = strrchr(cell, ':');
+        if (now != column || !end || strcmp(of, last))
+            end = cell + strlen(cell);
+        const char *between = !*cell ? "" : *end ? " " : "; ";
+        snprintf(end, MATRIX_CELL - (size_t)(end - cell), "%s%s: %s", between, label(list[i].impl),
+                 of);
+        column = now;
+        snprintf(last, sizeof last, "%s", of);
+    }
+}
+
+/* What is counted in f64 are the finite differences of ref: a failure there is one in every type. */
+static int collect(const totals *sum, found *list, int max)
+{
+    int n = 0;
+    for (int i = 0; i < sum->n; i++) {
+        const tally *t = &sum->line[i];
+        int at = 0;
+        while (at < n && list[at].impl != t->impl)
+            at++;
+        if (at == max)
+            continue;
+        if (at == n)
+            list[n++] = (found){.impl = t->impl};
+        for (int k = 0; k < MATRIX_TYPES; k++) {
+            list[at].passed[k] += t->type == types[k] ? t->passed : 0;
+            list[at].failed[k] += t->type == types[k] || t->type == TG_F64 ? t->failed : 0;
+        }
+    }
+    return n;
+}
+
+static int by_impl(const void *a, const void *b)
+{
+    return ((const found *)a)->impl - ((const found *)b)->impl;
+}
+
+/* ---- where it was run ---- */
+
+/* "level v4bf16, 2026-11-29", "NVIDIA H200, 2026-11-29", "model of a 910B4, 2026-11-29" */
+static void describe(const tg_ctx *ctx, char *text, size_t size)
+{
+    const char *device = tg_ctx_device(ctx), *soc = getenv("TIGON_SOC");
+    const time_t now = time(NULL);
+    const tg_probe *probes;
+    char date[32], on[96] = "";
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
+    if (!strcmp(device, "cpu"))
+        snprintf(on, sizeof on, "level %s, ", tg_cpu_level());
+    else if (!strcmp(device, "npu-model"))
+        snprintf(on, sizeof on, "model of a %s, ", soc && *soc ? soc : "910B4");
+    const int n = tg_device_probes(&probes);
+    for (int i = 0; i < n && !*on; i++)
+        if (!strcmp(probes[i].device, device) && *probes[i].name)
+            snprintf(on, sizeof on, "%s, ", probes[i].name);
+    snprintf(text, size, "%s%s", on, date);
+}
+
 /* ---- the table ---- */
+
+static void json_cells(json *j, const found *list, int n)
+{
+    char name[PB_NAME];
+    int base;
+    for (int i = 0; i < n * MATRIX_TYPES; i++) {
+        const found *f = &list[i / MATRIX_TYPES];
+        const tg_impl_info *info = tg_impl_at(f->impl);
+        const char *op = tg_op_at(info->op)->name, *direction = matrix_direction(op, &base);
+        const int k = i % MATRIX_TYPES;
+        snprintf(name, sizeof name, "%.*s", base, op);
+        json_object(j, NULL);
+        json_text(j, "operator", name);
+        json_text(j, "direction", strcmp(direction, "-") ? direction : NULL);
+        json_text(j, "backend", info->backend);
+        json_text(j, "implementation", info->full_name);
+        json_text(j, "dtype", tg_type_name(types[k]));
+        json_text(j, "state",
+                  f->failed[k]   ? "failed"
+                  : f->passed[k] ? "verified"
+                                 : "not supported");
+        json_int(j, "passed", f->passed[k]);
+        json_int(j, "failed", f->failed[k]);
+        json_close(j);
+    }
+}
 
 static void print_text(const matrix *m)
 {
-    char text[CELL];
     int base;
-    printf("%-30s %-10s", "operator", "direction");
-    for (int b = 0; b < m->nbackends; b++)
-        printf(" %-16s", m->backend[b]);
-    printf("\n");
     for (int i = 0; i < m->nlines; i++) {
-        const char *name = tg_op_at(m->lines[i].op)->name;
-        const char *direction = direction_of(name, &base);
-        printf("%-30.*s %-10s", base, name, direction);
-        for (int b = 0; b < m->nbackends; b++)
-            printf(" %-16s", cell_text(m->lines[i].cell[b], text, sizeof text));
-        printf("\n");
+        const char *name = tg_op_at(m->line[i].op)->name;
+        const char *direction = matrix_direction(name, &base);
+        for (int c = 0; c < m->ncolumns; c++) {
+            if (!*m->line[i].cell[c])
+                continue;
+            printf("%-30.*s %-10s %-10s %s\n", base, name, direction, m->column[c].name,
+                   m->line[i].cell[c]);
+            base = 0; /* the name stands once */
+            direction = "";
+        }
     }
+    for (int c = 0; c < m->ncolumns; c++)
+        printf("%s: %s\n", m->column[c].name, m->column[c].where);
 }
 
-/* The next line is the other direction of the same operator, with the same cells. */
-static int goes_with_next(const matrix *m, int i)
+static int fill(matrix *m, tg_ctx *ctx, const int *ops, int nops, json *j)
 {
-    char one[CELL], other[CELL];
-    int base, next;
-    if (i + 1 >= m->nlines)
-        return 0;
-    const char *a = tg_op_at(m->lines[i].op)->name, *b = tg_op_at(m->lines[i + 1].op)->name;
-    direction_of(a, &base);
-    direction_of(b, &next);
-    int same = base == next && !strncmp(a, b, (size_t)base);
-    for (int k = 0; same && k < m->nbackends; k++)
-        same = !strcmp(cell_text(m->lines[i].cell[k], one, sizeof one),
-                       cell_text(m->lines[i + 1].cell[k], other, sizeof other));
-    return same;
-}
-
-static void write_markdown(FILE *out, const matrix *m)
-{
-    char text[CELL];
-    int base;
-    fprintf(out, "| operator | direction |");
-    for (int b = 0; b < m->nbackends; b++)
-        fprintf(out, " %s |", m->backend[b]);
-    fprintf(out, "\n|---|---|");
-    for (int b = 0; b < m->nbackends; b++)
-        fprintf(out, "---|");
-    fprintf(out, "\n");
-    for (int i = 0; i < m->nlines; i++) {
-        const char *name = tg_op_at(m->lines[i].op)->name;
-        const char *direction = direction_of(name, &base);
-        fprintf(out, "| `%.*s` | %s", base, name, direction);
-        if (goes_with_next(m, i))
-            fprintf(out, ", %s", direction_of(tg_op_at(m->lines[++i].op)->name, &base));
-        fprintf(out, " |");
-        for (int b = 0; b < m->nbackends; b++)
-            fprintf(out, " %s |", cell_text(m->lines[i].cell[b], text, sizeof text));
-        fprintf(out, "\n");
+    enum { MOST = 64 };
+    char error[PB_ERROR];
+    found list[MOST];
+    const catalogue *cat = catalogue_get(error);
+    m->line = calloc((size_t)nops + 1, sizeof *m->line);
+    if (!cat || !m->line)
+        return fprintf(stderr, "tigon list: %s\n", cat ? "out of memory" : error), -1;
+    if (strcmp(tg_ctx_device(ctx), "cpu")) /* what operators call does not go to the CPU either */
+        tg_ctx_set_strict(ctx, 1);
+    for (int i = 0; i < nops; i++) {
+        totals sum = {0};
+        fprintf(stderr, "checking %s (%d of %d)\n", tg_op_at(ops[i])->name, i + 1, nops);
+        check_quick(ctx, cat, ops[i], &sum);
+        const int n = collect(&sum, list, MOST);
+        qsort(list, (size_t)n, sizeof *list, by_impl);
+        m->line[m->nlines].op = ops[i];
+        write_cells(m, ctx, &m->line[m->nlines++], list, n);
+        if (j)
+            json_cells(j, list, n);
+        m->failed += sum.failed;
+        totals_free(&sum);
     }
-    fprintf(out, "\nVerified on a processor of level %s.\n", tg_cpu_level());
-}
-
-static void print_json(const matrix *m)
-{
-    int base;
-    char name[PB_NAME];
-    json j = json_begin(stdout, 2);
-    json_object(&j, NULL);
-    json_text(&j, "version", tg_version());
-    json_text(&j, "level", tg_cpu_level());
-    json_array(&j, "cells");
-    for (int i = 0; i < m->nlines * m->nbackends * TYPES; i++) {
-        const line *l = &m->lines[i / (m->nbackends * TYPES)];
-        const int b = i / TYPES % m->nbackends, k = i % TYPES;
-        const char *op = tg_op_at(l->op)->name, *direction = direction_of(op, &base);
-        snprintf(name, sizeof name, "%.*s", base, op);
-        json_object(&j, NULL);
-        json_text(&j, "operator", name);
-        json_text(&j, "direction", strcmp(direction, "-") ? direction : NULL);
-        json_text(&j, "implementation", m->backend[b]);
-        json_text(&j, "dtype", tg_type_name(types[k]));
-        json_text(&j, "state", state(&l->cell[b][k]));
-        json_int(&j, "passed", l->cell[b][k].passed);
-        json_int(&j, "failed", l->cell[b][k].failed);
-        json_close(&j);
-    }
-    json_close(&j);
-    json_close(&j);
-    json_end(&j);
+    for (int c = 0; c < m->ncolumns; c++)
+        describe(ctx, m->column[c].where, sizeof m->column[c].where);
+    return 0;
 }
 
 static const char marker[] = "tigon list: matrix";
 
-static int update(const matrix *m, const char *file)
+static int update(matrix *m, const char *file)
 {
-    char *text = NULL;
+    char *text = NULL, *page = marked_text("tigon list", file, marker);
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return perror("tigon list"), -1;
-    write_markdown(out, m);
-    const int bad = fclose(out) || marked_replace("tigon list", file, marker, text);
+    FILE *out = page ? open_memstream(&text, &size) : NULL;
+    int bad = !out || matrix_add_others(m, page);
+    if (!bad)
+        matrix_markdown(m, out);
+    bad = (out && fclose(out)) || bad || marked_replace("tigon list", file, marker, text);
     free(text);
+    free(page);
     return bad ? -1 : 0;
 }
 
 int matrix_run(tg_ctx *ctx, const int *ops, int nops, const matrix_format *format)
 {
     matrix m = {0};
+    json j = json_begin(stdout, 2);
     if (format->update && marked_check("tigon list", format->update, marker))
         return 1;
-    int bad = fill(&m, ctx, ops, nops);
-    if (!bad && format->update)
+    if (format->json) {
+        json_object(&j, NULL);
+        json_text(&j, "version", tg_version());
+        json_text(&j, "level", tg_cpu_level());
+        json_text(&j, "device", tg_ctx_device(ctx));
+        json_array(&j, "cells");
+    }
+    int bad = fill(&m, ctx, ops, nops, format->json ? &j : NULL);
+    if (format->json) {
+        json_close(&j);
+        json_close(&j);
+        bad |= json_end(&j);
+    } else if (!bad && format->update) {
         bad = update(&m, format->update);
-    else if (!bad && format->json)
-        print_json(&m);
-    else if (!bad && format->markdown)
-        write_markdown(stdout, &m);
-    else if (!bad)
+    } else if (!bad && format->markdown) {
+        matrix_markdown(&m, stdout);
+    } else if (!bad) {
         print_text(&m);
-    free(m.lines);
+    }
+    free(m.line);
     return bad || m.failed;
 }

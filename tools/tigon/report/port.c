@@ -105,6 +105,7 @@ int report_files_and_calls(report *r)
     doc_section(r->d, "files", "Files");
     list_files(r, s);
     doc_section(r->d, "api", "API map");
+    report_symbols(r);
     const int status = list_calls(r, s);
     sources_free(s);
     if (status)

@@ -1,5 +1,5 @@
 /* tools/tigon/report/report.c - `tigon report`: what a port of an operator to an NPU consists of, how it is cut, whether it is right, how
- * fast the model says that it is, and which risks are left. */
+ * fast the model says that it is, which risks are left, and what to do next. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,10 +175,11 @@ int command_report(int argc, char **argv)
         "OPERATOR | --all",
         "Reports on an operator's port to an Ascend NPU: seven points, all read off or run.",
         "OPERATOR may be the beginning of a name: swiglu stands for swiglu_forward and\n"
-        "swiglu_backward. The points: files; calls of the vector core's API; optimisations "
-        "applied;\n"
-        "tiling and launch with the planner's reasons; parity with the reference; performance for\n"
-        "small, medium and large shapes; risks. All times are the model's. Sizes are those of "
+        "swiglu_backward. The points: files; Liger's symbols and calls of the vector core's API;\n"
+        "optimisations applied; tiling and launch with the planner's reasons; parity with the\n"
+        "reference; performance for small, medium and large shapes; risks and next steps. All "
+        "times\n"
+        "are the model's. Sizes are those of "
         "tigon\n"
         "bench, with fewer rows where tensors would take more than some 100 MB.\n"
         "The exit status is 1 if the operator has no kernel or disagrees with the reference.",

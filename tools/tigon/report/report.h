@@ -44,8 +44,12 @@ void report_measure(report *r, const pb_op *op);
 /* All launches of a run together. */
 tg_npu_launch report_sum(const report_run *run);
 
+/* Time over what the needed bytes take at the chip's full bandwidth. */
+double report_over_memory(const report_run *run, const tg_npu_launch *sum);
+
 /* The points, in their order. 0, or -1 after a message. */
 int report_files_and_calls(report *r);
+void report_symbols(report *r); /* of the second */
 void report_optimisations(report *r);
 void report_tiling(report *r);
 void report_parity(report *r);

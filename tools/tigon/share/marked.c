@@ -60,6 +60,17 @@ static int replace(const char *command, const char *file, const char *name, cons
     return status;
 }
 
+char *marked_text(const char *command, const char *file, const char *name)
+{
+    char *from, *to, *document = file_text(file, NULL), *text = NULL;
+    if (!document)
+        failed(command, file, strerror(errno));
+    else if (!find(command, file, name, document, &from, &to))
+        text = strndup(from, (size_t)(to - from));
+    free(document);
+    return text;
+}
+
 int marked_check(const char *command, const char *file, const char *name)
 {
     return replace(command, file, name, NULL);
