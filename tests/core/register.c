@@ -1,4 +1,7 @@
 /* A backend inside the program: taken by contexts that exist already, and refused with a reason. */
+#include <pthread.h>
+#include <unistd.h>
+
 #include "../common/test.h"
 
 #include <tigon/backend.h>
@@ -39,6 +42,26 @@ static void refused(const tg_backend *b, tg_status expected, const char *word)
     EXPECT(tg_backend_count() == count, "a refused backend is there");
 }
 
+/* On a thread of its own: a lock that a refusal left held would stop it, where the thread that holds it may go on. */
+static void *register_elsewhere(void *b)
+{
+    EXPECT(tg_backend_register(b) == TG_EINVAL, "%s", tg_last_error());
+    EXPECT(tg_backend_load("there/is/no.so") == TG_ENOTFOUND, "%s", tg_last_error());
+    return NULL;
+}
+
+static void nothing_is_held(tg_backend *b)
+{
+    pthread_t thread;
+    EXPECT(tg_backend_load("there/is/no.so") == TG_ENOTFOUND, "%s", tg_last_error());
+    alarm(20); /* the test ends there, by the signal */
+    for (int i = 0; i < 2; i++) {
+        EXPECT(pthread_create(&thread, NULL, register_elsewhere, b) == 0, "no thread");
+        pthread_join(thread, NULL);
+    }
+    alarm(0);
+}
+
 int main(void)
 {
     float x[] = {0, 0}, y[2];
@@ -68,5 +91,7 @@ int main(void)
     b = backend("other");
     b.abi++;
     refused(&b, TG_EABI, "ABI");
+    b = backend("mine");
+    nothing_is_held(&b);
     return report();
 }

@@ -136,6 +136,29 @@ static void loss(tg_ctx *ctx, int impl)
     expect_ones(impl, sums, shape[0], 1);
 }
 
+/* Losses of rows whose logits are all 0: by their weights they are the three numbers times the logarithm of 3. */
+static void row_losses(tg_ctx *ctx, int impl)
+{
+    static float weights[] = {HUGE_NUMBER, -HUGE_NUMBER, 1};
+    int64_t shape[] = {1001, 3}, classes = 3, one = 1;
+    memset(other, 0, (size_t)(shape[0] * shape[1]) * sizeof *other);
+    for (int64_t i = 0; i < shape[0]; i++)
+        index_data[i] = -100; /* ignored */
+    index_data[0] = 0, index_data[shape[0] / 2] = 1, index_data[shape[0] - 1] = 2;
+    const tg_tensor logits = tg_tensor_of(other, TG_F32, 2, shape),
+                    target = tg_tensor_of(index_data, TG_I64, 1, shape),
+                    weight = tg_tensor_of(weights, TG_F32, 1, &classes);
+    tg_tensor tloss = tg_tensor_of(sums, TG_F32, 1, &one);
+    const tg_cross_entropy_forward_args args = {.logits = &logits,
+                                                .target = &target,
+                                                .class_weight = &weight,
+                                                .loss = &tloss,
+                                                .reduction = TG_SUM};
+    EXPECT(tg_impl_run(ctx, impl, &args) == TG_OK, "%s", tg_last_error());
+    EXPECT(sums[0] > 1.09f && sums[0] < 1.11f, "%s: rows' losses add up to %g, in order to log 3",
+           tg_impl_at(impl)->full_name, (double)sums[0]);
+}
+
 static int is_of_the_library(int impl)
 {
     return !strncmp(tg_impl_at(impl)->full_name, "cpu/", 4) ||
@@ -171,10 +194,14 @@ int main(void)
         other[i] = per_row[i] = 1;
     for (size_t k = 0; k < sizeof operators / sizeof *operators; k++)
         EXPECT(every_impl(ctx, (int)k) >= 2, "%s: too few implementations", operators[k].op);
-    for (int impl = 0; impl < tg_impl_count(); impl++)
-        if (tg_impl_at(impl)->op == tg_op_by_name("kl_div_forward") && runs_on_cpu(ctx, impl) &&
-            is_of_the_library(impl))
+    for (int impl = 0; impl < tg_impl_count(); impl++) {
+        if (!runs_on_cpu(ctx, impl) || !is_of_the_library(impl))
+            continue;
+        if (tg_impl_at(impl)->op == tg_op_by_name("kl_div_forward"))
             loss(ctx, impl);
+        if (tg_impl_at(impl)->op == tg_op_by_name("cross_entropy_forward"))
+            row_losses(ctx, impl);
+    }
     tg_ctx_destroy(ctx);
     return report();
 }

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -230,6 +231,47 @@ def test_references_are_neither_lost_nor_kept(x):
         with pytest.raises(ValueError):
             ops.rms_norm_forward(x, x)
     assert sys.getrefcount(x) == before
+    made, rstd = ops.rms_norm_forward(x, rstd=True)
+    own = np.empty_like(x)
+    assert sys.getrefcount(made) == sys.getrefcount(rstd) == sys.getrefcount(own)
+
+
+def _refused(function, *args, **named):
+    def call():
+        try:
+            function(*args, **named)
+        except (TypeError, ValueError, LookupError):
+            return
+        raise AssertionError("the call is not refused")
+    return call
+
+
+@pytest.mark.parametrize("take", [np.asarray, torch.from_numpy])
+def test_a_call_leaves_no_memory_behind(x, take):
+    """Whether it succeeds or fails, early or late: 300 times as much as once."""
+    x, weight, y = take(x), take(np.ones(8, np.float32)), take(np.empty_like(x))
+    calls = {
+        "made": lambda: ops.rms_norm_forward(x, weight, rstd=True),
+        "given": lambda: ops.rms_norm_forward(x, weight, y=y),
+        "a choice": lambda: ops.rms_norm_forward(x, casting_mode="gemma"),
+        "an implementation": lambda: ops.rms_norm_forward(x, impl="ref"),
+        "no implementation": _refused(ops.rms_norm_forward, x, impl="cpu/rms_norm_forward.v9"),
+        "a wrong shape": _refused(ops.rms_norm_forward, x, x, rstd=True),
+        "a wrong choice": _refused(ops.rms_norm_forward, x, casting_mode="nothing"),
+        "a wrong type": _refused(ops.rms_norm_forward, x, eps="much"),
+        "no tensor": _refused(ops.rms_norm_forward, x, "weight"),
+        "an argument too many": _refused(ops.rms_norm_forward, x, weight, y, y),
+        "an unknown name": _refused(ops.rms_norm_forward, x, bias=weight),
+    }
+    for what, call in calls.items():
+        for _ in range(300):  # Python has caches of its own
+            call()
+        tracemalloc.start()
+        for _ in range(300):
+            call()
+        kept = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert kept < 300 * 8, f"{what}: {kept} bytes of 300 calls stay"
 
 
 def test_random_calls_do_not_crash():
