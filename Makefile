@@ -78,6 +78,12 @@ test-cuda: all
 soak: all
 	@sh scripts/soak.sh
 
+# Faults of one line (tests/mutants/faults.txt), each planted in a copy of the tree: a test must see it. Half an hour; FAULTS="src/core rounded"
+# takes those alone whose file or words have one of these.
+mutants:
+	@sh scripts/setup.sh test
+	@python3 tests/mutants/mutants.py . build/mutants $(FAULTS)
+
 # Random shapes of every Ascend kernel on the model, two chips, other sizes of the Unified Buffer: half an hour or so.
 SHAPES ?= 2000
 sweep: all
@@ -131,4 +137,4 @@ install: all
 clean:
 	rm -rf build build-dev build-tsan build-aarch64
 
-.PHONY: all setup cuda cuda-sanitizer wheel demo test test-long test-all test-cuda sweep test-levels test-aarch64 test-clang test-convergence soak test-hf test-liger coverage bench bench-peers check lint format install clean
+.PHONY: all setup cuda cuda-sanitizer wheel demo test test-long test-all test-cuda sweep test-levels test-aarch64 test-clang test-convergence soak mutants test-hf test-liger coverage bench bench-peers check lint format install clean

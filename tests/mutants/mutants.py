@@ -2,11 +2,13 @@
 """Plants faults of one line, one after another, in a copy of the tree and demands that the tests that should see each do.
 
     mutants.py SOURCE_DIR FOLDER [WORD...]     FOLDER: of the copy and its build; WORD: faults whose file or words have it
+    mutants.py SOURCE_DIR                      whether all can be planted, and nothing else
 
 The faults are in faults.txt, which says how they are written. Status 1: one survived, or could not be planted.
 """
 import filecmp
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,9 +25,17 @@ class Fault:
     def name(self):
         return f"{self.path}: {self.words}"
 
+    def in_text(self, text):
+        """The file with the fault; None: what it takes the place of is not there, or more than once."""
+        start = text.find(self.after)
+        at = text.find(self.old, start) if start >= 0 else -1
+        if at < 0 or (not self.after and text.count(self.old) != 1):
+            return None
+        return text[:at] + self.new + text[at + len(self.old):]
+
 
 def read_faults(path):
-    faults, kind = [], ""
+    faults, kind = [], None
     for line in open(path, encoding="utf-8"):
         mark, text = line[:2], line[2:].rstrip("\n")
         if not line.strip() or line.startswith("#"):
@@ -45,7 +55,15 @@ def read_faults(path):
         else:
             where, words = line.strip().split(": ", 1)
             faults.append(Fault(kind, where, words))
+    for fault in faults:
+        if fault.path.endswith(".h") and not fault.units or not fault.old or not fault.tests:
+            sys.exit(f"{fault.name()}: a fault has its text and a test, in a header also units")
     return faults
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def run(command, cwd, log):
@@ -95,7 +113,7 @@ class Copy:
                               stdout=open(self.log, "a"), stderr=subprocess.STDOUT, check=False).returncode == 0
 
     def passes(self, test):
-        words = test.split()
+        words = shlex.split(test)
         settings = [word for word in words if "=" in word and not word.startswith("-")]
         program, *arguments = words[len(settings):]
         if program == "python":
@@ -113,22 +131,19 @@ class Copy:
         """A header goes into the units alone that the fault names: all others stay as they are, however old."""
         with open(f"{self.tree}/{fault.path}", "w", encoding="utf-8") as file:
             file.write(text)
-        if fault.units:
-            for path in self.objects():
-                if any(f"/{unit}" in path for unit in fault.units):
-                    os.remove(path)
-                else:
-                    os.utime(path)
+        for path in self.objects():
+            if any(f"/{unit}" in path for unit in fault.units) or path.endswith(f"/{fault.path}.o"):
+                os.remove(path)
+            elif fault.units:
+                os.utime(path)
 
     def plant(self, fault):
-        """The file as it was; None: the text is not there, or more than once."""
-        text = open(f"{self.tree}/{fault.path}", encoding="utf-8").read()
-        start = text.find(fault.after)
-        at = text.find(fault.old, start) if start >= 0 else -1
-        if at < 0 or (not fault.after and text.count(fault.old) != 1):
-            return None
-        self.write(fault, text[:at] + fault.new + text[at + len(fault.old):])
-        return text
+        """The file as it was, None if the fault cannot be planted."""
+        text = read(f"{self.tree}/{fault.path}")
+        faulty = fault.in_text(text)
+        if faulty is not None:
+            self.write(fault, faulty)
+        return text if faulty is not None else None
 
 
 def try_fault(copy, fault):
@@ -144,11 +159,20 @@ def try_fault(copy, fault):
         copy.write(fault, text)
 
 
-def main():
-    source, folder, words = os.path.realpath(sys.argv[1]), os.path.realpath(sys.argv[2]), sys.argv[3:]
-    faults = [f for f in read_faults(f"{source}/tests/mutants/faults.txt") if not words or any(w in f.name() for w in words)]
-    for name in [name for name in os.environ if name.startswith("TIGON_") and name != "TIGON_PEERS_PYTHON"]:
-        del os.environ[name]
+def find_python(source, faults):
+    """PyTorch's Python for the tests of the package; without one their faults are left out."""
+    if not any(test.startswith("python ") for fault in faults for test in fault.tests):
+        return faults
+    found = subprocess.run(["sh", f"{source}/scripts/torch_python.sh", "pytest"], capture_output=True, text=True, check=False)
+    if found.returncode == 0:
+        os.environ["TIGON_PEERS_PYTHON"] = found.stdout.strip()
+        return faults
+    print("there is no PyTorch here: without the faults of the Python package")
+    return [fault for fault in faults if not any(test.startswith("python ") for test in fault.tests)]
+
+
+def try_all(source, folder, faults):
+    """How many were not noticed."""
     copy = Copy(source, folder)
     tests = sorted({test for fault in faults for test in fault.tests})
     if not copy.make(tests):
@@ -166,7 +190,21 @@ def main():
         left += result != "killed"
         print(f"  {result:11}{time.time() - start:4.0f} s  {fault.name()}", flush=True)
     print(f"{len(faults)} faults planted, {left} not noticed")
-    sys.exit(left != 0)
+    return left
+
+
+def main():
+    source, words = os.path.realpath(sys.argv[1]), sys.argv[3:]
+    faults = [f for f in read_faults(f"{source}/tests/mutants/faults.txt") if not words or any(w in f.name() for w in words)]
+    stale = [fault.name() for fault in faults if fault.in_text(read(f"{source}/{fault.path}")) is None]
+    for name in stale:
+        print(f"cannot be planted, its text is not there or there more than once: {name}")
+    if len(sys.argv) == 2:
+        print(f"{len(faults)} faults, {len(stale)} of which cannot be planted")
+        sys.exit(bool(stale))
+    for name in [name for name in os.environ if name.startswith("TIGON_") and name != "TIGON_PEERS_PYTHON"]:
+        del os.environ[name]
+    sys.exit(try_all(source, os.path.realpath(sys.argv[2]), find_python(source, faults)) != 0)
 
 
 if __name__ == "__main__":
