@@ -115,12 +115,14 @@ static tg_status embedding(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t 
     return tg_impl_run(ctx, impl, &(tg_embedding_backward_args){&tdy, &ti, &ty, 0});
 }
 
-/* The sum of two rows, as a product with ones */
+/* The sum of two rows, as a product with ones; its rows are all the same, as many as matrix units ask for. */
 static tg_status gemm(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t *y)
 {
-    int64_t left[] = {1, 2}, right[] = {2, n}, result[] = {1, n};
-    b[0] = rounded(type, 1);
-    b[1] = rounded(type, 1);
+    enum { ROWS = 64 };
+    static uint16_t ones[2 * ROWS], product[ROWS * MOST];
+    int64_t left[] = {ROWS, 2}, right[] = {2, n}, result[] = {ROWS, n};
+    for (int i = 0; i < 2 * ROWS; i++)
+        ones[i] = rounded(type, 1);
     for (int64_t i = 0; i < n; i++) {
         const double first = ldexp(128 + next_random() % 128, (int)(next_random() % 4)),
                      second = ldexp(128 + next_random() % 128, -(int)(next_random() % 4));
@@ -128,9 +130,14 @@ static tg_status gemm(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t *y)
         a[n + i] = rounded(type, second);
         expected[i] = (float)(first + second);
     }
-    tg_tensor ta = tensor(b, type, 2, left), tb = tensor(a, type, 2, right),
-              tc = tensor(y, type, 2, result);
-    return tg_impl_run(ctx, impl, &(tg_gemm_args){.a = &ta, .b = &tb, .c = &tc});
+    tg_tensor ta = tensor(ones, type, 2, left), tb = tensor(a, type, 2, right),
+              tc = tensor(product, type, 2, result);
+    const tg_status status = tg_impl_run(ctx, impl, &(tg_gemm_args){.a = &ta, .b = &tb, .c = &tc});
+    for (int64_t r = 1; status == TG_OK && r < ROWS; r++)
+        EXPECT(!memcmp(product, product + r * n, (size_t)n * sizeof *y), "%s: row %lld differs",
+               tg_impl_at(impl)->full_name, (long long)r);
+    memcpy(y, product, (size_t)n * sizeof *y);
+    return status;
 }
 
 static void fill_weight(int type, int64_t n)
@@ -200,6 +207,109 @@ static tg_status kl_div(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t *y)
         ctx, impl, &(tg_kl_div_backward_args){.y_true = &tt, .dy_pred = &ty, .reduction = TG_SUM});
 }
 
+/* s = x + residual, which is rounded and goes on */
+static tg_status add_norm(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t *y)
+{
+    static uint16_t normal[MOST];
+    int64_t shape[] = {1, n};
+    for (int64_t i = 0; i < n; i++) {
+        const double first = ldexp(128 + next_random() % 128, (int)(next_random() % 4)),
+                     second = ldexp(128 + next_random() % 128, -(int)(next_random() % 4));
+        a[i] = rounded(type, first);
+        b[i] = rounded(type, i % 3 ? second : -second);
+        expected[i] = (float)(value_of(type, a[i]) + value_of(type, b[i]));
+        weight[i] = 1;
+    }
+    tg_tensor tx = tensor(a, type, 2, shape), tr = tensor(b, type, 2, shape),
+              tw = tg_tensor_of(weight, TG_F32, 1, &n), ty = tensor(normal, type, 2, shape),
+              ts = tensor(y, type, 2, shape);
+    const tg_fused_add_rms_norm_forward_args args = {
+        .x = &tx, .residual = &tr, .weight = &tw, .y = &ty, .s = &ts};
+    return tg_impl_run(ctx, impl, &args);
+}
+
+/* dbias, the sum of all dy and of what is there: one element */
+static tg_status poly_norm(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t *y)
+{
+    static uint16_t dx[MOST], ones[3];
+    static float rstd[3] = {1, 1, 1};
+    int64_t shape[] = {1, n}, three = 3, one = 1, saved[] = {1, 3};
+    const double first = any_number(type) / 2, second = value_of(type, rounded(type, first / 37));
+    for (int64_t i = 0; i < n; i++) {
+        a[i] = rounded(type, i ? 0 : first);
+        b[i] = rounded(type, 1);
+        expected[i] = 0; /* but for the first nothing is written */
+    }
+    for (int i = 0; i < 3; i++)
+        ones[i] = rounded(type, 1);
+    y[0] = rounded(type, second);
+    expected[0] = (float)(value_of(type, a[0]) + value_of(type, y[0]));
+    tg_tensor tdy = tensor(a, type, 2, shape), tx = tensor(b, type, 2, shape),
+              tw = tensor(ones, type, 1, &three), tr = tg_tensor_of(rstd, TG_F32, 2, saved),
+              td = tensor(dx, type, 2, shape), ty = tensor(y, type, 1, &one);
+    const tg_poly_norm_backward_args args = {
+        .dy = &tdy, .x = &tx, .weight = &tw, .rstd = &tr, .dx = &td, .dbias = &ty, .accumulate = 1};
+    return tg_impl_run(ctx, impl, &args);
+}
+
+/* Two classes of the same probability: the gradient of the target's, the first, is half of the upstream gradient, or minus that. */
+static uint16_t *two_classes(int type, int64_t n, float sign)
+{
+    static uint16_t gradient[2 * MOST];
+    for (int64_t i = 0; i < 2 * n; i++)
+        a[i] = gradient[i] = 0;
+    fill_weight(type, n);
+    for (int64_t i = 0; i < n; i++) {
+        expected[i] = fabsf(weight[i]) < 0x1p126f ? weight[i] : 1;
+        weight[i] = sign * 2 * expected[i];
+    }
+    return gradient;
+}
+
+static const int64_t first_class[MOST];
+
+static void take_first_class(const uint16_t *gradient, int64_t n, uint16_t *y)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = gradient[2 * i];
+}
+
+static tg_status cross_entropy(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t *y)
+{
+    static float loss[MOST];
+    int64_t shape[] = {n, 2};
+    uint16_t *const gradient = two_classes(type, n, -1);
+    tg_tensor tl = tensor(a, type, 2, shape), tt = tg_tensor_of(first_class, TG_I64, 1, &n),
+              tu = tg_tensor_of(weight, TG_F32, 1, &n), to = tg_tensor_of(loss, TG_F32, 1, &n),
+              td = tensor(gradient, type, 2, shape);
+    const tg_cross_entropy_forward_args args = {.logits = &tl,
+                                                .target = &tt,
+                                                .dloss = &tu,
+                                                .loss = &to,
+                                                .dlogits = &td,
+                                                .reduction = TG_NONE};
+    const tg_status status = tg_impl_run(ctx, impl, &args);
+    take_first_class(gradient, n, y);
+    return status;
+}
+
+static tg_status log_softmax(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t *y)
+{
+    static float lse[MOST];
+    int64_t shape[] = {1, n, 2};
+    uint16_t *const gradient = two_classes(type, n, 1);
+    for (int64_t i = 0; i < n; i++)
+        lse[i] = logf(2);
+    tg_tensor tl = tensor(a, type, 3, shape), tt = tg_tensor_of(first_class, TG_I64, 2, shape),
+              tu = tg_tensor_of(weight, TG_F32, 2, shape), ts = tg_tensor_of(lse, TG_F32, 2, shape),
+              td = tensor(gradient, type, 3, shape);
+    const tg_selective_log_softmax_backward_args args = {
+        .logits = &tl, .target = &tt, .lse = &ts, .dlogp = &tu, .dlogits = &td, .temperature = 1};
+    const tg_status status = tg_impl_run(ctx, impl, &args);
+    take_first_class(gradient, n, y);
+    return status;
+}
+
 static const struct {
     const char *op;
     tg_status (*run)(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t *y);
@@ -209,7 +319,11 @@ static const struct {
                  {"rms_norm_forward", rms_norm},
                  {"layer_norm_forward", layer_norm},
                  {"layer_norm_backward", columns},
-                 {"kl_div_backward", kl_div}};
+                 {"kl_div_backward", kl_div},
+                 {"fused_add_rms_norm_forward", add_norm},
+                 {"poly_norm_backward", poly_norm},
+                 {"cross_entropy_forward", cross_entropy},
+                 {"selective_log_softmax_backward", log_softmax}};
 enum { OPERATORS = sizeof operators / sizeof *operators };
 
 static void check(tg_ctx *ctx, int k, int impl, int type, int64_t n, int offset)

@@ -85,6 +85,13 @@ static double fill_far(const filler *f, int64_t i)
     return normal(f, i) + 1000;
 }
 
+/* 1000 and the numbers of the type next to it: a deviation of one rounding. */
+static double fill_neighbours(const filler *f, int64_t i)
+{
+    const double step = f->type == TG_BF16 ? 4 : f->type == TG_F16 ? 0.5 : 0x1p-14;
+    return 1000 + step * ((double)(bits_of(f, i, 0) % 3) - 1);
+}
+
 /* One element in a row is ten thousand times larger than the others. */
 static double fill_spike(const filler *f, int64_t i)
 {
@@ -246,6 +253,7 @@ static const struct fill {
     {"offset", fill_offset},
     {"heights", fill_heights},
     {"far", fill_far},
+    {"neighbours", fill_neighbours},
     {"spike", fill_spike},
     {"last", fill_last},
     {"layer", fill_layer},
