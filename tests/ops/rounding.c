@@ -115,22 +115,23 @@ static tg_status embedding(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t 
     return tg_impl_run(ctx, impl, &(tg_embedding_backward_args){&tdy, &ti, &ty, 0});
 }
 
-/* The sum of two rows, as a product with ones; its rows are all the same, as many as matrix units ask for. */
+/* The sum of two rows, as a product with ones and zeros; as many rows, and terms, as matrix units ask for, and all rows the same. */
 static tg_status gemm(tg_ctx *ctx, int impl, int type, int64_t n, uint16_t *y)
 {
-    enum { ROWS = 64 };
-    static uint16_t ones[2 * ROWS], product[ROWS * MOST];
-    int64_t left[] = {ROWS, 2}, right[] = {2, n}, result[] = {ROWS, n};
-    for (int i = 0; i < 2 * ROWS; i++)
-        ones[i] = rounded(type, 1);
+    enum { ROWS = 64, TERMS = 32 };
+    static uint16_t ones[ROWS * TERMS], terms[TERMS * MOST], product[ROWS * MOST];
+    int64_t left[] = {ROWS, TERMS}, right[] = {TERMS, n}, result[] = {ROWS, n};
+    for (int i = 0; i < ROWS * TERMS; i++)
+        ones[i] = rounded(type, i % TERMS < 2);
+    memset(terms, 0, sizeof terms);
     for (int64_t i = 0; i < n; i++) {
         const double first = ldexp(128 + next_random() % 128, (int)(next_random() % 4)),
                      second = ldexp(128 + next_random() % 128, -(int)(next_random() % 4));
-        a[i] = rounded(type, first);
-        a[n + i] = rounded(type, second);
+        terms[i] = rounded(type, first);
+        terms[n + i] = rounded(type, second);
         expected[i] = (float)(first + second);
     }
-    tg_tensor ta = tensor(ones, type, 2, left), tb = tensor(a, type, 2, right),
+    tg_tensor ta = tensor(ones, type, 2, left), tb = tensor(terms, type, 2, right),
               tc = tensor(product, type, 2, result);
     const tg_status status = tg_impl_run(ctx, impl, &(tg_gemm_args){.a = &ta, .b = &tb, .c = &tc});
     for (int64_t r = 1; status == TG_OK && r < ROWS; r++)

@@ -1,5 +1,12 @@
-/* The same bits for any number of threads, on an executor of pthreads: every operator, every case of its family.
+/* The same bits for any number of threads, on an executor of pthreads: every operator, every case of its family. And what each call leaves
+ * behind: no workspace in use, the caller's signals, floating-point mode and matrix units as they were.
  *   threads_same_bits [BYTES [STEP]]    each STEP-th of the problems that take less memory than that */
+#include <pthread.h>
+#include <signal.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "../common/test.h"
 #include "executor.h"
 #include "problem/problem.h"
@@ -14,6 +21,55 @@ enum { TYPES = 3, BACKENDS = 3, COUNTS = 2, MAX_MEMORY = 1 << 18 };
 enum { TYPES = 3, BACKENDS = 2, COUNTS = 3, MAX_MEMORY = 16 << 20 };
 #endif
 static const int counts[] = {1, 7, 2}; /* of threads; the first COUNTS are tried */
+
+/* ---- what a call leaves behind ---- */
+
+/* What instructions on floats do, of the thread. */
+static unsigned float_mode(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_stmxcsr() & 0xffc0u; /* without the flags of what has happened */
+#else
+    return 0;
+#endif
+}
+
+/* 1 if tiles of a matrix unit hold data: each switch of threads would save them. */
+static unsigned tiles_in_use(void)
+{
+#if defined(__x86_64__)
+    enum { KNOWS_WHAT_IS_IN_USE = 4, TILE_DATA = 1 << 18 };
+    unsigned a = 0, b, c, d;
+    if (!__get_cpuid_count(13, 1, &a, &b, &c, &d) || !(a & KNOWS_WHAT_IS_IN_USE))
+        return 0;
+    __asm__("xgetbv" : "=a"(a), "=d"(d) : "c"(1));
+    return (a & TILE_DATA) != 0;
+#else
+    return 0;
+#endif
+}
+
+static int signals_held(void)
+{
+    sigset_t held;
+    int count = 0;
+    pthread_sigmask(SIG_SETMASK, NULL, &held);
+    for (int number = 1; number < 32; number++)
+        count += sigismember(&held, number) > 0;
+    return count;
+}
+
+static unsigned mode; /* before all calls */
+
+static void expect_nothing_left(tg_ctx *ctx, const problem *p, const char *backend)
+{
+    tg_ctx_workspace_reset_peak(ctx);
+    EXPECT(tg_ctx_workspace_peak(ctx) == 0, "%s/%s, %s: %zu bytes of workspace stay in use",
+           backend, p->op->info->name, p->c->text, tg_ctx_workspace_peak(ctx));
+    EXPECT(float_mode() == mode && !tiles_in_use() && !signals_held(),
+           "%s/%s, %s: mode %x instead of %x, tiles %u, %d signals held", backend,
+           p->op->info->name, p->c->text, float_mode(), mode, tiles_in_use(), signals_held());
+}
 
 /* ---- the comparison ---- */
 
@@ -41,6 +97,7 @@ static void compare(tg_ctx *ctx, problem *p, const char *backend)
         problem_reset(p);
         const tg_status status = tg_call(ctx, p->op->id, problem_args(p));
         EXPECT(status == TG_OK, "%s %s: %s", p->op->info->name, p->c->text, tg_last_error());
+        expect_nothing_left(ctx, p, backend);
         copy_buffers(p, i ? again : first);
         EXPECT(!i || memcmp(first, again, bytes) == 0,
                "%s/%s, %s: other bits on %d threads than on 1", backend, p->op->info->name,
@@ -58,6 +115,7 @@ int main(int argc, char **argv)
     static const char *const backends[] = {"cpu", "unfused,ref", "ref"};
     enum { RUNS = BACKENDS * TYPES }; /* of a case */
     char error[PB_ERROR];
+    mode = float_mode();
     const catalogue *cat = catalogue_get(error);
     tg_ctx *ctx = new_context();
     tg_ctx_set_executor(ctx, run_on_pthreads, NULL);
