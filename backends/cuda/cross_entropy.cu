@@ -40,7 +40,8 @@ struct loss_args {
 /* ---- the sums of a row ---- */
 
 struct row_sums : target_sums {
-    float weighted; /* of w_i (x_i - origin), over all classes; with smoothing */
+    float
+        weighted; /* of w_i (x_i - origin), over all classes; with smoothing; the origin of a slice is 0 */
     float origin;
     int largest; /* the first of the largest logits; if it is asked for */
 };
@@ -59,7 +60,7 @@ __device__ __forceinline__ static row_sums sum_row(const loss_args &a, TEAM &t, 
     float own = -CUDART_MAX_NORMAL_F, sums[2] = {0, 0}, best[1] = {-CUDART_INF_F};
     int at = INT32_MAX;
     s.x_y = x_y;
-    s.origin = s.x_y - s.x_y == 0 ? s.x_y : 0;
+    s.origin = !a.slice && s.x_y - s.x_y == 0 ? s.x_y : 0;
     logits.walk(t, a.n, false, [&](int j, float(&v)[V<T>]) {
         if (ALL) {
             float w[V<T>];
@@ -133,6 +134,13 @@ __device__ __forceinline__ static void store_gradient(const loss_args &a, char *
     store_past((T *)row + j, left, narrow<T>(d));
 }
 
+/* 1 - tanh^2 (x / softcap), without a difference of numbers near 1. */
+__device__ __forceinline__ static float softcap_slope(float x, float softcap)
+{
+    const float e = expf(-2 * fabsf(x / softcap)), r = 1 / (1 + e);
+    return 4 * e * r * r;
+}
+
 /* The gradient is factor exp(x_i - max) - bias w_i, times the slope of softcap, and `target` in place of it for the target. */
 struct row_slopes {
     float factor, bias, target;
@@ -147,13 +155,15 @@ __device__ __forceinline__ static row_slopes slopes_of(const loss_args &a, int64
     const float upstream = a.grad_scale * (a.dloss ? a.dloss[a.each ? r : 0] : 1);
     const float g = a.token_scaling ? upstream * expf(-o.minus_log_p) : upstream;
     const float target = (1 - a.smoothing) * w_y * c.per_ce;
-    const float both = (ALL && a.smoothing != 0 ? e * c.class_weights * c.per_ce : 0) +
-                       (a.z != 0 ? 2 * a.z * o.lse * c.per_z : 0);
-    row_slopes d = {g * ((target + both) * o.scale), 0, both * o.p - target * o.doubt};
+    const float of_lse = a.z != 0 ? 2 * a.z * o.lse * c.per_z : 0;
+    const float both = (ALL && a.smoothing != 0 ? e * c.class_weights * c.per_ce : 0) + of_lse;
+    row_slopes d = {g * ((target + both) * o.scale), 0, of_lse * o.p - target * o.doubt};
     if (ALL && a.smoothing !=
                    0) { /* what is not asked for is not multiplied with a g that is not finite */
+        const float others = c.class_weights - w_y;
         d.bias = g * (e * c.per_ce);
-        d.target -= e * c.per_ce * w_y;
+        /* W p - w, which is 0 where there is no other class */
+        d.target += e * c.per_ce * (others * o.p - w_y * o.doubt);
     }
     d.target *= g;
     return d;
@@ -179,7 +189,7 @@ __device__ __forceinline__ static void write_gradient(const loss_args &a, const 
             if (j + i == y)
                 d[i] = slopes.target;
             if (ALL && a.softcap > 0)
-                d[i] *= 1 - x / a.softcap * (x / a.softcap);
+                d[i] *= softcap_slope(v[i], a.softcap);
         }
         store_gradient<T>(a, row, j, d);
     });
@@ -218,8 +228,7 @@ terms_of(const loss_args &a, const row_sums &s, const row_odds &o, const loss_co
 {
     if (a.slice) { /* what it adds beside the terms of lse */
         const float hit = y < 0 ? 0 : (1 - a.smoothing) * s.x_y;
-        const float even =
-            a.smoothing != 0 ? a.smoothing / a.vocab * (s.weighted + a.n * s.origin) : 0;
+        const float even = a.smoothing != 0 ? a.smoothing / a.vocab * s.weighted : 0;
         return loss_terms{-(hit + even) * c.per_ce, 0, 0};
     }
     const float w_y = a.class_weight ? a.class_weight[y] : 1;

@@ -175,7 +175,10 @@ __global__ void __launch_bounds__(BAND_THREADS)
         for (int r = 0; r < R; r++) {
             const int i = t.first + r;
             if (!OF_KEYS) {
-                add_scaled(first[r], -delta[r], second[r]);
+                /* products that are rounded like those of `first`: what cancels leaves nothing */
+#pragma unroll
+                for (int e = 0; e < V<T>; e++)
+                    first[r][e] = __fsub_rn(first[r][e], __fmul_rn(delta[r], second[r][e]));
                 if (c == 0 && is_there(t, i))
                     p.rows[place_of(p, t, i)] = make_float2(lse[r], delta[r]);
             }

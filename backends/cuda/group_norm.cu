@@ -12,7 +12,8 @@ struct forward_args {
     group_view x, y;
     vector_span weight, bias;
     float *mean, *rstd; /* NULL: not wanted */
-    float eps, share;   /* share: 1 / elements of a group */
+    float eps;
+    double share; /* 1 / elements of a group */
 };
 
 /* What a thread has seen: its sum, its mean and squared distances from that. Chunks are joined so that no large mean cancels. */
@@ -62,10 +63,13 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_kernel(const forward_ar
             });
         });
         float squares[1];
-        const float mean = (float)(t.sum(own.sum) * a.share), apart = own.mean - mean;
+        /* low: what the mean lacks as f32, which few elements with a large mean would show */
+        const double exact = t.sum(own.sum) * a.share;
+        const float mean = (float)exact, low = (float)(exact - mean), apart = own.mean - mean;
         squares[0] = own.squares + own.count * apart * apart;
         t.sum(squares);
-        const float rstd = rsqrtf(squares[0] * a.share + a.eps);
+        const float variance = (float)(squares[0] * a.share) - low * low;
+        const float rstd = rsqrtf((variance < 0 ? 0 : variance) + a.eps);
         if (a.mean && t.lane == 0)
             a.mean[g] = mean;
         if (a.rstd && t.lane == 0)
@@ -75,7 +79,7 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_kernel(const forward_ar
             T *const y = xs.at(a.s, a.y, g, p);
             const int channel = g % a.s.per_batch * a.s.width + p.channel;
             const float scale = a.weight.data ? rstd * get<T>(a.weight, channel) : rstd;
-            const float shift = a.bias.data ? get<T>(a.bias, channel) : 0;
+            const float shift = (a.bias.data ? get<T>(a.bias, channel) : 0) - low * scale;
             for_piece_chunks<T, K>(a.s, p, [&](int k, int line, int j) {
                 const T *const from = K ? x : (const T *)((const char *)x + line * a.x.line);
                 T *const to = K ? y : (T *)((char *)y + line * a.y.line);
@@ -105,9 +109,9 @@ template <class T> static void launch_forward(const cuda_call &call, forward_arg
 }
 
 /* Elements of a group. */
-static float group_size(const group_shape &s)
+static double group_size(const group_shape &s)
 {
-    return (float)s.width * (float)s.lines * (float)s.n;
+    return (double)s.width * s.lines * s.n;
 }
 
 tg_status cuda_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_args *args)

@@ -34,14 +34,15 @@ __device__ __forceinline__ float log2_of(float x)
     return y;
 }
 
-/* log2(1 + g), for which m = 1 + g; each is taken where it tells more. */
+/* log2(1 + g), for which m = 1 + g; each is taken where it tells more. Rounded by itself, whatever is added to it, so that the same arguments give
+ * the same bits wherever the function stands. */
 __device__ __forceinline__ float log2_1p(float g, float m)
 {
     const float r = g * reciprocal(2 + g), square = r * r;
     float series = fmaf(0.455353731f, square, 0.575350819f);
     series = fmaf(series, square, 0.961818548f);
     series = fmaf(series, square, 2.88539004f);
-    const float near = series * r, far = log2_of(m);
+    const float near = __fmul_rn(series, r), far = log2_of(m);
     return fabsf(r) < 0.25f ? near : far;
 }
 
@@ -93,7 +94,7 @@ template <bool EXACT> struct even_mixture {
     }
 };
 
-/* Any other beta. With w the weight of the smaller one in the mixture, r that of the other, u = t - 1 and s = M / E = r + w t, the loss is
+/* Any other beta; slopes, whose differences count, are rounded by themselves. With w the weight of the smaller one in the mixture, r that of the other, u = t - 1 and s = M / E = r + w t, the loss is
  * w t n - s log s. Where the smaller one makes up most of M, those two are nearly equal, and M is counted from it: with l the
  * logarithm of M / (E t) = 1 - r u / t the loss is -r n - s l. */
 struct mixture {
@@ -106,13 +107,13 @@ struct mixture {
         const float n = fmaxf(-fabsf(apart), -200), t = exp2_term(n), u = exp2m1_of(n, t);
         const float w = student ? beta : rest, r = student ? rest : beta, s = fmaf(w, t, r);
         const bool from_smaller = w > r && t > r;
-        const float g = from_smaller ? -r * u * reciprocal(t) : w * u;
+        const float g = from_smaller ? __fmul_rn(__fmul_rn(-r, u), reciprocal(t)) : __fmul_rn(w, u);
         const float l = log2_1p(g, from_smaller ? 1 + g : s);
         /* l is counted from the student's probability, or from the other */
         float slope = (student == from_smaller ? (student ? -n : n) : 0) - l;
         if (RELATIVE && apart < hardly)
-            slope = -log2_1p(odds * t, fmaf(odds, t, 1));
-        return {(from_smaller ? -r : w * t) * n - s * l, rest * slope, t};
+            slope = -log2_1p(__fmul_rn(odds, t), fmaf(odds, t, 1));
+        return {(from_smaller ? -r : w * t) * n - s * l, __fmul_rn(rest, slope), t};
     }
 };
 

@@ -46,11 +46,12 @@ __device__ __forceinline__ static token_row row_of(const tokens &k, TEAM &t, con
                                                    float x_y, int y)
 {
     target_sums s = sum_logits<T>(k, t, logits, x_y, y);
-    const float per_temperature = (float)k.per_temperature;
+    const float twice = (float)(2 * k.per_temperature);
     token_row r;
     r.origin = s.x_y > s.max ? s.x_y : s.max;
-    s.x_y = (s.x_y - r.origin) * per_temperature;
-    s.max = (s.max - r.origin) * per_temperature;
+    /* of halves: a difference may be beyond the range where its part is not */
+    s.x_y = (0.5f * s.x_y - 0.5f * r.origin) * twice;
+    s.max = (0.5f * s.max - 0.5f * r.origin) * twice;
     r.odds = odds_of(s);
     return r;
 }
@@ -190,9 +191,8 @@ struct logit_slopes {
 
 /* d: dlogp / temperature. */
 template <class T, class TEAM, class ROW>
-__device__ __forceinline__ static logit_slopes slopes_of(const gradient_args &a, TEAM &t, float d,
-                                                         float lse, const ROW &logits, float x_y,
-                                                         int y)
+__device__ __forceinline__ static logit_slopes
+slopes_of(const gradient_args &a, TEAM &t, float d, float lse, const ROW &logits, float x_y, int y)
 {
     logit_slopes s;
     float doubt;
@@ -252,9 +252,9 @@ __device__ __forceinline__ static void write_zeros(const TEAM &t, T *row, int n)
 }
 
 template <class T, class TEAM, class ROW>
-__device__ __forceinline__ static void
-write_gradient(const gradient_args &a, TEAM &t, const ROW &logits, const gradient_row &g, float x_y,
-               T *row)
+__device__ __forceinline__ static void write_gradient(const gradient_args &a, TEAM &t,
+                                                      const ROW &logits, const gradient_row &g,
+                                                      float x_y, T *row)
 {
     const logit_slopes s = slopes_of<T>(a, t, g.d, g.lse, logits, x_y, g.y);
     logits.walk(t, a.k.n, true, [&](int j, float(&v)[V<T>]) {
@@ -326,8 +326,8 @@ void launch_log_probabilities(const cuda_call &call, const tokens &k, const tg_t
         logits, whole_rows(k.logits, k.n, (int)tg_type_size(tg_type_of(logits))), [&](auto e) {
             using T = decltype(e);
             if constexpr (element<T>::WHOLE) {
-                const held_shape h =
-                    hold_rows(call, LOGITS_THREADS, k.logits.rows, (int64_t)k.n * (int)sizeof(T), 1);
+                const held_shape h = hold_rows(call, LOGITS_THREADS, k.logits.rows,
+                                               (int64_t)k.n * (int)sizeof(T), 1);
                 if (h.cluster && !saved.data) {
                     launch_held(call, h, held_logp_kernel<T>, a);
                     return;
@@ -362,8 +362,8 @@ void launch_logit_gradients(const cuda_call &call, const tokens &k, const tg_ten
         logits, whole_rows(a.logits, k.n, size) && whole_rows(a.dlogits, k.n, size), [&](auto e) {
             using T = decltype(e);
             if constexpr (element<T>::WHOLE) {
-                const held_shape h =
-                    hold_rows(call, LOGITS_THREADS, a.logits.rows, (int64_t)k.n * (int)sizeof(T), 1);
+                const held_shape h = hold_rows(call, LOGITS_THREADS, a.logits.rows,
+                                               (int64_t)k.n * (int)sizeof(T), 1);
                 if (h.cluster) {
                     launch_held(call, h, held_logit_gradient_kernel<T>, a);
                     return;
