@@ -28,7 +28,9 @@ static const int counts[] = {1, 7, 2}; /* of threads; the first COUNTS are tried
 static unsigned float_mode(void)
 {
 #if defined(__x86_64__)
-    return __builtin_ia32_stmxcsr() & 0xffc0u; /* without the flags of what has happened */
+    unsigned mode;
+    __asm__("stmxcsr %0" : "=m"(mode));
+    return mode & 0xffc0u; /* without the flags of what has happened */
 #else
     return 0;
 #endif
