@@ -127,4 +127,27 @@ printf 'static float twice(float x)\n{\n    return 2 * x;\n}\n' >>src/ops/one/on
 planted headers "src/ops/one/one.h:6: twice() is defined in a header and not inline"
 printf '#define KERNEL static __attribute__((unused))\nKERNEL float twice(float x,\n                   float y)\n{\n    return x * y;\n}\n' >>src/ops/one/one.h
 planted headers "src/ops/one/one.h:7: twice() is defined in a header and not inline"
+
+# Pages that say of the tree what is not so: all at once, in a copy of it.
+sh "$rules/../common/copy_tree.sh" "$rules/../.." "$work/pages"
+cd "$work/pages"
+printf '#!/bin/sh\necho "  --json"\n' >command
+chmod +x command
+cat >>docs/use.md <<'PAGE'
+`src/no_such_file.c` is read where TIGON_NO_SUCH_THING is set; there are 7 operators. `tigon list --no-such-option`.
+On NVIDIA GPUs: `rms_norm`, `layer_norm`, `swiglu`, `geglu`, `rope`, `softmax`, `dyt`, `tvd`, `jsd`.
+PAGE
+echo 'no Python' >>README.md
+mkdir src/unheard_of && echo 'int x;' >src/unheard_of/x.c
+echo 'int x;' >backends/cuda/unnamed.cuh
+if python3 "$rules/claims.py" . ./command >"$work/claims" 2>&1; then
+    echo "claims.py finds nothing"
+    exit 1
+fi
+for said in 'use.md: `src/no_such_file.c`: the tree has no such file' 'use.md: TIGON_NO_SUCH_THING: no such setting' \
+    'use.md: 7 operators: there are' 'use.md: tigon list --no-such-option: no such option' 'use.md: a list of operators lacks adamw, ' \
+    'README.md: "no Python" went stale once' 'architecture.md: the tree lacks src/unheard_of/' 'cuda/README.md: does not name unnamed.cuh'; do
+    grep -qF "$said" "$work/claims" || { echo "claims.py does not say: $said"; exit 1; }
+    count=$((count + 1))
+done
 echo "$count planted, all found"

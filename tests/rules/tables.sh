@@ -38,9 +38,40 @@ sed -n 's/^| `\([a-z0-9_]*\)` | \([^|]*\) |.*/\1 \2/p' $page |
     done >"$work/found"
 "$tigon" list | grep '^[a-z]' >"$work/expected"
 same "$page: operators" "$again"
-sed -n 's/^| operator | direction | \(.*\) |$/\1/p' $page | sed 's/ | /\n/g' >"$work/found"
-"$tigon" list | grep -v ' device ' | sed -n 's/^  \([a-z0-9]*\)\/.*/\1/p' | awk '!seen[$0]++' >"$work/expected"
-same "$page: implementations" "$again"
+# Its columns: the backends of the CPU, and the devices; its cells name implementations that there are, and none is left out that
+# belongs to a list of a backend. (Which levels of the CPU were run depends on the processor, where there is a card on the machine.)
+if command -v python3 >/dev/null; then
+    "$tigon" list --json >"$work/list.json"
+    python3 - $page "$work/list.json" "$again" <<'END' || exit 1
+import json, re, sys
+page, listed, again = open(sys.argv[1]).read(), json.load(open(sys.argv[2])), sys.argv[3]
+known = {o["name"]: {(r["device"] if r["device"] != "cpu" else r["backend"], r["name"]) for r in o["implementations"]} for o in listed["operators"]}
+inc = open("backends/cuda/operators.inc").read()
+for op in re.findall(r"^OPERATOR\((\w+),", inc, re.M):
+    known[op].add(("cuda", f"cuda/{op}"))
+for op, variant in re.findall(r'TG_IMPL\((\w+), "(\w+)"', open("backends/cuda/backend.c").read()):
+    known[op].add(("cuda", f"cuda/{op}.{variant}"))
+rows = [[f.strip() for f in line.strip("|").split("|")] for line in page.splitlines() if re.match(r"\| (operator|`)", line)]
+heads = [re.fullmatch(r"([a-z-]+): (not run|.*20\d\d-\d\d-\d\d)", h) for h in rows[0][2:]]
+assert all(heads), f"{sys.argv[1]}: columns {rows[0][2:]}, expected where and when each was run; {again}"
+columns = [h[1] for h in heads]
+missing = {c for impls in known.values() for c, name in impls} - set(columns)
+assert not missing, f"{sys.argv[1]}: no column for {missing}; {again}"
+x86 = any(name.endswith(".v2") for impls in known.values() for c, name in impls)
+for row in rows[1:]:
+    for direction in row[1].split(", "):
+        op = row[0].strip("`") + ("" if direction == "-" else "_" + direction)
+        for column, cell in zip(columns, row[2:]):
+            names = {name for c, name in known[op] if c == column}
+            labels = {label for part in cell.split("; ") if ": " in part for label in part.split(": ")[0].split()}
+            expected = {name.partition(".")[2] or name.split("/")[0] for name in names}
+            strange = labels - expected - {"composed"}
+            assert not strange or column == "cpu" and not x86, f"{sys.argv[1]}: {op}, {column}: there is no {strange}; {again}"
+            gone = {e for e in expected if column in ("cuda", "npu", "npu-model", "ref", "unfused")} - labels
+            assert not gone, f"{sys.argv[1]}: {op}, {column}: {gone} is left out; {again}"
+            assert labels or not names, f"{sys.argv[1]}: {op}, {column} is empty; {again}"
+END
+fi
 
 # The pages and the chart beside PyTorch, from their measurements; the chart's command stands in README.md.
 page=docs/results/peers
