@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs a file of tests with pytest, in the environment of Liger-Kernel's tests: pytest.sh BUILD FILE
+# Runs FILE, and those beside it whose name goes on after an underscore, with pytest in the environment of Liger-Kernel's tests:
+# pytest.sh BUILD FILE
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 sources=$(sh "$here/environment.sh" "$1") || {
@@ -7,4 +8,4 @@ sources=$(sh "$here/environment.sh" "$1") || {
     exit 77
 }
 export PYTHONPATH="$1/python:$sources/src" PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
-exec "$1/liger/venv/bin/python" -m pytest -q -p no:cacheprovider -W ignore "$2"
+exec "$1/liger/venv/bin/python" -m pytest -q -p no:cacheprovider -W ignore "$2" "${2%.py}"_*.py

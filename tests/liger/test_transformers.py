@@ -71,7 +71,7 @@ def test_of_a_feed_forward_block_only_gate_and_up_are_kept():
     kept = {}
 
     def keep(t):
-        if t.shape[-1] == SIZES["intermediate_size"] and t.dim() == 3:
+        if t.dim() == 3 and t.shape[-1] == SIZES["intermediate_size"]:
             kept[t.data_ptr()] = t
         return t
 

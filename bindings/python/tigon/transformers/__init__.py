@@ -5,105 +5,98 @@
 
 Of that model alone, RMSNorm, rotary embeddings, the feed-forward blocks and, in training, the last layer with its loss run on Tigon.
 """
-import types
 import warnings
 
-from torch import nn
-
-from tigon.transformers import _forwards
-
-LLAMA_NORM = _forwards.Norm("llama")
-GEMMA_NORM = _forwards.Norm("gemma", offset=1.0)
-
-# config.model_type: the RMSNorm of such models
-NORMS = {
-    "llama": LLAMA_NORM,
-    "mistral": LLAMA_NORM,
-    "mixtral": LLAMA_NORM,
-    "phi3": LLAMA_NORM,
-    "qwen2": LLAMA_NORM,
-    "qwen2_moe": LLAMA_NORM,
-    "qwen3": LLAMA_NORM,
-    "qwen3_moe": LLAMA_NORM,
-    "gemma": GEMMA_NORM,
-    "gemma2": GEMMA_NORM,
-    "gemma3_text": GEMMA_NORM,
-}
+OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear")
+# config.model_type of the models that Tigon knows.
+MODEL_TYPES = (
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "llama",
+    "mistral",
+    "mixtral",
+    "phi3",
+    "qwen2",
+    "qwen2_moe",
+    "qwen3",
+    "qwen3_moe",
+)
 
 
-def _activation(config):
-    name = getattr(config, "hidden_activation", None) or config.hidden_act
-    return _forwards.ACTIVATIONS.get(name)
+def _of_transformers(model):
+    """The model of transformers that this one is, or that PEFT has put adapters into."""
+    from transformers import PreTrainedModel
+
+    if not isinstance(model, PreTrainedModel) and hasattr(model, "get_base_model"):
+        model = model.get_base_model()
+    if not isinstance(model, PreTrainedModel):
+        raise TypeError(
+            f"apply_to() takes a model of transformers, or PEFT's around one, found {type(model).__name__}: call it before the model is "
+            "wrapped by DistributedDataParallel, torch.compile or the like"
+        )
+    if model.config.model_type not in MODEL_TYPES:
+        raise ValueError(f"no model of type {model.config.model_type!r}, expected one of {', '.join(MODEL_TYPES)}")
+    return model
 
 
-def _mlp(module, activation):
-    """The forward of a feed-forward block, or None if the module is none of those."""
-    if all(hasattr(module, name) for name in ("gate_proj", "up_proj", "down_proj")):
-        return _forwards.gated_mlp(activation)
-    if not hasattr(module, "gate_up_proj"):
-        return None
-    if type(module).__name__.endswith("Experts"):
-        return _forwards.experts if activation is _forwards.ACTIVATIONS["silu"] else None
-    return _forwards.packed_mlp(activation)
+def _patch_modules(base, options):
+    """Patches what the options name; the rest gets its own forward again. Returns names of what could not be."""
+    from tigon.transformers import _models
+    from tigon.transformers._classes import put
+    from tigon.transformers._plain import original
+
+    head, kept, known = getattr(base, "lm_head", None), [], 0
+    for name, module in base.named_modules():
+        cls = original(type(module))
+        kind = _models.kind_of(cls)
+        if kind is None or (kind[0] == "linear" and (module is head or module.bias is not None)):
+            continue
+        known += kind[0] != "linear"
+        if options[kind[0]] and _models.is_as_made(module):
+            put(module, _models.patch_of(cls))
+        else:
+            put(module, cls)
+            kept += [name or type(module).__name__] * options[kind[0]]
+    if not known:
+        raise ValueError(f"nothing in {type(base).__name__} is from transformers' own code for models of type {base.config.model_type!r}")
+    return kept
 
 
-def _forward_of(module, config, rms_norm, rope, mlp, linear):
-    """The forward that a module of the model gets, None if it keeps its own."""
-    norm = NORMS[config.model_type]
-    if type(module).__name__.endswith("RMSNorm"):
-        return norm.forward() if rms_norm else None
-    if _forwards.is_layer(module):
-        return norm.of_layer() if rms_norm else None
-    if _forwards.is_rotary_attention(module):
-        return _forwards.with_rotation(type(module).forward) if rope else None
-    if isinstance(module, nn.Linear):
-        return _forwards.linear if linear and _forwards.is_plain(module) else None
-    activation = _activation(config)
-    return _mlp(module, activation) if mlp and activation else None
-
-
-def _use_attention(model):
-    if getattr(model.config, "attn_logit_softcapping", None):
-        return  # PyTorch's fused attention, which takes what is not Tigon's, has no such thing
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
-
-    AttentionInterface.register("tigon", _forwards.attention)
-    AttentionMaskInterface.register("tigon", sdpa_mask)
-    model.set_attn_implementation("tigon")
+def _use_attention(model, use):
+    """PyTorch's fused attention, which takes what is not Tigon's, has no softcap: models with one keep what they have."""
+    if use and not getattr(model.config, "attn_logit_softcapping", None):
+        model.set_attn_implementation("tigon")
+    elif not use and model.config._attn_implementation == "tigon":
+        model.set_attn_implementation("sdpa")
 
 
 def apply_to(model, rms_norm=True, rope=True, mlp=True, fused_linear_cross_entropy=True, attention=False, linear=False):
-    """Puts Tigon's operators into this model, and returns it. Parameters and their names stay as they are.
+    """Puts Tigon's operators into this model, and returns it. Parameters and their names stay as they are. PEFT's model around one is taken
+    too, before adapters or after.
 
     Where a model is training and is given labels it returns the loss without logits, with fused_linear_cross_entropy. `attention`:
-    causal attention without a mask, dropout or window by flash_attention, any other by PyTorch as before. `linear`: products of nn.Linear
+    causal attention without a mask, dropout or softcap by flash_attention, any other by PyTorch as before. `linear`: products of nn.Linear
     without bias by gemm, which on a card takes what is fastest there for these sizes once it has tried; for batches of one shape.
+    Modules with hooks, adapters, parametrisations or weights elsewhere are called as they are, whenever those came.
     """
-    config = model.config
-    if config.model_type not in NORMS:
-        raise ValueError(f"no model of type {config.model_type!r}, expected one of {', '.join(sorted(NORMS))}")
-    for module in list(model.modules()):
-        forward = _forward_of(module, config, rms_norm, rope, mlp, linear and module is not getattr(model, "lm_head", None))
-        if forward:
-            module.forward = types.MethodType(forward, module)
-    if fused_linear_cross_entropy and hasattr(model, "lm_head"):
-        model.forward = types.MethodType(_forwards.causal_lm(type(model).forward), model)
-    if attention:
-        _use_attention(model)
+    given = (rms_norm, rope, mlp, fused_linear_cross_entropy, attention, linear)
+    base = _of_transformers(model)
+    kept = _patch_modules(base, dict(zip(OPTIONS, given)))
+    if kept:
+        warnings.warn(f"{len(kept)} modules, such as {kept[0]}, have a forward or a class that was put in later, and keep it: call apply_to() before")
+    _use_attention(base, attention)
     return model
 
 
 class AutoTigonModelForCausalLM:
     """transformers.AutoModelForCausalLM whose models run on Tigon. Options of apply_to() are taken from the arguments."""
 
-    OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear")
-
     @classmethod
     def _make(cls, maker, args, kwargs):
-        options = {name: kwargs.pop(name) for name in cls.OPTIONS if name in kwargs}
+        options = {name: kwargs.pop(name) for name in OPTIONS if name in kwargs}
         model = maker(*args, **kwargs)
-        if model.config.model_type not in NORMS:
+        if model.config.model_type not in MODEL_TYPES:
             warnings.warn(f"models of type {model.config.model_type!r} do not run on Tigon; this one is as transformers made it")
             return model
         return apply_to(model, **options)

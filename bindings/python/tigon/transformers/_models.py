@@ -1,0 +1,83 @@
+"""What is patched of Hugging Face's models, and with which forward. A class is known by where its forward comes from and what that names."""
+import inspect
+
+import torch
+from torch import nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import sdpa_mask
+
+from tigon.transformers import _forwards, _loss, _rotary
+from tigon.transformers._classes import patch
+
+LLAMA, GEMMA = _forwards.Norm("llama"), _forwards.Norm("gemma", offset=1.0)
+
+# The folder of transformers.models that a class is from: the RMSNorm there.
+NORMS = {
+    "llama": LLAMA,
+    "mistral": LLAMA,
+    "mixtral": LLAMA,
+    "phi3": LLAMA,
+    "qwen2": LLAMA,
+    "qwen2_moe": LLAMA,
+    "qwen3": LLAMA,
+    "qwen3_moe": LLAMA,
+    "gemma": GEMMA,
+    "gemma2": GEMMA,
+    "gemma3": GEMMA,
+}
+
+LAYER = {"input_layernorm", "self_attn", "post_attention_layernorm", "mlp"}
+GATED_MLP = {"gate_proj", "up_proj", "act_fn", "down_proj"}
+PACKED_MLP = {"gate_up_proj", "chunk", "activation_fn", "down_proj"}
+EXPERTS = {"gate_up_proj", "act_fn", "down_proj", "num_experts", "index_add_"}
+
+AttentionInterface.register("tigon", _forwards.attention)
+AttentionMaskInterface.register("tigon", sdpa_mask)
+
+
+def _folder(forward):
+    """The folder of transformers.models that a forward is from, None if it is from elsewhere."""
+    package, _, rest = forward.__globals__.get("__name__", "").partition("transformers.models.")
+    folder = rest.partition(".")[0]
+    return folder if not package and folder in NORMS else None
+
+
+def _of_model(cls, forward, folder):
+    names, norm = set(forward.__code__.co_names), NORMS[folder]
+    if cls.__name__.endswith("RMSNorm"):
+        return "rms_norm", norm.forward
+    # Some layers have more norms, factors or dropout; those of old releases return a tuple, which they gather in `outputs`.
+    if names == LAYER and "outputs" not in forward.__code__.co_varnames:
+        return "rms_norm", norm.of_layer
+    if _rotary.NAME in names and _rotary.can_replace(cls.forward):
+        return "rope", _rotary.attention_forward
+    if names == GATED_MLP:
+        return "mlp", _forwards.gated_mlp
+    if names == PACKED_MLP:
+        return "mlp", _forwards.packed_mlp
+    if cls.__name__.endswith("Experts") and EXPERTS <= names:
+        return "mlp", _forwards.experts
+    if cls.__name__.endswith("ForCausalLM") and {"lm_head", "loss_function", "model"} <= names:
+        return "fused_linear_cross_entropy", _loss.causal_lm
+    return None
+
+
+def kind_of(cls):
+    """(The option of apply_to() that has instances of this class patched, what makes their forward), or None."""
+    if cls is nn.Linear:
+        return "linear", _forwards.linear
+    forward = inspect.unwrap(cls.forward)
+    folder = _folder(forward) if hasattr(forward, "__globals__") else None
+    return _of_model(cls, forward, folder) if folder else None
+
+
+def patch_of(cls):
+    return patch(cls, kind_of(cls)[1])
+
+
+def is_as_made(module):
+    """May the class of this module change? Not where a parametrisation made one, or where a forward of its own would run anyway."""
+    if torch.nn.utils.parametrize.is_parametrized(module):
+        return False
+    own = module.__dict__.get("_old_forward", module.__dict__.get("forward"))
+    return own is None or getattr(own, "__func__", None) is type(module).forward
