@@ -98,6 +98,11 @@ TG_API const char *tg_ctx_last_impl(const tg_ctx *ctx);
 /* Number of workers; 0: the default (OMP_NUM_THREADS, else the processors). Results do not depend
  * on it: work is cut by the problem's size, partial sums are combined in index order.
  *
+ * OpenMP's library makes a team of threads for each thread that calls operators, with its first large loop, and ends the process where it
+ * finds no memory for it. So the default executor asks first whether there is address space for so many stacks, and where there is not the
+ * calling thread does all of the work. What is left to that library are a few hundred bytes for each thread that calls: a program that must
+ * survive a malloc() that fails even there makes a call before (gemm's README says what products need).
+ *
  * After fork() the child may go on calling operators, with contexts of the parent (but for those that another thread was
  * using) or new ones. OpenMP's threads stay in the parent, and so the default executor runs all work on the thread that
  * called fork(), whatever is set here; on threads that the child starts itself it takes as many as are set. Devices other

@@ -128,6 +128,11 @@ int tg_reserving(const tg_ctx *ctx)
     return ctx->reserving;
 }
 
+int tg_is_part(const tg_ctx *ctx)
+{
+    return ctx->depth > 1;
+}
+
 static __attribute__((noinline)) tg_status reserve(tg_ctx *ctx, const reg_impl *impl,
                                                    const void *args)
 {

@@ -1,9 +1,11 @@
 /* Memory of a context's device: its backend's functions, or the C library's where it is the host's. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "core/core.h"
+#include "core/parts.h"
 
 enum { ALIGNMENT = 64, MOVED = 16 };
 
@@ -27,6 +29,15 @@ static tg_status no_memory_functions(const tg_ctx *ctx, const char *function)
 tg_status tg_no_context(const char *function)
 {
     return tg_fail(TG_EINVAL, "%s: ctx is NULL, expected a context of tg_ctx_create", function);
+}
+
+/* Not by malloc, which may keep what it is given back. */
+int tg_memory_is_left(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p != MAP_FAILED)
+        munmap(p, bytes);
+    return p != MAP_FAILED;
 }
 
 static void *host_memory(const char *function, size_t bytes)

@@ -19,6 +19,8 @@
 void tg_reserve(tg_ctx *ctx);
 void tg_reserved(tg_ctx *ctx);
 int tg_reserving(const tg_ctx *ctx);
+/* 1 while an implementation runs that another one called: it may have written outputs before. */
+int tg_is_part(const tg_ctx *ctx);
 
 /* Where the chunk after the one at row `first` begins. While reserving, the second and the last stand
  * for all that follow. */
@@ -27,6 +29,10 @@ static inline int64_t tg_next_chunk(const tg_ctx *ctx, int64_t first, int64_t ch
     const int64_t next = first + chunk;
     return tg_reserving(ctx) && first > 0 && next < rows ? (rows - 1) / chunk * chunk : next;
 }
+
+/* 1 if the process could take so many bytes of address space now. For libraries that end the process where they find no memory: they are asked
+ * only then. Other threads may take what is left before they do: no more can be done from outside. */
+int tg_memory_is_left(size_t bytes);
 
 /* ---- work beside other work ----
  *

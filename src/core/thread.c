@@ -1,8 +1,10 @@
 /* parallel_for. The only file that knows OpenMP. */
 #include <omp.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "core/core.h"
+#include "core/parts.h"
 
 /* This thread called fork() and is the child's first: its team of OpenMP's threads stayed behind. */
 static _Thread_local int team_is_lost;
@@ -54,10 +56,28 @@ static void work(void *arg, int worker)
         omp_set_num_threads(threads);
 }
 
+/* Threads of this thread's last team: its next one needs no memory for them. */
+static _Thread_local int team;
+
+/* 0 if there may be no memory for a larger team. OpenMP's library takes it when a thread first needs a team of so many, and ends the
+ * process if there is none. */
+static int team_fits(int threads)
+{
+    enum { BESIDE = 1 << 20 /* bytes of a thread beside its stack */ };
+    size_t stack = (size_t)8 << 20;
+    pthread_attr_t attr;
+    if (pthread_attr_init(&attr) == 0) {
+        pthread_attr_getstacksize(&attr, &stack);
+        pthread_attr_destroy(&attr);
+    }
+    return tg_memory_is_left((size_t)threads * (stack + BESIDE));
+}
+
 /* The team is always the whole one: libgomp ends the threads that a smaller one leaves over, and makes them anew for the next that
  * is larger. */
 static void run_openmp(int threads, job *j)
 {
+    team = threads;
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int i = 0; i < threads; i++)
         work(j, i);
@@ -85,8 +105,10 @@ void tg_parallel_for(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void
         work(&j, 0);
     else if (ctx->executor)
         ctx->executor(ctx->executor_user, workers, work, &j);
-    else
+    else if (TG_LIKELY(ctx->threads <= team) || team_fits(ctx->threads))
         run_openmp(ctx->threads, &j);
+    else
+        work(&j, 0); /* which takes the shares of all; the results are the same */
 }
 
 int tg_processors(void)

@@ -13,9 +13,19 @@ tg_status gemm_find_matmul(const call *w, const gemm_matmul **found);
 void gemm_let_go(const gemm_matmul *m);
 /* Bytes of scratch memory that running it needs. */
 int64_t gemm_scratch_bytes(const gemm_matmul *m);
-/* 0 if oneDNN found no memory. */
+/* 0 if oneDNN might find no memory while it runs. */
+int gemm_can_run(const gemm_matmul *m);
+/* 0 if that is so now, or oneDNN found none: nothing is written then. */
 int gemm_run_matmul(const gemm_matmul *m, const call *w, const char *a, const char *b, char *c,
                     char *scratch);
+
+/* Bytes that must be left (tg_memory_is_left) before oneDNN is asked, which ends the process where it finds no memory for kernels, or for
+ * objects of C++. */
+enum {
+    GEMM_KERNELS =
+        16 << 20, /* measured: 6 MiB for those of dnnl_sgemm, 9 for primitives of a product */
+    GEMM_OBJECTS = 1 << 20, /* what it takes while it runs a primitive once more: some KiB */
+};
 
 /* 1 if oneDNN's products of a type are to be used: it keeps to the process's ceiling, and they are faster than those of f32. */
 int gemm_isa_takes(int type);

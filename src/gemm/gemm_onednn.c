@@ -8,6 +8,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 #include "core/ceiling.h"
 #include "core/parts.h"
@@ -28,9 +29,11 @@ struct product {
     int64_t scratch_bytes; /* of a worker */
 };
 
-/* What runs if oneDNN finds no memory of its own in the midst of a product: it has not touched the
- * block then, but others may be written, so that it is too late for an error.
- * no case: oneDNN finds memory where the checker runs */
+/* ---- without memory ----
+ *
+ * oneDNN takes memory of its own. If it finds none in the midst of a product it has not touched the block then, but others may
+ * be written, so that it is too late for an error: plain loops compute what it does not.
+ * no case: oneDNN finds memory where the checker runs; tests/oom has it */
 static void plain_block(const product *g, const call *w, const char *a, const char *b, char *c)
 {
     const int type = g->blocks.type;
@@ -76,13 +79,76 @@ static void run_blocks(void *arg, int64_t begin, int64_t end, int worker)
     take_signals(&before);
 }
 
-static int run_sgemm(const product *g, const call *w, const char *a, const char *b, char *c,
-                     int worker)
+/* ---- f32 ---- */
+
+static int multiply(const call *w, const char *a, const char *b, char *c)
 {
-    (void)g, (void)worker;
     return dnnl_sgemm(w->trans_a ? 'T' : 'N', w->trans_b ? 'T' : 'N', w->m, w->n, w->k, 1.0f,
                       (const float *)a, w->ld_a, (const float *)b, w->ld_b, w->beta, (float *)c,
                       w->ld_c) == dnnl_success;
+}
+
+/* Without memory for a block its rows are products of their own: those need none. no case: as above */
+static int run_sgemm(const product *g, const call *w, const char *a, const char *b, char *c,
+                     int worker)
+{
+    (void)worker;
+    if (multiply(w, a, b, c))
+        return 1;
+    call row = *w; /* no case: as above */
+    row.m = 1;     /* no case: as above */
+    for (int64_t i = 0; i < w->m; i++) {
+        const char *from =
+            a + (w->trans_a ? i : i * w->ld_a) * g->blocks.size; /* no case: as above */
+        char *to = c + i * w->ld_c * g->blocks.c_size;           /* no case: as above */
+        if (!multiply(&row, from, b, to))                        /* no case: as above */
+            plain_block(g, &row, from, b, to);                   /* no case: as above */
+    }
+    return 1; /* no case: as above */
+}
+
+/* dnnl_sgemm makes its kernels in a process's first products of two kinds: large ones, and those with few results of many terms. Only
+ * from then on it returns an error where there is no memory. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_once_t once;
+    atomic_int made;
+} kernels = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+
+static void guard_kernels(void)
+{
+    tg_lock_across_fork(&kernels.lock);
+}
+
+/* Runs as a task, so that oneDNN stays on this thread. */
+static void make_kernels(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)begin, (void)end, (void)worker;
+    enum { N = 8 };
+    static const float zeros[N * N];
+    float results[N * N];
+    call w = {.m = N, .n = N, .k = N, .ld_a = N, .ld_b = N, .ld_c = N};
+    int *made = arg;
+    sigset_t before;
+    hold_signals(&before);
+    for (w.trans_b = 0; w.trans_b < 2; w.trans_b++)
+        *made &= multiply(&w, (const char *)zeros, (const char *)zeros, (char *)results);
+    take_signals(&before);
+}
+
+static tg_status find_kernels(tg_ctx *ctx)
+{
+    if (atomic_load_explicit(&kernels.made, memory_order_acquire))
+        return TG_OK;
+    pthread_once(&kernels.once, guard_kernels);
+    pthread_mutex_lock(&kernels.lock);
+    int made = tg_memory_is_left(GEMM_KERNELS);
+    if (made)
+        tg_parallel_for(ctx, 1, 1, make_kernels, &made);
+    atomic_store_explicit(&kernels.made, made, memory_order_release);
+    pthread_mutex_unlock(&kernels.lock);
+    /* no case: tests/oom has it */
+    return made ? TG_OK : tg_fail(TG_ENOMEM, "oneDNN found no memory for its kernels");
 }
 
 /* ---- bf16 ---- */
@@ -132,6 +198,10 @@ static tg_status run_bf16(tg_ctx *ctx, product *g)
         g->scratch = tg_workspace(ctx, (size_t)(g->scratch_bytes * tg_ctx_threads(ctx)));
         status = g->scratch ? TG_OK : TG_ENOMEM;
     }
+    const int may_fail = !tg_is_part(ctx) || tg_reserving(ctx);
+    for (int i = 0; i < 4 && status == TG_OK && may_fail; i++)
+        if (g->matmul[i] && !gemm_can_run(g->matmul[i])) /* no case: tests/oom has it */
+            status = tg_fail(TG_ENOMEM, "oneDNN would find no memory"); /* no case: as above */
     if (status == TG_OK && !tg_reserving(ctx))
         tg_parallel_for(ctx, g->blocks.count, 1, run_blocks, g);
     for (int i = 0; i < 4; i++)
@@ -148,6 +218,8 @@ static tg_status run(tg_ctx *ctx, const tg_gemm_args *args)
                  .run_block = type == TG_BF16 ? run_bf16_block : run_sgemm};
     if (g.blocks.count > 0 && type == TG_BF16)
         return run_bf16(ctx, &g);
+    if (g.blocks.count > 0)
+        TG_TRY(find_kernels(ctx));
     if (tg_reserving(ctx))
         return TG_OK;
     if (g.blocks.count == 0)
