@@ -39,6 +39,23 @@ static void narrow(pb_case *c, const char *kept, int64_t most)
     }
 }
 
+static int has(const pb_decl *d, const char *name)
+{
+    int any = 0;
+    for (int i = 0; i < d->ndim; i++)
+        any |= strstr(d->shape[i], name) != NULL;
+    return any;
+}
+
+/* Then one cannot follow the other: both of them large would be far too much. */
+static int share_a_tensor(const trier *t, const char *a, const char *b)
+{
+    for (int i = 0; i < t->op->ntensors; i++)
+        if (has(&t->op->tensor[i], a) && has(&t->op->tensor[i], b))
+            return 1;
+    return 0;
+}
+
 /* One more dimension follows the first: as large, or half (a rotary table's). */
 static int fits_with_another(const trier *t, pb_case *c, const char *name, int64_t n, int type)
 {
@@ -46,7 +63,7 @@ static int fits_with_another(const trier *t, pb_case *c, const char *name, int64
     for (int i = 0; i < from.ntokens; i++)
         for (int half = 1; half <= 2; half++) {
             const pb_token *k = &from.token[i];
-            if (!pb_is_dimension(k) || !strcmp(k->name, name))
+            if (!pb_is_dimension(k) || share_a_tensor(t, k->name, name))
                 continue;
             *c = from;
             kinds_set_int(c, k->name, n / half);
