@@ -182,7 +182,7 @@ int command_check(int argc, char **argv)
          "if an operator has no implementation, if no CPU implementation accepts a case, or if an "
          "implementation refuses what it "
          "accepted; on another device than the CPU, if what an operator calls would run on the "
-         "CPU"},
+         "CPU; with --backend kinds of faults are tried that single small calls do not show"},
         {"--types", CLI_TEXT, &ck.types, "LIST", "f32, bf16, f16 or several with commas (all)"},
         {"--seed", CLI_INT, &ck.s.seed, "N", "seed of all values (1)"},
         {"--threads", CLI_INT, &ck.s.threads, "N", "threads of the first call (2)"},
