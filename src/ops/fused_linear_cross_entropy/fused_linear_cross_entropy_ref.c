@@ -240,14 +240,8 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_backw
         }
         project(&s, row);
         const int64_t place = slice_place(f.slice, y, s.classes);
-        odds_sum l = {value(f.saved, row, 0), 0};
-        double doubt;
-        if (f.slice.all) { /* lse is that of all slices */
-            doubt = place < 0 ? 1 : -expm1(odds_log_p(s.logits[place], &l));
-        } else { /* it saves fast implementations the sum */
-            l = odds_sum_of(s.logits, s.classes, odds_argmax(s.logits, s.classes));
-            doubt = odds_doubt(s.logits, s.classes, place, &l);
-        }
+        const odds_sum l = {value(f.saved, row, 0), 0}; /* of slices the whole vocabulary's */
+        const double doubt = place < 0 ? 1 : -expm1(odds_log_p(s.logits[place], &l));
         const double scale = f.token_scaling ? exp(odds_log_p(s.logits[y], &l)) : 1;
         differentiate(&s, place, doubt, &l, scale * upstream(&s, row));
         contribute(&s, row);

@@ -27,6 +27,12 @@ static double smallest_error(const truth *t, int type, double roundings)
     return roundings * half + t->underflow;
 }
 
+/* What underflow of intermediates that are rounded to f16 costs a sum: half of its smallest step a term. They are scaled by 2^7 at least. */
+static double underflow_inside(const truth *t, const truth_output *o)
+{
+    return t->type == TG_F16 && o->inside_roundings > 0 ? 0x1p-32 * (double)t->length * t->most : 0;
+}
+
 /* c. Terms of random sign and size are rounded up as often as down; those of a tensor that is repeated are all the same, and so is
  * what each of them is rounded by. */
 static double growth_of(const truth *t)
@@ -47,7 +53,8 @@ int truth_bound_of(truth *t, int output, int type, int loose, truth_bound *b, ch
         .value = o->roundings * type_unit(type) + sums * unit,
         .condition = sums,
         .inside = 4 * o->inside_roundings,
-        .fixed = smallest_error(t, type, o->roundings) + 2 * unit * o->magnitude,
+        .fixed = smallest_error(t, type, o->roundings) + underflow_inside(t, o) +
+                 2 * unit * o->magnitude,
     };
     if (loose) {
         b->value += 16 * unit_inside;

@@ -50,6 +50,7 @@ typedef struct truth {
     int type;      /* T of the problem */
     uint64_t seed;
     int64_t length;            /* longest sum */
+    double most;               /* the largest of the inputs, 1 at least */
     double underflow;          /* what subnormal intermediates may cost */
     int draws, inside_draws;   /* perturbations for `inside`: at most, and so far */
     truth_output out[PB_ARGS]; /* as op->tensor; n = 0 and value NULL for inputs */

@@ -187,7 +187,7 @@ static int prepare(truth *t, char *error)
 /* What subnormal intermediates may cost: 8 times their smallest step, scaled by what they may be
  * multiplied with, the largest input. In a case flagged `flush` they may be taken for 0 instead: each
  * of a sum's terms costs 2^-126, scaled likewise; in a family with TG_FLUSH, what that says. */
-static double underflow(const problem *wide)
+static double underflow(const problem *wide, double *largest_input)
 {
     double most = 1;
     int64_t terms = 1;
@@ -199,6 +199,7 @@ static double underflow(const problem *wide)
                 most = fabs(data_of(x)[k]);
         terms = n > terms ? n : terms;
     }
+    *largest_input = most;
     const double flush = fmax(wide->op->flush, pb_case_flag(wide->c, "flush") ? 0x1p-126 : 0);
     return most * fmax(flush * (double)terms, 8 * 0x1p-149);
 }
@@ -247,7 +248,7 @@ static int compute_flushed(truth *t, char *error)
 
 static int compute(truth *t, char *error)
 {
-    t->underflow = underflow(t->wide);
+    t->underflow = underflow(t->wide, &t->most);
     if (prepare(t, error) || run_ref(t->ctx, t->wide, error))
         return -1;
     int64_t elements = 0;
