@@ -135,10 +135,10 @@ static inline __aicore__ flash_band flash_band_of(const flash_problem *f, int64_
     return b;
 }
 
-/* Whether not all of `rows` rows see all of `n` columns. */
-static inline __aicore__ int flash_is_masked(flash_band b, int64_t rows, int64_t n)
+/* Whether not all of `rows` rows see all of `width` columns, of which the first n are keys. */
+static inline __aicore__ int flash_is_masked(flash_band b, int64_t rows, int64_t n, int64_t width)
 {
-    return b.to < n || b.from + rows > 1;
+    return n < width || b.to < n || b.from + rows > 1;
 }
 
 /* `nothing` to the columns of a row from `from` on, up to the end of its repeat and beyond it up to width, or up to `to` and

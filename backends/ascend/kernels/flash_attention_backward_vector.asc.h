@@ -45,7 +45,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     FLASH_ALL_LANES();
     __ubuf__ float *lse = flash_values(ASC_UB(float, u->values_at, 0),
                                        ASC_UB(float, u->lse_at, u->slot), rows, f->dilation);
-    if (flash_is_masked(band, rows, r->n) || r->n < width)
+    if (flash_is_masked(band, rows, r->n, width))
         flash_mask(s, rows, width, band, r->n, f->negative ? -FLASH_NOTHING : FLASH_NOTHING);
     if (r->n < width)
         flash_mask(ds, rows, width, all, r->n, 0.0f);

@@ -56,7 +56,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
         asc_duplicate(s, 0.0f, n);
     ASC_THEN();
     FLASH_ALL_LANES();
-    if (flash_is_masked(band, rows, p->n) || p->n < width)
+    if (flash_is_masked(band, rows, p->n, width))
         flash_mask(s, rows, width, band, p->n, f->negative ? -FLASH_NOTHING : FLASH_NOTHING);
     ASC_THEN();
     if (f->negative)

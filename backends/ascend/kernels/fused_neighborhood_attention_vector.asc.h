@@ -33,7 +33,7 @@ static inline __aicore__ void ASC_NAME(neighborhood_mask)(const flash_problem *f
         asc_duplicate(s, 0.0f, (uint32_t)(rows * width));
     ASC_THEN();
     FLASH_ALL_LANES();
-    if (flash_is_masked(band, rows, width))
+    if (flash_is_masked(band, rows, w->keys, width))
         flash_mask(s, rows, width, band, w->keys, f->negative ? -FLASH_NOTHING : FLASH_NOTHING);
     ASC_THEN();
     if (f->negative)
@@ -119,7 +119,7 @@ static inline __aicore__ void ASC_NAME(neighborhood_weigh_back)(const flash_prob
                                        ASC_UB(float, u->lse_at, u->slot), rows, f->dilation);
     asc_mul_scalar(lse, lse, -1.0f, values);
     FLASH_ALL_LANES();
-    if (flash_is_masked(band, rows, width))
+    if (flash_is_masked(band, rows, w->keys, width))
         flash_mask(ds, rows, width, band, w->keys, 0.0f);
     ASC_NAME(neighborhood_mask)(f, u, w, row, rows, width);
     asc_min_scalar(lse, lse, 3e38f, values);
