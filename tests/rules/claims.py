@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What pages say of the tree is so: files and folders, settings, options of commands, counts of operators, which operators a device
-has; and words that went stale once do not come back (stale.txt).
+"""What pages, the manual and the headers say of the tree is so: files and folders, settings, options of commands, areas of tests, counts of
+operators, which operators a device has; and words that went stale once do not come back (stale.txt).
    claims.py SOURCE_DIR [TIGON]     TIGON: the command, for the options of its sub-commands
 """
 import pathlib
@@ -32,7 +32,8 @@ def tracked():
 FILES = tracked()
 PAGES = [SOURCE / f for f in FILES if f.endswith(".md") and not f.startswith("docs/results/")]
 CODE = "\n".join((SOURCE / f).read_text(errors="replace") for f in FILES
-                 if not f.startswith("tests/rules/") and re.search(r"\.(c|h|cu|cuh|inc|py|sh|cmake|in|toml|json)$|CMakeLists\.txt$|Makefile$", f))
+                 if not f.startswith(("tests/rules/", "include/")) and re.search(r"\.(c|h|cu|cuh|inc|py|sh|cmake|in|toml|json)$|CMakeLists\.txt$|Makefile$", f))
+CMAKE = "\n".join((SOURCE / f).read_text() for f in FILES if f.endswith("CMakeLists.txt"))
 OPERATORS = re.findall(r"^TG_OP\((\w+),", (SOURCE / "include/tigon/ops.def").read_text(), re.M)
 FAMILIES = sorted({re.sub("_(forward|backward)$", "", op) for op in OPERATORS})
 
@@ -52,8 +53,25 @@ def check_files(page):
 
 def check_settings(page):
     for name in sorted(set(re.findall(r"\b(?:TIGON|ASCSIM|LLAMA)_[A-Z][A-Z0-9_]+\b", page.read_text()))):
-        if name not in CODE and not name.startswith("TIGON_IMPL_"):
+        if name not in CODE and not name.startswith("TIGON_IMPL_") and not name.endswith("_H"):
             complain(page, f"{name}: no such setting or option of CMake")
+
+
+def check_areas(page):
+    """`make test-long AREA=area`: an area that tests have."""
+    for area in re.findall(r"\bAREA=([a-z]+)", page.read_text()):
+        if not re.search(rf"\bLONG {area}\b", CMAKE):
+            complain(page, f"AREA={area}: no test is of that area")
+
+
+def check_manual(known):
+    """Each sub-command's part of tigon.1 names the options that its --help does."""
+    page = SOURCE / "docs/man/tigon.1"
+    for command in known:
+        part = re.search(rf"^\.It Nm Cm {command}\n(.*?)(?=^\.It Nm Cm |^\.Sh )", page.read_text(), re.S | re.M)
+        named = {"-" + option for option in re.findall(r"Fl (-[a-z-]+)", part.group(1))} if part else set()
+        for option in sorted((known[command] - {"--json", "--help"}) ^ (named - {"--json", "--help"})):
+            complain(page, f"tigon {command} {option}: in the manual or in --help alone")
 
 
 def check_options(page, known):
@@ -128,7 +146,7 @@ def check_stale():
 
 def options_of(command):
     text = subprocess.run([TIGON, command, "--help"], capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"--[a-z][a-z-]*", text))
+    return set(re.findall(r"^ *(--[a-z][a-z-]*)", text, re.M))
 
 
 commands = re.findall(r'^    \{"([a-z-]+)", command_', (SOURCE / "tools/tigon/main.c").read_text(), re.M)
@@ -136,10 +154,15 @@ options = {c: options_of(c) for c in commands} if TIGON else None
 for page in PAGES:
     check_files(page)
     check_settings(page)
+    check_areas(page)
     check_counts(page)
     check_lists_of_operators(page)
     if options:
         check_options(page, options)
+for page in [SOURCE / "docs/man/tigon.1", *sorted((SOURCE / "include/tigon").glob("*.*"))]:
+    check_settings(page)
+if options:
+    check_manual(options)
 check_tree()
 check_backend("ascend")
 check_backend("cuda")

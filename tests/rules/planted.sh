@@ -134,10 +134,11 @@ cd "$work/pages"
 printf '#!/bin/sh\necho "  --json"\n' >command
 chmod +x command
 cat >>docs/use.md <<'PAGE'
-`src/no_such_file.c` is read where TIGON_NO_SUCH_THING is set; there are 7 operators. `tigon list --no-such-option`.
+`src/no_such_file.c` is read where TIGON_NO_SUCH_THING is set; there are 7 operators. `tigon list --no-such-option`. `make test-long AREA=nowhere`.
 On NVIDIA GPUs: `rms_norm`, `layer_norm`, `swiglu`, `geglu`, `rope`, `softmax`, `dyt`, `tvd`, `jsd`.
 PAGE
 echo 'no Python' >>README.md
+echo '/* TIGON_NO_SUCH_SETTING */' >>include/tigon/status.h
 mkdir src/unheard_of && echo 'int x;' >src/unheard_of/x.c
 echo 'int x;' >backends/cuda/unnamed.cuh
 if python3 "$rules/claims.py" . ./command >"$work/claims" 2>&1; then
@@ -145,7 +146,8 @@ if python3 "$rules/claims.py" . ./command >"$work/claims" 2>&1; then
     exit 1
 fi
 for said in 'use.md: `src/no_such_file.c`: the tree has no such file' 'use.md: TIGON_NO_SUCH_THING: no such setting' \
-    'use.md: 7 operators: there are' 'use.md: tigon list --no-such-option: no such option' 'use.md: a list of operators lacks adamw, ' \
+    'use.md: 7 operators: there are' 'use.md: tigon list --no-such-option: no such option' 'use.md: AREA=nowhere: no test is of that area' \
+    'status.h: TIGON_NO_SUCH_SETTING: no such setting' 'tigon.1: tigon tune --mib: in the manual or in --help alone' 'use.md: a list of operators lacks adamw, ' \
     'README.md: "no Python" went stale once' 'architecture.md: the tree lacks src/unheard_of/' 'cuda/README.md: does not name unnamed.cuh'; do
     grep -qF "$said" "$work/claims" || { echo "claims.py does not say: $said"; exit 1; }
     count=$((count + 1))
