@@ -1,4 +1,4 @@
-/* toy_divergence.c - softmax_jsd, in double: with gemm and sum_rows the device has fused_linear_jsd. */
+/* toy_divergence.c - softmax_jsd, rounded once: with gemm and sum_rows the device has fused_linear_jsd. */
 #include <math.h>
 
 #include "toy.h"
@@ -36,53 +36,64 @@ static double share(const divergence *d)
     return n ? 1 / (double)n : 0;
 }
 
-/* log_softmax of a row: x / temperature - lse */
-static double lse(const divergence *d, const toy_rows *x, int64_t i)
+/* log_softmax of a row: x / temperature - lse. In long double: the gradient of a row predicted with near certainty is a difference. */
+static long double lse(const divergence *d, const toy_rows *x, int64_t i)
 {
-    double most = -INFINITY, sum = 0;
+    long double most = -INFINITY, sum = 0;
     for (int64_t j = 0; j < x->n; j++)
-        most = fmax(most, toy_get(x, i, j) / d->temperature);
+        most = fmaxl(most, toy_get(x, i, j) / (long double)d->temperature);
     for (int64_t j = 0; j < x->n; j++)
-        sum += exp(toy_get(x, i, j) / d->temperature - most);
-    return most + log(sum);
+        sum += expl(toy_get(x, i, j) / (long double)d->temperature - most);
+    return most + logl(sum);
 }
 
-static double product(double weight, double logarithm)
+static long double product(long double weight, long double logarithm)
 {
     return weight == 0 ? 0 : weight * logarithm;
 }
 
 /* The loss of one class and, by the student's log-probability, its gradient. */
-static double term(double x, double y, double beta, double *gradient)
+static long double term(long double x, long double y, long double beta, long double *gradient)
 {
-    const double q = exp(x), p = exp(y);
+    const long double q = expl(x), p = expl(y);
     if (beta == 0)
         return *gradient = -p, product(p, y - x);
     if (beta == 1)
         return *gradient = product(q, x - y) + q, product(q, x - y);
-    const double w = x > y ? beta : 1 - beta;
-    const double m = x == y ? x : fmax(x, y) + log1p(w * expm1(-fabs(x - y)));
+    const long double w = x > y ? beta : 1 - beta;
+    const long double m = x == y ? x : fmaxl(x, y) + log1pl(w * expm1l(-fabsl(x - y)));
     *gradient = product((1 - beta) * q, x - m);
     return product(beta * p, y - m) + *gradient;
 }
 
-/* The loss of a row; its gradient, times g, if it is asked for. */
+/* The loss of a row; its gradient, times g, if it is asked for: d - q sum of all d. For the likeliest class that is d (1 - q) - q times
+ * the others' sum, where 1 - q is the sum of the others. */
 static double run_row(const divergence *d, int64_t i, double g)
 {
     const toy_rows *x = &d->student, *y = &d->teacher;
-    const double of_x = lse(d, x, i), of_y = lse(d, y, i);
-    double loss = 0, sum = 0, gradient;
+    const long double of_x = lse(d, x, i), of_y = lse(d, y, i);
+    long double loss = 0, q_of_others = 0, d_of_others = 0, d_of_likeliest = 0, gradient;
+    int64_t likeliest = 0;
+    for (int64_t j = 1; j < x->n; j++)
+        if (toy_get(x, i, j) > toy_get(x, i, likeliest))
+            likeliest = j;
     for (int pass = 0; pass < (d->dstudent.data ? 2 : 1); pass++)
         for (int64_t j = 0; j < x->n; j++) {
-            const double log_q = toy_get(x, i, j) / d->temperature - of_x;
-            const double log_p = toy_get(y, i, j) / d->temperature - of_y;
-            const double one = term(log_q, log_p, d->beta, &gradient);
-            if (pass == 0)
-                loss += one, sum += gradient;
+            const long double log_q = toy_get(x, i, j) / (long double)d->temperature - of_x;
+            const long double log_p = toy_get(y, i, j) / (long double)d->temperature - of_y;
+            const long double one = term(log_q, log_p, d->beta, &gradient), q = expl(log_q);
+            if (pass == 0 && j == likeliest)
+                loss += one, d_of_likeliest = gradient;
+            else if (pass == 0)
+                loss += one, q_of_others += q, d_of_others += gradient;
+            else if (j == likeliest)
+                toy_set(&d->dstudent, i, j,
+                        (double)(g * (gradient * q_of_others - q * d_of_others)));
             else
-                toy_set(&d->dstudent, i, j, g * (gradient - exp(log_q) * sum));
+                toy_set(&d->dstudent, i, j,
+                        (double)(g * (gradient - q * (d_of_likeliest + d_of_others))));
         }
-    return loss;
+    return (double)loss;
 }
 
 static double run(const divergence *d)

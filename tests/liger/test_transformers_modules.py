@@ -335,3 +335,17 @@ def test_compiled_whole():
         out = compiled(**call)
         out.loss.backward()
         same({"loss": out.loss.detach(), **{name: p.grad for name, p in ours.named_parameters()}}, expected, n)
+
+
+@pytest.mark.parametrize("kind", ["llama", "phi3"])
+def test_gradients_of_gradients(kind):
+    """Of each operator of a patched model, an error that names it."""
+    ours = tigon.transformers.apply_to(make(kind)).train()
+    for name, module in (("rms_norm", ours.model.norm), ("of a patched model", ours.model.layers[0].mlp)):
+        x = torch.randn(2, 3, 32, requires_grad=True)
+        gradient, = torch.autograd.grad(module(x).square().sum(), x, create_graph=True)
+        with pytest.raises(NotImplementedError, match=name):
+            gradient.square().sum().backward()
+    gradient = torch.autograd.grad(ours(**BASE).loss, ours.lm_head.weight, create_graph=True)[0]
+    with pytest.raises(NotImplementedError, match="there is no gradient of its gradient"):
+        gradient.square().sum().backward()

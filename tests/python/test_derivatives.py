@@ -1,5 +1,5 @@
 """Gradients of gradients and derivatives in forward mode: right for products, for every other operator zero where that is true and an
-error that names it where PyTorch would otherwise take it for constant. In tigon.torch, in tigon.liger, in a patched model's pieces."""
+error that names it where PyTorch would otherwise take it for constant. In tigon.torch, in tigon.liger. (In patched models: tests/liger.)"""
 import pytest
 import torch
 from torch.autograd import forward_ad
@@ -8,7 +8,6 @@ import tigon.liger.ops
 import tigon.torch
 from problems import problems
 from tigon.torch._table import PRODUCTS
-from tigon.transformers import _forwards
 
 PROBLEMS = problems()
 # Their gradient by an input does not depend on inputs.
@@ -153,14 +152,3 @@ def test_liger(name):
                 second(run, {"x": normal(6, 8)}, bent, inside)
     with forward_ad.dual_level(), pytest.raises(NotImplementedError, match=words + "derivative in forward mode"):
         run({"x": forward_ad.make_dual(torch.randn(6, 8), torch.ones(6, 8))})
-
-
-@pytest.mark.parametrize("bent", [False, True])
-def test_pieces_of_a_patched_model(bent):
-    down = torch.nn.Linear(8, 4, bias=False)
-    up, gate = torch.nn.Linear(6, 8, bias=False), torch.nn.Linear(6, 8, bias=False)
-    pieces = {"gemm of a patched model": lambda t: _forwards.projections(t["x"], up, gate),
-              "the feed-forward block of a patched model": lambda t: (_forwards.ACTIVATIONS["silu"].then(down, t["x"], normal(5, 8)),)}
-    for (words, piece), width in zip(pieces.items(), (6, 8)):
-        with pytest.raises(NotImplementedError, match=words):
-            second(piece, {"x": normal(5, width)}, bent)

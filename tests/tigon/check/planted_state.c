@@ -103,14 +103,6 @@ static tg_status static_value(call *c)
     return status;
 }
 
-static tg_status static_arguments(call *c)
-{
-    static call kept;
-    kept = *c;
-    sched_yield();
-    return kept.run(c->ctx, kept.slot);
-}
-
 const fault faults_of_state[] = {
     {"each_200th_call", "state", NULL, each_200th_call},
     {"cached_by_address", "state", NULL, cached_by_address},
@@ -119,6 +111,5 @@ const fault faults_of_state[] = {
     {"other_threads", "state", NULL, other_threads},
     {"static_scratch", "threads", NULL, static_scratch},
     {"static_value", "threads", NULL, static_value},
-    {"static_arguments", "threads", NULL, static_arguments},
     {0},
 };
