@@ -8,4 +8,7 @@ sources=$(sh "$here/environment.sh" "$1") || {
     exit 77
 }
 export PYTHONPATH="$1/python:$sources/src" PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
-exec "$1/liger/venv/bin/python" -m pytest -q -p no:cacheprovider -W ignore "$2" "${2%.py}"_*.py
+python=$1/liger/venv/bin/python
+set -- "$2" "${2%.py}"_*.py
+[ -e "$2" ] || set -- "$1" # nothing has such a name
+exec "$python" -m pytest -q -p no:cacheprovider -W ignore "$@"
