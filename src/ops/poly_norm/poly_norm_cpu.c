@@ -4,6 +4,9 @@
 
 /* Elements of a chunk of rows with sums of its own. */
 enum { WORTH = 2 * ROWS_WORTH };
+/* Elements of a run: equal terms are all rounded the same way, so sums of many lose digits with their number, and a lane adds up
+ * few before they join the row's. A multiple of V_PAIR. */
+enum { RUN = 1024 };
 
 /* What the rows of a chunk add to dweight and dbias. */
 typedef struct sums {
@@ -40,19 +43,29 @@ SIMD_INLINE void add_powers(vf x, vf sum[3])
     sum[2] += square;
 }
 
-SIMD_INLINE void sum_powers(el e, const char *x, int64_t n, float out[3])
+/* Adds the sums of the whole pairs of vectors from `begin` to `end`. */
+SIMD_INLINE void power_run(el e, const char *x, int64_t begin, int64_t end, vf sum[3])
 {
     vf a[3] = {{0}, {0}, {0}}, b[3] = {{0}, {0}, {0}};
-    int64_t j = 0;
-    for (; j < v_whole_pairs(n); j += V_PAIR) {
+    for (int64_t j = begin; j < end; j += V_PAIR) {
         const vf2 v = v_load2(e, e, x, j);
         add_powers(v.a, a);
         add_powers(v.b, b);
     }
-    for (; j < n; j += VL)
-        add_powers(v_load_n(e, x, j, v_tail(n, j), 0), a);
     for (int k = 0; k < 3; k++)
-        out[k] = v_sum(a[k] + b[k]);
+        sum[k] += a[k] + b[k];
+}
+
+SIMD_INLINE void sum_powers(el e, const char *x, int64_t n, float out[3])
+{
+    const int64_t whole = v_whole_pairs(n);
+    vf sum[3] = {{0}, {0}, {0}};
+    for (int64_t j = 0; j < whole; j += RUN)
+        power_run(e, x, j, whole - j < RUN ? whole : j + RUN, sum);
+    for (int64_t j = whole; j < n; j += VL)
+        add_powers(v_load_n(e, x, j, v_tail(n, j), 0), sum);
+    for (int k = 0; k < 3; k++)
+        out[k] = v_sum(sum[k]);
 }
 
 /* ((c0 x + c1) x + c2) x + c3 */
@@ -107,19 +120,29 @@ SIMD_INLINE void add_products(vf dy, vf x, vf sum[4])
     sum[3] += dy;
 }
 
-SIMD_INLINE void sum_products(el e, const char *dy, const char *x, int64_t n, float out[4])
+SIMD_INLINE void product_run(el e, const char *dy, const char *x, int64_t begin, int64_t end,
+                             vf sum[4])
 {
     vf a[4] = {{0}, {0}, {0}, {0}}, b[4] = {{0}, {0}, {0}, {0}};
-    int64_t j = 0;
-    for (; j < v_whole_pairs(n); j += V_PAIR) {
+    for (int64_t j = begin; j < end; j += V_PAIR) {
         const vf2 g = v_load2(e, e, dy, j), v = v_load2(e, e, x, j);
         add_products(g.a, v.a, a);
         add_products(g.b, v.b, b);
     }
-    for (; j < n; j += VL)
-        add_products(v_load_n(e, dy, j, v_tail(n, j), 0), v_load_n(e, x, j, v_tail(n, j), 0), a);
     for (int k = 0; k < 4; k++)
-        out[k] = v_sum(a[k] + b[k]);
+        sum[k] += a[k] + b[k];
+}
+
+SIMD_INLINE void sum_products(el e, const char *dy, const char *x, int64_t n, float out[4])
+{
+    const int64_t whole = v_whole_pairs(n);
+    vf sum[4] = {{0}, {0}, {0}, {0}};
+    for (int64_t j = 0; j < whole; j += RUN)
+        product_run(e, dy, x, j, whole - j < RUN ? whole : j + RUN, sum);
+    for (int64_t j = whole; j < n; j += VL)
+        add_products(v_load_n(e, dy, j, v_tail(n, j), 0), v_load_n(e, x, j, v_tail(n, j), 0), sum);
+    for (int k = 0; k < 4; k++)
+        out[k] = v_sum(sum[k]);
 }
 
 /* dx = dy (along x^2 + ... ) - (back x^5 + ...): coefficients from the highest power on */
