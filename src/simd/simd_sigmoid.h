@@ -4,10 +4,12 @@
 
 #include "simd_exp.h"
 
-/* 1 / (1 + exp(-x)); exact 0 and 1 far out */
+/* 1 / (1 + exp(-x)); exact 0 and 1 far out, subnormal numbers below -87 */
 SIMD_INLINE vf v_sigmoid(vf x)
 {
-    return v_set(1.0f) / (v_set(1.0f) + v_exp(-x));
+    /* exp(-|x|) cannot overflow, as exp(-x) does where the sigmoid is still a number */
+    const vf power = v_exp(v_minus_abs(x)), large = v_set(1.0f) / (v_set(1.0f) + power);
+    return v_if_negative(x, power * large, large);
 }
 
 /* x / (1 + exp(-x)), within 4 ulp where |x| < 20, 7 ulp down to -87; -0 below -104. NaN stays NaN,
