@@ -79,9 +79,8 @@ static int compare_integers(trial *r, int output)
 }
 
 /* For an element beyond its tolerance. An unfused implementation is no yardstick for itself: what it computes is as stable as the
- * textbook's formula, which is measured in f32; in 16 bits its own tolerance is measured with all draws. Nor is it a yardstick where a
- * common offset must not cost digits. Negative
- * if there is none. */
+ * textbook's formula, which is measured; in 16 bits its own tolerance is measured with all draws first. Nor is it a yardstick where a
+ * common offset must not cost digits. Negative if there is none. */
 static double second_tolerance(trial *r, int output, const truth_bound *bound, int64_t i, int type)
 {
     char error[PB_ERROR];
@@ -89,11 +88,9 @@ static double second_tolerance(trial *r, int output, const truth_bound *bound, i
         return -1;
     if (!r->unfused)
         return truth_yardstick(r->t, output, i, type);
-    if (!r->loose)
-        return truth_own_tolerance(r->t, r->number, output, bound, i);
-    if (truth_measure_inside(r->t, 1, error))
+    if (r->loose && truth_measure_inside(r->t, 1, error))
         return -1;
-    return truth_tolerance(&r->t->out[output], bound, i);
+    return truth_own_tolerance(r->t, r->number, output, bound, i);
 }
 
 static int compare_output(trial *r, int output)
