@@ -19,7 +19,7 @@ int gemm_can_run(const gemm_matmul *m);
 int gemm_run_matmul(const gemm_matmul *m, const call *w, const char *a, const char *b, char *c,
                     char *scratch);
 
-/* Bytes that must be left (tg_memory_is_left) before oneDNN is asked, which ends the process where it finds no memory for kernels, or for
+/* Bytes that must be left before oneDNN is asked, which ends the process where it finds no memory for kernels, or for
  * objects of C++. */
 enum {
     GEMM_KERNELS =

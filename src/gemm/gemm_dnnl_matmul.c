@@ -222,10 +222,14 @@ tg_status gemm_find_matmul(const call *w, const gemm_matmul **found)
     return status;
 }
 
-/* The first run may make kernels. */
+/* The first run may make kernels. For the objects of others malloc is asked, which is quick. */
 int gemm_can_run(const gemm_matmul *m)
 {
-    return tg_memory_is_left(atomic_load(&m->has_run) ? GEMM_OBJECTS : GEMM_KERNELS);
+    if (!atomic_load(&m->has_run))
+        return tg_memory_is_left(GEMM_KERNELS);
+    void *volatile memory = malloc(GEMM_OBJECTS); /* volatile: it is not left out */
+    free(memory);
+    return memory != NULL;
 }
 
 int64_t gemm_scratch_bytes(const gemm_matmul *m)
