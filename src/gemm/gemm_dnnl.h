@@ -13,9 +13,9 @@ tg_status gemm_find_matmul(const call *w, const gemm_matmul **found);
 void gemm_let_go(const gemm_matmul *m);
 /* Bytes of scratch memory that running it needs. */
 int64_t gemm_scratch_bytes(const gemm_matmul *m);
-/* 0 if oneDNN might find no memory while it runs. */
+/* 0 if oneDNN might find no memory while it runs: asked before anything is written. */
 int gemm_can_run(const gemm_matmul *m);
-/* 0 if that is so now, or oneDNN found none: nothing is written then. */
+/* 0 if there may be none for kernels, or oneDNN found none: nothing is written then. */
 int gemm_run_matmul(const gemm_matmul *m, const call *w, const char *a, const char *b, char *c,
                     char *scratch);
 

@@ -222,14 +222,18 @@ tg_status gemm_find_matmul(const call *w, const gemm_matmul **found)
     return status;
 }
 
-/* The first run may make kernels. For the objects of others malloc is asked, which is quick. */
+/* 0 if the first run might find no memory for kernels. */
+static int has_kernels(const gemm_matmul *m)
+{
+    return atomic_load(&m->has_run) || tg_memory_is_left(GEMM_KERNELS);
+}
+
+/* For the objects of each run malloc is asked, which is quick. */
 int gemm_can_run(const gemm_matmul *m)
 {
-    if (!atomic_load(&m->has_run))
-        return tg_memory_is_left(GEMM_KERNELS);
     void *volatile memory = malloc(GEMM_OBJECTS); /* volatile: it is not left out */
     free(memory);
-    return memory != NULL;
+    return memory && has_kernels(m);
 }
 
 int64_t gemm_scratch_bytes(const gemm_matmul *m)
@@ -277,8 +281,8 @@ int gemm_run_matmul(const gemm_matmul *m, const call *w, const char *a, const ch
     void *const data[] = {(void *)a, (void *)b, c};
     dnnl_exec_arg_t args[ARGS];
     int n = 0;
-    if (!gemm_can_run(m)) /* no case: tests/oom has it */
-        return 0;         /* no case: as above */
+    if (!has_kernels(m)) /* no case: tests/oom has it */
+        return 0;        /* no case: as above */
     for (; n < 3; n++) {
         args[n].arg = slots[n];
         if (make_memory(w, n, data[n], &args[n].memory) != dnnl_success)
