@@ -5,6 +5,7 @@
  * the same bits. Of what cuBLASLt suggests for a shape, the fastest is taken, which is found by timing at the first large product of that
  * shape whose result may be written several times, and kept; of suggestions that cut k as the first one does, so that the choice
  * does not show in the bits. A kernel of our own (gemm_wgmma.cu) takes part where the first one does not cut k: it has the same bits. */
+#include <math.h>
 #include <library_types.h>
 #include <pthread.h>
 #include <string.h>
@@ -218,9 +219,16 @@ static int takes(const tg_tensor *t)
            ld <= INT32_MAX;
 }
 
+/* cuBLASLt multiplies a factor by alpha before the sum in some products, which overflows or underflows where the sum would not: of
+ * such an alpha only with factors beyond 2^95 or below 2^-94. */
+static int is_moderate(double alpha)
+{
+    return fabs(alpha) >= 0x1p-32 && fabs(alpha) <= 0x1p32;
+}
+
 int cuda_gemm_cublaslt_accepts(const tg_gemm_args *args)
 {
-    return args->alpha != 0 && gemm_inner(args) > 0 && takes(args->a) && takes(args->b) &&
+    return is_moderate(args->alpha) && gemm_inner(args) > 0 && takes(args->a) && takes(args->b) &&
            takes(args->c) && is_there();
 }
 
