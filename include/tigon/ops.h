@@ -476,8 +476,9 @@ TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_b
  *   1 GiB on another device; or all rows where they take no more than such chunks and those sums
  *   together.
  *   dweight accumulates in f32 over the chunks: in place if it is f32, else in a V x H f32 workspace
- *   when there are several chunks. In f16 with a dloss on a device always there, and dx in chunks of f32. It is made of calls of gemm, cross_entropy and sum_rows, on every device
- *   that has these.
+ *   when there are several chunks. In f16 with a dloss on a device always there, and dx in
+ *   chunks of f32. Where a device has no implementation of its own (Hopper cards have one in bf16),
+ *   it is made of calls of gemm, cross_entropy and sum_rows.
  * Saved for a separate backward: x, weight, lse.
  */
 TG_API tg_status tg_fused_linear_cross_entropy_forward(

@@ -6,7 +6,9 @@
 Of that model alone, RMSNorm, rotary embeddings, the feed-forward blocks and, in training, the last layer with its loss run on Tigon.
 """
 import warnings
+from typing import TypeVar
 
+Model = TypeVar("Model")
 OPTIONS = ("rms_norm", "rope", "mlp", "fused_linear_cross_entropy", "attention", "linear")
 # config.model_type of the models that Tigon knows.
 MODEL_TYPES = (
@@ -71,7 +73,10 @@ def _use_attention(model, use):
         model.set_attn_implementation("sdpa")
 
 
-def apply_to(model, rms_norm=True, rope=True, mlp=True, fused_linear_cross_entropy=True, attention=False, linear=False):
+def apply_to(
+    model: Model, rms_norm: bool = True, rope: bool = True, mlp: bool = True, fused_linear_cross_entropy: bool = True,
+    attention: bool = False, linear: bool = False,
+) -> Model:
     """Puts Tigon's operators into this model, and returns it. Parameters and their names stay as they are. PEFT's model around one is taken
     too, before adapters or after.
 
