@@ -87,8 +87,11 @@ static void try_growth(trier *t, const base *b, problem *p, round_fn round, cons
     process_size now;
     process_measure(&now);
     if (has_run_out(t, &now)) {
-        kinds_failed(t, &b->c, b->type, "%lld files are open and %lld threads run",
-                     (long long)now.files, (long long)now.threads);
+        if (now.files == INT32_MAX)
+            kinds_failed(t, &b->c, b->type, "no file is left to open: calls leave files open");
+        else
+            kinds_failed(t, &b->c, b->type, "%lld files are open and %lld threads run",
+                         (long long)now.files, (long long)now.threads);
         return;
     }
     if (!heap && !mapped && grown.files <= 0 && grown.threads <= 0) {
