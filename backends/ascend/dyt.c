@@ -2,10 +2,12 @@
 #include "ascend.h"
 #include "kernels/dyt.args.h"
 
-ASCEND_KERNEL(dyt_forward, DYT_FORWARD);
-ASCEND_KERNEL(dyt_backward, DYT_BACKWARD);
-ASCEND_KERNEL(dyt_forward_short, DYT_FORWARD_SHORT);
-ASCEND_KERNEL(dyt_backward_short, DYT_BACKWARD_SHORT);
+ASCEND_FAMILY(dyt_forward, DYT_FORWARD_GIVEN);
+ASCEND_KERNEL_OF(dyt_forward, dyt_forward, DYT_FORWARD);
+ASCEND_KERNEL_OF(dyt_forward, dyt_forward_short, DYT_FORWARD_SHORT);
+ASCEND_FAMILY(dyt_backward, DYT_BACKWARD_GIVEN);
+ASCEND_KERNEL_OF(dyt_backward, dyt_backward, DYT_BACKWARD);
+ASCEND_KERNEL_OF(dyt_backward, dyt_backward_short, DYT_BACKWARD_SHORT);
 
 enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
 
@@ -62,11 +64,10 @@ tg_status ascend_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *a)
     ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_dyt[FORWARD_SHORT], 0, &is_short, a->x, a->y));
     if (!is_short)
         ASCEND_TRY(choose(&plan, &ascend_ub_dyt[FORWARD], a->x, &groups));
-    return ascend_launch(ctx, &plan, is_short ? &dyt_forward_short_kernel : &dyt_forward_kernel,
-                         ASCEND_GIVEN(dyt_forward, .x = a->x, .alpha = a->alpha, .gamma = a->gamma,
-                                      .beta = a->beta, .y = a->y, .groups = groups,
-                                      .alpha_f32 = is_f32(a->alpha), .gamma_f32 = is_f32(a->gamma),
-                                      .beta_f32 = is_f32(a->beta)));
+    return ASCEND_LAUNCH_CHOSEN(
+        ctx, &plan, is_short ? &dyt_forward_short_kernel : &dyt_forward_kernel, .x = a->x,
+        .alpha = a->alpha, .gamma = a->gamma, .beta = a->beta, .y = a->y, .groups = groups,
+        .alpha_f32 = is_f32(a->alpha), .gamma_f32 = is_f32(a->gamma), .beta_f32 = is_f32(a->beta));
 }
 
 tg_status ascend_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *a)
@@ -97,14 +98,12 @@ tg_status ascend_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *a)
         .memory = {memory + 2 * bytes, (size_t)(blocks * DYT_PARTIAL) * sizeof(float)},
         .count = blocks,
         .stride = DYT_PARTIAL};
-    ASCEND_TRY(ascend_launch(
-        ctx, &plan, is_short ? &dyt_backward_short_kernel : &dyt_backward_kernel,
-        ASCEND_GIVEN(dyt_backward, .dy = a->dy, .x = a->x, .alpha = a->alpha, .gamma = a->gamma,
-                     .dx = a->dx, .dgammas = a->dgamma ? &dgamma.memory : &none,
-                     .dbetas = a->dbeta ? &dbeta.memory : &none,
-                     .dalphas = a->dalpha ? &dalpha.memory : &none,
-                     .partials_stride = dgamma.stride, .groups = groups,
-                     .alpha_f32 = is_f32(a->alpha), .gamma_f32 = is_f32(a->gamma))));
+    ASCEND_TRY(ASCEND_LAUNCH_CHOSEN(
+        ctx, &plan, is_short ? &dyt_backward_short_kernel : &dyt_backward_kernel, .dy = a->dy,
+        .x = a->x, .alpha = a->alpha, .gamma = a->gamma, .dx = a->dx,
+        .dgammas = a->dgamma ? &dgamma.memory : &none, .dbetas = a->dbeta ? &dbeta.memory : &none,
+        .dalphas = a->dalpha ? &dalpha.memory : &none, .partials_stride = dgamma.stride,
+        .groups = groups, .alpha_f32 = is_f32(a->alpha), .gamma_f32 = is_f32(a->gamma)));
     if (a->dgamma)
         ASCEND_TRY(ascend_sum_partials(ctx, &dgamma, a->dgamma, a->accumulate));
     if (a->dbeta)

@@ -4,7 +4,7 @@
 
 enum { FORWARD, BACKWARD };
 
-ASCEND_KERNEL(jsd, JSD);
+ASCEND_KERNEL_OF(terms, jsd, JSD);
 
 const tg_ub_kernel ascend_ub_jsd[] = {
     [FORWARD] = TERMS_KERNEL("jsd_forward", jsd),

@@ -6,7 +6,7 @@
 
 enum { FORWARD, BACKWARD };
 
-ASCEND_KERNEL(kl_div, KL_DIV);
+ASCEND_KERNEL_OF(terms, kl_div, KL_DIV);
 
 const tg_ub_kernel ascend_ub_kl_div[] = {
     [FORWARD] = TERMS_KERNEL("kl_div_forward", kl_div),

@@ -10,8 +10,17 @@
  *   return ASCEND_LAUNCH(ctx, &plan, swiglu_forward, .gate = args->gate, .up = args->up, ...);
  *
  * A launch gives every argument of the list by its name, but for the grid and the places of buffers, which are the plan's. One that is
- * missing, given twice, of another name or of another kind does not compile. Where one of several kernels is chosen at run time
- * (ascend_launch() with ASCEND_GIVEN), the compiler sees the list that is named there: the lists of all of them must be alike. */
+ * missing, given twice, of another name or of another kind does not compile.
+ *
+ * Kernels of which a launch takes one at run time are a family: all are given the same, a list of its own that theirs begin with.
+ *
+ *   ASCEND_FAMILY(dyt_forward, DYT_FORWARD_GIVEN);
+ *   ASCEND_KERNEL_OF(dyt_forward, dyt_forward_columns, DYT_FORWARD);
+ *   ASCEND_KERNEL_OF(dyt_forward, dyt_forward_short, DYT_FORWARD_SHORT);
+ *
+ *   return ASCEND_LAUNCH_CHOSEN(ctx, &plan, is_short ? &dyt_forward_short_kernel : &dyt_forward_columns_kernel, .x = args->x, ...);
+ *
+ * A kernel whose list asks for anything else does not compile, nor does a choice between kernels of two families. */
 #ifndef ASCEND_LAUNCH_H
 #define ASCEND_LAUNCH_H
 
@@ -63,18 +72,50 @@ typedef union ascend_slot {
 #define ASCEND_KERNEL(kernel, LIST) ASCEND_KERNEL_ON(ASCEND_VECTOR_CORES, kernel, LIST)
 #define ASCEND_CUBE_KERNEL(kernel, LIST) ASCEND_KERNEL_ON(ASCEND_CUBE_CORES, kernel, LIST)
 #define ASCEND_MIX_KERNEL(kernel, LIST) ASCEND_KERNEL_ON(ASCEND_MIX_CORES, kernel, LIST)
-#define ASCEND_KERNEL_ON(cores, kernel, LIST)                                                     \
-    typedef struct kernel##_given {                                                               \
-        LIST(ASCEND_FIELD)                                                                        \
-    } kernel##_given;                                                                             \
-    typedef struct kernel##_places {                                                              \
-        LIST(ASCEND_PLACE_OF)                                                                     \
-    } kernel##_places;                                                                            \
-    static const ascend_entry kernel##_entries[] = {LIST(ASCEND_ENTRY_OF)};                       \
-    __attribute__((unused)) static const tg_ub_buffer kernel##_buffers[] = {                      \
-        LIST(ASCEND_BUFFER_OF)};                                                                  \
-    static const ascend_kernel kernel##_kernel = {#kernel, cores, ASCEND_COUNT(kernel##_entries), \
-                                                  kernel##_entries}
+#define ASCEND_KERNEL_ON(cores, kernel, LIST) \
+    ASCEND_FAMILY(kernel, LIST);              \
+    ASCEND_DESCRIBE(cores, kernel, kernel, LIST)
+
+/* The same in two steps: what all kernels of a family are given, <family>_given, and the type of their descriptions, <family>_alike;
+ * one of those kernels. */
+#define ASCEND_FAMILY(family, GIVEN)                          \
+    typedef struct family##_given {                           \
+        GIVEN(ASCEND_FIELD)                                   \
+    } family##_given;                                         \
+    GIVEN(ASCEND_TAG)                                         \
+    typedef void family##_takes(ASCEND_ASKS(GIVEN));          \
+    typedef union family##_alike {                            \
+        ascend_kernel any;                                    \
+        const family##_given *given; /* for its type alone */ \
+    } family##_alike
+#define ASCEND_KERNEL_OF(family, kernel, LIST) \
+    ASCEND_DESCRIBE(ASCEND_VECTOR_CORES, family, kernel, LIST)
+
+#define ASCEND_DESCRIBE(cores, family, name, LIST)                                                 \
+    typedef struct name##_places {                                                                 \
+        LIST(ASCEND_PLACE_OF)                                                                      \
+    } name##_places;                                                                               \
+    LIST(ASCEND_TAG)                                                                               \
+    _Static_assert(__builtin_types_compatible_p(family##_takes, void(ASCEND_ASKS(LIST))),          \
+                   #name ": its list does not ask for what kernels of " #family " are given");     \
+    static const ascend_entry name##_entries[] = {LIST(ASCEND_ENTRY_OF)};                          \
+    __attribute__((unused)) static const tg_ub_buffer name##_buffers[] = {LIST(ASCEND_BUFFER_OF)}; \
+    static const family##_alike name##_kernel = {                                                  \
+        {#name, cores, ASCEND_COUNT(name##_entries), name##_entries}}
+
+/* What a list asks for, as the parameters of a function: lists that ask for the same things by the same names in the same order are
+ * compatible types. */
+#define ASCEND_ASKS(LIST) LIST(ASCEND_ASKED) int
+#define ASCEND_TAG(kind, name, ...) ASCEND_UNLESS_PLANNED_##kind(struct ascend_##kind##_##name;)
+#define ASCEND_ASKED(kind, name, ...) \
+    ASCEND_UNLESS_PLANNED_##kind(struct ascend_##kind##_##name *, )
+#define ASCEND_UNLESS_PLANNED_TENSOR(...) __VA_ARGS__
+#define ASCEND_UNLESS_PLANNED_VECTOR(...) __VA_ARGS__
+#define ASCEND_UNLESS_PLANNED_MEMORY(...) __VA_ARGS__
+#define ASCEND_UNLESS_PLANNED_GRID(...)
+#define ASCEND_UNLESS_PLANNED_I64(...) __VA_ARGS__
+#define ASCEND_UNLESS_PLANNED_F32(...) __VA_ARGS__
+#define ASCEND_UNLESS_PLANNED_BUFFER(...)
 
 /* The buffers of a tg_ub_kernel: all of them, or all but the last few. */
 #define ASCEND_BUFFERS(kernel) ASCEND_BUFFERS_BUT(kernel, 0)
@@ -119,26 +160,29 @@ typedef struct ascend_plan {
 
 /* ---- launches ---- */
 
-/* What a launch gives, all of it, as a pointer to <kernel>_given. */
-#define ASCEND_GIVEN(kernel, ...)                                                          \
-    ((void)sizeof(struct {                                                                 \
-         _Static_assert(sizeof(kernel##_given) ==                                          \
-                            sizeof(ascend_slot) * ASCEND_HOW_MANY(__VA_ARGS__),            \
-                        #kernel ": not as many arguments are given as its list asks for"); \
-         int none;                                                                         \
-     }),                                                                                   \
-     (const ascend_slot *)&(const kernel##_given){__VA_ARGS__})
+/* What a launch gives, all of it, as slots: described is a pointer to the kernel's description. */
+#define ASCEND_GIVEN(described, ...)                                                          \
+    ((void)sizeof(struct {                                                                    \
+         _Static_assert(sizeof *(described)->given ==                                         \
+                            sizeof(ascend_slot) * ASCEND_HOW_MANY(__VA_ARGS__),               \
+                        #described ": not as many arguments are given as its list asks for"); \
+         int none;                                                                            \
+     }),                                                                                      \
+     (const ascend_slot *)&(const __typeof__(*(described)->given)){__VA_ARGS__})
 
 #define ASCEND_LAUNCH(ctx, plan, kernel, ...) \
-    ascend_launch(ctx, plan, &kernel##_kernel, ASCEND_GIVEN(kernel, __VA_ARGS__))
+    ASCEND_LAUNCH_CHOSEN(ctx, plan, &kernel##_kernel, __VA_ARGS__)
+#define ASCEND_LAUNCH_CHOSEN(ctx, plan, described, ...) \
+    ascend_launch(ctx, plan, &(described)->any, ASCEND_GIVEN(described, __VA_ARGS__))
 
 /* Launches the kernel of the plan's type; tells who watches, and logs the device's time if the context is verbose. */
 tg_status ascend_launch(tg_ctx *ctx, const ascend_plan *plan, const ascend_kernel *kernel,
                         const ascend_slot *given);
 
 /* A kernel on independent elements: plans and launches it. All its tensors are of one shape; compact ones are one long row. */
-#define ASCEND_RUN_FLAT(ctx, ub, options, kernel, ...) \
-    ascend_run_flat(ctx, ub, options, &kernel##_kernel, ASCEND_GIVEN(kernel, __VA_ARGS__))
+#define ASCEND_RUN_FLAT(ctx, ub, options, kernel, ...)      \
+    ascend_run_flat(ctx, ub, options, &kernel##_kernel.any, \
+                    ASCEND_GIVEN(&kernel##_kernel, __VA_ARGS__))
 tg_status ascend_run_flat(tg_ctx *ctx, const tg_ub_kernel *ub, uint32_t options,
                           const ascend_kernel *kernel, const ascend_slot *given);
 

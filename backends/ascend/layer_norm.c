@@ -2,11 +2,13 @@
 #include "ascend.h"
 #include "kernels/layer_norm.args.h"
 
-ASCEND_KERNEL(layer_norm_forward, LAYER_NORM_FORWARD);
-ASCEND_KERNEL(layer_norm_backward, LAYER_NORM_BACKWARD);
+ASCEND_FAMILY(layer_norm_forward, LAYER_NORM_FORWARD_GIVEN);
+ASCEND_KERNEL_OF(layer_norm_forward, layer_norm_forward, LAYER_NORM_FORWARD);
+ASCEND_KERNEL_OF(layer_norm_forward, layer_norm_forward_short, LAYER_NORM_FORWARD_SHORT);
+ASCEND_FAMILY(layer_norm_backward, LAYER_NORM_BACKWARD_GIVEN);
+ASCEND_KERNEL_OF(layer_norm_backward, layer_norm_backward, LAYER_NORM_BACKWARD);
+ASCEND_KERNEL_OF(layer_norm_backward, layer_norm_backward_short, LAYER_NORM_BACKWARD_SHORT);
 ASCEND_KERNEL(layer_norm_columns, LAYER_NORM_COLUMNS);
-ASCEND_KERNEL(layer_norm_forward_short, LAYER_NORM_FORWARD_SHORT);
-ASCEND_KERNEL(layer_norm_backward_short, LAYER_NORM_BACKWARD_SHORT);
 
 enum { FORWARD, BACKWARD = 2, COLUMNS = 4, FORWARD_SHORT, BACKWARD_SHORT };
 
@@ -66,12 +68,11 @@ tg_status ascend_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_arg
                                    args->x, args->y));
     if (!is_short)
         ASCEND_TRY(choose(&plan, &ascend_ub_layer_norm[FORWARD], args->x));
-    return ascend_launch(
+    return ASCEND_LAUNCH_CHOSEN(
         ctx, &plan, is_short ? &layer_norm_forward_short_kernel : &layer_norm_forward_kernel,
-        ASCEND_GIVEN(layer_norm_forward, .x = args->x, .weight = args->weight, .bias = args->bias,
-                     .y = args->y, .mean = args->mean, .rstd = args->rstd,
-                     .weight_f32 = is_f32(args->weight), .bias_f32 = is_f32(args->bias),
-                     .part = 1.0 / (double)ascend_rows_of(args->x).n, .eps = args->eps));
+        .x = args->x, .weight = args->weight, .bias = args->bias, .y = args->y, .mean = args->mean,
+        .rstd = args->rstd, .weight_f32 = is_f32(args->weight), .bias_f32 = is_f32(args->bias),
+        .part = 1.0 / (double)ascend_rows_of(args->x).n, .eps = args->eps);
 }
 
 /* ---- backward ---- */
@@ -145,14 +146,12 @@ tg_status ascend_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_a
         ASCEND_TRY(begin_sums(ctx, &g, plan.layout.blocks, columns));
     else if (sums)
         ASCEND_TRY(sum_columns(ctx, &g));
-    ASCEND_TRY(ascend_launch(
+    ASCEND_TRY(ASCEND_LAUNCH_CHOSEN(
         ctx, &plan, is_short ? &layer_norm_backward_short_kernel : &layer_norm_backward_kernel,
-        ASCEND_GIVEN(layer_norm_backward, .dy = args->dy, .x = args->x, .weight = args->weight,
-                     .mean = args->mean, .rstd = args->rstd, .dx = args->dx,
-                     .dweights = whole ? &g.dweight.memory : &none,
-                     .dbiases = whole ? &g.dbias.memory : &none,
-                     .partials_stride = g.dweight.stride, .weight_f32 = is_f32(args->weight),
-                     .part = 1.0 / (double)columns)));
+        .dy = args->dy, .x = args->x, .weight = args->weight, .mean = args->mean,
+        .rstd = args->rstd, .dx = args->dx, .dweights = whole ? &g.dweight.memory : &none,
+        .dbiases = whole ? &g.dbias.memory : &none, .partials_stride = g.dweight.stride,
+        .weight_f32 = is_f32(args->weight), .part = 1.0 / (double)columns));
     if (args->dweight)
         ASCEND_TRY(ascend_sum_partials(ctx, &g.dweight, args->dweight, args->accumulate));
     return args->dbias ? ascend_sum_partials(ctx, &g.dbias, args->dbias, args->accumulate) : TG_OK;

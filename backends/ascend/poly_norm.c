@@ -2,10 +2,12 @@
 #include "ascend.h"
 #include "kernels/poly_norm.args.h"
 
-ASCEND_KERNEL(poly_norm_forward, POLY_NORM_FORWARD);
-ASCEND_KERNEL(poly_norm_backward, POLY_NORM_BACKWARD);
-ASCEND_KERNEL(poly_norm_forward_short, POLY_NORM_FORWARD_SHORT);
-ASCEND_KERNEL(poly_norm_backward_short, POLY_NORM_BACKWARD_SHORT);
+ASCEND_FAMILY(poly_norm_forward, POLY_NORM_FORWARD_GIVEN);
+ASCEND_KERNEL_OF(poly_norm_forward, poly_norm_forward, POLY_NORM_FORWARD);
+ASCEND_KERNEL_OF(poly_norm_forward, poly_norm_forward_short, POLY_NORM_FORWARD_SHORT);
+ASCEND_FAMILY(poly_norm_backward, POLY_NORM_BACKWARD_GIVEN);
+ASCEND_KERNEL_OF(poly_norm_backward, poly_norm_backward, POLY_NORM_BACKWARD);
+ASCEND_KERNEL_OF(poly_norm_backward, poly_norm_backward_short, POLY_NORM_BACKWARD_SHORT);
 
 enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
 
@@ -46,12 +48,11 @@ tg_status ascend_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args 
     ascend_plan plan;
     int is_short;
     ASCEND_TRY(choose(&plan, FORWARD, &is_short, args->x, args->y, NULL));
-    return ascend_launch(
+    return ASCEND_LAUNCH_CHOSEN(
         ctx, &plan, is_short ? &poly_norm_forward_short_kernel : &poly_norm_forward_kernel,
-        ASCEND_GIVEN(poly_norm_forward, .x = args->x, .weight = args->weight, .bias = args->bias,
-                     .y = args->y, .rstd = args->rstd, .weight_f32 = is_f32(args->weight),
-                     .bias_f32 = is_f32(args->bias),
-                     .part = 1.0 / (double)ascend_rows_of(args->x).n, .eps = args->eps));
+        .x = args->x, .weight = args->weight, .bias = args->bias, .y = args->y, .rstd = args->rstd,
+        .weight_f32 = is_f32(args->weight), .bias_f32 = is_f32(args->bias),
+        .part = 1.0 / (double)ascend_rows_of(args->x).n, .eps = args->eps);
 }
 
 tg_status ascend_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args)
@@ -66,13 +67,12 @@ tg_status ascend_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_arg
     dweight.memory.bytes /= 2;
     dbias = dweight;
     dbias.memory.at = (const char *)dweight.memory.at + dweight.memory.bytes;
-    ASCEND_TRY(ascend_launch(
+    ASCEND_TRY(ASCEND_LAUNCH_CHOSEN(
         ctx, &plan, is_short ? &poly_norm_backward_short_kernel : &poly_norm_backward_kernel,
-        ASCEND_GIVEN(
-            poly_norm_backward, .dy = args->dy, .x = args->x, .weight = args->weight,
-            .rstd = args->rstd, .dx = args->dx, .dweights = args->dweight ? &dweight.memory : &none,
-            .dbiases = args->dbias ? &dbias.memory : &none, .partials_stride = dweight.stride,
-            .weight_f32 = is_f32(args->weight), .part = 1.0 / (double)ascend_rows_of(args->x).n)));
+        .dy = args->dy, .x = args->x, .weight = args->weight, .rstd = args->rstd, .dx = args->dx,
+        .dweights = args->dweight ? &dweight.memory : &none,
+        .dbiases = args->dbias ? &dbias.memory : &none, .partials_stride = dweight.stride,
+        .weight_f32 = is_f32(args->weight), .part = 1.0 / (double)ascend_rows_of(args->x).n));
     if (args->dweight)
         ASCEND_TRY(ascend_sum_partials(ctx, &dweight, args->dweight, args->accumulate));
     return args->dbias ? ascend_sum_partials(ctx, &dbias, args->dbias, args->accumulate) : TG_OK;

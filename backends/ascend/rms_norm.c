@@ -4,9 +4,10 @@
 #include "kernels/rms_norm_backward.args.h"
 #include "kernels/rms_norm_forward.args.h"
 
-ASCEND_KERNEL(rms_norm_forward_rows, RMS_NORM_FORWARD_ROWS);
-ASCEND_KERNEL(rms_norm_forward_wide, RMS_NORM_FORWARD_WIDE);
-ASCEND_KERNEL(rms_norm_forward_short, RMS_NORM_FORWARD_SHORT);
+ASCEND_FAMILY(rms_norm_forward, RMS_NORM_FORWARD_GIVEN);
+ASCEND_KERNEL_OF(rms_norm_forward, rms_norm_forward_rows, RMS_NORM_FORWARD_ROWS);
+ASCEND_KERNEL_OF(rms_norm_forward, rms_norm_forward_wide, RMS_NORM_FORWARD_WIDE);
+ASCEND_KERNEL_OF(rms_norm_forward, rms_norm_forward_short, RMS_NORM_FORWARD_SHORT);
 
 enum { PLAIN, FUSED = 3 };
 
@@ -79,7 +80,7 @@ static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *ub,
                          const tg_fused_add_rms_norm_forward_args *args)
 {
     const rms_norm_groups groups = {.copies = args->s ? 5 : 3, .least = 2};
-    const ascend_kernel *kernel = &rms_norm_forward_short_kernel;
+    const rms_norm_forward_alike *kernel = &rms_norm_forward_short_kernel;
     ascend_plan plan;
     int is_short, wide;
     ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ub[2], 0, &is_short, args->x, args->residual, args->y,
@@ -88,13 +89,11 @@ static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *ub,
         ASCEND_TRY(ascend_rms_norm_plan(&plan, ub, args->x, args->weight, groups, &wide));
         kernel = wide ? &rms_norm_forward_wide_kernel : &rms_norm_forward_rows_kernel;
     }
-    return ascend_launch(ctx, &plan, kernel,
-                         ASCEND_GIVEN(rms_norm_forward_rows, .x = args->x,
-                                      .residual = args->residual, .weight = args->weight,
-                                      .y = args->y, .s = args->s, .rstd = args->rstd,
-                                      .weight_f32 = is_f32(args->weight), .offset = args->offset,
-                                      .mean = 1.0 / (double)ascend_rows_of(args->x).n,
-                                      .eps = args->eps, .llama = args->casting_mode == 0));
+    return ASCEND_LAUNCH_CHOSEN(
+        ctx, &plan, kernel, .x = args->x, .residual = args->residual, .weight = args->weight,
+        .y = args->y, .s = args->s, .rstd = args->rstd, .weight_f32 = is_f32(args->weight),
+        .offset = args->offset, .mean = 1.0 / (double)ascend_rows_of(args->x).n, .eps = args->eps,
+        .llama = args->casting_mode == 0);
 }
 
 tg_status ascend_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)

@@ -3,9 +3,10 @@
 
 #include "rms_norm.h"
 
-ASCEND_KERNEL(rms_norm_backward_rows, RMS_NORM_BACKWARD_ROWS);
-ASCEND_KERNEL(rms_norm_backward_wide, RMS_NORM_BACKWARD_WIDE);
-ASCEND_KERNEL(rms_norm_backward_short, RMS_NORM_BACKWARD_SHORT);
+ASCEND_FAMILY(rms_norm_backward, RMS_NORM_BACKWARD_GIVEN);
+ASCEND_KERNEL_OF(rms_norm_backward, rms_norm_backward_rows, RMS_NORM_BACKWARD_ROWS);
+ASCEND_KERNEL_OF(rms_norm_backward, rms_norm_backward_wide, RMS_NORM_BACKWARD_WIDE);
+ASCEND_KERNEL_OF(rms_norm_backward, rms_norm_backward_short, RMS_NORM_BACKWARD_SHORT);
 
 enum { PLAIN, FUSED = 3 };
 
@@ -26,7 +27,7 @@ static tg_status backward(tg_ctx *ctx, const tg_ub_kernel *ub,
 {
     const rms_norm_groups groups = {.copies = args->ds ? 6 : 5, .least = 3};
     const int64_t columns = ascend_rows_of(args->s).n;
-    const ascend_kernel *kernel = &rms_norm_backward_short_kernel;
+    const rms_norm_backward_alike *kernel = &rms_norm_backward_short_kernel;
     ascend_partial_sums partials;
     ascend_plan plan;
     int is_short, wide;
@@ -37,13 +38,11 @@ static tg_status backward(tg_ctx *ctx, const tg_ub_kernel *ub,
         kernel = wide ? &rms_norm_backward_wide_kernel : &rms_norm_backward_rows_kernel;
     }
     ASCEND_TRY(ascend_partials(ctx, args->dweight ? plan.layout.blocks : 0, columns, &partials));
-    ASCEND_TRY(ascend_launch(
-        ctx, &plan, kernel,
-        ASCEND_GIVEN(rms_norm_backward_rows, .dy = args->dy, .ds = args->ds, .x = args->s,
-                     .weight = args->weight, .rstd = args->rstd, .dx = args->dx,
-                     .partials = &partials.memory, .partials_stride = partials.stride,
-                     .weight_f32 = is_f32(args->weight), .offset = args->offset,
-                     .mean = 1.0 / (double)columns, .llama = args->casting_mode == 0)));
+    ASCEND_TRY(ASCEND_LAUNCH_CHOSEN(
+        ctx, &plan, kernel, .dy = args->dy, .ds = args->ds, .x = args->s, .weight = args->weight,
+        .rstd = args->rstd, .dx = args->dx, .partials = &partials.memory,
+        .partials_stride = partials.stride, .weight_f32 = is_f32(args->weight),
+        .offset = args->offset, .mean = 1.0 / (double)columns, .llama = args->casting_mode == 0));
     return args->dweight ? ascend_sum_partials(ctx, &partials, args->dweight, args->accumulate)
                          : TG_OK;
 }

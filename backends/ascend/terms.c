@@ -5,11 +5,6 @@
 ASCEND_KERNEL(count_labels, COUNT_LABELS);
 ASCEND_KERNEL(terms_total, TERMS_TOTAL);
 
-/* What every kernel of terms.asc.h is given: a family's list has more buffers, and nothing else. */
-typedef struct terms_given {
-    TERMS_GIVEN(ASCEND_FIELD)
-} terms_given;
-
 enum { COUNT, TOTAL };
 
 const tg_ub_kernel ascend_ub_terms[] = {
@@ -100,7 +95,7 @@ static int choose_short(ascend_plan *plan, int64_t columns)
     return most >= columns && ascend_fits(plan, 1, most / columns * columns);
 }
 
-tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const ascend_kernel *kernel,
+tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const terms_alike *kernel,
                        const terms_call *c)
 {
     const int none = c->reduction == TG_NONE, type = tg_type_of(c->x ? c->x : c->d);
@@ -126,14 +121,12 @@ tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const ascend_kernel 
     ASCEND_TRY(ascend_begin_parts(ctx, plan.problem.cores, &p));
     if (c->labels && c->reduction != TG_SUM && !none)
         ASCEND_TRY(ascend_count_labels(ctx, c->labels, c->ignore_index, &p));
-    ASCEND_TRY(ascend_launch(
-        ctx, &plan, kernel,
-        ASCEND_GIVEN(terms, .x = c->x, .y = c->y, .d = c->d, .each = each, .deach = deach,
-                     .upstream = none ? NULL : c->dloss, .labels = c->labels, .counts = &p.counts,
-                     .sums = sums ? &p.sums : &absent, .y_type = ascend_any(c->y),
-                     .ignore_index = c->ignore_index, .count_blocks = p.count_blocks,
-                     .scale = scale, .term = c->term, .variant = c->variant,
-                     .short_columns = is_short ? y.n : 0, .parameter = c->parameter,
-                     .rest = 1 - c->parameter)));
+    ASCEND_TRY(ASCEND_LAUNCH_CHOSEN(
+        ctx, &plan, kernel, .x = c->x, .y = c->y, .d = c->d, .each = each, .deach = deach,
+        .upstream = none ? NULL : c->dloss, .labels = c->labels, .counts = &p.counts,
+        .sums = sums ? &p.sums : &absent, .y_type = ascend_any(c->y),
+        .ignore_index = c->ignore_index, .count_blocks = p.count_blocks, .scale = scale,
+        .term = c->term, .variant = c->variant, .short_columns = is_short ? y.n : 0,
+        .parameter = c->parameter, .rest = 1 - c->parameter));
     return sums ? ascend_terms_total(ctx, c->loss, &p, plan.layout.blocks, scale) : TG_OK;
 }

@@ -30,8 +30,9 @@ tg_status ascend_count_labels(tg_ctx *ctx, const tg_tensor *labels, int64_t igno
 tg_status ascend_terms_total(tg_ctx *ctx, const tg_tensor *loss, const terms_parts *p,
                              int64_t blocks, double scale);
 
-/* kernel: made of a list that begins with TERMS_GIVEN and has nothing but buffers behind it. */
-tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const ascend_kernel *kernel,
+/* Kernels of terms.asc.h: a loss's own list has more buffers, and nothing else. */
+ASCEND_FAMILY(terms, TERMS_GIVEN);
+tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const terms_alike *kernel,
                        const terms_call *call);
 
 /* What the planner is told of such a kernel. 255 rows are what one instruction takes. */

@@ -4,7 +4,7 @@
 
 enum { FORWARD, BACKWARD };
 
-ASCEND_KERNEL(tvd, TVD);
+ASCEND_KERNEL_OF(terms, tvd, TVD);
 
 const tg_ub_kernel ascend_ub_tvd[] = {
     [FORWARD] = TERMS_KERNEL("tvd_forward", tvd),

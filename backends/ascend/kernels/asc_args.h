@@ -53,8 +53,9 @@
 /* Buffers of a ring (asc_ring.h), .copies of what pieces are copied into; and of a ring that is read alone. */
 enum { ASC_RING = 8, ASC_RING_READ = 3 };
 
-/* Buffers of a kernel on short rows (asc_short.asc.h), whose plan is of the transposed tile: a row of it is a column of the data. */
-#define ASC_SHORT_BUFFERS(X)                                                      \
+/* The grid and buffers of a kernel on short rows (asc_short.asc.h), whose plan is of the transposed tile: a row of it is a column of the data. */
+#define ASC_SHORT_PLANNED(X)                                                      \
+    X(GRID, columns, rows, all, lanes)                                            \
     X(BUFFER, turned_in, .per = TG_UB_ROW, .bytes = 4 * 64, .to = TG_UB_LAST)     \
     X(BUFFER, turned_out, .per = TG_UB_ROW, .bytes = 4 * 64, .to = TG_UB_LAST)    \
     X(BUFFER, turned_scratch, .per = TG_UB_ROW, .bytes = 4 * 8, .to = TG_UB_LAST) \

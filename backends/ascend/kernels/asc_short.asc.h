@@ -3,7 +3,7 @@
  *
  *   #define ASC_SHORT ASC_NAME(softmax_forward_short)      the kernel
  *   #define ASC_SHORT_ARGS SOFTMAX_FORWARD_SHORT           what it is given; its grid is GRID, columns, rows, all, lanes, and its
- *                                                            buffers have those of ASC_SHORT_BUFFERS() with them
+ *                                                            buffers have those of ASC_SHORT_PLANNED() with them
  *   #define ASC_SHORT_READS ASC_READ(x)                     the tensors that it reads, which may be absent; each has a buffer of its
  *                                                            name, of two copies, and one of f32, x32, for the tile
  *   #define ASC_SHORT_WRITES ASC_WRITE(y, x32)              the tensors that it writes, which may be absent, each with a buffer of

@@ -185,7 +185,6 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
     X(MEMORY, z_loss, float)                                                                  \
     X(MEMORY, losses, float)                                                                  \
     X(MEMORY, z_losses, float)                                                                \
-    X(GRID, columns, rows, all, lanes)                                                        \
     X(I64, flags)                                                                             \
     X(I64, ignore_index)                                                                      \
     X(F32, smoothing)                                                                         \
@@ -194,7 +193,7 @@ enum { CE_MOST_GATHERED = 8191 }; /* classes whose weights are gathered from UB 
     X(F32, scale)                                                                             \
     X(F32, unit)                                                                              \
     X(I64, count_blocks)                                                                      \
-    ASC_SHORT_BUFFERS(X)                                                                      \
+    ASC_SHORT_PLANNED(X)                                                                      \
     X(BUFFER, logits, .to = 1, .copies = 2)                                                   \
     X(BUFFER, logits32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW)               \
     X(BUFFER, others, .bytes = 4, .from = 2, .to = 2, .bank = TG_UB_BANK_HIGH)                \

@@ -6,19 +6,22 @@
 
 enum { DYT_PARTIAL = 128 }; /* floats from a block's part of dalpha to the next block's */
 
-/* `groups` tasks share the rows of a strip of columns. Steps: 0 copy in, 1 widen, 2 tanh, 3 gamma and beta, 4 copy out. Of two sources of
- * one instruction one lies LOW, one HIGH. */
+/* `groups` tasks share the rows of a strip of columns. */
+#define DYT_FORWARD_GIVEN(X) \
+    X(TENSOR, x, ASC_T)      \
+    X(VECTOR, alpha, void)   \
+    X(VECTOR, gamma, void)   \
+    X(VECTOR, beta, void)    \
+    X(TENSOR, y, ASC_T)      \
+    X(I64, groups)           \
+    X(I64, alpha_f32)        \
+    X(I64, gamma_f32)        \
+    X(I64, beta_f32)
+
+/* Steps: 0 copy in, 1 widen, 2 tanh, 3 gamma and beta, 4 copy out. Of two sources of one instruction one lies LOW, one HIGH. */
 #define DYT_FORWARD(X)                                                                           \
-    X(TENSOR, x, ASC_T)                                                                          \
-    X(VECTOR, alpha, void)                                                                       \
-    X(VECTOR, gamma, void)                                                                       \
-    X(VECTOR, beta, void)                                                                        \
-    X(TENSOR, y, ASC_T)                                                                          \
+    DYT_FORWARD_GIVEN(X)                                                                         \
     X(GRID, rows, columns, tile_rows, tile_columns)                                              \
-    X(I64, groups)                                                                               \
-    X(I64, alpha_f32)                                                                            \
-    X(I64, gamma_f32)                                                                            \
-    X(I64, beta_f32)                                                                             \
     X(BUFFER, x, .to = 2, .copies = 2, .bank = TG_UB_BANK_LOW)                                   \
     X(BUFFER, y, .from = 2, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                        \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)  \
@@ -30,21 +33,25 @@ enum { DYT_PARTIAL = 128 }; /* floats from a block's part of dalpha to the next 
     X(BUFFER, staged, .per = TG_UB_COLUMN, .bytes = 4, .to = TG_UB_LAST, .copies = 2)            \
     X(BUFFER, parameters, .per = TG_UB_FIXED, .bytes = 128, .to = TG_UB_LAST)
 
-/* dgammas, dbetas: of each group, dalphas: of each block, or NULL. Steps: 0 copy in, 1 widen, 2 tanh and its slope, 3 products, 4 copy out. */
+/* dgammas, dbetas: of each group, dalphas: of each block, or NULL. */
+#define DYT_BACKWARD_GIVEN(X) \
+    X(TENSOR, dy, ASC_T)      \
+    X(TENSOR, x, ASC_T)       \
+    X(VECTOR, alpha, void)    \
+    X(VECTOR, gamma, void)    \
+    X(TENSOR, dx, ASC_T)      \
+    X(MEMORY, dgammas, float) \
+    X(MEMORY, dbetas, float)  \
+    X(MEMORY, dalphas, float) \
+    X(I64, partials_stride)   \
+    X(I64, groups)            \
+    X(I64, alpha_f32)         \
+    X(I64, gamma_f32)
+
+/* Steps: 0 copy in, 1 widen, 2 tanh and its slope, 3 products, 4 copy out. */
 #define DYT_BACKWARD(X)                                                                           \
-    X(TENSOR, dy, ASC_T)                                                                          \
-    X(TENSOR, x, ASC_T)                                                                           \
-    X(VECTOR, alpha, void)                                                                        \
-    X(VECTOR, gamma, void)                                                                        \
-    X(TENSOR, dx, ASC_T)                                                                          \
-    X(MEMORY, dgammas, float)                                                                     \
-    X(MEMORY, dbetas, float)                                                                      \
-    X(MEMORY, dalphas, float)                                                                     \
-    X(I64, partials_stride)                                                                       \
+    DYT_BACKWARD_GIVEN(X)                                                                         \
     X(GRID, rows, columns, tile_rows, tile_columns)                                               \
-    X(I64, groups)                                                                                \
-    X(I64, alpha_f32)                                                                             \
-    X(I64, gamma_f32)                                                                             \
     X(BUFFER, dy, .to = 3, .copies = 2, .bank = TG_UB_BANK_LOW)                                   \
     X(BUFFER, x, .to = 3, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
     X(BUFFER, dx, .from = 2, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                        \
@@ -64,17 +71,8 @@ enum { DYT_PARTIAL = 128 }; /* floats from a block's part of dalpha to the next 
 
 /* Short rows. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
 #define DYT_FORWARD_SHORT(X)                                                        \
-    X(TENSOR, x, ASC_T)                                                             \
-    X(VECTOR, alpha, void)                                                          \
-    X(VECTOR, gamma, void)                                                          \
-    X(VECTOR, beta, void)                                                           \
-    X(TENSOR, y, ASC_T)                                                             \
-    X(GRID, columns, rows, all, lanes)                                              \
-    X(I64, groups)                                                                  \
-    X(I64, alpha_f32)                                                               \
-    X(I64, gamma_f32)                                                               \
-    X(I64, beta_f32)                                                                \
-    ASC_SHORT_BUFFERS(X)                                                            \
+    DYT_FORWARD_GIVEN(X)                                                            \
+    ASC_SHORT_PLANNED(X)                                                            \
     X(BUFFER, x, .to = 1, .copies = 2)                                              \
     X(BUFFER, y, .from = 2, .to = 4, .copies = 2)                                   \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW)          \
@@ -87,20 +85,8 @@ enum { DYT_PARTIAL = 128 }; /* floats from a block's part of dalpha to the next 
 
 /* sums: of x h, one a column. */
 #define DYT_BACKWARD_SHORT(X)                                                          \
-    X(TENSOR, dy, ASC_T)                                                               \
-    X(TENSOR, x, ASC_T)                                                                \
-    X(VECTOR, alpha, void)                                                             \
-    X(VECTOR, gamma, void)                                                             \
-    X(TENSOR, dx, ASC_T)                                                               \
-    X(MEMORY, dgammas, float)                                                          \
-    X(MEMORY, dbetas, float)                                                           \
-    X(MEMORY, dalphas, float)                                                          \
-    X(I64, partials_stride)                                                            \
-    X(GRID, columns, rows, all, lanes)                                                 \
-    X(I64, groups)                                                                     \
-    X(I64, alpha_f32)                                                                  \
-    X(I64, gamma_f32)                                                                  \
-    ASC_SHORT_BUFFERS(X)                                                               \
+    DYT_BACKWARD_GIVEN(X)                                                              \
+    ASC_SHORT_PLANNED(X)                                                               \
     X(BUFFER, dy, .to = 1, .copies = 2)                                                \
     X(BUFFER, x, .to = 1, .copies = 2)                                                 \
     X(BUFFER, dx, .from = 2, .to = 4, .copies = 2)                                     \

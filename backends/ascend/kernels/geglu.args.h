@@ -55,7 +55,7 @@
 /* Short rows of gate and up side by side: see asc_halves.asc.h. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4
  * copy out. */
 #define GEGLU_HALVES(X)                                                            \
-    ASC_SHORT_BUFFERS(X)                                                           \
+    ASC_SHORT_PLANNED(X)                                                           \
     ASC_HALF_BUFFERS(X)                                                            \
     X(BUFFER, gate, .to = 1, .copies = 2)                                          \
     X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 3)                              \
@@ -67,7 +67,6 @@
 #define GEGLU_FORWARD_SHORT(X)                                        \
     X(MEMORY, gate, ASC_T)                                            \
     X(TENSOR, y, ASC_T)                                               \
-    X(GRID, columns, rows, all, lanes)                                \
     X(I64, exact)                                                     \
     GEGLU_HALVES(X)                                                   \
     X(BUFFER, e, .bytes = 2, .from = 2, .to = 2)                      \
@@ -78,7 +77,6 @@
     X(TENSOR, dy, ASC_T)                                              \
     X(MEMORY, gate, ASC_T)                                            \
     X(MEMORY, dgate, ASC_T)                                           \
-    X(GRID, columns, rows, all, lanes)                                \
     X(I64, exact)                                                     \
     GEGLU_HALVES(X)                                                   \
     X(BUFFER, dy, .to = 2, .copies = 2)                               \

@@ -14,22 +14,25 @@
     X(I64, lines)                                   \
     X(F32, part)
 
+#define GROUP_NORM_FORWARD_GIVEN(X) \
+    X(MEMORY, x, ASC_T)             \
+    X(MEMORY, y, ASC_T)             \
+    X(VECTOR, weight, void)         \
+    X(VECTOR, bias, void)           \
+    X(VECTOR, mean, float)          \
+    X(VECTOR, rstd, float)          \
+    X(I64, x_batch)                 \
+    X(I64, x_line)                  \
+    X(I64, y_batch)                 \
+    X(I64, y_line)                  \
+    X(I64, weight_f32)              \
+    X(I64, bias_f32)                \
+    X(F32, eps)
+
 /* Steps: 0 copy in, 1 widen, 2 moments, 3 normalise, 4 copy out. Of two sources of one instruction one lies LOW, one HIGH. */
 #define GROUP_NORM_FORWARD(X)                                                                   \
-    X(MEMORY, x, ASC_T)                                                                         \
-    X(MEMORY, y, ASC_T)                                                                         \
-    X(VECTOR, weight, void)                                                                     \
-    X(VECTOR, bias, void)                                                                       \
-    X(VECTOR, mean, float)                                                                      \
-    X(VECTOR, rstd, float)                                                                      \
+    GROUP_NORM_FORWARD_GIVEN(X)                                                                 \
     GROUP_NORM_SHAPE(X)                                                                         \
-    X(I64, x_batch)                                                                             \
-    X(I64, x_line)                                                                              \
-    X(I64, y_batch)                                                                             \
-    X(I64, y_line)                                                                              \
-    X(I64, weight_f32)                                                                          \
-    X(I64, bias_f32)                                                                            \
-    X(F32, eps)                                                                                 \
     X(BUFFER, x, .to = 3, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, y, .from = 3, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                       \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
@@ -46,26 +49,29 @@
     X(BUFFER, mean, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST, .copies = 2)             \
     X(BUFFER, rstd, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST, .copies = 2)
 
+#define GROUP_NORM_BACKWARD_GIVEN(X) \
+    X(MEMORY, dy, ASC_T)             \
+    X(MEMORY, x, ASC_T)              \
+    X(MEMORY, dx, ASC_T)             \
+    X(VECTOR, weight, void)          \
+    X(VECTOR, mean, float)           \
+    X(VECTOR, rstd, float)           \
+    X(MEMORY, dweights, float)       \
+    X(MEMORY, dbiases, float)        \
+    X(I64, partials_stride)          \
+    X(I64, dy_batch)                 \
+    X(I64, dy_line)                  \
+    X(I64, x_batch)                  \
+    X(I64, x_line)                   \
+    X(I64, dx_batch)                 \
+    X(I64, dx_line)                  \
+    X(I64, weight_f32)
+
 /* dweights, dbiases: of each batch a sum for each channel, or NULL. Steps: 0 copy in, 1 widen, 2 products and their sums, 3 dx, 4 copy
  * out. */
 #define GROUP_NORM_BACKWARD(X)                                                                   \
-    X(MEMORY, dy, ASC_T)                                                                         \
-    X(MEMORY, x, ASC_T)                                                                          \
-    X(MEMORY, dx, ASC_T)                                                                         \
-    X(VECTOR, weight, void)                                                                      \
-    X(VECTOR, mean, float)                                                                       \
-    X(VECTOR, rstd, float)                                                                       \
-    X(MEMORY, dweights, float)                                                                   \
-    X(MEMORY, dbiases, float)                                                                    \
-    X(I64, partials_stride)                                                                      \
+    GROUP_NORM_BACKWARD_GIVEN(X)                                                                 \
     GROUP_NORM_SHAPE(X)                                                                          \
-    X(I64, dy_batch)                                                                             \
-    X(I64, dy_line)                                                                              \
-    X(I64, x_batch)                                                                              \
-    X(I64, x_line)                                                                               \
-    X(I64, dx_batch)                                                                             \
-    X(I64, dx_line)                                                                              \
-    X(I64, weight_f32)                                                                           \
     X(BUFFER, dy, .to = 3, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, x, .to = 3, .copies = 2, .bank = TG_UB_BANK_HIGH)                                  \
     X(BUFFER, dx, .from = 3, .to = 4, .copies = 2)                                               \
@@ -113,19 +119,7 @@
 
 /* Steps: 0 copy in, 1 widen, 2 moments, 3 normalise, 4 copy out. */
 #define GROUP_NORM_FORWARD_ROWS(X)                                                              \
-    X(MEMORY, x, ASC_T)                                                                         \
-    X(MEMORY, y, ASC_T)                                                                         \
-    X(VECTOR, weight, void)                                                                     \
-    X(VECTOR, bias, void)                                                                       \
-    X(VECTOR, mean, float)                                                                      \
-    X(VECTOR, rstd, float)                                                                      \
-    X(I64, x_batch)                                                                             \
-    X(I64, x_line)                                                                              \
-    X(I64, y_batch)                                                                             \
-    X(I64, y_line)                                                                              \
-    X(I64, weight_f32)                                                                          \
-    X(I64, bias_f32)                                                                            \
-    X(F32, eps)                                                                                 \
+    GROUP_NORM_FORWARD_GIVEN(X)                                                                 \
     GROUP_NORM_ROWS(X)                                                                          \
     X(BUFFER, x, .to = 2, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, y, .from = 3, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                       \
@@ -138,22 +132,7 @@
 /* dweights, dbiases: of each share a sum for each channel, or NULL. Steps: 0 copy in, 1 widen, 2 products and their sums, 3 dx,
  * 4 copy out. */
 #define GROUP_NORM_BACKWARD_ROWS(X)                                                              \
-    X(MEMORY, dy, ASC_T)                                                                         \
-    X(MEMORY, x, ASC_T)                                                                          \
-    X(MEMORY, dx, ASC_T)                                                                         \
-    X(VECTOR, weight, void)                                                                      \
-    X(VECTOR, mean, float)                                                                       \
-    X(VECTOR, rstd, float)                                                                       \
-    X(MEMORY, dweights, float)                                                                   \
-    X(MEMORY, dbiases, float)                                                                    \
-    X(I64, partials_stride)                                                                      \
-    X(I64, dy_batch)                                                                             \
-    X(I64, dy_line)                                                                              \
-    X(I64, x_batch)                                                                              \
-    X(I64, x_line)                                                                               \
-    X(I64, dx_batch)                                                                             \
-    X(I64, dx_line)                                                                              \
-    X(I64, weight_f32)                                                                           \
+    GROUP_NORM_BACKWARD_GIVEN(X)                                                                 \
     GROUP_NORM_ROWS(X)                                                                           \
     X(BUFFER, dy, .to = 3, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, x, .to = 1, .copies = 2, .bank = TG_UB_BANK_LOW)                                   \
@@ -194,14 +173,13 @@ enum { GROUP_NORM_CHANNELS = 2048 }; /* at most, where groups are short rows */
     X(VECTOR, bias, void)                                                  \
     X(VECTOR, mean, float)                                                 \
     X(VECTOR, rstd, float)                                                 \
-    X(GRID, columns, rows, all, lanes)                                     \
     X(I64, groups)                                                         \
     X(I64, width)                                                          \
     X(F32, part)                                                           \
     X(I64, weight_f32)                                                     \
     X(I64, bias_f32)                                                       \
     X(F32, eps)                                                            \
-    ASC_SHORT_BUFFERS(X)                                                   \
+    ASC_SHORT_PLANNED(X)                                                   \
     X(BUFFER, x, .to = 1, .copies = 2)                                     \
     X(BUFFER, y, .from = 2, .to = 4, .copies = 2)                          \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW) \
@@ -218,13 +196,12 @@ enum { GROUP_NORM_CHANNELS = 2048 }; /* at most, where groups are short rows */
     X(VECTOR, rstd, float)                                                    \
     X(MEMORY, dweights, float)                                                \
     X(MEMORY, dbiases, float)                                                 \
-    X(GRID, columns, rows, all, lanes)                                        \
     X(I64, groups)                                                            \
     X(I64, width)                                                             \
     X(I64, rest)                                                              \
     X(F32, part)                                                              \
     X(I64, weight_f32)                                                        \
-    ASC_SHORT_BUFFERS(X)                                                      \
+    ASC_SHORT_PLANNED(X)                                                      \
     X(BUFFER, dy, .to = 1, .copies = 2)                                       \
     X(BUFFER, x, .to = 1, .copies = 2)                                        \
     X(BUFFER, dx, .from = 2, .to = 4, .copies = 2)                            \

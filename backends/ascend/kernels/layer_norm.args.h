@@ -8,20 +8,23 @@
     TG_UB_OPTION(0) /* rows are wider than UB, and gone through twice in pieces */
 #define LAYER_NORM_WHOLE TG_UB_OPTION(1) /* they are not */
 
-/* part: 1 / columns. weight, bias, mean, rstd may be NULL. Steps: 0 copy in, 1 widen, 2 moments, 3 normalise, 4 copy out. Of two sources
- * of one instruction one lies LOW, one HIGH. */
+/* part: 1 / columns. weight, bias, mean, rstd may be NULL. */
+#define LAYER_NORM_FORWARD_GIVEN(X) \
+    X(TENSOR, x, ASC_T)             \
+    X(VECTOR, weight, void)         \
+    X(VECTOR, bias, void)           \
+    X(TENSOR, y, ASC_T)             \
+    X(VECTOR, mean, float)          \
+    X(VECTOR, rstd, float)          \
+    X(I64, weight_f32)              \
+    X(I64, bias_f32)                \
+    X(F32, part)                    \
+    X(F32, eps)
+
+/* Steps: 0 copy in, 1 widen, 2 moments, 3 normalise, 4 copy out. Of two sources of one instruction one lies LOW, one HIGH. */
 #define LAYER_NORM_FORWARD(X)                                                                      \
-    X(TENSOR, x, ASC_T)                                                                            \
-    X(VECTOR, weight, void)                                                                        \
-    X(VECTOR, bias, void)                                                                          \
-    X(TENSOR, y, ASC_T)                                                                            \
-    X(VECTOR, mean, float)                                                                         \
-    X(VECTOR, rstd, float)                                                                         \
+    LAYER_NORM_FORWARD_GIVEN(X)                                                                    \
     X(GRID, rows, columns, tile_rows, tile_columns)                                                \
-    X(I64, weight_f32)                                                                             \
-    X(I64, bias_f32)                                                                               \
-    X(F32, part)                                                                                   \
-    X(F32, eps)                                                                                    \
     X(BUFFER, x, .to = 3, .copies = 2, .bank = TG_UB_BANK_LOW)                                     \
     X(BUFFER, y, .from = 3, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                          \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)    \
@@ -44,21 +47,24 @@
     X(BUFFER, rstds, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256,                \
       .bank = TG_UB_BANK_HIGH)
 
-/* partials: the blocks' sums of dweight and behind them of dbias, or NULL. Steps: 0 copy in, 1 widen and normalise, 2 add to the columns'
- * sums, 3 products and their sums, 4 dx, 5 copy out. */
+/* partials: the blocks' sums of dweight and behind them of dbias, or NULL. */
+#define LAYER_NORM_BACKWARD_GIVEN(X) \
+    X(TENSOR, dy, ASC_T)             \
+    X(TENSOR, x, ASC_T)              \
+    X(VECTOR, weight, void)          \
+    X(VECTOR, mean, float)           \
+    X(VECTOR, rstd, float)           \
+    X(TENSOR, dx, ASC_T)             \
+    X(MEMORY, dweights, float)       \
+    X(MEMORY, dbiases, float)        \
+    X(I64, partials_stride)          \
+    X(I64, weight_f32)               \
+    X(F32, part)
+
+/* Steps: 0 copy in, 1 widen and normalise, 2 add to the columns' sums, 3 products and their sums, 4 dx, 5 copy out. */
 #define LAYER_NORM_BACKWARD(X)                                                                    \
-    X(TENSOR, dy, ASC_T)                                                                          \
-    X(TENSOR, x, ASC_T)                                                                           \
-    X(VECTOR, weight, void)                                                                       \
-    X(VECTOR, mean, float)                                                                        \
-    X(VECTOR, rstd, float)                                                                        \
-    X(TENSOR, dx, ASC_T)                                                                          \
-    X(MEMORY, dweights, float)                                                                    \
-    X(MEMORY, dbiases, float)                                                                     \
-    X(I64, partials_stride)                                                                       \
+    LAYER_NORM_BACKWARD_GIVEN(X)                                                                  \
     X(GRID, rows, columns, tile_rows, tile_columns)                                               \
-    X(I64, weight_f32)                                                                            \
-    X(F32, part)                                                                                  \
     X(BUFFER, dy, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                   \
     X(BUFFER, x, .to = 4, .copies = 2, .bank = TG_UB_BANK_HIGH)                                   \
     X(BUFFER, dx, .from = 4, .to = 5, .copies = 2, .bank = TG_UB_BANK_HIGH)                       \
@@ -111,18 +117,8 @@
 
 /* Short rows. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
 #define LAYER_NORM_FORWARD_SHORT(X)                                                   \
-    X(TENSOR, x, ASC_T)                                                               \
-    X(VECTOR, weight, void)                                                           \
-    X(VECTOR, bias, void)                                                             \
-    X(TENSOR, y, ASC_T)                                                               \
-    X(VECTOR, mean, float)                                                            \
-    X(VECTOR, rstd, float)                                                            \
-    X(GRID, columns, rows, all, lanes)                                                \
-    X(I64, weight_f32)                                                                \
-    X(I64, bias_f32)                                                                  \
-    X(F32, part)                                                                      \
-    X(F32, eps)                                                                       \
-    ASC_SHORT_BUFFERS(X)                                                              \
+    LAYER_NORM_FORWARD_GIVEN(X)                                                       \
+    ASC_SHORT_PLANNED(X)                                                              \
     X(BUFFER, x, .to = 1, .copies = 2)                                                \
     X(BUFFER, y, .from = 2, .to = 4, .copies = 2)                                     \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3)                                    \
@@ -134,19 +130,8 @@
     X(BUFFER, shift, .per = TG_UB_ROW, .bytes = 32, .to = TG_UB_LAST, .align = 256)
 
 #define LAYER_NORM_BACKWARD_SHORT(X)                                                \
-    X(TENSOR, dy, ASC_T)                                                            \
-    X(TENSOR, x, ASC_T)                                                             \
-    X(VECTOR, weight, void)                                                         \
-    X(VECTOR, mean, float)                                                          \
-    X(VECTOR, rstd, float)                                                          \
-    X(TENSOR, dx, ASC_T)                                                            \
-    X(MEMORY, dweights, float)                                                      \
-    X(MEMORY, dbiases, float)                                                       \
-    X(I64, partials_stride)                                                         \
-    X(GRID, columns, rows, all, lanes)                                              \
-    X(I64, weight_f32)                                                              \
-    X(F32, part)                                                                    \
-    ASC_SHORT_BUFFERS(X)                                                            \
+    LAYER_NORM_BACKWARD_GIVEN(X)                                                    \
+    ASC_SHORT_PLANNED(X)                                                            \
     X(BUFFER, dy, .to = 1, .copies = 2)                                             \
     X(BUFFER, x, .to = 1, .copies = 2)                                              \
     X(BUFFER, dx, .from = 2, .to = 4, .copies = 2)                                  \

@@ -16,19 +16,23 @@ enum { POLY_NORM_POWERS = 3 };
     POLY_NORM_SUM(X, a1, b1) \
     POLY_NORM_SUM(X, a2, b2)
 
-/* part: 1 / columns; rstd may be NULL. Steps: 0 copy in, 1 widen, 2 powers and their sums, 3 polynomial, 4 copy out. Of two sources of one
- * instruction one lies LOW, one HIGH. */
+/* part: 1 / columns; rstd may be NULL. */
+#define POLY_NORM_FORWARD_GIVEN(X) \
+    X(TENSOR, x, ASC_T)            \
+    X(VECTOR, weight, void)        \
+    X(VECTOR, bias, void)          \
+    X(TENSOR, y, ASC_T)            \
+    X(VECTOR, rstd, float)         \
+    X(I64, weight_f32)             \
+    X(I64, bias_f32)               \
+    X(F32, part)                   \
+    X(F32, eps)
+
+/* Steps: 0 copy in, 1 widen, 2 powers and their sums, 3 polynomial, 4 copy out. Of two sources of one instruction one lies LOW,
+ * one HIGH. */
 #define POLY_NORM_FORWARD(X)                                                                    \
-    X(TENSOR, x, ASC_T)                                                                         \
-    X(VECTOR, weight, void)                                                                     \
-    X(VECTOR, bias, void)                                                                       \
-    X(TENSOR, y, ASC_T)                                                                         \
-    X(VECTOR, rstd, float)                                                                      \
+    POLY_NORM_FORWARD_GIVEN(X)                                                                  \
     X(GRID, rows, columns, tile_rows, tile_columns)                                             \
-    X(I64, weight_f32)                                                                          \
-    X(I64, bias_f32)                                                                            \
-    X(F32, part)                                                                                \
-    X(F32, eps)                                                                                 \
     X(BUFFER, x, .to = 3, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, y, .from = 3, .to = 4, .copies = 2, .bank = TG_UB_BANK_HIGH)                      \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
@@ -40,19 +44,23 @@ enum { POLY_NORM_POWERS = 3 };
     X(BUFFER, parameters, .per = TG_UB_FIXED, .bytes = 128, .to = TG_UB_LAST)                   \
     POLY_NORM_SUMS(X)
 
-/* dweights, dbiases: the blocks' sums, or NULL. Steps: 0 copy in, 1 widen, 2 products and their sums, 3 dx, 4 copy out. */
+/* dweights, dbiases: the blocks' sums, or NULL. */
+#define POLY_NORM_BACKWARD_GIVEN(X) \
+    X(TENSOR, dy, ASC_T)            \
+    X(TENSOR, x, ASC_T)             \
+    X(VECTOR, weight, void)         \
+    X(VECTOR, rstd, float)          \
+    X(TENSOR, dx, ASC_T)            \
+    X(MEMORY, dweights, float)      \
+    X(MEMORY, dbiases, float)       \
+    X(I64, partials_stride)         \
+    X(I64, weight_f32)              \
+    X(F32, part)
+
+/* Steps: 0 copy in, 1 widen, 2 products and their sums, 3 dx, 4 copy out. */
 #define POLY_NORM_BACKWARD(X)                                                                    \
-    X(TENSOR, dy, ASC_T)                                                                         \
-    X(TENSOR, x, ASC_T)                                                                          \
-    X(VECTOR, weight, void)                                                                      \
-    X(VECTOR, rstd, float)                                                                       \
-    X(TENSOR, dx, ASC_T)                                                                         \
-    X(MEMORY, dweights, float)                                                                   \
-    X(MEMORY, dbiases, float)                                                                    \
-    X(I64, partials_stride)                                                                      \
+    POLY_NORM_BACKWARD_GIVEN(X)                                                                  \
     X(GRID, rows, columns, tile_rows, tile_columns)                                              \
-    X(I64, weight_f32)                                                                           \
-    X(F32, part)                                                                                 \
     X(BUFFER, dy, .to = 3, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, x, .to = 3, .copies = 2, .bank = TG_UB_BANK_HIGH)                                  \
     X(BUFFER, dx, .from = 3, .to = 4, .copies = 2)                                               \
@@ -82,17 +90,8 @@ enum { POLY_NORM_POWERS = 3 };
     X(BUFFER, parameters, .per = TG_UB_FIXED, .bytes = 128, .to = TG_UB_LAST)
 
 #define POLY_NORM_FORWARD_SHORT(X)                                                     \
-    X(TENSOR, x, ASC_T)                                                                \
-    X(VECTOR, weight, void)                                                            \
-    X(VECTOR, bias, void)                                                              \
-    X(TENSOR, y, ASC_T)                                                                \
-    X(VECTOR, rstd, float)                                                             \
-    X(GRID, columns, rows, all, lanes)                                                 \
-    X(I64, weight_f32)                                                                 \
-    X(I64, bias_f32)                                                                   \
-    X(F32, part)                                                                       \
-    X(F32, eps)                                                                        \
-    ASC_SHORT_BUFFERS(X)                                                               \
+    POLY_NORM_FORWARD_GIVEN(X)                                                         \
+    ASC_SHORT_PLANNED(X)                                                               \
     X(BUFFER, x, .to = 1, .copies = 2)                                                 \
     X(BUFFER, y, .from = 2, .to = 4, .copies = 2)                                      \
     X(BUFFER, rstd, .per = TG_UB_COLUMN, .bytes = 12, .from = 2, .to = 4, .copies = 2) \
@@ -101,18 +100,8 @@ enum { POLY_NORM_POWERS = 3 };
     POLY_NORM_THREE(X)
 
 #define POLY_NORM_BACKWARD_SHORT(X)                                               \
-    X(TENSOR, dy, ASC_T)                                                          \
-    X(TENSOR, x, ASC_T)                                                           \
-    X(VECTOR, weight, void)                                                       \
-    X(VECTOR, rstd, float)                                                        \
-    X(TENSOR, dx, ASC_T)                                                          \
-    X(MEMORY, dweights, float)                                                    \
-    X(MEMORY, dbiases, float)                                                     \
-    X(I64, partials_stride)                                                       \
-    X(GRID, columns, rows, all, lanes)                                            \
-    X(I64, weight_f32)                                                            \
-    X(F32, part)                                                                  \
-    ASC_SHORT_BUFFERS(X)                                                          \
+    POLY_NORM_BACKWARD_GIVEN(X)                                                   \
+    ASC_SHORT_PLANNED(X)                                                          \
     X(BUFFER, dy, .to = 1, .copies = 2)                                           \
     X(BUFFER, x, .to = 1, .copies = 2)                                            \
     X(BUFFER, dx, .from = 2, .to = 4, .copies = 2)                                \

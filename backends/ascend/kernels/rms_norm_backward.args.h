@@ -7,25 +7,25 @@
 #define RMS_NORM_WEIGHT_F32 TG_UB_OPTION(0) /* the weight is f32, whatever the data are */
 
 /* Both ways through a row. ds is the fused operator's; partials: the blocks' sums of dweight, or NULL; mean: 1 / columns. */
-#define RMS_NORM_BACKWARD_GIVEN(X)                  \
-    X(TENSOR, dy, ASC_T)                            \
-    X(TENSOR, ds, ASC_T)                            \
-    X(TENSOR, x, ASC_T)                             \
-    X(VECTOR, weight, void)                         \
-    X(VECTOR, rstd, float)                          \
-    X(TENSOR, dx, ASC_T)                            \
-    X(MEMORY, partials, float)                      \
-    X(I64, partials_stride)                         \
-    X(GRID, rows, columns, tile_rows, tile_columns) \
-    X(I64, weight_f32)                              \
-    X(F32, offset)                                  \
-    X(F32, mean)                                    \
+#define RMS_NORM_BACKWARD_GIVEN(X) \
+    X(TENSOR, dy, ASC_T)           \
+    X(TENSOR, ds, ASC_T)           \
+    X(TENSOR, x, ASC_T)            \
+    X(VECTOR, weight, void)        \
+    X(VECTOR, rstd, float)         \
+    X(TENSOR, dx, ASC_T)           \
+    X(MEMORY, partials, float)     \
+    X(I64, partials_stride)        \
+    X(I64, weight_f32)             \
+    X(F32, offset)                 \
+    X(F32, mean)                   \
     X(I64, llama)
 
 /* Steps: 0 copy in, 1 widen and normalise, 2 add to dweight, 3 products, 4 their mean, 5 dx, 6 copy out. For f32 dy32 is dy and
  * n is dx. The last one is the fused operator's. */
 #define RMS_NORM_BACKWARD_ROWS(X)                                                                 \
     RMS_NORM_BACKWARD_GIVEN(X)                                                                    \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                               \
     X(BUFFER, dy, .to = 5, .copies = 2, .bank = TG_UB_BANK_LOW)                                   \
     X(BUFFER, x, .to = 1, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
     X(BUFFER, dx, .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH)                       \
@@ -46,6 +46,7 @@
  * from memory and back. The weight of f32 beside data of 16 bits has a buffer of its own. */
 #define RMS_NORM_BACKWARD_WIDE(X)                                                                 \
     RMS_NORM_BACKWARD_GIVEN(X)                                                                    \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                               \
     X(BUFFER, dy, .to = 5, .copies = 3, .bank = TG_UB_BANK_HIGH)                                  \
     X(BUFFER, x, .to = 1, .copies = 3, .bank = TG_UB_BANK_LOW)                                    \
     X(BUFFER, dx, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH)                                      \
@@ -70,20 +71,8 @@
 
 /* Short rows. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
 #define RMS_NORM_BACKWARD_SHORT(X)                                                  \
-    X(TENSOR, dy, ASC_T)                                                            \
-    X(TENSOR, ds, ASC_T)                                                            \
-    X(TENSOR, x, ASC_T)                                                             \
-    X(VECTOR, weight, void)                                                         \
-    X(VECTOR, rstd, float)                                                          \
-    X(TENSOR, dx, ASC_T)                                                            \
-    X(MEMORY, partials, float)                                                      \
-    X(I64, partials_stride)                                                         \
-    X(GRID, columns, rows, all, lanes)                                              \
-    X(I64, weight_f32)                                                              \
-    X(F32, offset)                                                                  \
-    X(F32, mean)                                                                    \
-    X(I64, llama)                                                                   \
-    ASC_SHORT_BUFFERS(X)                                                            \
+    RMS_NORM_BACKWARD_GIVEN(X)                                                      \
+    ASC_SHORT_PLANNED(X)                                                            \
     X(BUFFER, dy, .to = 1, .copies = 2)                                             \
     X(BUFFER, x, .to = 1, .copies = 2)                                              \
     X(BUFFER, dx, .from = 2, .to = 4, .copies = 2)                                  \

@@ -5,24 +5,24 @@
 #include "asc_args.h"
 
 /* Both ways through a row. residual and s are those of the fused operator; mean: 1 / columns. */
-#define RMS_NORM_FORWARD_GIVEN(X)                   \
-    X(TENSOR, x, ASC_T)                             \
-    X(TENSOR, residual, ASC_T)                      \
-    X(VECTOR, weight, void)                         \
-    X(TENSOR, y, ASC_T)                             \
-    X(TENSOR, s, ASC_T)                             \
-    X(VECTOR, rstd, float)                          \
-    X(GRID, rows, columns, tile_rows, tile_columns) \
-    X(I64, weight_f32)                              \
-    X(F32, offset)                                  \
-    X(F32, mean)                                    \
-    X(F32, eps)                                     \
+#define RMS_NORM_FORWARD_GIVEN(X) \
+    X(TENSOR, x, ASC_T)           \
+    X(TENSOR, residual, ASC_T)    \
+    X(VECTOR, weight, void)       \
+    X(TENSOR, y, ASC_T)           \
+    X(TENSOR, s, ASC_T)           \
+    X(VECTOR, rstd, float)        \
+    X(I64, weight_f32)            \
+    X(F32, offset)                \
+    X(F32, mean)                  \
+    X(F32, eps)                   \
     X(I64, llama)
 
 /* Steps: 0 copy in, 1 widen and add, 2 squares, 3 sums, 4 normalise, 5 scale, 6 copy out. For f32 x32 is x (fused: s)
  * and q is y. The last two are the fused operator's. */
 #define RMS_NORM_FORWARD_ROWS(X)                                                                \
     RMS_NORM_FORWARD_GIVEN(X)                                                                   \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                             \
     X(BUFFER, x, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, y, .from = 2, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH)                      \
     X(BUFFER, rstd, .per = TG_UB_ROW, .bytes = 4, .from = 3, .to = 6, .copies = 2)              \
@@ -40,6 +40,7 @@ enum { RMS_NORM_FORWARD_ROWS_FUSED = 2 }; /* buffers */
  * unless the weight is f32. */
 #define RMS_NORM_FORWARD_WIDE(X)                                                                \
     RMS_NORM_FORWARD_GIVEN(X)                                                                   \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                             \
     X(BUFFER, x, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, y, .from = 1, .to = 6, .copies = 2, .bank = TG_UB_BANK_HIGH)                      \
     X(BUFFER, rstd, .per = TG_UB_FIXED, .bytes = 32, .to = TG_UB_LAST)                          \
@@ -56,19 +57,8 @@ enum { RMS_NORM_FORWARD_WIDE_FUSED = 1 };
 
 /* Short rows. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
 #define RMS_NORM_FORWARD_SHORT(X)                                                     \
-    X(TENSOR, x, ASC_T)                                                               \
-    X(TENSOR, residual, ASC_T)                                                        \
-    X(VECTOR, weight, void)                                                           \
-    X(TENSOR, y, ASC_T)                                                               \
-    X(TENSOR, s, ASC_T)                                                               \
-    X(VECTOR, rstd, float)                                                            \
-    X(GRID, columns, rows, all, lanes)                                                \
-    X(I64, weight_f32)                                                                \
-    X(F32, offset)                                                                    \
-    X(F32, mean)                                                                      \
-    X(F32, eps)                                                                       \
-    X(I64, llama)                                                                     \
-    ASC_SHORT_BUFFERS(X)                                                              \
+    RMS_NORM_FORWARD_GIVEN(X)                                                         \
+    ASC_SHORT_PLANNED(X)                                                              \
     X(BUFFER, x, .to = 1, .copies = 2)                                                \
     X(BUFFER, y, .from = 3, .to = 4, .copies = 2)                                     \
     X(BUFFER, rstd, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 4, .copies = 2) \

@@ -4,10 +4,13 @@
 
 #include "asc_args.h"
 
+#define SOFTMAX_FORWARD_GIVEN(X) \
+    X(TENSOR, x, ASC_T)          \
+    X(TENSOR, y, ASC_T)
+
 /* Steps: 0 copy in, 1 widen, shift and exponentials, 2 quotient, 3 copy out. A row's value is spread eight rows at a time. */
 #define SOFTMAX_FORWARD_ROWS(X)                                          \
-    X(TENSOR, x, ASC_T)                                                  \
-    X(TENSOR, y, ASC_T)                                                  \
+    SOFTMAX_FORWARD_GIVEN(X)                                             \
     X(GRID, rows, columns, tile_rows, tile_columns)                      \
     X(BUFFER, x, .to = 1, .copies = 2)                                   \
     X(BUFFER, y, .from = 1, .to = 3, .copies = 2)                        \
@@ -18,10 +21,9 @@
 
 /* Steps: 0 copy in, 1 maximum and sum of all pieces, 2 quotient and copy out of all pieces. again: a row does not stay in the ring. */
 #define SOFTMAX_FORWARD_WIDE(X)                                                                 \
-    X(TENSOR, x, ASC_T)                                                                         \
-    X(TENSOR, y, ASC_T)                                                                         \
-    X(GRID, rows, columns, one_row, piece)                                                      \
+    SOFTMAX_FORWARD_GIVEN(X)                                                                    \
     X(I64, again)                                                                               \
+    X(GRID, rows, columns, one_row, piece)                                                      \
     X(BUFFER, x, .to = 2, .copies = ASC_RING, .bank = TG_UB_BANK_LOW)                           \
     X(BUFFER, e, .bytes = 4, .from = 1, .to = 2)                                                \
     X(BUFFER, max, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST, .bank = TG_UB_BANK_HIGH) \
@@ -31,11 +33,14 @@
     X(BUFFER, max_block, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)                    \
     X(BUFFER, sum_block, .per = TG_UB_FIXED, .bytes = 256, .to = TG_UB_LAST)
 
+#define SOFTMAX_BACKWARD_GIVEN(X) \
+    X(TENSOR, dy, ASC_T)          \
+    X(TENSOR, y, ASC_T)           \
+    X(TENSOR, dx, ASC_T)
+
 /* Steps: 0 copy in, 1 widen, products and their sums, 2 differences, 3 copy out. */
 #define SOFTMAX_BACKWARD_ROWS(X)                                                                 \
-    X(TENSOR, dy, ASC_T)                                                                         \
-    X(TENSOR, y, ASC_T)                                                                          \
-    X(TENSOR, dx, ASC_T)                                                                         \
+    SOFTMAX_BACKWARD_GIVEN(X)                                                                    \
     X(GRID, rows, columns, tile_rows, tile_columns)                                              \
     X(BUFFER, dy, .to = 1, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
     X(BUFFER, y, .to = 2, .copies = 2, .bank = TG_UB_BANK_HIGH)                                  \
@@ -48,12 +53,10 @@
 
 /* Steps: 0 copy in, 1 sum of all pieces, 2 differences and copy out of all pieces. behind: a row is written while the next is read. */
 #define SOFTMAX_BACKWARD_WIDE(X)                                                                 \
-    X(TENSOR, dy, ASC_T)                                                                         \
-    X(TENSOR, y, ASC_T)                                                                          \
-    X(TENSOR, dx, ASC_T)                                                                         \
-    X(GRID, rows, columns, one_row, piece)                                                       \
+    SOFTMAX_BACKWARD_GIVEN(X)                                                                    \
     X(I64, again)                                                                                \
     X(I64, behind)                                                                               \
+    X(GRID, rows, columns, one_row, piece)                                                       \
     X(BUFFER, dy, .to = 2, .copies = ASC_RING, .bank = TG_UB_BANK_LOW)                           \
     X(BUFFER, y, .to = 2, .copies = ASC_RING, .bank = TG_UB_BANK_HIGH)                           \
     X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW)                      \
@@ -64,10 +67,8 @@
 
 /* Short rows. Steps: 0 copy in, 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
 #define SOFTMAX_FORWARD_SHORT(X)                                                                   \
-    X(TENSOR, x, ASC_T)                                                                            \
-    X(TENSOR, y, ASC_T)                                                                            \
-    X(GRID, columns, rows, all, lanes)                                                             \
-    ASC_SHORT_BUFFERS(X)                                                                           \
+    SOFTMAX_FORWARD_GIVEN(X)                                                                       \
+    ASC_SHORT_PLANNED(X)                                                                           \
     X(BUFFER, x, .to = 1, .copies = 2)                                                             \
     X(BUFFER, y, .from = 3, .to = 4, .copies = 2)                                                  \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_LOW)                         \
@@ -75,11 +76,8 @@
     X(BUFFER, one, .per = TG_UB_COLUMN, .bytes = 4, .from = 2, .to = 2)
 
 #define SOFTMAX_BACKWARD_SHORT(X)                                           \
-    X(TENSOR, dy, ASC_T)                                                    \
-    X(TENSOR, y, ASC_T)                                                     \
-    X(TENSOR, dx, ASC_T)                                                    \
-    X(GRID, columns, rows, all, lanes)                                      \
-    ASC_SHORT_BUFFERS(X)                                                    \
+    SOFTMAX_BACKWARD_GIVEN(X)                                               \
+    ASC_SHORT_PLANNED(X)                                                    \
     X(BUFFER, dy, .to = 1, .copies = 2)                                     \
     X(BUFFER, y, .to = 1, .copies = 2)                                      \
     X(BUFFER, dx, .from = 3, .to = 4, .copies = 2)                          \

@@ -98,8 +98,7 @@ enum {
 #define SPARSEMAX_FORWARD_SHORT(X)                 \
     X(TENSOR, x, ASC_T)                            \
     X(TENSOR, y, ASC_T)                            \
-    X(GRID, columns, rows, all, lanes)             \
-    ASC_SHORT_BUFFERS(X)                           \
+    ASC_SHORT_PLANNED(X)                           \
     X(BUFFER, x, .to = 1, .copies = 2)             \
     X(BUFFER, y, .from = 2, .to = 4, .copies = 2)  \
     X(BUFFER, x32, .bytes = 4, .from = 1, .to = 2) \
@@ -110,8 +109,7 @@ enum {
     X(TENSOR, dy, ASC_T)                            \
     X(TENSOR, y, ASC_T)                             \
     X(TENSOR, dx, ASC_T)                            \
-    X(GRID, columns, rows, all, lanes)              \
-    ASC_SHORT_BUFFERS(X)                            \
+    ASC_SHORT_PLANNED(X)                            \
     X(BUFFER, dy, .to = 1, .copies = 2)             \
     X(BUFFER, y, .to = 1, .copies = 2)              \
     X(BUFFER, dx, .from = 2, .to = 4, .copies = 2)  \

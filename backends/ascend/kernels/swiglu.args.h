@@ -61,27 +61,25 @@
 /* Short rows of gate and up side by side, as one of `columns`; so are dgate and dup. The others have half the columns. Steps: 0 copy in,
  * 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
 #define SWIGLU_HALVES(X)                              \
-    ASC_SHORT_BUFFERS(X)                              \
+    ASC_SHORT_PLANNED(X)                              \
     ASC_HALF_BUFFERS(X)                               \
     X(BUFFER, gate, .to = 1, .copies = 2)             \
     X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 3) \
     X(BUFFER, h, .bytes = 2, .from = 2, .to = 2)      \
     X(BUFFER, e, .bytes = 2, .from = 2, .to = 2)
 
-#define SWIGLU_FORWARD_SHORT(X)        \
-    X(MEMORY, gate, ASC_T)             \
-    X(TENSOR, y, ASC_T)                \
-    X(GRID, columns, rows, all, lanes) \
-    X(F32, gate_multiplier)            \
-    X(F32, down_multiplier)            \
-    SWIGLU_HALVES(X)                   \
+#define SWIGLU_FORWARD_SHORT(X) \
+    X(MEMORY, gate, ASC_T)      \
+    X(TENSOR, y, ASC_T)         \
+    X(F32, gate_multiplier)     \
+    X(F32, down_multiplier)     \
+    SWIGLU_HALVES(X)            \
     X(BUFFER, y, .from = 3, .to = 4, .copies = 2)
 
 #define SWIGLU_BACKWARD_SHORT(X)                      \
     X(TENSOR, dy, ASC_T)                              \
     X(MEMORY, gate, ASC_T)                            \
     X(MEMORY, dgate, ASC_T)                           \
-    X(GRID, columns, rows, all, lanes)                \
     X(F32, gate_multiplier)                           \
     X(F32, down_multiplier)                           \
     SWIGLU_HALVES(X)                                  \
