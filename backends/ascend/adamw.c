@@ -1,8 +1,8 @@
-/* adamw.c - host of kernels/adamw.asc.c. */
+/* adamw.c - host of kernels/maps/adamw.asc.c. */
 #include <math.h>
 
 #include "ascend.h"
-#include "kernels/adamw.args.h"
+#include "kernels/maps/adamw.args.h"
 
 ASCEND_KERNEL(adamw, ADAMW);
 

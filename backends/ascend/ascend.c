@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "ascend.h"
-#include "kernels/asc_any.args.h"
+#include "kernels/shared/asc_any.args.h"
 
 const tg_host *ascend_host;
 

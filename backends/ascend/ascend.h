@@ -32,7 +32,7 @@ typedef struct ascend_groups {
 } ascend_groups;
 ascend_groups ascend_groups_of(const tg_tensor *t);
 
-/* A tensor's type as kernels/asc_any.args.h has it. */
+/* A tensor's type as kernels/shared/asc_any.args.h has it. */
 int64_t ascend_any(const tg_tensor *t);
 
 /* A compact tensor as memory; {NULL, 0} for NULL. */
@@ -55,12 +55,12 @@ int ascend_fits(ascend_plan *plan, int64_t tile_rows, int64_t tile_columns);
 /* The most whole rows, a multiple of `step`, that fit; 0: not `step` of them do. */
 int64_t ascend_most_rows(ascend_plan *plan, int64_t step);
 
-/* The plan of a kernel that goes through its rows twice in pieces (kernels/asc_ring.h). They are cut so that a row stays in the ring
+/* The plan of a kernel that goes through its rows twice in pieces (kernels/shared/asc_ring.h). They are cut so that a row stays in the ring
  * between the two, with at least one buffer left for the next row, if that fits; *again is 0 then. Else a row is copied
  * in twice, in pieces as the planner cuts them, and *again is 1. */
 tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again);
 
-/* The planner's entry of a kernel on short rows (kernels/asc_short.asc.h). Its plan is of the transposed problem, a row for each column of
+/* The planner's entry of a kernel on short rows (kernels/shared/asc_short.asc.h). Its plan is of the transposed problem, a row for each column of
  * the data: a tile has all of them, and a multiple of 64 rows of the data, of which each is a lane. */
 #define ASCEND_SHORT(title, kernel) ASCEND_SHORT_BUT(title, kernel, 0)
 #define ASCEND_SHORT_BUT(title, kernel, last)                                              \
@@ -78,7 +78,7 @@ tg_status ascend_choose_short(ascend_plan *plan, const tg_ub_kernel *ub, uint32_
 
 /* Two tensors that are the halves of one without gaps, as its memory; {NULL, 0} if they are not. */
 ascend_memory ascend_whole_of(const tg_tensor *left, const tg_tensor *right);
-/* Plans a kernel whose short rows are such `whole` ones (kernels/asc_halves.asc.h), with `one` of half the columns: a half
+/* Plans a kernel whose short rows are such `whole` ones (kernels/shared/asc_halves.asc.h), with `one` of half the columns: a half
  * of a row would be a copy of its own. */
 tg_status ascend_choose_halves(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
                                const tg_tensor *one, const ascend_memory *whole, int *is_short);

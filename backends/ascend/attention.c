@@ -1,6 +1,6 @@
 /* attention.c - see flash_attention.h. */
 #include "flash_attention.h"
-#include "kernels/flash_attention.args.h"
+#include "kernels/attention/flash_attention.args.h"
 
 enum { MOST_KEYS = 512, MOST_GROUP = 16, EIGHT = 8 };
 

@@ -1,4 +1,4 @@
-/* cross_entropy.c - host of kernels/cross_entropy*.asc.c.
+/* cross_entropy.c - host of kernels/losses/cross_entropy*.asc.c.
  *
  * Up to three launches a call: the divisors of a mean, the rows, the sum of their losses. One kernel does the
  * rows of both directions: in pieces, one by one, or several whole ones at once. */

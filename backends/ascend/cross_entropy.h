@@ -3,7 +3,7 @@
 #define CROSS_ENTROPY_H
 
 #include "ascend.h"
-#include "kernels/cross_entropy.args.h"
+#include "kernels/losses/cross_entropy.args.h"
 
 /* A call of either direction. */
 typedef struct ce_call {

@@ -1,6 +1,6 @@
-/* dyt.c - host of kernels/dyt.asc.c. */
+/* dyt.c - host of kernels/norms/dyt.asc.c. */
 #include "ascend.h"
-#include "kernels/dyt.args.h"
+#include "kernels/norms/dyt.args.h"
 
 ASCEND_FAMILY(dyt_forward, DYT_FORWARD_GIVEN);
 ASCEND_KERNEL_OF(dyt_forward, dyt_forward, DYT_FORWARD);

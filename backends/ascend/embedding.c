@@ -1,6 +1,6 @@
-/* embedding.c - host of kernels/embedding.asc.c. */
+/* embedding.c - host of kernels/tables/embedding.asc.c. */
 #include "ascend.h"
-#include "kernels/embedding.args.h"
+#include "kernels/tables/embedding.args.h"
 
 enum { FORWARD, BACKWARD, SORT };
 

@@ -1,6 +1,6 @@
-/* flash_attention.c - host of kernels/flash_attention.mix.asc.c: how attention is cut. */
+/* flash_attention.c - host of kernels/attention/flash_attention.mix.asc.c: how attention is cut. */
 #include "flash_attention.h"
-#include "kernels/flash_attention.args.h"
+#include "kernels/attention/flash_attention.args.h"
 
 ASCEND_MIX_KERNEL(flash_attention_forward, FLASH_ATTENTION_FORWARD);
 

@@ -21,7 +21,7 @@ attention_view attention_view_of(const tg_tensor *t, int of_rows, int of_heads);
 #define ATTENTION_GIVE(t, view) \
     .t = &(view).memory, .t##_batch = (view).batch, .t##_row = (view).row, .t##_head = (view).head
 
-/* What attention is of, with the names of kernels/attention.args.h. Tensors of positions lie as the views say; those of the other direction are
+/* What attention is of, with the names of kernels/attention/attention.args.h. Tensors of positions lie as the views say; those of the other direction are
  * left out. heads, key_heads: all their classes. where: a tensor that tells the type and the device. */
 typedef struct attention_problem {
     const tg_tensor *where;

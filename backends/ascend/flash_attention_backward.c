@@ -1,8 +1,8 @@
 /* flash_attention_backward.c - host of the backward's kernels: sums of dy y, parts of the gradients, and the gradients of these. */
 #include "flash_attention.h"
-#include "kernels/flash_attention.args.h"
-#include "kernels/flash_attention_backward.args.h"
-#include "kernels/flash_units.h"
+#include "kernels/attention/flash_attention.args.h"
+#include "kernels/attention/flash_attention_backward.args.h"
+#include "kernels/attention/flash_units.h"
 
 ASCEND_KERNEL(flash_attention_delta, FLASH_ATTENTION_DELTA);
 ASCEND_MIX_KERNEL(flash_attention_backward, FLASH_ATTENTION_BACKWARD);

@@ -1,7 +1,7 @@
 /* fused_neighborhood_attention.c - its host: classes of positions that are equal modulo the dilation, each a sequence without one, and how
  * such are cut into windows. Where windows are too large for that, the kernels of flash_attention do it. */
 #include "flash_attention.h"
-#include "kernels/fused_neighborhood_attention.args.h"
+#include "kernels/attention/fused_neighborhood_attention.args.h"
 
 ASCEND_MIX_KERNEL(fused_neighborhood_attention_forward, NEIGHBORHOOD_FORWARD);
 ASCEND_MIX_KERNEL(fused_neighborhood_attention_backward, NEIGHBORHOOD_BACKWARD);

@@ -1,6 +1,6 @@
-/* geglu.c - host of kernels/geglu.asc.c. */
+/* geglu.c - host of kernels/maps/geglu.asc.c. */
 #include "ascend.h"
-#include "kernels/geglu.args.h"
+#include "kernels/maps/geglu.args.h"
 
 enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
 

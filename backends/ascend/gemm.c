@@ -1,9 +1,9 @@
-/* gemm.c - host of kernels/gemm.cube.asc.c: how a product is cut. What the copy out of the cube cores cannot do, another alpha than 1
+/* gemm.c - host of kernels/products/gemm.cube.asc.c: how a product is cut. What the copy out of the cube cores cannot do, another alpha than 1
  * and a sum with c in 16 bits, and sums of several cores' parts, is done by sum_rows, from f32 in memory of the device. */
 #include <math.h>
 
 #include "ascend.h"
-#include "kernels/gemm.args.h"
+#include "kernels/products/gemm.args.h"
 
 ASCEND_CUBE_KERNEL(gemm, GEMM);
 

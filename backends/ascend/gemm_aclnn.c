@@ -5,7 +5,7 @@
 
 #include "aclnn.h"
 #include "ascend.h"
-#include "kernels/asc_any.args.h"
+#include "kernels/shared/asc_any.args.h"
 
 /* The products that are left to CANN, by the rows of c: with few of them the time is that of reading b, and our own kernel is as fast as
  * memory there (README.md has the figures). */

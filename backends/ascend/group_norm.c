@@ -1,6 +1,6 @@
-/* group_norm.c - host of kernels/group_norm.asc.c. */
+/* group_norm.c - host of kernels/norms/group_norm.asc.c. */
 #include "ascend.h"
-#include "kernels/group_norm.args.h"
+#include "kernels/norms/group_norm.args.h"
 
 ASCEND_KERNEL(group_norm_forward, GROUP_NORM_FORWARD);
 ASCEND_KERNEL(group_norm_backward, GROUP_NORM_BACKWARD);

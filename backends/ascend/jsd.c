@@ -1,5 +1,5 @@
-/* jsd.c - host of kernels/jsd.asc.c. */
-#include "kernels/jsd.args.h"
+/* jsd.c - host of kernels/losses/jsd.asc.c. */
+#include "kernels/losses/jsd.args.h"
 #include "terms.h"
 
 enum { FORWARD, BACKWARD };

@@ -1,7 +1,7 @@
-/* kl_div.c - host of kernels/kl_div.asc.c. */
+/* kl_div.c - host of kernels/losses/kl_div.asc.c. */
 #include <float.h>
 
-#include "kernels/kl_div.args.h"
+#include "kernels/losses/kl_div.args.h"
 #include "terms.h"
 
 enum { FORWARD, BACKWARD };

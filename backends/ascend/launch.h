@@ -1,4 +1,4 @@
-/* launch.h - a kernel as its host has it, described by its list (kernels/asc_args.h), and its launch.
+/* launch.h - a kernel as its host has it, described by its list (kernels/shared/asc_args.h), and its launch.
  *
  *   ASCEND_KERNEL(swiglu_forward, SWIGLU_FORWARD);          the kernel's name, and its list
  *   const tg_ub_kernel ascend_ub_swiglu[] = {               what the planner is told
@@ -24,7 +24,7 @@
 #ifndef ASCEND_LAUNCH_H
 #define ASCEND_LAUNCH_H
 
-#include "kernels/asc_args.h"
+#include "kernels/shared/asc_args.h"
 #include "runtime.h"
 
 /* ---- descriptions ---- */

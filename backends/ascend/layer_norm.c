@@ -1,6 +1,6 @@
-/* layer_norm.c - host of kernels/layer_norm.asc.c. */
+/* layer_norm.c - host of kernels/norms/layer_norm.asc.c. */
 #include "ascend.h"
-#include "kernels/layer_norm.args.h"
+#include "kernels/norms/layer_norm.args.h"
 
 ASCEND_FAMILY(layer_norm_forward, LAYER_NORM_FORWARD_GIVEN);
 ASCEND_KERNEL_OF(layer_norm_forward, layer_norm_forward, LAYER_NORM_FORWARD);

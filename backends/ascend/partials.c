@@ -1,6 +1,6 @@
-/* partials.c - memory between the launches of a call; blocks' partial sums become a gradient (kernels/partials.asc.c). */
+/* partials.c - memory between the launches of a call; blocks' partial sums become a gradient (kernels/sums/partials.asc.c). */
 #include "ascend.h"
-#include "kernels/partials.args.h"
+#include "kernels/sums/partials.args.h"
 
 enum { LINE = 512 }; /* bytes that memory is fast with */
 

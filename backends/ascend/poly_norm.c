@@ -1,6 +1,6 @@
-/* poly_norm.c - host of kernels/poly_norm.asc.c. */
+/* poly_norm.c - host of kernels/norms/poly_norm.asc.c. */
 #include "ascend.h"
-#include "kernels/poly_norm.args.h"
+#include "kernels/norms/poly_norm.args.h"
 
 ASCEND_FAMILY(poly_norm_forward, POLY_NORM_FORWARD_GIVEN);
 ASCEND_KERNEL_OF(poly_norm_forward, poly_norm_forward, POLY_NORM_FORWARD);

@@ -1,6 +1,6 @@
-/* relu_squared.c - host of kernels/relu_squared.asc.c. */
+/* relu_squared.c - host of kernels/maps/relu_squared.asc.c. */
 #include "ascend.h"
-#include "kernels/relu_squared.args.h"
+#include "kernels/maps/relu_squared.args.h"
 
 enum { FORWARD, BACKWARD };
 

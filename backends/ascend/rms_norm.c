@@ -1,8 +1,8 @@
-/* rms_norm.c - host of kernels/rms_norm_forward.asc.c: rms_norm_forward, fused_add_rms_norm_forward. */
+/* rms_norm.c - host of kernels/norms/rms_norm_forward.asc.c: rms_norm_forward, fused_add_rms_norm_forward. */
 #include "rms_norm.h"
 
-#include "kernels/rms_norm_backward.args.h"
-#include "kernels/rms_norm_forward.args.h"
+#include "kernels/norms/rms_norm_backward.args.h"
+#include "kernels/norms/rms_norm_forward.args.h"
 
 ASCEND_FAMILY(rms_norm_forward, RMS_NORM_FORWARD_GIVEN);
 ASCEND_KERNEL_OF(rms_norm_forward, rms_norm_forward_rows, RMS_NORM_FORWARD_ROWS);

@@ -1,5 +1,5 @@
-/* rms_norm_backward.c - host of kernels/rms_norm_backward.asc.c: rms_norm_backward, fused_add_rms_norm_backward. */
-#include "kernels/rms_norm_backward.args.h"
+/* rms_norm_backward.c - host of kernels/norms/rms_norm_backward.asc.c: rms_norm_backward, fused_add_rms_norm_backward. */
+#include "kernels/norms/rms_norm_backward.args.h"
 
 #include "rms_norm.h"
 

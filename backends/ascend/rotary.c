@@ -1,7 +1,7 @@
-/* rotary.c - host of kernels/rotary.asc.c: rope, qwen2vl_mrope, llama4_rope. A launch for q and one for k; one more each where elements
+/* rotary.c - host of kernels/rotary/rotary.asc.c: rope, qwen2vl_mrope, llama4_rope. A launch for q and one for k; one more each where elements
  * are not turned but copied. */
 #include "ascend.h"
-#include "kernels/rotary.args.h"
+#include "kernels/rotary/rotary.args.h"
 
 ASCEND_KERNEL(rotary_halves, ROTARY_HALVES);
 ASCEND_KERNEL(rotary_pairs, ROTARY_PAIRS);

@@ -1,6 +1,6 @@
-/* softmax.c - host of kernels/softmax.asc.c. */
+/* softmax.c - host of kernels/softmax/softmax.asc.c. */
 #include "ascend.h"
-#include "kernels/softmax.args.h"
+#include "kernels/softmax/softmax.args.h"
 
 enum { FORWARD_ROWS, FORWARD_WIDE, FORWARD_SHORT, BACKWARD_ROWS, BACKWARD_WIDE, BACKWARD_SHORT };
 

@@ -1,5 +1,5 @@
-/* softmax_jsd.c - host of kernels/softmax_jsd*.asc.c, between launches that count labels and add up losses (terms.c). */
-#include "kernels/softmax_jsd.args.h"
+/* softmax_jsd.c - host of kernels/losses/softmax_jsd*.asc.c, between launches that count labels and add up losses (terms.c). */
+#include "kernels/losses/softmax_jsd.args.h"
 #include "terms.h"
 
 #include <math.h>

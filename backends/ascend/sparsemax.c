@@ -1,6 +1,6 @@
-/* sparsemax.c - host of kernels/sparsemax.asc.c. */
+/* sparsemax.c - host of kernels/softmax/sparsemax.asc.c. */
 #include "ascend.h"
-#include "kernels/sparsemax.args.h"
+#include "kernels/softmax/sparsemax.args.h"
 
 ASCEND_KERNEL(sparsemax_forward, SPARSEMAX_FORWARD);
 ASCEND_KERNEL(sparsemax_backward, SPARSEMAX_BACKWARD);

@@ -1,7 +1,7 @@
-/* sum_rows.c - host of kernels/sum_rows.asc.c. Rows are summed in chunks, one for each core that would have nothing to do otherwise, and
+/* sum_rows.c - host of kernels/sums/sum_rows.asc.c. Rows are summed in chunks, one for each core that would have nothing to do otherwise, and
  * the chunks' sums by another launch of the same kernel. Narrow rows of one vector are taken several at a time, as one wide one. */
 #include "ascend.h"
-#include "kernels/sum_rows.args.h"
+#include "kernels/sums/sum_rows.args.h"
 
 ASCEND_KERNEL(sum_rows_forward, SUM_ROWS_FORWARD);
 ASCEND_KERNEL(sum_rows_backward, SUM_ROWS_BACKWARD);

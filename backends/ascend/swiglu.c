@@ -1,6 +1,6 @@
-/* swiglu.c - host of kernels/swiglu.asc.c. */
+/* swiglu.c - host of kernels/maps/swiglu.asc.c. */
 #include "ascend.h"
-#include "kernels/swiglu.args.h"
+#include "kernels/maps/swiglu.args.h"
 
 enum { FORWARD, BACKWARD, BACKWARD_Y, FORWARD_SHORT, BACKWARD_SHORT };
 

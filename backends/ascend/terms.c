@@ -1,4 +1,4 @@
-/* terms.c - host of kernels/terms.asc.h and kernels/terms.asc.c: up to three launches a call, which count rows, compute terms, add
+/* terms.c - host of kernels/losses/terms.asc.h and kernels/losses/terms.asc.c: up to three launches a call, which count rows, compute terms, add
  * them up. */
 #include "terms.h"
 

@@ -1,9 +1,9 @@
-/* terms.h - losses that are computed term by term (kernels/terms.asc.h): what the host sides of kl_div, tvd and jsd share. */
+/* terms.h - losses that are computed term by term (kernels/losses/terms.asc.h): what the host sides of kl_div, tvd and jsd share. */
 #ifndef ASCEND_TERMS_H
 #define ASCEND_TERMS_H
 
 #include "ascend.h"
-#include "kernels/terms.args.h"
+#include "kernels/losses/terms.args.h"
 
 /* A call of either direction; backward has no loss. */
 typedef struct terms_call {

@@ -1,7 +1,7 @@
-/* tokens.c - host of kernels/tokens.asc.c, and of selective_log_softmax: rows of cross_entropy whose loss is negated. */
+/* tokens.c - host of kernels/losses/tokens.asc.c, and of selective_log_softmax: rows of cross_entropy whose loss is negated. */
 #include "tokens.h"
 #include "cross_entropy.h"
-#include "kernels/tokens.args.h"
+#include "kernels/losses/tokens.args.h"
 
 #include <float.h>
 

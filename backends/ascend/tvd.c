@@ -1,5 +1,5 @@
-/* tvd.c - host of kernels/tvd.asc.c. */
-#include "kernels/tvd.args.h"
+/* tvd.c - host of kernels/losses/tvd.asc.c. */
+#include "kernels/losses/tvd.args.h"
 #include "terms.h"
 
 enum { FORWARD, BACKWARD };

@@ -1,6 +1,6 @@
 /* A kernel of the right name and arguments with a fault: the copy out does not wait for the copy in. */
 #include "c_api/asc_simd.h"
-#include "swiglu.args.h"
+#include "maps/swiglu.args.h"
 
 #define ASC_T float
 

@@ -9,7 +9,7 @@ env -u LD_LIBRARY_PATH "$work/moved/bin/tigon" --version
 if [ -n "$(find "$work/moved" -name libtigon_ascend_model.so)" ]; then
     env -u LD_LIBRARY_PATH TIGON_DEVICE=npu-model "$work/moved/bin/tigon" check --quick swiglu_forward
     # `tigon report` reads the kernels' text that was installed.
-    kernel=$work/moved/share/tigon/ascend/kernels/swiglu.asc.c
+    kernel=$work/moved/share/tigon/ascend/kernels/maps/swiglu.asc.c
     sed -i '1s| - .*| - The installed text.|' "$kernel"
     env -u LD_LIBRARY_PATH "$work/moved/bin/tigon" report swiglu_forward | grep -q 'The installed text' || {
         echo "tigon report does not read $kernel"; exit 1; }

@@ -13,7 +13,8 @@ count=0
 clean() {
     rm -rf "$work/tree"
     mkdir "$work/tree" && cd "$work/tree"
-    mkdir -p include/tigon src/core src/simd src/ops/one src/ops/two backends/ascend sim/src/model sim/src/check sim/src/execute \
+    mkdir -p include/tigon src/core src/simd src/ops/one src/ops/two backends/ascend/kernels/shared \
+        backends/ascend/kernels/norms backends/ascend/kernels/softmax sim/src/model sim/src/check sim/src/execute \
         tools/tigon/share tools/tigon/bench
     echo 'typedef int tg_status;' >include/tigon/tigon.h
     echo 'int tg_log_line(void);' >src/core/core.h
@@ -27,6 +28,9 @@ clean() {
         printf '#include "core/services.h"\nfloat %s_ref(float x) { return x + 1; }\n' $family >src/ops/$family/${family}_ref.c
     done
     printf '#include "tigon/tigon.h"\nint backend(void) { return 0; }\n' >backends/ascend/backend.c
+    echo '#define TILE 64' >backends/ascend/kernels/shared/tile.h
+    printf '#include "shared/tile.h"\n' | tee backends/ascend/kernels/norms/norm.h >backends/ascend/kernels/softmax/softmax.h
+    printf '#include "norm.h"\n#include "shared/tile.h"\n' >backends/ascend/kernels/norms/norm.asc.c
     echo 'int sim_core(void);' >sim/src/model/model.h
     printf '#include "model/model.h"\nint sim_core(void) { return 0; }\n' >sim/src/model/model.c
     printf '#include "model/model.h"\nint sim_check(void) { return sim_core(); }\n' >sim/src/check/check.c
@@ -40,7 +44,7 @@ clean() {
 # compile_commands.json, as CMake writes it, and the objects.
 build() {
     mkdir -p build
-    flags="-Iinclude -Isrc -Isim/src -Itools/tigon -fvisibility=hidden -w"
+    flags="-Iinclude -Isrc -Isim/src -Itools/tigon -Ibackends/ascend/kernels -fvisibility=hidden -w"
     separator='['
     for file in $(find . -name '*.c'); do
         file=${file#./}
@@ -94,6 +98,11 @@ echo '#include "ops/one/one.h"' >>src/core/core.c
 planted arrows "src/core/core.c:5: includes src/ops/one/one.h"
 echo '#include "core/services.h"' >>backends/ascend/backend.c
 planted arrows "backends/ascend/backend.c:3: includes src/core/services.h"
+echo '#include "softmax/softmax.h"' >>backends/ascend/kernels/norms/norm.h
+planted arrows "backends/ascend/kernels/norms/norm.h:2: includes backends/ascend/kernels/softmax/softmax.h"
+echo '#include "norms/norm.h"' >>backends/ascend/kernels/shared/tile.h
+sed -i '1d' backends/ascend/kernels/norms/norm.h
+planted arrows "backends/ascend/kernels/shared/tile.h:2: includes backends/ascend/kernels/norms/norm.h"
 echo '#include "core/core.h"' >>include/tigon/tigon.h
 planted arrows "include/tigon/tigon.h:2: includes src/core/core.h"
 printf 'int backend(void);\nint f(void) { return backend(); }\n' >src/ops/one/one.c

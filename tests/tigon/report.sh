@@ -44,7 +44,7 @@ has "$work/text" 'swiglu_forward +Liger function +liger_kernel\.ops\.swiglu\.Lig
 has "$work/text" 'swiglu_forward +Liger kernel \(Triton\) +liger_kernel\.ops\.swiglu\._swiglu_forward_kernel +a_ptr, '
 has "$work/text" 'swiglu_forward +Tigon +tg_swiglu_forward +in gate, in up, out y'
 has "$work/text" 'swiglu_forward +check on a card .* +tigon check --device npu --strict swiglu_forward'
-has "$work/text" 'kernels/swiglu\.asc\.c +[0-9]+'
+has "$work/text" 'kernels/maps/swiglu\.asc\.c +[0-9]+'
 has "$work/text" 'asc_exp +2 +arithmetic \(V\) +swiglu_forward_tile swiglu\.asc\.c:[0-9]+, :[0-9]+'
 has "$work/text" 'double buffering +yes +gate, up, y; V, MTE2, MTE3 busy [0-9.]+ '
 has "$work/text" 'swiglu_forward_f32, large: .*each takes every 40th of [0-9]+ tasks'

@@ -25,7 +25,7 @@ all=$(cut -d ' ' -f 1 "$answers" | sort -u | wc -l)
 kernels=$(dirname "$0")/../../../backends/ascend/kernels
 left=$(sort -u "$answers" | awk '{ said[$1] = said[$1] " " $2 } END { for (call in said) if (said[call] == " unnoticed") print call }' | sort |
     while IFS=: read -r file line call; do
-        sed -n "${line}p" "$kernels/$file" | grep -q unnoticed: || echo "$file:$line:$call"
+        sed -n "${line}p" "$kernels"/*/"$file" | grep -q unnoticed: || echo "$file:$line:$call"
     done)
 [ -z "$left" ] || echo "$left" | sed 's/^/nothing notices that this call is missing: /'
 echo "$all calls forgotten, $(echo "$left" | grep -c : || true) of them unnoticed"

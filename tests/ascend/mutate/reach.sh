@@ -12,7 +12,7 @@ rm -rf "$3" && mkdir -p "$3/model"
 folder=$(cd "$3" && pwd)
 unset TIGON_IMPL TIGON_VERBOSE TIGON_ASCEND_SEED TIGON_SOC ASCEND_UB_CAPACITY_BITS
 cd "$folder"
-for source in "$kernels"/*.asc.c; do
+for source in "$kernels"/*/*.asc.c; do
     gcc $("$ascsim" flags compile) -Og -fno-inline -fno-thread-jumps --coverage -fprofile-update=atomic -fvisibility=hidden -I"$kernels" -c "$source"
 done
 # The counters are atomic, and -fsanitize=thread has atomic operations go through a function of its own.

@@ -1,6 +1,6 @@
 /* A launch of one of a family's kernels, as the host files have it. One of the macros makes one mistake; without any of them it compiles. */
 #include "ascend.h"
-#include "kernels/softmax.args.h"
+#include "kernels/softmax/softmax.args.h"
 
 #define SAME(X)                    \
     X(TENSOR, x, ASC_T)            \

@@ -1,6 +1,6 @@
 /* A launch as the host files have it. One of the macros makes one mistake in it; without any of them it compiles. */
 #include "ascend.h"
-#include "kernels/swiglu.args.h"
+#include "kernels/maps/swiglu.args.h"
 
 ASCEND_KERNEL(swiglu_forward, SWIGLU_FORWARD);
 

@@ -1,6 +1,6 @@
 /* A kernel that uses what its list has; with a macro, what it lacks, or as what it is not. */
-#include "asc_common.h"
-#include "swiglu.args.h"
+#include "maps/swiglu.args.h"
+#include "shared/asc_common.h"
 
 #define ASC_T float
 

@@ -59,6 +59,30 @@ static int read_folder(sources *s, const char *root, const char *folder)
     return ok ? n : -1;
 }
 
+static int is_room(const struct dirent *entry)
+{
+    return !strchr(entry->d_name, '.');
+}
+
+/* The same of the rooms of the kernels. */
+static int read_kernels(sources *s, const char *root)
+{
+    char path[PATH_MAX], name[512];
+    struct dirent **rooms;
+    int all = 0;
+    snprintf(path, sizeof path, "%s/kernels", root);
+    const int n = scandir(path, &rooms, is_room, alphasort);
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "kernels/%s", rooms[i]->d_name);
+        const int here = all < 0 ? -1 : read_folder(s, root, name);
+        all = here < 0 ? -1 : all + here;
+        free(rooms[i]);
+    }
+    if (n >= 0)
+        free(rooms);
+    return all;
+}
+
 /* Beside the command where it is installed: bin/../share/tigon/ascend. */
 static void installed_folder(char *path, size_t size)
 {
@@ -77,8 +101,7 @@ int sources_load(sources *s, char *error, size_t size)
     installed_folder(installed, sizeof installed);
     const char *const roots[] = {installed, TIGON_SOURCE "/backends/ascend"};
     for (int i = 0; i < 2; i++) {
-        const int host = read_folder(s, roots[i], ""),
-                  kernels = read_folder(s, roots[i], "kernels");
+        const int host = read_folder(s, roots[i], ""), kernels = read_kernels(s, roots[i]);
         if (host > 0 && kernels > 0)
             return 0;
         if (host < 0 && s->nfiles)

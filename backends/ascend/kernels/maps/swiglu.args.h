@@ -1,0 +1,92 @@
+/* swiglu.args.h - what the kernels of swiglu are given; see asc_args.h. Of two sources of one instruction one lies LOW, one HIGH. */
+#ifndef SWIGLU_ARGS_H
+#define SWIGLU_ARGS_H
+
+#include "shared/asc_args.h"
+
+/* Steps: 0 copy in, 1 scale (and widen), 2 exponents, 3 products, 4 quotient, 5 copy out. For f32 the buffers copied into serve as
+ * gate32 and up32. */
+#define SWIGLU_FORWARD(X)                                                                          \
+    X(TENSOR, gate, ASC_T)                                                                         \
+    X(TENSOR, up, ASC_T)                                                                           \
+    X(TENSOR, y, ASC_T)                                                                            \
+    X(GRID, rows, columns, tile_rows, tile_columns)                                                \
+    X(F32, gate_multiplier)                                                                        \
+    X(F32, down_multiplier)                                                                        \
+    X(BUFFER, gate, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
+    X(BUFFER, up, .to = 3, .copies = 2, .bank = TG_UB_BANK_HIGH)                                   \
+    X(BUFFER, y, .from = 4, .to = 5, .copies = 2)                                                  \
+    X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
+    X(BUFFER, up32, .bytes = 4, .from = 1, .to = 3, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)  \
+    X(BUFFER, h, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH)                          \
+    X(BUFFER, e, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_HIGH)
+
+#define SWIGLU_GRADIENTS(X) \
+    X(TENSOR, dy, ASC_T)    \
+    X(TENSOR, gate, ASC_T)  \
+    X(TENSOR, up, ASC_T)    \
+    X(TENSOR, dgate, ASC_T) \
+    X(TENSOR, dup, ASC_T)
+
+/* Steps: 0 copy in, 1 scale (and widen), 2 exponents, 3 derivatives, 4 quotients, 5 copy out. */
+#define SWIGLU_GRADIENT_STEPS(X)                                                                   \
+    X(F32, gate_multiplier)                                                                        \
+    X(F32, down_multiplier)                                                                        \
+    X(BUFFER, dy, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                    \
+    X(BUFFER, gate, .to = 4, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
+    X(BUFFER, up, .to = 4, .copies = 2, .bank = TG_UB_BANK_HIGH)                                   \
+    X(BUFFER, dgate, .from = 4, .to = 5, .copies = 2)                                              \
+    X(BUFFER, dup, .from = 4, .to = 5, .copies = 2)                                                \
+    X(BUFFER, dy32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT)   \
+    X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 5, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
+    X(BUFFER, up32, .bytes = 4, .from = 1, .to = 4, .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)  \
+    X(BUFFER, h, .bytes = 4, .from = 2, .to = 3, .bank = TG_UB_BANK_HIGH)                          \
+    X(BUFFER, k, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_LOW)                           \
+    X(BUFFER, e, .bytes = 4, .from = 2, .to = 4, .bank = TG_UB_BANK_HIGH)
+
+#define SWIGLU_BACKWARD(X)                          \
+    SWIGLU_GRADIENTS(X)                             \
+    X(GRID, rows, columns, tile_rows, tile_columns) \
+    SWIGLU_GRADIENT_STEPS(X)
+
+/* With the forward's result. */
+#define SWIGLU_BACKWARD_Y(X)                        \
+    SWIGLU_GRADIENTS(X)                             \
+    X(TENSOR, y, ASC_T)                             \
+    X(GRID, rows, columns, tile_rows, tile_columns) \
+    SWIGLU_GRADIENT_STEPS(X)                        \
+    X(BUFFER, y, .from = 1, .to = 5, .copies = 2)   \
+    X(BUFFER, result, .bytes = 4, .from = 1, .to = 5, .when = TG_UB_16BIT)
+
+/* Short rows of gate and up side by side, as one of `columns`; so are dgate and dup. The others have half the columns. Steps: 0 copy in,
+ * 1 transpose, 2 arithmetic, 3 transpose back, 4 copy out. */
+#define SWIGLU_HALVES(X)                              \
+    ASC_SHORT_PLANNED(X)                              \
+    ASC_HALF_BUFFERS(X)                               \
+    X(BUFFER, gate, .to = 1, .copies = 2)             \
+    X(BUFFER, gate32, .bytes = 4, .from = 1, .to = 3) \
+    X(BUFFER, h, .bytes = 2, .from = 2, .to = 2)      \
+    X(BUFFER, e, .bytes = 2, .from = 2, .to = 2)
+
+#define SWIGLU_FORWARD_SHORT(X) \
+    X(MEMORY, gate, ASC_T)      \
+    X(TENSOR, y, ASC_T)         \
+    X(F32, gate_multiplier)     \
+    X(F32, down_multiplier)     \
+    SWIGLU_HALVES(X)            \
+    X(BUFFER, y, .from = 3, .to = 4, .copies = 2)
+
+#define SWIGLU_BACKWARD_SHORT(X)                      \
+    X(TENSOR, dy, ASC_T)                              \
+    X(MEMORY, gate, ASC_T)                            \
+    X(MEMORY, dgate, ASC_T)                           \
+    X(F32, gate_multiplier)                           \
+    X(F32, down_multiplier)                           \
+    SWIGLU_HALVES(X)                                  \
+    X(BUFFER, dy, .to = 2, .copies = 2)               \
+    X(BUFFER, dgate, .from = 3, .to = 4, .copies = 2) \
+    X(BUFFER, dy32, .bytes = 2, .from = 2, .to = 2)   \
+    X(BUFFER, k, .bytes = 2, .from = 2, .to = 2)      \
+    X(BUFFER, d32, .bytes = 4, .from = 2, .to = 3)
+
+#endif

@@ -1,0 +1,19 @@
+/* rms_norm_forward.asc.c - y = x rstd (offset + weight), rstd = 1 / sqrt(mean(x^2) + eps); fused: x + residual, rounded and
+ * written as s, in place of x. Arithmetic is f32 in UB.
+ *
+ * .._rows has whole rows in UB, several if they are short, and reads each once. .._wide walks a row in pieces,
+ * once for the sum of squares and once for y: the second time it finds x (fused: s, as it wrote it) in L2. */
+#include "rms_norm_forward.args.h"
+#include "shared/asc_short.h"
+
+/* stat: sums of squares, which become rstd; and rstd spread for ASC_BY_ROW. mean: 1 / columns. */
+static inline __aicore__ void rms_norm_rstd(__ubuf__ float *stat, __ubuf__ float *spread,
+                                            int64_t rows, float mean, float eps)
+{
+    asc_mul_scalar(stat, stat, mean, (uint32_t)rows);
+    ASC_THEN();
+    asc_rstd(stat, spread, rows, eps);
+}
+
+#define ASC_TEMPLATE "norms/rms_norm_forward.asc.h"
+#include "shared/asc_each_type.h"
