@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "card.h"
-#include "flash_attention_cudnn.h"
-#include "flash_attention_hopper.h"
-#include "fused_linear_cross_entropy.h"
-#include "gemm.h"
+#include "attention/flash_attention_cudnn.h"
+#include "attention/flash_attention_hopper.h"
+#include "host/card.h"
+#include "losses/fused_linear_cross_entropy.h"
+#include "products/gemm.h"
 
 const tg_host *cuda_host;
 
@@ -330,7 +330,7 @@ static const tg_impl impls[] = {
     TG_IMPL(gemm, "wgmma", 0, TG_TAKES_BF16 | TG_TAKES_F16, cuda_gemm_wgmma_accepts,
             cuda_gemm_wgmma),
 #define OPERATOR(op, takes) TG_IMPL(op, "", 0, takes, NULL, cuda_##op),
-#include "operators.inc"
+#include "host/operators.inc"
 #undef OPERATOR
     TG_IMPLS_END,
 };

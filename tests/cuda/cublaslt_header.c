@@ -1,4 +1,4 @@
-/* What backends/cuda/cublaslt.h declares of cuBLASLt is what the library's own header says: this compiles. */
+/* What backends/cuda/host/cublaslt.h declares of cuBLASLt is what the library's own header says: this compiles. */
 #include <cublasLt.h>
 
 #include "cublaslt.h"

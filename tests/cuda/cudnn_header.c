@@ -1,7 +1,7 @@
-/* What backends/cuda/cudnn.h declares of cuDNN is what the library's own header says: this compiles. */
+/* What backends/cuda/host/cudnn.h declares of cuDNN is what the library's own header says: this compiles. */
 #include <cudnn.h>
 
-#include "../../backends/cuda/cudnn.h"
+#include "../../backends/cuda/host/cudnn.h"
 
 #define X(ours, theirs, value) _Static_assert((int)(ours) == (int)(theirs), #ours " is " #theirs);
 DNN_VALUES(X)

@@ -1,12 +1,13 @@
 """Who may know whom: the arrows of arrows.txt, held against what the compiler includes and what objects call.
     arrows.py SOURCE_DIR BUILD_DIR      a build with compile_commands.json
-Includes are those of `cc -MM` for every source that the build compiles, so what a header includes counts as well; calls are the
-undefined symbols of its objects. Beside the arrows: what objects of kernels and of the library may not call.
+Includes are those of `cc -MM` for every source that the build compiles, so what a header includes counts as well; those of nvcc's
+files are read as text. Calls are the undefined symbols of its objects. Beside the arrows: what objects of kernels and of the library may not call.
 """
 import collections
 import concurrent.futures
 import ctypes
 import fnmatch
+import glob
 import json
 import os
 import re
@@ -164,6 +165,24 @@ def check_includes(units, arrows, source_dir, build_dir):
                 seen.add((file, line, other))
 
 
+def check_text(arrows, source_dir, folder):
+    """Of files that no compiler of this build sees: what their includes in quotes name, beside them or under their backend."""
+    above = os.path.join(source_dir, folder)
+    for path in sorted(glob.glob(above + "/**/*.*", recursive=True)):
+        file = os.path.relpath(path, source_dir)
+        if not file.endswith((".c", ".h", ".inc", ".cu", ".cuh")):
+            continue
+        text = open(path, encoding="utf-8").read()
+        for match in INCLUDE.finditer(text):
+            for target in (os.path.join(os.path.dirname(path), match[2]), os.path.join(above, match[2])):
+                other = os.path.relpath(target, source_dir)
+                if os.path.exists(target):
+                    if not arrows.allows(file, other, False):
+                        line = text.count("\n", 0, match.start()) + 1
+                        complain(f"{file}:{line}: includes {other}: no arrow leads there")
+                    break
+
+
 def symbols(objects):
     """Of each object the symbols that it defines for others of its library, and those that it takes. What a library exports is
     reached through its public headers, which are includes: left out, as what the C library has."""
@@ -219,6 +238,7 @@ def main():
             complain(f"{file}: no line of arrows.txt says whom it may know")
     once = list({unit.file: unit for unit in units}.values())
     check_includes(once, arrows, source_dir, build_dir)
+    check_text(arrows, source_dir, "backends/cuda")
     check_calls([unit for unit in units if os.path.exists(unit.object)], arrows)
     print(f"{len(once)} sources, {len(found)} violations")
     sys.exit(1 if found else 0)

@@ -124,6 +124,9 @@ echo '#include "bench/bench.h"' >>tools/tigon/share/cli.h
 planted arrows "tools/tigon/share/cli.h:2: includes tools/tigon/bench/bench.h"
 printf 'int bench(void);\nint f(void) { return bench(); }\n' >tools/tigon/share/file.c
 planted arrows "tools/tigon/share/file.c: calls bench() of tools/tigon/bench/bench.c"
+mkdir -p backends/cuda/norms backends/cuda/rows && echo '#include "norms/one.cuh"' >backends/cuda/rows/rows.cuh
+echo '#include "rows/rows.cuh"' >backends/cuda/norms/one.cuh
+planted arrows "backends/cuda/rows/rows.cuh:1: includes backends/cuda/norms/one.cuh: no arrow leads there"
 mkdir -p sim/src/new && echo 'int f(void) { return 0; }' >sim/src/new/new.c
 planted arrows "sim/src/new/new.c: no line of arrows.txt says whom it may know"
 mkdir rules && cp "$rules"/arrows.* rules
@@ -149,7 +152,7 @@ PAGE
 echo 'no Python' >>README.md
 echo '/* TIGON_NO_SUCH_SETTING */' >>include/tigon/status.h
 mkdir src/unheard_of && echo 'int x;' >src/unheard_of/x.c
-echo 'int x;' >backends/cuda/unnamed.cuh
+echo 'int x;' >backends/cuda/rows/unnamed.cuh
 if python3 "$rules/claims.py" . ./command >"$work/claims" 2>&1; then
     echo "claims.py finds nothing"
     exit 1

@@ -46,7 +46,7 @@ if command -v python3 >/dev/null; then
 import json, re, sys
 page, listed, again = open(sys.argv[1]).read(), json.load(open(sys.argv[2])), sys.argv[3]
 known = {o["name"]: {(r["device"] if r["device"] != "cpu" else r["backend"], r["name"]) for r in o["implementations"]} for o in listed["operators"]}
-inc = open("backends/cuda/operators.inc").read()
+inc = open("backends/cuda/host/operators.inc").read()
 for op in re.findall(r"^OPERATOR\((\w+),", inc, re.M):
     known[op].add(("cuda", f"cuda/{op}"))
 for op, variant in re.findall(r'TG_IMPL\((\w+), "(\w+)"', open("backends/cuda/backend.c").read()):

@@ -1,0 +1,90 @@
+/* flash_attention.cuh - attention as its kernels see it. */
+#ifndef CUDA_FLASH_ATTENTION_CUH
+#define CUDA_FLASH_ATTENTION_CUH
+
+#include <math.h>
+
+#include "rows/elements.cuh"
+
+enum { FLASH_MOST_D = 256 };
+
+/* A tensor [batch, position, head, d]; distances in bytes. */
+struct flash_view {
+    char *data;
+    int64_t batch, row, head;
+    __device__ __forceinline__ char *at(int b, int h, int r) const
+    {
+        return data + b * batch + h * head + r * row;
+    }
+};
+
+/* A number that is known when code is compiled, as an argument. */
+template <int N> struct number {
+    static constexpr int value = N;
+};
+
+/* of_rows, of_heads: its dimensions of positions and heads. */
+static inline flash_view flash_view_of(const tg_tensor *t, int of_rows, int of_heads)
+{
+    const int64_t size = (int64_t)tg_type_size(tg_type_of(t));
+    int64_t strides[4] = {0, 0, 0, 1};
+    for (int i = 3; i > 0; i--)
+        strides[i - 1] = strides[i] * t->shape[i];
+    const int64_t *of = t->strides ? t->strides : strides;
+    flash_view v = {data_of(t), of[0] * size, of[of_rows] * size, of[of_heads] * size};
+    return v;
+}
+
+/* Whether all rows of a tensor are whole chunks of 16 bytes. */
+static inline bool flash_is_whole(const tg_tensor *t)
+{
+    const int64_t size = (int64_t)tg_type_size(tg_type_of(t));
+    int64_t bits = width_of(t) * size | (int64_t)(uintptr_t)data_of(t);
+    for (int i = 0; i < 3 && t->strides; i++)
+        bits |= t->shape[i] > 1 ? t->strides[i] * size : 0;
+    return bits % 16 == 0;
+}
+
+/* The scale that 0 stands for is 1 / sqrt(d). */
+static inline double flash_scale(double scale, int64_t d)
+{
+    return scale != 0 ? scale : d > 0 ? 1 / sqrt((double)d) : 1;
+}
+
+constexpr float LN_2 = 0.693147180559945309f;
+
+/* What lies below 2^-126 is 0. */
+__device__ __forceinline__ float power_of_2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* What a query's score becomes its probability with, and its gradient: lse / ln 2 (+inf where there is nothing to see), dy . y. */
+typedef float2 flash_row;
+
+struct flash_problem {
+    flash_view q, k, v, y, dy, dq, dk, dv;
+    float *lse;      /* [B,Hq,S]; of the forward it may be NULL */
+    flash_row *rows; /* [B,Hq,S] */
+    int batches, heads, key_heads, group, queries, keys, d;
+    int end;             /* query i sees the keys j < i + end */
+    float scale, factor; /* factor = scale / ln 2: exponentials are powers of 2 */
+};
+
+/* Launches for tensors of element type T: q, k, v, y and dy have rows that begin at a multiple of 16 bytes and go on, with zeros, to
+ * the next one. factor > 0 in the forward. */
+template <class T> void flash_attention_forward(const flash_problem &p, cudaStream_t stream);
+template <class T> void flash_attention_backward(const flash_problem &p, cudaStream_t stream);
+/* The same by Hopper's own instructions: T of 16 bits, d <= 128, nothing empty, whole rows of all tensors. `ticket` and `room` lie in the
+ * workspace. False, and nothing has been launched, if the copy engine cannot read a tensor as it lies. */
+template <class T>
+bool flash_attention_forward_sm90(const flash_problem &p, unsigned *ticket, int processors,
+                                  cudaStream_t stream);
+template <class T> int64_t flash_backward_sm90_room(const flash_problem &p);
+template <class T>
+bool flash_attention_backward_sm90(const flash_problem &p, char *room, int processors,
+                                   cudaStream_t stream);
+
+#endif

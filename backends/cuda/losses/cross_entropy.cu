@@ -1,0 +1,548 @@
+/* cross_entropy.cu - the loss of a row of logits against its target, and the gradient.
+ *
+ * A row is read once for its sum of exponentials, and once more, backwards and by then from L2, where the gradient is asked for. The target
+ * stands apart from all sums: 1 - p_y and, for confident rows, the loss keep their digits (README.md of the family). With x the
+ * logits after softcap, m the largest, S = sum of exp(x - m), the gradient is
+ *   g (A exp(x_i - m) / S - B w_i - C [i = y]) slope_i */
+#include "logits.cuh"
+#include "rows/parts.cuh"
+
+/* What a mean divides by, and the sum of the class weights. */
+struct loss_counts {
+    float per_ce, per_z, class_weights;
+    double rows; /* not ignored */
+};
+
+/* A row's part of a reduced loss. */
+struct loss_terms {
+    float loss, z;
+    int hit;
+};
+
+struct loss_args {
+    plane_span logits, dlogits; /* dlogits.data NULL: no gradient */
+    const int64_t *target;
+    const float *class_weight, *dloss;
+    const loss_counts *counts; /* NULL: 1, 1, n */
+    const float *saved;        /* lse, of backward; NULL: forward */
+    float *loss, *z_loss, *lse, *accuracy;
+    int64_t *predicted;
+    loss_terms *terms; /* of a reduced loss */
+    int64_t ignore_index;
+    int64_t start, vocab; /* the logits are those of classes from start on, of so many */
+    index_range range;
+    int n, lanes, each; /* each: a loss a row */
+    int slice;          /* other classes are elsewhere: saved is theirs, too */
+    int dlogits_type, token_scaling, find_largest;
+    float smoothing, z, softcap, grad_scale;
+};
+
+/* ---- the sums of a row ---- */
+
+struct row_sums : target_sums {
+    float
+        weighted; /* of w_i (x_i - origin), over all classes; with smoothing; the origin of a slice is 0 */
+    float origin;
+    int largest; /* the first of the largest logits; if it is asked for */
+};
+
+template <bool CAP> __device__ __forceinline__ static float capped(float x, float softcap)
+{
+    return CAP && softcap > 0 ? softcap * tanhf(x / softcap) : x;
+}
+
+/* Where the target is in a chunk, it is taken out. ALL: every option; else neither softcap nor smoothing nor the largest logit. */
+template <class T, bool ALL, class TEAM, class ROW>
+__device__ __forceinline__ static row_sums sum_row(const loss_args &a, TEAM &t, const ROW &logits,
+                                                   float x_y, int y)
+{
+    row_sums s;
+    float own = -CUDART_MAX_NORMAL_F, sums[2] = {0, 0}, best[1] = {-CUDART_INF_F};
+    int at = INT32_MAX;
+    s.x_y = x_y;
+    s.origin = !a.slice && s.x_y - s.x_y == 0 ? s.x_y : 0;
+    logits.walk(t, a.n, false, [&](int j, float(&v)[V<T>]) {
+        if (ALL) {
+            float w[V<T>];
+            if (a.smoothing != 0 && a.class_weight)
+                load_vector<T>(vector_span{(char *)a.class_weight, 1}, j, a.n - j, w);
+#pragma unroll
+            for (int i = 0; i < V<T>; i++) {
+                if (j + i >= a.n)
+                    continue;
+                v[i] = capped<ALL>(v[i], a.softcap);
+                if (a.find_largest && (v[i] > best[0] || (at == INT32_MAX && v[i] == v[i]))) {
+                    best[0] = v[i];
+                    at = j + i;
+                }
+                if (a.smoothing != 0 && !(a.class_weight && w[i] == 0))
+                    sums[1] += (a.class_weight ? w[i] : 1) * (v[i] - s.origin);
+            }
+        }
+        if ((unsigned)(y - j) < (unsigned)V<T>)
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                v[i] = j + i == y ? -CUDART_INF_F : v[i];
+        float max = own;
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            max = fmaxf(max, v[i]);
+        if (max > own)
+            sums[0] *= expf(own - max);
+        own = max;
+#pragma unroll
+        for (int i = 0; i < V<T>; i++)
+            sums[0] += exp_term(v[i] - own);
+    });
+    float max[1] = {own};
+    t.reduce(max, larger());
+    sums[0] *= expf(own - max[0]);
+    t.sum(sums);
+    s.max = max[0];
+    s.sum = sums[0];
+    s.weighted = sums[1];
+    s.largest = 0;
+    if (ALL && a.find_largest) {
+        const float mine = best[0];
+        t.reduce(best, larger());
+        float first[1] = {__int_as_float(mine == best[0] ? at : INT32_MAX)};
+        t.reduce(first, smaller_index());
+        s.largest = __float_as_int(first[0]) == INT32_MAX ? 0 : __float_as_int(first[0]);
+    }
+    return s;
+}
+
+/* ---- the gradient ---- */
+
+/* Of an element of T, or of the 16-bit type that dlogits of f32 logits may have; written past the cache: the row's logits shall stay. */
+template <class T>
+__device__ __forceinline__ static void store_gradient(const loss_args &a, char *row, int j,
+                                                      const float (&d)[V<T>])
+{
+    const int left = a.n - j;
+    if constexpr (sizeof(T) == 4) {
+        if (a.dlogits_type != TG_F32) {
+#pragma unroll
+            for (int i = 0; i < V<T>; i++)
+                if (i < left && a.dlogits_type == TG_BF16)
+                    put((bf16 *)row + j + i, d[i]);
+                else if (i < left)
+                    put((f16 *)row + j + i, d[i]);
+            return;
+        }
+    }
+    store_past((T *)row + j, left, narrow<T>(d));
+}
+
+/* 1 - tanh^2 (x / softcap), without a difference of numbers near 1. */
+__device__ __forceinline__ static float softcap_slope(float x, float softcap)
+{
+    const float e = expf(-2 * fabsf(x / softcap)), r = 1 / (1 + e);
+    return 4 * e * r * r;
+}
+
+/* The gradient is factor exp(x_i - max) - bias w_i, times the slope of softcap, and `target` in place of it for the target. */
+struct row_slopes {
+    float factor, bias, target;
+};
+
+template <bool ALL>
+__device__ __forceinline__ static row_slopes slopes_of(const loss_args &a, int64_t r, int y,
+                                                       const row_odds &o, const loss_counts &c)
+{
+    const float w_y = a.class_weight ? a.class_weight[y] : 1;
+    const float e = ALL ? a.smoothing / a.vocab : 0;
+    const float upstream = a.grad_scale * (a.dloss ? a.dloss[a.each ? r : 0] : 1);
+    const float g = a.token_scaling ? upstream * expf(-o.minus_log_p) : upstream;
+    const float target = (1 - a.smoothing) * w_y * c.per_ce;
+    const float of_lse = a.z != 0 ? 2 * a.z * o.lse * c.per_z : 0;
+    const float both = (ALL && a.smoothing != 0 ? e * c.class_weights * c.per_ce : 0) + of_lse;
+    row_slopes d = {g * ((target + both) * o.scale), 0, of_lse * o.p - target * o.doubt};
+    if (ALL && a.smoothing !=
+                   0) { /* what is not asked for is not multiplied with a g that is not finite */
+        const float others = c.class_weights - w_y;
+        d.bias = g * (e * c.per_ce);
+        /* W p - w, which is 0 where there is no other class */
+        d.target += e * c.per_ce * (others * o.p - w_y * o.doubt);
+    }
+    d.target *= g;
+    return d;
+}
+
+template <class T, bool ALL, class TEAM, class ROW>
+__device__ __forceinline__ static void write_gradient(const loss_args &a, const TEAM &t, int64_t r,
+                                                      const ROW &logits, int y, const row_odds &o,
+                                                      const loss_counts &c)
+{
+    const row_slopes slopes = slopes_of<ALL>(a, r, y, o, c);
+    char *const row = a.dlogits.row(r);
+    logits.walk(t, a.n, true, [&](int j, float(&v)[V<T>]) {
+        float d[V<T>], w[V<T>];
+        if (ALL && a.smoothing != 0 && a.class_weight)
+            load_vector<T>(vector_span{(char *)a.class_weight, 1}, j, a.n - j, w);
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            const float x = capped<ALL>(v[i], a.softcap);
+            d[i] = slopes.factor * exp_term(x - o.max);
+            if (ALL && a.smoothing != 0)
+                d[i] -= slopes.bias * (a.class_weight ? w[i] : 1);
+            if (j + i == y)
+                d[i] = slopes.target;
+            if (ALL && a.softcap > 0)
+                d[i] *= softcap_slope(v[i], a.softcap);
+        }
+        store_gradient<T>(a, row, j, d);
+    });
+}
+
+template <class T, class TEAM>
+__device__ __forceinline__ static void write_zeros(const loss_args &a, const TEAM &t, int64_t r)
+{
+    const float zeros[V<T>] = {};
+    for (int j = t.lane * V<T>; j < a.n; j += t.lanes * V<T>)
+        store_gradient<T>(a, a.dlogits.row(r), j, zeros);
+}
+
+/* ---- a row's results ---- */
+
+__device__ __forceinline__ static void write_row(const loss_args &a, int64_t r, loss_terms v,
+                                                 float lse, int64_t largest)
+{
+    if (a.lse)
+        a.lse[r] = lse;
+    if (a.predicted)
+        a.predicted[r] = largest;
+    if (a.terms)
+        a.terms[r] = v;
+    if (!a.each)
+        return;
+    a.loss[r] = v.loss;
+    if (a.z_loss)
+        a.z_loss[r] = v.z;
+    if (a.accuracy)
+        a.accuracy[r] = (float)v.hit;
+}
+
+__device__ __forceinline__ static loss_terms
+terms_of(const loss_args &a, const row_sums &s, const row_odds &o, const loss_counts &c, int y)
+{
+    if (a.slice) { /* what it adds beside the terms of lse */
+        const float hit = y < 0 ? 0 : (1 - a.smoothing) * s.x_y;
+        const float even = a.smoothing != 0 ? a.smoothing / a.vocab * s.weighted : 0;
+        return loss_terms{-(hit + even) * c.per_ce, 0, 0};
+    }
+    const float w_y = a.class_weight ? a.class_weight[y] : 1;
+    float ce = (1 - a.smoothing) * w_y * o.minus_log_p;
+    if (a.smoothing != 0)
+        ce += a.smoothing / a.vocab *
+              (c.class_weights * o.log_sum - (s.weighted + c.class_weights * (s.origin - o.max)));
+    const float f = a.token_scaling ? expf(-o.minus_log_p) : 1;
+    loss_terms v;
+    v.z = a.z != 0 ? f * a.z * o.lse * o.lse * c.per_z : 0;
+    v.loss = f * ce * c.per_ce + v.z;
+    v.hit = s.largest == y;
+    return v;
+}
+
+/* A row without a target: 1 if row r is one, and nothing is left to do. */
+template <class T, class TEAM>
+__device__ __forceinline__ static bool skip_row(const loss_args &a, const TEAM &t, int64_t r)
+{
+    const int64_t target = a.target[r];
+    const loss_terms nothing = {0, 0, 0};
+    if (target == a.ignore_index) {
+        if (t.lane == 0 && !a.saved)
+            write_row(a, r, nothing, 0, -1);
+        if (a.dlogits.data)
+            write_zeros<T>(a, t, r);
+        return true;
+    }
+    if (a.range.holds(r, target, t.lane == 0))
+        return false;
+    if (t.lane == 0 && a.terms)
+        a.terms[r] = nothing;
+    return true;
+}
+
+__device__ __forceinline__ static loss_counts counts_of(const loss_args &a)
+{
+    return a.counts ? *a.counts : loss_counts{1, 1, (float)a.vocab, 0};
+}
+
+/* Where the logit of the row's target is among the row's, -1: in another slice. */
+__device__ __forceinline__ static int place_of(const loss_args &a, int64_t r)
+{
+    const int64_t place = a.target[r] - a.start;
+    return place >= 0 && place < a.n ? (int)place : -1;
+}
+
+/* The logit that stands apart from the row's sums: the target's, or any. */
+__device__ __forceinline__ static int apart_of(const loss_args &a, int64_t r)
+{
+    return max(place_of(a, r), 0);
+}
+
+/* A row that has a target; x_y: the logit that stands apart. */
+template <class T, bool ALL, class TEAM, class ROW>
+__device__ __forceinline__ static void run_row(const loss_args &a, TEAM &t, const ROW &logits,
+                                               int64_t r, float x_y)
+{
+    const int y = place_of(a, r);
+    row_odds o;
+    loss_counts c;
+    x_y = capped<ALL>(x_y, a.softcap);
+    if (!a.saved || !(odds_from(a.saved[r], x_y, &o) || a.slice)) {
+        const row_sums s = sum_row<T, ALL>(a, t, logits, x_y, max(y, 0));
+        o = odds_of(s);
+        wait_for_the_kernel_before();
+        c = counts_of(a);
+        if (t.lane == 0 && !a.saved)
+            write_row(a, r, terms_of(a, s, o, c, y), o.lse, s.largest);
+    } else {
+        wait_for_the_kernel_before();
+        c = counts_of(a);
+        t.barrier(); /* all have read x_y: dlogits may be the same memory */
+    }
+    if (a.dlogits.data)
+        write_gradient<T, ALL>(a, t, r, logits, y, o, c);
+}
+
+template <class T, bool ALL>
+__global__ void __launch_bounds__(MOST_LANES) loss_kernel(const loss_args a)
+{
+    __shared__ team_memory memory;
+    team t(&memory, a.lanes);
+    for (int64_t r = t.first; r < a.logits.rows; r += t.step) {
+        const walked_row<T> logits = {(const T *)a.logits.row(r)};
+        if (!skip_row<T>(a, t, r))
+            run_row<T, ALL>(a, t, logits, r, get(logits.row + apart_of(a, r)));
+    }
+}
+
+/* The same for wide rows: all of a row is under way at once, and it is read but once. */
+template <class T, bool ALL>
+__global__ void __launch_bounds__(LOGITS_THREADS, ALL ? 2 : 3)
+    held_loss_kernel(const __grid_constant__ loss_args a)
+{
+    extern __shared__ uint4 held[];
+    __shared__ cluster_memory memory;
+    logits_team t(&memory);
+    const T *const row = (const T *)a.logits.row(t.row);
+    const held_logits<T> logits = {held};
+    if (skip_row<T>(a, t, t.row)) {
+        wait_for_the_kernel_before(); /* so that who waits for this one waits for that one, too */
+        return;
+    }
+    logits.take(t, row, a.n);
+    const float x_y = get(row + apart_of(a, t.row));
+    t.begin();
+    wait_for_copies();
+    run_row<T, ALL>(a, t, logits, t.row, x_y);
+    let_the_next_come();
+}
+
+/* ---- over all rows: one block, in a fixed order ---- */
+
+enum { ALL_ROWS_THREADS = 1024, COUNT_AHEAD = 8 /* targets that a thread loads at once */ };
+
+struct count_args {
+    const int64_t *target;
+    const float *class_weight;
+    int64_t rows, ignore_index, n;
+    index_range range;
+    int tell, mean, smoothing;
+};
+
+__global__ void __launch_bounds__(ALL_ROWS_THREADS)
+    count_kernel(const count_args a, loss_counts *to)
+{
+    double sums[3] = {0, 0, 0}; /* rows, their weights, all weights */
+    let_the_next_come();
+    for (int64_t first = threadIdx.x; first < a.rows; first += COUNT_AHEAD * ALL_ROWS_THREADS) {
+        int64_t y[COUNT_AHEAD];
+#pragma unroll
+        for (int u = 0; u < COUNT_AHEAD; u++) {
+            const int64_t r = first + u * ALL_ROWS_THREADS;
+            y[u] = r < a.rows ? a.target[r] : a.ignore_index;
+        }
+#pragma unroll
+        for (int u = 0; u < COUNT_AHEAD; u++) {
+            if (y[u] == a.ignore_index ||
+                !a.range.holds(first + u * ALL_ROWS_THREADS, y[u], a.tell))
+                continue;
+            sums[0] += 1;
+            sums[1] += a.class_weight ? a.class_weight[y[u]] : 1;
+        }
+    }
+    for (int64_t i = threadIdx.x; a.class_weight && a.smoothing && i < a.n; i += ALL_ROWS_THREADS)
+        sums[2] += a.class_weight[i];
+    block_sum<ALL_ROWS_THREADS>(sums);
+    if (threadIdx.x != 0)
+        return;
+    to->rows = sums[0];
+    to->per_ce = !a.mean ? 1 : sums[1] != 0 ? (float)(1 / sums[1]) : 0;
+    to->per_z = !a.mean ? 1 : sums[0] != 0 ? (float)(1 / sums[0]) : 0;
+    to->class_weights = a.class_weight && a.smoothing ? (float)sums[2] : (float)a.n;
+}
+
+__global__ void __launch_bounds__(ALL_ROWS_THREADS)
+    reduce_kernel(const loss_terms *terms, int64_t rows, const loss_counts *counts, float *loss,
+                  float *z_loss, float *accuracy)
+{
+    double sums[3] = {0, 0, 0};
+    wait_for_the_kernel_before();
+#pragma unroll 8
+    for (int64_t r = threadIdx.x; r < rows; r += ALL_ROWS_THREADS)
+        sums[0] += terms[r].loss;
+    for (int64_t r = threadIdx.x; r < rows && (z_loss || accuracy); r += ALL_ROWS_THREADS) {
+        sums[1] += terms[r].z;
+        sums[2] += terms[r].hit;
+    }
+    block_sum<ALL_ROWS_THREADS>(sums);
+    if (threadIdx.x != 0)
+        return;
+    *loss = (float)sums[0];
+    if (z_loss)
+        *z_loss = (float)sums[1];
+    if (accuracy)
+        *accuracy = counts->rows > 0 ? (float)(sums[2] / counts->rows) : 0;
+}
+
+/* ---- the host's side ---- */
+
+/* What both directions have; NULL counts where none are needed, else *status tells whether there is memory. */
+template <class ARGS>
+static tg_status loss_args_of(const cuda_call &call, const ARGS *args, loss_args *a, bool reduced)
+{
+    const int mean = args->reduction == TG_MEAN;
+    *a = {};
+    a->logits = plane_of(args->logits);
+    a->dlogits = plane_of(args->dlogits);
+    a->target = (const int64_t *)data_of(args->target);
+    a->class_weight = (const float *)data_of(args->class_weight);
+    a->dloss = (const float *)data_of(args->dloss);
+    a->ignore_index = args->ignore_index;
+    a->n = (int)width_of(args->logits);
+    a->start = args->vocab_start;
+    a->vocab = args->vocab_size ? args->vocab_size : a->n;
+    a->slice = args->vocab_size != 0;
+    a->range = range_of(call, "target", a->vocab);
+    a->each = args->reduction == TG_NONE;
+    a->dlogits_type = args->dlogits ? tg_type_of(args->dlogits) : 0;
+    a->token_scaling = (int)args->token_scaling;
+    a->smoothing = (float)args->label_smoothing;
+    a->z = (float)args->lse_square_scale;
+    a->softcap = (float)args->softcap;
+    a->grad_scale = (float)args->grad_scale;
+    if (!mean && !reduced && !(a->class_weight && a->smoothing != 0))
+        return TG_OK;
+    loss_counts *counts = (loss_counts *)cuda_host->device_workspace(call.ctx, sizeof *counts);
+    if (!counts)
+        return TG_ENOMEM;
+    const tg_tensor *counted = args->batch_target ? args->batch_target : args->target;
+    count_args c = {};
+    c.target = (const int64_t *)data_of(counted);
+    c.class_weight = a->class_weight;
+    c.rows = tg_numel(counted);
+    c.ignore_index = a->ignore_index;
+    c.n = a->vocab;
+    c.range = range_of(call, "batch_target", a->vocab);
+    c.tell = args->batch_target != NULL;
+    c.mean = mean;
+    c.smoothing = a->smoothing != 0;
+    count_kernel<<<1, ALL_ROWS_THREADS, 0, call.stream>>>(c, counts);
+    a->counts = counts;
+    return TG_OK;
+}
+
+template <class T> static void launch_rows_of(const cuda_call &call, loss_args a)
+{
+    const bool all = a.smoothing != 0 || a.softcap > 0 || a.find_largest;
+    if constexpr (element<T>::WHOLE) {
+        held_shape h =
+            hold_rows(call, LOGITS_THREADS, a.logits.rows, (int64_t)a.n * (int)sizeof(T), 1);
+        h.behind = a.counts != NULL;
+        if (h.cluster) {
+            launch_held(call, h, all ? held_loss_kernel<T, true> : held_loss_kernel<T, false>, a);
+            return;
+        }
+    }
+    const row_shape s = shape_rows(a.logits.rows, ceil_div(a.n, V<T>), CHUNKS_OF_A_THREAD,
+                                   a.dlogits.data ? GRADIENT_LANES : LOSS_LANES);
+    a.lanes = s.lanes;
+    if (all)
+        loss_kernel<T, true><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+    else
+        loss_kernel<T, false><<<(unsigned)s.blocks, s.threads, 0, call.stream>>>(a);
+}
+
+static void launch_rows(const cuda_call &call, const tg_tensor *logits, const tg_tensor *dlogits,
+                        const tg_tensor *class_weight, const loss_args &a)
+{
+    const tg_tensor *const tensors[] = {logits, dlogits, class_weight};
+    const bool are = are_whole(tensors, 3) && a.logits.outer % 16 == 0 && a.dlogits.outer % 16 == 0;
+    if (a.logits.rows == 0)
+        return;
+    by_wholeness(logits, are, [&](auto e) { launch_rows_of<decltype(e)>(call, a); });
+}
+
+static tg_status forward(const cuda_call &call, const tg_cross_entropy_forward_args *args)
+{
+    loss_args a;
+    const bool reduced = args->reduction != TG_NONE;
+    tg_status status = check_width(call.op, width_of(args->logits));
+    if (status == TG_OK)
+        status = loss_args_of(call, args, &a, reduced);
+    if (status != TG_OK)
+        return status;
+    a.loss = (float *)data_of(args->loss);
+    a.z_loss = (float *)data_of(args->z_loss);
+    a.lse = (float *)data_of(args->lse);
+    a.accuracy = (float *)data_of(args->accuracy);
+    a.predicted = (int64_t *)data_of(args->predicted);
+    a.find_largest = a.accuracy || a.predicted;
+    if (reduced) {
+        a.terms = (loss_terms *)cuda_host->device_workspace(
+            call.ctx, (size_t)a.logits.rows * sizeof *a.terms + 1);
+        if (!a.terms)
+            return TG_ENOMEM;
+    }
+    launch_rows(call, args->logits, args->dlogits, args->class_weight, a);
+    if (reduced)
+        launch_behind(call, reduce_kernel, 1, ALL_ROWS_THREADS, a.terms, a.logits.rows, a.counts,
+                      a.loss, a.z_loss, a.accuracy);
+    return TG_OK;
+}
+
+tg_status cuda_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
+{
+    cuda_call call;
+    tg_status status = cuda_begin(&call, ctx, "cross_entropy_forward", args->logits);
+    if (status != TG_OK)
+        return status;
+    status = forward(call, args);
+    return cuda_end(&call, status);
+}
+
+static tg_status backward(const cuda_call &call, const tg_cross_entropy_backward_args *args)
+{
+    loss_args a;
+    tg_status status = check_width(call.op, width_of(args->logits));
+    if (status == TG_OK)
+        status = loss_args_of(call, args, &a, false);
+    if (status != TG_OK)
+        return status;
+    a.saved = (const float *)data_of(args->lse);
+    launch_rows(call, args->logits, args->dlogits, args->class_weight, a);
+    return TG_OK;
+}
+
+tg_status cuda_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args)
+{
+    cuda_call call;
+    tg_status status = cuda_begin(&call, ctx, "cross_entropy_backward", args->logits);
+    if (status != TG_OK)
+        return status;
+    status = backward(call, args);
+    return cuda_end(&call, status);
+}

@@ -1,0 +1,303 @@
+/* softmax_jsd_rows.cuh - a pair of rows of softmax_jsd: where they lie, and the four passes over them: for the largest logits, the sums of
+ * exponentials, loss and sum of slopes, and the gradient. */
+#ifndef CUDA_SOFTMAX_JSD_ROWS_CUH
+#define CUDA_SOFTMAX_JSD_ROWS_CUH
+
+#include "rows/held.cuh"
+#include "rows/mixed.cuh"
+#include "softmax_jsd.cuh"
+
+struct softmax_jsd_args {
+    row_span student, teacher, dstudent; /* dstudent.data NULL: no gradient */
+    const int64_t *labels;               /* of these rows; NULL: all count */
+    const float *dloss;                  /* NULL: 1 */
+    const double *counted;               /* 1 / n; NULL: share */
+    double *partial; /* losses of a block, or of a row that is held; NULL: no loss */
+    int64_t rows, ignore_index;
+    double share;
+    float scale; /* log2(e) / temperature */
+    float unit;  /* what the gradient is multiplied with beside share and dloss */
+    int n, lanes;
+};
+
+/* ---- where the rows lie ---- */
+
+/* Both in memory. */
+template <class T> struct walked_pair {
+    static constexpr bool CAN_KEEP = false;
+    const T *student, *teacher;
+
+    template <bool, class TEAM, class EACH>
+    __device__ __forceinline__ void for_each(const TEAM &t, int n, const EACH &each) const
+    {
+        for_chunks<T, 0>(t, n, [&](int, int j) {
+            float x[V<T>], y[V<T>];
+            widen<T>(load(student + j, n - j, MINUS_INFINITY<T>), x);
+            widen<T>(load(teacher + j, n - j, MINUS_INFINITY<T>), y);
+            each(j, x, y);
+        });
+    }
+};
+
+enum {
+    PAIR_THREADS = 256 /* of a block that holds two rows, or a part of them */,
+    ROOM_OF_BASES =
+        16 /* how far apart the logarithms of two rows' largest powers may be, if powers are to count from one base */
+};
+
+typedef cluster_team<PAIR_THREADS> pair_team;
+
+/* Both in shared memory, of whole chunks, which each thread copied there for itself. KEEP: what `each` makes of f32 stays in their place. */
+template <class T> struct held_pair {
+    static constexpr bool CAN_KEEP = sizeof(T) == 4;
+    uint4 *memory;
+
+    __device__ __forceinline__ void take(const pair_team &t, int n, const T *student,
+                                         const T *teacher) const
+    {
+        for_chunks_held(t, n, [&](int j, uint4 *at) {
+            copy_ahead(at, student + j);
+            copy_ahead(at + PAIR_THREADS, teacher + j);
+        });
+    }
+
+    template <bool KEEP, class EACH>
+    __device__ __forceinline__ void for_each(const pair_team &t, int n, const EACH &each) const
+    {
+        for_chunks_held(t, n, [&](int j, uint4 *at) {
+            float x[V<T>], y[V<T>];
+            widen<T>(at[0], x);
+            widen<T>(at[PAIR_THREADS], y);
+            each(j, x, y);
+            if constexpr (KEEP && CAN_KEEP) {
+                at[0] = narrow<T>(x);
+                at[PAIR_THREADS] = narrow<T>(y);
+            }
+        });
+    }
+
+  private:
+    template <class EACH>
+    __device__ __forceinline__ void for_chunks_held(const pair_team &t, int n,
+                                                    const EACH &each) const
+    {
+        uint4 *at = memory + threadIdx.x;
+        for (int j = t.lane * V<T>; j < n; j += t.lanes * V<T>, at += 2 * PAIR_THREADS)
+            each(j, at);
+    }
+};
+
+/* ---- the passes over a pair of rows ---- */
+
+/* A class with logits x and y has probabilities share 2^(x scale - base), and its logarithms are (y - x) scale - offset - rest apart:
+ * offset is what is large of that, rounded, and rest has what that lacks. */
+struct softmax_pair {
+    float base[2], share[2]; /* of student and teacher */
+    float offset, rest;
+    float best; /* how far apart they are for the student's likeliest class */
+    __device__ __forceinline__ float apart(float difference, float scale) const
+    {
+        return fmaf(difference, scale, -offset) - rest;
+    }
+};
+
+/* The largest logit that a thread has seen, and where the first chunk with it begins. */
+struct softmax_largest {
+    float max;
+    int at;
+
+    template <int N> __device__ __forceinline__ void add(const float (&x)[N], int j)
+    {
+        float own = x[0];
+#pragma unroll
+        for (int i = 1; i < N; i++)
+            own = fmaxf(own, x[i]);
+        if (own > max) {
+            max = own;
+            at = j;
+        }
+    }
+};
+
+/* Where in its chunk the first element is that is the largest; -1 in other chunks. */
+template <int N>
+__device__ __forceinline__ static int place_of(const softmax_largest &top, const float (&x)[N],
+                                               int j)
+{
+    int place = -1;
+#pragma unroll
+    for (int i = N - 1; i >= 0; i--)
+        place = x[i] == top.max ? i : place;
+    return j == top.at ? place : -1;
+}
+
+/* The team's largest logits. */
+template <class T, class TEAM, class PAIR>
+__device__ __forceinline__ static void find_largest(TEAM &t, int n, const PAIR &pair,
+                                                    softmax_largest (&top)[2])
+{
+    float value[2], at[2];
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+        top[m] = softmax_largest{-CUDART_INF_F, INT32_MAX};
+    pair.template for_each<false>(t, n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
+        top[0].add(x, j);
+        top[1].add(y, j);
+    });
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+        value[m] = top[m].max;
+    t.reduce(value, larger());
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+        at[m] = __int_as_float(top[m].max == value[m] ? top[m].at : INT32_MAX);
+    t.reduce(at, smaller_index());
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+        top[m] = softmax_largest{value[m], __float_as_int(at[m])};
+}
+
+/* log2(b / a), more = b - a: from the difference, unless it is not known better than b. */
+__device__ __forceinline__ static float log_of_ratio(float a, float b, float more)
+{
+    const float z = more / a;
+    return z > -0.5f ? LOG2_E * log1pf(z) : log2f(b / a);
+}
+
+template <class T, class TEAM, class PAIR>
+__device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_args &a, TEAM &t,
+                                                            const PAIR &pair)
+{
+    softmax_largest top[2];
+    softmax_pair s;
+    float sums[4] = {
+        0, 0, 0,
+        0}; /* of both rows, and of their differences, without the largest; what stands beside the student's largest */
+    float more[1] = {0}; /* the teacher's powers less the student's, all from one base */
+    float up[2], others[2];
+    find_largest<T>(t, a.n, pair, top);
+#pragma unroll
+    for (int m = 0; m < 2; m++)
+        s.base[m] = __fmul_rn(top[m].max, a.scale); /* rounded for all that it is taken from */
+    const float between = s.base[1] - s.base[0], ratio = exp2_term(between);
+    pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
+        const int out[2] = {place_of(top[0], x, j), place_of(top[1], y, j)};
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            float q = exp2_term(fmaf(x[i], a.scale, -s.base[0]));
+            float p = exp2_term(fmaf(y[i], a.scale, -s.base[1]));
+            more[0] += difference_of(q, p * ratio, (y[i] - x[i]) * a.scale);
+            sums[3] += i == out[0] ? y[i] : 0;
+            q = i == out[0] ? 0 : q;
+            p = i == out[1] ? 0 : p;
+            sums[0] += q;
+            sums[1] += p;
+            sums[2] += p - q;
+        }
+    });
+    t.sum(sums);
+    t.sum(more);
+#pragma unroll
+    for (int m = 0; m < 2; m++) {
+        /* base is rounded; relative to the largest logit powers are so many times larger */
+        up[m] = exp2f(-fmaf(top[m].max, a.scale, -s.base[m]));
+        others[m] = sums[m] * up[m];
+        s.share[m] = up[m] / (1 + others[m]);
+    }
+    if (s.share[0] <= 0.5f && fabsf(between) < ROOM_OF_BASES) {
+        /* many classes nearly agree where the temperature is high: their sums differ by what they differ by, which is as exact */
+        s.offset = log_of_ratio(1 / s.share[0], ratio / s.share[1], more[0]);
+        s.rest = 0;
+    } else {
+        const float of_others = up[1] * sums[2] + (up[1] - up[0]) * sums[0];
+        const float lower = top[1].max - top[0].max;
+        s.offset = __fmul_rn(lower, a.scale);
+        s.rest =
+            fmaf(lower, a.scale, -s.offset) + log_of_ratio(1 + others[0], 1 + others[1], of_others);
+    }
+    s.best = s.apart(sums[3] - top[0].max, a.scale);
+    return s;
+}
+
+/* Of a row: what slopes are relative to, the sum of the losses, and what the mean of slopes is beyond that: as hardly known classes see it, and as all
+ * others do. */
+struct softmax_jsd_sums {
+    float middle, loss, of_hardly, of_others;
+};
+
+template <class F>
+__device__ __forceinline__ static softmax_jsd_term
+term_of(const F &f, const softmax_jsd_args &a, const softmax_pair &s, float x, float y, float *q)
+{
+    *q = s.share[0] * exp2_term(fmaf(x, a.scale, -s.base[0]));
+    const float p = s.share[1] * exp2_term(fmaf(y, a.scale, -s.base[1]));
+    return f(*q, p, s.apart(y - x, a.scale));
+}
+
+template <class T, class F, class TEAM, class PAIR>
+__device__ __forceinline__ static softmax_jsd_sums
+sum_losses(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, const softmax_pair &s)
+{
+    /* of a class with most of the probability, which then is out of the sum; NaN if a row is */
+    const float middle = (s.share[0] > 0.5f ? f(1, 1, s.best).slope : 0) + 0 * (s.offset + s.rest);
+    float sums[F::RELATIVE ? 4 : 2] =
+        {}; /* losses, q (slope - middle), q of others and of hardly known classes */
+    pair.template for_each<true>(t, a.n, [&](int, float(&x)[V<T>], float(&y)[V<T>]) {
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            float q;
+            const softmax_jsd_term d = term_of(f, a, s, x[i], y[i], &q);
+            sums[0] += d.loss;
+            sums[1] += q * (d.slope - middle);
+            if constexpr (F::RELATIVE) {
+                sums[2] += d.hardly ? 0 : q;
+                sums[3] += d.hardly ? q : 0;
+            }
+            x[i] = d.slope;
+            y[i] = d.hardly ? -q : q;
+        }
+    });
+    t.sum(sums);
+    if constexpr (F::RELATIVE)
+        return {middle, sums[0], sums[1] - f.mixture.of_none * sums[2],
+                sums[1] + f.mixture.of_none * sums[3]};
+    return {middle, sums[0], 0, sums[1]};
+}
+
+template <class T, class Y, class F, class TEAM, class PAIR>
+__device__ __forceinline__ static void
+write_gradients(const F &f, const softmax_jsd_args &a, TEAM &t, const PAIR &pair, int64_t r,
+                const softmax_pair &s, const softmax_jsd_sums &sums, float factor)
+{
+    pair.template for_each<false>(t, a.n, [&](int j, float(&x)[V<T>], float(&y)[V<T>]) {
+        float dx[V<T>];
+#pragma unroll
+        for (int i = 0; i < V<T>; i++) {
+            float q = fabsf(y[i]), slope = x[i];
+            bool hardly = y[i] < 0;
+            if (!PAIR::CAN_KEEP) {
+                const softmax_jsd_term d = term_of(f, a, s, x[i], y[i], &q);
+                slope = d.slope;
+                hardly = d.hardly;
+            }
+            const float mean = hardly ? sums.of_hardly : sums.of_others;
+            const float d = F::SLOPE_ALONE ? slope : q * (slope - sums.middle - mean);
+            dx[i] = fabsf(d) < 0x1p-110f ? 0 : factor * d; /* the README of the family */
+        }
+        store_as<Y>(a.dstudent.row<Y>(r) + j, a.n - j, dx);
+    });
+}
+
+/* Returns the row's loss. */
+template <class T, class Y, class F, class TEAM, class PAIR>
+__device__ __forceinline__ static float run_row(const F &f, const softmax_jsd_args &a, TEAM &t,
+                                                const PAIR &pair, int64_t r, float factor)
+{
+    const softmax_pair s = compare_rows<T>(a, t, pair);
+    const softmax_jsd_sums sums = sum_losses<T>(f, a, t, pair, s);
+    if (a.dstudent.data)
+        write_gradients<T, Y>(f, a, t, pair, r, s, sums, factor);
+    return (float)F::LOSS_UNIT * sums.loss;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* relu_squared.cu - y = max(x, 0)^2. NaN stays NaN. */
+#include "rows/map.cuh"
+
+__device__ __forceinline__ static float relu(float x)
+{
+    return x < 0 ? 0 : x;
+}
+
+struct relu_squared_value {
+    enum { IN = 1, OUT = 1 };
+    __device__ __forceinline__ void operator()(const float (&in)[1], float (&out)[1]) const
+    {
+        out[0] = relu(in[0]) * relu(in[0]);
+    }
+};
+
+struct relu_squared_gradient {
+    enum { IN = 2, OUT = 1 };
+    __device__ __forceinline__ void operator()(const float (&in)[2], float (&out)[1]) const
+    {
+        out[0] = 2 * in[0] * relu(in[1]);
+    }
+};
+
+tg_status cuda_relu_squared_forward(tg_ctx *ctx, const tg_relu_squared_forward_args *a)
+{
+    const tg_tensor *const tensors[] = {a->x, a->y};
+    return map(ctx, "relu_squared_forward", relu_squared_value(), tensors);
+}
+
+tg_status cuda_relu_squared_backward(tg_ctx *ctx, const tg_relu_squared_backward_args *a)
+{
+    const tg_tensor *const tensors[] = {a->dy, a->x, a->dx};
+    return map(ctx, "relu_squared_backward", relu_squared_gradient(), tensors);
+}
