@@ -129,7 +129,7 @@ lint:
 	@sh tests/rules/format.sh .
 
 format:
-	git ls-files '*.c' '*.h' | xargs clang-format -i
+	git ls-files '*.c' '*.h' '*.cu' '*.cuh' | xargs clang-format -i
 
 install: all
 	cmake --install build --prefix $(PREFIX)

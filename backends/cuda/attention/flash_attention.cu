@@ -1,4 +1,5 @@
-/* flash_attention.cu - calls of flash_attention by kernels of our own: what they are given, and tensors that they cannot read as they lie. */
+/* flash_attention.cu - calls of flash_attention by kernels of our own: what they are given, and
+ * tensors that they cannot read as they lie. */
 #include "flash_attention.cuh"
 #include "flash_attention_hopper.h"
 #include "host/tensor_map.h"
@@ -234,8 +235,8 @@ tg_status cuda_flash_attention_forward_sm90(tg_ctx *ctx,
 
 int cuda_flash_attention_backward_sm90_accepts(const tg_flash_attention_backward_args *args)
 {
-    const tg_tensor *const tensors[] = {args->q,  args->dy, args->k,  args->v,
-                                        args->y,  args->dq, args->dk, args->dv};
+    const tg_tensor *const tensors[] = {args->q, args->dy, args->k,  args->v,
+                                        args->y, args->dq, args->dk, args->dv};
     return are_for_engine(tensors) && takes(args->q, args->k);
 }
 

@@ -61,7 +61,8 @@ __device__ __forceinline__ float power_of_2(float x)
     return y;
 }
 
-/* What a query's score becomes its probability with, and its gradient: lse / ln 2 (+inf where there is nothing to see), dy . y. */
+/* What a query's score becomes its probability with, and its gradient: lse / ln 2 (+inf where there
+ * is nothing to see), dy . y. */
 typedef float2 flash_row;
 
 struct flash_problem {
@@ -73,12 +74,13 @@ struct flash_problem {
     float scale, factor; /* factor = scale / ln 2: exponentials are powers of 2 */
 };
 
-/* Launches for tensors of element type T: q, k, v, y and dy have rows that begin at a multiple of 16 bytes and go on, with zeros, to
- * the next one. factor > 0 in the forward. */
+/* Launches for tensors of element type T: q, k, v, y and dy have rows that begin at a multiple of
+ * 16 bytes and go on, with zeros, to the next one. factor > 0 in the forward. */
 template <class T> void flash_attention_forward(const flash_problem &p, cudaStream_t stream);
 template <class T> void flash_attention_backward(const flash_problem &p, cudaStream_t stream);
-/* The same by Hopper's own instructions: T of 16 bits, d <= 128, nothing empty, whole rows of all tensors. `ticket` and `room` lie in the
- * workspace. False, and nothing has been launched, if the copy engine cannot read a tensor as it lies. */
+/* The same by Hopper's own instructions: T of 16 bits, d <= 128, nothing empty, whole rows of all
+ * tensors. `ticket` and `room` lie in the workspace. False, and nothing has been launched, if the
+ * copy engine cannot read a tensor as it lies. */
 template <class T>
 bool flash_attention_forward_sm90(const flash_problem &p, unsigned *ticket, int processors,
                                   cudaStream_t stream);

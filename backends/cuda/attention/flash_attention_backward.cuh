@@ -1,10 +1,11 @@
-/* flash_attention_backward.cuh - with p = exp(scale q k^T - lse) and ds = p (dy v^T - dy . y): dq = scale ds k, dk = scale ds^T q,
- * dv = p^T dy.
+/* flash_attention_backward.cuh - with p = exp(scale q k^T - lse) and ds = p (dy v^T - dy . y): dq =
+ * scale ds k, dk = scale ds^T q, dv = p^T dy.
  *
- * One kernel for all of them. Its blocks own rows, of queries (dq) or of keys (dk, dv), and go over the columns, keys or the queries of all
- * heads that read these keys, tile by tile. Both scores and dy v^T are products of rows with columns, and each gradient is a product
- * with the columns' own tile. So every sum is one warp's, in a fixed order, at the price of scores that are computed more than once. The
- * kernel for dq runs first and leaves what the others need of each query. */
+ * One kernel for all of them. Its blocks own rows, of queries (dq) or of keys (dk, dv), and go over
+ * the columns, keys or the queries of all heads that read these keys, tile by tile. Both scores and
+ * dy v^T are products of rows with columns, and each gradient is a product with the columns' own
+ * tile. So every sum is one warp's, in a fixed order, at the price of scores that are computed more
+ * than once. The kernel for dq runs first and leaves what the others need of each query. */
 #ifndef CUDA_FLASH_ATTENTION_BACKWARD_CUH
 #define CUDA_FLASH_ATTENTION_BACKWARD_CUH
 
@@ -12,7 +13,8 @@
 
 enum { FLASH_DQ = 1, FLASH_DK = 2, FLASH_DV = 4 };
 
-/* Rows and columns of a block. Of 16-bit heads of 128 elements dk and dv fit into registers together where a warp has 16 keys. */
+/* Rows and columns of a block. Of 16-bit heads of 128 elements dk and dv fit into registers
+ * together where a warp has 16 keys. */
 template <class T, int D, bool OF_KEYS> struct flash_backward {
     static constexpr bool HALF = sizeof(T) == 2;
     static constexpr int MT = HALF && D <= (OF_KEYS ? 64 : 128) ? 2 : 1;
@@ -72,7 +74,8 @@ __global__ void __launch_bounds__(flash_backward<T, D, MAKES != FLASH_DQ>::THREA
     const int own = threadIdx.x / 32 * 16 * C::MT, lane = lane_id();
     const int left = rows - row - own;
 
-    /* The columns that some row sees, of one head, or of each of a group. Key j is seen by the queries i > j - end. */
+    /* The columns that some row sees, of one head, or of each of a group. Key j is seen by the
+     * queries i > j - end. */
     const int first = OF_KEYS ? max(0, row + 1 - p.end) : 0;
     const int last = OF_KEYS ? p.queries : min(p.keys, row + C::ROWS - 1 + p.end);
     const int steps = last > first ? (last - first + C::COLUMNS - 1) / C::COLUMNS : 0;

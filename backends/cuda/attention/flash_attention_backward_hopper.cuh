@@ -1,13 +1,15 @@
 /* flash_attention_backward_hopper.cuh - all gradients in one pass, on Hopper: five products a tile.
  *
- * A job is a tile of keys of one head: dk and dv stay in registers while it goes over the queries that see them, the last ones first. What it
- * adds to dq lies in memory in f32, and jobs add to a tile of queries in the order of their keys: each waits for its turn, the number of
- * jobs that have added before. Blocks take jobs by a ticket and a job waits for jobs with earlier tickets alone, so that some job can
- * always go on. Jobs of some heads are interleaved, so that a job's turn has mostly come when it gets there.
+ * A job is a tile of keys of one head: dk and dv stay in registers while it goes over the queries
+ * that see them, the last ones first. What it adds to dq lies in memory in f32, and jobs add to a
+ * tile of queries in the order of their keys: each waits for its turn, the number of jobs that have
+ * added before. Blocks take jobs by a ticket and a job waits for jobs with earlier tickets alone,
+ * so that some job can always go on. Jobs of some heads are interleaved, so that a job's turn has
+ * mostly come when it gets there.
  *
- * One warp of a block brings tiles, two watch turns, and two warpgroups compute, each with half of the keys: s^T = k q^T and dp^T = v dy^T
- * have keys as rows, so that p^T and ds^T are factors of dv and dk as they lie in registers. dq needs ds of all keys, which goes through
- * shared memory. */
+ * One warp of a block brings tiles, two watch turns, and two warpgroups compute, each with half of
+ * the keys: s^T = k q^T and dp^T = v dy^T have keys as rows, so that p^T and ds^T are factors of dv
+ * and dk as they lie in registers. dq needs ds of all keys, which goes through shared memory. */
 #ifndef CUDA_FLASH_ATTENTION_BACKWARD_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_BACKWARD_HOPPER_CUH
 
@@ -15,7 +17,8 @@
 
 /* ---- who computes ---- */
 
-/* Scores become probabilities: queries along the columns, whose lse and delta lie in shared memory. */
+/* Scores become probabilities: queries along the columns, whose lse and delta lie in shared
+ * memory. */
 template <class T, int N>
 __device__ __forceinline__ void flash_probabilities(float (&s)[N][4], uint32_t rows, float factor)
 {
@@ -28,7 +31,8 @@ __device__ __forceinline__ void flash_probabilities(float (&s)[N][4], uint32_t r
     }
 }
 
-/* Probabilities of keys that a query does not see become 0: key r sees itself from query column on. */
+/* Probabilities of keys that a query does not see become 0: key r sees itself from query column
+ * on. */
 template <int N>
 __device__ __forceinline__ void flash_hide(float (&s)[N][4], int key, int keys, int query, int end)
 {
@@ -40,8 +44,9 @@ __device__ __forceinline__ void flash_hide(float (&s)[N][4], int key, int keys, 
                 s[n][i] = 0;
 }
 
-/* dv += p^T dy, and dp^T becomes ds^T, rounded: step by step, so that products run while differences are computed, and registers of what
- * has been used are free. Ends with dv's products open. */
+/* dv += p^T dy, and dp^T becomes ds^T, rounded: step by step, so that products run while
+ * differences are computed, and registers of what has been used are free. Ends with dv's products
+ * open. */
 template <class T, int N, int M>
 __device__ __forceinline__ void flash_differences(uint32_t (&ds)[N / 2][4], float (&dv)[M][4],
                                                   const float (&s)[N][4], const float (&dp)[N][4],
@@ -72,21 +77,23 @@ __device__ __forceinline__ void flash_differences(uint32_t (&ds)[N / 2][4], floa
 
 /* A warp's 16 rows of ds^T, from row `first` of the tile on. */
 template <int ROWS, int STEPS>
-__device__ __forceinline__ void store_factor(uint32_t tile, int first, const uint32_t (&a)[STEPS][4])
+__device__ __forceinline__ void store_factor(uint32_t tile, int first,
+                                             const uint32_t (&a)[STEPS][4])
 {
     const int lane = lane_id(), row = first + lane % 16;
 #pragma unroll
     for (int k = 0; k < STEPS; k++) {
         const int chunk = 2 * k % 8 + lane / 16;
-        const uint32_t to = tile + 2 * k / 8 * ROWS * PANEL_PITCH + row * PANEL_PITCH +
-                            ((chunk ^ row % 8) << 4);
+        const uint32_t to =
+            tile + 2 * k / 8 * ROWS * PANEL_PITCH + row * PANEL_PITCH + ((chunk ^ row % 8) << 4);
         asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
                      "r"(a[k][0]), "r"(a[k][1]), "r"(a[k][2]), "r"(a[k][3])
                      : "memory");
     }
 }
 
-/* A warpgroup's half of a tile of dq: the first job writes, others add, and the last one has the result. */
+/* A warpgroup's half of a tile of dq: the first job writes, others add, and the last one has the
+ * result. */
 template <class T, class C, int D>
 __device__ __forceinline__ void add_to_dq(const flash_backward_jobs &a, const flash_job &j,
                                           const flash_step &s, int half, float (&sum)[8][4])
@@ -310,7 +317,8 @@ static bool flash_launch_jobs(const flash_problem &p, char *room, int processors
         return false;
     const int64_t threads = (int64_t)p.batches * p.heads * a.tiles * C::QUERIES * (D / V<T>);
     const int64_t jobs = (int64_t)a.key_tiles * p.batches * p.key_heads;
-    /* Of more heads at once, jobs of different lengths are spread better; of fewer, what they share stays in L2. */
+    /* Of more heads at once, jobs of different lengths are spread better; of fewer, what they share
+     * stays in L2. */
     a.together = (int)ceil_div(p.end < p.keys ? 4 * processors : processors, a.key_tiles);
     flash_prepare_kernel<T, D><<<(unsigned)(threads / 256), 256, 0, stream>>>(a);
     const auto kernel = flash_backward_sm90_kernel<T, D>;

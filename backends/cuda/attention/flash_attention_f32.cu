@@ -1,4 +1,5 @@
-/* flash_attention_f32.cu - the kernels of flash_attention for elements of f32: a file for each type, so that they compile side by side. */
+/* flash_attention_f32.cu - the kernels of flash_attention for elements of f32: a file for each
+ * type, so that they compile side by side. */
 #include "flash_attention_backward.cuh"
 #include "flash_attention_forward.cuh"
 

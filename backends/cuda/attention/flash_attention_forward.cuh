@@ -1,6 +1,8 @@
-/* flash_attention_forward.cuh - y = softmax(scale q k^T) v, tile of keys by tile of keys, with a running maximum and sum.
+/* flash_attention_forward.cuh - y = softmax(scale q k^T) v, tile of keys by tile of keys, with a
+ * running maximum and sum.
  *
- * A block has the queries of some warps, 16 MT each, and reads tiles of 8 NT keys and values while it computes on the tile before. */
+ * A block has the queries of some warps, 16 MT each, and reads tiles of 8 NT keys and values while
+ * it computes on the tile before. */
 #ifndef CUDA_FLASH_ATTENTION_FORWARD_CUH
 #define CUDA_FLASH_ATTENTION_FORWARD_CUH
 
@@ -16,7 +18,8 @@ template <class T, int D> struct flash_forward {
     static_assert(BYTES <= FLASH_MOST_BYTES, "every card has so much shared memory");
 };
 
-/* Scores become powers of 2 of their differences from the row's maximum so far; what is in `y` and `sum` is scaled to it. */
+/* Scores become powers of 2 of their differences from the row's maximum so far; what is in `y` and
+ * `sum` is scaled to it. */
 template <class T, int MT, int NT, int N>
 __device__ __forceinline__ void flash_softmax(float (&s)[MT][NT][4], float (&most)[MT][2],
                                               float (&sum)[MT][2], float (&y)[MT][N][4],

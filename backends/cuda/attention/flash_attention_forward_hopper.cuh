@@ -1,8 +1,10 @@
-/* flash_attention_forward_hopper.cuh - the forward on Hopper: a job is a tile of queries of one head, which goes over the tiles of keys that it
- * sees, the last ones first, with a running maximum and sum.
+/* flash_attention_forward_hopper.cuh - the forward on Hopper: a job is a tile of queries of one
+ * head, which goes over the tiles of keys that it sees, the last ones first, with a running maximum
+ * and sum.
  *
- * One warp of a block takes jobs by a ticket and brings tiles, of the next job too while this one ends. Two warpgroups compute, each with
- * half of the queries: the exponentials of one tile while the product of the tile before with its values runs. */
+ * One warp of a block takes jobs by a ticket and brings tiles, of the next job too while this one
+ * ends. Two warpgroups compute, each with half of the queries: the exponentials of one tile while
+ * the product of the tile before with its values runs. */
 #ifndef CUDA_FLASH_ATTENTION_FORWARD_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_FORWARD_HOPPER_CUH
 
@@ -104,7 +106,8 @@ __device__ __forceinline__ void flash_hide_keys(float (&s)[N][4], int key, int k
                 s[n][i] = -CUDART_INF_F;
 }
 
-/* Scores become powers of 2 of their differences from the row's maximum so far; what came before is to be multiplied by `old`. */
+/* Scores become powers of 2 of their differences from the row's maximum so far; what came before is
+ * to be multiplied by `old`. */
 template <class T, int N>
 __device__ __forceinline__ void flash_powers(float (&s)[N][4], float (&most)[2], float (&sum)[2],
                                              float (&old)[2], float factor)

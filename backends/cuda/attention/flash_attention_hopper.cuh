@@ -1,20 +1,24 @@
-/* flash_attention_hopper.cuh - Hopper's copy engine (TMA), and products of a warpgroup, 128 threads, on tiles in shared memory (wgmma).
+/* flash_attention_hopper.cuh - Hopper's copy engine (TMA), and products of a warpgroup, 128
+ * threads, on tiles in shared memory (wgmma).
  *
- * A tile of 16-bit elements is made of panels of 64 columns, 128 bytes a row; chunk c of 16 bytes of row r lies at place c ^ (r % 8) of its
- * row, as the copy engine writes it and as products read it. A panel begins at a multiple of 1024 bytes. A warpgroup's sums [64, N] are
- * blocks of 8 columns: thread t has the elements (t / 32 * 16 + t % 32 / 4 + 8 h, 8 n + 2 (t % 4) + e) as sum[n][2 h + e]. */
+ * A tile of 16-bit elements is made of panels of 64 columns, 128 bytes a row; chunk c of 16 bytes
+ * of row r lies at place c ^ (r % 8) of its row, as the copy engine writes it and as products read
+ * it. A panel begins at a multiple of 1024 bytes. A warpgroup's sums [64, N] are blocks of 8
+ * columns: thread t has the elements (t / 32 * 16 + t % 32 / 4 + 8 h, 8 n + 2 (t % 4) + e) as
+ * sum[n][2 h + e]. */
 #ifndef CUDA_FLASH_ATTENTION_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_HOPPER_CUH
 
 #include "flash_attention_tile.cuh"
-#include "rows/hopper.cuh"
 #include "host/tensor_map.h"
+#include "rows/hopper.cuh"
 
 enum { PANEL_COLUMNS = 64, PANEL_PITCH = 128, WARPGROUP = 128 };
 
 /* ---- copies ---- */
 
-/* A tensor [batch, position, head, d] to the copy engine; what lies beyond its ends is read as 0. */
+/* A tensor [batch, position, head, d] to the copy engine; what lies beyond its ends is read as
+ * 0. */
 __device__ __forceinline__ void copy_panel(uint32_t to, const CUtensorMap *map, uint32_t barrier,
                                            int column, int head, int row, int batch)
 {
@@ -44,9 +48,11 @@ __device__ __forceinline__ void copy_bytes(uint32_t to, const void *from, int by
                  : "memory");
 }
 
-/* ---- products: they run on while the warps go on, in groups that end in the order in which they began ---- */
+/* ---- products: they run on while the warps go on, in groups that end in the order in which they
+ * began ---- */
 
-/* Sums that are ready when wait_for_products() returns are read after this alone, which keeps the compiler from reading them before. */
+/* Sums that are ready when wait_for_products() returns are read after this alone, which keeps the
+ * compiler from reading them before. */
 template <int N> __device__ __forceinline__ void settle(float (&sum)[N][4])
 {
 #pragma unroll
@@ -56,23 +62,24 @@ template <int N> __device__ __forceinline__ void settle(float (&sum)[N][4])
             asm volatile("" : "+f"(sum[n][i])::"memory");
 }
 
-#define SUMS_8(n) \
+#define SUMS_8(n)                                                                            \
     "+f"(sum[n][0]), "+f"(sum[n][1]), "+f"(sum[n][2]), "+f"(sum[n][3]), "+f"(sum[n + 1][0]), \
         "+f"(sum[n + 1][1]), "+f"(sum[n + 1][2]), "+f"(sum[n + 1][3])
 #define SUMS_32(n) SUMS_8(n), SUMS_8(n + 2), SUMS_8(n + 4), SUMS_8(n + 6)
-#define NAMES_32                                                                                  \
+#define NAMES_32                                                                                 \
     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24," \
     "%25,%26,%27,%28,%29,%30,%31"
-#define NAMES_64                                                                                   \
-    NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,"  \
+#define NAMES_64                                                                                 \
+    NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51," \
              "%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 
-/* sum (+)= a b of depth 16. COLUMNS: the common dimension of a and b is that of their rows, not of their columns. */
-#define MULTIPLY_TILES(n, type, names, a_at, b_at, add_at, columns_at, ...)                        \
-    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_at ", 0;\n"                            \
-                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" names "}, "  \
-                 a_at ", " b_at ", add, 1, 1, " columns_at ", " columns_at ";\n}\n"                \
-                 : __VA_ARGS__                                                                     \
+/* sum (+)= a b of depth 16. COLUMNS: the common dimension of a and b is that of their rows, not of
+ * their columns. */
+#define MULTIPLY_TILES(n, type, names, a_at, b_at, add_at, columns_at, ...)                 \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_at ", 0;\n"                    \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" names \
+                 "}, " a_at ", " b_at ", add, 1, 1, " columns_at ", " columns_at ";\n}\n"   \
+                 : __VA_ARGS__                                                              \
                  : "l"(a), "l"(b), "r"((int)add), "n"((int)COLUMNS))
 
 template <class T, bool COLUMNS, int N>
@@ -92,11 +99,11 @@ __device__ __forceinline__ void multiply_step(float (&sum)[N][4], uint64_t a, ui
 }
 
 /* The same with a in registers, as mma.sync takes it, and b's rows as the common dimension. */
-#define MULTIPLY_REGISTERS(n, type, names, a_at, b_at, ...)                                        \
-    asm volatile("{\n.reg .pred add;\nsetp.eq.b32 add, 0, 0;\n"                                    \
-                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" names        \
-                 "}, {" a_at "}, " b_at ", add, 1, 1, 1;\n}\n"                                     \
-                 : __VA_ARGS__                                                                     \
+#define MULTIPLY_REGISTERS(n, type, names, a_at, b_at, ...)                                 \
+    asm volatile("{\n.reg .pred add;\nsetp.eq.b32 add, 0, 0;\n"                             \
+                 "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" names \
+                 "}, {" a_at "}, " b_at ", add, 1, 1, 1;\n}\n"                              \
+                 : __VA_ARGS__                                                              \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 
 template <class T, int N>
@@ -110,8 +117,7 @@ __device__ __forceinline__ void multiply_step(float (&sum)[N][4], const uint32_t
     else if constexpr (N == 8)
         MULTIPLY_REGISTERS(64, "f16", NAMES_32, "%32,%33,%34,%35", "%36", SUMS_32(0));
     else if constexpr (IS_BF16<T>)
-        MULTIPLY_REGISTERS(128, "bf16", NAMES_64, "%64,%65,%66,%67", "%68", SUMS_32(0),
-                           SUMS_32(8));
+        MULTIPLY_REGISTERS(128, "bf16", NAMES_64, "%64,%65,%66,%67", "%68", SUMS_32(0), SUMS_32(8));
     else
         MULTIPLY_REGISTERS(128, "f16", NAMES_64, "%64,%65,%66,%67", "%68", SUMS_32(0), SUMS_32(8));
 #endif
@@ -186,7 +192,8 @@ __device__ __forceinline__ void exchange_of_four(uint32_t (&x)[4])
     }
 }
 
-/* A warp's sums, times `factor` of their half, become rows from `to` on, of which `left` are there, with d elements each. */
+/* A warp's sums, times `factor` of their half, become rows from `to` on, of which `left` are there,
+ * with d elements each. */
 template <class T, int N>
 __device__ __forceinline__ void store_sums(const float (&sum)[N][4], const float (&factor)[2],
                                            char *to, int64_t stride, int left, int d)
@@ -213,8 +220,8 @@ __device__ __forceinline__ void store_sums(const float (&sum)[N][4], const float
 
 /* Tiles of `box` rows of one head. */
 template <class T>
-static inline bool flash_map(CUtensorMap *map, const flash_problem &p, const flash_view &v, int rows,
-                             int heads, int box)
+static inline bool flash_map(CUtensorMap *map, const flash_problem &p, const flash_view &v,
+                             int rows, int heads, int box)
 {
     const int64_t sizes[] = {p.d, heads, rows, p.batches};
     const int64_t strides[] = {v.head, v.row, v.batch};

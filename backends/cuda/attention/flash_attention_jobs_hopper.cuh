@@ -1,5 +1,5 @@
-/* flash_attention_jobs_hopper.cuh - the backward on Hopper: what a block has in shared memory, its jobs, and the threads that bring tiles and
- * watch turns. */
+/* flash_attention_jobs_hopper.cuh - the backward on Hopper: what a block has in shared memory, its
+ * jobs, and the threads that bring tiles and watch turns. */
 #ifndef CUDA_FLASH_ATTENTION_JOBS_HOPPER_CUH
 #define CUDA_FLASH_ATTENTION_JOBS_HOPPER_CUH
 
@@ -70,7 +70,8 @@ __device__ __forceinline__ flash_step step_of(const flash_backward_jobs &a, cons
     return s;
 }
 
-/* Calls run(job, number of its first step) for each job of the block, whose index lies in shared memory; `read` jobs have been read. */
+/* Calls run(job, number of its first step) for each job of the block, whose index lies in shared
+ * memory; `read` jobs have been read. */
 template <class C, class F>
 __device__ __forceinline__ void each_job(const flash_backward_jobs &a, uint32_t memory,
                                          const int *index, F run)

@@ -1,8 +1,10 @@
 /* flash_attention_tile.cuh - tiles in shared memory, and their products in the registers of a warp.
  *
- * A tile has rows of D elements, in chunks of 16 bytes. Chunk c of row r lies at place c ^ (r % 8) of its row, so that eight rows' chunks
- * of one column are in different banks. A warp's sums are blocks of 16 x 8 numbers as mma.sync lays them out: lane l has the elements
- * (l / 4 + 8 h, 2 (l % 4) + e) as x[2 h + e]. Products of f32 have the same layout and are made of multiplications and additions alone. */
+ * A tile has rows of D elements, in chunks of 16 bytes. Chunk c of row r lies at place c ^ (r % 8)
+ * of its row, so that eight rows' chunks of one column are in different banks. A warp's sums are
+ * blocks of 16 x 8 numbers as mma.sync lays them out: lane l has the elements
+ * (l / 4 + 8 h, 2 (l % 4) + e) as x[2 h + e]. Products of f32 have the same layout and are made of
+ * multiplications and additions alone. */
 #ifndef CUDA_FLASH_ATTENTION_TILE_CUH
 #define CUDA_FLASH_ATTENTION_TILE_CUH
 
@@ -244,7 +246,8 @@ __device__ __forceinline__ void add_product(float (&sum)[MT][D / 8][4], const fl
 
 /* ---- to memory ---- */
 
-/* A warp's sums, times factor[row], become rows from `to` on, of which `left` are there: through its own rows of a tile. */
+/* A warp's sums, times factor[row], become rows from `to` on, of which `left` are there: through
+ * its own rows of a tile. */
 template <class T, int D, int MT>
 __device__ __forceinline__ void store_rows(char *tile, int first, const float (&sum)[MT][D / 8][4],
                                            const float (&factor)[MT][2], char *to, int64_t stride,

@@ -1,4 +1,5 @@
-/* fused_neighborhood_attention.cu - attention of each position to its neighbours: the band of scores alone. */
+/* fused_neighborhood_attention.cu - attention of each position to its neighbours: the band of
+ * scores alone. */
 #include "fused_neighborhood_attention_any.cuh"
 #include "fused_neighborhood_attention_near.cuh"
 
@@ -51,7 +52,8 @@ template <class T> static void launch_near_backward(const band_problem &p, cudaS
     kernel<<<p.teams, NEAR_THREADS, bytes, stream>>>(p);
 }
 
-/* Which kernels run: those for near windows, those for rows of whole chunks that a team has at once, those for all others. */
+/* Which kernels run: those for near windows, those for rows of whole chunks that a team has at
+ * once, those for all others. */
 enum { BAND_NEAR, BAND_NARROW, BAND_ANY };
 
 template <int COUNT>

@@ -1,9 +1,10 @@
 /* fused_neighborhood_attention.cuh - teams of lanes, and the rows of which each team has some.
  *
- * Positions that are equal modulo the dilation are a class, a sequence of its own without gaps. A team has R neighbouring positions of a class,
- * its rows, each lane with one chunk of each, and goes over the columns that one of them sees: a column's chunks are read once for
- * all its rows, through the first cache, where its neighbours find them. N is symmetric, so that queries as rows with keys as columns
- * (y, dq) and keys with queries (dk, dv) are the same band. */
+ * Positions that are equal modulo the dilation are a class, a sequence of its own without gaps. A
+ * team has R neighbouring positions of a class, its rows, each lane with one chunk of each, and
+ * goes over the columns that one of them sees: a column's chunks are read once for all its rows,
+ * through the first cache, where its neighbours find them. N is symmetric, so that queries as rows
+ * with keys as columns (y, dq) and keys with queries (dk, dv) are the same band. */
 #ifndef CUDA_FUSED_NEIGHBORHOOD_ATTENTION_CUH
 #define CUDA_FUSED_NEIGHBORHOOD_ATTENTION_CUH
 

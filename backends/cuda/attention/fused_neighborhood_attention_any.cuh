@@ -1,11 +1,13 @@
-/* fused_neighborhood_attention_any.cuh - windows of any size, heads of any width: one column after the other. Heads too wide for a team of
- * 32 lanes are groups of chunks, each with blocks of its own, which make the scores again. */
+/* fused_neighborhood_attention_any.cuh - windows of any size, heads of any width: one column after
+ * the other. Heads too wide for a team of 32 lanes are groups of chunks, each with blocks of its
+ * own, which make the scores again. */
 #ifndef CUDA_FUSED_NEIGHBORHOOD_ATTENTION_ANY_CUH
 #define CUDA_FUSED_NEIGHBORHOOD_ATTENTION_ANY_CUH
 
 #include "fused_neighborhood_attention.cuh"
 
-/* s[r] = row r . column j: of the chunks x and y, or, of wide heads, of all chunks in memory. Every lane gets the sums. */
+/* s[r] = row r . column j: of the chunks x and y, or, of wide heads, of all chunks in memory. Every
+ * lane gets the sums. */
 template <class T, int R, bool WIDE>
 __device__ __forceinline__ void
 dot_rows(float (&s)[R], const band_problem &p, const band_team &t, const float (&x)[R][V<T>],
@@ -39,8 +41,8 @@ dot_rows(float (&s)[R], const band_problem &p, const band_team &t, const float (
             s[r] += __shfl_xor_sync(0xffffffff, s[r], step);
 }
 
-/* body(j, x, y) for the columns of a team, one after the other, with this lane's chunks of both tensors; those of the next AHEAD are
- * read before. All lanes of a warp take as many steps. */
+/* body(j, x, y) for the columns of a team, one after the other, with this lane's chunks of both
+ * tensors; those of the next AHEAD are read before. All lanes of a warp take as many steps. */
 template <class T, int R, class F>
 __device__ __forceinline__ void for_columns(const band_problem &p, const band_team &t,
                                             const band_rows &a, const band_rows &b, int c, F body)
@@ -125,8 +127,9 @@ __global__ void __launch_bounds__(BAND_THREADS)
 
 /* ---- backward ---- */
 
-/* OF_KEYS 0: rows are queries. dq = scale sum p (dp - delta) k, delta = sum p dp, as two sums over the window; delta is left for the
- * other kernel. OF_KEYS 1: rows are keys, columns queries: dk and dv. */
+/* OF_KEYS 0: rows are queries. dq = scale sum p (dp - delta) k, delta = sum p dp, as two sums over
+ * the window; delta is left for the other kernel. OF_KEYS 1: rows are keys, columns queries: dk and
+ * dv. */
 template <class T, bool WIDE, bool OF_KEYS>
 __global__ void __launch_bounds__(BAND_THREADS)
     band_backward_kernel(const __grid_constant__ band_problem p)

@@ -1,9 +1,11 @@
 /* fused_neighborhood_attention_near.cuh - windows of at most 2 NEAR + 1 places.
  *
- * Products of a team's rows with one column are added up over the lanes so that each lane gets the sum of one row, its own; the softmax
- * of a row is then one lane's work, and what comes of it goes to the others by shuffles. Forward a team has all its columns in registers.
- * Backward a block has a tile of queries and keys in shared memory, read once: its teams compute dq and leave the probabilities and the
- * gradients of the scores there, of some more queries than the tile's own, and then dk and dv are sums with these as weights. */
+ * Products of a team's rows with one column are added up over the lanes so that each lane gets the
+ * sum of one row, its own; the softmax of a row is then one lane's work, and what comes of it goes
+ * to the others by shuffles. Forward a team has all its columns in registers. Backward a block has
+ * a tile of queries and keys in shared memory, read once: its teams compute dq and leave the
+ * probabilities and the gradients of the scores there, of some more queries than the tile's own,
+ * and then dk and dv are sums with these as weights. */
 #ifndef CUDA_FUSED_NEIGHBORHOOD_ATTENTION_NEAR_CUH
 #define CUDA_FUSED_NEIGHBORHOOD_ATTENTION_NEAR_CUH
 
@@ -39,9 +41,8 @@ template <int R> __device__ __forceinline__ float sum_of_own(float (&s)[R], int 
 
 /* own[j] = this lane's row . column j, whose chunk is column(j). */
 template <class T, int R, class F>
-__device__ __forceinline__ void multiply_near(float (&own)[COLUMNS<R>],
-                                              const float (&rows)[R][V<T>], F column, int lane,
-                                              int lanes)
+__device__ __forceinline__ void
+multiply_near(float (&own)[COLUMNS<R>], const float (&rows)[R][V<T>], F column, int lane, int lanes)
 {
 #pragma unroll
     for (int j = 0; j < COLUMNS<R>; j++) {
@@ -109,7 +110,8 @@ __global__ void __launch_bounds__(BAND_THREADS, 4)
     load_near<T>(k, p, t, p.k, t.first - NEAR);
     load_rows<T>(q, p, t, p.q);
     load_near<T>(v, p, t, p.v, t.first - NEAR);
-    multiply_near<T>(own, q, [&](int j) { return k[j]; }, t.lane, p.lanes);
+    multiply_near<T>(
+        own, q, [&](int j) { return k[j]; }, t.lane, p.lanes);
 #pragma unroll
     for (int j = 0; j < N; j++) {
         const bool seen = distance(r, j) <= p.half && is_there(t, t.first + j - NEAR);
@@ -127,7 +129,8 @@ __global__ void __launch_bounds__(BAND_THREADS, 4)
         own[j] *= over;
     if (p.lse && t.lane % (p.lanes / R) == 0 && is_there(t, row))
         p.lse[place_of(p, t, row)] = sum == 0 ? -CUDART_INF_F : (most + log2f(sum)) * LN_2;
-    add_near<T>(y, own, [&](int j) { return v[j]; }, p.half, p.lanes);
+    add_near<T>(
+        y, own, [&](int j) { return v[j]; }, p.half, p.lanes);
 #pragma unroll
     for (int i = 0; i < R; i++)
         store_row<T>(p, t, p.y, t.first + i, t.lane, y[i]);
@@ -135,7 +138,8 @@ __global__ void __launch_bounds__(BAND_THREADS, 4)
 
 /* ---- backward ---- */
 
-/* A tile of the backward: a block's teams have R rows each, HALO of all at both ends for the sums of neighbours alone. */
+/* A tile of the backward: a block's teams have R rows each, HALO of all at both ends for the sums
+ * of neighbours alone. */
 enum { NEAR_HALO = NEAR_ROWS, NEAR_THREADS = 256, NEAR_WEIGHTS = 2 * NEAR + 2 };
 
 static inline __host__ __device__ int near_rows(int lanes)
@@ -143,14 +147,16 @@ static inline __host__ __device__ int near_rows(int lanes)
     return NEAR_THREADS / lanes * NEAR_ROWS;
 }
 
-/* Rows of q and dy, HALO more of k and v at each end; for each query its weights: probabilities and gradients of scores. */
+/* Rows of q and dy, HALO more of k and v at each end; for each query its weights: probabilities and
+ * gradients of scores. */
 static inline int near_bytes(int lanes)
 {
     const int rows = near_rows(lanes);
     return (4 * rows + 4 * NEAR_HALO) * lanes * 16 + rows * NEAR_WEIGHTS * (int)sizeof(float2);
 }
 
-/* `rows` rows of a tensor from place `first` of the class on, zeros where there are none, into shared memory. */
+/* `rows` rows of a tensor from place `first` of the class on, zeros where there are none, into
+ * shared memory. */
 template <class T>
 __device__ __forceinline__ void load_near_tile(uint4 *to, const band_problem &p, const band_team &t,
                                                const flash_view &v, int first, int rows)
@@ -162,7 +168,8 @@ __device__ __forceinline__ void load_near_tile(uint4 *to, const band_problem &p,
                        is_there(t, first + r) && t.lane * V<T> < p.d);
 }
 
-/* A query's row of the band: its probabilities own_p, and what they become, the gradients of its scores times the scale, own_ds. */
+/* A query's row of the band: its probabilities own_p, and what they become, the gradients of its
+ * scores times the scale, own_ds. */
 template <int N>
 __device__ __forceinline__ void near_gradients(float (&own_p)[N], float (&own_ds)[N],
                                                const band_problem &p, const band_team &t, int first,
@@ -232,7 +239,7 @@ __global__ void __launch_bounds__(NEAR_THREADS, 2)
     copies_arrive();
 
     const int first = t.first - NEAR_HALO + place, r = t.lane / (lanes / R); /* its own row */
-    const int from = (place + NEAR_HALO - NEAR) * lanes + t.lane; /* its first column */
+    const int from = (place + NEAR_HALO - NEAR) * lanes + t.lane;            /* its first column */
     float own_p[N], own_ds[N], x[R][V<T>];
     const auto rows_from = [&](const uint4 *tile) {
 #pragma unroll
@@ -240,9 +247,11 @@ __global__ void __launch_bounds__(NEAR_THREADS, 2)
             widen<T>(tile[(place + i) * lanes + t.lane], x[i]);
     };
     rows_from(q);
-    multiply_near<T>(own_p, x, [&](int j) { return k[from + j * lanes]; }, t.lane, lanes);
+    multiply_near<T>(
+        own_p, x, [&](int j) { return k[from + j * lanes]; }, t.lane, lanes);
     rows_from(dy);
-    multiply_near<T>(own_ds, x, [&](int j) { return v[from + j * lanes]; }, t.lane, lanes);
+    multiply_near<T>(
+        own_ds, x, [&](int j) { return v[from + j * lanes]; }, t.lane, lanes);
     near_gradients(own_p, own_ds, p, t, first, r);
     if (t.lane % (lanes / R) == 0)
 #pragma unroll
@@ -250,7 +259,8 @@ __global__ void __launch_bounds__(NEAR_THREADS, 2)
             if (j >= r && j - r <= 2 * NEAR)
                 weights[(place + r) * NEAR_WEIGHTS + j - r] = make_float2(own_p[j], own_ds[j]);
     float dq[R][V<T>] = {};
-    add_near<T>(dq, own_ds, [&](int j) { return k[from + j * lanes]; }, p.half, lanes);
+    add_near<T>(
+        dq, own_ds, [&](int j) { return k[from + j * lanes]; }, p.half, lanes);
     if (team > 0 && team < all - 1)
 #pragma unroll
         for (int i = 0; i < R; i++)
@@ -258,8 +268,8 @@ __global__ void __launch_bounds__(NEAR_THREADS, 2)
     __syncthreads();
     if (team < all - 2) {
         const int seen = place + NEAR_HALO - NEAR; /* the first query that sees one of its keys */
-        near_keys<T>(p, t, t.first + place, q + seen * lanes + t.lane,
-                     dy + seen * lanes + t.lane, weights + seen * NEAR_WEIGHTS);
+        near_keys<T>(p, t, t.first + place, q + seen * lanes + t.lane, dy + seen * lanes + t.lane,
+                     weights + seen * NEAR_WEIGHTS);
     }
 }
 

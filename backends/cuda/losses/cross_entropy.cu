@@ -1,8 +1,9 @@
 /* cross_entropy.cu - the loss of a row of logits against its target, and the gradient.
  *
- * A row is read once for its sum of exponentials, and once more, backwards and by then from L2, where the gradient is asked for. The target
- * stands apart from all sums: 1 - p_y and, for confident rows, the loss keep their digits (README.md of the family). With x the
- * logits after softcap, m the largest, S = sum of exp(x - m), the gradient is
+ * A row is read once for its sum of exponentials, and once more, backwards and by then from L2,
+ * where the gradient is asked for. The target stands apart from all sums: 1 - p_y and, for
+ * confident rows, the loss keep their digits (README.md of the family). With x the logits after
+ * softcap, m the largest, S = sum of exp(x - m), the gradient is
  *   g (A exp(x_i - m) / S - B w_i - C [i = y]) slope_i */
 #include "logits.cuh"
 #include "rows/parts.cuh"
@@ -41,7 +42,8 @@ struct loss_args {
 
 struct row_sums : target_sums {
     float
-        weighted; /* of w_i (x_i - origin), over all classes; with smoothing; the origin of a slice is 0 */
+        /* of w_i (x_i - origin), over all classes; with smoothing; the origin of a slice is 0 */
+        weighted;
     float origin;
     int largest; /* the first of the largest logits; if it is asked for */
 };
@@ -51,7 +53,8 @@ template <bool CAP> __device__ __forceinline__ static float capped(float x, floa
     return CAP && softcap > 0 ? softcap * tanhf(x / softcap) : x;
 }
 
-/* Where the target is in a chunk, it is taken out. ALL: every option; else neither softcap nor smoothing nor the largest logit. */
+/* Where the target is in a chunk, it is taken out. ALL: every option; else neither softcap nor
+ * smoothing nor the largest logit. */
 template <class T, bool ALL, class TEAM, class ROW>
 __device__ __forceinline__ static row_sums sum_row(const loss_args &a, TEAM &t, const ROW &logits,
                                                    float x_y, int y)
@@ -114,7 +117,8 @@ __device__ __forceinline__ static row_sums sum_row(const loss_args &a, TEAM &t, 
 
 /* ---- the gradient ---- */
 
-/* Of an element of T, or of the 16-bit type that dlogits of f32 logits may have; written past the cache: the row's logits shall stay. */
+/* Of an element of T, or of the 16-bit type that dlogits of f32 logits may have; written past the
+ * cache: the row's logits shall stay. */
 template <class T>
 __device__ __forceinline__ static void store_gradient(const loss_args &a, char *row, int j,
                                                       const float (&d)[V<T>])
@@ -141,7 +145,8 @@ __device__ __forceinline__ static float softcap_slope(float x, float softcap)
     return 4 * e * r * r;
 }
 
-/* The gradient is factor exp(x_i - max) - bias w_i, times the slope of softcap, and `target` in place of it for the target. */
+/* The gradient is factor exp(x_i - max) - bias w_i, times the slope of softcap, and `target` in
+ * place of it for the target. */
 struct row_slopes {
     float factor, bias, target;
 };
@@ -410,7 +415,8 @@ __global__ void __launch_bounds__(ALL_ROWS_THREADS)
 
 /* ---- the host's side ---- */
 
-/* What both directions have; NULL counts where none are needed, else *status tells whether there is memory. */
+/* What both directions have; NULL counts where none are needed, else *status tells whether there is
+ * memory. */
 template <class ARGS>
 static tg_status loss_args_of(const cuda_call &call, const ARGS *args, loss_args *a, bool reduced)
 {

@@ -1,9 +1,13 @@
-/* divergence.cuh - losses of pairs of elements, their sum, and their gradients by the first of each pair: one pass.
+/* divergence.cuh - losses of pairs of elements, their sum, and their gradients by the first of each
+ * pair: one pass.
  *
  * A family gives a struct F with
- *   divergence operator()(float x, float y) const    of an element: its loss, and its gradient before the upstream one
- *   UNIT                                             what both are multiplied with afterwards, where they are summed
- * Losses of a few chunks are added up in f32, these sums in f64, in an order that follows from the shape and the card alone. */
+ *   divergence operator()(float x, float y) const    of an element: its loss, and its gradient
+ *                                                    before the upstream one
+ *   UNIT                                             what both are multiplied with afterwards,
+ *                                                    where they are summed
+ * Losses of a few chunks are added up in f32, these sums in f64, in an order that follows from the
+ * shape and the card alone. */
 #ifndef CUDA_DIVERGENCE_CUH
 #define CUDA_DIVERGENCE_CUH
 
@@ -78,9 +82,9 @@ template <class T, class Y> struct divergence_chunk {
 
 /* The losses of a chunk; its gradients, factor times those of F, are written. */
 template <class F, class T, class Y, bool LOSS, bool GRADIENT>
-__device__ __forceinline__ static float
-run_chunk(const F &f, const divergence_args &a, const divergence_chunk<T, Y> &of, int64_t r,
-          int64_t j, float factor)
+__device__ __forceinline__ static float run_chunk(const F &f, const divergence_args &a,
+                                                  const divergence_chunk<T, Y> &of, int64_t r,
+                                                  int64_t j, float factor)
 {
     constexpr bool WHOLE = element<T>::WHOLE;
     const int64_t left = a.n - j;
@@ -120,8 +124,8 @@ __device__ __forceinline__ static void write_zeros(const divergence_args &a, int
     }
 }
 
-/* LOSS, GRADIENT: whether there is a sum of losses, and a gradient. Of tensors that are not made of whole chunks both are true, and either may be
- * absent. */
+/* LOSS, GRADIENT: whether there is a sum of losses, and a gradient. Of tensors that are not made of
+ * whole chunks both are true, and either may be absent. */
 template <class F, class T, class Y, bool LOSS, bool GRADIENT>
 __global__ void __launch_bounds__(DIVERGENCE_THREADS, DIVERGENCE_RESIDENT)
     divergence_kernel(const F f, const __grid_constant__ divergence_args a)
@@ -200,7 +204,8 @@ typedef struct divergence_call {
     int by_rows; /* a mean is one over rows */
 } divergence_call;
 
-/* What a sum over all elements is multiplied with where all rows count; *base: times their number. */
+/* What a sum over all elements is multiplied with where all rows count; *base: times their
+ * number. */
 static double divergence_share_of(const divergence_call *c, int64_t rows, int64_t n, double *base)
 {
     *base = c->reduction == TG_MEAN && !c->by_rows ? (n ? 1.0 / (double)n : 0) : 1;

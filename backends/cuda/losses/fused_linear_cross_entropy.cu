@@ -1,12 +1,14 @@
-/* fused_linear_cross_entropy.cu - the operator where logits need never be written: bf16, on GPUs of compute capability 9.0, without bias,
- * class weights, smoothing, softcap, token scaling, accuracy and predicted tokens. All else is made of gemm, cross_entropy and
- * sum_rows.
+/* fused_linear_cross_entropy.cu - the operator where logits need never be written: bf16, on GPUs of
+ * compute capability 9.0, without bias, class weights, smoothing, softcap, token scaling, accuracy
+ * and predicted tokens. All else is made of gemm, cross_entropy and sum_rows.
  *
  * A chunk of rows, of which E takes 2 bytes an element, goes through
  *   begin_rows_kernel     which rows count
  *   product_kernel        E = exp(x weight^T - offset), sums of parts of rows, the targets' logits
- *   settle_rows_kernel    losses; what a row's E is to be multiplied with; x times that, in the memory of dx
- *   both once more        for rows whose offset did not suit them; the kernels end at once where there are none
+ *   settle_rows_kernel    losses; what a row's E is to be multiplied with; x times that, in the
+ *                         memory of dx
+ *   both once more        for rows whose offset did not suit them; the kernels end at once where
+ *                         there are none
  *   gemm                  dweight (+)= E^T (x times the factors)
  *   product_kernel        dx = the factors times E weight */
 #include "fused_linear_cross_entropy_memory.cuh"
@@ -78,7 +80,8 @@ static chunk_rows rows_of_chunk(const cuda_call &call, const flce &f, const flce
     return a;
 }
 
-/* E of the chunk, and what is known of its rows from it; of the pairs of tiles that are to be made again, if `again`. */
+/* E of the chunk, and what is known of its rows from it; of the pairs of tiles that are to be made
+ * again, if `again`. */
 static bool make_logits(const cuda_call &call, const flce &f, const chunk_rows &a, bool again)
 {
     const product_operand x = {a.x.data, a.rows, f.hidden, a.x.stride / 2},

@@ -1,17 +1,20 @@
-/* fused_linear_cross_entropy.cuh - what the product of logits leaves, and what becomes of a row: kernels of bf16.
+/* fused_linear_cross_entropy.cuh - what the product of logits leaves, and what becomes of a row:
+ * kernels of bf16.
  *
- * Logits are never written. Their product leaves E = exp(z - offset), of each row and tile the largest logit and the sum of E before it
- * is rounded, and the target's logit. The offset is 0: bf16 has the exponents for that, and its digits are the same everywhere. A row whose
- * largest logit is below LOWEST, so that its small probabilities would be lost, or above HIGHEST, where sums would come near the end of the
- * range, takes it for its offset, and its tiles are made again. The gradient of the logits is E times a number of
- * the row, but for the target, whose element of E is overwritten so that this holds for it as well; the row's number goes into the
- * products with E. */
+ * Logits are never written. Their product leaves E = exp(z - offset), of each row and tile the
+ * largest logit and the sum of E before it is rounded, and the target's logit. The offset is 0:
+ * bf16 has the exponents for that, and its digits are the same everywhere. A row whose largest
+ * logit is below LOWEST, so that its small probabilities would be lost, or above HIGHEST, where
+ * sums would come near the end of the range, takes it for its offset, and its tiles are made again.
+ * The gradient of the logits is E times a number of the row, but for the target, whose element of E
+ * is overwritten so that this holds for it as well; the row's number goes into the products with
+ * E. */
 #ifndef CUDA_FUSED_LINEAR_CROSS_ENTROPY_CUH
 #define CUDA_FUSED_LINEAR_CROSS_ENTROPY_CUH
 
+#include "logits.cuh"
 #include "products/gemm_wgmma.cuh"
 #include "rows/indices.cuh"
-#include "logits.cuh"
 #include "rows/parts.cuh"
 
 enum { ROW_THREADS = 256, COUNT_THREADS = 1024, LOWEST = -20, HIGHEST = 60 };
@@ -111,7 +114,8 @@ struct exponentials {
 /* ---- the rows of a chunk ---- */
 
 struct chunk_rows {
-    row_span x, scaled; /* scaled: rows of x times their factor, for the gradient of weight; or absent */
+    /* scaled: rows of x times their factor, for the gradient of weight; or absent */
+    row_span x, scaled;
     const int64_t *target;
     row_state *state;
     const row_part *parts;
@@ -125,7 +129,7 @@ struct chunk_rows {
     float *per_row;  /* what each row's loss is multiplied with; NULL: 1 */
     int64_t counted; /* rows from the first on that one more block counts; 0: there is none */
     float z;
-    int each;                    /* dloss has a number a row */
+    int each;                   /* dloss has a number a row */
     float *loss, *z_loss, *lse; /* one a row; NULL: not asked for */
 };
 
@@ -172,7 +176,8 @@ __device__ __forceinline__ static row_part sums_of(const chunk_rows &a, int r, t
     return {max[0], (float)t.sum(sum)};
 }
 
-/* Loss and gradient of a row that counts: both are those of cross_entropy.cu, without its other options. Returns the row's factor. */
+/* Loss and gradient of a row that counts: both are those of cross_entropy.cu, without its other
+ * options. Returns the row's factor. */
 __device__ __forceinline__ static float settle_row(const chunk_rows &a, int r, float sum,
                                                    row_state *s)
 {
@@ -190,8 +195,7 @@ __device__ __forceinline__ static float settle_row(const chunk_rows &a, int r, f
     if (a.lse)
         a.lse[r] = o.lse;
     if (a.e)
-        put(a.e + r * a.pitch + a.target[r],
-            factor != 0 ? g * (both * o.p - o.doubt) / factor : 0);
+        put(a.e + r * a.pitch + a.target[r], factor != 0 ? g * (both * o.p - o.doubt) / factor : 0);
     return factor;
 }
 
@@ -212,7 +216,8 @@ __device__ __forceinline__ static float write_row(const chunk_rows &a, int r, co
     return a.factor[r] = factor;
 }
 
-/* A block a row. again: only rows whose tiles have been made again; else those that need it ask for that. */
+/* A block a row. again: only rows whose tiles have been made again; else those that need it ask for
+ * that. */
 __global__ void __launch_bounds__(ROW_THREADS) settle_rows_kernel(const chunk_rows a, int again)
 {
     __shared__ team_memory memory;

@@ -1,5 +1,5 @@
-/* fused_linear_cross_entropy_memory.cuh - the arguments of both directions, how many rows make a chunk, and what lies where in the
- * workspace. */
+/* fused_linear_cross_entropy_memory.cuh - the arguments of both directions, how many rows make a
+ * chunk, and what lies where in the workspace. */
 #ifndef CUDA_FUSED_LINEAR_CROSS_ENTROPY_MEMORY_CUH
 #define CUDA_FUSED_LINEAR_CROSS_ENTROPY_MEMORY_CUH
 
@@ -34,7 +34,8 @@ template <class ARGS> static flce common_of(const ARGS *args)
     return f;
 }
 
-/* Bytes of E by default. With fewer rows a chunk the sums of dweight, read and written with each, would take longer. */
+/* Bytes of E by default. With fewer rows a chunk the sums of dweight, read and written with each,
+ * would take longer. */
 static const int64_t CHUNK_BYTES = 1 << 30;
 
 struct flce_memory {
@@ -63,8 +64,9 @@ static int64_t rounds_of(const cuda_call &call, const flce &f, int64_t rows)
     return ceil_div(pairs, call.processors / CLUSTER);
 }
 
-/* Rows of a chunk that fit the memory: all, also where that takes no more than several chunks and their sums; else, down to half of what
- * fits, so many that the rounds of all chunks are the fewest. */
+/* Rows of a chunk that fit the memory: all, also where that takes no more than several chunks and
+ * their sums; else, down to half of what fits, so many that the rounds of all chunks are the
+ * fewest. */
 static int64_t chunk_of(const cuda_call &call, const flce &f, const flce_memory &m)
 {
     const int64_t row = 2 * m.pitch + m.tiles * (int64_t)sizeof *m.parts;

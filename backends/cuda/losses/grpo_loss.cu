@@ -1,5 +1,6 @@
-/* grpo_loss.cu - losses of policy gradients: log-probabilities of tokens from their logits (tokens.cuh), and one number a token from there
- * on, in double. A block has a sequence, or a slice of it. */
+/* grpo_loss.cu - losses of policy gradients: log-probabilities of tokens from their logits
+ * (tokens.cuh), and one number a token from there on, in double. A block has a sequence, or a slice
+ * of it. */
 #include "grpo_policy.cuh"
 #include "rows/parts.cuh"
 
@@ -175,7 +176,8 @@ __global__ void __launch_bounds__(ALL_TOKENS_THREADS)
 
 /* ---- backward ---- */
 
-/* At TG_SEQUENCE_LEVEL log rho is the mean of logp - old_logp, so each token gets an equal part of what reaches it. */
+/* At TG_SEQUENCE_LEVEL log rho is the mean of logp - old_logp, so each token gets an equal part of
+ * what reaches it. */
 template <class T>
 __global__ void __launch_bounds__(GRPO_THREADS)
     grpo_gradient_kernel(const __grid_constant__ grpo_args a)

@@ -1,4 +1,5 @@
-/* grpo_policy.cuh - from log-probabilities of tokens to losses and their derivatives, in double: the definition of all loss types. */
+/* grpo_policy.cuh - from log-probabilities of tokens to losses and their derivatives, in double:
+ * the definition of all loss types. */
 #ifndef CUDA_GRPO_POLICY_CUH
 #define CUDA_GRPO_POLICY_CUH
 
@@ -73,7 +74,8 @@ policy_of(const grpo_options &o, const grpo_sequence &s, double rho, double logp
     }
 }
 
-/* Of TG_VESPO, from the logarithms of the sequence's ratios, clamped and added up; 0 if it is infinite. */
+/* Of TG_VESPO, from the logarithms of the sequence's ratios, clamped and added up; 0 if it is
+ * infinite. */
 __device__ __forceinline__ static double phi_of(const grpo_options &o, double advantage,
                                                 double log_ratio)
 {

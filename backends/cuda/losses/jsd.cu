@@ -1,4 +1,5 @@
-/* jsd.cu - the generalised Jensen-Shannon divergence of two rows of log-probabilities, x of the student, y of the teacher. */
+/* jsd.cu - the generalised Jensen-Shannon divergence of two rows of log-probabilities, x of the
+ * student, y of the teacher. */
 #include "divergence.cuh"
 
 /* beta 1 */
@@ -12,7 +13,8 @@ struct jsd_reverse_loss {
     }
 };
 
-/* beta between; M: its mixture. -120 stands for all logarithms below it, whose probabilities are 0 in f32. */
+/* beta between; M: its mixture. -120 stands for all logarithms below it, whose probabilities are 0
+ * in f32. */
 template <class M> struct jsd_mixture_loss {
     static constexpr double UNIT = LN_2 * M::UNIT;
     M mixture;

@@ -1,4 +1,5 @@
-/* kl_div.cu - per element d = t (log t - y), or exp(t) (t - y) of a target that holds logarithms. */
+/* kl_div.cu - per element d = t (log t - y), or exp(t) (t - y) of a target that holds
+ * logarithms. */
 #include "divergence.cuh"
 
 struct kl_div_loss {

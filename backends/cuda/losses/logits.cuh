@@ -1,11 +1,13 @@
-/* logits.cuh - wide rows of logits, each with a target: how they lie, how they are walked, and what their sums of exponentials say. */
+/* logits.cuh - wide rows of logits, each with a target: how they lie, how they are walked, and what
+ * their sums of exponentials say. */
 #ifndef CUDA_LOGITS_CUH
 #define CUDA_LOGITS_CUH
 
 #include "rows/held.cuh"
 #include "rows/indices.cuh"
 
-/* Rows in groups: `inner` rows follow each other at `stride`, and groups of them at `outer`. Strides in bytes. */
+/* Rows in groups: `inner` rows follow each other at `stride`, and groups of them at `outer`.
+ * Strides in bytes. */
 struct plane_span {
     char *data;
     int64_t rows, inner, stride, outer;
@@ -51,13 +53,15 @@ enum { LOGITS_THREADS = 512 /* of a block that holds a row, or a part of one */ 
 
 typedef cluster_team<LOGITS_THREADS> logits_team;
 
-/* A row of whole chunks in shared memory, a part of it in each block of a cluster. A thread copies its chunks there, and alone reads them. */
+/* A row of whole chunks in shared memory, a part of it in each block of a cluster. A thread copies
+ * its chunks there, and alone reads them. */
 template <class T> struct held_logits {
     uint4 *memory;
 
     __device__ __forceinline__ void take(const logits_team &t, const T *row, int n) const
     {
-        for (int j = t.lane * V<T>, k = threadIdx.x; j < n; j += t.lanes * V<T>, k += LOGITS_THREADS)
+        for (int j = t.lane * V<T>, k = threadIdx.x; j < n;
+             j += t.lanes * V<T>, k += LOGITS_THREADS)
             copy_ahead(memory + k, row + j);
     }
 

@@ -1,12 +1,14 @@
 /* selective_log_softmax.cu - logp = x_y - lse, x = logits / temperature, of one token a position.
  *
- * All is made of differences of logits, relative to the largest; the target stands apart from the sum of the others, so that logp of a
- * confident row keeps its digits. Exponents are to base 2: temperature is part of their scale. */
+ * All is made of differences of logits, relative to the largest; the target stands apart from the
+ * sum of the others, so that logp of a confident row keeps its digits. Exponents are to base 2:
+ * temperature is part of their scale. */
 #include "tokens.cuh"
 
 /* ---- a row ---- */
 
-/* The target's logit, and of the others the largest and the sum of exp((x - largest) / temperature). */
+/* The target's logit, and of the others the largest and the sum of exp((x - largest) /
+ * temperature). */
 template <class T, class TEAM, class ROW>
 __device__ __forceinline__ static target_sums sum_logits(const tokens &k, TEAM &t,
                                                          const ROW &logits, float x_y, int y)
@@ -133,7 +135,8 @@ __global__ void __launch_bounds__(LOGITS_THREADS, 3)
     }
 }
 
-/* By a saved lse: a thread a token, and the whole block for each of those that lse does not tell enough of. */
+/* By a saved lse: a thread a token, and the whole block for each of those that lse does not tell
+ * enough of. */
 enum { SAVED_TOKENS = 16 };
 
 template <class T>
@@ -183,8 +186,8 @@ struct gradient_args {
     int lanes;
 };
 
-/* factor 2^((x - origin) scale - from), 1 <= |factor| < 2: what is small is so in the exponent alone, and products that would be
- * subnormal are 0. */
+/* factor 2^((x - origin) scale - from), 1 <= |factor| < 2: what is small is so in the exponent
+ * alone, and products that would be subnormal are 0. */
 struct logit_slopes {
     float origin, from, factor, target;
 };

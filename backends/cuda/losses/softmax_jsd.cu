@@ -1,9 +1,12 @@
-/* softmax_jsd.cu - the generalised Jensen-Shannon divergence of the softmaxes of two rows of logits, and the gradient of the student's logits.
+/* softmax_jsd.cu - the generalised Jensen-Shannon divergence of the softmaxes of two rows of
+ * logits, and the gradient of the student's logits.
  *
- * Wide rows of both stay in shared memory: logits are read once and the gradient is written once. Other rows are read again in each of four passes:
- * for the largest logits, the sums of exponentials, loss and sum of slopes, and the gradient. The README of the family has the formulas:
- * the largest logit stands apart from its sum, and slopes are taken relative to that of a class with most of the probability. Two
- * log-probabilities are compared by the difference of their logits, which is exact where these nearly agree. */
+ * Wide rows of both stay in shared memory: logits are read once and the gradient is written once.
+ * Other rows are read again in each of four passes: for the largest logits, the sums of
+ * exponentials, loss and sum of slopes, and the gradient. The README of the family has the
+ * formulas: the largest logit stands apart from its sum, and slopes are taken relative to that of a
+ * class with most of the probability. Two log-probabilities are compared by the difference of their
+ * logits, which is exact where these nearly agree. */
 #include "losses/divergence.cuh"
 #include "softmax_jsd_rows.cuh"
 
@@ -99,7 +102,8 @@ static int64_t launch(const cuda_call &call, const F &f, softmax_jsd_args a, con
     return blocks;
 }
 
-/* Types of the student's logits and of its gradient are the same, or of f32 logits any. whole<T>: of rows that are held. */
+/* Types of the student's logits and of its gradient are the same, or of f32 logits any. whole<T>:
+ * of rows that are held. */
 template <class RUN> static void by_types(const softmax_jsd_call &c, bool held, const RUN &run)
 {
     by_wholeness(c.student, held, [&](auto e) {

@@ -1,15 +1,19 @@
-/* softmax_jsd.cuh - the losses and slopes of a class, from what its two logits say relative to their rows. All logarithms are to base 2.
+/* softmax_jsd.cuh - the losses and slopes of a class, from what its two logits say relative to
+ * their rows. All logarithms are to base 2.
  *
  * A family of losses gives a struct F with
  *   UNIT, LOSS_UNIT   what gradients and losses are multiplied with afterwards
  *   SLOPE_ALONE       1: the gradient is slope; 0: it is q (slope - sum of q slope)
- *   RELATIVE          slopes of classes that the teacher hardly knows are less mixture.of_none, the slope of one that it does not know
- *   operator()(q, p, apart)   of a class with probabilities q of the student and p of the teacher, apart = log (p / q)
+ *   RELATIVE          slopes of classes that the teacher hardly knows are less mixture.of_none, the
+ *                     slope of one that it does not know
+ *   operator()(q, p, apart)   of a class with probabilities q of the student and p of the teacher,
+ *                             apart = log (p / q)
  *
- * Where the teacher hardly knows what the student holds for likely, nearly all slopes of a row are nearly -log (1 - beta), and the gradient is
- * what is left when their mean is taken away. So such slopes are given less that, exactly, and what the constant adds to the difference of a
- * slope and the mean is counted apart: for a class of this kind it is the constant times the probability of all that are not, for any other
- * the constant times that of those that are, less than nothing. */
+ * Where the teacher hardly knows what the student holds for likely, nearly all slopes of a row are
+ * nearly -log (1 - beta), and the gradient is what is left when their mean is taken away. So such
+ * slopes are given less that, exactly, and what the constant adds to the difference of a slope and
+ * the mean is counted apart: for a class of this kind it is the constant times the probability of
+ * all that are not, for any other the constant times that of those that are, less than nothing. */
 #ifndef CUDA_SOFTMAX_JSD_CUH
 #define CUDA_SOFTMAX_JSD_CUH
 

@@ -1,5 +1,6 @@
-/* softmax_jsd_rows.cuh - a pair of rows of softmax_jsd: where they lie, and the four passes over them: for the largest logits, the sums of
- * exponentials, loss and sum of slopes, and the gradient. */
+/* softmax_jsd_rows.cuh - a pair of rows of softmax_jsd: where they lie, and the four passes over
+ * them: for the largest logits, the sums of exponentials, loss and sum of slopes, and the
+ * gradient. */
 #ifndef CUDA_SOFTMAX_JSD_ROWS_CUH
 #define CUDA_SOFTMAX_JSD_ROWS_CUH
 
@@ -42,12 +43,15 @@ template <class T> struct walked_pair {
 enum {
     PAIR_THREADS = 256 /* of a block that holds two rows, or a part of them */,
     ROOM_OF_BASES =
-        16 /* how far apart the logarithms of two rows' largest powers may be, if powers are to count from one base */
+        /* how far apart the logarithms of two rows' largest powers may be, if powers are to count
+         * from one base */
+    16
 };
 
 typedef cluster_team<PAIR_THREADS> pair_team;
 
-/* Both in shared memory, of whole chunks, which each thread copied there for itself. KEEP: what `each` makes of f32 stays in their place. */
+/* Both in shared memory, of whole chunks, which each thread copied there for itself. KEEP: what
+ * `each` makes of f32 stays in their place. */
 template <class T> struct held_pair {
     static constexpr bool CAN_KEEP = sizeof(T) == 4;
     uint4 *memory;
@@ -89,8 +93,9 @@ template <class T> struct held_pair {
 
 /* ---- the passes over a pair of rows ---- */
 
-/* A class with logits x and y has probabilities share 2^(x scale - base), and its logarithms are (y - x) scale - offset - rest apart:
- * offset is what is large of that, rounded, and rest has what that lacks. */
+/* A class with logits x and y has probabilities share 2^(x scale - base), and its logarithms are (y
+ * - x) scale - offset - rest apart: offset is what is large of that, rounded, and rest has what
+ * that lacks. */
 struct softmax_pair {
     float base[2], share[2]; /* of student and teacher */
     float offset, rest;
@@ -172,7 +177,9 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
     softmax_pair s;
     float sums[4] = {
         0, 0, 0,
-        0}; /* of both rows, and of their differences, without the largest; what stands beside the student's largest */
+        /* of both rows, and of their differences, without the largest; what stands beside the
+         * student's largest */
+        0};
     float more[1] = {0}; /* the teacher's powers less the student's, all from one base */
     float up[2], others[2];
     find_largest<T>(t, a.n, pair, top);
@@ -205,7 +212,8 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
         s.share[m] = up[m] / (1 + others[m]);
     }
     if (s.share[0] <= 0.5f && fabsf(between) < ROOM_OF_BASES) {
-        /* many classes nearly agree where the temperature is high: their sums differ by what they differ by, which is as exact */
+        /* many classes nearly agree where the temperature is high: their sums differ by what they
+         * differ by, which is as exact */
         s.offset = log_of_ratio(1 / s.share[0], ratio / s.share[1], more[0]);
         s.rest = 0;
     } else {
@@ -219,8 +227,8 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
     return s;
 }
 
-/* Of a row: what slopes are relative to, the sum of the losses, and what the mean of slopes is beyond that: as hardly known classes see it, and as all
- * others do. */
+/* Of a row: what slopes are relative to, the sum of the losses, and what the mean of slopes is
+ * beyond that: as hardly known classes see it, and as all others do. */
 struct softmax_jsd_sums {
     float middle, loss, of_hardly, of_others;
 };

@@ -1,11 +1,12 @@
-/* tokens.cuh - tokens [B,L] and the logits [B,L,V] that predict them: log-probabilities, and back. selective_log_softmax.cu has the
- * kernels, grpo_loss.cu runs them too. */
+/* tokens.cuh - tokens [B,L] and the logits [B,L,V] that predict them: log-probabilities, and back.
+ * selective_log_softmax.cu has the kernels, grpo_loss.cu runs them too. */
 #ifndef CUDA_TOKENS_CUH
 #define CUDA_TOKENS_CUH
 
 #include "logits.cuh"
 
-/* A number for each token, each sequence, or one for all: strides in elements, 0 where it is the same. data NULL: absent. */
+/* A number for each token, each sequence, or one for all: strides in elements, 0 where it is the
+ * same. data NULL: absent. */
 struct token_plane {
     char *data;
     int64_t by_batch, by_token;
@@ -89,7 +90,8 @@ static inline tokens tokens_of(const cuda_call &call, const tg_tensor *logits,
     return t;
 }
 
-/* logp, and lse where that has data. saved: lse of a forward, which is used where its rounding does not tell; or no data. */
+/* logp, and lse where that has data. saved: lse of a forward, which is used where its rounding does
+ * not tell; or no data. */
 void launch_log_probabilities(const cuda_call &call, const tokens &t, const tg_tensor *logits,
                               const token_plane &logp, const token_plane &lse,
                               const token_plane &saved);

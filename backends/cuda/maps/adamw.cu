@@ -1,6 +1,7 @@
-/* adamw.cu - one pass over the parameters: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
- * p = p (1 - lr weight_decay) - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps). The norm of all gradients, which clips g
- * and leaves the step out where it is not finite, is read on the card. */
+/* adamw.cu - one pass over the parameters: m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2)
+ * g^2, p = p (1 - lr weight_decay) - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) +
+ * eps). The norm of all gradients, which clips g and leaves the step out where it is not finite, is
+ * read on the card. */
 #include <math.h>
 
 #include "rows/elements.cuh"

@@ -1,4 +1,5 @@
-/* convert.cu - tensors of types and strides that kernels do not take: small ones, element by element. */
+/* convert.cu - tensors of types and strides that kernels do not take: small ones, element by
+ * element. */
 #include "rows/elements.cuh"
 
 enum { CONVERT_THREADS = 256 };

@@ -18,7 +18,8 @@ __device__ __forceinline__ static gelu gelu_tanh(float a)
     return g;
 }
 
-/* exp(z^2) erfc(z) for z >= 0: t times a polynomial in t = 1 / (1 + 0.35 z), fitted to a relative error of 2^-26. */
+/* exp(z^2) erfc(z) for z >= 0: t times a polynomial in t = 1 / (1 + 0.35 z), fitted to a relative
+ * error of 2^-26. */
 __device__ __forceinline__ static float scaled_erfc(float z)
 {
     const float t = __fdividef(1, 1 + 0.35f * z);

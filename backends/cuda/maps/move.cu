@@ -1,9 +1,11 @@
-/* move.cu - tg_move(): as many tensors read and written as an operator has, and nothing computed. What the memory gives at best. */
+/* move.cu - tg_move(): as many tensors read and written as an operator has, and nothing computed.
+ * What the memory gives at best. */
 #include "rows/elements.cuh"
 
 enum {
     MOVE_THREADS = 256,
-    MOVE_AHEAD = 4 /* chunks that a thread has in flight, where it reads no more buffers than that */
+    /* chunks that a thread has in flight, where it reads no more buffers than that */
+    MOVE_AHEAD = 4
 };
 
 struct move_args {
@@ -61,7 +63,7 @@ template <int READS> static void launch(const move_args &a, cudaStream_t stream)
 
 /* By the number of buffers that are read. */
 static void (*const launches[TG_MOST_MOVED + 1])(const move_args &, cudaStream_t) = {
-    launch<0>, launch<1>, launch<2>, launch<3>,  launch<4>,  launch<5>, launch<6>,
+    launch<0>, launch<1>, launch<2>, launch<3>,  launch<4>,  launch<5>,  launch<6>,
     launch<7>, launch<8>, launch<9>, launch<10>, launch<11>, launch<12>,
 };
 

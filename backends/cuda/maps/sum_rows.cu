@@ -1,6 +1,7 @@
-/* sum_rows.cu - sums over the first dimension, and rows that repeat one. A thread owns a chunk of a row of the result; the first dimension is
- * shared out among groups of a block's threads, which add up their sums in shared memory, and among blocks, whose sums a second launch adds,
- * all in a fixed order. */
+/* sum_rows.cu - sums over the first dimension, and rows that repeat one. A thread owns a chunk of a
+ * row of the result; the first dimension is shared out among groups of a block's threads, which add
+ * up their sums in shared memory, and among blocks, whose sums a second launch adds, all in a fixed
+ * order. */
 #include "rows/mixed.cuh"
 #include "rows/parts.cuh"
 
@@ -26,7 +27,8 @@ struct sum_rows_args {
     }
 };
 
-/* A thread's place: its chunk begins at element j, it has every groups-th of [first, end), and is the line-th of its group down the rows. */
+/* A thread's place: its chunk begins at element j, it has every groups-th of [first, end), and is
+ * the line-th of its group down the rows. */
 struct sum_rows_place {
     int64_t j, first, end;
     int group, line, lines;
@@ -136,7 +138,8 @@ __global__ void __launch_bounds__(SUM_ROWS_THREADS)
     }
 }
 
-/* Blocks for rows of so many chunks, and the parts of the first dimension; a.groups and a.share are set. */
+/* Blocks for rows of so many chunks, and the parts of the first dimension; a.groups and a.share are
+ * set. */
 struct sum_rows_shape {
     dim3 grid, block;
 };

@@ -1,4 +1,5 @@
-/* sum_squares.cu - y = sum of x^2: squares of a chunk are added up in f32, chunks in f64; dx = 2 dy x. */
+/* sum_squares.cu - y = sum of x^2: squares of a chunk are added up in f32, chunks in f64; dx = 2 dy
+ * x. */
 #include "rows/map.cuh"
 #include "rows/parts.cuh"
 

@@ -1,4 +1,5 @@
-/* dyt.cu - y = tanh(alpha x) gamma + beta. A thread owns a chunk of columns, keeps what belongs to it, and goes down the rows. */
+/* dyt.cu - y = tanh(alpha x) gamma + beta. A thread owns a chunk of columns, keeps what belongs to
+ * it, and goes down the rows. */
 #include "rows/parts.cuh"
 #include "rows/rows.cuh"
 
@@ -62,8 +63,9 @@ struct tanh_pair {
     float value, slope;
 };
 
-/* With e = exp(-2 |x|): |tanh(x)| = (1 - e) / (1 + e), or near 0, where that cancels, x + x^3 q(x^2), fitted to a relative error of 3e-9;
- * and 1 - tanh(x)^2 = 4 e / (1 + e)^2, all its digits, however small it is. */
+/* With e = exp(-2 |x|): |tanh(x)| = (1 - e) / (1 + e), or near 0, where that cancels, x + x^3
+ * q(x^2), fitted to a relative error of 3e-9; and 1 - tanh(x)^2 = 4 e / (1 + e)^2, all its digits,
+ * however small it is. */
 __device__ __forceinline__ static tanh_pair tanh_and_slope(float x)
 {
     const float e = exp_of(-2 * fabsf(x)), r = reciprocal(1 + e), u = x * x;
@@ -78,7 +80,8 @@ __device__ __forceinline__ static tanh_pair tanh_and_slope(float x)
     return t;
 }
 
-/* A thread's chunks of some tensors, row by row: whole ones come by way of shared memory, DYT_AHEAD rows ahead. */
+/* A thread's chunks of some tensors, row by row: whole ones come by way of shared memory, DYT_AHEAD
+ * rows ahead. */
 template <class T, int TENSORS> struct dyt_stream {
     static constexpr bool AHEAD = element<T>::WHOLE;
     row_span from[TENSORS];
@@ -160,7 +163,8 @@ __device__ __forceinline__ static void write_columns(const dyt_args &a, float *m
     }
 }
 
-/* With t = tanh(alpha x), h = dy gamma (1 - t^2): dx = alpha h, dalpha = sum of x h, dgamma = sum over rows of dy t, dbeta = that of dy */
+/* With t = tanh(alpha x), h = dy gamma (1 - t^2): dx = alpha h, dalpha = sum of x h, dgamma = sum
+ * over rows of dy t, dbeta = that of dy */
 template <class T>
 __global__ void __launch_bounds__(STREAM_THREADS, 2) dyt_backward_kernel(const dyt_args a)
 {

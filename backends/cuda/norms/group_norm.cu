@@ -1,4 +1,5 @@
-/* group_norm.cu - y = (x - mean) rstd weight_c + bias_c, mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) over a group of channels. */
+/* group_norm.cu - y = (x - mean) rstd weight_c + bias_c, mean and rstd = 1 / sqrt(mean((x -
+ * mean)^2) + eps) over a group of channels. */
 #include "group_norm.cuh"
 #include "rows/parts.cuh"
 
@@ -16,7 +17,8 @@ struct forward_args {
     double share; /* 1 / elements of a group */
 };
 
-/* What a thread has seen: its sum, its mean and squared distances from that. Chunks are joined so that no large mean cancels. */
+/* What a thread has seen: its sum, its mean and squared distances from that. Chunks are joined so
+ * that no large mean cancels. */
 struct moments {
     double sum;
     float count, mean, squares;
@@ -144,16 +146,17 @@ tg_status cuda_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_args 
 
 /* ---- backward ---- */
 
-/* With S_c and P_c the sums over a channel of dy and of dy normal: dx = rstd (m - normal mean(m normal) - mean(m)), m = dy weight_c,
- * where the means are sums over the channels of weight_c P_c and weight_c S_c; dweight_c and dbias_c are P_c and S_c, added up over the
- * batch. */
+/* With S_c and P_c the sums over a channel of dy and of dy normal: dx = rstd (m - normal mean(m
+ * normal) - mean(m)), m = dy weight_c, where the means are sums over the channels of weight_c P_c
+ * and weight_c S_c; dweight_c and dbias_c are P_c and S_c, added up over the batch. */
 struct backward_args {
     group_shape s;
     group_view dy, x, dx;
     vector_span weight;
     const float *mean, *rstd;
     float *
-        columns; /* P and S of the pieces of channels: [batch, piece, 2, channels]; NULL: not asked for */
+        /* P and S of the pieces of channels: [batch, piece, 2, channels]; NULL: not asked for */
+        columns;
     float share; /* 1 / elements of a group; 0 for one element, which has no gradient */
 };
 

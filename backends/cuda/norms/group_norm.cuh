@@ -1,9 +1,10 @@
 /* group_norm.cuh - groups of channels as teams of threads see them.
  *
- * A channel is `lines` lines of n elements. Some lanes of a warp, 32 of them mostly, work on a piece of one channel, so that what
- * belongs to a channel is the same in all of them. A team has a group. Where there are as many pieces as the team has lanes for, they
- * are held in registers, while whole chunks of the next group are on their way to shared memory; else the pieces are walked, and read
- * twice. */
+ * A channel is `lines` lines of n elements. Some lanes of a warp, 32 of them mostly, work on a
+ * piece of one channel, so that what belongs to a channel is the same in all of them. A team has a
+ * group. Where there are as many pieces as the team has lanes for, they are held in registers,
+ * while whole chunks of the next group are on their way to shared memory; else the pieces are
+ * walked, and read twice. */
 #ifndef CUDA_GROUP_NORM_CUH
 #define CUDA_GROUP_NORM_CUH
 
@@ -29,7 +30,8 @@ struct group_shape {
     int piece_lanes, pieces, span; /* lanes of a piece; pieces of a channel; chunks of a piece */
 };
 
-/* Channel c of the group and chunks [first, end) of it, of which the lane has every piece_lanes-th. */
+/* Channel c of the group and chunks [first, end) of it, of which the lane has every
+ * piece_lanes-th. */
 struct group_piece {
     int channel, part, first, end;
 };
@@ -172,7 +174,8 @@ static inline void join_lines(group_shape *s, const group_view *const *views, in
     s->lines = 1;
 }
 
-/* How a channel is cut where a lane has `held` chunks of a piece; 1 if a team of at most so many lanes has them all. */
+/* How a channel is cut where a lane has `held` chunks of a piece; 1 if a team of at most so many
+ * lanes has them all. */
 static inline bool cut_groups(group_shape *s, int chunk, int held, int64_t most)
 {
     s->per_line = (int)ceil_div(s->n, chunk);
@@ -187,7 +190,8 @@ static inline bool cut_groups(group_shape *s, int chunk, int held, int64_t most)
     return s->lines == 1 && all <= most;
 }
 
-/* The same where pieces are walked: a lane has 4 chunks of each at least, and all lanes have some. */
+/* The same where pieces are walked: a lane has 4 chunks of each at least, and all lanes have
+ * some. */
 static inline void cut_walked_groups(group_shape *s, int chunk)
 {
     cut_groups(s, chunk, 4, STREAM_THREADS);
@@ -200,26 +204,30 @@ static inline void cut_walked_groups(group_shape *s, int chunk)
 static inline row_shape shape_groups(const group_shape &s, int threads)
 {
     row_shape shape = {s.lanes, threads, 1, s.lanes > threads ? s.lanes / threads : 1, 0};
-    shape.blocks = shape.ranks > 1 ? (int64_t)s.groups * shape.ranks
-                                   : ceil_div(s.groups, threads / s.lanes);
+    shape.blocks =
+        shape.ranks > 1 ? (int64_t)s.groups * shape.ranks : ceil_div(s.groups, threads / s.lanes);
     return shape;
 }
 
-/* What launches a kernel on groups: K chunks of a piece for a lane that holds them, and so many in shared memory. */
+/* What launches a kernel on groups: K chunks of a piece for a lane that holds them, and so many in
+ * shared memory. */
 template <class ARGS> struct group_kernel {
     void (*kernel)(ARGS);
     int held, chunks;
 };
 
-/* Cuts the groups so that teams hold them, and finds out how to launch the kernel. A block of many threads comes before a cluster of blocks, whose barriers
- * take longer. Returns false if the card has no room for a group. */
+/* Cuts the groups so that teams hold them, and finds out how to launch the kernel. A block of many
+ * threads comes before a cluster of blocks, whose barriers take longer. Returns false if the card
+ * has no room for a group. */
 template <class ARGS>
 static bool fit_groups(const cuda_call &call, group_shape *s, int chunk,
                        const group_kernel<ARGS> &k, kernel_room (&known)[2], row_shape *shape)
 {
     const struct {
         int threads, ranks;
-    } teams[] = {{STREAM_THREADS, 1}, {MOST_LANES, 1}, {STREAM_THREADS, most_ranks(call)},
+    } teams[] = {{STREAM_THREADS, 1},
+                 {MOST_LANES, 1},
+                 {STREAM_THREADS, most_ranks(call)},
                  {MOST_LANES, most_ranks(call)}};
     for (const auto &t : teams) {
         if (!cut_groups(s, chunk, k.held, (int64_t)t.threads * t.ranks))

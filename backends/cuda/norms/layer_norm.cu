@@ -115,8 +115,8 @@ tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args 
     });
 }
 
-/* dx = rstd (m - normal mean(m normal) - mean(m)), m = dy weight, normal = (x - mean) rstd; dweight = sum over rows of dy normal,
- * dbias = sum over rows of dy */
+/* dx = rstd (m - normal mean(m normal) - mean(m)), m = dy weight, normal = (x - mean) rstd; dweight
+ * = sum over rows of dy normal, dbias = sum over rows of dy */
 struct layer_norm_gradient {
     enum { SUMS = 2, COLUMNS = 2, SCALARS = 0, OWN = 0, THIRD = 0, WEIGHT = 1 };
     const float *mean, *rstd;

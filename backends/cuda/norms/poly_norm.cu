@@ -1,5 +1,5 @@
-/* poly_norm.cu - y = w3 r3 x^3 + w2 r2 x^2 + w1 r1 x + bias, r_p = 1 / sqrt(mean(x^(2p)) + eps); weight and rstd hold what belongs to
- * x^3, x^2, x, in this order. */
+/* poly_norm.cu - y = w3 r3 x^3 + w2 r2 x^2 + w1 r1 x + bias, r_p = 1 / sqrt(mean(x^(2p)) + eps);
+ * weight and rstd hold what belongs to x^3, x^2, x, in this order. */
 #include "rows/backward.cuh"
 
 struct forward_args {
@@ -90,8 +90,9 @@ tg_status cuda_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *a
     });
 }
 
-/* With S_p = sum over the row of dy x^p: dx = dy A(x) - x B(x^2), A(x) = sum over p of p w_p r_p x^(p-1),
- * B(x^2) = sum over p of p w_p r_p^3 S_p / n x^(2p-2); dweight_p = sum over rows of r_p S_p, dbias = sum of dy */
+/* With S_p = sum over the row of dy x^p: dx = dy A(x) - x B(x^2), A(x) = sum over p of p w_p r_p
+ * x^(p-1), B(x^2) = sum over p of p w_p r_p^3 S_p / n x^(2p-2); dweight_p = sum over rows of r_p
+ * S_p, dbias = sum of dy */
 template <class T> struct poly_norm_gradient {
     enum { SUMS = 3, COLUMNS = 0, SCALARS = 4, OWN = 1, THIRD = 0, WEIGHT = 0 };
     const float *rstd;

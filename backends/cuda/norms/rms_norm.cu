@@ -1,5 +1,5 @@
-/* rms_norm.cu - rms_norm and fused_add_rms_norm: y = x rstd (offset + weight), rstd = 1 / sqrt(mean(x^2) + eps); the fused one
- * normalises s = x + residual, which it writes as well. */
+/* rms_norm.cu - rms_norm and fused_add_rms_norm: y = x rstd (offset + weight), rstd = 1 /
+ * sqrt(mean(x^2) + eps); the fused one normalises s = x + residual, which it writes as well. */
 #include "rows/backward.cuh"
 
 struct forward_args {
@@ -134,8 +134,8 @@ tg_status cuda_fused_add_rms_norm_forward(tg_ctx *ctx, const tg_fused_add_rms_no
     return forward(ctx, "fused_add_rms_norm_forward", tensors, f);
 }
 
-/* dx = rstd (m - normal mean(m normal)), m = dy (offset + weight), normal = x rstd; dweight = sum over rows of dy normal, where
- * normal is rounded for llama */
+/* dx = rstd (m - normal mean(m normal)), m = dy (offset + weight), normal = x rstd; dweight = sum
+ * over rows of dy normal, where normal is rounded for llama */
 template <class T, bool LLAMA> struct rms_norm_gradient {
     enum { SUMS = 1, COLUMNS = 1, SCALARS = 0, OWN = 0, THIRD = 1, WEIGHT = 1 };
     const float *rstd;

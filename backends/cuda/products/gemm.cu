@@ -1,5 +1,6 @@
-/* gemm.cu - products by a kernel of our own, on any strides: for what cuBLASLt does not take, and where it is not installed. A block
- * makes a tile of c, whose sums stay in registers; tiles of both operands come through shared memory as f32. */
+/* gemm.cu - products by a kernel of our own, on any strides: for what cuBLASLt does not take, and
+ * where it is not installed. A block makes a tile of c, whose sums stay in registers; tiles of both
+ * operands come through shared memory as f32. */
 #include "gemm.h"
 
 #include "rows/elements.cuh"
@@ -24,7 +25,8 @@ struct gemm_problem {
     float alpha, beta;
 };
 
-/* to[d][i] = the operand at line first + i and k + d, 0 beyond its ends. Neighbouring threads read neighbouring elements. */
+/* to[d][i] = the operand at line first + i and k + d, 0 beyond its ends. Neighbouring threads read
+ * neighbouring elements. */
 template <class T>
 __device__ __forceinline__ void gemm_fetch(float (&to)[GEMM_DEPTH][GEMM_TILE + 1],
                                            const gemm_operand &from, int64_t first, int64_t lines,

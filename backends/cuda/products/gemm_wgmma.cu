@@ -1,5 +1,6 @@
-/* gemm_wgmma.cu - products of bf16 and f16 by the tensor cores of GPUs of compute capability 9.0 (gemm_wgmma.cuh): where rows begin at
- * multiples of 16 bytes, not both operands are transposed, and nothing is added but, to f32, the product itself. */
+/* gemm_wgmma.cu - products of bf16 and f16 by the tensor cores of GPUs of compute capability 9.0
+ * (gemm_wgmma.cuh): where rows begin at multiples of 16 bytes, not both operands are transposed,
+ * and nothing is added but, to f32, the product itself. */
 #include "gemm_wgmma.cuh"
 
 #include "gemm.h"
@@ -37,8 +38,7 @@ static bool multiply_by_result(const cuda_call &call, const tg_gemm_args *args)
                                                  scaled_result<float, true>{alpha, NULL, 0});
 }
 
-template <class T>
-static bool multiply_by_layout(const cuda_call &call, const tg_gemm_args *args)
+template <class T> static bool multiply_by_layout(const cuda_call &call, const tg_gemm_args *args)
 {
     if (args->trans_a)
         return multiply_by_result<T, 1, 1>(call, args);

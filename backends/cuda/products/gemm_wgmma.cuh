@@ -1,5 +1,6 @@
-/* gemm_wgmma.cuh - products of 16-bit matrices on GPUs of compute capability 9.0 (gemm_wgmma_tile.cuh), for operators that do something with
- * the result before it leaves the multiprocessor. */
+/* gemm_wgmma.cuh - products of 16-bit matrices on GPUs of compute capability 9.0
+ * (gemm_wgmma_tile.cuh), for operators that do something with the result before it leaves the
+ * multiprocessor. */
 #ifndef CUDA_GEMM_WGMMA_CUH
 #define CUDA_GEMM_WGMMA_CUH
 
@@ -8,8 +9,9 @@
 
 #if HAS_WGMMA
 
-/* ---- results on their way out: through shared memory in parts of STAGED bytes, blocks of 64 rows and 128 bytes, swizzled as copies do
- * that. A thread has, of rows lane / 4 and 8 more of its warp's 16, two neighbours in every 8 columns. ---- */
+/* ---- results on their way out: through shared memory in parts of STAGED bytes, blocks of 64 rows
+ * and 128 bytes, swizzled as copies do that. A thread has, of rows lane / 4 and 8 more of its
+ * warp's 16, two neighbours in every 8 columns. ---- */
 
 /* Of C: columns of a part, and parts of a tile. */
 template <class C> constexpr int PART_COLUMNS = STAGED / 64 / (int)sizeof(C);
@@ -124,9 +126,10 @@ __device__ __forceinline__ void make_results(const product &p, const RESULT &res
 }
 #endif
 
-/* RESULT: begin(row) reads what is needed of two rows, `row` and 8 further. finish(d, that, row, tile's column, pairs) makes pairs of
- * RESULT::type, 16 bits, of the thread's numbers of these rows, and answers whether they are written; finish(d, that) changes f32, which are
- * added to what is there if RESULT::ADDED. */
+/* RESULT: begin(row) reads what is needed of two rows, `row` and 8 further. finish(d, that, row,
+ * tile's column, pairs) makes pairs of RESULT::type, 16 bits, of the thread's numbers of these
+ * rows, and answers whether they are written; finish(d, that) changes f32, which are added to what
+ * is there if RESULT::ADDED. */
 template <class T, int A_ACROSS, int B_ACROSS, class RESULT>
 __global__ void __launch_bounds__(PRODUCT_THREADS, 1)
     product_kernel(const __grid_constant__ product p, const RESULT result)
@@ -209,7 +212,8 @@ static inline bool has_tiles(const tg_tensor *t)
     return (uintptr_t)data_of(t) % 16 == 0 && stride >= width_of(t) && stride * size % 16 == 0;
 }
 
-/* A matrix of 16 bits that a product reads: `lines` are its rows where k is the contiguous dimension, else its columns. */
+/* A matrix of 16 bits that a product reads: `lines` are its rows where k is the contiguous
+ * dimension, else its columns. */
 struct product_operand {
     const void *data;
     int64_t lines, k, stride; /* elements from one line, or k, to the next */
@@ -223,8 +227,9 @@ static bool map_operand(CUtensorMap *map, int type, const product_operand &o)
                            2 * o.stride, ACROSS ? TILE_K : LINES);
 }
 
-/* Clusters that the card runs at once; *known keeps the answer, 0 before: the cards of a process are taken to be of one kind. -1 if the
- * kernel is not there, since the library was not built for this card: it has no shared memory of its own then. */
+/* Clusters that the card runs at once; *known keeps the answer, 0 before: the cards of a process
+ * are taken to be of one kind. -1 if the kernel is not there, since the library was not built for
+ * this card: it has no shared memory of its own then. */
 template <class KERNEL>
 static int product_clusters(int *known, KERNEL kernel, const cudaLaunchConfig_t &config)
 {
@@ -241,8 +246,8 @@ static int product_clusters(int *known, KERNEL kernel, const cudaLaunchConfig_t 
     return clusters;
 }
 
-/* c of m x n numbers, `stride` apart, from a and b; NULL where the result is never written. Returns false, with nothing launched, if the card or the tensors are not such that
- * this can be done. */
+/* c of m x n numbers, `stride` apart, from a and b; NULL where the result is never written. Returns
+ * false, with nothing launched, if the card or the tensors are not such that this can be done. */
 template <class T, int A_ACROSS, int B_ACROSS, class RESULT>
 static bool launch_product(const cuda_call &call, int type, const product_operand &a,
                            const product_operand &b, void *c, int64_t stride, const int *only,
@@ -272,14 +277,13 @@ static bool launch_product(const cuda_call &call, int type, const product_operan
     config.stream = call.stream;
     config.attrs = &cluster;
     config.numAttrs = 1;
-    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             PRODUCT_SHARED) != cudaSuccess)
+    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, PRODUCT_SHARED) !=
+        cudaSuccess)
         return false;
     const int64_t clusters = product_clusters(&known, kernel, config);
     if (clusters < 0)
         return false;
-    config.gridDim =
-        dim3((unsigned)(CLUSTER * min_of(clusters, (int64_t)p.rows * p.columns)));
+    config.gridDim = dim3((unsigned)(CLUSTER * min_of(clusters, (int64_t)p.rows * p.columns)));
     return cudaLaunchKernelEx(&config, kernel, p, result) == cudaSuccess;
 }
 

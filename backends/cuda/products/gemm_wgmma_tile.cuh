@@ -1,10 +1,11 @@
-/* gemm_wgmma_tile.cuh - tiles of a product of 16-bit matrices on GPUs of compute capability 9.0: how they come to shared memory, and are
- * multiplied there.
+/* gemm_wgmma_tile.cuh - tiles of a product of 16-bit matrices on GPUs of compute capability 9.0:
+ * how they come to shared memory, and are multiplied there.
  *
- * A block makes tiles of 128 x 256, one after the other: of its three groups of four warps one thread of the first has tiles of both
- * operands copied to shared memory, STAGES ahead; each other group multiplies 64 rows of them and keeps its sums in registers. Two blocks,
- * a cluster, work on tiles below each other: each copies half of the tile of b for both. Sums along k go in one order, so that there are
- * the same bits each time. */
+ * A block makes tiles of 128 x 256, one after the other: of its three groups of four warps one
+ * thread of the first has tiles of both operands copied to shared memory, STAGES ahead; each other
+ * group multiplies 64 rows of them and keeps its sums in registers. Two blocks, a cluster, work on
+ * tiles below each other: each copies half of the tile of b for both. Sums along k go in one order,
+ * so that there are the same bits each time. */
 #ifndef CUDA_GEMM_WGMMA_TILE_CUH
 #define CUDA_GEMM_WGMMA_TILE_CUH
 
@@ -19,13 +20,15 @@ enum {
     GROUP = 128, /* threads that multiply together */
     GROUPS = TILE_M / 64,
     PRODUCT_THREADS = GROUP * (1 + GROUPS),
-    PAIR = CLUSTER * TILE_M,    /* rows of a cluster's tiles */
-    SHARE = TILE_N / CLUSTER,   /* columns of b that a block copies for all */
-    LINE_BYTES = 128,           /* that copies swizzle: of a tile's contiguous dimension */
-    BLOCK = 64 * LINE_BYTES,    /* 64 rows of 128 bytes */
-    STAGED = 2 * BLOCK,         /* of a group's results on their way out */
+    PAIR = CLUSTER * TILE_M,  /* rows of a cluster's tiles */
+    SHARE = TILE_N / CLUSTER, /* columns of b that a block copies for all */
+    LINE_BYTES = 128,         /* that copies swizzle: of a tile's contiguous dimension */
+    BLOCK = 64 * LINE_BYTES,  /* 64 rows of 128 bytes */
+    STAGED = 2 * BLOCK,       /* of a group's results on their way out */
     STAGE = (TILE_M + TILE_N) * TILE_K * 2,
-    LEAD = 1,    /* steps that the first group is ahead of the other one, so that only one of both at a time does something else */
+    /* steps that the first group is ahead of the other one, so that only one of both at a time does
+     * something else */
+    LEAD = 1,
     IN_TURN = 1, /* the name of the barrier for that; the groups' own follow */
     PRODUCT_SHARED = STAGES * STAGE + GROUPS * STAGED + 1024 /* to begin at a multiple of 1024 */
 };
@@ -35,8 +38,9 @@ struct product {
     CUtensorMap a, b, c;
     int rows, columns; /* of pairs of tiles, of tiles */
     int steps;         /* along k */
-    int together;      /* rows of pairs that are worked on at the same time, so that what they read stays in L2 */
-    const int *only;   /* rows of pairs that are made: those whose number is not 0; NULL: all */
+    /* rows of pairs that are worked on at the same time, so that what they read stays in L2 */
+    int together;
+    const int *only; /* rows of pairs that are made: those whose number is not 0; NULL: all */
 };
 
 struct tile_place {
@@ -95,7 +99,8 @@ struct product_memory {
     }
 };
 
-/* `LINES` rows of a or columns of b, from `line` on, of TILE_K elements along k; to all blocks of the cluster if `shared`. */
+/* `LINES` rows of a or columns of b, from `line` on, of TILE_K elements along k; to all blocks of
+ * the cluster if `shared`. */
 template <int ACROSS, int LINES>
 __device__ __forceinline__ void load_lines(bool shared, uint32_t to, const CUtensorMap *map,
                                            int line, int k, uint32_t barrier)
@@ -140,14 +145,16 @@ __device__ __forceinline__ void release(const product_memory &m, int stage)
         arrive_at(m.empty + 8 * stage, thread);
 }
 
-/* d = 64 rows of a times 256 columns of b. meanwhile(k): what else is done while the products of step k run. */
+/* d = 64 rows of a times 256 columns of b. meanwhile(k): what else is done while the products of
+ * step k run. */
 template <class T, int A_ACROSS, int B_ACROSS, class MEANWHILE>
 __device__ __forceinline__ void multiply_tile(float (&d)[128], const product_memory &m, int group,
                                               int steps, ring &r, const MEANWHILE &meanwhile)
 {
     /* bytes, in units of 16, from 16 elements along k to the next */
     const int a_step = A_ACROSS ? 16 * LINE_BYTES / 16 : 2, b_step = B_ACROSS ? LINE_BYTES : 2;
-    /* with fewer steps the first group could be a tile ahead, and arrive twice before the other one comes */
+    /* with fewer steps the first group could be a tile ahead, and arrive twice before the other one
+     * comes */
     const bool in_turn = steps >= STAGES;
     int before = 0;
     if (in_turn && group > 0)

@@ -1,4 +1,5 @@
-/* llama4_rope.cu - neighbouring elements as complex numbers, times those of their position; backward takes the conjugate. */
+/* llama4_rope.cu - neighbouring elements as complex numbers, times those of their position;
+ * backward takes the conjugate. */
 #include "rotary.cuh"
 
 template <class T>

@@ -1,4 +1,5 @@
-/* rope.cu - elements d and d + pairs of each head, turned by the angle of their position; backward turns them back. */
+/* rope.cu - elements d and d + pairs of each head, turned by the angle of their position; backward
+ * turns them back. */
 #include "rotary.cuh"
 
 /* The options and tables, which both directions have. */

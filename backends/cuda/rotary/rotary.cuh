@@ -1,5 +1,6 @@
-/* rotary.cuh - heads whose pairs of elements are turned by the angles of their position: what rope, llama4_rope and qwen2vl_mrope share. A
- * thread has a chunk of each head of a token, so that its angles are read once. */
+/* rotary.cuh - heads whose pairs of elements are turned by the angles of their position: what rope,
+ * llama4_rope and qwen2vl_mrope share. A thread has a chunk of each head of a token, so that its
+ * angles are read once. */
 #ifndef CUDA_ROTARY_CUH
 #define CUDA_ROTARY_CUH
 
@@ -12,8 +13,8 @@ struct rotary_side {
     int heads; /* 0: absent */
 };
 
-/* Angles: cos or sin, or both in turn. Strides in bytes; columns from section[0] on are in the next plane, from section[1] on in the one
- * behind it. */
+/* Angles: cos or sin, or both in turn. Strides in bytes; columns from section[0] on are in the next
+ * plane, from section[1] on in the one behind it. */
 struct rotary_table {
     char *data;
     int64_t batch, position, plane;
@@ -68,7 +69,8 @@ __device__ __forceinline__ static head_rows rows_of_head(const rotary_args &a, i
     return rows;
 }
 
-/* Pairs of elements d and d + pairs. Threads: across the pairs of a head, then over the heads of a token, two at once. */
+/* Pairs of elements d and d + pairs. Threads: across the pairs of a head, then over the heads of a
+ * token, two at once. */
 template <class T>
 __global__ void __launch_bounds__(ROTARY_THREADS) halves_kernel(const rotary_args a)
 {
@@ -148,7 +150,8 @@ static rotary_side side_of(const tg_tensor *x, const tg_tensor *y)
     return side;
 }
 
-/* A table whose positions are dimension `position`; a batch, if there is one, is the dimension before it, of 1 for all alike. */
+/* A table whose positions are dimension `position`; a batch, if there is one, is the dimension
+ * before it, of 1 for all alike. */
 static rotary_table table_of(const tg_tensor *t, int position, int64_t offset)
 {
     const int64_t size = (int64_t)tg_type_size(tg_type_of(t));

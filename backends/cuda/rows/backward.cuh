@@ -1,21 +1,25 @@
-/* backward.cuh - gradients of operators that reduce rows: dx row by row, and in the same pass sums over the rows, column by column,
- * for the gradients of parameters.
+/* backward.cuh - gradients of operators that reduce rows: dx row by row, and in the same pass sums
+ * over the rows, column by column, for the gradients of parameters.
  *
  * A family gives a struct F of what its arithmetic needs beside the rows:
- *   enum { SUMS, COLUMNS, SCALARS, OWN, THIRD, WEIGHT }  sums over a row; over a column; over all rows, the last OWN of which no row
+ *   enum { SUMS, COLUMNS, SCALARS, OWN, THIRD, WEIGHT }  sums over a row; over a column; over all
+ *   rows, the last OWN of which no row
  *                                          needs; 1 if a third tensor is added to
  *                                          dx; 1 if dy has a weight
  *   struct state                           of a row
  *   state begin(int64_t row)               from saved statistics
  *   float normal(state, x)                 what becomes of an element of x before all else
- *   void sum(m, normal, float (&)[SUMS])   adds an element's part; m: dy times the weight, where there is one
+ *   void sum(m, normal, float (&)[SUMS])   adds an element's part; m: dy times the weight, where
+ *                                          there is one
  *   void finish(state &, sums)
  *   float gradient(state, m, normal)       dx of the element
- *   void columns(dy[], normal[], float (&)[COLUMNS][])   adds the parts of a chunk, if there are COLUMNS
+ *   void columns(dy[], normal[], float (&)[COLUMNS][])   adds the parts of a chunk, if there are
+ *                                                        COLUMNS
  *   void scalars(state, sums, double (&)[SCALARS])   adds the parts of a row, if there are SCALARS
  *   void own(m, normal, float (&)[OWN])    adds an element's part, if there are OWN
  *
- * Blocks walk over rows, and read the next row while they compute one. Each writes its part of the sums over rows (parts.cuh). */
+ * Blocks walk over rows, and read the next row while they compute one. Each writes its part of the
+ * sums over rows (parts.cuh). */
 #ifndef CUDA_BACKWARD_CUH
 #define CUDA_BACKWARD_CUH
 
@@ -52,7 +56,8 @@ __device__ __forceinline__ void put_chunk(float *to, int j, int n, const float (
         }
 }
 
-/* The parts of the block's teams, added up in their order, for COLUMNS rows of n sums from `to` on. memory: K V floats a thread. */
+/* The parts of the block's teams, added up in their order, for COLUMNS rows of n sums from `to` on.
+ * memory: K V floats a thread. */
 template <class T, int K, int N>
 __device__ __forceinline__ void write_partial(const team &t, const float (&part)[K][N][V<T>], int n,
                                               float *memory, float *to)
@@ -92,8 +97,8 @@ __device__ __forceinline__ void write_totals(const team &t, const double (*total
             to[k] = sum[k];
 }
 
-/* dy and normal of the chunks of a row. A thread that holds FEW of them, and has column sums to make of
- * them, keeps them as numbers from the first pass to the second. */
+/* dy and normal of the chunks of a row. A thread that holds FEW of them, and has column sums to
+ * make of them, keeps them as numbers from the first pass to the second. */
 template <class F, class T, int K> struct row_numbers {
     static constexpr bool KEPT = K == FEW && F::COLUMNS > 0;
     float dy[KEPT ? K : 1][V<T>], normal[KEPT ? K : 1][V<T>];
@@ -197,7 +202,8 @@ backward_row(const F &f, const backward_args &a, team &t, int64_t r, typename F:
     });
 }
 
-/* The sums of the blocks of a cluster, which lie at the same places in all of them, added up in their order. */
+/* The sums of the blocks of a cluster, which lie at the same places in all of them, added up in
+ * their order. */
 template <class T, int COLUMNS, int SCALARS>
 __device__ __forceinline__ void merge_blocks(float *columns, double *scalars,
                                              const part_args<COLUMNS, SCALARS> &sums)
@@ -323,7 +329,8 @@ template <class F, class T, int K> static int chunks_of_thread()
     return rows > sums ? rows : sums;
 }
 
-/* Rows that are held: *parts tells whether sums are left in parts. Few blocks are one cluster, which leaves none. Returns false if the card has no room for a row. */
+/* Rows that are held: *parts tells whether sums are left in parts. Few blocks are one cluster,
+ * which leaves none. Returns false if the card has no room for a row. */
 template <class F, class T, int K>
 static bool launch_held(const cuda_call &call, const F &f, backward_args a, bool *parts,
                         backward_sums<F> *sums, tg_status *status)
@@ -370,7 +377,8 @@ static tg_status launch_walked(const cuda_call &call, const F &f, backward_args 
     return TG_OK;
 }
 
-/* dx and sums. a: rows, n and the tensors; columns, scalars: where the sums go, NULL each if not asked for. */
+/* dx and sums. a: rows, n and the tensors; columns, scalars: where the sums go, NULL each if not
+ * asked for. */
 template <class F, class T>
 static tg_status backward_rows(const cuda_call &call, const F &f, const backward_args &a,
                                const tg_tensor *const *columns, const scalar_span *scalars,

@@ -1,4 +1,5 @@
-/* cluster.cuh - blocks of a cluster, which reach each other's shared memory (compute capability 9.0). Where there are no clusters a block is alone. */
+/* cluster.cuh - blocks of a cluster, which reach each other's shared memory (compute capability
+ * 9.0). Where there are no clusters a block is alone. */
 #ifndef CUDA_CLUSTER_CUH
 #define CUDA_CLUSTER_CUH
 
@@ -14,7 +15,8 @@ __device__ __forceinline__ int cluster_rank()
     return (int)rank;
 }
 
-/* A barrier in two halves: what a thread has written before it arrives, all threads of the cluster see after they have waited. */
+/* A barrier in two halves: what a thread has written before it arrives, all threads of the cluster
+ * see after they have waited. */
 __device__ __forceinline__ void cluster_arrive()
 {
 #if __CUDA_ARCH__ >= 900

@@ -1,7 +1,8 @@
-/* elements.cuh - elements of f32, bf16 and f16 in chunks of 16 bytes: loads, stores and conversions; tensors as kernels see them.
+/* elements.cuh - elements of f32, bf16 and f16 in chunks of 16 bytes: loads, stores and
+ * conversions; tensors as kernels see them.
  *
- * A thread always works on a chunk of V neighbouring elements. Where all V are there and lie at a multiple of 16 bytes one access
- * moves them; else they are moved one by one. */
+ * A thread always works on a chunk of V neighbouring elements. Where all V are there and lie at a
+ * multiple of 16 bytes one access moves them; else they are moved one by one. */
 #ifndef CUDA_ELEMENTS_CUH
 #define CUDA_ELEMENTS_CUH
 
@@ -15,8 +16,8 @@
 typedef __nv_bfloat16 bf16;
 typedef __half f16;
 
-/* The same elements in tensors whose chunks are all whole: V are there, at a multiple of 16 bytes. Kernels for these have no other way to
- * move them, and much less code. */
+/* The same elements in tensors whose chunks are all whole: V are there, at a multiple of 16 bytes.
+ * Kernels for these have no other way to move them, and much less code. */
 template <class T> struct whole {
     T element;
 };
@@ -91,13 +92,12 @@ __device__ __forceinline__ uint32_t shared_address(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* A chunk goes to shared memory without a register; the thread that asked for it finds it there after wait_for_copies(). */
+/* A chunk goes to shared memory without a register; the thread that asked for it finds it there
+ * after wait_for_copies(). */
 __device__ __forceinline__ void copy_ahead(uint4 *to, const void *from)
 {
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)),
-        "l"(from)
-        : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
+                 : "memory");
 }
 
 __device__ __forceinline__ void wait_for_copies()
@@ -105,7 +105,8 @@ __device__ __forceinline__ void wait_for_copies()
     asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-/* Where copies follow each other in batches: the end of one, and waiting for all but the last OPEN. */
+/* Where copies follow each other in batches: the end of one, and waiting for all but the last
+ * OPEN. */
 __device__ __forceinline__ void end_batch()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -118,8 +119,8 @@ template <int OPEN> __device__ __forceinline__ void wait_for_batches()
 
 /* ---- a kernel behind another ---- */
 
-/* The kernel that launch_behind() put behind this one may come: its blocks wait where they say wait_for_the_kernel_before(), which is until
- * this kernel has ended. */
+/* The kernel that launch_behind() put behind this one may come: its blocks wait where they say
+ * wait_for_the_kernel_before(), which is until this kernel has ended. */
 __device__ __forceinline__ void let_the_next_come()
 {
 #if __CUDA_ARCH__ >= 900
@@ -374,7 +375,8 @@ static inline int64_t min_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* A launch whose blocks may come while the last of the kernel before still run; it begins with wait_for_the_kernel_before(). */
+/* A launch whose blocks may come while the last of the kernel before still run; it begins with
+ * wait_for_the_kernel_before(). */
 template <class... ARGS, class... GIVEN>
 static void launch_behind(const cuda_call &call, void (*kernel)(ARGS...), dim3 grid, dim3 block,
                           GIVEN... given)

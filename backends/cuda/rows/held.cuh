@@ -1,7 +1,9 @@
-/* held.cuh - wide rows that stay in shared memory while they are worked on: of one block, or of a cluster of blocks, each of which has a part.
+/* held.cuh - wide rows that stay in shared memory while they are worked on: of one block, or of a
+ * cluster of blocks, each of which has a part.
  *
- * A thread copies its chunks of the row there and alone reads them again, so that all of a row is under way at once and takes no registers. Several
- * blocks share a multiprocessor: while one waits for its row, others compute. */
+ * A thread copies its chunks of the row there and alone reads them again, so that all of a row is
+ * under way at once and takes no registers. Several blocks share a multiprocessor: while one waits
+ * for its row, others compute. */
 #ifndef CUDA_HELD_CUH
 #define CUDA_HELD_CUH
 
@@ -20,19 +22,19 @@ enum {
 struct cluster_memory {
     alignas(16) float of_warps[2][MOST_SUMS][MOST_HELD_THREADS / 32];
     alignas(16) float of_blocks[2][MOST_SUMS][MOST_RANKS]; /* each written by that block */
-    uint64_t arrived[2];                                      /* barriers: of_blocks is there */
+    uint64_t arrived[2];                                   /* barriers: of_blocks is there */
 };
 
-/* All threads of a cluster of blocks of so many threads, or of a block that is in none. Values go from block to block by stores that count on a barrier of the receiver. There
- * are two places for them: no block is two reductions ahead of another. */
+/* All threads of a cluster of blocks of so many threads, or of a block that is in none. Values go
+ * from block to block by stores that count on a barrier of the receiver. There are two places for
+ * them: no block is two reductions ahead of another. */
 template <int BLOCK> struct cluster_team {
     static constexpr int THREADS = BLOCK;
     int lanes, lane;
     int64_t row;
 
     __device__ __forceinline__ explicit cluster_team(cluster_memory *m)
-        : lanes(THREADS), lane((int)threadIdx.x), row(0), memory(m), blocks(1),
-          rank(0), count(0)
+        : lanes(THREADS), lane((int)threadIdx.x), row(0), memory(m), blocks(1), rank(0), count(0)
     {
 #if __CUDA_ARCH__ >= 900
         asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
@@ -70,7 +72,8 @@ template <int BLOCK> struct cluster_team {
         __syncthreads();
     }
 
-    /* Each value becomes that of the whole team, the same bits in all its threads: join(a, b) is join(b, a). */
+    /* Each value becomes that of the whole team, the same bits in all its threads: join(a, b) is
+     * join(b, a). */
     template <int N, class JOIN>
     __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join)
     {
@@ -136,7 +139,8 @@ template <int BLOCK> struct cluster_team {
             for (int i = 0; i < N; i++) {
                 asm("mapa.shared::cluster.u32 %0, %1, %2;"
                     : "=r"(at)
-                    : "r"(shared_address(&memory->of_blocks[place][i][rank])), "r"((int)threadIdx.x));
+                    : "r"(shared_address(&memory->of_blocks[place][i][rank])),
+                      "r"((int)threadIdx.x));
                 asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 "
                              "[%0], %1, [%2];" ::"r"(at),
                              "r"(__float_as_int(value[i])), "r"(there)
@@ -154,14 +158,15 @@ template <int BLOCK> struct cluster_team {
 /* ---- launching ---- */
 
 struct held_shape {
-    int threads;      /* of a block */
-    int cluster;      /* blocks of a row; 0: rows cannot be held */
+    int threads; /* of a block */
+    int cluster; /* blocks of a row; 0: rows cannot be held */
     int64_t blocks;
-    size_t shared;    /* bytes of a block */
-    bool behind;      /* a kernel of the same call, which this one waits for where it needs to */
+    size_t shared; /* bytes of a block */
+    bool behind;   /* a kernel of the same call, which this one waits for where it needs to */
 };
 
-/* Rows of so many bytes, of as many tensors together, of each of which a thread has the same number of chunks. */
+/* Rows of so many bytes, of as many tensors together, of each of which a thread has the same number
+ * of chunks. */
 static inline held_shape hold_rows(const cuda_call &call, int threads, int64_t rows, int64_t bytes,
                                    int tensors)
 {

@@ -1,6 +1,7 @@
-/* hopper.cuh - instructions that GPUs have from compute capability 9.0 on, products of tiles 9.0 alone (HAS_WGMMA), a function each: barriers that count bytes, copies of tiles
- * between device memory and the shared memory of a cluster's blocks (TMA), products of tiles in shared memory by four warps (wgmma).
- * Addresses of shared memory are 32 bits wide. */
+/* hopper.cuh - instructions that GPUs have from compute capability 9.0 on, products of tiles 9.0
+ * alone (HAS_WGMMA), a function each: barriers that count bytes, copies of tiles between device
+ * memory and the shared memory of a cluster's blocks (TMA), products of tiles in shared memory by
+ * four warps (wgmma). Addresses of shared memory are 32 bits wide. */
 #ifndef CUDA_HOPPER_CUH
 #define CUDA_HOPPER_CUH
 
@@ -41,14 +42,14 @@ __device__ __forceinline__ void arrive(uint32_t barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/* At the barrier of the same address in a block of the cluster. It says that this thread has read, and nothing of what it has written:
- * an arrival that other blocks' threads learn that from takes a fence of the whole card, as long as a product of two tiles. */
+/* At the barrier of the same address in a block of the cluster. It says that this thread has read,
+ * and nothing of what it has written: an arrival that other blocks' threads learn that from takes a
+ * fence of the whole card, as long as a product of two tiles. */
 __device__ __forceinline__ void arrive_at(uint32_t barrier, int block)
 {
     uint32_t there;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(barrier), "r"(block));
-    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there)
-                 : "memory");
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
 }
 
 /* Until the phase of this parity has ended. */
@@ -87,7 +88,8 @@ __device__ __forceinline__ void named_arrival(int name, int threads)
 
 /* ---- copies of tiles ---- */
 
-/* The tile at (x, y), x along the contiguous dimension; its bytes are counted at the barrier. What lies outside is 0. */
+/* The tile at (x, y), x along the contiguous dimension; its bytes are counted at the barrier. What
+ * lies outside is 0. */
 __device__ __forceinline__ void load_tile(uint32_t to, const CUtensorMap *map, int x, int y,
                                           uint32_t barrier)
 {
@@ -97,7 +99,8 @@ __device__ __forceinline__ void load_tile(uint32_t to, const CUtensorMap *map, i
                  : "memory");
 }
 
-/* The same to this address in each block of the mask, where it is counted at the barrier of this address. */
+/* The same to this address in each block of the mask, where it is counted at the barrier of this
+ * address. */
 __device__ __forceinline__ void load_tile_to(uint16_t blocks, uint32_t to, const CUtensorMap *map,
                                              int x, int y, uint32_t barrier)
 {
@@ -152,7 +155,8 @@ __device__ __forceinline__ void store_pair(uint32_t to, float a, float b)
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(a), "f"(b) : "memory");
 }
 
-/* Four matrices of 8 x 8 elements of 16 bits go to shared memory; lane l gives the address of row l % 8 of matrix l / 8. */
+/* Four matrices of 8 x 8 elements of 16 bits go to shared memory; lane l gives the address of row l
+ * % 8 of matrix l / 8. */
 __device__ __forceinline__ void store_matrices(uint32_t to, uint32_t a, uint32_t b, uint32_t c,
                                                uint32_t d)
 {
@@ -191,14 +195,14 @@ template <int OPEN> __device__ __forceinline__ void wait_for_products()
 }
 
 /* The operands of an instruction that has 128 numbers of a thread. */
-#define NUMBERS_8(d, i)                                                                          \
+#define NUMBERS_8(d, i)                                                                         \
     "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
         "+f"(d[i + 6]), "+f"(d[i + 7])
 #define NUMBERS_32(d, i) \
     NUMBERS_8(d, i), NUMBERS_8(d, i + 8), NUMBERS_8(d, i + 16), NUMBERS_8(d, i + 24)
 
-/* d = a b, or with `add` d += a b: 64 x 16 by 16 x 256 elements, given by descriptors of their place in shared memory.
- * A_ACROSS, B_ACROSS: k is not the contiguous dimension. */
+/* d = a b, or with `add` d += a b: 64 x 16 by 16 x 256 elements, given by descriptors of their
+ * place in shared memory. A_ACROSS, B_ACROSS: k is not the contiguous dimension. */
 #define MULTIPLY(TYPE)                                                                            \
     asm volatile("{\n"                                                                            \
                  ".reg .pred p;\n"                                                                \
@@ -231,8 +235,9 @@ __device__ __forceinline__ void multiply(float (&d)[128], uint64_t a, uint64_t b
 #undef NUMBERS_32
 #undef NUMBERS_8
 
-/* A matrix in shared memory of which 128 bytes along the contiguous dimension lie side by side, 1024 bytes for 8 of them, swizzled as
- * copies do that; `blocks`: bytes from one such column of 128 bytes to the next, where the matrix has several of them across k. */
+/* A matrix in shared memory of which 128 bytes along the contiguous dimension lie side by side,
+ * 1024 bytes for 8 of them, swizzled as copies do that; `blocks`: bytes from one such column of 128
+ * bytes to the next, where the matrix has several of them across k. */
 __device__ __forceinline__ uint64_t descriptor_of(uint32_t address, int blocks)
 {
     const uint64_t swizzled_by_128 = 1;

@@ -1,5 +1,6 @@
-/* logarithms.cuh - logarithms of sums and of mixtures of probabilities, and what is small in them, to a few roundings: from the card's
- * approximations where these are exact enough, from short series (minimax) where numbers nearly cancel. Logarithms are to base 2. */
+/* logarithms.cuh - logarithms of sums and of mixtures of probabilities, and what is small in them,
+ * to a few roundings: from the card's approximations where these are exact enough, from short
+ * series (minimax) where numbers nearly cancel. Logarithms are to base 2. */
 #ifndef CUDA_LOGARITHMS_CUH
 #define CUDA_LOGARITHMS_CUH
 
@@ -34,8 +35,8 @@ __device__ __forceinline__ float log2_of(float x)
     return y;
 }
 
-/* log2(1 + g), for which m = 1 + g; each is taken where it tells more. Rounded by itself, whatever is added to it, so that the same arguments give
- * the same bits wherever the function stands. */
+/* log2(1 + g), for which m = 1 + g; each is taken where it tells more. Rounded by itself, whatever
+ * is added to it, so that the same arguments give the same bits wherever the function stands. */
 __device__ __forceinline__ float log2_1p(float g, float m)
 {
     const float r = g * reciprocal(2 + g), square = r * r;
@@ -46,8 +47,9 @@ __device__ __forceinline__ float log2_1p(float g, float m)
     return fabsf(r) < 0.25f ? near : far;
 }
 
-/* 1 - l, l = log2(1 + 2^n), n <= 0: how far the larger of two numbers lies above their mean, where the smaller one is 2^n times as large. It is
- * -n/2 less log cosh (n/2), which for a small n is a series in n^2. */
+/* 1 - l, l = log2(1 + 2^n), n <= 0: how far the larger of two numbers lies above their mean, where
+ * the smaller one is 2^n times as large. It is -n/2 less log cosh (n/2), which for a small n is a
+ * series in n^2. */
 __device__ __forceinline__ float above_mean(float n, float l)
 {
     const float square = n * n;
@@ -58,8 +60,9 @@ __device__ __forceinline__ float above_mean(float n, float l)
     return n > -LOG2_E ? near : 1 - l;
 }
 
-/* (1 + t) times this, t = 2^n, is h + t (n + h) of a small n, h = above_mean(n): they differ by little more than they are rounded by. With
- * y = n LN_2 / 2 it is (y tanh y - log cosh y) / LN_2. */
+/* (1 + t) times this, t = 2^n, is h + t (n + h) of a small n, h = above_mean(n): they differ by
+ * little more than they are rounded by. With y = n LN_2 / 2 it is (y tanh y - log cosh y) /
+ * LN_2. */
 __device__ __forceinline__ float loss_of_near(float n)
 {
     const float square = n * n;
@@ -69,17 +72,18 @@ __device__ __forceinline__ float loss_of_near(float n)
 
 /* ---- the mixture M = beta P + (1 - beta) Q of a teacher's and a student's probability ---- */
 
-/* With E the larger of the two: UNIT E loss = beta P log(P / M) + (1 - beta) Q log(Q / M), and UNIT slope = (1 - beta) log(Q / M). t is the
- * ratio of the smaller one to E. */
+/* With E the larger of the two: UNIT E loss = beta P log(P / M) + (1 - beta) Q log(Q / M), and UNIT
+ * slope = (1 - beta) log(Q / M). t is the ratio of the smaller one to E. */
 struct mixture_term {
     float loss, slope, t;
 };
 
-/* The arguments are apart = log(P / Q); less than 2^-200 of the larger one is none. Where it is less than `hardly`, and P so small that the slope
- * is nearly UNIT `of_none`, the slope of P = 0, it is less that, so that differences of such slopes are exact; only if RELATIVE. */
+/* The arguments are apart = log(P / Q); less than 2^-200 of the larger one is none. Where it is
+ * less than `hardly`, and P so small that the slope is nearly UNIT `of_none`, the slope of P = 0,
+ * it is less that, so that differences of such slopes are exact; only if RELATIVE. */
 
-/* beta 1/2: with h = log(E / M) the loss is (h + t (n + h)) / 2. EXACT: logarithms of what is not small are a series, too, and so is the loss of
- * what nearly agrees. */
+/* beta 1/2: with h = log(E / M) the loss is (h + t (n + h)) / 2. EXACT: logarithms of what is not
+ * small are a series, too, and so is the loss of what nearly agrees. */
 template <bool EXACT> struct even_mixture {
     static constexpr double UNIT = 0.5;
     static constexpr float of_none = 1;
@@ -94,9 +98,10 @@ template <bool EXACT> struct even_mixture {
     }
 };
 
-/* Any other beta; slopes, whose differences count, are rounded by themselves. With w the weight of the smaller one in the mixture, r that of the other, u = t - 1 and s = M / E = r + w t, the loss is
- * w t n - s log s. Where the smaller one makes up most of M, those two are nearly equal, and M is counted from it: with l the
- * logarithm of M / (E t) = 1 - r u / t the loss is -r n - s l. */
+/* Any other beta; slopes, whose differences count, are rounded by themselves. With w the weight of
+ * the smaller one in the mixture, r that of the other, u = t - 1 and s = M / E = r + w t, the loss
+ * is w t n - s log s. Where the smaller one makes up most of M, those two are nearly equal, and M
+ * is counted from it: with l the logarithm of M / (E t) = 1 - r u / t the loss is -r n - s l. */
 struct mixture {
     static constexpr double UNIT = 1;
     float beta, rest, odds, of_none; /* rest: 1 - beta; odds: beta / rest */

@@ -1,6 +1,7 @@
 /* map.cuh - operators that work element by element, over rows of any strides.
  *
- * A family gives a struct F with IN and OUT, how many tensors it reads and writes, and the arithmetic of one element:
+ * A family gives a struct F with IN and OUT, how many tensors it reads and writes, and the
+ * arithmetic of one element:
  *   __device__ void operator()(const float (&in)[IN], float (&out)[OUT]) const */
 #ifndef CUDA_MAP_CUH
 #define CUDA_MAP_CUH

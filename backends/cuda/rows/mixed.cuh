@@ -1,4 +1,5 @@
-/* mixed.cuh - chunks of a tensor that goes beside one of another type: N elements of Y, as many as a chunk of the other has. */
+/* mixed.cuh - chunks of a tensor that goes beside one of another type: N elements of Y, as many as
+ * a chunk of the other has. */
 #ifndef CUDA_MIXED_CUH
 #define CUDA_MIXED_CUH
 

@@ -1,5 +1,5 @@
-/* parts.cuh - sums in two levels: each block writes its part, and a second kernel adds the parts up in order. How many parts there
- * are follows from the shape and the card alone. */
+/* parts.cuh - sums in two levels: each block writes its part, and a second kernel adds the parts up
+ * in order. How many parts there are follows from the shape and the card alone. */
 #ifndef CUDA_PARTS_CUH
 #define CUDA_PARTS_CUH
 
@@ -47,7 +47,8 @@ struct scalar_span {
     int64_t at;
 };
 
-/* COLUMNS vectors of sums over the rows, and SCALARS sums over everything; out.data NULL: not asked for. */
+/* COLUMNS vectors of sums over the rows, and SCALARS sums over everything; out.data NULL: not asked
+ * for. */
 template <int COLUMNS, int SCALARS> struct part_args {
     const float *columns;        /* [count, COLUMNS, n] */
     const double *scalars;       /* [scalar_count, SCALARS] */

@@ -1,11 +1,13 @@
-/* row_chunks.cuh - the chunks of a row, which belongs to a team of threads: how they are read, held and written.
+/* row_chunks.cuh - the chunks of a row, which belongs to a team of threads: how they are read, held
+ * and written.
  *
- * Kernels exist for K = FEW, SOME and HELD chunks of a row that a thread holds, and for K = 0: wider rows are walked, that is read again in
- * each pass, by then from L2.
+ * Kernels exist for K = FEW, SOME and HELD chunks of a row that a thread holds, and for K = 0:
+ * wider rows are walked, that is read again in each pass, by then from L2.
  *
- * A row of any width may begin anywhere. Its chunks lie at multiples of 16 bytes all the same: the first one begins `shift` elements before
- * the row. A team takes rows that begin alike, so that its threads keep their columns. What of a chunk lies outside of the row is neither
- * read nor written; in registers there is `pad`, which must be such that it changes no sum. */
+ * A row of any width may begin anywhere. Its chunks lie at multiples of 16 bytes all the same: the
+ * first one begins `shift` elements before the row. A team takes rows that begin alike, so that its
+ * threads keep their columns. What of a chunk lies outside of the row is neither read nor written;
+ * in registers there is `pad`, which must be such that it changes no sum. */
 #ifndef CUDA_ROW_CHUNKS_CUH
 #define CUDA_ROW_CHUNKS_CUH
 
@@ -87,8 +89,9 @@ template <class T> __device__ __forceinline__ int shift_of(const T *row)
     return element<T>::WHOLE ? 0 : (int)((uintptr_t)row % 16 / sizeof(T));
 }
 
-/* each(k, j): the thread's k-th chunk begins at element j of the row. Chunks that are held are all taken, so that the compiler can
- * mix the instructions of a few; those beyond the row are pads. More than SOME would not fit the registers side by side. */
+/* each(k, j): the thread's k-th chunk begins at element j of the row. Chunks that are held are all
+ * taken, so that the compiler can mix the instructions of a few; those beyond the row are pads.
+ * More than SOME would not fit the registers side by side. */
 template <class T, int K, class EACH>
 __device__ __forceinline__ void for_chunks(const team &t, int n, const EACH &each)
 {
@@ -116,7 +119,8 @@ template <class T, int K> struct held_row {
             for_chunks<T, K>(t, n, [&](int k, int j) { raw[k] = load_chunk(row, j, n, pad); });
     }
 
-    /* Numbers made of more than SOME chunks are made anew from here on: they would not fit the registers. */
+    /* Numbers made of more than SOME chunks are made anew from here on: they would not fit the
+     * registers. */
     __device__ __forceinline__ void renew()
     {
         if constexpr (K > SOME)
@@ -134,8 +138,10 @@ template <class T, int K> struct held_row {
 
 /* ---- the rows of a team, one after the other ---- */
 
-/* Rows of some tensors. While one is computed, whole chunks of the next DEPTH are on their way to shared memory; where chunks are not whole, a
- * thread with a few of them reads those of the next row to registers. A thread finds in shared memory what it has asked for itself, so that there is no barrier. */
+/* Rows of some tensors. While one is computed, whole chunks of the next DEPTH are on their way to
+ * shared memory; where chunks are not whole, a thread with a few of them reads those of the next
+ * row to registers. A thread finds in shared memory what it has asked for itself, so that there is
+ * no barrier. */
 template <class T, int K, int TENSORS, int DEPTH = ARE_FEW<K> ? ROWS_AHEAD : 1> struct row_stream {
     static constexpr int AHEAD = element<T>::WHOLE && K > 0 ? DEPTH : 0;
     static constexpr bool READ = AHEAD == 0 && ARE_FEW<K>;
@@ -235,7 +241,8 @@ template <class T, int K, int TENSORS, int DEPTH = ARE_FEW<K> ? ROWS_AHEAD : 1> 
     }
 };
 
-/* A vector, `offset` added to it, or `missing` where it is absent. A thread that holds FEW or SOME chunks keeps its part for all rows, in shared memory. */
+/* A vector, `offset` added to it, or `missing` where it is absent. A thread that holds FEW or SOME
+ * chunks keeps its part for all rows, in shared memory. */
 template <class T, int K> struct held_vector {
     static constexpr bool KEPT = ARE_FEW<K>;
     static constexpr int CHUNKS = KEPT ? K * V<T> / 4 : 0; /* of a thread, in shared memory */

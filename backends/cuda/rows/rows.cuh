@@ -1,5 +1,6 @@
-/* rows.cuh - rows that are reduced: a row belongs to a team of threads, from one thread to a cluster of blocks, by its width. Here is how
- * kernels on rows are launched; team.cuh and row_chunks.cuh have what they are made of. */
+/* rows.cuh - rows that are reduced: a row belongs to a team of threads, from one thread to a
+ * cluster of blocks, by its width. Here is how kernels on rows are launched; team.cuh and
+ * row_chunks.cuh have what they are made of. */
 #ifndef CUDA_ROWS_CUH
 #define CUDA_ROWS_CUH
 
@@ -16,8 +17,8 @@ struct row_shape {
     int64_t blocks;     /* that hold all rows at once */
 };
 
-/* chunks: of a row; held: how many of them a thread can hold; most: threads of a block; ranks: blocks that a row may have; least: threads
- * of a block, at least. */
+/* chunks: of a row; held: how many of them a thread can hold; most: threads of a block; ranks:
+ * blocks that a row may have; least: threads of a block, at least. */
 static inline row_shape shape_rows(int64_t rows, int64_t chunks, int held, int most, int ranks = 1,
                                    int least = LEAST_BLOCK)
 {
@@ -41,7 +42,8 @@ template <class T> static int64_t chunks_of_row(int64_t n)
     return ceil_div(n + (element<T>::WHOLE ? 0 : V<T> - 1), V<T>);
 }
 
-/* 1 if threads with SOME chunks of whole<T> are better than those with FEW: fewer have a row, so that fewer are idle. */
+/* 1 if threads with SOME chunks of whole<T> are better than those with FEW: fewer have a row, so
+ * that fewer are idle. */
 template <class T> static bool suits_some(int64_t chunks)
 {
     return element<T>::WHOLE && chunks > 32 * FEW && chunks <= STREAM_THREADS * SOME &&
@@ -56,8 +58,8 @@ static inline int most_ranks(const cuda_call &call)
 
 /* ---- one kernel ---- */
 
-/* Blocks of a kernel that a multiprocessor holds at once. *known keeps the answer, 0 before: the cards of a process are taken
- * to be of one kind. */
+/* Blocks of a kernel that a multiprocessor holds at once. *known keeps the answer, 0 before: the
+ * cards of a process are taken to be of one kind. */
 template <class KERNEL>
 static int blocks_at_once(int *known, KERNEL kernel, size_t shared, int threads = STREAM_THREADS)
 {
@@ -70,8 +72,9 @@ static int blocks_at_once(int *known, KERNEL kernel, size_t shared, int threads 
     return blocks;
 }
 
-/* What each card has room for, by the logarithm of the blocks of a row: so many blocks at once; 0: not known yet, -1: not a single row. All
- * launches of a kernel with as many ranks have blocks of one size. A kernel has to be given its shared memory on every card. */
+/* What each card has room for, by the logarithm of the blocks of a row: so many blocks at once; 0:
+ * not known yet, -1: not a single row. All launches of a kernel with as many ranks have blocks of
+ * one size. A kernel has to be given its shared memory on every card. */
 struct kernel_room {
     int blocks[MOST_CARDS][5];
 };
@@ -131,7 +134,8 @@ static int room_for(const cuda_call &call, const row_shape &s, size_t shared, ke
     return blocks;
 }
 
-/* Blocks whose teams go from row to row, if there are more rows than the card has room for; each team then has rows that begin alike. */
+/* Blocks whose teams go from row to row, if there are more rows than the card has room for; each
+ * team then has rows that begin alike. */
 template <class T> static int64_t blocks_of(const row_shape &s, int64_t room)
 {
     const int64_t teams = s.threads * s.ranks / s.lanes; /* of as many blocks as a row has */
@@ -190,7 +194,8 @@ static bool launch_held(const cuda_call &call, ARGS &a, const row_shape &s,
 
 enum { WAYS = 6 /* to launch a forward whose rows are held */ };
 
-/* known: of this set of kernels. T: of the elements. A block of many threads comes before a cluster, whose barriers take longer. */
+/* known: of this set of kernels. T: of the elements. A block of many threads comes before a
+ * cluster, whose barriers take longer. */
 template <class T, class ARGS>
 static void launch_forward(const cuda_call &call, ARGS a, const row_kernels<ARGS> &kernels,
                            kernel_room (&known)[WAYS])

@@ -1,5 +1,6 @@
-/* team.cuh - the threads that a row belongs to, and what they add up: one thread, some lanes of a warp, some warps, a block, or all blocks
- * of a cluster. Sums go in a fixed order: over the lanes of a warp, over the warps of a block, over the blocks. */
+/* team.cuh - the threads that a row belongs to, and what they add up: one thread, some lanes of a
+ * warp, some warps, a block, or all blocks of a cluster. Sums go in a fixed order: over the lanes
+ * of a warp, over the warps of a block, over the blocks. */
 #ifndef CUDA_TEAM_CUH
 #define CUDA_TEAM_CUH
 
@@ -28,8 +29,9 @@ struct smaller_index {
     }
 };
 
-/* One number of each warp of the block, and one of each block of the cluster, for MOST_SUMS values, twice: two reductions in a row do not wait
- * for each other. MOST_RANKS: blocks of a cluster that every card has which has clusters. */
+/* One number of each warp of the block, and one of each block of the cluster, for MOST_SUMS values,
+ * twice: two reductions in a row do not wait for each other. MOST_RANKS: blocks of a cluster that
+ * every card has which has clusters. */
 enum { MOST_SUMS = 4, MOST_RANKS = 8 };
 template <class NUMBER, int N> struct team_numbers {
     alignas(16) NUMBER of_warp[N][32];
@@ -61,10 +63,12 @@ __device__ __forceinline__ void over_lanes(float (&value)[N], const JOIN &join, 
     }
 }
 
-/* The lanes of a warp that have value i after over_warp() are those from i * LANES_OF<N> on, so many of them. */
+/* The lanes of a warp that have value i after over_warp() are those from i * LANES_OF<N> on, so
+ * many of them. */
 template <int N> constexpr int LANES_OF = N == 1 ? 32 : N == 2 ? 16 : 8;
 
-/* The values of a warp's lanes: each is added up in a part of the lanes alone, which takes half as many steps as one after the other. */
+/* The values of a warp's lanes: each is added up in a part of the lanes alone, which takes half as
+ * many steps as one after the other. */
 template <int N, class JOIN>
 __device__ __forceinline__ float over_warp(const float (&value)[N], const JOIN &join)
 {
@@ -97,7 +101,8 @@ __device__ __forceinline__ unsigned mask_of_lanes(int count)
 struct team {
     int lanes, lane, index; /* a power of two; 0 to lanes - 1; which team of the block */
     int64_t first, step;    /* its rows */
-    int shift;              /* elements by which the chunks of a row begin before it: see row_chunks.cuh */
+    /* elements by which the chunks of a row begin before it: see row_chunks.cuh */
+    int shift;
 
     /* More threads than a block has are those of a cluster, which has no others. */
     __device__ __forceinline__ team(team_memory *m, int threads_of_a_row)
@@ -134,7 +139,8 @@ struct team {
             __syncwarp(mask);
     }
 
-    /* Each value becomes that of the whole team, the same bits in all its threads: join(a, b) is join(b, a). */
+    /* Each value becomes that of the whole team, the same bits in all its threads: join(a, b) is
+     * join(b, a). */
     template <int N, class JOIN>
     __device__ __forceinline__ void reduce(float (&value)[N], const JOIN &join)
     {
@@ -225,7 +231,8 @@ struct team {
         entered = true;
     }
 
-    /* Of `count` numbers from `from` on, 2 or a multiple of 4, one of each value. All threads read all of them: what one reads, a warp gets. */
+    /* Of `count` numbers from `from` on, 2 or a multiple of 4, one of each value. All threads read
+     * all of them: what one reads, a warp gets. */
     template <int N, int WIDTH, class JOIN>
     static __device__ __forceinline__ void over_numbers(float (&value)[N],
                                                         const float (&of)[MOST_SUMS][WIDTH],

@@ -7,8 +7,9 @@ struct forward_args {
     int n, lanes;
 };
 
-/* e^x of a row that the threads hold, times 2^ABOVE: what lies far below the largest element then is no subnormal number before
- * it is divided by the sum. f32 keeps the digits that this would cost. */
+/* e^x of a row that the threads hold, times 2^ABOVE: what lies far below the largest element then
+ * is no subnormal number before it is divided by the sum. f32 keeps the digits that this would
+ * cost. */
 template <class T> constexpr float ABOVE = sizeof(T) == 4 ? 0 : 100;
 
 template <class T> __device__ __forceinline__ static float raised_exp(float x, float max)
@@ -47,8 +48,9 @@ __device__ __forceinline__ static void held_softmax(const forward_args &a, team 
     });
 }
 
-/* A wide row is read twice: first each thread keeps its own largest element, and its sum relative to that. Both begin so that an
- * element of -inf adds nothing, and a row of -inf alone has the sum 0 and becomes NaN. */
+/* A wide row is read twice: first each thread keeps its own largest element, and its sum relative
+ * to that. Both begin so that an element of -inf adds nothing, and a row of -inf alone has the sum
+ * 0 and becomes NaN. */
 template <class T>
 __device__ __forceinline__ static void walked_softmax(const forward_args &a, team &t, const T *x,
                                                       T *y)

@@ -1,9 +1,11 @@
-/* sparsemax.cu - y = max(x - tau, 0) along one dimension, with the tau for which sum(y) = 1; no sort.
+/* sparsemax.cu - y = max(x - tau, 0) along one dimension, with the tau for which sum(y) = 1; no
+ * sort.
  *
- * The tau of some elements of a row alone is never above that of all. So each warp first finds that of the largest elements of its lanes; what
- * lies below the largest such number cannot be above tau, and few elements are left. Each warp lists those that it has, and
- * tau is found from the lists, or where a warp has too many for a list, from its part of the row. Along another dimension than the last:
- * sparsemax_strips.cu. */
+ * The tau of some elements of a row alone is never above that of all. So each warp first finds that
+ * of the largest elements of its lanes; what lies below the largest such number cannot be above
+ * tau, and few elements are left. Each warp lists those that it has, and tau is found from the
+ * lists, or where a warp has too many for a list, from its part of the row. Along another dimension
+ * than the last: sparsemax_strips.cu. */
 #include "rows/backward.cuh"
 #include "sparsemax.cuh"
 
@@ -15,8 +17,8 @@ struct row_args {
     int n, lanes;
 };
 
-/* A lane has up to LANE_CHUNKS chunks of a row, in shared memory: many, since a row that belongs to one warp needs no barrier. Of its warp's list it has up to
- * LANE_LIST elements. */
+/* A lane has up to LANE_CHUNKS chunks of a row, in shared memory: many, since a row that belongs to
+ * one warp needs no barrier. Of its warp's list it has up to LANE_LIST elements. */
 enum { LANE_CHUNKS = 16, LANE_LIST = 4 };
 
 template <class T> __device__ __forceinline__ static float largest_of(uint4 raw)
@@ -44,7 +46,8 @@ template <> __device__ __forceinline__ float largest_of<whole<f16>>(uint4 raw)
     return larger_or_nan(pair.x, pair.y);
 }
 
-/* What a thread has of a row, and what its warp has listed of it. HELD_ROWS: its chunks are in shared memory, else they are read each time. */
+/* What a thread has of a row, and what its warp has listed of it. HELD_ROWS: its chunks are in
+ * shared memory, else they are read each time. */
 template <class T, bool HELD_ROWS> struct row_part {
     const T *x;
     int n, lane, lanes, shift;
@@ -86,8 +89,8 @@ template <class T, bool HELD_ROWS> struct row_part {
         return own;
     }
 
-    /* Lists what is not below the limit. A ballot an element gives the order; whole warps take part, also where the row ends within one.
-     * shared: LANE_LIST elements a lane, for the warp. */
+    /* Lists what is not below the limit. A ballot an element gives the order; whole warps take
+     * part, also where the row ends within one. shared: LANE_LIST elements a lane, for the warp. */
     __device__ __forceinline__ void make(float limit, float *shared)
     {
         const unsigned all = 0xffffffffu, own = threadIdx.x % 32, before = (1u << own) - 1;
@@ -164,11 +167,12 @@ __global__ void __launch_bounds__(MOST_LANES) sparsemax_kernel(const row_args a)
     extern __shared__ uint4 chunks[];
     __shared__ team_memory memory;
     team t(&memory, a.lanes);
-    float *const list = (float *)(chunks + threadIdx.x / 32 * 32); /* of the warp: LANE_LIST floats a thread */
+    /* of the warp: LANE_LIST floats a thread */
+    float *const list = (float *)(chunks + threadIdx.x / 32 * 32);
     for (int64_t r = t.first; r < a.rows; r += t.step) {
         const T *const x = a.x.row<T>(r);
-        row_part<T, HELD_ROWS> part = {x, a.n, t.lane, t.lanes, shift_of(x),
-                                       chunks + blockDim.x + threadIdx.x, {}, -1};
+        row_part<T, HELD_ROWS> part = {
+            x, a.n, t.lane, t.lanes, shift_of(x), chunks + blockDim.x + threadIdx.x, {}, -1};
         part.take();
         float bounds[2] = {part.largest(), -CUDART_INF_F};
         if (t.lanes >= 32)
@@ -241,7 +245,8 @@ template <class T> static void launch_sparsemax_rows(const cuda_call &call, row_
 {
     static kernel_room known[3]; /* of blocks of up to 128 threads, 256 and 512 */
     const int64_t chunks = chunks_of_row<T>(a.n);
-    const int few = chunks < 32 * HELD ? (int)HELD : (int)LANE_CHUNKS; /* so that a warp has a row */
+    /* so that a warp has a row */
+    const int few = chunks < 32 * HELD ? (int)HELD : (int)LANE_CHUNKS;
     row_shape s = shape_rows(a.rows, chunks, few, STREAM_THREADS);
     const auto held = sparsemax_kernel<T, true>, walked = sparsemax_kernel<T, false>;
     if (s.held && room_for(call, s, bytes_of_chunks(s, LANE_CHUNKS + 1),

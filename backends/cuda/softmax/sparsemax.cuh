@@ -1,11 +1,12 @@
-/* sparsemax.cuh - the threshold of a row, by Newton's iteration, whoever adds up the row; the gradient; rows along any dimension. */
+/* sparsemax.cuh - the threshold of a row, by Newton's iteration, whoever adds up the row; the
+ * gradient; rows along any dimension. */
 #ifndef CUDA_SPARSEMAX_CUH
 #define CUDA_SPARSEMAX_CUH
 
 #include "rows/rows.cuh"
 
-/* What lies above the threshold: the sum of the distances, and how many there are. Many are added up in parts: of equal terms one long
- * sum would be off, each time by the same. */
+/* What lies above the threshold: the sum of the distances, and how many there are. Many are added
+ * up in parts: of equal terms one long sum would be off, each time by the same. */
 struct sparsemax_excess {
     float sum, above;
 
@@ -39,9 +40,10 @@ struct sparsemax_threshold {
     }
 };
 
-/* From a tau that is too small to that at which the distances add up to 1: as long as elements leave, tau grows; when none does, it is
- * exact. excess(threshold): of the whole row; any(more): whether some row that is done at the same time goes on. *last: how many are
- * left at the end, and before, if it is known, how many that will be. */
+/* From a tau that is too small to that at which the distances add up to 1: as long as elements
+ * leave, tau grows; when none does, it is exact. excess(threshold): of the whole row; any(more):
+ * whether some row that is done at the same time goes on. *last: how many are left at the end, and
+ * before, if it is known, how many that will be. */
 template <class EXCESS, class ANY>
 __device__ __forceinline__ float sparsemax_newton(sparsemax_threshold t, const EXCESS &excess,
                                                   const ANY &any, float *last)
@@ -66,8 +68,9 @@ __device__ __forceinline__ float sparsemax_below(float max, float tau)
     return sum - (fabsf(sum) + fabsf(tau)) * 0x1p-22f;
 }
 
-/* First relative to the largest element, where tau is in [-1, 0), from `start` on, which is not above it; then relative to that tau, so that neither
- * a large element nor a large tau costs digits. Where the largest is beyond 2^12 it stays the base: differences to it are exact there. */
+/* First relative to the largest element, where tau is in [-1, 0), from `start` on, which is not
+ * above it; then relative to that tau, so that neither a large element nor a large tau costs
+ * digits. Where the largest is beyond 2^12 it stays the base: differences to it are exact there. */
 template <class EXCESS, class ANY>
 __device__ __forceinline__ sparsemax_threshold sparsemax_find(float max, float start,
                                                               const EXCESS &excess, const ANY &any)
@@ -90,7 +93,8 @@ __device__ __forceinline__ float larger_or_nan(float a, float b)
     return c;
 }
 
-/* A bound that tau is not below: the tau of the lanes' numbers, as a number like x. All lanes of a warp get the same. */
+/* A bound that tau is not below: the tau of the lanes' numbers, as a number like x. All lanes of a
+ * warp get the same. */
 __device__ __forceinline__ float bound_of_lanes(float x)
 {
     const unsigned all = 0xffffffffu;
@@ -110,7 +114,8 @@ __device__ __forceinline__ float bound_of_lanes(float x)
 
 /* ---- backward ---- */
 
-/* On the support, where y > 0: dx = dy - mean of dy over the support; elsewhere 0. NaN in y is in dx. */
+/* On the support, where y > 0: dx = dy - mean of dy over the support; elsewhere 0. NaN in y is in
+ * dx. */
 struct sparsemax_gradient {
     enum { SUMS = 2, COLUMNS = 0, SCALARS = 0, OWN = 0, THIRD = 0, WEIGHT = 0 };
     typedef float state;
@@ -141,7 +146,8 @@ struct sparsemax_gradient {
 
 /* ---- along any dimension ---- */
 
-/* outer x n x inner, the elements of a row `step` apart, rows beside each other contiguous. Steps in bytes. */
+/* outer x n x inner, the elements of a row `step` apart, rows beside each other contiguous. Steps
+ * in bytes. */
 struct cut_span {
     char *data;
     int64_t outer_step, step;

@@ -1,5 +1,5 @@
-/* sparsemax_strips.cu - sparsemax along another dimension than the last: a block has 32 rows side by side, and a warp every DOWN-th element
- * of each. */
+/* sparsemax_strips.cu - sparsemax along another dimension than the last: a block has 32 rows side
+ * by side, and a warp every DOWN-th element of each. */
 #include "sparsemax.cuh"
 
 enum {
@@ -73,7 +73,8 @@ template <class T> struct strip_row {
     }
 };
 
-/* Two values of each thread of a column become what join(of one thread a lane, the values) makes of them, in all threads of the column. */
+/* Two values of each thread of a column become what join(of one thread a lane, the values) makes of
+ * them, in all threads of the column. */
 template <class JOIN>
 __device__ __forceinline__ static void over_column(strip_memory *m, float (&value)[2],
                                                    const JOIN &join)
@@ -106,7 +107,8 @@ __device__ __forceinline__ static void forward_strip(const strip_args &a, strip_
                                                      int64_t outer, int64_t i, int64_t n)
 {
     strip_row<T> row(a.x, outer, i, n);
-    float bounds[2] = {row.largest(), 0}; /* the largest element, and a bound that tau is not below */
+    /* the largest element, and a bound that tau is not below */
+    float bounds[2] = {row.largest(), 0};
     over_column(memory, bounds, [](float(&value)[2]) {
         float max[1] = {value[0]};
         value[1] = bound_of_lanes(value[0]);

@@ -1,13 +1,16 @@
-/* embedding.cu - y[i] = weight[indices[i]]; backward adds the rows of dy to the rows of dweight in their order.
+/* embedding.cu - y[i] = weight[indices[i]]; backward adds the rows of dy to the rows of dweight in
+ * their order.
  *
- * Backward counts how often each index comes, gives each its part of a list, and fills the list with positions; both are done with
- * integer atomics, in any order. Then blocks bring the positions of each index into order and add up, while others write zeros where no index points. So each
- * sum has one order, and dweight is written once. */
+ * Backward counts how often each index comes, gives each its part of a list, and fills the list
+ * with positions; both are done with integer atomics, in any order. Then blocks bring the positions
+ * of each index into order and add up, while others write zeros where no index points. So each sum
+ * has one order, and dweight is written once. */
 #include "rows/indices.cuh"
 
 enum { EMBEDDING_THREADS = 256, LOOKUP_AHEAD = 4 };
 
-/* Rows are copied as they are: T holds the bits of an element. A thread has the chunks of its row at distances of blockDim.x. */
+/* Rows are copied as they are: T holds the bits of an element. A thread has the chunks of its row
+ * at distances of blockDim.x. */
 template <class T>
 __global__ void __launch_bounds__(EMBEDDING_THREADS)
     lookup_kernel(const row_span weight, const row_span y, const int64_t *indices, int64_t rows,
@@ -67,10 +70,11 @@ struct sum_args {
     row_span dy, dweight;
     const int64_t *indices;
     int *count, *first, *filled; /* of each index */
-    int *list, *listed;          /* positions, index by index; how many places of the list are taken */
-    int *used;                   /* indices that come often from the front, others from the end */
-    int *often, *seldom;         /* how many of either there are */
-    int64_t rows, n, table;      /* of dy; width; rows of dweight */
+    /* positions, index by index; how many places of the list are taken */
+    int *list, *listed;
+    int *used;              /* indices that come often from the front, others from the end */
+    int *often, *seldom;    /* how many of either there are */
+    int64_t rows, n, table; /* of dy; width; rows of dweight */
     int accumulate;
 };
 
@@ -82,7 +86,9 @@ __global__ void count_kernel(const sum_args a, const index_range range)
             atomicAdd(&a.count[a.indices[i]], 1);
 }
 
-enum { SELDOM = 32 /* times that an index may come and not be among the first that are added up */ };
+enum {
+    SELDOM = 32 /* times that an index may come and not be among the first that are added up */
+};
 
 /* first[v]: where the positions of v begin in the list. */
 __global__ void place_kernel(const sum_args a)
@@ -188,7 +194,8 @@ __device__ __forceinline__ static void add_rows(const sum_args &a, const int *so
 
 /* The sum as W, dweight's type. */
 template <class T, class W>
-__device__ __forceinline__ static void store_sum(W *to, int64_t j, int64_t n, const float (&sum)[V<T>])
+__device__ __forceinline__ static void store_sum(W *to, int64_t j, int64_t n,
+                                                 const float (&sum)[V<T>])
 {
     if constexpr (sizeof(W) == sizeof(T)) {
         store((T *)to + j, n - j, narrow<T>(sum));
@@ -201,8 +208,8 @@ __device__ __forceinline__ static void store_sum(W *to, int64_t j, int64_t n, co
     }
 }
 
-/* Number k of the indices that come, those first that come often: a block has one row of dweight, or a slab of it. T: of dy; W: of dweight, T or
- * f32. */
+/* Number k of the indices that come, those first that come often: a block has one row of dweight,
+ * or a slab of it. T: of dy; W: of dweight, T or f32. */
 template <class T, class W>
 __device__ __forceinline__ static void sum_used(const sum_args &a, int64_t k, int64_t j)
 {
@@ -244,7 +251,8 @@ __device__ __forceinline__ static void write_zeros(const sum_args &a, int64_t bl
         store(a.dweight.row<W>(v) + j, a.n - j, zeros);
 }
 
-/* Blocks that add up, which wait for memory most of the time, are dealt out evenly among those that write zeros. */
+/* Blocks that add up, which wait for memory most of the time, are dealt out evenly among those that
+ * write zeros. */
 template <class T, class W>
 __global__ void __launch_bounds__(EMBEDDING_THREADS)
     sum_kernel(const sum_args a, int64_t sum_blocks, int64_t slabs)
@@ -270,7 +278,7 @@ template <class T, class W> static tg_status launch_sum(const cuda_call &call, c
                                call.op, (long long)(sums + zeros), INT32_MAX);
     if (sums + zeros > 0)
         launch_behind(call, sum_kernel<T, W>, (unsigned)(sums + zeros), EMBEDDING_THREADS, a, sums,
-                     slabs);
+                      slabs);
     return TG_OK;
 }
 
