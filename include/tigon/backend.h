@@ -251,6 +251,9 @@ typedef struct tg_backend {
     /* tg_move(): as fast as the device can; what it is given has been checked. NULL: TG_EUNSUPPORTED, and benchmarks take copy. */
     tg_status (*move)(tg_ctx *ctx, const void *const *from, int reads, void *const *to, int writes,
                       size_t bytes);
+    /* 1: its implementations run where the backend or they are named (TIGON_IMPL, tg_ctx_set_impl(), tg_find()) and never by themselves;
+     * nor does it serve its device. For what others are compared with. 0: they are tried as context.h describes. */
+    int32_t only_named;
 } tg_backend;
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all

@@ -118,7 +118,7 @@ typedef struct tg_impl_info {
 TG_API int tg_impl_count(void);
 TG_API const tg_impl_info *tg_impl_at(int impl);
 /* The implementation of that full name, or of that name without ".variant" the first that ctx's machine level
- * supports; -1 if there is none. */
+ * supports; -1 if there is none. A backend that is not loaded is looked for as tg_backend_named() does. */
 TG_API int tg_find(const tg_ctx *ctx, const char *full_name);
 /* The default implementation of an operator on the CPU, whatever backends are overlaid; -1 if there is none.
  */
@@ -158,6 +158,10 @@ TG_API const tg_backend_info *tg_backend_at(int backend);
 TG_API tg_status tg_backend_load(const char *path);
 /* Number of the first backend that serves a device, -1 if none. */
 TG_API int tg_backend_for_device(const char *device);
+
+/* Number of the backend of a vendor, -1 if there is none. One that is not loaded is looked for in libtigon_<vendor>.so, beside
+ * libtigon.so, and loaded; so it is wherever else a backend is named. If that fails, tg_last_error() says why. */
+TG_API int tg_backend_named(const char *vendor);
 
 typedef struct tg_probe {
     const char *device;  /* "cuda" */

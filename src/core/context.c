@@ -34,6 +34,7 @@ static tg_status check_word(const char *word, void *arg)
 {
     const list_check *c = arg;
     const reg_impl *impl;
+    TG_TRY(tg_registry_bring_vendor(word));
     if (tg_registry_backend_by_vendor(word) >= 0)
         return TG_OK;
     for (int i = 0; c->op >= 0 && (impl = tg_registry_impl(i)); i++)
@@ -119,22 +120,29 @@ static tg_status add_word(const char *word, void *arg)
     return TG_OK;
 }
 
+/* Without being named. */
+static int serves(int backend, const char *device)
+{
+    const tg_backend *table = &tg_registry_backend(backend)->table;
+    return strcmp(table->device, device) == 0 && !table->only_named;
+}
+
 /* The device's plug-ins, last loaded first; then cpu's; then what is built in: cpu, ref. Strict contexts of an accelerator take
  * compositions alone of these. */
 static void add_automatic(route_build *b)
 {
-    enum { CPU, REF, UNFUSED, FIRST_PLUGIN };
+    enum { CPU, REF, FIRST_PLUGIN };
     int last = 0;
     while (tg_registry_backend(last))
         last++;
     const char *device = b->ctx->device;
     const int accelerator = strcmp(device, "cpu") != 0;
     for (int i = last - 1; i >= FIRST_PLUGIN; i--)
-        if (strcmp(tg_registry_backend(i)->table.device, device) == 0)
+        if (serves(i, device))
             add_backend(b, i);
     b->composed = accelerator && b->ctx->strict;
     for (int i = last - 1; accelerator && i >= FIRST_PLUGIN; i--)
-        if (strcmp(tg_registry_backend(i)->table.device, "cpu") == 0)
+        if (serves(i, "cpu"))
             add_backend(b, i);
     add_backend(b, CPU);
     if (!b->ctx->strict)
@@ -213,7 +221,7 @@ tg_status tg_ctx_use_device(tg_ctx *ctx, const char *device, const char *who)
     tg_status status = no_backend(device, who);
     while (--i >= 0) {
         const tg_backend *b = &tg_registry_backend(i)->table;
-        if (strcmp(b->device, device) != 0)
+        if (!serves(i, device))
             continue;
         status = b->select ? b->select(ctx) : TG_OK;
         if (status != TG_OK)

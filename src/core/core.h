@@ -133,18 +133,20 @@ tg_status tg_registry_add(const tg_backend *table, const tg_impl *impls, void *h
                           const char *path);
 /* A device without a backend gets the one that lies beside this library, if any. */
 tg_status tg_registry_bring(const char *device);
+/* The same for a vendor, or for the vendor in an implementation's full name. */
+tg_status tg_registry_bring_vendor(const char *name);
 int tg_registry_has_handle(void *handle);
-/* "cpu, ref, unfused" */
+/* "cpu, ref" */
 void tg_registry_vendors(char *text, size_t size);
 
 /* ---- plugin.c ---- */
 
 /* Callers hold the load lock. */
 tg_status tg_plugin_load(const char *path);
-/* libtigon_<device>.so in the folder of this library, if it is there. */
-tg_status tg_plugin_load_beside(const char *device);
+/* libtigon_<name>.so in the folder of this library, if it is there. name: a device, or a vendor. */
+tg_status tg_plugin_load_beside(const char *name);
 /* Its path, "" where there can be none; whether it is there. */
-int tg_plugin_path_beside(const char *device, char *path, size_t size);
+int tg_plugin_path_beside(const char *name, char *path, size_t size);
 /* where: what messages and queries call the place that it comes from. */
 tg_status tg_plugin_register(const char *where, const tg_backend *table);
 extern const tg_host tg_host_services;

@@ -229,26 +229,26 @@ tg_status tg_plugin_load(const char *name)
     return load_file(path);
 }
 
-int tg_plugin_path_beside(const char *device, char *path, size_t size)
+int tg_plugin_path_beside(const char *name, char *path, size_t size)
 {
     Dl_info here;
     const char *slash;
     path[0] = '\0';
-    for (const char *c = device; *c; c++)
+    for (const char *c = name; *c; c++)
         if (!islower((unsigned char)*c) && !isdigit((unsigned char)*c))
             return 0;
     if (!dladdr((void *)&tg_plugin_load_beside, &here) || !here.dli_fname ||
         !(slash = strrchr(here.dli_fname, '/')))
         return 0;
     const int n = snprintf(path, size, "%.*s/libtigon_%s.so", (int)(slash - here.dli_fname),
-                           here.dli_fname, device);
+                           here.dli_fname, name);
     return n < (int)size && access(path, F_OK) == 0;
 }
 
-tg_status tg_plugin_load_beside(const char *device)
+tg_status tg_plugin_load_beside(const char *name)
 {
     char path[4096];
-    return tg_plugin_path_beside(device, path, sizeof path) ? load_file(path) : TG_OK;
+    return tg_plugin_path_beside(name, path, sizeof path) ? load_file(path) : TG_OK;
 }
 
 tg_status tg_plugin_register(const char *where, const tg_backend *table)

@@ -144,8 +144,8 @@ static tg_status add_tables(int number, const char *name, int slow)
 
 static tg_status add_built_in(void)
 {
-    static const char *const names[] = {"cpu", "ref", "unfused"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const names[] = {"cpu", "ref"};
+    for (int i = 0; i < 2; i++) {
         const tg_backend table = {TG_ABI, sizeof table,  names[i],
                                   "cpu",  TG_DEVICE_CPU, .module_path = "built in"};
         int number;
@@ -247,15 +247,28 @@ tg_status tg_backend_load(const char *path)
     return status;
 }
 
-tg_status tg_registry_bring(const char *device)
+static tg_status load_beside(const char *name)
 {
-    if (tg_backend_for_device(device) >= 0)
-        return TG_OK;
     TG_TRY(tg_registry_open());
     pthread_mutex_lock(&load_lock);
-    const tg_status status = tg_plugin_load_beside(device);
+    const tg_status status = tg_plugin_load_beside(name);
     pthread_mutex_unlock(&load_lock);
     return status;
+}
+
+tg_status tg_registry_bring(const char *device)
+{
+    return tg_backend_for_device(device) >= 0 ? TG_OK : load_beside(device);
+}
+
+tg_status tg_registry_bring_vendor(const char *name)
+{
+    char vendor[NAME_SIZE];
+    const size_t length = strcspn(name, "/");
+    if (length >= sizeof vendor)
+        return TG_OK;
+    snprintf(vendor, sizeof vendor, "%.*s", (int)length, name);
+    return tg_registry_backend_by_vendor(vendor) >= 0 ? TG_OK : load_beside(vendor);
 }
 
 tg_status tg_backend_register(const tg_backend *backend)
@@ -302,15 +315,22 @@ int tg_backend_for_device(const char *device)
     return -1;
 }
 
+int tg_backend_named(const char *vendor)
+{
+    if (!vendor || tg_registry_open() || tg_registry_bring_vendor(vendor))
+        return -1;
+    return tg_registry_backend_by_vendor(vendor);
+}
+
 int tg_impl_supported(const tg_ctx *ctx, int impl)
 {
     const reg_impl *r = tg_registry_impl(impl);
     return r && (r->impl.needs & ~ctx->cpu_features) == 0;
 }
 
-int tg_find(const tg_ctx *ctx, const char *full_name)
+static int find(const tg_ctx *ctx, const char *full_name)
 {
-    const size_t length = full_name ? strlen(full_name) : 0;
+    const size_t length = strlen(full_name);
     for (int i = 0; length && i < atomic_load(&impl_count); i++) {
         const char *name = impls[i]->info.full_name;
         if (strcmp(name, full_name) == 0)
@@ -320,6 +340,13 @@ int tg_find(const tg_ctx *ctx, const char *full_name)
             return i;
     }
     return -1;
+}
+
+int tg_find(const tg_ctx *ctx, const char *full_name)
+{
+    if (!full_name || !strchr(full_name, '/') || tg_registry_bring_vendor(full_name))
+        return -1;
+    return find(ctx, full_name);
 }
 
 int tg_default_of(const tg_ctx *ctx, const char *op)

@@ -133,7 +133,6 @@ int tg_streams(int64_t bytes);
  *
  * A file of the family defines one table of each kind that it has; CMake collects them:
  *   <family>_ref.c       TG_REF_IMPLS(family) = { TG_REF_IMPL(op, run), ..., TG_IMPLS_END };
- *   <family>_unfused.c   TG_UNFUSED_IMPLS(family) = { TG_UNFUSED_IMPL(op, run), ... };
  *   <family>_parts.c     TG_PARTS_IMPLS(family) = { TG_PARTS_IMPL(op, run), ... };    of the backend cpu
  *   <family>_cpu.c       TG_CPU_IMPLS(family) = { TG_CPU_IMPL(op, run), ... };   once per
  * level TG_LEVEL
@@ -141,10 +140,7 @@ int tg_streams(int64_t bytes);
 #define TG_PARTS_IMPLS(family) const tg_impl tg_impls_##family##_parts[]
 #define TG_PARTS_IMPL(op, run) TG_IMPL(op, "", 0, TG_TAKES_FLOATS | TG_TAKES_ANY_DEVICE, NULL, run)
 #define TG_REF_IMPLS(family) const tg_impl tg_impls_##family##_ref[]
-#define TG_UNFUSED_IMPLS(family) const tg_impl tg_impls_##family##_unfused[]
 #define TG_REF_IMPL(op, run) TG_IMPL(op, "", 0, TG_TAKES_FLOATS | TG_TAKES_F64, NULL, run)
-#define TG_UNFUSED_IMPL(op, run) TG_UNFUSED_IMPL_IF(op, NULL, run)
-#define TG_UNFUSED_IMPL_IF(op, accepts, run) TG_IMPL(op, "", 0, TG_TAKES_FLOATS, accepts, run)
 
 #ifdef TG_LEVEL
 #define TG_PASTE4_(a, b, c, d) a##b##c##d

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 KERNELS = re.compile(r"src/(ops/\w+/\w+(_cpu(_\w+)?\.c|_kernel(_\w+)?\.c|_parts(_\w+)?\.c|\.h)|rows/\w+\.[ch]|gemm/gemm_\w+\.[ch]|rotary/\w+\.h)$")
-OTHERS = re.compile(r"_(ref|unfused|eager)\.c$")
+OTHERS = re.compile(r"_ref\.c$")
 REASON = re.compile(r"no case: .+")
 FAILURE = re.compile(r"TG_ENOMEM|TG_TRY\(|dnnl_success|status [!=]= TG_|tg_data\(|\? tg_workspace\(.* : NULL")
 

@@ -1,4 +1,4 @@
-/* The bits of all results, so that two builds can be compared: a line for each implementation on the CPU, type and case, that
+/* The bits of all results, so that two builds can be compared: a line for each of the library's own implementations on the CPU, type and case, that
  * begins with a hash of every byte of the problem's memory after the call.
  *   check_hashes [OPERATOR...]    names may be beginnings: rms_norm
  */
@@ -68,8 +68,7 @@ static int is_wanted(const char *op, char **names)
 static void hash_impl(tg_ctx *ctx, int number, problem *p, const char *type)
 {
     const tg_impl_info *impl = tg_impl_at(number);
-    const int is_cpu = !strcmp(impl->backend, "cpu") || !strcmp(impl->backend, "ref") ||
-                       !strcmp(impl->backend, "unfused");
+    const int is_cpu = !strcmp(impl->backend, "cpu") || !strcmp(impl->backend, "ref");
     if (impl->op != p->op->id || !is_cpu || !tg_impl_supported(ctx, number))
         return;
     if (tg_ctx_set_cpu_max(ctx, impl->variant))

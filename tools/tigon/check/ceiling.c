@@ -50,7 +50,7 @@ int ceilings_of(const ceilings *c, const tg_ctx *ctx, int number, const char **c
     int n = 0;
     const tg_impl_info *impl = tg_impl_at(number);
     const int cpu = !strcmp(impl->backend, "cpu");
-    const int calls = (impl->takes & TG_TAKES_ANY_DEVICE) || !strcmp(impl->backend, "unfused");
+    const int calls = (impl->takes & TG_TAKES_ANY_DEVICE) != 0;
     if (calls && c->beyond)
         ceiling[n++] = NULL;
     if (calls || !cpu || tg_default_of(ctx, tg_op_at(impl->op)->name) != number)

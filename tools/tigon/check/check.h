@@ -18,8 +18,8 @@ void ceilings_find(ceilings *c, tg_ctx *ctx);
 /* NULL: back to the ceiling that was asked for. */
 void ceilings_set(tg_ctx *ctx, const char *level);
 /* What an implementation is checked under: a level's implementation under that level, so that what it calls is of the level,
- * too, but the operator's default implementation as it runs in use, under NULL; `unfused`, whose steps are
- * compiled for each level, under all, the best first; any other implementation, and all without levels, under
+ * too, but the operator's default implementation as it runs in use, under NULL; a
+ * composition, which calls operators alone, under all, the best first; any other implementation, and all without levels, under
  * NULL. Returns how many. */
 int ceilings_of(const ceilings *c, const tg_ctx *ctx, int impl, const char **ceiling);
 /* The level (without levels: the device) under which no implementation accepts the problem, or NULL. */

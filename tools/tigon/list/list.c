@@ -225,7 +225,7 @@ int command_list(int argc, char **argv)
         return 2;
 
     cli_use_device(device);
-    devices_bring();
+    backends_bring();
     if (tg_ctx_create(&l.ctx)) {
         fprintf(stderr, "tigon list: %s\n", tg_last_error());
         return 1;

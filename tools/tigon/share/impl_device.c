@@ -5,9 +5,10 @@
 
 #include "impl_device.h"
 
-void devices_bring(void)
+void backends_bring(void)
 {
     const tg_probe *probes;
+    tg_backend_named("unfused");
     const int n = tg_device_probes(&probes);
     tg_ctx *ctx;
     if (tg_ctx_create(&ctx))

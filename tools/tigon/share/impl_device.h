@@ -6,7 +6,7 @@
 
 /* Has the libraries loaded that lie beside libtigon for devices whose drivers are looked for, whether those are here or not: their
  * implementations are known from then on. */
-void devices_bring(void);
+void backends_bring(void);
 
 /* "cpu", "npu", "npu-model" */
 const char *impl_device(int impl);

@@ -1,0 +1,79 @@
+/* The textbook's formulas one step after the other, as a backend of its own: a table of what the families have. It runs where it is
+ * named and nowhere else. */
+#include <string.h>
+
+#include "eager.h"
+
+#define FAMILIES(FAMILY)                 \
+    FAMILY(adamw)                        \
+    FAMILY(cross_entropy)                \
+    FAMILY(dyt)                          \
+    FAMILY(embedding)                    \
+    FAMILY(flash_attention)              \
+    FAMILY(fused_linear_cross_entropy)   \
+    FAMILY(fused_linear_jsd)             \
+    FAMILY(fused_neighborhood_attention) \
+    FAMILY(geglu)                        \
+    FAMILY(gemm)                         \
+    FAMILY(group_norm)                   \
+    FAMILY(grpo_loss)                    \
+    FAMILY(jsd)                          \
+    FAMILY(kl_div)                       \
+    FAMILY(layer_norm)                   \
+    FAMILY(llama4_rope)                  \
+    FAMILY(poly_norm)                    \
+    FAMILY(qwen2vl_mrope)                \
+    FAMILY(relu_squared)                 \
+    FAMILY(rms_norm)                     \
+    FAMILY(rope)                         \
+    FAMILY(selective_log_softmax)        \
+    FAMILY(softmax)                      \
+    FAMILY(softmax_jsd)                  \
+    FAMILY(sparsemax)                    \
+    FAMILY(sum_rows)                     \
+    FAMILY(sum_squares)                  \
+    FAMILY(swiglu)                       \
+    FAMILY(tvd)
+
+#define FAMILY(name) extern const tg_impl unfused_impls_##name[];
+FAMILIES(FAMILY)
+#undef FAMILY
+
+const tg_host *unfused_host;
+
+static tg_status open_backend(const tg_host *host)
+{
+    unfused_host = host;
+    return eager_open();
+}
+
+/* All families' tables, one behind the other. */
+static const tg_impl *all_impls(void)
+{
+    static const tg_impl *const families[] = {
+#define FAMILY(name) unfused_impls_##name,
+        FAMILIES(FAMILY)
+#undef FAMILY
+    };
+    static tg_impl all[TG_OP_COUNT + 1];
+    int count = 0;
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+        for (const tg_impl *impl = families[f]; impl->op; impl++)
+            all[count++] = *impl;
+    return all;
+}
+
+TG_BACKEND_ENTRY
+{
+    static tg_backend unfused = {
+        .abi = TG_ABI,
+        .size = sizeof(tg_backend),
+        .vendor = "unfused",
+        .device = "cpu",
+        .device_type = TG_DEVICE_CPU,
+        .open = open_backend,
+        .only_named = 1,
+    };
+    unfused.impls = all_impls();
+    return &unfused;
+}

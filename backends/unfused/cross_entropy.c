@@ -1,0 +1,369 @@
+/* cross_entropy as an eager framework runs it: log_softmax and nll_loss from elementary steps in
+ * f32, and the backward of each, with the optional terms as further steps. */
+#include <math.h>
+
+#include "eager.h"
+
+typedef struct ce_options {
+    int64_t ignore_index, reduction;
+    double smoothing, z, softcap; /* softcap 0: none */
+    double grad_scale;
+    int64_t token_scaling;
+} ce_options;
+
+/* Of the argument struct of either direction. */
+#define CE_OPTIONS(a)                                                                   \
+    (ce_options)                                                                        \
+    {                                                                                   \
+        (a)->ignore_index, (a)->reduction, (a)->label_smoothing, (a)->lse_square_scale, \
+            (a)->softcap, (a)->grad_scale, (a)->token_scaling                           \
+    }
+
+/* The targets that a mean counts. */
+#define CE_COUNTED(a) ((a)->batch_target ? (a)->batch_target : (a)->target)
+
+/* Over all rows; 1/D and 1/n are 1 unless TG_MEAN. */
+typedef struct ce_counts {
+    int64_t n;            /* rows not ignored */
+    double per_ce, per_z; /* 1/D, 1/n */
+    double class_weights; /* sum over the classes */
+} ce_counts;
+
+static ce_counts count(const ce_options *o, const tg_tensor *counted, const float *weight,
+                       int64_t classes)
+{
+    ce_counts c = {0, 1, 1, 0};
+    const int64_t *target = data_of(counted), rows = tg_numel(counted);
+    double d = 0;
+    for (int64_t r = 0; r < rows; r++)
+        if (target[r] != o->ignore_index) {
+            c.n++;
+            d += weight ? weight[target[r]] : 1;
+        }
+    for (int64_t i = 0; i < classes; i++)
+        c.class_weights += weight ? weight[i] : 1;
+    if (o->reduction == TG_MEAN) {
+        c.per_ce = share(d);
+        c.per_z = share((double)c.n);
+    }
+    return c;
+}
+
+/* What both directions share. Matrices of f32: log_p [R,V], scaled [R,V], logits / softcap, or no data; doubt [R], see doubts(). */
+typedef struct ce_eager {
+    eager e;
+    ce_options o;
+    ce_counts c;
+    int64_t rows, n;
+    const int64_t *target;
+    const float *weight, *dloss;
+    mat x, scaled, log_p, doubt;
+} ce_eager;
+
+static mat matrix(ce_eager *s)
+{
+    return eager_new(&s->e, TG_F32, s->rows, s->n);
+}
+
+static mat column(ce_eager *s)
+{
+    return eager_new(&s->e, TG_F32, s->rows, 1);
+}
+
+static float *at(mat m)
+{
+    return m.data;
+}
+
+/* The logits in f32, after softcap. */
+static ce_eager begin(tg_ctx *ctx, const ce_options *o, const tg_tensor *logits,
+                      const tg_tensor *target, const tg_tensor *counted,
+                      const tg_tensor *class_weight, const tg_tensor *dloss)
+{
+    ce_eager s = {.e = eager_begin(ctx), .o = *o, .target = data_of(target)};
+    s.x = eager_rows(logits);
+    s.rows = s.x.rows;
+    s.n = s.x.cols;
+    s.weight = data_of(class_weight);
+    s.dloss = data_of(dloss);
+    s.c = count(o, counted, s.weight, s.n);
+    if (s.x.type != TG_F32) {
+        const mat wide = matrix(&s);
+        eager_unary(&s.e, EAGER_COPY, wide, s.x);
+        s.x = wide;
+    }
+    if (o->softcap > 0) {
+        const mat tanh = matrix(&s), capped = matrix(&s);
+        s.scaled = matrix(&s);
+        eager_scalar(&s.e, EAGER_DIV, s.scaled, s.x, o->softcap);
+        eager_unary(&s.e, EAGER_TANH, tanh, s.scaled);
+        eager_scalar(&s.e, EAGER_MUL, capped, tanh, o->softcap);
+        eager_free(&s.e, tanh);
+        s.x = capped;
+    }
+    return s;
+}
+
+/* log_p = x - max - log(sum(exp(x - max))); lse and max are columns. */
+static void log_softmax(ce_eager *s, mat max, mat lse)
+{
+    const mat shifted = matrix(s), power = matrix(s), sum = column(s), log_sum = column(s);
+    eager_reduce_rows(&s->e, EAGER_MAX, max, s->x);
+    eager_binary(&s->e, EAGER_SUB, shifted, s->x, max);
+    eager_unary(&s->e, EAGER_EXP, power, shifted);
+    eager_reduce_rows(&s->e, EAGER_SUM, sum, power);
+    eager_free(&s->e, power);
+    eager_unary(&s->e, EAGER_LOG, log_sum, sum);
+    eager_binary(&s->e, EAGER_ADD, lse, max, log_sum);
+    s->log_p = matrix(s);
+    eager_binary(&s->e, EAGER_SUB, s->log_p, shifted, log_sum);
+    eager_free(&s->e, shifted);
+}
+
+static int ignored(const ce_eager *s, int64_t r)
+{
+    return s->target[r] == s->o.ignore_index;
+}
+
+static double weight_of(const ce_eager *s, int64_t i)
+{
+    return s->weight ? s->weight[i] : 1;
+}
+
+static double log_p_of(const ce_eager *s, int64_t r)
+{
+    return at(s->log_p)[r * s->n + s->target[r]];
+}
+
+/* Where the target has more than half of the probability, 1 - p from the other classes: neither p - 1 nor log p near 0 keeps its
+ * digits there. -1 in all other rows. */
+static void doubts(ce_eager *s)
+{
+    s->doubt = column(s);
+    for (int64_t r = 0; !s->e.status && r < s->rows; r++) {
+        const float *x = at(s->x) + r * s->x.stride;
+        double others = 0;
+        at(s->doubt)[r] = -1;
+        if (ignored(s, r) || !(log_p_of(s, r) > -0.7))
+            continue;
+        for (int64_t i = 0; i < s->n; i++)
+            others += i == s->target[r] ? 0 : exp((double)x[i] - x[s->target[r]]);
+        at(s->doubt)[r] = (float)(others / (1 + others));
+    }
+}
+
+static double minus_log_p_of(const ce_eager *s, int64_t r)
+{
+    const float doubt = at(s->doubt)[r];
+    return doubt >= 0 ? -log1p(-doubt) : -log_p_of(s, r);
+}
+
+static double confidence(const ce_eager *s, int64_t r)
+{
+    return s->o.token_scaling ? exp(-minus_log_p_of(s, r)) : 1;
+}
+
+/* Column of sum_i w_i log_p_i, for smoothing. */
+static mat smooth_sums(ce_eager *s, const tg_tensor *class_weight)
+{
+    const mat sums = column(s);
+    if (s->weight) {
+        const mat weighted = matrix(s);
+        eager_binary(&s->e, EAGER_MUL, weighted, s->log_p, eager_vector(class_weight));
+        eager_reduce_rows(&s->e, EAGER_SUM, sums, weighted);
+        eager_free(&s->e, weighted);
+    } else {
+        eager_reduce_rows(&s->e, EAGER_SUM, sums, s->log_p);
+    }
+    return sums;
+}
+
+/* The upstream gradient of a row that is not ignored, times what all of the row has in common. */
+static double upstream(const ce_eager *s, int64_t r)
+{
+    const double dloss = s->dloss ? s->dloss[s->o.reduction == TG_NONE ? r : 0] : 1;
+    return s->o.grad_scale * dloss * confidence(s, r);
+}
+
+/* The gradient of log_p: -hit at the target and -bias w_i everywhere. */
+static mat log_p_gradient(ce_eager *s, const tg_tensor *class_weight)
+{
+    const double a = s->o.smoothing, e = a / (double)s->n;
+    const mat d = matrix(s), bias = column(s);
+    eager_fill(&s->e, d, 0);
+    if (s->e.status)
+        return d;
+    for (int64_t r = 0; r < s->rows; r++) {
+        const double g = ignored(s, r) ? 0 : upstream(s, r) * s->c.per_ce;
+        at(bias)[r] = (float)(-g * e);
+        if (!ignored(s, r))
+            at(d)[r * s->n + s->target[r]] = (float)(-g * (1 - a) * weight_of(s, s->target[r]));
+    }
+    if (a == 0)
+        return d;
+    const mat sum = matrix(s);
+    if (s->weight) {
+        const mat spread = matrix(s);
+        eager_fill(&s->e, spread, 0);
+        eager_binary(&s->e, EAGER_ADD, sum, spread, eager_vector(class_weight));
+        eager_binary(&s->e, EAGER_MUL, spread, sum, bias);
+        eager_binary(&s->e, EAGER_ADD, sum, d, spread);
+    } else {
+        eager_binary(&s->e, EAGER_ADD, sum, d, bias);
+    }
+    eager_free(&s->e, d);
+    return sum;
+}
+
+/* The gradient of lse by the z-loss. */
+static double lse_gradient(const ce_eager *s, mat lse, int64_t r)
+{
+    return s->o.z != 0 ? upstream(s, r) * 2 * s->o.z * at(lse)[r] * s->c.per_z : 0;
+}
+
+/* The target's element of a row with doubt q: p dlse - hit q + bias (W p - w), W p - w being (W - w) p - w q. */
+static void settle_target(ce_eager *s, mat lse, mat slope, mat dlogits, int64_t r)
+{
+    const int64_t y = s->target[r];
+    const double q = at(s->doubt)[r], p = 1 - q, w = weight_of(s, y), a = s->o.smoothing;
+    const double g = upstream(s, r) * s->c.per_ce, bias = g * a / (double)s->n;
+    const double d = lse_gradient(s, lse, r) * p - g * (1 - a) * w * q +
+                     bias * ((s->c.class_weights - w) * p - w * q);
+    set_element(dlogits.data, dlogits.type, r * dlogits.stride + y,
+                slope.data ? d * at(slope)[r * s->n + y] : d);
+}
+
+/* dx = d - p * (sum(d) - dlse), times 1 - tanh^2; dlse is the gradient of lse by the z-loss. */
+static void rows_gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dlogits)
+{
+    const mat d = log_p_gradient(s, class_weight), sum = column(s);
+    eager_reduce_rows(&s->e, EAGER_SUM, sum, d);
+    for (int64_t r = 0; s->o.z != 0 && !s->e.status && r < s->rows; r++)
+        if (!ignored(s, r))
+            at(sum)[r] -= (float)lse_gradient(s, lse, r);
+    const mat p = matrix(s), product = matrix(s);
+    mat slope = {0};
+    eager_unary(&s->e, EAGER_EXP, p, s->log_p);
+    eager_binary(&s->e, EAGER_MUL, product, p, sum);
+    eager_free(&s->e, p);
+    if (s->o.softcap == 0) {
+        eager_binary(&s->e, EAGER_SUB, dlogits, d, product);
+    } else {
+        const mat dx = matrix(s);
+        slope = matrix(s);
+        eager_binary(&s->e, EAGER_SUB, dx, d, product);
+        eager_unary(&s->e, EAGER_TANH_SLOPE, slope, s->scaled);
+        eager_binary(&s->e, EAGER_MUL, dlogits, dx, slope);
+    }
+    for (int64_t r = 0; !s->e.status && r < s->rows; r++)
+        if (at(s->doubt)[r] >= 0)
+            settle_target(s, lse, slope, dlogits, r);
+}
+
+/* An ignored row has a gradient of 0 even where its logits are not finite, which the steps of rows_gradient would turn into NaN. */
+static void gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dlogits)
+{
+    rows_gradient(s, class_weight, lse, dlogits);
+    for (int64_t r = 0; r < s->rows; r++)
+        if (ignored(s, r))
+            eager_fill(&s->e,
+                       eager_view(element_at(dlogits.data, dlogits.type, r * dlogits.stride),
+                                  dlogits.type, 1, s->n, s->n),
+                       0);
+}
+
+/* First largest element of the row, which NaN is not; -1 for ignored rows. */
+static int64_t best_of(const ce_eager *s, int64_t r)
+{
+    const float *row = at(s->x) + r * s->x.stride;
+    int64_t best = 0;
+    for (int64_t i = 1; i < s->n; i++)
+        if (row[i] > row[best] || (isnan(row[best]) && !isnan(row[i])))
+            best = i;
+    return ignored(s, r) ? -1 : best;
+}
+
+static void put(tg_tensor *t, int64_t i, double value)
+{
+    if (t)
+        set_element(data_of(t), tg_type_of(t), i, value);
+}
+
+static void losses(ce_eager *s, const tg_cross_entropy_forward_args *args, mat lse)
+{
+    const ce_options *o = &s->o;
+    const mat smooth = o->smoothing != 0 ? smooth_sums(s, args->class_weight) : column(s);
+    const int rank = args->predicted || args->accuracy;
+    double loss = 0, z_loss = 0, hits = 0;
+    for (int64_t r = 0; !s->e.status && r < s->rows; r++) {
+        double ce = 0, z = 0, l = 0;
+        const int64_t best = rank ? best_of(s, r) : -1;
+        const int hit = best >= 0 && best == s->target[r];
+        if (!ignored(s, r)) {
+            const double f = confidence(s, r);
+            l = eager_all_minus_inf(s->x, r) ? -INFINITY : at(lse)[r];
+            ce = (1 - o->smoothing) * weight_of(s, s->target[r]) * minus_log_p_of(s, r);
+            if (o->smoothing != 0)
+                ce -= o->smoothing / (double)s->n * at(smooth)[r];
+            ce *= f * s->c.per_ce;
+            z = o->z != 0 ? f * o->z * l * l * s->c.per_z : 0;
+        }
+        loss += ce + z;
+        z_loss += z;
+        hits += hit;
+        put(args->lse, r, l);
+        put(args->predicted, r, (double)best);
+        if (o->reduction == TG_NONE) {
+            put(args->loss, r, ce + z);
+            put(args->z_loss, r, z);
+            put(args->accuracy, r, hit);
+        }
+    }
+    if (o->reduction != TG_NONE && !s->e.status) {
+        put(args->loss, 0, loss);
+        put(args->z_loss, 0, z_loss);
+        put(args->accuracy, 0, s->c.n ? hits / (double)s->c.n : 0);
+    }
+}
+
+static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
+{
+    const ce_options o = CE_OPTIONS(args);
+    ce_eager s = begin(ctx, &o, args->logits, args->target, CE_COUNTED(args), args->class_weight,
+                       args->dloss);
+    const mat max = column(&s), lse = column(&s);
+    log_softmax(&s, max, lse);
+    doubts(&s);
+    losses(&s, args, lse);
+    if (args->dlogits)
+        gradient(&s, args->class_weight, lse, eager_rows(args->dlogits));
+    return eager_end(&s.e);
+}
+
+static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args)
+{
+    const ce_options o = CE_OPTIONS(args);
+    ce_eager s = begin(ctx, &o, args->logits, args->target, CE_COUNTED(args), args->class_weight,
+                       args->dloss);
+    const mat lse = eager_column(args->lse);
+    s.log_p = matrix(&s);
+    eager_binary(&s.e, EAGER_SUB, s.log_p, s.x, lse);
+    doubts(&s);
+    gradient(&s, args->class_weight, lse, eager_rows(args->dlogits));
+    return eager_end(&s.e);
+}
+
+/* All classes: what it stands for knows no slices. */
+static int accepts_forward(const tg_cross_entropy_forward_args *args)
+{
+    return !args->vocab_size;
+}
+
+static int accepts_backward(const tg_cross_entropy_backward_args *args)
+{
+    return !args->vocab_size;
+}
+
+UNFUSED_IMPLS(cross_entropy) = {UNFUSED_IMPL_IF(cross_entropy_forward, accepts_forward, forward),
+                                UNFUSED_IMPL_IF(cross_entropy_backward, accepts_backward, backward),
+                                TG_IMPLS_END};

@@ -1,0 +1,424 @@
+/* Elementary steps: choice of the level, memory, work cut by size. Broadcasting is left to the caller to check. */
+#include <math.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "lane.h"
+#include "steps.h"
+
+#define EAGER_LEVEL(level, needs) extern const eager_steps eager_steps_##level;
+#include "eager_levels.inc"
+#undef EAGER_LEVEL
+
+static const struct {
+    uint64_t needs;
+    const eager_steps *steps;
+} levels[] = {
+#define EAGER_LEVEL(level, needs) {needs, &eager_steps_##level},
+#include "eager_levels.inc"
+#undef EAGER_LEVEL
+};
+
+static const eager_steps *steps; /* of this machine's level */
+
+enum { CHUNK = 32768 }; /* elements */
+
+#if defined(__x86_64__)
+static uint64_t machine_features(void)
+{
+    unsigned a, b, c = 0, d;
+    __builtin_cpu_init();
+#define HAS(feature) (__builtin_cpu_supports(feature) != 0)
+    const int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    const int v2 = HAS("sse4.2") && HAS("ssse3") && HAS("popcnt");
+    const int v3 = v2 && HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2") && f16c;
+    const int v4 = v3 && HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") &&
+                   HAS("avx512vl");
+#undef HAS
+    return (v2 ? TG_CPU_V2 : 0) | (v3 ? TG_CPU_V3 : 0) | (v4 ? TG_CPU_V4 : 0);
+}
+#else
+static uint64_t machine_features(void)
+{
+    return TG_CPU_NEON; /* of every aarch64; elsewhere there is one level, which needs nothing */
+}
+#endif
+
+tg_status eager_open(void)
+{
+    const uint64_t features = machine_features();
+    for (size_t i = 0; i < sizeof levels / sizeof *levels && !steps; i++)
+        if ((levels[i].needs & ~features) == 0)
+            steps = levels[i].steps;
+    return steps ? TG_OK : unfused_host->fail(TG_EUNSUPPORTED, "it was built for other processors");
+}
+
+eager eager_begin(tg_ctx *ctx)
+{
+    eager e;
+    e.ctx = ctx;
+    e.status = TG_OK;
+    e.count = 0;
+    return e;
+}
+
+tg_status eager_end(eager *e)
+{
+    return e->status;
+}
+
+/* ---- matrices ---- */
+
+mat eager_view(void *data, int type, int64_t rows, int64_t cols, int64_t stride)
+{
+    return (mat){data, type, rows, cols, stride, 0};
+}
+
+/* Leading dimensions collapse: implementations see rows of one stride. */
+mat eager_rows(const tg_tensor *t)
+{
+    if (!t)
+        return (mat){0};
+    const int last = t->ndim - 1;
+    mat m = {data_of(t), tg_type_of(t), 1, t->shape[last], t->shape[last], 0};
+    for (int i = last - 1; i >= 0; i--) {
+        if (t->shape[i] > 1 && m.rows == 1)
+            m.stride = stride_of(t, i);
+        m.rows *= t->shape[i];
+    }
+    return m;
+}
+
+mat eager_vector(const tg_tensor *t)
+{
+    const int64_t n = t ? tg_numel(t) : 0;
+    return (mat){data_of(t), t ? tg_type_of(t) : 0, 1, n, n, 0};
+}
+
+mat eager_column(const tg_tensor *t)
+{
+    return (mat){data_of(t), t ? tg_type_of(t) : 0, t ? tg_numel(t) : 0, 1, 1, 0};
+}
+
+tg_tensor *eager_tensor(view *v, mat m)
+{
+    v->shape[0] = m.rows;
+    v->shape[1] = m.cols;
+    v->strides[0] = m.stride;
+    v->strides[1] = 1;
+    v->t = tg_tensor_of(m.data, (tg_type)m.type, 2, v->shape);
+    v->t.strides = v->strides;
+    return &v->t;
+}
+
+tg_tensor *eager_part(view *v, const tg_tensor *t, int64_t first, int64_t n)
+{
+    if (!t)
+        return NULL;
+    const int type = tg_type_of(t);
+    v->shape[0] = n;
+    v->t = tg_tensor_of(element_at(data_of(t), type, first), (tg_type)type, 1, v->shape);
+    return &v->t;
+}
+
+/* ---- temporaries ---- */
+
+/* The smallest block that is free and large enough, but less than twice too large: what follows may need that one. */
+static eager_block *free_block(eager *e, size_t bytes)
+{
+    eager_block *best = NULL;
+    for (int i = 0; i < e->count; i++) {
+        eager_block *b = &e->blocks[i];
+        if (!b->used && b->bytes >= bytes && b->bytes / 2 <= bytes &&
+            (!best || b->bytes < best->bytes))
+            best = b;
+    }
+    return best;
+}
+
+static void *take(eager *e, size_t bytes)
+{
+    eager_block *b = free_block(e, bytes);
+    if (b) {
+        b->used = 1;
+        return b->data;
+    }
+    void *data = unfused_host->workspace(e->ctx, bytes);
+    if (data && e->count < EAGER_BLOCKS)
+        e->blocks[e->count++] = (eager_block){data, bytes, 1};
+    return data;
+}
+
+mat eager_new(eager *e, int type, int64_t rows, int64_t cols)
+{
+    mat m = {NULL, type, rows, cols, cols, 0};
+    if (e->status == TG_OK)
+        m.data = take(e, (size_t)(rows * cols) * tg_type_size(type));
+    if (e->status == TG_OK && !m.data)
+        e->status = TG_ENOMEM;
+    return m;
+}
+
+mat eager_like(eager *e, mat m)
+{
+    return eager_new(e, m.type, m.rows, m.cols);
+}
+
+mat eager_copy(eager *e, int type, mat m)
+{
+    const mat copy = eager_new(e, type, m.rows, m.cols);
+    eager_unary(e, EAGER_COPY, copy, m);
+    return copy;
+}
+
+mat eager_wide(eager *e, mat m)
+{
+    return m.type == TG_F32 ? m : eager_copy(e, TG_F32, m);
+}
+
+void eager_free(eager *e, mat m)
+{
+    for (int i = 0; i < e->count; i++)
+        if (e->blocks[i].data == m.data)
+            e->blocks[i].used = 0;
+}
+
+/* ---- running a step ---- */
+
+typedef struct eager_job {
+    eager_step step;
+    void (*run)(const eager_step *step, int64_t begin, int64_t end);
+} eager_job;
+
+static void run_chunk(void *arg, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const eager_job *job = arg;
+    job->run(&job->step, begin, end);
+}
+
+static int64_t rows_per_chunk(int64_t cols)
+{
+    return cols > 0 && CHUNK / cols > 1 ? CHUNK / cols : 1;
+}
+
+/* A compact matrix that needs no broadcasting, as one of long rows: short rows are no reason to be
+ * slow. */
+static int flat(const eager_step *s)
+{
+    const int64_t rows = s->out.rows, cols = s->out.cols;
+    const mat *all[] = {&s->out, &s->a, &s->b};
+    for (int i = 0; i < 3; i++)
+        if (all[i]->data &&
+            (all[i]->rows != rows || all[i]->cols != cols || all[i]->stride != cols))
+            return 0;
+    return rows > 1 && cols > 0 && cols < CHUNK && rows * cols % CHUNK == 0;
+}
+
+static void map(eager *e, eager_step s)
+{
+    if (e->status != TG_OK)
+        return;
+    if (flat(&s)) {
+        const int64_t rows = s.out.rows * s.out.cols / CHUNK;
+        mat *all[] = {&s.out, &s.a, &s.b};
+        for (int i = 0; i < 3; i++)
+            if (all[i]->data)
+                *all[i] = (mat){all[i]->data, all[i]->type, rows, CHUNK, CHUNK, 0};
+    }
+    eager_job job = {s, steps->map};
+    unfused_host->parallel_for(e->ctx, s.out.rows, rows_per_chunk(s.out.cols), run_chunk, &job);
+}
+
+void eager_unary(eager *e, eager_op op, mat out, mat a)
+{
+    map(e, (eager_step){op, out, a, {0}, 0});
+}
+
+void eager_binary(eager *e, eager_op op, mat out, mat a, mat b)
+{
+    map(e, (eager_step){op, out, a, b, 0});
+}
+
+void eager_scalar(eager *e, eager_op op, mat out, mat a, double b)
+{
+    map(e, (eager_step){op, out, a, {0}, (float)b});
+}
+
+void eager_fill(eager *e, mat out, double value)
+{
+    /* 0 * 0 + value: there is no operand to read */
+    static const float zero = 0;
+    const mat a = {(void *)&zero, TG_F32, 1, 1, 1, 0};
+    map(e, (eager_step){EAGER_ADD, out, a, {0}, (float)value});
+}
+
+void eager_reduce_rows(eager *e, eager_op op, mat out, mat a)
+{
+    if (e->status != TG_OK)
+        return;
+    eager_job job = {{op, out, a, {0}, 0}, steps->reduce};
+    unfused_host->parallel_for(e->ctx, a.rows, rows_per_chunk(a.cols), run_chunk, &job);
+}
+
+void eager_sum_columns(eager *e, mat out, mat a)
+{
+    if (e->status != TG_OK)
+        return;
+    eager_job job = {{EAGER_SUM, out, a, {0}, 0}, steps->sum_columns};
+    const int64_t strip = 64, least = a.rows > 0 ? CHUNK / a.rows : a.cols;
+    unfused_host->parallel_for(e->ctx, a.cols, (least + strip) / strip * strip, run_chunk, &job);
+}
+
+void eager_multiply(eager *e, mat c, mat a, int trans_a, mat b, int trans_b, double beta)
+{
+    view va, vb, vc;
+    if (e->status == TG_OK)
+        e->status =
+            CALL(e->ctx, gemm, .a = eager_tensor(&va, a), .b = eager_tensor(&vb, b),
+                 .c = eager_tensor(&vc, c), .trans_a = trans_a, .trans_b = trans_b, .beta = beta);
+}
+
+void eager_put(eager *e, mat out, mat a, int64_t accumulate)
+{
+    if (accumulate)
+        eager_binary(e, EAGER_ADD, out, out, a);
+    else
+        eager_unary(e, EAGER_COPY, out, a);
+}
+
+void eager_gradient(eager *e, mat out, mat terms, int64_t accumulate)
+{
+    const mat sum = eager_new(e, TG_F32, 1, terms.cols);
+    eager_sum_columns(e, sum, terms);
+    eager_put(e, out, sum, accumulate);
+    eager_free(e, sum);
+}
+
+mat eager_less(eager *e, mat a, mat b)
+{
+    const mat difference = eager_new(e, TG_F32, a.rows, a.cols);
+    eager_binary(e, EAGER_SUB, difference, a, b);
+    return difference;
+}
+
+mat eager_row_mean(eager *e, mat a)
+{
+    const mat mean = eager_new(e, TG_F32, a.rows, 1);
+    eager_reduce_rows(e, EAGER_SUM, mean, a);
+    eager_scalar(e, EAGER_DIV, mean, mean, (double)a.cols);
+    return mean;
+}
+
+mat eager_row_rstd(eager *e, mat centred, double eps)
+{
+    const mat square = eager_new(e, TG_F32, centred.rows, centred.cols);
+    eager_binary(e, EAGER_MUL, square, centred, centred);
+    const mat rstd = eager_row_mean(e, square);
+    eager_free(e, square);
+    eager_scalar(e, EAGER_ADD, rstd, rstd, eps);
+    eager_unary(e, EAGER_RSQRT, rstd, rstd);
+    return rstd;
+}
+
+mat eager_log_softmax(eager *e, mat x, double temperature, mat *sums)
+{
+    const mat log_p = eager_new(e, TG_F32, x.rows, x.cols);
+    const mat shifted = eager_new(e, TG_F32, x.rows, x.cols);
+    const mat max = eager_new(e, TG_F32, x.rows, 1), sum = eager_new(e, TG_F32, x.rows, 1);
+    eager_scalar(e, EAGER_DIV, log_p, x, temperature);
+    eager_reduce_rows(e, EAGER_MAX, max, log_p);
+    eager_binary(e, EAGER_SUB, shifted, log_p, max);
+    eager_unary(e, EAGER_EXP, log_p, shifted);
+    eager_reduce_rows(e, EAGER_SUM, sum, log_p);
+    eager_unary(e, EAGER_LOG, max, sum);
+    eager_binary(e, EAGER_SUB, log_p, shifted, max);
+    if (sums)
+        *sums = sum;
+    else
+        eager_free(e, sum);
+    eager_free(e, max);
+    eager_free(e, shifted);
+    return log_p;
+}
+
+/* A class with more than half of a row's probability: d - p sum(d) is a difference of nearly equal numbers there, which is
+ * q d - p times the sum of the others' d, q = 1 - p. */
+static void settle_likely(mat log_p, mat sum, mat d, mat dx, int64_t row)
+{
+    const float *l = (const float *)log_p.data + row * log_p.stride;
+    const float *from = (const float *)d.data + row * d.stride;
+    int64_t top = 0;
+    double q = 0, others = 0;
+    if (!(((const float *)sum.data)[row] < 2))
+        return;
+    for (int64_t i = 1; i < log_p.cols; i++)
+        top = l[i] > l[top] ? i : top;
+    for (int64_t i = 0; i < log_p.cols; i++) {
+        q += i == top ? 0 : exp(l[i]);
+        others += i == top ? 0 : from[i];
+    }
+    ((float *)dx.data)[row * dx.stride + top] = (float)(q * from[top] - (1 - q) * others);
+}
+
+mat eager_log_softmax_backward(eager *e, mat log_p, mat sums, mat d)
+{
+    const mat dx = eager_new(e, TG_F32, d.rows, d.cols);
+    const mat product = eager_new(e, TG_F32, d.rows, d.cols);
+    const mat sum = eager_new(e, TG_F32, d.rows, 1);
+    eager_reduce_rows(e, EAGER_SUM, sum, d);
+    eager_unary(e, EAGER_EXP, dx, log_p);
+    eager_binary(e, EAGER_MUL, product, dx, sum);
+    eager_binary(e, EAGER_SUB, dx, d, product);
+    for (int64_t row = 0; e->status == TG_OK && d.cols && row < d.rows; row++)
+        settle_likely(log_p, sums, d, dx, row);
+    eager_free(e, sum);
+    eager_free(e, product);
+    return dx;
+}
+
+int eager_all_minus_inf(mat m, int64_t row)
+{
+    const float *x = (const float *)m.data + row * m.stride;
+    int64_t i = 0;
+    while (i < m.cols && x[i] == -INFINITY)
+        i++;
+    return i == m.cols;
+}
+
+/* ---- one element ---- */
+
+double element_of(const void *data, int type, int64_t i)
+{
+    switch (type) {
+    case TG_F32:
+        return ((const float *)data)[i];
+    case TG_F64:
+        return ((const double *)data)[i];
+    case TG_BF16:
+        return from_bf16(((const uint16_t *)data)[i]);
+    case TG_F16:
+        return from_f16(((const uint16_t *)data)[i]);
+    default:
+        return (double)((const int64_t *)data)[i];
+    }
+}
+
+void set_element(void *data, int type, int64_t i, double value)
+{
+    switch (type) {
+    case TG_F32:
+        ((float *)data)[i] = (float)value;
+        break;
+    case TG_BF16:
+        ((uint16_t *)data)[i] = to_bf16((float)value);
+        break;
+    case TG_F16:
+        ((uint16_t *)data)[i] = to_f16((float)value);
+        break;
+    default:
+        ((int64_t *)data)[i] = (int64_t)value;
+    }
+}

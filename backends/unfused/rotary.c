@@ -1,0 +1,114 @@
+/* x * cos + rotate_half(x) * sin in elementary steps. */
+#include "rotary.h"
+
+/* Rows [D] of one tensor that lie evenly, and the rows of the tables that go with them. */
+typedef struct part {
+    mat x, y, cos, sin;
+    int64_t half;
+} part;
+
+mat rotary_columns(mat m, int64_t begin, int64_t count)
+{
+    m.data = element_at(m.data, m.type, begin);
+    m.cols = count;
+    return m;
+}
+
+static int temporary_type(const part *p)
+{
+    return p->cos.type == TG_F32 ? TG_F32 : p->x.type;
+}
+
+/* out = a * table, in both halves */
+static mat times(eager *e, const part *p, mat a, mat table)
+{
+    const mat out = eager_new(e, temporary_type(p), a.rows, 2 * p->half);
+    for (int64_t at = 0; at <= p->half; at += p->half ? p->half : 1)
+        eager_binary(e, EAGER_MUL, rotary_columns(out, at, p->half), rotary_columns(a, at, p->half),
+                     table);
+    return out;
+}
+
+/* direction 1: (-second half, first half); -1: (second half, -first half) */
+static mat swap_halves(eager *e, const part *p, mat a, int direction)
+{
+    const mat out = eager_new(e, a.type, a.rows, 2 * p->half);
+    eager_unary(e, direction > 0 ? EAGER_NEG : EAGER_COPY, rotary_columns(out, 0, p->half),
+                rotary_columns(a, p->half, p->half));
+    eager_unary(e, direction > 0 ? EAGER_COPY : EAGER_NEG, rotary_columns(out, p->half, p->half),
+                rotary_columns(a, 0, p->half));
+    return out;
+}
+
+static void rotate(eager *e, const part *p, int direction)
+{
+    const int64_t width = 2 * p->half;
+    mat turned;
+    if (direction > 0) {
+        const mat swapped = swap_halves(e, p, p->x, 1);
+        turned = times(e, p, swapped, p->sin);
+        eager_free(e, swapped);
+    } else {
+        const mat product = times(e, p, p->x, p->sin);
+        turned = swap_halves(e, p, product, -1);
+        eager_free(e, product);
+    }
+    const mat straight = times(e, p, p->x, p->cos);
+    eager_binary(e, EAGER_ADD, rotary_columns(p->y, 0, width), straight, turned);
+    eager_free(e, straight);
+    eager_free(e, turned);
+    if (p->x.cols > width && p->x.data != p->y.data)
+        eager_unary(e, EAGER_COPY, rotary_columns(p->y, width, p->y.cols - width),
+                    rotary_columns(p->x, width, p->x.cols - width));
+}
+
+static int positions_and_heads_collapse(const tg_tensor *t)
+{
+    return t->shape[2] == 1 || stride_of(t, 1) == t->shape[2] * stride_of(t, 2);
+}
+
+rotary_rows rotary_rows_of(const tg_tensor *x, const tg_tensor *y)
+{
+    const int64_t heads = x->shape[2];
+    const int together = positions_and_heads_collapse(x) && positions_and_heads_collapse(y);
+    const int64_t repeat = together ? heads : 1;
+    return (rotary_rows){together ? 1 : heads, repeat, x->shape[1] * repeat,
+                         together && heads > 1 ? 2 : 1};
+}
+
+mat rotary_rows_at(const rotary_rows *r, const tg_tensor *t, int64_t b, int64_t h)
+{
+    const int type = tg_type_of(t);
+    const int64_t at = b * stride_of(t, 0) + h * stride_of(t, 2);
+    return eager_view(element_at(data_of(t), type, at), type, r->rows, t->shape[3],
+                      stride_of(t, r->dimension));
+}
+
+int64_t rotary_batch_stride(const tg_tensor *t, int batch)
+{
+    return batch < 0 || t->shape[batch] == 1 ? 0 : stride_of(t, batch);
+}
+
+/* The first `count` positions of a table, each for `repeat` rows. */
+static mat table_at(mat table, int64_t count, int64_t half, int64_t repeat)
+{
+    table.rows = count;
+    table.cols = half;
+    table.repeat = repeat;
+    return table;
+}
+
+void rotary_run(eager *e, const rotary *by, const tg_tensor *x, const tg_tensor *y)
+{
+    if (!x || tg_numel(x) == 0)
+        return;
+    const rotary_rows rows = rotary_rows_of(x, y);
+    for (int64_t b = 0; b < x->shape[0]; b++)
+        for (int64_t h = 0; h < rows.groups; h++) {
+            const part p = {rotary_rows_at(&rows, x, b, h), rotary_rows_at(&rows, y, b, h),
+                            table_at(by->cos(by->tables, b), x->shape[1], by->half, rows.repeat),
+                            table_at(by->sin(by->tables, b), x->shape[1], by->half, rows.repeat),
+                            by->half};
+            rotate(e, &p, by->direction);
+        }
+}
