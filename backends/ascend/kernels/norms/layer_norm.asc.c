@@ -78,6 +78,7 @@ static inline __aicore__ void layer_norm_add_products(const layer_norm_products 
     if (!first) {
         asc_add(r->sum, r->sum, r->piece, 1);
         asc_add(r->product, r->product, r->piece + 8, 1);
+        ASC_THEN();
     }
 }
 

@@ -11,129 +11,125 @@
     __ubuf__ float *m = ASC_UB(float, dy_at, slot), *normal = ASC_UB(float, x_at, slot)
 #endif
 
-ASC_KERNEL ASC_NAME(layer_norm_backward)(ASC_PARAMS(LAYER_NORM_BACKWARD))
+ASC_STEP(layer_norm_backward_begin, LAYER_NORM_BACKWARD)
 {
-    const int whole = tile_columns >= columns;
     const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
     const int64_t bytes = tile_rows * widest * (int64_t)sizeof(ASC_T);
-    __ubuf__ float *scale = ASC_SCRATCH(scale), *p = ASC_SCRATCH(p);
-    __ubuf__ float *dw = ASC_SCRATCH(dweight), *db = ASC_SCRATCH(dbias);
-    __ubuf__ float *means = ASC_SCRATCH(means), *rstds = ASC_SCRATCH(rstds);
-    layer_norm_products r = {0};
-    int slot = 0, turn = 0;
-    r.sum = ASC_SCRATCH(sum);
-    r.product = ASC_SCRATCH(product);
-    r.piece = ASC_SCRATCH(piece);
-    r.sums = ASC_SCRATCH(sums);
-    r.products = ASC_SCRATCH(products);
-    r.eighth = ASC_SCRATCH(eighth);
-    r.rest = ASC_SCRATCH(rest);
-    r.eighth2 = ASC_SCRATCH(eighth2);
-    r.rest2 = ASC_SCRATCH(rest2);
+    const uint32_t values = (uint32_t)asc_round_up(tile_rows, 8);
     asc_clear_begin();
     asc_clear(dy_at, bytes);
     asc_clear(x_at, bytes);
-    asc_clear(mean_at, asc_round_up(tile_rows, 8) * 4);
-    asc_clear(rstd_at, asc_round_up(tile_rows, 8) * 4);
-    asc_duplicate(r.sum, 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
-    asc_duplicate(r.product, 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
-    if (!whole)
+    asc_clear(mean_at, values * 4);
+    asc_clear(rstd_at, values * 4);
+    asc_duplicate(ASC_SCRATCH(sum), 0.0f, values);
+    asc_duplicate(ASC_SCRATCH(product), 0.0f, values);
+    if (!p->whole)
         asc_clear(weight_at, widest * 4);
     if (dweights)
-        asc_duplicate(dw, 0.0f, (uint32_t)widest);
+        asc_duplicate(ASC_SCRATCH(dweight), 0.0f, (uint32_t)widest);
     if (dbiases)
-        asc_duplicate(db, 0.0f, (uint32_t)widest);
-    if (whole && weight)
+        asc_duplicate(ASC_SCRATCH(dbias), 0.0f, (uint32_t)widest);
+    if (p->whole && weight)
         ASC_NAME(asc_columns_load)
-    (scale, asc_place(x_at, 0), weight, weight_f32, 0.0f, columns, widest);
-    asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
-    for (int64_t row = asc_get_block_idx() * tile_rows; row < rows;
-         row += asc_get_block_num() * tile_rows, turn ^= 1) {
-        asc_tile tile = {row, asc_min_of(tile_rows, rows - row), 0, 0};
-        for (int writes = 0; writes <= !whole; writes++)
-            for (tile.column = 0; tile.column < columns; tile.column += tile_columns, slot ^= 1) {
-                const int first = tile.column == 0, begins = first && !writes;
-                tile.columns = asc_min_of(tile_columns, columns - tile.column);
-                const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
-                const uint32_t n = (uint32_t)(tile.rows * pitch);
-                __ubuf__ float *by = scale;
-                ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-                ASC_ROWS_IN(ASC_T, dy_at, slot, dy, dy_stride, tile, pitch);
-                ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
-                if (begins) {
-                    asc_copy_rows_in(asc_place(mean_at, turn), mean + row, 1, tile.rows * 4, 0, 0);
-                    asc_copy_rows_in(asc_place(rstd_at, turn), rstd + row, 1, tile.rows * 4, 0, 0);
-                }
-                if (!whole && weight)
-                    ASC_NAME(asc_columns_in)
-                (asc_place(weight_at, slot), weight, weight_f32, tile.column, tile.columns);
-                ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-                ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-                if (begins) {
-                    asc_spread(means, ASC_UB(float, mean_at, turn), tile.rows);
-                    asc_spread(rstds, ASC_UB(float, rstd_at, turn), tile.rows);
-                }
-                LAYER_NORM_TAKE(m, normal, slot, n);
-                ASC_THEN();
-                if (!whole && weight)
-                    by = ASC_NAME(asc_columns_piece)(scale, asc_place(weight_at, slot), weight_f32,
-                                                     0.0f, pitch);
-                layer_norm_normalise(normal, normal, means, rstds, tile.rows, pitch);
-                if (dweights) {
-                    asc_mul(p, m, normal, n);
-                    ASC_THEN();
-                    asc_add_rows(dw, p, tile.rows, pitch);
-                }
-                if (dbiases)
-                    asc_add_rows(db, m, tile.rows, pitch);
-                ASC_THEN();
-                if (weight)
-                    ASC_BY_COLUMN(asc_mul, m, m, by, tile.rows, pitch);
-                ASC_THEN();
-                if (!writes)
-                    layer_norm_add_products(&r, p, m, normal, first, tile.rows, pitch,
-                                            tile.columns);
-                if (!whole && !writes) {
-                    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-                    continue;
-                }
-                if (first)
-                    layer_norm_factors(&r, tile.rows, asc_f32(part));
-                __ubuf__ ASC_T *out = ASC_UB(ASC_T, dx_at, slot);
-                ASC_BY_ROW(asc_add, m, m, r.sums, tile.rows, pitch);
-                ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-#if ASC_16BIT
-                ASC_THEN();
-                ASC_BY_ROW(ASC_MUL_ADD, normal, m, r.products, tile.rows, pitch);
-                ASC_THEN();
-                ASC_BY_ROW(asc_mul, normal, normal, rstds, tile.rows, pitch);
-                ASC_THEN();
-                ASC_NARROW(out, normal, n);
-#else
-                ASC_BY_ROW(asc_mul, out, normal, r.products, tile.rows, pitch);
-                ASC_THEN();
-                asc_add(out, m, out, n);
-                ASC_THEN();
-                ASC_BY_ROW(asc_mul, out, out, rstds, tile.rows, pitch);
-#endif
-                ASC_THEN();
-                ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-                ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-                ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-                ASC_ROWS_OUT(ASC_T, dx, dx_stride, tile, dx_at, slot, pitch);
-                ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
-            }
+    (ASC_SCRATCH(scale), asc_place(x_at, 0), weight, weight_f32, 0.0f, columns, widest);
+}
+
+ASC_STEP(layer_norm_backward_in, LAYER_NORM_BACKWARD)
+{
+    ASC_ROWS_IN(ASC_T, dy_at, p->slot, dy, dy_stride, *p, p->pitch);
+    ASC_ROWS_IN(ASC_T, x_at, p->slot, x, x_stride, *p, p->pitch);
+    if (p->first && p->sums) {
+        asc_copy_rows_in(asc_place(mean_at, p->turn), mean + p->row, 1, p->rows * 4, 0, 0);
+        asc_copy_rows_in(asc_place(rstd_at, p->turn), rstd + p->row, 1, p->rows * 4, 0, 0);
     }
+    if (!p->whole && weight)
+        ASC_NAME(asc_columns_in)
+    (asc_place(weight_at, p->slot), weight, weight_f32, p->column, p->columns);
+}
+
+/* dx = rstd (m + n products + sums); n: as it was taken, a copy in or scratch. */
+static inline __aicore__ void ASC_NAME(layer_norm_dx)(const asc_piece *p, __ubuf__ ASC_T *dx,
+                                                      __ubuf__ float *m, __ubuf__ float *n,
+                                                      const layer_norm_products *r,
+                                                      __ubuf__ float *rstds)
+{
+    ASC_BY_ROW(asc_add, m, m, r->sums, p->rows, p->pitch);
+    ASC_MAY_WRITE();
+#if ASC_16BIT
+    ASC_THEN();
+    ASC_BY_ROW(ASC_MUL_ADD, n, m, r->products, p->rows, p->pitch);
+    ASC_THEN();
+    ASC_BY_ROW(asc_mul, n, n, rstds, p->rows, p->pitch);
+    ASC_THEN();
+    ASC_NARROW(dx, n, p->n);
+#else
+    ASC_BY_ROW(asc_mul, dx, n, r->products, p->rows, p->pitch);
+    ASC_THEN();
+    asc_add(dx, m, dx, p->n);
+    ASC_THEN();
+    ASC_BY_ROW(asc_mul, dx, dx, rstds, p->rows, p->pitch);
+#endif
+    ASC_THEN();
+}
+
+ASC_STEP(layer_norm_backward_tile, LAYER_NORM_BACKWARD)
+{
+    const layer_norm_products r = {ASC_SCRATCH(sum),  ASC_SCRATCH(product),  ASC_SCRATCH(piece),
+                                   ASC_SCRATCH(sums), ASC_SCRATCH(products), ASC_SCRATCH(eighth),
+                                   ASC_SCRATCH(rest), ASC_SCRATCH(eighth2),  ASC_SCRATCH(rest2)};
+    __ubuf__ float *scale = ASC_SCRATCH(scale), *products = ASC_SCRATCH(p);
+    __ubuf__ float *means = ASC_SCRATCH(means), *rstds = ASC_SCRATCH(rstds);
+    if (p->first && p->sums) {
+        asc_spread(means, ASC_UB(float, mean_at, p->turn), p->rows);
+        asc_spread(rstds, ASC_UB(float, rstd_at, p->turn), p->rows);
+    }
+    LAYER_NORM_TAKE(m, normal, p->slot, p->n);
+    ASC_THEN();
+    if (!p->whole && weight)
+        scale = ASC_NAME(asc_columns_piece)(scale, asc_place(weight_at, p->slot), weight_f32, 0.0f,
+                                            p->pitch);
+    layer_norm_normalise(normal, normal, means, rstds, p->rows, p->pitch);
+    if (dweights) {
+        asc_mul(products, m, normal, p->n);
+        ASC_THEN();
+        asc_add_rows(ASC_SCRATCH(dweight), products, p->rows, p->pitch);
+    }
+    if (dbiases)
+        asc_add_rows(ASC_SCRATCH(dbias), m, p->rows, p->pitch);
+    ASC_THEN();
+    if (weight)
+        ASC_BY_COLUMN(asc_mul, m, m, scale, p->rows, p->pitch);
+    ASC_THEN();
+    if (p->sums)
+        layer_norm_add_products(&r, products, m, normal, p->first, p->rows, p->pitch, p->columns);
+    if (p->sums && p->last)
+        layer_norm_factors(&r, p->rows, asc_f32(part));
+    if (p->writes)
+        ASC_NAME(layer_norm_dx)(p, ASC_UB(ASC_T, dx_at, p->slot), m, normal, &r, rstds);
+    ASC_HAS_READ();
+}
+
+ASC_STEP(layer_norm_backward_out, LAYER_NORM_BACKWARD)
+{
+    ASC_ROWS_OUT(ASC_T, dx, dx_stride, *p, dx_at, p->slot, p->pitch);
+}
+
+ASC_STEP(layer_norm_backward_end, LAYER_NORM_BACKWARD)
+{
     asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
     asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
     if (dweights)
-        asc_copy_ub2gm_align(dweights + asc_get_block_idx() * partials_stride, dw,
+        asc_copy_ub2gm_align(dweights + asc_get_block_idx() * partials_stride, ASC_SCRATCH(dweight),
                              (uint32_t)(columns * 4));
     if (dbiases)
-        asc_copy_ub2gm_align(dbiases + asc_get_block_idx() * partials_stride, db,
+        asc_copy_ub2gm_align(dbiases + asc_get_block_idx() * partials_stride, ASC_SCRATCH(dbias),
                              (uint32_t)(columns * 4));
-    asc_pipeline_end();
 }
+
+#define ASC_PIPELINE(step) ASC_NAME(layer_norm_backward##step)
+#define ASC_PIPELINE_ARGS LAYER_NORM_BACKWARD
+#define ASC_PIPELINE_ENDS
+#include "shared/asc_pipeline.asc.h"
 
 ASC_KERNEL ASC_NAME(layer_norm_columns)(ASC_PARAMS(LAYER_NORM_COLUMNS))
 {

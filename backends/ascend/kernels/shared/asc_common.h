@@ -256,6 +256,24 @@ static inline __aicore__ void asc_pipeline_end(void)
     asc_modes_clear();
 }
 
+/* What asc_pipeline.asc.h is about: a tile of whole rows, or a piece of wider ones. */
+typedef struct asc_piece {
+    int64_t row, rows, column, columns;
+    int64_t pitch; /* elements from a row to the next in UB */
+    uint32_t n;    /* elements of all rows */
+    int slot,
+        turn; /* copies of its buffers, and of those that belong to the rows of all their pieces */
+    int first, last, whole; /* of the pieces of its rows; it is the only one */
+    int sums, writes;       /* what is to be done */
+} asc_piece;
+
+/* A step of such a kernel. */
+#define ASC_STEP(name, LIST) \
+    static inline __aicore__ void ASC_NAME(name)(const asc_piece *p, ASC_PARAMS(LIST))
+/* What was copied in has been read; what is written may be. */
+#define ASC_HAS_READ() ASC_NOTIFY(PIPE_V, PIPE_MTE2, p->slot)
+#define ASC_MAY_WRITE() ASC_WAIT(PIPE_MTE3, PIPE_V, p->slot)
+
 /* The same where what is copied out lies in a buffer that was copied in: MTE2 waits for MTE3 then. */
 static inline __aicore__ void asc_in_place_begin(void)
 {
