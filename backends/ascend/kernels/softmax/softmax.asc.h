@@ -1,44 +1,45 @@
 /* softmax.asc.h - the kernels of one type; see asc_each_type.h. */
 
-ASC_KERNEL ASC_NAME(softmax_forward_rows)(ASC_PARAMS(SOFTMAX_FORWARD_ROWS))
+ASC_STEP(softmax_forward_rows_begin, SOFTMAX_FORWARD_ROWS)
 {
-    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
-    __ubuf__ float *lanes = ASC_UB(float, lanes_at, 0);
-    __ubuf__ float *value = ASC_UB(float, value_at, 0);
-    __ubuf__ float *block = ASC_UB(float, block_at, 0);
-    int slot = 0;
-    asc_pipeline_begin();
-    asc_duplicate(value, 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
-    for (int64_t task = asc_get_block_idx(); task < grid.tasks;
-         task += asc_get_block_num(), slot ^= 1) {
-        const asc_tile tile = asc_tile_at(grid, task);
-        const int64_t pitch = asc_pitch(tile, sizeof(ASC_T));
-        __ubuf__ ASC_T *out = ASC_UB(ASC_T, y_at, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-        ASC_LOAD(ASC_T, x_at, slot, x, x_stride, tile);
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-#if ASC_16BIT
-        __ubuf__ float *e = ASC_UB(float, e_at, 0);
-        ASC_WIDEN(e, ASC_UB(ASC_T, x_at, slot), (uint32_t)(tile.rows * pitch));
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-        softmax_forward_tile(e, e, lanes, value, block, tile.rows, columns, pitch, 1);
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-        ASC_NARROW(out, e, (uint32_t)(tile.rows * pitch));
-        ASC_THEN(); /* e is the next tile's */
-#else
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-        softmax_forward_tile(out, ASC_UB(float, x_at, slot), lanes, value, block, tile.rows,
-                             columns, pitch, 0);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-#endif
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-        ASC_STORE(ASC_T, y, y_stride, tile, y_at, slot);
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
-    }
-    asc_pipeline_end();
+    asc_init();
+    asc_duplicate(ASC_SCRATCH(value), 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
 }
+
+ASC_STEP(softmax_forward_rows_in, SOFTMAX_FORWARD_ROWS)
+{
+    ASC_ROWS_IN(ASC_T, x_at, p->slot, x, x_stride, *p, p->pitch);
+}
+
+ASC_STEP(softmax_forward_rows_tile, SOFTMAX_FORWARD_ROWS)
+{
+#if ASC_16BIT
+    __ubuf__ float *e = ASC_SCRATCH(e);
+    ASC_WIDEN(e, ASC_UB(ASC_T, x_at, p->slot), p->n);
+    ASC_HAS_READ();
+    softmax_forward_tile(e, e, ASC_SCRATCH(lanes), ASC_SCRATCH(value), ASC_SCRATCH(block), p->rows,
+                         columns, p->pitch, 1);
+    ASC_MAY_WRITE();
+    ASC_NARROW(ASC_UB(ASC_T, y_at, p->slot), e, p->n);
+    ASC_THEN(); /* e is the next tile's */
+#else
+    ASC_MAY_WRITE();
+    softmax_forward_tile(ASC_UB(float, y_at, p->slot), ASC_UB(float, x_at, p->slot),
+                         ASC_SCRATCH(lanes), ASC_SCRATCH(value), ASC_SCRATCH(block), p->rows,
+                         columns, p->pitch, 0);
+    ASC_HAS_READ();
+#endif
+}
+
+ASC_STEP(softmax_forward_rows_out, SOFTMAX_FORWARD_ROWS)
+{
+    ASC_ROWS_OUT(ASC_T, y, y_stride, *p, y_at, p->slot, p->pitch);
+}
+
+#define ASC_PIPELINE(step) ASC_NAME(softmax_forward_rows##step)
+#define ASC_PIPELINE_ARGS SOFTMAX_FORWARD_ROWS
+#define ASC_PIPELINE_STEP (32 / sizeof(ASC_T))
+#include "shared/asc_pipeline.asc.h"
 
 ASC_KERNEL ASC_NAME(softmax_forward_wide)(ASC_PARAMS(SOFTMAX_FORWARD_WIDE))
 {
@@ -93,49 +94,49 @@ ASC_KERNEL ASC_NAME(softmax_forward_wide)(ASC_PARAMS(SOFTMAX_FORWARD_WIDE))
     asc_ring_end(&ring);
 }
 
-ASC_KERNEL ASC_NAME(softmax_backward_rows)(ASC_PARAMS(SOFTMAX_BACKWARD_ROWS))
+ASC_STEP(softmax_backward_rows_begin, SOFTMAX_BACKWARD_ROWS)
 {
-    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
-    __ubuf__ float *lanes = ASC_UB(float, lanes_at, 0);
-    __ubuf__ float *value = ASC_UB(float, value_at, 0);
-    __ubuf__ float *block = ASC_UB(float, block_at, 0);
-    int slot = 0;
-    asc_pipeline_begin();
-    asc_duplicate(value, 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
-    for (int64_t task = asc_get_block_idx(); task < grid.tasks;
-         task += asc_get_block_num(), slot ^= 1) {
-        const asc_tile tile = asc_tile_at(grid, task);
-        const int64_t pitch = asc_pitch(tile, sizeof(ASC_T));
-        __ubuf__ ASC_T *out = ASC_UB(ASC_T, dx_at, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-        ASC_LOAD(ASC_T, dy_at, slot, dy, dy_stride, tile);
-        ASC_LOAD(ASC_T, y_at, slot, y, y_stride, tile);
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-#if ASC_16BIT
-        __ubuf__ float *g = ASC_UB(float, dy32_at, 0);
-        __ubuf__ float *p = ASC_UB(float, y32_at, 0);
-        ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), (uint32_t)(tile.rows * pitch));
-        ASC_WIDEN(p, ASC_UB(ASC_T, y_at, slot), (uint32_t)(tile.rows * pitch));
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-        ASC_THEN();
-        softmax_backward_tile(g, g, p, lanes, value, block, tile.rows, columns, pitch);
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-        ASC_NARROW(out, g, (uint32_t)(tile.rows * pitch));
-        ASC_THEN();
-#else
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-        softmax_backward_tile(out, ASC_UB(float, dy_at, slot), ASC_UB(float, y_at, slot), lanes,
-                              value, block, tile.rows, columns, pitch);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-#endif
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-        ASC_STORE(ASC_T, dx, dx_stride, tile, dx_at, slot);
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
-    }
-    asc_pipeline_end();
+    asc_init();
+    asc_duplicate(ASC_SCRATCH(value), 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
 }
+
+ASC_STEP(softmax_backward_rows_in, SOFTMAX_BACKWARD_ROWS)
+{
+    ASC_ROWS_IN(ASC_T, dy_at, p->slot, dy, dy_stride, *p, p->pitch);
+    ASC_ROWS_IN(ASC_T, y_at, p->slot, y, y_stride, *p, p->pitch);
+}
+
+ASC_STEP(softmax_backward_rows_tile, SOFTMAX_BACKWARD_ROWS)
+{
+#if ASC_16BIT
+    __ubuf__ float *g = ASC_SCRATCH(dy32), *y32 = ASC_SCRATCH(y32);
+    ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, p->slot), p->n);
+    ASC_WIDEN(y32, ASC_UB(ASC_T, y_at, p->slot), p->n);
+    ASC_HAS_READ();
+    ASC_THEN();
+    softmax_backward_tile(g, g, y32, ASC_SCRATCH(lanes), ASC_SCRATCH(value), ASC_SCRATCH(block),
+                          p->rows, columns, p->pitch);
+    ASC_MAY_WRITE();
+    ASC_NARROW(ASC_UB(ASC_T, dx_at, p->slot), g, p->n);
+    ASC_THEN();
+#else
+    ASC_MAY_WRITE();
+    softmax_backward_tile(ASC_UB(float, dx_at, p->slot), ASC_UB(float, dy_at, p->slot),
+                          ASC_UB(float, y_at, p->slot), ASC_SCRATCH(lanes), ASC_SCRATCH(value),
+                          ASC_SCRATCH(block), p->rows, columns, p->pitch);
+    ASC_HAS_READ();
+#endif
+}
+
+ASC_STEP(softmax_backward_rows_out, SOFTMAX_BACKWARD_ROWS)
+{
+    ASC_ROWS_OUT(ASC_T, dx, dx_stride, *p, dx_at, p->slot, p->pitch);
+}
+
+#define ASC_PIPELINE(step) ASC_NAME(softmax_backward_rows##step)
+#define ASC_PIPELINE_ARGS SOFTMAX_BACKWARD_ROWS
+#define ASC_PIPELINE_STEP (32 / sizeof(ASC_T))
+#include "shared/asc_pipeline.asc.h"
 
 /* sum += the products of piece i of the row that is read. */
 static inline __aicore__ void ASC_NAME(softmax_backward_read)(asc_ring *ring, int64_t i,
