@@ -1,13 +1,10 @@
 /* poly_norm.asc.h - the kernels of one type; see asc_each_type.h. */
 #include "shared/asc_columns.asc.h"
 
-ASC_KERNEL ASC_NAME(poly_norm_forward)(ASC_PARAMS(POLY_NORM_FORWARD))
+ASC_STEP(poly_norm_forward_begin, POLY_NORM_FORWARD)
 {
-    const int whole = tile_columns >= columns;
     const int64_t widest = asc_round_up(tile_columns, ASC_LANES);
     __ubuf__ float *w = ASC_SCRATCH(parameters), *b = w + 8, *staged = w + 16;
-    __ubuf__ float *blocks = ASC_SCRATCH(blocks), *second = ASC_SCRATCH(second);
-    int slot = 0, turn = 0;
     asc_clear_begin();
     asc_clear(x_at, tile_rows * widest * (int64_t)sizeof(ASC_T));
     asc_clear(rstd_at, asc_round_up(tile_rows * POLY_NORM_POWERS, 8) * 4);
@@ -17,152 +14,146 @@ ASC_KERNEL ASC_NAME(poly_norm_forward)(ASC_PARAMS(POLY_NORM_FORWARD))
     asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID2);
     asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID2);
     asc_duplicate(b, plus, 8);
-    asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
-    for (int64_t row = asc_get_block_idx() * tile_rows; row < rows;
-         row += asc_get_block_num() * tile_rows, turn ^= 1) {
-        asc_tile tile = {row, asc_min_of(tile_rows, rows - row), 0, 0};
-        const int64_t values = tile.rows * POLY_NORM_POWERS;
-        __ubuf__ float *stat = ASC_UB(float, rstd_at, turn);
-        for (int writes = 0; writes <= !whole; writes++)
-            for (tile.column = 0; tile.column < columns; tile.column += tile_columns, slot ^= 1) {
-                const int first = tile.column == 0;
-                tile.columns = asc_min_of(tile_columns, columns - tile.column);
-                const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
-                ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-                ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
-                ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-                ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-                if (whole || writes)
-                    ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-#if ASC_16BIT
-                __ubuf__ float *from = ASC_SCRATCH(x32), *to = second;
-                ASC_WIDEN(from, ASC_UB(ASC_T, x_at, slot), (uint32_t)(tile.rows * pitch));
-                ASC_THEN();
-#else
-                __ubuf__ float *from = ASC_UB(float, x_at, slot), *to = ASC_UB(float, y_at, slot);
-#endif
-                if (!writes) {
-                    asc_row_sums sums[POLY_NORM_POWERS] = {
-                        {0, 0, ASC_SCRATCH(b0), ASC_SCRATCH(a0), 0},
-                        {0, 0, ASC_SCRATCH(b1), ASC_SCRATCH(a1), 0},
-                        {0, 0, ASC_SCRATCH(b2), ASC_SCRATCH(a2), 0}};
-                    poly_norm_moments(stat, ASC_SCRATCH(piece), sums, from, second,
-                                      ASC_SCRATCH(fourth), first, tile.rows, pitch, tile.columns);
-                }
-                if (!whole && !writes) {
-                    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-                    continue;
-                }
-                if (first) {
-                    asc_mul_scalar(stat, stat, asc_f32(part), (uint32_t)values);
-                    ASC_THEN();
-                    asc_rstd(stat, blocks, values, asc_f32(eps));
-                    for (int k = 0; k < POLY_NORM_POWERS; k++)
-                        poly_norm_scale(blocks, k, w[k], tile.rows);
-                    ASC_THEN();
-                }
-                poly_norm_polynomial(to, from, blocks, b, poly_norm_blocks(), tile.rows, pitch);
-                ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-#if ASC_16BIT
-                ASC_NARROW(ASC_UB(ASC_T, y_at, slot), to, (uint32_t)(tile.rows * pitch));
-#endif
-                ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-                ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-                ASC_ROWS_OUT(ASC_T, y, y_stride, tile, y_at, slot, pitch);
-                if (rstd && first)
-                    asc_copy_ub2gm_align(rstd + row * POLY_NORM_POWERS, stat,
-                                         (uint32_t)(values * 4));
-                ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
-            }
-    }
-    asc_pipeline_end();
 }
 
-ASC_KERNEL ASC_NAME(poly_norm_backward)(ASC_PARAMS(POLY_NORM_BACKWARD))
+ASC_STEP(poly_norm_forward_in, POLY_NORM_FORWARD)
 {
-    const int whole = tile_columns >= columns;
+    ASC_ROWS_IN(ASC_T, x_at, p->slot, x, x_stride, *p, p->pitch);
+}
+
+ASC_STEP(poly_norm_forward_tile, POLY_NORM_FORWARD)
+{
+    const int64_t values = p->rows * POLY_NORM_POWERS;
+    __ubuf__ float *w = ASC_SCRATCH(parameters), *b = w + 8, *second = ASC_SCRATCH(second);
+    __ubuf__ float *stat = ASC_UB(float, rstd_at, p->turn), *blocks = ASC_SCRATCH(blocks);
+    if (p->writes)
+        ASC_MAY_WRITE();
+#if ASC_16BIT
+    __ubuf__ float *from = ASC_SCRATCH(x32), *to = second;
+    ASC_WIDEN(from, ASC_UB(ASC_T, x_at, p->slot), p->n);
+    ASC_THEN();
+#else
+    __ubuf__ float *from = ASC_UB(float, x_at, p->slot), *to = ASC_UB(float, y_at, p->slot);
+#endif
+    if (p->sums) {
+        asc_row_sums sums[POLY_NORM_POWERS] = {{0, 0, ASC_SCRATCH(b0), ASC_SCRATCH(a0), 0},
+                                               {0, 0, ASC_SCRATCH(b1), ASC_SCRATCH(a1), 0},
+                                               {0, 0, ASC_SCRATCH(b2), ASC_SCRATCH(a2), 0}};
+        poly_norm_moments(stat, ASC_SCRATCH(piece), sums, from, second, ASC_SCRATCH(fourth),
+                          p->first, p->rows, p->pitch, p->columns);
+    }
+    if (p->writes && p->first) {
+        asc_mul_scalar(stat, stat, asc_f32(part), (uint32_t)values);
+        ASC_THEN();
+        asc_rstd(stat, blocks, values, asc_f32(eps));
+        for (int k = 0; k < POLY_NORM_POWERS; k++)
+            poly_norm_scale(blocks, k, w[k], p->rows);
+        ASC_THEN();
+    }
+    if (p->writes)
+        poly_norm_polynomial(to, from, blocks, b, poly_norm_blocks(), p->rows, p->pitch);
+    ASC_HAS_READ();
+#if ASC_16BIT
+    if (p->writes)
+        ASC_NARROW(ASC_UB(ASC_T, y_at, p->slot), to, p->n);
+#endif
+}
+
+ASC_STEP(poly_norm_forward_out, POLY_NORM_FORWARD)
+{
+    ASC_ROWS_OUT(ASC_T, y, y_stride, *p, y_at, p->slot, p->pitch);
+    if (rstd && p->first)
+        asc_copy_ub2gm_align(rstd + p->row * POLY_NORM_POWERS, ASC_UB(float, rstd_at, p->turn),
+                             (uint32_t)(p->rows * POLY_NORM_POWERS * 4));
+}
+
+#define ASC_PIPELINE(step) ASC_NAME(poly_norm_forward##step)
+#define ASC_PIPELINE_ARGS POLY_NORM_FORWARD
+#include "shared/asc_pipeline.asc.h"
+
+ASC_STEP(poly_norm_backward_begin, POLY_NORM_BACKWARD)
+{
     const int64_t bytes =
         tile_rows * asc_round_up(tile_columns, ASC_LANES) * (int64_t)sizeof(ASC_T);
-    __ubuf__ float *w = ASC_SCRATCH(parameters), *piece = ASC_SCRATCH(piece);
-    __ubuf__ float *p1 = ASC_SCRATCH(first), *p2 = ASC_SCRATCH(second), *p3 = ASC_SCRATCH(third);
-    __ubuf__ float *linear = ASC_SCRATCH(blocks), *cubic = ASC_SCRATCH(factors);
-    __ubuf__ float *values = ASC_SCRATCH(sums), *dys = ASC_SCRATCH(dys);
-    __ubuf__ float *dw = ASC_SCRATCH(dweight), *db = ASC_SCRATCH(dbias);
-    int slot = 0, turn = 0;
+    const uint32_t values = (uint32_t)asc_round_up(tile_rows * POLY_NORM_POWERS, 8);
+    __ubuf__ float *w = ASC_SCRATCH(parameters);
     asc_clear_begin();
     asc_clear(dy_at, bytes);
     asc_clear(x_at, bytes);
-    asc_clear(rstd_at, asc_round_up(tile_rows * POLY_NORM_POWERS, 8) * 4);
-    asc_duplicate(values, 0.0f, (uint32_t)asc_round_up(tile_rows * POLY_NORM_POWERS, 8));
-    asc_duplicate(dw, 0.0f, 8 * POLY_NORM_POWERS);
-    asc_duplicate(db, 0.0f, (uint32_t)tile_rows);
+    asc_clear(rstd_at, values * 4);
+    asc_duplicate(ASC_SCRATCH(sums), 0.0f, values);
+    asc_duplicate(ASC_SCRATCH(dweight), 0.0f, 8 * POLY_NORM_POWERS);
+    asc_duplicate(ASC_SCRATCH(dbias), 0.0f, (uint32_t)tile_rows);
     ASC_NAME(asc_parameters)(w, w + 16, weight, weight_f32, POLY_NORM_POWERS);
-    asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
-    for (int64_t row = asc_get_block_idx() * tile_rows; row < rows;
-         row += asc_get_block_num() * tile_rows, turn ^= 1) {
-        asc_tile tile = {row, asc_min_of(tile_rows, rows - row), 0, 0};
-        for (int writes = 0; writes <= !whole; writes++)
-            for (tile.column = 0; tile.column < columns; tile.column += tile_columns, slot ^= 1) {
-                const int begins = tile.column == 0;
-                tile.columns = asc_min_of(tile_columns, columns - tile.column);
-                const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
-                const uint32_t n = (uint32_t)(tile.rows * pitch);
-                ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-                ASC_ROWS_IN(ASC_T, dy_at, slot, dy, dy_stride, tile, pitch);
-                ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
-                if (begins && !writes)
-                    asc_copy_rows_in(asc_place(rstd_at, turn), rstd + row * POLY_NORM_POWERS, 1,
-                                     tile.rows * POLY_NORM_POWERS * 4, 0, 0);
-                ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-                ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+}
+
+ASC_STEP(poly_norm_backward_in, POLY_NORM_BACKWARD)
+{
+    ASC_ROWS_IN(ASC_T, dy_at, p->slot, dy, dy_stride, *p, p->pitch);
+    ASC_ROWS_IN(ASC_T, x_at, p->slot, x, x_stride, *p, p->pitch);
+    if (p->first && p->sums)
+        asc_copy_rows_in(asc_place(rstd_at, p->turn), rstd + p->row * POLY_NORM_POWERS, 1,
+                         p->rows * POLY_NORM_POWERS * 4, 0, 0);
+}
+
+ASC_STEP(poly_norm_backward_tile, POLY_NORM_BACKWARD)
+{
+    __ubuf__ float *p1 = ASC_SCRATCH(first), *p2 = ASC_SCRATCH(second), *p3 = ASC_SCRATCH(third);
+    __ubuf__ float *linear = ASC_SCRATCH(blocks), *cubic = ASC_SCRATCH(factors);
+    __ubuf__ float *values = ASC_SCRATCH(sums), *dys = ASC_SCRATCH(dys);
 #if ASC_16BIT
-                __ubuf__ float *g = ASC_SCRATCH(dy32), *a = ASC_SCRATCH(x32), *to = p1;
-                ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), n);
-                ASC_WIDEN(a, ASC_UB(ASC_T, x_at, slot), n);
-                ASC_THEN();
+    __ubuf__ float *g = ASC_SCRATCH(dy32), *a = ASC_SCRATCH(x32), *to = p1;
+    ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, p->slot), p->n);
+    ASC_WIDEN(a, ASC_UB(ASC_T, x_at, p->slot), p->n);
+    ASC_THEN();
 #else
-                __ubuf__ float *g = ASC_UB(float, dy_at, slot), *a = ASC_UB(float, x_at, slot);
-                __ubuf__ float *to = ASC_UB(float, dx_at, slot);
+    __ubuf__ float *g = ASC_UB(float, dy_at, p->slot), *a = ASC_UB(float, x_at, p->slot);
+    __ubuf__ float *to = ASC_UB(float, dx_at, p->slot);
 #endif
-                poly_norm_products(p1, p2, writes ? 0 : p3, g, a, n);
-                if (!writes) {
-                    __ubuf__ float *sum = begins ? values : piece;
-                    asc_row_sums sums[] = {
-                        {sum, p3, ASC_SCRATCH(a0), ASC_SCRATCH(b0), POLY_NORM_POWERS},
-                        {sum + 1, p2, ASC_SCRATCH(a1), ASC_SCRATCH(b1), POLY_NORM_POWERS},
-                        {sum + 2, p1, ASC_SCRATCH(a2), ASC_SCRATCH(b2), POLY_NORM_POWERS},
-                        {begins ? dys : piece + 8, g, ASC_SCRATCH(a3), ASC_SCRATCH(b3), 1}};
-                    asc_sum_rows_of(sums, 4, tile.rows, pitch, tile.columns);
-                    if (!begins) {
-                        asc_add(values, values, piece, POLY_NORM_POWERS);
-                        asc_add(dys, dys, piece + 8, 1);
-                    }
-                }
-                if (!whole && !writes) {
-                    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-                    continue;
-                }
-                if (begins) {
-                    asc_add(db, db, dys, (uint32_t)tile.rows);
-                    poly_norm_factors(linear, cubic, dw, values, ASC_UB(float, rstd_at, turn), w,
-                                      dweights != 0, tile.rows, asc_f32(part));
-                }
-                ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-                poly_norm_dx(to, p1, p2, p3, g, a, linear, cubic, poly_norm_blocks(), tile.rows,
-                             pitch);
-                ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-#if ASC_16BIT
-                ASC_NARROW(ASC_UB(ASC_T, dx_at, slot), to, n);
-#endif
-                ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-                ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-                ASC_ROWS_OUT(ASC_T, dx, dx_stride, tile, dx_at, slot, pitch);
-                ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
-            }
+    poly_norm_products(p1, p2, p->sums ? p3 : 0, g, a, p->n);
+    if (p->sums) {
+        __ubuf__ float *piece = ASC_SCRATCH(piece), *sum = p->first ? values : piece;
+        asc_row_sums sums[] = {
+            {sum, p3, ASC_SCRATCH(a0), ASC_SCRATCH(b0), POLY_NORM_POWERS},
+            {sum + 1, p2, ASC_SCRATCH(a1), ASC_SCRATCH(b1), POLY_NORM_POWERS},
+            {sum + 2, p1, ASC_SCRATCH(a2), ASC_SCRATCH(b2), POLY_NORM_POWERS},
+            {p->first ? dys : piece + 8, g, ASC_SCRATCH(a3), ASC_SCRATCH(b3), 1}};
+        asc_sum_rows_of(sums, 4, p->rows, p->pitch, p->columns);
+        if (!p->first) {
+            asc_add(values, values, piece, POLY_NORM_POWERS);
+            asc_add(dys, dys, piece + 8, 1);
+        }
     }
-    ASC_THEN();                                                 /* p1 is scratch now */
-    asc_datablock_reduce_max(values, dw, 8 * POLY_NORM_POWERS); /* of eight that are equal */
-    asc_sum_rows(dys, db, 1, asc_round_up(tile_rows, 8), tile_rows, p1, p2);
+    if (p->writes && p->first) {
+        asc_add(ASC_SCRATCH(dbias), ASC_SCRATCH(dbias), dys, (uint32_t)p->rows);
+        poly_norm_factors(linear, cubic, ASC_SCRATCH(dweight), values,
+                          ASC_UB(float, rstd_at, p->turn), ASC_SCRATCH(parameters), dweights != 0,
+                          p->rows, asc_f32(part));
+    }
+    if (p->writes) {
+        ASC_MAY_WRITE();
+        poly_norm_dx(to, p1, p2, p3, g, a, linear, cubic, poly_norm_blocks(), p->rows, p->pitch);
+    }
+    ASC_HAS_READ();
+#if ASC_16BIT
+    if (p->writes)
+        ASC_NARROW(ASC_UB(ASC_T, dx_at, p->slot), to, p->n);
+#endif
+}
+
+ASC_STEP(poly_norm_backward_out, POLY_NORM_BACKWARD)
+{
+    ASC_ROWS_OUT(ASC_T, dx, dx_stride, *p, dx_at, p->slot, p->pitch);
+}
+
+ASC_STEP(poly_norm_backward_end, POLY_NORM_BACKWARD)
+{
+    __ubuf__ float *values = ASC_SCRATCH(sums), *dys = ASC_SCRATCH(dys);
+    ASC_THEN(); /* the first product is scratch now */
+    asc_datablock_reduce_max(values, ASC_SCRATCH(dweight),
+                             8 * POLY_NORM_POWERS); /* of eight that are equal */
+    asc_sum_rows(dys, ASC_SCRATCH(dbias), 1, asc_round_up(tile_rows, 8), tile_rows,
+                 ASC_SCRATCH(first), ASC_SCRATCH(second));
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
     asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
     asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
@@ -171,8 +162,12 @@ ASC_KERNEL ASC_NAME(poly_norm_backward)(ASC_PARAMS(POLY_NORM_BACKWARD))
                              POLY_NORM_POWERS * 4);
     if (dbiases)
         asc_copy_ub2gm_align(dbiases + asc_get_block_idx() * partials_stride, dys, 4);
-    asc_pipeline_end();
 }
+
+#define ASC_PIPELINE(step) ASC_NAME(poly_norm_backward##step)
+#define ASC_PIPELINE_ARGS POLY_NORM_BACKWARD
+#define ASC_PIPELINE_ENDS
+#include "shared/asc_pipeline.asc.h"
 
 #define ASC_SHORT ASC_NAME(poly_norm_forward_short)
 #define ASC_SHORT_ARGS POLY_NORM_FORWARD_SHORT
