@@ -69,78 +69,84 @@ static inline __aicore__ void ASC_NAME(rms_norm_dx)(__ubuf__ ASC_T *dx, __ubuf__
 #endif
 }
 
-ASC_KERNEL ASC_NAME(rms_norm_backward_rows)(ASC_PARAMS(RMS_NORM_BACKWARD_ROWS))
+ASC_STEP(rms_norm_backward_rows_begin, RMS_NORM_BACKWARD_ROWS)
 {
-    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
-    const int64_t pitch = asc_round_up(columns, ASC_LANES);
-    const int64_t tile_bytes = tile_rows * pitch * (int64_t)sizeof(ASC_T);
-    __ubuf__ float *scale = ASC_UB(float, scale_at, 0), *dw = ASC_UB(float, dweight_at, 0);
-    __ubuf__ float *rstds = ASC_UB(float, rstds_at, 0), *factors = ASC_UB(float, factors_at, 0);
-    __ubuf__ float *p = ASC_UB(float, p_at, 0), *sums = ASC_UB(float, sums_at, 0);
-    __ubuf__ float *eighth = ASC_UB(float, eighth_at, 0), *rest = ASC_UB(float, rest_at, 0);
-    int slot = 0;
+    const int64_t widest = asc_round_up(columns, ASC_LANES);
+    const int64_t bytes = tile_rows * widest * (int64_t)sizeof(ASC_T);
     asc_clear_begin();
-    asc_clear(dy_at, tile_bytes);
-    asc_clear(x_at, tile_bytes);
+    asc_clear(dy_at, bytes);
+    asc_clear(x_at, bytes);
     if (ds)
-        asc_clear(ds_at, tile_bytes);
-    asc_duplicate(sums, 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
-    asc_duplicate(dw, 0.0f, (uint32_t)pitch);
+        asc_clear(ds_at, bytes);
+    asc_duplicate(ASC_SCRATCH(sums), 0.0f, (uint32_t)asc_round_up(tile_rows, 8));
+    asc_duplicate(ASC_SCRATCH(dweight), 0.0f, (uint32_t)widest);
     if (weight)
         ASC_NAME(asc_columns_load)
-    (scale, asc_place(x_at, 0), weight, weight_f32, asc_f32(offset), columns, pitch);
-    asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
-    for (int64_t task = asc_get_block_idx(); task < grid.tasks;
-         task += asc_get_block_num(), slot ^= 1) {
-        const asc_tile tile = asc_tile_at(grid, task);
-        const uint32_t all = (uint32_t)(tile.rows * pitch);
-        __ubuf__ ASC_T *out = ASC_UB(ASC_T, dx_at, slot);
-        __ubuf__ float *rstd_in = ASC_UB(float, rstd_at, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-        ASC_ROWS_IN(ASC_T, dy_at, slot, dy, dy_stride, tile, pitch);
-        ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
-        if (ds)
-            ASC_ROWS_IN(ASC_T, ds_at, slot, ds, ds_stride, tile, pitch);
-        asc_copy_rows_in(asc_place(rstd_at, slot), rstd + tile.row, 1, tile.rows * 4, 0, 0);
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-        asc_spread(rstds, rstd_in, tile.rows);
-#if ASC_16BIT
-        __ubuf__ float *g = ASC_UB(float, dy32_at, 0), *n = ASC_UB(float, n_at, 0);
-        ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), all);
-        ASC_WIDEN(n, ASC_UB(ASC_T, x_at, slot), all);
-        ASC_THEN();
-        ASC_BY_ROW(asc_mul, n, n, rstds, tile.rows, pitch);
-#else
-        __ubuf__ float *g = ASC_UB(float, dy_at, slot), *n = out;
-        ASC_THEN();
-        ASC_BY_ROW(asc_mul, n, ASC_UB(float, x_at, slot), rstds, tile.rows, pitch);
-#endif
-        ASC_THEN();
-        ASC_NAME(rms_norm_weigh)
-        (dw, partials != 0, scale, weight != 0, g, n, p, out, (int)llama, tile.rows, pitch);
-        asc_mul(p, g, n, all);
-        ASC_THEN();
-        ASC_BY_ROW(asc_mul, g, g, rstds, tile.rows, pitch);
-        asc_sum_rows(sums, p, tile.rows, pitch, pitch, eighth, rest);
-        rms_norm_spread(factors, sums, rstd_in, asc_f32(mean), tile.rows);
-        ASC_NAME(rms_norm_dx)
-        (out, g, n, factors, ASC_UB(ASC_T, ds_at, slot), ds != 0, p, tile.rows, pitch);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-        ASC_ROWS_OUT(ASC_T, dx, dx_stride, tile, dx_at, slot, pitch);
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
-    }
-    if (partials) {
-        asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-        asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
-        asc_copy_ub2gm_align(partials + asc_get_block_idx() * partials_stride, dw,
-                             (uint32_t)(columns * 4));
-    }
-    asc_pipeline_end();
+    (ASC_SCRATCH(scale), asc_place(x_at, 0), weight, weight_f32, asc_f32(offset), columns, widest);
 }
+
+ASC_STEP(rms_norm_backward_rows_in, RMS_NORM_BACKWARD_ROWS)
+{
+    ASC_ROWS_IN(ASC_T, dy_at, p->slot, dy, dy_stride, *p, p->pitch);
+    ASC_ROWS_IN(ASC_T, x_at, p->slot, x, x_stride, *p, p->pitch);
+    if (ds)
+        ASC_ROWS_IN(ASC_T, ds_at, p->slot, ds, ds_stride, *p, p->pitch);
+    asc_copy_rows_in(asc_place(rstd_at, p->turn), rstd + p->row, 1, p->rows * 4, 0, 0);
+}
+
+ASC_STEP(rms_norm_backward_rows_tile, RMS_NORM_BACKWARD_ROWS)
+{
+    __ubuf__ ASC_T *out = ASC_UB(ASC_T, dx_at, p->slot);
+    __ubuf__ float *rstd_in = ASC_UB(float, rstd_at, p->turn), *rstds = ASC_SCRATCH(rstds);
+    __ubuf__ float *factors = ASC_SCRATCH(factors), *sums = ASC_SCRATCH(sums);
+    __ubuf__ float *products = ASC_SCRATCH(p);
+    ASC_MAY_WRITE();
+    asc_spread(rstds, rstd_in, p->rows);
+#if ASC_16BIT
+    __ubuf__ float *g = ASC_SCRATCH(dy32), *n = ASC_SCRATCH(n);
+    ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, p->slot), p->n);
+    ASC_WIDEN(n, ASC_UB(ASC_T, x_at, p->slot), p->n);
+    ASC_THEN();
+    ASC_BY_ROW(asc_mul, n, n, rstds, p->rows, p->pitch);
+#else
+    __ubuf__ float *g = ASC_UB(float, dy_at, p->slot), *n = out;
+    ASC_THEN();
+    ASC_BY_ROW(asc_mul, n, ASC_UB(float, x_at, p->slot), rstds, p->rows, p->pitch);
+#endif
+    ASC_THEN();
+    ASC_NAME(rms_norm_weigh)
+    (ASC_SCRATCH(dweight), partials != 0, ASC_SCRATCH(scale), weight != 0, g, n, products, out,
+     (int)llama, p->rows, p->pitch);
+    asc_mul(products, g, n, p->n);
+    ASC_THEN();
+    ASC_BY_ROW(asc_mul, g, g, rstds, p->rows, p->pitch);
+    asc_sum_rows(sums, products, p->rows, p->pitch, p->pitch, ASC_SCRATCH(eighth),
+                 ASC_SCRATCH(rest));
+    rms_norm_spread(factors, sums, rstd_in, asc_f32(mean), p->rows);
+    ASC_NAME(rms_norm_dx)
+    (out, g, n, factors, ASC_UB(ASC_T, ds_at, p->slot), ds != 0, products, p->rows, p->pitch);
+    ASC_HAS_READ();
+}
+
+ASC_STEP(rms_norm_backward_rows_out, RMS_NORM_BACKWARD_ROWS)
+{
+    ASC_ROWS_OUT(ASC_T, dx, dx_stride, *p, dx_at, p->slot, p->pitch);
+}
+
+ASC_STEP(rms_norm_backward_rows_end, RMS_NORM_BACKWARD_ROWS)
+{
+    if (!partials)
+        return;
+    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
+    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+    asc_copy_ub2gm_align(partials + asc_get_block_idx() * partials_stride, ASC_SCRATCH(dweight),
+                         (uint32_t)(columns * 4));
+}
+
+#define ASC_PIPELINE(step) ASC_NAME(rms_norm_backward_rows##step)
+#define ASC_PIPELINE_ARGS RMS_NORM_BACKWARD_ROWS
+#define ASC_PIPELINE_ENDS
+#include "shared/asc_pipeline.asc.h"
 
 /* Lines of short rows, of which there are `count`: n, which is x, becomes dx; g is dy, used up. dw, scale, ds may be NULL; p and rounded:
  * scratch. */

@@ -69,68 +69,67 @@ static inline __aicore__ void ASC_NAME(rms_norm_finish)(__ubuf__ ASC_T *y, __ubu
 #endif
 }
 
-ASC_KERNEL ASC_NAME(rms_norm_forward_rows)(ASC_PARAMS(RMS_NORM_FORWARD_ROWS))
+ASC_STEP(rms_norm_forward_rows_begin, RMS_NORM_FORWARD_ROWS)
 {
-    const asc_grid grid = asc_grid_of(rows, columns, tile_rows, tile_columns);
-    const int64_t pitch = asc_round_up(columns, ASC_LANES);
-    const int64_t tile_bytes = tile_rows * pitch * (int64_t)sizeof(ASC_T);
-    const int fused = residual != 0, weighted = weight != 0;
-    __ubuf__ float *scale = ASC_UB(float, scale_at, 0), *spread = ASC_UB(float, spread_at, 0);
-    __ubuf__ float *eighth = ASC_UB(float, eighth_at, 0), *rest = ASC_UB(float, rest_at, 0);
-    int slot = 0;
+    const int64_t widest = asc_round_up(columns, ASC_LANES);
+    const int64_t bytes = tile_rows * widest * (int64_t)sizeof(ASC_T);
     asc_clear_begin();
-    asc_clear(x_at, tile_bytes);
+    asc_clear(x_at, bytes);
     asc_clear(rstd_at, asc_round_up(tile_rows, 8) * 4);
-    if (fused)
-        asc_clear(residual_at, tile_bytes);
-    if (weighted)
+    if (residual)
+        asc_clear(residual_at, bytes);
+    if (weight)
         ASC_NAME(asc_columns_load)
-    (scale, asc_place(x_at, 0), weight, weight_f32, asc_f32(offset), columns, pitch);
-    asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
-    for (int64_t task = asc_get_block_idx(); task < grid.tasks;
-         task += asc_get_block_num(), slot ^= 1) {
-        const asc_tile tile = asc_tile_at(grid, task);
-        const uint32_t n = (uint32_t)(tile.rows * pitch);
-        __ubuf__ ASC_T *out = ASC_UB(ASC_T, y_at, slot);
-        __ubuf__ float *stat = ASC_UB(float, rstd_at, slot);
-#if ASC_16BIT
-        __ubuf__ float *q = ASC_UB(float, q_at, 0);
-#else
-        __ubuf__ float *q = out;
-#endif
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
-        ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
-        if (fused)
-            ASC_ROWS_IN(ASC_T, residual_at, slot, residual, residual_stride, tile, pitch);
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
-        __ubuf__ float *from = ASC_NAME(rms_norm_take)(
-            ASC_UB(ASC_T, x_at, slot), ASC_UB(ASC_T, residual_at, slot), ASC_UB(ASC_T, s_at, slot),
-            ASC_UB(float, x32_at, 0), q, fused, n);
-        const int taken = ASC_16BIT || fused;
-        if (taken)
-            ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-        asc_mul(q, from, from, n);
-        ASC_THEN();
-        asc_sum_rows(stat, q, tile.rows, pitch, pitch, eighth, rest);
-        rms_norm_rstd(stat, spread, tile.rows, asc_f32(mean), asc_f32(eps));
-        ASC_NAME(rms_norm_normalise)
-        (q, from, spread, out, llama && weighted, tile.rows, pitch);
-        ASC_NAME(rms_norm_finish)(out, q, scale, weighted, tile.rows, pitch);
-        if (!taken)
-            ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
-        ASC_ROWS_OUT(ASC_T, y, y_stride, tile, y_at, slot, pitch);
-        if (fused)
-            ASC_ROWS_OUT(ASC_T, s, s_stride, tile, s_at, slot, pitch);
-        if (rstd)
-            asc_copy_ub2gm_align(rstd + tile.row, stat, (uint32_t)(tile.rows * 4));
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
-    }
-    asc_pipeline_end();
+    (ASC_SCRATCH(scale), asc_place(x_at, 0), weight, weight_f32, asc_f32(offset), columns, widest);
 }
+
+ASC_STEP(rms_norm_forward_rows_in, RMS_NORM_FORWARD_ROWS)
+{
+    ASC_ROWS_IN(ASC_T, x_at, p->slot, x, x_stride, *p, p->pitch);
+    if (residual)
+        ASC_ROWS_IN(ASC_T, residual_at, p->slot, residual, residual_stride, *p, p->pitch);
+}
+
+ASC_STEP(rms_norm_forward_rows_tile, RMS_NORM_FORWARD_ROWS)
+{
+    const int fused = residual != 0, weighted = weight != 0, taken = ASC_16BIT || fused;
+    __ubuf__ ASC_T *out = ASC_UB(ASC_T, y_at, p->slot);
+    __ubuf__ float *stat = ASC_UB(float, rstd_at, p->turn), *spread = ASC_SCRATCH(spread);
+#if ASC_16BIT
+    __ubuf__ float *q = ASC_SCRATCH(q);
+#else
+    __ubuf__ float *q = out;
+#endif
+    ASC_MAY_WRITE();
+    __ubuf__ float *from =
+        ASC_NAME(rms_norm_take)(ASC_UB(ASC_T, x_at, p->slot), ASC_UB(ASC_T, residual_at, p->slot),
+                                ASC_UB(ASC_T, s_at, p->slot), ASC_SCRATCH(x32), q, fused, p->n);
+    if (taken)
+        ASC_HAS_READ();
+    asc_mul(q, from, from, p->n);
+    ASC_THEN();
+    asc_sum_rows(stat, q, p->rows, p->pitch, p->pitch, ASC_SCRATCH(eighth), ASC_SCRATCH(rest));
+    rms_norm_rstd(stat, spread, p->rows, asc_f32(mean), asc_f32(eps));
+    ASC_NAME(rms_norm_normalise)
+    (q, from, spread, out, llama && weighted, p->rows, p->pitch);
+    ASC_NAME(rms_norm_finish)(out, q, ASC_SCRATCH(scale), weighted, p->rows, p->pitch);
+    if (!taken)
+        ASC_HAS_READ();
+}
+
+ASC_STEP(rms_norm_forward_rows_out, RMS_NORM_FORWARD_ROWS)
+{
+    ASC_ROWS_OUT(ASC_T, y, y_stride, *p, y_at, p->slot, p->pitch);
+    if (residual)
+        ASC_ROWS_OUT(ASC_T, s, s_stride, *p, s_at, p->slot, p->pitch);
+    if (rstd)
+        asc_copy_ub2gm_align(rstd + p->row, ASC_UB(float, rstd_at, p->turn),
+                             (uint32_t)(p->rows * 4));
+}
+
+#define ASC_PIPELINE(step) ASC_NAME(rms_norm_forward_rows##step)
+#define ASC_PIPELINE_ARGS RMS_NORM_FORWARD_ROWS
+#include "shared/asc_pipeline.asc.h"
 
 /* Lines of short rows: x becomes s if that is there, q becomes y. values: of the rows. */
 static inline __aicore__ void
