@@ -1,11 +1,8 @@
 /* Elementary steps: choice of the level, memory, work cut by size. Broadcasting is left to the caller to check. */
-#include <math.h>
-
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
-#include "lane.h"
 #include "steps.h"
 
 #define EAGER_LEVEL(level, needs) extern const eager_steps eager_steps_##level;
@@ -67,60 +64,6 @@ eager eager_begin(tg_ctx *ctx)
 tg_status eager_end(eager *e)
 {
     return e->status;
-}
-
-/* ---- matrices ---- */
-
-mat eager_view(void *data, int type, int64_t rows, int64_t cols, int64_t stride)
-{
-    return (mat){data, type, rows, cols, stride, 0};
-}
-
-/* Leading dimensions collapse: implementations see rows of one stride. */
-mat eager_rows(const tg_tensor *t)
-{
-    if (!t)
-        return (mat){0};
-    const int last = t->ndim - 1;
-    mat m = {data_of(t), tg_type_of(t), 1, t->shape[last], t->shape[last], 0};
-    for (int i = last - 1; i >= 0; i--) {
-        if (t->shape[i] > 1 && m.rows == 1)
-            m.stride = stride_of(t, i);
-        m.rows *= t->shape[i];
-    }
-    return m;
-}
-
-mat eager_vector(const tg_tensor *t)
-{
-    const int64_t n = t ? tg_numel(t) : 0;
-    return (mat){data_of(t), t ? tg_type_of(t) : 0, 1, n, n, 0};
-}
-
-mat eager_column(const tg_tensor *t)
-{
-    return (mat){data_of(t), t ? tg_type_of(t) : 0, t ? tg_numel(t) : 0, 1, 1, 0};
-}
-
-tg_tensor *eager_tensor(view *v, mat m)
-{
-    v->shape[0] = m.rows;
-    v->shape[1] = m.cols;
-    v->strides[0] = m.stride;
-    v->strides[1] = 1;
-    v->t = tg_tensor_of(m.data, (tg_type)m.type, 2, v->shape);
-    v->t.strides = v->strides;
-    return &v->t;
-}
-
-tg_tensor *eager_part(view *v, const tg_tensor *t, int64_t first, int64_t n)
-{
-    if (!t)
-        return NULL;
-    const int type = tg_type_of(t);
-    v->shape[0] = n;
-    v->t = tg_tensor_of(element_at(data_of(t), type, first), (tg_type)type, 1, v->shape);
-    return &v->t;
 }
 
 /* ---- temporaries ---- */
@@ -295,130 +238,4 @@ void eager_gradient(eager *e, mat out, mat terms, int64_t accumulate)
     eager_sum_columns(e, sum, terms);
     eager_put(e, out, sum, accumulate);
     eager_free(e, sum);
-}
-
-mat eager_less(eager *e, mat a, mat b)
-{
-    const mat difference = eager_new(e, TG_F32, a.rows, a.cols);
-    eager_binary(e, EAGER_SUB, difference, a, b);
-    return difference;
-}
-
-mat eager_row_mean(eager *e, mat a)
-{
-    const mat mean = eager_new(e, TG_F32, a.rows, 1);
-    eager_reduce_rows(e, EAGER_SUM, mean, a);
-    eager_scalar(e, EAGER_DIV, mean, mean, (double)a.cols);
-    return mean;
-}
-
-mat eager_row_rstd(eager *e, mat centred, double eps)
-{
-    const mat square = eager_new(e, TG_F32, centred.rows, centred.cols);
-    eager_binary(e, EAGER_MUL, square, centred, centred);
-    const mat rstd = eager_row_mean(e, square);
-    eager_free(e, square);
-    eager_scalar(e, EAGER_ADD, rstd, rstd, eps);
-    eager_unary(e, EAGER_RSQRT, rstd, rstd);
-    return rstd;
-}
-
-mat eager_log_softmax(eager *e, mat x, double temperature, mat *sums)
-{
-    const mat log_p = eager_new(e, TG_F32, x.rows, x.cols);
-    const mat shifted = eager_new(e, TG_F32, x.rows, x.cols);
-    const mat max = eager_new(e, TG_F32, x.rows, 1), sum = eager_new(e, TG_F32, x.rows, 1);
-    eager_scalar(e, EAGER_DIV, log_p, x, temperature);
-    eager_reduce_rows(e, EAGER_MAX, max, log_p);
-    eager_binary(e, EAGER_SUB, shifted, log_p, max);
-    eager_unary(e, EAGER_EXP, log_p, shifted);
-    eager_reduce_rows(e, EAGER_SUM, sum, log_p);
-    eager_unary(e, EAGER_LOG, max, sum);
-    eager_binary(e, EAGER_SUB, log_p, shifted, max);
-    if (sums)
-        *sums = sum;
-    else
-        eager_free(e, sum);
-    eager_free(e, max);
-    eager_free(e, shifted);
-    return log_p;
-}
-
-/* A class with more than half of a row's probability: d - p sum(d) is a difference of nearly equal numbers there, which is
- * q d - p times the sum of the others' d, q = 1 - p. */
-static void settle_likely(mat log_p, mat sum, mat d, mat dx, int64_t row)
-{
-    const float *l = (const float *)log_p.data + row * log_p.stride;
-    const float *from = (const float *)d.data + row * d.stride;
-    int64_t top = 0;
-    double q = 0, others = 0;
-    if (!(((const float *)sum.data)[row] < 2))
-        return;
-    for (int64_t i = 1; i < log_p.cols; i++)
-        top = l[i] > l[top] ? i : top;
-    for (int64_t i = 0; i < log_p.cols; i++) {
-        q += i == top ? 0 : exp(l[i]);
-        others += i == top ? 0 : from[i];
-    }
-    ((float *)dx.data)[row * dx.stride + top] = (float)(q * from[top] - (1 - q) * others);
-}
-
-mat eager_log_softmax_backward(eager *e, mat log_p, mat sums, mat d)
-{
-    const mat dx = eager_new(e, TG_F32, d.rows, d.cols);
-    const mat product = eager_new(e, TG_F32, d.rows, d.cols);
-    const mat sum = eager_new(e, TG_F32, d.rows, 1);
-    eager_reduce_rows(e, EAGER_SUM, sum, d);
-    eager_unary(e, EAGER_EXP, dx, log_p);
-    eager_binary(e, EAGER_MUL, product, dx, sum);
-    eager_binary(e, EAGER_SUB, dx, d, product);
-    for (int64_t row = 0; e->status == TG_OK && d.cols && row < d.rows; row++)
-        settle_likely(log_p, sums, d, dx, row);
-    eager_free(e, sum);
-    eager_free(e, product);
-    return dx;
-}
-
-int eager_all_minus_inf(mat m, int64_t row)
-{
-    const float *x = (const float *)m.data + row * m.stride;
-    int64_t i = 0;
-    while (i < m.cols && x[i] == -INFINITY)
-        i++;
-    return i == m.cols;
-}
-
-/* ---- one element ---- */
-
-double element_of(const void *data, int type, int64_t i)
-{
-    switch (type) {
-    case TG_F32:
-        return ((const float *)data)[i];
-    case TG_F64:
-        return ((const double *)data)[i];
-    case TG_BF16:
-        return from_bf16(((const uint16_t *)data)[i]);
-    case TG_F16:
-        return from_f16(((const uint16_t *)data)[i]);
-    default:
-        return (double)((const int64_t *)data)[i];
-    }
-}
-
-void set_element(void *data, int type, int64_t i, double value)
-{
-    switch (type) {
-    case TG_F32:
-        ((float *)data)[i] = (float)value;
-        break;
-    case TG_BF16:
-        ((uint16_t *)data)[i] = to_bf16((float)value);
-        break;
-    case TG_F16:
-        ((uint16_t *)data)[i] = to_f16((float)value);
-        break;
-    default:
-        ((int64_t *)data)[i] = (int64_t)value;
-    }
 }

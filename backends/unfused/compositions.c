@@ -1,0 +1,95 @@
+/* What several families make of elementary steps. */
+#include <math.h>
+
+#include "eager.h"
+
+mat eager_less(eager *e, mat a, mat b)
+{
+    const mat difference = eager_new(e, TG_F32, a.rows, a.cols);
+    eager_binary(e, EAGER_SUB, difference, a, b);
+    return difference;
+}
+
+mat eager_row_mean(eager *e, mat a)
+{
+    const mat mean = eager_new(e, TG_F32, a.rows, 1);
+    eager_reduce_rows(e, EAGER_SUM, mean, a);
+    eager_scalar(e, EAGER_DIV, mean, mean, (double)a.cols);
+    return mean;
+}
+
+mat eager_row_rstd(eager *e, mat centred, double eps)
+{
+    const mat square = eager_new(e, TG_F32, centred.rows, centred.cols);
+    eager_binary(e, EAGER_MUL, square, centred, centred);
+    const mat rstd = eager_row_mean(e, square);
+    eager_free(e, square);
+    eager_scalar(e, EAGER_ADD, rstd, rstd, eps);
+    eager_unary(e, EAGER_RSQRT, rstd, rstd);
+    return rstd;
+}
+
+mat eager_log_softmax(eager *e, mat x, double temperature, mat *sums)
+{
+    const mat log_p = eager_new(e, TG_F32, x.rows, x.cols);
+    const mat shifted = eager_new(e, TG_F32, x.rows, x.cols);
+    const mat max = eager_new(e, TG_F32, x.rows, 1), sum = eager_new(e, TG_F32, x.rows, 1);
+    eager_scalar(e, EAGER_DIV, log_p, x, temperature);
+    eager_reduce_rows(e, EAGER_MAX, max, log_p);
+    eager_binary(e, EAGER_SUB, shifted, log_p, max);
+    eager_unary(e, EAGER_EXP, log_p, shifted);
+    eager_reduce_rows(e, EAGER_SUM, sum, log_p);
+    eager_unary(e, EAGER_LOG, max, sum);
+    eager_binary(e, EAGER_SUB, log_p, shifted, max);
+    if (sums)
+        *sums = sum;
+    else
+        eager_free(e, sum);
+    eager_free(e, max);
+    eager_free(e, shifted);
+    return log_p;
+}
+
+/* A class with more than half of a row's probability: d - p sum(d) is a difference of nearly equal numbers there, which is
+ * q d - p times the sum of the others' d, q = 1 - p. */
+static void settle_likely(mat log_p, mat sum, mat d, mat dx, int64_t row)
+{
+    const float *l = (const float *)log_p.data + row * log_p.stride;
+    const float *from = (const float *)d.data + row * d.stride;
+    int64_t top = 0;
+    double q = 0, others = 0;
+    if (!(((const float *)sum.data)[row] < 2))
+        return;
+    for (int64_t i = 1; i < log_p.cols; i++)
+        top = l[i] > l[top] ? i : top;
+    for (int64_t i = 0; i < log_p.cols; i++) {
+        q += i == top ? 0 : exp(l[i]);
+        others += i == top ? 0 : from[i];
+    }
+    ((float *)dx.data)[row * dx.stride + top] = (float)(q * from[top] - (1 - q) * others);
+}
+
+mat eager_log_softmax_backward(eager *e, mat log_p, mat sums, mat d)
+{
+    const mat dx = eager_new(e, TG_F32, d.rows, d.cols);
+    const mat product = eager_new(e, TG_F32, d.rows, d.cols);
+    const mat sum = eager_new(e, TG_F32, d.rows, 1);
+    eager_reduce_rows(e, EAGER_SUM, sum, d);
+    eager_unary(e, EAGER_EXP, dx, log_p);
+    eager_binary(e, EAGER_MUL, product, dx, sum);
+    eager_binary(e, EAGER_SUB, dx, d, product);
+    for (int64_t row = 0; e->status == TG_OK && d.cols && row < d.rows; row++)
+        settle_likely(log_p, sums, d, dx, row);
+    eager_free(e, sum);
+    eager_free(e, product);
+    return dx;
+}
+
+int eager_all_minus_inf(mat m, int64_t row)
+{
+    const float *x = (const float *)m.data + row * m.stride;
+    int64_t i = 0;
+    while (i < m.cols && x[i] == -INFINITY)
+        i++;
+    return i == m.cols;
+}
