@@ -1,9 +1,8 @@
-/* tigon/tigon.h - everything a user of the library needs. */
+/* tigon/tigon.h - everything a user of the library needs. (Who plans for an NPU includes tigon/npu.h besides.) */
 #ifndef TIGON_TIGON_H
 #define TIGON_TIGON_H
 
 #include "tigon/context.h"
-#include "tigon/npu.h"
 #include "tigon/ops.h"
 #include "tigon/registry.h"
 #include "tigon/status.h"

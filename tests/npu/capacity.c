@@ -1,5 +1,9 @@
 /* tg_ub_capacity_bits: the caller, then ASCEND_UB_CAPACITY_BITS, then CANN, then the table of chips.
  *   npu_capacity CARDS       the library path has the libascendcl.so of ascendcl.c */
+#include <tigon/npu.h>
+
+#include <tigon/npu.h>
+
 #include "../common/test.h"
 
 static void expect(int64_t given, const char *soc, int64_t expected, const char *from)

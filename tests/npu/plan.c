@@ -1,6 +1,10 @@
 /* The Unified Buffer's planner on problems whose plan is known, what it refuses, and what a plan costs. */
 #include <time.h>
 
+#include <tigon/npu.h>
+
+#include <tigon/npu.h>
+
 #include "../common/test.h"
 
 static const tg_ub_buffer norm_buffers[] = {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <tigon/npu.h>
 #include <tigon/tigon.h>
 #include <unistd.h>
 

@@ -2,6 +2,10 @@
 #ifndef TIGON_REPORT_H
 #define TIGON_REPORT_H
 
+#include <tigon/npu.h>
+
+#include <tigon/npu.h>
+
 #include "check/check.h"
 #include "doc.h"
 #include "source.h"
