@@ -1,8 +1,9 @@
 # tigon_family(name [DIR folder] [LEVELS levels...]): adds the folder's sources to the library, by their roles
 # (docs/architecture.md). <name>_<role>.c and <name>_<role>_<part>.c each have a table of implementations of their own. Those of the
 # role cpu are compiled once per level, and so is <name>_kernel*.c, what they call; <name>_tiles.c is compiled for matrix units;
-# <name>_shared.c is what all call. The names of the tables are collected into generated/impl_tables.inc, the cases into
-# generated/cases.inc.
+# <name>_shared.c is what all call. <name>.c, where it is, checks what the shapes
+# and types of ops.def do not say. The names of the tables are collected into generated/impl_tables.inc, the checks into
+# generated/checks.inc, the cases into generated/cases.inc.
 
 function(tigon_level_object target level)
     add_library(${target} OBJECT ${ARGN})
@@ -18,6 +19,16 @@ function(tigon_table_of table unit name role)
     set(${table} ${name}${part}_${role} PARENT_SCOPE)
 endfunction()
 
+# The operators whose arguments a family's file checks: its functions tg_check_<operator>.
+function(tigon_checks_of file)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(STRINGS ${file} lines REGEX "^(tg_status )?tg_check_[a-z0-9_]+\\(")
+    foreach(line IN LISTS lines)
+        string(REGEX REPLACE "^.*tg_check_([a-z0-9_]+)\\(.*$" "TG_CHECK(\\1)" check "${line}")
+        set_property(GLOBAL APPEND PROPERTY TIGON_CHECKS "${check}")
+    endforeach()
+endfunction()
+
 # Best level first: implementations are tried in that order.
 function(tigon_family name)
     cmake_parse_arguments(PARSE_ARGV 1 FAMILY "" "DIR" "LEVELS")
@@ -30,11 +41,13 @@ function(tigon_family name)
     set(stem ${PROJECT_SOURCE_DIR}/${FAMILY_DIR}/${name})
     file(GLOB parts CONFIGURE_DEPENDS ${stem}*) # a file that comes or goes is noticed
     set(tables)
-    foreach(part "" _shared) # the check, and what all implementations call
-        if(EXISTS ${stem}${part}.c)
-            target_sources(tigon_objects PRIVATE ${stem}${part}.c)
-        endif()
-    endforeach()
+    if(EXISTS ${stem}.c)
+        target_sources(tigon_objects PRIVATE ${stem}.c)
+        tigon_checks_of(${stem}.c)
+    endif()
+    if(EXISTS ${stem}_shared.c) # what all implementations call
+        target_sources(tigon_objects PRIVATE ${stem}_shared.c)
+    endif()
     file(GLOB units CONFIGURE_DEPENDS ${stem}_tiles*.c)
     if(units)
         foreach(level IN LISTS TIGON_LEVELS_TILES)
@@ -104,8 +117,11 @@ function(tigon_families_done)
     get_property(cases GLOBAL PROPERTY TIGON_CASES)
     list(JOIN tables "\n" tables)
     list(JOIN cases "\n" cases)
+    get_property(checks GLOBAL PROPERTY TIGON_CHECKS)
+    list(JOIN checks "\n" checks)
     file(CONFIGURE OUTPUT generated/impl_tables.inc CONTENT "${tables}\n" @ONLY)
     file(CONFIGURE OUTPUT generated/cases.inc CONTENT "${cases}\n" @ONLY)
+    file(CONFIGURE OUTPUT generated/checks.inc CONTENT "${checks}\n" @ONLY)
     if(TIGON_ONEDNN)
         include(cmake/TigonOneDNN.cmake)
         if(NOT TigonOneDNN_FOUND)

@@ -74,14 +74,14 @@ extern "C" {
 #define TG_VALUE(x) ((x) == 0 ? TG_ZERO : (x))
 
 /* Argument structs tg_<op>_args: every field is one 8-byte slot, in the order of ops.def. */
-#define TG_IN(name, types, layout) const tg_tensor *name;
-#define TG_OPT(name, types, layout) const tg_tensor *name;
-#define TG_OUT(name, types, layout) tg_tensor *name;
-#define TG_OUT_OPT(name, types, layout) tg_tensor *name;
-#define TG_OUT_OVER(name, types, layout, in) tg_tensor *name;
-#define TG_OPT_OVER(name, types, layout, in) tg_tensor *name;
-#define TG_INOUT(name, types, layout) tg_tensor *name;
-#define TG_INOUT_OPT(name, types, layout) tg_tensor *name;
+#define TG_IN(name, types, layout, shape) const tg_tensor *name;
+#define TG_OPT(name, types, layout, shape) const tg_tensor *name;
+#define TG_OUT(name, types, layout, shape) tg_tensor *name;
+#define TG_OUT_OPT(name, types, layout, shape) tg_tensor *name;
+#define TG_OUT_OVER(name, types, layout, shape, in) tg_tensor *name;
+#define TG_OPT_OVER(name, types, layout, shape, in) tg_tensor *name;
+#define TG_INOUT(name, types, layout, shape) tg_tensor *name;
+#define TG_INOUT_OPT(name, types, layout, shape) tg_tensor *name;
 #define TG_F64(name, init) double name;
 #define TG_I64(name, init) int64_t name;
 #define TG_CHOICE(name, list) int64_t name;

@@ -75,6 +75,7 @@ typedef struct tg_arg_info {
     const char *over;          /* the input whose very buffer this output may be, or NULL */
     const tg_type_rule *types; /* of a tensor; NULL for options */
     tg_arg_layout layout;      /* of a tensor */
+    const char *shape;         /* of a tensor, as ops.def writes it: "*R,N"; NULL for options */
     /* Of options, what zero in the slot means: value; or, where default_text is not NULL, what follows
      * from the call's tensors as it says; or nothing, where a value is required. TG_ZERO is zero itself. */
     double value;
@@ -98,6 +99,19 @@ TG_API int tg_op_count(void);
 TG_API const tg_op_info *tg_op_at(int id);
 /* Id of an operator by name, -1 if there is none. */
 TG_API int tg_op_by_name(const char *name);
+
+/* The shape that the column `shape` of ops.def gives a tensor argument in a call: that of the first tensor given, other than itself,
+ * whose shape is written by the same words; else the sizes that the tensors given tell. args: an argument struct whose tensors may be
+ * NULL and need no data. shape: room for TG_MAX_NDIM sizes. TG_EINVAL if a size does not follow from what is given, such as the
+ * number of rows of the table whose gradient embedding_backward computes. */
+TG_API tg_status tg_output_shape(int op, const void *args, int arg, int64_t *shape, int *ndim);
+
+/* Writes the value of a size or an option and returns 0; -1 if it has none. */
+typedef int (*tg_size_fn)(void *user, const char *name, int64_t *value);
+/* The shape that a text in the language of that column means for an operator, where `size` gives what each name stands for: R, of *R,
+ * is one dimension, * alone none. Where there are several shapes, A | B, it is the first. */
+TG_API tg_status tg_shape_of(int op, const char *text, tg_size_fn size, void *user, int64_t *shape,
+                             int *ndim);
 
 /* Calls an operator by id; args is the operator's argument struct. */
 TG_API tg_status tg_call(tg_ctx *ctx, int op, const void *args);

@@ -64,12 +64,12 @@ static tg_status measure_any(int id, const tensor_slot *slot, const tg_tensor *t
     return TG_OK;
 }
 
-/* The common case: compact, aligned, one dimension at least, sizes whose product stays in range.
+/* The common case: compact, aligned, sizes whose product stays in range.
  * 0: measure_any() must tell. */
 static inline int measure_compact(const tg_tensor *t, span *s)
 {
     const int64_t *shape = t->shape, *strides = t->strides;
-    if (!TG_LIKELY(t->data && shape && t->ndim > 0 && t->ndim <= TG_MAX_NDIM))
+    if (!TG_LIKELY(t->data && (shape || t->ndim == 0) && (unsigned)t->ndim <= TG_MAX_NDIM))
         return 0;
     uint64_t count = 1, sizes = 0;
     int overflow = 0;
@@ -202,20 +202,30 @@ static tg_status check_choice(const char *op, const tg_arg_info *arg, const void
                    known);
 }
 
+static tg_status check_option(int op, int i, const uint64_t *slots)
+{
+    const char *const name = tg_ops[op].name;
+    const tg_arg_info *arg = &tg_ops[op].args[i];
+    if (arg->default_text && slots[i] == tg_zero_bits(arg->kind))
+        return tg_fail(TG_EINVAL, "%s: %s is TG_ZERO, expected a value, or 0 for the default: %s",
+                       name, arg->name, arg->default_text);
+    if (arg->kind == TG_ARG_F64)
+        return check_number(name, arg, &slots[i]);
+    return arg->choices ? check_choice(name, arg, &slots[i]) : TG_OK;
+}
+
 /* What follows from the schema; ranges are for the operator's check. */
 static tg_status check_options(int op, const uint64_t *slots)
 {
-    const char *const name = tg_ops[op].name;
-    for (int i = tg_op_tensors(op)->count; i < tg_ops[op].nargs; i++) {
-        const tg_arg_info *arg = &tg_ops[op].args[i];
-        if (arg->default_text && slots[i] == tg_zero_bits(arg->kind))
-            return tg_fail(TG_EINVAL,
-                           "%s: %s is TG_ZERO, expected a value, or 0 for the default: %s", name,
-                           arg->name, arg->default_text);
-        if (arg->kind == TG_ARG_F64)
-            TG_TRY(check_number(name, arg, &slots[i]));
-        if (arg->choices)
-            TG_TRY(check_choice(name, arg, &slots[i]));
+    const op_options *list = &tg_option_lists[op];
+    for (int i = 0; i < list->count; i++) {
+        const option_slot *o = &list->at[i];
+        const uint64_t *slot = &slots[list->first + i];
+        double real;
+        memcpy(&real, slot, sizeof real);
+        if (!TG_LIKELY(o->is_real ? real >= o->low && real <= o->high
+                                  : (int64_t)*slot >= o->first && (int64_t)*slot <= o->last))
+            TG_TRY(check_option(op, list->first + i, slots));
     }
     return TG_OK;
 }

@@ -15,68 +15,22 @@ const char *tg_describe(const tg_tensor *t, char *text, size_t size)
     return text;
 }
 
-/* "[2,3]": the shape alone */
-static const char *shape_text(const tg_tensor *t, char *text, size_t size)
+/* ---- tensors ---- */
+
+tg_status tg_refuse_alone(const char *op, const char *name, const char *of_name)
 {
-    char whole[160];
-    snprintf(text, size, "%s", strchr(tg_describe(t, whole, sizeof whole), '['));
-    return text;
+    return tg_fail(TG_EINVAL, "%s: %s is given but %s is NULL, expected both or neither", op, name,
+                   of_name);
 }
 
-/* ---- shapes ---- */
-
-tg_status tg_refuse_shape(const char *op, const char *name, const tg_tensor *t,
-                          const char *like_name, const tg_tensor *like)
+tg_status tg_expect_same_type(const char *op, const char *name, const tg_tensor *t,
+                              const char *like_name, const tg_tensor *like)
 {
-    if (!t)
+    if (tg_type_of(t) == tg_type_of(like))
         return TG_OK;
-    int same = t->ndim == like->ndim;
-    for (int i = 0; same && i < t->ndim; i++)
-        same = t->shape[i] == like->shape[i];
-    if (same)
-        return TG_OK;
-    char found[96], expected[96];
-    return tg_fail(TG_EINVAL, "%s: %s is %s, expected %s, the shape of %s", op, name,
-                   shape_text(t, found, sizeof found), shape_text(like, expected, sizeof expected),
+    return tg_fail(TG_EINVAL, "%s: %s is of type %s, expected %s, the type of %s", op, name,
+                   tg_type_words(tg_type_of(t)).text, tg_type_words(tg_type_of(like)).text,
                    like_name);
-}
-
-tg_status tg_refuse_like(const char *op, const char *name, const tg_tensor *t,
-                         const char *like_name, const tg_tensor *like)
-{
-    if (!t)
-        return TG_OK;
-    if (tg_type_of(t) != tg_type_of(like))
-        return tg_fail(TG_EINVAL, "%s: %s is of type %s, expected %s, the type of %s", op, name,
-                       tg_type_words(tg_type_of(t)).text, tg_type_words(tg_type_of(like)).text,
-                       like_name);
-    return tg_refuse_shape(op, name, t, like_name, like);
-}
-
-tg_status tg_refuse_ndim(const char *op, const char *name, const tg_tensor *t, int ndim)
-{
-    if (!t || t->ndim == ndim)
-        return TG_OK;
-    char found[96];
-    return tg_fail(TG_EINVAL, "%s: %s is %s, of %d dimensions, expected %d", op, name,
-                   shape_text(t, found, sizeof found), t->ndim, ndim);
-}
-
-tg_status tg_refuse_rows(const char *op, const char *name, const tg_tensor *t)
-{
-    if (!t || t->ndim > 0)
-        return TG_OK;
-    return tg_fail(TG_EINVAL, "%s: %s has no dimensions, expected at least one", op, name);
-}
-
-tg_status tg_refuse_vector(const char *op, const char *name, const tg_tensor *t, int64_t n,
-                           const char *what)
-{
-    if (!t || (t->ndim == 1 && t->shape[0] == n))
-        return TG_OK;
-    char found[96];
-    return tg_fail(TG_EINVAL, "%s: %s is %s, expected [%lld], %s", op, name,
-                   shape_text(t, found, sizeof found), (long long)n, what);
 }
 
 tg_status tg_expect_gradient(const char *op, const char *name, const tg_tensor *t,
@@ -85,7 +39,6 @@ tg_status tg_expect_gradient(const char *op, const char *name, const tg_tensor *
     if (!t)
         return TG_OK;
     const int type = tg_type_of(of), out = tg_type_of(t);
-    TG_TRY(tg_expect_same_shape(op, name, t, of_name, of));
     if (out != type && (type != TG_F32 || out == TG_F64))
         return tg_fail(TG_EINVAL, "%s: %s is %s, expected %s, the type of %s", op, name,
                        tg_type_name(out), tg_type_name(type), of_name);
@@ -93,26 +46,6 @@ tg_status tg_expect_gradient(const char *op, const char *name, const tg_tensor *
         return tg_fail(TG_EINVAL, "%s: %s is %s in the buffer of %s, expected f32", op, name,
                        tg_type_name(out), of_name);
     return TG_OK;
-}
-
-tg_status tg_expect_matrix(const char *op, const char *name, const tg_tensor *t, int64_t rows,
-                           int64_t cols, const char *what)
-{
-    if (!t || (t->ndim == 2 && t->shape[0] == rows && t->shape[1] == cols))
-        return TG_OK;
-    char found[96];
-    return tg_fail(TG_EINVAL, "%s: %s is %s, expected [%lld,%lld], %s", op, name,
-                   shape_text(t, found, sizeof found), (long long)rows, (long long)cols, what);
-}
-
-tg_status tg_refuse_numel(const char *op, const char *name, const tg_tensor *t, int64_t n,
-                          const char *what)
-{
-    if (!t || tg_numel(t) == n)
-        return TG_OK;
-    char found[96];
-    return tg_fail(TG_EINVAL, "%s: %s is %s, of %lld elements, expected %lld, %s", op, name,
-                   shape_text(t, found, sizeof found), (long long)tg_numel(t), (long long)n, what);
 }
 
 /* ---- options ---- */

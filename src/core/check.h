@@ -6,8 +6,9 @@
  * Before an operator's own check runs, core has checked by the schema: args, required tensors and their data are not NULL,
  * 0 <= ndim <= TG_MAX_NDIM, sizes are not negative, all tensors lie on one device, outputs overlap nothing that ops.def does
  * not allow, floating-point options lie in the range of f32, and those that ops.def gives a list of choices have one of them.
- * The check sees tensors as the caller gave them. Element types are those of
- * ops.def, and strides need no check: implementations see the layouts that ops.def says. NULL optional tensors pass every check below.
+ * The check sees tensors as the caller gave them. Element types and shapes
+ * are those of ops.def, and strides need no check: implementations see the layouts that ops.def says. NULL optional tensors pass
+ * every check below.
  */
 #ifndef TG_CORE_CHECK_H
 #define TG_CORE_CHECK_H
@@ -18,17 +19,8 @@
 #include "tigon/status.h"
 #include "tigon/tensor.h"
 
-/* The whole checks. */
-tg_status tg_refuse_shape(const char *op, const char *name, const tg_tensor *t,
-                          const char *like_name, const tg_tensor *like);
-tg_status tg_refuse_like(const char *op, const char *name, const tg_tensor *t,
-                         const char *like_name, const tg_tensor *like);
-tg_status tg_refuse_ndim(const char *op, const char *name, const tg_tensor *t, int ndim);
-tg_status tg_refuse_rows(const char *op, const char *name, const tg_tensor *t);
-tg_status tg_refuse_vector(const char *op, const char *name, const tg_tensor *t, int64_t n,
-                           const char *what);
-tg_status tg_refuse_numel(const char *op, const char *name, const tg_tensor *t, int64_t n,
-                          const char *what);
+/* The messages. */
+tg_status tg_refuse_alone(const char *op, const char *name, const char *of_name);
 tg_status tg_refuse_i64(const char *op, const char *name, int64_t value, int64_t low, int64_t high);
 tg_status tg_refuse_f64(const char *op, const char *name, double value, double low, double high,
                         int below);
@@ -46,59 +38,20 @@ static inline int tg_same_shape(const tg_tensor *a, const tg_tensor *b)
     return 1;
 }
 
-/* Same shape as `like`. */
-static inline tg_status tg_expect_same_shape(const char *op, const char *name, const tg_tensor *t,
-                                             const char *like_name, const tg_tensor *like)
-{
-    return TG_LIKELY(!t || tg_same_shape(t, like)) ? TG_OK
-                                                   : tg_refuse_shape(op, name, t, like_name, like);
-}
-
-/* Same shape and element type as `like`. */
-static inline tg_status tg_expect_like(const char *op, const char *name, const tg_tensor *t,
-                                       const char *like_name, const tg_tensor *like)
-{
-    if (TG_LIKELY(!t || (tg_type_of(t) == tg_type_of(like) && tg_same_shape(t, like))))
-        return TG_OK;
-    return tg_refuse_like(op, name, t, like_name, like);
-}
-
-/* Rank. */
-static inline tg_status tg_expect_ndim(const char *op, const char *name, const tg_tensor *t,
-                                       int ndim)
-{
-    return TG_LIKELY(!t || t->ndim == ndim) ? TG_OK : tg_refuse_ndim(op, name, t, ndim);
-}
-
-/* At least one dimension, the last being the columns. */
-static inline tg_status tg_expect_rows(const char *op, const char *name, const tg_tensor *t)
-{
-    return TG_LIKELY(!t || t->ndim > 0) ? TG_OK : tg_refuse_rows(op, name, t);
-}
-
-/* A vector of n elements; `what` says what n is: "the last dimension of x". */
-static inline tg_status tg_expect_vector(const char *op, const char *name, const tg_tensor *t,
-                                         int64_t n, const char *what)
-{
-    return TG_LIKELY(!t || (t->ndim == 1 && t->shape[0] == n))
-               ? TG_OK
-               : tg_refuse_vector(op, name, t, n, what);
-}
-
-/* n elements in any shape. */
-static inline tg_status tg_expect_numel(const char *op, const char *name, const tg_tensor *t,
-                                        int64_t n, const char *what)
-{
-    return TG_LIKELY(!t || tg_numel(t) == n) ? TG_OK : tg_refuse_numel(op, name, t, n, what);
-}
-
-/* The gradient of `of`, if it is given: its shape and type; beside f32 a 16-bit type as well, but then not in its buffer. */
+/* The gradient of `of`, if it is given: of its type; beside f32 of a 16-bit type as well, but then not in its buffer. */
 tg_status tg_expect_gradient(const char *op, const char *name, const tg_tensor *t,
                              const char *of_name, const tg_tensor *of);
 
-/* A matrix [rows, cols]. */
-tg_status tg_expect_matrix(const char *op, const char *name, const tg_tensor *t, int64_t rows,
-                           int64_t cols, const char *what);
+/* Same element type as `like`. */
+tg_status tg_expect_same_type(const char *op, const char *name, const tg_tensor *t,
+                              const char *like_name, const tg_tensor *like);
+
+/* The gradient of an optional tensor: given only where that is. */
+static inline tg_status tg_expect_with(const char *op, const char *name, const tg_tensor *t,
+                                       const char *of_name, const tg_tensor *of)
+{
+    return TG_LIKELY(!t || of) ? TG_OK : tg_refuse_alone(op, name, of_name);
+}
 
 /* Every index in [0, count), or *ignored where that is not NULL, or anything where mask, of the same shape, is 0; else a
  * message with the first that is not. Device memory cannot be read from here: there the kernel has to be trusted. t, mask:

@@ -101,6 +101,17 @@ static int may_be(const tg_type_rule *rule, int type, int call_type)
     return lists(rule, type) && goes_with(rule->with, type, call_type);
 }
 
+void tg_usual_types(const tg_type_rule *rule, int *usual)
+{
+    static const int floats[] = {TG_F32, TG_BF16, TG_F16, TG_F64};
+    for (int i = 0; i < 4; i++) {
+        const int *type = rule->types;
+        while (*type && !may_be(rule, *type, floats[i]))
+            type++;
+        usual[i] = may_be(rule, floats[i], floats[i]) ? floats[i] : *type;
+    }
+}
+
 /* "f32, bf16 or f16", or "f32, the type of x": what an argument may be in a call. */
 static void expected_types(int op, const tg_type_rule *rule, int call_type, char *text, size_t size)
 {
@@ -133,9 +144,11 @@ tg_status tg_check_types(int op, const void *args)
     const tensor_slot *const main = &list->at[list->main]; /* options come after tensors */
     if (!TG_LIKELY(lists(main->rule, call_type)))
         return refuse_type(op, main, slots[list->main], "f32, bf16 or f16");
+    const int el = tg_el(call_type);
     for (const tensor_slot *s = list->at; s < list->at + list->count; s++) {
         const tg_tensor *t = slots[s->slot];
-        if (!t || TG_LIKELY(may_be(s->rule, tg_type_of(t), call_type)))
+        if (!t || TG_LIKELY(tg_type_of(t) == s->usual[el]) ||
+            may_be(s->rule, tg_type_of(t), call_type))
             continue;
         char expected[80] = "";
         expected_types(op, s->rule, call_type, expected, sizeof expected);

@@ -22,31 +22,47 @@ typedef struct tensor_slot {
     uint8_t output;
     uint8_t layout; /* tg_arg_layout */
     int8_t over;    /* index, in this list, of the input whose buffer it may be; -1: none */
+    int usual[4];   /* a type that it may have in a call whose T is type 0 to 3 of tg_el() */
 } tensor_slot;
 typedef struct op_tensors {
     int count;
     int main; /* slot of a required tensor, whose type is T */
     tensor_slot at[MAX_ARGS];
 } op_tensors;
-const op_tensors *tg_op_tensors(int op);
+extern op_tensors tg_tensor_lists[TG_OP_COUNT];
+static inline const op_tensors *tg_op_tensors(int op)
+{
+    return &tg_tensor_lists[op];
+}
 
 /* Options of an operator in the form that every call reads: as bits of their slots. */
 typedef struct option_slot {
     uint64_t value; /* what zero means */
     uint64_t zero;  /* what means zero; 0 where nothing does */
     uint64_t sign;  /* of a floating-point number: -0.0 is zero as well */
+    /* Values from low to high, in which none is refused; others are looked at one by one. */
+    int is_real;
+    double low, high;
+    int64_t first, last;
 } option_slot;
 typedef struct op_options {
     int first; /* slot in the argument struct: options come after tensors */
     int count;
     option_slot at[MAX_ARGS];
 } op_options;
+extern op_options tg_option_lists[TG_OP_COUNT];
 void tg_schema_open(void); /* fills both forms; once, from the registry */
 
 /* The arguments with their options resolved: args itself where they are already, else `copy`, of MAX_ARGS
  * slots, written from it. Once a call: what is resolved may be zero. */
 const void *tg_resolve_options(int op, const void *args, uint64_t *copy);
 uint64_t tg_zero_bits(tg_arg_kind kind); /* of TG_ZERO in a slot */
+
+/* ---- shape.c: the column `shape` ---- */
+
+void tg_shapes_open(void); /* reads it; from tg_schema_open() */
+/* Shapes of args, which have passed tg_check_schema(). */
+tg_status tg_check_shapes(int op, const void *args);
 
 /* ---- arguments.c, overlap.c ---- */
 
@@ -66,7 +82,6 @@ tg_status tg_check_overlap(int op, const span *spans);
 /* ---- dispatch.c: typed calls behind untyped pointers, expanded from ops.def ---- */
 
 typedef struct op_calls {
-    tg_status (*check)(const void *args);
     tg_status (*run)(const tg_impl *impl, tg_ctx *ctx, const void *args);
     int (*accepts)(const tg_impl *impl, const void *args);
 } op_calls;
@@ -93,6 +108,8 @@ typedef struct conversions {
     conversion at[MAX_ARGS];
 } conversions;
 
+/* Fills in the usual types of a rule. */
+void tg_usual_types(const tg_type_rule *rule, int *usual);
 /* Types, of the tensors whose rule says all. Here and below, args have passed tg_check_schema(). */
 tg_status tg_check_types(int op, const void *args);
 /* 1 if implementations take a tensor of these strides as it is, by its layout in ops.def. even: of PLANES, only those of one

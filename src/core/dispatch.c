@@ -5,25 +5,36 @@
 #include "core/core.h"
 #include "core/parts.h"
 
-#define TG_OP(op, fields)                                                               \
-    tg_status tg_check_##op(const tg_##op##_args *args); /* in the operator's family */ \
-    static tg_status check_##op(const void *args)                                       \
-    {                                                                                   \
-        return tg_check_##op(args);                                                     \
-    }                                                                                   \
-    static tg_status run_##op(const tg_impl *impl, tg_ctx *ctx, const void *args)       \
-    {                                                                                   \
-        return impl->run.op(ctx, args);                                                 \
-    }                                                                                   \
-    static int accepts_##op(const tg_impl *impl, const void *args)                      \
-    {                                                                                   \
-        return impl->accepts.op(args);                                                  \
+/* The checks of families, for what no schema says: checks.inc lists the operators that have one. */
+#define TG_CHECK(op)                                     \
+    tg_status tg_check_##op(const tg_##op##_args *args); \
+    static tg_status check_##op(const void *args)        \
+    {                                                    \
+        return tg_check_##op(args);                      \
+    }
+#include "checks.inc"
+#undef TG_CHECK
+
+static tg_status (*const family_checks[TG_OP_COUNT])(const void *args) = {
+#define TG_CHECK(op) [TG_OP_##op] = check_##op,
+#include "checks.inc"
+#undef TG_CHECK
+};
+
+#define TG_OP(op, fields)                                                         \
+    static tg_status run_##op(const tg_impl *impl, tg_ctx *ctx, const void *args) \
+    {                                                                             \
+        return impl->run.op(ctx, args);                                           \
+    }                                                                             \
+    static int accepts_##op(const tg_impl *impl, const void *args)                \
+    {                                                                             \
+        return impl->accepts.op(args);                                            \
     }
 #include "tigon/ops.def"
 #undef TG_OP
 
 const op_calls tg_op_calls[TG_OP_COUNT] = {
-#define TG_OP(op, fields) {check_##op, run_##op, accepts_##op},
+#define TG_OP(op, fields) {run_##op, accepts_##op},
 #include "tigon/ops.def"
 #undef TG_OP
 };
@@ -32,7 +43,8 @@ static inline tg_status check(int op, const void *args, int *device_type)
 {
     TG_TRY(tg_check_schema(op, args, device_type));
     TG_TRY(tg_check_types(op, args));
-    return tg_op_calls[op].check(args);
+    TG_TRY(tg_check_shapes(op, args));
+    return family_checks[op] ? family_checks[op](args) : TG_OK;
 }
 
 /* The type T of a problem, as a bit. */

@@ -1,4 +1,5 @@
 /* The run-time schema, expanded from ops.def. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -39,16 +40,17 @@ static const tg_choice sampling_levels[] = {
 
 #define TG_FROM(text) 0, .default_text = text
 #define TG_REQUIRED 0, .required = 1
-#define TENSOR(arg, k, rule, at) \
-    .name = #arg, .kind = TG_ARG_##k, .types = &types_##rule, .layout = TG_LAYOUT_##at
-#define TG_IN(arg, rule, at) {TENSOR(arg, IN, rule, at)},
-#define TG_OPT(arg, rule, at) {TENSOR(arg, OPT, rule, at)},
-#define TG_OUT(arg, rule, at) {TENSOR(arg, OUT, rule, at)},
-#define TG_OUT_OPT(arg, rule, at) {TENSOR(arg, OUT_OPT, rule, at)},
-#define TG_OUT_OVER(arg, rule, at, in) {TENSOR(arg, OUT, rule, at), .over = #in},
-#define TG_OPT_OVER(arg, rule, at, in) {TENSOR(arg, OUT_OPT, rule, at), .over = #in},
-#define TG_INOUT(arg, rule, at) {TENSOR(arg, OUT, rule, at), .reads = 1},
-#define TG_INOUT_OPT(arg, rule, at) {TENSOR(arg, OUT_OPT, rule, at), .reads = 1},
+#define TENSOR(arg, k, rule, at, sizes)                                                 \
+    .name = #arg, .kind = TG_ARG_##k, .types = &types_##rule, .layout = TG_LAYOUT_##at, \
+    .shape = sizes
+#define TG_IN(arg, rule, at, sizes) {TENSOR(arg, IN, rule, at, sizes)},
+#define TG_OPT(arg, rule, at, sizes) {TENSOR(arg, OPT, rule, at, sizes)},
+#define TG_OUT(arg, rule, at, sizes) {TENSOR(arg, OUT, rule, at, sizes)},
+#define TG_OUT_OPT(arg, rule, at, sizes) {TENSOR(arg, OUT_OPT, rule, at, sizes)},
+#define TG_OUT_OVER(arg, rule, at, sizes, in) {TENSOR(arg, OUT, rule, at, sizes), .over = #in},
+#define TG_OPT_OVER(arg, rule, at, sizes, in) {TENSOR(arg, OUT_OPT, rule, at, sizes), .over = #in},
+#define TG_INOUT(arg, rule, at, sizes) {TENSOR(arg, OUT, rule, at, sizes), .reads = 1},
+#define TG_INOUT_OPT(arg, rule, at, sizes) {TENSOR(arg, OUT_OPT, rule, at, sizes), .reads = 1},
 #define TG_F64(arg, init) {.name = #arg, .kind = TG_ARG_F64, .value = init},
 #define TG_I64(arg, init) {.name = #arg, .kind = TG_ARG_I64, .value = init},
 #define TG_CHOICE(arg, list) {.name = #arg, .kind = TG_ARG_I64, .choices = list},
@@ -102,8 +104,8 @@ int tg_op_by_name(const char *name)
 
 /* ---- the compact form ---- */
 
-static op_tensors tensors[TG_OP_COUNT];
-static op_options options[TG_OP_COUNT];
+op_tensors tg_tensor_lists[TG_OP_COUNT];
+op_options tg_option_lists[TG_OP_COUNT];
 
 static void fill_tensors(op_tensors *list, const tg_op_info *op)
 {
@@ -116,6 +118,7 @@ static void fill_tensors(op_tensors *list, const tg_op_info *op)
         s->slot = (uint8_t)i;
         s->required = arg->kind == TG_ARG_IN || arg->kind == TG_ARG_OUT;
         s->rule = arg->types;
+        tg_usual_types(s->rule, s->usual);
         if (s->rule == &types_T && s->required && list->main < 0)
             list->main = i;
         s->layout = (uint8_t)arg->layout;
@@ -140,34 +143,51 @@ uint64_t tg_zero_bits(tg_arg_kind kind)
     return bits_of(kind, (double)TG_ZERO);
 }
 
+/* An option's values that are taken without a further look. TG_ZERO is the lowest integer. */
+static void fill_range(option_slot *o, const tg_arg_info *arg)
+{
+    o->is_real = arg->kind == TG_ARG_F64;
+    o->low = arg->default_text ? 0 : -(double)FLT_MAX;
+    o->high = (double)FLT_MAX;
+    o->first = arg->default_text ? 0 : INT64_MIN;
+    o->last = INT64_MAX;
+    if (!arg->choices)
+        return;
+    o->first = o->last = arg->choices->value;
+    int count = 0;
+    for (const tg_choice *c = arg->choices; c->name; c++, count++) {
+        o->first = c->value < o->first ? c->value : o->first;
+        o->last = c->value > o->last ? c->value : o->last;
+    }
+    if (o->last - o->first != count - 1) /* there are gaps */
+        o->last = o->first;
+}
+
 static void fill_options(op_options *list, const tg_op_info *op)
 {
-    list->first = tensors[op - tg_ops].count;
+    list->first = tg_tensor_lists[op - tg_ops].count;
     for (int i = list->first; i < op->nargs; i++) {
         const tg_arg_info *arg = &op->args[i];
-        list->at[list->count++] =
-            (option_slot){.value = bits_of(arg->kind, arg->value),
-                          .zero = arg->default_text ? 0 : tg_zero_bits(arg->kind),
-                          .sign = arg->kind == TG_ARG_F64 ? bits_of(TG_ARG_F64, -0.0) : 0};
+        option_slot *o = &list->at[list->count++];
+        *o = (option_slot){.value = bits_of(arg->kind, arg->value),
+                           .zero = arg->default_text ? 0 : tg_zero_bits(arg->kind),
+                           .sign = arg->kind == TG_ARG_F64 ? bits_of(TG_ARG_F64, -0.0) : 0};
+        fill_range(o, arg);
     }
 }
 
 void tg_schema_open(void)
 {
     for (int i = 0; i < TG_OP_COUNT; i++) {
-        fill_tensors(&tensors[i], &tg_ops[i]);
-        fill_options(&options[i], &tg_ops[i]);
+        fill_tensors(&tg_tensor_lists[i], &tg_ops[i]);
+        fill_options(&tg_option_lists[i], &tg_ops[i]);
     }
-}
-
-const op_tensors *tg_op_tensors(int op)
-{
-    return &tensors[op];
+    tg_shapes_open();
 }
 
 const void *tg_resolve_options(int op, const void *args, uint64_t *copy)
 {
-    const op_options *list = &options[op];
+    const op_options *list = &tg_option_lists[op];
     if (!args)
         return NULL;
     const uint64_t *const given = (const uint64_t *)args + list->first;

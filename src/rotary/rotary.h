@@ -17,8 +17,7 @@ typedef struct rotary_args {
 #define ROTARY_BACKWARD(op, args) \
     ((rotary_args){op, "dyq", "dyk", "dq", "dk", (args)->dyq, (args)->dyk, (args)->dq, (args)->dk})
 
-/* q is [B,S,Hq,D]; k is like it but for the number of heads, or absent with its result; results are
- * like what they come from. */
+/* k is given with its result, or neither is. */
 tg_status rotary_check(const rotary_args *p);
 
 /* Distance, in elements, of the tables of two batches: 0 where dimension `batch` of t has size 1 and is for all of them, or
@@ -26,13 +25,6 @@ tg_status rotary_check(const rotary_args *p);
 static inline int64_t rotary_batch_stride(const tg_tensor *t, int batch)
 {
     return batch < 0 || t->shape[batch] == 1 ? 0 : tg_stride(t, batch);
-}
-
-/* 1 if dimension `batch` of a table goes with so many batches. */
-static inline int rotary_batch_fits(const tg_tensor *t, int batch, int64_t batches)
-{
-    /* no case: of a wrong one; tests/ops/rotary.c has it */
-    return t->shape[batch] == batches || t->shape[batch] == 1;
 }
 
 #endif

@@ -175,7 +175,8 @@ int main(void)
     refused(ctx, &p, "rms_norm_forward: elements of y overlap each other, expected distinct ones");
     fresh(&p);
     rows = R + 1;
-    refused(ctx, &p, "rms_norm_forward: rstd is [5], of 5 elements, expected 4, one for each row");
+    refused(ctx, &p,
+            "rms_norm_forward: rstd is [5], of 5 elements, expected 4, one for each row of x");
     fresh(&p);
     p.args.casting_mode = 2;
     refused(ctx, &p,

@@ -96,19 +96,23 @@ static void check_messages(tg_ctx *ctx)
     tg_tensor b = tg_tensor_of(x, TG_F32, 3, (int64_t[]){2, 5, 4});
     tg_tensor three = tg_tensor_of(x, TG_F32, 3, (int64_t[]){3, 4, 5});
     tg_tensor c = tg_tensor_of(x + 64, TG_F32, 3, (int64_t[]){2, 3, 4});
+    tg_tensor fits = tg_tensor_of(x + 64, TG_F32, 3, (int64_t[]){2, 3, 5});
     check_message(ctx, &(tg_batched_gemm_args){.a = &flat, .b = &flat, .c = &c},
-                  "batched_gemm: a has 2 dimensions, expected 3 or more: a batch of matrices");
+                  "batched_gemm: a is [4,4], of 2 dimensions, expected 3 or more");
     check_message(ctx, &(tg_batched_gemm_args){.a = &a, .b = &flat, .c = &c},
-                  "batched_gemm: b is [4,4], of 2 dimensions, expected 3");
-    check_message(ctx, &(tg_batched_gemm_args){.a = &a, .b = &three, .c = &c},
-                  "batched_gemm: dimension 0 of b is 3, expected 2, that of a");
-    check_message(ctx, &(tg_batched_gemm_args){.a = &a, .b = &b, .c = &c},
-                  "batched_gemm: each matrix of b is [5,4], expected [4,4], K, the inner size of "
-                  "a, in its rows");
+                  "batched_gemm: b is [4,4], of 2 dimensions, expected 3 or more");
+    check_message(
+        ctx, &(tg_batched_gemm_args){.a = &a, .b = &three, .c = &c},
+        "batched_gemm: b is [3,4,5], expected [2,4,N]: 2 is the first dimension of a, since "
+        "trans_b is 0 (no)");
+    check_message(
+        ctx, &(tg_batched_gemm_args){.a = &a, .b = &b, .c = &c},
+        "batched_gemm: b is [2,5,4], expected [2,4,N]: 4 is the last dimension of a, since "
+        "trans_b is 0 (no)");
     check_message(ctx, &(tg_batched_gemm_args){.a = &a, .b = &b, .c = &c, .trans_b = 1},
-                  "batched_gemm: each matrix of c is [3,4], expected [3,5], the rows of op(a) and "
-                  "the columns of op(b)");
-    check_message(ctx, &(tg_batched_gemm_args){.a = &a, .b = &a, .c = &c, .beta = 2},
+                  "batched_gemm: c is [2,3,4], expected [2,3,5]: 5 is dimension 1 of b");
+    check_message(ctx,
+                  &(tg_batched_gemm_args){.a = &a, .b = &b, .c = &fits, .trans_b = 1, .beta = 2},
                   "batched_gemm: beta is 2, expected 0 or 1");
 }
 

@@ -1,4 +1,4 @@
-/* sparsemax: what the arguments must be. */
+/* sparsemax: what its shapes do not say of the arguments. */
 #include "sparsemax.h"
 
 /* 1 if dimensions [begin, end) can be walked with one stride. */
@@ -39,14 +39,10 @@ static tg_status expect_cut(const char *op, const char *name, const tg_tensor *t
 static tg_status check(const char *op, int64_t dim, const char *const *names,
                        const tg_tensor *const *tensors, int count)
 {
-    const tg_tensor *first = tensors[0];
-    if (first->ndim < 1)
-        return tg_refuse_rows(op, names[0], first);
-    TG_TRY(tg_expect_i64(op, "dim", dim, -first->ndim, first->ndim - 1));
-    for (int i = 0; i < count; i++) {
-        TG_TRY(tg_expect_same_shape(op, names[i], tensors[i], names[0], first));
+    const int ndim = tensors[0]->ndim;
+    TG_TRY(tg_expect_i64(op, "dim", dim, -ndim, ndim - 1));
+    for (int i = 0; i < count; i++)
         TG_TRY(expect_cut(op, names[i], tensors[i], dim));
-    }
     return TG_OK;
 }
 
