@@ -28,12 +28,8 @@ static double cost(const bench_cell *cell, int part, const pb_case *c)
     const pb_op *op = cell->part[part]->op;
     const problem scope = {.op = op, .c = c, .type = cell->type};
     double elements = 0;
-    for (int i = 0; i < op->ntensors; i++) {
-        double n = 1;
-        for (int d = 0; d < op->tensor[i].ndim; d++)
-            n *= bench_value(&scope, op->tensor[i].shape[d]);
-        elements += n;
-    }
+    for (int i = 0; i < op->ntensors; i++)
+        elements += problem_elements(&scope, &op->tensor[i]);
     const double flops = op->flops ? bench_value(&scope, op->flops) : 0;
     return fmax(elements / most_elements, flops / most_flops);
 }

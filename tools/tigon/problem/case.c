@@ -93,8 +93,7 @@ static void sizes_of(const catalogue *cat, const pb_case *c, size_names *s)
             continue;
         for (int k = 0; k < op->ntensors; k++) {
             const pb_decl *d = &op->tensor[k];
-            for (int n = 0; n < d->ndim; n++)
-                add_sizes(s, d->shape[n]);
+            add_sizes(s, d->shape);
             add_sizes(s, d->limit);
             if (d->symbol && d->symbol != 'T')
                 add_size(s, &d->symbol, 1);
@@ -270,4 +269,29 @@ int pb_scope_lookup(const void *arg, const char *name, double *value)
     const tg_arg_info *option = pb_option(scope->op->info, name);
     *value = option ? option->value : 0;
     return option ? 0 : -1;
+}
+
+/* For tg_shape_of(): a size of the case. */
+static int size_of(void *scope, const char *name, int64_t *size)
+{
+    double value;
+    if (pb_scope_lookup(scope, name, &value) || value != (double)(int64_t)value)
+        return -1;
+    *size = (int64_t)value;
+    return 0;
+}
+
+int pb_scope_shape(const pb_scope *scope, const char *shape, int64_t *sizes, char *error)
+{
+    pb_scope of = *scope;
+    int ndim;
+    if (tg_shape_of(scope->op->id, shape, size_of, &of, sizes, &ndim) != TG_OK)
+        return pb_fail(error, "%s: %s", scope->c->text, tg_last_error());
+    return ndim;
+}
+
+int pb_has_columns(const pb_decl *d, const char *size)
+{
+    const char *comma = strrchr(d->shape, ',');
+    return comma && !strcmp(comma + 1, size);
 }

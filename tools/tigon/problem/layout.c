@@ -36,30 +36,14 @@ static int element_type(const problem *p, const pb_decl *d)
 static int set_shape(problem *p, pb_tensor *t, char *error)
 {
     const pb_decl *d = t->decl;
-    pb_decl other = {0};
     const pb_token *token = pb_token_of(p->c, PB_SHAPE, d->name);
-    if (token) {
-        char text[PB_EXPR + 1];
-        snprintf(text, sizeof text, "%s]", token->value);
-        const char *at = text;
-        if (pb_parse_shape(&at, &other))
-            return pb_fail(error, "%s: cannot read the shape [%s]", p->c->text, token->value);
-        d = &other;
-    }
     const pb_scope scope = {p->op, p->c, p->type};
-    double value;
-    for (int i = 0; i < d->ndim; i++) {
-        if (pb_eval(d->shape[i], pb_scope_lookup, &scope, &value, error))
-            return -1;
-        t->shape[i] = (int64_t)value;
-        if (value < 0 || (double)t->shape[i] != value)
-            return pb_fail(error, "%s: %s: dimension %s is %g", p->c->text, t->decl->name,
-                           d->shape[i], value);
-    }
-    t->view.ndim = d->ndim;
-    if (t->decl->limit[0] && pb_eval(t->decl->limit, pb_scope_lookup, &scope, &value, error))
+    double limit = 0;
+    t->view.ndim = pb_scope_shape(&scope, token ? token->value : d->shape, t->shape, error);
+    if (t->view.ndim < 0 ||
+        (d->limit[0] && pb_eval(d->limit, pb_scope_lookup, &scope, &limit, error)))
         return -1;
-    t->limit = t->decl->limit[0] ? (int64_t)value : 0;
+    t->limit = (int64_t)limit;
     return 0;
 }
 

@@ -55,14 +55,6 @@ static double flush_of(const char *group)
     return 0;
 }
 
-static int slot_of(const tg_op_info *info, const char *name)
-{
-    for (int i = 0; i < info->nargs; i++)
-        if (info->args[i].kind < TG_ARG_F64 && !strcmp(info->args[i].name, name))
-            return i;
-    return -1;
-}
-
 /* Moves past the characters of `text` up to one of `stops`, copying them; -1 if they do not fit. */
 static int copy_until(const char **at, const char *stops, char *into, size_t size)
 {
@@ -72,29 +64,6 @@ static int copy_until(const char **at, const char *stops, char *into, size_t siz
     memcpy(into, *at, n);
     into[n] = 0;
     *at += n;
-    return 0;
-}
-
-/* Dimensions between brackets; *at stands behind the opening one. A comma within parentheses does
- * not separate. */
-int pb_parse_shape(const char **at, pb_decl *d)
-{
-    while (**at && **at != ']') {
-        if (d->ndim == TG_MAX_NDIM)
-            return -1;
-        size_t n = 0;
-        for (int depth = 0; **at && **at != ']' && (depth || **at != ','); (*at)++) {
-            depth += (**at == '(') - (**at == ')');
-            if (n + 1 == PB_EXPR)
-                return -1;
-            d->shape[d->ndim][n++] = **at;
-        }
-        d->shape[d->ndim++][n] = 0;
-        *at += **at == ',';
-    }
-    if (**at != ']')
-        return -1;
-    (*at)++;
     return 0;
 }
 
@@ -112,60 +81,83 @@ static int parse_suffixes(const char *at, pb_decl *d)
     return 0;
 }
 
-/* name:type[shape]... */
-static int parse_decl(const char *word, pb_decl *d)
+/* What a case may choose of the type that the schema gives a tensor: T; W, of a weight; G, of what it is added to; else none. */
+static void set_type(const tg_arg_info *arg, pb_decl *d)
 {
-    char type[PB_NAME];
-    memset(d, 0, sizeof *d);
+    static const struct {
+        const char *rule;
+        char symbol;
+    } symbols[] = {{"T", 'T'}, {"ANY_OF_F32", 'T'}, {"T_OR_F32", 'G'}, {"FLOAT", 'G'}, {"W", 'W'}};
+    const int output = arg->kind == TG_ARG_OUT || arg->kind == TG_ARG_OUT_OPT;
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
+        if (!strcmp(symbols[i].rule, arg->types->name))
+            d->symbol = symbols[i].symbol == 'W' && output ? 'G' : symbols[i].symbol;
+    d->type = arg->types->types[0];
+}
+
+/* name[shape]<limit... */
+static int parse_decl(pb_op *op, const char *word)
+{
+    char name[PB_NAME];
     const char *at = word;
-    if (copy_until(&at, ":", d->name, sizeof d->name) || *at++ != ':' ||
-        copy_until(&at, "[", type, sizeof type) || *at++ != '[' || pb_parse_shape(&at, d))
+    if (copy_until(&at, "[<!~^%", name, sizeof name))
         return -1;
-    if (!type[1] && strchr("TWG", type[0]))
-        d->symbol = type[0];
-    else if (!(d->type = tg_type_by_name(type)))
-        return -1;
-    return parse_suffixes(at, d);
+    pb_decl *d = NULL;
+    for (int i = 0; i < op->ntensors; i++)
+        if (!strcmp(op->tensor[i].name, name))
+            d = &op->tensor[i];
+    if (d && *at == '[') {
+        at++;
+        if (copy_until(&at, "]", d->shape, sizeof d->shape) || *at++ != ']')
+            return -1;
+    }
+    return d ? parse_suffixes(at, d) : -1;
 }
 
 static int parse_args(const struct line *l, pb_op *op, char *error)
 {
-    const int id = tg_op_by_name(l->name);
-    if (id < 0)
-        return pb_fail(error, "TG_ARGS(%s): no such operator", l->name);
-    *op = (pb_op){.id = id, .info = tg_op_at(id), .group = group_of(l->name)};
-    if (!op->group)
-        return pb_fail(error, "TG_ARGS(%s): no TG_PROBLEM has that name", l->name);
-    op->flush = flush_of(op->group);
     for (const char *at = l->text; *(at += strspn(at, " \n\t"));) {
         char word[256];
-        if (copy_until(&at, " \n\t", word, sizeof word) || op->ntensors == PB_ARGS ||
-            parse_decl(word, &op->tensor[op->ntensors]))
-            return pb_fail(error, "TG_ARGS(%s): cannot read \"%.60s\"", l->name, word);
-        pb_decl *d = &op->tensor[op->ntensors++];
-        d->slot = slot_of(op->info, d->name);
-        if (d->slot < 0)
-            return pb_fail(error, "TG_ARGS(%s): the operator has no tensor \"%s\"", l->name,
-                           d->name);
+        if (copy_until(&at, " \n\t", word, sizeof word) || parse_decl(op, word))
+            return pb_fail(error, "TG_ARGS(%s): cannot read \"%.60s\", or there is no such tensor",
+                           l->name, word);
     }
-    int expected = 0;
-    for (int i = 0; i < op->info->nargs; i++)
-        expected += op->info->args[i].kind < TG_ARG_F64;
-    if (op->ntensors != expected)
-        return pb_fail(error, "TG_ARGS(%s): %d tensors, expected all %d of the operator", l->name,
-                       op->ntensors, expected);
     return 0;
+}
+
+/* The operator with its tensors, as the schema tells. */
+static int describe(pb_op *op, int id, const char *group, char *error)
+{
+    *op = (pb_op){.id = id, .info = tg_op_at(id), .group = group, .flush = flush_of(group)};
+    for (int i = 0; i < op->info->nargs; i++) {
+        const tg_arg_info *arg = &op->info->args[i];
+        pb_decl *d = &op->tensor[op->ntensors];
+        if (!arg->shape)
+            continue;
+        if (op->ntensors++ == PB_ARGS || strlen(arg->shape) >= sizeof d->shape)
+            return pb_fail(error, "%s: %s has too long a shape", op->info->name, arg->name);
+        d->slot = i;
+        snprintf(d->name, sizeof d->name, "%s", arg->name);
+        snprintf(d->shape, sizeof d->shape, "%s", arg->shape);
+        set_type(arg, d);
+    }
+    return 0;
+}
+
+static pb_op *op_of(catalogue *cat, const char *name)
+{
+    for (int i = 0; i < cat->nops; i++)
+        if (!strcmp(cat->ops[i].info->name, name))
+            return &cat->ops[i];
+    return NULL;
 }
 
 /* "bytes=... flops=... gemm=..." */
 static int parse_work(const struct line *l, catalogue *cat, char *error)
 {
-    pb_op *op = NULL;
-    for (int i = 0; i < cat->nops; i++)
-        if (!strcmp(cat->ops[i].info->name, l->name))
-            op = &cat->ops[i];
+    pb_op *op = op_of(cat, l->name);
     if (!op)
-        return pb_fail(error, "TG_WORK(%s): no TG_ARGS of that operator", l->name);
+        return pb_fail(error, "TG_WORK(%s): no such operator", l->name);
     for (const char *at = l->text; *(at += strspn(at, " \n\t")); at += strcspn(at, " \n\t")) {
         const size_t n = strcspn(at, "= \n\t");
         const char **into = !strncmp(at, "bytes=", 6)   ? &op->bytes
@@ -182,14 +174,23 @@ static int parse_work(const struct line *l, catalogue *cat, char *error)
 
 static int read_lines(catalogue *cat, char *error)
 {
-    cat->ops = calloc(LINES + 1, sizeof *cat->ops);
+    cat->ops = calloc((size_t)tg_op_count(), sizeof *cat->ops);
     cat->cases = calloc(LINES + 1, sizeof *cat->cases);
     cat->hard = calloc(LINES + 1, sizeof *cat->hard);
     if (!cat->ops || !cat->cases || !cat->hard)
         return pb_fail(error, "out of memory");
     for (int i = 0; i < LINES; i++)
-        if (lines[i].kind == LINE_ARGS && parse_args(&lines[i], &cat->ops[cat->nops++], error))
+        for (int id = 0; lines[i].kind == LINE_PROBLEM && id < tg_op_count(); id++)
+            if (group_of(tg_op_at(id)->name) == lines[i].name &&
+                describe(&cat->ops[cat->nops++], id, lines[i].name, error))
+                return -1;
+    for (int i = 0; i < LINES; i++) {
+        pb_op *op = lines[i].kind == LINE_ARGS ? op_of(cat, lines[i].name) : NULL;
+        if (lines[i].kind == LINE_ARGS && !op)
+            return pb_fail(error, "TG_ARGS(%s): no such operator", lines[i].name);
+        if (op && parse_args(&lines[i], op, error))
             return -1;
+    }
     for (int i = 0; i < LINES; i++) {
         const struct line *l = &lines[i];
         if (l->kind == LINE_WORK && parse_work(l, cat, error))

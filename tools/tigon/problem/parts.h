@@ -12,9 +12,6 @@ typedef int (*pb_lookup)(const void *arg, const char *name, double *value);
 /* Evaluates a whole expression; 0, or -1 with the error. */
 int pb_eval(const char *text, pb_lookup lookup, const void *arg, double *value, char *error);
 
-/* parse.c: dimensions up to and with a closing bracket; -1 if they cannot be read */
-int pb_parse_shape(const char **at, pb_decl *d);
-
 /* edit.c: what stands between a token's name and its value; 0 for those without a value */
 enum { PB_KINDS = PB_FLAG + 1 };
 extern const char pb_separators[PB_KINDS];
@@ -30,6 +27,8 @@ typedef struct pb_scope {
     int type;
 } pb_scope;
 int pb_scope_lookup(const void *scope, const char *name, double *value);
+/* The sizes that a shape means in a case: their number, -1 with the error. */
+int pb_scope_shape(const pb_scope *scope, const char *shape, int64_t *sizes, char *error);
 
 /* layout.c: everything but the elements. plain: no padding, no tensor in place of or beside
  * another. NULL with the error. */

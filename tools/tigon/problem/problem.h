@@ -30,14 +30,13 @@ enum {
 
 /* ---- the catalogue ---- */
 
-/* One tensor argument, as TG_ARGS declares it: name:type[shape]<limit!fill~k^k%size */
+/* One tensor argument, as ops.def and TG_ARGS tell: name[shape]<limit!fill~k^k%size */
 typedef struct pb_decl {
     char name[PB_NAME];
-    int slot;    /* in the operator's argument struct */
-    char symbol; /* 'T', 'W' or 'G'; 0: `type` is fixed */
-    int type;    /* tg_type, for symbol 0 */
-    int ndim;
-    char shape[TG_MAX_NDIM][PB_EXPR];
+    int slot;            /* in the operator's argument struct */
+    char symbol;         /* 'T', 'W' or 'G'; 0: `type` is fixed */
+    int type;            /* tg_type, for symbol 0 */
+    char shape[PB_EXPR]; /* in the language of ops.def */
     char limit[PB_EXPR]; /* integers in [0, limit); "" otherwise */
     char fill[PB_NAME];  /* default fill; "" is normal */
     /* Expressions; "" is 1 rounding and 0 of the others. */
@@ -99,6 +98,8 @@ typedef struct catalogue {
 
 /* All problems of this build, read once. NULL after an error in a family's file. */
 const catalogue *catalogue_get(char *error);
+/* 1 if the tensor has columns, and so many as that size says. */
+int pb_has_columns(const pb_decl *d, const char *size);
 /* The problem of an operator, NULL if its family has none. */
 const pb_op *catalogue_op(const catalogue *cat, int op);
 /* Group names compare with strcmp; "rms_norm" is the group of rms_norm_forward. */
@@ -215,6 +216,8 @@ void problem_reset(problem *p);
 /* Value of an expression over the case's dimensions and options, ESIZE, WSIZE and GSIZE (bytes of
  * one element of T, W, G). 0, or -1 with the error. */
 int problem_value(const problem *p, const char *expression, double *value, char *error);
+/* Elements of an argument in the problem's case, which need not have been made; 0 if it has none. */
+double problem_elements(const problem *p, const pb_decl *d);
 /* Bytes that a run must move: TG_WORK, or every input once and every output once. */
 double problem_bytes(const problem *p);
 /* Floating-point operations of TG_WORK; 0 by default. */

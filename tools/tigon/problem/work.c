@@ -70,3 +70,15 @@ void problem_shape(const problem *p, char *text, size_t size)
         used += n > 0 ? (size_t)n : 0;
     }
 }
+
+double problem_elements(const problem *p, const pb_decl *d)
+{
+    const pb_scope scope = {p->op, p->c, p->type};
+    int64_t shape[TG_MAX_NDIM];
+    char error[PB_ERROR];
+    const int ndim = pb_scope_shape(&scope, d->shape, shape, error);
+    double n = ndim >= 0;
+    for (int i = 0; i < ndim; i++)
+        n *= (double)shape[i];
+    return n;
+}

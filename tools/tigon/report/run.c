@@ -29,11 +29,9 @@ static int is_rows(const pb_op *op, const pb_token *t)
     if (t->kind != PB_SET || !isupper((unsigned char)t->name[0]) || !strcmp(t->name, "W") ||
         !strcmp(t->name, "G"))
         return 0;
-    for (int i = 0; i < op->ntensors; i++) {
-        const pb_decl *d = &op->tensor[i];
-        if (d->ndim > 1 && !strcmp(d->shape[d->ndim - 1], t->name))
+    for (int i = 0; i < op->ntensors; i++)
+        if (pb_has_columns(&op->tensor[i], t->name))
             return 0;
-    }
     return 1;
 }
 

@@ -102,7 +102,7 @@ int check_is_width(const pb_op *op, const char *name)
 {
     for (int i = 0; i < op->ntensors; i++) {
         const pb_decl *d = &op->tensor[i];
-        if (d->symbol && d->ndim > 1 && !strcmp(d->shape[d->ndim - 1], name))
+        if (d->symbol && pb_has_columns(d, name))
             return 1;
     }
     return 0;

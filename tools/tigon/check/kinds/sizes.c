@@ -39,19 +39,11 @@ static void narrow(pb_case *c, const char *kept, int64_t most)
     }
 }
 
-static int has(const pb_decl *d, const char *name)
-{
-    int any = 0;
-    for (int i = 0; i < d->ndim; i++)
-        any |= strstr(d->shape[i], name) != NULL;
-    return any;
-}
-
 /* Then one cannot follow the other: both of them large would be far too much. */
 static int share_a_tensor(const trier *t, const char *a, const char *b)
 {
     for (int i = 0; i < t->op->ntensors; i++)
-        if (has(&t->op->tensor[i], a) && has(&t->op->tensor[i], b))
+        if (strstr(t->op->tensor[i].shape, a) && strstr(t->op->tensor[i].shape, b))
             return 1;
     return 0;
 }
