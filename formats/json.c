@@ -30,7 +30,8 @@ static void quoted(const json *j, const char *text)
     fputc('"', j->out);
 }
 
-/* What stands before a value: a comma if the object or array has a member already, a new line, the key. */
+/* What stands before a value: a comma if the object or array has a member already, a new line, the
+ * key. */
 static void begin_value(json *j, const char *key)
 {
     if (j->depth) {

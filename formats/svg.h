@@ -2,9 +2,9 @@
  *
  *   svg_begin(out, 400, 300, 12);
  *   svg_line(out, 0, 10, 400, 10, "stroke='#ddd'");
- *   svg_text(out, 8, 24, "font-size='15'", "%s: %d", name, count);      what it says is escaped, styles are not
- *   svg_end(out);
- */
+ *   svg_text(out, 8, 24, "font-size='15'", "%s: %d", name, count);      what it says is escaped,
+ *                                                                       styles are not
+ *   svg_end(out); */
 #ifndef FORMATS_SVG_H
 #define FORMATS_SVG_H
 
@@ -28,7 +28,8 @@ void svg_polyline_begin(FILE *out, const char *style, ...) __attribute__((format
 void svg_polyline_point(FILE *out, double x, double y);
 void svg_polyline_end(FILE *out);
 
-/* The distance of ticks, 1, 2 or 5 times a power of ten, so that a range holds at most `most` of them. */
+/* The distance of ticks, 1, 2 or 5 times a power of ten, so that a range holds at most `most` of
+ * them. */
 double svg_step(double range, int most);
 
 #endif

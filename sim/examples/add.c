@@ -1,5 +1,5 @@
-/* add.c - z = x + y of a matrix of halves, its rows spread over the blocks, in tiles of `tile` elements: one buffer a
- * matrix, or two that alternate. */
+/* add.c - z = x + y of a matrix of halves, its rows spread over the blocks, in tiles of `tile`
+ * elements: one buffer a matrix, or two that alternate. */
 #include "c_api/asc_simd.h"
 #include "examples.h"
 

@@ -1,4 +1,5 @@
-/* bank.c - `repeats` repeats of fp32 add at given places of UB, `times` times: what they and bank conflicts cost. */
+/* bank.c - `repeats` repeats of fp32 add at given places of UB, `times` times: what they and bank
+ * conflicts cost. */
 #include "c_api/asc_simd.h"
 #include "examples.h"
 

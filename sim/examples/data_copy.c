@@ -1,4 +1,5 @@
-/* data_copy.c - a matrix of halves comes into UB in tiles, again and again: what copies alone cost. */
+/* data_copy.c - a matrix of halves comes into UB in tiles, again and again: what copies alone
+ * cost. */
 #include "c_api/asc_simd.h"
 #include "examples.h"
 
@@ -10,7 +11,8 @@ typedef struct tiles {
     uint32_t filled; /* bytes of UB since the last barrier */
 } tiles;
 
-/* Rows of a tile lie one behind the other in UB. When UB is full it begins again, behind a barrier. */
+/* Rows of a tile lie one behind the other in UB. When UB is full it begins again, behind a
+ * barrier. */
 static __aicore__ void copy_tile(tiles *to, uint32_t row, uint32_t column, uint32_t end)
 {
     const uint32_t columns = end - column < to->tile_columns ? end - column : to->tile_columns;
@@ -51,7 +53,8 @@ EXAMPLE __global__ __vector__ void copy_shared(__gm__ half *matrix, uint32_t row
     }
 }
 
-/* Every block the whole matrix: all in the same order, or each beginning at a band of rows of its own. */
+/* Every block the whole matrix: all in the same order, or each beginning at a band of rows of its
+ * own. */
 EXAMPLE __global__ __vector__ void copy_whole(__gm__ half *matrix, uint32_t rows, uint32_t columns,
                                               uint32_t tile_rows, uint32_t tile_columns,
                                               uint32_t rotate)

@@ -1,4 +1,5 @@
-/* matmul.c - a product of matrices of halves, as the official matmul examples tile it: how is what their steps differ in. */
+/* matmul.c - a product of matrices of halves, as the official matmul examples tile it: how is what
+ * their steps differ in. */
 #include "examples.h"
 #include "matmul_core.h"
 

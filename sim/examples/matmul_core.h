@@ -53,7 +53,8 @@ static inline __aicore__ uint32_t matmul_tiles(const matmul_share *s)
     return s->columns && s->rows ? s->how.bands * s->tiles_m * s->tiles_n : 0;
 }
 
-/* Tile by number: down the rows of a band, then its next column. Behind the last row of the share it is empty. */
+/* Tile by number: down the rows of a band, then its next column. Behind the last row of the share
+ * it is empty. */
 static inline __aicore__ matmul_tile matmul_tile_at(const matmul_share *s, uint32_t number)
 {
     const uint32_t of_band = s->tiles_m * s->tiles_n, band = number / of_band;

@@ -1,5 +1,5 @@
-/* matmul_gelu.c - a product whose elements go through gelu: the cube core writes tiles, its two vector cores read half of each while
- * it works on the next. */
+/* matmul_gelu.c - a product whose elements go through gelu: the cube core writes tiles, its two
+ * vector cores read half of each while it works on the next. */
 #include "examples.h"
 #include "matmul_core.h"
 

@@ -1,5 +1,6 @@
-/* nd2nz.c - a row-major matrix of 16-bit elements becomes columns of 32 B blocks, tile by tile in UB: `stride` blocks lie
- * between the columns of a tile, and if that is a multiple of 16 all eight results of a repeat fall into one bank group. */
+/* nd2nz.c - a row-major matrix of 16-bit elements becomes columns of 32 B blocks, tile by tile in
+ * UB: `stride` blocks lie between the columns of a tile, and if that is a multiple of 16 all eight
+ * results of a repeat fall into one bank group. */
 #include "c_api/asc_simd.h"
 #include "examples.h"
 

@@ -1,6 +1,6 @@
-/* hooks.c - the call-outs that -fsanitize=thread of GCC and Clang puts around a kernel's own loads and stores. They are hidden in the
- * kernel's library and tell the model; the sanitizer's run time is not linked.
- */
+/* hooks.c - the call-outs that -fsanitize=thread of GCC and Clang puts around a kernel's own loads
+ * and stores. They are hidden in the kernel's library and tell the model; the sanitizer's run time
+ * is not linked. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,16 +1,16 @@
 /* ascsim.h - a model of the cores of an Ascend 910B: what a host program calls.
  *
- * A kernel is an ordinary C function compiled against this model's c_api/asc_simd.h (the same source compiles with
- * CANN). A device runs it on blocks, one block at a time on each modelled core, on threads of the host: it computes what the
- * hardware would, checks every access and every synchronisation, and estimates the time.
+ * A kernel is an ordinary C function compiled against this model's c_api/asc_simd.h (the same
+ * source compiles with CANN). A device runs it on blocks, one block at a time on each modelled
+ * core, on threads of the host: it computes what the hardware would, checks every access and every
+ * synchronisation, and estimates the time.
  *
  *   ascsim *dev = ascsim_open(&(ascsim_options){.soc = "910B4"});
  *   float *x = ascsim_alloc(dev, bytes, "x");
  *   ascsim_arg args[] = {ASCSIM_POINTER(x), ASCSIM_U32(n)};
  *   ascsim_launch(dev, "scale", (ascsim_kernel)scale, 40, args, 2);
  *   ascsim_report_faults(dev, stderr);
- *   ascsim_close(dev);
- */
+ *   ascsim_close(dev); */
 #ifndef ASCSIM_H
 #define ASCSIM_H
 
@@ -26,8 +26,8 @@ extern "C" {
 
 /* ---- chips: a table of data, each number with its source and how sure it is ---- */
 
-/* One number of a chip. confidence: 'H' official document or measurement, 'M' measured by others or two hints
- * agree, 'L' a single hint, or derived. */
+/* One number of a chip. confidence: 'H' official document or measurement, 'M' measured by others or
+ * two hints agree, 'L' a single hint, or derived. */
 typedef struct ascsim_fact {
     const char *name, *unit;
     double value;
@@ -37,10 +37,11 @@ typedef struct ascsim_fact {
 
 /* The first name in `names` that the model knows, by index; NULL past the end. */
 ASCSIM_API const char *ascsim_chip_name(int index);
-/* The facts of one chip, ending with a name of NULL; NULL if there is no such chip. "Ascend910B4" means 910B4. */
+/* The facts of one chip, ending with a name of NULL; NULL if there is no such chip. "Ascend910B4"
+ * means 910B4. */
 ASCSIM_API const ascsim_fact *ascsim_chip_facts(const char *soc);
-/* One fact by its name, such as "vector_cores", "ub_usable_bytes", "clock_mhz", "l2_bytes", "hbm_bytes_per_second". -1 if
- * chip or fact is unknown. */
+/* One fact by its name, such as "vector_cores", "ub_usable_bytes", "clock_mhz", "l2_bytes",
+ * "hbm_bytes_per_second". -1 if chip or fact is unknown. */
 ASCSIM_API double ascsim_chip_fact(const char *soc, const char *name);
 
 /* ---- a device ---- */
@@ -58,11 +59,14 @@ typedef struct ascsim_options {
     uint64_t seed;   /* 0: instructions run as soon as they may; else a permuted legal schedule */
     ascsim_timing timing;
     int trace; /* keep every instruction of all launches: for ascsim_write_profile() and _trace() */
-    int times_only; /* for large launches whose times alone are asked for: nothing is copied, computed or checked, so that only
-                       * what the kernel reads by plain loads from memory that the host has filled may decide what it does */
+    /* for large launches whose times alone are asked for: nothing is copied, computed or checked, so
+     * that what a kernel does may depend only on what its plain loads read from memory that the host
+     * has filled */
+    int times_only;
     int64_t ub_bytes; /* usable bytes of UB; 0: the chip's */
-    int unfused; /* asc_fma, asc_mul_add and asc_axpy round the product before the sum: which of both a
-                       * chip does is not documented, and a kernel should be right with either */
+    /* asc_fma, asc_mul_add and asc_axpy round the product before the sum: which of both a chip does
+     * is not documented, and a kernel should be right with either */
+    int unfused;
 } ascsim_options;
 
 /* NULL with the reason in ascsim_error() if there is no such chip or no memory. */
@@ -70,17 +74,18 @@ ASCSIM_API ascsim *ascsim_open(const ascsim_options *options);
 ASCSIM_API void ascsim_close(ascsim *device);
 ASCSIM_API const char *ascsim_error(void); /* of this thread's last failed call */
 
-/* Global memory. alloc: 512 B-aligned, its bytes count as never written, with guard bytes behind it. map: memory of the
- * host that the caller owns becomes global memory, its bytes count as written; ranges may be mapped twice. `name`
- * is what reports call it (copied). */
+/* Global memory. alloc: 512 B-aligned, its bytes count as never written, with guard bytes behind
+ * it. map: memory of the host that the caller owns becomes global memory, its bytes count as
+ * written; ranges may be mapped twice. `name` is what reports call it (copied). */
 ASCSIM_API void *ascsim_alloc(ascsim *device, size_t bytes, const char *name);
 ASCSIM_API int ascsim_map(ascsim *device, void *memory, size_t bytes, const char *name);
 ASCSIM_API void ascsim_free(ascsim *device, void *memory); /* ends either */
 ASCSIM_API void ascsim_written(ascsim *device, void *memory,
                                size_t bytes); /* the host has filled it */
 
-/* Copies in from this memory leave nothing in the modelled L2: what CANN's C++ API calls the cache hint "disable". The C API has
- * no argument for it on these chips. 0; or -1: not this device's memory. */
+/* Copies in from this memory leave nothing in the modelled L2: what CANN's C++ API calls the cache
+ * hint "disable". The C API has no argument for it on these chips. 0; or -1: not this device's
+ * memory. */
 ASCSIM_API int ascsim_stream(ascsim *device, const void *memory);
 
 /* ---- launch ---- */
@@ -113,13 +118,14 @@ typedef struct ascsim_arg {
 
 typedef void (*ascsim_kernel)(void);
 
-/* Runs `kernel` on `blocks` blocks and returns when all have ended. 0; or -1 with ascsim_error(): a bad request, or a block that
- * had to be stopped (deadlock, access outside all memory). Faults do not make it fail: ask ascsim_faults(). */
+/* Runs `kernel` on `blocks` blocks and returns when all have ended. 0; or -1 with ascsim_error(): a
+ * bad request, or a block that had to be stopped (deadlock, access outside all memory). Faults do
+ * not make it fail: ask ascsim_faults(). */
 ASCSIM_API int ascsim_launch(ascsim *device, const char *name, ascsim_kernel kernel, int64_t blocks,
                              const ascsim_arg *args, int count);
 
-/* How many cube cores and vector cores a block of the kernel is: 0 and 1 for __vector__, 1 and 0 for __cube__, 1 and 2 for
- * __mix__(1, 2), ... */
+/* How many cube cores and vector cores a block of the kernel is: 0 and 1 for __vector__, 1 and 0
+ * for __cube__, 1 and 2 for __mix__(1, 2), ... */
 ASCSIM_API void ascsim_kernel_cores(ascsim_kernel kernel, int *cubes, int *vectors);
 
 /* ---- faults ---- */
@@ -134,7 +140,8 @@ typedef struct ascsim_fault {
     int64_t count; /* times it was seen, over all blocks */
 } ascsim_fault;
 
-/* Faults since ascsim_open() or ascsim_clear_faults(), ordered by block and program order, one entry a kind and pair of lines. */
+/* Faults since ascsim_open() or ascsim_clear_faults(), ordered by block and program order, one
+ * entry a kind and pair of lines. */
 ASCSIM_API int ascsim_faults(ascsim *device, const ascsim_fault **faults);
 ASCSIM_API void ascsim_clear_faults(ascsim *device);
 ASCSIM_API void ascsim_report_faults(ascsim *device, FILE *out);
@@ -153,7 +160,8 @@ typedef enum ascsim_pipe {
     ASCSIM_PIPES
 } ascsim_pipe;
 
-/* Microseconds, modelled. Where a fact is unsettled `low` and `high` are the task time under either reading. */
+/* Microseconds, modelled. Where a fact is unsettled `low` and `high` are the task time under either
+ * reading. */
 typedef struct ascsim_time {
     double task_us, low_us, high_us; /* device time of the launch, its start included */
     double start_us;                 /* of which: starting the blocks */
@@ -171,11 +179,12 @@ typedef struct ascsim_time {
 } ascsim_time;
 ASCSIM_API int ascsim_last_time(ascsim *device, ascsim_time *time);
 
-/* Of the launches since ascsim_open(): msprof's tables as CSV files in `folder` (made if missing), `lines.csv` (cycles a source
- * line) and last, if options.trace was set, `pipeline.svg`. 0, or -1 with ascsim_error(). */
+/* Of the launches since ascsim_open(): msprof's tables as CSV files in `folder` (made if missing),
+ * `lines.csv` (cycles a source line) and last, if options.trace was set, `pipeline.svg`. 0, or -1
+ * with ascsim_error(). */
 ASCSIM_API int ascsim_write_profile(ascsim *device, const char *folder);
-/* `trace.json` for Chrome and Perfetto, in a folder that is there: some 200 bytes an instruction, of the first 2^18. Returns how
- * many instructions are left out, or -1 with ascsim_error(). */
+/* `trace.json` for Chrome and Perfetto, in a folder that is there: some 200 bytes an instruction,
+ * of the first 2^18. Returns how many instructions are left out, or -1 with ascsim_error(). */
 ASCSIM_API int64_t ascsim_write_trace(ascsim *device, const char *folder);
 ASCSIM_API void ascsim_print_profile(ascsim *device, FILE *out);
 

@@ -1,4 +1,5 @@
-/* buffers.c - arguments of a kernel from the command line: scalars, and buffers that are filled before and shown after. */
+/* buffers.c - arguments of a kernel from the command line: scalars, and buffers that are filled
+ * before and shown after. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* compile.c - ascsim flags, ascsim lint: what gcc needs for a kernel of one's own, and what it can say of it. */
+/* compile.c - ascsim flags, ascsim lint: what gcc needs for a kernel of one's own, and what it can
+ * say of it. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -6,7 +7,8 @@
 
 #include "tool.h"
 
-/* Where libraries and headers are: PREFIX if this program is PREFIX/bin/ascsim and was installed, else the build. */
+/* Where libraries and headers are: PREFIX if this program is PREFIX/bin/ascsim and was installed,
+ * else the build. */
 static int find_prefix(char *prefix, size_t size)
 {
     char header[4200];
@@ -60,8 +62,9 @@ int tool_flags(int argc, char **argv)
 
 enum { LINT_ARGUMENTS = 256 };
 
-/* The memories of a core, each with its qualifier. gcc has two address spaces of its own for x86: one is global memory's, the other is
- * lent to each of these in turn. Something must stand before __seg_fs: behind an if or for gcc takes it for a variable's name. */
+/* The memories of a core, each with its qualifier. gcc has two address spaces of its own for x86:
+ * one is global memory's, the other is lent to each of these in turn. Something must stand before
+ * __seg_fs: behind an if or for gcc takes it for a variable's name. */
 static const struct {
     const char *qualifier, *define;
 } spaces[] = {

@@ -1,4 +1,5 @@
-/* signature.c - the parameters of a kernel, from the debug information of its library as readelf prints it. */
+/* signature.c - the parameters of a kernel, from the debug information of its library as readelf
+ * prints it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,8 @@ static entry *append(entries *all)
     return new;
 }
 
-/* What readelf says in brackets of how a value is kept: "(indirect string, offset: 0x2b1): scale", "(data1) 8". */
+/* What readelf says in brackets of how a value is kept: "(indirect string, offset: 0x2b1): scale",
+ * "(data1) 8". */
 static const char *behind_form(const char *value)
 {
     while (*value == '(' && strchr(value, ')'))
@@ -53,7 +55,8 @@ static void read_attribute(entry *of, const char *line)
         sscanf(value, "%*d (%15[^)]", of->encoding);
 }
 
-/* Lines that begin an entry: " <1><2e>: Abbrev Number: 6 (DW_TAG_base_type)"; number 0 ends a list of children. */
+/* Lines that begin an entry: " <1><2e>: Abbrev Number: 6 (DW_TAG_base_type)"; number 0 ends a list
+ * of children. */
 static void read_lines(entries *all, FILE *from)
 {
     char line[4096];

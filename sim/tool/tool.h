@@ -1,4 +1,5 @@
-/* tool.h - the sub-commands of ascsim. Each returns an exit status: 0 clean, 1 faults or a miss, 2 a bad request. */
+/* tool.h - the sub-commands of ascsim. Each returns an exit status: 0 clean, 1 faults or a miss, 2
+ * a bad request. */
 #ifndef TOOL_H
 #define TOOL_H
 
@@ -17,14 +18,16 @@ int tool_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The value of an option: argv[++*at]; NULL after saying that it is missing. */
 const char *tool_value(int argc, char **argv, int *at);
 
-/* signature.c: a parameter of a kernel. bytes: of an integer, a float, or what a pointer points at; 0: not told. */
+/* signature.c: a parameter of a kernel. bytes: of an integer, a float, or what a pointer points at;
+ * 0: not told. */
 typedef enum tool_kind { TOOL_POINTER, TOOL_INTEGER, TOOL_FLOAT, TOOL_OTHER } tool_kind;
 typedef struct tool_parameter {
     tool_kind kind;
     int bytes;
     char name[64];
 } tool_parameter;
-/* The number of parameters, at most `room` of which are told; -1: the library does not tell them. */
+/* The number of parameters, at most `room` of which are told; -1: the library does not tell
+ * them. */
 int tool_signature(const char *library, const char *function, tool_parameter *list, int room);
 
 /* buffers.c: a --arg of run */
@@ -47,7 +50,8 @@ int tool_buffer_suits(const char *spec, const tool_parameter *parameter);
 void tool_print_pair(FILE *out, double published, double modelled, int digits);
 int tool_wanted(const char *example, int count,
                 char **names); /* it begins with one; or none is given */
-/* The examples of the cube core, behind those of the vector core if there are any. Returns how many, or -1. */
+/* The examples of the cube core, behind those of the vector core if there are any. Returns how
+ * many, or -1. */
 int tool_print_cube_table(FILE *out, int count, char **names, int behind);
 
 #endif

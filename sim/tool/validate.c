@@ -1,4 +1,5 @@
-/* validate.c - ascsim validate: the published times of official examples beside those of the model. */
+/* validate.c - ascsim validate: the published times of official examples beside those of the
+ * model. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
-/* asc_calls.h - what the macros of asc_simd.h expand to: types of a kernel, and the model's entry points.
+/* asc_calls.h - what the macros of asc_simd.h expand to: types of a kernel, and the model's entry
+ * points.
  *
- * A kernel includes asc_simd.h, never this. `types` packs the type of dst (bits 0-3) and src (bits 4-7) and, where an
- * operation has them, a rounding, a comparison or a form of reduction (bits 8-11). Strides, repeats and counts come in
- * wider than the instruction's fields, so that the model sees a value that does not fit.
- */
+ * A kernel includes asc_simd.h, never this. `types` packs the type of dst (bits 0-3) and src (bits
+ * 4-7) and, where an operation has them, a rounding, a comparison or a form of reduction (bits
+ * 8-11). Strides, repeats and counts come in wider than the instruction's fields, so that the model
+ * sees a value that does not fit. */
 #ifndef ASC_CALLS_H
 #define ASC_CALLS_H
 
@@ -45,8 +46,8 @@ typedef enum asc_type {
     ASC_TYPE_COUNT
 } asc_type;
 
-/* How a conversion rounds: to nearest even, to nearest away from zero, down, up, to zero, to odd; EXACT: the conversion has
- * one result, or its default rounding. */
+/* How a conversion rounds: to nearest even, to nearest away from zero, down, up, to zero, to odd;
+ * EXACT: the conversion has one result, or its default rounding. */
 typedef enum asc_round { ASC_RN, ASC_RNA, ASC_RD, ASC_RU, ASC_RZ, ASC_RO, ASC_EXACT } asc_round;
 
 typedef enum asc_comparison { ASC_EQ, ASC_NE, ASC_GT, ASC_GE, ASC_LT, ASC_LE } asc_comparison;
@@ -129,8 +130,8 @@ ASC_CALL void asc_issue_mrgsort4(const asc_site *site, unsigned types, void *dst
                                  int64_t length1, int64_t length2, int64_t length3,
                                  bool stop_when_exhausted, int64_t valid);
 
-/* Copies of n_burst pieces. GM is walked in bytes, UB in blocks of 32 B; `element` 0: the plain form, which moves whole
- * blocks and whose length and gaps are all in blocks. */
+/* Copies of n_burst pieces. GM is walked in bytes, UB in blocks of 32 B; `element` 0: the plain
+ * form, which moves whole blocks and whose length and gaps are all in blocks. */
 ASC_CALL void asc_issue_copy(const asc_site *site, asc_op op, int element, void *dst, void *src,
                              int64_t n_burst, int64_t len_burst, int64_t left, int64_t right,
                              int64_t src_gap, int64_t dst_gap);
@@ -138,7 +139,8 @@ ASC_CALL void asc_issue_copy(const asc_site *site, asc_op op, int element, void 
 ASC_CALL void asc_issue_copy_size(const asc_site *site, asc_op op, void *dst, void *src,
                                   int64_t size);
 
-/* The cube core. asc_issue_copy_blocks: as asc_issue_copy in blocks of 32 B. `element`: bytes, and the type above bit 8. */
+/* The cube core. asc_issue_copy_blocks: as asc_issue_copy in blocks of 32 B. `element`: bytes, and
+ * the type above bit 8. */
 ASC_CALL void asc_issue_copy_blocks(const asc_site *site, asc_op op, unsigned element, void *dst,
                                     void *src, int64_t n_burst, int64_t len_burst, int64_t src_gap,
                                     int64_t dst_gap);
@@ -180,13 +182,15 @@ typedef enum asc_cube_register {
 ASC_CALL void asc_issue_set_cube(const asc_site *site, asc_cube_register which, uint64_t value);
 ASC_CALL uint64_t asc_issue_get_cube(const asc_site *site, asc_cube_register which);
 
-/* Flags between cores; mode: 0 all of a kind, 1 the vector cores of a block, 2 a cube core and its vector cores. */
+/* Flags between cores; mode: 0 all of a kind, 1 the vector cores of a block, 2 a cube core and its
+ * vector cores. */
 ASC_CALL void asc_issue_arrive(const asc_site *site, int mode, pipe_t pipe, int64_t id);
 ASC_CALL void asc_issue_await(const asc_site *site, pipe_t pipe, int64_t id);
 ASC_CALL void asc_issue_set_ffts(const asc_site *site, uint64_t address);
 ASC_CALL int asc_issue_is_cube(const asc_site *site);
 ASC_CALL int64_t asc_issue_sub_block(const asc_site *site, int count); /* count: how many */
-/* The code from `from` to `to` is of kernels whose blocks are so many cores; scheduler: a mix kernel. From hooks.c. */
+/* The code from `from` to `to` is of kernels whose blocks are so many cores; scheduler: a mix
+ * kernel. From hooks.c. */
 ASC_CALL void asc_kernels(const void *from, const void *to, int cubes, int vectors, int scheduler);
 
 ASC_CALL void asc_issue_flag(const asc_site *site, asc_op op, pipe_t pipe, pipe_t target,

@@ -1,6 +1,7 @@
-/* asc_convert.h - conversions: (dst, src, count) or (dst, src, repeat, dst_block_stride, src_block_stride,
- * dst_repeat_stride, src_repeat_stride). A repeat is 256 B of the wider type. Included by asc_simd.h.
- * Suffixes: rn to nearest even, rna to nearest and halves away from zero, rd down, ru up, rz to zero, ro to odd. */
+/* asc_convert.h - conversions: (dst, src, count) or (dst, src, repeat, dst_block_stride,
+ * src_block_stride, dst_repeat_stride, src_repeat_stride). A repeat is 256 B of the wider type.
+ * Included by asc_simd.h. Suffixes: rn to nearest even, rna to nearest and halves away from zero,
+ * rd down, ru up, rz to zero, ro to odd. */
 #ifndef ASC_CONVERT_H
 #define ASC_CONVERT_H
 

@@ -1,9 +1,12 @@
 /* asc_cross.h - flags between cores, in mix kernels. Included by asc_simd.h.
  *
- * An arrival stands behind all that its pipe has been given before; a wait holds S until the signal is there and takes it.
- *   block     between a cube core and its two vector cores: the cube core's arrival signals both, those of both together signal it
+ * An arrival stands behind all that its pipe has been given before; a wait holds S until the signal
+ * is there and takes it.
+ *   block     between a cube core and its two vector cores: the cube core's arrival signals both,
+ *             those of both together signal it
  *   subblock  between the two vector cores of a block: when both have arrived, both are signalled
- *   inter     between all cube cores, or all vector cores, of the launch: when all have arrived, all are signalled */
+ *   inter     between all cube cores, or all vector cores, of the launch: when all have arrived,
+ *             all are signalled */
 #ifndef ASC_CROSS_H
 #define ASC_CROSS_H
 

@@ -1,11 +1,14 @@
-/* asc_cube.h - the cube core: copies into L1, loads into L0A and L0B, mmad, copies out of L0C. Included by asc_simd.h.
+/* asc_cube.h - the cube core: copies into L1, loads into L0A and L0B, mmad, copies out of L0C.
+ * Included by asc_simd.h.
  *
- * L1 holds a matrix as columns of blocks of 32 B, L0A and L0B hold fractals of 16 rows of 32 B, L0C fractals of 16 x 16 results;
- * docs/npu-model.md says in which order. A call on a core of the other kind does nothing on the chip, and the model says so. */
+ * L1 holds a matrix as columns of blocks of 32 B, L0A and L0B hold fractals of 16 rows of 32 B, L0C
+ * fractals of 16 x 16 results; docs/npu-model.md says in which order. A call on a core of the other
+ * kind does nothing on the chip, and the model says so. */
 #ifndef ASC_CUBE_H
 #define ASC_CUBE_H
 
-/* An operand of each memory, as the model takes it; gcc names these functions where ascsim lint finds another. */
+/* An operand of each memory, as the model takes it; gcc names these functions where ascsim lint
+ * finds another. */
 #define ASC_NEEDS(name, qualifier)                           \
     static inline void *asc_needs_##name(qualifier void *at) \
     {                                                        \
@@ -28,8 +31,9 @@ ASC_NEEDS(fbuf, __fbuf__)
 
 /* ---- global memory to L1 ---- */
 
-/* (dst, src, bytes), which drops what is beyond the last whole block of 32 B; with pointers to void (dst, src, n_burst, len_burst,
- * src_gap, dst_gap) in such blocks; with others (dst, src, start_index, repeat, src_stride, dst_gap) in fractals of 512 B. */
+/* (dst, src, bytes), which drops what is beyond the last whole block of 32 B; with pointers to void
+ * (dst, src, n_burst, len_burst, src_gap, dst_gap) in such blocks; with others (dst, src,
+ * start_index, repeat, src_stride, dst_gap) in fractals of 512 B. */
 #define asc_copy_gm2l1(...) ASC_PICK(ASC_GM2L1_, __VA_ARGS__)("asc_copy_gm2l1", __VA_ARGS__)
 #define asc_copy_gm2l1_sync(...) ASC_SYNCED(ASC_GM2L1_3, "asc_copy_gm2l1_sync", __VA_ARGS__)
 #define ASC_GM2L1_3(name, dst, src, size) \
@@ -41,9 +45,10 @@ ASC_NEEDS(fbuf, __fbuf__)
                                                     : (unsigned)sizeof *(dst)),                  \
         asc_needs_cbuf(dst), asc_needs_gm(src), a, b, c, d)
 
-/* Rows become columns of blocks: (dst, src, nd_num, n_value, d_value, src_nd_matrix_stride, src_d_value, dst_nz_c0_stride,
- * dst_nz_n_stride, dst_nz_matrix_stride): n_value rows of d_value elements, src_d_value elements apart; in L1 the rows of a column
- * are dst_nz_n_stride blocks apart, its columns dst_nz_c0_stride blocks. */
+/* Rows become columns of blocks: (dst, src, nd_num, n_value, d_value, src_nd_matrix_stride,
+ * src_d_value, dst_nz_c0_stride, dst_nz_n_stride, dst_nz_matrix_stride): n_value rows of d_value
+ * elements, src_d_value elements apart; in L1 the rows of a column are dst_nz_n_stride blocks
+ * apart, its columns dst_nz_c0_stride blocks. */
 #define asc_copy_gm2l1_nd2nz(...) ASC_ND2NZ("asc_copy_gm2l1_nd2nz", __VA_ARGS__)
 #define asc_copy_gm2l1_nd2nz_sync(...) \
     ASC_SYNCED(ASC_ND2NZ, "asc_copy_gm2l1_nd2nz_sync", __VA_ARGS__)
@@ -64,9 +69,10 @@ ASC_NEEDS(fbuf, __fbuf__)
 
 /* ---- L1 to L0A, L0B, the bias table and the fixpipe buffer ---- */
 
-/* Fractals: (dst, src, start_index, repeat, src_stride, dst_gap), stride from start to start, gap from end to start. L0A also takes
- * (dst, src, k_extension, m_extension, k_start, m_start, stride_w, stride_h, filter_w, filter_h, dilation_w, dilation_h,
- * filter_size_w, filter_size_h, transpose, f_matrix_ctrl, channel_size) of the image that asc_set_l13d_fmatrix() says; the model
+/* Fractals: (dst, src, start_index, repeat, src_stride, dst_gap), stride from start to start, gap
+ * from end to start. L0A also takes (dst, src, k_extension, m_extension, k_start, m_start,
+ * stride_w, stride_h, filter_w, filter_h, dilation_w, dilation_h, filter_size_w, filter_size_h,
+ * transpose, f_matrix_ctrl, channel_size) of the image that asc_set_l13d_fmatrix() says; the model
  * does so for filters of 1 x 1 alone, which make of columns of blocks the fractals of L0A. */
 #define asc_copy_l12l0a(...) ASC_PICK_LOAD(ASC_L12L0A_, __VA_ARGS__)("asc_copy_l12l0a", __VA_ARGS__)
 #define asc_copy_l12l0b(...) \
@@ -91,7 +97,8 @@ ASC_NEEDS(fbuf, __fbuf__)
                      (const int64_t[10]){sw, sh, fw, fh, dw, dh, fsw, fsh, transpose, ctrl},       \
                      channels)
 
-/* Squares, transposed on the way: (dst, src, index, repeat, src_stride, dst_gap, enable_addr_decrement, dst_frac_gap). */
+/* Squares, transposed on the way: (dst, src, index, repeat, src_stride, dst_gap,
+ * enable_addr_decrement, dst_frac_gap). */
 #define asc_copy_l12l0a_trans(...) \
     ASC_TRANSPOSED("asc_copy_l12l0a_trans", copy_l12l0a_trans, __ca__, asc_needs_ca, __VA_ARGS__)
 #define asc_copy_l12l0b_trans(...) \
@@ -102,8 +109,9 @@ ASC_NEEDS(fbuf, __fbuf__)
                          needs(dst), asc_needs_cbuf(src), index, repeat, stride, gap, decrement, \
                          frac_gap)
 
-/* dst of the bias table is a number: an address in it. (dst, src, bytes) or (dst, src, conv_control, n_burst, len_burst, src_gap,
- * dst_gap) in blocks of 32 B; conv_control: halves become floats. */
+/* dst of the bias table is a number: an address in it. (dst, src, bytes) or (dst, src,
+ * conv_control, n_burst, len_burst, src_gap, dst_gap) in blocks of 32 B; conv_control: halves
+ * become floats. */
 #define asc_copy_l12bt(...) ASC_PICK(ASC_L12BT_, __VA_ARGS__)("asc_copy_l12bt", __VA_ARGS__)
 #define ASC_L12BT_3(name, dst, src, size) \
     asc_issue_bias(ASC_SITE(name), dst, asc_needs_cbuf(src), 0, 1, (size) / 32, 0, 0)
@@ -152,8 +160,9 @@ typedef union asc_load3d_v2_config {
 
 /* ---- mmad ---- */
 
-/* (c, a, b, left_height m, n_dim k, right_width n, unit_flag, k_direction_align, c_matrix_source, c_matrix_init_val): c = a b, plus
- * what c holds, or plus the bias table (source), or plus nothing (init). */
+/* (c, a, b, left_height m, n_dim k, right_width n, unit_flag, k_direction_align, c_matrix_source,
+ * c_matrix_init_val): c = a b, plus what c holds, or plus the bias table (source), or plus nothing
+ * (init). */
 #define ASC_MULTIPLIED(C, A, B)                                          \
     void (*)(__cc__ ASC_C_##C *, __ca__ ASC_C_##A *, __cb__ ASC_C_##B *) \
         : ASC_TYPES(ASC_##C, ASC_##A)
@@ -181,7 +190,8 @@ typedef enum QuantMode_t {
     VREQ8
 } QuantMode_t;
 
-/* (dst, src, n_size, m_size, dst_stride, src_stride, unit_flag_mode, quant_pre, relu_pre, channel_split, nz2nd_en) */
+/* (dst, src, n_size, m_size, dst_stride, src_stride, unit_flag_mode, quant_pre, relu_pre,
+ * channel_split, nz2nd_en) */
 #define ASC_FIXED(space, D, S) \
     void (*)(space ASC_C_##D *, __cc__ ASC_C_##S *) : ASC_TYPES(ASC_##D, ASC_##S)
 #define ASC_FIX_TYPES(space, d, s)                                                                 \

@@ -2,8 +2,8 @@
 #ifndef ASC_MOVE_H
 #define ASC_MOVE_H
 
-/* Whole blocks of 32 B: (dst, src, bytes), which drops what is beyond the last whole block, or (dst, src, n_burst,
- * len_burst, src_gap, dst_gap), all in blocks. */
+/* Whole blocks of 32 B: (dst, src, bytes), which drops what is beyond the last whole block, or
+ * (dst, src, n_burst, len_burst, src_gap, dst_gap), all in blocks. */
 #define ASC_COPY(op, to, from, ...) \
     ASC_PICK(ASC_COPY_, __VA_ARGS__)("asc_" #op, ASC_OP_##op, to, from, __VA_ARGS__)
 #define ASC_COPY_3(name, op, to, from, dst, src, size) \
@@ -23,8 +23,9 @@
 #define asc_copy_ub2ub_sync(...) \
     ASC_COPY_SYNC(copy_ub2ub, asc_needs_ubuf, asc_needs_ubuf, __VA_ARGS__)
 
-/* Any number of bytes: (dst, src, bytes) or (dst, src, n_burst, len_burst in bytes, left and right padding in elements,
- * src_gap, dst_gap); a gap is bytes in GM and blocks in UB. A piece in UB always fills whole blocks. */
+/* Any number of bytes: (dst, src, bytes) or (dst, src, n_burst, len_burst in bytes, left and right
+ * padding in elements, src_gap, dst_gap); a gap is bytes in GM and blocks in UB. A piece in UB
+ * always fills whole blocks. */
 #define ASC_MOVED_IN(d, s)                                                           \
     _Generic(ASC_SIGNATURE2(d, s), ASC_IN(int8_t), ASC_IN(uint8_t), ASC_IN(int16_t), \
              ASC_IN(uint16_t), ASC_IN(half), ASC_IN(bfloat16_t), ASC_IN(int32_t),    \

@@ -1,4 +1,5 @@
-/* asc_rearrange.h - broadcast, gather, compaction, transposition, sorting. Included by asc_simd.h. */
+/* asc_rearrange.h - broadcast, gather, compaction, transposition, sorting. Included by
+ * asc_simd.h. */
 #ifndef ASC_REARRANGE_H
 #define ASC_REARRANGE_H
 
@@ -33,8 +34,9 @@
 #define asc_gather_datablock_sync(...) \
     ASC_SYNCED(ASC_GATHER_DATABLOCK, "asc_gather_datablock_sync", __VA_ARGS__)
 
-/* Compaction: (dst, src0, src1, count), by the bits of src1, or (dst, src0, src1, repeat, src0_block_stride, pattern,
- * src0_repeat_stride, src1_repeat_stride). asc_get_rsvd_count() is how many were kept. */
+/* Compaction: (dst, src0, src1, count), by the bits of src1, or (dst, src0, src1, repeat,
+ * src0_block_stride, pattern, src0_repeat_stride, src1_repeat_stride). asc_get_rsvd_count() is how
+ * many were kept. */
 #define asc_reduce(...) ASC_PICK(ASC_COMPACT_, __VA_ARGS__)("asc_reduce", __VA_ARGS__)
 #define asc_reduce_sync(...) ASC_SYNCED(ASC_COMPACT_4, "asc_reduce_sync", __VA_ARGS__)
 #define ASC_COMPACT_4(name, dst, src0, src1, count)                                        \

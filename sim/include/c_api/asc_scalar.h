@@ -1,8 +1,10 @@
-/* asc_scalar.h - flags, barriers, masks, modes, and what the scalar unit computes. Included by asc_simd.h. */
+/* asc_scalar.h - flags, barriers, masks, modes, and what the scalar unit computes. Included by
+ * asc_simd.h. */
 #ifndef ASC_SCALAR_H
 #define ASC_SCALAR_H
 
-/* Pipes are literals: PIPE_S, PIPE_V, PIPE_MTE2, PIPE_MTE3, PIPE_MTE1, PIPE_M, PIPE_FIX, and PIPE_ALL for a barrier. */
+/* Pipes are literals: PIPE_S, PIPE_V, PIPE_MTE2, PIPE_MTE3, PIPE_MTE1, PIPE_M, PIPE_FIX, and
+ * PIPE_ALL for a barrier. */
 #define ASC_LITERAL_PIPE_S PIPE_S
 #define ASC_LITERAL_PIPE_V PIPE_V
 #define ASC_LITERAL_PIPE_MTE2 PIPE_MTE2

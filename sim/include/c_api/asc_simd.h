@@ -1,16 +1,17 @@
 /* asc_simd.h - the SIMD C API of an Ascend 910B's cores, in C11, on the model.
  *
- * Kernels are the same source that CANN's compiler takes: names, argument order and units are the published API's. A call
- * picks its form by the number of its arguments and its instruction by the types of its pointers; other types do not
- * compile, and gcc names the signature that it found. What the API declares but this chip does not implement is absent.
- * Each memory of a core is one arena: take addresses with asc_get_phy_buf_addr(), which counts from 0 in each of them; arrays in UB
- * (__ubuf__ T a[N]) are not modelled.
+ * Kernels are the same source that CANN's compiler takes: names, argument order and units are the
+ * published API's. A call picks its form by the number of its arguments and its instruction by the
+ * types of its pointers; other types do not compile, and gcc names the signature that it found.
+ * What the API declares but this chip does not implement is absent. Each memory of a core is one
+ * arena: take addresses with asc_get_phy_buf_addr(), which counts from 0 in each of them; arrays in
+ * UB (__ubuf__ T a[N]) are not modelled.
  *
- * A chip has a kind of pointer for each memory, and CANN's compiler takes none for another nor for a plain one. For the
- * model all memory is the host's, and a qualifier that is missing changes nothing. ascsim lint compiles a kernel once for each
- * memory of a core, in which __gm__ and that memory's qualifier (ASC_LINT_UBUF, ...) are two of gcc's address spaces, and such a
- * pointer is an error.
- */
+ * A chip has a kind of pointer for each memory, and CANN's compiler takes none for another nor for
+ * a plain one. For the model all memory is the host's, and a qualifier that is missing changes
+ * nothing. ascsim lint compiles a kernel once for each memory of a core, in which __gm__ and that
+ * memory's qualifier (ASC_LINT_UBUF, ...) are two of gcc's address spaces, and such a pointer is an
+ * error. */
 #ifndef ASC_SIMD_H
 #define ASC_SIMD_H
 
@@ -56,20 +57,23 @@
 #define __biasbuf__
 
 #define __global__ __attribute__((visibility("default")))
-/* The kind of a kernel: which cores make a block of it. The model reads it off the section that the kernel stands in. */
+/* The kind of a kernel: which cores make a block of it. The model reads it off the section that the
+ * kernel stands in. */
 #define __vector__
 #define __cube__ __attribute__((section("asc_cube")))
 #define __mix__(cubes, vectors) ASC_MIX_SECTION(cubes, vectors)
 #define ASC_MIX_SECTION(cubes, vectors) __attribute__((section("asc_mix_" #cubes #vectors)))
 #define __aicore__
 
-/* What a kernel may use of a core's 192 KiB; 8 KiB less if CANN's compiler is not told --cce-disable-asc-reserved-ubuf. */
+/* What a kernel may use of a core's 192 KiB; 8 KiB less if CANN's compiler is not told
+ * --cce-disable-asc-reserved-ubuf. */
 #define ASC_UB_SIZE (192 * 1024 - 256)
 #define ASC_L1_SIZE (512 * 1024 - 256)
 
 /* ---- the machinery of the macros ---- */
 
-/* An operand in UB, in GM, as the model takes it; gcc names these functions where ascsim lint finds another. */
+/* An operand in UB, in GM, as the model takes it; gcc names these functions where ascsim lint finds
+ * another. */
 static inline void *asc_needs_ubuf(__ubuf__ void *at)
 {
     return (void *)(uintptr_t)at;

@@ -26,8 +26,8 @@
 #define ASC_AXPY1(d, s) \
     _Generic(ASC_SIGNATURE2(d, s), ASC_SAME1(HALF), ASC_SAME1(FLOAT), ASC_FROM1(FLOAT, HALF))
 
-/* (dst, src0, src1, count) or (dst, src0, src1, repeat, dst_block_stride, src0_block_stride, src1_block_stride,
- * dst_repeat_stride, src0_repeat_stride, src1_repeat_stride) */
+/* (dst, src0, src1, count) or (dst, src0, src1, repeat, dst_block_stride, src0_block_stride,
+ * src1_block_stride, dst_repeat_stride, src0_repeat_stride, src1_repeat_stride) */
 #define ASC_BINARY(op, types, ...) \
     ASC_PICK(ASC_BINARY_, __VA_ARGS__)("asc_" #op, ASC_OP_##op, types, __VA_ARGS__)
 #define ASC_BINARY_4(name, op, types, dst, src0, src1, count)                         \
@@ -40,7 +40,8 @@
 #define ASC_BINARY_SYNC(op, types, ...) \
     ASC_SYNCED(ASC_BINARY_4, "asc_" #op "_sync", ASC_OP_##op, types, __VA_ARGS__)
 
-/* (dst, src, count) or (dst, src, repeat, dst_block_stride, src_block_stride, dst_repeat_stride, src_repeat_stride) */
+/* (dst, src, count) or (dst, src, repeat, dst_block_stride, src_block_stride, dst_repeat_stride,
+ * src_repeat_stride) */
 #define ASC_UNARY(op, types, ...) \
     ASC_PICK(ASC_UNARY_, __VA_ARGS__)("asc_" #op, ASC_OP_##op, types, __VA_ARGS__)
 #define ASC_UNARY_3(name, op, types, dst, src, count)                          \
@@ -155,7 +156,8 @@
                             asc_needs_ubuf(dst), NULL, NULL, ASC_BITS(dst, value), repeat, db, 0, \
                             0, dr, 0, 0)
 
-/* Reductions: (dst, src, count) or (dst, src, repeat, dst_repeat_stride, src_block_stride, src_repeat_stride) */
+/* Reductions: (dst, src, count) or (dst, src, repeat, dst_repeat_stride, src_block_stride,
+ * src_repeat_stride) */
 #define ASC_REDUCE(name, op, form, ...) \
     ASC_PICK(ASC_REDUCE_, __VA_ARGS__)("asc_" #name, ASC_OP_##op, ASC_WITH(form), __VA_ARGS__)
 #define ASC_REDUCE_3(name, op, form, dst, src, count)                                          \
@@ -219,9 +221,9 @@
 #define asc_pair_reduce_sum_sync(...) \
     ASC_REDUCE_SYNC(pair_reduce_sum, pair_reduce_sum, ASC_ONLY_VALUE, __VA_ARGS__)
 
-/* Comparisons: one repeat into the mask register (src0, src1, repeat, six strides), lanes that the vector mask leaves out keeping
- * their bits; or all lanes of all repeats into consecutive bits of UB (dst, src0, src1, repeat, six strides), the
- * vector mask and dst's strides without effect. */
+/* Comparisons: one repeat into the mask register (src0, src1, repeat, six strides), lanes that the
+ * vector mask leaves out keeping their bits; or all lanes of all repeats into consecutive bits of
+ * UB (dst, src0, src1, repeat, six strides), the vector mask and dst's strides without effect. */
 #define ASC_COMPARED2(d, a, b) \
     _Generic(ASC_SIGNATURE3(d, a, b), ASC_FROM2(U8, HALF), ASC_FROM2(U8, FLOAT))
 #define ASC_COMPARED_EQ2(d, a, b) \

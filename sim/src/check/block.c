@@ -61,8 +61,8 @@ void sim_shadow_begin(sim_core *core)
                   core->device->kernel_name, (long long)core->blocks);
 }
 
-/* Modes are the core's and not the kernel's: the next one begins with them. What a count form leaves in the mask is no news
- * to anybody, and asc_init() takes it away. */
+/* Modes are the core's and not the kernel's: the next one begins with them. What a count form
+ * leaves in the mask is no news to anybody, and asc_init() takes it away. */
 static void check_modes(sim_core *core)
 {
     const sim_shadow *shadow = core->shadow;

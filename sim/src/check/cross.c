@@ -1,5 +1,5 @@
-/* check/cross.c - flags between the cores of a mix launch: what each arrival knows and what a wait learns from it. Units are the launch's
- * cores, numbered through. */
+/* check/cross.c - flags between the cores of a mix launch: what each arrival knows and what a wait
+ * learns from it. Units are the launch's cores, numbered through. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,7 +157,8 @@ int check_cross_taken(const check_log *log, int waits, int mode, int id)
     return count;
 }
 
-/* A counter of the receiver may not get above 15: of what was sent the arrival must know that enough has been taken. */
+/* A counter of the receiver may not get above 15: of what was sent the arrival must know that
+ * enough has been taken. */
 static void check_counter(sim_core *core, const sim_instr *arrive, check_known *known)
 {
     sim_cross *cross = core->cross;

@@ -1,4 +1,5 @@
-/* check/cross.h - flags between cores, as the checks see them: shared by cross.c, order.c and launch.c. */
+/* check/cross.h - flags between cores, as the checks see them: shared by cross.c, order.c and
+ * launch.c. */
 #ifndef SIM_CHECK_CROSS_H
 #define SIM_CHECK_CROSS_H
 
@@ -11,7 +12,8 @@ enum { CHECK_CROSS_MODES = 3, CHECK_CROSS_IDS = 16, CHECK_CROSS_MOST = 15 };
                                (core)->grid.cubes ? "cube_cores" : "vector_cores") * \
      sim_grid_units((core)->grid))
 
-/* What is known of a unit: the last tick of each pipe that has ended, and how many of its waits are over. */
+/* What is known of a unit: the last tick of each pipe that has ended, and how many of its waits are
+ * over. */
 typedef struct check_about {
     int64_t unit;
     uint32_t tick[ASCSIM_PIPES], waits;

@@ -1,4 +1,5 @@
-/* check/cross_wrong.c - flags between cores that do not pair: waits that never end, signals that are left over. */
+/* check/cross_wrong.c - flags between cores that do not pair: waits that never end, signals that
+ * are left over. */
 #include <string.h>
 
 #include "cross.h"
@@ -25,7 +26,8 @@ static int64_t missing(const sim_cross *cross, int64_t unit)
     return -1;
 }
 
-/* Whether those who are waited for wait for the unit in turn, and it is the first of that circle. */
+/* Whether those who are waited for wait for the unit in turn, and it is the first of that
+ * circle. */
 static int leads_circle(const sim_cross *cross, int64_t unit)
 {
     int64_t at = unit;
@@ -123,7 +125,8 @@ static int check_left(sim_cross *cross, int64_t to, int mode, int id)
     return 1;
 }
 
-/* Whether `late` knows that the unit has taken all that was sent to it before, of the other mode. */
+/* Whether `late` knows that the unit has taken all that was sent to it before, of the other
+ * mode. */
 static int drained(const sim_cross *cross, int64_t to, const check_arrival *late, int mode, int id)
 {
     int waits = 0, sent = 0;
@@ -140,7 +143,8 @@ static int drained(const sim_cross *cross, int64_t to, const check_arrival *late
     return check_cross_taken(&cross->logs[to], waits, mode, id) >= sent;
 }
 
-/* An id is one counter, whatever the modes: signals of two modes to one unit must not be there together. */
+/* An id is one counter, whatever the modes: signals of two modes to one unit must not be there
+ * together. */
 static int check_modes(sim_cross *cross, int64_t to, int id)
 {
     for (int mode = 0; mode < CHECK_CROSS_MODES; mode++)

@@ -1,4 +1,5 @@
-/* check/cube.c - what a call of the cube core alone tells: ranges, combinations that mean nothing. */
+/* check/cube.c - what a call of the cube core alone tells: ranges, combinations that mean
+ * nothing. */
 #include <string.h>
 
 #include "c_api/asc_calls.h"

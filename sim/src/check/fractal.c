@@ -1,5 +1,6 @@
-/* check/fractal.c - what fractals hold: of which tile in L1, which of its rows and columns. A tile is what asc_copy_gm2l1_nd2nz has
- * brought into the same columns; a product whose fractals do not lie as its sizes say multiplies what does not belong together. */
+/* check/fractal.c - what fractals hold: of which tile in L1, which of its rows and columns. A tile
+ * is what asc_copy_gm2l1_nd2nz has brought into the same columns; a product whose fractals do not
+ * lie as its sizes say multiplies what does not belong together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,7 +153,8 @@ static int cell_written(sim_core *core, uint32_t at)
            check_local_written(core, SIM_L1, core->memory[SIM_L1] + at);
 }
 
-/* Rows behind the last one of a tile are nothing in L1 and nothing in L0: mmad is told how many there are. */
+/* Rows behind the last one of a tile are nothing in L1 and nothing in L0: mmad is told how many
+ * there are. */
 static void carry_rows(sim_core *core, const sim_instr *instr, const sim_operand *to, int64_t where,
                        uint32_t at)
 {

@@ -159,7 +159,8 @@ static void check_written(const check_access *access, const check_page *p, uint3
     }
 }
 
-/* Whether whatever clashes with the old access clashes with the new one too, so that the old one can be forgotten. */
+/* Whether whatever clashes with the old access clashes with the new one too, so that the old one
+ * can be forgotten. */
 static int supersedes(const check_access *now, const check_mark *old)
 {
     if (now->access & SIM_ATOMIC)
@@ -172,7 +173,8 @@ static void check_against_earlier(const check_access *access, check_page *p, uin
                                   uint32_t high)
 {
     const uint32_t count = p->count;
-    /* What came before a wait for other cores is ordered otherwise than what comes behind it, and is kept. */
+    /* What came before a wait for other cores is ordered otherwise than what comes behind it, and
+     * is kept. */
     const uint32_t last_wait = check_cross_last_wait(access->core);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {

@@ -1,4 +1,5 @@
-/* check/launch.c - after a launch: what its blocks, and the cores of a block, did to each other in global memory. */
+/* check/launch.c - after a launch: what its blocks, and the cores of a block, did to each other in
+ * global memory. */
 #include <stdlib.h>
 #include <string.h>
 

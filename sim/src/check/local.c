@@ -1,7 +1,7 @@
-/* check/local.c - the shadow of one memory of a core: which bytes are written, which only padded, and the accesses
- * since, each with the part that it stands for. A line of 256 bytes is kept by blocks of 32, as
- * vector instructions use it, until something touches part of a block; from then on, in this
- * block of the kernel, its eight blocks are kept by bytes. */
+/* check/local.c - the shadow of one memory of a core: which bytes are written, which only padded,
+ * and the accesses since, each with the part that it stands for. A line of 256 bytes is kept by
+ * blocks of 32, as vector instructions use it, until something touches part of a block; from then
+ * on, in this block of the kernel, its eight blocks are kept by bytes. */
 #include <stdlib.h>
 #include <string.h>
 

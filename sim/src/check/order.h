@@ -54,7 +54,8 @@ static inline void check_learn(uint32_t *clock, const uint32_t *more)
 /* tile.c: the unit flag of a tile orders mmad and the copy out of it both ways. */
 void check_take_tile(check_order *o, const sim_instr *instr);
 void check_leave_tile(sim_core *core, const sim_instr *instr);
-/* M works on as many results at a time as are in flight: behind a tile of ten fractals its results are there for the next one. */
+/* M works on as many results at a time as are in flight: behind a tile of ten fractals its results
+ * are there for the next one. */
 void check_keep_step(check_order *o, const sim_instr *instr);
 
 /* A set or a wait is issued: whether they alternate. */

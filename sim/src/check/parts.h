@@ -1,10 +1,9 @@
-/* check/parts.h - what the files of this folder share: the state of one block, and how an operand becomes ranges of
- * bytes.
+/* check/parts.h - what the files of this folder share: the state of one block, and how an operand
+ * becomes ranges of bytes.
  *
  * A tick is program order in a block: an instruction has 2 * index, S's own loads and stores
  * after it 2 * index + 1. clock[P][Q] is the last tick of pipe Q that pipe P knows to have
- * ended; an access of P is ordered after one of Q if its tick is no larger than that.
- */
+ * ended; an access of P is ordered after one of Q if its tick is no larger than that. */
 #ifndef SIM_CHECK_PARTS_H
 #define SIM_CHECK_PARTS_H
 
@@ -112,11 +111,18 @@ extern const char *const check_pipe_names[ASCSIM_PIPES];
 int check_race(const check_access *access, const check_mark *mark, const void *address);
 /* All that an instruction reads, then all that it writes. */
 void check_operands(sim_core *core, const sim_instr *instr, const uint32_t *known);
+
+/* ---- registers.c ---- */
+
+/* What an instruction writes and reads of V's registers. */
+void check_registers(check_access *access, const sim_instr *instr);
 /* S reads back a register of V; known: the last tick of V that S knows to have ended. */
 void check_register(sim_core *core, const sim_instr *instr, uint32_t known);
 
-/* ---- issue.c, overlap.c, pieces.c ---- */
+/* ---- issue.c, ranges.c, overlap.c, pieces.c ---- */
 
+/* An operand lies within one memory, and aligned. */
+void check_place(sim_core *core, const sim_instr *instr, const sim_operand *operand);
 void check_overlap(sim_core *core, const sim_instr *instr);
 /* Offsets of a gather lead into UB (0: not all) and keep its elements whole. */
 int check_offsets(sim_core *core, const sim_instr *instr, const sim_operand *operand);
@@ -135,7 +141,8 @@ void check_local_pad(const check_access *access, const unsigned char *base, uint
 /* Who wrote the byte of UB last; NULL: nobody in this block. */
 const asc_site *check_ub_writer(const sim_core *core, const unsigned char *address);
 
-/* Whether all of a block of 32 B, which begins at `address`, is written; from now on bytes of whole blocks are not. */
+/* Whether all of a block of 32 B, which begins at `address`, is written; from now on bytes of whole
+ * blocks are not. */
 int check_local_written(sim_core *core, int space, const unsigned char *address);
 void check_local_forget(sim_core *core, int space, const unsigned char *address, uint64_t bytes);
 

@@ -1,4 +1,5 @@
-/* check/tile.c - what orders products and copies out of L0C beside flags: the unit flag of a tile, and M's own step. */
+/* check/tile.c - what orders products and copies out of L0C beside flags: the unit flag of a tile,
+ * and M's own step. */
 #include <string.h>
 
 #include "order.h"

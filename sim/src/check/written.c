@@ -1,4 +1,5 @@
-/* check/written.c - global memory as a whole: its regions, and which of their bytes have been written. */
+/* check/written.c - global memory as a whole: its regions, and which of their bytes have been
+ * written. */
 #include <stdlib.h>
 #include <string.h>
 

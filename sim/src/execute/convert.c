@@ -1,4 +1,5 @@
-/* execute/convert.c - conversions of lanes. Those that kernels live on are loops of their own; all others go through double. */
+/* execute/convert.c - conversions of lanes. Those that kernels live on are loops of their own; all
+ * others go through double. */
 #include "vector.h"
 
 #include <math.h>

@@ -54,8 +54,8 @@ void sim_run_load3d(sim_core *core, const sim_instr *instr)
         }
 }
 
-/* One square of n x n elements: element (row, column) of src stands in the block `column / per`, that of dst in `row / per`, where a
- * block's column holds n rows of `per` elements. */
+/* One square of n x n elements: element (row, column) of src stands in the block `column / per`,
+ * that of dst in `row / per`, where a block's column holds n rows of `per` elements. */
 #define TRANSPOSE(name, T, N)                                                                     \
     static void name(unsigned char *const to[2], const unsigned char *from)                       \
     {                                                                                             \

@@ -6,13 +6,14 @@
 #include <unistd.h>
 
 #include "check/check.h"
-#include "launch.h"
+#include "cores.h"
 #include "model/model.h"
 #include "move.h"
 #include "report/report.h"
 #include "time/time.h"
 
-/* Memory begins at a page of the checker, which looks at an access page by page, so that a report is the same wherever the memory lies. */
+/* Memory begins at a page of the checker, which looks at an access page by page, so that a report
+ * is the same wherever the memory lies. */
 enum { GUARD = 512, ALIGNMENT = 4096 };
 
 ascsim *ascsim_open(const ascsim_options *options)

@@ -5,7 +5,8 @@
 #include "move.h"
 #include "vector.h"
 
-/* To nearest even. Results behind the largest number become it, and what is no number 0, unless CTRL[48] lets them be. */
+/* To nearest even. Results behind the largest number become it, and what is no number 0, unless
+ * CTRL[48] lets them be. */
 static uint16_t to_bf16(float value, int keeps)
 {
     const uint32_t bits = sim_bits_of(value);
@@ -23,7 +24,8 @@ static int to_byte(float value, int is_signed)
     return value != value ? 0 : (int)(rounded < low ? low : rounded > high ? high : rounded);
 }
 
-/* The scale of a column: the register's for all, or its own from the fixpipe buffer, whose low word is the float. */
+/* The scale of a column: the register's for all, or its own from the fixpipe buffer, whose low word
+ * is the float. */
 static float scale_of(const sim_core *core, const sim_instr *instr, QuantModes mode,
                       uint32_t column)
 {
@@ -117,7 +119,8 @@ static void put_columns(sim_core *core, const sim_instr *instr, const unsigned c
         memcpy(to, line, bytes);
 }
 
-/* Columns of `block` elements, all rows of one behind each other; 16 results are one or two of them, or half of one. */
+/* Columns of `block` elements, all rows of one behind each other; 16 results are one or two of
+ * them, or half of one. */
 static void put_blocks(sim_core *core, const sim_instr *instr, const unsigned char *from,
                        unsigned char *to)
 {

@@ -1,6 +1,6 @@
-/* execute/group.c - the blocks of a mix kernel: each of their cores runs on a stack of its own, and gives its thread to
- * the others while it waits for them. A block stays with the thread that began it; a thread whose blocks all wait for cores of other
- * blocks begins another one. */
+/* execute/group.c - the blocks of a mix kernel: each of their cores runs on a stack of its own, and
+ * gives its thread to the others while it waits for them. A block stays with the thread that began
+ * it; a thread whose blocks all wait for cores of other blocks begins another one. */
 #include "group.h"
 
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include <ucontext.h>
 
 #include "check/check.h"
+#include "cores.h"
 
 enum { STACK_BYTES = 1 << 20, MODES = 3, IDS = 16, MOST_UNITS = 3 };
 
@@ -31,7 +32,8 @@ struct sim_meeting {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     uint64_t progress; /* arrivals and ends, under the lock */
-    /* Threads that have had nothing to do since then; that have left; all are idle: nobody will ever arrive. */
+    /* Threads that have had nothing to do since then; that have left; all are idle: nobody will
+     * ever arrive. */
     int idle, gone, stuck;
     int *free_cores, free_count, core_count;
     atomic_uint *arrived; /* by unit, mode and id */

@@ -1,4 +1,5 @@
-/* execute/group.h - a launch while it runs, and the blocks of mix kernels, whose cores wait for each other. */
+/* execute/group.h - a launch while it runs, and the blocks of mix kernels, whose cores wait for
+ * each other. */
 #ifndef SIM_EXECUTE_GROUP_H
 #define SIM_EXECUTE_GROUP_H
 
@@ -28,10 +29,10 @@ typedef struct sim_launching {
     sim_meeting *meeting;    /* group.c: of a mix launch */
 } sim_launching;
 
-/* launch.c: one core's part of a block; the end apart, since in a mix launch all cores of a block end together. */
+/* launch.c: one core's part of a block; the end apart, since in a mix launch all cores of a block
+ * end together. */
 void sim_run_unit(sim_core *core, sim_launching *launch, int64_t unit);
 void sim_end_unit(sim_core *core, sim_launching *launch);
-sim_core *sim_core_at(ascsim *device, int index); /* made if missing; NULL: no memory */
 
 /* group.c: the blocks of a mix launch, by each of its threads. */
 int sim_cross_begin(sim_launching *launch);
@@ -42,7 +43,8 @@ void sim_cross_end(sim_launching *launch);
 void sim_cross_arrive(sim_core *core, const sim_instr *instr);
 /* Takes a signal of the id if there is one. 0: there is none. */
 int sim_cross_take(sim_core *core, const sim_instr *instr);
-/* This core has nothing to do until another one arrives; others run meanwhile. 0: none ever will. */
+/* This core has nothing to do until another one arrives; others run meanwhile. 0: none ever
+ * will. */
 int sim_cross_yield(sim_core *core);
 
 #endif

@@ -1,4 +1,5 @@
-/* execute/half.c - half and float, whole arrays at a time: loops of integer operations that the compiler makes vectors of. */
+/* execute/half.c - half and float, whole arrays at a time: loops of integer operations that the
+ * compiler makes vectors of. */
 #include "vector.h"
 
 #include <math.h>
@@ -15,7 +16,8 @@ static inline float widen(uint32_t half)
 static inline uint16_t narrow(float value)
 {
     const uint32_t bits = sim_bits_of(value), sign = bits >> 16 & 0x8000, u = bits & 0x7fffffff;
-    /* Below 2^-14 the unit of the result is 2^-24, which is that of floats at 0.5: the addition rounds. */
+    /* Below 2^-14 the unit of the result is 2^-24, which is that of floats at 0.5: the addition
+     * rounds. */
     const uint32_t small = sim_bits_of(sim_float_of(u) + 0.5f) - 0x3f000000;
     const uint32_t normal = (u - (112u << 23) + 0xfff + (u >> 13 & 1)) >> 13;
     uint32_t half = u < 113u << 23 ? small : normal;

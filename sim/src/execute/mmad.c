@@ -1,5 +1,6 @@
-/* execute/mmad.c - the product of two tiles. Products of a group of k, a row of a fractal, are added in float one after the other;
- * the sums of the groups are added to the result one after the other. */
+/* execute/mmad.c - the product of two tiles. Products of a group of k, a row of a fractal, are
+ * added in float one after the other; the sums of the groups are added to the result one after the
+ * other. */
 #include <stdlib.h>
 
 #include "cube.h"
@@ -42,7 +43,8 @@ static void widen_row(const sim_instr *instr, float *to, const unsigned char *fr
     }
 }
 
-/* Where row i of a tile has its elements of column `block`: fractals of 16 rows, `next` bytes from a band of rows to the next. */
+/* Where row i of a tile has its elements of column `block`: fractals of 16 rows, `next` bytes from
+ * a band of rows to the next. */
 static const unsigned char *row_of(const unsigned char *base, uint32_t i, uint32_t block,
                                    int64_t band, int64_t column)
 {

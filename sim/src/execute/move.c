@@ -3,7 +3,8 @@
 
 #include "move.h"
 
-/* What the hardware leaves unspecified: large as a float, a bf16, a half and an integer, so that using it shows. */
+/* What the hardware leaves unspecified: large as a float, a bf16, a half and an integer, so that
+ * using it shows. */
 enum { SIM_POISON = 0x7b };
 
 static void fill(unsigned char *to, uint32_t bytes, const sim_instr *instr, uint32_t element)

@@ -8,8 +8,9 @@
 
 void sim_poison(void *memory, size_t bytes);
 
-/* The order in which cores' atomic stores arrive is not defined; here it is that of the blocks, so that a launch has one
- * result. Each block's stores are kept and applied when all blocks have ended. */
+/* The order in which cores' atomic stores arrive is not defined; here it is that of the blocks, so
+ * that a launch has one result. Each block's stores are kept and applied when all blocks have
+ * ended. */
 typedef struct sim_stores sim_stores;
 sim_stores *sim_stores_new(void); /* NULL: no memory */
 void sim_stores_free(sim_stores *stores);

@@ -1,4 +1,5 @@
-/* execute/reduce.c - sums as trees of neighbours, first maxima and minima: of repeats, of blocks, of pairs. */
+/* execute/reduce.c - sums as trees of neighbours, first maxima and minima: of repeats, of blocks,
+ * of pairs. */
 #include "vector.h"
 
 #include <math.h>
@@ -59,7 +60,8 @@ static void put_value(const sim_instr *instr, unsigned char *to, float value)
     }
 }
 
-/* The first lane of [from, to) that holds the largest (sign 1) or smallest (-1); a NaN wins. -1: none takes part. */
+/* The first lane of [from, to) that holds the largest (sign 1) or smallest (-1); a NaN wins. -1:
+ * none takes part. */
 static int best_lane(const lanes_t *lanes, uint32_t from, uint32_t to, float sign)
 {
     int best = -1;

@@ -1,9 +1,8 @@
 /* execute/schedule.c - the queues of the pipes, flags, and which instruction runs next.
  *
- * Without a seed the head of every queue runs as soon as it may. With one, S runs ahead until it must wait or a queue is
- * full; then a pipe is drawn among those that can go on, and of it any instruction that no flag or barrier holds
- * behind another.
- */
+ * Without a seed the head of every queue runs as soon as it may. With one, S runs ahead until it
+ * must wait or a queue is full; then a pipe is drawn among those that can go on, and of it any
+ * instruction that no flag or barrier holds behind another. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +113,8 @@ static void execute(sim_core *core, const sim_instr *instr)
         leave_unit_flag(core, instr);
 }
 
-/* How many from the head on may change places: none lies behind a flag or barrier, or hands over a tile of L0C. */
+/* How many from the head on may change places: none lies behind a flag or barrier, or hands over a
+ * tile of L0C. */
 static int window(const queue *q)
 {
     int n = 0;

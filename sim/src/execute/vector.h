@@ -6,7 +6,8 @@
 
 #include "model/model.h"
 
-/* A loop over lanes: compiled for several levels of x86-64, whose results are the same (nothing is contracted). */
+/* A loop over lanes: compiled for several levels of x86-64, whose results are the same (nothing is
+ * contracted). */
 #if defined(__x86_64__)
 #define SIM_LOOP __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
@@ -45,12 +46,14 @@ void sim_run_bitsort(sim_core *core, const sim_instr *instr);
 void sim_run_mrgsort4(sim_core *core, const sim_instr *instr);
 void sim_run_copy(sim_core *core, const sim_instr *instr); /* move.c */
 
-/* One repeat of an operand as consecutive bytes: where it lies if it is so, else collected into `buffer` (256 B). */
+/* One repeat of an operand as consecutive bytes: where it lies if it is so, else collected into
+ * `buffer` (256 B). */
 const void *sim_load_step(const sim_operand *operand, uint32_t step, void *buffer);
-/* Puts the lanes of `step` that the mask selects where dst has them; `lanes` may be where they belong already. */
+/* Puts the lanes of `step` that the mask selects where dst has them; `lanes` may be where they
+ * belong already. */
 void sim_store_step(const sim_instr *instr, uint32_t step, const void *lanes);
-/* The lanes of `step` that are selected: 128 bits. Returns how many lanes from the first on are selected if these are
- * all that are, else -1. */
+/* The lanes of `step` that are selected: 128 bits. Returns how many lanes from the first on are
+ * selected if these are all that are, else -1. */
 int sim_step_mask(const sim_instr *instr, uint32_t lanes, uint32_t step, uint64_t bits[2]);
 
 static inline float sim_float_of(uint32_t bits)

@@ -112,7 +112,8 @@ static inline float logarithm(float a)
     return x > 0 && x < INFINITY ? y : special;
 }
 
-/* To eight bits of fraction, to nearest; what is too large stays finite, what is too small is flushed. */
+/* To eight bits of fraction, to nearest; what is too large stays finite, what is too small is
+ * flushed. */
 static inline float estimate(double exact)
 {
     uint64_t bits;

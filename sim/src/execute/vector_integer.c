@@ -1,4 +1,5 @@
-/* execute/vector_integer.c - integer lanes. A result that does not fit is cut to its low bits, or saturates where the mode asks. */
+/* execute/vector_integer.c - integer lanes. A result that does not fit is cut to its low bits, or
+ * saturates where the mode asks. */
 #include "vector.h"
 
 #define LOOP(name, T, expression)                                                  \

@@ -1,5 +1,6 @@
-/* execute/vector_mixed.c - half lanes, and those of operations of two types: through float, which holds every product and
- * enough of every sum and quotient of halves that rounding twice is rounding once. */
+/* execute/vector_mixed.c - half lanes, and those of operations of two types: through float, which
+ * holds every product and enough of every sum and quotient of halves that rounding twice is
+ * rounding once. */
 #include "vector.h"
 
 #include <math.h>

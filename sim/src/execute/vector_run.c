@@ -1,4 +1,5 @@
-/* execute/vector_run.c - an instruction over its repeats: brings lanes together, computes them, stores those that are selected. */
+/* execute/vector_run.c - an instruction over its repeats: brings lanes together, computes them,
+ * stores those that are selected. */
 #include "vector.h"
 
 const void *sim_load_step(const sim_operand *operand, uint32_t step, void *buffer)
@@ -73,8 +74,9 @@ static int continuous(const sim_operand *operand)
            (operand->outer <= 1 || operand->outer_stride == step);
 }
 
-/* All of the operands lie in one piece each and all lanes of all repeats but the last are selected: how many
- * lanes, else -1. A source that overlaps dst must be dst itself, or its repeats would not see each other's results. */
+/* All of the operands lie in one piece each and all lanes of all repeats but the last are selected:
+ * how many lanes, else -1. A source that overlaps dst must be dst itself, or its repeats would not
+ * see each other's results. */
 static int64_t one_run(const sim_instr *instr)
 {
     const sim_operand *dst = &instr->operand[0];

@@ -4,7 +4,8 @@
 
 enum { MOST_OF_A_SIDE = 4095, UNIT_FLAG_MOST = 3 };
 
-/* The rows of a tile that are there: whole fractals first, then the rest of the last one in each of `steps`. */
+/* The rows of a tile that are there: whole fractals first, then the rest of the last one in each of
+ * `steps`. */
 static void add_rows(sim_core *core, sim_instr *instr, const char *name, sim_space space,
                      void *base, uint32_t rows, uint32_t steps, int64_t step, int64_t from_band,
                      int bands_together)

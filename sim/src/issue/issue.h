@@ -14,7 +14,8 @@ sim_core *sim_here(const asc_site *site); /* the running core; ends the program 
 void sim_begin(sim_core *core, sim_instr *instr, const asc_site *site, asc_op op, sim_kind kind,
                ascsim_pipe pipe);
 
-/* The value as its field holds it (limit + 1 is a power of two); the first that does not fit is noted. */
+/* The value as its field holds it (limit + 1 is a power of two); the first that does not fit is
+ * noted. */
 static inline uint32_t sim_field(sim_instr *instr, const char *name, int64_t value, uint32_t limit)
 {
     if (((uint64_t)value & ~(uint64_t)limit) && !instr->misfit) {
@@ -41,7 +42,8 @@ static inline sim_operand *sim_add(sim_instr *instr, const char *name, void *bas
     return operand;
 }
 
-/* The same in one of the core's memories: `address` is what the kernel sees, an offset in that memory. */
+/* The same in one of the core's memories: `address` is what the kernel sees, an offset in that
+ * memory. */
 static inline sim_operand *sim_add_in(sim_core *core, sim_instr *instr, const char *name,
                                       sim_space space, void *address, int access, int element,
                                       int align)
@@ -64,12 +66,14 @@ static inline void sim_walk(sim_operand *operand, uint32_t steps, int64_t step_s
     operand->bytes = bytes;
 }
 
-/* The mask of a count form: counter mode for this instruction, and a dirty mask in normal mode behind it. */
+/* The mask of a count form: counter mode for this instruction, and a dirty mask in normal mode
+ * behind it. */
 void sim_count_form(sim_core *core, sim_instr *instr, int64_t count, uint32_t lanes);
 /* Repeats of a strided form: the argument, or in counter mode what the mask asks for. */
 void sim_repeat_form(sim_core *core, sim_instr *instr, int64_t repeat, uint32_t lanes);
 
-/* The end of every call: numbers the instruction, hands it to the checks, to time and to the schedule. */
+/* The end of every call: numbers the instruction, hands it to the checks, to time and to the
+ * schedule. */
 void sim_issue(sim_core *core, sim_instr *instr);
 
 #endif

@@ -1,10 +1,11 @@
-/* issue/move.c - copies in blocks of 32 B or pieces of bytes: between GM and UB, within UB, from GM to L1, from L1 to the fixpipe
- * buffer. */
+/* issue/move.c - copies in blocks of 32 B or pieces of bytes: between GM and UB, within UB, from GM
+ * to L1, from L1 to the fixpipe buffer. */
 #include "execute/cube.h"
 #include "execute/vector.h"
 #include "route.h"
 
-/* extra[0] and [1]: bytes of padding before and behind each piece, whose element repeats extra[2] times its width. */
+/* extra[0] and [1]: bytes of padding before and behind each piece, whose element repeats extra[2]
+ * times its width. */
 static void issue_pieces(sim_core *core, sim_instr *instr, void *dst, void *src, int element,
                          uint32_t pieces, uint32_t bytes, int64_t src_step, int64_t dst_step)
 {

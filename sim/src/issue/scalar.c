@@ -1,4 +1,5 @@
-/* issue/scalar.c - flags and barriers, mode registers, readbacks: what the scalar unit does by itself or sends to a queue. */
+/* issue/scalar.c - flags and barriers, mode registers, readbacks: what the scalar unit does by
+ * itself or sends to a queue. */
 #include "issue.h"
 
 enum { CTRL_HALF = 48, CTRL_INTEGER = 53, CTRL_COUNTER = 56, CTRL_CAST = 59, CTRL_CAST_ON = 60 };
@@ -186,7 +187,8 @@ int64_t asc_issue_core_index(const asc_site *site)
     return core->block % (core->grid.cubes ? cores / 2 : cores);
 }
 
-/* A run is the same every time, and times are known only behind it: instructions so far stand for the time. */
+/* A run is the same every time, and times are known only behind it: instructions so far stand for
+ * the time. */
 int64_t asc_issue_cycle(const asc_site *site)
 {
     return (int64_t)sim_here(site)->issued;

@@ -104,7 +104,8 @@ static uint32_t begin_reduction(sim_core *core, sim_instr *instr, const asc_site
     sim_add(instr, "dst", dst, SIM_WRITE, only_index ? (int)sizeof(uint32_t) : element,
             result < SIM_BLOCK ? (int)result : SIM_BLOCK);
     sim_add(instr, "src", src, SIM_READ, element, SIM_BLOCK);
-    /* Eight values of two bytes: half a block. The unit of the dst stride is what a repeat leaves. */
+    /* Eight values of two bytes: half a block. The unit of the dst stride is what a repeat
+     * leaves. */
     instr->extra[1] = result;
     return (uint32_t)(SIM_REPEAT / element);
 }

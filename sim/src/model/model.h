@@ -1,16 +1,18 @@
 /* model/model.h - what all folders of the model know: an instruction, a core, the device.
  *
- *   issue/    a call of the API becomes a sim_instr (geometry, pipe, site; mode registers as they are now)
- *   execute/  launches; a queue for each pipe decides when an instruction runs: sim_check_instr(), then its `run`, the arithmetic
+ *   issue/    a call of the API becomes a sim_instr (geometry, pipe, site; mode registers as they
+ *             are now)
+ *   execute/  launches; a queue for each pipe decides when an instruction runs: sim_check_instr(),
+ *   then its `run`, the arithmetic
  *             or the copy, in that order
  *   check/    ranges, alignment, races (happens-before), initialisation, flags
- *   time/     sim_time_issue() keeps a record of each instruction in program order; after the launch the records of all cores are
+ *   time/     sim_time_issue() keeps a record of each instruction in program order; after the
+ *             launch the records of all cores are
  *             played against the chip's shared resources
  *   report/   what was found and measured: lists of faults, tables, CSV, traces
  *
- * Everything of a core belongs to one host thread at a time; what cores share is in `ascsim` and is touched under its lock or
- * after the launch.
- */
+ * Everything of a core belongs to one host thread at a time; what cores share is in `ascsim` and is
+ * touched under its lock or after the launch. */
 #ifndef SIM_MODEL_H
 #define SIM_MODEL_H
 
@@ -31,12 +33,20 @@ typedef enum sim_op {
 typedef enum sim_kind {
     SIM_COMPUTE, /* inside a core: V, M, MTE1, copies from L0C to L1 */
     SIM_COPY,    /* to or from global memory: MTE2, MTE3, FIX; asc_copy_ub2ub is SIM_COMPUTE */
-    SIM_SET, /* in the queue of `pipe`: signals (pipe, target, event) when all before it in the pipe has ended */
-    SIM_WAIT, /* in the queue of `target`: goes on when (pipe, target, event) is signalled, and takes the signal */
-    SIM_ARRIVE, /* in the queue of `pipe`: signals other cores, by mode `target`, id `event`, when all before it has ended */
-    SIM_AWAIT,  /* S waits for other cores' signal `event` */
-    SIM_BARRIER, /* in the queue of `pipe`: all before it in the pipe has ended; ASCSIM_PIPES: of all pipes */
-    SIM_SCALAR /* an API call that the scalar unit does by itself: mask, mode, readback of a register */
+    /* in the queue of `pipe`: signals (pipe, target, event) when all before it in the pipe has
+     * ended */
+    SIM_SET,
+    /* in the queue of `target`: goes on when (pipe, target, event) is signalled, and takes the
+     * signal */
+    SIM_WAIT,
+    /* in the queue of `pipe`: signals other cores, by mode `target`, id `event`, when all before it
+     * has ended */
+    SIM_ARRIVE,
+    SIM_AWAIT, /* S waits for other cores' signal `event` */
+    /* in the queue of `pipe`: all before it in the pipe has ended; ASCSIM_PIPES: of all pipes */
+    SIM_BARRIER,
+    /* an API call that the scalar unit does by itself: mask, mode, readback of a register */
+    SIM_SCALAR
 } sim_kind;
 
 typedef enum sim_access { SIM_READ = 1, SIM_WRITE = 2, SIM_ATOMIC = 4 } sim_access;
@@ -56,8 +66,9 @@ typedef struct sim_space_facts {
 } sim_space_facts;
 extern const sim_space_facts sim_spaces[SIM_SPACES];
 
-/* What the cores of a launch are: a block of it is `cubes` cube cores and `vectors` vector cores, its units, which are numbered
- * through: a block's cube core first. Pure launches have one unit a block. */
+/* What the cores of a launch are: a block of it is `cubes` cube cores and `vectors` vector cores,
+ * its units, which are numbered through: a block's cube core first. Pure launches have one unit a
+ * block. */
 typedef struct sim_grid {
     int cubes, vectors;
     int scheduler; /* a mix kernel: its cores may signal each other */
@@ -76,16 +87,18 @@ static inline int sim_is_mixed(sim_grid grid)
     return grid.cubes && grid.vectors;
 }
 
-/* The chip's cores as reports number them: vector cores from 0 on, cube cores from SIM_CUBE_CORE on. */
+/* The chip's cores as reports number them: vector cores from 0 on, cube cores from SIM_CUBE_CORE
+ * on. */
 enum { SIM_CUBE_CORE = 64, SIM_CORES = 128 };
 
 /* Whether a core of the chip has the pipe. */
 int sim_core_has(int core, int pipe);
 
-/* What one operand of an instruction touches: for h < planes, i < outer, j < inner the `bytes` bytes at
- * base + h*plane_stride + i*outer_stride + j*inner_stride (strides in bytes). With lanes != 0 the operand obeys the mask: element k of step i,
- * counted through its inner pieces, is touched only if bit k of the mask is set, and in counter mode only if
- * i*lanes + k < count. offsets != NULL (gather): piece n lies at base + offsets[n], read when the instruction runs. */
+/* What one operand of an instruction touches: for h < planes, i < outer, j < inner the `bytes`
+ * bytes at base + h*plane_stride + i*outer_stride + j*inner_stride (strides in bytes). With lanes
+ * != 0 the operand obeys the mask: element k of step i, counted through its inner pieces, is
+ * touched only if bit k of the mask is set, and in counter mode only if i*lanes + k < count.
+ * offsets != NULL (gather): piece n lies at base + offsets[n], read when the instruction runs. */
 typedef struct sim_operand {
     unsigned char *base;
     uint8_t access;  /* sim_access bits */
@@ -98,7 +111,9 @@ typedef struct sim_operand {
     int64_t plane_stride;
     const uint32_t *offsets;
     uint8_t
-        padding; /* a copy in: bytes behind each piece that the copy fills up to 32 B with something unspecified */
+        /* a copy in: bytes behind each piece that the copy fills up to 32 B with something
+         * unspecified */
+        padding;
     uint8_t global;   /* lies in global memory; else in `space` */
     uint8_t space;    /* sim_space */
     const char *name; /* "dst", "src0": for messages */
@@ -135,8 +150,9 @@ struct sim_instr {
     uint32_t scalar_bytes[2]; /* value operand, bit pattern, or small immediate arguments */
     uint32_t
         extra[6]; /* what an instruction needs beside that: its run function and its issuer agree */
-    /* The first argument that does not fit its field of the instruction (NULL: all do): its name, value, and the largest that fits.
-     * The geometry below is what the hardware would see: the low bits. */
+    /* The first argument that does not fit its field of the instruction (NULL: all do): its name,
+     * value, and the largest that fits. The geometry below is what the hardware would see: the low
+     * bits. */
     const char *misfit;
     int64_t misfit_value, misfit_limit;
     uint8_t unit_flag; /* mmad, copies out of L0C: 0, 2 or 3 */
@@ -230,8 +246,8 @@ extern _Thread_local sim_core
 
 /* ---- unit_flag.c ---- */
 
-/* A bit for each 512 B of L0C. mmad waits until those of its tile are 0 and, with unit flag 3, sets them; a copy out waits until
- * they are 1 and, with 3, clears them. */
+/* A bit for each 512 B of L0C. mmad waits until those of its tile are 0 and, with unit flag 3, sets
+ * them; a copy out waits until they are 1 and, with 3, clears them. */
 typedef struct sim_unit_flags {
     uint64_t words[4];
 } sim_unit_flags;
@@ -274,7 +290,7 @@ struct ascsim {
     struct sim_profile *profile;    /* report/: launches that are over */
     struct check_intervals *global; /* check/: GM accesses of all blocks of this launch */
     struct time_state *times;       /* time/: L2, and the records of the launch that runs */
-    sim_core **workers;             /* execute/launch.c: one a host thread, kept between launches */
+    sim_core **workers;             /* execute/cores.c: one a host thread, kept between launches */
     int worker_count;
 };
 

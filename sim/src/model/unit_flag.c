@@ -1,4 +1,5 @@
-/* model/unit_flag.c - the unit flag of L0C: a bit for each 512 B, which mmad and copies out hand to each other. */
+/* model/unit_flag.c - the unit flag of L0C: a bit for each 512 B, which mmad and copies out hand to
+ * each other. */
 #include "model.h"
 
 static const sim_operand *tile_of(const sim_instr *instr)

@@ -1,4 +1,5 @@
-/* report/report.h - what checks and times hand over: faults, and the times of launches. Programs ask for both through ascsim.h. */
+/* report/report.h - what checks and times hand over: faults, and the times of launches. Programs
+ * ask for both through ascsim.h. */
 #ifndef SIM_REPORT_H
 #define SIM_REPORT_H
 
@@ -11,7 +12,8 @@
 typedef struct sim_faults sim_faults;
 sim_faults *sim_faults_new(void);
 void sim_faults_free(sim_faults *list);
-/* kind: a name of faults.inc. other: NULL for none. The same fault is one entry; tick: when, to count it once an instruction. */
+/* kind: a name of faults.inc. other: NULL for none. The same fault is one entry; tick: when, to
+ * count it once an instruction. */
 void sim_faults_add(sim_faults *list, const sim_core *core, uint32_t tick, const char *kind,
                     const asc_site *site, const asc_site *other, const char *format, va_list args);
 void sim_faults_merge(ascsim *device, sim_faults *list); /* a block's become the device's */
@@ -56,8 +58,9 @@ typedef struct sim_event {
     uint8_t source, target, event; /* of a flag */
 } sim_event;
 
-/* A launch: begin, a note for each instruction, end, which takes over `stats`, one a unit. begin returns -1 if there is no memory,
- * or if the launch is untimed, since it was too long; then neither note nor end follows. */
+/* A launch: begin, a note for each instruction, end, which takes over `stats`, one a unit. begin
+ * returns -1 if there is no memory, or if the launch is untimed, since it was too long; then
+ * neither note nor end follows. */
 int sim_profile_begin(ascsim *device, int untimed);
 void sim_profile_note(ascsim *device, const sim_event *event);
 void sim_profile_end(ascsim *device, const char *name, int64_t blocks, sim_grid grid,

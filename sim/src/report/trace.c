@@ -1,5 +1,5 @@
-/* report/trace.c - trace.json for Chrome (chrome://tracing) and Perfetto: a process a core, a thread a pipe, an arrow from
- * every flag that was set to the wait that waited for it. */
+/* report/trace.c - trace.json for Chrome (chrome://tracing) and Perfetto: a process a core, a
+ * thread a pipe, an arrow from every flag that was set to the wait that waited for it. */
 #include <math.h>
 #include <string.h>
 

@@ -1,11 +1,13 @@
-/* time/bank.c - cycles that a vector instruction needs to read and write UB, banks and bank groups arbitrated.
+/* time/bank.c - cycles that a vector instruction needs to read and write UB, banks and bank groups
+ * arbitrated.
  *
- * Address bits: 0-4 byte of a block, 5-8 group (16), 9-15 row, 16-17 bank of the group. In a cycle a group does one read
- * and one write, a bank one of either. Writes go first, then the sources in order; a block that was refused tries again
- * in the next cycle. A repeat is read when the one before it has been; its result is written `distance` cycles later.
- * With a distance of 15 this gives the eight published scenarios of bank_conflict_ub to the cycle, the free in-place
- * operation among them: odd distances keep reads and writes of neighbouring repeats on different halves of the groups.
- */
+ * Address bits: 0-4 byte of a block, 5-8 group (16), 9-15 row, 16-17 bank of the group. In a cycle
+ * a group does one read and one write, a bank one of either. Writes go first, then the sources in
+ * order; a block that was refused tries again in the next cycle. A repeat is read when the one
+ * before it has been; its result is written `distance` cycles later. With a distance of 15 this
+ * gives the eight published scenarios of bank_conflict_ub to the cycle, the free in-place operation
+ * among them: odd distances keep reads and writes of neighbouring repeats on different halves of
+ * the groups. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,7 +147,8 @@ static time_conflict arbitrate(const time_pattern *pattern)
     const uint64_t clean = (uint64_t)pattern->repeats * pattern->per_repeat;
     const uint64_t written_at = now - pattern->distance;
     conflict.cycles = (uint32_t)(written_at > next_read ? written_at : next_read);
-    /* What was lost, split as the refusals were: one cycle can refuse several, and a wait may cost nothing. */
+    /* What was lost, split as the refusals were: one cycle can refuse several, and a wait may cost
+     * nothing. */
     const uint32_t refused = conflict.group + conflict.bank,
                    lost = conflict.cycles - (uint32_t)clean;
     conflict.group = refused ? (uint32_t)((uint64_t)lost * conflict.group / refused) : 0;

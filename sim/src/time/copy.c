@@ -86,8 +86,8 @@ static int has_place(const time_record *record, uint64_t address, uint64_t place
     return burst < record->copy.bursts && at < begin + (int64_t)bytes && at + length > begin;
 }
 
-/* The group of a copy past L2: that of a copy in flight which has the place where this one begins, or the other way round;
- * else a new one. */
+/* The group of a copy past L2: that of a copy in flight which has the place where this one begins,
+ * or the other way round; else a new one. */
 static int group_of(time_game *play, const time_record *record, uint64_t address)
 {
     const uint64_t bytes = (uint64_t)play->chip->copy_align_bytes;

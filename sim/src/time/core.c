@@ -68,7 +68,8 @@ static int is_ready(const time_tile *tile)
     return tile->full && !tile->leaves;
 }
 
-/* The head of a queue; returns when it leaves the queue, or -1 if that hangs on something that has not happened. */
+/* The head of a queue; returns when it leaves the queue, or -1 if that hangs on something that has
+ * not happened. */
 static double run_head(time_game *play, time_core *core, int pipe, const time_entry *head)
 {
     time_lane *lane = &core->lane[pipe];

@@ -1,9 +1,10 @@
 /* time/core.h - a launch while it is played.
  *
- * What happens inside a core follows from times that are known, so a core is advanced as far as it can (core.c): S in
- * program order into the queues, each queue in its order. Only the data of copies needs the other cores. A copy goes through
- * its queue, takes the latency of memory, then its data flows behind the data of the copy before it (copy.c); its
- * end is an event (play.c), after which its core is advanced again. */
+ * What happens inside a core follows from times that are known, so a core is advanced as far as it
+ * can (core.c): S in program order into the queues, each queue in its order. Only the data of
+ * copies needs the other cores. A copy goes through its queue, takes the latency of memory, then
+ * its data flows behind the data of the copy before it (copy.c); its end is an event (play.c),
+ * after which its core is advanced again. */
 #ifndef SIM_TIME_CORE_H
 #define SIM_TIME_CORE_H
 
@@ -29,7 +30,8 @@ typedef struct time_lane { /* a pipe of a core */
 
 enum { TIME_SIGNALS = 16 };
 
-/* A flag: it may be set again before the wait that takes the first has come, and then holds both. */
+/* A flag: it may be set again before the wait that takes the first has come, and then holds
+ * both. */
 typedef struct time_flag {
     double at[TIME_SIGNALS];
     uint64_t set, taken;
@@ -102,9 +104,11 @@ void sim_play_tell(time_game *play, time_core *core, const time_record *record, 
 
 /* pipes.c: what begins at `ready` or later; each returns when it leaves its queue */
 double sim_play_vector(time_game *play, time_core *core, const time_record *record, double ready);
-/* Behind another product it loses few cycles, from a standstill more. -1: it waits for a copy out of its tile. */
+/* Behind another product it loses few cycles, from a standstill more. -1: it waits for a copy out
+ * of its tile. */
 double sim_play_cube(time_game *play, time_core *core, const time_record *record, double ready);
-/* What takes a time that is known when it begins: MTE1, copies between a cube core's memories. -1: it waits for a product in its tile. */
+/* What takes a time that is known when it begins: MTE1, copies between a cube core's memories. -1:
+ * it waits for a product in its tile. */
 double sim_play_plain(time_game *play, time_core *core, int pipe, const time_record *record,
                       double ready);
 

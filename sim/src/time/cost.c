@@ -1,4 +1,5 @@
-/* time/cost.c - what a vector instruction costs in its pipe, and the chip's facts in the model's units. */
+/* time/cost.c - what a vector instruction costs in its pipe, and the chip's facts in the model's
+ * units. */
 #include <string.h>
 
 #include "parts.h"
@@ -25,7 +26,8 @@ void sim_time_chip(time_chip *chip, const char *soc)
     chip->l2_fix_bytes_per_second /= hertz;
 }
 
-/* Bytes of the widest element of the operands that lie lane by lane: it decides how many lanes a repeat has. */
+/* Bytes of the widest element of the operands that lie lane by lane: it decides how many lanes a
+ * repeat has. */
 static int lane_bytes(const sim_instr *instr)
 {
     int bytes = 1;
@@ -64,7 +66,8 @@ static uint32_t active_blocks(const sim_instr *instr, const sim_operand *operand
     return blocks < active ? blocks : active;
 }
 
-/* How one repeat touches an operand: as it says if it counts repeats itself, else as consecutive pieces. */
+/* How one repeat touches an operand: as it says if it counts repeats itself, else as consecutive
+ * pieces. */
 static time_access access_of(const sim_instr *instr, const sim_operand *operand, uint32_t repeats)
 {
     time_access access = {.access = operand->access & (SIM_READ | SIM_WRITE)};

@@ -1,4 +1,5 @@
-/* time/cross.c - flags between cores as they are played: a signal is there when all that it asks for have arrived. */
+/* time/cross.c - flags between cores as they are played: a signal is there when all that it asks
+ * for have arrived. */
 #include "core.h"
 
 /* Whether unit `from` is one of those that must arrive, by `mode`, for a signal to unit `to`. */

@@ -1,7 +1,8 @@
-/* time/l2.c - the chip's L2: least recently used places of 512 B, filled and written back in lines of 128 B.
+/* time/l2.c - the chip's L2: least recently used places of 512 B, filled and written back in lines
+ * of 128 B.
  *
- * What it holds when a device is opened belongs to others; `dirty_at_start` of it has to be written back when its
- * place is taken. Its lines stay between launches. */
+ * What it holds when a device is opened belongs to others; `dirty_at_start` of it has to be written
+ * back when its place is taken. Its lines stay between launches. */
 #include <stdlib.h>
 #include <string.h>
 

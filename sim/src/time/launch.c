@@ -1,4 +1,5 @@
-/* time/launch.c - after a launch: its records are played under both readings of what is unsettled, and the results kept. */
+/* time/launch.c - after a launch: its records are played under both readings of what is unsettled,
+ * and the results kept. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,12 @@
 /* time/parts.h - what the files of the cost model share.
  *
- *   record.c   at issue: one record an instruction, in program order; equal programs of blocks are kept once
+ *   record.c   at issue: one record an instruction, in program order; equal programs of blocks are
+ *              kept once
  *   cost.c     what an instruction costs in its pipe; bank.c: cycles that UB's banks add
- *   play.c     after the launch: all blocks on all cores, as discrete events; cross.c: flags between cores
+ *   play.c     after the launch: all blocks on all cores, as discrete events; cross.c: flags
+ *              between cores
  *   share.c    copies in flight share the memory; l2.c: what of them L2 holds
- *   launch.c   plays under both readings of what is unsettled, keeps the results
- */
+ *   launch.c   plays under both readings of what is unsettled, keeps the results */
 #ifndef SIM_TIME_PARTS_H
 #define SIM_TIME_PARTS_H
 
@@ -19,7 +20,8 @@ typedef struct time_record {
     uint16_t tile;     /* of L0C that the unit flag is of: its first fractal */
     uint32_t scalar;   /* cycles of S since the record before, issuing it included */
     uint32_t startup,
-        busy; /* V: cycles until results flow, cycles of repeats; copies: busy is the issue interval */
+        /* V: cycles until results flow, cycles of repeats; copies: busy is the issue interval */
+        busy;
     union {
         struct {
             uint32_t group_conflict, bank_conflict; /* cycles, contained in busy */
@@ -36,7 +38,8 @@ typedef struct time_record {
     };
 } time_record;
 
-/* The records of a block, shared by blocks with equal ones: they differ in addresses of global memory alone. */
+/* The records of a block, shared by blocks with equal ones: they differ in addresses of global
+ * memory alone. */
 typedef struct time_program {
     time_record *records;
     int64_t count, copies;
@@ -55,7 +58,8 @@ typedef struct time_block { /* of a unit */
     time_use *use;     /* one a copy, found by the first play */
 } time_block;
 
-/* Facts of the chip by the names of ascsim_chips.inc. Rates are bytes a second there and bytes a cycle of a vector core here. */
+/* Facts of the chip by the names of ascsim_chips.inc. Rates are bytes a second there and bytes a
+ * cycle of a vector core here. */
 typedef struct time_chip {
 #define TIME_CONSTANT(name) double name;
 #include "constants.inc"
@@ -104,7 +108,8 @@ typedef enum time_touch {
 } time_touch; /* streams: reads that leave nothing behind */
 void sim_l2_touch(time_l2 *l2, uint64_t address, int64_t bytes, time_touch how, time_use *use);
 
-/* launch.c: what is kept of a device: the chip, what L2 holds, the records of the launch that runs. Under the device's lock. */
+/* launch.c: what is kept of a device: the chip, what L2 holds, the records of the launch that runs.
+ * Under the device's lock. */
 typedef struct time_state time_state;
 time_state *sim_time_state(ascsim *device); /* made if missing; NULL: no memory */
 const time_program *sim_time_program(const time_state *state, uint64_t hash,

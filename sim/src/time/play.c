@@ -55,7 +55,8 @@ static int64_t resident(const time_chip *chip, sim_grid grid)
     return (int64_t)groups;
 }
 
-/* The core of the chip that a unit runs on: the two vector cores beside a cube core are twice its number and the next. */
+/* The core of the chip that a unit runs on: the two vector cores beside a cube core are twice its
+ * number and the next. */
 static int number_of(sim_grid grid, int index)
 {
     const int units = sim_grid_units(grid), group = index / units, place = index % units;

@@ -19,8 +19,9 @@ typedef struct time_flow {
     double end;      /* on the clock of its class */
 } time_flow;
 
-/* What can slow a copy: L2 alone, or HBM too: fetching from it, or making room when it cannot keep up with writing back.
- * Behind these a class for each group of copies that fetch the same lines past L2. */
+/* What can slow a copy: L2 alone, or HBM too: fetching from it, or making room when it cannot keep
+ * up with writing back. Behind these a class for each group of copies that fetch the same lines
+ * past L2. */
 enum {
     TIME_HITS,
     TIME_FETCHES,
@@ -45,8 +46,8 @@ void sim_share_init(time_share *share, const time_chip *chip);
 void sim_share_advance(time_share *share, double now);
 void sim_share_add(time_share *share, const time_flow *flow);
 int sim_share_new_group(time_share *share); /* one that no copy in flight is in */
-/* When something happens if nothing else begins: a copy of *class ends, or (*class < 0) HBM falls behind with writing back.
- * INFINITY: nothing is in flight. */
+/* When something happens if nothing else begins: a copy of *class ends, or (*class < 0) HBM falls
+ * behind with writing back. INFINITY: nothing is in flight. */
 double sim_share_next(const time_share *share, int *class);
 int sim_share_end(time_share *share,
                   int class); /* of the copy whose turn it is; now must have been advanced to */
@@ -60,14 +61,16 @@ typedef struct time_event { /* one instruction */
     int16_t core, pipe; /* core: of the chip */
 } time_event;
 
-/* Where a play reports to. note() sees every instruction with its start and end; flags: waits that had to wait. */
+/* Where a play reports to. note() sees every instruction with its start and end; flags: waits that
+ * had to wait. */
 typedef struct time_sink {
     void (*note)(void *to, const time_event *event);
     void *to;
 } time_sink;
 
-/* Plays all units; pessimistic: an instruction of V starts only when the one before it has retired. l2: NULL to take
- * what the first play found. Returns the cycles until the last block ends, or -1 without memory. */
+/* Plays all units; pessimistic: an instruction of V starts only when the one before it has retired.
+ * l2: NULL to take what the first play found. Returns the cycles until the last block ends, or -1
+ * without memory. */
 double sim_time_play(const time_chip *chip, const time_block *units, int64_t count, sim_grid grid,
                      int pessimistic, time_l2 *l2, time_stats *stats, const time_sink *sink);
 

@@ -1,7 +1,7 @@
 /* time/record.c - at issue: a record an instruction, in program order.
  *
- * Blocks of one kernel mostly issue the same instructions on other addresses, so a block's records are kept apart from
- * the addresses of its copies, and blocks with equal records share them. */
+ * Blocks of one kernel mostly issue the same instructions on other addresses, so a block's records
+ * are kept apart from the addresses of its copies, and blocks with equal records share them. */
 #include <stdlib.h>
 #include <string.h>
 

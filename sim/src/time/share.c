@@ -1,13 +1,16 @@
 /* time/share.c - copies in flight share HBM and L2.
  *
- * Each copy has a rate of its own, what it would get if it were alone. When all that are in flight ask for more than
- * HBM or L2 can give, all that use it are slowed by the same factor. So a copy ends when its class has gone a given way,
- * whatever the factors were meanwhile: one clock a class, one sorted list.
+ * Each copy has a rate of its own, what it would get if it were alone. When all that are in flight
+ * ask for more than HBM or L2 can give, all that use it are slowed by the same factor. So a copy
+ * ends when its class has gone a given way, whatever the factors were meanwhile: one clock a class,
+ * one sorted list.
  *
- * Dirty lines that make room wait until HBM has nothing to read, and hold up nobody before too many of them wait.
+ * Dirty lines that make room wait until HBM has nothing to read, and hold up nobody before too many
+ * of them wait.
  *
- * Requests for one line that L2 does not keep are served one after the other. So a group of copies that fetch the same
- * lines gets a given number of requests a cycle, however many they are: a class for each group, with a factor of its own. */
+ * Requests for one line that L2 does not keep are served one after the other. So a group of copies
+ * that fetch the same lines gets a given number of requests a cycle, however many they are: a class
+ * for each group, with a factor of its own. */
 #include <math.h>
 #include <string.h>
 
@@ -27,7 +30,8 @@ typedef struct factors {
     double growth; /* of what waits to be written back, a cycle */
 } factors;
 
-/* The part of its requests that copies of the same lines are served in a cycle: less than 1 if they ask for more than L2 gives. */
+/* The part of its requests that copies of the same lines are served in a cycle: less than 1 if they
+ * ask for more than L2 gives. */
 static double lines_allow(const time_share *share, int class)
 {
     const double wanted = share->requests[class];

@@ -1,4 +1,5 @@
-/* kernels.c - kernels to time the model with: what a norm does to rows, and single instructions over and over. */
+/* kernels.c - kernels to time the model with: what a norm does to rows, and single instructions
+ * over and over. */
 #include "c_api/asc_simd.h"
 
 enum { ROW = 2048, TIMES = 64 };

@@ -1,4 +1,5 @@
-/* cross.c - a cube core and its two vector cores, and blocks of a mix kernel: flags between cores. */
+/* cross.c - a cube core and its two vector cores, and blocks of a mix kernel: flags between
+ * cores. */
 #include "cube.h"
 
 #define BEGIN_MIX()               \

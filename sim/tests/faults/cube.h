@@ -1,5 +1,5 @@
-/* cube.h - the steps of a product of 64 x 64 x 64 halves on a cube core, for kernels with one of them wrong. A and B lie as they are
- * stored, A [m][k], B [n][k]. */
+/* cube.h - the steps of a product of 64 x 64 x 64 halves on a cube core, for kernels with one of
+ * them wrong. A and B lie as they are stored, A [m][k], B [n][k]. */
 #ifndef PLANTED_CUBE_H
 #define PLANTED_CUBE_H
 

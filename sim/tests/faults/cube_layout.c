@@ -1,4 +1,5 @@
-/* cube_layout.c - what lies in the cube core's memories: types, layouts, what nothing has written. */
+/* cube_layout.c - what lies in the cube core's memories: types, layouts, what nothing has
+ * written. */
 #include "cube.h"
 
 /* ---- types ---- */
@@ -117,7 +118,8 @@ KERNEL_CUBE(unwritten_accumulator)
     MULTIPLY(0, EITHER(false, true)); // FAULT: cube-unwritten
 }
 
-/* Rows that were never brought are nothing, and a product of more rows than there are reads them. */
+/* Rows that were never brought are nothing, and a product of more rows than there are reads
+ * them. */
 KERNEL_CUBE(unwritten_rows)
 {
     BEGIN_CUBE();

@@ -1,10 +1,10 @@
 /* faults.c - runs the planted faults and their clean twins: faults PLANTED.so CLEAN.so SOURCE...
  *
- * The sources are the table: KERNEL(name), KERNEL_CUBE(name) or KERNEL_MIX(name), behind it perhaps "blocks=PLANTED[,CLEAN]", and the
- * lines marked FAULT and OTHER. Of a planted one the model must report that kind at that line
- * with that other line, and nothing else; of its twin nothing; both with every seed and any
- * number of threads, and in the same words. Every kind that the model knows is planted.
- */
+ * The sources are the table: KERNEL(name), KERNEL_CUBE(name) or KERNEL_MIX(name), behind it perhaps
+ * "blocks=PLANTED[,CLEAN]", and the lines marked FAULT and OTHER. Of a planted one the model must
+ * report that kind at that line with that other line, and nothing else; of its twin nothing; both
+ * with every seed and any number of threads, and in the same words. Every kind that the model knows
+ * is planted. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

@@ -23,7 +23,8 @@ enum { N = 16384, TILE = 256, BYTES = TILE * 4 };
     __attribute__((visibility("default"))) __global__ __vector__ void name( \
         __gm__ float *x, __gm__ float *y, __gm__ float *z)
 
-/* The same on a cube core, and on a cube core with two vector cores; x is A and y is B, of halves. */
+/* The same on a cube core, and on a cube core with two vector cores; x is A and y is B, of
+ * halves. */
 #define KERNEL_CUBE(name)                                                 \
     __attribute__((visibility("default"))) __global__ __cube__ void name( \
         __gm__ float *x, __gm__ float *y, __gm__ float *z)

@@ -1,5 +1,6 @@
-/* cube.c - products of one tile compared with their definition: all types, transposes, sizes that fill no fractal, bias, two products
- * in one tile, ways out; the sums in the order that the page on the model gives. */
+/* cube.c - products of one tile compared with their definition: all types, transposes, sizes that
+ * fill no fractal, bias, two products in one tile, ways out; the sums in the order that the page on
+ * the model gives. */
 #include <stdio.h>
 #include <stdlib.h>
 

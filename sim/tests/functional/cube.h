@@ -6,7 +6,8 @@
 
 enum { PRODUCT_HALF, PRODUCT_BF16, PRODUCT_FLOAT, PRODUCT_I8, PRODUCT_TYPES };
 
-/* C [m][n] = op(A) op(B), one tile of L0: A stored [m][k] or, turned, [k][m]; B [k][n] or, turned, [n][k]. */
+/* C [m][n] = op(A) op(B), one tile of L0: A stored [m][k] or, turned, [k][m]; B [k][n] or, turned,
+ * [n][k]. */
 typedef struct product {
     int32_t type, a_turned, b_turned;
     int32_t m, k, n;

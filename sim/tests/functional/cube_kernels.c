@@ -10,8 +10,9 @@ static uint32_t up(uint32_t x, uint32_t to)
     return (x + to - 1) / to;
 }
 
-/* Rows of k of floats come in bands of 16, each a tile of its own: squares of 32 bits are two fractals that lie behind each other, which
- * are columns beside each other where a column has 16 rows. */
+/* Rows of k of floats come in bands of 16, each a tile of its own: squares of 32 bits are two
+ * fractals that lie behind each other, which are columns beside each other where a column has 16
+ * rows. */
 static void bring_bands(__cbuf__ float *to, __gm__ float *from, uint32_t k, uint32_t columns)
 {
     const uint32_t band = up(columns, 8) * 128, whole = k / 16;
@@ -22,7 +23,8 @@ static void bring_bands(__cbuf__ float *to, __gm__ float *from, uint32_t k, uint
                              columns, 16, 1, 0);
 }
 
-/* A stored [m][k] comes as columns of m rows: for each of them its fractals to their places in the rows of fractals. */
+/* A stored [m][k] comes as columns of m rows: for each of them its fractals to their places in the
+ * rows of fractals. */
 #define LOADS(T, K0, SQUARES)                                                                     \
     static void bring_##T(const product *p, __gm__ T *a, __gm__ T *b)                             \
     {                                                                                             \
@@ -72,7 +74,8 @@ static void bring_bands(__cbuf__ float *to, __gm__ float *from, uint32_t k, uint
             turn_b_##T(p, b0, b1, n1, k1);                                                        \
     }
 
-/* 16 bits: a square is a fractal. A [k][m]: fractals (k, m) lie by columns of m, as rows of fractals want them. */
+/* 16 bits: a square is a fractal. A [k][m]: fractals (k, m) lie by columns of m, as rows of
+ * fractals want them. */
 #define TURNS16(T)                                                                      \
     static void turn_a_##T(const product *p, __ca__ T *a0, __cbuf__ T *a1, uint32_t m1, \
                            uint32_t k1)                                                 \
@@ -90,7 +93,8 @@ TURNS16(bfloat16_t)
 LOADS(half, 16, 16)
 LOADS(bfloat16_t, 16, 16)
 
-/* 32 bits: a square is two fractals, a band of 16 k makes two columns of them in L0A and two rows in L0B. */
+/* 32 bits: a square is two fractals, a band of 16 k makes two columns of them in L0A and two rows
+ * in L0B. */
 static void turn_a_float(const product *p, __ca__ float *a0, __cbuf__ float *a1, uint32_t m1,
                          uint32_t k1)
 {

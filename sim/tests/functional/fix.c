@@ -1,5 +1,5 @@
-/* fix.c - copies out of L0C compared with their definition: types and scales, rows and columns of blocks, several matrices, relu, atomics;
- * and a product of a product, by way of L1. */
+/* fix.c - copies out of L0C compared with their definition: types and scales, rows and columns of
+ * blocks, several matrices, relu, atomics; and a product of a product, by way of L1. */
 #include "fix.h"
 
 #include <math.h>

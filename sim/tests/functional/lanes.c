@@ -1,7 +1,7 @@
-/* lanes.c - every lane-by-lane function in all its forms, on random masks, strides, repeats and tails, against its
- * definition computed one lane at a time. All of UB is compared: what is not selected must keep what it held.
- *   functional [SEED]
- */
+/* lanes.c - every lane-by-lane function in all its forms, on random masks, strides, repeats and
+ * tails, against its definition computed one lane at a time. All of UB is compared: what is not
+ * selected must keep what it held.
+ *   functional [SEED] */
 #include "lanes.h"
 
 #include <stdio.h>
@@ -25,7 +25,8 @@ typedef struct lane_function {
 
 static int unfused;
 
-/* a b + c: fused, the sum is rounded to float once; else the product is rounded to the type before it. */
+/* a b + c: fused, the sum is rounded to float once; else the product is rounded to the type before
+ * it. */
 static long double product_sum(type_id type, long double a, long double b, long double c)
 {
     long double product = a * b;

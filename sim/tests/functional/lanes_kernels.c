@@ -1,4 +1,5 @@
-/* lanes_kernels.c - one kernel that runs any lane-by-lane function in any of its forms on an image of UB. */
+/* lanes_kernels.c - one kernel that runs any lane-by-lane function in any of its forms on an image
+ * of UB. */
 #include "c_api/asc_simd.h"
 #include "lanes.h"
 

@@ -1,5 +1,5 @@
-/* matmul.c - the examples' products, alone and with gelu, in every tiling that they are timed in, on small matrices whose sides fill no
- * tile: results, and no fault under any schedule. */
+/* matmul.c - the examples' products, alone and with gelu, in every tiling that they are timed in,
+ * on small matrices whose sides fill no tile: results, and no fault under any schedule. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

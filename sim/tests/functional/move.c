@@ -1,4 +1,5 @@
-/* move.c - copies byte by byte against what their arguments say, atomic stores in the order of blocks. */
+/* move.c - copies byte by byte against what their arguments say, atomic stores in the order of
+ * blocks. */
 #include "move.h"
 
 #include <stdio.h>
@@ -184,7 +185,8 @@ int main(int argc, char **argv)
 #define USE(name, T) wrong += test_atomic(device, kind, ATOMIC_##T, T_##T);
         ATOMIC_TYPES(USE)
     }
-    /* A plain form that drops a tail is reported, and that padding is copied out to be looked at; nothing else is. */
+    /* A plain form that drops a tail is reported, and that padding is copied out to be looked at;
+     * nothing else is. */
     const ascsim_fault *faults;
     const int count = ascsim_faults(device, &faults);
     int other = 0;

@@ -44,7 +44,8 @@ static float *row_of_numbers(ascsim *device, int count)
     return x;
 }
 
-/* The right kernel is right under every schedule and on any number of threads, and takes the same time. */
+/* The right kernel is right under every schedule and on any number of threads, and takes the same
+ * time. */
 static void test_ordered(void)
 {
     double task[2] = {0};

@@ -38,7 +38,8 @@ __global__ __vector__ void ordered(__gm__ float *x, __gm__ float *y, int rows)
     asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID1);
 }
 
-/* missing 0: V waits for the copy in. 1: the second of V for the first. 2: the copy out for V. 3: S for V. */
+/* missing 0: V waits for the copy in. 1: the second of V for the first. 2: the copy out for V. 3: S
+ * for V. */
 __global__ __vector__ void unordered(__gm__ float *x, __gm__ float *y, int missing)
 {
     asc_init();
@@ -59,7 +60,8 @@ __global__ __vector__ void unordered(__gm__ float *x, __gm__ float *y, int missi
     asc_copy_ub2gm(y, out, ROW * sizeof(float));
 }
 
-/* how 0: S waits for a flag that none sets. 1: V and MTE2 each for what stands behind the other's wait. */
+/* how 0: S waits for a flag that none sets. 1: V and MTE2 each for what stands behind the other's
+ * wait. */
 __global__ __vector__ void waits_for_ever(int how)
 {
     asc_init();
@@ -73,7 +75,8 @@ __global__ __vector__ void waits_for_ever(int how)
     }
 }
 
-/* All types of arguments; S alone: plain loads and stores of GM and UB, structures, helpers of bits. */
+/* All types of arguments; S alone: plain loads and stores of GM and UB, structures, helpers of
+ * bits. */
 typedef struct pair {
     int64_t a;
     float b[4];

@@ -1,5 +1,5 @@
-/* value.h - numbers of all types as long double, rounded as the definitions say: by trying neighbours, in no way
- * as the model does it. */
+/* value.h - numbers of all types as long double, rounded as the definitions say: by trying
+ * neighbours, in no way as the model does it. */
 #ifndef FUNCTIONAL_VALUE_H
 #define FUNCTIONAL_VALUE_H
 

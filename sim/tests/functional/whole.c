@@ -1,6 +1,6 @@
-/* whole.c - functions that look at more than one lane, in all their forms, against their definitions.
- *   functional_whole [SEED]
- */
+/* whole.c - functions that look at more than one lane, in all their forms, against their
+ * definitions.
+ *   functional_whole [SEED] */
 #include <stdio.h>
 #include <stdlib.h>
 

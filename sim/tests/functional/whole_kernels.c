@@ -1,4 +1,5 @@
-/* whole_kernels.c - one kernel that runs any function of whole.inc; S reads back what registers hold. */
+/* whole_kernels.c - one kernel that runs any function of whole.inc; S reads back what registers
+ * hold. */
 #include "c_api/asc_simd.h"
 #include "whole.h"
 

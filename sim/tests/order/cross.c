@@ -1,7 +1,7 @@
-/* cross.c - made-up programs of a cube core and its two vector cores: the model reports a race between cores exactly where sets of
- * steps, computed straight from the rules, leave two accesses unordered; without races every seed has the same results.
- *   cross [PROGRAMS]
- */
+/* cross.c - made-up programs of a cube core and its two vector cores: the model reports a race
+ * between cores exactly where sets of steps, computed straight from the rules, leave two accesses
+ * unordered; without races every seed has the same results.
+ *   cross [PROGRAMS] */
 #include "cross.h"
 
 #include <stdio.h>
@@ -93,7 +93,8 @@ static int is_access(const cross_step *s)
     return s->kind == READ || s->kind == WRITE;
 }
 
-/* Steps of the core before i that an arrival by that pipe stands for: of its pipe all, of the other those before a barrier. */
+/* Steps of the core before i that an arrival by that pipe stands for: of its pipe all, of the other
+ * those before a barrier. */
 static set behind(const cross_program *p, int i)
 {
     const cross_step *arrival = &p->steps[i];

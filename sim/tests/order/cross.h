@@ -1,4 +1,5 @@
-/* cross.h - programs of a cube core and its two vector cores: copies of slots of global memory, flags between the cores, barriers. */
+/* cross.h - programs of a cube core and its two vector cores: copies of slots of global memory,
+ * flags between the cores, barriers. */
 #ifndef ORDER_CROSS_H
 #define ORDER_CROSS_H
 

@@ -1,4 +1,5 @@
-/* cube.c - the cube core's times: published cycles of products, what the unit flag saves, what flags between cores cost. */
+/* cube.c - the cube core's times: published cycles of products, what the unit flag saves, what
+ * flags between cores cost. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,8 @@ int main(void)
     CHECK(by_flags - by_unit > 7 * 0.45 && by_flags - by_unit < 8 * 0.6, "%.2f %.2f", by_flags,
           by_unit);
 
-    /* All but the last copy are hidden; that takes 64 elements a cycle to L1, 70 bytes a cycle to GM. */
+    /* All but the last copy are hidden; that takes 64 elements a cycle to L1, 70 bytes a cycle to
+     * GM. */
     const double last = (TILE_BYTES / 70. - 128 * 256 / 64.) / MHZ;
     CHECK(fabs(by_unit - to_l1 - last) < 0.02, "%.3f %.3f", by_unit - to_l1, last);
 
@@ -69,7 +71,8 @@ int main(void)
     const ascsim_time more = launch((ascsim_kernel)rounds, 1, 1, eleven, 1);
     const double round = (more.task_us - first.task_us) * MHZ / 10;
     CHECK(fabs(round - (512 + 60 + 200 + 2 * latency)) < 40, "%.0f", round);
-    /* As many blocks as cores take as long as one; twice as many twice as long; by any number of threads. */
+    /* As many blocks as cores take as long as one; twice as many twice as long; by any number of
+     * threads. */
     const ascsim_time full = launch((ascsim_kernel)rounds, 24, 3, eleven, 1);
     const ascsim_time twice = launch((ascsim_kernel)rounds, 48, 2, eleven, 1);
     const double each = more.task_us - more.start_us;

@@ -1,4 +1,5 @@
-/* cube_kernels.c - products whose times are published, tiles that are copied out, flags between cores: for times alone. */
+/* cube_kernels.c - products whose times are published, tiles that are copied out, flags between
+ * cores: for times alone. */
 #include "c_api/asc_simd.h"
 
 enum { F16_SIDE = 64 };
@@ -11,7 +12,8 @@ __global__ __cube__ void products(uint32_t count, uint32_t m, uint32_t n)
                  (__cb__ half *)asc_get_phy_buf_addr(0), m, F16_SIDE, n, 0, false, false, i == 0);
 }
 
-/* Tiles of `steps` products, each copied out: by flags of pipes, by the unit flag (1), by that to L1 (2). */
+/* Tiles of `steps` products, each copied out: by flags of pipes, by the unit flag (1), by that to
+ * L1 (2). */
 __global__ __cube__ void tiles(__gm__ half *c, uint32_t count, uint32_t steps, uint32_t unit_flag)
 {
     asc_init();

@@ -8,7 +8,8 @@
 #include "check.h"
 #include "time/play.h"
 
-/* ---- banks: the eight scenarios that Ascend C's examples publish, cycles beyond 64 repeats ---- */
+/* ---- banks: the eight scenarios that Ascend C's examples publish, cycles beyond 64 repeats
+ * ---- */
 
 static void test_banks(void)
 {
@@ -325,8 +326,8 @@ int sim_error(const char *format, ...)
     return -1;
 }
 
-/* One tile of L0C, handed from mmad to the copy out and back by its unit flag: no copy takes what another one is still taking, and
- * every product is made. */
+/* One tile of L0C, handed from mmad to the copy out and back by its unit flag: no copy takes what
+ * another one is still taking, and every product is made. */
 static void test_unit_flag(void)
 {
     enum { TIMES = 3, OUT = 5000, IN = 1 << 20 };
