@@ -9,6 +9,7 @@
 #ifndef CUDA_FLASH_ATTENTION_BACKWARD_CUH
 #define CUDA_FLASH_ATTENTION_BACKWARD_CUH
 
+#include "flash_attention_launch.cuh"
 #include "flash_attention_tile.cuh"
 
 enum { FLASH_DQ = 1, FLASH_DK = 2, FLASH_DV = 4 };

@@ -1,7 +1,8 @@
 /* flash_attention_cudnn.c - flash_attention forward by NVIDIA's cuDNN, where it is installed.
  *
- * cuDNN compiles a kernel when a shape is first seen, which takes about a second: so it gets large problems alone. The backward is
- * always Tigon's own: cuDNN's adds to dq in no fixed order, or keeps a matrix of S x L. */
+ * cuDNN compiles a kernel when a shape is first seen, which takes about a second: so it gets large
+ * problems alone. The backward is always Tigon's own: cuDNN's adds to dq in no fixed order, or
+ * keeps a matrix of S x L. */
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>

@@ -6,6 +6,7 @@
 #ifndef CUDA_FLASH_ATTENTION_FORWARD_CUH
 #define CUDA_FLASH_ATTENTION_FORWARD_CUH
 
+#include "flash_attention_launch.cuh"
 #include "flash_attention_tile.cuh"
 
 template <class T, int D> struct flash_forward {
@@ -57,6 +58,24 @@ __device__ __forceinline__ void flash_softmax(float (&s)[MT][NT][4], float (&mos
         }
 }
 
+/* Scores of keys that a query does not see become -inf. `sees`: the first of a warp's rows sees the
+ * keys below. */
+template <int MT, int NT>
+__device__ __forceinline__ void flash_hide(float (&s)[MT][NT][4], int column, int keys, int sees)
+{
+    const int lane = lane_id();
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int r = m * 16 + i / 2 * 8 + lane / 4;
+                if (column + n * 8 + lane % 4 * 2 + i % 2 >= min(keys, sees + r))
+                    s[m][n][i] = -CUDART_INF_F;
+            }
+}
+
 template <class T, int D>
 __global__ void __launch_bounds__(flash_forward<T, D>::THREADS, 2)
     flash_forward_kernel(const __grid_constant__ flash_problem p)
@@ -68,7 +87,7 @@ __global__ void __launch_bounds__(flash_forward<T, D>::THREADS, 2)
     const int tiles = (p.queries + C::ROWS - 1) / C::ROWS;
     const int row = (tiles - 1 - (int)blockIdx.x % tiles) * C::ROWS;
     const int h = blockIdx.x / tiles % p.heads, b = blockIdx.x / tiles / p.heads;
-    const int own = threadIdx.x / 32 * 16 * C::MT, lane = lane_id();
+    const int own = threadIdx.x / 32 * 16 * C::MT;
     const int columns = max(0, min(p.keys, row + C::ROWS - 1 + p.end));
     const int sees = row + own + p.end; /* the warp's first row sees the keys below */
 
@@ -97,37 +116,18 @@ __global__ void __launch_bounds__(flash_forward<T, D>::THREADS, 2)
             continue; /* the warp sees nothing of it */
         float s[C::MT][C::NT][4];
         multiply_rows<T, D>(s, q, own, stage);
-        if (column + C::COLUMNS > min(columns, sees)) {
-#pragma unroll
-            for (int m = 0; m < C::MT; m++)
-#pragma unroll
-                for (int n = 0; n < C::NT; n++)
-#pragma unroll
-                    for (int i = 0; i < 4; i++) {
-                        const int r = m * 16 + i / 2 * 8 + lane / 4;
-                        if (column + n * 8 + lane % 4 * 2 + i % 2 >= min(p.keys, sees + r))
-                            s[m][n][i] = -CUDART_INF_F;
-                    }
-        }
+        if (column + C::COLUMNS > min(columns, sees))
+            flash_hide(s, column, p.keys, sees);
         flash_softmax<T>(s, most, sum, y, p.factor);
         add_product<T, D>(y, s, stage + C::TILE);
     }
     copies_arrive();
 
     const int left = p.queries - row - own;
+    float *const lse = p.lse ? p.lse + ((int64_t)b * p.heads + h) * p.queries + row + own : NULL;
 #pragma unroll
     for (int m = 0; m < C::MT; m++)
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            float all = sum[m][i] + __shfl_xor_sync(0xffffffff, sum[m][i], 1);
-            all += __shfl_xor_sync(0xffffffff, all, 2);
-            const int r = m * 16 + i * 8 + lane / 4;
-            if (p.lse && lane % 4 == 0 && r < left)
-                p.lse[((int64_t)b * p.heads + h) * p.queries + row + own + r] =
-                    all == 0 ? -CUDART_INF_F
-                             : (most[m][i] * p.factor + (log2f(all) - P_EXPONENT<T>)) * LN_2;
-            sum[m][i] = all == 0 ? 0 : 1 / all;
-        }
+        flash_end_rows<T>(sum[m], most[m], p.factor, lse ? lse + m * 16 : NULL, left - m * 16);
     store_rows<T, D>(memory, own, y, sum, p.y.at(b, h, row + own), p.y.row, left, p.d);
 }
 

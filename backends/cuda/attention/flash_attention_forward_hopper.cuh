@@ -195,17 +195,8 @@ __device__ __forceinline__ void attend(const flash_forward_jobs &a, uint32_t mem
         if (lane == 0)
             arrive(memory + C::V_FREE + 8 * ((before + j.steps - 1) % C::STAGES));
     }
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        float all = sum[h] + __shfl_xor_sync(0xffffffff, sum[h], 1);
-        all += __shfl_xor_sync(0xffffffff, all, 2);
-        const int r = row + h * 8 + lane / 4;
-        if (p.lse && lane % 4 == 0 && r < p.queries)
-            p.lse[((int64_t)j.b * p.heads + j.head) * p.queries + r] =
-                all == 0 ? -CUDART_INF_F
-                         : (most[h] * p.factor + (log2f(all) - P_EXPONENT<T>)) * LN_2;
-        sum[h] = all == 0 ? 0 : 1 / all;
-    }
+    float *const lse = p.lse ? p.lse + ((int64_t)j.b * p.heads + j.head) * p.queries + row : NULL;
+    flash_end_rows<T>(sum, most, p.factor, lse, p.queries - row);
     store_sums<T>(y, sum, p.y.at(j.b, j.head, row), p.y.row, p.queries - row, p.d);
 }
 

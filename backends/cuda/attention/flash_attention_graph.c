@@ -1,13 +1,13 @@
-/* flash_attention_graph.c - attention as a graph of small operations on tensors that exist on paper alone. cuDNN has one kernel for a graph of
- * this form. */
+/* flash_attention_graph.c - attention as a graph of small operations on tensors that exist on paper
+ * alone. cuDNN has one kernel for a graph of this form. */
 #include "flash_attention_graph.h"
 
 #include <string.h>
 
 dnn_library cuda_dnn;
 
-/* Its tensors, by their ids: those that are passed, then those on paper, of S S: [B,H,S,L], of rows: [B,H,S,1]. Q is no operation's second
- * or third: 0 stands for none there. */
+/* Its tensors, by their ids: those that are passed, then those on paper, of S S: [B,H,S,L], of
+ * rows: [B,H,S,1]. Q is no operation's second or third: 0 stands for none there. */
 enum {
     Q,
     K,
@@ -37,7 +37,8 @@ typedef struct operation {
     int64_t axis;
 } operation;
 
-/* Of the mask these: where the index of the row is not below that of the column the score stays, elsewhere it is -inf. */
+/* Of the mask these: where the index of the row is not below that of the column the score stays,
+ * elsewhere it is -inf. */
 enum { MASK_BEGINS = 2, MASK_ENDS = 6 };
 static const operation operations[] = {
     {.kind = DNN_OP_MATMUL, .x = Q, .b = K, .y = SCORES},

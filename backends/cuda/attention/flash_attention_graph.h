@@ -5,7 +5,8 @@
 #include "host/cudnn.h"
 #include "host/launch.h"
 
-/* What is passed to a plan: its first tensors, in this order; the last two are numbers of the host. */
+/* What is passed to a plan: its first tensors, in this order; the last two are numbers of the
+ * host. */
 enum { FLASH_Q, FLASH_K, FLASH_V, FLASH_Y, FLASH_LSE, FLASH_SCALE, FLASH_HIDDEN, FLASH_REAL };
 
 enum { FLASH_MOST_DESCRIPTORS = 64 };

@@ -1,4 +1,5 @@
-/* flash_attention_hopper.h - flash_attention by kernels for Hopper (compute capability 9.0). For C and C++. */
+/* flash_attention_hopper.h - flash_attention by kernels for Hopper (compute capability 9.0). For C
+ * and C++. */
 #ifndef CUDA_FLASH_ATTENTION_HOPPER_H
 #define CUDA_FLASH_ATTENTION_HOPPER_H
 

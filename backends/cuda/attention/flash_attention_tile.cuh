@@ -246,6 +246,24 @@ __device__ __forceinline__ void add_product(float (&sum)[MT][D / 8][4], const fl
 
 /* ---- to memory ---- */
 
+/* Of 16 rows, sums of powers become what their rows of y are multiplied with. lse: of these rows, of
+ * which `left` are there; NULL: not asked for. */
+template <class T>
+__device__ __forceinline__ void flash_end_rows(float (&sum)[2], const float (&most)[2],
+                                               float factor, float *lse, int left)
+{
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float all = sum[h] + __shfl_xor_sync(0xffffffff, sum[h], 1);
+        all += __shfl_xor_sync(0xffffffff, all, 2);
+        const int r = h * 8 + lane_id() / 4;
+        if (lse && lane_id() % 4 == 0 && r < left)
+            lse[r] =
+                all == 0 ? -CUDART_INF_F : (most[h] * factor + (log2f(all) - P_EXPONENT<T>)) * LN_2;
+        sum[h] = all == 0 ? 0 : 1 / all;
+    }
+}
+
 /* A warp's sums, times factor[row], become rows from `to` on, of which `left` are there: through
  * its own rows of a tile. */
 template <class T, int D, int MT>
@@ -278,32 +296,6 @@ __device__ __forceinline__ void store_rows(char *tile, int first, const float (&
             store((T *)(to + row * stride) + c * V<T>, d - c * V<T>,
                   *(const uint4 *)(own + row * PITCH<T, D> + ((c ^ row % 8) << 4)));
     }
-}
-
-/* ---- the host's side ---- */
-
-/* run(D) with the width that heads of d elements are padded to. */
-template <class F> static inline void by_width(int d, F run)
-{
-    if (d <= 64)
-        run(number<64>());
-    else if (d <= 128)
-        run(number<128>());
-    else
-        run(number<256>());
-}
-
-/* Blocks of C::ROWS rows of all heads. */
-template <class C, class K>
-static inline void launch_flash(K kernel, const flash_problem &p, cudaStream_t stream, int rows,
-                                int heads)
-{
-    const int64_t blocks = ceil_div(rows, C::ROWS) * heads * p.batches;
-    if (blocks == 0)
-        return;
-    cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         C::BYTES);
-    kernel<<<(unsigned)blocks, C::THREADS, C::BYTES, stream>>>(p);
 }
 
 #endif

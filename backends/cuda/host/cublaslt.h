@@ -1,6 +1,6 @@
-/* cublaslt.h - what is called of NVIDIA's cuBLASLt, declared here so that a build needs no package of it: opened at run time.
- * Source: the library's reference, docs.nvidia.com/cuda/cublas, "Using the cuBLASLt API". tests/cuda compares it with the real header
- * where that is installed. */
+/* cublaslt.h - what is called of NVIDIA's cuBLASLt, declared here so that a build needs no package
+ * of it: opened at run time. Source: the library's reference, docs.nvidia.com/cuda/cublas, "Using
+ * the cuBLASLt API". tests/cuda compares it with the real header where that is installed. */
 #ifndef CUDA_CUBLASLT_H
 #define CUDA_CUBLASLT_H
 
@@ -49,7 +49,8 @@ typedef struct cublaslt_product *cublaslt_desc;
 typedef struct cublaslt_matrix *cublaslt_layout;
 typedef struct cublaslt_wishes *cublaslt_preference;
 
-/* X(name, arguments): each returns 0 or an error. Matrices are stored by columns, `ld` elements apart. */
+/* X(name, arguments): each returns 0 or an error. Matrices are stored by columns, `ld` elements
+ * apart. */
 #define CUBLASLT_FUNCTIONS(X)                                                                \
     X(cublasLtCreate, (cublaslt_handle * handle))                                            \
     X(cublasLtMatmulDescCreate, (cublaslt_desc * desc, int compute_type, int scale_type))    \

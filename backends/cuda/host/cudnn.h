@@ -1,6 +1,6 @@
-/* cudnn.h - what is called of NVIDIA's cuDNN, declared here so that a build needs no package of it: opened at run time. Source: the
- * library's reference, docs.nvidia.com/deeplearning/cudnn, "cuDNN Graph Library". tests/cuda compares it with the real header where that is
- * installed. */
+/* cudnn.h - what is called of NVIDIA's cuDNN, declared here so that a build needs no package of it:
+ * opened at run time. Source: the library's reference, docs.nvidia.com/deeplearning/cudnn, "cuDNN
+ * Graph Library". tests/cuda compares it with the real header where that is installed. */
 #ifndef CUDA_CUDNN_H
 #define CUDA_CUDNN_H
 

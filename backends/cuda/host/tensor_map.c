@@ -1,4 +1,5 @@
-/* tensor_map.c - maps of tensors are made by the driver, whose function is asked for at run time: nothing is linked with it. */
+/* tensor_map.c - maps of tensors are made by the driver, whose function is asked for at run time:
+ * nothing is linked with it. */
 #include "tensor_map.h"
 
 #include <cuda_runtime_api.h>

@@ -4,9 +4,8 @@
 #ifndef CUDA_SOFTMAX_JSD_ROWS_CUH
 #define CUDA_SOFTMAX_JSD_ROWS_CUH
 
-#include "rows/held.cuh"
-#include "rows/mixed.cuh"
 #include "softmax_jsd.cuh"
+#include "softmax_jsd_pair.cuh"
 
 struct softmax_jsd_args {
     row_span student, teacher, dstudent; /* dstudent.data NULL: no gradient */
@@ -20,78 +19,6 @@ struct softmax_jsd_args {
     float unit;  /* what the gradient is multiplied with beside share and dloss */
     int n, lanes;
 };
-
-/* ---- where the rows lie ---- */
-
-/* Both in memory. */
-template <class T> struct walked_pair {
-    static constexpr bool CAN_KEEP = false;
-    const T *student, *teacher;
-
-    template <bool, class TEAM, class EACH>
-    __device__ __forceinline__ void for_each(const TEAM &t, int n, const EACH &each) const
-    {
-        for_chunks<T, 0>(t, n, [&](int, int j) {
-            float x[V<T>], y[V<T>];
-            widen<T>(load(student + j, n - j, MINUS_INFINITY<T>), x);
-            widen<T>(load(teacher + j, n - j, MINUS_INFINITY<T>), y);
-            each(j, x, y);
-        });
-    }
-};
-
-enum {
-    PAIR_THREADS = 256 /* of a block that holds two rows, or a part of them */,
-    ROOM_OF_BASES =
-        /* how far apart the logarithms of two rows' largest powers may be, if powers are to count
-         * from one base */
-    16
-};
-
-typedef cluster_team<PAIR_THREADS> pair_team;
-
-/* Both in shared memory, of whole chunks, which each thread copied there for itself. KEEP: what
- * `each` makes of f32 stays in their place. */
-template <class T> struct held_pair {
-    static constexpr bool CAN_KEEP = sizeof(T) == 4;
-    uint4 *memory;
-
-    __device__ __forceinline__ void take(const pair_team &t, int n, const T *student,
-                                         const T *teacher) const
-    {
-        for_chunks_held(t, n, [&](int j, uint4 *at) {
-            copy_ahead(at, student + j);
-            copy_ahead(at + PAIR_THREADS, teacher + j);
-        });
-    }
-
-    template <bool KEEP, class EACH>
-    __device__ __forceinline__ void for_each(const pair_team &t, int n, const EACH &each) const
-    {
-        for_chunks_held(t, n, [&](int j, uint4 *at) {
-            float x[V<T>], y[V<T>];
-            widen<T>(at[0], x);
-            widen<T>(at[PAIR_THREADS], y);
-            each(j, x, y);
-            if constexpr (KEEP && CAN_KEEP) {
-                at[0] = narrow<T>(x);
-                at[PAIR_THREADS] = narrow<T>(y);
-            }
-        });
-    }
-
-  private:
-    template <class EACH>
-    __device__ __forceinline__ void for_chunks_held(const pair_team &t, int n,
-                                                    const EACH &each) const
-    {
-        uint4 *at = memory + threadIdx.x;
-        for (int j = t.lane * V<T>; j < n; j += t.lanes * V<T>, at += 2 * PAIR_THREADS)
-            each(j, at);
-    }
-};
-
-/* ---- the passes over a pair of rows ---- */
 
 /* A class with logits x and y has probabilities share 2^(x scale - base), and its logarithms are (y
  * - x) scale - offset - rest apart: offset is what is large of that, rounded, and rest has what
@@ -175,11 +102,9 @@ __device__ __forceinline__ static softmax_pair compare_rows(const softmax_jsd_ar
 {
     softmax_largest top[2];
     softmax_pair s;
-    float sums[4] = {
-        0, 0, 0,
-        /* of both rows, and of their differences, without the largest; what stands beside the
-         * student's largest */
-        0};
+    /* of both rows, and of their differences, without the largest; what stands beside the student's
+     * largest */
+    float sums[4] = {0, 0, 0, 0};
     float more[1] = {0}; /* the teacher's powers less the student's, all from one base */
     float up[2], others[2];
     find_largest<T>(t, a.n, pair, top);

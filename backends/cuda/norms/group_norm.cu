@@ -154,11 +154,31 @@ struct backward_args {
     group_view dy, x, dx;
     vector_span weight;
     const float *mean, *rstd;
-    float *
-        /* P and S of the pieces of channels: [batch, piece, 2, channels]; NULL: not asked for */
-        columns;
+    /* P and S of the pieces of channels: [batch, piece, 2, channels]; NULL: not asked for */
+    float *columns;
     float share; /* 1 / elements of a group; 0 for one element, which has no gradient */
 };
+
+/* The sums of a piece of group g, without rstd yet: to those of the group, times the channel's
+ * weight, and to memory for the gradients of weight and bias. */
+template <class T>
+__device__ __forceinline__ static void end_piece(const backward_args &a, int g,
+                                                 const group_piece &p, float rstd, float (&part)[2],
+                                                 float (&sums)[2])
+{
+    const int batch = g / a.s.per_batch, channel = g % a.s.per_batch * a.s.width + p.channel;
+    const float w = a.weight.data ? get<T>(a.weight, channel) : 1;
+    part[0] *= rstd;
+    sums[0] += w * part[0];
+    sums[1] += w * part[1];
+    if (a.columns) {
+        const int channels = a.s.per_batch * a.s.width;
+        float *const to =
+            a.columns + ((int64_t)batch * a.s.pieces + p.part) * 2 * channels + channel;
+        to[0] = part[0];
+        to[channels] = part[1];
+    }
+}
 
 template <class T, int K>
 __global__ void __launch_bounds__(MOST_LANES) group_norm_gradient_kernel(const backward_args a)
@@ -168,7 +188,6 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_gradient_kernel(const b
     team t(&memory, a.s.lanes);
     uint4 *const dys_ahead = ahead, *const xs_ahead = ahead + K * blockDim.x;
     const unsigned mask = mask_of_lanes(a.s.piece_lanes);
-    const int channels = a.s.per_batch * a.s.width;
     held_group<T, K> dys, xs;
     dys.ask(a.s, t, a.dy, (int)t.first, dys_ahead);
     xs.ask(a.s, t, a.x, (int)t.first, xs_ahead);
@@ -179,7 +198,7 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_gradient_kernel(const b
         dys.ask(a.s, t, a.dy, g + (int)t.step, dys_ahead);
         xs.ask(a.s, t, a.x, g + (int)t.step, xs_ahead);
         const float mean = a.mean[g], rstd = a.share != 0 ? a.rstd[g] : 0;
-        const int batch = g / a.s.per_batch, first = g % a.s.per_batch * a.s.width;
+        const int first = g % a.s.per_batch * a.s.width;
         float sums[2] = {0, 0}; /* of m normal, and of m */
         for_pieces<K>(a.s, t, [&](const group_piece &p) {
             const T *const dy = xs.at(a.s, a.dy, g, p), *const x = xs.at(a.s, a.x, g, p);
@@ -198,19 +217,8 @@ __global__ void __launch_bounds__(MOST_LANES) group_norm_gradient_kernel(const b
                     }
             });
             over_lanes(part, plus(), a.s.piece_lanes, mask);
-            if (t.lane % a.s.piece_lanes == 0) {
-                const int channel = first + p.channel;
-                const float w = a.weight.data ? get<T>(a.weight, channel) : 1;
-                part[0] *= rstd;
-                sums[0] += w * part[0];
-                sums[1] += w * part[1];
-                if (a.columns) {
-                    float *const to =
-                        a.columns + ((int64_t)batch * a.s.pieces + p.part) * 2 * channels + channel;
-                    to[0] = part[0];
-                    to[channels] = part[1];
-                }
-            }
+            if (t.lane % a.s.piece_lanes == 0)
+                end_piece<T>(a, g, p, rstd, part, sums);
         });
         t.sum(sums);
         const float along = sums[0] * rstd * (rstd * a.share), each = sums[1] * (rstd * a.share);

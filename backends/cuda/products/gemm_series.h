@@ -1,5 +1,6 @@
-/* gemm_series.h - both operators as one: products of matrices, of which a call of gemm has one and one of batched_gemm as many as
- * its leading dimensions say. They are cut into series: products whose matrices lie at even distances. */
+/* gemm_series.h - both operators as one: products of matrices, of which a call of gemm has one and
+ * one of batched_gemm as many as its leading dimensions say. They are cut into series: products
+ * whose matrices lie at even distances. */
 #ifndef CUDA_GEMM_SERIES_H
 #define CUDA_GEMM_SERIES_H
 

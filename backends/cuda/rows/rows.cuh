@@ -4,7 +4,7 @@
 #ifndef CUDA_ROWS_CUH
 #define CUDA_ROWS_CUH
 
-#include "row_chunks.cuh"
+#include "row_stream.cuh"
 
 enum { USUAL_SHARED = 48 << 10 }; /* bytes that a block may have without being asked for */
 
