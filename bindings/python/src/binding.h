@@ -61,6 +61,9 @@ tg_ctx *context_of_last_call(void);
 PyObject *contexts_set_allocator(PyObject *module, PyObject *args);
 /* Waits for all devices. */
 tg_status contexts_sync(void);
+/* Ends the contexts of devices, or those of one stream, release([stream]) -> how many: their work has ended then and their memory is
+ * given back. The next call there makes a new one. */
+PyObject *contexts_release(PyObject *module, PyObject *args);
 /* Raises what tg_last_error() says, as the exception that fits the status. Returns NULL. */
 PyObject *raise_status(tg_status status);
 

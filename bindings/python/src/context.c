@@ -5,16 +5,26 @@
 #include "binding.h"
 
 static pthread_key_t host_key; /* the calling thread's context for host memory */
-static _Thread_local tg_ctx *last;
+
+/* Of the calling thread's last call. */
+static _Thread_local struct {
+    tg_ctx *ctx;
+    unsigned ended; /* `ended` then */
+} last;
 
 /* Contexts of devices are used with the GIL held. Each stream has its own, since a context's workspace is reused in the order of
- * one stream. They stay until the process ends. */
+ * one stream. They stay until contexts_release() or the process's end. */
 typedef struct on_device {
     place where;
     tg_ctx *ctx;
+    int asking; /* calls that are with the framework's allocator, where other threads may run */
     struct on_device *next;
 } on_device;
-static on_device *devices;
+
+/* By place: lists, of which there are a power of 2 and no fewer than contexts. */
+static on_device **devices;
+static size_t lists, count;
+static unsigned ended; /* how often contexts of devices have ended */
 
 static const struct {
     int device_type;
@@ -78,9 +88,11 @@ static tg_ctx *host_context(void)
 /* (What went wrong is told by the library, which may do with less.) */
 static void *allocate(void *user, size_t bytes)
 {
-    const place *where = user;
+    on_device *d = user;
+    d->asking++;
     PyObject *address = PyObject_CallFunction(allocate_on_device, "nin", (Py_ssize_t)bytes,
-                                              where->device_id, (Py_ssize_t)where->stream);
+                                              d->where.device_id, (Py_ssize_t)d->where.stream);
+    d->asking--;
     void *memory = address ? PyLong_AsVoidPtr(address) : NULL;
     Py_XDECREF(address);
     PyErr_Clear();
@@ -89,9 +101,11 @@ static void *allocate(void *user, size_t bytes)
 
 static void release(void *user, void *memory)
 {
-    (void)user;
+    on_device *d = user;
+    d->asking++;
     PyObject *address = PyLong_FromVoidPtr(memory);
     PyObject *none = address ? PyObject_CallFunctionObjArgs(free_on_device, address, NULL) : NULL;
+    d->asking--;
     Py_XDECREF(address);
     Py_XDECREF(none);
     PyErr_Clear();
@@ -124,17 +138,58 @@ static tg_status open_device(on_device *entry)
     if (status == TG_OK && name)
         status = tg_ctx_set_stream(entry->ctx, entry->where.stream);
     if (status == TG_OK && allocate_on_device && entry->where.device_type == TG_DEVICE_CUDA)
-        status = tg_ctx_set_device_allocator(entry->ctx, allocate, release, &entry->where);
+        status = tg_ctx_set_device_allocator(entry->ctx, allocate, release, entry);
     return status;
 }
 
-static tg_ctx *device_context(const place *where)
+/* ---- contexts of devices, found by their place ---- */
+
+static size_t list_of(const place *where)
 {
-    for (on_device *d = devices; d; d = d->next)
-        if (d->where.device_type == where->device_type && d->where.device_id == where->device_id &&
-            d->where.stream == where->stream)
-            return d->ctx;
-    on_device *entry = calloc(1, sizeof *entry);
+    uint64_t hash = (uintptr_t)where->stream;
+    hash = (hash ^ (uint64_t)where->device_type << 48 ^ (uint64_t)where->device_id << 32) *
+           UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(hash >> 32) & (lists - 1);
+}
+
+static int is_at(const on_device *d, const place *where)
+{
+    return d->where.stream == where->stream && d->where.device_id == where->device_id &&
+           d->where.device_type == where->device_type;
+}
+
+static void put(on_device *d)
+{
+    on_device **list = &devices[list_of(&d->where)];
+    d->next = *list;
+    *list = d;
+}
+
+/* Room for one more. -1: there is no memory. */
+static int make_room(void)
+{
+    enum { FEWEST = 16 };
+    on_device **const old = devices;
+    const size_t before = lists;
+    if (count < lists)
+        return 0;
+    on_device **const made = calloc(lists ? 2 * lists : FEWEST, sizeof *made);
+    if (!made)
+        return -1;
+    devices = made;
+    lists = lists ? 2 * lists : FEWEST;
+    for (size_t i = 0; i < before; i++)
+        for (on_device *d = old[i], *next; d; d = next) {
+            next = d->next;
+            put(d);
+        }
+    free(old);
+    return 0;
+}
+
+static tg_ctx *new_device_context(const place *where)
+{
+    on_device *entry = make_room() == 0 ? calloc(1, sizeof *entry) : NULL;
     if (!entry) {
         PyErr_NoMemory();
         return NULL;
@@ -147,32 +202,80 @@ static tg_ctx *device_context(const place *where)
         free(entry);
         return NULL;
     }
-    entry->next = devices;
-    devices = entry;
+    put(entry);
+    count++;
     return entry->ctx;
+}
+
+static tg_ctx *device_context(const place *where)
+{
+    for (on_device *d = count ? devices[list_of(where)] : NULL; d; d = d->next)
+        if (is_at(d, where))
+            return d->ctx;
+    return new_device_context(where);
 }
 
 tg_ctx *context_for(const place *where)
 {
     if (where->device_type == TG_DEVICE_CPU || where->device_type == 0) {
-        last = pthread_getspecific(host_key);
-        if (!last)
-            last = host_context();
+        last.ctx = pthread_getspecific(host_key);
+        if (!last.ctx)
+            last.ctx = host_context();
     } else {
-        last = device_context(where);
+        last.ctx = device_context(where);
+        last.ended = ended;
     }
-    return last;
+    return last.ctx;
 }
 
 tg_ctx *context_of_last_call(void)
 {
-    return last;
+    return last.ended == ended || last.ctx == pthread_getspecific(host_key) ? last.ctx : NULL;
 }
 
 tg_status contexts_sync(void)
 {
     tg_status first = TG_OK;
-    for (on_device *d = devices; d && first == TG_OK; d = d->next)
-        first = tg_sync(d->ctx);
+    for (size_t i = 0; i < lists; i++)
+        for (on_device *d = devices[i]; d && first == TG_OK; d = d->next)
+            first = tg_sync(d->ctx);
     return first;
+}
+
+/* Takes those of a stream, or all, out of the lists, before any of them ends: what they give back goes through Python. */
+static on_device *take_out(const void *stream, int all)
+{
+    on_device *taken = NULL;
+    for (size_t i = 0; i < lists; i++)
+        for (on_device **at = &devices[i], *d; (d = *at);) {
+            if (d->asking || !(all || d->where.stream == stream)) {
+                at = &d->next;
+                continue;
+            }
+            *at = d->next;
+            d->next = taken;
+            taken = d;
+            count--;
+        }
+    return taken;
+}
+
+PyObject *contexts_release(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *stream = Py_None;
+    if (!PyArg_ParseTuple(args, "|O:release", &stream))
+        return NULL;
+    const void *address = stream == Py_None ? NULL : PyLong_AsVoidPtr(stream);
+    if (PyErr_Occurred())
+        return NULL;
+    long released = 0;
+    on_device *const taken = take_out(address, stream == Py_None);
+    ended += taken != NULL;
+    for (on_device *d = taken, *next; d; d = next, released++) {
+        next = d->next;
+        tg_ctx_destroy(d->ctx);
+        free(d);
+    }
+    return PyLong_FromLong(released);
 }

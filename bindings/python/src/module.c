@@ -95,6 +95,13 @@ static PyMethodDef functions[] = {
     {"sync", wait_for_devices, METH_NOARGS,
      "Waits for the work on all devices; raises the first error that was found there, such as an "
      "index out of range."},
+    {"release", contexts_release, METH_VARARGS,
+     "release(stream=None)\n--\n\nWaits for the work on all devices, or on one stream (its "
+     "address: stream.cuda_stream in "
+     "PyTorch), and gives back what Tigon keeps there, scratch memory above all. Returns how many "
+     "streams that were. To be called "
+     "before a stream is destroyed, and not while a graph is used that recorded calls on it. The "
+     "next call on a stream begins anew."},
     {"cpu_level", cpu_level, METH_NOARGS, "The highest level of this machine's processor."},
     {"devices", devices, METH_NOARGS,
      "Devices by name: how many there are, and the first one's name or why there is none."},

@@ -8,6 +8,7 @@ from tigon import _core, _outputs, ops
 __version__ = _core.version
 last_impl = _core.last_impl
 sync = _core.sync
+release = _core.release
 
 _core.set_allocator(_outputs.allocate)
 
