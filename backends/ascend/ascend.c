@@ -1,4 +1,4 @@
-/* ascend.c - views of tensors; files that belong to the library. */
+/* ascend.c - tensors as memory; files that belong to the library. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,53 +10,12 @@
 
 const tg_host *ascend_host;
 
-/* Distance of two rows: the stride of the innermost leading dimension that has more than one entry. */
-static int64_t row_stride(const tg_tensor *t)
-{
-    for (int i = t->ndim - 2; i >= 0 && t->strides; i--)
-        if (t->shape[i] > 1)
-            return t->strides[i];
-    return t->shape[t->ndim - 1];
-}
-
-/* Elements from the first to the last row. */
-static int64_t extent(const tg_tensor *t)
-{
-    int64_t elements = 0;
-    if (!t->strides)
-        return tg_numel(t) - t->shape[t->ndim - 1];
-    for (int i = 0; i < t->ndim - 1; i++)
-        elements += (t->shape[i] - 1) * t->strides[i];
-    return elements;
-}
-
-ascend_rows ascend_rows_of(const tg_tensor *t)
-{
-    if (!t)
-        return (ascend_rows){.data = NULL};
-    ascend_rows r = {(char *)t->data + t->byte_offset, tg_type_of(t), 1, 1, 1, 0};
-    if (t->ndim > 0) {
-        r.n = t->shape[t->ndim - 1];
-        r.rows = r.n ? tg_numel(t) / r.n : 0;
-        r.stride = row_stride(t);
-    }
-    if (r.rows > 0)
-        r.bytes = (size_t)(extent(t) + r.n) * tg_type_size(r.type);
-    return r;
-}
-
 ascend_groups ascend_groups_of(const tg_tensor *t)
 {
-    ascend_groups g = {1, 0};
-    int i = t ? t->ndim - 2 : -1;
-    const int64_t stride = i < 0 ? 0 : row_stride(t);
-    for (; i >= 0 && (t->shape[i] <= 1 || !t->strides || t->strides[i] == g.rows * stride); i--)
-        g.rows *= t->shape[i];
-    for (; i >= 0 && !g.stride; i--)
-        g.stride = t->shape[i] > 1 ? t->strides[i] : 0;
-    if (g.rows < 1)
-        g.rows = 1;
-    return g;
+    const tg_planes p = tg_planes_of(t);
+    if (p.inner < 1)
+        return (ascend_groups){1, 0};
+    return (ascend_groups){p.inner, p.outer / (int64_t)tg_type_size(p.type)};
 }
 
 int64_t ascend_any(const tg_tensor *t)
@@ -75,8 +34,7 @@ ascend_memory ascend_memory_of(const tg_tensor *t)
 {
     if (!t)
         return (ascend_memory){NULL, 0};
-    return (ascend_memory){(char *)t->data + t->byte_offset,
-                           (size_t)tg_numel(t) * tg_type_size(tg_type_of(t))};
+    return (ascend_memory){tg_data(t), tg_extent(t)};
 }
 
 /* ---- files ---- */

@@ -1,4 +1,4 @@
-/* ascend.h - what the host files of the operators share: views of tensors, plans, memory between launches. */
+/* ascend.h - what the host files of the operators share: tensors as memory, plans, memory between launches. */
 #ifndef ASCEND_H
 #define ASCEND_H
 
@@ -13,20 +13,7 @@ extern const tg_host *ascend_host; /* the library's services */
             return try_;               \
     } while (0)
 
-/* A tensor as rows: leading dimensions collapsed to one stride. All zero for NULL. */
-typedef struct ascend_rows {
-    char *data;
-    int type; /* tg_type */
-    int64_t rows, n;
-    int64_t stride; /* of a row, in elements */
-    size_t bytes;   /* from the first to the last element */
-} ascend_rows;
-ascend_rows ascend_rows_of(const tg_tensor *t);
-/* Whether its elements fill its memory, in their order. */
-int ascend_is_compact(const tg_tensor *t);
-
-/* Rows in groups: `rows` of them lie ascend_rows_of().stride apart, and groups begin `stride` elements apart. Rows of one stride
- * are one group. */
+/* tg_planes_of() as kernels take it: `rows` of a group, at least 1, and groups that begin `stride` elements apart. */
 typedef struct ascend_groups {
     int64_t rows, stride;
 } ascend_groups;
@@ -35,7 +22,7 @@ ascend_groups ascend_groups_of(const tg_tensor *t);
 /* A tensor's type as kernels/shared/asc_any.args.h has it. */
 int64_t ascend_any(const tg_tensor *t);
 
-/* A compact tensor as memory; {NULL, 0} for NULL. */
+/* A compact tensor as memory; any other, from its first to its last element. {NULL, 0} for NULL. */
 ascend_memory ascend_memory_of(const tg_tensor *t);
 
 /* ---- plans ---- */

@@ -20,21 +20,10 @@ int64_t attention_half(int64_t d, int64_t rows)
     return pitch > FLASH_SUMS ? rows * FLASH_SUMS / pitch : rows;
 }
 
-static int64_t stride_of(const tg_tensor *t, int i)
-{
-    int64_t stride = 1;
-    if (t->strides)
-        return t->strides[i];
-    for (int d = i + 1; d < t->ndim; d++)
-        stride *= t->shape[d];
-    return stride;
-}
-
 attention_view attention_view_of(const tg_tensor *t, int of_rows, int of_heads)
 {
-    const ascend_rows rows = ascend_rows_of(t);
-    return (attention_view){
-        {rows.data, rows.bytes}, stride_of(t, 0), stride_of(t, of_rows), stride_of(t, of_heads)};
+    return (attention_view){ascend_memory_of(t), tg_stride(t, 0), tg_stride(t, of_rows),
+                            tg_stride(t, of_heads)};
 }
 
 attention_problem attention_of(const tg_tensor *q, const tg_tensor *k, const tg_tensor *v,

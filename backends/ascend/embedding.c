@@ -61,7 +61,7 @@ static int64_t shift_of(int64_t n)
 static tg_status plan_sums(ascend_plan *plan, const tg_tensor *dy, const tg_tensor *dweight,
                            tile_order *order)
 {
-    const ascend_rows table = ascend_rows_of(dweight);
+    const tg_rows table = tg_rows_of(dweight);
     const int64_t strips = (table.n + STRIP - 1) / STRIP;
     const int64_t strip = (table.n + strips - 1) / strips;
     const int64_t columns = strips > 1 ? (strip + 15) / 16 * 16 : strip;

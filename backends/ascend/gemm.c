@@ -128,7 +128,7 @@ static int64_t band_of(const product *p, const cut *c)
 /* c = alpha times the sum of `count` matrices of its shape, f32; beta: + c. Compact ones are added as one row. */
 static tg_status finish(tg_ctx *ctx, const tg_gemm_args *args, const void *parts, int64_t count)
 {
-    const ascend_rows rows = ascend_rows_of(args->c);
+    const tg_rows rows = tg_rows_of(args->c);
     const int compact = rows.stride == rows.n || rows.rows <= 1;
     int64_t shape[] = {count, rows.rows, rows.n}, line[] = {count, rows.rows * rows.n};
     tg_tensor sums = tg_tensor_of((void *)parts, TG_F32, compact ? 2 : 3, compact ? line : shape);
@@ -142,7 +142,7 @@ static tg_status finish(tg_ctx *ctx, const tg_gemm_args *args, const void *parts
 
 tg_status ascend_gemm(tg_ctx *ctx, const tg_gemm_args *args)
 {
-    const ascend_rows a = ascend_rows_of(args->a), c = ascend_rows_of(args->c);
+    const tg_rows a = tg_rows_of(args->a), c = tg_rows_of(args->c);
     const int add = args->beta != 0 && c.type == TG_F32;
     ascend_plan plan;
     product p = {.m = args->c->shape[0],
@@ -163,7 +163,7 @@ tg_status ascend_gemm(tg_ctx *ctx, const tg_gemm_args *args)
     const int direct = !p.finish && t.splits == 1;
     const int64_t step = GEMM_STEP_BYTES / p.size,
                   units = ceil_div(p.m, t.tile_m) * ceil_div(p.n, t.tile_n) * t.splits;
-    ascend_memory to = {c.data, c.bytes};
+    ascend_memory to = ascend_memory_of(args->c);
     if (!direct) {
         void *memory;
         to.bytes = (size_t)(t.splits * p.m * p.n) * sizeof(float);

@@ -64,10 +64,10 @@ static void look(void)
 /* A matrix, or its transpose, as CANN sees it. */
 static aclTensor *view(const tg_tensor *t, int transposed)
 {
-    const ascend_rows r = ascend_rows_of(t);
+    const tg_rows r = tg_rows_of(t);
     const int64_t shape[] = {transposed ? r.n : r.rows, transposed ? r.rows : r.n};
     const int64_t strides[] = {transposed ? 1 : r.stride, transposed ? r.stride : 1};
-    const int64_t elements = (int64_t)(r.bytes / tg_type_size(r.type));
+    const int64_t elements = (int64_t)(tg_extent(t) / tg_type_size(r.type));
     return aclnn.aclCreateTensor(shape, 2, types[ascend_any(t)].type, strides, 0, ACLNN_ND,
                                  &elements, 1, r.data);
 }

@@ -41,10 +41,10 @@ typedef struct group_tensor {
 
 static group_tensor tensor_of(const tg_tensor *t, const group_shape *s)
 {
-    const ascend_rows r = ascend_rows_of(t);
+    const tg_rows r = tg_rows_of(t);
     const int64_t line = t->ndim == 2 ? 1 : r.stride;
     const int64_t batch = t->ndim == 2 ? r.stride : s->channels * s->lines * r.stride;
-    return (group_tensor){{r.data, r.bytes}, batch, line};
+    return (group_tensor){ascend_memory_of(t), batch, line};
 }
 
 /* The lines of a channel are one where all tensors are without gaps. */
@@ -58,7 +58,7 @@ static group_shape shape_of(const tg_tensor *const tensors[], int count, int64_t
     if (x->ndim > 2)
         s.n = x->shape[x->ndim - 1];
     for (int i = 0; i < count; i++)
-        compact = compact && ascend_rows_of(tensors[i]).stride == s.n;
+        compact = compact && tg_rows_of(tensors[i]).stride == s.n;
     if (compact && x->ndim > 2) {
         s.n *= s.lines;
         s.lines = 1;
@@ -71,7 +71,7 @@ static group_tensor merged(const tg_tensor *t, const group_shape *s)
 {
     group_tensor g = tensor_of(t, s);
     if (t->ndim > 2 && s->lines == 1) {
-        const ascend_rows r = ascend_rows_of(t);
+        const tg_rows r = tg_rows_of(t);
         if (r.n != s->n)
             g.line = s->n;
         g.batch = s->channels * g.line;
@@ -189,7 +189,7 @@ static tg_status choose_short(ascend_plan *plan, const tg_ub_kernel *ub,
     *is_short = s->lines == 1 && groups > 0 && n > 0 && n <= ub->max_rows &&
                 s->channels <= GROUP_NORM_CHANNELS;
     for (int i = 0; i < count && *is_short; i++)
-        *is_short = ascend_rows_of(tensors[i]).bytes == ascend_memory_of(tensors[i]).bytes;
+        *is_short = tg_is_compact(tensors[i]);
     if (!*is_short)
         return TG_OK;
     ASCEND_TRY(ascend_begin(plan, ub, tensors[0], n, groups, tg_type_of(tensors[0]), 0));

@@ -19,8 +19,8 @@ static void put_memory(ascend_arguments *a, ascend_memory memory, const char *na
 static void put_tensor(ascend_arguments *a, const ascend_plan *plan, const tg_tensor *t,
                        const char *name)
 {
-    const ascend_rows rows = ascend_rows_of(t);
-    put_memory(a, (ascend_memory){rows.data, rows.bytes}, name);
+    const tg_rows rows = tg_rows_of(t);
+    put_memory(a, ascend_memory_of(t), name);
     put(a, (uint64_t)(plan->one_line ? plan->problem.columns : rows.stride));
 }
 
@@ -152,10 +152,10 @@ tg_status ascend_launch(tg_ctx *ctx, const ascend_plan *plan, const ascend_kerne
 static tg_status begin_flat(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
                             const ascend_kernel *kernel, const ascend_slot *given)
 {
-    const ascend_rows first = ascend_rows_of(given[0].tensor);
+    const tg_rows first = tg_rows_of(given[0].tensor);
     int compact = 1;
     for (int i = 0; i < kernel->nentries && kernel->entries[i].kind == ASCEND_TENSOR; i++)
-        compact = compact && ascend_rows_of(given[i].tensor).stride == first.n;
+        compact = compact && tg_rows_of(given[i].tensor).stride == first.n;
     const int one_line = compact || first.rows <= 1;
     const int64_t rows = one_line ? first.rows * first.n > 0 : first.rows;
     const int64_t columns = one_line ? first.rows * first.n : first.n;

@@ -72,7 +72,7 @@ tg_status ascend_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_arg
         ctx, &plan, is_short ? &layer_norm_forward_short_kernel : &layer_norm_forward_kernel,
         .x = args->x, .weight = args->weight, .bias = args->bias, .y = args->y, .mean = args->mean,
         .rstd = args->rstd, .weight_f32 = is_f32(args->weight), .bias_f32 = is_f32(args->bias),
-        .part = 1.0 / (double)ascend_rows_of(args->x).n, .eps = args->eps);
+        .part = 1.0 / (double)tg_rows_of(args->x).n, .eps = args->eps);
 }
 
 /* ---- backward ---- */
@@ -132,7 +132,7 @@ static tg_status sum_columns(tg_ctx *ctx, gradients *g)
 tg_status ascend_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_args *args)
 {
     const ascend_memory none = {NULL, 0};
-    const int64_t columns = ascend_rows_of(args->x).n;
+    const int64_t columns = tg_rows_of(args->x).n;
     gradients g = {.args = args};
     ascend_plan plan;
     int is_short;

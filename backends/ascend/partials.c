@@ -34,7 +34,7 @@ tg_status ascend_partials(tg_ctx *ctx, int64_t count, int64_t n, ascend_partial_
 tg_status ascend_sum_partials(tg_ctx *ctx, const ascend_partial_sums *partials,
                               const tg_tensor *result, int64_t accumulate)
 {
-    const ascend_rows rows = ascend_rows_of(result);
+    const tg_rows rows = tg_rows_of(result);
     ascend_plan plan;
     ASCEND_TRY(ascend_begin(&plan, ascend_ub_partials, result, 1, rows.n, rows.type, 0));
     ASCEND_TRY(ascend_choose(&plan));

@@ -29,8 +29,8 @@ tg_status ascend_begin(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tenso
 tg_status ascend_begin_rows(ascend_plan *plan, const tg_ub_kernel *ub, const tg_tensor *x,
                             uint32_t options)
 {
-    const ascend_rows rows = ascend_rows_of(x);
-    return ascend_begin(plan, ub, x, rows.rows, rows.n, rows.type, options);
+    const tg_rows rows = tg_rows_of(x);
+    return ascend_begin(plan, ub, x, rows.n ? rows.rows : 0, rows.n, rows.type, options);
 }
 
 tg_status ascend_choose(ascend_plan *plan)
@@ -106,20 +106,13 @@ int ascend_choose_lanes(ascend_plan *plan, int64_t step)
     return ascend_fits(plan, columns, lanes < most ? lanes : most);
 }
 
-int ascend_is_compact(const tg_tensor *t)
-{
-    const ascend_rows r = ascend_rows_of(t);
-    return (r.stride == r.n || r.rows == 1) &&
-           r.bytes == (size_t)(r.rows * r.n) * tg_type_size(r.type);
-}
-
 tg_status ascend_choose_short(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
                               int *is_short, const tg_tensor *const *tensors, int ntensors)
 {
-    const ascend_rows x = ascend_rows_of(tensors[0]);
+    const tg_rows x = tg_rows_of(tensors[0]);
     *is_short = x.rows > 0 && x.n > 0 && x.n <= ub->max_rows;
     for (int i = 0; i < ntensors && *is_short; i++)
-        *is_short = !tensors[i] || ascend_is_compact(tensors[i]);
+        *is_short = !tensors[i] || tg_is_compact(tensors[i]);
     if (!*is_short)
         return TG_OK;
     ASCEND_TRY(ascend_begin(plan, ub, tensors[0], x.n, x.rows, x.type, options));
@@ -129,11 +122,11 @@ tg_status ascend_choose_short(ascend_plan *plan, const tg_ub_kernel *ub, uint32_
 
 ascend_memory ascend_whole_of(const tg_tensor *left, const tg_tensor *right)
 {
-    const ascend_rows l = ascend_rows_of(left), r = ascend_rows_of(right);
+    const tg_rows l = tg_rows_of(left), r = tg_rows_of(right);
     const size_t size = tg_type_size(l.type);
     if (l.rows < 2 || l.stride != 2 * l.n || r.stride != l.stride ||
         r.data != l.data + (size_t)l.n * size ||
-        l.bytes != (size_t)((l.rows - 1) * l.stride + l.n) * size)
+        tg_extent(left) != (size_t)((l.rows - 1) * l.stride + l.n) * size)
         return (ascend_memory){NULL, 0};
     return (ascend_memory){l.data, (size_t)(l.rows * l.stride) * size};
 }
@@ -141,8 +134,8 @@ ascend_memory ascend_whole_of(const tg_tensor *left, const tg_tensor *right)
 tg_status ascend_choose_halves(ascend_plan *plan, const tg_ub_kernel *ub, uint32_t options,
                                const tg_tensor *one, const ascend_memory *whole, int *is_short)
 {
-    const ascend_rows r = ascend_rows_of(one);
-    *is_short = whole->at && 2 * r.n <= ub->max_rows && ascend_is_compact(one);
+    const tg_rows r = tg_rows_of(one);
+    *is_short = whole->at && 2 * r.n <= ub->max_rows && tg_is_compact(one);
     if (!*is_short)
         return TG_OK;
     ASCEND_TRY(ascend_begin(plan, ub, one, 2 * r.n, r.rows, r.type, options));

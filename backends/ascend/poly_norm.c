@@ -52,7 +52,7 @@ tg_status ascend_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args 
         ctx, &plan, is_short ? &poly_norm_forward_short_kernel : &poly_norm_forward_kernel,
         .x = args->x, .weight = args->weight, .bias = args->bias, .y = args->y, .rstd = args->rstd,
         .weight_f32 = is_f32(args->weight), .bias_f32 = is_f32(args->bias),
-        .part = 1.0 / (double)ascend_rows_of(args->x).n, .eps = args->eps);
+        .part = 1.0 / (double)tg_rows_of(args->x).n, .eps = args->eps);
 }
 
 tg_status ascend_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args)
@@ -72,7 +72,7 @@ tg_status ascend_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_arg
         .dy = args->dy, .x = args->x, .weight = args->weight, .rstd = args->rstd, .dx = args->dx,
         .dweights = args->dweight ? &dweight.memory : &none,
         .dbiases = args->dbias ? &dbias.memory : &none, .partials_stride = dweight.stride,
-        .weight_f32 = is_f32(args->weight), .part = 1.0 / (double)ascend_rows_of(args->x).n));
+        .weight_f32 = is_f32(args->weight), .part = 1.0 / (double)tg_rows_of(args->x).n));
     if (args->dweight)
         ASCEND_TRY(ascend_sum_partials(ctx, &dweight, args->dweight, args->accumulate));
     return args->dbias ? ascend_sum_partials(ctx, &dbias, args->dbias, args->accumulate) : TG_OK;

@@ -89,11 +89,11 @@ static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *ub,
         ASCEND_TRY(ascend_rms_norm_plan(&plan, ub, args->x, args->weight, groups, &wide));
         kernel = wide ? &rms_norm_forward_wide_kernel : &rms_norm_forward_rows_kernel;
     }
-    return ASCEND_LAUNCH_CHOSEN(
-        ctx, &plan, kernel, .x = args->x, .residual = args->residual, .weight = args->weight,
-        .y = args->y, .s = args->s, .rstd = args->rstd, .weight_f32 = is_f32(args->weight),
-        .offset = args->offset, .mean = 1.0 / (double)ascend_rows_of(args->x).n, .eps = args->eps,
-        .llama = args->casting_mode == 0);
+    return ASCEND_LAUNCH_CHOSEN(ctx, &plan, kernel, .x = args->x, .residual = args->residual,
+                                .weight = args->weight, .y = args->y, .s = args->s,
+                                .rstd = args->rstd, .weight_f32 = is_f32(args->weight),
+                                .offset = args->offset, .mean = 1.0 / (double)tg_rows_of(args->x).n,
+                                .eps = args->eps, .llama = args->casting_mode == 0);
 }
 
 tg_status ascend_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)

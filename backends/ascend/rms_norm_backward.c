@@ -26,7 +26,7 @@ static tg_status backward(tg_ctx *ctx, const tg_ub_kernel *ub,
                           const tg_fused_add_rms_norm_backward_args *args)
 {
     const rms_norm_groups groups = {.copies = args->ds ? 6 : 5, .least = 3};
-    const int64_t columns = ascend_rows_of(args->s).n;
+    const int64_t columns = tg_rows_of(args->s).n;
     const rms_norm_backward_alike *kernel = &rms_norm_backward_short_kernel;
     ascend_partial_sums partials;
     ascend_plan plan;

@@ -42,35 +42,20 @@ typedef struct rotary_call {
     double direction;
 } rotary_call;
 
-static int64_t stride_of(const tg_tensor *t, int i)
-{
-    int64_t stride = 1;
-    if (t->strides)
-        return t->strides[i];
-    for (int d = i + 1; d < t->ndim; d++)
-        stride *= t->shape[d];
-    return stride;
-}
-
 /* From the element `skip` on, all that the tensor has. */
 static ascend_memory memory_of(const tg_tensor *t, int64_t skip)
 {
-    const int64_t size = (int64_t)tg_type_size(tg_type_of(t));
-    int64_t last = 0;
-    for (int i = 0; i < t->ndim; i++)
-        last += (t->shape[i] - 1) * stride_of(t, i);
-    const int there = tg_numel(t) > 0 && last >= skip;
-    return (ascend_memory){(char *)t->data + t->byte_offset + skip * size,
-                           there ? (size_t)((last + 1 - skip) * size) : 0};
+    const size_t skipped = (size_t)skip * tg_type_size(tg_type_of(t)), all = tg_extent(t);
+    return (ascend_memory){(char *)tg_data(t) + skipped, all > skipped ? all - skipped : 0};
 }
 
 /* batch: its dimension, which one entry serves for all; or negative. */
 static table table_of(const tg_tensor *t, int plane, int batch, int position, int64_t offset)
 {
-    const int64_t stride = stride_of(t, position);
+    const int64_t stride = tg_stride(t, position);
     return (table){.memory = memory_of(t, offset * stride),
-                   .plane = plane < 0 ? 0 : stride_of(t, plane),
-                   .batch = batch < 0 || t->shape[batch] == 1 ? 0 : stride_of(t, batch),
+                   .plane = plane < 0 ? 0 : tg_stride(t, plane),
+                   .batch = batch < 0 || t->shape[batch] == 1 ? 0 : tg_stride(t, batch),
                    .position = stride,
                    .f32 = tg_type_of(t) == TG_F32};
 }
@@ -124,9 +109,9 @@ static void count_blocks(cut *c, const tg_tensor *x)
 
 #define ROTARY_ROWS_OF(x_memory, y_memory, from, to, cut)                                         \
     .x = (x_memory), .y = (y_memory), .batches = (from)->shape[0], .positions = (from)->shape[1], \
-    .heads = (from)->shape[2], .x_batch = stride_of(from, 0), .x_position = stride_of(from, 1),   \
-    .x_head = stride_of(from, 2), .y_batch = stride_of(to, 0), .y_position = stride_of(to, 1),    \
-    .y_head = stride_of(to, 2), .tile_positions = (cut)->positions, .tile_heads = (cut)->heads
+    .heads = (from)->shape[2], .x_batch = tg_stride(from, 0), .x_position = tg_stride(from, 1),   \
+    .x_head = tg_stride(from, 2), .y_batch = tg_stride(to, 0), .y_position = tg_stride(to, 1),    \
+    .y_head = tg_stride(to, 2), .tile_positions = (cut)->positions, .tile_heads = (cut)->heads
 
 /* Elements of each row from `first` on. */
 static tg_status copy(tg_ctx *ctx, const tg_ub_kernel *ub, const tg_tensor *x, const tg_tensor *y,

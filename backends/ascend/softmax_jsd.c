@@ -56,7 +56,7 @@ static tg_status run(tg_ctx *ctx, const tg_ub_kernel *ub, const sjsd_call *c)
     const int64_t kind = c->beta == 0   ? SOFTMAX_JSD_FORWARD
                          : c->beta == 1 ? SOFTMAX_JSD_REVERSE
                                         : SOFTMAX_JSD_MIXTURE;
-    const int64_t rows = ascend_rows_of(c->student).rows, batch = c->batch ? c->batch : rows;
+    const int64_t rows = tg_rows_of(c->student).rows, batch = c->batch ? c->batch : rows;
     const double share = c->labels ? 1 : batch ? 1 / (double)batch : 0;
     const double weight = kind == SOFTMAX_JSD_MIXTURE ? 1 - c->beta : 1;
     const int slopes = c->dstudent && kind != SOFTMAX_JSD_FORWARD;

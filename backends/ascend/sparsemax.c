@@ -29,25 +29,15 @@ typedef struct cut {
     int64_t outer, length, inner, outer_step, step;
 } cut;
 
-static int64_t stride_of(const tg_tensor *t, int dim)
-{
-    int64_t stride = 1;
-    if (t->strides)
-        return t->strides[dim];
-    for (int i = t->ndim - 1; i > dim; i--)
-        stride *= t->shape[i];
-    return stride;
-}
-
 static cut cut_of(const tg_tensor *t, int64_t dim)
 {
     const int at = (int)(dim < 0 ? t->ndim + dim : dim);
-    cut c = {1, t->shape[at], 1, 0, stride_of(t, at)};
+    cut c = {1, t->shape[at], 1, 0, tg_stride(t, at)};
     for (int i = t->ndim - 1; i > at; i--)
         c.inner *= t->shape[i];
     for (int i = at - 1; i >= 0; i--) {
         if (c.outer == 1)
-            c.outer_step = stride_of(t, i);
+            c.outer_step = tg_stride(t, i);
         c.outer *= t->shape[i];
     }
     return c;
@@ -117,7 +107,7 @@ tg_status ascend_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args 
     ascend_plan plan;
     tasks t = {0};
     int is_short = 0;
-    if (!down && x.length == ascend_rows_of(args->x).n)
+    if (!down && x.length == tg_rows_of(args->x).n)
         ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_sparsemax[FORWARD_SHORT], 0, &is_short,
                                        args->x, args->y));
     if (is_short)
@@ -143,7 +133,7 @@ tg_status ascend_sparsemax_backward(tg_ctx *ctx, const tg_sparsemax_backward_arg
     ascend_plan plan;
     tasks t = {0};
     int is_short = 0;
-    if (!down && y.length == ascend_rows_of(args->y).n)
+    if (!down && y.length == tg_rows_of(args->y).n)
         ASCEND_TRY(ASCEND_CHOOSE_SHORT(&plan, &ascend_ub_sparsemax[BACKWARD_SHORT], 0, &is_short,
                                        args->y, args->dy, args->dx));
     if (is_short)

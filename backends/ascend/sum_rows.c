@@ -34,7 +34,7 @@ typedef struct whole {
 
 static void take_whole(whole *w, const tg_tensor **many, const tg_tensor **one)
 {
-    if ((*one)->ndim < 2 || !ascend_is_compact(*many) || !ascend_is_compact(*one))
+    if ((*one)->ndim < 2 || !tg_is_compact(*many) || !tg_is_compact(*one))
         return;
     w->shape[0] = (*many)->shape[0];
     w->shape[1] = tg_numel(*one);
@@ -56,7 +56,7 @@ typedef struct view {
 
 static view view_of(const tg_tensor *many, const tg_tensor *one)
 {
-    const ascend_rows m = ascend_rows_of(many), o = ascend_rows_of(one);
+    const tg_rows m = tg_rows_of(many), o = tg_rows_of(one);
     const int64_t count = many->shape[0], compact = m.stride == o.n || count <= 1;
     int64_t repeats = 1;
     while (compact && o.rows == 1 && 2 * repeats < count && repeats * o.n <= NARROW)
@@ -105,7 +105,7 @@ static tg_status sum(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *factor, c
     int64_t chunks;
     void *memory;
     take_whole(&flat, &x, &y);
-    const ascend_rows to = ascend_rows_of(y);
+    const tg_rows to = tg_rows_of(y);
     const view v = view_of(x, y);
     ASCEND_TRY(plan_of(&plan, FORWARD, x, &v, to.rows, &chunks));
     const int64_t halvings = halvings_of(&plan, &v);
@@ -147,7 +147,7 @@ tg_status ascend_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_args 
     if (tg_numel(dx) == 0)
         return TG_OK;
     take_whole(&flat, &dx, &dy);
-    const int64_t rows = ascend_rows_of(dy).rows;
+    const int64_t rows = tg_rows_of(dy).rows;
     const view v = view_of(dx, dy);
     ASCEND_TRY(plan_of(&plan, BACKWARD, dx, &v, rows, &chunks));
     return ASCEND_LAUNCH(ctx, &plan, sum_rows_backward, .dy = dy, .factor = args->factor, .dx = dx,

@@ -19,8 +19,8 @@ const tg_ub_kernel ascend_ub_sum_squares[] = {
 
 tg_status ascend_sum_squares_forward(tg_ctx *ctx, const tg_sum_squares_forward_args *args)
 {
-    const ascend_rows x = ascend_rows_of(args->x);
-    const int one_line = ascend_is_compact(args->x);
+    const tg_rows x = tg_rows_of(args->x);
+    const int one_line = tg_is_compact(args->x);
     ascend_plan plan;
     ascend_partial_sums sums;
     ASCEND_TRY(ascend_begin(&plan, &ascend_ub_sum_squares[FORWARD], args->x,

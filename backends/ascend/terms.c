@@ -25,7 +25,7 @@ static int are_compact(const terms_call *c, const tg_tensor *each, const tg_tens
 {
     const tg_tensor *const tensors[] = {c->y, c->x, c->d, each, deach};
     for (int i = 0; i < (int)(sizeof tensors / sizeof *tensors); i++)
-        if (tensors[i] && !ascend_is_compact(tensors[i]))
+        if (tensors[i] && !tg_is_compact(tensors[i]))
             return 0;
     return 1;
 }
@@ -100,7 +100,7 @@ tg_status ascend_terms(tg_ctx *ctx, const tg_ub_kernel *ub, const terms_alike *k
 {
     const int none = c->reduction == TG_NONE, type = tg_type_of(c->x ? c->x : c->d);
     const tg_tensor *each = none ? c->loss : NULL, *deach = none && c->d ? c->dloss : NULL;
-    const ascend_rows y = ascend_rows_of(c->y);
+    const tg_rows y = tg_rows_of(c->y);
     const double scale = c->term * share_of(c, y.rows, y.n);
     const ascend_memory absent = {NULL, 0};
     const int sums = c->loss && !none;

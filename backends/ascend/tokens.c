@@ -32,21 +32,13 @@ static const tg_tensor *part_of(part *p, const tg_tensor *t, int64_t first, int6
     p->t = *t;
     p->t.shape = p->shape;
     p->t.strides = p->strides;
-    int64_t compact = 1;
-    for (int i = t->ndim - 1; i >= 0; i--) {
+    for (int i = 0; i < t->ndim; i++) {
         p->shape[i] = i == 0 ? count : i == 1 ? positions : t->shape[i];
-        p->strides[i] = t->strides ? t->strides[i] : compact;
-        compact *= t->shape[i];
+        p->strides[i] = tg_stride(t, i);
     }
     p->t.byte_offset +=
         (uint64_t)(first * p->strides[0] + at * p->strides[1]) * tg_type_size(tg_type_of(t));
     return &p->t;
-}
-
-static int is_compact(const tg_tensor *t)
-{
-    const ascend_rows r = ascend_rows_of(t);
-    return r.rows <= 1 || r.stride == r.n;
 }
 
 /* ---- the launches ---- */
@@ -127,7 +119,7 @@ tg_status ascend_tokens(tg_ctx *ctx, const tokens_call *c)
     const int64_t batch = c->target->shape[0];
     if (c->dlogits)
         ASCEND_TRY(zero_rest(ctx, c));
-    if (is_compact(&c->selected) && is_compact(c->logp) && (!c->lse || is_compact(c->lse)))
+    if (tg_is_compact(&c->selected) && tg_is_compact(c->logp) && (!c->lse || tg_is_compact(c->lse)))
         return run(ctx, c, 0, batch);
     for (int64_t b = 0; b < batch; b++)
         ASCEND_TRY(run(ctx, c, b, 1));

@@ -36,20 +36,6 @@ static void run_rows(void *arg, int64_t begin, int64_t end, int worker)
     }
 }
 
-static void *data_of(const tg_tensor *t)
-{
-    return t ? (char *)t->data + t->byte_offset : NULL;
-}
-
-/* Distance of two rows: the stride of the innermost leading dimension that has more than one entry. */
-static int64_t row_stride(const tg_tensor *t)
-{
-    for (int i = t->ndim - 2; i >= 0 && t->strides; i--)
-        if (t->shape[i] > 1)
-            return t->strides[i];
-    return t->shape[t->ndim - 1];
-}
-
 tg_status acme_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *args)
 {
     /* Without a table there is no accepts(): TG_EUNSUPPORTED, before anything is written, passes
@@ -58,20 +44,20 @@ tg_status acme_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *arg
     if (tg_type_of(x) != TG_F32 || (weight && tg_type_of(weight) != TG_F32))
         return acme_host->fail(TG_EUNSUPPORTED, "acme_rms_norm_forward: takes f32 alone");
 
+    const tg_rows x_rows = tg_rows_of(x), y_rows = tg_rows_of(args->y);
     problem p = {
-        .x = data_of(x),
-        .weight = data_of(weight),
-        .y = data_of(args->y),
-        .rstd = data_of(args->rstd),
-        .n = x->shape[x->ndim - 1],
-        .x_stride = row_stride(x),
-        .y_stride = row_stride(args->y),
+        .x = (const float *)x_rows.data,
+        .weight = tg_data(weight),
+        .y = (float *)y_rows.data,
+        .rstd = tg_data(args->rstd),
+        .n = x_rows.n,
+        .x_stride = x_rows.stride,
+        .y_stride = y_rows.stride,
         .eps = args->eps,
         .offset = args->offset,
     };
-    const int64_t rows = p.n ? tg_numel(x) / p.n : 0;
     const int64_t grain = 1 + 16384 / (p.n + 1); /* small problems stay on one thread */
-    acme_host->parallel_for(ctx, rows, grain, run_rows, &p);
+    acme_host->parallel_for(ctx, x_rows.rows, grain, run_rows, &p);
     return TG_OK;
 }
 

@@ -21,7 +21,7 @@
  * still stand for the default. Types and strides are those of the columns of ops.def: indices and masks
  * are i64, class weights f32, and so on, whatever the program gave. Tensors called FLOAT (of kl_div, tvd,
  * jsd) may have other types than T. Tensors called PLANES (of cross_entropy) have rows of one stride, or of two (tg_even_rows()
- * of tensor.h tells) where an implementation says TG_TAKES_PLANES.
+ * of rows.h tells) where an implementation says TG_TAKES_PLANES.
  * An implementation returns TG_EUNSUPPORTED, before it writes anything, to pass the call on.
  */
 #ifndef TIGON_BACKEND_H
@@ -31,6 +31,7 @@
 
 #include "tigon/context.h"
 #include "tigon/ops.h"
+#include "tigon/rows.h"
 #include "tigon/status.h"
 #include "tigon/tensor.h"
 

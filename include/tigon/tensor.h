@@ -107,24 +107,6 @@ static inline int64_t tg_numel(const tg_tensor *t)
     return n;
 }
 
-/* 1 if the leading dimensions have one stride: rows that follow each other evenly, at a distance of 0 too. */
-static inline int tg_even_rows(const tg_tensor *t)
-{
-    int64_t expected = -1; /* stride that the next outer dimension must have */
-    if (t->ndim < 1)
-        return 0;
-    for (int i = t->strides ? t->ndim - 2 : -1; i >= 0; i--) {
-        if (t->shape[i] == 0)
-            return 1;
-        if (t->shape[i] == 1)
-            continue;
-        if (expected >= 0 && t->strides[i] != expected)
-            return 0;
-        expected = t->strides[i] * t->shape[i];
-    }
-    return 1;
-}
-
 /* Columns [start, start + count) of the last dimension, as a view. The caller lends ndim entries
  * for shape and for strides; they must outlive the view. */
 static inline tg_tensor tg_tensor_slice(const tg_tensor *t, int64_t start, int64_t count,

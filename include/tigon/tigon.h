@@ -5,6 +5,7 @@
 #include "tigon/context.h"
 #include "tigon/ops.h"
 #include "tigon/registry.h"
+#include "tigon/rows.h"
 #include "tigon/status.h"
 #include "tigon/tensor.h"
 

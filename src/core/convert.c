@@ -28,17 +28,6 @@ static int type_seen(const tg_type_rule *rule, int type, int t)
     }
 }
 
-static int is_compact(const tg_tensor *t)
-{
-    int64_t expected = 1;
-    for (int i = t->ndim - 1; i >= 0; i--) {
-        if (t->shape[i] > 1 && t->strides[i] != expected)
-            return 0;
-        expected *= t->shape[i];
-    }
-    return 1;
-}
-
 int tg_layout_fits(int layout, const tg_tensor *t, int even)
 {
     const int last = t->ndim - 1;
@@ -54,7 +43,7 @@ int tg_layout_fits(int layout, const tg_tensor *t, int even)
     case TG_LAYOUT_DIM:
         return !tg_is_expanded(t);
     case TG_LAYOUT_COMPACT:
-        return is_compact(t);
+        return tg_is_compact(t);
     default:
         return 1;
     }

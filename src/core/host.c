@@ -3,18 +3,6 @@
 
 #include "core/core.h"
 
-/* Bytes from a tensor's first to its last element. */
-static size_t extent(const tg_tensor *t)
-{
-    int64_t last = 0;
-    for (int i = 0; i < t->ndim; i++) {
-        if (t->shape[i] == 0)
-            return 0;
-        last += (t->shape[i] - 1) * tg_stride(t, i);
-    }
-    return (size_t)(last + 1) * tg_type_size(tg_type_of(t));
-}
-
 /* Device memory that tensors of the call span, and its copy on the host. Tensors whose spans meet, such as neighbouring columns
  * of one buffer, share one, so that none brings back what another has overwritten. */
 typedef struct region {
@@ -31,7 +19,7 @@ typedef struct mirror {
 
 static void add_span(mirror *m, const tg_tensor *t, int written)
 {
-    region r = {tg_data(t), (char *)tg_data(t) + extent(t), NULL, written};
+    region r = {tg_data(t), (char *)tg_data(t) + tg_extent(t), NULL, written};
     if (r.low == r.high)
         return;
     for (int i = 0; i < m->regions; i++) {

@@ -32,54 +32,7 @@ typedef struct tg_words {
 /* "bf16"; of types that Tigon does not know, too: "complex64", "i8", "f32 in vectors of 4" */
 tg_words tg_type_words(int type);
 
-/* ---- views ---- */
-
-static inline void *tg_data(const tg_tensor *t)
-{
-    return t ? (char *)t->data + t->byte_offset : NULL;
-}
-
-/* Stride of dimension i in elements. */
-static inline int64_t tg_stride(const tg_tensor *t, int i)
-{
-    if (t->strides)
-        return t->strides[i];
-    int64_t s = 1;
-    for (int k = t->ndim - 1; k > i; k--)
-        s *= t->shape[k];
-    return s;
-}
-
-/* A tensor of rows: leading dimensions collapsed, which are of one stride (tg_even_rows). All zero for NULL. */
-typedef struct tg_rows {
-    char *data;
-    int type; /* tg_type */
-    int64_t rows, n;
-    int64_t stride; /* of a row, in elements */
-} tg_rows;
-tg_rows tg_rows_of(const tg_tensor *t);
-
-/* A tensor of rows in groups, for inputs and outputs such as logits[:, :-1]: `inner` rows follow each other at
- * `stride`, and groups of them at `outer`. Rows of one stride are one group. All zero for NULL. */
-typedef struct tg_planes {
-    char *data;
-    int type; /* tg_type */
-    int64_t rows, n;
-    int64_t inner, stride, outer; /* strides in bytes */
-} tg_planes;
-tg_planes tg_planes_of(const tg_tensor *t);
-
-static inline char *tg_plane_row(const tg_planes *p, int64_t row)
-{
-    return p->inner == p->rows ? p->data + row * p->stride
-                               : p->data + row / p->inner * p->outer + row % p->inner * p->stride;
-}
-
-/* 1 if a stride of 0 repeats elements. */
-int tg_is_expanded(const tg_tensor *t);
-
-/* 1 if the leading dimensions collapse to two strides (so that tg_planes_of tells the truth). */
-int tg_planes_collapse(const tg_tensor *t);
+/* ---- elements; views and rows are tigon/rows.h ---- */
 
 /* Index of a type in simd.h's order: f32 0, bf16 1, f16 2, f64 3. */
 static inline int tg_el(int type)

@@ -74,15 +74,9 @@ tg_status toy_convert(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, i
 void toy_out_of_range(const toy_call *call, const char *name, int64_t i, int64_t value,
                       int64_t count);
 
-/* Rows of a matrix; data NULL for an argument that is absent. */
-typedef struct toy_rows {
-    char *data;
-    int type;
-    int64_t rows, n, stride;
-} toy_rows;
-toy_rows toy_rows_of(const tg_tensor *t);
-double toy_get(const toy_rows *t, int64_t row, int64_t column);
-void toy_set(const toy_rows *t, int64_t row, int64_t column, double value);
+/* Of the rows of a tensor; data NULL for an argument that is absent. */
+double toy_get(const tg_rows *t, int64_t row, int64_t column);
+void toy_set(const tg_rows *t, int64_t row, int64_t column, double value);
 /* The value as the type stores it. */
 double toy_rounded(int type, double value);
 

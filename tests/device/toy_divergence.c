@@ -5,7 +5,7 @@
 
 /* The arguments of either direction. */
 typedef struct divergence {
-    toy_rows student, teacher, dstudent, dloss;
+    tg_rows student, teacher, dstudent, dloss;
     const tg_tensor *labels;
     int64_t first, batch, ignored;
     double beta, temperature, grad_scale;
@@ -14,10 +14,10 @@ typedef struct divergence {
 #define DIVERGENCE(a)                                                                     \
     (divergence)                                                                          \
     {                                                                                     \
-        .student = toy_rows_of((a)->student), .teacher = toy_rows_of((a)->teacher),       \
-        .dstudent = toy_rows_of((a)->dstudent), .dloss = toy_rows_of((a)->dloss),         \
+        .student = tg_rows_of((a)->student), .teacher = tg_rows_of((a)->teacher),         \
+        .dstudent = tg_rows_of((a)->dstudent), .dloss = tg_rows_of((a)->dloss),           \
         .labels = (a)->labels, .first = (a)->first_row,                                   \
-        .batch = (a)->batch_rows ? (a)->batch_rows : toy_rows_of((a)->student).rows,      \
+        .batch = (a)->batch_rows ? (a)->batch_rows : tg_rows_of((a)->student).rows,       \
         .ignored = (a)->ignore_index, .beta = (a)->beta, .temperature = (a)->temperature, \
         .grad_scale = (a)->grad_scale                                                     \
     }
@@ -37,7 +37,7 @@ static double share(const divergence *d)
 }
 
 /* log_softmax of a row: x / temperature - lse. In long double: the gradient of a row predicted with near certainty is a difference. */
-static long double lse(const divergence *d, const toy_rows *x, int64_t i)
+static long double lse(const divergence *d, const tg_rows *x, int64_t i)
 {
     long double most = -INFINITY, sum = 0;
     for (int64_t j = 0; j < x->n; j++)
@@ -70,7 +70,7 @@ static long double term(long double x, long double y, long double beta, long dou
  * the others' sum, where 1 - q is the sum of the others. */
 static double run_row(const divergence *d, int64_t i, double g)
 {
-    const toy_rows *x = &d->student, *y = &d->teacher;
+    const tg_rows *x = &d->student, *y = &d->teacher;
     const long double of_x = lse(d, x, i), of_y = lse(d, y, i);
     long double loss = 0, q_of_others = 0, d_of_others = 0, d_of_likeliest = 0, gradient;
     int64_t likeliest = 0;
@@ -114,7 +114,7 @@ static void forward(toy_call *call)
 {
     const tg_softmax_jsd_forward_args *a = (const void *)call->slot;
     const divergence d = DIVERGENCE(a);
-    const toy_rows loss = toy_rows_of(a->loss);
+    const tg_rows loss = tg_rows_of(a->loss);
     toy_set(&loss, 0, 0, run(&d));
 }
 

@@ -5,24 +5,11 @@
 
 #include "toy.h"
 
-/* Bytes from a tensor's first to behind its last element. */
-static size_t bytes_of(const tg_tensor *t)
-{
-    int64_t last = 0, stride = 1;
-    for (int i = t->ndim - 1; i >= 0; i--) {
-        if (t->shape[i] == 0)
-            return 0;
-        last += (t->shape[i] - 1) * (t->strides ? t->strides[i] : stride);
-        stride *= t->shape[i];
-    }
-    return (size_t)(last + 1) * tg_type_size(tg_type_of(t));
-}
-
 static tg_status take_tensor(toy_call *call, int slot, const tg_tensor *t)
 {
     tg_tensor *mine = &call->tensor[slot];
-    const char *const data = (const char *)t->data + t->byte_offset;
-    const size_t bytes = bytes_of(t);
+    const char *const data = tg_data(t);
+    const size_t bytes = tg_extent(t);
     if (tg_type_of(t) == TG_F64)
         return toy_host->fail(TG_EUNSUPPORTED, "toy: %s: it has no f64", call->op);
     *mine = *t;
@@ -62,7 +49,7 @@ static void spoil(toy_call *call)
     int i = 0;
     while (op->args[i].kind != TG_ARG_OUT)
         i++;
-    const toy_rows y = toy_rows_of((const tg_tensor *)(uintptr_t)call->slot[i]);
+    const tg_rows y = tg_rows_of((const tg_tensor *)(uintptr_t)call->slot[i]);
     for (int64_t r = 0; r < y.rows; r++)
         for (int64_t j = 0; j < y.n; j++)
             toy_set(&y, r, j, 1.5 * toy_get(&y, r, j));
@@ -104,21 +91,6 @@ void toy_out_of_range(const toy_call *call, const char *name, int64_t i, int64_t
 }
 
 /* ---- elements ---- */
-
-toy_rows toy_rows_of(const tg_tensor *t)
-{
-    toy_rows r = {0};
-    if (!t)
-        return r;
-    r = (toy_rows){t->data, tg_type_of(t), 1, t->ndim ? t->shape[t->ndim - 1] : 1, 0};
-    r.stride = r.n;
-    for (int i = t->ndim - 2; i >= 0; i--) {
-        if (t->strides && t->shape[i] > 1 && r.rows == 1)
-            r.stride = t->strides[i];
-        r.rows *= t->shape[i];
-    }
-    return r;
-}
 
 static double load(int type, const void *at)
 {
@@ -186,12 +158,12 @@ static void store(int type, void *at, double value)
     }
 }
 
-double toy_get(const toy_rows *t, int64_t row, int64_t column)
+double toy_get(const tg_rows *t, int64_t row, int64_t column)
 {
     return load(t->type, t->data + (row * t->stride + column) * (int64_t)tg_type_size(t->type));
 }
 
-void toy_set(const toy_rows *t, int64_t row, int64_t column, double value)
+void toy_set(const tg_rows *t, int64_t row, int64_t column, double value)
 {
     store(t->type, t->data + (row * t->stride + column) * (int64_t)tg_type_size(t->type), value);
 }

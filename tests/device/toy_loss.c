@@ -36,14 +36,14 @@ static double divisor(const tg_tensor *target, const loss_options *o, int64_t *c
     return o->reduction != TG_MEAN ? 1 : *counted ? (double)*counted : INFINITY;
 }
 
-static double logit(const toy_rows *x, const loss_options *o, int64_t i, int64_t j)
+static double logit(const tg_rows *x, const loss_options *o, int64_t i, int64_t j)
 {
     const double v = toy_get(x, i, j);
     return o->softcap > 0 ? o->softcap * tanh(v / o->softcap) : v;
 }
 
 /* The first of the largest; NaN is never one. */
-static int64_t largest(const toy_rows *x, const loss_options *o, int64_t i)
+static int64_t largest(const tg_rows *x, const loss_options *o, int64_t i)
 {
     int64_t best = 0;
     for (int64_t j = 1; j < x->n; j++)
@@ -58,7 +58,7 @@ typedef struct row_sum {
     double most, log_sum;
 } row_sum;
 
-static row_sum sum_of(const toy_rows *x, const loss_options *o, int64_t i, int64_t best)
+static row_sum sum_of(const tg_rows *x, const loss_options *o, int64_t i, int64_t best)
 {
     const double most = logit(x, o, i, best);
     double sum = 0, any_nan = 0;
@@ -74,15 +74,13 @@ static double lse_of(const row_sum *s)
     return s->most > -INFINITY ? s->most + s->log_sum : s->most;
 }
 
-static double log_p(const toy_rows *x, const loss_options *o, const row_sum *s, int64_t i,
-                    int64_t j)
+static double log_p(const tg_rows *x, const loss_options *o, const row_sum *s, int64_t i, int64_t j)
 {
     return logit(x, o, i, j) - s->most - s->log_sum;
 }
 
 /* 1 - p of the target: a sum over the others, where p is near 1. */
-static double doubt(const toy_rows *x, const loss_options *o, const row_sum *s, int64_t i,
-                    int64_t y)
+static double doubt(const tg_rows *x, const loss_options *o, const row_sum *s, int64_t i, int64_t y)
 {
     double sum = isfinite(s->log_sum) ? 0 : NAN;
     for (int64_t j = 0; j < x->n; j++)
@@ -91,7 +89,7 @@ static double doubt(const toy_rows *x, const loss_options *o, const row_sum *s, 
 }
 
 /* q: 1 - p of the target; g: the upstream gradient. */
-static void put_gradient(const toy_rows *x, const toy_rows *dx, const loss_options *o,
+static void put_gradient(const tg_rows *x, const tg_rows *dx, const loss_options *o,
                          const row_sum *s, int64_t i, int64_t y, double q, double g)
 {
     for (int64_t j = 0; j < x->n; j++) {
@@ -103,7 +101,7 @@ static void put_gradient(const toy_rows *x, const toy_rows *dx, const loss_optio
     }
 }
 
-static void put_zeros(const toy_rows *dx, int64_t i)
+static void put_zeros(const tg_rows *dx, int64_t i)
 {
     for (int64_t j = 0; j < dx->n; j++)
         toy_set(dx, i, j, 0);
@@ -112,14 +110,14 @@ static void put_zeros(const toy_rows *dx, int64_t i)
 /* Element i of a vector of whatever shape, if it is there. */
 static void put(tg_tensor *t, int64_t i, double value)
 {
-    const toy_rows r = toy_rows_of(t);
+    const tg_rows r = tg_rows_of(t);
     if (r.data)
         toy_set(&r, 0, i, value);
 }
 
 static double upstream(const tg_tensor *dloss, const loss_options *o, int64_t i)
 {
-    const toy_rows r = toy_rows_of(dloss);
+    const tg_rows r = tg_rows_of(dloss);
     return o->grad_scale * (r.data ? toy_get(&r, 0, o->reduction == TG_NONE ? i : 0) : 1);
 }
 
@@ -128,7 +126,7 @@ static void cross_entropy(toy_call *call)
     const tg_cross_entropy_forward_args *a = (const void *)call->slot;
     const loss_options o = {a->ignore_index, a->reduction, a->lse_square_scale, a->softcap,
                             a->grad_scale};
-    const toy_rows x = toy_rows_of(a->logits), dx = toy_rows_of(a->dlogits);
+    const tg_rows x = tg_rows_of(a->logits), dx = tg_rows_of(a->dlogits);
     const int each = o.reduction == TG_NONE;
     int64_t counted;
     double loss = 0, z_loss = 0, hits = 0;
@@ -166,7 +164,7 @@ static void cross_entropy_gradient(toy_call *call)
     const tg_cross_entropy_backward_args *a = (const void *)call->slot;
     const loss_options o = {a->ignore_index, a->reduction, a->lse_square_scale, a->softcap,
                             a->grad_scale};
-    const toy_rows x = toy_rows_of(a->logits), dx = toy_rows_of(a->dlogits);
+    const tg_rows x = tg_rows_of(a->logits), dx = tg_rows_of(a->dlogits);
     int64_t counted;
     const double d = divisor(a->batch_target ? a->batch_target : a->target, &o, &counted);
     for (int64_t i = 0; i < x.rows; i++) {

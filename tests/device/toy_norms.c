@@ -5,7 +5,7 @@
 
 /* ---- rms_norm ---- */
 
-static double scale(const toy_rows *weight, double offset, int64_t j)
+static double scale(const tg_rows *weight, double offset, int64_t j)
 {
     return weight->data ? offset + toy_get(weight, 0, j) : 1;
 }
@@ -13,8 +13,8 @@ static double scale(const toy_rows *weight, double offset, int64_t j)
 static void rms_norm(toy_call *call)
 {
     const tg_rms_norm_forward_args *a = (const void *)call->slot;
-    const toy_rows x = toy_rows_of(a->x), w = toy_rows_of(a->weight), y = toy_rows_of(a->y),
-                   rstd = toy_rows_of(a->rstd);
+    const tg_rows x = tg_rows_of(a->x), w = tg_rows_of(a->weight), y = tg_rows_of(a->y),
+                  rstd = tg_rows_of(a->rstd);
     for (int64_t i = 0; i < x.rows; i++) {
         double squares = 0;
         for (int64_t j = 0; j < x.n; j++)
@@ -34,9 +34,8 @@ static void rms_norm(toy_call *call)
 static void rms_norm_gradient(toy_call *call)
 {
     const tg_rms_norm_backward_args *a = (const void *)call->slot;
-    const toy_rows dy = toy_rows_of(a->dy), x = toy_rows_of(a->x), w = toy_rows_of(a->weight),
-                   rstd = toy_rows_of(a->rstd), dx = toy_rows_of(a->dx),
-                   dw = toy_rows_of(a->dweight);
+    const tg_rows dy = tg_rows_of(a->dy), x = tg_rows_of(a->x), w = tg_rows_of(a->weight),
+                  rstd = tg_rows_of(a->rstd), dx = tg_rows_of(a->dx), dw = tg_rows_of(a->dweight);
     double *sum = call->scratch;
     for (int64_t j = 0; dw.data && j < x.n; j++)
         sum[j] = a->accumulate ? toy_get(&dw, 0, j) : 0;
@@ -63,7 +62,7 @@ static void rms_norm_gradient(toy_call *call)
 static void softmax(toy_call *call)
 {
     const tg_softmax_forward_args *a = (const void *)call->slot;
-    const toy_rows x = toy_rows_of(a->x), y = toy_rows_of(a->y);
+    const tg_rows x = tg_rows_of(a->x), y = tg_rows_of(a->y);
     for (int64_t i = 0; i < x.rows; i++) {
         double most = -INFINITY, sum = 0;
         for (int64_t j = 0; j < x.n; j++)
@@ -78,7 +77,7 @@ static void softmax(toy_call *call)
 static void softmax_gradient(toy_call *call)
 {
     const tg_softmax_backward_args *a = (const void *)call->slot;
-    const toy_rows dy = toy_rows_of(a->dy), y = toy_rows_of(a->y), dx = toy_rows_of(a->dx);
+    const tg_rows dy = tg_rows_of(a->dy), y = tg_rows_of(a->y), dx = tg_rows_of(a->dx);
     for (int64_t i = 0; i < y.rows; i++) {
         double dot = 0;
         for (int64_t j = 0; j < y.n; j++)
@@ -93,7 +92,7 @@ static void softmax_gradient(toy_call *call)
 static void sum_squares(toy_call *call)
 {
     const tg_sum_squares_forward_args *a = (const void *)call->slot;
-    const toy_rows x = toy_rows_of(a->x), y = toy_rows_of(a->y);
+    const tg_rows x = tg_rows_of(a->x), y = tg_rows_of(a->y);
     double sum = a->accumulate ? toy_get(&y, 0, 0) : 0;
     for (int64_t i = 0; i < x.rows; i++)
         for (int64_t j = 0; j < x.n; j++)
@@ -104,7 +103,7 @@ static void sum_squares(toy_call *call)
 static void sum_squares_gradient(toy_call *call)
 {
     const tg_sum_squares_backward_args *a = (const void *)call->slot;
-    const toy_rows dy = toy_rows_of(a->dy), x = toy_rows_of(a->x), dx = toy_rows_of(a->dx);
+    const tg_rows dy = tg_rows_of(a->dy), x = tg_rows_of(a->x), dx = tg_rows_of(a->dx);
     for (int64_t i = 0; i < x.rows; i++)
         for (int64_t j = 0; j < x.n; j++)
             toy_set(&dx, i, j, 2 * toy_get(&dy, 0, 0) * toy_get(&x, i, j));

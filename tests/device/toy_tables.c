@@ -16,7 +16,7 @@ static int64_t row_of(const toy_call *call, const tg_tensor *indices, int64_t i,
 static void embedding(toy_call *call)
 {
     const tg_embedding_forward_args *a = (const void *)call->slot;
-    const toy_rows w = toy_rows_of(a->weight), y = toy_rows_of(a->y);
+    const tg_rows w = tg_rows_of(a->weight), y = tg_rows_of(a->y);
     for (int64_t i = 0; i < y.rows; i++) {
         const int64_t row = row_of(call, a->indices, i, w.rows);
         for (int64_t j = 0; row >= 0 && j < w.n; j++)
@@ -28,7 +28,7 @@ static void embedding(toy_call *call)
 static void embedding_gradient(toy_call *call)
 {
     const tg_embedding_backward_args *a = (const void *)call->slot;
-    const toy_rows dy = toy_rows_of(a->dy), dw = toy_rows_of(a->dweight);
+    const tg_rows dy = tg_rows_of(a->dy), dw = tg_rows_of(a->dweight);
     double *sum = call->scratch;
     for (int64_t i = 0; i < dw.rows; i++)
         for (int64_t j = 0; j < dw.n; j++)
@@ -44,7 +44,7 @@ static void embedding_gradient(toy_call *call)
 }
 
 /* Its elements, row by row. */
-static double *widened(const toy_rows *t)
+static double *widened(const tg_rows *t)
 {
     double *x = malloc((size_t)(t->rows * t->n + 1) * sizeof *x);
     for (int64_t i = 0; x && i < t->rows * t->n; i++)
@@ -55,7 +55,7 @@ static double *widened(const toy_rows *t)
 static void gemm(toy_call *call)
 {
     const tg_gemm_args *g = (const void *)call->slot;
-    const toy_rows a = toy_rows_of(g->a), b = toy_rows_of(g->b), c = toy_rows_of(g->c);
+    const tg_rows a = tg_rows_of(g->a), b = tg_rows_of(g->b), c = tg_rows_of(g->c);
     const int64_t k = g->alpha == 0 ? 0 : g->trans_a ? a.rows : a.n;
     const int64_t a_row = g->trans_a ? 1 : a.n, a_step = g->trans_a ? a.n : 1;
     const int64_t b_column = g->trans_b ? b.n : 1, b_step = g->trans_b ? 1 : b.n;
@@ -76,14 +76,14 @@ static void gemm(toy_call *call)
 
 static double times_factor(double scale, const tg_tensor *factor)
 {
-    const toy_rows f = toy_rows_of(factor);
+    const tg_rows f = tg_rows_of(factor);
     return f.data ? scale * toy_get(&f, 0, 0) : scale;
 }
 
 static void sum_rows(toy_call *call)
 {
     const tg_sum_rows_forward_args *a = (const void *)call->slot;
-    const toy_rows x = toy_rows_of(a->x), y = toy_rows_of(a->y);
+    const tg_rows x = tg_rows_of(a->x), y = tg_rows_of(a->y);
     const double scale = times_factor(a->scale, a->factor);
     for (int64_t i = 0; i < y.rows; i++)
         for (int64_t j = 0; j < y.n; j++) {
@@ -97,7 +97,7 @@ static void sum_rows(toy_call *call)
 static void same_in_every_row(toy_call *call)
 {
     const tg_sum_rows_backward_args *a = (const void *)call->slot;
-    const toy_rows dy = toy_rows_of(a->dy), dx = toy_rows_of(a->dx);
+    const tg_rows dy = tg_rows_of(a->dy), dx = tg_rows_of(a->dx);
     const double scale = times_factor(a->scale, a->factor);
     for (int64_t i = 0; i < dx.rows; i++)
         for (int64_t j = 0; j < dx.n; j++)
