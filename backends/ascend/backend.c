@@ -102,7 +102,13 @@ static const tg_backend card = {
     .environment = environment,
     .ub_kernel = ub_kernel,
     .side = ascend_side,
+    .leave = ascend_leave,
 };
+
+void **ascend_slot_of(tg_ctx *ctx)
+{
+    return ascend_host->slot(ctx, &card);
+}
 
 TG_BUILT_IN_ENTRY(ascend)
 {

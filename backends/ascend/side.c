@@ -1,5 +1,5 @@
-/* side.c - launches of a side, kept until they can be made beside others; see side.h. A side is begun and joined by one call of an
- * operator, so it is of this thread. */
+/* side.c - launches of a side, kept until they can be made beside others; see side.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ascend.h"
@@ -7,11 +7,17 @@
 
 enum { MOST_KEPT = 16 };
 
-static _Thread_local struct {
-    int open; /* the side has not ended */
+/* Of a context, in its slot from its first side on. */
+typedef struct side {
+    int open; /* it has not ended */
     int count;
     ascend_ready list[MOST_KEPT];
-} kept;
+} side;
+
+static side *side_of(tg_ctx *ctx)
+{
+    return *ascend_slot_of(ctx);
+}
 
 /* Products that are made beside other launches. */
 static const struct twin {
@@ -38,13 +44,18 @@ static const struct twin *twin_of(const ascend_ready *product, const ascend_read
     return NULL;
 }
 
+static void forget_first(side *s, int count)
+{
+    s->count -= count;
+    memmove(s->list, s->list + count, (size_t)s->count * sizeof *s->list);
+}
+
 /* Makes the first launches that are kept, and forgets them. */
-static tg_status make_first(tg_ctx *ctx, int count)
+static tg_status make_first(tg_ctx *ctx, side *s, int count)
 {
     for (int i = 0; i < count; i++)
-        ASCEND_TRY(ascend_make(ctx, &kept.list[i]));
-    kept.count -= count;
-    memmove(kept.list, kept.list + count, (size_t)kept.count * sizeof *kept.list);
+        ASCEND_TRY(ascend_make(ctx, &s->list[i]));
+    forget_first(s, count);
     return TG_OK;
 }
 
@@ -78,38 +89,65 @@ static tg_status make_both(tg_ctx *ctx, const struct twin *twin, const ascend_re
     return ascend_make(ctx, &both);
 }
 
+static tg_status keep(tg_ctx *ctx, side *s, const ascend_ready *launch)
+{
+    if (s->count == MOST_KEPT)
+        ASCEND_TRY(make_first(ctx, s, MOST_KEPT));
+    s->list[s->count++] = *launch;
+    return TG_OK;
+}
+
 tg_status ascend_make_or_keep(tg_ctx *ctx, const ascend_ready *launch)
 {
-    if (kept.open) {
-        if (kept.count == MOST_KEPT)
-            ASCEND_TRY(make_first(ctx, MOST_KEPT));
-        kept.list[kept.count++] = *launch;
-        return TG_OK;
-    }
-    for (int i = 0; i < kept.count; i++) {
-        const struct twin *twin = twin_of(launch, &kept.list[i]);
+    side *s = side_of(ctx);
+    if (s && s->open)
+        return keep(ctx, s, launch);
+    for (int i = 0; s && i < s->count; i++) {
+        const struct twin *twin = twin_of(launch, &s->list[i]);
         if (!twin)
             continue;
-        ASCEND_TRY(make_first(ctx, i));
-        ASCEND_TRY(make_both(ctx, twin, launch, &kept.list[0]));
-        kept.count--;
-        memmove(kept.list, kept.list + 1, (size_t)kept.count * sizeof *kept.list);
+        ASCEND_TRY(make_first(ctx, s, i));
+        ASCEND_TRY(make_both(ctx, twin, launch, &s->list[0]));
+        forget_first(s, 1);
         return TG_OK;
     }
     return ascend_make(ctx, launch);
 }
 
+static tg_status begin(tg_ctx *ctx)
+{
+    side *s = side_of(ctx);
+    if (!s)
+        *ascend_slot_of(ctx) = s = calloc(1, sizeof *s);
+    if (!s)
+        return ascend_host->fail(TG_ENOMEM, "ascend: no memory for a side");
+    s->open = 1;
+    return TG_OK;
+}
+
 tg_status ascend_side(tg_ctx *ctx, tg_side_step step)
 {
-    kept.open = step == TG_SIDE_BEGIN;
+    if (step == TG_SIDE_BEGIN)
+        return begin(ctx);
+    side *s = side_of(ctx);
+    if (!s) /* it could not begin */
+        return TG_OK;
+    s->open = 0;
     if (step == TG_SIDE_JOIN)
-        return make_first(ctx, kept.count);
+        return make_first(ctx, s, s->count);
     if (step == TG_SIDE_DROP)
-        kept.count = 0;
+        s->count = 0;
     return TG_OK;
+}
+
+void ascend_leave(tg_ctx *ctx, void *kept)
+{
+    (void)ctx;
+    free(kept);
 }
 
 tg_status ascend_side_so_far(tg_ctx *ctx)
 {
-    return kept.open ? make_first(ctx, kept.count) : TG_OK;
+    side *s = side_of(ctx);
+    return s && s->open ? make_first(ctx, s, s->count) : TG_OK;
 }

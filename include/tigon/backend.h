@@ -142,6 +142,8 @@ __attribute__((format(printf, 2, 3), cold))
 TG_API tg_status
 tg_fail(tg_status status, const char *format, ...);
 
+typedef struct tg_backend tg_backend;
+
 /* What the library offers to a backend; valid as long as the process. */
 typedef struct tg_host {
     uint32_t abi, size;
@@ -165,6 +167,11 @@ typedef struct tg_host {
      * to the next implementation when this one returns, though what this one launched may still run: use it on the context's stream
      * alone. NULL, with the error set, if there is none. */
     void *(*device_workspace)(tg_ctx *ctx, size_t bytes);
+    /* The place that a backend, named by the table that it was registered with, has in a context: NULL at first, and then what the
+     * backend puts there. No other backend sees it, and the table's leave() is given it back. The address is the same as long
+     * as the context. Called by the thread that uses the context. NULL, with the error set, for a table that is not registered.
+     * A host whose `size` ends before this field is of an older Tigon and has none. */
+    void **(*slot)(tg_ctx *ctx, const tg_backend *backend);
 } tg_host;
 
 /* What tg_backend.side is told. */
@@ -190,7 +197,7 @@ typedef enum tg_graph_step {
  * "cross_entropy_forward: target[3] is 99, out of bounds: expected in [0, 50)". The first one is kept until then; nothing
  * else of the context fails, and never the process. */
 
-typedef struct tg_backend {
+struct tg_backend {
     uint32_t abi, size;      /* TG_ABI, sizeof(tg_backend) */
     const char *vendor;      /* "acme": lower-case letters and digits */
     const char *device;      /* the device it serves: "cpu", "npu", ... */
@@ -255,7 +262,10 @@ typedef struct tg_backend {
     /* 1: its implementations run where the backend or they are named (TIGON_IMPL, tg_ctx_set_impl(), tg_find()) and never by themselves;
      * nor does it serve its device. For what others are compared with. 0: they are tried as context.h describes. */
     int32_t only_named;
-} tg_backend;
+    /* A context ends, and what the backend put into its slot (tg_host.slot) is not NULL: the time to release it, `kept`. The context's
+     * work has ended before, and its memory on the device has been given back. It sets no error. NULL: nothing to do. */
+    void (*leave)(tg_ctx *ctx, void *kept);
+};
 
 /* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all
  * that it names must outlive the process's use of Tigon. TG_EABI, TG_EINVAL as tg_backend_load();

@@ -376,6 +376,7 @@ void tg_ctx_destroy(tg_ctx *ctx)
     ctx->recording = 0;
     tg_workspace_close(&ctx->work);
     tg_ctx_close_memory(ctx);
+    tg_ctx_leave(ctx);
     free(ctx->impl.words);
     for (int i = 0; i < TG_OP_COUNT; i++)
         free(ctx->op_impl[i].words);

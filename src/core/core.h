@@ -135,6 +135,7 @@ typedef struct reg_impl {
 
 typedef struct reg_backend {
     tg_backend table;
+    const tg_backend *given; /* what table is a copy of; NULL: core's own */
     tg_backend_info info;
     void *handle; /* of dlopen; NULL: built in */
 } reg_backend;
@@ -145,9 +146,10 @@ extern atomic_int tg_registry_generation; /* changes when implementations were a
 const reg_impl *tg_registry_impl(int impl);
 const reg_backend *tg_registry_backend(int backend);
 int tg_registry_backend_by_vendor(const char *vendor);
-/* Takes a checked table; impls may differ from table->impls. Callers hold the load lock. */
-tg_status tg_registry_add(const tg_backend *table, const tg_impl *impls, void *handle,
-                          const char *path);
+const reg_backend *tg_registry_backend_given(const tg_backend *given);
+/* Takes a checked table, a copy of `given`; impls may differ from table->impls. Callers hold the load lock. */
+tg_status tg_registry_add(const tg_backend *table, const tg_backend *given, const tg_impl *impls,
+                          void *handle, const char *path);
 /* A device without a backend gets the one that lies beside this library, if any. */
 tg_status tg_registry_bring(const char *device);
 /* The same for a vendor, or for the vendor in an implementation's full name. */
@@ -242,6 +244,17 @@ void tg_ctx_open_memory(tg_ctx *ctx);
 /* The context leaves the device: work has ended, its errors are dropped, scratch memory is given back. */
 void tg_ctx_close_memory(tg_ctx *ctx);
 
+/* ---- slot.c: what backends keep for a context ---- */
+
+typedef struct ctx_slot {
+    const reg_backend *backend;
+    void *kept;
+} ctx_slot;
+
+void **tg_ctx_slot(tg_ctx *ctx, const tg_backend *backend);
+/* The context ends: backends that keep something for it are told. */
+void tg_ctx_leave(tg_ctx *ctx);
+
 /* ---- graph.c ---- */
 
 /* TG_EINVAL while the context's calls are recorded: for what cannot be. */
@@ -291,6 +304,8 @@ struct tg_ctx {
     side side;
     const reg_impl *last_impl;
     uint8_t warned[TG_OP_COUNT]; /* host fallback said so */
+    int slots;
+    ctx_slot slot[MAX_BACKENDS]; /* in the order in which they were asked for */
     route routes[TG_OP_COUNT][2];
 };
 

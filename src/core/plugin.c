@@ -44,9 +44,9 @@ static int service_verbose(const tg_ctx *ctx)
 }
 
 const tg_host tg_host_services = {
-    TG_ABI,         sizeof(tg_host), service_default_of, service_call,
-    tg_fail,        service_log,     tg_workspace,       tg_parallel_for,
-    tg_ctx_threads, tg_ctx_stream,   service_verbose,    tg_device_workspace,
+    TG_ABI,          sizeof(tg_host),     service_default_of, service_call,   tg_fail,
+    service_log,     tg_workspace,        tg_parallel_for,    tg_ctx_threads, tg_ctx_stream,
+    service_verbose, tg_device_workspace, tg_ctx_slot,
 };
 
 /* ---- symbols of a shared object, read from its dynamic section ---- */
@@ -198,7 +198,7 @@ static tg_status take(const char *path, const tg_backend *from, void *handle)
         free(found);
         return tg_fail(status, "%s: open() failed: %s", path, *why ? why : tg_status_name(status));
     }
-    status = tg_registry_add(&table, found ? found : table.impls, handle, path);
+    status = tg_registry_add(&table, from, found ? found : table.impls, handle, path);
     free(found);
     return status;
 }

@@ -55,6 +55,14 @@ int tg_registry_backend_by_vendor(const char *vendor)
     return -1;
 }
 
+const reg_backend *tg_registry_backend_given(const tg_backend *given)
+{
+    for (int i = 0; given && i < atomic_load(&backend_count); i++)
+        if (backends[i]->given == given)
+            return backends[i];
+    return NULL;
+}
+
 int tg_registry_has_handle(void *handle)
 {
     for (int i = 0; i < atomic_load(&backend_count); i++)
@@ -101,7 +109,8 @@ static tg_status add_impl(int backend, const tg_impl *impl)
     return TG_OK;
 }
 
-static tg_status add_backend(const tg_backend *table, void *handle, const char *path, int *number)
+static tg_status add_backend(const tg_backend *table, const tg_backend *given, void *handle,
+                             const char *path, int *number)
 {
     const int count = atomic_load(&backend_count);
     reg_backend *b = count < MAX_BACKENDS ? calloc(1, sizeof *b + strlen(path) + 1) : NULL;
@@ -109,6 +118,7 @@ static tg_status add_backend(const tg_backend *table, void *handle, const char *
         return tg_fail(TG_ENOMEM, "no memory for backend %s", table->vendor);
     char *path_copy = strcpy((char *)(b + 1), path);
     b->table = *table;
+    b->given = given;
     b->handle = handle;
     b->info = (tg_backend_info){table->vendor, table->device, table->device_type,
                                 table->module_path ? table->module_path : path_copy, 0};
@@ -118,11 +128,11 @@ static tg_status add_backend(const tg_backend *table, void *handle, const char *
     return TG_OK;
 }
 
-tg_status tg_registry_add(const tg_backend *table, const tg_impl *list, void *handle,
-                          const char *path)
+tg_status tg_registry_add(const tg_backend *table, const tg_backend *given, const tg_impl *list,
+                          void *handle, const char *path)
 {
     int number;
-    TG_TRY(add_backend(table, handle, path, &number));
+    TG_TRY(add_backend(table, given, handle, path, &number));
     for (; list->op; list++)
         TG_TRY(add_impl(number, list));
     atomic_fetch_add(&tg_registry_generation, 1);
@@ -149,7 +159,7 @@ static tg_status add_built_in(void)
         const tg_backend table = {TG_ABI, sizeof table,  names[i],
                                   "cpu",  TG_DEVICE_CPU, .module_path = "built in"};
         int number;
-        TG_TRY(add_backend(&table, NULL, "built in", &number));
+        TG_TRY(add_backend(&table, NULL, NULL, "built in", &number));
         TG_TRY(add_tables(number, names[i], 0));
         TG_TRY(add_tables(number, names[i], 1));
     }

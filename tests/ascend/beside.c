@@ -1,5 +1,6 @@
 /* The loss of a chunk beside products, on the model: which kernels fused_linear_cross_entropy and fused_linear_jsd launch, and that
- * a call which fails on the way leaves no launch behind. */
+ * a call which fails on the way leaves no launch behind, and a context no memory. */
+#include <malloc.h>
 #include <stdlib.h>
 #include <tigon/npu.h>
 
@@ -99,17 +100,49 @@ static void check_failures(tg_ctx *ctx, int jsd)
     }
 }
 
-int main(void)
+static tg_ctx *model_context(void)
 {
     tg_ctx *ctx = new_context();
     EXPECT(tg_ctx_set_device(ctx, "npu-model") == TG_OK, "%s", tg_last_error());
+    return ctx;
+}
+
+static size_t in_use(void)
+{
+    const struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+}
+
+/* What is kept for a context's side ends with the context. */
+static void check_contexts_end(void)
+{
+    enum {
+        FIRST = 5,
+        CONTEXTS = 55,
+        MOST = 1 << 16 /* bytes, of all: about as many as one keeps */
+    };
+    size_t before = 0;
+    for (int i = 0; i < FIRST + CONTEXTS; i++) {
+        if (i == FIRST)
+            before = in_use();
+        tg_ctx *ctx = model_context();
+        check_paired(ctx, 0);
+        tg_ctx_destroy(ctx);
+    }
+    EXPECT(in_use() < before + MOST, "%zu bytes left by %d contexts", in_use() - before, CONTEXTS);
+}
+
+int main(void)
+{
+    tg_ctx *ctx = model_context();
     tg_npu_watch(count_launch, NULL);
     for (int jsd = 0; jsd < 2; jsd++) {
         check_paired(ctx, jsd);
         check_failures(ctx, jsd);
         check_paired(ctx, jsd);
     }
-    tg_npu_watch(NULL, NULL);
     tg_ctx_destroy(ctx);
+    check_contexts_end();
+    tg_npu_watch(NULL, NULL);
     return report();
 }

@@ -105,7 +105,13 @@ static const tg_backend toy = {
     .time = toy_time,
     .event = toy_event,
     .graph = toy_graph,
+    .leave = toy_leave,
 };
+
+void **toy_slot(tg_ctx *ctx)
+{
+    return toy_host->slot(ctx, &toy);
+}
 
 TG_BACKEND_ENTRY
 {

@@ -14,6 +14,8 @@
 #include <tigon/registry.h>
 
 extern const tg_host *toy_host;
+/* Where the graph is that the context's calls go to; NULL there: to the queue. */
+void **toy_slot(tg_ctx *ctx);
 
 /* ---- toy_memory.c ---- */
 
@@ -60,6 +62,8 @@ void toy_fault(const toy_call *call, tg_status status, const char *format, ...)
 
 /* 1 if the call's context is being recorded: then it is kept, to be run later. */
 int toy_keep(toy_call *call);
+/* The context ends while it is recorded. */
+void toy_leave(tg_ctx *ctx, void *recording);
 tg_status toy_graph(tg_ctx *ctx, tg_graph_step step, void **graph);
 tg_status toy_event(tg_ctx *ctx, tg_event_step step, void **event);
 

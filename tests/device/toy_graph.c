@@ -7,13 +7,9 @@
 enum { MOST_CALLS = 4096 };
 
 typedef struct graph {
-    const tg_ctx *ctx;
     int count;
     toy_call *calls[MOST_CALLS];
 } graph;
-
-static __thread graph
-    *recording; /* of the thread's context, as a context belongs to one thread at a time */
 
 static void drop(graph *g)
 {
@@ -24,7 +20,8 @@ static void drop(graph *g)
 
 int toy_keep(toy_call *call)
 {
-    if (!recording || recording->ctx != call->ctx)
+    graph *recording = *toy_slot(call->ctx);
+    if (!recording)
         return 0;
     if (recording->count == MOST_CALLS)
         abort();
@@ -51,19 +48,19 @@ static toy_call *copy_of(const toy_call *call)
 
 tg_status toy_graph(tg_ctx *ctx, tg_graph_step step, void **of)
 {
-    graph *g = of ? *of : NULL; /* of LAUNCH and DESTROY */
+    graph *g = of ? *of : NULL;             /* of LAUNCH and DESTROY */
+    void **const recording = toy_slot(ctx); /* the graph that calls go to; NULL: to the queue */
     if (step == TG_GRAPH_BEGIN) {
-        recording = calloc(1, sizeof *recording);
-        if (!recording)
+        *recording = calloc(1, sizeof *g);
+        if (!*recording)
             return toy_host->fail(TG_ENOMEM, "toy: no memory for a graph");
-        recording->ctx = ctx;
-        *of = recording; /* the stream that is recorded */
+        *of = *recording; /* the stream that is recorded */
     } else if (step == TG_GRAPH_END) {
         if (of)
-            *of = recording;
+            *of = *recording;
         else
-            drop(recording);
-        recording = NULL;
+            drop(*recording);
+        *recording = NULL;
     } else if (step == TG_GRAPH_LAUNCH) {
         for (int i = 0; i < g->count; i++)
             toy_put(copy_of(g->calls[i]));
@@ -71,6 +68,12 @@ tg_status toy_graph(tg_ctx *ctx, tg_graph_step step, void **of)
         drop(g);
     }
     return TG_OK;
+}
+
+void toy_leave(tg_ctx *ctx, void *recording)
+{
+    (void)ctx;
+    drop(recording);
 }
 
 /* ---- events ---- */

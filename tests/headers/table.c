@@ -24,18 +24,32 @@ static const tg_impl impls[] = {
     TG_IMPL(gemm, "", 0, TG_TAKES_FLOATS, NULL, gemm), TG_IMPLS_END};
 
 /* Fields in their order: C++ takes names since C++20 alone. */
-static const tg_backend acme = {TG_ABI,        sizeof(tg_backend),
-                                "acme",        "cpu",
-                                TG_DEVICE_CPU, NULL,
-                                NULL,          NULL,
-                                NULL,          NULL,
-                                NULL,          NULL,
-                                NULL,          impls,
-                                NULL,          NULL,
-                                NULL,          NULL,
-                                NULL,          NULL,
-                                NULL,          NULL,
-                                NULL,          NULL};
+static const tg_backend acme = {TG_ABI,
+                                sizeof(tg_backend),
+                                "acme",
+                                "cpu",
+                                TG_DEVICE_CPU,
+                                NULL,
+                                NULL,
+                                NULL,
+                                NULL,
+                                NULL,
+                                NULL,
+                                NULL,
+                                NULL,
+                                impls,
+                                NULL,
+                                NULL,
+                                NULL,
+                                NULL,
+                                NULL,
+                                NULL,
+                                NULL,
+                                NULL,
+                                NULL,
+                                NULL,
+                                0,
+                                NULL};
 
 TG_BACKEND_ENTRY
 {
