@@ -1,6 +1,5 @@
 /* backend.c - the backend describes itself; the card, its memory, and what a context has there. */
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,35 +26,28 @@ tg_status cuda_failed(const char *what, cudaError_t error)
 
 /* ---- what a context has on the card ---- */
 
-static cuda_record *records;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const tg_backend cuda;
 
-static cuda_record *find(const tg_ctx *ctx)
+/* NULL: nothing yet. */
+static cuda_record **slot_of(tg_ctx *ctx)
 {
-    cuda_record *r = __atomic_load_n(&records, __ATOMIC_ACQUIRE);
-    while (r && r->ctx != ctx)
-        r = r->next;
-    return r;
+    return (cuda_record **)cuda_host->slot(ctx, &cuda);
 }
 
 /* NULL, with the error set, if there is no memory. */
-static cuda_record *record_of(const tg_ctx *ctx)
+static cuda_record *record_of(tg_ctx *ctx)
 {
-    cuda_record *r = find(ctx);
-    if (r)
-        return r;
-    r = calloc(1, sizeof *r);
+    cuda_record **slot = slot_of(ctx);
+    if (*slot)
+        return *slot;
+    cuda_record *r = calloc(1, sizeof *r);
     if (!r) {
         cuda_host->fail(TG_ENOMEM, "cuda: no memory for what a context has on the card");
         return NULL;
     }
     r->ctx = ctx;
     r->card = -1;
-    pthread_mutex_lock(&lock);
-    r->next = records;
-    __atomic_store_n(&records, r, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&lock);
-    return r;
+    return *slot = r;
 }
 
 enum { OLDEST = 80 }; /* compute capability 8.0: conversions to bf16 */
@@ -95,8 +87,10 @@ static tg_status take_card(cuda_record *r, int card)
         error = cudaHostAlloc((void **)&r->fault, sizeof *r->fault,
                               cudaHostAllocMapped | cudaHostAllocPortable);
         set_mode(mode);
-        if (error == cudaSuccess)
+        if (error == cudaSuccess) {
             memset(r->fault, 0, sizeof *r->fault);
+            r->first = card;
+        }
     }
     if (error != cudaSuccess)
         return cuda_failed("cuda", error);
@@ -183,7 +177,7 @@ static tg_status select_card(tg_ctx *ctx)
 }
 
 /* The context's card, or the first one where it has none yet, becomes current. */
-cuda_record *cuda_enter(const tg_ctx *ctx, cuda_before *before)
+cuda_record *cuda_enter(tg_ctx *ctx, cuda_before *before)
 {
     cuda_record *r = record_of(ctx);
     if (!r || (r->card < 0 && take_card(r, 0) != TG_OK))
@@ -249,7 +243,7 @@ static tg_status move_on_card(tg_ctx *ctx, const void *const *from, int reads, v
 static tg_status sync_card(tg_ctx *ctx)
 {
     cuda_before before;
-    const cuda_record *known = find(ctx);
+    const cuda_record *known = *slot_of(ctx);
     if (!known || known->card < 0)
         return TG_OK; /* nothing was ever put there */
     cuda_record *r = cuda_enter(ctx, &before);
@@ -309,6 +303,26 @@ static tg_status time_on_card(tg_ctx *ctx, double *seconds)
     return TG_OK;
 }
 
+/* The context ends, and its work has. What fails here is nobody's error: at the end of a process the driver may be gone. */
+static void end_context(tg_ctx *ctx, void *kept)
+{
+    cuda_record *r = kept;
+    cuda_before before;
+    (void)ctx;
+    if (r->fault && enter(r->first, &before) == cudaSuccess) {
+        if (r->begun)
+            cudaEventDestroy(r->begun);
+        if (r->ended)
+            cudaEventDestroy(r->ended);
+        if (r->recorder)
+            cudaStreamDestroy(r->recorder);
+        cudaFreeHost(r->fault);
+        cuda_leave(r->first, before);
+    }
+    cudaGetLastError();
+    free(r);
+}
+
 /* ---- the table ---- */
 
 static const tg_impl impls[] = {
@@ -358,6 +372,7 @@ static const tg_backend cuda = {
     .event = cuda_event,
     .graph = cuda_graph,
     .move = move_on_card,
+    .leave = end_context,
 };
 
 TG_BACKEND_ENTRY

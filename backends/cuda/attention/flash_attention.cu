@@ -179,7 +179,7 @@ static bool is_for_engine(const tg_tensor *t)
 {
     bool forward = true;
     for (int i = 0; i < 3; i++)
-        forward = forward && (t->shape[i] <= 1 || stride_at(t, i) > 0);
+        forward = forward && (t->shape[i] <= 1 || tg_stride(t, i) > 0);
     return forward && tg_numel(t) > 0 && flash_is_whole(t);
 }
 

@@ -27,11 +27,8 @@ template <int N> struct number {
 static inline flash_view flash_view_of(const tg_tensor *t, int of_rows, int of_heads)
 {
     const int64_t size = (int64_t)tg_type_size(tg_type_of(t));
-    int64_t strides[4] = {0, 0, 0, 1};
-    for (int i = 3; i > 0; i--)
-        strides[i - 1] = strides[i] * t->shape[i];
-    const int64_t *of = t->strides ? t->strides : strides;
-    flash_view v = {data_of(t), of[0] * size, of[of_rows] * size, of[of_heads] * size};
+    flash_view v = {data_of(t), tg_stride(t, 0) * size, tg_stride(t, of_rows) * size,
+                    tg_stride(t, of_heads) * size};
     return v;
 }
 

@@ -4,19 +4,18 @@
 
 #include "launch.h"
 
-/* A record for each address that a context ever had: the contexts of a program are few, and select() makes the record new when another
- * context comes to lie there. */
+/* In the context's slot from its first call, or choice, of the card on. */
 typedef struct cuda_record {
     const tg_ctx *ctx;
     int card; /* -1: none yet */
     int processors, capability;
-    cuda_fault *fault;
+    cuda_fault *fault;        /* NULL: no card was taken yet */
+    int first;                /* the card that was taken first */
     cudaEvent_t begun, ended; /* of tg_time_begin() and its end, on `timed`; NULL: none yet */
     int timed;
     cudaStream_t
         recorder; /* the stream that calls are recorded on, of `recorded_on`; NULL: none yet */
     int recorded_on;
-    struct cuda_record *next;
 } cuda_record;
 
 /* Where the context's work goes: while it is recorded, to the recorder. */
@@ -29,7 +28,7 @@ static inline cudaStream_t cuda_stream(const cuda_record *r)
 tg_status cuda_failed(const char *what, cudaError_t error);
 /* The context's card, or the first one where it has none yet, becomes current; NULL, with the error set. cuda_leave() makes
  * *before current again. */
-cuda_record *cuda_enter(const tg_ctx *ctx, cuda_before *before);
+cuda_record *cuda_enter(tg_ctx *ctx, cuda_before *before);
 void cuda_leave(int card, cuda_before before);
 /* When the context's work has ended: the index out of range that a kernel has found, once. */
 tg_status cuda_told(cuda_record *r);

@@ -57,45 +57,28 @@ void cuda_move(const void *const *from, int reads, void *const *to, int writes, 
 }
 #endif
 
-/* ---- tensors ---- */
+/* ---- tensors: tigon/rows.h ---- */
 
 static inline char *data_of(const tg_tensor *t)
 {
-    return t ? (char *)t->data + t->byte_offset : NULL;
+    return (char *)tg_data(t);
 }
 
 /* Elements of a row: of the last dimension. */
 static inline int64_t width_of(const tg_tensor *t)
 {
-    return t->ndim ? t->shape[t->ndim - 1] : 1;
+    return tg_rows_of(t).n;
 }
 
 static inline int64_t rows_of(const tg_tensor *t)
 {
-    int64_t rows = 1;
-    for (int i = 0; i < t->ndim - 1; i++)
-        rows *= t->shape[i];
-    return rows;
+    return tg_rows_of(t).rows;
 }
 
-/* Distance of two neighbours along a dimension, in elements. */
-static inline int64_t stride_at(const tg_tensor *t, int dim)
-{
-    int64_t stride = 1;
-    if (t->strides)
-        return t->strides[dim];
-    for (int i = t->ndim - 1; i > dim; i--)
-        stride *= t->shape[i];
-    return stride;
-}
-
-/* Distance of two rows, in elements: the stride of the innermost leading dimension that has more than one entry. */
+/* Distance of two rows, in elements. */
 static inline int64_t stride_of(const tg_tensor *t)
 {
-    for (int i = t->ndim - 2; i >= 0 && t->strides; i--)
-        if (t->shape[i] > 1)
-            return t->strides[i];
-    return width_of(t);
+    return tg_rows_of(t).stride;
 }
 
 #endif

@@ -142,32 +142,13 @@ __device__ __forceinline__ static int odds_from(float lse, float x_y, row_odds *
 
 static inline plane_span plane_of(const tg_tensor *t)
 {
+    const tg_planes from = tg_planes_of(t);
     plane_span p = {};
-    if (!t)
-        return p;
-    const int64_t size = (int64_t)tg_type_size(tg_type_of(t));
-    int64_t stride = width_of(t), outer = 0;
-    int groups = 0; /* of dimensions with one stride, from the inside */
-    p.rows = rows_of(t);
-    p.inner = 1;
-    for (int i = t->ndim - 2; i >= 0; i--) {
-        const int64_t own = t->strides ? t->strides[i] : stride * p.inner;
-        if (t->shape[i] == 1)
-            continue;
-        if (groups == 0) {
-            stride = own;
-            groups = 1;
-        } else if (groups == 1 && own != stride * p.inner) {
-            outer = own;
-            groups = 2;
-        }
-        if (groups == 1)
-            p.inner *= t->shape[i];
-    }
-    p.data = data_of(t);
-    p.stride = stride * size;
-    p.outer = outer * size;
-    p.inner = groups == 2 ? p.inner : p.rows;
+    p.data = from.data;
+    p.stride = from.stride;
+    p.outer = from.outer;
+    p.inner = from.inner;
+    p.rows = from.rows;
     return p;
 }
 

@@ -161,8 +161,8 @@ void launch_logit_gradients(const cuda_call &call, const tokens &k, const tg_ten
     a.logits.rows = k.batch * a.logits.inner;
     a.dlogits = a.logits;
     a.dlogits.data = data_of(dlogits);
-    a.dlogits.stride = stride_at(dlogits, 1) * size;
-    a.dlogits.outer = stride_at(dlogits, 0) * size;
+    a.dlogits.stride = tg_stride(dlogits, 1) * size;
+    a.dlogits.outer = tg_stride(dlogits, 0) * size;
     if (a.logits.rows == 0 || k.n == 0)
         return;
     by_wholeness(

@@ -29,7 +29,7 @@ static inline token_plane token_plane_of(const tg_tensor *t)
     if (!t)
         return p;
     p.data = data_of(t);
-    p.by_batch = tg_numel(t) == 1 ? 0 : stride_at(t, 0);
+    p.by_batch = tg_numel(t) == 1 ? 0 : tg_stride(t, 0);
     p.by_token = t->ndim < 2 || t->shape[1] == 1 ? 0 : 1;
     p.f32 = tg_type_of(t) == TG_F32;
     return p;
@@ -85,8 +85,8 @@ static inline tokens tokens_of(const cuda_call &call, const tg_tensor *logits,
     t.logits.data = data_of(logits);
     t.logits.rows = t.batch * t.length;
     t.logits.inner = t.length;
-    t.logits.stride = stride_at(logits, 1) * size;
-    t.logits.outer = stride_at(logits, 0) * size;
+    t.logits.stride = tg_stride(logits, 1) * size;
+    t.logits.outer = tg_stride(logits, 0) * size;
     return t;
 }
 

@@ -26,7 +26,7 @@ static uint32_t aligned(const tg_tensor *t)
 {
     int64_t strides = matrix_stride(t);
     for (int i = 0; i < t->ndim - 2; i++)
-        strides |= stride_at(t, i);
+        strides |= tg_stride(t, i);
     const uintptr_t size = tg_type_size(tg_type_of(t));
     const uintptr_t bits = (uintptr_t)data_of(t) | (uintptr_t)strides * size | 256;
     return (uint32_t)(bits & -bits);

@@ -27,13 +27,13 @@ static inline int64_t matrix_rows(const tg_tensor *t)
 
 static inline int64_t matrix_stride(const tg_tensor *t)
 {
-    return matrix_rows(t) > 1 ? stride_at(t, t->ndim - 2) : width_of(t);
+    return matrix_rows(t) > 1 ? tg_stride(t, t->ndim - 2) : width_of(t);
 }
 
 /* 1 if the entries of leading dimensions dim and dim + 1 lie at one distance. */
 static inline int is_even(const tg_tensor *t, int dim)
 {
-    return stride_at(t, dim) == t->shape[dim + 1] * stride_at(t, dim + 1);
+    return tg_stride(t, dim) == t->shape[dim + 1] * tg_stride(t, dim + 1);
 }
 
 /* ---- series ---- */
@@ -57,9 +57,9 @@ static inline gemm_series series_of(const tg_gemm_args *args)
     for (int i = first_in_series(args); i <= last; i++)
         s.count *= args->c->shape[i];
     if (s.count > 1) {
-        s.a_step = stride_at(args->a, last);
-        s.b_step = stride_at(args->b, last);
-        s.c_step = stride_at(args->c, last);
+        s.a_step = tg_stride(args->a, last);
+        s.b_step = tg_stride(args->b, last);
+        s.c_step = tg_stride(args->c, last);
     }
     return s;
 }
@@ -77,7 +77,7 @@ static inline char *series_at(const tg_tensor *t, int first, int64_t index)
 {
     int64_t offset = 0;
     for (int i = first - 1; i >= 0; i--) {
-        offset += index % t->shape[i] * stride_at(t, i);
+        offset += index % t->shape[i] * tg_stride(t, i);
         index /= t->shape[i];
     }
     return data_of(t) + offset * (int64_t)tg_type_size(tg_type_of(t));

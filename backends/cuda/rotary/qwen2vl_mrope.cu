@@ -4,7 +4,7 @@
 static rotary_table planes_of(const tg_tensor *t, int64_t first, int64_t second)
 {
     rotary_table table = table_of(t, 2, 0);
-    table.plane = element_stride(t, 0) * (int64_t)tg_type_size(tg_type_of(t));
+    table.plane = tg_stride(t, 0) * (int64_t)tg_type_size(tg_type_of(t));
     table.section[0] = (int)first;
     table.section[1] = (int)(first + second);
     return table;

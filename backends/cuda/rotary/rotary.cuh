@@ -124,16 +124,6 @@ __global__ void __launch_bounds__(ROTARY_THREADS) halves_kernel(const rotary_arg
     }
 }
 
-static int64_t element_stride(const tg_tensor *t, int dimension)
-{
-    int64_t stride = 1;
-    if (t->strides)
-        return t->strides[dimension];
-    for (int i = t->ndim - 1; i > dimension; i--)
-        stride *= t->shape[i];
-    return stride;
-}
-
 static rotary_side side_of(const tg_tensor *x, const tg_tensor *y)
 {
     rotary_side side = {};
@@ -144,8 +134,8 @@ static rotary_side side_of(const tg_tensor *x, const tg_tensor *y)
     side.y = data_of(y);
     side.heads = (int)x->shape[2];
     for (int i = 0; i < 3; i++) {
-        side.x_stride[i] = element_stride(x, i) * size;
-        side.y_stride[i] = element_stride(y, i) * size;
+        side.x_stride[i] = tg_stride(x, i) * size;
+        side.y_stride[i] = tg_stride(y, i) * size;
     }
     return side;
 }
@@ -157,8 +147,8 @@ static rotary_table table_of(const tg_tensor *t, int position, int64_t offset)
     const int64_t size = (int64_t)tg_type_size(tg_type_of(t));
     const int batch = position - 1;
     rotary_table table = {};
-    table.position = element_stride(t, position) * size;
-    table.batch = batch < 0 || t->shape[batch] == 1 ? 0 : element_stride(t, batch) * size;
+    table.position = tg_stride(t, position) * size;
+    table.batch = batch < 0 || t->shape[batch] == 1 ? 0 : tg_stride(t, batch) * size;
     table.data = data_of(t) + offset * table.position;
     table.f32 = tg_type_of(t) == TG_F32;
     return table;

@@ -15,12 +15,12 @@ struct cut {
 static cut cut_of(const tg_tensor *t, int64_t dim)
 {
     const int at = (int)(dim < 0 ? t->ndim + dim : dim);
-    cut c = {data_of(t), 1, t->shape[at], 1, 0, stride_at(t, at)};
+    cut c = {data_of(t), 1, t->shape[at], 1, 0, tg_stride(t, at)};
     for (int i = t->ndim - 1; i > at; i--)
         c.inner *= t->shape[i];
     for (int i = at - 1; i >= 0; i--) {
         if (c.outer == 1)
-            c.outer_step = stride_at(t, i);
+            c.outer_step = tg_stride(t, i);
         c.outer *= t->shape[i];
     }
     return c;
