@@ -19,7 +19,7 @@ static adamw_factors factors_of(const tg_adamw_args *a)
 {
     adamw_factors f = {.runs = 1, .scale = a->grad_scale, .beta1 = a->beta1, .beta2 = a->beta2};
     if (a->grad_squares) {
-        const double squares = element_of(data_of(a->grad_squares), tg_type_of(a->grad_squares), 0);
+        const double squares = element_of(tg_data(a->grad_squares), tg_type_of(a->grad_squares), 0);
         const double norm = fabs(a->grad_scale) * sqrt(squares);
         f.runs = isfinite(squares);
         f.scale *= a->max_norm > 0 && norm > a->max_norm ? a->max_norm / norm : 1;
@@ -35,7 +35,7 @@ static adamw_factors factors_of(const tg_adamw_args *a)
 static mat part(const tg_tensor *t, int64_t begin, int64_t rows, int64_t cols)
 {
     const int type = tg_type_of(t);
-    return eager_view(element_at(data_of(t), type, begin), type, rows, cols, cols);
+    return eager_view(element_at(tg_data(t), type, begin), type, rows, cols, cols);
 }
 
 static void steps(eager *e, const tg_adamw_args *a, adamw_factors f, int64_t begin, int64_t rows,

@@ -33,7 +33,7 @@ static ce_counts count(const ce_options *o, const tg_tensor *counted, const floa
                        int64_t classes)
 {
     ce_counts c = {0, 1, 1, 0};
-    const int64_t *target = data_of(counted), rows = tg_numel(counted);
+    const int64_t *target = tg_data(counted), rows = tg_numel(counted);
     double d = 0;
     for (int64_t r = 0; r < rows; r++)
         if (target[r] != o->ignore_index) {
@@ -80,12 +80,12 @@ static ce_eager begin(tg_ctx *ctx, const ce_options *o, const tg_tensor *logits,
                       const tg_tensor *target, const tg_tensor *counted,
                       const tg_tensor *class_weight, const tg_tensor *dloss)
 {
-    ce_eager s = {.e = eager_begin(ctx), .o = *o, .target = data_of(target)};
+    ce_eager s = {.e = eager_begin(ctx), .o = *o, .target = tg_data(target)};
     s.x = eager_rows(logits);
     s.rows = s.x.rows;
     s.n = s.x.cols;
-    s.weight = data_of(class_weight);
-    s.dloss = data_of(dloss);
+    s.weight = tg_data(class_weight);
+    s.dloss = tg_data(dloss);
     s.c = count(o, counted, s.weight, s.n);
     if (s.x.type != TG_F32) {
         const mat wide = matrix(&s);
@@ -286,7 +286,7 @@ static int64_t best_of(const ce_eager *s, int64_t r)
 static void put(tg_tensor *t, int64_t i, double value)
 {
     if (t)
-        set_element(data_of(t), tg_type_of(t), i, value);
+        set_element(tg_data(t), tg_type_of(t), i, value);
 }
 
 static void losses(ce_eager *s, const tg_cross_entropy_forward_args *args, mat lse)

@@ -11,7 +11,7 @@ static mat product(eager *e, mat a, mat b)
 /* The one element alpha, which broadcasts. */
 static mat element(const tg_tensor *t)
 {
-    return eager_view(data_of(t), tg_type_of(t), 1, 1, 1);
+    return eager_view(tg_data(t), tg_type_of(t), 1, 1, 1);
 }
 
 /* tanh(alpha x) or its slope. */

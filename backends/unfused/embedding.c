@@ -30,7 +30,7 @@ static void select_rows(void *arg, int64_t begin, int64_t end, int worker)
 
 static tg_status forward(tg_ctx *ctx, const tg_embedding_forward_args *args)
 {
-    selection s = {eager_rows(args->weight), eager_rows(args->y), data_of(args->indices)};
+    selection s = {eager_rows(args->weight), eager_rows(args->y), tg_data(args->indices)};
     const int64_t cols = s.y.cols > 0 ? s.y.cols : 1;
     unfused_host->parallel_for(ctx, s.y.rows, cols < CHUNK ? CHUNK / cols : 1, select_rows, &s);
     return TG_OK;
@@ -40,7 +40,7 @@ static tg_status backward(tg_ctx *ctx, const tg_embedding_backward_args *args)
 {
     eager e = eager_begin(ctx);
     const mat dy = eager_rows(args->dy), dweight = eager_rows(args->dweight);
-    const int64_t *index = data_of(args->indices);
+    const int64_t *index = tg_data(args->indices);
     if (!args->accumulate)
         eager_fill(&e, dweight, 0.0);
     for (int64_t i = 0; i < dy.rows; i++) {

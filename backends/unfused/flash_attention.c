@@ -36,9 +36,9 @@ static attention begin(tg_ctx *ctx, const tg_tensor *q, const tg_tensor *k, cons
 static mat head_of(const tg_tensor *t, int64_t b, int64_t h, int64_t first)
 {
     const int type = tg_type_of(t);
-    const int64_t at = b * stride_of(t, 0) + first * stride_of(t, 1) + h * stride_of(t, 2);
-    return eager_view(element_at(data_of(t), type, at), type, t->shape[1] - first, t->shape[3],
-                      stride_of(t, 1));
+    const int64_t at = b * tg_stride(t, 0) + first * tg_stride(t, 1) + h * tg_stride(t, 2);
+    return eager_view(element_at(tg_data(t), type, at), type, t->shape[1] - first, t->shape[3],
+                      tg_stride(t, 1));
 }
 
 /* One head's part of [B * H * rows, cols]. */
@@ -153,7 +153,7 @@ static void finish_rows(attention *a, const tg_tensor *y, const tg_tensor *lse, 
         eager_fill(&a->e, blind, 0);
         if (!lse)
             continue;
-        float *to = (float *)data_of(lse) + i * (a->blind + a->rows);
+        float *to = (float *)tg_data(lse) + i * (a->blind + a->rows);
         eager_fill(&a->e, eager_view(to, TG_F32, a->blind, 1, 1), -INFINITY);
         if (a->rows)
             eager_unary(&a->e, EAGER_COPY, eager_view(to + a->blind, TG_F32, a->rows, 1, 1),
@@ -228,7 +228,7 @@ static mat probabilities(attention *a, const tg_tensor *lse)
     const mat saved = eager_new(&a->e, TG_F32, p.rows, 1);
     for (int64_t i = 0; i < a->batch * a->heads && a->e.status == TG_OK; i++)
         eager_unary(&a->e, EAGER_COPY, part_of(a, saved, i),
-                    eager_view((float *)data_of(lse) + i * (a->blind + a->rows) + a->blind, TG_F32,
+                    eager_view((float *)tg_data(lse) + i * (a->blind + a->rows) + a->blind, TG_F32,
                                a->rows, 1, 1));
     p = column_step(a, EAGER_SUB, p, saved);
     eager_free(&a->e, saved);

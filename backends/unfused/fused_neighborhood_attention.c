@@ -39,9 +39,9 @@ static attention begin(tg_ctx *ctx, const tg_tensor *q, const tg_tensor *k, cons
 /* One head of [B,H,S,D]. */
 static mat head_of(const attention *a, const tg_tensor *t, int64_t head)
 {
-    const int64_t at = head / a->heads * stride_of(t, 0) + head % a->heads * stride_of(t, 1);
-    return eager_view(element_at(data_of(t), a->type, at), a->type, a->length, t->shape[3],
-                      stride_of(t, 2));
+    const int64_t at = head / a->heads * tg_stride(t, 0) + head % a->heads * tg_stride(t, 1);
+    return eager_view(element_at(tg_data(t), a->type, at), a->type, a->length, t->shape[3],
+                      tg_stride(t, 2));
 }
 
 /* One head's part of [B H S, cols]. */

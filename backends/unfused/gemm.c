@@ -23,9 +23,9 @@ static mat matrix_of(const tg_tensor *t, int64_t index)
     const int last = t->ndim - 1, type = tg_type_of(t);
     int64_t at = 0;
     for (int i = last - 2; i >= 0; index /= t->shape[i--])
-        at += index % t->shape[i] * stride_of(t, i);
-    return eager_view(element_at(data_of(t), type, at), type, t->shape[last - 1], t->shape[last],
-                      stride_of(t, last - 1));
+        at += index % t->shape[i] * tg_stride(t, i);
+    return eager_view(element_at(tg_data(t), type, at), type, t->shape[last - 1], t->shape[last],
+                      tg_stride(t, last - 1));
 }
 
 static tg_status run_steps(tg_ctx *ctx, const tg_gemm_args *args, multiply_fn *multiply_all)

@@ -93,7 +93,7 @@ static double loss_of(eager_jsd *s)
 static void write_gradient(eager_jsd *s, const tg_tensor *dloss, const tg_tensor *dstudent)
 {
     const mat out = eager_rows(dstudent);
-    const double g = dloss ? *(const float *)data_of(dloss) : 1;
+    const double g = dloss ? *(const float *)tg_data(dloss) : 1;
     eager_scalar(&s->e, EAGER_MUL, out, s->gradient, g * share(rows_counted(s->labels, out.rows)));
     const size_t size = tg_type_size(out.type);
     for (int64_t r = 0; !s->e.status && out.cols && r < out.rows; r++)
@@ -109,7 +109,7 @@ static tg_status forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
     if (args->dstudent)
         write_gradient(&s, args->dloss, args->dstudent);
     if (!s.e.status)
-        *(float *)data_of(args->loss) = (float)loss;
+        *(float *)tg_data(args->loss) = (float)loss;
     return eager_end(&s.e);
 }
 

@@ -36,7 +36,7 @@ static void gradient(eager *e, mat dy_pred, mat weight, const tg_tensor *dloss, 
     } else if (reduction == TG_NONE) {
         eager_binary(e, EAGER_MUL, dy_pred, negative, eager_rows(dloss));
     } else {
-        const double g = *(const float *)data_of(dloss);
+        const double g = *(const float *)tg_data(dloss);
         eager_scalar(e, EAGER_MUL, dy_pred, negative, g * scale);
     }
     eager_free(e, negative);
@@ -62,7 +62,7 @@ static tg_status forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
         for (int64_t r = 0; !e.status && r < t.rows; r++)
             sum += ((const float *)rows.data)[r];
         if (!e.status)
-            *(float *)data_of(args->loss) =
+            *(float *)tg_data(args->loss) =
                 (float)(sum * reduction_scale((row_labels){0}, args->reduction, t.rows, t.cols));
     }
     if (args->dy_pred)

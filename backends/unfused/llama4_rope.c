@@ -7,8 +7,8 @@ static mat freqs_at(eager *e, const tg_tensor *t, int64_t b, const tg_tensor *x,
 {
     const int64_t at = b * rotary_batch_stride(t, t->ndim - 4);
     const int type = tg_type_of(t);
-    mat m = eager_wide(e, eager_view(element_at(data_of(t), type, at), type, x->shape[1],
-                                     x->shape[3], stride_of(t, t->ndim - 3)));
+    mat m = eager_wide(e, eager_view(element_at(tg_data(t), type, at), type, x->shape[1],
+                                     x->shape[3], tg_stride(t, t->ndim - 3)));
     m.repeat = repeat;
     return m;
 }

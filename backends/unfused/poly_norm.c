@@ -18,13 +18,13 @@ static mat product(eager *e, mat a, mat b)
 static mat element(const tg_tensor *t, int k)
 {
     const int type = tg_type_of(t);
-    return eager_view(element_at(data_of(t), type, k), type, 1, 1, 1);
+    return eager_view(element_at(tg_data(t), type, k), type, 1, 1, 1);
 }
 
 /* Column k of rstd. */
 static mat rstd_of(const tg_tensor *t, int k)
 {
-    return eager_view((float *)data_of(t) + k, TG_F32, tg_numel(t) / 3, 1, 3);
+    return eager_view((float *)tg_data(t) + k, TG_F32, tg_numel(t) / 3, 1, 3);
 }
 
 /* x^3, x^2, x */

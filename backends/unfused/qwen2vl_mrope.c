@@ -15,9 +15,9 @@ static mat join(eager *e, const tg_tensor *t, int64_t batches, const int64_t *se
     const mat out = eager_new(e, type, batches * positions, half);
     for (int64_t b = 0; b < batches && out.data; b++)
         for (int64_t plane = 0, begin = 0; plane < 3; begin += section[plane++]) {
-            const int64_t at = plane * stride_of(t, 0) + b * rotary_batch_stride(t, 1);
-            const mat from = eager_view(element_at(data_of(t), type, at), type, positions,
-                                        t->shape[3], stride_of(t, 2));
+            const int64_t at = plane * tg_stride(t, 0) + b * rotary_batch_stride(t, 1);
+            const mat from = eager_view(element_at(tg_data(t), type, at), type, positions,
+                                        t->shape[3], tg_stride(t, 2));
             const mat to = eager_view(element_at(out.data, type, b * positions * half), type,
                                       positions, half, half);
             eager_unary(e, EAGER_COPY, rotary_columns(to, begin, section[plane]),

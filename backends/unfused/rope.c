@@ -10,9 +10,9 @@ typedef struct tables {
 /* Positions from `offset` on, of one batch. */
 static mat table_at(const tg_tensor *t, int64_t b, int64_t offset)
 {
-    const int64_t stride = stride_of(t, t->ndim - 2);
+    const int64_t stride = tg_stride(t, t->ndim - 2);
     const int64_t at = b * rotary_batch_stride(t, t->ndim - 3) + offset * stride;
-    return eager_view(element_at(data_of(t), tg_type_of(t), at), tg_type_of(t),
+    return eager_view(element_at(tg_data(t), tg_type_of(t), at), tg_type_of(t),
                       t->shape[t->ndim - 2] - offset, t->shape[t->ndim - 1], stride);
 }
 

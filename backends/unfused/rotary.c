@@ -64,7 +64,7 @@ static void rotate(eager *e, const part *p, int direction)
 
 static int positions_and_heads_collapse(const tg_tensor *t)
 {
-    return t->shape[2] == 1 || stride_of(t, 1) == t->shape[2] * stride_of(t, 2);
+    return t->shape[2] == 1 || tg_stride(t, 1) == t->shape[2] * tg_stride(t, 2);
 }
 
 rotary_rows rotary_rows_of(const tg_tensor *x, const tg_tensor *y)
@@ -79,14 +79,14 @@ rotary_rows rotary_rows_of(const tg_tensor *x, const tg_tensor *y)
 mat rotary_rows_at(const rotary_rows *r, const tg_tensor *t, int64_t b, int64_t h)
 {
     const int type = tg_type_of(t);
-    const int64_t at = b * stride_of(t, 0) + h * stride_of(t, 2);
-    return eager_view(element_at(data_of(t), type, at), type, r->rows, t->shape[3],
-                      stride_of(t, r->dimension));
+    const int64_t at = b * tg_stride(t, 0) + h * tg_stride(t, 2);
+    return eager_view(element_at(tg_data(t), type, at), type, r->rows, t->shape[3],
+                      tg_stride(t, r->dimension));
 }
 
 int64_t rotary_batch_stride(const tg_tensor *t, int batch)
 {
-    return batch < 0 || t->shape[batch] == 1 ? 0 : stride_of(t, batch);
+    return batch < 0 || t->shape[batch] == 1 ? 0 : tg_stride(t, batch);
 }
 
 /* The first `count` positions of a table, each for `repeat` rows. */

@@ -16,9 +16,9 @@ mat softmax_column(softmax_steps *s)
 /* Rows [first, first + rows) of sequence b of a tensor [B,S,V]. */
 static mat sequence(const tg_tensor *t, int64_t b, int64_t first, int64_t rows)
 {
-    const int64_t at = b * stride_of(t, 0) + first * stride_of(t, 1);
-    return eager_view(element_at(data_of(t), tg_type_of(t), at), tg_type_of(t), rows, t->shape[2],
-                      stride_of(t, 1));
+    const int64_t at = b * tg_stride(t, 0) + first * tg_stride(t, 1);
+    return eager_view(element_at(tg_data(t), tg_type_of(t), at), tg_type_of(t), rows, t->shape[2],
+                      tg_stride(t, 1));
 }
 
 static mat tokens_of(const softmax_steps *s, mat m, int64_t b)

@@ -61,7 +61,7 @@ static tg_status run(tg_ctx *ctx, const sjsd *f)
         return eager_end(&e);
     TRY(divergence(ctx, f, &s, own_labels, d, &of_rows));
     if (f->loss)
-        *(float *)data_of(f->loss) = (float)(part * loss);
+        *(float *)tg_data(f->loss) = (float)(part * loss);
     if (f->dstudent)
         eager_scalar(&e, EAGER_MUL, eager_rows(f->dstudent),
                      eager_log_softmax_backward(&e, s.student, s.sum, d),

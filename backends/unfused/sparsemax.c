@@ -16,14 +16,14 @@ typedef struct sparsemax_cut {
 static sparsemax_cut cut_of(const tg_tensor *t, int64_t dim)
 {
     const int at = (int)(dim < 0 ? t->ndim + dim : dim);
-    sparsemax_cut c = {.data = data_of(t), .type = tg_type_of(t), .outer = 1, .inner = 1};
+    sparsemax_cut c = {.data = tg_data(t), .type = tg_type_of(t), .outer = 1, .inner = 1};
     c.n = t->shape[at];
-    c.step = stride_of(t, at);
+    c.step = tg_stride(t, at);
     for (int i = t->ndim - 1; i > at; i--)
         c.inner *= t->shape[i];
     for (int i = at - 1; i >= 0; i--) {
         if (c.outer == 1)
-            c.outer_step = stride_of(t, i);
+            c.outer_step = tg_stride(t, i);
         c.outer *= t->shape[i];
     }
     return c;

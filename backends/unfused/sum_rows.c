@@ -11,7 +11,7 @@ static mat every(const tg_tensor *t, int64_t r, int64_t m)
 
 static double scale_of(double scale, const tg_tensor *factor)
 {
-    return factor ? scale * element_of(data_of(factor), tg_type_of(factor), 0) : scale;
+    return factor ? scale * element_of(tg_data(factor), tg_type_of(factor), 0) : scale;
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args)

@@ -11,7 +11,7 @@ static tg_status forward(tg_ctx *ctx, const tg_sum_squares_forward_args *args)
     double sum = 0;
     for (int64_t r = 0; !e.status && r < x.rows; r++)
         sum += ((const float *)rows.data)[r];
-    float *y = data_of(args->y);
+    float *y = tg_data(args->y);
     if (!e.status)
         *y = (float)((args->accumulate ? *y : 0) + sum);
     return eager_end(&e);
@@ -21,7 +21,7 @@ static tg_status backward(tg_ctx *ctx, const tg_sum_squares_backward_args *args)
 {
     eager e = eager_begin(ctx);
     const mat dx = eager_rows(args->dx);
-    eager_scalar(&e, EAGER_MUL, dx, eager_rows(args->x), 2 * *(const float *)data_of(args->dy));
+    eager_scalar(&e, EAGER_MUL, dx, eager_rows(args->x), 2 * *(const float *)tg_data(args->dy));
     return eager_end(&e);
 }
 

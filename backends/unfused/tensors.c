@@ -13,10 +13,10 @@ mat eager_rows(const tg_tensor *t)
     if (!t)
         return (mat){0};
     const int last = t->ndim - 1;
-    mat m = {data_of(t), tg_type_of(t), 1, t->shape[last], t->shape[last], 0};
+    mat m = {tg_data(t), tg_type_of(t), 1, t->shape[last], t->shape[last], 0};
     for (int i = last - 1; i >= 0; i--) {
         if (t->shape[i] > 1 && m.rows == 1)
-            m.stride = stride_of(t, i);
+            m.stride = tg_stride(t, i);
         m.rows *= t->shape[i];
     }
     return m;
@@ -25,12 +25,12 @@ mat eager_rows(const tg_tensor *t)
 mat eager_vector(const tg_tensor *t)
 {
     const int64_t n = t ? tg_numel(t) : 0;
-    return (mat){data_of(t), t ? tg_type_of(t) : 0, 1, n, n, 0};
+    return (mat){tg_data(t), t ? tg_type_of(t) : 0, 1, n, n, 0};
 }
 
 mat eager_column(const tg_tensor *t)
 {
-    return (mat){data_of(t), t ? tg_type_of(t) : 0, t ? tg_numel(t) : 0, 1, 1, 0};
+    return (mat){tg_data(t), t ? tg_type_of(t) : 0, t ? tg_numel(t) : 0, 1, 1, 0};
 }
 
 tg_tensor *eager_tensor(view *v, mat m)
@@ -50,7 +50,7 @@ tg_tensor *eager_part(view *v, const tg_tensor *t, int64_t first, int64_t n)
         return NULL;
     const int type = tg_type_of(t);
     v->shape[0] = n;
-    v->t = tg_tensor_of(element_at(data_of(t), type, first), (tg_type)type, 1, v->shape);
+    v->t = tg_tensor_of(element_at(tg_data(t), type, first), (tg_type)type, 1, v->shape);
     return &v->t;
 }
 

@@ -15,7 +15,7 @@ static inline plane plane_of(const tg_tensor *t)
 {
     if (!t)
         return (plane){0};
-    return (plane){data_of(t), tg_type_of(t), tg_numel(t) == 1 ? 0 : stride_of(t, 0),
+    return (plane){tg_data(t), tg_type_of(t), tg_numel(t) == 1 ? 0 : tg_stride(t, 0),
                    t->ndim < 2 || t->shape[1] == 1 ? 0 : 1};
 }
 

@@ -31,7 +31,7 @@ static void gradient(eager *e, const tg_tensor *p, const tg_tensor *q, row_label
     const mat slope = eager_new(e, a.type, a.rows, a.cols);
     const double scale = reduction_scale(labels, reduction, a.rows, a.cols);
     const int each = dloss && reduction == TG_NONE;
-    const double g = dloss && !each ? *(const float *)data_of(dloss) : 1;
+    const double g = dloss && !each ? *(const float *)tg_data(dloss) : 1;
     const mat factors = row_factors(e, labels, a.rows, g * scale);
     eager_binary(e, EAGER_GREATER, greater, a, b);
     eager_binary(e, EAGER_GREATER, less, b, a);
@@ -63,7 +63,7 @@ static tg_status forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
         for (int64_t r = 0; !e.status && r < p.rows; r++)
             sum += ((const float *)sums.data)[r];
         if (!e.status)
-            *(float *)data_of(args->loss) =
+            *(float *)tg_data(args->loss) =
                 (float)(sum * reduction_scale(labels, args->reduction, p.rows, p.cols));
     }
     if (args->dp)

@@ -24,20 +24,6 @@ extern const tg_host *unfused_host;
 
 /* ---- tensors ---- */
 
-static inline void *data_of(const tg_tensor *t)
-{
-    return t ? (char *)t->data + t->byte_offset : NULL;
-}
-
-/* Of dimension i, in elements. */
-static inline int64_t stride_of(const tg_tensor *t, int i)
-{
-    int64_t stride = 1;
-    for (int k = t->ndim - 1; k > i; k--)
-        stride *= t->shape[k];
-    return t->strides ? t->strides[i] : stride;
-}
-
 /* The address of element i. */
 static inline void *element_at(const void *data, int type, int64_t i)
 {
@@ -58,7 +44,7 @@ typedef struct row_labels {
 
 static inline row_labels labels_of(const tg_tensor *labels, int64_t ignore_index)
 {
-    return (row_labels){data_of(labels), ignore_index};
+    return (row_labels){tg_data(labels), ignore_index};
 }
 
 static inline int row_ignored(row_labels l, int64_t row)
