@@ -51,6 +51,10 @@ has "$work/text" 'swiglu_forward_f32, large: .*each takes every 40th of [0-9]+ t
 has "$work/text" 'ascendmodel/swiglu_forward +bf16 +[1-9][0-9]* +0 '
 has "$work/text" 'large +F=8192 R=[0-9]+ +model +[1-9][0-9.]+ '
 
+# Of a kernel whose loop is asc_pipeline.asc.h the steps are read.
+"$tigon" report poly_norm_forward >"$work/text" 2>&1 || fail "no report of poly_norm_forward"
+has "$work/text" 'asc_copy_ub2gm_align +2 +copy out \(MTE3\) +poly_norm_forward poly_norm\.asc\.h:[0-9]+, :[0-9]+'
+
 command -v python3 >/dev/null || exit 0
 "$tigon" report swiglu --json --soc Ascend910B1 --dtype bf16 | python3 -c '
 import json, sys

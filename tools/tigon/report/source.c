@@ -26,7 +26,7 @@ static void define(sources *s, int file, const char *name, size_t n, const char 
     snprintf(d->name, sizeof d->name, "%.*s", (int)n, name);
 }
 
-/* The function that a header names: f(...), or x of ASC_NAME(x)(...). */
+/* The function that a header names: f(...), or x of ASC_NAME(x)(...). Steps of a pipeline are none: they are their kernel's text. */
 static size_t name_in(const char *header, const char *end, const char **name)
 {
     const char *open = memchr(header, '(', (size_t)(end - header));
@@ -35,6 +35,8 @@ static size_t name_in(const char *header, const char *end, const char **name)
     const char *from = open;
     while (from > header && scan_is_word(from[-1]))
         from--;
+    if (open - from == 8 && !strncmp(from, "ASC_STEP", 8))
+        return 0;
     if (open - from == 8 && !strncmp(from, "ASC_NAME", 8)) {
         from = open + 1;
         for (open = from; scan_is_word(*open);)
@@ -70,18 +72,38 @@ static void flat_kernel(sources *s, int file, const char *begin, const char *end
     define(s, file, name, word_at(name), begin, to ? to : end);
 }
 
+/* #define ASC_PIPELINE(step) ASC_NAME(x##step): a kernel x, from its first step to where asc_pipeline.asc.h is included. */
+static void pipeline_kernel(sources *s, int file, const char *begin, const char *end)
+{
+    const char *name = strstr(begin, "ASC_NAME("), *to = strstr(end, "#include");
+    char step[SOURCE_NAME + sizeof "ASC_STEP(_"];
+    if (!name || name > end || !to)
+        return;
+    name += strlen("ASC_NAME(");
+    snprintf(step, sizeof step, "ASC_STEP(%.*s_", (int)word_at(name), name);
+    const char *from = strstr(s->file[file].code, step);
+    if (from && from < to)
+        define(s, file, name, word_at(name), from, to);
+}
+
+static int begins(const char *name, const char *prefix)
+{
+    return !strncmp(name, prefix, strlen(prefix));
+}
+
 static const char *macro(sources *s, int file, const char *at)
 {
-    static const char flat[] = "ASC_FLAT";
     const char *end = end_of_directive(at), *name = at + strspn(at, "# \t");
     if (strncmp(name, "define", 6))
         return end;
     name += 6;
     name += strspn(name, " \t");
     const size_t n = word_at(name);
-    if (n == strlen(flat) && !strncmp(name, flat, n))
+    if (begins(name, "ASC_FLAT "))
         flat_kernel(s, file, name, end);
-    else if (strncmp(name, flat, strlen(flat)))
+    else if (begins(name, "ASC_PIPELINE("))
+        pipeline_kernel(s, file, name, end);
+    else if (!begins(name, "ASC_FLAT") && !begins(name, "ASC_PIPELINE"))
         define(s, file, name, n, name + n, end);
     return end;
 }
