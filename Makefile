@@ -17,16 +17,19 @@ setup:
 cuda: all
 	@cmake --build --preset release -j $(JOBS) --target tigon_cuda
 
-# On a card, with NVIDIA's compute-sanitizer over the checker's quick cases: some minutes on 16 processors; OPERATORS="rms_norm dyt" takes these alone.
+# On a card, with NVIDIA's compute-sanitizer over the checker's quick cases: some minutes on 16
+# processors; OPERATORS="rms_norm dyt" takes these alone.
 cuda-sanitizer: cuda
 	@sh tests/cuda/sanitizer.sh build/tigon build . $(OPERATORS)
 
-# The Python package as a wheel for other machines, in build/dist: oneDNN and the compiler's libraries are inside.
+# The Python package as a wheel for other machines, in build/dist: oneDNN and the compiler's
+# libraries are inside.
 wheel:
 	@sh scripts/setup.sh python
 	@sh scripts/wheel.sh
 
-# Train a small Llama on this repository's own text, fused and unfused, side by side. Where an NVIDIA GPU is, its backend is built as well.
+# Train a small Llama on this repository's own text, fused and unfused, side by side. Where an
+# NVIDIA GPU is, its backend is built as well.
 demo: setup
 	@$(RELEASE) --target llama
 	@sh scripts/card.sh $(JOBS)
@@ -38,14 +41,16 @@ test:
 	@$(RELEASE)
 	@sh scripts/test.sh build $(JOBS) -LE '^long$$'
 
-# The longer tests of CTest, or those of one area: AREA=levels, npu, sanitizers, builds, documents, python, trainer.
+# The longer tests of CTest, or those of one area: AREA=levels, npu, sanitizers, builds, documents,
+# python, trainer.
 AREA ?=
 test-long:
 	@sh scripts/setup.sh test
 	@$(RELEASE)
 	@sh scripts/test.sh build $(JOBS) -L '^long$(AREA:%=-%)$$'
 
-# Everything: all tests of CTest, other compilers and processors, Liger-Kernel's own tests, convergence. Two hours or so on two cores.
+# Everything: all tests of CTest, other compilers and processors, Liger-Kernel's own tests,
+# convergence. Two hours or so on two cores.
 test-all:
 	@.ci/run all
 
@@ -67,7 +72,8 @@ test-clang:
 	@build-clang/tigon check --quick --strict >build-clang/check.txt || { grep FAILED build-clang/check.txt; exit 1; }
 	@tail -1 build-clang/check.txt
 
-# The kernels for NVIDIA GPUs compiled for one kind of card, and their tests, most of which need a card. Without nvcc it says so.
+# The kernels for NVIDIA GPUs compiled for one kind of card, and their tests, most of which need a
+# card. Without nvcc it says so.
 test-cuda: all
 	@if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then \
 	    cmake --preset release -DTIGON_CUDA_ARCHITECTURES=90a >/dev/null && cmake --build --preset release -j $(JOBS) --target tigon_cuda && \
@@ -78,18 +84,21 @@ test-cuda: all
 soak: all
 	@sh scripts/soak.sh
 
-# Faults of one line (tests/mutants/faults.txt), each planted in a copy of the tree: a test must see it. Half an hour; FAULTS="src/core rounded"
-# takes those alone whose file or words have one of these.
+# Faults of one line (tests/mutants/faults.txt), each planted in a copy of the tree: a test must see
+# it. Half an hour; FAULTS="src/core rounded" takes those alone whose file or words have one of
+# these.
 mutants:
 	@sh scripts/setup.sh test
 	@python3 tests/mutants/mutants.py . build/mutants $(FAULTS)
 
-# Random shapes of every Ascend kernel on the model, two chips, other sizes of the Unified Buffer: half an hour or so.
+# Random shapes of every Ascend kernel on the model, two chips, other sizes of the Unified Buffer:
+# half an hour or so.
 SHAPES ?= 2000
 sweep: all
 	@sh tests/ascend/sweep/sweep.sh build/tests/ascend_sweep $(SHAPES)
 
-# Whole courses of training, default implementations against unfused, and long accumulations: minutes.
+# Whole courses of training, default implementations against unfused, and long accumulations:
+# minutes.
 test-convergence:
 	@sh scripts/setup.sh test
 	@$(RELEASE)
@@ -99,8 +108,8 @@ test-convergence:
 test-hf: all
 	@cmake --build --preset release --target test-hf
 
-# Liger-Kernel's own tests on Tigon's operators, on the CPU: installs PyTorch and their sources into build/liger/. LONG=0 leaves out the
-# largest shapes, tests/liger/long.txt.
+# Liger-Kernel's own tests on Tigon's operators, on the CPU: installs PyTorch and their sources into
+# build/liger/. LONG=0 leaves out the largest shapes, tests/liger/long.txt.
 LONG ?= 1
 test-liger:
 	@sh scripts/setup.sh test

@@ -1,5 +1,6 @@
 #!/bin/sh
-# For `make demo`: where an NVIDIA GPU is, and nvcc, builds the backend for it and says how to train there. Elsewhere nothing happens.
+# For `make demo`: where an NVIDIA GPU is, and nvcc, builds the backend for it and says how to train
+# there. Elsewhere nothing happens.
 #   scripts/card.sh JOBS
 set -eu
 nvidia-smi -L >/dev/null 2>&1 || exit 0

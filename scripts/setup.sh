@@ -5,8 +5,8 @@
 #   scripts/setup.sh python   and to build the Python package, by pip install . or make wheel
 #   scripts/setup.sh clang    and to build with Clang, the command that CLANG names
 #   scripts/setup.sh aarch64  and to cross-build for aarch64 and run that under QEMU
-# On Debian and Ubuntu it uses apt-get, as root or through sudo, and says what it installs; elsewhere it
-# says what is missing and stops.
+# On Debian and Ubuntu it uses apt-get, as root or through sudo, and says what it installs;
+# elsewhere it says what is missing and stops.
 set -eu
 
 packages=

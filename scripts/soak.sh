@@ -1,6 +1,7 @@
 #!/bin/sh
-# What is too long for every run of the tests: all cases with other values, the NPU kernels on other sizes of the buffer and with every flag and
-# barrier left out once, 25 million fuzzed calls by default (an hour or so), and the sanitizers over the kernels of all levels and every case.
+# What is too long for every run of the tests: all cases with other values, the NPU kernels on other
+# sizes of the buffer and with every flag and barrier left out once, 25 million fuzzed calls by
+# default (an hour or so), and the sanitizers over the kernels of all levels and every case.
 #   scripts/soak.sh [FUZZED_CALLS]
 set -eu
 for seed in 2 3 4; do

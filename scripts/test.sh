@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs all tests of a build folder. The last line is CTest's summary, "100% tests passed, 0 tests failed out of N".
+# Runs all tests of a build folder. The last line is CTest's summary, "100% tests passed, 0 tests
+# failed out of N".
 #   scripts/test.sh BUILD [JOBS] [ctest's arguments]
 set -u
 for name in $(env | sed -n 's/^\(TIGON_[A-Z0-9_]*\)=.*/\1/p'); do

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints a Python that has PyTorch 2.13, NumPy and the packages named: TIGON_PEERS_PYTHON if that is set, else one in build/peers/venv,
-# into which they are installed.
+# Prints a Python that has PyTorch 2.13, NumPy and the packages named: TIGON_PEERS_PYTHON if that is
+# set, else one in build/peers/venv, into which they are installed.
 #   scripts/torch_python.sh [PACKAGE...]      packages whose module has the same name
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Makes the wheel of the Python package, tigon-*.whl.
 #   scripts/wheel.sh [FOLDER [PIP'S OPTIONS...]]     FOLDER: where it goes, build/dist
-# Libraries that another machine may not have are put inside by auditwheel, which names the oldest glibc that will do; with each of
-# them goes its licence, where the system's package says it. PYTHON names the interpreter (python3).
-# libgomp is put inside under its own name, as PyTorch does: the loader takes one of that name for the whole process, and so both
-# have the same pool of threads. auditwheel would give it another name.
+# Libraries that another machine may not have are put inside by auditwheel, which names the oldest
+# glibc that will do; with each of them goes its licence, where the system's package says it. PYTHON
+# names the interpreter (python3). libgomp is put inside under its own name, as PyTorch does: the
+# loader takes one of that name for the whole process, and so both have the same pool of threads.
+# auditwheel would give it another name.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}

@@ -1,5 +1,5 @@
-/* tigon/npu.h - room in an NPU's Unified Buffer: how much there is, and who gets it when; and what
- * launches of kernels took.
+/* tigon/npu.h - plans for an NPU's Unified Buffer: how large it is, and where each buffer of a
+ * kernel lies in it; and how long launches of kernels took.
  *
  * A vector core of an Ascend NPU computes in its Unified Buffer (UB), some 192 KiB that a kernel
  * divides itself. Here a kernel declares its buffers as data, and tg_ub_plan() answers with a tile
@@ -19,9 +19,8 @@
  *   tg_ub_layout layout;
  *   tg_status status = tg_ub_plan(&kernel, &problem, &layout);
  *
- * Nothing here needs a card, a backend or a context. Sizes are bytes where a name says nothing
- * else; capacities are bits, as in ASCEND_UB_CAPACITY_BITS and in the compilers' messages.
- */
+ * Nothing here needs a card, a backend or a context. Sizes are in bytes unless a name says
+ * otherwise; capacities are bits, as in ASCEND_UB_CAPACITY_BITS and in the compilers' messages. */
 #ifndef TIGON_NPU_H
 #define TIGON_NPU_H
 
@@ -44,14 +43,15 @@ typedef struct tg_npu_chip {
     int64_t l2_bytes;
 } tg_npu_chip;
 
-/* The end of the UB that CANN keeps for itself: its run time always, and Ascend C's library in kernels that were compiled without
- * --cce-disable-asc-reserved-ubuf. This library's kernels use nothing of that library, and its build passes the option. */
+/* Bytes at the end of the UB that CANN reserves: for its run time always, and for Ascend C's
+ * library in kernels that were compiled without --cce-disable-asc-reserved-ubuf. Tigon's kernels do
+ * not use that library, and Tigon's build passes the option. */
 enum { TG_UB_RESERVED = 256, TG_UB_RESERVED_BY_ASC = 8 * 1024 };
 
-/* The chips known, in order of their names. */
+/* The chips of the table, in order of their names. */
 TG_API int tg_npu_chip_count(void);
 TG_API const tg_npu_chip *tg_npu_chip_at(int chip);
-/* By name: "910B4", "Ascend910B4" and "Ascend910B4-1" are one chip. NULL if it is none of them. */
+/* By name: "910B4", "Ascend910B4" and "Ascend910B4-1" are one chip. NULL if the table lacks it. */
 TG_API const tg_npu_chip *tg_npu_chip_find(const char *name);
 
 /* Capacity of the UB in bits. The first source that answers counts:
@@ -66,9 +66,10 @@ TG_API const tg_npu_chip *tg_npu_chip_find(const char *name);
 TG_API tg_status tg_ub_capacity_bits(int64_t explicit_bits, const char *soc, int64_t *bits,
                                      const char **source);
 
-/* What a kernel compiled with CANN may use of it: capacity_bits / 8 - TG_UB_RESERVED, at least 0; TG_UB_RESERVED_BY_ASC less if the
- * kernels for a card were compiled without that option: where TIGON_ASCEND_RESERVED_UBUF is 1, or is neither 0 nor 1 and
- * this library was configured with -DTIGON_ASCEND_RESERVED_UBUF=ON. */
+/* How many bytes of the UB a kernel compiled with CANN may use: capacity_bits / 8 - TG_UB_RESERVED,
+ * at least 0. It is TG_UB_RESERVED_BY_ASC less if the kernels for a card were compiled without the
+ * option above: if TIGON_ASCEND_RESERVED_UBUF is 1, or if it is neither 0 nor 1 and this library
+ * was configured with -DTIGON_ASCEND_RESERVED_UBUF=ON. */
 TG_API int64_t tg_ub_usable_bytes(int64_t capacity_bits);
 
 /* ---- what a kernel declares ---- */
@@ -80,16 +81,16 @@ enum {
     TG_UB_DTYPE = 0     /* .bytes: the size of the problem's data type */
 };
 
-/* What a buffer grows with. */
+/* What the size of a buffer is proportional to. */
 typedef enum tg_ub_per {
     TG_UB_ELEMENT = 0, /* rows x columns of the tile; every row begins aligned */
     TG_UB_ROW = 1,     /* rows of the tile, one beside the other */
     TG_UB_COLUMN = 2,  /* columns of the tile */
-    TG_UB_FIXED = 3    /* nothing */
+    TG_UB_FIXED = 3    /* a constant size */
 } tg_ub_per;
 
 /* Banks: two sources of one vector instruction are read without conflict if they lie 256 bytes
- * apart modulo 512. One of them asks for LOW, the other for HIGH. */
+ * apart modulo 512: declare LOW for the first and HIGH for the second. */
 typedef enum tg_ub_bank {
     TG_UB_BANK_ANY = 0,
     TG_UB_BANK_LOW = 1, /* offset = 0 modulo 512 */
@@ -101,7 +102,8 @@ typedef enum tg_ub_bank {
 enum { TG_UB_16BIT = 1, TG_UB_32BIT = 2 };
 #define TG_UB_OPTION(i) (1u << (8 + (i)))
 
-/* One buffer. Zero in a field is what most buffers want; .from = .to = 0 is alive at step 0 alone. */
+/* A buffer of a kernel. Zero is the usual value of each field; .from = .to = 0 means that the
+ * buffer is alive at step 0 alone. */
 typedef struct tg_ub_buffer {
     const char *name;
     tg_ub_per per;
@@ -134,7 +136,7 @@ typedef struct tg_ub_kernel {
     const char *const *option; /* names of TG_UB_OPTION(0), ...: ended by NULL; or NULL */
 } tg_ub_kernel;
 
-/* ---- what it asks ---- */
+/* ---- what is asked of the planner ---- */
 
 typedef struct tg_ub_problem {
     int64_t rows, columns;
@@ -145,7 +147,7 @@ typedef struct tg_ub_problem {
     uint32_t options; /* TG_UB_OPTION bits */
 } tg_ub_problem;
 
-/* ---- what it gets ---- */
+/* ---- what the planner answers ---- */
 
 /* Why the plan is as it is, in the order of the decisions; tg_ub_reason() has the words. */
 typedef enum tg_ub_why {
@@ -172,7 +174,7 @@ typedef struct tg_ub_place {
     int used;            /* 0: it is not there in this problem (.when), and the rest is 0 */
 } tg_ub_place;
 
-/* Every field is in elements, bytes or counts; copied freely, nothing to free. */
+/* A plan. It may be copied, and owns no memory. */
 typedef struct tg_ub_layout {
     int64_t tile_rows;    /* rows of a tile; the last one of all may have fewer */
     int64_t tile_columns; /* columns of a tile: the problem's, or fewer when rows are cut */
@@ -193,18 +195,18 @@ typedef struct tg_ub_layout {
     uint8_t why[TG_UB_WHYS]; /* tg_ub_why */
 } tg_ub_layout;
 
-/* Chooses the tile, places the buffers, divides the work. Fast enough for every launch: no memory is
- * taken. Whole rows if one fits with all buffers, several if they are small; else one row in pieces
- * of columns. Less room never gives a larger tile.
- * Errors, with a message that begins with the kernel's name: TG_EINVAL for a wrong declaration or
- * problem; TG_ENOMEM if even the smallest tile does not fit: "wants ... bits, ... available". After
- * TG_ENOMEM layout->ub_bytes is what the smallest tile wants, and place, live, peak_step and limiting
- * are its layout; blocks is 0. */
+/* Chooses the tile, places the buffers and divides the work. It allocates nothing and is fast
+ * enough to be called for every launch. A tile has whole rows if a row fits with all buffers,
+ * several if rows are small; otherwise it has a piece of one row. Less room never gives a larger
+ * tile. Errors, with a message that begins with the kernel's name: TG_EINVAL for a wrong
+ * declaration or problem; TG_ENOMEM if even the smallest tile does not fit: "wants ... bits, ...
+ * available". After TG_ENOMEM layout->ub_bytes is what the smallest tile wants, and place, live,
+ * peak_step and limiting are its layout; blocks is 0. */
 TG_API tg_status tg_ub_plan(const tg_ub_kernel *kernel, const tg_ub_problem *problem,
                             tg_ub_layout *layout);
 
-/* The layout of a given tile, whether it fits or not: layout->ub_bytes against layout->available tells.
- * Whys, tiles and blocks are counted for that tile. TG_EINVAL as above. */
+/* The layout of a given tile, whether it fits or not: it does if layout->ub_bytes is at most
+ * layout->available. Reasons, tiles and blocks are those of that tile. TG_EINVAL as above. */
 TG_API tg_status tg_ub_plan_tile(const tg_ub_kernel *kernel, const tg_ub_problem *problem,
                                  int64_t tile_rows, int64_t tile_columns, tg_ub_layout *layout);
 
@@ -214,13 +216,14 @@ TG_API int tg_ub_reason(const tg_ub_kernel *kernel, const tg_ub_problem *problem
 
 /* ---- kernels that declare their buffers ---- */
 
-/* Those of all backends that are loaded: tg_backend.ub_kernel() tells. */
+/* The kernels of all backends that are loaded, as tg_backend.ub_kernel() lists them. */
 TG_API int tg_ub_kernel_count(void);
 TG_API const tg_ub_kernel *tg_ub_kernel_at(int kernel);
-/* By full name, or by the operator's name the first of its variants; NULL if there is none. */
+/* By full name; or by the operator's name, which gives the first of its variants; NULL if there is
+ * none. */
 TG_API const tg_ub_kernel *tg_ub_kernel_find(const char *name);
 
-/* ---- what launches of kernels took, and why they were cut so ---- */
+/* ---- how long launches took, and the plans that they followed ---- */
 
 typedef struct tg_npu_launch {
     const char *kernel; /* its symbol: "swiglu_forward_bf16" */
@@ -242,17 +245,18 @@ typedef struct tg_npu_launch {
     const tg_ub_layout *layout;
 } tg_npu_launch;
 
-/* Tells watch of every launch from now on, in any context and of any backend that reports its launches, when it has ended;
- * NULL ends that. Watched launches are timed and waited for, which slows a card down. What launch points at lives until
- * watch returns. */
+/* Calls `watch` at the end of every launch from now on, in any context and of any backend that
+ * reports its launches; NULL ends that. Watched launches are timed and waited for, which slows a
+ * card down. The pointers in `launch` are valid until `watch` returns. */
 typedef void (*tg_npu_watch_fn)(void *user, const tg_npu_launch *launch);
 TG_API void tg_npu_watch(tg_npu_watch_fn watch, void *user);
 
-/* For backends whose kernels are launched: whether somebody watches, so that a launch is to be timed, and that one has ended. */
+/* For backends: tg_npu_is_watched() is 1 if launches are to be timed, and tg_npu_launched() reports
+ * a launch that has ended. */
 TG_API int tg_npu_is_watched(void);
 TG_API void tg_npu_launched(const tg_npu_launch *launch);
 
-/* ---- Liger's tiling, for who ports with it ---- */
+/* ---- Liger's tiling, for kernels that are ported from Liger ---- */
 
 /* A list of sizes, or of numbers of dimensions. */
 typedef struct tg_ub_list {

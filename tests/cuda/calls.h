@@ -1,4 +1,5 @@
-/* calls.h - a norm, its gradients and a loss; rows that take most of a block's shared memory; a product: on a card. */
+/* calls.h - a norm, its gradients and a loss; rows that take most of a block's shared memory; a
+ * product: on a card. */
 #ifndef TIGON_CUDA_CALLS_H
 #define TIGON_CUDA_CALLS_H
 

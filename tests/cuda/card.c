@@ -1,5 +1,6 @@
-/* On a card: indices out of range, calls that are recorded into a graph, events, steps that are left out, and tensors of a card that is not the
- * context's. Without a card, or without libtigon_cuda.so, the test is skipped.
+/* On a card: indices out of range, calls that are recorded into a graph, events, steps that are
+ * left out, and tensors of a card that is not the context's. Without a card, or without
+ * libtigon_cuda.so, the test is skipped.
  *   cuda_card */
 #include <math.h>
 
@@ -34,7 +35,8 @@ static void check_graph(void)
     tg_ctx_destroy(ctx);
 }
 
-/* An event comes behind what was put before it, and a copy to the host's own memory does not wait by itself. */
+/* An event comes behind what was put before it, and a copy to the host's own memory does not wait
+ * by itself. */
 static void check_event(void)
 {
     tg_ctx *ctx = card_context();
@@ -91,7 +93,8 @@ static void check_step(void)
     tg_ctx_destroy(ctx);
 }
 
-/* The wrong index is told of once, by its own context; its row is left alone, and all else goes on. */
+/* The wrong index is told of once, by its own context; its row is left alone, and all else goes
+ * on. */
 static void check_indices(void)
 {
     tg_ctx *ctx = card_context(), *other = card_context();

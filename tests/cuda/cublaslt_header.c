@@ -1,4 +1,5 @@
-/* What backends/cuda/host/cublaslt.h declares of cuBLASLt is what the library's own header says: this compiles. */
+/* What backends/cuda/host/cublaslt.h declares of cuBLASLt is what the library's own header says:
+ * this compiles. */
 #include <cublasLt.h>
 
 #include "cublaslt.h"
@@ -28,7 +29,8 @@ SAME(sizeof(cublaslt_found), sizeof(cublasLtMatmulHeuristicResult_t));
 SAME(offsetof(cublaslt_found, workspace), offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
 SAME(offsetof(cublaslt_found, status), offsetof(cublasLtMatmulHeuristicResult_t, state));
 
-/* A call of ours through each of their functions: as many arguments, each pointer or number where they have one. */
+/* A call of ours through each of their functions: as many arguments, each pointer or number where
+ * they have one. */
 #define VOID(x) ((void *)(x))
 int main(void)
 {

@@ -1,4 +1,5 @@
-/* What backends/cuda/host/cudnn.h declares of cuDNN is what the library's own header says: this compiles. */
+/* What backends/cuda/host/cudnn.h declares of cuDNN is what the library's own header says: this
+ * compiles. */
 #include <cudnn.h>
 
 #include "../../backends/cuda/host/cudnn.h"
@@ -7,7 +8,8 @@
 DNN_VALUES(X)
 #undef X
 
-/* A call of ours through each of their functions: as many arguments, each pointer or number where they have one. */
+/* A call of ours through each of their functions: as many arguments, each pointer or number where
+ * they have one. */
 #define VOID(x) ((void *)(x))
 int main(void)
 {

@@ -1,6 +1,7 @@
 #!/bin/sh
-# What `make demo` says about a GPU, and whether it builds the backend: without a GPU nothing, without nvcc that it is missing, with both how to
-# use it. The GPU, CMake and the trainer are made up.
+# What `make demo` says about a GPU, and whether it builds the backend: without a GPU nothing,
+# without nvcc that it is missing, with both how to use it. The GPU, CMake and the trainer are made
+# up.
 #   demo.sh SOURCE_DIR
 set -eu
 source=$1

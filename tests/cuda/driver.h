@@ -1,4 +1,5 @@
-/* driver.h - the driver's own streams, graphs, cards and memory, as a program has them that uses CUDA beside Tigon. */
+/* driver.h - the driver's own streams, graphs, cards and memory, as a program has them that uses
+ * CUDA beside Tigon. */
 #ifndef TIGON_CUDA_DRIVER_H
 #define TIGON_CUDA_DRIVER_H
 

@@ -1,6 +1,8 @@
-/* What the host takes for a small call, beside the launch of a kernel that does nothing, both in turn; and how much the call puts on the
- * card: kernels, copies and fills. Each operator at its benchmark's size "small", in bf16; norms, activations, positions, softmax
- * and sparsemax must do with one kernel forward and two backward. Without a card, or without libtigon_cuda.so, the test is skipped.
+/* What the host takes for a small call, beside the launch of a kernel that does nothing, both in
+ * turn; and how much the call puts on the card: kernels, copies and fills. Each operator at its
+ * benchmark's size "small", in bf16; norms, activations, positions, softmax and sparsemax must do
+ * with one kernel forward and two backward. Without a card, or without libtigon_cuda.so, the test
+ * is skipped.
  *   cuda_host [OPERATOR...]      the beginnings of names */
 #include <time.h>
 

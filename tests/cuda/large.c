@@ -1,11 +1,13 @@
-/* On a card: tensors of more than 2^31 elements. Some rows of the results, those around element 2^31 among them, are compared with sums in
- * double on the host. Without a card, or with less than 24 GiB free there, the test is skipped.
+/* On a card: tensors of more than 2^31 elements. Some rows of the results, those around element
+ * 2^31 among them, are compared with sums in double on the host. Without a card, or with less than
+ * 24 GiB free there, the test is skipped.
  *   cuda_large */
 #include <math.h>
 
 #include "../common/test.h"
 
-/* Rows of data repeat with a prime period, so that a row that is looked for 2^31 or 2^32 elements away is another one. */
+/* Rows of data repeat with a prime period, so that a row that is looked for 2^31 or 2^32 elements
+ * away is another one. */
 enum { PERIOD = 1009 };
 static const int64_t BEYOND = (INT64_C(1) << 31) + (INT64_C(1) << 24);
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Without a card, choosing the device cuda is an error that says why, the library's implementations are listed as not available, and
-# nothing else changes.
+# Without a card, choosing the device cuda is an error that says why, the library's implementations
+# are listed as not available, and nothing else changes.
 #   missing.sh TIGON_COMMAND BUILD_DIR
 set -eu
 [ -e "$2/libtigon_cuda.so" ] || { echo "libtigon_cuda.so is not built"; exit 77; }

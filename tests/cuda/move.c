@@ -1,5 +1,6 @@
-/* On a card: tg_move() writes the exclusive-or of what it reads, in every number of buffers, also where one of them is read and written.
- * Without a card, or without libtigon_cuda.so, the test is skipped.
+/* On a card: tg_move() writes the exclusive-or of what it reads, in every number of buffers, also
+ * where one of them is read and written. Without a card, or without libtigon_cuda.so, the test is
+ * skipped.
  *   cuda_move */
 #include "../common/test.h"
 

@@ -1,4 +1,5 @@
-/* What examples/llama/ranks/nccl.h declares of NCCL and of CUDA's driver is what their own headers say: this compiles. */
+/* What examples/llama/ranks/nccl.h declares of NCCL and of CUDA's driver is what their own headers
+ * say: this compiles. */
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>

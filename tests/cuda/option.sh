@@ -1,6 +1,7 @@
 #!/bin/sh
-# The library for NVIDIA GPUs is no part of a plain build, nor of a Python package, before TIGON_CUDA asks for it; without nvcc that is
-# an error when CMake is run. nvcc is made up, and nothing is compiled.
+# The library for NVIDIA GPUs is no part of a plain build, nor of a Python package, before
+# TIGON_CUDA asks for it; without nvcc that is an error when CMake is run. nvcc is made up, and
+# nothing is compiled.
 #   option.sh SOURCE_DIR CMAKE C_COMPILER
 set -eu
 source=$1

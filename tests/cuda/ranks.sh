@@ -1,5 +1,6 @@
 #!/bin/sh
-# Two ranks on two cards train as one does on one: losses, norms and held-out losses but for rounding, and each goes on from the other's checkpoint.
+# Two ranks on two cards train as one does on one: losses, norms and held-out losses but for
+# rounding, and each goes on from the other's checkpoint.
 #   ranks.sh LLAMA TIGON_COMMAND BUILD_DIR [MPIRUN]
 mpirun=${4:-}
 [ -n "$mpirun" ] || { echo "skipped: the build found no MPI (Debian: libopenmpi-dev)"; exit 77; }

@@ -1,8 +1,10 @@
 #!/bin/sh
-# NVIDIA's compute-sanitizer over the checker's quick cases, on a card: memory, races in shared memory, what is read before it is written,
-# barriers. As many operators at once as there are processors: with 16 all take some five minutes. The beginnings of some names take less.
+# NVIDIA's compute-sanitizer over the checker's quick cases, on a card: memory, races in shared
+# memory, what is read before it is written, barriers. As many operators at once as there are
+# processors: with 16 all take some five minutes. The beginnings of some names take less.
 #   sanitizer.sh TIGON_COMMAND BUILD_DIR SOURCE_DIR [OPERATOR...]
-# A finding that has been looked into and is none is a line of sanitizer_known.txt, with the reason. Any other fails.
+# A finding that has been looked into and is none is a line of sanitizer_known.txt, with the reason.
+# Any other fails.
 set -eu
 tigon=$1 build=$2 source=$3
 shift 3

@@ -1,5 +1,5 @@
-/* Contexts on two streams at once, and calls that the program itself records into a CUDA graph. Without a card, or without libtigon_cuda.so,
- * the test is skipped.
+/* Contexts on two streams at once, and calls that the program itself records into a CUDA graph.
+ * Without a card, or without libtigon_cuda.so, the test is skipped.
  *   cuda_streams */
 #include "calls.h"
 #include "driver.h"

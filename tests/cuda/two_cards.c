@@ -3,7 +3,8 @@
 #include "calls.h"
 #include "driver.h"
 
-/* A context each, and calls of both in turn. A context works on the card of the first tensors that it sees. */
+/* A context each, and calls of both in turn. A context works on the card of the first tensors that
+ * it sees. */
 static void check_two_cards(void)
 {
     int second;

@@ -1,5 +1,6 @@
 #!/bin/sh
-# ascsim lint: a pointer that lacks its qualifier, planted in a kernel whose clean twin passes, is found in words of the kernel.
+# ascsim lint: a pointer that lacks its qualifier, planted in a kernel whose clean twin passes, is
+# found in words of the kernel.
 #   lint.sh ASCSIM COMPILER FOLDER_OF_EXAMPLES
 set -eu
 export LC_ALL=C

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The command ascsim: exit statuses, reports, the same times for any number of threads, a kernel of one's own.
+# The command ascsim: exit statuses, reports, the same times for any number of threads, a kernel of
+# one's own.
 #   command.sh ASCSIM FOLDER_OF_EXAMPLES COMPILER
 set -eu
 ascsim=$1
@@ -182,7 +183,8 @@ cp "$work/own.so" "$work/stripped.so" && strip -g "$work/stripped.so"
 status 0 "$ascsim" run --kernel own --blocks 1 --arg 'f32[64]=none' --arg f32:1.5 "$work/stripped.so"
 says 'the arguments are not checked'
 
-# Calls with a wrong number or kind of arguments do not compile with these flags, nor does an address that is not constant.
+# Calls with a wrong number or kind of arguments do not compile with these flags, nor does an
+# address that is not constant.
 compiles() { # BODY
     printf '#include "c_api/asc_simd.h"\nvoid k(__gm__ float *x, uint32_t n)\n{\n    (void)x, (void)n;\n    %s\n}\n' "$1" >"$work/call.c"
     "$compiler" $("$ascsim" flags compile) -c "$work/call.c" -o "$work/call.o" >"$work/out" 2>&1

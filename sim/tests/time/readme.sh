@@ -1,5 +1,6 @@
 #!/bin/sh
-# The kernels that README.md shows: each compiles with the flags that the command prints, passes ascsim lint and runs without a fault.
+# The kernels that README.md shows: each compiles with the flags that the command prints, passes
+# ascsim lint and runs without a fault.
 #   readme.sh ASCSIM README.md COMPILER
 set -eu
 work=$(mktemp -d)

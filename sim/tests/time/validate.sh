@@ -1,5 +1,6 @@
 #!/bin/sh
-# The table of published and modelled times: the document has today's, and only the examples named here miss the aim.
+# The table of published and modelled times: the document has today's, and only the examples named
+# here miss the aim.
 #   validate.sh ASCSIM DOCUMENT
 set -eu
 work=$(mktemp -d)
