@@ -14,7 +14,6 @@ template <class T> constexpr bool IS_BF16 = false;
 template <> constexpr bool IS_BF16<bf16> = true;
 
 template <class T, int D> constexpr int PITCH = D *(int)sizeof(T); /* bytes of a row */
-
 enum { FLASH_MOST_BYTES = 99 << 10 }; /* of shared memory, which every card has for a block */
 
 /* A factor as a product takes it: in 16 bits what lies below 2^-126 is 0. */
@@ -246,8 +245,8 @@ __device__ __forceinline__ void add_product(float (&sum)[MT][D / 8][4], const fl
 
 /* ---- to memory ---- */
 
-/* Of 16 rows, sums of powers become what their rows of y are multiplied with. lse: of these rows, of
- * which `left` are there; NULL: not asked for. */
+/* Sums of powers of 16 rows become what the rows of y are multiplied with; lse is NULL if it is not
+ * asked for, and otherwise that of `left` rows. */
 template <class T>
 __device__ __forceinline__ void flash_end_rows(float (&sum)[2], const float (&most)[2],
                                                float factor, float *lse, int left)
