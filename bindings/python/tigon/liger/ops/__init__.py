@@ -3,6 +3,10 @@
 A file a family, of the name that the module has in Liger. __all__ is the export list: what tigon.liger.apply() puts in the place of
 Liger's own.
 """
+import torch
+
+from tigon._imports import when_loaded
+from tigon.liger.ops import _shared
 from tigon.liger.ops.cross_entropy import LigerCrossEntropyFunction, cross_entropy_backward, cross_entropy_forward
 from tigon.liger.ops.dyt import LigerDyTFunction, liger_dyt_bwd, liger_dyt_fwd
 from tigon.liger.ops.embedding import LigerEmbeddingFunction, embedding_backward, embedding_forward
@@ -44,3 +48,6 @@ from tigon.liger.ops.swiglu import (
 from tigon.liger.ops.tvd import LigerTVDLossFunction
 
 __all__ = sorted(name for name, value in globals().items() if getattr(value, "__module__", "").startswith("tigon.liger.ops."))
+
+# torch.compile takes these whole: it traces what a call computes, not its Python.
+when_loaded("torch._dynamo", lambda: torch.compiler.allow_in_graph([*_shared.Function.__subclasses__(), fused_selective_log_softmax]))

@@ -1,7 +1,10 @@
 """What the families share: tensors as operators take them, gradients scaled by what comes from above, Liger's launch settings."""
+import functools
+
 import torch
 
 from tigon._once import differentiable_once, no_forward_mode
+from tigon.liger.ops._traced import traced
 
 try:
     from torch.distributed.tensor import DTensor
@@ -15,21 +18,26 @@ def _link(x):
     return (x if x.dim() else x.unsqueeze(0)).narrow(0, 0, 0).clone()
 
 
+def _linked(forward):
+    """Decorates forward(ctx, *args) of a Function: what is saved for backward need not tell what the gradient depends on (a view of an
+    input does not), and so a call whose gradient is taken leaves links to its inputs."""
+    @functools.wraps(forward)
+    def call(ctx, *args):
+        results = forward(ctx, *args)
+        if ctx.next_functions:
+            with torch.enable_grad():
+                ctx.links = tuple(_link(x) for x in args if isinstance(x, torch.Tensor) and x.requires_grad)
+        return results
+    return call
+
+
 class Function(torch.autograd.Function):
-    """One whose gradient has no gradient, nor a derivative in forward mode: errors that name the family. What is saved for backward need
-    not tell what the gradient depends on (a view of an input does not), and so a call leaves links to its inputs."""
+    """One whose gradient has no gradient, nor a derivative in forward mode: errors that name the family."""
 
     def __init_subclass__(cls):
         cls.name = f"{cls.__module__.rpartition('.')[2]} ({cls.__name__})"
+        cls.forward = staticmethod(_linked(cls.forward))
         cls.backward = staticmethod(differentiable_once(cls.name)(cls.backward))
-
-    @classmethod
-    def apply(cls, *args):
-        results = super().apply(*args)
-        node = (results[0] if isinstance(results, tuple) else results).grad_fn
-        if node is not None:
-            node.links = tuple(_link(x) for x in args if isinstance(x, torch.Tensor) and x.requires_grad)
-        return results
 
     @classmethod
     def jvp(cls, ctx, *tangents):
@@ -65,14 +73,17 @@ def like(x, dtype=None):
 
 
 def launch_settings(n):
-    """Block size and warps of a row of n, as Liger's forward functions return them for its backward functions. Tigon needs neither."""
+    """Block size and warps of a row of n, as Liger's forward functions return them for its backward functions. Tigon needs neither:
+    under torch.compile there are none, so that a graph holds for rows of any size."""
+    if traced():
+        return None, None
     block = 1 << max(n - 1, 0).bit_length()
     warps = next(w for least, w in ((32768, 32), (8192, 16), (2048, 8), (0, 4)) if block >= least)
     return block, warps
 
 
 def is_one(upstream):
-    return upstream.dim() == 0 and upstream.item() == 1
+    return upstream.dim() == 0 and not traced() and upstream.item() == 1
 
 
 def scaled(upstream, *gradients):
@@ -91,8 +102,9 @@ def labels_of(shift_labels, x):
 
 
 def check_targets(target, ignore_index, classes):
-    """Asserts that host targets are classes, as Liger does. On another device the kernel looks, and tigon.sync() tells."""
-    if target.device.type != "cpu":
+    """Asserts that host targets are classes, as Liger does. Where their values are not there the kernel looks: on another device, of which
+    tigon.sync() tells, and under torch.compile."""
+    if target.device.type != "cpu" or traced():
         return
     kept = target[target != ignore_index]
     if kept.numel():

@@ -1,8 +1,8 @@
 """cross_entropy under Liger-Kernel's names. The logits stay as they are."""
 import torch
 
-from tigon import ops
 from tigon.liger.ops._shared import Function, check_class_weight, check_targets, like, rows, scaled
+from tigon.liger.ops._traced import ops
 
 
 def options_of(ignore_index, lse_square_scale, label_smoothing, reduction, softcap):

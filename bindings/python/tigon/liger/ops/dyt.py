@@ -1,6 +1,6 @@
 """dyt, dynamic tanh, under Liger-Kernel's names."""
-from tigon import ops
 from tigon.liger.ops._shared import Function, like, rows
+from tigon.liger.ops._traced import ops
 
 
 def liger_dyt_fwd(x, alpha, gamma, beta):

@@ -1,6 +1,6 @@
 """embedding under Liger-Kernel's names."""
-from tigon import ops
 from tigon.liger.ops._shared import Function, like, rows
+from tigon.liger.ops._traced import ops
 
 
 def embedding_forward(embeddings, indices):

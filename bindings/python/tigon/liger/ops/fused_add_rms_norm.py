@@ -1,6 +1,6 @@
 """fused_add_rms_norm under Liger-Kernel's names."""
-from tigon import ops
 from tigon.liger.ops._shared import Function, launch_settings, like, matrix, rows
+from tigon.liger.ops._traced import ops
 from tigon.liger.ops.rms_norm import check_width, mode_of
 
 NUM_STAGES = 2

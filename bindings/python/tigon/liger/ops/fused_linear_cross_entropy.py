@@ -1,8 +1,8 @@
 """fused_linear_cross_entropy under Liger-Kernel's names. Sums over chunks are in f32, whatever accum_dtype says."""
 import torch
 
-from tigon import ops
 from tigon.liger.ops._shared import Function, check_class_weight, check_targets, like, rows, scaled
+from tigon.liger.ops._traced import ops
 from tigon.liger.ops.cross_entropy import asked, options_of, outputs_of, results
 
 

@@ -1,8 +1,8 @@
 """fused_linear_jsd under Liger-Kernel's names. Sums over chunks are in f32, whatever accum_dtype says."""
 import torch
 
-from tigon import ops
 from tigon.liger.ops._shared import Function, labels_of, like, scaled
+from tigon.liger.ops._traced import ops
 from tigon.liger.ops.fused_linear_cross_entropy import as_given, operands
 
 

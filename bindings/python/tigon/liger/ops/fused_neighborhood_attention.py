@@ -1,6 +1,6 @@
 """fused_neighborhood_attention under Liger-Kernel's names."""
-from tigon import ops
 from tigon.liger.ops._shared import Function, like
+from tigon.liger.ops._traced import ops
 
 
 class LigerFusedNeighborhoodAttentionFunction(Function):

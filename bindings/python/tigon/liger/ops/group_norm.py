@@ -1,12 +1,12 @@
 """group_norm under Liger-Kernel's names."""
-from tigon import ops
 from tigon.liger.ops._shared import Function, launch_settings, like
+from tigon.liger.ops._traced import ops
 
 
 def group_norm_forward(X, num_channels, num_groups, W, B, eps):
     X = X.contiguous()
     y, mean, rstd = ops.group_norm_forward(X, W, B, mean=True, rstd=True, num_groups=num_groups, eps=eps)
-    block, _ = launch_settings(X[0].numel() // num_groups if len(X) else 0)
+    block, _ = launch_settings(X[0].numel() // num_groups if X.shape[0] else 0)
     return y, X, mean, rstd, block
 
 

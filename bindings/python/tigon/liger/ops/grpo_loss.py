@@ -2,8 +2,8 @@
 import torch
 import torch.distributed as dist
 
-from tigon import ops
 from tigon.liger.ops._shared import Function, like
+from tigon.liger.ops._traced import ops, traced
 
 LOSS_TYPES = ("grpo", "dapo", "bnpo", "dr_grpo", "luspo", "cispo", "sapo", "vespo")
 OVER_ITEMS = ("dapo", "cispo", "vespo")
@@ -125,7 +125,7 @@ class GrpoLossFunction(Function):
             return (_backward_with_phi(ctx, dloss), *(None,) * 21)
         logits, *others, lse = ctx.saved_tensors
         names = ("target", "advantages", "old_logp", "ref_logp", "mask", "is_ratio")
-        dlogits = logits.detach() if ctx.inplace else like(logits)
+        dlogits = logits.detach() if ctx.inplace and not traced() else like(logits)
         ops.grpo_loss_backward(
             logits, **dict(zip(names, others)), lse=lse, dloss=dloss.contiguous(), dlogits=dlogits, **ctx.options
         )
@@ -174,7 +174,7 @@ def _kl(logp, old_logp, ref_logp, corrected):
 
 def _backward_with_phi(ctx, dloss):
     logits, ids, mask, lse, slope = ctx.saved_tensors
-    dlogits = logits.detach() if ctx.inplace else like(logits)
+    dlogits = logits.detach() if ctx.inplace and not traced() else like(logits)
     return ops.selective_log_softmax_backward(
         logits, ids, mask, lse, dlogp=(slope * dloss).contiguous(), dlogits=dlogits, temperature=ctx.temperature
     )

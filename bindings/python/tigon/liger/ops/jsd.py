@@ -1,8 +1,8 @@
 """jsd under Liger-Kernel's names."""
 import torch
 
-from tigon import ops
 from tigon.liger.ops._shared import Function, labels_of, like, rows, scaled
+from tigon.liger.ops._traced import ops
 
 
 def jsd_forward(_input, target, shift_labels, beta, ignore_index, has_label, jsd_impl=None, jsd_mode=None):

@@ -1,8 +1,8 @@
 """kl_div under Liger-Kernel's names."""
 import torch
 
-from tigon import ops
 from tigon.liger.ops._shared import Function, like, rows
+from tigon.liger.ops._traced import ops
 
 
 class LigerKLDivLossFunction(Function):

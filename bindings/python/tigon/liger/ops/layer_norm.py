@@ -1,8 +1,8 @@
 """layer_norm under Liger-Kernel's names."""
 import torch
 
-from tigon import ops
 from tigon.liger.ops._shared import Function, launch_settings, like, matrix, rows
+from tigon.liger.ops._traced import ops
 
 
 def layer_norm_forward(X, W, B, eps):

@@ -1,8 +1,8 @@
 """llama4_rope under Liger-Kernel's names."""
 import torch
 
-from tigon import ops
 from tigon.liger.ops._shared import Function, like
+from tigon.liger.ops._traced import ops
 
 
 def _table(freqs_cis, length):

@@ -1,8 +1,8 @@
 """poly_norm under Liger-Kernel's names."""
 import torch
 
-from tigon import ops
 from tigon.liger.ops._shared import Function, launch_settings, like, matrix, rows
+from tigon.liger.ops._traced import ops
 
 
 def poly_norm_forward(X, W, B, eps=1e-6):

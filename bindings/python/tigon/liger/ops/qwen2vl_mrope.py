@@ -1,6 +1,6 @@
 """qwen2vl_mrope under Liger-Kernel's names."""
-from tigon import ops
 from tigon.liger.ops._shared import Function
+from tigon.liger.ops._traced import ops
 from tigon.liger.ops.rope import rotate
 
 

@@ -1,8 +1,8 @@
 """rms_norm under Liger-Kernel's names."""
 import torch
 
-from tigon import ops
 from tigon.liger.ops._shared import Function, gathered, launch_settings, like, matrix, rows
+from tigon.liger.ops._traced import ops
 
 MODES = {"none": -1, "llama": 0, "gemma": 1}
 

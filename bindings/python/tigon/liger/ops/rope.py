@@ -1,6 +1,6 @@
 """rope under Liger-Kernel's names: heads come before positions there, after them in Tigon."""
-from tigon import ops
 from tigon.liger.ops._shared import Function, like
+from tigon.liger.ops._traced import ops
 
 
 def _table(table, unsqueeze_dim):

@@ -1,8 +1,8 @@
 """swiglu under Liger-Kernel's names."""
 import torch
 
-from tigon import ops
 from tigon.liger.ops._shared import DTensor, Function, like, matrix, rows
+from tigon.liger.ops._traced import ops, traced
 
 
 def swiglu_forward(a, b, gate_multiplier=1.0, down_multiplier=1.0):
@@ -57,7 +57,7 @@ def swiglu_fused_gate_up_forward(y):
 
 
 def swiglu_fused_gate_up_backward(y, dc, in_place=False):
-    dy = y if in_place else like(y)
+    dy = y if in_place and not traced() else like(y)
     (gate, up), (dgate, dup) = _halves(y), _halves(dy)
     ops.swiglu_backward(matrix(dc), gate, up, dgate=dgate, dup=dup)
     return dy

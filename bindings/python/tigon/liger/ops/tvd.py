@@ -1,8 +1,8 @@
 """tvd under Liger-Kernel's names."""
 import torch
 
-from tigon import ops
 from tigon.liger.ops._shared import Function, labels_of, like, rows
+from tigon.liger.ops._traced import ops
 
 
 class LigerTVDLossFunction(Function):
