@@ -25,7 +25,7 @@ sources | grep -v '^src/core/thread\.c$' | xargs grep -HnE 'omp\.h|#[[:space:]]*
 # (The benchmark's probe of the machine stands on no header of src, and needs streaming stores.)
 sources | grep -vE '^(src/simd/|tools/tigon/limits/memory\.c$)' | xargs grep -HnE 'immintrin\.h|arm_neon\.h|arm_sve\.h|\b_mm(256|512)?_[a-z0-9_]+\(|__builtin_ia32_[a-z0-9_]+|\bv[a-z]+q_[fsu](16|32)\(' |
     rule "intrinsics live in src/simd alone" || true
-sources | grep -vE '^(src/gemm/|tools/tigon/limits/gemm\.c$|tests/gemm/|bench/peers/)' | xargs grep -HnE '#[[:space:]]*include.*dnnl' |
+sources | grep -vE '^(src/gemm/|tools/tigon/limits/gemm_onednn\.c$|tests/gemm/|bench/peers/)' | xargs grep -HnE '#[[:space:]]*include.*dnnl' |
     rule "oneDNN is known by gemm, and by what is measured beside it" || true
 # (Which of its own rooms know each other is told by arrows.txt.)
 includes backends/cuda | grep -vE '"[a-z0-9_/]+\.(cuh|h|inc)"|<(tigon/backend|cuda(_[a-z0-9_]+)?|library_types|math_constants|dlfcn|glob|inttypes|math|pthread|stddef|stdint|stdio|stdlib|string)\.h>' |

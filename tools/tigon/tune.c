@@ -10,6 +10,7 @@
 #include "formats/json.h"
 #include "limits/limits.h"
 #include "share/cli.h"
+#include "share/text.h"
 
 enum { VALUES = 6, ROUNDS = 64, COLUMNS = 4096, WIDE = 65536 };
 
@@ -112,18 +113,6 @@ static double time_of(bench *b, run_fn *run, tg_type type)
     return seconds() - begin;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof *x, by_size);
-    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
-}
-
 /* How much faster each of `count` values is than the first, f32 and bf16 together: the median of the rounds. */
 static void compare(bench *b, const char *name, run_fn *run, const int64_t *values, int count,
                     int rounds, double *gain)
@@ -143,7 +132,7 @@ static void compare(bench *b, const char *name, run_fn *run, const int64_t *valu
             ratio[i][r] = time[0] / time[i];
     }
     for (int i = 0; i < count; i++)
-        gain[i] = median(ratio[i], 2 * rounds);
+        gain[i] = quantile(ratio[i], 2 * rounds, 0.5);
     set(b, name, values[0]);
 }
 
@@ -160,9 +149,8 @@ static void tell(report *r, const char *name, int64_t now, int64_t best, double 
                  const char *what)
 {
     const int worth = best != now && gain >= WORTH;
-    const size_t used = strlen(r->advice);
     if (worth)
-        snprintf(r->advice + used, sizeof r->advice - used, "%s%s=%lld", used ? "," : "", name,
+        text_add(r->advice, sizeof r->advice, "%s%s=%lld", *r->advice ? "," : "", name,
                  (long long)best);
     if (!r->j) {
         printf("%-8s %12lld %12lld %7.1f %%  %s\n", name, (long long)now, (long long)best,

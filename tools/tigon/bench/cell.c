@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "share/text.h"
 
 const char *const bench_mode_names[BENCH_MODES] = {"forward", "backward", "full"};
 
@@ -60,7 +61,7 @@ static void drop_gradients(const tg_op_info *info, char *text, size_t size)
 {
     for (int i = 0; i < info->nargs; i++)
         if (is_gradient(info, &info->args[i]))
-            snprintf(text + strlen(text), size - strlen(text), " -%s", info->args[i].name);
+            text_add(text, size, " -%s", info->args[i].name);
 }
 
 /* As the family says, or those of its products. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "share/impl_device.h"
 
 enum { WRONG = 1, NOT_COMPARED = 2 };
 
@@ -119,9 +120,7 @@ static int call(tg_ctx *ctx, problem *p, char *why)
 
 static int call_ref(const bench_settings *s, const problem *p, char *why)
 {
-    char name[PB_NAME + 8];
-    snprintf(name, sizeof name, "ref/%s", p->op->info->name);
-    const int impl = tg_find(s->ctx, name);
+    const int impl = impl_named(s->ctx, "ref", p->op->info->name);
     if (impl >= 0 && tg_impl_run(s->ctx, impl, problem_args(p)) == TG_OK)
         return 0;
     snprintf(why, PB_ERROR, "%s", impl < 0 ? "no reference" : tg_last_error());

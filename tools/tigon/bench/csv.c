@@ -108,27 +108,23 @@ static void write_field(FILE *out, const char *text)
     fputc('"', out);
 }
 
-static int store(const csv_table *t, const char *path)
+static void write_table(FILE *out, const void *arg)
 {
-    char beside[4096];
-    snprintf(beside, sizeof beside, "%s.new", path);
-    FILE *out = fopen(beside, "w");
-    for (int k = 0; out && k < CSV_COLUMNS; k++)
-        fprintf(out, "%s%s", csv_header[k], k + 1 < CSV_COLUMNS ? "," : "\n");
-    for (int i = 0; out && i < t->count; i++)
+    const csv_table *t = arg;
+    for (int i = -1; i < t->count; i++)
         for (int k = 0; k < CSV_COLUMNS; k++) {
-            write_field(out, t->rows[i].field[k]);
+            write_field(out, i < 0 ? csv_header[k] : t->rows[i].field[k]);
             fputc(k + 1 < CSV_COLUMNS ? ',' : '\n', out);
         }
-    int failed = !out || ferror(out);
-    if (out && fclose(out))
-        failed = 1;
-    if (failed || rename(beside, path)) {
-        fprintf(stderr, "tigon bench: cannot write ");
-        perror(path);
-        return -1;
-    }
-    return 0;
+}
+
+static int store(const csv_table *t, const char *path)
+{
+    if (!file_write(path, write_table, t))
+        return 0;
+    fprintf(stderr, "tigon bench: cannot write ");
+    perror(path);
+    return -1;
 }
 
 int sweep_save(const sweep *w, const char *path, int overwrite)

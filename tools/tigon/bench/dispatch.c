@@ -32,12 +32,6 @@ static const tg_impl impls[] = {
 static const tg_backend nothing = {TG_ABI, sizeof nothing, "nothing",
                                    "cpu",  TG_DEVICE_CPU,  .impls = impls};
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 typedef tg_status entry_point(tg_ctx *ctx, const void *args);
 
 /* tg_<operator>, as a caller reaches it; NULL where it was linked statically. */
@@ -71,8 +65,7 @@ static double measure(const bench_settings *s, const problem *p, int whole)
                               : tg_call(s->ctx, op, args);
         sample[i] = (seconds() - start) / CALLS * 1e9;
     }
-    qsort(sample, SAMPLES, sizeof *sample, by_value);
-    return status ? -1 : sample[SAMPLES / 2];
+    return status ? -1 : quantile(sample, SAMPLES, 0.5);
 }
 
 static const pb_case *first_size(const catalogue *cat, const char *group)

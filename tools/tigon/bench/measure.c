@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "share/text.h"
 
 enum {
     MOST_GEMMS = BENCH_PARTS * BENCH_GEMMS,
@@ -163,9 +164,8 @@ int bench_first_run(const bench_provider *p, const bench_cell *cell, bench_args 
             snprintf(result->why, sizeof result->why, "%s", tg_last_error());
             return 0;
         }
-        const size_t used = strlen(result->impl);
         const char *impl = tg_ctx_last_impl(p->ctx);
-        snprintf(result->impl + used, sizeof result->impl - used, "%s%s", i ? " + " : "", impl);
+        text_add(result->impl, sizeof result->impl, "%s%s", i ? " + " : "", impl);
         if (strcmp(p->name, "tigon") && strncmp(impl, p->name, strcspn(impl, "/"))) {
             snprintf(result->why, sizeof result->why, "%s/%s does not run it", p->name,
                      part->op->info->name);

@@ -11,16 +11,8 @@ enum { WORDS = BENCH_WORDS };
 
 static int read_types(const cli_usage *u, bench_request *q)
 {
-    char text[PB_TEXT], *word[WORDS];
-    snprintf(text, sizeof text, "%s", q->dtype ? q->dtype : "f32,bf16");
-    const int n = cli_words(u, "--dtype", text, word, BENCH_TYPES);
-    for (int i = 0; i < n; i++) {
-        const int type = tg_type_by_name(word[i]);
-        if (type != TG_F32 && type != TG_BF16 && type != TG_F16)
-            return cli_error(u, "no dtype \"%s\": f32, bf16, f16", word[i]);
-        q->types[q->ntypes++] = type;
-    }
-    return n < 0 ? cli_exit(n) : 0;
+    q->ntypes = cli_types(u, "--dtype", q->dtype ? q->dtype : "f32,bf16", q->types);
+    return q->ntypes < 0 ? cli_exit(q->ntypes) : 0;
 }
 
 static int read_modes(const cli_usage *u, bench_request *q)

@@ -3,9 +3,9 @@
 #define TIGON_BENCH_REQUEST_H
 
 #include "bench.h"
-#include "share/cli.h"
+#include "share/types.h"
 
-enum { BENCH_TYPES = 4, BENCH_WORDS = 16, BENCH_POINTS = 64 };
+enum { BENCH_WORDS = 16, BENCH_POINTS = 64 };
 
 typedef struct bench_request {
     char **operands;
@@ -17,7 +17,7 @@ typedef struct bench_request {
     int as_json, dispatch, no_check, no_limit, overwrite;
 
     /* read from these */
-    int types[BENCH_TYPES], ntypes;
+    int types[TYPES_LISTED], ntypes;
     int modes[BENCH_MODES];
     char size_text[PB_TEXT], *sizes[BENCH_WORDS];
     int nsizes;

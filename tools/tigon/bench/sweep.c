@@ -6,15 +6,16 @@
 #include <time.h>
 
 #include "bench.h"
+#include "share/text.h"
 
 /* The case without the swept size: what distinguishes two curves of one kernel. */
 static void extra_config(char *out, size_t size, const bench_settings *s, const bench_cell *c,
                          const char *x_name)
 {
     const pb_case *k = &c->part_case[0];
-    size_t n = (size_t)snprintf(out, size, "{\"dtype\": \"%s\", \"cache\": \"%s\", \"threads\": %d",
-                                tg_type_name(c->type), c->cold ? "cold" : "warm", s->threads);
-    for (int i = 0; i < k->ntokens && n < size; i++) {
+    snprintf(out, size, "{\"dtype\": \"%s\", \"cache\": \"%s\", \"threads\": %d",
+             tg_type_name(c->type), c->cold ? "cold" : "warm", s->threads);
+    for (int i = 0; i < k->ntokens; i++) {
         const pb_token *t = &k->token[i];
         int again = t->kind != PB_SET || !strcmp(t->name, x_name);
         for (int later = i + 1; later < k->ntokens; later++)
@@ -23,11 +24,9 @@ static void extra_config(char *out, size_t size, const bench_settings *s, const 
         strtod(t->value, &end);
         const char *quote = *end ? "\"" : "";
         if (!again)
-            n += (size_t)snprintf(out + n, size - n, ", \"%s\": %s%s%s", t->name, quote, t->value,
-                                  quote);
+            text_add(out, size, ", \"%s\": %s%s%s", t->name, quote, t->value, quote);
     }
-    if (n < size)
-        snprintf(out + n, size - n, "}");
+    text_add(out, size, "}");
 }
 
 static sweep_curve *find_curve(sweep *w, const sweep_curve *like)

@@ -5,16 +5,7 @@
 
 #include "bench.h"
 #include "formats/json.h"
-
-/* The name of a device with memory of its own, as its driver tells it. */
-static const char *card_of(const tg_ctx *ctx)
-{
-    const tg_probe *probes;
-    for (int i = tg_device_probes(&probes); i-- > 0;)
-        if (!strcmp(probes[i].device, tg_ctx_device(ctx)) && *probes[i].name)
-            return probes[i].name;
-    return tg_ctx_device(ctx);
-}
+#include "share/impl_device.h"
 
 const char *bench_device(const bench_settings *s, const bench_results *r)
 {
@@ -23,8 +14,10 @@ const char *bench_device(const bench_settings *s, const bench_results *r)
         snprintf(chip, sizeof chip, "%s (model)", r->soc);
         return chip;
     }
-    if (is_apart(s->ctx))
-        return card_of(s->ctx);
+    if (is_apart(s->ctx)) {
+        const char *device = tg_ctx_device(s->ctx), *card = device_card(device);
+        return *card ? card : device;
+    }
     FILE *info = *name ? NULL : fopen("/proc/cpuinfo", "r");
     char line[512];
     while (info && !*name && fgets(line, sizeof line, info)) {

@@ -49,20 +49,6 @@ static double calibrate(timed *list, int n, const bench_settings *s, int cold)
     return round;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Between neighbours, as numpy does. */
-static double quantile(const double *sorted, int n, double q)
-{
-    const double at = q * (n - 1);
-    const int i = (int)at;
-    return i + 1 < n ? sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
-}
-
 static void prepare(const timed *t, const bench_settings *s, int cold)
 {
     if (cold && !t->warm)
@@ -97,7 +83,6 @@ int bench_time(timed *list, int n, const bench_settings *s, int cold)
         }
     for (int i = 0; i < n; i++) {
         double *mine = samples + (int64_t)i * rounds;
-        qsort(mine, (size_t)rounds, sizeof *mine, compare);
         list[i].time = (quantiles){quantile(mine, rounds, 0.2), quantile(mine, rounds, 0.5),
                                    quantile(mine, rounds, 0.8)};
     }

@@ -33,8 +33,7 @@ typedef enum shape { ALIGNED, ODD, UNFIT } shape;
 static shape shape_of(const maker *m, const pb_case *c)
 {
     char error[PB_ERROR];
-    const pb_options options = {.type = TG_F32, .seed = 1, .hollow = 1};
-    problem *p = problem_create(m->cat, m->op, c, &options, error);
+    problem *p = check_shapes(m->cat, m->op, c, TG_F32, error);
     int unfit = !p || problem_memory(p) > MOST_BYTES, odd = 0, ndim = 0, flat = 0;
     int64_t largest = 0;
     for (int i = 0; p && i < m->op->ntensors; i++)

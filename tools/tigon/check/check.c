@@ -58,22 +58,7 @@ static int open_contexts(checker *ck, const char *backend)
 
 /* ---- options ---- */
 
-enum { MOST_TYPES = 8 };
-
-static int wrong_types(const cli_usage *usage, const char *types)
-{
-    char text[PB_TEXT], *word[MOST_TYPES];
-    snprintf(text, sizeof text, "%s", types ? types : "f32");
-    const int n = cli_words(usage, "--types", text, word, MOST_TYPES);
-    for (int i = 0; i < n; i++) {
-        const int type = tg_type_by_name(word[i]);
-        if (type != TG_F32 && type != TG_BF16 && type != TG_F16)
-            return cli_error(usage, "--types names \"%s\", expected f32, bf16 or f16", word[i]);
-    }
-    return n < 0 ? cli_exit(n) : 0;
-}
-
-static int wrong_options(const cli_usage *usage, const checker *ck, int list)
+static int wrong_options(const cli_usage *usage, checker *ck, const char *types, int list)
 {
     if (ck->s.threads < 1)
         return cli_error(usage, "--threads is %lld, expected 1 or more", (long long)ck->s.threads);
@@ -81,7 +66,8 @@ static int wrong_options(const cli_usage *usage, const checker *ck, int list)
         return cli_error(usage, "--sweep is %lld, expected 1 or more", (long long)ck->s.sweep);
     if (list && ck->s.sweep != NO_SWEEP)
         return cli_error(usage, "--list prints the families' cases, not those of --sweep");
-    return wrong_types(usage, ck->types);
+    ck->ntypes = cli_types(usage, "--types", types, ck->types);
+    return ck->ntypes < 0 ? cli_exit(ck->ntypes) : 0;
 }
 
 /* ---- the end ---- */
@@ -170,7 +156,7 @@ static int run(checker *ck, const cli_usage *usage, const char *backend, int lis
 int command_check(int argc, char **argv)
 {
     checker ck = {.s = {.seed = 1, .threads = 2, .sweep = NO_SWEEP}};
-    const char *backend = NULL, *device = NULL;
+    const char *backend = NULL, *device = NULL, *types = "f32,bf16,f16";
     int list = 0;
     const cli_option options[] = {
         CLI_DEVICE(&device),
@@ -185,7 +171,7 @@ int command_check(int argc, char **argv)
          "implementation refuses what it "
          "accepted; on another device than the CPU, if what an operator calls would run on the "
          "CPU; with --backend kinds of faults are tried that single small calls do not show"},
-        {"--types", CLI_TEXT, &ck.types, "LIST", "f32, bf16, f16 or several with commas (all)"},
+        {"--types", CLI_TEXT, &types, "LIST", "f32, bf16, f16 or several with commas (all)"},
         {"--seed", CLI_INT, &ck.s.seed, "N", "seed of all values (1)"},
         {"--threads", CLI_INT, &ck.s.threads, "N", "threads of the first call (2)"},
         {"--sweep", CLI_INT, &ck.s.sweep, "N",
@@ -220,6 +206,6 @@ int command_check(int argc, char **argv)
     cli_use_device(device);
     ck.wanted.n = parsed;
     ck.wanted.name = argv + 1;
-    const int wrong = wrong_options(&usage, &ck, list);
+    const int wrong = wrong_options(&usage, &ck, types, list);
     return wrong ? wrong : run(&ck, &usage, backend, list);
 }

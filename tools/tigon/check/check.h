@@ -90,8 +90,8 @@ typedef struct totals {
 
 void totals_add(totals *t, int impl, int type, const outcome *o);
 void totals_free(totals *t);
-/* Failures of an implementation and type so far. */
-int totals_failed(const totals *t, int impl, int type);
+/* What became of an implementation in a type; NULL: nothing so far. */
+const tally *totals_line(const totals *t, int impl, int type);
 void totals_print(totals *t);
 /* For a vendor: implementation by implementation, whether it agrees, and what was compared. */
 void totals_print_backend(totals *t, const catalogue *cat, const char *file);

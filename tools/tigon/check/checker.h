@@ -3,6 +3,7 @@
 #define TIGON_CHECKER_H
 
 #include "check.h"
+#include "share/types.h"
 
 enum { MOST_WANTED = 64 };
 
@@ -27,7 +28,7 @@ typedef struct checker {
     tg_ctx *judge; /* runs ref and the yardstick: with --backend a context without the plug-in */
     wanted wanted;
     ceilings under;
-    const char *types; /* "f32,bf16"; NULL: all */
+    int ntypes, types[TYPES_LISTED]; /* that were asked for */
     int as_json;
     totals sum;
     process_state *before; /* the first call; for the kinds */
@@ -42,6 +43,8 @@ void checker_operator(checker *ck, int id);
 int checker_impls(const checker *ck, int op, int *impls, int max);
 /* The case is to be checked in this type. */
 int checker_takes(const checker *ck, const pb_case *c, int type);
+/* How problems are made here. */
+pb_options checker_options(const checker *ck, int type);
 /* NULL after it was told, or if the problem is too large for --quick. */
 problem *checker_problem(checker *ck, const pb_op *op, const pb_case *c, int type);
 /* A line about one implementation and case. */

@@ -4,6 +4,8 @@
 #include <tigon/backend.h>
 
 #include "check.h"
+#include "share/text.h"
+#include "share/types.h"
 
 static int is_output(const pb_op *op, int tensor)
 {
@@ -13,12 +15,10 @@ static int is_output(const pb_op *op, int tensor)
 
 void coverage_outputs(const pb_op *op, uint32_t which, int with, char *text, size_t size)
 {
-    size_t used = 0;
     text[0] = 0;
-    for (int i = 0; i < op->ntensors && used < size; i++)
+    for (int i = 0; i < op->ntensors; i++)
         if (is_output(op, i) && (int)(which >> i & 1) == with)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? " " : "",
-                                     op->tensor[i].name);
+            text_add(text, size, "%s%s", *text ? " " : "", op->tensor[i].name);
 }
 
 static int is_same(const totals *t, int i, int k)
@@ -57,7 +57,6 @@ static tally sum_of(const totals *t, int i, int type)
 
 void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *arg)
 {
-    static const int types[] = {TG_F32, TG_BF16, TG_F16};
     char names[256], gap[512];
     for (int i = 0; i < t->n; i++) {
         if (!is_first(t, i))
@@ -70,10 +69,10 @@ void coverage_gaps(const totals *t, const catalogue *cat, coverage_fn fn, void *
                  names);
         if (names[0])
             fn(arg, gap);
-        for (int k = 0; k < 3 && all.compared; k++) {
-            const tally count = sum_of(t, i, types[k]);
+        for (int k = 0; k < DATA_TYPES && all.compared; k++) {
+            const tally count = sum_of(t, i, data_types[k]);
             snprintf(gap, sizeof gap, "%s/%s takes no case of %s: %d refused", impl->backend,
-                     op->info->name, tg_type_name(types[k]), count.refused);
+                     op->info->name, tg_type_name(data_types[k]), count.refused);
             if (count.refused && !count.compared)
                 fn(arg, gap);
         }

@@ -28,11 +28,6 @@ typedef struct differences {
     uint64_t seed;
 } differences;
 
-static double *data_of(const pb_tensor *t)
-{
-    return (double *)((char *)t->view.data + t->view.byte_offset);
-}
-
 static int fail(differences *d, const char *what)
 {
     d->o->verdict = FAILED;
@@ -60,9 +55,9 @@ static int evaluate(differences *d, double *sum, double *magnitude)
         const pb_tensor *out = d->pair[i].output, *up = d->pair[i].upstream;
         const int64_t n = tg_numel(&out->view);
         for (int64_t k = 0; k < n; k++) {
-            const double term = data_of(out)[k] * (up ? data_of(up)[k] : 1);
+            const double term = f64_data(out)[k] * (up ? f64_data(up)[k] : 1);
             *sum += term;
-            *magnitude += fabs(term) + fabs(up ? data_of(up)[k] : 1);
+            *magnitude += fabs(term) + fabs(up ? f64_data(up)[k] : 1);
         }
     }
     return 0;
@@ -91,7 +86,7 @@ static int quotient(differences *d, const pb_tensor *x, const double *gradient, 
     int bad = 0;
     for (int side = 0; !bad && side < 2; side++) {
         problem_reset(d->forward);
-        double *at = data_of(x);
+        double *at = f64_data(x);
         for (int64_t k = 0; k < n; k++) {
             const double from = at[k];
             at[k] += (side ? -h : h) * direction(d, index, n, k);
@@ -149,11 +144,11 @@ static int check_input(differences *d, const pb_tensor *x, const pb_tensor *dx)
     double *gradient = malloc(((size_t)n + 1) * sizeof *gradient);
     if (!gradient)
         return fail(d, "out of memory");
-    memcpy(gradient, data_of(dx), (size_t)n * sizeof *gradient);
+    memcpy(gradient, f64_data(dx), (size_t)n * sizeof *gradient);
     if (dx->read) { /* accumulated: the part that was there before does not count */
         const pb_buffer *b = &d->gradient->buffer[dx->buffer];
         const double *before =
-            (const double *)(b->initial + ((unsigned char *)data_of(dx) - b->base));
+            (const double *)(b->initial + ((unsigned char *)f64_data(dx) - b->base));
         for (int64_t k = 0; k < n; k++)
             gradient[k] -= before[k];
     }

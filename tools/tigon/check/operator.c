@@ -8,8 +8,6 @@
 #include "share/impl_device.h"
 
 enum { MOST_MESSAGES = 3 /* of one implementation and type */ };
-static const int types[] = {TG_F32, TG_BF16, TG_F16};
-enum { TYPES = sizeof types / sizeof *types };
 
 /* Everything but the result goes to stderr with --json. */
 static FILE *messages(const checker *ck)
@@ -53,19 +51,12 @@ int checker_impls(const checker *ck, int op, int *impls, int max)
     return n;
 }
 
-/* "f32,bf16" has "bf16". */
-static int is_listed(const char *list, const char *name)
-{
-    const size_t n = strlen(name);
-    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, ",") == n && !strncmp(at, name, n))
-            return 1;
-    return 0;
-}
-
 int checker_takes(const checker *ck, const pb_case *c, int type)
 {
-    return pb_case_takes(c, type) && (!ck->types || is_listed(ck->types, tg_type_name(type)));
+    int asked = 0;
+    for (int i = 0; i < ck->ntypes; i++)
+        asked |= ck->types[i] == type;
+    return asked && pb_case_takes(c, type);
 }
 
 int checker_each_case(checker *ck, const pb_op *op, checker_case_fn fn, void *arg)
@@ -83,7 +74,7 @@ int checker_each_case(checker *ck, const pb_op *op, checker_case_fn fn, void *ar
     return n + nbare;
 }
 
-static pb_options options_of(const checker *ck, int type)
+pb_options checker_options(const checker *ck, int type)
 {
     return (pb_options){
         .type = type, .seed = (uint64_t)ck->s.seed, .ctx = ck->judge, .guard = CHECK_GUARD};
@@ -92,7 +83,7 @@ static pb_options options_of(const checker *ck, int type)
 problem *checker_problem(checker *ck, const pb_op *op, const pb_case *c, int type)
 {
     char error[PB_ERROR];
-    const pb_options options = options_of(ck, type);
+    const pb_options options = checker_options(ck, type);
     problem *p = problem_create(ck->cat, op, c, &options, error);
     if (!p)
         checker_fail(ck, "%s %s: %s", op->info->name, tg_type_name(type), error);
@@ -108,7 +99,8 @@ problem *checker_problem(checker *ck, const pb_op *op, const pb_case *c, int typ
 static void record(checker *ck, int impl, int type, const pb_case *c, outcome *o)
 {
     const char *name = tg_impl_at(impl)->full_name;
-    const int before = totals_failed(&ck->sum, impl, type);
+    const tally *line = totals_line(&ck->sum, impl, type);
+    const int before = line ? line->failed : 0;
     if (o->verdict == FAILED && (before < MOST_MESSAGES || ck->s.verbose))
         checker_tell(ck, "FAILED", name, type, c, o->why);
     else if (o->verdict == FAILED && before == MOST_MESSAGES)
@@ -129,7 +121,7 @@ static outcome try_problem(checker *ck, problem *p, int number, truth **t)
     if (!tg_impl_supported(ck->ctx, number))
         snprintf(o.why, sizeof o.why, "this machine or the ceiling lacks %s",
                  tg_cpu_needs(impl->needs));
-    else if (tg_check(p->op->id, problem_args(p))) {
+    else if (!check_takes(p)) {
         o.verdict = FAILED;
         snprintf(o.why, sizeof o.why, "the case is refused: %.400s", tg_last_error());
     } else if (!problem_impl_accepts(ck->ctx, number, p)) {
@@ -149,7 +141,7 @@ static outcome try_problem(checker *ck, problem *p, int number, truth **t)
 /* A refused case again, with as little taken away as makes the implementation take it. */
 static void try_less(checker *ck, problem *p, int number, pb_case *less, outcome *o)
 {
-    const pb_options options = options_of(ck, p->type);
+    const pb_options options = checker_options(ck, p->type);
     char error[PB_ERROR];
     if (!check_reduce(ck->ctx, ck->cat, p, number, &options, less))
         return;
@@ -193,8 +185,7 @@ static void check_problem(checker *ck, const pb_case *c, problem *p, const int *
         ceilings_set(ck->ctx, NULL);
     }
     truth_free(t);
-    if (!ck->s.strict || !wanted_whole_operators(&ck->wanted) ||
-        tg_check(p->op->id, problem_args(p)))
+    if (!ck->s.strict || !wanted_whole_operators(&ck->wanted) || !check_takes(p))
         return;
     const char *gap = ceilings_gap(&ck->under, ck->ctx, p, impls, nimpls);
     if (gap)
@@ -204,8 +195,9 @@ static void check_problem(checker *ck, const pb_case *c, problem *p, const int *
 
 static void check_case(checker *ck, const pb_op *op, const pb_case *c, const int *impls, int nimpls)
 {
-    for (int k = 0; k < TYPES; k++) {
-        problem *p = checker_takes(ck, c, types[k]) ? checker_problem(ck, op, c, types[k]) : NULL;
+    for (int k = 0; k < DATA_TYPES; k++) {
+        const int type = data_types[k];
+        problem *p = checker_takes(ck, c, type) ? checker_problem(ck, op, c, type) : NULL;
         if (p)
             check_problem(ck, c, p, impls, nimpls);
         problem_free(p);
@@ -287,7 +279,9 @@ void check_quick(tg_ctx *ctx, const catalogue *cat, int op, totals *sum)
                   .cat = cat,
                   .ctx = ctx,
                   .judge = ctx,
+                  .ntypes = DATA_TYPES,
                   .as_json = 1};
+    memcpy(ck.types, data_types, sizeof data_types);
     checker_operator(&ck, op);
     *sum = ck.sum;
 }

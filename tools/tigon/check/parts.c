@@ -13,6 +13,7 @@
 
 #include "checker.h"
 #include "share/impl_device.h"
+#include "share/text.h"
 
 typedef struct parts {
     checker *ck;
@@ -52,11 +53,7 @@ static void watch(void *user, const char *line)
 static int observe(parts *w, problem *p)
 {
     memset(w->seen, 0, (size_t)w->count);
-    const int ran = !tg_check(p->op->id, problem_args(p)) &&
-                    problem_impl_accepts(w->ctx, w->impl, p) &&
-                    problem_run_impl(w->ctx, w->impl, p) != TG_EUNSUPPORTED;
-    problem_reset(p);
-    return ran;
+    return check_runs(w->ctx, w->impl, p);
 }
 
 /* ---- which operators stand on the plug-in's ---- */
@@ -115,10 +112,9 @@ static int take_parts(parts *w)
 static void report_failure(parts *w, const problem *p, const char *why)
 {
     char who[256];
-    size_t used = (size_t)snprintf(who, sizeof who, "%s through", w->op->info->name);
-    for (int i = 0; i < w->result.nparts && used < sizeof who; i++)
-        used += (size_t)snprintf(who + used, sizeof who - used, " %s",
-                                 tg_impl_at(w->result.part[i])->full_name);
+    snprintf(who, sizeof who, "%s through", w->op->info->name);
+    for (int i = 0; i < w->result.nparts; i++)
+        text_add(who, sizeof who, " %s", tg_impl_at(w->result.part[i])->full_name);
     checker_tell(w->ck, "FAILED", who, p->type, p->c, why);
 }
 
@@ -140,11 +136,10 @@ static void check_problem(parts *w, problem *p)
 
 static void check_case(void *arg, const pb_case *c)
 {
-    static const int types[] = {TG_F32, TG_BF16, TG_F16};
     parts *w = arg;
-    for (int k = 0; k < 3; k++) {
-        problem *p =
-            checker_takes(w->ck, c, types[k]) ? checker_problem(w->ck, w->op, c, types[k]) : NULL;
+    for (int k = 0; k < DATA_TYPES; k++) {
+        const int type = data_types[k];
+        problem *p = checker_takes(w->ck, c, type) ? checker_problem(w->ck, w->op, c, type) : NULL;
         if (p && observe(w, p) && take_parts(w))
             check_problem(w, p);
         problem_free(p);

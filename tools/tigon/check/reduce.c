@@ -19,17 +19,9 @@ typedef struct walk {
     int is_gone[PB_ARGS];
 } walk;
 
-static int is_legal(const walk *w)
-{
-    return !tg_check(w->p->op->id, problem_args(w->p));
-}
-
 static int impl_takes(const walk *w)
 {
-    if (!problem_impl_accepts(w->ctx, w->impl, w->p))
-        return 0;
-    problem_reset(w->p);
-    return problem_run_impl(w->ctx, w->impl, w->p) != TG_EUNSUPPORTED;
+    return check_runs(w->ctx, w->impl, w->p);
 }
 
 static void take_away(walk *w, int i)
@@ -59,7 +51,7 @@ static void list(walk *w, int first_kind, int last_kind)
 static int try_without(walk *w, int i)
 {
     take_away(w, i);
-    if (is_legal(w))
+    if (check_takes(w->p))
         return impl_takes(w);
     put_back(w, i);
     return 0;
@@ -96,7 +88,7 @@ static int find(walk *w)
         if (!w->is_gone[i])
             continue;
         put_back(w, i);
-        if (!is_legal(w) || !impl_takes(w))
+        if (!impl_takes(w))
             take_away(w, i);
     }
     return 1;
@@ -117,6 +109,7 @@ static void write_case(const walk *w, pb_case *c)
 static int reduce(tg_ctx *ctx, problem *p, int impl, pb_case *less)
 {
     walk w = {.ctx = ctx, .p = p, .impl = impl};
+    problem_reset(p);
     list(&w, TG_ARG_F64, TG_ARG_I64);
     list(&w, TG_ARG_OPT, TG_ARG_OPT);
     list(&w, TG_ARG_OUT_OPT, TG_ARG_OUT_OPT);
@@ -125,7 +118,6 @@ static int reduce(tg_ctx *ctx, problem *p, int impl, pb_case *less)
         write_case(&w, less);
     for (int i = 0; i < w.n; i++)
         put_back(&w, i);
-    problem_reset(p);
     return taken;
 }
 
@@ -154,7 +146,7 @@ int check_reduce(tg_ctx *ctx, const catalogue *cat, problem *p, int impl, const 
         return 0;
     problem *q = problem_create(cat, p->op, &plain, options, error);
     *less = plain;
-    const int taken = q && !tg_check(q->op->id, problem_args(q)) && reduce(ctx, q, impl, less);
+    const int taken = check_takes(q) && reduce(ctx, q, impl, less);
     problem_free(q);
     return taken;
 }

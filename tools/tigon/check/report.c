@@ -5,12 +5,21 @@
 
 #include "check.h"
 #include "formats/json.h"
+#include "share/text.h"
 
-static tally *line_of(totals *t, int impl, int type)
+const tally *totals_line(const totals *t, int impl, int type)
 {
     for (int i = t->n - 1; i >= 0; i--)
         if (t->line[i].impl == impl && t->line[i].type == type)
             return &t->line[i];
+    return NULL;
+}
+
+static tally *line_of(totals *t, int impl, int type)
+{
+    const tally *known = totals_line(t, impl, type);
+    if (known)
+        return &t->line[known - t->line];
     if (t->n == t->room) {
         const int room = t->room ? 2 * t->room : 64;
         tally *line = realloc(t->line, (size_t)room * sizeof *line);
@@ -21,14 +30,6 @@ static tally *line_of(totals *t, int impl, int type)
     }
     t->line[t->n] = (tally){.impl = impl, .type = type};
     return &t->line[t->n++];
-}
-
-int totals_failed(const totals *t, int impl, int type)
-{
-    for (int i = 0; i < t->n; i++)
-        if (t->line[i].impl == impl && t->line[i].type == type)
-            return t->line[i].failed;
-    return 0;
 }
 
 void totals_add(totals *t, int impl, int type, const outcome *o)
@@ -156,15 +157,15 @@ static const kinds_line *kinds_of(const totals *t, int impl)
 static int write_kinds(const kinds_line *k, int failed, char *text, size_t size)
 {
     int n = 0;
-    size_t used = 0;
     text[0] = 0;
     for (int i = 0; k && i < KINDS; i++) {
         const int tried = k->passed[i] + k->failed[i];
-        if (!tried || failed != (k->failed[i] > 0) || used >= size)
+        if (!tried || failed != (k->failed[i] > 0))
             continue;
-        used += (size_t)snprintf(text + used, size - used, "%s%s ", n++ ? ", " : "", kind_names[i]);
-        used += failed ? (size_t)snprintf(text + used, size - used, "%d of %d", k->failed[i], tried)
-                       : (size_t)snprintf(text + used, size - used, "%d", tried);
+        text_add(text, size, "%s%s ", n++ ? ", " : "", kind_names[i]);
+        if (failed)
+            text_add(text, size, "%d of ", k->failed[i]);
+        text_add(text, size, "%d", tried);
     }
     return n;
 }

@@ -2,11 +2,7 @@
 #include <string.h>
 
 #include "checker.h"
-
-static int begins(const char *text, const char *with)
-{
-    return !strncmp(text, with, strlen(with));
-}
+#include "share/names.h"
 
 /* "cpu/softmax" names implementations, "softmax" operators. */
 static int is_impl_name(const char *name)
@@ -17,7 +13,7 @@ static int is_impl_name(const char *name)
 static int names(const char *name, int impl)
 {
     const tg_impl_info *r = tg_impl_at(impl);
-    return begins(is_impl_name(name) ? r->full_name : tg_op_at(r->op)->name, name);
+    return name_begins(is_impl_name(name) ? r->full_name : tg_op_at(r->op)->name, name);
 }
 
 int wanted_impl(const wanted *w, int impl)
@@ -30,10 +26,7 @@ int wanted_impl(const wanted *w, int impl)
 
 int wanted_operator(const wanted *w, const char *op)
 {
-    int any = !w->n;
-    for (int i = 0; i < w->n; i++)
-        any |= begins(op, w->name[i]);
-    return any;
+    return name_is_wanted(w->name, w->n, op);
 }
 
 int wanted_whole_operators(const wanted *w)

@@ -1,5 +1,4 @@
 /* tools/tigon/doctor/devices.c - finds the devices, and what becomes of each operator there: see doctor.h. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "doctor.h"
 #include "share/impl_device.h"
 #include "share/names.h"
+#include "share/text.h"
 
 enum { ROUTE = 64 };
 
@@ -157,25 +157,16 @@ const char *doctor_words(const device *v, standing s, int op, int impl)
 
 /* ---- the verdict ---- */
 
-static void append(char *text, size_t size, const char *format, ...)
-{
-    const size_t used = strlen(text);
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text + used, size - used, format, list);
-    va_end(list);
-}
-
 /* A device whose driver counts some, and which calls do not use. */
 static int tell_unused(const device *v, const char *chosen, char *text, size_t size)
 {
     if (!v->probe || !v->probe->count || !strcmp(v->name, "cpu") || !strcmp(v->name, chosen))
         return 0;
-    append(text, size, "; %s is here", *v->probe->name ? v->probe->name : "a card");
+    text_add(text, size, "; %s is here", *v->probe->name ? v->probe->name : "a card");
     if (v->ctx)
-        append(text, size, ", and TIGON_DEVICE=%s uses it", v->name);
+        text_add(text, size, ", and TIGON_DEVICE=%s uses it", v->name);
     else
-        append(text, size, ", but device %s cannot be used: %s", v->name, v->why);
+        text_add(text, size, ", but device %s cannot be used: %s", v->name, v->why);
     return !v->ctx;
 }
 
@@ -186,28 +177,28 @@ void doctor_verdict(const doctor *d, char *text, size_t size)
     int missing = 0;
     text[0] = '\0';
     if (*d->wrong) {
-        append(text, size, "No call can run: %s", d->wrong);
+        text_add(text, size, "No call can run: %s", d->wrong);
         return;
     }
-    append(text, size, "Calls run on %s%s", d->chosen, d->asked ? ", as TIGON_DEVICE asks" : "");
+    text_add(text, size, "Calls run on %s%s", d->chosen, d->asked ? ", as TIGON_DEVICE asks" : "");
     for (int i = 0; i < (int)(sizeof settings / sizeof *settings); i++)
         if (getenv(settings[i]) && *getenv(settings[i]))
-            append(text, size, ", with %s=%s", settings[i], getenv(settings[i]));
+            text_add(text, size, ", with %s=%s", settings[i], getenv(settings[i]));
     for (int i = 0; i < d->n; i++) {
         const device *v = &d->list[i];
         missing += tell_unused(v, d->chosen, text, size);
         if (strcmp(v->name, d->chosen) || !v->ctx)
             continue;
         if (v->count[STANDS_NONE])
-            append(text, size, "; %d operators have no implementation there",
-                   v->count[STANDS_NONE]);
+            text_add(text, size, "; %d operators have no implementation there",
+                     v->count[STANDS_NONE]);
         missing += v->count[STANDS_NONE] > 0;
         if (strcmp(v->name, "cpu") || tg_find(v->ctx, "cpu/gemm.onednn") >= 0)
             continue;
-        append(text, size,
-               "; this build lacks oneDNN, which makes products faster (Debian: "
-               "apt-get install libdnnl-dev, then build again)");
+        text_add(text, size,
+                 "; this build lacks oneDNN, which makes products faster (Debian: "
+                 "apt-get install libdnnl-dev, then build again)");
         missing++;
     }
-    append(text, size, missing ? "" : "; nothing is missing");
+    text_add(text, size, missing ? "" : "; nothing is missing");
 }

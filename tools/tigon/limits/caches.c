@@ -1,28 +1,9 @@
-/* tools/tigon/limits/caches.c - the clock, memory as its threads will use it, and caches full of something else. */
+/* tools/tigon/limits/caches.c - memory as its threads will use it, and caches full of something else. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "limits.h"
-
-static struct {
-    clockid_t id;
-    double share;
-} the_clock = {CLOCK_MONOTONIC, 1};
-
-void use_cpu_clock(int threads)
-{
-    the_clock.id = CLOCK_PROCESS_CPUTIME_ID;
-    the_clock.share = 1.0 / threads;
-}
-
-double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(the_clock.id, &t);
-    return ((double)t.tv_sec + 1e-9 * (double)t.tv_nsec) * the_clock.share;
-}
 
 /* ---- memory ---- */
 

@@ -82,5 +82,7 @@ void *device_matrix(tg_ctx *ctx, int type, int64_t elements);
  * cores; it asks for threads that sleep while they wait (OMP_WAIT_POLICY=passive). */
 double seconds(void);
 void use_cpu_clock(int threads);
+/* Sorts the list; between two of its numbers the quantile is interpolated, as numpy does. */
+double quantile(double *x, int n, double q);
 
 #endif

@@ -10,8 +10,8 @@
 #include "formats/json.h"
 #include "share/impl_device.h"
 #include "share/marked.h"
-
-static const int types[MATRIX_TYPES] = {TG_F32, TG_BF16, TG_F16};
+#include "share/text.h"
+#include "share/types.h"
 
 int matrix_column_of(matrix *m, const char *name)
 {
@@ -34,10 +34,26 @@ const char *matrix_direction(const char *op, int *base)
 
 /* ---- the cells ---- */
 
-/* What was found of one implementation. */
-typedef struct found {
-    int impl, passed[MATRIX_TYPES], failed[MATRIX_TYPES];
-} found;
+/* Of an implementation in a type. What is counted in f64 are the finite differences of ref: a failure there is one in every type. */
+static int passed(const totals *sum, int impl, int type)
+{
+    const tally *t = totals_line(sum, impl, type);
+    return t ? t->passed : 0;
+}
+
+static int failed(const totals *sum, int impl, int type)
+{
+    const tally *t = totals_line(sum, impl, type), *gradients = totals_line(sum, impl, TG_F64);
+    return (t ? t->failed : 0) + (gradients ? gradients->failed : 0);
+}
+
+static int was_checked(const totals *sum, int impl)
+{
+    int any = totals_line(sum, impl, TG_F64) != NULL;
+    for (int k = 0; k < DATA_TYPES; k++)
+        any |= totals_line(sum, impl, data_types[k]) != NULL;
+    return any;
+}
 
 static const char *column_name(const tg_ctx *ctx, int impl)
 {
@@ -55,63 +71,38 @@ static const char *label(int impl)
 }
 
 /* "f32 bf16 f16", "f32 FAILED bf16"; "" if nothing was run */
-static const char *types_of(const found *f, char *text, size_t size)
+static const char *types_of(const totals *sum, int impl, char *text, size_t size)
 {
     text[0] = '\0';
-    for (int k = 0; k < MATRIX_TYPES; k++) {
-        const size_t used = strlen(text);
-        if (f->passed[k] || f->failed[k])
-            snprintf(text + used, size - used, "%s%s%s", used ? " " : "",
-                     f->failed[k] ? "FAILED " : "", tg_type_name(types[k]));
+    for (int k = 0; k < DATA_TYPES; k++) {
+        const int type = data_types[k], wrong = failed(sum, impl, type);
+        if (wrong || passed(sum, impl, type))
+            text_add(text, size, "%s%s%s", *text ? " " : "", wrong ? "FAILED " : "",
+                     tg_type_name(type));
     }
     return text;
 }
 
 /* Implementations of one backend that are right in the same types share them. */
-static void write_cells(matrix *m, const tg_ctx *ctx, matrix_line *l, const found *list, int n)
+static void write_cells(matrix *m, const tg_ctx *ctx, matrix_line *l, const totals *sum)
 {
     char of[64], last[64] = "";
     int column = -1;
-    for (int i = 0; i < n; i++) {
-        const int now = matrix_column_of(m, column_name(ctx, list[i].impl));
-        types_of(&list[i], of, sizeof of);
+    for (int impl = 0; impl < tg_impl_count(); impl++) {
+        if (!was_checked(sum, impl))
+            continue;
+        const int now = matrix_column_of(m, column_name(ctx, impl));
+        types_of(sum, impl, of, sizeof of);
         if (now < 0 || !*of)
             continue;
         char *cell = l->cell[now], *end = strrchr(cell, ':');
         if (now != column || !end || strcmp(of, last))
             end = cell + strlen(cell);
         const char *between = !*cell ? "" : *end ? " " : "; ";
-        snprintf(end, MATRIX_CELL - (size_t)(end - cell), "%s%s: %s", between, label(list[i].impl),
-                 of);
+        snprintf(end, MATRIX_CELL - (size_t)(end - cell), "%s%s: %s", between, label(impl), of);
         column = now;
         snprintf(last, sizeof last, "%s", of);
     }
-}
-
-/* What is counted in f64 are the finite differences of ref: a failure there is one in every type. */
-static int collect(const totals *sum, found *list, int max)
-{
-    int n = 0;
-    for (int i = 0; i < sum->n; i++) {
-        const tally *t = &sum->line[i];
-        int at = 0;
-        while (at < n && list[at].impl != t->impl)
-            at++;
-        if (at == max)
-            continue;
-        if (at == n)
-            list[n++] = (found){.impl = t->impl};
-        for (int k = 0; k < MATRIX_TYPES; k++) {
-            list[at].passed[k] += t->type == types[k] ? t->passed : 0;
-            list[at].failed[k] += t->type == types[k] || t->type == TG_F64 ? t->failed : 0;
-        }
-    }
-    return n;
-}
-
-static int by_impl(const void *a, const void *b)
-{
-    return ((const found *)a)->impl - ((const found *)b)->impl;
 }
 
 /* ---- where it was run ---- */
@@ -121,46 +112,44 @@ static void describe(const tg_ctx *ctx, char *text, size_t size)
 {
     const char *device = tg_ctx_device(ctx), *soc = getenv("TIGON_SOC");
     const time_t now = time(NULL);
-    const tg_probe *probes;
     char date[32], on[96] = "";
     strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
     if (!strcmp(device, "cpu"))
         snprintf(on, sizeof on, "level %s, ", tg_cpu_level());
     else if (!strcmp(device, "npu-model"))
         snprintf(on, sizeof on, "model of a %s, ", soc && *soc ? soc : "910B4");
-    const int n = tg_device_probes(&probes);
-    for (int i = 0; i < n && !*on; i++)
-        if (!strcmp(probes[i].device, device) && *probes[i].name)
-            snprintf(on, sizeof on, "%s, ", probes[i].name);
+    else if (*device_card(device))
+        snprintf(on, sizeof on, "%s, ", device_card(device));
     snprintf(text, size, "%s%s", on, date);
 }
 
 /* ---- the table ---- */
 
-static void json_cells(json *j, const found *list, int n)
+static void json_cell(json *j, const totals *sum, int impl, int type)
 {
     char name[PB_NAME];
     int base;
-    for (int i = 0; i < n * MATRIX_TYPES; i++) {
-        const found *f = &list[i / MATRIX_TYPES];
-        const tg_impl_info *info = tg_impl_at(f->impl);
-        const char *op = tg_op_at(info->op)->name, *direction = matrix_direction(op, &base);
-        const int k = i % MATRIX_TYPES;
-        snprintf(name, sizeof name, "%.*s", base, op);
-        json_object(j, NULL);
-        json_text(j, "operator", name);
-        json_text(j, "direction", strcmp(direction, "-") ? direction : NULL);
-        json_text(j, "backend", info->backend);
-        json_text(j, "implementation", info->full_name);
-        json_text(j, "dtype", tg_type_name(types[k]));
-        json_text(j, "state",
-                  f->failed[k]   ? "failed"
-                  : f->passed[k] ? "verified"
-                                 : "not supported");
-        json_int(j, "passed", f->passed[k]);
-        json_int(j, "failed", f->failed[k]);
-        json_close(j);
-    }
+    const tg_impl_info *info = tg_impl_at(impl);
+    const char *op = tg_op_at(info->op)->name, *direction = matrix_direction(op, &base);
+    const int right = passed(sum, impl, type), wrong = failed(sum, impl, type);
+    snprintf(name, sizeof name, "%.*s", base, op);
+    json_object(j, NULL);
+    json_text(j, "operator", name);
+    json_text(j, "direction", strcmp(direction, "-") ? direction : NULL);
+    json_text(j, "backend", info->backend);
+    json_text(j, "implementation", info->full_name);
+    json_text(j, "dtype", tg_type_name(type));
+    json_text(j, "state", wrong ? "failed" : right ? "verified" : "not supported");
+    json_int(j, "passed", right);
+    json_int(j, "failed", wrong);
+    json_close(j);
+}
+
+static void json_cells(json *j, const totals *sum)
+{
+    for (int impl = 0; impl < tg_impl_count(); impl++)
+        for (int k = 0; k < DATA_TYPES && was_checked(sum, impl); k++)
+            json_cell(j, sum, impl, data_types[k]);
 }
 
 static void print_text(const matrix *m)
@@ -184,9 +173,7 @@ static void print_text(const matrix *m)
 
 static int fill(matrix *m, tg_ctx *ctx, const int *ops, int nops, json *j)
 {
-    enum { MOST = 64 };
     char error[PB_ERROR];
-    found list[MOST];
     const catalogue *cat = catalogue_get(error);
     m->line = calloc((size_t)nops + 1, sizeof *m->line);
     if (!cat || !m->line)
@@ -197,12 +184,10 @@ static int fill(matrix *m, tg_ctx *ctx, const int *ops, int nops, json *j)
         totals sum = {0};
         fprintf(stderr, "checking %s (%d of %d)\n", tg_op_at(ops[i])->name, i + 1, nops);
         check_quick(ctx, cat, ops[i], &sum);
-        const int n = collect(&sum, list, MOST);
-        qsort(list, (size_t)n, sizeof *list, by_impl);
         m->line[m->nlines].op = ops[i];
-        write_cells(m, ctx, &m->line[m->nlines++], list, n);
+        write_cells(m, ctx, &m->line[m->nlines++], &sum);
         if (j)
-            json_cells(j, list, n);
+            json_cells(j, &sum);
         m->failed += sum.failed;
         totals_free(&sum);
     }
@@ -215,14 +200,9 @@ static const char marker[] = "tigon list: matrix";
 
 static int update(matrix *m, const char *file)
 {
-    char *text = NULL, *page = marked_text("tigon list", file, marker);
-    size_t size = 0;
-    FILE *out = page ? open_memstream(&text, &size) : NULL;
-    int bad = !out || matrix_add_others(m, page);
-    if (!bad)
-        matrix_markdown(m, out);
-    bad = (out && fclose(out)) || bad || marked_replace("tigon list", file, marker, text);
-    free(text);
+    char *page = marked_text("tigon list", file, marker);
+    const int bad = !page || matrix_add_others(m, page) ||
+                    marked_write("tigon list", file, marker, matrix_markdown, m);
     free(page);
     return bad ? -1 : 0;
 }
@@ -248,7 +228,7 @@ int matrix_run(tg_ctx *ctx, const int *ops, int nops, const matrix_format *forma
     } else if (!bad && format->update) {
         bad = update(&m, format->update);
     } else if (!bad && format->markdown) {
-        matrix_markdown(&m, stdout);
+        matrix_markdown(stdout, &m);
     } else if (!bad) {
         print_text(&m);
     }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <tigon/tigon.h>
 
-enum { MATRIX_TYPES = 3, MATRIX_COLUMNS = 16, MATRIX_CELL = 240 };
+enum { MATRIX_COLUMNS = 16, MATRIX_CELL = 240 };
 
 typedef struct matrix_format {
     int json, markdown;
@@ -45,6 +45,7 @@ int matrix_run(tg_ctx *ctx, const int *ops, int nops, const matrix_format *forma
 /* Adds the columns that the context's device is not of: those that `page` has (NULL: none), as they stand there; of other devices what
  * the tables of implementations say. 0, or -1 after a message. */
 int matrix_add_others(matrix *m, const char *page);
-void matrix_markdown(const matrix *m, FILE *out);
+/* m: a matrix. */
+void matrix_markdown(FILE *out, const void *m);
 
 #endif

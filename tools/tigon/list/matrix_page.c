@@ -7,6 +7,8 @@
 #include <tigon/backend.h>
 
 #include "share/impl_device.h"
+#include "share/text.h"
+#include "share/types.h"
 
 static const char not_run[] = "not run";
 
@@ -101,23 +103,17 @@ static void take_page(matrix *m, const char *page, fields *f)
 
 static void declare(matrix *m, int column, int impl)
 {
-    static const struct {
-        uint64_t takes;
-        const char *name;
-    } types[MATRIX_TYPES] = {{TG_TAKES_F32, "f32"}, {TG_TAKES_BF16, "bf16"}, {TG_TAKES_F16, "f16"}};
+    static const uint64_t takes[DATA_TYPES] = {TG_TAKES_F32, TG_TAKES_BF16, TG_TAKES_F16};
     const tg_impl_info *info = tg_impl_at(impl);
     for (int i = 0; i < m->nlines; i++) {
         char *cell = m->line[i].cell[column];
-        size_t used = strlen(cell);
         if (m->line[i].op != info->op)
             continue;
-        snprintf(cell + used, MATRIX_CELL - used, "%s%s:", used ? "; " : "",
+        text_add(cell, MATRIX_CELL, "%s%s:", *cell ? "; " : "",
                  *info->variant ? info->variant : info->backend);
-        for (int k = 0; k < MATRIX_TYPES; k++) {
-            used = strlen(cell);
-            if (info->takes & types[k].takes)
-                snprintf(cell + used, MATRIX_CELL - used, " %s", types[k].name);
-        }
+        for (int k = 0; k < DATA_TYPES; k++)
+            if (info->takes & takes[k])
+                text_add(cell, MATRIX_CELL, " %s", tg_type_name(data_types[k]));
     }
 }
 
@@ -187,8 +183,9 @@ static int goes_with_next(const matrix *m, int i)
     return same;
 }
 
-void matrix_markdown(const matrix *m, FILE *out)
+void matrix_markdown(FILE *out, const void *arg)
 {
+    const matrix *m = arg;
     int base, order[MATRIX_COLUMNS];
     sort_columns(m, order);
     fprintf(out, "| operator | direction |");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "numerics.h"
+#include "share/impl_device.h"
 #include "trial/trial.h"
 
 static double smallest_normal(int type)
@@ -137,9 +138,7 @@ static int add_records(const problem *p, int impl, const num_error *e, const num
 
 int num_measure(tg_ctx *ctx, problem *p, const int *impls, int nimpls, num_table *into, char *error)
 {
-    char name[PB_NAME + 12];
-    snprintf(name, sizeof name, "unfused/%s", p->op->info->name);
-    const int unfused = tg_find(ctx, name);
+    const int unfused = impl_named(ctx, "unfused", p->op->info->name);
     const int compared = unfused >= 0 && tg_impl_accepts(ctx, unfused, problem_args(p));
     num_error beside[PB_ARGS], mine[PB_ARGS];
     problem *exact = num_exact(ctx, p, error);

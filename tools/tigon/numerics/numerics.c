@@ -9,6 +9,7 @@
 #include "share/impl_device.h"
 #include "share/marked.h"
 #include "share/names.h"
+#include "share/types.h"
 
 enum { MAX_IMPLS = 64, GUARD = 64 };
 
@@ -61,12 +62,11 @@ static int measure_problem(request *q, const pb_op *op, const pb_case *c, int ty
 
 static int measure_operator(request *q, const pb_op *op, char *error)
 {
-    static const int types[] = {TG_F32, TG_BF16, TG_F16};
     for (int i = 0; i < q->cat->nhard; i++) {
         const pb_case *c = &q->cat->hard[i];
-        for (int k = 0; k < 3; k++)
-            if (pb_case_is_for(op, c) && pb_case_takes(c, types[k]) &&
-                measure_problem(q, op, c, types[k], error))
+        for (int k = 0; k < DATA_TYPES; k++)
+            if (pb_case_is_for(op, c) && pb_case_takes(c, data_types[k]) &&
+                measure_problem(q, op, c, data_types[k], error))
                 return -1;
     }
     return 0;
@@ -107,26 +107,26 @@ static int list_problems(const request *q)
 
 /* ---- the document ---- */
 
-static void table_section(FILE *out, const request *q)
+static void table_section(FILE *out, const void *q)
 {
-    num_markdown_table(out, &q->table);
+    num_markdown_table(out, &((const request *)q)->table);
 }
 
-static void gradient_section(FILE *out, const request *q)
+static void gradient_section(FILE *out, const void *q)
 {
-    num_markdown_gradient(out, &q->studies);
+    num_markdown_gradient(out, &((const request *)q)->studies);
 }
 
-static void drift_section(FILE *out, const request *q)
+static void drift_section(FILE *out, const void *q)
 {
-    num_markdown_drift(out, &q->studies);
+    num_markdown_drift(out, &((const request *)q)->studies);
 }
 
 enum { SECTIONS = 3 };
 
 static const struct section {
     const char *name;
-    void (*write)(FILE *, const request *);
+    file_writer write;
 } sections[SECTIONS] = {{"tigon numerics: gradient", gradient_section},
                         {"tigon numerics: drift", drift_section},
                         {"tigon numerics: table", table_section}};
@@ -141,19 +141,9 @@ static int can_update(const char *file)
 
 static int update(const request *q, const char *file)
 {
-    for (size_t i = 0; i < SECTIONS; i++) {
-        char *text = NULL;
-        size_t size = 0;
-        FILE *out = open_memstream(&text, &size);
-        if (!out)
-            return perror("tigon numerics"), -1;
-        sections[i].write(out, q);
-        const int bad =
-            fclose(out) || marked_replace("tigon numerics", file, sections[i].name, text);
-        free(text);
-        if (bad)
+    for (size_t i = 0; i < SECTIONS; i++)
+        if (marked_write("tigon numerics", file, sections[i].name, sections[i].write, q))
             return -1;
-    }
     return 0;
 }
 

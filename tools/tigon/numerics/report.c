@@ -5,6 +5,7 @@
 
 #include "formats/json.h"
 #include "numerics.h"
+#include "share/types.h"
 
 /* "0.50", "12.3", "4.1e+05" */
 static const char *ulps(char *text, size_t size, double x)
@@ -176,19 +177,18 @@ static void cell(FILE *out, const num_error *e, int there)
 
 void num_markdown_table(FILE *out, const num_table *t)
 {
-    static const int types[] = {TG_F32, TG_BF16, TG_F16};
     fprintf(out, "| operator | problem |");
-    for (int k = 0; k < 3; k++)
-        fprintf(out, " %s | unfused |", tg_type_name(types[k]));
+    for (int k = 0; k < DATA_TYPES; k++)
+        fprintf(out, " %s | unfused |", tg_type_name(data_types[k]));
     fprintf(out, "\n|---|---|---|---|---|---|---|---|\n");
     for (int i = 0; i < t->n;) {
         const num_record *first = &t->record[i];
-        num_error mine[3] = {{0}}, unfused[3] = {{0}};
-        int there[3] = {0}, compared[3] = {0};
+        num_error mine[DATA_TYPES] = {{0}}, unfused[DATA_TYPES] = {{0}};
+        int there[DATA_TYPES] = {0}, compared[DATA_TYPES] = {0};
         for (; i < t->n && t->record[i].op == first->op && t->record[i].c == first->c; i++) {
             const num_record *r = &t->record[i];
-            for (int k = 0; k < 3; k++)
-                if (types[k] == r->type) {
+            for (int k = 0; k < DATA_TYPES; k++)
+                if (data_types[k] == r->type) {
                     worse(&mine[k], &r->error);
                     worse(&unfused[k], &r->unfused);
                     there[k] = 1;
@@ -196,7 +196,7 @@ void num_markdown_table(FILE *out, const num_table *t)
                 }
         }
         fprintf(out, "| `%s` | %s |", first->op->info->name, first->c->hard);
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < DATA_TYPES; k++) {
             cell(out, &mine[k], there[k]);
             cell(out, &unfused[k], compared[k]);
         }

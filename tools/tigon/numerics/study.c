@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "numerics.h"
+#include "share/impl_device.h"
 
 static problem *make(tg_ctx *ctx, const catalogue *cat, const char *operator_name, const char *text,
                      pb_case *c, char *error)
@@ -19,15 +20,13 @@ static problem *make(tg_ctx *ctx, const catalogue *cat, const char *operator_nam
 /* The operator as dispatch runs it, or its unfused implementation. */
 static int run(tg_ctx *ctx, problem *p, int unfused, char *error)
 {
-    char name[PB_NAME + 12];
-    snprintf(name, sizeof name, "unfused/%s", p->op->info->name);
-    const int impl = unfused ? tg_find(ctx, name) : -1;
+    const char *op = p->op->info->name;
+    const int impl = unfused ? impl_named(ctx, "unfused", op) : -1;
     const tg_status status = !unfused   ? problem_call(ctx, p)
                              : impl < 0 ? TG_ENOTFOUND
                                         : problem_run_impl(ctx, impl, p);
     if (status)
-        snprintf(error, PB_ERROR, "%s: %.300s", unfused ? name : p->op->info->name,
-                 tg_last_error());
+        snprintf(error, PB_ERROR, "%s%s: %.300s", unfused ? "unfused/" : "", op, tg_last_error());
     return status ? -1 : 0;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "charts.h"
+#include "share/text.h"
 
 /* ---- filters ---- */
 
@@ -38,12 +39,11 @@ static void describe(const json_value *r, char *where, size_t size)
     const char *group = json_get_text(r, "size"), *cache = json_get_text(r, "cache");
     const char *allocator = json_get_text(r, "allocator");
     const double threads = json_get_number(r, "threads");
-    int used = snprintf(where, size, "%s%s%s cache", group, *group ? ", " : "", cache);
-    if (*allocator && used < (int)size)
-        used += snprintf(where + used, size - (size_t)used, ", allocator: %s", allocator);
-    if (isfinite(threads) && used < (int)size)
-        snprintf(where + used, size - (size_t)used, ", %.0f thread%s", threads,
-                 threads == 1 ? "" : "s");
+    snprintf(where, size, "%s%s%s cache", group, *group ? ", " : "", cache);
+    if (*allocator)
+        text_add(where, size, ", allocator: %s", allocator);
+    if (isfinite(threads))
+        text_add(where, size, ", %.0f thread%s", threads, threads == 1 ? "" : "s");
 }
 
 static void add_bar(charts *all, const json_value *r, const char *title, const char *y_label,

@@ -13,6 +13,7 @@
 #include "share/file.h"
 #include "share/names.h"
 #include "share/steady.h"
+#include "share/types.h"
 
 enum { MOST_CALLS = 512 };
 
@@ -118,31 +119,36 @@ int profile_call(const profile_request *q, int launches)
     return bad;
 }
 
-/* The calls that were made, with the launches of each, go to `launches`. Returns the exit status. */
-static int run_apart(const profile_request *q, int launches[MOST_CALLS], int *ncalls)
+int profile_apart(int (*fn)(const void *arg, int to), const void *arg, void *into, size_t size,
+                  size_t *got)
 {
-    int ends[2];
+    int ends[2], status = 0;
     if (pipe(ends))
         return wrong("no pipe can be opened");
     fflush(stdout);
     const pid_t child = fork();
-    if (child == 0) {
-        setenv("TIGON_DEVICE", q->device, 1);
-        setenv("TIGON_ASCEND_PROFILE", q->out, 1);
-        setenv("TIGON_ASCEND_TRACE", q->trace ? "1" : "0", 1);
-        if (q->soc)
-            setenv("TIGON_SOC", q->soc, 1);
-        exit(profile_call(q, ends[1]));
-    }
+    if (child == 0)
+        exit(fn(arg, ends[1]));
     close(ends[1]);
-    int status = 0;
-    for (*ncalls = 0; *ncalls < MOST_CALLS; ++*ncalls)
-        if (read(ends[0], &launches[*ncalls], sizeof *launches) != sizeof *launches)
-            break;
+    *got = 0;
+    for (ssize_t n; (n = read(ends[0], (char *)into + *got, size - *got)) > 0;)
+        *got += (size_t)n;
     close(ends[0]);
     if (child < 0 || waitpid(child, &status, 0) < 0)
         return wrong("no process can be started");
     return WIFEXITED(status) ? WEXITSTATUS(status) : wrong("the call ended by a signal");
+}
+
+/* The number of launches of each call goes to `launches`. */
+static int call_profiled(const void *arg, int launches)
+{
+    const profile_request *q = arg;
+    setenv("TIGON_DEVICE", q->device, 1);
+    setenv("TIGON_ASCEND_PROFILE", q->out, 1);
+    setenv("TIGON_ASCEND_TRACE", q->trace ? "1" : "0", 1);
+    if (q->soc)
+        setenv("TIGON_SOC", q->soc, 1);
+    return profile_call(q, launches);
 }
 
 /* The model writes the drawing last of all that is read here. */
@@ -153,6 +159,20 @@ static int is_written(const char *drawing)
     const int whole = text && svg_is_whole(text, length);
     free(text);
     return whole;
+}
+
+static int profile(const profile_request *q)
+{
+    char drawing[1024];
+    int launches[MOST_CALLS];
+    size_t got;
+    snprintf(drawing, sizeof drawing, "%s/pipeline.svg", q->out);
+    remove(drawing); /* an earlier run's */
+    const int status = profile_apart(call_profiled, q, launches, sizeof launches, &got);
+    if (!status && !is_written(drawing))
+        return fprintf(stderr, "tigon profile: %s could not be written\n", q->out), 1;
+    const int ncalls = (int)(got / sizeof *launches);
+    return status ? status : profile_report(q->out, launches, ncalls, q->as_json);
 }
 
 /* ---- the command ---- */
@@ -208,16 +228,8 @@ int command_profile(int argc, char **argv)
         return unknown;
     if (strcmp(q.device, "npu-model"))
         return cli_error(&usage, "--device is %s, expected npu-model: a card has msprof", q.device);
-    const int type = tg_type_by_name(q.type);
-    if (type != TG_F32 && type != TG_BF16 && type != TG_F16)
-        return cli_error(&usage, "--dtype is %s, expected f32, bf16 or f16", q.type);
+    if (!cli_type(&usage, "--dtype", q.type))
+        return 2;
     q.op = argv[1];
-    char drawing[1024];
-    snprintf(drawing, sizeof drawing, "%s/pipeline.svg", q.out);
-    remove(drawing); /* an earlier run's */
-    int launches[MOST_CALLS], ncalls;
-    const int status = run_apart(&q, launches, &ncalls);
-    if (!status && !is_written(drawing))
-        return fprintf(stderr, "tigon profile: %s could not be written\n", q.out), 1;
-    return status ? status : profile_report(q.out, launches, ncalls, q.as_json);
+    return profile(&q);
 }

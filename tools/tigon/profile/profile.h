@@ -2,6 +2,8 @@
 #ifndef TIGON_PROFILE_H
 #define TIGON_PROFILE_H
 
+#include <stddef.h>
+
 typedef struct profile_request {
     const char *op, *device, *soc, *out, *text, *size, *type;
     int calls; /* of each operator, one after the other */
@@ -11,6 +13,10 @@ typedef struct profile_request {
 /* profile.c: calls the operators whose names begin with q->op, in this process; 0, or 1 after a message. launches: a file that gets
  * the number of launches of each call, an int each; -1: none. */
 int profile_call(const profile_request *q, int launches);
+/* Runs fn(arg, to) in a process of its own and takes what it writes to the file `to`, `size` bytes at most. Returns its exit status; 1
+ * after a message if there is none. */
+int profile_apart(int (*fn)(const void *arg, int to), const void *arg, void *into, size_t size,
+                  size_t *got);
 /* Prints what the model wrote into a folder, STEADY_CALLS calls of each operator with so many launches each; 0, or 1 if it wrote
  * nothing. */
 int profile_report(const char *folder, const int *launches, int ncalls, int as_json);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <tigon/npu.h>
 #include <tigon/tigon.h>
 #include <unistd.h>
@@ -39,15 +38,22 @@ static const char *soc_of(const published *call)
     return strcmp(call->soc, "?") ? call->soc : assumed_soc;
 }
 
-static int run_call(const published *call, const char *shape, int to)
+/* A call of those that were published, at its shape or at the one whose time is taken off. */
+typedef struct variant {
+    const published *call;
+    const char *shape;
+} variant;
+
+static int run_call(const void *arg, int to)
 {
     double us = 0;
+    const variant *v = arg;
     setenv("TIGON_DEVICE", "npu-model", 1);
-    setenv("TIGON_SOC", soc_of(call), 1);
+    setenv("TIGON_SOC", soc_of(v->call), 1);
     unsetenv("TIGON_ASCEND_PROFILE");
     tg_npu_watch(add_launch, &us);
     const profile_request q = {
-        .op = call->op, .text = shape, .type = call->type, .calls = 1, .as_json = 1};
+        .op = v->call->op, .text = v->shape, .type = v->call->type, .calls = 1, .as_json = 1};
     const int bad = profile_call(&q, -1);
     return bad || write(to, &us, sizeof us) != sizeof us;
 }
@@ -55,20 +61,12 @@ static int run_call(const published *call, const char *shape, int to)
 /* The time of all launches of a call; negative after a message. */
 static double us_of(const published *call, const char *shape)
 {
-    int ends[2], status = 1;
-    double us = -1;
-    if (pipe(ends))
-        return perror("tigon profile"), -1;
-    fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0)
-        exit(run_call(call, shape, ends[1]));
-    close(ends[1]);
-    const int got = read(ends[0], &us, sizeof us) == sizeof us;
-    close(ends[0]);
-    if (child < 0 || waitpid(child, &status, 0) < 0 || status || !got)
-        return fprintf(stderr, "tigon profile: %s, %s: no time\n", call->op, shape), -1;
-    return us;
+    double us;
+    size_t got;
+    const variant v = {call, shape};
+    if (!profile_apart(run_call, &v, &us, sizeof us, &got) && got == sizeof us)
+        return us;
+    return fprintf(stderr, "tigon profile: %s, %s: no time\n", call->op, shape), -1;
 }
 
 static int measure(double *us)
@@ -85,8 +83,9 @@ static int measure(double *us)
 
 /* ---- the table ---- */
 
-static void print_table(FILE *out, const double *us)
+static void print_table(FILE *out, const void *arg)
 {
+    const double *us = arg;
     fputs("| published by | of | chip | operator here | type | us | model | error |\n"
           "|---|---|---|---|---|---:|---:|---:|\n",
           out);
@@ -120,19 +119,6 @@ static int print_json(const double *us)
     return json_end(&j) != 0;
 }
 
-static int update(const char *document, const double *us)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return perror("tigon profile"), 1;
-    print_table(out, us);
-    const int bad = fclose(out) || marked_replace("tigon profile", document, mark, text);
-    free(text);
-    return bad;
-}
-
 int profile_published(const char *document, int as_json)
 {
     double us[CALLS];
@@ -141,7 +127,7 @@ int profile_published(const char *document, int as_json)
     if (measure(us))
         return 1;
     if (document)
-        return update(document, us);
+        return marked_write("tigon profile", document, mark, print_table, us) != 0;
     if (as_json)
         return print_json(us);
     print_table(stdout, us);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "formats/json.h"
+#include "share/csv.h"
 #include "share/steady.h"
 
 enum { FIELDS = 48, LINE = 2048, LAUNCHES = 2048, NAME = 96 };
@@ -21,7 +22,7 @@ typedef struct launch {
     double from_hbm, to_hbm;        /* KB; what L2 wrote back for others is in the latter */
 } launch;
 
-/* ---- tables: a line of names, then lines of values; a name in quotes has no comma in it ---- */
+/* ---- tables: a line of names, then lines of values ---- */
 
 typedef struct table {
     FILE *file;
@@ -31,14 +32,9 @@ typedef struct table {
 
 static void split(char *line, char **fields)
 {
-    int n = 0;
-    line[strcspn(line, "\r\n")] = '\0';
-    for (char *f; n < FIELDS - 1 && (f = strsep(&line, ","));) {
-        f += *f == '"';
-        f[strcspn(f, "\"")] = '\0';
-        fields[n++] = f;
-    }
-    fields[n] = NULL;
+    int n;
+    csv_cut(line, fields, FIELDS - 1, &n);
+    fields[n < FIELDS ? n : FIELDS - 1] = NULL;
 }
 
 static int table_open(table *t, const char *folder, const char *name)

@@ -50,8 +50,7 @@ void csv_free(csv_table *t)
     *t = (csv_table){0};
 }
 
-/* Cuts one record in place, quotes taken off; returns what follows. */
-static char *cut_record(char *at, char **field, int *count)
+char *csv_cut(char *at, char **field, int most, int *count)
 {
     *count = 0;
     for (;;) {
@@ -67,7 +66,7 @@ static char *cut_record(char *at, char **field, int *count)
         }
         const char end = *at;
         *out = 0;
-        if (*count < CSV_COLUMNS)
+        if (*count < most)
             field[*count] = start;
         ++*count;
         if (end)
@@ -83,7 +82,7 @@ int csv_read(csv_table *t, char *text, const char *path, char *error, size_t siz
     for (int line = 0; *at; line++) {
         char *field[CSV_COLUMNS] = {0};
         int count;
-        at = cut_record(at, field, &count);
+        at = csv_cut(at, field, CSV_COLUMNS, &count);
         if (count == 1 && !field[0][0])
             continue;
         if (count != CSV_COLUMNS || (!line && strcmp(field[0], csv_header[0]))) {

@@ -34,6 +34,9 @@ typedef struct csv_table {
     csv_row *rows;
 } csv_table;
 
+/* Cuts one record of any CSV in place, quotes taken off, into `most` fields. Returns what follows; *count may be larger than `most`. */
+char *csv_cut(char *at, char **field, int most, int *count);
+
 /* 1 if the text begins as such a file does. */
 int csv_is(const char *text);
 /* Appends the rows of a text, which is cut to pieces on the way. 0, or -1 with the error, which begins with `path`. */

@@ -41,6 +41,18 @@ char *file_text(const char *path, size_t *length)
     return text;
 }
 
+int file_write(const char *path, file_writer write, const void *arg)
+{
+    char beside[4096];
+    snprintf(beside, sizeof beside, "%s.new", path);
+    FILE *out = fopen(beside, "wb");
+    if (!out)
+        return -1;
+    write(out, arg);
+    const int bad = ferror(out);
+    return fclose(out) || bad || rename(beside, path) ? -1 : 0;
+}
+
 int svg_is_whole(const char *text, size_t length)
 {
     static const char end[] = "</svg>";

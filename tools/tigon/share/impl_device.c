@@ -18,6 +18,22 @@ void backends_bring(void)
     tg_ctx_destroy(ctx);
 }
 
+int impl_named(const tg_ctx *ctx, const char *backend, const char *op)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s/%s", backend, op);
+    return tg_find(ctx, name);
+}
+
+const char *device_card(const char *device)
+{
+    const tg_probe *probes;
+    for (int i = tg_device_probes(&probes); i-- > 0;)
+        if (!strcmp(probes[i].device, device) && *probes[i].name)
+            return probes[i].name;
+    return "";
+}
+
 static const tg_backend_info *backend_of(int impl)
 {
     const char *vendor = tg_impl_at(impl)->backend;

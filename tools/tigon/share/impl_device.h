@@ -1,4 +1,4 @@
-/* tools/tigon/share/impl_device.h - which device an implementation is for. */
+/* tools/tigon/share/impl_device.h - implementations by name, and which device each is for. */
 #ifndef TIGON_SHARE_IMPL_DEVICE_H
 #define TIGON_SHARE_IMPL_DEVICE_H
 
@@ -7,6 +7,12 @@
 /* Has the libraries loaded that lie beside libtigon for devices whose drivers are looked for, whether those are here or not: their
  * implementations are known from then on. */
 void backends_bring(void);
+
+/* The number of <backend>/<operator>, or a negative one. */
+int impl_named(const tg_ctx *ctx, const char *backend, const char *op);
+
+/* The name that a device's driver gives it, "NVIDIA H200"; "": none. */
+const char *device_card(const char *device);
 
 /* "cpu", "npu", "npu-model" */
 const char *impl_device(int impl);

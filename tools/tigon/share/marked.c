@@ -6,27 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file.h"
-
 static int failed(const char *command, const char *file, const char *what)
 {
     fprintf(stderr, "%s: %s: %s\n", command, file, what);
     return -1;
-}
-
-static int write_file(const char *path, const char *before, size_t n, const char *text,
-                      const char *after)
-{
-    char beside[4096];
-    snprintf(beside, sizeof beside, "%s.new", path);
-    FILE *out = fopen(beside, "wb");
-    if (!out)
-        return -1;
-    fwrite(before, 1, n, out);
-    fputs(text, out);
-    fputs(after, out);
-    const int bad = ferror(out);
-    return fclose(out) || bad || rename(beside, path) ? -1 : 0;
 }
 
 /* What stands between the markers, from *from to *to; -1 after a message. */
@@ -47,36 +30,58 @@ static int find(const char *command, const char *file, const char *name, char *d
     return failed(command, file, missing);
 }
 
-/* text: NULL to look for the markers alone. */
-static int replace(const char *command, const char *file, const char *name, const char *text)
+/* The document with its markers found, to be freed; NULL after a message. */
+static char *open_document(const char *command, const char *file, const char *name, char **from,
+                           char **to)
 {
-    char *from, *to, *document = file_text(file, NULL);
+    char *document = file_text(file, NULL);
     if (!document)
-        return failed(command, file, strerror(errno));
-    int status = find(command, file, name, document, &from, &to);
-    if (!status && text && write_file(file, document, (size_t)(from - document), text, to))
-        status = failed(command, file, strerror(errno));
+        failed(command, file, strerror(errno));
+    else if (!find(command, file, name, document, from, to))
+        return document;
     free(document);
-    return status;
+    return NULL;
 }
 
 char *marked_text(const char *command, const char *file, const char *name)
 {
-    char *from, *to, *document = file_text(file, NULL), *text = NULL;
-    if (!document)
-        failed(command, file, strerror(errno));
-    else if (!find(command, file, name, document, &from, &to))
-        text = strndup(from, (size_t)(to - from));
+    char *from, *to, *document = open_document(command, file, name, &from, &to);
+    char *text = document ? strndup(from, (size_t)(to - from)) : NULL;
     free(document);
     return text;
 }
 
 int marked_check(const char *command, const char *file, const char *name)
 {
-    return replace(command, file, name, NULL);
+    char *from, *to, *document = open_document(command, file, name, &from, &to);
+    const int status = document ? 0 : -1;
+    free(document);
+    return status;
 }
 
-int marked_replace(const char *command, const char *file, const char *name, const char *text)
+typedef struct splice {
+    const char *document, *from, *to;
+    file_writer write;
+    const void *arg;
+} splice;
+
+static void write_splice(FILE *out, const void *arg)
 {
-    return replace(command, file, name, text);
+    const splice *s = arg;
+    fwrite(s->document, 1, (size_t)(s->from - s->document), out);
+    s->write(out, s->arg);
+    fputs(s->to, out);
+}
+
+int marked_write(const char *command, const char *file, const char *name, file_writer write,
+                 const void *arg)
+{
+    char *from, *to, *document = open_document(command, file, name, &from, &to);
+    if (!document)
+        return -1;
+    const splice s = {document, from, to, write, arg};
+    const int status =
+        file_write(file, write_splice, &s) ? failed(command, file, strerror(errno)) : 0;
+    free(document);
+    return status;
 }

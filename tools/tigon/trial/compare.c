@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "parts.h"
+#include "share/text.h"
 
 int trial_fail(trial *r, const char *format, ...)
 {
@@ -24,10 +25,10 @@ void element_name(const pb_tensor *t, int64_t i, char *text, size_t size)
         at[d] = i % t->shape[d];
         i /= t->shape[d];
     }
-    size_t used = (size_t)snprintf(text, size, "%s", t->decl->name);
-    for (int d = 0; d < t->view.ndim && used < size; d++)
-        used += (size_t)snprintf(text + used, size - used, "%s%lld%s", d ? "," : "[",
-                                 (long long)at[d], d == t->view.ndim - 1 ? "]" : "");
+    snprintf(text, size, "%s", t->decl->name);
+    for (int d = 0; d < t->view.ndim; d++)
+        text_add(text, size, "%s%lld%s", d ? "," : "[", (long long)at[d],
+                 d == t->view.ndim - 1 ? "]" : "");
 }
 
 /* ---- outputs against the truth ---- */

@@ -16,6 +16,17 @@ typedef struct trial {
     double worst; /* error as a part of the tolerance */
 } trial;
 
+/* ---- perturb.c ---- */
+
+/* In a case flagged `shifted`: the tensor's rows count from their largest element. */
+int truth_is_shifted(const problem *p, const pb_tensor *t);
+/* Resets the problem and moves every input element by 0.5 to 1.5 roundings, up or down. */
+void truth_perturb(problem *wide, double unit, uint64_t key);
+/* An element counts with at least its row's typical change. */
+void truth_smooth(const truth_output *o, double *change);
+
+/* ---- compare.c ---- */
+
 /* Records why the implementation fails; returns -1. */
 int trial_fail(trial *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* All outputs against the truth; 0, or -1 after trial_fail. */

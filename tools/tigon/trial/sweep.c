@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "share/text.h"
 #include "trial.h"
 
 enum { WIDEST = 1 << 18, MOST_ROWS = 400, MOST_DIMENSIONS = 4, TRIES = 64 };
@@ -14,17 +15,9 @@ typedef struct dice {
     uint64_t state;
 } dice;
 
-static uint64_t next(dice *d)
-{
-    uint64_t x = d->state += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
 static int64_t below(dice *d, int64_t n)
 {
-    return (int64_t)(next(d) % (uint64_t)n);
+    return (int64_t)(random_next(&d->state) % (uint64_t)n);
 }
 
 /* 1 ... most; as many between 1 and 2 as between 1000 and 2000. */
@@ -150,35 +143,47 @@ static void write_case(const pb_op *op, const pb_case *from, dice *d, int64_t el
 {
     dimensions dims;
     int64_t widest = 0;
-    size_t used = (size_t)snprintf(text, size, "%s", from->text);
+    snprintf(text, size, "%s", from->text);
     dimensions_of(op, from, &dims);
     for (int i = 0; i < dims.n; i++)
-        if (dims.is_width[i] && used < size) {
+        if (dims.is_width[i]) {
             const int64_t w = width(d, elements);
             widest = w > widest ? w : widest;
-            used +=
-                (size_t)snprintf(text + used, size - used, " %s=%lld", dims.name[i], (long long)w);
+            text_add(text, size, " %s=%lld", dims.name[i], (long long)w);
         }
     int64_t so_far =
         widest ? widest : 1; /* elements of a tensor that has the dimensions up to here */
     for (int i = 0; i < dims.n; i++)
-        if (!dims.is_width[i] && used < size) {
+        if (!dims.is_width[i]) {
             const int64_t n = rows(d, so_far, elements);
             so_far *= n;
-            used +=
-                (size_t)snprintf(text + used, size - used, " %s=%lld", dims.name[i], (long long)n);
+            text_add(text, size, " %s=%lld", dims.name[i], (long long)n);
         }
-    if (below(d, 2) && used < size)
-        used += (size_t)snprintf(text + used, size - used, " pad=%lld", (long long)below(d, 40));
-    if (below(d, 3) == 0 && used < size)
-        snprintf(text + used, size - used, " offset=%lld", (long long)below(d, 9));
+    if (below(d, 2))
+        text_add(text, size, " pad=%lld", (long long)below(d, 40));
+    if (below(d, 3) == 0)
+        text_add(text, size, " offset=%lld", (long long)below(d, 9));
+}
+
+problem *check_shapes(const catalogue *cat, const pb_op *op, const pb_case *c, int type,
+                      char *error)
+{
+    return problem_create(cat, op, c, &(pb_options){.type = type, .seed = 1, .hollow = 1}, error);
+}
+
+int check_takes(const problem *p)
+{
+    return p && !tg_check(p->op->id, problem_args(p));
+}
+
+static problem *shapes_of(const catalogue *cat, const pb_op *op, const pb_case *c, char *error)
+{
+    return check_shapes(cat, op, c, pb_case_takes(c, TG_F32) ? TG_F32 : TG_BF16, error);
 }
 
 static int is_small(const catalogue *cat, const pb_op *op, const pb_case *c, char *error)
 {
-    const pb_options options = {
-        .type = pb_case_takes(c, TG_F32) ? TG_F32 : TG_BF16, .seed = 1, .hollow = 1};
-    problem *p = problem_create(cat, op, c, &options, error);
+    problem *p = shapes_of(cat, op, c, error);
     int small = p != NULL;
     for (int i = 0; p && i < op->ntensors; i++)
         small = small && (!p->tensor[i].present || tg_numel(&p->tensor[i].view) <= MOST_ELEMENTS);
@@ -188,10 +193,8 @@ static int is_small(const catalogue *cat, const pb_op *op, const pb_case *c, cha
 
 int check_is_legal(const catalogue *cat, const pb_op *op, const pb_case *c, char *error)
 {
-    const pb_options options = {
-        .type = pb_case_takes(c, TG_F32) ? TG_F32 : TG_BF16, .seed = 1, .hollow = 1};
-    problem *p = problem_create(cat, op, c, &options, error);
-    const int legal = p && !tg_check(op->id, problem_args(p));
+    problem *p = shapes_of(cat, op, c, error);
+    const int legal = check_takes(p);
     problem_free(p);
     return legal;
 }
@@ -200,8 +203,8 @@ int check_draw(const catalogue *cat, const pb_op *op, uint64_t seed, int64_t ind
                int64_t elements, pb_case *c, char *error)
 {
     dice d = {seed};
-    d.state = next(&d) + (uint64_t)index;
-    d.state = next(&d);
+    d.state = random_next(&d.state) + (uint64_t)index;
+    d.state = random_next(&d.state);
     for (int i = 0; i < TRIES; i++) { /* what a case says elsewhere may not go with the sizes */
         char text[2 * PB_TEXT];
         const pb_case *from = any_case(cat, op, &d);
@@ -220,9 +223,7 @@ int check_draw(const catalogue *cat, const pb_op *op, uint64_t seed, int64_t ind
 /* --quick runs it in the smallest of its types. */
 static int is_quick(const catalogue *cat, const pb_op *op, const pb_case *c, char *error)
 {
-    const pb_options options = {
-        .type = pb_case_takes(c, TG_BF16) ? TG_BF16 : TG_F32, .seed = 1, .hollow = 1};
-    problem *p = problem_create(cat, op, c, &options, error);
+    problem *p = check_shapes(cat, op, c, pb_case_takes(c, TG_BF16) ? TG_BF16 : TG_F32, error);
     const int quick = p && problem_memory(p) <= QUICK_BYTES;
     problem_free(p);
     return quick;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "share/impl_device.h"
 #include "trial.h"
 
 double type_unit(int type)
@@ -68,10 +69,9 @@ int truth_bound_of(truth *t, int output, int type, int loose, truth_bound *b, ch
  * operator computes in f32. */
 static int measure_yard(truth *t, int output)
 {
-    char error[PB_ERROR], name[PB_NAME + 12];
+    char error[PB_ERROR];
     truth_output *o = &t->out[output];
-    snprintf(name, sizeof name, "unfused/%s", t->wide->op->info->name);
-    const int impl = tg_find(t->ctx, name);
+    const int impl = impl_named(t->ctx, "unfused", t->wide->op->info->name);
     if (impl < 0)
         return -1;
     problem *p = problem_convert(t->wide, o->inside_roundings > 0 ? t->type : TG_F32, error);

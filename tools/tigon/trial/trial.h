@@ -83,6 +83,12 @@ double truth_yardstick(truth *t, int output, int64_t i, int type);
  * makes ref choose it. */
 int truth_may_be(truth *t, int output, int64_t i, double found);
 
+/* The elements of a tensor of a problem in f64, which are compact. */
+static inline double *f64_data(const pb_tensor *t)
+{
+    return (double *)((char *)t->view.data + t->view.byte_offset);
+}
+
 /* Unit roundoff and largest finite value of a type. */
 double type_unit(int type);
 double type_largest(int type);
@@ -91,6 +97,8 @@ double type_largest(int type);
 
 /* Runs `ref` of the problem's operator; for a backward whose implementation is missing, an error. */
 int run_ref(tg_ctx *ctx, const problem *p, char *error);
+/* 1 if the call is legal and the implementation runs it; the problem is then as before its first call. */
+int check_runs(tg_ctx *ctx, int impl, problem *p);
 /* Everything that is asked of one implementation with one problem. */
 outcome check_impl(tg_ctx *ctx, int impl, problem *p, truth *t, const check_settings *s);
 
@@ -100,7 +108,40 @@ outcome check_written(int impl, problem *p, truth *t);
 /* "y[2,5]" */
 void element_name(const pb_tensor *t, int64_t i, char *text, size_t size);
 
-/* ---- drawn cases ---- */
+/* ---- the bytes of a problem's buffers: bits.c ---- */
+
+/* A copy, to be freed; NULL if memory is short. */
+unsigned char *bits_copy(const problem *p);
+/* Number of the first byte that differs, or -1. */
+int64_t bits_differ(const problem *p, const unsigned char *bits);
+/* The first tensor that has other bytes than those: its name. */
+const char *bits_tensor(const problem *p, const unsigned char *bits);
+
+/* ---- random numbers: the same on every machine ---- */
+
+/* The next one of a sequence. */
+static inline uint64_t random_next(uint64_t *state)
+{
+    uint64_t x = *state += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+/* One of a key, in any order. */
+static inline uint64_t random_of(uint64_t key)
+{
+    key = (key ^ key >> 33) * 0xff51afd7ed558ccdu;
+    key = (key ^ key >> 33) * 0xc4ceb9fe1a85ec53u;
+    return key ^ key >> 33;
+}
+
+/* ---- cases ---- */
+
+/* The problem without values, for questions about its shapes; NULL with the error. */
+problem *check_shapes(const catalogue *cat, const pb_op *op, const pb_case *c, int type,
+                      char *error);
+/* 1 if there is a problem, and the operator's check takes it. */
+int check_takes(const problem *p);
 
 /* One of the operator's cases with sizes and strides drawn anew, legal: the same for the same seed and index. elements: most
  * of a tensor, but for single wide implementations. 0, or -1 with the error. */

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trial.h"
+#include "parts.h"
+#include "share/impl_device.h"
 
 /* Draws of the perturbation, by the number of elements of a problem. */
 enum { SMALL = 20000, MEDIUM = 300000, DRAWS_SMALL = 12, DRAWS_MEDIUM = 8, DRAWS_LARGE = 6 };
@@ -18,13 +19,12 @@ enum { LOOSE_PART = 3 };
 
 int run_ref(tg_ctx *ctx, const problem *p, char *error)
 {
-    char name[PB_NAME + 8];
-    snprintf(name, sizeof name, "ref/%s", p->op->info->name);
-    const int impl = tg_find(ctx, name);
+    const char *op = p->op->info->name;
+    const int impl = impl_named(ctx, "ref", op);
     if (impl < 0)
-        snprintf(error, PB_ERROR, "there is no implementation %s", name);
+        snprintf(error, PB_ERROR, "there is no implementation ref/%s", op);
     else if (tg_impl_run(ctx, impl, problem_args(p)))
-        snprintf(error, PB_ERROR, "%s: %.400s", name, tg_last_error());
+        snprintf(error, PB_ERROR, "ref/%s: %.400s", op, tg_last_error());
     else
         return 0;
     return -1;
@@ -35,97 +35,12 @@ static int floating(const pb_tensor *t)
     return !pb_is_integer(t->decl);
 }
 
-/* Tensors of the problem in f64 are compact. */
-static double *data_of(const pb_tensor *t)
-{
-    return (double *)((char *)t->view.data + t->view.byte_offset);
-}
-
-static uint64_t scramble(uint64_t x)
-{
-    x = (x ^ x >> 33) * 0xff51afd7ed558ccdu;
-    x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
-    return x ^ x >> 33;
-}
-
-/* In a case flagged `shifted` the inputs that it fills itself count from each row's largest element:
- * an offset that a row has in common must not cost digits. */
-static int is_shifted(const problem *p, const pb_tensor *t)
-{
-    if (!pb_case_flag(p->c, "shifted"))
-        return 0;
-    for (int i = 0; i < p->c->ntokens; i++)
-        if (p->c->token[i].kind == PB_FILL && !strcmp(p->c->token[i].name, t->decl->name))
-            return t->decl->symbol == 'T';
-    return 0;
-}
-
-static double largest(const double *x, int64_t n)
-{
-    double most = -INFINITY;
-    for (int64_t k = 0; k < n; k++)
-        most = fmax(most, x[k]);
-    return isfinite(most) ? most : 0;
-}
-
-/* Moves every input element by 0.5 to 1.5 roundings, up or down: of `unit` for tensors whose type
- * follows T, of f32 for the others. */
-static void perturb(problem *wide, double unit, uint64_t key)
-{
-    problem_reset(wide);
-    for (int i = 0; i < wide->op->ntensors; i++) {
-        const pb_tensor *t = &wide->tensor[i];
-        if (!t->present || !t->read || !floating(t))
-            continue;
-        const double step = t->decl->symbol ? unit : type_unit(TG_F32);
-        const double steps[] = {-step, step}; /* chosen without a branch: no one foresees it */
-        double *x = data_of(t), origin = 0;
-        const int64_t n = tg_numel(&t->view);
-        const int64_t cols = t->view.ndim ? t->shape[t->view.ndim - 1] : 1;
-        const int shifted = is_shifted(wide, t);
-        for (int64_t k = 0; k < n; k++) {
-            const uint64_t bits = scramble(key + (uint64_t)k * 0x9e3779b97f4a7c15u + (uint64_t)i);
-            const double size = 0.5 + (double)(bits >> 40) * 0x1p-24;
-            if (shifted && k % cols == 0)
-                origin = largest(x + k, cols);
-            x[k] = origin + (x[k] - origin) * (1 + steps[bits & 1] * size);
-        }
-    }
-}
-
-/* A few draws can miss a change by luck. So an element counts with at least the row's typical change:
- * the smaller of its root mean square, and of the row's typical change relative to the value. */
-static void smooth(const truth_output *o, double *change)
-{
-    for (int64_t first = 0; first < o->n; first += o->cols) {
-        double squares = 0, logs = 0;
-        int64_t counted = 0, relative = 0;
-        for (int64_t k = first; k < first + o->cols; k++) {
-            if (!(change[k] > 0))
-                continue;
-            squares += change[k] * change[k];
-            counted++;
-            if (o->value[k] != 0 && fabs(o->value[k]) <= 0x1p1000) {
-                logs += log(change[k] / fabs(o->value[k]));
-                relative++;
-            }
-        }
-        if (!counted || !relative)
-            continue;
-        const double rms = sqrt(squares / (double)counted), typical = exp(logs / (double)relative);
-        for (int64_t k = first; k < first + o->cols; k++) {
-            const double floor = fmin(rms, typical * fabs(o->value[k]));
-            if (floor > change[k])
-                change[k] = floor;
-        }
-    }
-}
-
 /* Largest change of each output over several perturbations, smoothed. */
 static int measure(truth *t, double unit, int draws, int inside, char *error)
 {
     for (int draw = 0; draw < draws; draw++) {
-        perturb(t->wide, unit, scramble(t->seed + (uint64_t)draw * 2 + (uint64_t)inside + 77));
+        truth_perturb(t->wide, unit,
+                      random_of(t->seed + (uint64_t)draw * 2 + (uint64_t)inside + 77));
         if (run_ref(t->ctx, t->wide, error))
             return -1;
         for (int i = 0; i < t->wide->op->ntensors; i++) {
@@ -133,7 +48,7 @@ static int measure(truth *t, double unit, int draws, int inside, char *error)
             double *into = inside ? o->inside : o->condition;
             if (!into)
                 continue;
-            const double *x = data_of(&t->wide->tensor[i]);
+            const double *x = f64_data(&t->wide->tensor[i]);
             for (int64_t k = 0; k < o->n; k++) {
                 const double change = fabs(x[k] - o->value[k]);
                 if (change > into[k] && change <= 0x1p1000)
@@ -143,7 +58,7 @@ static int measure(truth *t, double unit, int draws, int inside, char *error)
     }
     for (int i = 0; i < t->wide->op->ntensors; i++)
         if (t->out[i].condition)
-            smooth(&t->out[i], inside ? t->out[i].inside : t->out[i].condition);
+            truth_smooth(&t->out[i], inside ? t->out[i].inside : t->out[i].condition);
     problem_reset(t->wide);
     return 0;
 }
@@ -197,9 +112,9 @@ static double underflow(const problem *wide, double *largest_input)
     for (int i = 0; i < wide->op->ntensors; i++) {
         const pb_tensor *x = &wide->tensor[i];
         const int64_t n = x->present && x->read && floating(x) ? tg_numel(&x->view) : 0;
-        for (int64_t k = 0; !is_shifted(wide, x) && k < n; k++)
-            if (isfinite(data_of(x)[k]) && fabs(data_of(x)[k]) > most)
-                most = fabs(data_of(x)[k]);
+        for (int64_t k = 0; !truth_is_shifted(wide, x) && k < n; k++)
+            if (isfinite(f64_data(x)[k]) && fabs(f64_data(x)[k]) > most)
+                most = fabs(f64_data(x)[k]);
         terms = n > terms ? n : terms;
     }
     *largest_input = most;
@@ -229,8 +144,8 @@ static int compute_flushed(truth *t, char *error)
         if (!x->present || x->written || !floating(x) || !is_bf16(t, x->decl))
             continue;
         for (int64_t k = 0; k < tg_numel(&x->view); k++)
-            if (fabs(data_of(x)[k]) < 0x1p-126)
-                data_of(x)[k] = 0;
+            if (fabs(f64_data(x)[k]) < 0x1p-126)
+                f64_data(x)[k] = 0;
     }
     if (run_ref(t->ctx, t->wide, error))
         return -1;
@@ -316,13 +231,13 @@ static int measure_own(truth *t, int impl)
         }
     ran = ran && run_own(t, impl, first, 1);
     for (int draw = 0; ran && draw < DRAWS_OWN; draw++) {
-        perturb(t->wide, type_unit(TG_F32), scramble(t->seed + (uint64_t)draw + 555));
+        truth_perturb(t->wide, type_unit(TG_F32), random_of(t->seed + (uint64_t)draw + 555));
         ran = run_own(t, impl, first, 0);
     }
     problem_reset(t->wide);
     for (int i = 0; i < t->wide->op->ntensors; i++) {
         if (ran && first[i])
-            smooth(&t->out[i], t->out[i].own);
+            truth_smooth(&t->out[i], t->out[i].own);
         free(first[i]);
     }
     return ran;
@@ -377,7 +292,7 @@ int truth_may_be(truth *t, int output, int64_t i, double found)
     int match = 0;
     char error[PB_ERROR];
     for (int k = 0; !match && k < TRIES; k++) {
-        perturb(t->wide, unit, scramble(t->seed + (uint64_t)k + 999));
+        truth_perturb(t->wide, unit, random_of(t->seed + (uint64_t)k + 999));
         match = !run_ref(t->ctx, t->wide, error) && pb_get(x, i) == found;
     }
     problem_reset(t->wide);

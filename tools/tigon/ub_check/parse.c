@@ -37,11 +37,6 @@ int ub_parse_size(const char *text, ub_size *size)
     }
 }
 
-int ub_parse_dtype(const char *text)
-{
-    return !strcmp(text, "f32") ? 4 : !strcmp(text, "bf16") || !strcmp(text, "f16") ? 2 : 0;
-}
-
 /* Moves behind `word` if it stands at *text. */
 static int skip(const char **text, const char *word)
 {

@@ -4,6 +4,7 @@
 #include <tigon/tigon.h>
 
 #include "share/names.h"
+#include "share/types.h"
 #include "ub_check.h"
 
 enum { MOST_KERNELS = 256 };
@@ -53,62 +54,6 @@ static int set_options(const cli_usage *usage, const tg_ub_kernel *kernel, const
                              "ub-check lists",
                              with->items[i], kernel->name);
         *bits |= TG_UB_OPTION(found);
-    }
-    return 0;
-}
-
-static int list_all(int as_json)
-{
-    json j = json_begin(stdout, 2);
-    if (as_json) {
-        json_object(&j, NULL);
-        json_array(&j, "kernels");
-    } else
-        printf("Kernels that declare their buffers:\n");
-    for (int i = 0; i < tg_ub_kernel_count(); i++) {
-        const tg_ub_kernel *k = tg_ub_kernel_at(i);
-        if (as_json) {
-            json_object(&j, NULL);
-            json_text(&j, "name", k->name);
-            json_array(&j, "options");
-        } else
-            printf("  %s%s", k->name, k->option && k->option[0] ? "  --with:" : "");
-        for (int n = 0; k->option && k->option[n]; n++)
-            as_json ? json_text(&j, NULL, k->option[n]) : (void)printf(" %s", k->option[n]);
-        if (as_json) {
-            json_close(&j);
-            json_close(&j);
-        } else
-            printf("\n");
-    }
-    if (as_json) {
-        json_close(&j);
-        json_array(&j, "liger");
-    } else
-        printf("%sLiger's Triton kernels (--liger):\n", tg_ub_kernel_count() ? "" : "  none\n");
-    for (int i = 0; ub_liger_name(i); i++)
-        as_json ? json_text(&j, NULL, ub_liger_name(i)) : (void)printf("  %s\n", ub_liger_name(i));
-    if (as_json) {
-        json_close(&j);
-        json_array(&j, "chips");
-    } else
-        printf("Chips (--soc): vector cores, bits of UB\n");
-    for (int i = 0; i < tg_npu_chip_count(); i++) {
-        const tg_npu_chip *c = tg_npu_chip_at(i);
-        if (!as_json) {
-            printf("  %-6s %3d %8lld\n", c->name, c->vector_cores, (long long)c->ub_bytes * 8);
-            continue;
-        }
-        json_object(&j, NULL);
-        json_text(&j, "name", c->name);
-        json_int(&j, "vector_cores", c->vector_cores);
-        json_int(&j, "ub_bits", 8 * c->ub_bytes);
-        json_close(&j);
-    }
-    if (as_json) {
-        json_close(&j);
-        json_close(&j);
-        json_end(&j);
     }
     return 0;
 }
@@ -217,9 +162,10 @@ static int answer(const cli_usage *usage, const ub_options *o, const char *op)
     static ub_declared declared = {.kernel = {.name = "--buffer"}};
     ub_question q = {.dtype = o->dtype};
     ub_size size = {0, 0};
-    const int dtype_bytes = ub_parse_dtype(o->dtype);
-    if (!dtype_bytes)
-        return cli_error(usage, "--dtype: found \"%s\", expected f32, bf16 or f16", o->dtype);
+    const int type = cli_type(usage, "--dtype", o->dtype);
+    if (!type)
+        return 2;
+    const int dtype_bytes = (int)tg_type_size(type);
     if (o->shape && !ub_parse_size(o->shape, &size))
         return cli_error(usage, "--shape: found \"%s\", expected ROWSxCOLUMNS", o->shape);
     if (o->tile && !ub_parse_size(o->tile, &q.tile))
@@ -298,6 +244,6 @@ int command_ub_check(int argc, char **argv)
     if (wrong_options(&usage, &o, parsed))
         return 2;
     if (!parsed && !o.buffers.count && !o.liger)
-        return list_all(o.json);
+        return ub_list(o.json);
     return answer(&usage, &o, parsed ? argv[1] : NULL);
 }

@@ -32,8 +32,6 @@ typedef struct ub_size {
 int ub_parse_size(const char *text, ub_size *size);
 /* "x:4x2/row@0-2"; 0 if it is no buffer. */
 int ub_parse_buffer(const char *text, ub_declared *to);
-/* Bytes of "f32", "bf16", "f16"; 0 for others. */
-int ub_parse_dtype(const char *text);
 
 /* Bytes of that UB that the kernel may use: all of it for one that a compiler lays out. */
 typedef struct ub_question {
@@ -56,6 +54,9 @@ typedef struct ub_liger {
 /* Answer on stdout, or with an object of j unless that is NULL. Return 0; 1 if it does not fit, 2 if the question is wrong. */
 int ub_report(const cli_usage *usage, const ub_question *question, json *j);
 int ub_report_liger(const cli_usage *usage, const char *name, const ub_liger *asked, int as_json);
+
+/* All kernels and chips, on stdout; 0. */
+int ub_list(int as_json);
 
 /* The kernels of Liger that are known; NULL at the end. */
 const char *ub_liger_name(int kernel);

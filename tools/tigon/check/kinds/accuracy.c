@@ -82,9 +82,9 @@ static void judge(trier *t, const base *b, const bias *sum)
 
 void kind_accuracy(trier *t)
 {
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < DATA_TYPES; k++) {
         const base *from[BASES];
-        const int n = bases_of(t, kinds_types[k], from, BASES);
+        const int n = bases_of(t, data_types[k], from, BASES);
         for (int i = 0; i < n; i++) {
             bias sum[PB_ARGS] = {{0}};
             for (int seed = 0; seed < SEEDS; seed++)

@@ -50,16 +50,6 @@ static size_t bytes_of(const problem *p)
     return bytes;
 }
 
-static int takes(trier *t, problem *p)
-{
-    tg_ctx *ctx = t->ck->ctx;
-    if (tg_check(p->op->id, problem_args(p)) || !problem_impl_accepts(ctx, t->impl, p))
-        return 0;
-    const int taken = problem_run_impl(ctx, t->impl, p) != TG_EUNSUPPORTED;
-    problem_reset(p);
-    return taken;
-}
-
 static void add(trier *t, const pb_case *c, int type, size_t bytes)
 {
     if (t->nbases < MOST_BASES && !is_known(t, c, type))
@@ -78,16 +68,13 @@ static void consider(void *arg, const pb_case *c)
     char error[PB_ERROR];
     if (t->nbases - f->first >= MOST_A_TYPE || !is_ordinary(c) || !checker_takes(t->ck, c, f->type))
         return;
-    const pb_options options = {.type = f->type,
-                                .seed = (uint64_t)t->ck->s.seed,
-                                .ctx = t->ck->judge,
-                                .guard = CHECK_GUARD};
+    const pb_options options = checker_options(t->ck, f->type);
     problem *p = problem_create(t->ck->cat, t->op, c, &options, error);
     if (p && problem_memory(p) <= MOST_BYTES && !is_empty(p)) {
         pb_case less;
-        if (takes(t, p))
+        if (check_runs(t->ck->ctx, t->impl, p))
             add(t, c, f->type, bytes_of(p));
-        else if (!tg_check(p->op->id, problem_args(p)) &&
+        else if (check_takes(p) &&
                  check_reduce(t->ck->ctx, t->ck->cat, p, t->impl, &options, &less))
             add(t, &less, f->type, bytes_of(p));
     }
@@ -105,8 +92,8 @@ int bases_find(trier *t)
     t->bases = malloc(MOST_BASES * sizeof *t->bases);
     if (!t->bases)
         return -1;
-    for (int k = 0; k < 3; k++) {
-        finder f = {t, kinds_types[k], t->nbases};
+    for (int k = 0; k < DATA_TYPES; k++) {
+        finder f = {t, data_types[k], t->nbases};
         checker_each_case(t->ck, t->op, consider, &f);
         qsort(t->bases + f.first, (size_t)(t->nbases - f.first), sizeof(base), by_size);
     }

@@ -8,8 +8,6 @@
 
 #include "share/impl_device.h"
 
-const int kinds_types[3] = {TG_F32, TG_BF16, TG_F16};
-
 const char *const kind_names[KINDS] = {
     [KIND_SIZES] = "sizes", [KIND_OPTIONS] = "options",   [KIND_TYPES] = "types",
     [KIND_RANGE] = "range", [KIND_ACCURACY] = "accuracy", [KIND_MEMORY] = "memory",
@@ -49,17 +47,15 @@ void kinds_failed(trier *t, const pb_case *c, int type, const char *format, ...)
 problem *kinds_problem(trier *t, const pb_case *c, int type, uint64_t seed)
 {
     char error[PB_ERROR];
-    pb_options options = {.type = type, .seed = seed, .ctx = t->ck->judge, .hollow = 1};
     if (!checker_takes(t->ck, c, type))
         return NULL;
-    problem *p = problem_create(t->ck->cat, t->op, c, &options, error);
-    const int wanted = p && !tg_check(p->op->id, problem_args(p)) &&
-                       !(t->ck->s.quick && problem_memory(p) > QUICK_BYTES);
+    problem *p = check_shapes(t->ck->cat, t->op, c, type, error);
+    const int wanted = check_takes(p) && !(t->ck->s.quick && problem_memory(p) > QUICK_BYTES);
     problem_free(p);
     if (!wanted)
         return NULL;
-    options.hollow = 0;
-    options.guard = CHECK_GUARD;
+    const pb_options options = {
+        .type = type, .seed = seed, .ctx = t->ck->judge, .guard = CHECK_GUARD};
     p = problem_create(t->ck->cat, t->op, c, &options, error);
     if (!p) /* the forward that saves tensors for it may refuse what it takes itself */
         return NULL;

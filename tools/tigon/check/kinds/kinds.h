@@ -38,8 +38,6 @@ const base *bases_richest(const trier *t, int type);
 
 /* ---- kinds.c ---- */
 
-extern const int kinds_types[3];
-
 /* The case in this type: NULL if the operator's check or the implementation refuses it, or if it is too large for --quick. What
  * is wrong with a problem that should be there counts as a failure. */
 problem *kinds_problem(trier *t, const pb_case *c, int type, uint64_t seed);
@@ -59,15 +57,6 @@ void kinds_set_int(pb_case *c, const char *name, int64_t value);
 /* The values of an option that are tried, as a case writes them; returns how many. */
 enum { KINDS_VALUES = 24 };
 int kinds_values(const tg_arg_info *option, char value[][PB_NAME]);
-
-/* ---- bits.c: the bytes of a problem's buffers ---- */
-
-/* A copy, to be freed; NULL if memory is short. */
-unsigned char *bits_copy(const problem *p);
-/* Number of the first byte that differs, or -1. */
-int64_t bits_differ(const problem *p, const unsigned char *bits);
-/* The first tensor that has other bytes than those: its name. */
-const char *bits_tensor(const problem *p, const unsigned char *bits);
 
 /* ---- pages.c: a problem's buffers on pages of their own ---- */
 
@@ -92,7 +81,7 @@ process_state *process_save(void);
 void process_begin(process_state *s);
 int process_end(process_state *s, char *what, size_t size);
 
-/* process_size is checker.h's, too. */
+/* growth.c; process_size is checker.h's, too. */
 void process_measure(process_size *s);
 
 /* ---- the kinds ---- */

@@ -108,9 +108,9 @@ static void try_growth(trier *t, const base *b, problem *p, round_fn round, cons
 
 void kind_process(trier *t)
 {
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < DATA_TYPES; k++) {
         const base *from[BASES];
-        const int n = bases_of(t, kinds_types[k], from, BASES);
+        const int n = bases_of(t, data_types[k], from, BASES);
         for (int i = 0; i < n; i++) {
             problem *p = kinds_problem(t, &from[i]->c, from[i]->type, (uint64_t)t->ck->s.seed);
             if (p && t->ck->before) {

@@ -50,9 +50,9 @@ static void try_pages(trier *t, const base *b, int at_end)
 void kind_memory(trier *t)
 {
     const int host = impl_memory(t->ck->ctx, t->impl) == TG_DEVICE_CPU;
-    for (int k = 0; k < 3; k++) {
-        const base *from[BASES], *rich = bases_richest(t, kinds_types[k]);
-        const int n = bases_of(t, kinds_types[k], from, BASES);
+    for (int k = 0; k < DATA_TYPES; k++) {
+        const base *from[BASES], *rich = bases_richest(t, data_types[k]);
+        const int n = bases_of(t, data_types[k], from, BASES);
         for (int i = 0; i <= n; i++) {
             const base *b = i < n ? from[i] : rich;
             if (!b)

@@ -78,24 +78,16 @@ static void try_option(trier *t, const tg_arg_info *option, const base **from, i
 
 /* ---- all at once ---- */
 
-static uint64_t next(uint64_t *state)
-{
-    uint64_t x = *state += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
 /* Each option gets a value with probability 1/2. */
 static void draw(const trier *t, uint64_t *state, pb_case *c)
 {
     for (int i = 0; i < t->op->info->nargs; i++) {
         const tg_arg_info *option = &t->op->info->args[i];
         char value[KINDS_VALUES][PB_NAME];
-        if (option->kind < TG_ARG_F64 || next(state) % 2)
+        if (option->kind < TG_ARG_F64 || random_next(state) % 2)
             continue;
         const int n = kinds_values(option, value);
-        kinds_set(c, option->name, value[next(state) % (uint64_t)n]);
+        kinds_set(c, option->name, value[random_next(state) % (uint64_t)n]);
     }
 }
 
@@ -112,7 +104,7 @@ static void try_together(trier *t, const base **from, int n)
     enum { DRAWS = 24, TRIES = 20 * DRAWS };
     uint64_t state = (uint64_t)t->ck->s.seed;
     for (int tried = 0, i = 0; tried < DRAWS && i < TRIES && has_options(t); i++) {
-        const base *b = from[next(&state) % (uint64_t)n];
+        const base *b = from[random_next(&state) % (uint64_t)n];
         pb_case c = b->c;
         draw(t, &state, &c);
         tried += kinds_check(t, &c, b->type);
@@ -121,9 +113,9 @@ static void try_together(trier *t, const base **from, int n)
 
 void kind_options(trier *t)
 {
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < DATA_TYPES; k++) {
         const base *from[MOST];
-        const int n = bases_of(t, kinds_types[k], from, MOST);
+        const int n = bases_of(t, data_types[k], from, MOST);
         for (int i = 0; n && i < t->op->info->nargs; i++)
             if (t->op->info->args[i].kind >= TG_ARG_F64)
                 try_option(t, &t->op->info->args[i], from, n);
@@ -140,13 +132,13 @@ static void try_types(trier *t, const base *b, const pb_case *c)
         const pb_decl *d = &t->op->tensor[i];
         if (pb_is_integer(d) || pb_case_drops(c, d->name))
             continue;
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < DATA_TYPES; k++) {
             pb_case other = *c;
             pb_case_remove(&other, PB_TYPE, d->name);
             if (d->symbol == 'W' || d->symbol == 'G')
-                kinds_set(&other, d->symbol == 'W' ? "W" : "G", tg_type_name(kinds_types[k]));
+                kinds_set(&other, d->symbol == 'W' ? "W" : "G", tg_type_name(data_types[k]));
             else
-                pb_case_add(&other, PB_TYPE, d->name, tg_type_name(kinds_types[k]));
+                pb_case_add(&other, PB_TYPE, d->name, tg_type_name(data_types[k]));
             kinds_check(t, &other, b->type);
         }
     }
@@ -155,8 +147,8 @@ static void try_types(trier *t, const base *b, const pb_case *c)
 /* Each tensor in each type that it may have, with each choice of an option. */
 void kind_types(trier *t)
 {
-    for (int k = 0; k < 3; k++) {
-        const base *b = bases_richest(t, kinds_types[k]);
+    for (int k = 0; k < DATA_TYPES; k++) {
+        const base *b = bases_richest(t, data_types[k]);
         if (!b)
             continue;
         try_types(t, b, &b->c);

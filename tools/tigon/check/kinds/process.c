@@ -1,11 +1,8 @@
 /* tools/tigon/check/kinds/process.c - what belongs to the process and its threads, and a call must leave as it was. */
-#include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <fenv.h>
 #include <locale.h>
-#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -267,37 +264,4 @@ int process_end(process_state *s, char *what, size_t size)
         return 0;
     restore(s);
     return 1;
-}
-
-/* ---- sizes ---- */
-
-static int64_t entries(const char *folder)
-{
-    int64_t n = 0;
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return errno == EMFILE || errno == ENFILE ? INT32_MAX : 0; /* no file is left to open */
-    while (readdir(dir))
-        n++;
-    closedir(dir);
-    return n;
-}
-
-void process_measure(process_size *s)
-{
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file && fscanf(file, "%ld", &pages) != 1)
-        pages = 0;
-    if (file)
-        fclose(file);
-#ifdef __GLIBC__
-    const struct mallinfo2 heap = mallinfo2();
-    s->heap = (int64_t)(heap.uordblks + heap.hblkhd);
-#else
-    s->heap = 0;
-#endif
-    s->mapped = pages;
-    s->files = entries("/proc/self/fd");
-    s->threads = entries("/proc/self/task");
 }

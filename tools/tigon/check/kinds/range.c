@@ -47,8 +47,8 @@ static int may_flush(const trier *t)
 
 void kind_range(trier *t)
 {
-    for (int k = 0; k < 3; k++) {
-        const base *rich = bases_richest(t, kinds_types[k]);
+    for (int k = 0; k < DATA_TYPES; k++) {
+        const base *rich = bases_richest(t, data_types[k]);
         base b = rich ? *rich : (base){0};
         if (rich && may_flush(t))
             pb_case_add(&b.c, PB_FLAG, "daz", "");

@@ -18,9 +18,8 @@ static const double most_flops = 0x1p24;
 static int fits(const trier *t, const pb_case *c, int type)
 {
     char error[PB_ERROR];
-    const pb_options options = {.type = type, .seed = 1, .hollow = 1};
-    problem *p = problem_create(t->ck->cat, t->op, c, &options, error);
-    const int ok = p && !tg_check(p->op->id, problem_args(p)) &&
+    problem *p = check_shapes(t->ck->cat, t->op, c, type, error);
+    const int ok = check_takes(p) &&
                    problem_memory(p) <= (size_t)MOST_ELEMENTS * tg_type_size(type) &&
                    problem_flops(p) <= most_flops;
     problem_free(p);
@@ -173,10 +172,9 @@ static void compare(trier *t, const problem *p, const unsigned char *bits)
 static size_t bench_memory(const trier *t, const pb_case *c, int type)
 {
     char error[PB_ERROR];
-    const pb_options options = {.type = type, .seed = 1, .hollow = 1};
-    problem *p = problem_create(t->ck->cat, t->op, c, &options, error);
-    const int fits = p && problem_memory(p) <= MOST_MEMORY && problem_flops(p) <= most_work &&
-                     !tg_check(p->op->id, problem_args(p));
+    problem *p = check_shapes(t->ck->cat, t->op, c, type, error);
+    const int fits =
+        check_takes(p) && problem_memory(p) <= MOST_MEMORY && problem_flops(p) <= most_work;
     const size_t memory = fits ? problem_memory(p) : 0;
     problem_free(p);
     return memory;
@@ -185,11 +183,8 @@ static size_t bench_memory(const trier *t, const pb_case *c, int type)
 static void try_bench(trier *t, const pb_case *c, int type)
 {
     char error[PB_ERROR];
-    const pb_options options = {.type = type,
-                                .seed = (uint64_t)t->ck->s.seed,
-                                .ctx = t->ck->judge,
-                                .guard = CHECK_GUARD,
-                                .saved = PB_SAVED_CALL};
+    pb_options options = checker_options(t->ck, type);
+    options.saved = PB_SAVED_CALL;
     problem *p = problem_create(t->ck->cat, t->op, c, &options, error);
     unsigned char *bits = p && !problem_call(t->ck->judge, p) ? bits_copy(p) : NULL;
     if (bits && problem_impl_accepts(t->ck->ctx, t->impl, p)) {
@@ -212,14 +207,14 @@ static void try_largest_bench(trier *t)
     int type = 0;
     for (int i = 0; i < t->ck->cat->ncases; i++) {
         const pb_case *c = &t->ck->cat->cases[i];
-        for (int k = 0; k < 3 && c->bench && pb_case_is_for(t->op, c); k++) {
-            if (!bases_richest(t, kinds_types[k]) || !checker_takes(t->ck, c, kinds_types[k]))
+        for (int k = 0; k < DATA_TYPES && c->bench && pb_case_is_for(t->op, c); k++) {
+            if (!bases_richest(t, data_types[k]) || !checker_takes(t->ck, c, data_types[k]))
                 continue;
-            const size_t memory = bench_memory(t, c, kinds_types[k]);
+            const size_t memory = bench_memory(t, c, data_types[k]);
             if (memory > most) {
                 most = memory;
                 best = c;
-                type = kinds_types[k];
+                type = data_types[k];
             }
         }
     }
@@ -229,8 +224,8 @@ static void try_largest_bench(trier *t)
 
 void kind_sizes(trier *t)
 {
-    for (int k = 0; k < 3; k++) {
-        const base *from = bases_richest(t, kinds_types[k]);
+    for (int k = 0; k < DATA_TYPES; k++) {
+        const base *from = bases_richest(t, data_types[k]);
         if (from)
             try_dimensions(t, from);
     }

@@ -140,9 +140,9 @@ void kind_state(trier *t)
 {
     known k[MOST];
     int n = 0;
-    for (int type = 0; type < 3; type++) {
+    for (int type = 0; type < DATA_TYPES; type++) {
         const base *from[MOST / 3];
-        const int count = bases_of(t, kinds_types[type], from, MOST / 3);
+        const int count = bases_of(t, data_types[type], from, MOST / 3);
         for (int i = 0; i < count; i++)
             n += remember(t, from[i], &k[n]);
     }

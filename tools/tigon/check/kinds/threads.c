@@ -192,9 +192,9 @@ static int can_be_stopped(const trier *t)
 void kind_threads(trier *t)
 {
     const int stops = can_be_stopped(t);
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < DATA_TYPES; k++) {
         const base *from[BASES];
-        const int n = bases_of(t, kinds_types[k], from, BASES);
+        const int n = bases_of(t, data_types[k], from, BASES);
         if (!n)
             continue;
         try_at_once(t, from, n, 1);

@@ -1,8 +1,8 @@
-/* tools/tigon/check/kinds/bits.c - the bytes of a problem's buffers: copied, compared. */
+/* tools/tigon/trial/bits.c - the bytes of a problem's buffers: copied, compared. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "kinds.h"
+#include "trial.h"
 
 unsigned char *bits_copy(const problem *p)
 {
