@@ -5,11 +5,12 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from problem import Problem, Step, Tensor
-from tigon import Tigon
+from tigon import ops
 
 # Largest relative error, in the 2-norm, of a result against PyTorch in f32 on the same inputs.
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
@@ -58,10 +59,15 @@ def torch_contestant(name: str, problem: Problem, function: Callable, mode: str,
     return Contestant(name, backward, lambda: (build(), backward())[1], build)
 
 
-def tigon_contestant(problem: Problem, mode: str, tigon: Tigon) -> Contestant:
+def prepare(op: str, args: dict) -> Callable:
+    """The call of an operator of Tigon as a function without arguments."""
+    return partial(getattr(ops, op), **args)
+
+
+def tigon_contestant(problem: Problem, mode: str) -> Contestant:
     full = problem.fused or problem.forward + problem.backward
     calls = {"forward": problem.forward, "backward": problem.backward, "full": full}[mode]
-    prepared = [tigon.prepare(*call) for call in calls]
+    prepared = [prepare(*call) for call in calls]
     written = ([] if mode == "backward" else problem.outputs) + ([] if mode == "forward" else gradients(problem))
 
     def run():
@@ -71,7 +77,7 @@ def tigon_contestant(problem: Problem, mode: str, tigon: Tigon) -> Contestant:
     def results():
         if mode == "backward":
             for call in problem.forward:  # what it saves for backward
-                tigon.prepare(*call)()
+                prepare(*call)()
         for tensor in written:
             tensor.fill_(float("nan"))
         run()
@@ -92,17 +98,17 @@ def truth(problem: Problem) -> dict[str, tuple]:
     return {"forward": exact[:count], "backward": exact[count:], "full": exact}
 
 
-def contestants(problem: Problem, mode: str, tigon: Tigon, kept: bool, compiled: Callable) -> list[Contestant]:
+def contestants(problem: Problem, mode: str, kept: bool, compiled: Callable) -> list[Contestant]:
     """Tigon, eager and compiled; `kept`: eager forward goes through out=, where PyTorch has it."""
     eager = problem.with_out if kept and mode == "forward" and problem.with_out else problem.function
     inputs = leaves(problem)
-    return [tigon_contestant(problem, mode, tigon)] + [
+    return [tigon_contestant(problem, mode)] + [
         torch_contestant(name, problem, function, mode, inputs, problem.upstream)
         for name, function in (("eager", eager), ("compile", compiled))]
 
 
-def step_contestants(step: Step, tigon: Tigon, compiled: Callable) -> list[Contestant]:
-    calls = [tigon.prepare(*call) for call in step.calls]
+def step_contestants(step: Step, compiled: Callable) -> list[Contestant]:
+    calls = [prepare(*call) for call in step.calls]
     runs = {"tigon": calls[0], "eager": step.eager, "compile": compiled}
     return [Contestant(name, run, lambda name=name, run=run: (run(), step.state[name])[1]) for name, run in runs.items()]
 

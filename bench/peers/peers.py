@@ -48,13 +48,13 @@ def options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="of each on the CPU; default: 2")
     parser.add_argument("--resume", action="store_true", help="keep what --out has, and measure only operators that it lacks")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that all works, not how fast it is")
-    parser.add_argument("--build", type=Path, default=ROOT / "build", help="folder of libtigon.so and tigon; default: build")
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="folder of the package python/tigon and of tigon; default: build")
     parser.add_argument("--out", type=Path, help="folder for peers.jsonl, peers.md, peers.svg (peers-cuda.*); default: BUILD/peers")
     chosen_options = parser.parse_args()
     chosen_options.dtypes = chosen_options.dtypes or DEVICES[chosen_options.device]["dtypes"]
     chosen_options.out = chosen_options.out or chosen_options.build / "peers"
-    if not (chosen_options.build / "libtigon.so").exists():
-        parser.error(f"--build: found no libtigon.so in {chosen_options.build}")
+    if not (chosen_options.build / "python" / "tigon").exists():
+        parser.error(f"--build: found no python/tigon in {chosen_options.build}")
     return chosen_options
 
 
@@ -67,7 +67,8 @@ def environment(allocator: str, args: argparse.Namespace) -> dict[str, str]:
     hidden = r"MALLOC_|TIGON_(?!CUDA_LIBRARIES)|GLIBC_TUNABLES|LD_PRELOAD"
     inherited = {k: v for k, v in os.environ.items() if not re.match(hidden, k)}
     return inherited | ENVIRONMENTS[allocator] | {
-        "TIGON_DEVICE": args.device, "OMP_NUM_THREADS": str(args.threads), "PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "TIGON_DEVICE": args.device, "OMP_NUM_THREADS": str(args.threads), "PYTHONPATH": str(args.build.resolve() / "python"), "PYTHONDONTWRITEBYTECODE": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(cache(args)), "TRITON_CACHE_DIR": str(cache(args) / "triton")}
 
 

@@ -12,6 +12,6 @@ fail() {
 command -v "${CXX:-g++}" >/dev/null || fail "torch.compile needs a C++ compiler (Debian: apt-get install g++)"
 python=$(sh scripts/torch_python.sh)
 cmake --preset release >/dev/null
-cmake --build --preset release --target tigon_shared --target tigon_command
+cmake --build --preset release --target tigon_python_package --target tigon_command
 cmake --build --preset release --target peers_onednn 2>/dev/null || echo "oneDNN's own primitives are left out: not version 2, or not there"
 exec "$python" -B bench/peers/peers.py "$@"

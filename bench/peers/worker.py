@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 
+import tigon
 import torch
 
 import losses  # noqa: F401  each enters its operators into the table
@@ -24,7 +25,6 @@ from measure import (TOLERANCE, Contestant, compiled, contestants, error, extra_
 from onednn import OneDNN
 from problem import OPERATORS, Make, Operator, Step
 from rivals import Rivals
-from tigon import Tigon
 
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 # Seconds for a cell, and rounds at least, which is what cells of long products take.
@@ -80,7 +80,7 @@ def checked(cell: list[Contestant], expected: tuple | None, about: dict) -> list
     return present
 
 
-def measure(cell: list[tuple[Contestant, float]], clock, pace, tolerance: float, about: dict, memory: bool, tigon: Tigon) -> None:
+def measure(cell: list[tuple[Contestant, float]], clock, pace, tolerance: float, about: dict, memory: bool) -> None:
     if not cell:
         return
     times = interleave([c for c, _ in cell], clock, about["cache"] == "cold", *pace)
@@ -91,7 +91,7 @@ def measure(cell: list[tuple[Contestant, float]], clock, pace, tolerance: float,
         median = statistics.median(own)
         extra = {}
         if memory:
-            tigon.trim()
+            tigon.workspace_trim()
             extra["extra_bytes"] = extra_memory(c, clock)
             if c.name == "tigon":
                 extra["workspace_bytes"] = tigon.workspace_peak()
@@ -99,7 +99,7 @@ def measure(cell: list[tuple[Contestant, float]], clock, pace, tolerance: float,
              ratio=digits(median / tigon_ms), rounds=len(own), error=digits(wrong, 2), correct=wrong <= tolerance, **extra)
 
 
-def compare(operator: Operator, size: str, dtype: str, request: dict, tigon: Tigon, others, clock) -> None:
+def compare(operator: Operator, size: str, dtype: str, request: dict, others, clock) -> None:
     device, kept = request["device"], request["allocator"] == "kept"
     sizes = operator.sizes[device][size]
     with torch.device(device):
@@ -110,9 +110,9 @@ def compare(operator: Operator, size: str, dtype: str, request: dict, tigon: Tig
     exact = None if update or request["compile_only"] else truth(problem)
     for mode in request["modes"]:
         if not update:
-            cell = contestants(problem, mode, tigon, kept, function) + others.contestants(operator.name, sizes, problem, mode)
+            cell = contestants(problem, mode, kept, function) + others.contestants(operator.name, sizes, problem, mode)
         elif mode == "full":
-            cell = sorted(step_contestants(problem, tigon, function), key=lambda c: c.name != "eager")
+            cell = sorted(step_contestants(problem, function), key=lambda c: c.name != "eager")
         else:
             continue
         about = dict(operator=operator.name, size=size, shape=" ".join(f"{k}={v}" for k, v in sizes.items()),
@@ -122,7 +122,7 @@ def compare(operator: Operator, size: str, dtype: str, request: dict, tigon: Tig
             continue
         present = checked(cell, exact and exact[mode], about)
         memory = mode == "full" and size == "large" and (device == "cuda" or not kept)
-        measure(present, clock, QUICK if request["quick"] else PACE[device][size], TOLERANCE[TYPES[dtype]], about, memory, tigon)
+        measure(present, clock, QUICK if request["quick"] else PACE[device][size], TOLERANCE[TYPES[dtype]], about, memory)
 
 
 def settings(device: str) -> dict:
@@ -137,12 +137,11 @@ def main() -> None:
     device, allocator = request["device"], request["allocator"]
     begin, before = time.monotonic(), seconds_of_others()
     torch.set_num_threads(request["threads"])
-    tigon = Tigon(os.path.join(request["build"], "libtigon.so"), request["threads"])
     others = Rivals() if device == "cuda" else OneDNN(os.path.join(request["build"], "libpeers_onednn.so"))
     clock = None if request["compile_only"] else CLOCKS[device]()
 
     def emit_settings() -> None:
-        emit(**settings(device), torch=torch.__version__, tigon=tigon.describe(), missing=others.missing,
+        emit(**settings(device), torch=torch.__version__, tigon=f"Tigon {tigon.__version__}, level {tigon.cpu_level()}", missing=others.missing,
              others=(seconds_of_others() - before) / (time.monotonic() - begin),
              cold_bytes=clock.flush.numel() * 4, allocator=allocator,
              environment={k: v for k, v in sorted(os.environ.items()) if re.match(r"MALLOC_|OMP_|GOMP_|KMP_|MKL_|TIGON_", k)})
@@ -153,10 +152,10 @@ def main() -> None:
         for size in (size for size in request["sizes"] if size in OPERATORS[name].sizes[device]):
             for dtype in request["dtypes"]:
                 try:
-                    compare(OPERATORS[name], size, dtype, request, tigon, others, clock)
+                    compare(OPERATORS[name], size, dtype, request, others, clock)
                 except torch.OutOfMemoryError as error:
                     emit(operator=name, size=size, dtype=dtype, left_out=size, why=str(error).split(". ")[0])
-                tigon.trim()
+                tigon.workspace_trim()
                 gc.collect()
                 torch.cuda.empty_cache()
         emit(family=name, allocator=allocator, memory_bound=OPERATORS[name].memory_bound, note=OPERATORS[name].note)

@@ -92,6 +92,14 @@ def test_a_certain_implementation(x):
     assert tigon.last_impl() == "ref/softmax_forward"
 
 
+def test_workspace():
+    x = torch.randn(64, 512)
+    ops.rms_norm_backward(x, x, torch.ones(512), torch.ones(64), dweight=True)
+    assert tigon.workspace_peak() >= 4 * 512
+    tigon.workspace_trim()
+    assert tigon.workspace_peak() == 0 and tigon.cpu_level()
+
+
 def test_strides(x):
     wide = torch.from_numpy(np.tile(x, 2))
     gate, up = wide.chunk(2, -1)

@@ -17,6 +17,24 @@ static PyObject *wait_for_devices(PyObject *module, PyObject *none)
     Py_RETURN_NONE;
 }
 
+static PyObject *workspace_peak(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    tg_ctx *ctx = context_of_last_call();
+    return PyLong_FromSize_t(ctx ? tg_ctx_workspace_peak(ctx) : 0);
+}
+
+static PyObject *workspace_trim(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    tg_ctx *ctx = context_of_last_call();
+    if (ctx) {
+        tg_ctx_workspace_trim(ctx);
+        tg_ctx_workspace_reset_peak(ctx);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *cpu_level(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -102,6 +120,12 @@ static PyMethodDef functions[] = {
      "streams that were. To be called "
      "before a stream is destroyed, and not while a graph is used that recorded calls on it. The "
      "next call on a stream begins anew."},
+    {"workspace_peak", workspace_peak, METH_NOARGS,
+     "Bytes of workspace that were in use at once since the last trim, in the context of this "
+     "thread's last "
+     "call."},
+    {"workspace_trim", workspace_trim, METH_NOARGS,
+     "Gives back what workspace that context keeps, and begins to count its peak anew."},
     {"cpu_level", cpu_level, METH_NOARGS, "The highest level of this machine's processor."},
     {"devices", devices, METH_NOARGS,
      "Devices by name: how many there are, and the first one's name or why there is none."},

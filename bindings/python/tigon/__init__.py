@@ -6,9 +6,12 @@ tigon.torch    the same with gradients, for PyTorch
 from tigon import _core, _outputs, ops
 
 __version__ = _core.version
+cpu_level = _core.cpu_level
 last_impl = _core.last_impl
 sync = _core.sync
 release = _core.release
+workspace_peak = _core.workspace_peak
+workspace_trim = _core.workspace_trim
 
 _core.set_allocator(_outputs.allocate)
 
