@@ -59,6 +59,31 @@ static const tg_tensor *of_same_words(const op_shapes *s, shape_range words, int
     return first < MAX_ARGS ? tensors[first] : NULL;
 }
 
+/* Names that are not known yet stand for the sizes of a tensor: of several lists by the first of so many. Whether all sizes fit is
+ * for the check of the call. */
+static void learn(const op_shapes *s, shape_sizes *z, shape_range range, const tg_tensor *t)
+{
+    for (int k = 0; k < range.count; k++) {
+        const shape_list *list = &s->list[range.first + k];
+        const int more = t->ndim - list->count, open = list->at != SHAPE_NONE;
+        if (open ? more < 0 : more != 0)
+            continue;
+        for (int i = 0; i < list->count; i++) {
+            const int name = list->dim[i];
+            if (name < SHAPE_NAMES && !(z->known >> name & 1u)) {
+                z->known |= 1u << name;
+                z->size[name] = t->shape[i < list->at ? i : i + more];
+            }
+        }
+        if (open && !list->as_many && !(z->known >> list->several & 1u)) {
+            z->known |= 1u << list->several;
+            z->size[list->several] = more;
+            z->dims[list->several] = t->shape + list->at;
+        }
+        return;
+    }
+}
+
 static int make_output(int op, const uint64_t *slots, int arg, const shape_list *list,
                        int64_t *shape)
 {
@@ -69,7 +94,7 @@ static int make_output(int op, const uint64_t *slots, int arg, const shape_list 
         const int slot = s->at[i].slot;
         const tg_tensor *t = ((const tg_tensor *const *)slots)[slot];
         if (slot != arg && has_shape(t))
-            tg_shape_fits(s, &z, tg_shape_range(&s->at[i].rule, slots), t);
+            learn(s, &z, tg_shape_range(&s->at[i].rule, slots), t);
     }
     const int n = make(s, &z, list, shape);
     char text[160];

@@ -97,6 +97,9 @@ static int read_sum(reader *r)
     } while (accept(r, '+'));
     if (sum.count == 1 && sum.names[0][1] == SHAPE_NONE)
         return sum.names[0][0];
+    for (int i = 0; i < r->s->sums; i++)
+        if (!memcmp(&r->s->sum[i], &sum, sizeof sum))
+            return SHAPE_NAMES + i;
     if (r->s->sums == SHAPE_SUMS)
         return fail(r);
     r->s->sum[r->s->sums] = sum;

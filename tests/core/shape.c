@@ -83,6 +83,23 @@ static void check_tables(void)
             "dimension of weight");
 }
 
+/* Two arguments of the same words, in which there is a sum. */
+static void check_sum(void)
+{
+    int64_t s[2][2], logits[] = {2, 4, 7}, other[] = {2, 3, 7};
+    tg_tensor x = tensor(TG_F32, 3, logits), dx = tensor(TG_F32, 3, other);
+    tg_tensor target = matrix(TG_I64, s[0], 2, 3), lse = matrix(TG_F32, s[1], 2, 3);
+    refused("selective_log_softmax_backward",
+            &(tg_selective_log_softmax_backward_args){.logits = &x,
+                                                      .target = &target,
+                                                      .lse = &lse,
+                                                      .dlogp = &lse,
+                                                      .dlogits = &dx,
+                                                      .temperature = 1},
+            "selective_log_softmax_backward: dlogits is [2,3,7], expected [2,4,7], the shape of "
+            "logits");
+}
+
 static void check_options(void)
 {
     int64_t shape[] = {2, 4, 3}, s[2];
@@ -216,6 +233,7 @@ int main(void)
     EXPECT(cat, "%s", error);
     check_losses();
     check_tables();
+    check_sum();
     check_options();
     check_unknown();
     check_language();

@@ -133,6 +133,8 @@ WRONG = [
     (ValueError, "group_norm_forward: y and mean cannot be made for x [4, 8, 1]; give a tensor to write to (array is too big; "
      "`arr.size * arr.dtype.itemsize` is larger than the maximum possible size.)",
      lambda: ops.group_norm_forward(np.ones((4, 8, 1), np.float32), num_groups=2**61, mean=True)),
+    (ValueError, "embedding_backward: the shape of dweight is [V,8], which does not follow from what is given; give a tensor to write to",
+     lambda: ops.embedding_backward(X, torch.zeros(4, dtype=torch.int64))),
     (ValueError, "cross_entropy_forward: reduction is 'average', expected one of mean, sum, none",
      lambda: ops.cross_entropy_forward(X, torch.arange(4), reduction="average")),
     (ValueError, "rms_norm_forward: weight is [7], expected [8], the last dimension of x", lambda: ops.rms_norm_forward(X, torch.ones(7))),
@@ -197,6 +199,17 @@ def test_every_operator_is_documented_and_has_a_signature():
         parameters = inspect.signature(function).parameters
         assert set(parameters) == {a["name"] for a in SCHEMA[name]} | {"impl"}
         assert len(function.__doc__) > 40
+        assert all(re.search(rf"^  {a['name']}: ", function.__doc__, re.M) for a in SCHEMA[name] if a["shape"]), name
+
+
+def test_outputs_have_the_shapes_that_the_library_tells(x):
+    target = np.zeros(x.shape[0], np.int64)
+    assert ops.cross_entropy_forward(x, target).shape == ()
+    assert ops.cross_entropy_forward(x, target, reduction="none").shape == target.shape
+    assert ops.gemm(x, x, trans_a=True).shape == (x.shape[1], x.shape[1])
+    heads = torch.ones(2, 3, 4, 8)
+    assert ops.flash_attention_forward(heads, heads, heads, lse=True)[1].shape == (2, 4, 3)
+    assert ops.group_norm_forward(heads, num_groups=3, mean=True)[1].shape == (2, 3)
 
 
 def test_help_is_of_python():

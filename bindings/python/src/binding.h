@@ -71,7 +71,9 @@ PyObject *raise_status(tg_status status);
 
 /* The functions of all operators, a dict by name. */
 PyObject *operators_new(PyObject *module);
-/* Sets the function that makes outputs: allocate(operator, tensors by name, options by name, names of outputs) -> tuple. */
+/* The shapes of outputs, where tensors are told by their shapes. */
+PyObject *operators_output_shapes(PyObject *module, PyObject *args);
+/* Sets the function that makes outputs: allocate(operator, tensors by name, shapes of outputs by name) -> tuple. */
 PyObject *operators_set_allocator(PyObject *module, PyObject *allocate);
 
 #endif

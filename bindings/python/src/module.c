@@ -72,7 +72,7 @@ static PyObject *choices_of(const tg_arg_info *arg)
     return dict;
 }
 
-/* An argument as a dict: name, kind, rule (of its type), reads, default, required, choices. */
+/* An argument as a dict: name, kind, rule (of its type), shape, reads, default, required, choices. */
 static PyObject *describe_argument(const tg_arg_info *arg)
 {
     PyObject *choices = choices_of(arg);
@@ -82,9 +82,10 @@ static PyObject *describe_argument(const tg_arg_info *arg)
     PyObject *value = arg->required || arg->default_text || !option
                           ? Py_BuildValue("")
                           : PyFloat_FromDouble(arg->value);
-    return Py_BuildValue("{sssssssisNsisN}", "name", arg->name, "kind", tg_arg_kind_name(arg->kind),
-                         "rule", option ? "" : arg->types->name, "reads", arg->reads, "default",
-                         value, "required", arg->required, "choices", choices);
+    return Py_BuildValue("{sssssssssisNsisN}", "name", arg->name, "kind",
+                         tg_arg_kind_name(arg->kind), "rule", option ? "" : arg->types->name,
+                         "shape", option ? "" : arg->shape, "reads", arg->reads, "default", value,
+                         "required", arg->required, "choices", choices);
 }
 
 static PyObject *schema(PyObject *module, PyObject *none)
@@ -130,6 +131,8 @@ static PyMethodDef functions[] = {
     {"devices", devices, METH_NOARGS,
      "Devices by name: how many there are, and the first one's name or why there is none."},
     {"schema", schema, METH_NOARGS, "Operators by name: a list of their arguments, each a dict."},
+    {"output_shapes", operators_output_shapes, METH_VARARGS,
+     "output_shapes(operator, shapes by name, options by name, names of outputs): shapes by name."},
     {"set_allocator", operators_set_allocator, METH_O,
      "Sets the function that makes outputs which a call does not give."},
     {"set_device_allocator", contexts_set_allocator, METH_VARARGS,

@@ -111,32 +111,57 @@ static int is_asked(const call *c, int i)
     return is_output(arg) && (c->given[i] == Py_True || (!c->given[i] && arg->kind == TG_ARG_OUT));
 }
 
-static PyObject *given_as_dict(const call *c, int options)
+static PyObject *tensors_as_dict(const call *c)
 {
     PyObject *dict = PyDict_New();
     for (int i = 0; dict && i < c->op->info->nargs; i++)
-        if (c->given[i] && is_option(&c->op->info->args[i]) == options && !is_asked(c, i) &&
+        if (c->given[i] && !is_option(&c->op->info->args[i]) && !is_asked(c, i) &&
             PyDict_SetItem(dict, c->op->names[i], c->given[i]) != 0)
             Py_CLEAR(dict);
     return dict;
 }
 
+/* The shape of an output as a tuple. NULL with a Python exception. */
+static PyObject *shape_of(const call *c, int i)
+{
+    int64_t shape[TG_MAX_NDIM];
+    int ndim;
+    if (tg_output_shape(c->op->id, c->slots, i, shape, &ndim) != TG_OK) {
+        PyErr_Format(PyExc_ValueError, "%s; give a tensor to write to", tg_last_error());
+        return NULL;
+    }
+    PyObject *tuple = PyTuple_New(ndim);
+    for (int k = 0; tuple && k < ndim; k++) {
+        PyObject *size = PyLong_FromLongLong(shape[k]);
+        if (!size || PyTuple_SetItem(tuple, k, size) != 0)
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/* The shapes of outputs by their names: of those that are asked for. */
+static PyObject *shapes_of_asked(const call *c)
+{
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && i < c->op->info->nargs; i++) {
+        PyObject *shape = is_asked(c, i) ? shape_of(c, i) : NULL;
+        if (is_asked(c, i) && (!shape || PyDict_SetItem(dict, c->op->names[i], shape) != 0))
+            Py_CLEAR(dict);
+        Py_XDECREF(shape);
+    }
+    return dict;
+}
+
 static int make_outputs(call *c)
 {
-    PyObject *wanted = PyList_New(0);
-    for (int i = 0; wanted && i < c->op->info->nargs; i++)
-        if (is_asked(c, i) && PyList_Append(wanted, c->op->names[i]) != 0)
-            Py_CLEAR(wanted);
-    PyObject *tensors = wanted ? given_as_dict(c, 0) : NULL;
-    PyObject *options = tensors ? given_as_dict(c, 1) : NULL;
-    if (options && !allocator)
+    PyObject *wanted = shapes_of_asked(c);
+    PyObject *tensors = wanted ? tensors_as_dict(c) : NULL;
+    if (tensors && !allocator)
         PyErr_SetString(PyExc_RuntimeError, "tigon: no allocator is set");
-    else if (options)
-        c->made =
-            PyObject_CallFunction(allocator, "sOOO", c->op->info->name, tensors, options, wanted);
+    else if (tensors)
+        c->made = PyObject_CallFunction(allocator, "sOO", c->op->info->name, tensors, wanted);
     Py_XDECREF(wanted);
     Py_XDECREF(tensors);
-    Py_XDECREF(options);
     if (!c->made)
         return -1;
     for (int i = 0, k = 0; i < c->op->info->nargs; i++)
@@ -328,6 +353,61 @@ static int add_operator(PyObject *dict, PyObject *module_name, int id)
     Py_XDECREF(capsule);
     Py_XDECREF(function);
     return status;
+}
+
+/* A tensor of that shape, without data, and its sizes. */
+static int take_shape(call *c, int i, PyObject *shape, int64_t *sizes)
+{
+    const Py_ssize_t ndim = PyTuple_Check(shape) ? PyTuple_Size(shape) : TG_MAX_NDIM + 1;
+    if (ndim > TG_MAX_NDIM) {
+        PyErr_Format(PyExc_ValueError, "%s: %s has more than %d dimensions", c->op->info->name,
+                     c->op->info->args[i].name, TG_MAX_NDIM);
+        return -1;
+    }
+    for (Py_ssize_t k = 0; k < ndim; k++)
+        sizes[k] = PyLong_AsLongLong(PyTuple_GetItem(shape, k));
+    c->views[i] = tg_tensor_of(NULL, TG_F32, (int)ndim, sizes);
+    const tg_tensor *view = &c->views[i];
+    memcpy(&c->slots[i], &view, sizeof view);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* output_shapes(operator, shapes by name, options by name, names of outputs) -> shapes by name */
+PyObject *operators_output_shapes(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name;
+    PyObject *shapes, *options, *names;
+    if (!PyArg_ParseTuple(args, "sOOO", &name, &shapes, &options, &names))
+        return NULL;
+    const int id = tg_op_by_name(name);
+    if (id < 0)
+        return PyErr_Format(PyExc_LookupError, "there is no operator %s", name);
+    int64_t sizes[MOST_ARGS][TG_MAX_NDIM];
+    operator op = {.id = id, .info = tg_op_at(id)};
+    call c = {.op = &op};
+    PyObject *made = PyDict_New();
+    int wrong = !made;
+    for (int i = 0; !wrong && i < op.info->nargs; i++) {
+        const tg_arg_info *arg = &op.info->args[i];
+        PyObject *value = PyMapping_GetItemString(is_option(arg) ? options : shapes, arg->name);
+        PyErr_Clear(); /* (it is not given) */
+        if (value && value != Py_None)
+            wrong = is_option(arg) ? option_of(name, arg, value, &c.slots[i]) != 0
+                                   : take_shape(&c, i, value, sizes[i]) != 0;
+        Py_XDECREF(value);
+    }
+    for (int i = 0; !wrong && i < op.info->nargs; i++) {
+        PyObject *key = PyUnicode_FromString(op.info->args[i].name);
+        PyObject *shape = NULL;
+        if (key && PySequence_Contains(names, key) == 1)
+            wrong = !(shape = shape_of(&c, i)) || PyDict_SetItem(made, key, shape) != 0;
+        Py_XDECREF(key);
+        Py_XDECREF(shape);
+    }
+    if (wrong)
+        Py_CLEAR(made);
+    return made;
 }
 
 PyObject *operators_new(PyObject *module)

@@ -1,63 +1,10 @@
-"""Outputs that a call does not give: their shapes, element types, and who allocates them. tigon.torch asks here as well, with tensors
-that have shapes alone."""
+"""Outputs that a call does not give: their element types, and who allocates them. Their shapes are those of the library. tigon.torch asks
+here as well, with tensors that have shapes alone."""
 import sys
 
 from tigon import _core
 
 SCHEMA = _core.schema()
-
-
-def _rows(t, o):
-    return t["x"].shape[:-1]
-
-
-def _loss(t, o):
-    if o.get("reduction") not in ("none", 2):
-        return ()
-    return next(t[name] for name in ("target", "y_pred", "p") if name in t).shape
-
-
-def _product(t, o):
-    rows, columns = t["a"].shape[_is(o, "trans_a") - 2], t["b"].shape[-1 - _is(o, "trans_b")]
-    return tuple(t["a"].shape[:-2]) + (rows, columns)
-
-
-def _is(o, name):
-    return int(o.get(name) in ("yes", 1))
-
-
-def _groups(t, o):
-    return (t["x"].shape[0], o["num_groups"])
-
-
-# What holds for an output of that name, unless its operator says otherwise.
-SHAPES = {
-    "y": ("x", "gate", "q"), "s": ("x",), "yq": ("q",), "yk": ("k",),
-    "rstd": _rows, "mean": _rows,
-    "loss": _loss, "z_loss": _loss, "accuracy": _loss, "kl": _loss, "clipped": _loss,
-    "lse": ("target",), "predicted": ("target",), "logp": ("target",),
-    "dbeta": ("gamma",),
-}
-SHAPES_OF = {
-    "gemm": {"c": _product},
-    "batched_gemm": {"c": _product},
-    "embedding_forward": {"y": lambda t, o: tuple(t["indices"].shape) + tuple(t["weight"].shape[1:])},
-    "sum_rows_forward": {"y": lambda t, o: t["x"].shape[1:]},
-    "sum_squares_forward": {"y": lambda t, o: ()},
-    "layer_norm_backward": {"dbias": lambda t, o: t["x"].shape[-1:]},
-    "group_norm_forward": {"mean": _groups, "rstd": _groups},
-    "group_norm_backward": {"dbias": lambda t, o: t["x"].shape[1:2]},
-    "poly_norm_forward": {"rstd": lambda t, o: tuple(_rows(t, o)) + (3,)},
-    "poly_norm_backward": {"dbias": lambda t, o: (1,)},
-    "flash_attention_forward": {"lse": lambda t, o: tuple(t["q"].shape[i] for i in (0, 2, 1))},
-    "fused_neighborhood_attention_forward": {"lse": lambda t, o: t["q"].shape[:-1]},
-    "fused_linear_cross_entropy_forward": {"dbias": lambda t, o: t["weight"].shape[:1]},
-    "fused_linear_cross_entropy_backward": {"dbias": lambda t, o: t["weight"].shape[:1]},
-    "kl_div_backward": {"dy_pred": ("y_true",)},
-    # (How many rows the input of forward had is not to be seen here: tigon.torch says it.)
-    "embedding_backward": {"dweight": lambda t, o: (o["weight_rows"],) + tuple(t["dy"].shape[-1:])},
-    "sum_rows_backward": {"dx": lambda t, o: (o["x_rows"],) + tuple(t["dy"].shape)},
-}
 
 
 RULES = {op: {arg["name"]: arg["rule"] for arg in args if arg["rule"]} for op, args in SCHEMA.items()}
@@ -70,18 +17,6 @@ def main(op, tensors):
     return tensors[name] if name in tensors else next(iter(tensors.values()))
 
 
-def _like_input(name, rules):
-    """The input that a gradient is like: x of dx, dyq of dq, dy of dx where there is no x."""
-    return next((n for n in (name[1:], "dy" + name[1:], "dy") if n in rules), None)
-
-
-def _rule(op, name):
-    """The inputs of which the first that is given has the output's shape, or shape(tensors, options)."""
-    if name in SHAPES_OF.get(op, {}):
-        return SHAPES_OF[op][name]
-    return SHAPES[name] if name in SHAPES else (_like_input(name, RULES[op]),)
-
-
 def _kind(op, name):
     """The output's type: its name, or the inputs of which the first that is given has it; none: that of the call."""
     rule = RULES[op][name]
@@ -90,8 +25,7 @@ def _kind(op, name):
     return () if rule in ("T", "FLOAT", "ANY_OF_F32") else (name[1:], "weight", "gamma")
 
 
-PLANS = {op: {name: (_rule(op, name), _kind(op, name)) for name in rules
-              if next(a for a in SCHEMA[op] if a["name"] == name)["kind"] in ("out", "out_opt")} for op, rules in RULES.items()}
+KINDS = {op: {a["name"]: _kind(op, a["name"]) for a in args if a["kind"] in ("out", "out_opt")} for op, args in SCHEMA.items()}
 
 
 def _dtype(kind, tensors, first):
@@ -102,21 +36,21 @@ def _dtype(kind, tensors, first):
 
 
 def _torch_empty(torch, first):
-    def empty(model, shape, dtype):
-        if model is not None and model.dtype is dtype and model.is_contiguous():
-            return torch.empty_like(model)  # half as long as with a shape
+    def empty(shape, dtype):
+        if first.dtype is dtype and first.shape == shape and first.is_contiguous():
+            return torch.empty_like(first)  # half as long as with a shape
         return torch.empty(shape, dtype=dtype if isinstance(dtype, torch.dtype) else getattr(torch, str(dtype)), device=first.device)
     return empty
 
 
 def _array_empty(numpy):
-    def empty(model, shape, dtype):
+    def empty(shape, dtype):
         return numpy.empty(shape, str(dtype).rpartition(".")[2])
     return empty
 
 
 def _jax_empty(jax):
-    def empty(model, shape, dtype):
+    def empty(shape, dtype):
         if str(dtype) == "int64" and not jax.config.jax_enable_x64:
             import numpy
 
@@ -126,7 +60,7 @@ def _jax_empty(jax):
 
 
 def _maker(first):
-    """empty(tensor of the shape or None, shape, type) of the framework of a tensor: PyTorch's, CuPy's, JAX's, else NumPy's, in whose
+    """empty(shape, type) of the framework of a tensor: PyTorch's, CuPy's, JAX's, else NumPy's, in whose
     memory all others can be read."""
     torch = sys.modules.get("torch")
     if torch and isinstance(first, torch.Tensor):
@@ -143,21 +77,17 @@ def _maker(first):
     return _array_empty(numpy)
 
 
-def make(op, tensors, options, names):
-    """Outputs of these names, not yet written."""
+def make(op, tensors, shapes):
+    """Outputs of these shapes, which are by name, not yet written."""
     first = main(op, tensors)
-    empty, plan, made = _maker(first), PLANS[op], []
-    for name in names:
-        rule, kind = plan[name]
-        model = next(tensors[n] for n in rule if n in tensors) if isinstance(rule, tuple) else None
-        made.append(empty(model, rule(tensors, options) if model is None else model.shape, _dtype(kind, tensors, first)))
-    return tuple(made)
+    empty, kinds = _maker(first), KINDS[op]
+    return tuple([empty(shape, _dtype(kinds[name], tensors, first)) for name, shape in shapes.items()])
 
 
-def allocate(op, tensors, options, names):
-    """As the extension calls it. What is wrong with shapes is said by the operator's check, where there is something to check."""
+def allocate(op, tensors, shapes):
+    """As the extension calls it."""
     try:
-        return make(op, tensors, options, names)
-    except (LookupError, StopIteration, TypeError, AttributeError, ValueError, OverflowError) as error:
-        shapes = ", ".join(f"{name} {list(getattr(tensor, 'shape', ()))}" for name, tensor in tensors.items())
-        raise ValueError(f"{op}: {' and '.join(names)} cannot be made for {shapes}; give a tensor to write to ({error})") from None
+        return make(op, tensors, shapes)
+    except (TypeError, AttributeError, ValueError, OverflowError) as error:
+        given = ", ".join(f"{name} {list(getattr(tensor, 'shape', ()))}" for name, tensor in tensors.items())
+        raise ValueError(f"{op}: {' and '.join(shapes)} cannot be made for {given}; give a tensor to write to ({error})") from None

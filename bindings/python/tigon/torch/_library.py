@@ -32,13 +32,38 @@ def _readable(tensor):
     return tensor
 
 
-def _outputs(op, tensors, options):
-    """Outputs, not yet written, and those of them that are wanted, by name. The others are empty: operators of PyTorch always return
-    as many."""
-    given = {n: t for n, t in zip(op.inputs, tensors) if t is not None}
-    wanted = [n for n in op.outputs if (op.follows[n] in given if n in op.follows else n not in op.flags or options.get(n))]
-    made = dict(zip(wanted, make(op.name, given, options, wanted)))
-    return tuple(made[n] if n in made else next(iter(given.values())).new_empty(0) for n in op.outputs), made
+def _wanted(op, given, options):
+    """The outputs of a call, in their order."""
+    return [n for n in op.outputs if (op.follows[n] in given if n in op.follows else n not in op.flags or options.get(n))]
+
+
+def _rows_shape(op, given, options):
+    """The shape of the output whose number of rows no input tells, by its name."""
+    if not op.rows:
+        return {}
+    source, name, behind = op.rows
+    return {name: (options[f"{source}_rows"], *given["dy"].shape[behind])}
+
+
+def _shapes(op, given, options):
+    """Shapes of the wanted outputs by name. Sizes may be symbols, which the library does not know: large numbers stand for them."""
+    sizes, first = [], 1 << 40
+
+    def stand_in(size):
+        sizes.append(size)
+        return first + len(sizes) - 1
+    known = _rows_shape(op, given, options)
+    names = [n for n in _wanted(op, given, options) if n not in known]
+    options = {n: stand_in(v) if isinstance(v, torch.SymInt) else v for n, v in options.items()}
+    shapes = {n: tuple(map(stand_in, t.shape)) for n, t in given.items()}
+    made = _core.output_shapes(op.name, shapes, options, names)
+    known.update({n: tuple(sizes[s - first] if s >= first else s for s in shape) for n, shape in made.items()})
+    return {n: known[n] for n in op.outputs if n in known}
+
+
+def _all(op, given, made):
+    """The outputs by name, and empty tensors for those that are not wanted: operators of PyTorch always return as many."""
+    return _result(tuple(made[n] if n in made else next(iter(given.values())).new_empty(0) for n in op.outputs))
 
 
 def _result(results):
@@ -51,23 +76,22 @@ def _kernel(op):
 
     def kernel(*tensors, **options):
         _check(op.name, op.inputs, tensors)
-        tensors = tuple(map(_readable, tensors))
-        results, made = _outputs(op, tensors, options)
-        function(*_by_position(op, tensors), **made, **{n: v for n, v in options.items() if n in names})
-        return _result(results)
+        given = {n: t for n, t in zip(op.inputs, map(_readable, tensors)) if t is not None}
+        known = _rows_shape(op, given, options)
+        wanted = _wanted(op, given, options)
+        outputs = {n: True for n in wanted}
+        outputs.update(zip(known, make(op.name, given, known)))
+        results = function(*map(given.get, op.all_inputs), **outputs, **{n: v for n, v in options.items() if n in names})
+        return _all(op, given, dict(zip(wanted, results if len(wanted) != 1 else (results,))))
     return kernel
-
-
-def _by_position(op, tensors):
-    """The library's function takes inputs that are hidden here as well: those of the middle are None."""
-    given = dict(zip(op.inputs, tensors))
-    return [given.get(n) for n in op.all_inputs]
 
 
 def _fake(op):
     def fake(*tensors, **options):
         _check(op.name, op.inputs, tensors)
-        return _result(_outputs(op, tensors, options)[0])
+        given = {n: t for n, t in zip(op.inputs, tensors) if t is not None}
+        shapes = _shapes(op, given, options)
+        return _all(op, given, dict(zip(shapes, make(op.name, given, shapes))))
     return fake
 
 

@@ -15,8 +15,8 @@ SHARED = {"fused_add_rms_norm": {"residual": "dx"}}
 _SLICE = {"vocab_start", "vocab_size"}
 LEFT_OUT = {"gemm": {"beta"}, "batched_gemm": {"beta"}, "cross_entropy": {"grad_scale"} | _SLICE, "softmax_jsd": {"grad_scale"},
             "fused_linear_cross_entropy": _SLICE}
-# The first size of an output that no input tells.
-ROWS = {"embedding_backward": ("weight", "dweight"), "sum_rows_backward": ("x", "dx")}
+# The output whose first size no input tells, the input of forward that has it, and what follows it in the shape of dy.
+ROWS = {"embedding_backward": ("weight", "dweight", slice(-1, None)), "sum_rows_backward": ("x", "dx", slice(None))}
 # Optional outputs that are computed whenever an input is given.
 FOLLOWS = {"yk": "k", "dk": "dyk"}
 # Operators without forward and backward: the gradients of products are products.
