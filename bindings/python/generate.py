@@ -68,8 +68,32 @@ def in_python(fields, text):
     return re.sub(r"\b0 means\b", said, text).replace(", TG_ZERO 0", "").replace("TG_ZERO", "0")
 
 
+def shape_words(shape):
+    """A shape of ops.def for readers: "[*R, N]", where *R is any number of sizes, as in Python."""
+    condition, _, lists = shape.rpartition("?")
+    if condition:
+        yes, no = (shape_words(part.strip()) for part in lists.split(":"))
+        option, _, value = condition.partition("=")
+        return f"{yes} if {option} is {value.strip()}, else {no}"
+    if "|" in shape:
+        return " or ".join(shape_words(part.strip()) for part in shape.split("|"))
+    if re.fullmatch(r"~\[[^]]*\]", shape):
+        return "one element" if shape in ("~[]", "~[1]") else f"as many elements as {shape_words(shape[2:-1])}"
+    rows = re.fullmatch(r"~(\[[^]]*\]),(\w+)", shape)
+    if rows:
+        return f"[.., {rows[2]}], as many rows as {rows[1]}"
+    return f"[{shape.replace(',', ', ')}]"
+
+
+def argument_lines(fields):
+    for kind, name, rest in fields:
+        shape = re.search(r'"([^"]*)"', rest)
+        if kind not in ("F64", "I64", "CHOICE"):
+            yield f"  {name}: {shape_words(shape[1])}{', or None' if kind.startswith('OPT') and kind != 'OPT_OVER' else ''}"
+
+
 def documentation(name, fields, text):
-    text = in_python(fields, text)
+    text = in_python(fields, text) + "\nShapes:\n" + "\n".join(argument_lines(fields))
     if name.endswith("_backward"):
         text = f"The gradient of {name.removesuffix('_backward')}.\n{text}"
     defaults = [f"{arg} {rest[8:-1].strip(chr(34)) if rest.startswith('TG_FROM') else rest}"

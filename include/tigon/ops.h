@@ -145,7 +145,7 @@ TG_API tg_status tg_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_
 
 /* sum_rows: the sum over the first dimension, such as the gradient of a bias.
  *   y = scale * factor * sum over r of x[r], with accumulate added to what y holds.
- *   x [R, shape of y] T; y of at least one dimension, f32, bf16 or f16 whatever T is: of a single row it is a change of type.
+ *   x [R,..,N] T; y [..,N], f32, bf16 or f16 whatever T is: of a single row it is a change of type.
  *   factor one element, or NULL: 1. A number that only the tensors' memory knows, such as one that a device has computed.
  * Saved for backward: nothing.
  * Numerics: summed in f32, in an order that depends on sizes alone, and rounded once.
@@ -153,7 +153,7 @@ TG_API tg_status tg_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_
 TG_API tg_status tg_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args);
 
 /*   dx[r] = scale * factor * dy for every r: the same in every row, such as a bias.
- *   dy f32, bf16 or f16; dx [R, shape of dy] T; factor as above, which gets no gradient. */
+ *   dy [..,N], f32, bf16 or f16; dx [R,..,N] T; factor as above, which gets no gradient. */
 TG_API tg_status tg_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_args *args);
 
 /* rms_norm: root-mean-square normalisation of each row.
@@ -587,9 +587,9 @@ TG_API tg_status tg_grpo_loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_ar
 TG_API tg_status tg_grpo_loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *args);
 
 /* flash_attention: softmax(scale q k^T + mask) v, without ever holding S x S.
- *   q, y [B,S,Hq,D] T; k, v [B,L,Hk,D] T, Hq a multiple of Hk (query head h reads key head
- *   h / (Hq / Hk)); any strides but a contiguous last dimension.
- *   lse f32 [B,Hq,S], compact.
+ *   q, y [B,S,H,D] T; k, v [B,L,K,D] T, H a multiple of K (query head h reads key head
+ *   h / (H / K)); any strides but a contiguous last dimension.
+ *   lse f32 [B,H,S], compact.
  *   scale: 0 means 1 / sqrt(D).
  *   causal = 1: query i sees keys j <= i + L - S. A query that sees no key gives y = 0, lse = -inf.
  * Saved for backward: q, k, v, y, lse.

@@ -39,12 +39,41 @@ static int64_t odd_number(int64_t near)
 
 /* ---- mutations of a tensor ---- */
 
+/* The sizes of a case, one of which is another. */
+typedef struct otherwise {
+    const pb_case *c;
+    int64_t left; /* names before that one */
+} otherwise;
+
+static int size_otherwise(void *user, const char *name, int64_t *size)
+{
+    otherwise *o = user;
+    *size = (int64_t)pb_case_value(o->c, name);
+    if (o->left-- == 0)
+        *size = odd_number(*size);
+    return 0;
+}
+
+/* A shape as the operator's column has it, by sizes that the other tensors have not. */
+static void mutate_shape(problem *p, pb_tensor *t)
+{
+    otherwise o = {p->c, below(p->op->info->nargs + 4)};
+    int64_t shape[TG_MAX_NDIM];
+    int ndim;
+    const char *text = p->op->info->args[t->decl->slot].shape;
+    if (tg_shape_of(p->op->id, text, size_otherwise, &o, shape, &ndim) != TG_OK)
+        return;
+    memcpy(t->shape, shape, (size_t)ndim * sizeof *shape);
+    t->view.ndim = ndim;
+    t->view.strides = NULL;
+}
+
 static void mutate_tensor(problem *p, pb_tensor *t)
 {
     const pb_tensor *other = &p->tensor[below(p->op->ntensors)];
     const int ndim = t->view.ndim < TG_MAX_NDIM ? t->view.ndim : TG_MAX_NDIM;
     const int dim = ndim > 0 ? (int)below(ndim) : 0;
-    switch (below(10)) {
+    switch (below(11)) {
     case 0:
         p->slot[t->decl->slot].ptr = NULL;
         break;
@@ -73,6 +102,9 @@ static void mutate_tensor(problem *p, pb_tensor *t)
         break;
     case 8:
         t->view.device.device_type = (int32_t)below(24);
+        break;
+    case 9:
+        mutate_shape(p, t);
         break;
     default:
         t->view.shape = below(8) ? t->shape : NULL;

@@ -205,7 +205,7 @@ for op in operators:
     assert set(op["resolved"]) <= {r["name"] for r in op["implementations"]}, op
     for a in op["arguments"]:
         tensor = a["kind"] not in ("f64", "i64")
-        assert tensor == ("types" in a) == ("layout" in a), a
+        assert tensor == ("types" in a) == ("layout" in a) == ("shape" in a), a
 loss = next(op for op in operators if op["name"] == "cross_entropy_forward")["arguments"]
 assert loss[1]["dtypes"] == ["i64", "i32"] and loss[0]["layout"] == "planes", loss
 rms = next(op for op in operators if op["name"] == "rms_norm_forward")

@@ -36,6 +36,7 @@ static void tensor(json *j, const tg_arg_info *a)
         json_text(j, NULL, tg_type_name(*type));
     json_close(j);
     json_text(j, "layout", tg_arg_layout_name(a->layout));
+    json_text(j, "shape", a->shape);
 }
 
 static void option(json *j, const tg_arg_info *a)
