@@ -33,22 +33,16 @@ static void run_rows(void *arg, int64_t begin, int64_t end, int worker)
 static row_options options_of(const sjsd *f, double share)
 {
     const double dloss = f->dloss ? *(const float *)tg_data(f->dloss) : 1;
-    /* kept from 0, where a mixture would be 0 beside a probability of 0 */
-    const double beta = fmin(fmax(f->beta, 0x1p-24), 1 - 0x1p-24), rest = 1 - beta;
     row_options o = {.kind = f->beta == 0   ? KIND_FORWARD
                              : f->beta == 1 ? KIND_REVERSE
-                                            : KIND_MIXTURE,
+                                            : (divergence_kind)mixture_kind_of(f->beta),
                      .gradient = f->dstudent != NULL,
                      .type = el_of(f->student),
                      .gradient_type = f->dstudent ? el_of(f->dstudent) : EL_F32,
-                     .beta = (float)beta,
-                     .rest = (float)rest,
-                     .odds = (float)(beta / rest),
-                     .log_beta = (float)log(beta),
-                     .log_rest = (float)log(rest),
+                     .mixture = mixture_constants_of(f->beta),
                      .per_degree = (float)(1 / f->temperature)};
     o.scale = dloss * share / f->temperature * f->grad_scale;
-    if (o.kind == KIND_MIXTURE)
+    if (is_mixture(o.kind))
         o.scale *= 1 - f->beta;
     /* the tail of a sharp softmax, whose products would be subnormal, which is slow; below 2^-26, f16 has nothing */
     o.floor = o.gradient_type == EL_F16 ? 0x1p-26 : 0x1p-110;

@@ -3,22 +3,29 @@
 #define TG_SOFTMAX_JSD_CPU_H
 
 #include "rows/level.h"
-#include "simd.h"
+#include "rows/mixture.h"
 
 #define run_row TG_AT_LEVEL(softmax_jsd_row)
 
+/* Mixtures, by their weights, and beta 0 and 1. */
 typedef enum divergence_kind {
+    KIND_EVEN = MIXTURE_EVEN,
+    KIND_MODERATE = MIXTURE_MODERATE,
+    KIND_MIXTURE = MIXTURE_ANY,
     KIND_FORWARD,
-    KIND_REVERSE,
-    KIND_MIXTURE
-} divergence_kind; /* beta 0, 1, between */
+    KIND_REVERSE
+} divergence_kind;
+
+static inline int is_mixture(divergence_kind kind)
+{
+    return kind <= KIND_MIXTURE;
+}
 
 typedef struct row_options {
     divergence_kind kind;
     int gradient;           /* asked for */
     el type, gradient_type; /* of the logits, of the gradient */
-    float beta, rest, odds; /* rest: 1 - beta; odds: beta / rest */
-    float log_beta, log_rest;
+    mixture_constants mixture;
     float per_degree; /* 1 / temperature */
     double scale;     /* of the gradient */
     double floor;     /* gradients below it, scaled, are 0 */

@@ -9,7 +9,8 @@ enum { BLOCK = 4096 }; /* elements that are summed in f32 */
 
 /* log_softmax of a row: (x - max) per_degree - log_sum */
 typedef struct row_origin {
-    vf max, per_degree, log_sum;
+    vf max, per_degree;
+    double log_sum;
 } row_origin;
 
 /* Copies a row as f32 and finds its largest element. NaN is never that, but shows in the sum. */
@@ -38,6 +39,7 @@ SIMD_INLINE void copy_row(el e, const char *x, float *copy, int64_t n, float *ma
 static row_origin origin_of(const float *x, int64_t n, float largest, float per_degree)
 {
     const vf max = v_set(largest), by = v_set(per_degree), zero = v_set(0.0f);
+    const vf lowest = v_set(-200.0f);
     double others = -1; /* but for one of those that are equal to it */
     for (int64_t first = 0; first < n; first += BLOCK) {
         const int64_t end = first + BLOCK < n ? first + BLOCK : n;
@@ -45,13 +47,13 @@ static row_origin origin_of(const float *x, int64_t n, float largest, float per_
         for (int64_t i = first; i < end; i += VL) {
             const vf z =
                 end - i < VL ? v_load_n(EL_F32, x, i, end - i, -INFINITY) : v_load(EL_F32, x, i);
-            const vf power = v_exp_from((z - max) * by, v_origin_at(0.0f));
+            const vf power = v_exp_expm1(v_max(lowest, (z - max) * by)).a; /* 1 of 0 */
             sum += v_select(z == max, zero, power);
             ties += v_select(z == max, v_set(1.0f), zero);
         }
         others += (double)v_sum(sum) + (double)v_sum(ties);
     }
-    return (row_origin){max, by, v_set((float)log1p(others))};
+    return (row_origin){max, by, log1p(others)};
 }
 
 /* The first element equal to max; 0 if there is none. */
@@ -65,9 +67,34 @@ static int64_t find_max(const float *x, int64_t n, vf max)
     return i < n ? i : 0;
 }
 
-SIMD_INLINE vf log_p(const row_origin *o, vf x)
+/* Both rows. */
+typedef struct row_pair {
+    row_origin student, teacher;
+    vf of_student, of_teacher, apart; /* both log_sum, and by how much the teacher's is larger */
+} row_pair;
+
+static row_pair pair_of(row_origin x, row_origin y)
 {
-    return (x - o->max) * o->per_degree - o->log_sum;
+    return (row_pair){x, y, v_set((float)x.log_sum), v_set((float)y.log_sum),
+                      v_set((float)(y.log_sum - x.log_sum))};
+}
+
+/* Logarithms of a class's probabilities, and by how much the teacher's is larger: of logits that nearly agree to more digits than the
+ * logarithms have. */
+typedef struct class_logs {
+    vf x, y, d;
+} class_logs;
+
+SIMD_INLINE class_logs logs_of(divergence_kind kind, const row_pair *of, vf student, vf teacher)
+{
+    const vf lowest = v_set(-200.0f);
+    vf x = (student - of->student.max) * of->student.per_degree;
+    vf y = (teacher - of->teacher.max) * of->teacher.per_degree;
+    if (is_mixture(kind)) { /* -200 stands for all below it, -inf too */
+        x = v_max(lowest, x);
+        y = v_max(lowest, y);
+    }
+    return (class_logs){x - of->of_student, y - of->of_teacher, (y - x) - of->apart};
 }
 
 /* Probabilities are kept in units of 2^-60, and are 0 below 2^-126. So neither they nor their products
@@ -80,9 +107,9 @@ SIMD_INLINE vf probability(vf log_p)
 }
 
 /* What the gradient is made of. For a mixture, whose 1 - beta is in the scale, and for beta 1 it is
- * q (slope - sum of q slope); for beta 0 it is slope alone. */
+ * q (slope - sum of q slope); for beta 0 it is slope alone. more: the teacher's probability less the student's, of a mixture. */
 typedef struct row_term {
-    vf loss, q, slope;
+    vf loss, q, slope, more;
 } row_term;
 
 SIMD_INLINE vf product(vf weight, vf logarithm)
@@ -91,80 +118,71 @@ SIMD_INLINE vf product(vf weight, vf logarithm)
     return v_select(weight == zero, zero, weight * logarithm);
 }
 
-/* With E the larger of the two probabilities, w the weight of the smaller in the mixture, n <= 0 the
- * difference of the logarithms and t = exp(n): log M = log E + L, L = log(1 + w (t - 1)), and the loss is
- * E (w t n - L (1 + w (t - 1))). -200 stands for all below it, -inf too; 40 apart is as good as infinitely far.
- * L is rest + log1p(term): for a small t, log(1 - w) and w t / (1 - w) as the term. The slope, the
- * student's logarithm less log M, is given less `from`, which may be -log(1 - w) exactly: then slopes of
- * classes that the teacher hardly knows, which are nearly that, keep their differences. */
-SIMD_INLINE row_term mixture(vf x, vf y, const row_options *o, vf from)
+/* The slope, the student's logarithm less log M, is given less `from`, which may be -log(1 - beta) exactly: then slopes of classes that
+ * the teacher hardly knows, which are nearly that, keep their differences. */
+SIMD_INLINE row_term mixture_term(mixture_kind kind, class_logs c, const row_options *o, vf from)
 {
-    const vf lowest = v_set(-200.0f), zero = v_set(0.0f), one = v_set(1.0f);
-    const vf a = v_max(lowest, x), b = v_max(lowest, y), d = b - a; /* d < 0: x is larger */
-    const vf n = v_minus_abs(d);
-    const vf2 power = v_exp_expm1(v_max(v_set(-40.0f), n));
-    const vf t = power.a, larger = probability(v_max(a, b));
-    const vf w = v_if_negative(d, v_set(o->beta), v_set(o->rest)), shift = w * power.b;
-    const vf ratio = v_if_negative(d, v_set(o->odds), v_set(1 / o->odds));
-    const vf limit = v_if_negative(d, v_set(o->log_rest), v_set(o->log_beta));
-    const vf far = t - v_set(0.5f); /* its sign: t < 1/2 */
-    const vf rest = v_if_negative(far, limit, zero);
-    const vf log_part = v_log1p(v_if_negative(far, ratio * t, shift));
-    const vf same = v_if_negative(d, zero, n);
-    return (row_term){larger * (w * t * n - (rest + log_part) * (shift + one)), probability(a),
-                      (same - log_part) - (rest + from)};
+    const vf zero = v_set(0.0f), smallest = v_set(-87.0f), n = v_minus_abs(c.d);
+    const vf2 power = v_exp_expm1(v_max(smallest, n));
+    const vf larger = probability(v_max(c.x, c.y));
+    const mixture m = mixture_of(kind, &o->mixture, c.d, n, power);
+    const vf kept = v_select(c.x < smallest, zero, power.a), more = larger * power.b;
+    return (row_term){larger * m.loss, larger * v_if_negative(c.d, v_set(1.0f), kept),
+                      (v_if_negative(c.d, zero, n) - m.part) - (m.rest + from),
+                      v_if_negative(c.d, more, -more)};
 }
 
-SIMD_INLINE row_term term_of(divergence_kind kind, vf x, vf y, const row_options *o, vf from)
+SIMD_INLINE row_term term_of(divergence_kind kind, class_logs c, const row_options *o, vf from)
 {
-    if (kind == KIND_MIXTURE)
-        return mixture(x, y, o, from);
+    const vf zero = v_set(0.0f);
+    if (is_mixture(kind))
+        return mixture_term((mixture_kind)kind, c, o, from);
     if (kind == KIND_FORWARD) { /* q - p by its relative size */
-        const vf p = probability(y),
-                 d = v_select(x == y, v_set(0.0f), y - x); /* both may be -inf */
+        const vf p = probability(c.y), d = v_select(c.x == c.y, zero, c.d); /* both may be -inf */
         const vf u = v_exp_expm1(v_max(v_set(-40.0f), v_minus_abs(d))).b;
-        const vf difference = probability(v_max(x, y)) * u;
-        return (row_term){product(p, d), p, v_if_negative(d, -difference, difference)};
+        const vf difference = probability(v_max(c.x, c.y)) * u;
+        return (row_term){product(p, d), p, v_if_negative(d, -difference, difference), zero};
     }
-    const vf q = probability(x), slope = v_select(q == v_set(0.0f), q, x - y);
-    return (row_term){q * slope, q, slope};
+    const vf q = probability(c.x), slope = v_select(q == zero, q, -c.d);
+    return (row_term){q * slope, q, slope, zero};
 }
 
-/* Sums over a row, in units: the losses, and q (slope - middle). Lanes past the end are not counted. With the
+/* Sums over a row, in units: the losses, q (slope - middle), and `more`. Lanes past the end are not counted. With the
  * slope of the likeliest class for middle, a confident row keeps the digits of its gradient. */
 typedef struct row_sums {
-    double loss, slope;
+    double loss, slope, more;
     float middle, from; /* slopes are given less `from` */
 } row_sums;
 
-SIMD_INLINE void set_middle(divergence_kind kind, const row_options *o, float x, float y,
+SIMD_INLINE void set_middle(divergence_kind kind, const row_options *o, class_logs best,
                             row_sums *sums)
 {
+    const float log_rest = o->mixture.log_rest;
     sums->from = 0;
-    sums->middle = term_of(kind, v_set(x), v_set(y), o, v_set(0.0f)).slope[0];
-    if (kind != KIND_MIXTURE || !(sums->middle > -0.5f * o->log_rest))
+    sums->middle = term_of(kind, best, o, v_set(0.0f)).slope[0];
+    if (!is_mixture(kind) || !(sums->middle > -0.5f * log_rest))
         return;
-    sums->from = -o->log_rest;
-    sums->middle = term_of(kind, v_set(x), v_set(y), o, v_set(sums->from)).slope[0];
+    sums->from = -log_rest;
+    sums->middle = term_of(kind, best, o, v_set(sums->from)).slope[0];
 }
 
-SIMD_INLINE void add_terms(divergence_kind kind, const row_options *o, const row_origin *of_student,
-                           const row_origin *of_teacher, float *student, float *teacher, int64_t n,
-                           row_sums *sums)
+SIMD_INLINE void add_terms(divergence_kind kind, const row_options *o, const row_pair *of,
+                           float *student, float *teacher, int64_t n, row_sums *sums)
 {
-    const int64_t best = find_max(student, n, of_student->max);
-    set_middle(kind, o, log_p(of_student, v_set(student[best]))[0],
-               log_p(of_teacher, v_set(teacher[best]))[0], sums);
+    const int64_t best = find_max(student, n, of->student.max);
+    set_middle(kind, o, logs_of(kind, of, v_set(student[best]), v_set(teacher[best])), sums);
     const vf middle = v_set(sums->middle), from = v_set(sums->from);
     for (int64_t first = 0; first < n; first += BLOCK) {
         const int64_t end = first + BLOCK < n ? first + BLOCK : n;
-        vf loss = v_set(0.0f), slope = loss;
+        vf loss = v_set(0.0f), slope = loss, more = loss;
         int64_t i = first;
         for (; i + VL <= end; i += VL) {
-            const row_term t = term_of(kind, log_p(of_student, v_load(EL_F32, student, i)),
-                                       log_p(of_teacher, v_load(EL_F32, teacher, i)), o, from);
+            const row_term t = term_of(
+                kind, logs_of(kind, of, v_load(EL_F32, student, i), v_load(EL_F32, teacher, i)), o,
+                from);
             loss += t.loss;
             slope += t.q * (t.slope - middle);
+            more += t.more;
             if (o->gradient) {
                 v_store(EL_F32, student, i, t.slope);
                 v_store(EL_F32, teacher, i, t.q);
@@ -172,12 +190,12 @@ SIMD_INLINE void add_terms(divergence_kind kind, const row_options *o, const row
         }
         if (i < end) {
             const int64_t left = end - i;
-            const vf none = v_set(0.0f);
-            const row_term t =
-                term_of(kind, log_p(of_student, v_load_n(EL_F32, student, i, left, 0.0f)),
-                        log_p(of_teacher, v_load_n(EL_F32, teacher, i, left, 0.0f)), o, from);
+            const vf none = v_set(0.0f), x = v_load_n(EL_F32, student, i, left, 0.0f);
+            const vf y = v_load_n(EL_F32, teacher, i, left, 0.0f);
+            const row_term t = term_of(kind, logs_of(kind, of, x, y), o, from);
             loss += v_select(v_first(left), t.loss, none);
             slope += v_select(v_first(left), t.q * (t.slope - middle), none);
+            more += v_select(v_first(left), t.more, none);
             if (o->gradient) {
                 v_store_n(EL_F32, student, i, left, t.slope);
                 v_store_n(EL_F32, teacher, i, left, t.q);
@@ -185,6 +203,7 @@ SIMD_INLINE void add_terms(divergence_kind kind, const row_options *o, const row
         }
         sums->loss += v_sum(loss);
         sums->slope += v_sum(slope);
+        sums->more += v_sum(more);
     }
 }
 
@@ -217,6 +236,13 @@ SIMD_INLINE void write_gradients(el e, const row_options *o, char *out, const fl
         write_gradient(e, KIND_MIXTURE, out, slopes, q, n, sums->middle, mean, (float)scale, floor);
 }
 
+/* Where the rows nearly agree their loss is half of beta (1 - beta) times the square of the differences of logarithms, and one error of all of these,
+ * that of the sums of exponentials, shows: probabilities that add up to 1 differ by nothing in sum. */
+static double excess(const mixture_constants *m, double more)
+{
+    return (double)m->series[0] * more * more;
+}
+
 double run_row(const row_options *o, const char *student, const char *teacher, char *gradient,
                int64_t n, float *scratch)
 {
@@ -224,16 +250,27 @@ double run_row(const row_options *o, const char *student, const char *teacher, c
     float of_student, of_teacher;
     EL_SPECIALIZE(o->type, copy_row, student, slopes, n, &of_student);
     EL_SPECIALIZE(o->type, copy_row, teacher, q, n, &of_teacher);
-    const row_origin x = origin_of(slopes, n, of_student, o->per_degree);
-    const row_origin y = origin_of(q, n, of_teacher, o->per_degree);
+    const row_pair of = pair_of(origin_of(slopes, n, of_student, o->per_degree),
+                                origin_of(q, n, of_teacher, o->per_degree));
     row_sums sums = {0};
-    if (o->kind == KIND_MIXTURE)
-        add_terms(KIND_MIXTURE, o, &x, &y, slopes, q, n, &sums);
-    else if (o->kind == KIND_FORWARD)
-        add_terms(KIND_FORWARD, o, &x, &y, slopes, q, n, &sums);
-    else
-        add_terms(KIND_REVERSE, o, &x, &y, slopes, q, n, &sums);
+    switch (o->kind) {
+    case KIND_EVEN:
+        add_terms(KIND_EVEN, o, &of, slopes, q, n, &sums);
+        break;
+    case KIND_MODERATE:
+        add_terms(KIND_MODERATE, o, &of, slopes, q, n, &sums);
+        break;
+    case KIND_MIXTURE:
+        add_terms(KIND_MIXTURE, o, &of, slopes, q, n, &sums);
+        break;
+    case KIND_FORWARD:
+        add_terms(KIND_FORWARD, o, &of, slopes, q, n, &sums);
+        break;
+    case KIND_REVERSE:
+        add_terms(KIND_REVERSE, o, &of, slopes, q, n, &sums);
+        break;
+    }
     if (o->gradient)
         EL_SPECIALIZE(o->gradient_type, write_gradients, o, gradient, slopes, q, n, &sums);
-    return sums.loss * UNIT;
+    return sums.loss * UNIT - excess(&o->mixture, sums.more * UNIT);
 }
