@@ -84,6 +84,20 @@ def make(op, tensors, shapes):
     return tuple([empty(shape, _dtype(kinds[name], tensors, first)) for name, shape in shapes.items()])
 
 
+def traced_shapes(op, tensors, options, names):
+    """Shapes of outputs by name, for tensors of PyTorch whose sizes may be symbols. The library does not know those: large numbers stand for
+    them."""
+    torch, sizes, first = sys.modules["torch"], [], 1 << 40
+
+    def stand_in(size):
+        sizes.append(size)
+        return first + len(sizes) - 1
+    options = {n: stand_in(v) if isinstance(v, torch.SymInt) else v for n, v in options.items()}
+    shapes = {n: tuple(map(stand_in, t.shape)) for n, t in tensors.items()}
+    made = _core.output_shapes(op, shapes, options, names)
+    return {n: tuple(sizes[s - first] if s >= first else s for s in shape) for n, shape in made.items()}
+
+
 def allocate(op, tensors, shapes):
     """As the extension calls it."""
     try:

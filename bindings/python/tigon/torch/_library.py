@@ -5,7 +5,7 @@ from torch.autograd import forward_ad
 
 from tigon import _core
 from tigon._once import final, no_forward_mode, no_second_gradient
-from tigon._outputs import make
+from tigon._outputs import make, traced_shapes
 from tigon.torch._table import FAMILIES, LOWERED, PRODUCTS, Operator
 
 library = torch.library.Library("tigon", "DEF")
@@ -46,18 +46,9 @@ def _rows_shape(op, given, options):
 
 
 def _shapes(op, given, options):
-    """Shapes of the wanted outputs by name. Sizes may be symbols, which the library does not know: large numbers stand for them."""
-    sizes, first = [], 1 << 40
-
-    def stand_in(size):
-        sizes.append(size)
-        return first + len(sizes) - 1
+    """Shapes of the wanted outputs by name."""
     known = _rows_shape(op, given, options)
-    names = [n for n in _wanted(op, given, options) if n not in known]
-    options = {n: stand_in(v) if isinstance(v, torch.SymInt) else v for n, v in options.items()}
-    shapes = {n: tuple(map(stand_in, t.shape)) for n, t in given.items()}
-    made = _core.output_shapes(op.name, shapes, options, names)
-    known.update({n: tuple(sizes[s - first] if s >= first else s for s in shape) for n, shape in made.items()})
+    known.update(traced_shapes(op.name, given, options, [n for n in _wanted(op, given, options) if n not in known]))
     return {n: known[n] for n in op.outputs if n in known}
 
 

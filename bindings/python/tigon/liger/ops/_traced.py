@@ -6,7 +6,7 @@ import string
 import torch
 
 from tigon import _core
-from tigon._outputs import SCHEMA, make
+from tigon._outputs import SCHEMA, make, traced_shapes
 
 library = torch.library.Library("tigon_ops", "DEF")
 
@@ -61,7 +61,7 @@ def _node(op):
         asked = [n for n in outputs if given.get(n, n in required) is True]
         tensors = {n: given[n] for n in inputs + outputs if n in given and n not in asked}
         options = {n: v for n, v in given.items() if n not in inputs + outputs}
-        tensors.update(zip(asked, make(op, tensors, options, asked)))
+        tensors.update(zip(asked, make(op, tensors, traced_shapes(op, tensors, options, asked))))
         for n in choices.keys() & options.keys():
             options[n] = next((word for word, number in choices[n].items() if number == options[n]), options[n])
         target(**tensors, **options)
