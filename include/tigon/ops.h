@@ -614,7 +614,8 @@ TG_API tg_status tg_flash_attention_backward(tg_ctx *ctx,
  *   lse = -inf.
  *   kernel_size: 0 means 7. dilation: 0 means 1. scale: 0 means 1 / sqrt(D).
  * Memory and time grow with S kernel_size, never with S S.
- * Numerics: on an NPU, in 16 bits, p and ds are rounded to T before they are multiplied.
+ * Numerics: p below exp(-87) may count as 0. On an NPU, in 16 bits, p and ds are rounded to T before
+ *   they are multiplied.
  * Saved for backward: q, k, v, lse.
  * Source: Hassani et al. 2022, arXiv:2204.07143 (windows there move inwards at the ends), 1-D.
  */

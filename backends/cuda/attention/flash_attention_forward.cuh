@@ -37,6 +37,9 @@ __device__ __forceinline__ void flash_softmax(float (&s)[MT][NT][4], float (&mos
             top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 1));
             top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 2));
             const float shift = top == -CUDART_INF_F ? 0 : top * factor;
+            /* rounded once, so that the power of the maximum itself is that of P_EXPONENT */
+            const float from =
+                top == -CUDART_INF_F ? P_EXPONENT<T> : fmaf(-top, factor, P_EXPONENT<T>);
             const float old = power_of_2(most[m][h] * factor - shift);
             most[m][h] = top;
             float part = 0;
@@ -44,7 +47,7 @@ __device__ __forceinline__ void flash_softmax(float (&s)[MT][NT][4], float (&mos
             for (int n = 0; n < NT; n++)
 #pragma unroll
                 for (int e = 2 * h; e < 2 * h + 2; e++) {
-                    s[m][n][e] = power_of_2(fmaf(s[m][n][e], factor, P_EXPONENT<T> - shift));
+                    s[m][n][e] = power_of_2(fmaf(s[m][n][e], factor, from));
                     part += s[m][n][e];
                 }
             sum[m][h] = sum[m][h] * old + part;

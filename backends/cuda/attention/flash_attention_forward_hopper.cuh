@@ -121,6 +121,8 @@ __device__ __forceinline__ void flash_powers(float (&s)[N][4], float (&most)[2],
         top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 1));
         top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, 2));
         const float shift = top == -CUDART_INF_F ? 0 : top * factor;
+        /* rounded once, so that the power of the maximum itself is that of P_EXPONENT */
+        const float from = top == -CUDART_INF_F ? P_EXPONENT<T> : fmaf(-top, factor, P_EXPONENT<T>);
         old[h] = power_of_2(most[h] * factor - shift);
         most[h] = top;
         float part = 0;
@@ -128,7 +130,7 @@ __device__ __forceinline__ void flash_powers(float (&s)[N][4], float (&most)[2],
         for (int n = 0; n < N; n++)
 #pragma unroll
             for (int e = 2 * h; e < 2 * h + 2; e++) {
-                s[n][e] = power_of_2(fmaf(s[n][e], factor, P_EXPONENT<T> - shift));
+                s[n][e] = power_of_2(fmaf(s[n][e], factor, from));
                 part += s[n][e];
             }
         sum[h] = sum[h] * old[h] + part;

@@ -258,7 +258,7 @@ __device__ __forceinline__ void flash_end_rows(float (&sum)[2], const float (&mo
         const int r = h * 8 + lane_id() / 4;
         if (lse && lane_id() % 4 == 0 && r < left)
             lse[r] =
-                all == 0 ? -CUDART_INF_F : (most[h] * factor + (log2f(all) - P_EXPONENT<T>)) * LN_2;
+                all == 0 ? -CUDART_INF_F : (most[h] * factor + log2f(all * P_UNIT<T>)) * LN_2;
         sum[h] = all == 0 ? 0 : 1 / all;
     }
 }
