@@ -123,8 +123,7 @@ static int run(checker *ck, const cli_usage *usage, const char *backend, int lis
 {
     char error[PB_ERROR];
     keep_memory();
-    if (!backend)
-        tg_backend_named("unfused");
+    tg_backend_named("unfused"); /* before the plug-in, whose implementations come last */
     ck->cat = catalogue_get(error);
     if (!ck->cat)
         return fprintf(stderr, "tigon check: %s\n", error), 1;
