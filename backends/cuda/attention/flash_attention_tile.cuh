@@ -257,8 +257,7 @@ __device__ __forceinline__ void flash_end_rows(float (&sum)[2], const float (&mo
         all += __shfl_xor_sync(0xffffffff, all, 2);
         const int r = h * 8 + lane_id() / 4;
         if (lse && lane_id() % 4 == 0 && r < left)
-            lse[r] =
-                all == 0 ? -CUDART_INF_F : (most[h] * factor + log2f(all * P_UNIT<T>)) * LN_2;
+            lse[r] = all == 0 ? -CUDART_INF_F : (most[h] * factor + log2f(all * P_UNIT<T>)) * LN_2;
         sum[h] = all == 0 ? 0 : 1 / all;
     }
 }
