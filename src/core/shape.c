@@ -17,15 +17,10 @@ static int is_exact(const op_shapes *s, shape_range range)
     return 1;
 }
 
-static int same_range(shape_range a, shape_range b)
-{
-    return a.first == b.first && a.count == b.count;
-}
-
 static int same_rule(const shape_rule *a, const shape_rule *b)
 {
-    return a->option == b->option && a->value == b->value && same_range(a->yes, b->yes) &&
-           same_range(a->no, b->no);
+    return a->option == b->option && a->value == b->value && tg_same_lists(a->yes, b->yes) &&
+           tg_same_lists(a->no, b->no);
 }
 
 /* Names in sums and in ~[...] are known from others' shapes: those come first. */
@@ -70,17 +65,13 @@ void tg_shape_begin(const op_shapes *s, shape_sizes *z, const uint64_t *slots)
     }
 }
 
-static inline int is_known(const shape_sizes *z, int name)
-{
-    return (int)(z->known >> name & 1u);
-}
-
 /* The product of a term, -1 if a name in it is not known. */
 static int64_t term_value(const shape_sizes *z, const uint8_t *term)
 {
     int64_t value = 1;
     for (int i = 0; i < 2 && term[i] != SHAPE_NONE; i++)
-        if (!is_known(z, term[i]) || __builtin_mul_overflow(value, z->size[term[i]], &value))
+        if (!tg_size_is_known(z, term[i]) ||
+            __builtin_mul_overflow(value, z->size[term[i]], &value))
             return -1;
     return value;
 }
@@ -88,7 +79,7 @@ static int64_t term_value(const shape_sizes *z, const uint8_t *term)
 int64_t tg_shape_value(const op_shapes *s, const shape_sizes *z, int dim)
 {
     if (dim < SHAPE_NAMES)
-        return is_known(z, dim) ? z->size[dim] : -1;
+        return tg_size_is_known(z, dim) ? z->size[dim] : -1;
     const shape_sum *sum = &s->sum[dim - SHAPE_NAMES];
     int64_t value = 0;
     for (int i = 0; i < sum->count; i++) {
@@ -123,7 +114,7 @@ int64_t tg_shape_elements(const op_shapes *s, const shape_sizes *z, const shape_
         multiply(&n, size);
         return n;
     }
-    if (!is_known(z, list->several))
+    if (!tg_size_is_known(z, list->several))
         return -1;
     for (int64_t i = 0; i < z->size[list->several]; i++)
         multiply(&n, z->dims[list->several][i]);
@@ -149,8 +140,7 @@ static int match_sum(shape_sizes *z, const shape_sum *sum, int64_t size)
     }
     if (unknown == SHAPE_NONE || rest < 0)
         return rest == 0;
-    z->known |= 1u << unknown;
-    z->size[unknown] = rest;
+    tg_size_learn(z, unknown, rest);
     return 1;
 }
 
@@ -158,20 +148,17 @@ static int match_size(const op_shapes *s, shape_sizes *z, int dim, int64_t size)
 {
     if (dim >= SHAPE_NAMES)
         return match_sum(z, &s->sum[dim - SHAPE_NAMES], size);
-    if (is_known(z, dim))
+    if (tg_size_is_known(z, dim))
         return z->size[dim] == size;
-    z->known |= 1u << dim;
-    z->size[dim] = size;
+    tg_size_learn(z, dim, size);
     return 1;
 }
 
 /* The first of n sizes that is not the name's, n if all are, -1 if it has not so many. */
 static int match_several(shape_sizes *z, int name, const int64_t *dims, int n)
 {
-    if (!is_known(z, name)) {
-        z->known |= 1u << name;
-        z->size[name] = n;
-        z->dims[name] = dims;
+    if (!tg_size_is_known(z, name)) {
+        tg_size_learn_several(z, name, dims, n);
         return n;
     }
     if (z->size[name] != n)

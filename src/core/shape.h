@@ -93,6 +93,30 @@ typedef struct shape_sizes {
     const int64_t *dims[SHAPE_NAMES]; /* and which */
 } shape_sizes;
 
+static inline int tg_size_is_known(const shape_sizes *z, int name)
+{
+    return (int)(z->known >> name & 1u);
+}
+
+static inline void tg_size_learn(shape_sizes *z, int name, int64_t size)
+{
+    z->known |= 1u << name;
+    z->size[name] = size;
+}
+
+/* The n sizes of a name that stands for several. */
+static inline void tg_size_learn_several(shape_sizes *z, int name, const int64_t *dims, int n)
+{
+    tg_size_learn(z, name, n);
+    z->dims[name] = dims;
+}
+
+/* Lists are there once, and so these are the same words. */
+static inline int tg_same_lists(shape_range a, shape_range b)
+{
+    return a.first == b.first && a.count == b.count;
+}
+
 /* shape_read.c: adds what a text says to `shapes`, whose operator is op. -1 if it cannot be read. */
 int tg_shape_read(op_shapes *shapes, const tg_op_info *op, const char *text, shape_rule *rule);
 

@@ -13,8 +13,7 @@ static int make(const op_shapes *s, const shape_sizes *z, const shape_list *list
     if (list->at != SHAPE_NONE && list->as_many) {
         more = make(s, z, &s->list[list->several], inner);
     } else if (list->at != SHAPE_NONE) {
-        const int known = (int)(z->known >> list->several & 1u);
-        more = known ? z->size[list->several] : -1;
+        more = tg_size_is_known(z, list->several) ? z->size[list->several] : -1;
         several = z->dims[list->several];
     }
     if (more < 0 || more + list->count > TG_MAX_NDIM)
@@ -52,8 +51,7 @@ static const tg_tensor *of_same_words(const op_shapes *s, shape_range words, int
     for (int i = 0; i < s->count; i++) {
         const int slot = s->at[i].slot;
         const shape_range range = tg_shape_range(&s->at[i].rule, slots);
-        if (slot != but && slot < first && has_shape(tensors[slot]) && range.first == words.first &&
-            range.count == words.count)
+        if (slot != but && slot < first && has_shape(tensors[slot]) && tg_same_lists(range, words))
             first = slot;
     }
     return first < MAX_ARGS ? tensors[first] : NULL;
@@ -70,16 +68,11 @@ static void learn(const op_shapes *s, shape_sizes *z, shape_range range, const t
             continue;
         for (int i = 0; i < list->count; i++) {
             const int name = list->dim[i];
-            if (name < SHAPE_NAMES && !(z->known >> name & 1u)) {
-                z->known |= 1u << name;
-                z->size[name] = t->shape[i < list->at ? i : i + more];
-            }
+            if (name < SHAPE_NAMES && !tg_size_is_known(z, name))
+                tg_size_learn(z, name, t->shape[i < list->at ? i : i + more]);
         }
-        if (open && !list->as_many && !(z->known >> list->several & 1u)) {
-            z->known |= 1u << list->several;
-            z->size[list->several] = more;
-            z->dims[list->several] = t->shape + list->at;
-        }
+        if (open && !list->as_many && !tg_size_is_known(z, list->several))
+            tg_size_learn_several(z, list->several, t->shape + list->at, more);
         return;
     }
 }

@@ -22,15 +22,10 @@ static void add(words *w, const char *format, ...)
 
 /* ---- lists ---- */
 
-static int is_known(const shape_sizes *z, int name)
-{
-    return (int)(z->known >> name & 1u);
-}
-
 /* "4", or "L" as long as it is not known */
 static void add_word(words *w, const op_shapes *s, const shape_sizes *z, int name)
 {
-    if (is_known(z, name))
+    if (tg_size_is_known(z, name))
         add(w, "%" PRId64, z->size[name]);
     else
         add(w, "%.*s", s->name[name].length, s->name[name].text);
@@ -63,7 +58,7 @@ static int add_dims(words *w, const op_shapes *s, const shape_sizes *z, const sh
     for (int i = 0; i <= list->count; i++) {
         if (list->at == i && list->as_many) {
             n = add_dims(w, s, z, &s->list[list->several], n);
-        } else if (list->at == i && !is_known(z, list->several)) {
+        } else if (list->at == i && !tg_size_is_known(z, list->several)) {
             add(w, "%s..", n++ ? "," : "");
         } else if (list->at == i) {
             for (int k = 0; k < z->size[list->several]; k++)
