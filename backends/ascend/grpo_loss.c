@@ -203,12 +203,10 @@ static tg_status log_probabilities(tg_ctx *ctx, grpo_call *c)
     c->again_blocks = plan.layout.blocks;
     c->again_counts = (ascend_memory){memory, counts};
     c->again = (ascend_memory){memory + counts + targets, (size_t)tokens * sizeof(float)};
-    ASCEND_TRY(ASCEND_LAUNCH(
-        ctx, &plan, grpo_saved, .logits = t->logits, .target = &t->selected, .lse = t->lse,
-        .logp = &logp, .again = &again, .counts = &c->again_counts,
-        .logits_group =
-            t->logits->strides ? t->logits->strides[0] : t->logits->shape[1] * t->logits->shape[2],
-        .classes = t->logits->shape[2], .scale = 1 / t->temperature));
+    ASCEND_TRY(ASCEND_LAUNCH(ctx, &plan, grpo_saved, .logits = t->logits, .target = &t->selected,
+                             .lse = t->lse, .logp = &logp, .again = &again,
+                             .counts = &c->again_counts, .logits_group = tg_stride(t->logits, 0),
+                             .classes = t->logits->shape[2], .scale = 1 / t->temperature));
     tg_tensor logp_again = c->logp;
     logp_again.data = (void *)c->again.at;
     anew.logp = &logp_again;

@@ -10,16 +10,8 @@ mat eager_view(void *data, int type, int64_t rows, int64_t cols, int64_t stride)
 /* Leading dimensions collapse: implementations see rows of one stride. */
 mat eager_rows(const tg_tensor *t)
 {
-    if (!t)
-        return (mat){0};
-    const int last = t->ndim - 1;
-    mat m = {tg_data(t), tg_type_of(t), 1, t->shape[last], t->shape[last], 0};
-    for (int i = last - 1; i >= 0; i--) {
-        if (t->shape[i] > 1 && m.rows == 1)
-            m.stride = tg_stride(t, i);
-        m.rows *= t->shape[i];
-    }
-    return m;
+    const tg_rows r = tg_rows_of(t);
+    return (mat){r.data, r.type, r.rows, r.n, r.stride, 0};
 }
 
 mat eager_vector(const tg_tensor *t)

@@ -82,10 +82,8 @@ static int strides_of(const tg_tensor *t, int64_t *strides)
 {
     static const int order[] = {0, 2, 1};
     uintptr_t bits = (uintptr_t)data_of(t);
-    int64_t compact[3] = {t->shape[1] * t->shape[2] * t->shape[3], t->shape[2] * t->shape[3],
-                          t->shape[3]};
     for (int i = 0; i < 3; i++) {
-        strides[i] = t->strides ? t->strides[order[i]] : compact[order[i]];
+        strides[i] = tg_stride(t, order[i]);
         if (strides[i] <= 0)
             return 0;
         bits |= (uintptr_t)(strides[i] * 2);
