@@ -11,7 +11,7 @@ static int64_t entries(const char *folder)
     int64_t n = 0;
     DIR *dir = opendir(folder);
     if (!dir)
-        return errno == EMFILE || errno == ENFILE ? INT32_MAX : 0; /* no file is left to open */
+        return errno == EMFILE || errno == ENFILE ? NO_FILE_LEFT : 0;
     while (readdir(dir))
         n++;
     closedir(dir);

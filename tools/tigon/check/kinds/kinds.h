@@ -81,7 +81,9 @@ process_state *process_save(void);
 void process_begin(process_state *s);
 int process_end(process_state *s, char *what, size_t size);
 
-/* growth.c; process_size is checker.h's, too. */
+/* growth.c; process_size is checker.h's, too. files and threads are NO_FILE_LEFT where none is left to open, by which both are
+ * counted. */
+enum { NO_FILE_LEFT = INT32_MAX };
 void process_measure(process_size *s);
 
 /* ---- the kinds ---- */

@@ -87,7 +87,7 @@ static void try_growth(trier *t, const base *b, problem *p, round_fn round, cons
     process_size now;
     process_measure(&now);
     if (has_run_out(t, &now)) {
-        if (now.files == INT32_MAX)
+        if (now.files == NO_FILE_LEFT)
             kinds_failed(t, &b->c, b->type, "no file is left to open: calls leave files open");
         else
             kinds_failed(t, &b->c, b->type, "%lld files are open and %lld threads run",

@@ -50,6 +50,11 @@ def items_in_batch(loss_type, mask, kept, num_items_in_batch):
     return max(float(num_items_in_batch) / processes, 1.0)
 
 
+def _place(ctx, logits):
+    """Where the gradient of the logits goes: over them where the call says so, which is not followed under torch.compile."""
+    return logits.detach() if ctx.inplace and not traced() else like(logits)
+
+
 class GrpoLossFunction(Function):
     """(loss, kl or None, clipped): means with `reduce`, else one of each a token. With `inplace` the backward overwrites the logits."""
 
@@ -125,7 +130,7 @@ class GrpoLossFunction(Function):
             return (_backward_with_phi(ctx, dloss), *(None,) * 21)
         logits, *others, lse = ctx.saved_tensors
         names = ("target", "advantages", "old_logp", "ref_logp", "mask", "is_ratio")
-        dlogits = logits.detach() if ctx.inplace and not traced() else like(logits)
+        dlogits = _place(ctx, logits)
         ops.grpo_loss_backward(
             logits, **dict(zip(names, others)), lse=lse, dloss=dloss.contiguous(), dlogits=dlogits, **ctx.options
         )
@@ -174,7 +179,7 @@ def _kl(logp, old_logp, ref_logp, corrected):
 
 def _backward_with_phi(ctx, dloss):
     logits, ids, mask, lse, slope = ctx.saved_tensors
-    dlogits = logits.detach() if ctx.inplace and not traced() else like(logits)
+    dlogits = _place(ctx, logits)
     return ops.selective_log_softmax_backward(
         logits, ids, mask, lse, dlogp=(slope * dloss).contiguous(), dlogits=dlogits, temperature=ctx.temperature
     )
