@@ -85,11 +85,11 @@ soak: all
 	@sh scripts/soak.sh
 
 # Faults of one line (tests/mutants/faults.txt), each planted in a copy of the tree: a test must see
-# it. Half an hour; FAULTS="src/core rounded" takes those alone whose file or words have one of
-# these.
+# it. Half an hour on two cores; FAULTS="src/core rounded" takes those alone whose file or words
+# have one of these.
 mutants:
 	@sh scripts/setup.sh test
-	@python3 tests/mutants/mutants.py . build/mutants $(FAULTS)
+	@python3 tests/mutants/mutants.py --jobs $(JOBS) . build/mutants $(FAULTS)
 
 # Random shapes of every Ascend kernel on the model, two chips, other sizes of the Unified Buffer:
 # half an hour or so.

@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
-"""Plants faults of one line, one after another, in a copy of the tree and demands that the tests that should see each do.
+"""Plants faults of one line in copies of the tree, one at a time in each, and demands that the tests that should see a fault do.
 
-    mutants.py SOURCE_DIR FOLDER [WORD...]     FOLDER: of the copy and its build; WORD: faults whose file or words have it
-    mutants.py SOURCE_DIR                      whether all can be planted, and nothing else
+    mutants.py [--jobs N] SOURCE_DIR FOLDER [WORD...]    N: copies; FOLDER: of them and their builds; WORD: faults whose file
+                                                         or words have it
+    mutants.py SOURCE_DIR                                whether all can be planted, and nothing else
 
 The faults are in faults.txt, which says how they are written. Status 1: one survived, or could not be planted.
 """
+import argparse
+import concurrent.futures
 import filecmp
 import os
+import queue
 import shlex
 import shutil
 import subprocess
 import sys
 import time
 
-PATIENCE = 300  # seconds that a test may take; one that hangs has seen the fault
+PATIENCE = 300  # seconds that a test may take without a fault; with one ten times what it took: if it hangs it has seen the fault
+KEPT = ".kept"  # what is compiled of a file without its fault
 
 
 class Fault:
@@ -66,13 +71,13 @@ def read(path):
         return file.read()
 
 
-def run(command, cwd, log):
+def run(command, cwd, log, patience):
     """Status of a command, whose output goes to the end of the log; a long one is ended, with what it started."""
     with open(log, "a", encoding="utf-8") as file:
         print(f"$ {' '.join(command)}", file=file, flush=True)
         child = subprocess.Popen(command, cwd=cwd, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            return child.wait(PATIENCE)
+            return child.wait(patience)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, 9)
             child.wait()
@@ -92,15 +97,10 @@ def copy_tree(source, target):
 
 
 class Copy:
-    """The tree's copy, and its build."""
+    """The tree's copy, and its build. A fault goes into the one, and what has been compiled of it is kept beside for afterwards."""
 
-    def __init__(self, source, folder):
-        self.tree, self.build, self.log = f"{folder}/tree", f"{folder}/build", f"{folder}/log"
-        os.makedirs(folder, exist_ok=True)
-        open(self.log, "w").close()
-        copy_tree(source, self.tree)
-        subprocess.run(["cmake", "-S", self.tree, "-B", self.build, "-G", "Unix Makefiles", "-DCMAKE_BUILD_TYPE=Release"],
-                       stdout=subprocess.DEVNULL, check=True)
+    def __init__(self, folder, jobs):
+        self.tree, self.build, self.log, self.jobs = f"{folder}/tree", f"{folder}/build", f"{folder}/log", jobs
 
     def target_of(self, test):
         """What has to be built for a test."""
@@ -109,10 +109,11 @@ class Copy:
 
     def make(self, tests):
         targets = sorted({self.target_of(test) for test in tests})
-        return subprocess.run(["cmake", "--build", self.build, "-j", str(os.cpu_count()), "--target", *targets],
-                              stdout=open(self.log, "a"), stderr=subprocess.STDOUT, check=False).returncode == 0
+        with open(self.log, "a", encoding="utf-8") as log:
+            return subprocess.run(["cmake", "--build", self.build, "-j", str(self.jobs), "--target", *targets],
+                                  stdout=log, stderr=subprocess.STDOUT, check=False).returncode == 0
 
-    def passes(self, test):
+    def passes(self, test, patience):
         words = shlex.split(test)
         settings = [word for word in words if "=" in word and not word.startswith("-")]
         program, *arguments = words[len(settings):]
@@ -121,42 +122,112 @@ class Copy:
             command = ["sh", f"{self.tree}/tests/python/pytest.sh", self.tree, f"{self.tree}/tests/python/{arguments[0]}", *arguments[1:]]
         else:
             command = [f"{self.build}/{program}", *arguments]
-        return run(["env", "OMP_WAIT_POLICY=passive", *settings, *command], self.build, self.log) == 0
+        return run(["env", "OMP_WAIT_POLICY=passive", *settings, *command], self.build, self.log, patience) == 0
 
     def objects(self):
         for folder, _, files in os.walk(self.build):
             yield from (os.path.join(folder, name) for name in files if name.endswith(".o"))
 
     def write(self, fault, text):
-        """A header goes into the units alone that the fault names: all others stay as they are, however old."""
+        """Of a header no other unit is compiled again than those that the fault names: all are younger than it."""
         with open(f"{self.tree}/{fault.path}", "w", encoding="utf-8") as file:
             file.write(text)
-        for path in self.objects():
-            if any(f"/{unit}" in path for unit in fault.units) or path.endswith(f"/{fault.path}.o"):
-                os.remove(path)
-            elif fault.units:
-                os.utime(path)
+        for path in self.objects() if fault.units else ():
+            os.utime(path)
 
     def plant(self, fault):
-        """The file as it was, None if the fault cannot be planted."""
+        """The file as it was and the objects that are kept; None if the fault cannot be planted."""
         text = read(f"{self.tree}/{fault.path}")
         faulty = fault.in_text(text)
-        if faulty is not None:
-            self.write(fault, faulty)
-        return text if faulty is not None else None
+        if faulty is None:
+            return None
+        self.write(fault, faulty)
+        kept = [path for path in self.objects()
+                if any(f"/{unit}" in path for unit in fault.units) or path.endswith(f"/{fault.path}.o")]
+        for path in kept:
+            os.rename(path, path + KEPT)
+        return text, kept
+
+    def take_out(self, fault, text, kept):
+        self.write(fault, text)
+        for path in kept:
+            os.replace(path + KEPT, path)
+            os.utime(path)  # younger than the text and than what was linked with the fault
 
 
-def try_fault(copy, fault):
+def first_copy(source, folder, tests):
+    copy = Copy(folder, os.cpu_count())
+    os.makedirs(folder, exist_ok=True)
+    open(copy.log, "w", encoding="utf-8").close()
+    copy_tree(source, copy.tree)
+    subprocess.run(["cmake", "-S", copy.tree, "-B", copy.build, "-G", "Unix Makefiles", "-DCMAKE_BUILD_TYPE=Release"],
+                   stdout=subprocess.DEVNULL, check=True)
+    if not copy.make(tests):
+        sys.exit(f"the tree does not build: see {copy.log}")
+    return copy
+
+
+def further_copy(first, folder):
+    """All of the first folder with its own name for the first's in each file and link: both are as long, so programs stay whole,
+    and as old, so nothing is compiled again."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(first, folder, symlinks=True)
+    old, new = os.fsencode(first), os.fsencode(folder)
+    for path in (os.path.join(where, name) for where, folders, files in os.walk(new) for name in folders + files):
+        if os.path.islink(path):
+            to = os.readlink(path)
+            os.remove(path)
+            os.symlink(to.replace(old, new), path)
+        elif os.path.isfile(path):
+            times = os.stat(path)
+            with open(path, "r+b") as file:
+                data = file.read()
+                if old in data:
+                    file.seek(0)
+                    file.write(data.replace(old, new))
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+class Workers:
+    """Copies of the tree, in each of which one thing is done at a time."""
+
+    def __init__(self, source, folder, tests, jobs):
+        folders = [f"{folder}/{i:03}" for i in range(jobs)]
+        self.first = first_copy(source, folders[0], tests)
+        self.first.jobs = max(1, os.cpu_count() // jobs)
+        self.pool = concurrent.futures.ThreadPoolExecutor(jobs)
+        self.free = queue.SimpleQueue()
+        self.free.put(self.first)
+        for copy in self.pool.map(lambda name: self.further(folders[0], name), folders[1:]):
+            self.free.put(copy)
+
+    def further(self, first, folder):
+        further_copy(first, folder)
+        return Copy(folder, self.first.jobs)
+
+    def each(self, function, items):
+        """function(copy, item) of all items, in their order, with the seconds that it took."""
+        def one(item):
+            copy = self.free.get()
+            start = time.time()
+            try:
+                return function(copy, item), time.time() - start
+            finally:
+                self.free.put(copy)
+        return zip(items, self.pool.map(one, items))
+
+
+def try_fault(copy, fault, patience):
     """killed, SURVIVED or, where its text is not there any more or the compiler refuses it, NOT PLANTED."""
-    text = copy.plant(fault)
-    if text is None:
+    planted = copy.plant(fault)
+    if planted is None:
         return "NOT PLANTED"
     try:
         if not copy.make(fault.tests):
             return "NOT PLANTED"
-        return "SURVIVED" if all(copy.passes(test) for test in fault.tests) else "killed"
+        return "SURVIVED" if all(copy.passes(test, patience[test]) for test in fault.tests) else "killed"
     finally:
-        copy.write(fault, text)
+        copy.take_out(fault, *planted)
 
 
 def find_python(source, faults):
@@ -171,40 +242,45 @@ def find_python(source, faults):
     return [fault for fault in faults if not any(test.startswith("python ") for test in fault.tests)]
 
 
-def try_all(source, folder, faults):
+def try_all(workers, faults, tests):
     """How many were not noticed."""
-    copy = Copy(source, folder)
-    tests = sorted({test for fault in faults for test in fault.tests})
-    if not copy.make(tests):
-        sys.exit(f"the tree does not build: see {copy.log}")
-    for test in tests:
-        if not copy.passes(test):
-            sys.exit(f"fails without a fault: {test}; see {copy.log}")
+    patience = {}
+    for test, (passes, seconds) in workers.each(lambda copy, test: copy.passes(test, PATIENCE), tests):
+        if not passes:
+            sys.exit(f"fails without a fault: {test}; see the logs beside {workers.first.log}")
+        patience[test] = 30 + 10 * seconds
     left, kind = 0, None
-    for fault in faults:
+    for fault, (result, seconds) in workers.each(lambda copy, fault: try_fault(copy, fault, patience), faults):
         if fault.kind != kind:
             kind = fault.kind
             print(kind)
-        start = time.time()
-        result = try_fault(copy, fault)
         left += result != "killed"
-        print(f"  {result:11}{time.time() - start:4.0f} s  {fault.name()}", flush=True)
+        print(f"  {result:11}{seconds:4.0f} s  {fault.name()}", flush=True)
     print(f"{len(faults)} faults planted, {left} not noticed")
     return left
 
 
 def main():
-    source, words = os.path.realpath(sys.argv[1]), sys.argv[3:]
-    faults = [f for f in read_faults(f"{source}/tests/mutants/faults.txt") if not words or any(w in f.name() for w in words)]
-    stale = [fault.name() for fault in faults if fault.in_text(read(f"{source}/{fault.path}")) is None]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("source", type=os.path.realpath)
+    parser.add_argument("folder", type=os.path.realpath, nargs="?")
+    parser.add_argument("words", nargs="*")
+    given = parser.parse_args()
+    faults = [f for f in read_faults(f"{given.source}/tests/mutants/faults.txt")
+              if not given.words or any(word in f.name() for word in given.words)]
+    stale = [fault.name() for fault in faults if fault.in_text(read(f"{given.source}/{fault.path}")) is None]
     for name in stale:
         print(f"cannot be planted, its text is not there or there more than once: {name}")
-    if len(sys.argv) == 2:
+    if not given.folder:
         print(f"{len(faults)} faults, {len(stale)} of which cannot be planted")
         sys.exit(bool(stale))
     for name in [name for name in os.environ if name.startswith("TIGON_") and name != "TIGON_PEERS_PYTHON"]:
         del os.environ[name]
-    sys.exit(try_all(source, os.path.realpath(sys.argv[2]), find_python(source, faults)) != 0)
+    faults = find_python(given.source, faults)
+    tests = sorted({test for fault in faults for test in fault.tests})
+    workers = Workers(given.source, given.folder, tests, given.jobs)
+    sys.exit(try_all(workers, faults, tests) != 0)
 
 
 if __name__ == "__main__":
