@@ -18,7 +18,9 @@
  *   ASCEND_KERNEL_OF(dyt_forward, dyt_forward_columns, DYT_FORWARD);
  *   ASCEND_KERNEL_OF(dyt_forward, dyt_forward_short, DYT_FORWARD_SHORT);
  *
- *   return ASCEND_LAUNCH_CHOSEN(ctx, &plan, is_short ? &dyt_forward_short_kernel : &dyt_forward_columns_kernel, .x = args->x, ...);
+ *   const dyt_forward_alike *kernel =
+ *       is_short ? &dyt_forward_short_kernel : &dyt_forward_columns_kernel;
+ *   return ASCEND_LAUNCH_CHOSEN(ctx, &plan, kernel, .x = args->x, ...);
  *
  * A kernel whose list asks for anything else does not compile, nor does a choice between kernels of two families. */
 #ifndef ASCEND_LAUNCH_H

@@ -1,6 +1,6 @@
 /* main.c - llama: trains a Llama with Tigon's operators, on public headers alone (and cJSON: checkpoints).
  *
- *   options.c      what the user asks for          check.c        which options contradict each other
+ *   options.c      what the user asks for          check.c        options that contradict others
  *   data.c         text to windows of tokens       tokens.c       token files
  *   model.c        activations and views           pass.c         forward, loss, backward
  *   memory.c       places of activations           parameters.c   places, first values

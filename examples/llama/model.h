@@ -94,10 +94,11 @@ typedef struct model {
     array loss, squares, dloss; /* one element each */
     array last, logits;         /* sampling: last row of y, its logits f32 [1, vocab] */
     char *y_data, *d_data, *e_data, *h_data, *dqkv_data;
-    int64_t *
-        tokens; /* [2, accumulate, 2, rows]: of the micro-batches of a step, and of the one before it */
-    float *
-        results; /* [2, accumulate + 1]: losses of the micro-batches, and the gradients' sum of squares; then dloss */
+    /* [2, accumulate, 2, rows]: of the micro-batches of a step, and of the step before it */
+    int64_t *tokens;
+    /* [2, accumulate + 1]: losses of the micro-batches, and the gradients' sum of squares; then
+     * dloss */
+    float *results;
     char *products_data;               /* logits of model_products() */
     int64_t *input_data, *target_data; /* of one micro-batch */
     float *logits_data;

@@ -13,9 +13,8 @@
 /* A file that is there, or will be. */
 typedef struct target {
     const char *option;
-    char path
-        [2 *
-         PATH_MAX]; /* the only one that leads to it; "" for devices and pipes, which several may use */
+    /* the only one that leads to it; "" for devices and pipes, which several options may use */
+    char path[2 * PATH_MAX];
 } target;
 
 /* Appends the parts of a path to one without links and dots. */

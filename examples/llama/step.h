@@ -18,8 +18,8 @@ typedef struct progress {
     int64_t put, done;          /* steps: put on the device, and ended */
     double since;               /* when the last one ended, or the first one began; by now() */
     double spent;               /* of the run's costs, then */
-    int64_t
-        calls_made; /* steps whose calls have been made one by one: these have taken all workspace */
+    /* steps whose calls have been made one by one: these have taken all workspace */
+    int64_t calls_made;
     tg_graph *gradients[2]; /* of the two places of a step; NULL: not recorded */
     tg_event *results[2];   /* they have come to the host */
 } progress;

@@ -202,8 +202,8 @@ typedef struct workspace {
     int count, capacity;
     size_t used, peak;
     int kept; /* graphs that use its blocks: none goes back */
-    size_t
-        more; /* bytes that a block is longer than asked for, where the allocator aligns to less than 64 */
+    /* bytes that a block is longer than asked for, where the allocator aligns to less than 64 */
+    size_t more;
     tg_alloc_fn alloc;
     tg_free_fn release;
     void *user;
@@ -221,9 +221,9 @@ void tg_workspace_close(workspace *w);
 /* ---- side.c: see parts.h ---- */
 
 typedef struct side {
-    int depth; /* of the implementation that began it; 0: there is none */
-    int open;  /* it has not ended */
-    int told; /* the backend knows of it, and what was called may not have been put on the device yet */
+    int depth;            /* of the implementation that began it; 0: there is none */
+    int open;             /* it has not ended */
+    int told;             /* the backend knows of it, and calls may not be on the device yet */
     uint64_t first, last; /* ctx->taken when it began and when it ended */
 } side;
 

@@ -86,9 +86,9 @@ int tg_streams(int64_t bytes);
  *
  * A file of the family defines one table of each kind that it has; CMake collects them:
  *   <family>_ref.c       TG_REF_IMPLS(family) = { TG_REF_IMPL(op, run), ..., TG_IMPLS_END };
- *   <family>_parts.c     TG_PARTS_IMPLS(family) = { TG_PARTS_IMPL(op, run), ... };    of the backend cpu
- *   <family>_cpu.c       TG_CPU_IMPLS(family) = { TG_CPU_IMPL(op, run), ... };   once per
- * level TG_LEVEL
+ *   <family>_parts.c     TG_PARTS_IMPLS(family) = { TG_PARTS_IMPL(op, run), ... };
+ *   <family>_cpu.c       TG_CPU_IMPLS(family) = { TG_CPU_IMPL(op, run), ... };
+ * The parts are of the backend cpu; <family>_cpu.c is compiled once for each level TG_LEVEL.
  */
 #define TG_PARTS_IMPLS(family) const tg_impl tg_impls_##family##_parts[]
 #define TG_PARTS_IMPL(op, run) TG_IMPL(op, "", 0, TG_TAKES_FLOATS | TG_TAKES_ANY_DEVICE, NULL, run)

@@ -72,7 +72,7 @@ typedef struct shape_step {
 typedef struct shape_arg {
     uint8_t slot;
     uint8_t
-        like; /* slot of the first argument of the same words, whose very shape it has; SHAPE_NONE: none */
+        like; /* slot of the first argument of the same words: its very shape; SHAPE_NONE: none */
     shape_rule rule;
     shape_step step[2]; /* by rule.yes and rule.no */
 } shape_arg;

@@ -45,8 +45,8 @@ typedef struct loss_job {
     double *sums;   /* of items */
     int64_t items;
     double share; /* what the reduction gives to each element */
-    double
-        upstream; /* the gradient of the one loss; 1 where it is missing or each element has its own */
+    /* the gradient of the one loss; 1 where it is missing or each element has its own */
+    double upstream;
     float unit;          /* factor of each element's own loss */
     const void *options; /* the family's */
 } loss_job;

@@ -5,12 +5,14 @@
 #include <stdint.h>
 
 typedef struct v_distances {
-    int64_t
-        pass; /* bytes, of a walk along arrays: the hardware looks ahead as well, but stops at the end of each page */
-    int64_t
-        exps; /* the same where each element has an exponential; arithmetic keeps the hardware from running far ahead */
-    int64_t
-        rows; /* of rows that are asked for while others are computed: bytes that are on their way */
+    /* bytes, of a walk along arrays: the hardware looks ahead as well, but stops at the end of each
+     * page */
+    int64_t pass;
+    /* the same where each element has an exponential: arithmetic keeps the hardware from running
+     * far ahead */
+    int64_t exps;
+    /* of rows that are asked for while others are computed: bytes that are on their way */
+    int64_t rows;
 } v_distances;
 
 extern v_distances v_distance;

@@ -12,8 +12,9 @@ typedef struct run_state {
     int64_t classes;
     int type;      /* T */
     int gradients; /* any asked for */
-    char *
-        memory; /* of a chunk's logits, the student's and the teacher's, and their gradient, or of two chunks' */
+    /* of a chunk's logits, the student's and the teacher's, and their gradient, or of two
+     * chunks' */
+    char *memory;
     int64_t set_bytes;              /* of one chunk */
     int64_t teacher_at, dlogits_at; /* in it; dlogits_at 0: over the student's logits */
     float *losses;                  /* of each part of a chunk */

@@ -53,9 +53,9 @@ static void prepare(const timed *t, const bench_settings *s, int cold)
 {
     if (cold && !t->warm)
         evictor_run(s->evictor);
-    else if (
-        t->once <
-        1) { /* others' data may have replaced this one's in the cache; over a long run that does not count */
+    else if (t->once < 1) {
+        /* others' data may have replaced this one's in the cache; over a long run that does not
+         * count */
         t->run(t->arg);
         if (t->wait)
             t->wait(t->arg);

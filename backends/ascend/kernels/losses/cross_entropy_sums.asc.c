@@ -113,7 +113,9 @@ ASC_KERNEL cross_entropy_count_f32(ASC_PARAMS(CROSS_ENTROPY_COUNT))
         sum = next;
         n += 1.0f;
     }
-    asc_sync(); /* unnoticed: V writes value[2] with the rest of its block, which the model does not have it do */
+    /* unnoticed: V writes value[2] with the rest of its block, which the model does not have it
+     * do */
+    asc_sync();
     value[0] = n;
     value[1] = sum;
     asc_sync();

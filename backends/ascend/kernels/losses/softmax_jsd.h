@@ -29,7 +29,7 @@ enum {
 
 typedef struct sjsd_job {
     int64_t kind;
-    int near; /* the teacher hardly knows the likeliest class: slopes are given less -log(1 - beta) */
+    int near; /* teacher hardly knows the likeliest class: slopes are given less -log(1 - beta) */
     float scale, factor, beta, rest, odds, log_rest;
     __ubuf__ float *u, *v, *t, *a, *b, *c, *lanes;
 } sjsd_job;

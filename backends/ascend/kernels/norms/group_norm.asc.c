@@ -1,6 +1,7 @@
 /* group_norm.asc.c - y = (x - mean) rstd weight + bias with the mean and the variance of a group of channels, and its gradients: with
  * n = (x - mean) rstd and m = dy weight
- *   dx = rstd (m - n mean(m n) - mean(m)),   dweight = sum of dy n,   dbias = sum of dy, of each channel.
+ *   dx = rstd (m - n mean(m n) - mean(m)),
+ *   dweight = sum of dy n,   dbias = sum of dy, of each channel.
  * Arithmetic is f32 in UB.
  *
  * A group is a block's. It is gone through twice in tiles of several lines or of pieces of one: the second time they are found in L2. A

@@ -1,6 +1,7 @@
 /* poly_norm.asc.c - y = sum over p of w_p x^p r_p + bias, r_p = 1 / sqrt(mean(x^2p) + eps), p = 3, 2, 1, and its gradients: with
  * S_p = sum of dy x^p
- *   dx = sum over p of p w_p r_p (dy x^(p-1) - x^(2p-1) r_p^2 S_p / N),   dw_p = sum over rows of r_p S_p,   dbias = sum of dy.
+ *   dx = sum over p of p w_p r_p (dy x^(p-1) - x^(2p-1) r_p^2 S_p / N),
+ *   dw_p = sum over rows of r_p S_p,   dbias = sum of dy.
  * Arithmetic is f32 in UB.
  *
  * Whole rows, several if they are short, stay in UB between their sums and what is written. A wider row is gone through twice in

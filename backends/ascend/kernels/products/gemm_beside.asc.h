@@ -16,7 +16,9 @@ ASC_MIX_KERNEL ASC_NAME(gemm_beside_cross_entropy)(ASC_PARAMS(GEMM_BESIDE_CROSS_
         for (int64_t block = gemm_beside_first(vector_cores); block < vector_blocks;
              block += vector_cores) {
             cross_entropy_body_f32(block, ASC_NAMES(CROSS_ENTROPY));
-            asc_sync(); /* UB becomes the next block's; unnoticed: bodies end with pipes that have waited for each other */
+            /* UB becomes the next block's; unnoticed: bodies end with pipes that have waited for
+             * each other */
+            asc_sync();
         }
     }
 }
@@ -30,7 +32,9 @@ ASC_MIX_KERNEL ASC_NAME(gemm_beside_softmax_jsd)(ASC_PARAMS(GEMM_BESIDE_SOFTMAX_
         for (int64_t block = gemm_beside_first(vector_cores); block < vector_blocks;
              block += vector_cores) {
             softmax_jsd_body_f32(block, vector_blocks, ASC_NAMES(SOFTMAX_JSD));
-            asc_sync(); /* UB becomes the next block's; unnoticed: bodies end with pipes that have waited for each other */
+            /* UB becomes the next block's; unnoticed: bodies end with pipes that have waited for
+             * each other */
+            asc_sync();
         }
     }
 }

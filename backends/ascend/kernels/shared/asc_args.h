@@ -10,14 +10,16 @@
  *       ...
  *
  *   entry                  parameters of the kernel                 what the host gives
- *   TENSOR, name, type     __gm__ type *name, int64_t name_stride   a tg_tensor; NULL if it is absent
- *   VECTOR, name, type     __gm__ type *name                        the same: a tensor that needs no stride
- *   MEMORY, name, type     __gm__ type *name                        an ascend_memory: between two launches
+ *   TENSOR, name, type     __gm__ type *name, int64_t name_stride   a tg_tensor; NULL if absent
+ *   VECTOR, name, type     __gm__ type *name                        the same, without a stride
+ *   MEMORY, name, type     __gm__ type *name                        an ascend_memory
  *   GRID, rows, columns, tile_rows, tile_columns                    nothing: as the launch is planned
  *   I64, name              int64_t name                             an int64_t
  *   F32, name              int64_t name, read by asc_f32(name)      a double
- *   BUFFER, name, ...      int64_t name_at, read by ASC_UB()        nothing: its place in UB is planned; ... are fields of
- *                                                                   a tg_ub_buffer (tigon/npu.h)
+ *   BUFFER, name, ...      int64_t name_at, read by ASC_UB()        nothing: it is planned
+ *
+ * A VECTOR lies without gaps, a MEMORY between two launches. In BUFFER, ... are fields of a
+ * tg_ub_buffer (tigon/npu.h), which tell its size and when it is in use.
  *
  * The kernel takes ASC_PARAMS(SWIGLU_FORWARD); launch.h has what the host makes of the list. All parameters are 8 bytes
  * wide, and they come in the order of the list. */

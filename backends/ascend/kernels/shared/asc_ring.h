@@ -3,7 +3,8 @@
  * A block goes through each of its rows twice, first to read the pieces, then to compute in place and write. A
  * row that leaves buffers of the ring free stays there between the two; one that does not is copied in again:
  *
- *   reads  writes   copies in of a row: their buffers are free when V has read them, or when MTE3 has written them out
+ *   reads  writes   copies in of a row: their buffers are free when V has read them, or when MTE3
+ *                   has written them out
  *     0      1      one: the row stays, or is gone through only once, to write
  *     1      1      two: one to read, one to write
  *     1      0      one: it is read alone
