@@ -1,4 +1,4 @@
-/* tigon/backend.h - the only header that a vendor includes.
+/* tigon/backend.h - what a backend is, for vendors, who include no other header.
  *
  * A backend is a shared library that exports tg_backend_entry():
  *
@@ -12,17 +12,21 @@
  *   };
  *   TG_BACKEND_ENTRY { return &acme; }
  *
- * With impls = NULL its public symbols <vendor>_<operator>, functions of the type tg_<operator>_fn,
- * are discovered instead. Load it with TIGON_BACKEND_PATH or tg_backend_load(). (In C++ before C++20 list
- * the fields up to impls in their order.)
+ * If impls is NULL, the library looks for public symbols <vendor>_<operator> in the file: functions
+ * of the type tg_<operator>_fn. TIGON_BACKEND_PATH or tg_backend_load() loads the backend. (In C++
+ * before C++20, list the fields up to impls in their order.)
  *
- * The arguments that an implementation sees have passed the operator's check, and their options are resolved: a
- * default is the number that ops.def states, and zero is zero. Only where ops.def says TG_FROM does zero
- * still stand for the default. Types and strides are those of the columns of ops.def: indices and masks
- * are i64, class weights f32, and so on, whatever the program gave. Tensors called FLOAT (of kl_div, tvd,
- * jsd) may have other types than T. Tensors called PLANES (of cross_entropy) have rows of one stride, or of two (tg_even_rows()
- * of rows.h tells) where an implementation says TG_TAKES_PLANES.
- * An implementation returns TG_EUNSUPPORTED, before it writes anything, to pass the call on.
+ * The arguments that an implementation sees have passed the operator's check, and their options are
+ * resolved: a default is the number that ops.def states, and zero means zero. Only where ops.def
+ * says TG_FROM does zero still stand for the default. Types and strides are those of the columns of
+ * ops.def, whatever the program gave: indices and masks are i64, class weights are f32, and so on.
+ * Two columns leave a choice. Tensors of the type FLOAT (in kl_div, tvd and jsd) may have another
+ * type than T. Tensors of the layout PLANES (in cross_entropy) have rows of one stride, and also
+ * rows of two strides if the implementation says TG_TAKES_PLANES; tg_even_rows() of rows.h tells
+ * which.
+ *
+ * An implementation that cannot run a problem returns TG_EUNSUPPORTED before it writes anything;
+ * the call then goes to the next implementation.
  */
 #ifndef TIGON_BACKEND_H
 #define TIGON_BACKEND_H
@@ -41,7 +45,7 @@ extern "C" {
 
 #define TG_ABI 8u
 
-/* TG_OP_<operator>: ids */
+/* The ids of the operators, TG_OP_<operator>. */
 typedef enum tg_op_id {
 #define TG_OP(op, fields) TG_OP_##op,
 #include "tigon/ops.def"
@@ -49,7 +53,8 @@ typedef enum tg_op_id {
     TG_OP_COUNT
 } tg_op_id;
 
-/* One typed pointer an operator, so that an implementation cannot hold the wrong function. */
+/* Each operator has a function type of its own, so that a table with the wrong function does not
+ * compile. */
 #define TG_OP(op, fields)                                                        \
     typedef tg_status (*tg_##op##_fn)(tg_ctx * ctx, const tg_##op##_args *args); \
     typedef int (*tg_##op##_accepts_fn)(const tg_##op##_args *args);
@@ -70,31 +75,32 @@ typedef union tg_accepts {
 #undef TG_OP
 } tg_accepts;
 
-/* What an implementation takes: the element types T of a problem, tensors called PLANES in rows of two strides, and tensors in any
- * device's memory: one that is made of calls of other operators runs wherever those do. */
+/* Which problems an implementation can run. */
 enum {
-    TG_TAKES_F32 = 1,
+    TG_TAKES_F32 = 1, /* T may be f32 */
     TG_TAKES_BF16 = 2,
     TG_TAKES_F16 = 4,
     TG_TAKES_F64 = 8,
     TG_TAKES_FLOATS = TG_TAKES_F32 | TG_TAKES_BF16 | TG_TAKES_F16,
-    TG_TAKES_PLANES = 16,
+    TG_TAKES_PLANES = 16, /* tensors of the layout PLANES may have rows of two strides */
+    /* Tensors may lie in the memory of any device. This is for an implementation that consists of
+     * calls of other operators and so runs wherever those run. */
     TG_TAKES_ANY_DEVICE = 32
 };
 
-/* One way to run one operator. needs: CPU feature bits, 0 for none. takes: TG_TAKES_*. accepts: 1 for a problem of those types that
- * it takes; NULL takes all of them. */
+/* An implementation: one way to run one operator. */
 typedef struct tg_impl {
     const char *op;
-    const char *variant; /* the name's last part: "cpu/rms_norm_forward.v4"; "" for none */
-    uint64_t needs;
-    uint64_t takes;
-    tg_accepts accepts;
+    const char *variant; /* last part of the name, "v4" of "cpu/rms_norm_forward.v4"; may be "" */
+    uint64_t needs;      /* TG_CPU_*: CPU features without which it cannot run */
+    uint64_t takes;      /* TG_TAKES_* */
+    tg_accepts accepts;  /* 1 if it can run a problem that `takes` allows; NULL: it can run all */
     tg_run run;
 } tg_impl;
 
 #ifdef __cplusplus
-/* Members of unions are named in initialisers since C++20 alone; a function for each operator does it before. */
+/* Before C++20 an initialiser cannot name the member of a union. A function for
+ * each operator does. */
 #define TG_OP(op_name, fields)                                                                  \
     static inline tg_impl tg_make_impl_##op_name(                                               \
         const char *variant, uint64_t needs, uint64_t takes, tg_##op_name##_accepts_fn accepts, \
@@ -131,11 +137,11 @@ typedef struct tg_impl {
     }
 #endif
 
-/* CPU features for tg_impl.needs. */
+/* Values of tg_impl.needs. */
 enum { TG_CPU_V2 = 1, TG_CPU_V3 = 2, TG_CPU_V4 = 4, TG_CPU_BF16 = 8, TG_CPU_NEON = 16 };
 
-/* Sets the thread's error message and returns the status: tg_host.fail, for those parts of a backend that
- * are linked with the library and are called without a host. */
+/* Sets the thread's error message and returns the status, as tg_host.fail does. It is for parts of
+ * a backend that are linked with the library and have no tg_host at hand. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3), cold))
 #endif
@@ -144,40 +150,45 @@ tg_fail(tg_status status, const char *format, ...);
 
 typedef struct tg_backend tg_backend;
 
-/* What the library offers to a backend; valid as long as the process. */
+/* What the library offers to a backend. It is valid until the process ends. */
 typedef struct tg_host {
     uint32_t abi, size;
-    /* The default function of an operator on this machine (cast to tg_<operator>_fn), NULL if there
-     * is none. It takes the arguments as an implementation sees them, checked and with options resolved, and runs the first of the
-     * library's own implementations that accepts them. */
+    /* The library's own function for an operator on this machine, to be cast to tg_<operator>_fn;
+     * NULL if there is none. Its arguments are those that an implementation sees: checked, with
+     * options resolved. It runs the first of the library's own implementations
+     * that accepts them. */
     void (*(*default_of)(tg_ctx *ctx, const char *op))(void);
-    /* Any operator through dispatch; args is its argument struct, in which zero means the default as in
-     * a program's calls: an implementation passes one of its own options on as TG_VALUE(). */
+    /* Calls any operator as a program would. args is its argument struct, in which zero means the
+     * default; an implementation that passes on an option of its own writes TG_VALUE(option). */
     tg_status (*call)(tg_ctx *ctx, const char *op, const void *args);
     /* Sets the thread's error message and returns the status. */
     tg_status (*fail)(tg_status status, const char *format, ...);
     void (*log)(tg_ctx *ctx, const char *format, ...);
-    /* Host scratch memory until the implementation returns; NULL, with the error set, if there is none. */
+    /* Scratch memory on the host, which is given back by itself when the implementation returns.
+     * NULL, with the error set, if there is not enough memory. */
     void *(*workspace)(tg_ctx *ctx, size_t bytes);
     void (*parallel_for)(tg_ctx *ctx, int64_t n, int64_t grain, tg_range_fn fn, void *arg);
     int (*threads)(const tg_ctx *ctx);
     void *(*stream)(const tg_ctx *ctx);
-    int (*verbose)(const tg_ctx *ctx); /* the context logs a line a call */
-    /* Scratch memory of the context's device, as workspace() gives the host's: kept by the context between calls, and given
-     * to the next implementation when this one returns, though what this one launched may still run: use it on the context's stream
-     * alone. NULL, with the error set, if there is none. */
+    int (*verbose)(const tg_ctx *ctx); /* 1: the context logs a line for each call */
+    /* Scratch memory on the context's device. The context keeps it between calls, and gives it to
+     * the next implementation as soon as this one returns, when work that was launched may still
+     * run. Therefore use it only on the context's stream. NULL, with the error set, if there is not
+     * enough memory. */
     void *(*device_workspace)(tg_ctx *ctx, size_t bytes);
-    /* The place that a backend, named by the table that it was registered with, has in a context: NULL at first, and then what the
-     * backend puts there. No other backend sees it, and the table's leave() is given it back. The address is the same as long
-     * as the context. Called by the thread that uses the context. NULL, with the error set, for a table that is not registered.
-     * A host whose `size` ends before this field is of an older Tigon and has none. */
+    /* A pointer that belongs to one backend in one context. `backend` is the table that was
+     * registered. The pointer is NULL at first, and the backend may store in it what it likes; no
+     * other backend sees it, and leave() of the table gets its value when the context ends. The
+     * address stays the same during the life of the context. Only the thread that uses the context
+     * may call this. NULL, with the error set, if the table is not registered. An older Tigon,
+     * whose `size` ends before this field, does not have it. */
     void **(*slot)(tg_ctx *ctx, const tg_backend *backend);
 } tg_host;
 
-/* What tg_backend.side is told. */
+/* The steps of tg_backend.side. */
 typedef enum tg_side_step { TG_SIDE_BEGIN, TG_SIDE_END, TG_SIDE_JOIN, TG_SIDE_DROP } tg_side_step;
 
-/* What tg_backend.event and tg_backend.graph are told. */
+/* The steps of tg_backend.event and of tg_backend.graph. */
 typedef enum tg_event_step { TG_EVENT_RECORD, TG_EVENT_WAIT, TG_EVENT_DESTROY } tg_event_step;
 typedef enum tg_graph_step {
     TG_GRAPH_BEGIN,
@@ -186,94 +197,120 @@ typedef enum tg_graph_step {
     TG_GRAPH_DESTROY
 } tg_graph_step;
 
-/* A backend's table. Later versions of Tigon append to it: one that is smaller than this library's, by `size`, was built
- * against an older version, and what it lacks counts as 0 or NULL.
+/* The table of a backend. Later versions of Tigon append fields. A table whose `size` is
+ * smaller than the library's was built against an older version; the fields that it
+ * lacks count as 0 or NULL.
  *
- * A device with memory of its own. Implementations get tensors whose data the host cannot read, and put their work on the context's
- * stream: they return before it has run, neither wait nor copy to the host, and take memory from device_workspace() alone.
- * What the operator's check cannot see, because it lies in device memory, the kernel has to: indices (targets, ids). It
- * reads nothing out of range, writes nothing to what belongs to such an index (its row of an output, its part of a sum),
- * and leaves an error that sync() then returns: TG_EINVAL, with operator, argument, position and value, such as
- * "cross_entropy_forward: target[3] is 99, out of bounds: expected in [0, 50)". The first one is kept until then; nothing
- * else of the context fails, and never the process. */
+ * A device with memory of its own: the host cannot read the data of the tensors that an
+ * implementation gets. The implementation puts its work on the context's stream and returns before
+ * that has run; it neither waits nor copies to the host, and it gets memory only from
+ * device_workspace(). The operator's check cannot see indices (targets, ids) in device memory, so
+ * the kernel checks them. It reads nothing out of range. For an index out of range it writes
+ * nothing (no row of an output, no part of a sum) and leaves an error, which sync() then returns:
+ * TG_EINVAL with operator, argument, position and value, such as "cross_entropy_forward: target[3]
+ * is 99, out of bounds: expected in [0, 50)". Until sync() the first of several errors is kept. No
+ * other call of the context fails because of it, and neither does the process. */
 
 struct tg_backend {
     uint32_t abi, size;      /* TG_ABI, sizeof(tg_backend) */
-    const char *vendor;      /* "acme": lower-case letters and digits */
-    const char *device;      /* the device it serves: "cpu", "npu", ... */
-    int32_t device_type;     /* type of the memory its implementations take, TG_DEVICE_* */
-    const char *module_path; /* filled by the loader if NULL */
-    tg_status (*open)(const tg_host *host); /* once, at load; NULL: nothing to do */
-    void (*close)(void);                    /* at exit; NULL: nothing to do */
-    /* A context chooses the device: the time to load its driver, and to refuse, with the error set, if
-     * the device cannot be used. A context that was to infer its device takes the CPU then. NULL:
-     * always ready. */
+    const char *vendor;      /* such as "acme": lower-case letters and digits */
+    const char *device;      /* the device that it serves: "cpu", "npu", ... */
+    int32_t device_type;     /* TG_DEVICE_* of the memory that its implementations work in */
+    const char *module_path; /* the loader fills it in if it is NULL */
+    /* Called once, when the backend is loaded; NULL: there is nothing to do. */
+    tg_status (*open)(const tg_host *host);
+    /* Called when the process ends; NULL: there is nothing to do. */
+    void (*close)(void);
+    /* Called when a context chooses the device: loads the driver, and fails, with the error set, if
+     * the device cannot be used. A context that infers its device uses the CPU then. NULL: the
+     * device is always ready. */
     tg_status (*select)(tg_ctx *ctx);
-    /* Memory of the device, if it is not the host's: what tg_alloc(), tg_free(), tg_copy() and tg_sync() do there, as
-     * context.h describes them. alloc: at least 1 byte, at a multiple of 64; NULL with the error set. free: once the work
-     * before it on the context's stream has ended. copy: either side, or both, may be host memory; on the context's stream.
-     * sync: NULL if nothing is asynchronous. */
+    /* The memory of the device, if it is not the host's. The functions do what context.h says of
+     * tg_alloc(), tg_free(), tg_copy() and tg_sync().
+     *   alloc   at least 1 byte, at an address that is a multiple of 64; NULL, with the error set
+     *   free    after the work that was put on the context's stream before it
+     *   copy    on the context's stream; either side, or both, may be host memory
+     *   sync    NULL if nothing is asynchronous */
     void *(*alloc)(tg_ctx *ctx, size_t bytes);
     void (*free)(tg_ctx *ctx, void *ptr);
     tg_status (*copy)(tg_ctx *ctx, void *dst, int dst_device_type, const void *src,
                       int src_device_type, size_t bytes);
     tg_status (*sync)(tg_ctx *ctx);
-    const tg_impl *impls; /* ends with TG_IMPLS_END; NULL: discover <vendor>_<operator> */
-    /* Names of the environment's variables that it reads, if they begin with TIGON_; ends with NULL. Tigon warns of
-     * TIGON_ variables that nobody reads. NULL: none. */
+    const tg_impl *impls; /* ends with TG_IMPLS_END; NULL: symbols <vendor>_<operator> are used */
+    /* The environment variables that begin with TIGON_ and that the backend reads; NULL ends the
+     * list. Tigon warns of TIGON_ variables that nothing reads. NULL: it reads none. */
     const char *const *environment;
-    /* Of NPUs: the kernels that declare what they keep in the Unified Buffer (npu.h), by number from 0 on; NULL behind the last.
-     * `tigon ub-check` and `tigon report` know them then. NULL: none. */
+    /* For NPUs: the kernel of this number, with its declaration of what it keeps in the Unified
+     * Buffer (npu.h). Numbers begin with 0; the answer NULL ends the list. `tigon ub-check` and
+     * `tigon report` use it. NULL: the backend declares no kernels. */
     const struct tg_ub_kernel *(*ub_kernel)(int kernel);
-    /* Work beside other work, for devices that can. Operators that are made of others, such as fused_linear_cross_entropy, have
-     * calls that need nothing of each other: what is called between BEGIN and END, the side, and what is called between
-     * END and JOIN. None of the one reads or writes what the other writes, so both may run at the same time, or in any order
-     * against each other. Calls of the side keep their own order, and so do the others; all of them come behind what was called
-     * before BEGIN, and JOIN puts both before what is called next. Memory of device_workspace() that is taken in the side stays
-     * the side's until JOIN. A backend with streams may give the side one of its own and record events at BEGIN and JOIN;
-     * one without may keep launches of the side until others come that they run well with, and make the rest at JOIN. Instead of JOIN
-     * comes DROP where a call has failed: what has been put on the device still comes before what follows, and the
-     * rest is forgotten. JOIN may also come before END; then no END follows. A context has one side at a time. DROP returns
-     * TG_OK. NULL: everything runs in the order of the calls. */
+    /* Two sequences of work that may run at the same time, for devices that can do that. Operators
+     * that consist of other operators, such as fused_linear_cross_entropy, have calls that are
+     * independent of each other: the calls between BEGIN and END, the side, and the calls between
+     * END and JOIN. Neither sequence reads or writes what the other writes, so the device may run
+     * them together or in any order against each other. Within each sequence the order of the calls
+     * holds. Both come after everything that was called before BEGIN, and before everything that is
+     * called after JOIN. Memory of device_workspace() that was given to the side stays with it
+     * until JOIN. A context has one side at a time.
+     *
+     * A backend with streams may give the side a stream of its own and record events at BEGIN and
+     * at JOIN. A backend without streams may hold back launches of the side until there is other
+     * work beside which they run well, and make the rest at JOIN.
+     *
+     * If a call has failed, DROP comes instead of JOIN: work that has already been put on
+     * the device still comes before what follows, and the rest is forgotten. DROP returns
+     * TG_OK. JOIN may also come before END; no END follows then. NULL: everything runs in
+     * the order of the calls. */
     tg_status (*side)(tg_ctx *ctx, tg_side_step step);
-    /* to = from, element by element: tensors of one shape in the device's memory, of any types that a program may give (f32, bf16,
-     * f16, f64, i64, i32, u8, bool), at any strides; 0 repeats elements of from. mask: to becomes 1 where from is not 0. It is put on
-     * the context's stream. So arguments of other types or strides than implementations take are converted where they lie. NULL:
-     * they are refused there. */
+    /* Copies `from` to `to`, element by element, and converts their types. Both have the same shape
+     * and lie in the device's memory. They have any of the types f32, bf16, f16, f64, i64, i32, u8
+     * and bool, and any strides; a stride of 0 repeats elements of `from`. If mask is 1, an element
+     * of `to` becomes 1 where `from` is not 0, else 0. The work is put on the context's stream.
+     * With this function the library converts arguments whose types or strides implementations do
+     * not take. NULL: such arguments are refused on this device. */
     tg_status (*convert)(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, int mask);
-    /* tg_time_begin(), seconds NULL, and tg_time_end(): the device's own clock, at this place of the context's stream. The end waits for
-     * the work. NULL: the host's clock, around sync. */
+    /* Reads the device's own clock at this place of the context's stream, for tg_time_begin(),
+     * where `seconds` is NULL, and for tg_time_end(), which waits for the work. NULL: the host's
+     * clock is read, with a sync before it. */
     tg_status (*time)(tg_ctx *ctx, double *seconds);
-    /* tg_alloc_host() and tg_free_host(): memory of the host that the device copies from and to without the host's help. NULL, both: the C
-     * library's. */
+    /* For tg_alloc_host() and tg_free_host(): host memory from and to which the device copies
+     * without help of the host. NULL, both: memory of the C library is used. */
     void *(*alloc_host)(tg_ctx *ctx, size_t bytes);
     void (*free_host)(tg_ctx *ctx, void *ptr);
-    /* An event, as context.h describes it. RECORD: *event is NULL the first time, and the backend's own then. WAIT also returns what
-     * sync would. NULL: sync is called in place of WAIT. */
+    /* An event, as context.h describes it. At the first RECORD *event is NULL, and the backend
+     * stores a pointer of its own there. WAIT also returns the error that sync would return. NULL:
+     * sync is called in place of WAIT. */
     tg_status (*event)(tg_ctx *ctx, tg_event_step step, void **event);
-    /* Recorded calls, as context.h describes them. BEGIN is given the context's stream as *graph and leaves the one there that it records,
-     * which stream() tells from then on. What implementations and copies of the context put on the device up to END is kept and does not
-     * run. END gives it as *graph, or drops it if graph is NULL, and BEGIN may follow again after either.
-     * LAUNCH puts all of it on the context's stream. NULL: the device records nothing. */
+    /* Recorded calls, as context.h describes them. At BEGIN *graph is the context's stream; the
+     * backend replaces it by the stream that it records, which stream() returns from then on. Work
+     * that the context puts on the device until END, by implementations and by copies, is recorded
+     * and does not run. END stores the recording in *graph, or drops it if graph is NULL; after
+     * either a new BEGIN may follow. LAUNCH puts all recorded work on the context's stream. NULL:
+     * the device cannot record. */
     tg_status (*graph)(tg_ctx *ctx, tg_graph_step step, void **graph);
-    /* tg_move(): as fast as the device can; what it is given has been checked. NULL: TG_EUNSUPPORTED, and benchmarks take copy. */
+    /* For tg_move(): as fast as the device can. The arguments have been checked. NULL: tg_move()
+     * returns TG_EUNSUPPORTED, and benchmarks use copy instead. */
     tg_status (*move)(tg_ctx *ctx, const void *const *from, int reads, void *const *to, int writes,
                       size_t bytes);
-    /* 1: its implementations run where the backend or they are named (TIGON_IMPL, tg_ctx_set_impl(), tg_find()) and never by themselves;
-     * nor does it serve its device. For what others are compared with. 0: they are tried as context.h describes. */
+    /* 1: the implementations run only where they or the backend are named (TIGON_IMPL,
+     * tg_ctx_set_impl(), tg_find()), and the backend does not serve its device. This is for
+     * implementations that exist to be compared with. 0: calls try them as context.h describes. */
     int32_t only_named;
-    /* A context ends, and what the backend put into its slot (tg_host.slot) is not NULL: the time to release it, `kept`. The context's
-     * work has ended before, and its memory on the device has been given back. It sets no error. NULL: nothing to do. */
+    /* Called when a context ends whose slot (tg_host.slot) is not NULL, to release its value,
+     * `kept`. The context's work has ended by then, and its memory on the device has been given
+     * back. The function sets no error. NULL: there is nothing to release. */
     void (*leave)(tg_ctx *ctx, void *kept);
 };
 
-/* Takes a backend that is part of the program: what tg_backend_load() does for a file. The table and all
- * that it names must outlive the process's use of Tigon. TG_EABI, TG_EINVAL as tg_backend_load();
- * TG_EINVAL also without impls, which are found by name in shared libraries alone. For good, and for
- * contexts that exist already as well. */
+/* Registers a backend that is a part of the program, as tg_backend_load() registers one from a
+ * file. It stays registered, and contexts that exist already see it too. The table, and all that it
+ * points to, must exist as long as the process uses Tigon.
+ * Errors: TG_EABI and TG_EINVAL as in tg_backend_load(). TG_EINVAL also if impls is NULL: only in a
+ * shared library can implementations be found by their names. */
 TG_API tg_status tg_backend_register(const tg_backend *backend);
 
-/* The entry of a backend that is built into the library: CMake's tigon_backend() lists it by vendor. */
+/* The entry of a backend that is built into the library. tigon_backend() of CMake lists it by its
+ * vendor. */
 #define TG_BUILT_IN_ENTRY(vendor)                \
     const tg_backend *tg_backend_##vendor(void); \
     const tg_backend *tg_backend_##vendor(void)
