@@ -1,14 +1,14 @@
-/* tigon/rows.h - a tensor as rows: what core, backends and plug-ins alike read of sizes and strides.
+/* tigon/rows.h - a tensor as rows, for backends and for the library itself.
  *
- * Operators work on rows, the lines of the last dimension, and most of them ask no more of a tensor of any number of dimensions
- * than where its rows lie:
+ * A row is a line of the last dimension. Most operators work on rows, and all that they need to
+ * know of a tensor, whatever the number of its dimensions, is where its rows lie:
  *
  *   const tg_rows x = tg_rows_of(args->x);
  *   for (int64_t row = 0; row < x.rows; row++)
  *       f((const float *)x.data + row * x.stride, x.n);
  *
- * All functions are inline, and none needs the library. Sizes and strides count elements unless bytes are named; strides of NULL
- * mean compact, and byte_offset is honoured.
+ * All functions are inline and need no library. Sizes and strides count elements unless bytes are
+ * named. Strides that are NULL mean a compact tensor, and byte_offset is added to data.
  */
 #ifndef TIGON_ROWS_H
 #define TIGON_ROWS_H
@@ -22,13 +22,13 @@
 extern "C" {
 #endif
 
-/* The first element; NULL for NULL. */
+/* The address of the first element; NULL if t is NULL. */
 static inline void *tg_data(const tg_tensor *t)
 {
     return t ? (char *)t->data + t->byte_offset : (char *)0;
 }
 
-/* Distance of two neighbours along dimension i. */
+/* The distance between two neighbours along dimension i. */
 static inline int64_t tg_stride(const tg_tensor *t, int i)
 {
     int64_t stride = 1;
@@ -39,7 +39,8 @@ static inline int64_t tg_stride(const tg_tensor *t, int i)
     return stride;
 }
 
-/* Bytes from the first element to behind the last one; 0 without elements. */
+/* The number of bytes from the first element to the end of the last one; 0 if
+ * there are no elements. */
 static inline size_t tg_extent(const tg_tensor *t)
 {
     int64_t last = 0, compact = 1;
@@ -52,7 +53,7 @@ static inline size_t tg_extent(const tg_tensor *t)
     return (size_t)(last + 1) * tg_type_size(tg_type_of(t));
 }
 
-/* 1 if the elements fill the memory between the first and the last one in their order, row after row; of none, too. */
+/* 1 if the elements lie in memory row after row without gaps, or if there are no elements. */
 static inline int tg_is_compact(const tg_tensor *t)
 {
     int64_t expected = 1;
@@ -66,7 +67,7 @@ static inline int tg_is_compact(const tg_tensor *t)
     return 1;
 }
 
-/* 1 if a stride of 0 repeats elements. */
+/* 1 if elements are repeated by a stride of 0. */
 static inline int tg_is_expanded(const tg_tensor *t)
 {
     for (int i = 0; i < t->ndim; i++)
@@ -77,7 +78,8 @@ static inline int tg_is_expanded(const tg_tensor *t)
 
 /* ---- rows of one stride ---- */
 
-/* 1 if the leading dimensions have one stride: rows that follow each other evenly, at a distance of 0 too. */
+/* 1 if all rows follow each other at the same distance, which may be 0, so that one stride
+ * describes the leading dimensions. */
 static inline int tg_even_rows(const tg_tensor *t)
 {
     int64_t expected = -1; /* stride that the next outer dimension must have */
@@ -99,10 +101,11 @@ typedef struct tg_rows {
     char *data;
     int type; /* tg_type */
     int64_t rows, n;
-    int64_t stride; /* of a row: n where there is but one */
+    int64_t stride; /* from one row to the next; n if there is a single row */
 } tg_rows;
 
-/* The rows of a tensor for which tg_even_rows() is 1, or of a single number. All zero for NULL. */
+/* The rows of a tensor for which tg_even_rows() is 1, or of a tensor without dimensions, which is
+ * one row of one element. All fields are zero if t is NULL. */
 static inline tg_rows tg_rows_of(const tg_tensor *t)
 {
     tg_rows r;
@@ -121,8 +124,8 @@ static inline tg_rows tg_rows_of(const tg_tensor *t)
 
 /* ---- rows of two strides ---- */
 
-/* Leading dimensions from the last one on, in groups that have one stride each: the sizes and strides of the first two. Returns
- * how many groups there are. */
+/* Joins leading dimensions that one stride can describe into groups, beginning with the innermost.
+ * Writes sizes and strides of the first two groups, and returns the number of groups. */
 static inline int tg_row_groups(const tg_tensor *t, int64_t size[2], int64_t stride[2])
 {
     int groups = 0;
@@ -145,15 +148,17 @@ static inline int tg_row_groups(const tg_tensor *t, int64_t size[2], int64_t str
     return groups;
 }
 
-/* 1 if the leading dimensions have two strides or fewer: what an implementation is given that says TG_TAKES_PLANES. */
+/* 1 if two strides or fewer describe the leading dimensions. Implementations that say
+ * TG_TAKES_PLANES get such tensors. */
 static inline int tg_planes_collapse(const tg_tensor *t)
 {
     int64_t size[2], stride[2];
     return t->ndim > 0 && (!t->strides || tg_numel(t) == 0 || tg_row_groups(t, size, stride) <= 2);
 }
 
-/* Rows in groups, as those of logits[:, :-1]: `inner` rows follow each other at `stride`, and groups of them at `outer`. Rows of
- * one stride are one group. */
+/* Rows in groups, such as the rows of logits[:, :-1]: within a group `inner` rows follow each other
+ * at a distance of `stride`, and groups follow each other at a distance of `outer`. Rows that one
+ * stride describes are a single group. */
 typedef struct tg_planes {
     char *data;
     int type; /* tg_type */
@@ -161,7 +166,7 @@ typedef struct tg_planes {
     int64_t inner, stride, outer; /* strides in bytes */
 } tg_planes;
 
-/* The rows of a tensor for which tg_planes_collapse() is 1. All zero for NULL. */
+/* The rows of a tensor for which tg_planes_collapse() is 1. All fields are zero if t is NULL. */
 static inline tg_planes tg_planes_of(const tg_tensor *t)
 {
     int64_t size[2] = {0, 0}, stride[2] = {0, 0};
@@ -180,6 +185,7 @@ static inline tg_planes tg_planes_of(const tg_tensor *t)
     return p;
 }
 
+/* The address of a row. */
 static inline char *tg_plane_row(const tg_planes *p, int64_t row)
 {
     return p->inner == p->rows ? p->data + row * p->stride

@@ -1,4 +1,5 @@
-/* tigon/tigon.h - everything a user of the library needs. (Who plans for an NPU includes tigon/npu.h besides.) */
+/* tigon/tigon.h - everything that a user of the library needs. Programs that plan kernels of
+ * an NPU also include tigon/npu.h. */
 #ifndef TIGON_TIGON_H
 #define TIGON_TIGON_H
 
