@@ -1,60 +1,70 @@
-/* tigon/ops.h - all operators: the reference manual.
+/* tigon/ops.h - the reference manual of all operators.
  *
- * Conventions, for every operator unless its entry says otherwise:
- *   Call         tg_<op>(ctx, &(tg_<op>_args){.x = &x, ...}); fields that are not named are NULL or
- *                zero, and zero in an option means its default, which ops.def states.
- *   Zero itself  TG_ZERO, in an option of either kind: .beta1 = TG_ZERO. TG_VALUE(x) passes x whatever it
- *                is: .eps = TG_VALUE(eps). Below, an option's default is what "0 means", and its value is
- *                what TG_VALUE() gives. Refused where the default follows from the tensors ("0 means D").
- *   Types        T is one of f32, bf16, f16 and the same for all tensors marked T. Weights marked W, and
- *                gradients of parameters, have any of the three. Indices, targets and labels are i64 or
- *                i32; masks are i64, i32, u8, bool or any of the three. What is f32 below may be bf16 or
- *                f16 as well, unless it is a result or saved by a forward. f64 is accepted in place of T,
- *                W and f32 together; only `ref` runs it.
- *   Options      floating-point ones lie in the range of f32, since kernels compute in it.
- *   Rows         R is the product of the leading dimensions, N the last one. The last dimension is
- *                contiguous; the leading ones collapse to one row stride of any size, 0 included, which
- *                repeats a row. A tensor of other strides, as x[:, :-1] and an expanded gradient (0 in the
- *                last dimension too) have, goes through a copy in the workspace; of what is not large, any
- *                strides will do. Elements of an output are distinct, its last dimension is contiguous.
- *   Device       The backend of a device with memory of its own converts types and strides there, as
- *   memory       CUDA's does. One that cannot (registry.h) takes those of the columns of ops.def alone;
- *                TIGON_FALLBACK=host takes all of them.
- *   Sizes        any, zero included; 64-bit throughout.
- *   Aliasing     no output overlaps another tensor, except the very same view where the list in
- *                ops.def says OVER. Nothing else is ever overwritten; a backward may be called twice.
- *   Numerics     arithmetic, sums and statistics in f32 at least; one rounding to the output's type.
- *                In bf16, a matrix product (gemm, fused_linear_*, flash_attention, and what of
- *                `unfused` calls gemm) may take subnormal factors and subnormal sums for 0, as the
- *                processors' bf16 instructions do; products of f32 and f16 keep them.
- *   Determinism  the same bits for any number of threads, if the same implementation runs.
- *   Errors       TG_EINVAL with a message that names argument, found and expected. TG_ENOMEM,
- *                TG_EUNSUPPORTED, TG_EDEVICE as in status.h. After an error no output has been
- *                written, except TG_EDEVICE, and TG_ENOMEM from an implementation of `unfused`.
- *   Workspace    what those of `cpu` take of the context's (tg_ctx_workspace_peak), in bytes, at most; t:
- *                threads. It does not grow with N, but for vectors of N (or C) parameters:
- *                  rms_norm, layer_norm, dyt, group_norm    4 N for each vector of parameters, as f32;
- *                    backward with their gradients          4 N more for each of up to 64 partial sums
- *                                                           (group_norm: of B)
+ * These conventions hold for every operator unless its entry says otherwise.
+ *   Call         tg_<op>(ctx, &(tg_<op>_args){.x = &x, ...}). Fields that are not named are NULL or
+ *                zero. Zero in an option means its default, which ops.def states.
+ *   Zero itself  TG_ZERO passes the number zero in an option of either kind: .beta1 = TG_ZERO.
+ *                TG_VALUE(x) passes x, whether it is zero or not: .eps = TG_VALUE(eps). TG_ZERO is
+ *                refused where the default follows from the tensors, as in "0 means D".
+ *   Types        T is f32, bf16 or f16, and it is the same for all tensors marked T. Weights marked
+ *                W, and gradients of parameters, have any of these three types. Indices, targets
+ *                and labels are i64 or i32; masks are i64, i32, u8, bool or any of the three. A
+ *                tensor that is f32 below may also be bf16 or f16, unless it is a result or was
+ *                saved by a forward. f64 is accepted if T, W and f32 are all replaced by it; only
+ *                the implementations of `ref` run it.
+ *   Options      Floating-point options lie in the range of f32, since kernels compute in it.
+ *   Rows         R is the product of the leading dimensions, and N is the last one. The last
+ *                dimension is contiguous. The leading dimensions collapse to rows of one stride,
+ *                which may be any number; a stride of 0 repeats a row. Tensors with other strides,
+ *                such as x[:, :-1] or an expanded gradient (with 0 in the last dimension too), are
+ *                copied to the workspace. Small tensors may have any strides. The elements of an
+ *                output are distinct, and its last dimension is contiguous.
+ *   Device       On a device with memory of its own the backend converts types
+ *                and strides there, as
+ *   memory       the one of CUDA does. A backend that cannot convert (backend.h) refuses tensors
+ *                that are not as the columns of ops.def say; TIGON_FALLBACK=host accepts them.
+ *   Sizes        Any size is allowed, zero included. Sizes have 64 bits everywhere.
+ *   Aliasing     No output overlaps another tensor, except that it may be the very same view where
+ *                ops.def says OVER. Nothing else is ever overwritten, so a backward may be called
+ *                twice.
+ *   Numerics     Arithmetic, sums and statistics have the precision of f32 at least, and a result
+ *                is rounded once to the output's type. In bf16, a matrix product (in gemm,
+ *                fused_linear_*, flash_attention, and in implementations of `unfused` that call
+ *                gemm) may treat subnormal factors and subnormal sums as 0, as the bf16
+ *                instructions of processors do. Products of f32 and of f16 keep them.
+ *   Determinism  Results have the same bits for any number of threads, if the same implementation
+ *                runs.
+ *   Errors       TG_EINVAL comes with a message that names the argument, what was found and what
+ *                was expected. TG_ENOMEM, TG_EUNSUPPORTED and TG_EDEVICE are described in status.h.
+ *                After an error no output has been written, except after TG_EDEVICE, and after
+ *                TG_ENOMEM from an implementation of `unfused`.
+ *   Workspace    The most bytes of the context's workspace (tg_ctx_workspace_peak) that the
+ *                implementations of `cpu` use; t is the number of threads. The workspace does not
+ *                grow with N, except for vectors of N (or C) parameters:
+ *                  rms_norm, layer_norm, dyt, group_norm    4 N for each vector of parameters, as
+ *                                                           f32;
+ *                    backward with their gradients          4 N more for each of up to 64 partial
+ *                                                           sums (group_norm: of B)
  *                  fused_add_rms_norm_forward               4 N t besides, up to 1 MiB t
- *                  embedding_backward                       8 V and 24 for each index
+ *                  embedding_backward                       8 V, and 24 for each index
  *                  poly_norm_backward, kl_div, tvd, jsd     40 for 8192 elements or a row
  *                  softmax_forward                          9 N t, up to 1.1 MiB t
- *                  sparsemax_forward                        4 N t (not along the last dimension 128 N t),
- *                                                           up to 1.1 MiB t
- *                  cross_entropy                            20 a row, 40 KiB t; forward with dlogits
- *                                                           4 V t, up to 1.1 MiB t, twice with softcap
- *                  softmax_jsd                              8 a row, 8 V t
- *                  sum_rows_forward                         4 N for each of up to 64 partial sums, where y is
- *                                                           a vector
- *                  grpo_loss                                12 a token
+ *                  sparsemax_forward                        4 N t, up to 1.1 MiB t; 128 N t along
+ *                                                           another dimension than the last
+ *                  cross_entropy                            20 for each row, and 40 KiB t; forward
+ *                                                           with dlogits 4 V t, up to 1.1 MiB t,
+ *                                                           twice that with softcap
+ *                  softmax_jsd                              8 for each row, and 8 V t
+ *                  sum_rows_forward                         4 N for each of up to 64 partial sums,
+ *                                                           if y is a vector
+ *                  grpo_loss                                12 for each token
  *                  qwen2vl_mrope                            4 D t
  *                  sum_squares_forward                      8 for 16384 elements or a row
- *                gemm, fused_linear_*, flash_attention, fused_neighborhood_attention: see their entries
- *                and pages. The others take none. Those of `unfused` take a temporary a step,
- *                those of `ref` some rows in f64.
- *   accumulate   in backward operators: 1 adds the parameter gradients to what dweight (dbias) holds
- *                instead of overwriting it.
+ *                For gemm, fused_linear_*, flash_attention and fused_neighborhood_attention see
+ *                their entries and pages. The other operators use none. Implementations of
+ *                `unfused` use a temporary for each step, those of `ref` a few rows in f64.
+ *   accumulate   In a backward operator, 1 adds the gradients of the parameters to what dweight
+ *                (dbias) holds, instead of overwriting it.
  */
 #ifndef TIGON_OPS_H
 #define TIGON_OPS_H
@@ -67,13 +77,14 @@
 extern "C" {
 #endif
 
-/* Zero itself in an option, where zero means the default: -2^63, which an int64_t and a double both hold
- * exactly. No option takes that value as a number. */
+/* The number zero in an option, since zero there means the default. Its value is -2^63, which both
+ * an int64_t and a double hold exactly, and which no option accepts as a number. */
 #define TG_ZERO INT64_MIN
-/* The value x of an option, zero included. x is evaluated twice. */
+/* Passes x as the value of an option, also if it is zero. x is evaluated twice. */
 #define TG_VALUE(x) ((x) == 0 ? TG_ZERO : (x))
 
-/* Argument structs tg_<op>_args: every field is one 8-byte slot, in the order of ops.def. */
+/* The argument structs, tg_<op>_args. Every field is one slot of 8 bytes, in the
+ * order of ops.def. */
 #define TG_IN(name, types, layout, shape) const tg_tensor *name;
 #define TG_OPT(name, types, layout, shape) const tg_tensor *name;
 #define TG_OUT(name, types, layout, shape) tg_tensor *name;
@@ -103,96 +114,104 @@ extern "C" {
 #undef TG_I64
 #undef TG_CHOICE
 
-/* gemm: product of two matrices.
+/* gemm: the product of two matrices.
  *   c = alpha * op(a) * op(b) + beta * c,   op(m) = m or its transpose.
  *   a [M,K] or, with trans_a = 1, [K,M]   T
  *   b [K,N] or, with trans_b = 1, [N,K]   T
- *   c [M,N]                               T or f32; read only when beta = 1
+ *   c [M,N]                               T or f32; read only if beta = 1
  *   alpha: 0 means 1; TG_ZERO gives beta * c, and a and b are not read. beta: 0 or 1.
- * Each matrix has any row stride. K = 0 gives beta * c. Backward: da = alpha dc op(b)^T and
- * db = alpha op(a)^T dc are gemm again.
- * Numerics: products accumulate in f32, one rounding. Subnormals in bf16: see the conventions above.
+ * Each matrix may have any row stride. K = 0 gives beta * c. The gradients are products too, which
+ * gemm computes: da = alpha dc op(b)^T and db = alpha op(a)^T dc.
+ * Numerics: products are summed in f32 and rounded once. For subnormals in bf16 see the conventions
+ * above.
  */
 TG_API tg_status tg_gemm(tg_ctx *ctx, const tg_gemm_args *args);
 
-/* batched_gemm: gemm for each matrix of a batch, such as small products, of which one alone would not keep all threads busy.
- *   c[i] = alpha * op(a[i]) * op(b[i]) + beta * c[i]   for every index i of the leading dimensions, of which there are one or more.
+/* batched_gemm: gemm for each matrix of a batch. A batch of small products keeps all threads busy
+ * where a single one of them would not.
+ *   c[i] = alpha * op(a[i]) * op(b[i]) + beta * c[i]
+ *   for every index i of the leading dimensions, of which there is at least one.
  *   a [..,M,K] or, with trans_a = 1, [..,K,M]   T
  *   b [..,K,N] or, with trans_b = 1, [..,N,K]   T
- *   c [..,M,N]                                  T or f32; read only when beta = 1
- *   alpha, beta: as gemm's.
- * The leading dimensions of the three are equal and of any strides: 0, in a and b, takes one matrix for several products, and
- * heads that lie side by side in rows [B,S,H,D] are a view [B,H,S,D]. Rows may have any stride, their elements follow each other.
- * Backward: as gemm's, by batched_gemm; of a matrix that was taken several times it is the sum of what these products give.
- * Numerics: those of gemm. Workspace: gemm's, or less than that for each thread.
+ *   c [..,M,N]                                  T or f32; read only if beta = 1
+ *   alpha, beta: as in gemm.
+ * The three tensors have the same leading dimensions, with any strides. A stride of 0 in a or b
+ * uses the same matrix for several products. Heads that lie side by side in rows [B,S,H,D] are
+ * passed as a view [B,H,S,D]. Rows may have any stride; the elements of a row are contiguous.
+ * The gradients are as in gemm, and batched_gemm computes them. The gradient of a matrix that was
+ * used for several products is the sum of their gradients.
+ * Numerics: as in gemm. Workspace: as in gemm, or less than that for each thread.
  */
 TG_API tg_status tg_batched_gemm(tg_ctx *ctx, const tg_batched_gemm_args *args);
 
-/* embedding: rows of a table.
+/* embedding: looks up rows of a table.
  *   y[i,:] = weight[indices[i],:]
- *   weight [V,D] T, indices i64 of any shape S, in [0, V), y S + [D] T.
+ *   weight [V,D] T; indices i64 of any shape S, in [0, V); y has the shape S + [D], T.
  * Saved for backward: indices.
- * Errors: an index outside [0, V) names its position.
+ * Errors: an index outside [0, V); the message tells its position.
  */
 TG_API tg_status tg_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *args);
 
-/*   dweight[v,:] = sum of dy[i,:] over all i with indices[i] = v; rows that no index names become
- *   zero (with accumulate = 1 they keep their value).
- *   dy S + [D] T, indices as above, dweight [V,D] T or f32.
+/*   dweight[v,:] = sum of dy[i,:] over all i with indices[i] = v
+ *   A row that no index names becomes zero; with accumulate = 1 it keeps its value.
+ *   dy has the shape S + [D], T; indices as above; dweight [V,D] T or f32.
  * Numerics: each row is summed in f32 in the order of the indices and rounded once.
  */
 TG_API tg_status tg_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args);
 
-/* sum_rows: the sum over the first dimension, such as the gradient of a bias.
- *   y = scale * factor * sum over r of x[r], with accumulate added to what y holds.
- *   x [R,..,N] T; y [..,N], f32, bf16 or f16 whatever T is: of a single row it is a change of type.
- *   factor one element, or NULL: 1. A number that only the tensors' memory knows, such as one that a device has computed.
+/* sum_rows: the sum over the first dimension, which is, for example, the gradient of a bias.
+ *   y = scale * factor * sum over r of x[r]; with accumulate = 1 it is added to what y holds.
+ *   x [R,..,N] T; y [..,N], which is f32, bf16 or f16 whatever T is. With a single row the operator
+ *   changes the type of x.
+ *   factor has one element; NULL means 1. It is for a number that lies in the device's memory, such
+ *   as a result of an earlier call, for which the host does not wait.
  * Saved for backward: nothing.
- * Numerics: summed in f32, in an order that depends on sizes alone, and rounded once.
+ * Numerics: summed in f32, in an order that depends only on the sizes, and rounded once.
  */
 TG_API tg_status tg_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args);
 
-/*   dx[r] = scale * factor * dy for every r: the same in every row, such as a bias.
- *   dy [..,N], f32, bf16 or f16; dx [R,..,N] T; factor as above, which gets no gradient. */
+/*   dx[r] = scale * factor * dy, the same for every row r, as when a bias is repeated in all rows.
+ *   dy [..,N], f32, bf16 or f16; dx [R,..,N] T; factor as above. factor gets no gradient. */
 TG_API tg_status tg_sum_rows_backward(tg_ctx *ctx, const tg_sum_rows_backward_args *args);
 
 /* rms_norm: root-mean-square normalisation of each row.
  *   rstd = 1 / sqrt(mean(x^2) + eps),   y = (x * rstd) * (offset + weight)
  *   x, y [..,N] T; y may be x.
- *   weight [N] W, or NULL: no affine part, y = x * rstd, offset has no effect.
+ *   weight [N] W; NULL means no affine part: y = x * rstd, and offset has no effect.
  *   rstd f32, R elements of any shape.
  *   eps: 0 means 1e-6. offset: 0 (Llama), 1 (Gemma).
- *   casting_mode: 0 llama: x * rstd is rounded to T before the product with the weight; 1 gemma: one
- *   rounding at the end; -1 none: as gemma, since Tigon never computes in 16 bits.
+ *   casting_mode: 0 llama: x * rstd is rounded to T before it is multiplied by the weight; 1 gemma:
+ *   only the result is rounded; -1 none: the same as gemma, since Tigon never computes in 16 bits.
  * Saved for backward: x, rstd.
  * Source: Zhang and Sennrich 2019, arXiv:1910.07467.
  */
 TG_API tg_status tg_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *args);
 
 /*   m = dy * (offset + weight),   dx = rstd * (m - x * rstd^2 * mean(m * x)),
- *   dweight = sum over rows of dy * (x * rstd), x * rstd as forward used it (llama: rounded to T)
+ *   dweight = sum over rows of dy * (x * rstd), with x * rstd as forward used it
+ *   (llama: rounded to T)
  *   dy, x, dx [..,N] T; dx may be dy.
  *   rstd: as forward wrote it.
  *   dweight [N]; NULL: not computed. It needs a weight.
  */
 TG_API tg_status tg_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *args);
 
-/* fused_add_rms_norm: residual addition and rms_norm in one pass.
+/* fused_add_rms_norm: the addition of a residual and rms_norm in one pass.
  *   s = x + residual, rounded to T;   y = rms_norm(s)
  *   x, residual, y, s [..,N] T; y may be x, s may be residual.
- *   weight [N] W; rstd and options as rms_norm.
+ *   weight [N] W; rstd and options as in rms_norm.
  * Saved for backward: s, rstd.
  */
 TG_API tg_status tg_fused_add_rms_norm_forward(tg_ctx *ctx,
                                                const tg_fused_add_rms_norm_forward_args *args);
 
-/*   dx = (rms_norm's dx at s) + ds; the gradients of x and of residual are both dx.
- *   ds [..,N] T: the gradient that reaches s from elsewhere, NULL if none. dx may be dy.
+/*   dx = (dx of rms_norm at s) + ds. It is the gradient of x and also that of residual.
+ *   ds [..,N] T: the gradient of s from its other uses; NULL if it has none. dx may be dy.
  */
 TG_API tg_status tg_fused_add_rms_norm_backward(tg_ctx *ctx,
                                                 const tg_fused_add_rms_norm_backward_args *args);
 
-/* layer_norm: each row less its mean, over its standard deviation.
+/* layer_norm: subtracts from each row its mean and divides it by its standard deviation.
  *   mean = mean(x),   rstd = 1 / sqrt(mean((x - mean)^2) + eps),
  *   y = (x - mean) * rstd * weight + bias
  *   x, y [..,N] T; y may be x.
@@ -200,7 +219,8 @@ TG_API tg_status tg_fused_add_rms_norm_backward(tg_ctx *ctx,
  *   mean, rstd f32, R elements of any shape.
  *   eps: 0 means 1e-6.
  * Saved for backward: x, mean, rstd.
- * Numerics: moments in two passes, so that a mean far above the deviation costs no digits of y.
+ * Numerics: mean and deviation are computed in two passes, so that y keeps its digits where the
+ * mean is far larger than the deviation.
  * Source: Ba, Kiros and Hinton 2016, arXiv:1607.06450.
  */
 TG_API tg_status tg_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args *args);
@@ -214,24 +234,26 @@ TG_API tg_status tg_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_
  */
 TG_API tg_status tg_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_args *args);
 
-/* group_norm: layer_norm of groups of channels, each over all its positions, weighted by channel.
- *   With C / num_groups channels a group, mean and rstd over the elements of a group as in
- *   layer_norm, and c the channel of an element:
+/* group_norm: layer_norm of groups of channels, each over all its positions, with a weight and a
+ * bias for each channel.
+ *   A group has C / num_groups channels. mean and rstd are those of layer_norm over all elements of
+ *   a group, and c is the channel of an element:
  *   y = (x - mean) * rstd * weight[c] + bias[c]
- *   x, y [B,C,..] T with any number of spatial dimensions, none included; y may be x. All dimensions
- *   before the last one collapse to one row stride.
+ *   x, y [B,C,..] T with any number of spatial dimensions, also without any; y may be x. The
+ *   dimensions before the last one collapse to rows of one stride.
  *   weight, bias [C] W; NULL: 1 and 0. Each may be missing without the other.
  *   mean, rstd f32, B * num_groups elements of any shape.
  *   num_groups: 1 or more, a divisor of C; there is no default. eps: 0 means 1e-6.
  * Saved for backward: x, mean, rstd.
- * Numerics: moments as in layer_norm.
+ * Numerics: as in layer_norm.
  * Source: Wu and He 2018, arXiv:1803.08494.
  */
 TG_API tg_status tg_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_args *args);
 
 /*   normal = (x - mean) * rstd,   m = dy * weight[c],
  *   dx = rstd * (m - normal * mean(m * normal) - mean(m)), the means over the group,
- *   dweight[c] = sum over batch and positions of dy * normal,   dbias[c] = the same of dy
+ *   dweight[c] = sum over batch and positions of dy * normal,
+ *   dbias[c] = sum over batch and positions of dy
  *   dy, x, dx [B,C,..] T; dx may be dy.
  *   mean, rstd: as forward wrote them.
  *   dweight, dbias [C]; NULL: not computed. dweight needs a weight.
@@ -239,8 +261,8 @@ TG_API tg_status tg_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_
 TG_API tg_status tg_group_norm_backward(tg_ctx *ctx, const tg_group_norm_backward_args *args);
 
 /* swiglu: y = silu(gate * gate_multiplier) * up * down_multiplier,   silu(u) = u / (1 + exp(-u))
- *   gate, up, y [..,F] T. The packed layout [.., gate | up] is two views of one buffer with row
- *   stride 2F (tg_tensor_slice): nothing is copied.
+ *   gate, up, y [..,F] T. For the packed layout [.., gate | up] pass two views of the buffer, with
+ *   row stride 2F (tg_tensor_slice); nothing is copied.
  *   gate_multiplier, down_multiplier: 0 means 1.
  * Saved for backward: gate, up.
  * Numerics: f32 throughout, one rounding.
@@ -250,17 +272,17 @@ TG_API tg_status tg_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *ar
 /*   With u = gate * gate_multiplier, s = 1 / (1 + exp(-u)), g = dy * down_multiplier:
  *   dup = g * u * s,   dgate = g * up * s * (1 + u * (1 - s)) * gate_multiplier
  *   dgate may be gate, dup may be up.
- *   y [..,F] T, or NULL: what the forward gives, for those who did not keep it; may be dy.
+ *   y [..,F] T, or NULL: the result of forward, computed again if it was not kept; y may be dy.
  */
 TG_API tg_status tg_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
 
 /* geglu: y = gelu(gate) * up
- *   exact = 0: gelu(a) = a / (1 + exp(-u)),  u = 2 sqrt(2 / pi) (a + 0.044715 a^3), which is the same as
- *   a (1 + tanh(u / 2)) / 2, the approximation of the field.
- *   exact = 1: gelu(a) = a erfc(-a / sqrt(2)) / 2, the product with the normal distribution function.
- *   gate, up, y [..,F] T. The packed layout [.., gate | up] is two views of one buffer, as in swiglu.
+ *   exact = 0: gelu(a) = a / (1 + exp(-u)),  u = 2 sqrt(2 / pi) (a + 0.044715 a^3), which equals
+ *   a (1 + tanh(u / 2)) / 2, the usual approximation.
+ *   exact = 1: gelu(a) = a erfc(-a / sqrt(2)) / 2, a times the normal distribution function.
+ *   gate, up, y [..,F] T. The packed layout [.., gate | up] is passed as in swiglu.
  * Saved for backward: gate, up.
- * Numerics: f32 throughout, one rounding; far below zero gelu keeps its relative precision.
+ * Numerics: f32 throughout, rounded once; far below zero gelu keeps its relative precision.
  * Source: Shazeer 2020, arXiv:2002.05202; Hendrycks and Gimpel 2016, arXiv:1606.08415.
  */
 TG_API tg_status tg_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args);
@@ -273,7 +295,7 @@ TG_API tg_status tg_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args
  */
 TG_API tg_status tg_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
 
-/* relu_squared: the activation of Primer.
+/* relu_squared: the activation function of Primer.
  *   y = max(x, 0)^2
  *   x, y [..,N] T; y may be x.
  * Saved for backward: x.
@@ -284,53 +306,57 @@ TG_API tg_status tg_relu_squared_forward(tg_ctx *ctx, const tg_relu_squared_forw
 /*   dx = 2 dy max(x, 0).   dy, x, dx [..,N] T, dx may be dy. */
 TG_API tg_status tg_relu_squared_backward(tg_ctx *ctx, const tg_relu_squared_backward_args *args);
 
-/* dyt: dynamic tanh, which stands in for a normalisation.
+/* dyt: dynamic tanh, a replacement for a normalisation.
  *   y = tanh(alpha * x) * gamma + beta
  *   x, y [..,N] T; y may be x.
- *   alpha W, one element of any shape. gamma [N] W. beta [N] W, or NULL: none.
+ *   alpha W, one element of any shape. gamma [N] W. beta [N] W; NULL means 0.
  * Saved for backward: x.
  * Source: Zhu et al. 2025, arXiv:2503.10622.
  */
 TG_API tg_status tg_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *args);
 
 /*   With t = tanh(alpha * x), h = dy * gamma * (1 - t^2):
- *   dx = alpha * h,   dalpha = sum of x * h,   dgamma = sum over rows of dy * t,   dbeta = that of dy
+ *   dx = alpha * h,   dalpha = sum of x * h,
+ *   dgamma = sum over rows of dy * t,   dbeta = sum over rows of dy
  *   dy, x, dx [..,N] T; dx may be dy.
- *   dalpha one element, dgamma, dbeta [N]; NULL: not computed.
- * Numerics: 1 - t^2 is computed without cancellation, and keeps its relative precision far out.
+ *   dalpha has one element; dgamma, dbeta [N]; NULL: not computed.
+ * Numerics: 1 - t^2 is computed without cancellation and keeps its relative precision where |t| is
+ * nearly 1.
  */
 TG_API tg_status tg_dyt_backward(tg_ctx *ctx, const tg_dyt_backward_args *args);
 
 /* poly_norm: a polynomial of each element whose powers are normalised over the row.
- *   y = weight[0] n(x^3) + weight[1] n(x^2) + weight[2] n(x) + bias,   n(u) = u / sqrt(mean(u^2) + eps)
+ *   y = weight[0] n(x^3) + weight[1] n(x^2) + weight[2] n(x) + bias,
+ *   n(u) = u / sqrt(mean(u^2) + eps)
  *   x, y [..,N] T; y may be x.
  *   weight [3] W. bias W, one element of any shape.
  *   rstd f32, three for each row, compact: 1 / sqrt(mean(u^2) + eps) of x^3, x^2, x.
  *   eps: 0 means 1e-6.
  * Saved for backward: x, rstd.
- * Numerics: sums in f32; sixth powers overflow where |x| is beyond 6e5 or so.
+ * Numerics: sums in f32; the sixth power overflows where |x| is above about 6e5.
  * Source: Zhuo et al. 2024, arXiv:2411.03884.
  */
 TG_API tg_status tg_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args);
 
-/*   With (p, w) in (3, weight[0]), (2, weight[1]), (1, weight[2]), r_p of rstd, S_p = sum_j dy_j x_j^p:
+/*   With (p, w) in (3, weight[0]), (2, weight[1]), (1, weight[2]), r_p of rstd,
+ *   S_p = sum_j dy_j x_j^p:
  *   dx_j = sum over p of p w r_p (dy_j x_j^(p-1) - x_j^(2p-1) r_p^2 S_p / N),
  *   dweight = sums over rows of r_p S_p,   dbias = sum of dy
  *   dy, x, dx [..,N] T; dx may be dy.
  *   rstd: as forward wrote it.
- *   dweight [3], dbias one element; NULL: not computed.
+ *   dweight [3]; dbias has one element; NULL: not computed.
  */
 TG_API tg_status tg_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args);
 
-/* rope: rotary position embedding, half-split (Hugging Face's Llama layout).
+/* rope: rotary position embedding of the two halves of a head (the layout of Hugging Face's Llama).
  *   With W = rotary_dim, h = W / 2, p = position_offset + s, for d < h:
  *     y[d]   = x[d] cos[p,d] - x[d+h] sin[p,d]
  *     y[d+h] = x[d+h] cos[p,d] + x[d] sin[p,d]
  *   Elements from W on are copied.
- *   q, yq [B,S,Hq,D] T; k, yk [B,S,Hk,D] T, both NULL if there is no k; any strides but a contiguous
- *   last dimension. yq may be q, yk may be k.
- *   cos, sin [P,C], [1,P,C] or [B,P,C] with P >= position_offset + S and C >= h, W; only their first h
- *   columns are read.
+ *   q, yq [B,S,Hq,D] T; k, yk [B,S,Hk,D] T, both NULL if there is no k; any strides but a
+ *   contiguous last dimension. yq may be q, yk may be k.
+ *   cos, sin [P,C], [1,P,C] or [B,P,C] with P >= position_offset + S and C >= h, W; only their
+ *   first h columns are read.
  *   rotary_dim: even; 0 means D (D - 1 for odd D, whose last element is copied).
  *   position_offset: 0 or more.
  * Saved for backward: cos, sin.
@@ -343,45 +369,47 @@ TG_API tg_status tg_rope_forward(tg_ctx *ctx, const tg_rope_forward_args *args);
  */
 TG_API tg_status tg_rope_backward(tg_ctx *ctx, const tg_rope_backward_args *args);
 
-/* llama4_rope: rotary position embedding of interleaved pairs, as products of complex numbers.
+/* llama4_rope: rotary position embedding of neighbouring elements, as products of complex numbers.
  *   With z = x[2d] + i x[2d+1] and w = freqs[s,d,0] + i freqs[s,d,1], for d < D / 2:
  *     y[2d] + i y[2d+1] = z w
  *   q, yq [B,S,Hq,D] T; k, yk [B,S,Hk,D] T, both NULL if there is no k; D even; any strides but a
  *   contiguous last dimension. yq may be q, yk may be k.
- *   freqs [P,C,2], [1,P,C,2] or [B,P,C,2] with P >= S and C >= D / 2, W, its pairs compact: the real view
- *   of a complex table. Position s reads row s; a later piece of a sequence passes a view of the
- *   table that begins there.
+ *   freqs [P,C,2], [1,P,C,2] or [B,P,C,2] with P >= S and C >= D / 2, W, its pairs compact: the
+ *   real view of a complex table. Position s reads row s. For a later piece of a sequence, pass a
+ *   view of the table that begins at its first position.
  * Saved for backward: freqs.
  * Source: Meta's Llama 4; Su et al. 2021, arXiv:2104.09864.
  */
 TG_API tg_status tg_llama4_rope_forward(tg_ctx *ctx, const tg_llama4_rope_forward_args *args);
 
-/*   The product with the conjugate: dx = dy conj(w). dq may be dyq, dk may be dyk. */
+/*   The product with the conjugate number: dx = dy conj(w). dq may be dyq, dk may be dyk. */
 TG_API tg_status tg_llama4_rope_backward(tg_ctx *ctx, const tg_llama4_rope_backward_args *args);
 
-/* qwen2vl_mrope: half-split rope whose angles come from three positions: time, height, width.
+/* qwen2vl_mrope: rope with angles from three positions of a token: time, height and width.
  *   With h = D / 2 (rounded down), for d < h and j = 0 for d < section_t, 1 for d < section_t +
  *   section_h, else 2:
  *     y[d]   = x[d] cos[j,b,s,d] - x[d+h] sin[j,b,s,d]
  *     y[d+h] = x[d+h] cos[j,b,s,d] + x[d] sin[j,b,s,d]
  *   The last element of an odd D is copied.
- *   q, yq [B,S,Hq,D] T; k, yk [B,S,Hk,D] T, both NULL if there is no k; any strides but a contiguous
- *   last dimension. yq may be q, yk may be k.
- *   cos, sin [3,B,S,C] or [3,1,S,C] with C >= h, W, any strides (0 repeats a plane or a batch); of plane j
- *   only the columns of its section are read.
+ *   q, yq [B,S,Hq,D] T; k, yk [B,S,Hk,D] T, both NULL if there is no k; any strides but a
+ *   contiguous last dimension. yq may be q, yk may be k.
+ *   cos, sin [3,B,S,C] or [3,1,S,C] with C >= h, W, any strides (0 repeats a plane or a batch). Of
+ *   plane j only the columns of its section are read.
  *   section_t, section_h, section_w: 0 or more, and together h.
  * Saved for backward: cos, sin.
  * Source: Wang et al. 2024 (Qwen2-VL), arXiv:2409.12191.
  */
 TG_API tg_status tg_qwen2vl_mrope_forward(tg_ctx *ctx, const tg_qwen2vl_mrope_forward_args *args);
 
-/*   The inverse rotation, as rope's: dx[d] = g[d] cos + g[d+h] sin,   dx[d+h] = g[d+h] cos - g[d] sin.
+/*   The inverse rotation, as in rope:
+ *   dx[d] = g[d] cos + g[d+h] sin,   dx[d+h] = g[d+h] cos - g[d] sin.
  *   dq may be dyq, dk may be dyk.
  */
 TG_API tg_status tg_qwen2vl_mrope_backward(tg_ctx *ctx, const tg_qwen2vl_mrope_backward_args *args);
 
 /* softmax: y = exp(x - max(x)) / sum(exp(x - max(x))) over the last dimension.
- *   x, y [..,N] T, y may be x. A -inf entry gives 0; a row of -inf alone gives NaN.
+ *   x, y [..,N] T, y may be x. An entry of -inf gives 0; a row in which all
+ *   entries are -inf gives NaN.
  * Saved for backward: y.
  */
 TG_API tg_status tg_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args);
@@ -389,17 +417,20 @@ TG_API tg_status tg_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *
 /*   dx = y * (dy - sum(y * dy)).   dy, y, dx [..,N] T, dx may be dy. */
 TG_API tg_status tg_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args);
 
-/* sparsemax: y = max(x - tau, 0) along one dimension, with the tau for which sum(y) = 1: the point of
- * the probability simplex that is nearest to x.
+/* sparsemax: y = max(x - tau, 0) along one dimension, with tau such that sum(y) = 1. y is the point
+ * of the probability simplex that is nearest to x.
  *   x, y T of one shape; y may be x.
- *   dim: 0 means -1, the last dimension. Negative ones count from the end, to -ndim, the first; others from
- *   the front, TG_ZERO the first, to ndim - 1.
- *   Strides: as everywhere the last dimension is contiguous. The dimensions before dim must collapse
- *   to one stride of any size, those behind it to one contiguous run; dim itself has any stride. So
- *   compact tensors go along any of their dimensions, and rows with gaps along the last two.
- *   A -inf entry gives 0; a row with a NaN or +inf, or of -inf alone, gives NaN.
+ *   dim: 0 means -1, the last dimension. Negative numbers count from the last dimension to the
+ *   first, -ndim; others from the first, TG_ZERO, to the last, ndim - 1.
+ *   Strides: the last dimension is contiguous, as everywhere. The dimensions before dim must
+ *   collapse to one stride of any size, the dimensions after it to one contiguous run; dim itself
+ *   may have any stride. Thus dim may be any dimension of a compact tensor, and one of the last two
+ *   of a tensor with gaps between its rows.
+ *   An entry of -inf gives 0. A row that has a NaN or +inf, or in which all entries
+ *   are -inf, gives NaN.
  * Saved for backward: y.
- * Numerics: f32; tau is exact for the differences x - max(x): no sort, no tolerance.
+ * Numerics: f32. tau is exact for the differences x - max(x); it is found without sorting and
+ * without a tolerance.
  * Source: Martins and Astudillo 2016, arXiv:1602.02068.
  */
 TG_API tg_status tg_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args);
@@ -409,98 +440,114 @@ TG_API tg_status tg_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_ar
  */
 TG_API tg_status tg_sparsemax_backward(tg_ctx *ctx, const tg_sparsemax_backward_args *args);
 
-/* How a loss over rows becomes a result. TG_BATCHMEAN, the sum over the number of rows, is for losses
- * whose TG_MEAN is the mean over elements. */
+/* How the losses of rows become one result. TG_BATCHMEAN divides the sum by the number of rows; it
+ * is for losses whose TG_MEAN divides by the number of elements. */
 enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
 
-/* cross_entropy: of logits against class indices, with every option of the field.
- *   With x the logits after softcap, y the target, a = label_smoothing, z = lse_square_scale, w the
- *   class weights (1 without), W = sum over classes of w, e = a / V, per row that is not ignored:
+/* cross_entropy: the cross entropy of logits against class indices.
+ *   For each row that is not ignored, with x the logits after softcap, y the target,
+ *   a = label_smoothing, z = lse_square_scale, w the class weights (1 if there are none),
+ *   W = sum over classes of w, and e = a / V:
  *     lse = log sum_i exp(x_i)
  *     ce  = (1 - a) w_y (lse - x_y) + e (W lse - sum_i w_i x_i)
- *     row = ce + z lse^2,   times f = exp(x_y - lse), taken as a constant, if token_scaling = 1
- *   reduction TG_MEAN (0): sum of ce / D + sum of z lse^2 / n, with n the number of rows that are not
- *   ignored and D the sum of w_y over them; TG_SUM (1): the sum; TG_NONE (2): one loss a row, 0 for
- *   ignored rows. If all rows are ignored the loss is 0 (PyTorch gives NaN) and every gradient 0. So is
- *   the ce part of a mean, and its gradient, if D is 0: targets of weight 0 alone (PyTorch gives NaN).
+ *     row = ce + z lse^2,
+ *     times f = exp(x_y - lse), which counts as a constant, if token_scaling = 1
+ *   reduction TG_MEAN (0): sum of ce / D + sum of z lse^2 / n, with n the number of rows that are
+ *   not ignored and D the sum of their w_y; TG_SUM (1): the sum of the rows; TG_NONE (2): a loss
+ *   for each row, 0 for ignored rows. If all rows are ignored, the loss and every gradient are 0
+ *   (PyTorch gives NaN). If D is 0 because all targets have weight 0, the ce part of a mean and its
+ *   gradient are 0 (PyTorch gives NaN).
  *
- *   logits [..,V] T, BT rows of one stride or of two, as logits[:, :-1] has; target i64, BT elements, in [0,V) or ignore_index.
- *   batch_target i64, or NULL: the targets of a batch that these rows are a part of. TG_MEAN counts n and D over them, so that losses
- *   and accuracies of the parts add up to the batch's, and gradients are the batch's.
+ *   logits [..,V] T, BT rows of one stride, or of two as in logits[:, :-1]; target i64, BT
+ *   elements, each in [0,V) or ignore_index.
+ *   batch_target i64, or NULL: the targets of the whole batch, if the rows of this call are a part
+ *   of it. TG_MEAN then counts n and D over the batch, so that the losses and accuracies of the
+ *   parts add up to those of the batch, and the gradients are those of the batch.
  *   class_weight f32 [V], or NULL.
  *   dloss f32: the upstream gradient, 1 element (BT for TG_NONE); NULL means 1.
  *   loss f32, 1 element (BT for TG_NONE). z_loss: the z part of loss, in the same reduction.
  *   lse f32, BT elements; 0 for ignored rows.
- *   accuracy f32: 1 where argmax = target; mean over n (0 if n = 0) in 1 element, or BT elements for
- *   TG_NONE. predicted i64, BT elements: the first argmax, of a row of NaN alone 0, -1 for ignored rows.
- *   dlogits like logits (may be logits), in rows of one stride or two, of type T or, when T is f32, any: computed in the same pass,
- *   with one read and one write of the logits.
+ *   accuracy f32: 1 where argmax = target; 1 element with the mean over n (0 if n = 0), or BT
+ *   elements for TG_NONE. predicted i64, BT elements: the first argmax; 0 if all logits of a row
+ *   are NaN, -1 for ignored rows.
+ *   dlogits like logits (may be logits), or NULL: the gradient, computed in the same pass with one
+ *   read and one write of the logits. Its rows have one stride or two; its type is T, or any of
+ *   the three if T is f32.
  *   ignore_index: 0 means -100; TG_ZERO ignores class 0.
  *   softcap: 0 means none, else x = softcap * tanh(logits / softcap).
- *   grad_scale: dlogits is multiplied by it; with a power of two, gradients of f16 do not vanish before they are divided by it again.
- *   vocab_size K, vocab_start: the logits are those of classes vocab_start to vocab_start + V of a vocabulary of K, whose
- *   others are on other devices or in other processes. Targets are classes of the vocabulary, in [0,K), and e is a / K. Here
- *   lse is that of the slice alone, and loss has no term of lse: ce = -(1 - a) [y is in the slice] x_y - e sum_i x_i. Of all slices,
+ *   grad_scale: dlogits is multiplied by it. With a power of two, f16 gradients do not vanish; they
+ *   are divided by it later.
+ *   vocab_size K, vocab_start: the logits are a slice of a vocabulary of K classes, from class
+ *   vocab_start to vocab_start + V; the other slices are on other devices or in other processes. 0
+ *   for K means that there are no other slices. Targets are classes of the whole vocabulary, in
+ *   [0,K), and e is a / K. lse is computed over the slice only, and loss contains no lse:
+ *   ce = -(1 - a) [y is in the slice] x_y - e sum_i x_i. The results of all slices s give
  *     lse = log sum_s exp(lse_s),   row = lse + sum_s loss_s + z lse^2
- *   is the row's loss, and backward of each takes that lse. What needs all logits must be NULL or 0: dlogits, z_loss, accuracy,
- *   predicted, token_scaling; and class_weight, whose targets' weights other slices have. 0 of K means that there are no others.
+ *   for the whole vocabulary, and backward of each slice reads this lse. Arguments that need all
+ *   logits must be NULL or 0: dlogits, z_loss, accuracy, predicted, token_scaling, and
+ *   class_weight, because a slice does not know the weight of a target in another slice.
  * Saved for backward: logits, lse.
- * Numerics: f32 throughout; the target's gradient p - 1 is formed in f32 and rounded once. Gradients
- * of a p below 2^-126 may be 0. An offset that a row's logits have in common costs no digits, however
- * large; lse is rounded to f32.
- * Errors: a target out of range names its position.
+ * Numerics: f32 throughout; the target's gradient p - 1 is formed in f32 and rounded once. Where p
+ * is below 2^-126 the gradient may be 0. An offset that all logits of a row have in common costs no
+ * digits, however large it is; lse is rounded to f32.
+ * Errors: a target out of range; the message tells its position.
  */
 TG_API tg_status tg_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args);
 
-/*   With p_i = exp(x_i - lse), g = dloss (dloss[row] for TG_NONE) times f of token_scaling:
- *   dlogits_i = grad_scale g { [(1-a) w_y (p_i - [i = y]) + e (W p_i - w_i)] / D + 2 z lse p_i / n }
- *               * (1 - (x_i / softcap)^2 with softcap)
+/*   With p_i = exp(x_i - lse), and g = dloss (dloss[row] for TG_NONE) times f of token_scaling:
+ *   dlogits_i = grad_scale g { [(1-a) w_y (p_i - [i = y]) + e (W p_i - w_i)] / D
+ *               + 2 z lse p_i / n } * (1 - (x_i / softcap)^2 with softcap)
  *   D and n are 1 for TG_SUM and TG_NONE. Ignored rows get 0. dlogits may be logits.
- *   lse: what forward saved for these logits. Where its rounding to f32 would tell, |lse| >= 32 or a
- *   target of p near 1, those of `cpu` sum the logits again; `ref` always does. With vocab_size, which forward was given too, it is that of
- *   the whole vocabulary and taken as it is: its rounding is a relative error of up to 2^-24 |lse| in every p.
- * Numerics: those of `cpu` are as exact as forward, up to 2^-20 of p and 2^-15 of the target's 1 - p.
+ *   lse: the one that forward saved for these logits. Where its rounding to f32 would matter,
+ *   because |lse| >= 32 or p of the target is near 1, the implementations of `cpu` sum the
+ *   logits again; `ref` always does. With vocab_size, which forward was given too, it is the lse
+ *   of the whole vocabulary, and it is used as it is: its rounding is a relative error of up to
+ *   2^-24 |lse| in every p.
+ * Numerics: the implementations of `cpu` are as exact as forward, up to 2^-20 of p and 2^-15 of the
+ * target's 1 - p.
  */
 TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *args);
 
-/* fused_linear_cross_entropy: cross_entropy of logits = x weight^T + bias, without ever holding
- * BT x V of them.
+/* fused_linear_cross_entropy: cross_entropy of logits = x weight^T + bias, without ever storing all
+ * BT x V logits.
  *   x [..,H] T, BT rows; weight [V,H] T; bias [V] W, or NULL. Losses, options and the outputs
- *   loss, z_loss, lse, accuracy, predicted as cross_entropy.
- *   Gradients are computed in the forward pass, if asked for, and include dloss: dx like x, dweight
- *   [V,H] of type T or f32 and dbias [V]; each may be NULL.
- *   vocab_size, vocab_start: weight and bias are those of a slice of the vocabulary, as in cross_entropy, and the gradients are
- *   left to backward, whose dx is the slice's part of it: the sum over all slices is that of x.
- *   chunk_bytes: rows go in chunks whose logits fit it, at least one row; 0 means on the CPU 16 MiB for
- *   each processor of the machine, from 56 MiB to 1 GiB, or what the sums below take if that is more;
- *   1 GiB on another device; or all rows where they take no more than such chunks and those sums
- *   together.
- *   dweight accumulates in f32 over the chunks: in place if it is f32, else in a V x H f32 workspace
- *   when there are several chunks. In f16 with a dloss on a device always there, and dx in
- *   chunks of f32. Where a device has no implementation of its own (Hopper cards have one in bf16),
- *   it is made of calls of gemm, cross_entropy and sum_rows.
+ *   loss, z_loss, lse, accuracy, predicted are as in cross_entropy.
+ *   dx like x; dweight [V,H] of type T or f32, dbias [V]; each may be NULL. These gradients are
+ *   computed in the forward pass and include dloss.
+ *   vocab_size, vocab_start: weight and bias belong to a slice of the vocabulary, as in
+ *   cross_entropy. Backward then computes the gradients; the gradient of x is the sum
+ *   of dx over all slices.
+ *   chunk_bytes: rows are computed in chunks, whose logits have at most this size, but at least
+ *   one row. 0 means 1 GiB on a device, and on the CPU 16 MiB for each processor of the
+ *   machine, at least 56 MiB and at most 1 GiB, or the size of the sums below if that is more;
+ *   or a single chunk, if the logits of all rows take no more memory than such a chunk and the
+ *   sums below together.
+ *   dweight is summed in f32 over the chunks: in place if it is f32, else in an f32 workspace of V
+ *   x H if there are several chunks. In f16 with dloss on a device that workspace is always used,
+ *   and dx is computed in chunks of f32. On devices without an implementation of their own (Hopper
+ *   cards have one in bf16) the operator consists of calls of gemm, cross_entropy and sum_rows.
  * Saved for a separate backward: x, weight, lse.
  */
 TG_API tg_status tg_fused_linear_cross_entropy_forward(
     tg_ctx *ctx, const tg_fused_linear_cross_entropy_forward_args *args);
 
-/*   The same gradients from a saved lse, for upstream gradients that forward did not know. */
+/*   The same gradients from a saved lse, for an upstream gradient that was not known in forward. */
 TG_API tg_status tg_fused_linear_cross_entropy_backward(
     tg_ctx *ctx, const tg_fused_linear_cross_entropy_backward_args *args);
 
-/* selective_log_softmax: the log-probability of one token a position.
+/* selective_log_softmax: the log-probability of the chosen token at each position.
  *   With x = logits / temperature, y = target:
  *   logp = x_y - lse,   lse = log sum_i exp(x_i);   both 0 where mask is 0
  *   logits [B,L,V] or [B,L+1,V] T, any strides but a contiguous last dimension: position l predicts
  *   token l, and a last position without a token is not read.
  *   target i64 [B,L], any row stride, in [0,V); not read where mask is 0.
- *   mask i64 [B,L], any row stride: 0 leaves a token out, anything else keeps it. NULL: all are kept.
+ *   mask i64 [B,L], any row stride: 0 leaves a token out, any other value keeps it. NULL keeps all.
  *   logp, lse f32 [B,L], any row stride.
  *   temperature: above 0; there is no default.
  * Saved for backward: logits, lse.
- * Numerics: f32; logp of a token with p near 1 keeps its digits, and an offset that a row's logits have
- * in common costs none.
- * Errors: a target out of range, where mask is not 0, names its position.
+ * Numerics: f32; logp of a token with p near 1 keeps its digits, and an offset that all logits of a
+ * row have in common costs none.
+ * Errors: a target out of range where mask is not 0; the message tells its position.
  */
 TG_API tg_status
 tg_selective_log_softmax_forward(tg_ctx *ctx, const tg_selective_log_softmax_forward_args *args);
@@ -509,7 +556,8 @@ tg_selective_log_softmax_forward(tg_ctx *ctx, const tg_selective_log_softmax_for
  *   position without a token
  *   dlogp f32 [B,L], any row stride. dlogits like logits; dlogits may be logits.
  *   lse: as in cross_entropy_backward.
- * Numerics: 1 - p of the target is formed in double and rounded once. Gradients below 2^-126 may be 0.
+ * Numerics: 1 - p of the target is formed in double and rounded once. Gradients
+ * below 2^-126 may be 0.
  */
 TG_API tg_status
 tg_selective_log_softmax_backward(tg_ctx *ctx, const tg_selective_log_softmax_backward_args *args);
@@ -530,63 +578,70 @@ enum {
 enum { TG_TOKEN_LEVEL = 0, TG_SEQUENCE_LEVEL = 1 };
 
 /* grpo_loss: losses of policy gradients (GRPO and its relatives) from logits.
- *   Per token that mask keeps, with logp = selective_log_softmax(logits), A the sequence's advantage,
- *   n the sequence's number of kept tokens, sums over its kept tokens:
- *   rho = exp(logp - old_logp); for TG_SEQUENCE_LEVEL exp(sum (logp - old_logp) / n), one a sequence
+ *   For each token that mask keeps, with logp = selective_log_softmax(logits), A the advantage of
+ *   its sequence, n the number of kept tokens of the sequence, and sums over these tokens:
+ *   rho = exp(logp - old_logp), or exp(sum (logp - old_logp) / n) for TG_SEQUENCE_LEVEL, the same
+ *   for all tokens of a sequence
  *     TG_GRPO, TG_DAPO, TG_BNPO, TG_DR_GRPO, TG_LUSPO:
  *                policy = -min(min(rho, delta) A, clip(rho, 1 - eps_low, 1 + eps_high) A)
  *     TG_CISPO:  policy = -min(rho, eps_high) A logp
- *     TG_SAPO:   policy = -A sigmoid(t (rho - 1)) 4 / t,   t: sapo_temperature_pos if A > 0, else _neg
+ *     TG_SAPO:   policy = -A sigmoid(t (rho - 1)) 4 / t,   t = sapo_temperature_pos if A > 0,
+ *                else sapo_temperature_neg
  *     TG_VESPO:  policy = -phi A logp,   phi = exp(lambda + k w - lambda exp(w)), 0 if infinite,
- *                w = sum clamp(logp - old_logp, -20, 20) + sum clamp(log is_ratio, log 1e-8, 20), itself
- *                clamped to [log 1e-8, 20]; k and lambda: vespo_*_pos if A >= 0, else _neg; lambda is
- *                1e-4 at least
+ *                w = sum clamp(logp - old_logp, -20, 20) + sum clamp(log is_ratio, log 1e-8, 20),
+ *                which is clamped to [log 1e-8, 20] too; k and lambda are vespo_*_pos if A >= 0,
+ *                else vespo_*_neg; lambda is at least 1e-4
  *   kl = exp(u) - u - 1,   u = ref_logp - logp;   times rho if use_bias_correction_kl
  *   token = policy * is_ratio + beta kl   (TG_VESPO: without the factor is_ratio, which is in phi)
- *   clipped = 1 if A < 0 and rho < 1 - eps_low, or A > 0 and rho > 1 + eps_high (TG_CISPO: A > 0 and
- *   rho > eps_high; TG_SAPO, TG_VESPO: never)
- *   Tokens that mask leaves out have token = kl = clipped = 0 and count nowhere: not in n, nor, with
- *   their is_ratio, in w, where an is_ratio of one number a sequence counts once (Liger-Kernel counts
- *   it for each token, kept or not). NaN in advantages, old_logp, ref_logp, is_ratio is NaN in what
- *   depends on it, clipped or not.
+ *   clipped = 1 if A < 0 and rho < 1 - eps_low, or A > 0 and rho > 1 + eps_high (for TG_CISPO if
+ *   A > 0 and rho > eps_high; never for TG_SAPO and TG_VESPO)
+ *   Tokens that mask leaves out have token = kl = clipped = 0. They do not count in n, nor does
+ *   their is_ratio count in w. If is_ratio has one number for each sequence, it counts once in w
+ *   (Liger-Kernel counts it for each token, kept or not). NaN in advantages, old_logp, ref_logp or
+ *   is_ratio gives NaN in every result that depends on it, clipped or not.
  *   reduction TG_MEAN (0), with N the number of kept tokens: loss =
  *     TG_GRPO, TG_SAPO              1/B sum over sequences of (sum token) / max(n, 1)
  *     TG_BNPO                       sum token / max(N, 1)
  *     TG_DR_GRPO                    sum token / (B max_completion_length)
  *     TG_DAPO, TG_CISPO, TG_VESPO   sum token / max(num_items_in_batch, 1)
  *     TG_LUSPO                      sum n token / (B L)
- *   and kl, clipped their sums / max(N, 1). TG_NONE (2): one of each a token. There is no TG_SUM.
+ *   and kl and clipped are their sums / max(N, 1). TG_NONE (2): loss, kl and clipped of each token.
+ *   TG_SUM is not supported.
  *
- *   logits, target, mask, lse, temperature: as selective_log_softmax.
+ *   logits, target, mask, lse, temperature: as in selective_log_softmax.
  *   advantages f32 [B]. old_logp, ref_logp [B,L] W, any row stride. old_logp NULL: the policy
  *   itself, rho = 1. ref_logp may be NULL if beta is 0 and kl is NULL.
- *   is_ratio f32 [B,L], or [B] or [B,1], one a sequence: truncated importance ratio between sampler and
- *   trainer, a constant; NULL means 1. One a sequence counts once in phi.
+ *   is_ratio f32 [B,L], or [B] or [B,1] with a number for each sequence: the truncated importance
+ *   ratio between sampler and trainer, which counts as a constant; NULL means 1.
  *   loss, kl, clipped f32, 1 element, or [B,L] for TG_NONE.
- *   beta: 0 means no kl in the loss. eps_low: 0 means 0.2. eps_high: 0 means 0.4. delta: 0 means none.
- *   max_completion_length: 0 means L. num_items_in_batch: 0 means N; with several processes, the
- *   items of all divided by the processes.
+ *   beta: 0 means no kl in the loss. eps_low: 0 means 0.2. eps_high: 0 means 0.4.
+ *   delta: 0 means none.
+ *   max_completion_length: 0 means L. num_items_in_batch: 0 means N; with several processes it is
+ *   the number of items of all processes, divided by the number of processes.
  *   sapo_temperature_pos: 0 means 1. sapo_temperature_neg: 0 means 1.05. vespo_k_pos: 0 means 2.
  *   vespo_lambda_pos: 0 means 3. vespo_k_neg: 0 means 3. vespo_lambda_neg: 0 means 2.
- *   TG_SEQUENCE_LEVEL and delta go with the first five loss types alone.
+ *   TG_SEQUENCE_LEVEL and delta are supported for the first five loss types only.
  * Saved for backward: logits, lse.
- * Numerics: logp as selective_log_softmax; all that follows in double, on an NPU in f32, from logp in f32.
- * Errors: a target out of range, where mask is not 0, names its position.
- * Source: Shao et al. 2024, arXiv:2402.03300 (GRPO); Yu et al. 2025, arXiv:2503.14476 (DAPO); Liu et al.
- * 2025, arXiv:2503.20783 (Dr. GRPO); Zheng et al. 2025, arXiv:2507.18071 (sequence level); MiniMax 2025,
- * arXiv:2506.13585 (CISPO); arXiv:2511.20347 (SAPO); Liger-Kernel 0.8.2 (the others).
+ * Numerics: logp as in selective_log_softmax, rounded to f32; what follows is computed in
+ * double, on an NPU in f32.
+ * Errors: a target out of range where mask is not 0; the message tells its position.
+ * Source: Shao et al. 2024, arXiv:2402.03300 (GRPO); Yu et al. 2025, arXiv:2503.14476 (DAPO); Liu
+ * et al. 2025, arXiv:2503.20783 (Dr. GRPO); Zheng et al. 2025, arXiv:2507.18071 (sequence level);
+ * MiniMax 2025, arXiv:2506.13585 (CISPO); arXiv:2511.20347 (SAPO); Liger-Kernel 0.8.2 (the others).
  */
 TG_API tg_status tg_grpo_loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_args *args);
 
-/*   dlogits_i = dlogp ([i = y] - exp(x_i - lse)) / temperature,   dlogp = dloss dloss_token dtoken/dlogp
- *   The derivative is exact, through rho at either level, but for what the loss takes as a constant:
- *   min(rho, eps_high) of TG_CISPO, phi, is_ratio, and old_logp where it is NULL.
+/*   dlogits_i = dlogp ([i = y] - exp(x_i - lse)) / temperature,
+ *   dlogp = dloss dloss_token dtoken/dlogp
+ *   The derivative is exact, through rho at either level. These count as constants: min(rho,
+ *   eps_high) of TG_CISPO, phi, is_ratio, and old_logp if it is NULL.
  *   dloss f32: the upstream gradient, 1 element ([B,L] for TG_NONE); NULL means 1.
- *   dlogits like logits; dlogits may be logits. 0 where mask is 0 and at a last position without a token.
+ *   dlogits like logits; dlogits may be logits. 0 where mask is 0 and at a last
+ *   position without a token.
  */
 TG_API tg_status tg_grpo_loss_backward(tg_ctx *ctx, const tg_grpo_loss_backward_args *args);
 
-/* flash_attention: softmax(scale q k^T + mask) v, without ever holding S x S.
+/* flash_attention: softmax(scale q k^T + mask) v, without ever storing the S x S scores.
  *   q, y [B,S,H,D] T; k, v [B,L,K,D] T, H a multiple of K (query head h reads key head
  *   h / (H / K)); any strides but a contiguous last dimension.
  *   lse f32 [B,H,S], compact.
@@ -600,22 +655,22 @@ TG_API tg_status tg_flash_attention_forward(tg_ctx *ctx,
 
 /*   With p = exp(scale q k^T - lse), D_i = sum_d dy_i y_i:
  *   dv = p^T dy,   ds = p * (dy v^T - D),   dq = scale ds k,   dk = scale ds^T q,
- *   dk and dv summed over the query heads of a group.
+ *   where dk and dv are sums over the query heads that read the same key head.
  */
 TG_API tg_status tg_flash_attention_backward(tg_ctx *ctx,
                                              const tg_flash_attention_backward_args *args);
 
-/* fused_neighborhood_attention: attention of each position to its neighbours alone.
+/* fused_neighborhood_attention: attention of each position only to its neighbours.
  *   y_i = sum over j in N(i) of p_ij v_j,   p_i = softmax over j in N(i) of scale q_i . k_j
  *   N(i) = { i + t dilation : |t| <= kernel_size / 2 (integer half) }, clipped to [0, S): windows
- *   shrink at both ends of the sequence. An even kernel_size is thus one larger.
+ *   shrink at both ends of the sequence. An even kernel_size thus acts as the next odd one.
  *   q, k, v, y [B,H,S,D] T; any strides but a contiguous last dimension.
- *   lse f32 [B,H,S], compact: log of the sum of exponentials. Scores of -inf alone give y = 0 and
- *   lse = -inf.
+ *   lse f32 [B,H,S], compact: the log of the sum of exponentials. If all scores of a query are
+ *   -inf, y is 0 and lse is -inf.
  *   kernel_size: 0 means 7. dilation: 0 means 1. scale: 0 means 1 / sqrt(D).
- * Memory and time grow with S kernel_size, never with S S.
- * Numerics: p below exp(-87) may count as 0. On an NPU, in 16 bits, p and ds are rounded to T before
- *   they are multiplied.
+ * Memory and time grow with S times kernel_size, not with the square of S.
+ * Numerics: p below exp(-87) may count as 0. On an NPU, in 16 bits, p and ds are rounded to T
+ *   before they are multiplied.
  * Saved for backward: q, k, v, lse.
  * Source: Hassani et al. 2022, arXiv:2204.07143 (windows there move inwards at the ends), 1-D.
  */
@@ -630,15 +685,17 @@ TG_API tg_status tg_fused_neighborhood_attention_backward(
     tg_ctx *ctx, const tg_fused_neighborhood_attention_backward_args *args);
 
 /* adamw: one step of AdamW with decoupled weight decay, in place.
- *   g = grad * grad_scale * min(1, max_norm / n);  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+ *   g = grad * grad_scale * min(1, max_norm / n);  m = beta1 m + (1 - beta1) g;
+ *   v = beta2 v + (1 - beta2) g^2
  *   p = p (1 - lr weight_decay) - lr (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps)
  *   param T; master f32, or NULL: if given, p lives in it and param = p rounded to T.
- *   grad T or f32; m, v f32; all of one shape, and best compact: others go through copies.
- *   grad_squares f32, one element, or NULL: the sum of all squared gradients, of other parameters' as well, as sum_squares_forward
- *   gives it. If it is not finite, the call changes nothing. It may lie in a device's memory: nobody has to wait for it.
- *   max_norm: with n = |grad_scale| sqrt(grad_squares), gradients are multiplied by max_norm / n as well where n is larger;
- *   0: they are not.
- *   step: 1 or more. grad_scale: 0 means 1 (clipping and averaging).
+ *   grad T or f32; m, v f32. All have the same shape. They should be compact; others are copied.
+ *   grad_squares f32, one element, or NULL: the sum of the squares of all gradients, of this and
+ *   other parameters, as sum_squares_forward computes it. If it is not finite, the call changes
+ *   nothing. It is read where it lies, so that the host does not wait for it.
+ *   max_norm: with n = |grad_scale| sqrt(grad_squares), gradients are also multiplied by max_norm /
+ *   n if n is larger than max_norm; 0: they are not.
+ *   step: 1 or more. grad_scale: 0 means 1; it serves for averaging and clipping.
  *   beta1: 0 means 0.9. beta2: 0 means 0.999. eps: 0 means 1e-8. lr, weight_decay: 0 is 0.
  * Numerics: f32; bias corrections in f64.
  * Source: Loshchilov and Hutter 2017, arXiv:1711.05101.
@@ -646,35 +703,37 @@ TG_API tg_status tg_fused_neighborhood_attention_backward(
 TG_API tg_status tg_adamw(tg_ctx *ctx, const tg_adamw_args *args);
 
 /* kl_div: Kullback-Leibler divergence of log-probabilities from a target distribution.
- *   With y = y_pred and t = y_true, per element
- *     d = t (log(max(t, eps)) - y),   log_target = 1: d = exp(t) (t - y);
- *   0 where the weight, t or exp(t), is 0, whatever y is.
- *   reduction TG_MEAN (0): sum of d / (R N); TG_SUM; TG_NONE: every d; TG_BATCHMEAN: sum of d / R. A
- *   mean over nothing is 0.
+ *   With y = y_pred and t = y_true, for each element
+ *     d = t (log(max(t, eps)) - y),   log_target = 1: d = exp(t) (t - y).
+ *   If the weight, t or exp(t), is 0, d is 0 whatever y is.
+ *   reduction TG_MEAN (0): sum of d / (R N); TG_SUM; TG_NONE: every d; TG_BATCHMEAN: sum of d / R.
+ *   The mean over no elements is 0.
  *   y_pred [..,N] T; y_true [..,N] of any of the three types, whatever T is.
  *   loss f32: 1 element; [..,N] for TG_NONE, any row stride.
  *   dloss f32, of the shape of loss: the upstream gradient; NULL means 1.
  *   dy_pred like y_pred (may be y_pred), or NULL: the gradient, computed in the same pass.
- *   log_target: 0 y_true holds probabilities; 1 their logarithms.
- *   eps: 0 means 1e-10; without effect if log_target = 1.
+ *   log_target: if it is 0, y_true holds probabilities; if it is 1, their logarithms.
+ *   eps: 0 means 1e-10; it has no effect if log_target = 1.
  * Saved for backward: y_true. y_true gets no gradient.
  * Numerics: f32, sums over blocks of 8192 elements in f64. exp(t) below 2^-126 may count as 0.
  * Source: Kullback and Leibler 1951; options as PyTorch's kl_div and Liger-Kernel's.
  */
 TG_API tg_status tg_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args);
 
-/*   dy_pred = -dloss t (log_target = 1: -dloss exp(t)), over R N, 1, 1 or R as the reduction says.
+/*   dy_pred = -dloss t (log_target = 1: -dloss exp(t)), divided by R N, 1, 1 or R
+ *   as the reduction says.
  *   dy_pred T; it may be y_true.
  */
 TG_API tg_status tg_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *args);
 
 /* tvd: total variation distance of two distributions.
- *   Per element of a row that is not ignored d = |p - q| / 2; 0 in the others.
+ *   d = |p - q| / 2 for each element of a row that is not ignored; 0 in ignored rows.
  *   reduction TG_MEAN (0): sum of d / (n N), n the number of rows that are not ignored; TG_SUM;
- *   TG_NONE: every d; TG_BATCHMEAN: sum of d / n. A mean over nothing is 0, and so is its gradient.
+ *   TG_NONE: every d; TG_BATCHMEAN: sum of d / n. The mean over no elements is 0, and so is its
+ *   gradient.
  *   p [..,N] T, q [..,N] of any of the three types: probabilities.
  *   labels i64, R elements, or NULL: rows whose label is ignore_index are ignored.
- *   loss, dloss: as kl_div.
+ *   loss, dloss: as in kl_div.
  *   dp like p (may be p), or NULL: the gradient, computed in the same pass.
  *   ignore_index: 0 means -100; TG_ZERO ignores rows of label 0.
  * Saved for backward: p, q, labels. q gets no gradient.
@@ -683,99 +742,107 @@ TG_API tg_status tg_kl_div_backward(tg_ctx *ctx, const tg_kl_div_backward_args *
  */
 TG_API tg_status tg_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args);
 
-/*   dp = dloss / 2 where p > q, -dloss / 2 where p < q, over n N, 1, 1 or n as the reduction says; 0 where
- *   they are equal and in rows that are ignored. dp may be p.
+/*   dp = dloss / 2 where p > q, -dloss / 2 where p < q, divided by n N, 1, 1 or n as the
+ *   reduction says; 0 where p = q and in ignored rows. dp may be p.
  */
 TG_API tg_status tg_tvd_backward(tg_ctx *ctx, const tg_tvd_backward_args *args);
 
 /* jsd: generalised Jensen-Shannon divergence of two rows of log-probabilities.
- *   With X = student, Y = teacher, Q = exp(X), P = exp(Y), M = beta P + (1 - beta) Q, per element
+ *   With X = student, Y = teacher, Q = exp(X), P = exp(Y) and M = beta P + (1 - beta) Q, for each
+ *   element
  *     d = beta P (Y - log M) + (1 - beta) Q (X - log M);
  *     beta 0, forward divergence: d = P (Y - X);   beta 1, reverse divergence: d = Q (X - Y).
- *   A term whose weight, P or Q, is 0 is 0. loss: sum of d over the rows that are not ignored, divided by
- *   their number n; 0 if there are none.
+ *   A term whose weight, P or Q, is 0 is 0. The loss is the sum of d over the rows that are not
+ *   ignored, divided by their number n; it is 0 if there are none.
  *   student [..,N] T, teacher [..,N] of any of the three types, whatever T is.
- *   labels, ignore_index: as tvd.
+ *   labels, ignore_index: as in tvd.
  *   loss f32, 1 element. dloss f32, 1 element: the upstream gradient; NULL means 1.
  *   dstudent like student (may be student), or NULL: the gradient, computed in the same pass.
  *   beta: in [0,1]; 0 means 0.5, TG_ZERO 0.
  * Saved for backward: student, teacher, labels. teacher gets no gradient.
- * Numerics: f32; log M comes from the difference of X and Y, so that it exists where P and Q underflow
- *   and keeps its digits where they nearly agree. P and Q below 2^-126 may count as 0.
- * Source: Agarwal et al. 2023, arXiv:2306.13649, which interpolates so; options as Liger-Kernel's.
+ * Numerics: f32; log M comes from the difference of X and Y, so that it exists where P and Q
+ *   underflow and keeps its digits where they nearly agree. P and Q below 2^-126 may count as 0.
+ * Source: Agarwal et al. 2023, arXiv:2306.13649, for the interpolation with beta; options as in
+ * Liger-Kernel.
  */
 TG_API tg_status tg_jsd_forward(tg_ctx *ctx, const tg_jsd_forward_args *args);
 
 /*   dstudent = dloss / n (1 - beta) Q (X - log M);   beta 0: -dloss / n P;
- *   beta 1: dloss / n Q (X - Y + 1). Student and teacher count as free variables. Rows that are ignored
- *   get 0. dstudent may be student.
+ *   beta 1: dloss / n Q (X - Y + 1). Student and teacher count as free
+ *   variables. Ignored rows get 0.
+ *   dstudent may be student.
  */
 TG_API tg_status tg_jsd_backward(tg_ctx *ctx, const tg_jsd_backward_args *args);
 
-/* softmax_jsd: jsd of the softmaxes of two rows of logits, and the gradient of the student's logits.
- *   With X = log_softmax(student / temperature) and Y = log_softmax(teacher / temperature), loss is that of
- *   jsd: the mean over the n rows that are not ignored; 0 if there are none.
+/* softmax_jsd: jsd of the softmaxes of two rows of logits, and the gradient of
+ * the student's logits.
+ *   With X = log_softmax(student / temperature) and Y = log_softmax(teacher / temperature), the
+ *   loss is that of jsd: the mean over the n rows that are not ignored; 0 if there are none.
  *   student, teacher [..,N] T.
- *   The rows may be a part of a batch: rows first_row, first_row + 1, ... of batch_rows, which is the
- *   number of rows of student by default. Then n counts the batch's rows, so that the losses of all parts
- *   add up to the batch's.
+ *   The rows may be a part of a batch: rows first_row, first_row + 1, ... of batch_rows, which by
+ *   default is the number of rows of student. Then n counts the rows of the batch, so that the
+ *   losses of all parts add up to that of the batch.
  *   labels i64, batch_rows elements, or NULL: rows whose label is ignore_index are ignored.
  *   loss f32, 1 element. dloss f32, 1 element: the upstream gradient; NULL means 1.
- *   dstudent like student, or NULL: the gradient, computed in the same pass; beside f32 logits it may be of
- *   any type. It may be student, if it is of the same type.
- *   beta, ignore_index: as jsd. temperature: 2^-60 to 2^60; 0 means 1. The loss is not multiplied by its
- *   square. grad_scale: dstudent is multiplied by it, the loss is not; 0 means 1. With a power of two,
- *   gradients of a mean do not vanish in f16; who goes on with them divides by it.
+ *   dstudent like student, or NULL: the gradient, computed in the same pass; beside f32 logits it
+ *   may be of any type. It may be student, if it is of the same type.
+ *   beta, ignore_index: as in jsd. temperature: 2^-60 to 2^60; 0 means 1. The loss is not
+ *   multiplied by its square. grad_scale: dstudent is multiplied by it, the loss is not; 0 means 1.
+ *   With a power of two, gradients of a mean do not vanish in f16; they are divided by it later.
  * Saved for backward: student, teacher, labels. teacher gets no gradient.
- * Numerics: f32, sums over rows f64. Rows that student predicts with near certainty keep the digits of their
- *   gradient. Gradients below 2^-110, in f16 below 2^-26, count as 0.
- * Source: as jsd.
+ * Numerics: f32, sums over rows f64. Rows that student predicts with near certainty keep the digits
+ *   of their gradient. Gradients below 2^-110, in f16 below 2^-26, count as 0.
+ * Source: as for jsd.
  */
 TG_API tg_status tg_softmax_jsd_forward(tg_ctx *ctx, const tg_softmax_jsd_forward_args *args);
 
-/*   The same gradient, for upstream gradients that forward did not know: with D the gradient of X by jsd,
+/*   The same gradient, for an upstream gradient that was not known in forward. With D the
+ *   gradient of X in jsd:
  *     dstudent = grad_scale (D - exp(X) sum(D)) / temperature
- *   Rows that are ignored get 0.
+ *   Ignored rows get 0.
  */
 TG_API tg_status tg_softmax_jsd_backward(tg_ctx *ctx, const tg_softmax_jsd_backward_args *args);
 
 /* fused_linear_jsd: jsd of log_softmax(x weight^T / temperature), the student, and
- * log_softmax(teacher_x teacher_weight^T / temperature), without ever holding BT x V of either.
- *   x [..,H] T, BT rows; weight [V,H] T; teacher_x [..,K] T, BT rows; teacher_weight [V,K] T. The hidden
- *   sizes H and K may differ.
- *   labels, ignore_index, loss, dloss, beta: as jsd.
+ * log_softmax(teacher_x teacher_weight^T / temperature), without ever storing all BT
+ *   x V logits of either.
+ *   x [..,H] T, BT rows; weight [V,H] T; teacher_x [..,K] T, BT rows; teacher_weight [V,K] T. The
+ *   hidden sizes H and K may differ.
+ *   labels, ignore_index, loss, dloss, beta: as in jsd.
  *   temperature: 2^-60 to 2^60; 0 means 1. The loss is not multiplied by its square.
- *   Gradients are computed in the forward pass, if asked for, and include dloss: dx like x, dweight
- *   [V,H] of type T or f32; each may be NULL. The teacher gets none.
- *   chunk_bytes: rows go in chunks whose logits, of student and teacher, and their gradient, if it is of 16
- *   bits, fit it, at least one row; 0 means as for fused_linear_cross_entropy.
- *   dweight accumulates in f32 over the chunks: in place if it is f32, else in a V x H f32 workspace when
- *   there are several chunks. Its parts run through dispatch: gemm, softmax_jsd.
- * Saved for a separate backward: its inputs.
+ *   dx like x; dweight [V,H] of type T or f32; each may be NULL. These gradients are computed in
+ *   the forward pass and include dloss. The teacher gets no gradient.
+ *   chunk_bytes: rows are computed in chunks of at least one row. It is the size of a chunk's
+ *   logits, of student and teacher, and of their gradient if that has 16 bits; 0 means the same as
+ *   in fused_linear_cross_entropy.
+ *   dweight is summed in f32 over the chunks: in place if it is f32, else in an f32 workspace of V
+ *   x H if there are several chunks. The operator consists of calls of gemm and softmax_jsd.
+ * Saved for a separate backward: the inputs.
  * Numerics: logits f32; the gradient of 16-bit logits is rounded to T once before the products.
- * Source: as jsd; chunking: Hsu et al. 2024, arXiv:2410.10989.
+ * Source: as for jsd; chunking: Hsu et al. 2024, arXiv:2410.10989.
  */
 TG_API tg_status tg_fused_linear_jsd_forward(tg_ctx *ctx,
                                              const tg_fused_linear_jsd_forward_args *args);
 
-/*   The same gradients, for upstream gradients that forward did not know: with D the gradient of the
- *   student's log-probabilities by jsd and Q their exponentials,
+/*   The same gradients, for an upstream gradient that was not known in forward. With D the gradient
+ *   of the student's log-probabilities in jsd, and Q their exponentials:
  *     dlogits = (D - Q sum(D)) / temperature,   dx = dlogits weight,   dweight = dlogits^T x
  */
 TG_API tg_status tg_fused_linear_jsd_backward(tg_ctx *ctx,
                                               const tg_fused_linear_jsd_backward_args *args);
 
-/* sum_squares: the sum of the squares of all elements, such as the square of a gradient's norm.
- *   y = sum over all elements of x^2, with accumulate added to what y holds.
+/* sum_squares: the sum of the squares of all elements, which is the square of a gradient's norm.
+ *   y = sum over all elements of x^2; with accumulate = 1 it is added to what y holds.
  *   x [..,N] T. y f32, 1 element.
  * Saved for backward: x.
- * Numerics: squares in f32, added up in f32 over short runs, and these in f64 (on devices: see their pages), in an order that
- *   depends on sizes alone. A sum beyond the range of f32 is infinity, of f32 squares below 2^-149 are 0.
+ * Numerics: squares in f32, which are summed in f32 over short runs and then in f64 (for devices
+ *   see their pages), in an order that depends only on the sizes. A sum beyond the range of f32 is
+ *   infinity; squares of f32 below 2^-149 are 0.
  */
 TG_API tg_status tg_sum_squares_forward(tg_ctx *ctx, const tg_sum_squares_forward_args *args);
 
 /*   dx = 2 dy x
- *   dy 1 element of any of the three types. dx like x, may be x. */
+ *   dy has 1 element of any of the three types. dx like x; it may be x. */
 TG_API tg_status tg_sum_squares_backward(tg_ctx *ctx, const tg_sum_squares_backward_args *args);
 
 #ifdef __cplusplus
