@@ -218,7 +218,6 @@ ASC_CALL int64_t asc_issue_block_count(const asc_site *site);
 ASC_CALL int64_t asc_issue_core_index(const asc_site *site);
 ASC_CALL int64_t asc_issue_cycle(const asc_site *site);
 ASC_CALL uint64_t asc_issue_ub_address(const asc_site *site, uint64_t offset);
-ASC_CALL int32_t asc_scalar_FLOAT_I32(float value, unsigned how);
 
 /* The kernel's own loads and stores, from hooks.c. */
 ASC_CALL void asc_touch(const void *address, uint32_t bytes, int write, const void *pc);

@@ -12,8 +12,6 @@
 #define ASC_CONVERT_3(name, D, S, how, dst, src, count)                                  \
     asc_issue_vector(ASC_SITE(name), ASC_OP_convert, ASC_CONVERTED(D, S, how, dst, src), \
                      asc_needs_ubuf(dst), asc_needs_ubuf(src), NULL, 0, count)
-/* asc_float2int32_* of one value: on the scalar unit. */
-#define ASC_CONVERT_1(name, D, S, how, value) asc_scalar_##S##_##D(value, how)
 #define ASC_CONVERT_7(name, D, S, how, dst, src, repeat, db, sb, dr, sr)                          \
     asc_issue_vector_repeat(ASC_SITE(name), ASC_OP_convert, ASC_CONVERTED(D, S, how, dst, src),   \
                             asc_needs_ubuf(dst), asc_needs_ubuf(src), NULL, 0, repeat, db, sb, 0, \

@@ -228,9 +228,3 @@ sim_lanes *sim_convert_lanes(sim_type type, sim_type from, asc_round how)
         return nearest ? float_to_bf16_rn : float_to_bf16;
     return float_to_float;
 }
-
-int32_t asc_scalar_FLOAT_I32(float value, unsigned how)
-{
-    const double x = integral(value, (asc_round)(how >> 8));
-    return x != x ? 0 : x >= 0x1p31 ? INT32_MAX : x < -0x1p31 ? INT32_MIN : (int32_t)x;
-}

@@ -128,9 +128,9 @@ static void test_scalars(void)
                                ASCSIM_U32(4000000000u), ASCSIM_I64(-6000000000), ASCSIM_U64(0x0f00),
                                ASCSIM_F32(2.25f)};
     check(!ascsim_launch(device, "scalars", scalars, 1, args, 7), ascsim_error(), 0);
-    static const int64_t expected[] = {-5,  4000000000, -6000000000, 0x0f00, 9, 1,
-                                       -10, 4520800,    345,         2328,   1};
-    for (int i = 0; i < 11; i++)
+    static const int64_t expected[] = {-5, 4000000000, -6000000000, 0x0f00, 9,
+                                       1,  -10,        4520800,     345,    1};
+    for (int i = 0; i < 10; i++)
         check(out[i] == expected[i], "a scalar is wrong", i * 1000000000LL + out[i]);
     check(!memcmp(&pairs[0], &pairs[1], sizeof pairs[0]), "a structure was not copied", 0);
     const ascsim_fault *faults;

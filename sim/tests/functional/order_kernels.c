@@ -97,10 +97,8 @@ __global__ __vector__ void scalars(__gm__ int64_t *out, __gm__ pair *pairs, int3
     out[7] = asc_popc(v) * 1000000 + asc_clz(v) * 10000 + asc_ffs(v) * 100 + asc_ffz(v);
     out[8] = asc_sflbits(INT64_C(0x0f00000000000000)) * 100 + (int64_t)asc_set_nthbit(0, 2) * 10 +
              (int64_t)asc_clear_nthbit(7, 1);
-    out[9] = asc_float2int32_rn(2.5f) * 1000 + asc_float2int32_rna(2.5f) * 100 +
-             asc_float2int32_ru(2.1f) * 10 + asc_float2int32_rd(-1.5f);
     asc_set_ctrl((uint64_t)asc_get_ctrl() | (uint64_t)1 << 48);
-    out[10] = asc_get_ctrl() >> 48 & 1;
+    out[9] = asc_get_ctrl() >> 48 & 1;
     asc_set_ctrl(0);
 }
 

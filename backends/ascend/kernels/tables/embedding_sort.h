@@ -39,7 +39,7 @@ static inline __aicore__ int64_t embedding_position(uint64_t record)
 
 static inline __aicore__ int64_t embedding_index(uint64_t record)
 {
-    return -(int64_t)asc_float2int32_rn(asc_f32((uint32_t)record));
+    return -(int32_t)asc_f32((uint32_t)record);
 }
 
 /* ---- a list of an owner's indices ---- */
@@ -255,7 +255,7 @@ static inline __aicore__ int64_t embedding_before(const embedding_scan *s)
     asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
     asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
     for (int i = 0; i < ASC_LANES; i++)
-        sum += (int64_t)s->before[i];
+        sum += (int32_t)s->before[i];
     asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
     asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
     return sum;
