@@ -1,6 +1,7 @@
 #!/bin/sh
-# The build with CANN, with a stand-in for its compiler that keeps what it is told: every kernel is compiled with the options that its
-# tiles and its flags hang on, and the library knows when one of them is left out.
+# The build with CANN, with stand-ins for its compiler and its linker. Each of them refuses what would not give code that the run time of a
+# card loads, and keeps what it is told: every kernel is compiled once, as device code alone, with the options that its tiles and its
+# flags hang on, and linked once; the library knows when one of the options is left out.
 #   bisheng.sh CMAKE SOURCE_DIR COMPILER
 set -eu
 cmake=$1
@@ -10,40 +11,91 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() {
     echo "FAILED: $1"
-    cat "$work/told" 2>/dev/null || true
+    cat "$work/told" "$work/log" 2>/dev/null || true
     exit 1
 }
-cat >"$work/bisheng" <<'SH'
-#!/bin/sh
-echo "$*" >>"$(dirname "$0")/told"
-while [ $# -gt 1 ]; do
-    [ "$1" != -o ] || echo object >"$2"
+cann=$work/cann/compiler/ccec_compiler/bin # bisheng is a link to what lies there, as an installed CANN has it
+mkdir -p "$cann" "$work/cann/bin"
+# What both do: -o's file to $output, what is no option to $inputs.
+cat >"$cann/stand-in" <<'SH'
+set -eu
+refuse() {
+    echo "$(basename "$0"): $1" >&2
+    exit 1
+}
+words=" $* " output='' inputs=''
+echo "$(basename "$0")$words" >>"$TOLD"
+while [ $# -gt 0 ]; do
+    case $1 in
+    -o) output=$2 && shift ;;
+    -x | -I | -m) shift ;;
+    -*) ;;
+    *) inputs="$inputs $1" ;;
+    esac
     shift
 done
-SH
-chmod +x "$work/bisheng"
-build() { # CMAKE_OPTIONS...
-    rm -rf "$work/build" "$work/told"
-    "$cmake" -S "$source" -B "$work/build" -DTIGON_ASCEND_CANN=ON -DTIGON_BISHENG="$work/bisheng" -DTIGON_ONEDNN=OFF -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
-        -DTIGON_ASCEND_MODEL=OFF -DTIGON_ONLY_LEVELS=v2 "$@" >"$work/log" 2>&1 || { cat "$work/log"; fail "configure"; }
-    "$cmake" --build "$work/build" --target tigon_ascend_kernels >"$work/log" 2>&1 || { cat "$work/log"; fail "build"; }
-    for kind in "" cube_ mix_; do
-        [ -s "$work/build/tigon_ascend_${kind}kernels.o" ] || fail "no object file tigon_ascend_${kind}kernels.o for the card"
+demand() {
+    for word in "$@"; do
+        case $words in *" $word "*) ;; *) refuse "$word is missing in$words" ;; esac
     done
+}
+SH
+cat >"$cann/bisheng" <<'SH'
+#!/bin/sh
+. "$(dirname "$(readlink -f "$0")")/stand-in"
+demand "-x asc" --aicore-only --npu-arch=dav-2201 -std=c++17 -c
+case $words in *" -r "* | *" -shared "* | *" -fPIC "*) refuse "that is no device code:$words" ;; esac
+for input in $inputs; do
+    case $input in *.asc.c) ;; *) refuse "$input is no kernel" ;; esac
+    echo "device code of $input" >"$output"
+done
+SH
+cat >"$cann/ld.lld" <<'SH'
+#!/bin/sh
+. "$(dirname "$(readlink -f "$0")")/stand-in"
+demand "-m aicorelinux" -Ttext=0 -static
+for input in $inputs; do
+    grep -q '^device code of ' "$input" || refuse "$input is no device code"
+done
+echo "linked" >"$output"
+cat $inputs >>"$output"
+SH
+chmod +x "$cann/bisheng" "$cann/ld.lld"
+ln -s ../compiler/ccec_compiler/bin/bisheng "$work/cann/bin/bisheng"
+export TOLD="$work/told"
+
+configure() { # CMAKE_OPTIONS...
+    rm -rf "$work/build" "$work/told"
+    ASCEND_HOME_PATH="$work/cann" "$cmake" -S "$source" -B "$work/build" -DTIGON_ASCEND_CANN=ON -DTIGON_ONEDNN=OFF \
+        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DTIGON_ASCEND_MODEL=OFF -DTIGON_ONLY_LEVELS=v2 "$@" >"$work/log" 2>&1
+}
+build() { # CMAKE_OPTIONS...
+    configure "$@" || fail "configure"
+    "$cmake" --build "$work/build" --target tigon_ascend_kernels >"$work/log" 2>&1 || fail "build"
 }
 kernels=$(find "$source/backends/ascend/kernels" -name '*.asc.c' | wc -l)
 compiled_with() { # OPTION: how many kernels were
-    grep -e "-x asc -c" "$work/told" | grep -c -e " $1 " || true
+    grep -c -e "^bisheng.* $1 " "$work/told" || true
 }
 
 build
-for option in --npu-arch=dav-2201 --cce-auto-sync=off --cce-disable-asc-reserved-ubuf; do
+for option in --cce-auto-sync=off --cce-disable-asc-reserved-ubuf; do
     [ "$(compiled_with $option)" = "$kernels" ] || fail "$option: not all of $kernels kernels are compiled with it"
 done
 grep -q -- '-DASCEND_RESERVED_UBUF=0' "$work/build/compile_commands.json" || fail "the library does not know of the option"
+for kind in "" cube_ mix_; do
+    grep -q '^linked$' "$work/build/tigon_ascend_${kind}kernels.o" || fail "tigon_ascend_${kind}kernels.o cannot be loaded"
+done
+linked=$(cat "$work"/build/tigon_ascend_*kernels.o | grep '^device code of ' | sort -u | wc -l)
+[ "$linked" = "$kernels" ] || fail "$linked of $kernels kernels are linked"
 
 build -DTIGON_ASCEND_RESERVED_UBUF=ON
 [ "$(compiled_with --cce-disable-asc-reserved-ubuf)" = 0 ] || fail "the option is passed though it should not be"
 [ "$(compiled_with --cce-auto-sync=off)" = "$kernels" ] || fail "--cce-auto-sync=off is lost"
 grep -q -- '-DASCEND_RESERVED_UBUF=1' "$work/build/compile_commands.json" || fail "the library does not know that the option is left out"
-echo "$kernels kernels, compiled as the planner takes them to be"
+
+# Another linker that is installed is not taken for CANN's.
+rm "$cann/ld.lld"
+! configure || fail "a build without CANN's linker is configured"
+grep -q 'no ld.lld' "$work/log" || fail "does not say that CANN's linker is missing"
+echo "$kernels kernels, compiled as the planner takes them to be, linked as the run time takes them"
