@@ -10,6 +10,7 @@ enum {
     ACL_REPEAT_INITIALIZE = 100002, /* aclInit was called before */
     ACL_VECTOR_CORE_NUM = 201,      /* attributes of aclrtGetDeviceInfo */
     ACL_UBUF_PER_VECTOR_CORE = 204,
+    ACL_NPU_ARCH = 601,
     ACL_MALLOC_HUGE_FIRST = 0,
     ACL_HOST_TO_HOST = 0,
     ACL_HOST_TO_DEVICE = 1,

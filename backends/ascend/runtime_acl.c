@@ -103,11 +103,31 @@ static tg_status open_device(void)
     return TG_OK;
 }
 
+/* Code for one architecture runs on no other, whatever the chip is called. A run time that is too old to tell leaves the names
+ * that chips of this one are known to have: those of the 910B, and of an A3, which has two of its dies. */
+static tg_status check_architecture(const char *soc)
+{
+    int64_t architecture = 0;
+    const int error = acl.aclrtGetDeviceInfo((uint32_t)card.device, ACL_NPU_ARCH, &architecture);
+    if (error != ACL_SUCCESS && !tg_npu_chip_find(soc) && strncmp(soc, "Ascend910_93", 12) != 0)
+        return ascend_host->fail(
+            TG_EDEVICE,
+            "npu: the run time does not tell the architecture of %s (error %d), "
+            "and the kernels are compiled for %d",
+            soc, error, ASCEND_ARCHITECTURE);
+    if (error == ACL_SUCCESS && architecture != ASCEND_ARCHITECTURE)
+        return ascend_host->fail(
+            TG_EDEVICE, "npu: %s is of architecture %lld, and the kernels are compiled for %d", soc,
+            (long long)architecture, ASCEND_ARCHITECTURE);
+    return TG_OK;
+}
+
 static tg_status ask_chip(ascend_info *info)
 {
     const char *soc = acl.aclrtGetSocName();
     if (!soc || !*soc)
         return ascend_host->fail(TG_EDEVICE, "npu: aclrtGetSocName tells no name");
+    ASCEND_TRY(check_architecture(soc));
     int64_t cores = 0, bits, own = 0;
     ACL_TRY(acl.aclrtGetDeviceInfo((uint32_t)card.device, ACL_VECTOR_CORE_NUM, &cores),
             "aclrtGetDeviceInfo of the number of vector cores");

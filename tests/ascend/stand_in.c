@@ -5,7 +5,7 @@
  *   STAND_IN_RECORD=FILE     a line a call; "VIOLATION ..." where a rule of the run time is broken
  *   STAND_IN_FAIL=NAME       that function answers error 507899
  *   STAND_IN_FAIL=NAME:N     at its Nth call alone
- *   STAND_IN_DEVICES, STAND_IN_CORES, STAND_IN_UB, STAND_IN_SOC   what the card says of itself */
+ *   STAND_IN_DEVICES, STAND_IN_CORES, STAND_IN_UB, STAND_IN_SOC, STAND_IN_ARCH   what the card says of itself */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,13 +75,15 @@ API const char *aclrtGetSocName(void)
 
 API int aclrtGetDeviceInfo(uint32_t device, int attribute, int64_t *value)
 {
-    enum { VECTOR_CORES = 201, UB_OF_A_CORE = 204 };
+    enum { VECTOR_CORES = 201, UB_OF_A_CORE = 204, ARCHITECTURE = 601 };
     (void)device;
     BEGIN("aclrtGetDeviceInfo", 0);
     if (attribute == VECTOR_CORES)
         *value = number("STAND_IN_CORES", 40);
     else if (attribute == UB_OF_A_CORE)
         *value = number("STAND_IN_UB", 196608);
+    else if (attribute == ARCHITECTURE)
+        *value = number("STAND_IN_ARCH", 2201);
     else
         return violation("aclrtGetDeviceInfo", "an attribute that nobody should ask for");
     return 0;
