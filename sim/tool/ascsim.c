@@ -17,7 +17,9 @@ static const struct {
     {"validate", "[EXAMPLE]... | --update FILE: published times beside modelled ones",
      tool_validate},
     {"flags", "compile | link: what gcc needs for a kernel of one's own", tool_flags},
-    {"lint", "[gcc's options] KERNEL.c...: pointers that lack their memory's qualifier", tool_lint},
+    {"lint",
+     "[gcc's options] KERNEL.c...: pointers that lack their qualifier, calls that CANN lacks",
+     tool_lint},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -1,5 +1,5 @@
 /* compile.c - ascsim flags, ascsim lint: what gcc needs for a kernel of one's own, and what it can
- * say of it. */
+ * say of it: pointers that lack their memory's qualifier, calls that CANN does not document. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -128,25 +128,31 @@ static int run_compiler(char *const argv[], const char *qualifier)
     return ended && WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -1;
 }
 
-int tool_lint(int argc, char **argv)
+/* gcc's own headers, such as stdint.h: a kernel finds no other of the machine's. */
+static int own_headers(const char *compiler, char *folder, size_t size)
 {
-    char include[4200], flags[] = ASCSIM_KERNEL_FLAGS, *list[LINT_ARGUMENTS + 64];
-    const char *compiler = getenv("CC");
-    int count = 0, sources = 0;
-    for (int i = 0; i < argc; i++) {
-        sources += argv[i][0] != '-';
-    }
-    if (!sources || argc > LINT_ARGUMENTS) {
-        return tool_bad(
-            "lint takes a kernel's sources, and what gcc needs for them, such as -IFOLDER");
-    }
-    include_option(include, sizeof include);
-    list[count++] = (char *)(compiler && *compiler ? compiler : "gcc");
+    char command[4400];
+    snprintf(command, sizeof command, "%s -print-file-name=include", compiler);
+    FILE *told = popen(command, "r");
+    const int found = told && fgets(folder, (int)size, told);
+    folder[found ? strcspn(folder, "\n") : 0] = 0;
+    return (!told || pclose(told) == 0) && found;
+}
+
+/* The compiler, its options and what lint was given; each run puts its own behind. Returns how many. */
+static int lint_command(char **list, char *flags, const char *compiler, char *include,
+                        char *headers, int argc, char **argv)
+{
+    int count = 0;
+    list[count++] = (char *)compiler;
     for (char *flag = strtok(flags, " "); flag; flag = strtok(NULL, " ")) {
         list[count++] = flag;
     }
     char *own[] = {"-std=gnu11",
-                   "-fsyntax-only",
+                   "-ffreestanding",
+                   "-nostdinc",
+                   "-isystem",
+                   headers,
                    "-Werror",
                    "-ftrack-macro-expansion=0",
                    "-DASC_LINT_GM=__attribute__(()) __seg_gs",
@@ -158,15 +164,47 @@ int tool_lint(int argc, char **argv)
     for (int i = 0; i < argc; i++) {
         list[count++] = argv[i];
     }
-    list[count + 1] = NULL;
+    return count;
+}
+
+/* Pointers and calls: what is wrong in one of the spaces would be said in each. */
+static int lint_pointers(char **list, int count)
+{
     int status = 0;
-    for (int i = 0; i < SPACES && status == 0;
-         i++) { /* what is wrong in one would be said in each */
-        list[count] = (char *)spaces[i].define;
+    list[count] = "-fsyntax-only";
+    list[count + 2] = NULL;
+    for (int i = 0; i < SPACES && status == 0; i++) {
+        list[count + 1] = (char *)spaces[i].define;
         status = run_compiler(list, spaces[i].qualifier);
     }
-    if (status < 0) {
-        return tool_bad("lint: %s cannot be run", list[0]);
+    return status;
+}
+
+int tool_lint(int argc, char **argv)
+{
+    char include[4200], headers[4096], flags[] = ASCSIM_KERNEL_FLAGS, *list[LINT_ARGUMENTS + 64];
+    const char *compiler = getenv("CC");
+    int sources = 0;
+    for (int i = 0; i < argc; i++) {
+        sources += argv[i][0] != '-';
     }
-    return status == 0 ? TOOL_CLEAN : TOOL_FAULTS;
+    if (!sources || argc > LINT_ARGUMENTS) {
+        return tool_bad(
+            "lint takes a kernel's sources, and what gcc needs for them, such as -IFOLDER");
+    }
+    compiler = compiler && *compiler ? compiler : "gcc";
+    include_option(include, sizeof include);
+    if (!own_headers(compiler, headers, sizeof headers)) {
+        return tool_bad("lint: %s cannot be run", compiler);
+    }
+    const int count = lint_command(list, flags, compiler, include, headers, argc, argv);
+    const int status = lint_pointers(list, count);
+    list[count] = "-E";
+    list[count + 1] = "-fdirectives-only";
+    list[count + 2] = NULL;
+    const int foreign = status == 0 ? tool_foreign(list, include + strlen("-I")) : 0;
+    if (status < 0 || foreign < 0) {
+        return tool_bad("lint: %s cannot be run", compiler);
+    }
+    return status == 0 && foreign == 0 ? TOOL_CLEAN : TOOL_FAULTS;
 }

@@ -18,6 +18,10 @@ int tool_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The value of an option: argv[++*at]; NULL after saying that it is missing. */
 const char *tool_value(int argc, char **argv, int *at);
 
+/* foreign.c: how much of a kernel's own source, as `compile` with -E lets it be read, calls something that no header declares;
+ * each is told. headers: the folder of those that may. -1: the compiler did not run. */
+int tool_foreign(char *const compile[], const char *headers);
+
 /* signature.c: a parameter of a kernel. bytes: of an integer, a float, or what a pointer points at;
  * 0: not told. */
 typedef enum tool_kind { TOOL_POINTER, TOOL_INTEGER, TOOL_FLOAT, TOOL_OTHER } tool_kind;

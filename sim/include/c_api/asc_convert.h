@@ -12,6 +12,9 @@
 #define ASC_CONVERT_3(name, D, S, how, dst, src, count)                                  \
     asc_issue_vector(ASC_SITE(name), ASC_OP_convert, ASC_CONVERTED(D, S, how, dst, src), \
                      asc_needs_ubuf(dst), asc_needs_ubuf(src), NULL, 0, count)
+/* asc_float2int32_rn, _rna, _rd and _ru of a float, on the scalar unit. A cast rounds to zero. */
+ASC_ABSENT(asc_conversion_of_one_value);
+#define ASC_CONVERT_1(name, D, S, how, value) asc_conversion_of_one_value(value)
 #define ASC_CONVERT_7(name, D, S, how, dst, src, repeat, db, sb, dr, sr)                          \
     asc_issue_vector_repeat(ASC_SITE(name), ASC_OP_convert, ASC_CONVERTED(D, S, how, dst, src),   \
                             asc_needs_ubuf(dst), asc_needs_ubuf(src), NULL, 0, repeat, db, sb, 0, \

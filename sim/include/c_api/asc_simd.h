@@ -3,9 +3,10 @@
  * Kernels are the same source that CANN's compiler takes: names, argument order and units are the
  * published API's. A call picks its form by the number of its arguments and its instruction by the
  * types of its pointers; other types do not compile, and gcc names the signature that it found.
- * What the API declares but this chip does not implement is absent. Each memory of a core is one
- * arena: take addresses with asc_get_phy_buf_addr(), which counts from 0 in each of them; arrays in
- * UB (__ubuf__ T a[N]) are not modelled.
+ * What kernels may call is what CANN documents for this chip, calls_2201.txt; what it declares but
+ * does not implement is an error that says so (asc_absent.h). Each memory of a core is one arena:
+ * take addresses with asc_get_phy_buf_addr(), which counts from 0 in each of them; arrays in UB
+ * (__ubuf__ T a[N]) are not modelled.
  *
  * A chip has a kind of pointer for each memory, and CANN's compiler takes none for another nor for
  * a plain one. For the model all memory is the host's, and a qualifier that is missing changes
@@ -133,6 +134,7 @@ static inline uint32_t *asc_needs_ubuf_offsets(__ubuf__ uint32_t *at)
         __ubuf__ int32_t *: asc_bits_i32,                                                          \
         __ubuf__ uint32_t *: asc_bits_u32)(value)
 
+#include "asc_absent.h"
 #include "asc_convert.h"
 #include "asc_cross.h"
 #include "asc_cube.h"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# ascsim lint: a pointer that lacks its qualifier, planted in a kernel whose clean twin passes, is
-# found in words of the kernel.
+# ascsim lint: a pointer that lacks its qualifier, or a call that CANN does not document for this
+# chip, planted in a kernel whose clean twin passes, is found in words of the kernel.
 #   lint.sh ASCSIM COMPILER FOLDER_OF_EXAMPLES
 set -eu
 export LC_ALL=C
@@ -78,6 +78,16 @@ plant 's/asc_dcci_single(y)/asc_dcci_single(narrow)/' "asc_needs_gm"
 plant 's/twice(tile, tile/twice(tile, x/' "argument 2 of 'twice'"
 plant 's/asc_get_phy_buf_addr(1024)/asc_get_phy_buf_addr(4 * n)/' "asc_the_offset_must_be_a_constant"
 plant 's/asc_sync_pipe(PIPE_V)/asc_sync_pipe(PIPE_S)/' "PIPE_S"
+
+# Calls that CANN declares for another architecture, and what is no call of CANN's at all.
+plant 's/asc_dcci_single(y)/asc_store_dev((__gm__ int32_t *)x, 1)/' "CANN has it for architecture 3510, not for 2201"
+plant 's/n = 256/n = (uint32_t)asc_float2int32_rn(2.0f)/' "CANN has it for architecture 3510, not for 2201"
+plant 's/n = 256/n = (uint32_t)asc_float2int32_rn(tile, x, y, n)/' "ASC_CONVERT_4"
+plant 's/n = 256/n = (uint32_t)asc_round(2.0f)/' "asc_round"
+plant 's/n = 256/n = (uint32_t)sqrtf(2.0f)/' "sqrtf"
+plant 's/n = 256/n = (uint32_t)__builtin_sqrtf(2.0f)/' "planted.c:10: error: __builtin_sqrtf is no call that CANN documents"
+plant 's/n = 256/__asm__("nop")/' "__asm__ is no call"
+plant 's/^#include.*/&\n#include <math.h>/' "math.h: No such file"
 
 # The memories of a cube core.
 cat >"$work/clean.c" <<'C'

@@ -13,7 +13,7 @@ enum { FLASH_SCORED, FLASH_WEIGHED, FLASH_SUMMED };
 /* What every maximum begins with. Scores below it, and masked ones, which are -inf, count as no score; it is far enough from the end of the
  * range that times any scale it stays finite. */
 #define FLASH_LOWEST (-1e30f)
-#define FLASH_NOTHING (-__builtin_inff())
+#define FLASH_NOTHING asc_f32(0xff800000) /* -inf */
 
 /* The problem, and how it is cut; see attention.args.h and flash_attention.args.h. */
 typedef struct flash_problem {
