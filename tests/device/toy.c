@@ -116,11 +116,8 @@ void **toy_slot(tg_ctx *ctx)
 TG_BACKEND_ENTRY
 {
     int n = 0;
-    add(&n, toy_norm_rows);
-    add(&n, toy_loss_rows);
-    add(&n, toy_divergence_impls);
-    add(&n, toy_table_impls);
+    add(&n, toy_impls);
     if (getenv("TOY_REFERENCE"))
-        add(&n, toy_reference_impls);
+        add(&n, toy_llama_impls);
     return &toy;
 }

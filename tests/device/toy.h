@@ -6,7 +6,9 @@
  * the stream that was used last goes first. Calls can be recorded (toy_graph.c).
  *
  *   TOY_WRONG=OPERATOR   the first output of that operator comes out 1.5 times as large
- *   TOY_REFERENCE=1      it has more operators, by the library's reference (toy_reference.c) */
+ *   TOY_REFERENCE=1      it has the other operators of a Llama as well
+ *
+ * What an operator computes is the library's reference on the device's thread (toy_reference.c). */
 #ifndef TOY_H
 #define TOY_H
 
@@ -42,7 +44,7 @@ typedef struct toy_call {
     tg_tensor tensor[TOY_TENSORS];
     int64_t shape[TOY_TENSORS][TOY_DIMENSIONS], strides[TOY_TENSORS][TOY_DIMENSIONS];
     void *scratch; /* of device_workspace */
-    size_t bytes;  /* of a copy */
+    size_t bytes;  /* of a copy, or of scratch */
 } toy_call;
 
 tg_status toy_queue_open(void);
@@ -74,20 +76,14 @@ tg_status toy_launch(tg_ctx *ctx, int op, const void *args, void (*kernel)(toy_c
                      size_t scratch);
 /* What a program gives of other types, or strides, than the kernels take. */
 tg_status toy_convert(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, int mask);
-/* In a kernel: position i of an argument holds value, which is not in [0, count). */
-void toy_out_of_range(const toy_call *call, const char *name, int64_t i, int64_t value,
-                      int64_t count);
 
 /* Of the rows of a tensor; data NULL for an argument that is absent. */
 double toy_get(const tg_rows *t, int64_t row, int64_t column);
 void toy_set(const tg_rows *t, int64_t row, int64_t column, double value);
-/* The value as the type stores it. */
-double toy_rounded(int type, double value);
 
 /* ---- kernels ---- */
 
-extern const tg_impl toy_norm_rows[], toy_loss_rows[], toy_divergence_impls[], toy_table_impls[],
-    toy_reference_impls[];
+extern const tg_impl toy_impls[], toy_llama_impls[]; /* toy_reference.c */
 
 /* TOY_FUNCTION(op, kernel, scratch): the function toy_<op>() that runs a kernel of the device's thread. */
 #define TOY_FUNCTION(op, kernel, scratch)                              \

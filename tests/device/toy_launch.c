@@ -1,5 +1,4 @@
 /* toy_launch.c - from a call of an operator to one on the queue, and what kernels read and write elements with. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +38,7 @@ static tg_status fill(toy_call *call, const tg_op_info *op, const void *args, si
         return TG_OK;
     const void *p = toy_host->device_workspace(call->ctx, scratch);
     call->scratch = p ? toy_see(p, scratch) : NULL;
+    call->bytes = scratch;
     return call->scratch ? TG_OK : TG_ENOMEM;
 }
 
@@ -80,14 +80,6 @@ tg_status toy_launch(tg_ctx *ctx, int op, const void *args, void (*kernel)(toy_c
     else
         free(call);
     return status;
-}
-
-void toy_out_of_range(const toy_call *call, const char *name, int64_t i, int64_t value,
-                      int64_t count)
-{
-    toy_fault(call, TG_EINVAL,
-              "%s: %s[%" PRId64 "] is %" PRId64 ", out of bounds: expected in [0, %" PRId64 ")",
-              call->op, name, i, value, count);
 }
 
 /* ---- elements ---- */
@@ -166,13 +158,6 @@ double toy_get(const tg_rows *t, int64_t row, int64_t column)
 void toy_set(const tg_rows *t, int64_t row, int64_t column, double value)
 {
     store(t->type, t->data + (row * t->stride + column) * (int64_t)tg_type_size(t->type), value);
-}
-
-double toy_rounded(int type, double value)
-{
-    char memory[8];
-    store(type, memory, value);
-    return load(type, memory);
 }
 
 /* ---- conversions ---- */
