@@ -101,6 +101,8 @@ class Copy:
 
     def __init__(self, folder, jobs):
         self.tree, self.build, self.log, self.jobs = f"{folder}/tree", f"{folder}/build", f"{folder}/log", jobs
+        os.makedirs(folder, exist_ok=True)
+        open(self.log, "w", encoding="utf-8").close()
 
     def target_of(self, test):
         """What has to be built for a test."""
@@ -157,8 +159,6 @@ class Copy:
 
 def first_copy(source, folder, tests):
     copy = Copy(folder, os.cpu_count())
-    os.makedirs(folder, exist_ok=True)
-    open(copy.log, "w", encoding="utf-8").close()
     copy_tree(source, copy.tree)
     subprocess.run(["cmake", "-S", copy.tree, "-B", copy.build, "-G", "Unix Makefiles", "-DCMAKE_BUILD_TYPE=Release"],
                    stdout=subprocess.DEVNULL, check=True)
