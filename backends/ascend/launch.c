@@ -1,5 +1,6 @@
 /* launch.c - from what a launch is given to the arguments of its kernel; see launch.h. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "ascend.h"
 #include "side.h"
@@ -104,6 +105,41 @@ static void log_time(tg_ctx *ctx, const tg_npu_launch *t)
                          t->clock, t->us);
 }
 
+/* The words that an entry of a list takes, and what is told of it. */
+static const struct {
+    int words;
+    const char *kind; /* NULL: nothing, it is the plan's */
+} told[] = {
+    [ASCEND_TENSOR] = {2, "tensor"}, [ASCEND_VECTOR] = {1, "vector"},
+    [ASCEND_MEMORY] = {1, "memory"}, [ASCEND_GRID] = {4, NULL},
+    [ASCEND_I64] = {1, "integer"},   [ASCEND_F32] = {1, "real"},
+    [ASCEND_BUFFER] = {1, NULL},
+};
+
+static double value_of(ascend_kind kind, uint64_t word)
+{
+    const union {
+        uint32_t bits;
+        float f;
+    } v = {.bits = (uint32_t)word};
+    return kind == ASCEND_F32 ? (double)v.f : kind == ASCEND_I64 ? (double)(int64_t)word : 0;
+}
+
+/* Writes what the kernel was given; returns how many arguments that is. */
+static int tell_arguments(const ascend_ready *launch, tg_npu_argument *to)
+{
+    const ascend_arg *arg = launch->args.list;
+    int n = 0;
+    for (int i = 0; i < launch->kernel->nentries; i++) {
+        const ascend_entry *entry = &launch->kernel->entries[i];
+        if (told[entry->kind].kind)
+            to[n++] = (tg_npu_argument){entry->name, told[entry->kind].kind, (int64_t)arg->bytes,
+                                        value_of(entry->kind, arg->word)};
+        arg += told[entry->kind].words;
+    }
+    return n;
+}
+
 tg_status ascend_make(tg_ctx *ctx, const ascend_ready *launch)
 {
     const ascend_plan *plan = &launch->plan;
@@ -117,20 +153,29 @@ tg_status ascend_make(tg_ctx *ctx, const ascend_ready *launch)
                           .plan = plan->ub,
                           .problem = &plan->problem,
                           .layout = &plan->layout};
-    const int verbose = ascend_host->verbose(ctx), watched = tg_npu_is_watched();
+    tg_npu_argument arguments[ASCEND_MOST_ARGS];
+    tg_npu_record did = {.launch = &took, .source = launch->kernel->source, .arguments = arguments};
+    const int verbose = ascend_host->verbose(ctx), watched = tg_npu_is_watched(),
+              recorded = tg_npu_is_recorded();
     const ascend_call call = {.kernel = symbol,
                               .cores = launch->kernel->cores,
                               .blocks = plan->layout.blocks,
                               .args = launch->args.list,
                               .nargs = launch->args.n,
                               .stream = ascend_host->stream(ctx),
-                              .took = verbose || watched ? &took : NULL};
-    ASCEND_TRY(plan->runtime->launch(&call));
-    if (verbose)
+                              .took = verbose || watched || recorded ? &took : NULL,
+                              .did = recorded ? &did : NULL};
+    const tg_status status = plan->runtime->launch(&call);
+    if (status == TG_OK && verbose)
         log_time(ctx, &took);
-    if (watched)
+    if (status == TG_OK && watched)
         tg_npu_launched(&took);
-    return TG_OK;
+    if (status == TG_OK && recorded) {
+        did.narguments = tell_arguments(launch, arguments);
+        tg_npu_recorded(&did);
+    }
+    free((tg_npu_call *)did.calls);
+    return status;
 }
 
 tg_status ascend_launch(tg_ctx *ctx, const ascend_plan *plan, const ascend_kernel *kernel,

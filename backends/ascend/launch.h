@@ -58,6 +58,7 @@ typedef struct ascend_kernel {
     ascend_cores cores;
     int nentries;
     const ascend_entry *entries;
+    const char *source; /* the file that describes it */
 } ascend_kernel;
 
 /* What a launch gives: a slot of 8 bytes for each entry that takes one, in their order. */
@@ -103,7 +104,7 @@ typedef union ascend_slot {
     static const ascend_entry name##_entries[] = {LIST(ASCEND_ENTRY_OF)};                          \
     __attribute__((unused)) static const tg_ub_buffer name##_buffers[] = {LIST(ASCEND_BUFFER_OF)}; \
     static const family##_alike name##_kernel = {                                                  \
-        {#name, cores, ASCEND_COUNT(name##_entries), name##_entries}}
+        {#name, cores, ASCEND_COUNT(name##_entries), name##_entries, __FILE__}}
 
 /* What a list asks for, as the parameters of a function: lists that ask for the same things by the same names in the same order are
  * compatible types. */

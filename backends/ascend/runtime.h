@@ -30,6 +30,8 @@ typedef struct ascend_call {
     int nargs;
     void *stream;
     tg_npu_launch *took; /* what it took; NULL: not wanted, and the launch returns at once */
+    tg_npu_record
+        *did; /* beside took: what the model knows; calls are freed by free(). NULL: not wanted */
 } ascend_call;
 
 /* Functions that fail set the error. */

@@ -26,6 +26,8 @@ enum { MOST_ARGS = 96, LOGGED_FAULTS = 8, SYNC_ADDRESS = 4096 };
     X(ascsim_faults)        \
     X(ascsim_clear_faults)  \
     X(ascsim_last_time)     \
+    X(ascsim_last_lines)    \
+    X(ascsim_last_ub)       \
     X(ascsim_write_profile) \
     X(ascsim_write_trace)
 
@@ -299,6 +301,38 @@ static void tell_time(const ascsim_time *time, tg_npu_launch *to)
     to->bound = time->bound;
 }
 
+/* Calls, and what was used of the plan's buffers. */
+static tg_status tell_record(ascsim *sim, tg_npu_record *to)
+{
+    const tg_npu_launch *launch = to->launch;
+    const ascsim_line *lines;
+    const int n = model.ascsim_last_lines(sim, &lines);
+    if (n < 0) /* it was too long to be timed */
+        return TG_OK;
+    tg_npu_call *calls = malloc((size_t)(n + 1) * sizeof *calls);
+    if (!calls)
+        return ascend_host->fail(TG_ENOMEM, "npu-model: no memory for the record of %s",
+                                 launch->kernel);
+    for (int i = 0; i < n; i++)
+        calls[i] = (tg_npu_call){.file = lines[i].file,
+                                 .line = lines[i].line,
+                                 .name = lines[i].call,
+                                 .pipe = lines[i].pipe,
+                                 .times = lines[i].times,
+                                 .busy_us = lines[i].busy_us,
+                                 .wait_us = lines[i].wait_us};
+    to->calls = calls;
+    to->ncalls = n;
+    for (int i = 0; launch->plan && i < launch->plan->nbuffers; i++) {
+        const tg_ub_place *p = &launch->layout->place[i];
+        const int copies = launch->plan->buffers[i].copies;
+        to->used[i] = 0;
+        for (int k = 0; p->used && k < (copies > 1 ? copies : 1); k++)
+            to->used[i] += model.ascsim_last_ub(sim, p->offset + k * p->copy_stride, p->bytes);
+    }
+    return TG_OK;
+}
+
 static tg_status run(ascsim *sim, const ascend_call *l, ascsim_kernel kernel)
 {
     ascsim_arg args[MOST_ARGS + 1];
@@ -318,7 +352,7 @@ static tg_status run(ascsim *sim, const ascend_call *l, ascsim_kernel kernel)
     ascsim_time time;
     if (l->took && model.ascsim_last_time(sim, &time) == 0)
         tell_time(&time, l->took);
-    return TG_OK;
+    return l->did ? tell_record(sim, l->did) : TG_OK;
 }
 
 static tg_status model_launch(const ascend_call *l)

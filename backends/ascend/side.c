@@ -30,8 +30,12 @@ static const struct twin {
      "cross_entropy",
      TG_F32,
      3.8,
-     {"gemm_beside_cross_entropy", ASCEND_MIX_CORES, 0, NULL}},
-    {"gemm", "softmax_jsd", TG_F32, 0.3, {"gemm_beside_softmax_jsd", ASCEND_MIX_CORES, 0, NULL}},
+     {"gemm_beside_cross_entropy", ASCEND_MIX_CORES, 0, NULL, __FILE__}},
+    {"gemm",
+     "softmax_jsd",
+     TG_F32,
+     0.3,
+     {"gemm_beside_softmax_jsd", ASCEND_MIX_CORES, 0, NULL, __FILE__}},
 };
 
 static const struct twin *twin_of(const ascend_ready *product, const ascend_ready *other)

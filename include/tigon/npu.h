@@ -251,10 +251,50 @@ typedef struct tg_npu_launch {
 typedef void (*tg_npu_watch_fn)(void *user, const tg_npu_launch *launch);
 TG_API void tg_npu_watch(tg_npu_watch_fn watch, void *user);
 
+/* ---- what launches did ---- */
+
+/* A call of the vector core's API in a kernel's source. The strings live as long as the process. */
+typedef struct tg_npu_call {
+    const char *file;
+    int line;
+    const char *name; /* "asc_exp" */
+    const char *pipe; /* that runs it: "scalar", "vector", "mte2" (copies in), "mte3" (out) */
+    int64_t times;    /* it was issued, by all blocks */
+    double busy_us, wait_us; /* that the pipe worked on it, waited at it: mean of the blocks */
+} tg_npu_call;
+
+/* What a kernel was given. */
+typedef struct tg_npu_argument {
+    const char *name; /* as the kernel's list has it */
+    const char *kind; /* "tensor", "vector", "memory", "integer", "real" */
+    int64_t bytes;    /* of the first three: of memory; 0: it is absent */
+    double value;     /* of the last two */
+} tg_npu_argument;
+
+/* A launch, and what is known of it beside its time. */
+typedef struct tg_npu_record {
+    const tg_npu_launch *launch;
+    const char *source; /* the host's file that describes the kernel */
+    int narguments, ncalls;
+    const tg_npu_argument *arguments; /* in the order of the kernel's list */
+    /* Of the model alone: calls that became instructions, ordered by file, line and name; and bytes
+     * of each of the plan's buffers, all copies, that a block has read or written. */
+    const tg_npu_call *calls;
+    int64_t used[TG_UB_BUFFERS];
+} tg_npu_record;
+
+/* The same as tg_npu_watch() with the record of every launch, which takes longer. Both may be in
+ * use; pointers are valid until `watch` returns. */
+typedef void (*tg_npu_record_fn)(void *user, const tg_npu_record *record);
+TG_API void tg_npu_watch_records(tg_npu_record_fn watch, void *user);
+
 /* For backends: tg_npu_is_watched() is 1 if launches are to be timed, and tg_npu_launched() reports
  * a launch that has ended. */
 TG_API int tg_npu_is_watched(void);
 TG_API void tg_npu_launched(const tg_npu_launch *launch);
+/* The same of records: a backend that has them tells the launch as well, before or after. */
+TG_API int tg_npu_is_recorded(void);
+TG_API void tg_npu_recorded(const tg_npu_record *record);
 
 /* ---- Liger's tiling, for kernels that are ported from Liger ---- */
 

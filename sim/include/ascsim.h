@@ -179,6 +179,27 @@ typedef struct ascsim_time {
 } ascsim_time;
 ASCSIM_API int ascsim_last_time(ascsim *device, ascsim_time *time);
 
+/* ---- the record of the last launch ---- */
+
+/* A call of the API in a kernel's source. The strings live as long as the kernel's library. */
+typedef struct ascsim_line {
+    const char *file;
+    int line;
+    const char *call;        /* "asc_exp" */
+    const char *pipe;        /* whose instruction it is: "vector", as in lines.csv */
+    int64_t times;           /* it was issued, by all blocks */
+    double busy_us, wait_us; /* that the pipe worked on it, waited at it: mean of the blocks */
+} ascsim_line;
+
+/* The calls of the last launch that became instructions, ordered by file, line and call: asc_exp(),
+ * asc_sync_wait(), asc_init(), but not asc_get_block_idx(), which S does without one. Valid until
+ * the next launch. Returns how many there are; -1 as ascsim_last_time(). */
+ASCSIM_API int ascsim_last_lines(ascsim *device, const ascsim_line **lines);
+
+/* How many of the `bytes` of UB behind `offset` any block of the last launch has read or written,
+ * in whole blocks of 32 B. Not with times_only, which looks at no access: 0. */
+ASCSIM_API int64_t ascsim_last_ub(const ascsim *device, int64_t offset, int64_t bytes);
+
 /* Of the launches since ascsim_open(): msprof's tables as CSV files in `folder` (made if missing),
  * `lines.csv` (cycles a source line) and last, if options.trace was set, `pipeline.svg`. 0, or -1
  * with ascsim_error(). */

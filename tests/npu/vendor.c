@@ -22,6 +22,8 @@ static tg_status forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
     (void)ctx, (void)args;
     if (tg_npu_is_watched())
         tg_npu_launched(&launch);
+    if (tg_npu_is_recorded())
+        tg_npu_recorded(&(tg_npu_record){.launch = &launch, .source = __FILE__});
     return TG_OK;
 }
 
@@ -35,6 +37,14 @@ static int heard;
 static void note_launch(void *user, const tg_npu_launch *launch)
 {
     heard += user == &heard && !strcmp(launch->kernel, "acme_softmax") && launch->plan == kernels;
+}
+
+static int recorded;
+
+static void note_record(void *user, const tg_npu_record *record)
+{
+    recorded += user == &recorded && !strcmp(record->launch->kernel, "acme_softmax") &&
+                !strcmp(record->source, __FILE__);
 }
 
 int main(void)
@@ -57,8 +67,15 @@ int main(void)
     EXPECT(tg_softmax_forward(ctx, &args) == TG_OK && heard == 0, "%s", tg_last_error());
     tg_npu_watch(note_launch, &heard);
     EXPECT(tg_softmax_forward(ctx, &args) == TG_OK && heard == 1, "heard %d", heard);
+    tg_npu_watch_records(note_record, &recorded);
+    EXPECT(tg_softmax_forward(ctx, &args) == TG_OK && heard == 2 && recorded == 1,
+           "heard %d, recorded %d", heard, recorded);
     tg_npu_watch(NULL, NULL);
-    EXPECT(tg_softmax_forward(ctx, &args) == TG_OK && heard == 1, "heard %d", heard);
+    EXPECT(tg_softmax_forward(ctx, &args) == TG_OK && heard == 2 && recorded == 2,
+           "heard %d, recorded %d", heard, recorded);
+    tg_npu_watch_records(NULL, NULL);
+    EXPECT(tg_softmax_forward(ctx, &args) == TG_OK && heard == 2 && recorded == 2,
+           "heard %d, recorded %d", heard, recorded);
     tg_ctx_destroy(ctx);
     return report();
 }

@@ -45,20 +45,21 @@ has "$work/text" 'swiglu_forward +Liger kernel \(Triton\) +liger_kernel\.ops\.sw
 has "$work/text" 'swiglu_forward +Tigon +tg_swiglu_forward +in gate, in up, out y'
 has "$work/text" 'swiglu_forward +check on a card .* +tigon check --device npu --strict swiglu_forward'
 has "$work/text" 'kernels/maps/swiglu\.asc\.c +[0-9]+'
-has "$work/text" 'asc_exp +2 +arithmetic \(V\) +swiglu_forward_tile swiglu\.asc\.c:[0-9]+, :[0-9]+'
+has "$work/text" 'asc_exp +arithmetic +vector +2 +[1-9][0-9]* +[1-9][0-9.]* +0\.00 +swiglu\.asc\.c:[0-9]+, :[0-9]+$'
+has "$work/text" 'swiglu_forward_f32 +gate_multiplier +real +1$'
 has "$work/text" 'double buffering +yes +gate, up, y; V, MTE2, MTE3 busy [0-9.]+ '
 has "$work/text" 'swiglu_forward_f32, large: .*each takes every 40th of [0-9]+ tasks'
 has "$work/text" 'ascendmodel/swiglu_forward +bf16 +[1-9][0-9]* +0 '
 has "$work/text" 'large +F=8192 R=[0-9]+ +model +[1-9][0-9.]+ '
 
-# Of a kernel whose loop is asc_pipeline.asc.h the steps are read.
-"$tigon" report poly_norm_forward >"$work/text" 2>&1 || fail "no report of poly_norm_forward"
-has "$work/text" 'asc_copy_ub2gm_align +2 +copy out \(MTE3\) +poly_norm_forward poly_norm\.asc\.h:[0-9]+, :[0-9]+'
-
 command -v python3 >/dev/null || exit 0
-"$tigon" report swiglu --json --soc Ascend910B1 --dtype bf16 | python3 -c '
+"$tigon" report swiglu --json --soc Ascend910B1 --dtype bf16 >"$work/swiglu.json"
+"$tigon" report poly_norm_forward --json >"$work/poly_norm.json" # its loop is asc_pipeline.asc.h, its steps are the family's
+"$tigon" report fused_neighborhood_attention_forward --json >"$work/attention.json" # on cube cores and vector cores
+python3 "$source/tests/tigon/report_record.py" "$source" "$work/swiglu.json" "$work/poly_norm.json" "$work/attention.json"
+python3 -c '
 import json, sys
-r = json.load(sys.stdin)
+r = json.load(open(sys.argv[1]))
 assert list(r)[1:] == ["files", "api", "optimisations", "tiling", "parity", "performance", "risks"], list(r)
 runs = r["performance"]["runs"]
 assert [(x["operator"], x["shapes"]) for x in runs] == [
@@ -71,13 +72,21 @@ assert all(x["blocks"] == 48 for x in r["tiling"]["launches"] if x["shapes"] == 
 assert {(x["implementation"], x["dtype"]) for x in r["parity"]["implementations"]} == {
     ("ascendmodel/swiglu_" + d, t) for d in ("forward", "backward") for t in ("f32", "bf16", "f16")}, r["parity"]
 assert all(x["failed"] == 0 < x["passed"] for x in r["parity"]["implementations"]), r["parity"]
-uses = {(x["operator"], x["call"]): x["uses"] for x in r["api"]["calls"]}
+times = {(x["operator"], x["call"]): x["times"] for x in r["api"]["calls"]}
+tiles = {x["kernel"]: x["tasks"] for x in r["tiling"]["launches"] if x["shapes"] == "large"}
 names = {(x["operator"], x["symbol"]): x["parameters"] for x in r["api"]["symbols"]}
 assert names["swiglu_backward", "liger_kernel.ops.swiglu.swiglu_backward"] == "a, b, dc, gate_multiplier=1.0", names
 steps = {x["operator"]: x["type"] for x in r["risks"]["steps"]}
 assert set(steps) == {"swiglu_forward", "swiglu_backward"} and all(t.startswith("tigon ") for t in steps.values()), steps
-assert uses["swiglu_backward", "asc_exp"] == 2 and uses["swiglu_backward", "asc_copy_gm2ub_align"] == 1, uses
-'
+# A tile of swiglu: two or three copies in, one or two out, two exponentials; widened from bf16, never from f16.
+n = tiles["swiglu_forward_bf16"], tiles["swiglu_backward_bf16"]
+for call, forward, backward in (("asc_copy_gm2ub_align", 2, 3), ("asc_copy_ub2gm_align", 1, 2), ("asc_exp", 2, 2), ("asc_half2float", 0, 0)):
+    assert times["swiglu_forward", call] == forward * n[0] and times["swiglu_backward", call] == backward * n[1], (call, times, n)
+assert times["swiglu_forward", "asc_bfloat162float"] == 2 * n[0], times
+given = {x["argument"]: x["given"] for x in r["api"]["arguments"] if x["kernel"] == "swiglu_forward_bf16"}
+assert list(given) == ["gate", "up", "y", "gate_multiplier", "down_multiplier"], given
+assert given["gate"] == given["y"] and given["gate"].endswith(" bytes") and given["gate_multiplier"] == 1, given
+' "$work/swiglu.json"
 "$tigon" report swiglu_forward --markdown | grep -q '^## 7 Risks and next steps$' || fail "Markdown has no heading"
 
 # What is said of Liger's symbols is what tigon.liger has under the same names: parameters and defaults, and no more than more of them.

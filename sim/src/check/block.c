@@ -95,6 +95,21 @@ void sim_shadow_end(sim_core *core)
     }
     check_global_end(core);
     sim_faults_merge(core->device, shadow->faults);
+    if (!core->cube) {
+        pthread_mutex_lock(&core->device->lock);
+        check_local_used(shadow->local[SIM_UB], shadow->epoch, core->device->ub_used);
+        pthread_mutex_unlock(&core->device->lock);
+    }
+}
+
+int64_t ascsim_last_ub(const ascsim *device, int64_t offset, int64_t bytes)
+{
+    const int64_t first = offset / CHECK_BLOCK,
+                  end = (offset + bytes + CHECK_BLOCK - 1) / CHECK_BLOCK;
+    int64_t used = 0;
+    for (int64_t i = first < 0 ? 0 : first; i < end && i < SIM_UB_ARENA / CHECK_BLOCK; i++)
+        used += device->ub_used[i / 64] >> i % 64 & 1;
+    return used * CHECK_BLOCK;
 }
 
 void sim_fault(sim_core *core, const char *kind, const asc_site *site, const asc_site *other,

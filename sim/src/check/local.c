@@ -275,3 +275,25 @@ void check_local_forget(sim_core *core, int space, const unsigned char *address,
         u->written &= part < 0 ? 0 : ~(1u << part);
     }
 }
+
+/* The parts of a unit that something touched. */
+static uint32_t touched(const unit *u, uint32_t epoch)
+{
+    uint32_t parts = u->epoch == epoch ? u->written | u->padding : 0;
+    for (int r = 0; u->epoch == epoch && r < u->count; r++)
+        parts |= u->records[r].mask;
+    return parts;
+}
+
+void check_local_used(const check_local *local, uint32_t epoch, uint64_t *used)
+{
+    for (int line = 0; line < local->count; line++) {
+        uint64_t cells = 0;
+        if (local->by_bytes[line] != epoch)
+            cells = touched(&local->lines[line], epoch);
+        else
+            for (int c = 0; c < LINE_CELLS; c++)
+                cells |= (uint64_t) !!touched(&local->cells[line * LINE_CELLS + c], epoch) << c;
+        used[line * LINE_CELLS / 64] |= cells << line * LINE_CELLS % 64;
+    }
+}

@@ -141,6 +141,9 @@ void check_local_pad(const check_access *access, const unsigned char *base, uint
 /* Who wrote the byte of UB last; NULL: nobody in this block. */
 const asc_site *check_ub_writer(const sim_core *core, const unsigned char *address);
 
+/* Adds the blocks of 32 B that this block of the kernel has touched, a bit each. */
+void check_local_used(const check_local *local, uint32_t epoch, uint64_t *used);
+
 /* Whether all of a block of 32 B, which begins at `address`, is written; from now on bytes of whole
  * blocks are not. */
 int check_local_written(sim_core *core, int space, const unsigned char *address);

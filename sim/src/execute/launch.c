@@ -185,6 +185,7 @@ static int run_launch(sim_launching *launch, const char *name)
             workers[i] = (worker){.launch = launch,
                                   .core = launch->grid.scheduler ? NULL : device->workers[i]};
         device->kernel_name = name ? name : "kernel";
+        memset(device->ub_used, 0, sizeof device->ub_used);
         run_blocks(workers, threads);
         finish(launch, device->kernel_name);
     }

@@ -290,7 +290,9 @@ struct ascsim {
     struct sim_profile *profile;    /* report/: launches that are over */
     struct check_intervals *global; /* check/: GM accesses of all blocks of this launch */
     struct time_state *times;       /* time/: L2, and the records of the launch that runs */
-    sim_core **workers;             /* execute/cores.c: one a host thread, kept between launches */
+    /* check/: a bit for each 32 B of UB that a block of the last launch has touched */
+    uint64_t ub_used[SIM_UB_ARENA / SIM_BLOCK / 64];
+    sim_core **workers; /* execute/cores.c: one a host thread, kept between launches */
     int worker_count;
 };
 

@@ -26,16 +26,20 @@ typedef struct sim_line { /* sums of a source line and call */
     int64_t calls;
     double busy, wait, group_conflict, bank_conflict, bytes;
     int pipe;
+    int64_t launch, last_calls; /* the last launch that it was called in, and sums of that one */
+    double last_busy, last_wait;
 } sim_line;
 
 struct sim_profile {
     double clock_mhz, launch_us; /* of the chip */
     sim_launch *launches;        /* all if options.trace, else the last */
     int launch_count;
+    int64_t timed;   /* launches so far: the number of the last */
     int untimed;     /* the last launch was too long */
     double clock_us; /* where the next launch begins in the trace */
     sim_line *lines; /* a hash table */
     int64_t line_count, line_room;
+    ascsim_line *last; /* what ascsim_last_lines() has answered */
     sim_bar *bars;
     int64_t bar_count, bar_room, bars_left_out;
 };

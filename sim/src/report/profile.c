@@ -22,6 +22,7 @@ void sim_profile_free(sim_profile *profile)
     }
     free(profile->launches);
     free(profile->lines);
+    free(profile->last);
     free(profile->bars);
     free(profile);
 }
@@ -57,6 +58,7 @@ int sim_profile_begin(ascsim *device, int untimed)
         return -1;
     }
     profile->launches = more;
+    profile->timed++;
     return 0;
 }
 
@@ -163,9 +165,16 @@ void sim_profile_note(ascsim *device, const sim_event *event)
     const int active = event->kind == SIM_COPY || event->kind == SIM_COMPUTE;
     sim_line *line = line_of(profile, event->site);
     if (line) {
+        if (line->launch != profile->timed) {
+            line->launch = profile->timed;
+            line->last_calls = 0;
+            line->last_busy = line->last_wait = 0;
+        }
         line->pipe = event->pipe;
         line->calls++;
+        line->last_calls++;
         *(active ? &line->busy : &line->wait) += cycles;
+        *(active ? &line->last_busy : &line->last_wait) += cycles;
         line->bytes += (double)event->bytes;
         line->group_conflict += event->group_conflict;
         line->bank_conflict += event->bank_conflict;
@@ -200,4 +209,47 @@ sim_line *sim_profile_lines(const sim_profile *profile, int64_t *count)
         qsort(sites, (size_t)*count, sizeof *sites, by_place);
     }
     return sites;
+}
+
+/* Adds to the entry before it what is of the same line, call and pipe. */
+static int add_line(ascsim_line *list, int count, const sim_line *line, const sim_profile *profile,
+                    double blocks)
+{
+    const asc_site *site = line->site;
+    const char *pipe = sim_pipe_names[line->pipe];
+    ascsim_line *last = count ? &list[count - 1] : NULL;
+    if (!last || last->line != site->line || last->pipe != pipe ||
+        strcmp(last->call, site->name) != 0 || strcmp(last->file, site->file) != 0) {
+        last = &list[count++];
+        *last =
+            (ascsim_line){.file = site->file, .line = site->line, .call = site->name, .pipe = pipe};
+    }
+    last->times += line->last_calls;
+    last->busy_us += sim_us(profile, line->last_busy) / blocks;
+    last->wait_us += sim_us(profile, line->last_wait) / blocks;
+    return count;
+}
+
+int ascsim_last_lines(ascsim *device, const ascsim_line **lines)
+{
+    ascsim_time time;
+    if (ascsim_last_time(device, &time) != 0) {
+        return -1;
+    }
+    sim_profile *profile = device->profile;
+    const sim_launch *launch = &profile->launches[profile->launch_count - 1];
+    int64_t all;
+    sim_line *sites = sim_profile_lines(profile, &all);
+    ascsim_line *list = realloc(profile->last, (size_t)(all + 1) * sizeof *list);
+    int count = 0;
+    profile->last = list ? list : profile->last;
+    for (int64_t i = 0; sites && list && i < all; i++) {
+        if (sites[i].launch == profile->timed) {
+            count = add_line(list, count, &sites[i], profile, (double)launch->blocks);
+        }
+    }
+    *lines = list;
+    const int failed = !sites || !list;
+    free(sites);
+    return failed ? sim_error("ascsim_last_lines: no memory") : count;
 }

@@ -84,6 +84,44 @@ static void test_times(void)
     ascsim_close(slow.device);
 }
 
+/* The calls of the last launch, and what it touched of UB. */
+static void test_record(void)
+{
+    const bench used = bench_open((ascsim_options){.soc = "910B4"});
+    const ascsim_line *lines;
+    CHECK(ascsim_last_lines(used.device, &lines) == -1, "no launch, no record");
+    launch(&used, 8);
+    const ascsim_time time = launch(&used, 4);
+    const int count = ascsim_last_lines(used.device, &lines);
+    int64_t inits = 0, copies = 0, products = 0, flags = 0;
+    double vector_us = 0, waits_us = 0;
+    for (int i = 0; i < count; i++) {
+        const ascsim_line *l = &lines[i];
+        CHECK(strstr(l->file, "scale.c") && l->line > 0, "%s:%d", l->file, l->line);
+        CHECK(i == 0 || lines[i - 1].line < l->line, "line %d after %d", l->line, l[-1].line);
+        inits += strcmp(l->call, "asc_init") == 0 ? l->times : 0;
+        copies += strcmp(l->call, "asc_copy_gm2ub_align") == 0 && strcmp(l->pipe, "mte2") == 0
+                      ? l->times
+                      : 0;
+        products += strcmp(l->call, "asc_mul_scalar") == 0 ? l->times : 0;
+        flags += strncmp(l->call, "asc_sync_", 9) == 0 ? l->times : 0;
+        vector_us += strcmp(l->pipe, "vector") == 0 ? l->busy_us : 0;
+        waits_us += l->wait_us;
+    }
+    CHECK(count == 10 && inits == 4, "%d lines, %lld inits", count, (long long)inits);
+    CHECK(copies == 128 && products == 128, "of the last launch alone: %lld copies",
+          (long long)copies);
+    CHECK(flags == 6 * 128, "%lld flags", (long long)flags);
+    CHECK(vector_us > 0.99 * time.busy_us[ASCSIM_V] && vector_us < 1.01 * time.busy_us[ASCSIM_V],
+          "%.3f us of lines, %.3f of the pipe", vector_us, time.busy_us[ASCSIM_V]);
+    CHECK(waits_us > 0, "pipes wait for each other");
+    CHECK(ascsim_last_ub(used.device, 0, 196608) == 8192 * 4, "the tile: %lld bytes",
+          (long long)ascsim_last_ub(used.device, 0, 196608));
+    CHECK(ascsim_last_ub(used.device, 8192 * 4 - 40, 100) == 64, "blocks that it reaches into");
+    CHECK(ascsim_last_ub(used.device, 8192 * 4, 4096) == 0, "behind the tile");
+    ascsim_close(used.device);
+}
+
 static void test_stream(void)
 {
     const bench used = bench_open((ascsim_options){.soc = "910B1"});
@@ -183,6 +221,7 @@ int main(int argc, char **argv)
 {
     test_chips();
     test_times();
+    test_record();
     test_stream();
     test_past_l2();
     test_profiles(argc > 1 ? argv[1] : "time_api_profile");

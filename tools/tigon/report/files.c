@@ -1,112 +1,53 @@
-/* tools/tigon/report/files.c - the text of the NPU kernels and of their host side: from the installed share folder, or from the source
- * tree that this command was built from. */
-#include <dirent.h>
+/* tools/tigon/report/files.c - sources as they are installed (bin/../share/tigon/ascend), or in the source tree that this command was
+ * built from. */
+#include "files.h"
+
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "scan.h"
 #include "share/file.h"
 
-/* What the files are called in a report, wherever they are read. */
-static const char in_tree[] = "backends/ascend";
-
-static int is_source(const struct dirent *entry)
+const char *files_name(const char *path)
 {
-    const char *end = strrchr(entry->d_name, '.');
-    return end && (!strcmp(end, ".c") || !strcmp(end, ".h"));
+    static const char folder[] = "backends/ascend/";
+    const char *name = path;
+    for (const char *at = path; (at = strstr(at, folder)); at = name)
+        name = at + strlen(folder);
+    return name;
 }
 
-/* Reads one file; 0 if there is no room for it. */
-static int read_source(sources *s, const char *root, const char *name)
+char *files_text(const char *name)
 {
-    char path[PATH_MAX];
-    if (s->nfiles == s->files_room) {
-        const int room = 2 * s->files_room + 64;
-        scan_file *more = realloc(s->file, (size_t)room * sizeof *more);
-        if (!more)
-            return 0;
-        s->file = more;
-        s->files_room = room;
-    }
-    scan_file *f = &s->file[s->nfiles];
-    *f = (scan_file){0};
-    if (snprintf(f->path, sizeof f->path, "%s/%s", in_tree, name) < 0)
-        return 0;
-    snprintf(path, sizeof path, "%s/%s", root, name);
-    f->text = file_text(path, NULL);
-    s->nfiles += f->text != NULL;
-    return f->text != NULL;
-}
-
-/* All sources of root/folder. How many there are, or -1 if one of them cannot be read. */
-static int read_folder(sources *s, const char *root, const char *folder)
-{
-    char path[PATH_MAX], name[512];
-    struct dirent **list;
-    int ok = 1;
-    snprintf(path, sizeof path, "%s/%s", root, folder);
-    const int n = scandir(path, &list, is_source, alphasort);
-    for (int i = 0; i < n; i++) {
-        snprintf(name, sizeof name, "%s%s%s", folder, *folder ? "/" : "", list[i]->d_name);
-        ok = ok && read_source(s, root, name);
-        free(list[i]);
-    }
-    if (n >= 0)
-        free(list);
-    return ok ? n : -1;
-}
-
-static int is_room(const struct dirent *entry)
-{
-    return !strchr(entry->d_name, '.');
-}
-
-/* The same of the rooms of the kernels. */
-static int read_kernels(sources *s, const char *root)
-{
-    char path[PATH_MAX], name[512];
-    struct dirent **rooms;
-    int all = 0;
-    snprintf(path, sizeof path, "%s/kernels", root);
-    const int n = scandir(path, &rooms, is_room, alphasort);
-    for (int i = 0; i < n; i++) {
-        snprintf(name, sizeof name, "kernels/%s", rooms[i]->d_name);
-        const int here = all < 0 ? -1 : read_folder(s, root, name);
-        all = here < 0 ? -1 : all + here;
-        free(rooms[i]);
-    }
-    if (n >= 0)
-        free(rooms);
-    return all;
-}
-
-/* Beside the command where it is installed: bin/../share/tigon/ascend. */
-static void installed_folder(char *path, size_t size)
-{
-    char self[PATH_MAX / 2];
+    char self[PATH_MAX / 2], path[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
     char *slash = strrchr(self, '/');
     if (slash)
         *slash = '\0';
-    snprintf(path, size, "%s/../%s/ascend", self, TIGON_SHARE);
+    snprintf(path, sizeof path, "%s/../%s/ascend/%s", self, TIGON_SHARE, name);
+    char *text = file_text(path, NULL);
+    snprintf(path, sizeof path, "%s/backends/ascend/%s", TIGON_SOURCE, name);
+    return text ? text : file_text(path, NULL);
 }
 
-int sources_load(sources *s, char *error, size_t size)
+/* From " - " to the first sentence's end. */
+void files_head(const char *text, char *head, size_t size)
 {
-    char installed[PATH_MAX];
-    installed_folder(installed, sizeof installed);
-    const char *const roots[] = {installed, TIGON_SOURCE "/backends/ascend"};
-    for (int i = 0; i < 2; i++) {
-        const int host = read_folder(s, roots[i], ""), kernels = read_kernels(s, roots[i]);
-        if (host > 0 && kernels > 0)
-            return 0;
-        if (host < 0 && s->nfiles)
+    const char *at = strstr(text, " - ");
+    size_t n = 0;
+    for (at = at ? at + 3 : ""; *at && strncmp(at, "*/", 2) && n + 1 < size; at++) {
+        const int line_goes_on = !strncmp(at, "\n * ", 4);
+        if (*at == '\n' && !line_goes_on)
+            break;
+        head[n++] = line_goes_on ? ' ' : *at;
+        at += line_goes_on ? 3 : 0;
+        if (head[n - 1] == ' ' && n > 1 && head[n - 2] == '.')
             break;
     }
-    snprintf(error, size, "the kernels' sources are neither in %s nor in %s", roots[0], roots[1]);
-    return -1;
+    while (n && isspace((unsigned char)head[n - 1]))
+        n--;
+    head[n] = '\0';
 }

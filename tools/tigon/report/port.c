@@ -1,117 +1,9 @@
-/* tools/tigon/report/port.c - points 1 to 4: files, calls of the API, optimisations, tiling; read off sources and plans. */
+/* tools/tigon/report/port.c - points 3 and 4: optimisations and tiling, from the plans that launches followed. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "report.h"
-
-static const char *op_name(const report *r, int i)
-{
-    return tg_op_at(r->op[i])->name;
-}
-
-/* ---- 1 and 2: files and calls ---- */
-
-/* A kernel's symbol without its type. */
-static void without_type(const char *symbol, char *name, size_t size)
-{
-    snprintf(name, size, "%s", symbol);
-    char *last = strrchr(name, '_');
-    if (last && tg_type_by_name(last + 1))
-        *last = '\0';
-}
-
-/* The kernels that declare their buffers, as softmax_forward.wide does, may be those of other shapes. */
-static void follow_declared(sources *s, const char *op)
-{
-    const size_t n = strlen(op);
-    for (int i = 0; i < tg_ub_kernel_count(); i++) {
-        char name[128];
-        snprintf(name, sizeof name, "%s", tg_ub_kernel_at(i)->name);
-        if (strncmp(name, op, n) || name[n] != '.')
-            continue;
-        name[n] = '_';
-        sources_follow(s, name);
-    }
-}
-
-/* What the operator's calls launched, and the host function that did. */
-static void follow_operator(const report *r, sources *s, int i)
-{
-    char name[128];
-    snprintf(name, sizeof name, "ascend_%s", op_name(r, i));
-    sources_follow(s, name);
-    follow_declared(s, op_name(r, i));
-    for (int k = 0; k < r->nruns; k++)
-        for (int l = 0; r->run[k].op->id == r->op[i] && l < r->run[k].nlaunches; l++) {
-            without_type(r->run[k].launch[l].kernel, name, sizeof name);
-            sources_follow(s, name);
-        }
-}
-
-static void list_files(report *r, const sources *s)
-{
-    static const char *const columns[] = {"file", "lines", "of which used", "what it holds", NULL};
-    doc_table(r->d, "list", columns);
-    int lines, used;
-    const char *path;
-    for (int i = 0; (path = sources_file(s, i, &lines, &used)); i++) {
-        char head[200];
-        sources_head(s, i, head, sizeof head);
-        doc_cell(r->d, "%s", path);
-        doc_cell(r->d, "%d", lines);
-        doc_cell(r->d, "%d", used);
-        doc_cell(r->d, "%s", head);
-    }
-}
-
-static int list_calls(report *r, sources *s)
-{
-    static const char *const columns[] = {"operator", "call",        "uses",
-                                          "purpose",  "where, step", NULL};
-    doc_table(r->d, "calls", columns);
-    for (int i = 0; i < r->nops; i++) {
-        source_call *calls;
-        sources_forget(s);
-        follow_operator(r, s, i);
-        const int n = sources_calls(s, &calls);
-        for (int k = 0; k < n; k++) {
-            doc_cell(r->d, "%s", op_name(r, i));
-            doc_cell(r->d, "%s", calls[k].name);
-            doc_cell(r->d, "%d", calls[k].uses);
-            doc_cell(r->d, "%s", calls[k].purpose);
-            doc_cell(r->d, "%s", calls[k].steps);
-        }
-        free(calls);
-        if (n < 0)
-            return -1;
-    }
-    doc_note(
-        r->d,
-        "Uses are places in the source, shared helpers counted where they are used; kernels of the "
-        "three types share them.");
-    return 0;
-}
-
-int report_files_and_calls(report *r)
-{
-    char error[600];
-    sources *s = sources_read(error, sizeof error);
-    if (!s)
-        return fprintf(stderr, "tigon report: %s\n", error), -1;
-    for (int i = 0; i < r->nops; i++)
-        follow_operator(r, s, i);
-    doc_section(r->d, "files", "Files");
-    list_files(r, s);
-    doc_section(r->d, "api", "API map");
-    report_symbols(r);
-    const int status = list_calls(r, s);
-    sources_free(s);
-    if (status)
-        fprintf(stderr, "tigon report: out of memory\n");
-    return status;
-}
 
 /* ---- 3: optimisations ---- */
 
@@ -248,6 +140,50 @@ static void tiling_reasons(report *r, const report_run *run, const report_launch
     doc_note(r->d, "%s, %s: %s", l->kernel, run->group, all);
 }
 
+/* "column", of what the size of a buffer is a multiple. */
+static const char *const sizes_of[] = {[TG_UB_ELEMENT] = "element",
+                                       [TG_UB_ROW] = "row",
+                                       [TG_UB_COLUMN] = "column",
+                                       [TG_UB_FIXED] = "kernel"};
+
+/* The kernel's list of buffers, where the planner put them, and what the model saw of them. */
+static void buffer_rows(report *r, const report_launch *l)
+{
+    for (int i = 0; i < l->info.plan->nbuffers; i++) {
+        const tg_ub_buffer *b = &l->info.plan->buffers[i];
+        const tg_ub_place *p = &l->layout.place[i];
+        if (!p->used)
+            continue;
+        doc_cell(r->d, "%s", l->kernel);
+        doc_cell(r->d, "%s", b->name);
+        doc_cell(r->d, "%d", b->bytes ? b->bytes : l->problem.dtype_bytes);
+        doc_cell(r->d, "%s", sizes_of[b->per]);
+        doc_cell(r->d, "%" PRId64, p->offset);
+        doc_cell(r->d, "%" PRId64, p->bytes);
+        doc_cell(r->d, "%d", copies_of(b));
+        doc_cell(r->d, "%" PRId64, l->used[i]);
+    }
+}
+
+static void list_buffers(report *r)
+{
+    static const char *const columns[] = {"kernel",    "buffer", "bytes",      "per", "at in UB",
+                                          "of a copy", "copies", "bytes used", NULL};
+    int plans = 0;
+    for (int k = 0; k < r->nruns; k++)
+        for (int i = 0; report_is_largest(r, k) && i < r->run[k].nlaunches; i++)
+            if (r->run[k].launch[i].info.plan) {
+                if (!plans++)
+                    doc_table(r->d, "buffers", columns);
+                buffer_rows(r, &r->run[k].launch[i]);
+            }
+    if (plans)
+        doc_note(r->d,
+                 "Buffers as the kernels' lists declare them, planned for the largest shapes; "
+                 "bytes used: what the model saw some block read or write, in blocks of 32, of all "
+                 "copies. One that shares its memory with another counts what that uses.");
+}
+
 void report_tiling(report *r)
 {
     static const char *const columns[] = {"kernel", "shapes", "sizes",    "blocks",   "as planned",
@@ -261,4 +197,5 @@ void report_tiling(report *r)
         for (int i = 0; i < r->run[k].nlaunches; i++)
             if (r->run[k].launch[i].info.plan)
                 tiling_reasons(r, &r->run[k], &r->run[k].launch[i]);
+    list_buffers(r);
 }

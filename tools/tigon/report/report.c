@@ -60,12 +60,15 @@ static int compose(report *r)
 {
     for (int i = 0; i < r->nops; i++)
         report_measure(r, catalogue_op(r->cat, r->op[i]));
-    if (report_files_and_calls(r))
-        return -1;
+    for (int i = 0; i < r->nops; i++)
+        report_check(r, i);
+    record_sort(&r->record);
+    if (r->record.broken)
+        return fprintf(stderr, "tigon report: out of memory\n"), -1;
+    report_files(r);
+    report_api(r);
     report_optimisations(r);
     report_tiling(r);
-    for (int i = 0; i < r->nops; i++)
-        check_quick(r->ctx, r->cat, r->op[i], &r->parity[i]);
     report_parity(r);
     report_performance(r);
     report_risks(r);
@@ -112,6 +115,7 @@ static int make(report *r, const char *name, doc_format format, const char *file
     doc_free(r->d);
     for (int i = 0; i < r->nops; i++)
         free(r->parity[i].line);
+    record_free(&r->record);
     tg_ctx_destroy(r->cpu);
     tg_ctx_destroy(r->ctx);
     return status;
@@ -173,7 +177,7 @@ int command_report(int argc, char **argv)
     const cli_usage usage = {
         "tigon report",
         "OPERATOR | --all",
-        "Reports on an operator's port to an Ascend NPU: seven points, all read off or run.",
+        "Reports on an operator's port to an Ascend NPU: seven points, planned or run.",
         "OPERATOR may be the beginning of a name: swiglu stands for swiglu_forward and\n"
         "swiglu_backward. The points: files; Liger's symbols and calls of the vector core's API;\n"
         "optimisations applied; tiling and launch with the planner's reasons; parity with the\n"

@@ -75,17 +75,28 @@ static problem *fitting(report *r, const pb_op *op, const pb_case *from, pb_case
 
 /* ---- runs ---- */
 
-static void remember(void *user, const tg_npu_launch *info)
+/* Who listens: the report, and the run whose launches are told. */
+typedef struct listener {
+    report *report;
+    report_run *run;
+} listener;
+
+static void remember(void *user, const tg_npu_record *record)
 {
-    report_run *run = user;
+    const listener *to = user;
+    report_run *run = to->run;
+    record_add(&to->report->record, run->op->id, record, 1);
     if (run->nlaunches == REPORT_LAUNCHES)
         return;
     report_launch *l = &run->launch[run->nlaunches++];
-    l->info = *info;
-    snprintf(l->kernel, sizeof l->kernel, "%s", info->kernel);
-    if (info->plan) {
-        l->problem = *info->problem;
-        l->layout = *info->layout;
+    l->info = *record->launch;
+    snprintf(l->kernel, sizeof l->kernel, "%s", record->launch->kernel);
+    for (int i = 0; i < record->narguments && i < REPORT_ARGUMENTS; i++)
+        l->argument[l->narguments++] = record->arguments[i];
+    if (l->info.plan) {
+        l->problem = *record->launch->problem;
+        l->layout = *record->launch->layout;
+        memcpy(l->used, record->used, sizeof l->used);
     }
 }
 
@@ -102,15 +113,17 @@ static void run_group(report *r, const pb_op *op, const pb_case *from)
     }
     problem_shape(p, run->shape, sizeof run->shape);
     run->bytes = problem_bytes(p);
-    tg_npu_watch(remember, run);
+    tg_npu_watch_records(remember, &(listener){r, run});
     for (int i = 0; i < STEADY_CALLS && !run->failed[0]; i++) {
+        memset(run->launch, 0, sizeof run->launch);
         run->nlaunches = 0;
+        record_restart(&r->record, op->id);
         if (tg_call(r->ctx, op->id, problem_args(p)))
             snprintf(run->failed, sizeof run->failed, "%.200s", tg_last_error());
         if (i == 0)
             run->first_us = report_sum(run).us;
     }
-    tg_npu_watch(NULL, NULL);
+    tg_npu_watch_records(NULL, NULL);
     problem_free(p);
 }
 
@@ -122,6 +135,33 @@ void report_measure(report *r, const pb_op *op)
             run_group(r, op, c);
     }
 }
+
+int report_is_largest(const report *r, int k)
+{
+    return k + 1 == r->nruns || r->run[k + 1].op != r->run[k].op;
+}
+
+/* ---- the small cases ---- */
+
+typedef struct checked {
+    record *record;
+    int op;
+} checked;
+
+static void note_places(void *user, const tg_npu_record *record)
+{
+    const checked *to = user;
+    record_add(to->record, to->op, record, 0);
+}
+
+void report_check(report *r, int i)
+{
+    tg_npu_watch_records(note_places, &(checked){&r->record, r->op[i]});
+    check_quick(r->ctx, r->cat, r->op[i], &r->parity[i]);
+    tg_npu_watch_records(NULL, NULL);
+}
+
+/* ---- sums ---- */
 
 tg_npu_launch report_sum(const report_run *run)
 {
