@@ -40,14 +40,82 @@ static void combine(const float (*lse_s)[ROWS], const float (*loss_s)[ROWS], dou
     }
 }
 
+/* What the slices of a call give, and their sums. */
+typedef struct slices {
+    tg_ctx *ctx;
+    int64_t reduction;
+    double smoothing, z, softcap;
+    int64_t chunk_bytes;
+    float loss_s[SLICES][ROWS], lse_s[SLICES][ROWS], loss[ROWS], lse[ROWS];
+    float gradient[VOCAB * (ROWS > HIDDEN ? ROWS : HIDDEN)]; /* of the logits, or of the weight */
+    float dx[ROWS * HIDDEN];                                 /* summed over slices */
+} slices;
+
+/* One slice in one direction: classes first to first + n. loss and lse are forward's, all is backward's: lse of all slices. */
+typedef struct slice {
+    int backward;
+    int64_t first, n;
+    const tg_tensor *target, *all;
+    tg_tensor *loss, *lse;
+} slice;
+
+static void run_slices(slices *of, tg_status (*run)(slices *of, const slice *s))
+{
+    int64_t rows = ROWS;
+    const tg_tensor y = tg_tensor_of(target, TG_I64, 1, &rows);
+    const tg_tensor all = tg_tensor_of(of->lse, TG_F32, 1, &rows);
+    for (int backward = 0; backward < 2; backward++) {
+        for (int s = 0; s < SLICES; s++) {
+            tg_tensor loss = tg_tensor_of(of->loss_s[s], TG_F32, 1, &rows),
+                      lse = tg_tensor_of(of->lse_s[s], TG_F32, 1, &rows);
+            const slice one = {backward, bounds[s], bounds[s + 1] - bounds[s], &y, &all,
+                               &loss,    &lse};
+            EXPECT(!run(of, &one), "%s", tg_last_error());
+        }
+        if (!backward)
+            combine(of->lse_s, of->loss_s, of->z, of->lse, of->loss);
+    }
+}
+
+static tg_status logits_slice(slices *of, const slice *s)
+{
+    int64_t shape[2], strides[2] = {VOCAB, 1};
+    tg_tensor part = matrix(logits + s->first, shape, ROWS, s->n);
+    tg_tensor dpart = matrix(of->gradient + s->first, shape, ROWS, s->n);
+    part.strides = dpart.strides = strides;
+    if (s->backward)
+        return tg_cross_entropy_backward(
+            of->ctx, &(tg_cross_entropy_backward_args){.logits = &part,
+                                                       .target = s->target,
+                                                       .lse = s->all,
+                                                       .dlogits = &dpart,
+                                                       .reduction = TG_NONE,
+                                                       .label_smoothing = of->smoothing,
+                                                       .lse_square_scale = of->z,
+                                                       .softcap = of->softcap,
+                                                       .vocab_start = s->first,
+                                                       .vocab_size = VOCAB});
+    return tg_cross_entropy_forward(
+        of->ctx, &(tg_cross_entropy_forward_args){.logits = &part,
+                                                  .target = s->target,
+                                                  .loss = s->loss,
+                                                  .lse = s->lse,
+                                                  .reduction = TG_NONE,
+                                                  .label_smoothing = of->smoothing,
+                                                  .lse_square_scale = of->z,
+                                                  .softcap = of->softcap,
+                                                  .vocab_start = s->first,
+                                                  .vocab_size = VOCAB});
+}
+
 static void check_logits(tg_ctx *ctx, const char *impl, double smoothing, double z, double softcap)
 {
-    int64_t shape[2], part_shape[2], rows = ROWS, vocab_stride[2] = {VOCAB, 1};
-    float loss[ROWS], lse[ROWS], dlogits[ROWS * VOCAB], sum_loss[ROWS], sum_lse[ROWS];
-    float loss_s[SLICES][ROWS], lse_s[SLICES][ROWS], slices[ROWS * VOCAB];
+    int64_t shape[2], rows = ROWS;
+    float loss[ROWS], lse[ROWS], dlogits[ROWS * VOCAB];
     tg_tensor t = matrix(logits, shape, ROWS, VOCAB), d = matrix(dlogits, shape, ROWS, VOCAB);
     tg_tensor l = tg_tensor_of(loss, TG_F32, 1, &rows), e = tg_tensor_of(lse, TG_F32, 1, &rows);
-    tg_tensor y = tg_tensor_of(target, TG_I64, 1, &rows);
+    const tg_tensor y = tg_tensor_of(target, TG_I64, 1, &rows);
+    slices of = {.ctx = ctx, .smoothing = smoothing, .z = z, .softcap = softcap};
     EXPECT(!tg_cross_entropy_forward(ctx,
                                      &(tg_cross_entropy_forward_args){.logits = &t,
                                                                       .target = &y,
@@ -59,61 +127,59 @@ static void check_logits(tg_ctx *ctx, const char *impl, double smoothing, double
                                                                       .lse_square_scale = z,
                                                                       .softcap = softcap}),
            "%s", tg_last_error());
-    for (int backward = 0; backward < 2; backward++) {
-        for (int s = 0; s < SLICES; s++) {
-            const int64_t first = bounds[s], n = bounds[s + 1] - first;
-            tg_tensor part = matrix(logits + first, part_shape, ROWS, n);
-            tg_tensor dpart = matrix(slices + first, part_shape, ROWS, n);
-            part.strides = dpart.strides = vocab_stride;
-            tg_tensor ls = tg_tensor_of(loss_s[s], TG_F32, 1, &rows),
-                      es = tg_tensor_of(lse_s[s], TG_F32, 1, &rows);
-            const tg_tensor all = tg_tensor_of(sum_lse, TG_F32, 1, &rows);
-            const tg_cross_entropy_forward_args f = {.logits = &part,
-                                                     .target = &y,
-                                                     .loss = &ls,
-                                                     .lse = &es,
-                                                     .reduction = TG_NONE,
-                                                     .label_smoothing = smoothing,
-                                                     .lse_square_scale = z,
-                                                     .softcap = softcap,
-                                                     .vocab_start = first,
-                                                     .vocab_size = VOCAB};
-            const tg_cross_entropy_backward_args b = {.logits = &part,
-                                                      .target = &y,
-                                                      .lse = &all,
-                                                      .dlogits = &dpart,
-                                                      .reduction = TG_NONE,
-                                                      .label_smoothing = smoothing,
-                                                      .lse_square_scale = z,
-                                                      .softcap = softcap,
-                                                      .vocab_start = first,
-                                                      .vocab_size = VOCAB};
-            EXPECT(!(backward ? tg_cross_entropy_backward(ctx, &b)
-                              : tg_cross_entropy_forward(ctx, &f)),
-                   "%s", tg_last_error());
-        }
-        if (!backward)
-            combine(lse_s, loss_s, z, sum_lse, sum_loss);
-    }
-    near_to(impl, "lse", sum_lse, lse, ROWS);
-    near_to(impl, "loss", sum_loss, loss, ROWS);
-    near_to(impl, "dlogits", slices, dlogits, ROWS * VOCAB);
+    run_slices(&of, logits_slice);
+    near_to(impl, "lse", of.lse, lse, ROWS);
+    near_to(impl, "loss", of.loss, loss, ROWS);
+    near_to(impl, "dlogits", of.gradient, dlogits, ROWS * VOCAB);
+}
+
+static tg_status linear_slice(slices *of, const slice *s)
+{
+    int64_t x_shape[2], shape[2];
+    float dx[ROWS * HIDDEN] = {0};
+    const tg_tensor tx = matrix(x, x_shape, ROWS, HIDDEN);
+    const tg_tensor part = matrix(weight + s->first * HIDDEN, shape, s->n, HIDDEN);
+    tg_tensor tdx = matrix(dx, x_shape, ROWS, HIDDEN);
+    tg_tensor dpart = matrix(of->gradient + s->first * HIDDEN, shape, s->n, HIDDEN);
+    const tg_fused_linear_cross_entropy_forward_args f = {.x = &tx,
+                                                          .weight = &part,
+                                                          .target = s->target,
+                                                          .loss = s->loss,
+                                                          .lse = s->lse,
+                                                          .reduction = TG_NONE,
+                                                          .label_smoothing = of->smoothing,
+                                                          .chunk_bytes = of->chunk_bytes,
+                                                          .vocab_start = s->first,
+                                                          .vocab_size = VOCAB};
+    const tg_fused_linear_cross_entropy_backward_args b = {.x = &tx,
+                                                           .weight = &part,
+                                                           .target = s->target,
+                                                           .lse = s->all,
+                                                           .dx = &tdx,
+                                                           .dweight = &dpart,
+                                                           .reduction = of->reduction,
+                                                           .label_smoothing = of->smoothing,
+                                                           .chunk_bytes = of->chunk_bytes,
+                                                           .vocab_start = s->first,
+                                                           .vocab_size = VOCAB};
+    const tg_status status = s->backward ? tg_fused_linear_cross_entropy_backward(of->ctx, &b)
+                                         : tg_fused_linear_cross_entropy_forward(of->ctx, &f);
+    for (int i = 0; i < ROWS * HIDDEN; i++)
+        of->dx[i] += dx[i];
+    return status;
 }
 
 static void check_linear(tg_ctx *ctx, const char *impl, int64_t reduction, int64_t chunk_bytes)
 {
-    int64_t x_shape[2], w_shape[2], part_shape[2], rows = ROWS, one = 1;
-    const double smoothing = 0.1;
+    int64_t x_shape[2], w_shape[2], rows = ROWS, one = 1;
     float loss[ROWS], lse[ROWS], dx[ROWS * HIDDEN], dweight[VOCAB * HIDDEN];
-    float loss_s[SLICES][ROWS], lse_s[SLICES][ROWS], dx_s[ROWS * HIDDEN], slices[VOCAB * HIDDEN];
-    float sum_loss[ROWS], sum_lse[ROWS], sum_dx[ROWS * HIDDEN] = {0};
     tg_tensor tx = matrix(x, x_shape, ROWS, HIDDEN), tw = matrix(weight, w_shape, VOCAB, HIDDEN);
     tg_tensor tdx = matrix(dx, x_shape, ROWS, HIDDEN),
               tdw = matrix(dweight, w_shape, VOCAB, HIDDEN);
-    tg_tensor tdx_s = matrix(dx_s, x_shape, ROWS, HIDDEN),
-              y = tg_tensor_of(target, TG_I64, 1, &rows);
     tg_tensor l = tg_tensor_of(loss, TG_F32, 1, reduction == TG_NONE ? &rows : &one);
     tg_tensor e = tg_tensor_of(lse, TG_F32, 1, &rows);
+    const tg_tensor y = tg_tensor_of(target, TG_I64, 1, &rows);
+    slices of = {.ctx = ctx, .reduction = reduction, .smoothing = 0.1, .chunk_bytes = chunk_bytes};
     const tg_fused_linear_cross_entropy_forward_args whole = {.x = &tx,
                                                               .weight = &tw,
                                                               .target = &y,
@@ -122,51 +188,14 @@ static void check_linear(tg_ctx *ctx, const char *impl, int64_t reduction, int64
                                                               .dx = &tdx,
                                                               .dweight = &tdw,
                                                               .reduction = reduction,
-                                                              .label_smoothing = smoothing};
+                                                              .label_smoothing = of.smoothing};
     EXPECT(!tg_fused_linear_cross_entropy_forward(ctx, &whole), "%s", tg_last_error());
-    for (int backward = 0; backward < 2; backward++) {
-        for (int s = 0; s < SLICES; s++) {
-            const int64_t first = bounds[s], n = bounds[s + 1] - first;
-            tg_tensor part = matrix(weight + first * HIDDEN, part_shape, n, HIDDEN);
-            tg_tensor dpart = matrix(slices + first * HIDDEN, part_shape, n, HIDDEN);
-            tg_tensor ls = tg_tensor_of(loss_s[s], TG_F32, 1, &rows),
-                      es = tg_tensor_of(lse_s[s], TG_F32, 1, &rows);
-            const tg_tensor all = tg_tensor_of(sum_lse, TG_F32, 1, &rows);
-            const tg_fused_linear_cross_entropy_forward_args f = {.x = &tx,
-                                                                  .weight = &part,
-                                                                  .target = &y,
-                                                                  .loss = &ls,
-                                                                  .lse = &es,
-                                                                  .reduction = TG_NONE,
-                                                                  .label_smoothing = smoothing,
-                                                                  .chunk_bytes = chunk_bytes,
-                                                                  .vocab_start = first,
-                                                                  .vocab_size = VOCAB};
-            const tg_fused_linear_cross_entropy_backward_args b = {.x = &tx,
-                                                                   .weight = &part,
-                                                                   .target = &y,
-                                                                   .lse = &all,
-                                                                   .dx = &tdx_s,
-                                                                   .dweight = &dpart,
-                                                                   .reduction = reduction,
-                                                                   .label_smoothing = smoothing,
-                                                                   .chunk_bytes = chunk_bytes,
-                                                                   .vocab_start = first,
-                                                                   .vocab_size = VOCAB};
-            EXPECT(!(backward ? tg_fused_linear_cross_entropy_backward(ctx, &b)
-                              : tg_fused_linear_cross_entropy_forward(ctx, &f)),
-                   "%s", tg_last_error());
-            for (int i = 0; backward && i < ROWS * HIDDEN; i++)
-                sum_dx[i] += dx_s[i];
-        }
-        if (!backward)
-            combine(lse_s, loss_s, 0, sum_lse, sum_loss);
-    }
-    near_to(impl, "lse", sum_lse, lse, ROWS);
+    run_slices(&of, linear_slice);
+    near_to(impl, "lse", of.lse, lse, ROWS);
     if (reduction == TG_NONE)
-        near_to(impl, "loss", sum_loss, loss, ROWS);
-    near_to(impl, "dx", sum_dx, dx, ROWS * HIDDEN);
-    near_to(impl, "dweight", slices, dweight, VOCAB * HIDDEN);
+        near_to(impl, "loss", of.loss, loss, ROWS);
+    near_to(impl, "dx", of.dx, dx, ROWS * HIDDEN);
+    near_to(impl, "dweight", of.gradient, dweight, VOCAB * HIDDEN);
 }
 
 static void expect_error(tg_status status, const char *expected)
