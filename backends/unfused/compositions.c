@@ -29,6 +29,53 @@ mat eager_row_rstd(eager *e, mat centred, double eps)
     return rstd;
 }
 
+mat eager_then(eager *e, eager_op op, mat x)
+{
+    const mat y = eager_like(e, x);
+    eager_unary(e, op, y, x);
+    eager_free(e, x);
+    return y;
+}
+
+mat eager_then_by(eager *e, eager_op op, mat x, mat operand)
+{
+    const mat y = eager_like(e, x);
+    eager_binary(e, op, y, x, operand);
+    eager_free(e, x);
+    return y;
+}
+
+mat eager_then_scalar(eager *e, eager_op op, mat x, double value)
+{
+    const mat y = eager_like(e, x);
+    eager_scalar(e, op, y, x, value);
+    eager_free(e, x);
+    return y;
+}
+
+mat eager_then_type(eager *e, int type, mat x)
+{
+    if (x.type == type)
+        return x;
+    const mat y = eager_copy(e, type, x);
+    eager_free(e, x);
+    return y;
+}
+
+mat eager_softmax(eager *e, mat x, mat sum)
+{
+    const mat max = eager_new(e, TG_F32, x.rows, 1);
+    eager_reduce_rows(e, EAGER_MAX, max, x);
+    x = eager_then_by(e, EAGER_SUB, x, max);
+    x = eager_then(e, EAGER_EXP, x);
+    eager_reduce_rows(e, EAGER_SUM, sum, x);
+    x = eager_then_by(e, EAGER_DIV, x, sum);
+    eager_unary(e, EAGER_LOG, sum, sum);
+    eager_binary(e, EAGER_ADD, sum, sum, max);
+    eager_free(e, max);
+    return x;
+}
+
 mat eager_log_softmax(eager *e, mat x, double temperature, mat *sums)
 {
     const mat log_p = eager_new(e, TG_F32, x.rows, x.cols);

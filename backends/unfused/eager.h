@@ -99,6 +99,13 @@ void eager_sum_columns(eager *e, mat out, mat a);
 mat eager_less(eager *e, mat a, mat b);
 mat eager_row_mean(eager *e, mat a);
 mat eager_row_rstd(eager *e, mat centred, double eps);
+/* Steps that free their first operand: op(x), x op operand, x op value; x in another type, x itself if it has that. */
+mat eager_then(eager *e, eager_op op, mat x);
+mat eager_then_by(eager *e, eager_op op, mat x, mat operand);
+mat eager_then_scalar(eager *e, eager_op op, mat x, double value);
+mat eager_then_type(eager *e, int type, mat x);
+/* softmax of each row of f32, which frees x; sum [R, 1] becomes max + log(sum of the exponentials). */
+mat eager_softmax(eager *e, mat x, mat sum);
 /* log_softmax(x / temperature) of each row, and its backward d - exp(log_p) sum(d). sum: [R, 1], those of the exponentials relative to the
  * largest, which backward takes; NULL if there is none. */
 mat eager_log_softmax(eager *e, mat x, double temperature, mat *sum);

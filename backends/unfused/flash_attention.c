@@ -53,41 +53,7 @@ static mat new_scores(attention *a, int type)
     return eager_new(&a->e, type, a->batch * a->heads * a->rows, a->keys);
 }
 
-/* ---- steps on the scores of all heads; each frees its operand ---- */
-
-static mat scalar_step(attention *a, eager_op op, mat x, double value)
-{
-    const mat y = new_scores(a, x.type);
-    eager_scalar(&a->e, op, y, x, value);
-    eager_free(&a->e, x);
-    return y;
-}
-
-static mat column_step(attention *a, eager_op op, mat x, mat column)
-{
-    const mat y = new_scores(a, x.type);
-    eager_binary(&a->e, op, y, x, column);
-    eager_free(&a->e, x);
-    return y;
-}
-
-static mat unary_step(attention *a, eager_op op, mat x)
-{
-    const mat y = new_scores(a, x.type);
-    eager_unary(&a->e, op, y, x);
-    eager_free(&a->e, x);
-    return y;
-}
-
-static mat convert_step(attention *a, int type, mat x)
-{
-    if (x.type == type)
-        return x;
-    const mat y = new_scores(a, type);
-    eager_unary(&a->e, EAGER_COPY, y, x);
-    eager_free(&a->e, x);
-    return y;
-}
+/* ---- the scores of all heads ---- */
 
 /* 0 where a query sees a key, -inf elsewhere */
 static void mask_rows(void *arg, int64_t begin, int64_t end, int worker)
@@ -136,10 +102,10 @@ static mat products_of_rows(attention *a, const tg_tensor *x, const tg_tensor *y
 static mat scores_of(attention *a)
 {
     mat x = products_of_rows(a, a->q, a->k);
-    x = scalar_step(a, EAGER_MUL, x, a->scale);
+    x = eager_then_scalar(&a->e, EAGER_MUL, x, a->scale);
     if (a->causal)
         x = mask_step(a, x);
-    return convert_step(a, TG_F32, x);
+    return eager_then_type(&a->e, TG_F32, x);
 }
 
 /* ---- forward ---- */
@@ -161,21 +127,6 @@ static void finish_rows(attention *a, const tg_tensor *y, const tg_tensor *lse, 
     }
 }
 
-/* p = softmax(x) of every row; sum becomes lse */
-static mat softmax_step(attention *a, mat x, mat sum)
-{
-    const mat max = eager_new(&a->e, TG_F32, x.rows, 1);
-    eager_reduce_rows(&a->e, EAGER_MAX, max, x);
-    x = column_step(a, EAGER_SUB, x, max);
-    x = unary_step(a, EAGER_EXP, x);
-    eager_reduce_rows(&a->e, EAGER_SUM, sum, x);
-    x = column_step(a, EAGER_DIV, x, sum);
-    eager_unary(&a->e, EAGER_LOG, sum, sum);
-    eager_binary(&a->e, EAGER_ADD, sum, sum, max);
-    eager_free(&a->e, max);
-    return x;
-}
-
 static tg_status forward(tg_ctx *ctx, const tg_flash_attention_forward_args *args)
 {
     attention a = begin(ctx, args->q, args->k, args->v, args->scale, args->causal);
@@ -185,8 +136,8 @@ static tg_status forward(tg_ctx *ctx, const tg_flash_attention_forward_args *arg
     }
     const mat lse = eager_new(&a.e, TG_F32, a.batch * a.heads * a.rows, 1);
     mat p = scores_of(&a);
-    p = softmax_step(&a, p, lse);
-    p = convert_step(&a, a.type, p);
+    p = eager_softmax(&a.e, p, lse);
+    p = eager_then_type(&a.e, a.type, p);
     for (int64_t i = 0; i < a.batch * a.heads && a.e.status == TG_OK; i++) {
         const int64_t b = i / a.heads, h = i % a.heads;
         eager_multiply(&a.e, head_of(args->y, b, h, a.blind), part_of(&a, p, i), 0,
@@ -230,9 +181,9 @@ static mat probabilities(attention *a, const tg_tensor *lse)
         eager_unary(&a->e, EAGER_COPY, part_of(a, saved, i),
                     eager_view((float *)tg_data(lse) + i * (a->blind + a->rows) + a->blind, TG_F32,
                                a->rows, 1, 1));
-    p = column_step(a, EAGER_SUB, p, saved);
+    p = eager_then_by(&a->e, EAGER_SUB, p, saved);
     eager_free(&a->e, saved);
-    return unary_step(a, EAGER_EXP, p);
+    return eager_then(&a->e, EAGER_EXP, p);
 }
 
 /* sum over d of dy y, one for each query of each head */
@@ -253,12 +204,12 @@ static mat output_products(attention *a, const tg_tensor *dy, const tg_tensor *y
 /* scale p (dp - sums); frees both */
 static mat score_gradient(attention *a, mat p, mat dp, mat sums)
 {
-    dp = column_step(a, EAGER_SUB, dp, sums);
+    dp = eager_then_by(&a->e, EAGER_SUB, dp, sums);
     const mat ds = new_scores(a, TG_F32);
     eager_binary(&a->e, EAGER_MUL, ds, p, dp);
     eager_free(&a->e, p);
     eager_free(&a->e, dp);
-    return scalar_step(a, EAGER_MUL, convert_step(a, a->type, ds), a->scale);
+    return eager_then_scalar(&a->e, EAGER_MUL, eager_then_type(&a->e, a->type, ds), a->scale);
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *args)
@@ -274,7 +225,7 @@ static tg_status backward(tg_ctx *ctx, const tg_flash_attention_backward_args *a
         sum_queries(&a, args->dv, stored, args->dy);
         if (a.type != TG_F32)
             eager_free(&a.e, stored);
-        const mat dp = convert_step(&a, TG_F32, products_of_rows(&a, args->dy, a.v));
+        const mat dp = eager_then_type(&a.e, TG_F32, products_of_rows(&a, args->dy, a.v));
         ds = score_gradient(&a, p, dp, output_products(&a, args->dy, args->y));
     } else {
         sum_queries(&a, args->dv, ds, args->dy);

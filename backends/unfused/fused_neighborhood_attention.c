@@ -51,40 +51,11 @@ static mat part_of(const attention *a, mat x, int64_t head)
                       x.cols, x.stride);
 }
 
-/* ---- steps on the scores of all heads; each frees its operand ---- */
+/* ---- the scores of all heads ---- */
 
 static mat new_scores(attention *a, int type)
 {
     return eager_new(&a->e, type, a->all * a->length, a->length);
-}
-
-static mat unary_step(attention *a, eager_op op, int type, mat x)
-{
-    const mat y = new_scores(a, type);
-    eager_unary(&a->e, op, y, x);
-    eager_free(&a->e, x);
-    return y;
-}
-
-static mat scalar_step(attention *a, eager_op op, mat x, double value)
-{
-    const mat y = new_scores(a, x.type);
-    eager_scalar(&a->e, op, y, x, value);
-    eager_free(&a->e, x);
-    return y;
-}
-
-static mat column_step(attention *a, eager_op op, mat x, mat column)
-{
-    const mat y = new_scores(a, x.type);
-    eager_binary(&a->e, op, y, x, column);
-    eager_free(&a->e, x);
-    return y;
-}
-
-static mat convert_step(attention *a, int type, mat x)
-{
-    return x.type == type ? x : unary_step(a, EAGER_COPY, type, x);
 }
 
 /* 0 where a query sees a key, -inf elsewhere, in f32 */
@@ -134,25 +105,11 @@ static void weigh(attention *a, const tg_tensor *out, mat p, int trans, const tg
 /* scale q k^T + mask, in f32 */
 static mat scores_of(attention *a)
 {
-    const mat x = scalar_step(a, EAGER_MUL, products_of(a, a->q, a->k), a->scale);
-    return mask_step(a, convert_step(a, TG_F32, x));
+    const mat x = eager_then_scalar(&a->e, EAGER_MUL, products_of(a, a->q, a->k), a->scale);
+    return mask_step(a, eager_then_type(&a->e, TG_F32, x));
 }
 
 /* ---- forward ---- */
-
-/* p = softmax of every row; sum becomes lse */
-static mat softmax_step(attention *a, mat x, mat sum)
-{
-    const mat max = eager_new(&a->e, TG_F32, x.rows, 1);
-    eager_reduce_rows(&a->e, EAGER_MAX, max, x);
-    x = unary_step(a, EAGER_EXP, TG_F32, column_step(a, EAGER_SUB, x, max));
-    eager_reduce_rows(&a->e, EAGER_SUM, sum, x);
-    x = column_step(a, EAGER_DIV, x, sum);
-    eager_unary(&a->e, EAGER_LOG, sum, sum);
-    eager_binary(&a->e, EAGER_ADD, sum, sum, max);
-    eager_free(&a->e, max);
-    return x;
-}
 
 static int accepts_forward(const tg_fused_neighborhood_attention_forward_args *args)
 {
@@ -167,8 +124,8 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_neighborhood_attention_forw
         return eager_end(&a.e);
     const mat lse =
         args->lse ? eager_column(args->lse) : eager_new(&a.e, TG_F32, a.all * a.length, 1);
-    const mat p = softmax_step(&a, scores_of(&a), lse);
-    weigh(&a, args->y, convert_step(&a, a.type, p), 0, args->v);
+    const mat p = eager_softmax(&a.e, scores_of(&a), lse);
+    weigh(&a, args->y, eager_then_type(&a.e, a.type, p), 0, args->v);
     return eager_end(&a.e);
 }
 
@@ -185,18 +142,18 @@ static tg_status backward(tg_ctx *ctx, const tg_fused_neighborhood_attention_bac
         begin(ctx, args->q, args->k, args->v, args->kernel_size, args->dilation, args->scale);
     if (a.all * a.length == 0)
         return eager_end(&a.e);
-    const mat shifted = column_step(&a, EAGER_SUB, scores_of(&a), eager_column(args->lse));
-    const mat p = convert_step(&a, a.type, unary_step(&a, EAGER_EXP, TG_F32, shifted));
+    const mat shifted = eager_then_by(&a.e, EAGER_SUB, scores_of(&a), eager_column(args->lse));
+    const mat p = eager_then_type(&a.e, a.type, eager_then(&a.e, EAGER_EXP, shifted));
     weigh(&a, args->dv, p, 1, args->dy);
     const mat dp = products_of(&a, args->dy, args->v), product = new_scores(&a, TG_F32),
               mean = eager_new(&a.e, TG_F32, dp.rows, 1);
     eager_binary(&a.e, EAGER_MUL, product, p, dp);
     eager_reduce_rows(&a.e, EAGER_SUM, mean, product);
     eager_free(&a.e, product);
-    mat ds = column_step(&a, EAGER_SUB, dp, mean);
-    ds = column_step(&a, EAGER_MUL, ds, p);
+    mat ds = eager_then_by(&a.e, EAGER_SUB, dp, mean);
+    ds = eager_then_by(&a.e, EAGER_MUL, ds, p);
     eager_free(&a.e, p);
-    ds = scalar_step(&a, EAGER_MUL, ds, a.scale);
+    ds = eager_then_scalar(&a.e, EAGER_MUL, ds, a.scale);
     weigh(&a, args->dq, ds, 0, args->k);
     weigh(&a, args->dk, ds, 1, args->q);
     return eager_end(&a.e);
