@@ -22,3 +22,17 @@ function(tigon_backend_sources target)
     target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
     set_property(GLOBAL APPEND PROPERTY TIGON_OBJECT_LIBRARIES ${target})
 endfunction()
+
+# tigon_declared(file macros sources...): what the sources declare at the beginning of a line. With the macros "ASCEND_(OPERATOR|KERNELS)",
+# ASCEND_KERNELS(...) becomes the line KERNELS(...) of the file. A source that changes is read anew.
+function(tigon_declared file macros)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+    set(declared)
+    foreach(source IN LISTS ARGN)
+        file(STRINGS ${source} lines REGEX "^${macros}[(]")
+        list(TRANSFORM lines REPLACE "^${macros}([(][^)]*[)]).*" "\\1\\2")
+        list(APPEND declared ${lines})
+    endforeach()
+    list(JOIN declared "\n" declared)
+    file(CONFIGURE OUTPUT ${file} CONTENT "${declared}\n" @ONLY)
+endfunction()

@@ -9,10 +9,12 @@ ASCEND_KERNEL(adamw, ADAMW);
 static const char *const options[] = {"master", "no master", "grad of the same type",
                                       "grad of f32 beside 16 bits", NULL};
 
-const tg_ub_kernel ascend_ub_adamw[] = {
+ASCEND_KERNELS(adamw) = {
     {.name = "adamw.flat", ASCEND_BUFFERS(adamw), .flat = 1, .option = options},
     {0},
 };
+
+ASCEND_OPERATOR(adamw, TG_TAKES_FLOATS);
 
 tg_status ascend_adamw(tg_ctx *ctx, const tg_adamw_args *a)
 {

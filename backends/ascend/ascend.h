@@ -109,26 +109,17 @@ tg_status ascend_side_so_far(tg_ctx *ctx);
 
 /* ---- the operators ---- */
 
-#define KERNELS(family) extern const tg_ub_kernel ascend_ub_##family[]; /* ends with {0} */
-#define OPERATOR(op, takes, accepts) tg_status ascend_##op(tg_ctx *ctx, const tg_##op##_args *args);
-#include "operators.inc"
-#undef KERNELS
-#undef OPERATOR
+/* What a family's file has: the table of what its kernels keep in UB, which ends with {0}, and each operator that it runs, by a function
+ * ascend_<operator>(), of these element types; of an operator that it takes IF ascend_<operator>_accepts() says so. CMake makes the
+ * tables of backend.c from these lines. */
+#define ASCEND_KERNELS(family) const tg_ub_kernel ascend_ub_##family[]
+#define ASCEND_OPERATOR(op, takes) tg_status ascend_##op(tg_ctx *ctx, const tg_##op##_args *args)
+#define ASCEND_OPERATOR_IF(op, takes) \
+    ASCEND_OPERATOR(op, takes);       \
+    int ascend_##op##_accepts(const tg_##op##_args *args)
 
-int ascend_cross_entropy_forward_accepts(const tg_cross_entropy_forward_args *args);
-int ascend_cross_entropy_backward_accepts(const tg_cross_entropy_backward_args *args);
-int ascend_grpo_loss_forward_accepts(const tg_grpo_loss_forward_args *args);
-int ascend_grpo_loss_backward_accepts(const tg_grpo_loss_backward_args *args);
-int ascend_selective_log_softmax_forward_accepts(const tg_selective_log_softmax_forward_args *args);
-int ascend_selective_log_softmax_backward_accepts(
-    const tg_selective_log_softmax_backward_args *args);
-int ascend_flash_attention_forward_accepts(const tg_flash_attention_forward_args *args);
-int ascend_flash_attention_backward_accepts(const tg_flash_attention_backward_args *args);
-int ascend_fused_neighborhood_attention_forward_accepts(
-    const tg_fused_neighborhood_attention_forward_args *args);
-int ascend_fused_neighborhood_attention_backward_accepts(
-    const tg_fused_neighborhood_attention_backward_args *args);
-int ascend_embedding_backward_accepts(const tg_embedding_backward_args *args);
+/* Called by `gemm`. */
+tg_status ascend_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args);
 
 /* CANN's own product, on a card alone. */
 tg_status ascend_gemm_aclnn(tg_ctx *ctx, const tg_gemm_args *args);

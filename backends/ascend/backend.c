@@ -2,19 +2,29 @@
  * product before it. */
 #include "ascend.h"
 
+#define KERNELS(family) extern ASCEND_KERNELS(family);
+#define OPERATOR(op, takes) ASCEND_OPERATOR(op, takes);
+#define OPERATOR_IF(op, takes) ASCEND_OPERATOR_IF(op, takes);
+#include "ascend_operators.inc"
+#undef KERNELS
+#undef OPERATOR
+#undef OPERATOR_IF
+
 #define KERNELS(family)
-#define OPERATOR(op, takes, accepts) TG_IMPL(op, "", 0, takes, accepts, ascend_##op),
+#define OPERATOR(op, takes) TG_IMPL(op, "", 0, takes, NULL, ascend_##op),
+#define OPERATOR_IF(op, takes) TG_IMPL(op, "", 0, takes, ascend_##op##_accepts, ascend_##op),
 static const tg_impl model_impls[] = {
-#include "operators.inc"
+#include "ascend_operators.inc"
     TG_IMPLS_END,
 };
 static const tg_impl card_impls[] = {
     TG_IMPL(gemm, "aclnn", 0, TG_TAKES_FLOATS, ascend_gemm_aclnn_accepts, ascend_gemm_aclnn),
-#include "operators.inc"
+#include "ascend_operators.inc"
     TG_IMPLS_END,
 };
 #undef KERNELS
 #undef OPERATOR
+#undef OPERATOR_IF
 
 static const char *const environment[] = {"TIGON_SOC",
                                           "TIGON_ASCEND_MODEL",
@@ -29,10 +39,12 @@ static const tg_ub_kernel *ub_kernel(int kernel)
 {
     static const tg_ub_kernel *const families[] = {
 #define KERNELS(family) ascend_ub_##family,
-#define OPERATOR(op, takes, accepts)
-#include "operators.inc"
+#define OPERATOR(op, takes)
+#define OPERATOR_IF(op, takes)
+#include "ascend_operators.inc"
 #undef KERNELS
 #undef OPERATOR
+#undef OPERATOR_IF
     };
     for (size_t f = 0; f < sizeof families / sizeof *families; f++)
         for (const tg_ub_kernel *k = families[f]; k->name; k++)

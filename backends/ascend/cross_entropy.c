@@ -19,7 +19,7 @@ static const char *const sum_options[] = {"gathered class weights", NULL};
 enum { FORWARD, BACKWARD, FORWARD_ROWS, BACKWARD_ROWS, SUMS, SHORT };
 
 /* `finish` has the buffers of `count`. */
-const tg_ub_kernel ascend_ub_cross_entropy[] = {
+ASCEND_KERNELS(cross_entropy) = {
     [FORWARD] = {.name = "cross_entropy_forward.ring",
                  ASCEND_BUFFERS(cross_entropy),
                  .max_rows = 1,
@@ -296,6 +296,9 @@ tg_status ascend_cross_entropy_rows(tg_ctx *ctx, ce_call *c)
 }
 
 /* ---- the operators, of logits of all classes ---- */
+
+ASCEND_OPERATOR_IF(cross_entropy_forward, TG_TAKES_FLOATS | TG_TAKES_PLANES);
+ASCEND_OPERATOR_IF(cross_entropy_backward, TG_TAKES_FLOATS | TG_TAKES_PLANES);
 
 int ascend_cross_entropy_forward_accepts(const tg_cross_entropy_forward_args *args)
 {

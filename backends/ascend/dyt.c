@@ -18,7 +18,7 @@ enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
         .max_rows = 255, .max_columns = 255 * 64                                            \
     }
 
-const tg_ub_kernel ascend_ub_dyt[] = {
+ASCEND_KERNELS(dyt) = {
     [FORWARD] = DYT_KERNEL("dyt_forward", dyt_forward),
     [BACKWARD] = DYT_KERNEL("dyt_backward", dyt_backward),
     [FORWARD_SHORT] = ASCEND_SHORT("dyt_forward.short", dyt_forward_short),
@@ -55,6 +55,9 @@ static int is_f32(const tg_tensor *t)
 {
     return t && tg_type_of(t) == TG_F32;
 }
+
+ASCEND_OPERATOR(dyt_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(dyt_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *a)
 {

@@ -12,7 +12,7 @@ static const char *const backward_options[] = {"dweight of f32", "dweight of 16 
 static const char *const sort_options[] = {"large list", "middle list", "small list", NULL};
 
 /* Backward: rows of a tile are bits of a word. */
-const tg_ub_kernel ascend_ub_embedding[] = {
+ASCEND_KERNELS(embedding) = {
     [FORWARD] = {.name = "embedding_forward.flat", ASCEND_BUFFERS(embedding_forward), .flat = 1},
     [BACKWARD] = {.name = "embedding_backward.flat",
                   ASCEND_BUFFERS(embedding_backward),
@@ -25,6 +25,9 @@ const tg_ub_kernel ascend_ub_embedding[] = {
               .option = sort_options},
     {0},
 };
+
+ASCEND_OPERATOR(embedding_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(embedding_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *args)
 {

@@ -6,7 +6,7 @@ ASCEND_MIX_KERNEL(flash_attention_forward, FLASH_ATTENTION_FORWARD);
 
 static const tg_ub_buffer small_buffers[] = {FLASH_ATTENTION_FORWARD_SMALL(ASCEND_BUFFER_OF)};
 
-const tg_ub_kernel ascend_ub_flash_attention[] = {
+ASCEND_KERNELS(flash_attention) = {
     {.name = "flash_attention_forward",
      ASCEND_BUFFERS(flash_attention_forward),
      .column_multiple = ATTENTION_LANES},
@@ -16,6 +16,8 @@ const tg_ub_kernel ascend_ub_flash_attention[] = {
      .column_multiple = ATTENTION_LANES},
     {0},
 };
+
+ASCEND_OPERATOR_IF(flash_attention_forward, TG_TAKES_FLOATS);
 
 int ascend_flash_attention_forward_accepts(const tg_flash_attention_forward_args *args)
 {

@@ -10,7 +10,7 @@ ASCEND_KERNEL(flash_attention_add, FLASH_ATTENTION_ADD);
 
 enum { DELTA, BACKWARD, ADD, MOST_FLOATS = 4096 };
 
-const tg_ub_kernel ascend_ub_flash_attention_backward[] = {
+ASCEND_KERNELS(flash_attention_backward) = {
     [DELTA] = {.name = "flash_attention_backward.delta",
                ASCEND_BUFFERS(flash_attention_delta),
                .flat = 1},
@@ -29,6 +29,8 @@ typedef struct problem {
     int64_t pitch, half, tile, cores;
     ascend_memory delta, dq, dk, dv, work;
 } problem;
+
+ASCEND_OPERATOR_IF(flash_attention_backward, TG_TAKES_FLOATS);
 
 int ascend_flash_attention_backward_accepts(const tg_flash_attention_backward_args *args)
 {

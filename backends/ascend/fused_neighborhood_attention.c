@@ -8,7 +8,7 @@ ASCEND_MIX_KERNEL(fused_neighborhood_attention_backward, NEIGHBORHOOD_BACKWARD);
 
 enum { FORWARD, BACKWARD, MOST_KEYS = 512, FEWEST_OWN = 32, MOST_GROUP = 64, MOST_ELEMENTS = 8192 };
 
-const tg_ub_kernel ascend_ub_fused_neighborhood_attention[] = {
+ASCEND_KERNELS(fused_neighborhood_attention) = {
     [FORWARD] = {.name = "fused_neighborhood_attention_forward.windows",
                  ASCEND_BUFFERS(fused_neighborhood_attention_forward),
                  .column_multiple = ATTENTION_LANES},
@@ -227,6 +227,9 @@ static int accepts(const tg_tensor *q, int64_t kernel_size, int64_t dilation, in
     }
     return narrow || attention_takes(q);
 }
+
+ASCEND_OPERATOR_IF(fused_neighborhood_attention_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(fused_neighborhood_attention_backward, TG_TAKES_FLOATS);
 
 int ascend_fused_neighborhood_attention_forward_accepts(
     const tg_fused_neighborhood_attention_forward_args *args)

@@ -11,7 +11,7 @@ ASCEND_KERNEL(geglu_backward_short, GEGLU_BACKWARD_SHORT);
 
 static const char *const options[] = {"exact", NULL};
 
-const tg_ub_kernel ascend_ub_geglu[] = {
+ASCEND_KERNELS(geglu) = {
     [FORWARD] = {.name = "geglu_forward.flat",
                  ASCEND_BUFFERS(geglu_forward),
                  .flat = 1,
@@ -29,6 +29,9 @@ static uint32_t options_of(int64_t exact)
 {
     return exact ? GEGLU_EXACT : 0;
 }
+
+ASCEND_OPERATOR(geglu_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(geglu_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args)
 {

@@ -140,6 +140,8 @@ static tg_status finish(tg_ctx *ctx, const tg_gemm_args *args, const void *parts
                                                                     .accumulate = args->beta != 0});
 }
 
+ASCEND_OPERATOR(gemm, TG_TAKES_FLOATS);
+
 tg_status ascend_gemm(tg_ctx *ctx, const tg_gemm_args *args)
 {
     const tg_rows a = tg_rows_of(args->a), c = tg_rows_of(args->c);

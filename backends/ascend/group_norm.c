@@ -18,7 +18,7 @@ enum { FORWARD, BACKWARD, FORWARD_ROWS, BACKWARD_ROWS, FORWARD_SHORT, BACKWARD_S
         .max_rows = 255, .max_columns = 255 * 64                                           \
     }
 
-const tg_ub_kernel ascend_ub_group_norm[] = {
+ASCEND_KERNELS(group_norm) = {
     [FORWARD] = GROUP_NORM_KERNEL("group_norm_forward.groups", group_norm_forward, 0),
     [BACKWARD] = GROUP_NORM_KERNEL("group_norm_backward.groups", group_norm_backward, 0),
     [FORWARD_ROWS] = GROUP_NORM_KERNEL("group_norm_forward.rows", group_norm_forward_rows, 1),
@@ -245,6 +245,9 @@ static tg_status backward_short(tg_ctx *ctx, const ascend_plan *plan, const grou
     .batches = s.batches, .groups = s.groups, .width = s.width, .lines = s.lines, \
     .part = part_of(&s)
 #define STRIPS_GIVEN .beside = cut.beside, .together = cut.together, .shares = cut.shares
+
+ASCEND_OPERATOR(group_norm_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(group_norm_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_args *a)
 {

@@ -14,7 +14,7 @@ ASCEND_KERNEL(grpo_saved, GRPO_SAVED);
 
 enum { POLICY, TOTAL, SAVED };
 
-const tg_ub_kernel ascend_ub_grpo_loss[] = {
+ASCEND_KERNELS(grpo_loss) = {
     [POLICY] = {.name = "grpo_loss_policy", ASCEND_BUFFERS(grpo_policy), .max_rows = 1},
     [TOTAL] = {.name = "grpo_loss_total", ASCEND_BUFFERS(grpo_total), .max_rows = 1},
     [SAVED] = {.name = "grpo_loss_saved",
@@ -219,6 +219,9 @@ static tg_status log_probabilities(tg_ctx *ctx, grpo_call *c)
 }
 
 /* ---- the operators ---- */
+
+ASCEND_OPERATOR_IF(grpo_loss_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(grpo_loss_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_grpo_loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_args *args)
 {

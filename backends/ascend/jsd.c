@@ -6,7 +6,7 @@ enum { FORWARD, BACKWARD };
 
 ASCEND_KERNEL_OF(terms, jsd, JSD);
 
-const tg_ub_kernel ascend_ub_jsd[] = {
+ASCEND_KERNELS(jsd) = {
     [FORWARD] = TERMS_KERNEL("jsd_forward", jsd),
     [BACKWARD] = TERMS_KERNEL("jsd_backward", jsd),
     {0},
@@ -27,6 +27,9 @@ static double inner(double beta)
                : (args)->beta == 1 ? JSD_REVERSE                                               \
                                    : JSD_MIXTURE,                                              \
     .options = (args)->beta == 0 || (args)->beta == 1 ? 0 : JSD_IS_MIXTURE
+
+ASCEND_OPERATOR(jsd_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(jsd_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_jsd_forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
 {

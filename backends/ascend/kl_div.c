@@ -8,11 +8,14 @@ enum { FORWARD, BACKWARD };
 
 ASCEND_KERNEL_OF(terms, kl_div, KL_DIV);
 
-const tg_ub_kernel ascend_ub_kl_div[] = {
+ASCEND_KERNELS(kl_div) = {
     [FORWARD] = TERMS_KERNEL("kl_div_forward", kl_div),
     [BACKWARD] = TERMS_KERNEL("kl_div_backward", kl_div),
     {0},
 };
+
+ASCEND_OPERATOR(kl_div_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(kl_div_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
 {

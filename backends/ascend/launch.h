@@ -1,7 +1,7 @@
 /* launch.h - a kernel as its host has it, described by its list (kernels/shared/asc_args.h), and its launch.
  *
  *   ASCEND_KERNEL(swiglu_forward, SWIGLU_FORWARD);          the kernel's name, and its list
- *   const tg_ub_kernel ascend_ub_swiglu[] = {               what the planner is told
+ *   ASCEND_KERNELS(swiglu) = {                              what the planner is told
  *       {.name = "swiglu_forward.flat", ASCEND_BUFFERS(swiglu_forward), .flat = 1}, {0}};
  *
  *   ascend_plan plan;

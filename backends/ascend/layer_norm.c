@@ -26,7 +26,7 @@ static const char *const options[] = {"pieces", "whole rows", NULL};
         .max_columns = 255 * 64, .option = options                                           \
     }
 
-const tg_ub_kernel ascend_ub_layer_norm[] = {
+ASCEND_KERNELS(layer_norm) = {
     [FORWARD] = WHOLE("layer_norm_forward", layer_norm_forward),
     PIECES("layer_norm_forward", layer_norm_forward),
     [BACKWARD] = WHOLE("layer_norm_backward", layer_norm_backward),
@@ -59,6 +59,9 @@ static int is_f32(const tg_tensor *t)
 {
     return t && tg_type_of(t) == TG_F32;
 }
+
+ASCEND_OPERATOR(layer_norm_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(layer_norm_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args *args)
 {

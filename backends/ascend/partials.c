@@ -6,7 +6,7 @@ enum { LINE = 512 }; /* bytes that memory is fast with */
 
 ASCEND_KERNEL(sum_partials, SUM_PARTIALS);
 
-const tg_ub_kernel ascend_ub_partials[] = {
+ASCEND_KERNELS(partials) = {
     {.name = "sum_partials.flat", ASCEND_BUFFERS(sum_partials), .flat = 1},
     {0},
 };

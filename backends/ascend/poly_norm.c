@@ -19,7 +19,7 @@ enum { FORWARD, BACKWARD, FORWARD_SHORT, BACKWARD_SHORT };
         .max_columns = 255 * 64                                                                \
     }
 
-const tg_ub_kernel ascend_ub_poly_norm[] = {
+ASCEND_KERNELS(poly_norm) = {
     [FORWARD] = POLY_NORM_KERNEL("poly_norm_forward", poly_norm_forward),
     [BACKWARD] = POLY_NORM_KERNEL("poly_norm_backward", poly_norm_backward),
     [FORWARD_SHORT] = ASCEND_SHORT("poly_norm_forward.short", poly_norm_forward_short),
@@ -42,6 +42,9 @@ static tg_status choose(ascend_plan *plan, int direction, int *is_short, const t
     ASCEND_TRY(ascend_begin_rows(plan, &ascend_ub_poly_norm[direction], x, 0));
     return ascend_choose(plan);
 }
+
+ASCEND_OPERATOR(poly_norm_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(poly_norm_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
 {

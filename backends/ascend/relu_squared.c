@@ -7,7 +7,7 @@ enum { FORWARD, BACKWARD };
 ASCEND_KERNEL(relu_squared_forward, RELU_SQUARED_FORWARD);
 ASCEND_KERNEL(relu_squared_backward, RELU_SQUARED_BACKWARD);
 
-const tg_ub_kernel ascend_ub_relu_squared[] = {
+ASCEND_KERNELS(relu_squared) = {
     [FORWARD] = {.name = "relu_squared_forward.flat",
                  ASCEND_BUFFERS(relu_squared_forward),
                  .flat = 1},
@@ -16,6 +16,9 @@ const tg_ub_kernel ascend_ub_relu_squared[] = {
                   .flat = 1},
     {0},
 };
+
+ASCEND_OPERATOR(relu_squared_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(relu_squared_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_relu_squared_forward(tg_ctx *ctx, const tg_relu_squared_forward_args *args)
 {

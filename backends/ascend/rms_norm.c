@@ -11,7 +11,7 @@ ASCEND_KERNEL_OF(rms_norm_forward, rms_norm_forward_short, RMS_NORM_FORWARD_SHOR
 
 enum { PLAIN, FUSED = 3 };
 
-const tg_ub_kernel ascend_ub_rms_norm[] = {
+ASCEND_KERNELS(rms_norm) = {
     ROWS_KERNEL("rms_norm_forward", rms_norm_forward_rows, RMS_NORM_FORWARD_ROWS_FUSED),
     WIDE_KERNEL("rms_norm_forward", rms_norm_forward_wide, RMS_NORM_FORWARD_WIDE_FUSED),
     ASCEND_SHORT_BUT("rms_norm_forward.short", rms_norm_forward_short,
@@ -95,6 +95,9 @@ static tg_status forward(tg_ctx *ctx, const tg_ub_kernel *ub,
                                 .offset = args->offset, .mean = 1.0 / (double)tg_rows_of(args->x).n,
                                 .eps = args->eps, .llama = args->casting_mode == 0);
 }
+
+ASCEND_OPERATOR(rms_norm_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(fused_add_rms_norm_forward, TG_TAKES_FLOATS);
 
 tg_status ascend_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 {

@@ -10,7 +10,7 @@ ASCEND_KERNEL_OF(rms_norm_backward, rms_norm_backward_short, RMS_NORM_BACKWARD_S
 
 enum { PLAIN, FUSED = 3 };
 
-const tg_ub_kernel ascend_ub_rms_norm_backward[] = {
+ASCEND_KERNELS(rms_norm_backward) = {
     ROWS_KERNEL("rms_norm_backward", rms_norm_backward_rows, 1),
     WIDE_KERNEL("rms_norm_backward", rms_norm_backward_wide, 1),
     ASCEND_SHORT_BUT("rms_norm_backward.short", rms_norm_backward_short,
@@ -46,6 +46,9 @@ static tg_status backward(tg_ctx *ctx, const tg_ub_kernel *ub,
     return args->dweight ? ascend_sum_partials(ctx, &partials, args->dweight, args->accumulate)
                          : TG_OK;
 }
+
+ASCEND_OPERATOR(rms_norm_backward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(fused_add_rms_norm_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_rms_norm_backward(tg_ctx *ctx, const tg_rms_norm_backward_args *a)
 {

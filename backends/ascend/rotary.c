@@ -17,7 +17,7 @@ ASCEND_KERNEL(rotary_copy, ROTARY_COPY);
 enum { ROPE = 0, MROPE = 4, LLAMA4 = 8 };
 
 /* Of each operator first the one that turns. */
-const tg_ub_kernel ascend_ub_rotary[] = {
+ASCEND_KERNELS(rotary) = {
     ROTARY_KERNELS("rope_forward"),
     ROTARY_KERNELS("rope_backward"),
     ROTARY_KERNELS("qwen2vl_mrope_forward"),
@@ -183,6 +183,13 @@ static tg_status rope(tg_ctx *ctx, const tg_tensor *const x[2], const tg_tensor 
     ASCEND_TRY(turn_halves(ctx, &r, x[0], y[0]));
     return turn_halves(ctx, &r, x[1], y[1]);
 }
+
+ASCEND_OPERATOR(rope_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(rope_backward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(qwen2vl_mrope_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(qwen2vl_mrope_backward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(llama4_rope_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(llama4_rope_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_rope_forward(tg_ctx *ctx, const tg_rope_forward_args *a)
 {

@@ -11,7 +11,7 @@ ASCEND_KERNEL(softmax_backward_rows, SOFTMAX_BACKWARD_ROWS);
 ASCEND_KERNEL(softmax_backward_wide, SOFTMAX_BACKWARD_WIDE);
 ASCEND_KERNEL(softmax_backward_short, SOFTMAX_BACKWARD_SHORT);
 
-const tg_ub_kernel ascend_ub_softmax[] = {
+ASCEND_KERNELS(softmax) = {
     [FORWARD_ROWS] = {.name = "softmax_forward.rows",
                       ASCEND_BUFFERS(softmax_forward_rows),
                       .whole_rows = 1,
@@ -40,6 +40,9 @@ static tg_status forward_in_pieces(tg_ctx *ctx, const tg_softmax_forward_args *a
     return ASCEND_LAUNCH(ctx, &plan, softmax_forward_wide, .x = args->x, .y = args->y,
                          .again = again);
 }
+
+ASCEND_OPERATOR(softmax_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(softmax_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
 {

@@ -9,7 +9,7 @@ ASCEND_KERNEL(softmax_jsd_short, SOFTMAX_JSD_SHORT);
 
 enum { FORWARD, BACKWARD, SHORT };
 
-const tg_ub_kernel ascend_ub_softmax_jsd[] = {
+ASCEND_KERNELS(softmax_jsd) = {
     [FORWARD] = {.name = "softmax_jsd_forward", ASCEND_BUFFERS(softmax_jsd), .max_rows = 1},
     [BACKWARD] = {.name = "softmax_jsd_backward", ASCEND_BUFFERS(softmax_jsd), .max_rows = 1},
     [SHORT] = ASCEND_SHORT("softmax_jsd.short", softmax_jsd_short),
@@ -86,6 +86,9 @@ static tg_status run(tg_ctx *ctx, const tg_ub_kernel *ub, const sjsd_call *c)
                                  .out = ascend_any(c->dstudent)));
     return c->loss ? ascend_terms_total(ctx, c->loss, &parts, plan.layout.blocks, share) : TG_OK;
 }
+
+ASCEND_OPERATOR(softmax_jsd_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(softmax_jsd_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_softmax_jsd_forward(tg_ctx *ctx, const tg_softmax_jsd_forward_args *args)
 {

@@ -10,7 +10,7 @@ ASCEND_KERNEL(sparsemax_backward_short, SPARSEMAX_BACKWARD_SHORT);
 
 enum { FORWARD, BACKWARD, FORWARD_ROWS, FORWARD_SHORT, BACKWARD_SHORT };
 
-const tg_ub_kernel ascend_ub_sparsemax[] = {
+ASCEND_KERNELS(sparsemax) = {
     [FORWARD] = {.name = "sparsemax_forward", ASCEND_BUFFERS(sparsemax_forward)},
     [BACKWARD] = {.name = "sparsemax_backward", ASCEND_BUFFERS(sparsemax_backward)},
     [FORWARD_ROWS] = {.name = "sparsemax_forward.rows",
@@ -99,6 +99,9 @@ static tg_status choose_rows(ascend_plan *plan, const tg_tensor *x, const cut *c
     ascend_fits(plan, (c->outer + turns * cores - 1) / (turns * cores), c->length);
     return TG_OK;
 }
+
+ASCEND_OPERATOR(sparsemax_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(sparsemax_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
 {

@@ -8,7 +8,7 @@ ASCEND_KERNEL(sum_rows_backward, SUM_ROWS_BACKWARD);
 
 enum { FORWARD, BACKWARD };
 
-const tg_ub_kernel ascend_ub_sum_rows[] = {
+ASCEND_KERNELS(sum_rows) = {
     [FORWARD] = {.name = "sum_rows_forward",
                  ASCEND_BUFFERS(sum_rows_forward),
                  .max_rows = SUM_ROWS_AT_ONCE},
@@ -130,6 +130,9 @@ static tg_status sum(tg_ctx *ctx, const tg_tensor *x, const tg_tensor *factor, c
     tg_tensor rows_of_y = *y;
     return sum(ctx, &sums, factor, &rows_of_y, scale, accumulate);
 }
+
+ASCEND_OPERATOR(sum_rows_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(sum_rows_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args)
 {

@@ -7,7 +7,7 @@ enum { FORWARD, BACKWARD };
 ASCEND_KERNEL(sum_squares_forward, SUM_SQUARES_FORWARD);
 ASCEND_KERNEL(sum_squares_backward, SUM_SQUARES_BACKWARD);
 
-const tg_ub_kernel ascend_ub_sum_squares[] = {
+ASCEND_KERNELS(sum_squares) = {
     [FORWARD] = {.name = "sum_squares_forward.flat",
                  ASCEND_BUFFERS(sum_squares_forward),
                  .flat = 1},
@@ -16,6 +16,9 @@ const tg_ub_kernel ascend_ub_sum_squares[] = {
                   .flat = 1},
     {0},
 };
+
+ASCEND_OPERATOR(sum_squares_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(sum_squares_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_sum_squares_forward(tg_ctx *ctx, const tg_sum_squares_forward_args *args)
 {

@@ -10,7 +10,7 @@ ASCEND_KERNEL(swiglu_backward_y, SWIGLU_BACKWARD_Y);
 ASCEND_KERNEL(swiglu_forward_short, SWIGLU_FORWARD_SHORT);
 ASCEND_KERNEL(swiglu_backward_short, SWIGLU_BACKWARD_SHORT);
 
-const tg_ub_kernel ascend_ub_swiglu[] = {
+ASCEND_KERNELS(swiglu) = {
     [FORWARD] = {.name = "swiglu_forward.flat", ASCEND_BUFFERS(swiglu_forward), .flat = 1},
     [BACKWARD] = {.name = "swiglu_backward.flat", ASCEND_BUFFERS(swiglu_backward), .flat = 1},
     [BACKWARD_Y] = {.name = "swiglu_backward_y.flat", ASCEND_BUFFERS(swiglu_backward_y), .flat = 1},
@@ -18,6 +18,9 @@ const tg_ub_kernel ascend_ub_swiglu[] = {
     [BACKWARD_SHORT] = ASCEND_SHORT("swiglu_backward.short", swiglu_backward_short),
     {0},
 };
+
+ASCEND_OPERATOR(swiglu_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(swiglu_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
 {

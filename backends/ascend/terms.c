@@ -7,7 +7,7 @@ ASCEND_KERNEL(terms_total, TERMS_TOTAL);
 
 enum { COUNT, TOTAL };
 
-const tg_ub_kernel ascend_ub_terms[] = {
+ASCEND_KERNELS(terms) = {
     [COUNT] = {.name = "count_labels.flat",
                ASCEND_BUFFERS(count_labels),
                .flat = 1,

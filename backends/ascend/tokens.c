@@ -10,7 +10,7 @@ ASCEND_KERNEL(zero_rows, ZERO_ROWS);
 
 enum { SELECT, ZERO };
 
-const tg_ub_kernel ascend_ub_tokens[] = {
+ASCEND_KERNELS(tokens) = {
     [SELECT] = {.name = "select_tokens", ASCEND_BUFFERS(select_tokens), .flat = 1, .max_rows = 1},
     [ZERO] = {.name = "zero_rows", ASCEND_BUFFERS(zero_rows), .flat = 1, .max_rows = 1},
     {0},
@@ -136,6 +136,9 @@ int ascend_takes_temperature(double temperature)
 #define TOKENS_CALL(args)                                                                         \
     .logits = (args)->logits, .target = (args)->target, .mask = (args)->mask, .lse = (args)->lse, \
     .temperature = (args)->temperature
+
+ASCEND_OPERATOR_IF(selective_log_softmax_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(selective_log_softmax_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_selective_log_softmax_forward(tg_ctx *ctx,
                                                const tg_selective_log_softmax_forward_args *args)

@@ -6,7 +6,7 @@ enum { FORWARD, BACKWARD };
 
 ASCEND_KERNEL_OF(terms, tvd, TVD);
 
-const tg_ub_kernel ascend_ub_tvd[] = {
+ASCEND_KERNELS(tvd) = {
     [FORWARD] = TERMS_KERNEL("tvd_forward", tvd),
     [BACKWARD] = TERMS_KERNEL("tvd_backward", tvd),
     {0},
@@ -16,6 +16,9 @@ const tg_ub_kernel ascend_ub_tvd[] = {
     .x = (args)->p, .y = (args)->q, .d = (args)->dp, .dloss = (args)->dloss, \
     .labels = (args)->labels, .ignore_index = (args)->ignore_index,          \
     .reduction = (args)->reduction, .term = 0.5
+
+ASCEND_OPERATOR(tvd_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR(tvd_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
 {

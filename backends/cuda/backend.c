@@ -325,6 +325,10 @@ static void end_context(tg_ctx *ctx, void *kept)
 
 /* ---- the table ---- */
 
+#define OPERATOR(op, takes) tg_status cuda_##op(tg_ctx *ctx, const tg_##op##_args *args);
+#include "cuda_operators.inc"
+#undef OPERATOR
+
 static const tg_impl impls[] = {
     TG_IMPL(flash_attention_forward, "cudnn", 0, TG_TAKES_BF16 | TG_TAKES_F16,
             cuda_flash_attention_cudnn_accepts, cuda_flash_attention_cudnn),
@@ -344,7 +348,7 @@ static const tg_impl impls[] = {
     TG_IMPL(gemm, "wgmma", 0, TG_TAKES_BF16 | TG_TAKES_F16, cuda_gemm_wgmma_accepts,
             cuda_gemm_wgmma),
 #define OPERATOR(op, takes) TG_IMPL(op, "", 0, takes, NULL, cuda_##op),
-#include "host/operators.inc"
+#include "cuda_operators.inc"
 #undef OPERATOR
     TG_IMPLS_END,
 };

@@ -4,40 +4,9 @@
 
 #include "eager.h"
 
-#define FAMILIES(FAMILY)                 \
-    FAMILY(adamw)                        \
-    FAMILY(cross_entropy)                \
-    FAMILY(dyt)                          \
-    FAMILY(embedding)                    \
-    FAMILY(flash_attention)              \
-    FAMILY(fused_linear_cross_entropy)   \
-    FAMILY(fused_linear_jsd)             \
-    FAMILY(fused_neighborhood_attention) \
-    FAMILY(geglu)                        \
-    FAMILY(gemm)                         \
-    FAMILY(group_norm)                   \
-    FAMILY(grpo_loss)                    \
-    FAMILY(jsd)                          \
-    FAMILY(kl_div)                       \
-    FAMILY(layer_norm)                   \
-    FAMILY(llama4_rope)                  \
-    FAMILY(poly_norm)                    \
-    FAMILY(qwen2vl_mrope)                \
-    FAMILY(relu_squared)                 \
-    FAMILY(rms_norm)                     \
-    FAMILY(rope)                         \
-    FAMILY(selective_log_softmax)        \
-    FAMILY(softmax)                      \
-    FAMILY(softmax_jsd)                  \
-    FAMILY(sparsemax)                    \
-    FAMILY(sum_rows)                     \
-    FAMILY(sum_squares)                  \
-    FAMILY(swiglu)                       \
-    FAMILY(tvd)
-
-#define FAMILY(name) extern const tg_impl unfused_impls_##name[];
-FAMILIES(FAMILY)
-#undef FAMILY
+#define IMPLS(name) extern UNFUSED_IMPLS(name);
+#include "unfused_families.inc"
+#undef IMPLS
 
 const tg_host *unfused_host;
 
@@ -51,9 +20,9 @@ static tg_status open_backend(const tg_host *host)
 static const tg_impl *all_impls(void)
 {
     static const tg_impl *const families[] = {
-#define FAMILY(name) unfused_impls_##name,
-        FAMILIES(FAMILY)
-#undef FAMILY
+#define IMPLS(name) unfused_impls_##name,
+#include "unfused_families.inc"
+#undef IMPLS
     };
     static tg_impl all[TG_OP_COUNT + 1];
     int count = 0;

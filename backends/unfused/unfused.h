@@ -14,7 +14,8 @@ extern const tg_host *unfused_host;
             return status_;             \
     } while (0)
 
-/* A family's table: UNFUSED_IMPLS(dyt) = {UNFUSED_IMPL(dyt_forward, forward), ..., TG_IMPLS_END}; backend.c lists the families. */
+/* A family's table: UNFUSED_IMPLS(dyt) = {UNFUSED_IMPL(dyt_forward, forward), ..., TG_IMPLS_END}; CMake lists the families
+ * for backend.c. */
 #define UNFUSED_IMPLS(family) const tg_impl unfused_impls_##family[]
 #define UNFUSED_IMPL(op, run) UNFUSED_IMPL_IF(op, NULL, run)
 #define UNFUSED_IMPL_IF(op, accepts, run) TG_IMPL(op, "", 0, TG_TAKES_FLOATS, accepts, run)

@@ -11,7 +11,7 @@ shift 3
 command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer, a part of CUDA, is not here"; exit 77; }
 [ -e "$build/libtigon_cuda.so" ] || { echo "libtigon_cuda.so is not built"; exit 77; }
 "$tigon" info | grep -q '^ *cuda .*counts [1-9]' || { echo "no NVIDIA GPU is here"; exit 77; }
-[ $# -gt 0 ] || set -- $(cd "$source/backends/cuda" && sed -nE 's/^ *(OPERATOR|TG_IMPL)\(([a-z0-9_]+),.*/\2/p' host/operators.inc backend.c | sort -u)
+[ $# -gt 0 ] || set -- $(cd "$source/backends/cuda" && sed -nE 's/^ *(CUDA_OPERATOR|TG_IMPL)\(([a-z0-9_]+),.*/\2/p' */*.cu backend.c | sort -u)
 if [ $# -gt 1 ]; then
     export OMP_NUM_THREADS=1
     printf '%s\n' "$@" | xargs -P "$(nproc)" -I'{}' sh "$0" "$tigon" "$build" "$source" '{}'

@@ -43,12 +43,12 @@ same "$page: operators" "$again"
 if command -v python3 >/dev/null; then
     "$tigon" list --json >"$work/list.json"
     python3 - $page "$work/list.json" "$again" <<'END' || exit 1
-import json, re, sys
+import glob, json, re, sys
 page, listed, again = open(sys.argv[1]).read(), json.load(open(sys.argv[2])), sys.argv[3]
 known = {o["name"]: {(r["device"] if r["device"] != "cpu" else r["backend"], r["name"]) for r in o["implementations"]} for o in listed["operators"]}
-inc = open("backends/cuda/host/operators.inc").read()
-for op in re.findall(r"^OPERATOR\((\w+),", inc, re.M):
-    known[op].add(("cuda", f"cuda/{op}"))
+for path in glob.glob("backends/cuda/*/*.cu"):
+    for op in re.findall(r"^CUDA_OPERATOR\((\w+),", open(path).read(), re.M):
+        known[op].add(("cuda", f"cuda/{op}"))
 for op, variant in re.findall(r'TG_IMPL\((\w+), "(\w+)"', open("backends/cuda/backend.c").read()):
     known[op].add(("cuda", f"cuda/{op}.{variant}"))
 rows = [[f.strip() for f in line.strip("|").split("|")] for line in page.splitlines() if re.match(r"\| (operator|`)", line)]

@@ -112,7 +112,7 @@ assert compared > 30, compared
 END
 
 # The committed pages: each operator that has a kernel is in one.
-for operator in $(sed -n 's/^OPERATOR(\([a-z0-9_]*\),.*/\1/p' "$source/backends/ascend/operators.inc"); do
+for operator in $(sh "$source/tests/ascend/operators.sh" "$source"); do
     grep -qw "$operator" "$source"/docs/results/npu/*.md ||
         fail "docs/results/npu: no report of $operator; build/tigon report --all --output docs/results/npu writes them"
 done

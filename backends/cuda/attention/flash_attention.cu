@@ -98,6 +98,9 @@ static flash_problem problem_of(const tg_tensor *q, const tg_tensor *k, double s
     return p;
 }
 
+CUDA_OPERATOR(flash_attention_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(flash_attention_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_flash_attention_forward(tg_ctx *ctx, const tg_flash_attention_forward_args *args)
 {
     cuda_call call;

@@ -79,6 +79,9 @@ template <class F> static void by_way(int way, const tg_tensor *t, F run)
     });
 }
 
+CUDA_OPERATOR(fused_neighborhood_attention_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(fused_neighborhood_attention_backward, TG_TAKES_FLOATS);
+
 tg_status
 cuda_fused_neighborhood_attention_forward(tg_ctx *ctx,
                                           const tg_fused_neighborhood_attention_forward_args *args)

@@ -49,12 +49,12 @@ tg_status cuda_convert(tg_ctx *ctx, const tg_tensor *to, const tg_tensor *from, 
 void cuda_move(const void *const *from, int reads, void *const *to, int writes, size_t bytes,
                cudaStream_t stream);
 
-#define OPERATOR(op, takes) tg_status cuda_##op(tg_ctx *ctx, const tg_##op##_args *args);
-#include "operators.inc"
-#undef OPERATOR
-
 #ifdef __cplusplus
 }
+/* An operator that a family's file runs, by a function cuda_<operator>(), of these element types. CMake makes the table of backend.c
+ * from these lines. */
+#define CUDA_OPERATOR(op, takes) \
+    extern "C" tg_status cuda_##op(tg_ctx *ctx, const tg_##op##_args *args)
 #endif
 
 /* ---- tensors: tigon/rows.h ---- */

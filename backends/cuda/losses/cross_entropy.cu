@@ -252,6 +252,9 @@ static tg_status forward(const cuda_call &call, const tg_cross_entropy_forward_a
     return TG_OK;
 }
 
+CUDA_OPERATOR(cross_entropy_forward, TG_TAKES_FLOATS | TG_TAKES_PLANES);
+CUDA_OPERATOR(cross_entropy_backward, TG_TAKES_FLOATS | TG_TAKES_PLANES);
+
 tg_status cuda_cross_entropy_forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
 {
     cuda_call call;

@@ -212,6 +212,9 @@ static tg_status backward(const cuda_call &call, const tg_grpo_loss_backward_arg
     return TG_OK;
 }
 
+CUDA_OPERATOR(grpo_loss_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(grpo_loss_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_grpo_loss_forward(tg_ctx *ctx, const tg_grpo_loss_forward_args *args)
 {
     static const char op[] = "grpo_loss_forward";

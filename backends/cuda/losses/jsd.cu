@@ -53,6 +53,9 @@ static tg_status run(tg_ctx *ctx, double beta, const divergence_call &c)
                          : divergence_run(ctx, mixed, c);
 }
 
+CUDA_OPERATOR(jsd_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(jsd_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_jsd_forward(tg_ctx *ctx, const tg_jsd_forward_args *args)
 {
     divergence_call c = call_of("jsd_forward", args);

@@ -20,6 +20,9 @@ static tg_status run(tg_ctx *ctx, const divergence_call &c, int64_t log_target, 
                       : divergence_run(ctx, loss, c);
 }
 
+CUDA_OPERATOR(kl_div_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(kl_div_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_kl_div_forward(tg_ctx *ctx, const tg_kl_div_forward_args *args)
 {
     divergence_call c = {};

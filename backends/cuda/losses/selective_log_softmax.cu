@@ -183,6 +183,9 @@ void launch_logit_gradients(const cuda_call &call, const tokens &k, const tg_ten
         });
 }
 
+CUDA_OPERATOR(selective_log_softmax_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(selective_log_softmax_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_selective_log_softmax_forward(tg_ctx *ctx,
                                              const tg_selective_log_softmax_forward_args *a)
 {

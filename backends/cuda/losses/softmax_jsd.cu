@@ -201,6 +201,9 @@ template <class ARGS> static softmax_jsd_call call_of(const char *op, const ARGS
     return c;
 }
 
+CUDA_OPERATOR(softmax_jsd_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(softmax_jsd_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_softmax_jsd_forward(tg_ctx *ctx, const tg_softmax_jsd_forward_args *args)
 {
     softmax_jsd_call c = call_of("softmax_jsd_forward", args);

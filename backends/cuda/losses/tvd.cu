@@ -28,6 +28,9 @@ template <class ARGS> static divergence_call call_of(const char *op, const ARGS 
     return c;
 }
 
+CUDA_OPERATOR(tvd_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(tvd_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_tvd_forward(tg_ctx *ctx, const tg_tvd_forward_args *args)
 {
     divergence_call c = call_of("tvd_forward", args);

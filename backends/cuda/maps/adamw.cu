@@ -105,6 +105,8 @@ template <class T> __global__ void __launch_bounds__(ADAMW_THREADS) adamw_kernel
     }
 }
 
+CUDA_OPERATOR(adamw, TG_TAKES_FLOATS);
+
 tg_status cuda_adamw(tg_ctx *ctx, const tg_adamw_args *args)
 {
     cuda_call call;

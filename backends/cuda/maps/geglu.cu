@@ -71,6 +71,9 @@ template <bool EXACT> struct geglu_gradient {
     }
 };
 
+CUDA_OPERATOR(geglu_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(geglu_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *a)
 {
     const tg_tensor *const tensors[] = {a->gate, a->up, a->y};

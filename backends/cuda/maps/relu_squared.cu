@@ -22,6 +22,9 @@ struct relu_squared_gradient {
     }
 };
 
+CUDA_OPERATOR(relu_squared_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(relu_squared_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_relu_squared_forward(tg_ctx *ctx, const tg_relu_squared_forward_args *a)
 {
     const tg_tensor *const tensors[] = {a->x, a->y};

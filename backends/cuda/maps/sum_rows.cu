@@ -227,6 +227,9 @@ static sum_rows_args args_of(const tg_tensor *x, const tg_tensor *y, const tg_te
     return a;
 }
 
+CUDA_OPERATOR(sum_rows_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(sum_rows_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args)
 {
     sum_rows_args a = args_of(args->x, args->y, args->factor, args->scale);

@@ -54,6 +54,9 @@ struct sum_squares_gradient {
     }
 };
 
+CUDA_OPERATOR(sum_squares_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(sum_squares_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_sum_squares_forward(tg_ctx *ctx, const tg_sum_squares_forward_args *args)
 {
     const tg_tensor *const tensors[] = {args->x};

@@ -41,6 +41,9 @@ struct swiglu_both {
     }
 };
 
+CUDA_OPERATOR(swiglu_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(swiglu_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *a)
 {
     const tg_tensor *const tensors[] = {a->gate, a->up, a->y};

@@ -196,6 +196,9 @@ static dyt_args args_of(const tg_tensor *x, const tg_tensor *alpha, const tg_ten
     return a;
 }
 
+CUDA_OPERATOR(dyt_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(dyt_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_dyt_forward(tg_ctx *ctx, const tg_dyt_forward_args *args)
 {
     static const char op[] = "dyt_forward";

@@ -116,6 +116,9 @@ static double group_size(const group_shape &s)
     return (double)s.width * s.lines * s.n;
 }
 
+CUDA_OPERATOR(group_norm_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(group_norm_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_args *args)
 {
     static const char op[] = "group_norm_forward";

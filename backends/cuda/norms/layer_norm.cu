@@ -86,6 +86,9 @@ __global__ void __launch_bounds__(ARE_FEW<K> ? STREAM_THREADS : MOST_LANES, ARE_
     }
 }
 
+CUDA_OPERATOR(layer_norm_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(layer_norm_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_layer_norm_forward(tg_ctx *ctx, const tg_layer_norm_forward_args *args)
 {
     static const char op[] = "layer_norm_forward";

@@ -63,6 +63,9 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
     }
 }
 
+CUDA_OPERATOR(poly_norm_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(poly_norm_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_args *args)
 {
     static const char op[] = "poly_norm_forward";

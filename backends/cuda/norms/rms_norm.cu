@@ -119,6 +119,11 @@ template <class ARGS> static forward_args forward_of(const ARGS *a)
     return f;
 }
 
+CUDA_OPERATOR(rms_norm_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(fused_add_rms_norm_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(rms_norm_backward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(fused_add_rms_norm_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_rms_norm_forward(tg_ctx *ctx, const tg_rms_norm_forward_args *a)
 {
     const tg_tensor *const tensors[] = {a->x, a->y, a->weight};

@@ -84,6 +84,8 @@ static gemm_operand operand_of(const tg_tensor *t, int lines_are_columns)
     return o;
 }
 
+CUDA_OPERATOR(gemm, TG_TAKES_FLOATS);
+
 tg_status cuda_gemm(tg_ctx *ctx, const tg_gemm_args *args)
 {
     gemm_problem p = {};

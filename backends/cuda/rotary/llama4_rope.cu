@@ -60,6 +60,9 @@ static tg_status run(tg_ctx *ctx, const char *op, const tg_tensor *q, const tg_t
     return rotate<rotary_pairs>(ctx, op, q, a);
 }
 
+CUDA_OPERATOR(llama4_rope_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(llama4_rope_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_llama4_rope_forward(tg_ctx *ctx, const tg_llama4_rope_forward_args *args)
 {
     rotary_args a = {};

@@ -19,6 +19,9 @@ template <class ARGS> static rotary_args args_of(const ARGS *args, const tg_tens
     return a;
 }
 
+CUDA_OPERATOR(qwen2vl_mrope_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(qwen2vl_mrope_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_qwen2vl_mrope_forward(tg_ctx *ctx, const tg_qwen2vl_mrope_forward_args *args)
 {
     rotary_args a = args_of(args, args->q);

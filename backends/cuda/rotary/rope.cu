@@ -12,6 +12,9 @@ template <class ARGS> static rotary_args args_of(const ARGS *args, const tg_tens
     return a;
 }
 
+CUDA_OPERATOR(rope_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(rope_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_rope_forward(tg_ctx *ctx, const tg_rope_forward_args *args)
 {
     rotary_args a = args_of(args, args->q);

@@ -103,6 +103,9 @@ __global__ void __launch_bounds__(K == FEW ? STREAM_THREADS : MOST_LANES, K == F
     }
 }
 
+CUDA_OPERATOR(softmax_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(softmax_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_softmax_forward(tg_ctx *ctx, const tg_softmax_forward_args *args)
 {
     static const char op[] = "softmax_forward";

@@ -70,6 +70,9 @@ template <class T> static void launch_sparsemax_rows(const cuda_call &call, row_
     launch_rows(call, s, s.blocks, bytes_of_chunks(s, 1), walked, a);
 }
 
+CUDA_OPERATOR(sparsemax_forward, TG_TAKES_FLOATS);
+CUDA_OPERATOR(sparsemax_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_sparsemax_forward(tg_ctx *ctx, const tg_sparsemax_forward_args *args)
 {
     static const char op[] = "sparsemax_forward";

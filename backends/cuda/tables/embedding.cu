@@ -32,6 +32,8 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS)
     }
 }
 
+CUDA_OPERATOR(embedding_forward, TG_TAKES_FLOATS);
+
 tg_status cuda_embedding_forward(tg_ctx *ctx, const tg_embedding_forward_args *a)
 {
     const int64_t rows = rows_of(a->y), n = width_of(a->y);

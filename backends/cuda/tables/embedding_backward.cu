@@ -272,6 +272,8 @@ static tg_status sum_rows(const cuda_call &call, const tg_embedding_backward_arg
     return status;
 }
 
+CUDA_OPERATOR(embedding_backward, TG_TAKES_FLOATS);
+
 tg_status cuda_embedding_backward(tg_ctx *ctx, const tg_embedding_backward_args *args)
 {
     cuda_call call;
