@@ -9,8 +9,8 @@ forget=$2
 mkdir -p "$3"
 answers=$(cd "$3" && pwd)/answers
 shift 3
-[ $# -gt 0 ] || set -- swiglu geglu relu_squared softmax embedding rms_norm fused_add_rms_norm cross_entropy \
-    adamw kl_div tvd jsd layer_norm poly_norm rope qwen2vl_mrope llama4_rope group_norm dyt selective_log_softmax grpo_loss softmax_jsd sum_rows sum_squares sparsemax gemm flash_attention fused_neighborhood_attention
+source=$(cd "$(dirname "$0")/../../.." && pwd)
+[ $# -gt 0 ] || set -- $(sh "$source/tests/ascend/operators.sh" "$source")
 unset TIGON_IMPL TIGON_VERBOSE TIGON_ASCEND_SEED TIGON_SOC ASCEND_UB_CAPACITY_BITS
 export TIGON_DEVICE=npu-model OMP_NUM_THREADS=1
 rm -f "$answers"
@@ -22,7 +22,7 @@ for bits in "" 786432 393216; do
     done
 done
 all=$(cut -d ' ' -f 1 "$answers" | sort -u | wc -l)
-kernels=$(dirname "$0")/../../../backends/ascend/kernels
+kernels=$source/backends/ascend/kernels
 left=$(sort -u "$answers" | awk '{ said[$1] = said[$1] " " $2 } END { for (call in said) if (said[call] == " unnoticed") print call }' | sort |
     while IFS=: read -r file line call; do
         sed -n "${line}p" "$kernels"/*/"$file" | grep -q unnoticed: || echo "$file:$line:$call"

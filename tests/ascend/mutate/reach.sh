@@ -7,13 +7,14 @@ set -eu
 tigon=$(realpath "$1")
 ascsim=$(realpath "$2")
 here=$(cd "$(dirname "$0")" && pwd)
-kernels=$here/../../../backends/ascend/kernels
+source=$(cd "$here/../../.." && pwd)
+kernels=$source/backends/ascend/kernels
 rm -rf "$3" && mkdir -p "$3/model"
 folder=$(cd "$3" && pwd)
 unset TIGON_IMPL TIGON_VERBOSE TIGON_ASCEND_SEED TIGON_SOC ASCEND_UB_CAPACITY_BITS
 cd "$folder"
-for source in "$kernels"/*/*.asc.c; do
-    gcc $("$ascsim" flags compile) -Og -fno-inline -fno-thread-jumps --coverage -fprofile-update=atomic -fvisibility=hidden -I"$kernels" -c "$source"
+for kernel in "$kernels"/*/*.asc.c; do
+    gcc $("$ascsim" flags compile) -Og -fno-inline -fno-thread-jumps --coverage -fprofile-update=atomic -fvisibility=hidden -I"$kernels" -c "$kernel"
 done
 # The counters are atomic, and -fsanitize=thread has atomic operations go through a function of its own.
 echo 'long __tsan_atomic64_fetch_add(volatile long *at, long n, int order) { (void)order; return __atomic_fetch_add(at, n, 0); }' |
@@ -21,8 +22,7 @@ echo 'long __tsan_atomic64_fetch_add(volatile long *at, long n, int order) { (vo
 gcc ./*.o model/atomic.o --coverage $("$ascsim" flags link) -o model/libtigon_ascend_model.so
 ln -s "$(ldd model/libtigon_ascend_model.so | sed -n 's/.*libascsim.so => \([^ ]*\).*/\1/p')" model/libascsim.so
 export TIGON_ASCEND_MODEL="$folder/model" TIGON_DEVICE=npu-model OMP_WAIT_POLICY=passive
-operators="swiglu geglu relu_squared softmax embedding rms_norm fused_add_rms_norm cross_entropy
-    adamw kl_div tvd jsd layer_norm poly_norm rope qwen2vl_mrope llama4_rope group_norm dyt selective_log_softmax grpo_loss softmax_jsd sum_rows sum_squares sparsemax"
+operators=$(sh "$source/tests/ascend/operators.sh" "$source" | grep -vE '^(gemm|flash_attention|fused_neighborhood_attention)')
 for setting in TIGON_SOC=910B1 TIGON_SOC=910B4 ASCEND_UB_CAPACITY_BITS=786432; do
     echo "$setting: $(env $setting "$tigon" check --strict $operators 2>&1 | tail -1)"
 done
