@@ -20,7 +20,7 @@ static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, cons
                                                     int64_t row)
 {
     const int64_t rows = asc_min_of(f->group, r->rows - row);
-    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+    ASC_MAY_FILL(slot);
     flash_scores_in(f, ASC_UB(float, u->s_at, slot), r->s + row * f->tile, rows, r->n);
     flash_scores_in(f, ASC_UB(float, u->ds_at, slot), r->ds + row * f->tile, rows, r->n);
     flash_values_in(asc_place(u->lse_at, slot), r->lse + row * f->dilation, rows, f->dilation);
@@ -63,7 +63,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     for (int64_t c = 0; c < width; c += ASC_LANES)
         asc_sub(ds + c, ds + c, less, (uint8_t)rows, 1, 1, 0, (uint8_t)(width / 8),
                 (uint8_t)(width / 8), 1);
-    ASC_WAIT(PIPE_MTE3, PIPE_V, u->slot);
+    ASC_MAY_WRITE(u->slot);
     ASC_THEN();
 #if ASC_16BIT
     asc_exp(s, s, n);
@@ -77,9 +77,8 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     ASC_THEN();
     asc_mul(dp, ds, p, n);
 #endif
-    ASC_NOTIFY(PIPE_V, PIPE_MTE2, u->slot);
-    ASC_NOTIFY(PIPE_V, PIPE_MTE3, u->slot);
-    ASC_WAIT(PIPE_V, PIPE_MTE3, u->slot);
+    ASC_HAS_READ(u->slot);
+    ASC_HAS_WRITTEN(u->slot);
 }
 
 static inline __aicore__ void ASC_NAME(flash_send)(const flash_problem *f, const FLASH_UB *u,
@@ -92,7 +91,7 @@ static inline __aicore__ void ASC_NAME(flash_send)(const flash_problem *f, const
                          (uint32_t)(r->n * size), 0, 0, apart, gap);
     asc_copy_ub2gm_align(r->dp + row * f->tile, ASC_UB(ASC_T, u->dp_at, u->slot), (uint16_t)rows,
                          (uint32_t)(r->n * size), 0, 0, apart, gap);
-    ASC_NOTIFY(PIPE_MTE3, PIPE_V, u->slot);
+    ASC_HAS_LEFT(u->slot);
 }
 
 /* This core's rows of a tile of queries. */

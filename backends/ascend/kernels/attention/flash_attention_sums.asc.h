@@ -47,15 +47,14 @@ ASC_KERNEL ASC_NAME(flash_attention_delta)(ASC_PARAMS(FLASH_ATTENTION_DELTA))
          task += asc_get_block_num(), slot ^= 1) {
         const int64_t row = task % tiles * most, head = task / tiles;
         const int64_t rows = asc_min_of(most, queries - row);
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_MAY_FILL(slot);
         ASC_NAME(flash_rows_in)
         (asc_place(dy_at, slot), dy + flash_at(of_dy, head / heads, row, head % heads), rows, d,
          of_dy.row, pitch);
         ASC_NAME(flash_rows_in)
         (asc_place(y_at, slot), y + flash_at(of_y, head / heads, row, head % heads), rows, d,
          of_y.row, pitch);
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+        ASC_HAS_FILLED(slot);
         __ubuf__ float *sums = ASC_UB(float, sums_at, slot);
 #if ASC_16BIT
         __ubuf__ float *left = ASC_SCRATCH(left), *right = ASC_SCRATCH(right);
@@ -64,14 +63,13 @@ ASC_KERNEL ASC_NAME(flash_attention_delta)(ASC_PARAMS(FLASH_ATTENTION_DELTA))
 #else
         __ubuf__ float *left = ASC_UB(float, dy_at, slot), *right = ASC_UB(float, y_at, slot);
 #endif
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        ASC_MAY_WRITE(slot);
         ASC_THEN();
         ASC_NAME(flash_sum_rows)(sums, left, right, rows, pitch);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_HAS_READ(slot);
+        ASC_HAS_WRITTEN(slot);
         asc_copy_ub2gm_align(delta + head * queries + row, sums, (uint32_t)(4 * rows));
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_LEFT(slot);
         ASC_THEN();
     }
     asc_pipeline_end();
@@ -139,17 +137,16 @@ ASC_KERNEL ASC_NAME(flash_attention_add)(ASC_PARAMS(FLASH_ATTENTION_ADD))
         for (int64_t core = -1;
              (core = ASC_NAME(flash_next_core)(&u, head, row, of_keys, core)) >= 0; slot ^= 1) {
             __ubuf__ float *part = ASC_UB(float, part_at, slot);
-            ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+            ASC_MAY_FILL(slot);
             asc_copy_gm2ub_align(
                 part, parts + (((core - first) * batches * heads + head) * all_rows + row) * pitch,
                 1, 4 * n, 0, 0, 0, 0);
-            ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-            ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+            ASC_HAS_FILLED(slot);
             asc_add(sum, sum, part, n);
             ASC_THEN();
-            ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+            ASC_HAS_READ(slot);
         }
-        ASC_WAIT(PIPE_MTE3, PIPE_V, out);
+        ASC_MAY_WRITE(out);
 #if ASC_16BIT
         asc_mul_scalar(sum, sum, asc_f32(scale), n);
         ASC_THEN();
@@ -157,14 +154,13 @@ ASC_KERNEL ASC_NAME(flash_attention_add)(ASC_PARAMS(FLASH_ATTENTION_ADD))
 #else
         asc_mul_scalar(ASC_UB(float, to_at, out), sum, asc_f32(scale), n);
 #endif
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, out);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, out);
+        ASC_HAS_WRITTEN(out);
         asc_copy_ub2gm_align(to + flash_at(of_to, head / heads, row, head % heads),
                              ASC_UB(ASC_T, to_at, out), (uint16_t)rows,
                              (uint32_t)(d * (int64_t)sizeof(ASC_T)), 0, 0,
                              (uint32_t)((pitch - asc_round_up(d, block)) / block),
                              (uint32_t)((of_to.row - d) * (int64_t)sizeof(ASC_T)));
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, out);
+        ASC_HAS_LEFT(out);
         ASC_THEN();
         out ^= 1;
     }

@@ -13,7 +13,7 @@ static inline __aicore__ void ASC_NAME(flash_bring)(const flash_problem *f, cons
                                                     int s, __gm__ float *from, int64_t rows,
                                                     int64_t n)
 {
-    ASC_WAIT(PIPE_V, PIPE_MTE2, s);
+    ASC_MAY_FILL(s);
     flash_scores_in(f, ASC_UB(float, u->s_at, s), from, rows, n);
     ASC_NOTIFY(PIPE_MTE2, PIPE_V, s);
 }
@@ -65,7 +65,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
     ASC_NAME(flash_raise)(f, u, s, row, rows, width);
     flash_shift(s, ASC_UB(float, u->factor_at, 0), ASC_UB(float, u->shift_at, 0), rows, width);
     ASC_THEN();
-    ASC_WAIT(PIPE_MTE3, PIPE_V, u->p);
+    ASC_MAY_WRITE(u->p);
     asc_spread(fading, ASC_UB(float, u->fall_at, 0), rows);
 #if ASC_16BIT
     asc_exp(s, s, n);
@@ -78,9 +78,8 @@ static inline __aicore__ void ASC_NAME(flash_weigh)(const flash_problem *f, cons
 #endif
     FLASH_ALL_LANES();
     flash_fold(ASC_UB(float, u->lanes_at, 0) + row * ASC_LANES, fading, s, rows, width);
-    ASC_NOTIFY(PIPE_V, PIPE_MTE2, u->s);
-    ASC_NOTIFY(PIPE_V, PIPE_MTE3, u->p);
-    ASC_WAIT(PIPE_V, PIPE_MTE3, u->p);
+    ASC_HAS_READ(u->s);
+    ASC_HAS_WRITTEN(u->p);
 }
 
 /* Blocks of the rows' sums, and log(sum) + scale max. */
@@ -134,14 +133,14 @@ static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f,
         if (filled)
             ASC_WAIT(PIPE_MTE2, PIPE_V, u->s);
         else
-            ASC_WAIT(PIPE_V, PIPE_MTE2, u->s);
+            ASC_MAY_FILL(u->s);
         ASC_NAME(flash_weigh)(f, u, p, row, now);
         if (p->n)
             asc_copy_ub2gm_align(weights + row * f->tile, ASC_UB(ASC_T, u->p_at, u->p),
                                  (uint16_t)now, (uint32_t)(p->n * size), 0, 0,
                                  (uint32_t)((width - used) / block),
                                  (uint32_t)((f->tile - p->n) * size));
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, u->p);
+        ASC_HAS_LEFT(u->p);
         u->s ^= 1;
         u->p ^= 1;
     }
@@ -149,8 +148,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f,
         const int turn = (int)(p->turn % 2);
         ASC_RING_FLAG(asc_sync_wait, PIPE_MTE3, PIPE_V, 2 + turn);
         ASC_NAME(flash_total)(f, u, rows, turn);
-        asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-        asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+        ASC_FENCE(PIPE_V, PIPE_MTE3);
         if (lse)
             flash_values_out(lse + flash_lse_at(f, p->batch, p->row + first, p->head),
                              asc_place(u->log_at, turn), rows, f->dilation);
@@ -168,7 +166,7 @@ static inline __aicore__ void ASC_NAME(flash_write)(const flash_problem *f, FLAS
     __ubuf__ float *sums = ASC_UB(float, u->sums_at, 0) + row * pitch;
     __ubuf__ float *total = ASC_UB(float, u->total_at, turn) + row * 8;
     __ubuf__ ASC_T *to = ASC_UB(ASC_T, u->p_at, u->p);
-    ASC_WAIT(PIPE_MTE3, PIPE_V, u->p);
+    ASC_MAY_WRITE(u->p);
     for (int64_t c = 0; c < pitch; c += ASC_LANES)
 #if ASC_16BIT
         asc_div(sums + c, sums + c, total, (uint8_t)rows, 1, 1, 0, (uint8_t)(pitch / 8),
@@ -180,11 +178,10 @@ static inline __aicore__ void ASC_NAME(flash_write)(const flash_problem *f, FLAS
         asc_div(to + c, sums + c, total, (uint8_t)rows, 1, 1, 0, (uint8_t)(pitch / 8),
                 (uint8_t)(pitch / 8), 1);
 #endif
-    ASC_NOTIFY(PIPE_V, PIPE_MTE3, u->p);
-    ASC_WAIT(PIPE_V, PIPE_MTE3, u->p);
+    ASC_HAS_WRITTEN(u->p);
     asc_copy_ub2gm_align(y + row * y_row, to, (uint16_t)rows, (uint32_t)(f->d * size), 0, 0,
                          (uint32_t)((pitch - used) / block), (uint32_t)((y_row - f->d) * size));
-    ASC_NOTIFY(PIPE_MTE3, PIPE_V, u->p);
+    ASC_HAS_LEFT(u->p);
     u->p ^= 1;
 }
 

@@ -10,7 +10,7 @@ static inline __aicore__ void ASC_NAME(neighborhood_bring)(const flash_problem *
                                                            __gm__ float *ds, __gm__ float *lse)
 {
     const int64_t rows = asc_min_of(f->group, w->rows - row);
-    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+    ASC_MAY_FILL(slot);
     if (f->d)
         flash_scores_in(f, ASC_UB(float, u->s_at, slot), s + row * f->tile, rows, w->keys);
     if (ds) {
@@ -78,7 +78,7 @@ static inline __aicore__ void ASC_NAME(neighborhood_weigh)(const flash_problem *
     FLASH_ALL_LANES();
     ASC_THEN();
     flash_sum_rows(sum, folded, s, rows, width);
-    ASC_WAIT(PIPE_MTE3, PIPE_V, u->slot);
+    ASC_MAY_WRITE(u->slot);
     asc_log(log, sum, values);
     ASC_THEN();
     asc_sub(log, log, top, values);
@@ -128,7 +128,7 @@ static inline __aicore__ void ASC_NAME(neighborhood_weigh_back)(const flash_prob
     ASC_THEN();
     FLASH_ALL_LANES();
     flash_shift(s, ASC_UB(float, u->factor_at, 0), shift, rows, width);
-    ASC_WAIT(PIPE_MTE3, PIPE_V, u->slot);
+    ASC_MAY_WRITE(u->slot);
     ASC_THEN();
     asc_exp(s, s, n);
     ASC_THEN();
@@ -195,9 +195,8 @@ ASC_NAME(neighborhood_attend_window)(const flash_problem *f, neighborhood_ub *u,
         if (next >= w->rows)
             asc_repeat_reduce_sum(ASC_UB(float, u->odd_at, u->slot), ASC_UB(float, u->lanes_at, 0),
                                   1, 1, 1, 8);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, u->slot);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, u->slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, u->slot);
+        ASC_HAS_READ(u->slot);
+        ASC_HAS_WRITTEN(u->slot);
         ASC_NAME(neighborhood_send)(f, w, row, work->p[now][core], asc_place(u->p_at, u->slot));
         if (ds)
             ASC_NAME(neighborhood_send)
@@ -207,7 +206,7 @@ ASC_NAME(neighborhood_attend_window)(const flash_problem *f, neighborhood_ub *u,
                                        asc_min_of(f->group, w->rows - row), f->dilation);
         if (next >= w->rows)
             asc_copy_ub2gm_align(odd, ASC_UB(float, u->odd_at, u->slot), 4);
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, u->slot);
+        ASC_HAS_LEFT(u->slot);
         u->slot ^= 1;
     }
 }

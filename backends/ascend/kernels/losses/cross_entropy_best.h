@@ -20,8 +20,7 @@ static inline __aicore__ void ce_find_by_scalar(ce_best *best, __ubuf__ float *x
             best->at = begin + i;
         }
     }
-    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
-    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
+    ASC_FENCE(PIPE_S, PIPE_V);
 }
 
 /* The largest, and its first place, of what V has reduced last, which V has told S of. */
@@ -39,8 +38,7 @@ static inline __aicore__ int64_t ce_first_of_block(__ubuf__ float *x, float valu
     int64_t i = 0;
     while (i < 7 && x[i] != value)
         i++;
-    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
-    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
+    ASC_FENCE(PIPE_S, PIPE_V);
     return i;
 }
 

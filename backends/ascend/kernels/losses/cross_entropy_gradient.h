@@ -83,11 +83,9 @@ static inline __aicore__ int ce_trusts_lse(const ce_job *job, const ce_row *row)
     ce_expm1(ce_at(job, CE_P), q, ce_at(job, CE_OLD), ce_at(job, CE_VALUE), hit, ce_at(job, CE_TOP),
              8);
     asc_duplicate(ce_at(job, CE_TOP), row->lse / job->scale, 8);
-    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
-    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
+    ASC_FENCE(PIPE_V, PIPE_S);
     const float rest = q[0];
-    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
-    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
+    ASC_FENCE(PIPE_S, PIPE_V);
     return size * (1.0f - rest) < 512.0f * rest;
 }
 

@@ -97,8 +97,7 @@ static inline __aicore__ int ce_read_counts(ce_job *job, __gm__ float *counts, _
     if (!(job->flags & CE_COUNTED))
         return 1;
     asc_copy_gm2ub_align(copy, counts, (uint32_t)(blocks * 32));
-    asc_sync_notify(PIPE_MTE2, PIPE_S, EVENT_ID0);
-    asc_sync_wait(PIPE_MTE2, PIPE_S, EVENT_ID0);
+    ASC_FENCE(PIPE_MTE2, PIPE_S);
     for (int64_t b = 0; b < blocks; b++) {
         n += copy[b * 8];
         weights += copy[b * 8 + 1];

@@ -7,7 +7,7 @@ static inline __aicore__ void ASC_NAME(ce_load)(const ce_job *job, const asc_til
                                                 __gm__ float *dloss, __gm__ float *lse)
 {
     const int64_t pitch = asc_pitch(*tile, sizeof(ASC_T));
-    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+    ASC_MAY_FILL(slot);
     ASC_WAIT(PIPE_S, PIPE_MTE2, slot);
     for (int64_t r = 0, n; r < tile->rows; r += n) {
         n = asc_rows_of_group(from, tile->row + r, tile->rows - r);
@@ -95,8 +95,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(ASC_PARAMS(CROSS_ENTROPY_ROWS))
     if (flags & CE_ARGMAX)
         ce_clear_levels(&t);
     asc_pipeline_begin();
-    asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID0);
-    asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID1);
+    ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);
     int64_t task = asc_get_block_idx();
     if (task < grid.tasks) { /* unreached: no task; a launch has no more blocks than tasks */
         const asc_tile tile = asc_tile_at(grid, task);
@@ -117,7 +116,7 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(ASC_PARAMS(CROSS_ENTROPY_ROWS))
         }
         ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
         ASC_WAIT(PIPE_MTE2, PIPE_S, slot);
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        ASC_MAY_WRITE(slot);
 #if ASC_16BIT
         __ubuf__ float *e = ASC_UB(float, e_at, 0);
         ASC_WIDEN(e, ASC_UB(ASC_T, logits_at, slot), (uint32_t)(t.rows * t.pitch));
@@ -148,10 +147,9 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(ASC_PARAMS(CROSS_ENTROPY_ROWS))
             ce_rows_gradient(job, &t, ASC_UB(float, dlogits_at, slot), e);
 #endif
         }
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
         ASC_NOTIFY(PIPE_S, PIPE_MTE2, slot);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_HAS_WRITTEN(slot);
         if (writes)
             ASC_NAME(ce_store)(&tile, (__gm__ ASC_T *)dlogits, to, asc_place(dlogits_at, slot));
         if (!saved) {
@@ -165,10 +163,9 @@ ASC_KERNEL ASC_NAME(cross_entropy_rows)(ASC_PARAMS(CROSS_ENTROPY_ROWS))
                 asc_copy_ub2gm_align(predicted + tile.row, ASC_UB(int64_t, predicted_at, slot),
                                      (uint32_t)(tile.rows * 8));
         }
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_LEFT(slot);
     }
-    asc_sync_wait(PIPE_S, PIPE_MTE2, EVENT_ID0);
-    asc_sync_wait(PIPE_S, PIPE_MTE2, EVENT_ID1);
+    ASC_SLOTS(asc_sync_wait, PIPE_S, PIPE_MTE2);
     asc_pipeline_end();
     if (flags & (CE_EACH | CE_SAVED))
         return;

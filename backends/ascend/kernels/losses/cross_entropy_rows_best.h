@@ -130,8 +130,7 @@ static inline __aicore__ void ce_find_beside_nan(const ce_job *job, const ce_til
     float most;
     uint32_t index;
     asc_repeat_reduce_max_only_value(tile->eighth, tops, (uint32_t)tile->rows);
-    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
-    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
+    ASC_FENCE(PIPE_V, PIPE_S);
     asc_get_reduce_max_cnt(most, index);
     (void)index;
     if (most == most)
@@ -150,8 +149,7 @@ static inline __aicore__ void ce_find_beside_nan(const ce_job *job, const ce_til
         }
         best[r] = (int32_t)(first < 0 ? 0 : first);
     }
-    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
-    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
+    ASC_FENCE(PIPE_S, PIPE_V);
 }
 
 /* In RIGHT whether BEST is the target, whose offset CLASS is. */

@@ -44,8 +44,7 @@ ASC_KERNEL terms_total_f32(ASC_PARAMS(TERMS_TOTAL))
     asc_repeat_reduce_sum(part, lanes, ASC_LANES);
     ASC_THEN();
     asc_mul_scalar(part, part, asc_f32(scale) * share, 1);
-    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_MTE3);
     asc_copy_ub2gm_align(result, part, 4);
     asc_modes_clear();
 }

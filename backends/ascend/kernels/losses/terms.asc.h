@@ -40,7 +40,7 @@ ASC_KERNEL TERMS(ASC_PARAMS(TERMS_ARGS))
         const asc_tile tile = asc_tile_at(grid, task);
         const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
         const uint32_t n = (uint32_t)(tile.rows > 1 ? tile.rows * pitch : tile.columns);
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_MAY_FILL(slot);
         if (x)
             ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
         asc_tile_in(asc_place(y_in, slot), y, y_stride, y_size, tile, pitch);
@@ -49,9 +49,8 @@ ASC_KERNEL TERMS(ASC_PARAMS(TERMS_ARGS))
         if (short_columns)
             asc_copy_rows_in(asc_place(labels_at, slot), labels + tile.column / short_columns, 1,
                              tile.columns / short_columns * 8, 0, 0);
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_FILLED(slot);
+        ASC_MAY_WRITE(slot);
         __ubuf__ float *y32 = asc_any_widen(ASC_SCRATCH(y32), asc_place(y_in, slot), y_type, n);
 #if ASC_16BIT
         __ubuf__ float *x32 = ASC_SCRATCH(x32), *g = d ? ASC_SCRATCH(d32) : 0;
@@ -90,18 +89,17 @@ ASC_KERNEL TERMS(ASC_PARAMS(TERMS_ARGS))
         if (deach)
             asc_mul(g, g, ASC_UB(float, deach_at, slot), n);
         ASC_THEN();
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
 #if ASC_16BIT
         if (d)
             ASC_NARROW(ASC_UB(ASC_T, d_at, slot), g, n);
 #endif
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_HAS_WRITTEN(slot);
         if (d)
             ASC_ROWS_OUT(ASC_T, d, d_stride, tile, d_at, slot, pitch);
         if (each)
             ASC_ROWS_OUT(float, each, each_stride, tile, each_at, slot, pitch);
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_LEFT(slot);
     }
     if (sums) {
         __ubuf__ float *total = ASC_SCRATCH(total);

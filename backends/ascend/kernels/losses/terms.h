@@ -16,8 +16,7 @@ static inline __aicore__ float terms_share(__gm__ float *counts, __ubuf__ float 
     if (blocks == 0)
         return 1.0f;
     asc_copy_gm2ub_align(copy, counts, (uint32_t)(blocks * TERMS_PARTIAL * 4));
-    asc_sync_notify(PIPE_MTE2, PIPE_S, EVENT_ID0);
-    asc_sync_wait(PIPE_MTE2, PIPE_S, EVENT_ID0);
+    ASC_FENCE(PIPE_MTE2, PIPE_S);
     for (int64_t b = 0; b < blocks; b++)
         n += copy[b * TERMS_PARTIAL];
     return n != 0.0f ? 1.0f / n : 0.0f;
@@ -89,8 +88,7 @@ static inline __aicore__ void terms_leave(__gm__ float *to, __ubuf__ float *part
     asc_duplicate(part, 0.0f, TERMS_PARTIAL);
     ASC_THEN();
     asc_repeat_reduce_sum(part, lanes, ASC_LANES);
-    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_MTE3);
     asc_copy_ub2gm_align(to, part, TERMS_PARTIAL * 4);
 }
 

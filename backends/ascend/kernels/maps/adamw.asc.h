@@ -38,7 +38,7 @@ ASC_KERNEL ASC_NAME(adamw)(ASC_PARAMS(ADAMW))
         const asc_tile tile = asc_tile_at(grid, task);
         const uint32_t n = (uint32_t)tile.columns;
         __ubuf__ ASC_T *narrow = ASC_UB(ASC_T, param_at, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_MAY_FILL(slot);
         ASC_WAIT(PIPE_MTE3, PIPE_MTE2, slot);
         if (ASC_16BIT && grad_f32)
             ASC_LOAD(float, grad_at_all, slot, (__gm__ float *)grad, 0, tile);
@@ -50,8 +50,7 @@ ASC_KERNEL ASC_NAME(adamw)(ASC_PARAMS(ADAMW))
             ASC_LOAD(float, master_at, slot, master, 0, tile);
         else
             ASC_LOAD(ASC_T, param_at, slot, param, 0, tile);
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+        ASC_HAS_FILLED(slot);
         __ubuf__ float *g =
             ASC_NAME(adamw_grad)(asc_place(grad_at_all, slot), ASC_SCRATCH(grad32), grad_f32, n);
 #if ASC_16BIT
@@ -64,7 +63,7 @@ ASC_KERNEL ASC_NAME(adamw)(ASC_PARAMS(ADAMW))
 #endif
         adamw_tile(p, ASC_UB(float, m_at, slot), ASC_UB(float, v_at, slot), g, ASC_SCRATCH(square),
                    &by, n);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
 #if ASC_16BIT
         ASC_NARROW(narrow, p, n);
         ASC_THEN();
@@ -72,8 +71,7 @@ ASC_KERNEL ASC_NAME(adamw)(ASC_PARAMS(ADAMW))
         if (master)
             asc_copy((__ubuf__ uint32_t *)narrow, (__ubuf__ uint32_t *)p, n);
 #endif
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_HAS_WRITTEN(slot);
         ASC_STORE(ASC_T, param, 0, tile, param_at, slot);
         ASC_STORE(float, m, 0, tile, m_at, slot);
         ASC_STORE(float, v, 0, tile, v_at, slot);

@@ -17,12 +17,11 @@ ASC_KERNEL ASC_NAME(geglu_forward)(ASC_PARAMS(GEGLU_FORWARD))
         const asc_tile tile = asc_tile_at(grid, task);
         const uint32_t n = (uint32_t)(tile.rows * asc_pitch(tile, sizeof(ASC_T)));
         __ubuf__ ASC_T *in = ASC_UB(ASC_T, gate_at, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_MAY_FILL(slot);
         ASC_LOAD(ASC_T, up_at, slot, up, up_stride, tile);
         ASC_WAIT(PIPE_MTE3, PIPE_MTE2, slot);
         ASC_LOAD(ASC_T, gate_at, slot, gate, gate_stride, tile);
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+        ASC_HAS_FILLED(slot);
 #if ASC_16BIT
         __ubuf__ float *a = ASC_UB(float, gate32_at, 0);
         __ubuf__ float *u = ASC_UB(float, up32_at, 0);
@@ -43,7 +42,7 @@ ASC_KERNEL ASC_NAME(geglu_forward)(ASC_PARAMS(GEGLU_FORWARD))
         }
 #if ASC_16BIT
         ASC_WIDEN(u, ASC_UB(ASC_T, up_at, slot), n); /* where e was */
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
 #endif
         if (exact) {
             g = ASC_NAME(gelu_join)(&fit, h, p, a, in, n);
@@ -57,11 +56,10 @@ ASC_KERNEL ASC_NAME(geglu_forward)(ASC_PARAMS(GEGLU_FORWARD))
         ASC_NARROW(in, g, n); /* the next tile's first stage does not touch g */
 #else
         asc_mul(in, g, u, n);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
         ASC_THEN(); /* h is the next tile's */
 #endif
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_HAS_WRITTEN(slot);
         ASC_STORE(ASC_T, y, y_stride, tile, gate_at, slot);
         ASC_NOTIFY(PIPE_MTE3, PIPE_MTE2, slot);
     }
@@ -86,12 +84,11 @@ ASC_KERNEL ASC_NAME(geglu_backward)(ASC_PARAMS(GEGLU_BACKWARD))
          task += asc_get_block_num(), slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
         const uint32_t n = (uint32_t)(tile.rows * asc_pitch(tile, sizeof(ASC_T)));
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_MAY_FILL(slot);
         ASC_LOAD(ASC_T, dy_at, slot, dy, dy_stride, tile);
         ASC_LOAD(ASC_T, gate_at, slot, gate, gate_stride, tile);
         ASC_LOAD(ASC_T, up_at, slot, up, up_stride, tile);
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+        ASC_HAS_FILLED(slot);
 #if ASC_16BIT
         __ubuf__ float *g = ASC_UB(float, dy32_at, 0);
         __ubuf__ float *a = ASC_UB(float, gate32_at, 0);
@@ -113,9 +110,9 @@ ASC_KERNEL ASC_NAME(geglu_backward)(ASC_PARAMS(GEGLU_BACKWARD))
             gelu_slopes(g, k, a, q, w, h, n);
 #if ASC_16BIT
         ASC_WIDEN(u, ASC_UB(ASC_T, up_at, slot), n); /* where q was */
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
 #endif
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        ASC_MAY_WRITE(slot);
         if (exact)
             gelu_exact_products(dup_out, k, g, a, h, r, w, n);
         else
@@ -126,14 +123,13 @@ ASC_KERNEL ASC_NAME(geglu_backward)(ASC_PARAMS(GEGLU_BACKWARD))
         ASC_THEN();
         ASC_NARROW(ASC_UB(ASC_T, dgate_at, slot), dgate_out, n);
 #else
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
 #endif
         ASC_THEN(); /* scratch is the next tile's */
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_HAS_WRITTEN(slot);
         ASC_STORE(ASC_T, dgate, dgate_stride, tile, dgate_at, slot);
         ASC_STORE(ASC_T, dup, dup_stride, tile, dup_at, slot);
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_LEFT(slot);
     }
     asc_pipeline_end();
 }

@@ -5,11 +5,9 @@
 static inline __aicore__ void ASC_NAME(dyt_vector)(__ubuf__ float *to, uint64_t staged,
                                                    __gm__ void *from, int64_t is_f32, asc_tile t)
 {
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_MTE2);
     ASC_NAME(asc_columns_in)(staged, from, is_f32, t.column, t.columns);
-    asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID2);
-    asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID2);
+    ASC_FENCE(PIPE_MTE2, PIPE_V);
     ASC_NAME(asc_columns_widen)(to, staged, is_f32, 0.0f, asc_round_up(t.columns, ASC_LANES));
 }
 
@@ -38,11 +36,10 @@ ASC_KERNEL ASC_NAME(dyt_forward)(ASC_PARAMS(DYT_FORWARD))
             tile.rows = asc_min_of(tile_rows, end - tile.row);
             const uint32_t n = (uint32_t)(tile.rows * pitch);
             __ubuf__ ASC_T *out = ASC_UB(ASC_T, y_at, slot);
-            ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+            ASC_MAY_FILL(slot);
             ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
-            ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-            ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-            ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+            ASC_HAS_FILLED(slot);
+            ASC_MAY_WRITE(slot);
 #if ASC_16BIT
             __ubuf__ float *u = ASC_SCRATCH(x32), *t = ASC_SCRATCH(y32);
             ASC_WIDEN(u, ASC_UB(ASC_T, x_at, slot), n);
@@ -53,7 +50,7 @@ ASC_KERNEL ASC_NAME(dyt_forward)(ASC_PARAMS(DYT_FORWARD))
             dyt_argument(u, u, factor, n);
             dyt_quotient(t, u, ASC_SCRATCH(c), two, n);
             dyt_tanh(t, t, u, ASC_SCRATCH(h), ASC_SCRATCH(c), n);
-            ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+            ASC_HAS_READ(slot);
             if (beta)
                 ASC_FMA_BY_COLUMN(t, by, plus, tile.rows, pitch);
             else
@@ -62,10 +59,9 @@ ASC_KERNEL ASC_NAME(dyt_forward)(ASC_PARAMS(DYT_FORWARD))
 #if ASC_16BIT
             ASC_NARROW(out, t, n);
 #endif
-            ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-            ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+            ASC_HAS_WRITTEN(slot);
             ASC_ROWS_OUT(ASC_T, y, y_stride, tile, y_at, slot, pitch);
-            ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+            ASC_HAS_LEFT(slot);
         }
     }
     asc_pipeline_end();
@@ -103,17 +99,16 @@ ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
             tile.rows = asc_min_of(tile_rows, end - tile.row);
             const uint32_t n = (uint32_t)(tile.rows * pitch);
             __ubuf__ ASC_T *out = ASC_UB(ASC_T, dx_at, slot);
-            ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+            ASC_MAY_FILL(slot);
             ASC_ROWS_IN(ASC_T, dy_at, slot, dy, dy_stride, tile, pitch);
             ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
-            ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-            ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-            ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+            ASC_HAS_FILLED(slot);
+            ASC_MAY_WRITE(slot);
 #if ASC_16BIT
             __ubuf__ float *g = ASC_SCRATCH(dy32), *a = ASC_SCRATCH(x32), *t = ASC_SCRATCH(t);
             ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, slot), n);
             ASC_WIDEN(a, ASC_UB(ASC_T, x_at, slot), n);
-            ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+            ASC_HAS_READ(slot);
             ASC_THEN();
 #else
             __ubuf__ float *g = ASC_UB(float, dy_at, slot), *a = ASC_UB(float, x_at, slot);
@@ -147,15 +142,13 @@ ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
 #if ASC_16BIT
             ASC_NARROW(out, t, n);
 #else
-            ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+            ASC_HAS_READ(slot);
 #endif
-            ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-            ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+            ASC_HAS_WRITTEN(slot);
             ASC_ROWS_OUT(ASC_T, dx, dx_stride, tile, dx_at, slot, pitch);
-            ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+            ASC_HAS_LEFT(slot);
         }
-        asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-        asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+        ASC_FENCE(PIPE_V, PIPE_MTE3);
         const int64_t at = group * partials_stride + tile.column;
         if (dgammas)
             asc_copy_ub2gm_align(dgammas + at, dg, (uint32_t)(tile.columns * 4));
@@ -171,8 +164,7 @@ ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
         asc_add_rows(total, lanes, tile_rows, ASC_LANES);
         ASC_THEN();
         asc_repeat_reduce_sum(sum, total, ASC_LANES);
-        asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-        asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+        ASC_FENCE(PIPE_V, PIPE_MTE3);
         asc_copy_ub2gm_align(dalphas + asc_get_block_idx() * DYT_PARTIAL, sum, 4);
     }
     asc_pipeline_end();
@@ -242,8 +234,7 @@ ASC_KERNEL ASC_NAME(dyt_backward)(ASC_PARAMS(DYT_BACKWARD))
         asc_repeat_reduce_sum(each, d.da, (uint32_t)(columns * ASC_LANES));                    \
         ASC_THEN();                                                                            \
         asc_repeat_reduce_sum(parameters + 24, each, (uint32_t)columns);                       \
-        asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);                                         \
-        asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);                                           \
+        ASC_FENCE(PIPE_V, PIPE_MTE3);                                                          \
         asc_copy_ub2gm_align(dalphas + asc_get_block_idx() * DYT_PARTIAL, parameters + 24, 4); \
     }
 #include "shared/asc_short.asc.h"

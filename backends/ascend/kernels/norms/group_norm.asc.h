@@ -53,7 +53,7 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
                 const group_norm_tile t = group_norm_tile_at(&shape, i);
                 const int64_t channel = channels + t.channel;
                 __ubuf__ ASC_T *out = ASC_UB(ASC_T, y_at, slot);
-                ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+                ASC_MAY_FILL(slot);
                 group_norm_in(asc_place(x_at, slot), (__gm__ char *)x, size, from, x_line, &t);
                 if (weight && writes)
                     ASC_NAME(asc_columns_in)
@@ -61,10 +61,9 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
                 if (bias && writes)
                     ASC_NAME(asc_columns_in)
                 (asc_place(bias_at, slot), bias, bias_f32, channel, t.values);
-                ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-                ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+                ASC_HAS_FILLED(slot);
                 if (writes)
-                    ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+                    ASC_MAY_WRITE(slot);
 #if ASC_16BIT
                 __ubuf__ float *in = ASC_SCRATCH(x32);
                 ASC_WIDEN(in, ASC_UB(ASC_T, x_at, slot), (uint32_t)(t.rows * t.pitch));
@@ -74,7 +73,7 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
 #endif
                 if (!writes) {
                     group_norm_moments(&r, numbers, in, q, ASC_SCRATCH(values), i == 0, &t);
-                    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+                    ASC_HAS_READ(slot);
                     continue;
                 }
                 if (i == 0)
@@ -96,18 +95,17 @@ ASC_KERNEL ASC_NAME(group_norm_forward)(ASC_PARAMS(GROUP_NORM_FORWARD))
                 ASC_BY_ROW_OF(step, asc_add, out, out, shifts, t.rows, t.pitch);
 #endif
                 ASC_THEN();
-                ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+                ASC_HAS_READ(slot);
 #if ASC_16BIT
                 ASC_NARROW(out, q, (uint32_t)(t.rows * t.pitch));
 #endif
-                ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-                ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+                ASC_HAS_WRITTEN(slot);
                 group_norm_out((__gm__ char *)y, asc_place(y_at, slot), size, to, y_line, &t);
                 if (mean && i == 0)
                     asc_copy_ub2gm_align(mean + group, r.mean, 4);
                 if (rstd && i == 0)
                     asc_copy_ub2gm_align(rstd + group, r.rstd, 4);
-                ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+                ASC_HAS_LEFT(slot);
             }
     }
     asc_pipeline_end();

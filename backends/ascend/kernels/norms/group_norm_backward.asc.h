@@ -37,7 +37,7 @@ ASC_KERNEL ASC_NAME(group_norm_backward)(ASC_PARAMS(GROUP_NORM_BACKWARD))
             for (int64_t i = 0; i < tiles; i++, slot ^= 1) {
                 const group_norm_tile t = group_norm_tile_at(&shape, i);
                 const uint32_t n = (uint32_t)(t.rows * t.pitch), values = (uint32_t)t.values;
-                ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+                ASC_MAY_FILL(slot);
                 group_norm_in(asc_place(dy_at, slot), (__gm__ char *)dy, size, from_dy, dy_line,
                               &t);
                 group_norm_in(asc_place(x_at, slot), (__gm__ char *)x, size, from, x_line, &t);
@@ -48,8 +48,7 @@ ASC_KERNEL ASC_NAME(group_norm_backward)(ASC_PARAMS(GROUP_NORM_BACKWARD))
                     asc_copy_rows_in(asc_place(mean_at, turn), mean + group, 1, 4, 0, 0);
                     asc_copy_rows_in(asc_place(rstd_at, turn), rstd + group, 1, 4, 0, 0);
                 }
-                ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-                ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+                ASC_HAS_FILLED(slot);
                 if (i == 0 && !writes) {
                     asc_spread(means, ASC_UB(float, mean_at, turn), 1);
                     asc_spread(rstds, ASC_UB(float, rstd_at, turn), 1);
@@ -97,8 +96,7 @@ ASC_KERNEL ASC_NAME(group_norm_backward)(ASC_PARAMS(GROUP_NORM_BACKWARD))
                     group_norm_times(dw, all_products, rstds, t.values);
                     asc_mul(sums, all_sums, wide, values);
                     ASC_THEN();
-                    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-                    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+                    ASC_FENCE(PIPE_V, PIPE_MTE3);
                     if (dweights)
                         asc_copy_ub2gm_align(dweights + at, dw, values * 4);
                     if (dbiases)
@@ -110,7 +108,7 @@ ASC_KERNEL ASC_NAME(group_norm_backward)(ASC_PARAMS(GROUP_NORM_BACKWARD))
                     begins = 0;
                 }
                 if (!writes) {
-                    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+                    ASC_HAS_READ(slot);
                     continue;
                 }
                 if (i == 0) { /* what dx takes of 1 and of x - mean */
@@ -126,7 +124,7 @@ ASC_KERNEL ASC_NAME(group_norm_backward)(ASC_PARAMS(GROUP_NORM_BACKWARD))
                 ASC_BY_ROW_OF(step, asc_mul, m, m, scales, t.rows, t.pitch);
                 ASC_THEN();
                 ASC_BY_ONE(asc_add, m, m, of_one, t.rows, t.pitch);
-                ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+                ASC_MAY_WRITE(slot);
 #if ASC_16BIT
                 ASC_THEN();
                 ASC_BY_ONE(ASC_MUL_ADD, normal, m, of_normal, t.rows, t.pitch);
@@ -142,11 +140,10 @@ ASC_KERNEL ASC_NAME(group_norm_backward)(ASC_PARAMS(GROUP_NORM_BACKWARD))
                 ASC_BY_ONE(asc_mul, out, out, rstds, t.rows, t.pitch);
 #endif
                 ASC_THEN();
-                ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-                ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-                ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+                ASC_HAS_READ(slot);
+                ASC_HAS_WRITTEN(slot);
                 group_norm_out((__gm__ char *)dx, asc_place(dx_at, slot), size, to, dx_line, &t);
-                ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+                ASC_HAS_LEFT(slot);
             }
     }
     asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID2);

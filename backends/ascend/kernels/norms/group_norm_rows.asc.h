@@ -14,11 +14,9 @@ ASC_NAME(group_rows_parameter)(__ubuf__ float *values, uint64_t staged, __gm__ v
         ASC_THEN();
         return;
     }
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_MTE2);
     ASC_NAME(asc_columns_in)(staged, vector, is_f32, s->group * width, channels);
-    asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID2);
-    asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID2);
+    ASC_FENCE(PIPE_MTE2, PIPE_V);
     ASC_NAME(asc_columns_widen)(values, staged, is_f32, 0.0f, asc_round_up(channels, 8));
     ASC_THEN();
     if (lines > 1)
@@ -69,10 +67,9 @@ ASC_KERNEL ASC_NAME(group_norm_forward_rows)(ASC_PARAMS(GROUP_NORM_FORWARD_ROWS)
             __ubuf__ float *mean32 = ASC_UB(float, mean_at, slot);
             __ubuf__ float *rstd32 = ASC_UB(float, rstd_at, slot);
             __ubuf__ ASC_T *out = ASC_UB(ASC_T, y_at, slot);
-            ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+            ASC_MAY_FILL(slot);
             group_rows_in(asc_place(x_at, slot), x, size, x_batch, x_line, &t);
-            ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-            ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+            ASC_HAS_FILLED(slot);
 #if ASC_16BIT
             __ubuf__ float *in = ASC_SCRATCH(x32);
             ASC_WIDEN(in, ASC_UB(ASC_T, x_at, slot), (uint32_t)n);
@@ -84,7 +81,7 @@ ASC_KERNEL ASC_NAME(group_norm_forward_rows)(ASC_PARAMS(GROUP_NORM_FORWARD_ROWS)
             asc_run_sums sum = {row_means, values, eighth};
             asc_fold_rows(&folded, 1, n);
             asc_runs_sum(&of_group, &sum, 1);
-            ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+            ASC_MAY_WRITE(slot);
             asc_mul_scalar(mean32, sum.sums, asc_f32(part), lanes);
             ASC_THEN();
             __ubuf__ float *of_rows =
@@ -98,7 +95,7 @@ ASC_KERNEL ASC_NAME(group_norm_forward_rows)(ASC_PARAMS(GROUP_NORM_FORWARD_ROWS)
             ASC_THEN();
             sum.sums = row_means;
             asc_fold_rows(&folded, 1, n);
-            ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+            ASC_HAS_READ(slot);
             asc_runs_sum(&of_group, &sum, 1);
             asc_mul_scalar(rstd32, sum.sums, asc_f32(part), lanes);
             ASC_THEN();
@@ -118,14 +115,13 @@ ASC_KERNEL ASC_NAME(group_norm_forward_rows)(ASC_PARAMS(GROUP_NORM_FORWARD_ROWS)
             ASC_THEN();
             ASC_BY_ROW(asc_add, out, out, shifts, count, pitch);
 #endif
-            ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-            ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+            ASC_HAS_WRITTEN(slot);
             group_rows_out(y, asc_place(y_at, slot), size, y_batch, y_line, &t);
             if (mean)
                 asc_copy_ub2gm_align(mean + at, mean32, (uint32_t)(found * 4));
             if (rstd)
                 asc_copy_ub2gm_align(rstd + at, rstd32, (uint32_t)(found * 4));
-            ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+            ASC_HAS_LEFT(slot);
         }
     }
     asc_pipeline_end();
@@ -179,13 +175,12 @@ ASC_KERNEL ASC_NAME(group_norm_backward_rows)(ASC_PARAMS(GROUP_NORM_BACKWARD_ROW
             const int64_t at = batch * groups + strip.group, found = t.batches * strip.beside;
             const uint32_t some = (uint32_t)count;
             __ubuf__ ASC_T *out = ASC_UB(ASC_T, dx_at, slot);
-            ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+            ASC_MAY_FILL(slot);
             group_rows_in(asc_place(dy_at, slot), dy, size, dy_batch, dy_line, &t);
             group_rows_in(asc_place(x_at, slot), x, size, x_batch, x_line, &t);
             asc_copy_rows_in(asc_place(mean_at, slot), mean + at, 1, found * 4, 0, 0);
             asc_copy_rows_in(asc_place(rstd_at, slot), rstd + at, 1, found * 4, 0, 0);
-            ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-            ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+            ASC_HAS_FILLED(slot);
 #if ASC_16BIT
             __ubuf__ float *m = ASC_SCRATCH(dy32), *from = normal, *p = ASC_SCRATCH(p);
             ASC_WIDEN(m, ASC_UB(ASC_T, dy_at, slot), (uint32_t)n);
@@ -205,7 +200,7 @@ ASC_KERNEL ASC_NAME(group_norm_backward_rows)(ASC_PARAMS(GROUP_NORM_BACKWARD_ROW
             asc_spread(rstds, row_rstds, count);
             ASC_THEN();
             ASC_BY_ROW(asc_sub, normal, from, means, count, pitch);
-            ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+            ASC_MAY_WRITE(slot);
             ASC_THEN();
             asc_mul(p, m, normal, (uint32_t)n);
             ASC_THEN();
@@ -252,18 +247,16 @@ ASC_KERNEL ASC_NAME(group_norm_backward_rows)(ASC_PARAMS(GROUP_NORM_BACKWARD_ROW
             ASC_BY_ROW(asc_mul, out, normal, rstds, count, pitch);
 #endif
             ASC_THEN();
-            ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-            ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-            ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+            ASC_HAS_READ(slot);
+            ASC_HAS_WRITTEN(slot);
             group_rows_out(dx, asc_place(dx_at, slot), size, dx_batch, dx_line, &t);
-            ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+            ASC_HAS_LEFT(slot);
         }
         const int64_t channels = strip.beside * width;
         const int64_t to = task % shares * partials_stride + strip.group * width;
         group_sums g[2] = {{dw, sums, eighth0}, {db, products, eighth1}};
         group_sum_channels(g, lines, together, channels, asc_place(turned_at, 0));
-        asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-        asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+        ASC_FENCE(PIPE_V, PIPE_MTE3);
         if (dweights)
             asc_copy_ub2gm_align(dweights + to, g[0].numbers, (uint32_t)(channels * 4));
         if (dbiases)

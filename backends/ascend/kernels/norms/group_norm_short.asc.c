@@ -33,8 +33,7 @@ static inline __aicore__ void group_lines_spread(const group_lines *g, __ubuf__ 
         asc_add_scalar(at, at, (int32_t)sizeof(float), (uint32_t)g->lanes);
         ASC_THEN();
     }
-    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0); /* S writes the next table's beginning */
-    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
+    ASC_FENCE(PIPE_V, PIPE_S); /* S writes the next table's beginning */
 }
 
 /* tile = op(tile, line), the line of each channel. ASC_THEN() is left to the caller. */
@@ -69,8 +68,7 @@ static inline __aicore__ void group_lines_out(const group_lines *g, const asc_sh
         asc_add(rows, rows, rows + (n - more) * channels, (uint32_t)(more * channels));
         ASC_THEN();
     }
-    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_MTE3);
     asc_copy_ub2gm_align(to + asc_get_block_idx() * rest * channels, rows,
                          (uint32_t)(rest * channels * 4));
 }

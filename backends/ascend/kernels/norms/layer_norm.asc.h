@@ -51,7 +51,7 @@ ASC_STEP(layer_norm_forward_tile, LAYER_NORM_FORWARD)
     __ubuf__ float *scale = ASC_SCRATCH(scale), *shift = ASC_SCRATCH(shift), *q = ASC_SCRATCH(q);
     LAYER_NORM_ROWS(r);
     if (p->writes)
-        ASC_MAY_WRITE();
+        ASC_MAY_WRITE(p->slot);
     if (p->writes && !p->whole && weight)
         scale = ASC_NAME(asc_columns_piece)(scale, asc_place(weight_at, p->slot), weight_f32, 0.0f,
                                             p->pitch);
@@ -67,7 +67,7 @@ ASC_STEP(layer_norm_forward_tile, LAYER_NORM_FORWARD)
 #endif
     if (p->sums) {
         layer_norm_moments(&r, from, q, p->first, p->rows, p->pitch, p->columns);
-        ASC_HAS_READ();
+        ASC_HAS_READ(p->slot);
     }
     if (p->sums && p->last)
         norm_statistics(&r, p->whole, p->rows, asc_f32(part), asc_f32(eps));
@@ -81,7 +81,7 @@ ASC_STEP(layer_norm_forward_tile, LAYER_NORM_FORWARD)
     ASC_THEN();
     layer_norm_affine(to, weight ? scale : 0, bias ? shift : 0, p->rows, p->pitch);
     if (!p->whole)
-        ASC_HAS_READ();
+        ASC_HAS_READ(p->slot);
 #if ASC_16BIT
     ASC_NARROW(ASC_UB(ASC_T, y_at, p->slot), q, p->n);
 #endif

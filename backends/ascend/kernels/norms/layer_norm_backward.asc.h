@@ -54,7 +54,7 @@ static inline __aicore__ void ASC_NAME(layer_norm_dx)(const asc_piece *p, __ubuf
                                                       __ubuf__ float *rstds)
 {
     ASC_BY_ROW(asc_add, m, m, r->sums, p->rows, p->pitch);
-    ASC_MAY_WRITE();
+    ASC_MAY_WRITE(p->slot);
 #if ASC_16BIT
     ASC_THEN();
     ASC_BY_ROW(ASC_MUL_ADD, n, m, r->products, p->rows, p->pitch);
@@ -106,7 +106,7 @@ ASC_STEP(layer_norm_backward_tile, LAYER_NORM_BACKWARD)
         layer_norm_factors(&r, p->rows, asc_f32(part));
     if (p->writes)
         ASC_NAME(layer_norm_dx)(p, ASC_UB(ASC_T, dx_at, p->slot), m, normal, &r, rstds);
-    ASC_HAS_READ();
+    ASC_HAS_READ(p->slot);
 }
 
 ASC_STEP(layer_norm_backward_out, LAYER_NORM_BACKWARD)
@@ -116,8 +116,7 @@ ASC_STEP(layer_norm_backward_out, LAYER_NORM_BACKWARD)
 
 ASC_STEP(layer_norm_backward_end, LAYER_NORM_BACKWARD)
 {
-    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_MTE3);
     if (dweights)
         asc_copy_ub2gm_align(dweights + asc_get_block_idx() * partials_stride, ASC_SCRATCH(dweight),
                              (uint32_t)(columns * 4));
@@ -156,13 +155,12 @@ ASC_KERNEL ASC_NAME(layer_norm_columns)(ASC_PARAMS(LAYER_NORM_COLUMNS))
         for (; tile.row < end; tile.row += tile_rows, slot ^= 1) {
             tile.rows = asc_min_of(tile_rows, end - tile.row);
             const uint32_t n = (uint32_t)(tile.rows * pitch);
-            ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+            ASC_MAY_FILL(slot);
             ASC_ROWS_IN(ASC_T, dy_at, slot, dy, dy_stride, tile, pitch);
             ASC_ROWS_IN(ASC_T, x_at, slot, x, x_stride, tile, pitch);
             asc_copy_rows_in(asc_place(mean_at, slot), mean + tile.row, 1, tile.rows * 4, 0, 0);
             asc_copy_rows_in(asc_place(rstd_at, slot), rstd + tile.row, 1, tile.rows * 4, 0, 0);
-            ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-            ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+            ASC_HAS_FILLED(slot);
             asc_spread(means, ASC_UB(float, mean_at, slot), tile.rows);
             asc_spread(rstds, ASC_UB(float, rstd_at, slot), tile.rows);
             LAYER_NORM_TAKE(m, normal, slot, n);
@@ -173,7 +171,7 @@ ASC_KERNEL ASC_NAME(layer_norm_columns)(ASC_PARAMS(LAYER_NORM_COLUMNS))
             asc_add_rows(dw, normal, tile.rows, pitch);
             asc_add_rows(db, m, tile.rows, pitch);
             ASC_THEN();
-            ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+            ASC_HAS_READ(slot);
         }
         asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID0);
         asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);

@@ -11,8 +11,7 @@ ASC_STEP(poly_norm_forward_begin, POLY_NORM_FORWARD)
     ASC_NAME(asc_parameters)(w, staged, weight, weight_f32, POLY_NORM_POWERS);
     ASC_NAME(asc_parameters)(b, staged, bias, bias_f32, 1);
     const float plus = b[0];
-    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID2);
-    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID2);
+    ASC_FENCE(PIPE_S, PIPE_V);
     asc_duplicate(b, plus, 8);
 }
 
@@ -27,7 +26,7 @@ ASC_STEP(poly_norm_forward_tile, POLY_NORM_FORWARD)
     __ubuf__ float *w = ASC_SCRATCH(parameters), *b = w + 8, *second = ASC_SCRATCH(second);
     __ubuf__ float *stat = ASC_UB(float, rstd_at, p->turn), *blocks = ASC_SCRATCH(blocks);
     if (p->writes)
-        ASC_MAY_WRITE();
+        ASC_MAY_WRITE(p->slot);
 #if ASC_16BIT
     __ubuf__ float *from = ASC_SCRATCH(x32), *to = second;
     ASC_WIDEN(from, ASC_UB(ASC_T, x_at, p->slot), p->n);
@@ -52,7 +51,7 @@ ASC_STEP(poly_norm_forward_tile, POLY_NORM_FORWARD)
     }
     if (p->writes)
         poly_norm_polynomial(to, from, blocks, b, poly_norm_blocks(), p->rows, p->pitch);
-    ASC_HAS_READ();
+    ASC_HAS_READ(p->slot);
 #if ASC_16BIT
     if (p->writes)
         ASC_NARROW(ASC_UB(ASC_T, y_at, p->slot), to, p->n);
@@ -131,10 +130,10 @@ ASC_STEP(poly_norm_backward_tile, POLY_NORM_BACKWARD)
                           p->rows, asc_f32(part));
     }
     if (p->writes) {
-        ASC_MAY_WRITE();
+        ASC_MAY_WRITE(p->slot);
         poly_norm_dx(to, p1, p2, p3, g, a, linear, cubic, poly_norm_blocks(), p->rows, p->pitch);
     }
-    ASC_HAS_READ();
+    ASC_HAS_READ(p->slot);
 #if ASC_16BIT
     if (p->writes)
         ASC_NARROW(ASC_UB(ASC_T, dx_at, p->slot), to, p->n);
@@ -155,8 +154,7 @@ ASC_STEP(poly_norm_backward_end, POLY_NORM_BACKWARD)
     asc_sum_rows(dys, ASC_SCRATCH(dbias), 1, asc_round_up(tile_rows, 8), tile_rows,
                  ASC_SCRATCH(first), ASC_SCRATCH(second));
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
-    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_MTE3);
     if (dweights)
         asc_copy_ub2gm_align(dweights + asc_get_block_idx() * partials_stride, values,
                              POLY_NORM_POWERS * 4);
@@ -182,8 +180,7 @@ ASC_STEP(poly_norm_backward_end, POLY_NORM_BACKWARD)
     ASC_NAME(asc_parameters)(w, w + 16, weight, weight_f32, POLY_NORM_POWERS);                     \
     ASC_NAME(asc_parameters)(b, w + 16, bias, bias_f32, 1);                                        \
     const float plus = b[0];                                                                       \
-    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID2);                                                    \
-    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID2);                                                      \
+    ASC_FENCE(PIPE_S, PIPE_V);                                                                     \
     asc_duplicate(b, plus, 8);
 #define ASC_SHORT_TILE                                                                    \
     poly_norm_forward_lines(ASC_SCRATCH(y32), ASC_SCRATCH(x32), ASC_SHORT_SCRATCH(y),     \

@@ -100,7 +100,7 @@ ASC_STEP(rms_norm_backward_rows_tile, RMS_NORM_BACKWARD_ROWS)
     __ubuf__ float *rstd_in = ASC_UB(float, rstd_at, p->turn), *rstds = ASC_SCRATCH(rstds);
     __ubuf__ float *factors = ASC_SCRATCH(factors), *sums = ASC_SCRATCH(sums);
     __ubuf__ float *products = ASC_SCRATCH(p);
-    ASC_MAY_WRITE();
+    ASC_MAY_WRITE(p->slot);
     asc_spread(rstds, rstd_in, p->rows);
 #if ASC_16BIT
     __ubuf__ float *g = ASC_SCRATCH(dy32), *n = ASC_SCRATCH(n);
@@ -125,7 +125,7 @@ ASC_STEP(rms_norm_backward_rows_tile, RMS_NORM_BACKWARD_ROWS)
     rms_norm_spread(factors, sums, rstd_in, asc_f32(mean), p->rows);
     ASC_NAME(rms_norm_dx)
     (out, g, n, factors, ASC_UB(ASC_T, ds_at, p->slot), ds != 0, products, p->rows, p->pitch);
-    ASC_HAS_READ();
+    ASC_HAS_READ(p->slot);
 }
 
 ASC_STEP(rms_norm_backward_rows_out, RMS_NORM_BACKWARD_ROWS)
@@ -137,8 +137,7 @@ ASC_STEP(rms_norm_backward_rows_end, RMS_NORM_BACKWARD_ROWS)
 {
     if (!partials)
         return;
-    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_MTE3);
     asc_copy_ub2gm_align(partials + asc_get_block_idx() * partials_stride, ASC_SCRATCH(dweight),
                          (uint32_t)(columns * 4));
 }

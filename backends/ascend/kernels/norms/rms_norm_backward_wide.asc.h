@@ -132,7 +132,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
     __ubuf__ ASC_T *rounded = ASC_UB(ASC_T, w->dy_at, step.slot);
 #else
     __ubuf__ float *n = out;
-    asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID0); /* dx has left */
+    ASC_MAY_WRITE(0); /* dx has left */
 #endif
     ASC_BY_ROW(asc_mul, n, x, w->rstds, tile.rows, pitch);
     if (w->weight)
@@ -153,16 +153,15 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
         asc_add_rows(dw, g, tile.rows, pitch);
     ASC_NAME(rms_norm_piece_dx)(w, step, n, m);
 #if ASC_16BIT
-    asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID0);
+    ASC_MAY_WRITE(0);
     ASC_NARROW(out, n, all);
     if (rounds)
         ASC_WIDEN(m, rounded, all);
     ASC_THEN();
 #endif
-    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID0);
-    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    ASC_HAS_WRITTEN(0);
     ASC_ROWS_OUT(ASC_T, w->dx, w->dx_stride, tile, w->dx_at, 0, pitch);
-    asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID0);
+    ASC_HAS_LEFT(0);
     ASC_RING_FLAG(asc_sync_notify, PIPE_V, PIPE_MTE2, step.slot);
     if (!summed)
         return;
@@ -245,8 +244,7 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(ASC_PARAMS(RMS_NORM_BACKWARD_WIDE))
     asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
     asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
     if (partials) { /* the buffers of dw are free */
-        asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
-        asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
+        ASC_SLOTS(asc_sync_notify, PIPE_MTE3, PIPE_MTE2);
     }
     for (int64_t number = 0; number < walk.steps; number++) {
         const rms_norm_step step = rms_norm_step_at(&walk, number);
@@ -264,8 +262,7 @@ ASC_KERNEL ASC_NAME(rms_norm_backward_wide)(ASC_PARAMS(RMS_NORM_BACKWARD_WIDE))
         }
     }
     if (partials) {
-        asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
-        asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
+        ASC_SLOTS(asc_sync_wait, PIPE_MTE3, PIPE_MTE2);
     }
     asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
     asc_pipeline_end();

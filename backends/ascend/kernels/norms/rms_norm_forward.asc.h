@@ -100,12 +100,12 @@ ASC_STEP(rms_norm_forward_rows_tile, RMS_NORM_FORWARD_ROWS)
 #else
     __ubuf__ float *q = out;
 #endif
-    ASC_MAY_WRITE();
+    ASC_MAY_WRITE(p->slot);
     __ubuf__ float *from =
         ASC_NAME(rms_norm_take)(ASC_UB(ASC_T, x_at, p->slot), ASC_UB(ASC_T, residual_at, p->slot),
                                 ASC_UB(ASC_T, s_at, p->slot), ASC_SCRATCH(x32), q, fused, p->n);
     if (taken)
-        ASC_HAS_READ();
+        ASC_HAS_READ(p->slot);
     asc_mul(q, from, from, p->n);
     ASC_THEN();
     asc_sum_rows(stat, q, p->rows, p->pitch, p->pitch, ASC_SCRATCH(eighth), ASC_SCRATCH(rest));
@@ -114,7 +114,7 @@ ASC_STEP(rms_norm_forward_rows_tile, RMS_NORM_FORWARD_ROWS)
     (q, from, spread, out, llama && weighted, p->rows, p->pitch);
     ASC_NAME(rms_norm_finish)(out, q, ASC_SCRATCH(scale), weighted, p->rows, p->pitch);
     if (!taken)
-        ASC_HAS_READ();
+        ASC_HAS_READ(p->slot);
 }
 
 ASC_STEP(rms_norm_forward_rows_out, RMS_NORM_FORWARD_ROWS)

@@ -19,26 +19,24 @@ static inline __aicore__ void ASC_NAME(rms_norm_add_squares)(const ASC_NAME(rms_
     const int64_t eighths = (tile.columns + 7) / 8, eighth_pitch = asc_round_up(eighths, 8);
     const uint32_t all = (uint32_t)(tile.rows * pitch);
     __ubuf__ ASC_T *s = ASC_UB(ASC_T, w->y_at, slot);
-    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+    ASC_MAY_FILL(slot);
     ASC_ROWS_IN(ASC_T, w->x_at, slot, w->x, w->x_stride, tile, pitch);
     if (w->fused)
         ASC_ROWS_IN(ASC_T, w->residual_at, slot, w->residual, w->residual_stride, tile, pitch);
-    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-    ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+    ASC_HAS_FILLED(slot);
     if (w->fused)
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        ASC_MAY_WRITE(slot);
     __ubuf__ float *from =
         ASC_NAME(rms_norm_take)(ASC_UB(ASC_T, w->x_at, slot), ASC_UB(ASC_T, w->residual_at, slot),
                                 s, w->x32, w->q, w->fused, all);
     if (w->fused) {
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_HAS_WRITTEN(slot);
         ASC_ROWS_OUT(ASC_T, w->s, w->s_stride, tile, w->y_at, slot, pitch);
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_LEFT(slot);
     }
     asc_mul(w->q, from, from, all);
     ASC_THEN();
-    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+    ASC_HAS_READ(slot);
     asc_sum_eights(w->eighth, eighth_pitch, w->q, pitch, tile.rows, tile.columns);
     ASC_THEN();
     for (int64_t r = 0; r < tile.rows; r++)
@@ -53,7 +51,7 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
 {
     const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
     __ubuf__ ASC_T *out = ASC_UB(ASC_T, w->y_at, slot);
-    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+    ASC_MAY_FILL(slot);
     if (w->fused)
         ASC_ROWS_IN(ASC_T, w->x_at, slot, w->s, w->s_stride, tile, pitch);
     else
@@ -61,9 +59,8 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
     if (w->weighted)
         ASC_NAME(asc_columns_in)
     (asc_place(w->weight_at, slot), w->weight, w->weight_f32, tile.column, tile.columns);
-    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-    ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-    ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+    ASC_HAS_FILLED(slot);
+    ASC_MAY_WRITE(slot);
     __ubuf__ float *from = ASC_NAME(rms_norm_take)(ASC_UB(ASC_T, w->x_at, slot), 0, 0, w->x32, 0, 0,
                                                    (uint32_t)(tile.rows * pitch));
 #if ASC_16BIT
@@ -78,11 +75,10 @@ static inline __aicore__ void ASC_NAME(rms_norm_write_piece)(const ASC_NAME(rms_
         scale = ASC_NAME(asc_columns_piece)(w->x32, asc_place(w->weight_at, slot), w->weight_f32,
                                             w->offset, pitch);
     ASC_NAME(rms_norm_finish)(out, product, scale, w->weighted, tile.rows, pitch);
-    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-    ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-    ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+    ASC_HAS_READ(slot);
+    ASC_HAS_WRITTEN(slot);
     ASC_ROWS_OUT(ASC_T, w->y, w->y_stride, tile, w->y_at, slot, pitch);
-    ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+    ASC_HAS_LEFT(slot);
 }
 
 /* Both passes side by side, y a group behind the sums: one pass fills the pipes where the other waits. Every other block
@@ -162,8 +158,7 @@ ASC_KERNEL ASC_NAME(rms_norm_forward_wide)(ASC_PARAMS(RMS_NORM_FORWARD_WIDE))
         asc_sum_rows(stat, w.sums, together, w.sums_pitch,
                      (asc_min_of(columns, tile_columns) + 7) / 8, rest, w.eighth);
         rms_norm_rstd(stat, w.spread, together, asc_f32(mean), asc_f32(eps));
-        asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-        asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+        ASC_FENCE(PIPE_V, PIPE_MTE3);
         if (rstd)
             asc_copy_ub2gm_align(rstd + row, stat, (uint32_t)(together * 4));
         asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID2);

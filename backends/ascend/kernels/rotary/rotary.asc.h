@@ -44,7 +44,7 @@ ASC_KERNEL ASC_NAME(rotary_halves)(ASC_PARAMS(ROTARY_HALVES))
          task += asc_get_block_num(), slot ^= 1) {
         const rotary_tile t = rotary_tile_at(&grid, task);
         const int64_t n = rotary_elements(&t), plane = t.positions * t.pitch;
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_MAY_FILL(slot);
         rotary_in(asc_place(x_at, slot), (__gm__ char *)x, size, t, from);
         for (int64_t i = 0; i < planes; i++) {
             const int64_t at = i * plane * (table_f32 ? 4 : size);
@@ -53,9 +53,8 @@ ASC_KERNEL ASC_NAME(rotary_halves)(ASC_PARAMS(ROTARY_HALVES))
             rotary_angles_in(asc_place(sin_at, slot) + (uint64_t)at, sin, table_f32, size,
                              i * sin_plane + t.batch * sin_batch, sin_position, &t, t.pitch);
         }
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_FILLED(slot);
+        ASC_MAY_WRITE(slot);
         ROTARY_TAKE(slot, n);
         __ubuf__ float *c = ASC_NAME(rotary_angles)(ASC_SCRATCH(cos32), asc_place(cos_at, slot),
                                                     table_f32, planes * plane);
@@ -72,12 +71,11 @@ ASC_KERNEL ASC_NAME(rotary_halves)(ASC_PARAMS(ROTARY_HALVES))
         asc_mul_scalar(plus, s, asc_f32(direction), (uint32_t)plane);
         asc_mul_scalar(minus, s, -asc_f32(direction), (uint32_t)plane);
         rotary_turn_halves(b, a, c, plus, minus, &t, t.pitch);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
         ROTARY_GIVE(slot, n);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_HAS_WRITTEN(slot);
         rotary_out((__gm__ char *)y, asc_place(y_at, slot), size, t, to);
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_LEFT(slot);
     }
     asc_pipeline_end();
 }
@@ -105,13 +103,12 @@ ASC_KERNEL ASC_NAME(rotary_pairs)(ASC_PARAMS(ROTARY_PAIRS))
          task += asc_get_block_num(), slot ^= 1) {
         const rotary_tile t = rotary_tile_at(&grid, task);
         const int64_t n = rotary_elements(&t), angles = t.positions * t.pitch;
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_MAY_FILL(slot);
         rotary_in(asc_place(x_at, slot), (__gm__ char *)x, size, t, from);
         rotary_angles_in(asc_place(freqs_at, slot), freqs, table_f32, size, t.batch * freqs_batch,
                          freqs_position, &t, t.pitch);
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_FILLED(slot);
+        ASC_MAY_WRITE(slot);
         ROTARY_TAKE(slot, n);
         __ubuf__ float *w = ASC_NAME(rotary_angles)(ASC_SCRATCH(freqs32), asc_place(freqs_at, slot),
                                                     table_f32, angles);
@@ -119,12 +116,11 @@ ASC_KERNEL ASC_NAME(rotary_pairs)(ASC_PARAMS(ROTARY_PAIRS))
         asc_gather(swapped, a, (__ubuf__ uint32_t *)swap, (uint32_t)n);
         rotary_split(real, imaginary, w, swap, asc_f32(direction), angles);
         rotary_turn_pairs(b, a, swapped, real, imaginary, &t, t.pitch);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
         ROTARY_GIVE(slot, n);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_HAS_WRITTEN(slot);
         rotary_out((__gm__ char *)y, asc_place(y_at, slot), size, t, to);
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_LEFT(slot);
     }
     asc_pipeline_end();
 }
@@ -133,8 +129,7 @@ ASC_KERNEL ASC_NAME(rotary_copy)(ASC_PARAMS(ROTARY_COPY))
 {
     ROTARY_BEGIN(1);
     asc_modes_set();
-    asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
-    asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
+    ASC_SLOTS(asc_sync_notify, PIPE_MTE3, PIPE_MTE2);
     for (int64_t task = asc_get_block_idx(); task < grid.tasks;
          task += asc_get_block_num(), slot ^= 1) {
         const rotary_tile t = rotary_tile_at(&grid, task);
@@ -145,8 +140,7 @@ ASC_KERNEL ASC_NAME(rotary_copy)(ASC_PARAMS(ROTARY_COPY))
         rotary_out((__gm__ char *)y, asc_place(x_at, slot), sizeof(ASC_T), t, to);
         ASC_NOTIFY(PIPE_MTE3, PIPE_MTE2, slot);
     }
-    asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
-    asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
+    ASC_SLOTS(asc_sync_wait, PIPE_MTE3, PIPE_MTE2);
     asc_modes_clear();
 }
 

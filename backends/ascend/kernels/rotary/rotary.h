@@ -189,8 +189,7 @@ static inline __aicore__ void rotary_offsets(__ubuf__ int32_t *swap, int64_t n)
 {
     for (int i = 0; i < 16; i++)
         swap[i] = (i ^ 1) * 4;
-    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID2);
-    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID2);
+    ASC_FENCE(PIPE_S, PIPE_V);
     for (int64_t have = 16; have < n; have *= 2) {
         asc_add_scalar(swap + have, swap, (int32_t)(have * 4),
                        (uint32_t)asc_min_of(have, n - have));

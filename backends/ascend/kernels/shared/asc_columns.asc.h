@@ -49,11 +49,9 @@ static inline __aicore__ void ASC_NAME(asc_columns_load)(__ubuf__ float *dst, ui
 {
     const uint64_t staged = is_f32 ? (uint64_t)dst : x;
     asc_duplicate(dst, 0.0f, (uint32_t)pitch);
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_MTE2);
     ASC_NAME(asc_columns_in)(staged, vector, is_f32, 0, columns);
-    asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID2);
-    asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID2);
+    ASC_FENCE(PIPE_MTE2, PIPE_V);
     ASC_NAME(asc_columns_widen)(dst, staged, is_f32, offset, pitch);
 }
 
@@ -74,12 +72,9 @@ static inline __aicore__ void ASC_NAME(asc_parameters)(__ubuf__ float *to, __ubu
                                                        __gm__ void *from, int64_t is_f32, int64_t n)
 {
     asc_duplicate(staged, 0.0f, 8);
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_MTE2);
     ASC_NAME(asc_columns_in)((uint64_t)staged, from, is_f32, 0, n);
-    asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID2);
-    asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID2);
+    ASC_FENCE(PIPE_MTE2, PIPE_V);
     ASC_NAME(asc_columns_widen)(to, (uint64_t)staged, is_f32, 0.0f, 8);
-    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_S);
 }

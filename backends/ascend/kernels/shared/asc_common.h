@@ -10,17 +10,15 @@
  *
  *   asc_pipeline_begin();
  *   for (task = block; task < grid.tasks; task += blocks, slot ^= 1) {
- *       ASC_WAIT(PIPE_V, PIPE_MTE2, slot);     the input buffers of two tiles ago have been read
+ *       ASC_MAY_FILL(slot);      the input buffers of two tiles ago have been read
  *       copy in
- *       ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
- *       ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
- *       ASC_WAIT(PIPE_MTE3, PIPE_V, slot);     the output buffers of two tiles ago have left
+ *       ASC_HAS_FILLED(slot);    V may read them
+ *       ASC_MAY_WRITE(slot);     the output buffers of two tiles ago have left
  *       compute
- *       ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);   as soon as the inputs have been read
- *       ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
- *       ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+ *       ASC_HAS_READ(slot);      as soon as the inputs have been read
+ *       ASC_HAS_WRITTEN(slot);   MTE3 may read the outputs
  *       copy out
- *       ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+ *       ASC_HAS_LEFT(slot);
  *   }
  *   asc_pipeline_end();
  *
@@ -215,6 +213,29 @@ static inline __aicore__ int64_t asc_rows_of_group(asc_groups g, int64_t row, in
             asc_sync_wait(from, to, EVENT_ID0); \
     } while (0)
 
+/* A slot's turns, each once a tile: MTE2 fills its buffers, V reads them and writes others, which leave through MTE3. */
+#define ASC_MAY_FILL(slot) ASC_WAIT(PIPE_V, PIPE_MTE2, slot)
+#define ASC_HAS_FILLED(slot)                 \
+    do {                                     \
+        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot); \
+        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);   \
+    } while (0)
+#define ASC_HAS_READ(slot) ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot)
+#define ASC_MAY_WRITE(slot) ASC_WAIT(PIPE_MTE3, PIPE_V, slot)
+#define ASC_HAS_WRITTEN(slot)                \
+    do {                                     \
+        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot); \
+        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);   \
+    } while (0)
+#define ASC_HAS_LEFT(slot) ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot)
+
+/* `to` waits for all that `from` has been given. */
+#define ASC_FENCE(from, to)                   \
+    do {                                      \
+        asc_sync_notify(from, to, EVENT_ID2); \
+        asc_sync_wait(from, to, EVENT_ID2);   \
+    } while (0)
+
 /* What has been computed so far is there for what V computes next. */
 #define ASC_THEN() asc_sync_pipe(PIPE_V)
 
@@ -234,13 +255,15 @@ static inline __aicore__ void asc_modes_clear(void)
     asc_set_ctrl(asc_get_ctrl() & ~ASC_CTRL_INFINITY);
 }
 
-/* Both copies of the buffers that V reads, and of those that MTE3 reads and `fills` writes: op tells that they are free, or
- * waits for that. */
+/* Both slots' flags: op tells that their buffers are free, or waits for that. */
+#define ASC_SLOTS(op, from, to) \
+    op(from, to, EVENT_ID0);    \
+    op(from, to, EVENT_ID1)
+
+/* Of the buffers that V reads, and of those that MTE3 reads and `fills` writes. */
 #define ASC_BUFFERS(op, fills)        \
-    op(PIPE_V, PIPE_MTE2, EVENT_ID0); \
-    op(PIPE_V, PIPE_MTE2, EVENT_ID1); \
-    op(PIPE_MTE3, fills, EVENT_ID0);  \
-    op(PIPE_MTE3, fills, EVENT_ID1)
+    ASC_SLOTS(op, PIPE_V, PIPE_MTE2); \
+    ASC_SLOTS(op, PIPE_MTE3, fills)
 
 /* Modes as the kernel expects them; all buffers are free. */
 static inline __aicore__ void asc_pipeline_begin(void)
@@ -270,9 +293,6 @@ typedef struct asc_piece {
 /* A step of such a kernel. */
 #define ASC_STEP(name, LIST) \
     static inline __aicore__ void ASC_NAME(name)(const asc_piece *p, ASC_PARAMS(LIST))
-/* What was copied in has been read; what is written may be. */
-#define ASC_HAS_READ() ASC_NOTIFY(PIPE_V, PIPE_MTE2, p->slot)
-#define ASC_MAY_WRITE() ASC_WAIT(PIPE_MTE3, PIPE_V, p->slot)
 
 /* The same where what is copied out lies in a buffer that was copied in: MTE2 waits for MTE3 then. */
 static inline __aicore__ void asc_in_place_begin(void)

@@ -25,19 +25,18 @@ ASC_KERNEL ASC_FLAT(ASC_PARAMS(ASC_FLAT_ARGS))
          task += asc_get_block_num(), slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
         const uint32_t n = (uint32_t)(tile.rows * asc_pitch(tile, sizeof(ASC_T)));
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_MAY_FILL(slot);
 #define ASC_READ(x) ASC_LOAD(ASC_T, x##_at, slot, x, x##_stride, tile);
         ASC_FLAT_READS
 #undef ASC_READ
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+        ASC_HAS_FILLED(slot);
 #if ASC_16BIT
 #define ASC_READ(x)                                     \
     __ubuf__ float *x##32 = ASC_UB(float, x##32_at, 0); \
     ASC_WIDEN(x##32, ASC_UB(ASC_T, x##_at, slot), n);
         ASC_FLAT_READS
 #undef ASC_READ
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
         ASC_THEN();
 #define ASC_WRITE(y, in) __ubuf__ float *y##32 = in;
 #else
@@ -48,7 +47,7 @@ ASC_KERNEL ASC_FLAT(ASC_PARAMS(ASC_FLAT_ARGS))
 #endif
         ASC_FLAT_WRITES
 #undef ASC_WRITE
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        ASC_MAY_WRITE(slot);
         ASC_FLAT_TILE;
 #if ASC_16BIT
 #define ASC_WRITE(y, in) ASC_NARROW(ASC_UB(ASC_T, y##_at, slot), y##32, n);
@@ -56,14 +55,13 @@ ASC_KERNEL ASC_FLAT(ASC_PARAMS(ASC_FLAT_ARGS))
 #undef ASC_WRITE
         ASC_THEN(); /* what was narrowed is the next tile's */
 #else
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
 #endif
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_HAS_WRITTEN(slot);
 #define ASC_WRITE(y, in) ASC_STORE(ASC_T, y, y##_stride, tile, y##_at, slot);
         ASC_FLAT_WRITES
 #undef ASC_WRITE
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_LEFT(slot);
     }
     asc_pipeline_end();
 }

@@ -10,8 +10,8 @@
  *
  *   _begin    what comes before the first piece: what is cleared, vectors of the columns
  *   _in       copies in, to copy p->slot of the buffers
- *   _tile     the arithmetic of p->sums, of p->writes, or of both. For each piece it says ASC_HAS_READ() once, as soon as what was
- *             copied in has been read. If it writes, it says ASC_MAY_WRITE() once, before it does; the piece is written then, and V
+ *   _tile     the arithmetic of p->sums, of p->writes, or of both. For each piece it says ASC_HAS_READ(p->slot) once, as soon as what was
+ *             copied in has been read. If it writes, it says ASC_MAY_WRITE(p->slot) once, before it does; the piece is written then, and V
  *             has nothing left to wait for
  *   _out      copies out
  *   _end      what comes behind the last piece; only with #define ASC_PIPELINE_ENDS
@@ -37,17 +37,15 @@ ASC_KERNEL ASC_PIPELINE()(ASC_PARAMS(ASC_PIPELINE_ARGS))
                 p.last = p.column + p.columns == columns;
                 p.writes = pass;
                 p.sums = p.whole || !pass;
-                ASC_WAIT(PIPE_V, PIPE_MTE2, p.slot);
+                ASC_MAY_FILL(p.slot);
                 ASC_PIPELINE(_in)(&p, ASC_NAMES(ASC_PIPELINE_ARGS));
-                ASC_NOTIFY(PIPE_MTE2, PIPE_V, p.slot);
-                ASC_WAIT(PIPE_MTE2, PIPE_V, p.slot);
+                ASC_HAS_FILLED(p.slot);
                 ASC_PIPELINE(_tile)(&p, ASC_NAMES(ASC_PIPELINE_ARGS));
                 if (!p.writes)
                     continue;
-                ASC_NOTIFY(PIPE_V, PIPE_MTE3, p.slot);
-                ASC_WAIT(PIPE_V, PIPE_MTE3, p.slot);
+                ASC_HAS_WRITTEN(p.slot);
                 ASC_PIPELINE(_out)(&p, ASC_NAMES(ASC_PIPELINE_ARGS));
-                ASC_NOTIFY(PIPE_MTE3, PIPE_V, p.slot);
+                ASC_HAS_LEFT(p.slot);
             }
     }
 #ifdef ASC_PIPELINE_ENDS

@@ -8,8 +8,7 @@
 /* S writes a table's beginning: V has read what was there. */
 static inline __aicore__ void asc_runs_begin_table(void)
 {
-    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
-    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
+    ASC_FENCE(PIPE_V, PIPE_S);
 }
 
 /* ---- sums ---- */

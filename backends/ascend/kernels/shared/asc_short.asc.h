@@ -66,7 +66,7 @@ ASC_KERNEL ASC_SHORT(ASC_PARAMS(ASC_SHORT_ARGS))
     for (int64_t row = asc_get_block_idx() * lanes; row < rows;
          row += asc_get_block_num() * lanes, slot ^= 1) {
         const int64_t count = asc_min_of(lanes, rows - row);
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_MAY_FILL(slot);
 #define ASC_READ(x)                                                       \
     if (x)                                                                \
         asc_copy_rows_in(asc_place(x##_at, slot), (x) + row * columns, 1, \
@@ -79,8 +79,7 @@ ASC_KERNEL ASC_SHORT(ASC_PARAMS(ASC_SHORT_ARGS))
                          count * ASC_SHORT_EACH * (int64_t)sizeof(*(x)), 0, 0);
         ASC_SHORT_VALUES
 #undef ASC_READ
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+        ASC_HAS_FILLED(slot);
 #if ASC_16BIT
 #define ASC_READ(x)                                                          \
     if (x) {                                                                 \
@@ -98,9 +97,9 @@ ASC_KERNEL ASC_SHORT(ASC_PARAMS(ASC_SHORT_ARGS))
         ASC_SHORT_READS
 #undef ASC_READ
         ASC_THEN();
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        ASC_MAY_WRITE(slot);
         ASC_SHORT_TILE;
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
 #if ASC_16BIT
 #define ASC_WRITE(y, tile)                                                   \
     if (y) {                                                                 \
@@ -118,8 +117,7 @@ ASC_KERNEL ASC_SHORT(ASC_PARAMS(ASC_SHORT_ARGS))
         ASC_SHORT_WRITES
 #undef ASC_WRITE
         ASC_THEN(); /* the tiles are the next ones' */
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_HAS_WRITTEN(slot);
 #define ASC_WRITE(y, tile)                                                     \
     if (y)                                                                     \
         asc_copy_ub2gm_align((y) + row * columns, ASC_UB(ASC_T, y##_at, slot), \
@@ -132,7 +130,7 @@ ASC_KERNEL ASC_SHORT(ASC_PARAMS(ASC_SHORT_ARGS))
                           count * ASC_SHORT_EACH * (int64_t)sizeof(*(y)), 0, 0);
         ASC_SHORT_RESULTS
 #undef ASC_WRITE
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_LEFT(slot);
     }
     ASC_SHORT_LAST
     asc_pipeline_end();

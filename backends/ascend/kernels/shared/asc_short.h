@@ -20,8 +20,7 @@ static inline __aicore__ void asc_short_steps(__ubuf__ int32_t *table, int64_t s
 {
     for (int i = 0; i < 8; i++)
         table[i] = (int32_t)(i * step);
-    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
-    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
+    ASC_FENCE(PIPE_S, PIPE_V);
     for (int64_t have = 8; have < n; have *= 2) {
         asc_add_scalar(table + have, table, (int32_t)(have * step),
                        (uint32_t)asc_min_of(have, n - have));
@@ -157,8 +156,7 @@ static inline __aicore__ void asc_short_sums_out(__gm__ float *to, __ubuf__ floa
                                                  __ubuf__ float *sums, int64_t columns)
 {
     asc_repeat_reduce_sum(values, sums, (uint32_t)(columns * ASC_LANES));
-    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_MTE3);
     asc_copy_ub2gm_align(to, values, (uint32_t)(columns * 4));
 }
 

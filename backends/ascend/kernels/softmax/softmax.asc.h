@@ -16,18 +16,18 @@ ASC_STEP(softmax_forward_rows_tile, SOFTMAX_FORWARD_ROWS)
 #if ASC_16BIT
     __ubuf__ float *e = ASC_SCRATCH(e);
     ASC_WIDEN(e, ASC_UB(ASC_T, x_at, p->slot), p->n);
-    ASC_HAS_READ();
+    ASC_HAS_READ(p->slot);
     softmax_forward_tile(e, e, ASC_SCRATCH(lanes), ASC_SCRATCH(value), ASC_SCRATCH(block), p->rows,
                          columns, p->pitch, 1);
-    ASC_MAY_WRITE();
+    ASC_MAY_WRITE(p->slot);
     ASC_NARROW(ASC_UB(ASC_T, y_at, p->slot), e, p->n);
     ASC_THEN(); /* e is the next tile's */
 #else
-    ASC_MAY_WRITE();
+    ASC_MAY_WRITE(p->slot);
     softmax_forward_tile(ASC_UB(float, y_at, p->slot), ASC_UB(float, x_at, p->slot),
                          ASC_SCRATCH(lanes), ASC_SCRATCH(value), ASC_SCRATCH(block), p->rows,
                          columns, p->pitch, 0);
-    ASC_HAS_READ();
+    ASC_HAS_READ(p->slot);
 #endif
 }
 
@@ -112,19 +112,19 @@ ASC_STEP(softmax_backward_rows_tile, SOFTMAX_BACKWARD_ROWS)
     __ubuf__ float *g = ASC_SCRATCH(dy32), *y32 = ASC_SCRATCH(y32);
     ASC_WIDEN(g, ASC_UB(ASC_T, dy_at, p->slot), p->n);
     ASC_WIDEN(y32, ASC_UB(ASC_T, y_at, p->slot), p->n);
-    ASC_HAS_READ();
+    ASC_HAS_READ(p->slot);
     ASC_THEN();
     softmax_backward_tile(g, g, y32, ASC_SCRATCH(lanes), ASC_SCRATCH(value), ASC_SCRATCH(block),
                           p->rows, columns, p->pitch);
-    ASC_MAY_WRITE();
+    ASC_MAY_WRITE(p->slot);
     ASC_NARROW(ASC_UB(ASC_T, dx_at, p->slot), g, p->n);
     ASC_THEN();
 #else
-    ASC_MAY_WRITE();
+    ASC_MAY_WRITE(p->slot);
     softmax_backward_tile(ASC_UB(float, dx_at, p->slot), ASC_UB(float, dy_at, p->slot),
                           ASC_UB(float, y_at, p->slot), ASC_SCRATCH(lanes), ASC_SCRATCH(value),
                           ASC_SCRATCH(block), p->rows, columns, p->pitch);
-    ASC_HAS_READ();
+    ASC_HAS_READ(p->slot);
 #endif
 }
 

@@ -42,7 +42,7 @@ static inline __aicore__ void ASC_NAME(sm_narrow)(const sm_job *job, int64_t pla
 
 #define LOAD(job, t, slot, at)                                       \
     do {                                                             \
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);                           \
+        ASC_MAY_FILL(slot);                                          \
         ASC_NAME(sm_in)(job, t, x_at, slot, x, x_outer, x_step, at); \
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);                         \
     } while (0)
@@ -98,17 +98,16 @@ ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
                 } else if (pass < RESULT) {
                     sm_add(&job, w, d);
                 } else {
-                    ASC_WAIT(PIPE_MTE3, PIPE_V, 0);
+                    ASC_MAY_WRITE(0);
                     SM_WITH(asc_sub_relu, &job, w, d, job.tau);
                     ASC_THEN();
                     ASC_NAME(sm_narrow)(&job, y_at, 0, w);
-                    ASC_NOTIFY(PIPE_V, PIPE_MTE3, 0);
-                    ASC_WAIT(PIPE_V, PIPE_MTE3, 0);
+                    ASC_HAS_WRITTEN(0);
                     ASC_NAME(sm_out)(&job, &t, y_at, 0, y, y_outer, y_step, at);
-                    ASC_NOTIFY(PIPE_MTE3, PIPE_V, 0);
+                    ASC_HAS_LEFT(0);
                 }
                 if (!whole || pass == RESULT) {
-                    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+                    ASC_HAS_READ(slot);
                     slot ^= 1;
                 }
             }
@@ -137,7 +136,7 @@ ASC_KERNEL ASC_NAME(sparsemax_forward)(ASC_PARAMS(SPARSEMAX_FORWARD))
 #undef LOAD
 #define LOAD(job, t, slot, at)                                           \
     do {                                                                 \
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);                               \
+        ASC_MAY_FILL(slot);                                              \
         ASC_NAME(sm_in)(job, t, dy_at, slot, dy, dy_outer, dy_step, at); \
         ASC_NAME(sm_in)(job, t, y_at, slot, y, y_outer, y_step, at);     \
         ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);                             \
@@ -185,16 +184,15 @@ ASC_KERNEL ASC_NAME(sparsemax_backward)(ASC_PARAMS(SPARSEMAX_BACKWARD))
                 }
                 if (pass) {
                     sm_gradient(&job, g, m, y32);
-                    ASC_WAIT(PIPE_MTE3, PIPE_V, 0);
+                    ASC_MAY_WRITE(0);
                     ASC_NAME(sm_narrow)(&job, dx_at, 0, g);
                     ASC_THEN();
-                    ASC_NOTIFY(PIPE_V, PIPE_MTE3, 0);
-                    ASC_WAIT(PIPE_V, PIPE_MTE3, 0);
+                    ASC_HAS_WRITTEN(0);
                     ASC_NAME(sm_out)(&job, &t, dx_at, 0, dx, dx_outer, dx_step, at);
-                    ASC_NOTIFY(PIPE_MTE3, PIPE_V, 0);
+                    ASC_HAS_LEFT(0);
                 }
                 if (!whole || pass) {
-                    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+                    ASC_HAS_READ(slot);
                     slot ^= 1;
                 }
             }

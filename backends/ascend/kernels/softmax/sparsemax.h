@@ -178,12 +178,10 @@ static inline __aicore__ int sm_moves(const sm_job *job)
     asc_int322float(move, times, n);
     ASC_THEN();
     asc_repeat_reduce_max_only_value(most, move, n);
-    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
-    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
+    ASC_FENCE(PIPE_V, PIPE_S);
     for (uint32_t i = 0; i < n && !moves; i += ASC_LANES)
         moves = most[i / ASC_LANES] > 0.0f;
-    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
-    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
+    ASC_FENCE(PIPE_S, PIPE_V);
     return moves;
 }
 

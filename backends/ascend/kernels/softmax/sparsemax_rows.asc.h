@@ -47,11 +47,10 @@ ASC_KERNEL ASC_NAME(sparsemax_forward_rows)(ASC_PARAMS(SPARSEMAX_FORWARD_ROWS))
         const int64_t count = asc_min_of(tile_rows, rows - row);
         __ubuf__ ASC_T *out = ASC_UB(ASC_T, y_at, 0);
         job.beside = r.rows = count;
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_MAY_FILL(slot);
         asc_copy_rows_in(asc_place(x_at, slot), x + row * x_outer, count, columns * size,
                          x_outer * size, pitch * size);
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+        ASC_HAS_FILLED(slot);
         __ubuf__ float *in = ASC_NAME(sm_rows_of)(d, asc_place(x_at, slot), count, pitch, columns);
         sm_begin_rows(&job, &r, in);
         for (int i = 0; i < SM_TOP_STEPS; i++) {
@@ -72,8 +71,8 @@ ASC_KERNEL ASC_NAME(sparsemax_forward_rows)(ASC_PARAMS(SPARSEMAX_FORWARD_ROWS))
         ASC_THEN();
         sm_add_rows(&job, &r, d, pitch);
         sm_step_rows(&job, &r, pitch);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
-        ASC_WAIT(PIPE_MTE3, PIPE_V, 0);
+        ASC_HAS_READ(slot);
+        ASC_MAY_WRITE(0);
 #if ASC_16BIT
         ASC_BY_ROW(asc_sub_relu, r.w, d, job.tau, count, pitch);
         ASC_THEN();
@@ -81,11 +80,10 @@ ASC_KERNEL ASC_NAME(sparsemax_forward_rows)(ASC_PARAMS(SPARSEMAX_FORWARD_ROWS))
 #else
         ASC_BY_ROW(asc_sub_relu, out, d, job.tau, count, pitch);
 #endif
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, 0);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, 0);
+        ASC_HAS_WRITTEN(0);
         asc_copy_rows_out(y + row * y_outer, asc_place(y_at, 0), count, columns * size,
                           y_outer * size, pitch * size);
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, 0);
+        ASC_HAS_LEFT(0);
     }
     asc_pipeline_end();
 }

@@ -24,12 +24,11 @@ ASC_KERNEL ASC_NAME(sum_rows_forward)(ASC_PARAMS(SUM_ROWS_FORWARD))
             if (sum_rows_there(&t, k + together - 1, columns, total) < t.columns && together > 1)
                 together--;
             const int64_t pitch = asc_round_up(there, 32 / size);
-            ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+            ASC_MAY_FILL(slot);
             if (there)
                 asc_copy_rows_in(asc_place(x_at, slot), x + (k * y_rows + t.r) * stride + t.column,
                                  together, there * size, y_rows * stride * size, pitch * size);
-            ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-            ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+            ASC_HAS_FILLED(slot);
             if (there) {
 #if ASC_16BIT
                 __ubuf__ float *x32 = ASC_SCRATCH(x32);
@@ -41,7 +40,7 @@ ASC_KERNEL ASC_NAME(sum_rows_forward)(ASC_PARAMS(SUM_ROWS_FORWARD))
                 sum_rows_add(sum, x32, together, pitch, (uint32_t)there);
                 ASC_THEN();
             }
-            ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+            ASC_HAS_READ(slot);
         }
         for (int64_t halved = 0; halved < halvings; halved++) {
             n /= 2;

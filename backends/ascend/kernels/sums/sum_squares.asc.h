@@ -13,14 +13,13 @@ ASC_KERNEL ASC_NAME(sum_squares_forward)(ASC_PARAMS(SUM_SQUARES_FORWARD))
          task += asc_get_block_num(), slot ^= 1) {
         const asc_tile tile = asc_tile_at(grid, task);
         const uint32_t n = (uint32_t)(tile.rows * asc_pitch(tile, sizeof(ASC_T)));
-        ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+        ASC_MAY_FILL(slot);
         ASC_LOAD(ASC_T, x_at, slot, x, x_stride, tile);
-        ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-        ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+        ASC_HAS_FILLED(slot);
 #if ASC_16BIT
         __ubuf__ float *x32 = ASC_SCRATCH(x32);
         ASC_WIDEN(x32, ASC_UB(ASC_T, x_at, slot), n);
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
         ASC_THEN();
 #else
         __ubuf__ float *x32 = ASC_UB(float, x_at, slot);
@@ -32,13 +31,12 @@ ASC_KERNEL ASC_NAME(sum_squares_forward)(ASC_PARAMS(SUM_SQUARES_FORWARD))
         ASC_THEN();
         asc_add(total, total, lanes, ASC_LANES);
 #if !ASC_16BIT
-        ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+        ASC_HAS_READ(slot);
 #endif
         ASC_THEN(); /* what was summed is the next tile's */
     }
     asc_repeat_reduce_sum(part, total, ASC_LANES);
-    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID2);
-    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID2);
+    ASC_FENCE(PIPE_V, PIPE_MTE3);
     asc_copy_ub2gm_align(sums + asc_get_block_idx() * sums_stride, part, 4);
     asc_pipeline_end();
 }

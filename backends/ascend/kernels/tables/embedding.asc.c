@@ -87,11 +87,9 @@ ASC_KERNEL embedding_sort_i64(ASC_PARAMS(EMBEDDING_SORT))
     s.place = s.list + list;
     s.other = ASC_UB(float, list_at, 1);
     asc_init();
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID0);
-    asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID1);
+    ASC_SLOTS(asc_sync_notify, PIPE_V, PIPE_MTE2);
     embedding_sort_owner(&s, records, ends);
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID0);
-    asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID1);
+    ASC_SLOTS(asc_sync_wait, PIPE_V, PIPE_MTE2);
 }
 
 #define ASC_TEMPLATE "tables/embedding.asc.h"

@@ -8,10 +8,8 @@ ASC_KERNEL ASC_NAME(embedding_forward)(ASC_PARAMS(EMBEDDING_FORWARD))
     int slot = 0;
     asc_init();
     asc_set_copy_pad_val((uint16_t)0);
-    asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID0);
-    asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID1);
-    asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
-    asc_sync_notify(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
+    ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);
+    ASC_SLOTS(asc_sync_notify, PIPE_MTE3, PIPE_MTE2);
     embedding_ask(indices + asc_tile_at(grid, first).row, asc_tile_at(grid, first).rows, index_at,
                   slot); /* every block has a tile */
     for (int64_t task = first; task < grid.tasks; task += step, slot ^= 1) {
@@ -34,10 +32,8 @@ ASC_KERNEL ASC_NAME(embedding_forward)(ASC_PARAMS(EMBEDDING_FORWARD))
         ASC_STORE(ASC_T, y, y_stride, tile, rows_at, slot);
         ASC_NOTIFY(PIPE_MTE3, PIPE_MTE2, slot);
     }
-    asc_sync_wait(PIPE_S, PIPE_MTE2, EVENT_ID0);
-    asc_sync_wait(PIPE_S, PIPE_MTE2, EVENT_ID1);
-    asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID0);
-    asc_sync_wait(PIPE_MTE3, PIPE_MTE2, EVENT_ID1);
+    ASC_SLOTS(asc_sync_wait, PIPE_S, PIPE_MTE2);
+    ASC_SLOTS(asc_sync_wait, PIPE_MTE3, PIPE_MTE2);
 }
 
 #define EMBEDDING_ADD ASC_NAME(embedding_add)
@@ -49,17 +45,16 @@ static inline __aicore__ void EMBEDDING_ADD(__ubuf__ float *acc, __gm__ ASC_T *d
                                             int slot)
 {
     const int64_t pitch = asc_pitch(tile, sizeof(ASC_T));
-    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+    ASC_MAY_FILL(slot);
     for (int64_t i = 0; i < count; i++)
         asc_copy_rows_in(asc_place(piece_at, slot) + (uint64_t)(i * pitch) * sizeof(ASC_T),
                          dy + embedding_position(records[i]) * stride + tile.column, 1,
                          tile.columns * (int64_t)sizeof(ASC_T), 0, pitch * (int64_t)sizeof(ASC_T));
-    ASC_NOTIFY(PIPE_MTE2, PIPE_V, slot);
-    ASC_WAIT(PIPE_MTE2, PIPE_V, slot);
+    ASC_HAS_FILLED(slot);
 #if ASC_16BIT
     __ubuf__ float *piece = ASC_UB(float, wide_at, 0);
     ASC_WIDEN(piece, ASC_UB(ASC_T, piece_at, slot), (uint32_t)(count * pitch));
-    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+    ASC_HAS_READ(slot);
     ASC_THEN();
 #else
     __ubuf__ float *piece = ASC_UB(float, piece_at, slot);
@@ -75,7 +70,7 @@ static inline __aicore__ void EMBEDDING_ADD(__ubuf__ float *acc, __gm__ ASC_T *d
         asc_add(acc + row * pitch, acc + row * pitch, piece + i * pitch, (uint32_t)pitch);
     }
 #if !ASC_16BIT
-    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+    ASC_HAS_READ(slot);
 #endif
     ASC_THEN();
 }
@@ -89,8 +84,7 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
     const int64_t out_at = size == 4 ? sum_at : dweight_at;
     int slot = 0, piece_slot = 0;
     asc_pipeline_begin();
-    asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID0);
-    asc_sync_notify(PIPE_S, PIPE_MTE2, EVENT_ID1);
+    ASC_SLOTS(asc_sync_notify, PIPE_S, PIPE_MTE2);
     embedding_chunk ahead = embedding_chunk_of(order, grid, ends, asc_get_block_idx());
     ahead.at -= tile_rows;
     embedding_next(&ahead, order, grid, ends);
@@ -105,19 +99,17 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
             continue;
         __ubuf__ float *acc = size == 4 ? ASC_UB(float, out_at, slot) : ASC_UB(float, sum32_at, 0);
         uint64_t used = ~(uint64_t)0 >> (64 - tile.rows);
-        ASC_WAIT(PIPE_MTE3, PIPE_V, slot);
+        ASC_MAY_WRITE(slot);
         asc_duplicate(acc, 0.0f, (uint32_t)(tile.rows * pitch));
         ASC_THEN();
         if (accumulate) {
             used = 0;
             for (int64_t i = own.at; i < own.last; i++)
                 used |= (uint64_t)1 << (embedding_index(records[i]) - tile.row);
-            asc_sync_notify(PIPE_V, PIPE_MTE2, EVENT_ID2);
-            asc_sync_wait(PIPE_V, PIPE_MTE2, EVENT_ID2);
+            ASC_FENCE(PIPE_V, PIPE_MTE2);
             embedding_rows(0, dweight, dweight_stride, size, used, tile, asc_place(out_at, slot),
                            pitch * size);
-            asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID2);
-            asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID2);
+            ASC_FENCE(PIPE_MTE2, PIPE_V);
 #if ASC_16BIT
             /* EMBEDDING_ADD has a barrier before it touches acc. */
             for (uint64_t left = size == 4 ? 0 : used; left; left &= left - 1)
@@ -142,8 +134,7 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
             ASC_THEN();
         }
 #endif
-        ASC_NOTIFY(PIPE_V, PIPE_MTE3, slot);
-        ASC_WAIT(PIPE_V, PIPE_MTE3, slot);
+        ASC_HAS_WRITTEN(slot);
         if (accumulate)
             embedding_rows(1, dweight, dweight_stride, size, used, tile, asc_place(out_at, slot),
                            pitch * size);
@@ -151,11 +142,10 @@ ASC_KERNEL ASC_NAME(embedding_backward)(ASC_PARAMS(EMBEDDING_BACKWARD))
             asc_copy_rows_out(dweight + (tile.row * dweight_stride + tile.column) * size,
                               asc_place(out_at, slot), tile.rows, tile.columns * size,
                               dweight_stride * size, pitch * size);
-        ASC_NOTIFY(PIPE_MTE3, PIPE_V, slot);
+        ASC_HAS_LEFT(slot);
         slot ^= 1;
     }
-    asc_sync_wait(PIPE_S, PIPE_MTE2, EVENT_ID0);
-    asc_sync_wait(PIPE_S, PIPE_MTE2, EVENT_ID1);
+    ASC_SLOTS(asc_sync_wait, PIPE_S, PIPE_MTE2);
     asc_pipeline_end();
 }
 

@@ -73,8 +73,7 @@ static inline __aicore__ void embedding_begin(const embedding_scan *s)
     asc_duplicate(s->mask, (int32_t)(owners << s->order.tile_shift), ASC_LANES);
     for (int i = 0; i < 8; i++)
         s->step[i] = i;
-    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
-    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
+    ASC_FENCE(PIPE_S, PIPE_V);
     for (int64_t have = 8; have < s->piece; have *= 2) {
         asc_add_scalar(s->step + have, s->step, (int32_t)have,
                        (uint32_t)asc_min_of(have, s->piece - have));
@@ -86,7 +85,7 @@ static inline __aicore__ void embedding_piece_in(const embedding_scan *s, int64_
 {
     if (at >= s->n)
         return;
-    ASC_WAIT(PIPE_V, PIPE_MTE2, slot);
+    ASC_MAY_FILL(slot);
     asc_copy_gm2ub_align(ASC_UB(uint32_t, s->indices_at, slot),
                          (__gm__ uint32_t *)(s->indices + at),
                          (uint32_t)asc_min_of(s->piece, s->n - at) * 8);
@@ -110,7 +109,7 @@ static inline __aicore__ int64_t embedding_take(const embedding_scan *s, int64_t
     asc_int642int32(s->index, ASC_UB(int64_t, s->indices_at, slot), count);
     asc_add_scalar(s->position, s->step, (int32_t)at, all);
     ASC_THEN();
-    ASC_NOTIFY(PIPE_V, PIPE_MTE2, slot);
+    ASC_HAS_READ(slot);
     asc_set_vector_mask((uint64_t)-1, (uint64_t)-1);
     asc_and((__ubuf__ uint16_t *)bits, (__ubuf__ uint16_t *)s->index, (__ubuf__ uint16_t *)s->mask,
             repeats, 1, 1, 1, 8, 8, 0);
@@ -212,8 +211,7 @@ static inline __aicore__ void embedding_write(embedding_scan *s, __gm__ int32_t 
     if (ends) {
         for (; t < tiles; t++)
             s->ends[t] = (int32_t)(begin + s->count);
-        asc_sync_notify(PIPE_S, PIPE_MTE3, EVENT_ID0);
-        asc_sync_wait(PIPE_S, PIPE_MTE3, EVENT_ID0);
+        ASC_FENCE(PIPE_S, PIPE_MTE3);
         asc_copy_ub2gm_align(ends, s->ends, (uint32_t)tiles * 4);
     }
     s->to += s->count;
@@ -252,12 +250,10 @@ static inline __aicore__ int embedding_look(embedding_scan *s, int64_t tile, int
 static inline __aicore__ int64_t embedding_before(const embedding_scan *s)
 {
     int64_t sum = 0;
-    asc_sync_notify(PIPE_V, PIPE_S, EVENT_ID0);
-    asc_sync_wait(PIPE_V, PIPE_S, EVENT_ID0);
+    ASC_FENCE(PIPE_V, PIPE_S);
     for (int i = 0; i < ASC_LANES; i++)
         sum += (int32_t)s->before[i];
-    asc_sync_notify(PIPE_S, PIPE_V, EVENT_ID0);
-    asc_sync_wait(PIPE_S, PIPE_V, EVENT_ID0);
+    ASC_FENCE(PIPE_S, PIPE_V);
     return sum;
 }
 
