@@ -5,8 +5,8 @@
  * A block goes down strips of columns, whose gamma and beta, and sums, stay in UB. Blocks' sums are added by
  * kernels/sums/partials.asc.c. */
 #include "dyt.args.h"
+#include "norm.h"
 #include "shared/asc_rows.h"
-#include "shared/asc_short.h"
 
 /* Beyond it tanh is 1 and its slope 0, also as f32; exp(u) is finite. */
 #define DYT_FAR 80.0f
@@ -77,64 +77,66 @@ static inline __aicore__ asc_tile dyt_strip(int64_t task, int64_t strips, int64_
     return t;
 }
 
-/* ---- short rows: a tile of lines (asc_short.h) ---- */
+/* What a tile is computed with: rows of columns, or, of short rows, lines (asc_short.h), the first `count` lanes of which are there. by,
+ * plus: gamma and beta, a value a column or a block a line; plus may be NULL. dg, db, da: sums, or NULL. two: eight times -2. */
+typedef struct dyt_tile {
+    __ubuf__ float *by, *plus, *dg, *db, *da, *two;
+    __ubuf__ float *t, *u, *h, *c, *slope; /* scratch */
+    float alpha;
+    int lines;
+    int64_t rows, columns, pitch, count;
+} dyt_tile;
 
-/* t = y; x is used up; h, c: scratch. scale, shift: a block a column; shift may be NULL. */
-static inline __aicore__ void dyt_forward_lines(__ubuf__ float *t, __ubuf__ float *x,
-                                                __ubuf__ float *h, __ubuf__ float *c,
-                                                __ubuf__ float *two, __ubuf__ float *scale,
-                                                __ubuf__ float *shift, float alpha, int64_t columns,
-                                                int64_t lanes)
+/* y = tanh(alpha x); x is used up. */
+static inline __aicore__ void dyt_forward_tanh(const dyt_tile *d, __ubuf__ float *y,
+                                               __ubuf__ float *x)
 {
-    const uint32_t n = (uint32_t)(columns * lanes);
-    dyt_argument(x, x, alpha, n);
-    dyt_quotient(t, x, c, two, n);
-    dyt_tanh(t, t, x, h, c, n);
-    if (shift)
-        ASC_FMA_BY_ROW(1, t, scale, shift, columns, lanes);
-    else
-        ASC_BY_ROW(asc_mul, t, t, scale, columns, lanes);
-    ASC_THEN();
+    const uint32_t n = (uint32_t)(d->rows * d->pitch);
+    dyt_argument(x, x, d->alpha, n);
+    dyt_quotient(y, x, d->c, d->two, n);
+    dyt_tanh(y, y, x, d->h, d->c, n);
 }
 
-/* What a backward's lines are computed with. dg, db, da: sums of columns, or NULL. t, u, h, c, slope: scratch of a tile each. */
-typedef struct dyt_lines {
-    __ubuf__ float *dg, *db, *da, *scale, *two;
-    __ubuf__ float *t, *u, *h, *c, *slope;
-    int64_t columns, lanes, count; /* count: of the rows that there are */
-} dyt_lines;
-
-/* g = dx; it is dy before. x is used up. */
-static inline __aicore__ void dyt_backward_lines(const dyt_lines *d, __ubuf__ float *g,
-                                                 __ubuf__ float *x, float alpha)
+/* sums += a tile. ASC_THEN() is left to the caller. */
+static inline __aicore__ void dyt_add(const dyt_tile *d, __ubuf__ float *sums, __ubuf__ float *t)
 {
-    const int64_t columns = d->columns, lanes = d->lanes;
-    const uint32_t n = (uint32_t)(columns * lanes);
-    dyt_argument(d->u, x, alpha, n);
-    dyt_quotient(d->t, d->u, d->slope, d->two, n);
+    if (d->lines)
+        asc_short_add(sums, t, d->rows, d->pitch, d->count);
+    else
+        asc_add_rows(sums, t, d->rows, d->pitch);
+}
+
+/* dx, of dy in g, which is used up and may be dx, and x; dx may be t. */
+static inline __aicore__ void dyt_backward_tile(const dyt_tile *d, __ubuf__ float *dx,
+                                                __ubuf__ float *g, __ubuf__ float *x)
+{
+    const uint32_t n = (uint32_t)(d->rows * d->pitch);
+    dyt_argument(d->u, x, d->alpha, n);
+    dyt_quotient(d->t, d->u, d->slope, d->two, n); /* 1 - tanh^2 = 4 E / (E + 1)^2 */
     asc_mul(d->slope, d->t, d->slope, n);
     ASC_THEN();
     asc_mul(d->slope, d->slope, d->slope, n);
     if (d->db)
-        asc_short_add(d->db, g, columns, lanes, d->count);
+        dyt_add(d, d->db, g);
     ASC_THEN();
     if (d->dg) {
         dyt_tanh(d->t, d->t, d->u, d->h, d->c, n);
         asc_mul(d->h, g, d->t, n);
         ASC_THEN();
-        asc_short_add(d->dg, d->h, columns, lanes, d->count);
+        dyt_add(d, d->dg, d->h);
     }
-    ASC_BY_ROW(asc_mul, g, g, d->scale, columns, lanes);
-    ASC_THEN();
+    norm_affine(g, d->by, 0, d->lines, d->rows, d->pitch);
     asc_mul(g, g, d->slope, n);
     ASC_THEN();
     if (d->da) {
-        asc_mul(x, x, g, n);
+        asc_mul(d->u, x, g, n);
         ASC_THEN();
-        asc_short_add(d->da, x, columns, lanes, d->count);
+        if (d->lines)
+            dyt_add(d, d->da, d->u);
+        else
+            ASC_FOLD(asc_add, d->da, d->u, d->rows, d->columns, d->pitch);
     }
-    ASC_THEN();
-    asc_mul_scalar(g, g, alpha, n);
+    asc_mul_scalar(dx, g, d->alpha, n);
     ASC_THEN();
 }
 

@@ -33,19 +33,6 @@ static inline __aicore__ void layer_norm_moments(const norm_rows *r, __ubuf__ fl
     ASC_THEN();
 }
 
-/* y = y scale + shift, of which either may be absent. */
-static inline __aicore__ void layer_norm_affine(__ubuf__ float *y, __ubuf__ float *scale,
-                                                __ubuf__ float *shift, int64_t rows, int64_t pitch)
-{
-    if (scale && shift)
-        ASC_FMA_BY_COLUMN(y, scale, shift, rows, pitch);
-    else if (scale)
-        ASC_BY_COLUMN(asc_mul, y, y, scale, rows, pitch);
-    else if (shift)
-        ASC_BY_COLUMN(asc_add, y, y, shift, rows, pitch);
-    ASC_THEN();
-}
-
 /* n = (x - mean) rstd; it may be x. */
 static inline __aicore__ void layer_norm_normalise(__ubuf__ float *n, __ubuf__ float *x,
                                                    __ubuf__ float *means, __ubuf__ float *rstds,
@@ -104,13 +91,7 @@ static inline __aicore__ void layer_norm_forward_lines(__ubuf__ float *x, __ubuf
                                                        int64_t columns, int64_t lanes)
 {
     norm_forward_lines(x, q, mean, rstd, ones, part, eps, columns, lanes);
-    if (scale && shift)
-        ASC_FMA_BY_ROW(1, x, scale, shift, columns, lanes);
-    else if (scale)
-        ASC_BY_ROW(asc_mul, x, x, scale, columns, lanes);
-    else if (shift)
-        ASC_BY_ROW(asc_add, x, x, shift, columns, lanes);
-    ASC_THEN();
+    norm_affine(x, scale, shift, 1, columns, lanes);
 }
 
 /* x becomes dx; m is dy, used up; p: scratch. dw, db, scale may be NULL. The first `count` rows are there. */

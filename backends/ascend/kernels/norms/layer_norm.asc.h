@@ -79,7 +79,7 @@ ASC_STEP(layer_norm_forward_tile, LAYER_NORM_FORWARD)
     }
     ASC_BY_ROW(asc_mul, to, q, r.rstds, p->rows, p->pitch);
     ASC_THEN();
-    layer_norm_affine(to, weight ? scale : 0, bias ? shift : 0, p->rows, p->pitch);
+    norm_affine(to, weight ? scale : 0, bias ? shift : 0, 0, p->rows, p->pitch);
     if (!p->whole)
         ASC_HAS_READ(p->slot);
 #if ASC_16BIT

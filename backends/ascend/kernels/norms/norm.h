@@ -1,4 +1,5 @@
-/* norm.h - mean and variance of rows, or of one group of them: what layer_norm and group_norm share. f32 in UB. */
+/* norm.h - mean and variance of rows, or of one group of them: what layer_norm and group_norm share; and weight and bias of the columns,
+ * of dyt, too. f32 in UB. */
 #ifndef NORM_H
 #define NORM_H
 
@@ -31,6 +32,21 @@ static inline __aicore__ void norm_statistics(const norm_rows *r, int whole, int
     }
     ASC_THEN();
     asc_rstd(r->rstd, r->rstds, rows, eps);
+}
+
+/* y = y scale + shift, of which either may be absent: a value a column or, of lines (asc_short.h), a block a line. */
+static inline __aicore__ void norm_affine(__ubuf__ float *y, __ubuf__ float *scale,
+                                          __ubuf__ float *shift, int lines, int64_t rows,
+                                          int64_t pitch)
+{
+    const uint8_t block = !lines, repeat = lines ? 0 : 8, row = (uint8_t)lines;
+    if (scale && shift)
+        ASC_FMA_BY(y, scale, shift, rows, pitch, block, repeat, row);
+    else if (scale)
+        ASC_BY(asc_mul, y, y, scale, rows, pitch, block, repeat, row);
+    else if (shift)
+        ASC_BY(asc_add, y, y, shift, rows, pitch, block, repeat, row);
+    ASC_THEN();
 }
 
 /* ---- short rows: a tile of lines (asc_short.h) ---- */
