@@ -65,18 +65,6 @@ static inline __aicore__ void dyt_argument(__ubuf__ float *u, __ubuf__ float *x,
     ASC_THEN();
 }
 
-/* The task's rows and columns: the first tile of a strip. */
-static inline __aicore__ asc_tile dyt_strip(int64_t task, int64_t strips, int64_t groups,
-                                            int64_t rows, int64_t columns, int64_t tile_columns)
-{
-    asc_tile t;
-    t.row = rows * (task / strips) / groups;
-    t.rows = 0;
-    t.column = task % strips * tile_columns;
-    t.columns = asc_min_of(tile_columns, columns - t.column);
-    return t;
-}
-
 /* What a tile is computed with: rows of columns, or, of short rows, lines (asc_short.h), the first `count` lanes of which are there. by,
  * plus: gamma and beta, a value a column or a block a line; plus may be NULL. dg, db, da: sums, or NULL. two: eight times -2. */
 typedef struct dyt_tile {

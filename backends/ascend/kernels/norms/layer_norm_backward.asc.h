@@ -146,10 +146,9 @@ ASC_KERNEL ASC_NAME(layer_norm_columns)(ASC_PARAMS(LAYER_NORM_COLUMNS))
     asc_pipeline_begin(); /* of MTE3's flags the first alone is used: the sums have left */
     for (int64_t task = asc_get_block_idx(); task < strips * groups; task += asc_get_block_num()) {
         const int64_t group = task / strips, end = rows * (group + 1) / groups;
-        asc_tile tile = {rows * group / groups, 0, task % strips * tile_columns, 0};
-        tile.columns = asc_min_of(tile_columns, columns - tile.column);
+        asc_tile tile = norm_strip(task, strips, groups, rows, columns, tile_columns);
         const int64_t pitch = asc_round_up(tile.columns, ASC_LANES);
-        asc_sync_wait(PIPE_MTE3, PIPE_V, EVENT_ID0);
+        ASC_MAY_WRITE(0);
         asc_duplicate(dw, 0.0f, (uint32_t)pitch);
         asc_duplicate(db, 0.0f, (uint32_t)pitch);
         for (; tile.row < end; tile.row += tile_rows, slot ^= 1) {
@@ -173,14 +172,13 @@ ASC_KERNEL ASC_NAME(layer_norm_columns)(ASC_PARAMS(LAYER_NORM_COLUMNS))
             ASC_THEN();
             ASC_HAS_READ(slot);
         }
-        asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID0);
-        asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);
+        ASC_HAS_WRITTEN(0);
         const int64_t at = group * partials_stride + tile.column;
         if (dweights)
             asc_copy_ub2gm_align(dweights + at, dw, (uint32_t)(tile.columns * 4));
         if (dbiases)
             asc_copy_ub2gm_align(dbiases + at, db, (uint32_t)(tile.columns * 4));
-        asc_sync_notify(PIPE_MTE3, PIPE_V, EVENT_ID0);
+        ASC_HAS_LEFT(0);
     }
     asc_pipeline_end();
 }

@@ -1,5 +1,5 @@
-/* norm.h - mean and variance of rows, or of one group of them: what layer_norm and group_norm share; and weight and bias of the columns,
- * of dyt, too. f32 in UB. */
+/* norm.h - mean and variance of rows, or of one group of them: what layer_norm and group_norm share; and what they share
+ * with dyt. f32 in UB. */
 #ifndef NORM_H
 #define NORM_H
 
@@ -32,6 +32,18 @@ static inline __aicore__ void norm_statistics(const norm_rows *r, int whole, int
     }
     ASC_THEN();
     asc_rstd(r->rstd, r->rstds, rows, eps);
+}
+
+/* Strips of columns, whose rows `groups` tasks share: a task's first tile, without rows yet. */
+static inline __aicore__ asc_tile norm_strip(int64_t task, int64_t strips, int64_t groups,
+                                             int64_t rows, int64_t columns, int64_t tile_columns)
+{
+    asc_tile t;
+    t.row = rows * (task / strips) / groups;
+    t.rows = 0;
+    t.column = task % strips * tile_columns;
+    t.columns = asc_min_of(tile_columns, columns - t.column);
+    return t;
 }
 
 /* y = y scale + shift, of which either may be absent: a value a column or, of lines (asc_short.h), a block a line. */
