@@ -113,6 +113,42 @@ static void foreign_types(tg_ctx *ctx, parts *p)
     }
 }
 
+static void *no_alloc(void *user, size_t bytes)
+{
+    (void)user, (void)bytes;
+    return NULL;
+}
+
+static void no_free(void *user, void *ptr)
+{
+    (void)user, (void)ptr;
+}
+
+/* What a part of the library has said is quoted behind the operator's name. */
+static void quoted(parts *p)
+{
+    static const char begin[] = "rms_norm_backward: no workspace of ",
+                      end[] = " bytes, beside 0 in use";
+    tg_ctx *ctx = new_context();
+    tg_ctx_set_allocator(ctx, no_alloc, no_free, NULL);
+    EXPECT(tg_ctx_set_impl(ctx, "cpu") == TG_OK, "%s", tg_last_error());
+    tg_tensor dweight = tg_tensor_of(x + R * N, TG_F32, 1, &columns);
+    const tg_rms_norm_backward_args args = {.dy = &p->x,
+                                            .x = &p->x,
+                                            .weight = &p->weight,
+                                            .rstd = &p->rstd,
+                                            .dx = &p->y,
+                                            .dweight = &dweight};
+    EXPECT(tg_rms_norm_backward(ctx, &args) == TG_ENOMEM, "%s", tg_last_error());
+    const char *said = tg_last_error();
+    const size_t first = strlen(begin), last = strlen(end), length = strlen(said);
+    const int whole = length > first + last && !memcmp(said, begin, first) &&
+                      !strcmp(said + length - last, end) &&
+                      strspn(said + first, "0123456789") == length - first - last;
+    EXPECT(whole, "the message is\n  %s, expected\n  %sso many%s", said, begin, end);
+    tg_ctx_destroy(ctx);
+}
+
 int main(void)
 {
     tg_ctx *ctx = new_context();
@@ -216,6 +252,7 @@ int main(void)
     EXPECT(tg_rms_norm_forward(ctx, &p.args) == TG_EINVAL && strstr(tg_last_error(), "offset is "),
            "%s", tg_last_error());
     fresh(&p);
+    quoted(&p);
     bounds(ctx, &p);
     setters(ctx);
     EXPECT(tg_rms_norm_forward(ctx, NULL) == TG_EINVAL, "%s", tg_last_error());
