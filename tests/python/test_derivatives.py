@@ -90,6 +90,27 @@ def test_an_operator_of_torch_ops_itself():
         torch.ops.tigon.softmax_backward(dy, x.softmax(-1)).sum().backward()
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("leaf", [False, True])
+@pytest.mark.parametrize("name, function", {
+    "softmax_forward": torch.ops.tigon.softmax_forward,
+    "softmax_backward": lambda t: torch.ops.tigon.softmax_backward(t, torch.full((4, 8), 1 / 8)),
+    "rms_norm_forward": lambda t: torch.ops.tigon.rms_norm_forward(torch.ones(3, 8), t[0], eps=1e-6)[0],
+    "gemm": lambda t: torch.ops.tigon.gemm(torch.ones(3, 8), t, trans_b=True),
+}.items())
+def test_an_operator_of_torch_ops_loses_no_tangent(name, function, leaf):
+    x = torch.randn(4, 8, requires_grad=leaf)
+    words = f"^{name}: there is no derivative in forward mode"
+    for transformed in (lambda: torch.func.jvp(function, (x,), (torch.ones_like(x),)), lambda: torch.func.jacfwd(function)(x),
+                        lambda: torch.func.linearize(function, x)):
+        with pytest.raises(NotImplementedError, match=words):
+            transformed()
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match=words):
+        function(forward_ad.make_dual(x, torch.ones_like(x)))
+    with forward_ad.dual_level():  # nothing has a tangent
+        torch.testing.assert_close(function(x), function(x.detach()))
+
+
 @pytest.mark.filterwarnings("ignore:Using backward")
 def test_gradients_alone_go_through_create_graph():
     """Those of a loss that is not differentiated again are as they were, and may be changed in place."""

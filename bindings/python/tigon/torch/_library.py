@@ -8,7 +8,27 @@ from tigon._once import final, no_forward_mode, no_second_gradient
 from tigon._outputs import make, traced_shapes
 from tigon.torch._table import FAMILIES, LOWERED, PRODUCTS, Operator
 
-library = torch.library.Library("tigon", "DEF")
+
+
+def _refuse_tangents(name, tensors):
+    """The tangent of a dual number would be lost."""
+    if forward_ad._current_level < 0:
+        return
+    if any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors):
+        raise no_forward_mode(name)
+
+
+class _Library(torch.library.Library):
+    """Kernels do not see the tangents of torch.func's transforms; what PyTorch calls before them, for gradients, does."""
+
+    def impl(self, name, function, key="", **options):
+        def autograd(keyset, *tensors, **given):
+            _refuse_tangents(name, tensors)
+            return function(keyset, *tensors, **given)
+        super().impl(name, autograd if key == "Autograd" else function, key, **options)
+
+
+library = _Library("tigon", "DEF")
 functions = {}  # the operators that have gradients
 _NONE = {}  # the options of an operator that has none
 
@@ -21,8 +41,7 @@ def _check(name, inputs, tensors):
     for n, t in given:
         if t.device != device:
             raise ValueError(f"{name}: {n} is on {t.device}, expected {device}, the device of {first}")
-        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(t).tangent is not None:
-            raise no_forward_mode(name)
+    _refuse_tangents(name, tensors)
 
 
 def _readable(tensor):
