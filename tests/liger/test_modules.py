@@ -41,8 +41,8 @@ MODULES = {
     "rms_norm": (liger.LigerRMSNorm(16), lambda m, x: F.rms_norm(x, (16,), m.weight, 1e-6)),
     "rms_norm_without_weight": (liger.LigerRMSNorm(16, elementwise_affine=False), lambda m, x: F.rms_norm(x, (16,), eps=1e-6)),
     "gemma": (liger.LigerRMSNormForGemma(16), centred_rms_norm),
-    "gemma3": (liger.LigerRMSNormForGemma3(16), centred_rms_norm),
-    "layer_norm": (liger.LigerLayerNorm(16, bias=True), lambda m, x: F.layer_norm(x, (16,), m.weight, m.bias, 1e-6)),
+    "gemma3": (liger.LigerRMSNormForGemma3(dim=16), centred_rms_norm),
+    "layer_norm": (liger.LigerLayerNorm(16, bias=True, impl="triton"), lambda m, x: F.layer_norm(x, (16,), m.weight, m.bias, 1e-6)),
     "group_norm": (liger.LigerGroupNorm(6, 3, bias=True), lambda m, x: F.group_norm(x, 3, m.weight, m.bias, 1e-6)),
     "poly_norm": (liger.LigerPolyNorm(), poly_norm),
     "dyt": (liger.LigerDyT(16), lambda m, x: torch.tanh(m.alpha * x) * m.gamma + m.beta),
@@ -62,6 +62,14 @@ def gradients(output, *tensors):
     for t in tensors:
         t.grad = None
     return output.detach(), *found
+
+
+def test_arguments_without_effect_are_kept():
+    module = liger.LigerLayerNorm(16, backend="cutile")
+    assert (module.impl, module.backend, module.mode) == ("cutile", "cutile", None)
+    kept = {c.__name__: c(16).in_place for c in (liger.LigerRMSNorm, liger.LigerRMSNormForGemma, liger.LigerRMSNormForGemma2,
+                                                 liger.LigerRMSNormForGlm4, liger.LigerRMSNormForOlmo2)}
+    assert [name for name in kept if kept[name]] == ["LigerRMSNorm", "LigerRMSNormForGemma"]
 
 
 @pytest.mark.parametrize("name", MODULES)

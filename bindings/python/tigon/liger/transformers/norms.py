@@ -54,7 +54,8 @@ class _CentredRMSNorm(LigerRMSNorm):
 
 
 class LigerRMSNormForGemma(_CentredRMSNorm):
-    pass
+    def __init__(self, hidden_size, eps=1e-6, offset=1.0, casting_mode="gemma", init_fn="zeros", in_place=True, row_mode=None):
+        super().__init__(hidden_size, eps, offset, casting_mode, init_fn, in_place, row_mode)
 
 
 class LigerRMSNormForGemma2(_CentredRMSNorm):
@@ -62,7 +63,8 @@ class LigerRMSNormForGemma2(_CentredRMSNorm):
 
 
 class LigerRMSNormForGemma3(_CentredRMSNorm):
-    pass
+    def __init__(self, dim, eps=1e-6, offset=1.0, casting_mode="gemma", init_fn="zeros", in_place=False):
+        super().__init__(dim, eps, offset, casting_mode, init_fn, in_place)
 
 
 class LigerRMSNormForQwen3Next(_CentredRMSNorm):
@@ -76,10 +78,11 @@ class LigerRMSNormForGemma4(LigerRMSNorm):
 
 
 class LigerRMSNormForOlmo2(LigerRMSNorm):
-    pass
+    def __init__(self, hidden_size, eps=1e-6, offset=0.0, casting_mode="llama", init_fn="ones", in_place=False, row_mode=None):
+        super().__init__(hidden_size, eps, offset, casting_mode, init_fn, in_place, row_mode)
 
 
-class LigerRMSNormForGlm4(LigerRMSNorm):
+class LigerRMSNormForGlm4(LigerRMSNormForOlmo2):
     pass
 
 
@@ -96,9 +99,13 @@ class LigerFusedAddRMSNorm(nn.Module):
 
 
 class LigerLayerNorm(nn.Module):
-    def __init__(self, hidden_size, eps=1e-6, bias=False, init_fn="ones"):
+    """impl, mode and backend, another name of impl, choose between Liger's kernels; here they are taken and have no effect."""
+
+    def __init__(self, hidden_size, eps=1e-6, bias=False, init_fn="ones", impl=None, mode=None, backend=None):
         super().__init__()
         self.hidden_size = hidden_size
+        self.impl = self.backend = backend if impl is None else impl
+        self.mode = mode
         self.eps = self.variance_epsilon = eps
         self.weight = parameter(hidden_size, init_fn)
         self.bias = shift(hidden_size, bias)
