@@ -1,5 +1,7 @@
-"""The stubs of tigon.torch for type checkers, since its functions and most of its modules are made from the library's schema.
-    stubs.py INCLUDE_TIGON PACKAGE_SOURCE FOLDER      writes functional.pyi, modules.pyi and parallel.pyi into FOLDER
+"""The stubs for type checkers: of tigon.torch, whose functions and most of whose modules are made from the library's schema, and of what
+tigon.liger makes from its table.
+    stubs.py INCLUDE_TIGON PACKAGE_SOURCE FOLDER      writes torch/functional.pyi, torch/modules.pyi, torch/parallel.pyi,
+                                                      liger/ops/__init__.pyi and liger/transformers/functional.pyi into FOLDER
 """
 import ast
 import os
@@ -142,17 +144,36 @@ def classes(names, tree):
     yield from annotated(nodes["AdamW"].body, "    ")
 
 
+def liger_ops(names):
+    for family in names["FAMILIES"]:
+        for name in names["exports"](family):
+            yield f"from tigon.liger.ops.{family} import {name} as {name}"
+
+
+def liger_functions(names, tree):
+    """What functional.py defines itself, and the functions that it makes."""
+    yield from (ast.unparse(n) for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)))
+    yield from (f"def {f.functional}: ..." for f in names["FAMILIES"].values() if f.functional)
+
+
 def main(include, package, folder):
+    def tree(name):
+        with open(os.path.join(package, name), encoding="utf-8") as file:
+            return ast.parse(file.read())
+
     with open(os.path.join(include, "ops.def"), encoding="utf-8") as file:
         names = table(file.read(), package)
-    trees = {}
-    for name in ("modules", "parallel"):
-        with open(os.path.join(package, "torch", f"{name}.py"), encoding="utf-8") as file:
-            trees[name] = ast.parse(file.read())
-    lines = {"functional": functions(names), "modules": classes(names, trees["modules"]), "parallel": annotated(trees["parallel"].body)}
-    for name, text in lines.items():
+    liger = runpy.run_path(os.path.join(package, "liger", "_table.py"))
+    stubs = {
+        "torch/functional": (HEAD, functions(names)),
+        "torch/modules": (HEAD, classes(names, tree("torch/modules.py"))),
+        "torch/parallel": (HEAD, annotated(tree("torch/parallel.py").body)),
+        "liger/ops/__init__": ("", liger_ops(liger)),
+        "liger/transformers/functional": ("", liger_functions(liger, tree("liger/transformers/functional.py"))),
+    }
+    for name, (head, text) in stubs.items():
         with open(os.path.join(folder, f"{name}.pyi"), "w", encoding="utf-8") as stub:
-            stub.write(HEAD + "\n".join(text) + "\n")
+            stub.write(head + "\n".join(text) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ import sys
 import pytest
 
 import tigon
+import tigon.liger.ops
 import tigon.torch as tt
+from tigon.liger.transformers import functional as liger
 
 PACKAGE = os.path.dirname(tigon.__file__)
 
@@ -82,8 +84,8 @@ def of_signature(function):
     return [(p.name, p.kind is p.KEYWORD_ONLY, p.default is not p.empty) for p in parameters]
 
 
-def stub(name):
-    with open(os.path.join(PACKAGE, "torch", f"{name}.pyi"), encoding="utf-8") as file:
+def stub(name, folder="torch"):
+    with open(os.path.join(PACKAGE, folder, f"{name}.pyi"), encoding="utf-8") as file:
         return ast.parse(file.read()).body
 
 
@@ -102,3 +104,29 @@ def test_modules_are_as_their_stubs_say():
         methods = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
         if "forward" in methods:
             assert arguments(methods["forward"]) == of_signature(getattr(tt, name).forward), name
+
+
+def test_liger_is_as_its_stubs_say():
+    names = [n.names[0].asname for n in stub("__init__", "liger/ops")]
+    assert sorted(names) == tigon.liger.ops.__all__
+    nodes = {n.name: n for n in stub("functional", "liger/transformers") if isinstance(n, ast.FunctionDef)}
+    made = {n: f for n, f in vars(liger).items() if inspect.isfunction(f) and f.__module__ == liger.__name__}
+    assert set(nodes) == set(made)
+    for name, node in nodes.items():
+        if name != "losses":
+            assert arguments(node) == of_signature(made[name]), name
+
+
+def test_mypy_knows_the_parameters_of_liger(tmp_path):
+    pytest.importorskip("mypy")
+    (tmp_path / "program.py").write_text(
+        "from tigon.liger.transformers import functional\nfrom tigon.liger.ops import LigerSiLUMulFunction, geglu_forward\n"
+        "functional.liger_swiglu(1, 2)\nfunctional.liger_swiglu(1)\ngeglu_forward(1)\nfunctional.liger_swiglus(1)\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "mypy", "--no-site-packages", "--ignore-missing-imports", "--follow-imports=silent",
+                           "--cache-dir", os.devnull, "program.py"], cwd=tmp_path, capture_output=True, text=True,
+                          env={**os.environ, "MYPYPATH": os.path.dirname(PACKAGE), "PYTHONPATH": ""})
+    found = [line.partition(" error: ")[2].partition("  [")[0] for line in done.stdout.splitlines() if " error: " in line]
+    assert found == ['Missing positional argument "b" in call to "liger_swiglu"',
+                     'Missing positional argument "b" in call to "geglu_forward"',
+                     'Module has no attribute "liger_swiglus"; maybe "liger_swiglu"?'], done.stdout + done.stderr

@@ -1,24 +1,12 @@
 """Tigon's entries in liger_kernel.backends, the registry behind liger_kernel.functional: an implementation `tigon` of each operator."""
 from tigon.liger import ops
+from tigon.liger._table import FAMILIES, function_of
 
 NAME = "tigon"
 # Lower than the ranks of Liger's own, which are 10 and more: the first that can run.
 RANK = 0
 
-FUNCTIONS = {
-    "rms_norm": ops.LigerRMSNormFunction,
-    "layer_norm": ops.LigerLayerNormFunction,
-    "jsd": ops.LigerJSDFunction,
-    "softmax": ops.LigerSoftmaxFunction,
-    "swiglu": ops.LigerSiLUMulFunction,
-    "rope": ops.LigerRopeFunction,
-    "cross_entropy": ops.LigerCrossEntropyFunction,
-    "fused_add_rms_norm": ops.LigerFusedAddRMSNormFunction,
-    "geglu": ops.LigerGELUMulFunction,
-    "kl_div": ops.LigerKLDivLossFunction,
-    "fused_linear_jsd": ops.LigerFusedLinearJSDFunction,
-    "fused_linear_cross_entropy": ops.LigerFusedLinearCrossEntropyFunction,
-}
+FUNCTIONS = {family: getattr(ops, function_of(family)) for family, entry in FAMILIES.items() if entry.dispatched}
 
 
 def _call(function):
