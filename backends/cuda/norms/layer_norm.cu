@@ -165,16 +165,11 @@ struct layer_norm_gradient {
 tg_status cuda_layer_norm_backward(tg_ctx *ctx, const tg_layer_norm_backward_args *args)
 {
     cuda_call call;
-    backward_args a = {};
     tg_status status = cuda_begin(&call, ctx, "layer_norm_backward", args->dy);
     if (status != TG_OK)
         return status;
-    a.dy = span_of(args->dy);
-    a.x = span_of(args->x);
-    a.dx = span_of(args->dx);
+    backward_args a = backward_of(args->dy, args->x, args->dx);
     a.weight = vector_of(args->weight);
-    a.rows = rows_of(args->x);
-    a.n = (int)width_of(args->x);
     const tg_tensor *const columns[] = {args->dweight, args->dbias};
     const tg_tensor *const tensors[] = {args->x, args->dy, args->dx, args->weight};
     by_layout(tensors, [&](auto e) {

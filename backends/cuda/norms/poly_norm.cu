@@ -150,15 +150,10 @@ template <class T> struct poly_norm_gradient {
 tg_status cuda_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args)
 {
     cuda_call call;
-    backward_args a = {};
     tg_status status = cuda_begin(&call, ctx, "poly_norm_backward", args->dy);
     if (status != TG_OK)
         return status;
-    a.dy = span_of(args->dy);
-    a.x = span_of(args->x);
-    a.dx = span_of(args->dx);
-    a.rows = rows_of(args->x);
-    a.n = (int)width_of(args->x);
+    const backward_args a = backward_of(args->dy, args->x, args->dx);
     const vector_span dweight = vector_of(args->dweight);
     const scalar_span scalars[] = {
         {dweight, 0}, {dweight, 1}, {dweight, 2}, {vector_of(args->dbias), 0}};

@@ -196,18 +196,13 @@ static tg_status backward(tg_ctx *ctx, const char *op, const ARGS *args, const t
                           const tg_tensor *ds)
 {
     cuda_call call;
-    backward_args a = {};
     tg_status status = cuda_begin(&call, ctx, op, args->dy);
     if (status != TG_OK)
         return status;
-    a.dy = span_of(args->dy);
-    a.x = span_of(x);
+    backward_args a = backward_of(args->dy, x, args->dx);
     a.third = span_of(ds);
-    a.dx = span_of(args->dx);
     a.weight = vector_of(args->weight);
     a.offset = args->weight ? (float)args->offset : 0;
-    a.rows = rows_of(x);
-    a.n = (int)width_of(x);
     const tg_tensor *const tensors[] = {x, args->dy, ds, args->dx, args->weight};
     by_layout(tensors, [&](auto e) {
         using T = decltype(e);

@@ -17,6 +17,19 @@ struct backward_args {
     double *scalars; /* [blocks, SCALARS]; NULL: none are asked for */
 };
 
+/* Of the gradient dx of x. */
+static inline backward_args backward_of(const tg_tensor *dy, const tg_tensor *x,
+                                        const tg_tensor *dx)
+{
+    backward_args a = {};
+    a.dy = span_of(dy);
+    a.x = span_of(x);
+    a.dx = span_of(dx);
+    a.rows = rows_of(x);
+    a.n = (int)width_of(x);
+    return a;
+}
+
 template <class F> using backward_sums = part_args<F::COLUMNS, F::SCALARS>;
 
 /* The numbers of a chunk, to a row of n of them at a multiple of 16 bytes. */

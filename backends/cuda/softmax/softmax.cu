@@ -157,15 +157,10 @@ struct softmax_gradient {
 tg_status cuda_softmax_backward(tg_ctx *ctx, const tg_softmax_backward_args *args)
 {
     cuda_call call;
-    backward_args a = {};
     tg_status status = cuda_begin(&call, ctx, "softmax_backward", args->dy);
     if (status != TG_OK)
         return status;
-    a.dy = span_of(args->dy);
-    a.x = span_of(args->y);
-    a.dx = span_of(args->dx);
-    a.rows = rows_of(args->y);
-    a.n = (int)width_of(args->y);
+    const backward_args a = backward_of(args->dy, args->y, args->dx);
     const tg_tensor *const tensors[] = {args->y, args->dy, args->dx};
     by_layout(tensors, [&](auto e) {
         using T = decltype(e);
