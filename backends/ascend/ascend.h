@@ -47,6 +47,12 @@ int64_t ascend_most_rows(ascend_plan *plan, int64_t step);
  * in twice, in pieces as the planner cuts them, and *again is 1. */
 tg_status ascend_choose_ring(ascend_plan *plan, int64_t *again);
 
+/* The planner's entry of a kernel on independent elements (kernels/shared/asc_flat.asc.h). */
+#define ASCEND_FLAT(kernel)                                        \
+    {                                                              \
+        .name = #kernel ".flat", ASCEND_BUFFERS(kernel), .flat = 1 \
+    }
+
 /* The planner's entry of a kernel on short rows (kernels/shared/asc_short.asc.h). Its plan is of the transposed problem, a row for each column of
  * the data: a tile has all of them, and a multiple of 64 rows of the data, of which each is a lane. */
 #define ASCEND_SHORT(title, kernel) ASCEND_SHORT_BUT(title, kernel, 0)
@@ -117,6 +123,14 @@ tg_status ascend_side_so_far(tg_ctx *ctx);
 #define ASCEND_OPERATOR_IF(op, takes) \
     ASCEND_OPERATOR(op, takes);       \
     int ascend_##op##_accepts(const tg_##op##_args *args)
+
+/* The function of an operator that is one kernel on independent elements and has no options. Its table's entry, and each tensor by
+ * its name: .x = args->x, .y = args->y. */
+#define ASCEND_FLAT_OPERATOR(op, ub, ...)                          \
+    tg_status ascend_##op(tg_ctx *ctx, const tg_##op##_args *args) \
+    {                                                              \
+        return ASCEND_RUN_FLAT(ctx, ub, 0, op, __VA_ARGS__);       \
+    }
 
 /* Called by `gemm`. */
 tg_status ascend_sum_rows_forward(tg_ctx *ctx, const tg_sum_rows_forward_args *args);

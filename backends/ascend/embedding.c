@@ -13,7 +13,7 @@ static const char *const sort_options[] = {"large list", "middle list", "small l
 
 /* Backward: rows of a tile are bits of a word. */
 ASCEND_KERNELS(embedding) = {
-    [FORWARD] = {.name = "embedding_forward.flat", ASCEND_BUFFERS(embedding_forward), .flat = 1},
+    [FORWARD] = ASCEND_FLAT(embedding_forward),
     [BACKWARD] = {.name = "embedding_backward.flat",
                   ASCEND_BUFFERS(embedding_backward),
                   .flat = 1,

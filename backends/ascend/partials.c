@@ -7,7 +7,7 @@ enum { LINE = 512 }; /* bytes that memory is fast with */
 ASCEND_KERNEL(sum_partials, SUM_PARTIALS);
 
 ASCEND_KERNELS(partials) = {
-    {.name = "sum_partials.flat", ASCEND_BUFFERS(sum_partials), .flat = 1},
+    ASCEND_FLAT(sum_partials),
     {0},
 };
 

@@ -8,12 +8,8 @@ ASCEND_KERNEL(sum_squares_forward, SUM_SQUARES_FORWARD);
 ASCEND_KERNEL(sum_squares_backward, SUM_SQUARES_BACKWARD);
 
 ASCEND_KERNELS(sum_squares) = {
-    [FORWARD] = {.name = "sum_squares_forward.flat",
-                 ASCEND_BUFFERS(sum_squares_forward),
-                 .flat = 1},
-    [BACKWARD] = {.name = "sum_squares_backward.flat",
-                  ASCEND_BUFFERS(sum_squares_backward),
-                  .flat = 1},
+    [FORWARD] = ASCEND_FLAT(sum_squares_forward),
+    [BACKWARD] = ASCEND_FLAT(sum_squares_backward),
     {0},
 };
 

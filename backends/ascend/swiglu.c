@@ -11,9 +11,9 @@ ASCEND_KERNEL(swiglu_forward_short, SWIGLU_FORWARD_SHORT);
 ASCEND_KERNEL(swiglu_backward_short, SWIGLU_BACKWARD_SHORT);
 
 ASCEND_KERNELS(swiglu) = {
-    [FORWARD] = {.name = "swiglu_forward.flat", ASCEND_BUFFERS(swiglu_forward), .flat = 1},
-    [BACKWARD] = {.name = "swiglu_backward.flat", ASCEND_BUFFERS(swiglu_backward), .flat = 1},
-    [BACKWARD_Y] = {.name = "swiglu_backward_y.flat", ASCEND_BUFFERS(swiglu_backward_y), .flat = 1},
+    [FORWARD] = ASCEND_FLAT(swiglu_forward),
+    [BACKWARD] = ASCEND_FLAT(swiglu_backward),
+    [BACKWARD_Y] = ASCEND_FLAT(swiglu_backward_y),
     [FORWARD_SHORT] = ASCEND_SHORT("swiglu_forward.short", swiglu_forward_short),
     [BACKWARD_SHORT] = ASCEND_SHORT("swiglu_backward.short", swiglu_backward_short),
     {0},

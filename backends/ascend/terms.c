@@ -12,7 +12,7 @@ ASCEND_KERNELS(terms) = {
                ASCEND_BUFFERS(count_labels),
                .flat = 1,
                .max_columns = 512},
-    [TOTAL] = {.name = "terms_total.flat", ASCEND_BUFFERS(terms_total), .flat = 1},
+    [TOTAL] = ASCEND_FLAT(terms_total),
     {0},
 };
 

@@ -112,12 +112,15 @@ def geglu(make: Make, R: int, N: int) -> Problem:
     return gated("geglu", lambda gate: F.gelu(gate, approximate="tanh"), make, R, N)
 
 
-@operator(**GATES)
-def relu_squared(make: Make, R: int, N: int) -> Problem:
+def elementwise(name: str, function, make: Make, R: int, N: int) -> Problem:
     x, dy = make.normal(R, N), make.normal(R, N)
     y, dx = make.empty(R, N), make.empty(R, N)
-    return Problem(lambda x: F.relu(x).square(), [x], outputs=[y], grads=[dx], upstream=[dy],
-                   **pair("relu_squared", dict(x=x, y=y), dict(dy=dy, x=x, dx=dx)))
+    return Problem(function, [x], outputs=[y], grads=[dx], upstream=[dy], **pair(name, dict(x=x, y=y), dict(dy=dy, x=x, dx=dx)))
+
+
+@operator(**GATES)
+def relu_squared(make: Make, R: int, N: int) -> Problem:
+    return elementwise("relu_squared", lambda x: F.relu(x).square(), make, R, N)
 
 
 @operator(**ROWS, memory_bound=False, note="PyTorch's gradient is a view that repeats dy and writes nothing; Tigon writes every row")

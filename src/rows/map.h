@@ -7,6 +7,9 @@
  *   MAP_CHUNK(chunk, kernel, 2, 1);
  *
  *   return map_run(ctx, 2, 1, (const tg_tensor *[]){args->a, args->b, args->y}, chunk, NULL);
+ *
+ * An operator of one kernel that needs no constants is MAP_OPERATOR(product_forward, kernel, 2, 1, args->a, args->b, args->y): the
+ * function map_product_forward() for its family's table.
  */
 #ifndef TG_ROWS_MAP_H
 #define TG_ROWS_MAP_H
@@ -113,5 +116,13 @@ SIMD_INLINE void map_chunk(map_kernel kernel, int ins, int outs, const void *by,
 /* tensors: operands, then results; of one type. */
 tg_status map_run(tg_ctx *ctx, int ins, int outs, const tg_tensor *const *tensors,
                   tg_range_fn chunk, const void *options);
+
+#define MAP_OPERATOR(op, kernel, ins, outs, ...)                                                   \
+    MAP_CHUNK(op##_chunk, kernel, ins, outs);                                                      \
+    static tg_status map_##op(tg_ctx *ctx, const tg_##op##_args *args)                             \
+    {                                                                                              \
+        return map_run(ctx, ins, outs, (const tg_tensor *const[]){__VA_ARGS__}, op##_chunk, NULL); \
+    }                                                                                              \
+    static tg_status map_##op(tg_ctx *ctx, const tg_##op##_args *args)
 
 #endif

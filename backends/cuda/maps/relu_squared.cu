@@ -23,16 +23,7 @@ struct relu_squared_gradient {
 };
 
 CUDA_OPERATOR(relu_squared_forward, TG_TAKES_FLOATS);
+MAP_OPERATOR(relu_squared_forward, relu_squared_value, a->x, a->y)
+
 CUDA_OPERATOR(relu_squared_backward, TG_TAKES_FLOATS);
-
-tg_status cuda_relu_squared_forward(tg_ctx *ctx, const tg_relu_squared_forward_args *a)
-{
-    const tg_tensor *const tensors[] = {a->x, a->y};
-    return map(ctx, "relu_squared_forward", relu_squared_value(), tensors);
-}
-
-tg_status cuda_relu_squared_backward(tg_ctx *ctx, const tg_relu_squared_backward_args *a)
-{
-    const tg_tensor *const tensors[] = {a->dy, a->x, a->dx};
-    return map(ctx, "relu_squared_backward", relu_squared_gradient(), tensors);
-}
+MAP_OPERATOR(relu_squared_backward, relu_squared_gradient, a->dy, a->x, a->dx)

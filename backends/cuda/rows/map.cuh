@@ -2,7 +2,11 @@
  *
  * A family gives a struct F with IN and OUT, how many tensors it reads and writes, and the
  * arithmetic of one element:
- *   __device__ void operator()(const float (&in)[IN], float (&out)[OUT]) const */
+ *   __device__ void operator()(const float (&in)[IN], float (&out)[OUT]) const
+ *
+ * and calls map(), or, of an operator that F needs no options of, has
+ *   CUDA_OPERATOR(product_forward, TG_TAKES_FLOATS);
+ *   MAP_OPERATOR(product_forward, product, a->x, a->z, a->y) */
 #ifndef CUDA_MAP_CUH
 #define CUDA_MAP_CUH
 
@@ -96,5 +100,12 @@ static tg_status map(tg_ctx *ctx, const char *op, const F &f,
     });
     return cuda_end(&call, TG_OK);
 }
+
+#define MAP_OPERATOR(op, F, ...)                              \
+    tg_status cuda_##op(tg_ctx *ctx, const tg_##op##_args *a) \
+    {                                                         \
+        const tg_tensor *const tensors[] = {__VA_ARGS__};     \
+        return map(ctx, #op, F(), tensors);                   \
+    }
 
 #endif
