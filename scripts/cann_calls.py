@@ -31,8 +31,8 @@ SKIPPED = 77
 # A signature: (name, result, types of the arguments).
 
 def read_list(path=LIST):
-    """The list: its signatures, its macros (name, how many arguments)."""
-    forms, signatures, macros = {}, set(), set()
+    """The list: its signatures, its macros (name, how many arguments), the names of calls in a namespace."""
+    forms, signatures, macros, inner = {}, set(), set(), set()
     for line in path.read_text().splitlines():
         words = line.split()
         if not words or words[0].startswith("#"):
@@ -45,9 +45,10 @@ def read_list(path=LIST):
             name, arguments = line[len("macro "):].split("(", 1)
             macros.add((name, arguments.count(",") + 1))
         else:
-            assert words[0] == "call", line
+            assert words[0] in ("call", "inner"), line
             signatures |= expand_call(line, forms)
-    return signatures, macros
+            inner |= {words[1]} if words[0] == "inner" else set()
+    return signatures, macros, inner
 
 
 def read_absent():
@@ -60,7 +61,7 @@ def split_arguments(text):
 
 
 def expand_call(line, forms):
-    """call NAME FORMS : TYPES"""
+    """call NAME FORMS : TYPES, or inner"""
     head, _, types = line.partition(" : ")
     _, name, *used = head.split()
     out = set()
@@ -111,8 +112,12 @@ def functions(text, end):
     return {(m[2], m[1], tuple(bare_type(a) for a in split_arguments(m[3]))) for m in found}
 
 
+def in_namespace(text):
+    return "".join(re.findall(r"^namespace \w+\s*\{(.*?)^\}", text, flags=re.M | re.S))
+
+
 def read_headers(folder):
-    """Signatures with a body for 2201, all names that are declared, macros."""
+    """Signatures with a body for 2201, all names that are declared, macros, names that are declared in a namespace."""
     public = [p for p in sorted((folder / "include/c_api").rglob("*.h")) if "reg_compute" not in p.parts]
     bodies = sorted((folder / BODIES).glob("*_impl.h"))
     if not public or not bodies:
@@ -122,7 +127,8 @@ def read_headers(folder):
     sync = without_comments(folder / "include/c_api/sync/sync.h").split("__NPU_ARCH__ == 3510")
     text = sync[0] + sync[1] if len(sync) > 2 else "".join(sync)  # includes for 3510, what both have; then what 3510 alone has
     macros = {(name, args.count(",") + 1) for name, args in re.findall(r"#define\s+(asc_\w+)\(([^)]*)\)", text)}
-    return here, {name for name, _, _ in declared}, macros
+    inner = set().union(*(functions(in_namespace(without_comments(p)), ";") for p in public))
+    return here, {s[0] for s in declared}, macros, {s[0] for s in inner} & {s[0] for s in here}
 
 
 def without_sync(names):
@@ -134,12 +140,13 @@ def told(signature):
 
 
 def check_list(folder):
-    (signatures, macros), absent = read_list(), read_absent()
-    here, declared, macros_here = read_headers(folder)
+    (signatures, macros, inner), absent = read_list(), read_absent()
+    here, declared, macros_here, inner_here = read_headers(folder)
     wrong = [f"the list lacks {told(s)}" for s in sorted(here - signatures)]
     wrong += [f"the headers have no body for 2201 of {told(s)}" for s in sorted(signatures - here)]
     wrong += [f"the list lacks the macro {name} of {n} arguments" for name, n in sorted(macros_here - macros)]
     wrong += [f"the headers have no macro {name} of {n} arguments for 2201" for name, n in sorted(macros - macros_here)]
+    wrong += [f"{name} is in a namespace: in the list or in the headers alone" for name in sorted(inner ^ inner_here)]
     other = without_sync(declared) - {s[0] for s in here}
     wrong += [f"{name} has no body for 2201, and asc_absent.h lacks it" for name in sorted(other - absent)]
     wrong += [f"{name} has a body for 2201 or is not declared, and asc_absent.h has it" for name in sorted(absent - other)]
@@ -150,7 +157,7 @@ def check_list(folder):
 # ---- the model's headers ----
 
 def check_model():
-    signatures, macros = read_list()
+    signatures, macros, _ = read_list()
     known = {s[0] for s in signatures} | {name for name, _ in macros}
     offered = set()
     for path in API.glob("asc_*.h"):
@@ -176,8 +183,11 @@ def declare(signature, body):
     return f"inline {result} {name}({', '.join(named)}){body}\n"
 
 
-def bodies_of(signatures):
-    return "".join(declare(s, " { return {}; }" if s[1] != "void" else " {}") for s in sorted(signatures))
+def bodies_of(signatures, inner):
+    """inner: the names of those that stand in a namespace, where a kernel's call does not find them."""
+    def bodies(inside):
+        return "".join(declare(s, " { return {}; }" if s[1] != "void" else " {}") for s in sorted(signatures) if (s[0] in inner) == inside)
+    return bodies(False) + "namespace __asc_aicore {\n" + bodies(True) + "}\n"
 
 
 MACROS = """
@@ -225,8 +235,8 @@ def write(path, text):
 
 def prepare_list(work):
     """c_api/asc_simd.h made of the list."""
-    signatures, macros = read_list()
-    write(work / "c_api/asc_simd.h", '#pragma once\n#include "cann_calls.h"\n' + UNIONS + MACROS + macros_of(macros) + bodies_of(signatures))
+    signatures, macros, inner = read_list()
+    write(work / "c_api/asc_simd.h", '#pragma once\n#include "cann_calls.h"\n' + UNIONS + MACROS + macros_of(macros) + bodies_of(signatures, inner))
     return [work]
 
 
@@ -236,8 +246,9 @@ def prepare_headers(work, folder):
     for header in (folder / BODIES).rglob("*.h"):
         write(work / header.relative_to(folder), "#pragma once\n" + ("" if header.parent == folder / BODIES else '#include "cann_calls.h"\n'))
     for header in (folder / BODIES).glob("*_impl.h"):
-        write(work / header.relative_to(folder),
-              "#pragma once\n" + bodies_of(functions(without_comments(header), r"\{")))
+        text = without_comments(header)
+        inner = {s[0] for s in functions(in_namespace(text), r"\{")}
+        write(work / header.relative_to(folder), "#pragma once\n" + bodies_of(functions(text, r"\{"), inner))
     write(work / BODIES / "utils_impl/utils_impl.h", '#pragma once\n#include "cann_calls.h"\n#include "c_api/utils_intf.h"\n' + MACROS)
     for empty in ("impl/utils/common_types.h", "impl/utils/sys_macros.h", "utils/base/sys_constants.h"):
         write(work / empty, "")

@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1] + "/scripts")
 import cann_calls as calls  # noqa: E402
 
-signatures, macros = calls.read_list()
+signatures, macros, inner = calls.read_list()
 failures = 0
 
 
@@ -32,7 +32,9 @@ def run(function, *arguments):
 
 def write_headers(folder, declared, bodies):
     """As CANN's lie: public declarations, and a body of each that 2201 has."""
-    text = "".join("__aicore__ " + calls.declare(s, ";") for s in sorted(declared))
+    def text_of(inside):
+        return "".join("__aicore__ " + calls.declare(s, ";") for s in sorted(declared) if (s[0] in inner) == inside)
+    text = text_of(False) + "namespace its_own {\n" + text_of(True) + "}\n"
     text += "".join(f"__aicore__ inline void {name}();\n" for name in sorted(calls.read_absent()))
     calls.write(folder / "include/c_api/all.h", "#pragma once\n" + text)
     named = "".join(f"#define {name}({', '.join('abc'[:n])})\n" for name, n in sorted(macros))
@@ -77,6 +79,7 @@ extern "C" __global__ __vector__ void kernel(__gm__ float *x)
         "int32_t n = asc_float2int32_rn(2.0f);": "asc_float2int32_rn",
         "asc_add(tile, x, tile, 64);": "asc_add",
         "asc_add((__ubuf__ uint8_t *)tile, (__ubuf__ uint8_t *)tile, (__ubuf__ uint8_t *)tile, 64);": "asc_add",
+        "asc_dcci_single((__gm__ void *)x);": "asc_dcci_single",
         "float *plain = tile;": "__ubuf__ float *",
         "float r = sqrtf(2.0f);": "sqrtf",
     }

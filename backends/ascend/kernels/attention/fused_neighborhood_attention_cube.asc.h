@@ -80,7 +80,7 @@ static inline __aicore__ int64_t ASC_NAME(neighborhood_strip)(const flash_proble
                                                               __gm__ float *odd)
 {
     __gm__ uint32_t *bits = (__gm__ uint32_t *)odd;
-    asc_dcci_single(bits);
+    asc_dcci_entire_all();
     return *bits << 1 ? 1 : f->half;
 }
 

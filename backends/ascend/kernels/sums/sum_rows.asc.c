@@ -55,7 +55,7 @@ static inline __aicore__ float sum_rows_times(float scale, __gm__ float *factor)
 {
     if (!factor)
         return scale;
-    asc_dcci_single(factor); /* the scalar unit reads it */
+    asc_dcci_entire_all(); /* the scalar unit reads it */
     return scale * factor[0];
 }
 
