@@ -23,11 +23,11 @@ ASC_NEEDS(fbuf, __fbuf__)
 /* dst and src of one type T, in two memories. */
 #define ASC_BETWEEN(to, T, from) \
     void (*)(to ASC_C_##T *, from ASC_C_##T *) : ASC_TYPES(ASC_##T, ASC_##T)
-#define ASC_MOVED(to, from, d, s)                                                                  \
-    _Generic(ASC_SIGNATURE2(d, s), ASC_BETWEEN(to, I8, from), ASC_BETWEEN(to, U8, from),           \
-             ASC_BETWEEN(to, HALF, from), ASC_BETWEEN(to, BF16, from), ASC_BETWEEN(to, I16, from), \
-             ASC_BETWEEN(to, U16, from), ASC_BETWEEN(to, I32, from), ASC_BETWEEN(to, U32, from),   \
-             ASC_BETWEEN(to, FLOAT, from))
+#define ASC_BETWEEN_ALL(to, from)                                                            \
+    ASC_BETWEEN(to, I8, from), ASC_BETWEEN(to, U8, from), ASC_BETWEEN(to, HALF, from),       \
+        ASC_BETWEEN(to, BF16, from), ASC_BETWEEN(to, I32, from), ASC_BETWEEN(to, U32, from), \
+        ASC_BETWEEN(to, FLOAT, from)
+#define ASC_MOVED(to, from, d, s) _Generic(ASC_SIGNATURE2(d, s), ASC_BETWEEN_ALL(to, from))
 
 /* ---- global memory to L1 ---- */
 
@@ -43,7 +43,12 @@ ASC_NEEDS(fbuf, __fbuf__)
         ASC_SITE(name), ASC_OP_copy_gm2l1, _Generic((dst), __cbuf__ void *                       \
                                                     : (unsigned)ASC_U8, default                  \
                                                     : (unsigned)sizeof *(dst)),                  \
-        asc_needs_cbuf(dst), asc_needs_gm(src), a, b, c, d)
+        ASC_FOR_GM2L1(dst, src, asc_needs_cbuf(dst)), asc_needs_gm(src), a, b, c, d)
+/* value, if the types are those of blocks or of fractals. */
+#define ASC_FOR_GM2L1(dst, src, value)                                                       \
+    ((void)_Generic(ASC_SIGNATURE2(dst, src), void (*)(__cbuf__ void *, __gm__ void *) : 0u, \
+                    ASC_BETWEEN_ALL(__cbuf__, __gm__)),                                      \
+     value)
 
 /* Rows become columns of blocks: (dst, src, nd_num, n_value, d_value, src_nd_matrix_stride,
  * src_d_value, dst_nz_c0_stride, dst_nz_n_stride, dst_nz_matrix_stride): n_value rows of d_value
@@ -53,9 +58,11 @@ ASC_NEEDS(fbuf, __fbuf__)
 #define asc_copy_gm2l1_nd2nz_sync(...) \
     ASC_SYNCED(ASC_ND2NZ, "asc_copy_gm2l1_nd2nz_sync", __VA_ARGS__)
 #define ASC_ND2NZ(name, dst, src, nd_num, n, d, src_matrix, src_row, dst_c0, dst_n, dst_matrix) \
-    asc_issue_nd2nz(ASC_SITE(name), ASC_MOVED(__cbuf__, __gm__, dst, src), asc_needs_cbuf(dst), \
-                    asc_needs_gm(src), nd_num, n, d, src_matrix, src_row, dst_c0, dst_n,        \
-                    dst_matrix)
+    asc_issue_nd2nz(ASC_SITE(name),                                                             \
+                    _Generic(ASC_SIGNATURE2(dst, src), ASC_BETWEEN(__cbuf__, I16, __gm__),      \
+                             ASC_BETWEEN_ALL(__cbuf__, __gm__)),                                \
+                    asc_needs_cbuf(dst), asc_needs_gm(src), nd_num, n, d, src_matrix, src_row,  \
+                    dst_c0, dst_n, dst_matrix)
 
 /* Fractals as they lie: (dst, src, start_index, repeat, src_stride, dst_gap). */
 #define asc_copy_gm2l0a(...) \
@@ -194,18 +201,21 @@ typedef enum QuantMode_t {
  * channel_split, nz2nd_en) */
 #define ASC_FIXED(space, D, S) \
     void (*)(space ASC_C_##D *, __cc__ ASC_C_##S *) : ASC_TYPES(ASC_##D, ASC_##S)
-#define ASC_FIX_TYPES(space, d, s)                                                                 \
-    _Generic(ASC_SIGNATURE2(d, s), ASC_FIXED(space, FLOAT, FLOAT), ASC_FIXED(space, HALF, FLOAT),  \
-             ASC_FIXED(space, BF16, FLOAT), ASC_FIXED(space, I8, FLOAT),                           \
-             ASC_FIXED(space, U8, FLOAT), ASC_FIXED(space, I32, I32), ASC_FIXED(space, HALF, I32), \
-             ASC_FIXED(space, I8, I32), ASC_FIXED(space, U8, I32))
-#define ASC_FIX(name, op, space, needs, dst, src, n, m, dst_stride, src_stride, unit_flag, quant, \
+#define ASC_FIXED_BOTH(space)                                                                  \
+    ASC_FIXED(space, HALF, FLOAT), ASC_FIXED(space, BF16, FLOAT), ASC_FIXED(space, I8, FLOAT), \
+        ASC_FIXED(space, HALF, I32), ASC_FIXED(space, I8, I32)
+#define ASC_FIXED_TO_GM(d, s)                                                               \
+    _Generic(ASC_SIGNATURE2(d, s), ASC_FIXED_BOTH(__gm__), ASC_FIXED(__gm__, FLOAT, FLOAT), \
+             ASC_FIXED(__gm__, U8, FLOAT), ASC_FIXED(__gm__, I32, I32))
+#define ASC_FIXED_TO_L1(d, s) \
+    _Generic(ASC_SIGNATURE2(d, s), ASC_FIXED_BOTH(__cbuf__), ASC_FIXED(__cbuf__, U8, I32))
+#define ASC_FIX(name, op, types, needs, dst, src, n, m, dst_stride, src_stride, unit_flag, quant, \
                 relu, split, nz2nd)                                                               \
-    asc_issue_fix(ASC_SITE(name), ASC_OP_##op, ASC_FIX_TYPES(space, dst, src), needs(dst),        \
-                  asc_needs_cc(src), n, m, dst_stride, src_stride, unit_flag, quant, relu, split, \
-                  nz2nd)
-#define ASC_L0C2GM(name, ...) ASC_FIX(name, copy_l0c2gm, __gm__, asc_needs_gm, __VA_ARGS__)
-#define ASC_L0C2L1(name, ...) ASC_FIX(name, copy_l0c2l1, __cbuf__, asc_needs_cbuf, __VA_ARGS__)
+    asc_issue_fix(ASC_SITE(name), ASC_OP_##op, types(dst, src), needs(dst), asc_needs_cc(src), n, \
+                  m, dst_stride, src_stride, unit_flag, quant, relu, split, nz2nd)
+#define ASC_L0C2GM(name, ...) ASC_FIX(name, copy_l0c2gm, ASC_FIXED_TO_GM, asc_needs_gm, __VA_ARGS__)
+#define ASC_L0C2L1(name, ...) \
+    ASC_FIX(name, copy_l0c2l1, ASC_FIXED_TO_L1, asc_needs_cbuf, __VA_ARGS__)
 #define asc_copy_l0c2gm(...) ASC_L0C2GM("asc_copy_l0c2gm", __VA_ARGS__)
 #define asc_copy_l0c2gm_sync(...) ASC_SYNCED(ASC_L0C2GM, "asc_copy_l0c2gm_sync", __VA_ARGS__)
 #define asc_copy_l0c2l1(...) ASC_L0C2L1("asc_copy_l0c2l1", __VA_ARGS__)

@@ -20,7 +20,7 @@ typedef struct tables {  /* as the fixpipe buffer has them */
 } tables;
 
 static const type_id float_outputs[] = {T_float, T_half, T_bfloat16_t, T_int8_t, T_uint8_t};
-static const type_id integer_outputs[] = {T_int32_t, T_half, T_half, T_int8_t, T_uint8_t};
+static const type_id integer_outputs[] = {T_int32_t, T_half, T_half, T_int8_t, T_int8_t};
 
 static type_id output(const fix *f)
 {

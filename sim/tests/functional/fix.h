@@ -7,7 +7,7 @@
 enum { FIX_DEPTH = 32, FIX_PLANES = 3 };
 
 /* A [m][32] B^T, B [n][32]: of halves (floats in L0C) or bytes (integers); out: 0 as it is, 1 half,
- * 2 bf16, 3 int8, 4 uint8. */
+ * 2 bf16, 3 int8, 4 uint8; of integers, from which no copy makes uint8, int8. */
 typedef struct fix {
     int32_t bytes, out, by_column; /* by_column: scales from the fixpipe buffer */
     int32_t m, n, rows, pitch;     /* rows: nz2nd; pitch: dst_stride */

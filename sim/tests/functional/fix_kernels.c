@@ -43,10 +43,8 @@ static void copy_out(const fix *f, __gm__ void *c)
         COPY(int32_t, integers, NoQuant);
     else if (f->bytes && f->out == 1)
         COPY(half, integers, halves);
-    else if (f->bytes && f->out == 3)
-        COPY(int8_t, integers, again);
     else if (f->bytes)
-        COPY(uint8_t, integers, again);
+        COPY(int8_t, integers, again);
     else if (f->out == 0)
         COPY(float, floats, NoQuant);
     else if (f->out == 1)
