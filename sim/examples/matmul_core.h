@@ -214,6 +214,8 @@ static inline __aicore__ void matmul_copy_out(const matmul_share *s, uint32_t nu
 /* Backward flags: everything is free at the start, and taken back at the end. */
 static inline __aicore__ void matmul_prime(const matmul_share *s)
 {
+    if (s->how.unit_flag) /* as the copies out read results, row by row */
+        asc_set_mmad_direction_n();
     asc_set_l0c_copy_params(1, 0, 0);
     for (uint32_t set = 0; set < 2; set++) {
         asc_sync_notify(PIPE_M, PIPE_MTE1, set);
@@ -237,6 +239,7 @@ static inline __aicore__ void matmul_drain(const matmul_share *s)
     }
     if (!s->how.unit_flag)
         asc_sync_wait(PIPE_FIX, PIPE_M, EVENT_ID0);
+    asc_set_mmad_direction_m();
 }
 
 #endif

@@ -37,11 +37,27 @@ static void check_conversion(sim_core *core, const sim_instr *instr, uint32_t mo
               instr->site->name, mode);
 }
 
+/* With a unit flag results go out while others are made, in the order in which they are made: along n where rows are written, along
+ * m where blocks leave as they lie. */
+static void check_direction(sim_core *core, const sim_instr *instr, int rows)
+{
+    enum { CTRL_ALONG_N = 51 };
+    const int along_n = core->unit_ctrl >> CTRL_ALONG_N & 1;
+    if (instr->unit_flag && along_n != rows)
+        sim_fault(
+            core, "unit-flag-direction", instr->site, NULL,
+            "%s %s with a unit flag: found asc_set_mmad_direction_%c for the products, expected "
+            "asc_set_mmad_direction_%c before them",
+            instr->site->name, rows ? "writes rows" : "writes no rows", along_n ? 'n' : 'm',
+            rows ? 'n' : 'm');
+}
+
 static void check_fix(sim_core *core, const sim_instr *instr)
 {
     const uint32_t n = instr->extra[0], m = instr->extra[1], from = instr->extra[3];
     const uint32_t how = instr->extra[4], split = how >> 6 & 1, rows = how >> 7 & 1;
     check_conversion(core, instr, how & 15);
+    check_direction(core, instr, (int)rows);
     if (rows && !core->cube_site[ASC_CUBE_ND])
         sim_fault(core, "fix-params", instr->site, NULL,
                   "%s writes rows: found no asc_set_l0c_copy_params in this block, expected it: "

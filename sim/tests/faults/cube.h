@@ -35,6 +35,7 @@ enum { W = 64, F = 256 }; /* a side of the tiles; halves of a fractal */
     asc_copy_l0c2gm(gm, C0, n, m, dst_stride, src_stride, 0, quant, 0, split, rows)
 #define OUT(gm, flag) \
     asc_copy_l0c2gm((__gm__ float *)(gm), C0, W, W, W, W, flag, NoQuant, 0, false, true)
+#define OUT_TO_L1(l1, flag) asc_copy_l0c2l1(l1, C0, W, W, W * 16, W, flag, F322F16, 0, false, false)
 
 /* Everything up to A and B in L1, in L0; to the product in L0C, and ready for FIX. */
 #define BEGIN_CUBE() \

@@ -162,48 +162,79 @@ KERNEL_CUBE(unit_flag_of_one)
 KERNEL_CUBE(unit_flag_never_set)
 {
     UP_TO_L0();
+    asc_set_mmad_direction_n();
     MULTIPLY(EITHER(2, 3), true);
     OUT(z, 3); // FAULT: unit-flag-stuck
+    asc_set_mmad_direction_m();
 }
 
 KERNEL_CUBE(unit_flag_of_one_side)
 {
     UP_TO_L0();
+    asc_set_mmad_direction_n();
     MULTIPLY(EITHER(0, 3), true);
     OUT(z, 3); // FAULT: unit-flag-stuck
+    asc_set_mmad_direction_m();
 }
 
 KERNEL_CUBE(unit_flag_not_cleared)
 {
     UP_TO_L0();
+    asc_set_mmad_direction_n();
     MULTIPLY(3, true); // OTHER
     OUT(z, EITHER(2, 3));
     MULTIPLY(3, true); // FAULT: unit-flag-stuck
     NEEDED(OUT(z + 4096, 3);)
+    asc_set_mmad_direction_m();
 }
 
 KERNEL_CUBE(unit_flag_left_set)
 {
     UP_TO_L0();
+    asc_set_mmad_direction_n();
     MULTIPLY(3, true); // FAULT: unit-flag-left-over
     FLAG(PIPE_M, PIPE_FIX);
     OUT(z, EITHER(0, 3));
+    asc_set_mmad_direction_m();
 }
 
 KERNEL_CUBE(unit_flag_of_fewer_columns)
 {
     UP_TO_L0();
+    asc_set_mmad_direction_n();
     MULTIPLY(3, true); // FAULT: unit-flag-left-over
     asc_copy_l0c2gm(z, C0, EITHER(48, W), W, W, W, 3, NoQuant, 0, false, true);
+    asc_set_mmad_direction_m();
 }
 
 /* It is no flag between MTE1 and M. */
 KERNEL_CUBE(unit_flag_orders_no_loads)
 {
     UP_TO_L0();
+    asc_set_mmad_direction_n();
     asc_sync_pipe(PIPE_MTE1);
     MULTIPLY(3, true); // OTHER
     NEEDED(FLAG(PIPE_M, PIPE_MTE1);)
     LOAD_A(A0, A1); // FAULT: missing-flag-war
     OUT(z, 3);
+    asc_set_mmad_direction_m();
+}
+
+KERNEL_CUBE(unit_flag_direction)
+{
+    UP_TO_L0();
+    NEEDED(asc_set_mmad_direction_n();)
+    MULTIPLY(3, true);
+    OUT(z, 3); // FAULT: unit-flag-direction
+    asc_set_mmad_direction_m();
+}
+
+KERNEL_CUBE(unit_flag_direction_to_l1)
+{
+    UP_TO_L0();
+    __cbuf__ half *to = L1(half, 131072);
+    EITHER(asc_set_mmad_direction_n, asc_set_mmad_direction_m)();
+    MULTIPLY(3, true);
+    OUT_TO_L1(to, 3); // FAULT: unit-flag-direction
+    asc_set_mmad_direction_m();
 }

@@ -203,6 +203,8 @@ __global__ __cube__ void cube_product(__gm__ product *what, __gm__ void *a, __gm
     if (p->hf32)
         asc_enable_hf32();
     asc_set_l0c_copy_prequant(asc_bits_float(0.125f));
+    if (p->unit_flag)
+        asc_set_mmad_direction_n();
     multiply(p, true, p->unit_flag && !p->twice ? 3 : p->unit_flag ? 2 : 0);
     if (p->twice) {
         asc_sync_pipe(PIPE_M);
@@ -213,5 +215,6 @@ __global__ __cube__ void cube_product(__gm__ product *what, __gm__ void *a, __gm
         asc_sync_wait(PIPE_M, PIPE_FIX, EVENT_ID0);
     }
     copy_out(p, c, p->unit_flag ? 3 : 0);
+    asc_set_mmad_direction_m();
     asc_set_fp32_mode();
 }

@@ -17,6 +17,8 @@ __global__ __cube__ void products(uint32_t count, uint32_t m, uint32_t n)
 __global__ __cube__ void tiles(__gm__ half *c, uint32_t count, uint32_t steps, uint32_t unit_flag)
 {
     asc_init();
+    if (unit_flag == 1)
+        asc_set_mmad_direction_n();
     asc_set_l0c_copy_params(1, 0, 0);
     __cc__ float *l0c = (__cc__ float *)asc_get_phy_buf_addr(0);
     for (uint32_t i = 0; i < count; i++) {
@@ -43,6 +45,7 @@ __global__ __cube__ void tiles(__gm__ half *c, uint32_t count, uint32_t steps, u
             asc_sync_wait(PIPE_FIX, PIPE_M, EVENT_ID0);
         }
     }
+    asc_set_mmad_direction_m();
 }
 
 /* The vector cores wait for the cube core's products, and it for them, `rounds` times. */

@@ -47,6 +47,7 @@ static inline __aicore__ asc_products asc_products_begin(void)
     asc_products p;
     p.pair = p.l0 = p.l0c = 0;
     asc_set_ctrl(asc_get_ctrl() | ASC_CTRL_INFINITY);
+    asc_set_mmad_direction_n(); /* as the copies out read it, row by row */
     asc_set_l0c_copy_params(1, 0, 0);
     ASC_PRODUCT_BUFFERS(asc_sync_notify);
     return p;
@@ -55,6 +56,7 @@ static inline __aicore__ asc_products asc_products_begin(void)
 static inline __aicore__ void asc_products_end(void)
 {
     ASC_PRODUCT_BUFFERS(asc_sync_wait);
+    asc_set_mmad_direction_m();
     asc_modes_clear();
 }
 

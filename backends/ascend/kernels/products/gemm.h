@@ -73,6 +73,7 @@ static inline __aicore__ void gemm_begin(int64_t add)
 {
     asc_init();
     asc_set_ctrl(asc_get_ctrl() | ASC_CTRL_INFINITY);
+    asc_set_mmad_direction_n(); /* as the copies out read it, row by row */
     asc_set_l0c_copy_params(1, 0, 0);
     if (add)
         asc_set_atomic_add_float();
@@ -83,6 +84,7 @@ static inline __aicore__ void gemm_end(void)
 {
     GEMM_BUFFERS(asc_sync_wait);
     asc_set_atomic_none();
+    asc_set_mmad_direction_m();
     asc_modes_clear();
 }
 
