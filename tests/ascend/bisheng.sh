@@ -94,6 +94,13 @@ build -DTIGON_ASCEND_RESERVED_UBUF=ON
 [ "$(compiled_with --cce-auto-sync=off)" = "$kernels" ] || fail "--cce-auto-sync=off is lost"
 grep -q -- '-DASCEND_RESERVED_UBUF=1' "$work/build/compile_commands.json" || fail "the library does not know that the option is left out"
 
+build "-DTIGON_ASCEND_DOUBTS=gaps;channels;sync"
+for definition in ASC_AVOID_GAPS=1 ASC_AVOID_WIDE_CHANNELS=1 ASC_SYNC_AT_ADDRESS=1; do
+    [ "$(compiled_with -D$definition)" = "$kernels" ] || fail "-D$definition: not all of $kernels kernels are compiled with it"
+done
+! configure -DTIGON_ASCEND_DOUBTS=everything || fail "a doubt that nobody has is taken"
+grep -q 'expected a list of gaps' "$work/log" || fail "does not say which doubts there are"
+
 # Another linker that is installed is not taken for CANN's.
 rm "$cann/ld.lld"
 ! configure || fail "a build without CANN's linker is configured"

@@ -183,9 +183,7 @@ static inline __aicore__ void flash_mask(__ubuf__ float *s, int64_t rows, int64_
 static inline __aicore__ void flash_scores_in(const flash_problem *f, __ubuf__ float *to,
                                               __gm__ float *from, int64_t rows, int64_t n)
 {
-    const int64_t width = asc_round_up(n, ASC_LANES), used = asc_round_up(n, 8);
-    asc_copy_gm2ub_align(to, from, (uint16_t)rows, (uint32_t)(4 * n), 0, (uint8_t)(used - n),
-                         (uint32_t)(4 * (f->tile - n)), (uint32_t)((width - used) / 8));
+    asc_copy_rows_in((uint64_t)to, from, rows, 4 * n, 4 * f->tile, 4 * asc_round_up(n, ASC_LANES));
 }
 
 /* One number of each row from and to memory, where they lie `step` apart. If they are not neighbours each comes with a block of 32 B of
@@ -197,8 +195,7 @@ static inline __aicore__ void flash_values_in(uint64_t to, __gm__ float *from, i
         asc_copy_gm2ub_align((__ubuf__ float *)to, from, 1, (uint32_t)(4 * rows), 0,
                              (uint8_t)(asc_round_up(rows, 8) - rows), 0, 0);
     else
-        asc_copy_gm2ub_align((__ubuf__ float *)to, from, (uint16_t)rows, 4, 0, 7,
-                             (uint32_t)(4 * (step - 1)), 0);
+        asc_copy_rows_in(to, from, rows, 4, 4 * step, 32);
 }
 static inline __aicore__ void flash_values_out(__gm__ float *to, uint64_t from, int64_t rows,
                                                int64_t step)
@@ -206,8 +203,7 @@ static inline __aicore__ void flash_values_out(__gm__ float *to, uint64_t from, 
     if (step == 1)
         asc_copy_ub2gm_align(to, (__ubuf__ float *)from, (uint32_t)(4 * rows));
     else
-        asc_copy_ub2gm_align(to, (__ubuf__ float *)from, (uint16_t)rows, 4, 0, 0, 0,
-                             (uint32_t)(4 * (step - 1)));
+        asc_copy_rows_out(to, from, rows, 4, 4 * step, 32);
 }
 
 /* What came in as rows of numbers, one behind the other; values: scratch for that, initialised. All lanes. */

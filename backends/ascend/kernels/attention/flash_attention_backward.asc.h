@@ -7,7 +7,7 @@
 ASC_MIX_KERNEL ASC_NAME(flash_attention_backward)(ASC_PARAMS(FLASH_ATTENTION_BACKWARD),
                                                   uint64_t sync)
 {
-    asc_set_ffts_base_addr(sync);
+    asc_signals_begin(sync);
     asc_init();
     flash_problem f;
     FLASH_PROBLEM(f);

@@ -85,12 +85,10 @@ static inline __aicore__ void ASC_NAME(flash_send)(const flash_problem *f, const
                                                    const ASC_NAME(flash_rows) * r, int64_t row)
 {
     const int64_t rows = asc_min_of(f->group, r->rows - row), size = (int64_t)sizeof(ASC_T);
-    const uint32_t gap = (uint32_t)((f->tile - r->n) * size);
-    const uint32_t apart = (uint32_t)((r->width - asc_round_up(r->n, 32 / size)) * size / 32);
-    asc_copy_ub2gm_align(r->p + row * f->tile, ASC_UB(ASC_T, u->p_at, u->slot), (uint16_t)rows,
-                         (uint32_t)(r->n * size), 0, 0, apart, gap);
-    asc_copy_ub2gm_align(r->dp + row * f->tile, ASC_UB(ASC_T, u->dp_at, u->slot), (uint16_t)rows,
-                         (uint32_t)(r->n * size), 0, 0, apart, gap);
+    asc_copy_rows_out(r->p + row * f->tile, asc_place(u->p_at, u->slot), rows, r->n * size,
+                      f->tile * size, r->width * size);
+    asc_copy_rows_out(r->dp + row * f->tile, asc_place(u->dp_at, u->slot), rows, r->n * size,
+                      f->tile * size, r->width * size);
     ASC_HAS_LEFT(u->slot);
 }
 

@@ -4,13 +4,8 @@
 static inline __aicore__ void ASC_NAME(flash_rows_in)(uint64_t to, __gm__ ASC_T *x, int64_t rows,
                                                       int64_t d, int64_t stride, int64_t pitch)
 {
-    const int64_t size = (int64_t)sizeof(ASC_T), block = 32 / size, used = asc_round_up(d, block);
-    const int64_t at_once = stride >= d ? rows : 1; /* a gap is not below 0 */
-    for (int64_t row = 0; row < rows; row += at_once)
-        asc_copy_gm2ub_align((__ubuf__ ASC_T *)(to + (uint64_t)(row * pitch * size)),
-                             x + row * stride, (uint16_t)at_once, (uint32_t)(d * size), 0,
-                             (uint8_t)(used - d), (uint32_t)(at_once > 1 ? (stride - d) * size : 0),
-                             (uint32_t)((pitch - used) / block));
+    const int64_t size = (int64_t)sizeof(ASC_T);
+    asc_copy_rows_in(to, x, rows, d * size, stride * size, pitch * size);
 }
 
 /* sums[r] = the sum of row r of left times right, `pitch` apart; left and right are used up. */
@@ -110,7 +105,7 @@ static inline __aicore__ int64_t ASC_NAME(flash_first_core)(const flash_units *u
 
 ASC_KERNEL ASC_NAME(flash_attention_add)(ASC_PARAMS(FLASH_ATTENTION_ADD))
 {
-    const int64_t pitch = asc_round_up(d, ASC_LANES), block = 32 / (int64_t)sizeof(ASC_T);
+    const int64_t pitch = asc_round_up(d, ASC_LANES);
     const int64_t heads = of_keys ? key_heads : key_heads * shared;
     const int64_t all_rows = of_keys ? all_keys : queries;
     const flash_units u = flash_units_of(batches * key_heads, shared, queries, all_keys, lo, hi,
@@ -155,11 +150,9 @@ ASC_KERNEL ASC_NAME(flash_attention_add)(ASC_PARAMS(FLASH_ATTENTION_ADD))
         asc_mul_scalar(ASC_UB(float, to_at, out), sum, asc_f32(scale), n);
 #endif
         ASC_HAS_WRITTEN(out);
-        asc_copy_ub2gm_align(to + flash_at(of_to, head / heads, row, head % heads),
-                             ASC_UB(ASC_T, to_at, out), (uint16_t)rows,
-                             (uint32_t)(d * (int64_t)sizeof(ASC_T)), 0, 0,
-                             (uint32_t)((pitch - asc_round_up(d, block)) / block),
-                             (uint32_t)((of_to.row - d) * (int64_t)sizeof(ASC_T)));
+        asc_copy_rows_out(to + flash_at(of_to, head / heads, row, head % heads),
+                          asc_place(to_at, out), rows, d * (int64_t)sizeof(ASC_T),
+                          of_to.row * (int64_t)sizeof(ASC_T), pitch * (int64_t)sizeof(ASC_T));
         ASC_HAS_LEFT(out);
         ASC_THEN();
         out ^= 1;

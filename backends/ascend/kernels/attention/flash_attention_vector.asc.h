@@ -115,8 +115,7 @@ static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f,
 {
     int64_t first;
     const int64_t rows = flash_rows_of(p, &first), filled = p->n && f->d;
-    const int64_t size = (int64_t)sizeof(ASC_T), block = 32 / size;
-    const int64_t width = asc_round_up(p->n, ASC_LANES), used = asc_round_up(p->n, block);
+    const int64_t size = (int64_t)sizeof(ASC_T), width = asc_round_up(p->n, ASC_LANES);
     scores += first * f->tile;
     weights += first * f->tile;
     if (p->first && rows) {
@@ -136,10 +135,8 @@ static inline __aicore__ void ASC_NAME(flash_weigh_tile)(const flash_problem *f,
             ASC_MAY_FILL(u->s);
         ASC_NAME(flash_weigh)(f, u, p, row, now);
         if (p->n)
-            asc_copy_ub2gm_align(weights + row * f->tile, ASC_UB(ASC_T, u->p_at, u->p),
-                                 (uint16_t)now, (uint32_t)(p->n * size), 0, 0,
-                                 (uint32_t)((width - used) / block),
-                                 (uint32_t)((f->tile - p->n) * size));
+            asc_copy_rows_out(weights + row * f->tile, asc_place(u->p_at, u->p), now, p->n * size,
+                              f->tile * size, width * size);
         ASC_HAS_LEFT(u->p);
         u->s ^= 1;
         u->p ^= 1;
@@ -161,8 +158,7 @@ static inline __aicore__ void ASC_NAME(flash_write)(const flash_problem *f, FLAS
                                                     int64_t row, int64_t rows, __gm__ ASC_T *y,
                                                     int64_t y_row)
 {
-    const int64_t size = (int64_t)sizeof(ASC_T), pitch = f->pitch, block = 32 / size;
-    const int64_t used = asc_round_up(f->d, block);
+    const int64_t size = (int64_t)sizeof(ASC_T), pitch = f->pitch;
     __ubuf__ float *sums = ASC_UB(float, u->sums_at, 0) + row * pitch;
     __ubuf__ float *total = ASC_UB(float, u->total_at, turn) + row * 8;
     __ubuf__ ASC_T *to = ASC_UB(ASC_T, u->p_at, u->p);
@@ -179,8 +175,7 @@ static inline __aicore__ void ASC_NAME(flash_write)(const flash_problem *f, FLAS
                 (uint8_t)(pitch / 8), 1);
 #endif
     ASC_HAS_WRITTEN(u->p);
-    asc_copy_ub2gm_align(y + row * y_row, to, (uint16_t)rows, (uint32_t)(f->d * size), 0, 0,
-                         (uint32_t)((pitch - used) / block), (uint32_t)((y_row - f->d) * size));
+    asc_copy_rows_out(y + row * y_row, (uint64_t)to, rows, f->d * size, y_row * size, pitch * size);
     ASC_HAS_LEFT(u->p);
     u->p ^= 1;
 }
@@ -196,9 +191,7 @@ static inline __aicore__ void ASC_NAME(flash_join)(const flash_problem *f, FLASH
     __ubuf__ float *fading = ASC_UB(float, u->fading_at, step) + row * 8;
     const int event = 2 + u->piece;
     ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE2, event);
-    asc_copy_gm2ub_align(piece, from + row * pitch, (uint16_t)rows, (uint32_t)(4 * f->d), 0,
-                         (uint8_t)(asc_round_up(f->d, 8) - f->d), (uint32_t)(4 * (pitch - f->d)),
-                         (uint32_t)((pitch - asc_round_up(f->d, 8)) / 8));
+    asc_copy_rows_in((uint64_t)piece, from + row * pitch, rows, 4 * f->d, 4 * pitch, 4 * pitch);
     ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_V, event);
     ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, event);
     if (p->first)

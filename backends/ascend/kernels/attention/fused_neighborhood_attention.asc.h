@@ -8,7 +8,7 @@
 ASC_MIX_KERNEL ASC_NAME(fused_neighborhood_attention_forward)(ASC_PARAMS(NEIGHBORHOOD_FORWARD),
                                                               uint64_t sync)
 {
-    asc_set_ffts_base_addr(sync);
+    asc_signals_begin(sync);
     asc_init();
     flash_problem f;
     FLASH_PROBLEM(f);
@@ -31,7 +31,7 @@ ASC_MIX_KERNEL ASC_NAME(fused_neighborhood_attention_forward)(ASC_PARAMS(NEIGHBO
 ASC_MIX_KERNEL ASC_NAME(fused_neighborhood_attention_backward)(ASC_PARAMS(NEIGHBORHOOD_BACKWARD),
                                                                uint64_t sync)
 {
-    asc_set_ffts_base_addr(sync);
+    asc_signals_begin(sync);
     asc_init();
     flash_problem f;
     FLASH_PROBLEM(f);

@@ -24,9 +24,7 @@ static inline __aicore__ void ASC_NAME(neighborhood_look_at)(neighborhood_ub *u,
     __ubuf__ float *wide = ASC_UB(float, u->wide_at, 0);
     const int event = 2 + u->piece;
     ASC_RING_FLAG(asc_sync_wait, PIPE_V, PIPE_MTE2, event);
-    asc_copy_gm2ub_align(piece, x, (uint16_t)rows, (uint32_t)(columns * size), 0,
-                         (uint8_t)(used - columns),
-                         (uint32_t)(rows > 1 ? (stride - columns) * size : 0), 0);
+    asc_copy_rows_in((uint64_t)piece, x, rows, columns * size, stride * size, used * size);
     ASC_RING_FLAG(asc_sync_notify, PIPE_MTE2, PIPE_V, event);
     ASC_RING_FLAG(asc_sync_wait, PIPE_MTE2, PIPE_V, event);
 #if ASC_16BIT

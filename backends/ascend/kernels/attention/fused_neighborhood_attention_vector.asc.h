@@ -164,11 +164,8 @@ static inline __aicore__ void ASC_NAME(neighborhood_send)(const flash_problem *f
                                                           __gm__ ASC_T *to, uint64_t from)
 {
     const int64_t rows = asc_min_of(f->group, w->rows - row), size = (int64_t)sizeof(ASC_T);
-    const int64_t width = asc_round_up(w->keys, ASC_LANES), block = 32 / size;
-    asc_copy_ub2gm_align(to + row * f->tile, (__ubuf__ ASC_T *)from, (uint16_t)rows,
-                         (uint32_t)(w->keys * size), 0, 0,
-                         (uint32_t)((width - asc_round_up(w->keys, block)) / block),
-                         (uint32_t)((f->tile - w->keys) * size));
+    asc_copy_rows_out(to + row * f->tile, from, rows, w->keys * size, f->tile * size,
+                      asc_round_up(w->keys, ASC_LANES) * size);
 }
 
 /* ---- windows ---- */

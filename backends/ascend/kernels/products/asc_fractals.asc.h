@@ -27,6 +27,10 @@ static inline __aicore__ void ASC_NAME(asc_load_a)(__ca__ ASC_T *to, __cbuf__ AS
 {
     const int64_t k1 = (depth + ASC_BLOCK - 1) / ASC_BLOCK;
     if (!turned) {
+#if ASC_AVOID_WIDE_CHANNELS /* more than the 63 channels that a page lets an image have */
+        for (int64_t i = 0; i < k1; i++)
+            asc_copy_l12l0a(to + i * ASC_FRACTAL, from, i * m1, m1, 1, k1 - 1);
+#else
         asc_l13d_fmatrix_config image;
         image.config = 0;
         image.l1_height = 1;
@@ -34,6 +38,7 @@ static inline __aicore__ void ASC_NAME(asc_load_a)(__ca__ ASC_T *to, __cbuf__ AS
         asc_set_l13d_fmatrix(image);
         asc_copy_l12l0a(to, from, k1 * ASC_BLOCK, m1 * 16, 0, 0, 1, 1, 1, 1, 1, 1, false, false,
                         false, false, k1 * ASC_BLOCK);
+#endif
         return;
     }
 #if ASC_16BIT

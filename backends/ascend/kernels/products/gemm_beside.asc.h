@@ -9,7 +9,7 @@
 ASC_MIX_KERNEL ASC_NAME(gemm_beside_cross_entropy)(ASC_PARAMS(GEMM_BESIDE_CROSS_ENTROPY),
                                                    uint64_t sync)
 {
-    asc_set_ffts_base_addr(sync);
+    asc_signals_begin(sync);
     if ASC_IS_AIC {
         ASC_NAME(gemm_body)(ASC_NAMES(GEMM));
     } else {
@@ -25,7 +25,7 @@ ASC_MIX_KERNEL ASC_NAME(gemm_beside_cross_entropy)(ASC_PARAMS(GEMM_BESIDE_CROSS_
 
 ASC_MIX_KERNEL ASC_NAME(gemm_beside_softmax_jsd)(ASC_PARAMS(GEMM_BESIDE_SOFTMAX_JSD), uint64_t sync)
 {
-    asc_set_ffts_base_addr(sync);
+    asc_signals_begin(sync);
     if ASC_IS_AIC {
         ASC_NAME(gemm_body)(ASC_NAMES(GEMM));
     } else {

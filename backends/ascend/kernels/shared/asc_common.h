@@ -39,6 +39,17 @@
 #define ASC_MIX_KERNEL __attribute__((visibility("default"))) __global__ __mix__(1, 2) void
 #endif
 
+/* What CANN's pages leave open, the other way: see "Doubts" in backends/ascend/README.md. */
+#ifndef ASC_AVOID_GAPS
+#define ASC_AVOID_GAPS 0
+#endif
+#ifndef ASC_AVOID_WIDE_CHANNELS
+#define ASC_AVOID_WIDE_CHANNELS 0
+#endif
+#ifndef ASC_SYNC_AT_ADDRESS
+#define ASC_SYNC_AT_ADDRESS 0
+#endif
+
 /* ---- arguments ---- */
 
 /* A float travels as its bits. */
@@ -113,12 +124,20 @@ static inline __aicore__ int64_t asc_pitch(asc_tile t, int64_t size)
     return asc_round_up(t.columns, 32 / size);
 }
 
+/* Cores of a block may signal each other from here on. sync: a mix kernel's last argument. */
+static inline __aicore__ void asc_signals_begin(uint64_t sync)
+{
+    asc_set_ffts_base_addr(ASC_SYNC_AT_ADDRESS ? *(__gm__ uint64_t *)sync : sync);
+}
+
 /* ---- rows in and out ---- */
 
-/* Rows of one instruction, whose gaps in GM are 32 bits of bytes. */
+/* Rows of one instruction, whose gaps in GM are 32 bits of bytes; ASC_AVOID_GAPS: it is given none. */
 static inline __aicore__ int64_t asc_rows_at_once(int64_t bytes, int64_t stride)
 {
     const int64_t gap = stride - bytes;
+    if (ASC_AVOID_GAPS && gap)
+        return 1;
     return gap >= 0 && gap <= (int64_t)UINT32_MAX ? 4095 : 1;
 }
 
