@@ -101,7 +101,7 @@ static int compare_output(trial *r, int output)
     const int type = tg_type_of(&x->view);
     char error[PB_ERROR];
     truth_bound bound;
-    if (truth_bound_of(r->t, output, type, r->loose, &bound, error))
+    if (truth_bound_of(r->t, output, type, r->how, &bound, error))
         return trial_fail(r, "%s", error);
     double *found = malloc(((size_t)o->n + 1) * sizeof *found);
     if (!found)

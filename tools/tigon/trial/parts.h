@@ -11,6 +11,7 @@ typedef struct trial {
     problem *p;
     truth *t;
     int unfused, loose; /* loose: each step of the implementation rounds to 16 bits */
+    unsigned how;       /* TRUTH_ ...: which tolerance it is given */
     int exempt;         /* values are not compared: the textbook's formula cancels here */
     outcome *o;
     double worst; /* error as a part of the tolerance */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "share/impl_device.h"
 #include "trial.h"
@@ -34,21 +35,36 @@ static double underflow_inside(const truth *t, const truth_output *o)
     return t->type == TG_F16 && o->inside_roundings > 0 ? 0x1p-32 * (double)t->length * t->most : 0;
 }
 
-/* c. Terms of random sign and size are rounded up as often as down; those of a tensor that is repeated are all the same, and so is
- * what each of them is rounded by. */
-static double growth_of(const truth *t)
+/* Devices whose matrix units cut off what a sum in f32 has no bits for, where others round. */
+static const char *const cutting_devices[] = {"cuda"};
+
+int truth_cuts(const truth *t, int impl)
 {
-    const pb_case *c = t->wide->c;
-    for (int i = 0; i < c->ntokens; i++)
-        if (c->token[i].kind == PB_EXPAND)
-            return 8 + 0.5 * (double)t->length;
-    return 8 + 0.75 * sqrt((double)t->length);
+    const int on_units = t->wide->op->gemm && (t->type == TG_BF16 || t->type == TG_F16);
+    const int n = sizeof cutting_devices / sizeof *cutting_devices;
+    int i = 0;
+    while (i < n && strcmp(cutting_devices[i], impl_device(impl)))
+        i++;
+    return on_units && i < n;
 }
 
-int truth_bound_of(truth *t, int output, int type, int loose, truth_bound *b, char *error)
+/* c. Terms of random sign and size are rounded up as often as down; those of a tensor that is repeated are all the same, and so is
+ * what each of them is rounded by. A matrix unit that cuts does so after each 16 terms, always towards 0, by one rounding of the sum so far on
+ * average, which is half of the whole. */
+static double growth_of(const truth *t, int cuts)
+{
+    const pb_case *c = t->wide->c;
+    const double length = (double)t->length, cut = cuts ? length / 32 : 0;
+    for (int i = 0; i < c->ntokens; i++)
+        if (c->token[i].kind == PB_EXPAND)
+            return 8 + 0.5 * length + cut;
+    return 8 + 0.75 * sqrt(length) + cut;
+}
+
+int truth_bound_of(truth *t, int output, int type, unsigned how, truth_bound *b, char *error)
 {
     const truth_output *o = &t->out[output];
-    const double sums = growth_of(t);
+    const double sums = growth_of(t, (how & TRUTH_CUT) != 0);
     const double unit = type_unit(TG_F32), unit_inside = type_unit(t->type);
     *b = (truth_bound){
         .value = o->roundings * type_unit(type) + sums * unit,
@@ -57,7 +73,7 @@ int truth_bound_of(truth *t, int output, int type, int loose, truth_bound *b, ch
         .fixed = smallest_error(t, type, o->roundings) + underflow_inside(t, o) +
                  2 * unit * o->magnitude,
     };
-    if (loose) {
+    if (how & TRUTH_LOOSE) {
         b->value += 16 * unit_inside;
         b->inside += 16;
         b->fixed += 16 * unit_inside * o->magnitude + smallest_error(t, t->type, 16);

@@ -58,12 +58,15 @@ typedef struct truth {
 
 truth *truth_create(tg_ctx *ctx, const problem *p, uint64_t seed, char *error);
 void truth_free(truth *t);
-/* Coefficients of an output's tolerances. loose: for an unfused implementation in 16 bits, which rounds every
- * step. 0, or -1 with the error. */
+/* Coefficients of an output's tolerances. LOOSE: for an unfused implementation in 16 bits, which rounds every
+ * step; CUT: for one whose sums of products are cut off rather than rounded. 0, or -1 with the error. */
+enum { TRUTH_LOOSE = 1, TRUTH_CUT = 2 };
 typedef struct truth_bound {
     double value, condition, inside, fixed;
 } truth_bound;
-int truth_bound_of(truth *t, int output, int type, int loose, truth_bound *b, char *error);
+int truth_bound_of(truth *t, int output, int type, unsigned how, truth_bound *b, char *error);
+/* 1 if the implementation is one of these: products of 16 bits on a device with such matrix units. */
+int truth_cuts(const truth *t, int impl);
 /* How far element i may be off. */
 static inline double truth_tolerance(const truth_output *o, const truth_bound *b, int64_t i)
 {
