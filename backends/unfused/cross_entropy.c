@@ -49,7 +49,7 @@ static ce_counts count(const ce_options *o, const tg_tensor *counted, const floa
     return c;
 }
 
-/* What both directions share. Matrices of f32: log_p [R,V], scaled [R,V], logits / softcap, or no data; doubt [R], see doubts(). */
+/* What both directions share. Matrices of f32: raw and x [R,V], logits before and after softcap; log_p [R,V], scaled [R,V], logits / softcap, or no data; doubt [R], see doubts(). */
 typedef struct ce_eager {
     eager e;
     ce_options o;
@@ -57,7 +57,7 @@ typedef struct ce_eager {
     int64_t rows, n;
     const int64_t *target;
     const float *weight, *dloss;
-    mat x, scaled, log_p, doubt;
+    mat raw, x, scaled, log_p, doubt;
 } ce_eager;
 
 static mat matrix(ce_eager *s)
@@ -75,7 +75,7 @@ static float *at(mat m)
     return m.data;
 }
 
-/* The logits in f32, after softcap. */
+/* The logits in f32, before and after softcap. */
 static ce_eager begin(tg_ctx *ctx, const ce_options *o, const tg_tensor *logits,
                       const tg_tensor *target, const tg_tensor *counted,
                       const tg_tensor *class_weight, const tg_tensor *dloss)
@@ -92,6 +92,7 @@ static ce_eager begin(tg_ctx *ctx, const ce_options *o, const tg_tensor *logits,
         eager_unary(&s.e, EAGER_COPY, wide, s.x);
         s.x = wide;
     }
+    s.raw = s.x;
     if (o->softcap > 0) {
         const mat tanh = matrix(&s), capped = matrix(&s);
         s.scaled = matrix(&s);
@@ -272,10 +273,10 @@ static void gradient(ce_eager *s, const tg_tensor *class_weight, mat lse, mat dl
                        0);
 }
 
-/* First largest element of the row, which NaN is not; -1 for ignored rows. */
+/* First largest logit of the row, which NaN is not; -1 for ignored rows. Before softcap, which rounds what comes near its limit. */
 static int64_t best_of(const ce_eager *s, int64_t r)
 {
-    const float *row = at(s->x) + r * s->x.stride;
+    const float *row = at(s->raw) + r * s->raw.stride;
     int64_t best = 0;
     for (int64_t i = 1; i < s->n; i++)
         if (row[i] > row[best] || (isnan(row[best]) && !isnan(row[i])))

@@ -469,7 +469,8 @@ enum { TG_MEAN = 0, TG_SUM = 1, TG_NONE = 2, TG_BATCHMEAN = 3 };
  *   lse f32, BT elements; 0 for ignored rows.
  *   accuracy f32: 1 where argmax = target; 1 element with the mean over n (0 if n = 0), or BT
  *   elements for TG_NONE. predicted i64, BT elements: the first argmax; 0 if all logits of a row
- *   are NaN, -1 for ignored rows.
+ *   are NaN, -1 for ignored rows. Both look at the logits before softcap, which keeps their order
+ *   but rounds different ones to its limit.
  *   dlogits like logits (may be logits), or NULL: the gradient, computed in the same pass with one
  *   read and one write of the logits. Its rows have one stride or two; its type is T, or any of
  *   the three if T is f32.

@@ -70,11 +70,12 @@ __device__ __forceinline__ static row_sums sum_row(const loss_args &a, TEAM &t, 
             for (int i = 0; i < V<T>; i++) {
                 if (j + i >= a.n)
                     continue;
-                v[i] = capped<ALL>(v[i], a.softcap);
+                /* before softcap, which rounds what comes near its limit */
                 if (a.find_largest && (v[i] > best[0] || (at == INT32_MAX && v[i] == v[i]))) {
                     best[0] = v[i];
                     at = j + i;
                 }
+                v[i] = capped<ALL>(v[i], a.softcap);
                 if (a.smoothing != 0 && !(a.class_weight && w[i] == 0))
                     sums[1] += (a.class_weight ? w[i] : 1) * (v[i] - s.origin);
             }

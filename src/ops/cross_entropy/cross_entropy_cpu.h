@@ -38,7 +38,8 @@ typedef struct ce_job {
 
 /* What a row's exponentials add up to. */
 typedef struct ce_row {
-    float x_y, from, max; /* the target's logit; reference point; max only for the argmax */
+    float x_y, from, max; /* the target's logit; reference point; the largest before softcap,
+                             only for the argmax */
     double at;            /* reference point as the exponentials have it */
     double others;        /* sum of exp(x - at) without the target */
     double sum;           /* with the target */

@@ -98,6 +98,11 @@ static void move_origin(ce_row *r, float from)
     r->at = at;
 }
 
+static int finds_best(const ce_job *j)
+{
+    return j->accuracy || j->predicted;
+}
+
 static void find_best(ce_row *r, el e, const void *x, int64_t begin, int64_t n, float max)
 {
     if (max > r->max || (max == r->max && begin < r->best)) {
@@ -110,7 +115,7 @@ static void find_best(ce_row *r, el e, const void *x, int64_t begin, int64_t n, 
 static void add_segment(const ce_job *j, ce_row *r, el e, const void *x, int64_t begin, int64_t n,
                         float *keep)
 {
-    const int with_max = j->accuracy || j->predicted;
+    const int with_max = finds_best(j) && j->o.softcap == 0;
     if (r->from == -INFINITY)
         move_origin(r, fmaxf(r->x_y, exps_max(e, x, n)));
     float from = exps_point(r->from);
@@ -154,7 +159,8 @@ static void add_target(const ce_job *j, ce_row *r, int64_t y)
 void ce_add_row(const ce_job *j, const char *x, int64_t y, float *scratch, ce_row *r)
 {
     *r = (ce_row){.from = -INFINITY, .best = y};
-    r->x_y = r->max = target_logit(j, x, y, &r->slope);
+    r->x_y = target_logit(j, x, y, &r->slope);
+    r->max = el_get(j->type, x, y);
     if (r->x_y != r->x_y) { /* NaN is never the largest */
         r->best = j->n;
         r->max = -INFINITY;
@@ -168,6 +174,8 @@ void ce_add_row(const ce_job *j, const char *x, int64_t y, float *scratch, ce_ro
         el e = j->type;
         if (j->o.softcap > 0) {
             float *capped = scratch + j->at.capped;
+            if (finds_best(j)) /* softcap keeps their order, but not in f32 */
+                find_best(r, e, part, begin, end - begin, exps_max(e, part, end - begin));
             ce_cap_block(e, part, end - begin, (float)j->o.softcap, capped,
                          j->keep ? scratch + j->at.slope + begin : NULL);
             part = capped;

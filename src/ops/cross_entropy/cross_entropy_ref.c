@@ -19,13 +19,15 @@ static double weight_of(const ce_row *r, int64_t i)
     return tg_get(tg_data(r->class_weight), tg_type_of(r->class_weight), i);
 }
 
-/* The logits of a row after softcap. */
-static void read_row(const tg_rows *logits, const ce_options *o, int64_t row, double *x)
+/* The logits of a row after softcap. Returns the first of the largest before it, which tells apart what softcap rounds to its limit. */
+static int64_t read_row(const tg_rows *logits, const ce_options *o, int64_t row, double *x)
 {
-    for (int64_t i = 0; i < logits->n; i++) {
-        const double raw = tg_get(logits->data, logits->type, row * logits->stride + i);
-        x[i] = o->softcap > 0 ? o->softcap * tanh(raw / o->softcap) : raw;
-    }
+    for (int64_t i = 0; i < logits->n; i++)
+        x[i] = tg_get(logits->data, logits->type, row * logits->stride + i);
+    const int64_t best = odds_argmax(x, logits->n);
+    for (int64_t i = 0; o->softcap > 0 && i < logits->n; i++)
+        x[i] = o->softcap * tanh(x[i] / o->softcap);
+    return best;
 }
 
 /* As lse, of all slices of the vocabulary, tells it. */
@@ -130,10 +132,8 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
     for (int64_t row = 0; row < logits.rows; row++) {
         const ce_row r = row_of(&o, &logits, row, target[row], x, args->class_weight);
         double lse = 0, ce = 0, z = 0;
-        int64_t best = -1;
-        read_row(&logits, &o, row, x);
+        int64_t best = read_row(&logits, &o, row, x);
         if (target[row] != o.ignore_index) {
-            best = odds_argmax(x, r.n);
             const odds_sum s = odds_sum_of(x, r.n, best);
             const double f = confidence(&r, &o, &s), q = odds_doubt(x, r.n, r.target, &s);
             lse = odds_lse(&s);
@@ -142,8 +142,10 @@ static tg_status forward(tg_ctx *ctx, const tg_cross_entropy_forward_args *args)
             z = o.z != 0 && !o.slice.all ? f * o.z * lse * lse * c.per_z : 0;
             if (dlogits.data)
                 row_gradient(&r, &o, &c, &s, q, f * upstream(args->dloss, &o, row), &dlogits);
-        } else if (dlogits.data) {
-            zero_gradient(&dlogits, row);
+        } else {
+            best = -1;
+            if (dlogits.data)
+                zero_gradient(&dlogits, row);
         }
         loss += ce + z;
         z_loss += z;
@@ -175,7 +177,7 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
         return TG_ENOMEM;
     for (int64_t row = 0; row < logits.rows; row++) {
         const ce_row r = row_of(&o, &logits, row, target[row], x, args->class_weight);
-        read_row(&logits, &o, row, x);
+        const int64_t best = read_row(&logits, &o, row, x);
         if (target[row] == o.ignore_index) {
             zero_gradient(&dlogits, row);
             continue;
@@ -186,7 +188,7 @@ static tg_status backward(tg_ctx *ctx, const tg_cross_entropy_backward_args *arg
             s = sum_of_slices(&r, args->lse);
             q = r.target < 0 ? 1 : -expm1(odds_log_p(x[r.target], &s));
         } else { /* lse saves fast implementations that */
-            s = odds_sum_of(x, r.n, odds_argmax(x, r.n));
+            s = odds_sum_of(x, r.n, best);
             q = odds_doubt(x, r.n, r.target, &s);
         }
         const double g = confidence(&r, &o, &s) * upstream(args->dloss, &o, row);

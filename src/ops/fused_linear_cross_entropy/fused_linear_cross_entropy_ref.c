@@ -54,14 +54,17 @@ static double element(const tg_rows *t, int64_t i, int64_t j)
     return tg_get(t->data, t->type, i * t->stride + j);
 }
 
-/* Logits of a row, after softcap. */
-static void project(const state *s, int64_t row)
+/* Logits of a row, after softcap. Returns the first of the largest before it, which tells apart what softcap rounds to its limit. */
+static int64_t project(const state *s, int64_t row)
 {
+    const double cap = s->f->softcap;
     linear_ref_project(&s->linear, &s->x, &s->weight, row, s->logits);
-    for (int64_t v = 0; v < s->classes; v++) {
-        const double cap = s->f->softcap, x = s->logits[v] + value(s->f->bias, v, 0);
-        s->logits[v] = cap > 0 ? cap * tanh(x / cap) : x;
-    }
+    for (int64_t v = 0; v < s->classes; v++)
+        s->logits[v] += value(s->f->bias, v, 0);
+    const int64_t best = odds_argmax(s->logits, s->classes);
+    for (int64_t v = 0; cap > 0 && v < s->classes; v++)
+        s->logits[v] = cap * tanh(s->logits[v] / cap);
+    return best;
 }
 
 /* The row's loss, all relative to the largest logit; doubt: 1 - p of the target. */
@@ -194,8 +197,7 @@ static tg_status forward(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forwar
         if (ignored) {
             zero_row(&s, row);
         } else {
-            project(&s, row);
-            best = odds_argmax(s.logits, s.classes);
+            best = project(&s, row);
             const odds_sum l = odds_sum_of(s.logits, s.classes, best);
             const double doubt = odds_doubt(s.logits, s.classes, place, &l);
             const double scale = f.token_scaling ? exp(odds_log_p(s.logits[y], &l)) : 1;

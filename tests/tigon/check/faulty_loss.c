@@ -1,4 +1,4 @@
-/* faulty_loss.c - implementations of cross_entropy that are wrong, one way each. */
+/* faulty_loss.c - implementations of cross_entropy, and one of the fused loss, that are wrong, one way each. */
 #include "faulty.h"
 
 static float from_bf16(uint16_t h)
@@ -66,6 +66,18 @@ static tg_status ce_predicted(tg_ctx *ctx, const ce_forward *args)
                          : NULL;
     for (int64_t i = 0; found && i < tg_numel(args->predicted); i++)
         found[i] -= found[i] == cols_of(args->logits) - 1;
+    return status;
+}
+
+/* The last row is given the first one's class: wrong even where ties may be broken otherwise. */
+static tg_status flce_predicted(tg_ctx *ctx, const tg_fused_linear_cross_entropy_forward_args *args)
+{
+    const tg_status status = DEFAULT(fused_linear_cross_entropy_forward, ctx)(ctx, args);
+    const int64_t rows = args->predicted ? tg_numel(args->predicted) : 0;
+    int64_t *found =
+        rows ? (int64_t *)((char *)args->predicted->data + args->predicted->byte_offset) : NULL;
+    if (rows > 1)
+        found[rows - 1] = found[0];
     return status;
 }
 
@@ -167,6 +179,8 @@ const tg_impl faulty_loss[] = {
     TG_IMPL(cross_entropy_forward, "z_gradient", 0, TG_TAKES_FLOATS, NULL, ce_z_gradient),
     TG_IMPL(cross_entropy_forward, "bf16_gradient", 0, TG_TAKES_FLOATS, NULL, ce_bf16_gradient),
     TG_IMPL(cross_entropy_forward, "ignored", 0, TG_TAKES_FLOATS, NULL, ce_ignored),
+    TG_IMPL(fused_linear_cross_entropy_forward, "predicted", 0, TG_TAKES_FLOATS, NULL,
+            flce_predicted),
     TG_IMPL(cross_entropy_backward, "confident", 0, TG_TAKES_FLOATS, ce_bf16_accepts, ce_confident),
     TG_IMPLS_END,
 };

@@ -1,21 +1,25 @@
 /* cross_entropy_body.asc.h - a block's rows of one type; see asc_each_type.h. */
 
-/* A piece as f32, after softcap: in its buffer, or in e. */
-static inline __aicore__ __ubuf__ float *ASC_NAME(ce_open)(const ce_job *job, __ubuf__ ASC_T *piece,
-                                                           int slope, uint32_t n)
+/* A piece as f32, before softcap: in its buffer, or in e. */
+static inline __aicore__ __ubuf__ float *ASC_NAME(ce_widen)(const ce_job *job,
+                                                            __ubuf__ ASC_T *piece, uint32_t n)
 {
 #if ASC_16BIT
     __ubuf__ float *x = job->e;
     ASC_WIDEN(x, piece, n);
 #else
     __ubuf__ float *x = piece;
+    (void)job, (void)n;
 #endif
     ASC_THEN(); /* what came beside it is there as well */
-    if (job->softcap > 0.0f) {
-        ce_cap(job->e, job->t, job->s, x, job->softcap, slope, n);
-        x = job->e;
-    }
     return x;
+}
+
+/* The same after it. */
+static inline __aicore__ __ubuf__ float *ASC_NAME(ce_open)(const ce_job *job, __ubuf__ ASC_T *piece,
+                                                           int slope, uint32_t n)
+{
+    return ce_capped(job, ASC_NAME(ce_widen)(job, piece, n), slope, n);
 }
 
 /* The target's logit: first to f32, then into its block. No ASC_THEN() is in them: other work may go beside. */
@@ -44,6 +48,8 @@ static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ri
                                                        __ubuf__ float *maxima,
                                                        __ubuf__ float *pairs, int *known)
 {
+    const int wanted = (job->flags & CE_ARGMAX) != 0, apart = wanted && job->softcap > 0.0f;
+    const int beside = wanted && !apart; /* the maximum of the sums is that of the logits */
     ce_best best;
     best.value = ASC_LOWEST;
     best.at = -1;
@@ -64,25 +70,27 @@ static inline __aicore__ int64_t ASC_NAME(ce_read_row)(const ce_job *job, asc_ri
             ce_begin_piece(job, p == 0);
             if (p == 0)
                 ASC_NAME(ce_widen_hit)(job, element);
-            __ubuf__ float *x =
-                ASC_NAME(ce_open)(job, ASC_UB(ASC_T, ring->place[0], slot), job->whole, n);
+            __ubuf__ float *x = ASC_NAME(ce_widen)(job, ASC_UB(ASC_T, ring->place[0], slot), n);
+            if (apart)
+                ce_find_best(&best, x, maxima, pairs, begin, n);
+            x = ce_capped(job, x, job->whole, n);
             if (p == 0)
                 ASC_NAME(ce_hit)(job, element);
             ce_raise_max(job, x, n);
-            if (job->flags & CE_ARGMAX)
+            if (beside)
                 ce_ask_best(job, pairs);
             if (job->smoothing != 0.0f)
                 ce_add_weighted(job, x, ring->from[1] ? ASC_UB(float, w_at, slot) : 0, n);
             if (job->whole) {
                 /* unreached: 0, for the only piece is raised; S waits for V in it */
-                if ((job->flags & CE_ARGMAX) && ce_is_raised(&best))
+                if (beside && ce_is_raised(&best))
                     ce_find_best(&best, x, maxima, pairs, begin, n);
                 ce_add_whole(job, x, row->target, n);
             } else {
                 ce_add_piece(job, x, row->target - begin, n);
-                if ((job->flags & CE_ARGMAX) && ce_is_raised(&best)) /* x may be gone */
+                if (beside && ce_is_raised(&best)) /* x may be gone */
                     ce_find_best(&best,
-                                 ASC_NAME(ce_open)(job, ASC_UB(ASC_T, ring->place[0], slot), 0, n),
+                                 ASC_NAME(ce_widen)(job, ASC_UB(ASC_T, ring->place[0], slot), n),
                                  maxima, pairs, begin, n);
             }
         }

@@ -110,6 +110,16 @@ static inline __aicore__ void ce_cap(__ubuf__ float *x, __ubuf__ float *t, __ubu
     ASC_THEN();
 }
 
+/* x after softcap, in e if there is any. */
+static inline __aicore__ __ubuf__ float *ce_capped(const ce_job *job, __ubuf__ float *x, int slope,
+                                                   uint32_t n)
+{
+    if (job->softcap == 0.0f)
+        return x;
+    ce_cap(job->e, job->t, job->s, x, job->softcap, slope, n);
+    return job->e;
+}
+
 /* Lane `at` of x[0 ... ] = the first lane of block. */
 static inline __aicore__ void ce_set_lane(__ubuf__ float *x, int64_t at, __ubuf__ float *block)
 {

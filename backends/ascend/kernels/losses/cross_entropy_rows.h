@@ -116,6 +116,18 @@ static inline __aicore__ void ce_set_limits(const ce_tile *tile)
     asc_mul_scalar(tile->limit, tile->limit, -ASC_LOWEST, n);
 }
 
+/* BEST, and TOP after softcap, of logits before it. */
+static inline __aicore__ void ce_best_of_rows(const ce_job *job, const ce_tile *tile,
+                                              __ubuf__ float *x)
+{
+    __ubuf__ float *top = ce_at(job, CE_ROWS_TOP);
+    ce_best_and_hits(job, tile, x);
+    if (job->softcap > 0.0f) {
+        ASC_THEN();
+        ce_cap(top, tile->fold, tile->eighth, top, job->softcap, 0, (uint32_t)tile->rows);
+    }
+}
+
 static inline __aicore__ void ce_cap_rows(const ce_job *job, const ce_tile *tile, __ubuf__ float *x)
 {
     if (job->softcap > 0.0f)
@@ -128,12 +140,12 @@ static inline __aicore__ void ce_rows_forward(const ce_job *job, const ce_tile *
                                               __ubuf__ float *e, __ubuf__ float *x)
 {
     __ubuf__ float *top = ce_at(job, CE_ROWS_TOP);
+    if (job->flags & CE_ARGMAX)
+        ce_best_of_rows(job, tile, x);
     ce_cap_rows(job, tile, x);
     if (job->smoothing != 0.0f)
         ce_sum_weighted(job, tile, x);
-    if (job->flags & CE_ARGMAX)
-        ce_best_and_hits(job, tile, x);
-    else
+    if (!(job->flags & CE_ARGMAX))
         ce_max_and_hits(job, tile, x);
     asc_max_scalar(top, top, ASC_LOWEST, (uint32_t)tile->rows);
     ASC_THEN();
