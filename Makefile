@@ -85,8 +85,8 @@ soak: all
 	@sh scripts/soak.sh
 
 # Faults of one line (tests/mutants/faults.txt), each planted in a copy of the tree: a test must see
-# it. Half an hour on two cores; FAULTS="src/core rounded" takes those alone whose file or words
-# have one of these.
+# it. A quarter of an hour on two cores; FAULTS="src/core rounded" takes those alone whose file or
+# words have one of these.
 mutants:
 	@sh scripts/setup.sh test
 	@python3 tests/mutants/mutants.py --jobs $(JOBS) . build/mutants $(FAULTS)

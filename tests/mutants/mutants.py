@@ -138,14 +138,14 @@ class Copy:
             os.utime(path)
 
     def plant(self, fault):
-        """The file as it was and the objects that are kept; None if the fault cannot be planted."""
+        """The file as it was and the objects that are kept; None if the fault cannot be planted, or nothing is compiled of its file."""
         text = read(f"{self.tree}/{fault.path}")
         faulty = fault.in_text(text)
-        if faulty is None:
-            return None
-        self.write(fault, faulty)
         kept = [path for path in self.objects()
                 if any(f"/{unit}" in path for unit in fault.units) or path.endswith(f"/{fault.path}.o")]
+        if faulty is None or not kept and not fault.path.endswith(".py"):
+            return None
+        self.write(fault, faulty)
         for path in kept:
             os.rename(path, path + KEPT)
         return text, kept
