@@ -64,6 +64,10 @@ TIGON_BACKEND_PATH=$work/libolder_table.so "$tigon" list --resolve softmax_forwa
     fail "an older table is refused: $(cat "$work/list")"
 grep -q older/softmax_forward "$work/list" || fail "the implementation of an older table is not there"
 
+# It takes no case, which the table of implementations says.
+TIGON_BACKEND_PATH=$work/libolder_table.so "$tigon" list --matrix softmax_forward >"$work/list" 2>&1 || fail "$(cat "$work/list")"
+grep -q ' older  *older: -$' "$work/list" || fail "list --matrix has no dash for it: $(cat "$work/list")"
+
 # open() may use the library, and fork.
 build busy_open
 for way in TIGON_BACKEND_PATH= --backend; do

@@ -68,7 +68,6 @@ for row in rows[1:]:
             strange = labels - expected - {"composed"}
             assert not strange or column == "cpu" and not x86, f"{sys.argv[1]}: {op}, {column}: there is no {strange}; {again}"
             gone = {e for e in expected if column in ("cuda", "npu", "npu-model", "ref", "unfused")} - labels
-            gone -= {"cudnn"}  # takes calls alone that are too large for these cases: tigon bench compares it with others
             assert not gone, f"{sys.argv[1]}: {op}, {column}: {gone} is left out; {again}"
             assert labels or not names, f"{sys.argv[1]}: {op}, {column} is empty; {again}"
 END

@@ -70,7 +70,7 @@ static const char *label(int impl)
                                              : info->backend;
 }
 
-/* "f32 bf16 f16", "f32 FAILED bf16"; "" if nothing was run */
+/* "f32 bf16 f16", "f32 FAILED bf16"; "-" if it takes no case */
 static const char *types_of(const totals *sum, int impl, char *text, size_t size)
 {
     text[0] = '\0';
@@ -80,20 +80,20 @@ static const char *types_of(const totals *sum, int impl, char *text, size_t size
             text_add(text, size, "%s%s%s", *text ? " " : "", wrong ? "FAILED " : "",
                      tg_type_name(type));
     }
-    return text;
+    return *text ? text : "-";
 }
 
 /* Implementations of one backend that are right in the same types share them. */
 static void write_cells(matrix *m, const tg_ctx *ctx, matrix_line *l, const totals *sum)
 {
-    char of[64], last[64] = "";
+    char text[64], last[64] = "";
     int column = -1;
     for (int impl = 0; impl < tg_impl_count(); impl++) {
-        if (!was_checked(sum, impl))
+        if (!was_checked(sum, impl) || !tg_impl_supported(ctx, impl))
             continue;
         const int now = matrix_column_of(m, column_name(ctx, impl));
-        types_of(sum, impl, of, sizeof of);
-        if (now < 0 || !*of)
+        const char *of = types_of(sum, impl, text, sizeof text);
+        if (now < 0)
             continue;
         char *cell = l->cell[now], *end = strrchr(cell, ':');
         if (now != column || !end || strcmp(of, last))

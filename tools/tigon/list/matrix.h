@@ -22,7 +22,8 @@ typedef struct matrix_column {
 
 typedef struct matrix_line {
     int op;
-    char cell[MATRIX_COLUMNS][MATRIX_CELL]; /* "v4 v3 v2: f32 bf16 f16; amx: bf16"; "" for none */
+    char cell[MATRIX_COLUMNS]
+             [MATRIX_CELL]; /* "v4 v3 v2: f32 bf16 f16; amx: bf16; cudnn: -"; "" for none */
 } matrix_line;
 
 typedef struct matrix {
