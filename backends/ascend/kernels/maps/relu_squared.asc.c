@@ -12,6 +12,13 @@ static inline __aicore__ void relu_squared_forward_tile(__ubuf__ float *y, __ubu
     ASC_THEN();
 }
 
+#define ASC_FLAT ASC_NAME(relu_squared_forward)
+#define ASC_FLAT_ARGS RELU_SQUARED_FORWARD
+#define ASC_FLAT_READS ASC_READ(x)
+#define ASC_FLAT_WRITES ASC_WRITE(y, x32)
+#define ASC_FLAT_TILE relu_squared_forward_tile(y32, x32, n)
+#include "shared/asc_flat_each.h"
+
 /* dx may be dy; x is used up. */
 static inline __aicore__ void relu_squared_backward_tile(__ubuf__ float *dx, __ubuf__ float *dy,
                                                          __ubuf__ float *x, uint32_t n)
@@ -24,5 +31,9 @@ static inline __aicore__ void relu_squared_backward_tile(__ubuf__ float *dx, __u
     ASC_THEN();
 }
 
-#define ASC_TEMPLATE "maps/relu_squared.asc.h"
-#include "shared/asc_each_type.h"
+#define ASC_FLAT ASC_NAME(relu_squared_backward)
+#define ASC_FLAT_ARGS RELU_SQUARED_BACKWARD
+#define ASC_FLAT_READS ASC_READ(dy) ASC_READ(x)
+#define ASC_FLAT_WRITES ASC_WRITE(dx, dy32)
+#define ASC_FLAT_TILE relu_squared_backward_tile(dx32, dy32, x32, n)
+#include "shared/asc_flat_each.h"

@@ -1,5 +1,5 @@
 /* asc_flat.asc.h - a kernel on independent elements, of one type: all but its arithmetic. Included for each such kernel by what
- * asc_each_type.h includes, after
+ * asc_each_type.h includes, or by asc_flat_each.h, after
  *
  *   #define ASC_FLAT ASC_NAME(relu_forward)      the kernel
  *   #define ASC_FLAT_ARGS RELU_FORWARD           what it is given: tensors, the grid, numbers, buffers
@@ -66,9 +66,11 @@ ASC_KERNEL ASC_FLAT(ASC_PARAMS(ASC_FLAT_ARGS))
     asc_pipeline_end();
 }
 
+#ifndef ASC_FLAT_EACH /* which needs them for the next type */
 #undef ASC_FLAT
 #undef ASC_FLAT_ARGS
 #undef ASC_FLAT_BEGIN
 #undef ASC_FLAT_READS
 #undef ASC_FLAT_WRITES
 #undef ASC_FLAT_TILE
+#endif
