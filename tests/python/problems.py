@@ -1,8 +1,16 @@
 """A small problem for each family of tigon.torch, and the same in PyTorch's own words: what test_torch.py compares."""
 import math
+import pathlib
+import sys
 
 import torch
 from torch.nn import functional as F
+
+from tigon.torch._table import FAMILIES
+
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "bench" / "peers"))
+import rows  # noqa: F401 (fills the table)
+from problem import OPERATORS, Make
 
 N = 16
 
@@ -111,6 +119,14 @@ def softmax_jsd(student, teacher):
     return jsd(student.log_softmax(-1), teacher.log_softmax(-1))
 
 
+def of_peers(name):
+    """The problem of bench/peers, at a small size: a new operator of elements needs no other here."""
+    operator = OPERATORS[name]
+    built = operator.build(Make(torch.float32), **dict.fromkeys(operator.sizes["cpu"]["small"], N))
+    names = [name for name, tensor in built.forward[0][1].items() if any(tensor is x for x in built.inputs)]
+    return Problem(dict(zip(names, built.inputs)), lambda **tensors: built.function(*tensors.values()))
+
+
 def problems():
     torch.manual_seed(0)
     classes, rows = 11, 6
@@ -120,7 +136,7 @@ def problems():
     ids = torch.randint(0, classes, (rows,))
     tokens = torch.randint(0, classes, (2, 3))
     x, weight = normal(2, 3, N), 1 + normal(N, scale=0.1)
-    return {
+    found = {
         "embedding": Problem({"weight": normal(classes, N), "indices": tokens}, lambda weight, indices: F.embedding(indices, weight)),
         "sum_rows": Problem({"x": normal(rows, N)}, lambda x, scale: scale * x.sum(0), {"scale": 0.5}),
         "rms_norm": Problem({"x": x, "weight": weight}, rms, {"eps": 1e-6}),
@@ -131,7 +147,6 @@ def problems():
                               lambda x, weight, bias, num_groups: F.group_norm(x, num_groups, weight, bias, 1e-6), {"num_groups": 3}),
         "swiglu": Problem({"gate": x, "up": normal(2, 3, N)}, lambda gate, up: F.silu(gate) * up),
         "geglu": Problem({"gate": x, "up": normal(2, 3, N)}, lambda gate, up, exact: F.gelu(gate) * up, {"exact": True}),
-        "relu_squared": Problem({"x": x}, lambda x: F.relu(x) ** 2),
         "dyt": Problem({"x": x, "alpha": torch.tensor([0.7]), "gamma": weight, "beta": normal(N)},
                        lambda x, alpha, gamma, beta: torch.tanh(alpha * x) * gamma + beta),
         "poly_norm": Problem({"x": x, "weight": normal(3), "bias": normal(1)}, poly_norm),
@@ -172,3 +187,4 @@ def problems():
         "batched_gemm": Problem({"a": normal(3, rows, N), "b": normal(3, 5, N)},
                                 lambda a, b, trans_b, alpha: alpha * a @ b.transpose(1, 2), {"trans_b": True, "alpha": 0.5}),
     }
+    return found | {name: of_peers(name) for name in FAMILIES if name not in found}
