@@ -5,79 +5,11 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
+#include "core/schema.h"
 #include "core/services.h"
 #include "tigon/registry.h"
 
-enum { MAX_IMPLS = 4096, MAX_BACKENDS = 64, MAX_ROUTE = 32, MAX_ARGS = 32, NAME_SIZE = 32 };
-
-/* ---- schema.c ---- */
-
-extern const tg_op_info tg_ops[TG_OP_COUNT];
-
-/* Tensor arguments of an operator in the form that the check of every call reads. */
-typedef struct tensor_slot {
-    const tg_type_rule *rule;
-    uint8_t slot;     /* in the argument struct */
-    uint8_t required; /* not NULL */
-    uint8_t output;
-    uint8_t layout; /* tg_arg_layout */
-    int8_t over;    /* index, in this list, of the input whose buffer it may be; -1: none */
-    int usual[4];   /* a type that it may have in a call whose T is type 0 to 3 of tg_el() */
-} tensor_slot;
-typedef struct op_tensors {
-    int count;
-    int main; /* slot of a required tensor, whose type is T */
-    tensor_slot at[MAX_ARGS];
-} op_tensors;
-extern op_tensors tg_tensor_lists[TG_OP_COUNT];
-static inline const op_tensors *tg_op_tensors(int op)
-{
-    return &tg_tensor_lists[op];
-}
-
-/* Options of an operator in the form that every call reads: as bits of their slots. */
-typedef struct option_slot {
-    uint64_t value; /* what zero means */
-    uint64_t zero;  /* what means zero; 0 where nothing does */
-    uint64_t sign;  /* of a floating-point number: -0.0 is zero as well */
-    /* Values from low to high, in which none is refused; others are looked at one by one. */
-    int is_real;
-    double low, high;
-    int64_t first, last;
-} option_slot;
-typedef struct op_options {
-    int first; /* slot in the argument struct: options come after tensors */
-    int count;
-    option_slot at[MAX_ARGS];
-} op_options;
-extern op_options tg_option_lists[TG_OP_COUNT];
-void tg_schema_open(void); /* fills both forms; once, from the registry */
-
-/* The arguments with their options resolved: args itself where they are already, else `copy`, of MAX_ARGS
- * slots, written from it. Once a call: what is resolved may be zero. */
-const void *tg_resolve_options(int op, const void *args, uint64_t *copy);
-uint64_t tg_zero_bits(tg_arg_kind kind); /* of TG_ZERO in a slot */
-
-/* ---- shape.c: the column `shape` ---- */
-
-void tg_shapes_open(void); /* reads it; from tg_schema_open() */
-/* Shapes of args, which have passed tg_check_schema(). */
-tg_status tg_check_shapes(int op, const void *args);
-
-/* ---- arguments.c, overlap.c ---- */
-
-/* Memory that a tensor touches: [low, high), empty for no elements. */
-typedef struct span {
-    const tg_tensor *t; /* only where tg_check_overlap() reads it */
-    const char *low, *high;
-} span;
-
-/* Checks args, resolved, by the schema; tells where the tensors lie (TG_DEVICE_CPU if there are none). */
-tg_status tg_check_schema(int op, const void *args, int *device_type);
-/* Elements from the first to behind the last of dimensions [first, ndim), none of them of size 0. */
-int64_t tg_reach_of(const tg_tensor *t, int first);
-/* spans: of the operator's tensors in the order of tg_op_tensors(). */
-tg_status tg_check_overlap(int op, const span *spans);
+enum { MAX_IMPLS = 4096, MAX_BACKENDS = 64, MAX_ROUTE = 32, NAME_SIZE = 32 };
 
 /* ---- dispatch.c: typed calls behind untyped pointers, expanded from ops.def ---- */
 
@@ -89,41 +21,10 @@ extern const op_calls tg_op_calls[TG_OP_COUNT];
 /* Functions of the type tg_<op>_fn: the default, whatever backends are overlaid. */
 extern void (*const tg_default_calls[TG_OP_COUNT])(void);
 
-/* Here and below, args are resolved. */
+/* args are resolved. */
 tg_status tg_dispatch(tg_ctx *ctx, int op, const void *args);
 
-/* ---- convert.c, convert_data.c: what a caller gave, and what implementations see ---- */
-
-/* A tensor that implementations see otherwise: in another type, or with other strides. */
-typedef struct conversion {
-    const tg_tensor *given;
-    const tensor_slot *slot;
-    tg_tensor seen; /* until tg_convert() its data is that of the given one */
-    int64_t strides[TG_MAX_NDIM];
-} conversion;
-
-typedef struct conversions {
-    int op, count;
-    uint64_t slots[MAX_ARGS]; /* the argument struct as they see it */
-    conversion at[MAX_ARGS];
-} conversions;
-
-/* Fills in the usual types of a rule. */
-void tg_usual_types(const tg_type_rule *rule, int *usual);
-/* Types, of the tensors whose rule says all. Here and below, args have passed tg_check_schema(). */
-tg_status tg_check_types(int op, const void *args);
-/* 1 if implementations take a tensor of these strides as it is, by its layout in ops.def. even: of PLANES, only those of one
- * stride. */
-int tg_layout_fits(int layout, const tg_tensor *t, int even);
-/* 1 if every implementation sees the tensors as they are. */
-int tg_is_canonical(int op, const void *args);
-/* even: as an implementation sees them that takes no rows of two strides. */
-void tg_plan_conversions(conversions *c, int op, const void *args, int even);
-/* Takes memory for all, then fills it. */
-tg_status tg_convert(tg_ctx *ctx, conversions *c);
-/* Writes outputs back, rounded once. */
-tg_status tg_convert_back(tg_ctx *ctx, const conversions *c);
-/* ---- registry.c ---- */
+/* ---- registry.c, registry_find.c ---- */
 
 typedef struct reg_impl {
     tg_impl impl;
@@ -147,6 +48,7 @@ const reg_impl *tg_registry_impl(int impl);
 const reg_backend *tg_registry_backend(int backend);
 int tg_registry_backend_by_vendor(const char *vendor);
 const reg_backend *tg_registry_backend_given(const tg_backend *given);
+int tg_backend_serves(int backend, const char *device); /* without being named */
 /* Takes a checked table, a copy of `given`; impls may differ from table->impls. Callers hold the load lock. */
 tg_status tg_registry_add(const tg_backend *table, const tg_backend *given, const tg_impl *impls,
                           void *handle, const char *path);
@@ -235,8 +137,8 @@ tg_status tg_side_in_order(tg_ctx *ctx);
 /* ---- memory.c ---- */
 
 tg_status tg_no_context(const char *function); /* TG_EINVAL: ctx is NULL */
+double tg_host_seconds(void);                  /* since some moment */
 /* The backend whose functions reach the device's memory; NULL: it is the host's, or nobody has them. */
-double tg_host_seconds(void); /* since some moment */
 const tg_backend *tg_ctx_memory(const tg_ctx *ctx);
 /* The device's workspace comes from that backend. */
 void tg_ctx_use_own_memory(tg_ctx *ctx);
@@ -262,7 +164,7 @@ tg_status tg_expect_not_recording(const tg_ctx *ctx, const char *function);
 /* TG_EINVAL while there are graphs: for what would take away what they use. */
 tg_status tg_expect_no_graph(const tg_ctx *ctx, const char *function);
 
-/* ---- context.c ---- */
+/* ---- route.c, context.c ---- */
 
 /* The implementations that a call tries, for tensors in host memory or on the context's device. */
 typedef struct route {

@@ -47,37 +47,16 @@ const reg_backend *tg_registry_backend(int backend)
     return backend >= 0 && backend < atomic_load(&backend_count) ? backends[backend] : NULL;
 }
 
-int tg_registry_backend_by_vendor(const char *vendor)
+int tg_impl_count(void)
 {
-    for (int i = 0; i < atomic_load(&backend_count); i++)
-        if (strcmp(backends[i]->table.vendor, vendor) == 0)
-            return i;
-    return -1;
+    tg_registry_open();
+    return atomic_load(&impl_count);
 }
 
-const reg_backend *tg_registry_backend_given(const tg_backend *given)
+int tg_backend_count(void)
 {
-    for (int i = 0; given && i < atomic_load(&backend_count); i++)
-        if (backends[i]->given == given)
-            return backends[i];
-    return NULL;
-}
-
-int tg_registry_has_handle(void *handle)
-{
-    for (int i = 0; i < atomic_load(&backend_count); i++)
-        if (backends[i]->handle == handle)
-            return 1;
-    return 0;
-}
-
-void tg_registry_vendors(char *text, size_t size)
-{
-    text[0] = '\0';
-    for (int i = 0; i < atomic_load(&backend_count); i++) {
-        const size_t used = strlen(text);
-        snprintf(text + used, size - used, "%s%s", used ? ", " : "", backends[i]->table.vendor);
-    }
+    tg_registry_open();
+    return atomic_load(&backend_count);
 }
 
 static tg_status add_impl(int backend, const tg_impl *impl)
@@ -288,89 +267,4 @@ tg_status tg_backend_register(const tg_backend *backend)
     const tg_status status = tg_plugin_register("tg_backend_register", backend);
     pthread_mutex_unlock(&load_lock);
     return status;
-}
-
-/* ---- queries ---- */
-
-int tg_impl_count(void)
-{
-    tg_registry_open();
-    return atomic_load(&impl_count);
-}
-
-const tg_impl_info *tg_impl_at(int impl)
-{
-    const reg_impl *r = tg_registry_impl(impl);
-    return r ? &r->info : NULL;
-}
-
-int tg_backend_count(void)
-{
-    tg_registry_open();
-    return atomic_load(&backend_count);
-}
-
-const tg_backend_info *tg_backend_at(int backend)
-{
-    const reg_backend *b = tg_registry_backend(backend);
-    return b ? &b->info : NULL;
-}
-
-int tg_backend_for_device(const char *device)
-{
-    tg_registry_open();
-    for (int i = 0; device && i < atomic_load(&backend_count); i++)
-        if (strcmp(backends[i]->table.device, device) == 0)
-            return i;
-    return -1;
-}
-
-int tg_backend_named(const char *vendor)
-{
-    if (!vendor || tg_registry_open() || tg_registry_bring_vendor(vendor))
-        return -1;
-    return tg_registry_backend_by_vendor(vendor);
-}
-
-int tg_impl_supported(const tg_ctx *ctx, int impl)
-{
-    const reg_impl *r = tg_registry_impl(impl);
-    return r && (r->impl.needs & ~ctx->cpu_features) == 0;
-}
-
-static int find(const tg_ctx *ctx, const char *full_name)
-{
-    const size_t length = strlen(full_name);
-    for (int i = 0; length && i < atomic_load(&impl_count); i++) {
-        const char *name = impls[i]->info.full_name;
-        if (strcmp(name, full_name) == 0)
-            return i;
-        if (strncmp(name, full_name, length) == 0 && name[length] == '.' &&
-            tg_impl_supported(ctx, i))
-            return i;
-    }
-    return -1;
-}
-
-int tg_find(const tg_ctx *ctx, const char *full_name)
-{
-    if (!full_name || !strchr(full_name, '/') || tg_registry_bring_vendor(full_name))
-        return -1;
-    return find(ctx, full_name);
-}
-
-int tg_default_of(const tg_ctx *ctx, const char *op)
-{
-    char name[128];
-    snprintf(name, sizeof name, "cpu/%s", op ? op : "");
-    const int impl = tg_find(ctx, name);
-    if (impl >= 0)
-        return impl;
-    snprintf(name, sizeof name, "ref/%s", op ? op : "");
-    return tg_find(ctx, name);
-}
-
-const char *tg_version(void)
-{
-    return TG_VERSION_TEXT;
 }

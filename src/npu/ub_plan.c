@@ -146,8 +146,7 @@ int tg_ub_reason(const tg_ub_kernel *kernel, const tg_ub_problem *problem,
     switch ((tg_ub_why)layout->why[i]) {
     case TG_UB_WHOLE_ROWS:
         return snprintf(text, size,
-                        "a row of %lld columns fits with all its buffers: tiles are whole "
-                        "rows",
+                        "a row of %lld columns fits with all its buffers: tiles are whole rows",
                         columns);
     case TG_UB_CUT_ROWS:
         return snprintf(text, size,
