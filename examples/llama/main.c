@@ -8,12 +8,12 @@
  *   shards.c       which rank keeps what           ranks/         processes that train together
  *   step.c         steps, recorded where the device can
  *   train.c        the loop
- *   checkpoint.c   save and resume (with safetensors.c, safetensors_read.c, names.c, disk.c)
+ *   checkpoint.c   save and resume (with safetensors*.c, names.c, disk.c)
  *   load.c         a checkpoint of others as a beginning (with config.c, read_json.c)
  *   outputs.c      no file has two uses
  *   sample.c       decoding                        compare.c      fused beside unfused
  *   report.c       progress, log, costs            plot.c         loss curves
- *   run.c          the context, calls that must succeed
+ *   run.c          the context, calls that must succeed      tensors.c      memory of tensors
  */
 #include <errno.h>
 #include <fcntl.h>

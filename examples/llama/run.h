@@ -39,6 +39,9 @@ typedef struct run {
 /* Prints "llama: ..." and leaves with status 1. */
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
+/* Leaves with the message of the library if a call has failed. */
+void must(tg_status status);
+
 /* Seconds of the monotonic clock. */
 double now(void);
 
@@ -46,7 +49,7 @@ double now(void);
 void *take_memory(size_t bytes);
 void leave_memory(void *memory, size_t bytes);
 
-/* ---- memory of tensors ----
+/* ---- memory of tensors: tensors.c ----
  *
  * It is named by its address on the host. Where the device has memory of its own, operators work on its twin there: what the host
  * writes goes there with to_device(), what it reads comes with from_device(). Elsewhere there is but one, and both do nothing. */

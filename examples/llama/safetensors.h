@@ -27,7 +27,7 @@ const char *safetensors_type(tg_type type);
 /* The checksum's place in a header: 16 digits, in the metadata; NULL if there is none. It is of the whole file, with zeros for these digits. */
 char *safetensors_checksum(char *header);
 
-/* ---- reading: safetensors_read.c ---- */
+/* ---- reading: safetensors_open.c, safetensors_read.c ---- */
 
 typedef struct safetensors {
     char path[4096];
@@ -60,5 +60,20 @@ void safetensors_read(safetensors *s, const model *m, const arena *a);
 void safetensors_read_part(safetensors *s, const part *p, const char *name,
                            void (*take)(void *user, int64_t first, const float *values, int64_t n),
                            void *user);
+
+/* ---- what these two share ---- */
+
+#define SAFETENSORS_METADATA "__metadata__"
+
+/* Where a tensor lies among the data. */
+typedef struct interval {
+    const char *name;
+    int64_t begin, end;
+} interval;
+
+/* Leaves with a message if a tensor has no place there. */
+interval safetensors_place(const safetensors *s, const cJSON *tensor);
+/* Bytes of the file, from `at` on; leaves with a message if they cannot be read. */
+void safetensors_bytes(const safetensors *s, void *to, int64_t bytes, int64_t at);
 
 #endif

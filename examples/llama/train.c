@@ -190,6 +190,20 @@ static void join_cards(const run *r, const options *o)
     cards_open();
 }
 
+/* What the run came to, and the memory that it took. */
+static void keep_results(history *h, const run *r, const options *o, report *p)
+{
+    h->tokens_per_s =
+        (double)(o->batch * o->seq * o->accumulate) / median(history_seconds(h), h->done + 1);
+    h->peak_bytes = peak_memory();
+    h->device_bytes = device_memory(r);
+    h->returned_bytes = (int64_t)r->returned;
+    if (h->device_bytes)
+        report_say(p, "memory of %s: %.1f MiB of tensors, %.1f MiB of workspace at most",
+                   tg_ctx_device(r->ctx), (double)r->taken / 1048576,
+                   (double)tg_ctx_workspace_peak(r->ctx) / 1048576);
+}
+
 int train(const options *o, const course *c, history *h)
 {
     run r;
@@ -238,15 +252,7 @@ int train(const options *o, const course *c, history *h)
     if (*data.lost)
         fprintf(stderr, "llama: %s: the course ends after %lld steps%s\n", data.lost,
                 (long long)last, o->out ? "" : "; nothing is saved without --out");
-    h->tokens_per_s =
-        (double)(o->batch * o->seq * o->accumulate) / median(history_seconds(h), h->done + 1);
-    h->peak_bytes = peak_memory();
-    h->device_bytes = device_memory(&r);
-    h->returned_bytes = (int64_t)r.returned;
-    if (h->device_bytes)
-        report_say(&p, "memory of %s: %.1f MiB of tensors, %.1f MiB of workspace at most",
-                   tg_ctx_device(r.ctx), (double)r.taken / 1048576,
-                   (double)tg_ctx_workspace_peak(r.ctx) / 1048576);
+    keep_results(h, &r, o, &p);
     report_close(&p, h);
     if (c->sample && o->sample && !ended)
         sample_text(&m);
