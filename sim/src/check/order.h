@@ -1,8 +1,8 @@
-/* check/order.h - queues and flags as the checks see them: shared by order.c and
- * flags.c. */
+/* check/order.h - queues and flags as the checks see them: shared by order.c and flags.c. */
 #ifndef SIM_CHECK_ORDER_H
 #define SIM_CHECK_ORDER_H
 
+#include "model/unit_flag.h"
 #include "parts.h"
 
 typedef struct check_held {

@@ -10,6 +10,7 @@
 #include "check/check.h"
 #include "group.h"
 #include "model/model.h"
+#include "model/unit_flag.h"
 #include "schedule.h"
 
 enum { QUEUE_DEPTH = 64 };

@@ -3,12 +3,10 @@
  *   issue/    a call of the API becomes a sim_instr (geometry, pipe, site; mode registers as they
  *             are now)
  *   execute/  launches; a queue for each pipe decides when an instruction runs: sim_check_instr(),
- *   then its `run`, the arithmetic
- *             or the copy, in that order
+ *             then its `run`, the arithmetic or the copy, in that order
  *   check/    ranges, alignment, races (happens-before), initialisation, flags
  *   time/     sim_time_issue() keeps a record of each instruction in program order; after the
- *             launch the records of all cores are
- *             played against the chip's shared resources
+ *             launch the records of all cores are played against the chip's shared resources
  *   report/   what was found and measured: lists of faults, tables, CSV, traces
  *
  * Everything of a core belongs to one host thread at a time; what cores share is in `ascsim` and is
@@ -244,17 +242,6 @@ struct sim_core {
 
 extern _Thread_local sim_core
     *sim_self; /* the core that this host thread runs now; NULL outside a launch */
-
-/* ---- unit_flag.c ---- */
-
-/* A bit for each 512 B of L0C. mmad waits until those of its tile are 0 and, with unit flag 3, sets
- * them; a copy out waits until they are 1 and, with 3, clears them. */
-typedef struct sim_unit_flags {
-    uint64_t words[4];
-} sim_unit_flags;
-void sim_unit_bits(const sim_core *core, const sim_instr *instr, sim_unit_flags *bits);
-int sim_unit_may_run(const sim_unit_flags *set, const sim_unit_flags *bits, int copies);
-void sim_unit_leave(sim_unit_flags *set, const sim_unit_flags *bits, int value);
 
 /* Bytes of a space that a kernel may use. */
 static inline int64_t sim_usable(const sim_core *core, int space)

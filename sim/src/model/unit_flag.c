@@ -1,6 +1,6 @@
 /* model/unit_flag.c - the unit flag of L0C: a bit for each 512 B, which mmad and copies out hand to
  * each other. */
-#include "model.h"
+#include "unit_flag.h"
 
 static const sim_operand *tile_of(const sim_instr *instr)
 {
