@@ -169,6 +169,23 @@ static int report(const request *q, int as_json, int markdown, const char *file)
     return 0;
 }
 
+/* What was asked for, and it is printed or written; an exit status. */
+static int answer(request *q, int list, int as_json, int markdown, const char *file)
+{
+    char error[PB_ERROR] = "";
+    q->cat = catalogue_get(error);
+    if (!q->cat || tg_ctx_create(&q->ctx))
+        return fprintf(stderr, "tigon numerics: %s\n", q->cat ? tg_last_error() : error), 1;
+    int status = (list ? list_problems(q) : measure_all(q, error)) != 0;
+    if (status)
+        fprintf(stderr, "tigon numerics: %s\n", error);
+    else if (!list)
+        status = report(q, as_json, markdown, file) ? 1 : 0;
+    free(q->table.record);
+    tg_ctx_destroy(q->ctx);
+    return status;
+}
+
 int command_numerics(int argc, char **argv)
 {
     request q = {.seed = 1};
@@ -216,17 +233,5 @@ int command_numerics(int argc, char **argv)
         return unknown;
     if (file && !can_update(file))
         return 1;
-
-    char error[PB_ERROR] = "";
-    q.cat = catalogue_get(error);
-    if (!q.cat || tg_ctx_create(&q.ctx))
-        return fprintf(stderr, "tigon numerics: %s\n", q.cat ? tg_last_error() : error), 1;
-    int status = (list ? list_problems(&q) : measure_all(&q, error)) != 0;
-    if (status)
-        fprintf(stderr, "tigon numerics: %s\n", error);
-    else if (!list)
-        status = report(&q, as_json, markdown, file) ? 1 : 0;
-    free(q.table.record);
-    tg_ctx_destroy(q.ctx);
-    return status;
+    return answer(&q, list, as_json, markdown, file);
 }

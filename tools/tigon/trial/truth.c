@@ -136,7 +136,7 @@ static int is_bf16(const truth *t, const pb_decl *d)
     return (d->symbol ? pb_type_of_symbol(t->wide->c, d->symbol, t->type) : d->type) == TG_BF16;
 }
 
-/* What comes out in a case flagged `daz` where the processor's products of bf16 read subnormals as 0. */
+/* What comes out in a case flagged `daz`: products of bf16 may read subnormals as 0. */
 static int compute_flushed(truth *t, char *error)
 {
     for (int i = 0; i < t->wide->op->ntensors; i++) {
