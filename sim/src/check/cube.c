@@ -42,7 +42,7 @@ static void check_conversion(sim_core *core, const sim_instr *instr, uint32_t mo
 static void check_direction(sim_core *core, const sim_instr *instr, int rows)
 {
     enum { CTRL_ALONG_N = 51 };
-    const int along_n = core->unit_ctrl >> CTRL_ALONG_N & 1;
+    const int along_n = core->product_ctrl >> CTRL_ALONG_N & 1;
     if (instr->unit_flag && along_n != rows)
         sim_fault(
             core, "unit-flag-direction", instr->site, NULL,

@@ -52,8 +52,7 @@ void asc_issue_mmad(const asc_site *site, unsigned types, void *c, void *a, void
     instr.extra[SIM_MMAD_N] = columns;
     instr.extra[SIM_MMAD_K1] = apart;
     instr.wide[0] = core->ctrl;
-    if (instr.unit_flag)
-        core->unit_ctrl = core->ctrl;
+    core->product_ctrl = core->ctrl;
     instr.scalar_bytes[0] = bias;
     instr.scalar_bytes[1] = init != 0;
     instr.repeat = m1 * n1 * k1;

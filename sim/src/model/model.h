@@ -213,8 +213,8 @@ struct sim_core {
     const asc_site *last_site;
     /* mode registers, written by S at issue */
     uint64_t mask[2];
-    uint64_t ctrl;      /* bits of the register CTRL; 56 is counter_mode */
-    uint64_t unit_ctrl; /* CTRL at the last product with a unit flag */
+    uint64_t ctrl;         /* bits of the register CTRL; 56 is counter_mode */
+    uint64_t product_ctrl; /* CTRL at the last product */
     uint8_t counter_mode, dirty_mask, atomic;
     uint8_t mode; /* sim_mode bits */
     uint8_t pad_set;
