@@ -253,7 +253,8 @@ TG_API void tg_npu_watch(tg_npu_watch_fn watch, void *user);
 
 /* ---- what launches did ---- */
 
-/* A call of the vector core's API in a kernel's source. The strings live as long as the process. */
+/* A call of the vector core's API in a kernel's source. Its strings, those of an argument and
+ * `source` live as long as the process. */
 typedef struct tg_npu_call {
     const char *file;
     int line;
@@ -284,7 +285,7 @@ typedef struct tg_npu_record {
 } tg_npu_record;
 
 /* The same as tg_npu_watch() with the record of every launch, which takes longer. Both may be in
- * use; pointers are valid until `watch` returns. */
+ * use; other pointers are valid until `watch` returns. */
 typedef void (*tg_npu_record_fn)(void *user, const tg_npu_record *record);
 TG_API void tg_npu_watch_records(tg_npu_record_fn watch, void *user);
 
