@@ -1,6 +1,4 @@
 /* options.c - the table of options, and presets. */
-#include "options.h"
-
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
@@ -8,26 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options_table.h"
 #include "run.h"
-
-typedef enum kind { FLAG, INTEGER, REAL, TEXT, TEXT_FILE, FILES } kind;
-
-/* A checkpoint keeps what the course depends on; its model is given once and for all. */
-enum { NOT_KEPT, COURSE, MODEL };
-
-typedef struct option {
-    const char *name;
-    kind kind;
-    int kept;
-    size_t offset;
-    double low, high;
-    const char *help;
-} option;
 
 #define AT(field) offsetof(options, field)
 #define BIG 1e15
 
-static const option table[] = {
+const option options_table[] = {
     {"preset", TEXT, COURSE, AT(preset), 0, 0, "tiny, small, 124m or 1b"},
     {"layers", INTEGER, MODEL, AT(layers), 1, 1000, "blocks"},
     {"width", INTEGER, MODEL, AT(width), 2, 1 << 20, "width of the residual stream"},
@@ -97,7 +82,7 @@ static const option table[] = {
     {"threads", INTEGER, NOT_KEPT, AT(threads), 0, 4096, "threads; 0: all processors"},
     {"quiet", FLAG, NOT_KEPT, AT(quiet), 0, 1, "no progress"},
 };
-enum { COUNT = sizeof(table) / sizeof(table[0]) };
+const int options_count = sizeof(options_table) / sizeof(options_table[0]);
 
 static const struct preset {
     const char *name;
@@ -149,8 +134,7 @@ void options_preset(options *o, const char *name)
                    .temperature = 0.8};
 }
 
-/* The value of a number or text in `o`; "" where there is none: what is not set, flags and files. */
-static const char *value_text(const options *o, const option *t, char *text, size_t size)
+const char *option_text(const options *o, const option *t, char *text, size_t size)
 {
     const void *field = (const char *)o + t->offset;
     text[0] = 0;
@@ -172,20 +156,19 @@ static void usage(const char *preset)
         "Trains a Llama with Tigon's operators. In brackets: the default, here of the preset %s;\n"
         "`llama --preset small --help` tells another preset's.\n\n",
         preset);
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < options_count; i++) {
         static const char *const value[] = {"", " N", " X", " TEXT", " FILE", " FILES..."};
         char left[40], text[64];
-        snprintf(left, sizeof(left), "--%s%s", table[i].name, value[table[i].kind]);
-        printf("  %-20s %s", left, table[i].help);
-        if (*value_text(&o, &table[i], text, sizeof(text)))
+        snprintf(left, sizeof(left), "--%s%s", options_table[i].name, value[options_table[i].kind]);
+        printf("  %-20s %s", left, options_table[i].help);
+        if (*option_text(&o, &options_table[i], text, sizeof(text)))
             printf(" [%s]", text);
         putchar('\n');
     }
     exit(0);
 }
 
-/* Sets a scalar option from text. */
-static void set_value(options *o, const option *t, const char *text)
+void option_set(options *o, const option *t, const char *text)
 {
     void *field = (char *)o + t->offset;
     if (t->kind == TEXT || t->kind == TEXT_FILE) {
@@ -209,17 +192,17 @@ static void set_value(options *o, const option *t, const char *text)
         *(int64_t *)field = whole;
 }
 
-static const option *find(const char *name)
+const option *option_find(const char *name)
 {
-    for (int i = 0; i < COUNT; i++)
-        if (!strcmp(table[i].name, name))
-            return &table[i];
+    for (int i = 0; i < options_count; i++)
+        if (!strcmp(options_table[i].name, name))
+            return &options_table[i];
     return NULL;
 }
 
 void options_limits(const char *name, double *low, double *high)
 {
-    const option *t = find(name);
+    const option *t = option_find(name);
     *low = t->low;
     *high = t->high;
 }
@@ -232,7 +215,7 @@ void options_parse(options *o, int argc, char **argv)
             help = 1;
             continue;
         }
-        const option *t = strncmp(argv[i], "--", 2) ? NULL : find(argv[i] + 2);
+        const option *t = strncmp(argv[i], "--", 2) ? NULL : option_find(argv[i] + 2);
         if (!t)
             die("unknown option '%s'; --help lists them", argv[i]);
         if (t->kind == FLAG) {
@@ -250,102 +233,9 @@ void options_parse(options *o, int argc, char **argv)
         } else {
             if (i + 1 == argc)
                 die("--%s: its value is missing", t->name);
-            set_value(o, t, argv[++i]);
+            option_set(o, t, argv[++i]);
         }
     }
     if (help)
         usage(o->preset);
-}
-
-void options_check_resumed(const options *o, const options *kept)
-{
-    for (int i = 0; i < COUNT; i++) {
-        const option *t = &table[i];
-        const char *now = (const char *)o + t->offset, *was = (const char *)kept + t->offset;
-        char text[64], old[64];
-        if (t->kept != MODEL)
-            continue;
-        if (t->kind == FLAG ? *(const int64_t *)now != *(const int64_t *)was
-                            : strcmp(value_text(o, t, text, sizeof(text)),
-                                     value_text(kept, t, old, sizeof(old))) != 0)
-            die("--%s%s%s: the checkpoint's model is another one%s%s", t->name,
-                t->kind == FLAG ? "" : " ", t->kind == FLAG ? "" : text,
-                t->kind == FLAG ? "" : ", of ", t->kind == FLAG ? "" : old);
-    }
-}
-
-/* The absolute path, so that a run may be resumed from another folder. */
-static char *whole_path(const char *path)
-{
-    char *whole = realpath(path, NULL);
-    if (!whole)
-        die("%s: %s", path, strerror(errno));
-    if (strchr(whole, '\n'))
-        die("%s: a checkpoint cannot keep a file name with a line break", whole);
-    return whole;
-}
-
-/* A line each; NULL for no files. */
-static char *paths_text(const char *const *path, int count)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *f = count ? open_memstream(&text, &size) : NULL;
-    for (int i = 0; i < count; i++) {
-        char *whole = whole_path(path[i]);
-        fprintf(f, "%s%s", i ? "\n" : "", whole);
-        free(whole);
-    }
-    if (f && fclose(f))
-        die("out of memory");
-    return text;
-}
-
-static void set_paths(files *list, const char *text)
-{
-    char *copy = strdup(text), *rest = copy; /* the list points into it */
-    if (!copy)
-        die("out of memory");
-    list->count = 0;
-    for (char *path; (path = strsep(&rest, "\n"));)
-        if (*path && list->count < MAX_FILES)
-            list->path[list->count++] = path;
-}
-
-void options_each_saved(const options *o,
-                        void (*each)(void *user, const char *name, const char *value), void *user)
-{
-    for (int i = 0; i < COUNT; i++) {
-        const option *t = &table[i];
-        const void *field = (const char *)o + t->offset;
-        char text[40], *paths = NULL;
-        const char *value = text;
-        if (!t->kept)
-            continue;
-        if (t->kind == FILES)
-            value = paths = paths_text(((const files *)field)->path, ((const files *)field)->count);
-        else if (t->kind == TEXT_FILE)
-            value = paths = paths_text(field, *(const char *const *)field != NULL);
-        else if (t->kind == TEXT)
-            value = *(const char *const *)field;
-        else if (t->kind == REAL)
-            snprintf(text, sizeof(text), "%.17g", *(const double *)field);
-        else
-            snprintf(text, sizeof(text), "%lld", (long long)*(const int64_t *)field);
-        if (value)
-            each(user, t->name, value);
-        free(paths);
-    }
-}
-
-int options_set_saved(options *o, const char *name, const char *value)
-{
-    const option *t = find(name);
-    if (!t || !t->kept)
-        return 0;
-    if (t->kind == FILES)
-        set_paths((files *)((char *)o + t->offset), value);
-    else
-        set_value(o, t, value);
-    return 1;
 }
