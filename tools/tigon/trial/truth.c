@@ -10,8 +10,8 @@
 
 /* Draws of the perturbation, by the number of elements of a problem. */
 enum { SMALL = 20000, MEDIUM = 300000, DRAWS_SMALL = 12, DRAWS_MEDIUM = 8, DRAWS_LARGE = 6 };
-/* For what an unfused implementation's own results move by: with one class it is a single rounding of `lse`, which half of the
- * draws do not make, and no neighbour in the row makes up for it. */
+/* For an unfused implementation's own results: with one class they move by a single rounding of
+ * `lse`, which half of the draws do not make, and no neighbour in the row makes up for it. */
 enum { DRAWS_OWN = 48 };
 /* Roundings to T that the definition does not allow count for unfused implementations alone, sixteenfold: most
  * of their elements are within what a part of the draws allows. */
@@ -199,8 +199,8 @@ int truth_measure_inside(truth *t, int all, char *error)
     return measure(t, type_unit(t->type), draws, 1, error);
 }
 
-/* One run of an implementation on the inputs of t->wide, rounded to T: the first one's results go to `first`, and what later
- * ones differ by to `own`. */
+/* One run of an implementation on the inputs of t->wide, rounded to T. Results of the first run go to
+ * `first`, the differences of later ones to `own`. */
 static int run_own(truth *t, int impl, double *const *first, int is_first)
 {
     char error[PB_ERROR];
