@@ -523,8 +523,8 @@ TG_API tg_status tg_cross_entropy_backward(tg_ctx *ctx, const tg_cross_entropy_b
  *   machine, at least 56 MiB and at most 1 GiB, or the size of the sums below if that is more;
  *   or a single chunk, if the logits of all rows take no more memory than such a chunk and the
  *   sums below together.
- *   dweight is summed in f32 over the chunks: in place if it is f32, else in an f32 workspace of V
- *   x H if there are several chunks. In f16 with dloss on a device that workspace is always used,
+ *   dweight is summed in f32 over the chunks: in place if it is f32, else in an f32 workspace of
+ *   V x H if there are several chunks. In f16 with dloss on a device that workspace is always used,
  *   and dx is computed in chunks of f32. On devices without an implementation of their own (Hopper
  *   cards have one in bf16) the operator consists of calls of gemm, cross_entropy and sum_rows.
  * Saved for a separate backward: x, weight, lse.
@@ -805,8 +805,8 @@ TG_API tg_status tg_softmax_jsd_forward(tg_ctx *ctx, const tg_softmax_jsd_forwar
 TG_API tg_status tg_softmax_jsd_backward(tg_ctx *ctx, const tg_softmax_jsd_backward_args *args);
 
 /* fused_linear_jsd: jsd of log_softmax(x weight^T / temperature), the student, and
- * log_softmax(teacher_x teacher_weight^T / temperature), without ever storing all BT
- *   x V logits of either.
+ * log_softmax(teacher_x teacher_weight^T / temperature), without ever storing all BT x V logits of
+ * either.
  *   x [..,H] T, BT rows; weight [V,H] T; teacher_x [..,K] T, BT rows; teacher_weight [V,K] T. The
  *   hidden sizes H and K may differ.
  *   labels, ignore_index, loss, dloss, beta: as in jsd.
@@ -816,8 +816,8 @@ TG_API tg_status tg_softmax_jsd_backward(tg_ctx *ctx, const tg_softmax_jsd_backw
  *   chunk_bytes: rows are computed in chunks of at least one row. It is the size of a chunk's
  *   logits, of student and teacher, and of their gradient if that has 16 bits; 0 means the same as
  *   in fused_linear_cross_entropy.
- *   dweight is summed in f32 over the chunks: in place if it is f32, else in an f32 workspace of V
- *   x H if there are several chunks. The operator consists of calls of gemm and softmax_jsd.
+ *   dweight is summed in f32 over the chunks: in place if it is f32, else in an f32 workspace of
+ *   V x H if there are several chunks. The operator consists of calls of gemm and softmax_jsd.
  * Saved for a separate backward: the inputs.
  * Numerics: logits f32; the gradient of 16-bit logits is rounded to T once before the products.
  * Source: as for jsd; chunking: Hsu et al. 2024, arXiv:2410.10989.
