@@ -12,6 +12,7 @@ import concurrent.futures
 import filecmp
 import os
 import queue
+import re
 import shlex
 import shutil
 import subprocess
@@ -130,6 +131,10 @@ class Copy:
         for folder, _, files in os.walk(self.build):
             yield from (os.path.join(folder, name) for name in files if name.endswith(".o"))
 
+    def source_of(self, path):
+        """Of an object, as the tree has it: build/sim/CMakeFiles/ascsim.dir/src/x.c.o is of sim/src/x.c."""
+        return re.sub(r"CMakeFiles/[^/]*\.dir/", "", os.path.relpath(path, self.build)).removesuffix(".o")
+
     def write(self, fault, text):
         """Of a header no other unit is compiled again than those that the fault names: all are younger than it."""
         with open(f"{self.tree}/{fault.path}", "w", encoding="utf-8") as file:
@@ -142,7 +147,7 @@ class Copy:
         text = read(f"{self.tree}/{fault.path}")
         faulty = fault.in_text(text)
         kept = [path for path in self.objects()
-                if any(f"/{unit}" in path for unit in fault.units) or path.endswith(f"/{fault.path}.o")]
+                if any(f"/{unit}" in path for unit in fault.units) or self.source_of(path) == fault.path]
         if faulty is None or not kept and not fault.path.endswith(".py"):
             return None
         self.write(fault, faulty)

@@ -158,6 +158,16 @@ def tiny():
     return Tiny()
 
 
+def test_an_update_in_place_is_known_to_autograd():
+    """What a graph has kept of a parameter is no longer there."""
+    p = nn.Parameter(torch.randn(8))
+    loss = (p * p).sum()
+    p.grad = torch.ones(8)
+    tt.AdamW([p]).step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
 def test_inductor_compiles_a_model_in_one_graph():
     assert steps(torch.compile(tiny(), fullgraph=True)) == pytest.approx(steps(tiny()), rel=1e-5)
 

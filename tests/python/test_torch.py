@@ -121,6 +121,14 @@ def test_only_what_is_needed_has_a_gradient():
     assert x.grad is not None and weight.grad is None
 
 
+def test_results_beside_the_one_that_has_a_gradient_have_none():
+    x = torch.randn(4, 8, requires_grad=True)
+    y, rstd = torch.ops.tigon.rms_norm_forward(x, torch.ones(8), eps=1e-6)
+    assert y.requires_grad and not rstd.requires_grad
+    results = torch.ops.tigon.cross_entropy_forward(x, torch.arange(4))
+    assert [r.requires_grad for r in results] == [True] + [False] * (len(results) - 1)
+
+
 def test_optional_results_are_returned_where_they_are_asked_for():
     logits, target = torch.randn(4, 8), torch.tensor([0, 1, 2, 3])
     loss, accuracy = tigon.torch.cross_entropy(logits, target, accuracy=True, reduction="none")
