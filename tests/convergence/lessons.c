@@ -1,131 +1,176 @@
 /* lessons.c - language modelling and distillation. The third lesson, GRPO, is grpo.c. */
 #include "lessons.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "../../examples/llama/gradients.h"
+#include "../../examples/llama/optimizer.h"
 
 enum { TEACHER_STEPS = 150, WARMUP = 10 };
 
-static unsigned char text[1 << 20];
-static int64_t text_size;
+/* ---- a model and its run ---- */
 
-void lessons_text(const char *path)
+options lesson_options(const lesson *l, const char *type, double rate)
 {
-    FILE *file = fopen(path, "rb");
-    text_size = file ? (int64_t)fread(text, 1, sizeof(text), file) : 0;
-    if (text_size < 4096) {
-        printf("%s: cannot be read, or is shorter than 4096 bytes\n", path);
-        exit(1);
-    }
-    fclose(file);
+    options o;
+    options_preset(&o, "tiny");
+    o.type = type;
+    o.layers = 2;
+    o.width = 64;
+    o.heads = o.kv_heads = 4;
+    o.ff = 128;
+    o.vocab = l->vocab;
+    o.batch = l->batch;
+    o.seq = l->seq;
+    o.accumulate = 1;
+    o.warmup = WARMUP;
+    o.lr = o.min_lr = rate;
+    o.recompute = RECOMPUTE_NOTHING;
+    return o;
 }
 
-void lessons_load(net *n, tensor *target, int64_t first)
+void lesson_text(corpus *c, const char *path)
 {
-    const int64_t seq = n->o.seq;
-    for (int64_t i = 0; i < n->rows; i++) {
-        const double draw = uniform(7, (uint64_t)(first + i / seq));
-        const int64_t at = (int64_t)(draw * (double)(text_size - seq)) + i % seq;
-        integers(&n->tokens)[i] = text[at];
-        if (target)
-            integers(target)[i] = text[at + 1];
-    }
+    options o = lesson_options(&language, "f32", 1e-3);
+    o.data = (files){.count = 1, .path = {path}};
+    data_open(c, &o);
 }
 
-double course_rate(const course *c, int64_t step)
+float learner_parameter(const learner *n, int64_t i)
 {
-    return step < WARMUP ? c->rate * (double)step / WARMUP : c->rate;
+    return n->m.master ? n->m.master[shards_place(&n->m.shards, i)]
+                       : ((const float *)n->m.param)[i];
 }
 
-void course_open(course *c, const lesson *l, const norm_kind *kind, tg_type type, double rate,
-                 tg_ctx *ctx, tg_ctx *plain)
+/* Matrices begin so many times as large as the trainer makes them for its sizes. */
+static void enlarge(learner *n, float times)
 {
-    *c = (course){.l = l, .rate = rate, .plain = plain};
-    const net_options o = {kind, type, TG_F32, l->vocab, l->batch, l->seq, 1};
-    net_open(&c->n, ctx, &o);
-    net_tensor(&c->n, &c->target, TG_I64, SHAPE(c->n.rows));
-    net_tensor(&c->n, &c->logits, type, SHAPE(c->n.rows, l->vocab));
-    net_tensor(&c->n, &c->dlogits, type, SHAPE(c->n.rows, l->vocab));
-    c->loss.shape[0] = 1;
-    c->loss.t = tg_tensor_of(&c->value, TG_F32, 1, c->loss.shape);
+    for (int64_t i = 0; i < n->m.decayed; i++)
+        model_set(&n->m, i, times * learner_parameter(n, i));
+}
+
+void learner_open(learner *n, const lesson *l, const options *o, const char *impl,
+                  const char *cpu_max)
+{
+    n->o = *o;
+    n->updates = 0;
+    run_open(&n->r, "cpu", impl, 0);
+    for (int i = -1; i < tg_ctx_threads(n->r.ctx); i++)
+        if (tg_ctx_set_cpu_max(i < 0 ? n->r.ctx : n->r.alone[i], cpu_max) != TG_OK)
+            die("%s", tg_last_error());
+    model_open(&n->m, &n->r, &n->o, 1);
+    enlarge(n, l->times);
+}
+
+void learner_close(learner *n)
+{
+    run_close(&n->r);
+}
+
+void learner_update(learner *n)
+{
+    gradients_squares(&n->m);
+    optimizer_step(&n->m, ++n->updates);
+}
+
+void take_array(learner *n, array *a, tg_type type, int ndim, const int64_t *shape)
+{
+    array_set(&n->m, a, NULL, type, ndim, shape);
+    a->t.data = take_tensors(&n->r, (size_t)tg_numel(&a->t) * tg_type_size(type));
+}
+
+/* ---- a course ---- */
+
+void course_open(course *c, const lesson *l, corpus *text, const options *o, const char *impl,
+                 const char *cpu_max)
+{
+    *c = (course){.l = l, .text = text};
+    learner_open(&c->n, l, o, impl, cpu_max);
+    take_array(&c->n, &c->logits, c->n.m.type, SHAPE(c->n.m.rows, l->vocab));
+    take_array(&c->n, &c->dlogits, c->n.m.type, SHAPE(c->n.m.rows, l->vocab));
     if (l->open)
         l->open(c);
 }
 
-void course_logits(net *n, tensor *logits)
+void course_close(course *c)
 {
-    CALL(n->ctx, gemm, .a = &n->last.y.t, .b = &n->embed.p.t, .c = &logits->t, .trans_b = 1);
+    learner_close(&c->n);
+    if (c->l->open)
+        learner_close(&c->other);
+}
+
+double course_loss(const course *c)
+{
+    return get(&c->n.m.loss.t, 0);
+}
+
+void course_logits(learner *n, array *logits)
+{
+    CALL(&n->r, gemm, .a = &n->m.y.t, .b = &n->m.embed.p.t, .c = &logits->t, .trans_b = 1);
 }
 
 void course_logits_back(course *c)
 {
-    net *n = &c->n;
-    CALL(n->ctx, gemm, .a = &c->dlogits.t, .b = &n->embed.p.t, .c = &n->dy.t);
-    CALL(n->ctx, gemm, .a = &c->dlogits.t, .b = &n->last.y.t, .c = &n->embed.g.t, .trans_a = 1);
-}
-
-void course_close(course *c)
-{
-    net_close(&c->n);
-    net_close(&c->other);
+    model *m = &c->n.m;
+    CALL(m->r, gemm, .a = &c->dlogits.t, .b = &m->embed.p.t, .c = &m->d.t);
+    CALL(m->r, gemm, .a = &c->dlogits.t, .b = &m->y.t, .c = &m->embed.g.t, .trans_a = 1);
 }
 
 /* ---- the next byte ---- */
 
-static void language_update(course *c, net *n, int64_t step, double rate)
+static void read_text(const course *c, learner *n, int64_t step)
 {
-    lessons_load(n, &c->target, step * n->o.batch);
-    net_forward(n);
-    CALL(n->ctx, fused_linear_cross_entropy_forward, .x = &n->last.y.t, .weight = &n->embed.p.t,
-         .target = &c->target.t, .loss = &c->loss.t, .dx = &n->dy.t, .dweight = &n->embed.g.t);
-    net_backward(n, 0);
-    net_update(n, rate);
+    data_train(c->text, &n->o, step * n->o.batch, n->m.input_data, n->m.target_data);
+}
+
+static void language_update(const course *c, learner *n, int64_t step)
+{
+    read_text(c, n, step);
+    gradients_round(&n->m, 0);
+    learner_update(n);
 }
 
 static double language_step(course *c, int64_t step)
 {
-    language_update(c, &c->n, step, course_rate(c, step));
-    return (double)c->value;
+    language_update(c, &c->n, step);
+    return course_loss(c);
 }
 
-const lesson language = {NULL, language_step, NULL, 256, 4, 64};
+const lesson language = {NULL, language_step, NULL, 256, 4, 64, 6};
 
 /* ---- distillation ---- */
 
-/* The teacher: a net of another seed that has read the text for a while, on the default implementations. */
+/* The teacher: a model of another seed that has read the text for a while, on the default implementations. */
 static void distill_open(course *c)
 {
-    net_options o = c->n.o;
+    options o = lesson_options(c->l, c->n.o.type, 3e-3);
     o.seed = 2;
-    net_open(&c->other, c->plain, &o);
-    net_tensor(&c->other, &c->logits2, o.type, SHAPE(c->n.rows, o.vocab));
+    learner_open(&c->other, c->l, &o, NULL, NULL);
+    take_array(&c->other, &c->logits2, c->other.m.type, SHAPE(c->other.m.rows, o.vocab));
     for (int64_t step = 1; step <= TEACHER_STEPS; step++)
-        language_update(c, &c->other, TEACHER_STEPS + step, 3e-3);
+        language_update(c, &c->other, TEACHER_STEPS + step);
 }
 
 static double distill_step(course *c, int64_t step)
 {
-    lessons_load(&c->n, NULL, step * c->n.o.batch);
-    lessons_load(&c->other, NULL, step * c->n.o.batch);
-    net_forward(&c->other);
-    net_forward(&c->n);
+    read_text(c, &c->n, step);
+    read_text(c, &c->other, step);
+    model_forward(&c->other.m);
+    model_forward(&c->n.m);
     c->l->loss(c);
-    net_backward(&c->n, 0);
-    net_update(&c->n, course_rate(c, step));
-    return (double)c->value;
+    model_backward(&c->n.m, 0);
+    learner_update(&c->n);
+    return course_loss(c);
 }
 
 static void fused_jsd(course *c)
 {
-    net *n = &c->n, *t = &c->other;
-    CALL(n->ctx, fused_linear_jsd_forward, .x = &n->last.y.t, .weight = &n->embed.p.t,
-         .teacher_x = &t->last.y.t, .teacher_weight = &t->embed.p.t, .loss = &c->loss.t,
-         .dx = &n->dy.t, .dweight = &n->embed.g.t);
+    model *m = &c->n.m, *t = &c->other.m;
+    CALL(m->r, fused_linear_jsd_forward, .x = &m->y.t, .weight = &m->embed.p.t,
+         .teacher_x = &t->y.t, .teacher_weight = &t->embed.p.t, .loss = &m->loss.t, .dx = &m->d.t,
+         .dweight = &m->embed.g.t);
 }
 
 /* Logits to their log-probabilities, in place: no operator, since the fused losses need none. */
-static void log_softmax(tensor *z)
+static void log_softmax(const tg_tensor *z)
 {
     const int64_t vocab = z->shape[1];
     for (int64_t row = 0; row < z->shape[0]; row++) {
@@ -138,7 +183,7 @@ static void log_softmax(tensor *z)
 }
 
 /* d, the gradient of log-probabilities logp, becomes that of the logits: d - exp(logp) sum(d). */
-static void log_softmax_back(tensor *d, const tensor *logp)
+static void log_softmax_back(const tg_tensor *d, const tg_tensor *logp)
 {
     const int64_t vocab = d->shape[1];
     for (int64_t row = 0; row < d->shape[0]; row++) {
@@ -154,43 +199,44 @@ static void both_log_softmax(course *c)
 {
     course_logits(&c->n, &c->logits);
     course_logits(&c->other, &c->logits2);
-    log_softmax(&c->logits);
-    log_softmax(&c->logits2);
+    log_softmax(&c->logits.t);
+    log_softmax(&c->logits2.t);
 }
 
 static void jsd(course *c)
 {
     both_log_softmax(c);
-    CALL(c->n.ctx, jsd_forward, .student = &c->logits.t, .teacher = &c->logits2.t,
-         .loss = &c->loss.t, .dstudent = &c->dlogits.t);
-    log_softmax_back(&c->dlogits, &c->logits);
+    CALL(&c->n.r, jsd_forward, .student = &c->logits.t, .teacher = &c->logits2.t,
+         .loss = &c->n.m.loss.t, .dstudent = &c->dlogits.t);
+    log_softmax_back(&c->dlogits.t, &c->logits.t);
     course_logits_back(c);
 }
 
 static void kl_div(course *c)
 {
     both_log_softmax(c);
-    CALL(c->n.ctx, kl_div_forward, .y_pred = &c->logits.t, .y_true = &c->logits2.t,
-         .loss = &c->loss.t, .dy_pred = &c->dlogits.t, .reduction = TG_BATCHMEAN, .log_target = 1);
-    log_softmax_back(&c->dlogits, &c->logits);
+    CALL(&c->n.r, kl_div_forward, .y_pred = &c->logits.t, .y_true = &c->logits2.t,
+         .loss = &c->n.m.loss.t, .dy_pred = &c->dlogits.t, .reduction = TG_BATCHMEAN,
+         .log_target = 1);
+    log_softmax_back(&c->dlogits.t, &c->logits.t);
     course_logits_back(c);
 }
 
 static void tvd(course *c)
 {
-    tg_ctx *ctx = c->n.ctx;
-    tensor *p = &c->logits, *q = &c->logits2, *d = &c->dlogits;
+    run *r = &c->n.r;
+    array *p = &c->logits, *q = &c->logits2, *d = &c->dlogits;
     course_logits(&c->n, p);
     course_logits(&c->other, q);
-    CALL(ctx, softmax_forward, .x = &p->t, .y = &p->t);
-    CALL(c->plain, softmax_forward, .x = &q->t, .y = &q->t);
-    CALL(ctx, tvd_forward, .p = &p->t, .q = &q->t, .loss = &c->loss.t, .dp = &d->t,
+    CALL(r, softmax_forward, .x = &p->t, .y = &p->t);
+    CALL(&c->other.r, softmax_forward, .x = &q->t, .y = &q->t);
+    CALL(r, tvd_forward, .p = &p->t, .q = &q->t, .loss = &c->n.m.loss.t, .dp = &d->t,
          .reduction = TG_BATCHMEAN);
-    CALL(ctx, softmax_backward, .dy = &d->t, .y = &p->t, .dx = &d->t);
+    CALL(r, softmax_backward, .dy = &d->t, .y = &p->t, .dx = &d->t);
     course_logits_back(c);
 }
 
-const lesson distill_fused = {distill_open, distill_step, fused_jsd, 256, 4, 64};
-const lesson distill_jsd = {distill_open, distill_step, jsd, 256, 4, 64};
-const lesson distill_kl_div = {distill_open, distill_step, kl_div, 256, 4, 64};
-const lesson distill_tvd = {distill_open, distill_step, tvd, 256, 4, 64};
+const lesson distill_fused = {distill_open, distill_step, fused_jsd, 256, 4, 64, 6};
+const lesson distill_jsd = {distill_open, distill_step, jsd, 256, 4, 64, 6};
+const lesson distill_kl_div = {distill_open, distill_step, kl_div, 256, 4, 64, 6};
+const lesson distill_tvd = {distill_open, distill_step, tvd, 256, 4, 64, 6};
