@@ -12,7 +12,7 @@ SOURCE = pathlib.Path(sys.argv[1]).resolve()
 TIGON = sys.argv[2] if len(sys.argv) > 2 else None
 KINDS = r"(?:c|h|cu|cuh|inc|def|py|sh|cmake)"
 # Files that readers make themselves, and what others have.
-OTHERS = re.compile(r"(?:^|/)(?:scale|program|mine|KERNEL|set_env|benchmarks_visualizer|dlpack|asc_simd)|^build/")
+OTHERS = re.compile(r"(?:^|/)(?:silu|program|mine|KERNEL|set_env|benchmarks_visualizer|dlpack|asc_simd)|^build/")
 complaints = []
 
 
