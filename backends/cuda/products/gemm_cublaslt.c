@@ -47,10 +47,20 @@ static int is_moderate(double alpha)
     return fabs(alpha) >= 0x1p-32 && fabs(alpha) <= 0x1p32;
 }
 
+/* What cuBLASLt takes for products of a few rows or columns rounds them to 16 bits before it adds beta c,
+ * so that sums which cancel lose their digits. */
+static int rounds_once(const tg_gemm_args *args)
+{
+    enum { FEW = 16 };
+    const tg_tensor *c = args->c;
+    return args->beta == 0 || tg_type_of(c) == TG_F32 ||
+           (matrix_rows(c) >= FEW && width_of(c) >= FEW);
+}
+
 int cuda_gemm_cublaslt_accepts(const tg_gemm_args *args)
 {
     return is_moderate(args->alpha) && gemm_inner(args) > 0 && takes(args->a) && takes(args->b) &&
-           takes(args->c) && gemm_cublaslt_is_there();
+           takes(args->c) && rounds_once(args) && gemm_cublaslt_is_there();
 }
 
 int cuda_batched_gemm_cublaslt_accepts(const tg_batched_gemm_args *args)

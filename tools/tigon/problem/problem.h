@@ -43,6 +43,7 @@ typedef struct pb_decl {
     char roundings[PB_EXPR]; /* ~: roundings to the output's type that the definition allows */
     char inside[PB_EXPR];    /* ^: roundings of intermediates to T that it allows */
     char magnitude[PB_EXPR]; /* %: size of f32 intermediates that cancel in the result */
+    char cancelled[PB_EXPR]; /* $: size of intermediates rounded to T that cancel in it */
 } pb_decl;
 
 typedef struct pb_op {

@@ -71,7 +71,7 @@ int truth_bound_of(truth *t, int output, int type, unsigned how, truth_bound *b,
         .condition = sums,
         .inside = 4 * o->inside_roundings,
         .fixed = smallest_error(t, type, o->roundings) + underflow_inside(t, o) +
-                 2 * unit * o->magnitude,
+                 2 * unit * o->magnitude + unit_inside * o->cancelled,
     };
     if (how & TRUTH_LOOSE) {
         b->value += 16 * unit_inside;

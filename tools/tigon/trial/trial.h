@@ -38,7 +38,7 @@ typedef struct truth_output {
     double *condition; /* change of the output when inputs move by an f32 rounding */
     double *inside;    /* the same for a rounding to T; 0 until truth_bound_of needs it */
     double *own; /* change of an unfused implementation's result then; NULL until it is needed */
-    double roundings, inside_roundings, magnitude; /* of pb_decl */
+    double roundings, inside_roundings, magnitude, cancelled; /* of pb_decl */
     /* largest error of the unfused implementation, for each implementation; NULL: not measured */
     double *yard;
     int yard_state; /* 0: not tried, 1: there, -1: no unfused implementation runs this problem */

@@ -96,7 +96,8 @@ static int prepare(truth *t, char *error)
         const pb_decl *d = x->decl;
         if (expression(t, d->roundings, 1, &o->roundings, error) ||
             expression(t, d->inside, 0, &o->inside_roundings, error) ||
-            expression(t, d->magnitude, 0, &o->magnitude, error))
+            expression(t, d->magnitude, 0, &o->magnitude, error) ||
+            expression(t, d->cancelled, 0, &o->cancelled, error))
             return -1;
     }
     return 0;
