@@ -9,7 +9,8 @@
 #include "softmax_jsd.args.h"
 
 /* Numbers of a row, 64 lanes each. Of student and teacher: MAX and SUM of exponentials, lane by lane; TOP and LOG, blocks of the
- * maximum and of the logarithm of the sum. BEST: of the teacher. LOSS: of all rows. */
+ * maximum and of the logarithm of the sum. BEST: of the teacher. MASS: the sum of the student's probabilities, which a mean of slopes is
+ * divided by. LOSS: of all rows. */
 enum {
     SJSD_MAX,
     SJSD_SUM,
@@ -24,7 +25,8 @@ enum {
     SJSD_MEAN,
     SJSD_BLOCKS, /* scratch: six */
     SJSD_LOSS = SJSD_BLOCKS + 6,
-    SJSD_PART = SOFTMAX_JSD_LANES - 1
+    SJSD_PART = SOFTMAX_JSD_LANES - 1,
+    SJSD_MASS = SJSD_OLD
 };
 
 typedef struct sjsd_job {
@@ -109,12 +111,13 @@ static inline __aicore__ void sjsd_best(const sjsd_job *job, uint32_t n)
     ASC_THEN();
 }
 
-/* MIDDLE: the slope of the student's likeliest class. */
+/* MIDDLE: the slope of the student's likeliest class; MASS is 0. */
 static inline __aicore__ void sjsd_set_middle(sjsd_job *job)
 {
     __ubuf__ float *scratch = sjsd_at(job, SJSD_BLOCKS), *middle = sjsd_at(job, SJSD_MIDDLE);
     __ubuf__ float *u = scratch, *v = scratch + ASC_LANES, *b = scratch + 2 * ASC_LANES;
     __ubuf__ float *c = scratch + 3 * ASC_LANES, *t = scratch + 4 * ASC_LANES;
+    asc_duplicate(sjsd_at(job, SJSD_MASS), 0.0f, ASC_LANES);
     for (job->near = 0;; job->near = 1) {
         asc_add_scalar(u, sjsd_at(job, SJSD_TOP), 0.0f, 8);
         asc_spread_max(v, sjsd_at(job, SJSD_VALUE), sjsd_at(job, SJSD_BEST), 1);
@@ -133,7 +136,7 @@ static inline __aicore__ void sjsd_set_middle(sjsd_job *job)
     }
 }
 
-/* SLOPE += b (a - MIDDLE); a is used up. */
+/* SLOPE += b (a - MIDDLE), MASS += b; a is used up. */
 static inline __aicore__ void sjsd_add_slopes(const sjsd_job *job, uint32_t n)
 {
     ASC_WITH_BLOCK(asc_sub, job->a, job->a, sjsd_at(job, SJSD_MIDDLE), 1, n, 0);
@@ -141,6 +144,18 @@ static inline __aicore__ void sjsd_add_slopes(const sjsd_job *job, uint32_t n)
     asc_mul(job->a, job->a, job->b, n);
     ASC_THEN();
     ASC_FOLD(asc_add, sjsd_at(job, SJSD_SLOPE), job->a, 1, n, 0);
+    ASC_FOLD(asc_add, sjsd_at(job, SJSD_MASS), job->b, 1, n, 0);
+    ASC_THEN();
+}
+
+/* MEAN of the slopes. The probabilities have the rounding of their logarithms in common, which would be as large a part of a mean
+ * that all slopes lie near, and lie next to 0 without; their sum has it, too. */
+static inline __aicore__ void sjsd_set_mean(const sjsd_job *job)
+{
+    __ubuf__ float *mean = sjsd_at(job, SJSD_MEAN), *mass = sjsd_at(job, SJSD_BLOCKS);
+    asc_spread_sum(mean, sjsd_at(job, SJSD_VALUE), sjsd_at(job, SJSD_SLOPE), 1);
+    asc_spread_sum(mass, sjsd_at(job, SJSD_VALUE), sjsd_at(job, SJSD_MASS), 1);
+    asc_div(mean, mean, mass, 8);
     ASC_THEN();
 }
 

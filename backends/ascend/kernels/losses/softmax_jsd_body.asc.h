@@ -134,8 +134,7 @@ static inline __aicore__ void ASC_NAME(softmax_jsd_body)(int64_t block, int64_t 
             else if (slopes && !last)
                 sjsd_set_middle(&job);
             else if (slopes)
-                asc_spread_sum(sjsd_at(&job, SJSD_MEAN), sjsd_at(&job, SJSD_VALUE),
-                               sjsd_at(&job, SJSD_SLOPE), 1);
+                sjsd_set_mean(&job);
         }
         for (int64_t p = 0; writes && p < ring.pieces; p++)
             ASC_NAME(sjsd_write)
