@@ -148,8 +148,8 @@ static inline __aicore__ void sjsd_add_slopes(const sjsd_job *job, uint32_t n)
     ASC_THEN();
 }
 
-/* MEAN of the slopes. The probabilities have the rounding of their logarithms in common, which would be as large a part of a mean
- * that all slopes lie near, and lie next to 0 without; their sum has it, too. */
+/* MEAN of the slopes. The probabilities of a row share the rounding of their logarithms, and so does their sum: in the quotient it is gone. Where
+ * nearly all slopes lie near the mean, but far from MIDDLE, it would be large beside what is left of them. */
 static inline __aicore__ void sjsd_set_mean(const sjsd_job *job)
 {
     __ubuf__ float *mean = sjsd_at(job, SJSD_MEAN), *mass = sjsd_at(job, SJSD_BLOCKS);
