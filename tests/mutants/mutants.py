@@ -86,12 +86,16 @@ def run(command, cwd, log, patience):
 
 
 def copy_tree(source, target):
-    """What a clone has. A file that is there already stays as it is, and what has been compiled of it holds."""
+    """What a clone has, and nothing else. A file that is there already stays as it is, and what has been compiled of it holds."""
     listed = subprocess.run(["git", "-C", source, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             capture_output=True, text=True, check=True).stdout
-    for name in filter(None, listed.split("\0")):
-        here, there = f"{source}/{name}", f"{target}/{name}"
-        if not os.path.isfile(here) or (os.path.exists(there) and filecmp.cmp(here, there, shallow=False)):
+    names = {name for name in listed.split("\0") if name and os.path.isfile(f"{source}/{name}")}
+    for folder, _, files in os.walk(target):
+        for path in (os.path.join(folder, name) for name in files):
+            if os.path.relpath(path, target) not in names:
+                os.remove(path)
+    for here, there in ((f"{source}/{name}", f"{target}/{name}") for name in names):
+        if os.path.exists(there) and filecmp.cmp(here, there, shallow=False):
             continue
         os.makedirs(os.path.dirname(there), exist_ok=True)
         shutil.copy(here, there)
