@@ -32,6 +32,10 @@ static void run_free(toy_call *call)
 /* Behind all that may still use it. */
 static void free_on_toy(tg_ctx *ctx, void *ptr)
 {
+    if (!*toy_slot(ctx) && toy_is_idle(ctx)) {
+        toy_give(ptr);
+        return;
+    }
     toy_call *call = calloc(1, sizeof *call);
     if (!call)
         abort();

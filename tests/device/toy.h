@@ -53,6 +53,8 @@ void toy_queue_close(void);
 void toy_put(toy_call *call);
 /* The serial of what was put there last. */
 int64_t toy_now(void);
+/* 1 if all of the context's calls have run. */
+int toy_is_idle(const tg_ctx *ctx);
 /* Until the context's calls up to that serial have run. */
 tg_status toy_wait(tg_ctx *ctx, int64_t until);
 tg_status toy_time(tg_ctx *ctx, double *seconds);

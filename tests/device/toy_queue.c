@@ -128,6 +128,14 @@ static int is_busy(const tg_ctx *ctx, int64_t until)
     return 0;
 }
 
+int toy_is_idle(const tg_ctx *ctx)
+{
+    pthread_mutex_lock(&lock);
+    const int idle = !is_busy(ctx, INT64_MAX);
+    pthread_mutex_unlock(&lock);
+    return idle;
+}
+
 int64_t toy_now(void)
 {
     pthread_mutex_lock(&lock);

@@ -15,7 +15,7 @@ static tg_ctx *host_context(void)
     return ctx;
 }
 
-/* Options are resolved, and a call takes zero for the default. */
+/* Options are resolved, and a call takes zero for the default, which only stays where that follows from the tensors. */
 static void unresolve(toy_call *call, const tg_op_info *op)
 {
     const double zero = TG_ZERO;
@@ -36,7 +36,8 @@ static void by_reference(toy_call *call)
     for (int i = 0; i < TOY_TENSORS; i++)
         call->tensor[i].device.device_type = TG_DEVICE_CPU;
     unresolve(call, tg_op_at(tg_op_by_name(call->op)));
-    memset(call->scratch, 0xA5, call->bytes); /* it is the call's own */
+    if (call->scratch)
+        memset(call->scratch, 0xA5, call->bytes); /* it is the call's own */
     if (!ctx || tg_impl_run(ctx, tg_find(ctx, name), call->slot) != TG_OK)
         toy_fault(call, TG_EDEVICE, "toy: %s", tg_last_error());
 }
