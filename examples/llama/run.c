@@ -38,7 +38,7 @@ int64_t peak_memory(void)
     return (int64_t)usage.ru_maxrss * 1024;
 }
 
-void run_must(tg_status status)
+void must(tg_status status)
 {
     if (status != TG_OK)
         die("%s", tg_last_error());
@@ -48,32 +48,32 @@ void run_must(tg_status status)
 
 void run_mark(run *r, tg_event **event)
 {
-    run_must(tg_event_record(r->ctx, event));
+    must(tg_event_record(r->ctx, event));
 }
 
 void run_wait_for(run *r, tg_event *event)
 {
-    run_must(tg_event_wait(r->ctx, event));
+    must(tg_event_wait(r->ctx, event));
 }
 
 int run_record(run *r)
 {
     const tg_status status = tg_graph_begin(r->ctx);
     if (status != TG_EUNSUPPORTED)
-        run_must(status);
+        must(status);
     return status == TG_OK;
 }
 
 tg_graph *run_recorded(run *r)
 {
     tg_graph *graph;
-    run_must(tg_graph_end(r->ctx, &graph));
+    must(tg_graph_end(r->ctx, &graph));
     return graph;
 }
 
 void run_launch(run *r, tg_graph *graph)
 {
-    run_must(tg_graph_launch(r->ctx, graph));
+    must(tg_graph_launch(r->ctx, graph));
 }
 
 /* ---- the context ---- */
@@ -81,13 +81,13 @@ void run_launch(run *r, tg_graph *graph)
 static tg_ctx *open_context(const char *device, const char *impl, int threads)
 {
     tg_ctx *ctx;
-    run_must(tg_ctx_create(&ctx));
+    must(tg_ctx_create(&ctx));
     if (device && tg_ctx_set_device(ctx, device) != TG_OK)
         die("--device %s: %s", device, tg_last_error());
     if (impl)
-        run_must(tg_ctx_set_impl(ctx, impl));
+        must(tg_ctx_set_impl(ctx, impl));
     if (threads)
-        run_must(tg_ctx_set_threads(ctx, threads));
+        must(tg_ctx_set_threads(ctx, threads));
     return ctx;
 }
 
@@ -136,13 +136,13 @@ void run_close(run *r)
 
 void run_time_begin(run *r)
 {
-    run_must(tg_time_begin(r->ctx));
+    must(tg_time_begin(r->ctx));
 }
 
 double run_time_end(run *r)
 {
     double seconds;
-    run_must(tg_time_end(r->ctx, &seconds));
+    must(tg_time_end(r->ctx, &seconds));
     return seconds;
 }
 

@@ -40,7 +40,7 @@ typedef struct run {
 void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* Leaves with the message of the library if a call has failed. */
-void run_must(tg_status status);
+void must(tg_status status);
 
 /* Seconds of the monotonic clock. */
 double now(void);

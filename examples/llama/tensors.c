@@ -64,10 +64,10 @@ static void clear(run *r, char *device, size_t bytes)
     static const char zeros[1 << 16];
     const int there = tg_ctx_device_type(r->ctx);
     size_t done = bytes < sizeof(zeros) ? bytes : sizeof(zeros);
-    run_must(tg_copy(r->ctx, device, there, zeros, TG_DEVICE_CPU, done));
+    must(tg_copy(r->ctx, device, there, zeros, TG_DEVICE_CPU, done));
     for (size_t more; done < bytes; done += more) {
         more = bytes - done < done ? bytes - done : done;
-        run_must(tg_copy(r->ctx, device + done, there, device, there, more));
+        must(tg_copy(r->ctx, device + done, there, device, there, more));
     }
 }
 
@@ -133,16 +133,16 @@ tg_tensor tensor_at(const run *r, const void *host, tg_type type, int ndim, cons
 void to_device(run *r, void *host, size_t bytes)
 {
     if (is_apart(r))
-        run_must(tg_copy(r->ctx, on_device(r, host), tg_ctx_device_type(r->ctx), host,
-                         TG_DEVICE_CPU, bytes));
+        must(tg_copy(r->ctx, on_device(r, host), tg_ctx_device_type(r->ctx), host, TG_DEVICE_CPU,
+                     bytes));
 }
 
 void fetch(run *r, void *host, size_t bytes)
 {
     if (!is_apart(r))
         return;
-    run_must(tg_copy(r->ctx, host, TG_DEVICE_CPU, on_device(r, host), tg_ctx_device_type(r->ctx),
-                     bytes));
+    must(tg_copy(r->ctx, host, TG_DEVICE_CPU, on_device(r, host), tg_ctx_device_type(r->ctx),
+                 bytes));
     r->returned += bytes;
 }
 
@@ -154,5 +154,5 @@ void from_device(run *r, void *host, size_t bytes)
 
 void run_wait(run *r)
 {
-    run_must(tg_sync(r->ctx));
+    must(tg_sync(r->ctx));
 }

@@ -75,7 +75,7 @@ static void load(void)
     DRIVER_CALLS(FIND_CARD)
 }
 
-static void must(int error)
+static void must_nccl(int error)
 {
     if (error)
         die("NCCL: %s", nccl.error(error));
@@ -93,7 +93,7 @@ static nccl_id shared_id(void)
     nccl_id id;
     transfers *t = ranks_transfers(ranks_count());
     if (ranks_here() == 0) {
-        must(nccl.get_id(&id));
+        must_nccl(nccl.get_id(&id));
         for (int r = 1; r < ranks_count(); r++)
             ranks_send(t, r, &id, sizeof(id));
     } else {
@@ -113,7 +113,7 @@ void cards_open(void)
     must_drive(card.set_current(context));
     must_drive(card.new_stream(&card.stream, CU_STREAM_ALONE));
     must_drive(card.new_event(&card.event, CU_EVENT_UNTIMED));
-    must(nccl.join(&nccl.all, ranks_count(), shared_id(), ranks_here()));
+    must_nccl(nccl.join(&nccl.all, ranks_count(), shared_id(), ranks_here()));
 }
 
 /* ---- sums and copies ---- */
@@ -128,20 +128,20 @@ static void put_behind(void *stream, void *other)
 void cards_begin(void *stream)
 {
     put_behind(card.stream, stream);
-    must(nccl.group_start());
+    must_nccl(nccl.group_start());
 }
 
 void cards_end(void)
 {
-    must(nccl.group_end());
+    must_nccl(nccl.group_end());
 }
 
 void cards_sum(const float *all, const int *counts, const int *starts, float *own)
 {
     for (int r = 0; r < ranks_count(); r++)
         if (counts[r])
-            must(nccl.reduce(all + starts[r], own, (size_t)counts[r], NCCL_F32, NCCL_SUM, r,
-                             nccl.all, card.stream));
+            must_nccl(nccl.reduce(all + starts[r], own, (size_t)counts[r], NCCL_F32, NCCL_SUM, r,
+                                  nccl.all, card.stream));
 }
 
 void cards_share(void *all, const int *counts, const int *starts, size_t element)
@@ -149,15 +149,15 @@ void cards_share(void *all, const int *counts, const int *starts, size_t element
     for (int r = 0; r < ranks_count(); r++) {
         char *at = (char *)all + (size_t)starts[r] * element;
         if (counts[r])
-            must(nccl.broadcast(at, at, (size_t)counts[r] * element, NCCL_BYTES, r, nccl.all,
-                                card.stream));
+            must_nccl(nccl.broadcast(at, at, (size_t)counts[r] * element, NCCL_BYTES, r, nccl.all,
+                                     card.stream));
     }
 }
 
 void cards_merge(void *stream, float *values, size_t count)
 {
     put_behind(card.stream, stream);
-    must(nccl.all_reduce(values, values, count, NCCL_F32, NCCL_SUM, nccl.all, card.stream));
+    must_nccl(nccl.all_reduce(values, values, count, NCCL_F32, NCCL_SUM, nccl.all, card.stream));
 }
 
 void cards_join(void *stream)
