@@ -119,8 +119,24 @@ static int check_size(const catalogue *cat, const pb_case *c, const char *name, 
                    c->group, name, list);
 }
 
-/* The name must mean something to an operator of the group. */
-static int check_name(const catalogue *cat, const pb_case *c, const pb_token *t, char *error)
+/* A number; for the name of a choice, its number takes the place of the name. */
+static int check_value(const tg_arg_info *option, const pb_case *c, pb_token *t, char *error)
+{
+    for (const tg_choice *k = option->choices; k && k->name; k++)
+        if (!strcmp(k->name, t->value)) {
+            snprintf(t->value, sizeof t->value, "%lld", (long long)k->value);
+            return 0;
+        }
+    char *end;
+    strtod(t->value, &end);
+    if (end != t->value && !*end)
+        return 0;
+    return pb_fail(error, "%s: \"%s\": %s is \"%s\", expected %s", c->group, c->text, t->name,
+                   t->value, option->choices ? "the name or number of a choice" : "a number");
+}
+
+/* The name must mean something to an operator of the group, and an option have a value. */
+static int check_token(const catalogue *cat, const pb_case *c, pb_token *t, char *error)
 {
     if (t->kind == PB_FLAG)
         return is_among(t->name, flags) ? 0
@@ -130,15 +146,16 @@ static int check_name(const catalogue *cat, const pb_case *c, const pb_token *t,
         return check_size(cat, c, t->name, error);
     if (t->kind == PB_SET && is_among(t->name, own_settings))
         return 0;
-    int found = 0;
-    for (int i = 0; !found && i < cat->nops; i++) {
+    for (int i = 0; i < cat->nops; i++) {
         const pb_op *op = &cat->ops[i];
-        if (pb_same_group(op->group, c->group))
-            found =
-                t->kind == PB_SET ? pb_option(op->info, t->name) != NULL : is_tensor(op, t->name);
+        if (!pb_same_group(op->group, c->group))
+            continue;
+        const tg_arg_info *option = t->kind == PB_SET ? pb_option(op->info, t->name) : NULL;
+        if (option)
+            return check_value(option, c, t, error);
+        if (t->kind != PB_SET && is_tensor(op, t->name))
+            return 0;
     }
-    if (found)
-        return 0;
     return pb_fail(error, "%s: \"%s\": no operator of the group has %s \"%s\"", c->group, c->text,
                    t->kind == PB_SET ? "an option" : "a tensor", t->name);
 }
@@ -199,7 +216,7 @@ int pb_case_parse(const catalogue *cat, const char *group, const char *text, pb_
         at += strspn(at, " \n\t");
     }
     for (int i = 0; i < c->ntokens; i++)
-        if (check_name(cat, c, &c->token[i], error))
+        if (check_token(cat, c, &c->token[i], error))
             return -1;
     return 0;
 }
