@@ -30,8 +30,8 @@ static uint32_t options_of(int64_t exact)
     return exact ? GEGLU_EXACT : 0;
 }
 
-ASCEND_OPERATOR(geglu_forward, TG_TAKES_FLOATS);
-ASCEND_OPERATOR(geglu_backward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(geglu_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(geglu_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args)
 {
@@ -62,4 +62,15 @@ tg_status ascend_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args)
     return ASCEND_RUN_FLAT(ctx, &ascend_ub_geglu[BACKWARD], options_of(args->exact), geglu_backward,
                            .dy = args->dy, .gate = args->gate, .up = args->up, .dgate = args->dgate,
                            .dup = args->dup, .exact = args->exact);
+}
+
+/* An interleaved tensor is left to others. */
+int ascend_geglu_forward_accepts(const tg_geglu_forward_args *args)
+{
+    return args->up != NULL;
+}
+
+int ascend_geglu_backward_accepts(const tg_geglu_backward_args *args)
+{
+    return args->up != NULL;
 }

@@ -4,6 +4,7 @@
 #include "kernels/rotary/rotary.args.h"
 
 ASCEND_KERNEL(rotary_halves, ROTARY_HALVES);
+ASCEND_KERNEL(rotary_moved, ROTARY_MOVED);
 ASCEND_KERNEL(rotary_pairs, ROTARY_PAIRS);
 ASCEND_KERNEL(rotary_copy, ROTARY_COPY);
 
@@ -14,7 +15,7 @@ ASCEND_KERNEL(rotary_copy, ROTARY_COPY);
 #define ROTARY_KERNELS(op) \
     ROTARY_KERNEL(op ".halves", rotary_halves), ROTARY_KERNEL(op ".copy", rotary_copy)
 
-enum { ROPE = 0, MROPE = 4, LLAMA4 = 8 };
+enum { ROPE = 0, MROPE = 4, LLAMA4 = 8, ROPE_MOVED = 10 };
 
 /* Of each operator first the one that turns. */
 ASCEND_KERNELS(rotary) = {
@@ -24,6 +25,8 @@ ASCEND_KERNELS(rotary) = {
     ROTARY_KERNELS("qwen2vl_mrope_backward"),
     ROTARY_KERNEL("llama4_rope_forward.pairs", rotary_pairs),
     ROTARY_KERNEL("llama4_rope_backward.pairs", rotary_pairs),
+    ROTARY_KERNEL("rope_forward.moved", rotary_moved),
+    ROTARY_KERNEL("rope_backward.moved", rotary_moved),
     {0},
 };
 
@@ -36,8 +39,8 @@ typedef struct table {
 
 typedef struct rotary_call {
     const tg_ub_kernel *ub;
-    table cos, sin; /* llama4_rope: cos alone */
-    int64_t turned; /* elements of a row */
+    table cos, sin;        /* llama4_rope: cos alone */
+    int64_t first, turned; /* elements of a row, and where they begin */
     int64_t planes, second, third;
     double direction;
 } rotary_call;
@@ -113,11 +116,10 @@ static void count_blocks(cut *c, const tg_tensor *x)
     .x_head = tg_stride(from, 2), .y_batch = tg_stride(to, 0), .y_position = tg_stride(to, 1),    \
     .y_head = tg_stride(to, 2), .tile_positions = (cut)->positions, .tile_heads = (cut)->heads
 
-/* Elements of each row from `first` on. */
+/* Elements [first, first + columns) of each row. */
 static tg_status copy(tg_ctx *ctx, const tg_ub_kernel *ub, const tg_tensor *x, const tg_tensor *y,
-                      int64_t first)
+                      int64_t first, int64_t columns)
 {
-    const int64_t columns = x->shape[3] - first;
     const ascend_memory from = memory_of(x, first), to = memory_of(y, first);
     cut c;
     if (columns == 0 || from.at == to.at)
@@ -129,13 +131,22 @@ static tg_status copy(tg_ctx *ctx, const tg_ub_kernel *ub, const tg_tensor *x, c
     return ASCEND_LAUNCH(ctx, &c.plan, rotary_copy, ROTARY_ROWS_OF(&from, &to, x, y, &c));
 }
 
+/* What of the rows is not turned. */
+static tg_status copy_rest(tg_ctx *ctx, const rotary_call *r, const tg_tensor *x,
+                           const tg_tensor *y)
+{
+    const int64_t behind = r->first + r->turned;
+    ASCEND_TRY(copy(ctx, &r->ub[1], x, y, 0, r->first));
+    return copy(ctx, &r->ub[1], x, y, behind, x->shape[3] - behind);
+}
+
 static tg_status turn_halves(tg_ctx *ctx, const rotary_call *r, const tg_tensor *x,
                              const tg_tensor *y)
 {
     cut c;
     if (!x)
         return TG_OK;
-    const ascend_memory from = memory_of(x, 0), to = memory_of(y, 0);
+    const ascend_memory from = memory_of(x, r->first), to = memory_of(y, r->first);
     ASCEND_TRY(choose(&c, &r->ub[0], x, 2, r->turned / 2));
     if (c.plan.layout.blocks > 0) {
         count_blocks(&c, x);
@@ -147,7 +158,28 @@ static tg_status turn_halves(tg_ctx *ctx, const rotary_call *r, const tg_tensor 
                                  .table_f32 = r->cos.f32, .planes = r->planes, .second = r->second,
                                  .third = r->third, .direction = r->direction));
     }
-    return copy(ctx, &r->ub[1], x, y, r->turned);
+    return copy_rest(ctx, r, x, y);
+}
+
+/* Pairs are neighbours before, after, or both. */
+static tg_status turn_moved(tg_ctx *ctx, const rotary_call *r, int from_neighbours,
+                            int to_neighbours, const tg_tensor *x, const tg_tensor *y)
+{
+    cut c;
+    if (!x)
+        return TG_OK;
+    const ascend_memory from = memory_of(x, r->first), to = memory_of(y, r->first);
+    ASCEND_TRY(choose(&c, &ascend_ub_rotary[ROPE_MOVED + (r->direction < 0)], x, 2, r->turned / 2));
+    if (c.plan.layout.blocks > 0) {
+        count_blocks(&c, x);
+        ASCEND_TRY(ASCEND_LAUNCH(ctx, &c.plan, rotary_moved, ROTARY_ROWS_OF(&from, &to, x, y, &c),
+                                 .cos = &r->cos.memory, .sin = &r->sin.memory,
+                                 .cos_batch = r->cos.batch, .cos_position = r->cos.position,
+                                 .sin_batch = r->sin.batch, .sin_position = r->sin.position,
+                                 .table_f32 = r->cos.f32, .from_neighbours = from_neighbours,
+                                 .to_neighbours = to_neighbours, .direction = r->direction));
+    }
+    return copy_rest(ctx, r, x, y);
 }
 
 static tg_status turn_pairs(tg_ctx *ctx, const rotary_call *r, const tg_tensor *x,
@@ -169,21 +201,6 @@ static tg_status turn_pairs(tg_ctx *ctx, const rotary_call *r, const tg_tensor *
 
 /* ---- the operators ---- */
 
-static tg_status rope(tg_ctx *ctx, const tg_tensor *const x[2], const tg_tensor *const y[2],
-                      const tg_tensor *cos, const tg_tensor *sin, int64_t rotary_dim,
-                      int64_t position_offset, double direction)
-{
-    const int position = cos->ndim - 2;
-    const rotary_call r = {.ub = &ascend_ub_rotary[ROPE + 2 * (direction < 0)],
-                           .cos = table_of(cos, -1, position - 1, position, position_offset),
-                           .sin = table_of(sin, -1, position - 1, position, position_offset),
-                           .turned = (rotary_dim ? rotary_dim : x[0]->shape[3]) / 2 * 2,
-                           .planes = 1,
-                           .direction = direction};
-    ASCEND_TRY(turn_halves(ctx, &r, x[0], y[0]));
-    return turn_halves(ctx, &r, x[1], y[1]);
-}
-
 ASCEND_OPERATOR(rope_forward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR(rope_backward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR(qwen2vl_mrope_forward, TG_TAKES_FLOATS);
@@ -191,18 +208,46 @@ ASCEND_OPERATOR(qwen2vl_mrope_backward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR(llama4_rope_forward, TG_TAKES_FLOATS);
 ASCEND_OPERATOR(llama4_rope_backward, TG_TAKES_FLOATS);
 
+typedef struct rope_tables {
+    const tg_tensor *cos, *sin;
+    int64_t rotary_dim, rotary_start, position_offset, pairing;
+} rope_tables;
+
+#define ROPE_TABLES(a)                                                                           \
+    ((rope_tables){(a)->cos, (a)->sin, (a)->rotary_dim, (a)->rotary_start, (a)->position_offset, \
+                   (a)->pairing})
+
+/* transposed: an inverse forward, or the backward of one that is not. */
+static tg_status rope(tg_ctx *ctx, const tg_tensor *const x[2], const tg_tensor *const y[2],
+                      rope_tables t, int transposed)
+{
+    const int position = t.cos->ndim - 2;
+    const int64_t behind = x[0]->shape[3] - t.rotary_start;
+    const rotary_call r = {.ub = &ascend_ub_rotary[ROPE + 2 * transposed],
+                           .cos = table_of(t.cos, -1, position - 1, position, t.position_offset),
+                           .sin = table_of(t.sin, -1, position - 1, position, t.position_offset),
+                           .first = t.rotary_start,
+                           .turned = (t.rotary_dim ? t.rotary_dim : behind) / 2 * 2,
+                           .planes = 1,
+                           .direction = transposed ? -1 : 1};
+    const int moves = t.pairing == TG_ADJACENT_TO_HALVES;
+    for (int k = 0; k < 2; k++)
+        ASCEND_TRY(t.pairing == TG_HALVES ? turn_halves(ctx, &r, x[k], y[k])
+                                          : turn_moved(ctx, &r, !moves || !transposed,
+                                                       !moves || transposed, x[k], y[k]));
+    return TG_OK;
+}
+
 tg_status ascend_rope_forward(tg_ctx *ctx, const tg_rope_forward_args *a)
 {
     return rope(ctx, (const tg_tensor *const[]){a->q, a->k},
-                (const tg_tensor *const[]){a->yq, a->yk}, a->cos, a->sin, a->rotary_dim,
-                a->position_offset, 1);
+                (const tg_tensor *const[]){a->yq, a->yk}, ROPE_TABLES(a), a->inverse != 0);
 }
 
 tg_status ascend_rope_backward(tg_ctx *ctx, const tg_rope_backward_args *a)
 {
     return rope(ctx, (const tg_tensor *const[]){a->dyq, a->dyk},
-                (const tg_tensor *const[]){a->dq, a->dk}, a->cos, a->sin, a->rotary_dim,
-                a->position_offset, -1);
+                (const tg_tensor *const[]){a->dq, a->dk}, ROPE_TABLES(a), a->inverse == 0);
 }
 
 static tg_status mrope(tg_ctx *ctx, const tg_tensor *const x[2], const tg_tensor *const y[2],

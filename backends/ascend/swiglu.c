@@ -1,4 +1,6 @@
 /* swiglu.c - host of kernels/maps/swiglu.asc.c. */
+#include <math.h>
+
 #include "ascend.h"
 #include "kernels/maps/swiglu.args.h"
 
@@ -19,8 +21,8 @@ ASCEND_KERNELS(swiglu) = {
     {0},
 };
 
-ASCEND_OPERATOR(swiglu_forward, TG_TAKES_FLOATS);
-ASCEND_OPERATOR(swiglu_backward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(swiglu_forward, TG_TAKES_FLOATS);
+ASCEND_OPERATOR_IF(swiglu_backward, TG_TAKES_FLOATS);
 
 tg_status ascend_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args)
 {
@@ -61,4 +63,18 @@ tg_status ascend_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *arg
                            .gate = args->gate, .up = args->up, .dgate = args->dgate,
                            .dup = args->dup, .gate_multiplier = args->gate_multiplier,
                            .down_multiplier = args->down_multiplier);
+}
+
+/* Limits and an interleaved tensor are left to others. */
+#define IS_PLAIN(args) \
+    ((args)->up && (args)->limit == HUGE_VAL && (args)->alpha == 1 && (args)->up_offset == 0)
+
+int ascend_swiglu_forward_accepts(const tg_swiglu_forward_args *args)
+{
+    return IS_PLAIN(args);
+}
+
+int ascend_swiglu_backward_accepts(const tg_swiglu_backward_args *args)
+{
+    return IS_PLAIN(args);
 }

@@ -103,8 +103,21 @@ static tg_status backward(tg_ctx *ctx, const tg_geglu_backward_args *args)
     return eager_end(&e);
 }
 
+/* Limits and interleaved tensors are left to others. */
+static int accepts_forward(const void *call)
+{
+    const tg_geglu_forward_args *args = call;
+    return args->up != NULL;
+}
+
+static int accepts_backward(const void *call)
+{
+    const tg_geglu_backward_args *args = call;
+    return args->up != NULL;
+}
+
 UNFUSED_IMPLS(geglu) = {
-    UNFUSED_IMPL(geglu_forward, forward),
-    UNFUSED_IMPL(geglu_backward, backward),
+    UNFUSED_IMPL_IF(geglu_forward, accepts_forward, forward),
+    UNFUSED_IMPL_IF(geglu_backward, accepts_backward, backward),
     TG_IMPLS_END,
 };

@@ -52,7 +52,8 @@ static tg_status run(tg_ctx *ctx, rotary_tensors a, const tg_tensor *cos, const 
     const int64_t half = a.q->shape[3] / 2;
     const tables t = {join(&e, cos, a.q->shape[0], section, half),
                       join(&e, sin, a.q->shape[0], section, half), a.q->shape[1]};
-    const rotary by = {&t, cos_at, sin_at, half, direction};
+    const rotary by = {
+        .tables = &t, .cos = cos_at, .sin = sin_at, .half = half, .direction = direction};
     rotary_run(&e, &by, a.q, a.yq);
     rotary_run(&e, &by, a.k, a.yk);
     return eager_end(&e);

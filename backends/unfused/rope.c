@@ -28,27 +28,41 @@ static mat sin_at(const void *by, int64_t b)
     return table_at(t->sin, b, t->offset);
 }
 
-static tg_status run(tg_ctx *ctx, rotary_tensors a, const tables *t, int64_t rotary_dim,
-                     int direction)
+/* transposed: the inverse of a forward, the backward of one that is not inverse. */
+#define OPTIONS(args, x, transposed)                                                              \
+    &(rotary)                                                                                     \
+    {                                                                                             \
+        .tables = &(tables){(args)->cos, (args)->sin, (args)->position_offset}, .cos = cos_at,    \
+        .sin = sin_at, .start = (args)->rotary_start,                                             \
+        .half =                                                                                   \
+            ((args)->rotary_dim ? (args)->rotary_dim : (x)->shape[3] - (args)->rotary_start) / 2, \
+        .direction = (transposed) ? -1 : 1,                                                       \
+        .from_neighbours = neighbours((args)->pairing, (transposed)),                             \
+        .to_neighbours = neighbours((args)->pairing, !(transposed))                               \
+    }
+
+/* behind: TG_ADJACENT_TO_HALVES has neighbours before the rotation alone. */
+static int neighbours(int64_t pairing, int behind)
+{
+    return pairing == TG_ADJACENT || (pairing == TG_ADJACENT_TO_HALVES && !behind);
+}
+
+static tg_status run(tg_ctx *ctx, rotary_tensors a, const rotary *by)
 {
     eager e = eager_begin(ctx);
-    const int64_t half = (rotary_dim ? rotary_dim : a.q->shape[3]) / 2;
-    const rotary by = {t, cos_at, sin_at, half, direction};
-    rotary_run(&e, &by, a.q, a.yq);
-    rotary_run(&e, &by, a.k, a.yk);
+    rotary_run(&e, by, a.q, a.yq);
+    rotary_run(&e, by, a.k, a.yk);
     return eager_end(&e);
 }
 
 static tg_status forward(tg_ctx *ctx, const tg_rope_forward_args *args)
 {
-    const tables t = {args->cos, args->sin, args->position_offset};
-    return run(ctx, ROTARY_FORWARD(args), &t, args->rotary_dim, 1);
+    return run(ctx, ROTARY_FORWARD(args), OPTIONS(args, args->q, args->inverse != 0));
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_rope_backward_args *args)
 {
-    const tables t = {args->cos, args->sin, args->position_offset};
-    return run(ctx, ROTARY_BACKWARD(args), &t, args->rotary_dim, -1);
+    return run(ctx, ROTARY_BACKWARD(args), OPTIONS(args, args->dyq, args->inverse == 0));
 }
 
 UNFUSED_IMPLS(rope) = {

@@ -1,7 +1,9 @@
 /* x * cos + rotate_half(x) * sin in elementary steps. */
+#include <string.h>
+
 #include "rotary.h"
 
-/* Rows [D] of one tensor that lie evenly, and the rows of the tables that go with them. */
+/* What of the rows [D] of one tensor is turned, and the rows of the tables that go with them. */
 typedef struct part {
     mat x, y, cos, sin;
     int64_t half;
@@ -40,9 +42,8 @@ static mat swap_halves(eager *e, const part *p, mat a, int direction)
     return out;
 }
 
-static void rotate(eager *e, const part *p, int direction)
+static void turn(eager *e, const part *p, int direction)
 {
-    const int64_t width = 2 * p->half;
     mat turned;
     if (direction > 0) {
         const mat swapped = swap_halves(e, p, p->x, 1);
@@ -54,12 +55,67 @@ static void rotate(eager *e, const part *p, int direction)
         eager_free(e, product);
     }
     const mat straight = times(e, p, p->x, p->cos);
-    eager_binary(e, EAGER_ADD, rotary_columns(p->y, 0, width), straight, turned);
+    eager_binary(e, EAGER_ADD, p->y, straight, turned);
     eager_free(e, straight);
     eager_free(e, turned);
-    if (p->x.cols > width && p->x.data != p->y.data)
-        eager_unary(e, EAGER_COPY, rotary_columns(p->y, width, p->y.cols - width),
-                    rotary_columns(p->x, width, p->x.cols - width));
+}
+
+typedef struct permutation {
+    mat out, a;
+    int to_halves;
+} permutation;
+
+static void permute_rows(void *arg, int64_t begin, int64_t end, int worker)
+{
+    const permutation *p = arg;
+    const size_t size = tg_type_size(p->a.type);
+    const int64_t half = p->a.cols / 2;
+    (void)worker;
+    for (int64_t r = begin; r < end; r++)
+        for (int64_t d = 0; d < p->a.cols; d++) {
+            const int64_t i = d < half ? 2 * d : 2 * (d - half) + 1; /* among neighbours */
+            memcpy(element_at(p->out.data, p->a.type, r * p->out.stride + (p->to_halves ? d : i)),
+                   element_at(p->a.data, p->a.type, r * p->a.stride + (p->to_halves ? i : d)),
+                   size);
+        }
+}
+
+/* Neighbours become halves, or halves neighbours: a framework's transpose of [D / 2, 2], made contiguous. */
+static void permute(eager *e, mat out, mat a, int to_halves)
+{
+    permutation p = {out, a, to_halves};
+    if (e->status == TG_OK)
+        unfused_host->parallel_for(e->ctx, a.rows, 1 + 16384 / (1 + a.cols), permute_rows, &p);
+}
+
+static void copy_columns(eager *e, mat y, mat x, int64_t begin, int64_t end)
+{
+    if (begin < end && y.data != x.data)
+        eager_unary(e, EAGER_COPY, rotary_columns(y, begin, end - begin),
+                    rotary_columns(x, begin, end - begin));
+}
+
+/* Whole rows x become y. */
+static void rotate(eager *e, const rotary *by, mat x, mat y, mat cos, mat sin)
+{
+    const int64_t width = 2 * by->half;
+    const mat from = rotary_columns(x, by->start, width), to = rotary_columns(y, by->start, width);
+    part p = {from, to, cos, sin, by->half};
+    if (by->from_neighbours) {
+        p.x = eager_like(e, from);
+        permute(e, p.x, from, 1);
+    }
+    if (by->to_neighbours)
+        p.y = eager_like(e, to);
+    turn(e, &p, by->direction);
+    if (by->to_neighbours) {
+        permute(e, to, p.y, 0);
+        eager_free(e, p.y);
+    }
+    if (by->from_neighbours)
+        eager_free(e, p.x);
+    copy_columns(e, y, x, 0, by->start);
+    copy_columns(e, y, x, by->start + width, x.cols);
 }
 
 static int positions_and_heads_collapse(const tg_tensor *t)
@@ -105,10 +161,8 @@ void rotary_run(eager *e, const rotary *by, const tg_tensor *x, const tg_tensor 
     const rotary_rows rows = rotary_rows_of(x, y);
     for (int64_t b = 0; b < x->shape[0]; b++)
         for (int64_t h = 0; h < rows.groups; h++) {
-            const part p = {rotary_rows_at(&rows, x, b, h), rotary_rows_at(&rows, y, b, h),
-                            table_at(by->cos(by->tables, b), x->shape[1], by->half, rows.repeat),
-                            table_at(by->sin(by->tables, b), x->shape[1], by->half, rows.repeat),
-                            by->half};
-            rotate(e, &p, by->direction);
+            rotate(e, by, rotary_rows_at(&rows, x, b, h), rotary_rows_at(&rows, y, b, h),
+                   table_at(by->cos(by->tables, b), x->shape[1], by->half, rows.repeat),
+                   table_at(by->sin(by->tables, b), x->shape[1], by->half, rows.repeat));
         }
 }

@@ -11,7 +11,9 @@ typedef struct rotary {
     const void *tables; /* the family's, handed to: */
     rotary_table cos, sin;
     int64_t half;
-    int direction; /* 1 forward, -1 backward */
+    int direction;                      /* 1 forward, -1 backward */
+    int64_t start;                      /* of what is turned */
+    int from_neighbours, to_neighbours; /* else the elements of a pair are half a row apart */
 } rotary;
 
 /* y = x * cos + rotate_half(x) * sin (backward: its transpose), one pass and one temporary a step, in

@@ -1,4 +1,6 @@
 /* swiglu as an eager framework runs it: one pass and one temporary a step, in the storage type. */
+#include <math.h>
+
 #include "eager.h"
 
 /* a * by, or a itself where by is 1 */
@@ -79,8 +81,21 @@ static tg_status backward(tg_ctx *ctx, const tg_swiglu_backward_args *args)
     return eager_end(&e);
 }
 
+/* Limits and interleaved tensors are left to others. */
+static int accepts_forward(const void *call)
+{
+    const tg_swiglu_forward_args *args = call;
+    return args->up && args->limit == HUGE_VAL && args->alpha == 1 && args->up_offset == 0;
+}
+
+static int accepts_backward(const void *call)
+{
+    const tg_swiglu_backward_args *args = call;
+    return args->up && args->limit == HUGE_VAL && args->alpha == 1 && args->up_offset == 0;
+}
+
 UNFUSED_IMPLS(swiglu) = {
-    UNFUSED_IMPL(swiglu_forward, forward),
-    UNFUSED_IMPL(swiglu_backward, backward),
+    UNFUSED_IMPL_IF(swiglu_forward, accepts_forward, forward),
+    UNFUSED_IMPL_IF(swiglu_backward, accepts_backward, backward),
     TG_IMPLS_END,
 };

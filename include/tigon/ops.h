@@ -260,18 +260,26 @@ TG_API tg_status tg_group_norm_forward(tg_ctx *ctx, const tg_group_norm_forward_
  */
 TG_API tg_status tg_group_norm_backward(tg_ctx *ctx, const tg_group_norm_backward_args *args);
 
-/* swiglu: y = silu(gate * gate_multiplier) * up * down_multiplier,   silu(u) = u / (1 + exp(-u))
+/* swiglu: y = u s(alpha u) (v + up_offset) down_multiplier,   s(a) = 1 / (1 + exp(-a))
+ *   with u = min(gate, limit) gate_multiplier and v = max(-limit, min(up, limit)).
+ *   The defaults give silu(gate) up. GPT-OSS has alpha = 1.702, limit = 7 and up_offset = 1;
+ *   DeepSeek-V4 has a limit alone.
  *   gate, up, y [..,F] T. For the packed layout [.., gate | up] pass two views of the buffer, with
  *   row stride 2F (tg_tensor_slice); nothing is copied.
- *   gate_multiplier, down_multiplier: 0 means 1.
+ *   interleaved: 1 reads both from gate [..,2F], whose elements alternate, g0 u0 g1 u1 ...; up is
+ *   NULL then.
+ *   gate_multiplier, down_multiplier, alpha: 0 means 1.
+ *   limit: at least 0; 0 means no limit, TG_ZERO a limit of 0.
  * Saved for backward: gate, up.
- * Numerics: f32 throughout, one rounding.
+ * Numerics: f32 throughout, rounded once. A NaN passes a limit.
  */
 TG_API tg_status tg_swiglu_forward(tg_ctx *ctx, const tg_swiglu_forward_args *args);
 
-/*   With u = gate * gate_multiplier, s = 1 / (1 + exp(-u)), g = dy * down_multiplier:
- *   dup = g * u * s,   dgate = g * up * s * (1 + u * (1 - s)) * gate_multiplier
- *   dgate may be gate, dup may be up.
+/*   With a = s(alpha u), g = dy * down_multiplier:
+ *   dup = g u a,   dgate = g (v + up_offset) (a + alpha u a (1 - a)) gate_multiplier
+ *   Where |up| exceeds the limit dup is 0, and where gate does dgate is; at the limit itself neither
+ *   is.
+ *   dgate may be gate, dup may be up. With interleaved = 1, dgate [..,2F] has both, and dup is NULL.
  *   y [..,F] T, or NULL: the result of forward, computed again if it was not kept; y may be dy.
  */
 TG_API tg_status tg_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *args);
@@ -281,6 +289,7 @@ TG_API tg_status tg_swiglu_backward(tg_ctx *ctx, const tg_swiglu_backward_args *
  *   a (1 + tanh(u / 2)) / 2, the usual approximation.
  *   exact = 1: gelu(a) = a erfc(-a / sqrt(2)) / 2, a times the normal distribution function.
  *   gate, up, y [..,F] T. The packed layout [.., gate | up] is passed as in swiglu.
+ *   interleaved: 1 reads both from gate [..,2F], as in swiglu; up is NULL then.
  * Saved for backward: gate, up.
  * Numerics: f32 throughout, rounded once; far below zero gelu keeps its relative precision.
  * Source: Shazeer 2020, arXiv:2002.05202; Hendrycks and Gimpel 2016, arXiv:1606.08415.
@@ -291,7 +300,7 @@ TG_API tg_status tg_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *args
  *   exact = 0, with s = 1 / (1 + exp(-u)): gelu'(a) = s + a s (1 - s) u',
  *   u' = 2 sqrt(2 / pi) (1 + 0.134145 a^2).
  *   exact = 1: gelu'(a) = erfc(-a / sqrt(2)) / 2 + a exp(-a^2 / 2) / sqrt(2 pi).
- *   dgate may be gate, dup may be up.
+ *   dgate may be gate, dup may be up. With interleaved = 1, dgate [..,2F] has both, and dup is NULL.
  */
 TG_API tg_status tg_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *args);
 
@@ -348,24 +357,37 @@ TG_API tg_status tg_poly_norm_forward(tg_ctx *ctx, const tg_poly_norm_forward_ar
  */
 TG_API tg_status tg_poly_norm_backward(tg_ctx *ctx, const tg_poly_norm_backward_args *args);
 
-/* rope: rotary position embedding of the two halves of a head (the layout of Hugging Face's Llama).
- *   With W = rotary_dim, h = W / 2, p = position_offset + s, for d < h:
- *     y[d]   = x[d] cos[p,d] - x[d+h] sin[p,d]
- *     y[d+h] = x[d+h] cos[p,d] + x[d] sin[p,d]
- *   Elements from W on are copied.
+/* Where the two elements of a rotated pair lie before and after the rotation; an option of rope. */
+enum { TG_HALVES = 0, TG_ADJACENT = 1, TG_ADJACENT_TO_HALVES = 2 };
+
+/* rope: rotary position embedding.
+ *   Of each row, the elements from rotary_start to rotary_start + r, with r = rotary_dim, are rotated
+ *   in h = r / 2 pairs; all other elements are copied. Pair d, for d < h, is rotated by the angle in
+ *   column d of the tables at position p = position_offset + s:
+ *     first'  = first cos[p,d] - second sin[p,d]
+ *     second' = second cos[p,d] + first sin[p,d]
+ *   pairing says where the two elements lie, counted from rotary_start:
+ *     TG_HALVES              d and d + h, before and after: Hugging Face's Llama
+ *     TG_ADJACENT            2d and 2d + 1, before and after: GPT-J, DeepSeek-V4
+ *     TG_ADJACENT_TO_HALVES  2d and 2d + 1 before, d and d + h after: DeepSeek-V3
+ *   inverse: 1 rotates by the negative angle and exchanges before and after. Where
+ *   cos^2 + sin^2 = 1, that undoes the rotation.
  *   q, yq [B,S,Hq,D] T; k, yk [B,S,Hk,D] T, both NULL if there is no k; any strides but a
- *   contiguous last dimension. yq may be q, yk may be k.
+ *   contiguous last dimension. yq may be q and yk may be k, except with TG_ADJACENT_TO_HALVES, which
+ *   moves elements.
  *   cos, sin [P,C], [1,P,C] or [B,P,C] with P >= position_offset + S and C >= h, W; only their
  *   first h columns are read.
- *   rotary_dim: even; 0 means D (D - 1 for odd D, whose last element is copied).
- *   position_offset: 0 or more.
+ *   rotary_dim: even, at most D - rotary_start; 0 means D - rotary_start, less 1 if that is odd.
+ *   position_offset, rotary_start: 0 or more.
  * Saved for backward: cos, sin.
  * Source: Su et al. 2021, arXiv:2104.09864.
  */
 TG_API tg_status tg_rope_forward(tg_ctx *ctx, const tg_rope_forward_args *args);
 
-/*   The inverse rotation: dx[d] = g[d] cos + g[d+h] sin,   dx[d+h] = g[d+h] cos - g[d] sin.
- *   dq may be dyq, dk may be dyk.
+/*   The transposed map, which is that of the forward with the other value of inverse. With TG_HALVES:
+ *   dx[d] = g[d] cos + g[d+h] sin,   dx[d+h] = g[d+h] cos - g[d] sin.
+ *   The options are those of the forward. dq may be dyq and dk may be dyk, except with
+ *   TG_ADJACENT_TO_HALVES.
  */
 TG_API tg_status tg_rope_backward(tg_ctx *ctx, const tg_rope_backward_args *args);
 

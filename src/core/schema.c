@@ -25,6 +25,10 @@ RULE(I64, AS_IS, ANY, "i64", TG_I64)
 
 static const tg_choice no_yes[] = {{"no", 0}, {"yes", 1}, {0}};
 static const tg_choice casting_modes[] = {{"llama", 0}, {"gemma", 1}, {"none", -1}, {0}};
+static const tg_choice pairings[] = {{"halves", TG_HALVES},
+                                     {"adjacent", TG_ADJACENT},
+                                     {"adjacent_to_halves", TG_ADJACENT_TO_HALVES},
+                                     {0}};
 static const tg_choice reductions[] = {{"mean", TG_MEAN}, {"sum", TG_SUM}, {"none", TG_NONE}, {0}};
 static const tg_choice token_reductions[] = {{"mean", TG_MEAN}, {"none", TG_NONE}, {0}};
 static const tg_choice element_reductions[] = {

@@ -1,4 +1,5 @@
 /* Shapes of arguments, held against the column `shape` of ops.def. */
+#include <ctype.h>
 #include <string.h>
 
 #include "core/shape.h"
@@ -23,10 +24,13 @@ static int same_rule(const shape_rule *a, const shape_rule *b)
            tg_same_lists(a->no, b->no);
 }
 
-/* Names in sums and in ~[...] are known from others' shapes: those come first. */
+/* Names in sums, products and ~[...] are known from others' shapes: those come first. */
 static int comes_late(const char *text)
 {
-    return strpbrk(text, "+~") != NULL;
+    const char *star = strchr(text, '*');
+    while (star && (star == text || !isalnum((unsigned char)star[-1])))
+        star = strchr(star + 1, '*');
+    return star || strpbrk(text, "+~") != NULL;
 }
 
 static void add_argument(op_shapes *s, const tg_op_info *op, int slot)

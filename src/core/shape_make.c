@@ -57,6 +57,20 @@ static const tg_tensor *of_same_words(const op_shapes *s, shape_range words, int
     return first < MAX_ARGS ? tensors[first] : NULL;
 }
 
+/* 2*F: the factor that is not known yet, by the other. */
+static void learn_factor(shape_sizes *z, const shape_sum *sum, int64_t size)
+{
+    const uint8_t *term = sum->names[0];
+    if (sum->count != 1 || term[1] == SHAPE_NONE)
+        return;
+    const int first = tg_size_is_known(z, term[0]);
+    if (first == tg_size_is_known(z, term[1]))
+        return;
+    const int64_t factor = z->size[term[!first]];
+    if (factor > 0)
+        tg_size_learn(z, term[first], size / factor);
+}
+
 /* Names that are not known yet stand for the sizes of a tensor: of several lists by the first of so many. Whether all sizes fit is
  * for the check of the call. */
 static void learn(const op_shapes *s, shape_sizes *z, shape_range range, const tg_tensor *t)
@@ -68,8 +82,11 @@ static void learn(const op_shapes *s, shape_sizes *z, shape_range range, const t
             continue;
         for (int i = 0; i < list->count; i++) {
             const int name = list->dim[i];
-            if (name < SHAPE_NAMES && !tg_size_is_known(z, name))
-                tg_size_learn(z, name, t->shape[i < list->at ? i : i + more]);
+            const int64_t size = t->shape[i < list->at ? i : i + more];
+            if (name >= SHAPE_NAMES)
+                learn_factor(z, &s->sum[name - SHAPE_NAMES], size);
+            else if (!tg_size_is_known(z, name))
+                tg_size_learn(z, name, size);
         }
         if (open && !list->as_many && !tg_size_is_known(z, list->several))
             tg_size_learn_several(z, list->several, t->shape + list->at, more);

@@ -31,7 +31,8 @@ typedef struct rotary_job {
     el type, table_type;
     float direction; /* 1 forward, -1 backward: the sign of sin */
     int64_t width;   /* D */
-    int64_t half;    /* pairs that are turned; elements from 2 half on are copied */
+    int64_t start;   /* of what is turned */
+    int64_t half;    /* pairs that are turned; what lies before and behind them is copied */
     rotary_table cos, sin;
     rotary_rows q, k;
 } rotary_job;
@@ -78,18 +79,30 @@ SIMD_INLINE void rotary_turn_halves(el e, el te, int stream, const rotary_job *j
     }
 }
 
-/* A row of halves: streamed where its halves are aligned, with what lies behind them. */
+/* Copies what of a row is not turned. */
+SIMD_INLINE void rotary_rest(el e, const rotary_job *j, const char *x, char *y)
+{
+    const int64_t behind = j->start + 2 * j->half;
+    if (x == y)
+        return;
+    if (j->start > 0)
+        memcpy(y, x, (size_t)(j->start * el_size(e)));
+    if (behind < j->width)
+        memcpy(y + behind * el_size(e), x + behind * el_size(e),
+               (size_t)((j->width - behind) * el_size(e)));
+}
+
+/* A row of halves: streamed where its halves are aligned. */
 SIMD_INLINE void rotary_halves(el e, el te, int stream, const rotary_job *j, rotary_angles at,
                                const char *x, char *y)
 {
-    const int64_t rest = 2 * j->half;
-    if (stream && v_streamable2(e, y) && v_streamable2(e, y + j->half * el_size(e)))
-        rotary_turn_halves(e, te, 1, j, at, x, y);
+    const char *from = x + j->start * el_size(e);
+    char *to = y + j->start * el_size(e);
+    if (stream && v_streamable2(e, to) && v_streamable2(e, to + j->half * el_size(e)))
+        rotary_turn_halves(e, te, 1, j, at, from, to);
     else
-        rotary_turn_halves(e, te, 0, j, at, x, y);
-    if (rest < j->width && x != y)
-        memcpy(y + rest * el_size(e), x + rest * el_size(e),
-               (size_t)((j->width - rest) * el_size(e)));
+        rotary_turn_halves(e, te, 0, j, at, from, to);
+    rotary_rest(e, j, x, y);
 }
 
 /* Rows [begin, end) of one tensor, run by run along the inner dimension. */
@@ -166,7 +179,7 @@ static inline rotary_rows rotary_rows_of(const tg_tensor *x, const tg_tensor *y)
     return t;
 }
 
-/* The job without its angles: table_type, half, cos and sin are the family's. */
+/* The job without its angles: table_type, start, half, cos and sin are the family's. */
 static inline rotary_job rotary_job_of(rotary_args a, float direction)
 {
     return (rotary_job){.type = (el)tg_el(tg_type_of(a.q)),

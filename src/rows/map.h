@@ -26,8 +26,9 @@ typedef struct map_job {
     el type;
     int stream;
     pieces all;
-    operand at[2 * MAP_MOST]; /* operands, then results */
-    const void *options;      /* the family's */
+    operand at[2 * MAP_MOST];         /* operands, then results */
+    const void *options;              /* the family's */
+    uint8_t neighbours[2 * MAP_MOST]; /* 1: it and the next one alternate in one tensor */
 } map_job;
 
 /* by: constants of the loops */
@@ -104,6 +105,72 @@ SIMD_INLINE void map_chunk(map_kernel kernel, int ins, int outs, const void *by,
     EL_SPECIALIZE(j->type, map_items, kernel, ins, outs, by, j, begin, end);
 }
 
+/* ---- operands that alternate in one tensor ---- */
+
+/* The second of two that alternate, which goes with the first. */
+SIMD_INLINE int map_goes_along(int k, int first)
+{
+    return first >= 0 && k == first + 1;
+}
+
+/* in_first, out_first: of the two operands that alternate, and of the two results; -1: none. */
+SIMD_INLINE void map_neighbours(el e, map_kernel kernel, int ins, int outs, int in_first,
+                                int out_first, const void *by, char *const *at, int64_t n)
+{
+    vf in[MAP_MOST], out[MAP_MOST] = {{0}};
+    for (int64_t i = 0; i < n; i += VL) {
+        const int64_t left = v_tail(n, i);
+        const int whole = left == VL;
+        for (int k = 0; k < ins; k++) {
+            if (k == in_first) {
+                const vf2 both =
+                    whole ? v_load_neighbours(e, at[k], i) : v_load_neighbours_n(e, at[k], i, left);
+                in[k] = both.a;
+                in[(k + 1) % MAP_MOST] = both.b;
+            } else if (!map_goes_along(k, in_first)) {
+                in[k] = whole ? v_load(e, at[k], i) : v_load_n(e, at[k], i, left, 0.0f);
+            }
+        }
+        kernel(by, in, out);
+        for (int k = 0; k < outs; k++) {
+            const vf2 both = {out[k], out[(k + 1) % MAP_MOST]};
+            if (map_goes_along(k, out_first))
+                continue;
+            if (k == out_first && whole)
+                v_write_neighbours(e, 0, at[ins + k], i, both);
+            else if (k == out_first)
+                v_store_neighbours_n(e, at[ins + k], i, left, both);
+            else if (whole)
+                v_store(e, at[ins + k], i, out[k]);
+            else
+                v_store_n(e, at[ins + k], i, left, out[k]);
+        }
+    }
+}
+
+SIMD_INLINE void map_items_of_neighbours(el e, map_kernel kernel, int ins, int outs, int in_first,
+                                         int out_first, const void *by, const map_job *j,
+                                         int64_t begin, int64_t end)
+{
+    for (int64_t item = begin; item < end; item++) {
+        const piece p = piece_at(&j->all, item);
+        for (int64_t row = p.row; row < p.end; row++) {
+            char *at[2 * MAP_MOST];
+            for (int k = 0; k < ins + outs; k++)
+                at[k] = row_at(&j->at[k], row) + (p.first << j->neighbours[k]) * el_size(e);
+            map_neighbours(e, kernel, ins, outs, in_first, out_first, by, at, p.n);
+        }
+    }
+}
+
+SIMD_INLINE void map_chunk_of_neighbours(map_kernel kernel, int ins, int outs, int in_first,
+                                         int out_first, const void *by, const map_job *j,
+                                         int64_t begin, int64_t end)
+{
+    EL_SPECIALIZE(j->type, map_items_of_neighbours, kernel, ins, outs, in_first, out_first, by, j,
+                  begin, end);
+}
+
 /* The range function of a kernel that needs no constants. */
 #define MAP_CHUNK(name, kernel, ins, outs)                              \
     static void name(void *arg, int64_t begin, int64_t end, int worker) \
@@ -113,7 +180,8 @@ SIMD_INLINE void map_chunk(map_kernel kernel, int ins, int outs, const void *by,
     }                                                                   \
     static void name(void *arg, int64_t begin, int64_t end, int worker)
 
-/* tensors: operands, then results; of one type. */
+/* tensors: operands, then results; of one type. A NULL lies in the tensor before it, where the two alternate; another one
+ * than these comes first, or last. */
 tg_status map_run(tg_ctx *ctx, int ins, int outs, const tg_tensor *const *tensors,
                   tg_range_fn chunk, const void *options);
 

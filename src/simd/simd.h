@@ -17,6 +17,7 @@
 #include "simd_lanes.h"
 #include "simd_log.h"
 #include "simd_memory.h"
+#include "simd_neighbours.h"
 #include "simd_pairs.h"
 #include "simd_part.h"
 #include "simd_sigmoid.h"

@@ -30,6 +30,11 @@ wrong --size small,no_such_size rms_norm
 wrong --shape "Q=3" rms_norm
 grep -q 'no operator of the group has a size "Q", expected one of R, N' "$folder/out" || fail "no size Q: $(cat "$folder/out")"
 wrong --shape "r=3" rms_norm
+# The value of an option is a number, or the name of a choice.
+wrong --shape "B=1 S=2 Hq=1 Hk=1 D=8 P=2 C=4 pairing=sideways" rope
+grep -q 'pairing is "sideways", expected the name or number of a choice' "$folder/out" || fail "pairing=sideways: $(cat "$folder/out")"
+wrong --shape "eps=small" rms_norm
+grep -q 'eps is "small", expected a number' "$folder/out" || fail "eps=small: $(cat "$folder/out")"
 
 bench rms_norm --size small --rounds 3 --provider tigon,unfused,ref --json >"$folder/now.json"
 bench rms_norm_forward --size small --rounds 3 --dtype f32 --cache cold --json >"$folder/cold.json"

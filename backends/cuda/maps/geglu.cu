@@ -55,6 +55,9 @@ template <bool EXACT> __device__ __forceinline__ static gelu gelu_of(float a)
 
 template <bool EXACT> struct geglu_value {
     enum { IN = 2, OUT = 1 };
+    geglu_value()
+    {
+    }
     __device__ __forceinline__ void operator()(const float (&in)[2], float (&out)[1]) const
     {
         out[0] = gelu_of<EXACT>(in[0]).value * in[1];
@@ -63,6 +66,9 @@ template <bool EXACT> struct geglu_value {
 
 template <bool EXACT> struct geglu_gradient {
     enum { IN = 3, OUT = 2 };
+    geglu_gradient()
+    {
+    }
     __device__ __forceinline__ void operator()(const float (&in)[3], float (&out)[2]) const
     {
         const gelu a = gelu_of<EXACT>(in[1]);
@@ -74,16 +80,28 @@ template <bool EXACT> struct geglu_gradient {
 CUDA_OPERATOR(geglu_forward, TG_TAKES_FLOATS);
 CUDA_OPERATOR(geglu_backward, TG_TAKES_FLOATS);
 
-tg_status cuda_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *a)
+template <bool EXACT> static tg_status forward(tg_ctx *ctx, const tg_geglu_forward_args *a)
 {
     const tg_tensor *const tensors[] = {a->gate, a->up, a->y};
-    return a->exact ? map(ctx, "geglu_forward", geglu_value<true>(), tensors)
-                    : map(ctx, "geglu_forward", geglu_value<false>(), tensors);
+    const geglu_value<EXACT> f;
+    return a->up ? map(ctx, "geglu_forward", f, tensors)
+                 : map(ctx, "geglu_forward", interleaved<geglu_value<EXACT>, 0, -1>(f), tensors);
+}
+
+template <bool EXACT> static tg_status backward(tg_ctx *ctx, const tg_geglu_backward_args *a)
+{
+    const tg_tensor *const tensors[] = {a->dy, a->gate, a->up, a->dgate, a->dup};
+    const geglu_gradient<EXACT> f;
+    return a->up ? map(ctx, "geglu_backward", f, tensors)
+                 : map(ctx, "geglu_backward", interleaved<geglu_gradient<EXACT>, 1, 0>(f), tensors);
+}
+
+tg_status cuda_geglu_forward(tg_ctx *ctx, const tg_geglu_forward_args *a)
+{
+    return a->exact ? forward<true>(ctx, a) : forward<false>(ctx, a);
 }
 
 tg_status cuda_geglu_backward(tg_ctx *ctx, const tg_geglu_backward_args *a)
 {
-    const tg_tensor *const tensors[] = {a->dy, a->gate, a->up, a->dgate, a->dup};
-    return a->exact ? map(ctx, "geglu_backward", geglu_gradient<true>(), tensors)
-                    : map(ctx, "geglu_backward", geglu_gradient<false>(), tensors);
+    return a->exact ? backward<true>(ctx, a) : backward<false>(ctx, a);
 }

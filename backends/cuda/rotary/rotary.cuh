@@ -4,7 +4,7 @@
 #ifndef CUDA_ROTARY_CUH
 #define CUDA_ROTARY_CUH
 
-#include "rows/elements.cuh"
+#include "rows/neighbours.cuh"
 
 /* q with its result, or k. Strides of batch, position and head, in bytes. */
 struct rotary_side {
@@ -25,7 +25,8 @@ struct rotary_args {
     rotary_side side[2];
     rotary_table cos, sin;
     int64_t tokens, positions; /* of all batches, of a batch */
-    int pairs, width;
+    int pairs, width;          /* of a row, which begins `start` elements before its first pair */
+    int start;
     int across;      /* elements that threads lie side by side for */
     float direction; /* 1 forward, -1 backward */
 };
@@ -69,10 +70,52 @@ __device__ __forceinline__ static head_rows rows_of_head(const rotary_args &a, i
     return rows;
 }
 
-/* Pairs of elements d and d + pairs. Threads: across the pairs of a head, then over the heads of a
- * token, two at once. */
-template <class T>
-__global__ void __launch_bounds__(ROTARY_THREADS) halves_kernel(const rotary_args a)
+/* Where the elements of pairs lie: half a row apart, or as neighbours. */
+struct as_halves {
+    template <class T>
+    __device__ static void load_pairs(const T *row, int j, int pairs, int left, uint4 (&raw)[2])
+    {
+        raw[0] = load(row + j, left);
+        raw[1] = load(row + j + pairs, left);
+    }
+    template <class T>
+    __device__ static void widen_pairs(const uint4 (&raw)[2], float (&x)[V<T>], float (&y)[V<T>])
+    {
+        widen<T>(raw[0], x);
+        widen<T>(raw[1], y);
+    }
+    template <class T>
+    __device__ static void store_pairs(T *row, int j, int pairs, int left, const float (&x)[V<T>],
+                                       const float (&y)[V<T>])
+    {
+        store(row + j, left, narrow<T>(x));
+        store(row + j + pairs, left, narrow<T>(y));
+    }
+};
+
+struct as_neighbours {
+    template <class T>
+    __device__ static void load_pairs(const T *row, int j, int, int left, uint4 (&raw)[2])
+    {
+        load_neighbours(row, j, left, raw[0], raw[1]);
+    }
+    template <class T>
+    __device__ static void widen_pairs(const uint4 (&raw)[2], float (&x)[V<T>], float (&y)[V<T>])
+    {
+        widen_neighbours<T>(raw[0], raw[1], x, y);
+    }
+    template <class T>
+    __device__ static void store_pairs(T *row, int j, int, int left, const float (&x)[V<T>],
+                                       const float (&y)[V<T>])
+    {
+        store_neighbours(row, j, left, x, y);
+    }
+};
+
+/* Threads: across the pairs of a head, then over the heads of a token, two at once. FROM, TO: where
+ * pairs lie before and behind. */
+template <class FROM, class TO, class T>
+__global__ void __launch_bounds__(ROTARY_THREADS) rotary_kernel(const rotary_args a)
 {
     const int heads = a.side[0].heads + a.side[1].heads;
     for (int64_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
@@ -86,7 +129,7 @@ __global__ void __launch_bounds__(ROTARY_THREADS) halves_kernel(const rotary_arg
             for (int i = 0; i < V<T>; i++)
                 t[i] *= a.direction;
             for (int h = threadIdx.y; h < heads; h += ROTARY_AHEAD * blockDim.y) {
-                uint4 first[ROTARY_AHEAD], second[ROTARY_AHEAD];
+                uint4 raw[ROTARY_AHEAD][2];
                 T *to[ROTARY_AHEAD];
 #pragma unroll
                 for (int u = 0; u < ROTARY_AHEAD; u++) {
@@ -94,44 +137,47 @@ __global__ void __launch_bounds__(ROTARY_THREADS) halves_kernel(const rotary_arg
                     if (own >= heads)
                         continue;
                     const head_rows rows = rows_of_head(a, b, s, own);
-                    to[u] = (T *)rows.y + j;
-                    first[u] = load((const T *)rows.x + j, left);
-                    second[u] = load((const T *)rows.x + j + a.pairs, left);
+                    to[u] = (T *)rows.y;
+                    FROM::load_pairs((const T *)rows.x, j, a.pairs, left, raw[u]);
                 }
 #pragma unroll
                 for (int u = 0; u < ROTARY_AHEAD; u++) {
                     if (h + u * (int)blockDim.y >= heads)
                         continue;
-                    float x[V<T>], y[V<T>], turned[V<T>];
-                    widen<T>(first[u], x);
-                    widen<T>(second[u], y);
+                    float x[V<T>], y[V<T>], first[V<T>], second[V<T>];
+                    FROM::template widen_pairs<T>(raw[u], x, y);
 #pragma unroll
-                    for (int i = 0; i < V<T>; i++)
-                        turned[i] = x[i] * c[i] - y[i] * t[i];
-                    store(to[u], left, narrow<T>(turned));
-#pragma unroll
-                    for (int i = 0; i < V<T>; i++)
-                        turned[i] = y[i] * c[i] + x[i] * t[i];
-                    store(to[u] + a.pairs, left, narrow<T>(turned));
+                    for (int i = 0; i < V<T>; i++) {
+                        first[i] = x[i] * c[i] - y[i] * t[i];
+                        second[i] = y[i] * c[i] + x[i] * t[i];
+                    }
+                    TO::store_pairs(to[u], j, a.pairs, left, first, second);
                 }
             }
         }
-        for (int h = threadIdx.y; 2 * a.pairs < a.width && h < heads; h += blockDim.y) {
+        if (2 * a.pairs == a.width)
+            continue;
+        for (int h = threadIdx.y; h < heads; h += blockDim.y) {
             const head_rows rows = rows_of_head(a, b, s, h); /* what is not turned */
-            for (int j = 2 * a.pairs + threadIdx.x; j < a.width; j += blockDim.x)
-                ((word<T> *)rows.y)[j] = ((const word<T> *)rows.x)[j];
+            const word<T> *x = (const word<T> *)rows.x - a.start;
+            word<T> *y = (word<T> *)rows.y - a.start;
+            for (int j = threadIdx.x; j < a.width - 2 * a.pairs; j += blockDim.x) {
+                const int at = j < a.start ? j : j + 2 * a.pairs;
+                y[at] = x[at];
+            }
         }
     }
 }
 
-static rotary_side side_of(const tg_tensor *x, const tg_tensor *y)
+/* start: of what is turned of a row. */
+static rotary_side side_of(const tg_tensor *x, const tg_tensor *y, int64_t start = 0)
 {
     rotary_side side = {};
     if (!x)
         return side;
     const int64_t size = (int64_t)tg_type_size(tg_type_of(x));
-    side.x = data_of(x);
-    side.y = data_of(y);
+    side.x = data_of(x) + start * size;
+    side.y = data_of(y) + start * size;
     side.heads = (int)x->shape[2];
     for (int i = 0; i < 3; i++) {
         side.x_stride[i] = tg_stride(x, i) * size;
@@ -194,10 +240,10 @@ static tg_status rotate(tg_ctx *ctx, const char *op, const tg_tensor *q, rotary_
     return cuda_end(&call, TG_OK);
 }
 
-struct rotary_halves {
+template <class FROM, class TO> struct rotary_of {
     template <class T> static auto of()
     {
-        return halves_kernel<T>;
+        return rotary_kernel<FROM, TO, T>;
     }
 };
 
@@ -205,7 +251,7 @@ static inline tg_status rotate_halves(tg_ctx *ctx, const char *op, const tg_tens
                                       rotary_args a)
 {
     a.across = a.pairs;
-    return rotate<rotary_halves>(ctx, op, q, a);
+    return rotate<rotary_of<as_halves, as_halves>>(ctx, op, q, a);
 }
 
 #endif

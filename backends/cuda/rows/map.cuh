@@ -6,11 +6,28 @@
  *
  * and calls map(), or, of an operator that F needs no options of, has
  *   CUDA_OPERATOR(product_forward, TG_TAKES_FLOATS);
- *   MAP_OPERATOR(product_forward, product, a->x, a->z, a->y) */
+ *   MAP_OPERATOR(product_forward, product, a->x, a->z, a->y)
+ *
+ * interleaved<F, I, O> is F whose operands I and I + 1 alternate in one tensor, and its results O and
+ * O + 1 (-1: none). */
 #ifndef CUDA_MAP_CUH
 #define CUDA_MAP_CUH
 
-#include "elements.cuh"
+#include "neighbours.cuh"
+
+template <class F, int I, int O> struct interleaved : F {
+    explicit interleaved(const F &f) : F(f)
+    {
+    }
+};
+
+/* Which operands and results of F alternate. */
+template <class F> struct alternating {
+    enum { IN_FIRST = -1, OUT_FIRST = -1 };
+};
+template <class F, int I, int O> struct alternating<interleaved<F, I, O>> {
+    enum { IN_FIRST = I, OUT_FIRST = O };
+};
 
 template <class F> struct map_args {
     row_span in[F::IN], out[F::OUT];
@@ -25,6 +42,7 @@ enum {
 template <class F, class T>
 __global__ void __launch_bounds__(MAP_THREADS) map_kernel(const F f, const map_args<F> a)
 {
+    constexpr int in_first = alternating<F>::IN_FIRST, out_first = alternating<F>::OUT_FIRST;
     const int64_t step = (int64_t)gridDim.x * blockDim.x * V<T>;
     const int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * V<T>;
     const int64_t rows_step = (int64_t)gridDim.y * blockDim.y;
@@ -34,10 +52,16 @@ __global__ void __launch_bounds__(MAP_THREADS) map_kernel(const F f, const map_a
 #pragma unroll
             for (int u = 0; u < MAP_AHEAD; u++)
 #pragma unroll
-                for (int i = 0; i < F::IN; i++)
-                    if (j + u * step < a.n)
-                        raw[u][i] =
-                            load(a.in[i].template row<T>(r) + j + u * step, a.n - j - u * step);
+                for (int i = 0; i < F::IN; i++) {
+                    const int64_t at = j + u * step;
+                    if (at >= a.n || (in_first >= 0 && i == in_first + 1))
+                        continue;
+                    const T *const row = a.in[i].template row<T>(r);
+                    if (i == in_first)
+                        load_neighbours(row, at, a.n - at, raw[u][i], raw[u][(i + 1) % F::IN]);
+                    else
+                        raw[u][i] = load(row + at, a.n - at);
+                }
 #pragma unroll
             for (int u = 0; u < MAP_AHEAD; u++) {
                 if (j + u * step >= a.n)
@@ -45,7 +69,11 @@ __global__ void __launch_bounds__(MAP_THREADS) map_kernel(const F f, const map_a
                 float in[F::IN][V<T>], out[F::OUT][V<T>];
 #pragma unroll
                 for (int i = 0; i < F::IN; i++)
-                    widen<T>(raw[u][i], in[i]);
+                    if (i == in_first)
+                        widen_neighbours<T>(raw[u][i], raw[u][(i + 1) % F::IN], in[i],
+                                            in[(i + 1) % F::IN]);
+                    else if (in_first < 0 || i != in_first + 1)
+                        widen<T>(raw[u][i], in[i]);
 #pragma unroll
                 for (int k = 0; k < V<T>; k++) {
                     float x[F::IN], y[F::OUT];
@@ -58,28 +86,39 @@ __global__ void __launch_bounds__(MAP_THREADS) map_kernel(const F f, const map_a
                         out[i][k] = y[i];
                 }
 #pragma unroll
-                for (int i = 0; i < F::OUT; i++)
-                    store(a.out[i].template row<T>(r) + j + u * step, a.n - j - u * step,
-                          narrow<T>(out[i]));
+                for (int i = 0; i < F::OUT; i++) {
+                    const int64_t at = j + u * step;
+                    if (out_first >= 0 && i == out_first + 1)
+                        continue;
+                    T *const row = a.out[i].template row<T>(r);
+                    if (i == out_first)
+                        store_neighbours(row, at, a.n - at, out[i], out[(i + 1) % F::OUT]);
+                    else
+                        store(row + at, a.n - at, narrow<T>(out[i]));
+                }
             }
         }
 }
 
-/* in: F::IN tensors, then F::OUT to be written, all of one shape and type. */
+/* in: F::IN tensors, then F::OUT to be written, all of one shape and type. NULL: it alternates with
+ * the one before it, in a tensor twice as wide. */
 template <class F, int COUNT>
 static tg_status map(tg_ctx *ctx, const char *op, const F &f,
                      const tg_tensor *const (&tensors)[COUNT])
 {
-    const tg_tensor *x = tensors[0];
-    map_args<F> a;
+    const tg_tensor *x = tensors[tensors[1] ? 0 : COUNT - 1];
+    map_args<F> a = {};
     int compact = 1;
     a.rows = rows_of(x);
     a.n = width_of(x);
     if (a.rows == 0 || a.n == 0)
         return TG_OK;
-    for (int i = 0; i < F::IN + F::OUT; i++) {
+    for (int i = 0; i < COUNT; i++) {
+        if (!tensors[i])
+            continue;
         (i < F::IN ? a.in[i] : a.out[i - F::IN]) = span_of(tensors[i]);
-        compact &= a.rows == 1 || stride_of(tensors[i]) == a.n;
+        const int64_t wide = i + 1 < COUNT && !tensors[i + 1] ? 2 : 1;
+        compact &= a.rows == 1 || stride_of(tensors[i]) == wide * a.n;
     }
     if (compact) {
         a.n *= a.rows;

@@ -86,16 +86,17 @@ def make(op, tensors, shapes):
 
 def traced_shapes(op, tensors, options, names):
     """Shapes of outputs by name, for tensors of PyTorch whose sizes may be symbols. The library does not know those: large numbers stand for
-    them."""
-    torch, sizes, first = sys.modules["torch"], [], 1 << 40
+    them, of which it may give the half or the double."""
+    torch, sizes = sys.modules["torch"], {}
 
     def stand_in(size):
-        sizes.append(size)
-        return first + len(sizes) - 1
+        number = (1 << 40) + (len(sizes) << 20)
+        sizes.update({number: size, number // 2: size // 2, 2 * number: 2 * size})
+        return number
     options = {n: stand_in(v) if isinstance(v, torch.SymInt) else v for n, v in options.items()}
     shapes = {n: tuple(map(stand_in, t.shape)) for n, t in tensors.items()}
     made = _core.output_shapes(op, shapes, options, names)
-    return {n: tuple(sizes[s - first] if s >= first else s for s in shape) for n, shape in made.items()}
+    return {n: tuple(sizes.get(s, s) for s in shape) for n, shape in made.items()}
 
 
 def allocate(op, tensors, shapes):

@@ -64,18 +64,35 @@ MAP_CHUNK(forward_chunk_exact, forward_exact, 2, 1);
 MAP_CHUNK(backward_chunk_tanh, backward_tanh, 3, 2);
 MAP_CHUNK(backward_chunk_exact, backward_exact, 3, 2);
 
+#define INTERLEAVED(name, kernel, ins, outs, in_first, out_first)                               \
+    static void name(void *arg, int64_t begin, int64_t end, int worker)                         \
+    {                                                                                           \
+        (void)worker;                                                                           \
+        map_chunk_of_neighbours(kernel, ins, outs, in_first, out_first, NULL, arg, begin, end); \
+    }
+INTERLEAVED(forward_interleaved_tanh, forward_tanh, 2, 1, 0, -1)
+INTERLEAVED(forward_interleaved_exact, forward_exact, 2, 1, 0, -1)
+INTERLEAVED(backward_interleaved_tanh, backward_tanh, 3, 2, 1, 0)
+INTERLEAVED(backward_interleaved_exact, backward_exact, 3, 2, 1, 0)
+
+/* [interleaved][exact] */
+static const tg_range_fn forward_chunks[2][2] = {
+    {forward_chunk_tanh, forward_chunk_exact},
+    {forward_interleaved_tanh, forward_interleaved_exact}};
+static const tg_range_fn backward_chunks[2][2] = {
+    {backward_chunk_tanh, backward_chunk_exact},
+    {backward_interleaved_tanh, backward_interleaved_exact}};
+
 static tg_status forward(tg_ctx *ctx, const tg_geglu_forward_args *args)
 {
     const tg_tensor *const tensors[] = {args->gate, args->up, args->y};
-    return map_run(ctx, 2, 1, tensors, args->exact ? forward_chunk_exact : forward_chunk_tanh,
-                   NULL);
+    return map_run(ctx, 2, 1, tensors, forward_chunks[!args->up][args->exact != 0], NULL);
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_geglu_backward_args *args)
 {
     const tg_tensor *const tensors[] = {args->dy, args->gate, args->up, args->dgate, args->dup};
-    return map_run(ctx, 3, 2, tensors, args->exact ? backward_chunk_exact : backward_chunk_tanh,
-                   NULL);
+    return map_run(ctx, 3, 2, tensors, backward_chunks[!args->up][args->exact != 0], NULL);
 }
 
 TG_CPU_IMPLS(geglu) = {

@@ -1,7 +1,7 @@
 /* geglu, reference: the definition, element by element, in double. */
 #include <math.h>
 
-#include "core/services.h"
+#include "gates/gates.h"
 
 static double at(const tg_rows *t, int64_t r, int64_t j)
 {
@@ -41,25 +41,27 @@ static gelu gelu_of(double a, int64_t exact)
 static tg_status forward(tg_ctx *ctx, const tg_geglu_forward_args *args)
 {
     (void)ctx;
-    const tg_rows gate = tg_rows_of(args->gate), up = tg_rows_of(args->up), y = tg_rows_of(args->y);
+    const gates_rows x = gates_rows_of(args->gate, args->up);
+    const tg_rows y = tg_rows_of(args->y);
     for (int64_t r = 0; r < y.rows; r++)
         for (int64_t j = 0; j < y.n; j++)
-            put(&y, r, j, gelu_of(at(&gate, r, j), args->exact).value * at(&up, r, j));
+            put(&y, r, j,
+                gelu_of(at(&x.gate, r, j * x.step), args->exact).value * at(&x.up, r, j * x.step));
     return TG_OK;
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_geglu_backward_args *args)
 {
     (void)ctx;
-    const tg_rows dy = tg_rows_of(args->dy), gate = tg_rows_of(args->gate);
-    const tg_rows up = tg_rows_of(args->up);
-    const tg_rows dgate = tg_rows_of(args->dgate), dup = tg_rows_of(args->dup);
-    for (int64_t r = 0; r < gate.rows; r++)
-        for (int64_t j = 0; j < gate.n; j++) {
-            const double g = at(&dy, r, j), b = at(&up, r, j);
-            const gelu a = gelu_of(at(&gate, r, j), args->exact);
-            put(&dup, r, j, g * a.value);
-            put(&dgate, r, j, g * b * a.slope);
+    const gates_rows x = gates_rows_of(args->gate, args->up);
+    const gates_rows dx = gates_rows_of(args->dgate, args->dup);
+    const tg_rows dy = tg_rows_of(args->dy);
+    for (int64_t r = 0; r < dy.rows; r++)
+        for (int64_t j = 0; j < dy.n; j++) {
+            const double g = at(&dy, r, j), b = at(&x.up, r, j * x.step);
+            const gelu a = gelu_of(at(&x.gate, r, j * x.step), args->exact);
+            put(&dx.up, r, j * dx.step, g * a.value);
+            put(&dx.gate, r, j * dx.step, g * b * a.slope);
         }
     return TG_OK;
 }

@@ -1,5 +1,5 @@
 /* rope, reference: the definition, pair by pair, in double. */
-#include "rotary/rotary.h"
+#include "rotary/rope.h"
 
 /* Address of row (b, s, h) of a tensor [B,S,H,D], in elements. */
 static int64_t row_of(const tg_tensor *t, int64_t b, int64_t s, int64_t h)
@@ -23,25 +23,31 @@ static void put(const tg_tensor *t, int64_t i, double value)
     tg_set(tg_data(t), tg_type_of(t), i, value);
 }
 
-/* y = x rotated by the angle (direction 1) or by its negative (direction -1). */
 static void rotate(const tg_tensor *x, const tg_tensor *y, const tg_tensor *cos,
-                   const tg_tensor *sin, int64_t rotary_dim, int64_t offset, double direction)
+                   const tg_tensor *sin, const rope_options *o)
 {
     if (!x)
         return;
-    const int64_t width = x->shape[3], half = (rotary_dim ? rotary_dim : width) / 2;
+    const int64_t width = x->shape[3], half = rope_pairs(o, width), start = o->rotary_start;
+    const rope_places from = rope_places_of(rope_is_adjacent(o, 0), half);
+    const rope_places to = rope_places_of(rope_is_adjacent(o, 1), half);
     for (int64_t b = 0; b < x->shape[0]; b++)
         for (int64_t s = 0; s < x->shape[1]; s++)
             for (int64_t h = 0; h < x->shape[2]; h++) {
                 const int64_t xi = row_of(x, b, s, h), yi = row_of(y, b, s, h);
+                const int64_t position = o->position_offset + s;
                 for (int64_t d = 0; d < half; d++) {
-                    const double c = at(cos, angle_row(cos, b, offset + s) + d);
-                    const double t = at(sin, angle_row(sin, b, offset + s) + d) * direction;
-                    const double first = at(x, xi + d), second = at(x, xi + d + half);
-                    put(y, yi + d, first * c - second * t);
-                    put(y, yi + d + half, second * c + first * t);
+                    const double c = at(cos, angle_row(cos, b, position) + d);
+                    const double t = at(sin, angle_row(sin, b, position) + d);
+                    const double turn = o->inverse ? -t : t;
+                    const int64_t i = xi + start + d * from.step, j = yi + start + d * to.step;
+                    const double first = at(x, i), second = at(x, i + from.apart);
+                    put(y, j, first * c - second * turn);
+                    put(y, j + to.apart, second * c + first * turn);
                 }
-                for (int64_t d = 2 * half; d < width; d++)
+                for (int64_t d = 0; d < start; d++)
+                    put(y, yi + d, at(x, xi + d));
+                for (int64_t d = start + 2 * half; d < width; d++)
                     put(y, yi + d, at(x, xi + d));
             }
 }
@@ -49,18 +55,18 @@ static void rotate(const tg_tensor *x, const tg_tensor *y, const tg_tensor *cos,
 static tg_status forward(tg_ctx *ctx, const tg_rope_forward_args *args)
 {
     (void)ctx;
-    rotate(args->q, args->yq, args->cos, args->sin, args->rotary_dim, args->position_offset, 1.0);
-    rotate(args->k, args->yk, args->cos, args->sin, args->rotary_dim, args->position_offset, 1.0);
+    const rope_options o = ROPE_FORWARD(args);
+    rotate(args->q, args->yq, args->cos, args->sin, &o);
+    rotate(args->k, args->yk, args->cos, args->sin, &o);
     return TG_OK;
 }
 
 static tg_status backward(tg_ctx *ctx, const tg_rope_backward_args *args)
 {
     (void)ctx;
-    rotate(args->dyq, args->dq, args->cos, args->sin, args->rotary_dim, args->position_offset,
-           -1.0);
-    rotate(args->dyk, args->dk, args->cos, args->sin, args->rotary_dim, args->position_offset,
-           -1.0);
+    const rope_options o = ROPE_BACKWARD(args);
+    rotate(args->dyq, args->dq, args->cos, args->sin, &o);
+    rotate(args->dyk, args->dk, args->cos, args->sin, &o);
     return TG_OK;
 }
 

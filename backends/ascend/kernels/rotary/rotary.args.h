@@ -58,6 +58,40 @@ enum { ROTARY_POSITIONS = 4, ROTARY_PLANES = 3 }; /* of a tile at most; of a tab
     X(BUFFER, minus, .per = TG_UB_COLUMN, .bytes = ROTARY_POSITIONS * 4, .to = 2, .align = 256,   \
       .bank = TG_UB_BANK_HIGH)
 
+/* Halves or neighbours before and after, one plane. to_halves, to_pairs: offsets of their elements among the others; moved: what they
+ * bring or are to bring elsewhere. Steps as above. */
+#define ROTARY_MOVED(X)                                                                         \
+    ROTARY_ROWS(X)                                                                              \
+    X(MEMORY, cos, void)                                                                        \
+    X(MEMORY, sin, void)                                                                        \
+    X(I64, cos_batch)                                                                           \
+    X(I64, cos_position)                                                                        \
+    X(I64, sin_batch)                                                                           \
+    X(I64, sin_position)                                                                        \
+    X(I64, table_f32)                                                                           \
+    X(I64, from_neighbours)                                                                     \
+    X(I64, to_neighbours)                                                                       \
+    X(F32, direction)                                                                           \
+    X(BUFFER, x, .to = 2, .copies = 2, .bank = TG_UB_BANK_LOW)                                  \
+    X(BUFFER, y, .from = 2, .to = 3, .copies = 2)                                               \
+    X(BUFFER, x32, .bytes = 4, .from = 1, .to = 2, .bank = TG_UB_BANK_LOW, .when = TG_UB_16BIT) \
+    X(BUFFER, y32, .bytes = 4, .from = 2, .to = 3, .when = TG_UB_16BIT)                         \
+    X(BUFFER, moved, .bytes = 4, .to = 3, .bank = TG_UB_BANK_LOW)                               \
+    X(BUFFER, to_halves, .bytes = 4, .to = TG_UB_LAST)                                          \
+    X(BUFFER, to_pairs, .bytes = 4, .to = TG_UB_LAST)                                           \
+    X(BUFFER, cos, .per = TG_UB_COLUMN, .bytes = ROTARY_POSITIONS * 4, .to = 2, .copies = 2,    \
+      .align = 256, .bank = TG_UB_BANK_HIGH)                                                    \
+    X(BUFFER, sin, .per = TG_UB_COLUMN, .bytes = ROTARY_POSITIONS * 4, .to = 2, .copies = 2,    \
+      .align = 256, .bank = TG_UB_BANK_HIGH)                                                    \
+    X(BUFFER, cos32, .per = TG_UB_COLUMN, .bytes = ROTARY_POSITIONS * 4, .to = 2, .align = 256, \
+      .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)                                             \
+    X(BUFFER, sin32, .per = TG_UB_COLUMN, .bytes = ROTARY_POSITIONS * 4, .to = 2, .align = 256, \
+      .bank = TG_UB_BANK_HIGH, .when = TG_UB_16BIT)                                             \
+    X(BUFFER, plus, .per = TG_UB_COLUMN, .bytes = ROTARY_POSITIONS * 4, .to = 2, .align = 256,  \
+      .bank = TG_UB_BANK_HIGH)                                                                  \
+    X(BUFFER, minus, .per = TG_UB_COLUMN, .bytes = ROTARY_POSITIONS * 4, .to = 2, .align = 256, \
+      .bank = TG_UB_BANK_HIGH)
+
 /* A table of pairs. swap: offsets that exchange neighbours. */
 #define ROTARY_PAIRS(X)                                                                           \
     ROTARY_ROWS(X)                                                                                \

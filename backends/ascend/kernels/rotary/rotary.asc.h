@@ -80,6 +80,70 @@ ASC_KERNEL ASC_NAME(rotary_halves)(ASC_PARAMS(ROTARY_HALVES))
     asc_pipeline_end();
 }
 
+/* Elements are moved to halves before they are turned, to neighbours after. */
+ASC_KERNEL ASC_NAME(rotary_moved)(ASC_PARAMS(ROTARY_MOVED))
+{
+    const int64_t size = sizeof(ASC_T), pitch = asc_round_up(tile_columns, 16);
+    const int64_t all = tile_rows * pitch;
+    __ubuf__ float *plus = ASC_SCRATCH(plus), *minus = ASC_SCRATCH(minus);
+    __ubuf__ float *moved = ASC_SCRATCH(moved);
+    __ubuf__ int32_t *to_halves = ASC_UB(int32_t, to_halves_at, 0);
+    __ubuf__ int32_t *to_pairs = ASC_UB(int32_t, to_pairs_at, 0);
+    ROTARY_BEGIN(2);
+    asc_clear_begin();
+    asc_clear(x_at, all * size);
+    asc_clear(cos_at, tile_positions * pitch * 4);
+    asc_clear(sin_at, tile_positions * pitch * 4);
+#if ASC_16BIT
+    asc_duplicate(ASC_SCRATCH(y32), 0.0f, (uint32_t)all);
+#endif
+    asc_duplicate(moved, 0.0f, (uint32_t)all);
+    if (from_neighbours)
+        rotary_offsets_to_halves(to_halves, pitch, all);
+    if (to_neighbours)
+        rotary_offsets_to_pairs(to_pairs, pitch, all);
+    asc_pipeline_begin(); /* V waits for copies that wait for what it has cleared */
+    for (int64_t task = asc_get_block_idx(); task < grid.tasks;
+         task += asc_get_block_num(), slot ^= 1) {
+        rotary_tile t = rotary_tile_at(&grid, task);
+        t.pitch = pitch; /* as the offsets have it */
+        const int64_t n = rotary_elements(&t), angles = t.positions * pitch;
+        ASC_MAY_FILL(slot);
+        rotary_in(asc_place(x_at, slot), (__gm__ char *)x, size, rotary_side(t, from_neighbours),
+                  from);
+        rotary_angles_in(asc_place(cos_at, slot), cos, table_f32, size, t.batch * cos_batch,
+                         cos_position, &t, pitch);
+        rotary_angles_in(asc_place(sin_at, slot), sin, table_f32, size, t.batch * sin_batch,
+                         sin_position, &t, pitch);
+        ASC_HAS_FILLED(slot);
+        ASC_MAY_WRITE(slot);
+        ROTARY_TAKE(slot, n);
+        __ubuf__ float *c =
+            ASC_NAME(rotary_angles)(ASC_SCRATCH(cos32), asc_place(cos_at, slot), table_f32, angles);
+        __ubuf__ float *s =
+            ASC_NAME(rotary_angles)(ASC_SCRATCH(sin32), asc_place(sin_at, slot), table_f32, angles);
+        ASC_THEN();
+        __ubuf__ float *turned = !to_neighbours ? b : from_neighbours ? a : moved;
+        if (from_neighbours)
+            asc_gather(moved, a, (__ubuf__ uint32_t *)to_halves, (uint32_t)n);
+        asc_mul_scalar(plus, s, asc_f32(direction), (uint32_t)angles);
+        asc_mul_scalar(minus, s, -asc_f32(direction), (uint32_t)angles);
+        ASC_THEN();
+        rotary_turn_halves(turned, from_neighbours ? moved : a, c, plus, minus, &t, pitch);
+        if (to_neighbours) {
+            asc_gather(b, turned, (__ubuf__ uint32_t *)to_pairs, (uint32_t)n);
+            ASC_THEN();
+        }
+        ASC_HAS_READ(slot);
+        ROTARY_GIVE(slot, n);
+        ASC_HAS_WRITTEN(slot);
+        rotary_out((__gm__ char *)y, asc_place(y_at, slot), size, rotary_side(t, to_neighbours),
+                   to);
+        ASC_HAS_LEFT(slot);
+    }
+    asc_pipeline_end();
+}
+
 ASC_KERNEL ASC_NAME(rotary_pairs)(ASC_PARAMS(ROTARY_PAIRS))
 {
     const int64_t size = sizeof(ASC_T), widest = asc_round_up(tile_columns, 16);
